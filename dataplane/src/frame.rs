@@ -1,0 +1,109 @@
+//! A frame is known by an 8-byte handle that moves through the switch; its bytes stay where the
+//! driver put them.
+//!
+//! The handle cannot be copied: whoever has it is where the frame is, and a frame is in exactly one
+//! place. A handle that goes out of scope is a frame lost without a reason, so debug builds panic
+//! there (the drop bomb) and tests find the line.
+//!
+//! The bytes belong to a [`FrameStore`]: the UMEM over AF_XDP, a header and a length in the
+//! simulator. A store has a fixed number of slots, numbered from zero, and a frame occupies one
+//! slot number from the driver's receive until [`FrameStore::free`]; the switch keeps what it
+//! knows of a frame in tables by slot, so nothing is allocated per frame.
+
+use std::mem;
+
+/// A frame in the switch: the slot that it occupies, and its length.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a frame is delivered, queued, or freed for a named reason"]
+pub struct Frame {
+    slot: u32,
+    len: u32,
+}
+
+impl Frame {
+    /// The handle for the frame of `len` bytes (without FCS) in `slot`. Only a store makes one, once
+    /// for each time that the slot is filled.
+    pub const fn new(slot: u32, len: u32) -> Frame {
+        Frame { slot, len }
+    }
+
+    /// The slot that the frame occupies.
+    #[must_use]
+    pub const fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    /// Length in bytes, without FCS.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty)] // an empty frame does not exist
+    pub const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// The same frame after its store has made it longer or shorter.
+    pub const fn resize(&mut self, len: u32) {
+        self.len = len;
+    }
+
+    /// Gives the handle up: the store (or a queue by slot) remembers the frame from here on.
+    pub const fn into_parts(self) -> (u32, u32) {
+        let parts = (self.slot, self.len);
+        mem::forget(self);
+        parts
+    }
+}
+
+#[cfg(debug_assertions)]
+impl Drop for Frame {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("frame in slot {} was lost: neither sent nor freed", self.slot);
+        }
+    }
+}
+
+/// Where the bytes of frames are.
+///
+/// Slots are numbered `0..capacity()`. No method allocates, blocks or makes a system call.
+pub trait FrameStore {
+    /// How many slots there are.
+    fn capacity(&self) -> u32;
+
+    /// The first bytes of the frame: at least `min(len, 128)` of them, contiguous.
+    fn head(&self, frame: &Frame) -> &[u8];
+
+    /// The same bytes, to be rewritten.
+    fn head_mut(&mut self, frame: &Frame) -> &mut [u8];
+
+    /// Moves the start of the frame by `by` bytes, forwards (positive: cut off at the front) or
+    /// backwards (negative: room for a tag, contents unspecified), and resizes the handle. False,
+    /// and nothing done, where the slot has no such room.
+    fn move_start(&mut self, frame: &mut Frame, by: i32) -> bool;
+
+    /// A copy in a slot of its own, for flooding. `None` when no slot is free.
+    fn copy(&mut self, frame: &Frame) -> Option<Frame>;
+
+    /// A frame with these bytes from the pool reserved for control frames. `None` when all of
+    /// that pool is in flight.
+    fn control(&mut self, bytes: &[u8]) -> Option<Frame>;
+
+    /// Takes a frame back; its slot may be used again.
+    fn free(&mut self, frame: Frame);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_is_eight_bytes() {
+        assert_eq!(mem::size_of::<Frame>(), 8);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "was lost")]
+    fn a_lost_handle_panics() {
+        drop(Frame::new(7, 64));
+    }
+}

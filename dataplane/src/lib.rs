@@ -1,0 +1,11 @@
+//! The brain of xoff: what a lossless switch knows and decides, without I/O, clock or threads.
+//!
+//! Two drivers call the same functions: the AF_XDP workers of the `xoff` binary and a discrete-event
+//! simulator. Time always comes in as an argument, frames are handles that move, and nothing is
+//! allocated after start.
+
+#![forbid(unsafe_code)]
+
+pub mod frame;
+pub mod settings;
+pub mod units;

@@ -1,0 +1,228 @@
+//! What a switch is told once, before its first frame: plain values, validated by whoever makes
+//! them (`config` from a file, a simulator from a scenario).
+
+use crate::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
+
+/// A whole switch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SwitchSettings {
+    /// Its ports; [`PortId`] is the index.
+    pub ports: Vec<PortSettings>,
+    /// Until when a frame counts at its ingress.
+    pub accounting: Accounting,
+    /// Who owns the packet memory.
+    pub memory: Memory,
+    /// What happens to a frame whose egress queue is full.
+    pub when_full: WhenFull,
+    /// The forwarding database.
+    pub fdb: FdbSettings,
+    /// VLAN memberships; see [`PortSettings::pvid`] for untagged frames.
+    pub vlans: Vec<VlanSettings>,
+}
+
+/// One VLAN: its identifier (1..=4094) and its ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VlanSettings {
+    /// VLAN identifier, 1..=4094.
+    pub vid: u16,
+    /// Ports that send its frames with a tag.
+    pub tagged: Vec<PortId>,
+    /// Ports that send its frames without.
+    pub untagged: Vec<PortId>,
+}
+
+/// The forwarding database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FdbSettings {
+    /// Most addresses, static ones included.
+    pub capacity: usize,
+    /// An address not seen for so long is forgotten; `None`: never.
+    pub ageing: Option<Nanos>,
+    /// Addresses that never move or age: (VLAN, address, port).
+    pub statics: Vec<(u16, MacAddr, PortId)>,
+}
+
+/// design.md section 4: the papers differ in when a frame stops counting at its ingress.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Accounting {
+    /// When it has left the switch: today's shared-memory switches, and OFC.
+    #[default]
+    UntilTransmitted,
+    /// When the pipeline has moved it to an egress queue: CaPFC's reference switch.
+    UntilForwarded,
+}
+
+/// What happens to a frame whose egress queue is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It is dropped and counted (CaPFC's PFC_wdrop).
+    #[default]
+    Drop,
+    /// It waits at the head of its ingress queue, and what came after it on the same port and class
+    /// waits too (PFC_wstop).
+    Stop,
+}
+
+/// Who owns the packet memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Memory {
+    /// Every queue has its own: `max`, `xoff` and `xon` of each class as they stand.
+    #[default]
+    Dedicated,
+    /// Each queue has a reserve of its own; beyond it, frames take from one pool, under limits.
+    Shared(SharedMemory),
+}
+
+/// Limits on the common pool (CaPFC II-F, and the dynamic threshold of today's switches).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SharedMemory {
+    /// The common pool: reserves and headroom not included.
+    pub pool: Bytes,
+    /// Most that all ingress queues together may take of it.
+    pub ingress_limit: Bytes,
+    /// Most that all egress queues together may hold beyond their reserves.
+    pub egress_limit: Bytes,
+    /// Most that one port's ingress queues may take together.
+    pub port_limit: Bytes,
+    /// A queue may take at most `alpha` times what is free of the pool, alpha = 2^n with n in -7..=6;
+    /// `None`: fixed limits only.
+    pub alpha_log2: Option<i8>,
+}
+
+/// One port.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PortSettings {
+    /// Its name in logs and metrics.
+    pub name: String,
+    /// Its own address: the source of the control frames that it sends.
+    pub mac: MacAddr,
+    /// Line rate: pause quanta are computed from it, and egress is paced to it.
+    pub speed: BitRate,
+    /// Longest frame, bytes without FCS, one VLAN tag not counted.
+    pub mtu_frame: u32,
+    /// How a frame's class is found.
+    pub trust: Trust,
+    /// Class of frames that carry nothing to trust.
+    pub default_class: Class,
+    /// Class of each PCP.
+    pub pcp_to_class: [Class; 8],
+    /// Class of each DSCP.
+    pub dscp_to_class: [Class; 64],
+    /// PCP written into tagged frames at egress, by class; `None`: left as it is.
+    pub rewrite_pcp: Option<[u8; CLASSES]>,
+    /// DSCP written into IP packets at egress, by class; `None`: left as it is.
+    pub rewrite_dscp: Option<[u8; CLASSES]>,
+    /// VLAN of untagged and priority-tagged frames; `None`: such frames are not admitted.
+    pub pvid: Option<u16>,
+    /// Whether source addresses are learned here.
+    pub learning: bool,
+    /// Most addresses learned here at a time; frames from others are still forwarded.
+    pub learn_limit: Option<usize>,
+    /// Whether frames to unknown addresses are sent out here.
+    pub flood_unknown: bool,
+    /// Whether group-addressed frames that nobody asked for are sent out here.
+    pub flood_group: bool,
+    /// An isolated port exchanges frames only with ports that are not isolated.
+    pub isolated: bool,
+    /// Pause frames: which are obeyed, which are sent.
+    pub flow_control: FlowControl,
+    /// Pause time put into every XOFF.
+    pub pause_time: Quanta,
+    /// A held XOFF is sent again after so long.
+    pub refresh: Nanos,
+    /// How many bytes (layer 1) may run ahead of the line rate: what the pacer lets a late worker
+    /// catch up.
+    pub burst: Bytes,
+    /// Most bytes (layer 1) handed to the driver and not yet sent: they can no longer be paused.
+    pub commit: Bytes,
+    /// Per class.
+    pub classes: [ClassSettings; CLASSES],
+}
+
+/// Where a frame's class comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// The VLAN tag's PCP; untagged frames get the port's default class.
+    Pcp,
+    /// The IP header's DSCP; others get the port's default class.
+    Dscp,
+    /// DSCP for IP, else PCP for tagged frames, else the port's default class.
+    #[default]
+    Both,
+    /// The port's default class for all.
+    Port,
+}
+
+/// Pause frames on a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowControl {
+    /// 802.1Qbb per class. Asymmetric PFC is `obey` = all, `send` = the lossless classes.
+    Pfc {
+        /// Classes whose XOFF is obeyed.
+        obey: ClassSet,
+        /// Classes for which XOFF is sent; lossless ones only.
+        send: ClassSet,
+    },
+    /// 802.3x: one PAUSE stops the whole port; sent while any lossless class is over its XOFF.
+    Pause8023x,
+    /// Pause frames are consumed and counted, none is obeyed or sent (untrusted ports).
+    Ignore,
+}
+
+/// One class on one port: its thresholds at ingress, its queue at egress.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClassSettings {
+    /// Whether frames may never be dropped for want of room: XOFF, headroom.
+    pub lossless: bool,
+    /// Ingress: XOFF at or above. Lossless classes only.
+    pub xoff: Bytes,
+    /// Ingress: XON below.
+    pub xon: Bytes,
+    /// Ingress: room beyond `xoff` for what still arrives; zero for lossy classes.
+    pub headroom: Bytes,
+    /// Ingress: XOFF also at this many frames, so that small frames cannot use up the store's slots;
+    /// `u32::MAX`: no such limit.
+    pub xoff_frames: u32,
+    /// Ingress: reserve of this queue in shared memory.
+    pub ingress_reserve: Bytes,
+    /// Ingress: most bytes of a lossy class. A lossless one is bound by `xoff + headroom`.
+    pub ingress_max: Bytes,
+    /// Egress: a frame that would take the queue beyond this meets [`WhenFull`].
+    pub egress_max: Bytes,
+    /// Egress: reserve of this queue in shared memory.
+    pub egress_reserve: Bytes,
+    /// Egress: the order within the class.
+    pub queue: QueueKind,
+    /// Egress: how the class competes with others.
+    pub service: Service,
+    /// Egress: most that the class may send; `None`: the line rate.
+    pub max_rate: Option<BitRate>,
+}
+
+/// Order within an egress class queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueueKind {
+    /// First in, first out.
+    #[default]
+    Fifo,
+    /// One sub-queue per ingress port, served round robin: fair among inputs by construction, and the
+    /// QCN paper's input-buffered fabric.
+    Voq,
+}
+
+/// How a class competes for its port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// Before all weighted classes; among strict ones the higher class first.
+    Strict,
+    /// Deficit round robin with this weight, 1..=100,000 (ETS).
+    Weighted(u32),
+}
+
+impl PortSettings {
+    /// Classes for which this port sends XOFF.
+    #[must_use]
+    pub fn lossless(&self) -> ClassSet {
+        Class::ALL.into_iter().filter(|class| self.classes[class.index()].lossless).collect()
+    }
+}

@@ -1,0 +1,463 @@
+//! Quantities of the dataplane, one newtype each, so that bytes are never added to nanoseconds.
+//!
+//! Bytes are counted as 802.1Q does on the wire: frame plus FCS. What layer 1 adds (preamble and
+//! inter-frame gap) matters only to pacing and is added there by [`Bytes::on_line`].
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+
+/// Frame check sequence: on the wire, never in a frame that AF_XDP shows.
+pub const FCS: u32 = 4;
+/// FCS (4), preamble and start delimiter (8), inter-frame gap (12): what a frame costs on a line
+/// beyond the bytes that AF_XDP shows.
+pub const LINE_OVERHEAD: u32 = FCS + 8 + 12;
+/// Traffic classes of a port (802.1Q: eight priorities).
+pub const CLASSES: usize = 8;
+/// Bits of one pause quantum (802.3 31B.2, 802.1Qbb).
+pub const QUANTUM_BITS: u64 = 512;
+/// Most ports a switch can have; [`PortSet`] is this wide.
+pub const PORTS_MAX: usize = 256;
+
+/// An amount of data, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bytes(pub u64);
+
+impl Bytes {
+    /// Nothing.
+    pub const ZERO: Bytes = Bytes(0);
+    /// No limit.
+    pub const MAX: Bytes = Bytes(u64::MAX);
+
+    /// What a frame of `frame_len` bytes (without FCS) counts for in buffers: with its FCS.
+    #[must_use]
+    pub const fn of_frame(frame_len: u32) -> Bytes {
+        Bytes(frame_len as u64 + FCS as u64)
+    }
+
+    /// What a frame of `frame_len` bytes (without FCS) occupies of a line: padded to the minimum
+    /// of 60, with FCS, preamble and gap.
+    #[must_use]
+    pub const fn on_line(frame_len: u32) -> Bytes {
+        let padded = if frame_len < 60 { 60 } else { frame_len };
+        Bytes(padded as u64 + LINE_OVERHEAD as u64)
+    }
+
+    /// `self - other`, or zero.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Bytes) -> Bytes {
+        Bytes(self.0.saturating_sub(other.0))
+    }
+
+    /// `self + other`, or [`Bytes::MAX`].
+    #[must_use]
+    pub const fn saturating_add(self, other: Bytes) -> Bytes {
+        Bytes(self.0.saturating_add(other.0))
+    }
+}
+
+impl Add for Bytes {
+    type Output = Bytes;
+    fn add(self, other: Bytes) -> Bytes {
+        Bytes(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Bytes {
+    fn add_assign(&mut self, other: Bytes) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Bytes {
+    type Output = Bytes;
+    fn sub(self, other: Bytes) -> Bytes {
+        Bytes(self.0 - other.0)
+    }
+}
+
+impl SubAssign for Bytes {
+    fn sub_assign(&mut self, other: Bytes) {
+        self.0 -= other.0;
+    }
+}
+
+/// A point in time or a span of it, in nanoseconds. The epoch is the driver's: a monotonic clock
+/// over AF_XDP, zero in a simulation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// The epoch, or no time at all.
+    pub const ZERO: Nanos = Nanos(0);
+    /// Later than anything: "no deadline".
+    pub const NEVER: Nanos = Nanos(u64::MAX);
+
+    /// `n` microseconds.
+    #[must_use]
+    pub const fn from_micros(n: u64) -> Nanos {
+        Nanos(n * 1_000)
+    }
+
+    /// `n` milliseconds.
+    #[must_use]
+    pub const fn from_millis(n: u64) -> Nanos {
+        Nanos(n * 1_000_000)
+    }
+
+    /// `n` seconds.
+    #[must_use]
+    pub const fn from_secs(n: u64) -> Nanos {
+        Nanos(n * 1_000_000_000)
+    }
+
+    /// The span from `earlier` to `self`, or zero.
+    #[must_use]
+    pub const fn since(self, earlier: Nanos) -> Nanos {
+        Nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// This time moved by `span`; [`Nanos::NEVER`] stays.
+    #[must_use]
+    pub const fn after(self, span: Nanos) -> Nanos {
+        Nanos(self.0.saturating_add(span.0))
+    }
+}
+
+impl Add for Nanos {
+    type Output = Nanos;
+    fn add(self, other: Nanos) -> Nanos {
+        Nanos(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Nanos {
+    fn add_assign(&mut self, other: Nanos) {
+        self.0 += other.0;
+    }
+}
+
+/// A data rate in bits per second of layer 1; never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BitRate(u64);
+
+impl BitRate {
+    /// `None` for zero and beyond 1.6 Tb/s, where products with nanoseconds would not fit.
+    #[must_use]
+    pub const fn new(bits_per_second: u64) -> Option<BitRate> {
+        if bits_per_second == 0 || bits_per_second > 1_600_000_000_000 {
+            None
+        } else {
+            Some(BitRate(bits_per_second))
+        }
+    }
+
+    /// `n` Mb/s; panics outside 1..=1,600,000 (a constant of the program is wrong then).
+    #[must_use]
+    pub const fn from_mbps(n: u64) -> BitRate {
+        match BitRate::new(n * 1_000_000) {
+            Some(rate) => rate,
+            None => panic!("rate out of range"),
+        }
+    }
+
+    /// `n` Gb/s; panics outside 1..=1,600.
+    #[must_use]
+    pub const fn from_gbps(n: u64) -> BitRate {
+        BitRate::from_mbps(n * 1_000)
+    }
+
+    /// Bits per second.
+    #[must_use]
+    pub const fn bits_per_second(self) -> u64 {
+        self.0
+    }
+
+    /// Time that `bytes` take at this rate, rounded up.
+    #[must_use]
+    pub fn time_of(self, bytes: Bytes) -> Nanos {
+        self.time_of_bits(u128::from(bytes.0) * 8)
+    }
+
+    /// Time that `quanta` of 512 bits take at this rate, rounded up.
+    #[must_use]
+    pub fn time_of_quanta(self, quanta: Quanta) -> Nanos {
+        self.time_of_bits(u128::from(quanta.0) * u128::from(QUANTUM_BITS))
+    }
+
+    /// Bytes that pass in `span`, rounded up.
+    #[must_use]
+    pub fn bytes_in(self, span: Nanos) -> Bytes {
+        let bytes = (u128::from(span.0) * u128::from(self.0)).div_ceil(8_000_000_000);
+        Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
+    }
+
+    fn time_of_bits(self, bits: u128) -> Nanos {
+        let nanos = (bits * 1_000_000_000).div_ceil(u128::from(self.0));
+        Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+/// A pause time in quanta of 512 bit times; zero means "resume".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Quanta(pub u16);
+
+/// A port of the switch: its place in the configuration, from zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortId(pub u8);
+
+impl PortId {
+    /// As an index into tables per port.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A traffic class (802.1Q priority), 0..=7.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Class(u8);
+
+impl Class {
+    /// All classes, lowest first.
+    pub const ALL: [Class; CLASSES] =
+        [Class(0), Class(1), Class(2), Class(3), Class(4), Class(5), Class(6), Class(7)];
+
+    /// `None` beyond 7.
+    #[must_use]
+    pub const fn new(class: u8) -> Option<Class> {
+        if class < 8 { Some(Class(class)) } else { None }
+    }
+
+    /// The low three bits of `bits`: how a PCP or the top of a DSCP names a class.
+    #[must_use]
+    pub const fn from_low_bits(bits: u8) -> Class {
+        Class(bits & 7)
+    }
+
+    /// As a number.
+    #[must_use]
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+
+    /// As an index into tables per class.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        (self.0 & 7) as usize
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A set of classes; bit n is class n, as in PFC's class-enable vector.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct ClassSet(pub u8);
+
+impl ClassSet {
+    /// No class.
+    pub const NONE: ClassSet = ClassSet(0);
+    /// All eight.
+    pub const ALL: ClassSet = ClassSet(0xff);
+
+    /// Whether `class` is a member.
+    #[must_use]
+    pub const fn contains(self, class: Class) -> bool {
+        self.0 & (1 << class.0) != 0
+    }
+
+    /// Adds `class`.
+    pub const fn insert(&mut self, class: Class) {
+        self.0 |= 1 << class.0;
+    }
+
+    /// Takes `class` out.
+    pub const fn remove(&mut self, class: Class) {
+        self.0 &= !(1 << class.0);
+    }
+
+    /// Whether nothing is in it.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Its members, lowest first.
+    pub fn iter(self) -> impl Iterator<Item = Class> {
+        Class::ALL.into_iter().filter(move |&class| self.contains(class))
+    }
+}
+
+impl FromIterator<Class> for ClassSet {
+    fn from_iter<T: IntoIterator<Item = Class>>(classes: T) -> ClassSet {
+        let mut set = ClassSet::NONE;
+        classes.into_iter().for_each(|class| set.insert(class));
+        set
+    }
+}
+
+impl fmt::Debug for ClassSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter().map(Class::get)).finish()
+    }
+}
+
+/// A set of ports.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct PortSet([u64; PORTS_MAX / 64]);
+
+impl PortSet {
+    /// No port.
+    pub const NONE: PortSet = PortSet([0; PORTS_MAX / 64]);
+
+    /// Whether `port` is a member.
+    #[must_use]
+    pub const fn contains(&self, port: PortId) -> bool {
+        self.0[port.index() / 64] & (1 << (port.index() % 64)) != 0
+    }
+
+    /// Adds `port`.
+    pub const fn insert(&mut self, port: PortId) {
+        self.0[port.index() / 64] |= 1 << (port.index() % 64);
+    }
+
+    /// Takes `port` out.
+    pub const fn remove(&mut self, port: PortId) {
+        self.0[port.index() / 64] &= !(1 << (port.index() % 64));
+    }
+
+    /// Whether nothing is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0 == [0; PORTS_MAX / 64]
+    }
+
+    /// How many ports are in it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Members of both.
+    #[must_use]
+    pub fn and(mut self, other: &PortSet) -> PortSet {
+        self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a &= b);
+        self
+    }
+
+    /// Members of `self` that are not in `other`.
+    #[must_use]
+    pub fn without(mut self, other: &PortSet) -> PortSet {
+        self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a &= !b);
+        self
+    }
+
+    /// The first member at or after `from`, if any.
+    #[must_use]
+    pub fn first_from(&self, from: PortId) -> Option<PortId> {
+        let start = from.index() / 64;
+        let mut word = self.0[start] & (u64::MAX << (from.index() % 64));
+        let mut at = start;
+        loop {
+            if word != 0 {
+                let index = at * 64 + word.trailing_zeros() as usize;
+                return u8::try_from(index).ok().map(PortId);
+            }
+            at += 1;
+            word = *self.0.get(at)?;
+        }
+    }
+
+    /// Its members, lowest first.
+    pub fn iter(self) -> impl Iterator<Item = PortId> {
+        let mut rest = self;
+        std::iter::from_fn(move || {
+            let port = rest.first_from(PortId(0))?;
+            rest.remove(port);
+            Some(port)
+        })
+    }
+}
+
+impl FromIterator<PortId> for PortSet {
+    fn from_iter<T: IntoIterator<Item = PortId>>(ports: T) -> PortSet {
+        let mut set = PortSet::NONE;
+        ports.into_iter().for_each(|port| set.insert(port));
+        set
+    }
+}
+
+impl fmt::Debug for PortSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter().map(|port| port.0)).finish()
+    }
+}
+
+/// An Ethernet address.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MacAddr(pub [u8; 6]);
+
+impl MacAddr {
+    /// ff:ff:ff:ff:ff:ff.
+    pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
+
+    /// Group bit set: multicast or broadcast.
+    #[must_use]
+    pub const fn is_group(self) -> bool {
+        self.0[0] & 1 != 0
+    }
+}
+
+impl fmt::Display for MacAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl fmt::Debug for MacAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantum_at_400g_is_the_articles_1_28_ns() {
+        let rate = BitRate::from_gbps(400);
+        assert_eq!(rate.time_of_quanta(Quanta(100)), Nanos(128));
+        assert_eq!(rate.time_of_quanta(Quanta(65535)), Nanos(83_885)); // 83.9 us
+        assert_eq!(BitRate::from_gbps(1).time_of_quanta(Quanta(1)), Nanos(512));
+    }
+
+    #[test]
+    fn rates_convert_both_ways_rounding_up() {
+        let rate = BitRate::from_gbps(10);
+        assert_eq!(rate.time_of(Bytes(1250)), Nanos(1000));
+        assert_eq!(rate.time_of(Bytes(1251)), Nanos(1001));
+        assert_eq!(rate.bytes_in(Nanos(1000)), Bytes(1250));
+        assert_eq!(BitRate::new(0), None);
+    }
+
+    #[test]
+    fn short_frames_are_padded_on_the_line() {
+        assert_eq!(Bytes::on_line(42), Bytes(84));
+        assert_eq!(Bytes::on_line(60), Bytes(84));
+        assert_eq!(Bytes::on_line(61), Bytes(85));
+    }
+
+    #[test]
+    fn port_sets_span_words() {
+        let set: PortSet = [3, 63, 64, 200, 255].into_iter().map(PortId).collect();
+        assert_eq!(set.iter().map(|p| p.0).collect::<Vec<_>>(), [3, 63, 64, 200, 255]);
+        assert_eq!(set.first_from(PortId(65)), Some(PortId(200)));
+        assert_eq!(set.without(&set).first_from(PortId(0)), None);
+        assert_eq!(set.len(), 5);
+    }
+}

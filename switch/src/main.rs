@@ -1,0 +1,2 @@
+//! The `xoff` command.
+fn main() {}
