@@ -1,1 +1,3 @@
 //! The switch.
+
+pub mod lab;
