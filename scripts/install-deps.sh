@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that are missing: those that the build needs, and with --tests also
+# those that the tests need. Says nothing when nothing is missing.
+set -euo pipefail
+
+build=(clang gcc libc6-dev libelf-dev llvm m4 make pkg-config zlib1g-dev)
+tests=(curl ethtool iperf3 iproute2 iputils-ping libpcap-dev procps python3 python3-scapy tshark util-linux)
+
+case "${1-}" in
+"") wanted=("${build[@]}") ;;
+--tests) wanted=("${build[@]}" "${tests[@]}") ;;
+*)
+    echo "usage: scripts/install-deps.sh [--tests]" >&2
+    exit 2
+    ;;
+esac
+
+if ! command -v apt-get >/dev/null; then
+    echo "install-deps.sh: no apt-get here; install what corresponds to: ${wanted[*]}" >&2
+    exit 1
+fi
+
+missing=()
+for package in "${wanted[@]}"; do
+    status=$(dpkg-query --show --showformat '${db:Status-Status}' "$package" 2>/dev/null || true)
+    [[ $status == installed ]] || missing+=("$package")
+done
+[[ ${#missing[@]} -gt 0 ]] || exit 0
+
+if [[ $EUID -ne 0 ]]; then
+    echo "install-deps.sh: run as root to install: ${missing[*]}" >&2
+    exit 1
+fi
+
+echo "install-deps.sh: installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+apt-get update --quiet=2 </dev/null
+apt-get install --quiet=2 --yes --no-install-recommends "${missing[@]}" </dev/null
