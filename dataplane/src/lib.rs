@@ -7,5 +7,6 @@
 #![forbid(unsafe_code)]
 
 pub mod frame;
+pub mod headroom;
 pub mod settings;
 pub mod units;

@@ -189,6 +189,9 @@ pub struct ClassSettings {
     pub ingress_max: Bytes,
     /// Egress: a frame that would take the queue beyond this meets [`WhenFull`].
     pub egress_max: Bytes,
+    /// Egress: the same beyond this many frames, so that small frames cannot use up the store's slots;
+    /// `u32::MAX`: no such limit (lossless classes: `xoff_frames` bounds them).
+    pub egress_max_frames: u32,
     /// Egress: reserve of this queue in shared memory.
     pub egress_reserve: Bytes,
     /// Egress: the order within the class.
