@@ -6,7 +6,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod classify;
+pub mod drop_reason;
 pub mod frame;
 pub mod headroom;
 pub mod settings;
+#[cfg(test)]
+mod testing;
 pub mod units;
+pub mod wire;

@@ -1,0 +1,168 @@
+//! Every way in which a frame can end other than by being sent.
+//!
+//! The ledger holds that a received frame is delivered, queued, or here. The list is closed: to lose
+//! a frame in a new way is to add a variant, and with it a metric. What it means to the people who
+//! run the switch is its [`DropKind`]: only [`DropKind::Lost`] counts against losslessness.
+
+/// Why a frame ended here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DropReason {
+    /// MAC control: meant for this station, obeyed or counted as malformed.
+    MacControl,
+    /// Addressed to 01:80:c2:00:00:00..0f, which no bridge forwards.
+    Reserved,
+
+    /// Ethernet's own header is cut off.
+    Malformed,
+    /// Longer than the port's MTU.
+    TooLong,
+    /// Untagged or priority-tagged, on a port without a PVID.
+    NotAdmitted,
+    /// VID 4095, which the standard reserves.
+    ReservedVid,
+    /// The ingress port is not a member of the frame's VLAN.
+    NotMember,
+    /// The destination is on the port that the frame came from.
+    Hairpin,
+    /// Both ports are isolated.
+    Isolated,
+    /// No port is left to send it to: the VLAN has no other member, or flooding is off.
+    NoDestination,
+    /// Its only destination has no link, or lost it while the frame was queued.
+    LinkDown,
+
+    /// A lossy class has used up its ingress memory.
+    IngressFull,
+    /// A lossless class has used up its headroom: the peer did not obey in time.
+    HeadroomExhausted,
+    /// The egress queue is full.
+    EgressFull,
+    /// The store has no slot for the copy that another port should have had, or no room for a tag.
+    NoFrames,
+    /// The queue to the worker that owns the egress port is full.
+    HandoffFull,
+    /// The watchdog gave up a class that has been paused for too long.
+    PausedDiscard,
+    /// Still queued when the switch stopped.
+    Shutdown,
+}
+
+/// What an ended frame means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DropKind {
+    /// The switch was its destination.
+    Consumed,
+    /// The rules of bridging, or of the configuration, give it no way on.
+    Filtered,
+    /// It had a way on, and was not sent: for want of room, time or link.
+    Lost,
+}
+
+impl DropReason {
+    /// Every reason.
+    pub const ALL: [DropReason; 18] = [
+        DropReason::MacControl,
+        DropReason::Reserved,
+        DropReason::Malformed,
+        DropReason::TooLong,
+        DropReason::NotAdmitted,
+        DropReason::ReservedVid,
+        DropReason::NotMember,
+        DropReason::Hairpin,
+        DropReason::Isolated,
+        DropReason::NoDestination,
+        DropReason::LinkDown,
+        DropReason::IngressFull,
+        DropReason::HeadroomExhausted,
+        DropReason::EgressFull,
+        DropReason::NoFrames,
+        DropReason::HandoffFull,
+        DropReason::PausedDiscard,
+        DropReason::Shutdown,
+    ];
+    /// How many there are: the length of tables by [`DropReason::index`].
+    pub const COUNT: usize = DropReason::ALL.len();
+
+    /// Its place in [`DropReason::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// What it means.
+    #[must_use]
+    pub const fn kind(self) -> DropKind {
+        match self {
+            DropReason::MacControl | DropReason::Reserved => DropKind::Consumed,
+            DropReason::Malformed
+            | DropReason::TooLong
+            | DropReason::NotAdmitted
+            | DropReason::ReservedVid
+            | DropReason::NotMember
+            | DropReason::Hairpin
+            | DropReason::Isolated
+            | DropReason::NoDestination => DropKind::Filtered,
+            DropReason::LinkDown
+            | DropReason::IngressFull
+            | DropReason::HeadroomExhausted
+            | DropReason::EgressFull
+            | DropReason::NoFrames
+            | DropReason::HandoffFull
+            | DropReason::PausedDiscard
+            | DropReason::Shutdown => DropKind::Lost,
+        }
+    }
+
+    /// Its name in metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            DropReason::MacControl => "mac_control",
+            DropReason::Reserved => "reserved",
+            DropReason::Malformed => "malformed",
+            DropReason::TooLong => "too_long",
+            DropReason::NotAdmitted => "not_admitted",
+            DropReason::ReservedVid => "reserved_vid",
+            DropReason::NotMember => "not_member",
+            DropReason::Hairpin => "hairpin",
+            DropReason::Isolated => "isolated",
+            DropReason::NoDestination => "no_destination",
+            DropReason::LinkDown => "link_down",
+            DropReason::IngressFull => "ingress_full",
+            DropReason::HeadroomExhausted => "headroom_exhausted",
+            DropReason::EgressFull => "egress_full",
+            DropReason::NoFrames => "no_frames",
+            DropReason::HandoffFull => "handoff_full",
+            DropReason::PausedDiscard => "paused_discard",
+            DropReason::Shutdown => "shutdown",
+        }
+    }
+}
+
+impl DropKind {
+    /// Its name in metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            DropKind::Consumed => "consumed",
+            DropKind::Filtered => "filtered",
+            DropKind::Lost => "lost",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn places_and_names_are_distinct() {
+        for (index, reason) in DropReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason.index(), index);
+        }
+        let names: HashSet<_> = DropReason::ALL.into_iter().map(DropReason::name).collect();
+        assert_eq!(names.len(), DropReason::COUNT);
+    }
+}

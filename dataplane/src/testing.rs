@@ -1,0 +1,134 @@
+//! What unit and property tests of this crate share.
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
+
+use crate::frame::{Frame, FrameStore};
+use crate::settings::{ClassSettings, FlowControl, PortSettings, QueueKind, Service, Trust};
+use crate::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, Quanta};
+
+/// Property tests run the same cases every time.
+pub fn fixed_seed() -> Config {
+    Config { cases: 512, rng_seed: RngSeed::Fixed(8021), failure_persistence: None, ..Config::default() }
+}
+
+/// Frames of the kinds that a switch looks into (tagged or not, IP or not), with arbitrary contents,
+/// cut at an arbitrary length.
+pub fn frame_bytes() -> impl Strategy<Value = Vec<u8>> {
+    let ether_type =
+        prop_oneof![Just(0x0800u16), Just(0x86dd), Just(0x8808), Just(0x8100), Just(0x88a8), any::<u16>()];
+    let version = prop_oneof![Just(0x45u8), Just(0x60), Just(0x4f), any::<u8>()];
+    let tag = prop::option::of(any::<u16>());
+    (any::<[u8; 12]>(), tag, ether_type, version, any::<[u8; 100]>(), 0usize..=118).prop_map(
+        |(macs, tag, ether_type, version, rest, len)| {
+            let mut bytes = macs.to_vec();
+            if let Some(tci) = tag {
+                bytes.extend([0x81, 0x00]);
+                bytes.extend(tci.to_be_bytes());
+            }
+            bytes.extend(ether_type.to_be_bytes());
+            bytes.push(version);
+            bytes.extend(rest);
+            bytes.truncate(len);
+            bytes
+        },
+    )
+}
+
+/// A port as plain as can be: 1 Gb/s, in VLAN 1, class 3 lossless, maps one to one.
+pub fn port_settings(index: u8) -> PortSettings {
+    PortSettings {
+        name: format!("p{index}"),
+        mac: MacAddr([2, 0, 0, 0, 0xff, index]),
+        speed: BitRate::from_gbps(1),
+        mtu_frame: 1514,
+        trust: Trust::Both,
+        default_class: Class::ALL[0],
+        pcp_to_class: Class::ALL,
+        dscp_to_class: std::array::from_fn(|dscp| Class::ALL[dscp / 8]),
+        rewrite_pcp: None,
+        rewrite_dscp: None,
+        pvid: Some(1),
+        learning: true,
+        learn_limit: None,
+        flood_unknown: true,
+        flood_group: true,
+        isolated: false,
+        flow_control: FlowControl::Pfc { obey: ClassSet::ALL, send: ClassSet(0b1000) },
+        pause_time: Quanta(0xffff),
+        refresh: Nanos::from_millis(10),
+        burst: Bytes(3_000),
+        commit: Bytes(3_000),
+        classes: std::array::from_fn(class_settings),
+    }
+}
+
+fn class_settings(class: usize) -> ClassSettings {
+    let lossless = class == 3;
+    ClassSettings {
+        lossless,
+        xoff: Bytes(20_000),
+        xon: Bytes(10_000),
+        headroom: if lossless { Bytes(20_000) } else { Bytes::ZERO },
+        xoff_frames: u32::MAX,
+        ingress_reserve: Bytes(2_000),
+        ingress_max: Bytes(40_000),
+        egress_max: Bytes(40_000),
+        egress_max_frames: u32::MAX,
+        egress_reserve: Bytes(2_000),
+        queue: QueueKind::Fifo,
+        service: Service::Weighted(1),
+        max_rate: None,
+    }
+}
+
+/// A store of a single frame with some room in front of it.
+pub struct OneSlot {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl OneSlot {
+    /// The frame `bytes` behind `room` free bytes.
+    pub fn holding(bytes: &[u8], room: usize) -> (OneSlot, Frame) {
+        let mut slot = vec![0xee; room];
+        slot.extend(bytes);
+        let len = u32::try_from(bytes.len()).expect("a short frame");
+        (OneSlot { bytes: slot, start: room }, Frame::new(0, len))
+    }
+}
+
+impl FrameStore for OneSlot {
+    fn capacity(&self) -> u32 {
+        1
+    }
+
+    fn head(&self, _: &Frame) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    fn head_mut(&mut self, _: &Frame) -> &mut [u8] {
+        &mut self.bytes[self.start..]
+    }
+
+    fn move_start(&mut self, frame: &mut Frame, by: i32) -> bool {
+        let len = frame.len().checked_add_signed(-by);
+        let start = u32::try_from(self.start).ok().and_then(|start| start.checked_add_signed(by));
+        let (Some(len), Some(start)) = (len, start) else { return false };
+        self.start = start as usize;
+        frame.resize(len);
+        true
+    }
+
+    fn copy(&mut self, _: &Frame) -> Option<Frame> {
+        None
+    }
+
+    fn control(&mut self, _: &[u8]) -> Option<Frame> {
+        None
+    }
+
+    fn free(&mut self, frame: Frame) {
+        let _ = frame.into_parts();
+    }
+}

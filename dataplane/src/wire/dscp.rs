@@ -1,0 +1,127 @@
+//! The DSCP of an IP packet, rewritten in place.
+//!
+//! IPv4's header checksum is mended by the difference (RFC 1624), so that a wrong one stays wrong and
+//! is found by whoever the packet is for. ECN stays. Neither UDP's nor TCP's checksum covers DSCP.
+
+use pnet_packet::ethernet::EtherTypes;
+
+use super::header::Header;
+
+/// Offsets in an IPv4 header.
+mod field {
+    use std::ops::Range;
+
+    /// Version, header length, DSCP and ECN: the word of the checksum that DSCP is part of.
+    pub const FIRST_WORD: Range<usize> = 0..2;
+    pub const CHECKSUM: Range<usize> = 10..12;
+}
+
+/// Writes `dscp` (its low six bits) into a frame whose header tells of a DSCP; others stay as they
+/// are.
+pub fn set(head: &mut [u8], header: &Header, dscp: u8) {
+    if header.dscp.is_none() {
+        return;
+    }
+    let dscp = dscp & 63;
+    let ip = &mut head[usize::from(header.l3)..];
+    if header.ether_type == EtherTypes::Ipv4 {
+        set_ipv4(ip, dscp);
+    } else {
+        ip[0] = ip[0] & 0xf0 | dscp >> 2;
+        ip[1] = ip[1] & 0x3f | dscp << 6;
+    }
+}
+
+fn set_ipv4(ip: &mut [u8], dscp: u8) {
+    let before = word(ip, field::FIRST_WORD);
+    ip[1] = dscp << 2 | ip[1] & 0x03;
+    let after = word(ip, field::FIRST_WORD);
+    let checksum = mended(word(ip, field::CHECKSUM), before, after);
+    ip[field::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// RFC 1624, equation 3: HC' = ~(~HC + ~m + m').
+fn mended(checksum: u16, before: u16, after: u16) -> u16 {
+    let sum = u32::from(!checksum) + u32::from(!before) + u32::from(after);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    !((sum & 0xffff) as u16)
+}
+
+fn word(ip: &[u8], at: std::ops::Range<usize>) -> u16 {
+    u16::from_be_bytes([ip[at.start], ip[at.start + 1]])
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use pnet_packet::ipv4::{Ipv4Packet, MutableIpv4Packet, checksum};
+    use pnet_packet::ipv6::Ipv6Packet;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::fixed_seed;
+
+    proptest! {
+        #![proptest_config(fixed_seed())]
+
+        #[test]
+        fn ipv4_keeps_all_but_dscp_and_a_right_checksum(
+            mut rest in any::<[u8; 19]>(), tagged: bool, dscp in 0u8..64
+        ) {
+            rest[9..11].fill(0);
+            let mut bytes = vec![2; 12];
+            if tagged {
+                bytes.extend([0x81, 0x00, 0x60, 0x05]);
+            }
+            bytes.extend([0x08, 0x00, 0x45]);
+            bytes.extend(rest);
+            let l3 = bytes.len() - 20;
+            let sum = checksum(&Ipv4Packet::new(&bytes[l3..]).unwrap());
+            MutableIpv4Packet::new(&mut bytes[l3..]).unwrap().set_checksum(sum);
+            let before = bytes.clone();
+
+            let header = Header::parse(&bytes).unwrap();
+            set(&mut bytes, &header, dscp);
+            prop_assert_eq!(Header::parse(&bytes).unwrap().dscp, Some(dscp));
+            let ip = Ipv4Packet::new(&bytes[l3..]).unwrap();
+            prop_assert_eq!(ip.get_checksum(), checksum(&ip));
+            set(&mut bytes, &header, header.dscp.unwrap());
+            prop_assert_eq!(bytes, before, "back to the old DSCP");
+        }
+
+        #[test]
+        fn ipv6_keeps_all_but_dscp(rest in any::<[u8; 39]>(), low in 0u8..16, dscp in 0u8..64) {
+            let mut bytes = vec![2; 12];
+            bytes.extend([0x86, 0xdd, 0x60 | low]);
+            bytes.extend(rest);
+            let before = bytes.clone();
+            let header = Header::parse(&bytes).unwrap();
+            set(&mut bytes, &header, dscp);
+            prop_assert_eq!(Header::parse(&bytes).unwrap().dscp, Some(dscp));
+            let (old, new) = (Ipv6Packet::new(&before[14..]).unwrap(), Ipv6Packet::new(&bytes[14..]).unwrap());
+            prop_assert_eq!(old.get_traffic_class() & 3, new.get_traffic_class() & 3, "ECN");
+            prop_assert_eq!(old.get_flow_label(), new.get_flow_label());
+            set(&mut bytes, &header, header.dscp.unwrap());
+            prop_assert_eq!(bytes, before);
+        }
+    }
+
+    #[test]
+    fn a_wrong_checksum_stays_as_wrong() {
+        let mut bytes = [0; 34];
+        bytes[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0x00]);
+        bytes[24..26].copy_from_slice(&[0x12, 0x34]);
+        let header = Header::parse(&bytes).unwrap();
+        set(&mut bytes, &header, 1);
+        assert_eq!(bytes[24..26], [0x12, 0x30]);
+    }
+
+    #[test]
+    fn what_is_not_ip_stays() {
+        let mut bytes = [7; 64];
+        let header = Header::parse(&bytes).unwrap();
+        set(&mut bytes, &header, 46);
+        assert_eq!(bytes, [7; 64]);
+    }
+}

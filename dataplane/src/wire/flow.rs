@@ -1,0 +1,274 @@
+//! Which flow a frame belongs to: frames of one flow keep their order and take one path.
+//!
+//! A flow is the 5-tuple of TCP or UDP (RoCEv2 included) over IPv4 or IPv6; of anything else, who
+//! speaks to whom in which EtherType. Fragments of a datagram carry its ports in the first one at
+//! most, so that all of them count as the ports 0 and stay together. IPv6 extension headers are not
+//! walked: such packets are flows by address.
+
+use pnet_packet::Packet;
+use pnet_packet::ethernet::{EtherType, EtherTypes};
+use pnet_packet::ip::{IpNextHeaderProtocol, IpNextHeaderProtocols};
+use pnet_packet::ipv4::{Ipv4Flags, Ipv4Packet};
+use pnet_packet::ipv6::Ipv6Packet;
+
+use super::header::Header;
+use crate::units::MacAddr;
+
+/// Below it the field is a length, and tells no protocols apart.
+const ETHER_TYPE_MIN: u16 = 0x0600;
+
+/// What all frames of a flow have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FlowKey {
+    /// TCP or UDP over IPv4.
+    V4 {
+        /// IP protocol number.
+        protocol: u8,
+        /// Source and destination port.
+        ports: [u16; 2],
+        /// Source address.
+        src: [u8; 4],
+        /// Destination address.
+        dst: [u8; 4],
+    },
+    /// TCP or UDP over IPv6.
+    V6 {
+        /// IP protocol number.
+        protocol: u8,
+        /// Source and destination port.
+        ports: [u16; 2],
+        /// Source address.
+        src: [u8; 16],
+        /// Destination address.
+        dst: [u8; 16],
+    },
+    /// Everything else.
+    L2 {
+        /// Source.
+        src: MacAddr,
+        /// Destination.
+        dst: MacAddr,
+        /// EtherType after the VLAN tag; 0 for 802.3 length fields.
+        ether_type: u16,
+    },
+}
+
+impl FlowKey {
+    /// The flow of a frame whose head has been read.
+    #[must_use]
+    pub fn of(header: &Header, head: &[u8]) -> FlowKey {
+        let packet = header.payload(head);
+        let by_address = match header.ether_type {
+            EtherTypes::Ipv4 => FlowKey::of_ipv4(packet),
+            EtherTypes::Ipv6 => FlowKey::of_ipv6(packet),
+            _ => None,
+        };
+        by_address.unwrap_or_else(|| FlowKey::of_l2(header))
+    }
+
+    /// A number that is the same for all frames of the flow, today and on every machine; all of its
+    /// bits are good, for tables as for picking one of several paths.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        match *self {
+            FlowKey::V4 { protocol, ports, src, dst } => {
+                let addresses = u64::from(u32::from_be_bytes(src)) << 32 | u64::from(u32::from_be_bytes(dst));
+                mix(mix(addresses) ^ pack(4, protocol, ports))
+            }
+            FlowKey::V6 { protocol, ports, src, dst } => [src, dst]
+                .iter()
+                .flat_map(|address| address.chunks_exact(8))
+                .fold(pack(6, protocol, ports), |digest, half| mix(digest ^ word(half))),
+            FlowKey::L2 { src, dst, ether_type } => {
+                mix(mix(mac(src) << 16 | u64::from(ether_type)) ^ mac(dst))
+            }
+        }
+    }
+
+    fn of_ipv4(packet: &[u8]) -> Option<FlowKey> {
+        let ip = Ipv4Packet::new(packet).filter(|ip| ip.get_version() == 4)?;
+        let protocol = transport(ip.get_next_level_protocol())?;
+        let whole = ip.get_fragment_offset() == 0 && ip.get_flags() & Ipv4Flags::MoreFragments == 0;
+        let start = usize::from(ip.get_header_length()) * 4;
+        let ports = if whole { ports(packet.get(start..start + 4)?) } else { [0, 0] };
+        Some(FlowKey::V4 {
+            protocol,
+            ports,
+            src: ip.get_source().octets(),
+            dst: ip.get_destination().octets(),
+        })
+    }
+
+    fn of_ipv6(packet: &[u8]) -> Option<FlowKey> {
+        let ip = Ipv6Packet::new(packet).filter(|ip| ip.get_version() == 6)?;
+        let protocol = transport(ip.get_next_header())?;
+        let start = Ipv6Packet::minimum_packet_size();
+        let ports = ports(ip.packet().get(start..start + 4)?);
+        Some(FlowKey::V6 {
+            protocol,
+            ports,
+            src: ip.get_source().octets(),
+            dst: ip.get_destination().octets(),
+        })
+    }
+
+    fn of_l2(header: &Header) -> FlowKey {
+        let EtherType(ether_type) = header.ether_type;
+        let ether_type = if ether_type < ETHER_TYPE_MIN { 0 } else { ether_type };
+        FlowKey::L2 { src: header.src, dst: header.dst, ether_type }
+    }
+}
+
+fn transport(protocol: IpNextHeaderProtocol) -> Option<u8> {
+    matches!(protocol, IpNextHeaderProtocols::Tcp | IpNextHeaderProtocols::Udp).then_some(protocol.0)
+}
+
+/// TCP and UDP begin alike: source port, destination port.
+fn ports(transport: &[u8]) -> [u16; 2] {
+    match *transport {
+        [a, b, c, d, ..] => [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])],
+        _ => [0, 0],
+    }
+}
+
+fn pack(family: u8, protocol: u8, [src, dst]: [u16; 2]) -> u64 {
+    u64::from(family) << 40 | u64::from(protocol) << 32 | u64::from(src) << 16 | u64::from(dst)
+}
+
+fn mac(address: MacAddr) -> u64 {
+    word(&address.0)
+}
+
+/// Up to eight bytes as one big-endian number.
+fn word(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte))
+}
+
+/// A bijection of 64 bits that spreads each of them over all (the finalizer of splitmix64).
+#[inline]
+pub(crate) const fn mix(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::collections::HashSet;
+
+    use pnet_packet::ethernet::MutableEthernetPacket;
+    use pnet_packet::ipv4::MutableIpv4Packet;
+    use pnet_packet::ipv6::MutableIpv6Packet;
+    use pnet_packet::udp::MutableUdpPacket;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{fixed_seed, frame_bytes};
+
+    fn key(bytes: &[u8]) -> FlowKey {
+        FlowKey::of(&Header::parse(bytes).unwrap(), bytes)
+    }
+
+    /// UDP over IPv4 with `options` words of options, tagged or not.
+    fn ipv4_udp(tagged: bool, options: u8, fragment: (u8, u16), ports: [u16; 2]) -> Vec<u8> {
+        let mut bytes = vec![0; 120];
+        let mut l3 = 14;
+        MutableEthernetPacket::new(&mut bytes).unwrap().set_ethertype(EtherTypes::Ipv4);
+        if tagged {
+            bytes[12..18].copy_from_slice(&[0x81, 0x00, 0x60, 0x05, 0x08, 0x00]);
+            l3 = 18;
+        }
+        let mut ip = MutableIpv4Packet::new(&mut bytes[l3..]).unwrap();
+        ip.set_version(4);
+        ip.set_header_length(5 + options);
+        ip.set_flags(fragment.0);
+        ip.set_fragment_offset(fragment.1);
+        ip.set_next_level_protocol(IpNextHeaderProtocols::Udp);
+        ip.set_source([10, 0, 0, 1].into());
+        ip.set_destination([10, 0, 0, 2].into());
+        let l4 = l3 + 20 + 4 * usize::from(options);
+        let mut udp = MutableUdpPacket::new(&mut bytes[l4..]).unwrap();
+        udp.set_source(ports[0]);
+        udp.set_destination(ports[1]);
+        bytes
+    }
+
+    fn v4(ports: [u16; 2]) -> FlowKey {
+        FlowKey::V4 { protocol: 17, ports, src: [10, 0, 0, 1], dst: [10, 0, 0, 2] }
+    }
+
+    #[test]
+    fn udp_over_ipv4_with_and_without_tag_and_options() {
+        for tagged in [false, true] {
+            for options in 0..=10 {
+                let bytes = ipv4_udp(tagged, options, (0, 0), [49152, 4791]);
+                assert_eq!(key(&bytes), v4([49152, 4791]));
+            }
+        }
+    }
+
+    #[test]
+    fn all_fragments_of_a_datagram_are_one_flow() {
+        let first = key(&ipv4_udp(false, 0, (Ipv4Flags::MoreFragments, 0), [5, 6]));
+        let last = key(&ipv4_udp(false, 0, (0, 100), [7, 8]));
+        assert_eq!((first, last), (v4([0, 0]), v4([0, 0])));
+        assert_eq!(key(&ipv4_udp(false, 0, (Ipv4Flags::DontFragment, 0), [5, 6])), v4([5, 6]));
+    }
+
+    #[test]
+    fn udp_over_ipv6() {
+        let mut bytes = vec![0; 62];
+        MutableEthernetPacket::new(&mut bytes).unwrap().set_ethertype(EtherTypes::Ipv6);
+        let mut ip = MutableIpv6Packet::new(&mut bytes[14..]).unwrap();
+        ip.set_version(6);
+        ip.set_next_header(IpNextHeaderProtocols::Udp);
+        ip.set_source([1, 2, 3, 4, 5, 6, 7, 8].into());
+        ip.set_destination([8, 7, 6, 5, 4, 3, 2, 1].into());
+        bytes[54..58].copy_from_slice(&[0x12, 0x34, 0x56, 0x78]);
+        let FlowKey::V6 { protocol: 17, ports, src, dst } = key(&bytes) else { panic!("no V6 key") };
+        assert_eq!(ports, [0x1234, 0x5678]);
+        assert_eq!((&src[..4], &dst[12..]), (&[0, 1, 0, 2][..], &[0, 2, 0, 1][..]));
+        bytes[20] = 0; // hop-by-hop options: not walked
+        assert!(matches!(key(&bytes), FlowKey::L2 { ether_type: 0x86dd, .. }));
+    }
+
+    #[test]
+    fn everything_else_is_addresses_and_ether_type() {
+        let mut bytes = ipv4_udp(false, 0, (0, 0), [5, 6]);
+        bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
+        let (dst, src) = (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]));
+        bytes[23] = 1; // ICMP
+        assert_eq!(key(&bytes), FlowKey::L2 { src, dst, ether_type: 0x0800 });
+        bytes[23] = 17;
+        assert_eq!(key(&bytes[..37]), FlowKey::L2 { src, dst, ether_type: 0x0800 }, "ports cut off");
+        assert_eq!(key(&bytes[..38]), v4([5, 6]));
+        bytes[12..14].copy_from_slice(&[0x00, 0x40]);
+        assert_eq!(key(&bytes), FlowKey::L2 { src, dst, ether_type: 0 }, "an 802.3 length");
+    }
+
+    #[test]
+    fn digests_are_fixed_and_spread_over_few_paths() {
+        assert_eq!(v4([1, 2]).digest(), v4([1, 2]).digest());
+        let digests: Vec<u64> = (0..4096).map(|port| v4([port, 4791]).digest()).collect();
+        assert_eq!(digests.iter().collect::<HashSet<_>>().len(), 4096);
+        for paths in [2, 3, 8] {
+            for path in 0..paths {
+                let share = digests.iter().filter(|&&digest| digest % paths == path).count() as u64;
+                let even = 4096 / paths;
+                assert!(share.abs_diff(even) < even / 5, "{share} of 4096 on path {path} of {paths}");
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(fixed_seed())]
+
+        #[test]
+        fn any_frame_has_a_flow(bytes in frame_bytes()) {
+            if let Ok(header) = Header::parse(&bytes) {
+                prop_assert_eq!(FlowKey::of(&header, &bytes), FlowKey::of(&header, &bytes.clone()));
+            }
+        }
+    }
+}

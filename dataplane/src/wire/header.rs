@@ -1,0 +1,298 @@
+//! The head of a frame, read once.
+//!
+//! A switch asks the same few things of every frame: to whom, from whom, in which VLAN, with which
+//! PCP and DSCP. [`Header::parse`] answers them in one pass over the first bytes and is small enough
+//! to be passed by value from there on. It reads by offset, because this is the hot path; tests
+//! compare it with `pnet_packet`'s views over arbitrary bytes.
+//!
+//! One 802.1Q tag is understood. An 802.1ad tag (0x88A8) is payload here: such a frame is untagged
+//! as far as membership and class go, and passes through as it came. So is whatever follows the
+//! first tag.
+//!
+//! A broken IP header makes no malformed frame, since bridges do not look at IP: it merely carries no
+//! DSCP to trust.
+
+use pnet_packet::ethernet::{EtherType, EtherTypes};
+
+use crate::units::{Class, MacAddr};
+
+/// Offsets in an Ethernet frame; `TCI` and `TAGGED_*` where an 802.1Q tag is there.
+pub(crate) mod field {
+    use std::ops::Range;
+
+    pub const DST: Range<usize> = 0..6;
+    pub const SRC: Range<usize> = 6..12;
+    pub const ETHER_TYPE: Range<usize> = 12..14;
+    pub const PAYLOAD: u8 = 14;
+    pub const TCI: Range<usize> = 14..16;
+    pub const TAGGED_ETHER_TYPE: Range<usize> = 16..18;
+    pub const TAGGED_PAYLOAD: u8 = 18;
+    /// An 802.1Q tag: TPID and TCI.
+    pub const TAG_LEN: u8 = 4;
+    /// An IPv4 header without options.
+    pub const IPV4_LEN: usize = 20;
+    /// An IPv6 header without extensions.
+    pub const IPV6_LEN: usize = 40;
+}
+
+/// What a switch needs to know of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Destination.
+    pub dst: MacAddr,
+    /// Source.
+    pub src: MacAddr,
+    /// The 802.1Q tag, if there is one; VID 0 makes it a priority tag.
+    pub tag: Option<Tci>,
+    /// EtherType (or 802.3 length) after the tag.
+    pub ether_type: EtherType,
+    /// DSCP, 0..=63, of an IPv4 or IPv6 packet whose fixed header is there.
+    pub dscp: Option<u8>,
+    /// Where the payload of Ethernet begins.
+    pub l3: u8,
+}
+
+/// Tag control information of an 802.1Q tag: PCP (3 bits), DEI (1), VID (12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tci(pub u16);
+
+/// Why the head of a frame cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// Ends before its EtherType.
+    #[error("the frame ends before its EtherType")]
+    TooShort,
+    /// Ends within its 802.1Q tag.
+    #[error("the frame ends within its 802.1Q tag")]
+    TagTruncated,
+}
+
+impl Header {
+    /// Reads the head of a frame: its first `min(len, 128)` bytes at least.
+    ///
+    /// # Errors
+    /// Where Ethernet's own header does not fit.
+    #[inline]
+    pub fn parse(head: &[u8]) -> Result<Header, Malformed> {
+        let fixed = head.first_chunk::<{ field::PAYLOAD as usize }>().ok_or(Malformed::TooShort)?;
+        let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = *fixed;
+        let mut header = Header {
+            dst: MacAddr([d0, d1, d2, d3, d4, d5]),
+            src: MacAddr([s0, s1, s2, s3, s4, s5]),
+            tag: None,
+            ether_type: EtherType(u16::from_be_bytes([t0, t1])),
+            dscp: None,
+            l3: field::PAYLOAD,
+        };
+        if header.ether_type == EtherTypes::Vlan {
+            header.read_tag(head)?;
+        }
+        header.dscp = header.read_dscp(head);
+        Ok(header)
+    }
+
+    /// Bytes that follow Ethernet's header.
+    #[must_use]
+    pub fn payload<'a>(&self, head: &'a [u8]) -> &'a [u8] {
+        head.get(usize::from(self.l3)..).unwrap_or_default()
+    }
+
+    /// What a frame of `len` bytes would be long without its tag: MTUs do not count the tag.
+    #[must_use]
+    pub fn untagged_len(&self, len: u32) -> u32 {
+        if self.tag.is_some() { len.saturating_sub(field::TAG_LEN.into()) } else { len }
+    }
+
+    #[inline]
+    fn read_tag(&mut self, head: &[u8]) -> Result<(), Malformed> {
+        let tagged =
+            head.first_chunk::<{ field::TAGGED_PAYLOAD as usize }>().ok_or(Malformed::TagTruncated)?;
+        self.tag = Some(Tci(be16(tagged, field::TCI.start)));
+        self.ether_type = EtherType(be16(tagged, field::TAGGED_ETHER_TYPE.start));
+        self.l3 = field::TAGGED_PAYLOAD;
+        Ok(())
+    }
+
+    #[inline]
+    fn read_dscp(&self, head: &[u8]) -> Option<u8> {
+        let ip = self.payload(head);
+        match self.ether_type {
+            EtherTypes::Ipv4 if ip.len() >= field::IPV4_LEN && ip[0] >> 4 == 4 => Some(ip[1] >> 2),
+            EtherTypes::Ipv6 if ip.len() >= field::IPV6_LEN && ip[0] >> 4 == 6 => {
+                Some((ip[0] & 0x0f) << 2 | ip[1] >> 6)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The big-endian 16 bits at `at`, which the caller knows to be there.
+#[inline]
+fn be16<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+impl Tci {
+    /// From its parts, of which the low 3, 1 and 12 bits count.
+    #[must_use]
+    pub const fn new(pcp: Class, dei: bool, vid: u16) -> Tci {
+        Tci((pcp.get() as u16) << 13 | (dei as u16) << 12 | vid & 0x0fff)
+    }
+
+    /// Priority code point.
+    #[must_use]
+    pub const fn pcp(self) -> Class {
+        Class::from_low_bits((self.0 >> 13) as u8)
+    }
+
+    /// Drop eligible indicator.
+    #[must_use]
+    pub const fn dei(self) -> bool {
+        self.0 & 0x1000 != 0
+    }
+
+    /// VLAN identifier; 0 in a priority tag, which names no VLAN.
+    #[must_use]
+    pub const fn vid(self) -> u16 {
+        self.0 & 0x0fff
+    }
+
+    /// The same tag with another PCP.
+    #[must_use]
+    pub const fn with_pcp(self, pcp: Class) -> Tci {
+        Tci::new(pcp, self.dei(), self.vid())
+    }
+
+    /// The same tag with another VID.
+    #[must_use]
+    pub const fn with_vid(self, vid: u16) -> Tci {
+        Tci::new(self.pcp(), self.dei(), vid)
+    }
+}
+
+impl Malformed {
+    /// Every reason.
+    pub const ALL: [Malformed; 2] = [Malformed::TooShort, Malformed::TagTruncated];
+
+    /// Its place in [`Malformed::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Its name in metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Malformed::TooShort => "too_short",
+            Malformed::TagTruncated => "tag_truncated",
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use pnet_packet::Packet;
+    use pnet_packet::ethernet::EthernetPacket;
+    use pnet_packet::ipv4::Ipv4Packet;
+    use pnet_packet::ipv6::Ipv6Packet;
+    use pnet_packet::vlan::VlanPacket;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{fixed_seed, frame_bytes};
+
+    /// The same answers by way of pnet's views.
+    fn by_views(bytes: &[u8]) -> Result<Header, Malformed> {
+        let ethernet = EthernetPacket::new(bytes).ok_or(Malformed::TooShort)?;
+        let outer = (None, ethernet.get_ethertype(), 14, ethernet.payload().to_vec());
+        let (tag, ether_type, l3, payload) = if ethernet.get_ethertype() == EtherTypes::Vlan {
+            let vlan = VlanPacket::new(ethernet.payload()).ok_or(Malformed::TagTruncated)?;
+            let pcp = Class::new(vlan.get_priority_code_point().0).unwrap();
+            let tci = Tci::new(pcp, vlan.get_drop_eligible_indicator() == 1, vlan.get_vlan_identifier());
+            (Some(tci), vlan.get_ethertype(), 18, vlan.payload().to_vec())
+        } else {
+            outer
+        };
+        let dscp = match ether_type {
+            EtherTypes::Ipv4 => {
+                Ipv4Packet::new(&payload).filter(|ip| ip.get_version() == 4).map(|ip| ip.get_dscp())
+            }
+            EtherTypes::Ipv6 => Ipv6Packet::new(&payload)
+                .filter(|ip| ip.get_version() == 6)
+                .map(|ip| ip.get_traffic_class() >> 2),
+            _ => None,
+        };
+        Ok(Header {
+            dst: MacAddr(ethernet.get_destination().octets()),
+            src: MacAddr(ethernet.get_source().octets()),
+            tag,
+            ether_type,
+            dscp,
+            l3,
+        })
+    }
+
+    proptest! {
+        #![proptest_config(fixed_seed())]
+
+        #[test]
+        fn agrees_with_the_views_on_frames_cut_anywhere(bytes in frame_bytes()) {
+            prop_assert_eq!(Header::parse(&bytes), by_views(&bytes));
+        }
+
+        #[test]
+        fn agrees_with_the_views_on_arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..160)) {
+            prop_assert_eq!(Header::parse(&bytes), by_views(&bytes));
+        }
+
+        #[test]
+        fn a_tci_is_its_parts(pcp in 0u8..8, dei: bool, vid in 0u16..4096) {
+            let tci = Tci::new(Class::new(pcp).unwrap(), dei, vid);
+            prop_assert_eq!((tci.pcp().get(), tci.dei(), tci.vid()), (pcp, dei, vid));
+            prop_assert_eq!(tci.with_vid(7).with_pcp(Class::ALL[5]), Tci::new(Class::ALL[5], dei, 7));
+        }
+    }
+
+    #[test]
+    fn one_byte_short_of_each_header_is_told_apart() {
+        let mut untagged = [0u8; 14];
+        untagged[12..].copy_from_slice(&[0x88, 0xb5]);
+        assert_eq!(Header::parse(&untagged[..13]), Err(Malformed::TooShort));
+        assert!(Header::parse(&untagged).is_ok());
+        let mut tagged = [0u8; 18];
+        tagged[12..].copy_from_slice(&[0x81, 0x00, 0x60, 0x05, 0x88, 0xb5]);
+        assert_eq!(Header::parse(&tagged[..17]), Err(Malformed::TagTruncated));
+        let header = Header::parse(&tagged).unwrap();
+        assert_eq!(header.tag.map(Tci::vid), Some(5));
+        assert_eq!((header.untagged_len(64), header.l3), (60, 18));
+    }
+
+    #[test]
+    fn a_cut_ip_header_has_no_dscp() {
+        let mut bytes = [0u8; 54];
+        bytes[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 26 << 2]);
+        assert_eq!(Header::parse(&bytes[..33]).unwrap().dscp, None);
+        assert_eq!(Header::parse(&bytes[..34]).unwrap().dscp, Some(26));
+        bytes[12..16].copy_from_slice(&[0x86, 0xdd, 0x66, 0x80]);
+        assert_eq!(Header::parse(&bytes[..53]).unwrap().dscp, None);
+        assert_eq!(Header::parse(&bytes).unwrap().dscp, Some(26));
+    }
+
+    #[test]
+    fn a_service_tag_is_payload() {
+        let mut bytes = [0u8; 64];
+        bytes[12..18].copy_from_slice(&[0x88, 0xa8, 0x60, 0x05, 0x08, 0x00]);
+        let header = Header::parse(&bytes).unwrap();
+        assert_eq!((header.tag, header.ether_type, header.l3), (None, EtherTypes::PBridge, 14));
+    }
+
+    #[test]
+    fn reasons_have_places_and_names() {
+        for (index, reason) in Malformed::ALL.into_iter().enumerate() {
+            assert_eq!(reason.index(), index);
+            assert!(!reason.name().is_empty());
+        }
+    }
+}
