@@ -1,0 +1,113 @@
+//! One (ingress port, class): a waterfall of reserve, pool and headroom.
+//!
+//! Bytes enter the reserve first, then the pool, then the headroom, and leave in the opposite order.
+//! Dedicated memory is the case without a pool: everything up to the threshold is the queue's own.
+
+use crate::drop_reason::DropReason;
+use crate::settings::{ClassSettings, Memory};
+use crate::units::Bytes;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IngressQueue {
+    /// Reserve and pool.
+    body: Bytes,
+    headroom_used: Bytes,
+    frames: u32,
+    reserve: Bytes,
+    limit: Bytes,
+    /// XOFF - XON: how far below the threshold a queue must fall to resume.
+    hysteresis: Bytes,
+    headroom: Bytes,
+    xoff_frames: u32,
+    xon_frames: u32,
+    lossless: bool,
+}
+
+impl IngressQueue {
+    pub(super) fn new(class: &ClassSettings, memory: Memory) -> IngressQueue {
+        let reserve = match memory {
+            Memory::Dedicated => Bytes::ZERO,
+            Memory::Shared(_) => class.ingress_reserve,
+        };
+        let limit = if class.lossless { class.xoff } else { class.ingress_max };
+        IngressQueue {
+            body: Bytes::ZERO,
+            headroom_used: Bytes::ZERO,
+            frames: 0,
+            reserve,
+            limit,
+            hysteresis: class.xoff.saturating_sub(class.xon),
+            headroom: if class.lossless { class.headroom } else { Bytes::ZERO },
+            xoff_frames: class.xoff_frames,
+            xon_frames: xon_frames(class),
+            lossless: class.lossless,
+        }
+    }
+
+    /// Takes a frame of `size` in, where `threshold` bounds what the queue may hold beyond its
+    /// reserve; what does not fit below it goes into the headroom, which a lossy queue does not have.
+    /// Answers how much came from the pool.
+    #[inline]
+    pub(super) fn enter(&mut self, size: Bytes, threshold: Bytes) -> Result<Bytes, DropReason> {
+        let before = self.pooled();
+        let room = self.reserve.saturating_add(threshold).saturating_sub(self.body);
+        let beyond = size.saturating_sub(room);
+        if self.headroom_used + beyond > self.headroom {
+            return Err(if self.lossless { DropReason::HeadroomExhausted } else { DropReason::IngressFull });
+        }
+        self.body += size - beyond;
+        self.headroom_used += beyond;
+        self.frames += 1;
+        Ok(self.pooled() - before)
+    }
+
+    /// Lets a frame of `size` go. Answers how much goes back to the pool.
+    #[inline]
+    pub(super) fn leave(&mut self, size: Bytes) -> Bytes {
+        let before = self.pooled();
+        let from_headroom = size.min(self.headroom_used);
+        self.headroom_used -= from_headroom;
+        self.body -= size - from_headroom;
+        self.frames -= 1;
+        before - self.pooled()
+    }
+
+    #[inline]
+    pub(super) fn at_xoff(&self, threshold: Bytes) -> bool {
+        self.headroom_used > Bytes::ZERO || self.pooled() >= threshold || self.frames >= self.xoff_frames
+    }
+
+    #[inline]
+    pub(super) fn below_xon(&self, threshold: Bytes) -> bool {
+        let xon = threshold.saturating_sub(self.hysteresis);
+        let drained = self.pooled() < xon || self.body == Bytes::ZERO;
+        self.headroom_used == Bytes::ZERO && drained && self.frames < self.xon_frames
+    }
+
+    pub(super) fn bytes(&self) -> Bytes {
+        self.body + self.headroom_used
+    }
+
+    pub(super) fn headroom_used(&self) -> Bytes {
+        self.headroom_used
+    }
+
+    /// What it holds beyond its reserve, headroom not included.
+    #[inline]
+    pub(super) fn pooled(&self) -> Bytes {
+        self.body.saturating_sub(self.reserve)
+    }
+
+    pub(super) fn limit(&self) -> Bytes {
+        self.limit
+    }
+}
+
+/// XON in frames, in the proportion of XON to XOFF in bytes.
+fn xon_frames(class: &ClassSettings) -> u32 {
+    if class.xoff_frames == u32::MAX || class.xoff == Bytes::ZERO {
+        return u32::MAX;
+    }
+    let scaled = u128::from(class.xoff_frames) * u128::from(class.xon.0) / u128::from(class.xoff.0);
+    u32::try_from(scaled).unwrap_or(u32::MAX).max(1)
+}

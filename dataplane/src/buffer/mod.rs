@@ -1,0 +1,207 @@
+//! Who holds how many bytes: per (ingress port, class), per (egress port, class), and what both may
+//! still take.
+//!
+//! The same bytes are counted twice, once where they came in and once where they wait to go out
+//! (as 802.1Q-conforming shared-memory switches do). The ingress count decides about pause, the
+//! egress count about congestion. Nothing here knows what a frame is.
+//!
+//! * [`Memory::Dedicated`]: a queue's limits stand by themselves. A lossless queue fills up to XOFF,
+//!   then into its headroom; a lossy one up to its maximum.
+//! * [`Memory::Shared`]: a queue fills its reserve, then takes from the common pool while every limit
+//!   (its own, `alpha` times what is free, its port's, all ingress queues') allows, and a lossless one
+//!   then goes into its headroom. Headroom and reserves never lend to the pool.
+
+mod ingress;
+
+use std::sync::Arc;
+
+use crate::drop_reason::DropReason;
+use crate::ledger::Counters;
+use crate::settings::{Memory, SwitchSettings};
+use crate::units::{Bytes, CLASSES, Class, PortId};
+use ingress::IngressQueue;
+
+/// All occupancies of a switch.
+#[derive(Debug)]
+pub struct Buffer {
+    memory: Memory,
+    ingress: Box<[[IngressQueue; CLASSES]]>,
+    egress: Box<[[EgressQueue; CLASSES]]>,
+    pool_used: Bytes,
+    port_used: Box<[Bytes]>,
+    egress_used: Bytes,
+    counters: Arc<Counters>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct EgressQueue {
+    bytes: Bytes,
+    max: Bytes,
+    reserve: Bytes,
+    lossless: bool,
+}
+
+impl EgressQueue {
+    fn beyond_reserve(&self) -> Bytes {
+        self.bytes.saturating_sub(self.reserve)
+    }
+}
+
+impl Buffer {
+    pub(crate) fn new(settings: &SwitchSettings, counters: Arc<Counters>) -> Buffer {
+        let per_port = |port: usize| settings.ports[port].classes;
+        let ports = settings.ports.len();
+        Buffer {
+            memory: settings.memory,
+            ingress: (0..ports).map(|port| per_port(port).map(|class| IngressQueue::new(&class, settings.memory))).collect(),
+            egress: (0..ports)
+                .map(|port| {
+                    per_port(port).map(|class| EgressQueue {
+                        bytes: Bytes::ZERO,
+                        max: class.egress_max,
+                        reserve: class.egress_reserve,
+                        lossless: class.lossless,
+                    })
+                })
+                .collect(),
+            pool_used: Bytes::ZERO,
+            port_used: vec![Bytes::ZERO; ports].into_boxed_slice(),
+            egress_used: Bytes::ZERO,
+            counters,
+        }
+    }
+
+    /// Counts a frame of `size` in at its ingress queue, or says why there is no room.
+    #[inline]
+    pub(crate) fn enter_ingress(
+        &mut self,
+        port: PortId,
+        class: Class,
+        size: Bytes,
+    ) -> Result<(), DropReason> {
+        let threshold = self.ingress_threshold(port, class);
+        let queue = &mut self.ingress[port.index()][class.index()];
+        let from_pool = queue.enter(size, threshold)?;
+        self.pool_used += from_pool;
+        self.port_used[port.index()] += from_pool;
+        self.show_ingress(port, class);
+        Ok(())
+    }
+
+    /// Counts a frame of `size` out of its ingress queue.
+    #[inline]
+    pub(crate) fn leave_ingress(&mut self, port: PortId, class: Class, size: Bytes) {
+        let to_pool = self.ingress[port.index()][class.index()].leave(size);
+        self.pool_used -= to_pool;
+        self.port_used[port.index()] -= to_pool;
+        let queue = &self.ingress[port.index()][class.index()];
+        self.counters.class(port, class).ingress_bytes.set(queue.bytes().0);
+    }
+
+    /// Whether the queue is at or above its XOFF threshold.
+    #[inline]
+    #[must_use]
+    pub fn at_xoff(&self, port: PortId, class: Class) -> bool {
+        self.ingress[port.index()][class.index()].at_xoff(self.ingress_threshold(port, class))
+    }
+
+    /// Whether the queue is below its XON threshold.
+    #[inline]
+    #[must_use]
+    pub fn below_xon(&self, port: PortId, class: Class) -> bool {
+        self.ingress[port.index()][class.index()].below_xon(self.ingress_threshold(port, class))
+    }
+
+    /// Bytes that came in through `port` in `class` and still count there.
+    #[must_use]
+    pub fn ingress(&self, port: PortId, class: Class) -> Bytes {
+        self.ingress[port.index()][class.index()].bytes()
+    }
+
+    /// Bytes of `class` that wait or are committed at egress `port`.
+    #[must_use]
+    pub fn egress(&self, port: PortId, class: Class) -> Bytes {
+        self.egress[port.index()][class.index()].bytes
+    }
+
+    /// Whether the egress queue has room for a frame of `size`.
+    #[inline]
+    #[must_use]
+    pub fn egress_has_room(&self, port: PortId, class: Class, size: Bytes) -> bool {
+        let queue = &self.egress[port.index()][class.index()];
+        if queue.bytes.saturating_add(size) > queue.max {
+            return false;
+        }
+        match self.memory {
+            Memory::Shared(shared) if !queue.lossless => {
+                let after = EgressQueue { bytes: queue.bytes + size, ..*queue };
+                let taken = after.beyond_reserve() - queue.beyond_reserve();
+                self.egress_used + taken <= shared.egress_limit || taken == Bytes::ZERO
+            }
+            Memory::Shared(_) | Memory::Dedicated => true,
+        }
+    }
+
+    /// Counts a frame of `size` in at its egress queue.
+    #[inline]
+    pub(crate) fn enter_egress(&mut self, port: PortId, class: Class, size: Bytes) {
+        let queue = &mut self.egress[port.index()][class.index()];
+        let before = queue.beyond_reserve();
+        queue.bytes += size;
+        if !queue.lossless {
+            self.egress_used += queue.beyond_reserve() - before;
+        }
+        let shown = self.counters.class(port, class);
+        shown.egress_bytes.set(queue.bytes.0);
+        shown.egress_watermark.raise(queue.bytes.0);
+    }
+
+    /// Counts a frame of `size` out of its egress queue.
+    #[inline]
+    pub(crate) fn leave_egress(&mut self, port: PortId, class: Class, size: Bytes) {
+        let queue = &mut self.egress[port.index()][class.index()];
+        let before = queue.beyond_reserve();
+        queue.bytes -= size;
+        if !queue.lossless {
+            self.egress_used -= before - queue.beyond_reserve();
+        }
+        self.counters.class(port, class).egress_bytes.set(queue.bytes.0);
+    }
+
+    /// What the ingress queue may take beyond its reserve before it counts as full (dedicated memory:
+    /// before XOFF, or the maximum of a lossy queue).
+    #[inline]
+    fn ingress_threshold(&self, port: PortId, class: Class) -> Bytes {
+        let queue = &self.ingress[port.index()][class.index()];
+        let own = queue.limit();
+        match self.memory {
+            Memory::Dedicated => own,
+            Memory::Shared(shared) => {
+                let free = shared.pool.saturating_sub(self.pool_used);
+                let dynamic = match shared.alpha_log2 {
+                    None => Bytes::MAX,
+                    Some(n) if n >= 0 => Bytes(free.0.saturating_mul(1 << n)),
+                    Some(n) => Bytes(free.0 >> n.unsigned_abs()),
+                };
+                // What others leave of each limit; what this queue holds already counts for it.
+                let left = |limit: Bytes, used: Bytes| queue.pooled() + limit.saturating_sub(used);
+                own.min(dynamic)
+                    .min(left(shared.pool, self.pool_used))
+                    .min(left(shared.ingress_limit, self.pool_used))
+                    .min(left(shared.port_limit, self.port_used[port.index()]))
+            }
+        }
+    }
+
+    #[inline]
+    fn show_ingress(&self, port: PortId, class: Class) {
+        let queue = &self.ingress[port.index()][class.index()];
+        let shown = self.counters.class(port, class);
+        shown.ingress_bytes.set(queue.bytes().0);
+        shown.ingress_watermark.raise(queue.bytes().0);
+        shown.headroom_watermark.raise(queue.headroom_used().0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! The books: every frame received is delivered, queued, or dropped for a named reason; nothing else
+//! exists.
+//!
+//! [`Counters`] are what users see, per port and class, each number written by the one worker that
+//! owns the port. [`Ledger`] is one worker's own account of where its frames are; it balances after
+//! every step, and [`Ledger::missing`] says by how much it does not.
+
+use std::sync::Arc;
+
+use crate::counter::{Counter, Histogram};
+use crate::drop_reason::DropReason;
+use crate::units::{CLASSES, Class, PortId};
+use crate::wire::mac_control::MacControlError;
+
+/// Counters of all ports of a switch.
+#[derive(Debug)]
+pub struct Counters {
+    ports: Box<[PortCounters]>,
+}
+
+/// Counters of one port, beyond those of its classes.
+#[derive(Debug, Default)]
+pub struct PortCounters {
+    /// Per class.
+    pub classes: [ClassCounters; CLASSES],
+    /// PFC and PAUSE frames sent.
+    pub pause_frames_sent: Counter,
+    /// Well-formed PFC frames received.
+    pub pfc_frames_received: Counter,
+    /// Well-formed 802.3x PAUSE frames received.
+    pub pause_frames_received: Counter,
+    /// Well-formed pause frames that the port is configured not to obey, or that name no class it
+    /// obeys.
+    pub pause_frames_ignored: Counter,
+    /// MAC control frames that pause nothing, by reason ([`MacControlError::ALL`]).
+    pub malformed_control: [Counter; MacControlError::COUNT],
+    /// All other frames consumed here: LLDP and the rest of the reserved block.
+    pub reserved_frames: Counter,
+    /// Control frames that could not be sent because their reserved pool was in flight.
+    pub control_starved: Counter,
+    /// Addresses learned here now.
+    pub fdb_entries: Counter,
+    /// Addresses that moved here from another port.
+    pub station_moves: Counter,
+    /// Addresses not learned for the port's limit or the table's capacity.
+    pub learn_refused: Counter,
+}
+
+/// Counters of one class on one port.
+#[derive(Debug, Default)]
+pub struct ClassCounters {
+    /// Frames received, those dropped later included.
+    pub rx_frames: Counter,
+    /// Their bytes, FCS included.
+    pub rx_bytes: Counter,
+    /// Frames that left.
+    pub tx_frames: Counter,
+    /// Their bytes, FCS included.
+    pub tx_bytes: Counter,
+    /// Frames dropped, by reason ([`DropReason::ALL`]): at the port where they came in, or, for a full
+    /// egress queue, where they were to go out.
+    pub drops: [Counter; DropReason::COUNT],
+    /// Times that the peer was told to stop.
+    pub xoff_sent: Counter,
+    /// Times that it was told to resume.
+    pub xon_sent: Counter,
+    /// Times that a held XOFF was repeated to keep it alive.
+    pub refreshes_sent: Counter,
+    /// Pause times above zero received and obeyed.
+    pub xoff_received: Counter,
+    /// Pause times of zero received and obeyed.
+    pub xon_received: Counter,
+    /// How long the peer was held, in nanoseconds: finished pauses only.
+    pub pausing_nanos: Counter,
+    /// Since when it is held now (driver's clock, ns); zero when it is not.
+    pub pausing_since: Counter,
+    /// How long the peer held this port, in nanoseconds: finished pauses only.
+    pub paused_nanos: Counter,
+    /// Since when it holds it now; zero when it does not.
+    pub paused_since: Counter,
+    /// Bytes that came in here and still count, now.
+    pub ingress_bytes: Counter,
+    /// Most of them at a time.
+    pub ingress_watermark: Counter,
+    /// Bytes that wait or are committed here, now.
+    pub egress_bytes: Counter,
+    /// Most of them at a time.
+    pub egress_watermark: Counter,
+    /// Most headroom used at a time.
+    pub headroom_watermark: Counter,
+    /// From receive to transmit.
+    pub queueing_delay: Histogram,
+    /// Lengths of the pauses that the peer was held to.
+    pub pausing_durations: Histogram,
+    /// Lengths of the pauses that were obeyed.
+    pub paused_durations: Histogram,
+}
+
+impl Counters {
+    /// All zero.
+    #[must_use]
+    pub fn new(ports: usize) -> Arc<Counters> {
+        Arc::new(Counters { ports: (0..ports).map(|_| PortCounters::default()).collect() })
+    }
+
+    /// Of one port.
+    #[inline]
+    #[must_use]
+    pub fn port(&self, port: PortId) -> &PortCounters {
+        &self.ports[port.index()]
+    }
+
+    /// Of one class on one port.
+    #[inline]
+    #[must_use]
+    pub fn class(&self, port: PortId, class: Class) -> &ClassCounters {
+        &self.ports[port.index()].classes[class.index()]
+    }
+
+    /// How many ports there are.
+    #[must_use]
+    pub fn ports(&self) -> usize {
+        self.ports.len()
+    }
+
+    /// Frames dropped for `reason`, all ports and classes.
+    #[must_use]
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        let classes = self.ports.iter().flat_map(|port| &port.classes);
+        classes.map(|class| class.drops[reason.index()].get()).sum()
+    }
+}
+
+/// Where one worker's frames came from and went to, in frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// Received by the worker's ports.
+    pub received: u64,
+    /// Copies made for floods.
+    pub copied: u64,
+    /// Control frames made.
+    pub made: u64,
+    /// Taken over from other workers.
+    pub taken_over: u64,
+    /// Sent by the worker's ports, control frames included.
+    pub sent: u64,
+    /// Dropped for a named reason.
+    pub dropped: u64,
+    /// Consumed: MAC control and the rest of the reserved block.
+    pub consumed: u64,
+    /// Handed over to other workers.
+    pub handed_over: u64,
+    /// In a queue of the worker, or committed to its driver, now.
+    pub held: u64,
+}
+
+impl Ledger {
+    /// Frames that came and are nowhere: zero unless the switch has a bug.
+    #[must_use]
+    pub fn missing(&self) -> i128 {
+        let came = [self.received, self.copied, self.made, self.taken_over];
+        let went = [self.sent, self.dropped, self.consumed, self.handed_over, self.held];
+        let sum = |numbers: &[u64]| numbers.iter().map(|&n| i128::from(n)).sum::<i128>();
+        sum(&came) - sum(&went)
+    }
+}

@@ -1,0 +1,190 @@
+//! The receive half: classes that the peer has paused (802.1Q 36.1.3.3, PFC indication).
+
+use crate::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta};
+
+/// Which classes of a port may not send, and until when. The last value received for a class wins;
+/// time 0 resumes it at once; otherwise it resumes by itself.
+#[derive(Clone, Debug)]
+pub struct Obeyed {
+    rate: BitRate,
+    paused: ClassSet,
+    until: [Nanos; CLASSES],
+    since: [Nanos; CLASSES],
+    next_expiry: Nanos,
+}
+
+/// Classes that resumed, and how long each had been paused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resumed {
+    /// Which classes resumed.
+    pub classes: ClassSet,
+    /// How long each of them had been paused; zero for the others.
+    pub paused_for: [Nanos; CLASSES],
+}
+
+impl Obeyed {
+    /// Nothing paused; a quantum is 512 bit times at `rate`.
+    #[must_use]
+    pub fn new(rate: BitRate) -> Obeyed {
+        Obeyed {
+            rate,
+            paused: ClassSet::NONE,
+            until: [Nanos::ZERO; CLASSES],
+            since: [Nanos::ZERO; CLASSES],
+            next_expiry: Nanos::NEVER,
+        }
+    }
+
+    /// Obeys a pause frame that names `classes`, each with its time.
+    pub fn receive(&mut self, now: Nanos, classes: ClassSet, times: &[Quanta; CLASSES]) -> Resumed {
+        let mut resumed = self.expire(now);
+        for class in classes.iter() {
+            let time = times[class.index()];
+            if time == Quanta(0) {
+                self.resume(now, class, &mut resumed);
+                continue;
+            }
+            if !self.paused.contains(class) {
+                self.paused.insert(class);
+                self.since[class.index()] = now;
+            }
+            self.until[class.index()] = now.after(self.rate.time_of_quanta(time));
+        }
+        self.find_next_expiry();
+        resumed
+    }
+
+    /// Resumes every class whose time is over.
+    #[inline]
+    pub fn expire(&mut self, now: Nanos) -> Resumed {
+        let mut resumed = Resumed::default();
+        if now < self.next_expiry {
+            return resumed;
+        }
+        for class in self.paused.iter() {
+            let until = self.until[class.index()];
+            if until <= now {
+                self.resume(until, class, &mut resumed);
+            }
+        }
+        self.find_next_expiry();
+        resumed
+    }
+
+    /// The classes that may not send now; call [`Obeyed::expire`] before.
+    #[inline]
+    #[must_use]
+    pub const fn paused(&self) -> ClassSet {
+        self.paused
+    }
+
+    /// When the pause in force on `class` began; `None` where there is none.
+    #[must_use]
+    pub fn since(&self, class: Class) -> Option<Nanos> {
+        self.paused.contains(class).then(|| self.since[class.index()])
+    }
+
+    /// When the next class resumes by itself.
+    #[inline]
+    #[must_use]
+    pub const fn next_expiry(&self) -> Nanos {
+        self.next_expiry
+    }
+
+    fn resume(&mut self, at: Nanos, class: Class, resumed: &mut Resumed) {
+        if self.paused.contains(class) {
+            self.paused.remove(class);
+            resumed.classes.insert(class);
+            resumed.paused_for[class.index()] += at.since(self.since[class.index()]);
+        }
+    }
+
+    fn find_next_expiry(&mut self) {
+        self.next_expiry =
+            self.paused.iter().map(|class| self.until[class.index()]).min().unwrap_or(Nanos::NEVER);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const C3: ClassSet = ClassSet(1 << 3);
+
+    fn class(n: u8) -> Class {
+        Class::new(n).unwrap()
+    }
+
+    fn times(quanta: u16) -> [Quanta; CLASSES] {
+        [Quanta(quanta); CLASSES]
+    }
+
+    fn gigabit() -> Obeyed {
+        Obeyed::new(BitRate::from_gbps(1)) // a quantum is 512 ns
+    }
+
+    #[test]
+    fn c1_c16_a_pause_ends_by_itself_exactly_when_its_quanta_are_over() {
+        for quanta in [1_u16, 10, 100, 1000, 65535] {
+            let mut obeyed = gigabit();
+            obeyed.receive(Nanos(7), C3, &times(quanta));
+            let end = Nanos(7 + u64::from(quanta) * 512);
+            assert_eq!(obeyed.next_expiry(), end);
+            assert_eq!(obeyed.expire(Nanos(end.0 - 1)), Resumed::default());
+            assert_eq!(obeyed.paused(), C3);
+            let resumed = obeyed.expire(end);
+            assert_eq!(resumed.classes, C3);
+            assert_eq!(resumed.paused_for[3], Nanos(u64::from(quanta) * 512));
+            assert_eq!(obeyed.paused(), ClassSet::NONE);
+            assert_eq!(obeyed.next_expiry(), Nanos::NEVER);
+        }
+    }
+
+    #[test]
+    fn c2_time_zero_resumes_at_once() {
+        let mut obeyed = gigabit();
+        obeyed.receive(Nanos(0), C3, &times(65535));
+        let resumed = obeyed.receive(Nanos(100), C3, &times(0));
+        assert_eq!((resumed.classes, resumed.paused_for[3]), (C3, Nanos(100)));
+        assert_eq!(obeyed.paused(), ClassSet::NONE);
+    }
+
+    #[test]
+    fn c3_the_last_value_wins_whether_shorter_or_longer() {
+        for (first, last) in [(100, 20), (20, 100)] {
+            let mut obeyed = gigabit();
+            obeyed.receive(Nanos(0), C3, &times(first));
+            obeyed.receive(Nanos(512), C3, &times(last));
+            assert_eq!(obeyed.next_expiry(), Nanos(512 + u64::from(last) * 512));
+            assert_eq!(obeyed.since(class(3)), Some(Nanos(0)), "one pause, prolonged");
+        }
+    }
+
+    #[test]
+    fn c5_time_zero_for_classes_that_are_not_paused_does_nothing() {
+        let mut obeyed = gigabit();
+        assert_eq!(obeyed.receive(Nanos(5), ClassSet::ALL, &times(0)), Resumed::default());
+    }
+
+    #[test]
+    fn c6_eight_classes_expire_independently() {
+        let mut obeyed = gigabit();
+        let times = std::array::from_fn(|n| Quanta(10 * (u16::try_from(n).unwrap() + 1)));
+        obeyed.receive(Nanos(0), ClassSet::ALL, &times);
+        for n in 0..8_u8 {
+            let end = u64::from(n + 1) * 5120;
+            assert_eq!(obeyed.expire(Nanos(end - 1)).classes, ClassSet::NONE);
+            assert_eq!(obeyed.expire(Nanos(end)).classes, [class(n)].into_iter().collect());
+        }
+    }
+
+    #[test]
+    fn a_pause_that_ended_between_two_frames_counts_only_until_its_own_end() {
+        let mut obeyed = gigabit();
+        obeyed.receive(Nanos(0), C3, &times(10));
+        let resumed = obeyed.receive(Nanos(1_000_000), C3, &times(10));
+        assert_eq!((resumed.classes, resumed.paused_for[3]), (C3, Nanos(5120)));
+        assert_eq!(obeyed.since(class(3)), Some(Nanos(1_000_000)));
+    }
+}

@@ -1,0 +1,185 @@
+//! What the switch knows of each frame that it holds, in a table by slot, and the links that make
+//! queues of them.
+//!
+//! A queue is a chain through this table: it costs nothing while empty, has no capacity of its own,
+//! and moving a frame from one queue to another writes two words.
+
+use crate::frame::Frame;
+use crate::units::{Bytes, Class, Nanos, PortId};
+
+/// The end of a chain, and "no group".
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// What travels with a frame.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameMeta {
+    /// When it came to the place where it is: receive, then enqueue.
+    pub since: Nanos,
+    /// What it counts for, in bytes: its length at ingress, with FCS.
+    pub bytes: u32,
+    /// Which flood it belongs to; [`NONE`] for a frame with one destination.
+    pub(crate) group: u32,
+    /// VLAN that it belongs to; zero in a VLAN-unaware switch.
+    pub vid: u16,
+    /// Port it came in by.
+    pub ingress: PortId,
+    /// Port it goes out by, once `forward` has decided.
+    pub egress: PortId,
+    /// Its class.
+    pub class: Class,
+    /// Made by the switch itself (a control frame): accounted nowhere.
+    pub control: bool,
+    /// Whether it carries an 802.1Q tag.
+    pub tagged: bool,
+}
+
+impl FrameMeta {
+    /// What it counts for in buffers.
+    pub(crate) fn counted(&self) -> Bytes {
+        Bytes(u64::from(self.bytes))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    meta: FrameMeta,
+    len: u32,
+    next: u32,
+}
+
+/// The table.
+#[derive(Debug)]
+pub(crate) struct Nodes(Box<[Node]>);
+
+/// Bytes of memory that the switch spends on each slot of its store.
+pub const BYTES_PER_SLOT: usize = size_of::<Node>();
+
+impl Nodes {
+    pub(crate) fn new(slots: u32) -> Nodes {
+        let meta = FrameMeta {
+            since: Nanos::ZERO,
+            bytes: 0,
+            group: NONE,
+            vid: 0,
+            ingress: PortId(0),
+            egress: PortId(0),
+            class: Class::from_low_bits(0),
+            control: false,
+            tagged: false,
+        };
+        Nodes(vec![Node { meta, len: 0, next: NONE }; slots as usize].into_boxed_slice())
+    }
+
+    #[inline]
+    pub(crate) fn meta(&self, frame: &Frame) -> &FrameMeta {
+        &self.0[frame.slot() as usize].meta
+    }
+
+    #[inline]
+    pub(crate) fn meta_mut(&mut self, frame: &Frame) -> &mut FrameMeta {
+        &mut self.0[frame.slot() as usize].meta
+    }
+}
+
+/// First in, first out.
+#[derive(Clone, Debug)]
+pub(crate) struct Fifo {
+    head: u32,
+    tail: u32,
+    frames: u32,
+}
+
+impl Default for Fifo {
+    fn default() -> Fifo {
+        Fifo { head: NONE, tail: NONE, frames: 0 }
+    }
+}
+
+impl Fifo {
+    #[inline]
+    pub(crate) fn push(&mut self, nodes: &mut Nodes, frame: Frame) {
+        let (slot, len) = frame.into_parts();
+        let node = &mut nodes.0[slot as usize];
+        node.len = len;
+        node.next = NONE;
+        match self.head {
+            NONE => self.head = slot,
+            _ => nodes.0[self.tail as usize].next = slot,
+        }
+        self.tail = slot;
+        self.frames += 1;
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self, nodes: &Nodes) -> Option<Frame> {
+        if self.head == NONE {
+            return None;
+        }
+        let slot = self.head;
+        let node = &nodes.0[slot as usize];
+        self.head = node.next;
+        self.frames -= 1;
+        Some(Frame::new(slot, node.len))
+    }
+
+    /// Puts a frame back at the front, where it was.
+    pub(crate) fn unpop(&mut self, nodes: &mut Nodes, frame: Frame) {
+        let (slot, len) = frame.into_parts();
+        let node = &mut nodes.0[slot as usize];
+        node.len = len;
+        node.next = self.head;
+        if self.head == NONE {
+            self.tail = slot;
+        }
+        self.head = slot;
+        self.frames += 1;
+    }
+
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+
+    pub(crate) const fn frames(&self) -> u32 {
+        self.frames
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_leave_in_the_order_they_came_and_keep_their_length() {
+        let mut nodes = Nodes::new(8);
+        let mut fifo = Fifo::default();
+        for slot in [3, 0, 7] {
+            fifo.push(&mut nodes, Frame::new(slot, 100 + slot));
+        }
+        let first = fifo.pop(&nodes).unwrap();
+        assert_eq!((first.slot(), first.len()), (3, 103));
+        fifo.unpop(&mut nodes, first);
+        assert_eq!(fifo.frames(), 3);
+        let order: Vec<u32> = std::iter::from_fn(|| fifo.pop(&nodes).map(|f| f.into_parts().0)).collect();
+        assert_eq!(order, [3, 0, 7]);
+        assert!(fifo.is_empty());
+    }
+
+    #[test]
+    fn putting_back_into_an_empty_queue_keeps_both_ends() {
+        let mut nodes = Nodes::new(2);
+        let mut fifo = Fifo::default();
+        fifo.push(&mut nodes, Frame::new(0, 60));
+        let frame = fifo.pop(&nodes).unwrap();
+        fifo.unpop(&mut nodes, frame);
+        fifo.push(&mut nodes, Frame::new(1, 60));
+        assert_eq!(fifo.pop(&nodes).unwrap().into_parts(), (0, 60));
+        assert_eq!(fifo.pop(&nodes).unwrap().into_parts(), (1, 60));
+    }
+
+    #[test]
+    fn a_node_is_half_a_cache_line_or_little_more() {
+        assert!(BYTES_PER_SLOT <= 40, "{BYTES_PER_SLOT}");
+    }
+}

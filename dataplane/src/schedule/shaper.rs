@@ -1,0 +1,96 @@
+//! A token bucket in exact arithmetic: credit is kept in bit-nanoseconds per second, so that adding
+//! `elapsed x rate` needs no division and nothing is ever rounded away.
+
+use crate::units::{BitRate, Bytes, Nanos};
+
+const SCALE: i128 = 8 * 1_000_000_000; // one byte, in units of bits x ns/s
+
+/// Holds a stream of frames to a rate. A frame may start while credit is not negative; its whole
+/// size is then taken, so that a frame larger than the burst still passes, and is paid for after.
+#[derive(Clone, Debug)]
+pub(crate) struct Shaper {
+    rate: BitRate,
+    burst: i128,
+    credit: i128,
+    updated: Nanos,
+}
+
+impl Shaper {
+    /// Up to `burst` bytes may be sent ahead of `rate` after a pause.
+    pub(crate) fn new(rate: BitRate, burst: Bytes) -> Shaper {
+        let burst = i128::from(burst.0) * SCALE;
+        Shaper { rate, burst, credit: burst, updated: Nanos::ZERO }
+    }
+
+    /// Whether a frame may start at `now`.
+    #[inline]
+    pub(crate) fn ready(&mut self, now: Nanos) -> bool {
+        self.credit >= 0 || {
+            self.refill(now);
+            self.credit >= 0
+        }
+    }
+
+    /// When the next frame may start, if none other is sent before.
+    pub(crate) fn ready_at(&self) -> Nanos {
+        if self.credit >= 0 {
+            return Nanos::ZERO;
+        }
+        let wait = (-self.credit + i128::from(self.rate.bits_per_second()) - 1)
+            / i128::from(self.rate.bits_per_second());
+        self.updated.after(Nanos(u64::try_from(wait).unwrap_or(u64::MAX)))
+    }
+
+    /// Pays for a frame that starts at `now`.
+    #[inline]
+    pub(crate) fn spend(&mut self, now: Nanos, bytes: Bytes) {
+        self.refill(now);
+        self.credit -= i128::from(bytes.0) * SCALE;
+    }
+
+    #[inline]
+    fn refill(&mut self, now: Nanos) {
+        let elapsed = now.since(self.updated);
+        let earned = i128::from(elapsed.0) * i128::from(self.rate.bits_per_second());
+        self.credit = (self.credit + earned).min(self.burst);
+        self.updated = self.updated.max(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gigabit_passes_1250_bytes_in_10_us_to_the_nanosecond() {
+        let mut shaper = Shaper::new(BitRate::from_gbps(1), Bytes::ZERO);
+        assert!(shaper.ready(Nanos(0)));
+        shaper.spend(Nanos(0), Bytes(1250));
+        assert_eq!(shaper.ready_at(), Nanos(10_000));
+        assert!(!shaper.ready(Nanos(9_999)));
+        assert!(shaper.ready(Nanos(10_000)));
+    }
+
+    #[test]
+    fn sub_nanosecond_times_add_up() {
+        // 84 bytes at 400 Gb/s take 1.68 ns; a thousand of them 1680 ns.
+        let mut shaper = Shaper::new(BitRate::from_gbps(400), Bytes::ZERO);
+        let mut now = Nanos(0);
+        for _ in 0..1000 {
+            assert!(shaper.ready(now));
+            shaper.spend(now, Bytes(84));
+            now = now.max(shaper.ready_at());
+        }
+        assert_eq!(now, Nanos(1680));
+    }
+
+    #[test]
+    fn only_the_burst_is_caught_up_after_a_stall() {
+        let mut shaper = Shaper::new(BitRate::from_gbps(1), Bytes(3000));
+        let sent = std::iter::from_fn(|| {
+            shaper.ready(Nanos(1_000_000)).then(|| shaper.spend(Nanos(1_000_000), Bytes(1000)))
+        })
+        .count();
+        assert_eq!(sent, 4); // three from the burst, and one that starts at zero credit
+    }
+}

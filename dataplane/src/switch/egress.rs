@@ -1,0 +1,226 @@
+//! The last two steps: the scheduler picks a frame, and when it has left it is counted out.
+
+use super::{Switch, line_cost, on_line};
+use crate::drop_reason::DropReason;
+use crate::frame::{Frame, FrameStore};
+use crate::pause::Announcement;
+use crate::queue::{FrameMeta, NONE};
+use crate::settings::FlowControl;
+use crate::units::{Bytes, Class, ClassSet, FCS, Nanos, PortId, PortSet, Quanta};
+use crate::wire::header::{Header, Tci};
+use crate::wire::mac_control::{MacControl, Pfc};
+use crate::wire::{dscp, vlan};
+
+impl Switch {
+    /// Ports that have something to send or to wait for: the ones worth calling
+    /// [`Switch::transmit`] for.
+    #[must_use]
+    pub fn egress_active(&self) -> PortSet {
+        self.egress_active
+    }
+
+    /// The next frame to leave by `port`, rewritten as that port sends it; `None` where nothing may
+    /// leave now. The driver sends it, and says so by [`Switch::release`].
+    #[inline]
+    pub fn transmit<S: FrameStore>(&mut self, now: Nanos, port: PortId, store: &mut S) -> Option<Frame> {
+        if self.ports[port.index()].held.due()
+            && let Some(frame) = self.announce(now, port, store)
+        {
+            return Some(frame);
+        }
+        self.expire_pauses(now, port);
+        loop {
+            let class = self.choose(now, port)?;
+            let mut frame = self.dequeue(port, class)?;
+            if !self.rewrite(port, &mut frame, store) {
+                self.buffer.leave_egress(port, class, self.nodes.meta(&frame).counted());
+                self.drop_admitted(now, port, DropReason::NoFrames, frame, store);
+                continue;
+            }
+            let meta = self.nodes.meta(&frame);
+            let cost = line_cost(meta);
+            self.counters.class(port, class).queueing_delay.record(now.since(meta.since).0);
+            let at = &mut self.ports[port.index()];
+            at.committed += cost;
+            at.committed_frames += 1;
+            let size = on_line(&frame);
+            at.line.spend(now, size);
+            if let Some(rate) = &mut at.class_rates[class.index()] {
+                rate.spend(now, size);
+            }
+            return Some(frame);
+        }
+    }
+
+    /// A frame given out by [`Switch::transmit`] of `port` has left.
+    #[inline]
+    pub fn release<S: FrameStore>(&mut self, now: Nanos, port: PortId, frame: Frame, store: &mut S) {
+        self.ledger.sent += 1;
+        let at = &mut self.ports[port.index()];
+        at.committed_frames -= 1;
+        let meta = *self.nodes.meta(&frame);
+        if !meta.control {
+            at.committed -= line_cost(&meta);
+            let shown = self.counters.class(port, meta.class);
+            shown.tx_frames.add(1);
+            shown.tx_bytes.add(u64::from(frame.len()) + u64::from(FCS));
+            self.buffer.leave_egress(port, meta.class, meta.counted());
+            self.room_at(port, meta.class);
+        }
+        self.finish(now, frame, store);
+    }
+
+    /// Layer-1 bytes given out by [`Switch::transmit`] of `port` and not yet released.
+    #[must_use]
+    pub fn committed(&self, port: PortId) -> u64 {
+        self.ports[port.index()].committed
+    }
+
+    /// Whether `port` may be asked for frames only after some have been released.
+    pub(super) fn fully_committed(&self, port: PortId) -> bool {
+        let at = &self.ports[port.index()];
+        at.committed >= at.settings.commit.0
+    }
+
+    /// The class that sends next: backlogged, unpaused, in rate, and only while the line is free.
+    #[inline]
+    fn choose(&mut self, now: Nanos, port: PortId) -> Option<Class> {
+        let at = &mut self.ports[port.index()];
+        let mut eligible = ClassSet(at.backlogged.0 & !at.obeyed.paused().0);
+        if eligible.is_empty() {
+            if at.backlogged.is_empty() && !at.held.due() {
+                self.egress_active.remove(port);
+            }
+            return None;
+        }
+        if at.committed >= at.settings.commit.0 || !at.line.ready(now) {
+            return None;
+        }
+        for class in eligible.iter() {
+            if let Some(rate) = &mut at.class_rates[class.index()]
+                && !rate.ready(now)
+            {
+                eligible.remove(class);
+            }
+        }
+        at.scheduler.choose(eligible)
+    }
+
+    #[inline]
+    fn dequeue(&mut self, port: PortId, class: Class) -> Option<Frame> {
+        let at = &mut self.ports[port.index()];
+        let frame = at.queues[class.index()].pop(&self.nodes)?;
+        let empty = at.queues[class.index()].is_empty();
+        if empty {
+            at.backlogged.remove(class);
+        }
+        at.scheduler.sent(class, on_line(&frame), empty);
+        Some(frame)
+    }
+
+    /// Ingress ports that waited for room at (`port`, `class`) may try again.
+    #[inline]
+    pub(super) fn room_at(&mut self, port: PortId, class: Class) {
+        let waiting = &mut self.ports[port.index()].awaiting_room[class.index()];
+        if waiting.is_empty() {
+            return;
+        }
+        for ingress in std::mem::take(waiting).iter() {
+            self.ports[ingress.index()].stopped.remove(class);
+            self.ingress_ready.insert(ingress);
+        }
+    }
+
+    /// Tag and DSCP as `port` sends them. False where the frame's slot has no room for a tag.
+    #[inline]
+    fn rewrite<S: FrameStore>(&mut self, port: PortId, frame: &mut Frame, store: &mut S) -> bool {
+        let meta = *self.nodes.meta(frame);
+        let settings = &self.ports[port.index()].settings;
+        let class = meta.class.index();
+        if let Some(by_class) = settings.rewrite_dscp
+            && let Ok(header) = Header::parse(store.head(frame))
+        {
+            dscp::set(store.head_mut(frame), &header, by_class[class]);
+        }
+        let sends_tag = self.bridge.sends_tagged(meta.vid, port, meta.tagged);
+        if !sends_tag {
+            return !meta.tagged || vlan::remove(store, frame);
+        }
+        let found = if meta.tagged {
+            let [high, low] = [store.head(frame)[14], store.head(frame)[15]];
+            Tci(u16::from_be_bytes([high, low]))
+        } else {
+            Tci::new(meta.class.get(), false, meta.vid)
+        };
+        let pcp = settings.rewrite_pcp.map_or(found.pcp().get(), |by_class| by_class[class]);
+        let vid = if meta.vid == 0 { found.vid() } else { meta.vid };
+        let tci = Tci::new(pcp, found.dei(), vid);
+        if meta.tagged {
+            if tci != found {
+                vlan::set(store.head_mut(frame), tci);
+            }
+            true
+        } else {
+            vlan::insert(store, frame, tci)
+        }
+    }
+
+    /// The pause frame that is due at `port`; `None` where the control pool is in flight, and the
+    /// frame stays due.
+    #[cold]
+    fn announce<S: FrameStore>(&mut self, now: Nanos, port: PortId, store: &mut S) -> Option<Frame> {
+        let at = &mut self.ports[port.index()];
+        let Some(frame) = store.control(&[0; 60]) else {
+            self.counters.port(port).control_starved.add(1);
+            return None;
+        };
+        let Some(what) = at.held.announce(now) else {
+            store.free(frame);
+            return None;
+        };
+        let bytes = pause_frame(at.settings.flow_control, &what, at.settings.pause_time)
+            .encode(at.settings.mac);
+        store.head_mut(&frame)[..bytes.len()].copy_from_slice(&bytes);
+        at.committed_frames += 1;
+        at.line.spend(now, Bytes::on_line(60));
+        self.next_timer = self.next_timer.min(at.held.next_refresh());
+        self.timed.insert(port);
+        self.count_announcement(port, &what);
+        self.ledger.made += 1;
+        *self.nodes.meta_mut(&frame) = FrameMeta {
+            since: now,
+            bytes: frame.len() + FCS,
+            group: NONE,
+            vid: 0,
+            ingress: port,
+            egress: port,
+            class: Class::ALL[7],
+            control: true,
+            tagged: false,
+        };
+        Some(frame)
+    }
+
+    fn count_announcement(&self, port: PortId, what: &Announcement) {
+        self.counters.port(port).pause_frames_sent.add(1);
+        for class in what.vector().iter() {
+            let shown = self.counters.class(port, class);
+            shown.xoff_sent.add(u64::from(what.xoff.contains(class)));
+            shown.xon_sent.add(u64::from(what.xon.contains(class)));
+            shown.refreshes_sent.add(u64::from(what.refreshed.contains(class)));
+        }
+    }
+}
+
+/// What tells a peer of `what`. An 802.3x peer knows one state: paused while any class is.
+fn pause_frame(flow_control: FlowControl, what: &Announcement, pause_time: Quanta) -> MacControl {
+    let stopped = ClassSet(what.xoff.0 | what.refreshed.0);
+    let time = |class: Class| if stopped.contains(class) { pause_time } else { Quanta(0) };
+    match flow_control {
+        FlowControl::Pause8023x if stopped.is_empty() => MacControl::Pause(Quanta(0)),
+        FlowControl::Pause8023x => MacControl::Pause(pause_time),
+        FlowControl::Pfc { .. } | FlowControl::Ignore => MacControl::Pfc(
+            what.vector().iter().fold(Pfc::default(), |pfc, class| pfc.with(class, time(class))),
+        ),
+    }
+}

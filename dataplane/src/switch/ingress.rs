@@ -1,0 +1,300 @@
+//! The first two steps: a frame comes in, and the pipeline moves it to where it goes out.
+
+use super::{Port, Switch};
+use crate::drop_reason::DropReason;
+use crate::forward::Decision;
+use crate::frame::{Frame, FrameStore};
+use crate::pause::Resumed;
+use crate::policy::Event;
+use crate::queue::{FrameMeta, NONE};
+use crate::settings::{Accounting, FlowControl, WhenFull};
+use crate::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, PortSet, Quanta};
+use crate::wire::header::Header;
+use crate::wire::mac_control::MacControl;
+
+impl Switch {
+    /// A frame has come in by `port`, which this worker owns. Control frames are obeyed and consumed;
+    /// every other is counted and waits for [`Switch::forward`].
+    #[inline]
+    pub fn receive<S: FrameStore>(&mut self, now: Nanos, port: PortId, frame: Frame, store: &mut S) {
+        self.ledger.received += 1;
+        let head = store.head(&frame);
+        let header = match Header::parse(head) {
+            Ok(header) => header,
+            Err(_) => {
+                let class = self.ports[port.index()].settings.default_class;
+                return self.discard(port, class, DropReason::Malformed, frame, store);
+            }
+        };
+        if MacControl::is_mac_control(&header) {
+            self.obey(now, port, &header, head);
+            return self.consume(frame, store);
+        }
+        if header.is_link_local() {
+            self.counters.port(port).reserved_frames.add(1);
+            return self.consume(frame, store);
+        }
+        let at = &mut self.ports[port.index()];
+        let class = at.classifier.classify(&header);
+        let size = Bytes::of_frame(frame.len());
+        let shown = self.counters.class(port, class);
+        shown.rx_frames.add(1);
+        shown.rx_bytes.add(size.0);
+        if header.untagged_len(frame.len()) > at.settings.mtu_frame {
+            return self.discard(port, class, DropReason::TooLong, frame, store);
+        }
+        if let Err(reason) = self.buffer.enter_ingress(port, class, size) {
+            return self.discard(port, class, reason, frame, store);
+        }
+        *self.nodes.meta_mut(&frame) = FrameMeta {
+            since: now,
+            bytes: frame.len() + crate::units::FCS,
+            group: NONE,
+            vid: 0,
+            ingress: port,
+            egress: port,
+            class,
+            control: false,
+            tagged: header.tag.is_some(),
+        };
+        at.arrived[class.index()].push(&mut self.nodes, frame);
+        at.backlogged_in.insert(class);
+        if !at.stopped.contains(class) {
+            self.ingress_ready.insert(port);
+        }
+        self.observe(now, Event::Received { ingress: port, class });
+    }
+
+    /// Moves one frame through the pipeline: the next port in turn, its highest class that can move.
+    /// False where no frame can move.
+    #[inline]
+    pub fn forward<S: FrameStore>(&mut self, now: Nanos, store: &mut S) -> bool {
+        let turn = self.ingress_ready.first_from(self.next_ingress);
+        let Some(port) = turn.or_else(|| self.ingress_ready.first_from(PortId(0))) else { return false };
+        self.next_ingress = PortId(port.0.wrapping_add(1));
+        let Some(class) = self.ports[port.index()].movable().highest() else { return false };
+        let at = &mut self.ports[port.index()];
+        let Some(frame) = at.arrived[class.index()].pop(&self.nodes) else { return false };
+        if at.arrived[class.index()].is_empty() {
+            at.backlogged_in.remove(class);
+        }
+        self.route(now, port, class, frame, store);
+        if self.ports[port.index()].movable().is_empty() {
+            self.ingress_ready.remove(port);
+        }
+        true
+    }
+
+    /// Learns from a frame, looks its destinations up, and sends it there.
+    #[inline]
+    fn route<S: FrameStore>(&mut self, now: Nanos, port: PortId, class: Class, frame: Frame, store: &mut S) {
+        // It parsed when it came in, and nobody has written to it since.
+        let decision = match Header::parse(store.head(&frame)) {
+            Ok(header) => self.bridge.decide(now, port, &header),
+            Err(_) => Decision::Drop(DropReason::Malformed),
+        };
+        match decision {
+            Decision::Drop(reason) => {
+                self.leave_pipeline(now, &frame);
+                self.drop_admitted(now, port, reason, frame, store);
+            }
+            Decision::Unicast { port: egress, vid } => {
+                if self.must_wait(egress, class, &frame) {
+                    return self.wait_for_room(port, egress, class, frame);
+                }
+                self.nodes.meta_mut(&frame).vid = vid;
+                self.leave_pipeline(now, &frame);
+                self.enqueue(now, egress, frame, store);
+            }
+            Decision::Flood { ports, vid } => self.flood(now, port, class, ports, vid, frame, store),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)] // one call site, one frame's whole context
+    fn flood<S: FrameStore>(
+        &mut self,
+        now: Nanos,
+        port: PortId,
+        class: Class,
+        ports: PortSet,
+        vid: u16,
+        frame: Frame,
+        store: &mut S,
+    ) {
+        if let Some(full) = ports.iter().find(|&egress| self.must_wait(egress, class, &frame)) {
+            return self.wait_for_room(port, full, class, frame);
+        }
+        self.nodes.meta_mut(&frame).vid = vid;
+        self.leave_pipeline(now, &frame);
+        let copies = u32::try_from(ports.len()).unwrap_or(u32::MAX);
+        if copies > 1 {
+            self.nodes.meta_mut(&frame).group = self.groups.open(copies);
+        }
+        let meta = *self.nodes.meta(&frame);
+        let mut rest = ports;
+        while let Some(egress) = rest.first_from(PortId(0)) {
+            rest.remove(egress);
+            if rest.is_empty() {
+                return self.enqueue(now, egress, frame, store);
+            }
+            match store.copy(&frame) {
+                Some(copy) => {
+                    self.ledger.copied += 1;
+                    *self.nodes.meta_mut(&copy) = meta;
+                    self.enqueue(now, egress, copy, store);
+                }
+                None => self.count_missing_copy(now, egress, &meta),
+            }
+        }
+    }
+
+    /// A copy that should have gone to `egress` could not be made.
+    #[cold]
+    fn count_missing_copy(&mut self, now: Nanos, egress: PortId, meta: &FrameMeta) {
+        let at = if self.workers.owns(egress) { egress } else { meta.ingress };
+        self.counters.class(at, meta.class).drops[DropReason::NoFrames.index()].add(1);
+        if self.accounting == Accounting::UntilTransmitted {
+            self.count_out(now, meta);
+        }
+    }
+
+    /// Admits a frame to the queue of `egress`, which may be another worker's.
+    #[inline]
+    pub(super) fn enqueue<S: FrameStore>(
+        &mut self,
+        now: Nanos,
+        egress: PortId,
+        frame: Frame,
+        store: &mut S,
+    ) {
+        let meta = self.nodes.meta_mut(&frame);
+        meta.egress = egress;
+        let (class, size) = (meta.class, meta.counted());
+        if !self.workers.owns(egress) {
+            let worker = self.workers.owner(egress);
+            return self.outbound[worker.index()].frames.push(&mut self.nodes, frame);
+        }
+        let untagged = frame.len() - if meta.tagged { 4 } else { 0 };
+        let at = &mut self.ports[egress.index()];
+        let refused = if !at.up {
+            Some(DropReason::LinkDown)
+        } else if untagged > at.settings.mtu_frame {
+            Some(DropReason::TooLong)
+        } else if !self.buffer.egress_has_room(egress, class, size) {
+            Some(DropReason::EgressFull)
+        } else {
+            None
+        };
+        if let Some(reason) = refused {
+            return self.drop_admitted(now, egress, reason, frame, store);
+        }
+        self.buffer.enter_egress(egress, class, size);
+        at.queues[class.index()].push(&mut self.nodes, frame);
+        at.backlogged.insert(class);
+        self.egress_active.insert(egress);
+    }
+
+    /// Whether the pipeline stops for want of room at `egress` ([`WhenFull::Stop`]). Room at another
+    /// worker's port is not known here: there the frame waits between the workers.
+    #[inline]
+    fn must_wait(&self, egress: PortId, class: Class, frame: &Frame) -> bool {
+        self.when_full == WhenFull::Stop
+            && self.workers.owns(egress)
+            && self.ports[egress.index()].up
+            && !self.buffer.egress_has_room(egress, class, self.nodes.meta(frame).counted())
+    }
+
+    #[cold]
+    fn wait_for_room(&mut self, port: PortId, egress: PortId, class: Class, frame: Frame) {
+        let at = &mut self.ports[port.index()];
+        at.arrived[class.index()].unpop(&mut self.nodes, frame);
+        at.backlogged_in.insert(class);
+        at.stopped.insert(class);
+        self.ports[egress.index()].awaiting_room[class.index()].insert(port);
+    }
+
+    /// The frame leaves its ingress queue: in `until-forwarded` accounting it counts there no longer.
+    #[inline]
+    fn leave_pipeline(&mut self, now: Nanos, frame: &Frame) {
+        if self.accounting == Accounting::UntilForwarded {
+            let meta = *self.nodes.meta(frame);
+            self.count_out(now, &meta);
+        }
+    }
+
+    /// A frame that was meant for this station.
+    fn consume<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
+        self.ledger.consumed += 1;
+        store.free(frame);
+    }
+
+    #[cold]
+    fn obey(&mut self, now: Nanos, port: PortId, header: &Header, head: &[u8]) {
+        let shown = self.counters.port(port);
+        let control = match MacControl::parse(header, head) {
+            Ok(control) => control,
+            Err(error) => return shown.malformed_control[error.index()].add(1),
+        };
+        let flow_control = self.ports[port.index()].settings.flow_control;
+        let (named, obeyed, times) = match (control, flow_control) {
+            (MacControl::Pfc(pfc), FlowControl::Pfc { obey, .. }) => {
+                shown.pfc_frames_received.add(1);
+                (pfc.classes, ClassSet(pfc.classes.0 & obey.0), pfc.times)
+            }
+            (MacControl::Pause(time), FlowControl::Pause8023x) => {
+                shown.pause_frames_received.add(1);
+                (ClassSet::ALL, ClassSet::ALL, [time; CLASSES])
+            }
+            (MacControl::Pfc(pfc), _) => {
+                shown.pfc_frames_received.add(1);
+                (pfc.classes, ClassSet::NONE, pfc.times)
+            }
+            (MacControl::Pause(time), _) => {
+                shown.pause_frames_received.add(1);
+                (ClassSet::ALL, ClassSet::NONE, [time; CLASSES])
+            }
+        };
+        if obeyed.is_empty() && !named.is_empty() {
+            shown.pause_frames_ignored.add(1);
+        }
+        self.pause_classes(now, port, obeyed, &times);
+    }
+
+    fn pause_classes(&mut self, now: Nanos, port: PortId, classes: ClassSet, times: &[Quanta; CLASSES]) {
+        for class in classes.iter() {
+            let shown = self.counters.class(port, class);
+            match times[class.index()] {
+                Quanta(0) => shown.xon_received.add(1),
+                _ => shown.xoff_received.add(1),
+            }
+        }
+        let obeyed = &mut self.ports[port.index()].obeyed;
+        let resumed = obeyed.receive(now, classes, times);
+        for class in obeyed.paused().iter() {
+            let since = obeyed.since(class).map_or(0, |since| since.0.max(1));
+            self.counters.class(port, class).paused_since.set(since);
+        }
+        self.next_timer = self.next_timer.min(obeyed.next_expiry());
+        self.timed.insert(port);
+        self.note_resumed(port, &resumed);
+    }
+
+    pub(super) fn note_resumed(&mut self, port: PortId, resumed: &Resumed) {
+        for class in resumed.classes.iter() {
+            let shown = self.counters.class(port, class);
+            let paused_for = resumed.paused_for[class.index()].0;
+            shown.paused_nanos.add(paused_for);
+            shown.paused_durations.record(paused_for);
+            if !self.ports[port.index()].obeyed.paused().contains(class) {
+                shown.paused_since.set(0);
+            }
+        }
+    }
+}
+
+impl Port {
+    /// Classes with frames that do not wait for room.
+    fn movable(&self) -> ClassSet {
+        ClassSet(self.backlogged_in.0 & !self.stopped.0)
+    }
+}

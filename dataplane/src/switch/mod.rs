@@ -1,0 +1,310 @@
+//! The only place where the parts meet.
+//!
+//! A frame's journey has four steps, each one function that a driver calls:
+//!
+//! * [`Switch::receive`]: control frames are consumed; the others are classified, counted at their
+//!   (ingress port, class), and wait in the ingress queue.
+//! * [`Switch::forward`]: the pipeline takes one frame, learns, looks up, and admits it to its egress
+//!   queue (or to the queue towards another worker).
+//! * [`Switch::transmit`]: pause frames first; then the scheduler picks among the classes of a port
+//!   that are backlogged, unpaused and in rate.
+//! * [`Switch::release`]: the frame has left; it is counted out, which may end a pause.
+//!
+//! [`Switch::advance`] fires what is due by time alone, and [`Switch::next_deadline`] tells when that
+//! will be. Over AF_XDP a worker runs all steps to completion; a simulator calls each when its model
+//! says so. Neither is visible from here.
+//!
+//! A switch with several workers has one `Switch` per worker. Each owns some ports completely, and
+//! exchanges [`Handover`]s and [`Return`]s with the others (see [`workers`]).
+
+mod egress;
+mod groups;
+mod ingress;
+mod timers;
+pub mod workers;
+
+use std::sync::Arc;
+
+use crate::buffer::Buffer;
+use crate::classify::Classifier;
+use crate::drop_reason::DropReason;
+use crate::forward::Bridge;
+use crate::frame::{Frame, FrameStore};
+use crate::ledger::{Counters, Ledger};
+use crate::pause::{Held, Obeyed};
+use crate::policy::{Event, Intent, Pfc, Policy};
+use crate::queue::{ClassQueue, Fifo, FrameMeta, NONE, Nodes};
+use crate::schedule::{Scheduler, Shaper};
+use crate::settings::{Accounting, FlowControl, PortSettings, SwitchSettings, WhenFull};
+use crate::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, PortSet};
+use groups::Groups;
+pub use workers::{Handover, Return, WorkerId, Workers};
+
+/// The dataplane of one worker.
+#[derive(Debug)]
+pub struct Switch {
+    accounting: Accounting,
+    when_full: WhenFull,
+    workers: Workers,
+    ports: Box<[Port]>,
+    nodes: Nodes,
+    groups: Groups,
+    buffer: Buffer,
+    policy: Policy,
+    bridge: Bridge,
+    counters: Arc<Counters>,
+    ledger: Ledger,
+    /// What the policy wants done after the event at hand; empty between steps.
+    intents: Vec<Intent>,
+    /// Ports with frames that the pipeline can take.
+    ingress_ready: PortSet,
+    next_ingress: PortId,
+    /// Ports with frames to send, or a pause frame due.
+    egress_active: PortSet,
+    /// Ports that hold a peer or are held by one.
+    timed: PortSet,
+    next_timer: Nanos,
+    /// Per worker, frames on their way to its ports, and slots on their way home.
+    outbound: Box<[Outbound]>,
+}
+
+#[derive(Debug, Default)]
+struct Outbound {
+    frames: Fifo,
+    returns: Fifo,
+}
+
+/// Everything of one port but its buffer counts.
+#[derive(Debug)]
+struct Port {
+    settings: PortSettings,
+    classifier: Classifier,
+    up: bool,
+    held: Held,
+    obeyed: Obeyed,
+    // Ingress.
+    arrived: [Fifo; CLASSES],
+    backlogged_in: ClassSet,
+    /// Classes whose first frame waits for room at an egress queue ([`WhenFull::Stop`]).
+    stopped: ClassSet,
+    // Egress.
+    queues: [ClassQueue; CLASSES],
+    backlogged: ClassSet,
+    scheduler: Scheduler,
+    line: Shaper,
+    class_rates: [Option<Shaper>; CLASSES],
+    /// Layer-1 bytes handed to the driver and not yet released.
+    committed: u64,
+    committed_frames: u64,
+    /// Per class, ingress ports that wait for room here.
+    awaiting_room: [PortSet; CLASSES],
+}
+
+impl Port {
+    fn new(settings: &PortSettings, ports: usize) -> Port {
+        let per_class = |class: usize| &settings.classes[class];
+        Port {
+            settings: settings.clone(),
+            classifier: Classifier::new(settings),
+            up: true,
+            held: Held::new(settings.refresh),
+            obeyed: Obeyed::new(settings.speed),
+            arrived: Default::default(),
+            backlogged_in: ClassSet::NONE,
+            stopped: ClassSet::NONE,
+            queues: std::array::from_fn(|class| ClassQueue::new(per_class(class).queue, ports)),
+            backlogged: ClassSet::NONE,
+            scheduler: Scheduler::new(
+                std::array::from_fn(|class| per_class(class).service),
+                settings.mtu_frame + 8,
+            ),
+            line: Shaper::new(settings.speed, settings.burst),
+            class_rates: std::array::from_fn(|class| {
+                per_class(class).max_rate.map(|rate| Shaper::new(rate, settings.burst))
+            }),
+            committed: 0,
+            committed_frames: 0,
+            awaiting_room: [PortSet::NONE; CLASSES],
+        }
+    }
+
+    /// Classes for which this port asks its peer to pause.
+    fn sends(&self) -> ClassSet {
+        let lossless = self.settings.lossless();
+        match self.settings.flow_control {
+            FlowControl::Pfc { send, .. } => ClassSet(send.0 & lossless.0),
+            FlowControl::Pause8023x => lossless,
+            FlowControl::Ignore => ClassSet::NONE,
+        }
+    }
+}
+
+impl Switch {
+    /// A switch whose store has `slots` slots. With one worker, `workers` is [`Workers::single`].
+    /// `counters` are those of the whole switch; this worker writes those of its own ports.
+    ///
+    /// Everything that the switch will ever need is allocated here.
+    #[must_use]
+    pub fn new(settings: &SwitchSettings, slots: u32, workers: Workers, counters: Arc<Counters>) -> Switch {
+        let count = settings.ports.len();
+        let ports: Box<[Port]> = settings.ports.iter().map(|port| Port::new(port, count)).collect();
+        let policy = Policy::Pfc(Pfc::new(ports.iter().map(Port::sends).collect()));
+        Switch {
+            accounting: settings.accounting,
+            when_full: settings.when_full,
+            outbound: (0..workers.count()).map(|_| Outbound::default()).collect(),
+            workers,
+            ports,
+            nodes: Nodes::new(slots),
+            groups: Groups::new(slots),
+            buffer: Buffer::new(settings, Arc::clone(&counters)),
+            policy,
+            bridge: Bridge::new(settings),
+            counters,
+            ledger: Ledger::default(),
+            intents: Vec::with_capacity(count * CLASSES),
+            ingress_ready: PortSet::NONE,
+            next_ingress: PortId(0),
+            egress_active: PortSet::NONE,
+            timed: PortSet::NONE,
+            next_timer: Nanos::ZERO,
+        }
+    }
+
+    /// The occupancies.
+    #[must_use]
+    pub fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    /// The bridge: forwarding database and VLANs.
+    #[must_use]
+    pub fn bridge(&self) -> &Bridge {
+        &self.bridge
+    }
+
+    /// What the peer of `port` is held to, and since when.
+    #[must_use]
+    pub fn held(&self, port: PortId) -> &Held {
+        &self.ports[port.index()].held
+    }
+
+    /// What the peer of `port` holds it to, and until when.
+    #[must_use]
+    pub fn obeyed(&self, port: PortId) -> &Obeyed {
+        &self.ports[port.index()].obeyed
+    }
+
+    /// This worker's account of its frames, with those that it holds counted now. Not for every
+    /// frame: it walks all queues' heads.
+    #[must_use]
+    pub fn ledger(&self) -> Ledger {
+        let in_port = |port: &Port| {
+            let arrived: u64 = port.arrived.iter().map(|fifo| u64::from(fifo.frames())).sum();
+            let queued: u64 = port.queues.iter().map(|queue| u64::from(queue.frames())).sum();
+            arrived + queued + port.committed_frames
+        };
+        let outbound: u64 = self.outbound.iter().map(|out| u64::from(out.frames.frames())).sum();
+        Ledger { held: self.ports.iter().map(in_port).sum::<u64>() + outbound, ..self.ledger }
+    }
+
+    /// Does what the policy wants after `event`.
+    #[inline]
+    fn observe(&mut self, now: Nanos, event: Event) {
+        self.policy.observe(event, &self.buffer, &mut self.intents);
+        if !self.intents.is_empty() {
+            self.carry_out(now);
+        }
+    }
+
+    #[cold]
+    fn carry_out(&mut self, now: Nanos) {
+        for intent in self.intents.drain(..) {
+            match intent {
+                Intent::Xoff { port, class } => {
+                    if self.ports[port.index()].held.xoff(now, class) {
+                        self.counters.class(port, class).pausing_since.set(now.0.max(1));
+                    }
+                    self.egress_active.insert(port);
+                }
+                Intent::Xon { port, class } => {
+                    if let Some(held_for) = self.ports[port.index()].held.xon(now, class) {
+                        let shown = self.counters.class(port, class);
+                        shown.pausing_since.set(0);
+                        shown.pausing_nanos.add(held_for.0);
+                        shown.pausing_durations.record(held_for.0);
+                    }
+                    self.egress_active.insert(port);
+                }
+            }
+        }
+    }
+
+    /// Drops a frame that is in no queue, for `reason`, counted at `port`.
+    #[cold]
+    fn discard<S: FrameStore>(
+        &mut self,
+        port: PortId,
+        class: Class,
+        reason: DropReason,
+        frame: Frame,
+        store: &mut S,
+    ) {
+        self.counters.class(port, class).drops[reason.index()].add(1);
+        self.ledger.dropped += 1;
+        store.free(frame);
+    }
+
+    /// Drops a frame that was admitted at its ingress: it is counted out there as if it had left.
+    #[cold]
+    fn drop_admitted<S: FrameStore>(
+        &mut self,
+        now: Nanos,
+        port: PortId,
+        reason: DropReason,
+        frame: Frame,
+        store: &mut S,
+    ) {
+        let class = self.nodes.meta(&frame).class;
+        self.counters.class(port, class).drops[reason.index()].add(1);
+        self.ledger.dropped += 1;
+        self.finish(now, frame, store);
+    }
+
+    /// The frame is no longer in the switch: counts it out where it came in (here, or at the worker
+    /// that owns that port) and gives its slot back.
+    #[inline]
+    fn finish<S: FrameStore>(&mut self, now: Nanos, frame: Frame, store: &mut S) {
+        let meta = *self.nodes.meta(&frame);
+        if meta.control {
+            store.free(frame);
+        } else if self.workers.owns(meta.ingress) {
+            if self.accounting == Accounting::UntilTransmitted {
+                self.count_out(now, &meta);
+            }
+            store.free(frame);
+        } else {
+            let home = self.workers.owner(meta.ingress);
+            self.outbound[home.index()].returns.push(&mut self.nodes, frame);
+        }
+    }
+
+    /// Counts a frame, or the last copy of a flood, out of its ingress queue.
+    #[inline]
+    fn count_out(&mut self, now: Nanos, meta: &FrameMeta) {
+        if meta.group == NONE || self.groups.leave(meta.group) {
+            self.buffer.leave_ingress(meta.ingress, meta.class, meta.counted());
+            self.observe(now, Event::Released { ingress: meta.ingress, class: meta.class });
+        }
+    }
+}
+
+/// What a frame costs on the line, as far as commitments to a driver go.
+fn line_cost(meta: &FrameMeta) -> u64 {
+    u64::from(meta.bytes) + u64::from(crate::units::LINE_OVERHEAD - crate::units::FCS)
+}
+
+/// Shaped size of a frame.
+fn on_line(frame: &Frame) -> Bytes {
+    Bytes::on_line(frame.len())
+}

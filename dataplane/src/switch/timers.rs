@@ -1,0 +1,115 @@
+//! What happens by time alone, by the link, or at the end: refreshes, expiries, ageing, flaps, stop.
+
+use super::Switch;
+use crate::drop_reason::DropReason;
+use crate::frame::FrameStore;
+use crate::pause::{Held, Obeyed};
+use crate::units::{Class, ClassSet, Nanos, PortId};
+
+impl Switch {
+    /// Fires everything that is due at `now`: refreshes of held pauses, ends of obeyed ones, ageing.
+    /// Costs a comparison while nothing is due.
+    #[inline]
+    pub fn advance(&mut self, now: Nanos) {
+        if now >= self.next_timer {
+            self.fire(now);
+        }
+    }
+
+    #[cold]
+    fn fire(&mut self, now: Nanos) {
+        self.bridge.age(now);
+        let mut next = self.bridge.next_deadline();
+        for port in self.timed.iter() {
+            let at = &mut self.ports[port.index()];
+            at.held.advance(now);
+            if at.held.due() {
+                self.egress_active.insert(port);
+            }
+            self.expire_pauses(now, port);
+            let at = &self.ports[port.index()];
+            let deadline = at.held.next_refresh().min(at.obeyed.next_expiry());
+            if deadline == Nanos::NEVER {
+                self.timed.remove(port);
+            }
+            next = next.min(deadline);
+        }
+        self.next_timer = next;
+    }
+
+    /// When the driver must call [`Switch::advance`] or [`Switch::transmit`] again even if no frame
+    /// comes and none is released. Zero: at once. [`Nanos::NEVER`]: not by time.
+    #[must_use]
+    pub fn next_deadline(&self) -> Nanos {
+        let mut next = self.next_timer;
+        for port in self.egress_active.iter() {
+            let at = &self.ports[port.index()];
+            if at.held.due() {
+                return Nanos::ZERO;
+            }
+            let eligible = ClassSet(at.backlogged.0 & !at.obeyed.paused().0);
+            if eligible.is_empty() || self.fully_committed(port) {
+                continue; // a timer above, or a release, comes first
+            }
+            let in_rate = |class: Class| {
+                at.class_rates[class.index()].as_ref().map_or(Nanos::ZERO, |rate| rate.ready_at())
+            };
+            let soonest = eligible.iter().map(in_rate).min().unwrap_or(Nanos::ZERO);
+            next = next.min(soonest.max(at.line.ready_at()));
+        }
+        next
+    }
+
+    #[inline]
+    pub(super) fn expire_pauses(&mut self, now: Nanos, port: PortId) {
+        let obeyed = &mut self.ports[port.index()].obeyed;
+        if now >= obeyed.next_expiry() {
+            let resumed = obeyed.expire(now);
+            self.note_resumed(port, &resumed);
+        }
+    }
+
+    /// The link of `port` came up or went down. A port without link forgets what it had learned and
+    /// what its peer had asked, and drops what was queued; when it comes up again, pauses that still
+    /// hold are announced anew.
+    pub fn set_link<S: FrameStore>(&mut self, now: Nanos, port: PortId, up: bool, store: &mut S) {
+        self.bridge.set_link(port, up);
+        if self.ports[port.index()].up == up || !self.workers.owns(port) {
+            return;
+        }
+        self.ports[port.index()].up = up;
+        if up { self.announce_anew(now, port) } else { self.drop_queued(now, port, store) }
+    }
+
+    fn announce_anew(&mut self, now: Nanos, port: PortId) {
+        let at = &mut self.ports[port.index()];
+        let held = at.held.classes();
+        at.held = Held::new(at.settings.refresh);
+        held.iter().for_each(|class| _ = at.held.xoff(now, class));
+        self.egress_active.insert(port);
+    }
+
+    fn drop_queued<S: FrameStore>(&mut self, now: Nanos, port: PortId, store: &mut S) {
+        let at = &mut self.ports[port.index()];
+        let paused = at.obeyed.paused();
+        let resumed = at.obeyed.receive(now, paused, &Default::default());
+        at.obeyed = Obeyed::new(at.settings.speed);
+        self.note_resumed(port, &resumed);
+        for class in Class::ALL {
+            while let Some(frame) = self.dequeue(port, class) {
+                self.buffer.leave_egress(port, class, self.nodes.meta(&frame).counted());
+                self.drop_admitted(now, port, DropReason::LinkDown, frame, store);
+            }
+            self.room_at(port, class);
+        }
+    }
+
+    /// Lets every peer go that this worker holds: the XONs are due at once. Before a stop.
+    pub fn release_peers(&mut self, now: Nanos) {
+        for port in self.timed.iter().chain(self.egress_active.iter()) {
+            let held = self.ports[port.index()].held.classes();
+            held.iter().for_each(|class| _ = self.ports[port.index()].held.xon(now, class));
+            self.egress_active.insert(port);
+        }
+    }
+}

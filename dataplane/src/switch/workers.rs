@@ -1,0 +1,128 @@
+//! Several workers, one switch: who owns which port, and what they pass to each other.
+//!
+//! A port belongs to exactly one worker, with its counters and its queues; nothing is locked. A frame
+//! whose egress port is another worker's is handed over; when it has left, its slot and its account
+//! come back to the worker that owns its ingress port, so that every ingress counter has one writer:
+//!
+//! ```text
+//!   owner of ingress                     owner of egress
+//!   receive, forward --- Handover --->   take_over: egress queue
+//!                                        transmit, release
+//!   take_back        <--- Return -----   (frame, ingress port, class, bytes)
+//! ```
+//!
+//! Both wait in the sender's `Switch` until the driver has room for them on the way. The frame counts
+//! at its ingress all the while, so a slow worker makes its neighbours' peers pause, and nothing is
+//! dropped between workers. Never: a frame that is handed over twice, a slot that is freed by a worker
+//! other than its owner, an egress queue that a frame enters without having been counted at an ingress.
+
+use super::Switch;
+use crate::frame::{Frame, FrameStore};
+use crate::queue::FrameMeta;
+use crate::settings::Accounting;
+use crate::units::{Nanos, PortId};
+
+/// A worker, from zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct WorkerId(pub u8);
+
+impl WorkerId {
+    /// As an index into tables per worker.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Who owns which port, as one of the workers sees it.
+#[derive(Clone, Debug)]
+pub struct Workers {
+    owners: Box<[WorkerId]>,
+    me: WorkerId,
+    count: usize,
+}
+
+impl Workers {
+    /// One worker that owns all `ports`.
+    #[must_use]
+    pub fn single(ports: usize) -> Workers {
+        Workers { owners: vec![WorkerId(0); ports].into_boxed_slice(), me: WorkerId(0), count: 1 }
+    }
+
+    /// `owners`: by port. `me`: the worker whose `Switch` this is for.
+    #[must_use]
+    pub fn new(owners: Box<[WorkerId]>, me: WorkerId) -> Workers {
+        let count = owners.iter().map(|owner| owner.index() + 1).max().unwrap_or(1);
+        Workers { count: count.max(me.index() + 1), owners, me }
+    }
+
+    /// How many workers there are.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The worker that owns `port`.
+    #[inline]
+    #[must_use]
+    pub fn owner(&self, port: PortId) -> WorkerId {
+        self.owners[port.index()]
+    }
+
+    /// Whether this worker owns `port`.
+    #[inline]
+    #[must_use]
+    pub fn owns(&self, port: PortId) -> bool {
+        self.owner(port) == self.me
+    }
+}
+
+/// A frame on its way to the worker that owns its egress port.
+#[derive(Debug)]
+pub struct Handover {
+    /// The frame.
+    pub frame: Frame,
+    meta: FrameMeta,
+}
+
+/// A frame's slot and account on their way home. The frame itself has left or was dropped.
+#[derive(Debug)]
+pub struct Return {
+    /// The slot, as a frame to be freed by its owner.
+    pub frame: Frame,
+    meta: FrameMeta,
+}
+
+impl Switch {
+    /// The next frame for `worker`. The driver must have room for it.
+    pub fn hand_over(&mut self, worker: WorkerId) -> Option<Handover> {
+        let frame = self.outbound[worker.index()].frames.pop(&self.nodes)?;
+        self.ledger.handed_over += 1;
+        let meta = *self.nodes.meta(&frame);
+        Some(Handover { frame, meta })
+    }
+
+    /// The next slot that goes home to `worker`. The driver must have room for it.
+    pub fn give_back(&mut self, worker: WorkerId) -> Option<Return> {
+        let frame = self.outbound[worker.index()].returns.pop(&self.nodes)?;
+        let meta = *self.nodes.meta(&frame);
+        Some(Return { frame, meta })
+    }
+
+    /// Takes a frame over that another worker received; it enters the queue of its egress port.
+    pub fn take_over<S: FrameStore>(&mut self, now: Nanos, handover: Handover, store: &mut S) {
+        let Handover { frame, meta } = handover;
+        self.ledger.taken_over += 1;
+        *self.nodes.meta_mut(&frame) = meta;
+        self.enqueue(now, meta.egress, frame, store);
+    }
+
+    /// Takes a slot back whose frame has left by another worker's port, or was dropped there.
+    pub fn take_back<S: FrameStore>(&mut self, now: Nanos, back: Return, store: &mut S) {
+        let Return { frame, meta } = back;
+        if self.accounting == Accounting::UntilTransmitted {
+            self.count_out(now, &meta);
+        }
+        store.free(frame);
+    }
+}
