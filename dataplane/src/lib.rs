@@ -6,11 +6,20 @@
 
 #![forbid(unsafe_code)]
 
+pub mod buffer;
 pub mod classify;
+pub mod counter;
 pub mod drop_reason;
+pub mod forward;
 pub mod frame;
 pub mod headroom;
+pub mod ledger;
+pub mod pause;
+pub mod policy;
+pub mod queue;
+mod schedule;
 pub mod settings;
+pub mod switch;
 #[cfg(test)]
 mod testing;
 pub mod units;

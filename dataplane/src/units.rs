@@ -285,6 +285,13 @@ impl ClassSet {
         self.0 == 0
     }
 
+    /// The highest member.
+    #[inline]
+    #[must_use]
+    pub const fn highest(self) -> Option<Class> {
+        if self.is_empty() { None } else { Some(Class::ALL[self.0.ilog2() as usize]) }
+    }
+
     /// Its members, lowest first.
     pub fn iter(self) -> impl Iterator<Item = Class> {
         Class::ALL.into_iter().filter(move |&class| self.contains(class))
@@ -408,6 +415,13 @@ impl MacAddr {
     #[must_use]
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 != 0
+    }
+
+    /// In 01:80:c2:00:00:00..0f, the block that ends at the next station: no bridge forwards it
+    /// (802.1Q table 8-1).
+    #[must_use]
+    pub const fn is_link_local(self) -> bool {
+        matches!(self.0, [0x01, 0x80, 0xc2, 0x00, 0x00, 0x00..=0x0f])
     }
 }
 

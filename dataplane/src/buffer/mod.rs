@@ -53,7 +53,9 @@ impl Buffer {
         let ports = settings.ports.len();
         Buffer {
             memory: settings.memory,
-            ingress: (0..ports).map(|port| per_port(port).map(|class| IngressQueue::new(&class, settings.memory))).collect(),
+            ingress: (0..ports)
+                .map(|port| per_port(port).map(|class| IngressQueue::new(&class, settings.memory)))
+                .collect(),
             egress: (0..ports)
                 .map(|port| {
                     per_port(port).map(|class| EgressQueue {

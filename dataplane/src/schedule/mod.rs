@@ -30,8 +30,8 @@ impl Scheduler {
             Service::Weighted(weight) => Some(i64::from(weight.max(1))),
         };
         let least = services.iter().filter_map(|&service| weight(service)).min().unwrap_or(1);
-        let quantum = services
-            .map(|service| weight(service).map_or(0, |weight| weight * i64::from(frame_max) / least));
+        let quantum =
+            services.map(|service| weight(service).map_or(0, |weight| weight * i64::from(frame_max) / least));
         let strict = Class::ALL.into_iter().filter(|c| services[c.index()] == Service::Strict).collect();
         Scheduler { strict, quantum, deficit: [0; CLASSES], turn: 0 }
     }
@@ -39,9 +39,9 @@ impl Scheduler {
     /// The class that sends next among `eligible` (backlogged, unpaused, in rate).
     #[inline]
     pub(crate) fn choose(&mut self, eligible: ClassSet) -> Option<Class> {
-        let strict = eligible.0 & self.strict.0;
-        if strict != 0 {
-            return Class::new(7 - u8::try_from(strict.leading_zeros()).unwrap_or(7));
+        let strict = ClassSet(eligible.0 & self.strict.0).highest();
+        if strict.is_some() {
+            return strict;
         }
         let weighted = eligible.0 & !self.strict.0;
         if weighted == 0 {

@@ -18,8 +18,11 @@ pub(crate) struct Shaper {
 impl Shaper {
     /// Up to `burst` bytes may be sent ahead of `rate` after a pause.
     pub(crate) fn new(rate: BitRate, burst: Bytes) -> Shaper {
-        let burst = i128::from(burst.0) * SCALE;
-        Shaper { rate, burst, credit: burst, updated: Nanos::ZERO }
+        let credit = i128::from(burst.0) * SCALE;
+        // One nanosecond's worth at least: a driver that comes at `ready_at`, which is rounded up,
+        // keeps the fraction.
+        let burst = credit.max(i128::from(rate.bits_per_second()));
+        Shaper { rate, burst, credit, updated: Nanos::ZERO }
     }
 
     /// Whether a frame may start at `now`.

@@ -107,7 +107,7 @@ impl Switch {
     }
 
     #[inline]
-    fn dequeue(&mut self, port: PortId, class: Class) -> Option<Frame> {
+    pub(super) fn dequeue(&mut self, port: PortId, class: Class) -> Option<Frame> {
         let at = &mut self.ports[port.index()];
         let frame = at.queues[class.index()].pop(&self.nodes)?;
         let empty = at.queues[class.index()].is_empty();
@@ -150,9 +150,9 @@ impl Switch {
             let [high, low] = [store.head(frame)[14], store.head(frame)[15]];
             Tci(u16::from_be_bytes([high, low]))
         } else {
-            Tci::new(meta.class.get(), false, meta.vid)
+            Tci::new(meta.class, false, meta.vid)
         };
-        let pcp = settings.rewrite_pcp.map_or(found.pcp().get(), |by_class| by_class[class]);
+        let pcp = settings.rewrite_pcp.map_or(found.pcp(), |by_class| Class::from_low_bits(by_class[class]));
         let vid = if meta.vid == 0 { found.vid() } else { meta.vid };
         let tci = Tci::new(pcp, found.dei(), vid);
         if meta.tagged {
@@ -178,8 +178,8 @@ impl Switch {
             store.free(frame);
             return None;
         };
-        let bytes = pause_frame(at.settings.flow_control, &what, at.settings.pause_time)
-            .encode(at.settings.mac);
+        let bytes =
+            pause_frame(at.settings.flow_control, &what, at.settings.pause_time).encode(at.settings.mac);
         store.head_mut(&frame)[..bytes.len()].copy_from_slice(&bytes);
         at.committed_frames += 1;
         at.line.spend(now, Bytes::on_line(60));

@@ -30,7 +30,7 @@ impl Switch {
             self.obey(now, port, &header, head);
             return self.consume(frame, store);
         }
-        if header.is_link_local() {
+        if header.dst.is_link_local() {
             self.counters.port(port).reserved_frames.add(1);
             return self.consume(frame, store);
         }
@@ -160,13 +160,7 @@ impl Switch {
 
     /// Admits a frame to the queue of `egress`, which may be another worker's.
     #[inline]
-    pub(super) fn enqueue<S: FrameStore>(
-        &mut self,
-        now: Nanos,
-        egress: PortId,
-        frame: Frame,
-        store: &mut S,
-    ) {
+    pub(super) fn enqueue<S: FrameStore>(&mut self, now: Nanos, egress: PortId, frame: Frame, store: &mut S) {
         let meta = self.nodes.meta_mut(&frame);
         meta.egress = egress;
         let (class, size) = (meta.class, meta.counted());

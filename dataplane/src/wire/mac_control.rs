@@ -170,6 +170,9 @@ impl MacControlError {
         MacControlError::Truncated,
     ];
 
+    /// How many there are: the length of tables by [`MacControlError::index`].
+    pub const COUNT: usize = MacControlError::ALL.len();
+
     /// Its place in [`MacControlError::ALL`].
     #[must_use]
     pub const fn index(self) -> usize {

@@ -1,0 +1,175 @@
+#![allow(clippy::unwrap_used)]
+//! Thresholds of the buffer, one byte below and at each.
+
+use super::*;
+use crate::settings::{Accounting, ClassSettings, FdbSettings, SharedMemory, WhenFull};
+use crate::testing::port_settings;
+
+const LOSSLESS: Class = Class::ALL[3];
+const LOSSY: Class = Class::ALL[0];
+const P0: PortId = PortId(0);
+const P1: PortId = PortId(1);
+
+fn buffer(memory: Memory, change: impl Fn(&mut ClassSettings)) -> Buffer {
+    let mut ports = vec![port_settings(0), port_settings(1)];
+    for port in &mut ports {
+        for class in &mut port.classes {
+            class.xoff = Bytes(10_000);
+            class.xon = Bytes(6_000);
+            class.headroom = Bytes(4_000);
+            class.ingress_max = Bytes(10_000);
+            class.egress_max = Bytes(10_000);
+            class.ingress_reserve = Bytes(1_000);
+            class.egress_reserve = Bytes(1_000);
+            change(class);
+        }
+    }
+    let settings = SwitchSettings {
+        ports,
+        accounting: Accounting::default(),
+        memory,
+        when_full: WhenFull::default(),
+        fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new() },
+        vlans: Vec::new(),
+    };
+    Buffer::new(&settings, Counters::new(2))
+}
+
+fn shared(alpha_log2: Option<i8>) -> Memory {
+    Memory::Shared(SharedMemory {
+        pool: Bytes(8_000),
+        ingress_limit: Bytes::MAX,
+        egress_limit: Bytes(2_000),
+        port_limit: Bytes::MAX,
+        alpha_log2,
+    })
+}
+
+fn enter(buffer: &mut Buffer, port: PortId, class: Class, sizes: &[u64]) {
+    for &size in sizes {
+        buffer.enter_ingress(port, class, Bytes(size)).unwrap();
+    }
+}
+
+#[test]
+fn l1_xoff_is_reached_at_the_byte_and_left_below_xon() {
+    let mut buffer = buffer(Memory::Dedicated, |_| ());
+    enter(&mut buffer, P0, LOSSLESS, &[9_000, 999]);
+    assert!(!buffer.at_xoff(P0, LOSSLESS), "one byte below XOFF");
+    enter(&mut buffer, P0, LOSSLESS, &[1]);
+    assert!(buffer.at_xoff(P0, LOSSLESS), "at XOFF");
+    assert!(!buffer.at_xoff(P1, LOSSLESS) && !buffer.at_xoff(P0, Class::ALL[4]));
+    buffer.leave_ingress(P0, LOSSLESS, Bytes(4_000));
+    assert!(!buffer.below_xon(P0, LOSSLESS), "at XON");
+    buffer.leave_ingress(P0, LOSSLESS, Bytes(1));
+    assert!(buffer.below_xon(P0, LOSSLESS), "one byte below XON");
+}
+
+#[test]
+fn l1_headroom_takes_frames_to_its_last_byte() {
+    let mut buffer = buffer(Memory::Dedicated, |_| ());
+    enter(&mut buffer, P0, LOSSLESS, &[9_999, 4_000]);
+    assert_eq!(buffer.counters.class(P0, LOSSLESS).headroom_watermark.get(), 3_999);
+    let refused = buffer.enter_ingress(P0, LOSSLESS, Bytes(2));
+    assert_eq!(refused, Err(DropReason::HeadroomExhausted));
+    enter(&mut buffer, P0, LOSSLESS, &[1]);
+    assert_eq!(buffer.ingress(P0, LOSSLESS), Bytes(14_000));
+    assert_eq!(buffer.enter_ingress(P0, LOSSLESS, Bytes(1)), Err(DropReason::HeadroomExhausted));
+}
+
+#[test]
+fn a_lossy_queue_has_its_maximum_and_no_headroom() {
+    let mut buffer = buffer(Memory::Dedicated, |class| class.lossless = false);
+    enter(&mut buffer, P0, LOSSY, &[9_999]);
+    assert_eq!(buffer.enter_ingress(P0, LOSSY, Bytes(2)), Err(DropReason::IngressFull));
+    enter(&mut buffer, P0, LOSSY, &[1]);
+    assert_eq!(buffer.counters.class(P0, LOSSY).headroom_watermark.get(), 0);
+}
+
+#[test]
+fn many_small_frames_pause_by_their_number() {
+    let mut buffer = buffer(Memory::Dedicated, |class| class.xoff_frames = 10);
+    enter(&mut buffer, P0, LOSSLESS, &[64; 9]);
+    assert!(!buffer.at_xoff(P0, LOSSLESS));
+    enter(&mut buffer, P0, LOSSLESS, &[64]);
+    assert!(buffer.at_xoff(P0, LOSSLESS));
+    (0..4).for_each(|_| buffer.leave_ingress(P0, LOSSLESS, Bytes(64)));
+    assert!(!buffer.below_xon(P0, LOSSLESS), "at 6 of 10, as XON is to XOFF");
+    buffer.leave_ingress(P0, LOSSLESS, Bytes(64));
+    assert!(buffer.below_xon(P0, LOSSLESS));
+}
+
+#[test]
+fn egress_is_full_beyond_its_maximum() {
+    let mut buffer = buffer(Memory::Dedicated, |_| ());
+    buffer.enter_egress(P0, LOSSY, Bytes(9_000));
+    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(1_000)));
+    assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(1_001)));
+    buffer.leave_egress(P0, LOSSY, Bytes(1));
+    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(1_001)));
+}
+
+#[test]
+fn the_dynamic_threshold_is_alpha_times_what_is_free() {
+    // alpha = 1: a queue alone may take half of the pool: x = pool - x.
+    let mut buffer = buffer(shared(Some(0)), |_| ());
+    enter(&mut buffer, P0, LOSSLESS, &[1_000, 3_999]);
+    assert!(!buffer.at_xoff(P0, LOSSLESS), "reserve, and one byte less than half of the pool");
+    enter(&mut buffer, P0, LOSSLESS, &[1]);
+    assert!(buffer.at_xoff(P0, LOSSLESS));
+    // Then each frame goes to the headroom, and the pool stays for others.
+    enter(&mut buffer, P0, LOSSLESS, &[3_000]);
+    assert_eq!(buffer.pool_used, Bytes(4_000));
+    enter(&mut buffer, P1, LOSSLESS, &[1_000, 1_999]);
+    assert!(!buffer.at_xoff(P1, LOSSLESS));
+    enter(&mut buffer, P1, LOSSLESS, &[1]);
+    assert!(buffer.at_xoff(P1, LOSSLESS), "half of what was left");
+}
+
+#[test]
+fn what_left_the_headroom_last_came_in_first_and_the_pool_gets_all_back() {
+    let mut buffer = buffer(shared(Some(0)), |_| ());
+    enter(&mut buffer, P0, LOSSLESS, &[5_000, 2_000]);
+    assert_eq!((buffer.pool_used, buffer.port_used[0]), (Bytes(4_000), Bytes(4_000)));
+    buffer.leave_ingress(P0, LOSSLESS, Bytes(5_000));
+    assert_eq!(buffer.pool_used, Bytes(1_000));
+    buffer.leave_ingress(P0, LOSSLESS, Bytes(2_000));
+    assert_eq!((buffer.pool_used, buffer.port_used[0]), (Bytes::ZERO, Bytes::ZERO));
+    assert!(buffer.below_xon(P0, LOSSLESS));
+}
+
+#[test]
+fn i5_a_reserve_is_there_when_others_have_taken_the_pool() {
+    let mut buffer = buffer(shared(Some(6)), |class| class.lossless = false);
+    while buffer.enter_ingress(P0, LOSSY, Bytes(100)).is_ok() {}
+    assert!(buffer.pool_used > Bytes(7_800));
+    enter(&mut buffer, P1, LOSSY, &[1_000]);
+    assert_eq!(buffer.enter_ingress(P1, LOSSY, Bytes(300)), Err(DropReason::IngressFull));
+}
+
+#[test]
+fn the_port_limit_binds_all_classes_of_a_port_together() {
+    let memory = Memory::Shared(SharedMemory {
+        pool: Bytes(100_000),
+        ingress_limit: Bytes::MAX,
+        egress_limit: Bytes::MAX,
+        port_limit: Bytes(3_000),
+        alpha_log2: None,
+    });
+    let mut buffer = buffer(memory, |class| class.lossless = false);
+    enter(&mut buffer, P0, Class::ALL[1], &[1_000, 2_000]);
+    enter(&mut buffer, P0, Class::ALL[2], &[1_000, 1_000]);
+    assert_eq!(buffer.enter_ingress(P0, Class::ALL[2], Bytes(1)), Err(DropReason::IngressFull));
+    enter(&mut buffer, P1, Class::ALL[2], &[1_000, 3_000]);
+}
+
+#[test]
+fn the_egress_limit_binds_lossy_queues_beyond_their_reserves() {
+    let mut buffer = buffer(shared(None), |class| class.lossless = false);
+    buffer.enter_egress(P0, Class::ALL[1], Bytes(1_000));
+    buffer.enter_egress(P0, Class::ALL[2], Bytes(2_500));
+    assert!(buffer.egress_has_room(P1, Class::ALL[2], Bytes(1_500)));
+    assert!(!buffer.egress_has_room(P1, Class::ALL[2], Bytes(1_501)));
+    buffer.leave_egress(P0, Class::ALL[2], Bytes(2_500));
+    assert!(buffer.egress_has_room(P1, Class::ALL[2], Bytes(3_000)));
+}
