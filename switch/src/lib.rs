@@ -1,3 +1,4 @@
 //! The switch.
 
 pub mod lab;
+pub mod traffic;

@@ -1,0 +1,71 @@
+//! When the next frame may start on a line of a given rate.
+//!
+//! A virtual line: each frame occupies it for exactly its time, fractions of a nanosecond carried
+//! over. Whoever sends says how early the frame could have started; that is what lets a sender that
+//! was late (it slept, the machine stalled) catch up, while a line that had nothing to send has
+//! saved up nothing. A port's shaper differs in that: it earns credit while idle.
+
+use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+
+/// A line that is busy until some time.
+#[derive(Clone, Debug)]
+pub struct Pacer {
+    rate: BitRate,
+    free_at: Nanos,
+    /// Beyond `free_at`, in nanoseconds / `rate`.
+    fraction: u64,
+}
+
+impl Pacer {
+    /// A line that is free from `start` on.
+    #[must_use]
+    pub const fn new(rate: BitRate, start: Nanos) -> Pacer {
+        Pacer { rate, free_at: start, fraction: 0 }
+    }
+
+    /// When the next frame may start.
+    #[must_use]
+    pub const fn free_at(&self) -> Nanos {
+        self.free_at
+    }
+
+    /// Its rate.
+    #[must_use]
+    pub const fn rate(&self) -> BitRate {
+        self.rate
+    }
+
+    /// Occupies the line with `bytes` of layer 1, from when it is free but not before `earliest`.
+    #[inline]
+    pub fn occupy(&mut self, earliest: Nanos, bytes: Bytes) {
+        if earliest > self.free_at {
+            (self.free_at, self.fraction) = (earliest, 0);
+        }
+        // One frame: at most 9 KB x 8 x 10^9, which fits.
+        let rate = self.rate.bits_per_second();
+        let time = bytes.0 * 8 * 1_000_000_000 + self.fraction;
+        self.free_at = self.free_at.after(Nanos(time / rate));
+        self.fraction = time % rate;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fractions_add_up() {
+        let mut pacer = Pacer::new(BitRate::from_gbps(10), Nanos(100));
+        (0..10).for_each(|_| pacer.occupy(Nanos::ZERO, Bytes(84))); // 67.2 ns each
+        assert_eq!(pacer.free_at(), Nanos(100 + 672));
+    }
+
+    #[test]
+    fn the_late_catch_up_and_the_idle_do_not() {
+        let mut late = Pacer::new(BitRate::from_gbps(1), Nanos(0));
+        (0..5).for_each(|_| late.occupy(Nanos(0), Bytes(125)));
+        assert_eq!(late.free_at(), Nanos(5000));
+        late.occupy(Nanos(20_000), Bytes(125));
+        assert_eq!(late.free_at(), Nanos(21_000));
+    }
+}
