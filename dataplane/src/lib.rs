@@ -17,6 +17,7 @@ pub mod ledger;
 pub mod pause;
 pub mod policy;
 pub mod queue;
+pub mod rewrite;
 mod schedule;
 pub mod settings;
 pub mod switch;

@@ -1,37 +1,215 @@
-//! Floods or sends by the last address byte until the bridge itself lands: replace this file whole.
-#![allow(missing_docs)]
-use crate::{drop_reason::DropReason, settings::SwitchSettings, units::*, wire::header::Header};
-#[derive(Debug)]
-pub struct Bridge {
-    n: usize,
-}
+//! Where a frame goes: VLAN admission, learning, lookup, flooding.
+//!
+//! [`Bridge::decide`] is the whole of 802.1Q's forwarding process for one frame. It knows nothing of
+//! queues or pause: a decision is a port, a set of ports, or the reason why there is none.
+//!
+//! Multipath groups, which fabrics need and a single switch does not, will be a file beside
+//! these: an address then leads to a group of equal ports instead of one, and the group picks a
+//! member for each flow (by [`crate::wire::FlowKey::digest`]) or frame, after the lookup and
+//! before the checks of [`Bridge`] on the port that was found.
+
+mod fdb;
+mod table;
+mod vlan;
+
+pub use fdb::{Fdb, FdbCounters, FdbEntry, FdbUpdate, Learned};
+pub use vlan::{DEFAULT_VID, Membership, Vlans};
+
+use crate::drop_reason::DropReason;
+use crate::settings::{PortSettings, SwitchSettings};
+use crate::units::{MacAddr, Nanos, PortId, PortSet};
+use crate::wire::header::Header;
+
+/// What becomes of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
+    /// It leaves through one port.
+    Unicast(PortId),
+    /// It leaves through each of these, of which there is at least one.
+    Flood(PortSet),
+    /// It ends here.
     Drop(DropReason),
-    Unicast { port: PortId, vid: u16 },
-    Flood { ports: PortSet, vid: u16 },
 }
+
+/// A decision and what it was made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forwarding {
+    /// What becomes of the frame.
+    pub decision: Decision,
+    /// Its VLAN; 0 where it was not let into one.
+    pub vid: u16,
+    /// What other replicas of the forwarding database must hear.
+    pub news: Option<FdbUpdate>,
+}
+
+/// Where frames from one port may go, links and isolation considered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Exits {
+    all: PortSet,
+    /// Those that take frames to unknown addresses.
+    unknown: PortSet,
+    /// Those that take group-addressed frames.
+    group: PortSet,
+}
+
+/// The forwarding process of one switch, or of one worker of it.
+#[derive(Clone, Debug)]
+pub struct Bridge {
+    vlans: Vlans,
+    fdb: Fdb,
+    /// Static group addresses, sorted, each with its ports.
+    groups: Vec<((u16, MacAddr), PortSet)>,
+    /// By ingress port.
+    exits: Vec<Exits>,
+    up: PortSet,
+    isolated: PortSet,
+    flood_unknown: PortSet,
+    flood_group: PortSet,
+}
+
 impl Bridge {
-    pub fn new(s: &SwitchSettings) -> Bridge {
-        Bridge { n: s.ports.len() }
+    /// With every link up.
+    #[must_use]
+    pub fn new(settings: &SwitchSettings) -> Bridge {
+        let ports = &settings.ports;
+        let mut bridge = Bridge {
+            vlans: Vlans::new(&settings.vlans, ports),
+            fdb: Fdb::new(&settings.fdb, ports),
+            groups: groups(&settings.fdb.statics),
+            exits: vec![Exits::default(); ports.len()],
+            up: ports_where(ports, |_| true),
+            isolated: ports_where(ports, |port| port.isolated),
+            flood_unknown: ports_where(ports, |port| port.flood_unknown),
+            flood_group: ports_where(ports, |port| port.flood_group),
+        };
+        bridge.find_exits();
+        bridge
     }
-    pub fn decide(&mut self, _now: Nanos, p: PortId, h: &Header) -> Decision {
-        if h.dst.0[0] == 2 && (h.dst.0[5] as usize) < self.n {
-            let port = PortId(h.dst.0[5]);
-            if port == p {
-                return Decision::Drop(DropReason::Hairpin);
-            }
-            return Decision::Unicast { port, vid: 0 };
+
+    /// Learns from a frame, and says where it goes.
+    pub fn decide(&mut self, now: Nanos, ingress: PortId, header: &Header) -> Forwarding {
+        let vid = match self.admit(ingress, header) {
+            Ok(vid) => vid,
+            Err(reason) => return Forwarding { decision: Decision::Drop(reason), vid: 0, news: None },
+        };
+        let learned = self.fdb.learn(now, vid, header.src, ingress);
+        let update = FdbUpdate { vid, mac: header.src, port: ingress, seen: now };
+        let news = learned.is_news().then_some(update);
+        Forwarding { decision: self.route(now, ingress, vid, header.dst), vid, news }
+    }
+
+    /// Takes over what another worker's bridge has learned.
+    pub fn apply_remote(&mut self, update: &FdbUpdate) {
+        self.fdb.apply(update);
+    }
+
+    /// Whether `port` sends frames of VLAN `vid` with a tag.
+    #[inline]
+    #[must_use]
+    pub fn is_tagged(&self, port: PortId, vid: u16) -> bool {
+        self.vlans.get(vid).tagged.contains(port)
+    }
+
+    /// A link has come up or gone down; what was learned through it is forgotten in the latter case.
+    pub fn set_link(&mut self, port: PortId, is_up: bool) {
+        if is_up {
+            self.up.insert(port);
+        } else {
+            self.up.remove(port);
+            self.fdb.flush(port);
         }
-        let mut s: PortSet = (0..=255).take(self.n).map(PortId).collect();
-        s.remove(p);
-        Decision::Flood { ports: s, vid: 0 }
+        self.find_exits();
     }
-    pub fn sends_tagged(&self, _v: u16, _p: PortId, t: bool) -> bool {
-        t
+
+    /// Whether frames can leave through `port`.
+    #[must_use]
+    pub fn is_up(&self, port: PortId) -> bool {
+        self.up.contains(port)
     }
-    pub fn age(&mut self, _n: Nanos) {}
-    pub fn next_deadline(&self) -> Nanos {
-        Nanos::NEVER
+
+    /// The forwarding database, to look at.
+    #[must_use]
+    pub const fn fdb(&self) -> &Fdb {
+        &self.fdb
     }
-    pub fn set_link(&mut self, _p: PortId, _u: bool) {}
+
+    /// When [`Bridge::advance`] must be called next.
+    #[must_use]
+    pub const fn next_deadline(&self) -> Nanos {
+        self.fdb.next_deadline()
+    }
+
+    /// Ages the forwarding database, a bounded part of it at a time.
+    pub fn advance(&mut self, now: Nanos) {
+        self.fdb.advance(now);
+    }
+
+    fn admit(&self, ingress: PortId, header: &Header) -> Result<u16, DropReason> {
+        if header.dst.is_link_local() {
+            return Err(DropReason::Reserved);
+        }
+        self.vlans.admit(ingress, header.tag)
+    }
+
+    fn route(&self, now: Nanos, ingress: PortId, vid: u16, dst: MacAddr) -> Decision {
+        let members = &self.vlans.get(vid).members;
+        let exits = &self.exits[ingress.index()];
+        let flood = if dst.is_group() {
+            self.group(vid, dst).map_or(exits.group, |asked| asked.and(&exits.all))
+        } else if let Some(port) = self.fdb.lookup(now, vid, dst) {
+            return self.towards(ingress, port, members);
+        } else {
+            exits.unknown
+        };
+        let flood = flood.and(members);
+        if flood.is_empty() { Decision::Drop(DropReason::NoDestination) } else { Decision::Flood(flood) }
+    }
+
+    fn towards(&self, ingress: PortId, port: PortId, members: &PortSet) -> Decision {
+        if self.exits[ingress.index()].all.contains(port) && members.contains(port) {
+            return Decision::Unicast(port);
+        }
+        Decision::Drop(if port == ingress {
+            DropReason::Hairpin
+        } else if !self.up.contains(port) {
+            DropReason::LinkDown
+        } else if members.contains(port) {
+            DropReason::Isolated
+        } else {
+            DropReason::NoDestination
+        })
+    }
+
+    fn group(&self, vid: u16, dst: MacAddr) -> Option<PortSet> {
+        let place = self.groups.binary_search_by_key(&(vid, dst), |(key, _)| *key).ok()?;
+        Some(self.groups[place].1)
+    }
+
+    fn find_exits(&mut self) {
+        for (ingress, exits) in (0..=u8::MAX).map(PortId).zip(&mut self.exits) {
+            let mut all = self.up;
+            all.remove(ingress);
+            if self.isolated.contains(ingress) {
+                all = all.without(&self.isolated);
+            }
+            *exits = Exits { all, unknown: all.and(&self.flood_unknown), group: all.and(&self.flood_group) };
+        }
+    }
 }
+
+fn ports_where(ports: &[PortSettings], holds: impl Fn(&PortSettings) -> bool) -> PortSet {
+    (0..=u8::MAX).map(PortId).zip(ports).filter(|(_, port)| holds(port)).map(|(id, _)| id).collect()
+}
+
+/// A static group address may be given once for each of its ports.
+fn groups(statics: &[(u16, MacAddr, PortId)]) -> Vec<((u16, MacAddr), PortSet)> {
+    let mut groups = std::collections::BTreeMap::<_, PortSet>::new();
+    for &(vid, mac, port) in statics.iter().filter(|(_, mac, _)| mac.is_group()) {
+        groups.entry((vid, mac)).or_default().insert(port);
+    }
+    groups.into_iter().collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

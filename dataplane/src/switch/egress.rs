@@ -7,9 +7,7 @@ use crate::pause::Announcement;
 use crate::queue::{FrameMeta, NONE};
 use crate::settings::FlowControl;
 use crate::units::{Bytes, Class, ClassSet, FCS, Nanos, PortId, PortSet, Quanta};
-use crate::wire::header::{Header, Tci};
 use crate::wire::mac_control::{MacControl, Pfc};
-use crate::wire::{dscp, vlan};
 
 impl Switch {
     /// Ports that have something to send or to wait for: the ones worth calling
@@ -134,35 +132,9 @@ impl Switch {
     /// Tag and DSCP as `port` sends them. False where the frame's slot has no room for a tag.
     #[inline]
     fn rewrite<S: FrameStore>(&mut self, port: PortId, frame: &mut Frame, store: &mut S) -> bool {
-        let meta = *self.nodes.meta(frame);
-        let settings = &self.ports[port.index()].settings;
-        let class = meta.class.index();
-        if let Some(by_class) = settings.rewrite_dscp
-            && let Ok(header) = Header::parse(store.head(frame))
-        {
-            dscp::set(store.head_mut(frame), &header, by_class[class]);
-        }
-        let sends_tag = self.bridge.sends_tagged(meta.vid, port, meta.tagged);
-        if !sends_tag {
-            return !meta.tagged || vlan::remove(store, frame);
-        }
-        let found = if meta.tagged {
-            let [high, low] = [store.head(frame)[14], store.head(frame)[15]];
-            Tci(u16::from_be_bytes([high, low]))
-        } else {
-            Tci::new(meta.class, false, meta.vid)
-        };
-        let pcp = settings.rewrite_pcp.map_or(found.pcp(), |by_class| Class::from_low_bits(by_class[class]));
-        let vid = if meta.vid == 0 { found.vid() } else { meta.vid };
-        let tci = Tci::new(pcp, found.dei(), vid);
-        if meta.tagged {
-            if tci != found {
-                vlan::set(store.head_mut(frame), tci);
-            }
-            true
-        } else {
-            vlan::insert(store, frame, tci)
-        }
+        let meta = self.nodes.meta(frame);
+        let tagged = self.bridge.is_tagged(port, meta.vid);
+        self.ports[port.index()].rewriter.apply(store, frame, meta.vid, tagged, meta.class)
     }
 
     /// The pause frame that is due at `port`; `None` where the control pool is in flight, and the

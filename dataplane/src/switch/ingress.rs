@@ -2,7 +2,7 @@
 
 use super::{Port, Switch};
 use crate::drop_reason::DropReason;
-use crate::forward::Decision;
+use crate::forward::{Decision, Forwarding};
 use crate::frame::{Frame, FrameStore};
 use crate::pause::Resumed;
 use crate::policy::Event;
@@ -88,17 +88,17 @@ impl Switch {
     /// Learns from a frame, looks its destinations up, and sends it there.
     #[inline]
     fn route<S: FrameStore>(&mut self, now: Nanos, port: PortId, class: Class, frame: Frame, store: &mut S) {
-        // It parsed when it came in, and nobody has written to it since.
-        let decision = match Header::parse(store.head(&frame)) {
-            Ok(header) => self.bridge.decide(now, port, &header),
-            Err(_) => Decision::Drop(DropReason::Malformed),
-        };
+        let header = Header::parse(store.head(&frame)).expect("it parsed when it came in");
+        let Forwarding { decision, vid, news } = self.bridge.decide(now, port, &header);
+        if let Some(update) = news {
+            self.spread(update);
+        }
         match decision {
             Decision::Drop(reason) => {
                 self.leave_pipeline(now, &frame);
                 self.drop_admitted(now, port, reason, frame, store);
             }
-            Decision::Unicast { port: egress, vid } => {
+            Decision::Unicast(egress) => {
                 if self.must_wait(egress, class, &frame) {
                     return self.wait_for_room(port, egress, class, frame);
                 }
@@ -106,7 +106,7 @@ impl Switch {
                 self.leave_pipeline(now, &frame);
                 self.enqueue(now, egress, frame, store);
             }
-            Decision::Flood { ports, vid } => self.flood(now, port, class, ports, vid, frame, store),
+            Decision::Flood(ports) => self.flood(now, port, class, ports, vid, frame, store),
         }
     }
 

@@ -28,12 +28,13 @@ use std::sync::Arc;
 use crate::buffer::Buffer;
 use crate::classify::Classifier;
 use crate::drop_reason::DropReason;
-use crate::forward::Bridge;
+use crate::forward::{Bridge, FdbUpdate};
 use crate::frame::{Frame, FrameStore};
 use crate::ledger::{Counters, Ledger};
 use crate::pause::{Held, Obeyed};
 use crate::policy::{Event, Intent, Pfc, Policy};
 use crate::queue::{ClassQueue, Fifo, FrameMeta, NONE, Nodes};
+use crate::rewrite::Rewriter;
 use crate::schedule::{Scheduler, Shaper};
 use crate::settings::{Accounting, FlowControl, PortSettings, SwitchSettings, WhenFull};
 use crate::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, PortSet};
@@ -66,6 +67,8 @@ pub struct Switch {
     next_timer: Nanos,
     /// Per worker, frames on their way to its ports, and slots on their way home.
     outbound: Box<[Outbound]>,
+    /// What the other workers' bridges have yet to hear; stays empty with one worker.
+    news: Vec<FdbUpdate>,
 }
 
 #[derive(Debug, Default)]
@@ -79,6 +82,7 @@ struct Outbound {
 struct Port {
     settings: PortSettings,
     classifier: Classifier,
+    rewriter: Rewriter,
     up: bool,
     held: Held,
     obeyed: Obeyed,
@@ -106,6 +110,7 @@ impl Port {
         Port {
             settings: settings.clone(),
             classifier: Classifier::new(settings),
+            rewriter: Rewriter::new(settings),
             up: true,
             held: Held::new(settings.refresh),
             obeyed: Obeyed::new(settings.speed),
@@ -168,6 +173,7 @@ impl Switch {
             egress_active: PortSet::NONE,
             timed: PortSet::NONE,
             next_timer: Nanos::ZERO,
+            news: Vec::with_capacity(workers::NEWS_MAX),
         }
     }
 

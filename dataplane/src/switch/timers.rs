@@ -18,7 +18,7 @@ impl Switch {
 
     #[cold]
     fn fire(&mut self, now: Nanos) {
-        self.bridge.age(now);
+        self.bridge.advance(now);
         let mut next = self.bridge.next_deadline();
         for port in self.timed.iter() {
             let at = &mut self.ports[port.index()];

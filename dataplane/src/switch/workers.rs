@@ -15,12 +15,20 @@
 //! at its ingress all the while, so a slow worker makes its neighbours' peers pause, and nothing is
 //! dropped between workers. Never: a frame that is handed over twice, a slot that is freed by a worker
 //! other than its owner, an egress queue that a frame enters without having been counted at an ingress.
+//!
+//! Each worker's bridge knows what all have learned: it tells the others ([`Switch::take_news`]), and
+//! hears from them ([`Switch::hear`]).
 
 use super::Switch;
+use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
 use crate::settings::Accounting;
 use crate::units::{Nanos, PortId};
+
+/// Most that a worker keeps to tell the others. News beyond are left out: the others flood for that
+/// station until it is news again.
+pub(super) const NEWS_MAX: usize = 1024;
 
 /// A worker, from zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -94,6 +102,27 @@ pub struct Return {
 }
 
 impl Switch {
+    /// What this worker's bridge has learned since the last call: every other worker is to
+    /// [`Switch::hear`] each of it.
+    pub fn take_news(&mut self) -> impl Iterator<Item = FdbUpdate> {
+        self.news.drain(..)
+    }
+
+    /// Another worker's bridge has learned something.
+    pub fn hear(&mut self, update: &FdbUpdate) {
+        self.bridge.apply_remote(update);
+        self.next_timer = self.next_timer.min(self.bridge.next_deadline());
+    }
+
+    /// This worker's bridge has learned something.
+    #[cold]
+    pub(super) fn spread(&mut self, update: FdbUpdate) {
+        self.next_timer = self.next_timer.min(self.bridge.next_deadline());
+        if self.workers.count() > 1 && self.news.len() < NEWS_MAX {
+            self.news.push(update);
+        }
+    }
+
     /// The next frame for `worker`. The driver must have room for it.
     pub fn hand_over(&mut self, worker: WorkerId) -> Option<Handover> {
         let frame = self.outbound[worker.index()].frames.pop(&self.nodes)?;

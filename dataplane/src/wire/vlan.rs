@@ -37,6 +37,16 @@ pub fn remove<S: FrameStore>(store: &mut S, frame: &mut Frame) -> bool {
     true
 }
 
+/// The tag in the head of a frame that holds Ethernet's header, if there is one.
+#[inline]
+#[must_use]
+pub fn get(head: &[u8]) -> Option<Tci> {
+    match head.get(field::ETHER_TYPE.start..field::TCI.end) {
+        Some(&[0x81, 0x00, high, low]) => Some(Tci(u16::from_be_bytes([high, low]))),
+        _ => None,
+    }
+}
+
 /// Overwrites the TCI in the head of a tagged frame.
 pub fn set(head: &mut [u8], tci: Tci) {
     head[field::TCI].copy_from_slice(&tci.0.to_be_bytes());
@@ -58,9 +68,10 @@ mod tests {
         tagged.extend(&plain[12..]);
         assert_eq!((store.head(&frame), frame.len()), (&tagged[..], 68));
         set(store.head_mut(&frame), Tci(0x2fff));
-        assert_eq!(store.head(&frame)[14..16], [0x2f, 0xff]);
+        assert_eq!(get(store.head(&frame)), Some(Tci(0x2fff)));
         assert!(remove(&mut store, &mut frame));
         assert_eq!((store.head(&frame), frame.len()), (&plain[..], 64));
+        assert_eq!(get(store.head(&frame)), None);
         store.free(frame);
     }
 

@@ -1,0 +1,359 @@
+//! The forwarding database: behind which port an address is, learned from source addresses.
+//!
+//! What is promised, whatever the traffic:
+//! * An address not seen for the ageing time is unknown from that nanosecond on. Its place becomes
+//!   free, for the capacity and for its port's limit, within a quarter of the ageing time: a sweep
+//!   looks at a bounded number of places each time that [`Fdb::next_deadline`] comes.
+//! * A station that moves is found at its new port from its first frame there. A port that has
+//!   learned its limit takes over no address either: it stays where it was until it ages.
+//! * Group addresses and the address of all zeros are never learned. Static addresses never move,
+//!   age or count against a port's limit; they do count against the capacity.
+//!
+//! A switch of several workers has a replica in each. A worker learns from the frames that it
+//! receives; [`Learned::is_news`] says when the others must hear of it, and they [`Fdb::apply`] it. A
+//! station that keeps talking is news again each quarter of the ageing time at least, so that it
+//! does not age where its frames do not come in. The same messages feed a replica for whoever
+//! only wants to look.
+
+use super::table::{Entry, Key, Table};
+use crate::settings::{FdbSettings, PortSettings};
+use crate::units::{MacAddr, Nanos, PortId};
+
+/// Places that one sweep looks at: about a microsecond.
+const SWEEP_PLACES: usize = 256;
+/// The least time between sweeps.
+const SWEEP_PERIOD_MIN: Nanos = Nanos::from_millis(1);
+
+/// What became of a source address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Learned {
+    /// It was not known.
+    New,
+    /// It was known at another port.
+    Moved {
+        /// Where it was.
+        from: PortId,
+    },
+    /// It was known here, and other replicas need to hear that it still is.
+    Renewed,
+    /// It was known here.
+    Refreshed,
+    /// It is static, and stays where it is.
+    Static,
+    /// The port has learned as many as it may.
+    RefusedByLimit,
+    /// The database is full.
+    RefusedByCapacity,
+    /// Learning is off at this port, or this is no station's address.
+    NotLearned,
+}
+
+impl Learned {
+    /// Whether other replicas must be told.
+    #[must_use]
+    pub const fn is_news(self) -> bool {
+        matches!(self, Learned::New | Learned::Moved { .. } | Learned::Renewed)
+    }
+}
+
+/// What one replica tells the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FdbUpdate {
+    /// VLAN.
+    pub vid: u16,
+    /// Address.
+    pub mac: MacAddr,
+    /// Where it is.
+    pub port: PortId,
+    /// When it was seen there.
+    pub seen: Nanos,
+}
+
+/// An address, for people to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FdbEntry {
+    /// VLAN.
+    pub vid: u16,
+    /// Address.
+    pub mac: MacAddr,
+    /// Where it is.
+    pub port: PortId,
+    /// Since when it has not been seen; `None`: static.
+    pub age: Option<Nanos>,
+}
+
+/// What has happened since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FdbCounters {
+    /// Addresses that were not known.
+    pub learned: u64,
+    /// Stations that came to another port.
+    pub moved: u64,
+    /// Addresses forgotten for want of frames.
+    pub aged: u64,
+    /// Addresses forgotten because their port lost its link.
+    pub flushed: u64,
+    /// Frames whose source a port's limit kept out.
+    pub refused_by_limit: u64,
+    /// Frames whose source the capacity kept out.
+    pub refused_by_capacity: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct PortState {
+    learning: bool,
+    limit: usize,
+    /// Addresses learned here and not yet forgotten.
+    learned: usize,
+}
+
+/// The forwarding database, or one replica of it.
+#[derive(Clone, Debug)]
+pub struct Fdb {
+    table: Table,
+    capacity: usize,
+    /// [`Nanos::NEVER`]: addresses do not age.
+    ageing: Nanos,
+    /// Time in units of 2^n nanoseconds, at most a quarter of the ageing time: a station seen in a
+    /// new one is news.
+    news_shift: u32,
+    ports: Vec<PortState>,
+    statics: usize,
+    sweep: Sweep,
+    counters: FdbCounters,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sweep {
+    next_place: usize,
+    period: Nanos,
+    /// Never, while there is nothing that could age.
+    due: Nanos,
+}
+
+impl Fdb {
+    /// All memory that it will ever have. Static group addresses are not its business.
+    #[must_use]
+    pub fn new(settings: &FdbSettings, ports: &[PortSettings]) -> Fdb {
+        let mut capacity = settings.capacity;
+        let table = loop {
+            match table_of_statics(&settings.statics, capacity) {
+                Some(table) => break table,
+                None => capacity = capacity.max(1) * 2,
+            }
+        };
+        let ageing = settings.ageing.unwrap_or(Nanos::NEVER);
+        let sweeps = table.places().div_ceil(SWEEP_PLACES) as u64;
+        let period = Nanos(ageing.0 / 4 / sweeps).max(SWEEP_PERIOD_MIN);
+        Fdb {
+            statics: table.len(),
+            table,
+            capacity: settings.capacity,
+            ageing,
+            news_shift: (ageing.0 / 4).max(1).ilog2(),
+            ports: ports.iter().map(PortState::new).collect(),
+            sweep: Sweep { next_place: 0, period, due: Nanos::NEVER },
+            counters: FdbCounters::default(),
+        }
+    }
+
+    /// Takes note that `mac` is behind `port`.
+    #[inline]
+    pub fn learn(&mut self, now: Nanos, vid: u16, mac: MacAddr, port: PortId) -> Learned {
+        if !self.ports[port.index()].learning || mac.is_group() || mac == MacAddr::default() {
+            return Learned::NotLearned;
+        }
+        let key = Key::new(vid, mac);
+        match self.table.find(key) {
+            Some(place) => self.see_again(now, place, port),
+            None => self.add(now, key, port, self.ports[port.index()].is_full()),
+        }
+    }
+
+    /// Takes over what another replica has learned, unless this one knows better. The limit of the
+    /// port was the other's to hold.
+    pub fn apply(&mut self, update: &FdbUpdate) -> Learned {
+        let key = Key::new(update.vid, update.mac);
+        let Some(place) = self.table.find(key) else {
+            return self.add(update.seen, key, update.port, false);
+        };
+        let entry = self.table.entry(place);
+        if entry.is_static {
+            Learned::Static
+        } else if entry.seen > update.seen {
+            Learned::Refreshed
+        } else {
+            self.put(update.seen, place, update.port)
+        }
+    }
+
+    /// Where an address is.
+    #[inline]
+    #[must_use]
+    pub fn lookup(&self, now: Nanos, vid: u16, mac: MacAddr) -> Option<PortId> {
+        let place = self.table.find(Key::new(vid, mac))?;
+        let entry = self.table.entry(place);
+        (!self.has_aged(entry, now)).then_some(entry.port)
+    }
+
+    /// Forgets what was learned at a port. Looks at every place once: a link that goes down is
+    /// worth that.
+    pub fn flush(&mut self, port: PortId) {
+        for place in 0..self.table.places() {
+            let entry = self.table.entry(place);
+            if self.table.key(place).is_some() && !entry.is_static && entry.port == port {
+                self.forget(place);
+                self.counters.flushed += 1;
+            }
+        }
+    }
+
+    /// When [`Fdb::advance`] must be called next.
+    #[must_use]
+    pub const fn next_deadline(&self) -> Nanos {
+        self.sweep.due
+    }
+
+    /// Frees the places of addresses that have aged, in a bounded part of the table.
+    pub fn advance(&mut self, now: Nanos) {
+        if now < self.sweep.due {
+            return;
+        }
+        for _ in 0..SWEEP_PLACES.min(self.table.places()) {
+            let place = self.sweep.next_place;
+            self.sweep.next_place = (place + 1) % self.table.places();
+            if self.table.key(place).is_some() && self.has_aged(self.table.entry(place), now) {
+                self.forget(place);
+                self.counters.aged += 1;
+            }
+        }
+        let idle = self.table.len() == self.statics;
+        self.sweep.due = if idle { Nanos::NEVER } else { now.after(self.sweep.period) };
+    }
+
+    /// Addresses in it, static ones included, and aged ones until they are swept out.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether it knows no address.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Addresses learned at a port.
+    #[must_use]
+    pub fn learned_at(&self, port: PortId) -> usize {
+        self.ports[port.index()].learned
+    }
+
+    /// What has happened since the start.
+    #[must_use]
+    pub const fn counters(&self) -> FdbCounters {
+        self.counters
+    }
+
+    /// Every address that a frame would find now.
+    pub fn entries(&self, now: Nanos) -> impl Iterator<Item = FdbEntry> {
+        (0..self.table.places()).filter_map(move |place| {
+            let key = self.table.key(place)?;
+            let entry = self.table.entry(place);
+            let age = (!entry.is_static).then_some(now.since(entry.seen));
+            let known = !self.has_aged(entry, now);
+            known.then_some(FdbEntry { vid: key.vid(), mac: key.mac(), port: entry.port, age })
+        })
+    }
+
+    #[inline]
+    fn has_aged(&self, entry: Entry, now: Nanos) -> bool {
+        now.since(entry.seen) >= self.ageing && !entry.is_static
+    }
+
+    #[inline]
+    fn see_again(&mut self, now: Nanos, place: usize, port: PortId) -> Learned {
+        let entry = self.table.entry(place);
+        if entry.is_static {
+            return Learned::Static;
+        }
+        if entry.port != port && self.ports[port.index()].is_full() {
+            self.counters.refused_by_limit += 1;
+            return Learned::RefusedByLimit;
+        }
+        self.put(now, place, port)
+    }
+
+    /// A learned address is (still, or now) at `port`.
+    #[inline]
+    fn put(&mut self, now: Nanos, place: usize, port: PortId) -> Learned {
+        let before = self.table.entry(place);
+        *self.table.entry_mut(place) = Entry { seen: now, port, is_static: false };
+        if before.port != port {
+            self.ports[before.port.index()].learned -= 1;
+            self.ports[port.index()].learned += 1;
+        }
+        if self.has_aged(before, now) {
+            self.counters.learned += 1;
+            Learned::New
+        } else if before.port != port {
+            self.counters.moved += 1;
+            Learned::Moved { from: before.port }
+        } else if before.seen.0 >> self.news_shift != now.0 >> self.news_shift {
+            Learned::Renewed
+        } else {
+            Learned::Refreshed
+        }
+    }
+
+    fn add(&mut self, now: Nanos, key: Key, port: PortId, is_full: bool) -> Learned {
+        if is_full {
+            self.counters.refused_by_limit += 1;
+            return Learned::RefusedByLimit;
+        }
+        let entry = Entry { seen: now, port, is_static: false };
+        if self.table.len() >= self.capacity || !self.table.insert(key, entry) {
+            self.counters.refused_by_capacity += 1;
+            return Learned::RefusedByCapacity;
+        }
+        self.ports[port.index()].learned += 1;
+        self.counters.learned += 1;
+        if self.sweep.due == Nanos::NEVER && self.ageing != Nanos::NEVER {
+            self.sweep.due = now.after(self.sweep.period);
+        }
+        Learned::New
+    }
+
+    fn forget(&mut self, place: usize) {
+        self.ports[self.table.entry(place).port.index()].learned -= 1;
+        self.table.remove(place);
+    }
+}
+
+/// `None` where a table for `capacity` has no place for one of them.
+fn table_of_statics(statics: &[(u16, MacAddr, PortId)], capacity: usize) -> Option<Table> {
+    let mut table = Table::new(capacity);
+    for &(vid, mac, port) in statics.iter().filter(|(_, mac, _)| !mac.is_group()) {
+        let entry = Entry { seen: Nanos::ZERO, port, is_static: true };
+        match table.find(Key::new(vid, mac)) {
+            Some(place) => *table.entry_mut(place) = entry,
+            None if table.insert(Key::new(vid, mac), entry) => {}
+            None => return None,
+        }
+    }
+    Some(table)
+}
+
+impl PortState {
+    fn new(port: &PortSettings) -> PortState {
+        PortState { learning: port.learning, limit: port.learn_limit.unwrap_or(usize::MAX), learned: 0 }
+    }
+
+    fn is_full(&self) -> bool {
+        self.learned >= self.limit
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,302 @@
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{fixed_seed, port_settings};
+
+const P0: PortId = PortId(0);
+const P1: PortId = PortId(1);
+const AGEING: Nanos = Nanos::from_secs(300);
+const T: Nanos = Nanos::from_secs(1000);
+
+fn mac(n: u16) -> MacAddr {
+    let [high, low] = n.to_be_bytes();
+    MacAddr([2, 0, 0, 0, high, low])
+}
+
+fn settings(capacity: usize) -> FdbSettings {
+    FdbSettings { capacity, ageing: Some(AGEING), statics: vec![] }
+}
+
+fn fdb(capacity: usize, limits: [Option<usize>; 2]) -> Fdb {
+    let ports =
+        [0, 1].map(|port| PortSettings { learn_limit: limits[usize::from(port)], ..port_settings(port) });
+    Fdb::new(&settings(capacity), &ports)
+}
+
+fn sweep_all(fdb: &mut Fdb, now: Nanos) {
+    for _ in 0..fdb.table.places().div_ceil(SWEEP_PLACES) {
+        fdb.sweep.due = Nanos::ZERO;
+        fdb.advance(now);
+    }
+}
+
+#[test] // B2
+fn learns_refreshes_and_moves() {
+    let mut fdb = fdb(16, [None; 2]);
+    assert_eq!(fdb.lookup(T, 1, mac(1)), None);
+    assert_eq!(fdb.learn(T, 1, mac(1), P0), Learned::New);
+    assert_eq!(fdb.learn(T, 1, mac(1), P0), Learned::Refreshed);
+    assert_eq!(fdb.lookup(T, 1, mac(1)), Some(P0));
+    assert_eq!(fdb.lookup(T, 2, mac(1)), None, "another VLAN is another database");
+    assert_eq!(fdb.learn(T, 1, mac(1), P1), Learned::Moved { from: P0 });
+    assert_eq!(fdb.lookup(T, 1, mac(1)), Some(P1));
+    assert_eq!((fdb.learned_at(P0), fdb.learned_at(P1), fdb.len()), (0, 1, 1));
+    assert_eq!((fdb.counters().learned, fdb.counters().moved), (1, 1));
+}
+
+#[test] // C11
+fn group_and_zero_addresses_are_never_learned() {
+    let mut fdb = fdb(16, [None; 2]);
+    for not_a_station in [MacAddr::BROADCAST, MacAddr([1, 0, 0, 0, 0, 1]), MacAddr([0; 6])] {
+        assert_eq!(fdb.learn(T, 1, not_a_station, P0), Learned::NotLearned);
+    }
+    assert!(fdb.is_empty());
+}
+
+#[test] // B2
+fn a_port_with_learning_off_learns_nothing() {
+    let ports = [PortSettings { learning: false, ..port_settings(0) }, port_settings(1)];
+    let mut fdb = Fdb::new(&settings(16), &ports);
+    assert_eq!(fdb.learn(T, 1, mac(1), P1), Learned::New);
+    assert_eq!(fdb.learn(T, 1, mac(1), P0), Learned::NotLearned);
+    assert_eq!(fdb.learn(T, 1, mac(2), P0), Learned::NotLearned);
+    assert_eq!((fdb.lookup(T, 1, mac(1)), fdb.lookup(T, 1, mac(2))), (Some(P1), None));
+}
+
+#[test] // B6
+fn a_port_learns_up_to_its_limit_and_no_further() {
+    let mut fdb = fdb(16, [Some(3), None]);
+    for n in 1..=3 {
+        assert_eq!(fdb.learn(T, 1, mac(n), P0), Learned::New);
+    }
+    assert_eq!(fdb.learn(T, 1, mac(4), P0), Learned::RefusedByLimit);
+    assert_eq!(fdb.learn(T, 1, mac(3), P0), Learned::Refreshed, "those that it has are refreshed");
+    assert_eq!(fdb.learn(T, 1, mac(4), P1), Learned::New, "another port has its own limit");
+    assert_eq!(fdb.learn(T, 1, mac(4), P0), Learned::RefusedByLimit, "nor does it take one over");
+    assert_eq!(fdb.lookup(T, 1, mac(4)), Some(P1));
+    assert_eq!(fdb.learn(T, 1, mac(1), P1), Learned::Moved { from: P0 });
+    assert_eq!(fdb.learn(T, 1, mac(5), P0), Learned::New, "one went, one came");
+    assert_eq!((fdb.learned_at(P0), fdb.counters().refused_by_limit), (3, 2));
+}
+
+#[test] // invariant 12
+fn the_capacity_is_a_bound_with_static_addresses_included() {
+    let statics = vec![(1, mac(100), P1)];
+    let mut fdb = Fdb::new(&FdbSettings { statics, ..settings(4) }, &[port_settings(0), port_settings(1)]);
+    for n in 1..=3 {
+        assert_eq!(fdb.learn(T, 1, mac(n), P0), Learned::New);
+    }
+    assert_eq!(fdb.learn(T, 1, mac(4), P0), Learned::RefusedByCapacity);
+    assert_eq!((fdb.len(), fdb.counters().refused_by_capacity), (4, 1));
+    sweep_all(&mut fdb, T + AGEING);
+    assert_eq!(fdb.learn(T + AGEING, 1, mac(4), P0), Learned::New);
+}
+
+#[test] // B2
+fn an_address_is_unknown_from_the_ageing_time_on() {
+    let mut fdb = fdb(16, [Some(1), None]);
+    fdb.learn(T, 1, mac(1), P0);
+    let last = T + Nanos(AGEING.0 - 1);
+    assert_eq!(fdb.lookup(last, 1, mac(1)), Some(P0));
+    assert_eq!(fdb.lookup(T + AGEING, 1, mac(1)), None);
+    assert_eq!(fdb.entries(last).count(), 1);
+    assert_eq!(fdb.entries(T + AGEING).count(), 0);
+
+    fdb.learn(last, 1, mac(1), P0);
+    assert_eq!(fdb.lookup(T + AGEING, 1, mac(1)), Some(P0), "seen again in time");
+    let mut late = fdb.clone();
+    assert_eq!(late.learn(last + AGEING, 1, mac(1), P1), Learned::New, "too late to be a move");
+
+    sweep_all(&mut fdb, last + Nanos(AGEING.0 - 1));
+    assert_eq!(fdb.len(), 1);
+    sweep_all(&mut fdb, last + AGEING);
+    assert_eq!((fdb.len(), fdb.learned_at(P0), fdb.counters().aged), (0, 0, 1));
+    assert_eq!(fdb.learn(last + AGEING, 1, mac(2), P0), Learned::New, "its place under the limit is free");
+}
+
+#[test]
+fn an_aged_place_is_free_within_a_quarter_of_the_ageing_time() {
+    let mut fdb = fdb(5000, [None; 2]);
+    for n in 0..5000 {
+        fdb.learn(T, 1, mac(n), P0);
+    }
+    let mut now = T;
+    while fdb.next_deadline() <= T + AGEING + Nanos(AGEING.0 / 4) {
+        now = fdb.next_deadline();
+        let before = fdb.len();
+        fdb.advance(now);
+        assert!(before - fdb.len() <= SWEEP_PLACES, "a sweep is bounded");
+        assert!(now >= T + AGEING || fdb.len() == 5000, "nothing goes early");
+    }
+    assert!(now > T + AGEING);
+    assert_eq!((fdb.len(), fdb.learned_at(P0)), (0, 0));
+}
+
+#[test]
+fn there_is_no_deadline_where_nothing_can_age() {
+    let mut ageless = Fdb::new(&FdbSettings { ageing: None, ..settings(16) }, &[port_settings(0)]);
+    ageless.learn(T, 1, mac(1), P0);
+    assert_eq!(ageless.next_deadline(), Nanos::NEVER);
+    assert_eq!(ageless.lookup(Nanos(u64::MAX - 1), 1, mac(1)), Some(P0));
+
+    let mut fdb = fdb(16, [None; 2]);
+    assert_eq!(fdb.next_deadline(), Nanos::NEVER);
+    fdb.learn(T, 1, mac(1), P0);
+    assert!(fdb.next_deadline() > T && fdb.next_deadline() < T + AGEING);
+    sweep_all(&mut fdb, T + AGEING);
+    assert_eq!(fdb.next_deadline(), Nanos::NEVER);
+}
+
+#[test]
+fn static_addresses_neither_move_nor_age_nor_go_with_their_link() {
+    let statics = vec![(1, mac(1), P1), (1, MacAddr::BROADCAST, P1)];
+    let ports = [0, 1].map(|port| PortSettings { learn_limit: Some(0), ..port_settings(port) });
+    let mut fdb = Fdb::new(&FdbSettings { statics, ..settings(16) }, &ports);
+    assert_eq!(fdb.learn(T, 1, mac(1), P0), Learned::Static);
+    assert_eq!(fdb.apply(&FdbUpdate { vid: 1, mac: mac(1), port: P0, seen: T }), Learned::Static);
+    fdb.flush(P1);
+    sweep_all(&mut fdb, T + AGEING + AGEING);
+    assert_eq!(fdb.lookup(T + AGEING + AGEING, 1, mac(1)), Some(P1));
+    let entry = FdbEntry { vid: 1, mac: mac(1), port: P1, age: None };
+    assert_eq!(fdb.entries(T).collect::<Vec<_>>(), [entry], "group addresses are not kept here");
+}
+
+#[test]
+fn as_many_static_addresses_as_are_configured_find_a_place() {
+    let statics: Vec<_> = (0..500).map(|n| (1, mac(n), P1)).collect();
+    let fdb = Fdb::new(&FdbSettings { statics, ..settings(0) }, &[port_settings(0), port_settings(1)]);
+    assert!((0..500).all(|n| fdb.lookup(T, 1, mac(n)) == Some(P1)));
+}
+
+#[test] // R4
+fn a_port_without_link_forgets_what_it_had_learned_and_no_more() {
+    let mut fdb = fdb(16, [None; 2]);
+    fdb.learn(T, 1, mac(1), P0);
+    fdb.learn(T, 1, mac(2), P1);
+    fdb.learn(T, 2, mac(3), P0);
+    fdb.flush(P0);
+    assert_eq!((fdb.lookup(T, 1, mac(1)), fdb.lookup(T, 2, mac(3))), (None, None));
+    assert_eq!(fdb.lookup(T, 1, mac(2)), Some(P1));
+    assert_eq!((fdb.learned_at(P0), fdb.learned_at(P1), fdb.counters().flushed), (0, 1, 2));
+}
+
+#[test]
+fn the_newest_sighting_wins_in_every_replica() {
+    let update = |port, seen| FdbUpdate { vid: 1, mac: mac(1), port, seen };
+    let mut fdb = fdb(16, [None, Some(0)]);
+    fdb.learn(T, 1, mac(1), P0);
+    assert_eq!(fdb.apply(&update(P1, Nanos(T.0 - 1))), Learned::Refreshed);
+    assert_eq!(fdb.lookup(T, 1, mac(1)), Some(P0));
+    let moved = fdb.apply(&update(P1, Nanos(T.0 + 1)));
+    assert_eq!(moved, Learned::Moved { from: P0 }, "the limit of a port is its owner's to hold");
+    assert_eq!(fdb.lookup(T, 1, mac(1)), Some(P1));
+}
+
+#[test]
+fn a_station_that_keeps_talking_is_news_each_quarter_of_the_ageing_time() {
+    let mut fdb = fdb(16, [None; 2]);
+    let mut last_news = T;
+    fdb.learn(T, 1, mac(1), P0);
+    for second in 1..=1000 {
+        let now = T + Nanos::from_secs(second);
+        let learned = fdb.learn(now, 1, mac(1), P0);
+        if learned == Learned::Renewed {
+            last_news = now;
+        } else {
+            assert_eq!(learned, Learned::Refreshed);
+            assert!(now.since(last_news).0 < AGEING.0 / 4);
+        }
+    }
+    assert!(last_news > T);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Learn { vid: u16, n: u16, port: u8 },
+    Wait(u64),
+    Flush(u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (1u16..=3, 0u16..40, 0u8..4).prop_map(|(vid, n, port)| Step::Learn { vid, n, port }),
+        2 => (1..AGEING.0 / 2).prop_map(Step::Wait),
+        1 => (0u8..4).prop_map(Step::Flush),
+    ]
+}
+
+proptest! {
+    #![proptest_config(fixed_seed())]
+
+    #[test]
+    fn finds_what_a_plain_map_finds(steps in prop::collection::vec(step(), 1..200)) {
+        let ports = [0, 1, 2, 3].map(port_settings);
+        let mut fdb = Fdb::new(&settings(200), &ports);
+        let mut replica = fdb.clone();
+        let mut model = HashMap::<(u16, u16), (PortId, Nanos)>::new();
+        let mut now = T;
+        for step in steps {
+            match step {
+                Step::Learn { vid, n, port } => {
+                    let port = PortId(port);
+                    if fdb.learn(now, vid, mac(n), port).is_news() {
+                        replica.apply(&FdbUpdate { vid, mac: mac(n), port, seen: now });
+                    }
+                    model.insert((vid, n), (port, now));
+                }
+                Step::Wait(span) => {
+                    now += Nanos(span);
+                    fdb.advance(now);
+                    replica.advance(now);
+                }
+                Step::Flush(port) => {
+                    fdb.flush(PortId(port));
+                    replica.flush(PortId(port));
+                    model.retain(|_, (at, _)| *at != PortId(port));
+                }
+            }
+            for vid in 1..=3 {
+                for n in 0..40 {
+                    let seen = model.get(&(vid, n)).filter(|(_, seen)| now.since(*seen) < AGEING);
+                    prop_assert_eq!(fdb.lookup(now, vid, mac(n)), seen.map(|(port, _)| *port));
+                    // A replica may forget early, by the time between two news, and is never wrong.
+                    let recent = seen.is_some_and(|(_, seen)| now.since(*seen).0 < AGEING.0 * 3 / 4);
+                    let found = replica.lookup(now, vid, mac(n));
+                    prop_assert!(found == seen.map(|(port, _)| *port) || found.is_none() && !recent);
+                }
+            }
+            let learned: usize = (0..4).map(|port| fdb.learned_at(PortId(port))).sum();
+            prop_assert_eq!(learned, fdb.len());
+        }
+    }
+
+    #[test]
+    fn limits_and_capacity_hold_whatever_comes(
+        steps in prop::collection::vec(step(), 1..200), capacity in 0usize..20, limit in 0usize..8
+    ) {
+        let ports = [0, 1, 2, 3].map(|port| PortSettings { learn_limit: Some(limit), ..port_settings(port) });
+        let mut fdb = Fdb::new(&settings(capacity), &ports);
+        let mut now = T;
+        for step in steps {
+            match step {
+                Step::Learn { vid, n, port } => {
+                    let at_limit = fdb.learned_at(PortId(port)) >= limit;
+                    let learned = fdb.learn(now, vid, mac(n), PortId(port));
+                    prop_assert_eq!(learned == Learned::RefusedByCapacity, {
+                        let known = fdb.entries(now).any(|e| (e.vid, e.mac) == (vid, mac(n)));
+                        !known && !at_limit
+                    });
+                }
+                Step::Wait(span) => {
+                    now += Nanos(span);
+                    fdb.advance(now);
+                }
+                Step::Flush(port) => fdb.flush(PortId(port)),
+            }
+            prop_assert!(fdb.len() <= capacity);
+            prop_assert!((0..4).all(|port| fdb.learned_at(PortId(port)) <= limit));
+        }
+    }
+}

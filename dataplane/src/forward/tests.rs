@@ -1,0 +1,217 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::settings::{Accounting, FdbSettings, Memory, VlanSettings, WhenFull};
+use crate::testing::{fixed_seed, port_settings};
+use crate::units::Class;
+use crate::wire::Tci;
+use pnet_packet::ethernet::EtherTypes;
+
+const NOW: Nanos = Nanos::from_secs(1);
+const AGEING: Nanos = Nanos::from_secs(300);
+const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xa]);
+const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xb]);
+const GROUP: MacAddr = MacAddr([1, 0, 0x5e, 0, 0, 1]);
+
+fn settings(ports: u8) -> SwitchSettings {
+    SwitchSettings {
+        ports: (0..ports).map(port_settings).collect(),
+        accounting: Accounting::default(),
+        memory: Memory::default(),
+        when_full: WhenFull::default(),
+        fdb: FdbSettings { capacity: 64, ageing: Some(AGEING), statics: vec![] },
+        vlans: vec![],
+    }
+}
+
+fn frame(src: MacAddr, dst: MacAddr, vid: Option<u16>) -> Header {
+    let tag = vid.map(|vid| Tci::new(Class::ALL[3], false, vid));
+    Header { dst, src, tag, ether_type: EtherTypes::Ipv4, dscp: None, l3: 14 }
+}
+
+fn decide(bridge: &mut Bridge, ingress: u8, src: MacAddr, dst: MacAddr) -> Decision {
+    bridge.decide(NOW, PortId(ingress), &frame(src, dst, None)).decision
+}
+
+fn flood(ports: &[u8]) -> Decision {
+    Decision::Flood(ports.iter().copied().map(PortId).collect())
+}
+
+#[test] // B1, B2
+fn unknown_addresses_are_flooded_and_known_ones_are_not() {
+    let mut bridge = Bridge::new(&settings(4));
+    assert_eq!(decide(&mut bridge, 0, A, B), flood(&[1, 2, 3]));
+    assert_eq!(decide(&mut bridge, 2, B, A), Decision::Unicast(PortId(0)));
+    assert_eq!(decide(&mut bridge, 0, A, B), Decision::Unicast(PortId(2)));
+    assert_eq!(decide(&mut bridge, 0, A, MacAddr::BROADCAST), flood(&[1, 2, 3]));
+    assert_eq!(decide(&mut bridge, 3, A, GROUP), flood(&[0, 1, 2]), "A has moved to port 3");
+    assert_eq!(decide(&mut bridge, 2, B, A), Decision::Unicast(PortId(3)));
+}
+
+#[test]
+fn a_frame_does_not_leave_where_it_came_from() {
+    let mut bridge = Bridge::new(&settings(2));
+    decide(&mut bridge, 0, A, B);
+    assert_eq!(decide(&mut bridge, 0, B, A), Decision::Drop(DropReason::Hairpin));
+    let mut alone = Bridge::new(&settings(1));
+    assert_eq!(decide(&mut alone, 0, A, B), Decision::Drop(DropReason::NoDestination));
+}
+
+#[test] // B5
+fn the_reserved_block_is_neither_forwarded_nor_learned_from() {
+    let mut bridge = Bridge::new(&settings(3));
+    for last in 0x00..=0x0f {
+        let reserved = MacAddr([0x01, 0x80, 0xc2, 0, 0, last]);
+        assert_eq!(decide(&mut bridge, 0, A, reserved), Decision::Drop(DropReason::Reserved));
+    }
+    assert!(bridge.fdb().is_empty());
+    let next = MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x10]);
+    assert_eq!(decide(&mut bridge, 0, A, next), flood(&[1, 2]));
+}
+
+#[test] // B3
+fn flooding_is_controlled_by_port_and_kind() {
+    let mut settings = settings(4);
+    settings.ports[1].flood_unknown = false;
+    settings.ports[2].flood_group = false;
+    let mut bridge = Bridge::new(&settings);
+    assert_eq!(decide(&mut bridge, 0, A, B), flood(&[2, 3]));
+    assert_eq!(decide(&mut bridge, 0, A, GROUP), flood(&[1, 3]));
+    decide(&mut bridge, 1, B, A);
+    assert_eq!(decide(&mut bridge, 0, A, B), Decision::Unicast(PortId(1)), "known: no flooding");
+}
+
+#[test] // B6
+fn isolated_ports_exchange_frames_with_others_only() {
+    let mut settings = settings(4);
+    settings.ports[0].isolated = true;
+    settings.ports[1].isolated = true;
+    let mut bridge = Bridge::new(&settings);
+    assert_eq!(decide(&mut bridge, 0, A, GROUP), flood(&[2, 3]));
+    assert_eq!(decide(&mut bridge, 2, B, GROUP), flood(&[0, 1, 3]));
+    assert_eq!(decide(&mut bridge, 1, B, A), Decision::Drop(DropReason::Isolated));
+    assert_eq!(decide(&mut bridge, 0, A, B), Decision::Drop(DropReason::Isolated));
+    assert_eq!(decide(&mut bridge, 3, B, A), Decision::Unicast(PortId(0)));
+}
+
+#[test] // B4
+fn vlans_are_apart() {
+    let mut settings = settings(4);
+    let ids = |ports: &[u8]| ports.iter().copied().map(PortId).collect::<Vec<_>>();
+    settings.vlans = vec![
+        VlanSettings { vid: 1, tagged: vec![], untagged: ids(&[0, 1]) },
+        VlanSettings { vid: 5, tagged: ids(&[0]), untagged: ids(&[2, 3]) },
+    ];
+    settings.ports[2].pvid = Some(5);
+    settings.ports[3].pvid = Some(5);
+    let mut bridge = Bridge::new(&settings);
+    let tagged = bridge.decide(NOW, PortId(0), &frame(A, B, Some(5)));
+    assert_eq!((tagged.vid, tagged.decision), (5, flood(&[2, 3])));
+    let untagged = bridge.decide(NOW, PortId(0), &frame(B, A, None));
+    assert_eq!((untagged.vid, untagged.decision), (1, flood(&[1])), "A is known in VLAN 5 only");
+    let back = bridge.decide(NOW, PortId(2), &frame(B, A, Some(0)));
+    assert_eq!((back.vid, back.decision), (5, Decision::Unicast(PortId(0))));
+    let refused = bridge.decide(NOW, PortId(1), &frame(B, A, Some(5)));
+    assert_eq!((refused.vid, refused.decision), (0, Decision::Drop(DropReason::NotMember)));
+    assert!(bridge.is_tagged(PortId(0), 5) && !bridge.is_tagged(PortId(2), 5));
+}
+
+#[test] // R4
+fn a_port_without_link_gets_nothing_and_its_stations_are_forgotten() {
+    let mut settings = settings(3);
+    settings.fdb.statics = vec![(1, B, PortId(2))];
+    let mut bridge = Bridge::new(&settings);
+    decide(&mut bridge, 1, A, B);
+    bridge.set_link(PortId(1), false);
+    bridge.set_link(PortId(2), false);
+    assert_eq!(decide(&mut bridge, 0, MacAddr([2; 6]), A), Decision::Drop(DropReason::NoDestination));
+    assert_eq!(decide(&mut bridge, 0, MacAddr([2; 6]), B), Decision::Drop(DropReason::LinkDown));
+    bridge.set_link(PortId(1), true);
+    assert_eq!(decide(&mut bridge, 0, MacAddr([2; 6]), A), flood(&[1]));
+    assert!(bridge.is_up(PortId(1)) && !bridge.is_up(PortId(2)));
+}
+
+#[test]
+fn a_static_group_goes_to_its_ports_and_to_no_other() {
+    let mut settings = settings(4);
+    settings.fdb.statics = vec![(1, GROUP, PortId(2)), (1, GROUP, PortId(0)), (2, GROUP, PortId(1))];
+    settings.ports[2].flood_group = false;
+    let mut bridge = Bridge::new(&settings);
+    assert_eq!(decide(&mut bridge, 1, A, GROUP), flood(&[0, 2]));
+    assert_eq!(decide(&mut bridge, 2, A, GROUP), flood(&[0]));
+    assert_eq!(decide(&mut bridge, 1, A, MacAddr::BROADCAST), flood(&[0, 3]));
+}
+
+#[test]
+fn a_static_address_outside_its_vlan_is_not_reached() {
+    let mut settings = settings(3);
+    settings.vlans = vec![VlanSettings { vid: 1, tagged: vec![], untagged: vec![PortId(0), PortId(1)] }];
+    settings.fdb.statics = vec![(1, B, PortId(2))];
+    let mut bridge = Bridge::new(&settings);
+    assert_eq!(decide(&mut bridge, 0, A, B), Decision::Drop(DropReason::NoDestination));
+}
+
+#[test]
+fn replicas_hear_what_one_has_learned() {
+    let mut first = Bridge::new(&settings(3));
+    let mut second = first.clone();
+    let news = first.decide(NOW, PortId(0), &frame(A, B, None)).news.unwrap();
+    assert_eq!(news, FdbUpdate { vid: 1, mac: A, port: PortId(0), seen: NOW });
+    assert_eq!(first.decide(NOW, PortId(0), &frame(A, B, None)).news, None, "nothing new");
+    second.apply_remote(&news);
+    assert_eq!(decide(&mut second, 2, B, A), Decision::Unicast(PortId(0)));
+}
+
+#[test]
+fn ageing_goes_on_by_deadlines() {
+    let mut bridge = Bridge::new(&settings(2));
+    assert_eq!(bridge.next_deadline(), Nanos::NEVER);
+    decide(&mut bridge, 0, A, B);
+    while bridge.next_deadline() != Nanos::NEVER {
+        bridge.advance(bridge.next_deadline());
+    }
+    assert!(bridge.fdb().is_empty());
+}
+
+proptest! {
+    #![proptest_config(fixed_seed())]
+
+    #[test]
+    fn no_frame_goes_back_astray_or_to_a_dead_link(
+        isolated in any::<[bool; 6]>(), up in any::<[bool; 6]>(),
+        frames in prop::collection::vec((0u8..6, 0u8..8, 0u8..8, prop::option::of(0u16..4)), 1..100)
+    ) {
+        let mut settings = settings(6);
+        for (port, isolated) in settings.ports.iter_mut().zip(isolated) {
+            port.isolated = isolated;
+        }
+        let member_of = |vid: u16, port: u8| vid == 1 || u16::from(port) % 3 == vid % 3;
+        settings.vlans = (1..=3)
+            .map(|vid| {
+                let members = (0..6).filter(|&port| member_of(vid, port)).map(PortId);
+                VlanSettings { vid, tagged: members.collect(), untagged: vec![] }
+            })
+            .collect();
+        let mut bridge = Bridge::new(&settings);
+        for (port, up) in (0..6).zip(up) {
+            bridge.set_link(PortId(port), up);
+        }
+        for (ingress, src, dst, vid) in frames {
+            // Odd first bytes are groups.
+            let mac = |n: u8| MacAddr([n & 3, 0, 0, 0, 0, n]);
+            let header = frame(mac(src), mac(dst), vid);
+            let forwarding = bridge.decide(NOW, PortId(ingress), &header);
+            let out = match forwarding.decision {
+                Decision::Unicast(port) => [port].into_iter().collect(),
+                Decision::Flood(ports) => { prop_assert!(!ports.is_empty()); ports }
+                Decision::Drop(_) => PortSet::NONE,
+            };
+            for port in out.iter() {
+                prop_assert!(port != PortId(ingress) && up[port.index()]);
+                prop_assert!(!(isolated[port.index()] && isolated[usize::from(ingress)]));
+                prop_assert!(member_of(forwarding.vid, port.0) && member_of(forwarding.vid, ingress));
+            }
+            prop_assert!(bridge.fdb().entries(NOW).all(|entry| !entry.mac.is_group()));
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Which VLAN a frame belongs to, and which ports belong to a VLAN.
+//!
+//! Untagged and priority-tagged frames take the port's PVID. Every frame must come in through a
+//! member of its VLAN (ingress filtering is always on). Where no VLAN is configured there is one, 1,
+//! that all ports send untagged.
+
+use crate::drop_reason::DropReason;
+use crate::settings::{PortSettings, VlanSettings};
+use crate::units::{PortId, PortSet};
+use crate::wire::header::Tci;
+
+/// VLAN of a switch without any configured.
+pub const DEFAULT_VID: u16 = 1;
+/// How many numbers a VID can be; the last is reserved.
+const VIDS: usize = 4096;
+const VID_RESERVED: u16 = 4095;
+
+/// The ports of one VLAN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Membership {
+    /// All of them.
+    pub members: PortSet,
+    /// Those that send its frames with a tag.
+    pub tagged: PortSet,
+}
+
+/// All VLANs of a switch.
+#[derive(Clone, Debug)]
+pub struct Vlans {
+    /// By VID: place in `memberships`; the first of them has no members.
+    places: Box<[u16; VIDS]>,
+    memberships: Vec<Membership>,
+    /// By port.
+    pvids: Vec<Option<u16>>,
+}
+
+impl Vlans {
+    /// As configured; with no `vlans`, [`DEFAULT_VID`] on all ports.
+    #[must_use]
+    pub fn new(vlans: &[VlanSettings], ports: &[PortSettings]) -> Vlans {
+        let mut all = Vlans {
+            places: Box::new([0; VIDS]),
+            memberships: vec![Membership::default()],
+            pvids: ports.iter().map(|port| port.pvid).collect(),
+        };
+        if vlans.is_empty() {
+            let members = (0..=u8::MAX).map(PortId).take(ports.len()).collect();
+            all.add(DEFAULT_VID, Membership { members, tagged: PortSet::NONE });
+        }
+        for vlan in vlans {
+            let tagged: PortSet = vlan.tagged.iter().copied().collect();
+            let members = vlan.tagged.iter().chain(&vlan.untagged).copied().collect();
+            all.add(vlan.vid, Membership { members, tagged });
+        }
+        all
+    }
+
+    /// The VLAN of a frame with this tag at this port.
+    ///
+    /// # Errors
+    /// Why the frame may not come in.
+    #[inline]
+    pub fn admit(&self, ingress: PortId, tag: Option<Tci>) -> Result<u16, DropReason> {
+        let vid = match tag.map_or(0, Tci::vid) {
+            0 => self.pvids[ingress.index()].ok_or(DropReason::NotAdmitted)?,
+            VID_RESERVED => return Err(DropReason::ReservedVid),
+            vid => vid,
+        };
+        if self.get(vid).members.contains(ingress) { Ok(vid) } else { Err(DropReason::NotMember) }
+    }
+
+    /// The ports of a VLAN, none where it does not exist.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, vid: u16) -> &Membership {
+        let place = self.places[usize::from(vid) % VIDS];
+        &self.memberships[usize::from(place)]
+    }
+
+    fn add(&mut self, vid: u16, membership: Membership) {
+        let place = u16::try_from(self.memberships.len()).expect("at most 4094 VLANs");
+        self.places[usize::from(vid) % VIDS] = place;
+        self.memberships.push(membership);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::port_settings;
+    use crate::units::Class;
+
+    const UNTAGGED: Option<Tci> = None;
+
+    fn tag(vid: u16) -> Option<Tci> {
+        Some(Tci::new(Class::ALL[3], false, vid))
+    }
+
+    fn ports(pvids: &[Option<u16>]) -> Vec<PortSettings> {
+        (0..).zip(pvids).map(|(index, &pvid)| PortSettings { pvid, ..port_settings(index) }).collect()
+    }
+
+    #[test]
+    fn without_vlans_there_is_one_that_all_ports_send_untagged() {
+        let vlans = Vlans::new(&[], &ports(&[Some(1); 3]));
+        assert_eq!(vlans.admit(PortId(2), UNTAGGED), Ok(1));
+        assert_eq!(vlans.admit(PortId(2), tag(0)), Ok(1));
+        assert_eq!(vlans.admit(PortId(2), tag(1)), Ok(1));
+        assert_eq!(vlans.admit(PortId(2), tag(2)), Err(DropReason::NotMember));
+        assert_eq!((vlans.get(1).members.len(), vlans.get(1).tagged), (3, PortSet::NONE));
+    }
+
+    #[test] // B4
+    fn every_vid_is_let_in_where_its_port_is_a_member_and_nowhere_else() {
+        let settings: Vec<_> = (1..=4094u16)
+            .map(|vid| VlanSettings { vid, tagged: vec![PortId((vid % 3) as u8)], untagged: vec![] })
+            .collect();
+        let vlans = Vlans::new(&settings, &ports(&[None, Some(1), Some(1)]));
+        for vid in 1..=4094u16 {
+            for port in 0..3u8 {
+                let expected = if vid % 3 == port.into() { Ok(vid) } else { Err(DropReason::NotMember) };
+                assert_eq!(vlans.admit(PortId(port), tag(vid)), expected, "VID {vid} at port {port}");
+            }
+        }
+        for untagged in [UNTAGGED, tag(0)] {
+            assert_eq!(vlans.admit(PortId(0), untagged), Err(DropReason::NotAdmitted), "no PVID");
+            assert_eq!(vlans.admit(PortId(1), untagged), Ok(1));
+            assert_eq!(vlans.admit(PortId(2), untagged), Err(DropReason::NotMember), "of its PVID");
+        }
+        assert_eq!(vlans.admit(PortId(0), tag(4095)), Err(DropReason::ReservedVid));
+    }
+
+    #[test]
+    fn each_port_sends_tagged_where_it_is_a_tagged_member() {
+        let vlan = VlanSettings { vid: 7, tagged: vec![PortId(0)], untagged: vec![PortId(1)] };
+        let vlans = Vlans::new(&[vlan], &ports(&[Some(7); 2]));
+        let membership = vlans.get(7);
+        assert!(membership.tagged.contains(PortId(0)) && !membership.tagged.contains(PortId(1)));
+        assert_eq!(membership.members.len(), 2);
+    }
+}
