@@ -1,0 +1,162 @@
+//! Frames byte by byte.
+//!
+//! Pause frames are spelled out here once more, from the standard and not with the switch's own
+//! encoder: a test must not share the mistakes of what it tests.
+
+use std::net::Ipv4Addr;
+
+use pnet_packet::ipv4::{self, MutableIpv4Packet};
+use pnet_packet::udp::{self, MutableUdpPacket};
+use pnet_packet::{MutablePacket, ip::IpNextHeaderProtocols};
+use xoff_dataplane::units::MacAddr;
+
+/// An EtherType for experiments (802 local 1): nobody answers it, every bridge forwards it.
+pub const EXPERIMENTAL: u16 = 0x88b5;
+/// MAC control: PAUSE, PFC.
+pub const MAC_CONTROL: u16 = 0x8808;
+/// Where PAUSE and PFC go to.
+pub const PAUSE_ADDRESS: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 1]);
+
+const IPV4: u16 = 0x0800;
+const CUSTOMER_TAG: u16 = 0x8100;
+
+/// A frame in the making: Ethernet header first, then an optional tag, then what it carries.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    header: Vec<u8>,
+    ether_type: u16,
+    payload: Vec<u8>,
+}
+
+impl Frame {
+    /// From `source` to `destination`, carrying nothing yet.
+    #[must_use]
+    pub fn new(source: MacAddr, destination: MacAddr) -> Frame {
+        let header = [destination.0, source.0].concat();
+        Frame { header, ether_type: EXPERIMENTAL, payload: Vec::new() }
+    }
+
+    /// With an 802.1Q tag; said twice, the second tag is the inner one.
+    #[must_use]
+    pub fn tag(self, pcp: u8, vid: u16) -> Frame {
+        self.tag_of_type(CUSTOMER_TAG, pcp, vid)
+    }
+
+    /// With a tag of any type (0x88a8 for 802.1ad).
+    #[must_use]
+    pub fn tag_of_type(mut self, tag_type: u16, pcp: u8, vid: u16) -> Frame {
+        self.header.extend(tag_type.to_be_bytes());
+        self.header.extend((u16::from(pcp) << 13 | vid).to_be_bytes());
+        self
+    }
+
+    /// With this EtherType and payload.
+    #[must_use]
+    pub fn payload(mut self, ether_type: u16, payload: &[u8]) -> Frame {
+        self.ether_type = ether_type;
+        self.payload = payload.to_vec();
+        self
+    }
+
+    /// With the experimental EtherType and a number that [`sequence`] reads back.
+    #[must_use]
+    pub fn numbered(self, number: u32) -> Frame {
+        self.payload(EXPERIMENTAL, &number.to_be_bytes())
+    }
+
+    /// With a UDP datagram in IPv4, with this DSCP, to the discard port.
+    #[must_use]
+    pub fn udp(self, dscp: u8, data: &[u8]) -> Frame {
+        let mut bytes = vec![0; 28 + data.len()];
+        let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2));
+        let mut ip = MutableIpv4Packet::new(&mut bytes).unwrap();
+        ip.set_version(4);
+        ip.set_header_length(5);
+        ip.set_dscp(dscp);
+        ip.set_total_length(u16::try_from(28 + data.len()).unwrap());
+        ip.set_ttl(64);
+        ip.set_next_level_protocol(IpNextHeaderProtocols::Udp);
+        ip.set_source(source);
+        ip.set_destination(destination);
+        ip.set_checksum(ipv4::checksum(&ip.to_immutable()));
+        let mut datagram = MutableUdpPacket::new(ip.payload_mut()).unwrap();
+        datagram.set_source(4791);
+        datagram.set_destination(9);
+        datagram.set_length(u16::try_from(8 + data.len()).unwrap());
+        datagram.set_payload(data);
+        let checksum = udp::ipv4_checksum(&datagram.to_immutable(), &source, &destination);
+        datagram.set_checksum(checksum);
+        self.payload(IPV4, &bytes)
+    }
+
+    /// The bytes, without FCS, padded with zeros to the minimum of 60.
+    #[must_use]
+    pub fn build(&self) -> Vec<u8> {
+        self.build_len(60)
+    }
+
+    /// The bytes, padded with zeros to `len`.
+    #[must_use]
+    pub fn build_len(&self, len: usize) -> Vec<u8> {
+        let mut bytes = self.header.clone();
+        bytes.extend(self.ether_type.to_be_bytes());
+        bytes.extend(&self.payload);
+        bytes.resize(bytes.len().max(len), 0);
+        bytes
+    }
+}
+
+/// A PFC frame from `source`: (class, quanta) for each class enabled.
+#[must_use]
+pub fn pfc(source: MacAddr, classes: &[(u8, u16)]) -> Vec<u8> {
+    let mut bytes = Frame::new(source, PAUSE_ADDRESS).payload(MAC_CONTROL, &[0x01, 0x01]).build();
+    for &(class, quanta) in classes {
+        let class = usize::from(class);
+        bytes[17] |= 1 << class;
+        bytes[18 + 2 * class..20 + 2 * class].copy_from_slice(&quanta.to_be_bytes());
+    }
+    bytes
+}
+
+/// An 802.3x PAUSE frame from `source`.
+#[must_use]
+pub fn pause(source: MacAddr, quanta: u16) -> Vec<u8> {
+    let [high, low] = quanta.to_be_bytes();
+    Frame::new(source, PAUSE_ADDRESS).payload(MAC_CONTROL, &[0x00, 0x01, high, low]).build()
+}
+
+/// Whether the untagged frame has this EtherType.
+#[must_use]
+pub fn has_type(bytes: &[u8], ether_type: u16) -> bool {
+    bytes.get(12..14) == Some(&ether_type.to_be_bytes())
+}
+
+/// Whether it is a PFC frame.
+#[must_use]
+pub fn is_pfc(bytes: &[u8]) -> bool {
+    has_type(bytes, MAC_CONTROL) && bytes.get(14..16) == Some(&[0x01, 0x01])
+}
+
+/// The time that a PFC frame gives `class`, where it is enabled.
+#[must_use]
+pub fn pfc_time(bytes: &[u8], class: u8) -> Option<u16> {
+    let at = 18 + 2 * usize::from(class);
+    let enabled = is_pfc(bytes) && bytes[17] & (1 << class) != 0;
+    enabled.then(|| u16::from_be_bytes([bytes[at], bytes[at + 1]]))
+}
+
+/// The (PCP, VID) of the outer 802.1Q tag, if there is one.
+#[must_use]
+pub fn tag_of(bytes: &[u8]) -> Option<(u8, u16)> {
+    let control = u16::from_be_bytes([*bytes.get(14)?, *bytes.get(15)?]);
+    has_type(bytes, CUSTOMER_TAG).then_some(((control >> 13) as u8, control & 0xfff))
+}
+
+/// The number of a [`Frame::numbered`], tagged or not.
+#[must_use]
+pub fn sequence(bytes: &[u8]) -> Option<u32> {
+    let at = if tag_of(bytes).is_some() { 16 } else { 12 };
+    let found = bytes.get(at..at + 2)? == EXPERIMENTAL.to_be_bytes();
+    let number = bytes.get(at + 2..at + 6)?;
+    found.then(|| u32::from_be_bytes([number[0], number[1], number[2], number[3]]))
+}

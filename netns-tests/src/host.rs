@@ -1,0 +1,124 @@
+//! A host: a namespace with one device, `eth0`.
+
+use std::cell::RefCell;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use pcap::{Active, Capture};
+use xoff::lab::{Device, Namespace};
+use xoff_dataplane::units::MacAddr;
+
+use crate::frames::Frame;
+use crate::tap::{self, Tap};
+
+/// One host of a bed, numbered from 1: host n is 02:00:00:00:00:n, 10.0.0.n and fd00::n.
+pub struct Host {
+    number: u8,
+    device: Device,
+    tap: Tap,
+    sender: RefCell<Capture<Active>>,
+}
+
+impl Host {
+    pub(crate) fn new(number: u8, device: Device) -> Host {
+        let tap = Tap::on(&device);
+        let mut sender = tap::open(&device);
+        sender.filter("less 1", true).unwrap(); // it never reads
+        Host { number, device, tap, sender: RefCell::new(sender) }
+    }
+
+    /// The MAC address of host `number`.
+    #[must_use]
+    pub const fn mac_of(number: u8) -> MacAddr {
+        MacAddr([2, 0, 0, 0, 0, number])
+    }
+
+    /// Its MAC address.
+    #[must_use]
+    pub fn mac(&self) -> MacAddr {
+        self.device.mac()
+    }
+
+    /// Its IPv4 address.
+    #[must_use]
+    pub fn ipv4(&self) -> Ipv4Addr {
+        Ipv4Addr::new(10, 0, 0, self.number)
+    }
+
+    /// Its IPv6 address, where the bed has IPv6.
+    #[must_use]
+    pub fn ipv6(&self) -> Ipv6Addr {
+        Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, self.number.into())
+    }
+
+    /// Its device.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Its namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &Namespace {
+        self.device.namespace()
+    }
+
+    /// Every frame that arrives here.
+    #[must_use]
+    pub fn tap(&self) -> &Tap {
+        &self.tap
+    }
+
+    /// A frame from here to `other`, to be filled.
+    #[must_use]
+    pub fn to(&self, other: &Host) -> Frame {
+        Frame::new(self.mac(), other.mac())
+    }
+
+    /// Sends a frame.
+    pub fn send(&self, frame: impl AsRef<[u8]>) {
+        let frame = frame.as_ref();
+        self.sender.borrow_mut().sendpacket(frame).unwrap_or_else(|error| {
+            panic!("host {} cannot send {} bytes: {error}", self.number, frame.len())
+        });
+    }
+
+    /// Sends frames, `gap` apart.
+    pub fn send_all(&self, frames: impl IntoIterator<Item = Vec<u8>>, gap: Duration) {
+        for frame in frames {
+            self.send(frame);
+            thread::sleep(gap);
+        }
+    }
+
+    /// Runs a program here to its end and returns what it printed; panics where it fails.
+    pub fn run(&self, program: &str, args: &[&str]) -> String {
+        let child = self.start(program, args);
+        let output = child.wait_with_output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(
+            output.status.success(),
+            "host {}: {program} {args:?} failed: {printed}{}",
+            self.number,
+            String::from_utf8_lossy(&output.stderr)
+        );
+        printed
+    }
+
+    /// Starts a program here, its output in pipes.
+    pub fn start(&self, program: &str, args: &[&str]) -> Child {
+        let mut command = dies_with_us(program);
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = self.namespace().spawn(command);
+        child.unwrap_or_else(|error| panic!("cannot start {program}: {error}"))
+    }
+}
+
+/// A command whose process is killed when this one ends, however it ends.
+pub(crate) fn dies_with_us(program: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", program]);
+    command
+}

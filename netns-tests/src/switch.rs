@@ -1,0 +1,127 @@
+//! The `xoff` process under test.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::thread;
+
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tempfile::TempDir;
+use xoff::lab::Namespace;
+
+use crate::host::dies_with_us;
+use crate::wait_for;
+
+const CONTROL: &str = "http://127.0.0.1:9464";
+
+/// A running `xoff run`.
+pub struct Switch {
+    namespace: Namespace,
+    child: Child,
+    directory: TempDir,
+}
+
+/// How a switch ended.
+#[derive(Debug)]
+pub struct Exit {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// What it printed.
+    pub stdout: String,
+    /// What it logged.
+    pub stderr: String,
+}
+
+impl Switch {
+    /// Starts `binary run --config ..` in `namespace` with this configuration, and waits until it says
+    /// that it is ready.
+    pub fn start(binary: &Path, namespace: &Namespace, config: &str) -> Switch {
+        let mut switch = Switch::launch(binary, namespace, config);
+        wait_for("the switch to be ready", || {
+            if let Some(status) = switch.child.try_wait().unwrap() {
+                panic!("the switch ended with {status} at its start:\n{}", switch.stderr());
+            }
+            switch.get("/healthz").is_ok().then_some(())
+        });
+        switch
+    }
+
+    /// The same without waiting: for starts that are meant to fail.
+    pub fn launch(binary: &Path, namespace: &Namespace, config: &str) -> Switch {
+        let directory = TempDir::new().unwrap();
+        let file = directory.path().join("switch.toml");
+        fs::write(&file, config).unwrap();
+        let open = |name| fs::File::create(directory.path().join(name)).unwrap();
+        let mut command = dies_with_us(&binary.to_string_lossy());
+        command.arg("run").arg("--config").arg(file);
+        command.stdin(Stdio::null()).stdout(open("stdout")).stderr(open("stderr"));
+        let child = namespace.spawn(command).expect("setpriv (util-linux) starts");
+        Switch { namespace: namespace.clone(), child, directory }
+    }
+
+    /// What it says at `/status`.
+    #[must_use]
+    pub fn status(&self) -> Value {
+        let text = self.get("/status").unwrap_or_else(|error| panic!("/status: {error}"));
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("/status: {error} in {text}"))
+    }
+
+    /// What it says at `/metrics`.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        self.get("/metrics").unwrap_or_else(|error| panic!("/metrics: {error}"))
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+        signal::kill(pid, signal).unwrap();
+    }
+
+    /// Waits for its end.
+    pub fn wait(mut self) -> Exit {
+        let status = wait_for("the switch to end", || self.child.try_wait().unwrap());
+        Exit { status, stdout: self.read("stdout"), stderr: self.stderr() }
+    }
+
+    /// Asks it to stop (SIGTERM), and waits for its end.
+    pub fn stop(self) -> Exit {
+        self.signal(Signal::SIGTERM);
+        self.wait()
+    }
+
+    /// Ends it without a chance to do anything (SIGKILL).
+    pub fn kill(self) -> Exit {
+        self.signal(Signal::SIGKILL);
+        self.wait()
+    }
+
+    /// What it has logged so far.
+    #[must_use]
+    pub fn stderr(&self) -> String {
+        self.read("stderr")
+    }
+
+    fn read(&self, name: &str) -> String {
+        let path: PathBuf = self.directory.path().join(name);
+        String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned()
+    }
+
+    fn get(&self, path: &str) -> Result<String, ureq::Error> {
+        let url = format!("{CONTROL}{path}");
+        self.namespace.run(|| ureq::get(&url).call()?.body_mut().read_to_string())
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let _ = writeln!(std::io::stderr(), "the switch logged:\n{}", self.stderr());
+        }
+        let _ = self.child.kill(); // it may have ended by itself
+        let _ = self.child.wait();
+    }
+}

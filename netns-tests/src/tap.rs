@@ -1,0 +1,113 @@
+//! Eyes on a wire: every frame that arrives at a device, with its VLAN tag back in its place.
+//!
+//! The kernel takes tags off before a packet socket sees the frame; libpcap puts them back.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use pcap::{Active, BreakLoop, Capture, Direction};
+use xoff::lab::Device;
+
+use crate::wait_for;
+
+/// A frame that arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// When, by the kernel's clock, since the epoch.
+    pub at: Duration,
+    /// Its bytes, without FCS.
+    pub bytes: Vec<u8>,
+}
+
+/// Collects the frames that arrive at one device, from its making to its end.
+pub struct Tap {
+    seen: Arc<Mutex<Vec<Seen>>>,
+    stopped: Arc<AtomicBool>,
+    wake: BreakLoop,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Tap {
+    /// Starts to watch.
+    #[must_use]
+    pub fn on(device: &Device) -> Tap {
+        let mut capture = open(device);
+        capture.direction(Direction::In).unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let stopped = Arc::new(AtomicBool::new(false));
+        let wake = capture.breakloop_handle();
+        let (sink, stop) = (Arc::clone(&seen), Arc::clone(&stopped));
+        let thread = device.namespace().spawn_thread(move || collect(&mut capture, &sink, &stop));
+        Tap { seen, stopped, wake, thread: Some(thread) }
+    }
+
+    /// Everything seen so far.
+    #[must_use]
+    pub fn all(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// What was seen so far and is `wanted`.
+    pub fn matching(&self, wanted: impl Fn(&[u8]) -> bool) -> Vec<Seen> {
+        self.seen.lock().unwrap().iter().filter(|seen| wanted(&seen.bytes)).cloned().collect()
+    }
+
+    /// How many of the frames seen so far are `wanted`.
+    pub fn count(&self, wanted: impl Fn(&[u8]) -> bool) -> usize {
+        self.seen.lock().unwrap().iter().filter(|seen| wanted(&seen.bytes)).count()
+    }
+
+    /// Waits until `count` frames that are `wanted` have been seen, and returns all of them.
+    pub fn wait(&self, count: usize, wanted: impl Fn(&[u8]) -> bool) -> Vec<Seen> {
+        wait_for(&format!("{count} frames"), || {
+            let found = self.matching(&wanted);
+            (found.len() >= count).then_some(found)
+        })
+    }
+
+    /// Forgets what was seen.
+    pub fn clear(&self) {
+        self.seen.lock().unwrap().clear();
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::Release);
+        self.wake.breakloop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // its panic has been printed
+        }
+    }
+}
+
+/// A packet socket on `device`.
+pub(crate) fn open(device: &Device) -> Capture<Active> {
+    device.namespace().run(|| {
+        Capture::from_device(device.name())
+            .unwrap()
+            .immediate_mode(true)
+            .promisc(true)
+            .snaplen(16_384)
+            .buffer_size(64 << 20)
+            .open()
+            .unwrap_or_else(|error| panic!("cannot capture on {} (root?): {error}", device.name()))
+    })
+}
+
+fn collect(capture: &mut Capture<Active>, sink: &Mutex<Vec<Seen>>, stopped: &AtomicBool) {
+    while !stopped.load(Ordering::Acquire) {
+        match capture.next_packet() {
+            Ok(packet) => {
+                let seconds = u64::try_from(packet.header.ts.tv_sec).unwrap();
+                let micros = u64::try_from(packet.header.ts.tv_usec).unwrap();
+                let at = Duration::from_secs(seconds) + Duration::from_micros(micros);
+                sink.lock().unwrap().push(Seen { at, bytes: packet.data.to_vec() });
+            }
+            Err(pcap::Error::NoMorePackets | pcap::Error::TimeoutExpired) => {} // woken
+            Err(error) => panic!("capture failed: {error}"),
+        }
+    }
+}
