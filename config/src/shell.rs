@@ -1,9 +1,12 @@
 //! What the AF_XDP shell is told beside [`SwitchSettings`](xoff_dataplane::settings::SwitchSettings):
 //! devices, queues, rings, memory, threads, and where it can be asked.
 
+use std::cmp::Reverse;
 use std::net::SocketAddr;
 
-use xoff_dataplane::units::{Nanos, PortId};
+use xoff_dataplane::units::{BitRate, Nanos, PortId};
+
+use crate::defaults;
 
 /// Everything outside the dataplane.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +25,8 @@ pub struct ShellSettings {
     pub log: String,
     /// The longest stall of a worker through which nothing lossless is lost.
     pub stall_budget: Nanos,
+    /// Smallest average frame (bytes with FCS) for which that holds.
+    pub smallest_frame: u32,
     /// Bytes of one UMEM chunk: 2048 or 4096.
     pub chunk_bytes: u32,
     /// Whether some port's frames need more than one chunk (XDP multi-buffer).
@@ -41,6 +46,8 @@ pub struct PortShell {
     pub zero_copy: ZeroCopy,
     /// Ring sizes of every socket of the port.
     pub rings: Rings,
+    /// Frames that may arrive while its worker is stalled, the whole budget long.
+    pub stall_frames: u32,
 }
 
 /// Hardware queues of a device.
@@ -121,4 +128,73 @@ pub enum Poll {
         /// Idle time before sleep.
         idle_after: Nanos,
     },
+}
+
+impl Workers {
+    /// The threads for ports of these line rates on a machine with so many cores.
+    ///
+    /// `Auto` takes one for each 20 Gb/s, at most half the cores. Ports are dealt out fastest first, each
+    /// to the worker with the least rate so far; cores are taken from the last one down, because
+    /// interrupts and everybody else's threads tend to be on the first.
+    #[must_use]
+    pub fn assign(&self, rates: &[BitRate], cores: u16) -> Vec<Worker> {
+        let sum: u64 = rates.iter().map(|rate| rate.bits_per_second()).sum();
+        let wanted = match self {
+            Workers::List(list) => return list.clone(),
+            Workers::Count(count) => usize::from(*count),
+            Workers::Auto => {
+                let by_rate = usize::try_from(sum.div_ceil(defaults::WORKER_RATE.bits_per_second()));
+                by_rate.unwrap_or(usize::MAX).min(usize::from(cores / 2))
+            }
+        };
+        let mut order: Vec<(usize, BitRate)> = rates.iter().copied().enumerate().collect();
+        order.sort_by_key(|(_, rate)| Reverse(*rate));
+        let mut loads = vec![(0_u64, Vec::new()); wanted.clamp(1, rates.len().max(1))];
+        for (port, rate) in order {
+            let least = loads.iter_mut().min_by_key(|(load, _)| *load).expect("at least one worker");
+            least.0 += rate.bits_per_second();
+            least.1.extend(u8::try_from(port).ok().map(PortId));
+        }
+        let core = |index: usize| u16::try_from(index).ok().and_then(|index| cores.checked_sub(index + 1));
+        let worker = |(index, (_, ports))| Worker { core: core(index), ports };
+        loads.into_iter().enumerate().map(worker).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ports_of(workers: &[Worker]) -> Vec<Vec<u8>> {
+        workers.iter().map(|worker| worker.ports.iter().map(|port| port.0).collect()).collect()
+    }
+
+    #[test]
+    fn a_slow_switch_is_one_worker_on_the_last_core() {
+        let workers = Workers::Auto.assign(&[BitRate::from_gbps(1); 8], 16);
+        assert_eq!(workers.len(), 1);
+        assert_eq!((workers[0].core, workers[0].ports.len()), (Some(15), 8));
+    }
+
+    #[test]
+    fn auto_counts_rates_up_to_half_the_cores() {
+        let rates = [BitRate::from_gbps(10); 4];
+        assert_eq!(Workers::Auto.assign(&rates, 16).len(), 2);
+        assert_eq!(Workers::Auto.assign(&rates, 3).len(), 1);
+        assert_eq!(Workers::Auto.assign(&rates, 1).len(), 1);
+    }
+
+    #[test]
+    fn fast_ports_are_spread() {
+        let rates = [1, 100, 1, 100].map(BitRate::from_gbps);
+        let workers = Workers::Count(2).assign(&rates, 4);
+        assert_eq!(ports_of(&workers), [vec![1, 0], vec![3, 2]]);
+        assert_eq!(workers.iter().map(|worker| worker.core).collect::<Vec<_>>(), [Some(3), Some(2)]);
+    }
+
+    #[test]
+    fn more_workers_than_ports_or_cores() {
+        let workers = Workers::Count(64).assign(&[BitRate::from_gbps(1); 3], 2);
+        assert_eq!(workers.iter().map(|worker| worker.core).collect::<Vec<_>>(), [Some(1), Some(0), None]);
+    }
 }

@@ -15,7 +15,7 @@
 //! | `peer_backlog` | a software peer has handed frames to its driver, and may run ahead of its rate |
 //! | `peer_frame` | the peer finishes the frame that it has begun |
 
-use crate::units::{BitRate, Bytes, LINE_OVERHEAD, Nanos, QUANTUM_BITS};
+use crate::units::{BitRate, Bytes, Nanos, QUANTUM_BITS};
 
 /// Bytes of a VLAN tag, which `mtu_frame` leaves out.
 const VLAN_TAG: u32 = 4;
@@ -124,12 +124,6 @@ fn response_quanta(speed: BitRate) -> u64 {
 #[must_use]
 pub const fn cable_delay(metres: u64) -> Nanos {
     Nanos(metres.saturating_mul(CABLE_NANOS_PER_METRE))
-}
-
-/// How many frames of `frame_len` bytes (without FCS) the line can bring while `bytes` of layer 1 pass.
-#[must_use]
-pub const fn frames_on_line(bytes: Bytes, frame_len: u32) -> u64 {
-    bytes.0.div_ceil(frame_len as u64 + LINE_OVERHEAD as u64)
 }
 
 #[cfg(test)]

@@ -1,0 +1,413 @@
+//! From what the file says to what the switch is: defaults filled in, sizes computed, names resolved.
+//! What contradicts itself is found here and in [`crate::thresholds`] and [`crate::bridge`].
+
+use toml_span::{Span, Spanned};
+use xoff_dataplane::headroom::Headroom;
+use xoff_dataplane::settings::{FlowControl, Memory, PortSettings, SharedMemory, SwitchSettings};
+use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PORTS_MAX, PortId};
+
+use crate::document::{Document, MemoryModel, Pause, PollKind, Port, WorkersKey};
+use crate::parse::OrOff;
+use crate::problem::{Problem, Problems};
+use crate::shell::{Poll, PortShell, Rings, ShellSettings, Worker, Workers};
+use crate::sizing::Line;
+use crate::{Config, bridge, defaults, quantity, thresholds};
+
+/// What the chunks of a UMEM leave to a frame, by chunk size: 256 bytes are the kernel's.
+const CHUNKS: [(u32, u32); 2] = [(2_048, 1_792), (4_096, 3_840)];
+/// Tags that may stand before a frame's own EtherType: 802.1ad and 802.1Q.
+const TAGS: u32 = 8;
+
+pub(crate) fn value<T: Clone>(key: Option<&Spanned<T>>, default: T) -> T {
+    key.map_or(default, |key| key.value.clone())
+}
+
+/// One port on its way to its settings.
+pub(crate) struct Draft<'a> {
+    pub(crate) name: String,
+    pub(crate) port: &'a Port,
+    pub(crate) line: Line,
+    pub(crate) lossless: ClassSet,
+    pub(crate) headroom: Headroom,
+}
+
+/// A configuration, as far as `document` has one; complete only if there are no errors.
+pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Config> {
+    identities(document, problems);
+    let lines: Vec<Option<Line>> = document.ports.iter().map(|port| Line::of(&port.keys)).collect();
+    let shortest_pause = lines.iter().flatten().map(Line::pause).min().unwrap_or(Nanos::NEVER);
+    let stall_budget = value(document.switch.stall_budget.as_ref(), defaults::stall_budget(shortest_pause));
+    let drafts: Vec<Draft<'_>> = document
+        .ports
+        .iter()
+        .zip(lines)
+        .filter_map(|(port, line)| Some(draft(port, line?, stall_budget)))
+        .collect();
+
+    let vlans = bridge::vlans(&drafts, problems);
+    let fdb = bridge::fdb(document, &drafts, &vlans, problems);
+    let classes = thresholds::classes(document, &drafts, problems);
+    let ports =
+        drafts.iter().zip(classes).map(|(draft, classes)| settings(draft, classes, stall_budget, problems));
+    let ports: Vec<PortSettings> = ports.collect();
+    let switch = SwitchSettings {
+        memory: memory(document, &ports, problems),
+        accounting: value(document.switch.accounting.as_ref(), Default::default()),
+        when_full: value(document.switch.when_full.as_ref(), Default::default()),
+        ports,
+        fdb,
+        vlans,
+    };
+    let shell = shell(document, &drafts, stall_budget, problems);
+    assumptions(&drafts, problems);
+    let headroom = drafts.iter().map(by_class).collect();
+    (!problems.has_errors()).then_some(Config { switch, shell, headroom, warnings: Vec::new() })
+}
+
+fn by_class(draft: &Draft<'_>) -> [Option<Headroom>; CLASSES] {
+    Class::ALL.map(|class| draft.lossless.contains(class).then_some(draft.headroom))
+}
+
+fn draft(port: &Port, line: Line, stall_budget: Nanos) -> Draft<'_> {
+    Draft {
+        name: value(port.identity.name.as_ref(), String::new()),
+        port,
+        line,
+        lossless: value(port.keys.lossless.as_ref(), defaults::LOSSLESS),
+        headroom: line.headroom(stall_budget),
+    }
+}
+
+/// Every port has what it must have, and nobody else's name or device.
+fn identities(document: &Document, problems: &mut Problems) {
+    if document.ports.is_empty() {
+        problems.push(Problem::error("the switch has no ports").help(
+            "give each port a [[port]] with name, device and speed, for example:\n[[port]]\nname = \"a\"\ndevice = \"eth1\"\nspeed = \"1G\"",
+        ));
+    }
+    if let Some(port) = document.ports.get(PORTS_MAX) {
+        let found = document.ports.len();
+        problems.push(
+            Problem::error(format!("{found} ports, but a switch has at most {PORTS_MAX}"))
+                .at(port.span, "one too many"),
+        );
+    }
+    for port in &document.ports {
+        for key in &port.missing {
+            problems.push(missing("port", key, port.span));
+        }
+    }
+    distinct("name", document.ports.iter().filter_map(|port| port.identity.name.as_ref()), problems);
+    distinct("device", document.ports.iter().filter_map(|port| port.identity.device.as_ref()), problems);
+}
+
+pub(crate) fn missing(table: &str, key: &str, span: Span) -> Problem {
+    let example = match key {
+        "speed" => "speed = \"1G\"",
+        "device" => "device = \"eth1\"",
+        "mac" => "mac = \"02:00:00:00:00:01\"",
+        _ => "name = \"a\"",
+    };
+    Problem::error(format!("`{key}` is missing in [[{table}]]"))
+        .at(Span::new(span.start, span.end.min(span.start + table.len() + 4)), format!("has no `{key}`"))
+        .help(format!("for example: {example}"))
+}
+
+fn distinct<'a>(key: &str, values: impl Iterator<Item = &'a Spanned<String>>, problems: &mut Problems) {
+    let mut seen: Vec<&Spanned<String>> = Vec::new();
+    for value in values {
+        match seen.iter().find(|first| first.value == value.value) {
+            Some(first) => problems.push(
+                Problem::error(format!("two ports have the {key} {:?}", value.value))
+                    .at(value.span, "given again")
+                    .at(first.span, "first given here")
+                    .help(format!("each port has a {key} of its own")),
+            ),
+            None => seen.push(value),
+        }
+    }
+}
+
+fn settings(
+    draft: &Draft<'_>,
+    classes: [xoff_dataplane::settings::ClassSettings; CLASSES],
+    stall_budget: Nanos,
+    problems: &mut Problems,
+) -> PortSettings {
+    let keys = &draft.port.keys;
+    PortSettings {
+        name: draft.name.clone(),
+        mac: MacAddr::default(),
+        speed: draft.line.speed,
+        mtu_frame: draft.line.mtu_frame,
+        trust: value(keys.trust.as_ref(), Default::default()),
+        default_class: value(keys.default_class.as_ref(), defaults::DEFAULT_CLASS),
+        pcp_to_class: map(keys.pcp_map.as_ref(), |pcp| pcp),
+        dscp_to_class: map(keys.dscp_map.as_ref(), |dscp| dscp / 8),
+        rewrite_pcp: keys.rewrite_pcp.clone().and_then(|map| map.value.into_option()),
+        rewrite_dscp: keys.rewrite_dscp.clone().and_then(|map| map.value.into_option()),
+        pvid: bridge::pvid(keys),
+        learning: value(keys.learning.as_ref(), true),
+        learn_limit: keys
+            .learn_limit
+            .clone()
+            .and_then(|limit| limit.value.into_option())
+            .map(|limit| limit as usize),
+        flood_unknown: value(keys.flood_unknown.as_ref(), true),
+        flood_group: value(keys.flood_group.as_ref(), true),
+        isolated: value(keys.isolated.as_ref(), false),
+        flow_control: flow_control(draft),
+        pause_time: draft.line.pause_time,
+        refresh: refresh(draft, stall_budget, problems),
+        burst: room_for_a_frame("burst", draft.line.burst, keys.burst.as_ref(), draft, problems),
+        commit: room_for_a_frame("commit", draft.line.commit, keys.commit.as_ref(), draft, problems),
+        classes,
+    }
+}
+
+fn map<const N: usize>(
+    named: Option<&Spanned<[Option<Class>; N]>>,
+    default: impl Fn(u8) -> u8,
+) -> [Class; N] {
+    std::array::from_fn(|code| {
+        let default = u8::try_from(code).map_or(Class::default(), |code| Class::from_low_bits(default(code)));
+        named.and_then(|map| map.value[code]).unwrap_or(default)
+    })
+}
+
+fn flow_control(draft: &Draft<'_>) -> FlowControl {
+    let send = draft.lossless;
+    match value(draft.port.keys.pause.as_ref(), Pause::Pfc) {
+        Pause::Pfc => FlowControl::Pfc { obey: send, send },
+        Pause::Asymmetric => FlowControl::Pfc { obey: ClassSet::ALL, send },
+        Pause::Whole => FlowControl::Pause8023x,
+        Pause::Ignore => FlowControl::Ignore,
+    }
+}
+
+fn room_for_a_frame(
+    key: &str,
+    size: Bytes,
+    given: Option<&Spanned<Bytes>>,
+    draft: &Draft<'_>,
+    problems: &mut Problems,
+) -> Bytes {
+    let least = draft.line.longest_on_line();
+    if let Some(given) = given.filter(|given| given.value < least) {
+        problems.push(
+            Problem::error(format!("`{key}` is {} bytes, less than one frame", given.value.0))
+                .at(given.span, "cannot hold a frame")
+                .help(format!(
+                    "the longest frame of port {} takes {} bytes of the line",
+                    draft.name, least.0
+                )),
+        );
+    }
+    size
+}
+
+fn refresh(draft: &Draft<'_>, stall_budget: Nanos, problems: &mut Problems) -> Nanos {
+    let (pause, ahead) = (draft.line.pause(), draft.line.ahead());
+    let given = draft.port.keys.refresh.as_ref().and_then(|key| match key.value {
+        OrOff::Is(time) => Some((time, key.span)),
+        OrOff::Off => None,
+    });
+    let late = |refresh: Nanos| {
+        let message = format!(
+            "a stall of {} can delay a refresh beyond the pause time of {} us: the peer of port {} would send again unasked",
+            quantity::time(stall_budget),
+            pause.0 / 1_000,
+            draft.name
+        );
+        let worst = refresh.after(stall_budget).after(ahead).0 / 1_000;
+        Problem::warning(message).help(format!(
+            "the refresh may come {worst} us after the one before; shorten stall_budget, or lengthen pause_time"
+        ))
+    };
+    match given {
+        Some((time, span)) if time >= pause => {
+            problems.push(
+                Problem::error(format!(
+                    "`refresh` is {}, not less than the pause time",
+                    quantity::time(time)
+                ))
+                .at(span, "a pause would run out before it is refreshed")
+                .help(format!(
+                    "the pause time of port {} is {} us",
+                    draft.name,
+                    pause.0 / 1_000
+                )),
+            );
+            time
+        }
+        Some((time, span)) => {
+            if time.after(stall_budget).after(ahead) > pause && !draft.lossless.is_empty() {
+                problems.push(late(time).at(span, "too late after a stall"));
+            }
+            time
+        }
+        None => defaults::refresh(pause, stall_budget, ahead).unwrap_or_else(|| {
+            let half = Nanos(pause.0 / 2);
+            if !draft.lossless.is_empty() {
+                problems.push(late(half));
+            }
+            half
+        }),
+    }
+}
+
+fn memory(document: &Document, ports: &[PortSettings], problems: &mut Problems) -> Memory {
+    let keys = &document.memory;
+    if value(keys.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Dedicated {
+        let given = [
+            ("pool", keys.pool.as_ref().map(|key| key.span)),
+            ("ingress_limit", keys.ingress_limit.as_ref().map(|key| key.span)),
+            ("egress_limit", keys.egress_limit.as_ref().map(|key| key.span)),
+            ("port_limit", keys.port_limit.as_ref().map(|key| key.span)),
+            ("alpha_log2", keys.alpha_log2.as_ref().map(|key| key.span)),
+        ];
+        for (key, span) in given.into_iter().filter_map(|(key, span)| Some((key, span?))) {
+            problems.push(
+                Problem::error(format!("`{key}` is for shared memory, but `model` is \"dedicated\""))
+                    .at(span, "has no meaning here")
+                    .help("write model = \"shared\" in [memory], or leave it out"),
+            );
+        }
+        return Memory::Dedicated;
+    }
+    let pool = value(keys.pool.as_ref(), Bytes(thresholds::wanted(ports).0 / 2));
+    let limit = |key: Option<&Spanned<Bytes>>, default| value(key, default);
+    Memory::Shared(SharedMemory {
+        pool,
+        ingress_limit: limit(keys.ingress_limit.as_ref(), pool),
+        egress_limit: limit(keys.egress_limit.as_ref(), pool),
+        port_limit: limit(keys.port_limit.as_ref(), pool),
+        alpha_log2: value(keys.alpha_log2.as_ref(), OrOff::Is(defaults::ALPHA_LOG2)).into_option(),
+    })
+}
+
+fn shell(
+    document: &Document,
+    drafts: &[Draft<'_>],
+    stall_budget: Nanos,
+    problems: &mut Problems,
+) -> ShellSettings {
+    let keys = &document.switch;
+    let longest = drafts.iter().map(|draft| draft.line.mtu_frame + TAGS).max().unwrap_or(0);
+    let one_chunk = CHUNKS.iter().find(|(_, room)| longest <= *room);
+    let smallest_frame = value(keys.smallest_frame.as_ref(), defaults::SMALLEST_FRAME);
+    let idle_after = value(keys.idle_after.as_ref(), defaults::IDLE_AFTER);
+    ShellSettings {
+        name: value(keys.name.as_ref(), defaults::NAME.to_owned()),
+        ports: drafts.iter().map(|draft| port_shell(draft, stall_budget, smallest_frame, problems)).collect(),
+        workers: workers(document, drafts, problems),
+        poll: match value(keys.poll.as_ref(), PollKind::Adaptive) {
+            PollKind::Busy => Poll::Busy,
+            PollKind::Adaptive => Poll::Adaptive { idle_after },
+        },
+        http: value(keys.http.as_ref(), OrOff::Is(defaults::HTTP)).into_option(),
+        log: value(keys.log.as_ref(), defaults::LOG).to_owned(),
+        stall_budget,
+        smallest_frame,
+        chunk_bytes: one_chunk.unwrap_or(&CHUNKS[CHUNKS.len() - 1]).0,
+        multi_buffer: one_chunk.is_none(),
+    }
+}
+
+fn port_shell(
+    draft: &Draft<'_>,
+    stall_budget: Nanos,
+    smallest_frame: u32,
+    problems: &mut Problems,
+) -> PortShell {
+    let keys = &draft.port.keys;
+    let stall_frames = draft.line.stall_frames(stall_budget, smallest_frame);
+    let rings = draft.line.rings(stall_frames).unwrap_or_else(|| {
+        problems.push(
+            Problem::error(format!(
+                "{stall_frames} frames can reach port {} during a stall of {}, more than a ring can hold ({})",
+                draft.name,
+                quantity::time(stall_budget),
+                crate::sizing::RING_MOST
+            ))
+            .help("shorten stall_budget, or raise smallest_frame if your lossless frames are larger on average"),
+        );
+        Rings { fill: 0, rx: 0, tx: 0, completion: 0 }
+    });
+    PortShell {
+        device: value(draft.port.identity.device.as_ref(), String::new()),
+        queues: value(keys.queues.as_ref(), Default::default()),
+        mode: value(keys.mode.as_ref(), Default::default()),
+        zero_copy: value(keys.zero_copy.as_ref(), Default::default()),
+        rings,
+        stall_frames: u32::try_from(stall_frames).unwrap_or(u32::MAX),
+    }
+}
+
+fn workers(document: &Document, drafts: &[Draft<'_>], problems: &mut Problems) -> Workers {
+    let Some(key) = &document.switch.workers else { return Workers::Auto };
+    match &key.value {
+        WorkersKey::Auto => Workers::Auto,
+        WorkersKey::Count(count) => Workers::Count(*count),
+        WorkersKey::List(list) => {
+            let mut taken: Vec<(PortId, Span)> = Vec::new();
+            let mut worker = |(core, names): &(Option<u16>, Vec<Spanned<String>>)| Worker {
+                core: *core,
+                ports: names.iter().filter_map(|name| claim(name, drafts, &mut taken, problems)).collect(),
+            };
+            let workers = list.iter().map(&mut worker).collect();
+            let idle = |id: PortId| !taken.iter().any(|(other, _)| *other == id);
+            for (_, draft) in bridge::numbered(drafts).filter(|(id, _)| idle(*id)) {
+                problems.push(
+                    Problem::error(format!("port {} has no worker", draft.name))
+                        .at(key.span, format!("{} is in none of these", draft.name))
+                        .help("name every port in exactly one worker, or write workers = \"auto\""),
+                );
+            }
+            Workers::List(workers)
+        }
+    }
+}
+
+fn claim(
+    name: &Spanned<String>,
+    drafts: &[Draft<'_>],
+    taken: &mut Vec<(PortId, Span)>,
+    problems: &mut Problems,
+) -> Option<PortId> {
+    let id = bridge::port_named(name, drafts, problems)?;
+    if let Some((_, first)) = taken.iter().find(|(other, _)| *other == id) {
+        problems.push(
+            Problem::error(format!("port {} has two workers", name.value))
+                .at(name.span, "named again")
+                .at(*first, "first named here"),
+        );
+        return None;
+    }
+    taken.push((id, name.span));
+    Some(id)
+}
+
+/// What was assumed for want of an answer, where the answer matters.
+fn assumptions(drafts: &[Draft<'_>], problems: &mut Problems) {
+    let pauses = |draft: &&Draft<'_>| {
+        !draft.lossless.is_empty() && value(draft.port.keys.pause.as_ref(), Pause::Pfc) != Pause::Ignore
+    };
+    let silent: Vec<&Draft<'_>> =
+        drafts.iter().filter(pauses).filter(|draft| draft.port.keys.peer_response.is_none()).collect();
+    if silent.is_empty() {
+        return;
+    }
+    let names: Vec<&str> = silent.iter().map(|draft| draft.name.as_str()).collect();
+    let bytes = |draft: &&Draft<'_>| draft.headroom.peer_response.0 + draft.headroom.peer_backlog.0;
+    let cost = silent.iter().map(bytes).max().unwrap_or(0);
+    problems.push(
+        Problem::warning(format!(
+            "peer_response is not given for {}: the peers are taken to be software that may stall as long as this switch",
+            names.join(", ")
+        ))
+        .help(format!(
+            "write peer_response = \"software\" to agree, or \"standard\" for hardware peers: up to {cost} bytes less headroom for each port and class"
+        )),
+    );
+}

@@ -1,0 +1,402 @@
+//! The file as it stands: which tables there are, which keys each has, and where every value was
+//! found. What the values mean together is decided in [`crate::build`].
+
+use std::net::SocketAddr;
+
+use toml_span::value::ValueInner;
+use toml_span::{Span, Spanned, Value};
+use xoff_dataplane::settings::{Accounting, QueueKind, Service, Trust, WhenFull};
+use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
+
+use crate::parse::{self, OrOff};
+use crate::problem::{Problem, Problems};
+use crate::profile::Profile;
+use crate::read::{Parsed, Table, keys};
+use crate::shell::{Mode, Queues, ZeroCopy};
+
+keys! {
+    /// `[switch]`.
+    struct SwitchKeys {
+        name: String = parse::name;
+        profile: Profile = parse::choice(&[("plain", Profile::Plain), ("roce", Profile::Roce)]);
+        stall_budget: Nanos = parse::time(Nanos::ZERO..=Nanos::from_secs(10));
+        smallest_frame: u32 = parse::integer(64..=9_000);
+        poll: PollKind = parse::choice(&[("adaptive", PollKind::Adaptive), ("busy", PollKind::Busy)]);
+        idle_after: Nanos = parse::time(Nanos::ZERO..=Nanos::from_secs(1));
+        workers: WorkersKey = workers;
+        accounting: Accounting = parse::choice(&[
+            ("until-transmitted", Accounting::UntilTransmitted),
+            ("until-forwarded", Accounting::UntilForwarded),
+        ]);
+        when_full: WhenFull = parse::choice(&[("drop", WhenFull::Drop), ("stop", WhenFull::Stop)]);
+        http: OrOff<SocketAddr> = parse::or_word("off", parse::socket);
+        log: &'static str = parse::choice(&[
+            ("error", "error"),
+            ("warn", "warn"),
+            ("info", "info"),
+            ("debug", "debug"),
+            ("trace", "trace"),
+        ]);
+    }
+}
+
+keys! {
+    /// `[memory]`.
+    struct MemoryKeys {
+        model: MemoryModel = parse::choice(&[
+            ("dedicated", MemoryModel::Dedicated),
+            ("shared", MemoryModel::Shared),
+        ]);
+        pool: Bytes = parse::bytes;
+        ingress_limit: Bytes = parse::bytes;
+        egress_limit: Bytes = parse::bytes;
+        port_limit: Bytes = parse::bytes;
+        alpha_log2: OrOff<i8> = parse::or_word("none", parse::integer(-7..=6));
+    }
+}
+
+keys! {
+    /// `[fdb]`, but for `[[fdb.static]]`.
+    struct FdbKeys {
+        capacity: u32 = parse::integer(16..=1_048_576);
+        ageing: OrOff<Nanos> = parse::or_word("never", parse::time(Nanos::from_secs(1)..=Nanos::from_secs(1_000_000)));
+    }
+}
+
+keys! {
+    /// `[[fdb.static]]`.
+    struct StaticKeys {
+        mac: MacAddr = parse::mac;
+        port: String = parse::name;
+        vlan: u16 = parse::vid;
+    }
+}
+
+keys! {
+    /// `[[port]]` alone.
+    struct PortIdentityKeys {
+        name: String = parse::name;
+        device: String = parse::device;
+    }
+}
+
+keys! {
+    /// `[[port]]` and `[defaults]`.
+    layered struct PortKeys {
+        speed: BitRate = parse::rate;
+        mtu: u32 = parse::integer(256..=9_216);
+        queues: Queues = queues;
+        mode: Mode = parse::choice(&[("auto", Mode::Auto), ("native", Mode::Native), ("generic", Mode::Generic)]);
+        zero_copy: ZeroCopy = parse::choice(&[("auto", ZeroCopy::Auto), ("on", ZeroCopy::On), ("off", ZeroCopy::Off)]);
+        lossless: ClassSet = parse::classes;
+        pause: Pause = parse::choice(&[
+            ("pfc", Pause::Pfc),
+            ("asymmetric", Pause::Asymmetric),
+            ("802.3x", Pause::Whole),
+            ("ignore", Pause::Ignore),
+        ]);
+        pause_time: u16 = parse::integer(1..=65_535);
+        refresh: OrOff<Nanos> = parse::or_word("auto", parse::time(Nanos(1_000)..=Nanos::from_secs(4)));
+        peer_response: PeerResponse = peer_response;
+        cable: u64 = parse::metres;
+        burst: Bytes = parse::bytes;
+        commit: Bytes = parse::bytes;
+        trust: Trust = parse::choice(&[("both", Trust::Both), ("pcp", Trust::Pcp), ("dscp", Trust::Dscp), ("port", Trust::Port)]);
+        default_class: Class = parse::class;
+        pcp_map: [Option<Class>; 8] = parse::class_map;
+        dscp_map: [Option<Class>; 64] = parse::class_map;
+        rewrite_pcp: OrOff<[u8; CLASSES]> = parse::or_word("off", parse::by_class(7, [0, 1, 2, 3, 4, 5, 6, 7]));
+        rewrite_dscp: OrOff<[u8; CLASSES]> = parse::or_word("off", parse::by_class(63, [0, 8, 16, 24, 32, 40, 48, 56]));
+        pvid: OrOff<u16> = parse::or_word("none", parse::vid);
+        tagged: Vec<u16> = parse::vids;
+        untagged: Vec<u16> = parse::vids;
+        learning: bool = parse::boolean;
+        learn_limit: OrOff<u32> = parse::or_word("none", parse::integer(0..=1_048_576));
+        flood_unknown: bool = parse::boolean;
+        flood_group: bool = parse::boolean;
+        isolated: bool = parse::boolean;
+    }
+}
+
+keys! {
+    /// `[class.N]` and `[port.class.N]`.
+    layered struct ClassKeys {
+        xoff: Bytes = parse::bytes;
+        xon: Bytes = parse::bytes;
+        headroom: Bytes = parse::bytes;
+        xoff_frames: u32 = parse::integer(1..=u32::MAX);
+        ingress_reserve: Bytes = parse::bytes;
+        ingress_max: Bytes = parse::bytes;
+        egress_max: Bytes = parse::bytes;
+        egress_max_frames: u32 = parse::integer(1..=u32::MAX);
+        egress_reserve: Bytes = parse::bytes;
+        queue: QueueKind = parse::choice(&[("fifo", QueueKind::Fifo), ("voq", QueueKind::Voq)]);
+        weight: Service = weight;
+        max_rate: BitRate = parse::rate;
+    }
+}
+
+/// `poll`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PollKind {
+    Busy,
+    Adaptive,
+}
+
+/// `memory.model`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryModel {
+    Dedicated,
+    Shared,
+}
+
+/// `pause`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pause {
+    Pfc,
+    Asymmetric,
+    Whole,
+    Ignore,
+}
+
+/// `peer_response`: how long the other end of the cable takes to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PeerResponse {
+    /// As long as our own stall budget.
+    Software,
+    /// As 802.3 allows hardware.
+    Standard,
+    Within(Nanos),
+}
+
+/// `workers`.
+#[derive(Clone, Debug)]
+pub(crate) enum WorkersKey {
+    Auto,
+    Count(u16),
+    List(Vec<(Option<u16>, Vec<Spanned<String>>)>),
+}
+
+/// A port: what it says itself over what `[defaults]` and the profile say.
+#[derive(Debug)]
+pub(crate) struct Port {
+    pub(crate) identity: PortIdentityKeys,
+    pub(crate) keys: PortKeys,
+    pub(crate) classes: [ClassKeys; CLASSES],
+    /// Required keys that stand nowhere.
+    pub(crate) missing: Vec<&'static str>,
+    pub(crate) span: Span,
+}
+
+/// An address that never moves.
+#[derive(Debug)]
+pub(crate) struct Static {
+    pub(crate) keys: StaticKeys,
+    /// Required keys that stand nowhere.
+    pub(crate) missing: Vec<&'static str>,
+    pub(crate) span: Span,
+}
+
+/// The whole file, layers merged.
+#[derive(Debug, Default)]
+pub(crate) struct Document {
+    pub(crate) switch: SwitchKeys,
+    pub(crate) memory: MemoryKeys,
+    pub(crate) fdb: FdbKeys,
+    pub(crate) statics: Vec<Static>,
+    pub(crate) ports: Vec<Port>,
+}
+
+const TOP: &[&str] = &["switch", "memory", "fdb", "defaults", "class", "port"];
+const CLASS_NAMES: [&str; CLASSES] = ["0", "1", "2", "3", "4", "5", "6", "7"];
+
+impl Document {
+    pub(crate) fn read(root: &Value<'_>, problems: &mut Problems) -> Document {
+        let Some(root) = Table::of("", root, problems) else { return Document::default() };
+        root.no_others(&[TOP], problems);
+        let mut document = Document::default();
+        if let Some(table) = root.table("switch", problems) {
+            table.no_others(&[SwitchKeys::KEYS], problems);
+            document.switch = SwitchKeys::read(&table, problems);
+        }
+        if let Some(table) = root.table("memory", problems) {
+            table.no_others(&[MemoryKeys::KEYS], problems);
+            document.memory = MemoryKeys::read(&table, problems);
+        }
+        if let Some(table) = root.table("fdb", problems) {
+            document.read_fdb(&table, problems);
+        }
+        let below = document.layer_below(&root, problems);
+        for table in tables(&root, "port", problems) {
+            document.ports.push(Port::read(&table, &below, problems));
+        }
+        document
+    }
+
+    fn read_fdb(&mut self, table: &Table<'_, '_>, problems: &mut Problems) {
+        table.no_others(&[FdbKeys::KEYS, &["static"]], problems);
+        self.fdb = FdbKeys::read(table, problems);
+        for entry in tables(table, "static", problems) {
+            entry.no_others(&[StaticKeys::KEYS], problems);
+            let missing = absent(&["mac", "port"], &entry);
+            self.statics.push(Static { keys: StaticKeys::read(&entry, problems), missing, span: entry.span });
+        }
+    }
+
+    /// What holds for a port that says nothing: `[defaults]` and `[class.N]` over the profile.
+    fn layer_below(&self, root: &Table<'_, '_>, problems: &mut Problems) -> Layer {
+        let profile = self.switch.profile.as_ref().map(|chosen| chosen.value.layer().moved_to(chosen.span));
+        let mut own = Layer { classes: read_classes(root, problems), ..Layer::default() };
+        if let Some(table) = root.table("defaults", problems) {
+            table.no_others(&[PortKeys::KEYS], problems);
+            own.keys = PortKeys::read(&table, problems);
+            own.states_speed = table.value("speed").is_some();
+        }
+        own.over(&profile.unwrap_or_default())
+    }
+}
+
+/// What can be said of every port at once.
+#[derive(Debug, Default)]
+pub(crate) struct Layer {
+    keys: PortKeys,
+    classes: [ClassKeys; CLASSES],
+    /// Whether there is a speed, right or wrong.
+    states_speed: bool,
+}
+
+impl Layer {
+    /// From a text of our own.
+    pub(crate) fn read(root: &Value<'_>, problems: &mut Problems) -> Layer {
+        let Some(root) = Table::of("", root, problems) else { return Layer::default() };
+        Document::default().layer_below(&root, problems)
+    }
+
+    fn over(&self, below: &Layer) -> Layer {
+        let mut keys = self.keys.or(&below.keys);
+        keys.pcp_map = merged(self.keys.pcp_map.as_ref(), below.keys.pcp_map.as_ref());
+        keys.dscp_map = merged(self.keys.dscp_map.as_ref(), below.keys.dscp_map.as_ref());
+        let classes = std::array::from_fn(|class| self.classes[class].or(&below.classes[class]));
+        Layer { keys, classes, states_speed: self.states_speed || below.states_speed }
+    }
+
+    fn moved_to(self, span: Span) -> Layer {
+        let classes = self.classes.map(|class| class.moved_to(span));
+        Layer { keys: self.keys.moved_to(span), classes, states_speed: self.states_speed }
+    }
+}
+
+/// Those of `keys` that `table` does not have.
+fn absent(keys: &[&'static str], table: &Table<'_, '_>) -> Vec<&'static str> {
+    keys.iter().copied().filter(|key| table.value(key).is_none()).collect()
+}
+
+/// Maps are merged entry by entry.
+fn merged<const N: usize>(
+    own: Option<&Spanned<[Option<Class>; N]>>,
+    below: Option<&Spanned<[Option<Class>; N]>>,
+) -> Option<Spanned<[Option<Class>; N]>> {
+    let (Some(own), Some(below)) = (own, below) else { return own.or(below).cloned() };
+    let entries = std::array::from_fn(|code| own.value[code].or(below.value[code]));
+    Some(Spanned::with_span(entries, own.span))
+}
+
+impl Port {
+    fn read(table: &Table<'_, '_>, below: &Layer, problems: &mut Problems) -> Port {
+        table.no_others(&[PortIdentityKeys::KEYS, PortKeys::KEYS, &["class"]], problems);
+        let identity = PortIdentityKeys::read(table, problems);
+        let own = Layer {
+            keys: PortKeys::read(table, problems),
+            classes: read_classes(table, problems),
+            states_speed: table.value("speed").is_some(),
+        };
+        let Layer { keys, classes, states_speed } = own.over(below);
+        let mut missing = absent(&["name", "device"], table);
+        missing.extend((!states_speed).then_some("speed"));
+        Port { identity, keys, classes, missing, span: table.span }
+    }
+}
+
+/// `class.0` to `class.7` of `table`.
+fn read_classes(table: &Table<'_, '_>, problems: &mut Problems) -> [ClassKeys; CLASSES] {
+    let Some(classes) = table.table("class", problems) else { return Default::default() };
+    classes.no_others(&[&CLASS_NAMES], problems);
+    CLASS_NAMES.map(|name| {
+        let Some(class) = classes.table(name, problems) else { return ClassKeys::default() };
+        class.no_others(&[ClassKeys::KEYS], problems);
+        ClassKeys::read(&class, problems)
+    })
+}
+
+/// The entries of an array of tables.
+fn tables<'a, 'de>(parent: &Table<'a, 'de>, key: &'a str, problems: &mut Problems) -> Vec<Table<'a, 'de>> {
+    let Some(value) = parent.value(key) else { return Vec::new() };
+    let Some(entries) = value.as_array() else {
+        problems.push(
+            Problem::error(format!("`{key}` has to be a list of tables"))
+                .at(value.span, "one table")
+                .help(format!("write [[{key}]] with two brackets, once for each")),
+        );
+        return Vec::new();
+    };
+    entries.iter().filter_map(|entry| Table::of(key, entry, problems)).collect()
+}
+
+fn queues(value: &Value<'_>) -> Parsed<Queues> {
+    if value.as_str() == Some("all") {
+        return Ok(Queues::All);
+    }
+    let list = parse::list(value, parse::integer(0..=1_023)).filter(|list| !list.is_empty());
+    let distinct = list.filter(|list| list.iter().enumerate().all(|(at, queue)| !list[..at].contains(queue)));
+    distinct
+        .map(Queues::List)
+        .ok_or_else(|| "\"all\", or a list of different queue numbers, such as [0, 1]".into())
+}
+
+fn peer_response(value: &Value<'_>) -> Parsed<PeerResponse> {
+    match value.as_str() {
+        Some("software") => Ok(PeerResponse::Software),
+        Some("standard") => Ok(PeerResponse::Standard),
+        _ => parse::time(Nanos::ZERO..=Nanos::from_secs(10))(value)
+            .map(PeerResponse::Within)
+            .map_err(|allowed| format!("\"software\", \"standard\", or {allowed}")),
+    }
+}
+
+fn weight(value: &Value<'_>) -> Parsed<Service> {
+    if value.as_str() == Some("strict") {
+        return Ok(Service::Strict);
+    }
+    parse::integer(1..=100_000)(value)
+        .map(Service::Weighted)
+        .map_err(|allowed| format!("\"strict\", or {allowed}"))
+}
+
+fn workers(value: &Value<'_>) -> Parsed<WorkersKey> {
+    let allowed = || {
+        "\"auto\", a number from 1 to 64, or a list such as [{ core = 1, ports = [\"a\", \"b\"] }, { ports = [\"c\"] }]"
+            .to_owned()
+    };
+    match value.as_ref() {
+        ValueInner::String(text) if text == "auto" => Ok(WorkersKey::Auto),
+        ValueInner::Integer(_) => parse::integer(1..=64)(value).map(WorkersKey::Count).map_err(|_| allowed()),
+        ValueInner::Array(_) => parse::list(value, worker)
+            .filter(|list| !list.is_empty())
+            .map(WorkersKey::List)
+            .ok_or_else(allowed),
+        _ => Err(allowed()),
+    }
+}
+
+fn worker(value: &Value<'_>) -> Parsed<(Option<u16>, Vec<Spanned<String>>)> {
+    let wrong = String::new;
+    let table = value.as_table().ok_or_else(wrong)?;
+    if table.keys().any(|key| key.name != "core" && key.name != "ports") {
+        return Err(wrong());
+    }
+    let core = table.get("core").map(parse::integer(0..=4_095)).transpose()?;
+    let name = |entry: &Value<'_>| parse::name(entry).map(|name| Spanned::with_span(name, entry.span));
+    let ports =
+        table.get("ports").and_then(|ports| parse::list(ports, name)).filter(|ports| !ports.is_empty());
+    Ok((core, ports.ok_or_else(wrong)?))
+}

@@ -1,0 +1,210 @@
+//! One value each: from TOML to its type, or the text that says what is allowed.
+
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+
+use toml_span::Value;
+use toml_span::value::ValueInner;
+use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
+
+use crate::quantity;
+use crate::read::{Parsed, closest};
+
+/// VLAN identifiers that can be used; 0 is "no VLAN", 4095 is reserved (802.1Q table 9-2).
+const VIDS: RangeInclusive<u16> = 1..=4094;
+/// Longest interface name that Linux takes (IFNAMSIZ less the final zero).
+const DEVICE_LEN_MAX: usize = 15;
+const NAME_LEN_MAX: usize = 32;
+
+/// `Off` is what the key's word for "not at all" means.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum OrOff<T> {
+    Is(T),
+    Off,
+}
+
+impl<T> OrOff<T> {
+    pub(crate) fn into_option(self) -> Option<T> {
+        match self {
+            OrOff::Is(value) => Some(value),
+            OrOff::Off => None,
+        }
+    }
+}
+
+/// `word` (or `false` for "off") means [`OrOff::Off`], anything else is for `parse`.
+pub(crate) fn or_word<T>(
+    word: &'static str,
+    parse: impl FnOnce(&Value<'_>) -> Parsed<T>,
+) -> impl FnOnce(&Value<'_>) -> Parsed<OrOff<T>> {
+    move |value| {
+        if value.as_str() == Some(word) || (word == "off" && value.as_bool() == Some(false)) {
+            return Ok(OrOff::Off);
+        }
+        parse(value).map(OrOff::Is).map_err(|allowed| format!("{allowed}, or \"{word}\""))
+    }
+}
+
+/// A whole number in `range`.
+pub(crate) fn integer<T>(range: RangeInclusive<T>) -> impl Fn(&Value<'_>) -> Parsed<T>
+where
+    T: TryFrom<i64> + PartialOrd + Display,
+{
+    move |value| {
+        let number = value.as_integer().and_then(|number| T::try_from(number).ok());
+        number
+            .filter(|number| range.contains(number))
+            .ok_or_else(|| format!("a whole number from {} to {}", range.start(), range.end()))
+    }
+}
+
+/// One of these words.
+pub(crate) fn choice<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&Value<'_>) -> Parsed<T> {
+    move |value| {
+        let word = value.as_str().unwrap_or_default();
+        if let Some((_, meaning)) = words.iter().find(|(name, _)| *name == word) {
+            return Ok(*meaning);
+        }
+        let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
+        let guess = closest(word, &names).map(|close| format!(" (did you mean \"{close}\"?)"));
+        let list: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
+        Err(format!("one of {}{}", list.join(", "), guess.unwrap_or_default()))
+    }
+}
+
+pub(crate) fn boolean(value: &Value<'_>) -> Parsed<bool> {
+    value.as_bool().ok_or_else(|| "true or false".into())
+}
+
+/// A size, or a bare number of bytes.
+pub(crate) fn bytes(value: &Value<'_>) -> Parsed<Bytes> {
+    let bare = value.as_integer().and_then(|number| u64::try_from(number).ok()).map(Bytes);
+    let size = bare.or_else(|| value.as_str().and_then(quantity::parse_bytes));
+    size.filter(|size| size.0 <= 1 << 50)
+        .ok_or_else(|| "a size such as \"100KB\", \"64KiB\" or 1500 (bytes)".into())
+}
+
+pub(crate) fn time(range: RangeInclusive<Nanos>) -> impl Fn(&Value<'_>) -> Parsed<Nanos> {
+    move |value| {
+        let time = value.as_str().and_then(quantity::parse_time).filter(|time| range.contains(time));
+        let (least, most) = (quantity::time(*range.start()), quantity::time(*range.end()));
+        time.ok_or_else(|| format!("a time from \"{least}\" to \"{most}\", such as \"5us\" or \"20ms\""))
+    }
+}
+
+pub(crate) fn rate(value: &Value<'_>) -> Parsed<BitRate> {
+    let rate = value.as_str().and_then(quantity::parse_rate);
+    rate.filter(|rate| rate.bits_per_second() >= 1_000_000)
+        .ok_or_else(|| "a rate from \"1M\" to \"1.6T\", such as \"400M\", \"1G\" or \"25Gb/s\"".into())
+}
+
+/// Cable length in metres.
+pub(crate) fn metres(value: &Value<'_>) -> Parsed<u64> {
+    let metres = value.as_str().and_then(quantity::parse_metres).filter(|metres| *metres <= 1_000_000);
+    metres.ok_or_else(|| "a length up to \"1000km\", such as \"3m\" or \"2km\"".into())
+}
+
+pub(crate) fn class(value: &Value<'_>) -> Parsed<Class> {
+    let class = value.as_integer().and_then(|number| u8::try_from(number).ok()).and_then(Class::new);
+    class.ok_or_else(|| "a class from 0 to 7".into())
+}
+
+pub(crate) fn classes(value: &Value<'_>) -> Parsed<ClassSet> {
+    list(value, class)
+        .ok_or_else(|| "a list of classes from 0 to 7, such as [3] or [3, 4]".into())
+        .map(|classes| classes.into_iter().collect())
+}
+
+/// Eight numbers up to `most`, one for each class, or `"class"` for `of_class`.
+pub(crate) fn by_class(most: u8, of_class: [u8; CLASSES]) -> impl Fn(&Value<'_>) -> Parsed<[u8; CLASSES]> {
+    move |value| {
+        if value.as_str() == Some("class") {
+            return Ok(of_class);
+        }
+        list(value, integer(0..=most))
+            .and_then(|numbers| numbers.try_into().ok())
+            .ok_or_else(|| format!("\"class\", or a list of 8 numbers from 0 to {most}, one for each class"))
+    }
+}
+
+/// Classes by PCP or DSCP: `{ 26 = 3, 40-47 = 5 }`. What is not named keeps what it had.
+pub(crate) fn class_map<const N: usize>(value: &Value<'_>) -> Parsed<[Option<Class>; N]> {
+    let allowed =
+        || format!("a table of classes, such as {{ 3 = 3, 4-5 = 0 }}, with keys from 0 to {}", N - 1);
+    let mut map = [None; N];
+    for (key, entry) in value.as_table().ok_or_else(allowed)? {
+        let (from, to) = key.name.split_once('-').unwrap_or((&key.name, &key.name));
+        let (from, to) = from.parse::<usize>().ok().zip(to.parse::<usize>().ok()).ok_or_else(allowed)?;
+        if from > to || to >= N {
+            return Err(allowed());
+        }
+        map[from..=to].fill(Some(class(entry)?));
+    }
+    Ok(map)
+}
+
+pub(crate) fn vid(value: &Value<'_>) -> Parsed<u16> {
+    integer(VIDS)(value)
+}
+
+/// VLANs, ranges as strings: `[10, "20-29"]`; sorted, each once.
+pub(crate) fn vids(value: &Value<'_>) -> Parsed<Vec<u16>> {
+    let ranges = list(value, |entry| {
+        let range = match entry.as_ref() {
+            ValueInner::String(text) => text
+                .split_once('-')
+                .and_then(|(from, to)| from.trim().parse().ok().zip(to.trim().parse().ok())),
+            _ => vid(entry).ok().map(|vid| (vid, vid)),
+        };
+        range
+            .filter(|(from, to)| from <= to && VIDS.contains(from) && VIDS.contains(to))
+            .ok_or_else(String::new)
+    });
+    let ranges = ranges.ok_or("a list of VLANs from 1 to 4094, such as [10, 20] or [10, \"100-199\"]")?;
+    let mut vids: Vec<u16> = ranges.into_iter().flat_map(|(from, to)| from..=to).collect();
+    vids.sort_unstable();
+    vids.dedup();
+    Ok(vids)
+}
+
+/// The name of a port or switch: it ends up in metrics and logs.
+pub(crate) fn name(value: &Value<'_>) -> Parsed<String> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let name =
+        value.as_str().filter(|name| (1..=NAME_LEN_MAX).contains(&name.len()) && name.chars().all(fine));
+    name.map(str::to_owned)
+        .ok_or_else(|| format!("a name of 1 to {NAME_LEN_MAX} letters, digits, '.', '_' or '-'"))
+}
+
+/// A Linux interface.
+pub(crate) fn device(value: &Value<'_>) -> Parsed<String> {
+    let fine = |c: char| !c.is_whitespace() && !c.is_control() && c != '/' && c != ':';
+    let device =
+        value.as_str().filter(|name| (1..=DEVICE_LEN_MAX).contains(&name.len()) && name.chars().all(fine));
+    device
+        .map(str::to_owned)
+        .ok_or_else(|| format!("an interface as `ip link` shows it (1 to {DEVICE_LEN_MAX} bytes)"))
+}
+
+/// A station's own address.
+pub(crate) fn mac(value: &Value<'_>) -> Parsed<MacAddr> {
+    let two_digits = |text: &str| text.len() == 2 && text.chars().all(|c| c.is_ascii_hexdigit());
+    let octet = |text: &str| two_digits(text).then(|| u8::from_str_radix(text, 16).ok()).flatten();
+    let octets: Option<Vec<u8>> = value.as_str().and_then(|text| text.split(':').map(octet).collect());
+    let mac = octets.and_then(|octets| octets.try_into().ok()).map(MacAddr);
+    mac.filter(|mac| !mac.is_group())
+        .ok_or_else(|| "an address of one station, such as \"02:00:00:00:00:01\"".into())
+}
+
+pub(crate) fn socket(value: &Value<'_>) -> Parsed<SocketAddr> {
+    value
+        .as_str()
+        .and_then(|text| text.parse().ok())
+        .ok_or_else(|| "an address and port, such as \"127.0.0.1:9464\"".into())
+}
+
+/// Each entry of a list; `None` where it is no list or an entry is wrong.
+pub(crate) fn list<T>(value: &Value<'_>, parse: impl Fn(&Value<'_>) -> Parsed<T>) -> Option<Vec<T>> {
+    value.as_array()?.iter().map(|entry| parse(entry).ok()).collect()
+}

@@ -1,0 +1,176 @@
+//! What is wrong with a configuration, and where: errors, which keep the switch from starting, and
+//! warnings, which do not.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use miette::{Diagnostic, LabeledSpan, NamedSource, Severity};
+use toml_span::Span;
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error("cannot read the configuration {path}: {source}")]
+    #[diagnostic(help("--config takes the path of a TOML file; config/examples has some to start from"))]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file says something that cannot be.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Invalid(Box<Invalid>),
+}
+
+/// Everything that is wrong with one file.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[error("{name}: {} in the configuration, nothing was started", count(.problems.len()))]
+pub struct Invalid {
+    name: String,
+    #[source_code]
+    file: NamedSource<String>,
+    #[related]
+    problems: Vec<Problem>,
+}
+
+fn count(errors: usize) -> String {
+    if errors == 1 { "1 error".into() } else { format!("{errors} errors") }
+}
+
+impl Invalid {
+    /// The errors, in the order of the file.
+    #[must_use]
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+}
+
+/// One thing that is wrong, or doubtful.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// What was found and what is allowed.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// Line and column, from 1; `None` where the file as a whole is meant.
+    pub position: Option<(usize, usize)>,
+    severity: Severity,
+    labels: Vec<Label>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Label {
+    start: usize,
+    end: usize,
+    text: String,
+}
+
+impl Problem {
+    pub(crate) fn error(message: impl Into<String>) -> Problem {
+        let message = message.into();
+        Problem { message, help: None, position: None, severity: Severity::Error, labels: Vec::new() }
+    }
+
+    pub(crate) fn warning(message: impl Into<String>) -> Problem {
+        Problem { severity: Severity::Warning, ..Problem::error(message) }
+    }
+
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Problem {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Points at `span`; the first one is where the problem is.
+    pub(crate) fn at(mut self, span: Span, text: impl Into<String>) -> Problem {
+        self.labels.push(Label { start: span.start, end: span.end, text: text.into() });
+        self
+    }
+
+    /// Finds line and column, and keeps every label inside the text.
+    fn place(&mut self, text: &str) {
+        for label in &mut self.labels {
+            label.start = boundary(text, label.start);
+            label.end = boundary(text, label.end).max(label.start);
+        }
+        self.position = self.labels.first().map(|label| {
+            let before = &text[..label.start];
+            let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+            (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+        });
+    }
+}
+
+fn boundary(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|&index| text.is_char_boundary(index)).unwrap_or(0)
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+impl Diagnostic for Problem {
+    fn severity(&self) -> Option<Severity> {
+        Some(self.severity)
+    }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let span =
+            |label: &Label| LabeledSpan::new(Some(label.text.clone()), label.start, label.end - label.start);
+        (!self.labels.is_empty()).then(|| Box::new(self.labels.iter().map(span)) as Box<_>)
+    }
+}
+
+/// Problems as they are found.
+#[derive(Debug, Default)]
+pub(crate) struct Problems {
+    errors: Vec<Problem>,
+    warnings: Vec<Problem>,
+}
+
+impl Problems {
+    /// Adds a problem; what is said of the same place in the same words (because every port inherits it)
+    /// is said once.
+    pub(crate) fn push(&mut self, problem: Problem) {
+        let list = match problem.severity {
+            Severity::Error => &mut self.errors,
+            Severity::Warning | Severity::Advice => &mut self.warnings,
+        };
+        let known = problem
+            .labels
+            .first()
+            .is_some_and(|label| list.iter().any(|other| other.labels.first() == Some(label)));
+        if !known {
+            list.push(problem);
+        }
+    }
+
+    pub(crate) fn has_errors(&self) -> bool {
+        !self.errors.is_empty()
+    }
+
+    /// The warnings, or all errors.
+    pub(crate) fn finish(mut self, name: &str, text: &str) -> Result<Vec<Problem>, ConfigError> {
+        for list in [&mut self.errors, &mut self.warnings] {
+            list.iter_mut().for_each(|problem| problem.place(text));
+            list.sort_by_key(|problem| problem.position);
+        }
+        if self.errors.is_empty() {
+            return Ok(self.warnings);
+        }
+        let file = NamedSource::new(name, text.to_owned()).with_language("TOML");
+        let invalid = Invalid { name: name.to_owned(), file, problems: self.errors };
+        Err(ConfigError::Invalid(Box::new(invalid)))
+    }
+}

@@ -1,0 +1,42 @@
+//! Profiles: one word in place of a page. A profile is a layer below `[defaults]` and `[class.N]`,
+//! written in the same TOML, so that whatever it says can be said otherwise.
+
+use crate::document::Layer;
+use crate::problem::Problems;
+
+/// `profile`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// Nothing but the defaults.
+    Plain,
+    /// Ready for RoCEv2.
+    Roce,
+}
+
+const ROCE: &str = include_str!("profiles/roce.toml");
+
+impl Profile {
+    pub(crate) fn layer(self) -> Layer {
+        let text = match self {
+            Profile::Plain => "",
+            Profile::Roce => ROCE,
+        };
+        let root = toml_span::parse(text).expect("a profile of ours is TOML: a test reads each");
+        Layer::read(&root, &mut Problems::default())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_profile_is_without_problems() {
+        for text in [ROCE] {
+            let mut problems = Problems::default();
+            Layer::read(&toml_span::parse(text).unwrap(), &mut problems);
+            assert!(problems.finish("profile", text).unwrap().is_empty());
+        }
+    }
+}

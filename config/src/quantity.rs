@@ -1,0 +1,167 @@
+//! Quantities as people write them: `"100KB"`, `"64KiB"`, `"25Gb/s"`, `"20ms"`, `"3m"`.
+//!
+//! A number (decimals allowed, `_` ignored) and a unit; what is finer than the smallest unit is
+//! rounded up. The same units are used to print, so that what is printed can be pasted back.
+
+use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+
+/// Unit, and what it is worth in the smallest one.
+type Units = [(&'static str, u64)];
+
+const BYTES: &Units = &[
+    ("B", 1),
+    ("KB", 1_000),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+];
+const TIMES: &Units = &[
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+const RATES: &Units =
+    &[("", 1), ("K", 1_000), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000), ("T", 1_000_000_000_000)];
+const RATE_ENDINGS: [&str; 5] = ["b/s", "bit/s", "bps", "bit", "b"];
+const LENGTHS: &Units = &[("m", 1), ("km", 1_000)];
+
+pub(crate) fn parse_bytes(text: &str) -> Option<Bytes> {
+    parse(text, BYTES).map(Bytes)
+}
+
+pub(crate) fn parse_time(text: &str) -> Option<Nanos> {
+    parse(text, TIMES).map(Nanos)
+}
+
+pub(crate) fn parse_rate(text: &str) -> Option<BitRate> {
+    let text = text.trim();
+    let stem = RATE_ENDINGS.iter().find_map(|ending| text.strip_suffix(ending)).unwrap_or(text);
+    parse(stem, RATES).and_then(BitRate::new)
+}
+
+pub(crate) fn parse_metres(text: &str) -> Option<u64> {
+    parse(text, LENGTHS)
+}
+
+/// Exact decimal arithmetic: at most 9 digits after the point, and the result fits 64 bits.
+fn parse(text: &str, units: &Units) -> Option<u64> {
+    let text = text.trim();
+    let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
+    let (number, unit) = (&text[..unit_at], text[unit_at..].trim());
+    let (_, factor) = units.iter().find(|(name, _)| *name == unit)?;
+    let number = number.replace('_', "");
+    let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
+    if whole.is_empty() || whole.len() > 20 || fraction.len() > 9 || fraction.contains('.') {
+        return None;
+    }
+    let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
+    let scale = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
+    u64::try_from(digits.checked_mul(u128::from(*factor))?.div_ceil(scale)).ok()
+}
+
+/// `bytes` in the largest unit that needs no fraction: `64KiB`, `100KB`, `1522B`.
+#[must_use]
+pub fn bytes(bytes: Bytes) -> String {
+    exact(
+        bytes.0,
+        &[
+            ("GiB", 1 << 30),
+            ("GB", 1_000_000_000),
+            ("MiB", 1 << 20),
+            ("MB", 1_000_000),
+            ("KiB", 1 << 10),
+            ("KB", 1_000),
+        ],
+        "B",
+    )
+}
+
+/// `time` in the largest unit that needs no fraction: `25ms`, `200us`.
+#[must_use]
+pub fn time(time: Nanos) -> String {
+    exact(time.0, &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)], "ns")
+}
+
+/// `rate` in the largest unit that needs no fraction: `25Gb/s`.
+#[must_use]
+pub fn rate(rate: BitRate) -> String {
+    exact(rate.bits_per_second(), &[("Gb/s", 1_000_000_000), ("Mb/s", 1_000_000), ("kb/s", 1_000)], "b/s")
+}
+
+fn exact(value: u64, units: &Units, smallest: &str) -> String {
+    match units.iter().find(|(_, factor)| value >= *factor && value.is_multiple_of(*factor)) {
+        Some((unit, factor)) => format!("{}{unit}", value / factor),
+        None => format!("{value}{smallest}"),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_units_people_write() {
+        assert_eq!(parse_bytes("100KB"), Some(Bytes(100_000)));
+        assert_eq!(parse_bytes("64KiB"), Some(Bytes(65_536)));
+        assert_eq!(parse_bytes("1.5 MB"), Some(Bytes(1_500_000)));
+        assert_eq!(parse_time("20ms"), Some(Nanos::from_millis(20)));
+        assert_eq!(parse_time("0.25us"), Some(Nanos(250)));
+        for text in ["25G", "25Gb/s", "25 Gbit/s", "25Gbps", "25_000M", "25000000000"] {
+            assert_eq!(parse_rate(text), Some(BitRate::from_gbps(25)), "{text}");
+        }
+        assert_eq!(parse_rate("400M"), Some(BitRate::from_mbps(400)));
+        assert_eq!(parse_metres("2km"), Some(2_000));
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_refused() {
+        for text in [
+            "",
+            "KB",
+            ".5KB",
+            "1..5KB",
+            "-1KB",
+            "10 furlongs",
+            "99999999999999999999.999999999GB",
+            "1e3B",
+            "1",
+            "１KB",
+        ] {
+            assert_eq!(parse_bytes(text), None, "{text}");
+        }
+        assert_eq!((parse_rate("0G"), parse_rate("1.7T"), parse_rate("1GB/s")), (None, None, None));
+        assert_eq!(parse_time("20"), None);
+    }
+
+    #[test]
+    fn fractions_are_rounded_up() {
+        assert_eq!(parse_bytes("0.1B"), Some(Bytes(1)));
+        assert_eq!(parse_time("1.0000001us"), Some(Nanos(1_001)));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_can_be_pasted_back(value in any::<u64>(), zeros in 0_u32..12) {
+            let value = value / 10_u64.pow(zeros) * 10_u64.pow(zeros);
+            prop_assert_eq!(parse_bytes(&bytes(Bytes(value))), Some(Bytes(value)));
+            prop_assert_eq!(parse_time(&time(Nanos(value))), Some(Nanos(value)));
+            if let Some(bits) = BitRate::new(value % 1_600_000_000_000) {
+                prop_assert_eq!(parse_rate(&rate(bits)), Some(bits));
+            }
+        }
+
+        #[test]
+        fn garbage_is_no_panic(text in "\\PC{0,30}") {
+            let _ = (parse_bytes(&text), parse_time(&text), parse_rate(&text), parse_metres(&text));
+        }
+    }
+}

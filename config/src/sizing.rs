@@ -1,0 +1,188 @@
+//! How large things have to be so that an obedient peer never loses a lossless frame.
+//!
+//! The enemy is the stall: a worker that does not run for a while (the kernel or a hypervisor took its
+//! core). Until it runs again nothing is received from the rings, no XOFF leaves, no held XOFF is
+//! refreshed. `stall_budget` is how long that may last. From it follow
+//!
+//! * headroom ([`xoff_dataplane::headroom`]): what still arrives after XOFF was due,
+//! * RX and fill rings: `speed x (stall budget + one turn of the loop)`, and what a software peer may
+//!   send ahead of its rate, in frames of `smallest_frame` bytes,
+//! * the refresh period: the last refresh before a stall must outlast it.
+//!
+//! `smallest_frame` is the smallest *average* frame size for which this is promised: rings and chunks
+//! hold frames, not bytes, and sized for 64-byte frames they would cost four times the memory. Smaller
+//! frames on a lossless class reach `xoff_frames` before `xoff` and pause earlier; they are lost only
+//! where they fill the whole stall budget at line rate.
+
+use xoff_dataplane::headroom::{Headroom, Link, cable_delay, standard_response};
+use xoff_dataplane::units::{BitRate, Bytes, LINE_OVERHEAD, Nanos, Quanta};
+
+use crate::defaults;
+use crate::document::{PeerResponse, PortKeys};
+use crate::shell::Rings;
+
+/// Destination, source and EtherType.
+const ETHERNET_HEADER: u32 = 14;
+/// What `mtu_frame` leaves out: one tag.
+const VLAN_TAG: u32 = 4;
+/// FCS, preamble and gap of what `smallest_frame` (which has its FCS) leaves out.
+const LINE_GAP: u64 = (LINE_OVERHEAD - xoff_dataplane::units::FCS) as u64;
+/// A frame of 64 bytes, FCS included: what a class without a frame limit has to reckon with.
+pub(crate) const FRAME_MIN: u64 = 64;
+
+/// Least entries of a fill or RX ring, and of a TX or completion ring.
+const RX_RING_LEAST: u32 = 2_048;
+const TX_RING_LEAST: u32 = 512;
+/// Most entries of a ring: 16 M descriptors is far beyond what kernels were seen to take.
+pub(crate) const RING_MOST: u32 = 1 << 20;
+/// Room in a TX ring beside data, for control frames.
+const TX_CONTROL: u64 = 64;
+
+/// A port's line, as sizes depend on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Line {
+    pub(crate) speed: BitRate,
+    pub(crate) mtu_frame: u32,
+    pub(crate) burst: Bytes,
+    pub(crate) commit: Bytes,
+    pub(crate) pause_time: Quanta,
+    cable: Nanos,
+    peer: PeerResponse,
+}
+
+impl Line {
+    /// `None` without a speed.
+    pub(crate) fn of(keys: &PortKeys) -> Option<Line> {
+        let speed = keys.speed.as_ref()?.value;
+        let mtu_frame = keys.mtu.as_ref().map_or(defaults::MTU, |mtu| mtu.value) + ETHERNET_HEADER;
+        let on_line = Bytes::on_line(mtu_frame + VLAN_TAG);
+        Some(Line {
+            speed,
+            mtu_frame,
+            burst: keys.burst.as_ref().map_or_else(|| defaults::burst(speed, on_line), |burst| burst.value),
+            commit: keys
+                .commit
+                .as_ref()
+                .map_or_else(|| defaults::commit(speed, on_line), |commit| commit.value),
+            pause_time: keys.pause_time.as_ref().map_or(defaults::PAUSE_TIME, |time| Quanta(time.value)),
+            cable: cable_delay(keys.cable.as_ref().map_or(defaults::CABLE_METRES, |metres| metres.value)),
+            peer: keys.peer_response.as_ref().map_or(PeerResponse::Software, |peer| peer.value),
+        })
+    }
+
+    /// The longest frame as buffers count it.
+    pub(crate) fn longest(&self) -> Bytes {
+        Bytes::of_frame(self.mtu_frame + VLAN_TAG)
+    }
+
+    /// The longest frame as the line sees it.
+    pub(crate) fn longest_on_line(&self) -> Bytes {
+        Bytes::on_line(self.mtu_frame + VLAN_TAG)
+    }
+
+    /// How long a pause lasts that is not refreshed.
+    pub(crate) fn pause(&self) -> Nanos {
+        self.speed.time_of_quanta(self.pause_time)
+    }
+
+    /// How long a PFC frame may wait behind what is committed.
+    pub(crate) fn ahead(&self) -> Nanos {
+        self.speed.time_of(self.commit.saturating_add(self.longest_on_line()))
+    }
+
+    pub(crate) fn headroom(&self, stall_budget: Nanos) -> Headroom {
+        let (peer_response, peer_backlog) = match self.peer {
+            PeerResponse::Software => (stall_budget, self.peer_backlog()),
+            PeerResponse::Standard => (standard_response(self.speed), Bytes::ZERO),
+            PeerResponse::Within(time) => (time, Bytes::ZERO),
+        };
+        Headroom::of(&Link {
+            speed: self.speed,
+            mtu_frame: self.mtu_frame,
+            cable: self.cable,
+            loop_gap: stall_budget,
+            commit: self.commit,
+            peer_response,
+            peer_backlog,
+        })
+    }
+
+    /// A software peer is taken to be like us: what we commit and send ahead of our rate, it does too.
+    fn peer_backlog(&self) -> Bytes {
+        self.commit.saturating_add(self.burst)
+    }
+
+    /// How many frames may arrive, on average of `smallest_frame` bytes, before the worker comes back
+    /// to the port after a stall.
+    pub(crate) fn stall_frames(&self, stall_budget: Nanos, smallest_frame: u32) -> u64 {
+        let bytes = self.speed.bytes_in(stall_budget.after(defaults::TURN)).saturating_add(self.burst);
+        bytes.0.div_ceil(u64::from(smallest_frame) + LINE_GAP).max(u64::from(RX_RING_LEAST / 2))
+    }
+
+    /// Ring sizes for so many arrivals; `None` beyond [`RING_MOST`].
+    pub(crate) fn rings(&self, stall_frames: u64) -> Option<Rings> {
+        let committed = self.commit.0.div_ceil(FRAME_MIN + LINE_GAP) + TX_CONTROL;
+        let rx = ring(stall_frames, RX_RING_LEAST)?;
+        let tx = ring(committed, TX_RING_LEAST)?;
+        Some(Rings { fill: rx, rx, tx, completion: tx })
+    }
+}
+
+fn ring(entries: u64, least: u32) -> Option<u32> {
+    let size = u32::try_from(entries).ok()?.checked_next_power_of_two()?.max(least);
+    (size <= RING_MOST).then_some(size)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn line(mbps: u64) -> Line {
+        let keys = PortKeys {
+            speed: Some(toml_span::Spanned::new(BitRate::from_mbps(mbps))),
+            ..PortKeys::default()
+        };
+        Line::of(&keys).unwrap()
+    }
+
+    #[test]
+    fn rings_hold_what_arrives_in_a_stall_and_a_turn() {
+        let line = line(1_000);
+        // 25.2 ms at 1 Gb/s, and a burst of 32 x 1542 bytes, in frames of 256 + 20 bytes
+        assert_eq!(
+            line.stall_frames(Nanos::from_millis(25), 256),
+            (3_150_000_u64 + 32 * 1_542).div_ceil(276)
+        );
+        assert_eq!(line.rings(2_048).unwrap().rx, 2_048);
+        assert_eq!(line.rings(2_049).unwrap().rx, 4_096);
+        assert_eq!(line.rings(1).unwrap().fill, 2_048);
+        assert_eq!(line.rings(u64::from(RING_MOST)).unwrap().fill, RING_MOST);
+        assert_eq!(line.rings(u64::from(RING_MOST) + 1), None);
+    }
+
+    #[test]
+    fn a_ring_is_less_than_twice_what_arrives() {
+        for millis in [0, 1, 3, 7, 25, 100] {
+            let frames = line(1_000).stall_frames(Nanos::from_millis(millis), 256);
+            assert!(u64::from(line(1_000).rings(frames).unwrap().fill) <= 2 * frames);
+        }
+    }
+
+    #[test]
+    fn a_tx_ring_holds_the_commit_in_the_smallest_frames() {
+        // 32 x 1542 bytes are 588 frames of 84; with 64 control frames, 652
+        assert_eq!(line(1_000).rings(1).unwrap().tx, 1_024);
+    }
+
+    #[test]
+    fn a_hardware_peer_needs_less_than_a_software_one() {
+        let software = line(10_000);
+        let standard = Line { peer: PeerResponse::Standard, ..software };
+        let budget = Nanos::from_millis(1);
+        assert_eq!(software.headroom(budget).peer_response, Bytes(1_250_000));
+        assert_eq!(software.headroom(budget).peer_backlog, software.commit + software.burst);
+        assert_eq!(standard.headroom(budget).peer_response, Bytes(3_840));
+        assert_eq!(standard.headroom(budget).peer_backlog, Bytes::ZERO);
+    }
+}

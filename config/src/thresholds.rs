@@ -1,0 +1,267 @@
+//! What every class may hold at ingress and at egress, and what contradicts that.
+//!
+//! A class that is lossless on some port is *protected*: everything in it is bounded where it comes in
+//! (`xoff` and headroom, or `ingress_max` on a port where it is lossy), and its egress queues take all
+//! that can be inside, so that they never refuse a frame. A class that is lossy everywhere is bounded
+//! where it goes out, so that one congested port does not take the memory of the others.
+
+use std::fmt::Display;
+
+use toml_span::Spanned;
+use xoff_dataplane::settings::{Accounting, ClassSettings, PortSettings, WhenFull};
+use xoff_dataplane::units::{Bytes, CLASSES, Class};
+
+use crate::build::{Draft, value};
+use crate::defaults;
+use crate::document::{ClassKeys, Document, Pause};
+use crate::problem::{Problem, Problems};
+
+/// The classes of every port, in the order of `drafts`.
+pub(crate) fn classes(
+    document: &Document,
+    drafts: &[Draft<'_>],
+    problems: &mut Problems,
+) -> Vec<[ClassSettings; CLASSES]> {
+    let smallest_frame = value(document.switch.smallest_frame.as_ref(), defaults::SMALLEST_FRAME);
+    let when_full: WhenFull = value(document.switch.when_full.as_ref(), WhenFull::default());
+    let mut ports: Vec<[ClassSettings; CLASSES]> = drafts
+        .iter()
+        .map(|draft| Class::ALL.map(|class| alone(draft, class, smallest_frame, when_full)))
+        .collect();
+    for class in
+        Class::ALL.into_iter().filter(|class| drafts.iter().any(|draft| draft.lossless.contains(*class)))
+    {
+        protect(class, drafts, &mut ports, problems);
+    }
+    for (draft, classes) in drafts.iter().zip(&ports) {
+        for class in Class::ALL {
+            check(draft, class, &classes[class.index()], problems);
+        }
+    }
+    expectations(document, drafts, problems);
+    ports
+}
+
+/// All bytes that the classes would like to hold beyond headroom if memory were no object.
+pub(crate) fn wanted(ports: &[PortSettings]) -> Bytes {
+    let of_class = |class: &ClassSettings| if class.lossless { class.xoff } else { class.egress_max };
+    ports.iter().flat_map(|port| &port.classes).map(of_class).fold(Bytes::ZERO, Bytes::saturating_add)
+}
+
+/// A class of a port as if it were lossy everywhere else.
+fn alone(draft: &Draft<'_>, class: Class, smallest_frame: u32, when_full: WhenFull) -> ClassSettings {
+    let keys = &draft.port.classes[class.index()];
+    let lossless = draft.lossless.contains(class);
+    let lossy_max = defaults::lossy_max(draft.line.speed);
+    let frames =
+        |bytes: Bytes| u32::try_from(bytes.0.div_ceil(u64::from(smallest_frame))).unwrap_or(u32::MAX).max(1);
+    let (xoff, xon) = watermarks(draft, keys);
+    let waits = when_full == WhenFull::Stop;
+    let egress_max = value(keys.egress_max.as_ref(), lossy_max);
+    ClassSettings {
+        lossless,
+        xoff: if lossless { xoff } else { Bytes::MAX },
+        xon: if lossless { xon } else { Bytes::ZERO },
+        headroom: if lossless { value(keys.headroom.as_ref(), draft.headroom.total()) } else { Bytes::ZERO },
+        xoff_frames: if lossless { value(keys.xoff_frames.as_ref(), frames(xoff)) } else { u32::MAX },
+        ingress_reserve: value(keys.ingress_reserve.as_ref(), Bytes::ZERO),
+        ingress_max: value(
+            keys.ingress_max.as_ref(),
+            if waits && !lossless { lossy_max } else { Bytes::MAX },
+        ),
+        egress_max,
+        egress_max_frames: value(keys.egress_max_frames.as_ref(), frames(egress_max)),
+        egress_reserve: value(keys.egress_reserve.as_ref(), Bytes::ZERO),
+        queue: value(keys.queue.as_ref(), Default::default()),
+        service: value(keys.weight.as_ref(), defaults::SERVICE),
+        max_rate: keys.max_rate.as_ref().map(|rate| rate.value),
+    }
+}
+
+/// XOFF and XON; where only one is given the other follows from it.
+fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
+    let (xoff, xon) = (keys.xoff.as_ref().map(|key| key.value), keys.xon.as_ref().map(|key| key.value));
+    let default = defaults::xon(draft.line.speed, draft.line.longest());
+    match (xoff, xon) {
+        (Some(xoff), Some(xon)) => (xoff, xon),
+        (Some(xoff), None) => (xoff, Bytes(xoff.0.div_ceil(2)).min(default)),
+        (None, Some(xon)) => (defaults::xoff(xon), xon),
+        (None, None) => (defaults::xoff(default), default),
+    }
+}
+
+/// Bounds `class` at every ingress, and makes every egress queue large enough for the sum.
+fn protect(
+    class: Class,
+    drafts: &[Draft<'_>],
+    ports: &mut [[ClassSettings; CLASSES]],
+    problems: &mut Problems,
+) {
+    let index = class.index();
+    let mut inside = Bytes::ZERO;
+    for (draft, settings) in drafts.iter().zip(&mut *ports) {
+        let settings = &mut settings[index];
+        if !settings.lossless && draft.port.classes[index].ingress_max.is_none() {
+            settings.ingress_max = defaults::lossy_max(draft.line.speed);
+        }
+        let most = if settings.lossless {
+            settings.xoff.saturating_add(settings.headroom)
+        } else {
+            settings.ingress_max
+        };
+        inside = inside.saturating_add(most);
+    }
+    for (draft, settings) in drafts.iter().zip(&mut *ports) {
+        let (keys, settings) = (&draft.port.classes[index], &mut settings[index]);
+        settings.egress_max_frames = value(keys.egress_max_frames.as_ref(), u32::MAX);
+        settings.egress_max = value(keys.egress_max.as_ref(), inside);
+        if let Some(given) = keys.egress_max.as_ref().filter(|given| given.value < inside) {
+            problems.push(
+                Problem::warning(format!(
+                    "lossless class {class} may be dropped at egress to port {}",
+                    draft.name
+                ))
+                .at(given.span, "less than can be inside")
+                .help(format!(
+                    "all ports together can hold {} bytes of the class; leave egress_max out",
+                    inside.0
+                )),
+            );
+        }
+    }
+    let lossy: Vec<&str> = drafts
+        .iter()
+        .filter(|draft| !draft.lossless.contains(class))
+        .map(|draft| draft.name.as_str())
+        .collect();
+    if !lossy.is_empty() {
+        problems.push(
+            Problem::warning(format!("class {class} is lossless on some ports, but lossy on {}", lossy.join(", ")))
+                .help("what comes in there may be dropped; list the class in `lossless` of every port that carries it"),
+        );
+    }
+}
+
+/// What contradicts itself in one class of one port.
+fn check(draft: &Draft<'_>, class: Class, settings: &ClassSettings, problems: &mut Problems) {
+    let keys = &draft.port.classes[class.index()];
+    let whose = format!("class {class} of port {}", draft.name);
+    if let Some(key) = keys.max_rate.as_ref().filter(|key| key.value > draft.line.speed) {
+        problems.push(
+            Problem::error(format!("`max_rate` of {whose} is more than the port's speed"))
+                .at(key.span, "more than the line carries")
+                .help(format!("the speed is {}", crate::quantity::rate(draft.line.speed))),
+        );
+    }
+    let longest = draft.line.longest();
+    let holds_none = |key: &Spanned<Bytes>| key.value < longest;
+    for (name, key) in [("egress_max", &keys.egress_max), ("ingress_max", &keys.ingress_max)] {
+        if let Some(key) = key.as_ref().filter(|key| holds_none(key)) {
+            problems.push(
+                Problem::error(format!("`{name}` of {whose} is {} bytes, less than one frame", key.value.0))
+                    .at(key.span, "cannot hold a frame")
+                    .help(format!("the longest frame takes {} bytes", longest.0)),
+            );
+        }
+    }
+    if settings.lossless {
+        check_lossless(draft, keys, settings, &whose, problems);
+    } else {
+        without_effect(keys, &whose, problems);
+    }
+}
+
+fn check_lossless(
+    draft: &Draft<'_>,
+    keys: &ClassKeys,
+    settings: &ClassSettings,
+    whose: &str,
+    problems: &mut Problems,
+) {
+    let place = keys.xon.as_ref().or(keys.xoff.as_ref());
+    if let Some(place) = place.filter(|_| settings.xon > settings.xoff) {
+        problems.push(
+            Problem::error(format!(
+                "XON of {whose} ({} bytes) is above XOFF ({} bytes)",
+                settings.xon.0, settings.xoff.0
+            ))
+            .at(place.span, "XON above XOFF")
+            .help("the class pauses at XOFF and resumes below XON: xon <= xoff"),
+        );
+    }
+    for (name, key) in [("xoff", &keys.xoff), ("xon", &keys.xon)] {
+        if let Some(key) = key.as_ref().filter(|key| key.value == Bytes::ZERO) {
+            problems.push(
+                Problem::error(format!("`{name}` of {whose} is 0: it would never resume"))
+                    .at(key.span, "has to be at least 1 byte")
+                    .help("an empty queue has 0 bytes, and a class resumes below XON"),
+            );
+        }
+    }
+    let needed = draft.headroom.total();
+    if let Some(key) = keys.headroom.as_ref().filter(|key| key.value < needed) {
+        problems.push(
+            Problem::warning(format!(
+                "headroom of {whose} is {} bytes, {} are needed",
+                key.value.0, needed.0
+            ))
+            .at(key.span, "frames may be lost after XOFF")
+            .help("leave `headroom` out to have it computed; `xoff check` prints every term"),
+        );
+    }
+    if let Some(key) = &keys.ingress_max {
+        problems.push(
+            Problem::warning(format!("`ingress_max` has no effect on {whose}, which is lossless"))
+                .at(key.span, "no effect")
+                .help("xoff + headroom is the most that a lossless class holds"),
+        );
+    }
+}
+
+fn without_effect(keys: &ClassKeys, whose: &str, problems: &mut Problems) {
+    let frames = keys.xoff_frames.as_ref().map(|key| key.span);
+    let bytes = [("xoff", &keys.xoff), ("xon", &keys.xon), ("headroom", &keys.headroom)];
+    let bytes = bytes.map(|(name, key)| (name, key.as_ref().map(|key| key.span)));
+    for (name, span) in bytes.into_iter().chain([("xoff_frames", frames)]) {
+        if let Some(span) = span {
+            problems.push(
+                Problem::warning(format!("`{name}` has no effect on {whose}, which is lossy"))
+                    .at(span, "no effect")
+                    .help("add the class to `lossless` of the port"),
+            );
+        }
+    }
+}
+
+/// Choices under which "lossless" cannot be kept.
+fn expectations(document: &Document, drafts: &[Draft<'_>], problems: &mut Problems) {
+    let accounting = value(document.switch.accounting.as_ref(), Accounting::default());
+    let when_full = value(document.switch.when_full.as_ref(), WhenFull::default());
+    let any = drafts.iter().any(|draft| !draft.lossless.is_empty());
+    if let Some(key) = document
+        .switch
+        .accounting
+        .as_ref()
+        .filter(|_| any && accounting == Accounting::UntilForwarded && when_full == WhenFull::Drop)
+    {
+        problems.push(
+            Problem::warning("frames stop counting at their ingress when they reach an egress queue, so ingress XOFF does not protect that queue")
+                .at(key.span, "egress queues may overflow")
+                .help("write when_full = \"stop\", or accounting = \"until-transmitted\""),
+        );
+    }
+    for draft in drafts.iter().filter(|draft| !draft.lossless.is_empty()) {
+        if let Some(key) = draft.port.keys.pause.as_ref().filter(|key| key.value == Pause::Ignore) {
+            problems.push(
+                Problem::warning(format!("port {} sends no pause frames: {} are lossless in name only", draft.name, listed(draft)))
+                    .at(key.span, "no pause frames")
+                    .help("what comes in beyond xoff + headroom is dropped; write lossless = [] for the port to say so"),
+            );
+        }
+    }
+}
+
+fn listed(draft: &Draft<'_>) -> impl Display {
+    let classes: Vec<String> = draft.lossless.iter().map(|class| class.to_string()).collect();
+    format!("its classes {}", classes.join(", "))
+}

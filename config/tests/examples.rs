@@ -1,0 +1,97 @@
+//! The examples are ready to run: no errors, and no warnings but those that a comment explains.
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+
+use xoff_config::shell::{Mode, Poll, Queues, Worker, Workers};
+use xoff_config::{Config, Machine};
+use xoff_dataplane::settings::{FlowControl, Service};
+use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name)
+}
+
+fn load(name: &str) -> Config {
+    Config::load(&path(name), Machine::default()).unwrap()
+}
+
+#[test]
+fn every_example_is_valid_on_a_machine_of_8_gib() {
+    let machine = Machine { memory: Some(Bytes(8 << 30)) };
+    let mut names: Vec<String> = std::fs::read_dir(path(""))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(
+        names,
+        ["minimal.toml", "roce-leaf.toml", "two-nics.toml", "two-switches-1.toml", "two-switches-2.toml"]
+    );
+    for name in names {
+        let warnings = Config::load(&path(&name), machine).unwrap().warnings;
+        let assumed = warnings.iter().filter(|warning| warning.message.contains("peer_response")).count();
+        assert_eq!(warnings.len(), assumed, "{name}: {warnings:?}");
+        assert_eq!(assumed, usize::from(name == "minimal.toml"), "{name}");
+    }
+}
+
+#[test]
+fn minimal_is_lossless_in_class_3() {
+    let config = load("minimal.toml");
+    assert_eq!(config.switch.ports.len(), 3);
+    let port = &config.switch.ports[1];
+    assert_eq!((port.name.as_str(), port.speed, port.mtu_frame), ("b", BitRate::from_gbps(1), 1514));
+    let class_3: ClassSet = Class::new(3).into_iter().collect();
+    assert_eq!(port.lossless(), class_3);
+    assert_eq!(port.flow_control, FlowControl::Pfc { obey: class_3, send: class_3 });
+    assert_eq!(config.shell.stall_budget, Nanos::from_millis(25));
+    assert_eq!(config.shell.ports[1].device, "eth2");
+    assert!(config.shell.http.is_some());
+}
+
+#[test]
+fn roce_leaf_has_the_profile_and_what_it_overrides() {
+    let config = load("roce-leaf.toml");
+    let port = &config.switch.ports[4];
+    let dscp = |code: usize| port.dscp_to_class[code].get();
+    assert_eq!([0, 23, 24, 26, 31, 32, 46, 48, 55, 56].map(dscp), [0, 0, 3, 3, 3, 0, 0, 6, 6, 0]);
+    assert_eq!(port.pcp_to_class.map(Class::get), [0, 0, 0, 3, 0, 0, 6, 0]);
+    assert_eq!(port.classes[6].service, Service::Strict);
+    assert_eq!(
+        (port.classes[0].service, port.classes[3].service),
+        (Service::Weighted(50), Service::Weighted(50))
+    );
+    assert_eq!((port.speed, port.classes[3].xoff), (BitRate::from_gbps(40), Bytes(1_600_000)));
+    assert_eq!(config.switch.ports[0].classes[3].xoff, Bytes(400_000));
+    assert_eq!(port.rewrite_dscp.unwrap()[3], 26);
+    assert_eq!(config.shell.poll, Poll::Busy);
+    let spine = Worker { core: Some(3), ports: vec![PortId(4)] };
+    assert!(matches!(&config.shell.workers, Workers::List(workers) if workers[1] == spine));
+    assert!(config.shell.multi_buffer, "4218 bytes do not fit into 3840");
+}
+
+#[test]
+fn two_nics_obey_all_classes_and_send_for_two() {
+    let config = load("two-nics.toml");
+    let send = ClassSet(1 << 3 | 1 << 4);
+    assert_eq!(config.switch.ports[0].flow_control, FlowControl::Pfc { obey: ClassSet::ALL, send });
+    assert_eq!(config.shell.ports[0].mode, Mode::Native);
+    assert_eq!(config.shell.ports[0].queues, Queues::List(vec![0]));
+    assert_eq!(config.switch.ports[1].learn_limit, Some(1000));
+}
+
+#[test]
+fn the_two_switches_share_two_vlans_over_the_trunk() {
+    for name in ["two-switches-1.toml", "two-switches-2.toml"] {
+        let config = load(name);
+        let vlans: Vec<_> =
+            config.switch.vlans.iter().map(|vlan| (vlan.vid, &vlan.tagged[..], &vlan.untagged[..])).collect();
+        let (trunk, first, second) = ([PortId(2)], [PortId(0)], [PortId(1)]);
+        assert_eq!(vlans, [(10, &trunk[..], &first[..]), (20, &trunk[..], &second[..])]);
+        assert_eq!(
+            config.switch.ports.iter().map(|port| port.pvid).collect::<Vec<_>>(),
+            [Some(10), Some(20), None]
+        );
+    }
+}
