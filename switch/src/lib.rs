@@ -1,4 +1,5 @@
 //! The switch.
 
+pub mod control;
 pub mod lab;
 pub mod traffic;

@@ -1,0 +1,141 @@
+//! Writes the Prometheus text format, with the formatting functions of metrics-exporter-prometheus.
+//!
+//! Its recorder is not used: it keeps histograms as single samples (16 bytes for each frame between
+//! two scrapes) and counters as integers (pauses are seconds). What xoff counts lies in atomics
+//! already, so a scrape writes them down as they are: nothing is kept between two scrapes, and
+//! buckets and sums are exact.
+
+use std::fmt::Display;
+
+use metrics::{Key, Label};
+use metrics_exporter_prometheus::LabelSet;
+use metrics_exporter_prometheus::formatting::{write_help_line, write_metric_line, write_type_line};
+use xoff_dataplane::counter::Histogram;
+
+/// Buckets smaller than this are one: about a microsecond ([`Histogram::upper_bound`]).
+const FIRST_BUCKET: usize = 10;
+/// Buckets larger than this are the infinite one: about a second.
+const LAST_BUCKET: usize = 30;
+
+/// What a family's values are.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    /// Only ever grows.
+    Counter,
+    /// A value of now.
+    Gauge,
+    /// How often how much.
+    Histogram,
+}
+
+/// Label names and values.
+pub(super) type Labels<'a> = &'a [(&'static str, &'a str)];
+
+/// The text so far.
+#[derive(Default)]
+pub(super) struct Exposition {
+    text: String,
+}
+
+impl Exposition {
+    /// Begins a family; its samples must follow before the next one begins.
+    pub fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Family<'_> {
+        write_help_line(&mut self.text, name, None, None, help);
+        let kind = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        write_type_line(&mut self.text, name, None, None, kind);
+        Family { text: &mut self.text, name }
+    }
+
+    /// The whole text.
+    pub fn finish(self) -> String {
+        self.text
+    }
+}
+
+/// One metric family.
+pub(super) struct Family<'a> {
+    text: &'a mut String,
+    name: &'static str,
+}
+
+impl Family<'_> {
+    /// Adds a value of a counter or gauge.
+    pub fn sample(&mut self, labels: Labels<'_>, value: impl Display) {
+        self.line(None, &label_set(labels), None::<(_, f64)>, value);
+    }
+
+    /// Adds a histogram of nanoseconds, in seconds.
+    pub fn histogram(&mut self, labels: Labels<'_>, histogram: &Histogram) {
+        let labels = label_set(labels);
+        let mut count = 0;
+        for (bucket, counted) in histogram.counts().into_iter().enumerate() {
+            count += counted;
+            if let Some(bound) = Histogram::upper_bound(bucket)
+                && (FIRST_BUCKET..=LAST_BUCKET).contains(&bucket)
+            {
+                self.line(Some("bucket"), &labels, Some(("le", seconds(bound))), count);
+            }
+        }
+        self.line(Some("bucket"), &labels, Some(("le", "+Inf")), count);
+        self.line(Some("sum"), &labels, None::<(_, f64)>, seconds(histogram.sum()));
+        self.line(Some("count"), &labels, None::<(_, f64)>, count);
+    }
+
+    fn line<L: Display>(
+        &mut self,
+        suffix: Option<&'static str>,
+        labels: &LabelSet,
+        more: Option<(&'static str, L)>,
+        value: impl Display,
+    ) {
+        write_metric_line(self.text, self.name, suffix, labels, more, value, None);
+    }
+}
+
+/// Nanoseconds as seconds.
+pub(super) fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}
+
+fn label_set(labels: Labels<'_>) -> LabelSet {
+    let labels: Vec<Label> = labels.iter().map(|&(name, value)| Label::new(name, value.to_owned())).collect();
+    LabelSet::from_key_and_global(&Key::from_parts("", labels), &Default::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_keeps_its_counts_and_its_sum() {
+        let histogram = Histogram::default();
+        for nanos in [0, 1023, 1024, 5_000_000_000] {
+            histogram.record(nanos);
+        }
+        let mut exposition = Exposition::default();
+        exposition
+            .family("wait_seconds", Kind::Histogram, "Waits.")
+            .histogram(&[("port", "p\"1")], &histogram);
+        let text = exposition.finish();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[..2], ["# HELP wait_seconds Waits.", "# TYPE wait_seconds histogram"]);
+        assert_eq!(lines[2], r#"wait_seconds_bucket{port="p\"1",le="0.000001023"} 2"#);
+        assert_eq!(lines[3], r#"wait_seconds_bucket{port="p\"1",le="0.000002047"} 3"#);
+        let last = &lines[lines.len() - 4..];
+        assert_eq!(last[0], r#"wait_seconds_bucket{port="p\"1",le="1.073741823"} 3"#);
+        assert_eq!(last[1], r#"wait_seconds_bucket{port="p\"1",le="+Inf"} 4"#);
+        assert_eq!(last[2], r#"wait_seconds_sum{port="p\"1"} 5.000002047"#);
+        assert_eq!(last[3], r#"wait_seconds_count{port="p\"1"} 4"#);
+    }
+
+    #[test]
+    fn counters_beyond_53_bits_are_exact() {
+        let mut exposition = Exposition::default();
+        exposition.family("bytes_total", Kind::Counter, "Bytes.").sample(&[], u64::MAX);
+        assert!(exposition.finish().ends_with("bytes_total 18446744073709551615\n"));
+    }
+}

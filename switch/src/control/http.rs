@@ -1,0 +1,61 @@
+//! `/metrics`, `/status`, `/healthz`.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tokio::net::TcpListener;
+
+use super::snapshot::{Answer, ask, snapshot};
+use super::status::Status;
+use super::{SwitchView, metrics};
+
+const INDEX: &str =
+    "xoff\n/metrics  for Prometheus\n/status   everything, as JSON\n/healthz  200 while all workers run\n";
+
+/// Serves on `listener` until dropped; without one, nothing, for ever.
+pub(super) async fn serve(view: Arc<SwitchView>, listener: Option<TcpListener>) {
+    if let Some(listener) = listener {
+        let routes = Router::new()
+            .route("/", get(|| async { INDEX }))
+            .route("/metrics", get(get_metrics))
+            .route("/status", get(get_status))
+            .route("/healthz", get(get_health))
+            .with_state(view);
+        if let Err(error) = axum::serve(listener, routes).await {
+            tracing::error!("metrics and status are not served any more: {error}");
+        }
+    }
+    std::future::pending().await
+}
+
+async fn get_metrics(State(view): State<Arc<SwitchView>>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics::render(&view))
+}
+
+async fn get_status(State(view): State<Arc<SwitchView>>) -> Json<Status> {
+    let answers = ask(&view, true).await;
+    Json(snapshot(&view, &answers))
+}
+
+async fn get_health(State(view): State<Arc<SwitchView>>) -> (StatusCode, String) {
+    let answers = ask(&view, false).await;
+    let faults: Vec<String> = answers
+        .iter()
+        .enumerate()
+        .filter_map(|(worker, answer)| match answer {
+            Answer::Report(_) => None,
+            Answer::Silent => Some(format!("worker {worker} does not answer")),
+            Answer::Ended => Some(format!("worker {worker} has ended")),
+        })
+        .collect();
+    if faults.is_empty() {
+        (StatusCode::OK, "ok\n".into())
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, faults.join("\n") + "\n")
+    }
+}

@@ -1,0 +1,255 @@
+//! Takes a [`Status`] of a running switch: reads what lies open, and asks the workers for the rest.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+use xoff_dataplane::counter::{Counter, Histogram};
+use xoff_dataplane::drop_reason::{DropKind, DropReason};
+use xoff_dataplane::ledger::ClassCounters;
+use xoff_dataplane::settings::FlowControl;
+use xoff_dataplane::units::{Class, PortId};
+use xoff_dataplane::wire::mac_control::MacControlError;
+
+use super::mailbox::{Report, ReportRequest, Request};
+use super::status::{
+    Books, ClassStatus, EgressStatus, FdbEntry, IngressStatus, PauseStatus, PortStatus, SocketMemory, Spread,
+    Status, Verdict, WorkerState, WorkerStatus, XdpMode,
+};
+use super::view::{PortView, SwitchView, WorkerView};
+
+/// How long workers have for an answer. A healthy one needs a loop; a stalled virtual machine may
+/// need much longer than any stall budget.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+/// What came of asking a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It answered.
+    Report(Report),
+    /// It did not, in time.
+    Silent,
+    /// It has ended.
+    Ended,
+}
+
+impl Answer {
+    fn report(&self) -> Option<&Report> {
+        match self {
+            Answer::Report(report) => Some(report),
+            Answer::Silent | Answer::Ended => None,
+        }
+    }
+}
+
+/// Asks all workers at once, for their forwarding databases too where `fdb`.
+pub(super) async fn ask(view: &SwitchView, fdb: bool) -> Vec<Answer> {
+    let known: u64 = view.ports().map(|(port, _)| view.counters.port(port).fdb_entries.get()).sum();
+    // Some room for what is learned between here and the answer.
+    let addresses = usize::try_from(known).unwrap_or(0) + view.settings.fdb.statics.len() + 64;
+    let asked: Vec<_> = view
+        .workers
+        .iter()
+        .map(|worker| {
+            let (request, answer) = ReportRequest::new(fdb.then_some(addresses));
+            worker.mailbox.send(Request::Report(request)).map(|()| answer)
+        })
+        .collect();
+    let deadline = Instant::now() + ANSWER_WITHIN;
+    let mut answers = Vec::with_capacity(asked.len());
+    for answer in asked {
+        answers.push(match answer {
+            Err(_) => Answer::Ended,
+            Ok(answer) => match timeout_at(deadline, answer).await {
+                Ok(Ok(report)) => Answer::Report(report),
+                Ok(Err(_)) => Answer::Ended,
+                Err(_) => Answer::Silent,
+            },
+        });
+    }
+    answers
+}
+
+/// The status of a switch whose workers answered so, one answer for each.
+#[must_use]
+pub fn snapshot(view: &SwitchView, answers: &[Answer]) -> Status {
+    let ports: Vec<_> = view.ports().map(|(id, port)| port_status(view, id, port)).collect();
+    let workers: Vec<_> =
+        view.workers.iter().zip(answers).enumerate().map(|(n, it)| worker_status(view, n, it)).collect();
+    let ledgers: Option<Vec<Books>> = workers.iter().map(|worker| worker.ledger).collect();
+    let ledger = ledgers.map(|ledgers| {
+        ledgers.into_iter().fold(Books { balanced: true, ..Books::default() }, |sum, next| sum + next)
+    });
+    Status {
+        name: view.name.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        uptime_nanos: view
+            .started
+            .elapsed()
+            .map_or(0, |elapsed| u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)),
+        verdict: verdict(view, &ports, ledger),
+        ledger,
+        ports,
+        workers,
+        fdb: fdb(view, answers),
+    }
+}
+
+fn verdict(view: &SwitchView, ports: &[PortStatus], ledger: Option<Books>) -> Verdict {
+    let classes = ports.iter().flat_map(|port| &port.classes);
+    let lossless_lost = classes.filter(|class| class.lossless).map(|class| class.lost).sum();
+    let unseen = |port: &PortStatus| {
+        port.xdp_statistics.map_or(0, |xdp| xdp.lost()) + port.device_drops.map_or(0, |device| device.lost())
+    };
+    let unseen_lost = ports.iter().map(unseen).sum();
+    let ledger_balanced = ledger.map(|ledger| ledger.balanced);
+    Verdict {
+        lossless: lossless_lost == 0 && unseen_lost == 0 && ledger_balanced == Some(true),
+        lossless_lost,
+        unseen_lost,
+        headroom_free_min_bytes: view.headroom_least_free(),
+        ledger_balanced,
+    }
+}
+
+fn port_status(view: &SwitchView, id: PortId, port: &PortView) -> PortStatus {
+    let settings = &view.settings.ports[id.index()];
+    let counters = view.counters.port(id);
+    PortStatus {
+        name: settings.name.clone(),
+        device: port.device.clone(),
+        ifindex: port.ifindex,
+        mac: settings.mac.to_string(),
+        link: port.link.get(),
+        worker: port.worker,
+        xdp: if port.native { XdpMode::Native } else { XdpMode::Generic },
+        memory: if port.zero_copy { SocketMemory::ZeroCopy } else { SocketMemory::Copy },
+        queues: port.queues,
+        speed_bits_per_second: settings.speed.bits_per_second(),
+        flow_control: flow_control(settings.flow_control).into(),
+        pause_frames_sent: counters.pause_frames_sent.get(),
+        pfc_frames_received: counters.pfc_frames_received.get(),
+        pause_frames_received: counters.pause_frames_received.get(),
+        pause_frames_ignored: counters.pause_frames_ignored.get(),
+        malformed_control: by_name(
+            MacControlError::ALL.map(MacControlError::name),
+            &counters.malformed_control,
+        ),
+        reserved_frames: counters.reserved_frames.get(),
+        control_starved: counters.control_starved.get(),
+        fdb_entries: counters.fdb_entries.get(),
+        station_moves: counters.station_moves.get(),
+        learn_refused: counters.learn_refused.get(),
+        xdp_statistics: port.driver.xdp_statistics().ok(),
+        device_drops: port.driver.device_drops().ok(),
+        classes: Class::ALL.map(|class| class_status(view, id, class)).into(),
+    }
+}
+
+fn flow_control(configured: FlowControl) -> &'static str {
+    match configured {
+        FlowControl::Pfc { .. } => "pfc",
+        FlowControl::Pause8023x => "802.3x",
+        FlowControl::Ignore => "ignore",
+    }
+}
+
+fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
+    let settings = &view.settings.ports[port.index()].classes[class.index()];
+    let counters = view.counters.class(port, class);
+    let times = view.pause_times(port, class);
+    ClassStatus {
+        class: class.get(),
+        lossless: settings.lossless,
+        rx_frames: counters.rx_frames.get(),
+        rx_bytes: counters.rx_bytes.get(),
+        tx_frames: counters.tx_frames.get(),
+        tx_bytes: counters.tx_bytes.get(),
+        drops: by_name(DropReason::ALL.map(DropReason::name), &counters.drops),
+        lost: lost(counters),
+        pause_sent: PauseStatus {
+            xoff: counters.xoff_sent.get(),
+            xon: counters.xon_sent.get(),
+            now: counters.pausing_since.get() != 0,
+            nanos: times.sent,
+            durations: spread(&counters.pausing_durations),
+        },
+        refreshes_sent: counters.refreshes_sent.get(),
+        pause_received: PauseStatus {
+            xoff: counters.xoff_received.get(),
+            xon: counters.xon_received.get(),
+            now: counters.paused_since.get() != 0,
+            nanos: times.received,
+            durations: spread(&counters.paused_durations),
+        },
+        ingress: IngressStatus {
+            bytes: counters.ingress_bytes.get(),
+            bytes_max: counters.ingress_watermark.get(),
+            xoff_bytes: if settings.lossless { settings.xoff.0 } else { 0 },
+            xon_bytes: if settings.lossless { settings.xon.0 } else { 0 },
+            headroom_bytes: settings.headroom.0,
+            headroom_used_max_bytes: counters.headroom_watermark.get(),
+            headroom_free_min_bytes: view.headroom_free(port, class),
+        },
+        egress: EgressStatus {
+            bytes: counters.egress_bytes.get(),
+            bytes_max: counters.egress_watermark.get(),
+            limit_bytes: settings.egress_max.0,
+        },
+        queueing_delay: spread(&counters.queueing_delay),
+    }
+}
+
+/// Frames that had a way on and were dropped.
+fn lost(counters: &ClassCounters) -> u64 {
+    let reasons = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Lost);
+    reasons.map(|reason| counters.drops[reason.index()].get()).sum()
+}
+
+fn by_name<const N: usize>(names: [&'static str; N], counters: &[Counter; N]) -> BTreeMap<String, u64> {
+    names.into_iter().map(String::from).zip(counters.iter().map(Counter::get)).collect()
+}
+
+fn spread(histogram: &Histogram) -> Spread {
+    Spread {
+        count: histogram.counts().iter().sum(),
+        sum_nanos: histogram.sum(),
+        p50_nanos: histogram.quantile(0.5),
+        p99_nanos: histogram.quantile(0.99),
+    }
+}
+
+fn worker_status(view: &SwitchView, index: usize, (worker, answer): (&WorkerView, &Answer)) -> WorkerStatus {
+    let own = view.ports().filter(|(_, port)| port.worker == index);
+    WorkerStatus {
+        core: worker.core,
+        ports: own.map(|(port, _)| view.settings.ports[port.index()].name.clone()).collect(),
+        state: match answer {
+            Answer::Report(_) => WorkerState::Running,
+            Answer::Silent => WorkerState::Silent,
+            Answer::Ended => WorkerState::Ended,
+        },
+        loops: worker.facts.loops.get(),
+        longest_gap_nanos: worker.facts.longest_gap.get(),
+        stalls: worker.facts.stalls.get(),
+        stall_budget_nanos: view.stall_budget.0,
+        gaps: spread(&worker.facts.gaps),
+        ledger: answer.report().map(|report| report.ledger.into()),
+    }
+}
+
+/// What all workers know, each address once.
+fn fdb(view: &SwitchView, answers: &[Answer]) -> Vec<FdbEntry> {
+    let known = answers.iter().filter_map(Answer::report).flat_map(|report| &report.fdb);
+    let mut entries: Vec<FdbEntry> = known
+        .map(|address| FdbEntry {
+            vid: address.vid,
+            mac: address.mac.to_string(),
+            port: view.settings.ports[address.port.index()].name.clone(),
+            fixed: address.fixed,
+        })
+        .collect();
+    entries.sort();
+    entries.dedup();
+    entries
+}

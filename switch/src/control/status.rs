@@ -1,0 +1,399 @@
+//! What `/status` says, as JSON: everything the switch counts, exactly, for programs and tests.
+//!
+//! Fields are only ever added. Units are the last word of a name: bytes count the FCS, nanos are
+//! nanoseconds. Counters count from the start of the switch; `_max` and `_min` are the extremes since
+//! then. Every reason is present in a map by reason, zeros too.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use xoff_dataplane::ledger::Ledger;
+
+use super::view::Link;
+
+/// A whole switch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Its name.
+    pub name: String,
+    /// Version of the program.
+    pub version: String,
+    /// Time since it was started.
+    pub uptime_nanos: u64,
+    /// Whether it kept its promise.
+    pub verdict: Verdict,
+    /// The workers' ledgers added up; `None` where one of them did not answer.
+    pub ledger: Option<Books>,
+    /// Its ports, in the order of the configuration.
+    pub ports: Vec<PortStatus>,
+    /// Its forwarding threads.
+    pub workers: Vec<WorkerStatus>,
+    /// Addresses and where they are, by VLAN and address.
+    pub fdb: Vec<FdbEntry>,
+}
+
+/// Whether the lossless classes lost nothing, and by how much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// All of the following is as it must be.
+    pub lossless: bool,
+    /// Frames of lossless classes that had a way on and were dropped.
+    pub lossless_lost: u64,
+    /// Frames that the kernel dropped before or behind the switch, whatever their class: XDP sockets
+    /// and devices.
+    pub unseen_lost: u64,
+    /// Least headroom that any lossless class had left; `None` where no class is lossless.
+    pub headroom_free_min_bytes: Option<u64>,
+    /// No frame is missing from the ledger; `None` where a worker did not answer.
+    pub ledger_balanced: Option<bool>,
+}
+
+/// A ledger: where frames came from and where they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Books {
+    /// Received.
+    pub received: u64,
+    /// Copies made for floods.
+    pub copied: u64,
+    /// Control frames made.
+    pub made: u64,
+    /// Taken over from other workers.
+    pub taken_over: u64,
+    /// Sent, control frames included.
+    pub sent: u64,
+    /// Dropped for a named reason.
+    pub dropped: u64,
+    /// Consumed: MAC control and the rest of the reserved block.
+    pub consumed: u64,
+    /// Handed over to other workers.
+    pub handed_over: u64,
+    /// Waiting in the switch.
+    pub held: u64,
+    /// Came and are nowhere: zero unless the switch has a bug.
+    pub missing: i64,
+    /// `missing` is zero.
+    pub balanced: bool,
+}
+
+impl From<Ledger> for Books {
+    fn from(ledger: Ledger) -> Books {
+        let missing = ledger.missing();
+        Books {
+            received: ledger.received,
+            copied: ledger.copied,
+            made: ledger.made,
+            taken_over: ledger.taken_over,
+            sent: ledger.sent,
+            dropped: ledger.dropped,
+            consumed: ledger.consumed,
+            handed_over: ledger.handed_over,
+            held: ledger.held,
+            missing: i64::try_from(missing).unwrap_or(i64::MAX),
+            balanced: missing == 0,
+        }
+    }
+}
+
+impl std::ops::Add for Books {
+    type Output = Books;
+    fn add(self, other: Books) -> Books {
+        Books {
+            received: self.received + other.received,
+            copied: self.copied + other.copied,
+            made: self.made + other.made,
+            taken_over: self.taken_over + other.taken_over,
+            sent: self.sent + other.sent,
+            dropped: self.dropped + other.dropped,
+            consumed: self.consumed + other.consumed,
+            handed_over: self.handed_over + other.handed_over,
+            held: self.held + other.held,
+            missing: self.missing + other.missing,
+            balanced: self.balanced && other.balanced,
+        }
+    }
+}
+
+/// One port.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PortStatus {
+    /// Its name.
+    pub name: String,
+    /// The Linux interface.
+    pub device: String,
+    /// Index of that interface.
+    pub ifindex: u32,
+    /// Its address.
+    pub mac: String,
+    /// Whether frames can pass.
+    pub link: Link,
+    /// Index of the worker that owns it.
+    pub worker: usize,
+    /// `native` (in the driver) or `generic`.
+    pub xdp: XdpMode,
+    /// `zero-copy` or `copy`.
+    pub memory: SocketMemory,
+    /// How many hardware queues have a socket.
+    pub queues: u32,
+    /// Line rate, bits per second of layer 1.
+    pub speed_bits_per_second: u64,
+    /// `pfc`, `802.3x` or `ignore`.
+    pub flow_control: String,
+    /// PFC and PAUSE frames sent.
+    pub pause_frames_sent: u64,
+    /// Well-formed PFC frames received.
+    pub pfc_frames_received: u64,
+    /// Well-formed 802.3x PAUSE frames received.
+    pub pause_frames_received: u64,
+    /// Well-formed pause frames that were not obeyed, by configuration.
+    pub pause_frames_ignored: u64,
+    /// MAC control frames that paused nothing, by reason.
+    pub malformed_control: BTreeMap<String, u64>,
+    /// Other frames consumed here: LLDP and the rest of the reserved block.
+    pub reserved_frames: u64,
+    /// Control frames that could not be sent for want of a free one.
+    pub control_starved: u64,
+    /// Addresses learned here now.
+    pub fdb_entries: u64,
+    /// Addresses that moved here from another port.
+    pub station_moves: u64,
+    /// Addresses not learned for want of room.
+    pub learn_refused: u64,
+    /// Statistics of its XDP sockets; `None` where they cannot be read.
+    pub xdp_statistics: Option<XdpStatistics>,
+    /// The device's own drops; `None` where they cannot be read.
+    pub device_drops: Option<DeviceDrops>,
+    /// Classes 0 to 7.
+    pub classes: Vec<ClassStatus>,
+}
+
+/// Where the XDP program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum XdpMode {
+    /// In the driver.
+    Native,
+    /// In the kernel's network stack.
+    Generic,
+}
+
+/// How frames come into the switch's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SocketMemory {
+    /// By the device itself.
+    ZeroCopy,
+    /// Copied by the kernel.
+    Copy,
+}
+
+/// Statistics of XDP sockets (linux/if_xdp.h), since they were opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct XdpStatistics {
+    /// Dropped on receive, for other reasons than a full ring.
+    pub rx_dropped: u64,
+    /// Dropped because the RX ring was full.
+    pub rx_ring_full: u64,
+    /// Receives that found the fill ring empty.
+    pub fill_ring_empty: u64,
+    /// Invalid descriptors in the fill ring.
+    pub rx_invalid: u64,
+    /// Invalid descriptors in the TX ring.
+    pub tx_invalid: u64,
+    /// Sends that found the TX ring empty: no loss.
+    pub tx_ring_empty: u64,
+}
+
+impl XdpStatistics {
+    /// All that tell of a lost frame, by name. An empty fill ring may count one frame twice.
+    #[must_use]
+    pub const fn losses(&self) -> [(&'static str, u64); 5] {
+        [
+            ("rx_dropped", self.rx_dropped),
+            ("rx_ring_full", self.rx_ring_full),
+            ("fill_ring_empty", self.fill_ring_empty),
+            ("rx_invalid", self.rx_invalid),
+            ("tx_invalid", self.tx_invalid),
+        ]
+    }
+
+    /// All losses added up: zero or not is what matters.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.losses().iter().map(|(_, frames)| frames).sum()
+    }
+}
+
+/// Frames that a device dropped by its own account (its link statistics).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceDrops {
+    /// Dropped on receive.
+    pub rx_dropped: u64,
+    /// Missed by the device for want of buffers.
+    pub rx_missed: u64,
+    /// Received with errors.
+    pub rx_errors: u64,
+    /// Dropped on transmit.
+    pub tx_dropped: u64,
+    /// Transmit errors.
+    pub tx_errors: u64,
+}
+
+impl DeviceDrops {
+    /// All of them, by name.
+    #[must_use]
+    pub const fn losses(&self) -> [(&'static str, u64); 5] {
+        [
+            ("rx_dropped", self.rx_dropped),
+            ("rx_missed", self.rx_missed),
+            ("rx_errors", self.rx_errors),
+            ("tx_dropped", self.tx_dropped),
+            ("tx_errors", self.tx_errors),
+        ]
+    }
+
+    /// All of them added up.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.losses().iter().map(|(_, frames)| frames).sum()
+    }
+}
+
+/// One class on one port.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassStatus {
+    /// 0 to 7.
+    pub class: u8,
+    /// Whether its frames may never be dropped for want of room.
+    pub lossless: bool,
+    /// Frames received, those dropped later included.
+    pub rx_frames: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Frames sent.
+    pub tx_frames: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Frames that ended here, by reason.
+    pub drops: BTreeMap<String, u64>,
+    /// Those of them that had a way on.
+    pub lost: u64,
+    /// Pauses that the peer was asked for.
+    pub pause_sent: PauseStatus,
+    /// Times that a held XOFF was repeated.
+    pub refreshes_sent: u64,
+    /// Pauses that the peer asked for.
+    pub pause_received: PauseStatus,
+    /// Memory taken by what came in here.
+    pub ingress: IngressStatus,
+    /// The queue of what goes out here.
+    pub egress: EgressStatus,
+    /// From receive to transmit.
+    pub queueing_delay: Spread,
+}
+
+/// Pauses in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PauseStatus {
+    /// Times of XOFF; received ones include refreshes.
+    pub xoff: u64,
+    /// Times of XON.
+    pub xon: u64,
+    /// Whether a pause holds now.
+    pub now: bool,
+    /// Time in pause, the one that holds now included.
+    pub nanos: u64,
+    /// Lengths of the finished ones.
+    pub durations: Spread,
+}
+
+/// Bytes of one ingress port and class, and the thresholds that they meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IngressStatus {
+    /// Now.
+    pub bytes: u64,
+    /// Most at a time.
+    pub bytes_max: u64,
+    /// XOFF is sent at or above; zero for a lossy class.
+    pub xoff_bytes: u64,
+    /// XON is sent below; zero for a lossy class.
+    pub xon_bytes: u64,
+    /// Room beyond XOFF.
+    pub headroom_bytes: u64,
+    /// Most of it used at a time.
+    pub headroom_used_max_bytes: u64,
+    /// Least of it left; `None` for a lossy class.
+    pub headroom_free_min_bytes: Option<u64>,
+}
+
+/// Bytes of one egress queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EgressStatus {
+    /// Now, those committed to the driver included.
+    pub bytes: u64,
+    /// Most at a time.
+    pub bytes_max: u64,
+    /// A frame that would take the queue beyond this is dropped, or waits.
+    pub limit_bytes: u64,
+}
+
+/// How a time is spread: quantiles are upper bounds, in doubling steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spread {
+    /// How many.
+    pub count: u64,
+    /// Their sum.
+    pub sum_nanos: u64,
+    /// Half of them were at most this; `None` while there are none.
+    pub p50_nanos: Option<u64>,
+    /// 99 of 100 were at most this.
+    pub p99_nanos: Option<u64>,
+}
+
+/// A forwarding thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkerStatus {
+    /// The core that it is pinned to.
+    pub core: Option<usize>,
+    /// Names of its ports.
+    pub ports: Vec<String>,
+    /// Whether it runs.
+    pub state: WorkerState,
+    /// Loops so far.
+    pub loops: u64,
+    /// Longest time between two loops.
+    pub longest_gap_nanos: u64,
+    /// Such times beyond the stall budget.
+    pub stalls: u64,
+    /// The stall budget.
+    pub stall_budget_nanos: u64,
+    /// Time between two loops.
+    pub gaps: Spread,
+    /// Its own ledger; `None` where it did not answer.
+    pub ledger: Option<Books>,
+}
+
+/// What a worker said when it was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkerState {
+    /// It answered.
+    Running,
+    /// It did not answer in time.
+    Silent,
+    /// It is not there any more.
+    Ended,
+}
+
+/// An address and where it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FdbEntry {
+    /// VLAN.
+    pub vid: u16,
+    /// The address.
+    pub mac: String,
+    /// Name of the port.
+    pub port: String,
+    /// From the configuration; else learned.
+    #[serde(rename = "static")]
+    pub fixed: bool,
+}

@@ -1,0 +1,282 @@
+//! The control thread over real HTTP, with counters filled by hand and a worker that only answers.
+
+use std::collections::{HashMap, HashSet};
+use std::thread::JoinHandle;
+use std::time::SystemTime;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::ledger::{Counters, Ledger};
+use xoff_dataplane::settings::{
+    Accounting, ClassSettings, FdbSettings, FlowControl, Memory, PortSettings, QueueKind, Service,
+    SwitchSettings, Trust, WhenFull,
+};
+use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
+use xoff_dataplane::wire::mac_control::MacControlError;
+
+use super::mailbox::{Address, Inbox, Mailbox, Request};
+use super::status::{DeviceDrops, Status, WorkerState, XdpStatistics};
+use super::*;
+
+const CLASS_3: Class = Class::ALL[3];
+const NOW: Nanos = Nanos(5_000_000_000);
+
+struct FakeDriver;
+
+impl PortDriver for FakeDriver {
+    fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
+        Ok(XdpStatistics { rx_ring_full: 2, tx_ring_empty: 9, ..XdpStatistics::default() })
+    }
+
+    fn device_drops(&self) -> io::Result<DeviceDrops> {
+        Err(io::Error::other("the device is gone"))
+    }
+}
+
+fn class_settings(class: usize) -> ClassSettings {
+    let lossless = class == 3;
+    ClassSettings {
+        lossless,
+        xoff: Bytes(20_000),
+        xon: Bytes(10_000),
+        headroom: if lossless { Bytes(30_000) } else { Bytes::ZERO },
+        xoff_frames: u32::MAX,
+        ingress_reserve: Bytes::ZERO,
+        ingress_max: Bytes(40_000),
+        egress_max: Bytes(40_000),
+        egress_max_frames: u32::MAX,
+        egress_reserve: Bytes::ZERO,
+        queue: QueueKind::Fifo,
+        service: Service::Strict,
+        max_rate: None,
+    }
+}
+
+fn port_settings(name: &str) -> PortSettings {
+    PortSettings {
+        name: name.into(),
+        mac: MacAddr([2, 0, 0, 0, 0, 1]),
+        speed: BitRate::from_gbps(1),
+        mtu_frame: 1514,
+        trust: Trust::Both,
+        default_class: Class::ALL[0],
+        pcp_to_class: Class::ALL,
+        dscp_to_class: [Class::ALL[0]; 64],
+        rewrite_pcp: None,
+        rewrite_dscp: None,
+        pvid: Some(1),
+        learning: true,
+        learn_limit: None,
+        flood_unknown: true,
+        flood_group: true,
+        isolated: false,
+        flow_control: FlowControl::Pfc { obey: ClassSet::ALL, send: ClassSet(0b1000) },
+        pause_time: Quanta(0xffff),
+        refresh: Nanos::from_millis(10),
+        burst: Bytes(3_000),
+        commit: Bytes(3_000),
+        classes: std::array::from_fn(class_settings),
+    }
+}
+
+/// A switch of two ports and one worker, and that worker's inbox.
+fn view() -> (Arc<SwitchView>, Inbox) {
+    let settings = SwitchSettings {
+        ports: vec![port_settings("left"), port_settings("right")],
+        accounting: Accounting::default(),
+        memory: Memory::default(),
+        when_full: WhenFull::default(),
+        fdb: FdbSettings { capacity: 100, ageing: None, statics: vec![] },
+        vlans: vec![],
+    };
+    // No such devices: netlink reports nothing about them but that they are gone.
+    let ports = ["l0", "r0"].map(|device| PortView::new(device, u32::MAX, Box::new(FakeDriver)));
+    let (mailbox, inbox) = Mailbox::new().unwrap();
+    let view = SwitchView {
+        name: "s1".into(),
+        counters: Counters::new(2),
+        settings,
+        ports: ports.into(),
+        workers: vec![WorkerView { core: Some(1), facts: Arc::default(), mailbox }],
+        stall_budget: Nanos::from_millis(10),
+        clock: || NOW,
+        started: SystemTime::now(),
+    };
+    fill(&view);
+    (Arc::new(view), inbox)
+}
+
+fn fill(view: &SwitchView) {
+    let left = view.counters.port(PortId(0));
+    left.malformed_control[MacControlError::Truncated.index()].add(4);
+    let class = view.counters.class(PortId(0), CLASS_3);
+    class.rx_frames.add(1000);
+    class.rx_bytes.add(64_000);
+    class.drops[DropReason::Hairpin.index()].add(3);
+    class.drops[DropReason::HeadroomExhausted.index()].add(1);
+    class.xoff_sent.add(2);
+    class.xon_sent.add(1);
+    class.pausing_nanos.add(250_000_000);
+    class.pausing_since.set(NOW.0 - 1_000_000_000);
+    class.pausing_durations.record(250_000_000);
+    class.headroom_watermark.raise(12_345);
+    view.workers[0].facts.looped(Nanos::from_millis(11), view.stall_budget);
+}
+
+/// A worker that answers until it is told that a link is up.
+fn answer(inbox: Inbox) -> JoinHandle<()> {
+    let ledger = Ledger { received: 10, sent: 7, dropped: 3, ..Ledger::default() };
+    let learned = Address { vid: 1, mac: MacAddr([2, 0, 0, 0, 0, 9]), port: PortId(1), fixed: false };
+    std::thread::spawn(move || {
+        loop {
+            poll(&mut [PollFd::new(inbox.fd(), PollFlags::POLLIN)], PollTimeout::NONE).unwrap();
+            inbox.acknowledge();
+            while let Some(request) = inbox.take() {
+                match request {
+                    Request::Report(request) => request.answer(ledger, [learned].into_iter()),
+                    Request::Link { up, .. } if up => return,
+                    Request::Link { .. } => {}
+                }
+            }
+        }
+    })
+}
+
+fn stop_worker(view: &SwitchView, worker: JoinHandle<()>) {
+    view.workers[0].mailbox.send(Request::Link { port: PortId(0), up: true }).unwrap();
+    worker.join().unwrap();
+}
+
+fn get(control: &ControlHandle, path: &str) -> (u16, String) {
+    let url = format!("http://{}{path}", control.address().unwrap());
+    let call = ureq::get(url).config().http_status_as_error(false).build().call();
+    let mut response = call.unwrap();
+    (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
+}
+
+fn any_port() -> Option<SocketAddr> {
+    Some(([127, 0, 0, 1], 0).into())
+}
+
+/// Samples by name and labels; fails where a line is not of the text format, a sample has no HELP and
+/// TYPE before it, or one comes twice.
+fn parse(text: &str) -> HashMap<&str, f64> {
+    let (mut described, mut typed, mut samples) = (HashSet::new(), HashMap::new(), HashMap::new());
+    for line in text.lines() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (family, help) = help.split_once(' ').unwrap();
+            assert!(!help.is_empty() && described.insert(family), "{line}");
+        } else if let Some(kind) = line.strip_prefix("# TYPE ") {
+            let (family, kind) = kind.split_once(' ').unwrap();
+            assert!(described.contains(family) && typed.insert(family, kind).is_none(), "{line}");
+        } else {
+            let (sample, value) = line.rsplit_once(' ').unwrap();
+            let name = sample.split('{').next().unwrap();
+            let family = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
+            let family = family.filter(|family| typed.get(family) == Some(&"histogram")).unwrap_or(name);
+            assert_eq!(typed[family] == "counter", family.ends_with("_total"), "{line}");
+            assert!(samples.insert(sample, value.parse().unwrap()).is_none(), "{line} comes twice");
+        }
+    }
+    samples
+}
+
+#[test]
+fn metrics_are_read_without_the_worker() {
+    let (view, inbox) = view();
+    let control = start(Arc::clone(&view), any_port()).unwrap();
+    let (code, text) = get(&control, "/metrics");
+    assert_eq!(code, 200);
+    let samples = parse(&text);
+    let expected = [
+        (r#"xoff_frames_received_total{port="left",class="3"}"#, 1000.0),
+        (r#"xoff_frames_received_total{port="right",class="3"}"#, 0.0),
+        (r#"xoff_bytes_received_total{port="left",class="3"}"#, 64_000.0),
+        (r#"xoff_drops_total{port="left",class="3",reason="hairpin",kind="filtered"}"#, 3.0),
+        (r#"xoff_drops_total{port="left",class="3",reason="headroom_exhausted",kind="lost"}"#, 1.0),
+        (r#"xoff_pfc_pause_seconds_total{port="left",class="3",direction="sent"}"#, 1.25),
+        (r#"xoff_pfc_pause_seconds_total{port="left",class="3",direction="received"}"#, 0.0),
+        (r#"xoff_pfc_paused{port="left",class="3",direction="sent"}"#, 1.0),
+        (r#"xoff_pfc_pause_duration_seconds_sum{port="left",class="3",direction="sent"}"#, 0.25),
+        (r#"xoff_headroom_free_min_bytes{port="left",class="3"}"#, 17_655.0),
+        (r#"xoff_headroom_least_free_bytes"#, 17_655.0),
+        (r#"xoff_mac_control_malformed_total{port="left",reason="truncated"}"#, 4.0),
+        (r#"xoff_xdp_drops_total{port="left",reason="rx_ring_full"}"#, 2.0),
+        (r#"xoff_worker_stalls_total{worker="0"}"#, 1.0),
+        (r#"xoff_port_speed_bytes_per_second{port="left"}"#, 125e6),
+    ];
+    for (sample, value) in expected {
+        assert_eq!(samples.get(sample), Some(&value), "{sample}");
+    }
+    assert!(!text.contains("xoff_device_drops_total{"), "a device that cannot be read has no drops");
+    while let Some(request) = inbox.take() {
+        assert!(matches!(request, Request::Link { .. }), "a scrape asked the worker: {request:?}");
+    }
+}
+
+#[test]
+fn status_says_everything_and_is_exact() {
+    let (view, inbox) = view();
+    let worker = answer(inbox);
+    let control = start(Arc::clone(&view), any_port()).unwrap();
+    let (code, text) = get(&control, "/status");
+    assert_eq!(code, 200);
+    let status: Status = serde_json::from_str(&text).unwrap();
+    let class = &status.ports[0].classes[3];
+    assert_eq!((class.rx_frames, class.drops["hairpin"], class.lost), (1000, 3, 1));
+    assert_eq!(
+        (class.pause_sent.xoff, class.pause_sent.now, class.pause_sent.nanos),
+        (2, true, 1_250_000_000)
+    );
+    assert_eq!(class.ingress.headroom_free_min_bytes, Some(17_655));
+    assert_eq!(status.ports[0].classes[0].ingress.headroom_free_min_bytes, None);
+    assert_eq!(status.ports[0].malformed_control["truncated"], 4);
+    assert_eq!(status.ports[0].xdp_statistics.unwrap().tx_ring_empty, 9);
+    assert_eq!(status.ports[0].device_drops, None);
+    assert_eq!(
+        status.ledger.map(|ledger| (ledger.received, ledger.missing, ledger.balanced)),
+        Some((10, 0, true))
+    );
+    assert_eq!(
+        (status.verdict.lossless, status.verdict.lossless_lost, status.verdict.unseen_lost),
+        (false, 1, 4)
+    );
+    assert_eq!(status.workers[0].state, WorkerState::Running);
+    assert_eq!((status.fdb[0].mac.as_str(), status.fdb[0].port.as_str()), ("02:00:00:00:00:09", "right"));
+    stop_worker(&view, worker);
+}
+
+#[test]
+fn health_is_that_of_the_workers() {
+    let (view, inbox) = view();
+    let worker = answer(inbox);
+    let control = start(Arc::clone(&view), any_port()).unwrap();
+    assert_eq!(get(&control, "/healthz"), (200, "ok\n".into()));
+    stop_worker(&view, worker);
+    assert_eq!(get(&control, "/healthz"), (503, "worker 0 has ended\n".into()));
+    let (_, text) = get(&control, "/status");
+    let status: Status = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (status.workers[0].state, status.ledger, status.verdict.lossless),
+        (WorkerState::Ended, None, false)
+    );
+}
+
+#[test]
+fn an_address_in_use_is_one_clear_message() {
+    let (view, _inbox) = view();
+    let first = start(Arc::clone(&view), any_port()).unwrap();
+    let error = start(view, first.address()).unwrap_err().to_string();
+    let expected =
+        format!("cannot serve metrics and status on {}: Address already in use", first.address().unwrap());
+    assert!(error.starts_with(&expected), "{error}");
+}
+
+#[test]
+fn a_stopped_control_thread_serves_nobody() {
+    let (view, _inbox) = view();
+    let control = start(view, any_port()).unwrap();
+    let address = control.address().unwrap();
+    control.stop();
+    assert!(std::net::TcpStream::connect(address).is_err());
+}

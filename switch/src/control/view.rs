@@ -1,0 +1,270 @@
+//! What the control thread can see of a running switch, and by whom each part is written.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::time::SystemTime;
+
+use xoff_dataplane::counter::{Counter, Histogram};
+use xoff_dataplane::ledger::{ClassCounters, Counters};
+use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::units::{CLASSES, Class, Nanos, PortId};
+
+use super::mailbox::Mailbox;
+use super::status::{DeviceDrops, XdpStatistics};
+
+/// A running switch, as seen from outside its workers.
+#[derive(Debug)]
+pub struct SwitchView {
+    /// The switch's name.
+    pub name: String,
+    /// What the dataplane was told at start.
+    pub settings: SwitchSettings,
+    /// Written by the workers.
+    pub counters: Arc<Counters>,
+    /// One for each port of `settings`.
+    pub ports: Vec<PortView>,
+    /// The threads that forward.
+    pub workers: Vec<WorkerView>,
+    /// A worker's longest pause between two loops through which nothing lossless is lost.
+    pub stall_budget: Nanos,
+    /// The clock that the workers tell time by.
+    pub clock: fn() -> Nanos,
+    /// When the switch was started.
+    pub started: SystemTime,
+}
+
+impl SwitchView {
+    /// All ports, with what is seen of each.
+    pub fn ports(&self) -> impl Iterator<Item = (PortId, &PortView)> {
+        (0..=u8::MAX).map(PortId).zip(&self.ports)
+    }
+
+    /// How long the peer of `port` has been held, and has held it, for `class`, the pauses that last
+    /// included.
+    pub(super) fn pause_times(&self, port: PortId, class: Class) -> PauseTimes {
+        let counters = self.counters.class(port, class);
+        let shown = &self.ports[port.index()].pause_shown[class.index()];
+        let now = (self.clock)();
+        PauseTimes {
+            sent: shown[0].total(now, &counters.pausing_nanos, &counters.pausing_since),
+            received: shown[1].total(now, &counters.paused_nanos, &counters.paused_since),
+        }
+    }
+
+    /// Least headroom left so far, over all lossless classes; `None` where no class is lossless.
+    #[must_use]
+    pub fn headroom_least_free(&self) -> Option<u64> {
+        let ports =
+            self.ports().flat_map(|(port, _)| Class::ALL.map(|class| self.headroom_free(port, class)));
+        ports.flatten().min()
+    }
+
+    /// Least headroom left so far in a lossless class.
+    pub(super) fn headroom_free(&self, port: PortId, class: Class) -> Option<u64> {
+        let settings = &self.settings.ports[port.index()].classes[class.index()];
+        let used = self.counters.class(port, class).headroom_watermark.get();
+        settings.lossless.then(|| settings.headroom.0.saturating_sub(used))
+    }
+
+    /// All classes of all ports.
+    pub(super) fn classes(&self) -> impl Iterator<Item = (PortId, Class, &ClassCounters)> {
+        let of = move |port| {
+            Class::ALL.into_iter().map(move |class| (port, class, self.counters.class(port, class)))
+        };
+        self.ports().flat_map(move |(port, _)| of(port))
+    }
+}
+
+/// A port and its device.
+#[derive(Debug)]
+pub struct PortView {
+    /// The Linux interface.
+    pub device: String,
+    /// Its index, in the network namespace of the switch.
+    pub ifindex: u32,
+    /// Index of the worker that owns the port.
+    pub worker: usize,
+    /// Whether the XDP program runs in the driver; else in the network stack (generic).
+    pub native: bool,
+    /// Whether frames go in and out without a copy.
+    pub zero_copy: bool,
+    /// How many hardware queues have a socket.
+    pub queues: u32,
+    /// Answers for its sockets and its device.
+    pub driver: Box<dyn PortDriver>,
+    /// Written by the control thread as netlink tells.
+    pub link: LinkCell,
+    pause_shown: [[PauseShown; 2]; CLASSES],
+}
+
+impl PortView {
+    /// A port whose link is up, on device `device`.
+    #[must_use]
+    pub fn new(device: &str, ifindex: u32, driver: Box<dyn PortDriver>) -> PortView {
+        PortView {
+            device: device.to_owned(),
+            ifindex,
+            worker: 0,
+            native: false,
+            zero_copy: false,
+            queues: 1,
+            driver,
+            link: LinkCell::default(),
+            pause_shown: Default::default(),
+        }
+    }
+}
+
+/// What a port's sockets and device tell without their worker's help: by system calls on file
+/// descriptors that the control thread may use at any time.
+pub trait PortDriver: Send + Sync {
+    /// XDP statistics, all sockets of the port added up.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn xdp_statistics(&self) -> io::Result<XdpStatistics>;
+
+    /// The device's own counters of frames that it dropped, since the switch was started.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn device_drops(&self) -> io::Result<DeviceDrops>;
+}
+
+impl fmt::Debug for dyn PortDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PortDriver")
+    }
+}
+
+/// State of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Link {
+    /// Frames can pass.
+    #[default]
+    Up,
+    /// No carrier, or switched off.
+    Down,
+    /// The device does not exist any more; one with the same name is another one.
+    Gone,
+}
+
+/// A [`Link`] that one thread writes and any thread reads.
+#[derive(Debug, Default)]
+pub struct LinkCell(AtomicU8);
+
+impl LinkCell {
+    /// The state now.
+    #[must_use]
+    pub fn get(&self) -> Link {
+        match self.0.load(Relaxed) {
+            0 => Link::Up,
+            1 => Link::Down,
+            _ => Link::Gone,
+        }
+    }
+
+    /// Sets the state and returns the one before.
+    pub(super) fn replace(&self, link: Link) -> Link {
+        let before = self.get();
+        self.0.store(link as u8, Relaxed);
+        before
+    }
+}
+
+/// A worker: a pinned thread and what it tells.
+#[derive(Debug)]
+pub struct WorkerView {
+    /// The core that it is pinned to.
+    pub core: Option<usize>,
+    /// Written by the worker.
+    pub facts: Arc<WorkerFacts>,
+    /// Messages to the worker.
+    pub mailbox: Mailbox,
+}
+
+/// What a worker writes about itself.
+#[derive(Debug, Default)]
+pub struct WorkerFacts {
+    /// Loops so far.
+    pub loops: Counter,
+    /// Most time between two loops of an awake worker, in nanoseconds.
+    pub longest_gap: Counter,
+    /// Gaps longer than the stall budget.
+    pub stalls: Counter,
+    /// Time between two loops, in nanoseconds.
+    pub gaps: Histogram,
+    /// What the worker's ledger misses, as an absolute number: zero unless the switch has a bug.
+    /// Written now and then; exact in `/status`.
+    pub frames_missing: Counter,
+}
+
+impl WorkerFacts {
+    /// Counts a loop that began `gap` after the one before; time asleep does not belong to it. Only
+    /// the worker calls it.
+    #[inline]
+    pub fn looped(&self, gap: Nanos, stall_budget: Nanos) {
+        self.loops.add(1);
+        self.gaps.record(gap.0);
+        self.longest_gap.raise(gap.0);
+        if gap > stall_budget {
+            self.stalls.add(1);
+        }
+    }
+}
+
+/// Total times of pause, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PauseTimes {
+    /// By us: the peer was held.
+    pub sent: u64,
+    /// By the peer: we were held.
+    pub received: u64,
+}
+
+/// The most pause time shown so far. The worker ends a pause in two steps (no pause any more; its
+/// length added to the total), and a reader that comes between them must not show time running
+/// backwards.
+#[derive(Debug, Default)]
+struct PauseShown(AtomicU64);
+
+impl PauseShown {
+    fn total(&self, now: Nanos, finished: &Counter, since: &Counter) -> u64 {
+        let finished = finished.get();
+        let running = match since.get() {
+            0 => 0,
+            since => now.since(Nanos(since)).0,
+        };
+        let total = finished + running;
+        self.0.fetch_max(total, Relaxed).max(total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_running_pause_counts_and_never_runs_backwards() {
+        let (finished, since, shown) = (Counter::default(), Counter::default(), PauseShown::default());
+        assert_eq!(shown.total(Nanos(50), &finished, &since), 0);
+        since.set(100);
+        assert_eq!(shown.total(Nanos(130), &finished, &since), 30);
+        since.set(0); // the worker's first step of two
+        assert_eq!(shown.total(Nanos(140), &finished, &since), 30);
+        finished.add(35);
+        assert_eq!(shown.total(Nanos(150), &finished, &since), 35);
+    }
+
+    #[test]
+    fn a_gap_is_a_stall_beyond_the_budget_only() {
+        let facts = WorkerFacts::default();
+        facts.looped(Nanos(1000), Nanos(1000));
+        assert_eq!(facts.stalls.get(), 0);
+        facts.looped(Nanos(1001), Nanos(1000));
+        assert_eq!((facts.stalls.get(), facts.longest_gap.get(), facts.loops.get()), (1, 1001, 2));
+    }
+}
