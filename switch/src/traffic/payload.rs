@@ -19,13 +19,13 @@
 //! | 26-29 | frames of the flow |
 //! | 30-35 | time at which the flow began |
 
-use pnet_packet::Packet;
-use pnet_packet::ethernet::{EtherTypes, EthernetPacket, MutableEthernetPacket};
+use pnet_packet::ethernet::{EtherTypes, MutableEthernetPacket};
 use pnet_packet::ip::IpNextHeaderProtocols;
 use pnet_packet::ipv4::{self, Ipv4Packet, MutableIpv4Packet};
-use pnet_packet::udp::{MutableUdpPacket, UdpPacket};
-use pnet_packet::vlan::{ClassOfService, MutableVlanPacket, VlanPacket};
+use pnet_packet::udp::MutableUdpPacket;
+use pnet_packet::vlan::{ClassOfService, MutableVlanPacket};
 use xoff_dataplane::units::{Class, MacAddr, Nanos};
+use xoff_dataplane::wire::{Header, Tci};
 
 /// Bytes of a [`Stamp`] without its flow.
 pub const STAMP_LEN: usize = 18;
@@ -52,22 +52,13 @@ pub struct Headers {
     /// Source address.
     pub src: MacAddr,
     /// The 802.1Q tag, if any.
-    pub tag: Option<Tag>,
+    pub tag: Option<Tci>,
     /// Differentiated services code point, 0..=63.
     pub dscp: u8,
     /// UDP source port.
     pub source_port: u16,
     /// UDP destination port.
     pub destination_port: u16,
-}
-
-/// An 802.1Q tag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tag {
-    /// Priority code point, 0..=7.
-    pub pcp: u8,
-    /// VLAN identifier, 0 for a priority tag.
-    pub vid: u16,
 }
 
 /// Who sent a frame, which one it is, and when.
@@ -188,8 +179,8 @@ fn write_ethernet(head: &mut [u8], headers: &Headers) {
     };
     ethernet.set_ethertype(EtherTypes::Vlan);
     let mut vlan = MutableVlanPacket::new(&mut head[ETHERNET..]).expect("the head holds a tag");
-    vlan.set_priority_code_point(ClassOfService::new(tag.pcp));
-    vlan.set_vlan_identifier(tag.vid);
+    vlan.set_priority_code_point(ClassOfService::new(tag.pcp().get()));
+    vlan.set_vlan_identifier(tag.vid());
     vlan.set_ethertype(EtherTypes::Ipv4);
 }
 
@@ -236,7 +227,7 @@ pub struct Arrival {
     /// Destination address.
     pub dst: MacAddr,
     /// The tag that it arrived with.
-    pub tag: Option<Tag>,
+    pub tag: Option<Tci>,
     /// The code point that it arrived with.
     pub dscp: u8,
     /// Whether the network marked it "congestion experienced".
@@ -259,46 +250,33 @@ pub enum Parsed {
 /// Reads a frame of `frame_len` bytes (without FCS), of which the first [`HEAD_MAX`] are at hand.
 #[inline]
 #[must_use]
-pub fn parse(head: &[u8], frame_len: usize) -> Parsed {
-    parse_headers(head, frame_len).unwrap_or(Parsed::Other)
+pub fn parse(header: &Header, head: &[u8], frame_len: usize) -> Parsed {
+    parse_ip(header, head, frame_len).unwrap_or(Parsed::Other)
 }
 
 #[inline]
-fn parse_headers(head: &[u8], frame_len: usize) -> Option<Parsed> {
-    let ethernet = EthernetPacket::new(head)?;
-    let (tag, ip_at) = match ethernet.get_ethertype() {
-        EtherTypes::Ipv4 => (None, ETHERNET),
-        EtherTypes::Vlan => (Some(parse_tag(ethernet.payload())?), ETHERNET + TAG),
-        _ => return None,
-    };
-    let ip = Ipv4Packet::new(head.get(ip_at..)?)?;
-    if ip.get_version() != 4
-        || ip.get_header_length() != 5
-        || ip.get_next_level_protocol() != IpNextHeaderProtocols::Udp
-    {
+fn parse_ip(header: &Header, head: &[u8], frame_len: usize) -> Option<Parsed> {
+    if header.ether_type != EtherTypes::Ipv4 {
         return None;
     }
-    UdpPacket::new(head.get(ip_at + IPV4..)?)?;
-    let stamp_at = ip_at + IPV4 + UDP;
-    let stamp = read_stamp(head.get(stamp_at..)?)?;
+    let payload = header.payload(head);
+    let ip = Ipv4Packet::new(payload)?;
+    if ip.get_header_length() != 5 || ip.get_next_level_protocol() != IpNextHeaderProtocols::Udp {
+        return None;
+    }
+    let stamp = read_stamp(payload.get(IPV4 + UDP..)?)?;
+    let ip_at = usize::from(header.l3);
     if ip_at + usize::from(ip.get_total_length()) != frame_len || ipv4::checksum(&ip) != ip.get_checksum() {
         return Some(Parsed::Corrupt);
     }
-    let dst = ethernet.get_destination();
     Some(Parsed::Data(Arrival {
         stamp,
-        dst: MacAddr([dst.0, dst.1, dst.2, dst.3, dst.4, dst.5]),
-        tag,
+        dst: header.dst,
+        tag: header.tag,
         dscp: ip.get_dscp(),
         congested: ip.get_ecn() == 0b11,
-        payload: frame_len - stamp_at,
+        payload: frame_len - ip_at - IPV4 - UDP,
     }))
-}
-
-fn parse_tag(bytes: &[u8]) -> Option<Tag> {
-    let vlan = VlanPacket::new(bytes)?;
-    (vlan.get_ethertype() == EtherTypes::Ipv4)
-        .then(|| Tag { pcp: vlan.get_priority_code_point().0, vid: vlan.get_vlan_identifier() })
 }
 
 #[inline]
@@ -339,10 +317,11 @@ fn read_48(bytes: &[u8]) -> u64 {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::traffic::testing::fixed_seed;
     use proptest::prelude::*;
 
     fn headers() -> impl Strategy<Value = Headers> {
-        let tag = prop::option::of((0..8_u8, 0..4095_u16).prop_map(|(pcp, vid)| Tag { pcp, vid }));
+        let tag = prop::option::of(any::<u16>().prop_map(|tci| Tci(tci & 0xefff)));
         (any::<[u8; 6]>(), any::<[u8; 6]>(), tag, 0..64_u8, any::<u16>(), any::<u16>()).prop_map(
             |(dst, src, tag, dscp, source_port, destination_port)| Headers {
                 dst: MacAddr(dst),
@@ -378,6 +357,10 @@ mod tests {
         frame
     }
 
+    fn parse(frame: &[u8], frame_len: usize) -> Parsed {
+        Header::parse(frame).map_or(Parsed::Other, |header| super::parse(&header, frame, frame_len))
+    }
+
     fn plain() -> (Headers, Stamp) {
         let headers = Headers {
             dst: MacAddr([2, 0, 0, 1, 2, 3]),
@@ -400,6 +383,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(fixed_seed())]
+
         #[test]
         fn what_was_built_is_what_is_parsed(headers in headers(), stamp in stamps(), extra in 0..9000_usize) {
             let frame_len = Template::new(&headers).len_min(stamp.flow.is_some()) + extra;

@@ -8,9 +8,9 @@ use std::fmt;
 use std::fs;
 
 use super::flows::FlowSizes;
-use super::payload::Tag;
 use super::values;
 use xoff_dataplane::units::{BitRate, Bytes, Class, FCS, MacAddr, Nanos};
+use xoff_dataplane::wire::Tci;
 
 /// Streams of a sender: their numbers are one byte in every frame.
 pub const STREAMS_MAX: usize = 256;
@@ -26,7 +26,7 @@ pub struct Stream {
     /// The class whose pauses it obeys.
     pub class: Class,
     /// Its 802.1Q tag, if any.
-    pub tag: Option<Tag>,
+    pub tag: Option<Tci>,
     /// Its differentiated services code point.
     pub dscp: u8,
     /// Destination address.
@@ -262,13 +262,13 @@ fn parse_stream(text: &str) -> Result<Stream, Vec<String>> {
     if fields.errors.is_empty() { Ok(stream) } else { Err(fields.errors) }
 }
 
-fn read_tag(fields: &mut Fields<'_>, class: Class) -> Option<Tag> {
-    let (pcp, vid) = (fields.byte("pcp", 7), fields.number("vlan", 0, 4094));
-    let vid = vid.map(|vid| u16::try_from(vid).unwrap_or(0));
-    (pcp.is_some() || vid.is_some()).then(|| Tag { pcp: pcp.unwrap_or(class.get()), vid: vid.unwrap_or(0) })
+fn read_tag(fields: &mut Fields<'_>, class: Class) -> Option<Tci> {
+    let pcp = fields.byte("pcp", 7).and_then(Class::new);
+    let vid = fields.number("vlan", 0, 4094).and_then(|vid| u16::try_from(vid).ok());
+    (pcp.is_some() || vid.is_some()).then(|| Tci::new(pcp.unwrap_or(class), false, vid.unwrap_or(0)))
 }
 
-fn read_size(fields: &mut Fields<'_>, tag: Option<Tag>, pattern: &Pattern) -> Option<u32> {
+fn read_size(fields: &mut Fields<'_>, tag: Option<Tci>, pattern: &Pattern) -> Option<u32> {
     let tag = if tag.is_some() { TAG_LEN } else { 0 };
     let low = if matches!(pattern, Pattern::Flows { .. }) { FLOW_SIZE_MIN } else { SIZE_MIN } + tag;
     let size = fields.number("size", u64::from(low), u64::from(SIZE_MAX + tag));
@@ -321,6 +321,10 @@ mod tests {
         parse_streams(&[text]).unwrap().remove(0)
     }
 
+    fn tag(pcp: u8, vid: u16) -> Tci {
+        Tci::new(Class::new(pcp).unwrap(), false, vid)
+    }
+
     fn errors(text: &str) -> Vec<String> {
         parse_streams(&[text]).unwrap_err().0
     }
@@ -338,7 +342,7 @@ mod tests {
         );
         let expected = Stream {
             class: Class::new(3).unwrap(),
-            tag: Some(Tag { pcp: 4, vid: 7 }),
+            tag: Some(tag(4, 7)),
             dscp: 26,
             dst: MacAddr([2, 0, 0, 0, 0, 2]),
             src: Some(MacAddr([2, 0, 0, 0, 0, 1])),
@@ -358,9 +362,9 @@ mod tests {
     #[test]
     fn the_class_decides_dscp_and_pcp_unless_they_are_given() {
         let stream = one("class=5,vlan=10");
-        assert_eq!((stream.dscp, stream.tag), (40, Some(Tag { pcp: 5, vid: 10 })));
+        assert_eq!((stream.dscp, stream.tag), (40, Some(tag(5, 10))));
         assert_eq!(one("class=5").tag, None);
-        assert_eq!(one("pcp=2").tag, Some(Tag { pcp: 2, vid: 0 }));
+        assert_eq!(one("pcp=2").tag, Some(tag(2, 0)));
     }
 
     #[test]

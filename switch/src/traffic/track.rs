@@ -125,6 +125,7 @@ fn place(sequence: u64) -> (usize, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::traffic::testing::fixed_seed;
     use proptest::prelude::*;
     use std::collections::HashSet;
 
@@ -159,6 +160,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(fixed_seed())]
+
         #[test]
         fn agrees_with_a_set(sequences in prop::collection::vec(0..500_u64, 0..600)) {
             let mut seen = HashSet::new();
