@@ -1,17 +1,16 @@
-//! Every way in which a frame can end other than by being sent.
+//! Every reason for which a frame is dropped.
 //!
-//! The ledger holds that a received frame is delivered, queued, or here. The list is closed: to lose
-//! a frame in a new way is to add a variant, and with it a metric. What it means to the people who
-//! run the switch is its [`DropKind`]: only [`DropKind::Lost`] counts against losslessness.
+//! The ledger holds that a received frame is sent, queued, consumed, or dropped for one of these
+//! reasons. Consumed is what was meant for this station itself (MAC control, link-local protocols) and
+//! is no drop. The list is closed: to lose a frame in a new way is to add a variant, and with it a
+//! metric. What a drop means to the people who run the switch is its [`DropKind`]: only
+//! [`DropKind::Lost`] counts against losslessness.
 
-/// Why a frame ended here.
+/// Why a frame was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropReason {
-    /// MAC control: meant for this station, obeyed or counted as malformed.
-    MacControl,
     /// Addressed to 01:80:c2:00:00:00..0f, which no bridge forwards.
     Reserved,
-
     /// Ethernet's own header is cut off.
     Malformed,
     /// Longer than the port's MTU.
@@ -39,19 +38,13 @@ pub enum DropReason {
     EgressFull,
     /// The store has no slot for the copy that another port should have had, or no room for a tag.
     NoFrames,
-    /// The queue to the worker that owns the egress port is full.
-    HandoffFull,
     /// The watchdog gave up a class that has been paused for too long.
     PausedDiscard,
-    /// Still queued when the switch stopped.
-    Shutdown,
 }
 
-/// What an ended frame means.
+/// What a drop means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropKind {
-    /// The switch was its destination.
-    Consumed,
     /// The rules of bridging, or of the configuration, give it no way on.
     Filtered,
     /// It had a way on, and was not sent: for want of room, time or link.
@@ -60,8 +53,7 @@ pub enum DropKind {
 
 impl DropReason {
     /// Every reason.
-    pub const ALL: [DropReason; 18] = [
-        DropReason::MacControl,
+    pub const ALL: [DropReason; 15] = [
         DropReason::Reserved,
         DropReason::Malformed,
         DropReason::TooLong,
@@ -76,9 +68,7 @@ impl DropReason {
         DropReason::HeadroomExhausted,
         DropReason::EgressFull,
         DropReason::NoFrames,
-        DropReason::HandoffFull,
         DropReason::PausedDiscard,
-        DropReason::Shutdown,
     ];
     /// How many there are: the length of tables by [`DropReason::index`].
     pub const COUNT: usize = DropReason::ALL.len();
@@ -93,8 +83,8 @@ impl DropReason {
     #[must_use]
     pub const fn kind(self) -> DropKind {
         match self {
-            DropReason::MacControl | DropReason::Reserved => DropKind::Consumed,
-            DropReason::Malformed
+            DropReason::Reserved
+            | DropReason::Malformed
             | DropReason::TooLong
             | DropReason::NotAdmitted
             | DropReason::ReservedVid
@@ -107,9 +97,7 @@ impl DropReason {
             | DropReason::HeadroomExhausted
             | DropReason::EgressFull
             | DropReason::NoFrames
-            | DropReason::HandoffFull
-            | DropReason::PausedDiscard
-            | DropReason::Shutdown => DropKind::Lost,
+            | DropReason::PausedDiscard => DropKind::Lost,
         }
     }
 
@@ -117,7 +105,6 @@ impl DropReason {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            DropReason::MacControl => "mac_control",
             DropReason::Reserved => "reserved",
             DropReason::Malformed => "malformed",
             DropReason::TooLong => "too_long",
@@ -132,9 +119,7 @@ impl DropReason {
             DropReason::HeadroomExhausted => "headroom_exhausted",
             DropReason::EgressFull => "egress_full",
             DropReason::NoFrames => "no_frames",
-            DropReason::HandoffFull => "handoff_full",
             DropReason::PausedDiscard => "paused_discard",
-            DropReason::Shutdown => "shutdown",
         }
     }
 }
@@ -144,7 +129,6 @@ impl DropKind {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            DropKind::Consumed => "consumed",
             DropKind::Filtered => "filtered",
             DropKind::Lost => "lost",
         }

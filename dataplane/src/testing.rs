@@ -17,7 +17,7 @@ pub fn fixed_seed() -> Config {
 pub fn frame_bytes() -> impl Strategy<Value = Vec<u8>> {
     let ether_type =
         prop_oneof![Just(0x0800u16), Just(0x86dd), Just(0x8808), Just(0x8100), Just(0x88a8), any::<u16>()];
-    let version = prop_oneof![Just(0x45u8), Just(0x60), Just(0x4f), any::<u8>()];
+    let version = prop_oneof![Just(0x45u8), Just(0x44), Just(0x60), Just(0x4f), any::<u8>()];
     let tag = prop::option::of(any::<u16>());
     (any::<[u8; 12]>(), tag, ether_type, version, any::<[u8; 100]>(), 0usize..=118).prop_map(
         |(macs, tag, ether_type, version, rest, len)| {

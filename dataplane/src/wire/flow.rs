@@ -86,11 +86,12 @@ impl FlowKey {
     }
 
     fn of_ipv4(packet: &[u8]) -> Option<FlowKey> {
-        let ip = Ipv4Packet::new(packet).filter(|ip| ip.get_version() == 4)?;
+        let whole = |ip: &Ipv4Packet| ip.get_version() == 4 && ip.get_header_length() >= 5;
+        let ip = Ipv4Packet::new(packet).filter(whole)?;
         let protocol = transport(ip.get_next_level_protocol())?;
-        let whole = ip.get_fragment_offset() == 0 && ip.get_flags() & Ipv4Flags::MoreFragments == 0;
+        let has_ports = ip.get_fragment_offset() == 0 && ip.get_flags() & Ipv4Flags::MoreFragments == 0;
         let start = usize::from(ip.get_header_length()) * 4;
-        let ports = if whole { ports(packet.get(start..start + 4)?) } else { [0, 0] };
+        let ports = if has_ports { ports(packet.get(start..start + 4)?) } else { [0, 0] };
         Some(FlowKey::V4 {
             protocol,
             ports,

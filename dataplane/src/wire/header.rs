@@ -117,7 +117,9 @@ impl Header {
     fn read_dscp(&self, head: &[u8]) -> Option<u8> {
         let ip = self.payload(head);
         match self.ether_type {
-            EtherTypes::Ipv4 if ip.len() >= field::IPV4_LEN && ip[0] >> 4 == 4 => Some(ip[1] >> 2),
+            EtherTypes::Ipv4 if ip.len() >= field::IPV4_LEN && matches!(ip[0], 0x45..=0x4f) => {
+                Some(ip[1] >> 2)
+            }
             EtherTypes::Ipv6 if ip.len() >= field::IPV6_LEN && ip[0] >> 4 == 6 => {
                 Some((ip[0] & 0x0f) << 2 | ip[1] >> 6)
             }
@@ -217,7 +219,8 @@ mod tests {
         };
         let dscp = match ether_type {
             EtherTypes::Ipv4 => {
-                Ipv4Packet::new(&payload).filter(|ip| ip.get_version() == 4).map(|ip| ip.get_dscp())
+                let whole = |ip: &Ipv4Packet| ip.get_version() == 4 && ip.get_header_length() >= 5;
+                Ipv4Packet::new(&payload).filter(whole).map(|ip| ip.get_dscp())
             }
             EtherTypes::Ipv6 => Ipv6Packet::new(&payload)
                 .filter(|ip| ip.get_version() == 6)

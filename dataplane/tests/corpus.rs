@@ -1,0 +1,33 @@
+//! The seed corpora of the fuzz targets, as ordinary tests: what a fuzzer has found once is run
+//! everywhere, with the very functions that the targets run.
+
+#[path = "../../fuzz/src/header.rs"]
+mod header;
+#[path = "../../fuzz/src/mac_control.rs"]
+mod mac_control;
+
+use std::fs;
+use std::path::Path;
+
+fn run(target: &str, body: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
+    let seeds = fs::read_dir(&folder).expect("the corpus is in the repository");
+    let mut count = 0;
+    for seed in seeds {
+        let path = seed.expect("a folder that can be listed").path();
+        println!("{}", path.display());
+        body(&fs::read(path).expect("a seed that can be read"));
+        count += 1;
+    }
+    assert!(count > 0, "no seed in {}", folder.display());
+}
+
+#[test]
+fn frame_heads() {
+    run("header", header::check);
+}
+
+#[test]
+fn mac_control_frames() {
+    run("mac_control", mac_control::check);
+}

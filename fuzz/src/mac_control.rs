@@ -1,0 +1,19 @@
+//! What must hold for any frame read as MAC control. The fuzz target and
+//! the corpus test of `dataplane` run this same function.
+
+use xoff_dataplane::units::MacAddr;
+use xoff_dataplane::wire::{Header, MacControl, MacControlError};
+
+/// Reads a frame as MAC control, and says the same again.
+pub fn check(bytes: &[u8]) {
+    let Some(header) = Header::parse(bytes).ok().filter(MacControl::is_mac_control) else { return };
+    match MacControl::parse(&header, bytes) {
+        Ok(control) => {
+            assert!(header.tag.is_none());
+            let again = control.encode(MacAddr([2, 0, 0, 0, 0, 1]));
+            let header = Header::parse(&again).expect("what the switch sends is a frame");
+            assert_eq!(MacControl::parse(&header, &again), Ok(control));
+        }
+        Err(reason) => assert_eq!(MacControlError::ALL[reason.index()], reason),
+    }
+}
