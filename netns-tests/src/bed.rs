@@ -7,7 +7,7 @@ use nix::fcntl::{Flock, FlockArg};
 use xoff::lab::{Counters, Device, Lab, Namespace, VethOptions};
 use xoff_dataplane::units::MacAddr;
 
-use crate::{Exit, Host, Switch};
+use crate::{Config, Exit, Host, Switch};
 
 /// How a bed is to be built.
 #[derive(Clone, Debug)]
@@ -105,16 +105,22 @@ impl Bed {
         &self.namespace
     }
 
+    /// A configuration for all its ports with these `[defaults]`; see [`Config`].
+    #[must_use]
+    pub fn config(&self, defaults: &str) -> Config {
+        Config::new(u8::try_from(self.ports.len()).unwrap(), defaults)
+    }
+
     /// Starts the switch with this configuration; see [`Switch::start`].
     #[must_use]
-    pub fn start(&self, config: &str) -> Switch {
-        Switch::start(&self.binary, &self.namespace, config)
+    pub fn start(&self, config: &Config) -> Switch {
+        Switch::start(&self.binary, &self.namespace, &config.to_string())
     }
 
     /// Starts it without waiting; see [`Switch::launch`].
     #[must_use]
-    pub fn launch(&self, config: &str) -> Switch {
-        Switch::launch(&self.binary, &self.namespace, config)
+    pub fn launch(&self, config: &Config) -> Switch {
+        Switch::launch(&self.binary, &self.namespace, &config.to_string())
     }
 
     /// Stops the switch and holds it to its promise: it ends with exit status 0, and nothing was

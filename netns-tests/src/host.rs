@@ -26,7 +26,11 @@ impl Host {
         let tap = Tap::on(&device);
         let mut sender = tap::open(&device);
         sender.filter("less 1", true).unwrap(); // it never reads
-        Host { number, device, tap, sender: RefCell::new(sender) }
+        let host = Host { number, device, tap, sender: RefCell::new(sender) };
+        // A frame that is sent has to be whole: checksum filled in, tag in its place, no longer than
+        // the MTU. GRO makes a veth keep the order when a sender changes its CPU.
+        host.run("ethtool", &["-K", "eth0", "tx", "off", "txvlan", "off", "tso", "off", "gro", "on"]);
+        host
     }
 
     /// The MAC address of host `number`.

@@ -12,6 +12,7 @@
 #![allow(clippy::unwrap_used)] // test code, in a crate of its own because several tests share it
 
 mod bed;
+mod config;
 pub mod decode;
 pub mod frames;
 mod host;
@@ -19,6 +20,7 @@ mod switch;
 mod tap;
 
 pub use bed::{Bed, Plan};
+pub use config::Config;
 pub use host::Host;
 pub use switch::{Exit, Switch};
 pub use tap::{Seen, Tap};

@@ -1,0 +1,59 @@
+//! Configuration files for a switch whose ports are a bed's.
+
+use std::fmt;
+
+/// A configuration in the making. Every method takes lines of TOML as they stand in the file.
+#[derive(Clone, Debug)]
+pub struct Config {
+    switch: String,
+    defaults: String,
+    ports: Vec<String>,
+    more: String,
+}
+
+impl Config {
+    /// Ports p1, p2, .. on devices of the same names; `defaults` holds for all of them and has to say
+    /// at least a speed.
+    #[must_use]
+    pub fn new(ports: u8, defaults: &str) -> Config {
+        let port = |number| format!("name = \"p{number}\"\ndevice = \"p{number}\"\n");
+        Config {
+            switch: String::new(),
+            defaults: defaults.to_owned(),
+            ports: (1..=ports).map(port).collect(),
+            more: String::new(),
+        }
+    }
+
+    /// Lines for `[switch]`.
+    #[must_use]
+    pub fn switch(mut self, lines: &str) -> Config {
+        self.switch += lines;
+        self.switch.push('\n');
+        self
+    }
+
+    /// Lines for port `number`, from 1.
+    #[must_use]
+    pub fn port(mut self, number: usize, lines: &str) -> Config {
+        let port = &mut self.ports[number - 1];
+        *port += lines;
+        port.push('\n');
+        self
+    }
+
+    /// Whole tables, such as `[class.3]` or `[fdb]`.
+    #[must_use]
+    pub fn more(mut self, tables: &str) -> Config {
+        self.more += tables;
+        self.more.push('\n');
+        self
+    }
+}
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[switch]\n{}\n[defaults]\n{}\n\n{}", self.switch, self.defaults, self.more)?;
+        self.ports.iter().try_for_each(|port| write!(f, "\n[[port]]\n{port}"))
+    }
+}
