@@ -27,7 +27,7 @@ mod snapshot;
 pub mod status;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests;
+pub(crate) mod tests;
 mod view;
 
 use std::io;

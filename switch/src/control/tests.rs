@@ -80,7 +80,7 @@ fn port_settings(name: &str) -> PortSettings {
 }
 
 /// A switch of two ports and one worker, and that worker's inbox.
-fn view() -> (Arc<SwitchView>, Inbox) {
+pub(crate) fn view() -> (Arc<SwitchView>, Inbox) {
     let settings = SwitchSettings {
         ports: vec![port_settings("left"), port_settings("right")],
         accounting: Accounting::default(),

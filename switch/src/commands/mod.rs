@@ -1,0 +1,3 @@
+//! The commands of `xoff`, one file each.
+
+pub mod status;

@@ -1,0 +1,154 @@
+//! `xoff status`: a running switch at a glance, asked over its `/status`.
+
+mod format;
+mod tables;
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::control::status::Status;
+
+/// Longer than a switch takes to answer for workers that do not.
+const TIMEOUT: Duration = Duration::from_secs(5);
+const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
+
+/// Show a running switch: ports, classes with traffic, pauses, drops, the ledger.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Where the switch serves its status.
+    #[arg(long, default_value = "http://127.0.0.1:9464")]
+    url: String,
+    /// Show again and again, with rates, every second or as often as given (2s, 500ms).
+    #[arg(long, value_name = "PERIOD", num_args = 0..=1, require_equals = true, default_missing_value = "1s", value_parser = period)]
+    watch: Option<Duration>,
+    /// Print the switch's own JSON instead.
+    #[arg(long)]
+    json: bool,
+    /// Show this port only.
+    #[arg(long, value_name = "NAME", conflicts_with = "json")]
+    port: Option<String>,
+}
+
+/// Why there is nothing to show.
+#[derive(Debug, thiserror::Error)]
+pub enum StatusError {
+    /// Nothing answers there.
+    #[error(
+        "no switch answers at {url}: {error}; start one with `xoff run`, or say where it serves with --url"
+    )]
+    Silent {
+        /// Where it was asked.
+        url: String,
+        /// What the network said.
+        error: Box<ureq::Error>,
+    },
+    /// Something answers, but not with a status.
+    #[error("{url} is no status of this version of xoff: {error}")]
+    Foreign {
+        /// Where it was asked.
+        url: String,
+        /// What is wrong with the answer.
+        error: serde_json::Error,
+    },
+    /// `--port` names no port.
+    #[error("the switch has no port {name:?}; it has {known}")]
+    NoSuchPort {
+        /// What was given.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// Standard output is gone.
+    #[error("cannot write: {0}")]
+    Output(#[from] io::Error),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Where there is no switch, or nobody to show it to.
+pub fn run(args: &Args) -> Result<(), StatusError> {
+    match shown(args) {
+        Err(StatusError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+fn shown(args: &Args) -> Result<(), StatusError> {
+    let url = format!("{}/status", args.url.trim_end_matches('/'));
+    let mut before = None;
+    loop {
+        let body = fetch(&url)?;
+        if args.json {
+            writeln!(io::stdout(), "{body}")?;
+        } else {
+            let status = parse(&url, &body)?;
+            show(&status, before.as_ref(), args)?;
+            before = Some(status);
+        }
+        let Some(period) = args.watch else { return Ok(()) };
+        sleep(period);
+    }
+}
+
+fn fetch(url: &str) -> Result<String, StatusError> {
+    let answer = ureq::get(url).config().timeout_global(Some(TIMEOUT)).build().call();
+    let body = answer.and_then(|mut answer| answer.body_mut().read_to_string());
+    body.map_err(|error| StatusError::Silent { url: url.into(), error: Box::new(error) })
+}
+
+fn parse(url: &str, body: &str) -> Result<Status, StatusError> {
+    serde_json::from_str(body).map_err(|error| StatusError::Foreign { url: url.into(), error })
+}
+
+fn show(status: &Status, before: Option<&Status>, args: &Args) -> Result<(), StatusError> {
+    let text = tables::render(status, before, args.port.as_deref())?;
+    let mut out = io::stdout().lock();
+    if args.watch.is_some() && out.is_terminal() {
+        write!(out, "{CLEAR_SCREEN}")?;
+    }
+    writeln!(out, "{text}")?;
+    Ok(out.flush()?)
+}
+
+/// A number of seconds or milliseconds, at least 100 ms.
+fn period(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(number), _) => (number, 1),
+        (None, Some(number)) => (number, 1000),
+        (None, None) => (text, 1000),
+    };
+    let millis = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    millis
+        .filter(|&millis| millis >= 100)
+        .map(Duration::from_millis)
+        .ok_or_else(|| "give seconds or milliseconds, such as 2s or 500ms, at least 100ms".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_has_a_unit_and_a_least_value() {
+        assert_eq!(period("2s"), Ok(Duration::from_secs(2)));
+        assert_eq!(period("3"), Ok(Duration::from_secs(3)));
+        assert_eq!(period("100ms"), Ok(Duration::from_millis(100)));
+        for bad in ["99ms", "0", "", "s", "-1s", "1m", "99999999999999999999s"] {
+            assert!(period(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn nobody_listening_is_said_with_what_to_do() {
+        // Port 0 is nobody's.
+        let message = fetch("http://127.0.0.1:0/status").map_err(|error| error.to_string());
+        let message = message.expect_err("nobody serves on port 0");
+        assert!(message.starts_with("no switch answers at http://127.0.0.1:0/status: "), "{message}");
+        assert!(
+            message.ends_with("start one with `xoff run`, or say where it serves with --url"),
+            "{message}"
+        );
+    }
+}

@@ -1,0 +1,337 @@
+//! A [`Status`] as text: a verdict, then tables of ports, of classes with traffic, and of workers.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+use super::StatusError;
+use super::format::{bytes, grouped, scaled, span};
+use crate::control::Link;
+use crate::control::status::{
+    ClassStatus, PauseStatus, PortStatus, SocketMemory, Status, WorkerState, WorkerStatus, XdpMode,
+};
+
+/// The text. With the status `before`, traffic is shown as rates since then, else as totals.
+pub(super) fn render(
+    now: &Status,
+    before: Option<&Status>,
+    port: Option<&str>,
+) -> Result<String, StatusError> {
+    let ports: Vec<&PortStatus> =
+        now.ports.iter().filter(|it| port.is_none_or(|port| port == it.name)).collect();
+    if let (Some(name), true) = (port, ports.is_empty()) {
+        let known: Vec<&str> = now.ports.iter().map(|port| port.name.as_str()).collect();
+        return Err(StatusError::NoSuchPort { name: name.into(), known: known.join(", ") });
+    }
+    // A switch that was started anew has nothing to do with the one before.
+    let before = before.filter(|before| before.uptime_nanos < now.uptime_nanos);
+    let mut parts = vec![heading(now), verdict(now), ledger(now), port_table(&ports, now, before)];
+    parts.push(class_table(&ports, now, before));
+    parts.push(worker_table(&now.workers));
+    Ok(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n"))
+}
+
+fn heading(status: &Status) -> String {
+    let addresses = status.fdb.len();
+    format!(
+        "{}: xoff {}, up {}, {addresses} addresses known",
+        status.name,
+        status.version,
+        span(status.uptime_nanos)
+    )
+}
+
+fn verdict(status: &Status) -> String {
+    let verdict = &status.verdict;
+    let headroom = match verdict.headroom_free_min_bytes {
+        Some(free) => format!("least headroom left {} bytes", grouped(free)),
+        None => "no lossless class".into(),
+    };
+    let unseen = match verdict.unseen_lost {
+        0 => String::new(),
+        frames => format!(", {} dropped unseen by XDP sockets or devices", grouped(frames)),
+    };
+    format!("lossless classes: {} lost{unseen}, {headroom}", grouped(verdict.lossless_lost))
+}
+
+fn ledger(status: &Status) -> String {
+    let Some(books) = status.ledger else { return "ledger: not every worker answers".into() };
+    let state = if books.balanced { "balanced".into() } else { format!("{} MISSING", books.missing) };
+    format!(
+        "ledger: {state}; {} received, {} sent, {} dropped, {} consumed, {} held",
+        grouped(books.received),
+        grouped(books.sent),
+        grouped(books.dropped),
+        grouped(books.consumed),
+        grouped(books.held)
+    )
+}
+
+/// Frames and bytes one way, now and before.
+struct Traffic {
+    frames: u64,
+    bytes: u64,
+}
+
+fn received(classes: &[ClassStatus]) -> Traffic {
+    Traffic {
+        frames: classes.iter().map(|class| class.rx_frames).sum(),
+        bytes: classes.iter().map(|class| class.rx_bytes).sum(),
+    }
+}
+
+fn sent(classes: &[ClassStatus]) -> Traffic {
+    Traffic {
+        frames: classes.iter().map(|class| class.tx_frames).sum(),
+        bytes: classes.iter().map(|class| class.tx_bytes).sum(),
+    }
+}
+
+impl Traffic {
+    /// A total, or a rate where there is something before.
+    fn shown(&self, before: Option<(Traffic, f64)>) -> String {
+        let Some((before, seconds)) = before else {
+            return format!("{} ({})", grouped(self.frames), bytes(self.bytes));
+        };
+        let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
+        let bits = 8.0 * rate(self.bytes, before.bytes);
+        format!("{} ({})", scaled(bits, "b/s"), scaled(rate(self.frames, before.frames), "pps"))
+    }
+}
+
+/// What a status before tells of the same classes, and how many seconds ago that was.
+struct Before<'a> {
+    classes: &'a [ClassStatus],
+    seconds: f64,
+}
+
+impl<'a> Before<'a> {
+    fn of(port: &PortStatus, now: &Status, before: Option<&'a Status>) -> Option<Before<'a>> {
+        let before = before?;
+        let same = before.ports.iter().find(|it| it.name == port.name)?;
+        let seconds = (now.uptime_nanos - before.uptime_nanos) as f64 / 1e9;
+        Some(Before { classes: &same.classes, seconds })
+    }
+
+    fn class(&self, class: u8) -> Before<'a> {
+        let at = usize::from(class);
+        Before { classes: self.classes.get(at..=at).unwrap_or(&[]), seconds: self.seconds }
+    }
+}
+
+fn traffic(classes: &[ClassStatus], before: Option<&Before<'_>>) -> [String; 2] {
+    [received, sent].map(|way| way(classes).shown(before.map(|before| (way(before.classes), before.seconds))))
+}
+
+fn port_table(ports: &[&PortStatus], now: &Status, before: Option<&Status>) -> String {
+    let header = [
+        "port",
+        "device",
+        "link",
+        "speed",
+        "XDP",
+        "received",
+        "sent",
+        "PFC in / out",
+        "lost",
+        "dropped unseen",
+    ];
+    let rows = ports.iter().map(|port| {
+        let before = Before::of(port, now, before);
+        let [received, sent] = traffic(&port.classes, before.as_ref());
+        let pauses_in = port.pfc_frames_received + port.pause_frames_received;
+        vec![
+            port.name.clone(),
+            port.device.clone(),
+            link(port.link).into(),
+            scaled(port.speed_bits_per_second as f64, "b/s"),
+            mode(port),
+            received,
+            sent,
+            format!("{} / {}", grouped(pauses_in), grouped(port.pause_frames_sent)),
+            grouped(port.classes.iter().map(|class| class.lost).sum()),
+            unseen(port),
+        ]
+    });
+    table(&header, rows)
+}
+
+fn link(link: Link) -> &'static str {
+    match link {
+        Link::Up => "up",
+        Link::Down => "DOWN",
+        Link::Gone => "GONE",
+    }
+}
+
+fn mode(port: &PortStatus) -> String {
+    let mode = match port.xdp {
+        XdpMode::Native => "native",
+        XdpMode::Generic => "generic",
+    };
+    let memory = match port.memory {
+        SocketMemory::ZeroCopy => "zero-copy",
+        SocketMemory::Copy => "copy",
+    };
+    format!("{mode}, {memory}")
+}
+
+/// What the kernel dropped, by reason.
+fn unseen(port: &PortStatus) -> String {
+    let xdp = port.xdp_statistics.iter().flat_map(|xdp| xdp.losses()).map(|loss| ("xdp", loss));
+    let device = port.device_drops.iter().flat_map(|device| device.losses()).map(|loss| ("device", loss));
+    let losses = xdp.chain(device).filter(|(_, (_, frames))| *frames > 0);
+    let losses: Vec<String> =
+        losses.map(|(whose, (reason, frames))| format!("{whose} {reason} {}", grouped(frames))).collect();
+    if losses.is_empty() { "0".into() } else { losses.join(", ") }
+}
+
+fn class_table(ports: &[&PortStatus], now: &Status, before: Option<&Status>) -> String {
+    let header = [
+        "port",
+        "class",
+        "received",
+        "sent",
+        "ingress now / max",
+        "egress now / max",
+        "peer held",
+        "held by peer",
+        "headroom left",
+        "delay p50 / p99",
+        "dropped",
+    ];
+    let rows = ports.iter().flat_map(|port| {
+        let before = Before::of(port, now, before);
+        let used = port.classes.iter().filter(|class| has_traffic(class));
+        used.map(move |class| class_row(port, class, before.as_ref())).collect::<Vec<_>>()
+    });
+    table(&header, rows)
+}
+
+fn has_traffic(class: &ClassStatus) -> bool {
+    let pauses = class.pause_sent.xoff + class.pause_received.xoff;
+    class.rx_frames + class.tx_frames + pauses + class.drops.values().sum::<u64>() > 0
+}
+
+fn class_row(port: &PortStatus, class: &ClassStatus, before: Option<&Before<'_>>) -> Vec<String> {
+    let before = before.map(|before| before.class(class.class));
+    let [received, sent] = traffic(std::slice::from_ref(class), before.as_ref());
+    let quantile = |nanos: Option<u64>| nanos.map_or("-".into(), |nanos| format!("< {}", span(nanos)));
+    let delay = &class.queueing_delay;
+    vec![
+        port.name.clone(),
+        format!("{}{}", class.class, if class.lossless { " lossless" } else { "" }),
+        received,
+        sent,
+        format!("{} / {}", bytes(class.ingress.bytes), bytes(class.ingress.bytes_max)),
+        format!("{} / {}", bytes(class.egress.bytes), bytes(class.egress.bytes_max)),
+        pause(&class.pause_sent),
+        pause(&class.pause_received),
+        class.ingress.headroom_free_min_bytes.map_or("-".into(), bytes),
+        format!("{} / {}", quantile(delay.p50_nanos), quantile(delay.p99_nanos)),
+        drops(class),
+    ]
+}
+
+fn pause(pause: &PauseStatus) -> String {
+    if pause.xoff == 0 {
+        return "-".into();
+    }
+    let now = if pause.now { ", NOW" } else { "" };
+    format!("{} x, {}{now}", grouped(pause.xoff), span(pause.nanos))
+}
+
+fn drops(class: &ClassStatus) -> String {
+    let drops = class.drops.iter().filter(|(_, frames)| **frames > 0);
+    let drops: Vec<String> = drops.map(|(reason, frames)| format!("{reason} {}", grouped(*frames))).collect();
+    if drops.is_empty() { "-".into() } else { drops.join(", ") }
+}
+
+fn worker_table(workers: &[WorkerStatus]) -> String {
+    let header = ["worker", "core", "ports", "state", "longest gap", "stalls beyond budget"];
+    let rows = workers.iter().enumerate().map(|(index, worker)| {
+        let state = match worker.state {
+            WorkerState::Running => "running",
+            WorkerState::Silent => "SILENT",
+            WorkerState::Ended => "ENDED",
+        };
+        vec![
+            index.to_string(),
+            worker.core.map_or("any".into(), |core| core.to_string()),
+            worker.ports.join(" "),
+            state.into(),
+            span(worker.longest_gap_nanos),
+            format!("{} (> {})", grouped(worker.stalls), span(worker.stall_budget_nanos)),
+        ]
+    });
+    table(&header, rows)
+}
+
+/// A table, or nothing where it has no rows; all but the first column to the right where they hold
+/// numbers.
+fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(header);
+    table.add_rows(rows);
+    if table.is_empty() {
+        return String::new();
+    }
+    for (column, name) in table.column_iter_mut().zip(header) {
+        let words = ["port", "device", "link", "XDP", "class", "dropped", "dropped unseen", "ports", "state"];
+        if !words.contains(name) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    format!("\n{}", table.trim_fmt())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::control::{Answer, snapshot, tests::view};
+
+    fn status() -> Status {
+        let (view, _inbox) = view();
+        let mut status = snapshot(&view, &[Answer::Report(Default::default())]);
+        status.uptime_nanos = 10_000_000_000;
+        status
+    }
+
+    /// The line that holds all of `words`.
+    fn line<'a>(text: &'a str, words: &[&str]) -> &'a str {
+        let mut lines = text.lines().filter(|line| words.iter().all(|word| line.contains(word)));
+        lines.next().unwrap_or_else(|| panic!("no line with {words:?} in:\n{text}"))
+    }
+
+    #[test]
+    fn totals_pauses_drops_and_headroom_are_there() {
+        let text = render(&status(), None, None).unwrap();
+        line(&text, &["lossless classes: 1 lost, 4 dropped unseen", "least headroom left 17,655 bytes"]);
+        line(&text, &["ledger: balanced; 0 received"]);
+        line(&text, &["left", "l0", "up", "1.00 Gb/s", "generic, copy", "xdp rx_ring_full 2"]);
+        let class = line(&text, &["left", "3 lossless", "1,000 (64.0 kB)", "2 x, 1.25 s, NOW", "17.7 kB"]);
+        assert!(class.contains("hairpin 3") && class.contains("headroom_exhausted 1"), "{class}");
+        line(&text, &["running", "11.0 ms", "1 (> 10.0 ms)"]);
+        assert!(!text.contains("right  0"), "a class without traffic is shown:\n{text}");
+    }
+
+    #[test]
+    fn with_a_status_before_traffic_is_a_rate() {
+        let (before, mut now) = (status(), status());
+        now.uptime_nanos += 2_000_000_000;
+        now.ports[0].classes[3].rx_frames += 2000;
+        now.ports[0].classes[3].rx_bytes += 250_000;
+        let text = render(&now, Some(&before), None).unwrap();
+        line(&text, &["3 lossless", "1.00 Mb/s (1.00 kpps)"]);
+        // The other way round it was restarted in between.
+        assert!(render(&before, Some(&now), None).unwrap().contains("1,000 (64.0 kB)"));
+    }
+
+    #[test]
+    fn one_port_can_be_picked_and_must_exist() {
+        let text = render(&status(), None, Some("right")).unwrap();
+        assert!(text.contains("r0") && !text.contains("l0"));
+        let error = render(&status(), None, Some("middle")).unwrap_err().to_string();
+        assert_eq!(error, "the switch has no port \"middle\"; it has left, right");
+    }
+}
