@@ -4,7 +4,7 @@
 //! frames. The sum is exact for the number of hardware queues that it is given.
 
 use xoff_dataplane::settings::{ClassSettings, WhenFull};
-use xoff_dataplane::units::{Bytes, CLASSES};
+use xoff_dataplane::units::Bytes;
 
 use crate::Config;
 use crate::shell::PortShell;
@@ -51,40 +51,23 @@ impl Config {
     /// says nothing and the file gives no list).
     #[must_use]
     pub fn memory(&self, queues: &[u32]) -> Plan {
-        let ports = || {
-            self.shell
-                .ports
-                .iter()
-                .enumerate()
-                .map(|(index, port)| (port, queue_count(port, queues.get(index))))
-        };
-        let count = self.shell.ports.len() as u64;
-        let chunk = |what, chunks: u64| Consumer {
-            what,
-            chunks,
-            bytes: Bytes(chunks.saturating_mul(self.shell.chunk_bytes.into())),
-        };
-        let plain = |what, bytes| Consumer { what, chunks: 0, bytes: Bytes(bytes) };
-        let (lossless, lossy) = self.buffered_frames();
-
-        let mut consumers = vec![
-            // Waiting in fill rings: every queue ready for the next stall.
-            chunk("fill rings", ports().map(|(port, queues)| queues * u64::from(port.stall_frames)).sum()),
-            // Arrived during a stall and not yet looked at; the line bounds it for all queues together.
-            chunk("rx rings", ports().map(|(port, _)| u64::from(port.stall_frames)).sum()),
-            // Lossless: up to XOFF, and the headroom beyond.
-            chunk("lossless buffers", lossless),
-            // Lossy: what their limits let in.
-            chunk("lossy buffers", lossy),
-            // Handed to the driver, not yet completed.
-            chunk("tx rings", ports().map(|(port, queues)| queues * u64::from(port.rings.tx)).sum()),
-            // Copies of flooded frames of lossless classes, which count only once at their ingress.
-            chunk("flooding", count * FLOOD_FRAMES),
-            // Never taken by data, so that a pause frame never lacks a frame.
-            chunk("control frames", count * CONTROL_FRAMES),
-        ];
+        let mut consumers: Vec<Consumer> = Vec::new();
+        for index in 0..self.shell.ports.len() {
+            for (at, (what, chunks)) in self.port_chunks(index, queues).into_iter().enumerate() {
+                if consumers.len() == at {
+                    consumers.push(Consumer { what, chunks: 0, bytes: Bytes::ZERO });
+                }
+                consumers[at].chunks = consumers[at].chunks.saturating_add(chunks);
+            }
+        }
+        for consumer in &mut consumers {
+            consumer.bytes = Bytes(consumer.chunks.saturating_mul(self.shell.chunk_bytes.into()));
+        }
         let chunks = consumers.iter().map(|consumer| consumer.chunks).sum::<u64>();
-        consumers.push(plain("ring memory", ports().map(|(port, queues)| queues * ring_bytes(port)).sum()));
+        let plain = |what, bytes| Consumer { what, chunks: 0, bytes: Bytes(bytes) };
+        let ports = self.shell.ports.iter().enumerate();
+        let rings = ports.map(|(index, port)| queue_count(port, queues.get(index)) * ring_bytes(port)).sum();
+        consumers.push(plain("ring memory", rings));
         consumers.push(plain("frame tables", chunks.saturating_mul(PER_CHUNK)));
         consumers.push(plain("addresses", self.switch.fdb.capacity as u64 * PER_ADDRESS));
         consumers.push(plain("process", PROCESS));
@@ -92,21 +75,43 @@ impl Config {
         Plan { consumers, chunks, total }
     }
 
-    /// Frames that lossless classes, and lossy ones, can hold.
-    fn buffered_frames(&self) -> (u64, u64) {
+    /// UMEM chunks that port number `index` takes, by consumer; the worker that owns the port has them in
+    /// its share.
+    #[must_use]
+    pub fn port_chunks(&self, index: usize, queues: &[u32]) -> [(&'static str, u64); 7] {
+        let port = &self.shell.ports[index];
+        let queues = queue_count(port, queues.get(index));
+        let stall_frames = u64::from(port.stall_frames);
+        let (lossless, lossy) = self.buffered_frames(index);
+        [
+            // Waiting in fill rings: every queue ready for the next stall.
+            ("fill rings", queues * stall_frames),
+            // Arrived during a stall and not yet looked at; the line bounds it for all queues together.
+            ("rx rings", stall_frames),
+            // Lossless: up to XOFF, and the headroom beyond.
+            ("lossless buffers", lossless),
+            // Lossy: what their limits let in.
+            ("lossy buffers", lossy),
+            // Handed to the driver, not yet completed.
+            ("tx rings", queues * u64::from(port.rings.tx)),
+            // Copies of flooded frames of lossless classes, which count only once at their ingress.
+            ("flooding", FLOOD_FRAMES),
+            // Never taken by data, so that a pause frame never lacks a frame.
+            ("control frames", CONTROL_FRAMES),
+        ]
+    }
+
+    /// Frames that lossless classes, and lossy ones, of a port can hold.
+    fn buffered_frames(&self, port: usize) -> (u64, u64) {
         let smallest = u64::from(self.shell.smallest_frame);
         let (mut lossless, mut lossy) = (0_u64, 0_u64);
-        for class in 0..CLASSES {
-            let protected = self.switch.ports.iter().any(|port| port.classes[class].lossless);
-            for port in &self.switch.ports {
-                let settings = &port.classes[class];
-                if settings.lossless {
-                    lossless = lossless.saturating_add(
-                        (settings.xoff.0.saturating_add(settings.headroom.0)).div_ceil(smallest),
-                    );
-                } else {
-                    lossy = lossy.saturating_add(self.lossy_frames(settings, protected));
-                }
+        for (class, settings) in self.switch.ports[port].classes.iter().enumerate() {
+            if settings.lossless {
+                let bytes = settings.xoff.saturating_add(settings.headroom);
+                lossless = lossless.saturating_add(bytes.0.div_ceil(smallest));
+            } else {
+                let protected = self.switch.ports.iter().any(|port| port.classes[class].lossless);
+                lossy = lossy.saturating_add(self.lossy_frames(settings, protected));
             }
         }
         (lossless, lossy)

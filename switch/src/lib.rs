@@ -1,6 +1,9 @@
-//! The switch.
+//! The shell around the dataplane: everything of xoff that Linux can refuse.
 
+pub mod clock;
 pub mod commands;
 pub mod control;
+pub mod demo;
+pub mod handoff;
 pub mod lab;
 pub mod traffic;

@@ -248,9 +248,13 @@ impl Switch {
                 (ClassSet::ALL, ClassSet::NONE, [time; CLASSES])
             }
         };
-        if obeyed.is_empty() && !named.is_empty() {
-            shown.pause_frames_ignored.add(1);
+        if obeyed.is_empty() {
+            if !named.is_empty() {
+                shown.pause_frames_ignored.add(1);
+            }
+            return;
         }
+        self.pauses_obeyed += 1;
         self.pause_classes(now, port, obeyed, &times);
     }
 

@@ -55,6 +55,7 @@ pub struct Switch {
     bridge: Bridge,
     counters: Arc<Counters>,
     ledger: Ledger,
+    pauses_obeyed: u64,
     /// What the policy wants done after the event at hand; empty between steps.
     intents: Vec<Intent>,
     /// Ports with frames that the pipeline can take.
@@ -167,6 +168,7 @@ impl Switch {
             bridge: Bridge::new(settings),
             counters,
             ledger: Ledger::default(),
+            pauses_obeyed: 0,
             intents: Vec::with_capacity(count * CLASSES),
             ingress_ready: PortSet::NONE,
             next_ingress: PortId(0),
@@ -199,6 +201,20 @@ impl Switch {
     #[must_use]
     pub fn obeyed(&self, port: PortId) -> &Obeyed {
         &self.ports[port.index()].obeyed
+    }
+
+    /// How many pause frames have been obeyed.
+    #[inline]
+    #[must_use]
+    pub const fn pauses_obeyed(&self) -> u64 {
+        self.pauses_obeyed
+    }
+
+    /// Whether a frame was made by the switch itself.
+    #[inline]
+    #[must_use]
+    pub fn is_control(&self, frame: &Frame) -> bool {
+        self.nodes.meta(frame).control
     }
 
     /// This worker's account of its frames, with those that it holds counted now. Not for every

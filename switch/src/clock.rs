@@ -1,0 +1,12 @@
+//! The driver's clock: CLOCK_MONOTONIC, in nanoseconds, the same for every process of a machine.
+
+use nix::time::{ClockId, clock_gettime};
+use xoff_dataplane::units::Nanos;
+
+/// The time now.
+#[must_use]
+pub fn now() -> Nanos {
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every Linux has this clock");
+    let part = |number: i64| u64::try_from(number).unwrap_or(0);
+    Nanos(part(time.tv_sec()) * 1_000_000_000 + part(time.tv_nsec()))
+}

@@ -1,0 +1,3 @@
+//! `xoff demo`: a congested switch in namespaces, and what became of every frame.
+
+pub mod report;

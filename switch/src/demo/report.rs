@@ -1,0 +1,209 @@
+//! What the demo found, for people and for programs.
+
+use std::fmt::{self, Display};
+
+use comfy_table::presets::UTF8_BORDERS_ONLY;
+use comfy_table::{Cell, CellAlignment, Table};
+use serde::Serialize;
+
+/// The result of a demo; its JSON is stable.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Class 3: the four senders' streams and the victim.
+    pub lossless: Totals,
+    /// Class 0.
+    pub lossy: LossyTotals,
+    /// The stream on class 3 between two uncongested ports.
+    pub victim: Victim,
+    /// Bits delivered through the congested port, preamble and gap included, over its line rate.
+    pub goodput_ratio: f64,
+    /// Jain's index over what each of the four senders' lossless streams got; 1 is perfectly fair.
+    pub fairness: f64,
+    /// Pause, as the switch asked for it.
+    pub pfc: Pfc,
+    /// Headroom of the lossless class.
+    pub headroom: Headroom,
+    /// Every XDP and veth drop counter of every port and host, added up.
+    pub xdp_drops: u64,
+    /// Whether every frame is delivered, queued, or dropped for a named reason.
+    pub ledger_balanced: bool,
+    /// Line rate of every port, Mb/s: lower than 1000 where a probe showed that the machine cannot
+    /// carry that.
+    pub line_mbps: u64,
+    /// How long traffic was offered, s.
+    pub seconds: f64,
+}
+
+/// Frames of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// Sent by all senders.
+    pub sent: u64,
+    /// Received for the first time.
+    pub received: u64,
+    /// Sent and never received.
+    pub lost: u64,
+    /// Received again.
+    pub duplicated: u64,
+    /// Received after a later one of their stream.
+    pub reordered: u64,
+}
+
+/// Frames of the lossy class, and where the missing ones went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LossyTotals {
+    /// As for the others.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// Dropped and counted by the switch.
+    pub dropped_by_switch: u64,
+}
+
+/// The stream that shares the class of the congestion but not its port.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Victim {
+    /// What was offered, Mb/s of layer 1.
+    pub offered_mbps: f64,
+    /// What arrived.
+    pub received_mbps: f64,
+}
+
+/// Pause frames sent by the switch for the lossless class, all ports.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Pfc {
+    /// Times that a sender was told to stop.
+    pub xoff_sent: u64,
+    /// Times that it was told to resume.
+    pub xon_sent: u64,
+    /// How long they were held, ms, all ports added up.
+    pub paused_ms: f64,
+}
+
+/// Headroom of the lossless class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Headroom {
+    /// The least that any port had left.
+    pub least_free_bytes: u64,
+}
+
+impl Totals {
+    /// Nothing lost, duplicated or reordered, and something received.
+    #[must_use]
+    pub const fn is_clean(&self) -> bool {
+        self.received > 0 && self.lost == 0 && self.duplicated == 0 && self.reordered == 0
+    }
+}
+
+impl Report {
+    /// Whether the switch kept its promise: the lossless class clean, and the ledger balanced.
+    #[must_use]
+    pub const fn is_kept(&self) -> bool {
+        self.lossless.is_clean() && self.ledger_balanced
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = self.line_mbps;
+        writeln!(
+            f,
+            "\n4 senders of {rate} Mb/s each into one {rate} Mb/s port, {:.0} s: class 3 lossless, class 0 lossy,\n\
+             and a victim on class 3 between two ports that are not congested.\n",
+            self.seconds
+        )?;
+        let mut frames = table(&["frames", "sent", "received", "lost", "duplicated", "reordered"]);
+        frames.add_row(frames_row("lossless (class 3)", &self.lossless));
+        frames.add_row(frames_row("lossy (class 0)", &self.lossy.totals));
+        writeln!(f, "{frames}")?;
+        writeln!(f, "  dropped and counted by the switch, lossy: {}\n", self.lossy.dropped_by_switch)?;
+        let mut facts = table(&["measured", "", "what it means"]);
+        for (name, value, meaning) in self.facts() {
+            facts.add_row([Cell::new(name), right(value), Cell::new(meaning)]);
+        }
+        writeln!(f, "{facts}\n")?;
+        match self.is_kept() {
+            true => writeln!(
+                f,
+                "0 lost, 0 duplicated, 0 reordered in the lossless class; least headroom left: {} bytes.",
+                self.headroom.least_free_bytes
+            ),
+            false => writeln!(f, "The promise was NOT kept: see the lossless row and the ledger above."),
+        }
+    }
+}
+
+impl Report {
+    fn facts(&self) -> [(&'static str, String, &'static str); 8] {
+        let kept = 100.0 * self.victim.received_mbps / self.victim.offered_mbps;
+        [
+            ("goodput", percent(self.goodput_ratio), "of the congested port's line rate, all classes"),
+            ("fairness", format!("{:.3}", self.fairness), "Jain's index over the four senders; 1 is fair"),
+            ("victim", format!("{kept:.1} %"), "of its offered rate arrived"),
+            ("XOFF sent", self.pfc.xoff_sent.to_string(), "times that a sender was told to stop class 3"),
+            ("XON sent", self.pfc.xon_sent.to_string(), "times that it was told to go on"),
+            ("paused", format!("{:.0} ms", self.pfc.paused_ms), "all senders added up"),
+            (
+                "kernel drops",
+                self.xdp_drops.to_string(),
+                "every XDP and veth drop counter, all ports and hosts",
+            ),
+            (
+                "ledger",
+                balanced(self.ledger_balanced).to_owned(),
+                "received = sent + queued + dropped by reason",
+            ),
+        ]
+    }
+}
+
+fn balanced(is: bool) -> &'static str {
+    if is { "balanced" } else { "NOT balanced" }
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:.1} %", 100.0 * ratio)
+}
+
+fn frames_row(name: &str, totals: &Totals) -> Vec<Cell> {
+    let numbers = [totals.sent, totals.received, totals.lost, totals.duplicated, totals.reordered];
+    std::iter::once(Cell::new(name)).chain(numbers.map(|n| right(n.to_string()))).collect()
+}
+
+fn right(text: String) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_BORDERS_ONLY).set_header(header);
+    table
+}
+
+/// Jain's fairness index of `shares`: 1 where all are equal, 1/n where one has everything.
+#[must_use]
+pub fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    if squares == 0.0 { 0.0 } else { sum * sum / (shares.len() as f64 * squares) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jain_is_one_for_equal_shares_and_a_quarter_for_one_of_four() {
+        assert!((jain(&[5.0; 4]) - 1.0).abs() < 1e-12);
+        assert!((jain(&[5.0, 0.0, 0.0, 0.0]) - 0.25).abs() < 1e-12);
+    }
+
+    #[test]
+    fn one_lost_duplicated_or_reordered_frame_breaks_the_promise() {
+        let clean = Totals { sent: 9, received: 9, ..Totals::default() };
+        assert!(clean.is_clean());
+        assert!(!Totals { lost: 1, ..clean }.is_clean());
+        assert!(!Totals { duplicated: 1, ..clean }.is_clean());
+        assert!(!Totals { reordered: 1, ..clean }.is_clean());
+        assert!(!Totals::default().is_clean(), "nothing received proves nothing");
+    }
+}

@@ -1,0 +1,227 @@
+//! What workers pass to each other: frames on their way to another worker's port, slots on their way
+//! home, and addresses learned.
+//!
+//! One bounded queue for each ordered pair of workers; nothing is shared by three. What a queue can
+//! be asked in each of its states:
+//!
+//! | state | sender | receiver |
+//! |---|---|---|
+//! | empty | may send | gets nothing, may sleep after it has said so and looked again |
+//! | some  | may send | takes the oldest |
+//! | full  | keeps its message, which stays counted at its ingress | takes the oldest |
+//!
+//! Prohibited: to take a message from the dataplane without room for it here (it would be lost), and
+//! to sleep without looking once more after [`Bell::close_eyes`] (a message might wait forever).
+//!
+//! Returns and frames have queues of their own, so that a receiver that cannot take frames can still
+//! get its slots back: otherwise two workers that wait for each other would wait for good.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+use crossbeam::queue::ArrayQueue;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use xoff_dataplane::forward::FdbUpdate;
+use xoff_dataplane::frame::FrameStore;
+use xoff_dataplane::switch::{Handover, Return, Switch, WorkerId};
+use xoff_dataplane::units::Nanos;
+
+/// Messages that fit between two workers in each direction and kind: a few batches.
+const CAPACITY: usize = 1024;
+
+/// From one worker to another.
+#[derive(Debug)]
+struct Link {
+    frames: ArrayQueue<Handover>,
+    returns: ArrayQueue<Return>,
+    learned: ArrayQueue<FdbUpdate>,
+}
+
+impl Link {
+    fn new() -> Link {
+        Link {
+            frames: ArrayQueue::new(CAPACITY),
+            returns: ArrayQueue::new(CAPACITY),
+            learned: ArrayQueue::new(CAPACITY),
+        }
+    }
+}
+
+/// Wakes a worker that sleeps.
+#[derive(Debug)]
+pub struct Bell {
+    asleep: AtomicBool,
+    event: EventFd,
+}
+
+impl Bell {
+    fn new() -> io::Result<Bell> {
+        let event = EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
+        Ok(Bell { asleep: AtomicBool::new(false), event })
+    }
+
+    /// The descriptor that becomes readable when the bell rings.
+    #[must_use]
+    pub fn event(&self) -> &EventFd {
+        &self.event
+    }
+
+    /// The worker is about to sleep: from here on a message rings. It must look for messages once
+    /// more before it does sleep.
+    pub fn close_eyes(&self) {
+        self.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// The worker is awake again.
+    pub fn open_eyes(&self) {
+        self.asleep.store(false, Ordering::Relaxed);
+        let _ = self.event.read(); // empty unless it rang
+    }
+
+    /// Wakes the worker if it sleeps. Costs a fence while it does not.
+    pub fn ring(&self) {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) {
+            let _ = self.event.write(1); // full: it has rung
+        }
+    }
+}
+
+/// Every link and bell of a switch.
+#[derive(Debug)]
+pub struct Exchange {
+    /// By sender, then receiver.
+    links: Vec<Vec<Link>>,
+    bells: Vec<Bell>,
+}
+
+impl Exchange {
+    /// Between `workers` workers.
+    ///
+    /// # Errors
+    /// Where the system gives no more descriptors.
+    pub fn new(workers: usize) -> io::Result<Arc<Exchange>> {
+        let links = (0..workers).map(|_| (0..workers).map(|_| Link::new()).collect()).collect();
+        let bells = (0..workers).map(|_| Bell::new()).collect::<io::Result<_>>()?;
+        Ok(Arc::new(Exchange { links, bells }))
+    }
+
+    /// This worker's own bell.
+    #[must_use]
+    pub fn bell(&self, worker: WorkerId) -> &Bell {
+        &self.bells[worker.index()]
+    }
+
+    /// Rings every bell: something that is not a message concerns all.
+    pub fn ring_all(&self) {
+        self.bells.iter().for_each(Bell::ring);
+    }
+
+    fn others(&self, me: WorkerId) -> impl Iterator<Item = WorkerId> + use<> {
+        (0..=u8::MAX).take(self.bells.len()).map(WorkerId).filter(move |&other| other != me)
+    }
+}
+
+/// One worker's end of the exchange.
+#[derive(Debug)]
+pub struct Handoff {
+    exchange: Arc<Exchange>,
+    me: WorkerId,
+    others: Vec<WorkerId>,
+}
+
+impl Handoff {
+    /// The end of worker `me`.
+    #[must_use]
+    pub fn new(exchange: Arc<Exchange>, me: WorkerId) -> Handoff {
+        let others = exchange.others(me).collect();
+        Handoff { exchange, me, others }
+    }
+
+    /// This worker's bell.
+    #[must_use]
+    pub fn bell(&self) -> &Bell {
+        self.exchange.bell(self.me)
+    }
+
+    /// Sends what the dataplane has for the others, as far as there is room, and takes what they sent.
+    /// True where something moved.
+    pub fn exchange<S: FrameStore>(&self, now: Nanos, switch: &mut Switch, store: &mut S) -> bool {
+        if self.others.is_empty() {
+            return false;
+        }
+        self.take(now, switch, store) | self.send(switch)
+    }
+
+    fn send(&self, switch: &mut Switch) -> bool {
+        let mut any = false;
+        for update in switch.take_news() {
+            any = true;
+            for &to in &self.others {
+                // Where this queue is full the other floods for the station until it is news again.
+                let _ = self.to(to).learned.push(update);
+            }
+        }
+        for &to in &self.others {
+            let link = self.to(to);
+            any |= fill(&link.returns, || switch.give_back(to)) | fill(&link.frames, || switch.hand_over(to));
+        }
+        if any {
+            self.others.iter().for_each(|&to| self.exchange.bell(to).ring());
+        }
+        any
+    }
+
+    fn to(&self, to: WorkerId) -> &Link {
+        &self.exchange.links[self.me.index()][to.index()]
+    }
+
+    fn from(&self, from: WorkerId) -> &Link {
+        &self.exchange.links[from.index()][self.me.index()]
+    }
+
+    fn take<S: FrameStore>(&self, now: Nanos, switch: &mut Switch, store: &mut S) -> bool {
+        let mut any = false;
+        for &from in &self.others {
+            let link = self.from(from);
+            any |= drain(&link.learned, |update| switch.hear(&update));
+            any |= drain(&link.returns, |back| switch.take_back(now, back, store));
+            any |= drain(&link.frames, |handover| switch.take_over(now, handover, store));
+        }
+        any
+    }
+
+    /// Whether a message waits for this worker.
+    #[must_use]
+    pub fn waiting(&self) -> bool {
+        self.others.iter().any(|&from| {
+            let link = self.from(from);
+            !(link.frames.is_empty() && link.returns.is_empty() && link.learned.is_empty())
+        })
+    }
+}
+
+fn fill<T>(queue: &ArrayQueue<T>, mut next: impl FnMut() -> Option<T>) -> bool {
+    let mut any = false;
+    // One sender: what is free stays free until it is used here.
+    while !queue.is_full() {
+        let Some(message) = next() else { break };
+        if queue.push(message).is_err() {
+            unreachable!("a queue with one sender was not full");
+        }
+        any = true;
+    }
+    any
+}
+
+fn drain<T>(queue: &ArrayQueue<T>, mut take: impl FnMut(T)) -> bool {
+    let mut any = false;
+    for _ in 0..CAPACITY {
+        let Some(message) = queue.pop() else { break };
+        take(message);
+        any = true;
+    }
+    any
+}
