@@ -96,7 +96,7 @@ pub fn rate(rate: BitRate) -> String {
 }
 
 fn exact(value: u64, units: &Units, smallest: &str) -> String {
-    match units.iter().find(|(_, factor)| value >= *factor && value % factor == 0) {
+    match units.iter().find(|(_, factor)| value >= *factor && value.is_multiple_of(*factor)) {
         Some((unit, factor)) => format!("{}{unit}", value / factor),
         None => format!("{value}{smallest}"),
     }

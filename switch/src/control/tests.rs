@@ -280,3 +280,20 @@ fn a_stopped_control_thread_serves_nobody() {
     control.stop();
     assert!(std::net::TcpStream::connect(address).is_err());
 }
+
+#[test]
+fn dashboards_and_alerts_name_only_metrics_that_exist() {
+    let (view, _inbox) = view();
+    let text = metrics::render(&view);
+    let families: HashSet<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    for file in
+        [include_str!("../../../dashboards/alerts.yml"), include_str!("../../../dashboards/xoff.json")]
+    {
+        let words = file.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        for word in words.filter(|word| word.starts_with("xoff_")) {
+            let family = word.trim_end_matches("_bucket");
+            assert!(families.contains(family), "{word}");
+        }
+    }
+}
