@@ -36,7 +36,7 @@ use crate::document::Document;
 use crate::problem::Problems;
 
 pub use problem::{ConfigError, Invalid, Problem};
-pub use shell::ShellSettings;
+pub use shell::{Mode, Poll, PortShell, Queues, Rings, ShellSettings, Worker, Workers, ZeroCopy};
 
 /// A validated configuration.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,2 +1,7 @@
 //! The `xoff` command.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    xoff::cli::main()
+}

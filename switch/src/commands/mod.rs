@@ -1,3 +1,30 @@
-//! The commands of `xoff`, one file each.
+//! The commands of `xoff`, one file each: its arguments, and `run`.
 
+pub mod check;
 pub mod status;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use miette::IntoDiagnostic as _;
+
+/// A command and its arguments.
+#[derive(Debug, Subcommand)]
+#[allow(missing_docs)] // each `Args` says it, and `xoff help` prints that
+pub enum Command {
+    Check(check::Args),
+    Status(status::Args),
+}
+
+impl Command {
+    /// Does it.
+    ///
+    /// # Errors
+    /// What kept it from starting.
+    pub fn run(self) -> miette::Result<ExitCode> {
+        match self {
+            Command::Check(args) => check::run(&args),
+            Command::Status(args) => status::run(&args).into_diagnostic().map(|()| ExitCode::SUCCESS),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The command line, and what a command's failure looks like: one report on standard error, exit
+//! code 2.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::commands::Command;
+
+/// Exit code of what could not be started: bad usage, bad configuration, missing privilege.
+pub const EXIT_CANNOT: u8 = 2;
+
+/// A lossless Ethernet switch in userspace over AF_XDP that speaks IEEE 802.1Qbb.
+#[derive(Debug, Parser)]
+#[command(name = "xoff", version)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Runs what the command line asks for.
+#[must_use]
+pub fn main() -> ExitCode {
+    match Cli::parse().command.run() {
+        Ok(code) => code,
+        Err(report) => {
+            eprintln!("{report:?}");
+            ExitCode::from(EXIT_CANNOT)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,52 @@
+//! `xoff check`: is a configuration valid, and what follows from it? Looks at no interface.
+
+mod print;
+mod report;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use xoff_config::{Config, ConfigError, Machine};
+
+use crate::cli::EXIT_CANNOT;
+
+pub use print::{memory_table, print, warnings};
+pub use report::{ClassReport, MemoryReport, PortReport, ProblemReport, Report, WorkerReport};
+
+/// Validate a configuration and print what follows from it.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The configuration, a TOML file.
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+    /// The file is for another machine: do not compare it with this one's memory.
+    #[arg(long)]
+    pub elsewhere: bool,
+}
+
+/// Prints what follows from the configuration; exit code 0 with or without warnings.
+///
+/// # Errors
+/// The configuration is invalid.
+pub fn run(args: &Args) -> miette::Result<ExitCode> {
+    let machine = if args.elsewhere { Machine::default() } else { Machine::here() };
+    let file = args.config.display().to_string();
+    match Config::load(&args.config, machine) {
+        Ok(config) if args.json => print_json(&Report::of(&file, &config)),
+        Ok(config) => print!("{}", print(&Report::of(&file, &config))),
+        Err(ConfigError::Invalid(invalid)) if args.json => {
+            let errors: Vec<ProblemReport> = invalid.problems().iter().map(ProblemReport::of).collect();
+            print_json(&serde_json::json!({ "file": file, "valid": false, "errors": errors }));
+            return Ok(ExitCode::from(EXIT_CANNOT));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_json(value: &impl serde::Serialize) {
+    println!("{}", serde_json::to_string_pretty(value).expect("reports have string keys only"));
+}

@@ -1,0 +1,271 @@
+//! A report as tables. Classes of a port that are alike share a row.
+
+use std::fmt::Write;
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+use xoff_config::quantity;
+use xoff_dataplane::units::{BitRate, Bytes};
+
+use super::report::{ClassReport, PortReport, ProblemReport, Report};
+
+/// The whole report.
+#[must_use]
+pub fn print(report: &Report) -> String {
+    let mut text = String::new();
+    let sections = [
+        ("", summary(report)),
+        ("Ports", ports_table(report).to_string()),
+        ("Classes (bytes)", classes_table(report).to_string()),
+        ("Headroom, what may still arrive after XOFF was due (bytes)", headroom_table(report).to_string()),
+        ("Memory", memory_table(report).to_string()),
+        ("Warnings", warnings(&report.file, &report.warnings)),
+    ];
+    for (title, section) in sections.iter().filter(|(_, section)| !section.is_empty()) {
+        let heading = if title.is_empty() { String::new() } else { format!("\n{title}\n") };
+        writeln!(text, "{heading}{section}").expect("a String takes everything");
+    }
+    text
+}
+
+fn summary(report: &Report) -> String {
+    let core = |core: Option<u16>| core.map_or("any core".into(), |core| format!("core {core}"));
+    let workers: Vec<String> = report
+        .workers
+        .iter()
+        .map(|worker| format!("{} on {}", worker.ports.join(" "), core(worker.core)))
+        .collect();
+    format!(
+        "{}: valid\nswitch {:?}: {} {}, {} memory, {} until a frame is {}, full queues {}\n\
+         stall budget {} us with frames of {} bytes or more on average; {} polling; workers: {}; http: {}",
+        report.file,
+        report.name,
+        report.ports.len(),
+        if report.ports.len() == 1 { "port" } else { "ports" },
+        report.memory_model,
+        "ingress counts",
+        report.accounting.trim_start_matches("until-"),
+        report.when_full,
+        micros(report.stall_budget_us),
+        report.smallest_frame_bytes,
+        report.poll,
+        workers.join("; "),
+        report.http.as_deref().unwrap_or("off"),
+    )
+}
+
+fn ports_table(report: &Report) -> Table {
+    let mut table = table(&[
+        "port",
+        "device",
+        "speed",
+        "MTU",
+        "queues",
+        "fill, rx",
+        "tx, compl.",
+        "burst",
+        "commit",
+        "pause",
+        "pause us",
+        "refresh us",
+        "trust",
+        "VLANs",
+    ]);
+    for port in &report.ports {
+        table.add_row([
+            port.name.clone(),
+            port.device.clone(),
+            BitRate::new(port.speed_bps).map(quantity::rate).unwrap_or_default(),
+            port.mtu.to_string(),
+            port.queues.clone(),
+            port.rx_ring.to_string(),
+            port.tx_ring.to_string(),
+            grouped(port.burst_bytes),
+            grouped(port.commit_bytes),
+            port.pause.to_owned(),
+            micros(port.pause_time_us),
+            micros(port.refresh_us),
+            port.trust.to_owned(),
+            vlans(port),
+        ]);
+    }
+    align_right(table, &[2, 3, 5, 6, 7, 8, 10, 11])
+}
+
+fn vlans(port: &PortReport) -> String {
+    let tag = |vid: &u16| format!("{vid}t");
+    let plain = |vid: &u16| if port.pvid == Some(*vid) { format!("{vid}*") } else { vid.to_string() };
+    let all: Vec<String> = port.untagged.iter().map(plain).chain(port.tagged.iter().map(tag)).collect();
+    all.join(" ")
+}
+
+fn classes_table(report: &Report) -> Table {
+    let mut table = table(&[
+        "port",
+        "classes",
+        "",
+        "XOFF",
+        "XON",
+        "headroom",
+        "XOFF frames",
+        "ingress max",
+        "egress max",
+        "egress frames",
+        "queue",
+        "weight",
+        "max rate",
+    ]);
+    for port in &report.ports {
+        for (classes, like) in alike(&port.classes) {
+            table.add_row([
+                port.name.clone(),
+                classes,
+                if like.lossless { "lossless".into() } else { "lossy".into() },
+                or_dash(like.xoff_bytes),
+                or_dash(like.xon_bytes),
+                or_dash(like.lossless.then_some(like.headroom_bytes)),
+                or_dash(like.xoff_frames.map(u64::from)),
+                or_dash(like.ingress_max_bytes),
+                or_dash(like.egress_max_bytes),
+                or_dash(like.egress_max_frames.map(u64::from)),
+                like.queue.to_owned(),
+                like.weight.clone(),
+                like.max_rate_bps.and_then(BitRate::new).map_or("-".into(), quantity::rate),
+            ]);
+        }
+    }
+    align_right(table, &[3, 4, 5, 6, 7, 8, 9, 11, 12])
+}
+
+/// Classes with the same settings, as "0-2, 4".
+fn alike(classes: &[ClassReport]) -> Vec<(String, &ClassReport)> {
+    let same = |a: &ClassReport, b: &ClassReport| ClassReport { class: b.class, ..a.clone() } == *b;
+    let mut groups: Vec<(Vec<u8>, &ClassReport)> = Vec::new();
+    for class in classes {
+        match groups.iter_mut().find(|(_, first)| same(first, class)) {
+            Some((members, _)) => members.push(class.class),
+            None => groups.push((vec![class.class], class)),
+        }
+    }
+    groups.into_iter().map(|(members, first)| (ranges(&members), first)).collect()
+}
+
+fn ranges(numbers: &[u8]) -> String {
+    let runs = numbers.chunk_by(|a, b| a + 1 == *b);
+    let text: Vec<String> = runs
+        .map(|run| match run {
+            [only] => only.to_string(),
+            [first, .., last] => format!("{first}-{last}"),
+            [] => String::new(),
+        })
+        .collect();
+    text.join(", ")
+}
+
+fn headroom_table(report: &Report) -> String {
+    let mut table = table(&[]);
+    let mut columns: Vec<String> = Vec::new();
+    for port in &report.ports {
+        let lossless: Vec<&ClassReport> = port.classes.iter().filter(|class| class.lossless).collect();
+        let Some(first) = lossless.first() else { continue };
+        let classes: Vec<u8> = lossless.iter().map(|class| class.class).collect();
+        let sum = first.headroom_terms.iter().map(|(_, bytes)| bytes).sum();
+        let terms = first.headroom_terms.iter().map(|(_, bytes)| grouped(*bytes));
+        if columns.is_empty() {
+            columns = ["port", "each of"]
+                .into_iter()
+                .chain(first.headroom_terms.iter().map(|(name, _)| *name))
+                .chain(["sum"])
+                .map(str::to_owned)
+                .collect();
+            table.set_header(&columns);
+        }
+        table.add_row([port.name.clone(), ranges(&classes)].into_iter().chain(terms).chain([grouped(sum)]));
+    }
+    let right: Vec<usize> = (2..columns.len()).collect();
+    if columns.is_empty() { String::new() } else { align_right(table, &right).to_string() }
+}
+
+/// What takes how much memory.
+#[must_use]
+pub fn memory_table(report: &Report) -> Table {
+    let mut table = table(&["what", "frames", "bytes"]);
+    for line in &report.memory {
+        table.add_row([
+            line.what.to_owned(),
+            or_dash((line.chunks > 0).then_some(line.chunks)),
+            grouped(line.bytes),
+        ]);
+    }
+    let chunks = report.memory.iter().map(|line| line.chunks).sum();
+    let several = if report.multi_buffer { ", several for a large frame" } else { "" };
+    table.add_row([
+        format!("all, in chunks of {}{several}", report.chunk_bytes),
+        grouped(chunks),
+        format!("{} ({} MiB)", grouped(report.memory_total_bytes), Bytes(report.memory_total_bytes).0 >> 20),
+    ]);
+    align_right(table, &[1, 2])
+}
+
+/// Warnings as lines: place, message, what to do.
+#[must_use]
+pub fn warnings(file: &str, warnings: &[ProblemReport]) -> String {
+    let line = |warning: &ProblemReport| {
+        let place = warning
+            .line
+            .zip(warning.column)
+            .map_or(String::new(), |(line, column)| format!("{file}:{line}:{column}: "));
+        let help = warning.help.as_ref().map_or(String::new(), |help| format!("\n    {help}"));
+        format!("  {place}{}{help}", warning.message)
+    };
+    warnings.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
+    if !header.is_empty() {
+        table.set_header(header);
+    }
+    table
+}
+
+fn align_right(mut table: Table, columns: &[usize]) -> Table {
+    for &column in columns {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn or_dash(value: Option<u64>) -> String {
+    value.map_or("-".into(), grouped)
+}
+
+fn micros(value: f64) -> String {
+    if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+/// 1234567 as 1,234,567.
+fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let head = (digits.len() - 1) % 3 + 1;
+    let tail = digits.as_bytes()[head..].chunks(3).map(|group| String::from_utf8_lossy(group));
+    tail.fold(digits[..head].to_owned(), |text, group| text + "," + &group)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_as_people_read_them() {
+        assert_eq!(
+            [0, 999, 1_000, 12_345, 1_234_567].map(grouped),
+            ["0", "999", "1,000", "12,345", "1,234,567"]
+        );
+        assert_eq!(ranges(&[0, 1, 2, 4, 6, 7]), "0-2, 4, 6-7");
+        assert_eq!((micros(33_553.92), micros(5.12)), ("33554".into(), "5.12".into()));
+    }
+}

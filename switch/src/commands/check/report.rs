@@ -1,0 +1,316 @@
+//! What follows from a configuration, as plain data: printed as tables or as JSON.
+
+use std::thread;
+
+use serde::{Serialize, Serializer};
+use xoff_config::{Config, PortShell, Problem, Queues, Rings};
+use xoff_dataplane::headroom::Headroom;
+use xoff_dataplane::settings::{
+    Accounting, ClassSettings, FlowControl, Memory, PortSettings, QueueKind, Service, Trust, VlanSettings,
+    WhenFull,
+};
+use xoff_dataplane::units::{Bytes, Class, ClassSet, PortId};
+
+/// A whole configuration. Sizes in bytes, times in microseconds; `null` is "no limit".
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The file.
+    pub file: String,
+    /// True: what is invalid has no report.
+    pub valid: bool,
+    /// The switch's name.
+    pub name: String,
+    /// The longest stall through which nothing lossless is lost.
+    pub stall_budget_us: f64,
+    /// The smallest average frame for which that holds.
+    pub smallest_frame_bytes: u32,
+    /// `busy` or `adaptive`.
+    pub poll: &'static str,
+    /// Where metrics and status are served.
+    pub http: Option<String>,
+    /// Until when a frame counts at its ingress.
+    pub accounting: &'static str,
+    /// Who owns packet memory.
+    pub memory_model: &'static str,
+    /// What a full egress queue does.
+    pub when_full: &'static str,
+    /// Threads, as they would be on this machine.
+    pub workers: Vec<WorkerReport>,
+    /// Ports.
+    pub ports: Vec<PortReport>,
+    /// Memory, line by line.
+    pub memory: Vec<MemoryReport>,
+    /// UMEM chunk size.
+    pub chunk_bytes: u32,
+    /// Whether frames may take several chunks.
+    pub multi_buffer: bool,
+    /// All memory.
+    pub memory_total_bytes: u64,
+    /// What is doubtful.
+    pub warnings: Vec<ProblemReport>,
+}
+
+/// One thread.
+#[derive(Clone, Debug, Serialize)]
+pub struct WorkerReport {
+    /// The core to which it is pinned.
+    pub core: Option<u16>,
+    /// Its ports.
+    pub ports: Vec<String>,
+}
+
+/// One port.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)] // the names are those of docs/configuration.md
+pub struct PortReport {
+    pub name: String,
+    pub device: String,
+    pub speed_bps: u64,
+    pub mtu: u32,
+    /// `all`, or the list.
+    pub queues: String,
+    pub fill_ring: u32,
+    pub rx_ring: u32,
+    pub tx_ring: u32,
+    pub completion_ring: u32,
+    /// Frames that may arrive during a stall.
+    pub stall_frames: u32,
+    pub burst_bytes: u64,
+    pub commit_bytes: u64,
+    pub pause: &'static str,
+    /// Classes whose pause is obeyed.
+    pub obeys: Vec<u8>,
+    /// Classes for which pauses are sent.
+    pub sends: Vec<u8>,
+    pub pause_time_us: f64,
+    pub refresh_us: f64,
+    pub trust: &'static str,
+    pub pvid: Option<u16>,
+    pub tagged: Vec<u16>,
+    pub untagged: Vec<u16>,
+    pub classes: Vec<ClassReport>,
+}
+
+/// One class of one port.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[allow(missing_docs)] // the names are those of docs/configuration.md
+pub struct ClassReport {
+    pub class: u8,
+    pub lossless: bool,
+    pub xoff_bytes: Option<u64>,
+    pub xon_bytes: Option<u64>,
+    pub headroom_bytes: u64,
+    /// The computed headroom, cause by cause.
+    #[serde(serialize_with = "in_order")]
+    pub headroom_terms: Vec<(&'static str, u64)>,
+    pub xoff_frames: Option<u32>,
+    pub ingress_max_bytes: Option<u64>,
+    pub egress_max_bytes: Option<u64>,
+    pub egress_max_frames: Option<u32>,
+    pub queue: &'static str,
+    /// `strict`, or the weight.
+    pub weight: String,
+    pub max_rate_bps: Option<u64>,
+}
+
+/// One consumer of memory.
+#[derive(Clone, Debug, Serialize)]
+pub struct MemoryReport {
+    /// What it is.
+    pub what: &'static str,
+    /// UMEM chunks.
+    pub chunks: u64,
+    /// Bytes, chunks included.
+    pub bytes: u64,
+}
+
+/// One error or warning.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProblemReport {
+    /// What was found and what is allowed.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// From 1.
+    pub line: Option<usize>,
+    /// From 1.
+    pub column: Option<usize>,
+}
+
+impl ProblemReport {
+    /// As data.
+    #[must_use]
+    pub fn of(problem: &Problem) -> ProblemReport {
+        let (line, column) = problem.position.unzip();
+        ProblemReport { message: problem.message.clone(), help: problem.help.clone(), line, column }
+    }
+}
+
+impl Report {
+    /// What follows from `config`, which was read from `file`.
+    #[must_use]
+    pub fn of(file: &str, config: &Config) -> Report {
+        let (switch, shell) = (&config.switch, &config.shell);
+        let plan = config.memory(&[]);
+        let memory = plan.consumers.iter().map(|consumer| MemoryReport {
+            what: consumer.what,
+            chunks: consumer.chunks,
+            bytes: consumer.bytes.0,
+        });
+        Report {
+            file: file.to_owned(),
+            valid: true,
+            name: shell.name.clone(),
+            stall_budget_us: micros(shell.stall_budget.0),
+            smallest_frame_bytes: shell.smallest_frame,
+            poll: match shell.poll {
+                xoff_config::Poll::Busy => "busy",
+                xoff_config::Poll::Adaptive { .. } => "adaptive",
+            },
+            http: shell.http.map(|address| address.to_string()),
+            accounting: match switch.accounting {
+                Accounting::UntilTransmitted => "until-transmitted",
+                Accounting::UntilForwarded => "until-forwarded",
+            },
+            memory_model: match switch.memory {
+                Memory::Dedicated => "dedicated",
+                Memory::Shared(_) => "shared",
+            },
+            when_full: match switch.when_full {
+                WhenFull::Drop => "drop",
+                WhenFull::Stop => "stop",
+            },
+            workers: workers(config),
+            ports: ports(config),
+            memory: memory.collect(),
+            chunk_bytes: shell.chunk_bytes,
+            multi_buffer: shell.multi_buffer,
+            memory_total_bytes: plan.total.0,
+            warnings: config.warnings.iter().map(ProblemReport::of).collect(),
+        }
+    }
+}
+
+fn workers(config: &Config) -> Vec<WorkerReport> {
+    let ports = &config.switch.ports;
+    let rates: Vec<_> = ports.iter().map(|port| port.speed).collect();
+    let cores =
+        thread::available_parallelism().map_or(1, |cores| u16::try_from(cores.get()).unwrap_or(u16::MAX));
+    let name = |port: &PortId| ports[port.index()].name.clone();
+    let assigned = config.shell.workers.assign(&rates, cores);
+    assigned
+        .iter()
+        .map(|worker| WorkerReport { core: worker.core, ports: worker.ports.iter().map(name).collect() })
+        .collect()
+}
+
+fn ports(config: &Config) -> Vec<PortReport> {
+    let ports = config.switch.ports.iter().zip(&config.shell.ports).zip(&config.headroom);
+    let numbered = (0..=u8::MAX).map(PortId).zip(ports);
+    numbered
+        .map(|(id, ((port, shell), headroom))| port_report(id, port, shell, headroom, &config.switch.vlans))
+        .collect()
+}
+
+fn port_report(
+    id: PortId,
+    port: &PortSettings,
+    shell: &PortShell,
+    headroom: &[Option<Headroom>],
+    vlans: &[VlanSettings],
+) -> PortReport {
+    let (pause, obeys, sends) = flow_control(port);
+    let Rings { fill, rx, tx, completion } = shell.rings;
+    let vids = |member: fn(&VlanSettings) -> &[PortId]| {
+        vlans.iter().filter(|vlan| member(vlan).contains(&id)).map(|vlan| vlan.vid).collect()
+    };
+    PortReport {
+        name: port.name.clone(),
+        device: shell.device.clone(),
+        speed_bps: port.speed.bits_per_second(),
+        mtu: port.mtu_frame - 14,
+        queues: match &shell.queues {
+            Queues::All => "all".into(),
+            Queues::List(list) => list.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+        },
+        fill_ring: fill,
+        rx_ring: rx,
+        tx_ring: tx,
+        completion_ring: completion,
+        stall_frames: shell.stall_frames,
+        burst_bytes: port.burst.0,
+        commit_bytes: port.commit.0,
+        pause,
+        obeys: numbers(obeys),
+        sends: numbers(sends),
+        pause_time_us: micros(port.speed.time_of_quanta(port.pause_time).0),
+        refresh_us: micros(port.refresh.0),
+        trust: match port.trust {
+            Trust::Pcp => "pcp",
+            Trust::Dscp => "dscp",
+            Trust::Both => "both",
+            Trust::Port => "port",
+        },
+        pvid: port.pvid,
+        tagged: vids(|vlan| &vlan.tagged),
+        untagged: vids(|vlan| &vlan.untagged),
+        classes: Class::ALL
+            .map(|class| class_report(class, &port.classes[class.index()], headroom[class.index()].as_ref()))
+            .to_vec(),
+    }
+}
+
+fn class_report(class: Class, settings: &ClassSettings, headroom: Option<&Headroom>) -> ClassReport {
+    let terms = headroom.map(Headroom::terms).into_iter().flatten();
+    ClassReport {
+        class: class.get(),
+        lossless: settings.lossless,
+        xoff_bytes: limit(settings.xoff),
+        xon_bytes: settings.lossless.then_some(settings.xon.0),
+        headroom_bytes: settings.headroom.0,
+        headroom_terms: terms.map(|(name, bytes)| (name, bytes.0)).collect(),
+        xoff_frames: limit_frames(settings.xoff_frames),
+        ingress_max_bytes: limit(settings.ingress_max),
+        egress_max_bytes: limit(settings.egress_max),
+        egress_max_frames: limit_frames(settings.egress_max_frames),
+        queue: match settings.queue {
+            QueueKind::Fifo => "fifo",
+            QueueKind::Voq => "voq",
+        },
+        weight: match settings.service {
+            Service::Strict => "strict".into(),
+            Service::Weighted(weight) => weight.to_string(),
+        },
+        max_rate_bps: settings.max_rate.map(|rate| rate.bits_per_second()),
+    }
+}
+
+fn flow_control(port: &PortSettings) -> (&'static str, ClassSet, ClassSet) {
+    match port.flow_control {
+        FlowControl::Pfc { obey, send } if obey == send => ("pfc", obey, send),
+        FlowControl::Pfc { obey, send } => ("asymmetric", obey, send),
+        FlowControl::Pause8023x => ("802.3x", ClassSet::ALL, port.lossless()),
+        FlowControl::Ignore => ("ignore", ClassSet::NONE, ClassSet::NONE),
+    }
+}
+
+fn numbers(classes: ClassSet) -> Vec<u8> {
+    classes.iter().map(Class::get).collect()
+}
+
+fn in_order<S: Serializer>(terms: &[(&'static str, u64)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(terms.iter().copied())
+}
+
+fn limit(bytes: Bytes) -> Option<u64> {
+    (bytes != Bytes::MAX).then_some(bytes.0)
+}
+
+fn limit_frames(frames: u32) -> Option<u32> {
+    (frames != u32::MAX).then_some(frames)
+}
+
+#[allow(clippy::cast_precision_loss)] // for people to read
+fn micros(nanos: u64) -> f64 {
+    nanos as f64 / 1_000.0
+}
