@@ -34,15 +34,10 @@ pub(crate) struct Draft<'a> {
 /// A configuration, as far as `document` has one; complete only if there are no errors.
 pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Config> {
     identities(document, problems);
-    let lines: Vec<Option<Line>> = document.ports.iter().map(|port| Line::of(&port.keys)).collect();
-    let shortest_pause = lines.iter().flatten().map(Line::pause).min().unwrap_or(Nanos::NEVER);
+    let lines: Vec<Line> = document.ports.iter().map(|port| Line::of(&port.keys)).collect();
+    let shortest_pause = lines.iter().map(Line::pause).min().unwrap_or(Nanos::NEVER);
     let stall_budget = value(document.switch.stall_budget.as_ref(), defaults::stall_budget(shortest_pause));
-    let drafts: Vec<Draft<'_>> = document
-        .ports
-        .iter()
-        .zip(lines)
-        .filter_map(|(port, line)| Some(draft(port, line?, stall_budget)))
-        .collect();
+    let drafts: Vec<Draft<'_>> = document.ports.iter().zip(lines).map(|(port, line)| draft(port, line, stall_budget)).collect();
 
     let vlans = bridge::vlans(&drafts, problems);
     let fdb = bridge::fdb(document, &drafts, &vlans, problems);
@@ -225,7 +220,7 @@ fn refresh(draft: &Draft<'_>, stall_budget: Nanos, problems: &mut Problems) -> N
         ))
     };
     match given {
-        Some((time, span)) if time >= pause => {
+        Some((time, span)) if time >= pause && draft.port.keys.speed.is_some() => {
             problems.push(
                 Problem::error(format!(
                     "`refresh` is {}, not less than the pause time",

@@ -78,7 +78,7 @@ impl Config {
     /// The file cannot be read, or [`Config::from_toml`] finds it wrong.
     pub fn load(path: &Path, machine: Machine) -> Result<Config, ConfigError> {
         let read = fs::read_to_string(path);
-        let text = read.map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        let text = read.map_err(|error| ConfigError::Read { path: path.to_owned(), error })?;
         Config::from_toml(&path.display().to_string(), &text, machine)
     }
 

@@ -12,13 +12,13 @@ use toml_span::Span;
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub enum ConfigError {
     /// The file could not be read.
-    #[error("cannot read the configuration {path}: {source}")]
+    #[error("cannot read the configuration {path}: {error}")]
     #[diagnostic(help("--config takes the path of a TOML file; config/examples has some to start from"))]
     Read {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        error: io::Error,
     },
     /// The file says something that cannot be.
     #[error(transparent)]

@@ -73,7 +73,7 @@ impl<'a, 'de> Table<'a, 'de> {
 
 fn wrong(key: &str, value: &Value<'_>, allowed: &str) -> Problem {
     Problem::error(format!("`{key}` is {}, but has to be {allowed}", found(value)))
-        .at(value.span, format!("has to be {allowed}"))
+        .at(value.span, "not allowed here")
 }
 
 /// A value as it is shown to whoever wrote it.

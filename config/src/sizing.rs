@@ -35,6 +35,8 @@ const RX_RING_LEAST: u32 = 2_048;
 const TX_RING_LEAST: u32 = 512;
 /// Most entries of a ring: 16 M descriptors is far beyond what kernels were seen to take.
 pub(crate) const RING_MOST: u32 = 1 << 20;
+/// Stands for a speed that is missing or wrong.
+const NO_SPEED: BitRate = BitRate::from_gbps(1);
 /// Room in a TX ring beside data, for control frames.
 const TX_CONTROL: u64 = 64;
 
@@ -51,12 +53,12 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// `None` without a speed.
-    pub(crate) fn of(keys: &PortKeys) -> Option<Line> {
-        let speed = keys.speed.as_ref()?.value;
+    /// Where there is no speed (an error elsewhere), as if there were one, to find what else is wrong.
+    pub(crate) fn of(keys: &PortKeys) -> Line {
+        let speed = keys.speed.as_ref().map_or(NO_SPEED, |speed| speed.value);
         let mtu_frame = keys.mtu.as_ref().map_or(defaults::MTU, |mtu| mtu.value) + ETHERNET_HEADER;
         let on_line = Bytes::on_line(mtu_frame + VLAN_TAG);
-        Some(Line {
+        Line {
             speed,
             mtu_frame,
             burst: keys.burst.as_ref().map_or_else(|| defaults::burst(speed, on_line), |burst| burst.value),
@@ -67,7 +69,7 @@ impl Line {
             pause_time: keys.pause_time.as_ref().map_or(defaults::PAUSE_TIME, |time| Quanta(time.value)),
             cable: cable_delay(keys.cable.as_ref().map_or(defaults::CABLE_METRES, |metres| metres.value)),
             peer: keys.peer_response.as_ref().map_or(PeerResponse::Software, |peer| peer.value),
-        })
+        }
     }
 
     /// The longest frame as buffers count it.
@@ -143,7 +145,7 @@ mod tests {
             speed: Some(toml_span::Spanned::new(BitRate::from_mbps(mbps))),
             ..PortKeys::default()
         };
-        Line::of(&keys).unwrap()
+        Line::of(&keys)
     }
 
     #[test]
