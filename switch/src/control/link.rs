@@ -105,3 +105,58 @@ fn tell_workers(view: &SwitchView, port: PortId, up: bool) {
         let _ = worker.mailbox.send(Request::Link { port, up });
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+    use super::*;
+    use crate::control::mailbox::Inbox;
+    use crate::control::{start, tests::view_on};
+    use crate::lab::{Lab, VethOptions};
+
+    /// The next message to the worker.
+    fn next(inbox: &Inbox) -> (PortId, bool) {
+        let mut wake = [PollFd::new(inbox.fd(), PollFlags::POLLIN)];
+        loop {
+            match inbox.take() {
+                Some(Request::Link { port, up }) => return (port, up),
+                Some(request) => panic!("{request:?}"),
+                None => {
+                    assert_eq!(poll(&mut wake, PollTimeout::from(20_000u16)).unwrap(), 1, "no message came");
+                    inbox.acknowledge();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn workers_are_told_when_a_link_goes_comes_and_vanishes() {
+        let mut lab = Lab::new();
+        let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
+        for port in ["l0", "r0"] {
+            lab.veth(switch.end(port), host.end(port), &VethOptions::default()).unwrap();
+        }
+        let index = |name| {
+            let mut devices = lab.devices().iter();
+            let device = devices.find(|it| it.name() == name && it.namespace().name() == "switch");
+            device.unwrap().index()
+        };
+        let (view, inbox) = view_on([index("l0"), index("r0")]);
+        let (left, right) = (PortId(0), PortId(1));
+        let peer =
+            lab.devices().iter().find(|it| it.name() == "r0" && it.namespace().name() == "host").unwrap();
+        // Down before the control thread looks for the first time: it must see that by itself.
+        peer.set_up(false).unwrap();
+        let _control = switch.run(|| start(Arc::clone(&view), None)).unwrap();
+        assert_eq!(next(&inbox), (right, false));
+        assert_eq!((view.ports[0].link.get(), view.ports[1].link.get()), (Link::Up, Link::Down));
+        peer.set_up(true).unwrap();
+        assert_eq!(next(&inbox), (right, true));
+        assert_eq!(view.ports[1].link.get(), Link::Up);
+        let mut delete = std::process::Command::new("ip");
+        assert!(host.output(delete.args(["link", "del", "l0"])).unwrap().status.success());
+        assert_eq!(next(&inbox), (left, false));
+    }
+}

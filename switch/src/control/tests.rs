@@ -79,8 +79,13 @@ fn port_settings(name: &str) -> PortSettings {
     }
 }
 
-/// A switch of two ports and one worker, and that worker's inbox.
+/// A switch of two ports and one worker, and that worker's inbox. Netlink knows of no such devices.
 pub(crate) fn view() -> (Arc<SwitchView>, Inbox) {
+    view_on([u32::MAX; 2])
+}
+
+/// The same on devices of these indices.
+pub(super) fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
     let settings = SwitchSettings {
         ports: vec![port_settings("left"), port_settings("right")],
         accounting: Accounting::default(),
@@ -89,14 +94,14 @@ pub(crate) fn view() -> (Arc<SwitchView>, Inbox) {
         fdb: FdbSettings { capacity: 100, ageing: None, statics: vec![] },
         vlans: vec![],
     };
-    // No such devices: netlink reports nothing about them but that they are gone.
-    let ports = ["l0", "r0"].map(|device| PortView::new(device, u32::MAX, Box::new(FakeDriver)));
+    let port = |(device, ifindex)| PortView::new(device, ifindex, Box::new(FakeDriver));
+    let ports = ["l0", "r0"].into_iter().zip(devices).map(port);
     let (mailbox, inbox) = Mailbox::new().unwrap();
     let view = SwitchView {
         name: "s1".into(),
         counters: Counters::new(2),
         settings,
-        ports: ports.into(),
+        ports: ports.collect(),
         workers: vec![WorkerView { core: Some(1), facts: Arc::default(), mailbox }],
         stall_budget: Nanos::from_millis(10),
         clock: || NOW,

@@ -125,10 +125,10 @@ impl Gate {
     }
 
     fn postpone(&mut self, at: Nanos, pfc: Pfc) {
-        if self.pending.len() == PENDING_MAX {
-            if let Some((_, oldest)) = self.pending.pop_front() {
-                self.obey(at, &oldest);
-            }
+        if self.pending.len() == PENDING_MAX
+            && let Some((_, oldest)) = self.pending.pop_front()
+        {
+            self.obey(at, &oldest);
         }
         self.pending.push_back((at, pfc));
     }
