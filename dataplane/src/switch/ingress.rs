@@ -281,11 +281,13 @@ impl Switch {
         for class in resumed.classes.iter() {
             let shown = self.counters.class(port, class);
             let paused_for = resumed.paused_for[class.index()].0;
-            shown.paused_nanos.add(paused_for);
-            shown.paused_durations.record(paused_for);
+            // No longer running, then counted: a reader in between sees too little for a moment, never
+            // the same pause twice.
             if !self.ports[port.index()].obeyed.paused().contains(class) {
                 shown.paused_since.set(0);
             }
+            shown.paused_nanos.add(paused_for);
+            shown.paused_durations.record(paused_for);
         }
     }
 }
