@@ -1,1 +1,14 @@
-//! ebpf
+//! xoff's XDP program and the guard that attaches it.
+//!
+//! The program itself is `xoff.bpf.c`: it redirects every frame to the AF_XDP socket of its hardware
+//! queue. [`attach`] loads one instance of it for one interface and returns a guard, [`Attached`],
+//! that takes it off again when dropped.
+//!
+//! A native program hangs on a bpf link, which the kernel removes with the process, `kill -9`
+//! included. Generic mode cannot be had by the link that libbpf-rs offers, so there the program is
+//! attached over netlink and survives a killed process; the next [`attach`] knows it by its name and
+//! replaces it. A program that is not ours is never touched.
+
+mod attach;
+
+pub use attach::{Attached, EbpfError, Mode, attach};

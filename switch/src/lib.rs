@@ -8,3 +8,4 @@ pub mod demo;
 pub mod handoff;
 pub mod lab;
 pub mod traffic;
+pub mod xdp;

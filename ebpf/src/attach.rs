@@ -1,0 +1,204 @@
+//! Attaching, with an answer for whatever is already there.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Program, Xdp, XdpFlags};
+
+use skeleton::{XoffSkel, XoffSkelBuilder};
+
+#[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/xoff.skel.rs"));
+}
+
+/// The program's name in the kernel, which keeps 15 bytes of it.
+const PROGRAM_NAME: &str = "xoff_receive";
+/// "Operation not supported".
+const EOPNOTSUPP: i32 = 95;
+
+/// How a program is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// In the driver, before the kernel makes its own packet of a frame.
+    Native,
+    /// In the kernel's network stack: works with every driver, and slower.
+    Generic,
+}
+
+/// Why no program could be attached.
+#[derive(Debug, thiserror::Error)]
+pub enum EbpfError {
+    /// The interface runs a program that is not ours.
+    #[error(
+        "{device} already runs XDP program \"{name}\" (id {id}), which is not xoff's; \
+         take it off with `ip link set dev {device} xdp off` or choose another interface"
+    )]
+    Stranger {
+        /// The interface.
+        device: String,
+        /// The program's name.
+        name: String,
+        /// The program's id.
+        id: u32,
+    },
+    /// The interface runs our program, and the process that attached it is alive.
+    #[error("another xoff runs on {device}; stop it first (`bpftool net` shows XDP programs)")]
+    AnotherXoff {
+        /// The interface.
+        device: String,
+    },
+    /// The driver has no native XDP, or not for the interface as it is set up.
+    #[error("{device} cannot run XDP natively: {source:#}; use mode \"auto\" or \"generic\"")]
+    NotNative {
+        /// The interface.
+        device: String,
+        /// The kernel's words.
+        source: libbpf_rs::Error,
+    },
+    /// The kernel refused.
+    #[error("cannot {doing} for {device}: {source:#}")]
+    Refused {
+        /// What was tried.
+        doing: &'static str,
+        /// The interface.
+        device: String,
+        /// The kernel's words.
+        source: libbpf_rs::Error,
+    },
+}
+
+/// A program at work on an interface; dropping it takes the program off.
+#[derive(Debug)]
+pub struct Attached {
+    mode: Mode,
+    hold: Hold,
+    unclaimed: MapHandle,
+}
+
+/// What keeps the program attached.
+#[derive(Debug)]
+enum Hold {
+    Link { _link: Link },
+    Netlink { program: OwnedFd, ifindex: i32 },
+}
+
+impl Attached {
+    /// How the program is attached.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Frames that came in by a queue without a socket, and were dropped.
+    #[must_use]
+    pub fn unclaimed(&self) -> u64 {
+        let per_cpu = self.unclaimed.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let count =
+            |bytes: &Vec<u8>| bytes.first_chunk().map_or(0, |&count: &[u8; 8]| u64::from_ne_bytes(count));
+        per_cpu.ok().flatten().map_or(0, |counts| counts.iter().map(count).sum())
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let Hold::Netlink { program, ifindex } = &self.hold else { return };
+        let xdp = Xdp::new(program.as_fd());
+        let ours = Program::id_from_fd(program.as_fd()).ok();
+        if ours.is_some() && xdp.query_id(*ifindex, XdpFlags::NONE).ok() == ours {
+            let _ = xdp.detach(*ifindex, XdpFlags::SKB_MODE); // the interface may be gone
+        }
+    }
+}
+
+/// Loads the program and attaches it to the interface `device`, of index `ifindex`, with a socket for
+/// each of its hardware queues. `mode`: `None` takes native mode where the driver has it, else
+/// generic.
+///
+/// # Errors
+/// [`EbpfError`]; the interface is left as it was.
+pub fn attach(
+    device: &str,
+    ifindex: i32,
+    sockets: &[(u32, BorrowedFd<'_>)],
+    mode: Option<Mode>,
+) -> Result<Attached, EbpfError> {
+    let refused = |doing, source| EbpfError::Refused { doing, device: device.to_owned(), source };
+    let mut storage = MaybeUninit::uninit();
+    let queues = sockets.iter().map(|&(queue, _)| queue + 1).max().unwrap_or(1);
+    let program = load(queues, &mut storage).map_err(|source| refused("load the XDP program", source))?;
+    for (queue, socket) in sockets {
+        let (key, value) = (queue.to_ne_bytes(), socket.as_raw_fd().to_ne_bytes());
+        program
+            .maps
+            .sockets
+            .update(&key, &value, MapFlags::ANY)
+            .map_err(|source| refused("enter an AF_XDP socket into the XDP program's map", source))?;
+    }
+    clear_leftover(device, ifindex, &program)?;
+    let unclaimed = MapHandle::try_from(&program.maps.unclaimed)
+        .map_err(|source| refused("keep the XDP program's counters", source))?;
+    let link = match mode {
+        Some(Mode::Generic) => None,
+        _ => match program.progs.xoff_receive.attach_xdp(ifindex) {
+            Ok(link) => Some(link),
+            Err(source) if mode == Some(Mode::Native) => {
+                return Err(EbpfError::NotNative { device: device.to_owned(), source });
+            }
+            Err(_) => None,
+        },
+    };
+    let hold = match link {
+        Some(link) => Hold::Link { _link: link },
+        None => {
+            attach_generic(ifindex, &program).map_err(|source| refused("attach the XDP program", source))?
+        }
+    };
+    let attached = Attached { mode: mode_of(ifindex, &program), hold, unclaimed };
+    if mode == Some(Mode::Native) && attached.mode != Mode::Native {
+        let source = libbpf_rs::Error::from_raw_os_error(EOPNOTSUPP);
+        return Err(EbpfError::NotNative { device: device.to_owned(), source });
+    }
+    Ok(attached)
+}
+
+fn load(queues: u32, storage: &mut MaybeUninit<libbpf_rs::OpenObject>) -> libbpf_rs::Result<XoffSkel<'_>> {
+    let mut open = XoffSkelBuilder::default().open(storage)?;
+    open.maps.sockets.set_max_entries(queues)?;
+    open.load()
+}
+
+fn attach_generic(ifindex: i32, program: &XoffSkel<'_>) -> libbpf_rs::Result<Hold> {
+    let fd = program.progs.xoff_receive.as_fd();
+    Xdp::new(fd).attach(ifindex, XdpFlags::SKB_MODE | XdpFlags::UPDATE_IF_NOEXIST)?;
+    Ok(Hold::Netlink { program: fd.try_clone_to_owned()?, ifindex })
+}
+
+/// Takes off what a killed run left in generic mode; refuses to touch anything else.
+fn clear_leftover(device: &str, ifindex: i32, program: &XoffSkel<'_>) -> Result<(), EbpfError> {
+    let xdp = Xdp::new(program.progs.xoff_receive.as_fd());
+    let id = match xdp.query_id(ifindex, XdpFlags::NONE) {
+        Ok(0) | Err(_) => return Ok(()),
+        Ok(id) => id,
+    };
+    let name = name_of(id).unwrap_or_else(|| "?".to_owned());
+    let device = device.to_owned();
+    if name != PROGRAM_NAME {
+        return Err(EbpfError::Stranger { device, name, id });
+    }
+    // A program held by a link of a living process is refused here.
+    xdp.detach(ifindex, XdpFlags::SKB_MODE).map_err(|_| EbpfError::AnotherXoff { device })
+}
+
+fn name_of(id: u32) -> Option<String> {
+    let program = ProgInfoIter::default().find(|program| program.id == id)?;
+    Some(program.name.to_string_lossy().into_owned())
+}
+
+fn mode_of(ifindex: i32, program: &XoffSkel<'_>) -> Mode {
+    let xdp = Xdp::new(program.progs.xoff_receive.as_fd());
+    let generic = xdp.query(ifindex, XdpFlags::NONE).is_ok_and(|found| found.skb_prog_id != 0);
+    if generic { Mode::Generic } else { Mode::Native }
+}

@@ -1,0 +1,44 @@
+//! Real frames, by AF_XDP: the packet memory, the ports, and nothing that a switch would decide.
+//!
+//! ```text
+//!   Umem     the packet memory of the whole switch, cut into chunks
+//!   Store    one worker's share of it: free chunks, and the bytes of every frame in its hands
+//!   Port     one interface: the XDP program, a socket for each hardware queue, four rings each
+//! ```
+//!
+//! A frame is forwarded by moving its chunk's number from one port's ring to another's. The life of a
+//! chunk is a circle, and whoever holds its number owns its bytes:
+//!
+//! ```text
+//!   Store -- fill ring --> kernel -- RX ring --> worker -- TX ring --> kernel -- completion --> Store
+//! ```
+//!
+//! A frame that does not fit one chunk is a chain of them (XDP multi-buffer); its handle names the
+//! first. Workers have separate shares, so that no free list is shared: a frame may travel to another
+//! worker, but only its owner frees it.
+//!
+//! This directory is the only place of xoff with `unsafe`. There are three reasons for it, each kept
+//! in one file: packet memory that the kernel writes too (`region`), the rings of xsk-rs, whose
+//! contract is the circle above (`socket`), and socket options and ioctls that no safe crate offers
+//! (`sys`). All loops over rings (`receive`, `transmit`) are safe code over small traits (`ring`), and
+//! run in tests on rings in plain memory.
+
+mod device;
+mod error;
+mod netlink;
+mod port;
+mod receive;
+mod region;
+mod ring;
+mod socket;
+mod store;
+mod sys;
+mod transmit;
+mod umem;
+
+pub use device::{Facts, Offloads};
+pub use error::XdpError;
+pub use netlink::DeviceDrops;
+pub use port::{Port, XdpStatistics};
+pub use store::Store;
+pub use umem::{Share, Umem, UmemSettings};

@@ -1,0 +1,228 @@
+//! One interface: the XDP program, a socket for each hardware queue, and the rings of each.
+//!
+//! All queues receive. One sends, so that frames leave in the order in which the switch sent them.
+
+use std::os::fd::BorrowedFd;
+
+use xoff_config::shell::{Mode as ModeSetting, PortShell, Queues};
+use xoff_dataplane::frame::Frame;
+use xoff_ebpf::{Attached, Mode};
+use xsk_rs::{CompQueue, TxQueue};
+
+use super::device::{Device, Facts};
+use super::error::XdpError;
+use super::netlink::DeviceDrops;
+use super::receive::{BATCH, Receiver};
+use super::socket::{XskCompletion, XskFill, XskRx, XskTx, bind};
+use super::store::Store;
+use super::sys;
+use super::transmit::Transmitter;
+use super::umem::Umem;
+
+/// What the kernel and the sockets of a port lost, added up over its queues. Every number here but
+/// `tx_ring_empty` is frames that were lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct XdpStatistics {
+    /// Longer than a chunk without multi-buffer, or dropped for other reasons.
+    pub rx_dropped: u64,
+    /// The RX ring was full.
+    pub rx_ring_full: u64,
+    /// The fill ring was empty.
+    pub rx_fill_ring_empty: u64,
+    /// The kernel found an invalid chunk in the fill ring.
+    pub rx_invalid: u64,
+    /// Frames came in by a queue without a socket.
+    pub rx_unclaimed: u64,
+    /// The kernel laid a frame out otherwise than it promises.
+    pub rx_malformed: u64,
+    /// The kernel found an invalid descriptor in the TX ring.
+    pub tx_invalid: u64,
+    /// The kernel dropped a frame that it should have sent, and completed it.
+    pub tx_dropped: u64,
+    /// How often the kernel looked for a frame to send, and there was none.
+    pub tx_ring_empty: u64,
+}
+
+impl XdpStatistics {
+    /// Frames lost, whatever the reason.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.rx_dropped
+            + self.rx_ring_full
+            + self.rx_fill_ring_empty
+            + self.rx_invalid
+            + self.rx_unclaimed
+            + self.rx_malformed
+            + self.tx_invalid
+            + self.tx_dropped
+    }
+}
+
+/// A port, open: frames arrive at it from the moment that it exists. Dropping it takes the XDP program
+/// off, closes the sockets, and leaves the device as it was found.
+#[derive(Debug)]
+pub struct Port {
+    // Dropped in this order: program, sockets, device.
+    program: Attached,
+    receivers: Vec<Receiver<XskRx, XskFill>>,
+    /// The receiver that is asked first next time.
+    next: usize,
+    transmitter: Transmitter<XskTx, XskCompletion>,
+    /// Halves of further sockets that are not used, but belong to them.
+    _idle: Vec<(TxQueue, CompQueue)>,
+    facts: Facts,
+    device: Device,
+}
+
+impl Port {
+    /// Opens a port of `umem`, and gives its rings chunks from `store`.
+    ///
+    /// # Errors
+    /// [`XdpError`], with the device as it was.
+    pub fn open(umem: &Umem, store: &mut Store, shell: &PortShell) -> Result<Port, XdpError> {
+        let device = Device::prepare(&shell.device)?;
+        let queues = queues_of(&shell.queues, &device)?;
+        let mut receivers = Vec::with_capacity(queues.len());
+        let mut transmitter = None;
+        let mut idle = Vec::new();
+        for &queue in &queues {
+            let (tx, rx, fill, completion) = bind(umem, &shell.rings, device.name(), queue)?;
+            let table = umem.table();
+            let rx = XskRx::new(rx, table.clone());
+            let fill = XskFill::new(fill, rx.fd(), table.clone());
+            if transmitter.is_none() {
+                let size = shell.rings.tx.min(umem.settings().completion);
+                sys::set_tx_budget(rx.fd(), shell.rings.tx);
+                let tx = XskTx::new(tx, shell.rings.tx, table.clone());
+                let completion = XskCompletion::new(completion, table.clone());
+                transmitter = Some(Transmitter::new(tx, completion, size));
+            } else {
+                idle.push((tx, completion));
+            }
+            let mut receiver = Receiver::new(rx, fill, shell.rings.fill.min(shell.rings.rx));
+            receiver.refill(store);
+            receivers.push(receiver);
+        }
+        let transmitter = transmitter.expect("a port has at least one queue");
+        let sockets: Vec<(u32, BorrowedFd<'_>)> =
+            queues.iter().copied().zip(receivers.iter().map(descriptor)).collect();
+        let mode = match shell.mode {
+            ModeSetting::Auto => None,
+            ModeSetting::Native => Some(Mode::Native),
+            ModeSetting::Generic => Some(Mode::Generic),
+        };
+        let program = xoff_ebpf::attach(device.name(), device.ifindex(), &sockets, mode)?;
+        let facts = device.facts(program.mode(), sys::is_zero_copy(receivers[0].rx().fd()));
+        Ok(Port { program, receivers, next: 0, transmitter, _idle: idle, facts, device })
+    }
+
+    /// What the port turned out to be.
+    #[must_use]
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Gives the kernel free chunks to receive into.
+    #[inline]
+    pub fn refill(&mut self, store: &mut Store) {
+        self.receivers.iter_mut().for_each(|receiver| receiver.refill(store));
+    }
+
+    /// Adds up to `budget` received frames to `frames`, fairly over the queues. `frames` does not grow
+    /// where it has room for them.
+    #[inline]
+    pub fn receive(&mut self, store: &mut Store, frames: &mut Vec<Frame>, budget: usize) -> usize {
+        let before = frames.len();
+        let queues = self.receivers.len();
+        let mut left = budget;
+        for turn in 0..queues {
+            let at = (self.next + turn) % queues;
+            left -= self.receivers[at].receive(store, frames, left.min(BATCH));
+        }
+        self.next = (self.next + 1) % queues;
+        frames.len() - before
+    }
+
+    /// Takes a frame to be sent by the next [`flush`](Self::flush).
+    ///
+    /// # Errors
+    /// Gives the frame back where the rings have no room: reap, and try again.
+    #[inline]
+    pub fn send(&mut self, store: &Store, frame: Frame) -> Result<(), Frame> {
+        self.transmitter.send(store, frame)
+    }
+
+    /// Gives the kernel what waits to be sent, and makes it send: also what an earlier flush could not
+    /// get rid of.
+    #[inline]
+    pub fn flush(&mut self) {
+        self.transmitter.flush();
+    }
+
+    /// Calls `sent` with every frame that has left since the last time.
+    #[inline]
+    pub fn reap(&mut self, store: &mut Store, sent: impl FnMut(&mut Store, Frame)) {
+        self.transmitter.reap(store, sent);
+    }
+
+    /// Whether frames are with the kernel to be sent. As long as there are any, somebody must call
+    /// [`flush`](Self::flush) and [`reap`](Self::reap) now and then.
+    #[inline]
+    #[must_use]
+    pub fn in_flight(&self) -> bool {
+        self.transmitter.in_flight()
+    }
+
+    /// The sockets, to wait for frames on.
+    pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.receivers.iter().map(descriptor)
+    }
+
+    /// What was lost at this port. Some system calls: not for every frame.
+    #[must_use]
+    pub fn statistics(&self) -> XdpStatistics {
+        let mut sum = XdpStatistics {
+            rx_unclaimed: self.program.unclaimed(),
+            tx_dropped: self.transmitter.dropped(),
+            ..XdpStatistics::default()
+        };
+        for receiver in &self.receivers {
+            sum.rx_malformed += receiver.malformed();
+            let Some(socket) = receiver.rx().statistics() else { continue };
+            sum.rx_dropped += socket.rx_dropped();
+            sum.rx_ring_full += socket.rx_ring_full();
+            sum.rx_fill_ring_empty += socket.rx_fill_ring_empty_descs();
+            sum.rx_invalid += socket.rx_invalid_descs();
+            sum.tx_invalid += socket.tx_invalid_descs();
+            sum.tx_ring_empty += socket.tx_ring_empty_descs();
+        }
+        sum
+    }
+
+    /// Kicks that failed for reasons unknown, and the errno of the last; zero is the rule.
+    #[must_use]
+    pub fn failed_kicks(&self) -> (u64, i32) {
+        self.transmitter.failed()
+    }
+
+    /// The device's own drop counters now; `None` where it is gone.
+    #[must_use]
+    pub fn device_drops(&self) -> Option<DeviceDrops> {
+        self.device.drops()
+    }
+}
+
+fn descriptor(receiver: &Receiver<XskRx, XskFill>) -> BorrowedFd<'_> {
+    sys::borrow(receiver.rx().fd(), receiver)
+}
+
+fn queues_of(wanted: &Queues, device: &Device) -> Result<Vec<u32>, XdpError> {
+    let queues = device.queues();
+    match wanted {
+        Queues::All => Ok((0..queues).collect()),
+        Queues::List(list) => match list.iter().find(|&&queue| queue >= queues) {
+            Some(&queue) => Err(XdpError::NoSuchQueue { device: device.name().to_owned(), queue, queues }),
+            None => Ok(list.clone()),
+        },
+    }
+}

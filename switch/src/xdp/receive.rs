@@ -1,0 +1,217 @@
+//! The receiving half of a socket: chunks go to the kernel by the fill ring and come back filled.
+//!
+//! No more chunks are out than the fill ring has entries. So the fill ring always has room for what is
+//! given to it, the RX ring (at least as large) never overflows, and what one queue can hold of a
+//! worker's share is known beforehand: a stall costs the kernel nothing but these.
+
+use xoff_dataplane::frame::{Frame, FrameStore};
+
+use super::ring::{Descriptor, FillRing, RxRing};
+use super::store::{Chain, Store};
+
+/// Most descriptors taken from or given to a ring at once.
+pub(super) const BATCH: usize = 64;
+
+/// The first bytes of a frame that must be in one piece, as [`FrameStore::head`] promises.
+const HEAD: u32 = 128;
+
+/// The receiving half of one socket.
+#[derive(Debug)]
+pub(super) struct Receiver<R, F> {
+    rx: R,
+    fill: F,
+    size: u32,
+    /// Chunks with the kernel or in the RX ring.
+    out: u32,
+    /// The frame whose last chunk has not come yet.
+    partial: Option<Chain>,
+    /// Frames not of the form that the kernel promises; dropped.
+    malformed: u64,
+}
+
+impl<R: RxRing, F: FillRing> Receiver<R, F> {
+    /// `size`: entries of the fill ring, at most those of the RX ring.
+    pub(super) fn new(rx: R, fill: F, size: u32) -> Receiver<R, F> {
+        Receiver { rx, fill, size, out: 0, partial: None, malformed: 0 }
+    }
+
+    /// The RX ring.
+    pub(super) fn rx(&self) -> &R {
+        &self.rx
+    }
+
+    /// Frames dropped because the kernel did not lay them out as it promises.
+    pub(super) fn malformed(&self) -> u64 {
+        self.malformed
+    }
+
+    /// Tops the fill ring up; waits until a batch is worth it, unless the kernel may run dry.
+    #[inline]
+    pub(super) fn refill(&mut self, store: &mut Store) {
+        let missing = self.size - self.out;
+        if missing as usize >= BATCH.min(self.size as usize / 4).max(1) {
+            self.top_up(missing, store);
+        }
+    }
+
+    fn top_up(&mut self, mut missing: u32, store: &mut Store) {
+        let mut slots = [0; BATCH];
+        while missing > 0 {
+            let mut n = 0;
+            let wanted = BATCH.min(missing as usize);
+            while n < wanted
+                && let Some(slot) = store.take()
+            {
+                slots[n] = slot;
+                n += 1;
+            }
+            if n == 0 {
+                return;
+            }
+            let taken = self.fill.fill(&slots[..n]);
+            assert!(taken, "the fill ring has room for every chunk that is not out");
+            #[allow(clippy::cast_possible_truncation)] // at most BATCH
+            let n = n as u32;
+            self.out += n;
+            missing -= n;
+        }
+    }
+
+    /// Adds received frames to `frames`, from at most `budget` descriptors (never more than
+    /// [`BATCH`]); says how many descriptors there were.
+    #[inline]
+    pub(super) fn receive(&mut self, store: &mut Store, frames: &mut Vec<Frame>, budget: usize) -> usize {
+        let mut batch = [Descriptor::default(); BATCH];
+        let n = self.rx.receive(&mut batch[..budget.min(BATCH)]);
+        #[allow(clippy::cast_possible_truncation)] // at most BATCH
+        let came_back = n as u32;
+        self.out -= came_back;
+        for &descriptor in &batch[..n] {
+            if let Some(frame) = self.assemble(store, descriptor) {
+                frames.push(frame);
+            }
+        }
+        n
+    }
+
+    #[inline]
+    fn assemble(&mut self, store: &mut Store, descriptor: Descriptor) -> Option<Frame> {
+        let Descriptor { slot, len, more } = descriptor;
+        let region = store.region();
+        let chain = match self.partial.take() {
+            None => Chain::new(region, slot, len),
+            Some(mut chain) => {
+                chain.append(region, slot, len);
+                chain
+            }
+        };
+        if more {
+            self.partial = Some(chain);
+            return None;
+        }
+        let frame = chain.finish();
+        if store.head(&frame).len() < frame.len().min(HEAD) as usize || len == 0 {
+            self.malformed += 1;
+            store.free(frame);
+            return None;
+        }
+        Some(frame)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::region::Region;
+    use super::super::ring::memory::Rings;
+    use super::*;
+
+    const CHUNKS: u32 = 128;
+
+    fn receiver(size: u32) -> (Rings, Receiver<Rings, Rings>, Store) {
+        let rings = Rings::new(size as usize);
+        let receiver = Receiver::new(rings.clone(), rings.clone(), size);
+        (rings, receiver, Store::new(Arc::new(Region::plain(2048, CHUNKS)), 0..CHUNKS, 0))
+    }
+
+    fn free_all(store: &mut Store, frames: Vec<Frame>) {
+        frames.into_iter().for_each(|frame| store.free(frame));
+    }
+
+    #[test]
+    fn chunks_out_never_exceed_the_fill_ring_and_all_come_back() {
+        let (rings, mut receiver, mut store) = receiver(32);
+        receiver.refill(&mut store);
+        assert_eq!(rings.with(|rings| rings.fill.len()), 32);
+        (0..20).for_each(|_| assert!(rings.arrive(&[60])));
+        receiver.refill(&mut store); // nothing was consumed: all 32 are still out
+        assert_eq!(rings.with(|rings| rings.fill.len()), 12);
+        let mut frames = Vec::new();
+        assert_eq!(receiver.receive(&mut store, &mut frames, 17), 17); // a partial batch
+        assert_eq!(receiver.receive(&mut store, &mut frames, 17), 3);
+        assert_eq!(receiver.receive(&mut store, &mut frames, 17), 0); // then silence
+        assert_eq!(frames.len(), 20);
+        free_all(&mut store, frames);
+        receiver.refill(&mut store);
+        assert_eq!(rings.with(|rings| rings.fill.len()), 32);
+        assert_eq!(store.free_chunks(), CHUNKS - 32);
+    }
+
+    #[test]
+    fn refilling_waits_for_a_batch() {
+        let (rings, mut receiver, mut store) = receiver(32);
+        receiver.refill(&mut store);
+        let mut frames = Vec::new();
+        for (arrived, filled) in [(7, 25), (1, 32)] {
+            (0..arrived).for_each(|_| assert!(rings.arrive(&[60])));
+            receiver.receive(&mut store, &mut frames, BATCH);
+            receiver.refill(&mut store);
+            assert_eq!(rings.with(|rings| rings.fill.len()), filled);
+        }
+        free_all(&mut store, frames);
+    }
+
+    #[test]
+    fn a_store_that_runs_out_fills_what_it_can_and_the_rest_later() {
+        let (rings, mut receiver, mut store) = receiver(32);
+        let held: Vec<Frame> = (0..CHUNKS - 10).map(|_| store.allocate(60).unwrap()).collect();
+        receiver.refill(&mut store);
+        assert_eq!(rings.with(|rings| rings.fill.len()), 10);
+        free_all(&mut store, held);
+        receiver.refill(&mut store);
+        assert_eq!(rings.with(|rings| rings.fill.len()), 32);
+    }
+
+    #[test]
+    fn fragments_are_put_together_across_batches() {
+        let (rings, mut receiver, mut store) = receiver(32);
+        receiver.refill(&mut store);
+        assert!(rings.arrive(&[1792, 1792, 1792, 1792, 874]) && rings.arrive(&[60]));
+        let mut frames = Vec::new();
+        receiver.receive(&mut store, &mut frames, 3);
+        assert!(frames.is_empty());
+        receiver.receive(&mut store, &mut frames, 3);
+        assert_eq!(frames.iter().map(Frame::len).collect::<Vec<_>>(), [8042, 60]);
+        let lens: Vec<usize> = store.fragments(&frames[0]).map(<[u8]>::len).collect();
+        assert_eq!(lens, [1792, 1792, 1792, 1792, 874]);
+        free_all(&mut store, frames);
+        assert_eq!(store.free_chunks(), CHUNKS - 32 + 6);
+    }
+
+    #[test]
+    fn a_frame_whose_head_is_in_pieces_is_dropped_and_counted() {
+        let (rings, mut receiver, mut store) = receiver(32);
+        receiver.refill(&mut store);
+        for lens in [&[127, 100][..], &[0], &[128, 100], &[20]] {
+            assert!(rings.arrive(lens));
+        }
+        let mut frames = Vec::new();
+        receiver.receive(&mut store, &mut frames, BATCH);
+        assert_eq!(frames.iter().map(Frame::len).collect::<Vec<_>>(), [228, 20]);
+        assert_eq!(receiver.malformed(), 2);
+        free_all(&mut store, frames);
+        assert_eq!(store.free_chunks(), CHUNKS - 32 + 6);
+    }
+}

@@ -1,0 +1,174 @@
+//! The bytes of all chunks, and a row of notes for each.
+//!
+//! Every chunk starts with the 256 bytes that XDP keeps in front of a packet; a frame's bytes always
+//! begin right behind them. xsk-rs can name no other address to the kernel, so a frame that gets a
+//! tag moves its bytes, not its address.
+//!
+//! A row says how many bytes of its chunk are in use and which chunk is next. The chunks of one frame
+//! form a ring: the last one points back to the first. Thus a completion for the last chunk, the only
+//! thing that the kernel reports, finds the whole frame.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// XDP_PACKET_HEADROOM: what the kernel keeps free in front of every packet.
+pub(super) const HEADROOM: u32 = 256;
+
+/// What is known of one chunk of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    /// Bytes of the frame in this chunk.
+    pub(super) len: u32,
+    /// The frame's next chunk; of the last chunk, its first.
+    pub(super) next: u32,
+    /// Whether this is the frame's last chunk.
+    pub(super) last: bool,
+}
+
+impl Row {
+    const LAST: u64 = 1 << 31;
+
+    fn pack(self) -> u64 {
+        let last = if self.last { Row::LAST } else { 0 };
+        u64::from(self.next) << 32 | last | u64::from(self.len)
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // the halves of a word
+    fn unpack(word: u64) -> Row {
+        Row { len: word as u32 & 0xffff, next: (word >> 32) as u32, last: word & Row::LAST != 0 }
+    }
+}
+
+/// Packet memory: chunks, and their rows.
+///
+/// Rows are atomics only so that all workers can share the table; like its bytes, a chunk's row is
+/// used by its owner alone. Ownership moves through rings and queues that synchronise.
+#[derive(Debug)]
+pub(super) struct Region {
+    base: NonNull<u8>,
+    chunk_bytes: u32,
+    rows: Box<[AtomicU64]>,
+    /// Who maps the memory at `base`. `None`: nobody ever unmaps it.
+    _memory: Option<xsk_rs::Umem>,
+}
+
+// SAFETY: `base` is the address of memory that lives as long as the region. It is used only through
+// `bytes` and `bytes_mut`, whose callers own the chunk, and ownership of a chunk passes between threads
+// only by synchronising means (rings of the kernel, bounded queues).
+unsafe impl Send for Region {}
+// SAFETY: as above; `&Region` gives no access to bytes but by those two unsafe functions.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// # Safety
+    /// `base` is the start of `chunks * chunk_bytes` bytes that stay mapped, readable and writable as
+    /// long as `memory` exists (for ever where it is `None`), and that nothing else in this process
+    /// uses but the kernel, by chunks given to it.
+    pub(super) unsafe fn new(
+        base: NonNull<u8>,
+        chunk_bytes: u32,
+        chunks: u32,
+        memory: Option<xsk_rs::Umem>,
+    ) -> Region {
+        assert!(chunk_bytes > HEADROOM && chunk_bytes <= 0x8000, "a chunk has room for a packet");
+        let rows = (0..chunks).map(|_| AtomicU64::new(0)).collect();
+        Region { base, chunk_bytes, rows, _memory: memory }
+    }
+
+    /// A region in plain memory, which is never given back: for tests.
+    #[cfg(test)]
+    pub(super) fn plain(chunk_bytes: u32, chunks: u32) -> Region {
+        let memory = Box::leak(vec![0u8; (chunk_bytes * chunks) as usize].into_boxed_slice());
+        let base = NonNull::new(memory.as_mut_ptr()).expect("a slice has an address");
+        // SAFETY: the memory is leaked, of exactly this size, and nobody else knows it.
+        unsafe { Region::new(base, chunk_bytes, chunks, None) }
+    }
+
+    /// How many chunks there are.
+    #[allow(clippy::cast_possible_truncation)] // made from a u32
+    pub(super) fn chunks(&self) -> u32 {
+        self.rows.len() as u32
+    }
+
+    /// Most bytes of a frame in one chunk.
+    #[inline]
+    pub(super) fn room(&self) -> u32 {
+        self.chunk_bytes - HEADROOM
+    }
+
+    #[inline]
+    pub(super) fn row(&self, slot: u32) -> Row {
+        Row::unpack(self.rows[slot as usize].load(Relaxed))
+    }
+
+    #[inline]
+    pub(super) fn set_row(&self, slot: u32, row: Row) {
+        debug_assert!(row.len <= self.room());
+        self.rows[slot as usize].store(row.pack(), Relaxed);
+    }
+
+    /// The chunks of the frame that begins with `first`, with their rows.
+    #[inline]
+    pub(super) fn chain(&self, first: u32) -> impl Iterator<Item = (u32, Row)> {
+        let mut next = Some(first);
+        std::iter::from_fn(move || {
+            let slot = next?;
+            let row = self.row(slot);
+            next = (!row.last).then_some(row.next);
+            Some((slot, row))
+        })
+    }
+
+    /// The first `len` bytes of the frame in a chunk.
+    ///
+    /// # Safety
+    /// The caller owns the chunk and lets nobody write to it as long as the result lives.
+    #[inline]
+    pub(super) unsafe fn bytes(&self, slot: u32, len: u32) -> &[u8] {
+        // SAFETY: `start` checks that chunk and length are inside the memory; the caller owns it.
+        unsafe { std::slice::from_raw_parts(self.start(slot, len), len as usize) }
+    }
+
+    /// The same bytes, to be written.
+    ///
+    /// # Safety
+    /// The caller owns the chunk and lets nobody read or write it as long as the result lives.
+    #[inline]
+    #[allow(clippy::mut_from_ref)] // exclusive by the contract
+    pub(super) unsafe fn bytes_mut(&self, slot: u32, len: u32) -> &mut [u8] {
+        // SAFETY: `start` checks that chunk and length are inside the memory; the caller owns it.
+        unsafe { std::slice::from_raw_parts_mut(self.start(slot, len), len as usize) }
+    }
+
+    #[inline]
+    fn start(&self, slot: u32, len: u32) -> *mut u8 {
+        assert!(slot < self.chunks() && len <= self.room(), "chunk {slot}, {len} bytes: out of memory");
+        let offset = slot as usize * self.chunk_bytes as usize + HEADROOM as usize;
+        // SAFETY: `new` was promised `chunks` chunks; this one is below that.
+        unsafe { self.base.as_ptr().add(offset) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_survives_packing() {
+        for row in [
+            Row { len: 0, next: 0, last: false },
+            Row { len: 3840, next: u32::MAX, last: true },
+            Row { len: 64, next: 7, last: true },
+        ] {
+            assert_eq!(Row::unpack(row.pack()), row);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "out of memory")]
+    fn bytes_beyond_a_chunk_are_refused() {
+        let region = Region::plain(2048, 2);
+        // SAFETY: nobody else uses the region; it is about to panic anyway.
+        let _ = unsafe { region.bytes(1, 1793) };
+    }
+}

@@ -1,0 +1,258 @@
+//! The sending half of a port: frames go to the kernel by the TX ring and come back, sent, by the
+//! completion ring.
+//!
+//! No more chunks are out than either ring has entries, so the kernel can always complete what it
+//! takes. Over drivers without zero copy nobody sends by itself: the kick does, in this thread, and
+//! what the driver had no room for stays in the ring until the next one.
+
+use xoff_dataplane::frame::Frame;
+
+use super::receive::BATCH;
+use super::ring::{CompletionRing, Descriptor, Kick, TxRing};
+use super::store::Store;
+
+/// The sending half of one socket.
+#[derive(Debug)]
+pub(super) struct Transmitter<T, C> {
+    tx: T,
+    completion: C,
+    /// Most chunks out at a time.
+    size: u32,
+    /// Chunks given by `send` and not yet completed.
+    out: u32,
+    /// Those of them that the TX ring has not got yet.
+    waiting: Vec<Descriptor>,
+    /// Frames that the kernel dropped instead of sending.
+    dropped: u64,
+    /// Kicks that failed in a way that the kernel's documentation does not know, and the last errno.
+    failed: (u64, i32),
+}
+
+impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
+    /// `size`: entries of the TX ring, at most those of the completion ring.
+    pub(super) fn new(tx: T, completion: C, size: u32) -> Transmitter<T, C> {
+        let waiting = Vec::with_capacity(size as usize);
+        Transmitter { tx, completion, size, out: 0, waiting, dropped: 0, failed: (0, 0) }
+    }
+
+    /// Frames that the kernel dropped instead of sending.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// How many kicks failed in an unknown way, and the errno of the last.
+    pub(super) fn failed(&self) -> (u64, i32) {
+        self.failed
+    }
+
+    /// Whether something was sent that has not come back.
+    pub(super) fn in_flight(&self) -> bool {
+        self.out > 0
+    }
+
+    /// Takes a frame to be sent by the next [`flush`](Self::flush), or gives it back where the rings
+    /// have no room.
+    #[inline]
+    pub(super) fn send(&mut self, store: &Store, frame: Frame) -> Result<(), Frame> {
+        let region = store.region();
+        let row = region.row(frame.slot());
+        let room = self.size - self.out;
+        if row.last {
+            if room == 0 {
+                return Err(frame);
+            }
+            self.waiting.push(Descriptor { slot: frame.slot(), len: row.len, more: false });
+            self.out += 1;
+        } else {
+            let before = self.waiting.len();
+            for (slot, row) in region.chain(frame.slot()).take(room as usize) {
+                self.waiting.push(Descriptor { slot, len: row.len, more: !row.last });
+            }
+            if self.waiting[before..].last().is_none_or(|last| last.more) {
+                self.waiting.truncate(before);
+                return Err(frame);
+            }
+            #[allow(clippy::cast_possible_truncation)] // at most `room`
+            let pushed = (self.waiting.len() - before) as u32;
+            self.out += pushed;
+        }
+        let _ = frame.into_parts(); // the rings know it from here on
+        Ok(())
+    }
+
+    /// Gives the kernel what waits, and makes it send.
+    #[inline]
+    pub(super) fn flush(&mut self) {
+        if !self.waiting.is_empty() {
+            let taken = self.tx.send(&self.waiting);
+            assert!(taken, "the TX ring has room for every chunk that is not out");
+            self.waiting.clear();
+        }
+        if self.out > 0 {
+            self.kick();
+        }
+    }
+
+    fn kick(&mut self) {
+        while self.tx.needs_kick() && self.tx.unsent() > 0 {
+            match self.tx.kick() {
+                Kick::Dropped => self.dropped += 1, // it took that one; on with the next
+                Kick::Failed(errno) => {
+                    self.failed = (self.failed.0 + 1, errno);
+                    return;
+                }
+                Kick::Done | Kick::Busy | Kick::Down => return,
+            }
+        }
+    }
+
+    /// Calls `sent` with every frame that has come back.
+    #[inline]
+    pub(super) fn reap(&mut self, store: &mut Store, mut sent: impl FnMut(&mut Store, Frame)) {
+        let mut slots = [0; BATCH];
+        while self.out > 0 {
+            let n = self.completion.completed(&mut slots);
+            #[allow(clippy::cast_possible_truncation)] // at most BATCH
+            let came_back = n as u32;
+            self.out -= came_back;
+            for &slot in &slots[..n] {
+                if let Some(frame) = store.frame_ending_at(slot) {
+                    sent(store, frame);
+                }
+            }
+            if n < BATCH {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Arc;
+
+    use xoff_dataplane::frame::FrameStore;
+
+    use super::super::region::Region;
+    use super::super::ring::memory::Rings;
+    use super::*;
+
+    const CHUNKS: u32 = 64;
+
+    fn transmitter(size: u32) -> (Rings, Transmitter<Rings, Rings>, Store) {
+        let rings = Rings::new(size as usize);
+        let transmitter = Transmitter::new(rings.clone(), rings.clone(), size);
+        (rings, transmitter, Store::new(Arc::new(Region::plain(2048, CHUNKS)), 0..CHUNKS, 0))
+    }
+
+    fn reap_all(transmitter: &mut Transmitter<Rings, Rings>, store: &mut Store) -> Vec<u32> {
+        let mut lens = Vec::new();
+        transmitter.reap(store, |store, frame| {
+            lens.push(frame.len());
+            store.free(frame);
+        });
+        lens
+    }
+
+    #[test]
+    fn seventeen_frames_and_then_silence_all_leave_and_come_back() {
+        let (rings, mut transmitter, mut store) = transmitter(32);
+        for _ in 0..17 {
+            let frame = store.allocate(60).unwrap();
+            transmitter.send(&store, frame).unwrap();
+        }
+        transmitter.flush();
+        assert_eq!(rings.with(|rings| (rings.wire.len(), rings.kicks)), (17, 1));
+        assert_eq!(reap_all(&mut transmitter, &mut store).len(), 17);
+        assert!(!transmitter.in_flight());
+        transmitter.flush(); // nothing to do, no system call
+        assert_eq!(rings.with(|rings| rings.kicks), 1);
+        assert_eq!(store.free_chunks(), CHUNKS);
+    }
+
+    #[test]
+    fn a_full_ring_gives_the_frame_back() {
+        let (_rings, mut transmitter, mut store) = transmitter(8);
+        for _ in 0..8 {
+            let frame = store.allocate(60).unwrap();
+            transmitter.send(&store, frame).unwrap();
+        }
+        let frame = store.allocate(60).unwrap();
+        let frame = transmitter.send(&store, frame).unwrap_err();
+        transmitter.flush();
+        let frame = transmitter.send(&store, frame).unwrap_err(); // sent, but not reaped
+        assert_eq!(reap_all(&mut transmitter, &mut store).len(), 8);
+        transmitter.send(&store, frame).unwrap();
+        transmitter.flush();
+        reap_all(&mut transmitter, &mut store);
+        assert_eq!(store.free_chunks(), CHUNKS);
+    }
+
+    #[test]
+    fn a_busy_driver_keeps_the_frames_for_the_next_kick() {
+        let (rings, mut transmitter, mut store) = transmitter(8);
+        rings.with(|rings| rings.answers.extend([Kick::Busy, Kick::Down]));
+        let frame = store.allocate(60).unwrap();
+        transmitter.send(&store, frame).unwrap();
+        for kicks in 1..=2 {
+            transmitter.flush();
+            assert_eq!(rings.with(|rings| (rings.tx.len(), rings.kicks)), (1, kicks));
+            assert!(reap_all(&mut transmitter, &mut store).is_empty() && transmitter.in_flight());
+        }
+        transmitter.flush();
+        assert_eq!(reap_all(&mut transmitter, &mut store), [60]);
+        assert_eq!(transmitter.dropped(), 0);
+    }
+
+    #[test]
+    fn a_frame_that_the_kernel_drops_is_counted_and_the_rest_is_sent() {
+        let (rings, mut transmitter, mut store) = transmitter(8);
+        rings.with(|rings| rings.answers.extend([Kick::Dropped, Kick::Dropped, Kick::Done]));
+        for len in [60, 61, 62, 63] {
+            let frame = store.allocate(len).unwrap();
+            transmitter.send(&store, frame).unwrap();
+        }
+        transmitter.flush();
+        assert_eq!(transmitter.dropped(), 2);
+        assert_eq!(rings.with(|rings| rings.wire.iter().map(|d| d.len).collect::<Vec<_>>()), [62, 63]);
+        assert_eq!(reap_all(&mut transmitter, &mut store), [60, 61, 62, 63]);
+        assert_eq!(store.free_chunks(), CHUNKS);
+    }
+
+    #[test]
+    fn an_unknown_error_is_counted_and_ends_the_kick() {
+        let (rings, mut transmitter, mut store) = transmitter(8);
+        rings.with(|rings| rings.answers.push_back(Kick::Failed(22)));
+        let frame = store.allocate(60).unwrap();
+        transmitter.send(&store, frame).unwrap();
+        transmitter.flush();
+        assert_eq!(transmitter.failed(), (1, 22));
+        transmitter.flush();
+        assert_eq!(reap_all(&mut transmitter, &mut store), [60]);
+    }
+
+    #[test]
+    fn a_frame_of_several_chunks_leaves_whole_or_not_at_all() {
+        let (rings, mut transmitter, mut store) = transmitter(8);
+        for expected in [true, false] {
+            let frame = store.allocate(8042).unwrap(); // five chunks, and room for eight
+            match transmitter.send(&store, frame) {
+                Ok(()) => assert!(expected),
+                Err(frame) => {
+                    assert!(!expected);
+                    store.free(frame);
+                }
+            }
+        }
+        transmitter.flush();
+        let more: Vec<bool> = rings.with(|rings| rings.wire.iter().map(|d| d.more).collect());
+        assert_eq!(more, [true, true, true, true, false]);
+        // Completions that come one by one make one frame, once.
+        let last = rings.with(|rings| rings.completion.pop_back()).unwrap();
+        assert!(reap_all(&mut transmitter, &mut store).is_empty());
+        rings.with(|rings| rings.completion.push_back(last));
+        assert_eq!(reap_all(&mut transmitter, &mut store), [8042]);
+        assert_eq!(store.free_chunks(), CHUNKS);
+    }
+}
