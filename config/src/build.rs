@@ -37,7 +37,8 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
     let lines: Vec<Line> = document.ports.iter().map(|port| Line::of(&port.keys)).collect();
     let shortest_pause = lines.iter().map(Line::pause).min().unwrap_or(Nanos::NEVER);
     let stall_budget = value(document.switch.stall_budget.as_ref(), defaults::stall_budget(shortest_pause));
-    let drafts: Vec<Draft<'_>> = document.ports.iter().zip(lines).map(|(port, line)| draft(port, line, stall_budget)).collect();
+    let drafts: Vec<Draft<'_>> =
+        document.ports.iter().zip(lines).map(|(port, line)| draft(port, line, stall_budget)).collect();
 
     let vlans = bridge::vlans(&drafts, problems);
     let fdb = bridge::fdb(document, &drafts, &vlans, problems);

@@ -146,7 +146,9 @@ fn protect(
 fn check(draft: &Draft<'_>, class: Class, settings: &ClassSettings, problems: &mut Problems) {
     let keys = &draft.port.classes[class.index()];
     let whose = format!("class {class} of port {}", draft.name);
-    if let Some(key) = keys.max_rate.as_ref().filter(|key| key.value > draft.line.speed && draft.port.keys.speed.is_some()) {
+    if let Some(key) =
+        keys.max_rate.as_ref().filter(|key| key.value > draft.line.speed && draft.port.keys.speed.is_some())
+    {
         problems.push(
             Problem::error(format!("`max_rate` of {whose} is more than the port's speed"))
                 .at(key.span, "more than the line carries")

@@ -70,7 +70,8 @@ pub enum EbpfError {
     },
 }
 
-/// A program at work on an interface; dropping it takes the program off.
+/// A program at work on an interface; dropping it takes the program off. In generic mode it must be
+/// dropped in the network namespace where it was attached.
 #[derive(Debug)]
 pub struct Attached {
     mode: Mode,

@@ -17,8 +17,8 @@
 //! first. Workers have separate shares, so that no free list is shared: a frame may travel to another
 //! worker, but only its owner frees it.
 //!
-//! This directory is the only place of xoff with `unsafe`. There are three reasons for it, each kept
-//! in one file: packet memory that the kernel writes too (`region`), the rings of xsk-rs, whose
+//! This directory is the only place of xoff with `unsafe`, for three reasons: packet memory that the
+//! kernel writes too (`region`, `store`, and `umem` where it is mapped), the rings of xsk-rs, whose
 //! contract is the circle above (`socket`), and socket options and ioctls that no safe crate offers
 //! (`sys`). All loops over rings (`receive`, `transmit`) are safe code over small traits (`ring`), and
 //! run in tests on rings in plain memory.

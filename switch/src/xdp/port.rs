@@ -59,7 +59,8 @@ impl XdpStatistics {
 }
 
 /// A port, open: frames arrive at it from the moment that it exists. Dropping it takes the XDP program
-/// off, closes the sockets, and leaves the device as it was found.
+/// off, closes the sockets, and leaves the device as it was found; in generic mode that must happen in
+/// the network namespace where it was opened.
 #[derive(Debug)]
 pub struct Port {
     // Dropped in this order: program, sockets, device.
@@ -99,7 +100,8 @@ impl Port {
             } else {
                 idle.push((tx, completion));
             }
-            let mut receiver = Receiver::new(rx, fill, shell.rings.fill.min(shell.rings.rx));
+            let size = shell.stall_frames.clamp(1, shell.rings.fill.min(shell.rings.rx));
+            let mut receiver = Receiver::new(rx, fill, size);
             receiver.refill(store);
             receivers.push(receiver);
         }

@@ -1,8 +1,8 @@
 //! The receiving half of a socket: chunks go to the kernel by the fill ring and come back filled.
 //!
-//! No more chunks are out than the fill ring has entries. So the fill ring always has room for what is
-//! given to it, the RX ring (at least as large) never overflows, and what one queue can hold of a
-//! worker's share is known beforehand: a stall costs the kernel nothing but these.
+//! A fixed number of chunks is out, no more than either ring has entries: as many as there are frames
+//! that can arrive while the worker is stalled. So the fill ring always has room for what is given to
+//! it, the RX ring never overflows, and what one queue holds of a worker's share is known beforehand.
 
 use xoff_dataplane::frame::{Frame, FrameStore};
 
@@ -20,6 +20,7 @@ const HEAD: u32 = 128;
 pub(super) struct Receiver<R, F> {
     rx: R,
     fill: F,
+    /// Most chunks out at a time.
     size: u32,
     /// Chunks with the kernel or in the RX ring.
     out: u32,
@@ -30,7 +31,7 @@ pub(super) struct Receiver<R, F> {
 }
 
 impl<R: RxRing, F: FillRing> Receiver<R, F> {
-    /// `size`: entries of the fill ring, at most those of the RX ring.
+    /// `size`: most chunks out at a time; neither ring is smaller.
     pub(super) fn new(rx: R, fill: F, size: u32) -> Receiver<R, F> {
         Receiver { rx, fill, size, out: 0, partial: None, malformed: 0 }
     }

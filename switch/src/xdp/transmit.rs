@@ -29,7 +29,7 @@ pub(super) struct Transmitter<T, C> {
 }
 
 impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
-    /// `size`: entries of the TX ring, at most those of the completion ring.
+    /// `size`: most chunks out at a time; neither ring is smaller.
     pub(super) fn new(tx: T, completion: C, size: u32) -> Transmitter<T, C> {
         let waiting = Vec::with_capacity(size as usize);
         Transmitter { tx, completion, size, out: 0, waiting, dropped: 0, failed: (0, 0) }
