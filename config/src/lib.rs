@@ -26,11 +26,13 @@ mod sizing;
 mod thresholds;
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::Path;
+use std::thread;
 
 use xoff_dataplane::headroom::Headroom;
 use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::{Bytes, CLASSES};
+use xoff_dataplane::units::{BitRate, Bytes, CLASSES};
 
 use crate::document::Document;
 use crate::problem::Problems;
@@ -56,6 +58,8 @@ pub struct Config {
 pub struct Machine {
     /// Memory; `None`: any amount.
     pub memory: Option<Bytes>,
+    /// Cores that the process may use; zero is as good as one.
+    pub cores: u16,
 }
 
 impl Machine {
@@ -67,7 +71,8 @@ impl Machine {
             line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
         };
         let kib = fs::read_to_string("/proc/meminfo").ok().and_then(field);
-        Machine { memory: kib.map(|kib| Bytes(kib * 1_024)) }
+        let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        Machine { memory: kib.map(|kib| Bytes(kib * 1_024)), cores: u16::try_from(cores).unwrap_or(u16::MAX) }
     }
 }
 
@@ -106,9 +111,16 @@ impl Config {
         Ok(Config { warnings, ..config })
     }
 
+    /// The threads of this switch on a machine with so many cores.
+    #[must_use]
+    pub fn workers(&self, cores: u16) -> Vec<Worker> {
+        let rates: Vec<BitRate> = self.switch.ports.iter().map(|port| port.speed).collect();
+        self.shell.workers.assign(&rates, cores)
+    }
+
     fn fits(&self, machine: Machine, problems: &mut Problems) {
         let Some(available) = machine.memory else { return };
-        let needed = self.memory(&[]).total;
+        let needed = self.memory(&self.workers(machine.cores), &[]).total;
         let (needs, has) = (needed.0 >> 20, available.0 >> 20);
         let help = "shorten stall_budget, raise smallest_frame, or make fewer classes lossless; `xoff check` shows what takes how much";
         if needed > available {

@@ -3,11 +3,11 @@
 //! A frame that waits is a UMEM chunk; what holds frames therefore takes chunks, as many as it can hold
 //! frames. The sum is exact for the number of hardware queues that it is given.
 
-use xoff_dataplane::settings::{ClassSettings, WhenFull};
-use xoff_dataplane::units::Bytes;
+use xoff_dataplane::settings::{Accounting, WhenFull};
+use xoff_dataplane::units::{Bytes, PortId};
 
 use crate::Config;
-use crate::shell::PortShell;
+use crate::shell::{PortShell, Worker};
 use crate::sizing::FRAME_MIN;
 
 /// Bytes of an entry in a fill or completion ring, and in an RX or TX ring (a descriptor).
@@ -23,6 +23,11 @@ const PER_CHUNK: u64 = 48;
 const PER_ADDRESS: u64 = 32;
 /// The program itself, its threads, its XDP programs and what it serves.
 const PROCESS: u64 = 12 << 20;
+
+/// UMEM chunks by consumer.
+pub type Chunks = [(&'static str, u64); 7];
+/// Where the egress buffers stand among them.
+const EGRESS: usize = 3;
 
 /// One consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,22 +52,18 @@ pub struct Plan {
 }
 
 impl Config {
-    /// The memory that this takes where port `n` has `queues[n]` hardware queues (one, where `queues`
-    /// says nothing and the file gives no list).
+    /// The memory that this takes with these workers where port `n` has `queues[n]` hardware queues (one,
+    /// where `queues` says nothing and the file gives no list).
     #[must_use]
-    pub fn memory(&self, queues: &[u32]) -> Plan {
-        let mut consumers: Vec<Consumer> = Vec::new();
-        for index in 0..self.shell.ports.len() {
-            for (at, (what, chunks)) in self.port_chunks(index, queues).into_iter().enumerate() {
-                if consumers.len() == at {
-                    consumers.push(Consumer { what, chunks: 0, bytes: Bytes::ZERO });
-                }
-                consumers[at].chunks = consumers[at].chunks.saturating_add(chunks);
-            }
-        }
-        for consumer in &mut consumers {
-            consumer.bytes = Bytes(consumer.chunks.saturating_mul(self.shell.chunk_bytes.into()));
-        }
+    pub fn memory(&self, workers: &[Worker], queues: &[u32]) -> Plan {
+        let shares = workers.iter().map(|worker| self.worker_chunks(&worker.ports, queues));
+        let mut consumers: Vec<Consumer> = total(shares)
+            .into_iter()
+            .map(|(what, chunks)| {
+                let bytes = Bytes(chunks.saturating_mul(self.shell.chunk_bytes.into()));
+                Consumer { what, chunks, bytes }
+            })
+            .collect();
         let chunks = consumers.iter().map(|consumer| consumer.chunks).sum::<u64>();
         let plain = |what, bytes| Consumer { what, chunks: 0, bytes: Bytes(bytes) };
         let ports = self.shell.ports.iter().enumerate();
@@ -75,23 +76,37 @@ impl Config {
         Plan { consumers, chunks, total }
     }
 
-    /// UMEM chunks that port number `index` takes, by consumer; the worker that owns the port has them in
-    /// its share.
+    /// UMEM chunks for the share of a worker that owns `ports`, by consumer.
+    ///
+    /// A frame stays a chunk of the worker that received it wherever it waits, and a class that is lossy
+    /// everywhere is bounded only where it waits: any worker's frames may fill such queues of all ports,
+    /// so each share has room for that.
     #[must_use]
-    pub fn port_chunks(&self, index: usize, queues: &[u32]) -> [(&'static str, u64); 7] {
+    pub fn worker_chunks(&self, ports: &[PortId], queues: &[u32]) -> Chunks {
+        let own = |index: &usize| ports.iter().any(|port| port.index() == *index);
+        let mut share = total(ports.iter().map(|port| self.port_chunks(port.index(), queues)));
+        let others = (0..self.shell.ports.len()).filter(|index| !own(index));
+        let foreign = others.map(|index| self.buffered_frames(index).waiting).sum::<u64>();
+        share[EGRESS].1 = share[EGRESS].1.saturating_add(foreign);
+        share
+    }
+
+    /// UMEM chunks that port number `index` takes, by consumer.
+    #[must_use]
+    pub fn port_chunks(&self, index: usize, queues: &[u32]) -> Chunks {
         let port = &self.shell.ports[index];
         let queues = queue_count(port, queues.get(index));
         let stall_frames = u64::from(port.stall_frames);
-        let (lossless, lossy) = self.buffered_frames(index);
+        let buffered = self.buffered_frames(index);
         [
             // Waiting in fill rings: every queue ready for the next stall.
             ("fill rings", queues * stall_frames),
             // Arrived during a stall and not yet looked at; the line bounds it for all queues together.
             ("rx rings", stall_frames),
             // Lossless: up to XOFF, and the headroom beyond.
-            ("lossless buffers", lossless),
-            // Lossy: what their limits let in.
-            ("lossy buffers", lossy),
+            ("lossless buffers", buffered.lossless),
+            // What only the limits of egress queues bound, and lossy frames that share a class with lossless.
+            ("egress buffers", buffered.entered.saturating_add(buffered.waiting)),
             // Handed to the driver, not yet completed.
             ("tx rings", queues * u64::from(port.rings.tx)),
             // Copies of flooded frames of lossless classes, which count only once at their ingress.
@@ -101,31 +116,44 @@ impl Config {
         ]
     }
 
-    /// Frames that lossless classes, and lossy ones, of a port can hold.
-    fn buffered_frames(&self, port: usize) -> (u64, u64) {
+    fn buffered_frames(&self, port: usize) -> Buffered {
         let smallest = u64::from(self.shell.smallest_frame);
-        let (mut lossless, mut lossy) = (0_u64, 0_u64);
+        let mut buffered = Buffered::default();
         for (class, settings) in self.switch.ports[port].classes.iter().enumerate() {
+            let protected = self.switch.ports.iter().any(|port| port.classes[class].lossless);
+            let stops = self.switch.when_full == WhenFull::Stop;
+            let Buffered { lossless, entered, waiting } = &mut buffered;
             if settings.lossless {
                 let bytes = settings.xoff.saturating_add(settings.headroom);
-                lossless = lossless.saturating_add(bytes.0.div_ceil(smallest));
-            } else {
-                let protected = self.switch.ports.iter().any(|port| port.classes[class].lossless);
-                lossy = lossy.saturating_add(self.lossy_frames(settings, protected));
+                *lossless = lossless.saturating_add(bytes.0.div_ceil(smallest));
+            } else if protected || stops {
+                *entered = entered.saturating_add(settings.ingress_max.0.div_ceil(FRAME_MIN));
+            }
+            if !protected || self.switch.accounting == Accounting::UntilForwarded {
+                let frames = settings.egress_max.0.div_ceil(FRAME_MIN);
+                *waiting = waiting.saturating_add(frames.min(settings.egress_max_frames.into()));
             }
         }
-        (lossless, lossy)
+        buffered
     }
+}
 
-    fn lossy_frames(&self, settings: &ClassSettings, protected: bool) -> u64 {
-        let incoming = settings.ingress_max.0.div_ceil(FRAME_MIN);
-        let outgoing = u64::from(settings.egress_max_frames).min(settings.egress_max.0.div_ceil(FRAME_MIN));
-        match (protected, self.switch.when_full) {
-            (true, _) => incoming,
-            (false, WhenFull::Drop) => outgoing,
-            (false, WhenFull::Stop) => incoming.saturating_add(outgoing),
-        }
-    }
+/// Frames that a port's classes can hold.
+#[derive(Clone, Copy, Debug, Default)]
+struct Buffered {
+    /// Lossless ones that came in.
+    lossless: u64,
+    /// Lossy ones that came in, where that is bounded.
+    entered: u64,
+    /// Those that wait to go out, whoever received them, and count nowhere else.
+    waiting: u64,
+}
+
+fn total(shares: impl Iterator<Item = Chunks>) -> Chunks {
+    let add = |sum: Chunks, share: Chunks| {
+        std::array::from_fn(|at| (share[at].0, sum[at].1.saturating_add(share[at].1)))
+    };
+    shares.reduce(add).unwrap_or_default()
 }
 
 fn queue_count(port: &PortShell, known: Option<&u32>) -> u64 {

@@ -3,7 +3,8 @@
 //! A class that is lossless on some port is *protected*: everything in it is bounded where it comes in
 //! (`xoff` and headroom, or `ingress_max` on a port where it is lossy), and its egress queues take all
 //! that can be inside, so that they never refuse a frame. A class that is lossy everywhere is bounded
-//! where it goes out, so that one congested port does not take the memory of the others.
+//! where it goes out, so that one congested port does not take the memory of the others. Where frames
+//! stop counting at their ingress once they reach an egress queue, that queue has a bound of its own.
 
 use std::fmt::Display;
 
@@ -24,6 +25,7 @@ pub(crate) fn classes(
 ) -> Vec<[ClassSettings; CLASSES]> {
     let smallest_frame = value(document.switch.smallest_frame.as_ref(), defaults::SMALLEST_FRAME);
     let when_full: WhenFull = value(document.switch.when_full.as_ref(), WhenFull::default());
+    let accounting = value(document.switch.accounting.as_ref(), Accounting::default());
     let mut ports: Vec<[ClassSettings; CLASSES]> = drafts
         .iter()
         .map(|draft| Class::ALL.map(|class| alone(draft, class, smallest_frame, when_full)))
@@ -31,7 +33,11 @@ pub(crate) fn classes(
     for class in
         Class::ALL.into_iter().filter(|class| drafts.iter().any(|draft| draft.lossless.contains(*class)))
     {
-        protect(class, drafts, &mut ports, problems);
+        bound_at_ingress(class, drafts, &mut ports);
+        mixed(class, drafts, problems);
+        if accounting == Accounting::UntilTransmitted {
+            open_egress(class, drafts, &mut ports, problems);
+        }
     }
     for (draft, classes) in drafts.iter().zip(&ports) {
         for class in Class::ALL {
@@ -53,16 +59,18 @@ fn alone(draft: &Draft<'_>, class: Class, smallest_frame: u32, when_full: WhenFu
     let keys = &draft.port.classes[class.index()];
     let lossless = draft.lossless.contains(class);
     let lossy_max = defaults::lossy_max(draft.line.speed);
+    let headroom = value(keys.headroom.as_ref(), draft.headroom.total());
     let frames =
         |bytes: Bytes| u32::try_from(bytes.0.div_ceil(u64::from(smallest_frame))).unwrap_or(u32::MAX).max(1);
     let (xoff, xon) = watermarks(draft, keys);
     let waits = when_full == WhenFull::Stop;
-    let egress_max = value(keys.egress_max.as_ref(), lossy_max);
+    let own = if lossless { xoff.saturating_add(headroom) } else { lossy_max };
+    let egress_max = value(keys.egress_max.as_ref(), own);
     ClassSettings {
         lossless,
         xoff: if lossless { xoff } else { Bytes::MAX },
         xon: if lossless { xon } else { Bytes::ZERO },
-        headroom: if lossless { value(keys.headroom.as_ref(), draft.headroom.total()) } else { Bytes::ZERO },
+        headroom: if lossless { headroom } else { Bytes::ZERO },
         xoff_frames: if lossless { value(keys.xoff_frames.as_ref(), frames(xoff)) } else { u32::MAX },
         ingress_reserve: value(keys.ingress_reserve.as_ref(), Bytes::ZERO),
         ingress_max: value(
@@ -90,28 +98,31 @@ fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     }
 }
 
-/// Bounds `class` at every ingress, and makes every egress queue large enough for the sum.
-fn protect(
+/// Bounds `class`, which is lossless somewhere, where it comes in.
+fn bound_at_ingress(class: Class, drafts: &[Draft<'_>], ports: &mut [[ClassSettings; CLASSES]]) {
+    let index = class.index();
+    for (draft, settings) in drafts.iter().zip(ports) {
+        let (keys, settings) = (&draft.port.classes[index], &mut settings[index]);
+        if !settings.lossless {
+            settings.ingress_max = value(keys.ingress_max.as_ref(), defaults::lossy_max(draft.line.speed));
+        }
+    }
+}
+
+/// Makes every egress queue of `class` large enough for all that ingress lets in.
+fn open_egress(
     class: Class,
     drafts: &[Draft<'_>],
     ports: &mut [[ClassSettings; CLASSES]],
     problems: &mut Problems,
 ) {
     let index = class.index();
-    let mut inside = Bytes::ZERO;
-    for (draft, settings) in drafts.iter().zip(&mut *ports) {
-        let settings = &mut settings[index];
-        if !settings.lossless && draft.port.classes[index].ingress_max.is_none() {
-            settings.ingress_max = defaults::lossy_max(draft.line.speed);
-        }
-        let most = if settings.lossless {
-            settings.xoff.saturating_add(settings.headroom)
-        } else {
-            settings.ingress_max
-        };
-        inside = inside.saturating_add(most);
-    }
-    for (draft, settings) in drafts.iter().zip(&mut *ports) {
+    let inside = |settings: &ClassSettings| match settings.lossless {
+        true => settings.xoff.saturating_add(settings.headroom),
+        false => settings.ingress_max,
+    };
+    let inside = ports.iter().map(|classes| inside(&classes[index])).fold(Bytes::ZERO, Bytes::saturating_add);
+    for (draft, settings) in drafts.iter().zip(ports) {
         let (keys, settings) = (&draft.port.classes[index], &mut settings[index]);
         settings.egress_max_frames = value(keys.egress_max_frames.as_ref(), u32::MAX);
         settings.egress_max = value(keys.egress_max.as_ref(), inside);
@@ -129,6 +140,9 @@ fn protect(
             );
         }
     }
+}
+
+fn mixed(class: Class, drafts: &[Draft<'_>], problems: &mut Problems) {
     let lossy: Vec<&str> = drafts
         .iter()
         .filter(|draft| !draft.lossless.contains(class))

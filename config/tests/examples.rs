@@ -18,7 +18,7 @@ fn load(name: &str) -> Config {
 
 #[test]
 fn every_example_is_valid_on_a_machine_of_8_gib() {
-    let machine = Machine { memory: Some(Bytes(8 << 30)) };
+    let machine = Machine { memory: Some(Bytes(8 << 30)), cores: 4 };
     let mut names: Vec<String> = std::fs::read_dir(path(""))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

@@ -37,6 +37,8 @@ pub struct Buffer {
 struct EgressQueue {
     bytes: Bytes,
     max: Bytes,
+    frames: u32,
+    frames_max: u32,
     reserve: Bytes,
     lossless: bool,
 }
@@ -61,6 +63,8 @@ impl Buffer {
                     per_port(port).map(|class| EgressQueue {
                         bytes: Bytes::ZERO,
                         max: class.egress_max,
+                        frames: 0,
+                        frames_max: class.egress_max_frames,
                         reserve: class.egress_reserve,
                         lossless: class.lossless,
                     })
@@ -131,7 +135,7 @@ impl Buffer {
     #[must_use]
     pub fn egress_has_room(&self, port: PortId, class: Class, size: Bytes) -> bool {
         let queue = &self.egress[port.index()][class.index()];
-        if queue.bytes.saturating_add(size) > queue.max {
+        if queue.bytes.saturating_add(size) > queue.max || queue.frames >= queue.frames_max {
             return false;
         }
         match self.memory {
@@ -150,6 +154,7 @@ impl Buffer {
         let queue = &mut self.egress[port.index()][class.index()];
         let before = queue.beyond_reserve();
         queue.bytes += size;
+        queue.frames += 1;
         if !queue.lossless {
             self.egress_used += queue.beyond_reserve() - before;
         }
@@ -164,6 +169,7 @@ impl Buffer {
         let queue = &mut self.egress[port.index()][class.index()];
         let before = queue.beyond_reserve();
         queue.bytes -= size;
+        queue.frames -= 1;
         if !queue.lossless {
             self.egress_used -= before - queue.beyond_reserve();
         }

@@ -100,6 +100,20 @@ fn many_small_frames_pause_by_their_number() {
 }
 
 #[test]
+fn egress_is_full_at_its_most_frames_however_small() {
+    let mut buffer = buffer(Memory::Dedicated, |class| class.egress_max_frames = 3);
+    for _ in 0..2 {
+        buffer.enter_egress(P0, LOSSY, Bytes(64));
+    }
+    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(64)), "one frame below");
+    buffer.enter_egress(P0, LOSSY, Bytes(64));
+    assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(64)), "at the limit");
+    assert!(buffer.egress_has_room(P1, LOSSY, Bytes(64)));
+    buffer.leave_egress(P0, LOSSY, Bytes(64));
+    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(64)));
+}
+
+#[test]
 fn egress_is_full_beyond_its_maximum() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     buffer.enter_egress(P0, LOSSY, Bytes(9_000));

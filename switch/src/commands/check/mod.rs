@@ -32,11 +32,12 @@ pub struct Args {
 /// # Errors
 /// The configuration is invalid.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
-    let machine = if args.elsewhere { Machine::default() } else { Machine::here() };
+    let here = Machine::here();
+    let machine = if args.elsewhere { Machine { memory: None, ..here } } else { here };
     let file = args.config.display().to_string();
     match Config::load(&args.config, machine) {
-        Ok(config) if args.json => print_json(&Report::of(&file, &config)),
-        Ok(config) => print!("{}", print(&Report::of(&file, &config))),
+        Ok(config) if args.json => print_json(&Report::of(&file, &config, machine)),
+        Ok(config) => print!("{}", print(&Report::of(&file, &config, machine))),
         Err(ConfigError::Invalid(invalid)) if args.json => {
             let errors: Vec<ProblemReport> = invalid.problems().iter().map(ProblemReport::of).collect();
             print_json(&serde_json::json!({ "file": file, "valid": false, "errors": errors }));

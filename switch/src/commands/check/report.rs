@@ -1,9 +1,7 @@
 //! What follows from a configuration, as plain data: printed as tables or as JSON.
 
-use std::thread;
-
 use serde::{Serialize, Serializer};
-use xoff_config::{Config, PortShell, Problem, Queues, Rings};
+use xoff_config::{Config, Machine, PortShell, Problem, Queues, Rings, Worker};
 use xoff_dataplane::headroom::Headroom;
 use xoff_dataplane::settings::{
     Accounting, ClassSettings, FlowControl, Memory, PortSettings, QueueKind, Service, Trust, VlanSettings,
@@ -34,7 +32,7 @@ pub struct Report {
     pub memory_model: &'static str,
     /// What a full egress queue does.
     pub when_full: &'static str,
-    /// Threads, as they would be on this machine.
+    /// Threads, as they would be on the machine.
     pub workers: Vec<WorkerReport>,
     /// Ports.
     pub ports: Vec<PortReport>,
@@ -147,11 +145,12 @@ impl ProblemReport {
 }
 
 impl Report {
-    /// What follows from `config`, which was read from `file`.
+    /// What follows from `config`, which was read from `file`, on `machine`.
     #[must_use]
-    pub fn of(file: &str, config: &Config) -> Report {
+    pub fn of(file: &str, config: &Config, machine: Machine) -> Report {
         let (switch, shell) = (&config.switch, &config.shell);
-        let plan = config.memory(&[]);
+        let workers = config.workers(machine.cores);
+        let plan = config.memory(&workers, &[]);
         let memory = plan.consumers.iter().map(|consumer| MemoryReport {
             what: consumer.what,
             chunks: consumer.chunks,
@@ -180,7 +179,7 @@ impl Report {
                 WhenFull::Drop => "drop",
                 WhenFull::Stop => "stop",
             },
-            workers: workers(config),
+            workers: workers.iter().map(|worker| worker_report(worker, config)).collect(),
             ports: ports(config),
             memory: memory.collect(),
             chunk_bytes: shell.chunk_bytes,
@@ -191,17 +190,9 @@ impl Report {
     }
 }
 
-fn workers(config: &Config) -> Vec<WorkerReport> {
-    let ports = &config.switch.ports;
-    let rates: Vec<_> = ports.iter().map(|port| port.speed).collect();
-    let cores =
-        thread::available_parallelism().map_or(1, |cores| u16::try_from(cores.get()).unwrap_or(u16::MAX));
-    let name = |port: &PortId| ports[port.index()].name.clone();
-    let assigned = config.shell.workers.assign(&rates, cores);
-    assigned
-        .iter()
-        .map(|worker| WorkerReport { core: worker.core, ports: worker.ports.iter().map(name).collect() })
-        .collect()
+fn worker_report(worker: &Worker, config: &Config) -> WorkerReport {
+    let name = |port: &PortId| config.switch.ports[port.index()].name.clone();
+    WorkerReport { core: worker.core, ports: worker.ports.iter().map(name).collect() }
 }
 
 fn ports(config: &Config) -> Vec<PortReport> {
