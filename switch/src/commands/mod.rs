@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod status;
+pub mod traffic;
 
 use std::process::ExitCode;
 
@@ -14,6 +15,7 @@ use miette::IntoDiagnostic as _;
 pub enum Command {
     Check(check::Args),
     Status(status::Args),
+    Traffic(traffic::Args),
 }
 
 impl Command {
@@ -24,6 +26,7 @@ impl Command {
     pub fn run(self) -> miette::Result<ExitCode> {
         match self {
             Command::Check(args) => check::run(&args),
+            Command::Traffic(args) => traffic::run(&args),
             Command::Status(args) => status::run(&args).into_diagnostic().map(|()| ExitCode::SUCCESS),
         }
     }
