@@ -32,21 +32,15 @@ const RATES: &Units =
 const RATE_ENDINGS: [&str; 5] = ["b/s", "bit/s", "bps", "bit", "b"];
 const LENGTHS: &Units = &[("m", 1), ("km", 1_000)];
 
-/// An amount of data; `None` where it is none.
-#[must_use]
-pub fn parse_bytes(text: &str) -> Option<Bytes> {
+pub(crate) fn parse_bytes(text: &str) -> Option<Bytes> {
     parse(text, BYTES).map(Bytes)
 }
 
-/// A span of time; `None` where it is none.
-#[must_use]
-pub fn parse_time(text: &str) -> Option<Nanos> {
+pub(crate) fn parse_time(text: &str) -> Option<Nanos> {
     parse(text, TIMES).map(Nanos)
 }
 
-/// A rate; `None` where it is none.
-#[must_use]
-pub fn parse_rate(text: &str) -> Option<BitRate> {
+pub(crate) fn parse_rate(text: &str) -> Option<BitRate> {
     let text = text.trim();
     let stem = RATE_ENDINGS.iter().find_map(|ending| text.strip_suffix(ending)).unwrap_or(text);
     parse(stem, RATES).and_then(BitRate::new)

@@ -93,10 +93,27 @@ impl Attached {
         self.mode
     }
 
-    /// Frames that came in by a queue without a socket, and were dropped.
+    /// Counts frames that came in by a queue without a socket, also after the program is gone.
+    ///
+    /// # Errors
+    /// Where the system has no more file descriptors.
+    pub fn unclaimed(&self) -> Result<Unclaimed, EbpfError> {
+        let doing = "keep the counters of";
+        let map = MapHandle::try_from(&self.unclaimed);
+        let refused = |source| EbpfError::Refused { doing, device: "the XDP program".to_owned(), source };
+        map.map(Unclaimed).map_err(refused)
+    }
+}
+
+/// The XDP program's count of frames that came in by a queue without a socket, and were dropped.
+#[derive(Debug)]
+pub struct Unclaimed(MapHandle);
+
+impl Unclaimed {
+    /// The count now.
     #[must_use]
-    pub fn unclaimed(&self) -> u64 {
-        let per_cpu = self.unclaimed.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
+    pub fn frames(&self) -> u64 {
+        let per_cpu = self.0.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
         let count =
             |bytes: &Vec<u8>| bytes.first_chunk().map_or(0, |&count: &[u8; 8]| u64::from_ne_bytes(count));
         per_cpu.ok().flatten().map_or(0, |counts| counts.iter().map(count).sum())

@@ -7,5 +7,7 @@ pub mod control;
 pub mod demo;
 pub mod handoff;
 pub mod lab;
+pub mod run;
 pub mod traffic;
+pub mod worker;
 pub mod xdp;

@@ -14,6 +14,7 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, send, setsockopt, socket, sockopt,
 };
 use nix::sys::time::TimeVal;
+use xoff::control::PortDriver as _;
 use xoff::lab::{Device, Lab, Namespace, VethOptions};
 use xoff::xdp::{Port, Share, Store, Umem, UmemSettings, XdpError};
 use xoff_config::shell::{Mode, PortShell, Queues, Rings, ZeroCopy};
@@ -141,7 +142,7 @@ impl Bench {
         let out = CHUNKS - self.store.free_chunks();
         assert!(out <= 2 * RING && out > 2 * (RING - 64), "{out} chunks are out");
         for port in &self.ports {
-            let statistics = port.statistics();
+            let statistics = port.monitor().xdp_statistics().unwrap();
             assert_eq!(statistics.lost(), 0, "{statistics:?}");
             assert_eq!(port.failed_kicks().0, 0);
         }
@@ -239,8 +240,8 @@ fn a_frame_that_does_not_fit_is_counted_as_lost() {
     }
     bench.forward(1);
     assert_eq!(bench.hosts[1].receive().len(), 1792);
-    wait_for(|| (bench.ports[0].statistics().rx_dropped == 1).then_some(()));
-    assert_eq!(bench.ports[0].statistics().lost(), 1);
+    wait_for(|| (bench.ports[0].monitor().xdp_statistics().unwrap().rx_dropped == 1).then_some(()));
+    assert_eq!(bench.ports[0].monitor().xdp_statistics().unwrap().lost(), 1);
 }
 
 /// Frames of so many flows that the kernel spreads them over all queues.
@@ -267,7 +268,7 @@ fn frames_come_in_by_all_queues() {
     bench.forward(FLOWS.into());
     (0..FLOWS).for_each(|_| assert_eq!(bench.hosts[1].receive().len(), 60));
     for port in &bench.ports {
-        assert_eq!(port.statistics().lost(), 0);
+        assert_eq!(port.monitor().xdp_statistics().unwrap().lost(), 0);
     }
 }
 
@@ -279,9 +280,10 @@ fn a_queue_without_a_socket_loses_frames_and_that_is_counted() {
     let mut received = Vec::new();
     wait_for_mut(|| {
         bench.ports[0].receive(&mut bench.store, &mut received, 64);
-        received.len() as u64 + bench.ports[0].statistics().rx_unclaimed == u64::from(FLOWS)
+        received.len() as u64 + bench.ports[0].monitor().xdp_statistics().unwrap().rx_unclaimed
+            == u64::from(FLOWS)
     });
-    let lost = bench.ports[0].statistics().lost();
+    let lost = bench.ports[0].monitor().xdp_statistics().unwrap().lost();
     assert!(lost > 0 && !received.is_empty(), "{lost} of {FLOWS} lost");
     received.into_iter().for_each(|frame| bench.store.free(frame));
 }
@@ -304,7 +306,7 @@ fn a_port_tells_what_it_is() {
     assert_eq!((facts.mac, facts.mtu, facts.queues), (device.mac(), 1500, 1));
     assert_eq!((facts.mode, facts.zero_copy, facts.tags_kept), (Attach::Native, false, true));
     assert!(facts.warnings.is_empty(), "{:?}", facts.warnings);
-    assert_eq!(bench.ports[0].device_drops(), Some(xoff::xdp::DeviceDrops::default()));
+    assert_eq!(bench.ports[0].monitor().device_drops().unwrap(), xoff::xdp::DeviceDrops::default());
     assert_eq!(bench.hosts[0].device.name(), "eth0");
 }
 

@@ -1,8 +1,8 @@
 //! The commands of `xoff`, one file each: its arguments, and `run`.
 
 pub mod check;
+pub mod run;
 pub mod status;
-pub mod traffic;
 
 use std::process::ExitCode;
 
@@ -14,8 +14,8 @@ use miette::IntoDiagnostic as _;
 #[allow(missing_docs)] // each `Args` says it, and `xoff help` prints that
 pub enum Command {
     Check(check::Args),
+    Run(run::Args),
     Status(status::Args),
-    Traffic(traffic::Args),
 }
 
 impl Command {
@@ -26,7 +26,7 @@ impl Command {
     pub fn run(self) -> miette::Result<ExitCode> {
         match self {
             Command::Check(args) => check::run(&args),
-            Command::Traffic(args) => traffic::run(&args),
+            Command::Run(args) => run::run(&args),
             Command::Status(args) => status::run(&args).into_diagnostic().map(|()| ExitCode::SUCCESS),
         }
     }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use xoff_dataplane::ledger::Ledger;
 
 use super::view::Link;
+pub use crate::xdp::{DeviceDrops, XdpStatistics};
 
 /// A whole switch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -184,78 +185,6 @@ pub enum SocketMemory {
     ZeroCopy,
     /// Copied by the kernel.
     Copy,
-}
-
-/// Statistics of XDP sockets (linux/if_xdp.h), since they were opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct XdpStatistics {
-    /// Dropped on receive, for other reasons than a full ring.
-    pub rx_dropped: u64,
-    /// Dropped because the RX ring was full.
-    pub rx_ring_full: u64,
-    /// Receives that found the fill ring empty.
-    pub fill_ring_empty: u64,
-    /// Invalid descriptors in the fill ring.
-    pub rx_invalid: u64,
-    /// Invalid descriptors in the TX ring.
-    pub tx_invalid: u64,
-    /// Sends that found the TX ring empty: no loss.
-    pub tx_ring_empty: u64,
-}
-
-impl XdpStatistics {
-    /// All that tell of a lost frame, by name. An empty fill ring may count one frame twice.
-    #[must_use]
-    pub const fn losses(&self) -> [(&'static str, u64); 5] {
-        [
-            ("rx_dropped", self.rx_dropped),
-            ("rx_ring_full", self.rx_ring_full),
-            ("fill_ring_empty", self.fill_ring_empty),
-            ("rx_invalid", self.rx_invalid),
-            ("tx_invalid", self.tx_invalid),
-        ]
-    }
-
-    /// All losses added up: zero or not is what matters.
-    #[must_use]
-    pub fn lost(&self) -> u64 {
-        self.losses().iter().map(|(_, frames)| frames).sum()
-    }
-}
-
-/// Frames that a device dropped by its own account (its link statistics).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeviceDrops {
-    /// Dropped on receive.
-    pub rx_dropped: u64,
-    /// Missed by the device for want of buffers.
-    pub rx_missed: u64,
-    /// Received with errors.
-    pub rx_errors: u64,
-    /// Dropped on transmit.
-    pub tx_dropped: u64,
-    /// Transmit errors.
-    pub tx_errors: u64,
-}
-
-impl DeviceDrops {
-    /// All of them, by name.
-    #[must_use]
-    pub const fn losses(&self) -> [(&'static str, u64); 5] {
-        [
-            ("rx_dropped", self.rx_dropped),
-            ("rx_missed", self.rx_missed),
-            ("rx_errors", self.rx_errors),
-            ("tx_dropped", self.tx_dropped),
-            ("tx_errors", self.tx_errors),
-        ]
-    }
-
-    /// All of them added up.
-    #[must_use]
-    pub fn lost(&self) -> u64 {
-        self.losses().iter().map(|(_, frames)| frames).sum()
-    }
 }
 
 /// One class on one port.

@@ -94,7 +94,7 @@ pub(super) fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
         fdb: FdbSettings { capacity: 100, ageing: None, statics: vec![] },
         vlans: vec![],
     };
-    let port = |(device, ifindex)| PortView::new(device, ifindex, Box::new(FakeDriver));
+    let port = |(device, ifindex)| PortView::new(device, ifindex, Arc::new(FakeDriver));
     let ports = ["l0", "r0"].into_iter().zip(devices).map(port);
     let (mailbox, inbox) = Mailbox::new().unwrap();
     let view = SwitchView {

@@ -93,7 +93,7 @@ pub struct PortView {
     /// How many hardware queues have a socket.
     pub queues: u32,
     /// Answers for its sockets and its device.
-    pub driver: Box<dyn PortDriver>,
+    pub driver: Arc<dyn PortDriver>,
     /// Written by the control thread as netlink tells.
     pub link: LinkCell,
     pause_shown: [[PauseShown; 2]; CLASSES],
@@ -102,7 +102,7 @@ pub struct PortView {
 impl PortView {
     /// A port whose link is up, on device `device`.
     #[must_use]
-    pub fn new(device: &str, ifindex: u32, driver: Box<dyn PortDriver>) -> PortView {
+    pub fn new(device: &str, ifindex: u32, driver: Arc<dyn PortDriver>) -> PortView {
         PortView {
             device: device.to_owned(),
             ifindex,
@@ -197,6 +197,12 @@ pub struct WorkerFacts {
     pub stalls: Counter,
     /// Time between two loops, in nanoseconds.
     pub gaps: Histogram,
+    /// From the start of the loop in which a threshold was crossed to the pause frame's hand-over to
+    /// the kernel, in nanoseconds: an upper bound of the reaction.
+    pub pause_reaction: Histogram,
+    /// From the last look before a pause frame came to when it was obeyed, in nanoseconds: an upper
+    /// bound of how long frames of its class were still handed over.
+    pub obey_reaction: Histogram,
     /// What the worker's ledger misses, as an absolute number: zero unless the switch has a bug.
     /// Written now and then; exact in `/status`.
     pub frames_missing: Counter,

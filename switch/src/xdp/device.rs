@@ -7,7 +7,7 @@ use xoff_dataplane::units::MacAddr;
 use xoff_ebpf::Mode;
 
 use super::XdpError;
-use super::netlink::{DeviceDrops, Netlink};
+use super::netlink::Netlink;
 use super::sys::{self, Ethtool};
 
 /// What a port turned out to be.
@@ -111,6 +111,15 @@ impl Device {
         Ok(device)
     }
 
+    /// How many receive queues the device called `name` has.
+    pub(super) fn rx_queues(name: &str) -> Result<u32, XdpError> {
+        let refused = |source| XdpError::Device { doing: "look at", device: name.to_owned(), source };
+        let netlink = Netlink::open().map_err(refused)?;
+        let link = netlink.link(name).map_err(refused)?;
+        link.ok_or_else(|| XdpError::NoSuchInterface { device: name.to_owned() })?;
+        Ok(Ethtool::new(name).map_err(refused)?.rx_queues())
+    }
+
     fn keep_tags(&mut self) {
         let before = self.ethtool.flags();
         if let Some(flags) = before.filter(|flags| flags & Ethtool::VLAN_FLAGS != 0)
@@ -172,11 +181,6 @@ impl Device {
             offloads: self.offloads(),
             warnings: self.warnings.clone(),
         }
-    }
-
-    /// The device's own drop counters now; `None` where it is gone.
-    pub(super) fn drops(&self) -> Option<DeviceDrops> {
-        self.netlink.link(&self.name).ok().flatten().map(|link| link.drops)
     }
 }
 

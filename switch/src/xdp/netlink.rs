@@ -14,15 +14,6 @@ use rtnetlink::{Error, Handle, LinkUnspec};
 use tokio::runtime::{Builder, Runtime};
 use xoff_dataplane::units::MacAddr;
 
-/// Frames that a device lost, in its own counters. A switch that loses nothing sees these stand still.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeviceDrops {
-    /// Lost on the way in: dropped, missed, or with errors.
-    pub rx: u64,
-    /// Lost on the way out: dropped, or with errors.
-    pub tx: u64,
-}
-
 /// A device as the kernel shows it.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
@@ -31,7 +22,6 @@ pub(super) struct Link {
     pub(super) mtu: u32,
     pub(super) up: bool,
     pub(super) qdisc: String,
-    pub(super) drops: DeviceDrops,
 }
 
 /// A conversation with the kernel, about one network namespace: that of the thread that opened it.
@@ -117,7 +107,6 @@ fn read(message: &LinkMessage) -> Link {
         mtu: 0,
         up: message.header.flags.contains(LinkFlags::Up),
         qdisc: String::new(),
-        drops: DeviceDrops::default(),
     };
     for attribute in &message.attributes {
         match attribute {
@@ -126,12 +115,6 @@ fn read(message: &LinkMessage) -> Link {
             }
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
             LinkAttribute::Qdisc(name) => link.qdisc.clone_from(name),
-            LinkAttribute::Stats64(stats) => {
-                link.drops = DeviceDrops {
-                    rx: stats.rx_dropped + stats.rx_missed_errors + stats.rx_errors,
-                    tx: stats.tx_dropped + stats.tx_errors,
-                };
-            }
             _ => {}
         }
     }

@@ -3,6 +3,7 @@
 //! All queues receive. One sends, so that frames leave in the order in which the switch sent them.
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use xoff_config::shell::{Mode as ModeSetting, PortShell, Queues};
 use xoff_dataplane::frame::Frame;
@@ -11,7 +12,7 @@ use xsk_rs::{CompQueue, TxQueue};
 
 use super::device::{Device, Facts};
 use super::error::XdpError;
-use super::netlink::DeviceDrops;
+use super::monitor::Monitor;
 use super::receive::{BATCH, Receiver};
 use super::socket::{XskCompletion, XskFill, XskRx, XskTx, bind};
 use super::store::Store;
@@ -19,60 +20,22 @@ use super::sys;
 use super::transmit::Transmitter;
 use super::umem::Umem;
 
-/// What the kernel and the sockets of a port lost, added up over its queues. Every number here but
-/// `tx_ring_empty` is frames that were lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct XdpStatistics {
-    /// Longer than a chunk without multi-buffer, or dropped for other reasons.
-    pub rx_dropped: u64,
-    /// The RX ring was full.
-    pub rx_ring_full: u64,
-    /// The fill ring was empty.
-    pub rx_fill_ring_empty: u64,
-    /// The kernel found an invalid chunk in the fill ring.
-    pub rx_invalid: u64,
-    /// Frames came in by a queue without a socket.
-    pub rx_unclaimed: u64,
-    /// The kernel laid a frame out otherwise than it promises.
-    pub rx_malformed: u64,
-    /// The kernel found an invalid descriptor in the TX ring.
-    pub tx_invalid: u64,
-    /// The kernel dropped a frame that it should have sent, and completed it.
-    pub tx_dropped: u64,
-    /// How often the kernel looked for a frame to send, and there was none.
-    pub tx_ring_empty: u64,
-}
-
-impl XdpStatistics {
-    /// Frames lost, whatever the reason.
-    #[must_use]
-    pub fn lost(&self) -> u64 {
-        self.rx_dropped
-            + self.rx_ring_full
-            + self.rx_fill_ring_empty
-            + self.rx_invalid
-            + self.rx_unclaimed
-            + self.rx_malformed
-            + self.tx_invalid
-            + self.tx_dropped
-    }
-}
-
 /// A port, open: frames arrive at it from the moment that it exists. Dropping it takes the XDP program
 /// off, closes the sockets, and leaves the device as it was found; in generic mode that must happen in
 /// the network namespace where it was opened.
 #[derive(Debug)]
 pub struct Port {
     // Dropped in this order: program, sockets, device.
-    program: Attached,
+    _program: Attached,
     receivers: Vec<Receiver<XskRx, XskFill>>,
     /// The receiver that is asked first next time.
     next: usize,
     transmitter: Transmitter<XskTx, XskCompletion>,
     /// Halves of further sockets that are not used, but belong to them.
     _idle: Vec<(TxQueue, CompQueue)>,
+    monitor: Arc<Monitor>,
     facts: Facts,
-    device: Device,
+    _device: Device,
 }
 
 impl Port {
@@ -115,7 +78,30 @@ impl Port {
         };
         let program = xoff_ebpf::attach(device.name(), device.ifindex(), &sockets, mode)?;
         let facts = device.facts(program.mode(), sys::is_zero_copy(receivers[0].rx().fd()));
-        Ok(Port { program, receivers, next: 0, transmitter, _idle: idle, facts, device })
+        let descriptors: Vec<_> = sockets.iter().map(|&(_, socket)| socket).collect();
+        let malformed = receivers.iter().map(Receiver::malformed).collect();
+        let monitor = Monitor::new(
+            device.name(),
+            &descriptors,
+            program.unclaimed().map_err(XdpError::Program)?,
+            malformed,
+            transmitter.dropped(),
+        );
+        let monitor = monitor.map(Arc::new).map_err(|source| XdpError::Device {
+            doing: "read the counters of",
+            device: device.name().to_owned(),
+            source,
+        })?;
+        Ok(Port {
+            _program: program,
+            receivers,
+            next: 0,
+            transmitter,
+            _idle: idle,
+            monitor,
+            facts,
+            _device: device,
+        })
     }
 
     /// What the port turned out to be.
@@ -154,6 +140,13 @@ impl Port {
         self.transmitter.send(store, frame)
     }
 
+    /// Whether [`send`](Self::send) takes a frame, however long.
+    #[inline]
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.transmitter.has_room()
+    }
+
     /// Gives the kernel what waits to be sent, and makes it send: also what an earlier flush could not
     /// get rid of.
     #[inline]
@@ -180,25 +173,10 @@ impl Port {
         self.receivers.iter().map(descriptor)
     }
 
-    /// What was lost at this port. Some system calls: not for every frame.
+    /// Answers what was lost at this port, also where the port itself is busy.
     #[must_use]
-    pub fn statistics(&self) -> XdpStatistics {
-        let mut sum = XdpStatistics {
-            rx_unclaimed: self.program.unclaimed(),
-            tx_dropped: self.transmitter.dropped(),
-            ..XdpStatistics::default()
-        };
-        for receiver in &self.receivers {
-            sum.rx_malformed += receiver.malformed();
-            let Some(socket) = receiver.rx().statistics() else { continue };
-            sum.rx_dropped += socket.rx_dropped();
-            sum.rx_ring_full += socket.rx_ring_full();
-            sum.rx_fill_ring_empty += socket.rx_fill_ring_empty_descs();
-            sum.rx_invalid += socket.rx_invalid_descs();
-            sum.tx_invalid += socket.tx_invalid_descs();
-            sum.tx_ring_empty += socket.tx_ring_empty_descs();
-        }
-        sum
+    pub fn monitor(&self) -> Arc<Monitor> {
+        Arc::clone(&self.monitor)
     }
 
     /// Kicks that failed for reasons unknown, and the errno of the last; zero is the rule.
@@ -206,12 +184,14 @@ impl Port {
     pub fn failed_kicks(&self) -> (u64, i32) {
         self.transmitter.failed()
     }
+}
 
-    /// The device's own drop counters now; `None` where it is gone.
-    #[must_use]
-    pub fn device_drops(&self) -> Option<DeviceDrops> {
-        self.device.drops()
-    }
+/// How many receive queues a device has: each gets a socket, unless the configuration lists some.
+///
+/// # Errors
+/// [`XdpError::NoSuchInterface`], and what the system says.
+pub fn rx_queues(device: &str) -> Result<u32, XdpError> {
+    Device::rx_queues(device)
 }
 
 fn descriptor(receiver: &Receiver<XskRx, XskFill>) -> BorrowedFd<'_> {

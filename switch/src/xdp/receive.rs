@@ -4,6 +4,9 @@
 //! that can arrive while the worker is stalled. So the fill ring always has room for what is given to
 //! it, the RX ring never overflows, and what one queue holds of a worker's share is known beforehand.
 
+use std::sync::Arc;
+
+use xoff_dataplane::counter::Counter;
 use xoff_dataplane::frame::{Frame, FrameStore};
 
 use super::ring::{Descriptor, FillRing, RxRing};
@@ -27,13 +30,13 @@ pub(super) struct Receiver<R, F> {
     /// The frame whose last chunk has not come yet.
     partial: Option<Chain>,
     /// Frames not of the form that the kernel promises; dropped.
-    malformed: u64,
+    malformed: Arc<Counter>,
 }
 
 impl<R: RxRing, F: FillRing> Receiver<R, F> {
     /// `size`: most chunks out at a time; neither ring is smaller.
     pub(super) fn new(rx: R, fill: F, size: u32) -> Receiver<R, F> {
-        Receiver { rx, fill, size, out: 0, partial: None, malformed: 0 }
+        Receiver { rx, fill, size, out: 0, partial: None, malformed: Arc::default() }
     }
 
     /// The RX ring.
@@ -42,8 +45,8 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
     }
 
     /// Frames dropped because the kernel did not lay them out as it promises.
-    pub(super) fn malformed(&self) -> u64 {
-        self.malformed
+    pub(super) fn malformed(&self) -> Arc<Counter> {
+        Arc::clone(&self.malformed)
     }
 
     /// Tops the fill ring up; waits until a batch is worth it, unless the kernel may run dry.
@@ -112,7 +115,7 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         }
         let frame = chain.finish();
         if store.head(&frame).len() < frame.len().min(HEAD) as usize || len == 0 {
-            self.malformed += 1;
+            self.malformed.add(1);
             store.free(frame);
             return None;
         }
@@ -211,7 +214,7 @@ mod tests {
         let mut frames = Vec::new();
         receiver.receive(&mut store, &mut frames, BATCH);
         assert_eq!(frames.iter().map(Frame::len).collect::<Vec<_>>(), [228, 20]);
-        assert_eq!(receiver.malformed(), 2);
+        assert_eq!(receiver.malformed().get(), 2);
         free_all(&mut store, frames);
         assert_eq!(store.free_chunks(), CHUNKS - 32 + 6);
     }

@@ -95,10 +95,6 @@ impl XskRx {
     pub(super) fn fd(&self) -> RawFd {
         self.queue.fd().as_raw_fd()
     }
-
-    pub(super) fn statistics(&self) -> Option<xsk_rs::socket::XdpStatistics> {
-        self.queue.fd().xdp_statistics().ok()
-    }
 }
 
 impl RxRing for XskRx {

@@ -59,6 +59,31 @@ pub(super) fn is_zero_copy(socket: RawFd) -> bool {
     failed == 0 && options & libc::XDP_OPTIONS_ZEROCOPY != 0
 }
 
+/// What an AF_XDP socket has counted.
+#[allow(clippy::cast_possible_truncation)] // a small struct
+pub(super) fn xdp_statistics(socket: RawFd) -> io::Result<libc::xdp_statistics> {
+    let mut statistics = libc::xdp_statistics {
+        rx_dropped: 0,
+        rx_invalid_descs: 0,
+        tx_invalid_descs: 0,
+        rx_ring_full: 0,
+        rx_fill_ring_empty_descs: 0,
+        tx_ring_empty_descs: 0,
+    };
+    let mut len = mem::size_of_val(&statistics) as libc::socklen_t;
+    // SAFETY: `statistics` is writable, of the size given, and any bytes are a value of it.
+    let failed = unsafe {
+        libc::getsockopt(
+            socket,
+            libc::SOL_XDP,
+            libc::XDP_STATISTICS,
+            (&raw mut statistics).cast(),
+            &raw mut len,
+        )
+    };
+    if failed == 0 { Ok(statistics) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Whether the kernel knows AF_XDP at all.
 pub(super) fn has_af_xdp() -> bool {
     // SAFETY: no memory is passed.

@@ -5,11 +5,17 @@
 //! takes. Over drivers without zero copy nobody sends by itself: the kick does, in this thread, and
 //! what the driver had no room for stays in the ring until the next one.
 
+use std::sync::Arc;
+
+use xoff_dataplane::counter::Counter;
 use xoff_dataplane::frame::Frame;
 
 use super::receive::BATCH;
 use super::ring::{CompletionRing, Descriptor, Kick, TxRing};
 use super::store::Store;
+
+/// Most chunks of one frame: 9,018 bytes and a tag, in pieces of 1,792, and one more for a tag's room.
+const CHUNKS_MAX: u32 = 7;
 
 /// The sending half of one socket.
 #[derive(Debug)]
@@ -23,7 +29,7 @@ pub(super) struct Transmitter<T, C> {
     /// Those of them that the TX ring has not got yet.
     waiting: Vec<Descriptor>,
     /// Frames that the kernel dropped instead of sending.
-    dropped: u64,
+    dropped: Arc<Counter>,
     /// Kicks that failed in a way that the kernel's documentation does not know, and the last errno.
     failed: (u64, i32),
 }
@@ -32,12 +38,12 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
     /// `size`: most chunks out at a time; neither ring is smaller.
     pub(super) fn new(tx: T, completion: C, size: u32) -> Transmitter<T, C> {
         let waiting = Vec::with_capacity(size as usize);
-        Transmitter { tx, completion, size, out: 0, waiting, dropped: 0, failed: (0, 0) }
+        Transmitter { tx, completion, size, out: 0, waiting, dropped: Arc::default(), failed: (0, 0) }
     }
 
     /// Frames that the kernel dropped instead of sending.
-    pub(super) fn dropped(&self) -> u64 {
-        self.dropped
+    pub(super) fn dropped(&self) -> Arc<Counter> {
+        Arc::clone(&self.dropped)
     }
 
     /// How many kicks failed in an unknown way, and the errno of the last.
@@ -48,6 +54,12 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
     /// Whether something was sent that has not come back.
     pub(super) fn in_flight(&self) -> bool {
         self.out > 0
+    }
+
+    /// Whether a frame of as many chunks as any frame has would be taken.
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        self.size - self.out >= CHUNKS_MAX
     }
 
     /// Takes a frame to be sent by the next [`flush`](Self::flush), or gives it back where the rings
@@ -96,7 +108,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
     fn kick(&mut self) {
         while self.tx.needs_kick() && self.tx.unsent() > 0 {
             match self.tx.kick() {
-                Kick::Dropped => self.dropped += 1, // it took that one; on with the next
+                Kick::Dropped => self.dropped.add(1), // it took that one; on with the next
                 Kick::Failed(errno) => {
                     self.failed = (self.failed.0 + 1, errno);
                     return;
@@ -202,7 +214,7 @@ mod tests {
         }
         transmitter.flush();
         assert_eq!(reap_all(&mut transmitter, &mut store), [60]);
-        assert_eq!(transmitter.dropped(), 0);
+        assert_eq!(transmitter.dropped().get(), 0);
     }
 
     #[test]
@@ -214,7 +226,7 @@ mod tests {
             transmitter.send(&store, frame).unwrap();
         }
         transmitter.flush();
-        assert_eq!(transmitter.dropped(), 2);
+        assert_eq!(transmitter.dropped().get(), 2);
         assert_eq!(rings.with(|rings| rings.wire.iter().map(|d| d.len).collect::<Vec<_>>()), [62, 63]);
         assert_eq!(reap_all(&mut transmitter, &mut store), [60, 61, 62, 63]);
         assert_eq!(store.free_chunks(), CHUNKS);

@@ -1,0 +1,68 @@
+//! `xoff run`: the switch, until SIGINT or SIGTERM.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread;
+
+use miette::{IntoDiagnostic as _, Report};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use xoff_config::{Config, Machine};
+
+use crate::control::logging;
+use crate::control::status::Verdict;
+use crate::run::{self, Privileges, Running};
+
+/// Runs the switch that a configuration describes, until SIGINT or SIGTERM. Exits with 0 where the
+/// lossless classes lost nothing and every frame is accounted for, with 1 where not, and with 2 where
+/// it could not start.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The configuration, a TOML file.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+}
+
+/// Runs the switch.
+///
+/// # Errors
+/// What kept it from starting, or what a worker ended with.
+pub fn run(args: &Args) -> miette::Result<ExitCode> {
+    let config = Config::load(&args.config, Machine::here())?;
+    logging::start(&config.shell.log).into_diagnostic()?;
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    let mut signals = Signals::new([SIGINT, SIGTERM]).into_diagnostic()?;
+    let running = run::start(&config, Privileges::Drop).into_diagnostic()?;
+    tracing::info!(ports = config.switch.ports.len(), http = ?running.http(), "running");
+    let end = running.end();
+    thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            end.now();
+        }
+    });
+    conclude(running)
+}
+
+fn conclude(running: Running) -> miette::Result<ExitCode> {
+    running.wait();
+    let status = running.stop().map_err(|error| Report::msg(format!("a worker ended with: {error}")))?;
+    let Verdict { lossless, lossless_lost, unseen_lost, headroom_free_min_bytes, ledger_balanced } =
+        status.verdict;
+    let headroom = headroom_free_min_bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
+    let balanced = ledger_balanced == Some(true);
+    if lossless {
+        tracing::info!(
+            "stopped: 0 lossless frames lost, ledger balanced, least headroom left {headroom} bytes"
+        );
+        return Ok(ExitCode::SUCCESS);
+    }
+    tracing::error!(
+        lossless_lost,
+        unseen_lost,
+        balanced,
+        "stopped, and the promise was not kept; least headroom left {headroom} bytes"
+    );
+    Ok(ExitCode::FAILURE)
+}

@@ -1,0 +1,310 @@
+//! A switch from a configuration: opens everything, starts the threads, and accounts for everything
+//! at the end.
+//!
+//! Nothing is half-started: what can fail is tried before the first thread runs, and what was opened
+//! is closed again when something does.
+
+use std::io;
+use std::panic;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::SystemTime;
+
+use xoff_config::Config;
+use xoff_config::shell::Worker as WorkerPlan;
+use xoff_dataplane::ledger::Counters;
+use xoff_dataplane::switch::{Switch, WorkerId, Workers};
+use xoff_dataplane::units::PortId;
+
+use crate::clock;
+use crate::control::mailbox::{Inbox, Mailbox, Report};
+use crate::control::privileges::{self, PrivilegeError};
+use crate::control::status::Status;
+use crate::control::{
+    self, Answer, ControlError, ControlHandle, PortView, SwitchView, WorkerFacts, WorkerView, snapshot,
+};
+use crate::handoff::{Exchange, Handoff};
+use crate::worker::Worker;
+use crate::xdp::{self, Port, Share, Store, Umem, UmemSettings, XdpError};
+
+/// Why a switch could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A port or the packet memory.
+    #[error(transparent)]
+    Xdp(#[from] XdpError),
+    /// HTTP or netlink.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// Capabilities.
+    #[error(transparent)]
+    Privileges(#[from] PrivilegeError),
+    /// More packet memory than chunks can be numbered.
+    #[error(
+        "the configuration asks for {chunks} chunks of packet memory, more than 2^32; `xoff check` shows for what"
+    )]
+    TooMuchMemory {
+        /// How many.
+        chunks: u64,
+    },
+    /// A thread, or what it needs.
+    #[error("cannot start a worker: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// What becomes of the privileges of the calling thread and its children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Privileges {
+    /// They stay: the switch is part of a larger program.
+    Keep,
+    /// All that is not needed any more goes, before the first frame is looked at.
+    Drop,
+}
+
+/// A running switch. Dropping it stops it.
+#[derive(Debug)]
+pub struct Running {
+    view: Arc<SwitchView>,
+    exchange: Arc<Exchange>,
+    stop: Arc<AtomicBool>,
+    workers: Vec<JoinHandle<io::Result<Worker>>>,
+    report_end: Sender<()>,
+    ended: Receiver<()>,
+    control: Option<ControlHandle>,
+}
+
+impl Running {
+    /// What can be seen of it.
+    #[must_use]
+    pub fn view(&self) -> &Arc<SwitchView> {
+        &self.view
+    }
+
+    /// Where it serves HTTP.
+    #[must_use]
+    pub fn http(&self) -> Option<std::net::SocketAddr> {
+        self.control.as_ref().and_then(ControlHandle::address)
+    }
+
+    /// Ends [`Running::wait`] from another thread.
+    #[must_use]
+    pub fn end(&self) -> End {
+        End(self.report_end.clone())
+    }
+
+    /// Waits until somebody calls [`End::now`], or a worker has ended by itself.
+    pub fn wait(&self) {
+        let _ = self.ended.recv(); // fails only without senders, and this has one
+    }
+
+    /// Stops it: every held peer is let go, the programs are taken off, and the books are closed.
+    ///
+    /// # Errors
+    /// What a worker ended with before it was asked to.
+    pub fn stop(mut self) -> io::Result<Status> {
+        self.finish()
+    }
+
+    fn finish(&mut self) -> io::Result<Status> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.exchange.ring_all();
+        let workers: io::Result<Vec<Worker>> = self
+            .workers
+            .drain(..)
+            .map(|thread| thread.join().unwrap_or_else(|cause| panic::resume_unwind(cause)))
+            .collect();
+        self.control.take();
+        let answer =
+            |worker: &Worker| Answer::Report(Report { ledger: worker.switch.ledger(), fdb: Vec::new() });
+        Ok(snapshot(&self.view, &workers?.iter().map(answer).collect::<Vec<_>>()))
+    }
+}
+
+/// Ends a [`Running::wait`].
+#[derive(Clone, Debug)]
+pub struct End(Sender<()>);
+
+impl End {
+    /// Now.
+    pub fn now(&self) {
+        let _ = self.0.send(()); // or it has ended already
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.workers.is_empty()
+            && let Err(error) = self.finish()
+        {
+            tracing::error!("a worker ended with: {error}");
+        }
+    }
+}
+
+/// Starts a switch in the network namespace of the calling thread.
+///
+/// # Errors
+/// Where anything of it cannot be had; then nothing is left open.
+pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunError> {
+    let shell = &config.shell;
+    let queues: Vec<u32> =
+        shell.ports.iter().map(|port| xdp::rx_queues(&port.device)).collect::<Result<_, _>>()?;
+    let rates: Vec<_> = config.switch.ports.iter().map(|port| port.speed).collect();
+    let plans = shell.workers.assign(&rates, cores());
+    let (umem, mut stores) = Umem::new(umem_settings(config), &shares(config, &plans, &queues)?)?;
+    let mut settings = config.switch.clone();
+    let mut views = Vec::new();
+    let mut ports: Vec<Vec<(PortId, Port)>> = plans.iter().map(|_| Vec::new()).collect();
+    for (id, port) in (0..=u8::MAX).map(PortId).zip(&shell.ports) {
+        let worker = owner(&plans, id).index();
+        let open = Port::open(&umem, &mut stores[worker], port)?;
+        settings.ports[id.index()].mac = open.facts().mac;
+        views.push(port_view(&open, worker));
+        ports[worker].push((id, open));
+    }
+    let counters = Counters::new(settings.ports.len());
+    let owners: Box<[WorkerId]> =
+        (0..=u8::MAX).map(PortId).take(settings.ports.len()).map(|id| owner(&plans, id)).collect();
+    let exchange = Exchange::new(plans.len())?;
+    let mut workers = Vec::new();
+    let mut worker_views = Vec::new();
+    for ((me, (plan, store)), ports) in (0..=u8::MAX).map(WorkerId).zip(plans.iter().zip(stores)).zip(ports) {
+        let (mailbox, inbox) = Mailbox::new()?;
+        let facts = Arc::new(WorkerFacts::default());
+        worker_views.push(WorkerView {
+            core: plan.core.map(usize::from),
+            facts: Arc::clone(&facts),
+            mailbox,
+        });
+        let roles = Workers::new(owners.clone(), me);
+        let switch = Switch::new(&settings, chunk_count(&store), roles, Arc::clone(&counters));
+        let handoff = Handoff::new(Arc::clone(&exchange), me);
+        workers.push((plan.core, worker(config, switch, store, ports, handoff, inbox, facts)));
+    }
+    let view = Arc::new(SwitchView {
+        name: shell.name.clone(),
+        settings,
+        counters,
+        ports: views,
+        workers: worker_views,
+        stall_budget: shell.stall_budget,
+        clock: clock::now,
+        started: SystemTime::now(),
+    });
+    if privileges == Privileges::Drop {
+        privileges::drop_all_but_network_administration()?;
+    }
+    let control = control::start(Arc::clone(&view), shell.http)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let (report_end, ended) = mpsc::channel();
+    let mut running =
+        Running { view, exchange, stop, workers: Vec::new(), report_end, ended, control: Some(control) };
+    for (core, worker) in workers {
+        let (stop, end) = (Arc::clone(&running.stop), running.end());
+        running.workers.push(spawn(worker, core, stop, end)?);
+    }
+    Ok(running)
+}
+
+fn worker(
+    config: &Config,
+    switch: Switch,
+    store: Store,
+    ports: Vec<(PortId, Port)>,
+    handoff: Handoff,
+    inbox: Inbox,
+    facts: Arc<WorkerFacts>,
+) -> Worker {
+    let (poll, stall_budget) = (config.shell.poll, config.shell.stall_budget);
+    Worker { switch, store, ports, handoff, inbox, facts, poll, stall_budget }
+}
+
+fn spawn(
+    worker: Worker,
+    core: Option<u16>,
+    stop: Arc<AtomicBool>,
+    end: End,
+) -> io::Result<JoinHandle<io::Result<Worker>>> {
+    thread::Builder::new().name("xoff-worker".into()).spawn(move || {
+        /// Tells that the worker has ended, by a panic too.
+        struct Tell(End);
+        impl Drop for Tell {
+            fn drop(&mut self) {
+                self.0.now();
+            }
+        }
+        let _tell = Tell(end);
+        if let Some(core) = core
+            && !core_affinity::set_for_current(core_affinity::CoreId { id: core.into() })
+        {
+            tracing::warn!(core, "cannot pin a worker to its core; the kernel decides where it runs");
+        }
+        worker.run(&stop)
+    })
+}
+
+fn owner(plans: &[WorkerPlan], port: PortId) -> WorkerId {
+    let place = plans.iter().position(|plan| plan.ports.contains(&port));
+    let place = place.expect("a plan gives every port to one worker");
+    WorkerId(u8::try_from(place).expect("no more workers than ports"))
+}
+
+fn umem_settings(config: &Config) -> UmemSettings {
+    let shell = &config.shell;
+    let largest = |size: fn(&xoff_config::shell::Rings) -> u32| {
+        shell.ports.iter().map(|port| size(&port.rings)).max().unwrap_or(64)
+    };
+    UmemSettings {
+        chunk_bytes: shell.chunk_bytes,
+        multi_buffer: shell.multi_buffer,
+        zero_copy: shell.ports.first().map_or_else(Default::default, |port| port.zero_copy),
+        fill: largest(|rings| rings.fill),
+        completion: largest(|rings| rings.completion),
+    }
+}
+
+/// Each worker has the chunks of its ports.
+fn shares(config: &Config, plans: &[WorkerPlan], queues: &[u32]) -> Result<Vec<Share>, RunError> {
+    let sum = |plan: &WorkerPlan, control: bool| -> u64 {
+        let chunks = plan.ports.iter().flat_map(|port| config.port_chunks(port.index(), queues));
+        chunks.filter(|(what, _)| (*what == "control frames") == control).map(|(_, chunks)| chunks).sum()
+    };
+    let number = |chunks: u64| u32::try_from(chunks).map_err(|_| RunError::TooMuchMemory { chunks });
+    plans
+        .iter()
+        .map(|plan| Ok(Share { chunks: number(sum(plan, false))?, control: number(sum(plan, true))? }))
+        .collect()
+}
+
+fn chunk_count(store: &Store) -> u32 {
+    xoff_dataplane::frame::FrameStore::capacity(store)
+}
+
+fn port_view(port: &Port, worker: usize) -> PortView {
+    let facts = port.facts();
+    for warning in &facts.warnings {
+        tracing::warn!("{warning}");
+    }
+    tracing::info!(
+        device = %facts.device,
+        mac = %facts.mac,
+        queues = facts.queues,
+        mode = ?facts.mode,
+        zero_copy = facts.zero_copy,
+        "port open"
+    );
+    let ifindex = u32::try_from(facts.ifindex).unwrap_or(0);
+    let mut view = PortView::new(&facts.device, ifindex, port.monitor());
+    view.worker = worker;
+    view.native = facts.mode == xoff_ebpf::Mode::Native;
+    view.zero_copy = facts.zero_copy;
+    view.queues = facts.queues;
+    view
+}
+
+fn cores() -> u16 {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    u16::try_from(cores).unwrap_or(u16::MAX)
+}

@@ -1,0 +1,253 @@
+//! One worker: a pinned thread that owns some ports completely and runs their frames to completion.
+//!
+//! A turn of the loop: reap completions, refill fill rings, receive a batch, move it through the
+//! pipeline, exchange with other workers, fire timers, transmit, kick. A turn that found nothing to
+//! do is idle; with adaptive polling a worker that has been idle for a while blocks until a frame, a
+//! message or the next deadline comes.
+//!
+//! The worker measures itself: the longest time between two turns in which it should have run, and
+//! how often that was longer than the stall budget, which is what rings and headroom were sized for.
+
+use std::io;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use xoff_config::Poll;
+use xoff_dataplane::frame::Frame;
+use xoff_dataplane::switch::Switch;
+use xoff_dataplane::units::{Nanos, PortId};
+
+use crate::clock;
+use crate::control::WorkerFacts;
+use crate::control::mailbox::{Address, Inbox, Request};
+use crate::handoff::Handoff;
+use crate::xdp::{Port, Store};
+
+/// Most frames taken from one port in one turn.
+pub const BATCH: usize = 64;
+
+/// With frames in the kernel's hands a sleep ends after this, to see them completed.
+const COMPLETION_POLL: Nanos = Nanos::from_micros(200);
+
+/// A sleep ends after this anyway.
+const LONGEST_SLEEP: Nanos = Nanos::from_secs(10);
+
+/// Turns at the end that wait for the last XON to be taken.
+const LAST_TURNS: usize = 3;
+
+/// One worker and everything it owns.
+pub struct Worker {
+    /// Its dataplane.
+    pub switch: Switch,
+    /// Its share of the UMEM.
+    pub store: Store,
+    /// Its ports.
+    pub ports: Vec<(PortId, Port)>,
+    /// Its end of the exchange.
+    pub handoff: Handoff,
+    /// Messages from the control thread.
+    pub inbox: Inbox,
+    /// What it shows.
+    pub facts: Arc<WorkerFacts>,
+    /// What it does when there is nothing to do.
+    pub poll: Poll,
+    /// The longest stall that rings and headroom were sized for.
+    pub stall_budget: Nanos,
+}
+
+impl Worker {
+    /// Runs until `stop`, then lets every held peer go and returns what it owns, with its frames still
+    /// in it, to be counted and closed. A panic lets the peers go too, and goes on.
+    ///
+    /// # Errors
+    /// Where the system refuses what a sleep needs. Nothing else ends it.
+    pub fn run(mut self, stop: &AtomicBool) -> io::Result<Worker> {
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.work(stop)));
+        self.let_peers_go();
+        match outcome {
+            Ok(outcome) => outcome.map(|()| self),
+            Err(cause) => panic::resume_unwind(cause),
+        }
+    }
+
+    fn work(&mut self, stop: &AtomicBool) -> io::Result<()> {
+        let sleeper = Sleeper::new(self)?;
+        let mut batch = Vec::with_capacity(BATCH);
+        let mut idle_since = None;
+        let mut watch = Watch::new(clock::now());
+        while !stop.load(Ordering::Relaxed) {
+            let now = clock::now();
+            watch.turn(now, self.stall_budget, &self.facts);
+            let busy = self.turn(now, &watch, &mut batch);
+            if busy {
+                idle_since = None;
+                continue;
+            }
+            let idle_since = *idle_since.get_or_insert(now);
+            if let Poll::Adaptive { idle_after } = self.poll
+                && now.since(idle_since) >= idle_after
+            {
+                watch.expected = sleeper.sleep(self)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One turn. True where something moved.
+    fn turn(&mut self, now: Nanos, watch: &Watch, batch: &mut Vec<Frame>) -> bool {
+        let mut busy = false;
+        let (switch, store) = (&mut self.switch, &mut self.store);
+        let obeyed_before = switch.pauses_obeyed();
+        for (id, port) in &mut self.ports {
+            port.reap(store, |store, frame| {
+                switch.release(now, *id, frame, store);
+                busy = true;
+            });
+            port.refill(store);
+            busy |= port.receive(store, batch, BATCH) > 0;
+            for frame in batch.drain(..) {
+                switch.receive(now, *id, frame, store);
+            }
+        }
+        if switch.pauses_obeyed() != obeyed_before {
+            // The pause frame came after the last look; nothing of its class has been handed over since
+            // that look's transmit.
+            self.facts.obey_reaction.record(clock::now().since(watch.previous).0);
+        }
+        while switch.forward(now, store) {}
+        busy |= self.handoff.exchange(now, switch, store);
+        while let Some(request) = self.inbox.take() {
+            self.answer(now, request);
+        }
+        self.switch.advance(now);
+        busy | self.transmit(now)
+    }
+
+    fn transmit(&mut self, now: Nanos) -> bool {
+        let mut busy = false;
+        let active = self.switch.egress_active();
+        for (id, port) in &mut self.ports {
+            let mut announced = false;
+            if active.contains(*id) {
+                while port.has_room()
+                    && let Some(frame) = self.switch.transmit(now, *id, &mut self.store)
+                {
+                    announced |= self.switch.is_control(&frame);
+                    let taken = port.send(&self.store, frame);
+                    taken.expect("a port with room takes a frame");
+                    busy = true;
+                }
+            }
+            port.flush();
+            if announced {
+                self.facts.pause_reaction.record(clock::now().since(now).0);
+            }
+        }
+        busy
+    }
+
+    #[cold]
+    fn answer(&mut self, now: Nanos, request: Request) {
+        match request {
+            Request::Link { port, up } => self.switch.set_link(now, port, up, &mut self.store),
+            Request::Report(request) => {
+                let addresses = self.switch.bridge().fdb().entries(clock::now()).map(|entry| Address {
+                    vid: entry.vid,
+                    mac: entry.mac,
+                    port: entry.port,
+                    fixed: entry.age.is_none(),
+                });
+                request.answer(self.switch.ledger(), addresses);
+            }
+        }
+    }
+
+    /// Says XON for every class that is held, and waits until the kernel has taken the frames.
+    fn let_peers_go(&mut self) {
+        let now = clock::now();
+        self.switch.release_peers(now);
+        for _ in 0..LAST_TURNS {
+            self.transmit(clock::now());
+            let (switch, store) = (&mut self.switch, &mut self.store);
+            for (id, port) in &mut self.ports {
+                port.reap(store, |store, frame| switch.release(now, *id, frame, store));
+            }
+        }
+    }
+}
+
+/// Measures a worker's turns.
+struct Watch {
+    /// When the worker should have been running again at the latest.
+    expected: Nanos,
+    /// When the turn before this one began.
+    previous: Nanos,
+    current: Nanos,
+}
+
+impl Watch {
+    fn new(now: Nanos) -> Watch {
+        Watch { expected: now, previous: now, current: now }
+    }
+
+    #[inline]
+    fn turn(&mut self, now: Nanos, budget: Nanos, facts: &WorkerFacts) {
+        facts.looped(now.since(self.expected), budget);
+        self.expected = now;
+        self.previous = self.current;
+        self.current = now;
+    }
+}
+
+/// Blocks a worker until there may be something to do.
+struct Sleeper {
+    epoll: Epoll,
+    timer: TimerFd,
+}
+
+impl Sleeper {
+    fn new(worker: &Worker) -> io::Result<Sleeper> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
+        let readable = || EpollEvent::new(EpollFlags::EPOLLIN, 0);
+        for (_, port) in &worker.ports {
+            for fd in port.sockets() {
+                epoll.add(fd, readable())?;
+            }
+        }
+        epoll.add(&timer, readable())?;
+        epoll.add(worker.handoff.bell().event(), readable())?;
+        epoll.add(worker.inbox.fd(), readable())?;
+        Ok(Sleeper { epoll, timer })
+    }
+
+    /// Sleeps, and answers when the worker should have run again: at the deadline, or now that it was
+    /// woken before.
+    fn sleep(&self, worker: &Worker) -> io::Result<Nanos> {
+        let bell = worker.handoff.bell();
+        bell.close_eyes();
+        let now = clock::now();
+        let in_flight = worker.ports.iter().any(|(_, port)| port.in_flight());
+        let longest = if in_flight { COMPLETION_POLL } else { LONGEST_SLEEP };
+        let deadline = worker.switch.next_deadline().min(now.after(longest));
+        if deadline > now && !worker.handoff.waiting() {
+            let span = TimeSpec::from(Duration::from_nanos(deadline.since(now).0));
+            self.timer.set(Expiration::OneShot(span), TimerSetTimeFlags::empty())?;
+            match self.epoll.wait(&mut [EpollEvent::empty(); 8], EpollTimeout::NONE) {
+                Ok(_) | Err(Errno::EINTR) => (),
+                Err(error) => return Err(error.into()),
+            }
+            let _ = self.timer.unset();
+        }
+        bell.open_eyes();
+        worker.inbox.acknowledge();
+        Ok(clock::now().min(deadline).max(now))
+    }
+}
