@@ -120,7 +120,7 @@ pub(crate) fn fdb(
     let mut statics: Vec<(u16, MacAddr, PortId)> = Vec::new();
     for entry in &document.statics {
         for key in &entry.missing {
-            problems.push(missing("static", key, entry.span));
+            problems.push(missing("fdb.static", key, entry.span));
         }
         let Some(address) = resolve(&entry.keys, drafts, vlans, problems) else { continue };
         if statics.iter().any(|other| (other.0, other.1) == (address.0, address.1)) {

@@ -76,7 +76,7 @@ fn draft(port: &Port, line: Line, stall_budget: Nanos) -> Draft<'_> {
 
 /// Every port has what it must have, and nobody else's name or device.
 fn identities(document: &Document, problems: &mut Problems) {
-    if document.ports.is_empty() {
+    if document.ports.is_empty() && !document.ports_garbled {
         problems.push(Problem::error("the switch has no ports").help(
             "give each port a [[port]] with name, device and speed, for example:\n[[port]]\nname = \"a\"\ndevice = \"eth1\"\nspeed = \"1G\"",
         ));

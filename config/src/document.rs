@@ -205,6 +205,8 @@ pub(crate) struct Document {
     pub(crate) fdb: FdbKeys,
     pub(crate) statics: Vec<Static>,
     pub(crate) ports: Vec<Port>,
+    /// Whether `port` is something else than a list of tables, which is an error already.
+    pub(crate) ports_garbled: bool,
 }
 
 const TOP: &[&str] = &["switch", "memory", "fdb", "defaults", "class", "port"];
@@ -227,6 +229,7 @@ impl Document {
             document.read_fdb(&table, problems);
         }
         let below = document.layer_below(&root, problems);
+        document.ports_garbled = root.value("port").is_some_and(|value| value.as_array().is_none());
         for table in tables(&root, "port", problems) {
             document.ports.push(Port::read(&table, &below, problems));
         }

@@ -15,6 +15,8 @@ mod bridge;
 mod build;
 pub mod defaults;
 mod document;
+#[cfg(test)]
+mod documentation;
 pub mod memory;
 mod parse;
 mod problem;

@@ -1,0 +1,99 @@
+//! docs/configuration.md has every key, in the section of its table, with its default.
+
+#![allow(clippy::unwrap_used)]
+
+use crate::defaults;
+use crate::document::{ClassKeys, FdbKeys, MemoryKeys, PortIdentityKeys, PortKeys, StaticKeys, SwitchKeys};
+
+const DOCUMENT: &str = include_str!("../../docs/configuration.md");
+
+/// What the documentation calls a table, the name that [`defaults::stated`] has for it, and its keys.
+fn tables() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
+    let port = [PortIdentityKeys::KEYS, PortKeys::KEYS].concat();
+    vec![
+        ("\n## `[switch]`", "switch", SwitchKeys::KEYS.to_vec()),
+        ("\n## `[[port]]`", "port", port),
+        ("\n## `[class.N]`", "class", ClassKeys::KEYS.to_vec()),
+        ("\n## `[memory]`", "memory", MemoryKeys::KEYS.to_vec()),
+        ("\n## `[fdb]`", "fdb", FdbKeys::KEYS.to_vec()),
+        ("\n`[[fdb.static]]`", "static", StaticKeys::KEYS.to_vec()),
+    ]
+}
+
+/// The rows of a section: key and default.
+fn rows(heading: &str) -> Vec<(&'static str, &'static str)> {
+    let (_, section) = DOCUMENT.split_once(heading).unwrap_or_else(|| panic!("no section {heading}"));
+    let lines = section.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
+    let row = |line: &'static str| {
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        assert_eq!(cells.len(), 4, "{line}");
+        (cells[0].trim_matches('`'), cells[2])
+    };
+    lines.take_while(|line| line.starts_with('|')).map(row).collect()
+}
+
+#[test]
+fn every_key_is_documented_and_nothing_else() {
+    for (heading, _, keys) in tables() {
+        let mut documented: Vec<&str> = rows(heading).into_iter().map(|(key, _)| key).collect();
+        let mut keys = keys;
+        documented.sort_unstable();
+        keys.sort_unstable();
+        assert_eq!(documented, keys, "{heading}");
+    }
+}
+
+#[test]
+fn every_default_is_documented() {
+    let stated = defaults::stated();
+    for (heading, table, _) in tables() {
+        for (key, documented) in rows(heading) {
+            let default = stated.iter().find(|(of, name, _)| (*of, *name) == (table, key));
+            match default {
+                Some((_, _, text)) => assert!(
+                    documented.contains(text.as_str()),
+                    "{table}.{key}: {text} is not in {documented}"
+                ),
+                None => assert!(
+                    ["required", "half", "`pool`"].iter().any(|word| documented.starts_with(word)),
+                    "{table}.{key}"
+                ),
+            }
+        }
+    }
+    for (table, key, _) in stated {
+        assert!(
+            tables().iter().any(|(_, of, keys)| *of == table && keys.contains(&key)),
+            "{table}.{key} is no key"
+        );
+    }
+}
+
+#[test]
+fn every_headroom_term_is_documented() {
+    for (term, _) in xoff_dataplane::headroom::Headroom::default().terms() {
+        assert!(DOCUMENT.contains(&format!("| {term} |")), "{term}");
+    }
+}
+
+/// A file that states every default says the same as one that states none.
+#[test]
+fn stated_defaults_are_the_defaults() {
+    let ports = "[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\n[[port]]\nname = \"b\"\ndevice = \"y\"\nspeed = \"1G\"\n";
+    let mut spelled_out = String::new();
+    for (table, heading) in [("switch", "switch"), ("fdb", "fdb"), ("port", "defaults"), ("class", "class.5")]
+    {
+        spelled_out += &format!("[{heading}]\n");
+        for (_, key, text) in defaults::stated().iter().filter(|(of, _, _)| *of == table) {
+            let line = format!("{key} = {text}\n");
+            if toml_span::parse(&line).is_ok() {
+                spelled_out += &line;
+            }
+        }
+    }
+    assert!(spelled_out.lines().count() > 35, "{spelled_out}");
+    let read = |text: &str| crate::Config::from_toml("test", text, crate::Machine::default()).unwrap();
+    let (silent, explicit) = (read(ports), read(&format!("{spelled_out}{ports}")));
+    assert_eq!(explicit.switch, silent.switch);
+    assert_eq!(explicit.shell, silent.shell);
+}

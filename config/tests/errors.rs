@@ -1,0 +1,314 @@
+//! Everything wrong is found at once, where it stands, in words that say what is allowed.
+#![allow(clippy::unwrap_used)]
+
+use miette::{GraphicalReportHandler, GraphicalTheme};
+use xoff_config::{Config, ConfigError, Machine, Problem};
+use xoff_dataplane::units::Bytes;
+
+/// Two ports that are fine; what a test adds comes before them.
+const PORTS: &str = r#"
+[[port]]
+name = "a"
+device = "eth1"
+speed = "1G"
+[[port]]
+name = "b"
+device = "eth2"
+speed = "1G"
+"#;
+
+fn read(text: &str) -> Result<Config, ConfigError> {
+    Config::from_toml("test.toml", text, Machine::default())
+}
+
+fn errors(text: &str) -> Vec<Problem> {
+    match read(text) {
+        Ok(_) => Vec::new(),
+        Err(ConfigError::Invalid(invalid)) => invalid.problems().to_vec(),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The only error: its place, message and help.
+fn only(text: &str) -> ((usize, usize), String, String) {
+    let found = errors(text);
+    assert_eq!(found.len(), 1, "{text}: {found:?}");
+    let Problem { position, message, help, .. } = found[0].clone();
+    (position.unwrap_or_default(), message, help.unwrap_or_default())
+}
+
+fn only_with_ports(text: &str) -> ((usize, usize), String, String) {
+    only(&format!("{text}{PORTS}"))
+}
+
+#[track_caller]
+fn assert_only(text: &str, place: (usize, usize), words: &[&str]) {
+    let (position, message, help) = only_with_ports(text);
+    assert_eq!(position, place, "{message}");
+    for word in words {
+        assert!(message.contains(word) || help.contains(word), "{word:?} is not in {message:?}, {help:?}");
+    }
+}
+
+fn warnings(text: &str) -> Vec<String> {
+    let warnings = read(&format!("{text}{PORTS}")).unwrap().warnings;
+    warnings
+        .into_iter()
+        .map(|warning| warning.message)
+        .filter(|text| !text.contains("peer_response"))
+        .collect()
+}
+
+#[test]
+fn all_errors_of_all_kinds_come_at_once_in_the_order_of_the_file() {
+    let text = "[switch]\nstall_budgett = \"25ms\"\npoll = 3\n[class.3]\nxon = \"5KB\"\nxoff = \"2KB\"\n[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1X\"\n[[port]]\nname = \"a\"\n";
+    let found: Vec<_> =
+        errors(text).into_iter().map(|problem| (problem.position.unwrap().0, problem.message)).collect();
+    let lines: Vec<usize> = found.iter().map(|(line, _)| *line).collect();
+    assert_eq!(lines, [2, 3, 5, 10, 11, 11, 12], "{found:?}");
+}
+
+#[test]
+fn unknown_keys_and_tables_name_the_closest() {
+    assert_only("[switch]\nwokers = 1\n", (2, 1), &["`wokers`", "[switch]", "did you mean `workers`?"]);
+    assert_only("[swich]\n", (1, 2), &["at the top level", "did you mean `switch`?"]);
+    assert_only("[fdb]\nzzzzzz = 1\n", (2, 1), &["keys here: capacity, ageing, static"]);
+    assert_only("[class.8]\nxoff = 1\n", (1, 8), &["`8` is not a key in [class]"]);
+    assert_only("[defaults]\nname = \"x\"\n", (2, 1), &["`name` is not a key in [defaults]"]);
+}
+
+#[test]
+fn values_say_what_was_found_and_what_is_allowed() {
+    assert_only("[defaults]\nmtu = 255\n", (2, 7), &["`mtu` is 255", "from 256 to 9216"]);
+    assert_only("[defaults]\nmtu = 9217\n", (2, 7), &["`mtu` is 9217"]);
+    assert_only("[defaults]\nmtu = true\n", (2, 7), &["`mtu` is true"]);
+    assert_only(
+        "[switch]\npoll = \"bussy\"\n",
+        (2, 9),
+        &["\"bussy\"", "one of \"adaptive\", \"busy\"", "did you mean \"busy\"?"],
+    );
+    assert_only("[switch]\nstall_budget = \"11s\"\n", (2, 17), &["\"11s\"", "to \"10s\""]);
+    assert_only("[switch]\nhttp = \"localhost\"\n", (2, 9), &["127.0.0.1:9464", "\"off\""]);
+    assert_only("[defaults]\nlossless = [8]\n", (2, 12), &["a list", "classes from 0 to 7"]);
+    assert_only("[defaults]\ntagged = [4095]\n", (2, 10), &["VLANs from 1 to 4094"]);
+    assert_only("[defaults]\ntagged = [\"20-10\"]\n", (2, 10), &["VLANs from 1 to 4094"]);
+    assert_only("[defaults]\ndscp_map = { 64 = 1 }\n", (2, 12), &["keys from 0 to 63"]);
+    assert_only("[defaults]\nrewrite_pcp = [1, 2]\n", (2, 15), &["list of 8 numbers from 0 to 7"]);
+    assert_only("[defaults]\ncable = \"3\"\n", (2, 10), &["\"3m\""]);
+    assert_only("[class.3]\nweight = 0\n", (2, 10), &["`weight` is 0", "strict", "from 1 to 100000"]);
+    assert_only("[class.3]\nxoff = \"many\"\n", (2, 9), &["\"100KB\""]);
+    assert_only("class = 3\n", (1, 9), &["`class` is 3", "a table"]);
+    assert_only("[switch]\nworkers = 0\n", (2, 11), &["\"auto\", a number from 1 to 64"]);
+}
+
+#[test]
+fn the_bounds_themselves_are_allowed() {
+    for text in [
+        "[defaults]\nmtu = 256\n",
+        "[defaults]\nmtu = 9216\n",
+        "[defaults]\ntagged = [2, 4094]\n",
+        "[class.3]\nweight = 100000\n",
+        "[switch]\nstall_budget = \"0ms\"\n",
+    ] {
+        assert!(read(&format!("{text}{PORTS}")).is_ok(), "{text}");
+    }
+}
+
+#[test]
+fn ports_have_what_they_must_and_nothing_twice() {
+    let (place, message, help) = only("[[port]]\nname = \"a\"\ndevice = \"x\"\n");
+    assert_eq!((place, message.as_str()), ((1, 1), "`speed` is missing in [[port]]"));
+    assert!(help.contains("speed = \"1G\""));
+    assert_eq!(errors("[[port]]\n").len(), 3);
+    assert!(only("port = []\n").1.contains("no ports"));
+    assert!(only("").1.contains("no ports"));
+    assert!(only("[port]\nname = \"a\"\n").2.contains("[[port]] with two brackets"));
+    let twice = format!("{PORTS}[[port]]\nname = \"c\"\ndevice = \"eth1\"\nspeed = \"1G\"\n");
+    let ((line, _), message, _) = only(&twice);
+    assert_eq!((line, message.as_str()), (12, "two ports have the device \"eth1\""));
+}
+
+#[test]
+fn a_switch_has_at_most_256_ports() {
+    let ports = |count: usize| -> String {
+        (0..count)
+            .map(|n| format!("[[port]]\nname = \"p{n}\"\ndevice = \"d{n}\"\nspeed = \"10M\"\n"))
+            .collect()
+    };
+    assert!(read(&ports(256)).is_ok());
+    let (place, message, _) = only(&ports(257));
+    assert_eq!(place, (256 * 4 + 1, 1));
+    assert!(message.contains("257 ports") && message.contains("256"), "{message}");
+}
+
+#[test]
+fn xon_may_equal_xoff_but_not_exceed_it() {
+    assert!(read(&format!("[class.3]\nxoff = 5000\nxon = 5000\n{PORTS}")).is_ok());
+    assert_only(
+        "[class.3]\nxoff = 5000\nxon = 5001\n",
+        (3, 7),
+        &["XON of class 3", "above XOFF", "xon <= xoff"],
+    );
+    assert_only("[class.3]\nxon = 0\n", (2, 7), &["`xon`", "never resume"]);
+    assert_eq!(errors(&format!("[class.3]\nxoff = 0\nxon = 0\n{PORTS}")).len(), 2);
+}
+
+#[test]
+fn a_buffer_holds_a_frame_at_least() {
+    // 1500 + 14 + a tag and the FCS
+    assert!(read(&format!("[class.0]\negress_max = 1522\n{PORTS}")).is_ok());
+    assert_only("[class.0]\negress_max = 1521\n", (2, 14), &["less than one frame", "1522"]);
+    // and preamble and gap
+    assert!(read(&format!("[defaults]\ncommit = 1542\n{PORTS}")).is_ok());
+    assert_only("[defaults]\ncommit = 1541\n", (2, 10), &["less than one frame", "1542"]);
+}
+
+#[test]
+fn rates_and_times_fit_the_port() {
+    assert!(read(&format!("[class.0]\nmax_rate = \"1G\"\n{PORTS}")).is_ok());
+    assert_only("[class.0]\nmax_rate = \"1001M\"\n", (2, 13), &["more than the port's speed", "1Gb/s"]);
+    // 65535 quanta of 512 bits at 1 Gb/s are 33.55 ms
+    assert_only("[defaults]\nrefresh = \"34ms\"\n", (2, 12), &["not less than the pause time", "33553 us"]);
+}
+
+#[test]
+fn vlans_are_consistent() {
+    assert_only("[defaults]\npvid = 10\nuntagged = [20]\n", (2, 8), &["VLAN 10", "no member"]);
+    assert_only("[defaults]\ntagged = [10]\nuntagged = [1, 10]\n", (3, 12), &["both tagged and untagged"]);
+    assert!(read(&format!("[defaults]\npvid = 10\ntagged = [10]\n{PORTS}")).is_ok());
+    assert_eq!(warnings("[defaults]\ntagged = [10]\n"), [""; 0]);
+}
+
+#[test]
+fn static_addresses_point_somewhere() {
+    let entry = |lines: &str| format!("{PORTS}[[fdb.static]]\n{lines}");
+    assert!(read(&entry("mac = \"02:00:00:00:00:01\"\nport = \"a\"\n")).is_ok());
+    assert!(only(&entry("mac = \"02:00:00:00:00:01\"\nport = \"c\"\n")).1.contains("no port \"c\""));
+    assert!(only(&entry("mac = \"01:00:00:00:00:01\"\nport = \"a\"\n")).1.contains("one station"));
+    assert!(
+        only(&entry("mac = \"02:00:00:00:00:01\"\nport = \"a\"\nvlan = 7\n"))
+            .1
+            .contains("no member of VLAN 7")
+    );
+    assert_eq!(only(&entry("port = \"a\"\n")).1, "`mac` is missing in [[fdb.static]]");
+    let twice = entry(
+        "mac = \"02:00:00:00:00:01\"\nport = \"a\"\n[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"b\"\n",
+    );
+    assert!(only(&twice).1.contains("given twice"));
+}
+
+#[test]
+fn workers_share_the_ports_out() {
+    let workers = |list: &str| format!("[switch]\nworkers = {list}\n");
+    assert!(read(&format!("{}{PORTS}", workers("[{ core = 0, ports = [\"a\", \"b\"] }]"))).is_ok());
+    assert_only(&workers("[{ ports = [\"a\"] }]"), (2, 11), &["port b has no worker"]);
+    assert_only(
+        &workers("[{ ports = [\"a\", \"b\"] }, { ports = [\"a\"] }]"),
+        (2, 48),
+        &["port a has two workers"],
+    );
+    assert_only(
+        &workers("[{ ports = [\"a\", \"b\", \"bb\"] }]"),
+        (2, 34),
+        &["no port \"bb\"", "did you mean \"b\"?"],
+    );
+    assert_only(&workers("[{ cores = 1, ports = [\"a\", \"b\"] }]"), (2, 11), &["`workers` is a list"]);
+}
+
+#[test]
+fn shared_memory_keys_need_shared_memory() {
+    assert_only("[memory]\npool = \"1MB\"\n", (2, 9), &["`pool` is for shared memory"]);
+    assert!(read(&format!("[memory]\nmodel = \"shared\"\npool = \"1MB\"\n{PORTS}")).is_ok());
+}
+
+#[test]
+fn memory_has_to_fit_the_machine_to_the_byte() {
+    let config = read(PORTS).unwrap();
+    let needed = config.memory(&config.workers(1), &[]).total;
+    let on = |memory: u64| {
+        Config::from_toml("test.toml", PORTS, Machine { memory: Some(Bytes(memory)), cores: 1 })
+    };
+    assert!(on(needed.0).is_ok());
+    let Err(ConfigError::Invalid(invalid)) = on(needed.0 - 1) else { panic!("does not fit") };
+    assert!(invalid.problems()[0].message.contains("MiB of memory"));
+    let doubts = |memory| {
+        on(memory).unwrap().warnings.iter().filter(|warning| warning.message.contains("MiB")).count()
+    };
+    assert_eq!((doubts(needed.0 * 2 - 1), doubts(needed.0 * 2)), (1, 0));
+}
+
+#[test]
+fn a_stall_that_no_ring_holds_is_an_error() {
+    let (_, message, help) =
+        only("[switch]\nstall_budget = \"10s\"\n[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\n");
+    assert!(message.contains("more than a ring can hold (1048576)"), "{message}");
+    assert!(help.contains("stall_budget"));
+}
+
+#[test]
+fn what_is_inherited_by_all_ports_is_said_once() {
+    assert_eq!(errors(&format!("[class.3]\nxoff = 10\nxon = 20\n{PORTS}")).len(), 1);
+}
+
+#[test]
+fn doubts_are_warnings() {
+    for (text, words) in [
+        ("[class.3]\nheadroom = 1000\n", "headroom of class 3"),
+        ("[class.0]\nxoff = 1000\n", "`xoff` has no effect"),
+        ("[class.3]\ningress_max = 5000\n", "`ingress_max` has no effect"),
+        ("[class.3]\negress_max = 5000\n", "may be dropped at egress"),
+        ("[defaults]\npause = \"ignore\"\n", "sends no pause frames"),
+        ("[switch]\nstall_budget = \"40ms\"\n", "can delay a refresh"),
+        ("[defaults]\nrefresh = \"30ms\"\n", "can delay a refresh"),
+        ("[switch]\naccounting = \"until-forwarded\"\n", "ingress XOFF does not protect"),
+    ] {
+        let found = warnings(text);
+        assert!(
+            !found.is_empty() && found.iter().all(|warning| warning.contains(words)),
+            "{text}: {found:?}"
+        );
+    }
+    assert_eq!(warnings(""), [""; 0]);
+    assert_eq!(warnings("[switch]\nstall_budget = \"5ms\"\n[class.5]\nmax_rate = \"10M\"\n"), [""; 0]);
+}
+
+#[test]
+fn a_class_lossless_on_one_port_only_is_a_doubt() {
+    let text = PORTS.replacen("speed = \"1G\"", "speed = \"1G\"\nlossless = [3, 4]", 1);
+    let found: Vec<String> =
+        read(&text).unwrap().warnings.into_iter().map(|warning| warning.message).collect();
+    assert!(
+        found.iter().any(|warning| warning == "class 4 is lossless on some ports, but lossy on b"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn what_is_no_toml_is_one_error_with_its_place() {
+    let (place, message, _) = only("[switch]\nname = xoff\n");
+    assert_eq!(place, (2, 8));
+    assert!(message.starts_with("not TOML: "), "{message}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = Config::load("/nowhere/x.toml".as_ref(), Machine::default()).unwrap_err();
+    assert!(error.to_string().starts_with("cannot read the configuration /nowhere/x.toml: "));
+}
+
+#[test]
+fn the_printed_report_shows_the_line_and_the_way_out() {
+    let error = read(&format!("[switch]\npoll = \"bussy\"\nlogg = \"info\"\n{PORTS}")).unwrap_err();
+    let mut text = String::new();
+    let handler = GraphicalReportHandler::new_themed(GraphicalTheme::none());
+    handler.render_report(&mut text, &error).unwrap();
+    for part in [
+        "test.toml: 2 errors in the configuration, nothing was started",
+        "[test.toml:2:9]",
+        "poll = \"bussy\"",
+        "[test.toml:3:1]",
+        "did you mean `log`?",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+}
