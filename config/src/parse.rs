@@ -189,10 +189,7 @@ pub(crate) fn device(value: &Value<'_>) -> Parsed<String> {
 
 /// A station's own address.
 pub(crate) fn mac(value: &Value<'_>) -> Parsed<MacAddr> {
-    let two_digits = |text: &str| text.len() == 2 && text.chars().all(|c| c.is_ascii_hexdigit());
-    let octet = |text: &str| two_digits(text).then(|| u8::from_str_radix(text, 16).ok()).flatten();
-    let octets: Option<Vec<u8>> = value.as_str().and_then(|text| text.split(':').map(octet).collect());
-    let mac = octets.and_then(|octets| octets.try_into().ok()).map(MacAddr);
+    let mac = value.as_str().and_then(MacAddr::parse);
     mac.filter(|mac| !mac.is_group())
         .ok_or_else(|| "an address of one station, such as \"02:00:00:00:00:01\"".into())
 }

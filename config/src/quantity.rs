@@ -32,15 +32,21 @@ const RATES: &Units =
 const RATE_ENDINGS: [&str; 5] = ["b/s", "bit/s", "bps", "bit", "b"];
 const LENGTHS: &Units = &[("m", 1), ("km", 1_000)];
 
-pub(crate) fn parse_bytes(text: &str) -> Option<Bytes> {
+/// An amount of data; `None` where it is none.
+#[must_use]
+pub fn parse_bytes(text: &str) -> Option<Bytes> {
     parse(text, BYTES).map(Bytes)
 }
 
-pub(crate) fn parse_time(text: &str) -> Option<Nanos> {
+/// A span of time; `None` where it is none.
+#[must_use]
+pub fn parse_time(text: &str) -> Option<Nanos> {
     parse(text, TIMES).map(Nanos)
 }
 
-pub(crate) fn parse_rate(text: &str) -> Option<BitRate> {
+/// A rate; `None` where it is none.
+#[must_use]
+pub fn parse_rate(text: &str) -> Option<BitRate> {
     let text = text.trim();
     let stem = RATE_ENDINGS.iter().find_map(|ending| text.strip_suffix(ending)).unwrap_or(text);
     parse(stem, RATES).and_then(BitRate::new)

@@ -411,6 +411,15 @@ impl MacAddr {
     /// ff:ff:ff:ff:ff:ff.
     pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
 
+    /// Reads six pairs of hexadecimal digits with colons between them.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<MacAddr> {
+        let two_digits = |text: &str| text.len() == 2 && text.chars().all(|c| c.is_ascii_hexdigit());
+        let octet = |text: &str| two_digits(text).then(|| u8::from_str_radix(text, 16).ok()).flatten();
+        let octets: Vec<u8> = text.split(':').map(octet).collect::<Option<_>>()?;
+        octets.try_into().ok().map(MacAddr)
+    }
+
     /// Group bit set: multicast or broadcast.
     #[must_use]
     pub const fn is_group(self) -> bool {
@@ -464,6 +473,23 @@ mod tests {
         assert_eq!(Bytes::on_line(42), Bytes(84));
         assert_eq!(Bytes::on_line(60), Bytes(84));
         assert_eq!(Bytes::on_line(61), Bytes(85));
+    }
+
+    #[test]
+    fn addresses_are_read_as_they_are_shown() {
+        let address = MacAddr([2, 0, 0x10, 0xff, 0, 1]);
+        assert_eq!(MacAddr::parse(&address.to_string()), Some(address));
+        assert_eq!(MacAddr::parse("02:00:10:FF:00:01"), Some(address));
+        for wrong in [
+            "",
+            "02:00:10:ff:00",
+            "02:00:10:ff:00:01:02",
+            "2:0:10:ff:0:1",
+            "02-00-10-ff-00-01",
+            "+2:00:10:ff:00:01",
+        ] {
+            assert_eq!(MacAddr::parse(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod check;
 pub mod run;
 pub mod status;
+pub mod traffic;
 
 use std::process::ExitCode;
 
@@ -16,6 +17,7 @@ pub enum Command {
     Check(check::Args),
     Run(run::Args),
     Status(status::Args),
+    Traffic(traffic::Args),
 }
 
 impl Command {
@@ -26,6 +28,7 @@ impl Command {
     pub fn run(self) -> miette::Result<ExitCode> {
         match self {
             Command::Check(args) => check::run(&args),
+            Command::Traffic(args) => traffic::run(&args),
             Command::Run(args) => run::run(&args),
             Command::Status(args) => status::run(&args).into_diagnostic().map(|()| ExitCode::SUCCESS),
         }

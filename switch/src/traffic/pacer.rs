@@ -29,12 +29,6 @@ impl Pacer {
         self.free_at
     }
 
-    /// Its rate.
-    #[must_use]
-    pub const fn rate(&self) -> BitRate {
-        self.rate
-    }
-
     /// Occupies the line with `bytes` of layer 1, from when it is free but not before `earliest`.
     #[inline]
     pub fn occupy(&mut self, earliest: Nanos, bytes: Bytes) {

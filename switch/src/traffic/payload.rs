@@ -19,6 +19,8 @@
 //! | 26-29 | frames of the flow |
 //! | 30-35 | time at which the flow began |
 
+use std::net::Ipv4Addr;
+
 use pnet_packet::ethernet::{EtherTypes, MutableEthernetPacket};
 use pnet_packet::ip::IpNextHeaderProtocols;
 use pnet_packet::ipv4::{self, Ipv4Packet, MutableIpv4Packet};
@@ -184,18 +186,22 @@ fn write_ethernet(head: &mut [u8], headers: &Headers) {
     vlan.set_ethertype(EtherTypes::Ipv4);
 }
 
-/// Everything but the lengths and what depends on them. Addresses are 10.x.y.z with the last half of
-/// the MAC address; no UDP checksum, which IPv4 allows.
+/// The IPv4 address that goes with a MAC address: 10 and the last three bytes.
+#[must_use]
+pub const fn ip_address(mac: MacAddr) -> Ipv4Addr {
+    Ipv4Addr::new(10, mac.0[3], mac.0[4], mac.0[5])
+}
+
+/// Everything but the lengths and what depends on them. No UDP checksum, which IPv4 allows.
 fn write_ip_udp(head: &mut [u8], headers: &Headers) {
-    let address = |mac: MacAddr| [10, mac.0[3], mac.0[4], mac.0[5]].into();
     let mut ip = MutableIpv4Packet::new(head).expect("the head holds an IPv4 header");
     ip.set_version(4);
     ip.set_header_length(5);
     ip.set_dscp(headers.dscp);
     ip.set_ttl(64);
     ip.set_next_level_protocol(IpNextHeaderProtocols::Udp);
-    ip.set_source(address(headers.src));
-    ip.set_destination(address(headers.dst));
+    ip.set_source(ip_address(headers.src));
+    ip.set_destination(ip_address(headers.dst));
     let mut udp = MutableUdpPacket::new(&mut head[IPV4..]).expect("the head holds a UDP header");
     udp.set_source(headers.source_port);
     udp.set_destination(headers.destination_port);

@@ -172,7 +172,7 @@ pub struct UnsortedReport {
 pub struct DropReport {
     /// XDP and device drop counters by name, as far as they moved during the run.
     pub counters: BTreeMap<String, u64>,
-    /// All of them.
+    /// All of them added up. The kernel counts some losses in two or three of them.
     pub total: u64,
 }
 

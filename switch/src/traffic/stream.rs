@@ -159,7 +159,7 @@ const KEYS: &[(&str, &str)] = &[
     ("start", "a time"),
     ("on", "a time, with off"),
     ("off", "a time, with on"),
-    ("burst", "bytes, with every"),
+    ("burst", "an amount (64KB), with every"),
     ("every", "a time, with burst"),
     ("flows", "edu1, edu2 or a file"),
     ("seed", "a number, with flows"),
@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn patterns() {
         assert_eq!(
-            one("burst=64K,every=10ms").pattern,
+            one("burst=64KB,every=10ms").pattern,
             Pattern::Incast { burst: Bytes(64_000), every: Nanos::from_millis(10) }
         );
         let Pattern::Flows { seed, .. } = one("flows=edu1,rate=1G,seed=7").pattern else {
@@ -419,7 +419,7 @@ mod tests {
     #[test]
     fn contradictions() {
         for text in [
-            "on=1ms,off=1ms,burst=1K,every=1s",
+            "on=1ms,off=1ms,burst=1KB,every=1s",
             "flows=edu1",
             "seed=1",
             "size=64,size=64",

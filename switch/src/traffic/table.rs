@@ -155,7 +155,7 @@ fn write_rest(f: &mut Formatter<'_>, report: &HostReport) -> fmt::Result {
     if report.drops.total == 0 {
         writeln!(f, "no frame was dropped at this host")
     } else {
-        writeln!(f, "{} frames dropped at this host: {:?}", report.drops.total, report.drops.counters)
+        writeln!(f, "dropped at this host, by counter: {:?}", report.drops.counters)
     }
 }
 

@@ -43,3 +43,13 @@ pub use monitor::{DeviceDrops, Monitor, XdpStatistics};
 pub use port::{Port, rx_queues};
 pub use store::Store;
 pub use umem::{Share, Umem, UmemSettings};
+
+/// The MTU of `device`: payload bytes of its longest frame.
+///
+/// # Errors
+/// [`XdpError::NoSuchInterface`], and where the kernel does not answer.
+pub fn mtu(device: &str) -> Result<u32, XdpError> {
+    let refused = |source| XdpError::Device { doing: "look at", device: device.to_owned(), source };
+    let link = netlink::Netlink::open().and_then(|netlink| netlink.link(device)).map_err(refused)?;
+    link.map(|link| link.mtu).ok_or_else(|| XdpError::NoSuchInterface { device: device.to_owned() })
+}

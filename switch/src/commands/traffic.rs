@@ -1,0 +1,357 @@
+//! `xoff traffic`: a host on one interface, sender and sink in one; and `xoff traffic pause`.
+//!
+//! Exit codes: 0 the run is over (and was lossless, where `--expect-lossless` asks for it), 1 it was
+//! not lossless, 2 bad usage or an interface that cannot be used.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use clap::Subcommand;
+use miette::{IntoDiagnostic, miette};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use xoff_dataplane::units::{BitRate, ClassSet, MacAddr, Nanos, Quanta};
+use xoff_dataplane::wire::MacControl;
+
+use crate::traffic::emit::{Distortion, Link, Timing, build, emit, parse_control};
+use crate::traffic::{
+    Host, HostOptions, HostReport, Obedience, Progress, Readable, Volume, keys_help, parse_streams, values,
+};
+
+/// A host on one interface over AF_XDP: sends streams, obeys pauses, and accounts for what it receives
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = after_help())]
+pub struct Args {
+    #[command(flatten)]
+    host: Option<HostArgs>,
+    #[command(subcommand)]
+    command: Option<TrafficCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+enum TrafficCommand {
+    /// Send pause frames, well-formed or deliberately malformed
+    Pause(PauseArgs),
+}
+
+#[derive(Debug, clap::Args)]
+#[allow(clippy::struct_excessive_bools)] // each is a flag of its own
+struct HostArgs {
+    /// The interface
+    #[arg(long, value_name = "INTERFACE")]
+    device: String,
+    /// A stream to send, KEY=VALUE,...; may be repeated. Keys below
+    #[arg(long = "stream", value_name = "KEY=VALUE,...")]
+    streams: Vec<String>,
+    /// Rate of the line: frames are paced to it (24 bytes each for FCS, preamble and gap), and pause
+    /// quanta are computed from it
+    #[arg(long, value_name = "RATE", default_value = "10G", value_parser = values::rate)]
+    line: BitRate,
+    /// Stop sending after so long, and end
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    duration: Option<Nanos>,
+    /// End when no data has arrived for so long: after the last stream is over [default: 500ms], or,
+    /// without streams, after the first frame [default: never]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    linger: Option<Nanos>,
+    /// The host's number in its frames [default: the last two bytes of its address]
+    #[arg(long)]
+    id: Option<u16>,
+    /// The host's address [default: the interface's]
+    #[arg(long, value_name = "MAC", value_parser = values::mac)]
+    address: Option<MacAddr>,
+    /// Count pause frames but do not obey them
+    #[arg(long, conflicts_with = "late")]
+    ignore_pause: bool,
+    /// Obey pause frames so late: a time (50us) or quanta of 512 bit times (100q)
+    #[arg(long, value_name = "TIME|QUANTA", value_parser = lateness)]
+    late: Option<Lateness>,
+    /// How much of its own delays the host makes up for
+    #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = values::duration)]
+    catch_up: Nanos,
+    /// Count frames to other hosts too
+    #[arg(long)]
+    promiscuous: bool,
+    /// Do not tell the network where this host is (a gratuitous ARP each second)
+    #[arg(long)]
+    no_announce: bool,
+    /// Spin instead of sleeping: exact latencies for one whole core
+    #[arg(long)]
+    busy: bool,
+    /// Entries of each ring, a power of two
+    #[arg(long, value_name = "ENTRIES", default_value_t = 4096, value_parser = ring_entries)]
+    ring: u32,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Show rates every second, on standard error
+    #[arg(long)]
+    progress: bool,
+    /// Exit with 1 if a frame of these classes was lost, repeated or reordered, or none came
+    #[arg(long, value_name = "CLASSES", num_args = 0..=1, default_missing_value = "all",
+          require_equals = true, value_parser = values::classes)]
+    expect_lossless: Option<ClassSet>,
+}
+
+#[derive(Debug, clap::Args)]
+struct PauseArgs {
+    /// The interface
+    #[arg(long, value_name = "INTERFACE")]
+    device: String,
+    /// What a frame says: CLASS=QUANTA,... (3=65535,4=0 or all=100) or 802.3x=QUANTA; where repeated,
+    /// frames are sent in turn
+    #[arg(long = "pause", value_name = "CLASS=QUANTA,...", required = true, value_parser = parse_control)]
+    pauses: Vec<MacControl>,
+    /// From one frame to the next
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = values::duration)]
+    every: Nanos,
+    /// Rounds through all frames [default: 1, or no limit with --duration]
+    #[arg(long)]
+    count: Option<u64>,
+    /// Stop after so long
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    duration: Option<Nanos>,
+    /// Destination address instead of 01:80:c2:00:00:01
+    #[arg(long, value_name = "MAC", value_parser = values::mac)]
+    dst: Option<MacAddr>,
+    /// Source address instead of the interface's
+    #[arg(long, value_name = "MAC", value_parser = values::mac)]
+    src: Option<MacAddr>,
+    /// Opcode, hexadecimal, instead of 0101 (or 0001)
+    #[arg(long, value_name = "HEX", value_parser = |text: &str| u16::from_str_radix(text, 16))]
+    opcode: Option<u16>,
+    /// Reserved half of the class-enable vector, hexadecimal
+    #[arg(long, value_name = "HEX", value_parser = |text: &str| u8::from_str_radix(text, 16))]
+    reserved: Option<u8>,
+    /// Class-enable vector, hexadecimal, instead of that of the classes given
+    #[arg(long, value_name = "HEX", value_parser = |text: &str| u8::from_str_radix(text, 16))]
+    vector: Option<u8>,
+    /// Fill the padding with ones
+    #[arg(long)]
+    dirty_padding: bool,
+    /// Put the frame into this VLAN
+    #[arg(long, value_name = "VID", value_parser = clap::value_parser!(u16).range(0..=4094))]
+    vlan: Option<u16>,
+    /// Cut the frame off after so many bytes, 14 to 60
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(14..=60))]
+    truncate: Option<u16>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Lateness {
+    Time(Nanos),
+    Quanta(Quanta),
+}
+
+fn lateness(text: &str) -> Result<Lateness, String> {
+    if let Some(quanta) = text.strip_suffix('q') {
+        return quanta
+            .parse()
+            .map(|quanta| Lateness::Quanta(Quanta(quanta)))
+            .map_err(|_| "quanta are 0q to 65535q".to_owned());
+    }
+    values::duration(text).map(Lateness::Time)
+}
+
+fn ring_entries(text: &str) -> Result<u32, String> {
+    let entries = text.parse().ok().filter(|entries: &u32| entries.is_power_of_two());
+    entries
+        .filter(|entries| (64..=262_144).contains(entries))
+        .ok_or_else(|| "a power of two from 64 to 262144".to_owned())
+}
+
+fn after_help() -> String {
+    format!(
+        "Streams:\n{}\nA stream without rate is as fast as the line; without count and duration it lasts as long as \
+         the host. class decides DSCP (class x 8) and PCP unless they are given; a tag is written where pcp or vlan \
+         is.\n\nExit codes: 0 done, 1 not lossless (--expect-lossless), 2 bad usage or unusable interface.",
+        keys_help()
+    )
+}
+
+/// Sends and receives, or sends pause frames; exit code 0 or, where that was asked for, 1.
+///
+/// # Errors
+/// Streams that make no sense, an interface that cannot be used.
+pub fn run(args: &Args) -> miette::Result<ExitCode> {
+    match (&args.command, &args.host) {
+        (Some(TrafficCommand::Pause(pause)), _) => run_pause(pause),
+        (None, Some(host)) => run_host(host),
+        (None, None) => Err(miette!("--device INTERFACE is required; see `xoff traffic --help`")),
+    }
+}
+
+/// A flag that SIGINT and SIGTERM raise.
+fn stop_on_signals() -> miette::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).into_diagnostic()?;
+    }
+    Ok(stop)
+}
+
+fn run_pause(args: &PauseArgs) -> miette::Result<ExitCode> {
+    let stop = stop_on_signals()?;
+    let link = Link::open(&args.device).into_diagnostic()?;
+    let distortion = Distortion {
+        dst: args.dst,
+        src: args.src,
+        opcode: args.opcode,
+        reserved: args.reserved,
+        vector: args.vector,
+        dirty_padding: args.dirty_padding,
+        vlan: args.vlan,
+        truncate: args.truncate.map(usize::from),
+    };
+    let frames: Vec<_> = args.pauses.iter().map(|pause| build(pause, link.address(), &distortion)).collect();
+    let count = args.count.or(if args.duration.is_some() { None } else { Some(1) });
+    let timing = Timing { every: args.every, count, duration: args.duration };
+    let sent = emit(&link, &frames, &timing, &stop).into_diagnostic()?;
+    if args.json {
+        println!("{}", serde_json::json!({ "device": args.device, "frames": sent }));
+    } else {
+        println!("{sent} pause frames sent on {}", args.device);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_host(args: &HostArgs) -> miette::Result<ExitCode> {
+    let streams = parse_streams(&args.streams).into_diagnostic()?;
+    let stop = stop_on_signals()?;
+    let progress = Arc::new(Progress::default());
+    let host = Host::open(options(args)).into_diagnostic()?;
+    host.facts().warnings.iter().for_each(|warning| eprintln!("xoff traffic: {warning}"));
+    let shown = args.progress.then(|| show_progress(Arc::clone(&progress), Arc::clone(&stop)));
+    let report = host.run(&streams, &stop, &progress).into_diagnostic()?;
+    stop.store(true, Ordering::Relaxed);
+    if let Some(shown) = shown {
+        shown.join().map_err(|_| miette!("the progress display failed"))?;
+    }
+    if args.json {
+        println!("{}", serde_json::to_string(&report).into_diagnostic()?);
+    } else {
+        print!("{}", Readable(&report));
+    }
+    Ok(judge(args, &report))
+}
+
+fn options(args: &HostArgs) -> HostOptions {
+    let obedience = match args.late {
+        _ if args.ignore_pause => Obedience::Ignore,
+        Some(Lateness::Time(time)) => Obedience::Late(time),
+        Some(Lateness::Quanta(quanta)) => Obedience::Late(args.line.time_of_quanta(quanta)),
+        None => Obedience::Obey,
+    };
+    HostOptions {
+        address: args.address,
+        id: args.id,
+        line: args.line,
+        duration: args.duration,
+        linger: args.linger,
+        obedience,
+        catch_up: args.catch_up,
+        promiscuous: args.promiscuous,
+        announce: !args.no_announce,
+        busy: args.busy,
+        ring: args.ring,
+        ..HostOptions::new(&args.device)
+    }
+}
+
+fn judge(args: &HostArgs, report: &HostReport) -> ExitCode {
+    let violations = args.expect_lossless.map(|classes| report.violations(classes)).unwrap_or_default();
+    violations.iter().for_each(|violation| eprintln!("xoff traffic: not lossless: {violation}"));
+    if violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Prints what went through each second, until `stop`.
+fn show_progress(progress: Arc<Progress>, stop: Arc<AtomicBool>) -> thread::JoinHandle<()> {
+    const TICK: Duration = Duration::from_millis(100);
+    let total = |volumes: &[Volume]| -> (u64, u64) {
+        volumes.iter().fold((0, 0), |(frames, bytes), volume| {
+            (frames + volume.frames.get(), bytes + volume.line_bytes.get())
+        })
+    };
+    thread::spawn(move || {
+        let mut before = ((0, 0), (0, 0));
+        for tick in 1_u64.. {
+            thread::sleep(TICK);
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            if tick % 10 != 0 {
+                continue;
+            }
+            let now = (total(&progress.sent), total(&progress.received));
+            eprintln!(
+                "{:>5} s  sent {:>9} frames/s {:>9.1} Mb/s  received {:>9} frames/s {:>9.1} Mb/s",
+                tick / 10,
+                now.0.0 - before.0.0,
+                (now.0.1 - before.0.1) as f64 * 8e-6,
+                now.1.0 - before.1.0,
+                (now.1.1 - before.1.1) as f64 * 8e-6,
+            );
+            before = now;
+        }
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        traffic: Args,
+    }
+
+    fn parse(args: &[&str]) -> Result<Args, clap::Error> {
+        Cli::try_parse_from([&["traffic"], args].concat()).map(|cli| cli.traffic)
+    }
+
+    #[test]
+    fn a_host_needs_a_device_and_little_else() {
+        assert!(parse(&[]).is_err());
+        assert!(parse(&["--stream", "class=3"]).is_err());
+        let host =
+            parse(&["--device", "eth0", "--stream", "class=3", "--stream", "class=4"]).unwrap().host.unwrap();
+        assert_eq!(host.streams.len(), 2);
+        assert_eq!(host.expect_lossless, None);
+    }
+
+    #[test]
+    fn lossless_is_expected_of_all_classes_or_of_some() {
+        let expected = |arg| parse(&["--device", "eth0", arg]).unwrap().host.unwrap().expect_lossless;
+        assert_eq!(expected("--expect-lossless"), Some(ClassSet::ALL));
+        assert_eq!(expected("--expect-lossless=3,4"), Some(ClassSet(0b1_1000)));
+    }
+
+    #[test]
+    fn lateness_is_a_time_or_quanta_of_the_line() {
+        let late =
+            |text| options(&parse(&["--device", "d", "--line", "1G", "--late", text]).unwrap().host.unwrap());
+        assert_eq!(late("50us").obedience, Obedience::Late(Nanos::from_micros(50)));
+        assert_eq!(late("100q").obedience, Obedience::Late(Nanos(51_200)));
+        assert!(parse(&["--device", "d", "--late", "100q", "--ignore-pause"]).is_err());
+        assert!(parse(&["--device", "d", "--late", "70000q"]).is_err());
+    }
+
+    #[test]
+    fn pauses_are_a_command_of_their_own() {
+        let args =
+            parse(&["pause", "--device", "eth0", "--pause", "3=100", "--pause", "3=20", "--opcode", "1001"])
+                .unwrap();
+        let Some(TrafficCommand::Pause(pause)) = args.command else { panic!("not pause") };
+        assert_eq!((pause.pauses.len(), pause.opcode), (2, Some(0x1001)));
+        assert!(parse(&["pause", "--device", "eth0"]).is_err());
+        assert!(parse(&["pause", "--device", "eth0", "--pause", "9=1"]).is_err());
+    }
+}

@@ -1,0 +1,384 @@
+//! The host: an interface, a sender, a sink, and the loop that moves frames between them.
+//!
+//! One thread, which never spins unless told to. It sleeps until a frame comes or one is due; while
+//! data arrives or leaves it naps a little longer than needed, so that frames are moved in batches
+//! and the switch under test keeps its core. What a nap delays, pacing makes up for.
+//!
+//! What has been handed to the kernel can no longer be paused. So no more than a small amount is
+//! handed over at a time, and pause frames are looked for in between.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::sys::prctl::set_timerslack;
+use xoff_dataplane::frame::{Frame, FrameStore};
+use xoff_dataplane::units::{BitRate, Bytes, Class, MacAddr, Nanos};
+use xoff_dataplane::wire::{Header, MacControl};
+
+use super::announce;
+use super::gate::{Gate, Obedience};
+use super::progress::Progress;
+use super::report::{HostReport, PauseReport, ReceivedStream, SentStream, UnsortedReport};
+use super::sender::{Choice, Sender, SenderSettings};
+use super::sink::Sink;
+use super::station::{Station, nap};
+use super::stream::Stream;
+use crate::clock::now;
+use crate::xdp::Facts;
+
+/// Frames are moved together for this long, while there are any.
+const NAP: Nanos = Nanos::from_micros(50);
+/// A stop is noticed within this time.
+const SLEEP_MAX: Nanos = Nanos::from_millis(20);
+/// An interrupted host waits so long for its end markers to leave.
+const FAREWELL: Nanos = Nanos::from_millis(100);
+/// A host tells where it is this often.
+const ANNOUNCE_INTERVAL: Nanos = Nanos::from_secs(1);
+/// After its last stream, a host receives for so long after the last frame.
+const LINGER: Nanos = Nanos::from_millis(500);
+/// At least so much is handed to the kernel at a time, whatever the line.
+const COMMIT_MIN: Bytes = Bytes(16 * 1024);
+/// And at least what the line sends in this time.
+const COMMIT_TIME: Nanos = Nanos::from_micros(10);
+
+/// How a host behaves.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools)] // each is a choice of its own
+pub struct HostOptions {
+    /// Its interface, of the calling thread's network namespace.
+    pub device: String,
+    /// Its address; `None`: the interface's.
+    pub address: Option<MacAddr>,
+    /// Its number in the frames that it sends; `None`: the last two bytes of its address.
+    pub id: Option<u16>,
+    /// Rate of its line.
+    pub line: BitRate,
+    /// It stops sending after so long, and ends; `None`: when its streams are over, or when stopped.
+    pub duration: Option<Nanos>,
+    /// It ends when no data has arrived for so long; `None`: 500 ms after its streams, never without.
+    pub linger: Option<Nanos>,
+    /// How it answers to pause frames.
+    pub obedience: Obedience,
+    /// How much of its own delays it makes up for.
+    pub catch_up: Nanos,
+    /// Whether it counts frames to other hosts.
+    pub promiscuous: bool,
+    /// Whether it tells the network where it is, so that switches need not flood.
+    pub announce: bool,
+    /// Whether it spins instead of sleeping.
+    pub busy: bool,
+    /// Entries of each ring.
+    pub ring: u32,
+}
+
+impl HostOptions {
+    /// The defaults, on `device`.
+    #[must_use]
+    pub fn new(device: &str) -> HostOptions {
+        HostOptions {
+            device: device.to_owned(),
+            address: None,
+            id: None,
+            line: BitRate::from_gbps(10),
+            duration: None,
+            linger: None,
+            obedience: Obedience::Obey,
+            catch_up: Nanos::from_millis(2),
+            promiscuous: false,
+            announce: true,
+            busy: false,
+            ring: 4096,
+        }
+    }
+
+    fn commit(&self) -> Bytes {
+        self.line.bytes_in(COMMIT_TIME).max(COMMIT_MIN)
+    }
+}
+
+/// Why a host cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The interface cannot be used.
+    #[error(transparent)]
+    Station(#[from] super::station::StationError),
+    /// Waiting for frames failed.
+    #[error("waiting for frames on `{device}` failed: {source}")]
+    Wait {
+        /// The interface.
+        device: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A host on one interface.
+#[derive(Debug)]
+pub struct Host {
+    options: HostOptions,
+    station: Station,
+    address: MacAddr,
+    id: u16,
+}
+
+impl Host {
+    /// Opens the interface. From here on it receives; [`Host::run`] must be called by the same thread.
+    ///
+    /// # Errors
+    /// Where the interface cannot be used, with what to do about it.
+    pub fn open(options: HostOptions) -> Result<Host, HostError> {
+        let station = Station::open(&options.device, options.ring)?;
+        let address = options.address.unwrap_or(station.address());
+        let [.., high, low] = address.0;
+        let id = options.id.unwrap_or(u16::from_be_bytes([high, low]));
+        Ok(Host { options, station, address, id })
+    }
+
+    /// Its address.
+    #[must_use]
+    pub const fn address(&self) -> MacAddr {
+        self.address
+    }
+
+    /// Its number in the frames that it sends.
+    #[must_use]
+    pub const fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// What its interface turned out to be, with what could not be set.
+    #[must_use]
+    pub fn facts(&self) -> &Facts {
+        self.station.facts()
+    }
+
+    /// Sends `streams` and receives, until it is over or `stop` is raised.
+    ///
+    /// # Errors
+    /// Where waiting for frames fails.
+    pub fn run(
+        self,
+        streams: &[Stream],
+        stop: &AtomicBool,
+        progress: &Arc<Progress>,
+    ) -> Result<HostReport, HostError> {
+        // The kernel may delay timers of this thread by 50 us otherwise. Where it refuses, naps are longer.
+        let _ = set_timerslack(1);
+        let mut run = Run::new(self, streams, progress);
+        while !run.step(stop)? {}
+        Ok(run.report(streams))
+    }
+}
+
+/// A host while it runs.
+struct Run {
+    options: HostOptions,
+    station: Station,
+    address: MacAddr,
+    sender: Sender,
+    id: u16,
+    has_streams: bool,
+    sink: Sink,
+    gate: Gate,
+    /// Room is kept: receiving allocates nothing.
+    frames: Vec<Frame>,
+    commit: Bytes,
+    begin: Nanos,
+    now: Nanos,
+    last_data: Option<Nanos>,
+    ending: Option<Nanos>,
+    interrupted: bool,
+    announced: u64,
+    next_announcement: Nanos,
+}
+
+/// What [`Run::transmit`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transmitted {
+    /// As much as may be handed over at a time; there may be more.
+    Batch,
+    /// All that was due; more at this time.
+    Until(Nanos),
+    /// All there will ever be.
+    All,
+}
+
+impl Run {
+    fn new(host: Host, streams: &[Stream], progress: &Arc<Progress>) -> Run {
+        let Host { options, station, address, id } = host;
+        let now = now();
+        let settings = SenderSettings { address, id, line: options.line, catch_up: options.catch_up };
+        Run {
+            sender: Sender::new(streams, settings, now, Arc::clone(progress)),
+            id,
+            has_streams: !streams.is_empty(),
+            sink: Sink::new(address, options.promiscuous, Arc::clone(progress)),
+            gate: Gate::new(options.line, options.obedience),
+            frames: Vec::with_capacity(256),
+            commit: options.commit(),
+            begin: now,
+            now,
+            last_data: None,
+            ending: None,
+            interrupted: false,
+            announced: 0,
+            next_announcement: if options.announce { now } else { Nanos::NEVER },
+            options,
+            station,
+            address,
+        }
+    }
+
+    /// One turn of the loop; true where it was the last.
+    fn step(&mut self, stop: &AtomicBool) -> Result<bool, HostError> {
+        self.now = now();
+        let data = self.receive();
+        self.announce();
+        let transmitted = self.transmit();
+        self.station.flush();
+        if stop.load(Ordering::Relaxed) && !self.interrupted {
+            self.interrupted = true;
+            self.end();
+        }
+        if self.options.duration.is_some_and(|duration| self.now >= self.begin.after(duration)) {
+            self.end();
+        }
+        if transmitted == Transmitted::All && self.has_streams {
+            self.ending.get_or_insert(self.now);
+        }
+        if self.is_over(transmitted) {
+            return Ok(true);
+        }
+        self.wait(transmitted, data)?;
+        Ok(false)
+    }
+
+    fn end(&mut self) {
+        if self.ending.is_none() {
+            self.ending = Some(self.now);
+        }
+        self.sender.stop();
+    }
+
+    fn is_over(&self, transmitted: Transmitted) -> bool {
+        let quiet = |since: Nanos, linger: Nanos| {
+            self.now.since(since.max(self.last_data.unwrap_or_default())) >= linger
+        };
+        match (self.ending, self.options.linger) {
+            (Some(ending), _) if self.interrupted => {
+                transmitted == Transmitted::All || self.now.since(ending) >= FAREWELL
+            }
+            (Some(ending), linger) => {
+                quiet(ending, linger.unwrap_or(if self.has_streams { LINGER } else { Nanos::ZERO }))
+            }
+            (None, Some(linger)) if !self.has_streams => {
+                self.last_data.is_some_and(|last| quiet(last, linger))
+            }
+            (None, _) => false,
+        }
+    }
+
+    /// Takes what has come; true where data was among it.
+    fn receive(&mut self) -> bool {
+        let mut data = false;
+        self.station.receive(&mut self.frames);
+        for frame in self.frames.drain(..) {
+            let head = self.station.store().head(&frame);
+            if let Ok(header) = Header::parse(head) {
+                if MacControl::is_mac_control(&header) {
+                    self.gate.receive(self.now, &header, head);
+                } else {
+                    data |= self.sink.receive(self.now, &header, head, frame.len());
+                }
+            }
+            self.station.store_mut().free(frame);
+        }
+        if data {
+            self.last_data = Some(self.now);
+        }
+        data
+    }
+
+    /// Hands over what is due and may be sent.
+    fn transmit(&mut self) -> Transmitted {
+        let paused = self.gate.paused(self.now);
+        loop {
+            if self.station.committed() >= self.commit {
+                return Transmitted::Batch;
+            }
+            match self.sender.choose(self.now, paused) {
+                Choice::Send(turn) => {
+                    let Some(frame) = self.station.allocate(turn.frame_len()) else {
+                        return Transmitted::Batch;
+                    };
+                    self.sender.send(&turn, self.now, self.station.store_mut().head_mut(&frame));
+                    self.station.send(frame);
+                }
+                Choice::Wait(until) => return Transmitted::Until(until),
+                Choice::Done => return Transmitted::All,
+            }
+        }
+    }
+
+    /// Tells the network where this host is, if it is time and class 0 is not paused.
+    fn announce(&mut self) {
+        if self.now < self.next_announcement || self.gate.paused(self.now).contains(Class::default()) {
+            return;
+        }
+        self.next_announcement = self.now.after(ANNOUNCE_INTERVAL);
+        let bytes = announce::gratuitous_arp(self.address);
+        let Some(frame) = self.station.allocate(announce::LEN) else { return };
+        self.station.store_mut().head_mut(&frame)[..bytes.len()].copy_from_slice(&bytes);
+        self.station.send(frame);
+        self.announced += 1;
+    }
+
+    /// Sleeps until there is something to do.
+    fn wait(&mut self, transmitted: Transmitted, data: bool) -> Result<(), HostError> {
+        let next_send = match transmitted {
+            Transmitted::Batch if self.station.committed() < self.commit => return Ok(()),
+            Transmitted::Batch => self.now.after(NAP),
+            Transmitted::Until(until) => until,
+            Transmitted::All => Nanos::NEVER,
+        };
+        if self.options.busy {
+            return Ok(());
+        }
+        let unsent = if self.station.committed() == Bytes::ZERO { Nanos::NEVER } else { self.now.after(NAP) };
+        let until = [next_send, unsent, self.gate.next_change(), self.next_announcement, self.next_end()]
+            .into_iter()
+            .fold(self.now.after(SLEEP_MAX), Nanos::min);
+        let span = until.since(self.now).max(NAP);
+        if data {
+            nap(NAP);
+            return Ok(());
+        }
+        let device = || self.options.device.clone();
+        self.station.sleep(span).map_err(|source| HostError::Wait { device: device(), source })
+    }
+
+    fn next_end(&self) -> Nanos {
+        match self.options.duration {
+            Some(duration) if self.ending.is_none() => self.begin.after(duration),
+            _ => Nanos::NEVER,
+        }
+    }
+
+    fn report(self, streams: &[Stream]) -> HostReport {
+        let now = now();
+        let sent = self.sender.sent().zip(streams).enumerate();
+        HostReport {
+            device: self.options.device.clone(),
+            address: self.address.to_string(),
+            sender: self.id,
+            line_mbps: self.options.line.bits_per_second() as f64 / 1e6,
+            elapsed_ns: now.since(self.begin).0,
+            sent: sent.map(|(index, (sent, stream))| SentStream::new(index, stream, sent)).collect(),
+            received: self.sink.streams().iter().map(ReceivedStream::from).collect(),
+            pauses: PauseReport::from(&self.gate.counts(now)),
+            unsorted: UnsortedReport::new(self.sink.unsorted(), self.announced),
+            drops: self.station.drops(),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The host's hold on its interface: frames in, frames out, sleep, and the count of what was lost.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use nix::sys::time::TimeSpec;
+use xoff_config::shell::{Mode, PortShell, Queues, Rings, ZeroCopy};
+use xoff_dataplane::frame::{Frame, FrameStore};
+use xoff_dataplane::units::{Bytes, MacAddr, Nanos};
+
+use super::report::DropReport;
+use crate::control::PortDriver as _;
+use crate::xdp::{self, Facts, Port, Share, Store, Umem, UmemSettings, XdpError};
+
+/// Most frames received at once.
+const RECEIVE_MAX: usize = 64;
+/// MTU up to which a frame, tag and all, fits a chunk of 2048 bytes.
+const MTU_SMALL: u32 = 1792 - 18;
+/// MTU up to which it fits one of 4096.
+const MTU_LARGE: u32 = 3840 - 18;
+
+/// Why an interface cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StationError {
+    /// AF_XDP.
+    #[error(transparent)]
+    Xdp(#[from] XdpError),
+    /// The means to wait for frames.
+    #[error("cannot wait for frames: {0}")]
+    Wait(#[from] nix::Error),
+}
+
+/// An open interface.
+#[derive(Debug)]
+pub struct Station {
+    port: Port,
+    store: Store,
+    sockets: Epoll,
+    /// Handed to the kernel and not yet back, in bytes of layer 1 and in chunks.
+    committed: Bytes,
+    committed_chunks: u32,
+    tx_ring: u32,
+}
+
+impl Station {
+    /// Opens `device` with rings of `ring` entries.
+    ///
+    /// # Errors
+    /// Where the interface cannot be used.
+    pub fn open(device: &str, ring: u32) -> Result<Station, StationError> {
+        let mtu = xdp::mtu(device)?;
+        let settings = UmemSettings {
+            chunk_bytes: if mtu <= MTU_SMALL { 2048 } else { 4096 },
+            multi_buffer: mtu > MTU_LARGE,
+            zero_copy: ZeroCopy::Auto,
+            fill: ring,
+            completion: ring,
+        };
+        let (umem, stores) = Umem::new(settings, &[Share { chunks: 3 * ring, control: 0 }])?;
+        let mut store = stores.into_iter().next().expect("one share was asked for");
+        let shell = PortShell {
+            device: device.to_owned(),
+            queues: Queues::All,
+            mode: Mode::Auto,
+            zero_copy: ZeroCopy::Auto,
+            stall_frames: ring,
+            rings: Rings { fill: ring, rx: ring, tx: ring, completion: ring },
+        };
+        let port = Port::open(&umem, &mut store, &shell)?;
+        let sockets = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        for socket in port.sockets() {
+            sockets.add(socket, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        }
+        Ok(Station { port, store, sockets, committed: Bytes::ZERO, committed_chunks: 0, tx_ring: ring })
+    }
+
+    /// What the interface turned out to be.
+    #[must_use]
+    pub fn facts(&self) -> &Facts {
+        self.port.facts()
+    }
+
+    /// Its address.
+    #[must_use]
+    pub fn address(&self) -> MacAddr {
+        self.port.facts().mac
+    }
+
+    /// The bytes of frames.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The bytes of frames, to be written, and frames to be freed.
+    pub fn store_mut(&mut self) -> &mut Store {
+        &mut self.store
+    }
+
+    /// Adds received frames to `frames`, and gives the kernel room for more.
+    #[inline]
+    pub fn receive(&mut self, frames: &mut Vec<Frame>) {
+        self.port.receive(&mut self.store, frames, RECEIVE_MAX);
+        self.port.refill(&mut self.store);
+    }
+
+    /// A frame of `len` bytes to be filled and sent; `None` while too much is with the kernel.
+    #[inline]
+    pub fn allocate(&mut self, len: u32) -> Option<Frame> {
+        if self.committed_chunks + self.chunks_of(len) > self.tx_ring {
+            return None;
+        }
+        self.store.allocate(len)
+    }
+
+    /// Takes a frame from [`Station::allocate`] to be sent by the next [`Station::flush`].
+    #[inline]
+    pub fn send(&mut self, frame: Frame) {
+        let len = frame.len();
+        match self.port.send(&self.store, frame) {
+            Ok(()) => {
+                self.committed += Bytes::on_line(len);
+                self.committed_chunks += self.chunks_of(len);
+            }
+            Err(frame) => {
+                self.store.free(frame);
+                unreachable!("room in the ring was counted when the frame was allocated");
+            }
+        }
+    }
+
+    /// Makes the kernel send, and takes back what it has sent.
+    #[inline]
+    pub fn flush(&mut self) {
+        if !self.port.in_flight() {
+            return;
+        }
+        self.port.flush();
+        let (mut bytes, mut chunks, room) = (Bytes::ZERO, 0, self.store.chunk_room());
+        self.port.reap(&mut self.store, |store, frame| {
+            bytes += Bytes::on_line(frame.len());
+            chunks += frame.len().div_ceil(room);
+            store.free(frame);
+        });
+        self.committed = self.committed.saturating_sub(bytes);
+        self.committed_chunks -= chunks;
+    }
+
+    /// What is with the kernel to be sent: it can no longer be paused.
+    #[must_use]
+    pub const fn committed(&self) -> Bytes {
+        self.committed
+    }
+
+    /// Sleeps until a frame comes, but no longer than `span`.
+    ///
+    /// # Errors
+    /// What the system call fails with.
+    pub fn sleep(&self, span: Nanos) -> io::Result<()> {
+        let mut sockets = [PollFd::new(self.sockets.0.as_fd(), PollFlags::POLLIN)];
+        match ppoll(&mut sockets, Some(TimeSpec::from(Duration::from_nanos(span.0))), None) {
+            Ok(_) | Err(nix::Error::EINTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What was lost here since it was opened.
+    #[must_use]
+    pub fn drops(&self) -> DropReport {
+        let monitor = self.port.monitor();
+        let xdp = monitor.xdp_statistics().unwrap_or_default().losses();
+        let device = monitor.device_drops().unwrap_or_default().losses();
+        let xdp = xdp.into_iter().map(|(name, frames)| (name.to_owned(), frames));
+        let device = device.into_iter().map(|(name, frames)| (format!("device_{name}"), frames));
+        let counters: BTreeMap<String, u64> = xdp.chain(device).filter(|&(_, frames)| frames > 0).collect();
+        DropReport { total: counters.values().sum(), counters }
+    }
+
+    fn chunks_of(&self, len: u32) -> u32 {
+        len.div_ceil(self.store.chunk_room())
+    }
+}
+
+/// Sleeps for `span`, whatever comes.
+pub fn nap(span: Nanos) {
+    thread::sleep(Duration::from_nanos(span.0));
+}
