@@ -127,8 +127,10 @@ pub const fn cable_delay(metres: u64) -> Nanos {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn link() -> Link {
         Link {
@@ -176,5 +178,55 @@ mod tests {
         let backlog = Link { peer_backlog: Bytes(1), ..link() };
         assert_eq!(Headroom::of(&slower_peer).total(), base + Bytes(1_250_000 - 3840));
         assert_eq!(Headroom::of(&backlog).total(), base + Bytes(1));
+    }
+
+    /// Bytes that `link` holds at the end, where the peer sends frames of `frame_len` bytes back to back
+    /// until it obeys and nothing leaves meanwhile: every delay at its longest, in picoseconds.
+    fn held_at_worst(link: &Link, xoff: Bytes, frame_len: u32) -> u64 {
+        let bit_ps = 1_000_000_000_000 / u128::from(link.speed.bits_per_second());
+        let on_line = |len: u32| u128::from(Bytes::on_line(len).0) * 8 * bit_ps;
+        let nanos = |span: Nanos| u128::from(span.0) * 1_000;
+        let frame = on_line(frame_len);
+        let crossing = xoff.0.div_ceil(Bytes::of_frame(frame_len).0);
+        let over_xoff = u128::from(crossing) * frame + nanos(link.cable);
+        let noticed = over_xoff + nanos(link.loop_gap);
+        let ahead = u128::from(link.commit.0) * 8 * bit_ps + on_line(link.mtu_frame + VLAN_TAG);
+        let heard = noticed + ahead + on_line(PFC_FRAME) + nanos(link.cable);
+        let stops = heard + nanos(link.peer_response);
+        let sent = stops / frame + 1; // the last one begins just then
+        u64::try_from(sent).unwrap() * Bytes::of_frame(frame_len).0
+    }
+
+    proptest! {
+        #[test]
+        fn an_obedient_peer_fits_into_the_headroom_and_nearly_fills_it(
+            gbps in prop::sample::select(vec![1, 10, 25, 40, 100]),
+            mtu_frame in prop::sample::select(vec![256_u32, 1514, 9014]),
+            small in any::<bool>(),
+            gap_us in 0_u64..5_000,
+            commit in 0_u64..200_000,
+            response_us in 0_u64..5_000,
+            metres in 0_u64..20_000,
+            xoff in 1_u64..1_000_000,
+        ) {
+            let link = Link {
+                speed: BitRate::from_gbps(gbps),
+                mtu_frame,
+                cable: cable_delay(metres),
+                loop_gap: Nanos::from_micros(gap_us),
+                commit: Bytes(commit),
+                peer_response: Nanos::from_micros(response_us),
+                peer_backlog: Bytes::ZERO,
+            };
+            let frame_len = if small { 60 } else { mtu_frame + VLAN_TAG };
+            let room = xoff + Headroom::of(&link).total().0;
+            let held = held_at_worst(&link, Bytes(xoff), frame_len);
+            prop_assert!(held <= room, "{} of {}", held, room);
+            if !small {
+                let frame = Bytes::of_frame(frame_len).0;
+                let counted = room * frame / Bytes::on_line(frame_len).0; // buffers do not hold preambles and gaps
+                prop_assert!(held + 3 * frame >= counted, "{} of {}", held, counted);
+            }
+        }
     }
 }

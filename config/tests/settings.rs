@@ -1,0 +1,223 @@
+//! What follows from a file: layers, thresholds, sizes, memory.
+#![allow(clippy::unwrap_used)]
+
+use xoff_config::{Config, Machine, Rings};
+use xoff_dataplane::settings::{
+    ClassSettings, FlowControl, Memory, PortSettings, QueueKind, Service, SharedMemory, Trust,
+};
+use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
+
+fn read(text: &str) -> Config {
+    Config::from_toml("test.toml", text, Machine::default())
+        .unwrap_or_else(|error| panic!("{error:?}\n{text}"))
+}
+
+/// `before`, then ports a and b at 1 Gb/s, then `after` (which belongs to b).
+fn two_ports(before: &str, after: &str) -> Config {
+    let port = |name: &str| format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"1G\"\n");
+    read(&format!("{before}{}{}{after}", port("a"), port("b")))
+}
+
+fn port(config: &Config, index: usize) -> &PortSettings {
+    &config.switch.ports[index]
+}
+
+fn class(config: &Config, index: usize, class: usize) -> &ClassSettings {
+    &config.switch.ports[index].classes[class]
+}
+
+#[test]
+fn the_nearer_layer_wins() {
+    let config = two_ports(
+        "[switch]\nprofile = \"roce\"\n[defaults]\ncable = \"1km\"\ntrust = \"dscp\"\n[class.3]\nweight = 70\nxoff = \"300KB\"\n",
+        "trust = \"port\"\n[port.class.3]\nweight = \"strict\"\n",
+    );
+    assert_eq!((port(&config, 0).trust, port(&config, 1).trust), (Trust::Dscp, Trust::Port));
+    assert_eq!(class(&config, 0, 0).service, Service::Weighted(50), "of the profile");
+    assert_eq!(class(&config, 0, 3).service, Service::Weighted(70), "of [class.3]");
+    assert_eq!(class(&config, 1, 3).service, Service::Strict, "of [port.class.3]");
+    assert_eq!(class(&config, 1, 3).xoff, Bytes(300_000), "what the port does not say stays");
+}
+
+#[test]
+fn maps_are_merged_entry_by_entry() {
+    let config = two_ports(
+        "[switch]\nprofile = \"roce\"\n[defaults]\ndscp_map = { 46 = 5 }\n",
+        "dscp_map = { 26 = 4 }\n",
+    );
+    let dscp = |index, code: usize| port(&config, index).dscp_to_class[code].get();
+    assert_eq!([dscp(0, 26), dscp(0, 46), dscp(0, 8)], [3, 5, 0]);
+    assert_eq!([dscp(1, 26), dscp(1, 46), dscp(1, 8)], [4, 5, 0]);
+    let plain = two_ports("[defaults]\npcp_map = { 1-2 = 7 }\n", "");
+    assert_eq!(port(&plain, 0).pcp_to_class.map(Class::get), [0, 7, 7, 3, 4, 5, 6, 7]);
+    assert_eq!(port(&plain, 0).dscp_to_class[47].get(), 5);
+}
+
+#[test]
+fn pause_says_who_is_obeyed_and_to_whom_is_sent() {
+    let control = |pause: &str| {
+        port(&two_ports(&format!("[defaults]\nlossless = [3, 4]\npause = \"{pause}\"\n"), ""), 0).flow_control
+    };
+    let send = ClassSet(0b0001_1000);
+    assert_eq!(control("pfc"), FlowControl::Pfc { obey: send, send });
+    assert_eq!(control("asymmetric"), FlowControl::Pfc { obey: ClassSet::ALL, send });
+    assert_eq!(control("802.3x"), FlowControl::Pause8023x);
+    assert_eq!(control("ignore"), FlowControl::Ignore);
+}
+
+#[test]
+fn watermarks_follow_from_speed_and_from_each_other() {
+    let marks = |text: &str| {
+        let config = two_ports(text, "");
+        (class(&config, 0, 3).xoff.0, class(&config, 0, 3).xon.0)
+    };
+    assert_eq!(marks(""), (2 * 32 * 1_522, 32 * 1_522), "a batch of the longest frames");
+    assert_eq!(marks("[class.3]\nxoff = 50000\n"), (50_000, 25_000));
+    assert_eq!(marks("[class.3]\nxon = 50000\n"), (100_000, 50_000));
+    assert_eq!(marks("[class.3]\nxoff = 1000000\n"), (1_000_000, 32 * 1_522), "no lower than it has to be");
+    let fast = read("[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"40G\"\n");
+    assert_eq!(class(&fast, 0, 3).xon, Bytes(1_000_000), "200 us at 40 Gb/s");
+}
+
+#[test]
+fn frames_are_limited_so_that_small_ones_cannot_take_all_chunks() {
+    let config = two_ports(
+        "[switch]\nsmallest_frame = 100\n[class.3]\nxoff = 10001\n[class.0]\negress_max = 2001\n",
+        "",
+    );
+    assert_eq!(class(&config, 0, 3).xoff_frames, 101);
+    assert_eq!(class(&config, 0, 0).egress_max_frames, 21);
+    assert_eq!(class(&config, 0, 3).egress_max_frames, u32::MAX);
+    assert_eq!(class(&config, 0, 0).xoff_frames, u32::MAX);
+}
+
+#[test]
+fn a_lossless_egress_queue_takes_all_that_ingress_lets_in() {
+    let config = two_ports("", "[port.class.3]\nheadroom = 5000000\nxoff = 200000\n");
+    let a = class(&config, 0, 3);
+    assert_eq!(a.headroom, config.headroom[0][3].unwrap().total());
+    let inside = a.xoff + a.headroom + Bytes(5_200_000);
+    assert_eq!((a.egress_max, class(&config, 1, 3).egress_max), (inside, inside));
+    assert_eq!(class(&config, 1, 3).ingress_max, Bytes::MAX);
+    assert_eq!(config.headroom[0][0], None);
+}
+
+#[test]
+fn a_class_lossy_on_one_port_is_bounded_where_it_comes_in() {
+    let config = two_ports("", "lossless = []\n");
+    let (a, b) = (class(&config, 0, 3), class(&config, 1, 3));
+    assert!(a.lossless && !b.lossless);
+    assert_eq!(b.ingress_max, Bytes(128 << 10));
+    assert_eq!(b.egress_max, a.xoff + a.headroom + b.ingress_max);
+    assert_eq!((b.headroom, b.xoff), (Bytes::ZERO, Bytes::MAX));
+}
+
+#[test]
+fn queues_that_stop_are_bounded_at_ingress_too() {
+    let config = two_ports("[switch]\nwhen_full = \"stop\"\naccounting = \"until-forwarded\"\n", "");
+    let (lossy, lossless) = (class(&config, 0, 0), class(&config, 0, 3));
+    assert_eq!((lossy.ingress_max, lossy.egress_max), (Bytes(128 << 10), Bytes(128 << 10)));
+    assert_eq!(lossless.egress_max, lossless.xoff + lossless.headroom, "a bound of its own");
+    assert!(lossless.egress_max_frames < u32::MAX);
+}
+
+#[test]
+fn shared_memory_and_its_defaults() {
+    let config = two_ports(
+        "[memory]\nmodel = \"shared\"\npool = \"1MB\"\nport_limit = \"300KB\"\nalpha_log2 = -2\n",
+        "",
+    );
+    let expected = SharedMemory {
+        pool: Bytes(1_000_000),
+        ingress_limit: Bytes(1_000_000),
+        egress_limit: Bytes(1_000_000),
+        port_limit: Bytes(300_000),
+        alpha_log2: Some(-2),
+    };
+    assert_eq!(config.switch.memory, Memory::Shared(expected));
+    let Memory::Shared(default) = two_ports("[memory]\nmodel = \"shared\"\n", "").switch.memory else {
+        panic!()
+    };
+    // of two ports: seven lossy queues of 128 KiB and one lossless one up to XOFF, halved
+    assert_eq!(default.pool, Bytes(7 * (128 << 10) + 2 * 32 * 1_522));
+    assert_eq!(default.alpha_log2, Some(0));
+}
+
+#[test]
+fn what_else_a_port_can_say() {
+    let config = two_ports(
+        "[switch]\nhttp = false\nname = \"s1\"\n[fdb]\nageing = \"never\"\ncapacity = 100\n",
+        "mtu = 9000\npause_time = 1000\nrefresh = \"10us\"\nlearning = false\nlearn_limit = 0\nflood_unknown = false\nflood_group = false\nisolated = true\nrewrite_pcp = \"class\"\nrewrite_dscp = \"class\"\ndefault_class = 7\n[port.class.1]\nqueue = \"voq\"\nmax_rate = \"10M\"\n",
+    );
+    let b = port(&config, 1);
+    assert_eq!((b.mtu_frame, b.pause_time.0, b.refresh), (9014, 1000, Nanos(10_000)));
+    assert_eq!(
+        (b.learning, b.learn_limit, b.flood_unknown, b.flood_group, b.isolated),
+        (false, Some(0), false, false, true)
+    );
+    assert_eq!(b.rewrite_pcp, Some([0, 1, 2, 3, 4, 5, 6, 7]));
+    assert_eq!(b.rewrite_dscp, Some([0, 8, 16, 24, 32, 40, 48, 56]));
+    assert_eq!((b.default_class.get(), b.classes[1].queue), (7, QueueKind::Voq));
+    assert_eq!(b.classes[1].max_rate, Some(BitRate::from_mbps(10)));
+    assert_eq!((config.shell.http, config.shell.name.as_str()), (None, "s1"));
+    assert_eq!((config.switch.fdb.ageing, config.switch.fdb.capacity), (None, 100));
+}
+
+#[test]
+fn a_frame_takes_one_chunk_where_it_fits() {
+    let chunks = |mtu: u32| {
+        let shell = two_ports(&format!("[defaults]\nmtu = {mtu}\n"), "").shell;
+        (shell.chunk_bytes, shell.multi_buffer)
+    };
+    // 14 bytes of header and 8 of two tags; a chunk keeps 256 for the kernel
+    assert_eq!((chunks(1_770), chunks(1_771)), ((2_048, false), (4_096, false)));
+    assert_eq!((chunks(3_818), chunks(3_819)), ((4_096, false), (4_096, true)));
+}
+
+#[test]
+fn memory_is_the_sum_of_its_lines_by_hand() {
+    let config = two_ports("", "");
+    let rings = Rings { fill: 16_384, rx: 16_384, tx: 1_024, completion: 1_024 };
+    assert_eq!(config.shell.ports[0].rings, rings);
+    let inside = class(&config, 0, 3).xoff.0 + class(&config, 0, 3).headroom.0;
+    let lines = config.port_chunks(0, &[]).map(|(_, chunks)| chunks);
+    assert_eq!(lines, [11_592, 11_592, inside.div_ceil(256), 7 * 512, 1_024, 512, 64]);
+
+    let one = config.memory(&config.workers(1), &[]);
+    assert_eq!(one.chunks, 2 * lines.iter().sum::<u64>());
+    let umem = one.chunks * 2_048;
+    let ring_memory = 2 * (17_408 * 8 + 17_408 * 16);
+    let beside = one.consumers.iter().filter(|consumer| consumer.chunks == 0);
+    assert_eq!(one.total.0, umem + beside.map(|consumer| consumer.bytes.0).sum::<u64>());
+    assert!(
+        one.consumers
+            .iter()
+            .any(|consumer| consumer.what == "ring memory" && consumer.bytes == Bytes(ring_memory))
+    );
+}
+
+#[test]
+fn every_queue_has_rings_and_every_worker_room_for_egress_queues_of_all() {
+    let config = two_ports("", "");
+    let workers = config.workers(1);
+    let chunks = |queues: &[u32]| config.memory(&workers, queues).chunks;
+    assert_eq!(chunks(&[1, 1]), chunks(&[]));
+    assert_eq!(
+        chunks(&[3, 1]) - chunks(&[1, 1]),
+        2 * (11_592 + 1_024),
+        "fill and TX rings; the line fills no more RX rings"
+    );
+    let listed = two_ports("", "queues = [0, 5]\n");
+    assert_eq!(
+        listed.memory(&workers, &[1, 9]).chunks - chunks(&[1, 1]),
+        11_592 + 1_024,
+        "a list is what it says"
+    );
+
+    let both = config.worker_chunks(&[PortId(0), PortId(1)], &[]).map(|(_, chunks)| chunks);
+    let one = config.worker_chunks(&[PortId(0)], &[]).map(|(_, chunks)| chunks);
+    assert_eq!(one[3], both[3], "egress queues of both ports");
+    assert_eq!(one[0] * 2, both[0]);
+    let split = two_ports("[switch]\nworkers = 2\n", "");
+    assert_eq!(split.memory(&split.workers(2), &[]).chunks - chunks(&[]), both[3]);
+}
