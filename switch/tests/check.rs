@@ -1,0 +1,92 @@
+//! `xoff check` as a user runs it.
+#![allow(clippy::unwrap_used)]
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn check(file: &Path, more: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
+    command.args(["check", "--elsewhere", "--config"]).arg(file).args(more).output().unwrap()
+}
+
+fn example(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/examples").join(name)
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn a_valid_file_is_explained() {
+    let output = check(&example("roce-leaf.toml"), &[]);
+    assert!(output.status.success());
+    assert!(output.stderr.is_empty());
+    let printed = text(&output.stdout);
+    for part in [
+        "roce-leaf.toml: valid",
+        "h1 h2 h3 h4 on core 2; spine on core 3",
+        "│ spine ┆ ens3f0 ┆ 40Gb/s ┆ 4200 ┆",
+        "│ h1    ┆ 1-2, 4-5, 7 ┆ lossy    ┆",
+        "│ spine ┆ 3           ┆ lossless ┆ 1,600,000 ┆ 800,000 ┆",
+        "crossing frame ┆  loop gap ┆ tx backlog",
+        "all, in chunks of 4096, several for a large frame",
+    ] {
+        assert!(printed.contains(part), "{part:?} is not in\n{printed}");
+    }
+    assert!(!printed.contains("Warnings"), "{printed}");
+}
+
+#[test]
+fn json_says_the_same_as_numbers() {
+    let output = check(&example("minimal.toml"), &["--json"]);
+    assert!(output.status.success());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["valid"], report["ports"].as_array().unwrap().len()), (&Value::Bool(true), 3));
+    let port = &report["ports"][0];
+    assert_eq!(
+        (port["pause_time_us"].as_f64(), port["speed_bps"].as_u64()),
+        (Some(33_553.92), Some(1_000_000_000))
+    );
+    let class = &port["classes"][3];
+    let terms = class["headroom_terms"].as_object().unwrap();
+    let sum: u64 = terms.values().map(|term| term.as_u64().unwrap()).sum();
+    assert_eq!((terms.len(), class["headroom_bytes"].as_u64()), (8, Some(sum)));
+    assert_eq!(port["classes"][0]["xoff_bytes"], Value::Null);
+    let lines = report["memory"].as_array().unwrap();
+    let bytes: u64 = lines.iter().map(|line| line["bytes"].as_u64().unwrap()).sum();
+    assert_eq!(report["memory_total_bytes"].as_u64(), Some(bytes));
+    assert_eq!(report["warnings"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_bad_file_is_refused_with_every_error_and_exit_code_2() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(b"[switch]\npol = \"busy\"\n[[port]]\nname = \"a\"\nspeed = \"1G\"\n").unwrap();
+    let output = check(file.path(), &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    let printed = text(&output.stderr);
+    for part in ["2 errors", ":2:1", "did you mean `poll`?", ":3:1", "`device` is missing"] {
+        assert!(printed.contains(part), "{part:?} is not in\n{printed}");
+    }
+
+    let output = check(file.path(), &["--json"]);
+    assert_eq!(output.status.code(), Some(2));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["valid"], Value::Bool(false));
+    let errors = report["errors"].as_array().unwrap();
+    let places: Vec<_> =
+        errors.iter().map(|error| (error["line"].as_u64(), error["column"].as_u64())).collect();
+    assert_eq!(places, [(Some(2), Some(1)), (Some(3), Some(1))]);
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let output = check(Path::new("/nowhere/xoff.toml"), &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("cannot read the configuration /nowhere/xoff.toml"));
+}
