@@ -225,7 +225,7 @@ fn run_host(args: &HostArgs) -> miette::Result<ExitCode> {
     let stop = stop_on_signals()?;
     let progress = Arc::new(Progress::default());
     let host = Host::open(options(args)).into_diagnostic()?;
-    host.facts().warnings.iter().for_each(|warning| eprintln!("xoff traffic: {warning}"));
+    announce_ready(&host);
     let shown = args.progress.then(|| show_progress(Arc::clone(&progress), Arc::clone(&stop)));
     let report = host.run(&streams, &stop, &progress).into_diagnostic()?;
     stop.store(true, Ordering::Relaxed);
@@ -238,6 +238,14 @@ fn run_host(args: &HostArgs) -> miette::Result<ExitCode> {
         print!("{}", Readable(&report));
     }
     Ok(judge(args, &report))
+}
+
+/// On standard error, for people and for scripts that wait until frames are received.
+fn announce_ready(host: &Host) {
+    let facts = host.facts();
+    facts.warnings.iter().for_each(|warning| eprintln!("xoff traffic: {warning}"));
+    let copy = if facts.zero_copy { "zero copy" } else { "copy" };
+    eprintln!("xoff traffic: ready on {} ({}), {:?} mode, {copy}", facts.device, host.address(), facts.mode);
 }
 
 fn options(args: &HostArgs) -> HostOptions {

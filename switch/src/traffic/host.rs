@@ -123,7 +123,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Opens the interface. From here on it receives; [`Host::run`] must be called by the same thread.
+    /// Opens the interface, of the calling thread's network namespace. From here on it receives.
     ///
     /// # Errors
     /// Where the interface cannot be used, with what to do about it.

@@ -1,0 +1,257 @@
+//! Two hosts back to back over a real veth pair. Needs root, and says so where it is missing.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use xoff::lab::{Device, Lab, VethOptions};
+use xoff::traffic::emit::{Distortion, Link, Timing, build, emit, parse_control};
+use xoff::traffic::{Host, HostOptions, HostReport, Obedience, Progress, parse_streams, settle};
+use xoff_dataplane::units::{BitRate, ClassSet, MacAddr, Nanos};
+
+const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+const TO_A: &str = "dst=02:00:00:00:00:01";
+const TO_B: &str = "dst=02:00:00:00:00:02";
+
+struct Pair {
+    _lab: Lab,
+    a: Device,
+    b: Device,
+}
+
+fn pair(mtu: u32) -> Pair {
+    let mut lab = Lab::new();
+    let (a, b) = (lab.namespace("a").unwrap(), lab.namespace("b").unwrap());
+    let options = VethOptions { mtu, ..VethOptions::default() };
+    let (a, b) = lab.veth(a.end("eth0").mac(A), b.end("eth0").mac(B), &options).unwrap();
+    Pair { _lab: lab, a, b }
+}
+
+fn options(line_mbps: u64) -> HostOptions {
+    HostOptions { line: BitRate::from_mbps(line_mbps), ..HostOptions::new("eth0") }
+}
+
+/// A host that receives until no more comes.
+fn listening(line_mbps: u64) -> HostOptions {
+    HostOptions { linger: Some(Nanos::from_millis(800)), ..options(line_mbps) }
+}
+
+/// Runs a host on each end; none sends before both are open.
+fn run(pair: &Pair, a: (HostOptions, &[String]), b: (HostOptions, &[String])) -> [HostReport; 2] {
+    let both_open = Barrier::new(2);
+    let host = |device: &Device, (options, streams): (HostOptions, &[String])| {
+        device.namespace().run(|| {
+            let host = Host::open(options).unwrap();
+            both_open.wait();
+            let stop = AtomicBool::new(false);
+            host.run(&parse_streams(streams).unwrap(), &stop, &Arc::new(Progress::default())).unwrap()
+        })
+    };
+    let mut reports = thread::scope(|scope| {
+        let a = scope.spawn(|| host(&pair.a, a));
+        let b = scope.spawn(|| host(&pair.b, b));
+        [a.join().unwrap(), b.join().unwrap()]
+    });
+    settle(&mut reports);
+    reports
+}
+
+fn send_pause(device: &Device, what: &str) {
+    device.namespace().run(|| {
+        let link = Link::open(device.name()).unwrap();
+        let frame = build(&parse_control(what).unwrap(), link.address(), &Distortion::default());
+        let once = Timing { every: Nanos::ZERO, count: Some(1), duration: None };
+        assert_eq!(emit(&link, &[frame], &once, &AtomicBool::new(false)).unwrap(), 1);
+    });
+}
+
+#[test]
+fn at_line_rate_in_both_directions_nothing_is_lost_and_the_line_is_not_exceeded() {
+    let pair = pair(1500);
+    let there =
+        [format!("class=3,{TO_B},count=30000"), format!("class=0,{TO_B},size=64,rate=20M,count=10000")];
+    let back = [format!("class=4,{TO_A},size=512,count=30000")];
+    let reports = run(&pair, (options(400), &there), (options(400), &back));
+    for report in &reports {
+        assert_eq!(report.violations(ClassSet::ALL), Vec::<String>::new());
+        let rate: f64 = report.received.iter().map(|stream| stream.mbps).sum();
+        assert!(rate < 400.0 * 1.02, "{rate} Mb/s on a line of 400");
+    }
+    let frames: Vec<u64> = reports[1].received.iter().map(|stream| stream.frames).collect();
+    assert_eq!((frames.iter().sum::<u64>(), reports[0].received[0].frames), (40_000, 30_000));
+}
+
+#[test]
+fn what_is_written_into_headers_arrives_there() {
+    let streams = [
+        format!("class=5,pcp=2,vlan=7,{TO_B},count=10,size=68"),
+        "dscp=46,count=10,size=64".to_owned(),
+        "dst=02:00:00:00:00:99,count=10".to_owned(),
+    ];
+    let pair = pair(1500);
+    let [_, b] = run(&pair, (options(100), &streams), (listening(100), &[]));
+    let seen: Vec<_> = b.received.iter().map(|s| (s.class, s.pcp.clone(), s.dscp.clone(), s.bytes)).collect();
+    let only = |name: &str| [(name.to_owned(), 10)].into();
+    assert!(seen.contains(&(5, only("2"), only("40"), 680)), "{seen:?}");
+    assert!(seen.contains(&(0, only("untagged"), only("46"), 640)), "{seen:?}");
+    assert_eq!(
+        (seen.len(), b.unsorted.foreign),
+        (2, 13),
+        "ten frames and three end markers for another host"
+    );
+}
+
+#[test]
+fn jumbo_frames_cross() {
+    let pair = pair(9000);
+    let streams = [format!("{TO_B},size=9018,count=2000"), format!("{TO_B},size=3900,count=2000")];
+    let [_, b] = run(&pair, (options(400), &streams), (listening(400), &[]));
+    assert_eq!(b.violations(ClassSet::ALL), Vec::<String>::new());
+    assert_eq!(b.received.iter().map(|stream| stream.bytes).sum::<u64>(), 2000 * (9018 + 3900));
+}
+
+#[test]
+fn flows_complete() {
+    let pair = pair(1500);
+    let sizes = tempfile::NamedTempFile::new().unwrap();
+    fs::write(&sizes, "100 50\n9999 90\n200000 100\n").unwrap();
+    let streams = [format!("{TO_B},flows={},rate=50M,count=40", sizes.path().display())];
+    let [_, b] = run(&pair, (options(400), &streams), (listening(400), &[]));
+    assert_eq!(b.violations(ClassSet::ALL), Vec::<String>::new());
+    let flows = b.received[0].flows.as_ref().unwrap();
+    assert_eq!((flows.completed, flows.incomplete, flows.completion_ns.count), (40, 0, 40));
+    assert!(flows.by_size[0].completion_ns.count > flows.by_size[1].completion_ns.count, "{flows:?}");
+}
+
+/// On a line of 10 Mb/s the longest pause lasts 3.3 s: no stall of this machine outlasts it.
+fn run_paused(obedience: Obedience, duration: Nanos, then: Option<&str>) -> [u64; 2] {
+    let pair = pair(1500);
+    let options = HostOptions { obedience, duration: Some(duration), ..options(10) };
+    let streams = parse_streams(&[
+        format!("class=3,{TO_B},size=64,rate=1M"),
+        format!("class=4,{TO_B},size=64,rate=1M"),
+    ])
+    .unwrap();
+    let report = pair.a.namespace().run(|| {
+        let host = Host::open(options).unwrap();
+        send_pause(&pair.b, "3=65535");
+        if let Some(then) = then {
+            send_pause(&pair.b, then);
+        }
+        host.run(&streams, &AtomicBool::new(false), &Arc::new(Progress::default())).unwrap()
+    });
+    assert_eq!(report.pauses.classes[3].xoff, 1);
+    [report.sent[0].frames, report.sent[1].frames]
+}
+
+#[test]
+fn a_pause_stops_its_class_and_no_other() {
+    let [paused, other] = run_paused(Obedience::Obey, Nanos::from_millis(300), None);
+    assert_eq!(paused, 0);
+    assert!(other > 0);
+}
+
+#[test]
+fn a_resume_lets_it_go_on_at_once() {
+    for resume in ["3=0", "all=0"] {
+        let [resumed, _] = run_paused(Obedience::Obey, Nanos::from_millis(300), Some(resume));
+        assert!(resumed > 0, "{resume}");
+    }
+    let [paused, _] = run_paused(Obedience::Obey, Nanos::from_millis(300), Some("4=0"));
+    assert_eq!(paused, 0);
+}
+
+#[test]
+fn who_ignores_pauses_or_is_late_goes_on() {
+    for obedience in [Obedience::Ignore, Obedience::Late(Nanos::from_secs(3))] {
+        let [paused, _] = run_paused(obedience, Nanos::from_millis(300), None);
+        assert!(paused > 0, "{obedience:?}");
+    }
+}
+
+fn xoff(device: &Device, args: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
+    command.arg("traffic").args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+    device.namespace().spawn(command).unwrap()
+}
+
+/// Waits until the host of `child` receives.
+fn wait_until_ready(child: &mut Child) {
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut told = String::new();
+    while !told.contains("ready on eth0") {
+        assert!(stderr.read_line(&mut told).unwrap() > 0, "ended before it was ready: {told}");
+    }
+    child.stderr = Some(stderr.into_inner());
+}
+
+fn finish(child: Child) -> (Option<i32>, Output) {
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), output)
+}
+
+#[test]
+fn the_command_reports_in_json_and_judges_by_its_exit_code() {
+    let pair = pair(1500);
+    let mut sink = xoff(&pair.b, &["--device", "eth0", "--linger", "1s", "--json", "--expect-lossless=3"]);
+    wait_until_ready(&mut sink);
+    let stream = format!("class=3,{TO_B},count=500");
+    let sender =
+        xoff(&pair.a, &["--device", "eth0", "--line", "100M", "--stream", &stream, "--expect-lossless"]);
+    let (code, output) = finish(sender);
+    assert_eq!(code, Some(1), "it received nothing: {}", String::from_utf8_lossy(&output.stdout));
+    let (code, output) = finish(sink);
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(code, Some(0), "{json}");
+    assert_eq!((&json["received"][0]["frames"], &json["received"][0]["lost"]), (&500.into(), &0.into()));
+}
+
+#[test]
+fn an_interrupted_host_reports_and_says_how_much_it_sent() {
+    let pair = pair(1500);
+    let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::new(Progress::default()));
+    let sink = pair.b.namespace().run(|| Host::open(options(100)).unwrap());
+    let sink = pair.b.namespace().spawn_thread({
+        let (stop, progress) = (Arc::clone(&stop), Arc::clone(&progress));
+        move || sink.run(&[], &stop, &progress).unwrap()
+    });
+    let mut sender = xoff(&pair.a, &["--device", "eth0", "--line", "100M", "--stream", TO_B, "--json"]);
+    wait_until_ready(&mut sender);
+    while progress.received[0].frames.get() == 0 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    kill(Pid::from_raw(sender.id().try_into().unwrap()), Signal::SIGINT).unwrap();
+    let (code, output) = finish(sender);
+    stop.store(true, Ordering::Relaxed);
+    let sink = sink.join().unwrap();
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((code, sink.violations(ClassSet::ALL)), (Some(0), Vec::<String>::new()));
+    assert_eq!(json["sent"][0]["frames"], sink.received[0].frames);
+}
+
+#[test]
+fn bad_usage_is_told_at_once_and_exits_with_2() {
+    let pair = pair(1500);
+    for (args, told) in [
+        (&["--device", "eth0", "--stream", "class=9,sise=1"][..], &["class=`9`", "`sise`"][..]),
+        (&["--device", "none"], &["none"]),
+        (&["pause", "--device", "none", "--pause", "3=1"], &["none"]),
+        (&["--device", "eth0", "--line", "fast"], &["200M"]),
+        (&[], &["--device"]),
+    ] {
+        let (code, output) = finish(xoff(&pair.a, args));
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(code, Some(2), "{args:?}: {text}");
+        told.iter().for_each(|part| assert!(text.contains(part), "{part} in {text}"));
+    }
+}
