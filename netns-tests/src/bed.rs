@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
+use xoff::control::status::Status;
 use xoff::lab::{Counters, Device, Lab, Namespace, VethOptions};
 use xoff_dataplane::units::MacAddr;
 
@@ -123,12 +124,16 @@ impl Bed {
         Switch::launch(&self.binary, &self.namespace, &config.to_string())
     }
 
-    /// Stops the switch and holds it to its promise: it ends with exit status 0, and nothing was
-    /// lost in any device.
-    pub fn finish(&self, switch: Switch) {
+    /// Stops the switch and holds it to its promise: nothing was lost in any device or socket, no
+    /// lossless class lost anything, every frame is accounted for, and it ends with exit status 0.
+    /// Returns what it said of itself before.
+    pub fn finish(&self, switch: Switch) -> Status {
+        let said = switch.status();
         let Exit { status, stderr, .. } = switch.stop();
-        assert!(status.success(), "the switch ended with {status}:\n{stderr}");
         self.assert_no_drops();
+        assert!(said.verdict.lossless, "{:#?}\n{stderr}", said.verdict);
+        assert!(status.success(), "the switch ended with {status}:\n{stderr}");
+        said
     }
 
     /// No drop counter of any veth end has moved since the bed was built.

@@ -8,8 +8,8 @@ use std::thread;
 
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
-use serde_json::Value;
 use tempfile::TempDir;
+use xoff::control::status::{ClassStatus, PortStatus, Status};
 use xoff::lab::Namespace;
 
 use crate::host::dies_with_us;
@@ -64,9 +64,21 @@ impl Switch {
 
     /// What it says at `/status`.
     #[must_use]
-    pub fn status(&self) -> Value {
+    pub fn status(&self) -> Status {
         let text = self.get("/status").unwrap_or_else(|error| panic!("/status: {error}"));
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("/status: {error} in {text}"))
+    }
+
+    /// What it says of port `number`, from 1.
+    #[must_use]
+    pub fn port(&self, number: usize) -> PortStatus {
+        self.status().ports.swap_remove(number - 1)
+    }
+
+    /// What it says of one class of port `number`, from 1.
+    #[must_use]
+    pub fn class(&self, number: usize, class: usize) -> ClassStatus {
+        self.port(number).classes.swap_remove(class)
     }
 
     /// What it says at `/metrics`.

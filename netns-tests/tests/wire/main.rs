@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod harness;
+mod ping;
 
 use xoff_netns_tests::Plan;
 
