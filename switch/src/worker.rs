@@ -38,6 +38,9 @@ const COMPLETION_POLL: Nanos = Nanos::from_micros(200);
 /// A sleep ends after this anyway.
 const LONGEST_SLEEP: Nanos = Nanos::from_secs(10);
 
+/// What takes a walk over all queues is shown this often, before every sleep, and when asked for.
+const SHOW_PERIOD: Nanos = Nanos::from_secs(1);
+
 /// Turns at the end that wait for the last XON to be taken.
 const LAST_TURNS: usize = 3;
 
@@ -81,10 +84,15 @@ impl Worker {
         let mut batch = Vec::with_capacity(BATCH);
         let mut idle_since = None;
         let mut watch = Watch::new(clock::now());
+        let mut show_at = Nanos::ZERO;
         while !stop.load(Ordering::Relaxed) {
             let now = clock::now();
             watch.turn(now, self.stall_budget, &self.facts);
             let busy = self.turn(now, &watch, &mut batch);
+            if now >= show_at {
+                self.show();
+                show_at = now.after(SHOW_PERIOD);
+            }
             if busy {
                 idle_since = None;
                 continue;
@@ -93,6 +101,7 @@ impl Worker {
             if let Poll::Adaptive { idle_after } = self.poll
                 && now.since(idle_since) >= idle_after
             {
+                self.show();
                 watch.expected = sleeper.sleep(self)?;
             }
         }
@@ -157,6 +166,7 @@ impl Worker {
         match request {
             Request::Link { port, up } => self.switch.set_link(now, port, up, &mut self.store),
             Request::Report(request) => {
+                self.show();
                 let addresses = self.switch.bridge().fdb().entries(clock::now()).map(|entry| Address {
                     vid: entry.vid,
                     mac: entry.mac,
@@ -166,6 +176,12 @@ impl Worker {
                 request.answer(self.switch.ledger(), addresses);
             }
         }
+    }
+
+    fn show(&self) {
+        self.switch.show_addresses();
+        let missing = self.switch.ledger().missing().unsigned_abs();
+        self.facts.frames_missing.set(u64::try_from(missing).unwrap_or(u64::MAX));
     }
 
     /// Says XON for every class that is held, and waits until the kernel has taken the frames.

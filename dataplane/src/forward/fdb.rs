@@ -105,6 +105,10 @@ struct PortState {
     limit: usize,
     /// Addresses learned here and not yet forgotten.
     learned: usize,
+    /// Stations that came here from another port.
+    moved: u64,
+    /// Frames whose source was not learned for want of room.
+    refused: u64,
 }
 
 /// The forwarding database, or one replica of it.
@@ -249,6 +253,18 @@ impl Fdb {
         self.ports[port.index()].learned
     }
 
+    /// Stations that came to a port from another one.
+    #[must_use]
+    pub fn moved_to(&self, port: PortId) -> u64 {
+        self.ports[port.index()].moved
+    }
+
+    /// Frames at a port whose source was not learned, for its limit or the capacity.
+    #[must_use]
+    pub fn refused_at(&self, port: PortId) -> u64 {
+        self.ports[port.index()].refused
+    }
+
     /// What has happened since the start.
     #[must_use]
     pub const fn counters(&self) -> FdbCounters {
@@ -279,6 +295,7 @@ impl Fdb {
         }
         if entry.port != port && self.ports[port.index()].is_full() {
             self.counters.refused_by_limit += 1;
+            self.ports[port.index()].refused += 1;
             return Learned::RefusedByLimit;
         }
         self.put(now, place, port)
@@ -298,6 +315,7 @@ impl Fdb {
             Learned::New
         } else if before.port != port {
             self.counters.moved += 1;
+            self.ports[port.index()].moved += 1;
             Learned::Moved { from: before.port }
         } else if before.seen.0 >> self.news_shift != now.0 >> self.news_shift {
             Learned::Renewed
@@ -309,11 +327,13 @@ impl Fdb {
     fn add(&mut self, now: Nanos, key: Key, port: PortId, is_full: bool) -> Learned {
         if is_full {
             self.counters.refused_by_limit += 1;
+            self.ports[port.index()].refused += 1;
             return Learned::RefusedByLimit;
         }
         let entry = Entry { seen: now, port, is_static: false };
         if self.table.len() >= self.capacity || !self.table.insert(key, entry) {
             self.counters.refused_by_capacity += 1;
+            self.ports[port.index()].refused += 1;
             return Learned::RefusedByCapacity;
         }
         self.ports[port.index()].learned += 1;
@@ -346,7 +366,8 @@ fn table_of_statics(statics: &[(u16, MacAddr, PortId)], capacity: usize) -> Opti
 
 impl PortState {
     fn new(port: &PortSettings) -> PortState {
-        PortState { learning: port.learning, limit: port.learn_limit.unwrap_or(usize::MAX), learned: 0 }
+        let limit = port.learn_limit.unwrap_or(usize::MAX);
+        PortState { learning: port.learning, limit, learned: 0, moved: 0, refused: 0 }
     }
 
     fn is_full(&self) -> bool {

@@ -230,6 +230,19 @@ impl Switch {
         Ledger { held: self.ports.iter().map(in_port).sum::<u64>() + outbound, ..self.ledger }
     }
 
+    /// Shows what the forwarding database knows of this worker's ports in their counters. Not for
+    /// every frame.
+    pub fn show_addresses(&self) {
+        let fdb = self.bridge.fdb();
+        let own = (0..=u8::MAX).map(PortId).take(self.ports.len()).filter(|&port| self.workers.owns(port));
+        for port in own {
+            let shown = self.counters.port(port);
+            shown.fdb_entries.set(fdb.learned_at(port) as u64);
+            shown.station_moves.set(fdb.moved_to(port));
+            shown.learn_refused.set(fdb.refused_at(port));
+        }
+    }
+
     /// Does what the policy wants after `event`.
     #[inline]
     fn observe(&mut self, now: Nanos, event: Event) {

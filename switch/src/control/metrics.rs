@@ -324,6 +324,24 @@ const WORKER_FAMILIES: [OfWorker; 3] = [
     ),
 ];
 
+type OfWorkerTimes = (&'static str, &'static str, fn(&WorkerFacts) -> &Histogram);
+
+const WORKER_HISTOGRAMS: [OfWorkerTimes; 3] = [
+    ("xoff_worker_loop_gap_seconds", "Time between two loops of an awake forwarding thread.", |worker| {
+        &worker.gaps
+    }),
+    (
+        "xoff_pfc_send_reaction_seconds",
+        "From a threshold crossed to the pause frame handed to the kernel; an upper bound.",
+        |worker| &worker.pause_reaction,
+    ),
+    (
+        "xoff_pfc_obey_reaction_seconds",
+        "From a pause frame received to the last frame of its class handed to the kernel; an upper bound.",
+        |worker| &worker.obey_reaction,
+    ),
+];
+
 fn write_workers(text: &mut Exposition, view: &SwitchView) {
     let workers = || view.workers.iter().enumerate().map(|(n, worker)| (n.to_string(), &worker.facts));
     for (metric, kind, help, counter) in WORKER_FAMILIES {
@@ -337,10 +355,11 @@ fn write_workers(text: &mut Exposition, view: &SwitchView) {
     for (worker, facts) in workers() {
         family.sample(&[("worker", &worker)], seconds(facts.longest_gap.get()));
     }
-    let help = "Time between two loops of an awake forwarding thread.";
-    let mut family = text.family("xoff_worker_loop_gap_seconds", Kind::Histogram, help);
-    for (worker, facts) in workers() {
-        family.histogram(&[("worker", &worker)], &facts.gaps);
+    for (metric, help, histogram) in WORKER_HISTOGRAMS {
+        let mut family = text.family(metric, Kind::Histogram, help);
+        for (worker, facts) in workers() {
+            family.histogram(&[("worker", &worker)], histogram(facts));
+        }
     }
 }
 

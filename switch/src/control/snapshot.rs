@@ -234,6 +234,8 @@ fn worker_status(view: &SwitchView, index: usize, (worker, answer): (&WorkerView
         stalls: worker.facts.stalls.get(),
         stall_budget_nanos: view.stall_budget.0,
         gaps: spread(&worker.facts.gaps),
+        send_reaction: spread(&worker.facts.pause_reaction),
+        obey_reaction: spread(&worker.facts.obey_reaction),
         ledger: answer.report().map(|report| report.ledger.into()),
     }
 }

@@ -297,6 +297,10 @@ pub struct WorkerStatus {
     pub stall_budget_nanos: u64,
     /// Time between two loops.
     pub gaps: Spread,
+    /// From a threshold crossed to the pause frame handed to the kernel; an upper bound.
+    pub send_reaction: Spread,
+    /// From a pause frame received to the last frame of its class handed to the kernel; an upper bound.
+    pub obey_reaction: Spread,
     /// Its own ledger; `None` where it did not answer.
     pub ledger: Option<Books>,
 }

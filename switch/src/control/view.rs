@@ -204,7 +204,7 @@ pub struct WorkerFacts {
     /// bound of how long frames of its class were still handed over.
     pub obey_reaction: Histogram,
     /// What the worker's ledger misses, as an absolute number: zero unless the switch has a bug.
-    /// Written now and then; exact in `/status`.
+    /// Written every second; exact in `/status`.
     pub frames_missing: Counter,
 }
 

@@ -79,6 +79,8 @@ fn a_port_learns_up_to_its_limit_and_no_further() {
     assert_eq!(fdb.learn(T, 1, mac(1), P1), Learned::Moved { from: P0 });
     assert_eq!(fdb.learn(T, 1, mac(5), P0), Learned::New, "one went, one came");
     assert_eq!((fdb.learned_at(P0), fdb.counters().refused_by_limit), (3, 2));
+    assert_eq!((fdb.refused_at(P0), fdb.refused_at(P1)), (2, 0));
+    assert_eq!((fdb.moved_to(P0), fdb.moved_to(P1)), (0, 1));
 }
 
 #[test] // invariant 12
@@ -89,7 +91,7 @@ fn the_capacity_is_a_bound_with_static_addresses_included() {
         assert_eq!(fdb.learn(T, 1, mac(n), P0), Learned::New);
     }
     assert_eq!(fdb.learn(T, 1, mac(4), P0), Learned::RefusedByCapacity);
-    assert_eq!((fdb.len(), fdb.counters().refused_by_capacity), (4, 1));
+    assert_eq!((fdb.len(), fdb.counters().refused_by_capacity, fdb.refused_at(P0)), (4, 1, 1));
     sweep_all(&mut fdb, T + AGEING);
     assert_eq!(fdb.learn(T + AGEING, 1, mac(4), P0), Learned::New);
 }

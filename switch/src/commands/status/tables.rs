@@ -6,7 +6,7 @@ use super::StatusError;
 use super::format::{bytes, grouped, scaled, span};
 use crate::control::Link;
 use crate::control::status::{
-    ClassStatus, PauseStatus, PortStatus, SocketMemory, Status, WorkerState, WorkerStatus, XdpMode,
+    ClassStatus, PauseStatus, PortStatus, SocketMemory, Spread, Status, WorkerState, WorkerStatus, XdpMode,
 };
 
 /// The text. With the status `before`, traffic is shown as rates since then, else as totals.
@@ -195,7 +195,7 @@ fn class_table(ports: &[&PortStatus], now: &Status, before: Option<&Status>) -> 
         "peer held",
         "held by peer",
         "headroom left",
-        "delay p50 / p99",
+        "delay p50 / p99 up to",
         "dropped",
     ];
     let rows = ports.iter().flat_map(|port| {
@@ -214,8 +214,6 @@ fn has_traffic(class: &ClassStatus) -> bool {
 fn class_row(port: &PortStatus, class: &ClassStatus, before: Option<&Before<'_>>) -> Vec<String> {
     let before = before.map(|before| before.class(class.class));
     let [received, sent] = traffic(std::slice::from_ref(class), before.as_ref());
-    let quantile = |nanos: Option<u64>| nanos.map_or("-".into(), |nanos| format!("< {}", span(nanos)));
-    let delay = &class.queueing_delay;
     vec![
         port.name.clone(),
         format!("{}{}", class.class, if class.lossless { " lossless" } else { "" }),
@@ -226,9 +224,14 @@ fn class_row(port: &PortStatus, class: &ClassStatus, before: Option<&Before<'_>>
         pause(&class.pause_sent),
         pause(&class.pause_received),
         class.ingress.headroom_free_min_bytes.map_or("-".into(), bytes),
-        format!("{} / {}", quantile(delay.p50_nanos), quantile(delay.p99_nanos)),
+        quantiles(&class.queueing_delay),
         drops(class),
     ]
+}
+
+fn quantiles(times: &Spread) -> String {
+    let quantile = |nanos: Option<u64>| nanos.map_or("-".into(), span);
+    format!("{} / {}", quantile(times.p50_nanos), quantile(times.p99_nanos))
 }
 
 fn pause(pause: &PauseStatus) -> String {
@@ -246,7 +249,15 @@ fn drops(class: &ClassStatus) -> String {
 }
 
 fn worker_table(workers: &[WorkerStatus]) -> String {
-    let header = ["worker", "core", "ports", "state", "longest gap", "stalls beyond budget"];
+    let header = [
+        "worker",
+        "core",
+        "ports",
+        "state",
+        "longest gap",
+        "stalls beyond budget",
+        "XOFF sent after p50 / p99 up to",
+    ];
     let rows = workers.iter().enumerate().map(|(index, worker)| {
         let state = match worker.state {
             WorkerState::Running => "running",
@@ -260,6 +271,7 @@ fn worker_table(workers: &[WorkerStatus]) -> String {
             state.into(),
             span(worker.longest_gap_nanos),
             format!("{} (> {})", grouped(worker.stalls), span(worker.stall_budget_nanos)),
+            quantiles(&worker.send_reaction),
         ]
     });
     table(&header, rows)
