@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::counter::{Counter, Histogram};
 use crate::drop_reason::DropReason;
-use crate::units::{CLASSES, Class, PortId};
+use crate::units::{CLASSES, Class, Nanos, PortId};
 use crate::wire::mac_control::MacControlError;
 
 /// Counters of all ports of a switch.
@@ -94,6 +94,15 @@ pub struct ClassCounters {
     pub pausing_durations: Histogram,
     /// Lengths of the pauses that were obeyed.
     pub paused_durations: Histogram,
+}
+
+impl ClassCounters {
+    /// The peer, which was held for so long, is let go.
+    pub(crate) fn end_pausing(&self, held_for: Nanos) {
+        self.pausing_since.set(0);
+        self.pausing_nanos.add(held_for.0);
+        self.pausing_durations.record(held_for.0);
+    }
 }
 
 impl Counters {

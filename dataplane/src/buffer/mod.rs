@@ -148,6 +148,11 @@ impl Buffer {
         }
     }
 
+    /// Whether room at one egress queue may come of frames that leave another.
+    pub(crate) fn shares_egress(&self) -> bool {
+        matches!(self.memory, Memory::Shared(_))
+    }
+
     /// Counts a frame of `size` in at its egress queue.
     #[inline]
     pub(crate) fn enter_egress(&mut self, port: PortId, class: Class, size: Bytes) {

@@ -64,6 +64,13 @@ impl Held {
         })
     }
 
+    /// The peer knows nothing any more: its link was lost. What is held is to be announced anew.
+    pub fn forget_told(&mut self) {
+        self.told = ClassSet::NONE;
+        self.refresh_due = false;
+        self.next_refresh = Nanos::NEVER;
+    }
+
     /// The classes held now.
     #[must_use]
     pub const fn classes(&self) -> ClassSet {
@@ -155,6 +162,20 @@ mod tests {
         let mut held = Held::new(Nanos(100));
         assert_eq!(held.xon(Nanos(0), class(3)), None);
         assert_eq!(held.announce(Nanos(0)), None);
+    }
+
+    #[test]
+    fn a_peer_that_was_away_is_told_anew_and_of_nothing_that_ended_meanwhile() {
+        let mut held = Held::new(Nanos(100));
+        held.xoff(Nanos(0), class(3));
+        held.xoff(Nanos(0), class(4));
+        held.announce(Nanos(0));
+        held.forget_told();
+        assert_eq!(held.next_refresh(), Nanos::NEVER);
+        held.xon(Nanos(10), class(4));
+        let anew = held.announce(Nanos(20)).unwrap();
+        assert_eq!(anew, Announcement { xoff: set(&[3]), ..Announcement::default() });
+        assert_eq!(held.since(class(3)), Some(Nanos(0)), "one pause all along");
     }
 
     #[test]

@@ -54,13 +54,13 @@ impl Scheduler {
             }
             self.turn = (self.turn + 1) % CLASSES;
             if weighted & (1 << self.turn) != 0 {
-                self.deficit[self.turn] += self.quantum[self.turn];
+                self.deficit[self.turn] = self.deficit[self.turn].min(0) + self.quantum[self.turn];
             }
         }
     }
 
     /// Tells that `class` sent `bytes`, and whether its queue is empty now: an idle class saves
-    /// nothing up.
+    /// nothing up, and neither does one that is paused before its turn is over.
     #[inline]
     pub(crate) fn sent(&mut self, class: Class, bytes: Bytes, now_empty: bool) {
         if self.strict.contains(class) {
@@ -122,6 +122,18 @@ mod tests {
         assert_eq!(scheduler.choose(ClassSet(0b0011_0001)).unwrap().get(), 5);
         assert_eq!(scheduler.choose(ClassSet(0b0000_0001)).unwrap().get(), 0);
         assert_eq!(scheduler.choose(ClassSet::NONE), None);
+    }
+
+    #[test]
+    fn a_class_that_is_paused_again_and_again_saves_nothing_up() {
+        let mut scheduler = Scheduler::new([Service::Weighted(1); CLASSES], 1518);
+        for _ in 0..1000 {
+            let class = scheduler.choose(ClassSet(0b11)).unwrap();
+            scheduler.sent(class, Bytes(64), false);
+            let other = scheduler.choose(ClassSet(0b01)).unwrap(); // class 1 is paused
+            scheduler.sent(other, Bytes(1518), false);
+        }
+        assert!(scheduler.deficit.iter().all(|&deficit| deficit <= 1518), "{:?}", scheduler.deficit);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
 use crate::pause::Announcement;
 use crate::queue::{FrameMeta, NONE};
-use crate::settings::FlowControl;
+use crate::settings::{FlowControl, WhenFull};
 use crate::units::{Bytes, Class, ClassSet, FCS, Nanos, PortId, PortSet, Quanta};
 use crate::wire::mac_control::{MacControl, Pfc};
 
@@ -21,7 +21,7 @@ impl Switch {
     /// leave now. The driver sends it, and says so by [`Switch::release`].
     #[inline]
     pub fn transmit<S: FrameStore>(&mut self, now: Nanos, port: PortId, store: &mut S) -> Option<Frame> {
-        if self.ports[port.index()].held.due()
+        if self.ports[port.index()].announces()
             && let Some(frame) = self.announce(now, port, store)
         {
             return Some(frame);
@@ -33,6 +33,7 @@ impl Switch {
             if !self.rewrite(port, &mut frame, store) {
                 self.buffer.leave_egress(port, class, self.nodes.meta(&frame).counted());
                 self.drop_admitted(now, port, DropReason::NoFrames, frame, store);
+                self.room_at(now, port, class, store);
                 continue;
             }
             let meta = self.nodes.meta(&frame);
@@ -57,13 +58,15 @@ impl Switch {
         let at = &mut self.ports[port.index()];
         at.committed_frames -= 1;
         let meta = *self.nodes.meta(&frame);
-        if !meta.control {
+        if meta.control {
+            self.control_starved = false;
+        } else {
             at.committed -= line_cost(&meta);
             let shown = self.counters.class(port, meta.class);
             shown.tx_frames.add(1);
             shown.tx_bytes.add(u64::from(frame.len()) + u64::from(FCS));
             self.buffer.leave_egress(port, meta.class, meta.counted());
-            self.room_at(port, meta.class);
+            self.room_at(now, port, meta.class, store);
         }
         self.finish(now, frame, store);
     }
@@ -86,7 +89,7 @@ impl Switch {
         let at = &mut self.ports[port.index()];
         let mut eligible = ClassSet(at.backlogged.0 & !at.obeyed.paused().0);
         if eligible.is_empty() {
-            if at.backlogged.is_empty() && !at.held.due() {
+            if at.backlogged.is_empty() && !at.announces() {
                 self.egress_active.remove(port);
             }
             return None;
@@ -116,16 +119,43 @@ impl Switch {
         Some(frame)
     }
 
-    /// Ingress ports that waited for room at (`port`, `class`) may try again.
+    /// There is room at (`port`, `class`): what waited for it may try again.
     #[inline]
-    pub(super) fn room_at(&mut self, port: PortId, class: Class) {
-        let waiting = &mut self.ports[port.index()].awaiting_room[class.index()];
-        if waiting.is_empty() {
-            return;
+    pub(super) fn room_at<S: FrameStore>(&mut self, now: Nanos, port: PortId, class: Class, store: &mut S) {
+        if self.when_full == WhenFull::Stop && !self.awaited.is_empty() {
+            self.try_again(now, port, class, store);
         }
-        for ingress in std::mem::take(waiting).iter() {
+    }
+
+    #[cold]
+    fn try_again<S: FrameStore>(&mut self, now: Nanos, port: PortId, class: Class, store: &mut S) {
+        if !self.buffer.shares_egress() {
+            return self.try_again_at(now, port, class, store);
+        }
+        for port in self.awaited.iter() {
+            Class::ALL.into_iter().for_each(|class| self.try_again_at(now, port, class, store));
+        }
+    }
+
+    fn try_again_at<S: FrameStore>(&mut self, now: Nanos, port: PortId, class: Class, store: &mut S) {
+        let at = &mut self.ports[port.index()];
+        let waiting = std::mem::take(&mut at.awaiting_room[class.index()]);
+        let mut handed_over = std::mem::take(&mut at.handed_over[class.index()]);
+        for ingress in waiting.iter() {
             self.ports[ingress.index()].stopped.remove(class);
             self.ingress_ready.insert(ingress);
+        }
+        while let Some(frame) = handed_over.pop(&self.nodes) {
+            if self.must_wait(port, class, &frame) {
+                handed_over.unpop(&mut self.nodes, frame);
+                break;
+            }
+            self.enqueue(now, port, frame, store);
+        }
+        let at = &mut self.ports[port.index()];
+        at.handed_over[class.index()] = handed_over;
+        if !at.is_awaited() {
+            self.awaited.remove(port);
         }
     }
 
@@ -144,6 +174,7 @@ impl Switch {
         let at = &mut self.ports[port.index()];
         let Some(frame) = store.control(&[0; 60]) else {
             self.counters.port(port).control_starved.add(1);
+            self.control_starved = true;
             return None;
         };
         let Some(what) = at.held.announce(now) else {

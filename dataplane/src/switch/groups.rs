@@ -2,8 +2,8 @@
 
 use crate::queue::NONE;
 
-/// How many copies of each flood are still in the switch. A flood has at least two, so that there are
-/// never more floods than half the store's slots.
+/// How many copies of each flood are still in the switch. Each holds a slot, so that there are never
+/// more floods than slots.
 #[derive(Debug)]
 pub(super) struct Groups {
     /// Copies left; in a free entry, the next free one.
@@ -13,9 +13,8 @@ pub(super) struct Groups {
 
 impl Groups {
     pub(super) fn new(slots: u32) -> Groups {
-        let len = slots / 2;
-        let entries = (1..=len).map(|next| if next == len { NONE } else { next }).collect();
-        Groups { entries, free: if len == 0 { NONE } else { 0 } }
+        let entries = (1..=slots).map(|next| if next == slots { NONE } else { next }).collect();
+        Groups { entries, free: if slots == 0 { NONE } else { 0 } }
     }
 
     /// A flood of `copies`, at least two.

@@ -19,12 +19,11 @@ impl Switch {
     pub fn receive<S: FrameStore>(&mut self, now: Nanos, port: PortId, frame: Frame, store: &mut S) {
         self.ledger.received += 1;
         let head = store.head(&frame);
-        let header = match Header::parse(head) {
-            Ok(header) => header,
-            Err(_) => {
-                let class = self.ports[port.index()].settings.default_class;
-                return self.discard(port, class, DropReason::Malformed, frame, store);
-            }
+        let head = &head[..head.len().min(frame.len() as usize)];
+        let Ok(header) = Header::parse(head) else {
+            let class = self.ports[port.index()].settings.default_class;
+            self.count_received(port, class, &frame);
+            return self.discard(port, class, DropReason::Malformed, frame, store);
         };
         if MacControl::is_mac_control(&header) {
             self.obey(now, port, &header, head);
@@ -34,13 +33,10 @@ impl Switch {
             self.counters.port(port).reserved_frames.add(1);
             return self.consume(frame, store);
         }
-        let at = &mut self.ports[port.index()];
-        let class = at.classifier.classify(&header);
+        let class = self.ports[port.index()].classifier.classify(&header);
         let size = Bytes::of_frame(frame.len());
-        let shown = self.counters.class(port, class);
-        shown.rx_frames.add(1);
-        shown.rx_bytes.add(size.0);
-        if header.untagged_len(frame.len()) > at.settings.mtu_frame {
+        self.count_received(port, class, &frame);
+        if header.untagged_len(frame.len()) > self.ports[port.index()].settings.mtu_frame {
             return self.discard(port, class, DropReason::TooLong, frame, store);
         }
         if let Err(reason) = self.buffer.enter_ingress(port, class, size) {
@@ -57,6 +53,7 @@ impl Switch {
             control: false,
             tagged: header.tag.is_some(),
         };
+        let at = &mut self.ports[port.index()];
         at.arrived[class.index()].push(&mut self.nodes, frame);
         at.backlogged_in.insert(class);
         if !at.stopped.contains(class) {
@@ -127,7 +124,7 @@ impl Switch {
         self.nodes.meta_mut(&frame).vid = vid;
         self.leave_pipeline(now, &frame);
         let copies = u32::try_from(ports.len()).unwrap_or(u32::MAX);
-        if copies > 1 {
+        if copies > 1 && self.accounting == Accounting::UntilTransmitted {
             self.nodes.meta_mut(&frame).group = self.groups.open(copies);
         }
         let meta = *self.nodes.meta(&frame);
@@ -189,9 +186,9 @@ impl Switch {
     }
 
     /// Whether the pipeline stops for want of room at `egress` ([`WhenFull::Stop`]). Room at another
-    /// worker's port is not known here: there the frame waits between the workers.
+    /// worker's port is not known here: there the frame waits at that port.
     #[inline]
-    fn must_wait(&self, egress: PortId, class: Class, frame: &Frame) -> bool {
+    pub(super) fn must_wait(&self, egress: PortId, class: Class, frame: &Frame) -> bool {
         self.when_full == WhenFull::Stop
             && self.workers.owns(egress)
             && self.ports[egress.index()].up
@@ -205,6 +202,7 @@ impl Switch {
         at.backlogged_in.insert(class);
         at.stopped.insert(class);
         self.ports[egress.index()].awaiting_room[class.index()].insert(port);
+        self.awaited.insert(egress);
     }
 
     /// The frame leaves its ingress queue: in `until-forwarded` accounting it counts there no longer.
@@ -214,6 +212,13 @@ impl Switch {
             let meta = *self.nodes.meta(frame);
             self.count_out(now, &meta);
         }
+    }
+
+    #[inline]
+    fn count_received(&self, port: PortId, class: Class, frame: &Frame) {
+        let shown = self.counters.class(port, class);
+        shown.rx_frames.add(1);
+        shown.rx_bytes.add(Bytes::of_frame(frame.len()).0);
     }
 
     /// A frame that was meant for this station.

@@ -63,6 +63,10 @@ pub struct Switch {
     next_ingress: PortId,
     /// Ports with frames to send, or a pause frame due.
     egress_active: PortSet,
+    /// Egress ports where frames wait for room ([`WhenFull::Stop`]).
+    awaited: PortSet,
+    /// No pause frame can be sent before one that is in flight has left.
+    control_starved: bool,
     /// Ports that hold a peer or are held by one.
     timed: PortSet,
     next_timer: Nanos,
@@ -103,6 +107,8 @@ struct Port {
     committed_frames: u64,
     /// Per class, ingress ports that wait for room here.
     awaiting_room: [PortSet; CLASSES],
+    /// Per class, frames from other workers' ports that wait for room here.
+    handed_over: [Fifo; CLASSES],
 }
 
 impl Port {
@@ -131,7 +137,20 @@ impl Port {
             committed: 0,
             committed_frames: 0,
             awaiting_room: [PortSet::NONE; CLASSES],
+            handed_over: Default::default(),
         }
+    }
+
+    /// Whether a pause frame is to be sent now.
+    #[inline]
+    const fn announces(&self) -> bool {
+        self.up && self.held.due()
+    }
+
+    /// Whether frames wait for room here.
+    fn is_awaited(&self) -> bool {
+        self.handed_over.iter().any(|fifo| !fifo.is_empty())
+            || self.awaiting_room.iter().any(|ports| !ports.is_empty())
     }
 
     /// Classes for which this port asks its peer to pause.
@@ -173,6 +192,8 @@ impl Switch {
             ingress_ready: PortSet::NONE,
             next_ingress: PortId(0),
             egress_active: PortSet::NONE,
+            awaited: PortSet::NONE,
+            control_starved: false,
             timed: PortSet::NONE,
             next_timer: Nanos::ZERO,
             news: Vec::with_capacity(workers::NEWS_MAX),
@@ -223,8 +244,9 @@ impl Switch {
     pub fn ledger(&self) -> Ledger {
         let in_port = |port: &Port| {
             let arrived: u64 = port.arrived.iter().map(|fifo| u64::from(fifo.frames())).sum();
+            let waiting: u64 = port.handed_over.iter().map(|fifo| u64::from(fifo.frames())).sum();
             let queued: u64 = port.queues.iter().map(|queue| u64::from(queue.frames())).sum();
-            arrived + queued + port.committed_frames
+            arrived + waiting + queued + port.committed_frames
         };
         let outbound: u64 = self.outbound.iter().map(|out| u64::from(out.frames.frames())).sum();
         Ledger { held: self.ports.iter().map(in_port).sum::<u64>() + outbound, ..self.ledger }
@@ -264,10 +286,7 @@ impl Switch {
                 }
                 Intent::Xon { port, class } => {
                     if let Some(held_for) = self.ports[port.index()].held.xon(now, class) {
-                        let shown = self.counters.class(port, class);
-                        shown.pausing_since.set(0);
-                        shown.pausing_nanos.add(held_for.0);
-                        shown.pausing_durations.record(held_for.0);
+                        self.counters.class(port, class).end_pausing(held_for);
                     }
                     self.egress_active.insert(port);
                 }

@@ -3,7 +3,7 @@
 use super::Switch;
 use crate::drop_reason::DropReason;
 use crate::frame::FrameStore;
-use crate::pause::{Held, Obeyed};
+use crate::pause::Obeyed;
 use crate::units::{Class, ClassSet, Nanos, PortId};
 
 impl Switch {
@@ -23,7 +23,7 @@ impl Switch {
         for port in self.timed.iter() {
             let at = &mut self.ports[port.index()];
             at.held.advance(now);
-            if at.held.due() {
+            if at.announces() {
                 self.egress_active.insert(port);
             }
             self.expire_pauses(now, port);
@@ -44,7 +44,7 @@ impl Switch {
         let mut next = self.next_timer;
         for port in self.egress_active.iter() {
             let at = &self.ports[port.index()];
-            if at.held.due() {
+            if at.announces() && !self.control_starved {
                 return Nanos::ZERO;
             }
             let eligible = ClassSet(at.backlogged.0 & !at.obeyed.paused().0);
@@ -78,15 +78,12 @@ impl Switch {
             return;
         }
         self.ports[port.index()].up = up;
-        if up { self.announce_anew(now, port) } else { self.drop_queued(now, port, store) }
-    }
-
-    fn announce_anew(&mut self, now: Nanos, port: PortId) {
-        let at = &mut self.ports[port.index()];
-        let held = at.held.classes();
-        at.held = Held::new(at.settings.refresh);
-        held.iter().for_each(|class| _ = at.held.xoff(now, class));
-        self.egress_active.insert(port);
+        if up {
+            self.egress_active.insert(port);
+        } else {
+            self.ports[port.index()].held.forget_told();
+            self.drop_queued(now, port, store);
+        }
     }
 
     fn drop_queued<S: FrameStore>(&mut self, now: Nanos, port: PortId, store: &mut S) {
@@ -100,7 +97,7 @@ impl Switch {
                 self.buffer.leave_egress(port, class, self.nodes.meta(&frame).counted());
                 self.drop_admitted(now, port, DropReason::LinkDown, frame, store);
             }
-            self.room_at(port, class);
+            self.room_at(now, port, class, store);
         }
     }
 
@@ -108,7 +105,11 @@ impl Switch {
     pub fn release_peers(&mut self, now: Nanos) {
         for port in self.timed.iter().chain(self.egress_active.iter()) {
             let held = self.ports[port.index()].held.classes();
-            held.iter().for_each(|class| _ = self.ports[port.index()].held.xon(now, class));
+            for class in held.iter() {
+                if let Some(held_for) = self.ports[port.index()].held.xon(now, class) {
+                    self.counters.class(port, class).end_pausing(held_for);
+                }
+            }
             self.egress_active.insert(port);
         }
     }

@@ -13,7 +13,9 @@
 //!
 //! Both wait in the sender's `Switch` until the driver has room for them on the way. The frame counts
 //! at its ingress all the while, so a slow worker makes its neighbours' peers pause, and nothing is
-//! dropped between workers. Never: a frame that is handed over twice, a slot that is freed by a worker
+//! dropped between workers. (`until-forwarded` accounting ends when the frame is handed over: with
+//! [`crate::settings::WhenFull::Stop`] it belongs to a switch of one worker, where the pipeline itself
+//! can wait.) Never: a frame that is handed over twice, a slot that is freed by a worker
 //! other than its owner, an egress queue that a frame enters without having been counted at an ingress.
 //!
 //! Each worker's bridge knows what all have learned: it tells the others ([`Switch::take_news`]), and
@@ -143,7 +145,12 @@ impl Switch {
         let Handover { frame, meta } = handover;
         self.ledger.taken_over += 1;
         *self.nodes.meta_mut(&frame) = meta;
-        self.enqueue(now, meta.egress, frame, store);
+        let waiting = &self.ports[meta.egress.index()].handed_over[meta.class.index()];
+        if waiting.is_empty() && !self.must_wait(meta.egress, meta.class, &frame) {
+            return self.enqueue(now, meta.egress, frame, store);
+        }
+        self.ports[meta.egress.index()].handed_over[meta.class.index()].push(&mut self.nodes, frame);
+        self.awaited.insert(meta.egress);
     }
 
     /// Takes a slot back whose frame has left by another worker's port, or was dropped there.
