@@ -1,6 +1,7 @@
 //! The commands of `xoff`, one file each: its arguments, and `run`.
 
 pub mod check;
+pub mod demo;
 pub mod run;
 pub mod status;
 pub mod traffic;
@@ -15,6 +16,7 @@ use miette::IntoDiagnostic as _;
 #[allow(missing_docs)] // each `Args` says it, and `xoff help` prints that
 pub enum Command {
     Check(check::Args),
+    Demo(demo::Args),
     Run(run::Args),
     Status(status::Args),
     Traffic(traffic::Args),
@@ -28,6 +30,7 @@ impl Command {
     pub fn run(self) -> miette::Result<ExitCode> {
         match self {
             Command::Check(args) => check::run(&args),
+            Command::Demo(args) => demo::run(&args),
             Command::Traffic(args) => traffic::run(&args),
             Command::Run(args) => run::run(&args),
             Command::Status(args) => status::run(&args).into_diagnostic().map(|()| ExitCode::SUCCESS),

@@ -20,7 +20,7 @@ use super::announce;
 use super::gate::{Gate, Obedience};
 use super::progress::Progress;
 use super::report::{HostReport, PauseReport, ReceivedStream, SentStream, UnsortedReport};
-use super::sender::{Choice, Sender, SenderSettings};
+use super::sender::{Choice, END_MARKERS, Sender, SenderSettings};
 use super::sink::Sink;
 use super::station::{Station, nap};
 use super::stream::Stream;
@@ -66,6 +66,9 @@ pub struct HostOptions {
     pub promiscuous: bool,
     /// Whether it tells the network where it is, so that switches need not flood.
     pub announce: bool,
+    /// Whether streams end with markers that tell sinks how much was sent; not needed where all hosts'
+    /// reports are settled with each other.
+    pub end_markers: bool,
     /// Whether it spins instead of sleeping.
     pub busy: bool,
     /// Entries of each ring.
@@ -87,6 +90,7 @@ impl HostOptions {
             catch_up: Nanos::from_millis(2),
             promiscuous: false,
             announce: true,
+            end_markers: true,
             busy: false,
             ring: 4096,
         }
@@ -208,7 +212,13 @@ impl Run {
     fn new(host: Host, streams: &[Stream], progress: &Arc<Progress>) -> Run {
         let Host { options, station, address, id } = host;
         let now = now();
-        let settings = SenderSettings { address, id, line: options.line, catch_up: options.catch_up };
+        let settings = SenderSettings {
+            address,
+            id,
+            line: options.line,
+            catch_up: options.catch_up,
+            end_markers: if options.end_markers { END_MARKERS } else { 0 },
+        };
         Run {
             sender: Sender::new(streams, settings, now, Arc::clone(progress)),
             id,

@@ -18,7 +18,7 @@ use super::stream::Stream;
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
 
 /// End markers of a stream, in case some are lost.
-const END_MARKERS: u8 = 3;
+pub const END_MARKERS: u8 = 3;
 /// From one to the next.
 const END_MARKER_INTERVAL: Nanos = Nanos::from_millis(1);
 /// UDP source port of stream 0, and of flow 0: the first of the dynamic ports.
@@ -63,6 +63,8 @@ pub struct SenderSettings {
     pub line: BitRate,
     /// How much of a delay of its own a stream makes up for.
     pub catch_up: Nanos,
+    /// End markers of each stream.
+    pub end_markers: u8,
 }
 
 /// What one stream has sent.
@@ -107,6 +109,8 @@ struct Outgoing {
     source_port: Option<u16>,
     /// When its class was last found paused.
     blocked_at: Nanos,
+    /// How many end markers it sends.
+    end_markers: u8,
     next_marker: Option<Nanos>,
     sent: Sent,
 }
@@ -203,6 +207,7 @@ impl Outgoing {
             template,
             source_port: stream.source_port,
             blocked_at: Nanos::ZERO,
+            end_markers: settings.end_markers,
             next_marker: None,
             sent: Sent::default(),
         }
@@ -217,7 +222,7 @@ impl Outgoing {
     }
 
     fn marker_due(&mut self, now: Nanos) -> Due {
-        if self.sent.end_markers == END_MARKERS || self.sent.frames == 0 {
+        if self.sent.end_markers == self.end_markers || self.sent.frames == 0 {
             return Due::Over;
         }
         let at = *self.next_marker.get_or_insert(now);
@@ -294,6 +299,7 @@ mod tests {
             id: 7,
             line: BitRate::from_gbps(1),
             catch_up: Nanos::from_micros(20),
+            end_markers: END_MARKERS,
         };
         Sender::new(&parse_streams(streams).unwrap(), settings, T0, Arc::default())
     }
