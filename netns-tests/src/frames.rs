@@ -17,6 +17,9 @@ pub const MAC_CONTROL: u16 = 0x8808;
 /// Where PAUSE and PFC go to.
 pub const PAUSE_ADDRESS: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 1]);
 
+/// Everybody.
+pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
+
 const IPV4: u16 = 0x0800;
 const CUSTOMER_TAG: u16 = 0x8100;
 
@@ -129,6 +132,13 @@ pub fn pause(source: MacAddr, quanta: u16) -> Vec<u8> {
 #[must_use]
 pub fn has_type(bytes: &[u8], ether_type: u16) -> bool {
     bytes.get(12..14) == Some(&ether_type.to_be_bytes())
+}
+
+/// Its EtherType, behind the tag if there is one; zero where it is cut off.
+#[must_use]
+pub fn ether_type(bytes: &[u8]) -> u16 {
+    let at = if tag_of(bytes).is_some() { 16 } else { 12 };
+    bytes.get(at..at + 2).map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
 }
 
 /// Whether it is a PFC frame.

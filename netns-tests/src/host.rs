@@ -7,10 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use pcap::{Active, Capture};
+use socket2::{Domain, Protocol, Socket, Type};
 use xoff::lab::{Device, Namespace};
 use xoff_dataplane::units::MacAddr;
 
-use crate::frames::Frame;
+use crate::frames::{EXPERIMENTAL, Frame};
 use crate::tap::{self, Tap};
 
 /// One host of a bed, numbered from 1: host n is 02:00:00:00:00:n, 10.0.0.n and fd00::n.
@@ -19,14 +20,20 @@ pub struct Host {
     device: Device,
     tap: Tap,
     sender: RefCell<Capture<Active>>,
+    _takers: Vec<Socket>,
 }
+
+/// What tests send and no host's stack understands: the kernel counts a tagged frame as dropped where
+/// only a capture has seen it. (It looks below one tag.)
+const TAKEN: [u16; 3] = [EXPERIMENTAL, 0x8100, 0x88a8];
 
 impl Host {
     pub(crate) fn new(number: u8, device: Device) -> Host {
         let tap = Tap::on(&device);
         let mut sender = tap::open(&device);
         sender.filter("less 1", true).unwrap(); // it never reads
-        let host = Host { number, device, tap, sender: RefCell::new(sender) };
+        let takers = TAKEN.iter().map(|&ether_type| taker(&device, ether_type)).collect();
+        let host = Host { number, device, tap, sender: RefCell::new(sender), _takers: takers };
         // A frame that is sent has to be whole: checksum filled in, tag in its place, no longer than
         // the MTU. GRO makes a veth keep the order when a sender changes its CPU.
         host.run("ethtool", &["-K", "eth0", "tx", "off", "txvlan", "off", "tso", "off", "gro", "on"]);
@@ -118,6 +125,12 @@ impl Host {
         let child = self.namespace().spawn(command);
         child.unwrap_or_else(|error| panic!("cannot start {program}: {error}"))
     }
+}
+
+/// Takes frames of a type, and does nothing with them.
+fn taker(device: &Device, ether_type: u16) -> Socket {
+    let protocol = Protocol::from(i32::from(ether_type.to_be()));
+    device.namespace().run(|| Socket::new(Domain::PACKET, Type::RAW, Some(protocol))).unwrap()
 }
 
 /// A command whose process is killed when this one ends, however it ends.

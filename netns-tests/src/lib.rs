@@ -23,7 +23,7 @@ pub use bed::{Bed, Plan};
 pub use config::Config;
 pub use host::Host;
 pub use switch::{Exit, Switch};
-pub use tap::{Seen, Tap};
+pub use tap::{Seen, Tap, now};
 
 use std::thread;
 use std::time::{Duration, Instant};

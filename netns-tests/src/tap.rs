@@ -5,12 +5,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pcap::{Active, BreakLoop, Capture, Direction};
 use xoff::lab::Device;
 
-use crate::wait_for;
+use crate::{frames, wait_for};
 
 /// A frame that arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,12 @@ pub struct Seen {
     pub at: Duration,
     /// Its bytes, without FCS.
     pub bytes: Vec<u8>,
+}
+
+/// The time by the clock of [`Seen::at`].
+#[must_use]
+pub fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
 
 /// Collects the frames that arrive at one device, from its making to its end.
@@ -65,6 +71,17 @@ impl Tap {
             let found = self.matching(&wanted);
             (found.len() >= count).then_some(found)
         })
+    }
+
+    /// The numbers of the numbered frames seen so far, in their order.
+    #[must_use]
+    pub fn numbers(&self) -> Vec<u32> {
+        self.seen.lock().unwrap().iter().filter_map(|seen| frames::sequence(&seen.bytes)).collect()
+    }
+
+    /// Waits for the frame with this number, and returns the first that came.
+    pub fn numbered(&self, number: u32) -> Seen {
+        self.wait(1, |bytes| frames::sequence(bytes) == Some(number)).swap_remove(0)
     }
 
     /// Forgets what was seen.

@@ -3,11 +3,18 @@
 #![allow(clippy::unwrap_used)]
 
 mod harness;
+mod pfc_ignored;
+mod pfc_obeyed;
 mod ping;
 
-use xoff_netns_tests::Plan;
+use xoff_netns_tests::{Host, Plan};
 
 /// A bed for the binary that cargo has built for these tests.
 fn bed(hosts: u8) -> Plan {
     Plan::new(env!("CARGO_BIN_EXE_xoff-under-test"), hosts)
+}
+
+/// Frame `number` of `class`, told by its PCP.
+fn frame(from: &Host, to: &Host, class: u8, number: u32) -> Vec<u8> {
+    from.to(to).tag(class, 0).numbered(number).build()
 }

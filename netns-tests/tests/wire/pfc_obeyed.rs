@@ -1,0 +1,197 @@
+//! What a PFC frame does to the port that receives it: C1 to C3, C6, C7, C11, C12 and C16.
+//!
+//! Host 1 sends, host 2 pauses. How long a class was paused is exact by the switch's own clock; on the
+//! wire a frame never comes before the end of its pause, and how long after depends on the machine.
+
+use std::time::Duration;
+
+use xoff_dataplane::units::MacAddr;
+use xoff_netns_tests::{Bed, Switch, frames, now, wait_for};
+
+use crate::{bed, frame};
+
+const CLASSES: std::ops::Range<u8> = 0..8;
+
+/// Time of a quantum at 10 Mb/s.
+const QUANTUM: Duration = Duration::from_nanos(51_200);
+
+struct Pausing {
+    bed: Bed,
+    switch: Switch,
+}
+
+impl Pausing {
+    /// Both ports at 10 Mb/s obey PFC for all classes, and commit no more than two frames.
+    fn new() -> Pausing {
+        let bed = bed(2).build();
+        let config = bed.config("speed = \"10M\"\npause = \"asymmetric\"\ncommit = 2000");
+        let switch = bed.start(&config);
+        let both = Pausing { bed, switch };
+        both.bed.host(2).send(frame(both.bed.host(2), both.bed.host(1), 0, 0)); // learned
+        both.bed.host(1).tap().numbered(0);
+        both
+    }
+
+    fn send(&self, class: u8, number: u32) {
+        self.bed.host(1).send(frame(self.bed.host(1), self.bed.host(2), class, number));
+    }
+
+    /// Sends a PFC frame, waits until the switch has paused all of these classes, and returns when it
+    /// was sent.
+    fn pause(&self, classes: &[(u8, u16)]) -> Duration {
+        let sent = now();
+        self.bed.host(2).send(frames::pfc(self.bed.host(2).mac(), classes));
+        wait_for("the pause", || {
+            let port = self.switch.port(2);
+            classes
+                .iter()
+                .all(|&(class, _)| port.classes[usize::from(class)].pause_received.xoff > 0)
+                .then_some(())
+        });
+        sent
+    }
+
+    fn arrival(&self, number: u32) -> Duration {
+        self.bed.host(2).tap().numbered(number).at
+    }
+
+    /// How long a class has been paused altogether, once it is not any more.
+    fn paused(&self, class: u8) -> Duration {
+        wait_for("the end of the pause", || {
+            let pause = self.switch.class(2, class.into()).pause_received;
+            (!pause.now).then(|| Duration::from_nanos(pause.nanos))
+        })
+    }
+
+    fn finish(self) {
+        self.bed.finish(self.switch);
+    }
+}
+
+#[test] // C1
+fn the_paused_class_stops_and_no_other_until_its_time_is_over() {
+    let it = Pausing::new();
+    (1..=30).for_each(|number| it.send(3, number));
+    let sent = it.pause(&[(3, u16::MAX)]);
+    let left = it.switch.class(2, 3).tx_frames;
+    (31..=33).for_each(|number| it.send(3, number));
+    CLASSES.filter(|&class| class != 3).for_each(|class| it.send(class, 100 + u32::from(class)));
+    CLASSES.filter(|&class| class != 3).for_each(|class| _ = it.arrival(100 + u32::from(class)));
+    let after = it.switch.class(2, 3);
+    assert!(after.pause_received.now, "seven frames took longer than the pause");
+    assert!(
+        after.tx_frames <= left + 2,
+        "what leaves after an XOFF was committed: {left} -> {}",
+        after.tx_frames
+    );
+
+    let resumed = it.arrival(u32::try_from(after.tx_frames).unwrap() + 1);
+    assert!(resumed >= sent + QUANTUM * 65_535, "resumed {:?} after the XOFF", resumed - sent);
+    it.arrival(33);
+    assert_eq!(it.paused(3), QUANTUM * 65_535);
+    let numbers = it.bed.host(2).tap().numbers();
+    let class_3: Vec<u32> = numbers.into_iter().filter(|&number| number < 100).collect();
+    assert_eq!(class_3, (1..=33).collect::<Vec<_>>());
+    it.finish();
+}
+
+#[test] // C2
+fn time_zero_resumes_at_once() {
+    let it = Pausing::new();
+    it.pause(&[(3, u16::MAX)]);
+    it.send(3, 1);
+    it.send(4, 2);
+    it.arrival(2);
+    assert_eq!(it.bed.host(2).tap().numbers(), [2]);
+    it.bed.host(2).send(frames::pfc(it.bed.host(2).mac(), &[(3, 0)]));
+    it.arrival(1);
+    assert!(it.paused(3) < QUANTUM * 65_535, "it expired before the XON");
+    assert_eq!(it.switch.class(2, 3).pause_received.xon, 1);
+    it.finish();
+}
+
+#[test] // C3
+fn the_last_value_wins_whether_longer_or_shorter() {
+    for (first, last) in [(10_000, 2_000), (2_000, 10_000)] {
+        let it = Pausing::new();
+        let pfc = |quanta| frames::pfc(it.bed.host(2).mac(), &[(3, quanta)]);
+        it.bed.host(2).send(pfc(first));
+        let sent = now();
+        it.bed.host(2).send(pfc(last));
+        wait_for("both", || (it.switch.class(2, 3).pause_received.xoff == 2).then_some(()));
+        it.send(3, 1);
+        let resumed = it.arrival(1);
+        assert!(resumed >= sent + QUANTUM * last.into());
+        let paused = it.paused(3);
+        assert!(paused >= QUANTUM * last.into(), "{paused:?}");
+        assert!(first < last || paused < QUANTUM * first.into(), "{paused:?}");
+        assert_eq!(it.switch.class(2, 3).pause_received.durations.count, 1, "one pause, prolonged or cut");
+        it.finish();
+    }
+}
+
+#[test] // C6
+fn eight_classes_expire_each_by_its_own_time() {
+    let it = Pausing::new();
+    let times: Vec<(u8, u16)> =
+        CLASSES.map(|class| (class, 2_000 + 1_000 * u16::from(class * 3 % 8))).collect();
+    let sent = it.pause(&times);
+    CLASSES.for_each(|class| it.send(class, class.into()));
+    for (class, quanta) in times {
+        assert!(it.arrival(class.into()) >= sent + QUANTUM * quanta.into(), "class {class}");
+        assert_eq!(it.paused(class), QUANTUM * quanta.into(), "class {class}");
+    }
+    it.finish();
+}
+
+#[test] // C7, C11, C12
+fn reserved_bits_padding_and_a_source_of_zero_make_no_difference() {
+    let it = Pausing::new();
+    let source = it.bed.host(2).mac();
+    let mut reserved = frames::pfc(source, &[(0, 4_000)]);
+    reserved[16] = 0xff;
+    let mut padding = frames::pfc(source, &[(1, 4_000)]);
+    padding[34..].fill(0xff);
+    let nobody = frames::pfc(MacAddr::default(), &[(2, 4_000)]);
+    let mut disabled = frames::pfc(source, &[(3, 4_000)]);
+    disabled[26..34].fill(0xff); // times of classes 4 to 7, which are not enabled
+    for (class, frame) in [reserved, padding, nobody, disabled].into_iter().enumerate() {
+        it.bed.host(2).send(frame);
+        wait_for("the pause", || (it.switch.class(2, class).pause_received.xoff == 1).then_some(()));
+    }
+    CLASSES.for_each(|class| it.send(class, class.into()));
+    CLASSES.for_each(|class| _ = it.arrival(class.into()));
+    for class in CLASSES {
+        let paused = if class < 4 { QUANTUM * 4_000 } else { Duration::ZERO };
+        assert_eq!(it.paused(class), paused, "class {class}");
+    }
+    it.finish();
+}
+
+#[test] // C16
+fn pauses_of_all_lengths_end_exactly_when_they_should() {
+    const REPEATS: u32 = 20;
+    let bed = bed(2).build();
+    let switch = bed.start(&bed.config("speed = \"100M\""));
+    let quantum = Duration::from_nanos(5_120);
+    let it = Pausing { bed, switch };
+    let (mut number, mut total) = (0, Duration::ZERO);
+    for (quanta, repeats) in [(1, REPEATS), (10, REPEATS), (100, REPEATS), (1_000, REPEATS), (65_535, 4)] {
+        let mut errors: Vec<Duration> = (0..repeats)
+            .map(|_| {
+                number += 1;
+                let sent = now();
+                it.bed.host(2).send(frames::pfc(it.bed.host(2).mac(), &[(3, quanta)]));
+                it.send(3, number);
+                let took = it.arrival(number).saturating_sub(sent);
+                total += quantum * quanta.into();
+                assert_eq!(it.paused(3), total, "the switch's own clock is exact");
+                took.saturating_sub(quantum * quanta.into())
+            })
+            .collect();
+        errors.sort_unstable();
+        let (p50, p99) = (errors[errors.len() / 2], errors[errors.len() * 99 / 100]);
+        println!("{quanta} quanta, {:?}: late by {p50:?} (p50), {p99:?} (p99)", quantum * quanta.into());
+    }
+    it.finish();
+}
