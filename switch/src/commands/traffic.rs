@@ -68,6 +68,9 @@ struct HostArgs {
     /// Obey pause frames so late: a time (50us) or quanta of 512 bit times (100q)
     #[arg(long, value_name = "TIME|QUANTA", value_parser = lateness)]
     late: Option<Lateness>,
+    /// Obey 802.3x PAUSE frames too: they stop all classes
+    #[arg(long = "obey-802.3x")]
+    obey_802_3x: bool,
     /// How much of its own delays the host makes up for
     #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = values::duration)]
     catch_up: Nanos,
@@ -80,6 +83,9 @@ struct HostArgs {
     /// Spin instead of sleeping: exact latencies for one whole core
     #[arg(long)]
     busy: bool,
+    /// Shortest sleep while there is traffic; the answer to a pause frame takes as long
+    #[arg(long, value_name = "TIME", default_value = "50us", value_parser = values::duration)]
+    nap: Nanos,
     /// Entries of each ring, a power of two
     #[arg(long, value_name = "ENTRIES", default_value_t = 4096, value_parser = ring_entries)]
     ring: u32,
@@ -262,6 +268,8 @@ fn options(args: &HostArgs) -> HostOptions {
         duration: args.duration,
         linger: args.linger,
         obedience,
+        obey_802_3x: args.obey_802_3x,
+        nap: args.nap,
         catch_up: args.catch_up,
         promiscuous: args.promiscuous,
         announce: !args.no_announce,

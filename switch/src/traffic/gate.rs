@@ -40,7 +40,7 @@ pub struct ClassPauses {
 pub struct PauseCounts {
     /// PFC frames.
     pub pfc_frames: u64,
-    /// 802.3x PAUSE frames; no host of ours obeys them.
+    /// 802.3x PAUSE frames.
     pub pause_frames: u64,
     /// MAC control that pauses nothing, by [`MacControlError::index`].
     pub refused: [u64; MacControlError::COUNT],
@@ -52,27 +52,38 @@ pub struct PauseCounts {
 #[derive(Debug)]
 pub struct Gate {
     obedience: Obedience,
+    obey_802_3x: bool,
     obeyed: Obeyed,
     pending: VecDeque<(Nanos, Pfc)>,
     counts: PauseCounts,
 }
 
 impl Gate {
-    /// Nothing paused; a quantum is 512 bit times at `line`.
+    /// Nothing paused; a quantum is 512 bit times at `line`. With `obey_802_3x` a PAUSE frame is as good as
+    /// a PFC frame for all classes.
     #[must_use]
-    pub fn new(line: BitRate, obedience: Obedience) -> Gate {
+    pub fn new(line: BitRate, obedience: Obedience, obey_802_3x: bool) -> Gate {
         let pending = match obedience {
             Obedience::Late(_) => VecDeque::with_capacity(PENDING_MAX),
             Obedience::Obey | Obedience::Ignore => VecDeque::new(),
         };
-        Gate { obedience, obeyed: Obeyed::new(line), pending, counts: PauseCounts::default() }
+        Gate { obedience, obey_802_3x, obeyed: Obeyed::new(line), pending, counts: PauseCounts::default() }
     }
 
     /// Takes a MAC control frame.
     pub fn receive(&mut self, now: Nanos, header: &Header, head: &[u8]) {
         match MacControl::parse(header, head) {
-            Ok(MacControl::Pfc(pfc)) => self.receive_pfc(now, pfc),
-            Ok(MacControl::Pause(_)) => self.counts.pause_frames += 1,
+            Ok(MacControl::Pfc(pfc)) => {
+                self.counts.pfc_frames += 1;
+                self.answer(now, pfc);
+            }
+            Ok(MacControl::Pause(time)) => {
+                self.counts.pause_frames += 1;
+                if self.obey_802_3x {
+                    let all = Class::ALL.into_iter().fold(Pfc::default(), |pfc, class| pfc.with(class, time));
+                    self.answer(now, all);
+                }
+            }
             Err(reason) => self.counts.refused[reason.index()] += 1,
         }
     }
@@ -107,8 +118,7 @@ impl Gate {
         counts
     }
 
-    fn receive_pfc(&mut self, now: Nanos, pfc: Pfc) {
-        self.counts.pfc_frames += 1;
+    fn answer(&mut self, now: Nanos, pfc: Pfc) {
         for (class, time) in pfc.iter() {
             let counts = &mut self.counts.classes[class.index()];
             if time == Quanta(0) {
@@ -154,7 +164,7 @@ mod tests {
     const C3: ClassSet = ClassSet(1 << 3);
 
     fn gate(obedience: Obedience) -> Gate {
-        Gate::new(BitRate::from_gbps(1), obedience) // a quantum is 512 ns
+        Gate::new(BitRate::from_gbps(1), obedience, false) // a quantum is 512 ns
     }
 
     fn receive(gate: &mut Gate, now: u64, bytes: &[u8]) {
@@ -202,6 +212,15 @@ mod tests {
         receive(&mut gate, 0, &pause(65535));
         assert_eq!(gate.paused(Nanos(1)), ClassSet::NONE);
         assert_eq!(gate.counts(Nanos(1)).classes[3].xoff, 1);
+    }
+
+    #[test]
+    fn where_it_is_obeyed_802_3x_stops_all_classes() {
+        let mut gate = Gate::new(BitRate::from_gbps(1), Obedience::Obey, true);
+        receive(&mut gate, 0, &MacControl::Pause(Quanta(10)).encode(MacAddr::default()));
+        assert_eq!(gate.paused(Nanos(5119)), ClassSet::ALL);
+        assert_eq!(gate.paused(Nanos(5120)), ClassSet::NONE);
+        assert_eq!(gate.counts(Nanos(6000)).pause_frames, 1);
     }
 
     #[test]

@@ -27,8 +27,6 @@ use super::stream::Stream;
 use crate::clock::now;
 use crate::xdp::Facts;
 
-/// Frames are moved together for this long, while there are any.
-const NAP: Nanos = Nanos::from_micros(50);
 /// A stop is noticed within this time.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
 /// An interrupted host waits so long for its end markers to leave.
@@ -60,6 +58,8 @@ pub struct HostOptions {
     pub linger: Option<Nanos>,
     /// How it answers to pause frames.
     pub obedience: Obedience,
+    /// Whether 802.3x PAUSE stops all its classes; counted and ignored otherwise.
+    pub obey_802_3x: bool,
     /// How much of its own delays it makes up for.
     pub catch_up: Nanos,
     /// Whether it counts frames to other hosts.
@@ -71,6 +71,9 @@ pub struct HostOptions {
     pub end_markers: bool,
     /// Whether it spins instead of sleeping.
     pub busy: bool,
+    /// How long it sleeps at least while there is traffic, so that frames are moved together. Its answer
+    /// to a pause frame takes as long.
+    pub nap: Nanos,
     /// Entries of each ring.
     pub ring: u32,
 }
@@ -87,11 +90,13 @@ impl HostOptions {
             duration: None,
             linger: None,
             obedience: Obedience::Obey,
+            obey_802_3x: false,
             catch_up: Nanos::from_millis(2),
             promiscuous: false,
             announce: true,
             end_markers: true,
             busy: false,
+            nap: Nanos::from_micros(50),
             ring: 4096,
         }
     }
@@ -208,6 +213,17 @@ enum Transmitted {
     All,
 }
 
+/// What [`Run::receive`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Received {
+    /// As much as is taken at a time; there may be more.
+    More,
+    /// All that was there, data among it.
+    Data,
+    /// No data.
+    NoData,
+}
+
 impl Run {
     fn new(host: Host, streams: &[Stream], progress: &Arc<Progress>) -> Run {
         let Host { options, station, address, id } = host;
@@ -224,7 +240,7 @@ impl Run {
             id,
             has_streams: !streams.is_empty(),
             sink: Sink::new(address, options.promiscuous, Arc::clone(progress)),
-            gate: Gate::new(options.line, options.obedience),
+            gate: Gate::new(options.line, options.obedience, options.obey_802_3x),
             frames: Vec::with_capacity(256),
             commit: options.commit(),
             begin: now,
@@ -243,7 +259,7 @@ impl Run {
     /// One turn of the loop; true where it was the last.
     fn step(&mut self, stop: &AtomicBool) -> Result<bool, HostError> {
         self.now = now();
-        let data = self.receive();
+        let received = self.receive();
         self.announce();
         let transmitted = self.transmit();
         self.station.flush();
@@ -260,7 +276,9 @@ impl Run {
         if self.is_over(transmitted) {
             return Ok(true);
         }
-        self.wait(transmitted, data)?;
+        if !self.options.busy {
+            self.wait(transmitted, received)?;
+        }
         Ok(false)
     }
 
@@ -289,10 +307,10 @@ impl Run {
         }
     }
 
-    /// Takes what has come; true where data was among it.
-    fn receive(&mut self) -> bool {
+    /// Takes what has come.
+    fn receive(&mut self) -> Received {
         let mut data = false;
-        self.station.receive(&mut self.frames);
+        let more = self.station.receive(&mut self.frames);
         for frame in self.frames.drain(..) {
             let head = self.station.store().head(&frame);
             if let Ok(header) = Header::parse(head) {
@@ -307,7 +325,11 @@ impl Run {
         if data {
             self.last_data = Some(self.now);
         }
-        data
+        match (more, data) {
+            (true, _) => Received::More,
+            (false, true) => Received::Data,
+            (false, false) => Received::NoData,
+        }
     }
 
     /// Hands over what is due and may be sent.
@@ -345,27 +367,31 @@ impl Run {
     }
 
     /// Sleeps until there is something to do.
-    fn wait(&mut self, transmitted: Transmitted, data: bool) -> Result<(), HostError> {
+    fn wait(&mut self, transmitted: Transmitted, received: Received) -> Result<(), HostError> {
+        let nap_end = self.now.after(self.options.nap);
         let next_send = match transmitted {
             Transmitted::Batch if self.station.committed() < self.commit => return Ok(()),
-            Transmitted::Batch => self.now.after(NAP),
+            Transmitted::Batch => nap_end,
             Transmitted::Until(until) => until,
             Transmitted::All => Nanos::NEVER,
         };
-        if self.options.busy {
-            return Ok(());
+        match received {
+            Received::More => return Ok(()),
+            Received::Data => {
+                nap(self.options.nap);
+                return Ok(());
+            }
+            Received::NoData => {}
         }
-        let unsent = if self.station.committed() == Bytes::ZERO { Nanos::NEVER } else { self.now.after(NAP) };
+        let unsent = if self.station.committed() == Bytes::ZERO { Nanos::NEVER } else { nap_end };
         let until = [next_send, unsent, self.gate.next_change(), self.next_announcement, self.next_end()]
             .into_iter()
-            .fold(self.now.after(SLEEP_MAX), Nanos::min);
-        let span = until.since(self.now).max(NAP);
-        if data {
-            nap(NAP);
-            return Ok(());
-        }
+            .fold(self.now.after(SLEEP_MAX), Nanos::min)
+            .max(nap_end);
         let device = || self.options.device.clone();
-        self.station.sleep(span).map_err(|source| HostError::Wait { device: device(), source })
+        self.station
+            .sleep(until.since(self.now))
+            .map_err(|source| HostError::Wait { device: device(), source })
     }
 
     fn next_end(&self) -> Nanos {

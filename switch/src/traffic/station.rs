@@ -102,11 +102,13 @@ impl Station {
         &mut self.store
     }
 
-    /// Adds received frames to `frames`, and gives the kernel room for more.
+    /// Adds received frames to `frames`, and gives the kernel room for more. True where there may be
+    /// more to receive.
     #[inline]
-    pub fn receive(&mut self, frames: &mut Vec<Frame>) {
-        self.port.receive(&mut self.store, frames, RECEIVE_MAX);
+    pub fn receive(&mut self, frames: &mut Vec<Frame>) -> bool {
+        let received = self.port.receive(&mut self.store, frames, RECEIVE_MAX);
         self.port.refill(&mut self.store);
+        received >= RECEIVE_MAX
     }
 
     /// A frame of `len` bytes to be filled and sent; `None` while too much is with the kernel.
