@@ -3,11 +3,12 @@
 //! A frame that waits is a UMEM chunk; what holds frames therefore takes chunks, as many as it can hold
 //! frames. The sum is exact for the number of hardware queues that it is given.
 
+use xoff_dataplane::forward::table_bytes;
 use xoff_dataplane::settings::{Accounting, WhenFull};
 use xoff_dataplane::units::{Bytes, PortId};
 
 use crate::Config;
-use crate::shell::{PortShell, Worker};
+use crate::shell::{PortShell, Rings, Worker};
 use crate::sizing::FRAME_MIN;
 
 /// Bytes of an entry in a fill or completion ring, and in an RX or TX ring (a descriptor).
@@ -17,12 +18,12 @@ const DESCRIPTOR: u64 = 16;
 pub const CONTROL_FRAMES: u64 = 64;
 /// Frames for copies of flooded lossless frames, for each port.
 pub const FLOOD_FRAMES: u64 = 512;
-/// What the dataplane and the shell remember of a frame, for each chunk.
-const PER_CHUNK: u64 = 48;
-/// What the forwarding database takes for each address.
-const PER_ADDRESS: u64 = 32;
+/// What the shell remembers of each chunk: a descriptor, and a place in a free list.
+const PER_CHUNK: u64 = 44;
+/// What each worker remembers of each chunk: the dataplane's node, and a place in a free list.
+const PER_CHUNK_AND_WORKER: u64 = xoff_dataplane::queue::BYTES_PER_SLOT as u64 + 4;
 /// The program itself, its threads, its XDP programs and what it serves.
-const PROCESS: u64 = 12 << 20;
+const PROCESS: u64 = 10 << 20;
 
 /// UMEM chunks by consumer.
 pub type Chunks = [(&'static str, u64); 7];
@@ -66,14 +67,28 @@ impl Config {
             .collect();
         let chunks = consumers.iter().map(|consumer| consumer.chunks).sum::<u64>();
         let plain = |what, bytes| Consumer { what, chunks: 0, bytes: Bytes(bytes) };
-        let ports = self.shell.ports.iter().enumerate();
-        let rings = ports.map(|(index, port)| queue_count(port, queues.get(index)) * ring_bytes(port)).sum();
-        consumers.push(plain("ring memory", rings));
-        consumers.push(plain("frame tables", chunks.saturating_mul(PER_CHUNK)));
-        consumers.push(plain("addresses", self.switch.fdb.capacity as u64 * PER_ADDRESS));
+        consumers.push(plain("ring memory", self.ring_bytes(queues)));
+        let threads = workers.len() as u64;
+        let tables = PER_CHUNK + threads * PER_CHUNK_AND_WORKER;
+        consumers.push(plain("frame tables", chunks.saturating_mul(tables)));
+        consumers.push(plain("addresses", threads * table_bytes(self.switch.fdb.capacity) as u64));
         consumers.push(plain("process", PROCESS));
         let total = consumers.iter().fold(Bytes::ZERO, |sum, consumer| sum.saturating_add(consumer.bytes));
         Plan { consumers, chunks, total }
+    }
+
+    /// One UMEM has one size of fill and completion rings: the largest that a port asks for.
+    fn ring_bytes(&self, queues: &[u32]) -> u64 {
+        let ports = &self.shell.ports;
+        let largest = |size: fn(&Rings) -> u32| {
+            ports.iter().map(|port| u64::from(size(&port.rings))).max().unwrap_or(0)
+        };
+        let addresses = largest(|rings| rings.fill) + largest(|rings| rings.completion);
+        let of_socket = |rings: &Rings| addresses * ADDRESS + u64::from(rings.rx + rings.tx) * DESCRIPTOR;
+        let of_port = |(index, port): (usize, &PortShell)| {
+            queue_count(port, queues.get(index)) * of_socket(&port.rings)
+        };
+        ports.iter().enumerate().map(of_port).sum()
     }
 
     /// UMEM chunks for the share of a worker that owns `ports`, by consumer.
@@ -161,9 +176,4 @@ fn queue_count(port: &PortShell, known: Option<&u32>) -> u64 {
         crate::shell::Queues::List(list) => list.len() as u64,
         crate::shell::Queues::All => known.copied().unwrap_or(1).into(),
     }
-}
-
-fn ring_bytes(port: &PortShell) -> u64 {
-    let rings = &port.rings;
-    u64::from(rings.fill + rings.completion) * ADDRESS + u64::from(rings.rx + rings.tx) * DESCRIPTOR
 }

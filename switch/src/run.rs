@@ -12,8 +12,8 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
 
-use xoff_config::Config;
 use xoff_config::shell::Worker as WorkerPlan;
+use xoff_config::{Config, Machine};
 use xoff_dataplane::ledger::Counters;
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
 use xoff_dataplane::units::PortId;
@@ -151,8 +151,7 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
     let shell = &config.shell;
     let queues: Vec<u32> =
         shell.ports.iter().map(|port| xdp::rx_queues(&port.device)).collect::<Result<_, _>>()?;
-    let rates: Vec<_> = config.switch.ports.iter().map(|port| port.speed).collect();
-    let plans = shell.workers.assign(&rates, cores());
+    let plans = config.workers(Machine::here().cores);
     let (umem, mut stores) = Umem::new(umem_settings(config), &shares(config, &plans, &queues)?)?;
     let mut settings = config.switch.clone();
     let mut views = Vec::new();
@@ -268,7 +267,7 @@ fn umem_settings(config: &Config) -> UmemSettings {
 /// Each worker has the chunks of its ports.
 fn shares(config: &Config, plans: &[WorkerPlan], queues: &[u32]) -> Result<Vec<Share>, RunError> {
     let sum = |plan: &WorkerPlan, control: bool| -> u64 {
-        let chunks = plan.ports.iter().flat_map(|port| config.port_chunks(port.index(), queues));
+        let chunks = config.worker_chunks(&plan.ports, queues).into_iter();
         chunks.filter(|(what, _)| (*what == "control frames") == control).map(|(_, chunks)| chunks).sum()
     };
     let number = |chunks: u64| u32::try_from(chunks).map_err(|_| RunError::TooMuchMemory { chunks });
@@ -302,9 +301,4 @@ fn port_view(port: &Port, worker: usize) -> PortView {
     view.zero_copy = facts.zero_copy;
     view.queues = facts.queues;
     view
-}
-
-fn cores() -> u16 {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    u16::try_from(cores).unwrap_or(u16::MAX)
 }

@@ -13,6 +13,7 @@ mod table;
 mod vlan;
 
 pub use fdb::{Fdb, FdbCounters, FdbEntry, FdbUpdate, Learned};
+pub use table::table_bytes;
 pub use vlan::{DEFAULT_VID, Membership, Vlans};
 
 use crate::drop_reason::DropReason;

@@ -59,6 +59,17 @@ impl Bucket {
     }
 }
 
+/// Places for so many entries: as many again.
+const fn buckets_for(capacity: usize) -> usize {
+    capacity.saturating_mul(2).div_ceil(WAYS).next_power_of_two()
+}
+
+/// Bytes of memory that a forwarding database of so many addresses takes.
+#[must_use]
+pub const fn table_bytes(capacity: usize) -> usize {
+    buckets_for(capacity) * (size_of::<Bucket>() + WAYS * size_of::<Entry>())
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     buckets: Box<[Bucket]>,
@@ -70,7 +81,7 @@ pub(super) struct Table {
 impl Table {
     /// With room for `capacity` entries and as many again.
     pub fn new(capacity: usize) -> Table {
-        let buckets = capacity.saturating_mul(2).div_ceil(WAYS).next_power_of_two();
+        let buckets = buckets_for(capacity);
         Table {
             buckets: vec![Bucket([Key::FREE; WAYS]); buckets].into(),
             entries: vec![Entry::default(); buckets * WAYS].into(),
