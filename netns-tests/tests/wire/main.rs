@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod harness;
+mod memory;
 mod pfc_ignored;
 mod pfc_obeyed;
+
 mod ping;
 
 use xoff_netns_tests::{Host, Plan};
