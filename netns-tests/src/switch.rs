@@ -90,15 +90,20 @@ impl Switch {
     /// Bytes of memory that it takes (VmRSS).
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim().strip_suffix("kB").unwrap().trim().parse::<u64>().unwrap() * 1_024
     }
 
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).unwrap())
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
-        signal::kill(pid, signal).unwrap();
+        signal::kill(self.pid(), signal).unwrap();
     }
 
     /// Waits for its end.

@@ -2,18 +2,21 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod control;
 mod harness;
 mod memory;
 mod pfc_ignored;
 mod pfc_obeyed;
-
 mod ping;
 
 use xoff_netns_tests::{Host, Plan};
 
-/// A bed for the binary that cargo has built for these tests.
+/// The binary that cargo has built for these tests.
+const BINARY: &str = env!("CARGO_BIN_EXE_xoff-under-test");
+
+/// A bed for it.
 fn bed(hosts: u8) -> Plan {
-    Plan::new(env!("CARGO_BIN_EXE_xoff-under-test"), hosts)
+    Plan::new(BINARY, hosts)
 }
 
 /// Frame `number` of `class`, told by its PCP.
