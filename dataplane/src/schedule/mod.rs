@@ -4,6 +4,9 @@
 //! The scheduler knows nothing of frames: it is given the set of classes that could send and told
 //! how many bytes the chosen one took. Deficits may go negative by one frame, which is repaid before
 //! the class is served again, so shares are exact in the long run without looking at lengths first.
+//!
+//! The class with the largest weight earns one long frame per round and the others in proportion, so
+//! that no turn is longer than that, however far apart the weights are.
 
 mod shaper;
 
@@ -13,27 +16,32 @@ use crate::settings::Service;
 use crate::units::{Bytes, CLASSES, Class, ClassSet};
 
 /// Strict priority and deficit round robin over the classes of one port.
+///
+/// Deficits are in bytes times the largest weight: then a quantum is a whole number, and shares are
+/// exact.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     strict: ClassSet,
+    weight_max: i64,
     quantum: [i64; CLASSES],
     deficit: [i64; CLASSES],
     turn: usize,
 }
 
 impl Scheduler {
-    /// `frame_max` is the longest frame: every weighted class earns at least that per round, so that
-    /// a choice takes at most two rounds.
+    /// `frame_max` is the longest frame: what the class with the largest weight earns per round.
     pub(crate) fn new(services: [Service; CLASSES], frame_max: u32) -> Scheduler {
-        let weight = |service: Service| match service {
-            Service::Strict => None,
-            Service::Weighted(weight) => Some(i64::from(weight.max(1))),
-        };
-        let least = services.iter().filter_map(|&service| weight(service)).min().unwrap_or(1);
-        let quantum =
-            services.map(|service| weight(service).map_or(0, |weight| weight * i64::from(frame_max) / least));
-        let strict = Class::ALL.into_iter().filter(|c| services[c.index()] == Service::Strict).collect();
-        Scheduler { strict, quantum, deficit: [0; CLASSES], turn: 0 }
+        let weights = services.map(|service| match service {
+            Service::Strict => 0,
+            Service::Weighted(weight) => i64::from(weight.max(1)),
+        });
+        Scheduler {
+            strict: Class::ALL.into_iter().filter(|c| services[c.index()] == Service::Strict).collect(),
+            weight_max: weights.into_iter().fold(1, i64::max),
+            quantum: weights.map(|weight| weight * i64::from(frame_max)),
+            deficit: [0; CLASSES],
+            turn: 0,
+        }
     }
 
     /// The class that sends next among `eligible` (backlogged, unpaused, in rate).
@@ -43,18 +51,43 @@ impl Scheduler {
         if strict.is_some() {
             return strict;
         }
-        let weighted = eligible.0 & !self.strict.0;
-        if weighted == 0 {
-            return None;
+        let weighted = ClassSet(eligible.0 & !self.strict.0);
+        let only = weighted.highest()?;
+        if weighted.0.is_power_of_two() {
+            self.turn = only.index();
+            self.deficit[self.turn] = self.deficit[self.turn].max(1);
+            return Some(only);
         }
+        Some(self.next_in_turn(weighted))
+    }
+
+    /// The next of several classes.
+    fn next_in_turn(&mut self, weighted: ClassSet) -> Class {
+        let turn = Class::ALL[self.turn];
+        if weighted.contains(turn) && self.deficit[self.turn] > 0 {
+            return turn;
+        }
+        self.skip_void_rounds(weighted);
         loop {
-            let turn = Class::ALL[self.turn];
-            if weighted & (1 << turn.get()) != 0 && self.deficit[self.turn] > 0 {
-                return Some(turn);
-            }
             self.turn = (self.turn + 1) % CLASSES;
-            if weighted & (1 << self.turn) != 0 {
+            let turn = Class::ALL[self.turn];
+            if weighted.contains(turn) {
                 self.deficit[self.turn] = self.deficit[self.turn].min(0) + self.quantum[self.turn];
+                if self.deficit[self.turn] > 0 {
+                    return turn;
+                }
+            }
+        }
+    }
+
+    /// Gives every class at once what it would earn in the rounds in which nobody could send.
+    fn skip_void_rounds(&mut self, weighted: ClassSet) {
+        let rounds_void = |class: Class| -self.deficit[class.index()].min(0) / self.quantum[class.index()];
+        let rounds = weighted.iter().map(rounds_void).min().unwrap_or(0);
+        if rounds > 0 {
+            for class in weighted.iter() {
+                let deficit = &mut self.deficit[class.index()];
+                *deficit = (*deficit).min(0) + rounds * self.quantum[class.index()];
             }
         }
     }
@@ -67,7 +100,7 @@ impl Scheduler {
             return;
         }
         let deficit = &mut self.deficit[class.index()];
-        *deficit -= i64::try_from(bytes.0).unwrap_or(i64::MAX);
+        *deficit -= i64::try_from(bytes.0).unwrap_or(i64::MAX) * self.weight_max;
         if now_empty {
             *deficit = (*deficit).min(0);
         }
@@ -113,6 +146,27 @@ mod tests {
     }
 
     #[test]
+    fn no_turn_is_longer_than_a_frame_however_far_apart_the_weights_are() {
+        let mut services = [Service::Weighted(1); CLASSES];
+        services[1] = Service::Weighted(100_000);
+        services[2] = Service::Weighted(50_000);
+        let mut scheduler = Scheduler::new(services, 1518);
+        let mut chosen = [0_u32; CLASSES];
+        let mut last_of_1 = 0;
+        for round in 0..1_200_000 {
+            let class = scheduler.choose(ClassSet(0b111)).unwrap();
+            scheduler.sent(class, Bytes(1518), false);
+            chosen[class.index()] += 1;
+            if class.get() == 1 {
+                assert!(round - last_of_1 <= 3, "class 1 waits for a frame of each other at most");
+                last_of_1 = round;
+            }
+        }
+        assert_eq!(chosen[0], 8); // 1 of 150,001
+        assert!(chosen[1].abs_diff(2 * chosen[2]) <= 2, "{chosen:?}");
+    }
+
+    #[test]
     fn strict_goes_first_and_the_highest_of_them_before_all() {
         let mut services = [Service::Weighted(1); CLASSES];
         services[6] = Service::Strict;
@@ -139,8 +193,10 @@ mod tests {
     #[test]
     fn a_class_that_was_idle_saved_nothing_up() {
         let mut scheduler = Scheduler::new([Service::Weighted(1); CLASSES], 1000);
-        let class = scheduler.choose(ClassSet(1)).unwrap();
-        scheduler.sent(class, Bytes(100), true);
-        assert_eq!(scheduler.deficit[0], 0);
+        while scheduler.choose(ClassSet(0b11)).unwrap().get() != 0 {
+            scheduler.sent(Class::ALL[1], Bytes(1000), false);
+        }
+        scheduler.sent(Class::ALL[0], Bytes(100), true);
+        assert_eq!(scheduler.deficit[0], 0, "what was left of its turn is gone");
     }
 }

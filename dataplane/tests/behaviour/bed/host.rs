@@ -1,0 +1,225 @@
+//! A host: streams that it sends, pauses that it obeys (at once, late, or not at all), and a sink
+//! that checks what comes in.
+//!
+//! It holds no more than the frame that is on its wire, so a pause that it obeys stops it at the end
+//! of that frame.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use xoff_dataplane::pause::Obeyed;
+use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, Quanta};
+use xoff_dataplane::wire::header::Header;
+use xoff_dataplane::wire::mac_control::MacControl;
+
+use super::payload::{self, Mark};
+use super::plan::MTU_FRAME;
+
+/// How a host takes pause frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obeys {
+    AtOnce,
+    Late(Nanos),
+    Never,
+}
+
+/// Frames of one class to one address.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream {
+    pub to: MacAddr,
+    pub class: Class,
+    pub len: u32,
+    pub count: u64,
+    /// Layer-1 rate; `None`: as fast as the line.
+    pub rate: Option<BitRate>,
+    pub from: Nanos,
+}
+
+impl Stream {
+    /// MTU-sized frames of class 3 as fast as the line.
+    pub fn new(to: MacAddr, count: u64, from: Nanos) -> Stream {
+        Stream { to, class: Class::ALL[3], len: MTU_FRAME, count, rate: None, from }
+    }
+}
+
+#[derive(Debug)]
+struct Sending {
+    id: u32,
+    stream: Stream,
+    sent: u64,
+}
+
+/// What a sink has seen of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    pub frames: u64,
+    pub bytes: u64,
+    pub late_or_twice: u64,
+    pub last: Option<u64>,
+    pub last_at: Nanos,
+}
+
+#[derive(Debug)]
+pub struct Host {
+    pub mac: MacAddr,
+    rate: BitRate,
+    obeys: Obeys,
+    obeyed: Obeyed,
+    streams: Vec<Sending>,
+    turn: usize,
+    /// Frames to send before all others, whatever is paused.
+    urgent: VecDeque<Vec<u8>>,
+    up: bool,
+    seen: BTreeMap<u32, Seen>,
+    /// When frames of each class came in.
+    pub arrivals: Vec<(Nanos, Mark)>,
+    /// Pause frames that came in.
+    pub controls: Vec<(Nanos, Vec<u8>)>,
+    /// Frames that no host of the bed has made.
+    pub strange: Vec<Vec<u8>>,
+}
+
+impl Host {
+    pub fn new(mac: MacAddr, rate: BitRate, obeys: Obeys) -> Host {
+        Host {
+            mac,
+            rate,
+            obeys,
+            obeyed: Obeyed::new(rate),
+            streams: Vec::new(),
+            turn: 0,
+            urgent: VecDeque::new(),
+            up: true,
+            seen: BTreeMap::new(),
+            arrivals: Vec::new(),
+            controls: Vec::new(),
+            strange: Vec::new(),
+        }
+    }
+
+    pub fn send(&mut self, id: u32, stream: Stream) {
+        assert!(stream.len >= payload::LEN_MIN);
+        self.streams.push(Sending { id, stream, sent: 0 });
+    }
+
+    pub fn send_first(&mut self, bytes: Vec<u8>) {
+        self.urgent.push_back(bytes);
+    }
+
+    pub fn set_link(&mut self, up: bool) {
+        self.up = up;
+        self.obeyed = Obeyed::new(self.rate);
+    }
+
+    /// Frames of stream `id` that were sent.
+    pub fn sent(&self, id: u32) -> u64 {
+        self.streams.iter().filter(|sending| sending.id == id).map(|sending| sending.sent).sum()
+    }
+
+    /// What came in of stream `id`.
+    pub fn seen(&self, id: u32) -> Seen {
+        self.seen.get(&id).copied().unwrap_or_default()
+    }
+
+    /// Classes that it may not send now.
+    pub fn paused(&self, now: Nanos) -> ClassSet {
+        let mut obeyed = self.obeyed.clone();
+        obeyed.expire(now);
+        obeyed.paused()
+    }
+
+    /// Pause frames that came in, read.
+    pub fn pauses(&self) -> Vec<(Nanos, MacControl)> {
+        let read = |bytes: &[u8]| {
+            let header = Header::parse(bytes).expect("it was read before");
+            MacControl::parse(&header, bytes).expect("a switch sends good MAC control")
+        };
+        self.controls.iter().map(|(at, bytes)| (*at, read(bytes))).collect()
+    }
+
+    /// The next frame for the wire, which is free.
+    pub fn next_frame(&mut self, now: Nanos) -> Option<Vec<u8>> {
+        if !self.up {
+            return None;
+        }
+        if let Some(bytes) = self.urgent.pop_front() {
+            return Some(bytes);
+        }
+        self.obeyed.expire(now);
+        let count = self.streams.len();
+        let ready = |place: &usize| {
+            let sending = &self.streams[*place];
+            sending.due() <= now && !self.obeyed.paused().contains(sending.stream.class)
+        };
+        let place = (0..count).map(|n| (self.turn + n) % count).find(ready)?;
+        self.turn = (place + 1) % count;
+        let sending = &mut self.streams[place];
+        let Stream { to, class, len, .. } = sending.stream;
+        let mark = Mark { class, stream: sending.id, sequence: sending.sent };
+        sending.sent += 1;
+        Some(payload::encode(to, self.mac, mark, len))
+    }
+
+    /// When it could send next: a stream becomes due, or a pause expires.
+    pub fn next_wake(&self, now: Nanos) -> Nanos {
+        let wake = |due: Nanos| if due > now { due } else { self.obeyed.next_expiry() };
+        let due = self.streams.iter().map(Sending::due).filter(|&due| due != Nanos::NEVER);
+        due.map(wake).min().unwrap_or(Nanos::NEVER)
+    }
+
+    /// A frame has come in. Where it is a pause to be obeyed later, says when.
+    pub fn arrived(&mut self, now: Nanos, bytes: &[u8]) -> Option<Nanos> {
+        let header = Header::parse(bytes).expect("a switch sends whole headers");
+        if MacControl::is_mac_control(&header) {
+            self.controls.push((now, bytes.to_vec()));
+            return self.take_pause(now, bytes);
+        }
+        match payload::decode(bytes) {
+            Some(mark) => self.take_in(now, mark, bytes.len()),
+            None => self.strange.push(bytes.to_vec()),
+        }
+        None
+    }
+
+    fn take_pause(&mut self, now: Nanos, bytes: &[u8]) -> Option<Nanos> {
+        match self.obeys {
+            Obeys::AtOnce => self.heed(now, bytes),
+            Obeys::Late(span) => return Some(now.after(span)),
+            Obeys::Never => {}
+        }
+        None
+    }
+
+    /// Obeys a pause frame.
+    pub fn heed(&mut self, now: Nanos, bytes: &[u8]) {
+        let header = Header::parse(bytes).expect("it was read before");
+        let (classes, times): (ClassSet, [Quanta; CLASSES]) = match MacControl::parse(&header, bytes) {
+            Ok(MacControl::Pfc(pfc)) => (pfc.classes, pfc.times),
+            Ok(MacControl::Pause(time)) => (ClassSet::ALL, [time; CLASSES]),
+            Err(_) => return,
+        };
+        self.obeyed.receive(now, classes, &times);
+    }
+
+    fn take_in(&mut self, now: Nanos, mark: Mark, len: usize) {
+        self.arrivals.push((now, mark));
+        let seen = self.seen.entry(mark.stream).or_default();
+        seen.frames += 1;
+        seen.bytes += len as u64;
+        seen.last_at = now;
+        if seen.last.is_some_and(|last| mark.sequence <= last) {
+            seen.late_or_twice += 1;
+        }
+        seen.last = seen.last.max(Some(mark.sequence));
+    }
+}
+
+impl Sending {
+    /// When its next frame is due: what a pause holds up is sent after it.
+    fn due(&self) -> Nanos {
+        if self.sent == self.stream.count {
+            return Nanos::NEVER;
+        }
+        let interval = |rate: BitRate| rate.time_of(Bytes(Bytes::on_line(self.stream.len).0 * self.sent));
+        self.stream.from.after(self.stream.rate.map_or(Nanos::ZERO, interval))
+    }
+}

@@ -1,0 +1,111 @@
+//! Settings to start from: 1 Gb/s ports, one class per PCP, classes 3 and 4 lossless with the headroom
+//! that the link needs, one frame at a time committed to the driver.
+
+use xoff_dataplane::headroom::{Headroom, Link};
+use xoff_dataplane::settings::{
+    Accounting, ClassSettings, FdbSettings, FlowControl, Memory, PortSettings, QueueKind, Service,
+    SwitchSettings, Trust, WhenFull,
+};
+use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, Quanta};
+
+use super::SwitchPlan;
+
+pub const GIGABIT: BitRate = BitRate::from_gbps(1);
+pub const MTU_FRAME: u32 = 1514;
+/// Classes 3 and 4.
+pub const LOSSLESS: ClassSet = ClassSet(0b0001_1000);
+/// Cable delay of every link unless told otherwise.
+pub const CABLE: Nanos = Nanos(500);
+pub const XOFF: Bytes = Bytes(30_000);
+pub const XON: Bytes = Bytes(20_000);
+
+/// A short gigabit link between stations that obey at once.
+pub const LINK: Link = Link {
+    speed: GIGABIT,
+    mtu_frame: MTU_FRAME,
+    cable: CABLE,
+    loop_gap: Nanos::ZERO,
+    commit: Bytes(1),
+    peer_response: Nanos::ZERO,
+    peer_backlog: Bytes::ZERO,
+};
+
+/// A switch with these links, by port.
+pub fn switch(links: &[Link]) -> SwitchPlan {
+    let ports: Vec<PortSettings> = (0..).zip(links).map(|(index, link)| port(index, link)).collect();
+    let mut plan = SwitchPlan {
+        settings: SwitchSettings {
+            ports,
+            accounting: Accounting::UntilTransmitted,
+            memory: Memory::Dedicated,
+            when_full: WhenFull::Drop,
+            fdb: FdbSettings { capacity: 256, ageing: None, statics: Vec::new() },
+            vlans: Vec::new(),
+        },
+        owners: Vec::new(),
+        gap: links.iter().map(|link| link.loop_gap).max().unwrap_or_default(),
+        slots: 4096,
+        may_lose: false,
+        may_lapse: false,
+    };
+    let lossless = plan.settings.ports.iter().flat_map(|port| port.classes.iter().filter(|c| c.lossless));
+    let all = Bytes(lossless.map(|class| (class.xoff + class.headroom).0).sum());
+    plan.each_lossless(|class| class.egress_max = all);
+    plan
+}
+
+impl SwitchPlan {
+    pub fn each_port(&mut self, change: impl FnMut(&mut PortSettings)) {
+        self.settings.ports.iter_mut().for_each(change);
+    }
+
+    pub fn each_lossless(&mut self, change: impl FnMut(&mut ClassSettings)) {
+        let classes = self.settings.ports.iter_mut().flat_map(|port| &mut port.classes);
+        classes.filter(|class| class.lossless).for_each(change);
+    }
+}
+
+fn port(index: u8, link: &Link) -> PortSettings {
+    PortSettings {
+        name: format!("p{index}"),
+        mac: MacAddr([2, 0, 0, 1, 0, index]),
+        speed: link.speed,
+        mtu_frame: link.mtu_frame,
+        trust: Trust::Pcp,
+        default_class: Class::ALL[0],
+        pcp_to_class: Class::ALL,
+        dscp_to_class: [Class::ALL[0]; 64],
+        rewrite_pcp: None,
+        rewrite_dscp: None,
+        pvid: Some(1),
+        learning: true,
+        learn_limit: None,
+        flood_unknown: true,
+        flood_group: true,
+        isolated: false,
+        flow_control: FlowControl::Pfc { obey: LOSSLESS, send: LOSSLESS },
+        pause_time: Quanta(1000),
+        refresh: Nanos(link.speed.time_of_quanta(Quanta(1000)).0 / 2),
+        burst: Bytes::on_line(link.mtu_frame),
+        commit: link.commit,
+        classes: Class::ALL.map(|class| class_settings(LOSSLESS.contains(class), link)),
+    }
+}
+
+fn class_settings(lossless: bool, link: &Link) -> ClassSettings {
+    ClassSettings {
+        lossless,
+        xoff: XOFF,
+        xon: XON,
+        headroom: if lossless { Headroom::of(link).total() } else { Bytes::ZERO },
+        xoff_frames: u32::MAX,
+        ingress_reserve: Bytes(3_000),
+        ingress_max: Bytes(60_000),
+        egress_max: Bytes(60_000),
+        egress_max_frames: u32::MAX,
+        egress_reserve: Bytes(3_000),
+        queue: QueueKind::Fifo,
+        service: Service::Weighted(1),
+        max_rate: None,
+    }
+}

@@ -1,0 +1,127 @@
+//! Frames in plain memory, their real bytes, with a pool of slots for data and one for control.
+//!
+//! A slot that is freed twice, or read while free, stops the test.
+
+use std::ops::Range;
+
+use xoff_dataplane::frame::{Frame, FrameStore};
+
+/// Free bytes in front of each frame, for tags.
+const ROOM: usize = 16;
+/// As much of a frame as the switch is shown.
+const HEAD: usize = 128;
+
+#[derive(Debug)]
+pub struct MemoryStore {
+    slot_size: usize,
+    bytes: Vec<u8>,
+    /// Where the frame in each slot begins and ends; `None` in a free one.
+    places: Vec<Option<Range<usize>>>,
+    data: Vec<u32>,
+    control: Vec<u32>,
+    control_from: u32,
+}
+
+impl MemoryStore {
+    pub fn new(data: u32, control: u32, frame_max: usize) -> MemoryStore {
+        let slots = data + control;
+        let slot_size = (ROOM + frame_max).next_multiple_of(64);
+        MemoryStore {
+            slot_size,
+            bytes: vec![0; slots as usize * slot_size],
+            places: vec![None; slots as usize],
+            data: (0..data).rev().collect(),
+            control: (data..slots).rev().collect(),
+            control_from: data,
+        }
+    }
+
+    /// A frame that a driver has received. `None` when no slot is free.
+    pub fn fill(&mut self, bytes: &[u8]) -> Option<Frame> {
+        let slot = self.data.pop()?;
+        Some(self.put(slot, bytes))
+    }
+
+    /// The whole frame.
+    pub fn frame(&self, frame: &Frame) -> &[u8] {
+        self.slot(frame.slot()).expect("a slot in use")
+    }
+
+    /// What is in a slot; `None` in a free one.
+    pub fn slot(&self, slot: u32) -> Option<&[u8]> {
+        self.places[slot as usize].clone().map(|place| &self.bytes[place])
+    }
+
+    /// Slots in use, control frames included.
+    pub fn in_use(&self) -> usize {
+        self.places.len() - self.data.len() - self.control.len()
+    }
+
+    /// Gives a free slot out for a frame of `len` bytes.
+    fn occupy(&mut self, slot: u32, len: usize) -> Range<usize> {
+        let start = slot as usize * self.slot_size + ROOM;
+        assert!(ROOM + len <= self.slot_size, "a frame of {len} bytes does not fit its slot");
+        let was = self.places[slot as usize].replace(start..start + len);
+        assert!(was.is_none(), "slot {slot} is given out twice");
+        start..start + len
+    }
+
+    fn put(&mut self, slot: u32, bytes: &[u8]) -> Frame {
+        let place = self.occupy(slot, bytes.len());
+        self.bytes[place].copy_from_slice(bytes);
+        Frame::new(slot, u32::try_from(bytes.len()).expect("a frame's length"))
+    }
+
+    fn head_of(&self, frame: &Frame) -> Range<usize> {
+        let place = self.places[frame.slot() as usize].clone().expect("a slot in use");
+        place.start..place.end.min(place.start + HEAD)
+    }
+}
+
+impl FrameStore for MemoryStore {
+    fn capacity(&self) -> u32 {
+        u32::try_from(self.places.len()).expect("slots are counted in 32 bits")
+    }
+
+    fn head(&self, frame: &Frame) -> &[u8] {
+        &self.bytes[self.head_of(frame)]
+    }
+
+    fn head_mut(&mut self, frame: &Frame) -> &mut [u8] {
+        let head = self.head_of(frame);
+        &mut self.bytes[head]
+    }
+
+    fn move_start(&mut self, frame: &mut Frame, by: i32) -> bool {
+        let slot_begins = frame.slot() as usize * self.slot_size;
+        let place = self.places[frame.slot() as usize].as_mut().expect("a slot in use");
+        let start = place.start.saturating_add_signed(by as isize);
+        if start < slot_begins || start >= place.end {
+            return false;
+        }
+        place.start = start;
+        frame.resize(frame.len().saturating_add_signed(-by));
+        true
+    }
+
+    fn copy(&mut self, frame: &Frame) -> Option<Frame> {
+        let slot = self.data.pop()?;
+        let from = self.places[frame.slot() as usize].clone().expect("a slot in use");
+        let to = self.occupy(slot, from.len());
+        self.bytes.copy_within(from, to.start);
+        Some(Frame::new(slot, frame.len()))
+    }
+
+    fn control(&mut self, bytes: &[u8]) -> Option<Frame> {
+        let slot = self.control.pop()?;
+        Some(self.put(slot, bytes))
+    }
+
+    fn free(&mut self, frame: Frame) {
+        let (slot, _) = frame.into_parts();
+        let place = self.places[slot as usize].take();
+        assert!(place.is_some(), "slot {slot} is freed twice");
+        let pool = if slot < self.control_from { &mut self.data } else { &mut self.control };
+        pool.push(slot);
+    }
+}

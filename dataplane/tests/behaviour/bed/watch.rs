@@ -1,0 +1,201 @@
+//! What must hold of a switch after every event (the invariants of the behaviours to prove), and of
+//! each frame that it sends.
+//!
+//! Pauses are kept here a second time, from the bytes of the frames alone, so that the switch is not
+//! judged by its own code.
+
+use xoff_dataplane::drop_reason::{DropKind, DropReason};
+use xoff_dataplane::settings::{ClassSettings, FlowControl, Memory, PortSettings};
+use xoff_dataplane::switch::Switch;
+use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, Quanta};
+
+use super::payload;
+use super::switch_node::SwitchNode;
+
+/// What is known of the pauses on one port.
+#[derive(Debug)]
+pub struct Watch {
+    port: PortSettings,
+    pub link_is_up: bool,
+    /// Until when the peer has paused this port, by class.
+    paused_until: [Nanos; CLASSES],
+    /// Until when the peer believes itself paused; `None`: it was told to go on, or never to stop.
+    told_until: [Option<Nanos>; CLASSES],
+}
+
+impl Watch {
+    pub fn new(port: &PortSettings) -> Watch {
+        Watch {
+            port: port.clone(),
+            link_is_up: true,
+            paused_until: [Nanos::ZERO; CLASSES],
+            told_until: [None; CLASSES],
+        }
+    }
+
+    /// The switch sees a frame that has come in.
+    pub fn received(&mut self, now: Nanos, bytes: &[u8]) {
+        let obeyed = match self.port.flow_control {
+            FlowControl::Pfc { obey, .. } => obey,
+            FlowControl::Pause8023x => ClassSet::ALL,
+            FlowControl::Ignore => ClassSet::NONE,
+        };
+        let is_8023x = self.port.flow_control == FlowControl::Pause8023x;
+        for (class, quanta) in pause_times(bytes, is_8023x) {
+            if obeyed.contains(class) {
+                self.paused_until[class.index()] = now.after(self.port.speed.time_of_quanta(quanta));
+            }
+        }
+    }
+
+    /// The switch gives a frame out: none of a class that its peer has paused.
+    pub fn transmitted(&self, now: Nanos, bytes: &[u8]) {
+        if let Some(mark) = payload::decode(bytes) {
+            let until = self.paused_until[mark.class.index()];
+            assert!(now >= until, "{}: class {} sends while paused", self.port.name, mark.class);
+        }
+    }
+
+    /// The last bit of a frame of the switch has left.
+    pub fn left(&mut self, now: Nanos, bytes: &[u8]) {
+        let is_8023x = self.port.flow_control == FlowControl::Pause8023x;
+        for (class, quanta) in pause_times(bytes, is_8023x) {
+            let told = &mut self.told_until[class.index()];
+            let settings = &self.port.classes[class.index()];
+            assert!(settings.lossless || is_8023x, "{}: pause for lossy {class}", self.port.name);
+            if quanta != Quanta(0) {
+                *told = Some(now.after(self.port.speed.time_of_quanta(quanta)));
+                continue;
+            }
+            let was_told = told.take().is_some() || is_8023x;
+            assert!(was_told, "{}: XON without XOFF for class {class}", self.port.name);
+        }
+    }
+
+    /// Whether the port asks its peer to pause this class at all.
+    fn may_send(&self, class: Class) -> bool {
+        let lossless = self.port.classes[class.index()].lossless;
+        lossless
+            && match self.port.flow_control {
+                FlowControl::Pfc { send, .. } => send.contains(class),
+                FlowControl::Pause8023x => true,
+                FlowControl::Ignore => false,
+            }
+    }
+
+    pub fn set_link(&mut self, up: bool) {
+        self.link_is_up = up;
+        self.paused_until = [Nanos::ZERO; CLASSES];
+        self.told_until = [None; CLASSES];
+    }
+
+    fn pauses_are_kept(&self, now: Nanos, held: ClassSet) {
+        for class in held.iter().filter(|_| self.link_is_up) {
+            let lapsed = self.told_until[class.index()].is_some_and(|until| now > until);
+            assert!(!lapsed, "{}: the pause of class {class} was not refreshed", self.port.name);
+        }
+    }
+}
+
+/// Class by class, what a pause frame says; by offsets, see the wire formats.
+fn pause_times(bytes: &[u8], is_8023x: bool) -> Vec<(Class, Quanta)> {
+    const PFC: [u8; 4] = [0x88, 0x08, 0x01, 0x01];
+    const PAUSE: [u8; 4] = [0x88, 0x08, 0x00, 0x01];
+    let right = bytes.len() >= 34 && bytes[..6] == [0x01, 0x80, 0xc2, 0, 0, 1];
+    let be16 = |at: usize| Quanta(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
+    if right && bytes[12..16] == PFC && !is_8023x {
+        let enabled = |class: &Class| bytes[17] >> class.get() & 1 == 1;
+        Class::ALL.into_iter().filter(enabled).map(|class| (class, be16(18 + 2 * class.index()))).collect()
+    } else if right && bytes[12..16] == PAUSE && is_8023x {
+        Class::ALL.into_iter().map(|class| (class, be16(16))).collect()
+    } else {
+        Vec::new()
+    }
+}
+
+impl SwitchNode {
+    /// Stops the test where the switch has broken a promise.
+    pub fn check(&self, now: Nanos) {
+        self.every_frame_is_in_one_place();
+        for port in self.ports() {
+            if !self.may_lapse {
+                self.watches[port.index()].pauses_are_kept(now, self.worker(port).held(port).classes());
+            }
+            for class in Class::ALL {
+                self.occupancy_is_bounded(port, class);
+                self.thresholds_decide(port, class);
+                self.nothing_lossless_is_lost(port, class);
+            }
+        }
+        assert!(self.never_seen == 0 || self.may_lose, "the store has too few slots");
+        let fdb = self.workers[0].bridge().fdb();
+        assert!(fdb.len() <= self.settings.fdb.capacity);
+    }
+
+    fn every_frame_is_in_one_place(&self) {
+        let ledgers = self.workers.iter().map(Switch::ledger);
+        let held: u64 = ledgers.inspect(|ledger| assert_eq!(ledger.missing(), 0)).map(|l| l.held).sum();
+        assert_eq!(self.store.in_use() as u64, held, "slots in use and frames held");
+    }
+
+    fn occupancy_is_bounded(&self, port: PortId, class: Class) {
+        let settings = &self.settings.ports[port.index()].classes[class.index()];
+        let held = self.worker(port).buffer().ingress(port, class);
+        assert!(held <= self.most_at_ingress(settings), "{port:?} class {class} holds {held:?}");
+        let shown = self.counters.class(port, class);
+        assert!(settings.lossless || shown.headroom_watermark.get() == 0, "a lossy class in the headroom");
+        assert!(self.worker(port).buffer().egress(port, class) <= settings.egress_max);
+    }
+
+    /// L1, L2: held at XOFF and above, not held below XON, and in between as before.
+    fn thresholds_decide(&self, port: PortId, class: Class) {
+        let settings = &self.settings.ports[port.index()].classes[class.index()];
+        let counts_bytes = self.settings.memory == Memory::Dedicated && settings.xoff_frames == u32::MAX;
+        if self.stopping || !counts_bytes || !self.watches[port.index()].may_send(class) {
+            return;
+        }
+        let bytes = self.worker(port).buffer().ingress(port, class);
+        let held = self.worker(port).held(port).classes().contains(class);
+        assert!(held || bytes < settings.xoff, "{port:?} class {class} is not held at {bytes:?}");
+        assert!(!held || bytes >= settings.xon, "{port:?} class {class} is held at {bytes:?}");
+    }
+
+    fn most_at_ingress(&self, class: &ClassSettings) -> Bytes {
+        let own = if class.lossless { class.xoff + class.headroom } else { class.ingress_max };
+        match self.settings.memory {
+            Memory::Dedicated => own,
+            Memory::Shared(_) => own + class.ingress_reserve,
+        }
+    }
+
+    fn nothing_lossless_is_lost(&self, port: PortId, class: Class) {
+        let settings = &self.settings.ports[port.index()].classes[class.index()];
+        if !settings.lossless || self.may_lose {
+            return;
+        }
+        let drops = &self.counters.class(port, class).drops;
+        for reason in DropReason::ALL {
+            let spared = reason.kind() != DropKind::Lost || reason == DropReason::LinkDown;
+            assert!(spared || drops[reason.index()].get() == 0, "{port:?} class {class}: {}", reason.name());
+        }
+    }
+
+    /// After a turn of the loop nothing is left to do now.
+    pub fn check_idle(&self, now: Nanos) {
+        for port in self.ports().filter(|port| self.watches[port.index()].link_is_up) {
+            assert!(!self.worker(port).held(port).due(), "{port:?}: a pause frame did not leave at once");
+        }
+        assert!(self.next_look(now) > now, "the switch asks to be called again at once");
+    }
+
+    /// When nothing moves any more, nothing is left behind.
+    pub fn check_empty(&self) {
+        assert_eq!(self.store.in_use(), 0);
+        for (port, class) in self.ports().flat_map(|port| Class::ALL.map(|class| (port, class))) {
+            let buffer = self.worker(port).buffer();
+            assert_eq!(buffer.ingress(port, class), Bytes::ZERO, "{port:?} class {class}");
+            assert_eq!(buffer.egress(port, class), Bytes::ZERO, "{port:?} class {class}");
+            assert!(!self.worker(port).held(port).classes().contains(class), "{port:?} class {class} held");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Pauses that travel: three switches in a row, a slow end, and traffic that shares the way.
+
+use xoff_dataplane::headroom::{Headroom, Link};
+use xoff_dataplane::settings::{Accounting, WhenFull};
+use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId};
+
+use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
+use crate::bed::{Bed, NodeId, Obeys, Stream, SwitchPlan, end};
+use crate::{C3, C4, stop};
+
+/// a - first - second - third - b, and one host more at the first and at the last switch.
+struct Row {
+    bed: Bed,
+    switches: [NodeId; 3],
+    /// a, b, and the two others.
+    hosts: [NodeId; 4],
+}
+
+fn row(change: impl Fn(&mut SwitchPlan)) -> Row {
+    let mut bed = Bed::new(7);
+    let switches = [0, 1, 2].map(|_| {
+        let mut plan = plan::switch(&[LINK; 4]);
+        change(&mut plan);
+        bed.add_switch(plan)
+    });
+    for (left, right) in [(0, 1), (1, 2)] {
+        bed.link(end(switches[left], 1), end(switches[right], 0), GIGABIT, CABLE);
+    }
+    let [first, _, third] = switches;
+    let hosts = [(first, 0), (third, 1), (first, 2), (third, 2)]
+        .map(|(switch, port)| bed.add_host(switch, port, Obeys::AtOnce));
+    Row { bed, switches, hosts }
+}
+
+impl Row {
+    fn stream(&self, to: NodeId, count: u64) -> Stream {
+        Stream::new(self.bed.host(to).mac, count, self.bed.now())
+    }
+
+    fn came_whole(&self, to: NodeId, id: u32, frames: u64) {
+        let seen = self.bed.host(to).seen(id);
+        assert_eq!((seen.frames, seen.late_or_twice), (frames, 0));
+    }
+
+    /// How often the switch told the peer at its port 0 to stop.
+    fn xoffs(&self, switch: usize) -> u64 {
+        self.bed.switch(self.switches[switch]).counters.class(PortId(0), C3).xoff_sent.get()
+    }
+}
+
+#[test]
+fn a_pause_at_the_end_travels_to_the_beginning_hop_by_hop_and_back() {
+    let mut row = row(|_| ());
+    let [a, b, ..] = row.hosts;
+    let pause = stop(C3, 0xffff).encode(row.bed.host(b).mac);
+    row.bed.inject(b, &pause);
+    let id = row.bed.send(a, row.stream(b, 300));
+    let mut first_told = [None; 3];
+    for _ in 0..2_000 {
+        let next = row.bed.now() + Nanos::from_micros(1);
+        row.bed.run_until(next);
+        for (switch, told) in first_told.iter_mut().enumerate() {
+            if row.xoffs(switch) > 0 {
+                told.get_or_insert(next);
+            }
+        }
+    }
+    let [first, second, third] = first_told.map(|told| told.expect("every switch pauses the one before it"));
+    assert!(third < second && second < first, "{first_told:?}");
+    assert!(row.bed.host(a).sent(id) < 100, "the source stands still");
+    row.bed.run_to_rest();
+    row.came_whole(b, id, 300);
+}
+
+#[test]
+fn what_shares_the_way_in_another_class_does_not_notice() {
+    let run = |paused: bool| {
+        let mut row = row(|_| ());
+        let [a, b, c, d] = row.hosts;
+        if paused {
+            let pause = stop(C3, 0xffff).encode(row.bed.host(b).mac);
+            row.bed.inject(b, &pause);
+            row.bed.send(a, row.stream(b, 100));
+        }
+        let rate = Some(BitRate::from_mbps(300));
+        let stream = Stream { class: C4, rate, from: Nanos::from_millis(5), ..row.stream(d, 200) };
+        let id = row.bed.send(c, stream);
+        row.bed.run_until(Nanos::from_millis(20));
+        row.came_whole(d, id, 200);
+        let frames = row.bed.host(d).arrivals.iter().map(|&(at, _)| at).collect::<Vec<_>>();
+        let first = frames[0];
+        frames.into_iter().map(|at| at.since(first)).collect::<Vec<_>>()
+    };
+    assert_eq!(run(true), run(false));
+}
+
+#[test]
+fn a_slow_end_loses_nothing_on_the_whole_way_in_every_mode() {
+    type Change = fn(&mut SwitchPlan);
+    let modes: [Change; 4] = [
+        |_| (),
+        |plan| plan.settings.when_full = WhenFull::Stop,
+        |plan| {
+            plan.settings.accounting = Accounting::UntilForwarded;
+            plan.settings.when_full = WhenFull::Stop;
+            plan.each_lossless(|class| class.egress_max = Bytes(30_000));
+        },
+        |plan| plan.owners = vec![0, 1, 0, 1],
+    ];
+    for mode in modes {
+        let mut row = row(|plan| {
+            mode(plan);
+            for port in &mut plan.settings.ports[2..] {
+                port.speed = BitRate::from_mbps(100);
+            }
+        });
+        let [a, b, c, d] = row.hosts;
+        let streams = [(a, d, 150), (a, b, 300), (c, b, 50), (d, a, 100)];
+        let ids = streams.map(|(from, to, count)| row.bed.send(from, row.stream(to, count)));
+        row.bed.run_to_rest();
+        for ((_, to, count), id) in streams.into_iter().zip(ids) {
+            row.came_whole(to, id, count);
+        }
+    }
+}
+
+#[test]
+fn long_cables_need_their_headroom_at_every_hop() {
+    let far = Link { cable: Nanos::from_micros(50), ..LINK };
+    let mut bed = Bed::new(1);
+    let switches = [0, 1, 2].map(|_| bed.add_switch(plan::switch(&[far; 2])));
+    for (left, right) in [(0, 1), (1, 2)] {
+        bed.link(end(switches[left], 1), end(switches[right], 0), GIGABIT, far.cable);
+    }
+    let a = bed.add_host(switches[0], 0, Obeys::AtOnce);
+    let b = bed.add_host(switches[2], 1, Obeys::AtOnce);
+    let pause = stop(C3, 20_000).encode(bed.host(b).mac);
+    bed.inject(b, &pause);
+    let id = bed.send(a, Stream::new(bed.host(b).mac, 500, Nanos::ZERO));
+    bed.run_to_rest();
+    let seen = bed.host(b).seen(id);
+    assert_eq!((seen.frames, seen.late_or_twice), (500, 0));
+    let used = bed.switch(switches[1]).counters.class(PortId(0), C3).headroom_watermark.get();
+    let without_cable = Headroom::of(&LINK).total().0;
+    assert!(used > without_cable, "{used} bytes: the cable's own term was needed");
+}

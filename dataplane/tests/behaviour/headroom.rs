@@ -1,0 +1,95 @@
+//! L9: the computed headroom is enough for every peer that obeys within what it declared, whatever
+//! the phase in which frames meet; it is hardly more than enough; and beyond it the loss is counted.
+//!
+//! Port 0 is paused, so that nothing drains. The host at port 1 fills its ingress at line rate with
+//! the longest frames and obeys late, while two others keep the line towards it busy, so that the
+//! pause frame waits behind all that can be committed.
+
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::headroom::{Headroom, Link};
+use xoff_dataplane::units::{Bytes, Nanos, PortId};
+
+use crate::bed::plan::{self, GIGABIT, LINK, MTU_FRAME};
+use crate::bed::{Obeys, Star, Stream};
+use crate::{C0, C3, stop};
+
+/// One byte of the twentieth frame fills what is left below XOFF: nearly all of it needs headroom.
+const XOFF: Bytes = Bytes(19 * Bytes::of_frame(MTU_FRAME).0 + 1);
+
+/// Starts of the filling stream and of the ones that meet it.
+type Phase = (Nanos, Nanos);
+
+fn phases() -> impl Iterator<Item = Phase> {
+    let mut rng = fastrand::Rng::with_seed(9);
+    (0..60).map(move |_| (Nanos(100_000 + rng.u64(0..40_000)), Nanos(rng.u64(0..40_000))))
+}
+
+fn link(gap: u64, commit: u64, late: u64) -> Link {
+    Link { loop_gap: Nanos(gap), commit: Bytes(commit), peer_response: Nanos(late), ..LINK }
+}
+
+/// Most headroom that a peer uses which obeys after `late`, and the frames that it lost.
+fn used(link: Link, headroom: Bytes, late: Nanos, phase: Phase) -> (Bytes, u64) {
+    let mut plan = plan::switch(&[link; 4]);
+    plan.may_lose = true;
+    plan.each_port(|port| port.burst = Bytes(20_000));
+    plan.each_lossless(|class| (class.xoff, class.headroom) = (XOFF, headroom));
+    let mut star = Star::with(plan, |port| if port == 1 { Obeys::Late(late) } else { Obeys::AtOnce });
+    star.pause(0, stop(C3, 0xffff));
+    for from in [2, 3] {
+        star.start(from, 1, Stream { from: phase.1, ..star.stream(1, C0, 200) });
+    }
+    star.start(1, 0, Stream { from: phase.0, ..star.stream(0, C3, 200) });
+    star.run_for(Nanos::from_micros(1500));
+    let counters = &star.switch().counters;
+    let most = Bytes(counters.class(PortId(1), C3).headroom_watermark.get());
+    (most, counters.dropped(DropReason::HeadroomExhausted))
+}
+
+/// The phase that needs most headroom, and how much.
+fn worst(link: Link) -> (Bytes, Phase) {
+    let needed = |phase| (used(link, Bytes(1_000_000), link.peer_response, phase).0, phase);
+    phases().map(needed).max().expect("there are phases")
+}
+
+#[test]
+fn the_computed_headroom_is_enough_and_exceeds_the_worst_phase_by_less_than_a_frame() {
+    for (commit, late) in [(1, 0), (1, 50_000), (4_000, 0), (4_000, 200_000)] {
+        let link = link(0, commit, late);
+        let (worst, _) = worst(link);
+        let computed = Headroom::of(&link).total();
+        assert!(worst <= computed, "{worst:?} of {computed:?}");
+        // Layer 1 counts preamble and gap, which no buffer holds: 20 bytes of each 1538.
+        let gaps = Bytes(computed.0 * 20 / 1538);
+        assert!(computed <= worst + Bytes::of_frame(MTU_FRAME) + gaps, "{worst:?} of {computed:?}");
+    }
+}
+
+#[test]
+fn the_computed_headroom_covers_a_switch_that_looks_only_now_and_then() {
+    for (gap, commit, late) in [(20_000, 1, 0), (20_000, 4_000, 50_000), (7_000, 3_000, 1_000)] {
+        let link = link(gap, commit, late);
+        let (worst, phase) = worst(link);
+        assert!(worst <= Headroom::of(&link).total(), "{worst:?} of {:?} at {phase:?}", Headroom::of(&link));
+    }
+}
+
+#[test]
+fn headroom_is_used_to_its_last_byte_and_a_byte_less_loses_one_frame() {
+    let link = link(0, 4_000, 50_000);
+    let (worst, phase) = worst(link);
+    assert_eq!(used(link, worst, link.peer_response, phase), (worst, 0));
+    let (_, lost) = used(link, Bytes(worst.0 - 1), link.peer_response, phase);
+    assert_eq!(lost, 1);
+}
+
+#[test]
+fn a_peer_that_is_later_than_declared_by_a_frame_or_two_loses_and_is_counted() {
+    let link = link(0, 4_000, 50_000);
+    let computed = Headroom::of(&link).total();
+    let (_, phase) = worst(link);
+    let frame_time = GIGABIT.time_of(Bytes::on_line(MTU_FRAME));
+    assert_eq!(used(link, computed, link.peer_response, phase).1, 0);
+    let later = link.peer_response + frame_time + frame_time;
+    assert!((1..=2).contains(&used(link, computed, later, phase).1));
+}

@@ -1,0 +1,190 @@
+//! What happens to one class, port or sender leaves the others alone (I1 to I7), and each gets its
+//! share.
+
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::settings::{FlowControl, Memory, QueueKind, Service, SharedMemory};
+use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
+
+use crate::bed::plan::{self, LINK, MTU_FRAME};
+use crate::bed::{Flow, Star, Stream};
+use crate::{C0, C3, C4, stop};
+
+#[test]
+fn i1_a_storm_on_one_class_leaves_others_as_they_were_and_is_not_relayed() {
+    let run = |storm: bool| {
+        let mut star = Star::new(plan::switch(&[LINK; 3]));
+        let rate = Some(BitRate::from_mbps(400));
+        let flows = [C0, C4].map(|class| star.start(1, 0, Stream { rate, ..star.stream(0, class, 300) }));
+        for _ in 0..50 {
+            if storm {
+                star.pause(0, stop(C3, 0xffff));
+            }
+            star.run_for(Nanos::from_micros(100));
+        }
+        assert!(star.at(1).controls.is_empty() && star.at(2).controls.is_empty(), "not relayed");
+        flows.map(|flow| star.arrivals(flow))
+    };
+    assert_eq!(run(true), run(false));
+}
+
+#[test]
+fn i1_the_paused_class_sends_exactly_nothing_while_others_take_the_line() {
+    let mut star = Star::new(plan::switch(&[LINK; 3]));
+    let paused = star.start(1, 0, star.stream(0, C3, 1000));
+    let other = star.start(2, 0, star.stream(0, C4, 1000));
+    star.pause(0, stop(C3, 0xffff));
+    star.run_for(Nanos::from_millis(1));
+    let before = star.seen(paused).frames;
+    assert!(before <= 1, "at most what was on the wire");
+    for _ in 0..100 {
+        star.pause(0, stop(C3, 0xffff));
+        star.run_for(Nanos::from_micros(100));
+    }
+    assert_eq!(star.seen(paused).frames, before);
+    assert!(star.seen(other).frames > 850, "10 ms of a line hold 893 frames");
+    star.run_to_rest();
+    star.came_whole(paused, 1000);
+    star.came_whole(other, 1000);
+}
+
+#[test]
+fn i2_an_asymmetric_port_obeys_for_every_class_and_sends_for_lossless_ones_only() {
+    let mut plan = plan::switch(&[LINK; 2]);
+    plan.each_port(|port| port.flow_control = FlowControl::Pfc { obey: ClassSet::ALL, send: plan::LOSSLESS });
+    let mut star = Star::new(plan);
+    star.pause(0, stop(C0, 0xffff));
+    star.run_for(Nanos(1_200));
+    star.start(1, 0, star.stream(0, C0, 300));
+    star.run_for(Nanos::from_millis(5));
+    assert_eq!(star.at(0).arrivals, [], "the lossy class obeys");
+    assert!(star.at(1).controls.is_empty(), "and drops rather than pauses");
+    assert!(star.switch().counters.dropped(DropReason::IngressFull) > 200);
+    star.run_to_rest();
+}
+
+#[test]
+fn an_ignored_peer_is_neither_obeyed_nor_paused() {
+    let mut plan = plan::switch(&[LINK; 3]);
+    plan.may_lose = true;
+    plan.each_port(|port| port.flow_control = FlowControl::Ignore);
+    let mut star = Star::new(plan);
+    let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 500)));
+    star.pause(0, stop(C3, 0xffff));
+    star.run_to_rest();
+    assert_eq!(star.switch().counters.port(PortId(0)).pause_frames_ignored.get(), 1);
+    assert!((0..3).all(|port| star.at(port).controls.is_empty()));
+    let lost: u64 = flows.iter().map(|&flow| star.lost(flow)).sum();
+    assert_eq!(lost, star.switch().counters.dropped(DropReason::HeadroomExhausted));
+    assert!(lost > 0);
+}
+
+#[test]
+fn i4_a_strict_class_keeps_its_rate_whatever_the_others_offer() {
+    let run = |overload: bool| {
+        let mut plan = plan::switch(&[LINK; 4]);
+        plan.each_port(|port| port.classes[6].service = Service::Strict);
+        let mut star = Star::new(plan);
+        let rate = Some(BitRate::from_mbps(900));
+        let strict = star.start(1, 0, Stream { rate, ..star.stream(0, Class::ALL[6], 1000) });
+        if overload {
+            for from in [2, 3] {
+                star.start(from, 0, star.stream(0, C0, 1500));
+            }
+        }
+        star.run_to_rest();
+        star.came_whole(strict, 1000);
+        star.seen(strict).last_at.since(star.arrivals(strict)[0])
+    };
+    let (alone, overloaded) = (run(false), run(true));
+    assert!(overloaded.0 * 95 <= alone.0 * 100, "{overloaded:?} instead of {alone:?}");
+}
+
+#[test]
+fn i5_a_reserve_is_there_whatever_the_others_have_taken() {
+    let mut plan = plan::switch(&[LINK; 4]);
+    plan.settings.memory = Memory::Shared(SharedMemory {
+        pool: Bytes(20_000),
+        ingress_limit: Bytes::MAX,
+        egress_limit: Bytes::MAX,
+        port_limit: Bytes::MAX,
+        alpha_log2: Some(6),
+    });
+    let mut star = Star::new(plan);
+    let hogs = [1, 2].map(|from| star.start(from, 0, star.stream(0, C0, 1000)));
+    // Two frames at a time in class 1: never more than the reserve of 3000 bytes.
+    let rate = Some(BitRate::from_mbps(20));
+    let modest = star.start(3, 0, Stream { rate, len: 700, ..star.stream(0, Class::ALL[1], 30) });
+    star.run_to_rest();
+    star.came_whole(modest, 30);
+    assert!(hogs.iter().map(|&flow| star.lost(flow)).sum::<u64>() > 500);
+}
+
+#[test]
+fn i7_a_free_port_keeps_its_rate_while_another_is_congested() {
+    let mut star = Star::new(plan::switch(&[LINK; 4]));
+    let half = Some(BitRate::from_mbps(500));
+    let to_congested = star.start(1, 0, Stream { rate: half, ..star.stream(0, C0, 1000) });
+    let congesting = star.start(2, 0, star.stream(0, C0, 2000));
+    let to_free = star.start(1, 3, Stream { rate: half, ..star.stream(3, C0, 1000) });
+    star.run_to_rest();
+    star.came_whole(to_free, 1000);
+    assert!(star.lost(to_congested) + star.lost(congesting) > 500);
+    // The two streams share a line in turn: frames come at their rate, give or take one.
+    let span = star.seen(to_free).last_at.since(star.arrivals(to_free)[0]);
+    let at_its_rate = BitRate::from_mbps(500).time_of(Bytes(999 * Bytes::on_line(MTU_FRAME).0));
+    assert!(span.0.abs_diff(at_its_rate.0) <= 2 * 12_304, "{span:?} instead of {at_its_rate:?}");
+}
+
+#[test]
+fn i7_a_lossless_victim_between_free_ports_keeps_its_rate() {
+    let mut star = Star::new(plan::switch(&[LINK; 5]));
+    let incast = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 500)));
+    let victim = star.start(3, 4, star.stream(4, C3, 500));
+    star.run_to_rest();
+    incast.iter().for_each(|&flow| star.came_whole(flow, 500));
+    star.came_whole(victim, 500);
+    let arrivals = star.arrivals(victim);
+    assert!(arrivals.windows(2).all(|two| two[1].since(two[0]) == Nanos(12_304)), "never a gap");
+}
+
+#[test]
+fn a_voq_serves_backlogged_inputs_strictly_in_turn() {
+    let mut plan = plan::switch(&[LINK; 4]);
+    plan.each_port(|port| port.classes.iter_mut().for_each(|class| class.queue = QueueKind::Voq));
+    let mut star = Star::new(plan);
+    let flows: Vec<Flow> = [1, 2, 3].map(|from| star.start(from, 0, star.stream(0, C3, 300))).into();
+    star.run_to_rest();
+    flows.iter().for_each(|&flow| star.came_whole(flow, 300));
+    let order: Vec<u32> = star.at(0).arrivals.iter().map(|(_, mark)| mark.stream).collect();
+    let in_turn = order[10..890].windows(3).all(|w| w[0] != w[1] && w[1] != w[2] && w[0] != w[2]);
+    assert!(in_turn, "{:?}", &order[..40]);
+}
+
+#[test]
+fn c17_weighted_classes_share_by_weight_and_strict_goes_first() {
+    for weights in [[3300, 3300, 3300], [5000, 3500, 1500]] {
+        let mut plan = plan::switch(&[LINK; 5]);
+        plan.each_port(|port| {
+            for (class, weight) in port.classes.iter_mut().zip(weights) {
+                class.service = Service::Weighted(weight);
+            }
+            port.classes[6].service = Service::Strict;
+        });
+        let mut star = Star::new(plan);
+        let rate = Some(BitRate::from_mbps(200));
+        let strict = star.start(4, 0, Stream { rate, ..star.stream(0, Class::ALL[6], 400) });
+        let flows: Vec<Flow> = [(1, 0), (2, 1), (3, 2)]
+            .map(|(from, class)| star.start(from, 0, star.stream(0, Class::ALL[class], 4000)))
+            .into();
+        star.run_for(Nanos::from_millis(5));
+        let before: Vec<u64> = flows.iter().map(|&flow| star.seen(flow).frames).collect();
+        star.run_for(Nanos::from_millis(15));
+        let came: Vec<u64> = flows.iter().zip(before).map(|(&f, b)| star.seen(f).frames - b).collect();
+        let (all, weight): (u64, u64) = (came.iter().sum(), weights.iter().sum::<u32>().into());
+        for (frames, of) in came.iter().zip(weights) {
+            let share = all * u64::from(of) / weight;
+            assert!(frames.abs_diff(share) <= 6, "{came:?} for weights {weights:?}");
+        }
+        assert!(star.seen(strict).frames >= 320, "20 ms at 200 Mb/s are 325 frames");
+    }
+}

@@ -1,0 +1,29 @@
+//! Behaviours of whole switches, in virtual time: one file per family, all on the same bed. The
+//! numbers (L1, C4, ...) are those of the behaviours to prove.
+
+mod bed;
+mod cascade;
+mod conformance;
+mod headroom;
+mod isolation;
+mod losslessness;
+mod mixes;
+mod properties;
+mod robustness;
+
+use xoff_dataplane::units::{Class, Quanta};
+use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
+
+const C0: Class = Class::ALL[0];
+const C3: Class = Class::ALL[3];
+const C4: Class = Class::ALL[4];
+
+/// A PFC frame that pauses one class.
+fn stop(class: Class, quanta: u16) -> MacControl {
+    MacControl::Pfc(Pfc::default().with(class, Quanta(quanta)))
+}
+
+/// A PFC frame that lets one class go.
+fn resume(class: Class) -> MacControl {
+    stop(class, 0)
+}

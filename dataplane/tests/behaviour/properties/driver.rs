@@ -1,0 +1,312 @@
+//! A driver that does one step at a time, in any order that a driver may, and remembers what it saw.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use xoff_dataplane::frame::Frame;
+use xoff_dataplane::ledger::Counters;
+use xoff_dataplane::settings::{Accounting, FlowControl};
+use xoff_dataplane::switch::{Switch, WorkerId, Workers};
+use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
+use xoff_dataplane::wire::header::{Header, Tci};
+use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
+
+use super::settings::{PORTS, PORTS_U8};
+use crate::bed::SwitchPlan;
+use crate::bed::store::MemoryStore;
+
+/// One thing that a driver may do.
+#[derive(Clone, Debug)]
+pub enum Step {
+    Receive { port: u8, to: u8, pcp: Option<u8>, len: u32 },
+    Garbage { port: u8, bytes: Vec<u8> },
+    Pause { port: u8, classes: u8, quanta: u16 },
+    Forward { worker: u8 },
+    HandOver { from: u8, to: u8 },
+    GiveBack { from: u8, to: u8 },
+    Transmit { port: u8 },
+    Release { port: u8 },
+    Advance { by: u64 },
+    SetLink { port: u8, up: bool },
+}
+
+/// What a frame carries to be known by: where it came in, its class, its number.
+type Mark = (u8, u8, u32);
+
+const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
+
+pub struct Driver {
+    plan: SwitchPlan,
+    pub now: Nanos,
+    workers: Vec<Switch>,
+    owners: Vec<usize>,
+    store: MemoryStore,
+    pub counters: Arc<Counters>,
+    rings: Vec<VecDeque<Frame>>,
+    next_number: u32,
+    /// What each frame counted for when it came in.
+    counted: BTreeMap<Mark, u64>,
+    /// Number of the last frame that went out, by ingress, class and egress.
+    last: BTreeMap<(u8, u8, u8), u32>,
+    paused_until: [[Nanos; CLASSES]; PORTS],
+}
+
+impl Driver {
+    pub fn new(plan: SwitchPlan) -> Driver {
+        let owners: Vec<WorkerId> = match plan.owners.len() {
+            0 => vec![WorkerId(0); PORTS],
+            _ => plan.owners.iter().copied().map(WorkerId).collect(),
+        };
+        let counters = Counters::new(PORTS);
+        let store = MemoryStore::new(plan.slots, 4, 700);
+        let count = owners.iter().map(|owner| owner.0 + 1).max().unwrap_or(1);
+        let worker = |me: u8| {
+            let workers = Workers::new(owners.clone().into_boxed_slice(), WorkerId(me));
+            Switch::new(&plan.settings, plan.slots + 4, workers, Arc::clone(&counters))
+        };
+        Driver {
+            now: Nanos::ZERO,
+            workers: (0..count).map(worker).collect(),
+            owners: owners.iter().map(|owner| owner.index()).collect(),
+            store,
+            counters,
+            rings: (0..PORTS).map(|_| VecDeque::new()).collect(),
+            next_number: 0,
+            counted: BTreeMap::new(),
+            last: BTreeMap::new(),
+            paused_until: Default::default(),
+            plan,
+        }
+    }
+
+    pub fn step(&mut self, step: &Step) {
+        match *step {
+            Step::Receive { port, to, pcp, len } => self.receive_data(port, to, pcp, len),
+            Step::Garbage { port, ref bytes } => _ = self.receive(port, bytes),
+            Step::Pause { port, classes, quanta } => {
+                self.receive_pause(port, ClassSet(classes), Quanta(quanta))
+            }
+            Step::Forward { worker } => _ = self.forward(usize::from(worker) % self.workers.len()),
+            Step::HandOver { from, to } => _ = self.hand_over(from.into(), to.into()),
+            Step::GiveBack { from, to } => _ = self.give_back(from.into(), to.into()),
+            Step::Transmit { port } => _ = self.transmit(port),
+            Step::Release { port } => _ = self.release(port),
+            Step::Advance { by } => self.advance(by),
+            Step::SetLink { port, up } => self.set_link(port, up),
+        }
+        self.check();
+    }
+
+    /// Everything leaves: links up, nobody pauses, time passes. A frame that stays behind is lost.
+    pub fn drain(&mut self) {
+        (0..PORTS_U8).for_each(|port| self.set_link(port, true));
+        self.paused_until = Default::default();
+        for round in 0.. {
+            self.advance(100_000);
+            let workers = self.workers.len();
+            for worker in 0..workers {
+                while self.forward(worker) {}
+                for other in 0..workers {
+                    while self.hand_over(worker, other) | self.give_back(worker, other) {}
+                }
+            }
+            for port in 0..PORTS_U8 {
+                while self.transmit(port) | self.release(port) {}
+            }
+            self.check();
+            if self.store.in_use() == 0 {
+                break;
+            }
+            assert!(round < 3_000, "{} frames stay behind", self.store.in_use());
+        }
+        self.check_empty();
+    }
+
+    fn receive_data(&mut self, port: u8, to: u8, pcp: Option<u8>, len: u32) {
+        let number = self.next_number;
+        self.next_number += 1;
+        let mut bytes = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, port];
+        if to == u8::MAX {
+            bytes[..6].fill(0xff);
+        }
+        if let Some(pcp) = pcp {
+            bytes.extend([0x81, 0x00]);
+            bytes.extend(Tci::new(Class::from_low_bits(pcp), false, 0).0.to_be_bytes());
+        }
+        let class = pcp.unwrap_or(0);
+        bytes.extend(ETHER_TYPE);
+        bytes.extend([port, class]);
+        bytes.extend(number.to_be_bytes());
+        bytes.resize(bytes.len().max(len as usize), 0);
+        self.counted.insert((port, class, number), bytes.len() as u64 + 4);
+        self.receive(port, &bytes);
+    }
+
+    fn receive_pause(&mut self, port: u8, classes: ClassSet, quanta: Quanta) {
+        let settings = &self.plan.settings.ports[usize::from(port)];
+        let until = self.now.after(settings.speed.time_of_quanta(quanta));
+        let (control, obeyed) = match settings.flow_control {
+            FlowControl::Pause8023x => (MacControl::Pause(quanta), ClassSet::ALL),
+            FlowControl::Pfc { obey, .. } => (pfc(classes, quanta), ClassSet(obey.0 & classes.0)),
+            FlowControl::Ignore => (pfc(classes, quanta), ClassSet::NONE),
+        };
+        if !self.receive(port, &control.encode(MacAddr([2, 0, 0, 0, 0, port]))) {
+            return;
+        }
+        for class in obeyed.iter() {
+            self.paused_until[usize::from(port)][class.index()] = until;
+        }
+    }
+
+    /// False where the store is full: a driver would not see the frame.
+    fn receive(&mut self, port: u8, bytes: &[u8]) -> bool {
+        let Some(frame) = self.store.fill(bytes) else { return false };
+        let worker = self.owners[usize::from(port)];
+        self.workers[worker].receive(self.now, PortId(port), frame, &mut self.store);
+        true
+    }
+
+    fn forward(&mut self, worker: usize) -> bool {
+        self.workers[worker].forward(self.now, &mut self.store)
+    }
+
+    fn hand_over(&mut self, from: usize, to: usize) -> bool {
+        let (Some(id), true) = (self.pair(from, to), from != to) else { return false };
+        let Some(handover) = self.workers[from].hand_over(id) else { return false };
+        self.workers[to].take_over(self.now, handover, &mut self.store);
+        true
+    }
+
+    fn give_back(&mut self, from: usize, to: usize) -> bool {
+        let (Some(id), true) = (self.pair(from, to), from != to) else { return false };
+        let Some(back) = self.workers[from].give_back(id) else { return false };
+        self.workers[to].take_back(self.now, back, &mut self.store);
+        true
+    }
+
+    /// The second worker's number, where there are both.
+    fn pair(&self, from: usize, to: usize) -> Option<WorkerId> {
+        let exist = from.max(to) < self.workers.len();
+        exist.then(|| WorkerId(u8::try_from(to).expect("few workers")))
+    }
+
+    fn transmit(&mut self, port: u8) -> bool {
+        let worker = &mut self.workers[self.owners[usize::from(port)]];
+        let Some(frame) = worker.transmit(self.now, PortId(port), &mut self.store) else { return false };
+        self.check_sent(port, &frame);
+        self.rings[usize::from(port)].push_back(frame);
+        true
+    }
+
+    fn release(&mut self, port: u8) -> bool {
+        let Some(frame) = self.rings[usize::from(port)].pop_front() else { return false };
+        self.workers[self.owners[usize::from(port)]].release(self.now, PortId(port), frame, &mut self.store);
+        true
+    }
+
+    fn advance(&mut self, by: u64) {
+        self.now = self.now.after(Nanos(by));
+        let now = self.now;
+        self.workers.iter_mut().for_each(|worker| worker.advance(now));
+    }
+
+    fn set_link(&mut self, port: u8, up: bool) {
+        for worker in &mut self.workers {
+            worker.set_link(self.now, PortId(port), up, &mut self.store);
+        }
+        if !up {
+            self.paused_until[usize::from(port)] = Default::default();
+        }
+    }
+
+    /// Order, duplicates, and obedience.
+    fn check_sent(&mut self, port: u8, frame: &Frame) {
+        let Some((ingress, class, number)) = mark(self.store.frame(frame)) else { return };
+        assert!(self.now >= self.paused_until[usize::from(port)][usize::from(class)], "sent while paused");
+        let last = self.last.insert((ingress, class, port), number);
+        assert!(
+            last < Some(number),
+            "frame {number} after {last:?} from {ingress} in class {class} to {port}"
+        );
+    }
+
+    /// Every frame is in one place, and counts where it came in until it has left.
+    fn check(&self) {
+        let held: u64 = self.workers.iter().map(|worker| worker.ledger().held).sum();
+        for worker in &self.workers {
+            assert_eq!(worker.ledger().missing(), 0, "{:?}", worker.ledger());
+        }
+        let in_use = self.store.in_use() as u64;
+        if self.workers.len() == 1 {
+            assert_eq!(in_use, held);
+        }
+        assert!(in_use >= held, "{in_use} slots in use, {held} frames held");
+        if self.plan.settings.accounting == Accounting::UntilTransmitted {
+            self.check_ingress();
+        }
+        self.check_rx_is_accounted_for();
+    }
+
+    fn check_ingress(&self) {
+        let slots = (0..self.plan.slots).filter_map(|slot| self.store.slot(slot));
+        let marks: std::collections::BTreeSet<Mark> = slots.filter_map(mark).collect();
+        let mut expected = [[0; CLASSES]; PORTS];
+        for mark in marks {
+            expected[usize::from(mark.0)][usize::from(mark.1)] += self.counted[&mark];
+        }
+        for (port, class) in all_queues() {
+            let bytes = self.buffer(port).ingress(PortId(port), class);
+            let shown = self.counters.class(PortId(port), class).ingress_bytes.get();
+            assert_eq!(bytes, Bytes(expected[usize::from(port)][class.index()]), "port {port} class {class}");
+            assert_eq!(bytes, Bytes(shown));
+        }
+    }
+
+    /// Per (port, class): what a full ingress drops was received there.
+    fn check_rx_is_accounted_for(&self) {
+        for (port, class) in all_queues() {
+            let shown = self.counters.class(PortId(port), class);
+            let settings = &self.plan.settings.ports[usize::from(port)].classes[class.index()];
+            assert!(settings.lossless || shown.headroom_watermark.get() == 0);
+            assert!(shown.egress_watermark.get() <= settings.egress_max.0);
+        }
+    }
+
+    fn check_empty(&self) {
+        for (port, class) in all_queues() {
+            assert_eq!(self.buffer(port).ingress(PortId(port), class), Bytes::ZERO);
+            assert_eq!(self.buffer(port).egress(PortId(port), class), Bytes::ZERO);
+            let worker = &self.workers[self.owners[usize::from(port)]];
+            assert!(worker.held(PortId(port)).classes().is_empty(), "port {port} still holds its peer");
+            assert_eq!(worker.committed(PortId(port)), 0);
+        }
+        let totals = self.workers.iter().map(Switch::ledger);
+        let (handed, taken) = totals.fold((0, 0), |(h, t), l| (h + l.handed_over, t + l.taken_over));
+        assert_eq!(handed, taken);
+    }
+
+    fn buffer(&self, port: u8) -> &xoff_dataplane::buffer::Buffer {
+        self.workers[self.owners[usize::from(port)]].buffer()
+    }
+}
+
+/// A failing case leaves frames in the rings: their handles are not lost.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.rings.iter_mut().flat_map(|ring| ring.drain(..)).for_each(|frame| _ = frame.into_parts());
+    }
+}
+
+fn pfc(classes: ClassSet, quanta: Quanta) -> MacControl {
+    MacControl::Pfc(classes.iter().fold(Pfc::default(), |pfc, class| pfc.with(class, quanta)))
+}
+
+fn mark(bytes: &[u8]) -> Option<Mark> {
+    let header = Header::parse(bytes).ok().filter(|h| h.ether_type.0.to_be_bytes() == ETHER_TYPE)?;
+    let [ingress, class, number @ ..] = *header.payload(bytes).first_chunk::<6>()?;
+    Some((ingress, class, u32::from_be_bytes(number)))
+}
+
+fn all_queues() -> impl Iterator<Item = (u8, Class)> {
+    (0..PORTS_U8).flat_map(|port| Class::ALL.map(|class| (port, class)))
+}

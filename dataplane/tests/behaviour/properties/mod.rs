@@ -1,0 +1,68 @@
+//! Whatever a driver does, in whatever order, with whatever settings: every frame is in exactly one
+//! place and ends with a reason, none overtakes another of its ingress, egress and class, none comes
+//! twice, no pause is broken, and in the end everything leaves.
+
+mod driver;
+mod settings;
+
+use driver::{Driver, Step};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
+use settings::{PORTS_U8, any_plan};
+
+fn any_steps() -> impl Strategy<Value = Vec<Step>> {
+    let port = 0..PORTS_U8;
+    let worker = 0..3u8;
+    let to = prop_oneof![8 => port.clone(), 1 => Just(PORTS_U8 + 9), 1 => Just(u8::MAX)];
+    let pcp = prop_oneof![1 => Just(None), 2 => Just(Some(3)), 2 => (0..8u8).prop_map(Some)];
+    let quanta = prop_oneof![Just(0u16), 1..200u16, Just(u16::MAX)];
+    let step = prop_oneof![
+        30 => (port.clone(), to, pcp, 24..=620u32)
+            .prop_map(|(port, to, pcp, len)| Step::Receive { port, to, pcp, len }),
+        1 => (port.clone(), any_garbage()).prop_map(|(port, bytes)| Step::Garbage { port, bytes }),
+        4 => (port.clone(), any::<u8>(), quanta)
+            .prop_map(|(port, classes, quanta)| Step::Pause { port, classes, quanta }),
+        25 => worker.clone().prop_map(|worker| Step::Forward { worker }),
+        10 => (worker.clone(), worker.clone()).prop_map(|(from, to)| Step::HandOver { from, to }),
+        10 => (worker.clone(), worker).prop_map(|(from, to)| Step::GiveBack { from, to }),
+        20 => port.clone().prop_map(|port| Step::Transmit { port }),
+        15 => port.clone().prop_map(|port| Step::Release { port }),
+        10 => (0..30_000u64).prop_map(|by| Step::Advance { by }),
+        1 => (port, any::<bool>()).prop_map(|(port, up)| Step::SetLink { port, up }),
+    ];
+    prop::collection::vec(step, 1..250)
+}
+
+/// Frames that end where they come in: cut off, to the reserved block, or MAC control of any contents.
+fn any_garbage() -> impl Strategy<Value = Vec<u8>> {
+    let bytes = || prop::collection::vec(any::<u8>(), 14..60);
+    let reserved = bytes().prop_map(|mut bytes| {
+        bytes[..5].copy_from_slice(&[0x01, 0x80, 0xc2, 0x00, 0x00]);
+        bytes[5] &= 0x0f;
+        bytes
+    });
+    let control = bytes().prop_map(|mut bytes| {
+        bytes[12..14].copy_from_slice(&[0x88, 0x08]);
+        bytes
+    });
+    prop_oneof![prop::collection::vec(any::<u8>(), 0..14), reserved, control]
+}
+
+proptest! {
+    #![proptest_config(Config {
+        cases: 2_000,
+        rng_seed: RngSeed::Fixed(8021),
+        failure_persistence: None,
+        max_shrink_iters: 4_000,
+        ..Config::default()
+    })]
+
+    #[test]
+    fn whatever_a_driver_does(plan in any_plan(), steps in any_steps()) {
+        let mut driver = Driver::new(plan);
+        for step in &steps {
+            driver.step(step);
+        }
+        driver.drain();
+    }
+}

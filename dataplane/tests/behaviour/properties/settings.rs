@@ -1,0 +1,151 @@
+//! Arbitrary settings of a small switch, tight enough that every limit is met within a few frames.
+
+use proptest::prelude::*;
+use xoff_dataplane::headroom::Link;
+use xoff_dataplane::settings::{
+    Accounting, ClassSettings, FlowControl, Memory, PortSettings, QueueKind, Service, SharedMemory,
+    VlanSettings, WhenFull,
+};
+use xoff_dataplane::units::{BitRate, Bytes, ClassSet, Nanos, PortId, Quanta};
+
+use crate::bed::SwitchPlan;
+use crate::bed::plan::{self, LINK, LOSSLESS};
+
+pub const PORTS: usize = 4;
+/// The same, to be counted through.
+pub const PORTS_U8: u8 = 4;
+
+pub fn any_plan() -> impl Strategy<Value = SwitchPlan> {
+    let ports = prop::collection::vec(any_port(), PORTS);
+    let owners = prop_oneof![2 => Just(vec![]), 1 => prop::collection::vec(0..3u8, PORTS)];
+    let slots = prop_oneof![Just(12u32), Just(200)];
+    (ports, any_accounting(), any_memory(), any_vlan(), owners, slots).prop_map(
+        |(ports, (accounting, when_full), memory, vlans, owners, slots)| {
+            let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
+            for (settings, change) in plan.settings.ports.iter_mut().zip(&ports) {
+                change.apply(settings);
+            }
+            plan.settings.accounting = accounting;
+            plan.settings.when_full = when_full;
+            plan.settings.memory = memory;
+            plan.settings.vlans = vlans;
+            plan.owners = owners;
+            plan.slots = slots;
+            plan
+        },
+    )
+}
+
+/// What is arbitrary of a port.
+#[derive(Clone, Debug)]
+struct AnyPort {
+    flow_control: FlowControl,
+    queue: QueueKind,
+    services: Vec<Service>,
+    commit: u64,
+    burst: u64,
+    max_rate: Option<BitRate>,
+    egress_max: u64,
+    egress_max_frames: u32,
+    xoff_frames: u32,
+}
+
+impl AnyPort {
+    fn apply(&self, port: &mut PortSettings) {
+        port.flow_control = self.flow_control;
+        port.commit = Bytes(self.commit);
+        port.burst = Bytes(self.burst);
+        port.pause_time = Quanta(100);
+        port.refresh = Nanos(20_000);
+        for (class, service) in port.classes.iter_mut().zip(&self.services) {
+            class.service = *service;
+            self.apply_to_class(class);
+        }
+    }
+
+    fn apply_to_class(&self, class: &mut ClassSettings) {
+        class.queue = self.queue;
+        class.max_rate = self.max_rate;
+        (class.xoff, class.xon) = (Bytes(2_000), Bytes(1_500));
+        class.xoff_frames = self.xoff_frames;
+        class.headroom = if class.lossless { Bytes(1_500) } else { Bytes::ZERO };
+        class.ingress_max = Bytes(3_000);
+        class.ingress_reserve = Bytes(700);
+        class.egress_max = Bytes(self.egress_max);
+        class.egress_max_frames = self.egress_max_frames;
+        class.egress_reserve = Bytes(300);
+    }
+}
+
+fn any_port() -> impl Strategy<Value = AnyPort> {
+    let flow_control = prop_oneof![
+        4 => Just(FlowControl::Pfc { obey: LOSSLESS, send: LOSSLESS }),
+        1 => Just(FlowControl::Pfc { obey: ClassSet::ALL, send: LOSSLESS }),
+        1 => Just(FlowControl::Pause8023x),
+        1 => Just(FlowControl::Ignore),
+    ];
+    let queue = prop_oneof![Just(QueueKind::Fifo), Just(QueueKind::Voq)];
+    let service = prop_oneof![1 => Just(Service::Strict), 2 => (1..10u32).prop_map(Service::Weighted)];
+    let services = prop::collection::vec(service, 8);
+    let max_rate = prop::option::of(Just(BitRate::from_mbps(100)));
+    let few = || prop_oneof![2 => Just(u32::MAX), 1 => 2..6u32];
+    (flow_control, queue, services, 1..4_000u64, 0..4_000u64, max_rate, 1_000..6_000u64, few(), few())
+        .prop_map(
+            |(
+                flow_control,
+                queue,
+                services,
+                commit,
+                burst,
+                max_rate,
+                egress_max,
+                egress_max_frames,
+                xoff_frames,
+            )| {
+                AnyPort {
+                    flow_control,
+                    queue,
+                    services,
+                    commit,
+                    burst,
+                    max_rate,
+                    egress_max,
+                    egress_max_frames,
+                    xoff_frames,
+                }
+            },
+        )
+}
+
+fn any_accounting() -> impl Strategy<Value = (Accounting, WhenFull)> {
+    let accounting =
+        prop_oneof![2 => Just(Accounting::UntilTransmitted), 1 => Just(Accounting::UntilForwarded)];
+    (accounting, prop_oneof![Just(WhenFull::Drop), Just(WhenFull::Stop)])
+}
+
+fn any_memory() -> impl Strategy<Value = Memory> {
+    let shared = |alpha_log2| {
+        Memory::Shared(SharedMemory {
+            pool: Bytes(5_000),
+            ingress_limit: Bytes(4_000),
+            egress_limit: Bytes(1_500),
+            port_limit: Bytes(3_000),
+            alpha_log2,
+        })
+    };
+    prop_oneof![Just(Memory::Dedicated), prop_oneof![Just(None), (-2..3i8).prop_map(Some)].prop_map(shared)]
+}
+
+/// No VLAN configured, or one that some ports send tagged.
+fn any_vlan() -> impl Strategy<Value = Vec<VlanSettings>> {
+    let tagged = prop::collection::vec(any::<bool>(), PORTS);
+    prop::option::of(tagged).prop_map(|tagged| {
+        let side = |tagged: &[bool], side: bool| {
+            (0..).map(PortId).zip(tagged).filter(|(_, t)| **t == side).map(|(port, _)| port).collect()
+        };
+        tagged
+            .map(|t| VlanSettings { vid: 1, tagged: side(&t, true), untagged: side(&t, false) })
+            .into_iter()
+            .collect()
+    })
+}

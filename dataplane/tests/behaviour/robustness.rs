@@ -1,0 +1,161 @@
+//! Links that flap, control frames that get lost, traffic that falls silent (R4, R5, R7).
+
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::units::{ClassSet, Nanos, PortId};
+
+use crate::bed::plan::{self, LINK};
+use crate::bed::{Star, Stream};
+use crate::{C0, C3, resume, stop};
+
+#[test]
+fn r4_a_pause_that_we_obey_ends_with_the_link() {
+    let mut star = Star::new(plan::switch(&[LINK; 2]));
+    star.pause(0, stop(C3, 0xffff));
+    star.run_for(Nanos::from_micros(10));
+    star.set_link(0, false);
+    star.run_for(Nanos::from_micros(10));
+    star.set_link(0, true);
+    let up = star.now();
+    let flow = star.start(1, 0, star.stream(0, C3, 1));
+    star.run_to_rest();
+    star.came_whole(flow, 1);
+    assert_eq!(star.seen(flow).last_at, up + Nanos(2 * (12_304 + 500)), "no pause from before");
+}
+
+#[test]
+fn r4_a_pause_that_we_hold_is_announced_anew_after_a_flap() {
+    let mut star = Star::new(plan::switch(&[LINK; 2]));
+    star.pause(0, stop(C3, 0xffff));
+    let flow = star.start(1, 0, star.stream(0, C3, 200));
+    star.run_for(Nanos::from_millis(1));
+    assert!(star.holds(1, C3));
+    star.set_link(1, false);
+    star.run_for(Nanos::from_millis(2));
+    star.set_link(1, true);
+    assert_eq!(star.at(1).paused(star.now()), ClassSet::NONE, "the peer has forgotten");
+    star.run_for(Nanos(672 + 500));
+    assert!(star.at(1).paused(star.now()).contains(C3), "and is told at once");
+    star.run_for(Nanos::from_millis(2));
+    star.pause(0, resume(C3));
+    star.run_to_rest();
+    // Nothing but what was on the wire when the link went down is missing.
+    assert!(star.lost(flow) <= 1);
+    assert_eq!(star.switch().counters.dropped(DropReason::HeadroomExhausted), 0);
+}
+
+#[test]
+fn r4_what_waited_for_a_link_that_went_down_is_dropped_and_lets_the_senders_go() {
+    let mut star = Star::new(plan::switch(&[LINK; 3]));
+    let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 400)));
+    star.run_for(Nanos::from_millis(3));
+    let held = [1, 2].map(|port| star.holds(port, C3));
+    assert!(held.contains(&true), "somebody is held when the link goes down");
+    star.set_link(0, false);
+    assert_eq!([1, 2].map(|port| star.holds(port, C3)), [false; 2]);
+    star.run_for(Nanos::from_millis(1));
+    let dropped = star.switch().counters.dropped(DropReason::LinkDown);
+    assert!(dropped > 10, "{dropped}");
+    star.set_link(0, true);
+    star.run_to_rest();
+    let lost: u64 = flows.iter().map(|&flow| star.lost(flow)).sum();
+    let dropped = star.switch().counters.dropped(DropReason::LinkDown);
+    assert!((dropped..=dropped + 2).contains(&lost), "{lost} lost, {dropped} dropped, the rest on the wire");
+    assert!(flows.iter().all(|&flow| star.seen(flow).late_or_twice == 0));
+}
+
+#[test]
+fn r4_many_flaps_leave_nothing_behind() {
+    for seed in 0..20 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut star = Star::new(plan::switch(&[LINK; 4]));
+        for from in 1..4 {
+            star.start(from, 0, star.stream(0, C3, 300));
+            star.start(0, from, Stream { len: 300, ..star.stream(from, C0, 300) });
+        }
+        star.run_for(Nanos::from_micros(1));
+        for _ in 0..30 {
+            let port = rng.u8(0..4);
+            star.set_link(port, false);
+            star.run_for(Nanos(rng.u64(0..150_000)));
+            star.set_link(port, true);
+            star.run_for(Nanos(rng.u64(0..150_000)));
+        }
+        star.run_to_rest();
+    }
+}
+
+#[test]
+fn r5_a_peer_whose_final_xon_is_lost_resumes_when_the_pause_expires() {
+    let mut plan = plan::switch(&[LINK; 2]);
+    plan.may_lapse = true;
+    let mut star = Star::new(plan);
+    let xon = resume(C3).encode(star_mac(1));
+    star.lose(1, move |bytes| bytes == xon);
+    star.pause(0, stop(C3, 4_000));
+    let flow = star.start(1, 0, star.stream(0, C3, 200));
+    star.run_to_rest();
+    star.came_whole(flow, 200);
+    assert_eq!(star.switch().counters.class(PortId(1), C3).xon_sent.get(), 1);
+    let pauses = star.at(1).pauses();
+    assert!(pauses.iter().all(|(_, what)| *what != resume(C3)), "the XON was lost");
+    // 1000 quanta after the last refresh the peer goes on by itself, and not before.
+    let resumed = pauses.last().map(|&(at, _)| at.after(Nanos(512_000))).expect("it was paused");
+    let arrivals = star.arrivals(flow);
+    let gap = arrivals.windows(2).find(|two| two[1].since(two[0]) > Nanos(12_304) && two[0] > pauses[0].0);
+    let through_the_switch = Nanos(2 * (12_304 + 500));
+    assert_eq!(gap.map(|two| two[1]), Some(resumed + through_the_switch));
+}
+
+/// The address of a port of the switch.
+fn star_mac(port: usize) -> xoff_dataplane::units::MacAddr {
+    plan::switch(&[LINK; 2]).settings.ports[port].mac
+}
+
+#[test]
+fn a_peer_that_loses_a_refresh_is_held_by_the_next() {
+    let mut plan = plan::switch(&[LINK; 2]);
+    // Three refreshes fit into a pause, so that two may be lost.
+    plan.each_port(|port| port.refresh = Nanos(512_000 / 4));
+    let mut star = Star::new(plan);
+    let mut count = 0;
+    star.lose(1, move |bytes| {
+        count += u32::from(bytes[12..14] == [0x88, 0x08]);
+        bytes[12..14] == [0x88, 0x08] && count % 3 != 1
+    });
+    star.pause(0, stop(C3, 0xffff));
+    let flow = star.start(1, 0, star.stream(0, C3, 100));
+    star.run_for(Nanos::from_millis(20));
+    let sent = star.at(1).sent(flow.id);
+    assert!(sent < 30, "held all the time: {sent}");
+    star.run_to_rest();
+    star.came_whole(flow, 100);
+}
+
+#[test]
+fn r7_any_number_of_frames_and_then_silence_all_leave() {
+    for frames in 1..=40 {
+        let mut star = Star::new(plan::switch(&[LINK; 2]));
+        let flow = star.start(1, 0, Stream { len: 60, ..star.stream(0, C3, frames) });
+        star.run_to_rest();
+        star.came_whole(flow, frames);
+    }
+}
+
+#[test]
+fn on_a_stop_every_held_peer_is_told_to_go_on() {
+    let mut star = Star::new(plan::switch(&[LINK; 3]));
+    star.pause(0, stop(C3, 0xffff));
+    for from in [1, 2] {
+        star.start(from, 0, star.stream(0, C3, 100));
+    }
+    star.run_for(Nanos::from_millis(1));
+    assert!(star.holds(1, C3) && star.holds(2, C3));
+    star.release_peers();
+    star.run_for(Nanos(12_304 + 672 + 500));
+    for host in [1, 2] {
+        assert_eq!(star.at(host).pauses().last().map(|(_, what)| *what), Some(resume(C3)));
+    }
+    let shown = star.switch().counters.class(PortId(1), C3);
+    assert_eq!(shown.pausing_since.get(), 0);
+    assert!(shown.pausing_nanos.get() > 500_000);
+}
