@@ -37,6 +37,12 @@ pub const CABLE_METRES: u64 = 10;
 pub const DEFAULT_CLASS: Class = Class::ALL[0];
 /// `port.pvid`, `static.vlan`.
 pub const VID: u16 = 1;
+/// `port.learning`.
+pub const LEARNING: bool = true;
+/// `port.flood_unknown`, `port.flood_group`.
+pub const FLOOD: bool = true;
+/// `port.isolated`.
+pub const ISOLATED: bool = false;
 /// `class.weight`.
 pub const SERVICE: Service = Service::Weighted(10);
 
@@ -125,7 +131,7 @@ pub fn stated() -> Vec<(&'static str, &'static str, String)> {
         ("port", "mtu", MTU.to_string()),
         ("port", "queues", "\"all\"".into()),
         ("port", "mode", "\"auto\"".into()),
-        ("port", "zero_copy", "\"auto\"".into()),
+        ("switch", "zero_copy", "\"auto\"".into()),
         ("port", "lossless", format!("{:?}", LOSSLESS.iter().map(Class::get).collect::<Vec<_>>())),
         ("port", "pause", "\"pfc\"".into()),
         ("port", "pause_time", PAUSE_TIME.0.to_string()),
@@ -143,11 +149,11 @@ pub fn stated() -> Vec<(&'static str, &'static str, String)> {
         ("port", "pvid", VID.to_string()),
         ("port", "tagged", "[]".into()),
         ("port", "untagged", "[pvid]".into()),
-        ("port", "learning", "true".into()),
+        ("port", "learning", LEARNING.to_string()),
         ("port", "learn_limit", "\"none\"".into()),
-        ("port", "flood_unknown", "true".into()),
-        ("port", "flood_group", "true".into()),
-        ("port", "isolated", "false".into()),
+        ("port", "flood_unknown", FLOOD.to_string()),
+        ("port", "flood_group", FLOOD.to_string()),
+        ("port", "isolated", ISOLATED.to_string()),
         ("class", "xon", quantity::time(TURN)),
         ("class", "xoff", "2 x `xon`".into()),
         ("class", "headroom", "computed".into()),

@@ -23,6 +23,7 @@ keys! {
         smallest_frame: u32 = parse::integer(64..=9_000);
         poll: PollKind = parse::choice(&[("adaptive", PollKind::Adaptive), ("busy", PollKind::Busy)]);
         idle_after: Nanos = parse::time(Nanos::ZERO..=Nanos::from_secs(1));
+        zero_copy: ZeroCopy = parse::choice(&[("auto", ZeroCopy::Auto), ("on", ZeroCopy::On), ("off", ZeroCopy::Off)]);
         workers: WorkersKey = workers;
         accounting: Accounting = parse::choice(&[
             ("until-transmitted", Accounting::UntilTransmitted),
@@ -87,7 +88,6 @@ keys! {
         mtu: u32 = parse::integer(256..=9_216);
         queues: Queues = queues;
         mode: Mode = parse::choice(&[("auto", Mode::Auto), ("native", Mode::Native), ("generic", Mode::Generic)]);
-        zero_copy: ZeroCopy = parse::choice(&[("auto", ZeroCopy::Auto), ("on", ZeroCopy::On), ("off", ZeroCopy::Off)]);
         lossless: ClassSet = parse::classes;
         pause: Pause = parse::choice(&[
             ("pfc", Pause::Pfc),

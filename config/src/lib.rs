@@ -25,6 +25,7 @@ pub mod quantity;
 mod read;
 pub mod shell;
 mod sizing;
+mod sockets;
 mod thresholds;
 
 use std::fs;

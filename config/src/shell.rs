@@ -27,6 +27,8 @@ pub struct ShellSettings {
     pub stall_budget: Nanos,
     /// Smallest average frame (bytes with FCS) for which that holds.
     pub smallest_frame: u32,
+    /// Whether frames go in and out without a copy: one packet memory, so for all ports or for none.
+    pub zero_copy: ZeroCopy,
     /// Bytes of one UMEM chunk: 2048 or 4096.
     pub chunk_bytes: u32,
     /// Whether some port's frames need more than one chunk (XDP multi-buffer).
@@ -42,8 +44,6 @@ pub struct PortShell {
     pub queues: Queues,
     /// How the XDP program is attached.
     pub mode: Mode,
-    /// Whether frames go in and out without a copy.
-    pub zero_copy: ZeroCopy,
     /// Ring sizes of every socket of the port.
     pub rings: Rings,
     /// Frames that may arrive while its worker is stalled, the whole budget long.
@@ -72,10 +72,10 @@ pub enum Mode {
     Generic,
 }
 
-/// Whether a socket shares its memory with the device.
+/// Whether the packet memory is shared with the devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZeroCopy {
-    /// Where the driver can.
+    /// Where the first port's driver can.
     #[default]
     Auto,
     /// Or not at all.

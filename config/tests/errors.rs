@@ -260,6 +260,10 @@ fn doubts_are_warnings() {
         ("[defaults]\npause = \"ignore\"\n", "sends no pause frames"),
         ("[switch]\nstall_budget = \"40ms\"\n", "can delay a refresh"),
         ("[defaults]\nrefresh = \"30ms\"\n", "can delay a refresh"),
+        (
+            "[switch]\npoll = \"busy\"\nworkers = [{ core = 1, ports = [\"a\"] }, { core = 1, ports = [\"b\"] }]\n",
+            "two workers spin on core 1",
+        ),
         ("[switch]\naccounting = \"until-forwarded\"\n", "ingress XOFF does not protect"),
     ] {
         let found = warnings(text);

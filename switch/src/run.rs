@@ -258,7 +258,7 @@ fn umem_settings(config: &Config) -> UmemSettings {
     UmemSettings {
         chunk_bytes: shell.chunk_bytes,
         multi_buffer: shell.multi_buffer,
-        zero_copy: shell.ports.first().map_or_else(Default::default, |port| port.zero_copy),
+        zero_copy: shell.zero_copy,
         fill: largest(|rings| rings.fill),
         completion: largest(|rings| rings.completion),
     }

@@ -40,7 +40,6 @@ fn shell(device: &str) -> PortShell {
         device: device.to_owned(),
         queues: Queues::All,
         mode: Mode::Auto,
-        zero_copy: ZeroCopy::Auto,
         rings: Rings { fill: RING, rx: RING, tx: RING, completion: RING },
         stall_frames: RING,
     }

@@ -67,7 +67,6 @@ impl Station {
             device: device.to_owned(),
             queues: Queues::All,
             mode: Mode::Auto,
-            zero_copy: ZeroCopy::Auto,
             stall_frames: ring,
             rings: Rings { fill: ring, rx: ring, tx: ring, completion: ring },
         };

@@ -50,7 +50,7 @@ pub enum XdpError {
     /// The memory is shared with a device that is zero copy, and this one cannot be.
     #[error(
         "{device} cannot do zero copy, and all ports of a switch share one memory: \
-         set zero_copy = \"off\" for all ports"
+         set zero_copy = \"off\" in [switch]"
     )]
     NotZeroCopy {
         /// The interface.

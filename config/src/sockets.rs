@@ -1,0 +1,135 @@
+//! Sockets, rings, packet memory and threads: what the shell around the dataplane is told.
+
+use toml_span::{Span, Spanned};
+use xoff_dataplane::units::{Nanos, PortId};
+
+use crate::build::{Draft, value};
+use crate::document::{Document, PollKind, WorkersKey};
+use crate::parse::OrOff;
+use crate::problem::{Problem, Problems};
+use crate::shell::{Poll, PortShell, Rings, ShellSettings, Worker, Workers};
+use crate::sizing::RING_MOST;
+use crate::{bridge, defaults, quantity};
+
+/// What the chunks of a UMEM leave to a frame, by chunk size: 256 bytes are the kernel's.
+const CHUNKS: [(u32, u32); 2] = [(2_048, 1_792), (4_096, 3_840)];
+/// Tags that may stand before a frame's own EtherType: 802.1ad and 802.1Q.
+const TAGS: u32 = 8;
+
+pub(crate) fn shell(
+    document: &Document,
+    drafts: &[Draft<'_>],
+    stall_budget: Nanos,
+    problems: &mut Problems,
+) -> ShellSettings {
+    let keys = &document.switch;
+    let longest = drafts.iter().map(|draft| draft.line.mtu_frame + TAGS).max().unwrap_or(0);
+    let one_chunk = CHUNKS.iter().find(|(_, room)| longest <= *room);
+    let smallest_frame = value(keys.smallest_frame.as_ref(), defaults::SMALLEST_FRAME);
+    let idle_after = value(keys.idle_after.as_ref(), defaults::IDLE_AFTER);
+    ShellSettings {
+        name: value(keys.name.as_ref(), defaults::NAME.to_owned()),
+        ports: drafts.iter().map(|draft| port_shell(draft, stall_budget, smallest_frame, problems)).collect(),
+        workers: workers(document, drafts, problems),
+        poll: match value(keys.poll.as_ref(), PollKind::Adaptive) {
+            PollKind::Busy => Poll::Busy,
+            PollKind::Adaptive => Poll::Adaptive { idle_after },
+        },
+        http: value(keys.http.as_ref(), OrOff::Is(defaults::HTTP)).into_option(),
+        log: value(keys.log.as_ref(), defaults::LOG).to_owned(),
+        stall_budget,
+        smallest_frame,
+        zero_copy: value(keys.zero_copy.as_ref(), Default::default()),
+        chunk_bytes: one_chunk.unwrap_or(&CHUNKS[CHUNKS.len() - 1]).0,
+        multi_buffer: one_chunk.is_none(),
+    }
+}
+
+fn port_shell(
+    draft: &Draft<'_>,
+    stall_budget: Nanos,
+    smallest_frame: u32,
+    problems: &mut Problems,
+) -> PortShell {
+    let keys = &draft.port.keys;
+    let stall_frames = draft.line.stall_frames(stall_budget, smallest_frame);
+    let rings = draft.line.rings(stall_frames).unwrap_or_else(|| {
+        problems.push(
+            Problem::error(format!(
+                "{stall_frames} frames can reach port {} during a stall of {}, more than a ring can hold ({})",
+                draft.name,
+                quantity::time(stall_budget),
+                RING_MOST
+            ))
+            .help("shorten stall_budget, or raise smallest_frame if your lossless frames are larger on average"),
+        );
+        Rings { fill: 0, rx: 0, tx: 0, completion: 0 }
+    });
+    PortShell {
+        device: value(draft.port.identity.device.as_ref(), String::new()),
+        queues: value(keys.queues.as_ref(), Default::default()),
+        mode: value(keys.mode.as_ref(), Default::default()),
+        rings,
+        stall_frames: u32::try_from(stall_frames).unwrap_or(u32::MAX),
+    }
+}
+
+fn workers(document: &Document, drafts: &[Draft<'_>], problems: &mut Problems) -> Workers {
+    let Some(key) = &document.switch.workers else { return Workers::Auto };
+    match &key.value {
+        WorkersKey::Auto => Workers::Auto,
+        WorkersKey::Count(count) => Workers::Count(*count),
+        WorkersKey::List(list) => {
+            let mut taken: Vec<(PortId, Span)> = Vec::new();
+            let mut worker = |(core, names): &(Option<u16>, Vec<Spanned<String>>)| Worker {
+                core: *core,
+                ports: names.iter().filter_map(|name| claim(name, drafts, &mut taken, problems)).collect(),
+            };
+            let workers: Vec<Worker> = list.iter().map(&mut worker).collect();
+            let idle = |id: PortId| !taken.iter().any(|(other, _)| *other == id);
+            for (_, draft) in bridge::numbered(drafts).filter(|(id, _)| idle(*id)) {
+                problems.push(
+                    Problem::error(format!("port {} has no worker", draft.name))
+                        .at(key.span, format!("{} is in none of these", draft.name))
+                        .help("name every port in exactly one worker, or write workers = \"auto\""),
+                );
+            }
+            crowded(&workers, key.span, document, problems);
+            Workers::List(workers)
+        }
+    }
+}
+
+/// Two spinning threads on one core starve each other for whole scheduler slices.
+fn crowded(workers: &[Worker], span: Span, document: &Document, problems: &mut Problems) {
+    let cores: Vec<u16> = workers.iter().filter_map(|worker| worker.core).collect();
+    let shared = cores.iter().enumerate().find(|(at, core)| cores[..*at].contains(core));
+    if value(document.switch.poll.as_ref(), PollKind::Adaptive) == PollKind::Busy
+        && let Some((_, core)) = shared
+    {
+        problems.push(
+            Problem::warning(format!("two workers spin on core {core}"))
+                .at(span, "each keeps the other from running")
+                .help("give each a core of its own, or write poll = \"adaptive\""),
+        );
+    }
+}
+
+fn claim(
+    name: &Spanned<String>,
+    drafts: &[Draft<'_>],
+    taken: &mut Vec<(PortId, Span)>,
+    problems: &mut Problems,
+) -> Option<PortId> {
+    let id = bridge::port_named(name, drafts, problems)?;
+    if let Some((_, first)) = taken.iter().find(|(other, _)| *other == id) {
+        problems.push(
+            Problem::error(format!("port {} has two workers", name.value))
+                .at(name.span, "named again")
+                .at(*first, "first named here"),
+        );
+        return None;
+    }
+    taken.push((id, name.span));
+    Some(id)
+}
