@@ -3,7 +3,7 @@
 //! Pause frames are spelled out here once more, from the standard and not with the switch's own
 //! encoder: a test must not share the mistakes of what it tests.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use pnet_packet::ipv4::{self, MutableIpv4Packet};
 use pnet_packet::udp::{self, MutableUdpPacket};
@@ -20,7 +20,11 @@ pub const PAUSE_ADDRESS: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 1]);
 /// Everybody.
 pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
 
-const IPV4: u16 = 0x0800;
+/// IPv4.
+pub const IPV4: u16 = 0x0800;
+/// IPv6.
+pub const IPV6: u16 = 0x86dd;
+
 const CUSTOMER_TAG: u16 = 0x8100;
 
 /// A frame in the making: Ethernet header first, then an optional tag, then what it carries.
@@ -90,6 +94,20 @@ impl Frame {
         let checksum = udp::ipv4_checksum(&datagram.to_immutable(), &source, &destination);
         datagram.set_checksum(checksum);
         self.payload(IPV4, &bytes)
+    }
+
+    /// With an IPv6 packet that has no next header, with this DSCP.
+    #[must_use]
+    pub fn ipv6(self, dscp: u8, data: &[u8]) -> Frame {
+        let mut bytes = vec![0; 40];
+        bytes[0] = 6 << 4 | dscp >> 2;
+        bytes[1] = dscp << 6;
+        bytes[4..6].copy_from_slice(&u16::try_from(data.len()).unwrap().to_be_bytes());
+        bytes[6..8].copy_from_slice(&[59, 64]); // no next header; hop limit
+        bytes[8..24].copy_from_slice(&Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).octets());
+        bytes[24..40].copy_from_slice(&Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2).octets());
+        bytes.extend(data);
+        self.payload(IPV6, &bytes)
     }
 
     /// The bytes, without FCS, padded with zeros to the minimum of 60.

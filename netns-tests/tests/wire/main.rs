@@ -1,13 +1,20 @@
 //! Behaviours of the `xoff` binary on real wires, one file each.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // ports and frames are few
 
+mod asymmetric;
+mod classes;
 mod control;
+mod flooding;
 mod harness;
+mod learning;
 mod memory;
 mod pfc_ignored;
 mod pfc_obeyed;
+mod pfc_sent;
 mod ping;
+mod ports;
+mod vlans;
 
 use xoff_netns_tests::{Host, Plan};
 

@@ -1,0 +1,61 @@
+//! B3 and B5: what is flooded where, and what never is.
+
+use xoff_dataplane::units::MacAddr;
+use xoff_netns_tests::frames::{self, Frame};
+use xoff_netns_tests::wait_for;
+
+use crate::{bed, frame};
+
+const NOBODY: MacAddr = MacAddr([2, 0, 0, 0, 9, 9]);
+const GROUP: MacAddr = MacAddr([1, 0, 0x5e, 1, 2, 3]);
+
+#[test] // B3
+fn each_port_floods_what_it_is_configured_to() {
+    let bed = bed(4).build();
+    let config = bed
+        .config("speed = \"1G\"")
+        .port(2, "flood_unknown = false")
+        .port(3, "flood_group = false")
+        .port(4, "flood_unknown = false\nflood_group = false");
+    let switch = bed.start(&config);
+    let a = bed.host(1);
+    (2..=4).for_each(|host| bed.host(host).send(frame(bed.host(host), a, 0, host as u32)));
+    (2..=4).for_each(|number| _ = a.tap().numbered(number));
+    for (number, to) in [(11, NOBODY), (12, GROUP), (13, frames::BROADCAST)] {
+        a.send(Frame::new(a.mac(), to).numbered(number).build());
+    }
+    (2..=4).for_each(|host| a.send(frame(a, bed.host(host), 0, 99)));
+    let expected: [&[u32]; 3] = [&[12, 13, 99], &[11, 99], &[99]];
+    for (host, numbers) in (2..).zip(expected) {
+        bed.host(host).tap().numbered(99);
+        let seen: Vec<u32> =
+            bed.host(host).tap().numbers().into_iter().filter(|&number| number > 10).collect();
+        assert_eq!(seen, numbers, "host {host}");
+    }
+    assert_eq!(a.tap().count(|bytes| frames::sequence(bytes).is_some_and(|number| number > 10)), 0);
+    bed.finish(switch);
+}
+
+#[test] // B5
+fn the_reserved_block_is_never_forwarded_and_its_neighbours_are() {
+    let bed = bed(2).build();
+    let switch = bed.start(&bed.config("speed = \"1G\""));
+    let (a, b) = (bed.host(1), bed.host(2));
+    for last in 0..=0x1f {
+        let to = MacAddr([0x01, 0x80, 0xc2, 0, 0, last]);
+        a.send(Frame::new(a.mac(), to).numbered(last.into()).build());
+        a.send(Frame::new(a.mac(), to).tag(3, 0).numbered(u32::from(last) + 100).build());
+    }
+    let lldp = Frame::new(a.mac(), MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0e])).payload(0x88cc, &[0, 0]).build();
+    a.send(lldp);
+    a.send(Frame::new(a.mac(), frames::BROADCAST).numbered(999).build());
+    b.tap().numbered(999);
+    let forwarded: Vec<u32> = (0x10..=0x1f).flat_map(|last| [last, last + 100]).collect();
+    let (tagged, untagged): (Vec<u32>, Vec<u32>) =
+        b.tap().numbers().iter().partition(|&&number| number >= 100);
+    assert_eq!(untagged, (0x10..=0x1f).collect::<Vec<_>>());
+    assert_eq!(tagged.len() - 1, forwarded.len() / 2);
+    assert!(tagged.iter().all(|number| *number == 999 || forwarded.contains(number)));
+    wait_for("the count", || (switch.port(1).reserved_frames == 33).then_some(()));
+    bed.finish(switch);
+}
