@@ -277,11 +277,11 @@ fn worker_table(workers: &[WorkerStatus]) -> String {
     table(&header, rows)
 }
 
-/// A table, or nothing where it has no rows; all but the first column to the right where they hold
-/// numbers.
+/// A table, or nothing where it has no rows; columns of numbers to the right. It is as wide as it is:
+/// cells broken to fit a narrow terminal cannot be read.
 fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header);
     table.add_rows(rows);
     if table.is_empty() {
