@@ -23,9 +23,11 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use crossbeam::queue::ArrayQueue;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use xoff_dataplane::forward::FdbUpdate;
-use xoff_dataplane::frame::FrameStore;
+use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::switch::{Handover, Return, Switch, WorkerId};
 use xoff_dataplane::units::Nanos;
+
+use crate::xdp::Store;
 
 /// Messages that fit between two workers in each direction and kind: a few batches.
 const CAPACITY: usize = 1024;
@@ -35,6 +37,8 @@ const CAPACITY: usize = 1024;
 struct Link {
     frames: ArrayQueue<Handover>,
     returns: ArrayQueue<Return>,
+    /// Chunks that were added to a frame on its way and are freed where they came from.
+    chunks: ArrayQueue<Frame>,
     learned: ArrayQueue<FdbUpdate>,
 }
 
@@ -43,6 +47,7 @@ impl Link {
         Link {
             frames: ArrayQueue::new(CAPACITY),
             returns: ArrayQueue::new(CAPACITY),
+            chunks: ArrayQueue::new(CAPACITY),
             learned: ArrayQueue::new(CAPACITY),
         }
     }
@@ -148,15 +153,15 @@ impl Handoff {
 
     /// Sends what the dataplane has for the others, as far as there is room, and takes what they sent.
     /// True where something moved.
-    pub fn exchange<S: FrameStore>(&self, now: Nanos, switch: &mut Switch, store: &mut S) -> bool {
+    pub fn exchange(&self, now: Nanos, switch: &mut Switch, store: &mut Store) -> bool {
         if self.others.is_empty() {
             return false;
         }
-        self.take(now, switch, store) | self.send(switch)
+        self.take(now, switch, store) | self.send(switch, store)
     }
 
-    fn send(&self, switch: &mut Switch) -> bool {
-        let mut any = false;
+    fn send(&self, switch: &mut Switch, store: &mut Store) -> bool {
+        let mut any = self.send_chunks(store);
         for update in switch.take_news() {
             any = true;
             for &to in &self.others {
@@ -182,11 +187,26 @@ impl Handoff {
         &self.exchange.links[from.index()][self.me.index()]
     }
 
-    fn take<S: FrameStore>(&self, now: Nanos, switch: &mut Switch, store: &mut S) -> bool {
+    fn send_chunks(&self, store: &mut Store) -> bool {
+        let mut any = false;
+        let room = || self.others.iter().all(|&to| !self.to(to).chunks.is_full());
+        while room()
+            && let Some((home, chunk)) = store.take_foreign()
+        {
+            let home = WorkerId(u8::try_from(home).expect("as many shares as workers"));
+            let taken = self.to(home).chunks.push(chunk);
+            taken.expect("a queue with one sender was not full");
+            any = true;
+        }
+        any
+    }
+
+    fn take(&self, now: Nanos, switch: &mut Switch, store: &mut Store) -> bool {
         let mut any = false;
         for &from in &self.others {
             let link = self.from(from);
             any |= drain(&link.learned, |update| switch.hear(&update));
+            any |= drain(&link.chunks, |chunk| store.free(chunk));
             any |= drain(&link.returns, |back| switch.take_back(now, back, store));
             any |= drain(&link.frames, |handover| switch.take_over(now, handover, store));
         }
@@ -198,7 +218,10 @@ impl Handoff {
     pub fn waiting(&self) -> bool {
         self.others.iter().any(|&from| {
             let link = self.from(from);
-            !(link.frames.is_empty() && link.returns.is_empty() && link.learned.is_empty())
+            !(link.frames.is_empty()
+                && link.returns.is_empty()
+                && link.chunks.is_empty()
+                && link.learned.is_empty())
         })
     }
 }
@@ -224,4 +247,127 @@ fn drain<T>(queue: &ArrayQueue<T>, mut take: impl FnMut(T)) -> bool {
         any = true;
     }
     any
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_config::{Config, Machine};
+    use xoff_dataplane::ledger::Counters;
+    use xoff_dataplane::switch::Workers;
+    use xoff_dataplane::units::PortId;
+
+    use super::*;
+
+    const CHUNKS: u32 = 64;
+    const NOW: Nanos = Nanos(1000);
+
+    struct Node {
+        switch: Switch,
+        store: Store,
+        handoff: Handoff,
+    }
+
+    impl Node {
+        fn exchange(&mut self) -> bool {
+            self.handoff.exchange(NOW, &mut self.switch, &mut self.store)
+        }
+
+        fn receive(&mut self, port: u8, dst: u8, src: u8, len: u32) {
+            let frame = self.store.allocate(len).unwrap();
+            let head = self.store.head_mut(&frame);
+            head.fill(0);
+            head[..14].copy_from_slice(&[2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src, 0x88, 0xb5]);
+            self.switch.receive(NOW, PortId(port), frame, &mut self.store);
+            while self.switch.forward(NOW, &mut self.store) {}
+        }
+
+        fn send_all(&mut self, port: u8) -> usize {
+            let sent = std::iter::from_fn(|| self.switch.transmit(NOW, PortId(port), &mut self.store));
+            let frames: Vec<Frame> = sent.collect();
+            let count = frames.len();
+            for frame in frames {
+                self.switch.release(NOW, PortId(port), frame, &mut self.store);
+            }
+            count
+        }
+    }
+
+    /// Two workers, a port each; host n is behind port n - 1.
+    fn two_workers(port_b: &str) -> (Node, Node) {
+        let text = format!(
+            "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\nmtu = 9000\n\
+             [[port]]\nname = \"b\"\ndevice = \"b\"\nspeed = \"1G\"\nmtu = 9000\n{port_b}\
+             [[fdb.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"a\"\n\
+             [[fdb.static]]\nmac = \"02:00:00:00:00:02\"\nport = \"b\"\n"
+        );
+        let config = Config::from_toml("test", &text, Machine::default()).unwrap();
+        let exchange = Exchange::new(2).unwrap();
+        let counters = Counters::new(2);
+        let mut nodes = Store::plain(&[CHUNKS, CHUNKS]).into_iter().enumerate().map(|(index, store)| {
+            let me = WorkerId(u8::try_from(index).unwrap());
+            let workers = Workers::new([WorkerId(0), WorkerId(1)].into(), me);
+            Node {
+                switch: Switch::new(&config.switch, 2 * CHUNKS, workers, Arc::clone(&counters)),
+                store,
+                handoff: Handoff::new(Arc::clone(&exchange), me),
+            }
+        });
+        (nodes.next().unwrap(), nodes.next().unwrap())
+    }
+
+    #[test]
+    fn a_frame_crosses_and_its_chunk_and_account_come_home() {
+        let (mut a, mut b) = two_workers("");
+        let class = xoff_dataplane::units::Class::ALL[0];
+        a.receive(0, 2, 1, 100);
+        assert_eq!(a.store.free_chunks(), CHUNKS - 1);
+        assert!(a.exchange() && b.exchange());
+        assert_eq!(b.send_all(1), 1);
+        assert_eq!(a.switch.buffer().ingress(PortId(0), class).0, 104, "until it has left");
+        assert!(b.exchange() && a.exchange());
+        assert_eq!(a.switch.buffer().ingress(PortId(0), class).0, 0);
+        assert_eq!((a.store.free_chunks(), b.store.free_chunks()), (CHUNKS, CHUNKS));
+        assert_eq!((a.switch.ledger().missing(), b.switch.ledger().missing()), (0, 0));
+        assert!(!a.exchange() && !b.exchange());
+    }
+
+    #[test]
+    fn a_chunk_that_a_tag_needed_on_the_way_goes_back_to_who_gave_it() {
+        let (mut a, mut b) = two_workers("tagged = [1]\nuntagged = []\npvid = \"none\"\n");
+        a.receive(0, 2, 1, 4000);
+        assert_eq!(a.store.free_chunks(), CHUNKS - 3, "the first of three is full");
+        assert!(a.exchange() && b.exchange());
+        assert_eq!(b.send_all(1), 1);
+        for _ in 0..3 {
+            b.exchange();
+            a.exchange();
+        }
+        assert_eq!((a.store.free_chunks(), b.store.free_chunks()), (CHUNKS, CHUNKS));
+    }
+
+    #[test]
+    fn a_full_queue_keeps_frames_where_they_are_counted() {
+        let (mut a, mut b) = two_workers("");
+        for _ in 0..CHUNKS {
+            a.receive(0, 2, 1, 60);
+        }
+        assert!(a.exchange());
+        let handed_over = a.switch.ledger().handed_over;
+        assert_eq!(handed_over + a.switch.ledger().held, u64::from(CHUNKS));
+        b.exchange();
+        assert_eq!(b.switch.ledger().taken_over, handed_over);
+        assert_eq!(b.switch.ledger().missing(), 0);
+    }
+
+    #[test]
+    fn a_bell_rings_only_for_a_worker_that_sleeps() {
+        let bell = Bell::new().unwrap();
+        bell.ring();
+        assert!(bell.event().read().is_err(), "awake: nothing to wake");
+        bell.close_eyes();
+        bell.ring();
+        assert_eq!(bell.event().read().unwrap(), 1);
+        bell.open_eyes();
+    }
 }

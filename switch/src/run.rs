@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
 
-use xoff_config::shell::Worker as WorkerPlan;
+use xoff_config::shell::{Worker as WorkerPlan, ZeroCopy};
 use xoff_config::{Config, Machine};
 use xoff_dataplane::ledger::Counters;
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
@@ -152,16 +152,17 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
     let queues: Vec<u32> =
         shell.ports.iter().map(|port| xdp::rx_queues(&port.device)).collect::<Result<_, _>>()?;
     let plans = config.workers(Machine::here().cores);
-    let (umem, mut stores) = Umem::new(umem_settings(config), &shares(config, &plans, &queues)?)?;
+    let shares = shares(config, &plans, &queues)?;
+    let Opened { stores, ports, views } = match open(config, &plans, &shares, shell.zero_copy) {
+        // One memory for all ports: where one device cannot share it, none does.
+        Err(XdpError::NotZeroCopy { .. }) if shell.zero_copy == ZeroCopy::Auto => {
+            open(config, &plans, &shares, ZeroCopy::Off)?
+        }
+        opened => opened?,
+    };
     let mut settings = config.switch.clone();
-    let mut views = Vec::new();
-    let mut ports: Vec<Vec<(PortId, Port)>> = plans.iter().map(|_| Vec::new()).collect();
-    for (id, port) in (0..=u8::MAX).map(PortId).zip(&shell.ports) {
-        let worker = owner(&plans, id).index();
-        let open = Port::open(&umem, &mut stores[worker], port)?;
-        settings.ports[id.index()].mac = open.facts().mac;
-        views.push(port_view(&open, worker));
-        ports[worker].push((id, open));
+    for (id, port) in ports.iter().flatten() {
+        settings.ports[id.index()].mac = port.facts().mac;
     }
     let counters = Counters::new(settings.ports.len());
     let owners: Box<[WorkerId]> =
@@ -207,6 +208,32 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
     Ok(running)
 }
 
+/// Everything that is taken from the kernel.
+struct Opened {
+    stores: Vec<Store>,
+    /// By worker.
+    ports: Vec<Vec<(PortId, Port)>>,
+    views: Vec<PortView>,
+}
+
+fn open(
+    config: &Config,
+    plans: &[WorkerPlan],
+    shares: &[Share],
+    zero_copy: ZeroCopy,
+) -> Result<Opened, XdpError> {
+    let (umem, mut stores) = Umem::new(umem_settings(config, zero_copy), shares)?;
+    let mut views = Vec::new();
+    let mut ports: Vec<Vec<(PortId, Port)>> = plans.iter().map(|_| Vec::new()).collect();
+    for (id, port) in (0..=u8::MAX).map(PortId).zip(&config.shell.ports) {
+        let worker = owner(plans, id).index();
+        let open = Port::open(&umem, &mut stores[worker], port)?;
+        views.push(port_view(&open, worker));
+        ports[worker].push((id, open));
+    }
+    Ok(Opened { stores, ports, views })
+}
+
 fn worker(
     config: &Config,
     switch: Switch,
@@ -250,7 +277,7 @@ fn owner(plans: &[WorkerPlan], port: PortId) -> WorkerId {
     WorkerId(u8::try_from(place).expect("no more workers than ports"))
 }
 
-fn umem_settings(config: &Config) -> UmemSettings {
+fn umem_settings(config: &Config, zero_copy: ZeroCopy) -> UmemSettings {
     let shell = &config.shell;
     let largest = |size: fn(&xoff_config::shell::Rings) -> u32| {
         shell.ports.iter().map(|port| size(&port.rings)).max().unwrap_or(64)
@@ -258,7 +285,7 @@ fn umem_settings(config: &Config) -> UmemSettings {
     UmemSettings {
         chunk_bytes: shell.chunk_bytes,
         multi_buffer: shell.multi_buffer,
-        zero_copy: shell.zero_copy,
+        zero_copy,
         fill: largest(|rings| rings.fill),
         completion: largest(|rings| rings.completion),
     }

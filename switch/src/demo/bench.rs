@@ -38,6 +38,10 @@ const LOSSY_PERCENT: u64 = 20;
 /// What the victim offers, in percent of its line.
 const VICTIM_PERCENT: u64 = 40;
 
+/// Thresholds of each sender's lossless class, as time that the line takes for as many bytes.
+const XOFF: Nanos = Nanos::from_millis(4);
+const XON: Nanos = Nanos::from_millis(2);
+
 /// Hosts send so long after all are open.
 const HEAD_START: Duration = Duration::from_millis(100);
 /// The congested port is full so long after the first frame.
@@ -81,7 +85,11 @@ impl Bench {
     /// # Errors
     /// Where the machine refuses namespaces, or has too little memory.
     pub fn build(rate_mbps: u64) -> Result<Bench, DemoError> {
-        let text = include_str!("demo.toml").replace("{rate}", &format!("{rate_mbps}M"));
+        let line_takes = |span: Nanos| format!("{}B", BitRate::from_mbps(rate_mbps).bytes_in(span).0);
+        let text = include_str!("demo.toml")
+            .replace("{rate}", &format!("{rate_mbps}M"))
+            .replace("{xoff}", &line_takes(XOFF))
+            .replace("{xon}", &line_takes(XON));
         let config = Config::from_toml("built-in configuration", &text, Machine::here())?;
         let mut lab = Lab::new();
         let switch = lab.namespace("switch")?;

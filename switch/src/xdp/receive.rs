@@ -126,9 +126,7 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::sync::Arc;
 
-    use super::super::region::Region;
     use super::super::ring::memory::Rings;
     use super::*;
 
@@ -137,7 +135,7 @@ mod tests {
     fn receiver(size: u32) -> (Rings, Receiver<Rings, Rings>, Store) {
         let rings = Rings::new(size as usize);
         let receiver = Receiver::new(rings.clone(), rings.clone(), size);
-        (rings, receiver, Store::new(Arc::new(Region::plain(2048, CHUNKS)), 0..CHUNKS, 0))
+        (rings, receiver, Store::plain(&[CHUNKS]).remove(0))
     }
 
     fn free_all(store: &mut Store, frames: Vec<Frame>) {

@@ -19,6 +19,8 @@ use super::region::{Region, Row};
 #[derive(Debug)]
 pub struct Store {
     region: Arc<Region>,
+    /// Who has which chunks, in the order of the workers.
+    shares: Arc<[Range<u32>]>,
     own: Range<u32>,
     /// Those of `own` that carry control frames.
     control: Range<u32>,
@@ -28,8 +30,9 @@ pub struct Store {
 }
 
 impl Store {
-    /// The share `own` of `region`; its first `control` chunks are for control frames.
-    pub(super) fn new(region: Arc<Region>, own: Range<u32>, control: u32) -> Store {
+    /// Share number `index` of `shares` of `region`; its first `control` chunks are for control frames.
+    pub(super) fn new(region: Arc<Region>, shares: Arc<[Range<u32>]>, index: usize, control: u32) -> Store {
+        let own = shares[index].clone();
         assert!(own.end <= region.chunks() && control <= own.end - own.start);
         let control = own.start..own.start + control;
         let foreign = region.chunks() - (own.end - own.start);
@@ -38,6 +41,7 @@ impl Store {
             free_control: control.clone().rev().collect(),
             foreign: Vec::with_capacity(foreign as usize),
             region,
+            shares,
             own,
             control,
         }
@@ -100,13 +104,13 @@ impl Store {
         }
     }
 
-    /// A chunk of another worker that was part of a freed frame. It must be sent home, to be freed
-    /// there.
-    pub fn take_foreign(&mut self) -> Option<Frame> {
-        self.foreign.pop().map(|slot| {
-            self.region.set_row(slot, Row { len: 0, next: slot, last: true });
-            Frame::new(slot, 0)
-        })
+    /// A chunk of another worker that was part of a freed frame, and the number of the share that it
+    /// belongs to. It must be sent there, to be freed.
+    pub fn take_foreign(&mut self) -> Option<(usize, Frame)> {
+        let slot = self.foreign.pop()?;
+        let home = self.shares.iter().position(|share| share.contains(&slot));
+        self.region.set_row(slot, Row { len: 0, next: slot, last: true });
+        Some((home.expect("every chunk is of some share"), Frame::new(slot, 0)))
     }
 
     /// Whether the frame's first chunk is of this share.
@@ -164,6 +168,24 @@ impl Store {
         self.region.set_row(slot, Row { len: moved, next: if last { first } else { next }, last });
         self.region.set_row(first, Row { len: keep, next: slot, last: false });
         true
+    }
+}
+
+#[cfg(test)]
+impl Store {
+    /// Shares of so many chunks each in plain memory: for tests of other modules.
+    pub(crate) fn plain(shares: &[u32]) -> Vec<Store> {
+        let region = Arc::new(Region::plain(2048, shares.iter().sum()));
+        let mut start = 0;
+        let ranges: Arc<[_]> = shares
+            .iter()
+            .map(|chunks| {
+                start += chunks;
+                start - chunks..start
+            })
+            .collect();
+        let share = |index| Store::new(Arc::clone(&region), Arc::clone(&ranges), index, 0);
+        (0..shares.len()).map(share).collect()
     }
 }
 
@@ -297,7 +319,7 @@ mod tests {
     const CHUNKS: u32 = 32;
 
     fn store() -> Store {
-        Store::new(Arc::new(Region::plain(2048, CHUNKS)), 0..CHUNKS, 4)
+        Store::new(Arc::new(Region::plain(2048, CHUNKS)), [Range { start: 0, end: CHUNKS }].into(), 0, 4)
     }
 
     /// A frame of `len` bytes that count up.
@@ -422,8 +444,9 @@ mod tests {
     #[test]
     fn chunks_of_another_worker_go_home() {
         let region = Arc::new(Region::plain(2048, CHUNKS));
-        let mut here = Store::new(Arc::clone(&region), 0..16, 0);
-        let mut there = Store::new(region, 16..CHUNKS, 0);
+        let shares: Arc<[_]> = [0..16, 16..CHUNKS].into();
+        let mut here = Store::new(Arc::clone(&region), Arc::clone(&shares), 0, 0);
+        let mut there = Store::new(region, shares, 1, 0);
         let mut frame = filled(&mut here, 1792);
         assert!(here.owns(&frame) && !there.owns(&frame));
         assert_eq!(there.head(&frame)[..4], [0, 1, 2, 3]);
@@ -431,7 +454,8 @@ mod tests {
         assert_eq!((here.free_chunks(), there.free_chunks()), (15, 15));
         here.free(frame);
         assert_eq!((here.free_chunks(), there.free_chunks()), (16, 15));
-        let stray = here.take_foreign().unwrap();
+        let (home, stray) = here.take_foreign().unwrap();
+        assert_eq!(home, 1);
         there.free(stray);
         assert_eq!(there.free_chunks(), 16);
         assert_eq!(here.take_foreign(), None);

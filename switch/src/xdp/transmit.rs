@@ -142,11 +142,9 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::sync::Arc;
 
     use xoff_dataplane::frame::FrameStore;
 
-    use super::super::region::Region;
     use super::super::ring::memory::Rings;
     use super::*;
 
@@ -155,7 +153,7 @@ mod tests {
     fn transmitter(size: u32) -> (Rings, Transmitter<Rings, Rings>, Store) {
         let rings = Rings::new(size as usize);
         let transmitter = Transmitter::new(rings.clone(), rings.clone(), size);
-        (rings, transmitter, Store::new(Arc::new(Region::plain(2048, CHUNKS)), 0..CHUNKS, 0))
+        (rings, transmitter, Store::plain(&[CHUNKS]).remove(0))
     }
 
     fn reap_all(transmitter: &mut Transmitter<Rings, Rings>, store: &mut Store) -> Vec<u32> {

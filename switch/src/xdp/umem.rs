@@ -138,10 +138,14 @@ fn region(
 
 fn cut(region: &Arc<Region>, shares: &[Share]) -> Vec<Store> {
     let mut start = 0;
-    let share = |share: &Share| {
+    let range = |share: &Share| {
         let own = start..start + share.chunks + share.control;
         start = own.end;
-        Store::new(Arc::clone(region), own, share.control)
+        own
     };
-    shares.iter().map(share).collect()
+    let ranges: Arc<[_]> = shares.iter().map(range).collect();
+    let store = |(index, share): (usize, &Share)| {
+        Store::new(Arc::clone(region), Arc::clone(&ranges), index, share.control)
+    };
+    shares.iter().enumerate().map(store).collect()
 }
