@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that are missing: those that the build needs, and with --tests also
-# those that the tests need. Says nothing when nothing is missing.
+# Installs the Debian packages that are missing: those that the build needs, and with --tests or
+# --bench also those that the tests or the benchmarks need. Says nothing when nothing is missing.
 set -euo pipefail
 
 build=(clang gcc libc6-dev libelf-dev llvm m4 make pkg-config zlib1g-dev)
 tests=(curl ethtool iperf3 iproute2 iputils-ping libpcap-dev procps python3 python3-scapy tshark util-linux)
+bench=(dpdk dpdk-dev iproute2 openvswitch-switch python3 util-linux)
 
 case "${1-}" in
 "") wanted=("${build[@]}") ;;
 --tests) wanted=("${build[@]}" "${tests[@]}") ;;
+--bench) wanted=("${build[@]}" "${bench[@]}") ;;
 *)
-    echo "usage: scripts/install-deps.sh [--tests]" >&2
+    echo "usage: scripts/install-deps.sh [--tests | --bench]" >&2
     exit 2
     ;;
 esac
