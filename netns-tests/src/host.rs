@@ -46,6 +46,12 @@ impl Host {
         MacAddr([2, 0, 0, 0, 0, number])
     }
 
+    /// Its number, from 1.
+    #[must_use]
+    pub fn number(&self) -> u8 {
+        self.number
+    }
+
     /// Its MAC address.
     #[must_use]
     pub fn mac(&self) -> MacAddr {

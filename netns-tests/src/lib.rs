@@ -18,12 +18,14 @@ pub mod frames;
 mod host;
 mod switch;
 mod tap;
+mod traffic;
 
 pub use bed::{Bed, Plan};
 pub use config::Config;
 pub use host::Host;
 pub use switch::{Exit, Switch};
 pub use tap::{Seen, Tap, now};
+pub use traffic::{Reports, Talk, Traffic, stream};
 
 use std::thread;
 use std::time::{Duration, Instant};

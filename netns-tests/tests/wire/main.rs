@@ -7,6 +7,9 @@ mod classes;
 mod control;
 mod flooding;
 mod harness;
+mod head_of_line;
+mod incast;
+mod late_peer;
 mod learning;
 mod memory;
 mod pfc_ignored;
@@ -14,6 +17,8 @@ mod pfc_obeyed;
 mod pfc_sent;
 mod ping;
 mod ports;
+mod storm;
+mod thresholds;
 mod vlans;
 
 use xoff_netns_tests::{Host, Plan};
