@@ -135,6 +135,24 @@ impl Switch {
         String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned()
     }
 
+    /// What it can say about frames that are not where they should be.
+    fn summary(&self) -> String {
+        let Ok(text) = self.get("/status") else { return String::new() };
+        let Ok(status) = serde_json::from_str::<Status>(&text) else { return String::new() };
+        let mut lines = vec![format!("{:?}\n{:?}", status.verdict, status.ledger)];
+        for port in &status.ports {
+            lines.push(format!("{}: {:?} {:?}", port.name, port.xdp_statistics, port.device_drops));
+            for class in port.classes.iter().filter(|class| class.rx_frames + class.tx_frames > 0) {
+                let drops: Vec<_> = class.drops.iter().filter(|drop| *drop.1 > 0).collect();
+                let ClassStatus { class, rx_frames, tx_frames, ingress, egress, .. } = class;
+                lines.push(format!("  class {class}: rx {rx_frames} tx {tx_frames} drops {drops:?}"));
+                lines.push(format!("    {ingress:?}\n    {egress:?}"));
+            }
+        }
+        lines.extend(status.workers.iter().map(|worker| format!("{worker:?}")));
+        lines.join("\n")
+    }
+
     fn get(&self, path: &str) -> Result<String, ureq::Error> {
         let url = format!("{CONTROL}{path}");
         self.namespace.run(|| ureq::get(&url).call()?.body_mut().read_to_string())
@@ -144,7 +162,7 @@ impl Switch {
 impl Drop for Switch {
     fn drop(&mut self) {
         if thread::panicking() {
-            let _ = writeln!(std::io::stderr(), "the switch logged:\n{}", self.stderr());
+            let _ = writeln!(std::io::stderr(), "the switch logged:\n{}\n{}", self.stderr(), self.summary());
         }
         let _ = self.child.kill(); // it may have ended by itself
         let _ = self.child.wait();

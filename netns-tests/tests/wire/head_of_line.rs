@@ -6,7 +6,7 @@ use crate::bed;
 
 const PATIENT: &str = "stall_budget = \"100ms\"";
 /// For what a stalled machine lets pile up.
-const ROOM: &str = "[class.1]\negress_max = \"1MB\"\n[class.4]\nxoff = \"2MB\"";
+const ROOM: &str = "[class.1]\negress_max = \"1MB\"";
 
 /// RFC 2889: half of what a sender offers goes to a congested port, half to a free one.
 #[test]
@@ -35,7 +35,8 @@ fn i7_a_free_port_keeps_its_rate_beside_a_congested_one() {
 #[test]
 fn i7_victims_of_another_port_or_class_are_never_paused() {
     let bed = bed(4).build();
-    let config = bed.config("speed = \"100M\"\nlossless = [3, 4]").switch(PATIENT).more(ROOM);
+    let config =
+        bed.config("speed = \"100M\"\nlossless = [3, 4]").switch(PATIENT).more("[class.4]\nxoff = \"2MB\"");
     let switch = bed.start(&config.port(4, "[port.class.3]\nxoff = \"2MB\""));
     let (a, b, c, congested) = (bed.host(1), bed.host(2), bed.host(4), bed.host(3));
     let much = stream(congested, 3, "80M", 3_000);
