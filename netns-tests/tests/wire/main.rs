@@ -5,6 +5,7 @@
 mod asymmetric;
 mod classes;
 mod control;
+mod demo;
 mod flooding;
 mod harness;
 mod head_of_line;

@@ -1,8 +1,8 @@
 //! The receiving half of a socket: chunks go to the kernel by the fill ring and come back filled.
 //!
 //! A fixed number of chunks is out, no more than either ring has entries: as many as there are frames
-//! that can arrive while the worker is stalled. So the fill ring always has room for what is given to
-//! it, the RX ring never overflows, and what one queue holds of a worker's share is known beforehand.
+//! that can arrive while the worker is stalled. So the RX ring never overflows, the fill ring has room
+//! (as soon as the kernel says so) for what is given to it, and what one queue holds of a worker's share is known beforehand.
 
 use std::sync::Arc;
 
@@ -72,8 +72,12 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
             if n == 0 {
                 return;
             }
-            let taken = self.fill.fill(&slots[..n]);
-            assert!(taken, "the fill ring has room for every chunk that is not out");
+            if !self.fill.fill(&slots[..n]) {
+                // The kernel shows received frames a moment before it shows that their chunks have left the
+                // fill ring. The next refill finds the room.
+                slots[..n].iter().rev().for_each(|&slot| store.give(slot));
+                return;
+            }
             #[allow(clippy::cast_possible_truncation)] // at most BATCH
             let n = n as u32;
             self.out += n;
@@ -159,6 +163,22 @@ mod tests {
         receiver.refill(&mut store);
         assert_eq!(rings.with(|rings| rings.fill.len()), 32);
         assert_eq!(store.free_chunks(), CHUNKS - 32);
+    }
+
+    #[test]
+    fn room_that_the_kernel_shows_late_is_found_by_the_next_refill() {
+        let (rings, mut receiver, mut store) = receiver(32);
+        receiver.refill(&mut store);
+        (0..10).for_each(|_| assert!(rings.arrive(&[60])));
+        let mut frames = Vec::new();
+        receiver.receive(&mut store, &mut frames, BATCH);
+        rings.with(|rings| rings.unshown = 1);
+        receiver.refill(&mut store);
+        assert_eq!((rings.with(|rings| rings.fill.len()), store.free_chunks()), (22, CHUNKS - 32));
+        rings.with(|rings| rings.unshown = 0);
+        receiver.refill(&mut store);
+        assert_eq!((rings.with(|rings| rings.fill.len()), store.free_chunks()), (32, CHUNKS - 42));
+        free_all(&mut store, frames);
     }
 
     #[test]

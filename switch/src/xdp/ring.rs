@@ -80,6 +80,8 @@ pub(super) mod memory {
     #[derive(Default)]
     pub(in crate::xdp) struct Inner {
         pub(in crate::xdp) size: usize,
+        /// Entries that have left the fill and TX rings, which the kernel has not shown yet.
+        pub(in crate::xdp) unshown: usize,
         pub(in crate::xdp) rx: VecDeque<Descriptor>,
         pub(in crate::xdp) fill: VecDeque<u32>,
         pub(in crate::xdp) tx: VecDeque<Descriptor>,
@@ -128,7 +130,7 @@ pub(super) mod memory {
     impl FillRing for Rings {
         fn fill(&mut self, slots: &[u32]) -> bool {
             self.with(|rings| {
-                let fits = rings.fill.len() + slots.len() <= rings.size;
+                let fits = rings.fill.len() + rings.unshown + slots.len() <= rings.size;
                 if fits {
                     rings.fill.extend(slots);
                 }
@@ -140,7 +142,7 @@ pub(super) mod memory {
     impl TxRing for Rings {
         fn send(&mut self, descriptors: &[Descriptor]) -> bool {
             self.with(|rings| {
-                let fits = rings.tx.len() + descriptors.len() <= rings.size;
+                let fits = rings.tx.len() + rings.unshown + descriptors.len() <= rings.size;
                 if fits {
                     rings.tx.extend(descriptors);
                 }
