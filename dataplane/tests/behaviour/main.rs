@@ -1,6 +1,7 @@
 //! Behaviours of whole switches, in virtual time: one file per family, all on the same bed. The
 //! numbers (L1, C4, ...) are those of the behaviours to prove.
 
+mod allocations;
 mod bed;
 mod cascade;
 mod conformance;

@@ -10,7 +10,7 @@
 
 mod events;
 mod host;
-mod payload;
+pub mod payload;
 pub mod plan;
 mod star;
 pub mod store;

@@ -1,0 +1,144 @@
+//! After start nothing is allocated per frame, whatever the frame's journey.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use xoff_dataplane::frame::Frame;
+use xoff_dataplane::ledger::Counters;
+use xoff_dataplane::settings::VlanSettings;
+use xoff_dataplane::switch::{Switch, WorkerId, Workers};
+use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId};
+
+use crate::bed::payload::{self, Mark};
+use crate::bed::plan::{self, LINK};
+use crate::bed::store::MemoryStore;
+use crate::{C3, resume, stop};
+
+const PORTS: u8 = 4;
+const WORKERS: usize = 2;
+
+/// A driver that itself allocates nothing: two workers, each with two ports, in VLANs that some ports
+/// send tagged and others untagged.
+struct Driver {
+    now: Nanos,
+    workers: [Switch; WORKERS],
+    store: MemoryStore,
+    rings: [VecDeque<Frame>; PORTS as usize],
+}
+
+impl Driver {
+    fn new() -> Driver {
+        let mut plan = plan::switch(&[LINK; PORTS as usize]);
+        plan.settings.vlans = vec![VlanSettings {
+            vid: 1,
+            tagged: vec![PortId(0), PortId(2)],
+            untagged: vec![PortId(1), PortId(3)],
+        }];
+        plan.settings.fdb.ageing = Some(Nanos::from_millis(2));
+        let counters = Counters::new(PORTS.into());
+        let owners: Box<[WorkerId]> = (0..PORTS).map(|port| WorkerId(port / 2)).collect();
+        let worker = |me| {
+            let workers = Workers::new(owners.clone(), WorkerId(me));
+            Switch::new(&plan.settings, 512, workers, Arc::clone(&counters))
+        };
+        Driver {
+            now: Nanos::ZERO,
+            workers: [worker(0), worker(1)],
+            store: MemoryStore::new(480, 32, 1600),
+            rings: std::array::from_fn(|_| VecDeque::with_capacity(512)),
+        }
+    }
+
+    fn receive(&mut self, port: u8, bytes: &[u8]) {
+        let Some(frame) = self.store.fill(bytes) else { return };
+        self.workers[usize::from(port / 2)].receive(self.now, PortId(port), frame, &mut self.store);
+    }
+
+    /// A turn of both workers' loops.
+    fn turn(&mut self) {
+        self.now += Nanos::from_micros(30);
+        for (me, other) in [(0, 1), (1, 0)] {
+            self.workers[me].advance(self.now);
+            while self.workers[me].forward(self.now, &mut self.store) {}
+            let to = WorkerId(other);
+            while let Some(handover) = self.workers[me].hand_over(to) {
+                self.workers[usize::from(other)].take_over(self.now, handover, &mut self.store);
+            }
+            while let Some(back) = self.workers[me].give_back(to) {
+                self.workers[usize::from(other)].take_back(self.now, back, &mut self.store);
+            }
+            let [first, second] = &mut self.workers;
+            let (teller, hearer) = if me == 0 { (first, second) } else { (second, first) };
+            teller.take_news().for_each(|update| hearer.hear(&update));
+        }
+        (0..PORTS).for_each(|port| self.transmit(port));
+    }
+
+    fn transmit(&mut self, port: u8) {
+        let worker = &mut self.workers[usize::from(port / 2)];
+        let ring = &mut self.rings[usize::from(port)];
+        while let Some(frame) = worker.transmit(self.now, PortId(port), &mut self.store) {
+            ring.push_back(frame);
+        }
+        while let Some(frame) = ring.pop_front() {
+            worker.release(self.now, PortId(port), frame, &mut self.store);
+        }
+    }
+}
+
+/// Every kind of traffic: tagged and untagged, to all ports and floods, from stations that are known
+/// and that are not, in all classes, too long, and pauses.
+fn traffic() -> Vec<(u8, Vec<u8>)> {
+    let frame = |n: u16| {
+        let [high, low] = n.to_be_bytes();
+        let port = low % PORTS;
+        let to = match n % 5 {
+            0 => MacAddr::BROADCAST,
+            _ => MacAddr([2, 0, 0, 0, 0, high % 16]),
+        };
+        let class = if n.rem_euclid(3) == 0 { C3 } else { Class::from_low_bits(low) };
+        let mark = Mark { class, stream: n.into(), sequence: 0 };
+        let mut bytes =
+            payload::encode(to, MacAddr([2, 0, 0, 0, 0, low % 16]), mark, 60 + u32::from(n) % 1480);
+        if n.rem_euclid(2) == 0 {
+            bytes.drain(12..16); // its tag
+        }
+        (port, bytes)
+    };
+    let pause = |n: u16| {
+        let what = if n.rem_euclid(2) == 0 { stop(C3, 300) } else { resume(C3) };
+        (n.to_be_bytes()[1] % PORTS, what.encode(MacAddr([2; 6])).to_vec())
+    };
+    (0..2_000).map(|n| if n % 50 == 7 { pause(n) } else { frame(n) }).collect()
+}
+
+#[test]
+fn nothing_is_allocated_after_start() {
+    let traffic = traffic();
+    let mut driver = Driver::new();
+    let all = |driver: &mut Driver| {
+        for (n, (port, bytes)) in traffic.iter().enumerate() {
+            driver.receive(*port, bytes);
+            if n % 8 == 0 {
+                driver.turn();
+            }
+        }
+    };
+    let allocated = allocation_counter::measure(|| all(&mut driver));
+    assert_eq!(allocated.count_total, 0, "no warm-up is needed");
+
+    let ledgers = driver.workers.each_ref().map(Switch::ledger);
+    let seen = |count: fn(&xoff_dataplane::ledger::Ledger) -> u64| ledgers.iter().map(count).sum::<u64>();
+    assert!(seen(|l| l.copied) > 100, "floods");
+    assert!(seen(|l| l.handed_over) > 100, "handovers");
+    assert!(seen(|l| l.made) > 5, "pauses of our own");
+    assert!(seen(|l| l.dropped) > 0, "drops");
+    assert!(seen(|l| l.sent) > 1_000);
+}
+
+/// What would make the test above worthless: a counter that counts nothing.
+#[test]
+fn an_allocation_is_noticed() {
+    let allocated = allocation_counter::measure(|| drop(std::hint::black_box(vec![1_u8])));
+    assert_eq!(allocated.count_total, 1);
+}
