@@ -58,7 +58,7 @@ pub enum Policy {
 
 impl Policy {
     /// Takes note of an event; what follows from it is appended to `intents`.
-    #[inline]
+    #[inline(always)] // where it is called the kind of event is a constant
     pub fn observe(&mut self, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
         match self {
             Policy::Pfc(pfc) => pfc.observe(event, buffer, intents),

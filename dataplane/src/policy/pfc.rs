@@ -20,7 +20,7 @@ impl Pfc {
         Pfc { sends, paused }
     }
 
-    #[inline]
+    #[inline(always)] // where it is called the kind of event is a constant
     pub(super) fn observe(&mut self, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
         match event {
             Event::Received { ingress: port, class } => {

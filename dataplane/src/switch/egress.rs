@@ -97,7 +97,7 @@ impl Switch {
         if at.committed >= at.settings.commit.0 || !at.line.ready(now) {
             return None;
         }
-        for class in eligible.iter() {
+        for class in ClassSet(eligible.0 & at.shaped.0).iter() {
             if let Some(rate) = &mut at.class_rates[class.index()]
                 && !rate.ready(now)
             {

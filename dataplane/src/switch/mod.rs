@@ -102,6 +102,8 @@ struct Port {
     scheduler: Scheduler,
     line: Shaper,
     class_rates: [Option<Shaper>; CLASSES],
+    /// Classes that have a rate of their own.
+    shaped: ClassSet,
     /// Layer-1 bytes handed to the driver and not yet released.
     committed: u64,
     committed_frames: u64,
@@ -134,6 +136,7 @@ impl Port {
             class_rates: std::array::from_fn(|class| {
                 per_class(class).max_rate.map(|rate| Shaper::new(rate, settings.burst))
             }),
+            shaped: Class::ALL.into_iter().filter(|c| per_class(c.index()).max_rate.is_some()).collect(),
             committed: 0,
             committed_frames: 0,
             awaiting_room: [PortSet::NONE; CLASSES],
