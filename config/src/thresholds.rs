@@ -58,27 +58,35 @@ pub(crate) fn wanted(ports: &[PortSettings]) -> Bytes {
 fn alone(draft: &Draft<'_>, class: Class, smallest_frame: u32, when_full: WhenFull) -> ClassSettings {
     let keys = &draft.port.classes[class.index()];
     let lossless = draft.lossless.contains(class);
-    let lossy_max = defaults::lossy_max(draft.line.speed);
     let headroom = value(keys.headroom.as_ref(), draft.headroom.total());
-    let frames =
-        |bytes: Bytes| u32::try_from(bytes.0.div_ceil(u64::from(smallest_frame))).unwrap_or(u32::MAX).max(1);
+    let frames = |bytes: Bytes, smallest: u32| {
+        u32::try_from(bytes.0.div_ceil(smallest.into())).unwrap_or(u32::MAX).max(1)
+    };
     let (xoff, xon) = watermarks(draft, keys);
     let waits = when_full == WhenFull::Stop;
-    let own = if lossless { xoff.saturating_add(headroom) } else { lossy_max };
+    let (own, smallest_out) = match lossless {
+        true => (xoff.saturating_add(headroom), smallest_frame),
+        false => (defaults::lossy_egress_max(draft.line.speed), defaults::LOSSY_FRAME),
+    };
     let egress_max = value(keys.egress_max.as_ref(), own);
+    let ingress_max = defaults::lossy_ingress_max(draft.line.speed);
     ClassSettings {
         lossless,
         xoff: if lossless { xoff } else { Bytes::MAX },
         xon: if lossless { xon } else { Bytes::ZERO },
         headroom: if lossless { headroom } else { Bytes::ZERO },
-        xoff_frames: if lossless { value(keys.xoff_frames.as_ref(), frames(xoff)) } else { u32::MAX },
+        xoff_frames: if lossless {
+            value(keys.xoff_frames.as_ref(), frames(xoff, smallest_frame))
+        } else {
+            u32::MAX
+        },
         ingress_reserve: value(keys.ingress_reserve.as_ref(), Bytes::ZERO),
         ingress_max: value(
             keys.ingress_max.as_ref(),
-            if waits && !lossless { lossy_max } else { Bytes::MAX },
+            if waits && !lossless { ingress_max } else { Bytes::MAX },
         ),
         egress_max,
-        egress_max_frames: value(keys.egress_max_frames.as_ref(), frames(egress_max)),
+        egress_max_frames: value(keys.egress_max_frames.as_ref(), frames(egress_max, smallest_out)),
         egress_reserve: value(keys.egress_reserve.as_ref(), Bytes::ZERO),
         queue: value(keys.queue.as_ref(), Default::default()),
         service: value(keys.weight.as_ref(), defaults::SERVICE),
@@ -104,7 +112,8 @@ fn bound_at_ingress(class: Class, drafts: &[Draft<'_>], ports: &mut [[ClassSetti
     for (draft, settings) in drafts.iter().zip(ports) {
         let (keys, settings) = (&draft.port.classes[index], &mut settings[index]);
         if !settings.lossless {
-            settings.ingress_max = value(keys.ingress_max.as_ref(), defaults::lossy_max(draft.line.speed));
+            settings.ingress_max =
+                value(keys.ingress_max.as_ref(), defaults::lossy_ingress_max(draft.line.speed));
         }
     }
 }

@@ -82,13 +82,23 @@ fn watermarks_follow_from_speed_and_from_each_other() {
 #[test]
 fn frames_are_limited_so_that_small_ones_cannot_take_all_chunks() {
     let config = two_ports(
-        "[switch]\nsmallest_frame = 100\n[class.3]\nxoff = 10001\n[class.0]\negress_max = 2001\n",
+        "[switch]\nsmallest_frame = 100\n[class.3]\nxoff = 10001\n[class.0]\negress_max = 2561\n",
         "",
     );
     assert_eq!(class(&config, 0, 3).xoff_frames, 101);
-    assert_eq!(class(&config, 0, 0).egress_max_frames, 21);
+    assert_eq!(class(&config, 0, 0).egress_max_frames, 6, "as frames of 512 bytes");
     assert_eq!(class(&config, 0, 3).egress_max_frames, u32::MAX);
     assert_eq!(class(&config, 0, 0).xoff_frames, u32::MAX);
+}
+
+#[test]
+fn a_lossy_egress_queue_holds_8_ms_within_bounds() {
+    let max = |speed: &str| {
+        let config = read(&format!("[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"{speed}\"\n"));
+        class(&config, 0, 0).egress_max.0
+    };
+    assert_eq!([max("262M"), max("263M")], [256 << 10, 263_000]);
+    assert_eq!([max("2097M"), max("2098M")], [2_097_000, 2 << 20]);
 }
 
 #[test]
@@ -116,7 +126,7 @@ fn a_class_lossy_on_one_port_is_bounded_where_it_comes_in() {
 fn queues_that_stop_are_bounded_at_ingress_too() {
     let config = two_ports("[switch]\nwhen_full = \"stop\"\naccounting = \"until-forwarded\"\n", "");
     let (lossy, lossless) = (class(&config, 0, 0), class(&config, 0, 3));
-    assert_eq!((lossy.ingress_max, lossy.egress_max), (Bytes(128 << 10), Bytes(128 << 10)));
+    assert_eq!((lossy.ingress_max, lossy.egress_max), (Bytes(128 << 10), Bytes(1_000_000)));
     assert_eq!(lossless.egress_max, lossless.xoff + lossless.headroom, "a bound of its own");
     assert!(lossless.egress_max_frames < u32::MAX);
 }
@@ -138,8 +148,8 @@ fn shared_memory_and_its_defaults() {
     let Memory::Shared(default) = two_ports("[memory]\nmodel = \"shared\"\n", "").switch.memory else {
         panic!()
     };
-    // of two ports: seven lossy queues of 128 KiB and one lossless one up to XOFF, halved
-    assert_eq!(default.pool, Bytes(7 * (128 << 10) + 2 * 32 * 1_522));
+    // of two ports: seven lossy queues of 8 ms and one lossless one up to XOFF, halved
+    assert_eq!(default.pool, Bytes(7 * 1_000_000 + 2 * 32 * 1_522));
     assert_eq!(default.alpha_log2, Some(0));
 }
 
@@ -181,7 +191,7 @@ fn memory_is_the_sum_of_its_lines_by_hand() {
     assert_eq!(config.shell.ports[0].rings, rings);
     let inside = class(&config, 0, 3).xoff.0 + class(&config, 0, 3).headroom.0;
     let lines = config.port_chunks(0, &[]).map(|(_, chunks)| chunks);
-    assert_eq!(lines, [11_592, 11_592, inside.div_ceil(256), 7 * 512, 1_024, 512, 64]);
+    assert_eq!(lines, [11_592, 11_592, inside.div_ceil(256), 7 * 1_954, 1_024, 512, 64]);
 
     let one = config.memory(&config.workers(1), &[]);
     assert_eq!(one.chunks, 2 * lines.iter().sum::<u64>());
