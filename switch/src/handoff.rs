@@ -17,6 +17,7 @@
 //! get its slots back: otherwise two workers that wait for each other would wait for good.
 
 use std::io;
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
@@ -50,6 +51,19 @@ impl Link {
             chunks: ArrayQueue::new(CAPACITY),
             learned: ArrayQueue::new(CAPACITY),
         }
+    }
+}
+
+impl Drop for Link {
+    /// Frames that were on their way when the switch stopped end with its packet memory; the ledger
+    /// has them as handed over.
+    fn drop(&mut self) {
+        let frames = iter::from_fn(|| self.frames.pop()).map(|handover| handover.frame);
+        let returns = iter::from_fn(|| self.returns.pop()).map(|back| back.frame);
+        let chunks = iter::from_fn(|| self.chunks.pop());
+        frames.chain(returns).chain(chunks).for_each(|frame| {
+            let _ = frame.into_parts();
+        });
     }
 }
 
@@ -89,8 +103,14 @@ impl Bell {
     pub fn ring(&self) {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) {
-            let _ = self.event.write(1); // full: it has rung
+            self.wake();
         }
+    }
+
+    /// Wakes the worker, or keeps it from its next sleep: for what it does not look for once more
+    /// before it sleeps.
+    pub fn wake(&self) {
+        let _ = self.event.write(1); // full: it has rung
     }
 }
 
@@ -119,9 +139,9 @@ impl Exchange {
         &self.bells[worker.index()]
     }
 
-    /// Rings every bell: something that is not a message concerns all.
-    pub fn ring_all(&self) {
-        self.bells.iter().for_each(Bell::ring);
+    /// Wakes every worker: something that is not a message concerns all.
+    pub fn wake_all(&self) {
+        self.bells.iter().for_each(Bell::wake);
     }
 
     fn others(&self, me: WorkerId) -> impl Iterator<Item = WorkerId> + use<> {
@@ -369,5 +389,22 @@ mod tests {
         bell.ring();
         assert_eq!(bell.event().read().unwrap(), 1);
         bell.open_eyes();
+    }
+
+    #[test]
+    fn a_worker_that_is_about_to_sleep_is_woken_too() {
+        let bell = Bell::new().unwrap();
+        bell.wake(); // between its look at the stop flag and close_eyes
+        bell.close_eyes();
+        assert_eq!(bell.event().read().unwrap(), 1, "its sleep ends at once");
+    }
+
+    #[test]
+    fn frames_on_their_way_may_end_with_the_switch() {
+        let (mut a, b) = two_workers("");
+        a.receive(0, 2, 1, 60);
+        assert!(a.exchange());
+        assert_eq!(a.switch.ledger().handed_over, 1);
+        drop((a, b)); // a handle that is lost would panic
     }
 }

@@ -5,7 +5,6 @@
 //! is closed again when something does.
 
 use std::io;
-use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -52,6 +51,25 @@ pub enum RunError {
     /// A thread, or what it needs.
     #[error("cannot start a worker: {0}")]
     Thread(#[from] io::Error),
+}
+
+/// Why a worker ended before it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// The system refused what a sleep needs.
+    #[error("worker {worker} ended: {source}")]
+    System {
+        /// Its number.
+        worker: usize,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// A bug of ours. What it said stands on standard error.
+    #[error("worker {worker} panicked, which is a bug of xoff; its peers were let go")]
+    Panicked {
+        /// Its number.
+        worker: usize,
+    },
 }
 
 /// What becomes of the privileges of the calling thread and its children.
@@ -102,19 +120,18 @@ impl Running {
     /// Stops it: every held peer is let go, the programs are taken off, and the books are closed.
     ///
     /// # Errors
-    /// What a worker ended with before it was asked to.
-    pub fn stop(mut self) -> io::Result<Status> {
+    /// What a worker ended with before it was asked to; the others have stopped as they should.
+    pub fn stop(mut self) -> Result<Status, WorkerError> {
         self.finish()
     }
 
-    fn finish(&mut self) -> io::Result<Status> {
+    fn finish(&mut self) -> Result<Status, WorkerError> {
         self.stop.store(true, Ordering::Relaxed);
-        self.exchange.ring_all();
-        let workers: io::Result<Vec<Worker>> = self
-            .workers
-            .drain(..)
-            .map(|thread| thread.join().unwrap_or_else(|cause| panic::resume_unwind(cause)))
-            .collect();
+        self.exchange.wake_all();
+        // All of them are waited for, whatever becomes of one.
+        let ended: Vec<Result<Worker, WorkerError>> =
+            self.workers.drain(..).enumerate().map(|(worker, thread)| join(worker, thread)).collect();
+        let workers: Result<Vec<Worker>, WorkerError> = ended.into_iter().collect();
         self.control.take();
         let answer =
             |worker: &Worker| Answer::Report(Report { ledger: worker.switch.ledger(), fdb: Vec::new() });
@@ -138,7 +155,7 @@ impl Drop for Running {
         if !self.workers.is_empty()
             && let Err(error) = self.finish()
         {
-            tracing::error!("a worker ended with: {error}");
+            tracing::error!("{error}");
         }
     }
 }
@@ -149,6 +166,7 @@ impl Drop for Running {
 /// Where anything of it cannot be had; then nothing is left open.
 pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunError> {
     let shell = &config.shell;
+    let listener = shell.http.map(control::listen).transpose()?;
     let queues: Vec<u32> =
         shell.ports.iter().map(|port| xdp::rx_queues(&port.device)).collect::<Result<_, _>>()?;
     let plans = config.workers(Machine::here().cores);
@@ -196,7 +214,7 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
     if privileges == Privileges::Drop {
         privileges::drop_all_but_network_administration()?;
     }
-    let control = control::start(Arc::clone(&view), shell.http)?;
+    let control = control::start(Arc::clone(&view), listener)?;
     let stop = Arc::new(AtomicBool::new(false));
     let (report_end, ended) = mpsc::channel();
     let mut running =
@@ -245,6 +263,13 @@ fn worker(
 ) -> Worker {
     let (poll, stall_budget) = (config.shell.poll, config.shell.stall_budget);
     Worker { switch, store, ports, handoff, inbox, facts, poll, stall_budget }
+}
+
+fn join(worker: usize, thread: JoinHandle<io::Result<Worker>>) -> Result<Worker, WorkerError> {
+    match thread.join() {
+        Ok(ended) => ended.map_err(|source| WorkerError::System { worker, source }),
+        Err(_) => Err(WorkerError::Panicked { worker }),
+    }
 }
 
 fn spawn(

@@ -14,9 +14,8 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, send, setsockopt, socket, sockopt,
 };
 use nix::sys::time::TimeVal;
-use xoff::control::PortDriver as _;
 use xoff::lab::{Device, Lab, Namespace, VethOptions};
-use xoff::xdp::{Port, Share, Store, Umem, UmemSettings, XdpError};
+use xoff::xdp::{Port, PortDriver as _, Share, Store, Umem, UmemSettings, XdpError};
 use xoff_config::shell::{Mode, PortShell, Queues, Rings, ZeroCopy};
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_ebpf::{EbpfError, Mode as Attach};

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread;
 
-use miette::{IntoDiagnostic as _, Report};
+use miette::IntoDiagnostic as _;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use xoff_config::{Config, Machine};
 
 use crate::control::logging;
-use crate::control::status::Verdict;
-use crate::run::{self, Privileges, Running};
+use crate::control::status::{Status, Verdict};
+use crate::run::{self, Privileges, WorkerError};
 
 /// Runs the switch that a configuration describes, until SIGINT or SIGTERM. Exits with 0 where the
-/// lossless classes lost nothing and every frame is accounted for, with 1 where not, and with 2 where
-/// it could not start.
+/// lossless classes lost nothing and every frame is accounted for, with 1 where not or where a worker
+/// ended by itself, and with 2 where it could not start.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The configuration, a TOML file.
@@ -26,7 +26,7 @@ pub struct Args {
 /// Runs the switch.
 ///
 /// # Errors
-/// What kept it from starting, or what a worker ended with.
+/// What kept it from starting.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
     let config = Config::load(&args.config, Machine::here())?;
     logging::start(&config.shell.log).into_diagnostic()?;
@@ -42,12 +42,18 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
             end.now();
         }
     });
-    conclude(running)
+    running.wait();
+    Ok(conclude(running.stop()))
 }
 
-fn conclude(running: Running) -> miette::Result<ExitCode> {
-    running.wait();
-    let status = running.stop().map_err(|error| Report::msg(format!("a worker ended with: {error}")))?;
+fn conclude(outcome: Result<Status, WorkerError>) -> ExitCode {
+    let status = match outcome {
+        Ok(status) => status,
+        Err(error) => {
+            tracing::error!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
     let Verdict { lossless, lossless_lost, unseen_lost, headroom_free_min_bytes, ledger_balanced } =
         status.verdict;
     let headroom = headroom_free_min_bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
@@ -56,7 +62,7 @@ fn conclude(running: Running) -> miette::Result<ExitCode> {
         tracing::info!(
             "stopped: 0 lossless frames lost, ledger balanced, least headroom left {headroom} bytes"
         );
-        return Ok(ExitCode::SUCCESS);
+        return ExitCode::SUCCESS;
     }
     tracing::error!(
         lossless_lost,
@@ -64,5 +70,5 @@ fn conclude(running: Running) -> miette::Result<ExitCode> {
         balanced,
         "stopped, and the promise was not kept; least headroom left {headroom} bytes"
     );
-    Ok(ExitCode::FAILURE)
+    ExitCode::FAILURE
 }

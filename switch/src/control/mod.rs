@@ -9,7 +9,8 @@
 //!
 //! ```no_run
 //! # fn example(view: std::sync::Arc<xoff::control::SwitchView>) -> Result<(), xoff::control::ControlError> {
-//! let control = xoff::control::start(view, Some(([127, 0, 0, 1], 9464).into()))?;
+//! let listener = xoff::control::listen(([127, 0, 0, 1], 9464).into())?;
+//! let control = xoff::control::start(view, Some(listener))?;
 //! // the switch runs
 //! control.stop();
 //! # Ok(())
@@ -38,7 +39,7 @@ use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 
 pub use snapshot::{Answer, snapshot};
-pub use view::{Link, PortDriver, PortView, SwitchView, WorkerFacts, WorkerView};
+pub use view::{Link, PortView, SwitchView, WorkerFacts, WorkerView};
 
 /// Why the control thread could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -95,13 +96,25 @@ impl Drop for ControlHandle {
     }
 }
 
-/// Starts the control thread. It serves HTTP on `listen` (`None`: nowhere) and keeps the links of
-/// `view` up to date, both in the network namespace of the calling thread.
+/// The socket for [`start`] to serve HTTP on, in the network namespace of the calling thread. It may
+/// need a privilege (a port below 1024), which serving does not.
+///
+/// # Errors
+/// [`ControlError::Listen`].
+pub fn listen(address: SocketAddr) -> Result<TcpListener, ControlError> {
+    let bound = TcpListener::bind(address).and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    });
+    bound.map_err(|error| ControlError::Listen { listen: address, error })
+}
+
+/// Starts the control thread. It serves HTTP on `listener` (`None`: nowhere) and keeps the links of
+/// `view` up to date, in the network namespace of the calling thread.
 ///
 /// # Errors
 /// Everything that can fail has been tried when this returns.
-pub fn start(view: Arc<SwitchView>, listen: Option<SocketAddr>) -> Result<ControlHandle, ControlError> {
-    let listener = listen.map(bind).transpose()?;
+pub fn start(view: Arc<SwitchView>, listener: Option<TcpListener>) -> Result<ControlHandle, ControlError> {
     let address = listener.as_ref().map(TcpListener::local_addr).transpose().map_err(ControlError::Thread)?;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ControlError::Thread)?;
@@ -122,12 +135,4 @@ pub fn start(view: Arc<SwitchView>, listen: Option<SocketAddr>) -> Result<Contro
     let thread = std::thread::Builder::new().name("xoff-control".into());
     let thread = thread.spawn(move || runtime.block_on(work)).map_err(ControlError::Thread)?;
     Ok(ControlHandle { address, stop: Some(stop), thread: Some(thread) })
-}
-
-fn bind(listen: SocketAddr) -> Result<TcpListener, ControlError> {
-    let bound = TcpListener::bind(listen).and_then(|listener| {
-        listener.set_nonblocking(true)?;
-        Ok(listener)
-    });
-    bound.map_err(|error| ControlError::Listen { listen, error })
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use xoff_dataplane::ledger::Ledger;
 
 use super::view::Link;
-pub use crate::xdp::{DeviceDrops, XdpStatistics};
+use crate::xdp::{DeviceDrops, XdpStatistics};
 
 /// A whole switch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -15,8 +15,9 @@ use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, Por
 use xoff_dataplane::wire::mac_control::MacControlError;
 
 use super::mailbox::{Address, Inbox, Mailbox, Request};
-use super::status::{DeviceDrops, Status, WorkerState, XdpStatistics};
+use super::status::{Status, WorkerState};
 use super::*;
+use crate::xdp::{DeviceDrops, PortDriver, XdpStatistics};
 
 const CLASS_3: Class = Class::ALL[3];
 const NOW: Nanos = Nanos(5_000_000_000);
@@ -159,8 +160,8 @@ fn get(control: &ControlHandle, path: &str) -> (u16, String) {
     (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
 }
 
-fn any_port() -> Option<SocketAddr> {
-    Some(([127, 0, 0, 1], 0).into())
+fn any_port() -> Option<TcpListener> {
+    Some(listen(([127, 0, 0, 1], 0).into()).unwrap())
 }
 
 /// Samples by name and labels; fails where a line is not of the text format, a sample has no HELP and
@@ -269,11 +270,10 @@ fn health_is_that_of_the_workers() {
 
 #[test]
 fn an_address_in_use_is_one_clear_message() {
-    let (view, _inbox) = view();
-    let first = start(Arc::clone(&view), any_port()).unwrap();
-    let error = start(view, first.address()).unwrap_err().to_string();
-    let expected =
-        format!("cannot serve metrics and status on {}: Address already in use", first.address().unwrap());
+    let first = any_port().unwrap();
+    let address = first.local_addr().unwrap();
+    let error = listen(address).unwrap_err().to_string();
+    let expected = format!("cannot serve metrics and status on {address}: Address already in use");
     assert!(error.starts_with(&expected), "{error}");
 }
 

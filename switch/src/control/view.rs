@@ -1,7 +1,5 @@
 //! What the control thread can see of a running switch, and by whom each part is written.
 
-use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::SystemTime;
@@ -12,7 +10,7 @@ use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{CLASSES, Class, Nanos, PortId};
 
 use super::mailbox::Mailbox;
-use super::status::{DeviceDrops, XdpStatistics};
+use crate::xdp::PortDriver;
 
 /// A running switch, as seen from outside its workers.
 #[derive(Debug)]
@@ -114,28 +112,6 @@ impl PortView {
             link: LinkCell::default(),
             pause_shown: Default::default(),
         }
-    }
-}
-
-/// What a port's sockets and device tell without their worker's help: by system calls on file
-/// descriptors that the control thread may use at any time.
-pub trait PortDriver: Send + Sync {
-    /// XDP statistics, all sockets of the port added up.
-    ///
-    /// # Errors
-    /// What the system says.
-    fn xdp_statistics(&self) -> io::Result<XdpStatistics>;
-
-    /// The device's own counters of frames that it dropped, since the switch was started.
-    ///
-    /// # Errors
-    /// What the system says.
-    fn device_drops(&self) -> io::Result<DeviceDrops>;
-}
-
-impl fmt::Debug for dyn PortDriver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PortDriver")
     }
 }
 

@@ -119,7 +119,7 @@ impl Bench {
         let join = |thread: JoinHandle<_>| thread.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
         let reports: Result<Vec<HostReport>, HostError> = threads.into_iter().map(join).collect();
         let counters = Arc::clone(&running.view().counters);
-        let status = running.stop().map_err(DemoError::Worker)?;
+        let status = running.stop()?;
         let mut reports = reports?;
         settle(&mut reports);
         Ok(self.report(&reports, &status, &counters, goodput, span))

@@ -8,13 +8,12 @@
 mod bench;
 pub mod report;
 
-use std::io;
 use std::time::Duration;
 
 use xoff_config::ConfigError;
 
 use crate::lab::LabError;
-use crate::run::RunError;
+use crate::run::{RunError, WorkerError};
 use crate::traffic::HostError;
 pub use bench::{Bench, Progress};
 use report::Report;
@@ -44,8 +43,8 @@ pub enum DemoError {
     #[diagnostic(transparent)]
     Config(#[from] ConfigError),
     /// A thread of the switch ended early.
-    #[error("a worker ended early: {0}")]
-    Worker(io::Error),
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
 }
 
 /// Finds the rate that the machine carries, and runs the demo at it for `seconds` of traffic. `tell` is

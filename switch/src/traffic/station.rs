@@ -14,8 +14,7 @@ use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::units::{Bytes, MacAddr, Nanos};
 
 use super::report::DropReport;
-use crate::control::PortDriver as _;
-use crate::xdp::{self, Facts, Port, Share, Store, Umem, UmemSettings, XdpError};
+use crate::xdp::{self, Facts, Port, PortDriver as _, Share, Store, Umem, UmemSettings, XdpError};
 
 /// Most frames received at once.
 const RECEIVE_MAX: usize = 64;

@@ -39,7 +39,7 @@ mod umem;
 
 pub use device::{Facts, Offloads};
 pub use error::XdpError;
-pub use monitor::{DeviceDrops, Monitor, XdpStatistics};
+pub use monitor::{DeviceDrops, Monitor, PortDriver, XdpStatistics};
 pub use port::{Port, rx_queues};
 pub use store::Store;
 pub use umem::{Share, Umem, UmemSettings};

@@ -1,6 +1,7 @@
 //! What a port's sockets and device have lost, for whoever asks: by system calls on descriptors of
 //! its own, without the worker that owns the port.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -12,7 +13,6 @@ use xoff_dataplane::counter::Counter;
 use xoff_ebpf::Unclaimed;
 
 use super::sys;
-use crate::control::PortDriver;
 
 /// What the kernel and the sockets of a port lost, added up over its queues, since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,6 +98,28 @@ impl DeviceDrops {
             tx_dropped: self.tx_dropped.saturating_sub(start.tx_dropped),
             tx_errors: self.tx_errors.saturating_sub(start.tx_errors),
         }
+    }
+}
+
+/// What a port's sockets and device tell without their worker's help: by system calls on file
+/// descriptors that the control thread may use at any time.
+pub trait PortDriver: Send + Sync {
+    /// XDP statistics, all sockets of the port added up.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn xdp_statistics(&self) -> io::Result<XdpStatistics>;
+
+    /// The device's own counters of frames that it dropped, since the switch was started.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn device_drops(&self) -> io::Result<DeviceDrops>;
+}
+
+impl fmt::Debug for dyn PortDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PortDriver")
     }
 }
 
