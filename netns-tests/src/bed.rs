@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
 use xoff::control::status::Status;
-use xoff::lab::{Counters, Device, Lab, Namespace, VethOptions};
+use xoff::lab::{Counters, Device, End, Lab, Namespace, VethOptions};
 use xoff_dataplane::units::MacAddr;
 
 use crate::{Config, Exit, Host, Switch};
@@ -15,6 +15,7 @@ use crate::{Config, Exit, Host, Switch};
 pub struct Plan {
     binary: PathBuf,
     hosts: u8,
+    far: u8,
     ipv6: bool,
     options: VethOptions,
 }
@@ -24,7 +25,15 @@ impl Plan {
     #[must_use]
     pub fn new(binary: impl AsRef<Path>, hosts: u8) -> Plan {
         let binary = binary.as_ref().to_owned();
-        Plan { binary, hosts, ipv6: false, options: VethOptions::default() }
+        Plan { binary, hosts, far: 0, ipv6: false, options: VethOptions::default() }
+    }
+
+    /// The last so many of the hosts are behind a second switch, the far one. Its ports are p1, p2, ..
+    /// too; the last port of each switch leads to the other.
+    #[must_use]
+    pub fn far(mut self, hosts: u8) -> Plan {
+        self.far = hosts;
+        self
     }
 
     /// Hosts speak IPv6 too. Their group memberships are frames that the tap sees.
@@ -54,20 +63,35 @@ impl Plan {
         let alone = one_bed_at_a_time(&self.binary);
         let mut lab = Lab::new();
         let switch = namespace(&lab, "switch");
-        let (mut hosts, mut ports) = (Vec::new(), Vec::new());
-        for number in 1..=self.hosts {
-            let (port, host) = self.wire(&mut lab, &switch, number);
+        let far = namespace(&lab, "far");
+        let (mut hosts, mut ports, mut far_ports) = (Vec::new(), Vec::new(), 0);
+        let near = self.hosts - self.far;
+        for number in 1..=near {
+            let (port, host) = self.wire(&mut lab, end(&switch, &format!("p{number}"), 1, number), number);
             hosts.push(Host::new(number, host));
             ports.push(port);
         }
+        for number in 1..=self.far {
+            let (name, host) = (format!("p{number}"), near + number);
+            let (_, device) = self.wire(&mut lab, end(&far, &name, 2, number), host);
+            hosts.push(Host::new(host, device));
+        }
+        if self.far > 0 {
+            let (here, there) = (near + 1, self.far + 1);
+            let (a, b) = (format!("p{here}"), format!("p{there}"));
+            let ends = (end(&switch, &a, 1, here), end(&far, &b, 2, there));
+            let trunk = lab.veth(ends.0, ends.1, &self.options).unwrap_or_else(|error| panic!("{error}"));
+            ports.push(trunk.0);
+            far_ports = there;
+        }
         let baseline = counters(&lab);
-        Bed { hosts, ports, namespace: switch, lab, baseline, binary: self.binary, _alone: alone }
+        let binary = self.binary;
+        Bed { hosts, ports, namespace: switch, far, far_ports, lab, baseline, binary, _alone: alone }
     }
 
-    fn wire(&self, lab: &mut Lab, switch: &Namespace, number: u8) -> (Device, Device) {
+    /// From a switch's port to a new host: the device at each end.
+    fn wire(&self, lab: &mut Lab, port: End<'_>, number: u8) -> (Device, Device) {
         let host = namespace(lab, &format!("h{number}"));
-        let name = format!("p{number}");
-        let port = switch.end(&name).mac(MacAddr([2, 0, 0, 0, 1, number]));
         let mut eth0 = host.end("eth0").mac(Host::mac_of(number)).address([10, 0, 0, number], 24);
         if self.ipv6 {
             eth0 = eth0.address([0xfd00, 0, 0, 0, 0, 0, 0, number.into()], 64);
@@ -81,6 +105,8 @@ pub struct Bed {
     hosts: Vec<Host>,
     ports: Vec<Device>,
     namespace: Namespace,
+    far: Namespace,
+    far_ports: u8,
     lab: Lab,
     baseline: Vec<Counters>,
     binary: PathBuf,
@@ -116,6 +142,18 @@ impl Bed {
     #[must_use]
     pub fn start(&self, config: &Config) -> Switch {
         Switch::start(&self.binary, &self.namespace, &config.to_string())
+    }
+
+    /// The same for the far switch.
+    #[must_use]
+    pub fn far_config(&self, defaults: &str) -> Config {
+        Config::new(self.far_ports, defaults)
+    }
+
+    /// Starts the far switch.
+    #[must_use]
+    pub fn start_far(&self, config: &Config) -> Switch {
+        Switch::start(&self.binary, &self.far, &config.to_string())
     }
 
     /// Starts it without waiting; see [`Switch::launch`].
@@ -164,6 +202,10 @@ fn counters(lab: &Lab) -> Vec<Counters> {
 
 fn namespace(lab: &Lab, name: &str) -> Namespace {
     lab.namespace(name).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn end<'a>(switch: &'a Namespace, name: &'a str, side: u8, number: u8) -> End<'a> {
+    switch.end(name).mac(MacAddr([2, 0, 0, 0, side, number]))
 }
 
 /// Beds carry paced traffic and would measure each other: whoever runs the tests, threads or

@@ -182,6 +182,9 @@ impl Worker {
         self.switch.show_addresses();
         let missing = self.switch.ledger().missing().unsigned_abs();
         self.facts.frames_missing.set(u64::try_from(missing).unwrap_or(u64::MAX));
+        let receiving: u32 = self.ports.iter().map(|(_, port)| port.chunks_out()).sum();
+        let free = self.store.free_chunks() + self.store.free_control_chunks() + receiving;
+        self.facts.chunks_free.set(free.into());
     }
 
     /// Says XON for every class that is held, and waits until the kernel has taken the frames.

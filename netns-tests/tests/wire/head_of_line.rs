@@ -27,7 +27,9 @@ fn i7_a_free_port_keeps_its_rate_beside_a_congested_one() {
     let lost = reports.received(a, 1, congested).lost + reports.received(b, 0, congested).lost;
     assert!(lost > 0, "the congested port was not");
     let said = bed.finish(switch);
-    assert_eq!(said.ports[2].classes[1].drops["egress_full"], lost);
+    let dropped = said.ports[2].classes[1].drops["egress_full"];
+    let markers = 6; // of two streams, lost or not
+    assert!((lost..=lost + markers).contains(&dropped), "{lost} lost, {dropped} dropped");
 }
 
 /// Lossless: the victim shares neither its way in nor its way out with those who congest, or it

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // ports and frames are few
 
 mod asymmetric;
+mod cascade;
 mod classes;
 mod control;
 mod demo;
@@ -18,9 +19,11 @@ mod pfc_obeyed;
 mod pfc_sent;
 mod ping;
 mod ports;
+mod silence;
 mod storm;
 mod thresholds;
 mod vlans;
+mod voq;
 
 use xoff_netns_tests::{Host, Plan};
 

@@ -308,7 +308,7 @@ fn used(histogram: &Histogram) -> bool {
 
 type OfWorker = (&'static str, Kind, &'static str, fn(&WorkerFacts) -> &Counter);
 
-const WORKER_FAMILIES: [OfWorker; 3] = [
+const WORKER_FAMILIES: [OfWorker; 4] = [
     ("xoff_worker_loops_total", Kind::Counter, "Loops of a forwarding thread.", |worker| &worker.loops),
     (
         "xoff_worker_stalls_total",
@@ -321,6 +321,12 @@ const WORKER_FAMILIES: [OfWorker; 3] = [
         Kind::Gauge,
         "Frames missing from the ledger: zero unless the switch has a bug.",
         |worker| &worker.frames_missing,
+    ),
+    (
+        "xoff_worker_free_chunks",
+        Kind::Gauge,
+        "Chunks of packet memory that hold no frame; falls for good only if the switch has a bug.",
+        |worker| &worker.chunks_free,
     ),
 ];
 

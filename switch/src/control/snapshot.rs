@@ -236,6 +236,7 @@ fn worker_status(view: &SwitchView, index: usize, (worker, answer): (&WorkerView
         gaps: spread(&worker.facts.gaps),
         send_reaction: spread(&worker.facts.pause_reaction),
         obey_reaction: spread(&worker.facts.obey_reaction),
+        chunks_free: worker.facts.chunks_free.get(),
         ledger: answer.report().map(|report| report.ledger.into()),
     }
 }

@@ -301,6 +301,8 @@ pub struct WorkerStatus {
     pub send_reaction: Spread,
     /// From a pause frame received to the last frame of its class handed to the kernel; an upper bound.
     pub obey_reaction: Spread,
+    /// Chunks of its packet memory that hold no frame, those that wait in fill rings included.
+    pub chunks_free: u64,
     /// Its own ledger; `None` where it did not answer.
     pub ledger: Option<Books>,
 }

@@ -182,6 +182,9 @@ pub struct WorkerFacts {
     /// What the worker's ledger misses, as an absolute number: zero unless the switch has a bug.
     /// Written every second; exact in `/status`.
     pub frames_missing: Counter,
+    /// Chunks of its packet memory that hold no frame: free ones, and those with the kernel to receive
+    /// into. Written every second; exact in `/status`.
+    pub chunks_free: Counter,
 }
 
 impl WorkerFacts {

@@ -131,6 +131,12 @@ impl Port {
         frames.len() - before
     }
 
+    /// Chunks that the kernel receives into, or has received into since the last look.
+    #[must_use]
+    pub fn chunks_out(&self) -> u32 {
+        self.receivers.iter().map(Receiver::out).sum()
+    }
+
     /// Takes a frame to be sent by the next [`flush`](Self::flush).
     ///
     /// # Errors

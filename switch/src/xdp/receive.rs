@@ -44,6 +44,11 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         &self.rx
     }
 
+    /// Chunks with the kernel or in the RX ring.
+    pub(super) fn out(&self) -> u32 {
+        self.out
+    }
+
     /// Frames dropped because the kernel did not lay them out as it promises.
     pub(super) fn malformed(&self) -> Arc<Counter> {
         Arc::clone(&self.malformed)
