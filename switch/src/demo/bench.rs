@@ -14,6 +14,7 @@ use xoff_dataplane::units::{BitRate, Class, MacAddr, Nanos, PortId};
 
 use super::DemoError;
 use super::report::{Headroom, LossyTotals, Pfc, Report, Totals, Victim, jain};
+use crate::control::SwitchView;
 use crate::control::status::Status;
 use crate::lab::{Lab, Namespace, VethOptions};
 use crate::run::{self, Privileges, Running};
@@ -118,11 +119,11 @@ impl Bench {
         let goodput = self.watch(&running, span, tell);
         let join = |thread: JoinHandle<_>| thread.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
         let reports: Result<Vec<HostReport>, HostError> = threads.into_iter().map(join).collect();
-        let counters = Arc::clone(&running.view().counters);
+        let view = Arc::clone(running.view());
         let status = running.stop()?;
         let mut reports = reports?;
         settle(&mut reports);
-        Ok(self.report(&reports, &status, &counters, goodput, span))
+        Ok(self.report(&reports, &status, &view, goodput, span))
     }
 
     fn line(&self) -> BitRate {
@@ -187,10 +188,13 @@ impl Bench {
         &self,
         reports: &[HostReport],
         status: &Status,
-        counters: &Counters,
+        view: &SwitchView,
         goodput_ratio: f64,
         span: Duration,
     ) -> Report {
+        let counters = &view.counters;
+        let longest_stall =
+            view.workers.iter().map(|worker| worker.facts.longest_gap.get()).max().unwrap_or(0);
         let received = || reports.iter().flat_map(|report| &report.received);
         let of_class = |class: Class| received().filter(move |stream| stream.class == class.get());
         let victim = of_class(LOSSLESS).find(|stream| stream.sender == u16::from(VICTIM));
@@ -219,6 +223,7 @@ impl Bench {
             headroom: Headroom { least_free_bytes: status.verdict.headroom_free_min_bytes.unwrap_or(0) },
             xdp_drops: status.verdict.unseen_lost + at_hosts,
             ledger_balanced: status.verdict.ledger_balanced == Some(true),
+            longest_stall_ms: longest_stall as f64 / 1e6,
             line_mbps: self.rate_mbps,
             seconds: span.as_secs_f64(),
         }

@@ -27,6 +27,8 @@ pub struct Report {
     pub xdp_drops: u64,
     /// Whether every frame is delivered, queued, or dropped for a named reason.
     pub ledger_balanced: bool,
+    /// Longest time that the machine kept the switch from running, ms.
+    pub longest_stall_ms: f64,
     /// Line rate of every port, Mb/s: lower than 1000 where a probe showed that the machine cannot
     /// carry that.
     pub line_mbps: u64,
@@ -133,12 +135,17 @@ impl Display for Report {
 }
 
 impl Report {
-    fn facts(&self) -> [(&'static str, String, &'static str); 8] {
+    fn facts(&self) -> [(&'static str, String, &'static str); 9] {
         let kept = 100.0 * self.victim.received_mbps / self.victim.offered_mbps;
         [
             ("goodput", percent(self.goodput_ratio), "of the congested port's line rate, all classes"),
             ("fairness", format!("{:.3}", self.fairness), "Jain's index over the four senders; 1 is fair"),
             ("victim", format!("{kept:.1} %"), "of its offered rate arrived"),
+            (
+                "longest stall",
+                format!("{:.1} ms", self.longest_stall_ms),
+                "that the machine kept the switch from running",
+            ),
             ("XOFF sent", self.pfc.xoff_sent.to_string(), "times that a sender was told to stop class 3"),
             ("XON sent", self.pfc.xon_sent.to_string(), "times that it was told to go on"),
             ("paused", format!("{:.0} ms", self.pfc.paused_ms), "all senders added up"),
