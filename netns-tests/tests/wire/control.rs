@@ -99,6 +99,8 @@ fn a_link_that_goes_and_comes_is_followed() {
 fn only_network_administration_is_left_to_a_running_switch() {
     let bed = bed(2).build();
     let devices_before = devices(&bed);
+    // HTTP needs a privilege, too: to be bound, not to be served.
+    bed.namespace().sysctl("ipv4/ip_unprivileged_port_start", "10000").unwrap();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     assert_ne!(devices(&bed), devices_before, "the XDP program is there");
     let tasks: Vec<_> = fs::read_dir(format!("/proc/{}/task", switch.pid())).unwrap().collect();
