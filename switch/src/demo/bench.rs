@@ -120,7 +120,7 @@ impl Bench {
         let join = |thread: JoinHandle<_>| thread.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
         let reports: Result<Vec<HostReport>, HostError> = threads.into_iter().map(join).collect();
         let view = Arc::clone(running.view());
-        let status = running.stop()?;
+        let status = self.switch.run(|| running.stop())?; // where its programs were attached
         let mut reports = reports?;
         settle(&mut reports);
         Ok(self.report(&reports, &status, &view, goodput, span))
