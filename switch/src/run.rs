@@ -28,6 +28,9 @@ use crate::handoff::{Exchange, Handoff};
 use crate::worker::Worker;
 use crate::xdp::{self, Port, Share, Store, Umem, UmemSettings, XdpError};
 
+/// What an MTU leaves out: destination, source and EtherType.
+const ETHERNET_HEADER: u32 = 14;
+
 /// Why a switch could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -47,6 +50,21 @@ pub enum RunError {
     TooMuchMemory {
         /// How many.
         chunks: u64,
+    },
+    /// Frames as long as the switch forwards would not go through the device.
+    #[error(
+        "port {port} has an MTU of {mtu}, but its device {device} one of {device_mtu}: \
+         `ip link set {device} mtu {mtu}` (at both ends of the cable), or write mtu = {device_mtu}"
+    )]
+    Mtu {
+        /// Name of the port.
+        port: String,
+        /// Its MTU.
+        mtu: u32,
+        /// Its device.
+        device: String,
+        /// The device's MTU.
+        device_mtu: u32,
     },
     /// A thread, or what it needs.
     #[error("cannot start a worker: {0}")]
@@ -167,6 +185,7 @@ impl Drop for Running {
 pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunError> {
     let shell = &config.shell;
     let listener = shell.http.map(control::listen).transpose()?;
+    check_mtus(config)?;
     let queues: Vec<u32> =
         shell.ports.iter().map(|port| xdp::rx_queues(&port.device)).collect::<Result<_, _>>()?;
     let plans = config.workers(Machine::here().cores);
@@ -224,6 +243,17 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
         running.workers.push(spawn(worker, core, stop, end)?);
     }
     Ok(running)
+}
+
+fn check_mtus(config: &Config) -> Result<(), RunError> {
+    for (shell, port) in config.shell.ports.iter().zip(&config.switch.ports) {
+        let (mtu, device_mtu) = (port.mtu_frame - ETHERNET_HEADER, xdp::mtu(&shell.device)?);
+        if mtu > device_mtu {
+            let (port, device) = (port.name.clone(), shell.device.clone());
+            return Err(RunError::Mtu { port, mtu, device, device_mtu });
+        }
+    }
+    Ok(())
 }
 
 /// Everything that is taken from the kernel.

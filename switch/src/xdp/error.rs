@@ -101,10 +101,9 @@ const NEEDED: [caps::Capability; 3] =
 /// # Errors
 /// [`XdpError::NotPrivileged`] with what is missing.
 pub(super) fn check_privileges() -> Result<(), XdpError> {
-    let has = |capability| caps::has_cap(None, caps::CapSet::Effective, capability).unwrap_or(false);
-    if has(caps::Capability::CAP_SYS_ADMIN) && has(caps::Capability::CAP_NET_ADMIN) {
-        return Ok(()); // includes CAP_BPF; a missing CAP_NET_RAW shows below
-    }
+    use caps::Capability::{CAP_BPF, CAP_SYS_ADMIN};
+    let holds = |capability| caps::has_cap(None, caps::CapSet::Effective, capability).unwrap_or(false);
+    let has = |capability| holds(capability) || capability == CAP_BPF && holds(CAP_SYS_ADMIN);
     let missing: Vec<String> = NEEDED.into_iter().filter(|&c| !has(c)).map(|c| c.to_string()).collect();
     if missing.is_empty() { Ok(()) } else { Err(XdpError::NotPrivileged { missing }) }
 }

@@ -1,0 +1,123 @@
+//! Frames up to an MTU of 9000: in one descriptor where a chunk holds them, in several where not.
+
+use xoff_netns_tests::frames::{self, Frame};
+use xoff_netns_tests::{Bed, Host, wait_for};
+
+use crate::bed;
+
+/// A numbered frame of `len` bytes, no two of which are alike.
+fn patterned(frame: Frame, number: u32, len: usize) -> Vec<u8> {
+    let mut bytes = frame.numbered(number).build_len(len);
+    let from = bytes.len().min(24);
+    for (at, byte) in bytes.iter_mut().enumerate().skip(from) {
+        *byte = (at as u32).wrapping_mul(2_654_435_761).wrapping_add(number).to_be_bytes()[1];
+    }
+    bytes
+}
+
+fn cross_whole(bed: &Bed, lengths: impl IntoIterator<Item = usize>) {
+    let (a, b) = (bed.host(1), bed.host(2));
+    for (number, len) in (0..).zip(lengths) {
+        let tagged = patterned(a.to(b).tag(3, 0), number, len + 4);
+        let untagged = patterned(a.to(b), number, len);
+        for frame in [&tagged, &untagged] {
+            a.send(frame);
+        }
+        let seen = b.tap().wait(2, |bytes| frames::sequence(bytes) == Some(number));
+        assert!(seen.iter().any(|seen| seen.bytes == tagged), "tagged, {len} bytes and a tag");
+        assert!(seen.iter().any(|seen| seen.bytes == untagged), "untagged, {len} bytes");
+    }
+}
+
+/// A copy for each, each whole.
+fn flood_whole(bed: &Bed, len: usize) {
+    let a = bed.host(1);
+    let frame = patterned(Frame::new(a.mac(), frames::BROADCAST), 1_000, len);
+    a.send(&frame);
+    for host in [2, 3] {
+        assert!(bed.host(host).tap().numbered(1_000).bytes == frame, "to host {host}, {len} bytes");
+    }
+}
+
+#[test]
+fn in_one_descriptor() {
+    let bed = bed(3).mtu(3_818).build();
+    let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 3818"));
+    cross_whole(&bed, [60, 1_514, 1_788, 1_792, 1_796, 2_048, 3_831, 3_832]);
+    flood_whole(&bed, 3_832);
+    bed.finish(switch);
+}
+
+#[test]
+fn in_several_descriptors() {
+    let bed = bed(3).mtu(9_000).build();
+    let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 9000"));
+    // A chunk holds 3,840 bytes: one below, at, and one beyond one and two of them, tags considered.
+    cross_whole(
+        &bed,
+        [60, 1_514, 3_835, 3_836, 3_839, 3_840, 3_841, 7_675, 7_676, 7_680, 7_681, 9_013, 9_014],
+    );
+    flood_whole(&bed, 9_014);
+    bed.finish(switch);
+}
+
+#[test]
+fn tags_come_and_go_on_frames_of_several_descriptors() {
+    let bed = bed(2).mtu(9_000).build();
+    let config =
+        bed.config("speed = \"1G\"\nmtu = 9000").port(2, "untagged = []\ntagged = [1]\npvid = \"none\"");
+    let switch = bed.start(&config);
+    let (a, b) = (bed.host(1), bed.host(2));
+    for (number, len) in (0..).step_by(2).zip([1_514, 3_836, 3_837, 3_840, 7_680, 9_014]) {
+        let with_tag = |frame: Frame| frame.tag(0, 1);
+        a.send(patterned(a.to(b), number, len));
+        let arrived = b.tap().numbered(number).bytes;
+        let sent = patterned(a.to(b), number, len);
+        let tag = &with_tag(a.to(b)).build()[12..16];
+        assert!(arrived == [&sent[..12], tag, &sent[12..]].concat(), "tag put on {len} bytes");
+
+        let sent = patterned(with_tag(b.to(a)), number + 1, len + 4);
+        b.send(&sent);
+        let arrived = a.tap().numbered(number + 1).bytes;
+        assert!(arrived == [&sent[..12], &sent[16..]].concat(), "tag taken off {} bytes", len + 4);
+    }
+    bed.finish(switch);
+}
+
+#[test]
+fn frames_beyond_the_mtu_of_either_port_end_there() {
+    let bed = bed(3).mtu(9_000).build();
+    let switch =
+        bed.start(&bed.config("speed = \"1G\"\nmtu = 9000").port(2, "mtu = 2000").port(3, "mtu = 1500"));
+    let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
+    let send = |from: &Host, to: &Host, number, len| from.send(from.to(to).numbered(number).build_len(len));
+    send(a, b, 1, 2_014);
+    send(a, b, 2, 2_015);
+    send(a, c, 3, 1_514);
+    send(a, c, 4, 1_515);
+    send(c, a, 5, 1_514);
+    send(c, a, 6, 1_515);
+    send(b, a, 7, 2_014);
+    b.tap().numbered(1);
+    c.tap().numbered(3);
+    a.tap().numbered(5);
+    a.tap().numbered(7);
+    let too_long = |port: usize| switch.class(port, 0).drops["too_long"];
+    // What was flooded to the other port, too.
+    wait_for("the drops", || (too_long(2) >= 1 && too_long(3) >= 3).then_some(()));
+    for host in [a, b, c] {
+        assert!(host.tap().numbers().iter().all(|number| ![2, 4, 6].contains(number)));
+    }
+    bed.finish(switch);
+}
+
+#[test]
+fn large_packets_of_ordinary_hosts() {
+    let bed = bed(2).ipv6().mtu(9_000).build();
+    let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 9000"));
+    let (a, b) = (bed.host(1), bed.host(2));
+    for (address, bytes) in [(b.ipv4().to_string(), "8972"), (b.ipv6().to_string(), "8952")] {
+        a.run("ping", &["-c", "3", "-i", "0.05", "-W", "5", "-M", "do", "-s", bytes, &address]);
+    }
+    bed.finish(switch);
+}

@@ -1,0 +1,136 @@
+//! What cannot be started says why in one message, ends with exit code 2, and leaves nothing behind.
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::Command;
+
+use tempfile::TempDir;
+use xoff_netns_tests::{Bed, Config};
+
+use crate::{BINARY, bed};
+
+/// How the devices of the switch look: flags, programs, queueing disciplines.
+fn devices(bed: &Bed) -> String {
+    let mut ip = Command::new("ip");
+    let output = bed.namespace().output(ip.args(["-details", "link", "show"])).unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A start that fails, with all of `words` in what it says.
+fn refuses(bed: &Bed, config: &Config, words: &[&str]) {
+    let before = devices(bed);
+    let exit = bed.launch(config).wait();
+    refused(exit.status.code(), &exit.stdout, &exit.stderr, words);
+    assert_eq!(devices(bed), before, "left as they were found");
+}
+
+fn refused(code: Option<i32>, stdout: &str, stderr: &str, words: &[&str]) {
+    assert_eq!(code, Some(2), "{stderr}");
+    assert_eq!(stdout, "");
+    let said = stderr.split_whitespace().filter(|word| *word != "│").collect::<Vec<_>>().join(" ");
+    words.iter().for_each(|words| assert!(said.contains(words), "{words:?} is not in {stderr}"));
+    assert!(stderr.contains('×') && !stderr.contains("panicked"), "{stderr}");
+}
+
+#[test]
+fn a_device_that_is_not_there() {
+    let bed = bed(2).build();
+    let config = bed.config("speed = \"1G\"").more("[[port]]\nname = \"p9\"\ndevice = \"nosuch\"");
+    refuses(&bed, &config, &["no interface nosuch", "ip link"]);
+    bed.assert_no_drops();
+}
+
+#[test]
+fn a_queue_that_is_not_there() {
+    let bed = bed(2).queues(2).build();
+    let config = bed.config("speed = \"1G\"").port(2, "queues = [0, 2]");
+    refuses(&bed, &config, &["p2 has 2 hardware queues (0 to 1), there is no queue 2"]);
+    bed.assert_no_drops();
+}
+
+#[test]
+fn an_mtu_that_the_device_has_not() {
+    let bed = bed(2).mtu(1_600).build();
+    let config = bed.config("speed = \"1G\"\nmtu = 1600").port(2, "mtu = 1601");
+    refuses(&bed, &config, &["p2", "1601", "1600", "ip link set p2 mtu 1601"]);
+    bed.assert_no_drops();
+}
+
+#[test]
+fn a_device_that_another_switch_has() {
+    let bed = bed(3).build();
+    let two_of_them = bed.config("speed = \"1G\"");
+    let first = bed.start(&two_of_them);
+    let second = bed.config("speed = \"1G\"").switch("http = \"127.0.0.1:9465\"");
+    refuses(&bed, &second, &["queue 0 of p1 is taken by another AF_XDP socket", "ss --xdp -p"]);
+    let (a, b) = (bed.host(1), bed.host(2));
+    a.run("ping", &["-c", "2", "-i", "0.05", "-W", "5", &b.ipv4().to_string()]);
+    bed.finish(first);
+}
+
+#[test]
+fn an_http_address_that_is_taken() {
+    let bed = bed(2).build();
+    let taken = bed.namespace().run(|| TcpListener::bind("127.0.0.1:9464")).unwrap();
+    let config = bed.config("speed = \"1G\"");
+    refuses(&bed, &config, &["cannot serve metrics and status on 127.0.0.1:9464", "`http`"]);
+    drop(taken);
+    bed.finish(bed.start(&config));
+}
+
+#[test]
+fn a_process_without_privileges() {
+    let bed = bed(2).build();
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("switch.toml");
+    fs::write(&file, bed.config("speed = \"1G\"").to_string()).unwrap();
+    for (dropped, missing) in [
+        ("-all", "CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF missing"),
+        ("-net_admin", "CAP_NET_ADMIN missing"),
+        ("-net_raw", "CAP_NET_RAW missing"),
+        ("-bpf,-sys_admin", "CAP_BPF missing"),
+    ] {
+        let before = devices(&bed);
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--bounding-set", dropped, "--inh-caps", dropped, BINARY, "run", "--config"])
+            .arg(&file);
+        let output = bed.namespace().output(&mut command).unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        refused(output.status.code(), &text(&output.stdout), &text(&output.stderr), &[missing, "setcap"]);
+        assert_eq!(devices(&bed), before);
+    }
+    bed.assert_no_drops();
+}
+
+#[test]
+fn a_configuration_with_several_errors_names_them_all() {
+    let bed = bed(2).build();
+    let config = bed
+        .config("sped = \"1G\"")
+        .port(1, "mtu = 70000\nspeed = \"fast\"")
+        .port(2, "speed = \"1G\"\nlossless = [8]")
+        .more("[class.9]\nxoff = 1");
+    refuses(
+        &bed,
+        &config,
+        &[
+            "switch.toml: 5 errors in the configuration, nothing was started",
+            "`sped` is not a key in [defaults]",
+            "`mtu` is 70000, but has to be a whole number from 256 to 9216",
+            "`speed` is \"fast\"",
+            "list of classes from 0 to 7",
+            "`9` is not a key in [class]",
+        ],
+    );
+    bed.assert_no_drops();
+}
+
+#[test]
+fn a_configuration_that_is_not_there() {
+    let bed = bed(1).build();
+    let mut command = Command::new(BINARY);
+    let output = bed.namespace().output(command.args(["run", "--config", "nosuch.toml"])).unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    refused(output.status.code(), &text(&output.stdout), &text(&output.stderr), &["nosuch.toml"]);
+}
