@@ -1,6 +1,8 @@
 //! The command line, and what a command's failure looks like: one report on standard error, exit
 //! code 2.
 
+use std::fmt::Display;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -29,6 +31,12 @@ pub fn main() -> ExitCode {
             ExitCode::from(EXIT_CANNOT)
         }
     }
+}
+
+/// Prints on standard output; what a reader that has gone away does not take is lost, and no error: its
+/// exit code still tells the result.
+pub fn print(text: impl Display) {
+    let _ = write!(io::stdout().lock(), "{text}");
 }
 
 #[cfg(test)]

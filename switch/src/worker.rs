@@ -12,6 +12,7 @@ use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -41,8 +42,8 @@ const LONGEST_SLEEP: Nanos = Nanos::from_secs(10);
 /// What takes a walk over all queues is shown this often, before every sleep, and when asked for.
 const SHOW_PERIOD: Nanos = Nanos::from_secs(1);
 
-/// Turns at the end that wait for the last XON to be taken.
-const LAST_TURNS: usize = 3;
+/// A stop waits no longer for the kernel to take the last XON.
+const LAST_WAIT: Nanos = Nanos::from_millis(100);
 
 /// One worker and everything it owns.
 pub struct Worker {
@@ -189,15 +190,30 @@ impl Worker {
 
     /// Says XON for every class that is held, and waits until the kernel has taken the frames.
     fn let_peers_go(&mut self) {
-        let now = clock::now();
-        self.switch.release_peers(now);
-        for _ in 0..LAST_TURNS {
-            self.transmit(clock::now());
-            let (switch, store) = (&mut self.switch, &mut self.store);
-            for (id, port) in &mut self.ports {
-                port.reap(store, |store, frame| switch.release(now, *id, frame, store));
-            }
+        let begin = clock::now();
+        self.switch.release_peers(begin);
+        while self.peers_wait() && clock::now().since(begin) < LAST_WAIT {
+            thread::yield_now();
         }
+    }
+
+    /// Sends the pause frames that are due, and no data any more. True while one is not with the peer.
+    fn peers_wait(&mut self) -> bool {
+        let now = clock::now();
+        let mut waiting = false;
+        for (id, port) in &mut self.ports {
+            let (switch, store) = (&mut self.switch, &mut self.store);
+            while switch.held(*id).due()
+                && port.has_room()
+                && let Some(frame) = switch.transmit(now, *id, store)
+            {
+                port.send(store, frame).expect("a port with room takes a frame");
+            }
+            port.flush();
+            port.reap(store, |store, frame| switch.release(now, *id, frame, store));
+            waiting |= switch.held(*id).due() || port.in_flight();
+        }
+        waiting
     }
 }
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use miette::IntoDiagnostic as _;
 
-use crate::demo;
+use crate::{cli, demo};
 
 /// Four senders congest one port of a switch, in namespaces that vanish afterwards. Shows what became of
 /// every frame; exits with 0 only where the lossless class lost, duplicated and reordered nothing and
@@ -26,9 +26,9 @@ pub struct Args {
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
     let report = demo::run(args.seconds, &mut |line| eprintln!("{line}"))?;
     if args.json {
-        println!("{}", serde_json::to_string(&report).into_diagnostic()?);
+        cli::print(serde_json::to_string(&report).into_diagnostic()? + "\n");
     } else {
-        print!("{report}");
+        cli::print(&report);
     }
     Ok(if report.is_kept() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

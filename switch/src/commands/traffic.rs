@@ -15,6 +15,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use xoff_dataplane::units::{BitRate, ClassSet, MacAddr, Nanos, Quanta};
 use xoff_dataplane::wire::MacControl;
 
+use crate::cli;
 use crate::traffic::emit::{Distortion, Link, Timing, build, emit, parse_control};
 use crate::traffic::{
     Host, HostOptions, HostReport, Obedience, Progress, Readable, Volume, keys_help, parse_streams, values,
@@ -219,9 +220,9 @@ fn run_pause(args: &PauseArgs) -> miette::Result<ExitCode> {
     let timing = Timing { every: args.every, count, duration: args.duration };
     let sent = emit(&link, &frames, &timing, &stop).into_diagnostic()?;
     if args.json {
-        println!("{}", serde_json::json!({ "device": args.device, "frames": sent }));
+        cli::print(serde_json::json!({ "device": args.device, "frames": sent }).to_string() + "\n");
     } else {
-        println!("{sent} pause frames sent on {}", args.device);
+        cli::print(format_args!("{sent} pause frames sent on {}\n", args.device));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -239,9 +240,9 @@ fn run_host(args: &HostArgs) -> miette::Result<ExitCode> {
         shown.join().map_err(|_| miette!("the progress display failed"))?;
     }
     if args.json {
-        println!("{}", serde_json::to_string(&report).into_diagnostic()?);
+        cli::print(serde_json::to_string(&report).into_diagnostic()? + "\n");
     } else {
-        print!("{}", Readable(&report));
+        cli::print(Readable(&report));
     }
     Ok(judge(args, &report))
 }

@@ -30,6 +30,8 @@ pub(super) struct Transmitter<T, C> {
     waiting: Vec<Descriptor>,
     /// Frames that the kernel dropped instead of sending.
     dropped: Arc<Counter>,
+    /// The last kick found the interface down or gone.
+    down: bool,
     /// Kicks that failed in a way that the kernel's documentation does not know, and the last errno.
     failed: (u64, i32),
 }
@@ -38,7 +40,16 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
     /// `size`: most chunks out at a time; neither ring is smaller.
     pub(super) fn new(tx: T, completion: C, size: u32) -> Transmitter<T, C> {
         let waiting = Vec::with_capacity(size as usize);
-        Transmitter { tx, completion, size, out: 0, waiting, dropped: Arc::default(), failed: (0, 0) }
+        Transmitter {
+            tx,
+            completion,
+            size,
+            out: 0,
+            waiting,
+            dropped: Arc::default(),
+            down: false,
+            failed: (0, 0),
+        }
     }
 
     /// Frames that the kernel dropped instead of sending.
@@ -51,9 +62,10 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         self.failed
     }
 
-    /// Whether something was sent that has not come back.
+    /// Whether something was sent that has not come back, and may yet: over an interface that is down or
+    /// gone nothing does.
     pub(super) fn in_flight(&self) -> bool {
-        self.out > 0
+        self.out > 0 && !self.down
     }
 
     /// Whether a frame of as many chunks as any frame has would be taken.
@@ -106,14 +118,19 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
     }
 
     fn kick(&mut self) {
+        self.down = false;
         while self.tx.needs_kick() && self.tx.unsent() > 0 {
             match self.tx.kick() {
+                Kick::Down => {
+                    self.down = true;
+                    return;
+                }
                 Kick::Dropped => self.dropped.add(1), // it took that one; on with the next
                 Kick::Failed(errno) => {
                     self.failed = (self.failed.0 + 1, errno);
                     return;
                 }
-                Kick::Done | Kick::Busy | Kick::Down => return,
+                Kick::Done | Kick::Busy => return,
             }
         }
     }
@@ -221,10 +238,11 @@ mod tests {
         rings.with(|rings| rings.answers.extend([Kick::Busy, Kick::Down]));
         let frame = store.allocate(60).unwrap();
         transmitter.send(&store, frame).unwrap();
-        for kicks in 1..=2 {
+        for (kicks, in_flight) in [(1, true), (2, false)] {
             transmitter.flush();
             assert_eq!(rings.with(|rings| (rings.tx.len(), rings.kicks)), (1, kicks));
-            assert!(reap_all(&mut transmitter, &mut store).is_empty() && transmitter.in_flight());
+            assert!(reap_all(&mut transmitter, &mut store).is_empty());
+            assert_eq!(transmitter.in_flight(), in_flight, "not while the interface is down");
         }
         transmitter.flush();
         assert_eq!(reap_all(&mut transmitter, &mut store), [60]);

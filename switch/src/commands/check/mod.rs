@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use xoff_config::{Config, ConfigError, Machine};
 
-use crate::cli::EXIT_CANNOT;
+use crate::cli::{self, EXIT_CANNOT};
 
 pub use print::{memory_table, print, warnings};
 pub use report::{ClassReport, MemoryReport, PortReport, ProblemReport, Report, WorkerReport};
@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
     let file = args.config.display().to_string();
     match Config::load(&args.config, machine) {
         Ok(config) if args.json => print_json(&Report::of(&file, &config, machine)),
-        Ok(config) => print!("{}", print(&Report::of(&file, &config, machine))),
+        Ok(config) => cli::print(print(&Report::of(&file, &config, machine))),
         Err(ConfigError::Invalid(invalid)) if args.json => {
             let errors: Vec<ProblemReport> = invalid.problems().iter().map(ProblemReport::of).collect();
             print_json(&serde_json::json!({ "file": file, "valid": false, "errors": errors }));
@@ -49,5 +49,5 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
 }
 
 fn print_json(value: &impl serde::Serialize) {
-    println!("{}", serde_json::to_string_pretty(value).expect("reports have string keys only"));
+    cli::print(serde_json::to_string_pretty(value).expect("reports have string keys only") + "\n");
 }
