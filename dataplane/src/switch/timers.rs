@@ -3,7 +3,6 @@
 use super::Switch;
 use crate::drop_reason::DropReason;
 use crate::frame::FrameStore;
-use crate::pause::Obeyed;
 use crate::units::{Class, ClassSet, Nanos, PortId};
 
 impl Switch {
@@ -90,7 +89,6 @@ impl Switch {
         let at = &mut self.ports[port.index()];
         let paused = at.obeyed.paused();
         let resumed = at.obeyed.receive(now, paused, &Default::default());
-        at.obeyed = Obeyed::new(at.settings.speed);
         self.note_resumed(port, &resumed);
         for class in Class::ALL {
             while let Some(frame) = self.dequeue(port, class) {

@@ -44,7 +44,7 @@ impl Driver {
         Driver {
             now: Nanos::ZERO,
             workers: [worker(0), worker(1)],
-            store: MemoryStore::new(480, 32, 1600),
+            store: MemoryStore::new(480, 32, 16, 1600),
             rings: std::array::from_fn(|_| VecDeque::with_capacity(512)),
         }
     }

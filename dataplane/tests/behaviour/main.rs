@@ -5,6 +5,7 @@ mod allocations;
 mod bed;
 mod cascade;
 mod conformance;
+mod floods;
 mod headroom;
 mod isolation;
 mod losslessness;

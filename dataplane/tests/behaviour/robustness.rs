@@ -1,7 +1,7 @@
 //! Links that flap, control frames that get lost, traffic that falls silent (R4, R5, R7).
 
 use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::units::{ClassSet, Nanos, PortId};
+use xoff_dataplane::units::{Bytes, ClassSet, Nanos, PortId};
 
 use crate::bed::plan::{self, LINK};
 use crate::bed::{Star, Stream};
@@ -27,10 +27,10 @@ fn r4_a_pause_that_we_hold_is_announced_anew_after_a_flap() {
     let mut star = Star::new(plan::switch(&[LINK; 2]));
     star.pause(0, stop(C3, 0xffff));
     let flow = star.start(1, 0, star.stream(0, C3, 200));
-    star.run_for(Nanos::from_millis(1));
+    star.run_for(Nanos::from_micros(900));
     assert!(star.holds(1, C3));
     star.set_link(1, false);
-    star.run_for(Nanos::from_millis(2));
+    star.run_for(Nanos::from_micros(20)); // no refresh falls into this time
     star.set_link(1, true);
     assert_eq!(star.at(1).paused(star.now()), ClassSet::NONE, "the peer has forgotten");
     star.run_for(Nanos(672 + 500));
@@ -129,6 +129,22 @@ fn a_peer_that_loses_a_refresh_is_held_by_the_next() {
     assert!(sent < 30, "held all the time: {sent}");
     star.run_to_rest();
     star.came_whole(flow, 100);
+}
+
+#[test]
+fn pause_frames_that_lack_a_slot_leave_as_soon_as_another_has_left() {
+    let mut plan = plan::switch(&[LINK; 4]);
+    plan.control_slots = 1;
+    plan.each_lossless(|class| class.headroom += Bytes(3_000));
+    let mut star = Star::new(plan);
+    star.pause(0, stop(C3, 8_000));
+    let flows = [1, 2, 3].map(|from| star.start(from, 0, star.stream(0, C3, 100)));
+    star.run_for(Nanos::from_millis(1));
+    assert!((1..4).all(|port| star.holds(port, C3)));
+    let starved = (0..4).map(|port| star.switch().counters.port(PortId(port)).control_starved.get());
+    assert!(starved.sum::<u64>() > 0, "three pause frames are due at the same time");
+    star.run_to_rest();
+    flows.iter().for_each(|&flow| star.came_whole(flow, 100));
 }
 
 #[test]

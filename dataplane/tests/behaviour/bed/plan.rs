@@ -45,6 +45,8 @@ pub fn switch(links: &[Link]) -> SwitchPlan {
         owners: Vec::new(),
         gap: links.iter().map(|link| link.loop_gap).max().unwrap_or_default(),
         slots: 4096,
+        control_slots: 256,
+        room: 16,
         may_lose: false,
         may_lapse: false,
     };

@@ -60,6 +60,11 @@ impl Star {
         Flow { from, to, id: self.bed.send(self.hosts[from], stream) }
     }
 
+    /// Starts a stream to whatever address it has; answers its number.
+    pub fn start_to_all(&mut self, from: usize, stream: Stream) -> u32 {
+        self.bed.send(self.hosts[from], stream)
+    }
+
     pub fn seen(&self, flow: Flow) -> Seen {
         self.at(flow.to).seen(flow.id)
     }

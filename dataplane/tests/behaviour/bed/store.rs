@@ -6,13 +6,13 @@ use std::ops::Range;
 
 use xoff_dataplane::frame::{Frame, FrameStore};
 
-/// Free bytes in front of each frame, for tags.
-const ROOM: usize = 16;
 /// As much of a frame as the switch is shown.
 const HEAD: usize = 128;
 
 #[derive(Debug)]
 pub struct MemoryStore {
+    /// Free bytes in front of each frame, for tags.
+    room: usize,
     slot_size: usize,
     bytes: Vec<u8>,
     /// Where the frame in each slot begins and ends; `None` in a free one.
@@ -23,10 +23,11 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    pub fn new(data: u32, control: u32, frame_max: usize) -> MemoryStore {
+    pub fn new(data: u32, control: u32, room: usize, frame_max: usize) -> MemoryStore {
         let slots = data + control;
-        let slot_size = (ROOM + frame_max).next_multiple_of(64);
+        let slot_size = (room + frame_max).next_multiple_of(64);
         MemoryStore {
+            room,
             slot_size,
             bytes: vec![0; slots as usize * slot_size],
             places: vec![None; slots as usize],
@@ -59,8 +60,8 @@ impl MemoryStore {
 
     /// Gives a free slot out for a frame of `len` bytes.
     fn occupy(&mut self, slot: u32, len: usize) -> Range<usize> {
-        let start = slot as usize * self.slot_size + ROOM;
-        assert!(ROOM + len <= self.slot_size, "a frame of {len} bytes does not fit its slot");
+        let start = slot as usize * self.slot_size + self.room;
+        assert!(self.room + len <= self.slot_size, "a frame of {len} bytes does not fit its slot");
         let was = self.places[slot as usize].replace(start..start + len);
         assert!(was.is_none(), "slot {slot} is given out twice");
         start..start + len
@@ -95,7 +96,7 @@ impl FrameStore for MemoryStore {
     fn move_start(&mut self, frame: &mut Frame, by: i32) -> bool {
         let slot_begins = frame.slot() as usize * self.slot_size;
         let place = self.places[frame.slot() as usize].as_mut().expect("a slot in use");
-        let start = place.start.saturating_add_signed(by as isize);
+        let Some(start) = place.start.checked_add_signed(by as isize) else { return false };
         if start < slot_begins || start >= place.end {
             return false;
         }

@@ -16,8 +16,6 @@ use xoff_dataplane::units::{Nanos, PortId};
 use super::store::MemoryStore;
 use super::watch::Watch;
 
-const CONTROL_SLOTS_PER_PORT: u32 = 4;
-
 /// A switch to be.
 #[derive(Clone, Debug)]
 pub struct SwitchPlan {
@@ -28,6 +26,10 @@ pub struct SwitchPlan {
     pub gap: Nanos,
     /// Slots for data frames.
     pub slots: u32,
+    /// Slots for control frames.
+    pub control_slots: u32,
+    /// Free bytes in front of each frame, for tags.
+    pub room: usize,
     /// A lossless class may lose frames: its peer does not obey in time.
     pub may_lose: bool,
     /// Pauses may lapse: control frames are lost on their way.
@@ -68,13 +70,12 @@ impl SwitchNode {
             _ => plan.owners.iter().copied().map(WorkerId).collect(),
         };
         let frame_max = plan.settings.ports.iter().map(|port| port.mtu_frame).max().unwrap_or(0) + 4;
-        let control = CONTROL_SLOTS_PER_PORT * u32::try_from(ports).expect("at most 256 ports");
-        let store = MemoryStore::new(plan.slots, control, frame_max as usize + 100);
+        let store = MemoryStore::new(plan.slots, plan.control_slots, plan.room, frame_max as usize + 100);
         let counters = Counters::new(ports);
         let count = owners.iter().map(|owner| owner.0 + 1).max().unwrap_or(1);
         let worker = |me: u8| {
             let workers = Workers::new(owners.clone().into_boxed_slice(), WorkerId(me));
-            Switch::new(&plan.settings, plan.slots + control, workers, Arc::clone(&counters))
+            Switch::new(&plan.settings, plan.slots + plan.control_slots, workers, Arc::clone(&counters))
         };
         SwitchNode {
             workers: (0..count).map(worker).collect(),

@@ -58,11 +58,11 @@ impl Driver {
             _ => plan.owners.iter().copied().map(WorkerId).collect(),
         };
         let counters = Counters::new(PORTS);
-        let store = MemoryStore::new(plan.slots, 4, 700);
+        let store = MemoryStore::new(plan.slots, plan.control_slots, plan.room, 700);
         let count = owners.iter().map(|owner| owner.0 + 1).max().unwrap_or(1);
         let worker = |me: u8| {
             let workers = Workers::new(owners.clone().into_boxed_slice(), WorkerId(me));
-            Switch::new(&plan.settings, plan.slots + 4, workers, Arc::clone(&counters))
+            Switch::new(&plan.settings, plan.slots + plan.control_slots, workers, Arc::clone(&counters))
         };
         Driver {
             now: Nanos::ZERO,

@@ -18,9 +18,9 @@ pub const PORTS_U8: u8 = 4;
 pub fn any_plan() -> impl Strategy<Value = SwitchPlan> {
     let ports = prop::collection::vec(any_port(), PORTS);
     let owners = prop_oneof![2 => Just(vec![]), 1 => prop::collection::vec(0..3u8, PORTS)];
-    let slots = prop_oneof![Just(12u32), Just(200)];
-    (ports, any_accounting(), any_memory(), any_vlan(), owners, slots).prop_map(
-        |(ports, (accounting, when_full), memory, vlans, owners, slots)| {
+    let store = (prop_oneof![Just(12u32), Just(200)], prop_oneof![1 => Just(0), 4 => Just(16)]);
+    (ports, any_accounting(), any_memory(), any_vlan(), owners, store).prop_map(
+        |(ports, (accounting, when_full), memory, vlans, owners, (slots, room))| {
             let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
             for (settings, change) in plan.settings.ports.iter_mut().zip(&ports) {
                 change.apply(settings);
@@ -30,7 +30,7 @@ pub fn any_plan() -> impl Strategy<Value = SwitchPlan> {
             plan.settings.memory = memory;
             plan.settings.vlans = vlans;
             plan.owners = owners;
-            plan.slots = slots;
+            (plan.slots, plan.control_slots, plan.room) = (slots, 4, room);
             plan
         },
     )

@@ -1,0 +1,76 @@
+//! Floods: one frame that becomes several counts once where it came in, until the last has left, and
+//! nothing of it stays behind however many there are.
+
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::settings::{Accounting, WhenFull};
+use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId};
+
+use crate::bed::plan::{self, LINK};
+use crate::bed::{Star, Stream, SwitchPlan};
+use crate::{C0, C3, resume, stop};
+
+const FRAMES: u64 = 200;
+
+/// Port 0 sends small frames to everybody.
+fn broadcast(plan: SwitchPlan, class: Class) -> (Star, u32) {
+    let mut star = Star::new(plan);
+    let stream = Stream { class, len: 60, ..Stream::new(MacAddr::BROADCAST, FRAMES, Nanos::ZERO) };
+    let id = star.start_to_all(0, stream);
+    (star, id)
+}
+
+#[test]
+fn every_port_gets_each_frame_once_in_every_accounting() {
+    for (accounting, when_full) in [
+        (Accounting::UntilTransmitted, WhenFull::Drop),
+        (Accounting::UntilForwarded, WhenFull::Drop),
+        (Accounting::UntilForwarded, WhenFull::Stop),
+    ] {
+        let mut plan = plan::switch(&[LINK; 4]);
+        plan.settings.accounting = accounting;
+        plan.settings.when_full = when_full;
+        (plan.slots, plan.control_slots) = (40, 4); // far fewer than floods
+        let (mut star, id) = broadcast(plan, C0);
+        star.run_to_rest();
+        for port in 1..4 {
+            let seen = star.at(port).seen(id);
+            assert_eq!((seen.frames, seen.late_or_twice), (FRAMES, 0), "port {port}, {accounting:?}");
+        }
+        assert_eq!(star.at(0).seen(id).frames, 0);
+    }
+}
+
+#[test]
+fn a_flood_counts_where_it_came_in_until_its_last_copy_has_left() {
+    let mut plan = plan::switch(&[LINK; 4]);
+    plan.each_lossless(|class| (class.xoff, class.xon) = (Bytes(1_000_000), Bytes(500_000)));
+    let (mut star, id) = broadcast(plan, C3);
+    star.pause(2, stop(C3, 0xffff));
+    star.run_for(Nanos::from_millis(1));
+    assert_eq!(star.at(1).seen(id).frames, FRAMES, "the others are not held up");
+    let waiting = FRAMES - star.at(2).seen(id).frames;
+    let held = star.switch().worker(PortId(0)).buffer().ingress(PortId(0), C3);
+    assert_eq!(held, Bytes(waiting * 64), "once each");
+    star.pause(2, resume(C3));
+    star.run_to_rest();
+    assert_eq!(star.at(2).seen(id).frames, FRAMES);
+}
+
+#[test]
+fn copies_for_which_there_is_no_slot_are_counted_where_they_were_to_go() {
+    let mut plan = plan::switch(&[LINK; 3]);
+    plan.slots = 40;
+    plan.control_slots = 2;
+    plan.may_lose = true;
+    let (mut star, id) = broadcast(plan, C3);
+    // Port 2 keeps what it gets, until its frames have all the slots.
+    star.pause(2, stop(C3, 0xffff));
+    star.run_for(Nanos::from_millis(2));
+    assert_eq!(star.switch().worker(PortId(2)).buffer().egress(PortId(2), C3), Bytes(40 * 64));
+    let missing = star.switch().counters.class(PortId(1), C3).drops[DropReason::NoFrames.index()].get();
+    star.run_to_rest();
+    let seen = star.at(1).seen(id);
+    assert!(missing > 0);
+    assert_eq!(seen.frames + missing + star.switch().never_seen, FRAMES);
+    assert_eq!(seen.late_or_twice, 0);
+}
