@@ -216,6 +216,18 @@ fn workers_share_the_ports_out() {
 }
 
 #[test]
+fn queues_that_stop_belong_to_one_worker() {
+    let stop = |workers: &str| format!("[switch]\nwhen_full = \"stop\"\nworkers = {workers}\n");
+    let several = "`when_full = \"stop\"` needs one worker";
+    assert_only(&stop("2"), (3, 11), &[several]);
+    assert_only(&stop("[{ ports = [\"a\"] }, { ports = [\"b\"] }]"), (3, 11), &[several]);
+    for one in ["1", "\"auto\"", "[{ ports = [\"a\", \"b\"] }]"] {
+        let config = read(&format!("{}{PORTS}", stop(one))).unwrap();
+        assert_eq!(config.workers(64).len(), 1, "{one}");
+    }
+}
+
+#[test]
 fn shared_memory_keys_need_shared_memory() {
     assert_only("[memory]\npool = \"1MB\"\n", (2, 9), &["`pool` is for shared memory"]);
     assert!(read(&format!("[memory]\nmodel = \"shared\"\npool = \"1MB\"\n{PORTS}")).is_ok());

@@ -13,7 +13,7 @@ use xoff::control::status::{ClassStatus, PortStatus, Status};
 use xoff::lab::Namespace;
 
 use crate::host::dies_with_us;
-use crate::wait_for;
+use crate::{stall, wait_for};
 
 const CONTROL: &str = "http://127.0.0.1:9464";
 
@@ -66,7 +66,10 @@ impl Switch {
     #[must_use]
     pub fn status(&self) -> Status {
         let text = self.get("/status").unwrap_or_else(|error| panic!("/status: {error}"));
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("/status: {error} in {text}"))
+        let status = serde_json::from_str(&text);
+        let status = status.unwrap_or_else(|error| panic!("/status: {error} in {text}"));
+        stall::note_switch(&status);
+        status
     }
 
     /// What it says of port `number`, from 1.
@@ -139,6 +142,7 @@ impl Switch {
     fn summary(&self) -> String {
         let Ok(text) = self.get("/status") else { return String::new() };
         let Ok(status) = serde_json::from_str::<Status>(&text) else { return String::new() };
+        stall::note_switch(&status);
         let mut lines = vec![format!("{:?}\n{:?}", status.verdict, status.ledger)];
         for port in &status.ports {
             lines.push(format!("{}: {:?} {:?}", port.name, port.xdp_statistics, port.device_drops));

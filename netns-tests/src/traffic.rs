@@ -12,12 +12,14 @@ use xoff::traffic::report::ReceivedStream;
 use xoff::traffic::{self, HostOptions, HostReport, Obedience, Progress, Volume, parse_streams, settle};
 use xoff_dataplane::units::{BitRate, Nanos};
 
-use crate::Host;
+use crate::{Host, stall};
 
 /// How long a run may take: much longer than it ever does.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What has not arrived when nothing has arrived for so long is lost.
 const QUIET: Duration = Duration::from_secs(1);
+/// Frames that a host can receive while it is stalled: half a second's worth at 200 Mb/s.
+const RING: u32 = 8192;
 /// Until the harness says so, no host ends.
 const FOREVER: Nanos = Nanos::from_secs(3600);
 
@@ -59,6 +61,7 @@ impl Traffic {
             line: self.line,
             obedience,
             linger: Some(FOREVER),
+            ring: RING,
             ..HostOptions::new(host.device().name())
         };
         self.hosts.push(Talker::start(host, options, streams));
@@ -158,6 +161,7 @@ impl Talk {
             self.hosts.into_iter().map(|host| (host.number, host.thread)).unzip();
         let mut reports: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
         settle(&mut reports);
+        reports.iter().for_each(stall::note_host);
         Reports { numbers, reports }
     }
 

@@ -1,31 +1,31 @@
 //! L3: a pause travels from switch to switch, back to the senders, and nothing is lost anywhere.
 
-use xoff_netns_tests::{Traffic, stream};
+use xoff_netns_tests::{Traffic, stream, unstalled};
 
-use crate::bed;
-
-const PATIENT: &str = "stall_budget = \"100ms\"";
+use crate::{PATIENT, bed};
 
 /// Two senders, two switches; the second switch's other port carries a fifth of the trunk.
 #[test]
 fn l3_congestion_behind_the_second_switch_holds_the_senders_at_the_first() {
-    let bed = bed(3).far(1).build();
-    let near = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));
-    let config = bed.far_config("speed = \"200M\"").port(1, "speed = \"40M\"").switch(PATIENT);
-    let far = bed.start_far(&config);
-    let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
-    let much = [stream(sink, 3, "90M", 2_500)];
-    let reports = Traffic::at_mbps(200).sink(sink).source(a, &much).source(b, &much).run();
-    reports.assert_lossless(&[3]);
+    unstalled(|| {
+        let bed = bed(3).far(1).build();
+        let near = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));
+        let config = bed.far_config("speed = \"200M\"").port(1, "speed = \"40M\"").switch(PATIENT);
+        let far = bed.start_far(&config);
+        let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
+        let much = [stream(sink, 3, "90M", 2_500)];
+        let reports = Traffic::at_mbps(200).sink(sink).source(a, &much).source(b, &much).run();
+        reports.assert_lossless(&[3]);
 
-    let near = bed.finish(near);
-    let far = bed.finish(far);
-    let sent = |port: usize| near.ports[port].classes[3].pause_sent;
-    let trunk = &near.ports[2].classes[3];
-    assert!(far.ports[1].classes[3].pause_sent.xoff > 0, "the far switch held nobody");
-    assert_eq!(trunk.pause_received.xon, far.ports[1].classes[3].pause_sent.xon);
-    assert!(sent(0).xoff > 0 && sent(1).xoff > 0, "the senders were not held");
-    assert_eq!((sent(0).now, sent(1).now, trunk.pause_received.now), (false, false, false));
-    assert!(trunk.tx_frames >= 5_000);
-    assert_eq!(far.ports[0].classes[3].tx_frames, trunk.tx_frames);
+        let near = bed.finish(near);
+        let far = bed.finish(far);
+        let sent = |port: usize| near.ports[port].classes[3].pause_sent;
+        let trunk = &near.ports[2].classes[3];
+        assert!(far.ports[1].classes[3].pause_sent.xoff > 0, "the far switch held nobody");
+        assert_eq!(trunk.pause_received.xon, far.ports[1].classes[3].pause_sent.xon);
+        assert!(sent(0).xoff > 0 && sent(1).xoff > 0, "the senders were not held");
+        assert_eq!((sent(0).now, sent(1).now, trunk.pause_received.now), (false, false, false));
+        assert!(trunk.tx_frames >= 5_000);
+        assert_eq!(far.ports[0].classes[3].tx_frames, trunk.tx_frames);
+    });
 }

@@ -1,64 +1,69 @@
 //! More offered to a port than its line carries: lossless classes are held back, lossy ones dropped.
 
 use xoff::control::status::PortStatus;
-use xoff_netns_tests::{Host, Traffic, stream, wait_for};
+use xoff_netns_tests::{Host, Traffic, stream, unstalled, wait_for};
 
-use crate::bed;
-
-/// Longer than a virtual machine keeps a thread from running, as a rule.
-const PATIENT: &str = "stall_budget = \"100ms\"";
+use crate::{PATIENT, bed};
 
 /// L4: two senders offer 108 % of the third port's line.
 #[test]
 fn l4_a_little_too_much_is_held_back_and_shared() {
-    let bed = bed(3).build();
-    let switch = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));
-    let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
-    let offered = [stream(sink, 3, "108M", 8_000)];
-    let reports = Traffic::at_mbps(200).sink(sink).source(a, &offered).source(b, &offered).run();
-    reports.assert_lossless(&[3]);
-    let rates = [a, b].map(|from| reports.received(from, 0, sink).mbps);
-    let jain = rates.iter().sum::<f64>().powi(2) / (2.0 * rates.iter().map(|rate| rate * rate).sum::<f64>());
-    assert!(jain > 0.9, "{rates:?} Mb/s");
+    unstalled(|| {
+        let bed = bed(3).build();
+        let switch = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));
+        let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
+        let offered = [stream(sink, 3, "108M", 8_000)];
+        let reports = Traffic::at_mbps(200).sink(sink).source(a, &offered).source(b, &offered).run();
+        reports.assert_lossless(&[3]);
+        let rates = [a, b].map(|from| reports.received(from, 0, sink).mbps);
+        let jain =
+            rates.iter().sum::<f64>().powi(2) / (2.0 * rates.iter().map(|rate| rate * rate).sum::<f64>());
+        assert!(jain > 0.9, "{rates:?} Mb/s");
 
-    let said = bed.finish(switch);
-    let pauses = |port: &PortStatus| port.classes[3].pause_sent;
-    let [one, two, three] = [0, 1, 2].map(|port: usize| pauses(&said.ports[port]));
-    assert!(one.xoff > 0 && two.xoff > 0, "nobody was held back: {one:?} {two:?}");
-    assert_eq!((one.xoff, two.xoff), (one.xon, two.xon), "everybody was let go");
-    assert_eq!(three.xoff, 0);
+        let said = bed.finish(switch);
+        let pauses = |port: &PortStatus| port.classes[3].pause_sent;
+        let [one, two, three] = [0, 1, 2].map(|port: usize| pauses(&said.ports[port]));
+        assert!(one.xoff > 0 && two.xoff > 0, "nobody was held back: {one:?} {two:?}");
+        assert_eq!((one.xoff, two.xoff), (one.xon, two.xon), "everybody was let go");
+        assert_eq!(three.xoff, 0);
+    });
 }
 
 /// L5: a lossy class takes the rest of the line and far more; the lossless one beside it feels nothing.
 #[test]
 fn l5_lossy_drops_are_counted_exactly_and_lossless_is_untouched() {
-    let bed = bed(3).build();
-    let switch = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));
-    let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
-    let both = [stream(sink, 3, "40M", 3_000), stream(sink, 1, "140M", 10_000)];
-    let reports =
-        Traffic::at_mbps(200).sink(sink).source(a, &both).source(b, &[stream(sink, 1, "190M", 13_000)]).run();
-    reports.assert_lossless(&[3]);
+    unstalled(|| {
+        let bed = bed(3).build();
+        let switch = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));
+        let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
+        let both = [stream(sink, 3, "40M", 3_000), stream(sink, 1, "140M", 10_000)];
+        let reports = Traffic::at_mbps(200)
+            .sink(sink)
+            .source(a, &both)
+            .source(b, &[stream(sink, 1, "190M", 13_000)])
+            .run();
+        reports.assert_lossless(&[3]);
 
-    let sent = [&reports.of(a).sent[1], &reports.of(b).sent[0]];
-    let markers: u64 = sent.iter().map(|stream| u64::from(stream.end_markers)).sum();
-    let offered: u64 = sent.iter().map(|stream| stream.frames).sum::<u64>() + markers;
-    let lost = reports.received(a, 1, sink).lost + reports.received(b, 0, sink).lost;
-    assert!(lost > 0, "it was not too much");
-    wait_for("an empty switch", || (switch.status().ledger?.held == 0).then_some(()));
-    let said = bed.finish(switch);
-    let dropped: u64 = said.ports.iter().map(|port| port.classes[1].lost).sum();
-    let out = &said.ports[2].classes[1];
-    assert_eq!(dropped, out.drops["egress_full"]);
-    assert_eq!(out.tx_frames + dropped, offered);
-    assert!((lost..=lost + markers).contains(&dropped), "{lost} lost, {dropped} dropped");
-    for port in &said.ports {
-        assert_eq!(port.classes[1].pause_sent.xoff, 0, "{}: a lossy class is never paused", port.name);
-        assert_eq!(port.classes[3].lost, 0);
-    }
-    let order = |from: &Host, stream| {
-        let it = reports.received(from, stream, sink);
-        (it.duplicated, it.reordered)
-    };
-    assert_eq!((order(a, 1), order(b, 0)), ((0, 0), (0, 0)));
+        let sent = [&reports.of(a).sent[1], &reports.of(b).sent[0]];
+        let markers: u64 = sent.iter().map(|stream| u64::from(stream.end_markers)).sum();
+        let offered: u64 = sent.iter().map(|stream| stream.frames).sum::<u64>() + markers;
+        let lost = reports.received(a, 1, sink).lost + reports.received(b, 0, sink).lost;
+        assert!(lost > 0, "it was not too much");
+        wait_for("an empty switch", || (switch.status().ledger?.held == 0).then_some(()));
+        let said = bed.finish(switch);
+        let dropped: u64 = said.ports.iter().map(|port| port.classes[1].lost).sum();
+        let out = &said.ports[2].classes[1];
+        assert_eq!(dropped, out.drops["egress_full"]);
+        assert_eq!(out.tx_frames + dropped, offered);
+        assert!((lost..=lost + markers).contains(&dropped), "{lost} lost, {dropped} dropped");
+        for port in &said.ports {
+            assert_eq!(port.classes[1].pause_sent.xoff, 0, "{}: a lossy class is never paused", port.name);
+            assert_eq!(port.classes[3].lost, 0);
+        }
+        let order = |from: &Host, stream| {
+            let it = reports.received(from, stream, sink);
+            (it.duplicated, it.reordered)
+        };
+        assert_eq!((order(a, 1), order(b, 0)), ((0, 0), (0, 0)));
+    });
 }

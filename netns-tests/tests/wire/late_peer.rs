@@ -2,7 +2,7 @@
 
 use xoff::traffic::Obedience;
 use xoff_dataplane::units::{BitRate, Quanta};
-use xoff_netns_tests::{Bed, Exit, Reports, Switch, Traffic, frames, stream, wait_for};
+use xoff_netns_tests::{Bed, Exit, Reports, Switch, Traffic, frames, stream, unstalled, wait_for};
 
 use crate::bed;
 
@@ -40,31 +40,35 @@ fn config(bed: &Bed) -> xoff_netns_tests::Config {
 
 #[test]
 fn l9_nothing_is_lost_up_to_the_computed_limit() {
-    let bed = bed(2).build();
-    let switch = bed.start(&config(&bed));
-    run(&bed, &switch, RESPONSE_QUANTA).assert_lossless(&[3]);
-    let said = bed.finish(switch);
-    let ingress = said.ports[0].classes[3].ingress;
-    // It went on for 20 ms at 100 Mb/s, less the gaps between frames.
-    assert!(ingress.headroom_used_max_bytes > 240_000, "{ingress:?}");
+    unstalled(|| {
+        let bed = bed(2).build();
+        let switch = bed.start(&config(&bed));
+        run(&bed, &switch, RESPONSE_QUANTA).assert_lossless(&[3]);
+        let said = bed.finish(switch);
+        let ingress = said.ports[0].classes[3].ingress;
+        // It went on for 20 ms at 100 Mb/s, less the gaps between frames.
+        assert!(ingress.headroom_used_max_bytes > 240_000, "{ingress:?}");
+    });
 }
 
 #[test]
 fn l9_beyond_the_limit_every_loss_is_counted() {
-    let bed = bed(2).build();
-    let switch = bed.start(&config(&bed));
-    let headroom = switch.class(1, 3).ingress.headroom_bytes;
-    // Twice the time that the headroom lasts: 64 bytes in a quantum.
-    let late = u16::try_from(headroom / 64 * 2).unwrap();
-    let reports = run(&bed, &switch, late);
-    let got = reports.received(bed.host(1), 0, bed.host(2));
-    assert!(got.lost > 0, "twice the headroom was enough");
-    assert_eq!((got.duplicated, got.reordered), (0, 0));
-    let said = switch.status();
-    assert_eq!(said.ports[0].classes[3].drops["headroom_exhausted"], got.lost);
-    assert_eq!((said.verdict.lossless, said.verdict.lossless_lost), (false, got.lost));
-    assert_eq!((said.verdict.unseen_lost, said.verdict.ledger_balanced), (0, Some(true)));
-    let Exit { status, stderr, .. } = switch.stop();
-    assert_eq!(status.code(), Some(1), "{stderr}");
-    bed.assert_no_drops();
+    unstalled(|| {
+        let bed = bed(2).build();
+        let switch = bed.start(&config(&bed));
+        let headroom = switch.class(1, 3).ingress.headroom_bytes;
+        // Twice the time that the headroom lasts: 64 bytes in a quantum.
+        let late = u16::try_from(headroom / 64 * 2).unwrap();
+        let reports = run(&bed, &switch, late);
+        let got = reports.received(bed.host(1), 0, bed.host(2));
+        assert!(got.lost > 0, "twice the headroom was enough");
+        assert_eq!((got.duplicated, got.reordered), (0, 0));
+        let said = switch.status();
+        assert_eq!(said.ports[0].classes[3].drops["headroom_exhausted"], got.lost);
+        assert_eq!((said.verdict.lossless, said.verdict.lossless_lost), (false, got.lost));
+        assert_eq!((said.verdict.unseen_lost, said.verdict.ledger_balanced), (0, Some(true)));
+        let Exit { status, stderr, .. } = switch.stop();
+        assert_eq!(status.code(), Some(1), "{stderr}");
+        bed.assert_no_drops();
+    });
 }

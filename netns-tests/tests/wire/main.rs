@@ -8,20 +8,26 @@ mod classes;
 mod clients;
 mod control;
 mod demo;
+mod flap;
 mod flooding;
+mod full_queues;
+mod garbage;
 mod harness;
 mod head_of_line;
 mod incast;
 mod jumbo;
 mod late_peer;
 mod learning;
+mod lost_xon;
 mod memory;
+mod modes;
 mod pfc_ignored;
 mod pfc_obeyed;
 mod pfc_sent;
 mod ping;
 mod ports;
 mod queues;
+mod restart;
 mod rewrite;
 mod silence;
 mod start;
@@ -29,6 +35,7 @@ mod storm;
 mod thresholds;
 mod vlans;
 mod voq;
+mod workers;
 
 use xoff_netns_tests::{Host, Plan};
 
@@ -39,6 +46,9 @@ const BINARY: &str = env!("CARGO_BIN_EXE_xoff-under-test");
 fn bed(hosts: u8) -> Plan {
     Plan::new(BINARY, hosts)
 }
+
+/// For lossless traffic on a loaded virtual machine. Frames are large there.
+const PATIENT: &str = "stall_budget = \"200ms\"\nsmallest_frame = 1000";
 
 /// Frame `number` of `class`, told by its PCP.
 fn frame(from: &Host, to: &Host, class: u8, number: u32) -> Vec<u8> {

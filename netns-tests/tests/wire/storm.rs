@@ -3,11 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-use xoff_netns_tests::{Host, Traffic, frames, stream, wait_for};
+use xoff_netns_tests::{Host, Traffic, frames, stream, unstalled, wait_for};
 
-use crate::{bed, frame};
-
-const PATIENT: &str = "stall_budget = \"100ms\"";
+use crate::{PATIENT, bed, frame};
 
 fn pause(host: &Host, class: u8, quanta: u16) {
     host.send(frames::pfc(host.mac(), &[(class, quanta)]));
@@ -45,49 +43,53 @@ fn i1_the_stormed_class_sends_nothing_and_the_pause_is_not_relayed() {
 /// I1: the other classes keep their rate while the stormed one has filled its memory.
 #[test]
 fn i1_other_classes_do_not_feel_a_storm() {
-    let bed = bed(2).build();
-    // Room for what a stalled machine lets pile up, except in the stormed class.
-    let config = bed.config("speed = \"100M\"\nlossless = [3, 4]").switch(PATIENT);
-    let switch = bed.start(&config.more("[class.4]\nxoff = \"2MB\"\n[class.0]\negress_max = \"2MB\""));
-    let (a, b) = (bed.host(1), bed.host(2));
-    pause(b, 3, 65535);
-    let streams = [stream(b, 3, "20M", 1_000), stream(b, 4, "30M", 2_000), stream(b, 0, "30M", 2_000)];
-    let talk = Traffic::at_mbps(100).sink(b).source(a, &streams).start();
-    talk.wait("the other classes", || {
+    unstalled(|| {
+        let bed = bed(2).build();
+        // Room for what a stalled machine lets pile up, except in the stormed class.
+        let config = bed.config("speed = \"100M\"\nlossless = [3, 4]").switch(PATIENT);
+        let switch = bed.start(&config.more("[class.4]\nxoff = \"2MB\"\n[class.0]\negress_max = \"2MB\""));
+        let (a, b) = (bed.host(1), bed.host(2));
         pause(b, 3, 65535);
-        talk.received_at(b, 4) + talk.received_at(b, 0) == 4_000
+        let streams = [stream(b, 3, "20M", 1_000), stream(b, 4, "30M", 2_000), stream(b, 0, "30M", 2_000)];
+        let talk = Traffic::at_mbps(100).sink(b).source(a, &streams).start();
+        talk.wait("the other classes", || {
+            pause(b, 3, 65535);
+            talk.received_at(b, 4) + talk.received_at(b, 0) == 4_000
+        });
+        assert_eq!(talk.received_at(b, 3), 0);
+        pause(b, 3, 0);
+        let reports = talk.finish();
+        reports.assert_lossless(&[0, 3, 4]);
+        let said = bed.finish(switch);
+        assert!(said.ports[0].classes[3].pause_sent.xoff > 0, "the storm did not reach the sender");
+        let others = [0, 4].map(|class: usize| &said.ports[0].classes[class].pause_sent);
+        assert!(others.iter().all(|pauses| pauses.xoff == 0), "{others:?}");
     });
-    assert_eq!(talk.received_at(b, 3), 0);
-    pause(b, 3, 0);
-    let reports = talk.finish();
-    reports.assert_lossless(&[0, 3, 4]);
-    let said = bed.finish(switch);
-    assert!(said.ports[0].classes[3].pause_sent.xoff > 0, "the storm did not reach the sender");
-    let others = [0, 4].map(|class: usize| &said.ports[0].classes[class].pause_sent);
-    assert!(others.iter().all(|pauses| pauses.xoff == 0), "{others:?}");
 }
 
 /// L7: storms come and go, the last one without an XON.
 #[test]
 fn l7_after_storms_nothing_is_lost_or_out_of_order() {
-    let bed = bed(2).build();
-    let switch = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));
-    let (a, b) = (bed.host(1), bed.host(2));
-    let talk = Traffic::at_mbps(200).sink(b).source(a, &[stream(b, 3, "150M", 15_000)]).start();
-    for storm in 1..=4 {
-        talk.wait_received(storm * 2_000);
-        for quanta in [65535, 100, 1, 65535, 0, 20_000, 65535].repeat(4) {
-            pause(b, 3, quanta);
-            thread::sleep(Duration::from_millis(2));
+    unstalled(|| {
+        let bed = bed(2).build();
+        let switch = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));
+        let (a, b) = (bed.host(1), bed.host(2));
+        let talk = Traffic::at_mbps(200).sink(b).source(a, &[stream(b, 3, "150M", 15_000)]).start();
+        for storm in 1..=4 {
+            talk.wait_received(storm * 2_000);
+            for quanta in [65535, 100, 1, 65535, 0, 20_000, 65535].repeat(4) {
+                pause(b, 3, quanta);
+                thread::sleep(Duration::from_millis(2));
+            }
+            if storm < 4 {
+                pause(b, 3, 0);
+            }
         }
-        if storm < 4 {
-            pause(b, 3, 0);
-        }
-    }
-    talk.finish().assert_lossless(&[3]);
-    let said = bed.finish(switch);
-    assert_eq!(said.ports[1].classes[3].pause_received.xoff, 4 * 24);
-    assert_eq!(said.ports[1].classes[3].pause_received.xon, 4 * 4 + 3);
-    let pauses = said.ports[0].classes[3].pause_sent;
-    assert!(pauses.xoff > 0 && pauses.xoff == pauses.xon, "{pauses:?}");
+        talk.finish().assert_lossless(&[3]);
+        let said = bed.finish(switch);
+        assert_eq!(said.ports[1].classes[3].pause_received.xoff, 4 * 24);
+        assert_eq!(said.ports[1].classes[3].pause_received.xon, 4 * 4 + 3);
+        let pauses = said.ports[0].classes[3].pause_sent;
+        assert!(pauses.xoff > 0 && pauses.xoff == pauses.xon, "{pauses:?}");
+    });
 }

@@ -1,0 +1,78 @@
+//! R4: links that go down and come up again.
+
+use xoff::control::Link;
+use xoff_netns_tests::{Bed, Switch, frames, wait_for};
+
+use crate::{bed, frame};
+
+fn flap(bed: &Bed, switch: &Switch, port: usize) {
+    for (up, link) in [(false, Link::Down), (true, Link::Up)] {
+        bed.port(port).set_up(up).unwrap();
+        wait_for("the link to change", || (switch.port(port).link == link).then_some(()));
+    }
+}
+
+#[test]
+fn r4_a_flap_ends_the_pause_that_the_peer_had_asked_for() {
+    let bed = bed(2).build();
+    let switch = bed.start(&bed.config("speed = \"10M\""));
+    let (a, b) = (bed.host(1), bed.host(2));
+    b.send(frames::pfc(b.mac(), &[(3, 65535)]));
+    wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
+    flap(&bed, &switch, 2);
+    assert!(!switch.class(2, 3).pause_received.now);
+    (1..=10).for_each(|number| a.send(frame(a, b, 3, number)));
+    b.tap().numbered(10);
+    assert_eq!(b.tap().numbers(), (1..=10).collect::<Vec<_>>());
+    // The other direction works, too.
+    b.send(frame(b, a, 3, 11));
+    a.tap().numbered(11);
+    bed.finish(switch);
+}
+
+#[test]
+fn r4_a_pause_that_still_holds_is_announced_again_after_a_flap() {
+    let bed = bed(2).build();
+    let switch = bed.start(&bed.config("speed = \"10M\"").more("[class.3]\nxoff = 2000"));
+    let (a, b) = (bed.host(1), bed.host(2));
+    let xoffs = || a.tap().count(|frame| frames::pfc_time(frame, 3) == Some(65535));
+    b.send(frame(b, a, 0, 0)); // learned
+    b.send(frames::pfc(b.mac(), &[(3, 65535)]));
+    wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
+    (1..=3).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(1000)));
+    wait_for("an XOFF", || (xoffs() == 1).then_some(()));
+    flap(&bed, &switch, 1);
+    wait_for("another XOFF", || (xoffs() > 1).then_some(()));
+
+    b.send(frames::pfc(b.mac(), &[(3, 0)]));
+    b.tap().numbered(3);
+    a.tap().wait(1, |frame| frames::pfc_time(frame, 3) == Some(0));
+    (4..=9).for_each(|number| a.send(frame(a, b, 3, number)));
+    b.tap().numbered(9);
+    assert_eq!(b.tap().numbers(), (1..=9).collect::<Vec<_>>());
+    let said = bed.finish(switch);
+    assert!(!said.ports[0].classes[3].pause_sent.now);
+}
+
+#[test]
+fn frames_for_a_port_without_link_are_dropped_by_that_name() {
+    let bed = bed(3).build();
+    let switch = bed.start(&bed.config("speed = \"10M\"\nlossless = []"));
+    let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
+    b.send(frame(b, a, 0, 0));
+    b.send(frames::pfc(b.mac(), &[(3, 65535)]));
+    a.tap().numbered(0);
+    (1..=4).for_each(|number| a.send(frame(a, b, 1, number)));
+    b.tap().numbered(4);
+    bed.port(2).set_up(false).unwrap();
+    wait_for("the link to go down", || (switch.port(2).link == Link::Down).then_some(()));
+    // Nobody knows where it is now: a flood, to the only other port.
+    (5..=8).for_each(|number| a.send(frame(a, b, 1, number)));
+    c.tap().numbered(8);
+    bed.port(2).set_up(true).unwrap();
+    wait_for("the link to come up", || (switch.port(2).link == Link::Up).then_some(()));
+    a.send(frame(a, b, 1, 9));
+    b.tap().numbered(9);
+    assert_eq!(b.tap().numbers(), [1, 2, 3, 4, 9]);
+    bed.finish(switch);
+}

@@ -1,0 +1,114 @@
+//! What a full egress queue does, and until when a frame counts at its ingress.
+
+use xoff_netns_tests::{Bed, Config, Host, Switch, Traffic, frames, stream, unstalled, wait_for};
+
+use crate::{PATIENT, bed};
+
+/// Three frames of 1000 bytes fill the queue.
+const THREE: &str = "[class.3]\negress_max = 3000\n";
+
+/// Nothing of class 3 leaves towards host 2.
+fn paused(bed: &Bed, config: &Config) -> Switch {
+    let switch = bed.start(config);
+    let b = bed.host(2);
+    b.send(b.to(bed.host(1)).numbered(0).build()); // learned
+    b.send(frames::pfc(b.mac(), &[(3, 65535)]));
+    wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
+    switch
+}
+
+/// Sends frames that count as 1000 bytes each to host 2.
+fn send(bed: &Bed, switch: &Switch, numbers: std::ops::RangeInclusive<u32>) {
+    let (a, b) = (bed.host(1), bed.host(2));
+    let last = u64::from(*numbers.end());
+    numbers.for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(996)));
+    wait_for("the frames", || (switch.class(1, 3).rx_frames == last).then_some(()));
+}
+
+/// What arrived there, but for the frames that were flooded at the start.
+fn numbers(host: &Host) -> Vec<u32> {
+    host.tap().numbers().into_iter().filter(|&number| number > 0).collect()
+}
+
+fn resume(bed: &Bed) {
+    let b = bed.host(2);
+    b.send(frames::pfc(b.mac(), &[(3, 0)]));
+}
+
+#[test]
+fn drop_lets_go_of_exactly_what_does_not_fit() {
+    let bed = bed(2).build();
+    let config = bed.config("speed = \"10M\"\nlossless = []").more(THREE);
+    let switch = paused(&bed, &config.port(2, "lossless = [3]")); // or it would not obey
+    send(&bed, &switch, 1..=5);
+    let class = switch.class(2, 3);
+    assert_eq!((class.egress.bytes, class.drops["egress_full"]), (3000, 2));
+    resume(&bed);
+    bed.host(2).tap().numbered(3);
+    assert_eq!(bed.host(2).tap().numbers(), [1, 2, 3]);
+    switch.stop();
+    bed.assert_no_drops();
+}
+
+/// What does not fit waits where it came in, with all of its class that follows it there.
+#[test]
+fn stop_makes_the_pipeline_wait() {
+    let bed = bed(3).build();
+    let switch = paused(&bed, &bed.config("speed = \"10M\"").switch("when_full = \"stop\"").more(THREE));
+    let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
+    c.send(c.to(a).numbered(0).build()); // learned
+    a.tap().wait(2, |frame| frames::sequence(frame) == Some(0));
+    send(&bed, &switch, 1..=5);
+    assert_eq!((switch.class(2, 3).egress.bytes, switch.class(1, 3).ingress.bytes), (3000, 5000));
+    a.send(a.to(c).tag(3, 0).numbered(6).build());
+    a.send(a.to(c).tag(4, 0).numbered(7).build());
+    c.tap().numbered(7);
+    assert_eq!(numbers(c), [7], "the frame behind those that wait");
+    resume(&bed);
+    b.tap().numbered(5);
+    c.tap().numbered(6);
+    assert_eq!(numbers(b), [1, 2, 3, 4, 5]);
+    bed.finish(switch);
+}
+
+#[test]
+fn until_forwarded_a_frame_counts_at_its_ingress_only_while_it_waits_there() {
+    let bed = bed(2).build();
+    let more = format!("{THREE}xoff = 2000\nxon = 1000");
+    let switches = "accounting = \"until-forwarded\"\nwhen_full = \"stop\"";
+    let switch = paused(&bed, &bed.config("speed = \"10M\"").switch(switches).more(&more));
+    let a = bed.host(1);
+    let xoffs = || a.tap().count(|frame| frames::pfc_time(frame, 3) == Some(65535));
+    send(&bed, &switch, 1..=3);
+    assert_eq!((switch.class(1, 3).ingress.bytes, switch.class(2, 3).egress.bytes), (0, 3000));
+    send(&bed, &switch, 4..=4);
+    assert_eq!((switch.class(1, 3).ingress.bytes, xoffs()), (1000, 0));
+    send(&bed, &switch, 5..=5);
+    assert_eq!(switch.class(1, 3).ingress.bytes, 2000);
+    wait_for("an XOFF", || (xoffs() == 1).then_some(()));
+    resume(&bed);
+    bed.host(2).tap().numbered(5);
+    a.tap().wait(1, |frame| frames::pfc_time(frame, 3) == Some(0));
+    bed.finish(switch);
+}
+
+/// CaPFC's PFC_wstop under load: small egress queues, and nothing is lost.
+#[test]
+fn until_forwarded_with_stop_is_lossless_under_load() {
+    unstalled(|| {
+        let bed = bed(3).build();
+        let switches = "accounting = \"until-forwarded\"\nwhen_full = \"stop\"";
+        let config = bed
+            .config("speed = \"200M\"")
+            .switch(PATIENT)
+            .switch(switches)
+            .more("[class.3]\negress_max = \"64KB\"");
+        let switch = bed.start(&config);
+        let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
+        let much = [stream(sink, 3, "180M", 6_000)];
+        Traffic::at_mbps(200).sink(sink).source(a, &much).source(b, &much).run().assert_lossless(&[3]);
+        let said = bed.finish(switch);
+        assert!(said.ports[0].classes[3].pause_sent.xoff > 0, "nobody was held");
+        assert!(said.ports[2].classes[3].egress.bytes_max <= 64_000);
+    });
+}

@@ -1,0 +1,111 @@
+//! R4, R12: switches that end and start again, politely or not.
+
+use std::process::Command;
+
+use xoff_netns_tests::{Bed, Switch, Traffic, frames, stream, wait_for};
+
+use crate::{PATIENT, bed, frame};
+
+/// Room for two frames of 1000 bytes before XOFF; one pause at 10 Mb/s lasts 3.4 s.
+const SMALL: &str = "[class.3]\nxoff = 2000\n[class.4]\nxoff = 2000";
+
+/// What `ip link` says of the XDP programs on the switch's ports.
+fn programs(bed: &Bed) -> usize {
+    let output = bed.namespace().output(Command::new("ip").args(["-o", "link"])).unwrap();
+    String::from_utf8(output.stdout).unwrap().matches("prog/xdp").count()
+}
+
+/// Host 2 pauses both classes, and what host 1 sends makes the switch hold it for both.
+fn held(bed: &Bed) -> Switch {
+    let switch = bed.start(&bed.config("speed = \"10M\"\nlossless = [3, 4]").more(SMALL));
+    let (a, b) = (bed.host(1), bed.host(2));
+    b.send(frame(b, a, 0, 0)); // learned
+    b.send(frames::pfc(b.mac(), &[(3, 65535), (4, 65535)]));
+    wait_for("the pause", || switch.class(2, 4).pause_received.now.then_some(()));
+    for class in [3, 4] {
+        (1..=3).for_each(|number| a.send(a.to(b).tag(class, 0).numbered(number).build_len(1000)));
+        a.tap().wait(1, |frame| frames::pfc_time(frame, class).is_some_and(|time| time > 0));
+    }
+    switch
+}
+
+#[test]
+fn a_stopped_switch_lets_go_of_every_class_it_holds() {
+    let bed = bed(2).build();
+    let switch = held(&bed);
+    let a = bed.host(1);
+    assert_eq!(a.tap().count(|frame| frames::pfc_time(frame, 3) == Some(0)), 0);
+    let exit = switch.stop();
+    for class in [3, 4] {
+        a.tap().wait(1, |frame| frames::pfc_time(frame, class) == Some(0));
+    }
+    assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
+    assert_eq!(programs(&bed), 0);
+    bed.assert_no_drops();
+}
+
+#[test]
+fn a_stopped_switch_that_holds_nobody_says_nothing() {
+    let bed = bed(2).build();
+    let switch = bed.start(&bed.config("speed = \"10M\""));
+    let (a, b) = (bed.host(1), bed.host(2));
+    a.send(frame(a, b, 3, 1));
+    b.tap().numbered(1);
+    bed.finish(switch);
+    for host in [a, b] {
+        assert_eq!(host.tap().count(|frame| frames::has_type(frame, frames::MAC_CONTROL)), 0);
+    }
+}
+
+/// R4: a new switch knows nothing of the pauses that the old one obeyed.
+#[test]
+fn r4_a_restart_while_paused_leaves_no_pause_behind() {
+    let bed = bed(2).build();
+    held(&bed).stop();
+    let (a, b) = (bed.host(1), bed.host(2));
+    a.tap().clear();
+    let switch = bed.start(&bed.config("speed = \"10M\"\nlossless = [3, 4]").more(SMALL));
+    (11..=15).for_each(|number| a.send(frame(a, b, 3, number)));
+    b.tap().numbered(15);
+    assert_eq!(b.tap().numbers(), (11..=15).collect::<Vec<_>>());
+    assert_eq!(a.tap().count(frames::is_pfc), 0);
+    bed.finish(switch);
+}
+
+/// R12: killed while it holds a sender. Its XONs never come, nor those frames that it held.
+fn r12(mode: &str) {
+    let bed = bed(2).build();
+    let config = bed.config(&format!("speed = \"100M\"\nmode = \"{mode}\"")).switch(PATIENT);
+    let switch = bed.start(&config);
+    let (a, b) = (bed.host(1), bed.host(2));
+    let talk = Traffic::at_mbps(100).sink(b).source(a, &[stream(b, 3, "line", 16_000)]).start();
+    talk.wait("the sender to be held", || {
+        b.send(frames::pfc(b.mac(), &[(3, 65535)]));
+        switch.class(1, 3).pause_sent.now
+    });
+    switch.kill();
+    let sent = talk.sent();
+    talk.wait("the sender to resume by itself", || talk.sent() > sent + 1_000);
+
+    let again = bed.start(&config);
+    let received = talk.received();
+    talk.wait("frames through the new switch", || talk.received() > received + 1_000);
+    let reports = talk.finish();
+    let stream = reports.received(a, 0, b);
+    assert_eq!((stream.duplicated, stream.reordered), (0, 0));
+    let said = again.status();
+    assert!(said.verdict.lossless, "{said:#?}");
+    let exit = again.stop();
+    assert!(exit.status.success(), "{}", exit.stderr);
+    assert_eq!(programs(&bed), 0);
+}
+
+#[test]
+fn r12_after_kill_9_peers_resume_and_a_new_switch_takes_over() {
+    r12("native");
+}
+
+#[test]
+fn r12_a_program_left_in_the_network_stack_is_replaced() {
+    r12("generic");
+}

@@ -1,0 +1,57 @@
+//! Several workers: frames and slots change hands, and the books still balance.
+
+use std::slice;
+
+use xoff_netns_tests::{Traffic, stream, unstalled};
+
+use crate::{PATIENT, bed};
+
+/// Ports 1 and 2 belong to the first worker, 3 and 4 to the second.
+const TWO: &str = "workers = [{ ports = [\"p1\", \"p2\"] }, { ports = [\"p3\", \"p4\"] }]";
+
+/// Into a congested port of the other worker's from both workers, and back.
+#[test]
+fn two_workers_lose_nothing_between_them() {
+    unstalled(|| {
+        let bed = bed(4).build();
+        let switch =
+            bed.start(&bed.config("speed = \"200M\"\nlossless = [3, 4]").switch(PATIENT).switch(TWO));
+        let (a, b, c, sink) = (bed.host(1), bed.host(2), bed.host(3), bed.host(4));
+        let much = stream(sink, 3, "90M", 5_000);
+        let reports = Traffic::at_mbps(200)
+            .source(a, slice::from_ref(&much))
+            .source(b, slice::from_ref(&much))
+            .source(c, &[much, stream(b, 4, "50M", 3_000)])
+            .source(sink, &[stream(a, 4, "150M", 8_000)])
+            .run();
+        reports.assert_lossless(&[3, 4]);
+        let said = bed.finish(switch);
+        let [one, two] = [0, 1].map(|worker: usize| said.workers[worker].ledger.unwrap());
+        assert!(one.handed_over >= 10_000 && two.handed_over >= 11_000, "{one:?} {two:?}");
+        assert_eq!((one.handed_over, two.handed_over), (two.taken_over, one.taken_over));
+        assert!(one.balanced && two.balanced);
+        for port in &said.ports[..3] {
+            let pauses = port.classes[3].pause_sent;
+            assert!(pauses.xoff > 0 && pauses.xoff == pauses.xon, "{}: {pauses:?}", port.name);
+        }
+    });
+}
+
+/// A stop finds frames in every place, between the workers too.
+#[test]
+fn a_stop_in_the_middle_of_traffic_closes_both_books() {
+    let bed = bed(4).build();
+    let switch = bed.start(&bed.config("speed = \"500M\"").switch(PATIENT).switch(TWO));
+    let (a, b, c, d) = (bed.host(1), bed.host(2), bed.host(3), bed.host(4));
+    let talk = Traffic::at_mbps(500)
+        .source(a, &[stream(c, 3, "200M", 8_000), stream(d, 1, "200M", 8_000)])
+        .source(b, &[stream(c, 3, "400M", 16_000)])
+        .source(c, &[stream(a, 3, "400M", 16_000)])
+        .source(d, &[stream(a, 3, "400M", 16_000)])
+        .start();
+    talk.wait_received(8_000);
+    let exit = switch.stop();
+    assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
+    assert!(exit.stderr.contains("ledger balanced"), "{}", exit.stderr);
+    let _ = talk.finish(); // what came after the stop is lost, and none of the switch's business
+}
