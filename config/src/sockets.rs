@@ -1,7 +1,7 @@
 //! Sockets, rings, packet memory and threads: what the shell around the dataplane is told.
 
 use toml_span::{Span, Spanned};
-use xoff_dataplane::settings::WhenFull;
+use xoff_dataplane::settings::{Accounting, WhenFull};
 use xoff_dataplane::units::{Nanos, PortId};
 
 use crate::build::{Draft, value};
@@ -76,19 +76,21 @@ fn port_shell(
 }
 
 fn workers(document: &Document, drafts: &[Draft<'_>], problems: &mut Problems) -> Workers {
-    let stops = value(document.switch.when_full.as_ref(), WhenFull::default()) == WhenFull::Stop;
-    let auto = if stops { Workers::Count(1) } else { Workers::Auto };
+    // Its frames would wait for another worker's queue, and count nowhere meanwhile.
+    let alone = value(document.switch.when_full.as_ref(), WhenFull::default()) == WhenFull::Stop
+        && value(document.switch.accounting.as_ref(), Accounting::default()) == Accounting::UntilForwarded;
+    let auto = if alone { Workers::Count(1) } else { Workers::Auto };
     let Some(key) = &document.switch.workers else { return auto };
     let several = match &key.value {
         WorkersKey::Auto => false,
         WorkersKey::Count(count) => *count > 1,
         WorkersKey::List(list) => list.len() > 1,
     };
-    if stops && several {
+    if alone && several {
         problems.push(
-            Problem::error("`when_full = \"stop\"` needs one worker").at(key.span, "several").help(
-                "no worker sees whether another's queue is full; write workers = 1, or when_full = \"drop\"",
-            ),
+            Problem::error("`accounting = \"until-forwarded\"` with `when_full = \"stop\"` needs one worker")
+                .at(key.span, "several")
+                .help("write workers = 1, or change one of the two"),
         );
     }
     match &key.value {

@@ -216,11 +216,14 @@ fn workers_share_the_ports_out() {
 }
 
 #[test]
-fn queues_that_stop_belong_to_one_worker() {
-    let stop = |workers: &str| format!("[switch]\nwhen_full = \"stop\"\nworkers = {workers}\n");
-    let several = "`when_full = \"stop\"` needs one worker";
-    assert_only(&stop("2"), (3, 11), &[several]);
-    assert_only(&stop("[{ ports = [\"a\"] }, { ports = [\"b\"] }]"), (3, 11), &[several]);
+fn a_pipeline_that_counts_and_waits_belongs_to_one_worker() {
+    const BOTH: &str = "accounting = \"until-forwarded\"\nwhen_full = \"stop\"";
+    let stop = |workers: &str| format!("[switch]\n{BOTH}\nworkers = {workers}\n");
+    assert_only(&stop("2"), (4, 11), &["needs one worker"]);
+    assert_only(&stop("[{ ports = [\"a\"] }, { ports = [\"b\"] }]"), (4, 11), &["needs one worker"]);
+    for either in BOTH.lines() {
+        assert!(read(&format!("[switch]\n{either}\nworkers = 2\n{PORTS}")).is_ok(), "{either}");
+    }
     for one in ["1", "\"auto\"", "[{ ports = [\"a\", \"b\"] }]"] {
         let config = read(&format!("{}{PORTS}", stop(one))).unwrap();
         assert_eq!(config.workers(64).len(), 1, "{one}");

@@ -71,6 +71,27 @@ fn stop_makes_the_pipeline_wait() {
     bed.finish(switch);
 }
 
+/// The queue belongs to another worker than the port where its frames come in.
+#[test]
+fn stop_makes_frames_wait_between_workers_too() {
+    let bed = bed(3).build();
+    let workers = "workers = [{ ports = [\"p1\"] }, { ports = [\"p2\", \"p3\"] }]";
+    let config = bed.config("speed = \"10M\"").switch("when_full = \"stop\"").switch(workers);
+    let switch = paused(&bed, &config.more(THREE));
+    let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
+    send(&bed, &switch, 1..=5);
+    wait_for("a full queue", || (switch.class(2, 3).egress.bytes == 3000).then_some(()));
+    assert_eq!(switch.class(1, 3).ingress.bytes, 5000);
+    c.send(c.to(a).numbered(0).build()); // learned
+    a.tap().wait(2, |frame| frames::sequence(frame) == Some(0));
+    a.send(a.to(c).tag(3, 0).numbered(6).build());
+    c.tap().numbered(6);
+    resume(&bed);
+    b.tap().numbered(5);
+    assert_eq!(numbers(b), [1, 2, 3, 4, 5]);
+    bed.finish(switch);
+}
+
 #[test]
 fn until_forwarded_a_frame_counts_at_its_ingress_only_while_it_waits_there() {
     let bed = bed(2).build();
