@@ -21,7 +21,7 @@ fn printed_bytes(config: &Config) -> u64 {
 
 #[track_caller]
 fn assert_printed_is_taken(ports: u8, change: impl Fn(Config) -> Config) {
-    let bed = bed(ports).build();
+    let bed = bed(ports).mtu(3_000).build();
     let config = change(bed.config("speed = \"1G\""));
     let switch = bed.start(&config);
     let (printed, taken) = (printed_bytes(&config), switch.resident_bytes());
