@@ -21,6 +21,7 @@ mod learning;
 mod lost_xon;
 mod memory;
 mod modes;
+mod panic;
 mod pfc_ignored;
 mod pfc_obeyed;
 mod pfc_sent;
