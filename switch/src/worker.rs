@@ -103,7 +103,7 @@ impl Worker {
                 && now.since(idle_since) >= idle_after
             {
                 self.show();
-                watch.expected = sleeper.sleep(self)?;
+                watch.woken(sleeper.sleep(self)?);
             }
         }
         Ok(())
@@ -231,6 +231,12 @@ impl Watch {
         Watch { expected: now, previous: now, current: now }
     }
 
+    /// The worker slept, and should have been running again `at` that time. Nothing moved meanwhile.
+    fn woken(&mut self, at: Nanos) {
+        self.expected = at;
+        self.current = at;
+    }
+
     #[inline]
     fn turn(&mut self, now: Nanos, budget: Nanos, facts: &WorkerFacts) {
         facts.looped(now.since(self.expected), budget);
@@ -284,5 +290,24 @@ impl Sleeper {
         bell.open_eyes();
         worker.inbox.acknowledge();
         Ok(clock::now().min(deadline).max(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleep_is_neither_a_stall_nor_a_reaction() {
+        let (facts, budget) = (WorkerFacts::default(), Nanos(50));
+        let mut watch = Watch::new(Nanos(0));
+        watch.turn(Nanos(10), budget, &facts);
+        watch.turn(Nanos(60), budget, &facts);
+        assert_eq!((watch.previous, facts.stalls.get()), (Nanos(10), 0));
+        watch.woken(Nanos(1_000));
+        watch.turn(Nanos(1_050), budget, &facts);
+        assert_eq!((watch.previous, facts.stalls.get()), (Nanos(1_000), 0), "awake since 1000");
+        watch.turn(Nanos(1_101), budget, &facts);
+        assert_eq!((facts.stalls.get(), facts.longest_gap.get()), (1, 51));
     }
 }
