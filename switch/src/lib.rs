@@ -8,6 +8,7 @@ pub mod demo;
 pub mod handoff;
 pub mod lab;
 pub mod run;
+pub mod sleeper;
 pub mod traffic;
 pub mod worker;
 pub mod xdp;

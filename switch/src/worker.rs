@@ -9,16 +9,12 @@
 //! how often that was longer than the stall budget, which is what rings and headroom were sized for.
 
 use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use xoff_config::Poll;
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::switch::Switch;
@@ -28,6 +24,7 @@ use crate::clock;
 use crate::control::WorkerFacts;
 use crate::control::mailbox::{Address, Inbox, Request};
 use crate::handoff::Handoff;
+use crate::sleeper::{Sleeper, duplicates};
 use crate::xdp::{Port, Store};
 
 /// Most frames taken from one port in one turn.
@@ -81,7 +78,8 @@ impl Worker {
     }
 
     fn work(&mut self, stop: &AtomicBool) -> io::Result<()> {
-        let sleeper = Sleeper::new(self)?;
+        let wakers = self.wakers()?;
+        let mut sleeper = Sleeper::new(&wakers);
         let mut batch = Vec::with_capacity(BATCH);
         let mut idle_since = None;
         let mut watch = Watch::new(clock::now());
@@ -103,10 +101,33 @@ impl Worker {
                 && now.since(idle_since) >= idle_after
             {
                 self.show();
-                watch.woken(sleeper.sleep(self)?);
+                watch.woken(self.sleep(&mut sleeper)?);
             }
         }
         Ok(())
+    }
+
+    /// What ends a sleep.
+    fn wakers(&self) -> io::Result<Vec<OwnedFd>> {
+        let sockets = self.ports.iter().flat_map(|(_, port)| port.sockets());
+        duplicates(sockets.chain([self.handoff.bell().event().as_fd(), self.inbox.fd()]))
+    }
+
+    /// Sleeps, and answers when the worker should have run again: at the deadline, or now that it was
+    /// woken before.
+    fn sleep(&self, sleeper: &mut Sleeper<'_>) -> io::Result<Nanos> {
+        let bell = self.handoff.bell();
+        bell.close_eyes();
+        let now = clock::now();
+        let in_flight = self.ports.iter().any(|(_, port)| port.in_flight());
+        let longest = if in_flight { COMPLETION_POLL } else { LONGEST_SLEEP };
+        let deadline = self.switch.next_deadline().min(now.after(longest));
+        if deadline > now && !self.handoff.waiting() {
+            sleeper.sleep(deadline.since(now))?;
+        }
+        bell.open_eyes();
+        self.inbox.acknowledge();
+        Ok(clock::now().min(deadline).max(now))
     }
 
     /// One turn. True where something moved.
@@ -243,53 +264,6 @@ impl Watch {
         self.expected = now;
         self.previous = self.current;
         self.current = now;
-    }
-}
-
-/// Blocks a worker until there may be something to do.
-struct Sleeper {
-    epoll: Epoll,
-    timer: TimerFd,
-}
-
-impl Sleeper {
-    fn new(worker: &Worker) -> io::Result<Sleeper> {
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
-        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
-        let readable = || EpollEvent::new(EpollFlags::EPOLLIN, 0);
-        for (_, port) in &worker.ports {
-            for fd in port.sockets() {
-                epoll.add(fd, readable())?;
-            }
-        }
-        epoll.add(&timer, readable())?;
-        epoll.add(worker.handoff.bell().event(), readable())?;
-        epoll.add(worker.inbox.fd(), readable())?;
-        Ok(Sleeper { epoll, timer })
-    }
-
-    /// Sleeps, and answers when the worker should have run again: at the deadline, or now that it was
-    /// woken before.
-    fn sleep(&self, worker: &Worker) -> io::Result<Nanos> {
-        let bell = worker.handoff.bell();
-        bell.close_eyes();
-        let now = clock::now();
-        let in_flight = worker.ports.iter().any(|(_, port)| port.in_flight());
-        let longest = if in_flight { COMPLETION_POLL } else { LONGEST_SLEEP };
-        let deadline = worker.switch.next_deadline().min(now.after(longest));
-        if deadline > now && !worker.handoff.waiting() {
-            let span = TimeSpec::from(Duration::from_nanos(deadline.since(now).0));
-            self.timer.set(Expiration::OneShot(span), TimerSetTimeFlags::empty())?;
-            match self.epoll.wait(&mut [EpollEvent::empty(); 8], EpollTimeout::NONE) {
-                Ok(_) | Err(Errno::EINTR) => (),
-                Err(error) => return Err(error.into()),
-            }
-            let _ = self.timer.unset();
-        }
-        bell.open_eyes();
-        worker.inbox.acknowledge();
-        Ok(clock::now().min(deadline).max(now))
     }
 }
 

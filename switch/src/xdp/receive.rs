@@ -99,6 +99,8 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         #[allow(clippy::cast_possible_truncation)] // at most BATCH
         let came_back = n as u32;
         self.out -= came_back;
+        // The bytes are in another core's cache. Asked for one by one, each frame would be waited for.
+        batch[..n].iter().for_each(|descriptor| store.region().prefetch(descriptor.slot));
         for &descriptor in &batch[..n] {
             if let Some(frame) = self.assemble(store, descriptor) {
                 frames.push(frame);
