@@ -225,10 +225,11 @@ impl Handoff {
         let mut any = false;
         for &from in &self.others {
             let link = self.from(from);
-            any |= drain(&link.learned, |update| switch.hear(&update));
             any |= drain(&link.chunks, |chunk| store.free(chunk));
             any |= drain(&link.returns, |back| switch.take_back(now, back, store));
             any |= drain(&link.frames, |handover| switch.take_over(now, handover, store));
+            // News is sent before frames and taken after them: a reply never overtakes it.
+            any |= drain(&link.learned, |update| switch.hear(&update));
         }
         any
     }

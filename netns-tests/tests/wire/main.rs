@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // ports and frames are few
 
+mod across_workers;
 mod asymmetric;
 mod cascade;
 mod classes;
