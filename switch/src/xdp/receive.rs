@@ -9,11 +9,8 @@ use std::sync::Arc;
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::frame::{Frame, FrameStore};
 
-use super::ring::{Descriptor, FillRing, RxRing};
+use super::ring::{BATCH, Descriptor, FillRing, RxRing};
 use super::store::{Chain, Store};
-
-/// Most descriptors taken from or given to a ring at once.
-pub(super) const BATCH: usize = 64;
 
 /// The first bytes of a frame that must be in one piece, as [`FrameStore::head`] promises.
 const HEAD: u32 = 128;
@@ -27,16 +24,13 @@ pub(super) struct Receiver<R, F> {
     size: u32,
     /// Chunks with the kernel or in the RX ring.
     out: u32,
-    /// The frame whose last chunk has not come yet.
-    partial: Option<Chain>,
-    /// Frames not of the form that the kernel promises; dropped.
-    malformed: Arc<Counter>,
+    assembly: Assembly,
 }
 
 impl<R: RxRing, F: FillRing> Receiver<R, F> {
     /// `size`: most chunks out at a time; neither ring is smaller.
     pub(super) fn new(rx: R, fill: F, size: u32) -> Receiver<R, F> {
-        Receiver { rx, fill, size, out: 0, partial: None, malformed: Arc::default() }
+        Receiver { rx, fill, size, out: 0, assembly: Assembly::default() }
     }
 
     /// The RX ring.
@@ -51,7 +45,7 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
 
     /// Frames dropped because the kernel did not lay them out as it promises.
     pub(super) fn malformed(&self) -> Arc<Counter> {
-        Arc::clone(&self.malformed)
+        Arc::clone(&self.assembly.malformed)
     }
 
     /// Tops the fill ring up; waits until a batch is worth it, unless the kernel may run dry.
@@ -94,23 +88,28 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
     /// [`BATCH`]); says how many descriptors there were.
     #[inline]
     pub(super) fn receive(&mut self, store: &mut Store, frames: &mut Vec<Frame>, budget: usize) -> usize {
-        let mut batch = [Descriptor::default(); BATCH];
-        let n = self.rx.receive(&mut batch[..budget.min(BATCH)]);
+        let Receiver { rx, assembly, .. } = self;
+        let n = rx.receive(budget, |descriptor| frames.extend(assembly.add(store, descriptor)));
         #[allow(clippy::cast_possible_truncation)] // at most BATCH
         let came_back = n as u32;
         self.out -= came_back;
-        // The bytes are in another core's cache. Asked for one by one, each frame would be waited for.
-        batch[..n].iter().for_each(|descriptor| store.region().prefetch(descriptor.slot));
-        for &descriptor in &batch[..n] {
-            if let Some(frame) = self.assemble(store, descriptor) {
-                frames.push(frame);
-            }
-        }
         n
     }
+}
 
+/// Makes frames of chunks.
+#[derive(Debug, Default)]
+struct Assembly {
+    /// The frame whose last chunk has not come yet.
+    partial: Option<Chain>,
+    /// Frames not of the form that the kernel promises; dropped.
+    malformed: Arc<Counter>,
+}
+
+impl Assembly {
+    /// The frame that is complete with this chunk, if it is.
     #[inline]
-    fn assemble(&mut self, store: &mut Store, descriptor: Descriptor) -> Option<Frame> {
+    fn add(&mut self, store: &mut Store, descriptor: Descriptor) -> Option<Frame> {
         let Descriptor { slot, len, more } = descriptor;
         let region = store.region();
         let chain = match self.partial.take() {

@@ -119,6 +119,12 @@ impl Region {
         })
     }
 
+    /// How many chunks the frame that begins with `first` has.
+    #[allow(clippy::cast_possible_truncation)] // no more than there are chunks
+    pub(super) fn chunks_of(&self, first: u32) -> u32 {
+        self.chain(first).count() as u32
+    }
+
     /// The first `len` bytes of the frame in a chunk.
     ///
     /// # Safety
@@ -140,7 +146,7 @@ impl Region {
         unsafe { std::slice::from_raw_parts_mut(self.start(slot, len), len as usize) }
     }
 
-    /// Has the first bytes of the frame in a chunk brought near, for somebody who will look at them soon.
+    /// Has the first bytes of the frame in a chunk brought near, for who will look at them soon.
     #[inline]
     pub(super) fn prefetch(&self, slot: u32) {
         let bytes = self.start(slot, 0);

@@ -4,6 +4,9 @@
 //! into. What is produced is taken whole or not at all; the caller knows the room, because it counts
 //! what is outside.
 
+/// Most descriptors taken from a ring, or given to one to receive into, at once.
+pub(super) const BATCH: usize = 64;
+
 /// A chunk on its way in or out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Descriptor {
@@ -17,8 +20,8 @@ pub(super) struct Descriptor {
 
 /// Chunks that the kernel has filled.
 pub(super) trait RxRing {
-    /// Takes up to `out.len()` descriptors, and says how many.
-    fn receive(&mut self, out: &mut [Descriptor]) -> usize;
+    /// Calls `each` with up to `most` descriptors (never more than a batch), and says how many.
+    fn receive(&mut self, most: usize, each: impl FnMut(Descriptor)) -> usize;
 }
 
 /// Chunks that the kernel may fill.
@@ -29,8 +32,12 @@ pub(super) trait FillRing {
 
 /// Chunks that the kernel is to send.
 pub(super) trait TxRing {
-    /// Gives all of `descriptors` to the kernel; false, and none given, where the ring has no room.
-    fn send(&mut self, descriptors: &[Descriptor]) -> bool;
+    /// Adds to what the next [`submit`](Self::submit) gives to the kernel.
+    fn push(&mut self, descriptor: Descriptor);
+
+    /// Gives to the kernel what was pushed; where the ring has no room for all of it, it all waits for
+    /// the next time.
+    fn submit(&mut self);
 
     /// Descriptors given and not yet looked at by the kernel.
     fn unsent(&mut self) -> u32;
@@ -44,8 +51,8 @@ pub(super) trait TxRing {
 
 /// Chunks that the kernel has sent.
 pub(super) trait CompletionRing {
-    /// Takes up to `out.len()` chunks, and says how many.
-    fn completed(&mut self, out: &mut [u32]) -> usize;
+    /// Calls `each` with up to a batch of chunks, and says how many.
+    fn completed(&mut self, each: impl FnMut(u32)) -> usize;
 }
 
 /// What came of a kick. Over a driver without zero copy, one kick sends until one of these:
@@ -84,6 +91,7 @@ pub(super) mod memory {
         pub(in crate::xdp) unshown: usize,
         pub(in crate::xdp) rx: VecDeque<Descriptor>,
         pub(in crate::xdp) fill: VecDeque<u32>,
+        pub(in crate::xdp) pushed: Vec<Descriptor>,
         pub(in crate::xdp) tx: VecDeque<Descriptor>,
         pub(in crate::xdp) completion: VecDeque<u32>,
         /// Answers to the next kicks; `Done` once they are used up.
@@ -118,12 +126,13 @@ pub(super) mod memory {
     }
 
     impl RxRing for Rings {
-        fn receive(&mut self, out: &mut [Descriptor]) -> usize {
-            self.with(|rings| {
-                let n = out.len().min(rings.rx.len());
-                out.iter_mut().zip(rings.rx.drain(..n)).for_each(|(out, descriptor)| *out = descriptor);
-                n
-            })
+        fn receive(&mut self, most: usize, each: impl FnMut(Descriptor)) -> usize {
+            let taken: Vec<_> = self.with(|rings| {
+                let n = most.min(BATCH).min(rings.rx.len());
+                rings.rx.drain(..n).collect()
+            });
+            taken.iter().copied().for_each(each);
+            taken.len()
         }
     }
 
@@ -140,14 +149,16 @@ pub(super) mod memory {
     }
 
     impl TxRing for Rings {
-        fn send(&mut self, descriptors: &[Descriptor]) -> bool {
+        fn push(&mut self, descriptor: Descriptor) {
+            self.with(|rings| rings.pushed.push(descriptor));
+        }
+
+        fn submit(&mut self) {
             self.with(|rings| {
-                let fits = rings.tx.len() + rings.unshown + descriptors.len() <= rings.size;
-                if fits {
-                    rings.tx.extend(descriptors);
+                if rings.tx.len() + rings.unshown + rings.pushed.len() <= rings.size {
+                    rings.tx.extend(rings.pushed.drain(..));
                 }
-                fits
-            })
+            });
         }
 
         fn unsent(&mut self) -> u32 {
@@ -180,12 +191,13 @@ pub(super) mod memory {
     }
 
     impl CompletionRing for Rings {
-        fn completed(&mut self, out: &mut [u32]) -> usize {
-            self.with(|rings| {
-                let n = out.len().min(rings.completion.len());
-                out.iter_mut().zip(rings.completion.drain(..n)).for_each(|(out, slot)| *out = slot);
-                n
-            })
+        fn completed(&mut self, each: impl FnMut(u32)) -> usize {
+            let taken: Vec<_> = self.with(|rings| {
+                let n = rings.completion.len().min(BATCH);
+                rings.completion.drain(..n).collect()
+            });
+            taken.iter().copied().for_each(each);
+            taken.len()
         }
     }
 }

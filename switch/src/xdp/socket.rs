@@ -18,9 +18,8 @@ use xsk_rs::umem::frame::FrameDesc;
 use xsk_rs::{CompQueue, FillQueue, RxQueue, Socket, TxQueue};
 
 use super::error::XdpError;
-use super::receive::BATCH;
 use super::region::HEADROOM;
-use super::ring::{CompletionRing, Descriptor, FillRing, Kick, RxRing, TxRing};
+use super::ring::{BATCH, CompletionRing, Descriptor, FillRing, Kick, RxRing, TxRing};
 use super::sys;
 use super::umem::{Umem, io_error, queue_size};
 
@@ -68,14 +67,16 @@ pub(super) fn bind(umem: &Umem, rings: &Rings, device: &str, queue: u32) -> Resu
 pub(super) struct Table {
     pub(super) umem: xsk_rs::Umem,
     pub(super) descriptors: Box<[FrameDesc]>,
+    /// Bytes of a chunk, a power of two, and which.
     pub(super) chunk_bytes: usize,
+    pub(super) chunk_bits: u32,
 }
 
 impl Table {
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 chunks
     fn slot(&self, address: usize) -> u32 {
-        (address / self.chunk_bytes) as u32
+        (address >> self.chunk_bits) as u32
     }
 }
 
@@ -100,18 +101,18 @@ impl XskRx {
 impl RxRing for XskRx {
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // shorter than a chunk
-    fn receive(&mut self, out: &mut [Descriptor]) -> usize {
-        let wanted = out.len().min(BATCH);
+    fn receive(&mut self, most: usize, mut each: impl FnMut(Descriptor)) -> usize {
+        let wanted = most.min(BATCH);
         // SAFETY: the batch is overwritten, whatever it holds; its descriptors come out of the ring of
         // this socket and so are of this memory.
         let n = unsafe { self.queue.consume(&mut self.batch[..wanted]) };
-        for (out, from) in out.iter_mut().zip(&self.batch[..n]) {
-            let in_place = from.addr() % self.table.chunk_bytes == HEADROOM as usize;
-            *out = Descriptor {
+        for from in &self.batch[..n] {
+            let in_place = from.addr() & (self.table.chunk_bytes - 1) == HEADROOM as usize;
+            each(Descriptor {
                 slot: self.table.slot(from.addr()),
                 len: if in_place { from.lengths().data() as u32 } else { 0 },
                 more: from.has_more_frames(),
-            };
+            });
         }
         n
     }
@@ -164,18 +165,24 @@ impl XskTx {
 
 impl TxRing for XskTx {
     #[inline]
-    fn send(&mut self, descriptors: &[Descriptor]) -> bool {
-        self.batch.clear();
-        for descriptor in descriptors {
-            let mut desc = self.table.descriptors[descriptor.slot as usize];
-            // SAFETY: the chunk is of this memory, and of a frame that its owner has given up to be
-            // sent: nobody else reads or writes it.
-            unsafe { self.table.umem.data_mut(&mut desc) }.cursor().set_pos(descriptor.len as usize);
-            desc.set_options(if descriptor.more { CONTINUED } else { 0 });
-            self.batch.push(desc);
-        }
+    fn push(&mut self, descriptor: Descriptor) {
+        let mut desc = self.table.descriptors[descriptor.slot as usize];
+        // SAFETY: the chunk is of this memory, and of a frame that its owner has given up to be sent:
+        // nobody else reads or writes it.
+        unsafe { self.table.umem.data_mut(&mut desc) }.cursor().set_pos(descriptor.len as usize);
+        desc.set_options(if descriptor.more { CONTINUED } else { 0 });
+        self.batch.push(desc);
+    }
+
+    #[inline]
+    fn submit(&mut self) {
+        // The kernel may show a frame as sent a moment before it shows that it has left the TX ring, so
+        // there may be no room for a moment.
+        //
         // SAFETY: as above; the chunks come back by the completion ring before they are used again.
-        unsafe { self.queue.produce(&self.batch) == descriptors.len() }
+        if !self.batch.is_empty() && unsafe { self.queue.produce(&self.batch) } > 0 {
+            self.batch.clear();
+        }
     }
 
     #[inline]
@@ -210,14 +217,11 @@ impl XskCompletion {
 
 impl CompletionRing for XskCompletion {
     #[inline]
-    fn completed(&mut self, out: &mut [u32]) -> usize {
-        let wanted = out.len().min(BATCH);
+    fn completed(&mut self, mut each: impl FnMut(u32)) -> usize {
         // SAFETY: the batch is overwritten, whatever it holds; its descriptors come out of the ring of
         // this socket and so are of this memory.
-        let n = unsafe { self.queue.consume(&mut self.batch[..wanted]) };
-        for (out, from) in out.iter_mut().zip(&self.batch[..n]) {
-            *out = self.table.slot(from.addr());
-        }
+        let n = unsafe { self.queue.consume(&mut self.batch[..]) };
+        self.batch[..n].iter().for_each(|from| each(self.table.slot(from.addr())));
         n
     }
 }

@@ -119,6 +119,12 @@ impl Store {
         self.own.contains(&frame.slot())
     }
 
+    /// Has the first bytes of a frame brought near, for who will look at them soon.
+    #[inline]
+    pub fn prefetch(&self, frame: &Frame) {
+        self.region.prefetch(frame.slot());
+    }
+
     pub(super) fn region(&self) -> &Arc<Region> {
         &self.region
     }

@@ -10,8 +10,7 @@ use std::sync::Arc;
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::frame::Frame;
 
-use super::receive::BATCH;
-use super::ring::{CompletionRing, Descriptor, Kick, TxRing};
+use super::ring::{BATCH, CompletionRing, Descriptor, Kick, TxRing};
 use super::store::Store;
 
 /// Most chunks of one frame: 9,018 bytes and a tag, in pieces of 1,792, and one more for a tag's room.
@@ -26,8 +25,6 @@ pub(super) struct Transmitter<T, C> {
     size: u32,
     /// Chunks given by `send` and not yet completed.
     out: u32,
-    /// Those of them that the TX ring has not got yet.
-    waiting: Vec<Descriptor>,
     /// Frames that the kernel dropped instead of sending.
     dropped: Arc<Counter>,
     /// The last kick found the interface down or gone.
@@ -39,17 +36,7 @@ pub(super) struct Transmitter<T, C> {
 impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
     /// `size`: most chunks out at a time; neither ring is smaller.
     pub(super) fn new(tx: T, completion: C, size: u32) -> Transmitter<T, C> {
-        let waiting = Vec::with_capacity(size as usize);
-        Transmitter {
-            tx,
-            completion,
-            size,
-            out: 0,
-            waiting,
-            dropped: Arc::default(),
-            down: false,
-            failed: (0, 0),
-        }
+        Transmitter { tx, completion, size, out: 0, dropped: Arc::default(), down: false, failed: (0, 0) }
     }
 
     /// Frames that the kernel dropped instead of sending.
@@ -80,25 +67,17 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
     pub(super) fn send(&mut self, store: &Store, frame: Frame) -> Result<(), Frame> {
         let region = store.region();
         let row = region.row(frame.slot());
-        let room = self.size - self.out;
+        let chunks = if row.last { 1 } else { region.chunks_of(frame.slot()) };
+        if self.size - self.out < chunks {
+            return Err(frame);
+        }
+        self.out += chunks;
         if row.last {
-            if room == 0 {
-                return Err(frame);
-            }
-            self.waiting.push(Descriptor { slot: frame.slot(), len: row.len, more: false });
-            self.out += 1;
+            self.tx.push(Descriptor { slot: frame.slot(), len: row.len, more: false });
         } else {
-            let before = self.waiting.len();
-            for (slot, row) in region.chain(frame.slot()).take(room as usize) {
-                self.waiting.push(Descriptor { slot, len: row.len, more: !row.last });
+            for (slot, row) in region.chain(frame.slot()) {
+                self.tx.push(Descriptor { slot, len: row.len, more: !row.last });
             }
-            if self.waiting[before..].last().is_none_or(|last| last.more) {
-                self.waiting.truncate(before);
-                return Err(frame);
-            }
-            #[allow(clippy::cast_possible_truncation)] // at most `room`
-            let pushed = (self.waiting.len() - before) as u32;
-            self.out += pushed;
         }
         let _ = frame.into_parts(); // the rings know it from here on
         Ok(())
@@ -107,11 +86,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
     /// Gives the kernel what waits, and makes it send.
     #[inline]
     pub(super) fn flush(&mut self) {
-        // The kernel may show a frame as sent a moment before it shows that it has left the TX ring: what
-        // finds no room now does so at the next flush.
-        if !self.waiting.is_empty() && self.tx.send(&self.waiting) {
-            self.waiting.clear();
-        }
+        self.tx.submit();
         if self.out > 0 {
             self.kick();
         }
@@ -138,17 +113,15 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
     /// Calls `sent` with every frame that has come back.
     #[inline]
     pub(super) fn reap(&mut self, store: &mut Store, mut sent: impl FnMut(&mut Store, Frame)) {
-        let mut slots = [0; BATCH];
         while self.out > 0 {
-            let n = self.completion.completed(&mut slots);
-            #[allow(clippy::cast_possible_truncation)] // at most BATCH
-            let came_back = n as u32;
-            self.out -= came_back;
-            for &slot in &slots[..n] {
+            let n = self.completion.completed(|slot| {
                 if let Some(frame) = store.frame_ending_at(slot) {
                     sent(store, frame);
                 }
-            }
+            });
+            #[allow(clippy::cast_possible_truncation)] // at most BATCH
+            let came_back = n as u32;
+            self.out -= came_back;
             if n < BATCH {
                 return;
             }

@@ -78,6 +78,7 @@ impl Umem {
             umem,
             descriptors: descriptors.into_boxed_slice(),
             chunk_bytes: settings.chunk_bytes as usize,
+            chunk_bits: settings.chunk_bytes.trailing_zeros(),
         };
         let stores = cut(&Arc::new(region), shares);
         Ok((Umem { table: Arc::new(table), settings }, stores))
