@@ -1,6 +1,6 @@
 //! The last two steps: the scheduler picks a frame, and when it has left it is counted out.
 
-use super::{Switch, line_cost, on_line};
+use super::{Switch, on_line};
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
 use crate::pause::Announcement;
@@ -36,13 +36,13 @@ impl Switch {
                 self.room_at(now, port, class, store);
                 continue;
             }
-            let meta = self.nodes.meta(&frame);
-            let cost = line_cost(meta);
-            self.counters.class(port, class).queueing_delay.record(now.since(meta.since).0);
-            let at = &mut self.ports[port.index()];
-            at.committed += cost;
-            at.committed_frames += 1;
+            let since = self.nodes.meta(&frame).since;
+            self.counters.class(port, class).queueing_delay.record(now.since(since).0);
             let size = on_line(&frame);
+            let at = &mut self.ports[port.index()];
+            at.scheduler.sent(class, size, !at.backlogged.contains(class));
+            at.committed += size;
+            at.committed_frames += 1;
             at.line.spend(now, size);
             if let Some(rate) = &mut at.class_rates[class.index()] {
                 rate.spend(now, size);
@@ -61,7 +61,7 @@ impl Switch {
         if meta.control {
             self.control_starved = false;
         } else {
-            at.committed -= line_cost(&meta);
+            at.committed -= on_line(&frame);
             let shown = self.counters.class(port, meta.class);
             shown.tx_frames.add(1);
             shown.tx_bytes.add(u64::from(frame.len()) + u64::from(FCS));
@@ -73,14 +73,8 @@ impl Switch {
 
     /// Layer-1 bytes given out by [`Switch::transmit`] of `port` and not yet released.
     #[must_use]
-    pub fn committed(&self, port: PortId) -> u64 {
+    pub fn committed(&self, port: PortId) -> Bytes {
         self.ports[port.index()].committed
-    }
-
-    /// Whether `port` may be asked for frames only after some have been released.
-    pub(super) fn fully_committed(&self, port: PortId) -> bool {
-        let at = &self.ports[port.index()];
-        at.committed >= at.settings.commit.0
     }
 
     /// The class that sends next: backlogged, unpaused, in rate, and only while the line is free.
@@ -94,7 +88,7 @@ impl Switch {
             }
             return None;
         }
-        if at.committed >= at.settings.commit.0 || !at.line.ready(now) {
+        if at.is_fully_committed() || !at.line.ready(now) {
             return None;
         }
         for class in ClassSet(eligible.0 & at.shaped.0).iter() {
@@ -111,11 +105,9 @@ impl Switch {
     pub(super) fn dequeue(&mut self, port: PortId, class: Class) -> Option<Frame> {
         let at = &mut self.ports[port.index()];
         let frame = at.queues[class.index()].pop(&self.nodes)?;
-        let empty = at.queues[class.index()].is_empty();
-        if empty {
+        if at.queues[class.index()].is_empty() {
             at.backlogged.remove(class);
         }
-        at.scheduler.sent(class, on_line(&frame), empty);
         Some(frame)
     }
 

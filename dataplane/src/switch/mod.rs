@@ -105,7 +105,7 @@ struct Port {
     /// Classes that have a rate of their own.
     shaped: ClassSet,
     /// Layer-1 bytes handed to the driver and not yet released.
-    committed: u64,
+    committed: Bytes,
     committed_frames: u64,
     /// Per class, ingress ports that wait for room here.
     awaiting_room: [PortSet; CLASSES],
@@ -137,7 +137,7 @@ impl Port {
                 per_class(class).max_rate.map(|rate| Shaper::new(rate, settings.burst))
             }),
             shaped: Class::ALL.into_iter().filter(|c| per_class(c.index()).max_rate.is_some()).collect(),
-            committed: 0,
+            committed: Bytes::ZERO,
             committed_frames: 0,
             awaiting_room: [PortSet::NONE; CLASSES],
             handed_over: Default::default(),
@@ -148,6 +148,12 @@ impl Port {
     #[inline]
     const fn announces(&self) -> bool {
         self.up && self.held.due()
+    }
+
+    /// Whether no more frames may leave before some have been released.
+    #[inline]
+    fn is_fully_committed(&self) -> bool {
+        self.committed >= self.settings.commit
     }
 
     /// Whether frames wait for room here.
@@ -356,12 +362,7 @@ impl Switch {
     }
 }
 
-/// What a frame costs on the line, as far as commitments to a driver go.
-fn line_cost(meta: &FrameMeta) -> u64 {
-    u64::from(meta.bytes) + u64::from(crate::units::LINE_OVERHEAD - crate::units::FCS)
-}
-
-/// Shaped size of a frame.
+/// What a frame takes of the line.
 fn on_line(frame: &Frame) -> Bytes {
     Bytes::on_line(frame.len())
 }

@@ -47,7 +47,7 @@ impl Switch {
                 return Nanos::ZERO;
             }
             let eligible = ClassSet(at.backlogged.0 & !at.obeyed.paused().0);
-            if eligible.is_empty() || self.fully_committed(port) {
+            if eligible.is_empty() || at.is_fully_committed() {
                 continue; // a timer above, or a release, comes first
             }
             let in_rate = |class: Class| {

@@ -48,6 +48,24 @@ fn i1_the_paused_class_sends_exactly_nothing_while_others_take_the_line() {
 }
 
 #[test]
+fn i1_short_frames_are_committed_as_long_as_the_line_makes_them() {
+    let mut plan = plan::switch(&[LINK; 2]);
+    plan.each_port(|port| (port.commit, port.burst) = (Bytes(20 * 84), Bytes(100_000)));
+    let mut star = Star::new(plan);
+    let mut short = [2, 0, 0, 0, 0, 0, 2, 0, 0, 0, 9, 9, 0x81, 0x00, 0x60, 0x00, 0x88, 0xb5];
+    short[..6].copy_from_slice(&star.mac(0).0);
+    star.pause(0, stop(C3, 200)); // for 102.4 us from 1172 ns on
+    star.run_for(Nanos(1_200));
+    (0..80).for_each(|_| star.inject(1, &short));
+    star.run_for(Nanos(103_000 - 1_200));
+    star.pause(0, stop(C3, 1000)); // is heard 600 ns after the other has ended
+    star.run_for(Nanos::from_micros(100));
+    let sent = star.switch().counters.class(PortId(0), C3).tx_frames.get();
+    assert_eq!(sent, 20, "84 bytes each");
+    star.run_to_rest();
+}
+
+#[test]
 fn i2_an_asymmetric_port_obeys_for_every_class_and_sends_for_lossless_ones_only() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| port.flow_control = FlowControl::Pfc { obey: ClassSet::ALL, send: plan::LOSSLESS });

@@ -1,11 +1,12 @@
 //! Links that flap, control frames that get lost, traffic that falls silent (R4, R5, R7).
 
 use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::units::{Bytes, ClassSet, Nanos, PortId};
+use xoff_dataplane::units::{Bytes, ClassSet, Nanos, PortId, Quanta};
+use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
 
 use crate::bed::plan::{self, LINK};
 use crate::bed::{Star, Stream};
-use crate::{C0, C3, resume, stop};
+use crate::{C0, C3, C4, resume, stop};
 
 #[test]
 fn r4_a_pause_that_we_obey_ends_with_the_link() {
@@ -61,6 +62,24 @@ fn r4_what_waited_for_a_link_that_went_down_is_dropped_and_lets_the_senders_go()
     let dropped = star.switch().counters.dropped(DropReason::LinkDown);
     assert!((dropped..=dropped + 2).contains(&lost), "{lost} lost, {dropped} dropped, the rest on the wire");
     assert!(flows.iter().all(|&flow| star.seen(flow).late_or_twice == 0));
+}
+
+#[test]
+fn r4_what_was_dropped_with_the_link_is_no_debt_of_its_class() {
+    let mut star = Star::new(plan::switch(&[LINK; 3]));
+    let both = MacControl::Pfc(Pfc::default().with(C3, Quanta(600)).with(C4, Quanta(600)));
+    star.pause(0, both);
+    star.start(1, 0, star.stream(0, C3, 15));
+    star.run_for(Nanos::from_micros(250));
+    star.set_link(0, false);
+    assert_eq!(star.switch().counters.class(PortId(0), C3).drops[DropReason::LinkDown.index()].get(), 15);
+    star.set_link(0, true);
+    star.pause(0, both);
+    let flows = [(1, C3), (2, C4)].map(|(from, class)| star.start(from, 0, star.stream(0, class, 15)));
+    star.run_for(Nanos(307_200 + 12 * 12_304));
+    let [dropped, other] = flows.map(|flow| star.seen(flow).frames);
+    assert!(dropped.abs_diff(other) <= 1, "{dropped} and {other} frames at equal weights");
+    star.run_to_rest();
 }
 
 #[test]

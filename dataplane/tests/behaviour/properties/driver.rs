@@ -278,7 +278,7 @@ impl Driver {
             assert_eq!(self.buffer(port).egress(PortId(port), class), Bytes::ZERO);
             let worker = &self.workers[self.owners[usize::from(port)]];
             assert!(worker.held(PortId(port)).classes().is_empty(), "port {port} still holds its peer");
-            assert_eq!(worker.committed(PortId(port)), 0);
+            assert_eq!(worker.committed(PortId(port)), Bytes::ZERO);
         }
         let totals = self.workers.iter().map(Switch::ledger);
         let (handed, taken) = totals.fold((0, 0), |(h, t), l| (h + l.handed_over, t + l.taken_over));
