@@ -74,13 +74,14 @@ impl IngressQueue {
 
     #[inline]
     pub(super) fn at_xoff(&self, threshold: Bytes) -> bool {
-        self.headroom_used > Bytes::ZERO || self.pooled() >= threshold || self.frames >= self.xoff_frames
+        let full = self.body >= self.reserve.saturating_add(threshold);
+        full || self.headroom_used > Bytes::ZERO || self.frames >= self.xoff_frames
     }
 
     #[inline]
     pub(super) fn below_xon(&self, threshold: Bytes) -> bool {
-        let xon = threshold.saturating_sub(self.hysteresis);
-        let drained = self.pooled() < xon || self.body == Bytes::ZERO;
+        let xon = self.reserve.saturating_add(threshold).saturating_sub(self.hysteresis);
+        let drained = self.body < xon || self.body == Bytes::ZERO;
         self.headroom_used == Bytes::ZERO && drained && self.frames < self.xon_frames
     }
 

@@ -162,6 +162,28 @@ fn i5_a_reserve_is_there_when_others_have_taken_the_pool() {
 }
 
 #[test]
+fn i5_a_lossless_queue_pauses_at_its_reserve_and_not_before_when_others_have_taken_the_pool() {
+    let mut buffer = buffer(shared(None), |_| ());
+    enter(&mut buffer, P0, LOSSLESS, &[9_000]); // reserve and pool
+    assert_eq!(buffer.pool_used, Bytes(8_000));
+    enter(&mut buffer, P1, LOSSLESS, &[999]);
+    assert!(!buffer.at_xoff(P1, LOSSLESS), "one byte below the reserve");
+    enter(&mut buffer, P1, LOSSLESS, &[1]);
+    assert!(buffer.at_xoff(P1, LOSSLESS), "at the reserve");
+}
+
+#[test]
+fn xon_is_as_far_below_xoff_in_a_reserve_as_anywhere() {
+    let mut buffer = buffer(shared(None), |class| class.xon = Bytes(9_700)); // 300 below XOFF
+    enter(&mut buffer, P0, LOSSLESS, &[9_000]);
+    enter(&mut buffer, P1, LOSSLESS, &[699, 300, 1]);
+    buffer.leave_ingress(P1, LOSSLESS, Bytes(300));
+    assert!(!buffer.below_xon(P1, LOSSLESS), "at XON");
+    buffer.leave_ingress(P1, LOSSLESS, Bytes(1));
+    assert!(buffer.below_xon(P1, LOSSLESS), "one byte below XON");
+}
+
+#[test]
 fn the_port_limit_binds_all_classes_of_a_port_together() {
     let memory = Memory::Shared(SharedMemory {
         pool: Bytes(100_000),
