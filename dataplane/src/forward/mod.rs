@@ -93,15 +93,16 @@ impl Bridge {
             Ok(vid) => vid,
             Err(reason) => return Forwarding { decision: Decision::Drop(reason), vid: 0, news: None },
         };
-        let learned = self.fdb.learn(now, vid, header.src, ingress);
-        let update = FdbUpdate { vid, mac: header.src, port: ingress, seen: now };
-        let news = learned.is_news().then_some(update);
+        let is_news = self.is_up(ingress) && self.fdb.learn(now, vid, header.src, ingress).is_news();
+        let news = is_news.then_some(FdbUpdate { vid, mac: header.src, port: ingress, seen: now });
         Forwarding { decision: self.route(now, ingress, vid, header.dst), vid, news }
     }
 
     /// Takes over what another worker's bridge has learned.
     pub fn apply_remote(&mut self, update: &FdbUpdate) {
-        self.fdb.apply(update);
+        if self.is_up(update.port) {
+            self.fdb.apply(update);
+        }
     }
 
     /// Whether `port` sends frames of VLAN `vid` with a tag.
@@ -111,7 +112,8 @@ impl Bridge {
         self.vlans.get(vid).tagged.contains(port)
     }
 
-    /// A link has come up or gone down; what was learned through it is forgotten in the latter case.
+    /// A link has come up or gone down; what was learned through it is forgotten in the latter case, and
+    /// frames that were still on their way teach nothing.
     pub fn set_link(&mut self, port: PortId, is_up: bool) {
         if is_up {
             self.up.insert(port);

@@ -57,6 +57,18 @@ fn a_frame_does_not_leave_where_it_came_from() {
     assert_eq!(decide(&mut alone, 0, A, B), Decision::Drop(DropReason::NoDestination));
 }
 
+#[test] // R4
+fn nothing_is_learned_at_a_port_without_link() {
+    let mut bridge = Bridge::new(&settings(3));
+    bridge.set_link(PortId(1), false);
+    decide(&mut bridge, 1, A, B); // it was received before the link went down
+    bridge.apply_remote(&FdbUpdate { vid: 1, mac: A, port: PortId(1), seen: NOW }); // and at another worker
+    assert_eq!(decide(&mut bridge, 0, B, A), flood(&[2]));
+    bridge.set_link(PortId(1), true);
+    decide(&mut bridge, 1, A, B);
+    assert_eq!(decide(&mut bridge, 0, B, A), Decision::Unicast(PortId(1)));
+}
+
 #[test] // B5
 fn the_reserved_block_is_neither_forwarded_nor_learned_from() {
     let mut bridge = Bridge::new(&settings(3));
