@@ -12,19 +12,22 @@ pub fn fixed_seed() -> Config {
     Config { cases: 512, rng_seed: RngSeed::Fixed(8021), failure_persistence: None, ..Config::default() }
 }
 
-/// Frames of the kinds that a switch looks into (tagged or not, IP or not), with arbitrary contents,
-/// cut at an arbitrary length.
+/// Frames of the kinds that a switch looks into (tagged or not, CN-TAG or not, IP or not), with
+/// arbitrary contents, cut at an arbitrary length.
 pub fn frame_bytes() -> impl Strategy<Value = Vec<u8>> {
     let ether_type =
         prop_oneof![Just(0x0800u16), Just(0x86dd), Just(0x8808), Just(0x8100), Just(0x88a8), any::<u16>()];
     let version = prop_oneof![Just(0x45u8), Just(0x44), Just(0x60), Just(0x4f), any::<u8>()];
     let tag = prop::option::of(any::<u16>());
-    (any::<[u8; 12]>(), tag, ether_type, version, any::<[u8; 100]>(), 0usize..=118).prop_map(
-        |(macs, tag, ether_type, version, rest, len)| {
+    let cn_tag = prop::option::of(any::<u16>());
+    (any::<[u8; 12]>(), tag, cn_tag, ether_type, version, any::<[u8; 100]>(), 0usize..=118).prop_map(
+        |(macs, tag, cn_tag, ether_type, version, rest, len)| {
             let mut bytes = macs.to_vec();
-            if let Some(tci) = tag {
-                bytes.extend([0x81, 0x00]);
-                bytes.extend(tci.to_be_bytes());
+            for (tpid, word) in [([0x81, 0x00], tag), ([0x22, 0xe9], cn_tag)] {
+                if let Some(word) = word {
+                    bytes.extend(tpid);
+                    bytes.extend(word.to_be_bytes());
+                }
             }
             bytes.extend(ether_type.to_be_bytes());
             bytes.push(version);

@@ -1,6 +1,8 @@
 //! The seed corpora of the fuzz targets, as ordinary tests: what a fuzzer has found once is run
 //! everywhere, with the very functions that the targets run.
 
+#[path = "../../fuzz/src/cnm.rs"]
+mod cnm;
 #[path = "../../fuzz/src/header.rs"]
 mod header;
 #[path = "../../fuzz/src/mac_control.rs"]
@@ -30,4 +32,9 @@ fn frame_heads() {
 #[test]
 fn mac_control_frames() {
     run("mac_control", mac_control::check);
+}
+
+#[test]
+fn congestion_notification_messages() {
+    run("cnm", cnm::check);
 }

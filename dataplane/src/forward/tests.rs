@@ -26,7 +26,7 @@ fn settings(ports: u8) -> SwitchSettings {
 
 fn frame(src: MacAddr, dst: MacAddr, vid: Option<u16>) -> Header {
     let tag = vid.map(|vid| Tci::new(Class::ALL[3], false, vid));
-    Header { dst, src, tag, ether_type: EtherTypes::Ipv4, dscp: None, l3: 14 }
+    Header { dst, src, tag, cn_tag: None, ether_type: EtherTypes::Ipv4, dscp: None, l3: 14 }
 }
 
 fn decide(bridge: &mut Bridge, ingress: u8, src: MacAddr, dst: MacAddr) -> Decision {

@@ -209,6 +209,16 @@ mod tests {
         }
     }
 
+    #[test] // C18
+    fn a_cn_tag_makes_no_other_flow() {
+        for tagged in [false, true] {
+            let mut bytes = ipv4_udp(tagged, 0, (0, 0), [49152, 4791]);
+            let at = if tagged { 16 } else { 12 };
+            bytes.splice(at..at, [0x22, 0xe9, 0, 7]);
+            assert_eq!(key(&bytes), v4([49152, 4791]));
+        }
+    }
+
     #[test]
     fn all_fragments_of_a_datagram_are_one_flow() {
         let first = key(&ipv4_udp(false, 0, (Ipv4Flags::MoreFragments, 0), [5, 6]));

@@ -5,15 +5,17 @@
 //! to be passed by value from there on. It reads by offset, because this is the hot path; tests
 //! compare it with `pnet_packet`'s views over arbitrary bytes.
 //!
-//! One 802.1Q tag is understood. An 802.1ad tag (0x88A8) is payload here: such a frame is untagged
-//! as far as membership and class go, and passes through as it came. So is whatever follows the
-//! first tag.
+//! One 802.1Q tag is understood, and one CN-TAG (802.1Qau) after it or in its place: the frame is
+//! classified, forwarded and rewritten as it would be without the CN-TAG, which stays where it is. An
+//! 802.1ad tag (0x88A8) is payload here: such a frame is untagged as far as membership and class go,
+//! and passes through as it came. So is whatever follows these two tags.
 //!
 //! A broken IP header makes no malformed frame, since bridges do not look at IP: it merely carries no
 //! DSCP to trust.
 
 use pnet_packet::ethernet::{EtherType, EtherTypes};
 
+use super::cnm::{self, CnTag};
 use crate::units::{Class, MacAddr};
 
 /// Offsets in an Ethernet frame; `TCI` and `TAGGED_*` where an 802.1Q tag is there.
@@ -29,6 +31,8 @@ pub(crate) mod field {
     pub const TAGGED_PAYLOAD: u8 = 18;
     /// An 802.1Q tag: TPID and TCI.
     pub const TAG_LEN: u8 = 4;
+    /// A CN-TAG: EtherType and RPID.
+    pub const CN_TAG_LEN: u8 = 4;
     /// An IPv4 header without options.
     pub const IPV4_LEN: usize = 20;
     /// An IPv6 header without extensions.
@@ -44,11 +48,13 @@ pub struct Header {
     pub src: MacAddr,
     /// The 802.1Q tag, if there is one; VID 0 makes it a priority tag.
     pub tag: Option<Tci>,
-    /// EtherType (or 802.3 length) after the tag.
+    /// The CN-TAG, if there is one.
+    pub cn_tag: Option<CnTag>,
+    /// EtherType (or 802.3 length) after the tags.
     pub ether_type: EtherType,
     /// DSCP, 0..=63, of an IPv4 or IPv6 packet whose fixed header is there.
     pub dscp: Option<u8>,
-    /// Where the payload of Ethernet begins.
+    /// Where the payload of Ethernet begins: after the last EtherType.
     pub l3: u8,
 }
 
@@ -65,6 +71,9 @@ pub enum Malformed {
     /// Ends within its 802.1Q tag.
     #[error("the frame ends within its 802.1Q tag")]
     TagTruncated,
+    /// Ends within its CN-TAG.
+    #[error("the frame ends within its CN-TAG")]
+    CnTagTruncated,
 }
 
 impl Header {
@@ -80,12 +89,16 @@ impl Header {
             dst: MacAddr([d0, d1, d2, d3, d4, d5]),
             src: MacAddr([s0, s1, s2, s3, s4, s5]),
             tag: None,
+            cn_tag: None,
             ether_type: EtherType(u16::from_be_bytes([t0, t1])),
             dscp: None,
             l3: field::PAYLOAD,
         };
         if header.ether_type == EtherTypes::Vlan {
             header.read_tag(head)?;
+        }
+        if header.ether_type == cnm::CN_TAG {
+            header.read_cn_tag(head)?;
         }
         header.dscp = header.read_dscp(head);
         Ok(header)
@@ -97,7 +110,8 @@ impl Header {
         head.get(usize::from(self.l3)..).unwrap_or_default()
     }
 
-    /// What a frame of `len` bytes would be long without its tag: MTUs do not count the tag.
+    /// What a frame of `len` bytes would be long without its 802.1Q tag: MTUs do not count that tag.
+    /// They do count a CN-TAG, as Linux's devices do.
     #[must_use]
     pub fn untagged_len(&self, len: u32) -> u32 {
         if self.tag.is_some() { len.saturating_sub(field::TAG_LEN.into()) } else { len }
@@ -111,6 +125,19 @@ impl Header {
         self.ether_type = EtherType(be16(tagged, field::TAGGED_ETHER_TYPE.start));
         self.l3 = field::TAGGED_PAYLOAD;
         Ok(())
+    }
+
+    #[cold]
+    fn read_cn_tag(&mut self, head: &[u8]) -> Result<(), Malformed> {
+        match *self.payload(head) {
+            [r0, r1, t0, t1, ..] => {
+                self.cn_tag = Some(CnTag(u16::from_be_bytes([r0, r1])));
+                self.ether_type = EtherType(u16::from_be_bytes([t0, t1]));
+                self.l3 += field::CN_TAG_LEN;
+                Ok(())
+            }
+            _ => Err(Malformed::CnTagTruncated),
+        }
     }
 
     #[inline]
@@ -174,7 +201,7 @@ impl Tci {
 
 impl Malformed {
     /// Every reason.
-    pub const ALL: [Malformed; 2] = [Malformed::TooShort, Malformed::TagTruncated];
+    pub const ALL: [Malformed; 3] = [Malformed::TooShort, Malformed::TagTruncated, Malformed::CnTagTruncated];
 
     /// Its place in [`Malformed::ALL`].
     #[must_use]
@@ -188,6 +215,7 @@ impl Malformed {
         match self {
             Malformed::TooShort => "too_short",
             Malformed::TagTruncated => "tag_truncated",
+            Malformed::CnTagTruncated => "cn_tag_truncated",
         }
     }
 }
@@ -209,7 +237,7 @@ mod tests {
     fn by_views(bytes: &[u8]) -> Result<Header, Malformed> {
         let ethernet = EthernetPacket::new(bytes).ok_or(Malformed::TooShort)?;
         let outer = (None, ethernet.get_ethertype(), 14, ethernet.payload().to_vec());
-        let (tag, ether_type, l3, payload) = if ethernet.get_ethertype() == EtherTypes::Vlan {
+        let (tag, mut ether_type, mut l3, mut payload) = if ethernet.get_ethertype() == EtherTypes::Vlan {
             let vlan = VlanPacket::new(ethernet.payload()).ok_or(Malformed::TagTruncated)?;
             let pcp = Class::new(vlan.get_priority_code_point().0).unwrap();
             let tci = Tci::new(pcp, vlan.get_drop_eligible_indicator() == 1, vlan.get_vlan_identifier());
@@ -217,6 +245,16 @@ mod tests {
         } else {
             outer
         };
+        let mut cn_tag = None;
+        if ether_type == EtherType(0x22e9) {
+            // No view knows this tag; it is two numbers.
+            let words = payload.chunks_exact(2).map(|word| u16::from_be_bytes([word[0], word[1]]));
+            let [rpid, next] = words.take(2).collect::<Vec<_>>()[..] else {
+                return Err(Malformed::CnTagTruncated);
+            };
+            (cn_tag, ether_type, l3) = (Some(CnTag(rpid)), EtherType(next), l3 + 4);
+            payload.drain(..4);
+        }
         let dscp = match ether_type {
             EtherTypes::Ipv4 => {
                 let whole = |ip: &Ipv4Packet| ip.get_version() == 4 && ip.get_header_length() >= 5;
@@ -231,6 +269,7 @@ mod tests {
             dst: MacAddr(ethernet.get_destination().octets()),
             src: MacAddr(ethernet.get_source().octets()),
             tag,
+            cn_tag,
             ether_type,
             dscp,
             l3,
@@ -270,6 +309,36 @@ mod tests {
         let header = Header::parse(&tagged).unwrap();
         assert_eq!(header.tag.map(Tci::vid), Some(5));
         assert_eq!((header.untagged_len(64), header.l3), (60, 18));
+    }
+
+    #[test] // C18
+    fn a_cn_tag_is_seen_through() {
+        let ipv4 = [0x08, 0x00, 0x45, 26 << 2];
+        for (tags, vlan) in [(&[][..], None), (&[0x81, 0x00, 0x60, 0x05], Some(Tci(0x6005)))] {
+            let mut bytes = vec![2; 12];
+            bytes.extend(tags);
+            let at = bytes.len();
+            bytes.extend([0x22, 0xe9, 0x12, 0x34]);
+            bytes.extend(ipv4);
+            bytes.resize(100, 0);
+            let header = Header::parse(&bytes).unwrap();
+            assert_eq!((header.tag, header.cn_tag), (vlan, Some(CnTag(0x1234))));
+            assert_eq!((header.ether_type, header.dscp), (EtherTypes::Ipv4, Some(26)));
+            assert_eq!(Header::parse(&bytes[..at + 5]), Err(Malformed::CnTagTruncated));
+            assert!(Header::parse(&bytes[..at + 6]).is_ok());
+            let mut without = bytes.clone();
+            without.drain(at..at + 4);
+            let plain = Header::parse(&without).unwrap();
+            assert_eq!(plain, Header { cn_tag: None, l3: header.l3 - 4, ..header });
+        }
+    }
+
+    #[test]
+    fn a_second_cn_tag_is_payload() {
+        let mut bytes = [0u8; 64];
+        bytes[12..20].copy_from_slice(&[0x22, 0xe9, 0, 1, 0x22, 0xe9, 0, 2]);
+        let header = Header::parse(&bytes).unwrap();
+        assert_eq!((header.cn_tag, header.ether_type, header.l3), (Some(CnTag(1)), cnm::CN_TAG, 18));
     }
 
     #[test]

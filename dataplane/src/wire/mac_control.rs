@@ -55,8 +55,9 @@ pub struct Pfc {
 /// Why a MAC control frame pauses nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MacControlError {
-    /// Carries a VLAN tag: MAC control ends at the next station and belongs to no VLAN.
-    #[error("MAC control in a VLAN tag")]
+    /// Carries a VLAN tag or a CN-TAG: MAC control ends at the next station and belongs to no VLAN and
+    /// to no flow.
+    #[error("MAC control behind a VLAN tag or CN-TAG")]
     Tagged,
     /// Not addressed to 01:80:c2:00:00:01.
     #[error("MAC control to another address than 01:80:c2:00:00:01")]
@@ -82,7 +83,7 @@ impl MacControl {
     /// # Errors
     /// Where the frame must not pause anything; the caller counts the reason.
     pub fn parse(header: &Header, head: &[u8]) -> Result<MacControl, MacControlError> {
-        if header.tag.is_some() {
+        if header.tag.is_some() || header.cn_tag.is_some() {
             return Err(MacControlError::Tagged);
         }
         if header.dst != DESTINATION {
@@ -339,6 +340,13 @@ mod tests {
             bytes.extend(&plain[12..]);
             assert_eq!(parse(&bytes), Err(MacControlError::Tagged));
         }
+    }
+
+    #[test]
+    fn a_cn_tag_makes_it_pause_nothing() {
+        let plain = xoff(3, 7).encode(SRC);
+        let bytes = [&plain[..12], &[0x22, 0xe9, 0, 1], &plain[12..]].concat();
+        assert_eq!(parse(&bytes), Err(MacControlError::Tagged));
     }
 
     #[test]

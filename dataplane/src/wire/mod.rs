@@ -1,19 +1,21 @@
 //! Bytes and what they mean, one protocol per file.
 //!
 //! The views of `pnet_packet` speak Ethernet, VLAN, IP, UDP and TCP, and tests hold everything here
-//! against them. What is ours: MAC control, which that crate does not have, and the one look that
-//! every frame gets on its way through ([`header::Header`]), which reads the dozen bytes that a
+//! against them. What is ours: MAC control and congestion notification, which that crate does not
+//! have, and the one look that every frame gets on its way through ([`header::Header`]), which reads the dozen bytes that a
 //! switch needs in one pass.
 //!
 //! Nothing here panics, whatever the bytes: what cannot be read is an error with a name, to be
 //! counted.
 
+pub mod cnm;
 pub mod dscp;
 pub mod flow;
 pub mod header;
 pub mod mac_control;
 pub mod vlan;
 
+pub use cnm::{CnTag, Cnm, CnmError};
 pub use flow::FlowKey;
 pub use header::{Header, Malformed, Tci};
 pub use mac_control::{MacControl, MacControlError, Pfc};

@@ -1,0 +1,289 @@
+//! Congestion notification (802.1Qau, now 802.1Q clauses 30 to 33): the CN-TAG and the CNM.
+//!
+//! A station that limits its rate per flow puts a CN-TAG into each frame: four bytes after any VLAN
+//! tag, naming the rate limiter (the reaction point) that sent it. A congested switch answers a
+//! station with a congestion notification message: an ordinary frame, with the VLAN tag and CN-TAG of
+//! the frame that it is about, so that it finds its way to the station and to the limiter there.
+//!
+//! A CNM must slow down nobody by mistake: every reason to refuse one is a [`CnmError`] and a counter
+//! at whoever it was meant for. Reserved bits and padding are ignored.
+//!
+//! The encapsulated MSDU begins with the EtherType that follows the tags, as the service data unit of
+//! a bridge does (802.1AC), so that the receiver can tell what the flow is.
+
+use pnet_packet::ethernet::EtherType;
+
+use super::header::{Header, Tci};
+use crate::units::{Class, MacAddr};
+
+/// EtherType of a CN-TAG.
+pub const CN_TAG: EtherType = EtherType(0x22e9);
+/// EtherType of a CNM.
+pub const CNM: EtherType = EtherType(0x22e7);
+/// Most bytes of the sampled frame that a CNM carries.
+pub const MSDU_MAX: usize = MSDU_MAX_U8 as usize;
+const MSDU_MAX_U8: u8 = 64;
+/// Longest CNM frame: addresses, both tags, EtherType, PDU; bytes without FCS.
+pub const LEN_MAX: usize = 22 + field::MSDU + MSDU_MAX;
+/// Shortest frame of Ethernet, without FCS: shorter CNMs are padded.
+const LEN_MIN: usize = 60;
+/// The highest quantized feedback: six bits.
+pub const FEEDBACK_MAX: u8 = 63;
+
+/// Offsets in the PDU, which follows the EtherType.
+mod field {
+    use std::ops::Range;
+
+    /// Version (4 bits), reserved (6), quantized feedback (6).
+    pub const FEEDBACK: Range<usize> = 0..2;
+    pub const CONGESTION_POINT: Range<usize> = 2..10;
+    pub const Q_OFFSET: Range<usize> = 10..12;
+    pub const Q_DELTA: Range<usize> = 12..14;
+    /// Encapsulated priority, in the top three bits.
+    pub const PRIORITY: Range<usize> = 14..16;
+    pub const DESTINATION: Range<usize> = 16..22;
+    pub const MSDU_LEN: Range<usize> = 22..24;
+    pub const MSDU: usize = 24;
+}
+
+/// A CN-TAG: the RPID, which means something only to the station that put it there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CnTag(pub u16);
+
+/// A congestion notification message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cnm {
+    /// Quantized feedback, 0..=63: how much slower the flow should become.
+    pub feedback: u8,
+    /// Who says so: unique among all congestion points.
+    pub congestion_point: CongestionPointId,
+    /// How far the queue is beyond its set point, in units of 64 bytes.
+    pub q_offset: i16,
+    /// How much the queue has grown since the sample before, in units of 64 bytes.
+    pub q_delta: i16,
+    /// Class of the sampled frame.
+    pub priority: Class,
+    /// Destination of the sampled frame.
+    pub destination: MacAddr,
+    /// The sampled frame from its EtherType (after the tags) on.
+    pub msdu: Msdu,
+}
+
+/// A congestion point: the MAC address of its port, its class, and a zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CongestionPointId(pub [u8; 8]);
+
+/// The first bytes of a frame's MSDU, at most [`MSDU_MAX`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Msdu {
+    bytes: [u8; MSDU_MAX],
+    len: u8,
+}
+
+/// From whom to whom a CNM goes, and the tags of the frame that it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// The sampled frame's source.
+    pub dst: MacAddr,
+    /// The congestion point's address.
+    pub src: MacAddr,
+    /// The sampled frame's VLAN tag.
+    pub tag: Option<Tci>,
+    /// The sampled frame's CN-TAG.
+    pub cn_tag: Option<CnTag>,
+}
+
+/// A whole CNM frame.
+#[derive(Clone, Copy)]
+pub struct CnmFrame {
+    bytes: [u8; LEN_MAX],
+    len: usize,
+}
+
+/// Why a CNM slows down nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CnmError {
+    /// Addressed to a group: a CNM is for one station.
+    #[error("a CNM to a group address")]
+    GroupAddress,
+    /// Ends before the 24 bytes that every CNM has.
+    #[error("a CNM of less than 24 bytes")]
+    Truncated,
+    /// A version other than 0.
+    #[error("a CNM of a version other than 0")]
+    UnknownVersion,
+    /// An encapsulated MSDU of more than 64 bytes.
+    #[error("a CNM that carries an MSDU of more than 64 bytes")]
+    MsduTooLong,
+    /// An encapsulated MSDU that goes beyond the end of the frame.
+    #[error("a CNM that ends within the MSDU that it carries")]
+    MsduTruncated,
+}
+
+impl CongestionPointId {
+    /// The congestion point of `class` at the port with this address.
+    #[must_use]
+    pub const fn new(port: MacAddr, class: Class) -> CongestionPointId {
+        let [a, b, c, d, e, f] = port.0;
+        CongestionPointId([a, b, c, d, e, f, class.get(), 0])
+    }
+}
+
+impl Msdu {
+    /// As many of `bytes` as a CNM carries.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Msdu {
+        let len = u8::try_from(bytes.len()).map_or(MSDU_MAX_U8, |len| len.min(MSDU_MAX_U8));
+        let mut msdu = Msdu { bytes: [0; MSDU_MAX], len };
+        let len = usize::from(len);
+        msdu.bytes[..len].copy_from_slice(&bytes[..len]);
+        msdu
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+impl std::fmt::Debug for Msdu {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.as_bytes().fmt(f)
+    }
+}
+
+impl CnmFrame {
+    /// The frame, without FCS.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+}
+
+impl std::fmt::Debug for CnmFrame {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.as_bytes().fmt(f)
+    }
+}
+
+impl Cnm {
+    /// Whether a frame is a CNM, well-formed or not.
+    #[inline]
+    #[must_use]
+    pub fn is_cnm(header: &Header) -> bool {
+        header.ether_type == CNM
+    }
+
+    /// Reads a frame for which [`Cnm::is_cnm`] holds.
+    ///
+    /// # Errors
+    /// Where the frame must slow down nobody; the caller counts the reason.
+    pub fn parse(header: &Header, head: &[u8]) -> Result<Cnm, CnmError> {
+        if header.dst.is_group() {
+            return Err(CnmError::GroupAddress);
+        }
+        let pdu = header.payload(head);
+        let fixed = pdu.first_chunk::<{ field::MSDU }>().ok_or(CnmError::Truncated)?;
+        let first = be16(fixed, field::FEEDBACK.start);
+        if first >> 12 != 0 {
+            return Err(CnmError::UnknownVersion);
+        }
+        let len = usize::from(be16(fixed, field::MSDU_LEN.start));
+        if len > MSDU_MAX {
+            return Err(CnmError::MsduTooLong);
+        }
+        let msdu = pdu.get(field::MSDU..field::MSDU + len).ok_or(CnmError::MsduTruncated)?;
+        let mut congestion_point = CongestionPointId([0; 8]);
+        congestion_point.0.copy_from_slice(&fixed[field::CONGESTION_POINT]);
+        let mut destination = MacAddr([0; 6]);
+        destination.0.copy_from_slice(&fixed[field::DESTINATION]);
+        Ok(Cnm {
+            feedback: fixed[field::FEEDBACK.end - 1] & FEEDBACK_MAX,
+            congestion_point,
+            q_offset: be16(fixed, field::Q_OFFSET.start).cast_signed(),
+            q_delta: be16(fixed, field::Q_DELTA.start).cast_signed(),
+            priority: Class::from_low_bits(fixed[field::PRIORITY.start] >> 5),
+            destination,
+            msdu: Msdu::of(msdu),
+        })
+    }
+
+    /// The frame that carries it.
+    #[must_use]
+    pub fn encode(&self, envelope: &Envelope) -> CnmFrame {
+        let mut frame = CnmFrame { bytes: [0; LEN_MAX], len: 0 };
+        frame.push(&envelope.dst.0);
+        frame.push(&envelope.src.0);
+        if let Some(tci) = envelope.tag {
+            frame.push(&pnet_packet::ethernet::EtherTypes::Vlan.0.to_be_bytes());
+            frame.push(&tci.0.to_be_bytes());
+        }
+        if let Some(cn_tag) = envelope.cn_tag {
+            frame.push(&CN_TAG.0.to_be_bytes());
+            frame.push(&cn_tag.0.to_be_bytes());
+        }
+        frame.push(&CNM.0.to_be_bytes());
+        frame.push(&self.pdu());
+        frame.push(self.msdu.as_bytes());
+        frame.len = frame.len.max(LEN_MIN);
+        frame
+    }
+
+    fn pdu(&self) -> [u8; field::MSDU] {
+        let mut pdu = [0; field::MSDU];
+        pdu[field::FEEDBACK.end - 1] = self.feedback.min(FEEDBACK_MAX);
+        pdu[field::CONGESTION_POINT].copy_from_slice(&self.congestion_point.0);
+        pdu[field::Q_OFFSET].copy_from_slice(&self.q_offset.to_be_bytes());
+        pdu[field::Q_DELTA].copy_from_slice(&self.q_delta.to_be_bytes());
+        pdu[field::PRIORITY.start] = self.priority.get() << 5;
+        pdu[field::DESTINATION].copy_from_slice(&self.destination.0);
+        pdu[field::MSDU_LEN].copy_from_slice(&u16::from(self.msdu.len).to_be_bytes());
+        pdu
+    }
+}
+
+fn be16(pdu: &[u8; field::MSDU], at: usize) -> u16 {
+    u16::from_be_bytes([pdu[at], pdu[at + 1]])
+}
+
+impl CnmError {
+    /// Every reason.
+    pub const ALL: [CnmError; 5] = [
+        CnmError::GroupAddress,
+        CnmError::Truncated,
+        CnmError::UnknownVersion,
+        CnmError::MsduTooLong,
+        CnmError::MsduTruncated,
+    ];
+
+    /// How many there are: the length of tables by [`CnmError::index`].
+    pub const COUNT: usize = CnmError::ALL.len();
+
+    /// Its place in [`CnmError::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Its name in metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            CnmError::GroupAddress => "group_address",
+            CnmError::Truncated => "truncated",
+            CnmError::UnknownVersion => "unknown_version",
+            CnmError::MsduTooLong => "msdu_too_long",
+            CnmError::MsduTruncated => "msdu_truncated",
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,21 @@
+//! What must hold for any frame read as a congestion notification message. The fuzz target and the
+//! corpus test of `dataplane` run this same function.
+
+use xoff_dataplane::wire::Header;
+use xoff_dataplane::wire::cnm::{Cnm, CnmError, Envelope};
+
+/// Reads a frame as a CNM, and says the same again.
+pub fn check(bytes: &[u8]) {
+    let Some(header) = Header::parse(bytes).ok().filter(Cnm::is_cnm) else { return };
+    match Cnm::parse(&header, bytes) {
+        Ok(cnm) => {
+            let envelope =
+                Envelope { dst: header.dst, src: header.src, tag: header.tag, cn_tag: header.cn_tag };
+            let again = cnm.encode(&envelope);
+            let read = Header::parse(again.as_bytes()).expect("what a switch sends is a frame");
+            assert_eq!(read, header);
+            assert_eq!(Cnm::parse(&read, again.as_bytes()), Ok(cnm));
+        }
+        Err(reason) => assert_eq!(CnmError::ALL[reason.index()], reason),
+    }
+}
