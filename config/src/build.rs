@@ -41,7 +41,7 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
         drafts.iter().zip(classes).map(|(draft, classes)| settings(draft, classes, stall_budget, problems));
     let ports: Vec<PortSettings> = ports.collect();
     let switch = SwitchSettings {
-        memory: memory(document, &ports, problems),
+        memory: memory(document, &drafts, &ports, problems),
         accounting: value(document.switch.accounting.as_ref(), Default::default()),
         when_full: value(document.switch.when_full.as_ref(), Default::default()),
         ports,
@@ -246,7 +246,12 @@ fn refresh(draft: &Draft<'_>, stall_budget: Nanos, problems: &mut Problems) -> N
     }
 }
 
-fn memory(document: &Document, ports: &[PortSettings], problems: &mut Problems) -> Memory {
+fn memory(
+    document: &Document,
+    drafts: &[Draft<'_>],
+    ports: &[PortSettings],
+    problems: &mut Problems,
+) -> Memory {
     let keys = &document.memory;
     if value(keys.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Dedicated {
         let given = [
@@ -266,12 +271,27 @@ fn memory(document: &Document, ports: &[PortSettings], problems: &mut Problems) 
         return Memory::Dedicated;
     }
     let pool = value(keys.pool.as_ref(), Bytes(thresholds::wanted(ports).0 / 2));
-    let limit = |key: Option<&Spanned<Bytes>>, default| value(key, default);
+    let limits = [
+        ("pool", &keys.pool),
+        ("ingress_limit", &keys.ingress_limit),
+        ("egress_limit", &keys.egress_limit),
+        ("port_limit", &keys.port_limit),
+    ];
+    let longest = drafts.iter().map(|draft| draft.line.longest()).max().unwrap_or_default();
+    for (name, limit) in limits {
+        if let Some(limit) = limit.as_ref().filter(|limit| limit.value < longest) {
+            problems.push(
+                Problem::error(format!("`{name}` is {} bytes, less than one frame", limit.value.0))
+                    .at(limit.span, "cannot hold a frame")
+                    .help(format!("the longest frame takes {} bytes", longest.0)),
+            );
+        }
+    }
     Memory::Shared(SharedMemory {
         pool,
-        ingress_limit: limit(keys.ingress_limit.as_ref(), pool),
-        egress_limit: limit(keys.egress_limit.as_ref(), pool),
-        port_limit: limit(keys.port_limit.as_ref(), pool),
+        ingress_limit: value(keys.ingress_limit.as_ref(), pool),
+        egress_limit: value(keys.egress_limit.as_ref(), pool),
+        port_limit: value(keys.port_limit.as_ref(), pool),
         alpha_log2: value(keys.alpha_log2.as_ref(), OrOff::Is(defaults::ALPHA_LOG2)).into_option(),
     })
 }

@@ -175,7 +175,7 @@ pub fn stated() -> Vec<(&'static str, &'static str, String)> {
         ("class", "xon", quantity::time(TURN)),
         ("class", "xoff", "2 x `xon`".into()),
         ("class", "headroom", "computed".into()),
-        ("class", "xoff_frames", "`xoff` / `smallest_frame`".into()),
+        ("class", "xoff_frames", "(`xoff` + `ingress_reserve`) / `smallest_frame`".into()),
         ("class", "ingress_reserve", "0".into()),
         ("class", "ingress_max", ingress_range),
         ("class", "egress_max", egress_range),

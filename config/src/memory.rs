@@ -139,10 +139,13 @@ impl Config {
             let stops = self.switch.when_full == WhenFull::Stop;
             let Buffered { lossless, entered, waiting } = &mut buffered;
             if settings.lossless {
-                let bytes = settings.xoff.saturating_add(settings.headroom);
-                *lossless = lossless.saturating_add(bytes.0.div_ceil(smallest));
+                let before_xoff =
+                    settings.ingress_reserve.saturating_add(settings.xoff).0.div_ceil(FRAME_MIN);
+                let frames = before_xoff.min(settings.xoff_frames.into());
+                *lossless =
+                    lossless.saturating_add(frames).saturating_add(settings.headroom.0.div_ceil(smallest));
             } else if protected || stops {
-                *entered = entered.saturating_add(settings.ingress_max.0.div_ceil(FRAME_MIN));
+                *entered = entered.saturating_add(settings.ingress_most().0.div_ceil(FRAME_MIN));
             }
             if !protected || self.switch.accounting == Accounting::UntilForwarded {
                 let frames = settings.egress_max.0.div_ceil(FRAME_MIN);

@@ -5,7 +5,7 @@ use xoff_dataplane::settings::{Accounting, WhenFull};
 use xoff_dataplane::units::{Nanos, PortId};
 
 use crate::build::{Draft, value};
-use crate::document::{Document, PollKind, WorkersKey};
+use crate::document::{Document, MemoryModel, PollKind, WorkersKey};
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::shell::{Poll, PortShell, Rings, ShellSettings, Worker, Workers};
@@ -75,22 +75,36 @@ fn port_shell(
     }
 }
 
+/// What the switch is told that only one worker can do.
+fn for_one_worker(document: &Document) -> Option<&'static str> {
+    let keys = &document.switch;
+    let stops = value(keys.when_full.as_ref(), WhenFull::default()) == WhenFull::Stop;
+    let forgets = value(keys.accounting.as_ref(), Accounting::default()) == Accounting::UntilForwarded;
+    if value(document.memory.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Shared {
+        // Each worker counts its own ports only: every one of them would fill the pool.
+        Some("`model = \"shared\"`")
+    } else if stops && forgets {
+        // Its frames would wait for another worker's queue, and count nowhere meanwhile.
+        Some("`accounting = \"until-forwarded\"` with `when_full = \"stop\"`")
+    } else {
+        None
+    }
+}
+
 fn workers(document: &Document, drafts: &[Draft<'_>], problems: &mut Problems) -> Workers {
-    // Its frames would wait for another worker's queue, and count nowhere meanwhile.
-    let alone = value(document.switch.when_full.as_ref(), WhenFull::default()) == WhenFull::Stop
-        && value(document.switch.accounting.as_ref(), Accounting::default()) == Accounting::UntilForwarded;
-    let auto = if alone { Workers::Count(1) } else { Workers::Auto };
+    let alone = for_one_worker(document);
+    let auto = if alone.is_some() { Workers::Count(1) } else { Workers::Auto };
     let Some(key) = &document.switch.workers else { return auto };
     let several = match &key.value {
         WorkersKey::Auto => false,
         WorkersKey::Count(count) => *count > 1,
         WorkersKey::List(list) => list.len() > 1,
     };
-    if alone && several {
+    if let Some(what) = alone.filter(|_| several) {
         problems.push(
-            Problem::error("`accounting = \"until-forwarded\"` with `when_full = \"stop\"` needs one worker")
+            Problem::error(format!("{what} needs one worker"))
                 .at(key.span, "several")
-                .help("write workers = 1, or change one of the two"),
+                .help("write workers = 1, or leave one of the two out"),
         );
     }
     match &key.value {

@@ -14,7 +14,7 @@ use xoff_dataplane::units::{Bytes, CLASSES, Class};
 
 use crate::build::{Draft, value};
 use crate::defaults;
-use crate::document::{ClassKeys, Document, Pause};
+use crate::document::{ClassKeys, Document, MemoryModel, Pause};
 use crate::problem::{Problem, Problems};
 
 /// The classes of every port, in the order of `drafts`.
@@ -26,9 +26,10 @@ pub(crate) fn classes(
     let smallest_frame = value(document.switch.smallest_frame.as_ref(), defaults::SMALLEST_FRAME);
     let when_full: WhenFull = value(document.switch.when_full.as_ref(), WhenFull::default());
     let accounting = value(document.switch.accounting.as_ref(), Accounting::default());
+    let model = value(document.memory.model.as_ref(), MemoryModel::Dedicated);
     let mut ports: Vec<[ClassSettings; CLASSES]> = drafts
         .iter()
-        .map(|draft| Class::ALL.map(|class| alone(draft, class, smallest_frame, when_full)))
+        .map(|draft| Class::ALL.map(|class| alone(draft, class, smallest_frame, when_full, model)))
         .collect();
     for class in
         Class::ALL.into_iter().filter(|class| drafts.iter().any(|draft| draft.lossless.contains(*class)))
@@ -41,7 +42,7 @@ pub(crate) fn classes(
     }
     for (draft, classes) in drafts.iter().zip(&ports) {
         for class in Class::ALL {
-            check(draft, class, &classes[class.index()], problems);
+            check(draft, class, &classes[class.index()], model, problems);
         }
     }
     expectations(document, drafts, problems);
@@ -55,7 +56,13 @@ pub(crate) fn wanted(ports: &[PortSettings]) -> Bytes {
 }
 
 /// A class of a port as if it were lossy everywhere else.
-fn alone(draft: &Draft<'_>, class: Class, smallest_frame: u32, when_full: WhenFull) -> ClassSettings {
+fn alone(
+    draft: &Draft<'_>,
+    class: Class,
+    smallest_frame: u32,
+    when_full: WhenFull,
+    model: MemoryModel,
+) -> ClassSettings {
     let keys = &draft.port.classes[class.index()];
     let lossless = draft.lossless.contains(class);
     let headroom = value(keys.headroom.as_ref(), draft.headroom.total());
@@ -63,6 +70,11 @@ fn alone(draft: &Draft<'_>, class: Class, smallest_frame: u32, when_full: WhenFu
         u32::try_from(bytes.0.div_ceil(smallest.into())).unwrap_or(u32::MAX).max(1)
     };
     let (xoff, xon) = watermarks(draft, keys);
+    let reserve = |key: Option<&Spanned<Bytes>>| match model {
+        MemoryModel::Dedicated => Bytes::ZERO,
+        MemoryModel::Shared => value(key, Bytes::ZERO),
+    };
+    let ingress_reserve = reserve(keys.ingress_reserve.as_ref());
     let waits = when_full == WhenFull::Stop;
     let (own, smallest_out) = match lossless {
         true => (xoff.saturating_add(headroom), smallest_frame),
@@ -76,18 +88,18 @@ fn alone(draft: &Draft<'_>, class: Class, smallest_frame: u32, when_full: WhenFu
         xon: if lossless { xon } else { Bytes::ZERO },
         headroom: if lossless { headroom } else { Bytes::ZERO },
         xoff_frames: if lossless {
-            value(keys.xoff_frames.as_ref(), frames(xoff, smallest_frame))
+            value(keys.xoff_frames.as_ref(), frames(ingress_reserve.saturating_add(xoff), smallest_frame))
         } else {
             u32::MAX
         },
-        ingress_reserve: value(keys.ingress_reserve.as_ref(), Bytes::ZERO),
+        ingress_reserve,
         ingress_max: value(
             keys.ingress_max.as_ref(),
             if waits && !lossless { ingress_max } else { Bytes::MAX },
         ),
         egress_max,
         egress_max_frames: value(keys.egress_max_frames.as_ref(), frames(egress_max, smallest_out)),
-        egress_reserve: value(keys.egress_reserve.as_ref(), Bytes::ZERO),
+        egress_reserve: reserve(keys.egress_reserve.as_ref()),
         queue: value(keys.queue.as_ref(), Default::default()),
         service: value(keys.weight.as_ref(), defaults::SERVICE),
         max_rate: keys.max_rate.as_ref().map(|rate| rate.value),
@@ -126,11 +138,8 @@ fn open_egress(
     problems: &mut Problems,
 ) {
     let index = class.index();
-    let inside = |settings: &ClassSettings| match settings.lossless {
-        true => settings.xoff.saturating_add(settings.headroom),
-        false => settings.ingress_max,
-    };
-    let inside = ports.iter().map(|classes| inside(&classes[index])).fold(Bytes::ZERO, Bytes::saturating_add);
+    let inside = ports.iter().map(|classes| classes[index].ingress_most());
+    let inside = inside.fold(Bytes::ZERO, Bytes::saturating_add);
     for (draft, settings) in drafts.iter().zip(ports) {
         let (keys, settings) = (&draft.port.classes[index], &mut settings[index]);
         settings.egress_max_frames = value(keys.egress_max_frames.as_ref(), u32::MAX);
@@ -166,7 +175,13 @@ fn mixed(class: Class, drafts: &[Draft<'_>], problems: &mut Problems) {
 }
 
 /// What contradicts itself in one class of one port.
-fn check(draft: &Draft<'_>, class: Class, settings: &ClassSettings, problems: &mut Problems) {
+fn check(
+    draft: &Draft<'_>,
+    class: Class,
+    settings: &ClassSettings,
+    model: MemoryModel,
+    problems: &mut Problems,
+) {
     let keys = &draft.port.classes[class.index()];
     let whose = format!("class {class} of port {}", draft.name);
     if let Some(key) =
@@ -186,6 +201,17 @@ fn check(draft: &Draft<'_>, class: Class, settings: &ClassSettings, problems: &m
                 Problem::error(format!("`{name}` of {whose} is {} bytes, less than one frame", key.value.0))
                     .at(key.span, "cannot hold a frame")
                     .help(format!("the longest frame takes {} bytes", longest.0)),
+            );
+        }
+    }
+    for (name, key) in [("ingress_reserve", &keys.ingress_reserve), ("egress_reserve", &keys.egress_reserve)]
+    {
+        let has_effect = |key: &Spanned<Bytes>| model == MemoryModel::Shared || key.value == Bytes::ZERO;
+        if let Some(key) = key.as_ref().filter(|key| !has_effect(key)) {
+            problems.push(
+                Problem::warning(format!("`{name}` has no effect on {whose}: memory is dedicated"))
+                    .at(key.span, "no effect")
+                    .help("write model = \"shared\" in [memory]"),
             );
         }
     }

@@ -231,6 +231,23 @@ fn a_pipeline_that_counts_and_waits_belongs_to_one_worker() {
 }
 
 #[test]
+fn shared_memory_belongs_to_one_worker() {
+    let shared = |workers: &str| format!("[memory]\nmodel = \"shared\"\n[switch]\nworkers = {workers}\n");
+    assert_only(&shared("2"), (4, 11), &["needs one worker"]);
+    assert_only(&shared("[{ ports = [\"a\"] }, { ports = [\"b\"] }]"), (4, 11), &["needs one worker"]);
+    assert!(errors(&format!("{}{PORTS}", shared("1"))).is_empty());
+}
+
+#[test]
+fn a_limit_of_shared_memory_holds_a_frame_at_least() {
+    for key in ["pool", "ingress_limit", "egress_limit", "port_limit"] {
+        let text = |bytes| format!("[memory]\nmodel = \"shared\"\n{key} = {bytes}\n");
+        assert_only(&text(1_521), (3, key.len() + 4), &[key, "1522 bytes"]);
+        assert!(errors(&format!("{}{PORTS}", text(1_522))).is_empty());
+    }
+}
+
+#[test]
 fn shared_memory_keys_need_shared_memory() {
     assert_only("[memory]\npool = \"1MB\"\n", (2, 9), &["`pool` is for shared memory"]);
     assert!(read(&format!("[memory]\nmodel = \"shared\"\npool = \"1MB\"\n{PORTS}")).is_ok());
@@ -280,6 +297,8 @@ fn doubts_are_warnings() {
             "two workers spin on core 1",
         ),
         ("[switch]\naccounting = \"until-forwarded\"\n", "ingress XOFF does not protect"),
+        ("[class.3]\ningress_reserve = 1\n", "`ingress_reserve` has no effect"),
+        ("[class.0]\negress_reserve = 1\n", "`egress_reserve` has no effect"),
     ] {
         let found = warnings(text);
         assert!(

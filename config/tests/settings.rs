@@ -154,6 +154,47 @@ fn shared_memory_and_its_defaults() {
 }
 
 #[test]
+fn a_reserve_counts_in_all_that_ingress_lets_in() {
+    let shared = "[memory]\nmodel = \"shared\"\n[class.3]\ningress_reserve = 10000\n";
+    let config = two_ports(shared, "");
+    let a = class(&config, 0, 3);
+    let inside = Bytes(10_000) + a.xoff + a.headroom;
+    assert_eq!(a.egress_max, inside + inside);
+    assert_eq!(u64::from(a.xoff_frames), (10_000 + a.xoff.0).div_ceil(256));
+    let [_, _, (_, lossless), ..] = config.port_chunks(0, &[]);
+    assert_eq!(lossless, u64::from(a.xoff_frames) + a.headroom.0.div_ceil(256));
+    let mixed = two_ports(shared, "lossless = []\n");
+    let [_, _, _, (_, egress), ..] = mixed.port_chunks(1, &[]);
+    assert_eq!(egress, 7 * 1_954 + (10_000_u64 + (128 << 10)).div_ceil(64));
+}
+
+#[test]
+fn chunks_follow_the_frames_that_a_port_lets_in_before_it_pauses() {
+    let lossless = |text: &str| {
+        let config = two_ports(text, "");
+        let [_, _, (_, chunks), ..] = config.port_chunks(0, &[]);
+        chunks - class(&config, 0, 3).headroom.0.div_ceil(256)
+    };
+    assert_eq!(lossless("[class.3]\nxoff = 25600\n"), 100);
+    assert_eq!(lossless("[class.3]\nxoff = 25600\nxoff_frames = 20\n"), 20);
+    assert_eq!(lossless("[class.3]\nxoff = 25600\nxoff_frames = 300\n"), 300);
+    assert_eq!(lossless("[class.3]\nxoff = 25600\nxoff_frames = 1000\n"), 400, "of 64 bytes");
+}
+
+#[test]
+fn shared_memory_is_that_of_one_worker() {
+    let workers = |before: &str| {
+        let port =
+            |name: &str| format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"100G\"\n");
+        read(&format!("{before}[switch]\nstall_budget = \"0us\"\n{}{}", port("a"), port("b")))
+            .workers(16)
+            .len()
+    };
+    assert!(workers("") > 1);
+    assert_eq!(workers("[memory]\nmodel = \"shared\"\n"), 1);
+}
+
+#[test]
 fn what_else_a_port_can_say() {
     let config = two_ports(
         "[switch]\nhttp = false\nname = \"s1\"\n[fdb]\nageing = \"never\"\ncapacity = 100\n",
@@ -189,9 +230,10 @@ fn memory_is_the_sum_of_its_lines_by_hand() {
     let config = two_ports("", "");
     let rings = Rings { fill: 16_384, rx: 16_384, tx: 1_024, completion: 1_024 };
     assert_eq!(config.shell.ports[0].rings, rings);
-    let inside = class(&config, 0, 3).xoff.0 + class(&config, 0, 3).headroom.0;
+    let (xoff, headroom) = (class(&config, 0, 3).xoff.0, class(&config, 0, 3).headroom.0);
+    let lossless = xoff.div_ceil(256) + headroom.div_ceil(256);
     let lines = config.port_chunks(0, &[]).map(|(_, chunks)| chunks);
-    assert_eq!(lines, [11_592, 11_592, inside.div_ceil(256), 7 * 1_954, 1_024, 512, 64]);
+    assert_eq!(lines, [11_592, 11_592, lossless, 7 * 1_954, 1_024, 512, 64]);
 
     let one = config.memory(&config.workers(1), &[]);
     assert_eq!(one.chunks, 2 * lines.iter().sum::<u64>());

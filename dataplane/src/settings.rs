@@ -183,7 +183,7 @@ pub struct ClassSettings {
     /// Ingress: XOFF also at this many frames, so that small frames cannot use up the store's slots;
     /// `u32::MAX`: no such limit.
     pub xoff_frames: u32,
-    /// Ingress: reserve of this queue in shared memory.
+    /// Ingress: reserve of this queue in shared memory; its other limits come on top.
     pub ingress_reserve: Bytes,
     /// Ingress: most bytes of a lossy class. A lossless one is bound by `xoff + headroom`.
     pub ingress_max: Bytes,
@@ -200,6 +200,18 @@ pub struct ClassSettings {
     pub service: Service,
     /// Egress: most that the class may send; `None`: the line rate.
     pub max_rate: Option<BitRate>,
+}
+
+impl ClassSettings {
+    /// Most bytes that its ingress queue holds.
+    #[must_use]
+    pub const fn ingress_most(&self) -> Bytes {
+        let beyond_reserve = match self.lossless {
+            true => self.xoff.saturating_add(self.headroom),
+            false => self.ingress_max,
+        };
+        self.ingress_reserve.saturating_add(beyond_reserve)
+    }
 }
 
 /// Order within an egress class queue.
