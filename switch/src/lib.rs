@@ -5,6 +5,7 @@ pub mod clock;
 pub mod commands;
 pub mod control;
 pub mod demo;
+pub mod fabric;
 pub mod handoff;
 pub mod lab;
 pub mod run;

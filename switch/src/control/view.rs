@@ -67,7 +67,7 @@ impl SwitchView {
     }
 
     /// All classes of all ports.
-    pub(super) fn classes(&self) -> impl Iterator<Item = (PortId, Class, &ClassCounters)> {
+    pub(crate) fn classes(&self) -> impl Iterator<Item = (PortId, Class, &ClassCounters)> {
         let of = move |port| {
             Class::ALL.into_iter().map(move |class| (port, class, self.counters.class(port, class)))
         };

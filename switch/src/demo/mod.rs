@@ -10,11 +10,7 @@ pub mod report;
 
 use std::time::Duration;
 
-use xoff_config::ConfigError;
-
-use crate::lab::LabError;
-use crate::run::{RunError, WorkerError};
-use crate::traffic::HostError;
+use crate::fabric::FabricError;
 pub use bench::{Bench, Progress};
 use report::Report;
 
@@ -26,40 +22,19 @@ const CARRIED: f64 = 0.95;
 
 const PROBE: Duration = Duration::from_millis(1500);
 
-/// Why the demo could not run.
-#[derive(Debug, thiserror::Error, miette::Diagnostic)]
-pub enum DemoError {
-    /// Namespaces and wires.
-    #[error(transparent)]
-    Lab(#[from] LabError),
-    /// The switch.
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// A host.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    /// The built-in configuration does not fit this machine.
-    #[error(transparent)]
-    #[diagnostic(transparent)]
-    Config(#[from] ConfigError),
-    /// A thread of the switch ended early.
-    #[error(transparent)]
-    Worker(#[from] WorkerError),
-}
-
 /// Finds the rate that the machine carries, and runs the demo at it for `seconds` of traffic. `tell` is
 /// called with lines for people.
 ///
 /// # Errors
 /// What kept it from running; what it found is in the report.
-pub fn run(seconds: u64, tell: &mut dyn FnMut(&str)) -> Result<Report, DemoError> {
+pub fn run(seconds: u64, tell: &mut dyn FnMut(&str)) -> Result<Report, FabricError> {
     let rate = probe(tell)?;
     tell(&format!("running {seconds} s at {rate} Mb/s"));
     let bench = Bench::build(rate)?;
     bench.run(Duration::from_secs(seconds), &mut |progress| tell(&progress.to_string()))
 }
 
-fn probe(tell: &mut dyn FnMut(&str)) -> Result<u64, DemoError> {
+fn probe(tell: &mut dyn FnMut(&str)) -> Result<u64, FabricError> {
     let (&last, higher) = RATES_MBPS.split_last().expect("there are rates");
     for &rate in higher {
         let report = Bench::build(rate)?.run(PROBE, &mut |_| ())?;

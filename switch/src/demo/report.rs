@@ -6,8 +6,10 @@ use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{Cell, CellAlignment, Table};
 use serde::Serialize;
 
+use crate::fabric::{Account, LOSSLESS, Totals};
+
 /// The result of a demo; its JSON is stable.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// Class 3: the four senders' streams and the victim.
     pub lossless: Totals,
@@ -36,21 +38,6 @@ pub struct Report {
     pub seconds: f64,
 }
 
-/// Frames of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Totals {
-    /// Sent by all senders.
-    pub sent: u64,
-    /// Received for the first time.
-    pub received: u64,
-    /// Sent and never received.
-    pub lost: u64,
-    /// Received again.
-    pub duplicated: u64,
-    /// Received after a later one of their stream.
-    pub reordered: u64,
-}
-
 /// Frames of the lossy class, and where the missing ones went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LossyTotals {
@@ -62,7 +49,7 @@ pub struct LossyTotals {
 }
 
 /// The stream that shares the class of the congestion but not its port.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Victim {
     /// What was offered, Mb/s of layer 1.
     pub offered_mbps: f64,
@@ -71,7 +58,7 @@ pub struct Victim {
 }
 
 /// Pause frames sent by the switch for the lossless class, all ports.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Pfc {
     /// Times that a sender was told to stop.
     pub xoff_sent: u64,
@@ -82,17 +69,19 @@ pub struct Pfc {
 }
 
 /// Headroom of the lossless class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Headroom {
     /// The least that any port had left.
     pub least_free_bytes: u64,
 }
 
-impl Totals {
-    /// Nothing lost, duplicated or reordered, and something received.
-    #[must_use]
-    pub const fn is_clean(&self) -> bool {
-        self.received > 0 && self.lost == 0 && self.duplicated == 0 && self.reordered == 0
+impl From<&Account> for Pfc {
+    fn from(account: &Account) -> Pfc {
+        Pfc {
+            xoff_sent: account.sum(LOSSLESS, |class| &class.xoff_sent),
+            xon_sent: account.sum(LOSSLESS, |class| &class.xon_sent),
+            paused_ms: account.sum(LOSSLESS, |class| &class.pausing_nanos) as f64 / 1e6,
+        }
     }
 }
 
@@ -184,33 +173,4 @@ fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(UTF8_BORDERS_ONLY).set_header(header);
     table
-}
-
-/// Jain's fairness index of `shares`: 1 where all are equal, 1/n where one has everything.
-#[must_use]
-pub fn jain(shares: &[f64]) -> f64 {
-    let sum: f64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|share| share * share).sum();
-    if squares == 0.0 { 0.0 } else { sum * sum / (shares.len() as f64 * squares) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn jain_is_one_for_equal_shares_and_a_quarter_for_one_of_four() {
-        assert!((jain(&[5.0; 4]) - 1.0).abs() < 1e-12);
-        assert!((jain(&[5.0, 0.0, 0.0, 0.0]) - 0.25).abs() < 1e-12);
-    }
-
-    #[test]
-    fn one_lost_duplicated_or_reordered_frame_breaks_the_promise() {
-        let clean = Totals { sent: 9, received: 9, ..Totals::default() };
-        assert!(clean.is_clean());
-        assert!(!Totals { lost: 1, ..clean }.is_clean());
-        assert!(!Totals { duplicated: 1, ..clean }.is_clean());
-        assert!(!Totals { reordered: 1, ..clean }.is_clean());
-        assert!(!Totals::default().is_clean(), "nothing received proves nothing");
-    }
 }

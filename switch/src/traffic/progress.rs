@@ -10,6 +10,8 @@ pub struct Progress {
     pub sent: [Volume; CLASSES],
     /// Data frames received, by the class that their sender obeys pauses for.
     pub received: [Volume; CLASSES],
+    /// 1 once all streams are over.
+    pub all_sent: Counter,
 }
 
 /// An amount of traffic.

@@ -158,7 +158,10 @@ impl Sender {
         match (best, wake) {
             (Some((_, since, index)), _) => Choice::Send(self.streams[index].turn(index, since)),
             (None, Some(wake)) => Choice::Wait(wake),
-            (None, None) => Choice::Done,
+            (None, None) => {
+                self.progress.all_sent.set(1);
+                Choice::Done
+            }
         }
     }
 

@@ -1,0 +1,167 @@
+//! What became of every frame of a fabric that has run.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use xoff_dataplane::counter::Counter;
+use xoff_dataplane::ledger::ClassCounters;
+use xoff_dataplane::units::Class;
+
+use super::{HostId, PortOf};
+use crate::control::SwitchView;
+use crate::control::status::Status;
+use crate::traffic::HostReport;
+use crate::traffic::report::ReceivedStream;
+
+/// Frames of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// Sent by all senders.
+    pub sent: u64,
+    /// Received for the first time.
+    pub received: u64,
+    /// Sent and never received.
+    pub lost: u64,
+    /// Received again.
+    pub duplicated: u64,
+    /// Received after a later one of their stream.
+    pub reordered: u64,
+}
+
+impl Totals {
+    /// Of these streams.
+    pub fn of<'a>(streams: impl Iterator<Item = &'a ReceivedStream>) -> Totals {
+        streams.fold(Totals::default(), |sum, stream| Totals {
+            sent: sum.sent + stream.sent,
+            received: sum.received + stream.frames - stream.duplicated,
+            lost: sum.lost + stream.lost,
+            duplicated: sum.duplicated + stream.duplicated,
+            reordered: sum.reordered + stream.reordered + stream.beyond_window,
+        })
+    }
+
+    /// Nothing lost, duplicated or reordered, and something received.
+    #[must_use]
+    pub const fn is_clean(&self) -> bool {
+        self.received > 0 && self.lost == 0 && self.duplicated == 0 && self.reordered == 0
+    }
+}
+
+/// All that hosts and switches say when they have ended.
+#[derive(Debug)]
+pub struct Account {
+    /// One for each host, senders and sinks settled with each other.
+    pub hosts: Vec<HostReport>,
+    /// One for each switch.
+    pub switches: Vec<Status>,
+    views: Vec<Arc<SwitchView>>,
+}
+
+impl Account {
+    pub(super) fn new(hosts: Vec<HostReport>, switches: Vec<Status>, views: Vec<Arc<SwitchView>>) -> Account {
+        Account { hosts, switches, views }
+    }
+
+    /// What one host said.
+    #[must_use]
+    pub fn host(&self, host: HostId) -> &HostReport {
+        &self.hosts[host.0]
+    }
+
+    /// Counters of one class at one port.
+    #[must_use]
+    pub fn class(&self, at: PortOf, class: Class) -> &ClassCounters {
+        self.views[at.switch.0].counters.class(at.port, class)
+    }
+
+    /// Streams of a class as they were received, by all hosts.
+    pub fn received(&self, class: Class) -> impl Iterator<Item = &ReceivedStream> {
+        self.hosts.iter().flat_map(|host| &host.received).filter(move |stream| stream.class == class.get())
+    }
+
+    /// One stream as it was received.
+    #[must_use]
+    pub fn stream(&self, from: HostId, to: HostId, stream: u8) -> Option<&ReceivedStream> {
+        self.host(to).received.iter().find(|got| got.sender == from.number() && got.stream == stream)
+    }
+
+    /// A counter, added up over all ports of all switches.
+    #[must_use]
+    pub fn sum(&self, class: Class, of: fn(&ClassCounters) -> &Counter) -> u64 {
+        self.classes(class).map(|counters| of(counters).get()).sum()
+    }
+
+    /// Frames dropped by the switches for a named reason.
+    #[must_use]
+    pub fn dropped(&self, class: Class) -> u64 {
+        self.classes(class).flat_map(|counters| &counters.drops).map(Counter::get).sum()
+    }
+
+    /// Every XDP and veth drop counter of every port and host, added up.
+    #[must_use]
+    pub fn kernel_drops(&self) -> u64 {
+        let at_switches: u64 = self.switches.iter().map(|status| status.verdict.unseen_lost).sum();
+        at_switches + self.hosts.iter().map(|host| host.drops.total).sum::<u64>()
+    }
+
+    /// Whether every frame is delivered, queued or dropped for a named reason, in each switch.
+    #[must_use]
+    pub fn is_balanced(&self) -> bool {
+        self.switches.iter().all(|status| status.verdict.ledger_balanced == Some(true))
+    }
+
+    /// Frames that still waited in a switch when it was stopped.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.switches.iter().filter_map(|status| status.ledger).map(|ledger| ledger.held).sum()
+    }
+
+    /// Least headroom that any lossless class had left, bytes.
+    #[must_use]
+    pub fn least_headroom(&self) -> u64 {
+        let least = self.switches.iter().filter_map(|status| status.verdict.headroom_free_min_bytes).min();
+        least.unwrap_or(0)
+    }
+
+    /// Longest time that the machine kept a switch from running, ns.
+    #[must_use]
+    pub fn longest_stall_nanos(&self) -> u64 {
+        let workers = self.views.iter().flat_map(|view| &view.workers);
+        workers.map(|worker| worker.facts.longest_gap.get()).max().unwrap_or(0)
+    }
+
+    fn classes(&self, class: Class) -> impl Iterator<Item = &ClassCounters> {
+        self.views.iter().flat_map(move |view| {
+            view.classes().filter(move |(_, of, _)| *of == class).map(|(_, _, counters)| counters)
+        })
+    }
+}
+
+/// Jain's fairness index of `shares`: 1 where all are equal, 1/n where one has everything.
+#[must_use]
+pub fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    if squares == 0.0 { 0.0 } else { sum * sum / (shares.len() as f64 * squares) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jain_is_one_for_equal_shares_and_a_quarter_for_one_of_four() {
+        assert!((jain(&[5.0; 4]) - 1.0).abs() < 1e-12);
+        assert!((jain(&[5.0, 0.0, 0.0, 0.0]) - 0.25).abs() < 1e-12);
+    }
+
+    #[test]
+    fn one_lost_duplicated_or_reordered_frame_breaks_the_promise() {
+        let clean = Totals { sent: 9, received: 9, ..Totals::default() };
+        assert!(clean.is_clean());
+        assert!(!Totals { lost: 1, ..clean }.is_clean());
+        assert!(!Totals { duplicated: 1, ..clean }.is_clean());
+        assert!(!Totals { reordered: 1, ..clean }.is_clean());
+        assert!(!Totals::default().is_clean(), "nothing received proves nothing");
+    }
+}

@@ -1,0 +1,117 @@
+//! A fabric while it runs, for whoever watches.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use xoff_dataplane::ledger::{ClassCounters, Counters};
+use xoff_dataplane::units::{Class, Nanos};
+
+use super::{HostId, PortOf, SwitchId};
+use crate::clock;
+use crate::control::SwitchView;
+use crate::traffic::{HostError, HostReport, Progress};
+
+/// What can be seen of running hosts and switches.
+pub struct Live<'a> {
+    views: Vec<Arc<SwitchView>>,
+    /// Of each host, and whether it has anything to send.
+    progress: Vec<(Arc<Progress>, bool)>,
+    threads: &'a [JoinHandle<Result<HostReport, HostError>>],
+    begin: Nanos,
+}
+
+impl<'a> Live<'a> {
+    pub(super) fn new(
+        views: Vec<Arc<SwitchView>>,
+        progress: Vec<(Arc<Progress>, bool)>,
+        threads: &'a [JoinHandle<Result<HostReport, HostError>>],
+    ) -> Live<'a> {
+        Live { views, progress, threads, begin: clock::now() }
+    }
+
+    /// A switch.
+    #[must_use]
+    pub fn view(&self, switch: SwitchId) -> &SwitchView {
+        &self.views[switch.0]
+    }
+
+    /// Its counters.
+    #[must_use]
+    pub fn counters(&self, switch: SwitchId) -> &Counters {
+        &self.views[switch.0].counters
+    }
+
+    /// Counters of one class at one port.
+    #[must_use]
+    pub fn class(&self, at: PortOf, class: Class) -> &ClassCounters {
+        self.counters(at.switch).class(at.port, class)
+    }
+
+    /// Bits that have left by a port, preamble and gap included.
+    #[must_use]
+    pub fn line_bits(&self, at: PortOf) -> u64 {
+        let preamble_and_gap = 20;
+        let bytes = |class: &ClassCounters| class.tx_bytes.get() + preamble_and_gap * class.tx_frames.get();
+        8 * self.counters(at.switch).port(at.port).classes.iter().map(bytes).sum::<u64>()
+    }
+
+    /// A counter, added up over all ports of all switches.
+    #[must_use]
+    pub fn sum(&self, class: Class, of: impl Fn(&ClassCounters) -> u64) -> u64 {
+        let classes = self.views.iter().flat_map(|view| view.classes());
+        classes.filter(|(_, at, _)| *at == class).map(|(_, _, counters)| of(counters)).sum()
+    }
+
+    /// What a host has sent and received.
+    #[must_use]
+    pub fn progress(&self, host: HostId) -> &Progress {
+        &self.progress[host.0].0
+    }
+
+    /// When the hosts began, by the clock of all reports.
+    #[must_use]
+    pub const fn begin(&self) -> Nanos {
+        self.begin
+    }
+
+    /// Time since then.
+    #[must_use]
+    pub fn elapsed(&self) -> Nanos {
+        clock::now().since(self.begin)
+    }
+
+    /// Whether all that was to be sent has been sent and has left the switches, or a host has failed.
+    #[must_use]
+    pub fn is_calm(&self) -> bool {
+        let sent = self.progress.iter().all(|(progress, sends)| !sends || progress.all_sent.get() == 1);
+        (sent && self.waiting_bytes() == 0) || self.threads.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Bytes that wait in egress queues, all switches and classes.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> u64 {
+        let classes = self.views.iter().flat_map(|view| view.classes());
+        classes.map(|(_, _, counters)| counters.egress_bytes.get()).sum()
+    }
+
+    /// Calls `look` every `interval` until all is calm, or it has lasted `limit`.
+    pub fn every(&self, interval: Duration, limit: Duration, mut look: impl FnMut(Nanos)) {
+        let end = Instant::now() + limit;
+        while !self.is_calm() && Instant::now() < end {
+            look(self.elapsed());
+            thread::sleep(interval);
+        }
+    }
+
+    pub(super) fn wait_until_calm(&self, calm: Duration, patience: Duration) {
+        let begin = Instant::now();
+        let mut calm_since = begin;
+        while calm_since.elapsed() < calm && begin.elapsed() < patience {
+            thread::sleep(Duration::from_millis(2));
+            if !self.is_calm() {
+                calm_since = Instant::now();
+            }
+        }
+    }
+}

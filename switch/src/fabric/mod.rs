@@ -1,0 +1,212 @@
+//! Hosts and switches in namespaces of this process: built from a plan, run under a load, and accounted
+//! for. What the demo and the experiments stand on.
+//!
+//! The switches are what `xoff run` starts and the hosts what `xoff traffic` is, each a thread or two in
+//! a namespace of its own. Nothing is left when the process goes, however it goes ([`crate::lab`]).
+
+mod account;
+mod live;
+mod plan;
+mod settings;
+
+use std::panic;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use xoff_config::{Config, ConfigError};
+use xoff_dataplane::units::{Class, Nanos};
+
+pub use account::{Account, Totals, jain};
+pub use live::Live;
+pub use plan::{HostId, Plan, PortOf, SwitchId};
+pub use settings::Settings;
+
+use crate::lab::{Lab, LabError, Namespace, VethOptions};
+use crate::run::{self, Privileges, RunError, Running, WorkerError};
+use crate::traffic::{Host, HostError, HostOptions, HostReport, Progress, Stream, settle};
+
+/// Why a fabric could not be built or run.
+#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+pub enum FabricError {
+    /// Namespaces and wires.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// A switch.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A host.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// A switch cannot be as it is told.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Config(#[from] ConfigError),
+    /// A thread of a switch ended early.
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
+}
+
+/// The class that fabrics keep lossless.
+pub const LOSSLESS: Class = Class::ALL[3];
+/// Its DSCP: CS3.
+const LOSSLESS_DSCP: u8 = 24;
+
+/// Hosts end when nothing has moved for so long.
+const CALM: Duration = Duration::from_millis(50);
+
+/// A stream in the lossless class, as fast as the line and without end.
+#[must_use]
+pub fn lossless(to: HostId) -> Stream {
+    Stream { class: LOSSLESS, dscp: LOSSLESS_DSCP, dst: to.address(), ..Stream::default() }
+}
+
+/// What the hosts send.
+#[derive(Debug, Default)]
+pub struct Load {
+    streams: Vec<(HostId, Stream)>,
+}
+
+impl Load {
+    /// One more stream of `host`.
+    pub fn send(&mut self, host: HostId, stream: Stream) -> &mut Load {
+        self.streams.push((host, stream));
+        self
+    }
+
+    fn of(&self, host: HostId) -> Vec<Stream> {
+        self.streams.iter().filter(|(of, _)| *of == host).map(|(_, stream)| stream.clone()).collect()
+    }
+}
+
+/// Built, not running.
+#[derive(Debug)]
+pub struct Fabric {
+    plan: Plan,
+    switches: Vec<(Namespace, Config)>,
+    hosts: Vec<Namespace>,
+    _lab: Lab,
+}
+
+impl Fabric {
+    /// Namespaces, wires, and a configuration for each switch: what the plan says, with `variant` on top.
+    ///
+    /// # Errors
+    /// Where the machine refuses namespaces or has too little memory, or a setting makes no sense.
+    pub fn build(plan: Plan, variant: &Settings) -> Result<Fabric, FabricError> {
+        let mut lab = Lab::new();
+        let mut switches = Vec::new();
+        for switch in plan.switches() {
+            switches.push((lab.namespace(plan.switch_name(switch))?, plan.config(switch, variant)?));
+        }
+        let mut hosts = Vec::new();
+        for (id, host) in plan.hosts().zip(&plan.hosts) {
+            let namespace = lab.namespace(&host.name)?;
+            let port = switches[host.at.switch.0].0.end(&host.name);
+            lab.veth(port, namespace.end("eth0").mac(id.address()), &VethOptions::default())?;
+            hosts.push(namespace);
+        }
+        for &(a, b) in &plan.trunks {
+            let [a, b] = [a, b].map(|at| (&switches[at.switch.0].0, plan.port_name(at)));
+            lab.veth(a.0.end(a.1), b.0.end(b.1), &VethOptions::default())?;
+        }
+        Ok(Fabric { plan, switches, hosts, _lab: lab })
+    }
+
+    /// Its plan.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Starts the switches, lets the hosts send, and calls `watch`, which comes back when it has seen
+    /// enough. Then the hosts end: as soon as all is sent and has arrived, at the latest after `patience`.
+    ///
+    /// # Errors
+    /// Where a switch or a host cannot run.
+    pub fn run<T>(
+        self,
+        load: &Load,
+        patience: Duration,
+        watch: impl FnOnce(&Live) -> T,
+    ) -> Result<(T, Account), FabricError> {
+        let switches = self.start_switches()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let start = Arc::new(Barrier::new(self.hosts.len() + 1));
+        let (mut threads, mut progress) = (Vec::new(), Vec::new());
+        for host in self.plan.hosts() {
+            let streams = load.of(host);
+            let shown = Arc::new(Progress::default());
+            progress.push((shown.clone(), !streams.is_empty()));
+            threads.push(self.start_host(host, streams, shown, &start, &stop));
+        }
+        start.wait();
+        let live = Live::new(switches.views(), progress, &threads);
+        let seen = watch(&live);
+        live.wait_until_calm(CALM, patience);
+        stop.store(true, Ordering::Relaxed);
+        let join = |thread: JoinHandle<_>| thread.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
+        let reports: Vec<Result<HostReport, HostError>> = threads.into_iter().map(join).collect();
+        let views = switches.views();
+        let statuses = switches.stop()?;
+        let mut reports = reports.into_iter().collect::<Result<Vec<HostReport>, HostError>>()?;
+        settle(&mut reports);
+        Ok((seen, Account::new(reports, statuses, views)))
+    }
+
+    fn start_switches(&self) -> Result<Switches, FabricError> {
+        let mut switches = Switches(Vec::new());
+        for (namespace, config) in &self.switches {
+            let running = namespace.run(|| run::start(config, Privileges::Keep))?;
+            switches.0.push((namespace.clone(), running));
+        }
+        Ok(switches)
+    }
+
+    fn start_host(
+        &self,
+        host: HostId,
+        streams: Vec<Stream>,
+        progress: Arc<Progress>,
+        start: &Arc<Barrier>,
+        stop: &Arc<AtomicBool>,
+    ) -> JoinHandle<Result<HostReport, HostError>> {
+        let (start, stop) = (Arc::clone(start), Arc::clone(stop));
+        let mut options = HostOptions::new("eth0");
+        options.line = self.plan.hosts[host.0].line;
+        options.id = Some(host.number());
+        options.linger = Some(Nanos::NEVER);
+        options.announce = false;
+        options.end_markers = false;
+        self.hosts[host.0].spawn_thread(move || {
+            let host = Host::open(options);
+            start.wait(); // also where it failed: the others wait for all
+            host?.run(&streams, &stop, &progress)
+        })
+    }
+}
+
+/// Running switches, which are stopped where they were started: a generic program comes off nowhere
+/// else.
+struct Switches(Vec<(Namespace, Running)>);
+
+impl Switches {
+    fn views(&self) -> Vec<Arc<crate::control::SwitchView>> {
+        self.0.iter().map(|(_, running)| Arc::clone(running.view())).collect()
+    }
+
+    fn stop(mut self) -> Result<Vec<crate::control::status::Status>, WorkerError> {
+        let stopped: Vec<_> =
+            self.0.drain(..).map(|(namespace, running)| namespace.run(|| running.stop())).collect();
+        stopped.into_iter().collect()
+    }
+}
+
+impl Drop for Switches {
+    fn drop(&mut self) {
+        for (namespace, running) in self.0.drain(..) {
+            namespace.run(|| drop(running));
+        }
+    }
+}

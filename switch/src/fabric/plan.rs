@@ -1,0 +1,309 @@
+//! What a fabric is to be: hosts, switches, wires, and which way frames go.
+//!
+//! Every station is known to every switch beforehand, on the shortest way to it unless a route says
+//! otherwise, so that no frame is flooded and loops of wires do no harm.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+
+use xoff_config::{Config, ConfigError, Machine};
+use xoff_dataplane::units::{BitRate, MacAddr, Nanos, PortId};
+
+use super::settings::Settings;
+
+/// A switch of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SwitchId(pub(super) usize);
+
+/// A host of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostId(pub(super) usize);
+
+impl HostId {
+    /// Its address.
+    #[must_use]
+    pub fn address(self) -> MacAddr {
+        let [high, low] = self.number().to_be_bytes();
+        MacAddr([0x02, 0, 0, 0, high, low])
+    }
+
+    /// Its number in the frames that it sends.
+    #[must_use]
+    pub fn number(self) -> u16 {
+        u16::try_from(self.0 + 1).expect("a plan has few hosts")
+    }
+}
+
+/// A port of a switch of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PortOf {
+    /// Of this switch.
+    pub switch: SwitchId,
+    /// This port.
+    pub port: PortId,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct PlannedPort {
+    /// Of the port and of its device.
+    pub(super) name: String,
+    speed: BitRate,
+    settings: Settings,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct PlannedSwitch {
+    pub(super) name: String,
+    pub(super) ports: Vec<PlannedPort>,
+    settings: Settings,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct PlannedHost {
+    pub(super) name: String,
+    pub(super) at: PortOf,
+    pub(super) line: BitRate,
+}
+
+/// A fabric that is not built yet.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    line: BitRate,
+    pub(super) switches: Vec<PlannedSwitch>,
+    pub(super) hosts: Vec<PlannedHost>,
+    /// The ports at both ends of each wire between switches.
+    pub(super) trunks: Vec<(PortOf, PortOf)>,
+    routes: Vec<(HostId, PortOf)>,
+    settings: Settings,
+}
+
+/// Thresholds of a lossless class, as time that the line takes for as many bytes. Hosts and switches are
+/// threads that share the cores of one machine: a sender that is told to resume may have to wait for its
+/// turn, and meanwhile the congested line lives on what is queued.
+const XOFF: Nanos = Nanos::from_millis(4);
+const XON: Nanos = Nanos::from_millis(2);
+/// How long the machine may keep a switch from running.
+const STALL_BUDGET: &str = "25ms";
+
+impl Plan {
+    /// Nothing yet, with wires of this rate unless told otherwise.
+    #[must_use]
+    pub fn new(line: BitRate) -> Plan {
+        let mut settings = Settings::default();
+        settings
+            .set("switch.http", "false")
+            .text("switch.log", "warn")
+            .text("switch.stall_budget", STALL_BUDGET)
+            .set("fdb.capacity", "64")
+            .span("class.3.xoff", line, XOFF)
+            .span("class.3.xon", line, XON)
+            .set("defaults.flood_unknown", "false")
+            .set("defaults.flood_group", "false");
+        Plan {
+            line,
+            switches: Vec::new(),
+            hosts: Vec::new(),
+            trunks: Vec::new(),
+            routes: Vec::new(),
+            settings,
+        }
+    }
+
+    /// The rate of its wires.
+    #[must_use]
+    pub const fn line(&self) -> BitRate {
+        self.line
+    }
+
+    /// What all switches are told.
+    pub fn settings(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+
+    /// What one switch is told beyond that.
+    pub fn settings_of(&mut self, switch: SwitchId) -> &mut Settings {
+        &mut self.switches[switch.0].settings
+    }
+
+    /// What is said of one port: `port.key`, and `class.N.key` for what stands below it.
+    pub fn settings_at(&mut self, at: PortOf) -> &mut Settings {
+        &mut self.switches[at.switch.0].ports[at.port.index()].settings
+    }
+
+    /// One more switch.
+    pub fn switch(&mut self, name: &str) -> SwitchId {
+        let settings = Settings::default();
+        self.switches.push(PlannedSwitch { name: name.to_owned(), ports: Vec::new(), settings });
+        SwitchId(self.switches.len() - 1)
+    }
+
+    /// One more host, at the next port of `switch`.
+    pub fn host(&mut self, name: &str, switch: SwitchId) -> HostId {
+        self.host_with(name, switch, self.line)
+    }
+
+    /// The same with a wire of its own rate.
+    pub fn host_with(&mut self, name: &str, switch: SwitchId, line: BitRate) -> HostId {
+        let host = HostId(self.hosts.len());
+        let at = self.add_port(switch, name, line);
+        self.hosts.push(PlannedHost { name: name.to_owned(), at, line });
+        host
+    }
+
+    /// A wire between two switches; returns its port at each. Ports are called after the switch that they
+    /// lead to.
+    pub fn trunk(&mut self, a: SwitchId, b: SwitchId) -> (PortOf, PortOf) {
+        let name = |to: SwitchId| format!("to-{}", self.switches[to.0].name);
+        let (to_b, to_a) = (name(b), name(a));
+        let ends = (self.add_port(a, &to_b, self.line), self.add_port(b, &to_a, self.line));
+        self.trunks.push(ends);
+        ends
+    }
+
+    /// Frames to `host` leave this switch here, whatever the shortest way is.
+    pub fn route(&mut self, host: HostId, by: PortOf) {
+        self.routes.push((host, by));
+    }
+
+    /// Where a host is attached.
+    #[must_use]
+    pub fn port_of(&self, host: HostId) -> PortOf {
+        self.hosts[host.0].at
+    }
+
+    /// All switches.
+    pub fn switches(&self) -> impl Iterator<Item = SwitchId> + use<> {
+        (0..self.switches.len()).map(SwitchId)
+    }
+
+    /// All hosts.
+    pub fn hosts(&self) -> impl Iterator<Item = HostId> + use<> {
+        (0..self.hosts.len()).map(HostId)
+    }
+
+    /// What a switch is called.
+    #[must_use]
+    pub fn switch_name(&self, switch: SwitchId) -> &str {
+        &self.switches[switch.0].name
+    }
+
+    /// What a port is called.
+    #[must_use]
+    pub fn port_name(&self, at: PortOf) -> &str {
+        &self.switches[at.switch.0].ports[at.port.index()].name
+    }
+
+    fn add_port(&mut self, switch: SwitchId, name: &str, speed: BitRate) -> PortOf {
+        let ports = &mut self.switches[switch.0].ports;
+        let port = PortId(u8::try_from(ports.len()).expect("a plan has few ports"));
+        ports.push(PlannedPort { name: name.to_owned(), speed, settings: Settings::default() });
+        PortOf { switch, port }
+    }
+
+    /// The configuration of one switch, with `variant` on top.
+    ///
+    /// # Errors
+    /// Where the switch cannot be as it is told.
+    pub(super) fn config(&self, switch: SwitchId, variant: &Settings) -> Result<Config, ConfigError> {
+        let name = &self.switches[switch.0].name;
+        Config::from_toml(
+            &format!("the configuration of {name}"),
+            &self.toml(switch, variant),
+            Machine::here(),
+        )
+    }
+
+    pub(super) fn toml(&self, switch: SwitchId, variant: &Settings) -> String {
+        let planned = &self.switches[switch.0];
+        let mut settings = self.settings.clone();
+        if self.switches.len() > 1 {
+            // The kernel runs their workers where there is room; pinned, all would share the last core.
+            let ports: Vec<String> = planned.ports.iter().map(|port| format!("\"{}\"", port.name)).collect();
+            settings.set("switch.workers", format!("[{{ ports = [{}] }}]", ports.join(", ")));
+        }
+        settings.text("switch.name", &planned.name).extend(variant).extend(&planned.settings);
+        let mut toml = settings.to_string();
+        for port in &planned.ports {
+            let speed = port.speed.bits_per_second();
+            let identity = format!("name = \"{0}\"\ndevice = \"{0}\"\nspeed = \"{speed}\"", port.name);
+            let _ = write!(toml, "[[port]]\n{identity}\n{}", port.settings.below_port());
+        }
+        for host in self.hosts() {
+            let by = &planned.ports[self.next_port(switch, host).index()].name;
+            let _ = write!(toml, "[[fdb.static]]\nmac = \"{}\"\nport = \"{by}\"\n", host.address());
+        }
+        toml
+    }
+
+    /// Where frames to `host` leave `switch`.
+    fn next_port(&self, switch: SwitchId, host: HostId) -> PortId {
+        let routed = self.routes.iter().find(|(to, by)| *to == host && by.switch == switch);
+        if let Some((_, by)) = routed {
+            return by.port;
+        }
+        let home = self.hosts[host.0].at;
+        if home.switch == switch {
+            return home.port;
+        }
+        // Breadth first from the host's switch: the first trunk that reaches `switch` is on a shortest way.
+        let mut seen = vec![home.switch];
+        let mut frontier = VecDeque::from([home.switch]);
+        while let Some(at) = frontier.pop_front() {
+            for (a, b) in self.trunks.iter().flat_map(|&(a, b)| [(a, b), (b, a)]) {
+                if a.switch != at || seen.contains(&b.switch) {
+                    continue;
+                }
+                if b.switch == switch {
+                    return b.port;
+                }
+                seen.push(b.switch);
+                frontier.push_back(b.switch);
+            }
+        }
+        panic!("no wire leads from {} to {}", self.switches[switch.0].name, self.hosts[host.0].name)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn ring() -> (Plan, [SwitchId; 3], [HostId; 3]) {
+        let mut plan = Plan::new(BitRate::from_mbps(100));
+        let switches = ["a", "b", "c"].map(|name| plan.switch(name));
+        let hosts = [0, 1, 2].map(|n| plan.host(&format!("host-{n}"), switches[n]));
+        (plan, switches, hosts)
+    }
+
+    #[test]
+    fn frames_take_the_shortest_way_unless_a_route_says_otherwise() {
+        let (mut plan, [a, b, c], [_, _, at_c]) = ring();
+        let (a_b, _) = plan.trunk(a, b);
+        let (b_c, _) = plan.trunk(b, c);
+        let (_, a_c) = plan.trunk(c, a);
+        assert_eq!(plan.next_port(a, at_c), a_c.port);
+        assert_eq!(plan.next_port(b, at_c), b_c.port);
+        assert_eq!(plan.next_port(c, at_c), plan.port_of(at_c).port);
+        plan.route(at_c, a_b);
+        assert_eq!(plan.next_port(a, at_c), a_b.port);
+    }
+
+    #[test]
+    fn a_plan_is_a_valid_configuration_of_each_switch() {
+        let (mut plan, [a, b, c], [at_a, ..]) = ring();
+        let (a_b, _) = plan.trunk(a, b);
+        plan.trunk(b, c);
+        plan.settings_at(a_b).set("class.3.xoff", "70000");
+        plan.settings_at(a_b).text("port.pause", "asymmetric");
+        let mut variant = Settings::default();
+        variant.text("switch.accounting", "until-forwarded");
+        for switch in plan.switches() {
+            plan.config(switch, &variant).unwrap();
+        }
+        let config = plan.config(a, &variant).unwrap();
+        let xoff = |at: PortOf| config.switch.ports[at.port.index()].classes[3].xoff.0;
+        assert_eq!((xoff(a_b), xoff(plan.port_of(at_a))), (70_000, 50_000));
+        assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+    }
+}

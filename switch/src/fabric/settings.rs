@@ -1,0 +1,90 @@
+//! What a switch of a fabric is told: keys of its configuration, by their place in the file.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display};
+
+use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+
+/// Keys and values by table; a later value replaces an earlier one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    tables: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl Settings {
+    /// A value as it stands in TOML, at `path`: `set("class.3.xoff", "\"50KB\"")`.
+    ///
+    /// # Panics
+    /// Where `path` names no table.
+    pub fn set(&mut self, path: &str, value: impl Into<String>) -> &mut Settings {
+        let (table, key) = path.rsplit_once('.').expect("a path names a table and a key");
+        self.tables.entry(table.to_owned()).or_default().insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// A text.
+    pub fn text(&mut self, path: &str, value: impl Display) -> &mut Settings {
+        self.set(path, format!("\"{value}\""))
+    }
+
+    /// A size in bytes.
+    pub fn bytes(&mut self, path: &str, value: Bytes) -> &mut Settings {
+        self.set(path, value.0.to_string())
+    }
+
+    /// What a line of `rate` carries in `span`.
+    pub fn span(&mut self, path: &str, rate: BitRate, span: Nanos) -> &mut Settings {
+        self.bytes(path, rate.bytes_in(span))
+    }
+
+    /// Takes over all of `other`.
+    pub fn extend(&mut self, other: &Settings) -> &mut Settings {
+        for (table, keys) in &other.tables {
+            let into = self.tables.entry(table.clone()).or_default();
+            into.extend(keys.iter().map(|(key, value)| (key.clone(), value.clone())));
+        }
+        self
+    }
+
+    /// As what stands below a `[[port]]`: the keys of table `port`, and the other tables as parts of it.
+    #[must_use]
+    pub fn below_port(&self) -> String {
+        let own = self.tables.get(PORT).into_iter().map(lines);
+        let parts = self.tables.iter().filter(|(table, _)| *table != PORT);
+        own.chain(parts.map(|(table, keys)| format!("[{PORT}.{table}]\n{}", lines(keys)))).collect()
+    }
+}
+
+const PORT: &str = "port";
+
+fn lines(keys: &BTreeMap<String, String>) -> String {
+    keys.iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
+}
+
+impl Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.tables.iter().try_for_each(|(table, keys)| write!(f, "[{table}]\n{}", lines(keys)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_stand_in_their_tables_and_the_last_value_counts() {
+        let mut settings = Settings::default();
+        settings.set("switch.http", "false").bytes("class.3.xoff", Bytes(50_000)).text("switch.log", "info");
+        let mut more = Settings::default();
+        more.text("switch.log", "warn");
+        settings.extend(&more);
+        assert_eq!(settings.to_string(), "[class.3]\nxoff = 50000\n[switch]\nhttp = false\nlog = \"warn\"\n");
+    }
+
+    #[test]
+    fn a_port_has_its_own_keys_before_its_tables() {
+        let mut settings = Settings::default();
+        settings.set("class.3.xoff", "1").set("port.mtu", "1500");
+        assert_eq!(settings.below_port(), "mtu = 1500\n[port.class.3]\nxoff = 1\n");
+    }
+}
