@@ -3,6 +3,7 @@
 
 use toml_span::{Span, Spanned};
 use xoff_dataplane::headroom::Headroom;
+use xoff_dataplane::policy::{PolicyKind, PolicySettings, Weigh};
 use xoff_dataplane::settings::{FlowControl, Memory, PortSettings, SharedMemory, SwitchSettings};
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PORTS_MAX};
 
@@ -44,6 +45,11 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
         memory: memory(document, &drafts, &ports, problems),
         accounting: value(document.switch.accounting.as_ref(), Default::default()),
         when_full: value(document.switch.when_full.as_ref(), Default::default()),
+        policies: policies(document),
+        policy: PolicySettings {
+            capfc_cut: value(document.capfc.cut.as_ref(), PolicySettings::default().capfc_cut),
+            capfc_weigh: value(document.capfc.count.as_ref(), Weigh::default()),
+        },
         ports,
         fdb,
         vlans,
@@ -244,6 +250,10 @@ fn refresh(draft: &Draft<'_>, stall_budget: Nanos, problems: &mut Problems) -> N
             half
         }),
     }
+}
+
+pub(crate) fn policies(document: &Document) -> [PolicyKind; CLASSES] {
+    value(document.switch.policy.as_ref(), Default::default()).map(Option::unwrap_or_default)
 }
 
 fn memory(

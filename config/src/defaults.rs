@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use xoff_dataplane::policy::PolicySettings;
 use xoff_dataplane::settings::Service;
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
@@ -63,6 +64,25 @@ const LOSSY_EGRESS_MOST: Bytes = Bytes(2 << 20);
 const LOSSY_INGRESS_TIME: Nanos = Nanos::from_millis(1);
 const LOSSY_INGRESS_LEAST: Bytes = Bytes(128 << 10);
 const LOSSY_INGRESS_MOST: Bytes = Bytes(1 << 20);
+
+/// `class.egress_warn`, `class.egress_xon`: what may wait, beyond what is committed to the driver
+/// (CaPFC, Table II, for ports of 1 Gb/s).
+const EGRESS_XON: Bytes = Bytes(20_000);
+/// `class.egress_xoff`, likewise.
+const EGRESS_XOFF: Bytes = Bytes(25_000);
+
+/// `class.egress_xon` and `class.egress_xoff` for a port that commits `commit` to its driver; `scaled`
+/// to `speed` where that is given.
+#[must_use]
+pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Bytes) {
+    let scale = |bytes: Bytes| match scaled {
+        None => bytes,
+        Some(speed) => {
+            Bytes((u128::from(bytes.0) * u128::from(speed.bits_per_second()) / 1_000_000_000) as u64)
+        }
+    };
+    (commit.saturating_add(scale(EGRESS_XON)), commit.saturating_add(scale(EGRESS_XOFF)))
+}
 
 /// `switch.stall_budget`: 25 ms, but at most three quarters of the shortest pause time of a port.
 ///
@@ -138,6 +158,13 @@ pub fn stated() -> Vec<(&'static str, &'static str, String)> {
         ("switch", "idle_after", format!("\"{}\"", quantity::time(IDLE_AFTER))),
         ("switch", "workers", "\"auto\"".into()),
         ("switch", "accounting", "\"until-transmitted\"".into()),
+        ("switch", "policy", "\"pfc\"".into()),
+        ("capfc", "cut", PolicySettings::default().capfc_cut.to_string()),
+        ("capfc", "count", "\"frames\"".into()),
+        ("capfc", "scale", "\"none\"".into()),
+        ("class", "egress_warn", "`egress_xon`".into()),
+        ("class", "egress_xoff", format!("{} + `commit`", quantity::bytes(EGRESS_XOFF))),
+        ("class", "egress_xon", format!("{} + `commit`", quantity::bytes(EGRESS_XON))),
         ("switch", "when_full", "\"drop\"".into()),
         ("switch", "http", format!("\"{HTTP}\"")),
         ("switch", "log", format!("{LOG:?}")),

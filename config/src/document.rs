@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use toml_span::value::ValueInner;
 use toml_span::{Span, Spanned, Value};
+use xoff_dataplane::policy::{PolicyKind, Weigh};
 use xoff_dataplane::settings::{Accounting, QueueKind, Service, Trust, WhenFull};
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
@@ -29,6 +30,7 @@ keys! {
             ("until-transmitted", Accounting::UntilTransmitted),
             ("until-forwarded", Accounting::UntilForwarded),
         ]);
+        policy: PolicyByClass = policies;
         when_full: WhenFull = parse::choice(&[("drop", WhenFull::Drop), ("stop", WhenFull::Stop)]);
         http: OrOff<SocketAddr> = parse::or_word("off", parse::socket);
         log: &'static str = parse::choice(&[
@@ -53,6 +55,15 @@ keys! {
         egress_limit: Bytes = parse::bytes;
         port_limit: Bytes = parse::bytes;
         alpha_log2: OrOff<i8> = parse::or_word("none", parse::integer(-7..=6));
+    }
+}
+
+keys! {
+    /// `[policy.capfc]`.
+    struct CaPfcKeys {
+        cut: f64 = parse::share;
+        count: Weigh = parse::choice(&[("frames", Weigh::Frames), ("bytes", Weigh::Bytes)]);
+        scale: Scale = parse::choice(&[("none", Scale::None), ("speed", Scale::Speed)]);
     }
 }
 
@@ -130,6 +141,9 @@ keys! {
         egress_max: Bytes = parse::bytes;
         egress_max_frames: u32 = parse::integer(1..=u32::MAX);
         egress_reserve: Bytes = parse::bytes;
+        egress_warn: Bytes = parse::bytes;
+        egress_xoff: Bytes = parse::bytes;
+        egress_xon: Bytes = parse::bytes;
         queue: QueueKind = parse::choice(&[("fifo", QueueKind::Fifo), ("voq", QueueKind::Voq)]);
         weight: Service = weight;
         max_rate: BitRate = parse::rate;
@@ -148,6 +162,17 @@ pub(crate) enum PollKind {
 pub(crate) enum MemoryModel {
     Dedicated,
     Shared,
+}
+
+/// `switch.policy`: one for all classes, or some classes' own.
+pub(crate) type PolicyByClass = [Option<PolicyKind>; CLASSES];
+
+/// `policy.capfc.scale`: whether the paper's thresholds, which are for 1 Gb/s, grow with the port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Scale {
+    #[default]
+    None,
+    Speed,
 }
 
 /// `pause`.
@@ -202,6 +227,7 @@ pub(crate) struct Static {
 pub(crate) struct Document {
     pub(crate) switch: SwitchKeys,
     pub(crate) memory: MemoryKeys,
+    pub(crate) capfc: CaPfcKeys,
     pub(crate) fdb: FdbKeys,
     pub(crate) statics: Vec<Static>,
     pub(crate) ports: Vec<Port>,
@@ -209,7 +235,7 @@ pub(crate) struct Document {
     pub(crate) ports_garbled: bool,
 }
 
-const TOP: &[&str] = &["switch", "memory", "fdb", "defaults", "class", "port"];
+const TOP: &[&str] = &["switch", "memory", "policy", "fdb", "defaults", "class", "port"];
 const CLASS_NAMES: [&str; CLASSES] = ["0", "1", "2", "3", "4", "5", "6", "7"];
 
 impl Document {
@@ -225,6 +251,9 @@ impl Document {
             table.no_others(&[MemoryKeys::KEYS], problems);
             document.memory = MemoryKeys::read(&table, problems);
         }
+        if let Some(table) = root.table("policy", problems) {
+            document.read_policies(&table, problems);
+        }
         if let Some(table) = root.table("fdb", problems) {
             document.read_fdb(&table, problems);
         }
@@ -234,6 +263,14 @@ impl Document {
             document.ports.push(Port::read(&table, &below, problems));
         }
         document
+    }
+
+    fn read_policies(&mut self, table: &Table<'_, '_>, problems: &mut Problems) {
+        table.no_others(&[&["capfc"]], problems);
+        if let Some(table) = table.table("capfc", problems) {
+            table.no_others(&[CaPfcKeys::KEYS], problems);
+            self.capfc = CaPfcKeys::read(&table, problems);
+        }
     }
 
     fn read_fdb(&mut self, table: &Table<'_, '_>, problems: &mut Problems) {
@@ -354,6 +391,22 @@ fn queues(value: &Value<'_>) -> Parsed<Queues> {
     distinct
         .map(Queues::List)
         .ok_or_else(|| "\"all\", or a list of different queue numbers, such as [0, 1]".into())
+}
+
+fn policies(value: &Value<'_>) -> Parsed<PolicyByClass> {
+    let names = PolicyKind::ALL.map(|kind| (kind.name(), kind));
+    let one = parse::choice(&names);
+    if value.as_str().is_some() {
+        return one(value).map(|kind| [Some(kind); CLASSES]);
+    }
+    let allowed =
+        |word: String| format!("{word}, or such names by class, as in {{ 3 = \"capfc-stop-max\" }}");
+    let mut by_class = [None; CLASSES];
+    for (key, entry) in value.as_table().ok_or_else(|| allowed(one(value).expect_err("it is no word")))? {
+        let class = key.name.parse().ok().and_then(Class::new).ok_or_else(|| allowed("one name".into()))?;
+        by_class[class.index()] = Some(one(entry).map_err(allowed)?);
+    }
+    Ok(by_class)
 }
 
 fn peer_response(value: &Value<'_>) -> Parsed<PeerResponse> {

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::defaults;
-use crate::document::{ClassKeys, FdbKeys, MemoryKeys, PortIdentityKeys, PortKeys, StaticKeys, SwitchKeys};
+use crate::document::{
+    CaPfcKeys, ClassKeys, FdbKeys, MemoryKeys, PortIdentityKeys, PortKeys, StaticKeys, SwitchKeys,
+};
 
 const DOCUMENT: &str = include_str!("../../docs/configuration.md");
 
@@ -14,6 +16,7 @@ fn tables() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
         ("\n## `[switch]`", "switch", SwitchKeys::KEYS.to_vec()),
         ("\n## `[[port]]`", "port", port),
         ("\n## `[class.N]`", "class", ClassKeys::KEYS.to_vec()),
+        ("\n## `[policy.capfc]`", "capfc", CaPfcKeys::KEYS.to_vec()),
         ("\n## `[memory]`", "memory", MemoryKeys::KEYS.to_vec()),
         ("\n## `[fdb]`", "fdb", FdbKeys::KEYS.to_vec()),
         ("\n`[[fdb.static]]`", "static", StaticKeys::KEYS.to_vec()),

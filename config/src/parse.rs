@@ -73,6 +73,12 @@ pub(crate) fn choice<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&Value<'_>
     }
 }
 
+/// A part of a whole: above 0, at most 1.
+pub(crate) fn share(value: &Value<'_>) -> Parsed<f64> {
+    let number = value.as_float().or_else(|| value.as_integer().map(|number| number as f64));
+    number.filter(|share| *share > 0.0 && *share <= 1.0).ok_or_else(|| "a number above 0, up to 1".into())
+}
+
 pub(crate) fn boolean(value: &Value<'_>) -> Parsed<bool> {
     value.as_bool().ok_or_else(|| "true or false".into())
 }

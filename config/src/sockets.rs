@@ -4,7 +4,7 @@ use toml_span::{Span, Spanned};
 use xoff_dataplane::settings::{Accounting, WhenFull};
 use xoff_dataplane::units::{Nanos, PortId};
 
-use crate::build::{Draft, value};
+use crate::build::{self, Draft, value};
 use crate::document::{Document, MemoryModel, PollKind, WorkersKey};
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
@@ -76,18 +76,19 @@ fn port_shell(
 }
 
 /// What the switch is told that only one worker can do.
-fn for_one_worker(document: &Document) -> Option<&'static str> {
+fn for_one_worker(document: &Document) -> Option<String> {
     let keys = &document.switch;
     let stops = value(keys.when_full.as_ref(), WhenFull::default()) == WhenFull::Stop;
     let forgets = value(keys.accounting.as_ref(), Accounting::default()) == Accounting::UntilForwarded;
     if value(document.memory.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Shared {
         // Each worker counts its own ports only: every one of them would fill the pool.
-        Some("`model = \"shared\"`")
+        Some("`model = \"shared\"`".into())
     } else if stops && forgets {
         // Its frames would wait for another worker's queue, and count nowhere meanwhile.
-        Some("`accounting = \"until-forwarded\"` with `when_full = \"stop\"`")
+        Some("`accounting = \"until-forwarded\"` with `when_full = \"stop\"`".into())
     } else {
-        None
+        let needs = build::policies(document).into_iter().find(|kind| kind.needs_one_worker());
+        needs.map(|kind| format!("`policy = \"{}\"`", kind.name()))
     }
 }
 
@@ -104,7 +105,7 @@ fn workers(document: &Document, drafts: &[Draft<'_>], problems: &mut Problems) -
         problems.push(
             Problem::error(format!("{what} needs one worker"))
                 .at(key.span, "several")
-                .help("write workers = 1, or leave one of the two out"),
+                .help("write workers = 1, or leave `workers` out"),
         );
     }
     match &key.value {

@@ -14,7 +14,7 @@ use xoff_dataplane::units::{Bytes, CLASSES, Class};
 
 use crate::build::{Draft, value};
 use crate::defaults;
-use crate::document::{ClassKeys, Document, MemoryModel, Pause};
+use crate::document::{ClassKeys, Document, MemoryModel, Pause, Scale};
 use crate::problem::{Problem, Problems};
 
 /// The classes of every port, in the order of `drafts`.
@@ -23,14 +23,10 @@ pub(crate) fn classes(
     drafts: &[Draft<'_>],
     problems: &mut Problems,
 ) -> Vec<[ClassSettings; CLASSES]> {
-    let smallest_frame = value(document.switch.smallest_frame.as_ref(), defaults::SMALLEST_FRAME);
-    let when_full: WhenFull = value(document.switch.when_full.as_ref(), WhenFull::default());
     let accounting = value(document.switch.accounting.as_ref(), Accounting::default());
     let model = value(document.memory.model.as_ref(), MemoryModel::Dedicated);
-    let mut ports: Vec<[ClassSettings; CLASSES]> = drafts
-        .iter()
-        .map(|draft| Class::ALL.map(|class| alone(draft, class, smallest_frame, when_full, model)))
-        .collect();
+    let mut ports: Vec<[ClassSettings; CLASSES]> =
+        drafts.iter().map(|draft| Class::ALL.map(|class| alone(document, draft, class))).collect();
     for class in
         Class::ALL.into_iter().filter(|class| drafts.iter().any(|draft| draft.lossless.contains(*class)))
     {
@@ -56,13 +52,11 @@ pub(crate) fn wanted(ports: &[PortSettings]) -> Bytes {
 }
 
 /// A class of a port as if it were lossy everywhere else.
-fn alone(
-    draft: &Draft<'_>,
-    class: Class,
-    smallest_frame: u32,
-    when_full: WhenFull,
-    model: MemoryModel,
-) -> ClassSettings {
+fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings {
+    let smallest_frame = value(document.switch.smallest_frame.as_ref(), defaults::SMALLEST_FRAME);
+    let when_full: WhenFull = value(document.switch.when_full.as_ref(), WhenFull::default());
+    let model = value(document.memory.model.as_ref(), MemoryModel::Dedicated);
+    let scale = value(document.capfc.scale.as_ref(), Scale::default());
     let keys = &draft.port.classes[class.index()];
     let lossless = draft.lossless.contains(class);
     let headroom = value(keys.headroom.as_ref(), draft.headroom.total());
@@ -82,6 +76,7 @@ fn alone(
     };
     let egress_max = value(keys.egress_max.as_ref(), own);
     let ingress_max = defaults::lossy_ingress_max(draft.line.speed);
+    let (egress_xon, egress_xoff) = egress_watermarks(draft, keys, scale);
     ClassSettings {
         lossless,
         xoff: if lossless { xoff } else { Bytes::MAX },
@@ -100,6 +95,9 @@ fn alone(
         egress_max,
         egress_max_frames: value(keys.egress_max_frames.as_ref(), frames(egress_max, smallest_out)),
         egress_reserve: reserve(keys.egress_reserve.as_ref()),
+        egress_warn: value(keys.egress_warn.as_ref(), egress_xon),
+        egress_xoff,
+        egress_xon,
         queue: value(keys.queue.as_ref(), Default::default()),
         service: value(keys.weight.as_ref(), defaults::SERVICE),
         max_rate: keys.max_rate.as_ref().map(|rate| rate.value),
@@ -115,6 +113,20 @@ fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
         (Some(xoff), None) => (xoff, Bytes(xoff.0.div_ceil(2)).min(default)),
         (None, Some(xon)) => (defaults::xoff(xon), xon),
         (None, None) => (defaults::xoff(default), default),
+    }
+}
+
+/// XON and XOFF of the egress queue; where only one is given the other follows from it.
+fn egress_watermarks(draft: &Draft<'_>, keys: &ClassKeys, scale: Scale) -> (Bytes, Bytes) {
+    let speed = (scale == Scale::Speed).then_some(draft.line.speed);
+    let (xon, xoff) = defaults::egress_watermarks(draft.line.commit, speed);
+    let given =
+        (keys.egress_xon.as_ref().map(|key| key.value), keys.egress_xoff.as_ref().map(|key| key.value));
+    match given {
+        (Some(xon), Some(xoff)) => (xon, xoff),
+        (Some(xon), None) => (xon, xoff.max(Bytes(xon.0.saturating_mul(5) / 4))),
+        (None, Some(xoff)) => (xon.min(Bytes(xoff.0 / 5 * 4)), xoff),
+        (None, None) => (xon, xoff),
     }
 }
 
@@ -192,6 +204,19 @@ fn check(
                 .at(key.span, "more than the line carries")
                 .help(format!("the speed is {}", crate::quantity::rate(draft.line.speed))),
         );
+    }
+    let orders = [
+        ("egress_warn", &keys.egress_warn, settings.egress_warn),
+        ("egress_xon", &keys.egress_xon, settings.egress_xon),
+    ];
+    for (name, key, bytes) in orders {
+        if let Some(key) = key.as_ref().filter(|_| bytes > settings.egress_xoff) {
+            problems.push(
+                Problem::error(format!("`{name}` of {whose} is above its `egress_xoff`"))
+                    .at(key.span, format!("{} bytes", bytes.0))
+                    .help(format!("`egress_xoff` is {} bytes", settings.egress_xoff.0)),
+            );
+        }
     }
     let longest = draft.line.longest();
     let holds_none = |key: &Spanned<Bytes>| key.value < longest;

@@ -158,6 +158,8 @@ fn settings(ports: u8) -> SwitchSettings {
         accounting: Accounting::UntilTransmitted,
         memory: Memory::Dedicated,
         when_full: WhenFull::Drop,
+        policies: Default::default(),
+        policy: Default::default(),
         fdb: FdbSettings { capacity: 8192, ageing: Some(Nanos::from_secs(300)), statics: Vec::new() },
         vlans: Vec::new(),
     }
@@ -203,6 +205,9 @@ fn class_settings(class: Class) -> ClassSettings {
         egress_max: Bytes(200_000),
         egress_max_frames: u32::MAX,
         egress_reserve: Bytes::ZERO,
+        egress_warn: Bytes(20_000),
+        egress_xoff: Bytes(25_000),
+        egress_xon: Bytes(20_000),
         queue: QueueKind::Fifo,
         service: Service::Weighted(1),
         max_rate: None,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::counter::{Counter, Histogram};
 use crate::drop_reason::DropReason;
+use crate::policy::Trigger;
 use crate::units::{CLASSES, Class, Nanos, PortId};
 use crate::wire::mac_control::MacControlError;
 
@@ -62,6 +63,8 @@ pub struct ClassCounters {
     pub drops: [Counter; DropReason::COUNT],
     /// Times that the peer was told to stop.
     pub xoff_sent: Counter,
+    /// Times that it began to be held, by what triggered it ([`Trigger::NAMES`]).
+    pub xoff_causes: [Counter; Trigger::COUNT],
     /// Times that it was told to resume.
     pub xon_sent: Counter,
     /// Times that a held XOFF was repeated to keep it alive.

@@ -1,6 +1,7 @@
 //! What a switch is told once, before its first frame: plain values, validated by whoever makes
 //! them (`config` from a file, a simulator from a scenario).
 
+use crate::policy::{PolicyKind, PolicySettings};
 use crate::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
 
 /// A whole switch.
@@ -14,6 +15,10 @@ pub struct SwitchSettings {
     pub memory: Memory,
     /// What happens to a frame whose egress queue is full.
     pub when_full: WhenFull,
+    /// The flow-control policy of each class.
+    pub policies: [PolicyKind; CLASSES],
+    /// Parameters of all policies, for those that are chosen later too.
+    pub policy: PolicySettings,
     /// The forwarding database.
     pub fdb: FdbSettings,
     /// VLAN memberships; see [`PortSettings::pvid`] for untagged frames.
@@ -194,6 +199,12 @@ pub struct ClassSettings {
     pub egress_max_frames: u32,
     /// Egress: reserve of this queue in shared memory.
     pub egress_reserve: Bytes,
+    /// Egress, for policies that look there: arrivals are counted at or above this.
+    pub egress_warn: Bytes,
+    /// Egress: congested above this.
+    pub egress_xoff: Bytes,
+    /// Egress: no longer congested at this.
+    pub egress_xon: Bytes,
     /// Egress: the order within the class.
     pub queue: QueueKind,
     /// Egress: how the class competes with others.

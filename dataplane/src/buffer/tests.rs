@@ -29,6 +29,8 @@ fn buffer(memory: Memory, change: impl Fn(&mut ClassSettings)) -> Buffer {
         accounting: Accounting::default(),
         memory,
         when_full: WhenFull::default(),
+        policies: Default::default(),
+        policy: Default::default(),
         fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new() },
         vlans: Vec::new(),
     };
@@ -103,23 +105,23 @@ fn many_small_frames_pause_by_their_number() {
 fn egress_is_full_at_its_most_frames_however_small() {
     let mut buffer = buffer(Memory::Dedicated, |class| class.egress_max_frames = 3);
     for _ in 0..2 {
-        buffer.enter_egress(P0, LOSSY, Bytes(64));
+        buffer.enter_egress(P1, P0, LOSSY, Bytes(64));
     }
     assert!(buffer.egress_has_room(P0, LOSSY, Bytes(64)), "one frame below");
-    buffer.enter_egress(P0, LOSSY, Bytes(64));
+    buffer.enter_egress(P1, P0, LOSSY, Bytes(64));
     assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(64)), "at the limit");
     assert!(buffer.egress_has_room(P1, LOSSY, Bytes(64)));
-    buffer.leave_egress(P0, LOSSY, Bytes(64));
+    buffer.leave_egress(P1, P0, LOSSY, Bytes(64));
     assert!(buffer.egress_has_room(P0, LOSSY, Bytes(64)));
 }
 
 #[test]
 fn egress_is_full_beyond_its_maximum() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
-    buffer.enter_egress(P0, LOSSY, Bytes(9_000));
+    buffer.enter_egress(P1, P0, LOSSY, Bytes(9_000));
     assert!(buffer.egress_has_room(P0, LOSSY, Bytes(1_000)));
     assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(1_001)));
-    buffer.leave_egress(P0, LOSSY, Bytes(1));
+    buffer.leave_egress(P1, P0, LOSSY, Bytes(1));
     assert!(buffer.egress_has_room(P0, LOSSY, Bytes(1_001)));
 }
 
@@ -202,10 +204,10 @@ fn the_port_limit_binds_all_classes_of_a_port_together() {
 #[test]
 fn the_egress_limit_binds_lossy_queues_beyond_their_reserves() {
     let mut buffer = buffer(shared(None), |class| class.lossless = false);
-    buffer.enter_egress(P0, Class::ALL[1], Bytes(1_000));
-    buffer.enter_egress(P0, Class::ALL[2], Bytes(2_500));
+    buffer.enter_egress(P1, P0, Class::ALL[1], Bytes(1_000));
+    buffer.enter_egress(P1, P0, Class::ALL[2], Bytes(2_500));
     assert!(buffer.egress_has_room(P1, Class::ALL[2], Bytes(1_500)));
     assert!(!buffer.egress_has_room(P1, Class::ALL[2], Bytes(1_501)));
-    buffer.leave_egress(P0, Class::ALL[2], Bytes(2_500));
+    buffer.leave_egress(P1, P0, Class::ALL[2], Bytes(2_500));
     assert!(buffer.egress_has_room(P1, Class::ALL[2], Bytes(3_000)));
 }

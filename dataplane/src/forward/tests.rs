@@ -19,6 +19,8 @@ fn settings(ports: u8) -> SwitchSettings {
         accounting: Accounting::default(),
         memory: Memory::default(),
         when_full: WhenFull::default(),
+        policies: Default::default(),
+        policy: Default::default(),
         fdb: FdbSettings { capacity: 64, ageing: Some(AGEING), statics: vec![] },
         vlans: vec![],
     }

@@ -1,32 +1,58 @@
 //! Flow-control policies: who is asked to pause, and when.
 //!
-//! A policy sees events (a frame came in, was enqueued, left) and the buffer's occupancies, and answers
-//! with intents. It never sees bytes of a frame: `wire` encodes what it wants, [`crate::pause`] keeps it
-//! alive. The set is closed and matched exhaustively, so the hot path stays inlined.
+//! A policy sees events (a frame came in, was enqueued, was dequeued, is gone) and the buffer's
+//! occupancies, and answers with intents. It never sees bytes of a frame: `wire` encodes what it wants,
+//! [`crate::pause`] keeps it alive. The set is closed and matched exhaustively, so the hot path stays
+//! inlined.
+//!
+//! Each class has a policy of its own ([`Policies`]), which sees the events of that class only. It may
+//! be replaced at any time: the new one begins with the buffer as it is ([`Policy::adopt`]).
+//!
+//! ```text
+//!   receive   enter_ingress   Received   I(i,p) may become 1
+//!   forward   enter_egress    Enqueued   the egress queue may be congested now
+//!   release   leave_egress    Dequeued   or no longer
+//!             leave_ingress   Released   I(i,p) may become 0
+//! ```
 
+mod capfc;
+mod kind;
 mod pfc;
 
+pub use capfc::{CaPfc, Culprits, Weigh};
+pub use kind::{PolicyKind, PolicySettings};
 pub use pfc::Pfc;
 
 use crate::buffer::Buffer;
-use crate::units::{Class, PortId};
+use crate::settings::SwitchSettings;
+use crate::units::{Class, PortId, PortSet};
 
-/// Something that happened to a frame of `class`, after the buffer has counted it.
+/// Something that happened to a frame of the policy's class, after the buffer has counted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// It was counted in at this ingress port.
     Received {
         /// Where it came in.
         ingress: PortId,
-        /// Its class.
-        class: Class,
+    },
+    /// It was counted in at this egress port.
+    Enqueued {
+        /// Where it came in.
+        ingress: PortId,
+        /// Where it waits.
+        egress: PortId,
+        /// What it counts for.
+        size: crate::units::Bytes,
+    },
+    /// It no longer counts at this egress port.
+    Dequeued {
+        /// Where it waited.
+        egress: PortId,
     },
     /// It no longer counts at this ingress port.
     Released {
         /// Where it had come in.
         ingress: PortId,
-        /// Its class.
-        class: Class,
     },
 }
 
@@ -37,10 +63,12 @@ pub enum Intent {
     Xoff {
         /// The port whose peer is asked.
         port: PortId,
-        /// The class.
+        /// The class: the policy's own, or a lower one.
         class: Class,
+        /// Why.
+        trigger: Trigger,
     },
-    /// It may resume.
+    /// As far as this policy goes it may resume.
     Xon {
         /// The port whose peer is told.
         port: PortId,
@@ -49,19 +77,67 @@ pub enum Intent {
     },
 }
 
-/// The acting policy.
+/// What made a policy want a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// The ingress queue itself reached its XOFF threshold.
+    Ingress,
+    /// This egress queue of the class is congested, and the port is a culprit of it.
+    Egress(PortId),
+}
+
+impl Trigger {
+    /// How many kinds there are: the length of tables by [`Trigger::index`].
+    pub const COUNT: usize = Trigger::NAMES.len();
+    /// The names of all kinds in metrics, by [`Trigger::index`].
+    pub const NAMES: [&'static str; 2] = ["ingress", "egress"];
+
+    /// Which kind, from zero.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        match self {
+            Trigger::Ingress => 0,
+            Trigger::Egress(_) => 1,
+        }
+    }
+}
+
+/// The policy of one class.
 #[derive(Debug)]
 pub enum Policy {
     /// 802.1Qbb with thresholds on ingress occupancy.
     Pfc(Pfc),
+    /// PFC that also pauses the culprits of a congested egress queue.
+    CaPfc(CaPfc),
 }
 
 impl Policy {
+    /// A policy of `kind` for `class`; `sends`: the ports that may send XOFF for it.
+    #[must_use]
+    pub fn new(kind: PolicyKind, class: Class, sends: PortSet, settings: &SwitchSettings) -> Policy {
+        let pfc = Pfc::new(class, sends);
+        let capfc = |culprits| Policy::CaPfc(CaPfc::new(pfc.clone(), culprits, settings));
+        match kind {
+            PolicyKind::Pfc => Policy::Pfc(pfc),
+            PolicyKind::CaPfcStopMax => capfc(Culprits::Heaviest),
+            PolicyKind::CaPfcStopCalibrate => capfc(Culprits::Share(settings.policy.capfc_cut)),
+        }
+    }
+
     /// Takes note of an event; what follows from it is appended to `intents`.
     #[inline(always)] // where it is called the kind of event is a constant
     pub fn observe(&mut self, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
         match self {
             Policy::Pfc(pfc) => pfc.observe(event, buffer, intents),
+            Policy::CaPfc(capfc) => capfc.observe(event, buffer, intents),
+        }
+    }
+
+    /// Begins in a switch that holds frames already: what it wants paused at once.
+    pub fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
+        match self {
+            Policy::Pfc(pfc) => pfc.adopt(buffer, intents),
+            Policy::CaPfc(capfc) => capfc.adopt(buffer, intents),
         }
     }
 }

@@ -1,43 +1,78 @@
 //! PFC as every data-center switch does it: I(i,p) becomes 1 when ingress(i,p) reaches XOFF, and 0
 //! when it falls below XON (design.md section 6; 802.1Q 36.1).
 
-use super::{Event, Intent};
+use super::{Event, Intent, Trigger};
 use crate::buffer::Buffer;
-use crate::units::ClassSet;
+use crate::units::{Class, PortId, PortSet};
 
-/// I(i,p) for every port and class that may send XOFF.
-#[derive(Debug)]
+/// I(i,p) of one class for every port that may send XOFF.
+#[derive(Clone, Debug)]
 pub struct Pfc {
-    sends: Box<[ClassSet]>,
-    paused: Box<[ClassSet]>,
+    class: Class,
+    sends: PortSet,
+    paused: PortSet,
 }
 
 impl Pfc {
-    /// `sends`: per port, the classes for which XOFF may be sent at all.
+    /// `sends`: the ports that may send XOFF for `class` at all.
     #[must_use]
-    pub fn new(sends: Box<[ClassSet]>) -> Pfc {
-        let paused = vec![ClassSet::NONE; sends.len()].into_boxed_slice();
-        Pfc { sends, paused }
+    pub const fn new(class: Class, sends: PortSet) -> Pfc {
+        Pfc { class, sends, paused: PortSet::NONE }
     }
 
     #[inline(always)] // where it is called the kind of event is a constant
     pub(super) fn observe(&mut self, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
+        let class = self.class;
         match event {
-            Event::Received { ingress: port, class } => {
-                if !self.sends[port.index()].contains(class) || self.paused[port.index()].contains(class) {
-                    return;
-                }
-                if buffer.at_xoff(port, class) {
-                    self.paused[port.index()].insert(class);
-                    intents.push(Intent::Xoff { port, class });
-                }
+            Event::Received { ingress: port } if self.reached_xoff(port, buffer) => {
+                intents.push(Intent::Xoff { port, class, trigger: Trigger::Ingress });
             }
-            Event::Released { ingress: port, class } => {
-                if self.paused[port.index()].contains(class) && buffer.below_xon(port, class) {
-                    self.paused[port.index()].remove(class);
-                    intents.push(Intent::Xon { port, class });
-                }
+            Event::Released { ingress: port } if self.fell_below_xon(port, buffer) => {
+                intents.push(Intent::Xon { port, class });
             }
+            _ => (),
         }
+    }
+
+    pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
+        for ingress in self.sends.iter() {
+            self.observe(Event::Received { ingress }, buffer, intents);
+        }
+    }
+
+    /// I(i,p) becomes 1 now.
+    #[inline(always)]
+    pub(super) fn reached_xoff(&mut self, port: PortId, buffer: &Buffer) -> bool {
+        let reached =
+            self.sends.contains(port) && !self.paused.contains(port) && buffer.at_xoff(port, self.class);
+        if reached {
+            self.paused.insert(port);
+        }
+        reached
+    }
+
+    /// I(i,p) becomes 0 now.
+    #[inline(always)]
+    pub(super) fn fell_below_xon(&mut self, port: PortId, buffer: &Buffer) -> bool {
+        let fell = self.paused.contains(port) && buffer.below_xon(port, self.class);
+        if fell {
+            self.paused.remove(port);
+        }
+        fell
+    }
+
+    /// The class.
+    pub(super) const fn class(&self) -> Class {
+        self.class
+    }
+
+    /// Whether XOFF may be sent at `port`.
+    pub(super) const fn may_send(&self, port: PortId) -> bool {
+        self.sends.contains(port)
+    }
+
+    /// I(i,p).
+    pub(super) const fn is_paused(&self, port: PortId) -> bool {
+        self.paused.contains(port)
     }
 }

@@ -31,7 +31,8 @@ impl Switch {
             let class = self.choose(now, port)?;
             let mut frame = self.dequeue(port, class)?;
             if !self.rewrite(port, &mut frame, store) {
-                self.buffer.leave_egress(port, class, self.nodes.meta(&frame).counted());
+                let meta = *self.nodes.meta(&frame);
+                self.leave_egress(now, port, &meta);
                 self.drop_admitted(now, port, DropReason::NoFrames, frame, store);
                 self.room_at(now, port, class, store);
                 continue;
@@ -65,7 +66,7 @@ impl Switch {
             let shown = self.counters.class(port, meta.class);
             shown.tx_frames.add(1);
             shown.tx_bytes.add(u64::from(frame.len()) + u64::from(FCS));
-            self.buffer.leave_egress(port, meta.class, meta.counted());
+            self.leave_egress(now, port, &meta);
             self.room_at(now, port, meta.class, store);
         }
         self.finish(now, frame, store);

@@ -59,7 +59,7 @@ impl Switch {
         if !at.stopped.contains(class) {
             self.ingress_ready.insert(port);
         }
-        self.observe(now, Event::Received { ingress: port, class });
+        self.observe(now, class, Event::Received { ingress: port });
     }
 
     /// Moves one frame through the pipeline: the next port in turn, its highest class that can move.
@@ -160,7 +160,7 @@ impl Switch {
     pub(super) fn enqueue<S: FrameStore>(&mut self, now: Nanos, egress: PortId, frame: Frame, store: &mut S) {
         let meta = self.nodes.meta_mut(&frame);
         meta.egress = egress;
-        let (class, size) = (meta.class, meta.counted());
+        let (ingress, class, size) = (meta.ingress, meta.class, meta.counted());
         if !self.workers.owns(egress) {
             let worker = self.workers.owner(egress);
             return self.outbound[worker.index()].frames.push(&mut self.nodes, frame);
@@ -179,10 +179,11 @@ impl Switch {
         if let Some(reason) = refused {
             return self.drop_admitted(now, egress, reason, frame, store);
         }
-        self.buffer.enter_egress(egress, class, size);
+        self.buffer.enter_egress(ingress, egress, class, size);
         at.queues[class.index()].push(&mut self.nodes, frame);
         at.backlogged.insert(class);
         self.egress_active.insert(egress);
+        self.observe(now, class, Event::Enqueued { ingress, egress, size });
     }
 
     /// Whether the pipeline stops for want of room at `egress` ([`WhenFull::Stop`]). Room at another

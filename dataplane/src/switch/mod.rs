@@ -20,6 +20,7 @@
 mod egress;
 mod groups;
 mod ingress;
+mod policies;
 mod timers;
 pub mod workers;
 
@@ -32,7 +33,7 @@ use crate::forward::{Bridge, FdbUpdate};
 use crate::frame::{Frame, FrameStore};
 use crate::ledger::{Counters, Ledger};
 use crate::pause::{Held, Obeyed};
-use crate::policy::{Event, Intent, Pfc, Policy};
+use crate::policy::{Event, Intent, Policy};
 use crate::queue::{ClassQueue, Fifo, FrameMeta, NONE, Nodes};
 use crate::rewrite::Rewriter;
 use crate::schedule::{Scheduler, Shaper};
@@ -44,6 +45,7 @@ pub use workers::{Handover, Return, WorkerId, Workers};
 /// The dataplane of one worker.
 #[derive(Debug)]
 pub struct Switch {
+    settings: SwitchSettings,
     accounting: Accounting,
     when_full: WhenFull,
     workers: Workers,
@@ -51,7 +53,7 @@ pub struct Switch {
     nodes: Nodes,
     groups: Groups,
     buffer: Buffer,
-    policy: Policy,
+    policies: [Policy; CLASSES],
     bridge: Bridge,
     counters: Arc<Counters>,
     ledger: Ledger,
@@ -90,6 +92,8 @@ struct Port {
     rewriter: Rewriter,
     up: bool,
     held: Held,
+    /// Per class, whose policies want it held: it is while there is one.
+    demands: [ClassSet; CLASSES],
     obeyed: Obeyed,
     // Ingress.
     arrived: [Fifo; CLASSES],
@@ -122,6 +126,7 @@ impl Port {
             rewriter: Rewriter::new(settings),
             up: true,
             held: Held::new(settings.refresh),
+            demands: [ClassSet::NONE; CLASSES],
             obeyed: Obeyed::new(settings.speed),
             arrived: Default::default(),
             backlogged_in: ClassSet::NONE,
@@ -182,8 +187,11 @@ impl Switch {
     pub fn new(settings: &SwitchSettings, slots: u32, workers: Workers, counters: Arc<Counters>) -> Switch {
         let count = settings.ports.len();
         let ports: Box<[Port]> = settings.ports.iter().map(|port| Port::new(port, count)).collect();
-        let policy = Policy::Pfc(Pfc::new(ports.iter().map(Port::sends).collect()));
+        let policies = Class::ALL.map(|class| {
+            Policy::new(settings.policies[class.index()], class, senders(&ports, class), settings)
+        });
         Switch {
+            settings: settings.clone(),
             accounting: settings.accounting,
             when_full: settings.when_full,
             outbound: (0..workers.count()).map(|_| Outbound::default()).collect(),
@@ -192,7 +200,7 @@ impl Switch {
             nodes: Nodes::new(slots),
             groups: Groups::new(slots),
             buffer: Buffer::new(settings, Arc::clone(&counters)),
-            policy,
+            policies,
             bridge: Bridge::new(settings),
             counters,
             ledger: Ledger::default(),
@@ -274,35 +282,6 @@ impl Switch {
         }
     }
 
-    /// Does what the policy wants after `event`.
-    #[inline]
-    fn observe(&mut self, now: Nanos, event: Event) {
-        self.policy.observe(event, &self.buffer, &mut self.intents);
-        if !self.intents.is_empty() {
-            self.carry_out(now);
-        }
-    }
-
-    #[cold]
-    fn carry_out(&mut self, now: Nanos) {
-        for intent in self.intents.drain(..) {
-            match intent {
-                Intent::Xoff { port, class } => {
-                    if self.ports[port.index()].held.xoff(now, class) {
-                        self.counters.class(port, class).pausing_since.set(now.0.max(1));
-                    }
-                    self.egress_active.insert(port);
-                }
-                Intent::Xon { port, class } => {
-                    if let Some(held_for) = self.ports[port.index()].held.xon(now, class) {
-                        self.counters.class(port, class).end_pausing(held_for);
-                    }
-                    self.egress_active.insert(port);
-                }
-            }
-        }
-    }
-
     /// Drops a frame that is in no queue, for `reason`, counted at `port`.
     #[cold]
     fn discard<S: FrameStore>(
@@ -357,9 +336,15 @@ impl Switch {
     fn count_out(&mut self, now: Nanos, meta: &FrameMeta) {
         if meta.group == NONE || self.groups.leave(meta.group) {
             self.buffer.leave_ingress(meta.ingress, meta.class, meta.counted());
-            self.observe(now, Event::Released { ingress: meta.ingress, class: meta.class });
+            self.observe(now, meta.class, Event::Released { ingress: meta.ingress });
         }
     }
+}
+
+/// The ports that ask their peers to pause `class`.
+fn senders(ports: &[Port], class: Class) -> PortSet {
+    let ids = (0..=u8::MAX).map(PortId);
+    ids.zip(ports).filter(|(_, port)| port.sends().contains(class)).map(|(id, _)| id).collect()
 }
 
 /// What a frame takes of the line.

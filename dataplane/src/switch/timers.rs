@@ -92,7 +92,8 @@ impl Switch {
         self.note_resumed(port, &resumed);
         for class in Class::ALL {
             while let Some(frame) = self.dequeue(port, class) {
-                self.buffer.leave_egress(port, class, self.nodes.meta(&frame).counted());
+                let meta = *self.nodes.meta(&frame);
+                self.leave_egress(now, port, &meta);
                 self.drop_admitted(now, port, DropReason::LinkDown, frame, store);
             }
             self.room_at(now, port, class, store);

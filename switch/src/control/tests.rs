@@ -47,6 +47,9 @@ fn class_settings(class: usize) -> ClassSettings {
         egress_max: Bytes(40_000),
         egress_max_frames: u32::MAX,
         egress_reserve: Bytes::ZERO,
+        egress_warn: Bytes(20_000),
+        egress_xoff: Bytes(25_000),
+        egress_xon: Bytes(20_000),
         queue: QueueKind::Fifo,
         service: Service::Strict,
         max_rate: None,
@@ -92,6 +95,8 @@ pub(super) fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
         accounting: Accounting::default(),
         memory: Memory::default(),
         when_full: WhenFull::default(),
+        policies: Default::default(),
+        policy: Default::default(),
         fdb: FdbSettings { capacity: 100, ageing: None, statics: vec![] },
         vlans: vec![],
     };

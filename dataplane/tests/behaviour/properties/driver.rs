@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::ledger::Counters;
+use xoff_dataplane::policy::PolicyKind;
 use xoff_dataplane::settings::{Accounting, FlowControl};
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
@@ -28,6 +29,7 @@ pub enum Step {
     Release { port: u8 },
     Advance { by: u64 },
     SetLink { port: u8, up: bool },
+    SetPolicy { class: u8, kind: PolicyKind },
 }
 
 /// What a frame carries to be known by: where it came in, its class, its number.
@@ -93,6 +95,7 @@ impl Driver {
             Step::Release { port } => _ = self.release(port),
             Step::Advance { by } => self.advance(by),
             Step::SetLink { port, up } => self.set_link(port, up),
+            Step::SetPolicy { class, kind } => self.set_policy(Class::from_low_bits(class), kind),
         }
         self.check();
     }
@@ -216,6 +219,12 @@ impl Driver {
         }
         if !up {
             self.paused_until[usize::from(port)] = Default::default();
+        }
+    }
+
+    fn set_policy(&mut self, class: Class, kind: PolicyKind) {
+        if let [only] = &mut self.workers[..] {
+            only.set_policy(self.now, class, kind);
         }
     }
 

@@ -8,7 +8,7 @@ mod settings;
 use driver::{Driver, Step};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
-use settings::{PORTS_U8, any_plan};
+use settings::{PORTS_U8, any_plan, any_policy};
 
 fn any_steps() -> impl Strategy<Value = Vec<Step>> {
     let port = 0..PORTS_U8;
@@ -28,6 +28,7 @@ fn any_steps() -> impl Strategy<Value = Vec<Step>> {
         20 => port.clone().prop_map(|port| Step::Transmit { port }),
         15 => port.clone().prop_map(|port| Step::Release { port }),
         10 => (0..30_000u64).prop_map(|by| Step::Advance { by }),
+        1 => (0..8u8, any_policy()).prop_map(|(class, kind)| Step::SetPolicy { class, kind }),
         1 => (port, any::<bool>()).prop_map(|(port, up)| Step::SetLink { port, up }),
     ];
     prop::collection::vec(step, 1..250)

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use xoff_dataplane::headroom::Link;
+use xoff_dataplane::policy::PolicyKind;
 use xoff_dataplane::settings::{
     Accounting, ClassSettings, FlowControl, Memory, PortSettings, QueueKind, Service, SharedMemory,
     VlanSettings, WhenFull,
@@ -18,9 +19,10 @@ pub const PORTS_U8: u8 = 4;
 pub fn any_plan() -> impl Strategy<Value = SwitchPlan> {
     let ports = prop::collection::vec(any_port(), PORTS);
     let owners = prop_oneof![2 => Just(vec![]), 1 => prop::collection::vec(0..3u8, PORTS)];
+    let policies = prop::array::uniform8(any_policy());
     let store = (prop_oneof![Just(12u32), Just(200)], prop_oneof![1 => Just(0), 4 => Just(16)]);
-    (ports, any_accounting(), any_memory(), any_vlan(), owners, store).prop_map(
-        |(ports, (accounting, when_full), memory, vlans, owners, (slots, room))| {
+    (ports, any_accounting(), any_memory(), any_vlan(), owners, policies, store).prop_map(
+        |(ports, (accounting, when_full), memory, vlans, owners, policies, (slots, room))| {
             let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
             for (settings, change) in plan.settings.ports.iter_mut().zip(&ports) {
                 change.apply(settings);
@@ -29,6 +31,9 @@ pub fn any_plan() -> impl Strategy<Value = SwitchPlan> {
             plan.settings.when_full = when_full;
             plan.settings.memory = memory;
             plan.settings.vlans = vlans;
+            if owners.is_empty() {
+                plan.settings.policies = policies;
+            }
             plan.owners = owners;
             (plan.slots, plan.control_slots, plan.room) = (slots, 4, room);
             plan
@@ -74,6 +79,7 @@ impl AnyPort {
         class.egress_max = Bytes(self.egress_max);
         class.egress_max_frames = self.egress_max_frames;
         class.egress_reserve = Bytes(300);
+        (class.egress_warn, class.egress_xoff, class.egress_xon) = (Bytes(800), Bytes(1_200), Bytes(700));
     }
 }
 
@@ -134,6 +140,11 @@ fn any_memory() -> impl Strategy<Value = Memory> {
         })
     };
     prop_oneof![Just(Memory::Dedicated), prop_oneof![Just(None), (-2..3i8).prop_map(Some)].prop_map(shared)]
+}
+
+/// Any policy of one class.
+pub fn any_policy() -> impl Strategy<Value = PolicyKind> {
+    prop::sample::select(PolicyKind::ALL.to_vec())
 }
 
 /// No VLAN configured, or one that some ports send tagged.

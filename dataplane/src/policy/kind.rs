@@ -1,0 +1,73 @@
+//! The policies by name, and what can be set about them.
+
+use super::Weigh;
+
+/// Which policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PolicyKind {
+    /// 802.1Qbb as it is: [`super::Pfc`].
+    #[default]
+    Pfc,
+    /// CaPFC, Algorithm 1: [`super::CaPfc`] with [`super::Culprits::Heaviest`].
+    CaPfcStopMax,
+    /// CaPFC, Algorithm 2: [`super::CaPfc`] with [`super::Culprits::Share`].
+    CaPfcStopCalibrate,
+}
+
+impl PolicyKind {
+    /// Every policy.
+    pub const ALL: [PolicyKind; 3] =
+        [PolicyKind::Pfc, PolicyKind::CaPfcStopMax, PolicyKind::CaPfcStopCalibrate];
+
+    /// Its name in configurations, metrics and commands.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            PolicyKind::Pfc => "pfc",
+            PolicyKind::CaPfcStopMax => "capfc-stop-max",
+            PolicyKind::CaPfcStopCalibrate => "capfc-stop-calibrate",
+        }
+    }
+
+    /// The policy of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<PolicyKind> {
+        PolicyKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Whether it needs to see ingress and egress in one worker.
+    #[must_use]
+    pub const fn needs_one_worker(self) -> bool {
+        !matches!(self, PolicyKind::Pfc)
+    }
+}
+
+/// Parameters of the policies that are the same on every port; thresholds are in
+/// [`crate::settings::ClassSettings`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PolicySettings {
+    /// CUT of CaPFC's Stop-Calibrate, above 0 and at most 1: the share of a congested queue's arrivals
+    /// whose sources are paused (Table II: 0.8).
+    pub capfc_cut: f64,
+    /// What CaPFC counts of each arrival.
+    pub capfc_weigh: Weigh,
+}
+
+impl Default for PolicySettings {
+    fn default() -> PolicySettings {
+        PolicySettings { capfc_cut: 0.8, capfc_weigh: Weigh::Frames }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_is_found_by_its_name() {
+        for kind in PolicyKind::ALL {
+            assert_eq!(PolicyKind::named(kind.name()), Some(kind));
+        }
+        assert_eq!(PolicyKind::named("PFC"), None);
+    }
+}

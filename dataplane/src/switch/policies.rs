@@ -1,0 +1,89 @@
+//! What the policies want, done: whose peers are held, by whose demand, and how a policy is replaced
+//! while frames are inside.
+//!
+//! A policy speaks for its own class, and may speak for lower ones too. A class of a port is therefore
+//! held while any policy demands it; XON is sent when the last demand has ended.
+
+use super::{Switch, senders};
+use crate::policy::{Event, Intent, Policy, PolicyKind, Trigger};
+use crate::queue::FrameMeta;
+use crate::units::{Class, ClassSet, Nanos, PortId};
+
+impl Switch {
+    /// The policy of `class`.
+    #[must_use]
+    pub fn policy(&self, class: Class) -> PolicyKind {
+        self.settings.policies[class.index()]
+    }
+
+    /// Gives `class` another policy, with the parameters that the switch was made with. Peers that both
+    /// the old and the new one want held stay held; no frame is touched.
+    pub fn set_policy(&mut self, now: Nanos, class: Class, kind: PolicyKind) {
+        self.settings.policies[class.index()] = kind;
+        let sends = senders(&self.ports, class);
+        self.policies[class.index()] = Policy::new(kind, class, sends, &self.settings);
+        for port in &mut self.ports {
+            port.demands.iter_mut().for_each(|demands| demands.remove(class));
+        }
+        self.policies[class.index()].adopt(&self.buffer, &mut self.intents);
+        self.carry_out(now, class);
+        for port in (0..=u8::MAX).map(PortId).take(self.ports.len()) {
+            let at = &self.ports[port.index()];
+            let unwanted = at.held.classes().iter().filter(|held| at.demands[held.index()].is_empty());
+            let unwanted: ClassSet = unwanted.collect();
+            unwanted.iter().for_each(|class| self.let_go(now, port, class));
+        }
+    }
+
+    /// Does what the policy of `class` wants after `event`.
+    #[inline]
+    pub(super) fn observe(&mut self, now: Nanos, class: Class, event: Event) {
+        self.policies[class.index()].observe(event, &self.buffer, &mut self.intents);
+        if !self.intents.is_empty() {
+            self.carry_out(now, class);
+        }
+    }
+
+    /// Counts a frame out of the queue of `egress`.
+    #[inline]
+    pub(super) fn leave_egress(&mut self, now: Nanos, egress: PortId, meta: &FrameMeta) {
+        self.buffer.leave_egress(meta.ingress, egress, meta.class, meta.counted());
+        self.observe(now, meta.class, Event::Dequeued { egress });
+    }
+
+    #[cold]
+    fn carry_out(&mut self, now: Nanos, by: Class) {
+        let mut intents = std::mem::take(&mut self.intents);
+        for intent in intents.drain(..) {
+            match intent {
+                Intent::Xoff { port, class, trigger } => self.hold(now, port, class, by, trigger),
+                Intent::Xon { port, class } => {
+                    let demands = &mut self.ports[port.index()].demands[class.index()];
+                    demands.remove(by);
+                    if demands.is_empty() {
+                        self.let_go(now, port, class);
+                    }
+                }
+            }
+        }
+        self.intents = intents;
+    }
+
+    fn hold(&mut self, now: Nanos, port: PortId, class: Class, by: Class, trigger: Trigger) {
+        let at = &mut self.ports[port.index()];
+        at.demands[class.index()].insert(by);
+        if at.held.xoff(now, class) {
+            let shown = self.counters.class(port, class);
+            shown.pausing_since.set(now.0.max(1));
+            shown.xoff_causes[trigger.index()].add(1);
+        }
+        self.egress_active.insert(port);
+    }
+
+    fn let_go(&mut self, now: Nanos, port: PortId, class: Class) {
+        if let Some(held_for) = self.ports[port.index()].held.xon(now, class) {
+            self.counters.class(port, class).end_pausing(held_for);
+        }
+        self.egress_active.insert(port);
+    }
+}
