@@ -37,7 +37,7 @@ pub struct PortCounters {
     pub malformed_control: [Counter; MacControlError::COUNT],
     /// All other frames consumed here: LLDP and the rest of the reserved block.
     pub reserved_frames: Counter,
-    /// Control frames that could not be sent because their reserved pool was in flight.
+    /// Pause frames that had to wait because their reserved pool was in flight.
     pub control_starved: Counter,
     /// Addresses learned here now.
     pub fdb_entries: Counter,

@@ -28,18 +28,18 @@ impl Bytes {
     /// No limit.
     pub const MAX: Bytes = Bytes(u64::MAX);
 
-    /// What a frame of `frame_len` bytes (without FCS) counts for in buffers: with its FCS.
+    /// What a frame of `frame_len` bytes (without FCS) counts for: padded to the minimum of 60, as a
+    /// veth does not and every line does, with its FCS.
     #[must_use]
     pub const fn of_frame(frame_len: u32) -> Bytes {
-        Bytes(frame_len as u64 + FCS as u64)
+        let padded = if frame_len < 60 { 60 } else { frame_len };
+        Bytes(padded as u64 + FCS as u64)
     }
 
-    /// What a frame of `frame_len` bytes (without FCS) occupies of a line: padded to the minimum
-    /// of 60, with FCS, preamble and gap.
+    /// What it occupies of a line: with preamble and gap.
     #[must_use]
     pub const fn on_line(frame_len: u32) -> Bytes {
-        let padded = if frame_len < 60 { 60 } else { frame_len };
-        Bytes(padded as u64 + LINE_OVERHEAD as u64)
+        Bytes(Bytes::of_frame(frame_len).0 + (LINE_OVERHEAD - FCS) as u64)
     }
 
     /// `self - other`, or zero.
@@ -475,7 +475,8 @@ mod tests {
     }
 
     #[test]
-    fn short_frames_are_padded_on_the_line() {
+    fn short_frames_are_padded() {
+        assert_eq!([14, 60, 61].map(Bytes::of_frame), [64, 64, 65].map(Bytes));
         assert_eq!(Bytes::on_line(42), Bytes(84));
         assert_eq!(Bytes::on_line(60), Bytes(84));
         assert_eq!(Bytes::on_line(61), Bytes(85));

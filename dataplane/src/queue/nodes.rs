@@ -13,13 +13,13 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// What travels with a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameMeta {
-    /// When it came to the place where it is: receive, then enqueue.
+    /// When it was received.
     pub since: Nanos,
-    /// What it counts for, in bytes: its length at ingress, with FCS.
-    pub bytes: u32,
+    /// Its length at ingress, without FCS: what it counts for, however it is rewritten.
+    pub len: u32,
     /// Which flood it belongs to; [`NONE`] for a frame with one destination.
     pub(crate) group: u32,
-    /// VLAN that it belongs to; zero in a VLAN-unaware switch.
+    /// VLAN that it belongs to, once `forward` has decided.
     pub vid: u16,
     /// Port it came in by.
     pub ingress: PortId,
@@ -36,7 +36,7 @@ pub struct FrameMeta {
 impl FrameMeta {
     /// What it counts for in buffers.
     pub(crate) fn counted(&self) -> Bytes {
-        Bytes(u64::from(self.bytes))
+        Bytes::of_frame(self.len)
     }
 }
 
@@ -59,7 +59,7 @@ impl Nodes {
     pub(crate) fn new(slots: u32) -> Nodes {
         let meta = FrameMeta {
             since: Nanos::ZERO,
-            bytes: 0,
+            len: 0,
             group: NONE,
             vid: 0,
             ingress: PortId(0),

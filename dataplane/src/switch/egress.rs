@@ -6,7 +6,7 @@ use crate::frame::{Frame, FrameStore};
 use crate::pause::Announcement;
 use crate::queue::{FrameMeta, NONE};
 use crate::settings::{FlowControl, WhenFull};
-use crate::units::{Bytes, Class, ClassSet, FCS, Nanos, PortId, PortSet, Quanta};
+use crate::units::{Bytes, Class, ClassSet, Nanos, PortId, PortSet, Quanta};
 use crate::wire::mac_control::{MacControl, Pfc};
 
 impl Switch {
@@ -59,13 +59,11 @@ impl Switch {
         let at = &mut self.ports[port.index()];
         at.committed_frames -= 1;
         let meta = *self.nodes.meta(&frame);
-        if meta.control {
-            self.control_starved = false;
-        } else {
+        if !meta.control {
             at.committed -= on_line(&frame);
             let shown = self.counters.class(port, meta.class);
             shown.tx_frames.add(1);
-            shown.tx_bytes.add(u64::from(frame.len()) + u64::from(FCS));
+            shown.tx_bytes.add(Bytes::of_frame(frame.len()).0);
             self.leave_egress(now, port, &meta);
             self.room_at(now, port, meta.class, store);
         }
@@ -166,10 +164,13 @@ impl Switch {
     fn announce<S: FrameStore>(&mut self, now: Nanos, port: PortId, store: &mut S) -> Option<Frame> {
         let at = &mut self.ports[port.index()];
         let Some(frame) = store.control(&[0; 60]) else {
-            self.counters.port(port).control_starved.add(1);
-            self.control_starved = true;
+            if !self.starved.contains(port) {
+                self.counters.port(port).control_starved.add(1);
+                self.starved.insert(port);
+            }
             return None;
         };
+        self.starved.remove(port);
         let Some(what) = at.held.announce(now) else {
             store.free(frame);
             return None;
@@ -185,7 +186,7 @@ impl Switch {
         self.ledger.made += 1;
         *self.nodes.meta_mut(&frame) = FrameMeta {
             since: now,
-            bytes: frame.len() + FCS,
+            len: frame.len(),
             group: NONE,
             vid: 0,
             ingress: port,

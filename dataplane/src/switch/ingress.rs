@@ -44,7 +44,7 @@ impl Switch {
         }
         *self.nodes.meta_mut(&frame) = FrameMeta {
             since: now,
-            bytes: frame.len() + crate::units::FCS,
+            len: frame.len(),
             group: NONE,
             vid: 0,
             ingress: port,

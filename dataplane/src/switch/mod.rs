@@ -67,8 +67,8 @@ pub struct Switch {
     egress_active: PortSet,
     /// Egress ports where frames wait for room ([`WhenFull::Stop`]).
     awaited: PortSet,
-    /// No pause frame can be sent before one that is in flight has left.
-    control_starved: bool,
+    /// Ports whose pause frame can be sent only after one that is in flight has left.
+    starved: PortSet,
     /// Ports that hold a peer or are held by one.
     timed: PortSet,
     next_timer: Nanos,
@@ -210,7 +210,7 @@ impl Switch {
             next_ingress: PortId(0),
             egress_active: PortSet::NONE,
             awaited: PortSet::NONE,
-            control_starved: false,
+            starved: PortSet::NONE,
             timed: PortSet::NONE,
             next_timer: Nanos::ZERO,
             news: Vec::with_capacity(workers::NEWS_MAX),

@@ -43,7 +43,7 @@ impl Switch {
         let mut next = self.next_timer;
         for port in self.egress_active.iter() {
             let at = &self.ports[port.index()];
-            if at.announces() && !self.control_starved {
+            if at.announces() && !self.starved.contains(port) {
                 return Nanos::ZERO;
             }
             let eligible = ClassSet(at.backlogged.0 & !at.obeyed.paused().0);

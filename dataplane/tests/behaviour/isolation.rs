@@ -66,6 +66,22 @@ fn i1_short_frames_are_committed_as_long_as_the_line_makes_them() {
 }
 
 #[test]
+fn short_frames_count_with_their_padding_where_bytes_are_bounded() {
+    let mut plan = plan::switch(&[LINK; 2]);
+    plan.each_port(|port| port.classes[0].ingress_max = Bytes(10 * 64));
+    plan.each_port(|port| port.flow_control = FlowControl::Pfc { obey: ClassSet::ALL, send: plan::LOSSLESS });
+    let mut star = Star::new(plan);
+    let mut short = [2, 0, 0, 0, 0, 0, 2, 0, 0, 0, 9, 9, 0x88, 0xb5];
+    short[..6].copy_from_slice(&star.mac(0).0);
+    star.pause(0, stop(C0, 1000));
+    star.run_for(Nanos(1_200));
+    (0..30).for_each(|_| star.inject(1, &short));
+    star.run_for(Nanos::from_micros(100));
+    assert_eq!(star.switch().counters.dropped(DropReason::IngressFull), 20);
+    star.run_to_rest();
+}
+
+#[test]
 fn i2_an_asymmetric_port_obeys_for_every_class_and_sends_for_lossless_ones_only() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| port.flow_control = FlowControl::Pfc { obey: ClassSet::ALL, send: plan::LOSSLESS });

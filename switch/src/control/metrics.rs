@@ -70,7 +70,7 @@ const PORT_FAMILIES: [OfPort; 9] = [
     (
         "xoff_control_starved_total",
         Kind::Counter,
-        "Control frames not sent because all reserved frames were in flight.",
+        "Pause frames that had to wait because all reserved frames were in flight.",
         |port| &port.control_starved,
     ),
     ("xoff_fdb_entries", Kind::Gauge, "Addresses learned on the port now.", |port| &port.fdb_entries),

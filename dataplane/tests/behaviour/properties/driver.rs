@@ -141,7 +141,7 @@ impl Driver {
         bytes.extend([port, class]);
         bytes.extend(number.to_be_bytes());
         bytes.resize(bytes.len().max(len as usize), 0);
-        self.counted.insert((port, class, number), bytes.len() as u64 + 4);
+        self.counted.insert((port, class, number), bytes.len().max(60) as u64 + 4);
         self.receive(port, &bytes);
     }
 
