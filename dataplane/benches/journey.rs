@@ -159,6 +159,7 @@ fn settings(ports: u8) -> SwitchSettings {
         memory: Memory::Dedicated,
         when_full: WhenFull::Drop,
         policies: Default::default(),
+        shadows: Vec::new(),
         policy: Default::default(),
         fdb: FdbSettings { capacity: 8192, ageing: Some(Nanos::from_secs(300)), statics: Vec::new() },
         vlans: Vec::new(),

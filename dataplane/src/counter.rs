@@ -17,6 +17,12 @@ impl Counter {
         self.0.store(self.get().wrapping_add(n), Relaxed);
     }
 
+    /// Lowers a gauge. Only the owner calls it.
+    #[inline]
+    pub fn sub(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_sub(n), Relaxed);
+    }
+
     /// Sets a gauge. Only the owner calls it.
     #[inline]
     pub fn set(&self, value: u64) {

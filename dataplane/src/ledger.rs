@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::counter::{Counter, Histogram};
 use crate::drop_reason::DropReason;
-use crate::policy::Trigger;
+use crate::policy::{Causes, ShadowCounters};
 use crate::units::{CLASSES, Class, Nanos, PortId};
 use crate::wire::mac_control::MacControlError;
 
@@ -17,6 +17,10 @@ use crate::wire::mac_control::MacControlError;
 #[derive(Debug)]
 pub struct Counters {
     ports: Box<[PortCounters]>,
+    /// Bytes by ingress port, then egress port; each written by the owner of the egress port.
+    between: Box<[[Counter; CLASSES]]>,
+    /// What each shadow policy would have done, by port.
+    shadows: Box<[Box<[[ShadowCounters; CLASSES]]>]>,
 }
 
 /// Counters of one port, beyond those of its classes.
@@ -39,6 +43,8 @@ pub struct PortCounters {
     pub reserved_frames: Counter,
     /// Pause frames that had to wait because their reserved pool was in flight.
     pub control_starved: Counter,
+    /// Who sent the last pause frame that was obeyed here; zero while there was none.
+    pub pause_peer: Counter,
     /// Addresses learned here now.
     pub fdb_entries: Counter,
     /// Addresses that moved here from another port.
@@ -61,10 +67,13 @@ pub struct ClassCounters {
     /// Frames dropped, by reason ([`DropReason::ALL`]): at the port where they came in, or, for a full
     /// egress queue, where they were to go out.
     pub drops: [Counter; DropReason::COUNT],
+    /// When the first frame that had come in here was lost for want of room (driver's clock, ns); zero
+    /// while none was.
+    pub first_loss: Counter,
     /// Times that the peer was told to stop.
     pub xoff_sent: Counter,
-    /// Times that it began to be held, by what triggered it ([`Trigger::NAMES`]).
-    pub xoff_causes: [Counter; Trigger::COUNT],
+    /// Times that it began to be held, by why.
+    pub xoff_causes: Causes,
     /// Times that it was told to resume.
     pub xon_sent: Counter,
     /// Times that a held XOFF was repeated to keep it alive.
@@ -77,6 +86,8 @@ pub struct ClassCounters {
     pub pausing_nanos: Counter,
     /// Since when it is held now (driver's clock, ns); zero when it is not.
     pub pausing_since: Counter,
+    /// Why it is held, or was held last: a [`Cause`], packed; zero before the first time.
+    pub pausing_cause: Counter,
     /// How long the peer held this port, in nanoseconds: finished pauses only.
     pub paused_nanos: Counter,
     /// Since when it holds it now; zero when it does not.
@@ -109,10 +120,21 @@ impl ClassCounters {
 }
 
 impl Counters {
-    /// All zero.
+    /// All zero, without shadow policies.
     #[must_use]
     pub fn new(ports: usize) -> Arc<Counters> {
-        Arc::new(Counters { ports: (0..ports).map(|_| PortCounters::default()).collect() })
+        Counters::with_shadows(ports, 0)
+    }
+
+    /// All zero.
+    #[must_use]
+    pub fn with_shadows(ports: usize, shadows: usize) -> Arc<Counters> {
+        let of_shadow = |_| (0..ports).map(|_| Default::default()).collect();
+        Arc::new(Counters {
+            ports: (0..ports).map(|_| PortCounters::default()).collect(),
+            shadows: (0..shadows).map(of_shadow).collect(),
+            between: (0..ports * ports).map(|_| Default::default()).collect(),
+        })
     }
 
     /// Of one port.
@@ -127,6 +149,19 @@ impl Counters {
     #[must_use]
     pub fn class(&self, port: PortId, class: Class) -> &ClassCounters {
         &self.ports[port.index()].classes[class.index()]
+    }
+
+    /// Bytes of `class` that came in through `ingress` and wait or are committed at `egress`, now.
+    #[inline]
+    #[must_use]
+    pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> &Counter {
+        &self.between[ingress.index() * self.ports.len() + egress.index()][class.index()]
+    }
+
+    /// What shadow policy number `shadow` would have done, by port and class.
+    #[must_use]
+    pub fn shadow(&self, shadow: usize) -> &[[ShadowCounters; CLASSES]] {
+        &self.shadows[shadow]
     }
 
     /// How many ports there are.

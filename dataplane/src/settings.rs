@@ -17,6 +17,8 @@ pub struct SwitchSettings {
     pub when_full: WhenFull,
     /// The flow-control policy of each class.
     pub policies: [PolicyKind; CLASSES],
+    /// Policies that watch all classes and are not heard.
+    pub shadows: Vec<PolicyKind>,
     /// Parameters of all policies, for those that are chosen later too.
     pub policy: PolicySettings,
     /// The forwarding database.

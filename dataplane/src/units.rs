@@ -426,6 +426,20 @@ impl MacAddr {
         octets.try_into().ok().map(MacAddr)
     }
 
+    /// As a number, to be shown by a counter.
+    #[must_use]
+    pub const fn to_number(self) -> u64 {
+        let [a, b, c, d, e, f] = self.0;
+        u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+    }
+
+    /// What such a counter shows.
+    #[must_use]
+    pub const fn from_number(number: u64) -> MacAddr {
+        let [_, _, a, b, c, d, e, f] = number.to_be_bytes();
+        MacAddr([a, b, c, d, e, f])
+    }
+
     /// Group bit set: multicast or broadcast.
     #[must_use]
     pub const fn is_group(self) -> bool {

@@ -27,8 +27,6 @@ pub struct Buffer {
     memory: Memory,
     ingress: Box<[[IngressQueue; CLASSES]]>,
     egress: Box<[[EgressQueue; CLASSES]]>,
-    /// Bytes by ingress port, then egress port.
-    between: Box<[[Bytes; CLASSES]]>,
     pool_used: Bytes,
     port_used: Box<[Bytes]>,
     egress_used: Bytes,
@@ -72,7 +70,6 @@ impl Buffer {
                     })
                 })
                 .collect(),
-            between: vec![[Bytes::ZERO; CLASSES]; ports * ports].into_boxed_slice(),
             pool_used: Bytes::ZERO,
             port_used: vec![Bytes::ZERO; ports].into_boxed_slice(),
             egress_used: Bytes::ZERO,
@@ -133,10 +130,11 @@ impl Buffer {
         self.egress[port.index()][class.index()].bytes
     }
 
-    /// Bytes of `class` that came in through `ingress` and wait or are committed at `egress`.
+    /// Bytes of `class` that came in through `ingress` and wait or are committed at `egress`, whichever
+    /// worker's port that is.
     #[must_use]
     pub fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes {
-        self.between[self.pair(ingress, egress)][class.index()]
+        Bytes(self.counters.between(ingress, egress, class).get())
     }
 
     /// The egress queue of `class` that holds most of what came in through `ingress`; `None` where none
@@ -146,11 +144,6 @@ impl Buffer {
         let ports = (0..=u8::MAX).map(PortId).take(self.ingress.len());
         let held = |egress: &PortId| self.between(ingress, *egress, class);
         ports.rev().max_by_key(held).filter(|egress| held(egress) > Bytes::ZERO)
-    }
-
-    #[inline]
-    fn pair(&self, ingress: PortId, egress: PortId) -> usize {
-        ingress.index() * self.egress.len() + egress.index()
     }
 
     /// Whether the egress queue has room for a frame of `size`.
@@ -179,8 +172,7 @@ impl Buffer {
     /// Counts a frame of `size`, which came in through `ingress`, in at its egress queue.
     #[inline]
     pub(crate) fn enter_egress(&mut self, ingress: PortId, port: PortId, class: Class, size: Bytes) {
-        let pair = self.pair(ingress, port);
-        self.between[pair][class.index()] += size;
+        self.counters.between(ingress, port, class).add(size.0);
         let queue = &mut self.egress[port.index()][class.index()];
         let before = queue.beyond_reserve();
         queue.bytes += size;
@@ -196,8 +188,7 @@ impl Buffer {
     /// Counts a frame of `size`, which came in through `ingress`, out of its egress queue.
     #[inline]
     pub(crate) fn leave_egress(&mut self, ingress: PortId, port: PortId, class: Class, size: Bytes) {
-        let pair = self.pair(ingress, port);
-        self.between[pair][class.index()] -= size;
+        self.counters.between(ingress, port, class).sub(size.0);
         let queue = &mut self.egress[port.index()][class.index()];
         let before = queue.beyond_reserve();
         queue.bytes -= size;

@@ -30,6 +30,7 @@ fn buffer(memory: Memory, change: impl Fn(&mut ClassSettings)) -> Buffer {
         memory,
         when_full: WhenFull::default(),
         policies: Default::default(),
+        shadows: Vec::new(),
         policy: Default::default(),
         fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new() },
         vlans: Vec::new(),

@@ -20,6 +20,7 @@ fn settings(ports: u8) -> SwitchSettings {
         memory: Memory::default(),
         when_full: WhenFull::default(),
         policies: Default::default(),
+        shadows: Vec::new(),
         policy: Default::default(),
         fdb: FdbSettings { capacity: 64, ageing: Some(AGEING), statics: vec![] },
         vlans: vec![],

@@ -16,12 +16,17 @@
 //! ```
 
 mod capfc;
+mod cause;
 mod kind;
 mod pfc;
+mod shadow;
 
 pub use capfc::{CaPfc, Culprits, Weigh};
+pub use cause::{Cause, Causes, Trigger};
 pub use kind::{PolicyKind, PolicySettings};
 pub use pfc::Pfc;
+pub(crate) use shadow::Shadow;
+pub use shadow::ShadowCounters;
 
 use crate::buffer::Buffer;
 use crate::settings::SwitchSettings;
@@ -75,31 +80,6 @@ pub enum Intent {
         /// The class.
         class: Class,
     },
-}
-
-/// What made a policy want a pause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trigger {
-    /// The ingress queue itself reached its XOFF threshold.
-    Ingress,
-    /// This egress queue of the class is congested, and the port is a culprit of it.
-    Egress(PortId),
-}
-
-impl Trigger {
-    /// How many kinds there are: the length of tables by [`Trigger::index`].
-    pub const COUNT: usize = Trigger::NAMES.len();
-    /// The names of all kinds in metrics, by [`Trigger::index`].
-    pub const NAMES: [&'static str; 2] = ["ingress", "egress"];
-
-    /// Which kind, from zero.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        match self {
-            Trigger::Ingress => 0,
-            Trigger::Egress(_) => 1,
-        }
-    }
 }
 
 /// The policy of one class.

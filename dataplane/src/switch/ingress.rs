@@ -40,6 +40,7 @@ impl Switch {
             return self.discard(port, class, DropReason::TooLong, frame, store);
         }
         if let Err(reason) = self.buffer.enter_ingress(port, class, size) {
+            self.note_loss(now, port, class);
             return self.discard(port, class, reason, frame, store);
         }
         *self.nodes.meta_mut(&frame) = FrameMeta {
@@ -261,6 +262,7 @@ impl Switch {
             return;
         }
         self.pauses_obeyed += 1;
+        shown.pause_peer.set(header.src.to_number());
         self.pause_classes(now, port, obeyed, &times);
     }
 

@@ -33,7 +33,7 @@ use crate::forward::{Bridge, FdbUpdate};
 use crate::frame::{Frame, FrameStore};
 use crate::ledger::{Counters, Ledger};
 use crate::pause::{Held, Obeyed};
-use crate::policy::{Event, Intent, Policy};
+use crate::policy::{Event, Intent, Policy, Shadow};
 use crate::queue::{ClassQueue, Fifo, FrameMeta, NONE, Nodes};
 use crate::rewrite::Rewriter;
 use crate::schedule::{Scheduler, Shaper};
@@ -54,6 +54,7 @@ pub struct Switch {
     groups: Groups,
     buffer: Buffer,
     policies: [Policy; CLASSES],
+    shadows: Box<[Shadow]>,
     bridge: Bridge,
     counters: Arc<Counters>,
     ledger: Ledger,
@@ -187,9 +188,10 @@ impl Switch {
     pub fn new(settings: &SwitchSettings, slots: u32, workers: Workers, counters: Arc<Counters>) -> Switch {
         let count = settings.ports.len();
         let ports: Box<[Port]> = settings.ports.iter().map(|port| Port::new(port, count)).collect();
-        let policies = Class::ALL.map(|class| {
-            Policy::new(settings.policies[class.index()], class, senders(&ports, class), settings)
-        });
+        let policy = |kind, class| Policy::new(kind, class, senders(&ports, class), settings);
+        let shadow = |&kind| Shadow::new(Class::ALL.map(|class| policy(kind, class)), count);
+        let shadows = settings.shadows.iter().map(shadow).collect();
+        let policies = Class::ALL.map(|class| policy(settings.policies[class.index()], class));
         Switch {
             settings: settings.clone(),
             accounting: settings.accounting,
@@ -201,6 +203,7 @@ impl Switch {
             groups: Groups::new(slots),
             buffer: Buffer::new(settings, Arc::clone(&counters)),
             policies,
+            shadows,
             bridge: Bridge::new(settings),
             counters,
             ledger: Ledger::default(),
@@ -307,8 +310,12 @@ impl Switch {
         frame: Frame,
         store: &mut S,
     ) {
-        let class = self.nodes.meta(&frame).class;
+        let meta = self.nodes.meta(&frame);
+        let (ingress, class) = (meta.ingress, meta.class);
         self.counters.class(port, class).drops[reason.index()].add(1);
+        if reason == DropReason::EgressFull {
+            self.note_loss(now, ingress, class);
+        }
         self.ledger.dropped += 1;
         self.finish(now, frame, store);
     }

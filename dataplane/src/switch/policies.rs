@@ -5,7 +5,7 @@
 //! held while any policy demands it; XON is sent when the last demand has ended.
 
 use super::{Switch, senders};
-use crate::policy::{Event, Intent, Policy, PolicyKind, Trigger};
+use crate::policy::{Cause, Event, Intent, Policy, PolicyKind, Trigger};
 use crate::queue::FrameMeta;
 use crate::units::{Class, ClassSet, Nanos, PortId};
 
@@ -42,6 +42,32 @@ impl Switch {
         if !self.intents.is_empty() {
             self.carry_out(now, class);
         }
+        if !self.shadows.is_empty() {
+            self.observe_in_shadow(now, class, event);
+        }
+    }
+
+    #[cold]
+    fn observe_in_shadow(&mut self, now: Nanos, class: Class, event: Event) {
+        let Switch { shadows, buffer, intents, counters, .. } = self;
+        for (number, shadow) in shadows.iter_mut().enumerate() {
+            shadow.policies[class.index()].observe(event, buffer, intents);
+            intents.drain(..).for_each(|intent| shadow.note(now, class, intent, counters.shadow(number)));
+        }
+    }
+
+    /// A frame that came in through `ingress` is lost for want of room.
+    #[cold]
+    pub(super) fn note_loss(&self, now: Nanos, ingress: PortId, class: Class) {
+        if !self.workers.owns(ingress) {
+            return; // its counters have another writer
+        }
+        let first = &self.counters.class(ingress, class).first_loss;
+        if first.get() == 0 {
+            first.set(now.0.max(1));
+        }
+        let deaf = self.shadows.iter().enumerate().filter(|(_, shadow)| !shadow.holds(ingress, class));
+        deaf.for_each(|(number, _)| self.counters.shadow(number)[ingress.index()][class.index()].lose(now));
     }
 
     /// Counts a frame out of the queue of `egress`.
@@ -75,9 +101,20 @@ impl Switch {
         if at.held.xoff(now, class) {
             let shown = self.counters.class(port, class);
             shown.pausing_since.set(now.0.max(1));
-            shown.xoff_causes[trigger.index()].add(1);
+            let cause = self.cause(port, class, trigger);
+            shown.xoff_causes.count(cause);
+            shown.pausing_cause.set(cause.pack());
         }
         self.egress_active.insert(port);
+    }
+
+    fn cause(&self, port: PortId, class: Class, trigger: Trigger) -> Cause {
+        let culprit = match trigger {
+            Trigger::Egress(egress) => Some(egress),
+            Trigger::Ingress => self.buffer.fullest_behind(port, class),
+        };
+        let held = |egress: PortId| self.counters.class(egress, class).paused_since.get() != 0;
+        Cause { trigger: trigger.index(), culprit, relayed: culprit.is_some_and(held) }
     }
 
     fn let_go(&mut self, now: Nanos, port: PortId, class: Class) {

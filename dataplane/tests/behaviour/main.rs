@@ -10,6 +10,7 @@ mod headroom;
 mod isolation;
 mod losslessness;
 mod mixes;
+mod policies;
 mod properties;
 mod robustness;
 

@@ -96,6 +96,7 @@ pub(super) fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
         memory: Memory::default(),
         when_full: WhenFull::default(),
         policies: Default::default(),
+        shadows: Vec::new(),
         policy: Default::default(),
         fdb: FdbSettings { capacity: 100, ageing: None, statics: vec![] },
         vlans: vec![],

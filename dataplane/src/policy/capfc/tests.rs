@@ -26,6 +26,7 @@ impl Bench {
             memory: Memory::Dedicated,
             when_full: WhenFull::Drop,
             policies: Default::default(),
+            shadows: Vec::new(),
             policy: Default::default(),
             fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new() },
             vlans: Vec::new(),

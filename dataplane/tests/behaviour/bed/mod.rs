@@ -29,7 +29,8 @@ use std::collections::{BTreeMap, VecDeque};
 use events::{Event, Events};
 use trace::Trace;
 use wire::Wire;
-use xoff_dataplane::units::{BitRate, MacAddr, Nanos, PortId};
+use xoff_dataplane::policy::PolicyKind;
+use xoff_dataplane::units::{BitRate, Class, MacAddr, Nanos, PortId};
 
 /// More events than any test has: a bed that never comes to rest.
 const EVENTS_MAX: u64 = 20_000_000;
@@ -152,6 +153,15 @@ impl Bed {
         let Node::Switch(switch) = &mut self.nodes[id.0] else { panic!("{id:?} is no switch yet") };
         switch.stopping = true;
         switch.workers.iter_mut().for_each(|worker| worker.release_peers(now));
+        self.events.at(now, Event::Wake(id));
+    }
+
+    /// Gives a class of a switch with one worker another policy.
+    pub fn set_policy(&mut self, id: NodeId, class: Class, kind: PolicyKind) {
+        self.make_switches();
+        let now = self.now;
+        let Node::Switch(switch) = &mut self.nodes[id.0] else { panic!("{id:?} is no switch") };
+        switch.workers[0].set_policy(now, class, kind);
         self.events.at(now, Event::Wake(id));
     }
 

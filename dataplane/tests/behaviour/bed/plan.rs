@@ -40,6 +40,7 @@ pub fn switch(links: &[Link]) -> SwitchPlan {
             memory: Memory::Dedicated,
             when_full: WhenFull::Drop,
             policies: Default::default(),
+            shadows: Vec::new(),
             policy: Default::default(),
             fdb: FdbSettings { capacity: 256, ageing: None, statics: Vec::new() },
             vlans: Vec::new(),

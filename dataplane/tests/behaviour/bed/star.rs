@@ -2,6 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
+use xoff_dataplane::policy::PolicyKind;
 use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId};
 use xoff_dataplane::wire::mac_control::MacControl;
 
@@ -102,6 +103,11 @@ impl Star {
     pub fn release_peers(&mut self) {
         let switch = self.switch;
         self.bed.release_peers(switch);
+    }
+
+    pub fn set_policy(&mut self, class: Class, kind: PolicyKind) {
+        let switch = self.switch;
+        self.bed.set_policy(switch, class, kind);
     }
 
     pub fn set_link(&mut self, port: u8, up: bool) {

@@ -71,7 +71,7 @@ impl SwitchNode {
         };
         let frame_max = plan.settings.ports.iter().map(|port| port.mtu_frame).max().unwrap_or(0) + 4;
         let store = MemoryStore::new(plan.slots, plan.control_slots, plan.room, frame_max as usize + 100);
-        let counters = Counters::new(ports);
+        let counters = Counters::with_shadows(ports, plan.settings.shadows.len());
         let count = owners.iter().map(|owner| owner.0 + 1).max().unwrap_or(1);
         let worker = |me: u8| {
             let workers = Workers::new(owners.clone().into_boxed_slice(), WorkerId(me));
