@@ -16,6 +16,7 @@ use crate::build::{Draft, value};
 use crate::defaults;
 use crate::document::{ClassKeys, Document, MemoryModel, Pause, Scale};
 use crate::problem::{Problem, Problems};
+use crate::sizing::FRAME_MIN;
 
 /// The classes of every port, in the order of `drafts`.
 pub(crate) fn classes(
@@ -24,6 +25,7 @@ pub(crate) fn classes(
     problems: &mut Problems,
 ) -> Vec<[ClassSettings; CLASSES]> {
     let accounting = value(document.switch.accounting.as_ref(), Accounting::default());
+    let when_full = value(document.switch.when_full.as_ref(), WhenFull::default());
     let model = value(document.memory.model.as_ref(), MemoryModel::Dedicated);
     let mut ports: Vec<[ClassSettings; CLASSES]> =
         drafts.iter().map(|draft| Class::ALL.map(|class| alone(document, draft, class))).collect();
@@ -33,7 +35,7 @@ pub(crate) fn classes(
         bound_at_ingress(class, drafts, &mut ports);
         mixed(class, drafts, problems);
         if accounting == Accounting::UntilTransmitted {
-            open_egress(class, drafts, &mut ports, problems);
+            open_egress(class, drafts, &mut ports, when_full, problems);
         }
     }
     for (draft, classes) in drafts.iter().zip(&ports) {
@@ -147,6 +149,7 @@ fn open_egress(
     class: Class,
     drafts: &[Draft<'_>],
     ports: &mut [[ClassSettings; CLASSES]],
+    when_full: WhenFull,
     problems: &mut Problems,
 ) {
     let index = class.index();
@@ -156,15 +159,18 @@ fn open_egress(
         let (keys, settings) = (&draft.port.classes[index], &mut settings[index]);
         settings.egress_max_frames = value(keys.egress_max_frames.as_ref(), u32::MAX);
         settings.egress_max = value(keys.egress_max.as_ref(), inside);
-        if let Some(given) = keys.egress_max.as_ref().filter(|given| given.value < inside) {
+        let too_few = |given: &&Spanned<u32>| u64::from(given.value) < inside.0.div_ceil(FRAME_MIN);
+        let bytes = keys.egress_max.as_ref().filter(|given| given.value < inside).map(|given| given.span);
+        let frames = keys.egress_max_frames.as_ref().filter(too_few).map(|given| given.span);
+        for span in bytes.into_iter().chain(frames).filter(|_| when_full == WhenFull::Drop) {
             problems.push(
                 Problem::warning(format!(
                     "lossless class {class} may be dropped at egress to port {}",
                     draft.name
                 ))
-                .at(given.span, "less than can be inside")
+                .at(span, "less than can be inside")
                 .help(format!(
-                    "all ports together can hold {} bytes of the class; leave egress_max out",
+                    "all ports together can hold {} bytes of the class; leave egress_max and egress_max_frames out",
                     inside.0
                 )),
             );

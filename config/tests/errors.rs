@@ -289,6 +289,7 @@ fn doubts_are_warnings() {
         ("[class.0]\nxoff = 1000\n", "`xoff` has no effect"),
         ("[class.3]\ningress_max = 5000\n", "`ingress_max` has no effect"),
         ("[class.3]\negress_max = 5000\n", "may be dropped at egress"),
+        ("[class.3]\negress_max_frames = 200000\n", "may be dropped at egress"),
         ("[defaults]\npause = \"ignore\"\n", "sends no pause frames"),
         ("[switch]\nstall_budget = \"40ms\"\n", "can delay a refresh"),
         ("[defaults]\nrefresh = \"30ms\"\n", "can delay a refresh"),
@@ -307,6 +308,11 @@ fn doubts_are_warnings() {
         );
     }
     assert_eq!(warnings(""), [""; 0]);
+    assert_eq!(
+        warnings("[switch]\nwhen_full = \"stop\"\n[class.3]\negress_max = 5000\n"),
+        [""; 0],
+        "they wait"
+    );
     assert_eq!(warnings("[switch]\nstall_budget = \"5ms\"\n[class.5]\nmax_rate = \"10M\"\n"), [""; 0]);
 }
 
