@@ -9,8 +9,6 @@
 /// Why a frame was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropReason {
-    /// Addressed to 01:80:c2:00:00:00..0f, which no bridge forwards.
-    Reserved,
     /// Ethernet's own header is cut off.
     Malformed,
     /// Longer than the port's MTU.
@@ -53,8 +51,7 @@ pub enum DropKind {
 
 impl DropReason {
     /// Every reason.
-    pub const ALL: [DropReason; 15] = [
-        DropReason::Reserved,
+    pub const ALL: [DropReason; 14] = [
         DropReason::Malformed,
         DropReason::TooLong,
         DropReason::NotAdmitted,
@@ -83,8 +80,7 @@ impl DropReason {
     #[must_use]
     pub const fn kind(self) -> DropKind {
         match self {
-            DropReason::Reserved
-            | DropReason::Malformed
+            DropReason::Malformed
             | DropReason::TooLong
             | DropReason::NotAdmitted
             | DropReason::ReservedVid
@@ -105,7 +101,6 @@ impl DropReason {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            DropReason::Reserved => "reserved",
             DropReason::Malformed => "malformed",
             DropReason::TooLong => "too_long",
             DropReason::NotAdmitted => "not_admitted",

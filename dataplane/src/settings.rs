@@ -45,7 +45,7 @@ pub struct FdbSettings {
     pub capacity: usize,
     /// An address not seen for so long is forgotten; `None`: never.
     pub ageing: Option<Nanos>,
-    /// Addresses that never move or age: (VLAN, address, port).
+    /// Stations that never move or age: (VLAN, address, port).
     pub statics: Vec<(u16, MacAddr, PortId)>,
 }
 
@@ -127,7 +127,7 @@ pub struct PortSettings {
     pub learn_limit: Option<usize>,
     /// Whether frames to unknown addresses are sent out here.
     pub flood_unknown: bool,
-    /// Whether group-addressed frames that nobody asked for are sent out here.
+    /// Whether group-addressed frames are sent out here.
     pub flood_group: bool,
     /// An isolated port exchanges frames only with ports that are not isolated.
     pub isolated: bool,

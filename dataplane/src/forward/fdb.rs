@@ -82,23 +82,6 @@ pub struct FdbEntry {
     pub age: Option<Nanos>,
 }
 
-/// What has happened since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FdbCounters {
-    /// Addresses that were not known.
-    pub learned: u64,
-    /// Stations that came to another port.
-    pub moved: u64,
-    /// Addresses forgotten for want of frames.
-    pub aged: u64,
-    /// Addresses forgotten because their port lost its link.
-    pub flushed: u64,
-    /// Frames whose source a port's limit kept out.
-    pub refused_by_limit: u64,
-    /// Frames whose source the capacity kept out.
-    pub refused_by_capacity: u64,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct PortState {
     learning: bool,
@@ -124,7 +107,6 @@ pub struct Fdb {
     ports: Vec<PortState>,
     statics: usize,
     sweep: Sweep,
-    counters: FdbCounters,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -136,7 +118,7 @@ struct Sweep {
 }
 
 impl Fdb {
-    /// All memory that it will ever have. Static group addresses are not its business.
+    /// All memory that it will ever have.
     #[must_use]
     pub fn new(settings: &FdbSettings, ports: &[PortSettings]) -> Fdb {
         let mut capacity = settings.capacity;
@@ -157,7 +139,6 @@ impl Fdb {
             news_shift: (ageing.0 / 4).max(1).ilog2(),
             ports: ports.iter().map(PortState::new).collect(),
             sweep: Sweep { next_place: 0, period, due: Nanos::NEVER },
-            counters: FdbCounters::default(),
         }
     }
 
@@ -207,7 +188,6 @@ impl Fdb {
             let entry = self.table.entry(place);
             if self.table.key(place).is_some() && !entry.is_static && entry.port == port {
                 self.forget(place);
-                self.counters.flushed += 1;
             }
         }
     }
@@ -228,7 +208,6 @@ impl Fdb {
             self.sweep.next_place = (place + 1) % self.table.places();
             if self.table.key(place).is_some() && self.has_aged(self.table.entry(place), now) {
                 self.forget(place);
-                self.counters.aged += 1;
             }
         }
         let idle = self.table.len() == self.statics;
@@ -265,12 +244,6 @@ impl Fdb {
         self.ports[port.index()].refused
     }
 
-    /// What has happened since the start.
-    #[must_use]
-    pub const fn counters(&self) -> FdbCounters {
-        self.counters
-    }
-
     /// Every address that a frame would find now.
     pub fn entries(&self, now: Nanos) -> impl Iterator<Item = FdbEntry> {
         (0..self.table.places()).filter_map(move |place| {
@@ -294,7 +267,6 @@ impl Fdb {
             return Learned::Static;
         }
         if entry.port != port && self.ports[port.index()].is_full() {
-            self.counters.refused_by_limit += 1;
             self.ports[port.index()].refused += 1;
             return Learned::RefusedByLimit;
         }
@@ -311,10 +283,8 @@ impl Fdb {
             self.ports[port.index()].learned += 1;
         }
         if self.has_aged(before, now) {
-            self.counters.learned += 1;
             Learned::New
         } else if before.port != port {
-            self.counters.moved += 1;
             self.ports[port.index()].moved += 1;
             Learned::Moved { from: before.port }
         } else if before.seen.0 >> self.news_shift != now.0 >> self.news_shift {
@@ -326,18 +296,15 @@ impl Fdb {
 
     fn add(&mut self, now: Nanos, key: Key, port: PortId, is_full: bool) -> Learned {
         if is_full {
-            self.counters.refused_by_limit += 1;
             self.ports[port.index()].refused += 1;
             return Learned::RefusedByLimit;
         }
         let entry = Entry { seen: now, port, is_static: false };
         if self.table.len() >= self.capacity || !self.table.insert(key, entry) {
-            self.counters.refused_by_capacity += 1;
             self.ports[port.index()].refused += 1;
             return Learned::RefusedByCapacity;
         }
         self.ports[port.index()].learned += 1;
-        self.counters.learned += 1;
         if self.sweep.due == Nanos::NEVER && self.ageing != Nanos::NEVER {
             self.sweep.due = now.after(self.sweep.period);
         }
@@ -353,7 +320,7 @@ impl Fdb {
 /// `None` where a table for `capacity` has no place for one of them.
 fn table_of_statics(statics: &[(u16, MacAddr, PortId)], capacity: usize) -> Option<Table> {
     let mut table = Table::new(capacity);
-    for &(vid, mac, port) in statics.iter().filter(|(_, mac, _)| !mac.is_group()) {
+    for &(vid, mac, port) in statics {
         let entry = Entry { seen: Nanos::ZERO, port, is_static: true };
         match table.find(Key::new(vid, mac)) {
             Some(place) => *table.entry_mut(place) = entry,

@@ -1,7 +1,8 @@
 //! Where a frame goes: VLAN admission, learning, lookup, flooding.
 //!
 //! [`Bridge::decide`] is the whole of 802.1Q's forwarding process for one frame. It knows nothing of
-//! queues or pause: a decision is a port, a set of ports, or the reason why there is none.
+//! queues or pause: a decision is a port, a set of ports, or the reason why there is none. Frames to
+//! 01:80:c2:00:00:00..0f, which no bridge forwards or learns from, never come here.
 //!
 //! Multipath groups, which fabrics need and a single switch does not, will be a file beside
 //! these: an address then leads to a group of equal ports instead of one, and the group picks a
@@ -12,7 +13,7 @@ mod fdb;
 mod table;
 mod vlan;
 
-pub use fdb::{Fdb, FdbCounters, FdbEntry, FdbUpdate, Learned};
+pub use fdb::{Fdb, FdbEntry, FdbUpdate, Learned};
 pub use table::table_bytes;
 pub use vlan::{DEFAULT_VID, Membership, Vlans};
 
@@ -58,8 +59,6 @@ struct Exits {
 pub struct Bridge {
     vlans: Vlans,
     fdb: Fdb,
-    /// Static group addresses, sorted, each with its ports.
-    groups: Vec<((u16, MacAddr), PortSet)>,
     /// By ingress port.
     exits: Vec<Exits>,
     up: PortSet,
@@ -76,7 +75,6 @@ impl Bridge {
         let mut bridge = Bridge {
             vlans: Vlans::new(&settings.vlans, ports),
             fdb: Fdb::new(&settings.fdb, ports),
-            groups: groups(&settings.fdb.statics),
             exits: vec![Exits::default(); ports.len()],
             up: ports_where(ports, |_| true),
             isolated: ports_where(ports, |port| port.isolated),
@@ -89,7 +87,7 @@ impl Bridge {
 
     /// Learns from a frame, and says where it goes.
     pub fn decide(&mut self, now: Nanos, ingress: PortId, header: &Header) -> Forwarding {
-        let vid = match self.admit(ingress, header) {
+        let vid = match self.vlans.admit(ingress, header.tag) {
             Ok(vid) => vid,
             Err(reason) => return Forwarding { decision: Decision::Drop(reason), vid: 0, news: None },
         };
@@ -147,18 +145,11 @@ impl Bridge {
         self.fdb.advance(now);
     }
 
-    fn admit(&self, ingress: PortId, header: &Header) -> Result<u16, DropReason> {
-        if header.dst.is_link_local() {
-            return Err(DropReason::Reserved);
-        }
-        self.vlans.admit(ingress, header.tag)
-    }
-
     fn route(&self, now: Nanos, ingress: PortId, vid: u16, dst: MacAddr) -> Decision {
         let members = &self.vlans.get(vid).members;
         let exits = &self.exits[ingress.index()];
         let flood = if dst.is_group() {
-            self.group(vid, dst).map_or(exits.group, |asked| asked.and(&exits.all))
+            exits.group
         } else if let Some(port) = self.fdb.lookup(now, vid, dst) {
             return self.towards(ingress, port, members);
         } else {
@@ -183,11 +174,6 @@ impl Bridge {
         })
     }
 
-    fn group(&self, vid: u16, dst: MacAddr) -> Option<PortSet> {
-        let place = self.groups.binary_search_by_key(&(vid, dst), |(key, _)| *key).ok()?;
-        Some(self.groups[place].1)
-    }
-
     fn find_exits(&mut self) {
         for (ingress, exits) in (0..=u8::MAX).map(PortId).zip(&mut self.exits) {
             let mut all = self.up;
@@ -202,15 +188,6 @@ impl Bridge {
 
 fn ports_where(ports: &[PortSettings], holds: impl Fn(&PortSettings) -> bool) -> PortSet {
     (0..=u8::MAX).map(PortId).zip(ports).filter(|(_, port)| holds(port)).map(|(id, _)| id).collect()
-}
-
-/// A static group address may be given once for each of its ports.
-fn groups(statics: &[(u16, MacAddr, PortId)]) -> Vec<((u16, MacAddr), PortSet)> {
-    let mut groups = std::collections::BTreeMap::<_, PortSet>::new();
-    for &(vid, mac, port) in statics.iter().filter(|(_, mac, _)| mac.is_group()) {
-        groups.entry((vid, mac)).or_default().insert(port);
-    }
-    groups.into_iter().collect()
 }
 
 #[cfg(test)]

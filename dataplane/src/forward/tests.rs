@@ -72,18 +72,6 @@ fn nothing_is_learned_at_a_port_without_link() {
     assert_eq!(decide(&mut bridge, 0, B, A), Decision::Unicast(PortId(1)));
 }
 
-#[test] // B5
-fn the_reserved_block_is_neither_forwarded_nor_learned_from() {
-    let mut bridge = Bridge::new(&settings(3));
-    for last in 0x00..=0x0f {
-        let reserved = MacAddr([0x01, 0x80, 0xc2, 0, 0, last]);
-        assert_eq!(decide(&mut bridge, 0, A, reserved), Decision::Drop(DropReason::Reserved));
-    }
-    assert!(bridge.fdb().is_empty());
-    let next = MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x10]);
-    assert_eq!(decide(&mut bridge, 0, A, next), flood(&[1, 2]));
-}
-
 #[test] // B3
 fn flooding_is_controlled_by_port_and_kind() {
     let mut settings = settings(4);
@@ -144,17 +132,6 @@ fn a_port_without_link_gets_nothing_and_its_stations_are_forgotten() {
     bridge.set_link(PortId(1), true);
     assert_eq!(decide(&mut bridge, 0, MacAddr([2; 6]), A), flood(&[1]));
     assert!(bridge.is_up(PortId(1)) && !bridge.is_up(PortId(2)));
-}
-
-#[test]
-fn a_static_group_goes_to_its_ports_and_to_no_other() {
-    let mut settings = settings(4);
-    settings.fdb.statics = vec![(1, GROUP, PortId(2)), (1, GROUP, PortId(0)), (2, GROUP, PortId(1))];
-    settings.ports[2].flood_group = false;
-    let mut bridge = Bridge::new(&settings);
-    assert_eq!(decide(&mut bridge, 1, A, GROUP), flood(&[0, 2]));
-    assert_eq!(decide(&mut bridge, 2, A, GROUP), flood(&[0]));
-    assert_eq!(decide(&mut bridge, 1, A, MacAddr::BROADCAST), flood(&[0, 3]));
 }
 
 #[test]

@@ -199,27 +199,6 @@ impl Tci {
     }
 }
 
-impl Malformed {
-    /// Every reason.
-    pub const ALL: [Malformed; 3] = [Malformed::TooShort, Malformed::TagTruncated, Malformed::CnTagTruncated];
-
-    /// Its place in [`Malformed::ALL`].
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-
-    /// Its name in metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Malformed::TooShort => "too_short",
-            Malformed::TagTruncated => "tag_truncated",
-            Malformed::CnTagTruncated => "cn_tag_truncated",
-        }
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -358,13 +337,5 @@ mod tests {
         bytes[12..18].copy_from_slice(&[0x88, 0xa8, 0x60, 0x05, 0x08, 0x00]);
         let header = Header::parse(&bytes).unwrap();
         assert_eq!((header.tag, header.ether_type, header.l3), (None, EtherTypes::PBridge, 14));
-    }
-
-    #[test]
-    fn reasons_have_places_and_names() {
-        for (index, reason) in Malformed::ALL.into_iter().enumerate() {
-            assert_eq!(reason.index(), index);
-            assert!(!reason.name().is_empty());
-        }
     }
 }

@@ -11,6 +11,25 @@ use crate::{C0, C3, resume, stop};
 
 const FRAMES: u64 = 200;
 
+#[test]
+fn b5_the_reserved_block_is_consumed_and_nothing_is_learned_from_it() {
+    let mut star = Star::new(plan::switch(&[LINK; 3]));
+    let station = [2, 0, 0, 0, 9, 9];
+    let frame = |to: [u8; 6]| [&to[..], &station[..], &[0x88, 0xb5], &[0; 46][..]].concat();
+    for last in 0x00..=0x0f {
+        star.inject(0, &frame([0x01, 0x80, 0xc2, 0, 0, last]));
+    }
+    star.inject(1, &frame([2, 0, 0, 0, 8, 8]));
+    star.run_to_rest();
+    assert_eq!(star.switch().counters.port(PortId(0)).reserved_frames.get(), 16);
+    assert_eq!((star.at(1).strange.len(), star.at(2).strange.len()), (0, 1));
+    star.inject(0, &frame([0x01, 0x80, 0xc2, 0, 0, 0x10]));
+    star.run_to_rest();
+    assert_eq!((star.at(1).strange.len(), star.at(2).strange.len()), (1, 2), "the next address is a group");
+    let learned = star.switch().worker(PortId(0)).bridge().fdb().learned_at(PortId(0));
+    assert_eq!(learned, 1, "by that frame only");
+}
+
 /// Port 0 sends small frames to everybody.
 fn broadcast(plan: SwitchPlan, class: Class) -> (Star, u32) {
     let mut star = Star::new(plan);

