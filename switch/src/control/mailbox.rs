@@ -2,7 +2,8 @@
 //!
 //! The worker looks once per loop ([`Inbox::take`]: two loads while there is none). A worker that
 //! sleeps has [`Inbox::fd`] among the descriptors that wake it, and calls [`Inbox::acknowledge`] when
-//! it was that one. Answers go back through the message itself; a worker never waits for a reader.
+//! it was that one. Answers go back through the message itself; a worker never waits for a reader, and
+//! finds one question at most, however many readers wait for it.
 //! A worker that has ended has dropped its inbox, and then [`Mailbox::send`] says so: that is how the
 //! control thread knows.
 
@@ -13,9 +14,12 @@ use std::sync::Arc;
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex, oneshot};
+use tokio::time::{Instant, timeout_at};
 use xoff_dataplane::ledger::Ledger;
 use xoff_dataplane::units::{MacAddr, PortId};
+
+use super::snapshot::Answer;
 
 /// What a worker is told or asked.
 #[derive(Debug)]
@@ -41,7 +45,7 @@ pub struct ReportRequest {
 impl ReportRequest {
     /// A question, and where its answer arrives. With `addresses`, the forwarding database is asked
     /// for too; memory for that many is set aside here, so that the worker need not.
-    pub(super) fn new(addresses: Option<usize>) -> (ReportRequest, oneshot::Receiver<Report>) {
+    fn new(addresses: Option<usize>) -> (ReportRequest, oneshot::Receiver<Report>) {
         let (answer, report) = oneshot::channel();
         (ReportRequest { fdb: addresses.map(Vec::with_capacity), answer }, report)
     }
@@ -84,6 +88,8 @@ pub struct Address {
 pub struct Mailbox {
     requests: Sender<Request>,
     wake: Arc<EventFd>,
+    /// The question that is on its way; with whoever asked it gone, an earlier one may be.
+    asked: Mutex<Option<oneshot::Receiver<Report>>>,
 }
 
 /// The worker has ended.
@@ -98,7 +104,7 @@ impl Mailbox {
     pub fn new() -> io::Result<(Mailbox, Inbox)> {
         let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
         let (sender, receiver) = unbounded();
-        let mailbox = Mailbox { requests: sender, wake: Arc::clone(&wake) };
+        let mailbox = Mailbox { requests: sender, wake: Arc::clone(&wake), asked: Mutex::new(None) };
         Ok((mailbox, Inbox { requests: receiver, wake }))
     }
 
@@ -112,6 +118,28 @@ impl Mailbox {
             Ok(_) | Err(Errno::EAGAIN) => Ok(()), // EAGAIN: 2^64 wakes that nobody acknowledged
             Err(error) => unreachable!("an eventfd takes a 1: {error}"),
         }
+    }
+
+    /// Asks for a report, with that many addresses of the forwarding database where given. Waits its
+    /// turn: no question is sent while an earlier one, whose asker may have given up, is unanswered.
+    pub(super) async fn ask(&self, addresses: Option<usize>, deadline: Instant) -> Answer {
+        let answer = timeout_at(deadline, self.ask_in_turn(addresses)).await;
+        answer.unwrap_or(Answer::Silent)
+    }
+
+    async fn ask_in_turn(&self, addresses: Option<usize>) -> Answer {
+        let mut asked = self.asked.lock().await;
+        if let Some(earlier) = asked.as_mut() {
+            let _ = earlier.await; // as old as its question
+            *asked = None;
+        }
+        let (request, report) = ReportRequest::new(addresses);
+        if self.send(Request::Report(request)).is_err() {
+            return Answer::Ended;
+        }
+        let report = asked.insert(report).await;
+        *asked = None;
+        report.map_or(Answer::Ended, Answer::Report)
     }
 }
 
@@ -181,9 +209,34 @@ mod tests {
     }
 
     #[test]
+    fn a_silent_worker_finds_one_question_however_often_it_was_asked() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let (mailbox, inbox) = Mailbox::new().unwrap();
+        let question = || match inbox.take() {
+            Some(Request::Report(question)) => Some(question),
+            _ => None,
+        };
+        for _ in 0..3 {
+            assert_eq!(runtime.block_on(mailbox.ask(None, Instant::now())), Answer::Silent);
+        }
+        let first = question().unwrap();
+        assert!(question().is_none());
+        first.answer(Ledger::default(), [].into_iter());
+        // Whoever asks next is told what holds then, not that.
+        let ledger = Ledger { received: 7, ..Ledger::default() };
+        let asker = mailbox.ask(None, Instant::now() + std::time::Duration::from_secs(20));
+        let worker = async { question().unwrap().answer(ledger, [].into_iter()) };
+        let (answer, ()) = runtime.block_on(async { tokio::join!(asker, worker) });
+        assert_eq!(answer, Answer::Report(Report { ledger, fdb: vec![] }));
+    }
+
+    #[test]
     fn a_worker_that_ended_is_noticed() {
         let (mailbox, inbox) = Mailbox::new().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        assert_eq!(runtime.block_on(mailbox.ask(None, Instant::now())), Answer::Silent);
         drop(inbox);
+        assert_eq!(runtime.block_on(mailbox.ask(None, Instant::now())), Answer::Ended);
         assert_eq!(mailbox.send(Request::Link { port: PortId(0), up: true }), Err(Ended));
     }
 }

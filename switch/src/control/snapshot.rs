@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use futures::future::join_all;
+use tokio::time::Instant;
 use xoff_dataplane::counter::{Counter, Histogram};
 use xoff_dataplane::drop_reason::{DropKind, DropReason};
 use xoff_dataplane::ledger::ClassCounters;
@@ -11,7 +12,7 @@ use xoff_dataplane::settings::FlowControl;
 use xoff_dataplane::units::{Class, PortId};
 use xoff_dataplane::wire::mac_control::MacControlError;
 
-use super::mailbox::{Report, ReportRequest, Request};
+use super::mailbox::Report;
 use super::status::{
     Books, ClassStatus, EgressStatus, FdbEntry, IngressStatus, PauseStatus, PortStatus, SocketMemory, Spread,
     Status, Verdict, WorkerState, WorkerStatus, XdpMode,
@@ -47,27 +48,9 @@ pub(super) async fn ask(view: &SwitchView, fdb: bool) -> Vec<Answer> {
     let known: u64 = view.ports().map(|(port, _)| view.counters.port(port).fdb_entries.get()).sum();
     // Some room for what is learned between here and the answer.
     let addresses = usize::try_from(known).unwrap_or(0) + view.settings.fdb.statics.len() + 64;
-    let asked: Vec<_> = view
-        .workers
-        .iter()
-        .map(|worker| {
-            let (request, answer) = ReportRequest::new(fdb.then_some(addresses));
-            worker.mailbox.send(Request::Report(request)).map(|()| answer)
-        })
-        .collect();
+    let addresses = fdb.then_some(addresses);
     let deadline = Instant::now() + ANSWER_WITHIN;
-    let mut answers = Vec::with_capacity(asked.len());
-    for answer in asked {
-        answers.push(match answer {
-            Err(_) => Answer::Ended,
-            Ok(answer) => match timeout_at(deadline, answer).await {
-                Ok(Ok(report)) => Answer::Report(report),
-                Ok(Err(_)) => Answer::Ended,
-                Err(_) => Answer::Silent,
-            },
-        });
-    }
-    answers
+    join_all(view.workers.iter().map(|worker| worker.mailbox.ask(addresses, deadline))).await
 }
 
 /// The status of a switch whose workers answered so, one answer for each.
