@@ -64,18 +64,28 @@ pub(crate) fn vlans(drafts: &[Draft<'_>], problems: &mut Problems) -> Vec<VlanSe
         tagged.iter().for_each(|&vid| entry(vid, |vlan| &mut vlan.tagged));
         untagged.iter().for_each(|&vid| entry(vid, |vlan| &mut vlan.untagged));
     }
-    let lonely: Vec<String> = vlans
+    let lonely: Vec<u16> = vlans
         .values()
         .filter(|vlan| drafts.len() > 1 && vlan.tagged.len() + vlan.untagged.len() == 1)
-        .map(|vlan| vlan.vid.to_string())
+        .map(|vlan| vlan.vid)
         .collect();
     if !lonely.is_empty() {
         problems.push(
-            Problem::warning(format!("VLAN {} has only one port: its frames go nowhere", lonely.join(", ")))
+            Problem::warning(format!("VLAN {} has only one port: its frames go nowhere", ranges(&lonely)))
                 .help("add it to `tagged` or `untagged` of another port"),
         );
     }
     vlans.into_values().collect()
+}
+
+/// Ascending numbers as the configuration writes them: "1, 10-19".
+fn ranges(numbers: &[u16]) -> String {
+    let runs = numbers.chunk_by(|left, right| left + 1 == *right);
+    let written = runs.map(|run| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        _ => run[0].to_string(),
+    });
+    written.collect::<Vec<_>>().join(", ")
 }
 
 fn membership(draft: &Draft<'_>, tagged: &[u16], untagged: &[u16], problems: &mut Problems) {

@@ -102,6 +102,7 @@ pub(crate) fn missing(table: &str, key: &str, span: Span) -> Problem {
     let example = match key {
         "speed" => "speed = \"1G\"",
         "device" => "device = \"eth1\"",
+        "port" => "port = \"a\"",
         "mac" => "mac = \"02:00:00:00:00:01\"",
         _ => "name = \"a\"",
     };

@@ -237,6 +237,8 @@ pub(crate) struct Document {
 
 const TOP: &[&str] = &["switch", "memory", "policy", "fdb", "defaults", "class", "port"];
 const CLASS_NAMES: [&str; CLASSES] = ["0", "1", "2", "3", "4", "5", "6", "7"];
+const CLASS_TABLES: [&str; CLASSES] =
+    ["class.0", "class.1", "class.2", "class.3", "class.4", "class.5", "class.6", "class.7"];
 
 impl Document {
     pub(crate) fn read(root: &Value<'_>, problems: &mut Problems) -> Document {
@@ -361,8 +363,10 @@ impl Port {
 fn read_classes(table: &Table<'_, '_>, problems: &mut Problems) -> [ClassKeys; CLASSES] {
     let Some(classes) = table.table("class", problems) else { return Default::default() };
     classes.no_others(&[&CLASS_NAMES], problems);
-    CLASS_NAMES.map(|name| {
-        let Some(class) = classes.table(name, problems) else { return ClassKeys::default() };
+    std::array::from_fn(|class| {
+        let value = classes.value(CLASS_NAMES[class]);
+        let table = value.and_then(|value| Table::of(CLASS_TABLES[class], value, problems));
+        let Some(class) = table else { return ClassKeys::default() };
         class.no_others(&[ClassKeys::KEYS], problems);
         ClassKeys::read(&class, problems)
     })

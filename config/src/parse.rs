@@ -134,18 +134,19 @@ pub(crate) fn by_class(most: u8, of_class: [u8; CLASSES]) -> impl Fn(&Value<'_>)
     }
 }
 
-/// Classes by PCP or DSCP: `{ 26 = 3, 40-47 = 5 }`. What is not named keeps what it had.
+/// Classes by PCP or DSCP: `{ 26 = 3, 40-47 = 5 }`, none twice. What is not named keeps what it had.
 pub(crate) fn class_map<const N: usize>(value: &Value<'_>) -> Parsed<[Option<Class>; N]> {
-    let allowed =
-        || format!("a table of classes, such as {{ 3 = 3, 4-5 = 0 }}, with keys from 0 to {}", N - 1);
+    let allowed = || {
+        format!("classes from 0 to 7, such as {{ 3 = 3, 4-5 = 0 }}, with different keys from 0 to {}", N - 1)
+    };
     let mut map = [None; N];
     for (key, entry) in value.as_table().ok_or_else(allowed)? {
         let (from, to) = key.name.split_once('-').unwrap_or((&key.name, &key.name));
         let (from, to) = from.parse::<usize>().ok().zip(to.parse::<usize>().ok()).ok_or_else(allowed)?;
-        if from > to || to >= N {
+        if from > to || to >= N || map[from..=to].iter().any(Option::is_some) {
             return Err(allowed());
         }
-        map[from..=to].fill(Some(class(entry)?));
+        map[from..=to].fill(Some(class(entry).map_err(|_| allowed())?));
     }
     Ok(map)
 }

@@ -76,23 +76,41 @@ fn wrong(key: &str, value: &Value<'_>, allowed: &str) -> Problem {
         .at(value.span, "not allowed here")
 }
 
+/// Most characters of a value that are shown.
+const FOUND_LEN_MAX: usize = 60;
+
 /// A value as it is shown to whoever wrote it.
 fn found(value: &Value<'_>) -> String {
-    match value.as_ref() {
-        ValueInner::String(text) => format!("{:?}", text.chars().take(40).collect::<String>()),
-        ValueInner::Integer(number) => number.to_string(),
-        ValueInner::Float(number) => number.to_string(),
-        ValueInner::Boolean(yes) => yes.to_string(),
-        ValueInner::Array(_) => "a list".into(),
-        ValueInner::Table(_) => "a table".into(),
+    let whole = written(value);
+    match whole.char_indices().nth(FOUND_LEN_MAX) {
+        Some((end, _)) => format!("{}...", &whole[..end]),
+        None => whole,
     }
 }
 
-/// The candidate that was probably meant.
+fn written(value: &Value<'_>) -> String {
+    match value.as_ref() {
+        ValueInner::String(text) => format!("{:?}", text.chars().take(FOUND_LEN_MAX).collect::<String>()),
+        ValueInner::Integer(number) => number.to_string(),
+        ValueInner::Float(number) => number.to_string(),
+        ValueInner::Boolean(yes) => yes.to_string(),
+        ValueInner::Array(entries) => {
+            format!("[{}]", entries.iter().map(written).collect::<Vec<_>>().join(", "))
+        }
+        ValueInner::Table(entries) => {
+            let entry =
+                |(key, value): (&toml_span::value::Key<'_>, _)| format!("{} = {}", key.name, written(value));
+            format!("{{ {} }}", entries.iter().map(entry).collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+/// The candidate that was probably meant; it has at least something in common with `word`.
 pub(crate) fn closest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let word: String = word.chars().take(40).collect();
     let distance = |candidate: &&&str| damerau_levenshtein(&word, candidate);
-    candidates.iter().min_by_key(distance).filter(|best| distance(best) <= word.len().max(3) / 3).copied()
+    let most = (word.len().max(3) / 3).min(word.chars().count().saturating_sub(1));
+    candidates.iter().min_by_key(distance).filter(|best| distance(best) <= most).copied()
 }
 
 /// A struct of optional values with their places in the file, one for each key of a table: the

@@ -73,7 +73,8 @@ fn unknown_keys_and_tables_name_the_closest() {
     assert_only("[switch]\nwokers = 1\n", (2, 1), &["`wokers`", "[switch]", "did you mean `workers`?"]);
     assert_only("[swich]\n", (1, 2), &["at the top level", "did you mean `switch`?"]);
     assert_only("[fdb]\nzzzzzz = 1\n", (2, 1), &["keys here: capacity, ageing, static"]);
-    assert_only("[class.8]\nxoff = 1\n", (1, 8), &["`8` is not a key in [class]"]);
+    assert_only("[class.8]\nxoff = 1\n", (1, 8), &["`8` is not a key in [class]", "keys here: 0, 1"]);
+    assert_only("[class.3]\nxof = 1\n", (2, 1), &["`xof` is not a key in [class.3]", "mean `xoff`?"]);
     assert_only("[defaults]\nname = \"x\"\n", (2, 1), &["`name` is not a key in [defaults]"]);
 }
 
@@ -89,14 +90,19 @@ fn values_say_what_was_found_and_what_is_allowed() {
     );
     assert_only("[switch]\nstall_budget = \"11s\"\n", (2, 17), &["\"11s\"", "to \"10s\""]);
     assert_only("[switch]\nhttp = \"localhost\"\n", (2, 9), &["127.0.0.1:9464", "\"off\""]);
-    assert_only("[defaults]\nlossless = [8]\n", (2, 12), &["a list", "classes from 0 to 7"]);
+    assert_only("[defaults]\nlossless = [8]\n", (2, 12), &["`lossless` is [8]", "classes from 0 to 7"]);
     assert_only("[defaults]\ntagged = [4095]\n", (2, 10), &["VLANs from 1 to 4094"]);
     assert_only("[defaults]\ntagged = [\"20-10\"]\n", (2, 10), &["VLANs from 1 to 4094"]);
-    assert_only("[defaults]\ndscp_map = { 64 = 1 }\n", (2, 12), &["keys from 0 to 63"]);
+    assert_only("[defaults]\ndscp_map = { 64 = 1 }\n", (2, 12), &["is { 64 = 1 }", "keys from 0 to 63"]);
+    assert_only("[defaults]\npcp_map = { 3 = 8 }\n", (2, 11), &["is { 3 = 8 }", "classes from 0 to 7"]);
+    assert_only("[defaults]\npcp_map = { 3-4 = 1, 4 = 2 }\n", (2, 11), &["with different keys"]);
+    let long = format!("[defaults]\nlossless = [{}8]\n", "3, ".repeat(99));
+    assert_only(&long, (2, 12), &[&format!("is [{}..., but", "3, ".repeat(20).trim_end())]);
     assert_only("[defaults]\nrewrite_pcp = [1, 2]\n", (2, 15), &["list of 8 numbers from 0 to 7"]);
     assert_only("[defaults]\ncable = \"3\"\n", (2, 10), &["\"3m\""]);
     assert_only("[class.3]\nweight = 0\n", (2, 10), &["`weight` is 0", "strict", "from 1 to 100000"]);
     assert_only("[class.3]\nxoff = \"many\"\n", (2, 9), &["\"100KB\""]);
+    assert_only("[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\n", (1, 1), &["`port` is", "port = \"a\""]);
     assert_only("class = 3\n", (1, 9), &["`class` is 3", "a table"]);
     assert_only("[switch]\nworkers = 0\n", (2, 11), &["\"auto\", a number from 1 to 64"]);
 }
@@ -212,7 +218,11 @@ fn workers_share_the_ports_out() {
         (2, 34),
         &["no port \"bb\"", "did you mean \"b\"?"],
     );
-    assert_only(&workers("[{ cores = 1, ports = [\"a\", \"b\"] }]"), (2, 11), &["`workers` is a list"]);
+    assert_only(
+        &workers("[{ cores = 1, ports = [\"a\", \"b\"] }]"),
+        (2, 11),
+        &["[{ cores = 1, ports = [\"a\", \"b\"] }]"],
+    );
 }
 
 #[test]
@@ -296,6 +306,10 @@ fn doubts_are_warnings() {
         (
             "[switch]\npoll = \"busy\"\nworkers = [{ core = 1, ports = [\"a\"] }, { core = 1, ports = [\"b\"] }]\n",
             "two workers spin on core 1",
+        ),
+        (
+            "[[port]]\nname = \"c\"\ndevice = \"x\"\nspeed = \"1G\"\ntagged = [5, \"7-9\", 4094]\n",
+            "VLAN 5, 7-9, 4094 has",
         ),
         ("[switch]\naccounting = \"until-forwarded\"\n", "ingress XOFF does not protect"),
         ("[class.3]\ningress_reserve = 1\n", "`ingress_reserve` has no effect"),
