@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser;
+use miette::{MietteHandlerOpts, miette};
 
 use crate::commands::Command;
 
@@ -24,6 +25,9 @@ pub struct Cli {
 /// Runs what the command line asks for.
 #[must_use]
 pub fn main() -> ExitCode {
+    // Every message names its cause itself; the chain would say it again.
+    miette::set_hook(Box::new(|_| Box::new(MietteHandlerOpts::new().without_cause_chain().build())))
+        .expect("nobody else sets a hook");
     match Cli::parse().command.run() {
         Ok(code) => code,
         Err(report) => {
@@ -35,8 +39,17 @@ pub fn main() -> ExitCode {
 
 /// Prints on standard output; what a reader that has gone away does not take is lost, and no error: its
 /// exit code still tells the result.
-pub fn print(text: impl Display) {
-    let _ = write!(io::stdout().lock(), "{text}");
+///
+/// # Errors
+/// It cannot be written for another reason: a full disk.
+pub fn print(text: impl Display) -> miette::Result<()> {
+    let mut out = io::stdout().lock();
+    match write!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(miette!("cannot write the result: {error}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -85,6 +85,27 @@ fn a_bad_file_is_refused_with_every_error_and_exit_code_2() {
 }
 
 #[test]
+fn a_full_disk_is_a_failure_and_a_reader_that_left_is_none() {
+    let run = |output: std::process::Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
+        command.args(["check", "--elsewhere", "--config"]).arg(example("minimal.toml"));
+        command
+            .stdout(output)
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap()
+            .wait_with_output()
+            .unwrap()
+    };
+    let full = run(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap().into());
+    assert_eq!(full.status.code(), Some(2));
+    assert!(text(&full.stderr).contains("cannot write the result: No space left"), "{}", text(&full.stderr));
+    let (_, pipe_without_reader) = std::io::pipe().unwrap();
+    let gone = run(pipe_without_reader.into());
+    assert!(gone.status.success() && gone.stderr.is_empty());
+}
+
+#[test]
 fn a_missing_file_is_named() {
     let output = check(Path::new("/nowhere/xoff.toml"), &[]);
     assert_eq!(output.status.code(), Some(2));

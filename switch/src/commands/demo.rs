@@ -26,9 +26,9 @@ pub struct Args {
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
     let report = demo::run(args.seconds, &mut |line| eprintln!("{line}"))?;
     if args.json {
-        cli::print(serde_json::to_string(&report).into_diagnostic()? + "\n");
+        cli::print(serde_json::to_string(&report).into_diagnostic()? + "\n")?;
     } else {
-        cli::print(&report);
+        cli::print(&report)?;
     }
     Ok(if report.is_kept() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -220,9 +220,10 @@ fn run_pause(args: &PauseArgs) -> miette::Result<ExitCode> {
     let timing = Timing { every: args.every, count, duration: args.duration };
     let sent = emit(&link, &frames, &timing, &stop).into_diagnostic()?;
     if args.json {
-        cli::print(serde_json::json!({ "device": args.device, "frames": sent }).to_string() + "\n");
+        cli::print(serde_json::json!({ "device": args.device, "frames": sent }).to_string() + "\n")?;
     } else {
-        cli::print(format_args!("{sent} pause frames sent on {}\n", args.device));
+        let frames = if sent == 1 { "frame" } else { "frames" };
+        cli::print(format_args!("{sent} pause {frames} sent on {}\n", args.device))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -240,9 +241,9 @@ fn run_host(args: &HostArgs) -> miette::Result<ExitCode> {
         shown.join().map_err(|_| miette!("the progress display failed"))?;
     }
     if args.json {
-        cli::print(serde_json::to_string(&report).into_diagnostic()? + "\n");
+        cli::print(serde_json::to_string(&report).into_diagnostic()? + "\n")?;
     } else {
-        cli::print(Readable(&report));
+        cli::print(Readable(&report))?;
     }
     Ok(judge(args, &report))
 }

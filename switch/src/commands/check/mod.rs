@@ -30,17 +30,17 @@ pub struct Args {
 /// Prints what follows from the configuration; exit code 0 with or without warnings.
 ///
 /// # Errors
-/// The configuration is invalid.
+/// The configuration is invalid, or nothing can be printed.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
     let here = Machine::here();
     let machine = if args.elsewhere { Machine { memory: None, ..here } } else { here };
     let file = args.config.display().to_string();
     match Config::load(&args.config, machine) {
-        Ok(config) if args.json => print_json(&Report::of(&file, &config, machine)),
-        Ok(config) => cli::print(print(&Report::of(&file, &config, machine))),
+        Ok(config) if args.json => print_json(&Report::of(&file, &config, machine))?,
+        Ok(config) => cli::print(print(&Report::of(&file, &config, machine)))?,
         Err(ConfigError::Invalid(invalid)) if args.json => {
             let errors: Vec<ProblemReport> = invalid.problems().iter().map(ProblemReport::of).collect();
-            print_json(&serde_json::json!({ "file": file, "valid": false, "errors": errors }));
+            print_json(&serde_json::json!({ "file": file, "valid": false, "errors": errors }))?;
             return Ok(ExitCode::from(EXIT_CANNOT));
         }
         Err(error) => return Err(error.into()),
@@ -48,6 +48,6 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_json(value: &impl serde::Serialize) {
-    cli::print(serde_json::to_string_pretty(value).expect("reports have string keys only") + "\n");
+fn print_json(value: &impl serde::Serialize) -> miette::Result<()> {
+    cli::print(serde_json::to_string_pretty(value).expect("reports have string keys only") + "\n")
 }

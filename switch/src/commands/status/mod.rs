@@ -11,6 +11,8 @@ use crate::control::status::Status;
 
 /// Longer than a switch takes to answer for workers that do not.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// More than a full forwarding database takes.
+const BODY_MAX: u64 = 256 << 20;
 const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
 
 /// Show a running switch: ports, classes with traffic, pauses, drops, the ledger.
@@ -59,7 +61,7 @@ pub enum StatusError {
         /// What there is.
         known: String,
     },
-    /// Standard output is gone.
+    /// Standard output takes nothing more.
     #[error("cannot write: {0}")]
     Output(#[from] io::Error),
 }
@@ -94,7 +96,7 @@ fn shown(args: &Args) -> Result<(), StatusError> {
 
 fn fetch(url: &str) -> Result<String, StatusError> {
     let answer = ureq::get(url).config().timeout_global(Some(TIMEOUT)).build().call();
-    let body = answer.and_then(|mut answer| answer.body_mut().read_to_string());
+    let body = answer.and_then(|mut answer| answer.body_mut().with_config().limit(BODY_MAX).read_to_string());
     body.map_err(|error| StatusError::Silent { url: url.into(), error: Box::new(error) })
 }
 
