@@ -19,7 +19,7 @@ use super::table::{Entry, Key, Table};
 use crate::settings::{FdbSettings, PortSettings};
 use crate::units::{MacAddr, Nanos, PortId};
 
-/// Places that one sweep looks at: about a microsecond.
+/// Places that one sweep looks at, about a microsecond, unless more have to be for a short ageing time.
 const SWEEP_PLACES: usize = 256;
 /// The least time between sweeps.
 const SWEEP_PERIOD_MIN: Nanos = Nanos::from_millis(1);
@@ -112,9 +112,22 @@ pub struct Fdb {
 #[derive(Clone, Copy, Debug)]
 struct Sweep {
     next_place: usize,
+    /// How many it looks at.
+    places: usize,
     period: Nanos,
     /// Never, while there is nothing that could age.
     due: Nanos,
+}
+
+impl Sweep {
+    /// Looks at all of `places` in a quarter of the ageing time.
+    fn new(places: usize, ageing: Nanos) -> Sweep {
+        let round = ageing.0 / 4;
+        let sweeps_max = usize::try_from(round / SWEEP_PERIOD_MIN.0).unwrap_or(usize::MAX).max(1);
+        let at_once = places.div_ceil(sweeps_max).max(SWEEP_PLACES.min(places));
+        let period = Nanos(round / places.div_ceil(at_once) as u64).max(SWEEP_PERIOD_MIN);
+        Sweep { next_place: 0, places: at_once, period, due: Nanos::NEVER }
+    }
 }
 
 impl Fdb {
@@ -129,8 +142,7 @@ impl Fdb {
             }
         };
         let ageing = settings.ageing.unwrap_or(Nanos::NEVER);
-        let sweeps = table.places().div_ceil(SWEEP_PLACES) as u64;
-        let period = Nanos(ageing.0 / 4 / sweeps).max(SWEEP_PERIOD_MIN);
+        let sweep = Sweep::new(table.places(), ageing);
         Fdb {
             statics: table.len(),
             table,
@@ -138,7 +150,7 @@ impl Fdb {
             ageing,
             news_shift: (ageing.0 / 4).max(1).ilog2(),
             ports: ports.iter().map(PortState::new).collect(),
-            sweep: Sweep { next_place: 0, period, due: Nanos::NEVER },
+            sweep,
         }
     }
 
@@ -203,7 +215,7 @@ impl Fdb {
         if now < self.sweep.due {
             return;
         }
-        for _ in 0..SWEEP_PLACES.min(self.table.places()) {
+        for _ in 0..self.sweep.places {
             let place = self.sweep.next_place;
             self.sweep.next_place = (place + 1) % self.table.places();
             if self.table.key(place).is_some() && self.has_aged(self.table.entry(place), now) {
