@@ -77,9 +77,7 @@ const EGRESS_XOFF: Bytes = Bytes(25_000);
 pub fn egress_watermarks(commit: Bytes, scaled: Option<BitRate>) -> (Bytes, Bytes) {
     let scale = |bytes: Bytes| match scaled {
         None => bytes,
-        Some(speed) => {
-            Bytes((u128::from(bytes.0) * u128::from(speed.bits_per_second()) / 1_000_000_000) as u64)
-        }
+        Some(speed) => speed.bytes_in(BitRate::from_gbps(1).time_of(bytes)),
     };
     (commit.saturating_add(scale(EGRESS_XON)), commit.saturating_add(scale(EGRESS_XOFF)))
 }
