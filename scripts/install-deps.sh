@@ -3,7 +3,7 @@
 # --bench also those that the tests or the benchmarks need. Says nothing when nothing is missing.
 set -euo pipefail
 
-build=(clang gcc libc6-dev libelf-dev llvm m4 make pkg-config zlib1g-dev)
+build=(clang gcc libc6-dev libelf-dev llvm make pkg-config zlib1g-dev)
 tests=(curl ethtool iperf3 iproute2 iputils-ping libpcap-dev procps python3 python3-scapy tshark util-linux)
 bench=(dpdk dpdk-dev iproute2 openvswitch-switch python3 util-linux)
 

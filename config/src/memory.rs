@@ -18,8 +18,8 @@ const DESCRIPTOR: u64 = 16;
 pub const CONTROL_FRAMES: u64 = 64;
 /// Frames for copies of flooded lossless frames, for each port.
 pub const FLOOD_FRAMES: u64 = 512;
-/// What the shell remembers of each chunk: a descriptor, and a place in a free list.
-const PER_CHUNK: u64 = 44;
+/// What the shell remembers of each chunk: a row, and a place in a free list.
+const PER_CHUNK: u64 = 12;
 /// What each worker remembers of each chunk: the dataplane's node, and a place in a free list.
 const PER_CHUNK_AND_WORKER: u64 = xoff_dataplane::queue::BYTES_PER_SLOT as u64 + 4;
 /// The program itself, its threads, its XDP programs and what it serves.

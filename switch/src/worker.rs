@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use xoff_config::Poll;
-use xoff_dataplane::frame::Frame;
 use xoff_dataplane::switch::Switch;
 use xoff_dataplane::units::{Nanos, PortId};
 
@@ -27,12 +26,8 @@ use crate::handoff::Handoff;
 use crate::sleeper::{Sleeper, duplicates};
 use crate::xdp::{Port, Store};
 
-/// Most frames taken from one port in one turn.
-pub const BATCH: usize = 64;
-
-/// A received frame's bytes are in another core's cache: they are asked for so many frames before they
-/// are looked at.
-const AHEAD: usize = 8;
+/// Most frames taken from one queue of a port in one turn.
+const BATCH: u32 = 64;
 
 /// With frames in the kernel's hands a sleep ends after this, to see them completed.
 const COMPLETION_POLL: Nanos = Nanos::from_micros(200);
@@ -84,14 +79,13 @@ impl Worker {
     fn work(&mut self, stop: &AtomicBool) -> io::Result<()> {
         let wakers = self.wakers()?;
         let mut sleeper = Sleeper::new(&wakers);
-        let mut batch = Vec::with_capacity(BATCH);
         let mut idle_since = None;
         let mut watch = Watch::new(clock::now());
         let mut show_at = Nanos::ZERO;
         while !stop.load(Ordering::Relaxed) {
             let now = clock::now();
             watch.turn(now, self.stall_budget, &self.facts);
-            let busy = self.turn(now, &watch, &mut batch);
+            let busy = self.turn(now, &watch);
             if now >= show_at {
                 self.show();
                 show_at = now.after(SHOW_PERIOD);
@@ -135,7 +129,7 @@ impl Worker {
     }
 
     /// One turn. True where something moved.
-    fn turn(&mut self, now: Nanos, watch: &Watch, batch: &mut Vec<Frame>) -> bool {
+    fn turn(&mut self, now: Nanos, watch: &Watch) -> bool {
         let mut busy = false;
         let (switch, store) = (&mut self.switch, &mut self.store);
         let obeyed_before = switch.pauses_obeyed();
@@ -145,15 +139,8 @@ impl Worker {
                 busy = true;
             });
             port.refill(store);
-            busy |= port.receive(store, batch, BATCH) > 0;
-            let mut frames = batch.drain(..);
-            frames.as_slice().iter().take(AHEAD).for_each(|frame| store.prefetch(frame));
-            while let Some(frame) = frames.next() {
-                if let Some(later) = frames.as_slice().get(AHEAD - 1) {
-                    store.prefetch(later);
-                }
-                switch.receive(now, *id, frame, store);
-            }
+            let received = port.receive(store, BATCH, |store, frame| switch.receive(now, *id, frame, store));
+            busy |= received > 0;
         }
         if switch.pauses_obeyed() != obeyed_before {
             // The pause frame came after the last look; nothing of its class has been handed over since

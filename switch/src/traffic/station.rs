@@ -17,7 +17,7 @@ use super::report::DropReport;
 use crate::xdp::{self, Facts, Port, PortDriver as _, Share, Store, Umem, UmemSettings, XdpError};
 
 /// Most frames received at once.
-const RECEIVE_MAX: usize = 64;
+const RECEIVE_MAX: u32 = 64;
 /// MTU up to which a frame, tag and all, fits a chunk of 2048 bytes.
 const MTU_SMALL: u32 = 1792 - 18;
 /// MTU up to which it fits one of 4096.
@@ -104,7 +104,7 @@ impl Station {
     /// more to receive.
     #[inline]
     pub fn receive(&mut self, frames: &mut Vec<Frame>) -> bool {
-        let received = self.port.receive(&mut self.store, frames, RECEIVE_MAX);
+        let received = self.port.receive(&mut self.store, RECEIVE_MAX, |_, frame| frames.push(frame));
         self.port.refill(&mut self.store);
         received >= RECEIVE_MAX
     }

@@ -18,19 +18,20 @@
 //! worker, but only its owner frees it.
 //!
 //! This directory is the only place of xoff with `unsafe`, for three reasons: packet memory that the
-//! kernel writes too (`region`, `store`, and `umem` where it is mapped), the rings of xsk-rs, whose
-//! contract is the circle above (`socket`), and socket options and ioctls that no safe crate offers
-//! (`sys`). All loops over rings (`receive`, `transmit`) are safe code over small traits (`ring`), and
-//! run in tests on rings in plain memory.
+//! kernel writes too (`region`, `store`), rings that are shared with it (`mapping`, `shared_ring`), and
+//! socket options and ioctls that no safe crate offers (`sys`). All loops over rings (`receive`,
+//! `transmit`) are safe code over small traits (`ring`), and run in tests on rings in plain memory.
 
 mod device;
 mod error;
+mod mapping;
 mod monitor;
 mod netlink;
 mod port;
 mod receive;
 mod region;
 mod ring;
+mod shared_ring;
 mod socket;
 mod store;
 mod sys;

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -168,7 +168,7 @@ impl PortDriver for Monitor {
             ..XdpStatistics::default()
         };
         for socket in &self.sockets {
-            let socket = sys::xdp_statistics(socket.as_fd().as_raw_fd())?;
+            let socket = sys::xdp_statistics(socket.as_fd())?;
             sum.rx_dropped += socket.rx_dropped;
             sum.rx_ring_full += socket.rx_ring_full;
             sum.rx_fill_ring_empty += socket.rx_fill_ring_empty_descs;

@@ -2,20 +2,18 @@
 //!
 //! All queues receive. One sends, so that frames leave in the order in which the switch sent them.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
 use xoff_config::shell::{Mode as ModeSetting, PortShell, Queues};
 use xoff_dataplane::frame::Frame;
 use xoff_ebpf::{Attached, Mode};
-use xsk_rs::{CompQueue, TxQueue};
 
 use super::device::{Device, Facts};
 use super::error::XdpError;
 use super::monitor::Monitor;
 use super::receive::Receiver;
-use super::ring::BATCH;
-use super::socket::{XskCompletion, XskFill, XskRx, XskTx, bind};
+use super::socket::{Socket, XskCompletion, XskFill, XskRx, XskTx};
 use super::store::Store;
 use super::sys;
 use super::transmit::Transmitter;
@@ -29,11 +27,9 @@ pub struct Port {
     // Dropped in this order: program, sockets, device.
     _program: Attached,
     receivers: Vec<Receiver<XskRx, XskFill>>,
-    /// The receiver that is asked first next time.
-    next: usize,
     transmitter: Transmitter<XskTx, XskCompletion>,
     /// Halves of further sockets that are not used, but belong to them.
-    _idle: Vec<(TxQueue, CompQueue)>,
+    _idle: Vec<(XskTx, XskCompletion)>,
     monitor: Arc<Monitor>,
     facts: Facts,
     _device: Device,
@@ -51,15 +47,11 @@ impl Port {
         let mut transmitter = None;
         let mut idle = Vec::new();
         for &queue in &queues {
-            let (tx, rx, fill, completion) = bind(umem, &shell.rings, device.name(), queue)?;
-            let table = umem.table();
-            let rx = XskRx::new(rx, table.clone());
-            let fill = XskFill::new(fill, rx.fd(), table.clone());
+            let Socket { rx, fill, tx, completion } =
+                Socket::open(umem, &shell.rings, (device.name(), device.ifindex().cast_unsigned()), queue)?;
             if transmitter.is_none() {
                 let size = shell.rings.tx.min(umem.settings().completion);
-                sys::set_tx_budget(rx.fd(), shell.rings.tx);
-                let tx = XskTx::new(tx, shell.rings.tx, table.clone());
-                let completion = XskCompletion::new(completion, table.clone());
+                sys::set_tx_budget(rx.as_fd(), shell.rings.tx);
                 transmitter = Some(Transmitter::new(tx, completion, size));
             } else {
                 idle.push((tx, completion));
@@ -78,7 +70,7 @@ impl Port {
             ModeSetting::Generic => Some(Mode::Generic),
         };
         let program = xoff_ebpf::attach(device.name(), device.ifindex(), &sockets, mode)?;
-        let facts = device.facts(program.mode(), sys::is_zero_copy(receivers[0].rx().fd()));
+        let facts = device.facts(program.mode(), sys::is_zero_copy(receivers[0].rx().as_fd()));
         let descriptors: Vec<_> = sockets.iter().map(|&(_, socket)| socket).collect();
         let malformed = receivers.iter().map(Receiver::malformed).collect();
         let monitor = Monitor::new(
@@ -93,16 +85,7 @@ impl Port {
             device: device.name().to_owned(),
             source,
         })?;
-        Ok(Port {
-            _program: program,
-            receivers,
-            next: 0,
-            transmitter,
-            _idle: idle,
-            monitor,
-            facts,
-            _device: device,
-        })
+        Ok(Port { _program: program, receivers, transmitter, _idle: idle, monitor, facts, _device: device })
     }
 
     /// What the port turned out to be.
@@ -117,19 +100,20 @@ impl Port {
         self.receivers.iter_mut().for_each(|receiver| receiver.refill(store));
     }
 
-    /// Adds up to `budget` received frames to `frames`, fairly over the queues. `frames` does not grow
-    /// where it has room for them.
+    /// Calls `each` with received frames, of up to `budget` descriptors for each queue, and says how many
+    /// descriptors there were.
     #[inline]
-    pub fn receive(&mut self, store: &mut Store, frames: &mut Vec<Frame>, budget: usize) -> usize {
-        let before = frames.len();
-        let queues = self.receivers.len();
-        let mut left = budget;
-        for turn in 0..queues {
-            let at = (self.next + turn) % queues;
-            left -= self.receivers[at].receive(store, frames, left.min(BATCH));
+    pub fn receive(
+        &mut self,
+        store: &mut Store,
+        budget: u32,
+        mut each: impl FnMut(&mut Store, Frame),
+    ) -> u32 {
+        let mut taken = 0;
+        for receiver in &mut self.receivers {
+            taken += receiver.receive(store, budget, &mut each);
         }
-        self.next = (self.next + 1) % queues;
-        frames.len() - before
+        taken
     }
 
     /// Chunks that the kernel receives into, or has received into since the last look.
@@ -202,7 +186,7 @@ pub fn rx_queues(device: &str) -> Result<u32, XdpError> {
 }
 
 fn descriptor(receiver: &Receiver<XskRx, XskFill>) -> BorrowedFd<'_> {
-    sys::borrow(receiver.rx().fd(), receiver)
+    receiver.rx().as_fd()
 }
 
 fn queues_of(wanted: &Queues, device: &Device) -> Result<Vec<u32>, XdpError> {

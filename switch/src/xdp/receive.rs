@@ -1,16 +1,23 @@
 //! The receiving half of a socket: chunks go to the kernel by the fill ring and come back filled.
 //!
 //! A fixed number of chunks is out, no more than either ring has entries: as many as there are frames
-//! that can arrive while the worker is stalled. So the RX ring never overflows, the fill ring has room
-//! (as soon as the kernel says so) for what is given to it, and what one queue holds of a worker's share is known beforehand.
+//! that can arrive while the worker is stalled. So the RX ring never overflows, the fill ring has room for
+//! what is given to it, and what one queue holds of a worker's share is known beforehand.
 
 use std::sync::Arc;
 
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::frame::{Frame, FrameStore};
 
-use super::ring::{BATCH, Descriptor, FillRing, RxRing};
+use super::ring::{Descriptor, FillRing, RxRing};
 use super::store::{Chain, Store};
+
+/// Chunks that are worth refilling the ring for.
+const REFILL: u32 = 64;
+
+/// A received frame's bytes are in another core's cache: they are asked for so many frames before they
+/// are looked at.
+const AHEAD: u32 = 8;
 
 /// The first bytes of a frame that must be in one piece, as [`FrameStore::head`] promises.
 const HEAD: u32 = 128;
@@ -51,48 +58,38 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
     /// Tops the fill ring up; waits until a batch is worth it, unless the kernel may run dry.
     #[inline]
     pub(super) fn refill(&mut self, store: &mut Store) {
-        let missing = self.size - self.out;
-        if missing as usize >= BATCH.min(self.size as usize / 4).max(1) {
-            self.top_up(missing, store);
-        }
-    }
-
-    fn top_up(&mut self, mut missing: u32, store: &mut Store) {
-        let mut slots = [0; BATCH];
-        while missing > 0 {
-            let mut n = 0;
-            let wanted = BATCH.min(missing as usize);
-            while n < wanted
+        if self.size - self.out >= REFILL.min(self.size / 4).max(1) {
+            while self.out < self.size
                 && let Some(slot) = store.take()
             {
-                slots[n] = slot;
-                n += 1;
+                self.fill.push(slot);
+                self.out += 1;
             }
-            if n == 0 {
-                return;
-            }
-            if !self.fill.fill(&slots[..n]) {
-                // The kernel shows received frames a moment before it shows that their chunks have left the
-                // fill ring. The next refill finds the room.
-                slots[..n].iter().rev().for_each(|&slot| store.give(slot));
-                return;
-            }
-            #[allow(clippy::cast_possible_truncation)] // at most BATCH
-            let n = n as u32;
-            self.out += n;
-            missing -= n;
+            self.fill.submit();
         }
     }
 
-    /// Adds received frames to `frames`, from at most `budget` descriptors (never more than
-    /// [`BATCH`]); says how many descriptors there were.
+    /// Calls `each` with received frames, of at most `budget` descriptors; says how many descriptors
+    /// there were.
     #[inline]
-    pub(super) fn receive(&mut self, store: &mut Store, frames: &mut Vec<Frame>, budget: usize) -> usize {
-        let Receiver { rx, assembly, .. } = self;
-        let n = rx.receive(budget, |descriptor| frames.extend(assembly.add(store, descriptor)));
-        #[allow(clippy::cast_possible_truncation)] // at most BATCH
-        let came_back = n as u32;
-        self.out -= came_back;
+    pub(super) fn receive(
+        &mut self,
+        store: &mut Store,
+        budget: u32,
+        mut each: impl FnMut(&mut Store, Frame),
+    ) -> u32 {
+        let n = self.rx.available().min(budget);
+        (0..n.min(AHEAD)).for_each(|at| store.prefetch(self.rx.peek(at).slot));
+        for at in 0..n {
+            if at + AHEAD < n {
+                store.prefetch(self.rx.peek(at + AHEAD).slot);
+            }
+            if let Some(frame) = self.assembly.add(store, self.rx.peek(at)) {
+                each(store, frame);
+            }
+        }
+        self.rx.release(n);
+        self.out -= n;
         n
     }
 }
@@ -148,6 +145,12 @@ mod tests {
         (rings, receiver, Store::plain(&[CHUNKS]).remove(0))
     }
 
+    fn receive(receiver: &mut Receiver<Rings, Rings>, store: &mut Store, budget: u32) -> (u32, Vec<Frame>) {
+        let mut frames = Vec::new();
+        let n = receiver.receive(store, budget, |_, frame| frames.push(frame));
+        (n, frames)
+    }
+
     fn free_all(store: &mut Store, frames: Vec<Frame>) {
         frames.into_iter().for_each(|frame| store.free(frame));
     }
@@ -160,45 +163,28 @@ mod tests {
         (0..20).for_each(|_| assert!(rings.arrive(&[60])));
         receiver.refill(&mut store); // nothing was consumed: all 32 are still out
         assert_eq!(rings.with(|rings| rings.fill.len()), 12);
-        let mut frames = Vec::new();
-        assert_eq!(receiver.receive(&mut store, &mut frames, 17), 17); // a partial batch
-        assert_eq!(receiver.receive(&mut store, &mut frames, 17), 3);
-        assert_eq!(receiver.receive(&mut store, &mut frames, 17), 0); // then silence
-        assert_eq!(frames.len(), 20);
-        free_all(&mut store, frames);
+        for expected in [17, 3, 0] {
+            // A partial batch, the rest, and then silence.
+            let (n, frames) = receive(&mut receiver, &mut store, 17);
+            assert_eq!((n, frames.len()), (expected, expected as usize));
+            free_all(&mut store, frames);
+        }
         receiver.refill(&mut store);
         assert_eq!(rings.with(|rings| rings.fill.len()), 32);
         assert_eq!(store.free_chunks(), CHUNKS - 32);
     }
 
     #[test]
-    fn room_that_the_kernel_shows_late_is_found_by_the_next_refill() {
-        let (rings, mut receiver, mut store) = receiver(32);
-        receiver.refill(&mut store);
-        (0..10).for_each(|_| assert!(rings.arrive(&[60])));
-        let mut frames = Vec::new();
-        receiver.receive(&mut store, &mut frames, BATCH);
-        rings.with(|rings| rings.unshown = 1);
-        receiver.refill(&mut store);
-        assert_eq!((rings.with(|rings| rings.fill.len()), store.free_chunks()), (22, CHUNKS - 32));
-        rings.with(|rings| rings.unshown = 0);
-        receiver.refill(&mut store);
-        assert_eq!((rings.with(|rings| rings.fill.len()), store.free_chunks()), (32, CHUNKS - 42));
-        free_all(&mut store, frames);
-    }
-
-    #[test]
     fn refilling_waits_for_a_batch() {
         let (rings, mut receiver, mut store) = receiver(32);
         receiver.refill(&mut store);
-        let mut frames = Vec::new();
         for (arrived, filled) in [(7, 25), (1, 32)] {
             (0..arrived).for_each(|_| assert!(rings.arrive(&[60])));
-            receiver.receive(&mut store, &mut frames, BATCH);
+            let (_, frames) = receive(&mut receiver, &mut store, 32);
             receiver.refill(&mut store);
             assert_eq!(rings.with(|rings| rings.fill.len()), filled);
+            free_all(&mut store, frames);
         }
-        free_all(&mut store, frames);
     }
 
     #[test]
@@ -217,10 +203,9 @@ mod tests {
         let (rings, mut receiver, mut store) = receiver(32);
         receiver.refill(&mut store);
         assert!(rings.arrive(&[1792, 1792, 1792, 1792, 874]) && rings.arrive(&[60]));
-        let mut frames = Vec::new();
-        receiver.receive(&mut store, &mut frames, 3);
-        assert!(frames.is_empty());
-        receiver.receive(&mut store, &mut frames, 3);
+        let (n, frames) = receive(&mut receiver, &mut store, 3);
+        assert_eq!((n, frames.len()), (3, 0));
+        let (_, frames) = receive(&mut receiver, &mut store, 3);
         assert_eq!(frames.iter().map(Frame::len).collect::<Vec<_>>(), [8042, 60]);
         let lens: Vec<usize> = store.fragments(&frames[0]).map(<[u8]>::len).collect();
         assert_eq!(lens, [1792, 1792, 1792, 1792, 874]);
@@ -235,8 +220,7 @@ mod tests {
         for lens in [&[127, 100][..], &[0], &[128, 100], &[20]] {
             assert!(rings.arrive(lens));
         }
-        let mut frames = Vec::new();
-        receiver.receive(&mut store, &mut frames, BATCH);
+        let (_, frames) = receive(&mut receiver, &mut store, 32);
         assert_eq!(frames.iter().map(Frame::len).collect::<Vec<_>>(), [228, 20]);
         assert_eq!(receiver.malformed().get(), 2);
         free_all(&mut store, frames);

@@ -1,8 +1,7 @@
 //! The bytes of all chunks, and a row of notes for each.
 //!
 //! Every chunk starts with the 256 bytes that XDP keeps in front of a packet; a frame's bytes always
-//! begin right behind them. xsk-rs can name no other address to the kernel, so a frame that gets a
-//! tag moves its bytes, not its address.
+//! begin right behind them: a frame that gets a tag moves its bytes, not its address.
 //!
 //! A row says how many bytes of its chunk are in use and which chunk is next. The chunks of one frame
 //! form a ring: the last one points back to the first. Thus a completion for the last chunk, the only
@@ -10,6 +9,8 @@
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::mapping::Mapping;
 
 /// XDP_PACKET_HEADROOM: what the kernel keeps free in front of every packet.
 pub(super) const HEADROOM: u32 = 256;
@@ -48,8 +49,8 @@ pub(super) struct Region {
     base: NonNull<u8>,
     chunk_bytes: u32,
     rows: Box<[AtomicU64]>,
-    /// Who maps the memory at `base`. `None`: nobody ever unmaps it.
-    _memory: Option<xsk_rs::Umem>,
+    /// What `base` is the address of.
+    _memory: Mapping,
 }
 
 // SAFETY: `base` is the address of memory that lives as long as the region. It is used only through
@@ -60,28 +61,19 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// # Safety
-    /// `base` is the start of `chunks * chunk_bytes` bytes that stay mapped, readable and writable as
-    /// long as `memory` exists (for ever where it is `None`), and that nothing else in this process
-    /// uses but the kernel, by chunks given to it.
-    pub(super) unsafe fn new(
-        base: NonNull<u8>,
-        chunk_bytes: u32,
-        chunks: u32,
-        memory: Option<xsk_rs::Umem>,
-    ) -> Region {
+    /// `memory`, at which nobody else looks but the kernel, cut into `chunks` chunks.
+    pub(super) fn new(memory: Mapping, chunk_bytes: u32, chunks: u32) -> Region {
         assert!(chunk_bytes > HEADROOM && chunk_bytes <= 0x8000, "a chunk has room for a packet");
         let rows = (0..chunks).map(|_| AtomicU64::new(0)).collect();
+        let base = memory.at(0, chunks as usize * chunk_bytes as usize);
         Region { base, chunk_bytes, rows, _memory: memory }
     }
 
-    /// A region in plain memory, which is never given back: for tests.
+    /// A region of its own, for tests.
     #[cfg(test)]
     pub(super) fn plain(chunk_bytes: u32, chunks: u32) -> Region {
-        let memory = Box::leak(vec![0u8; (chunk_bytes * chunks) as usize].into_boxed_slice());
-        let base = NonNull::new(memory.as_mut_ptr()).expect("a slice has an address");
-        // SAFETY: the memory is leaked, of exactly this size, and nobody else knows it.
-        unsafe { Region::new(base, chunk_bytes, chunks, None) }
+        let memory = Mapping::anonymous((chunk_bytes * chunks) as usize).expect("a little memory");
+        Region::new(memory, chunk_bytes, chunks)
     }
 
     /// How many chunks there are.
@@ -164,7 +156,7 @@ impl Region {
     fn start(&self, slot: u32, len: u32) -> *mut u8 {
         assert!(slot < self.chunks() && len <= self.room(), "chunk {slot}, {len} bytes: out of memory");
         let offset = slot as usize * self.chunk_bytes as usize + HEADROOM as usize;
-        // SAFETY: `new` was promised `chunks` chunks; this one is below that.
+        // SAFETY: the memory has room for all chunks, as `new` has checked; this is one of them.
         unsafe { self.base.as_ptr().add(offset) }
     }
 }

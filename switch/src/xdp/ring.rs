@@ -1,11 +1,7 @@
 //! What the loops over rings need to know of a ring.
 //!
 //! The kernel's four rings per socket, seen from this side: two that we consume, two that we produce
-//! into. What is produced is taken whole or not at all; the caller knows the room, because it counts
-//! what is outside.
-
-/// Most descriptors taken from a ring, or given to one to receive into, at once.
-pub(super) const BATCH: usize = 64;
+//! into. The latter always have room: who produces counts what is outside, and lets out no more than fits.
 
 /// A chunk on its way in or out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,14 +16,23 @@ pub(super) struct Descriptor {
 
 /// Chunks that the kernel has filled.
 pub(super) trait RxRing {
-    /// Calls `each` with up to `most` descriptors (never more than a batch), and says how many.
-    fn receive(&mut self, most: usize, each: impl FnMut(Descriptor)) -> usize;
+    /// How many there are.
+    fn available(&self) -> u32;
+
+    /// Number `n` of them.
+    fn peek(&self, n: u32) -> Descriptor;
+
+    /// Takes the first `n` out of the ring.
+    fn release(&mut self, n: u32);
 }
 
 /// Chunks that the kernel may fill.
 pub(super) trait FillRing {
-    /// Gives all of `slots` to the kernel; false, and none given, where the ring has no room.
-    fn fill(&mut self, slots: &[u32]) -> bool;
+    /// Adds to what the next [`submit`](Self::submit) gives to the kernel.
+    fn push(&mut self, slot: u32);
+
+    /// Gives to the kernel what was pushed.
+    fn submit(&mut self);
 }
 
 /// Chunks that the kernel is to send.
@@ -35,12 +40,11 @@ pub(super) trait TxRing {
     /// Adds to what the next [`submit`](Self::submit) gives to the kernel.
     fn push(&mut self, descriptor: Descriptor);
 
-    /// Gives to the kernel what was pushed; where the ring has no room for all of it, it all waits for
-    /// the next time.
+    /// Gives to the kernel what was pushed.
     fn submit(&mut self);
 
     /// Descriptors given and not yet looked at by the kernel.
-    fn unsent(&mut self) -> u32;
+    fn unsent(&self) -> u32;
 
     /// Whether the kernel sends only when it is kicked.
     fn needs_kick(&self) -> bool;
@@ -51,8 +55,8 @@ pub(super) trait TxRing {
 
 /// Chunks that the kernel has sent.
 pub(super) trait CompletionRing {
-    /// Calls `each` with up to a batch of chunks, and says how many.
-    fn completed(&mut self, each: impl FnMut(u32)) -> usize;
+    /// Takes all out, calling `each` with each, and says how many there were.
+    fn completed(&mut self, each: impl FnMut(u32)) -> u32;
 }
 
 /// What came of a kick. Over a driver without zero copy, one kick sends until one of these:
@@ -87,11 +91,10 @@ pub(super) mod memory {
     #[derive(Default)]
     pub(in crate::xdp) struct Inner {
         pub(in crate::xdp) size: usize,
-        /// Entries that have left the fill and TX rings, which the kernel has not shown yet.
-        pub(in crate::xdp) unshown: usize,
         pub(in crate::xdp) rx: VecDeque<Descriptor>,
+        pub(in crate::xdp) filling: Vec<u32>,
         pub(in crate::xdp) fill: VecDeque<u32>,
-        pub(in crate::xdp) pushed: Vec<Descriptor>,
+        pub(in crate::xdp) sending: Vec<Descriptor>,
         pub(in crate::xdp) tx: VecDeque<Descriptor>,
         pub(in crate::xdp) completion: VecDeque<u32>,
         /// Answers to the next kicks; `Done` once they are used up.
@@ -126,42 +129,45 @@ pub(super) mod memory {
     }
 
     impl RxRing for Rings {
-        fn receive(&mut self, most: usize, each: impl FnMut(Descriptor)) -> usize {
-            let taken: Vec<_> = self.with(|rings| {
-                let n = most.min(BATCH).min(rings.rx.len());
-                rings.rx.drain(..n).collect()
-            });
-            taken.iter().copied().for_each(each);
-            taken.len()
+        fn available(&self) -> u32 {
+            self.with(|rings| u32::try_from(rings.rx.len()).expect("a small ring"))
+        }
+
+        fn peek(&self, n: u32) -> Descriptor {
+            self.with(|rings| rings.rx[n as usize])
+        }
+
+        fn release(&mut self, n: u32) {
+            self.with(|rings| drop(rings.rx.drain(..n as usize)));
         }
     }
 
     impl FillRing for Rings {
-        fn fill(&mut self, slots: &[u32]) -> bool {
+        fn push(&mut self, slot: u32) {
+            self.with(|rings| rings.filling.push(slot));
+        }
+
+        fn submit(&mut self) {
             self.with(|rings| {
-                let fits = rings.fill.len() + rings.unshown + slots.len() <= rings.size;
-                if fits {
-                    rings.fill.extend(slots);
-                }
-                fits
-            })
+                rings.fill.extend(rings.filling.drain(..));
+                assert!(rings.fill.len() <= rings.size, "the fill ring has no room");
+            });
         }
     }
 
     impl TxRing for Rings {
         fn push(&mut self, descriptor: Descriptor) {
-            self.with(|rings| rings.pushed.push(descriptor));
+            self.with(|rings| rings.sending.push(descriptor));
         }
 
         fn submit(&mut self) {
             self.with(|rings| {
-                if rings.tx.len() + rings.unshown + rings.pushed.len() <= rings.size {
-                    rings.tx.extend(rings.pushed.drain(..));
-                }
+                rings.tx.extend(rings.sending.drain(..));
+                assert!(rings.tx.len() <= rings.size, "the TX ring has no room");
             });
         }
 
-        fn unsent(&mut self) -> u32 {
+        fn unsent(&self) -> u32 {
             self.with(|rings| u32::try_from(rings.tx.len()).expect("a small ring"))
         }
 
@@ -191,13 +197,11 @@ pub(super) mod memory {
     }
 
     impl CompletionRing for Rings {
-        fn completed(&mut self, each: impl FnMut(u32)) -> usize {
-            let taken: Vec<_> = self.with(|rings| {
-                let n = rings.completion.len().min(BATCH);
-                rings.completion.drain(..n).collect()
-            });
-            taken.iter().copied().for_each(each);
-            taken.len()
+        fn completed(&mut self, each: impl FnMut(u32)) -> u32 {
+            let taken = self.with(|rings| std::mem::take(&mut rings.completion));
+            let n = u32::try_from(taken.len()).expect("a small ring");
+            taken.into_iter().for_each(each);
+            n
         }
     }
 }

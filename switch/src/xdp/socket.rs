@@ -1,227 +1,256 @@
-//! Sockets and the kernel's rings, by xsk-rs.
+//! AF_XDP sockets, by system calls (Documentation/networking/af_xdp.rst).
 //!
-//! xsk-rs leaves one promise to its users: a chunk is in one place at a time. It is kept here by
-//! what is given to the rings: chunks out of a [`Store`](super::Store)'s free list, and those of frames
-//! whose handles were given up. What comes out of them belongs to whoever took it out.
+//! A socket gets its four rings, which are then mapped, and is bound to one hardware queue. The packet
+//! memory is registered with one socket; every other one names that, once it is bound.
 //!
-//! xsk-rs makes the descriptors of all chunks once, and only it can; a table of them translates the
-//! chunk numbers that the rest of the program knows.
+//! Addresses in the rings count bytes from the start of the packet memory. A chunk is a power of two of
+//! bytes, so that its number is an address without the low bits.
 
-use std::os::fd::{AsRawFd, RawFd};
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use libc::{xdp_desc, xdp_ring_offset};
 use xoff_config::shell::Rings;
-use xsk_rs::config::{LibxdpFlags, SocketConfig};
-use xsk_rs::umem::frame::FrameDesc;
-use xsk_rs::{CompQueue, FillQueue, RxQueue, Socket, TxQueue};
 
 use super::error::XdpError;
+use super::mapping::Mapping;
 use super::region::HEADROOM;
-use super::ring::{BATCH, CompletionRing, Descriptor, FillRing, Kick, RxRing, TxRing};
+use super::ring::{CompletionRing, Descriptor, FillRing, Kick, RxRing, TxRing};
+use super::shared_ring::{Consumer, Layout, Producer};
 use super::sys;
-use super::umem::{Umem, io_error, queue_size};
-
-/// XDP_PKT_CONTD: the frame goes on in the next descriptor.
-const CONTINUED: u32 = 1;
+use super::umem::{Umem, checked_size};
 
 /// A socket of a killed process keeps its queue for a moment: how often that is waited for.
 const BUSY_RETRIES: u32 = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
-type Bound = (TxQueue, RxQueue, FillQueue, CompQueue);
+/// The rings of a bound socket.
+pub(super) struct Socket {
+    pub(super) rx: XskRx,
+    pub(super) fill: XskFill,
+    pub(super) tx: XskTx,
+    pub(super) completion: XskCompletion,
+}
 
-/// A socket for one queue; waits a moment where a killed process still has it.
-pub(super) fn bind(umem: &Umem, rings: &Rings, device: &str, queue: u32) -> Result<Bound, XdpError> {
-    let config = SocketConfig::builder()
-        .rx_queue_size(queue_size("the RX ring", rings.rx)?)
-        .tx_queue_size(queue_size("the TX ring", rings.tx)?)
-        .libxdp_flags(LibxdpFlags::XSK_LIBXDP_FLAGS_INHIBIT_PROG_LOAD)
-        .bind_flags(umem.bind_flags())
-        .build();
-    let name = device.parse().expect("an existing interface's name has no zero byte");
-    let mut left = BUSY_RETRIES;
-    loop {
-        // SAFETY: no program is loaded by libxdp, which is all that this function asks for.
-        let error = match unsafe { Socket::new(config, &umem.table().umem, &name, queue) } {
-            Ok((tx, rx, Some((fill, completion)))) => return Ok((tx, rx, fill, completion)),
-            Ok((.., None)) => return Err(XdpError::QueueBusy { device: device.to_owned(), queue }),
-            Err(error) => io_error(&error),
-        };
-        let device = device.to_owned();
-        match error.raw_os_error() {
-            Some(libc::EBUSY) if left > 0 => {
-                left -= 1;
-                thread::sleep(BUSY_PAUSE);
-            }
-            Some(libc::EBUSY) => return Err(XdpError::QueueBusy { device, queue }),
-            Some(libc::EOPNOTSUPP) => return Err(XdpError::NotZeroCopy { device }),
-            _ => return Err(XdpError::Device { doing: "bind an AF_XDP socket to", device, source: error }),
+impl Socket {
+    /// A socket for one queue; waits a moment where a killed process still has it.
+    pub(super) fn open(
+        umem: &Umem,
+        rings: &Rings,
+        device: (&str, u32),
+        queue: u32,
+    ) -> Result<Socket, XdpError> {
+        let (name, ifindex) = device;
+        let (rx, tx) = (checked_size("the RX ring", rings.rx)?, checked_size("the TX ring", rings.tx)?);
+        let refused =
+            |source| XdpError::Device { doing: "open an AF_XDP socket for", device: name.to_owned(), source };
+        let fd = Arc::new(umem.socket().map_err(refused)?);
+        let socket = Socket::with_rings(&fd, umem, rx, tx).map_err(refused)?;
+        bind(umem, fd.as_fd(), name, ifindex, queue)?;
+        Ok(socket)
+    }
+
+    fn with_rings(fd: &Arc<OwnedFd>, umem: &Umem, rx: u32, tx: u32) -> io::Result<Socket> {
+        let (fill, completion) = (umem.settings().fill, umem.settings().completion);
+        let sizes = [
+            (libc::XDP_UMEM_FILL_RING, fill),
+            (libc::XDP_UMEM_COMPLETION_RING, completion),
+            (libc::XDP_RX_RING, rx),
+            (libc::XDP_TX_RING, tx),
+        ];
+        for (ring, size) in sizes {
+            sys::set_xdp_option(fd.as_fd(), ring, &size)?;
         }
+        let at = sys::ring_offsets(fd.as_fd())?;
+        let chunks = Chunks { bits: umem.settings().chunk_bytes.trailing_zeros() };
+        let (rx_memory, rx_layout) = map::<xdp_desc>(fd, libc::XDP_PGOFF_RX_RING, &at.rx, rx)?;
+        let (tx_memory, tx_layout) = map::<xdp_desc>(fd, libc::XDP_PGOFF_TX_RING, &at.tx, tx)?;
+        let (fill_memory, fill_layout) = map::<u64>(fd, FILL, &at.fr, fill)?;
+        let (completion_memory, completion_layout) = map::<u64>(fd, COMPLETION, &at.cr, completion)?;
+        Ok(Socket {
+            rx: XskRx { ring: Consumer::new(rx_memory, rx_layout, rx), socket: Arc::clone(fd), chunks },
+            fill: XskFill {
+                ring: Producer::new(fill_memory, fill_layout, fill),
+                socket: Arc::clone(fd),
+                chunks,
+            },
+            tx: XskTx { ring: Producer::new(tx_memory, tx_layout, tx), socket: Arc::clone(fd), chunks },
+            completion: XskCompletion {
+                ring: Consumer::new(completion_memory, completion_layout, completion),
+                chunks,
+            },
+        })
     }
 }
 
-/// xsk-rs's descriptors, one for each chunk, and what turns an address into a chunk.
-#[derive(Debug)]
-pub(super) struct Table {
-    pub(super) umem: xsk_rs::Umem,
-    pub(super) descriptors: Box<[FrameDesc]>,
-    /// Bytes of a chunk, a power of two, and which.
-    pub(super) chunk_bytes: usize,
-    pub(super) chunk_bits: u32,
+/// Where the fill and the completion ring are to be mapped from.
+const FILL: i64 = 0x1_0000_0000;
+const COMPLETION: i64 = 0x1_8000_0000;
+const _: () = assert!(
+    FILL.cast_unsigned() == libc::XDP_UMEM_PGOFF_FILL_RING
+        && COMPLETION.cast_unsigned() == libc::XDP_UMEM_PGOFF_COMPLETION_RING
+);
+
+/// A ring of `size` entries of type `T`.
+fn map<T>(socket: &OwnedFd, offset: i64, at: &xdp_ring_offset, size: u32) -> io::Result<(Mapping, Layout)> {
+    let place = |offset: u64| usize::try_from(offset).map_err(io::Error::other);
+    let layout = Layout {
+        producer: place(at.producer)?,
+        consumer: place(at.consumer)?,
+        flags: place(at.flags)?,
+        entries: place(at.desc)?,
+    };
+    let bytes = layout.entries + size as usize * mem::size_of::<T>();
+    Ok((Mapping::of_socket(socket.as_fd(), offset, bytes)?, layout))
 }
 
-impl Table {
+fn bind(umem: &Umem, socket: BorrowedFd<'_>, name: &str, ifindex: u32, queue: u32) -> Result<(), XdpError> {
+    for _ in 0..BUSY_RETRIES {
+        match umem.bind(socket, ifindex, queue) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => thread::sleep(BUSY_PAUSE),
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                return Err(XdpError::NotZeroCopy { device: name.to_owned() });
+            }
+            other => {
+                let doing = "bind an AF_XDP socket to";
+                return other.map_err(|source| XdpError::Device { doing, device: name.to_owned(), source });
+            }
+        }
+    }
+    Err(XdpError::QueueBusy { device: name.to_owned(), queue })
+}
+
+/// Turns addresses into numbers of chunks and back.
+#[derive(Clone, Copy, Debug)]
+struct Chunks {
+    /// Bytes of a chunk, as a power of two.
+    bits: u32,
+}
+
+impl Chunks {
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 chunks
-    fn slot(&self, address: usize) -> u32 {
-        (address >> self.chunk_bits) as u32
+    fn slot(self, address: u64) -> u32 {
+        (address >> self.bits) as u32
+    }
+
+    /// Where a frame begins in a chunk.
+    #[inline]
+    fn address(self, slot: u32) -> u64 {
+        (u64::from(slot) << self.bits) + u64::from(HEADROOM)
     }
 }
 
 /// The RX ring of a socket.
 #[derive(Debug)]
 pub(super) struct XskRx {
-    queue: RxQueue,
-    batch: Box<[FrameDesc; BATCH]>,
-    table: Arc<Table>,
+    ring: Consumer<xdp_desc>,
+    socket: Arc<OwnedFd>,
+    chunks: Chunks,
 }
 
-impl XskRx {
-    pub(super) fn new(queue: RxQueue, table: Arc<Table>) -> XskRx {
-        XskRx { queue, batch: Box::new([FrameDesc::default(); BATCH]), table }
-    }
-
-    pub(super) fn fd(&self) -> RawFd {
-        self.queue.fd().as_raw_fd()
+impl AsFd for XskRx {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
 impl RxRing for XskRx {
     #[inline]
-    #[allow(clippy::cast_possible_truncation)] // shorter than a chunk
-    fn receive(&mut self, most: usize, mut each: impl FnMut(Descriptor)) -> usize {
-        let wanted = most.min(BATCH);
-        // SAFETY: the batch is overwritten, whatever it holds; its descriptors come out of the ring of
-        // this socket and so are of this memory.
-        let n = unsafe { self.queue.consume(&mut self.batch[..wanted]) };
-        for from in &self.batch[..n] {
-            let in_place = from.addr() & (self.table.chunk_bytes - 1) == HEADROOM as usize;
-            each(Descriptor {
-                slot: self.table.slot(from.addr()),
-                len: if in_place { from.lengths().data() as u32 } else { 0 },
-                more: from.has_more_frames(),
-            });
-        }
-        n
+    fn available(&self) -> u32 {
+        self.ring.available()
+    }
+
+    #[inline]
+    fn peek(&self, n: u32) -> Descriptor {
+        let from = self.ring.peek(n);
+        let slot = self.chunks.slot(from.addr);
+        let in_place = from.addr == self.chunks.address(slot);
+        let len = if in_place { from.len } else { 0 };
+        Descriptor { slot, len, more: from.options & libc::XDP_PKT_CONTD != 0 }
+    }
+
+    #[inline]
+    fn release(&mut self, n: u32) {
+        self.ring.release(n);
     }
 }
 
 /// The fill ring of a socket.
 #[derive(Debug)]
 pub(super) struct XskFill {
-    queue: FillQueue,
-    socket: RawFd,
-    batch: Vec<FrameDesc>,
-    table: Arc<Table>,
-}
-
-impl XskFill {
-    /// `socket` is the descriptor of the socket that `queue` belongs to, and lives as long as it.
-    pub(super) fn new(queue: FillQueue, socket: RawFd, table: Arc<Table>) -> XskFill {
-        XskFill { queue, socket, batch: Vec::with_capacity(BATCH), table }
-    }
+    ring: Producer<u64>,
+    socket: Arc<OwnedFd>,
+    chunks: Chunks,
 }
 
 impl FillRing for XskFill {
-    fn fill(&mut self, slots: &[u32]) -> bool {
-        self.batch.clear();
-        self.batch.extend(slots.iter().map(|&slot| self.table.descriptors[slot as usize]));
-        // SAFETY: the descriptors are of this memory. The chunks come from a free list and are nowhere
-        // else: the caller has given them up.
-        let taken = unsafe { self.queue.produce(&self.batch) } == slots.len();
-        if self.queue.needs_wakeup() {
-            sys::kick_rx(self.socket);
+    #[inline]
+    fn push(&mut self, slot: u32) {
+        self.ring.push(self.chunks.address(slot));
+    }
+
+    #[inline]
+    fn submit(&mut self) {
+        if self.ring.show() && self.ring.needs_wakeup() {
+            sys::kick_rx(self.socket.as_fd());
         }
-        taken
     }
 }
 
 /// The TX ring of a socket.
 #[derive(Debug)]
 pub(super) struct XskTx {
-    queue: TxQueue,
-    batch: Vec<FrameDesc>,
-    size: u32,
-    table: Arc<Table>,
-}
-
-impl XskTx {
-    pub(super) fn new(queue: TxQueue, size: u32, table: Arc<Table>) -> XskTx {
-        XskTx { queue, batch: Vec::with_capacity(size as usize), size, table }
-    }
+    ring: Producer<xdp_desc>,
+    socket: Arc<OwnedFd>,
+    chunks: Chunks,
 }
 
 impl TxRing for XskTx {
     #[inline]
     fn push(&mut self, descriptor: Descriptor) {
-        let mut desc = self.table.descriptors[descriptor.slot as usize];
-        // SAFETY: the chunk is of this memory, and of a frame that its owner has given up to be sent:
-        // nobody else reads or writes it.
-        unsafe { self.table.umem.data_mut(&mut desc) }.cursor().set_pos(descriptor.len as usize);
-        desc.set_options(if descriptor.more { CONTINUED } else { 0 });
-        self.batch.push(desc);
+        let options = if descriptor.more { libc::XDP_PKT_CONTD } else { 0 };
+        self.ring.push(xdp_desc { addr: self.chunks.address(descriptor.slot), len: descriptor.len, options });
     }
 
     #[inline]
     fn submit(&mut self) {
-        // The kernel may show a frame as sent a moment before it shows that it has left the TX ring, so
-        // there may be no room for a moment.
-        //
-        // SAFETY: as above; the chunks come back by the completion ring before they are used again.
-        if !self.batch.is_empty() && unsafe { self.queue.produce(&self.batch) } > 0 {
-            self.batch.clear();
-        }
+        self.ring.show();
     }
 
     #[inline]
-    fn unsent(&mut self) -> u32 {
-        self.size - self.queue.nb_free_exact()
+    fn unsent(&self) -> u32 {
+        self.ring.unread()
     }
 
     #[inline]
     fn needs_kick(&self) -> bool {
-        self.queue.needs_wakeup()
+        self.ring.needs_wakeup()
     }
 
     #[inline]
     fn kick(&mut self) -> Kick {
-        sys::kick_tx(self.queue.fd().as_raw_fd())
+        sys::kick_tx(self.socket.as_fd())
     }
 }
 
 /// The completion ring of a socket.
 #[derive(Debug)]
 pub(super) struct XskCompletion {
-    queue: CompQueue,
-    batch: Box<[FrameDesc; BATCH]>,
-    table: Arc<Table>,
-}
-
-impl XskCompletion {
-    pub(super) fn new(queue: CompQueue, table: Arc<Table>) -> XskCompletion {
-        XskCompletion { queue, batch: Box::new([FrameDesc::default(); BATCH]), table }
-    }
+    ring: Consumer<u64>,
+    chunks: Chunks,
 }
 
 impl CompletionRing for XskCompletion {
     #[inline]
-    fn completed(&mut self, mut each: impl FnMut(u32)) -> usize {
-        // SAFETY: the batch is overwritten, whatever it holds; its descriptors come out of the ring of
-        // this socket and so are of this memory.
-        let n = unsafe { self.queue.consume(&mut self.batch[..]) };
-        self.batch[..n].iter().for_each(|from| each(self.table.slot(from.addr())));
+    fn completed(&mut self, mut each: impl FnMut(u32)) -> u32 {
+        let n = self.ring.available();
+        (0..n).for_each(|at| each(self.chunks.slot(self.ring.peek(at))));
+        self.ring.release(n);
         n
     }
 }

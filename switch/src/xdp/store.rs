@@ -119,10 +119,10 @@ impl Store {
         self.own.contains(&frame.slot())
     }
 
-    /// Has the first bytes of a frame brought near, for who will look at them soon.
+    /// Has the first bytes of the frame in a chunk brought near, for who will look at them soon.
     #[inline]
-    pub fn prefetch(&self, frame: &Frame) {
-        self.region.prefetch(frame.slot());
+    pub(super) fn prefetch(&self, slot: u32) {
+        self.region.prefetch(slot);
     }
 
     pub(super) fn region(&self) -> &Arc<Region> {

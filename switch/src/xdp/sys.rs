@@ -5,11 +5,12 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
+use super::mapping::Mapping;
 use super::ring::Kick;
 
 /// XDP_MAX_TX_SKB_BUDGET (linux/if_xdp.h): most frames that one kick sends.
@@ -20,8 +21,9 @@ const PACKET_MR_PROMISC: libc::c_ushort = 1;
 
 /// Makes the kernel send what is in the socket's TX ring.
 #[inline]
-pub(super) fn kick_tx(socket: RawFd) -> Kick {
-    // SAFETY: no memory is passed; a descriptor that is not a socket only gives an error.
+pub(super) fn kick_tx(socket: BorrowedFd<'_>) -> Kick {
+    let socket = socket.as_raw_fd();
+    // SAFETY: no memory is passed.
     let sent = unsafe { libc::sendto(socket, ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0) };
     if sent >= 0 {
         return Kick::Done;
@@ -35,7 +37,8 @@ pub(super) fn kick_tx(socket: RawFd) -> Kick {
 }
 
 /// Tells the driver that the fill ring has entries again.
-pub(super) fn kick_rx(socket: RawFd) {
+pub(super) fn kick_rx(socket: BorrowedFd<'_>) {
+    let socket = socket.as_raw_fd();
     // SAFETY: no memory is passed. The result says nothing that the next kick would not say.
     unsafe {
         libc::recvfrom(socket, ptr::null_mut(), 0, libc::MSG_DONTWAIT, ptr::null_mut(), ptr::null_mut());
@@ -43,26 +46,21 @@ pub(super) fn kick_rx(socket: RawFd) {
 }
 
 /// Lets one kick send `frames`, where the kernel knows the option (Linux 6.17); others send 32.
-pub(super) fn set_tx_budget(socket: RawFd, frames: u32) {
+pub(super) fn set_tx_budget(socket: BorrowedFd<'_>, frames: u32) {
     // Only a matter of speed: kicks are repeated until the ring is empty.
-    let _ = set_option(socket, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &frames);
+    let _ = set_xdp_option(socket, XDP_MAX_TX_SKB_BUDGET, &frames);
 }
 
 /// Whether the socket shares its memory with the device.
-pub(super) fn is_zero_copy(socket: RawFd) -> bool {
-    let mut options: u32 = 0;
-    let mut len = size_of::<u32>();
-    // SAFETY: `options` is writable and of the size given; struct xdp_options is one u32.
-    let failed = unsafe {
-        libc::getsockopt(socket, libc::SOL_XDP, libc::XDP_OPTIONS, (&raw mut options).cast(), &raw mut len)
-    };
-    failed == 0 && options & libc::XDP_OPTIONS_ZEROCOPY != 0
+pub(super) fn is_zero_copy(socket: BorrowedFd<'_>) -> bool {
+    // struct xdp_options is one u32.
+    let options = xdp_option(socket, libc::XDP_OPTIONS, 0_u32);
+    options.is_ok_and(|options| options & libc::XDP_OPTIONS_ZEROCOPY != 0)
 }
 
 /// What an AF_XDP socket has counted.
-#[allow(clippy::cast_possible_truncation)] // a small struct
-pub(super) fn xdp_statistics(socket: RawFd) -> io::Result<libc::xdp_statistics> {
-    let mut statistics = libc::xdp_statistics {
+pub(super) fn xdp_statistics(socket: BorrowedFd<'_>) -> io::Result<libc::xdp_statistics> {
+    let zeros = libc::xdp_statistics {
         rx_dropped: 0,
         rx_invalid_descs: 0,
         tx_invalid_descs: 0,
@@ -70,30 +68,58 @@ pub(super) fn xdp_statistics(socket: RawFd) -> io::Result<libc::xdp_statistics> 
         rx_fill_ring_empty_descs: 0,
         tx_ring_empty_descs: 0,
     };
-    let mut len = mem::size_of_val(&statistics) as libc::socklen_t;
-    // SAFETY: `statistics` is writable, of the size given, and any bytes are a value of it.
-    let failed = unsafe {
-        libc::getsockopt(
-            socket,
-            libc::SOL_XDP,
-            libc::XDP_STATISTICS,
-            (&raw mut statistics).cast(),
-            &raw mut len,
-        )
-    };
-    if failed == 0 { Ok(statistics) } else { Err(io::Error::last_os_error()) }
+    xdp_option(socket, libc::XDP_STATISTICS, zeros)
 }
 
-/// Whether the kernel knows AF_XDP at all.
-pub(super) fn has_af_xdp() -> bool {
+/// Where the parts of a socket's rings are, in each ring's memory.
+pub(super) fn ring_offsets(socket: BorrowedFd<'_>) -> io::Result<libc::xdp_mmap_offsets> {
+    let zeros = libc::xdp_ring_offset { producer: 0, consumer: 0, desc: 0, flags: 0 };
+    let zeros = libc::xdp_mmap_offsets { rx: zeros, tx: zeros, fr: zeros, cr: zeros };
+    xdp_option(socket, libc::XDP_MMAP_OFFSETS, zeros)
+}
+
+/// An AF_XDP socket. EAFNOSUPPORT: the kernel does not know such.
+pub(super) fn xdp_socket() -> io::Result<OwnedFd> {
     // SAFETY: no memory is passed.
     let socket = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     if socket < 0 {
-        return io::Error::last_os_error().raw_os_error() != Some(libc::EAFNOSUPPORT);
+        return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor was opened above and is used nowhere else.
-    unsafe { libc::close(socket) };
-    true
+    // SAFETY: the descriptor was opened above, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(socket) })
+}
+
+/// Tells a socket that packets are to be in `memory`, which consists of chunks of `chunk_bytes`. The
+/// kernel holds the pages themselves from now on, not their addresses.
+pub(super) fn register_umem(socket: BorrowedFd<'_>, memory: &Mapping, chunk_bytes: u32) -> io::Result<()> {
+    let (addr, len) = memory.place();
+    set_xdp_option(
+        socket,
+        libc::XDP_UMEM_REG,
+        &libc::xdp_umem_reg_v1 { addr, len, chunk_size: chunk_bytes, headroom: 0 },
+    )
+}
+
+/// Binds a socket to a queue; `umem`: the bound socket that has the packet memory, if it is another.
+pub(super) fn bind_xdp(
+    socket: BorrowedFd<'_>,
+    ifindex: u32,
+    queue: u32,
+    flags: u16,
+    umem: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let address = libc::sockaddr_xdp {
+        sxdp_family: u16::try_from(libc::AF_XDP).expect("a small number"),
+        sxdp_flags: flags,
+        sxdp_ifindex: ifindex,
+        sxdp_queue_id: queue,
+        sxdp_shared_umem_fd: umem.map_or(0, |umem| umem.as_raw_fd().cast_unsigned()),
+    };
+    // SAFETY: `address` is readable, and of the size given.
+    let failed = unsafe {
+        libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_xdp>())
+    };
+    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Keeps the interface promiscuous as long as the result lives: the kernel takes the membership away
@@ -102,7 +128,7 @@ pub(super) fn promiscuous(ifindex: i32) -> io::Result<OwnedFd> {
     let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
     let request =
         libc::packet_mreq { mr_ifindex: ifindex, mr_type: PACKET_MR_PROMISC, mr_alen: 0, mr_address: [0; 8] };
-    set_option(socket.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)?;
+    set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)?;
     Ok(socket)
 }
 
@@ -112,11 +138,26 @@ const fn size_of<T>() -> libc::socklen_t {
     mem::size_of::<T>() as libc::socklen_t
 }
 
-fn set_option<T>(socket: RawFd, level: i32, name: i32, value: &T) -> io::Result<()> {
+/// Sets an option of an AF_XDP socket, one of the kernel's plain structs.
+pub(super) fn set_xdp_option<T: Copy>(socket: BorrowedFd<'_>, name: i32, value: &T) -> io::Result<()> {
+    set_option(socket, libc::SOL_XDP, name, value)
+}
+
+fn set_option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, value: &T) -> io::Result<()> {
+    let (socket, value) = (socket.as_raw_fd(), ptr::from_ref(value).cast());
     // SAFETY: `value` is readable and of the size given.
-    let failed =
-        unsafe { libc::setsockopt(socket, level, name, ptr::from_ref(value).cast(), size_of::<T>()) };
+    let failed = unsafe { libc::setsockopt(socket, level, name, value, size_of::<T>()) };
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// An option of an AF_XDP socket, of a type that any bytes are a value of; what an older kernel does not know of it stays.
+fn xdp_option<T: Copy>(socket: BorrowedFd<'_>, name: i32, mut value: T) -> io::Result<T> {
+    let (socket, mut len) = (socket.as_raw_fd(), size_of::<T>());
+    // SAFETY: `value` is writable, of the size given, and any bytes are a value of it: this function is
+    // private, and called with integers and structs of such only.
+    let failed =
+        unsafe { libc::getsockopt(socket, libc::SOL_XDP, name, (&raw mut value).cast(), &raw mut len) };
+    if failed == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
 /// A request of ethtool's (linux/ethtool.h) that carries one number.
@@ -200,10 +241,4 @@ impl Ethtool {
         let failed = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut ifreq) };
         if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
-}
-
-/// The descriptor `raw` of a socket that the caller keeps open.
-pub(super) fn borrow<T>(raw: RawFd, _keeper: &T) -> BorrowedFd<'_> {
-    // SAFETY: the descriptor is that of a socket owned by `_keeper`, which the result borrows.
-    unsafe { BorrowedFd::borrow_raw(raw) }
 }

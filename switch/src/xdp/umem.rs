@@ -1,15 +1,15 @@
 //! The packet memory of the whole switch.
 
-use std::num::NonZeroU32;
-use std::ptr::{self, NonNull};
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use xoff_config::shell::ZeroCopy;
-use xsk_rs::config::{BindFlags, FrameSize, QueueSize, UmemConfig};
 
 use super::error::{XdpError, check_privileges};
-use super::region::{HEADROOM, Region};
-use super::socket::Table;
+use super::mapping::Mapping;
+use super::region::Region;
 use super::store::Store;
 use super::sys;
 
@@ -38,11 +38,14 @@ pub struct Share {
     pub control: u32,
 }
 
-/// The packet memory of the whole switch. Ports are opened on it; it lives until the last of them and
-/// the last [`Store`] are gone.
-#[derive(Clone, Debug)]
+/// The packet memory of the whole switch, as the kernel knows it: by a socket that it is registered
+/// with. Ports are opened on it; its bytes live until the last of them and the last [`Store`] are gone.
+#[derive(Debug)]
 pub struct Umem {
-    table: Arc<Table>,
+    /// It becomes the first port's. The others name it.
+    socket: OwnedFd,
+    /// Whether it is bound.
+    is_bound: AtomicBool,
     settings: UmemSettings,
 }
 
@@ -53,35 +56,26 @@ impl Umem {
     /// Where the process lacks privileges, the kernel AF_XDP, or the machine memory.
     pub fn new(settings: UmemSettings, shares: &[Share]) -> Result<(Umem, Vec<Store>), XdpError> {
         check_privileges()?;
-        if !sys::has_af_xdp() {
-            return Err(XdpError::NoAfXdp);
-        }
         if !matches!(settings.chunk_bytes, 2048 | 4096) {
             let (what, allowed) = ("the size of a chunk", "2048 or 4096");
             return Err(XdpError::Size { what, given: settings.chunk_bytes, allowed });
         }
-        let config = UmemConfig::builder()
-            .frame_size(FrameSize::new(settings.chunk_bytes).expect("checked above"))
-            .fill_queue_size(queue_size("the fill ring", settings.fill)?)
-            .comp_queue_size(queue_size("the completion ring", settings.completion)?)
-            .build()
-            .expect("2048 and 4096 bytes leave room for a packet");
+        checked_size("the fill ring", settings.fill)?;
+        checked_size("the completion ring", settings.completion)?;
         let chunks: u64 = shares.iter().map(|share| u64::from(share.chunks) + u64::from(share.control)).sum();
-        let bytes = chunks * u64::from(settings.chunk_bytes);
-        let count = u32::try_from(chunks).ok().and_then(NonZeroU32::new);
-        let count =
-            count.ok_or(XdpError::Memory { bytes, source: std::io::ErrorKind::InvalidInput.into() })?;
-        let (umem, descriptors) = xsk_rs::Umem::new(config, count, false)
-            .map_err(|error| XdpError::Memory { bytes, source: io_error(&error) })?;
-        let region = region(&umem, &descriptors[0], settings.chunk_bytes, count.get());
-        let table = Table {
-            umem,
-            descriptors: descriptors.into_boxed_slice(),
-            chunk_bytes: settings.chunk_bytes as usize,
-            chunk_bits: settings.chunk_bytes.trailing_zeros(),
-        };
+        let bytes = chunks.saturating_mul(settings.chunk_bytes.into());
+        let refused = |source| XdpError::Memory { bytes, source };
+        let too_large = |_| refused(io::ErrorKind::InvalidInput.into());
+        let count = u32::try_from(chunks).map_err(too_large)?;
+        let memory = Mapping::anonymous(usize::try_from(bytes).map_err(too_large)?).map_err(refused)?;
+        let socket = sys::xdp_socket().map_err(|error| match error.raw_os_error() {
+            Some(libc::EAFNOSUPPORT) => XdpError::NoAfXdp,
+            _ => refused(error),
+        })?;
+        sys::register_umem(socket.as_fd(), &memory, settings.chunk_bytes).map_err(refused)?;
+        let region = Region::new(memory, settings.chunk_bytes, count);
         let stores = cut(&Arc::new(region), shares);
-        Ok((Umem { table: Arc::new(table), settings }, stores))
+        Ok((Umem { socket, is_bound: AtomicBool::new(false), settings }, stores))
     }
 
     /// How it was laid out.
@@ -90,51 +84,42 @@ impl Umem {
         &self.settings
     }
 
-    pub(super) fn table(&self) -> &Arc<Table> {
-        &self.table
+    /// A socket to be given rings, and then bound.
+    pub(super) fn socket(&self) -> io::Result<OwnedFd> {
+        if self.is_bound.load(Ordering::Relaxed) { sys::xdp_socket() } else { self.socket.try_clone() }
     }
 
-    pub(super) fn bind_flags(&self) -> BindFlags {
-        let mut flags = BindFlags::XDP_USE_NEED_WAKEUP;
-        flags.set(BindFlags::XDP_USE_SG, self.settings.multi_buffer);
-        flags.set(BindFlags::XDP_COPY, self.settings.zero_copy == ZeroCopy::Off);
-        flags.set(BindFlags::XDP_ZEROCOPY, self.settings.zero_copy == ZeroCopy::On);
-        flags
+    /// Binds what [`socket`](Self::socket) has given to a queue of a device.
+    pub(super) fn bind(&self, socket: BorrowedFd<'_>, ifindex: u32, queue: u32) -> io::Result<()> {
+        if self.is_bound.load(Ordering::Relaxed) {
+            let umem = Some(self.socket.as_fd());
+            return sys::bind_xdp(socket, ifindex, queue, libc::XDP_SHARED_UMEM, umem);
+        }
+        sys::bind_xdp(socket, ifindex, queue, self.flags(), None)?;
+        self.is_bound.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// What the first socket is bound with; the others take over what came of it.
+    fn flags(&self) -> u16 {
+        let sharing = match self.settings.zero_copy {
+            ZeroCopy::Auto => 0,
+            ZeroCopy::On => libc::XDP_ZEROCOPY,
+            ZeroCopy::Off => libc::XDP_COPY,
+        };
+        let chains = if self.settings.multi_buffer { libc::XDP_USE_SG } else { 0 };
+        libc::XDP_USE_NEED_WAKEUP | sharing | chains
     }
 }
 
-/// `size` as xsk-rs wants it.
-pub(super) fn queue_size(what: &'static str, size: u32) -> Result<QueueSize, XdpError> {
+/// Entries of a ring, if the kernel takes that many.
+pub(super) fn checked_size(what: &'static str, size: u32) -> Result<u32, XdpError> {
     let allowed = "a power of two, 4 or more";
-    let valid = QueueSize::new(size).ok().filter(|_| size >= 4);
-    valid.ok_or(XdpError::Size { what, given: size, allowed })
-}
-
-/// The operating system's error behind one of xsk-rs's.
-pub(super) fn io_error(error: &dyn std::error::Error) -> std::io::Error {
-    let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
-    match source.and_then(std::io::Error::raw_os_error) {
-        Some(errno) => std::io::Error::from_raw_os_error(errno),
-        None => std::io::Error::other(error.to_string()),
+    if size >= 4 && size.is_power_of_two() {
+        Ok(size)
+    } else {
+        Err(XdpError::Size { what, given: size, allowed })
     }
-}
-
-/// The memory that xsk-rs mapped, whose first packet `first` describes.
-fn region(
-    umem: &xsk_rs::Umem,
-    first: &xsk_rs::umem::frame::FrameDesc,
-    chunk_bytes: u32,
-    chunks: u32,
-) -> Region {
-    // SAFETY: the descriptor is of this memory, and nobody else has it yet.
-    let data = unsafe { umem.data(first) }.contents().as_ptr();
-    // The memory comes from mmap and is known to the kernel by its address: a pointer made from that
-    // address may be used for all of it, not only for the (empty) packet that xsk-rs shows.
-    let base = ptr::with_exposed_provenance_mut(data.expose_provenance() - HEADROOM as usize);
-    let base = NonNull::new(base).expect("mmap never maps address zero");
-    // SAFETY: xsk-rs mapped `chunks * chunk_bytes` bytes there and keeps them as long as a clone of
-    // `umem` exists. This program looks at packets only by the region made here.
-    unsafe { Region::new(base, chunk_bytes, chunks, Some(umem.clone())) }
 }
 
 fn cut(region: &Arc<Region>, shares: &[Share]) -> Vec<Store> {
