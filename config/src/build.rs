@@ -11,7 +11,7 @@ use crate::document::{Document, MemoryModel, Pause, Port};
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::sizing::Line;
-use crate::{Config, bridge, defaults, quantity, sockets, thresholds};
+use crate::{Config, bridge, defaults, qcn, quantity, sockets, thresholds};
 
 pub(crate) fn value<T: Clone>(key: Option<&Spanned<T>>, default: T) -> T {
     key.map_or(default, |key| key.value.clone())
@@ -42,6 +42,7 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
         drafts.iter().zip(classes).map(|(draft, classes)| settings(draft, classes, stall_budget, problems));
     let ports: Vec<PortSettings> = ports.collect();
     let switch = SwitchSettings {
+        qcn: qcn::settings(document, &ports, problems),
         memory: memory(document, &drafts, &ports, problems),
         accounting: value(document.switch.accounting.as_ref(), Default::default()),
         when_full: value(document.switch.when_full.as_ref(), Default::default()),

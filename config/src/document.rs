@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use toml_span::value::ValueInner;
 use toml_span::{Span, Spanned, Value};
+use xoff_dataplane::congestion::Culprit;
 use xoff_dataplane::policy::{PolicyKind, Weigh};
 use xoff_dataplane::settings::{Accounting, QueueKind, Service, Trust, WhenFull};
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
@@ -64,6 +65,26 @@ keys! {
         cut: f64 = parse::share;
         count: Weigh = parse::choice(&[("frames", Weigh::Frames), ("bytes", Weigh::Bytes)]);
         scale: Scale = parse::choice(&[("none", Scale::None), ("speed", Scale::Speed)]);
+    }
+}
+
+keys! {
+    /// `[qcn]`.
+    struct QcnKeys {
+        ingress: ClassSet = parse::classes;
+        egress: ClassSet = parse::classes;
+        set_point: Bytes = parse::bytes;
+        weight: u32 = parse::integer(0..=64);
+        sample_every: Bytes = parse::bytes;
+        jitter: u8 = parse::integer(0..=50);
+        frames_per_cnm: u32 = parse::integer(1..=1_000_000);
+        culprit: Culprit = parse::choice(&[
+            ("arrival", Culprit::Arrival),
+            ("occupancy-deterministic", Culprit::OccupancyDeterministic),
+            ("occupancy-random", Culprit::OccupancyRandom),
+        ]);
+        flows: u16 = parse::integer(1..=16_384);
+        seed: u64 = parse::integer(0..=u64::MAX);
     }
 }
 
@@ -228,6 +249,7 @@ pub(crate) struct Document {
     pub(crate) switch: SwitchKeys,
     pub(crate) memory: MemoryKeys,
     pub(crate) capfc: CaPfcKeys,
+    pub(crate) qcn: QcnKeys,
     pub(crate) fdb: FdbKeys,
     pub(crate) statics: Vec<Static>,
     pub(crate) ports: Vec<Port>,
@@ -235,7 +257,7 @@ pub(crate) struct Document {
     pub(crate) ports_garbled: bool,
 }
 
-const TOP: &[&str] = &["switch", "memory", "policy", "fdb", "defaults", "class", "port"];
+const TOP: &[&str] = &["switch", "memory", "policy", "qcn", "fdb", "defaults", "class", "port"];
 const CLASS_NAMES: [&str; CLASSES] = ["0", "1", "2", "3", "4", "5", "6", "7"];
 const CLASS_TABLES: [&str; CLASSES] =
     ["class.0", "class.1", "class.2", "class.3", "class.4", "class.5", "class.6", "class.7"];
@@ -255,6 +277,10 @@ impl Document {
         }
         if let Some(table) = root.table("policy", problems) {
             document.read_policies(&table, problems);
+        }
+        if let Some(table) = root.table("qcn", problems) {
+            table.no_others(&[QcnKeys::KEYS], problems);
+            document.qcn = QcnKeys::read(&table, problems);
         }
         if let Some(table) = root.table("fdb", problems) {
             document.read_fdb(&table, problems);

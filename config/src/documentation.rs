@@ -4,7 +4,7 @@
 
 use crate::defaults;
 use crate::document::{
-    CaPfcKeys, ClassKeys, FdbKeys, MemoryKeys, PortIdentityKeys, PortKeys, StaticKeys, SwitchKeys,
+    CaPfcKeys, ClassKeys, FdbKeys, MemoryKeys, PortIdentityKeys, PortKeys, QcnKeys, StaticKeys, SwitchKeys,
 };
 
 const DOCUMENT: &str = include_str!("../../docs/configuration.md");
@@ -17,6 +17,7 @@ fn tables() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
         ("\n## `[[port]]`", "port", port),
         ("\n## `[class.N]`", "class", ClassKeys::KEYS.to_vec()),
         ("\n## `[policy.capfc]`", "capfc", CaPfcKeys::KEYS.to_vec()),
+        ("\n## `[qcn]`", "qcn", QcnKeys::KEYS.to_vec()),
         ("\n## `[memory]`", "memory", MemoryKeys::KEYS.to_vec()),
         ("\n## `[fdb]`", "fdb", FdbKeys::KEYS.to_vec()),
         ("\n`[[fdb.static]]`", "static", StaticKeys::KEYS.to_vec()),

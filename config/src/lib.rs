@@ -21,6 +21,7 @@ pub mod memory;
 mod parse;
 mod problem;
 mod profile;
+mod qcn;
 pub mod quantity;
 mod read;
 pub mod shell;

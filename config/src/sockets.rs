@@ -10,7 +10,7 @@ use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::shell::{Poll, PortShell, Rings, ShellSettings, Worker, Workers};
 use crate::sizing::RING_MOST;
-use crate::{bridge, defaults, quantity};
+use crate::{bridge, defaults, qcn, quantity};
 
 /// What the chunks of a UMEM leave to a frame, by chunk size: 256 bytes are the kernel's.
 const CHUNKS: [(u32, u32); 2] = [(2_048, 1_792), (4_096, 3_840)];
@@ -86,6 +86,9 @@ fn for_one_worker(document: &Document) -> Option<String> {
     } else if stops && forgets {
         // Its frames would wait for another worker's queue, and count nowhere meanwhile.
         Some("`accounting = \"until-forwarded\"` with `when_full = \"stop\"`".into())
+    } else if !qcn::classes(document).is_empty() {
+        // Its congestion points look at frames that wait anywhere.
+        Some("`[qcn]`".into())
     } else {
         let needs = build::policies(document).into_iter().find(|kind| kind.needs_one_worker());
         needs.map(|kind| format!("`policy = \"{}\"`", kind.name()))

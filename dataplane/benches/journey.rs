@@ -163,6 +163,7 @@ fn settings(ports: u8) -> SwitchSettings {
         policy: Default::default(),
         fdb: FdbSettings { capacity: 8192, ageing: Some(Nanos::from_secs(300)), statics: Vec::new() },
         vlans: Vec::new(),
+        qcn: Default::default(),
     }
 }
 

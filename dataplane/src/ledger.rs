@@ -11,6 +11,7 @@ use crate::counter::{Counter, Histogram};
 use crate::drop_reason::DropReason;
 use crate::policy::{Causes, ShadowCounters};
 use crate::units::{CLASSES, Class, Nanos, PortId};
+use crate::wire::cnm::CnmError;
 use crate::wire::mac_control::MacControlError;
 
 /// Counters of all ports of a switch.
@@ -45,6 +46,10 @@ pub struct PortCounters {
     pub control_starved: Counter,
     /// Who sent the last pause frame that was obeyed here; zero while there was none.
     pub pause_peer: Counter,
+    /// Well-formed CNMs received; they are forwarded.
+    pub cnms_received: Counter,
+    /// Malformed ones, forwarded too, by reason ([`CnmError::ALL`]).
+    pub malformed_cnms: [Counter; CnmError::COUNT],
     /// Addresses learned here now.
     pub fdb_entries: Counter,
     /// Addresses that moved here from another port.
@@ -102,6 +107,17 @@ pub struct ClassCounters {
     pub egress_watermark: Counter,
     /// Most headroom used at a time.
     pub headroom_watermark: Counter,
+    /// Samples taken by the congestion point.
+    pub qcn_samples: Counter,
+    /// Quantized feedback, 0..=63, of the last one.
+    pub qcn_feedback: Counter,
+    /// CNMs of the congestion point: given to the port that the culprit is behind.
+    pub cnms_sent: Counter,
+    /// Quantized feedback of all of them together.
+    pub cnm_feedback_sum: Counter,
+    /// CNMs that could not be sent: the port had no link or no free control frame, or the culprit was a
+    /// CNM itself.
+    pub cnms_not_sent: Counter,
     /// From receive to transmit.
     pub queueing_delay: Histogram,
     /// Lengths of the pauses that the peer was held to.

@@ -8,6 +8,7 @@
 
 pub mod buffer;
 pub mod classify;
+pub mod congestion;
 pub mod counter;
 pub mod drop_reason;
 pub mod forward;

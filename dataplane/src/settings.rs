@@ -1,6 +1,7 @@
 //! What a switch is told once, before its first frame: plain values, validated by whoever makes
 //! them (`config` from a file, a simulator from a scenario).
 
+use crate::congestion::QcnSettings;
 use crate::policy::{PolicyKind, PolicySettings};
 use crate::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
 
@@ -25,6 +26,8 @@ pub struct SwitchSettings {
     pub fdb: FdbSettings,
     /// VLAN memberships; see [`PortSettings::pvid`] for untagged frames.
     pub vlans: Vec<VlanSettings>,
+    /// Congestion points.
+    pub qcn: QcnSettings,
 }
 
 /// One VLAN: its identifier (1..=4094) and its ports.

@@ -34,6 +34,7 @@ fn buffer(memory: Memory, change: impl Fn(&mut ClassSettings)) -> Buffer {
         policy: Default::default(),
         fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new() },
         vlans: Vec::new(),
+        qcn: Default::default(),
     };
     Buffer::new(&settings, Counters::new(2))
 }

@@ -24,6 +24,7 @@ fn settings(ports: u8) -> SwitchSettings {
         policy: Default::default(),
         fdb: FdbSettings { capacity: 64, ageing: Some(AGEING), statics: vec![] },
         vlans: vec![],
+        qcn: Default::default(),
     }
 }
 

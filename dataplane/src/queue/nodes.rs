@@ -76,6 +76,20 @@ impl Nodes {
         &self.0[frame.slot() as usize].meta
     }
 
+    /// Of the frame in `slot`.
+    #[inline]
+    pub(crate) fn meta_at(&self, slot: u32) -> &FrameMeta {
+        &self.0[slot as usize].meta
+    }
+
+    /// Looks at the frame in `slot`, which waits in a queue.
+    pub(crate) fn look_at<R>(&self, slot: u32, look: impl FnOnce(&Frame) -> R) -> R {
+        let frame = Frame::new(slot, self.0[slot as usize].len);
+        let seen = look(&frame);
+        let _ = frame.into_parts();
+        seen
+    }
+
     #[inline]
     pub(crate) fn meta_mut(&mut self, frame: &Frame) -> &mut FrameMeta {
         &mut self.0[frame.slot() as usize].meta

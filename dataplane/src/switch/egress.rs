@@ -1,10 +1,10 @@
 //! The last two steps: the scheduler picks a frame, and when it has left it is counted out.
 
+use super::notices::control_meta;
 use super::{Switch, on_line};
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
 use crate::pause::Announcement;
-use crate::queue::{FrameMeta, NONE};
 use crate::settings::{FlowControl, WhenFull};
 use crate::units::{Bytes, Class, ClassSet, Nanos, PortId, PortSet, Quanta};
 use crate::wire::mac_control::{MacControl, Pfc};
@@ -107,6 +107,7 @@ impl Switch {
         if at.queues[class.index()].is_empty() {
             at.backlogged.remove(class);
         }
+        self.leave_congestion_point(&frame);
         Some(frame)
     }
 
@@ -158,11 +159,19 @@ impl Switch {
         self.ports[port.index()].rewriter.apply(store, frame, meta.vid, tagged, meta.class)
     }
 
-    /// The pause frame that is due at `port`; `None` where the control pool is in flight, and the
-    /// frame stays due.
+    /// The control frame that is due at `port`: a pause frame, else a CNM.
     #[cold]
     fn announce<S: FrameStore>(&mut self, now: Nanos, port: PortId, store: &mut S) -> Option<Frame> {
+        self.announce_pause(now, port, store).or_else(|| self.next_notice(now, port))
+    }
+
+    /// The pause frame that is due at `port`; `None` where none is, or the control pool is in flight,
+    /// and the frame stays due.
+    fn announce_pause<S: FrameStore>(&mut self, now: Nanos, port: PortId, store: &mut S) -> Option<Frame> {
         let at = &mut self.ports[port.index()];
+        if !at.held.due() {
+            return None;
+        }
         let Some(frame) = store.control(&[0; 60]) else {
             if !self.starved.contains(port) {
                 self.counters.port(port).control_starved.add(1);
@@ -184,17 +193,7 @@ impl Switch {
         self.timed.insert(port);
         self.count_announcement(port, &what);
         self.ledger.made += 1;
-        *self.nodes.meta_mut(&frame) = FrameMeta {
-            since: now,
-            len: frame.len(),
-            group: NONE,
-            vid: 0,
-            ingress: port,
-            egress: port,
-            class: Class::ALL[7],
-            control: true,
-            tagged: false,
-        };
+        *self.nodes.meta_mut(&frame) = control_meta(now, port, Class::ALL[7], &frame);
         Some(frame)
     }
 

@@ -9,6 +9,7 @@ use crate::policy::Event;
 use crate::queue::{FrameMeta, NONE};
 use crate::settings::{Accounting, FlowControl, WhenFull};
 use crate::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, PortSet, Quanta};
+use crate::wire::cnm::Cnm;
 use crate::wire::header::Header;
 use crate::wire::mac_control::MacControl;
 
@@ -33,6 +34,9 @@ impl Switch {
             self.counters.port(port).reserved_frames.add(1);
             return self.consume(frame, store);
         }
+        if Cnm::is_cnm(&header) {
+            self.count_notice(port, &header, head);
+        }
         let class = self.ports[port.index()].classifier.classify(&header);
         let size = Bytes::of_frame(frame.len());
         self.count_received(port, class, &frame);
@@ -54,12 +58,14 @@ impl Switch {
             control: false,
             tagged: header.tag.is_some(),
         };
+        let slot = frame.slot();
         let at = &mut self.ports[port.index()];
         at.arrived[class.index()].push(&mut self.nodes, frame);
         at.backlogged_in.insert(class);
         if !at.stopped.contains(class) {
             self.ingress_ready.insert(port);
         }
+        self.sample_ingress(now, port, class, slot, store);
         self.observe(now, class, Event::Received { ingress: port });
     }
 
@@ -163,6 +169,7 @@ impl Switch {
         meta.egress = egress;
         let (ingress, class, size) = (meta.ingress, meta.class, meta.counted());
         if !self.workers.owns(egress) {
+            self.leave_congestion_point(&frame);
             let worker = self.workers.owner(egress);
             return self.outbound[worker.index()].frames.push(&mut self.nodes, frame);
         }
@@ -181,9 +188,11 @@ impl Switch {
             return self.drop_admitted(now, egress, reason, frame, store);
         }
         self.buffer.enter_egress(ingress, egress, class, size);
+        let slot = frame.slot();
         at.queues[class.index()].push(&mut self.nodes, frame);
         at.backlogged.insert(class);
         self.egress_active.insert(egress);
+        self.sample_egress(now, egress, class, slot, store);
         self.observe(now, class, Event::Enqueued { ingress, egress, size });
     }
 

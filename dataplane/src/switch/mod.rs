@@ -6,7 +6,7 @@
 //!   (ingress port, class), and wait in the ingress queue.
 //! * [`Switch::forward`]: the pipeline takes one frame, learns, looks up, and admits it to its egress
 //!   queue (or to the queue towards another worker).
-//! * [`Switch::transmit`]: pause frames first; then the scheduler picks among the classes of a port
+//! * [`Switch::transmit`]: control frames first; then the scheduler picks among the classes of a port
 //!   that are backlogged, unpaused and in rate.
 //! * [`Switch::release`]: the frame has left; it is counted out, which may end a pause.
 //!
@@ -20,6 +20,7 @@
 mod egress;
 mod groups;
 mod ingress;
+mod notices;
 mod policies;
 mod timers;
 pub mod workers;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 
 use crate::buffer::Buffer;
 use crate::classify::Classifier;
+use crate::congestion::CongestionPoints;
 use crate::drop_reason::DropReason;
 use crate::forward::{Bridge, FdbUpdate};
 use crate::frame::{Frame, FrameStore};
@@ -55,6 +57,7 @@ pub struct Switch {
     buffer: Buffer,
     policies: [Policy; CLASSES],
     shadows: Box<[Shadow]>,
+    congestion: CongestionPoints,
     bridge: Bridge,
     counters: Arc<Counters>,
     ledger: Ledger,
@@ -96,6 +99,8 @@ struct Port {
     /// Per class, whose policies want it held: it is while there is one.
     demands: [ClassSet; CLASSES],
     obeyed: Obeyed,
+    /// CNMs to be sent.
+    notices: Fifo,
     // Ingress.
     arrived: [Fifo; CLASSES],
     backlogged_in: ClassSet,
@@ -129,6 +134,7 @@ impl Port {
             held: Held::new(settings.refresh),
             demands: [ClassSet::NONE; CLASSES],
             obeyed: Obeyed::new(settings.speed),
+            notices: Fifo::default(),
             arrived: Default::default(),
             backlogged_in: ClassSet::NONE,
             stopped: ClassSet::NONE,
@@ -150,10 +156,10 @@ impl Port {
         }
     }
 
-    /// Whether a pause frame is to be sent now.
+    /// Whether a control frame is to be sent now.
     #[inline]
     const fn announces(&self) -> bool {
-        self.up && self.held.due()
+        self.up && (self.held.due() || !self.notices.is_empty())
     }
 
     /// Whether no more frames may leave before some have been released.
@@ -204,6 +210,7 @@ impl Switch {
             buffer: Buffer::new(settings, Arc::clone(&counters)),
             policies,
             shadows,
+            congestion: CongestionPoints::new(&settings.qcn, &settings.ports, slots),
             bridge: Bridge::new(settings),
             counters,
             ledger: Ledger::default(),
@@ -266,7 +273,8 @@ impl Switch {
             let arrived: u64 = port.arrived.iter().map(|fifo| u64::from(fifo.frames())).sum();
             let waiting: u64 = port.handed_over.iter().map(|fifo| u64::from(fifo.frames())).sum();
             let queued: u64 = port.queues.iter().map(|queue| u64::from(queue.frames())).sum();
-            arrived + waiting + queued + port.committed_frames
+            let notices = u64::from(port.notices.frames());
+            arrived + waiting + queued + notices + port.committed_frames
         };
         let outbound: u64 = self.outbound.iter().map(|out| u64::from(out.frames.frames())).sum();
         Ledger { held: self.ports.iter().map(in_port).sum::<u64>() + outbound, ..self.ledger }
@@ -317,6 +325,7 @@ impl Switch {
             self.note_loss(now, ingress, class);
         }
         self.ledger.dropped += 1;
+        self.leave_congestion_point(&frame);
         self.finish(now, frame, store);
     }
 

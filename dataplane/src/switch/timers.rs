@@ -90,6 +90,7 @@ impl Switch {
         let paused = at.obeyed.paused();
         let resumed = at.obeyed.receive(now, paused, &Default::default());
         self.note_resumed(port, &resumed);
+        self.forget_notices(port, store);
         for class in Class::ALL {
             while let Some(frame) = self.dequeue(port, class) {
                 let meta = *self.nodes.meta(&frame);

@@ -100,6 +100,7 @@ pub(super) fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
         policy: Default::default(),
         fdb: FdbSettings { capacity: 100, ageing: None, statics: vec![] },
         vlans: vec![],
+        qcn: Default::default(),
     };
     let port = |(device, ifindex)| PortView::new(device, ifindex, Arc::new(FakeDriver));
     let ports = ["l0", "r0"].into_iter().zip(devices).map(port);

@@ -30,6 +30,7 @@ impl Bench {
             policy: Default::default(),
             fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new() },
             vlans: Vec::new(),
+            qcn: Default::default(),
         };
         settings.policy.capfc_weigh = weigh;
         let sends = (0..5).filter(|port| !silent.contains(port)).map(PortId).collect();

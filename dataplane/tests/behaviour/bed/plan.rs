@@ -44,6 +44,7 @@ pub fn switch(links: &[Link]) -> SwitchPlan {
             policy: Default::default(),
             fdb: FdbSettings { capacity: 256, ageing: None, statics: Vec::new() },
             vlans: Vec::new(),
+            qcn: Default::default(),
         },
         owners: Vec::new(),
         gap: links.iter().map(|link| link.loop_gap).max().unwrap_or_default(),

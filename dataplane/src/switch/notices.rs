@@ -1,0 +1,217 @@
+//! Congestion notification: buffers are sampled as frames enter them, and CNMs leave by the port that
+//! the culprit's frames come in by, before data and whatever is paused there.
+
+use super::Switch;
+use crate::congestion::culprit::flow_digest;
+use crate::congestion::points::Arrival;
+use crate::congestion::qcn::Sample;
+use crate::frame::{Frame, FrameStore};
+use crate::queue::{FrameMeta, NONE};
+use crate::units::{Bytes, Class, Nanos, PortId};
+use crate::wire::Header;
+use crate::wire::cnm::{Cnm, CongestionPointId, Envelope, Msdu};
+
+/// Most CNMs that wait at a port: more would use up the frames that pause frames are made of.
+const WAITING_MAX: u32 = 4;
+
+impl Switch {
+    /// The frame in `slot` has come in by `port` and counts there.
+    #[inline]
+    pub(super) fn sample_ingress<S: FrameStore>(
+        &mut self,
+        now: Nanos,
+        port: PortId,
+        class: Class,
+        slot: u32,
+        store: &mut S,
+    ) {
+        if self.congestion.ingress().contains(class) {
+            let occupancy = self.buffer.ingress(port, class);
+            self.sample(now, port, class, slot, occupancy, store);
+        }
+    }
+
+    /// The frame in `slot` waits at egress `port` and counts there.
+    #[inline]
+    pub(super) fn sample_egress<S: FrameStore>(
+        &mut self,
+        now: Nanos,
+        port: PortId,
+        class: Class,
+        slot: u32,
+        store: &mut S,
+    ) {
+        if self.congestion.egress().contains(class) {
+            let occupancy = self.buffer.egress(port, class);
+            self.sample(now, port, class, slot, occupancy, store);
+        }
+    }
+
+    /// The frame waits no longer: it is given to a driver, to another worker, or dropped.
+    #[inline]
+    pub(super) fn leave_congestion_point(&mut self, frame: &Frame) {
+        let FrameMeta { ingress, egress, class, .. } = *self.nodes.meta(frame);
+        self.congestion.left(ingress, egress, class, frame.slot(), self.nodes.meta(frame).counted());
+    }
+
+    fn sample<S: FrameStore>(
+        &mut self,
+        now: Nanos,
+        port: PortId,
+        class: Class,
+        slot: u32,
+        occupancy: Bytes,
+        store: &mut S,
+    ) {
+        let size = self.nodes.meta_at(slot).counted();
+        let flow = || {
+            self.nodes.look_at(slot, |frame| {
+                let head = store.head(frame);
+                Header::parse(head).map_or(0, |header| flow_digest(&header, head))
+            })
+        };
+        let arrival = Arrival { port, class, slot, size, occupancy };
+        if let Some(sample) = self.congestion.arrived(&arrival, flow) {
+            self.heed_sample(now, &arrival, &sample, store);
+        }
+    }
+
+    #[cold]
+    fn heed_sample<S: FrameStore>(&mut self, now: Nanos, arrival: &Arrival, sample: &Sample, store: &mut S) {
+        let Arrival { port, class, slot, .. } = *arrival;
+        let shown = self.counters.class(port, class);
+        shown.qcn_samples.add(1);
+        shown.qcn_feedback.set(sample.feedback.into());
+        if !sample.notify {
+            return;
+        }
+        let size = |slot: u32| self.nodes.meta_at(slot).counted();
+        let Some(culprit) = self.congestion.culprit(port, class, slot, size) else { return };
+        if self.notify(now, port, culprit, sample, store) {
+            let shown = self.counters.class(port, class);
+            shown.cnms_sent.add(1);
+            shown.cnm_feedback_sum.add(sample.feedback.into());
+        } else {
+            self.counters.class(port, class).cnms_not_sent.add(1);
+        }
+    }
+
+    /// Puts a CNM about the frame in `slot` where it is sent next; false where it cannot be sent.
+    fn notify<S: FrameStore>(
+        &mut self,
+        now: Nanos,
+        point: PortId,
+        slot: u32,
+        sample: &Sample,
+        store: &mut S,
+    ) -> bool {
+        let FrameMeta { ingress, class, .. } = *self.nodes.meta_at(slot);
+        let mac = self.ports[point.index()].settings.mac;
+        let message = self.nodes.look_at(slot, |frame| {
+            let head = store.head(frame);
+            let head = &head[..head.len().min(frame.len() as usize)];
+            let header = Header::parse(head).ok()?;
+            about(&header, head, sample, CongestionPointId::new(mac, class), class)
+        });
+        let Some((to, cnm)) = message else { return false };
+        let at = &self.ports[ingress.index()];
+        if !at.up || at.notices.frames() >= WAITING_MAX || !self.workers.owns(ingress) {
+            return false;
+        }
+        let bytes = cnm.encode(&Envelope { src: mac, ..to });
+        let Some(frame) = store.control(bytes.as_bytes()) else {
+            self.counters.port(ingress).control_starved.add(1);
+            return false;
+        };
+        *self.nodes.meta_mut(&frame) = control_meta(now, ingress, class, &frame);
+        self.ledger.made += 1;
+        self.ports[ingress.index()].notices.push(&mut self.nodes, frame);
+        self.egress_active.insert(ingress);
+        true
+    }
+
+    /// The next CNM that waits at `port`.
+    pub(super) fn next_notice(&mut self, now: Nanos, port: PortId) -> Option<Frame> {
+        let at = &mut self.ports[port.index()];
+        let frame = at.notices.pop(&self.nodes)?;
+        at.committed_frames += 1;
+        at.line.spend(now, Bytes::on_line(frame.len()));
+        Some(frame)
+    }
+
+    /// Nobody is at the other end of `port` to be told anything.
+    pub(super) fn forget_notices<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
+        while let Some(frame) = self.ports[port.index()].notices.pop(&self.nodes) {
+            self.ledger.made -= 1;
+            store.free(frame);
+        }
+    }
+
+    /// A CNM passes through, as any frame does: it is merely counted.
+    #[cold]
+    pub(super) fn count_notice(&self, port: PortId, header: &Header, head: &[u8]) {
+        let shown = self.counters.port(port);
+        match Cnm::parse(header, head) {
+            Ok(_) => shown.cnms_received.add(1),
+            Err(error) => shown.malformed_cnms[error.index()].add(1),
+        }
+    }
+}
+
+/// What travels with a control frame that leaves by `port`.
+pub(super) fn control_meta(now: Nanos, port: PortId, class: Class, frame: &Frame) -> FrameMeta {
+    FrameMeta {
+        since: now,
+        len: frame.len(),
+        group: NONE,
+        vid: 0,
+        ingress: port,
+        egress: port,
+        class,
+        control: true,
+        tagged: false,
+    }
+}
+
+/// The message to the source of a frame, and where to; `None` where that is no station, or the frame
+/// itself is a CNM: no CNM is ever sent about one.
+fn about(
+    header: &Header,
+    head: &[u8],
+    sample: &Sample,
+    congestion_point: CongestionPointId,
+    class: Class,
+) -> Option<(Envelope, Cnm)> {
+    if header.src.is_group() || Cnm::is_cnm(header) {
+        return None;
+    }
+    let envelope = Envelope { dst: header.src, src: header.src, tag: header.tag, cn_tag: header.cn_tag };
+    let cnm = Cnm {
+        feedback: sample.feedback,
+        congestion_point,
+        q_offset: in_units(sample.offset),
+        q_delta: in_units(sample.delta),
+        priority: class,
+        destination: header.dst,
+        msdu: Msdu::of(head.get(usize::from(header.l3) - 2..).unwrap_or_default()),
+    };
+    Some((envelope, cnm))
+}
+
+/// Bytes in the CNM's units of 64, as far as they fit into 16 bits.
+fn in_units(bytes: i64) -> i16 {
+    let units = (bytes / 64).clamp(i16::MIN.into(), i16::MAX.into());
+    i16::try_from(units).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_in_units_of_64_stay_within_their_field() {
+        assert_eq!([63, 64, -64, -127].map(in_units), [0, 1, -1, -1]);
+        assert_eq!([64 * 32_767, 64 * 32_768, i64::MAX].map(in_units), [i16::MAX; 3]);
+        assert_eq!([-64 * 32_768, -64 * 32_769, i64::MIN].map(in_units), [i16::MIN; 3]);
+    }
+}
