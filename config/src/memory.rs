@@ -3,6 +3,7 @@
 //! A frame that waits is a UMEM chunk; what holds frames therefore takes chunks, as many as it can hold
 //! frames. The sum is exact for the number of hardware queues that it is given.
 
+use xoff_dataplane::congestion::points;
 use xoff_dataplane::forward::table_bytes;
 use xoff_dataplane::settings::{Accounting, WhenFull};
 use xoff_dataplane::units::{Bytes, PortId};
@@ -72,6 +73,10 @@ impl Config {
         let tables = PER_CHUNK + threads * PER_CHUNK_AND_WORKER;
         consumers.push(plain("frame tables", chunks.saturating_mul(tables)));
         consumers.push(plain("addresses", threads * table_bytes(self.switch.fdb.capacity) as u64));
+        let points = points::memory(&self.switch.qcn, self.switch.ports.len(), chunks);
+        if points > 0 {
+            consumers.push(plain("congestion points", points));
+        }
         consumers.push(plain("process", PROCESS));
         let total = consumers.iter().fold(Bytes::ZERO, |sum, consumer| sum.saturating_add(consumer.bytes));
         Plan { consumers, chunks, total }

@@ -72,6 +72,9 @@ impl Places {
     }
 }
 
+/// Bytes that congestion points take for each slot of the store: once, and once more for each of them.
+pub(super) const BYTES_PER_SLOT: (usize, usize) = (size_of::<Place>(), size_of::<u32>());
+
 /// The frames that wait in one buffer.
 #[derive(Clone, Debug)]
 pub struct Crowd {

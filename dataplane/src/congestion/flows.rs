@@ -15,6 +15,9 @@ struct Entry {
     next: u16,
 }
 
+/// Bytes that each flow takes, its share of buckets included.
+pub(super) const BYTES_PER_FLOW: usize = size_of::<Entry>() + 2 * size_of::<u16>();
+
 /// The table.
 #[derive(Clone, Debug)]
 pub(super) struct Flows {

@@ -1,6 +1,7 @@
 //! The congestion points of a switch: one for each (port, class) that has one, allocated at start.
 
-use super::culprit::{Crowd, Culprit, Places};
+use super::culprit::{BYTES_PER_SLOT, Crowd, Culprit, Places};
+use super::flows::BYTES_PER_FLOW;
 use super::qcn::{CongestionPoint, QcnSettings, Sample};
 use crate::settings::PortSettings;
 use crate::units::{Bytes, CLASSES, Class, ClassSet, PortId};
@@ -36,6 +37,21 @@ pub struct Arrival {
     pub size: Bytes,
     /// The occupancy of the buffer with it.
     pub occupancy: Bytes,
+}
+
+/// Memory that the congestion points of a switch take, at most: tables of slots and of flows.
+#[must_use]
+pub fn memory(settings: &QcnSettings, ports: usize, slots: u64) -> u64 {
+    let points = (ports * ClassSet(settings.ingress.0 | settings.egress.0).iter().count()) as u64;
+    let (once, each) = BYTES_PER_SLOT;
+    let crowds = if points == 0 { 0 } else { slots * (once as u64 + points * each as u64) };
+    match settings.culprit {
+        Culprit::Arrival => 0,
+        Culprit::OccupancyRandom => crowds,
+        Culprit::OccupancyDeterministic => {
+            crowds + points * u64::from(settings.flows_max) * BYTES_PER_FLOW as u64
+        }
+    }
 }
 
 impl CongestionPoints {

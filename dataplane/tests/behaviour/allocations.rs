@@ -3,11 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use xoff_dataplane::congestion::{Culprit, QcnSettings};
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::ledger::Counters;
 use xoff_dataplane::settings::VlanSettings;
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
-use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId};
+use xoff_dataplane::units::{Bytes, Class, ClassSet, MacAddr, Nanos, PortId};
+use xoff_dataplane::wire::CnTag;
 
 use crate::bed::payload::{self, Mark};
 use crate::bed::plan::{self, LINK};
@@ -22,18 +24,29 @@ const WORKERS: usize = 2;
 struct Driver {
     now: Nanos,
     workers: [Switch; WORKERS],
+    counters: Arc<Counters>,
     store: MemoryStore,
     rings: [VecDeque<Frame>; PORTS as usize],
 }
 
 impl Driver {
-    fn new() -> Driver {
+    fn new(culprit: Culprit) -> Driver {
         let mut plan = plan::switch(&[LINK; PORTS as usize]);
         plan.settings.vlans = vec![VlanSettings {
             vid: 1,
             tagged: vec![PortId(0), PortId(2)],
             untagged: vec![PortId(1), PortId(3)],
         }];
+        plan.settings.qcn = QcnSettings {
+            ingress: ClassSet(!(1 << 3)),
+            egress: ClassSet(1 << 3),
+            set_point: Bytes(1_500),
+            sample_every: Bytes(10_000),
+            frames_per_cnm: 5,
+            culprit,
+            flows_max: 8,
+            ..QcnSettings::PAPER
+        };
         plan.settings.fdb.ageing = Some(Nanos::from_millis(2));
         let counters = Counters::new(PORTS.into());
         let owners: Box<[WorkerId]> = (0..PORTS).map(|port| WorkerId(port / 2)).collect();
@@ -44,6 +57,7 @@ impl Driver {
         Driver {
             now: Nanos::ZERO,
             workers: [worker(0), worker(1)],
+            counters,
             store: MemoryStore::new(480, 32, 16, 1600),
             rings: std::array::from_fn(|_| VecDeque::with_capacity(512)),
         }
@@ -97,7 +111,8 @@ fn traffic() -> Vec<(u8, Vec<u8>)> {
             _ => MacAddr([2, 0, 0, 0, 0, high % 16]),
         };
         let class = if n.rem_euclid(3) == 0 { C3 } else { Class::from_low_bits(low) };
-        let mark = Mark { class, stream: n.into(), sequence: 0 };
+        let cn_tag = (n % 7 < 3).then_some(CnTag(n));
+        let mark = Mark { class, cn_tag, stream: n.into(), sequence: 0 };
         let mut bytes =
             payload::encode(to, MacAddr([2, 0, 0, 0, 0, low % 16]), mark, 60 + u32::from(n) % 1480);
         if n.rem_euclid(2) == 0 {
@@ -114,8 +129,13 @@ fn traffic() -> Vec<(u8, Vec<u8>)> {
 
 #[test]
 fn nothing_is_allocated_after_start() {
+    for culprit in [Culprit::Arrival, Culprit::OccupancyDeterministic, Culprit::OccupancyRandom] {
+        allocates_nothing(Driver::new(culprit));
+    }
+}
+
+fn allocates_nothing(mut driver: Driver) {
     let traffic = traffic();
-    let mut driver = Driver::new();
     let all = |driver: &mut Driver| {
         for (n, (port, bytes)) in traffic.iter().enumerate() {
             driver.receive(*port, bytes);
@@ -132,6 +152,9 @@ fn nothing_is_allocated_after_start() {
     assert!(seen(|l| l.copied) > 100, "floods");
     assert!(seen(|l| l.handed_over) > 100, "handovers");
     assert!(seen(|l| l.made) > 5, "pauses of our own");
+    let counted = (0..PORTS).flat_map(|port| Class::ALL.map(|class| (PortId(port), class)));
+    let cnms = |(port, class)| driver.counters.class(port, class).cnms_sent.get();
+    assert!(counted.map(cnms).sum::<u64>() > 20, "and CNMs");
     assert!(seen(|l| l.dropped) > 0, "drops");
     assert!(seen(|l| l.sent) > 1_000);
 }

@@ -12,6 +12,7 @@ mod losslessness;
 mod mixes;
 mod policies;
 mod properties;
+mod qcn;
 mod robustness;
 
 use xoff_dataplane::units::{Class, Quanta};

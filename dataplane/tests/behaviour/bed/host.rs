@@ -1,13 +1,15 @@
-//! A host: streams that it sends, pauses that it obeys (at once, late, or not at all), and a sink
-//! that checks what comes in.
+//! A host: streams that it sends, pauses that it obeys (at once, late, or not at all), rate limiters
+//! that CNMs rule, and a sink that checks what comes in.
 //!
 //! It holds no more than the frame that is on its wire, so a pause that it obeys stops it at the end
 //! of that frame.
 
 use std::collections::{BTreeMap, VecDeque};
 
+use xoff_dataplane::congestion::{ReactionPoint, ReactionSettings};
 use xoff_dataplane::pause::Obeyed;
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, Quanta};
+use xoff_dataplane::wire::cnm::{CnTag, Cnm};
 use xoff_dataplane::wire::header::Header;
 use xoff_dataplane::wire::mac_control::MacControl;
 
@@ -32,12 +34,14 @@ pub struct Stream {
     /// Layer-1 rate; `None`: as fast as the line.
     pub rate: Option<BitRate>,
     pub from: Nanos,
+    /// It carries a CN-TAG, its number, and slows down as CNMs ask.
+    pub qcn: Option<ReactionSettings>,
 }
 
 impl Stream {
     /// MTU-sized frames of class 3 as fast as the line.
     pub fn new(to: MacAddr, count: u64, from: Nanos) -> Stream {
-        Stream { to, class: Class::ALL[3], len: MTU_FRAME, count, rate: None, from }
+        Stream { to, class: Class::ALL[3], len: MTU_FRAME, count, rate: None, from, qcn: None }
     }
 }
 
@@ -46,6 +50,8 @@ struct Sending {
     id: u32,
     stream: Stream,
     sent: u64,
+    /// The rate limiter, and when it lets the next frame go.
+    limiter: Option<(ReactionPoint, Nanos)>,
 }
 
 /// What a sink has seen of a stream.
@@ -74,6 +80,8 @@ pub struct Host {
     pub arrivals: Vec<(Nanos, Mark)>,
     /// Pause frames that came in.
     pub controls: Vec<(Nanos, Vec<u8>)>,
+    /// CNMs that came in.
+    pub notices: Vec<(Nanos, Vec<u8>)>,
     /// Frames that no host of the bed has made.
     pub strange: Vec<Vec<u8>>,
 }
@@ -92,13 +100,16 @@ impl Host {
             seen: BTreeMap::new(),
             arrivals: Vec::new(),
             controls: Vec::new(),
+            notices: Vec::new(),
             strange: Vec::new(),
         }
     }
 
     pub fn send(&mut self, id: u32, stream: Stream) {
         assert!(stream.len >= payload::LEN_MIN);
-        self.streams.push(Sending { id, stream, sent: 0 });
+        let line = stream.rate.unwrap_or(self.rate);
+        let limiter = stream.qcn.map(|qcn| (ReactionPoint::new(&qcn, line, id.into()), stream.from));
+        self.streams.push(Sending { id, stream, sent: 0, limiter });
     }
 
     pub fn send_first(&mut self, bytes: Vec<u8>) {
@@ -154,8 +165,9 @@ impl Host {
         self.turn = (place + 1) % count;
         let sending = &mut self.streams[place];
         let Stream { to, class, len, .. } = sending.stream;
-        let mark = Mark { class, stream: sending.id, sequence: sending.sent };
-        sending.sent += 1;
+        let cn_tag = sending.limiter.as_ref().map(|_| cn_tag(sending.id));
+        let mark = Mark { class, cn_tag, stream: sending.id, sequence: sending.sent };
+        sending.note_sent(now);
         Some(payload::encode(to, self.mac, mark, len))
     }
 
@@ -173,11 +185,35 @@ impl Host {
             self.controls.push((now, bytes.to_vec()));
             return self.take_pause(now, bytes);
         }
+        if Cnm::is_cnm(&header) {
+            self.notices.push((now, bytes.to_vec()));
+            self.take_notice(now, &header, bytes);
+            return None;
+        }
         match payload::decode(bytes) {
             Some(mark) => self.take_in(now, mark, bytes.len()),
             None => self.strange.push(bytes.to_vec()),
         }
         None
+    }
+
+    /// CNMs that came in, read.
+    pub fn cnms(&self) -> Vec<(Header, Cnm)> {
+        let read = |(_, bytes): &(Nanos, Vec<u8>)| {
+            let header = Header::parse(bytes).expect("it was read before");
+            (header, Cnm::parse(&header, bytes).expect("a switch sends good CNMs"))
+        };
+        self.notices.iter().map(read).collect()
+    }
+
+    fn take_notice(&mut self, now: Nanos, header: &Header, bytes: &[u8]) {
+        let Ok(cnm) = Cnm::parse(header, bytes) else { return };
+        let named = |sending: &&mut Sending| header.cn_tag == Some(cn_tag(sending.id));
+        if let Some(sending) = self.streams.iter_mut().find(named)
+            && let Some((point, _)) = &mut sending.limiter
+        {
+            point.notified(now, cnm.feedback);
+        }
     }
 
     fn take_pause(&mut self, now: Nanos, bytes: &[u8]) -> Option<Nanos> {
@@ -213,11 +249,32 @@ impl Host {
     }
 }
 
+/// The CN-TAG of a stream.
+fn cn_tag(id: u32) -> CnTag {
+    CnTag(u16::try_from(id).expect("few streams"))
+}
+
 impl Sending {
+    /// A frame of it leaves now.
+    fn note_sent(&mut self, now: Nanos) {
+        self.sent += 1;
+        let size = Bytes::on_line(self.stream.len);
+        if let Some((point, next)) = &mut self.limiter {
+            point.advance(now);
+            point.sent(size);
+            // A frame that another stream's held up is made up for by the next.
+            let interval = point.rate().time_of(size);
+            *next = (*next).max(Nanos(now.0.saturating_sub(interval.0))).after(interval);
+        }
+    }
+
     /// When its next frame is due: what a pause holds up is sent after it.
     fn due(&self) -> Nanos {
         if self.sent == self.stream.count {
             return Nanos::NEVER;
+        }
+        if let Some((_, next)) = self.limiter {
+            return next;
         }
         let interval = |rate: BitRate| rate.time_of(Bytes(Bytes::on_line(self.stream.len).0 * self.sent));
         self.stream.from.after(self.stream.rate.map_or(Nanos::ZERO, interval))

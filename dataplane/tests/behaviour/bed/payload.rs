@@ -1,17 +1,20 @@
-//! The frames that hosts send: a priority tag with the class, and a body that tells its stream and
+//! The frames that hosts send: a priority tag with the class, a CN-TAG where the stream has a rate
+//! limiter, and a body that tells its stream and
 //! sequence number and whether a single byte of it was harmed.
 
 use xoff_dataplane::units::{Class, MacAddr};
+use xoff_dataplane::wire::cnm::CnTag;
 use xoff_dataplane::wire::header::{Header, Tci};
 
-/// Addresses, tag, EtherType, stream and sequence number.
-pub const LEN_MIN: u32 = 18 + 4 + 8;
+/// Addresses, both tags, EtherType, stream and sequence number.
+pub const LEN_MIN: u32 = 22 + 4 + 8;
 const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 
 /// Who a frame is from and its place among those of its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     pub class: Class,
+    pub cn_tag: Option<CnTag>,
     pub stream: u32,
     pub sequence: u64,
 }
@@ -22,6 +25,10 @@ pub fn encode(dst: MacAddr, src: MacAddr, mark: Mark, len: u32) -> Vec<u8> {
     bytes.extend(src.0);
     bytes.extend([0x81, 0x00]);
     bytes.extend(Tci::new(mark.class, false, 0).0.to_be_bytes());
+    if let Some(cn_tag) = mark.cn_tag {
+        bytes.extend([0x22, 0xe9]);
+        bytes.extend(cn_tag.0.to_be_bytes());
+    }
     bytes.extend(ETHER_TYPE);
     bytes.extend(mark.stream.to_be_bytes());
     bytes.extend(mark.sequence.to_be_bytes());
@@ -35,12 +42,14 @@ pub fn decode(bytes: &[u8]) -> Option<Mark> {
     if header.ether_type.0.to_be_bytes() != ETHER_TYPE {
         return None;
     }
+    let l3 = usize::from(header.l3);
     let mark = Mark {
         class: header.tag?.pcp(),
-        stream: u32::from_be_bytes(*bytes.get(18..)?.first_chunk()?),
-        sequence: u64::from_be_bytes(*bytes.get(22..)?.first_chunk()?),
+        cn_tag: header.cn_tag,
+        stream: u32::from_be_bytes(*bytes.get(l3..)?.first_chunk()?),
+        sequence: u64::from_be_bytes(*bytes.get(l3 + 4..)?.first_chunk()?),
     };
-    let body = bytes.iter().enumerate().skip(LEN_MIN as usize);
+    let body = bytes.iter().enumerate().skip(l3 + 12);
     let whole = body.into_iter().all(|(at, &byte)| byte == filling(mark.sequence, at));
     assert!(whole, "a frame of stream {} was harmed on its way", mark.stream);
     Some(mark)

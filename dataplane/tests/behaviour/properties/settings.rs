@@ -1,6 +1,7 @@
 //! Arbitrary settings of a small switch, tight enough that every limit is met within a few frames.
 
 use proptest::prelude::*;
+use xoff_dataplane::congestion::{Culprit, QcnSettings};
 use xoff_dataplane::headroom::Link;
 use xoff_dataplane::policy::PolicyKind;
 use xoff_dataplane::settings::{
@@ -21,8 +22,8 @@ pub fn any_plan() -> impl Strategy<Value = SwitchPlan> {
     let owners = prop_oneof![2 => Just(vec![]), 1 => prop::collection::vec(0..3u8, PORTS)];
     let policies = prop::array::uniform8(any_policy());
     let store = (prop_oneof![Just(12u32), Just(200)], prop_oneof![1 => Just(0), 4 => Just(16)]);
-    (ports, any_accounting(), any_memory(), any_vlan(), owners, policies, store).prop_map(
-        |(ports, (accounting, when_full), memory, vlans, owners, policies, (slots, room))| {
+    (ports, any_accounting(), any_memory(), any_vlan(), owners, (policies, any_qcn()), store).prop_map(
+        |(ports, (accounting, when_full), memory, vlans, owners, (policies, qcn), (slots, room))| {
             let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
             for (settings, change) in plan.settings.ports.iter_mut().zip(&ports) {
                 change.apply(settings);
@@ -32,11 +33,34 @@ pub fn any_plan() -> impl Strategy<Value = SwitchPlan> {
             plan.settings.memory = memory;
             plan.settings.vlans = vlans;
             if owners.is_empty() {
+                plan.settings.qcn = qcn;
                 plan.settings.policies = policies;
             }
             plan.owners = owners;
             (plan.slots, plan.control_slots, plan.room) = (slots, 4, room);
             plan
+        },
+    )
+}
+
+/// Congestion points that sample every frame or so, and often find congestion.
+fn any_qcn() -> impl Strategy<Value = QcnSettings> {
+    let culprit = prop_oneof![
+        Just(Culprit::Arrival),
+        Just(Culprit::OccupancyDeterministic),
+        Just(Culprit::OccupancyRandom)
+    ];
+    (any::<u8>(), any::<u8>(), culprit, 1u16..4, any::<u64>()).prop_map(
+        |(ingress, egress, culprit, flows_max, seed)| QcnSettings {
+            ingress: ClassSet(ingress & !egress),
+            egress: ClassSet(egress & !ingress),
+            set_point: Bytes(600),
+            sample_every: Bytes(1_000),
+            frames_per_cnm: 2,
+            culprit,
+            flows_max,
+            seed,
+            ..QcnSettings::PAPER
         },
     )
 }

@@ -1,0 +1,279 @@
+//! QCN, end to end in virtual time: congestion points, CNMs on the wire, rate limiters at the hosts
+//! (papers/qcn-at-inputs, at 1 Gb/s instead of 10).
+
+use xoff_dataplane::congestion::{Culprit, QcnSettings, ReactionSettings};
+use xoff_dataplane::settings::QueueKind;
+use xoff_dataplane::units::{BitRate, Bytes, ClassSet, MacAddr, Nanos, PortId};
+use xoff_dataplane::wire::CnTag;
+use xoff_dataplane::wire::cnm::{Cnm, CnmError, CongestionPointId};
+use xoff_dataplane::wire::header::Tci;
+
+use crate::bed::plan::{self, LINK};
+use crate::bed::{Flow, Star, Stream, SwitchPlan};
+use crate::{C3, C4, stop};
+
+const INGRESS: QcnSettings = QcnSettings { ingress: ClassSet(1 << 3), ..QcnSettings::PAPER };
+const EGRESS: QcnSettings = QcnSettings { egress: ClassSet(1 << 3), ..QcnSettings::PAPER };
+const MS: u64 = 1_000_000;
+
+/// A switch with the paper's thresholds: Qhigh 110 KB, Qlow 44 KB (section III).
+fn switch(ports: usize, qcn: QcnSettings) -> SwitchPlan {
+    let mut plan = plan::switch(&vec![LINK; ports]);
+    plan.each_lossless(|class| (class.xoff, class.xon) = (Bytes(110_000), Bytes(44_000)));
+    plan.each_lossless(|class| class.egress_max = Bytes(2_000_000));
+    plan.settings.qcn = qcn;
+    plan
+}
+
+/// As fast as the line, as CNMs allow.
+fn limited(star: &Star, to: usize) -> Stream {
+    Stream { qcn: Some(ReactionSettings::STANDARD), ..star.stream(to, C3, u64::MAX) }
+}
+
+fn millis(n: u64) -> Nanos {
+    Nanos(n * MS)
+}
+
+/// Mb/s of layer 1 that came of a flow between two times, in milliseconds.
+fn rate(star: &Star, flow: Flow, from: u64, to: u64) -> f64 {
+    let within = |at: &Nanos| (from * MS..to * MS).contains(&at.0);
+    let frames = star.arrivals(flow).iter().filter(|at| within(at)).count() as f64;
+    frames * Bytes::on_line(plan::MTU_FRAME).0 as f64 * 8.0 / (to - from) as f64 / 1_000.0
+}
+
+/// CNMs that came for a flow.
+fn told(star: &Star, flow: Flow) -> usize {
+    let cnms = star.at(flow.from).cnms();
+    cnms.iter().filter(|(header, _)| header.cn_tag.map(|tag| u32::from(tag.0)) == Some(flow.id)).count()
+}
+
+fn sum(star: &Star, count: impl Fn(&xoff_dataplane::ledger::ClassCounters) -> u64) -> u64 {
+    star.switch().ports().map(|port| count(star.switch().counters.class(port, C3))).sum()
+}
+
+#[test] // C18
+fn the_message_is_about_the_frame_that_was_sampled_and_goes_where_that_came_from() {
+    for (qcn, point) in [(INGRESS, 1), (EGRESS, 0)] {
+        let mut star = Star::new(switch(3, qcn));
+        let (crowd, culprit) = (star.stream(0, C3, u64::MAX), limited(&star, 0));
+        star.start(2, 0, crowd);
+        let flow = star.start(1, 0, culprit);
+        star.run_for(millis(20));
+        let (header, cnm) = star.at(1).cnms()[0];
+        let mac = |port: usize| star.switch().settings.ports[port].mac;
+        assert_eq!((header.dst, header.src), (star.mac(1), mac(point)));
+        assert_eq!(header.tag, Some(Tci::new(C3, false, 0)));
+        assert_eq!(header.cn_tag, Some(CnTag(u16::try_from(flow.id).expect("few"))));
+        assert_eq!(cnm.congestion_point, CongestionPointId::new(mac(point), C3));
+        assert_eq!((cnm.priority, cnm.destination), (C3, star.mac(0)));
+        assert!(cnm.feedback > 0);
+        let mut msdu = vec![0x88, 0xb5];
+        msdu.extend(flow.id.to_be_bytes());
+        assert_eq!((&cnm.msdu.as_bytes()[..6], cnm.msdu.as_bytes().len()), (&msdu[..], 64));
+    }
+}
+
+#[test]
+fn what_is_counted_is_what_was_sent() {
+    let mut star = Star::new(switch(3, INGRESS));
+    let streams = [limited(&star, 0), limited(&star, 0)];
+    let flows = [star.start(1, 0, streams[0]), star.start(2, 0, streams[1])];
+    star.run_for(millis(30));
+    for flow in flows {
+        let cnms = star.at(flow.from).cnms();
+        let port = PortId(u8::try_from(flow.from).expect("few ports"));
+        let shown = star.switch().counters.class(port, C3);
+        assert_eq!(shown.cnms_sent.get(), cnms.len() as u64);
+        assert_eq!(shown.cnm_feedback_sum.get(), cnms.iter().map(|(_, cnm)| u64::from(cnm.feedback)).sum());
+        assert!(cnms.len() > 3 && shown.qcn_samples.get() > shown.cnms_sent.get());
+        assert_eq!(shown.cnms_not_sent.get(), 0);
+    }
+}
+
+#[test]
+fn without_congestion_or_without_a_point_nobody_is_told() {
+    let alone = |qcn, from: &[usize], class| {
+        let mut star = Star::new(switch(3, qcn));
+        for &from in from {
+            let stream = Stream { class, ..limited(&star, 0) };
+            star.start(from, 0, stream);
+        }
+        star.run_for(millis(20));
+        (star.at(1).notices.len() + star.at(2).notices.len(), sum(&star, |class| class.qcn_samples.get()))
+    };
+    let (told, samples) = alone(INGRESS, &[1], C3);
+    assert_eq!((told, samples > 10), (0, true), "one sender at line rate is no congestion");
+    assert_eq!(alone(QcnSettings::PAPER, &[1, 2], C3), (0, 0));
+    assert_eq!(alone(INGRESS, &[1, 2], C4), (0, 0));
+    assert!(alone(INGRESS, &[1, 2], C3).0 > 0);
+}
+
+#[test]
+fn a_message_leaves_at_once_before_data_and_whatever_is_paused() {
+    let mut star = Star::new(switch(4, INGRESS));
+    let streams = [limited(&star, 0), limited(&star, 0), star.stream(1, C3, 300)];
+    star.start(1, 0, streams[0]);
+    star.start(2, 0, streams[1]);
+    star.start(3, 1, streams[2]);
+    star.pause(1, stop(C3, u16::MAX));
+    star.run_for(millis(5));
+    assert!(star.switch().worker(PortId(1)).buffer().egress(PortId(1), C3) > Bytes(100_000), "data waits");
+    assert!(!star.at(1).notices.is_empty());
+    assert_eq!(star.at(1).arrivals.len(), 0, "and the class is paused");
+}
+
+/// Section III, fig. 2: four flows from four inputs to one output, and a fifth 200 ms later.
+fn fan_in(qcn: QcnSettings) -> (Star, Vec<Flow>) {
+    let mut star = Star::new(switch(6, qcn));
+    let mut flows = Vec::new();
+    for from in 1..=5 {
+        let start = if from == 5 { millis(200) } else { Nanos::ZERO };
+        let stream = Stream { from: start, ..limited(&star, 0) };
+        flows.push(star.start(from, 0, stream));
+    }
+    (star, flows)
+}
+
+/// The rates of these flows between two times: their sum, and the highest for each of the lowest.
+fn shares(star: &Star, flows: &[Flow], from: u64, to: u64) -> (f64, f64) {
+    let rates: Vec<f64> = flows.iter().map(|&flow| rate(star, flow, from, to)).collect();
+    let (least, most) = rates.iter().fold((f64::MAX, 0.0), |(l, m), &rate| (rate.min(l), rate.max(m)));
+    (rates.iter().sum(), most / least)
+}
+
+#[test] // section III, fig. 2a and 2b: at outputs grossly unfair, at inputs strikingly fair
+fn rates_converge_to_the_bottleneck_and_fairly_so_at_inputs() {
+    let run = |qcn| {
+        let (mut star, flows) = fan_in(qcn);
+        star.run_for(millis(100));
+        let xoffs = sum(&star, |class| class.xoff_sent.get());
+        star.run_for(millis(100));
+        let more = sum(&star, |class| class.xoff_sent.get()) - xoffs;
+        assert!(flows[..4].iter().all(|&flow| told(&star, flow) > 3));
+        let (total, four) = shares(&star, &flows[..4], 100, 200);
+        assert!((950.0..=1_000.1).contains(&total), "{total} Mb/s");
+        star.run_for(millis(200));
+        let (total, five) = shares(&star, &flows, 300, 400);
+        assert!((950.0..=1_000.1).contains(&total), "{total} Mb/s");
+        assert!(flows.iter().all(|&flow| star.seen(flow).late_or_twice == 0));
+        ((xoffs, more), four, five)
+    };
+    let (inputs, outputs) = (run(INGRESS), run(EGRESS));
+    assert!(inputs.0.1 * 2 < inputs.0.0, "pauses become rare: {:?}", inputs.0);
+    assert_eq!(outputs.0.1, 0, "and end: {:?}", outputs.0);
+    assert!(inputs.1 < 1.1 && outputs.1 > 2.0, "four flows: {} and {}", inputs.1, outputs.1);
+    assert!(inputs.2 < 1.4 && outputs.2 > 3.0, "a fifth joins: {} and {}", inputs.2, outputs.2);
+}
+
+/// Section IV, fig. 3: an input hosts f1 to the congested output, and f6 to a free one; VOQs.
+fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
+    let mut plan = switch(7, QcnSettings { culprit, ..INGRESS });
+    plan.each_lossless(|class| class.queue = QueueKind::Voq);
+    let mut star = Star::new(plan);
+    let at_rate =
+        |star: &Star, to, mbps| Stream { rate: Some(BitRate::from_mbps(mbps)), ..limited(star, to) };
+    let (f1, f6) = (at_rate(&star, 0, 300), at_rate(&star, 6, 690));
+    let (f1, f6) = (star.start(1, 0, f1), star.start(1, 6, f6));
+    for from in 2..=4 {
+        let stream = limited(&star, 0);
+        star.start(from, 0, stream);
+    }
+    star.run_for(millis(300));
+    (star, f1, f6)
+}
+
+#[test] // section IV-A: "QCN arrival sampling will direct most CNMs to f6"
+fn arrival_sampling_slows_the_victim_at_a_shared_input() {
+    let (star, f1, f6) = shared_input(Culprit::Arrival);
+    assert!(told(&star, f6) > told(&star, f1), "{} and {}", told(&star, f6), told(&star, f1));
+    assert!(rate(&star, f6, 200, 300) < 450.0, "{}", rate(&star, f6, 200, 300));
+}
+
+#[test] // section IV-B: f6 keeps its rate; random sampling tells it of few CNMs, deterministic of none
+fn occupancy_sampling_leaves_the_victim_its_rate() {
+    for (culprit, most) in [(Culprit::OccupancyDeterministic, 0), (Culprit::OccupancyRandom, 5)] {
+        let (star, f1, f6) = shared_input(culprit);
+        assert!(
+            told(&star, f1) > 20 && told(&star, f6) <= most,
+            "{} and {}",
+            told(&star, f1),
+            told(&star, f6)
+        );
+        assert!(rate(&star, f6, 100, 300) > 680.0, "{culprit:?}: {}", rate(&star, f6, 100, 300));
+        assert!((240.0..=260.0).contains(&rate(&star, f1, 100, 300)), "its fair share");
+    }
+}
+
+#[test]
+fn nothing_is_lost_and_everything_comes_in_order_whoever_is_blamed() {
+    for culprit in [Culprit::Arrival, Culprit::OccupancyDeterministic, Culprit::OccupancyRandom] {
+        for qcn in [INGRESS, EGRESS] {
+            let mut star = Star::new(switch(4, QcnSettings { culprit, ..qcn }));
+            let flows = [1, 2, 3].map(|from| {
+                let stream = Stream { count: 1_000, ..limited(&star, 0) };
+                star.start(from, 0, stream)
+            });
+            star.run_to_rest();
+            flows.iter().for_each(|&flow| star.came_whole(flow, 1_000));
+            assert!(flows.iter().map(|&flow| told(&star, flow)).sum::<usize>() > 5);
+        }
+    }
+}
+
+#[test]
+fn pauses_are_sent_even_where_messages_have_taken_every_control_frame() {
+    let qcn =
+        QcnSettings { sample_every: Bytes(1_000), set_point: Bytes(5_000), frames_per_cnm: 1, ..INGRESS };
+    let mut plan = switch(3, qcn);
+    plan.control_slots = 2;
+    let mut star = Star::new(plan);
+    let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 2_000)));
+    star.run_to_rest();
+    flows.iter().for_each(|&flow| star.came_whole(flow, 2_000));
+    assert!(sum(&star, |class| class.xoff_sent.get()) > 0);
+    assert!(sum(&star, |class| class.cnms_sent.get()) > 100);
+}
+
+#[test]
+fn what_waits_for_a_link_that_goes_down_is_forgotten() {
+    let mut star = Star::new(switch(3, QcnSettings { sample_every: Bytes(1_000), ..INGRESS }));
+    let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 2_000)));
+    star.run_for(millis(4));
+    assert!(!star.at(1).notices.is_empty());
+    star.set_link(1, false);
+    star.run_for(millis(4));
+    star.set_link(1, true);
+    star.run_to_rest();
+    star.came_whole(flows[1], 2_000);
+}
+
+#[test]
+fn messages_of_other_switches_pass_and_are_counted_malformed_or_not() {
+    let mut star = Star::new(switch(3, INGRESS));
+    let cnm = Cnm {
+        feedback: 9,
+        congestion_point: CongestionPointId::new(MacAddr([2; 6]), C3),
+        q_offset: 1,
+        q_delta: 1,
+        priority: C3,
+        destination: star.mac(2),
+        msdu: xoff_dataplane::wire::cnm::Msdu::of(&[]),
+    };
+    let envelope = xoff_dataplane::wire::cnm::Envelope {
+        dst: star.mac(1),
+        src: MacAddr([2, 9, 9, 9, 9, 9]),
+        tag: None,
+        cn_tag: Some(CnTag(7)),
+    };
+    let good = cnm.encode(&envelope);
+    let mut bad = good.as_bytes().to_vec();
+    bad[18] = 0x10;
+    star.inject(2, good.as_bytes());
+    star.inject(2, &bad);
+    star.run_to_rest();
+    let came: Vec<&[u8]> = star.at(1).notices.iter().map(|(_, bytes)| &bytes[..]).collect();
+    assert_eq!(came, [good.as_bytes(), &bad]);
+    let shown = star.switch().counters.port(PortId(2));
+    assert_eq!(shown.cnms_received.get(), 1);
+    assert_eq!(shown.malformed_cnms[CnmError::UnknownVersion.index()].get(), 1);
+}
