@@ -47,7 +47,7 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
         accounting: value(document.switch.accounting.as_ref(), Default::default()),
         when_full: value(document.switch.when_full.as_ref(), Default::default()),
         policies: policies(document),
-        shadows: Vec::new(),
+        shadows: value(document.switch.shadow.as_ref(), Vec::new()),
         policy: PolicySettings {
             capfc_cut: value(document.capfc.cut.as_ref(), PolicySettings::default().capfc_cut),
             capfc_weigh: value(document.capfc.count.as_ref(), Weigh::default()),

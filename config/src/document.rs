@@ -32,6 +32,7 @@ keys! {
             ("until-forwarded", Accounting::UntilForwarded),
         ]);
         policy: PolicyByClass = policies;
+        shadow: Vec<PolicyKind> = shadows;
         when_full: WhenFull = parse::choice(&[("drop", WhenFull::Drop), ("stop", WhenFull::Stop)]);
         http: OrOff<SocketAddr> = parse::or_word("off", parse::socket);
         log: &'static str = parse::choice(&[
@@ -437,6 +438,17 @@ fn policies(value: &Value<'_>) -> Parsed<PolicyByClass> {
         by_class[class.index()] = Some(one(entry).map_err(allowed)?);
     }
     Ok(by_class)
+}
+
+fn shadows(value: &Value<'_>) -> Parsed<Vec<PolicyKind>> {
+    let names = PolicyKind::ALL.map(|kind| (kind.name(), kind));
+    let list = parse::list(value, parse::choice(&names));
+    list.filter(|list| list.iter().enumerate().all(|(at, kind)| !list[..at].contains(kind))).ok_or_else(
+        || {
+            let names: Vec<String> = names.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+            format!("a list of different policies out of {}", names.join(", "))
+        },
+    )
 }
 
 fn peer_response(value: &Value<'_>) -> Parsed<PeerResponse> {

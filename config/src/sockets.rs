@@ -90,8 +90,10 @@ fn for_one_worker(document: &Document) -> Option<String> {
         // Its congestion points look at frames that wait anywhere.
         Some("`[qcn]`".into())
     } else {
-        let needs = build::policies(document).into_iter().find(|kind| kind.needs_one_worker());
-        needs.map(|kind| format!("`policy = \"{}\"`", kind.name()))
+        let shadows = value(keys.shadow.as_ref(), Vec::new());
+        let kinds = build::policies(document).into_iter().chain(shadows);
+        let needs = kinds.into_iter().find(|kind| kind.needs_one_worker());
+        needs.map(|kind| format!("policy \"{}\"", kind.name()))
     }
 }
 

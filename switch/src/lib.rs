@@ -1,5 +1,6 @@
 //! The shell around the dataplane: everything of xoff that Linux can refuse.
 
+pub mod causes;
 pub mod cli;
 pub mod clock;
 pub mod commands;

@@ -19,6 +19,7 @@ use xoff_dataplane::units::PortId;
 
 use crate::clock;
 use crate::control::mailbox::{Inbox, Mailbox, Report};
+use crate::control::policy::PolicyCells;
 use crate::control::privileges::{self, PrivilegeError};
 use crate::control::status::Status;
 use crate::control::{
@@ -201,7 +202,7 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
     for (id, port) in ports.iter().flatten() {
         settings.ports[id.index()].mac = port.facts().mac;
     }
-    let counters = Counters::new(settings.ports.len());
+    let counters = Counters::with_shadows(settings.ports.len(), settings.shadows.len());
     let owners: Box<[WorkerId]> =
         (0..=u8::MAX).map(PortId).take(settings.ports.len()).map(|id| owner(&plans, id)).collect();
     let exchange = Exchange::new(plans.len())?;
@@ -222,6 +223,7 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
     }
     let view = Arc::new(SwitchView {
         name: shell.name.clone(),
+        policies: PolicyCells::new(settings.policies),
         settings,
         counters,
         ports: views,

@@ -182,6 +182,10 @@ impl Worker {
     #[cold]
     fn answer(&mut self, now: Nanos, request: Request) {
         match request {
+            Request::SetPolicy { class, kind, done } => {
+                self.switch.set_policy(now, class, kind);
+                let _ = done.send(()); // whoever asked may have given up waiting
+            }
             Request::Link { port, up } => self.switch.set_link(now, port, up, &mut self.store),
             Request::Report(request) => {
                 self.show();

@@ -27,6 +27,7 @@ mod pfc_ignored;
 mod pfc_obeyed;
 mod pfc_sent;
 mod ping;
+mod policies;
 mod ports;
 mod queues;
 mod restart;

@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod demo;
+pub mod policy;
 pub mod run;
 pub mod status;
 pub mod traffic;
@@ -17,6 +18,7 @@ use miette::IntoDiagnostic as _;
 pub enum Command {
     Check(check::Args),
     Demo(demo::Args),
+    Policy(policy::Args),
     Run(run::Args),
     Status(status::Args),
     Traffic(traffic::Args),
@@ -32,6 +34,7 @@ impl Command {
             Command::Check(args) => check::run(&args),
             Command::Demo(args) => demo::run(&args),
             Command::Traffic(args) => traffic::run(&args),
+            Command::Policy(args) => policy::run(&args).map(|()| ExitCode::SUCCESS),
             Command::Run(args) => run::run(&args),
             Command::Status(args) => status::run(&args).into_diagnostic().map(|()| ExitCode::SUCCESS),
         }

@@ -1,5 +1,6 @@
-//! `/metrics`, `/status`, `/healthz`.
+//! `/metrics`, `/status`, `/healthz`, `/policy`.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Json;
@@ -12,10 +13,9 @@ use tokio::net::TcpListener;
 
 use super::snapshot::{Answer, ask, snapshot};
 use super::status::Status;
-use super::{SwitchView, metrics};
+use super::{SwitchView, metrics, policy};
 
-const INDEX: &str =
-    "xoff\n/metrics  for Prometheus\n/status   everything, as JSON\n/healthz  200 while all workers run\n";
+const INDEX: &str = "xoff\n/metrics  for Prometheus\n/status   everything, as JSON\n/healthz  200 while all workers run\n/policy   the policy of each class; PUT {\"policy\": NAME, \"class\": N} changes it\n";
 
 /// Serves on `listener` until dropped; without one, nothing, for ever.
 pub(super) async fn serve(view: Arc<SwitchView>, listener: Option<TcpListener>) {
@@ -25,8 +25,10 @@ pub(super) async fn serve(view: Arc<SwitchView>, listener: Option<TcpListener>) 
             .route("/metrics", get(get_metrics))
             .route("/status", get(get_status))
             .route("/healthz", get(get_health))
+            .route("/policy", get(policy::get).put(policy::put))
             .with_state(view);
-        if let Err(error) = axum::serve(listener, routes).await {
+        let service = routes.into_make_service_with_connect_info::<SocketAddr>();
+        if let Err(error) = axum::serve(listener, service).await {
             tracing::error!("metrics and status are not served any more: {error}");
         }
     }

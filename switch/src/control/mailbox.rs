@@ -17,7 +17,8 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::{Instant, timeout_at};
 use xoff_dataplane::ledger::Ledger;
-use xoff_dataplane::units::{MacAddr, PortId};
+use xoff_dataplane::policy::PolicyKind;
+use xoff_dataplane::units::{Class, MacAddr, PortId};
 
 use super::snapshot::Answer;
 
@@ -30,6 +31,15 @@ pub enum Request {
         port: PortId,
         /// Whether frames can pass now.
         up: bool,
+    },
+    /// Give a class another policy, and say when that is done.
+    SetPolicy {
+        /// The class.
+        class: Class,
+        /// The policy.
+        kind: PolicyKind,
+        /// Told when the worker has it.
+        done: oneshot::Sender<()>,
     },
     /// Tell what only the worker knows.
     Report(ReportRequest),

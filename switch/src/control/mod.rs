@@ -23,6 +23,7 @@ mod link;
 pub mod logging;
 pub mod mailbox;
 mod metrics;
+pub mod policy;
 pub mod privileges;
 mod snapshot;
 pub mod status;

@@ -8,14 +8,16 @@ use tokio::time::Instant;
 use xoff_dataplane::counter::{Counter, Histogram};
 use xoff_dataplane::drop_reason::{DropKind, DropReason};
 use xoff_dataplane::ledger::ClassCounters;
+use xoff_dataplane::policy::{Cause, Causes, PolicyKind, Trigger};
 use xoff_dataplane::settings::FlowControl;
-use xoff_dataplane::units::{Class, PortId};
+use xoff_dataplane::units::{Class, MacAddr, PortId};
 use xoff_dataplane::wire::mac_control::MacControlError;
 
 use super::mailbox::Report;
 use super::status::{
-    Books, ClassStatus, EgressStatus, FdbEntry, IngressStatus, PauseStatus, PortStatus, SocketMemory, Spread,
-    Status, Verdict, WorkerState, WorkerStatus, XdpMode,
+    Books, CauseCount, CauseStatus, ClassStatus, CulpritStatus, EgressStatus, FdbEntry, IngressStatus,
+    PauseStatus, PortStatus, ShadowStatus, SocketMemory, Spread, Status, Verdict, WorkerState, WorkerStatus,
+    XdpMode,
 };
 use super::view::{PortView, SwitchView, WorkerView};
 
@@ -66,12 +68,10 @@ pub fn snapshot(view: &SwitchView, answers: &[Answer]) -> Status {
     Status {
         name: view.name.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
-        uptime_nanos: view
-            .started
-            .elapsed()
-            .map_or(0, |elapsed| u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)),
+        uptime_nanos: uptime(view),
         verdict: verdict(view, &ports, ledger),
         ledger,
+        policies: view.policies.names(),
         ports,
         workers,
         fdb: fdb(view, answers),
@@ -118,6 +118,7 @@ fn port_status(view: &SwitchView, id: PortId, port: &PortView) -> PortStatus {
             MacControlError::ALL.map(MacControlError::name),
             &counters.malformed_control,
         ),
+        pause_peer: peer(counters.pause_peer.get()),
         reserved_frames: counters.reserved_frames.get(),
         control_starved: counters.control_starved.get(),
         fdb_entries: counters.fdb_entries.get(),
@@ -150,6 +151,7 @@ fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
         tx_bytes: counters.tx_bytes.get(),
         drops: by_name(DropReason::ALL.map(DropReason::name), &counters.drops),
         lost: lost(counters),
+        first_loss_nanos: after_start(view, counters.first_loss.get()),
         pause_sent: PauseStatus {
             xoff: counters.xoff_sent.get(),
             xon: counters.xon_sent.get(),
@@ -157,6 +159,10 @@ fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
             nanos: times.sent,
             durations: spread(&counters.pausing_durations),
         },
+        cause: cause(view, counters),
+        causes: causes(counters),
+        culprits: culprits(view, port, class),
+        shadows: shadows(view, port, class),
         refreshes_sent: counters.refreshes_sent.get(),
         pause_received: PauseStatus {
             xoff: counters.xoff_received.get(),
@@ -181,6 +187,70 @@ fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
         },
         queueing_delay: spread(&counters.queueing_delay),
     }
+}
+
+fn peer(packed: u64) -> Option<String> {
+    (packed != 0).then(|| MacAddr::from_number(packed).to_string())
+}
+
+/// A time of the workers' clock, zero for none, as time since the start.
+fn after_start(view: &SwitchView, at: u64) -> Option<u64> {
+    let ago = (view.clock)().0.saturating_sub(at);
+    (at != 0).then(|| uptime(view).saturating_sub(ago))
+}
+
+fn uptime(view: &SwitchView) -> u64 {
+    let elapsed = view.started.elapsed();
+    elapsed.map_or(0, |elapsed| u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
+}
+
+fn cause(view: &SwitchView, counters: &ClassCounters) -> Option<CauseStatus> {
+    let cause = Cause::unpack(counters.pausing_cause.get())?;
+    Some(CauseStatus {
+        trigger: Trigger::NAMES[cause.trigger].into(),
+        culprit: cause.culprit.map(|port| view.settings.ports[port.index()].name.clone()),
+        relayed: cause.relayed,
+    })
+}
+
+fn causes(counters: &ClassCounters) -> BTreeMap<String, CauseCount> {
+    let Causes { own, relayed } = &counters.xoff_causes;
+    let counts =
+        own.iter().zip(relayed).map(|(own, relayed)| CauseCount { own: own.get(), relayed: relayed.get() });
+    Trigger::NAMES.map(String::from).into_iter().zip(counts).collect()
+}
+
+fn culprits(view: &SwitchView, ingress: PortId, class: Class) -> Vec<CulpritStatus> {
+    if view.counters.class(ingress, class).pausing_since.get() == 0 {
+        return Vec::new();
+    }
+    let queue = |(egress, _): (PortId, _)| CulpritStatus {
+        port: view.settings.ports[egress.index()].name.clone(),
+        bytes: view.counters.between(ingress, egress, class).get(),
+        held: view.counters.class(egress, class).paused_since.get() != 0,
+    };
+    let mut culprits: Vec<_> = view.ports().map(queue).filter(|culprit| culprit.bytes > 0).collect();
+    culprits.sort_by_key(|culprit| std::cmp::Reverse(culprit.bytes));
+    culprits
+}
+
+fn shadows(view: &SwitchView, port: PortId, class: Class) -> Vec<ShadowStatus> {
+    let shadow = |(number, kind): (usize, &PolicyKind)| {
+        let shown = &view.counters.shadow(number)[port.index()][class.index()];
+        let running = match shown.pausing_since.get() {
+            0 => 0,
+            since => (view.clock)().0.saturating_sub(since),
+        };
+        ShadowStatus {
+            policy: kind.name().into(),
+            xoff: shown.xoff.get(),
+            now: running > 0,
+            nanos: shown.pausing_nanos.get() + running,
+            lost: shown.lost.get(),
+            first_loss_nanos: after_start(view, shown.first_loss.get()),
+        }
+    };
+    view.settings.shadows.iter().enumerate().map(shadow).collect()
 }
 
 /// Frames that had a way on and were dropped.

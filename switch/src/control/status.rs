@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::ledger::Ledger;
 
+use super::policy::PolicyNames;
 use super::view::Link;
 use crate::xdp::{DeviceDrops, XdpStatistics};
 
@@ -25,6 +26,8 @@ pub struct Status {
     pub verdict: Verdict,
     /// The workers' ledgers added up; `None` where one of them did not answer.
     pub ledger: Option<Books>,
+    /// The flow-control policies of classes 0 to 7.
+    pub policies: PolicyNames,
     /// Its ports, in the order of the configuration.
     pub ports: Vec<PortStatus>,
     /// Its forwarding threads.
@@ -149,6 +152,8 @@ pub struct PortStatus {
     pub pause_frames_ignored: u64,
     /// MAC control frames that paused nothing, by reason.
     pub malformed_control: BTreeMap<String, u64>,
+    /// Address of whoever sent the last pause frame that was obeyed; `None` while there was none.
+    pub pause_peer: Option<String>,
     /// Other frames consumed here: LLDP and the rest of the reserved block.
     pub reserved_frames: u64,
     /// Control frames that could not be sent for want of a free one.
@@ -206,8 +211,19 @@ pub struct ClassStatus {
     pub drops: BTreeMap<String, u64>,
     /// Those of them that had a way on.
     pub lost: u64,
+    /// When the first frame that came in here was lost for want of room, after the start; `None` while
+    /// none was.
+    pub first_loss_nanos: Option<u64>,
     /// Pauses that the peer was asked for.
     pub pause_sent: PauseStatus,
+    /// Why the peer is held now, or was held last; `None` before the first time.
+    pub cause: Option<CauseStatus>,
+    /// How often the peer was held, by what triggered it.
+    pub causes: BTreeMap<String, CauseCount>,
+    /// While the peer is held: the egress queues that hold what came in here, the fullest first.
+    pub culprits: Vec<CulpritStatus>,
+    /// What each shadow policy would have done here.
+    pub shadows: Vec<ShadowStatus>,
     /// Times that a held XOFF was repeated.
     pub refreshes_sent: u64,
     /// Pauses that the peer asked for.
@@ -218,6 +234,55 @@ pub struct ClassStatus {
     pub egress: EgressStatus,
     /// From receive to transmit.
     pub queueing_delay: Spread,
+}
+
+/// Why a peer is held.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CauseStatus {
+    /// `ingress` (the ingress queue reached XOFF), `egress` (an egress queue is congested), or another
+    /// that the policy knows.
+    pub trigger: String,
+    /// Name of the port whose egress queue is the culprit.
+    pub culprit: Option<String>,
+    /// That queue was itself held by its peer.
+    pub relayed: bool,
+}
+
+/// How often something was the cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CauseCount {
+    /// With a culprit that was not held.
+    pub own: u64,
+    /// With a culprit that was held by its peer.
+    pub relayed: u64,
+}
+
+/// An egress queue that holds what came in through a port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CulpritStatus {
+    /// Name of the egress port.
+    pub port: String,
+    /// Bytes of the class from that port, now.
+    pub bytes: u64,
+    /// It is held by its own peer now.
+    pub held: bool,
+}
+
+/// What a shadow policy would have done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShadowStatus {
+    /// Its name.
+    pub policy: String,
+    /// Times of XOFF.
+    pub xoff: u64,
+    /// Whether it would hold the peer now.
+    pub now: bool,
+    /// Time in pause, the one that would hold now included.
+    pub nanos: u64,
+    /// Frames lost for want of room while it had not asked for a pause.
+    pub lost: u64,
+    /// When the first of them was, after the start.
+    pub first_loss_nanos: Option<u64>,
 }
 
 /// Pauses in one direction.

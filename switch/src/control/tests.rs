@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::ledger::{Counters, Ledger};
+use xoff_dataplane::policy::PolicyKind;
 use xoff_dataplane::settings::{
     Accounting, ClassSettings, FdbSettings, FlowControl, Memory, PortSettings, QueueKind, Service,
     SwitchSettings, Trust, WhenFull,
@@ -96,7 +97,7 @@ pub(super) fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
         memory: Memory::default(),
         when_full: WhenFull::default(),
         policies: Default::default(),
-        shadows: Vec::new(),
+        shadows: vec![PolicyKind::CaPfcStopMax],
         policy: Default::default(),
         fdb: FdbSettings { capacity: 100, ageing: None, statics: vec![] },
         vlans: vec![],
@@ -107,7 +108,8 @@ pub(super) fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
     let (mailbox, inbox) = Mailbox::new().unwrap();
     let view = SwitchView {
         name: "s1".into(),
-        counters: Counters::new(2),
+        counters: Counters::with_shadows(2, settings.shadows.len()),
+        policies: policy::PolicyCells::new(settings.policies),
         settings,
         ports: ports.collect(),
         workers: vec![WorkerView { core: Some(1), facts: Arc::default(), mailbox }],
@@ -133,6 +135,14 @@ fn fill(view: &SwitchView) {
     class.pausing_since.set(NOW.0 - 1_000_000_000);
     class.pausing_durations.record(250_000_000);
     class.headroom_watermark.raise(12_345);
+    class.pausing_cause.set(1 << 32 | 1 << 16 | 1 << 8 | 1); // the egress queue of port 1
+    class.xoff_causes.own[1].add(2);
+    view.counters.between(PortId(0), PortId(1), CLASS_3).add(7_000);
+    let shadow = &view.counters.shadow(0)[0][3];
+    shadow.xoff.add(1);
+    shadow.pausing_nanos.add(500_000_000);
+    shadow.lost.add(2);
+    shadow.first_loss.set(NOW.0);
     view.workers[0].facts.looped(Nanos::from_millis(11), view.stall_budget);
 }
 
@@ -148,6 +158,7 @@ fn answer(inbox: Inbox) -> JoinHandle<()> {
                 match request {
                     Request::Report(request) => request.answer(ledger, [learned].into_iter()),
                     Request::Link { up, .. } if up => return,
+                    Request::SetPolicy { done, .. } => done.send(()).unwrap(),
                     Request::Link { .. } => {}
                 }
             }
@@ -215,6 +226,12 @@ fn metrics_are_read_without_the_worker() {
         (r#"xoff_headroom_least_free_bytes"#, 17_655.0),
         (r#"xoff_mac_control_malformed_total{port="left",reason="truncated"}"#, 4.0),
         (r#"xoff_xdp_drops_total{port="left",reason="rx_ring_full"}"#, 2.0),
+        (r#"xoff_class_policy{class="3",policy="pfc"}"#, 1.0),
+        (r#"xoff_pfc_xoff_causes_total{port="left",class="3",trigger="egress",relayed="false"}"#, 2.0),
+        (r#"xoff_pfc_culprit_bytes{port="left",class="3",culprit="right"}"#, 7_000.0),
+        (r#"xoff_shadow_xoff_total{port="left",class="3",policy="capfc-stop-max"}"#, 1.0),
+        (r#"xoff_shadow_pause_seconds_total{port="left",class="3",policy="capfc-stop-max"}"#, 0.5),
+        (r#"xoff_shadow_lost_total{port="left",class="3",policy="capfc-stop-max"}"#, 2.0),
         (r#"xoff_worker_stalls_total{worker="0"}"#, 1.0),
         (r#"xoff_port_speed_bytes_per_second{port="left"}"#, 125e6),
     ];
@@ -242,6 +259,13 @@ fn status_says_everything_and_is_exact() {
         (2, true, 1_250_000_000)
     );
     assert_eq!(class.ingress.headroom_free_min_bytes, Some(17_655));
+    let cause = class.cause.as_ref().unwrap();
+    assert_eq!(
+        (cause.trigger.as_str(), cause.culprit.as_deref(), cause.relayed),
+        ("egress", Some("right"), false)
+    );
+    assert_eq!((class.causes["egress"].own, class.culprits[0].bytes), (2, 7_000));
+    assert_eq!((class.shadows[0].xoff, class.shadows[0].lost), (1, 2));
     assert_eq!(status.ports[0].classes[0].ingress.headroom_free_min_bytes, None);
     assert_eq!(status.ports[0].malformed_control["truncated"], 4);
     assert_eq!(status.ports[0].xdp_statistics.unwrap().tx_ring_empty, 9);
@@ -273,6 +297,42 @@ fn health_is_that_of_the_workers() {
         (status.workers[0].state, status.ledger, status.verdict.lossless),
         (WorkerState::Ended, None, false)
     );
+}
+
+#[test]
+fn a_policy_is_changed_for_one_class_or_all_and_bad_ones_are_refused() {
+    let (view, inbox) = view();
+    let worker = answer(inbox);
+    let control = start(Arc::clone(&view), any_port()).unwrap();
+    let put = |body: &str| {
+        let url = format!("http://{}/policy", control.address().unwrap());
+        let call = ureq::put(url).config().http_status_as_error(false).build().send(body);
+        let mut response = call.unwrap();
+        (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
+    };
+    let (code, text) = put(r#"{"policy": "capfc-stop-max", "class": 3}"#);
+    let names: policy::PolicyNames = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, names[2].as_str(), names[3].as_str()), (200, "pfc", "capfc-stop-max"));
+    assert_eq!(get(&control, "/policy"), (200, text));
+    assert!(
+        get(&control, "/metrics").1.contains(r#"xoff_class_policy{class="3",policy="capfc-stop-max"} 1"#)
+    );
+    let (code, text) = put(r#"{"policy": "capfc-stop-calibrate"}"#);
+    assert_eq!((code, text.matches("capfc-stop-calibrate").count()), (200, 8));
+    for (body, expected) in [
+        (r#"{"policy": "faster"}"#, "there is no policy \"faster\"; there are pfc, capfc-stop-max"),
+        (r#"{"policy": "pfc", "class": 8}"#, "there is no class 8; classes are 0 to 7"),
+        (r#"{"class": 3}"#, "missing field `policy`"),
+        ("pfc", "send for example {\"policy\""),
+    ] {
+        let (code, text) = put(body);
+        assert_eq!(code, 400, "{body}");
+        assert!(text.contains(expected), "{text}");
+    }
+    assert_eq!(view.policies.get(CLASS_3), PolicyKind::CaPfcStopCalibrate, "nothing changed by these");
+    stop_worker(&view, worker);
+    let (code, text) = put(r#"{"policy": "pfc"}"#);
+    assert_eq!((code, text.as_str()), (503, "worker 0 has ended\n"));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{CLASSES, Class, Nanos, PortId};
 
 use super::mailbox::Mailbox;
+use super::policy::PolicyCells;
 use crate::xdp::PortDriver;
 
 /// A running switch, as seen from outside its workers.
@@ -19,6 +20,8 @@ pub struct SwitchView {
     pub name: String,
     /// What the dataplane was told at start.
     pub settings: SwitchSettings,
+    /// The policy of each class now.
+    pub policies: PolicyCells,
     /// Written by the workers.
     pub counters: Arc<Counters>,
     /// One for each port of `settings`.

@@ -7,6 +7,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::thread::sleep;
 use std::time::Duration;
 
+use crate::causes::Causes;
 use crate::control::status::Status;
 
 /// Longer than a switch takes to answer for workers that do not.
@@ -27,6 +28,12 @@ pub struct Args {
     /// Print the switch's own JSON instead.
     #[arg(long)]
     json: bool,
+    /// Show who holds whom and why, over all the switches at these addresses; each cycle is named.
+    #[arg(long, value_name = "URL", num_args = 1.., conflicts_with_all = ["url", "port"])]
+    causes: Vec<String>,
+    /// Print the graph of `--causes` for Graphviz.
+    #[arg(long, requires = "causes", conflicts_with = "json")]
+    dot: bool,
     /// Show this port only.
     #[arg(long, value_name = "NAME", conflicts_with = "json")]
     port: Option<String>,
@@ -78,20 +85,40 @@ pub fn run(args: &Args) -> Result<(), StatusError> {
 }
 
 fn shown(args: &Args) -> Result<(), StatusError> {
-    let url = format!("{}/status", args.url.trim_end_matches('/'));
+    let url = of_status(&args.url);
     let mut before = None;
     loop {
-        let body = fetch(&url)?;
-        if args.json {
-            writeln!(io::stdout(), "{body}")?;
+        if !args.causes.is_empty() {
+            present(&causes(args)?, args)?;
+        } else if args.json {
+            writeln!(io::stdout(), "{}", fetch(&url)?)?;
         } else {
-            let status = parse(&url, &body)?;
+            let status = parse(&url, &fetch(&url)?)?;
             show(&status, before.as_ref(), args)?;
             before = Some(status);
         }
         let Some(period) = args.watch else { return Ok(()) };
         sleep(period);
     }
+}
+
+fn of_status(url: &str) -> String {
+    format!("{}/status", url.trim_end_matches('/'))
+}
+
+/// The graph of who holds whom, in the form asked for.
+fn causes(args: &Args) -> Result<String, StatusError> {
+    let status = |url: &String| {
+        let url = of_status(url);
+        parse(&url, &fetch(&url)?)
+    };
+    let switches: Vec<Status> = args.causes.iter().map(status).collect::<Result<_, _>>()?;
+    let causes = Causes::of(&switches);
+    Ok(match (args.dot, args.json) {
+        (true, _) => causes.dot(),
+        (_, true) => causes.json().to_string(),
+        _ => causes.text(),
+    })
 }
 
 fn fetch(url: &str) -> Result<String, StatusError> {
@@ -105,12 +132,15 @@ fn parse(url: &str, body: &str) -> Result<Status, StatusError> {
 }
 
 fn show(status: &Status, before: Option<&Status>, args: &Args) -> Result<(), StatusError> {
-    let text = tables::render(status, before, args.port.as_deref())?;
+    present(&tables::render(status, before, args.port.as_deref())?, args)
+}
+
+fn present(text: &str, args: &Args) -> Result<(), StatusError> {
     let mut out = io::stdout().lock();
     if args.watch.is_some() && out.is_terminal() {
         write!(out, "{CLEAR_SCREEN}")?;
     }
-    writeln!(out, "{text}")?;
+    writeln!(out, "{}", text.trim_end())?;
     Ok(out.flush()?)
 }
 

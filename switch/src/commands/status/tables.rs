@@ -23,8 +23,10 @@ pub(super) fn render(
     }
     // A switch that was started anew has nothing to do with the one before.
     let before = before.filter(|before| before.uptime_nanos < now.uptime_nanos);
-    let mut parts = vec![heading(now), verdict(now), ledger(now), port_table(&ports, now, before)];
+    let mut parts = vec![heading(now), policies(now), verdict(now), ledger(now)];
+    parts.push(port_table(&ports, now, before));
     parts.push(class_table(&ports, now, before));
+    parts.push(shadow_table(&ports));
     parts.push(worker_table(&now.workers));
     Ok(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n"))
 }
@@ -37,6 +39,14 @@ fn heading(status: &Status) -> String {
         status.version,
         span(status.uptime_nanos)
     )
+}
+
+/// The policies of the lossless classes.
+fn policies(status: &Status) -> String {
+    let lossless = |class: usize| status.ports.iter().any(|port| port.classes[class].lossless);
+    let policies = status.policies.iter().enumerate().filter(|(class, _)| lossless(*class));
+    let policies: Vec<String> = policies.map(|(class, name)| format!("class {class} {name}")).collect();
+    if policies.is_empty() { String::new() } else { format!("policies: {}", policies.join(", ")) }
 }
 
 fn verdict(status: &Status) -> String {
@@ -221,7 +231,7 @@ fn class_row(port: &PortStatus, class: &ClassStatus, before: Option<&Before<'_>>
         sent,
         format!("{} / {}", bytes(class.ingress.bytes), bytes(class.ingress.bytes_max)),
         format!("{} / {}", bytes(class.egress.bytes), bytes(class.egress.bytes_max)),
-        pause(&class.pause_sent),
+        pause(&class.pause_sent) + &why(class),
         pause(&class.pause_received),
         class.ingress.headroom_free_min_bytes.map_or("-".into(), bytes),
         quantiles(&class.queueing_delay),
@@ -240,6 +250,34 @@ fn pause(pause: &PauseStatus) -> String {
     }
     let now = if pause.now { ", NOW" } else { "" };
     format!("{} x, {}{now}", grouped(pause.xoff), span(pause.nanos))
+}
+
+/// Why the peer is held now.
+fn why(class: &ClassStatus) -> String {
+    let Some(cause) = class.cause.as_ref().filter(|_| class.pause_sent.now) else { return String::new() };
+    match (&cause.culprit, cause.relayed) {
+        (Some(port), true) => format!(" ({} {port}, itself held)", cause.trigger),
+        (Some(port), false) => format!(" ({} {port})", cause.trigger),
+        (None, _) => format!(" ({})", cause.trigger),
+    }
+}
+
+fn shadow_table(ports: &[&PortStatus]) -> String {
+    let header = ["port", "class", "shadow policy", "would have held", "would have lost"];
+    let rows = ports.iter().flat_map(|port| {
+        let classes = port.classes.iter().filter(|class| class.lossless && has_traffic(class));
+        classes.flat_map(|class| {
+            class.shadows.iter().map(|shadow| {
+                let now = if shadow.now { ", NOW" } else { "" };
+                let held = format!("{} x, {}{now}", grouped(shadow.xoff), span(shadow.nanos));
+                let first =
+                    shadow.first_loss_nanos.map_or(String::new(), |at| format!(", first after {}", span(at)));
+                let lost = grouped(shadow.lost) + &first;
+                vec![port.name.clone(), class.class.to_string(), shadow.policy.clone(), held, lost]
+            })
+        })
+    });
+    table(&header, rows)
 }
 
 fn drops(class: &ClassStatus) -> String {
@@ -288,7 +326,18 @@ fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
         return String::new();
     }
     for (column, name) in table.column_iter_mut().zip(header) {
-        let words = ["port", "device", "link", "XDP", "class", "dropped", "dropped unseen", "ports", "state"];
+        let words = [
+            "port",
+            "device",
+            "link",
+            "XDP",
+            "class",
+            "dropped",
+            "dropped unseen",
+            "ports",
+            "state",
+            "shadow policy",
+        ];
         if !words.contains(name) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -321,7 +370,12 @@ mod tests {
         line(&text, &["lossless classes: 1 lost, 4 dropped unseen", "least headroom left 17,655 bytes"]);
         line(&text, &["ledger: balanced; 0 received"]);
         line(&text, &["left", "l0", "up", "1.00 Gb/s", "generic, copy", "xdp rx_ring_full 2"]);
-        let class = line(&text, &["left", "3 lossless", "1,000 (64.0 kB)", "2 x, 1.25 s, NOW", "17.7 kB"]);
+        let class = line(
+            &text,
+            &["left", "3 lossless", "1,000 (64.0 kB)", "2 x, 1.25 s, NOW (egress right)", "17.7 kB"],
+        );
+        line(&text, &["policies: class 3 pfc"]);
+        line(&text, &["left", "capfc-stop-max", "1 x, 500.0 ms", "2, first after"]);
         assert!(class.contains("hairpin 3") && class.contains("headroom_exhausted 1"), "{class}");
         line(&text, &["running", "11.0 ms", "1 (> 10.0 ms)"]);
         assert!(!text.contains("right  0"), "a class without traffic is shown:\n{text}");

@@ -1,5 +1,7 @@
 //! The metric families of `/metrics`: names, help, and where each value is read.
 
+mod policies;
+
 use std::time::UNIX_EPOCH;
 
 use xoff_dataplane::counter::{Counter, Histogram};
@@ -21,6 +23,7 @@ pub(super) fn render(view: &SwitchView) -> String {
     write_classes(&mut text, view);
     write_drops(&mut text, view);
     write_pauses(&mut text, view);
+    policies::write(&mut text, view);
     write_histograms(&mut text, view);
     write_workers(&mut text, view);
     text.finish()
@@ -377,7 +380,8 @@ fn settings(view: &SwitchView, port: PortId, class: Class) -> &ClassSettings {
     &view.settings.ports[port.index()].classes[class.index()]
 }
 
+const DIGITS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
+
 fn of_class(view: &SwitchView, port: PortId, class: Class) -> [(&'static str, &str); 2] {
-    const DIGITS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
     [("port", name(view, port)), ("class", DIGITS[class.index()])]
 }

@@ -1,0 +1,126 @@
+//! `/policy`: which flow-control policy each class has, and a way to give it another while frames are
+//! inside.
+//!
+//! Whoever may write to `/policy` changes how everybody's frames are treated, so it takes `PUT` from
+//! this machine only, wherever the switch listens.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{ConnectInfo, State};
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use xoff_dataplane::policy::PolicyKind;
+use xoff_dataplane::units::{CLASSES, Class};
+
+use super::SwitchView;
+use super::mailbox::Request;
+
+/// How long a worker has to take a new policy.
+const TAKEN_WITHIN: Duration = Duration::from_secs(1);
+
+/// What `PUT /policy` takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyChange {
+    /// The policy's name.
+    pub policy: String,
+    /// The class that gets it; `None`: all.
+    #[serde(default)]
+    pub class: Option<u8>,
+}
+
+/// What `GET /policy` and `PUT /policy` answer: the names of the policies of classes 0 to 7.
+pub type PolicyNames = [String; CLASSES];
+
+/// The policy of each class, as the workers have confirmed it. One thread writes, any reads.
+#[derive(Debug)]
+pub struct PolicyCells([AtomicUsize; CLASSES]);
+
+impl PolicyCells {
+    /// These.
+    #[must_use]
+    pub fn new(kinds: [PolicyKind; CLASSES]) -> PolicyCells {
+        PolicyCells(kinds.map(|kind| AtomicUsize::new(kind as usize)))
+    }
+
+    /// The policy of `class` now.
+    #[must_use]
+    pub fn get(&self, class: Class) -> PolicyKind {
+        PolicyKind::ALL[self.0[class.index()].load(Relaxed)]
+    }
+
+    fn set(&self, class: Class, kind: PolicyKind) {
+        self.0[class.index()].store(kind as usize, Relaxed);
+    }
+
+    /// The names of all.
+    #[must_use]
+    pub fn names(&self) -> PolicyNames {
+        Class::ALL.map(|class| self.get(class).name().to_owned())
+    }
+}
+
+pub(super) async fn get(State(view): State<Arc<SwitchView>>) -> Json<PolicyNames> {
+    Json(view.policies.names())
+}
+
+pub(super) async fn put(
+    State(view): State<Arc<SwitchView>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    body: String,
+) -> Result<Json<PolicyNames>, (StatusCode, String)> {
+    if !peer.ip().to_canonical().is_loopback() {
+        return Err((StatusCode::FORBIDDEN, "a policy can be changed from this machine only\n".into()));
+    }
+    let bad = |message: String| (StatusCode::BAD_REQUEST, message + "\n");
+    let change: PolicyChange = serde_json::from_str(&body).map_err(|error| {
+        bad(format!("{error}; send for example {{\"policy\": \"capfc-stop-max\", \"class\": 3}}"))
+    })?;
+    let kind = PolicyKind::named(&change.policy).ok_or_else(|| bad(unknown(&change.policy)))?;
+    let class = change.class.map(|class| {
+        Class::new(class).ok_or_else(|| bad(format!("there is no class {class}; classes are 0 to 7")))
+    });
+    let classes = class.transpose()?.map_or(Class::ALL.to_vec(), |class| vec![class]);
+    if kind.needs_one_worker() && view.workers.len() > 1 {
+        let workers = view.workers.len();
+        let message = format!("policy {} needs one worker, this switch has {workers}\n", kind.name());
+        return Err((StatusCode::CONFLICT, message));
+    }
+    for class in classes {
+        set(&view, class, kind).await?;
+    }
+    Ok(Json(view.policies.names()))
+}
+
+/// The message for a name that no policy has.
+#[must_use]
+pub fn unknown(name: &str) -> String {
+    let known: Vec<&str> = PolicyKind::ALL.into_iter().map(PolicyKind::name).collect();
+    format!("there is no policy {name:?}; there are {}", known.join(", "))
+}
+
+async fn set(view: &SwitchView, class: Class, kind: PolicyKind) -> Result<(), (StatusCode, String)> {
+    let failed = |message: String| (StatusCode::SERVICE_UNAVAILABLE, message + "\n");
+    for (number, worker) in view.workers.iter().enumerate() {
+        let (done, taken) = oneshot::channel();
+        let sent = worker.mailbox.send(Request::SetPolicy { class, kind, done });
+        sent.map_err(|_| failed(format!("worker {number} has ended")))?;
+        match timeout(TAKEN_WITHIN, taken).await {
+            Ok(Ok(())) => (),
+            Ok(Err(_)) => return Err(failed(format!("worker {number} has ended"))),
+            Err(_) => {
+                return Err(failed(format!("worker {number} does not answer; it may still take the policy")));
+            }
+        }
+    }
+    let before = view.policies.get(class);
+    view.policies.set(class, kind);
+    tracing::info!("class {class}: policy {} instead of {}", kind.name(), before.name());
+    Ok(())
+}
