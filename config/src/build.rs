@@ -11,7 +11,7 @@ use crate::document::{Document, MemoryModel, Pause, Port};
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::sizing::Line;
-use crate::{Config, bridge, defaults, qcn, quantity, sockets, thresholds};
+use crate::{Config, bridge, defaults, ofc, qcn, quantity, sockets, thresholds};
 
 pub(crate) fn value<T: Clone>(key: Option<&Spanned<T>>, default: T) -> T {
     key.map_or(default, |key| key.value.clone())
@@ -51,11 +51,13 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
         policy: PolicySettings {
             capfc_cut: value(document.capfc.cut.as_ref(), PolicySettings::default().capfc_cut),
             capfc_weigh: value(document.capfc.count.as_ref(), Weigh::default()),
+            ofc: ofc::settings(document),
         },
         ports,
         fdb,
         vlans,
     };
+    ofc::check(document, &drafts, &switch, problems);
     let shell = sockets::shell(document, &drafts, stall_budget, problems);
     assumptions(&drafts, problems);
     let headroom = drafts.iter().map(by_class).collect();
@@ -156,6 +158,7 @@ fn settings(
         flood_group: value(keys.flood_group.as_ref(), defaults::FLOOD),
         isolated: value(keys.isolated.as_ref(), defaults::ISOLATED),
         flow_control: flow_control(draft),
+        ofc_peer: value(keys.ofc_peer.as_ref(), false),
         pause_time: draft.line.pause_time,
         refresh: refresh(draft, stall_budget, problems),
         burst: room_for_a_frame("burst", draft.line.burst, keys.burst.as_ref(), draft, problems),

@@ -147,6 +147,7 @@ pub fn stated() -> Vec<(&'static str, &'static str, String)> {
     let range = |least, most| format!("{} to {}", quantity::bytes(least), quantity::bytes(most));
     let ingress_range = range(LOSSY_INGRESS_LEAST, LOSSY_INGRESS_MOST);
     let egress_range = range(LOSSY_EGRESS_LEAST, LOSSY_EGRESS_MOST);
+    let ofc = PolicySettings::default().ofc;
     vec![
         ("switch", "name", format!("{NAME:?}")),
         ("switch", "profile", "\"plain\"".into()),
@@ -161,6 +162,11 @@ pub fn stated() -> Vec<(&'static str, &'static str, String)> {
         ("capfc", "cut", PolicySettings::default().capfc_cut.to_string()),
         ("capfc", "count", "\"frames\"".into()),
         ("capfc", "scale", "\"none\"".into()),
+        ("ofc", "alpha", ofc.alpha.to_string()),
+        ("ofc", "flows", ofc.flows.to_string()),
+        ("ofc", "congested_flows", ofc.congested_flows.to_string()),
+        ("ofc", "paused_flows", ofc.paused_flows.to_string()),
+        ("port", "ofc_peer", "false".into()),
         ("class", "egress_warn", "`egress_xon`".into()),
         ("class", "egress_xoff", format!("{} + `commit`", quantity::bytes(EGRESS_XOFF))),
         ("class", "egress_xon", format!("{} + `commit`", quantity::bytes(EGRESS_XON))),

@@ -70,6 +70,16 @@ keys! {
 }
 
 keys! {
+    /// `[policy.ofc]`.
+    struct OfcKeys {
+        alpha: f64 = parse::part;
+        flows: u32 = parse::integer(1..=1_048_576);
+        congested_flows: u32 = parse::integer(1..=65_536);
+        paused_flows: u32 = parse::integer(1..=65_536);
+    }
+}
+
+keys! {
     /// `[qcn]`.
     struct QcnKeys {
         ingress: ClassSet = parse::classes;
@@ -128,6 +138,7 @@ keys! {
             ("802.3x", Pause::Whole),
             ("ignore", Pause::Ignore),
         ]);
+        ofc_peer: bool = parse::boolean;
         pause_time: u16 = parse::integer(1..=65_535);
         refresh: OrOff<Nanos> = parse::or_word("auto", parse::time(Nanos(1_000)..=Nanos::from_secs(4)));
         peer_response: PeerResponse = peer_response;
@@ -250,6 +261,7 @@ pub(crate) struct Document {
     pub(crate) switch: SwitchKeys,
     pub(crate) memory: MemoryKeys,
     pub(crate) capfc: CaPfcKeys,
+    pub(crate) ofc: OfcKeys,
     pub(crate) qcn: QcnKeys,
     pub(crate) fdb: FdbKeys,
     pub(crate) statics: Vec<Static>,
@@ -295,10 +307,14 @@ impl Document {
     }
 
     fn read_policies(&mut self, table: &Table<'_, '_>, problems: &mut Problems) {
-        table.no_others(&[&["capfc"]], problems);
+        table.no_others(&[&["capfc", "ofc"]], problems);
         if let Some(table) = table.table("capfc", problems) {
             table.no_others(&[CaPfcKeys::KEYS], problems);
             self.capfc = CaPfcKeys::read(&table, problems);
+        }
+        if let Some(table) = table.table("ofc", problems) {
+            table.no_others(&[OfcKeys::KEYS], problems);
+            self.ofc = OfcKeys::read(&table, problems);
         }
     }
 

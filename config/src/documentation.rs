@@ -4,7 +4,8 @@
 
 use crate::defaults;
 use crate::document::{
-    CaPfcKeys, ClassKeys, FdbKeys, MemoryKeys, PortIdentityKeys, PortKeys, QcnKeys, StaticKeys, SwitchKeys,
+    CaPfcKeys, ClassKeys, FdbKeys, MemoryKeys, OfcKeys, PortIdentityKeys, PortKeys, QcnKeys, StaticKeys,
+    SwitchKeys,
 };
 
 const DOCUMENT: &str = include_str!("../../docs/configuration.md");
@@ -17,6 +18,7 @@ fn tables() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
         ("\n## `[[port]]`", "port", port),
         ("\n## `[class.N]`", "class", ClassKeys::KEYS.to_vec()),
         ("\n## `[policy.capfc]`", "capfc", CaPfcKeys::KEYS.to_vec()),
+        ("\n## `[policy.ofc]`", "ofc", OfcKeys::KEYS.to_vec()),
         ("\n## `[qcn]`", "qcn", QcnKeys::KEYS.to_vec()),
         ("\n## `[memory]`", "memory", MemoryKeys::KEYS.to_vec()),
         ("\n## `[fdb]`", "fdb", FdbKeys::KEYS.to_vec()),

@@ -18,6 +18,7 @@ mod document;
 #[cfg(test)]
 mod documentation;
 pub mod memory;
+mod ofc;
 mod parse;
 mod problem;
 mod profile;

@@ -79,6 +79,11 @@ pub(crate) fn share(value: &Value<'_>) -> Parsed<f64> {
     number.filter(|share| *share > 0.0 && *share <= 1.0).ok_or_else(|| "a number above 0, up to 1".into())
 }
 
+/// A part of a whole that is less than all of it.
+pub(crate) fn part(value: &Value<'_>) -> Parsed<f64> {
+    share(value).ok().filter(|part| *part < 1.0).ok_or_else(|| "a number above 0 and below 1".into())
+}
+
 pub(crate) fn boolean(value: &Value<'_>) -> Parsed<bool> {
     value.as_bool().ok_or_else(|| "true or false".into())
 }

@@ -342,6 +342,28 @@ fn a_class_lossless_on_one_port_only_is_a_doubt() {
 }
 
 #[test]
+fn ofc_says_what_it_needs() {
+    let with = |before: &str, class: &str| format!("[switch]\npolicy = \"ofc\"\n{before}{PORTS}{class}");
+    let message = |text: String| {
+        let (place, message, _) = only(&text);
+        (place, message)
+    };
+    let voq = message(with("", "[port.class.3]\nqueue = \"voq\"\n"));
+    assert_eq!(voq.0, (2, 11));
+    assert!(voq.1.contains("needs `queue = \"fifo\"` in class 3 of port b"), "{}", voq.1);
+    let forwarded = message(with("accounting = \"until-forwarded\"\n", ""));
+    assert!(forwarded.1.contains("until-transmitted"), "{}", forwarded.1);
+    assert!(message(with("workers = 2\n", "")).1.contains("needs one worker"));
+    let thresholds = "[class.3]\nxoff = 20000\nxon = 10000\n[policy.ofc]\nalpha = ";
+    assert!(errors(&with(&format!("{thresholds}0.51\n"), "")).is_empty());
+    let found = errors(&with(&format!("{thresholds}0.5\n"), ""));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].position, Some((7, 9)));
+    let ignored = with("", "").replacen("speed", "pause = \"ignore\"\nofc_peer = true\nspeed", 1);
+    assert!(message(ignored).1.contains("`ofc_peer` of port a needs PFC"));
+}
+
+#[test]
 fn what_is_no_toml_is_one_error_with_its_place() {
     let (place, message, _) = only("[switch]\nname = xoff\n");
     assert_eq!(place, (2, 8));

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::{Config, Machine, Rings};
+use xoff_dataplane::policy::{OfcSettings, PolicyKind};
 use xoff_dataplane::settings::{
     ClassSettings, FlowControl, Memory, PortSettings, QueueKind, Service, SharedMemory, Trust,
 };
@@ -192,6 +193,20 @@ fn shared_memory_is_that_of_one_worker() {
     };
     assert!(workers("") > 1);
     assert_eq!(workers("[memory]\nmodel = \"shared\"\n"), 1);
+}
+
+#[test]
+fn ofc_and_its_tables() {
+    let config = two_ports(
+        "[switch]\npolicy = { 3 = \"ofc\" }\n[policy.ofc]\nalpha = 0.8\nflows = 64\ncongested_flows = 32\npaused_flows = 16\n",
+        "ofc_peer = true\n",
+    );
+    assert_eq!(config.switch.policies[3], PolicyKind::Ofc);
+    assert_eq!(config.switch.policies[4], PolicyKind::Pfc);
+    let given = OfcSettings { alpha: 0.8, flows: 64, congested_flows: 32, paused_flows: 16 };
+    assert_eq!(config.switch.policy.ofc, given);
+    assert_eq!((port(&config, 0).ofc_peer, port(&config, 1).ofc_peer), (false, true));
+    assert_eq!(config.workers(16).len(), 1);
 }
 
 #[test]

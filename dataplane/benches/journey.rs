@@ -186,6 +186,7 @@ fn port(index: u8) -> PortSettings {
         flood_group: true,
         isolated: false,
         flow_control: FlowControl::Pfc { obey: ClassSet::ALL, send: ClassSet(0b1_1000) },
+        ofc_peer: false,
         pause_time: Quanta(0xffff),
         refresh: Nanos::from_millis(1),
         burst: Bytes(100_000),

@@ -69,7 +69,8 @@ pub trait FrameStore {
     /// How many slots there are.
     fn capacity(&self) -> u32;
 
-    /// The first bytes of the frame: at least `min(len, 128)` of them, contiguous.
+    /// The first bytes of the frame: at least `min(len, 128)` of them, contiguous; of MAC control, which
+    /// may carry lists, all of them.
     fn head(&self, frame: &Frame) -> &[u8];
 
     /// The same bytes, to be rewritten.

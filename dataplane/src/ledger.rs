@@ -118,12 +118,33 @@ pub struct ClassCounters {
     /// CNMs that could not be sent: the port had no link or no free control frame, or the culprit was a
     /// CNM itself.
     pub cnms_not_sent: Counter,
+    /// Pauses of single flows (OFC).
+    pub flows: FlowCounters,
     /// From receive to transmit.
     pub queueing_delay: Histogram,
     /// Lengths of the pauses that the peer was held to.
     pub pausing_durations: Histogram,
     /// Lengths of the pauses that were obeyed.
     pub paused_durations: Histogram,
+}
+
+/// Counters of what is said of single flows, of one class on one port.
+#[derive(Debug, Default)]
+pub struct FlowCounters {
+    /// Frames that asked the peer to pause flows, refreshes included.
+    pub pause_frames_sent: Counter,
+    /// Frames that asked it to resume flows.
+    pub resume_frames_sent: Counter,
+    /// Frames by which the peer has paused flows.
+    pub pause_frames_received: Counter,
+    /// Frames by which it has resumed flows.
+    pub resume_frames_received: Counter,
+    /// Flows that the peer is asked to pause, now.
+    pub asked: Counter,
+    /// Flows that the peer has paused, now.
+    pub paused: Counter,
+    /// Times that the class was paused as a whole because a table was full.
+    pub fallbacks: Counter,
 }
 
 impl ClassCounters {

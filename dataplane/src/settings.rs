@@ -136,6 +136,9 @@ pub struct PortSettings {
     pub isolated: bool,
     /// Pause frames: which are obeyed, which are sent.
     pub flow_control: FlowControl,
+    /// Whether the peer understands lists of flows ([`crate::wire::ofc`]); of effect where the policy of a
+    /// class is OFC.
+    pub ofc_peer: bool,
     /// Pause time put into every XOFF.
     pub pause_time: Quanta,
     /// A held XOFF is sent again after so long.

@@ -6,6 +6,7 @@ use proptest::test_runner::{Config, RngSeed};
 use crate::frame::{Frame, FrameStore};
 use crate::settings::{ClassSettings, FlowControl, PortSettings, QueueKind, Service, Trust};
 use crate::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, Quanta};
+use crate::wire::FlowKey;
 
 /// Property tests run the same cases every time.
 pub fn fixed_seed() -> Config {
@@ -38,6 +39,28 @@ pub fn frame_bytes() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
+/// A flow of any family.
+pub fn any_flow() -> impl Strategy<Value = FlowKey> {
+    let ip = || (any::<u8>(), any::<[u16; 2]>());
+    prop_oneof![
+        (ip(), any::<[u8; 4]>(), any::<[u8; 4]>()).prop_map(|((protocol, ports), src, dst)| FlowKey::V4 {
+            protocol,
+            ports,
+            src,
+            dst
+        }),
+        (ip(), any::<[u8; 16]>(), any::<[u8; 16]>()).prop_map(|((protocol, ports), src, dst)| FlowKey::V6 {
+            protocol,
+            ports,
+            src,
+            dst
+        }),
+        (any::<[u8; 6]>(), any::<[u8; 6]>(), any::<u16>()).prop_map(|(src, dst, ether_type)| {
+            FlowKey::L2 { src: MacAddr(src), dst: MacAddr(dst), ether_type }
+        }),
+    ]
+}
+
 /// A port as plain as can be: 1 Gb/s, in VLAN 1, class 3 lossless, maps one to one.
 pub fn port_settings(index: u8) -> PortSettings {
     PortSettings {
@@ -58,6 +81,7 @@ pub fn port_settings(index: u8) -> PortSettings {
         flood_group: true,
         isolated: false,
         flow_control: FlowControl::Pfc { obey: ClassSet::ALL, send: ClassSet(0b1000) },
+        ofc_peer: false,
         pause_time: Quanta(0xffff),
         refresh: Nanos::from_millis(10),
         burst: Bytes(3_000),

@@ -326,6 +326,9 @@ impl PortSet {
     /// No port.
     pub const NONE: PortSet = PortSet([0; PORTS_MAX / 64]);
 
+    /// Every port that there may be.
+    pub const ALL: PortSet = PortSet([u64::MAX; PORTS_MAX / 64]);
+
     /// Whether `port` is a member.
     #[must_use]
     pub const fn contains(&self, port: PortId) -> bool {

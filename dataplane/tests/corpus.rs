@@ -7,6 +7,8 @@ mod cnm;
 mod header;
 #[path = "../../fuzz/src/mac_control.rs"]
 mod mac_control;
+#[path = "../../fuzz/src/ofc.rs"]
+mod ofc;
 
 use std::fs;
 use std::path::Path;
@@ -37,4 +39,9 @@ fn mac_control_frames() {
 #[test]
 fn congestion_notification_messages() {
     run("cnm", cnm::check);
+}
+
+#[test]
+fn lists_of_flows() {
+    run("ofc", ofc::check);
 }

@@ -71,6 +71,14 @@ impl Held {
         self.next_refresh = Nanos::NEVER;
     }
 
+    /// The peer may have paused something of `class` for another reason, which has ended: it is to be told
+    /// what holds.
+    pub fn suspect(&mut self, class: Class) {
+        if !self.wanted.contains(class) {
+            self.told.insert(class);
+        }
+    }
+
     /// The classes held now.
     #[must_use]
     pub const fn classes(&self) -> ClassSet {
@@ -162,6 +170,18 @@ mod tests {
         let mut held = Held::new(Nanos(100));
         assert_eq!(held.xon(Nanos(0), class(3)), None);
         assert_eq!(held.announce(Nanos(0)), None);
+    }
+
+    #[test]
+    fn a_peer_that_may_have_paused_something_is_told_that_nothing_holds() {
+        let mut held = Held::new(Nanos(100));
+        held.xoff(Nanos(0), class(3));
+        held.announce(Nanos(0));
+        held.suspect(class(3));
+        assert!(!held.due(), "it holds indeed");
+        held.suspect(class(4));
+        let told = held.announce(Nanos(1)).unwrap();
+        assert_eq!(told, Announcement { xon: set(&[4]), refreshed: set(&[3]), xoff: ClassSet::NONE });
     }
 
     #[test]

@@ -12,13 +12,15 @@ pub enum Trigger {
     Ingress,
     /// This egress queue of the class is congested, and the port is a culprit of it.
     Egress(PortId),
+    /// Flows to this egress queue congest it and should be paused one by one, but a table is full.
+    TableFull(PortId),
 }
 
 impl Trigger {
     /// How many kinds there are: the length of tables by [`Trigger::index`].
     pub const COUNT: usize = Trigger::NAMES.len();
     /// The names of all kinds in metrics, by [`Trigger::index`].
-    pub const NAMES: [&'static str; 2] = ["ingress", "egress"];
+    pub const NAMES: [&'static str; 3] = ["ingress", "egress", "table_full"];
 
     /// Which kind, from zero.
     #[must_use]
@@ -26,6 +28,7 @@ impl Trigger {
         match self {
             Trigger::Ingress => 0,
             Trigger::Egress(_) => 1,
+            Trigger::TableFull(_) => 2,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The policies by name, and what can be set about them.
 
-use super::Weigh;
+use super::{OfcSettings, Weigh};
 
 /// Which policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -12,12 +12,14 @@ pub enum PolicyKind {
     CaPfcStopMax,
     /// CaPFC, Algorithm 2: [`super::CaPfc`] with [`super::Culprits::Share`].
     CaPfcStopCalibrate,
+    /// OFC: [`super::Ofc`].
+    Ofc,
 }
 
 impl PolicyKind {
     /// Every policy.
-    pub const ALL: [PolicyKind; 3] =
-        [PolicyKind::Pfc, PolicyKind::CaPfcStopMax, PolicyKind::CaPfcStopCalibrate];
+    pub const ALL: [PolicyKind; 4] =
+        [PolicyKind::Pfc, PolicyKind::CaPfcStopMax, PolicyKind::CaPfcStopCalibrate, PolicyKind::Ofc];
 
     /// Its name in configurations, metrics and commands.
     #[must_use]
@@ -26,6 +28,7 @@ impl PolicyKind {
             PolicyKind::Pfc => "pfc",
             PolicyKind::CaPfcStopMax => "capfc-stop-max",
             PolicyKind::CaPfcStopCalibrate => "capfc-stop-calibrate",
+            PolicyKind::Ofc => "ofc",
         }
     }
 
@@ -51,11 +54,13 @@ pub struct PolicySettings {
     pub capfc_cut: f64,
     /// What CaPFC counts of each arrival.
     pub capfc_weigh: Weigh,
+    /// Of OFC.
+    pub ofc: OfcSettings,
 }
 
 impl Default for PolicySettings {
     fn default() -> PolicySettings {
-        PolicySettings { capfc_cut: 0.8, capfc_weigh: Weigh::Frames }
+        PolicySettings { capfc_cut: 0.8, capfc_weigh: Weigh::Frames, ofc: OfcSettings::default() }
     }
 }
 

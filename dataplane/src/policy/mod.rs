@@ -18,12 +18,14 @@
 mod capfc;
 mod cause;
 mod kind;
+mod ofc;
 mod pfc;
 mod shadow;
 
 pub use capfc::{CaPfc, Culprits, Weigh};
 pub use cause::{Cause, Causes, Trigger};
 pub use kind::{PolicyKind, PolicySettings};
+pub use ofc::{Ofc, OfcSettings, TableBytes, Told};
 pub use pfc::Pfc;
 pub(crate) use shadow::Shadow;
 pub use shadow::ShadowCounters;
@@ -73,6 +75,11 @@ pub enum Intent {
         /// Why.
         trigger: Trigger,
     },
+    /// The policy has something to tell the peer of this port about single flows.
+    TellFlows {
+        /// The port whose peer is told.
+        port: PortId,
+    },
     /// As far as this policy goes it may resume.
     Xon {
         /// The port whose peer is told.
@@ -89,6 +96,8 @@ pub enum Policy {
     Pfc(Pfc),
     /// PFC that also pauses the culprits of a congested egress queue.
     CaPfc(CaPfc),
+    /// PFC of single flows at the root of congestion.
+    Ofc(Ofc),
 }
 
 impl Policy {
@@ -101,6 +110,16 @@ impl Policy {
             PolicyKind::Pfc => Policy::Pfc(pfc),
             PolicyKind::CaPfcStopMax => capfc(Culprits::Heaviest),
             PolicyKind::CaPfcStopCalibrate => capfc(Culprits::Share(settings.policy.capfc_cut)),
+            PolicyKind::Ofc => Policy::Ofc(Ofc::new(pfc, settings)),
+        }
+    }
+
+    /// OFC's tables, where it is OFC.
+    #[must_use]
+    pub(crate) const fn as_ofc(&self) -> Option<&Ofc> {
+        match self {
+            Policy::Ofc(ofc) => Some(ofc),
+            Policy::Pfc(_) | Policy::CaPfc(_) => None,
         }
     }
 
@@ -110,6 +129,7 @@ impl Policy {
         match self {
             Policy::Pfc(pfc) => pfc.observe(event, buffer, intents),
             Policy::CaPfc(capfc) => capfc.observe(event, buffer, intents),
+            Policy::Ofc(ofc) => ofc.observe(event, buffer, intents),
         }
     }
 
@@ -118,6 +138,7 @@ impl Policy {
         match self {
             Policy::Pfc(pfc) => pfc.adopt(buffer, intents),
             Policy::CaPfc(capfc) => capfc.adopt(buffer, intents),
+            Policy::Ofc(ofc) => ofc.adopt(buffer, intents),
         }
     }
 }

@@ -1,7 +1,10 @@
-//! Egress class queues: one FIFO, or one per ingress port served round robin (VOQ).
+//! Egress class queues: one FIFO, one per ingress port served round robin (VOQ), or the nested queues
+//! of OFC, where flows are paused one by one.
 
+mod nested;
 mod nodes;
 
+pub(crate) use nested::Nested;
 pub use nodes::{BYTES_PER_SLOT, FrameMeta};
 pub(crate) use nodes::{Fifo, NONE, Nodes};
 
@@ -14,6 +17,7 @@ use crate::units::{PortId, PortSet};
 pub(crate) enum ClassQueue {
     Fifo(Fifo),
     Voq(Voq),
+    Nested(Nested),
 }
 
 impl ClassQueue {
@@ -29,22 +33,26 @@ impl ClassQueue {
         match self {
             ClassQueue::Fifo(fifo) => fifo.push(nodes, frame),
             ClassQueue::Voq(voq) => voq.push(nodes, frame),
+            ClassQueue::Nested(nested) => nested.push(nodes, frame),
         }
     }
 
     #[inline]
-    pub(crate) fn pop(&mut self, nodes: &Nodes) -> Option<Frame> {
+    pub(crate) fn pop(&mut self, nodes: &mut Nodes) -> Option<Frame> {
         match self {
             ClassQueue::Fifo(fifo) => fifo.pop(nodes),
             ClassQueue::Voq(voq) => voq.pop(nodes),
+            ClassQueue::Nested(nested) => nested.pop(nodes),
         }
     }
 
+    /// Whether a frame may leave, as far as the queue is concerned.
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         match self {
-            ClassQueue::Fifo(fifo) => fifo.is_empty(),
-            ClassQueue::Voq(voq) => voq.backlogged.is_empty(),
+            ClassQueue::Fifo(fifo) => !fifo.is_empty(),
+            ClassQueue::Voq(voq) => !voq.backlogged.is_empty(),
+            ClassQueue::Nested(nested) => nested.is_ready(),
         }
     }
 
@@ -52,6 +60,7 @@ impl ClassQueue {
         match self {
             ClassQueue::Fifo(fifo) => fifo.frames(),
             ClassQueue::Voq(voq) => voq.by_ingress.iter().map(Fifo::frames).sum(),
+            ClassQueue::Nested(nested) => nested.frames(),
         }
     }
 }
@@ -93,7 +102,7 @@ impl Voq {
 mod tests {
     use super::*;
 
-    fn drain(queue: &mut ClassQueue, nodes: &Nodes) -> Vec<u32> {
+    fn drain(queue: &mut ClassQueue, nodes: &mut Nodes) -> Vec<u32> {
         std::iter::from_fn(|| queue.pop(nodes).map(|frame| frame.into_parts().0)).collect()
     }
 
@@ -107,7 +116,7 @@ mod tests {
             queue.push(&mut nodes, frame);
         }
         assert_eq!(queue.frames(), 6);
-        assert_eq!(drain(&mut queue, &nodes), [4, 0, 3, 1, 5, 2]);
-        assert!(queue.is_empty());
+        assert_eq!(drain(&mut queue, &mut nodes), [4, 0, 3, 1, 5, 2]);
+        assert!(!queue.is_ready());
     }
 }

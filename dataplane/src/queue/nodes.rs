@@ -19,6 +19,8 @@ pub struct FrameMeta {
     pub len: u32,
     /// Which flood it belongs to; [`NONE`] for a frame with one destination.
     pub(crate) group: u32,
+    /// Its flow at its egress, as a number of the class's policy; [`NONE`] where no policy counts flows.
+    pub(crate) flow: u32,
     /// VLAN that it belongs to, once `forward` has decided.
     pub vid: u16,
     /// Port it came in by.
@@ -61,6 +63,7 @@ impl Nodes {
             since: Nanos::ZERO,
             len: 0,
             group: NONE,
+            flow: NONE,
             vid: 0,
             ingress: PortId(0),
             egress: PortId(0),
@@ -150,6 +153,35 @@ impl Fifo {
         self.frames += 1;
     }
 
+    /// What is known of the frame at the front.
+    #[inline]
+    pub(crate) fn front<'a>(&self, nodes: &'a Nodes) -> Option<&'a FrameMeta> {
+        (self.head != NONE).then(|| &nodes.0[self.head as usize].meta)
+    }
+
+    /// Puts all frames of `behind` behind its own.
+    pub(crate) fn append(&mut self, nodes: &mut Nodes, behind: Fifo) {
+        match (self.is_empty(), behind.is_empty()) {
+            (true, _) => *self = behind,
+            (false, true) => {}
+            (false, false) => {
+                nodes.0[self.tail as usize].next = behind.head;
+                self.tail = behind.tail;
+                self.frames += behind.frames;
+            }
+        }
+    }
+
+    /// Shows `change` what is known of each frame, in their order.
+    pub(crate) fn for_each_meta(&self, nodes: &mut Nodes, mut change: impl FnMut(&mut FrameMeta)) {
+        let mut slot = self.head;
+        for _ in 0..self.frames {
+            let node = &mut nodes.0[slot as usize];
+            change(&mut node.meta);
+            slot = node.next;
+        }
+    }
+
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.head == NONE
@@ -179,6 +211,25 @@ mod tests {
         let order: Vec<u32> = std::iter::from_fn(|| fifo.pop(&nodes).map(|f| f.into_parts().0)).collect();
         assert_eq!(order, [3, 0, 7]);
         assert!(fifo.is_empty());
+    }
+
+    #[test]
+    fn a_queue_behind_another_keeps_the_order_of_both() {
+        let mut nodes = Nodes::new(8);
+        let queue = |nodes: &mut Nodes, slots: &[u32]| {
+            let mut fifo = Fifo::default();
+            slots.iter().for_each(|&slot| fifo.push(nodes, Frame::new(slot, 60)));
+            fifo
+        };
+        for (front, behind) in [(&[][..], &[][..]), (&[1], &[]), (&[], &[2]), (&[3, 1], &[2, 0])] {
+            let mut all = queue(&mut nodes, front);
+            let other = queue(&mut nodes, behind);
+            all.append(&mut nodes, other);
+            all.push(&mut nodes, Frame::new(7, 60));
+            assert_eq!(all.frames() as usize, front.len() + behind.len() + 1);
+            let order: Vec<u32> = std::iter::from_fn(|| all.pop(&nodes).map(|f| f.into_parts().0)).collect();
+            assert_eq!(order, [front, behind, &[7]].concat());
+        }
     }
 
     #[test]

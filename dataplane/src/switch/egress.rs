@@ -5,9 +5,10 @@ use super::{Switch, on_line};
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
 use crate::pause::Announcement;
+use crate::policy::Policy;
 use crate::settings::{FlowControl, WhenFull};
 use crate::units::{Bytes, Class, ClassSet, Nanos, PortId, PortSet, Quanta};
-use crate::wire::mac_control::{MacControl, Pfc};
+use crate::wire::mac_control::{self, MacControl, Pfc};
 
 impl Switch {
     /// Ports that have something to send or to wait for: the ones worth calling
@@ -59,7 +60,9 @@ impl Switch {
         let at = &mut self.ports[port.index()];
         at.committed_frames -= 1;
         let meta = *self.nodes.meta(&frame);
-        if !meta.control {
+        if meta.control {
+            at.committed -= committed_control(&frame);
+        } else {
             at.committed -= on_line(&frame);
             let shown = self.counters.class(port, meta.class);
             shown.tx_frames.add(1);
@@ -82,7 +85,7 @@ impl Switch {
         let at = &mut self.ports[port.index()];
         let mut eligible = ClassSet(at.backlogged.0 & !at.obeyed.paused().0);
         if eligible.is_empty() {
-            if at.backlogged.is_empty() && !at.announces() {
+            if at.backlogged.is_empty() && !at.has_news() {
                 self.egress_active.remove(port);
             }
             return None;
@@ -103,11 +106,14 @@ impl Switch {
     #[inline]
     pub(super) fn dequeue(&mut self, port: PortId, class: Class) -> Option<Frame> {
         let at = &mut self.ports[port.index()];
-        let frame = at.queues[class.index()].pop(&self.nodes)?;
-        if at.queues[class.index()].is_empty() {
+        let frame = at.queues[class.index()].pop(&mut self.nodes)?;
+        if !at.queues[class.index()].is_ready() {
             at.backlogged.remove(class);
         }
         self.leave_congestion_point(&frame);
+        if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+            ofc.packet_out(port, self.nodes.meta(&frame).flow);
+        }
         Some(frame)
     }
 
@@ -159,42 +165,63 @@ impl Switch {
         self.ports[port.index()].rewriter.apply(store, frame, meta.vid, tagged, meta.class)
     }
 
-    /// The control frame that is due at `port`: a pause frame, else a CNM.
+    /// The control frame that is due at `port`: a pause frame, else a list of flows, else a CNM.
     #[cold]
     fn announce<S: FrameStore>(&mut self, now: Nanos, port: PortId, store: &mut S) -> Option<Frame> {
-        self.announce_pause(now, port, store).or_else(|| self.next_notice(now, port))
+        self.announce_pause(now, port, store)
+            .or_else(|| self.announce_flows(now, port, store))
+            .or_else(|| self.next_notice(now, port))
     }
 
-    /// The pause frame that is due at `port`; `None` where none is, or the control pool is in flight,
-    /// and the frame stays due.
-    fn announce_pause<S: FrameStore>(&mut self, now: Nanos, port: PortId, store: &mut S) -> Option<Frame> {
-        let at = &mut self.ports[port.index()];
-        if !at.held.due() {
-            return None;
-        }
-        let Some(frame) = store.control(&[0; 60]) else {
+    /// Whether the control pool has a frame for `port`; where not, the port waits for one.
+    pub(super) fn control_is_free<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> bool {
+        let Some(probe) = store.control(&[0; mac_control::LEN]) else {
             if !self.starved.contains(port) {
                 self.counters.port(port).control_starved.add(1);
                 self.starved.insert(port);
             }
-            return None;
+            return false;
         };
         self.starved.remove(port);
-        let Some(what) = at.held.announce(now) else {
-            store.free(frame);
+        store.free(probe);
+        true
+    }
+
+    /// The pause frame that is due at `port`; `None` where none is, or the control pool is in flight, and
+    /// the frame stays due.
+    fn announce_pause<S: FrameStore>(&mut self, now: Nanos, port: PortId, store: &mut S) -> Option<Frame> {
+        if !self.ports[port.index()].held.due() || !self.control_is_free(port, store) {
             return None;
-        };
+        }
+        let at = &mut self.ports[port.index()];
+        let what = at.held.announce(now)?;
         let bytes =
             pause_frame(at.settings.flow_control, &what, at.settings.pause_time).encode(at.settings.mac);
-        store.head_mut(&frame)[..bytes.len()].copy_from_slice(&bytes);
-        at.committed_frames += 1;
-        at.line.spend(now, Bytes::on_line(60));
         self.next_timer = self.next_timer.min(at.held.next_refresh());
         self.timed.insert(port);
         self.count_announcement(port, &what);
+        for class in what.xon.iter() {
+            self.forget_told_flows(port, class); // whoever hears that the class may send resumes all
+        }
+        Some(self.send_control(now, port, &bytes, store))
+    }
+
+    /// Makes a control frame of `bytes`, for which the store has room.
+    pub(super) fn send_control<S: FrameStore>(
+        &mut self,
+        now: Nanos,
+        port: PortId,
+        bytes: &[u8],
+        store: &mut S,
+    ) -> Frame {
+        let frame = store.control(bytes).expect("one was free a moment ago");
+        let at = &mut self.ports[port.index()];
+        at.committed += committed_control(&frame);
+        at.committed_frames += 1;
+        at.line.spend(now, on_line(&frame));
         self.ledger.made += 1;
         *self.nodes.meta_mut(&frame) = control_meta(now, port, Class::ALL[7], &frame);
-        Some(frame)
+        frame
     }
 
     fn count_announcement(&self, port: PortId, what: &Announcement) {
@@ -206,6 +233,15 @@ impl Switch {
             shown.refreshes_sent.add(u64::from(what.refreshed.contains(class)));
         }
     }
+}
+
+/// Control frames are short, all but lists of flows.
+const SHORT_MAX: u32 = 128;
+
+/// What a control frame counts for among what is committed: a long one delays a PFC frame behind it as
+/// much as data do.
+fn committed_control(frame: &Frame) -> Bytes {
+    if frame.len() > SHORT_MAX { on_line(frame) } else { Bytes::ZERO }
 }
 
 /// What tells a peer of `what`. An 802.3x peer knows one state: paused while any class is.

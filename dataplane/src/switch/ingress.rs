@@ -12,6 +12,7 @@ use crate::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, PortSet, Quan
 use crate::wire::cnm::Cnm;
 use crate::wire::header::Header;
 use crate::wire::mac_control::MacControl;
+use crate::wire::ofc::FlowPause;
 
 impl Switch {
     /// A frame has come in by `port`, which this worker owns. Control frames are obeyed and consumed;
@@ -51,6 +52,7 @@ impl Switch {
             since: now,
             len: frame.len(),
             group: NONE,
+            flow: NONE,
             vid: 0,
             ingress: port,
             egress: port,
@@ -188,10 +190,14 @@ impl Switch {
             return self.drop_admitted(now, egress, reason, frame, store);
         }
         self.buffer.enter_egress(ingress, egress, class, size);
+        self.count_flow(egress, &frame, store);
         let slot = frame.slot();
+        let at = &mut self.ports[egress.index()];
         at.queues[class.index()].push(&mut self.nodes, frame);
-        at.backlogged.insert(class);
-        self.egress_active.insert(egress);
+        if at.queues[class.index()].is_ready() {
+            at.backlogged.insert(class);
+            self.egress_active.insert(egress);
+        }
         self.sample_egress(now, egress, class, slot, store);
         self.observe(now, class, Event::Enqueued { ingress, egress, size });
     }
@@ -245,6 +251,19 @@ impl Switch {
             Ok(control) => control,
             Err(error) => return shown.malformed_control[error.index()].add(1),
         };
+        if self.ports[port.index()].settings.ofc_peer
+            && let MacControl::Pfc(pfc) = control
+        {
+            match FlowPause::parse(&pfc, head) {
+                Ok(Some(list)) if self.obeys(port, list.class) => {
+                    shown.pfc_frames_received.add(1);
+                    self.pauses_obeyed += 1;
+                    return self.obey_list(now, port, &pfc, &list);
+                }
+                Ok(_) => (),
+                Err(error) => return shown.malformed_control[error.index()].add(1),
+            }
+        }
         let flow_control = self.ports[port.index()].settings.flow_control;
         let (named, obeyed, times) = match (control, flow_control) {
             (MacControl::Pfc(pfc), FlowControl::Pfc { obey, .. }) => {
@@ -275,15 +294,26 @@ impl Switch {
         self.pause_classes(now, port, obeyed, &times);
     }
 
-    fn pause_classes(&mut self, now: Nanos, port: PortId, classes: ClassSet, times: &[Quanta; CLASSES]) {
+    pub(super) fn pause_classes(
+        &mut self,
+        now: Nanos,
+        port: PortId,
+        classes: ClassSet,
+        times: &[Quanta; CLASSES],
+    ) {
         for class in classes.iter() {
             let shown = self.counters.class(port, class);
             match times[class.index()] {
-                Quanta(0) => shown.xon_received.add(1),
+                Quanta(0) => {
+                    shown.xon_received.add(1);
+                    self.resume_flows(port, class);
+                }
                 _ => shown.xoff_received.add(1),
             }
         }
-        let obeyed = &mut self.ports[port.index()].obeyed;
+        let at = &mut self.ports[port.index()];
+        at.stopped_for_flows.0 &= !classes.0;
+        let obeyed = &mut at.obeyed;
         let resumed = obeyed.receive(now, classes, times);
         for class in obeyed.paused().iter() {
             let since = obeyed.since(class).map_or(0, |since| since.0.max(1));

@@ -18,6 +18,7 @@
 //! exchanges [`Handover`]s and [`Return`]s with the others (see [`workers`]).
 
 mod egress;
+mod flows;
 mod groups;
 mod ingress;
 mod notices;
@@ -101,6 +102,12 @@ struct Port {
     obeyed: Obeyed,
     /// CNMs to be sent.
     notices: Fifo,
+    /// Classes with something to tell the peer about flows.
+    tells_flows: ClassSet,
+    /// When the next flow that the peer has paused goes on by itself.
+    flows_expire: Nanos,
+    /// Classes that the peer has paused as a whole because its flows could not be paused one by one.
+    stopped_for_flows: ClassSet,
     // Ingress.
     arrived: [Fifo; CLASSES],
     backlogged_in: ClassSet,
@@ -135,6 +142,9 @@ impl Port {
             demands: [ClassSet::NONE; CLASSES],
             obeyed: Obeyed::new(settings.speed),
             notices: Fifo::default(),
+            tells_flows: ClassSet::NONE,
+            flows_expire: Nanos::NEVER,
+            stopped_for_flows: ClassSet::NONE,
             arrived: Default::default(),
             backlogged_in: ClassSet::NONE,
             stopped: ClassSet::NONE,
@@ -158,8 +168,16 @@ impl Port {
 
     /// Whether a control frame is to be sent now.
     #[inline]
-    const fn announces(&self) -> bool {
-        self.up && (self.held.due() || !self.notices.is_empty())
+    fn announces(&self) -> bool {
+        let flows = !self.tells_flows.is_empty() && !self.is_fully_committed();
+        self.up && (self.held.due() || !self.notices.is_empty() || flows)
+    }
+
+    /// Whether there is something to announce, now or when what was committed has left. Lists of flows
+    /// may be long and many: they wait, so that they never delay a pause of a class by more than data do.
+    #[inline]
+    fn has_news(&self) -> bool {
+        self.up && (self.held.due() || !self.notices.is_empty() || !self.tells_flows.is_empty())
     }
 
     /// Whether no more frames may leave before some have been released.
@@ -198,7 +216,7 @@ impl Switch {
         let shadow = |&kind| Shadow::new(Class::ALL.map(|class| policy(kind, class)), count);
         let shadows = settings.shadows.iter().map(shadow).collect();
         let policies = Class::ALL.map(|class| policy(settings.policies[class.index()], class));
-        Switch {
+        let mut switch = Switch {
             settings: settings.clone(),
             accounting: settings.accounting,
             when_full: settings.when_full,
@@ -224,7 +242,11 @@ impl Switch {
             timed: PortSet::NONE,
             next_timer: Nanos::ZERO,
             news: Vec::with_capacity(workers::NEWS_MAX),
+        };
+        for port in (0..=u8::MAX).map(PortId).take(count) {
+            Class::ALL.into_iter().for_each(|class| switch.begin_flows(port, class));
         }
+        switch
     }
 
     /// The occupancies.

@@ -164,6 +164,7 @@ pub(super) fn control_meta(now: Nanos, port: PortId, class: Class, frame: &Frame
         since: now,
         len: frame.len(),
         group: NONE,
+        flow: NONE,
         vid: 0,
         ingress: port,
         egress: port,

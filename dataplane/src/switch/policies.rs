@@ -19,15 +19,19 @@ impl Switch {
     /// Gives `class` another policy, with the parameters that the switch was made with. Peers that both
     /// the old and the new one want held stay held; no frame is touched.
     pub fn set_policy(&mut self, now: Nanos, class: Class, kind: PolicyKind) {
+        let count = self.ports.len();
+        let ports = || (0..=u8::MAX).map(PortId).take(count);
         self.settings.policies[class.index()] = kind;
         let sends = senders(&self.ports, class);
+        ports().for_each(|port| self.end_flows(port, class));
         self.policies[class.index()] = Policy::new(kind, class, sends, &self.settings);
+        ports().for_each(|port| self.begin_flows(port, class));
         for port in &mut self.ports {
             port.demands.iter_mut().for_each(|demands| demands.remove(class));
         }
         self.policies[class.index()].adopt(&self.buffer, &mut self.intents);
         self.carry_out(now, class);
-        for port in (0..=u8::MAX).map(PortId).take(self.ports.len()) {
+        for port in ports() {
             let at = &self.ports[port.index()];
             let unwanted = at.held.classes().iter().filter(|held| at.demands[held.index()].is_empty());
             let unwanted: ClassSet = unwanted.collect();
@@ -83,6 +87,7 @@ impl Switch {
         for intent in intents.drain(..) {
             match intent {
                 Intent::Xoff { port, class, trigger } => self.hold(now, port, class, by, trigger),
+                Intent::TellFlows { port } => self.tell_flows(port, by),
                 Intent::Xon { port, class } => {
                     let demands = &mut self.ports[port.index()].demands[class.index()];
                     demands.remove(by);
@@ -98,6 +103,9 @@ impl Switch {
     fn hold(&mut self, now: Nanos, port: PortId, class: Class, by: Class, trigger: Trigger) {
         let at = &mut self.ports[port.index()];
         at.demands[class.index()].insert(by);
+        if matches!(trigger, Trigger::TableFull(_)) {
+            self.counters.class(port, class).flows.fallbacks.add(1);
+        }
         if at.held.xoff(now, class) {
             let shown = self.counters.class(port, class);
             shown.pausing_since.set(now.0.max(1));
@@ -110,10 +118,13 @@ impl Switch {
 
     fn cause(&self, port: PortId, class: Class, trigger: Trigger) -> Cause {
         let culprit = match trigger {
-            Trigger::Egress(egress) => Some(egress),
+            Trigger::Egress(egress) | Trigger::TableFull(egress) => Some(egress),
             Trigger::Ingress => self.buffer.fullest_behind(port, class),
         };
-        let held = |egress: PortId| self.counters.class(egress, class).paused_since.get() != 0;
+        let held = |egress: PortId| {
+            let shown = self.counters.class(egress, class);
+            shown.paused_since.get() != 0 || shown.flows.paused.get() != 0
+        };
         Cause { trigger: trigger.index(), culprit, relayed: culprit.is_some_and(held) }
     }
 

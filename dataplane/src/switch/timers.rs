@@ -22,12 +22,13 @@ impl Switch {
         for port in self.timed.iter() {
             let at = &mut self.ports[port.index()];
             at.held.advance(now);
-            if at.announces() {
+            if at.has_news() {
                 self.egress_active.insert(port);
             }
             self.expire_pauses(now, port);
+            let of_flows = self.fire_flows(now, port);
             let at = &self.ports[port.index()];
-            let deadline = at.held.next_refresh().min(at.obeyed.next_expiry());
+            let deadline = at.held.next_refresh().min(at.obeyed.next_expiry()).min(of_flows);
             if deadline == Nanos::NEVER {
                 self.timed.remove(port);
             }
@@ -66,6 +67,9 @@ impl Switch {
             let resumed = obeyed.expire(now);
             self.note_resumed(port, &resumed);
         }
+        if now >= self.ports[port.index()].flows_expire {
+            self.expire_flows(now, port);
+        }
     }
 
     /// The link of `port` came up or went down. A port without link forgets what it had learned and
@@ -81,6 +85,7 @@ impl Switch {
             self.egress_active.insert(port);
         } else {
             self.ports[port.index()].held.forget_told();
+            Class::ALL.into_iter().for_each(|class| self.forget_told_flows(port, class));
             self.drop_queued(now, port, store);
         }
     }
@@ -92,6 +97,7 @@ impl Switch {
         self.note_resumed(port, &resumed);
         self.forget_notices(port, store);
         for class in Class::ALL {
+            self.resume_flows(port, class);
             while let Some(frame) = self.dequeue(port, class) {
                 let meta = *self.nodes.meta(&frame);
                 self.leave_egress(now, port, &meta);
@@ -110,6 +116,7 @@ impl Switch {
                     self.counters.class(port, class).end_pausing(held_for);
                 }
             }
+            self.let_flows_go(port);
             self.egress_active.insert(port);
         }
     }

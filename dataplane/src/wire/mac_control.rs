@@ -68,6 +68,9 @@ pub enum MacControlError {
     /// Ends before the opcode, or before the last time that its opcode calls for.
     #[error("MAC control that ends before its last field")]
     Truncated,
+    /// A list of flows (see [`super::ofc`]) that contradicts itself or ends before its last flow.
+    #[error("a list of flows that is not well-formed")]
+    FlowList,
 }
 
 impl MacControl {
@@ -164,11 +167,12 @@ fn be16(control: &[u8], at: std::ops::Range<usize>) -> Result<u16, MacControlErr
 
 impl MacControlError {
     /// Every reason.
-    pub const ALL: [MacControlError; 4] = [
+    pub const ALL: [MacControlError; 5] = [
         MacControlError::Tagged,
         MacControlError::WrongDestination,
         MacControlError::UnknownOpcode,
         MacControlError::Truncated,
+        MacControlError::FlowList,
     ];
 
     /// How many there are: the length of tables by [`MacControlError::index`].
@@ -188,6 +192,7 @@ impl MacControlError {
             MacControlError::WrongDestination => "wrong_destination",
             MacControlError::UnknownOpcode => "unknown_opcode",
             MacControlError::Truncated => "truncated",
+            MacControlError::FlowList => "flow_list",
         }
     }
 }

@@ -13,9 +13,11 @@ pub mod dscp;
 pub mod flow;
 pub mod header;
 pub mod mac_control;
+pub mod ofc;
 pub mod vlan;
 
 pub use cnm::{CnTag, Cnm, CnmError};
 pub use flow::FlowKey;
 pub use header::{Header, Malformed, Tci};
 pub use mac_control::{MacControl, MacControlError, Pfc};
+pub use ofc::{FlowPause, FlowPauseWriter, Operation};

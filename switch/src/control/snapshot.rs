@@ -7,7 +7,7 @@ use futures::future::join_all;
 use tokio::time::Instant;
 use xoff_dataplane::counter::{Counter, Histogram};
 use xoff_dataplane::drop_reason::{DropKind, DropReason};
-use xoff_dataplane::ledger::ClassCounters;
+use xoff_dataplane::ledger::{ClassCounters, FlowCounters};
 use xoff_dataplane::policy::{Cause, Causes, PolicyKind, Trigger};
 use xoff_dataplane::settings::FlowControl;
 use xoff_dataplane::units::{Class, MacAddr, PortId};
@@ -15,9 +15,9 @@ use xoff_dataplane::wire::mac_control::MacControlError;
 
 use super::mailbox::Report;
 use super::status::{
-    Books, CauseCount, CauseStatus, ClassStatus, CulpritStatus, EgressStatus, FdbEntry, IngressStatus,
-    PauseStatus, PortStatus, ShadowStatus, SocketMemory, Spread, Status, Verdict, WorkerState, WorkerStatus,
-    XdpMode,
+    Books, CauseCount, CauseStatus, ClassStatus, CulpritStatus, EgressStatus, FdbEntry, FlowStatus,
+    IngressStatus, PauseStatus, PortStatus, ShadowStatus, SocketMemory, Spread, Status, Verdict, WorkerState,
+    WorkerStatus, XdpMode,
 };
 use super::view::{PortView, SwitchView, WorkerView};
 
@@ -171,6 +171,7 @@ fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
             nanos: times.received,
             durations: spread(&counters.paused_durations),
         },
+        flows: view.settings.ports[port.index()].ofc_peer.then(|| flow_status(&counters.flows)),
         ingress: IngressStatus {
             bytes: counters.ingress_bytes.get(),
             bytes_max: counters.ingress_watermark.get(),
@@ -251,6 +252,18 @@ fn shadows(view: &SwitchView, port: PortId, class: Class) -> Vec<ShadowStatus> {
         }
     };
     view.settings.shadows.iter().enumerate().map(shadow).collect()
+}
+
+fn flow_status(flows: &FlowCounters) -> FlowStatus {
+    FlowStatus {
+        pause_frames_sent: flows.pause_frames_sent.get(),
+        resume_frames_sent: flows.resume_frames_sent.get(),
+        pause_frames_received: flows.pause_frames_received.get(),
+        resume_frames_received: flows.resume_frames_received.get(),
+        asked: flows.asked.get(),
+        paused: flows.paused.get(),
+        fallbacks: flows.fallbacks.get(),
+    }
 }
 
 /// Frames that had a way on and were dropped.

@@ -228,6 +228,8 @@ pub struct ClassStatus {
     pub refreshes_sent: u64,
     /// Pauses that the peer asked for.
     pub pause_received: PauseStatus,
+    /// Pauses of single flows; `None` where the peer does not understand them.
+    pub flows: Option<FlowStatus>,
     /// Memory taken by what came in here.
     pub ingress: IngressStatus,
     /// The queue of what goes out here.
@@ -298,6 +300,25 @@ pub struct PauseStatus {
     pub nanos: u64,
     /// Lengths of the finished ones.
     pub durations: Spread,
+}
+
+/// Pauses of single flows (OFC) of one class on one port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowStatus {
+    /// Frames that asked the peer to pause flows, refreshes included.
+    pub pause_frames_sent: u64,
+    /// Frames that asked it to resume flows.
+    pub resume_frames_sent: u64,
+    /// Frames by which the peer has paused flows.
+    pub pause_frames_received: u64,
+    /// Frames by which it has resumed flows.
+    pub resume_frames_received: u64,
+    /// Flows that the peer is asked to pause now.
+    pub asked: u64,
+    /// Flows that the peer has paused here now.
+    pub paused: u64,
+    /// Times that the class was paused as a whole because a table was full.
+    pub fallbacks: u64,
 }
 
 /// Bytes of one ingress port and class, and the thresholds that they meet.

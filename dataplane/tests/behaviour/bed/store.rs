@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use xoff_dataplane::frame::{Frame, FrameStore};
 
-/// As much of a frame as the switch is shown.
+/// As much of a frame as the switch is shown, unless it is MAC control.
 const HEAD: usize = 128;
 
 #[derive(Debug)]
@@ -75,7 +75,9 @@ impl MemoryStore {
 
     fn head_of(&self, frame: &Frame) -> Range<usize> {
         let place = self.places[frame.slot() as usize].clone().expect("a slot in use");
-        place.start..place.end.min(place.start + HEAD)
+        let is_mac_control = self.bytes[place.clone()].get(12..14) == Some(&[0x88, 0x08]);
+        let end = if is_mac_control { place.end } else { place.end.min(place.start + HEAD) };
+        place.start..end
     }
 }
 

@@ -1,0 +1,325 @@
+//! `flow_in_port_tab` of one egress port: its flows, and how many frames of each wait there.
+//!
+//! A hash table of fixed size. A flow keeps its number while a frame of it waits, while the peer has
+//! paused it, or while a peer of ours is asked to; then the number is given to another.
+
+use crate::queue::NONE;
+use crate::units::{PortId, PortSet};
+use crate::wire::FlowKey;
+
+/// Whether the peer that a flow comes from is asked to pause it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    No,
+    Yes,
+    /// No longer, but it has not been told yet.
+    Leaving,
+}
+
+/// What is known of a flow.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) key: FlowKey,
+    /// Frames that wait here.
+    pub(super) packets: u32,
+    /// The next of the same bucket, or of the free entries.
+    next: u32,
+    /// Where its last frame came in.
+    pub(super) ingress: PortId,
+    /// In the congested_flow_tab.
+    pub(super) congested: bool,
+    pub(super) asked: Asked,
+}
+
+impl Entry {
+    fn in_use(&self) -> bool {
+        self.packets > 0 || self.congested || self.asked != Asked::No
+    }
+
+    /// Whether frames of it came in through `ingress` and wait here.
+    pub(super) fn came_through(&self, ingress: PortId) -> bool {
+        self.packets > 0 && self.ingress == ingress
+    }
+}
+
+/// The table.
+#[derive(Debug)]
+pub(super) struct FlowTable {
+    entries: Box<[Entry]>,
+    buckets: Box<[u32]>,
+    free: u32,
+    used: u32,
+    /// Entries below it have been used; those above never.
+    touched: u32,
+    /// Ingress ports with a flow here that may yet have to be paused: Algorithm 1 has not looked since.
+    news: PortSet,
+    /// Ingress ports with a frame that found no entry.
+    overflown: PortSet,
+}
+
+impl FlowTable {
+    pub(super) fn new(capacity: u32) -> FlowTable {
+        let key = FlowKey::L2 { src: Default::default(), dst: Default::default(), ether_type: 0 };
+        let entry = |next| Entry {
+            key,
+            packets: 0,
+            next: if next == capacity { NONE } else { next },
+            ingress: PortId(0),
+            congested: false,
+            asked: Asked::No,
+        };
+        FlowTable {
+            entries: (1..=capacity).map(entry).collect(),
+            buckets: vec![NONE; capacity.max(1).next_power_of_two() as usize].into_boxed_slice(),
+            free: if capacity == 0 { NONE } else { 0 },
+            used: 0,
+            touched: 0,
+            news: PortSet::NONE,
+            overflown: PortSet::NONE,
+        }
+    }
+
+    /// A frame of the flow, which came in through `ingress`, is about to wait here (Algorithm 2 line 12).
+    /// The flow's number; [`NONE`] where the table is full.
+    pub(super) fn packet_in(&mut self, key: &FlowKey, ingress: PortId) -> u32 {
+        let flow = self.enter(key);
+        let Some(entry) = self.entries.get_mut(flow as usize) else {
+            self.overflown.insert(ingress);
+            self.news.insert(ingress);
+            return NONE;
+        };
+        if entry.packets == 0 || entry.ingress != ingress {
+            self.news.insert(ingress);
+        }
+        entry.ingress = ingress;
+        entry.packets += 1;
+        flow
+    }
+
+    /// One has left (Algorithm 3 lines 9 to 12).
+    pub(super) fn packet_out(&mut self, flow: u32) {
+        self.entries[flow as usize].packets -= 1;
+        self.forget_if_unused(flow);
+    }
+
+    /// The flow enters the congested_flow_tab. Its number; `None` where the table is full.
+    pub(super) fn mark_congested(&mut self, key: &FlowKey) -> Option<u32> {
+        let flow = self.enter(key);
+        let entry = self.entries.get_mut(flow as usize)?;
+        entry.congested = true;
+        self.news = PortSet::ALL;
+        Some(flow)
+    }
+
+    /// It leaves the congested_flow_tab.
+    pub(super) fn clear_congested(&mut self, flow: u32) {
+        self.entries[flow as usize].congested = false;
+        self.news = PortSet::ALL;
+        self.forget_if_unused(flow);
+    }
+
+    /// What the peer that it comes from is asked.
+    pub(super) fn set_asked(&mut self, flow: u32, asked: Asked) {
+        let entry = &mut self.entries[flow as usize];
+        if asked != Asked::Yes {
+            self.news.insert(entry.ingress);
+        }
+        entry.asked = asked;
+        self.forget_if_unused(flow);
+    }
+
+    /// Algorithm 1 is about to look at what came in through `ingress`. False where it has already seen
+    /// all there is.
+    pub(super) fn take_news(&mut self, ingress: PortId) -> bool {
+        let news = self.news.contains(ingress);
+        self.news.remove(ingress);
+        news
+    }
+
+    /// Whether a frame from `ingress` found no entry since this was asked last.
+    pub(super) fn take_overflow(&mut self, ingress: PortId) -> bool {
+        let overflown = self.overflown.contains(ingress);
+        self.overflown.remove(ingress);
+        overflown
+    }
+
+    /// The number of a flow that is in the table.
+    pub(super) fn find(&self, key: &FlowKey) -> Option<u32> {
+        let mut at = self.buckets[self.bucket(key)];
+        while let Some(entry) = self.entries.get(at as usize) {
+            if entry.key == *key {
+                return Some(at);
+            }
+            at = entry.next;
+        }
+        None
+    }
+
+    pub(super) fn entry(&self, flow: u32) -> &Entry {
+        &self.entries[flow as usize]
+    }
+
+    /// Numbers that may be in use: all flows are below.
+    pub(super) const fn end(&self) -> u32 {
+        self.touched
+    }
+
+    /// Bytes of the entries in use.
+    pub(super) const fn bytes(&self) -> usize {
+        self.used as usize * size_of::<Entry>()
+    }
+
+    /// The number of the flow, which is entered if need be; [`NONE`] where the table is full.
+    fn enter(&mut self, key: &FlowKey) -> u32 {
+        if let Some(flow) = self.find(key) {
+            return flow;
+        }
+        let flow = self.free;
+        let bucket = self.bucket(key);
+        if let Some(entry) = self.entries.get_mut(flow as usize) {
+            self.free = entry.next;
+            entry.key = *key;
+            entry.next = self.buckets[bucket];
+            self.buckets[bucket] = flow;
+            self.used += 1;
+            self.touched = self.touched.max(flow + 1);
+        }
+        flow
+    }
+
+    fn forget_if_unused(&mut self, flow: u32) {
+        if self.entries[flow as usize].in_use() {
+            return;
+        }
+        let bucket = self.bucket(&self.entries[flow as usize].key);
+        let next = self.entries[flow as usize].next;
+        if self.buckets[bucket] == flow {
+            self.buckets[bucket] = next;
+        } else {
+            let mut at = self.buckets[bucket];
+            while self.entries[at as usize].next != flow {
+                at = self.entries[at as usize].next;
+            }
+            self.entries[at as usize].next = next;
+        }
+        self.entries[flow as usize].next = self.free;
+        self.free = flow;
+        self.used -= 1;
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // the low bits are wanted
+    fn bucket(&self, key: &FlowKey) -> usize {
+        key.digest() as usize & (self.buckets.len() - 1)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::fixed_seed;
+
+    const P0: PortId = PortId(0);
+    const P1: PortId = PortId(1);
+
+    fn key(number: u16) -> FlowKey {
+        FlowKey::V4 { protocol: 17, ports: [number, 4791], src: [10, 0, 0, 1], dst: [10, 0, 0, 2] }
+    }
+
+    #[test] // Algorithm 2 line 12, Algorithm 3 lines 9 to 12
+    fn a_flow_is_there_while_a_frame_of_it_waits() {
+        let mut table = FlowTable::new(4);
+        let flow = table.packet_in(&key(1), P0);
+        assert_eq!(table.packet_in(&key(1), P0), flow);
+        table.packet_out(flow);
+        assert_eq!(table.find(&key(1)), Some(flow));
+        table.packet_out(flow);
+        assert_eq!((table.find(&key(1)), table.bytes()), (None, 0));
+    }
+
+    #[test]
+    fn a_flow_stays_while_it_is_congested_or_a_peer_is_asked_to_pause_it() {
+        let mut table = FlowTable::new(4);
+        let flow = table.mark_congested(&key(1)).unwrap();
+        assert_eq!(table.packet_in(&key(1), P0), flow);
+        table.set_asked(flow, Asked::Yes);
+        table.packet_out(flow);
+        table.clear_congested(flow);
+        table.set_asked(flow, Asked::Leaving);
+        assert_eq!(table.find(&key(1)), Some(flow));
+        table.set_asked(flow, Asked::No);
+        assert_eq!(table.find(&key(1)), None);
+    }
+
+    #[test]
+    fn a_full_table_takes_no_more_and_says_for_whom() {
+        let mut table = FlowTable::new(2);
+        let [first, second] = [1, 2].map(|number| table.packet_in(&key(number), P0));
+        assert!(first != NONE && second != NONE);
+        assert!(!table.take_overflow(P1));
+        assert_eq!(table.packet_in(&key(3), P1), NONE);
+        assert!(table.mark_congested(&key(4)).is_none());
+        assert!(table.take_overflow(P1) && !table.take_overflow(P1) && !table.take_overflow(P0));
+        table.packet_out(first);
+        assert_eq!(table.packet_in(&key(3), P1), first, "its entry is used again");
+    }
+
+    #[test]
+    fn there_is_news_of_an_ingress_when_one_of_its_flows_begins_and_of_all_when_congestion_changes() {
+        let mut table = FlowTable::new(4);
+        let flow = table.packet_in(&key(1), P0);
+        assert!(table.take_news(P0) && !table.take_news(P0) && !table.take_news(P1));
+        table.packet_in(&key(1), P0);
+        assert!(!table.take_news(P0), "a flow that was seen");
+        table.packet_in(&key(1), P1);
+        assert!(table.take_news(P1), "it comes by another port");
+        table.mark_congested(&key(2));
+        assert!(table.take_news(P0) && table.take_news(P1));
+        table.set_asked(flow, Asked::Yes);
+        assert!(!table.take_news(P1));
+        table.set_asked(flow, Asked::Leaving);
+        assert!(table.take_news(P1), "it may have to be paused again");
+    }
+
+    #[test]
+    fn an_entry_has_52_bytes() {
+        assert_eq!(size_of::<Entry>(), 52);
+    }
+
+    proptest! {
+        #![proptest_config(fixed_seed())]
+
+        #[test]
+        fn counts_are_those_of_a_map(steps in prop::collection::vec((0..12u16, any::<bool>()), 0..200)) {
+            let mut table = FlowTable::new(8);
+            let mut counts: BTreeMap<u16, (u32, u32)> = BTreeMap::new();
+            for (number, arrives) in steps {
+                if arrives {
+                    let full = counts.len() == 8 && !counts.contains_key(&number);
+                    let flow = table.packet_in(&key(number), P0);
+                    prop_assert_eq!(flow == NONE, full);
+                    if !full {
+                        let count = counts.entry(number).or_insert((flow, 0));
+                        prop_assert_eq!(count.0, flow, "its number stays");
+                        count.1 += 1;
+                    }
+                } else if let Some((flow, count)) = counts.get_mut(&number) {
+                    table.packet_out(*flow);
+                    *count -= 1;
+                    if *count == 0 {
+                        counts.remove(&number);
+                    }
+                }
+                prop_assert_eq!(table.bytes(), counts.len() * size_of::<Entry>());
+                for (number, (flow, count)) in &counts {
+                    prop_assert_eq!(table.find(&key(*number)), Some(*flow));
+                    prop_assert_eq!(table.entry(*flow).packets, *count);
+                }
+            }
+        }
+    }
+}

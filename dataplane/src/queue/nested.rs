@@ -1,0 +1,442 @@
+//! OFC's nested queues (paper section III-B, Algorithm 3): a class whose flows are paused one by one,
+//! in three FIFOs, without head-of-line blocking and without reordering.
+//!
+//! Frames join the *normal* queue. Where one of a held flow reaches its head, it moves to the *paused*
+//! queue and the next one may leave. When flows resume, the paused queue is served instead: resumed
+//! frames leave, frames of flows that are still held move to the *other* backup queue, which takes over
+//! as the paused queue. The Order Mark of the paper, which ends that, is here the end of the queue that
+//! is served: nothing joins it meanwhile. Only then is the normal queue served again.
+//!
+//! Order within a flow, whatever comes when: all of a flow's frames in the paused queue are older than
+//! those in the queue that drains into it, and those are older than the ones in the normal queue. A
+//! flow that resumes *while* the drain goes on may have frames in both backup queues; letting the
+//! later ones leave would break the order, so that its resume takes effect at the next Order Mark.
+//! (`Rotate` of Algorithm 3 line 17 counts modulo 2 and would make the normal queue a backup queue;
+//! here the two backup queues swap roles and a queue becomes the paused queue only when it is empty.)
+//!
+//! After every step the head of the queue that is served may leave, or nothing may.
+
+use super::nodes::{Fifo, NONE, Nodes};
+use crate::frame::Frame;
+
+/// What is known of one flow, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Passing,
+    Held,
+    /// Resumed during a drain: held until its Order Mark.
+    Resuming,
+}
+
+/// Which queue frames leave from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Served {
+    Normal,
+    /// The backup queue that is not the paused queue; never empty between two steps.
+    Draining,
+}
+
+/// The frames of one class at one egress port.
+#[derive(Debug)]
+pub(crate) struct Nested {
+    normal: Fifo,
+    backup: [Fifo; 2],
+    /// Which of the backup queues is the paused queue.
+    paused: usize,
+    served: Served,
+    flows: Box<[State]>,
+    /// Whether a flow is [`State::Resuming`].
+    resuming: bool,
+}
+
+impl Nested {
+    /// An empty one, for flows numbered below `flows`.
+    pub(crate) fn new(flows: usize) -> Nested {
+        Nested::from_fifo(Fifo::default(), flows)
+    }
+
+    /// Goes on with the frames of a FIFO.
+    pub(crate) fn from_fifo(normal: Fifo, flows: usize) -> Nested {
+        Nested {
+            normal,
+            backup: Default::default(),
+            paused: 0,
+            served: Served::Normal,
+            flows: vec![State::Passing; flows].into_boxed_slice(),
+            resuming: false,
+        }
+    }
+
+    /// All frames as one FIFO, oldest queue first: the order of every flow is kept. They belong to no
+    /// numbered flow any more.
+    pub(crate) fn into_fifo(self, nodes: &mut Nodes) -> Fifo {
+        let [first, second] = self.backup;
+        let (paused, drained) = if self.paused == 0 { (first, second) } else { (second, first) };
+        let mut all = paused;
+        all.append(nodes, drained);
+        all.append(nodes, self.normal);
+        all.for_each_meta(nodes, |meta| meta.flow = NONE);
+        all
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, nodes: &mut Nodes, frame: Frame) {
+        self.normal.push(nodes, frame);
+        if self.normal.frames() == 1 {
+            self.settle(nodes);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self, nodes: &mut Nodes) -> Option<Frame> {
+        let frame = self.served().pop(nodes);
+        self.settle(nodes);
+        frame
+    }
+
+    /// Whether a frame may leave.
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
+        match self.served {
+            Served::Normal => !self.normal.is_empty(),
+            Served::Draining => true,
+        }
+    }
+
+    /// Frames in all three queues.
+    pub(crate) fn frames(&self) -> u32 {
+        self.normal.frames() + self.backup.iter().map(Fifo::frames).sum::<u32>()
+    }
+
+    /// No frame of these flows leaves any more.
+    pub(crate) fn hold(&mut self, nodes: &mut Nodes, flows: impl IntoIterator<Item = u32>) {
+        for flow in flows {
+            self.flows[flow as usize] = State::Held;
+        }
+        self.settle(nodes);
+    }
+
+    /// Frames of these flows may leave again, all in their order.
+    pub(crate) fn resume(&mut self, nodes: &mut Nodes, flows: impl IntoIterator<Item = u32>) {
+        for flow in flows {
+            let state = &mut self.flows[flow as usize];
+            if *state == State::Held {
+                *state = State::Resuming;
+                self.resuming = true;
+            }
+        }
+        if self.served == Served::Normal {
+            self.order_mark();
+        }
+        self.settle(nodes);
+    }
+
+    /// Everything older than the paused queue has left: flows that wait for that go on, and the paused
+    /// queue is served, if there is something for it to give.
+    fn order_mark(&mut self) {
+        self.served = Served::Normal;
+        if !std::mem::take(&mut self.resuming) {
+            return;
+        }
+        for state in self.flows.iter_mut().filter(|state| **state == State::Resuming) {
+            *state = State::Passing;
+        }
+        if !self.backup[self.paused].is_empty() {
+            self.paused = 1 - self.paused;
+            debug_assert!(self.backup[self.paused].is_empty(), "the paused queue begins empty");
+            self.served = Served::Draining;
+        }
+    }
+
+    /// Moves frames of held flows out of the way, until one that may leave is in front.
+    fn settle(&mut self, nodes: &mut Nodes) {
+        loop {
+            while let Some(flow) = self.served().front(nodes).map(|meta| meta.flow)
+                && self.is_held(flow)
+            {
+                let frame = self.served().pop(nodes).expect("it has a front");
+                self.backup[self.paused].push(nodes, frame);
+            }
+            if self.served == Served::Normal || !self.served().is_empty() {
+                return;
+            }
+            self.order_mark();
+        }
+    }
+
+    #[inline]
+    fn is_held(&self, flow: u32) -> bool {
+        flow != NONE && self.flows[flow as usize] != State::Passing
+    }
+
+    #[inline]
+    fn served(&mut self) -> &mut Fifo {
+        match self.served {
+            Served::Normal => &mut self.normal,
+            Served::Draining => &mut self.backup[1 - self.paused],
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::test_runner::Config;
+
+    use super::*;
+    use crate::testing::fixed_seed;
+
+    const FLOWS: u32 = 4;
+
+    /// A queue, and frames numbered by slot; flow [`NONE`] is one of a flow that has no number.
+    struct Bench {
+        nodes: Nodes,
+        queue: Nested,
+        next: u32,
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            Bench { nodes: Nodes::new(512), queue: Nested::new(FLOWS as usize), next: 0 }
+        }
+
+        fn push(&mut self, flow: u32) {
+            let frame = Frame::new(self.next, 60);
+            self.nodes.meta_mut(&frame).flow = flow;
+            self.queue.push(&mut self.nodes, frame);
+            self.next += 1;
+        }
+
+        fn push_all(&mut self, flows: &[u32]) {
+            flows.iter().for_each(|&flow| self.push(flow));
+        }
+
+        fn hold(&mut self, flow: u32) {
+            self.queue.hold(&mut self.nodes, [flow]);
+        }
+
+        fn resume(&mut self, flow: u32) {
+            self.queue.resume(&mut self.nodes, [flow]);
+        }
+
+        /// The next frame, as (its flow, its number).
+        fn pop(&mut self) -> Option<(u32, u32)> {
+            let frame = self.queue.pop(&mut self.nodes)?;
+            let flow = self.nodes.meta(&frame).flow;
+            Some((flow, frame.into_parts().0))
+        }
+
+        fn drain(&mut self) -> Vec<u32> {
+            std::iter::from_fn(|| self.pop().map(|(_, number)| number)).collect()
+        }
+
+        fn shape(&self) -> [u32; 3] {
+            let other = &self.queue.backup[1 - self.queue.paused];
+            [self.queue.normal.frames(), self.queue.backup[self.queue.paused].frames(), other.frames()]
+        }
+    }
+
+    #[test] // Algorithm 3 lines 7-8 and 13-14
+    fn a_held_flow_steps_aside_and_others_leave() {
+        let mut bench = Bench::new();
+        bench.push_all(&[0, 1, 0, 1, 0]);
+        bench.hold(0);
+        assert_eq!(bench.shape(), [4, 1, 0]);
+        assert_eq!(bench.drain(), [1, 3]);
+        assert_eq!(bench.shape(), [0, 3, 0]);
+        assert!(!bench.queue.is_ready() && bench.queue.frames() == 3);
+    }
+
+    #[test] // Algorithm 3 lines 3-6: the paused queue goes before what came in meanwhile
+    fn a_resume_serves_the_paused_queue_first_and_then_the_normal_one() {
+        let mut bench = Bench::new();
+        bench.hold(0);
+        bench.push_all(&[0, 0, 1]);
+        assert_eq!(bench.pop(), Some((1, 2)));
+        bench.push_all(&[1, 0]);
+        bench.resume(0);
+        assert_eq!(bench.drain(), [0, 1, 3, 4]);
+    }
+
+    #[test] // "partial paused flows resumed": resumed frames leave, held ones move to the other queue
+    fn a_partial_resume_moves_what_is_still_held_to_the_other_backup_queue() {
+        let mut bench = Bench::new();
+        bench.hold(0);
+        bench.hold(1);
+        bench.push_all(&[0, 1, 0, 1]);
+        bench.resume(1);
+        assert_eq!(bench.shape(), [0, 1, 3], "one of flow 0 has moved, one of flow 1 is in front");
+        assert_eq!(bench.drain(), [1, 3]);
+        assert_eq!(bench.shape(), [0, 2, 0], "the queues have swapped");
+        bench.resume(0);
+        assert_eq!(bench.drain(), [0, 2]);
+    }
+
+    #[test]
+    fn a_resume_during_a_drain_waits_for_the_order_mark() {
+        let mut bench = Bench::new();
+        bench.hold(0);
+        bench.hold(1);
+        bench.push_all(&[0, 1, 0, 1]);
+        bench.resume(1);
+        bench.push(0);
+        bench.resume(0); // its first frame is in the paused queue, its second in the one that drains
+        assert_eq!(bench.drain(), [1, 3, 0, 2, 4]);
+    }
+
+    #[test]
+    fn a_hold_during_a_drain_takes_effect_at_once() {
+        let mut bench = Bench::new();
+        bench.hold(0);
+        bench.push_all(&[0, 0, 1]);
+        bench.resume(0);
+        assert_eq!(bench.pop(), Some((0, 0)));
+        bench.hold(0);
+        assert_eq!(bench.drain(), [2]);
+        bench.resume(0);
+        assert_eq!(bench.drain(), [1]);
+    }
+
+    #[test]
+    fn a_flow_that_is_held_again_before_its_order_mark_stays_held() {
+        let mut bench = Bench::new();
+        bench.hold(0);
+        bench.hold(1);
+        bench.push_all(&[0, 1]);
+        bench.resume(1);
+        bench.resume(0);
+        bench.hold(0);
+        assert_eq!(bench.drain(), [1]);
+        bench.resume(0);
+        assert_eq!(bench.drain(), [0]);
+    }
+
+    #[test]
+    fn frames_of_a_fifo_are_gone_on_with_and_given_back_paused_ones_first() {
+        let mut bench = Bench::new();
+        bench.push_all(&[NONE, NONE]);
+        let fifo = std::mem::replace(&mut bench.queue, Nested::new(0)).into_fifo(&mut bench.nodes);
+        bench.queue = Nested::from_fifo(fifo, FLOWS as usize);
+        bench.push_all(&[0, 1, 0, 1, 2]);
+        bench.hold(0);
+        bench.hold(1);
+        assert_eq!([bench.pop(), bench.pop()], [Some((NONE, 0)), Some((NONE, 1))]);
+        bench.push_all(&[0, 1]);
+        bench.resume(1); // drains: 0 moved over, 1 in front
+        let mut fifo = std::mem::replace(&mut bench.queue, Nested::new(0)).into_fifo(&mut bench.nodes);
+        let order: Vec<u32> = std::iter::from_fn(|| fifo.pop(&bench.nodes))
+            .map(|frame| {
+                assert_eq!(bench.nodes.meta(&frame).flow, NONE);
+                frame.into_parts().0
+            })
+            .collect();
+        assert_eq!(order, [2, 3, 4, 5, 6, 7, 8]);
+    }
+
+    /// One thing that may happen to the queue. A pause of the whole class is a time without
+    /// [`Step::Pop`].
+    #[derive(Clone, Debug)]
+    enum Step {
+        Push(u32),
+        Pop,
+        Hold(Vec<u32>),
+        Resume(Vec<u32>),
+        /// The policy changes, and back.
+        BecomeFifo,
+    }
+
+    fn any_step() -> impl Strategy<Value = Step> {
+        let flows = || prop::collection::vec(0..FLOWS, 1..4);
+        prop_oneof![
+            12 => prop_oneof![9 => 0..FLOWS, 1 => Just(NONE)].prop_map(Step::Push),
+            8 => Just(Step::Pop),
+            3 => flows().prop_map(Step::Hold),
+            3 => flows().prop_map(Step::Resume),
+            1 => Just(Step::BecomeFifo),
+        ]
+    }
+
+    struct Waiting {
+        flow: u32,
+        number: u32,
+        /// Whether the queue still knows its flow: it was in no FIFO since.
+        known: bool,
+    }
+
+    /// What the queue must do, flow by flow.
+    #[derive(Default)]
+    struct Model {
+        /// Oldest first.
+        waiting: Vec<Waiting>,
+        held: Vec<u32>,
+    }
+
+    impl Model {
+        fn may_leave(&self, frame: &Waiting) -> bool {
+            !frame.known || !self.held.contains(&frame.flow)
+        }
+
+        fn popped(&mut self, number: u32) {
+            let at = self.waiting.iter().position(|frame| frame.number == number).unwrap();
+            let frame = &self.waiting[at];
+            assert!(self.may_leave(frame), "a frame of held flow {} left", frame.flow);
+            let overtakes = self.waiting[..at].iter().any(|older| older.flow == frame.flow);
+            assert!(!overtakes, "flow {} reordered", frame.flow);
+            self.waiting.remove(at);
+        }
+    }
+
+    fn run(steps: &[Step]) {
+        let mut bench = Bench::new();
+        let mut model = Model::default();
+        for step in steps {
+            match step {
+                Step::Push(flow) => {
+                    model.waiting.push(Waiting { flow: *flow, number: bench.next, known: true });
+                    bench.push(*flow);
+                }
+                Step::Pop => {
+                    if let Some((_, number)) = bench.pop() {
+                        model.popped(number);
+                    }
+                }
+                Step::Hold(flows) => {
+                    bench.queue.hold(&mut bench.nodes, flows.iter().copied());
+                    model.held.extend(flows);
+                }
+                Step::Resume(flows) => {
+                    bench.queue.resume(&mut bench.nodes, flows.iter().copied());
+                    model.held.retain(|flow| !flows.contains(flow));
+                }
+                Step::BecomeFifo => {
+                    let queue = std::mem::replace(&mut bench.queue, Nested::new(0));
+                    let fifo = queue.into_fifo(&mut bench.nodes);
+                    bench.queue = Nested::from_fifo(fifo, FLOWS as usize);
+                    model.held.clear();
+                    model.waiting.iter_mut().for_each(|frame| frame.known = false);
+                }
+            }
+            assert_eq!(bench.queue.frames() as usize, model.waiting.len());
+            let may_leave = model.waiting.iter().any(|frame| model.may_leave(frame));
+            assert_eq!(bench.queue.is_ready(), may_leave, "ready exactly while a frame may leave");
+            let [_, _, other] = bench.shape();
+            assert_eq!(other == 0, bench.queue.served == Served::Normal, "paused queues begin empty");
+        }
+        bench.queue.resume(&mut bench.nodes, 0..FLOWS);
+        model.held.clear();
+        while let Some((_, number)) = bench.pop() {
+            model.popped(number);
+        }
+        assert!(model.waiting.is_empty(), "{} frames are stranded", model.waiting.len());
+    }
+
+    proptest! {
+        #![proptest_config(Config { cases: 4_096, ..fixed_seed() })]
+
+        #[test]
+        fn no_flow_is_reordered_and_no_frame_stranded(steps in prop::collection::vec(any_step(), 1..120)) {
+            run(&steps);
+        }
+    }
+}

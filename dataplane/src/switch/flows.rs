@@ -1,0 +1,230 @@
+//! Where OFC's tables meet queues and control frames: flows are counted, paused one by one, resumed,
+//! and peers are asked for the same.
+//!
+//! A class whose policy is OFC has nested queues at its egress ports. What its peers say of single
+//! flows is obeyed there; what cannot be obeyed flow by flow (a table is full, the queue is a VOQ) is
+//! obeyed as the plain PFC frame that it also is.
+
+use super::Switch;
+use crate::frame::{Frame, FrameStore};
+use crate::policy::{Ofc, Policy, Told};
+use crate::queue::{ClassQueue, Nested};
+use crate::settings::{FlowControl, PortSettings};
+use crate::units::{Class, Nanos, PortId, Quanta};
+use crate::wire::ofc::{FlowPause, LEN_MAX, Operation};
+use crate::wire::{FlowKey, Header, Pfc};
+
+impl Switch {
+    /// The tables of `class`, where its policy is OFC.
+    #[must_use]
+    pub fn ofc(&self, class: Class) -> Option<&Ofc> {
+        self.policies[class.index()].as_ofc()
+    }
+
+    /// The frame is about to wait at `egress`: where the queues are nested its flow is counted.
+    #[inline]
+    pub(super) fn count_flow<S: FrameStore>(&mut self, egress: PortId, frame: &Frame, store: &S) {
+        let meta = self.nodes.meta_mut(frame);
+        let Policy::Ofc(ofc) = &mut self.policies[meta.class.index()] else { return };
+        let queue = &self.ports[egress.index()].queues[meta.class.index()];
+        if !matches!(queue, ClassQueue::Nested(_)) {
+            return;
+        }
+        let head = store.head(frame);
+        let header = Header::parse(head).expect("it parsed when it came in");
+        meta.flow = ofc.packet_in(egress, meta.ingress, &FlowKey::of(&header, head));
+    }
+
+    /// Whether the peer of `port` may pause `class`.
+    pub(super) fn obeys(&self, port: PortId, class: Class) -> bool {
+        match self.ports[port.index()].settings.flow_control {
+            FlowControl::Pfc { obey, .. } => obey.contains(class),
+            FlowControl::Pause8023x | FlowControl::Ignore => false,
+        }
+    }
+
+    /// Obeys a list of flows in the PFC frame `pfc`: flow by flow, or else by stopping the class.
+    pub(super) fn obey_list(&mut self, now: Nanos, port: PortId, pfc: &Pfc, list: &FlowPause<'_>) {
+        let class = list.class;
+        let obeyed = self.obey_flows(now, port, list);
+        match list.operation {
+            Operation::Pause(_) if obeyed => (),
+            Operation::Pause(_) => {
+                self.pause_classes(now, port, pfc.classes, &pfc.times);
+                self.ports[port.index()].stopped_for_flows.insert(class);
+            }
+            Operation::Resume => {
+                if self.ports[port.index()].stopped_for_flows.contains(class) {
+                    let resume = Pfc::default().with(class, Quanta(0));
+                    self.pause_classes(now, port, resume.classes, &resume.times);
+                }
+            }
+        }
+    }
+
+    /// Obeys what the peer of `port` says of single flows. False where not all of them can be paused.
+    fn obey_flows(&mut self, now: Nanos, port: PortId, list: &FlowPause<'_>) -> bool {
+        let class = list.class;
+        let Policy::Ofc(ofc) = &mut self.policies[class.index()] else { return false };
+        let at = &mut self.ports[port.index()];
+        let ClassQueue::Nested(queue) = &mut at.queues[class.index()] else { return false };
+        let shown = &self.counters.class(port, class).flows;
+        let mut all_fit = true;
+        match list.operation {
+            Operation::Pause(time) => {
+                shown.pause_frames_received.add(1);
+                let until = now.after(at.settings.speed.time_of_quanta(time));
+                let pause = |flow: FlowKey| {
+                    let number = ofc.pause_flow(port, &flow, until);
+                    all_fit &= number.is_some();
+                    number
+                };
+                queue.hold(&mut self.nodes, list.flows().filter_map(pause));
+                shown.fallbacks.add(u64::from(!all_fit));
+            }
+            Operation::Resume => {
+                shown.resume_frames_received.add(1);
+                queue.resume(&mut self.nodes, list.flows().filter_map(|flow| ofc.resume_flow(port, &flow)));
+            }
+        }
+        self.note_flows(port, class);
+        all_fit
+    }
+
+    /// The peer of `port` has paused no flow of `class` any more.
+    pub(super) fn resume_flows(&mut self, port: PortId, class: Class) {
+        self.expire_flows_of(Nanos::NEVER, port, class);
+    }
+
+    /// Lets flows at `port` go on whose pause is over.
+    #[cold]
+    pub(super) fn expire_flows(&mut self, now: Nanos, port: PortId) {
+        for class in Class::ALL {
+            self.expire_flows_of(now, port, class);
+        }
+    }
+
+    fn expire_flows_of(&mut self, now: Nanos, port: PortId, class: Class) {
+        let Policy::Ofc(ofc) = &mut self.policies[class.index()] else { return };
+        let at = &mut self.ports[port.index()];
+        let ClassQueue::Nested(queue) = &mut at.queues[class.index()] else { return };
+        queue.resume(&mut self.nodes, std::iter::from_fn(|| ofc.pop_expired(port, now)));
+        self.note_flows(port, class);
+    }
+
+    /// What the peer of `port` has paused has changed: other frames may leave, and other times matter.
+    fn note_flows(&mut self, port: PortId, class: Class) {
+        let at = &mut self.ports[port.index()];
+        if at.queues[class.index()].is_ready() {
+            at.backlogged.insert(class);
+            self.egress_active.insert(port);
+        } else {
+            at.backlogged.remove(class);
+        }
+        let ofc = self.policies.iter().filter_map(Policy::as_ofc);
+        at.flows_expire = ofc.map(|ofc| ofc.next_expiry(port)).min().unwrap_or(Nanos::NEVER);
+        if at.flows_expire != Nanos::NEVER {
+            self.next_timer = self.next_timer.min(at.flows_expire);
+            self.timed.insert(port);
+        }
+        let paused = self.policies[class.index()].as_ofc().map_or(0, |ofc| ofc.flows_paused(port));
+        self.counters.class(port, class).flows.paused.set(paused as u64);
+    }
+
+    /// Whether there is something to tell the peer of `port` about flows of `class` may have changed.
+    pub(super) fn tell_flows(&mut self, port: PortId, class: Class) {
+        let Policy::Ofc(ofc) = &self.policies[class.index()] else { return };
+        let at = &mut self.ports[port.index()];
+        if ofc.is_due(port) {
+            at.tells_flows.insert(class);
+            self.egress_active.insert(port);
+        } else {
+            at.tells_flows.remove(class);
+        }
+        self.counters.class(port, class).flows.asked.set(ofc.flows_asked(port) as u64);
+    }
+
+    /// The list of flows that is due at `port`; `None` where none is or may leave now.
+    pub(super) fn announce_flows<S: FrameStore>(
+        &mut self,
+        now: Nanos,
+        port: PortId,
+        store: &mut S,
+    ) -> Option<Frame> {
+        let at = &self.ports[port.index()];
+        let class = at.tells_flows.highest()?;
+        if at.is_fully_committed() || !self.control_is_free(port, store) {
+            return None;
+        }
+        let PortSettings { mac, pause_time, mtu_frame, .. } = self.ports[port.index()].settings;
+        let mut bytes = [0; LEN_MAX];
+        let room = &mut bytes[..LEN_MAX.min(mtu_frame as usize)];
+        let Policy::Ofc(ofc) = &mut self.policies[class.index()] else { return None };
+        let Told { len, resumes } = ofc.tell(now, port, mac, pause_time, room)?;
+        self.next_timer = self.next_timer.min(ofc.next_refresh(port));
+        self.timed.insert(port);
+        let shown = &self.counters.class(port, class).flows;
+        if resumes { &shown.resume_frames_sent } else { &shown.pause_frames_sent }.add(1);
+        self.tell_flows(port, class);
+        Some(self.send_control(now, port, &bytes[..len], store))
+    }
+
+    /// The peer of `port` was told, or has learned by losing its link, that no flow of `class` is paused.
+    pub(super) fn forget_told_flows(&mut self, port: PortId, class: Class) {
+        if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+            ofc.forget_told(port);
+            self.tell_flows(port, class);
+        }
+    }
+
+    /// The peer of `port` is to resume every flow.
+    pub(super) fn let_flows_go(&mut self, port: PortId) {
+        for class in Class::ALL {
+            if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+                ofc.let_go(port);
+                self.tell_flows(port, class);
+            }
+        }
+    }
+
+    /// Fires what is due for flows of `port` at `now`; answers when something will be again.
+    pub(super) fn fire_flows(&mut self, now: Nanos, port: PortId) -> Nanos {
+        let mut next = self.ports[port.index()].flows_expire;
+        for class in Class::ALL {
+            if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+                ofc.advance(port, now);
+                next = next.min(ofc.next_refresh(port));
+                self.tell_flows(port, class);
+            }
+        }
+        next
+    }
+
+    /// The policy of `class` ends: all its flows go on, and its queues are FIFOs again.
+    pub(super) fn end_flows(&mut self, port: PortId, class: Class) {
+        let Policy::Ofc(ofc) = &self.policies[class.index()] else { return };
+        let at = &mut self.ports[port.index()];
+        if ofc.has_told(port) {
+            at.held.suspect(class);
+            self.egress_active.insert(port);
+        }
+        at.tells_flows.remove(class);
+        let queue = &mut at.queues[class.index()];
+        if let ClassQueue::Nested(nested) = queue {
+            let fifo = std::mem::replace(nested, Nested::new(0)).into_fifo(&mut self.nodes);
+            *queue = ClassQueue::Fifo(fifo);
+        }
+        self.counters.class(port, class).flows.asked.set(0);
+    }
+
+    /// A policy of `class` begins: OFC nests its queues.
+    pub(super) fn begin_flows(&mut self, port: PortId, class: Class) {
+        if let Policy::Ofc(_) = self.policies[class.index()]
+            && let ClassQueue::Fifo(fifo) = &mut self.ports[port.index()].queues[class.index()]
+        {
+            let nested = Nested::from_fifo(std::mem::take(fifo), self.settings.policy.ofc.flows as usize);
+            self.ports[port.index()].queues[class.index()] = ClassQueue::Nested(nested);
+        }
+        self.note_flows(port, class);
+    }
+}

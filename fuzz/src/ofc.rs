@@ -1,0 +1,27 @@
+//! What must hold for any frame read as a list of flows. The fuzz target and the corpus test of
+//! `dataplane` run this same function.
+
+use xoff_dataplane::units::MacAddr;
+use xoff_dataplane::wire::ofc::LEN_MAX;
+use xoff_dataplane::wire::{FlowPause, FlowPauseWriter, Header, MacControl, MacControlError};
+
+/// Reads a frame as a list of flows, and says the same again.
+pub fn check(bytes: &[u8]) {
+    let Some(header) = Header::parse(bytes).ok().filter(MacControl::is_mac_control) else { return };
+    match FlowPause::of_frame(&header, bytes) {
+        Ok(Some(list)) => {
+            let mut again = vec![0; bytes.len().max(LEN_MAX)];
+            let src = MacAddr([2, 0, 0, 0, 0, 1]);
+            let mut writer = FlowPauseWriter::new(&mut again, src, list.operation, list.class);
+            assert!(list.flows().all(|flow| writer.push(&flow)), "it came in a frame no longer");
+            assert!(writer.flows() > 0);
+            let again = writer.finish();
+            let header = Header::parse(again).expect("what the switch sends is a frame");
+            let reread = FlowPause::of_frame(&header, again).expect("and well-formed").expect("a list");
+            assert_eq!((reread.operation, reread.class), (list.operation, list.class));
+            assert!(reread.flows().eq(list.flows()));
+        }
+        Ok(None) => (),
+        Err(reason) => assert_eq!(MacControlError::ALL[reason.index()], reason),
+    }
+}
