@@ -6,6 +6,7 @@ pub mod clock;
 pub mod commands;
 pub mod control;
 pub mod demo;
+pub mod experiment;
 pub mod fabric;
 pub mod handoff;
 pub mod lab;

@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod demo;
+pub mod experiment;
 pub mod policy;
 pub mod run;
 pub mod status;
@@ -18,6 +19,7 @@ use miette::IntoDiagnostic as _;
 pub enum Command {
     Check(check::Args),
     Demo(demo::Args),
+    Experiment(experiment::Args),
     Policy(policy::Args),
     Run(run::Args),
     Status(status::Args),
@@ -33,6 +35,7 @@ impl Command {
         match self {
             Command::Check(args) => check::run(&args),
             Command::Demo(args) => demo::run(&args),
+            Command::Experiment(args) => experiment::run(&args),
             Command::Traffic(args) => traffic::run(&args),
             Command::Policy(args) => policy::run(&args).map(|()| ExitCode::SUCCESS),
             Command::Run(args) => run::run(&args),

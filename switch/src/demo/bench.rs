@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::units::{BitRate, Class, Nanos};
 
-use super::report::{Headroom, LossyTotals, Pfc, Report, Victim};
+use super::report::{Headroom, LossyTotals, Report, Victim};
 use crate::fabric::{
-    Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, Settings, Totals, jain,
+    Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Pfc, Plan, PortOf, Settings, Totals, jain,
     lossless,
 };
 use crate::traffic::Stream;

@@ -6,7 +6,7 @@ use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{Cell, CellAlignment, Table};
 use serde::Serialize;
 
-use crate::fabric::{Account, LOSSLESS, Totals};
+use crate::fabric::{Pfc, Totals};
 
 /// The result of a demo; its JSON is stable.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -57,32 +57,11 @@ pub struct Victim {
     pub received_mbps: f64,
 }
 
-/// Pause frames sent by the switch for the lossless class, all ports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Pfc {
-    /// Times that a sender was told to stop.
-    pub xoff_sent: u64,
-    /// Times that it was told to resume.
-    pub xon_sent: u64,
-    /// How long they were held, ms, all ports added up.
-    pub paused_ms: f64,
-}
-
 /// Headroom of the lossless class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Headroom {
     /// The least that any port had left.
     pub least_free_bytes: u64,
-}
-
-impl From<&Account> for Pfc {
-    fn from(account: &Account) -> Pfc {
-        Pfc {
-            xoff_sent: account.sum(LOSSLESS, |class| &class.xoff_sent),
-            xon_sent: account.sum(LOSSLESS, |class| &class.xon_sent),
-            paused_ms: account.sum(LOSSLESS, |class| &class.pausing_nanos) as f64 / 1e6,
-        }
-    }
 }
 
 impl Report {

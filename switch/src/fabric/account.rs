@@ -1,5 +1,6 @@
 //! What became of every frame of a fabric that has run.
 
+use std::ops::Add;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -7,7 +8,7 @@ use xoff_dataplane::counter::Counter;
 use xoff_dataplane::ledger::ClassCounters;
 use xoff_dataplane::units::Class;
 
-use super::{HostId, PortOf};
+use super::{HostId, LOSSLESS, PortOf};
 use crate::control::SwitchView;
 use crate::control::status::Status;
 use crate::traffic::HostReport;
@@ -28,22 +29,68 @@ pub struct Totals {
     pub reordered: u64,
 }
 
+impl Add for Totals {
+    type Output = Totals;
+    fn add(self, other: Totals) -> Totals {
+        Totals {
+            sent: self.sent + other.sent,
+            received: self.received + other.received,
+            lost: self.lost + other.lost,
+            duplicated: self.duplicated + other.duplicated,
+            reordered: self.reordered + other.reordered,
+        }
+    }
+}
+
 impl Totals {
     /// Of these streams.
     pub fn of<'a>(streams: impl Iterator<Item = &'a ReceivedStream>) -> Totals {
-        streams.fold(Totals::default(), |sum, stream| Totals {
-            sent: sum.sent + stream.sent,
-            received: sum.received + stream.frames - stream.duplicated,
-            lost: sum.lost + stream.lost,
-            duplicated: sum.duplicated + stream.duplicated,
-            reordered: sum.reordered + stream.reordered + stream.beyond_window,
-        })
+        let of_one = |stream: &ReceivedStream| Totals {
+            sent: stream.sent,
+            received: stream.frames - stream.duplicated,
+            lost: stream.lost,
+            duplicated: stream.duplicated,
+            reordered: stream.reordered + stream.beyond_window,
+        };
+        streams.map(of_one).fold(Totals::default(), Add::add)
     }
 
     /// Nothing lost, duplicated or reordered, and something received.
     #[must_use]
     pub const fn is_clean(&self) -> bool {
         self.received > 0 && self.lost == 0 && self.duplicated == 0 && self.reordered == 0
+    }
+}
+
+/// Pause frames sent by the switches for the lossless class, all ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Pfc {
+    /// Times that a sender was told to stop.
+    pub xoff_sent: u64,
+    /// Times that it was told to resume.
+    pub xon_sent: u64,
+    /// How long they were held, ms, all ports added up.
+    pub paused_ms: f64,
+}
+
+impl Add for Pfc {
+    type Output = Pfc;
+    fn add(self, other: Pfc) -> Pfc {
+        Pfc {
+            xoff_sent: self.xoff_sent + other.xoff_sent,
+            xon_sent: self.xon_sent + other.xon_sent,
+            paused_ms: self.paused_ms + other.paused_ms,
+        }
+    }
+}
+
+impl From<&Account> for Pfc {
+    fn from(account: &Account) -> Pfc {
+        Pfc {
+            xoff_sent: account.sum(LOSSLESS, |class| &class.xoff_sent),
+            xon_sent: account.sum(LOSSLESS, |class| &class.xon_sent),
+            paused_ms: account.sum(LOSSLESS, |class| &class.pausing_nanos) as f64 / 1e6,
+        }
     }
 }
 

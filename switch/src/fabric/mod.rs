@@ -18,7 +18,7 @@ use std::time::Duration;
 use xoff_config::{Config, ConfigError};
 use xoff_dataplane::units::{Class, Nanos};
 
-pub use account::{Account, Totals, jain};
+pub use account::{Account, Pfc, Totals, jain};
 pub use live::Live;
 pub use plan::{HostId, Plan, PortOf, SwitchId};
 pub use settings::Settings;

@@ -94,6 +94,7 @@ impl Plan {
             .set("switch.http", "false")
             .text("switch.log", "warn")
             .text("switch.stall_budget", STALL_BUDGET)
+            .text("defaults.peer_response", "software")
             .set("fdb.capacity", "64")
             .span("class.3.xoff", line, XOFF)
             .span("class.3.xon", line, XON)
@@ -204,7 +205,7 @@ impl Plan {
     ///
     /// # Errors
     /// Where the switch cannot be as it is told.
-    pub(super) fn config(&self, switch: SwitchId, variant: &Settings) -> Result<Config, ConfigError> {
+    pub(crate) fn config(&self, switch: SwitchId, variant: &Settings) -> Result<Config, ConfigError> {
         let name = &self.switches[switch.0].name;
         Config::from_toml(
             &format!("the configuration of {name}"),
@@ -213,14 +214,12 @@ impl Plan {
         )
     }
 
-    pub(super) fn toml(&self, switch: SwitchId, variant: &Settings) -> String {
+    fn toml(&self, switch: SwitchId, variant: &Settings) -> String {
         let planned = &self.switches[switch.0];
         let mut settings = self.settings.clone();
-        if self.switches.len() > 1 {
-            // The kernel runs their workers where there is room; pinned, all would share the last core.
-            let ports: Vec<String> = planned.ports.iter().map(|port| format!("\"{}\"", port.name)).collect();
-            settings.set("switch.workers", format!("[{{ ports = [{}] }}]", ports.join(", ")));
-        }
+        // The kernel runs their workers where there is room; pinned, all would share the last core.
+        let ports: Vec<String> = planned.ports.iter().map(|port| format!("\"{}\"", port.name)).collect();
+        settings.set("switch.workers", format!("[{{ ports = [{}] }}]", ports.join(", ")));
         settings.text("switch.name", &planned.name).extend(variant).extend(&planned.settings);
         let mut toml = settings.to_string();
         for port in &planned.ports {
@@ -297,7 +296,7 @@ mod tests {
         plan.settings_at(a_b).set("class.3.xoff", "70000");
         plan.settings_at(a_b).text("port.pause", "asymmetric");
         let mut variant = Settings::default();
-        variant.text("switch.accounting", "until-forwarded");
+        variant.text("switch.accounting", "until-forwarded").text("switch.when_full", "stop");
         for switch in plan.switches() {
             plan.config(switch, &variant).unwrap();
         }

@@ -1,0 +1,151 @@
+//! `xoff experiment`: policies side by side under one load.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::builder::PossibleValuesParser;
+use miette::{IntoDiagnostic, miette};
+use xoff_dataplane::units::BitRate;
+
+use crate::cli;
+use crate::experiment::{EXPERIMENTS, Experiment, Request, VARIANTS, Variant, rate_of_this_machine};
+use crate::traffic::values;
+
+/// Runs the same load under several policies, in namespaces that vanish afterwards, and shows what
+/// became of it side by side. `list` says what there is. Exits with 0 where every policy that promises to
+/// lose nothing lossless lost nothing and every frame is accounted for, with 1 where not.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Name of the experiment, or `list`.
+    name: String,
+    /// Policies to compare, instead of the experiment's own choice; may be repeated, or a list with
+    /// commas.
+    #[arg(long, value_name = "POLICY", value_delimiter = ',',
+          value_parser = PossibleValuesParser::new(VARIANTS.iter().map(|variant| variant.name)))]
+    policy: Vec<String>,
+    /// How often each policy is measured.
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    runs: u32,
+    /// Rate of the lines; thresholds grow with it [default: 50 Mb/s for each core].
+    #[arg(long, value_name = "RATE", value_parser = values::rate)]
+    rate: Option<BitRate>,
+    /// Print one JSON object on standard output; progress goes to standard error.
+    #[arg(long)]
+    json: bool,
+    /// Write a plot, as SVG.
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+}
+
+/// Runs the experiment.
+///
+/// # Errors
+/// A name that there is not, and what kept the experiment from running.
+pub fn run(args: &Args) -> miette::Result<ExitCode> {
+    if args.name == "list" {
+        cli::print(list());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let experiment = find(&args.name)?;
+    if let Some(plot) = &args.plot {
+        check_directory(plot)?;
+    }
+    let request = Request {
+        policies: match args.policy.as_slice() {
+            [] => experiment.default_policies(),
+            names => names.iter().filter_map(|name| Variant::find(name)).collect(),
+        },
+        line: args.rate.unwrap_or_else(rate_of_this_machine),
+        runs: args.runs,
+    };
+    let report = experiment.run(&request, &mut |line| eprintln!("{line}"))?;
+    if let Some(plot) = &args.plot {
+        report.figure.write(plot).into_diagnostic()?;
+    }
+    if args.json {
+        cli::print(serde_json::to_string(&report).into_diagnostic()? + "\n");
+    } else {
+        cli::print(&report);
+    }
+    Ok(if report.is_kept() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn find(name: &str) -> miette::Result<&'static Experiment> {
+    Experiment::find(name).ok_or_else(|| {
+        let names: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+        miette!("there is no experiment `{name}`; there are {}, and `list` describes them", names.join(", "))
+    })
+}
+
+/// Before a minute has passed in vain.
+fn check_directory(plot: &Path) -> miette::Result<()> {
+    let directory = plot.parent().filter(|parent| !parent.as_os_str().is_empty());
+    match directory {
+        Some(directory) if !directory.is_dir() => {
+            Err(miette!("cannot write the plot: {} is no directory", directory.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn list() -> String {
+    let mut text = "Experiments:\n".to_owned();
+    for experiment in EXPERIMENTS {
+        let Experiment { name, about, seconds_per_policy, policies, .. } = experiment;
+        let seconds = seconds_per_policy * u32::try_from(policies.len()).unwrap_or(u32::MAX);
+        let _ = write!(text, "  {name:<18} {about}\n{:21}about {seconds} s: {}\n", "", policies.join(", "));
+    }
+    text += "\nPolicies:\n";
+    for variant in VARIANTS {
+        let _ = writeln!(text, "  {:<18} {}", variant.name, variant.about);
+    }
+    text
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        experiment: Args,
+    }
+
+    fn parse(args: &[&str]) -> Result<Args, clap::Error> {
+        Cli::try_parse_from([&["experiment"], args].concat()).map(|cli| cli.experiment)
+    }
+
+    #[test]
+    fn a_bad_name_gets_a_list_of_those_that_there_are() {
+        let message = find("incats").err().unwrap().to_string();
+        assert!(message.contains("`incats`") && message.contains("incast"), "{message}");
+        let message = parse(&["incast", "--policy", "pcf"]).unwrap_err().to_string();
+        assert!(message.contains("pcf") && message.contains("pfc-wdrop"), "{message}");
+    }
+
+    #[test]
+    fn policies_come_one_by_one_or_as_a_list() {
+        let args = parse(&["incast", "--policy", "pfc,pfc-wdrop", "--policy", "pfc-wstop"]).unwrap();
+        assert_eq!(args.policy, ["pfc", "pfc-wdrop", "pfc-wstop"]);
+    }
+
+    #[test]
+    fn the_list_has_every_experiment_and_policy() {
+        let text = list();
+        let names = EXPERIMENTS.iter().map(|e| e.name).chain(VARIANTS.iter().map(|v| v.name));
+        for name in names {
+            assert!(text.contains(name), "{name} in {text}");
+        }
+    }
+
+    #[test]
+    fn a_plot_needs_a_directory() {
+        assert!(check_directory(Path::new("plot.svg")).is_ok());
+        assert!(check_directory(Path::new("/nowhere/at/all/plot.svg")).is_err());
+    }
+}

@@ -1,0 +1,187 @@
+//! What an experiment found, for people and for programs.
+
+use std::fmt::{self, Display};
+
+use comfy_table::presets::UTF8_BORDERS_ONLY;
+use comfy_table::{Cell, CellAlignment, Table};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::{Conduct, Experiment, Figure, Request, Variant};
+
+/// What was measured of each policy.
+#[derive(Debug, Default)]
+pub struct Findings {
+    policies: Vec<(&'static Variant, Conduct, Value)>,
+    /// What people read.
+    pub text: String,
+    /// What they look at.
+    pub figure: Figure,
+}
+
+impl Findings {
+    /// One more policy: its conduct, and beside it what this experiment measures.
+    ///
+    /// # Panics
+    /// Where `measured` is no object; it is one for every struct.
+    pub fn add(&mut self, variant: &'static Variant, conduct: Conduct, measured: &impl Serialize) {
+        let mut all = serde_json::to_value(conduct).expect("numbers have a JSON form");
+        let measured = serde_json::to_value(measured).expect("numbers have a JSON form");
+        let (Value::Object(into), Value::Object(more)) = (&mut all, measured) else {
+            panic!("structs are objects")
+        };
+        into.extend(more);
+        self.policies.push((variant, conduct, all));
+    }
+}
+
+/// The result of an experiment; its JSON is stable.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Of the experiment.
+    pub name: &'static str,
+    /// Rate of the lines, Mb/s.
+    pub line_mbps: f64,
+    /// How often each policy was measured.
+    pub runs: u32,
+    /// By policy.
+    #[serde(serialize_with = "by_policy")]
+    policies: Vec<(&'static Variant, Conduct, Value)>,
+    #[serde(skip)]
+    text: String,
+    /// What people look at.
+    #[serde(skip)]
+    pub figure: Figure,
+}
+
+fn by_policy<S: Serializer>(
+    policies: &[(&'static Variant, Conduct, Value)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(policies.len()))?;
+    for (variant, _, value) in policies {
+        map.serialize_entry(variant.name, value)?;
+    }
+    map.end()
+}
+
+impl Report {
+    pub(super) fn new(experiment: &Experiment, request: &Request, findings: Findings) -> Report {
+        Report {
+            name: experiment.name,
+            line_mbps: request.line.bits_per_second() as f64 / 1e6,
+            runs: request.runs,
+            policies: findings.policies,
+            text: findings.text,
+            figure: findings.figure,
+        }
+    }
+
+    /// Whether every policy that promises to lose nothing lossless lost nothing, and every book balances.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.policies.iter().all(|(variant, conduct, _)| conduct.is_kept() || !variant.lossless)
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}\n", self.text.trim_end())?;
+        let mut conduct = table(&[
+            "lossless class",
+            "sent",
+            "received",
+            "lost",
+            "duplicated",
+            "reordered",
+            "ledger",
+            "kernel drops",
+            "longest stall",
+        ]);
+        for (variant, of, _) in &self.policies {
+            let totals = of.lossless;
+            let numbers = [totals.sent, totals.received, totals.lost, totals.duplicated, totals.reordered];
+            let mut row = vec![variant.name.to_owned()];
+            row.extend(numbers.map(|number| number.to_string()));
+            row.push(if of.ledger_balanced { "balanced" } else { "NOT balanced" }.to_owned());
+            row.push(of.xdp_drops.to_string());
+            row.push(format!("{:.1} ms", of.longest_stall_ms));
+            add_row(&mut conduct, row);
+        }
+        writeln!(f, "{conduct}")?;
+        for (variant, of, _) in &self.policies {
+            match (of.is_kept(), variant.lossless) {
+                (true, _) => {}
+                (false, true) => writeln!(f, "{}: the promise was NOT kept.", variant.name)?,
+                (false, false) => writeln!(f, "{} loses frames, as it says of itself.", variant.name)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A table with these columns.
+#[must_use]
+pub(super) fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_BORDERS_ONLY).set_header(header);
+    table
+}
+
+/// A row: a name and numbers.
+pub(super) fn add_row(table: &mut Table, cells: impl IntoIterator<Item = String>) {
+    let cell = |(column, text)| match column {
+        0 => Cell::new(text),
+        _ => Cell::new(text).set_alignment(CellAlignment::Right),
+    };
+    table.add_row(cells.into_iter().enumerate().map(cell));
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_dataplane::units::BitRate;
+
+    use super::super::{EXPERIMENTS, VARIANTS};
+    use super::*;
+    use crate::fabric::Totals;
+
+    #[derive(Serialize)]
+    struct Measured {
+        goodput_mbps: f64,
+    }
+
+    fn report(conducts: [Conduct; 2]) -> Report {
+        let mut findings = Findings::default();
+        for (variant, conduct) in VARIANTS.iter().zip(conducts) {
+            findings.add(variant, conduct, &Measured { goodput_mbps: 90.0 });
+        }
+        let request = Request { policies: Vec::new(), line: BitRate::from_mbps(100), runs: 1 };
+        Report::new(&EXPERIMENTS[0], &request, findings)
+    }
+
+    fn clean() -> Conduct {
+        let lossless = Totals { sent: 5, received: 5, ..Totals::default() };
+        Conduct { lossless, ledger_balanced: true, ..Conduct::default() }
+    }
+
+    #[test]
+    fn json_has_policies_by_name_with_the_same_keys() {
+        let json = serde_json::to_value(report([clean(), clean()])).unwrap();
+        assert_eq!(json["name"], EXPERIMENTS[0].name);
+        let policies = json["policies"].as_object().unwrap();
+        let keys = |name: &str| policies[name].as_object().unwrap().keys().collect::<Vec<_>>();
+        assert_eq!(keys("pfc"), keys("pfc-wdrop"));
+        for path in ["/lossless/lost", "/pfc/xoff_sent", "/ledger_balanced", "/goodput_mbps"] {
+            assert!(policies["pfc"].pointer(path).is_some(), "{path} in {json}");
+        }
+    }
+
+    #[test]
+    fn only_a_policy_that_promises_to_lose_nothing_breaks_a_promise() {
+        let lossy = Conduct { lossless: Totals { lost: 1, ..clean().lossless }, ..clean() };
+        assert!(report([clean(), lossy]).is_kept());
+        assert!(!report([lossy, clean()]).is_kept());
+    }
+}

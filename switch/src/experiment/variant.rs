@@ -1,0 +1,117 @@
+//! What is compared: policies, each a name and the keys of a configuration that it needs.
+
+use xoff_dataplane::units::{BitRate, Bytes};
+
+use crate::fabric::Settings;
+
+/// A policy as an experiment runs it.
+#[derive(Debug)]
+pub struct Variant {
+    /// What it is called, on the command line and in results.
+    pub name: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// Whether it promises that the lossless class loses nothing.
+    pub lossless: bool,
+    keys: &'static [(&'static str, Value)],
+}
+
+/// A value of a configuration.
+#[derive(Clone, Copy, Debug)]
+enum Value {
+    /// A word.
+    Word(&'static str),
+    /// A size at 100 Mb/s; in proportion at other rates.
+    Kilobytes(u64),
+}
+use Value::{Kilobytes, Word};
+
+/// Sizes are given for lines of this rate. The papers' sizes are kept as they are at this rate, a tenth of
+/// theirs and less: software answers a pause later than hardware, and by so much a switch must wait longer.
+const REFERENCE: BitRate = BitRate::from_mbps(100);
+
+/// What all policies share: thresholds of CaPFC's Table II, and an egress that catches up with its line by
+/// 1 ms at most, so that no more than that is added to what is measured.
+const COMMON: &[(&str, Value)] = &[("class.3.xoff", Kilobytes(50)), ("class.3.xon", Kilobytes(40)), ("defaults.burst", Kilobytes(12))];
+
+/// All there are.
+pub const VARIANTS: &[Variant] = &[
+    Variant {
+        name: "pfc",
+        about: "plain PFC: ingress thresholds, frames count until they have left",
+        lossless: true,
+        keys: &[],
+    },
+    Variant {
+        name: "pfc-wdrop",
+        about: "CaPFC's PFC_wdrop: frames count at ingress until forwarded, a full egress queue drops",
+        lossless: false,
+        keys: &[
+            ("switch.accounting", Word("until-forwarded")),
+            ("switch.when_full", Word("drop")),
+            ("class.3.egress_max", Kilobytes(60)),
+        ],
+    },
+    Variant {
+        name: "pfc-wstop",
+        about: "CaPFC's PFC_wstop: the same, but a full egress queue stops the pipeline",
+        lossless: true,
+        keys: &[
+            ("switch.accounting", Word("until-forwarded")),
+            ("switch.when_full", Word("stop")),
+            ("class.3.egress_max", Kilobytes(60)),
+        ],
+    },
+];
+
+impl Variant {
+    /// The variant of this name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<&'static Variant> {
+        VARIANTS.iter().find(|variant| variant.name == name)
+    }
+
+    /// Its configuration for lines of `line`.
+    #[must_use]
+    pub fn settings(&self, line: BitRate) -> Settings {
+        let mut settings = Settings::default();
+        for &(path, value) in COMMON.iter().chain(self.keys) {
+            match value {
+                Word(word) => settings.text(path, word),
+                Kilobytes(size) => settings.bytes(path, scaled(Bytes(size * 1000), line)),
+            };
+        }
+        settings
+    }
+}
+
+/// A size at the reference rate, for lines of `line`.
+fn scaled(size: Bytes, line: BitRate) -> Bytes {
+    Bytes(size.0 * line.bits_per_second() / REFERENCE.bits_per_second())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::fabric::Plan;
+
+    #[test]
+    fn sizes_grow_with_the_line() {
+        let text = |mbps| Variant::find("pfc-wdrop").unwrap().settings(BitRate::from_mbps(mbps)).to_string();
+        assert!(text(100).contains("egress_max = 60000\n"), "{}", text(100));
+        assert!(text(1000).contains("egress_max = 600000\n"), "{}", text(1000));
+    }
+
+    #[test]
+    fn every_variant_is_a_valid_configuration_of_its_own_name() {
+        for variant in VARIANTS {
+            let line = BitRate::from_mbps(100);
+            let mut plan = Plan::new(line);
+            let switch = plan.switch("switch");
+            ["a", "b"].map(|host| plan.host(host, switch));
+            plan.config(switch, &variant.settings(line)).unwrap();
+            assert_eq!(VARIANTS.iter().filter(|other| other.name == variant.name).count(), 1);
+        }
+    }
+}
