@@ -9,6 +9,7 @@ mod classes;
 mod clients;
 mod control;
 mod demo;
+mod experiment;
 mod flap;
 mod flooding;
 mod full_queues;

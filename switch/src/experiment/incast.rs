@@ -19,16 +19,16 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "incast",
     about: "N senders into one port at once, for several N: goodput, fairness, completion times, pauses, queue",
     seconds_per_policy: 4,
-    policies: &["pfc", "pfc-wdrop", "pfc-wstop"],
+    policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "pfc-wdrop", "pfc-wstop"],
     measure,
 };
 
 /// Numbers of senders.
 const SENDERS: [u8; 3] = [2, 4, 8];
 /// Rounds of each run.
-const ROUNDS: u8 = 5;
-/// Frames of one flow: 15.7 ms of a line of 100 Mb/s.
-const FRAMES: u64 = 128;
+const ROUNDS: u8 = 4;
+/// Frames of one flow: 31.5 ms of a line of 100 Mb/s.
+const FRAMES: u64 = 256;
 /// The queue is looked at so often.
 const LOOK: Duration = Duration::from_millis(1);
 /// A round that takes longer is given up.
@@ -122,11 +122,11 @@ fn run(variant: &Variant, line: BitRate, count: u8) -> Result<Run, FabricError> 
     Ok(Run { rounds, queue, congested, account })
 }
 
-/// Stream `n` of each sender is its flow of round `n`. Rounds come so far apart that each has half as long
-/// again as it needs.
+/// Stream `n` of each sender is its flow of round `n`. Rounds come so far apart that each has a
+/// quarter more time than it needs.
 fn load(line: BitRate, senders: &[HostId], receiver: HostId) -> Load {
     let frame = line.time_of(Bytes::on_line(Stream::default().frame_len()));
-    let every = Nanos(frame.0 * FRAMES * senders.len() as u64 * 3 / 2);
+    let every = Nanos(frame.0 * FRAMES * senders.len() as u64 * 5 / 4);
     let mut load = Load::default();
     for number in 0..u64::from(ROUNDS) {
         let start = Nanos(every.0 * number);
@@ -218,7 +218,13 @@ fn text(request: &Request, all: &[(&Variant, Measured)]) -> String {
             );
         }
     }
-    format!("{}\n\n{table}", title(request))
+    let lossy = all.iter().any(|(variant, _)| !variant.lossless);
+    let note = if lossy {
+        "\nWhere frames are dropped, a flow ends with the last frame that got through."
+    } else {
+        ""
+    };
+    format!("{}\n\n{table}{note}", title(request))
 }
 
 fn figure(request: &Request, all: &[(&Variant, Measured)]) -> Figure {

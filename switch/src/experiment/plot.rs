@@ -6,10 +6,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use plotters::chart::DualCoordChartContext;
-use plotters::coord::ranged1d::SegmentValue;
-use plotters::coord::ranged1d::SegmentedCoord;
-use plotters::coord::types::{RangedCoordf64, RangedCoordusize};
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use super::Spread;
@@ -228,14 +225,14 @@ impl Panel {
             let line = |a: f64, b: f64, y0: f64, y1: f64, width: u32| {
                 PathElement::new(vec![(a, y0), (b, y1)], colour.stroke_width(width))
             };
-            chart.draw_secondary_series([
+            chart.draw_series([
                 line(spread.min, spread.max, at, at, 1),
                 line(spread.min, spread.min, at - 0.15, at + 0.15, 1),
                 line(spread.max, spread.max, at - 0.15, at + 0.15, 1),
                 line(spread.p50, spread.p50, at - 0.34, at + 0.34, 3),
             ])?;
             let corners = [(spread.p25, at - 0.28), (spread.p75, at + 0.28)];
-            chart.draw_secondary_series([Rectangle::new(corners, colour.mix(0.35).filled())])?;
+            chart.draw_series([Rectangle::new(corners, colour.mix(0.35).filled())])?;
         }
         Ok(())
     }
@@ -250,7 +247,7 @@ impl Panel {
             let bar = |span: &(f64, f64)| {
                 Rectangle::new([(span.0, at - 0.32), (span.1, at + 0.32)], colour.filled())
             };
-            chart.draw_secondary_series(spans.iter().map(bar))?;
+            chart.draw_series(spans.iter().map(bar))?;
         }
         Ok(())
     }
@@ -269,38 +266,29 @@ impl Panel {
             .margin(12)
             .x_label_area_size(38)
             .y_label_area_size(16 + 7 * u32::try_from(longest)?)
-            .build_cartesian_2d(x.clone(), (0..count).into_segmented())?
-            .set_secondary_coord(x, 0.0..count as f64);
+            .build_cartesian_2d(x, -0.5..count as f64 - 0.5)?;
         chart
             .configure_mesh()
             .x_desc(&self.x)
             .label_style((FONT, TEXT_HEIGHT))
             .light_line_style(WHITE)
             .disable_y_mesh()
-            .y_labels(count)
+            .y_labels(count + 1)
             .x_label_formatter(&short)
-            .y_label_formatter(&|place| match place {
-                SegmentValue::CenterOf(row) => {
-                    labels.iter().rev().nth(*row).map_or_else(String::new, ToString::to_string)
-                }
-                SegmentValue::Exact(_) | SegmentValue::Last => String::new(),
+            .y_label_formatter(&|place| {
+                let row = (0..labels.len()).find(|&row| (middle(row, count) - place).abs() < 1e-6);
+                row.map_or_else(String::new, |row| labels[row].to_owned())
             })
             .draw()?;
         Ok(chart)
     }
 }
 
-type Numbers = Cartesian2d<RangedCoordf64, RangedCoordf64>;
-type Rows<'a, 'b> = DualCoordChartContext<
-    'b,
-    SVGBackend<'a>,
-    Cartesian2d<RangedCoordf64, SegmentedCoord<RangedCoordusize>>,
-    Numbers,
->;
+type Rows<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 /// Where row `row` of `count` lies: the first at the top.
 fn middle(row: usize, count: usize) -> f64 {
-    (count - row) as f64 - 0.5
+    (count - row) as f64 - 1.0
 }
 
 /// From the least to the most, never empty.

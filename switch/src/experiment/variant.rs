@@ -30,9 +30,14 @@ use Value::{Kilobytes, Word};
 /// theirs and less: software answers a pause later than hardware, and by so much a switch must wait longer.
 const REFERENCE: BitRate = BitRate::from_mbps(100);
 
-/// What all policies share: thresholds of CaPFC's Table II, and an egress that catches up with its line by
-/// 1 ms at most, so that no more than that is added to what is measured.
-const COMMON: &[(&str, Value)] = &[("class.3.xoff", Kilobytes(50)), ("class.3.xon", Kilobytes(40)), ("defaults.burst", Kilobytes(12))];
+/// Thresholds that all policies share: those of CaPFC's Table II.
+const COMMON: &[(&str, Value)] = &[
+    ("class.3.xoff", Kilobytes(50)),
+    ("class.3.xon", Kilobytes(40)),
+    ("class.3.egress_xoff", Kilobytes(25)),
+    ("class.3.egress_xon", Kilobytes(20)),
+    ("class.3.egress_warn", Kilobytes(20)),
+];
 
 /// All there are.
 pub const VARIANTS: &[Variant] = &[
@@ -41,6 +46,18 @@ pub const VARIANTS: &[Variant] = &[
         about: "plain PFC: ingress thresholds, frames count until they have left",
         lossless: true,
         keys: &[],
+    },
+    Variant {
+        name: "capfc-stop-max",
+        about: "CaPFC: above XOFF at egress the heaviest contributor is paused, one after the other",
+        lossless: true,
+        keys: &[("switch.policy", Word("capfc-stop-max"))],
+    },
+    Variant {
+        name: "capfc-stop-calibrate",
+        about: "CaPFC: above XOFF at egress those that together contribute 80 % are paused",
+        lossless: true,
+        keys: &[("switch.policy", Word("capfc-stop-calibrate"))],
     },
     Variant {
         name: "pfc-wdrop",
