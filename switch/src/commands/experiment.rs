@@ -44,7 +44,7 @@ pub struct Args {
 /// A name that there is not, and what kept the experiment from running.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
     if args.name == "list" {
-        cli::print(list());
+        cli::print(list())?;
         return Ok(ExitCode::SUCCESS);
     }
     let experiment = find(&args.name)?;
@@ -64,9 +64,9 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
         report.figure.write(plot).into_diagnostic()?;
     }
     if args.json {
-        cli::print(serde_json::to_string(&report).into_diagnostic()? + "\n");
+        cli::print(serde_json::to_string(&report).into_diagnostic()? + "\n")?;
     } else {
-        cli::print(&report);
+        cli::print(&report)?;
     }
     Ok(if report.is_kept() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -11,7 +11,7 @@ use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 use super::plot::{Content, Panel};
 use super::report::{add_row, table};
 use super::statistics::mean;
-use super::{Conduct, Experiment, Figure, Findings, Request, Spread, Variant, compare};
+use super::{Conduct, Experiment, Figure, Findings, Request, Spread, Tell, Variant, compare};
 use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, PortOf, jain, lossless};
 use crate::traffic::Stream;
 
@@ -81,7 +81,7 @@ struct Round {
     completion_ms: Vec<f64>,
 }
 
-fn measure(request: &Request, tell: &mut dyn FnMut(&str)) -> Result<Findings, FabricError> {
+fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
     let measured = compare(request, tell, |variant| {
         SENDERS.iter().map(|&senders| run(variant, request.line, senders)).collect::<Result<Vec<Run>, _>>()
     })?;

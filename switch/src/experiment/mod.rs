@@ -43,11 +43,14 @@ pub struct Experiment {
     pub seconds_per_policy: u32,
     /// Names of the variants that it compares unless told otherwise.
     pub policies: &'static [&'static str],
-    measure: fn(&Request, &mut dyn FnMut(&str)) -> Result<Findings, FabricError>,
+    measure: fn(&Request, &mut Tell<'_>) -> Result<Findings, FabricError>,
 }
 
 /// All there are.
 pub const EXPERIMENTS: &[Experiment] = &[incast::EXPERIMENT];
+
+/// Takes lines for people.
+pub type Tell<'a> = dyn FnMut(&str) + 'a;
 
 /// How an experiment is to be run.
 #[derive(Clone, Debug)]
@@ -77,7 +80,7 @@ impl Experiment {
     ///
     /// # Errors
     /// What kept it from running; what it found is in the report.
-    pub fn run(&self, request: &Request, tell: &mut dyn FnMut(&str)) -> Result<Report, FabricError> {
+    pub fn run(&self, request: &Request, tell: &mut Tell<'_>) -> Result<Report, FabricError> {
         let findings = (self.measure)(request, tell)?;
         Ok(Report::new(self, request, findings))
     }
@@ -95,7 +98,7 @@ pub fn rate_of_this_machine() -> BitRate {
 /// machine does meanwhile happens to all of them.
 fn compare<T>(
     request: &Request,
-    tell: &mut dyn FnMut(&str),
+    tell: &mut Tell<'_>,
     mut measure: impl FnMut(&Variant) -> Result<T, FabricError>,
 ) -> Result<Vec<(&'static Variant, Vec<T>)>, FabricError> {
     let mut measured: Vec<_> = request.policies.iter().map(|&variant| (variant, Vec::new())).collect();

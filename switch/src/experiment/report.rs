@@ -143,7 +143,7 @@ pub(super) fn add_row(table: &mut Table, cells: impl IntoIterator<Item = String>
 mod tests {
     use xoff_dataplane::units::BitRate;
 
-    use super::super::{EXPERIMENTS, VARIANTS};
+    use super::super::EXPERIMENTS;
     use super::*;
     use crate::fabric::Totals;
 
@@ -154,8 +154,8 @@ mod tests {
 
     fn report(conducts: [Conduct; 2]) -> Report {
         let mut findings = Findings::default();
-        for (variant, conduct) in VARIANTS.iter().zip(conducts) {
-            findings.add(variant, conduct, &Measured { goodput_mbps: 90.0 });
+        for (name, conduct) in ["pfc", "pfc-wdrop"].iter().zip(conducts) {
+            findings.add(Variant::find(name).unwrap(), conduct, &Measured { goodput_mbps: 90.0 });
         }
         let request = Request { policies: Vec::new(), line: BitRate::from_mbps(100), runs: 1 };
         Report::new(&EXPERIMENTS[0], &request, findings)

@@ -126,7 +126,9 @@ mod tests {
             let line = BitRate::from_mbps(100);
             let mut plan = Plan::new(line);
             let switch = plan.switch("switch");
-            ["a", "b"].map(|host| plan.host(host, switch));
+            for host in ["a", "b"] {
+                plan.host(host, switch);
+            }
             plan.config(switch, &variant.settings(line)).unwrap();
             assert_eq!(VARIANTS.iter().filter(|other| other.name == variant.name).count(), 1);
         }
