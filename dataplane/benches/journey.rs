@@ -1,19 +1,21 @@
 //! What a frame costs: receive, forward, transmit and release of 64-byte frames in plain memory, in
 //! batches as a worker takes them from a port, in a switch of ever more ports.
 //!
-//! The time per element is the time per frame. It must not grow with the number of ports.
+//! The time per element is the time per frame. It must not grow with the number of ports, and hardly
+//! with the policy: no queue is behind any threshold here.
 
 use std::hint::black_box;
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Bencher, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::ledger::Counters;
+use xoff_dataplane::policy::PolicyKind;
 use xoff_dataplane::settings::{
     Accounting, ClassSettings, FdbSettings, FlowControl, Memory, PortSettings, QueueKind, Service,
     SwitchSettings, Trust, WhenFull,
 };
 use xoff_dataplane::switch::{Switch, Workers};
-use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
+use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
 
 const BATCH: u32 = 64;
 const SLOT_SIZE: usize = 2048;
@@ -98,8 +100,8 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(ports: u8) -> Bench {
-        let settings = settings(ports);
+    fn new(ports: u8, policy: PolicyKind) -> Bench {
+        let settings = settings(ports, policy);
         let workers = Workers::single(ports.into());
         let slots = Slots::new(ports);
         let mut bench = Bench {
@@ -140,25 +142,31 @@ fn journey(c: &mut Criterion) {
     let mut group = c.benchmark_group("journey");
     group.throughput(Throughput::Elements(BATCH.into()));
     for ports in [2, 8, 32, 128] {
-        group.bench_function(BenchmarkId::new("ports", ports), |b| {
-            let mut bench = Bench::new(ports);
-            let before = bench.switch.ledger();
-            b.iter(|| bench.batch());
-            let after = bench.switch.ledger();
-            assert_eq!((after.missing(), after.held), (0, 0));
-            assert_eq!(after.sent - before.sent, after.received - before.received, "all was forwarded");
-        });
+        let id = BenchmarkId::new("ports", ports);
+        group.bench_function(id, |b| run(b, Bench::new(ports, PolicyKind::Pfc)));
+    }
+    for policy in PolicyKind::ALL {
+        let id = BenchmarkId::new("policy", policy.name());
+        group.bench_function(id, |b| run(b, Bench::new(8, policy)));
     }
     group.finish();
 }
 
-fn settings(ports: u8) -> SwitchSettings {
+fn run(b: &mut Bencher<'_>, mut bench: Bench) {
+    let before = bench.switch.ledger();
+    b.iter(|| bench.batch());
+    let after = bench.switch.ledger();
+    assert_eq!((after.missing(), after.held), (0, 0));
+    assert_eq!(after.sent - before.sent, after.received - before.received, "all was forwarded");
+}
+
+fn settings(ports: u8, policy: PolicyKind) -> SwitchSettings {
     SwitchSettings {
         ports: (0..ports).map(port).collect(),
         accounting: Accounting::UntilTransmitted,
         memory: Memory::Dedicated,
         when_full: WhenFull::Drop,
-        policies: Default::default(),
+        policies: [policy; CLASSES],
         shadows: Vec::new(),
         policy: Default::default(),
         fdb: FdbSettings { capacity: 8192, ageing: Some(Nanos::from_secs(300)), statics: Vec::new() },
