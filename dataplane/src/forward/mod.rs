@@ -86,6 +86,7 @@ impl Bridge {
     }
 
     /// Learns from a frame, and says where it goes.
+    #[inline]
     pub fn decide(&mut self, now: Nanos, ingress: PortId, header: &Header) -> Forwarding {
         let vid = match self.vlans.admit(ingress, header.tag) {
             Ok(vid) => vid,
@@ -145,6 +146,7 @@ impl Bridge {
         self.fdb.advance(now);
     }
 
+    #[inline]
     fn route(&self, now: Nanos, ingress: PortId, vid: u16, dst: MacAddr) -> Decision {
         let members = &self.vlans.get(vid).members;
         let exits = &self.exits[ingress.index()];
@@ -159,6 +161,7 @@ impl Bridge {
         if flood.is_empty() { Decision::Drop(DropReason::NoDestination) } else { Decision::Flood(flood) }
     }
 
+    #[inline]
     fn towards(&self, ingress: PortId, port: PortId, members: &PortSet) -> Decision {
         if self.exits[ingress.index()].all.contains(port) && members.contains(port) {
             return Decision::Unicast(port);

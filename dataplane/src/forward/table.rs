@@ -50,6 +50,7 @@ pub(super) struct Entry {
 struct Bucket([Key; WAYS]);
 
 impl Bucket {
+    #[inline]
     fn position(&self, key: Key) -> Option<usize> {
         self.0.iter().position(|&at| at == key)
     }

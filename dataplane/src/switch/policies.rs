@@ -40,7 +40,7 @@ impl Switch {
     }
 
     /// Does what the policy of `class` wants after `event`.
-    #[inline]
+    #[inline(always)] // where it is called the kind of event is a constant
     pub(super) fn observe(&mut self, now: Nanos, class: Class, event: Event) {
         self.policies[class.index()].observe(event, &self.buffer, &mut self.intents);
         if !self.intents.is_empty() {

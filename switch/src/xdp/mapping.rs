@@ -17,13 +17,9 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Zeros of the process's own, in huge pages where the system has some: the packets of a busy switch
-    /// are all over them.
+    /// Zeros of the process's own.
     pub(super) fn anonymous(bytes: usize) -> io::Result<Mapping> {
-        let mapping = map(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)?;
-        // SAFETY: advice about memory that was mapped above and that nobody uses yet.
-        unsafe { libc::madvise(mapping.start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
-        Ok(mapping)
+        map(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
     }
 
     /// What an AF_XDP socket has at `offset`. It stays as it is when the socket is closed.
