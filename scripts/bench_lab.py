@@ -100,6 +100,7 @@ class Lab:
         for namespace in (self.hosts, self.switch):
             run("ip", "netns", "add", namespace)
             self.undo.callback(lambda name=namespace: run("ip", "netns", "del", name))
+            run("ip", "-n", namespace, "link", "set", "lo", "up")
             for key in ("all", "default"):  # no frame that nobody sent on purpose
                 path = f"/proc/sys/net/ipv6/conf/{key}/disable_ipv6"
                 run("ip", "netns", "exec", namespace, "sh", "-c", f"[ ! -e {path} ] || echo 1 >{path}")

@@ -1,0 +1,102 @@
+"""How long pauses take inside a running switch, both ways. See docs/benchmarks.md.
+
+    senders g1, g2 (class 3) -- s1, s2 -- switch -- s3 -- g3, which pauses class 3 each millisecond
+
+The switch obeys g3, fills up, and so pauses g1 and g2 again and again. It measures itself, in steps that
+double: what is printed is the upper end of the step that holds the quantile.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from bench_lab import Lab, end, run
+
+SWITCH_CORE, HOST_CORE = 0, 1
+RECEIVER = "02:00:00:00:00:03"
+WARM_UP_S = 0.5
+REACTIONS = ("send", "obey")
+
+CONFIG = f"""
+[switch]
+log = "info"
+stall_budget = "1ms"
+workers = [{{ core = {SWITCH_CORE}, ports = ["one", "two", "three"] }}]
+
+[defaults]
+speed = "1G"
+lossless = [3]
+
+[[port]]
+name = "one"
+device = "s1"
+
+[[port]]
+name = "two"
+device = "s2"
+
+[[port]]
+name = "three"
+device = "s3"
+
+[[fdb.static]]
+mac = "{RECEIVER}"
+port = "three"
+"""
+
+
+def measure(lab, options):
+    """By direction: how many reactions, and their quantiles in microseconds."""
+    for n in (1, 2, 3):
+        lab.wire(f"g{n}", f"s{n}", f"02:00:00:00:00:{n:02x}")
+    config = lab.directory / "xoff.toml"
+    config.write_text(CONFIG)
+    lab.start(lab.switch, options.xoff, "run", "--config", str(config), ready="running")
+
+    def host(*arguments):
+        command = ("taskset", "--cpu-list", str(HOST_CORE), options.xoff, "traffic", *arguments)
+        return lab.start(lab.hosts, *command)
+
+    duration = f"{round((options.seconds + WARM_UP_S) * 1000)}ms"
+    hosts = [host("pause", "--device", "g3", "--pause", "3=1000", "--every", "1ms", "--duration", duration)]
+    for n in (1, 2):
+        stream = f"class=3,dst={RECEIVER},size=1000,rate=300M"
+        hosts.append(host("--device", f"g{n}", "--line", "1G", "--duration", duration, "--stream", stream))
+    time.sleep(options.seconds)
+    [worker] = status(lab, options.xoff)["workers"]
+    for one in hosts:
+        end(one)
+    return {name: reaction(worker[f"{name}_reaction"]) for name in REACTIONS}
+
+
+def status(lab, xoff):
+    return json.loads(run("ip", "netns", "exec", lab.switch, xoff, "status", "--json"))
+
+
+def reaction(spread):
+    def microseconds(quantile):
+        nanos = spread[f"{quantile}_nanos"]
+        return None if nanos is None else round(nanos / 1e3, 3)
+
+    return {"count": spread["count"], "p50_us": microseconds("p50"), "p99_us": microseconds("p99")}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long there is traffic")
+    parser.add_argument("--xoff", default="target/release/xoff", help="the binary; it is the hosts, too")
+    options = parser.parse_args()
+    options.xoff = str(Path(options.xoff).resolve())
+    with Lab() as lab:
+        measured = measure(lab, options)
+    if options.json:
+        return print(json.dumps(measured))
+    print("reaction    pauses   p50, us   p99, us")
+    for name, one in measured.items():
+        print(f"{name:<8} {one['count']:>9} {one['p50_us']!s:>9} {one['p99_us']!s:>9}")
+
+
+if __name__ == "__main__":
+    main()
