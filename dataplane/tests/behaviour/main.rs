@@ -10,6 +10,7 @@ mod headroom;
 mod isolation;
 mod losslessness;
 mod mixes;
+mod ofc;
 mod policies;
 mod properties;
 mod qcn;

@@ -9,6 +9,7 @@
 //! has already proven something.
 
 mod events;
+pub mod flow_pauses;
 mod host;
 pub mod payload;
 pub mod plan;
@@ -162,6 +163,7 @@ impl Bed {
         let now = self.now;
         let Node::Switch(switch) = &mut self.nodes[id.0] else { panic!("{id:?} is no switch") };
         switch.workers[0].set_policy(now, class, kind);
+        switch.watches.iter_mut().for_each(|watch| watch.set_by_flow(class, kind == PolicyKind::Ofc));
         self.events.at(now, Event::Wake(id));
     }
 

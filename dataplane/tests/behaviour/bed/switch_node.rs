@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::ledger::Counters;
+use xoff_dataplane::policy::PolicyKind;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
-use xoff_dataplane::units::{Nanos, PortId};
+use xoff_dataplane::units::{Class, Nanos, PortId};
 
 use super::store::MemoryStore;
 use super::watch::Watch;
@@ -72,6 +73,8 @@ impl SwitchNode {
         let frame_max = plan.settings.ports.iter().map(|port| port.mtu_frame).max().unwrap_or(0) + 4;
         let store = MemoryStore::new(plan.slots, plan.control_slots, plan.room, frame_max as usize + 100);
         let counters = Counters::with_shadows(ports, plan.settings.shadows.len());
+        let is_by_flow = |class: &Class| plan.settings.policies[class.index()] == PolicyKind::Ofc;
+        let by_flow = Class::ALL.into_iter().filter(is_by_flow).collect();
         let count = owners.iter().map(|owner| owner.0 + 1).max().unwrap_or(1);
         let worker = |me: u8| {
             let workers = Workers::new(owners.clone().into_boxed_slice(), WorkerId(me));
@@ -79,7 +82,7 @@ impl SwitchNode {
         };
         SwitchNode {
             workers: (0..count).map(worker).collect(),
-            watches: plan.settings.ports.iter().map(Watch::new).collect(),
+            watches: plan.settings.ports.iter().map(|port| Watch::new(port, by_flow)).collect(),
             never_seen: 0,
             counters,
             settings: plan.settings,

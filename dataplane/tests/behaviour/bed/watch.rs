@@ -10,6 +10,7 @@ use xoff_dataplane::settings::{ClassSettings, FlowControl, Memory, PortSettings}
 use xoff_dataplane::switch::Switch;
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, Quanta};
 
+use super::flow_pauses::{FlowPauses, OfClass};
 use super::payload;
 use super::switch_node::SwitchNode;
 
@@ -20,22 +21,39 @@ pub struct Watch {
     pub link_is_up: bool,
     /// Until when the peer has paused this port, by class.
     paused_until: [Nanos; CLASSES],
+    /// Classes whose flows the peer may pause one by one.
+    by_flow: ClassSet,
+    flow_pauses: FlowPauses,
     /// Until when the peer believes itself paused; `None`: it was told to go on, or never to stop.
     told_until: [Option<Nanos>; CLASSES],
 }
 
 impl Watch {
-    pub fn new(port: &PortSettings) -> Watch {
+    /// `by_flow`: classes whose flows are paused one by one.
+    pub fn new(port: &PortSettings, by_flow: ClassSet) -> Watch {
         Watch {
             port: port.clone(),
             link_is_up: true,
             paused_until: [Nanos::ZERO; CLASSES],
+            by_flow: if port.ofc_peer { by_flow } else { ClassSet::NONE },
+            flow_pauses: FlowPauses::default(),
             told_until: [None; CLASSES],
         }
     }
 
     /// The switch sees a frame that has come in.
     pub fn received(&mut self, now: Nanos, bytes: &[u8]) {
+        let class = bytes.get(39).map(|&class| Class::from_low_bits(class));
+        if let Some(class) = class.filter(|_| self.port.ofc_peer) {
+            let by_flow = self.by_flow.contains(class);
+            let until = &mut self.paused_until[class.index()];
+            match self.flow_pauses.received(now, self.port.speed, bytes, by_flow) {
+                Some(OfClass::Stops(then)) => return *until = then,
+                Some(OfClass::Resumes) => return *until = now,
+                Some(OfClass::Nothing) => return,
+                None => (),
+            }
+        }
         let obeyed = match self.port.flow_control {
             FlowControl::Pfc { obey, .. } => obey,
             FlowControl::Pause8023x => ClassSet::ALL,
@@ -45,6 +63,7 @@ impl Watch {
         for (class, quanta) in pause_times(bytes, is_8023x) {
             if obeyed.contains(class) {
                 self.paused_until[class.index()] = now.after(self.port.speed.time_of_quanta(quanta));
+                self.flow_pauses.named(class, quanta);
             }
         }
     }
@@ -54,6 +73,8 @@ impl Watch {
         if let Some(mark) = payload::decode(bytes) {
             let until = self.paused_until[mark.class.index()];
             assert!(now >= until, "{}: class {} sends while paused", self.port.name, mark.class);
+            let passes = self.flow_pauses.let_pass(now, mark.class, bytes);
+            assert!(passes, "{}: stream {} sends while paused", self.port.name, mark.stream);
         }
     }
 
@@ -84,8 +105,18 @@ impl Watch {
             }
     }
 
+    /// The policy of a class changes.
+    pub fn set_by_flow(&mut self, class: Class, by_flow: bool) {
+        self.flow_pauses.clear(class);
+        self.by_flow.remove(class);
+        if by_flow && self.port.ofc_peer {
+            self.by_flow.insert(class);
+        }
+    }
+
     pub fn set_link(&mut self, up: bool) {
         self.link_is_up = up;
+        self.flow_pauses = FlowPauses::default();
         self.paused_until = [Nanos::ZERO; CLASSES];
         self.told_until = [None; CLASSES];
     }

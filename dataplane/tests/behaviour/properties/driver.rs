@@ -6,30 +6,72 @@ use std::sync::Arc;
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::ledger::Counters;
 use xoff_dataplane::policy::PolicyKind;
-use xoff_dataplane::settings::{Accounting, FlowControl};
+use xoff_dataplane::settings::{Accounting, FlowControl, QueueKind};
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
 use xoff_dataplane::wire::header::{Header, Tci};
 use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
+use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, Operation};
 
 use super::settings::{PORTS, PORTS_U8};
 use crate::bed::SwitchPlan;
+use crate::bed::flow_pauses::{FlowPauses, OfClass};
 use crate::bed::store::MemoryStore;
 
 /// One thing that a driver may do.
 #[derive(Clone, Debug)]
 pub enum Step {
-    Receive { port: u8, to: u8, pcp: Option<u8>, len: u32 },
-    Garbage { port: u8, bytes: Vec<u8> },
-    Pause { port: u8, classes: u8, quanta: u16 },
-    Forward { worker: u8 },
-    HandOver { from: u8, to: u8 },
-    GiveBack { from: u8, to: u8 },
-    Transmit { port: u8 },
-    Release { port: u8 },
-    Advance { by: u64 },
-    SetLink { port: u8, up: bool },
-    SetPolicy { class: u8, kind: PolicyKind },
+    Receive {
+        port: u8,
+        to: u8,
+        pcp: Option<u8>,
+        len: u32,
+    },
+    Garbage {
+        port: u8,
+        bytes: Vec<u8>,
+    },
+    Pause {
+        port: u8,
+        classes: u8,
+        quanta: u16,
+    },
+    /// A list of flows: from whom, to whom.
+    Flows {
+        port: u8,
+        class: u8,
+        resume: bool,
+        quanta: u16,
+        flows: Vec<(u8, u8)>,
+    },
+    Forward {
+        worker: u8,
+    },
+    HandOver {
+        from: u8,
+        to: u8,
+    },
+    GiveBack {
+        from: u8,
+        to: u8,
+    },
+    Transmit {
+        port: u8,
+    },
+    Release {
+        port: u8,
+    },
+    Advance {
+        by: u64,
+    },
+    SetLink {
+        port: u8,
+        up: bool,
+    },
+    SetPolicy {
+        class: u8,
+        kind: PolicyKind,
+    },
 }
 
 /// What a frame carries to be known by: where it came in, its class, its number.
@@ -48,8 +90,10 @@ pub struct Driver {
     next_number: u32,
     /// What each frame counted for when it came in.
     counted: BTreeMap<Mark, u64>,
-    /// Number of the last frame that went out, by ingress, class and egress.
-    last: BTreeMap<(u8, u8, u8), u32>,
+    /// Number of the last frame that went out, by ingress, class, egress and, where flows may be paused
+    /// one by one, destination.
+    last: BTreeMap<(u8, u8, u8, u8), u32>,
+    flow_pauses: [FlowPauses; PORTS],
     paused_until: [[Nanos; CLASSES]; PORTS],
 }
 
@@ -76,6 +120,7 @@ impl Driver {
             next_number: 0,
             counted: BTreeMap::new(),
             last: BTreeMap::new(),
+            flow_pauses: Default::default(),
             paused_until: Default::default(),
             plan,
         }
@@ -87,6 +132,11 @@ impl Driver {
             Step::Garbage { port, ref bytes } => _ = self.receive(port, bytes),
             Step::Pause { port, classes, quanta } => {
                 self.receive_pause(port, ClassSet(classes), Quanta(quanta))
+            }
+            Step::Flows { port, class, resume, quanta, ref flows } => {
+                let time = Quanta(quanta.max(1));
+                let operation = if resume { Operation::Resume } else { Operation::Pause(time) };
+                self.receive_flows(port, Class::from_low_bits(class), operation, flows);
             }
             Step::Forward { worker } => _ = self.forward(usize::from(worker) % self.workers.len()),
             Step::HandOver { from, to } => _ = self.hand_over(from.into(), to.into()),
@@ -158,6 +208,40 @@ impl Driver {
         }
         for class in obeyed.iter() {
             self.paused_until[usize::from(port)][class.index()] = until;
+            self.flow_pauses[usize::from(port)].named(class, quanta);
+        }
+    }
+
+    fn receive_flows(&mut self, port: u8, class: Class, operation: Operation, flows: &[(u8, u8)]) {
+        let mut bytes = [0; 600];
+        let mut list = FlowPauseWriter::new(&mut bytes, MacAddr([2, 0, 0, 0, 0, port]), operation, class);
+        for &(from, to) in flows {
+            let [src, dst] = [from, to].map(|host| MacAddr([2, 0, 0, 0, 0, host]));
+            list.push(&FlowKey::L2 { src, dst, ether_type: u16::from_be_bytes(ETHER_TYPE) });
+        }
+        let list = list.finish();
+        if !self.receive(port, list) {
+            return;
+        }
+        let settings = &self.plan.settings.ports[usize::from(port)];
+        let FlowControl::Pfc { obey, .. } = settings.flow_control else { return };
+        if !obey.contains(class) {
+            return;
+        }
+        let by_flow = settings.ofc_peer
+            && self.workers[0].policy(class) == PolicyKind::Ofc
+            && settings.classes[class.index()].queue == QueueKind::Fifo;
+        let until = &mut self.paused_until[usize::from(port)][class.index()];
+        if !settings.ofc_peer {
+            if let Operation::Pause(time) = operation {
+                *until = self.now.after(settings.speed.time_of_quanta(time));
+            } // whoever reads plain PFC reads nothing in a resume
+            return;
+        }
+        match self.flow_pauses[usize::from(port)].received(self.now, settings.speed, list, by_flow) {
+            Some(OfClass::Stops(then)) => *until = then,
+            Some(OfClass::Resumes) => *until = self.now,
+            Some(OfClass::Nothing) | None => (),
         }
     }
 
@@ -219,12 +303,14 @@ impl Driver {
         }
         if !up {
             self.paused_until[usize::from(port)] = Default::default();
+            self.flow_pauses[usize::from(port)] = FlowPauses::default();
         }
     }
 
     fn set_policy(&mut self, class: Class, kind: PolicyKind) {
         if let [only] = &mut self.workers[..] {
             only.set_policy(self.now, class, kind);
+            self.flow_pauses.iter_mut().for_each(|pauses| pauses.clear(class));
         }
     }
 
@@ -232,7 +318,13 @@ impl Driver {
     fn check_sent(&mut self, port: u8, frame: &Frame) {
         let Some((ingress, class, number)) = mark(self.store.frame(frame)) else { return };
         assert!(self.now >= self.paused_until[usize::from(port)][usize::from(class)], "sent while paused");
-        let last = self.last.insert((ingress, class, port), number);
+        let bytes = self.store.frame(frame);
+        let passes =
+            self.flow_pauses[usize::from(port)].let_pass(self.now, Class::from_low_bits(class), bytes);
+        assert!(passes, "a frame of a paused flow was sent");
+        let by_flow = self.plan.settings.ports[usize::from(port)].ofc_peer;
+        let to = if by_flow { bytes[5] } else { 0 };
+        let last = self.last.insert((ingress, class, port, to), number);
         assert!(
             last < Some(number),
             "frame {number} after {last:?} from {ingress} in class {class} to {port}"

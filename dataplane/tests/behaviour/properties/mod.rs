@@ -22,6 +22,10 @@ fn any_steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (port.clone(), any_garbage()).prop_map(|(port, bytes)| Step::Garbage { port, bytes }),
         4 => (port.clone(), any::<u8>(), quanta)
             .prop_map(|(port, classes, quanta)| Step::Pause { port, classes, quanta }),
+        4 => (port.clone(), prop_oneof![2 => Just(3u8), 1 => 0..8u8], any::<bool>(), any_flows())
+            .prop_map(|(port, class, resume, (quanta, flows))| {
+                Step::Flows { port, class, resume, quanta, flows }
+            }),
         25 => worker.clone().prop_map(|worker| Step::Forward { worker }),
         10 => (worker.clone(), worker.clone()).prop_map(|(from, to)| Step::HandOver { from, to }),
         10 => (worker.clone(), worker).prop_map(|(from, to)| Step::GiveBack { from, to }),
@@ -32,6 +36,12 @@ fn any_steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (port, any::<bool>()).prop_map(|(port, up)| Step::SetLink { port, up }),
     ];
     prop::collection::vec(step, 1..250)
+}
+
+/// Flows to name in a list, and for how long.
+fn any_flows() -> impl Strategy<Value = (u16, Vec<(u8, u8)>)> {
+    let to = prop_oneof![4 => 0..PORTS_U8, 1 => Just(PORTS_U8 + 9)];
+    (prop_oneof![1..200u16, Just(u16::MAX)], prop::collection::vec((0..PORTS_U8, to), 1..5))
 }
 
 /// Frames that end where they come in: cut off, to the reserved block, or MAC control of any contents.

@@ -69,6 +69,7 @@ fn any_qcn() -> impl Strategy<Value = QcnSettings> {
 #[derive(Clone, Debug)]
 struct AnyPort {
     flow_control: FlowControl,
+    ofc_peer: bool,
     queue: QueueKind,
     services: Vec<Service>,
     commit: u64,
@@ -82,6 +83,7 @@ struct AnyPort {
 impl AnyPort {
     fn apply(&self, port: &mut PortSettings) {
         port.flow_control = self.flow_control;
+        port.ofc_peer = self.ofc_peer;
         port.commit = Bytes(self.commit);
         port.burst = Bytes(self.burst);
         port.pause_time = Quanta(100);
@@ -114,7 +116,7 @@ fn any_port() -> impl Strategy<Value = AnyPort> {
         1 => Just(FlowControl::Pause8023x),
         1 => Just(FlowControl::Ignore),
     ];
-    let queue = prop_oneof![Just(QueueKind::Fifo), Just(QueueKind::Voq)];
+    let queue = (prop_oneof![Just(QueueKind::Fifo), Just(QueueKind::Voq)], any::<bool>());
     let service = prop_oneof![1 => Just(Service::Strict), 2 => (1..10u32).prop_map(Service::Weighted)];
     let services = prop::collection::vec(service, 8);
     let max_rate = prop::option::of(Just(BitRate::from_mbps(100)));
@@ -123,7 +125,7 @@ fn any_port() -> impl Strategy<Value = AnyPort> {
         .prop_map(
             |(
                 flow_control,
-                queue,
+                (queue, ofc_peer),
                 services,
                 commit,
                 burst,
@@ -134,6 +136,7 @@ fn any_port() -> impl Strategy<Value = AnyPort> {
             )| {
                 AnyPort {
                     flow_control,
+                    ofc_peer,
                     queue,
                     services,
                     commit,

@@ -1,0 +1,80 @@
+//! Pauses of single flows, kept a second time from the bytes of the frames alone. Flows of the bed are
+//! of family 0: addresses and an EtherType.
+
+use std::collections::BTreeMap;
+
+use xoff_dataplane::units::{BitRate, Class, ClassSet, Nanos, Quanta};
+
+/// Source and destination.
+type Pair = [u8; 12];
+
+/// Until when which flows may not be sent.
+#[derive(Debug, Default)]
+pub struct FlowPauses {
+    until: BTreeMap<(Class, Pair), Nanos>,
+    /// Classes that stand still because lists of their flows were not obeyed flow by flow.
+    stopped: ClassSet,
+}
+
+/// What a list of flows does to its class as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfClass {
+    Nothing,
+    Stops(Nanos),
+    Resumes,
+}
+
+impl FlowPauses {
+    /// Takes note of a list of flows, which is obeyed `by_flow`, or else as plain PFC. `None` where the
+    /// frame has no list.
+    pub fn received(&mut self, now: Nanos, speed: BitRate, bytes: &[u8], by_flow: bool) -> Option<OfClass> {
+        if bytes.get(34..38) != Some(b"OFC1") {
+            return None;
+        }
+        let pauses = bytes[38] == 1;
+        let class = Class::from_low_bits(bytes[39]);
+        let at = 18 + 2 * class.index();
+        let time = speed.time_of_quanta(Quanta(u16::from_be_bytes([bytes[at], bytes[at + 1]])));
+        for flow in bytes[42..].chunks_exact(18).take(usize::from(bytes[41])).filter(|_| by_flow) {
+            let pair: Pair = flow[6..].try_into().expect("two addresses");
+            match pauses {
+                true => _ = self.until.insert((class, pair), now.after(time)),
+                false => _ = self.until.remove(&(class, pair)),
+            }
+        }
+        let stopped = self.stopped.contains(class);
+        Some(match pauses {
+            true if by_flow => OfClass::Nothing,
+            true => {
+                self.stopped.insert(class);
+                OfClass::Stops(now.after(time))
+            }
+            false if stopped => {
+                self.clear(class);
+                self.stopped.remove(class);
+                OfClass::Resumes
+            }
+            false => OfClass::Nothing,
+        })
+    }
+
+    /// A plain frame names the class; time 0 resumes all its flows.
+    pub fn named(&mut self, class: Class, time: Quanta) {
+        self.stopped.remove(class);
+        if time == Quanta(0) {
+            self.clear(class);
+        }
+    }
+
+    /// All flows of the class may be sent.
+    pub fn clear(&mut self, class: Class) {
+        self.until.retain(|(other, _), _| *other != class);
+    }
+
+    /// Whether a frame of `class` may leave.
+    pub fn let_pass(&self, now: Nanos, class: Class, frame: &[u8]) -> bool {
+        let [dst, src] = [0, 6].map(|at| &frame[at..at + 6]);
+        let pair: Pair = [src, dst].concat().try_into().expect("two addresses");
+        self.until.get(&(class, pair)).is_none_or(|&until| now >= until)
+    }
+}

@@ -1,0 +1,190 @@
+//! OFC over several switches: the congested flow is paused up to its source, and nobody else; nothing is
+//! lost or reordered, with plain PFC in the middle too.
+
+use xoff_dataplane::policy::{OfcSettings, PolicyKind};
+use xoff_dataplane::settings::PortSettings;
+use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId};
+
+use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
+use crate::bed::{Bed, NodeId, Obeys, Stream, SwitchPlan, end};
+use crate::{C3, stop};
+
+/// The paper's Fig. 1: S_a, S_b, S_c in a row; F0 and F1 come in at S_a, F2 to F7 at S_c, where F0 leaves
+/// by P_b and all others by P_d.
+struct Fig1 {
+    bed: Bed,
+    switches: [NodeId; 3],
+    /// Where F0 and F1 to F7 go.
+    receivers: [NodeId; 2],
+    flows: Vec<(NodeId, u32)>,
+}
+
+/// Frames of F0 and F1 each, and of each burst.
+const LONG: u64 = 1_200;
+const BURST: u64 = 60;
+
+impl Fig1 {
+    fn new(kind: PolicyKind, change: impl Fn(usize, &mut SwitchPlan)) -> Fig1 {
+        let mut bed = Bed::new(3);
+        let switches = [0, 1, 2].map(|place| {
+            let mut plan = plan::switch(&[LINK; 10]);
+            plan.settings.policies = [kind; 8];
+            plan.each_lossless(|class| {
+                (class.xoff, class.xon) = (Bytes(60_000), Bytes(30_000));
+                class.egress_max = Bytes(1_000_000);
+            });
+            plan.settings.ports[..2].iter_mut().for_each(|port: &mut PortSettings| port.ofc_peer = true);
+            change(place, &mut plan);
+            bed.add_switch(plan)
+        });
+        let [a, b, c] = switches;
+        for (left, right) in [(a, b), (b, c)] {
+            bed.link(end(left, 1), end(right, 0), GIGABIT, CABLE);
+        }
+        let receivers = [2, 3].map(|port| bed.add_host(c, port, Obeys::AtOnce));
+        let long = [2, 3].map(|port| bed.add_host(a, port, Obeys::AtOnce));
+        let bursts: Vec<NodeId> = (4..10).map(|port| bed.add_host(c, port, Obeys::AtOnce)).collect();
+        let mut flows = Vec::new();
+        for (from, to, count, rate, start) in [
+            (long[0], receivers[0], LONG, Some(BitRate::from_mbps(400)), 0),
+            (long[1], receivers[1], LONG, Some(BitRate::from_mbps(500)), 0),
+        ]
+        .into_iter()
+        .chain(bursts.iter().map(|&from| (from, receivers[1], BURST, None, 2)))
+        {
+            let to = bed.host(to).mac;
+            let stream = Stream { rate, ..Stream::new(to, count, Nanos::from_millis(start)) };
+            flows.push((from, bed.send(from, stream)));
+        }
+        Fig1 { bed, switches, receivers, flows }
+    }
+
+    fn run(&mut self) {
+        self.bed.run_to_rest();
+        for (n, &(_, id)) in self.flows.iter().enumerate() {
+            let seen = self.bed.host(self.receivers[usize::from(n > 0)]).seen(id);
+            let count = if n < 2 { LONG } else { BURST };
+            assert_eq!((seen.frames, seen.late_or_twice), (count, 0), "F{n}");
+        }
+    }
+
+    fn flow_pauses_sent(&self, switch: usize, port: u8) -> u64 {
+        let counters = &self.bed.switch(self.switches[switch]).counters;
+        counters.class(PortId(port), C3).flows.pause_frames_sent.get()
+    }
+
+    fn xoffs_sent(&self, switch: usize, port: u8) -> u64 {
+        self.bed.switch(self.switches[switch]).counters.class(PortId(port), C3).xoff_sent.get()
+    }
+}
+
+#[test]
+fn fig_1_the_uncongested_flow_goes_on_while_the_congested_one_is_paused() {
+    let f0_by_the_end_of_the_bursts = |kind| {
+        let mut fig = Fig1::new(kind, |_, _| ());
+        fig.bed.run_until(Nanos::from_millis(6));
+        let frames = fig.bed.host(fig.receivers[0]).seen(fig.flows[0].1).frames;
+        fig.run();
+        (frames, fig)
+    };
+    let solo = 6_000_000 / BitRate::from_mbps(400).time_of(Bytes(1_538)).0;
+    let (under_pfc, _) = f0_by_the_end_of_the_bursts(PolicyKind::Pfc);
+    assert!(under_pfc < solo * 9 / 10, "PFC holds F0 up: {under_pfc} frames of {solo}");
+    let (under_ofc, ofc) = f0_by_the_end_of_the_bursts(PolicyKind::Ofc);
+    assert!(under_ofc >= solo * 95 / 100, "F0 keeps its rate: {under_ofc} frames of {solo}");
+    assert!(ofc.flow_pauses_sent(2, 0) > 0, "S_c is the root, and tells S_b");
+    assert_eq!(ofc.xoffs_sent(2, 0), 0, "nothing else is paused there");
+}
+
+#[test]
+fn local_congestion_passes_on_what_it_was_told_and_only_that() {
+    let mut ofc = Fig1::new(PolicyKind::Ofc, |_, _| ());
+    ofc.bed.run_until(Nanos::from_millis(4));
+    assert!(ofc.flow_pauses_sent(1, 0) > 0, "S_b is full of F1, and tells S_a");
+    let a = ofc.bed.switch(ofc.switches[0]).worker(PortId(1));
+    assert_eq!(a.ofc(C3).map(|ofc| ofc.flows_paused(PortId(1))), Some(1), "F1 alone");
+    ofc.run();
+}
+
+#[test] // Table II: 425.66, 142.46 and 276.47 bytes on average in each switch port
+fn the_tables_hold_no_more_than_those_of_the_paper_in_its_scenario() {
+    let mut ofc = Fig1::new(PolicyKind::Ofc, |_, _| ());
+    let mut most = [0; 3];
+    for step in 1..400 {
+        ofc.bed.run_until(Nanos::from_micros(50 * step));
+        for &switch in &ofc.switches {
+            let switch = ofc.bed.switch(switch);
+            for port in switch.ports() {
+                let bytes = switch.worker(port).ofc(C3).expect("the policy").table_bytes(port);
+                let now = [bytes.flow_in_port, bytes.congested_flow, bytes.pause_frame];
+                most = std::array::from_fn(|table| most[table].max(now[table]));
+            }
+        }
+    }
+    assert_eq!(most[0], 7 * 52, "F1 to F7 at P_d");
+    assert!(most[0] <= 425 && most[1] > 0 && most[1] <= 142 && most[2] > 0 && most[2] <= 276, "{most:?}");
+}
+
+#[test]
+fn with_plain_pfc_in_the_middle_or_where_lists_are_not_understood_nothing_is_lost() {
+    type Change = fn(usize, &mut SwitchPlan);
+    let ways: [Change; 3] = [
+        |place, plan| {
+            if place == 1 {
+                plan.settings.policies = [PolicyKind::Pfc; 8]; // it is sent lists and does not know them
+            }
+        },
+        |_, plan| plan.each_port(|port| port.ofc_peer = false),
+        |_, plan| {
+            plan.settings.policy.ofc =
+                OfcSettings { flows: 1, congested_flows: 1, paused_flows: 1, ..OfcSettings::default() };
+        },
+    ];
+    for change in ways {
+        Fig1::new(PolicyKind::Ofc, change).run();
+    }
+}
+
+#[test]
+fn lists_that_are_lost_cost_time_and_nothing_else() {
+    for lost in 0..6 {
+        let mut fig = Fig1::new(PolicyKind::Ofc, |_, plan| plan.may_lapse = true);
+        for (n, at) in [(1, 0), (2, 0)] {
+            let mut seen = 0;
+            let from = end(fig.switches[n], at);
+            fig.bed.wire_mut(from).lose(move |bytes| {
+                let is_list = bytes.get(34..38) == Some(b"OFC1");
+                seen += usize::from(is_list);
+                is_list && seen % 6 == lost
+            });
+        }
+        fig.run();
+    }
+}
+
+#[test]
+fn the_policy_is_replaced_in_mid_flight_and_every_flow_keeps_its_order() {
+    for [first, then] in [[PolicyKind::Ofc, PolicyKind::Pfc], [PolicyKind::Pfc, PolicyKind::Ofc]] {
+        let mut fig = Fig1::new(first, |_, _| ());
+        for step in 0..60 {
+            fig.bed.run_until(Nanos::from_micros(2_000 + 131 * step));
+            let [now, later] = if step % 2 == 0 { [then, first] } else { [first, then] };
+            fig.bed.set_policy(fig.switches[0], C3, now);
+            fig.bed.set_policy(fig.switches[step as usize % 3], C3, later);
+        }
+        fig.run();
+    }
+}
+
+#[test]
+fn a_pause_of_a_flow_expires_and_a_pause_of_the_class_stops_all() {
+    let mut fig = Fig1::new(PolicyKind::Ofc, |_, _| ());
+    let pause = stop(C3, 0xffff).encode(fig.bed.host(fig.receivers[1]).mac);
+    fig.bed.inject(fig.receivers[1], &pause);
+    fig.bed.run_until(Nanos::from_millis(20));
+    let c = fig.bed.switch(fig.switches[2]).worker(PortId(0));
+    assert!(c.ofc(C3).is_some_and(|ofc| ofc.flows_asked(PortId(0)) == 1), "F1, for the whole port");
+    let f0 = fig.bed.host(fig.receivers[0]).seen(fig.flows[0].1).frames;
+    assert!(f0 > 600, "{f0} frames of F0 came meanwhile");
+    fig.run();
+}
