@@ -12,13 +12,16 @@ use std::time::Duration;
 use clap::Subcommand;
 use miette::{IntoDiagnostic, miette};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, ClassSet, MacAddr, Nanos, Quanta};
 use xoff_dataplane::wire::MacControl;
 
 use crate::cli;
 use crate::traffic::emit::{Distortion, Link, Timing, build, emit, parse_control};
+use crate::traffic::limiter::parse_reaction;
 use crate::traffic::{
-    Host, HostOptions, HostReport, Obedience, Progress, Readable, Volume, keys_help, parse_streams, values,
+    Host, HostOptions, HostReport, Obedience, Progress, Readable, Stream, Volume, keys_help, parse_streams,
+    values,
 };
 
 /// A host on one interface over AF_XDP: sends streams, obeys pauses, and accounts for what it receives
@@ -87,6 +90,11 @@ struct HostArgs {
     /// Shortest sleep while there is traffic; the answer to a pause frame takes as long
     #[arg(long, value_name = "TIME", default_value = "50us", value_parser = values::duration)]
     nap: Nanos,
+    /// Streams carry a CN-TAG with their number and slow down as CNMs ask (802.1Qau); parameters other
+    /// than the standard's: gd=128,recovery=5,bytes=150KB,time=15ms,ai=5M,hai=50M,min=10M,jitter=15
+    #[arg(long, value_name = "KEY=VALUE,...", num_args = 0..=1, default_missing_value = "",
+          require_equals = true, value_parser = parse_reaction)]
+    qcn: Option<ReactionSettings>,
     /// Entries of each ring, a power of two
     #[arg(long, value_name = "ENTRIES", default_value_t = 4096, value_parser = ring_entries)]
     ring: u32,
@@ -230,6 +238,9 @@ fn run_pause(args: &PauseArgs) -> miette::Result<ExitCode> {
 
 fn run_host(args: &HostArgs) -> miette::Result<ExitCode> {
     let streams = parse_streams(&args.streams).into_diagnostic()?;
+    if args.qcn.is_some() {
+        room_for_cn_tags(&streams)?;
+    }
     let stop = stop_on_signals()?;
     let progress = Arc::new(Progress::default());
     let host = Host::open(options(args)).into_diagnostic()?;
@@ -246,6 +257,19 @@ fn run_host(args: &HostArgs) -> miette::Result<ExitCode> {
         cli::print(Readable(&report))?;
     }
     Ok(judge(args, &report))
+}
+
+/// The smallest frames are full of headers.
+fn room_for_cn_tags(streams: &[Stream]) -> miette::Result<()> {
+    let least = |stream: &Stream| 68 + if stream.tag.is_some() { 4 } else { 0 };
+    match streams.iter().position(|stream| stream.size < least(stream)) {
+        Some(index) => Err(miette!(
+            "stream {index}: size={} has no room for a CN-TAG; at least {}",
+            streams[index].size,
+            least(&streams[index])
+        )),
+        None => Ok(()),
+    }
 }
 
 /// On standard error, for people and for scripts that wait until frames are received.
@@ -276,6 +300,7 @@ fn options(args: &HostArgs) -> HostOptions {
         promiscuous: args.promiscuous,
         announce: !args.no_announce,
         busy: args.busy,
+        qcn: args.qcn,
         ring: args.ring,
         ..HostOptions::new(&args.device)
     }

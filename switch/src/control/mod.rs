@@ -23,6 +23,7 @@ mod link;
 pub mod logging;
 pub mod mailbox;
 mod metrics;
+pub mod notification;
 pub mod policy;
 pub mod privileges;
 mod snapshot;

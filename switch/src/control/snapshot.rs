@@ -11,9 +11,11 @@ use xoff_dataplane::ledger::{ClassCounters, FlowCounters};
 use xoff_dataplane::policy::{Cause, Causes, PolicyKind, Trigger};
 use xoff_dataplane::settings::FlowControl;
 use xoff_dataplane::units::{Class, MacAddr, PortId};
+use xoff_dataplane::wire::CnmError;
 use xoff_dataplane::wire::mac_control::MacControlError;
 
 use super::mailbox::Report;
+use super::notification;
 use super::status::{
     Books, CauseCount, CauseStatus, ClassStatus, CulpritStatus, EgressStatus, FdbEntry, FlowStatus,
     IngressStatus, PauseStatus, PortStatus, ShadowStatus, SocketMemory, Spread, Status, Verdict, WorkerState,
@@ -119,6 +121,8 @@ fn port_status(view: &SwitchView, id: PortId, port: &PortView) -> PortStatus {
             &counters.malformed_control,
         ),
         pause_peer: peer(counters.pause_peer.get()),
+        cnms_received: counters.cnms_received.get(),
+        malformed_cnms: by_name(CnmError::ALL.map(CnmError::name), &counters.malformed_cnms),
         reserved_frames: counters.reserved_frames.get(),
         control_starved: counters.control_starved.get(),
         fdb_entries: counters.fdb_entries.get(),
@@ -186,6 +190,7 @@ fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
             bytes_max: counters.egress_watermark.get(),
             limit_bytes: settings.egress_max.0,
         },
+        congestion_point: notification::status(view, port, class),
         queueing_delay: spread(&counters.queueing_delay),
     }
 }

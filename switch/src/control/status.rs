@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::ledger::Ledger;
 
+use super::notification::CongestionPointStatus;
 use super::policy::PolicyNames;
 use super::view::Link;
 use crate::xdp::{DeviceDrops, XdpStatistics};
@@ -154,6 +155,10 @@ pub struct PortStatus {
     pub malformed_control: BTreeMap<String, u64>,
     /// Address of whoever sent the last pause frame that was obeyed; `None` while there was none.
     pub pause_peer: Option<String>,
+    /// Well-formed CNMs received and forwarded.
+    pub cnms_received: u64,
+    /// Malformed ones, by reason.
+    pub malformed_cnms: BTreeMap<String, u64>,
     /// Other frames consumed here: LLDP and the rest of the reserved block.
     pub reserved_frames: u64,
     /// Control frames that could not be sent for want of a free one.
@@ -234,6 +239,9 @@ pub struct ClassStatus {
     pub ingress: IngressStatus,
     /// The queue of what goes out here.
     pub egress: EgressStatus,
+    /// Its congestion point; `None` where there is none.
+    #[serde(default)]
+    pub congestion_point: Option<CongestionPointStatus>,
     /// From receive to transmit.
     pub queueing_delay: Spread,
 }

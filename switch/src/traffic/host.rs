@@ -12,12 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::prctl::set_timerslack;
+use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::units::{BitRate, Bytes, Class, MacAddr, Nanos};
-use xoff_dataplane::wire::{Header, MacControl};
+use xoff_dataplane::wire::{Cnm, Header, MacControl};
 
 use super::announce;
 use super::gate::{Gate, Obedience};
+use super::notices::Notices;
 use super::progress::Progress;
 use super::report::{HostReport, PauseReport, ReceivedStream, SentStream, UnsortedReport};
 use super::sender::{Choice, END_MARKERS, Sender, SenderSettings};
@@ -74,6 +76,8 @@ pub struct HostOptions {
     /// How long it sleeps at least while there is traffic, so that frames are moved together. Its answer
     /// to a pause frame takes as long.
     pub nap: Nanos,
+    /// Streams carry a CN-TAG and slow down as CNMs ask; `None`: CNMs are counted only.
+    pub qcn: Option<ReactionSettings>,
     /// Entries of each ring.
     pub ring: u32,
 }
@@ -97,6 +101,7 @@ impl HostOptions {
             end_markers: true,
             busy: false,
             nap: Nanos::from_micros(50),
+            qcn: None,
             ring: 4096,
         }
     }
@@ -190,6 +195,7 @@ struct Run {
     has_streams: bool,
     sink: Sink,
     gate: Gate,
+    notices: Notices,
     /// Room is kept: receiving allocates nothing.
     frames: Vec<Frame>,
     commit: Bytes,
@@ -234,6 +240,7 @@ impl Run {
             line: options.line,
             catch_up: options.catch_up,
             end_markers: if options.end_markers { END_MARKERS } else { 0 },
+            qcn: options.qcn,
         };
         Run {
             sender: Sender::new(streams, settings, now, Arc::clone(progress)),
@@ -241,6 +248,7 @@ impl Run {
             has_streams: !streams.is_empty(),
             sink: Sink::new(address, options.promiscuous, Arc::clone(progress)),
             gate: Gate::new(options.line, options.obedience, options.obey_802_3x),
+            notices: Notices::default(),
             frames: Vec::with_capacity(256),
             commit: options.commit(),
             begin: now,
@@ -260,6 +268,7 @@ impl Run {
     fn step(&mut self, stop: &AtomicBool) -> Result<bool, HostError> {
         self.now = now();
         let received = self.receive();
+        self.sender.advance(self.now);
         self.announce();
         let transmitted = self.transmit();
         self.station.flush();
@@ -316,6 +325,13 @@ impl Run {
             if let Ok(header) = Header::parse(head) {
                 if MacControl::is_mac_control(&header) {
                     self.gate.receive(self.now, &header, head);
+                } else if Cnm::is_cnm(&header) {
+                    let notice = self.notices.receive(self.address, &header, head);
+                    if let Some((rpid, feedback)) = notice
+                        && !self.sender.notified(self.now, rpid, feedback)
+                    {
+                        self.notices.note_unknown();
+                    }
                 } else {
                     data |= self.sink.receive(self.now, &header, head, frame.len());
                 }
@@ -403,16 +419,22 @@ impl Run {
 
     fn report(self, streams: &[Stream]) -> HostReport {
         let now = now();
-        let sent = self.sender.sent().zip(streams).enumerate();
+        let sent = self.sender.sent().zip(streams).zip(self.sender.limiters()).enumerate();
         HostReport {
             device: self.options.device.clone(),
             address: self.address.to_string(),
             sender: self.id,
             line_mbps: self.options.line.bits_per_second() as f64 / 1e6,
             elapsed_ns: now.since(self.begin).0,
-            sent: sent.map(|(index, (sent, stream))| SentStream::new(index, stream, sent)).collect(),
+            sent: sent
+                .map(|(index, ((sent, stream), qcn))| SentStream {
+                    qcn,
+                    ..SentStream::new(index, stream, sent)
+                })
+                .collect(),
             received: self.sink.streams().iter().map(ReceivedStream::from).collect(),
             pauses: PauseReport::from(&self.gate.counts(now)),
+            cnms: self.notices.report(),
             unsorted: UnsortedReport::new(self.sink.unsorted(), self.announced),
             drops: self.station.drops(),
         }

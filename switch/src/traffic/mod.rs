@@ -9,8 +9,8 @@
 //!   stream --> schedule --> sender --> payload ---+
 //!   what       when         whose turn  the frame |
 //!                              ^                  v
-//!                            gate <------------- host (station: the interface) ---> sink --> report
-//!                            pauses obeyed                                          track
+//!                  gate, limiter <--------- host (station: the interface) ---> sink --> report
+//!                  pauses, CNMs obeyed                                         track
 //! ```
 //!
 //! Everything but `host` and `station` is a function of time and bytes, without clock or socket.
@@ -32,6 +32,8 @@ pub mod emit;
 pub mod flows;
 mod gate;
 mod host;
+pub mod limiter;
+mod notices;
 mod pacer;
 mod payload;
 mod progress;

@@ -29,6 +29,14 @@ impl Pacer {
         self.free_at
     }
 
+    /// Frames take their time at another rate from now on.
+    #[inline]
+    pub fn set_rate(&mut self, rate: BitRate) {
+        if rate != self.rate {
+            (self.rate, self.fraction) = (rate, 0);
+        }
+    }
+
     /// Occupies the line with `bytes` of layer 1, from when it is free but not before `earliest`.
     #[inline]
     pub fn occupy(&mut self, earliest: Nanos, bytes: Bytes) {

@@ -1,4 +1,5 @@
-//! What a data frame carries: Ethernet (with a tag where the stream has one), IPv4, UDP, and in the
+//! What a data frame carries: Ethernet (with a tag where the stream has one, and a CN-TAG where it has
+//! a rate limiter), IPv4, UDP, and in the
 //! UDP payload a [`Stamp`] that tells its sink who sent it, which one of its stream it is, and when.
 //!
 //! A frame is built once per stream, as a [`Template`]; for each frame only the template's head is
@@ -27,14 +28,14 @@ use pnet_packet::ipv4::{self, Ipv4Packet, MutableIpv4Packet};
 use pnet_packet::udp::MutableUdpPacket;
 use pnet_packet::vlan::{ClassOfService, MutableVlanPacket};
 use xoff_dataplane::units::{Class, MacAddr, Nanos};
-use xoff_dataplane::wire::{Header, Tci};
+use xoff_dataplane::wire::{CnTag, Header, Tci, cnm};
 
 /// Bytes of a [`Stamp`] without its flow.
 pub const STAMP_LEN: usize = 18;
 /// Bytes of a [`FlowStamp`].
 pub const FLOW_STAMP_LEN: usize = 18;
 /// Most bytes that [`Template::write`] touches.
-pub const HEAD_MAX: usize = ETHERNET + TAG + IPV4 + UDP + STAMP_LEN + FLOW_STAMP_LEN;
+pub const HEAD_MAX: usize = ETHERNET + 2 * TAG + IPV4 + UDP + STAMP_LEN + FLOW_STAMP_LEN;
 /// Sequence numbers and times are this wide.
 const MASK_48: u64 = (1 << 48) - 1;
 
@@ -55,6 +56,8 @@ pub struct Headers {
     pub src: MacAddr,
     /// The 802.1Q tag, if any.
     pub tag: Option<Tci>,
+    /// The CN-TAG, if any.
+    pub cn_tag: Option<CnTag>,
     /// Differentiated services code point, 0..=63.
     pub dscp: u8,
     /// UDP source port.
@@ -116,7 +119,8 @@ impl Template {
     /// Builds the headers once.
     #[must_use]
     pub fn new(headers: &Headers) -> Template {
-        let ip_at = ETHERNET + if headers.tag.is_some() { TAG } else { 0 };
+        let tags = usize::from(headers.tag.is_some()) + usize::from(headers.cn_tag.is_some());
+        let ip_at = ETHERNET + tags * TAG;
         let stamp_at = ip_at + IPV4 + UDP;
         let mut head = [0; HEAD_MAX];
         write_ethernet(&mut head, headers);
@@ -175,15 +179,22 @@ fn write_ethernet(head: &mut [u8], headers: &Headers) {
     let mut ethernet = MutableEthernetPacket::new(head).expect("the head holds an Ethernet header");
     ethernet.set_destination(headers.dst.0.into());
     ethernet.set_source(headers.src.0.into());
-    let Some(tag) = headers.tag else {
-        ethernet.set_ethertype(EtherTypes::Ipv4);
-        return;
-    };
-    ethernet.set_ethertype(EtherTypes::Vlan);
-    let mut vlan = MutableVlanPacket::new(&mut head[ETHERNET..]).expect("the head holds a tag");
-    vlan.set_priority_code_point(ClassOfService::new(tag.pcp().get()));
-    vlan.set_vlan_identifier(tag.vid());
-    vlan.set_ethertype(EtherTypes::Ipv4);
+    let inner = if headers.cn_tag.is_some() { cnm::CN_TAG } else { EtherTypes::Ipv4 };
+    let mut at = ETHERNET;
+    if let Some(tag) = headers.tag {
+        ethernet.set_ethertype(EtherTypes::Vlan);
+        let mut vlan = MutableVlanPacket::new(&mut head[at..]).expect("the head holds a tag");
+        vlan.set_priority_code_point(ClassOfService::new(tag.pcp().get()));
+        vlan.set_vlan_identifier(tag.vid());
+        vlan.set_ethertype(inner);
+        at += TAG;
+    } else {
+        ethernet.set_ethertype(inner);
+    }
+    if let Some(cn_tag) = headers.cn_tag {
+        head[at..at + 2].copy_from_slice(&cn_tag.0.to_be_bytes());
+        head[at + 2..at + TAG].copy_from_slice(&EtherTypes::Ipv4.0.to_be_bytes());
+    }
 }
 
 /// The IPv4 address that goes with a MAC address: 10 and the last three bytes.
@@ -328,11 +339,13 @@ mod tests {
 
     fn headers() -> impl Strategy<Value = Headers> {
         let tag = prop::option::of(any::<u16>().prop_map(|tci| Tci(tci & 0xefff)));
-        (any::<[u8; 6]>(), any::<[u8; 6]>(), tag, 0..64_u8, any::<u16>(), any::<u16>()).prop_map(
-            |(dst, src, tag, dscp, source_port, destination_port)| Headers {
+        let cn_tag = prop::option::of(any::<u16>().prop_map(CnTag));
+        (any::<[u8; 6]>(), any::<[u8; 6]>(), tag, cn_tag, 0..64_u8, any::<u16>(), any::<u16>()).prop_map(
+            |(dst, src, tag, cn_tag, dscp, source_port, destination_port)| Headers {
                 dst: MacAddr(dst),
                 src: MacAddr(src),
                 tag,
+                cn_tag,
                 dscp,
                 source_port,
                 destination_port,
@@ -372,6 +385,7 @@ mod tests {
             dst: MacAddr([2, 0, 0, 1, 2, 3]),
             src: MacAddr([2, 0, 0, 0, 0, 9]),
             tag: None,
+            cn_tag: None,
             dscp: 24,
             source_port: 49152,
             destination_port: 9,
@@ -399,6 +413,7 @@ mod tests {
                 panic!("not recognised");
             };
             prop_assert_eq!(arrival.stamp, stamp);
+            prop_assert_eq!(Header::parse(&frame).unwrap().cn_tag, headers.cn_tag);
             prop_assert_eq!((arrival.dst, arrival.tag, arrival.dscp), (headers.dst, headers.tag, headers.dscp));
         }
 

@@ -14,6 +14,8 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::gate::PauseCounts;
+use super::limiter::LimiterReport;
+use super::notices::CnmReport;
 use super::sender::Sent;
 use super::sink::{FLOW_BUCKETS, FlowsReceived, Incoming, Unsorted, rate};
 use super::stream::Stream;
@@ -39,6 +41,8 @@ pub struct HostReport {
     pub received: Vec<ReceivedStream>,
     /// Pause frames that it received.
     pub pauses: PauseReport,
+    /// Congestion notifications that it received.
+    pub cnms: CnmReport,
     /// Frames that belong to no stream of this host.
     pub unsorted: UnsortedReport,
     /// Frames that were lost between the wire and this host.
@@ -59,6 +63,9 @@ pub struct SentStream {
     pub first_ns: u64,
     pub last_ns: u64,
     pub end_markers: u8,
+    /// Its rate limiter, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub qcn: Option<LimiterReport>,
 }
 
 /// What arrived of one stream.
@@ -193,6 +200,7 @@ impl SentStream {
             first_ns: sent.first.0,
             last_ns: sent.last.0,
             end_markers: sent.end_markers,
+            qcn: None,
         }
     }
 }

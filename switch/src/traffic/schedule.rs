@@ -261,6 +261,7 @@ mod tests {
             dst: MacAddr::BROADCAST,
             src: MacAddr([2, 0, 0, 0, 0, 1]),
             tag: None,
+            cn_tag: None,
             dscp: 0,
             source_port: 1,
             destination_port: 2,

@@ -10,12 +10,15 @@
 
 use std::sync::Arc;
 
+use super::limiter::{Limiter, LimiterReport};
 use super::pacer::Pacer;
 use super::payload::{Headers, Stamp, Template};
 use super::progress::Progress;
 use super::schedule::{Due, NextFrame, Schedule};
 use super::stream::Stream;
+use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
+use xoff_dataplane::wire::CnTag;
 
 /// End markers of a stream, in case some are lost.
 pub const END_MARKERS: u8 = 3;
@@ -65,6 +68,8 @@ pub struct SenderSettings {
     pub catch_up: Nanos,
     /// End markers of each stream.
     pub end_markers: u8,
+    /// Streams carry a CN-TAG, their number, and slow down as CNMs ask.
+    pub qcn: Option<ReactionSettings>,
 }
 
 /// What one stream has sent.
@@ -106,6 +111,7 @@ struct Outgoing {
     class: Class,
     template: Template,
     schedule: Schedule,
+    limiter: Option<Limiter>,
     source_port: Option<u16>,
     /// When its class was last found paused.
     blocked_at: Nanos,
@@ -172,7 +178,11 @@ impl Sender {
         stream.write(turn, self.settings.id, now, frame);
         let bytes = Bytes::on_line(turn.frame.len);
         let catch_up_from = Nanos(now.0.saturating_sub(self.settings.catch_up.0));
-        self.line.occupy(turn.since.max(stream.blocked_at).max(catch_up_from), bytes);
+        let earliest = turn.since.max(stream.blocked_at).max(catch_up_from);
+        self.line.occupy(earliest, bytes);
+        if let Some(limiter) = &mut stream.limiter {
+            limiter.sent(earliest, bytes);
+        }
         self.turn = turn.stream + 1;
         if turn.end {
             stream.note_marker(now);
@@ -180,6 +190,26 @@ impl Sender {
             stream.note_frame(turn, now);
             self.progress.sent[stream.class.index()].add(bytes);
         }
+    }
+
+    /// The time is `now`: rate limiters recover.
+    pub fn advance(&mut self, now: Nanos) {
+        self.streams
+            .iter_mut()
+            .filter_map(|stream| stream.limiter.as_mut())
+            .for_each(|limiter| limiter.advance(now));
+    }
+
+    /// A CNM with this feedback has come for the stream with this CN-TAG; false where there is none.
+    pub fn notified(&mut self, now: Nanos, rpid: u16, feedback: u8) -> bool {
+        let stream = self.streams.get_mut(usize::from(rpid));
+        let limiter = stream.and_then(|stream| stream.limiter.as_mut());
+        limiter.map(|limiter| limiter.notified(now, feedback)).is_some()
+    }
+
+    /// What became of each stream's limiter.
+    pub fn limiters(&self) -> impl Iterator<Item = Option<LimiterReport>> {
+        self.streams.iter().map(|stream| stream.limiter.as_ref().map(Limiter::report))
     }
 
     /// No stream sends any more, but for its end markers.
@@ -195,11 +225,13 @@ impl Sender {
 
 impl Outgoing {
     fn new(index: usize, stream: &Stream, settings: &SenderSettings, now: Nanos) -> Outgoing {
-        let own_port = PORT_BASE + u16::try_from(index).unwrap_or(0);
+        let rpid = u16::try_from(index).unwrap_or(0);
+        let own_port = PORT_BASE + rpid;
         let template = Template::new(&Headers {
             dst: stream.dst,
             src: stream.src.unwrap_or(settings.address),
             tag: stream.tag,
+            cn_tag: settings.qcn.map(|_| CnTag(rpid)),
             dscp: stream.dscp,
             source_port: stream.source_port.unwrap_or(own_port),
             destination_port: stream.destination_port,
@@ -208,6 +240,7 @@ impl Outgoing {
             class: stream.class,
             schedule: Schedule::new(stream, &template, now, settings.catch_up),
             template,
+            limiter: settings.qcn.map(|qcn| Limiter::new(&qcn, index, settings.line, now)),
             source_port: stream.source_port,
             blocked_at: Nanos::ZERO,
             end_markers: settings.end_markers,
@@ -218,9 +251,11 @@ impl Outgoing {
 
     #[inline]
     fn due(&mut self, now: Nanos) -> Due {
-        match self.schedule.due(now) {
-            Due::Over => self.marker_due(now),
-            due => due,
+        match (self.schedule.due(now), &self.limiter) {
+            (Due::Over, _) => self.marker_due(now),
+            (Due::Since(_), Some(limiter)) if limiter.free_at() > now => Due::At(limiter.free_at()),
+            (Due::Since(since), Some(limiter)) => Due::Since(since.max(limiter.free_at())),
+            (due, _) => due,
         }
     }
 
@@ -233,7 +268,8 @@ impl Outgoing {
     }
 
     fn rank(&self, since: Nanos) -> Rank {
-        if self.schedule.is_rated() { Rank::Rated(since) } else { Rank::TakesTurns }
+        let is_limited = self.limiter.as_ref().is_some_and(Limiter::is_limiting);
+        if self.schedule.is_rated() || is_limited { Rank::Rated(since) } else { Rank::TakesTurns }
     }
 
     fn turn(&self, stream: usize, since: Nanos) -> Turn {
@@ -297,12 +333,17 @@ mod tests {
     const T0: Nanos = Nanos::from_secs(1);
 
     fn sender(streams: &[&str]) -> Sender {
+        sender_with(streams, None)
+    }
+
+    fn sender_with(streams: &[&str], qcn: Option<ReactionSettings>) -> Sender {
         let settings = SenderSettings {
             address: MacAddr([2, 0, 0, 0, 0, 1]),
             id: 7,
             line: BitRate::from_gbps(1),
             catch_up: Nanos::from_micros(20),
             end_markers: END_MARKERS,
+            qcn,
         };
         Sender::new(&parse_streams(streams).unwrap(), settings, T0, Arc::default())
     }
@@ -347,6 +388,23 @@ mod tests {
         let (sent, next) = drain(&mut sender, at(1000), ClassSet::NONE);
         assert_eq!(sent.len(), 21);
         assert_eq!(next, Choice::Wait(at(1001)));
+    }
+
+    #[test]
+    fn a_notified_stream_slows_down_and_the_other_takes_the_line() {
+        let qcn = ReactionSettings { decrease_divisor: 64, decrease_percent_max: 50, ..Default::default() };
+        let mut sender = sender_with(&["size=105", "size=105"], Some(qcn));
+        assert!(!sender.notified(T0, 2, 63), "there is no such stream");
+        for _ in 0..2 {
+            assert!(sender.notified(T0, 1, 63)); // half, then half of that: 250 Mb/s
+        }
+        let sent: Vec<_> =
+            (0..80).flat_map(|micro| drain(&mut sender, at(micro), ClassSet::NONE).0).collect();
+        let slow = sent.iter().filter(|&&stream| stream == 1).count();
+        assert!((19..=21).contains(&slow), "{slow} of {}", sent.len());
+        assert!(sent.len() >= 79);
+        let reports: Vec<_> = sender.limiters().flatten().map(|report| report.cnms).collect();
+        assert_eq!(reports, [0, 2]);
     }
 
     #[test]

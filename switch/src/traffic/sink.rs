@@ -313,6 +313,7 @@ mod tests {
             dst,
             src: MacAddr([2, 0, 0, 0, 0, 1]),
             tag: None,
+            cn_tag: None,
             dscp: 24,
             source_port: 1,
             destination_port: 2,

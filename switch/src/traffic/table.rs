@@ -54,8 +54,9 @@ fn write_sent(f: &mut Formatter<'_>, report: &HostReport) -> fmt::Result {
     if report.sent.is_empty() {
         return Ok(());
     }
-    let mut table = table(&["sent", "class", "to", "size", "frames", "Mb/s"]);
+    let mut table = table(&["sent", "class", "to", "size", "frames", "Mb/s", "CNMs", "limit Mb/s"]);
     for s in &report.sent {
+        let limit = s.qcn.as_ref().and_then(|qcn| qcn.rates.last()).map_or("-".into(), |now| mbps(now.mbps));
         table.add_row(row([
             format!("stream {}", s.stream),
             s.class.to_string(),
@@ -63,6 +64,8 @@ fn write_sent(f: &mut Formatter<'_>, report: &HostReport) -> fmt::Result {
             s.size.to_string(),
             s.frames.to_string(),
             mbps(s.mbps),
+            s.qcn.as_ref().map_or("-".into(), |qcn| qcn.cnms.to_string()),
+            limit,
         ]));
     }
     writeln!(f, "{table}")

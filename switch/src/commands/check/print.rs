@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 use xoff_config::quantity;
 use xoff_dataplane::units::{BitRate, Bytes};
 
-use super::report::{ClassReport, PortReport, ProblemReport, Report};
+use super::report::{ClassReport, PortReport, ProblemReport, QcnReport, Report};
 
 /// The whole report.
 #[must_use]
@@ -18,6 +18,7 @@ pub fn print(report: &Report) -> String {
         ("Ports", ports_table(report).to_string()),
         ("Classes (bytes)", classes_table(report).to_string()),
         ("Headroom, what may still arrive after XOFF was due (bytes)", headroom_table(report).to_string()),
+        ("Congestion points", report.qcn.as_ref().map(qcn_line).unwrap_or_default()),
         ("Memory", memory_table(report).to_string()),
         ("Warnings", warnings(&report.file, &report.warnings)),
     ];
@@ -51,6 +52,25 @@ fn summary(report: &Report) -> String {
         report.poll,
         workers.join("; "),
         report.http.as_deref().unwrap_or("off"),
+    )
+}
+
+fn qcn_line(qcn: &QcnReport) -> String {
+    let at = |place: &str, classes: &[u8]| {
+        let list: Vec<String> = classes.iter().map(u8::to_string).collect();
+        if list.is_empty() { String::new() } else { format!("classes {} at {place}; ", list.join(", ")) }
+    };
+    format!(
+        "{}{}set point {}, weight {}, a sample every {} bytes +-{} %, a CNM for {} frames at most, culprit by {}{}",
+        at("ingress", &qcn.ingress),
+        at("egress", &qcn.egress),
+        grouped(qcn.set_point_bytes),
+        qcn.weight,
+        grouped(qcn.sample_every_bytes),
+        qcn.jitter_percent,
+        grouped(qcn.frames_per_cnm.into()),
+        qcn.culprit,
+        qcn.flows.map_or(String::new(), |flows| format!(" of {flows} flows")),
     )
 }
 

@@ -2,6 +2,7 @@
 
 use serde::{Serialize, Serializer};
 use xoff_config::{Config, Machine, PortShell, Problem, Queues, Rings, Worker};
+use xoff_dataplane::congestion::{Culprit, QcnSettings};
 use xoff_dataplane::headroom::Headroom;
 use xoff_dataplane::settings::{
     Accounting, ClassSettings, FlowControl, Memory, PortSettings, QueueKind, Service, Trust, VlanSettings,
@@ -36,6 +37,8 @@ pub struct Report {
     pub workers: Vec<WorkerReport>,
     /// Ports.
     pub ports: Vec<PortReport>,
+    /// Congestion points; `null`: none.
+    pub qcn: Option<QcnReport>,
     /// Memory, line by line.
     pub memory: Vec<MemoryReport>,
     /// UMEM chunk size.
@@ -111,6 +114,22 @@ pub struct ClassReport {
     pub max_rate_bps: Option<u64>,
 }
 
+/// Congestion points.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[allow(missing_docs)] // the names are those of docs/configuration.md
+pub struct QcnReport {
+    pub ingress: Vec<u8>,
+    pub egress: Vec<u8>,
+    pub set_point_bytes: u64,
+    pub weight: u32,
+    pub sample_every_bytes: u64,
+    pub jitter_percent: u8,
+    pub frames_per_cnm: u32,
+    pub culprit: &'static str,
+    /// Flows told apart; `null` where none are.
+    pub flows: Option<u16>,
+}
+
 /// One consumer of memory.
 #[derive(Clone, Debug, Serialize)]
 pub struct MemoryReport {
@@ -181,6 +200,7 @@ impl Report {
             },
             workers: workers.iter().map(|worker| worker_report(worker, config)).collect(),
             ports: ports(config),
+            qcn: qcn_report(&switch.qcn),
             memory: memory.collect(),
             chunk_bytes: shell.chunk_bytes,
             multi_buffer: shell.multi_buffer,
@@ -188,6 +208,26 @@ impl Report {
             warnings: config.warnings.iter().map(ProblemReport::of).collect(),
         }
     }
+}
+
+fn qcn_report(qcn: &QcnSettings) -> Option<QcnReport> {
+    let list = |classes: ClassSet| -> Vec<u8> { classes.iter().map(Class::get).collect() };
+    let report = QcnReport {
+        ingress: list(qcn.ingress),
+        egress: list(qcn.egress),
+        set_point_bytes: qcn.set_point.0,
+        weight: qcn.weight,
+        sample_every_bytes: qcn.sample_every.0,
+        jitter_percent: qcn.jitter_percent,
+        frames_per_cnm: qcn.frames_per_cnm,
+        culprit: match qcn.culprit {
+            Culprit::Arrival => "arrival",
+            Culprit::OccupancyDeterministic => "occupancy-deterministic",
+            Culprit::OccupancyRandom => "occupancy-random",
+        },
+        flows: (qcn.culprit == Culprit::OccupancyDeterministic).then_some(qcn.flows_max),
+    };
+    (!(report.ingress.is_empty() && report.egress.is_empty())).then_some(report)
 }
 
 fn worker_report(worker: &Worker, config: &Config) -> WorkerReport {

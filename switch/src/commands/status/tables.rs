@@ -27,6 +27,7 @@ pub(super) fn render(
     parts.push(port_table(&ports, now, before));
     parts.push(class_table(&ports, now, before));
     parts.push(shadow_table(&ports));
+    parts.push(congestion_table(&ports));
     parts.push(worker_table(&now.workers));
     Ok(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n"))
 }
@@ -237,6 +238,31 @@ fn class_row(port: &PortStatus, class: &ClassStatus, before: Option<&Before<'_>>
         quantiles(&class.queueing_delay),
         drops(class),
     ]
+}
+
+/// Congestion points that have taken a sample.
+fn congestion_table(ports: &[&PortStatus]) -> String {
+    let header = ["port", "class", "samples", "feedback last", "CNMs", "feedback mean", "not sent"];
+    let of_port = |port: &&PortStatus| {
+        let name = port.name.clone();
+        let points = port.classes.iter().filter_map(|class| Some((class.class, class.congestion_point?)));
+        points
+            .filter(|(_, point)| point.samples > 0)
+            .map(|(class, point)| {
+                vec![
+                    name.clone(),
+                    class.to_string(),
+                    grouped(point.samples),
+                    point.feedback_last.to_string(),
+                    grouped(point.cnms_sent),
+                    point.feedback_mean.map_or("-".into(), |mean| format!("{mean:.1}")),
+                    grouped(point.cnms_not_sent),
+                ]
+            })
+            .collect::<Vec<_>>()
+    };
+    let rows: Vec<Vec<String>> = ports.iter().flat_map(of_port).collect();
+    if rows.is_empty() { String::new() } else { table(&header, rows.into_iter()) }
 }
 
 fn quantiles(times: &Spread) -> String {

@@ -12,6 +12,7 @@ use xoff_dataplane::units::{Class, PortId};
 use xoff_dataplane::wire::mac_control::MacControlError;
 
 use super::exposition::{Exposition, Kind, seconds};
+use super::notification;
 use super::view::{Link, PortView, SwitchView, WorkerFacts};
 
 /// The text of `/metrics`, read without any worker's help.
@@ -25,6 +26,7 @@ pub(super) fn render(view: &SwitchView) -> String {
     write_pauses(&mut text, view);
     policies::write(&mut text, view);
     write_flows(&mut text, view);
+    notification::write(&mut text, view);
     write_histograms(&mut text, view);
     write_workers(&mut text, view);
     text.finish()
@@ -422,7 +424,7 @@ fn write_workers(text: &mut Exposition, view: &SwitchView) {
     }
 }
 
-fn name(view: &SwitchView, port: PortId) -> &str {
+pub(super) fn name(view: &SwitchView, port: PortId) -> &str {
     &view.settings.ports[port.index()].name
 }
 
@@ -432,6 +434,6 @@ fn settings(view: &SwitchView, port: PortId, class: Class) -> &ClassSettings {
 
 const DIGITS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
 
-fn of_class(view: &SwitchView, port: PortId, class: Class) -> [(&'static str, &str); 2] {
+pub(super) fn of_class(view: &SwitchView, port: PortId, class: Class) -> [(&'static str, &str); 2] {
     [("port", name(view, port)), ("class", DIGITS[class.index()])]
 }
