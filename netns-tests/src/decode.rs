@@ -10,9 +10,21 @@ use tempfile::NamedTempFile;
 /// The values of these fields as tshark prints them (empty where the frame has no such field).
 #[must_use]
 pub fn tshark(frame: &[u8], fields: &[&str]) -> Vec<String> {
+    read(Command::new("tshark"), frame, fields)
+}
+
+/// The same with the dissectors of `scripts/wireshark`.
+#[must_use]
+pub fn tshark_with_ours(frame: &[u8], fields: &[&str]) -> Vec<String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/wireshark/xoff.lua");
+    let mut command = Command::new("tshark");
+    command.arg("-X").arg(format!("lua_script:{}", script.display()));
+    read(command, frame, fields)
+}
+
+fn read(mut command: Command, frame: &[u8], fields: &[&str]) -> Vec<String> {
     let file = NamedTempFile::new().unwrap();
     save(file.path(), [frame]);
-    let mut command = Command::new("tshark");
     command.arg("-r").arg(file.path()).args(["-T", "fields", "-E", "separator=|"]);
     fields.iter().for_each(|field| {
         command.args(["-e", field]);

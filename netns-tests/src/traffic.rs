@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use xoff::traffic::report::ReceivedStream;
 use xoff::traffic::{self, HostOptions, HostReport, Obedience, Progress, Volume, parse_streams, settle};
+use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Nanos};
 
 use crate::{Host, stall};
@@ -32,6 +33,7 @@ pub fn stream(to: &Host, class: u8, rate: &str, count: u64) -> String {
 /// Hosts that talk.
 pub struct Traffic {
     line: BitRate,
+    qcn: Option<ReactionSettings>,
     hosts: Vec<Talker>,
 }
 
@@ -39,7 +41,14 @@ impl Traffic {
     /// Over lines of this rate.
     #[must_use]
     pub fn at_mbps(line: u64) -> Traffic {
-        Traffic { line: BitRate::from_mbps(line), hosts: Vec::new() }
+        Traffic { line: BitRate::from_mbps(line), qcn: None, hosts: Vec::new() }
+    }
+
+    /// Hosts that join from here on have a rate limiter for each stream, and CN-TAGs.
+    #[must_use]
+    pub fn rate_limited(mut self) -> Traffic {
+        self.qcn = Some(ReactionSettings::STANDARD);
+        self
     }
 
     /// `host` receives.
@@ -62,6 +71,7 @@ impl Traffic {
             obedience,
             linger: Some(FOREVER),
             ring: RING,
+            qcn: self.qcn,
             ..HostOptions::new(host.device().name())
         };
         self.hosts.push(Talker::start(host, options, streams));

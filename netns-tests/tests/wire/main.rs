@@ -30,6 +30,7 @@ mod pfc_sent;
 mod ping;
 mod policies;
 mod ports;
+mod qcn;
 mod queues;
 mod restart;
 mod rewrite;

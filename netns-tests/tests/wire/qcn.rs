@@ -1,0 +1,163 @@
+//! QCN on real wires: CNMs captured and decoded, streams that slow down as asked, nothing lost.
+
+use xoff::traffic::report::SentStream;
+use xoff_dataplane::units::{Class, MacAddr};
+use xoff_dataplane::wire::cnm::{Cnm, CongestionPointId};
+use xoff_dataplane::wire::{CnTag, Header, Tci};
+use xoff_netns_tests::{Switch, Traffic, decode, frames, stream, unstalled, wait_for};
+
+use crate::{PATIENT, bed, frame};
+
+/// A set point far below XOFF, samples for every ten frames or so.
+const POINTS: &str = "set_point = \"30KB\"\nsample_every = \"40KB\"\nframes_per_cnm = 20\n";
+const XOFF: &str = "[class.3]\nxoff = \"600KB\"\nxon = \"300KB\"";
+const FRAMES: u64 = 12_000;
+
+fn is_cnm(bytes: &[u8]) -> bool {
+    Header::parse(bytes).is_ok_and(|header| Cnm::is_cnm(&header))
+}
+
+/// What a stream was asked, and what it made of it.
+fn limiter(sent: &SentStream) -> (u64, f64) {
+    let qcn = sent.qcn.as_ref().expect("a stream with a rate limiter");
+    let least = qcn.rates.iter().map(|sample| sample.mbps).fold(f64::MAX, f64::min);
+    (qcn.cnms, least)
+}
+
+/// Two senders, each as fast as the third port's line, with rate limiters; the first in a VLAN tag.
+fn fan_in(points: &str) {
+    let bed = bed(3).build();
+    let config =
+        bed.config("speed = \"200M\"").switch(PATIENT).more(XOFF).more(&format!("[qcn]\n{points}{POINTS}"));
+    let switch: Switch = bed.start(&config);
+    let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
+    let tagged = format!("{},pcp=3", stream(sink, 3, "line", FRAMES));
+    let reports = Traffic::at_mbps(200)
+        .rate_limited()
+        .sink(sink)
+        .source(a, &[tagged])
+        .source(b, &[stream(sink, 3, "line", FRAMES)])
+        .run();
+    reports.assert_lossless(&[3]);
+    let said = bed.finish(switch);
+    let points: Vec<_> = said.ports.iter().filter_map(|port| port.classes[3].congestion_point).collect();
+    let sent: u64 = points.iter().map(|point| point.cnms_sent).sum();
+    let received: u64 = [a, b].map(|host| reports.of(host).cnms.received).iter().sum();
+    assert_eq!((points.len(), sent), (3, received), "every CNM came");
+    assert!(points.iter().any(|point| point.feedback_mean.is_some_and(|mean| (1.0..=63.0).contains(&mean))));
+    for host in [a, b] {
+        let (cnms, least) = limiter(&reports.of(host).sent[0]);
+        assert!(cnms > 3 && least < 150.0, "{cnms} CNMs, {least} Mb/s at least");
+    }
+}
+
+#[test]
+fn senders_slow_down_as_ingress_points_ask_and_nothing_is_lost() {
+    unstalled(|| fan_in("ingress = [3]\nculprit = \"occupancy-random\"\n"));
+}
+
+#[test]
+fn senders_slow_down_as_egress_points_ask_and_nothing_is_lost() {
+    unstalled(|| fan_in("egress = [3]\n"));
+}
+
+/// Host 2 pauses its port; what host 1 sends there piles up, and the third frame is a sample.
+#[test]
+fn c18_a_cnm_on_the_wire_is_about_the_frame_that_was_sampled() {
+    for (place, point) in [("ingress", 1), ("egress", 2)] {
+        let bed = bed(2).build();
+        let qcn = "set_point = 1000\nsample_every = 4000\njitter = 0\nframes_per_cnm = 1\n";
+        let qcn = format!("[qcn]\n{place} = [3]\n{qcn}[class.3]\nxoff = 20000\nxon = 2000\n");
+        let switch = bed.start(&bed.config("speed = \"10M\"").more(&qcn));
+        let (a, b) = (bed.host(1), bed.host(2));
+        b.send(frame(b, a, 0, 0)); // learned
+        a.tap().numbered(0);
+        b.send(frames::pfc(b.mac(), &[(3, 65535)]));
+        wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
+        for number in 1..=3 {
+            let mut bytes = a.to(b).tag(3, 0).numbered(number).build_len(1_500);
+            bytes.splice(16..16, [0x22, 0xe9, 0x12, 0x34]);
+            a.send(bytes);
+        }
+        let bytes = a.tap().wait(1, is_cnm).swap_remove(0).bytes;
+        let port: MacAddr = MacAddr::parse(&switch.port(point).mac).unwrap();
+        let header = Header::parse(&bytes).unwrap();
+        let cnm = Cnm::parse(&header, &bytes).unwrap();
+        assert_eq!((header.dst, header.src), (a.mac(), port));
+        assert_eq!(
+            (header.tag, header.cn_tag),
+            (Some(Tci::new(Class::ALL[3], false, 0)), Some(CnTag(0x1234)))
+        );
+        assert_eq!(cnm.congestion_point, CongestionPointId::new(port, Class::ALL[3]));
+        assert_eq!((cnm.destination, cnm.priority, cnm.feedback), (b.mac(), Class::ALL[3], 63));
+        assert_eq!(cnm.msdu.as_bytes().len(), 64);
+        is_read_by_tshark(&bytes, &cnm, &header);
+        b.send(frames::pfc(b.mac(), &[(3, 0)]));
+        let with_cn_tag =
+            |bytes: &[u8]| Header::parse(bytes).is_ok_and(|header| header.cn_tag == Some(CnTag(0x1234)));
+        b.tap().wait(3, with_cn_tag);
+        bed.finish(switch);
+    }
+}
+
+fn is_read_by_tshark(bytes: &[u8], cnm: &Cnm, header: &Header) {
+    let fields = [
+        "xoff_cntag.rpid",
+        "xoff_cnm.feedback",
+        "xoff_cnm.cpid.port",
+        "xoff_cnm.cpid.class",
+        "xoff_cnm.qoffset",
+        "xoff_cnm.qdelta",
+        "xoff_cnm.priority",
+        "xoff_cnm.destination",
+        "xoff_cnm.msdu_len",
+        "xoff_cnm.malformed",
+    ];
+    let expected = [
+        header.cn_tag.unwrap().0.to_string(),
+        cnm.feedback.to_string(),
+        header.src.to_string(),
+        "3".to_owned(),
+        cnm.q_offset.to_string(),
+        cnm.q_delta.to_string(),
+        "3".to_owned(),
+        cnm.destination.to_string(),
+        "64".to_owned(),
+        String::new(),
+    ];
+    assert_eq!(decode::tshark_with_ours(bytes, &fields), expected);
+}
+
+#[test]
+fn the_dissector_reads_what_we_encode_and_says_what_is_malformed() {
+    let head = |rest: &[u8]| [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..], rest].concat();
+    let mut cnm = head(&[0x22, 0xe7, 0x10, 9]);
+    cnm.resize(60, 0);
+    assert_eq!(
+        decode::tshark_with_ours(&cnm, &["xoff_cnm.feedback", "_ws.col.Info"])[1],
+        "CNM, malformed: a version other than 0"
+    );
+    let cut = head(&[0x22, 0xe9, 0, 1, 0x08]);
+    assert_eq!(decode::tshark_with_ours(&cut, &["xoff_cntag.truncated"]), ["1"]);
+
+    let mut list = vec![0x01, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0x08, 0x01, 0x01, 0, 8];
+    list.resize(34, 0);
+    list.extend(b"OFC1\x01\x03\x00\x02");
+    list.extend([4, 17, 0, 5, 0, 6, 10, 0, 0, 1, 10, 0, 0, 2]);
+    list.extend([0, 0, 0x88, 0xb5, 0, 0, 2, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 8]);
+    let fields = [
+        "macc.cbfc.enbv",
+        "xoff_ofc.operation",
+        "xoff_ofc.class",
+        "xoff_ofc.count",
+        "xoff_ofc.flow.src",
+        "xoff_ofc.flow.dstport",
+        "xoff_ofc.flow.type",
+        "xoff_ofc.flow.eth_dst",
+        "xoff_ofc.malformed",
+    ];
+    let read = decode::tshark_with_ours(&list, &fields);
+    assert_eq!(read, ["0x0008", "1", "3", "2", "10.0.0.1", "6", "0x88b5", "02:00:00:00:00:08", ""]);
+    list.truncate(list.len() - 1);
+    assert_eq!(decode::tshark_with_ours(&list, &["xoff_ofc.malformed"]), ["1"]);
+}
