@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use xoff_config::shell::{Mode, Poll, Queues, Worker, Workers};
 use xoff_config::{Config, Machine};
-use xoff_dataplane::settings::{FlowControl, Service};
+use xoff_dataplane::policy::PolicyKind;
+use xoff_dataplane::settings::{FlowControl, PortSettings, Service};
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
 
 fn path(name: &str) -> PathBuf {
@@ -26,7 +27,14 @@ fn every_example_is_valid_on_a_machine_of_8_gib() {
     names.sort();
     assert_eq!(
         names,
-        ["minimal.toml", "roce-leaf.toml", "two-nics.toml", "two-switches-1.toml", "two-switches-2.toml"]
+        [
+            "minimal.toml",
+            "policies.toml",
+            "roce-leaf.toml",
+            "two-nics.toml",
+            "two-switches-1.toml",
+            "two-switches-2.toml"
+        ]
     );
     for name in names {
         let warnings = Config::load(&path(&name), machine).unwrap().warnings;
@@ -48,6 +56,19 @@ fn minimal_is_lossless_in_class_3() {
     assert_eq!(config.shell.stall_budget, Nanos::from_millis(25));
     assert_eq!(config.shell.ports[1].device, "eth2");
     assert!(config.shell.http.is_some());
+}
+
+#[test]
+fn policies_are_chosen_by_class_and_watched() {
+    let config = load("policies.toml");
+    assert_eq!(config.switch.policies[3], PolicyKind::CaPfcStopMax);
+    assert!(
+        config.switch.policies.iter().enumerate().all(|(class, kind)| class == 3 || *kind == PolicyKind::Pfc)
+    );
+    assert_eq!(config.switch.shadows, [PolicyKind::Pfc, PolicyKind::CaPfcStopCalibrate]);
+    let (slow, fast) = (&config.switch.ports[0], &config.switch.ports[3]);
+    let queued = |port: &PortSettings| (port.classes[3].egress_xoff - port.commit).0;
+    assert_eq!((queued(slow), queued(fast)), (250_000, 625_000), "Table II, for 10 and 25 Gb/s");
 }
 
 #[test]
