@@ -65,15 +65,29 @@ impl Traffic {
 
     /// The same for a host that answers to pauses in its own way.
     #[must_use]
-    pub fn source_that(mut self, host: &Host, streams: &[String], obedience: Obedience) -> Traffic {
-        let options = HostOptions {
+    pub fn source_that(self, host: &Host, streams: &[String], obedience: Obedience) -> Traffic {
+        let options = HostOptions { obedience, ..self.options(host) };
+        self.with(host, streams, options)
+    }
+
+    /// The same for a host that obeys lists of flows.
+    #[must_use]
+    pub fn source_of_flows(self, host: &Host, streams: &[String]) -> Traffic {
+        let options = HostOptions { obey_flows: true, ..self.options(host) };
+        self.with(host, streams, options)
+    }
+
+    fn options(&self, host: &Host) -> HostOptions {
+        HostOptions {
             line: self.line,
-            obedience,
             linger: Some(FOREVER),
             ring: RING,
             qcn: self.qcn,
             ..HostOptions::new(host.device().name())
-        };
+        }
+    }
+
+    fn with(mut self, host: &Host, streams: &[String], options: HostOptions) -> Traffic {
         self.hosts.push(Talker::start(host, options, streams));
         self
     }

@@ -23,6 +23,7 @@ mod learning;
 mod lost_xon;
 mod memory;
 mod modes;
+mod ofc;
 mod panic;
 mod pfc_ignored;
 mod pfc_obeyed;

@@ -75,6 +75,9 @@ struct HostArgs {
     /// Obey 802.3x PAUSE frames too: they stop all classes
     #[arg(long = "obey-802.3x")]
     obey_802_3x: bool,
+    /// Obey lists of flows (OFC): they stop those flows, not the class
+    #[arg(long, conflicts_with_all = ["late", "ignore_pause"])]
+    obey_flows: bool,
     /// How much of its own delays the host makes up for
     #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = values::duration)]
     catch_up: Nanos,
@@ -295,6 +298,7 @@ fn options(args: &HostArgs) -> HostOptions {
         linger: args.linger,
         obedience,
         obey_802_3x: args.obey_802_3x,
+        obey_flows: args.obey_flows,
         nap: args.nap,
         catch_up: args.catch_up,
         promiscuous: args.promiscuous,

@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 
 use xoff_dataplane::pause::{Obeyed, Resumed};
 use xoff_dataplane::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta};
-use xoff_dataplane::wire::{Header, MacControl, MacControlError, Pfc};
+use xoff_dataplane::wire::{FlowPause, Header, MacControl, MacControlError, Pfc};
+
+use super::flow_gate::FlowGate;
 
 /// Pause frames that a late host has received and not yet acted upon; beyond that many it acts early.
 const PENDING_MAX: usize = 4096;
@@ -40,6 +42,8 @@ pub struct ClassPauses {
 pub struct PauseCounts {
     /// PFC frames.
     pub pfc_frames: u64,
+    /// Those of them that carried lists of flows and were obeyed as such.
+    pub flow_frames: u64,
     /// 802.3x PAUSE frames.
     pub pause_frames: u64,
     /// MAC control that pauses nothing, by [`MacControlError::index`].
@@ -54,6 +58,8 @@ pub struct Gate {
     obedience: Obedience,
     obey_802_3x: bool,
     obeyed: Obeyed,
+    /// Flows that are paused one by one, where lists of flows are obeyed.
+    flows: Option<FlowGate>,
     pending: VecDeque<(Nanos, Pfc)>,
     counts: PauseCounts,
 }
@@ -67,7 +73,28 @@ impl Gate {
             Obedience::Late(_) => VecDeque::with_capacity(PENDING_MAX),
             Obedience::Obey | Obedience::Ignore => VecDeque::new(),
         };
-        Gate { obedience, obey_802_3x, obeyed: Obeyed::new(line), pending, counts: PauseCounts::default() }
+        Gate {
+            obedience,
+            obey_802_3x,
+            obeyed: Obeyed::new(line),
+            flows: None,
+            pending,
+            counts: PauseCounts::default(),
+        }
+    }
+
+    /// Lists of flows (OFC) stop those flows; otherwise, and where the host is late, they are the pauses of
+    /// the class that they are to everybody else.
+    #[must_use]
+    pub fn obeying_flows(mut self, line: BitRate) -> Gate {
+        self.flows = (self.obedience == Obedience::Obey).then(|| FlowGate::new(line));
+        self
+    }
+
+    /// The paused flows, if they are others at `now` than when this was asked last.
+    pub fn changed_flows(&mut self, now: Nanos) -> Option<&FlowGate> {
+        let flows = self.flows.as_mut()?;
+        flows.take_change(now).then_some(flows)
     }
 
     /// Takes a MAC control frame.
@@ -75,6 +102,9 @@ impl Gate {
         match MacControl::parse(header, head) {
             Ok(MacControl::Pfc(pfc)) => {
                 self.counts.pfc_frames += 1;
+                if self.obey_flows(now, &pfc, head) {
+                    return;
+                }
                 self.answer(now, pfc);
             }
             Ok(MacControl::Pause(time)) => {
@@ -104,7 +134,9 @@ impl Gate {
     #[inline]
     #[must_use]
     pub fn next_change(&self) -> Nanos {
-        self.pending.front().map_or(Nanos::NEVER, |pending| pending.0).min(self.obeyed.next_expiry())
+        let pending = self.pending.front().map_or(Nanos::NEVER, |pending| pending.0);
+        let flows = self.flows.as_ref().map_or(Nanos::NEVER, FlowGate::next_change);
+        pending.min(self.obeyed.next_expiry()).min(flows)
     }
 
     /// What was received until `now`; pauses in force count as far as they got.
@@ -131,6 +163,27 @@ impl Gate {
             Obedience::Obey => self.obey(now, &pfc),
             Obedience::Late(delay) => self.postpone(now.after(delay), pfc),
             Obedience::Ignore => {}
+        }
+    }
+
+    /// Whether the frame carried a list of flows, and was obeyed as one.
+    fn obey_flows(&mut self, now: Nanos, pfc: &Pfc, head: &[u8]) -> bool {
+        let Some(flows) = &mut self.flows else { return false };
+        match FlowPause::parse(pfc, head) {
+            Ok(Some(list)) => {
+                self.counts.flow_frames += 1;
+                flows.obey(now, &list);
+                true
+            }
+            Ok(None) => {
+                let resumed = pfc.iter().filter(|(_, time)| *time == Quanta(0));
+                resumed.for_each(|(class, _)| flows.resume(class));
+                false
+            }
+            Err(reason) => {
+                self.counts.refused[reason.index()] += 1;
+                true
+            }
         }
     }
 

@@ -62,6 +62,8 @@ pub struct HostOptions {
     pub obedience: Obedience,
     /// Whether 802.3x PAUSE stops all its classes; counted and ignored otherwise.
     pub obey_802_3x: bool,
+    /// Whether lists of flows (OFC) stop those flows only; otherwise they stop the class.
+    pub obey_flows: bool,
     /// How much of its own delays it makes up for.
     pub catch_up: Nanos,
     /// Whether it counts frames to other hosts.
@@ -95,6 +97,7 @@ impl HostOptions {
             linger: None,
             obedience: Obedience::Obey,
             obey_802_3x: false,
+            obey_flows: false,
             catch_up: Nanos::from_millis(2),
             promiscuous: false,
             announce: true,
@@ -208,6 +211,11 @@ struct Run {
     next_announcement: Nanos,
 }
 
+fn gate(options: &HostOptions) -> Gate {
+    let gate = Gate::new(options.line, options.obedience, options.obey_802_3x);
+    if options.obey_flows { gate.obeying_flows(options.line) } else { gate }
+}
+
 /// What [`Run::transmit`] came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transmitted {
@@ -247,7 +255,7 @@ impl Run {
             id,
             has_streams: !streams.is_empty(),
             sink: Sink::new(address, options.promiscuous, Arc::clone(progress)),
-            gate: Gate::new(options.line, options.obedience, options.obey_802_3x),
+            gate: gate(&options),
             notices: Notices::default(),
             frames: Vec::with_capacity(256),
             commit: options.commit(),
@@ -351,6 +359,9 @@ impl Run {
     /// Hands over what is due and may be sent.
     fn transmit(&mut self) -> Transmitted {
         let paused = self.gate.paused(self.now);
+        if let Some(flows) = self.gate.changed_flows(self.now) {
+            self.sender.hold_flows(|class, flow| flows.holds(class, flow));
+        }
         loop {
             if self.station.committed() >= self.commit {
                 return Transmitted::Batch;

@@ -29,6 +29,7 @@
 
 mod announce;
 pub mod emit;
+mod flow_gate;
 pub mod flows;
 mod gate;
 mod host;

@@ -28,7 +28,7 @@ use pnet_packet::ipv4::{self, Ipv4Packet, MutableIpv4Packet};
 use pnet_packet::udp::MutableUdpPacket;
 use pnet_packet::vlan::{ClassOfService, MutableVlanPacket};
 use xoff_dataplane::units::{Class, MacAddr, Nanos};
-use xoff_dataplane::wire::{CnTag, Header, Tci, cnm};
+use xoff_dataplane::wire::{CnTag, FlowKey, Header, Tci, cnm};
 
 /// Bytes of a [`Stamp`] without its flow.
 pub const STAMP_LEN: usize = 18;
@@ -142,6 +142,13 @@ impl Template {
     #[must_use]
     pub fn payload_of(&self, frame_len: usize) -> usize {
         frame_len.saturating_sub(self.stamp_at)
+    }
+
+    /// The flow that a switch takes its frames for.
+    #[must_use]
+    pub fn flow(&self) -> FlowKey {
+        let header = Header::parse(&self.head).expect("a head of our own making");
+        FlowKey::of(&header, &self.head)
     }
 
     /// Writes the head of a frame of `frame_len` bytes (without FCS) to the start of `frame`, which must

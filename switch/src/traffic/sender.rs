@@ -18,7 +18,7 @@ use super::schedule::{Due, NextFrame, Schedule};
 use super::stream::Stream;
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
-use xoff_dataplane::wire::CnTag;
+use xoff_dataplane::wire::{CnTag, FlowKey};
 
 /// End markers of a stream, in case some are lost.
 pub const END_MARKERS: u8 = 3;
@@ -113,6 +113,10 @@ struct Outgoing {
     schedule: Schedule,
     limiter: Option<Limiter>,
     source_port: Option<u16>,
+    /// What a switch knows its frames by. (Flows that have source ports of their own are not paused alone.)
+    flow: FlowKey,
+    /// Paused as a flow.
+    held: bool,
     /// When its class was last found paused.
     blocked_at: Nanos,
     /// How many end markers it sends.
@@ -147,7 +151,7 @@ impl Sender {
         for index in (self.turn..count).chain(0..self.turn) {
             let stream = &mut self.streams[index];
             match stream.due(now) {
-                Due::Since(_) if paused.contains(stream.class) => {
+                Due::Since(_) if stream.held || paused.contains(stream.class) => {
                     stream.blocked_at = now;
                     wake = wake.or(Some(Nanos::NEVER));
                 }
@@ -212,6 +216,13 @@ impl Sender {
         self.streams.iter().map(|stream| stream.limiter.as_ref().map(Limiter::report))
     }
 
+    /// Streams of flows for which `holds` answers true stand still, until this is called again.
+    pub fn hold_flows(&mut self, holds: impl Fn(Class, &FlowKey) -> bool) {
+        for stream in &mut self.streams {
+            stream.held = holds(stream.class, &stream.flow);
+        }
+    }
+
     /// No stream sends any more, but for its end markers.
     pub fn stop(&mut self) {
         self.streams.iter_mut().for_each(|stream| stream.schedule.stop());
@@ -239,6 +250,8 @@ impl Outgoing {
         Outgoing {
             class: stream.class,
             schedule: Schedule::new(stream, &template, now, settings.catch_up),
+            flow: template.flow(),
+            held: false,
             template,
             limiter: settings.qcn.map(|qcn| Limiter::new(&qcn, index, settings.line, now)),
             source_port: stream.source_port,

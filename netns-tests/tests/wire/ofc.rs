@@ -1,0 +1,86 @@
+//! OFC: only the congested flow is paused, over two switches and at the sender; plain PFC peers are safe.
+
+use std::thread;
+use std::time::Duration;
+
+use xoff::control::status::{FlowStatus, Status};
+use xoff_netns_tests::{Config, Host, Traffic, frames, stream, unstalled};
+
+use crate::{PATIENT, bed};
+
+/// Thresholds with room between them for what comes while a list is on its way.
+const THRESHOLDS: &str = "[class.3]\nxoff = \"600KB\"\nxon = \"50KB\"\n[policy.ofc]\nalpha = 0.25";
+
+/// The policy, at a switch whose `ofc_ports` have peers that understand lists of flows.
+fn ofc(config: Config, ofc_ports: &[usize]) -> Config {
+    let config = config.switch(PATIENT).switch("policy = \"ofc\"").more(THRESHOLDS);
+    ofc_ports.iter().fold(config, |config, &port| config.port(port, "ofc_peer = true"))
+}
+
+fn pause(host: &Host, quanta: u16) {
+    host.send(frames::pfc(host.mac(), &[(3, quanta)]));
+}
+
+fn flows(status: &Status, port: usize) -> FlowStatus {
+    status.ports[port - 1].classes[3].flows.expect("its peer understands lists")
+}
+
+/// Two flows of one class over a trunk: the receiver of one stands still, the other flow goes on.
+#[test]
+fn the_uncongested_flow_goes_on_over_the_trunk_and_at_its_sender() {
+    unstalled(|| {
+        let bed = bed(4).far(2).build();
+        let near = bed.start(&ofc(bed.config("speed = \"200M\""), &[2, 3]));
+        let far = bed.start_far(&ofc(bed.far_config("speed = \"200M\""), &[3]));
+        let (a, b, free, stuck) = (bed.host(1), bed.host(2), bed.host(3), bed.host(4));
+        pause(stuck, 65_535);
+        let talk = Traffic::at_mbps(200)
+            .sink(free)
+            .sink(stuck)
+            .source(a, &[stream(free, 3, "50M", 3_000)])
+            .source_of_flows(b, &[stream(stuck, 3, "50M", 1_500)])
+            .start();
+        let mut most = (0, 0);
+        talk.wait("the free flow", || {
+            pause(stuck, 65_535);
+            most.0 = most.0.max(flows(&near.status(), 3).paused);
+            most.1 = most.1.max(flows(&near.status(), 2).asked);
+            thread::sleep(Duration::from_millis(5));
+            talk.received_at(free, 3) >= 3_000
+        });
+        let arrived = talk.received_at(stuck, 3);
+        assert!(arrived < 1_000, "{arrived} frames reached a receiver that stood still");
+        assert_eq!(most, (1, 1), "the stuck flow, and only that, was paused at the trunk and at its sender");
+        pause(stuck, 0);
+        let reports = talk.finish();
+        reports.assert_lossless(&[3]);
+        assert!(reports.of(b).pauses.flow_frames > 0, "the sender heard of it");
+
+        let near = bed.finish(near);
+        let far = bed.finish(far);
+        assert!(flows(&far, 3).pause_frames_sent > 0 && flows(&far, 3).resume_frames_sent > 0);
+        assert!(flows(&near, 3).pause_frames_received > 0 && flows(&near, 3).resume_frames_received > 0);
+        assert_eq!(far.ports[2].classes[3].pause_sent.xoff, 0, "the trunk as a whole was never paused");
+        assert_eq!((flows(&far, 3).asked, flows(&near, 3).paused, flows(&near, 3).fallbacks), (0, 0, 0));
+    });
+}
+
+/// The far switch takes the near one for a peer of lists, and it is not.
+#[test]
+fn a_plain_peer_that_is_sent_lists_pauses_the_class_and_loses_nothing() {
+    unstalled(|| {
+        let bed = bed(3).far(1).build();
+        let near = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));
+        let config = ofc(bed.far_config("speed = \"200M\""), &[2]).port(1, "speed = \"40M\"");
+        let far = bed.start_far(&config);
+        let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
+        let much = [stream(sink, 3, "60M", 1_500)];
+        let talk = Traffic::at_mbps(200).sink(sink).source(a, &much).source(b, &much);
+        talk.run().assert_lossless(&[3]);
+        let near = bed.finish(near);
+        let far = bed.finish(far);
+        assert!(flows(&far, 2).pause_frames_sent > 0, "lists were sent");
+        assert!(near.ports[2].classes[3].pause_received.xoff > 0, "and obeyed as plain PFC");
+        assert_eq!(near.ports[2].classes[3].flows, None);
+    });
+}
