@@ -177,7 +177,7 @@ fn map<const N: usize>(
     })
 }
 
-fn flow_control(draft: &Draft<'_>) -> FlowControl {
+pub(crate) fn flow_control(draft: &Draft<'_>) -> FlowControl {
     let send = draft.lossless;
     match value(draft.port.keys.pause.as_ref(), Pause::Pfc) {
         Pause::Pfc => FlowControl::Pfc { obey: send, send },

@@ -47,6 +47,10 @@ pub const LEARNING: bool = true;
 pub const FLOOD: bool = true;
 /// `port.isolated`.
 pub const ISOLATED: bool = false;
+/// `class.watchdog_detect`, as SONiC's.
+pub const WATCHDOG_DETECT: Nanos = Nanos::from_millis(200);
+/// `class.watchdog_restore`, as SONiC's.
+pub const WATCHDOG_RESTORE: Nanos = Nanos::from_millis(200);
 /// `class.weight`.
 pub const SERVICE: Service = Service::Weighted(10);
 
@@ -216,6 +220,9 @@ pub fn stated() -> Vec<(&'static str, &'static str, String)> {
         ("class", "queue", "\"fifo\"".into()),
         ("class", "weight", weight.to_string()),
         ("class", "max_rate", "line rate".into()),
+        ("class", "watchdog", "\"off\"".into()),
+        ("class", "watchdog_detect", format!("\"{}\"", quantity::time(WATCHDOG_DETECT))),
+        ("class", "watchdog_restore", format!("\"{}\"", quantity::time(WATCHDOG_RESTORE))),
     ]
 }
 

@@ -7,7 +7,7 @@ use toml_span::value::ValueInner;
 use toml_span::{Span, Spanned, Value};
 use xoff_dataplane::congestion::Culprit;
 use xoff_dataplane::policy::{PolicyKind, Weigh};
-use xoff_dataplane::settings::{Accounting, QueueKind, Service, Trust, WhenFull};
+use xoff_dataplane::settings::{Accounting, QueueKind, Service, Trust, WatchdogAction, WhenFull};
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
 use crate::parse::{self, OrOff};
@@ -180,6 +180,13 @@ keys! {
         queue: QueueKind = parse::choice(&[("fifo", QueueKind::Fifo), ("voq", QueueKind::Voq)]);
         weight: Service = weight;
         max_rate: BitRate = parse::rate;
+        watchdog: OrOff<WatchdogAction> = parse::or_word("off", parse::choice(&[
+            ("drop", WatchdogAction::Drop),
+            ("forward", WatchdogAction::Forward),
+            ("alert", WatchdogAction::Alert),
+        ]));
+        watchdog_detect: Nanos = parse::time(Nanos::from_millis(1)..=Nanos::from_secs(60));
+        watchdog_restore: Nanos = parse::time(Nanos::from_millis(1)..=Nanos::from_secs(60));
     }
 }
 

@@ -29,6 +29,7 @@ pub mod shell;
 mod sizing;
 mod sockets;
 mod thresholds;
+mod watchdog;
 
 use std::fs;
 use std::num::NonZeroUsize;

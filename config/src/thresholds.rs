@@ -13,10 +13,10 @@ use xoff_dataplane::settings::{Accounting, ClassSettings, PortSettings, WhenFull
 use xoff_dataplane::units::{Bytes, CLASSES, Class};
 
 use crate::build::{Draft, value};
-use crate::defaults;
 use crate::document::{ClassKeys, Document, MemoryModel, Pause, Scale};
 use crate::problem::{Problem, Problems};
 use crate::sizing::FRAME_MIN;
+use crate::{defaults, watchdog};
 
 /// The classes of every port, in the order of `drafts`.
 pub(crate) fn classes(
@@ -41,6 +41,7 @@ pub(crate) fn classes(
     for (draft, classes) in drafts.iter().zip(&ports) {
         for class in Class::ALL {
             check(draft, class, &classes[class.index()], model, problems);
+            watchdog::check(draft, class, problems);
         }
     }
     expectations(document, drafts, problems);
@@ -103,6 +104,7 @@ fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings 
         queue: value(keys.queue.as_ref(), Default::default()),
         service: value(keys.weight.as_ref(), defaults::SERVICE),
         max_rate: keys.max_rate.as_ref().map(|rate| rate.value),
+        watchdog: watchdog::settings(keys),
     }
 }
 

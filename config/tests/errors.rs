@@ -103,6 +103,12 @@ fn values_say_what_was_found_and_what_is_allowed() {
     assert_only("[class.3]\nweight = 0\n", (2, 10), &["`weight` is 0", "strict", "from 1 to 100000"]);
     assert_only("[class.3]\nxoff = \"many\"\n", (2, 9), &["\"100KB\""]);
     assert_only("[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\n", (1, 1), &["`port` is", "port = \"a\""]);
+    assert_only(
+        "[class.3]\nwatchdog = \"kill\"\n",
+        (2, 12),
+        &["\"drop\", \"forward\", \"alert\"", "\"off\""],
+    );
+    assert_only("[class.3]\nwatchdog_detect = \"61s\"\n", (2, 20), &["\"61s\"", "to \"60s\""]);
     assert_only("class = 3\n", (1, 9), &["`class` is 3", "a table"]);
     assert_only("[switch]\nworkers = 0\n", (2, 11), &["\"auto\", a number from 1 to 64"]);
 }
@@ -314,6 +320,12 @@ fn doubts_are_warnings() {
         ("[switch]\naccounting = \"until-forwarded\"\n", "ingress XOFF does not protect"),
         ("[class.3]\ningress_reserve = 1\n", "`ingress_reserve` has no effect"),
         ("[class.0]\negress_reserve = 1\n", "`egress_reserve` has no effect"),
+        ("[class.5]\nwatchdog = \"drop\"\n", "`watchdog` has no effect on class 5 of port"),
+        ("[class.3]\nwatchdog_restore = \"1s\"\n", "`watchdog_restore` has no effect on class 3 of port"),
+        (
+            "[class.3]\nwatchdog = \"alert\"\nwatchdog_detect = \"33ms\"\n",
+            "a single pause frame can stop class 3 of port",
+        ),
     ] {
         let found = warnings(text);
         assert!(
@@ -327,6 +339,7 @@ fn doubts_are_warnings() {
         [""; 0],
         "they wait"
     );
+    assert_eq!(warnings("[class.3]\nwatchdog = \"drop\"\nwatchdog_detect = \"34ms\"\n"), [""; 0]);
     assert_eq!(warnings("[switch]\nstall_budget = \"5ms\"\n[class.5]\nmax_rate = \"10M\"\n"), [""; 0]);
 }
 

@@ -5,6 +5,7 @@ use xoff_config::{Config, Machine, Rings};
 use xoff_dataplane::policy::{OfcSettings, PolicyKind};
 use xoff_dataplane::settings::{
     ClassSettings, FlowControl, Memory, PortSettings, QueueKind, Service, SharedMemory, Trust,
+    WatchdogAction, WatchdogSettings,
 };
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
 
@@ -287,4 +288,17 @@ fn every_queue_has_rings_and_every_worker_room_for_egress_queues_of_all() {
     assert_eq!(one[0] * 2, both[0]);
     let split = two_ports("[switch]\nworkers = 2\n", "");
     assert_eq!(split.memory(&split.workers(2), &[]).chunks - chunks(&[]), both[3]);
+}
+
+#[test]
+fn the_watchdog_is_off_by_default_and_has_sonics_times() {
+    let config = two_ports("[class.3]\nwatchdog = \"drop\"\n", "[port.class.3]\nwatchdog = \"off\"\n");
+    let ms = Nanos::from_millis;
+    let on = WatchdogSettings { action: WatchdogAction::Drop, detect: ms(200), restore: ms(200) };
+    assert_eq!((class(&config, 0, 3).watchdog, class(&config, 1, 3).watchdog), (Some(on), None));
+    assert_eq!(class(&config, 0, 0).watchdog, None);
+    let own = "[class.3]\nwatchdog = \"forward\"\nwatchdog_detect = \"1s\"\nwatchdog_restore = \"5ms\"\n";
+    let all =
+        WatchdogSettings { action: WatchdogAction::Forward, detect: Nanos::from_secs(1), restore: ms(5) };
+    assert_eq!(class(&two_ports(own, ""), 0, 3).watchdog, Some(all));
 }

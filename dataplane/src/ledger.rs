@@ -120,6 +120,16 @@ pub struct ClassCounters {
     pub cnms_not_sent: Counter,
     /// Pauses of single flows (OFC).
     pub flows: FlowCounters,
+    /// Storms that the watchdog has seen.
+    pub storms: Counter,
+    /// Since when there is one now (driver's clock, ns); zero when there is none.
+    pub storm_since: Counter,
+    /// How long they took, in nanoseconds: finished storms only.
+    pub storm_nanos: Counter,
+    /// Frames sent during storms; brought up to date with every pause frame and at the end.
+    pub storm_forwarded: Counter,
+    /// The latest storm, what it did so far or in the end.
+    pub last_storm: StormCounters,
     /// From receive to transmit.
     pub queueing_delay: Histogram,
     /// Lengths of the pauses that the peer was held to.
@@ -147,7 +157,50 @@ pub struct FlowCounters {
     pub fallbacks: Counter,
 }
 
+/// One storm.
+#[derive(Debug, Default)]
+pub struct StormCounters {
+    /// When it was detected (driver's clock, ns).
+    pub began: Counter,
+    /// How long it took, in nanoseconds; zero while it lasts.
+    pub nanos: Counter,
+    /// [`DropReason::PausedDiscard`] when it was detected.
+    pub dropped_before: Counter,
+    /// [`ClassCounters::storm_forwarded`] when it was detected.
+    pub forwarded_before: Counter,
+    /// [`ClassCounters::tx_frames`] when it was detected.
+    pub sent_before: Counter,
+}
+
 impl ClassCounters {
+    /// The watchdog has detected a storm.
+    pub(crate) fn begin_storm(&self, now: Nanos) {
+        let storm = &self.last_storm;
+        storm.began.set(now.0);
+        storm.nanos.set(0);
+        storm.dropped_before.set(self.drops[DropReason::PausedDiscard.index()].get());
+        storm.forwarded_before.set(self.storm_forwarded.get());
+        storm.sent_before.set(self.tx_frames.get());
+        self.storm_since.set(now.0.max(1));
+        self.storms.add(1);
+    }
+
+    /// The storm goes on; what was sent meanwhile is counted.
+    pub(crate) fn note_storm(&self) {
+        let storm = &self.last_storm;
+        let sent = self.tx_frames.get() - storm.sent_before.get();
+        self.storm_forwarded.set(storm.forwarded_before.get() + sent);
+    }
+
+    /// The storm is over.
+    pub(crate) fn end_storm(&self, now: Nanos) {
+        self.note_storm();
+        let lasted = now.since(Nanos(self.last_storm.began.get())).0;
+        self.last_storm.nanos.set(lasted);
+        self.storm_since.set(0);
+        self.storm_nanos.add(lasted);
+    }
+
     /// The peer, which was held for so long, is let go.
     pub(crate) fn end_pausing(&self, held_for: Nanos) {
         self.pausing_since.set(0);

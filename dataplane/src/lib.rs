@@ -25,4 +25,5 @@ pub mod switch;
 #[cfg(test)]
 mod testing;
 pub mod units;
+pub mod watchdog;
 pub mod wire;

@@ -219,6 +219,31 @@ pub struct ClassSettings {
     pub service: Service,
     /// Egress: most that the class may send; `None`: the line rate.
     pub max_rate: Option<BitRate>,
+    /// Egress: what is done about a peer that keeps the class paused; `None`: nothing.
+    pub watchdog: Option<WatchdogSettings>,
+}
+
+/// When a pause counts as a storm, and what is done about it; see [`crate::watchdog`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchdogSettings {
+    /// What is done.
+    pub action: WatchdogAction,
+    /// A class that is paused, has frames waiting and sends none for so long is in a storm.
+    pub detect: Nanos,
+    /// The storm is over when the class has not been paused for so long.
+    pub restore: Nanos,
+}
+
+/// What is done about a storm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WatchdogAction {
+    /// Frames of the class that go to the port are dropped: those that wait, and those that come.
+    #[default]
+    Drop,
+    /// The class is sent, whatever the peer asks.
+    Forward,
+    /// It is counted and told, nothing else.
+    Alert,
 }
 
 impl ClassSettings {

@@ -152,7 +152,7 @@ impl Worker {
         while let Some(request) = self.inbox.take() {
             self.answer(now, request);
         }
-        self.switch.advance(now);
+        self.switch.advance(now, &mut self.store);
         busy | self.transmit(now)
     }
 

@@ -8,8 +8,12 @@ use crate::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta};
 pub struct Obeyed {
     rate: BitRate,
     paused: ClassSet,
+    defied: ClassSet,
+    /// `paused` without `defied`.
+    stopped: ClassSet,
     until: [Nanos; CLASSES],
     since: [Nanos; CLASSES],
+    ended: [Nanos; CLASSES],
     next_expiry: Nanos,
 }
 
@@ -29,8 +33,11 @@ impl Obeyed {
         Obeyed {
             rate,
             paused: ClassSet::NONE,
+            defied: ClassSet::NONE,
+            stopped: ClassSet::NONE,
             until: [Nanos::ZERO; CLASSES],
             since: [Nanos::ZERO; CLASSES],
+            ended: [Nanos::ZERO; CLASSES],
             next_expiry: Nanos::NEVER,
         }
     }
@@ -50,7 +57,7 @@ impl Obeyed {
             }
             self.until[class.index()] = now.after(self.rate.time_of_quanta(time));
         }
-        self.find_next_expiry();
+        self.settle();
         resumed
     }
 
@@ -67,21 +74,45 @@ impl Obeyed {
                 self.resume(until, class, &mut resumed);
             }
         }
-        self.find_next_expiry();
+        self.settle();
         resumed
     }
 
-    /// The classes that may not send now; call [`Obeyed::expire`] before.
+    /// The classes that the peer has paused; call [`Obeyed::expire`] before.
     #[inline]
     #[must_use]
     pub const fn paused(&self) -> ClassSet {
         self.paused
     }
 
+    /// The classes that may not send now: paused, and not defied; call [`Obeyed::expire`] before.
+    #[inline]
+    #[must_use]
+    pub const fn stopped(&self) -> ClassSet {
+        self.stopped
+    }
+
+    /// From now on `class` may send even while it is paused (`defy`), or may not any more. Pauses are
+    /// taken note of as ever.
+    pub fn defy(&mut self, class: Class, defy: bool) {
+        if defy {
+            self.defied.insert(class);
+        } else {
+            self.defied.remove(class);
+        }
+        self.settle();
+    }
+
     /// When the pause in force on `class` began; `None` where there is none.
     #[must_use]
     pub fn since(&self, class: Class) -> Option<Nanos> {
         self.paused.contains(class).then(|| self.since[class.index()])
+    }
+
+    /// When the last pause of `class` that is over ended; zero where there was none.
+    #[must_use]
+    pub const fn ended(&self, class: Class) -> Nanos {
+        self.ended[class.index()]
     }
 
     /// When the next class resumes by itself.
@@ -94,12 +125,14 @@ impl Obeyed {
     fn resume(&mut self, at: Nanos, class: Class, resumed: &mut Resumed) {
         if self.paused.contains(class) {
             self.paused.remove(class);
+            self.ended[class.index()] = at;
             resumed.classes.insert(class);
             resumed.paused_for[class.index()] += at.since(self.since[class.index()]);
         }
     }
 
-    fn find_next_expiry(&mut self) {
+    fn settle(&mut self) {
+        self.stopped = ClassSet(self.paused.0 & !self.defied.0);
         self.next_expiry =
             self.paused.iter().map(|class| self.until[class.index()]).min().unwrap_or(Nanos::NEVER);
     }
@@ -186,5 +219,19 @@ mod tests {
         let resumed = obeyed.receive(Nanos(1_000_000), C3, &times(10));
         assert_eq!((resumed.classes, resumed.paused_for[3]), (C3, Nanos(5120)));
         assert_eq!(obeyed.since(class(3)), Some(Nanos(1_000_000)));
+        assert_eq!(obeyed.ended(class(3)), Nanos(5120));
+    }
+
+    #[test]
+    fn a_class_that_is_defied_stays_paused_and_may_send() {
+        let mut obeyed = gigabit();
+        obeyed.receive(Nanos(0), ClassSet(0b1_1000), &times(10));
+        obeyed.defy(class(3), true);
+        assert_eq!((obeyed.paused(), obeyed.stopped()), (ClassSet(0b1_1000), ClassSet(0b1_0000)));
+        obeyed.receive(Nanos(5), C3, &times(20));
+        assert_eq!(obeyed.stopped(), ClassSet(0b1_0000), "a refresh changes nothing");
+        assert_eq!(obeyed.expire(Nanos(5120)).classes, ClassSet(0b1_0000));
+        obeyed.defy(class(3), false);
+        assert_eq!(obeyed.stopped(), C3);
     }
 }

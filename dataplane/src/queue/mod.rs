@@ -10,7 +10,7 @@ pub(crate) use nodes::{Fifo, NONE, Nodes};
 
 use crate::frame::Frame;
 use crate::settings::QueueKind;
-use crate::units::{PortId, PortSet};
+use crate::units::{Nanos, PortId, PortSet};
 
 /// The frames of one class that wait at one egress port.
 #[derive(Debug)]
@@ -53,6 +53,15 @@ impl ClassQueue {
             ClassQueue::Fifo(fifo) => !fifo.is_empty(),
             ClassQueue::Voq(voq) => !voq.backlogged.is_empty(),
             ClassQueue::Nested(nested) => nested.is_ready(),
+        }
+    }
+
+    /// When the frame came that has waited longest, of those that a pause of the class holds up.
+    pub(crate) fn oldest(&self, nodes: &Nodes) -> Option<Nanos> {
+        match self {
+            ClassQueue::Fifo(fifo) => fifo.oldest(nodes),
+            ClassQueue::Voq(voq) => voq.by_ingress.iter().filter_map(|fifo| fifo.oldest(nodes)).min(),
+            ClassQueue::Nested(nested) => nested.oldest(nodes),
         }
     }
 

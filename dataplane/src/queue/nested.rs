@@ -18,6 +18,7 @@
 
 use super::nodes::{Fifo, NONE, Nodes};
 use crate::frame::Frame;
+use crate::units::Nanos;
 
 /// What is known of one flow, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +101,14 @@ impl Nested {
         match self.served {
             Served::Normal => !self.normal.is_empty(),
             Served::Draining => true,
+        }
+    }
+
+    /// When the frame came that leaves next; frames of held flows wait for something else.
+    pub(crate) fn oldest(&self, nodes: &Nodes) -> Option<Nanos> {
+        match self.served {
+            Served::Normal => self.normal.oldest(nodes),
+            Served::Draining => self.backup[1 - self.paused].oldest(nodes),
         }
     }
 

@@ -187,6 +187,11 @@ impl Fifo {
         self.head == NONE
     }
 
+    /// When the frame at the head came.
+    pub(crate) fn oldest(&self, nodes: &Nodes) -> Option<Nanos> {
+        (!self.is_empty()).then(|| nodes.0[self.head as usize].meta.since)
+    }
+
     pub(crate) const fn frames(&self) -> u32 {
         self.frames
     }

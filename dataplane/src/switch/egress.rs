@@ -83,7 +83,7 @@ impl Switch {
     #[inline]
     fn choose(&mut self, now: Nanos, port: PortId) -> Option<Class> {
         let at = &mut self.ports[port.index()];
-        let mut eligible = ClassSet(at.backlogged.0 & !at.obeyed.paused().0);
+        let mut eligible = ClassSet(at.backlogged.0 & !at.obeyed.stopped().0);
         if eligible.is_empty() {
             if at.backlogged.is_empty() && !at.has_news() {
                 self.egress_active.remove(port);

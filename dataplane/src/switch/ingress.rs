@@ -177,8 +177,8 @@ impl Switch {
         }
         let untagged = frame.len() - if meta.tagged { 4 } else { 0 };
         let at = &mut self.ports[egress.index()];
-        let refused = if !at.up {
-            Some(DropReason::LinkDown)
+        let refused = if at.closed.contains(class) {
+            Some(at.why_closed())
         } else if untagged > at.settings.mtu_frame {
             Some(DropReason::TooLong)
         } else if !self.buffer.egress_has_room(egress, class, size) {
@@ -208,7 +208,7 @@ impl Switch {
     pub(super) fn must_wait(&self, egress: PortId, class: Class, frame: &Frame) -> bool {
         self.when_full == WhenFull::Stop
             && self.workers.owns(egress)
-            && self.ports[egress.index()].up
+            && !self.ports[egress.index()].closed.contains(class)
             && !self.buffer.egress_has_room(egress, class, self.nodes.meta(frame).counted())
     }
 
@@ -322,9 +322,11 @@ impl Switch {
         self.next_timer = self.next_timer.min(obeyed.next_expiry());
         self.timed.insert(port);
         self.note_resumed(port, &resumed);
+        self.watch_pauses(port, classes);
     }
 
     pub(super) fn note_resumed(&mut self, port: PortId, resumed: &Resumed) {
+        self.watch_pauses(port, resumed.classes);
         for class in resumed.classes.iter() {
             let shown = self.counters.class(port, class);
             let paused_for = resumed.paused_for[class.index()].0;
@@ -343,5 +345,11 @@ impl Port {
     /// Classes with frames that do not wait for room.
     fn movable(&self) -> ClassSet {
         ClassSet(self.backlogged_in.0 & !self.stopped.0)
+    }
+
+    /// Why no frame of a closed class is taken.
+    #[cold]
+    const fn why_closed(&self) -> DropReason {
+        if self.up { DropReason::PausedDiscard } else { DropReason::LinkDown }
     }
 }

@@ -23,6 +23,7 @@ mod groups;
 mod ingress;
 mod notices;
 mod policies;
+mod storms;
 mod timers;
 pub mod workers;
 
@@ -42,6 +43,7 @@ use crate::rewrite::Rewriter;
 use crate::schedule::{Scheduler, Shaper};
 use crate::settings::{Accounting, FlowControl, PortSettings, SwitchSettings, WhenFull};
 use crate::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, PortSet};
+use crate::watchdog::Watchdog;
 use groups::Groups;
 pub use workers::{Handover, Return, WorkerId, Workers};
 
@@ -108,12 +110,15 @@ struct Port {
     flows_expire: Nanos,
     /// Classes that the peer has paused as a whole because its flows could not be paused one by one.
     stopped_for_flows: ClassSet,
+    watchdog: Watchdog,
     // Ingress.
     arrived: [Fifo; CLASSES],
     backlogged_in: ClassSet,
     /// Classes whose first frame waits for room at an egress queue ([`WhenFull::Stop`]).
     stopped: ClassSet,
     // Egress.
+    /// Classes of which no frame is taken: all without link, those that the watchdog gives up.
+    closed: ClassSet,
     queues: [ClassQueue; CLASSES],
     backlogged: ClassSet,
     scheduler: Scheduler,
@@ -145,9 +150,11 @@ impl Port {
             tells_flows: ClassSet::NONE,
             flows_expire: Nanos::NEVER,
             stopped_for_flows: ClassSet::NONE,
+            watchdog: Watchdog::new(std::array::from_fn(|class| per_class(class).watchdog)),
             arrived: Default::default(),
             backlogged_in: ClassSet::NONE,
             stopped: ClassSet::NONE,
+            closed: ClassSet::NONE,
             queues: std::array::from_fn(|class| ClassQueue::new(per_class(class).queue, ports)),
             backlogged: ClassSet::NONE,
             scheduler: Scheduler::new(

@@ -6,17 +6,17 @@ use crate::frame::FrameStore;
 use crate::units::{Class, ClassSet, Nanos, PortId};
 
 impl Switch {
-    /// Fires everything that is due at `now`: refreshes of held pauses, ends of obeyed ones, ageing.
-    /// Costs a comparison while nothing is due.
+    /// Fires everything that is due at `now`: refreshes of held pauses, ends of obeyed ones, the
+    /// watchdog, ageing. Costs a comparison while nothing is due.
     #[inline]
-    pub fn advance(&mut self, now: Nanos) {
+    pub fn advance<S: FrameStore>(&mut self, now: Nanos, store: &mut S) {
         if now >= self.next_timer {
-            self.fire(now);
+            self.fire(now, store);
         }
     }
 
     #[cold]
-    fn fire(&mut self, now: Nanos) {
+    fn fire<S: FrameStore>(&mut self, now: Nanos, store: &mut S) {
         self.bridge.advance(now);
         let mut next = self.bridge.next_deadline();
         for port in self.timed.iter() {
@@ -27,8 +27,10 @@ impl Switch {
             }
             self.expire_pauses(now, port);
             let of_flows = self.fire_flows(now, port);
+            self.look_for_storms(now, port, store);
             let at = &self.ports[port.index()];
-            let deadline = at.held.next_refresh().min(at.obeyed.next_expiry()).min(of_flows);
+            let pauses = at.held.next_refresh().min(at.obeyed.next_expiry());
+            let deadline = pauses.min(of_flows).min(at.watchdog.next_look());
             if deadline == Nanos::NEVER {
                 self.timed.remove(port);
             }
@@ -47,7 +49,7 @@ impl Switch {
             if at.announces() && !self.starved.contains(port) {
                 return Nanos::ZERO;
             }
-            let eligible = ClassSet(at.backlogged.0 & !at.obeyed.paused().0);
+            let eligible = ClassSet(at.backlogged.0 & !at.obeyed.stopped().0);
             if eligible.is_empty() || at.is_fully_committed() {
                 continue; // a timer above, or a release, comes first
             }
@@ -80,17 +82,16 @@ impl Switch {
         if self.ports[port.index()].up == up || !self.workers.owns(port) {
             return;
         }
-        self.ports[port.index()].up = up;
+        self.forget_storms(now, port);
+        let at = &mut self.ports[port.index()];
+        at.up = up;
+        at.closed = if up { ClassSet::NONE } else { ClassSet::ALL };
         if up {
             self.egress_active.insert(port);
-        } else {
-            self.ports[port.index()].held.forget_told();
-            Class::ALL.into_iter().for_each(|class| self.forget_told_flows(port, class));
-            self.drop_queued(now, port, store);
+            return;
         }
-    }
-
-    fn drop_queued<S: FrameStore>(&mut self, now: Nanos, port: PortId, store: &mut S) {
+        at.held.forget_told();
+        Class::ALL.into_iter().for_each(|class| self.forget_told_flows(port, class));
         let at = &mut self.ports[port.index()];
         let paused = at.obeyed.paused();
         let resumed = at.obeyed.receive(now, paused, &Default::default());
@@ -98,13 +99,25 @@ impl Switch {
         self.forget_notices(port, store);
         for class in Class::ALL {
             self.resume_flows(port, class);
-            while let Some(frame) = self.dequeue(port, class) {
-                let meta = *self.nodes.meta(&frame);
-                self.leave_egress(now, port, &meta);
-                self.drop_admitted(now, port, DropReason::LinkDown, frame, store);
-            }
-            self.room_at(now, port, class, store);
+            self.drop_queued(now, port, class, DropReason::LinkDown, store);
         }
+    }
+
+    /// Drops what waits at (`port`, `class`).
+    pub(super) fn drop_queued<S: FrameStore>(
+        &mut self,
+        now: Nanos,
+        port: PortId,
+        class: Class,
+        reason: DropReason,
+        store: &mut S,
+    ) {
+        while let Some(frame) = self.dequeue(port, class) {
+            let meta = *self.nodes.meta(&frame);
+            self.leave_egress(now, port, &meta);
+            self.drop_admitted(now, port, reason, frame, store);
+        }
+        self.room_at(now, port, class, store);
     }
 
     /// Lets every peer go that this worker holds: the XONs are due at once. Before a stop.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use xoff_dataplane::congestion::{Culprit, QcnSettings};
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::ledger::Counters;
-use xoff_dataplane::settings::VlanSettings;
+use xoff_dataplane::settings::{VlanSettings, WatchdogAction, WatchdogSettings};
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
 use xoff_dataplane::units::{Bytes, Class, ClassSet, MacAddr, Nanos, PortId};
 use xoff_dataplane::wire::CnTag;
@@ -47,6 +47,12 @@ impl Driver {
             flows_max: 8,
             ..QcnSettings::PAPER
         };
+        let watchdog = |action| {
+            let (detect, restore) = (Nanos::from_micros(90), Nanos::from_micros(60));
+            Some(WatchdogSettings { action, detect, restore })
+        };
+        plan.settings.ports[0].classes[3].watchdog = watchdog(WatchdogAction::Drop);
+        plan.settings.ports[3].classes[3].watchdog = watchdog(WatchdogAction::Forward);
         plan.settings.fdb.ageing = Some(Nanos::from_millis(2));
         let counters = Counters::new(PORTS.into());
         let owners: Box<[WorkerId]> = (0..PORTS).map(|port| WorkerId(port / 2)).collect();
@@ -72,7 +78,7 @@ impl Driver {
     fn turn(&mut self) {
         self.now += Nanos::from_micros(30);
         for (me, other) in [(0, 1), (1, 0)] {
-            self.workers[me].advance(self.now);
+            self.workers[me].advance(self.now, &mut self.store);
             while self.workers[me].forward(self.now, &mut self.store) {}
             let to = WorkerId(other);
             while let Some(handover) = self.workers[me].hand_over(to) {
@@ -121,8 +127,8 @@ fn traffic() -> Vec<(u8, Vec<u8>)> {
         (port, bytes)
     };
     let pause = |n: u16| {
-        let what = if n.rem_euclid(2) == 0 { stop(C3, 300) } else { resume(C3) };
-        (n.to_be_bytes()[1] % PORTS, what.encode(MacAddr([2; 6])).to_vec())
+        let what = if n % 100 == 57 { stop(C3, 300) } else { resume(C3) };
+        ((n / 100).to_be_bytes()[1] % PORTS, what.encode(MacAddr([2; 6])).to_vec())
     };
     (0..2_000).map(|n| if n % 50 == 7 { pause(n) } else { frame(n) }).collect()
 }
@@ -157,6 +163,8 @@ fn allocates_nothing(mut driver: Driver) {
     assert!(counted.map(cnms).sum::<u64>() > 20, "and CNMs");
     assert!(seen(|l| l.dropped) > 0, "drops");
     assert!(seen(|l| l.sent) > 1_000);
+    let storms = [0, 3].map(|port| driver.counters.class(PortId(port), C3).storms.get());
+    assert!(storms.iter().all(|&storms| storms > 0), "storms: {storms:?}");
 }
 
 /// What would make the test above worthless: a counter that counts nothing.

@@ -15,6 +15,7 @@ mod policies;
 mod properties;
 mod qcn;
 mod robustness;
+mod watchdog;
 
 use xoff_dataplane::units::{Class, Quanta};
 use xoff_dataplane::wire::mac_control::{MacControl, Pfc};

@@ -54,6 +54,7 @@ fn class_settings(class: usize) -> ClassSettings {
         queue: QueueKind::Fifo,
         service: Service::Strict,
         max_rate: None,
+        watchdog: None,
     }
 }
 

@@ -54,6 +54,8 @@ pub struct Bed {
     wakes: Vec<Nanos>,
     /// By the end that sends.
     wires: BTreeMap<End, Wire>,
+    /// By switch and host, where the way is not to be the shortest.
+    ways: BTreeMap<(NodeId, NodeId), PortId>,
     streams: u32,
     trace: Trace,
     happened: u64,
@@ -68,6 +70,7 @@ impl Bed {
             nodes: Vec::new(),
             wakes: Vec::new(),
             wires: BTreeMap::new(),
+            ways: BTreeMap::new(),
             streams: 0,
             trace: Trace::default(),
             happened: 0,
@@ -93,6 +96,11 @@ impl Bed {
     pub fn link(&mut self, a: End, b: End, rate: BitRate, delay: Nanos) {
         self.wires.insert(a, Wire::new(b, rate, delay));
         self.wires.insert(b, Wire::new(a, rate, delay));
+    }
+
+    /// Frames for `host` leave `switch` by `port`, shortest way or not.
+    pub fn lead(&mut self, switch: NodeId, host: NodeId, port: u8) {
+        self.ways.insert((switch, host), PortId(port));
     }
 
     pub fn now(&self) -> Nanos {
@@ -313,7 +321,8 @@ impl Bed {
         for id in (0..self.nodes.len()).map(NodeId) {
             let Node::Planned(plan) = &self.nodes[id.0] else { continue };
             let mut plan = SwitchPlan::clone(plan);
-            let way = |&(to, mac)| self.first_port(id, to).map(|port| (1, mac, port));
+            let chosen = |to| self.ways.get(&(id, to)).copied();
+            let way = |&(to, mac)| chosen(to).or_else(|| self.first_port(id, to)).map(|port| (1, mac, port));
             plan.settings.fdb.statics.extend(hosts.iter().filter_map(way));
             self.nodes[id.0] = Node::Switch(Box::new(SwitchNode::new(plan, self.seed)));
         }

@@ -117,5 +117,6 @@ fn class_settings(lossless: bool, link: &Link) -> ClassSettings {
         queue: QueueKind::Fifo,
         service: Service::Weighted(1),
         max_rate: None,
+        watchdog: None,
     }
 }

@@ -155,7 +155,7 @@ impl SwitchNode {
     /// One turn of the loop: everything that has happened, the pipeline, the timers, the ports.
     pub fn look(&mut self, now: Nanos) {
         for worker in &mut self.workers {
-            worker.advance(now);
+            worker.advance(now, &mut self.store);
         }
         while let Some(happening) = self.unseen.pop_front() {
             match happening {

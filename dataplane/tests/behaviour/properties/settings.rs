@@ -6,7 +6,7 @@ use xoff_dataplane::headroom::Link;
 use xoff_dataplane::policy::PolicyKind;
 use xoff_dataplane::settings::{
     Accounting, ClassSettings, FlowControl, Memory, PortSettings, QueueKind, Service, SharedMemory,
-    VlanSettings, WhenFull,
+    VlanSettings, WatchdogAction, WatchdogSettings, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, ClassSet, Nanos, PortId, Quanta};
 
@@ -75,6 +75,7 @@ struct AnyPort {
     commit: u64,
     burst: u64,
     max_rate: Option<BitRate>,
+    watchdog: Option<WatchdogSettings>,
     egress_max: u64,
     egress_max_frames: u32,
     xoff_frames: u32,
@@ -97,6 +98,7 @@ impl AnyPort {
     fn apply_to_class(&self, class: &mut ClassSettings) {
         class.queue = self.queue;
         class.max_rate = self.max_rate;
+        class.watchdog = self.watchdog;
         (class.xoff, class.xon) = (Bytes(2_000), Bytes(1_500));
         class.xoff_frames = self.xoff_frames;
         class.headroom = if class.lossless { Bytes(1_500) } else { Bytes::ZERO };
@@ -121,33 +123,45 @@ fn any_port() -> impl Strategy<Value = AnyPort> {
     let services = prop::collection::vec(service, 8);
     let max_rate = prop::option::of(Just(BitRate::from_mbps(100)));
     let few = || prop_oneof![2 => Just(u32::MAX), 1 => 2..6u32];
-    (flow_control, queue, services, 1..4_000u64, 0..4_000u64, max_rate, 1_000..6_000u64, few(), few())
-        .prop_map(
-            |(
+    let rates = (max_rate, any_watchdog());
+    (flow_control, queue, services, 1..4_000u64, 0..4_000u64, rates, 1_000..6_000u64, few(), few()).prop_map(
+        |(
+            flow_control,
+            (queue, ofc_peer),
+            services,
+            commit,
+            burst,
+            (max_rate, watchdog),
+            egress_max,
+            egress_max_frames,
+            xoff_frames,
+        )| {
+            AnyPort {
                 flow_control,
-                (queue, ofc_peer),
+                ofc_peer,
+                queue,
                 services,
                 commit,
                 burst,
                 max_rate,
+                watchdog,
                 egress_max,
                 egress_max_frames,
                 xoff_frames,
-            )| {
-                AnyPort {
-                    flow_control,
-                    ofc_peer,
-                    queue,
-                    services,
-                    commit,
-                    burst,
-                    max_rate,
-                    egress_max,
-                    egress_max_frames,
-                    xoff_frames,
-                }
-            },
-        )
+            }
+        },
+    )
+}
+
+fn any_watchdog() -> impl Strategy<Value = Option<WatchdogSettings>> {
+    let action =
+        prop_oneof![Just(WatchdogAction::Drop), Just(WatchdogAction::Forward), Just(WatchdogAction::Alert)];
+    let times = (action, 1..60_000u64, 1..60_000u64);
+    prop::option::of(times.prop_map(|(action, detect, restore)| WatchdogSettings {
+        action,
+        detect: Nanos(detect),
+        restore: Nanos(restore),
+    }))
 }
 
 fn any_accounting() -> impl Strategy<Value = (Accounting, WhenFull)> {

@@ -1,0 +1,77 @@
+//! The watchdog of each class: what is set, and what that cannot mean.
+
+use toml_span::Spanned;
+use xoff_dataplane::settings::{FlowControl, WatchdogSettings};
+use xoff_dataplane::units::{Class, ClassSet, Nanos, Quanta};
+
+use crate::build::{Draft, flow_control, value};
+use crate::document::ClassKeys;
+use crate::parse::OrOff;
+use crate::problem::{Problem, Problems};
+use crate::{defaults, quantity};
+
+pub(crate) fn settings(keys: &ClassKeys) -> Option<WatchdogSettings> {
+    let OrOff::Is(action) = value(keys.watchdog.as_ref(), OrOff::Off) else { return None };
+    Some(WatchdogSettings {
+        action,
+        detect: value(keys.watchdog_detect.as_ref(), defaults::WATCHDOG_DETECT),
+        restore: value(keys.watchdog_restore.as_ref(), defaults::WATCHDOG_RESTORE),
+    })
+}
+
+/// What has no effect, and what mistakes an ordinary pause for a storm.
+pub(crate) fn check(draft: &Draft<'_>, class: Class, problems: &mut Problems) {
+    let keys = &draft.port.classes[class.index()];
+    let whose = format!("class {class} of port {}", draft.name);
+    let Some(watchdog) = settings(keys) else {
+        return times_alone(keys, &whose, problems);
+    };
+    let Some(key) = &keys.watchdog else { return };
+    if !obeyed(draft).contains(class) {
+        problems.push(
+            Problem::warning(format!("`watchdog` has no effect on {whose}, whose pauses are not obeyed"))
+                .at(key.span, "no effect")
+                .help("add the class to `lossless` of the port, or write pause = \"asymmetric\""),
+        );
+        return;
+    }
+    let longest_pause = draft.line.speed.time_of_quanta(Quanta(u16::MAX));
+    if draft.port.keys.speed.is_some() && watchdog.detect <= longest_pause {
+        let place = keys.watchdog_detect.as_ref().map_or(key.span, |key| key.span);
+        problems.push(
+            Problem::warning(format!(
+                "a single pause frame can stop {whose} for {}: if its XON is lost, that is a storm already",
+                in_millis(longest_pause)
+            ))
+            .at(place, format!("detected after {}", quantity::time(watchdog.detect)))
+            .help(format!("write watchdog_detect = \"{}\" or more", in_millis(longest_pause))),
+        );
+    }
+}
+
+fn times_alone(keys: &ClassKeys, whose: &str, problems: &mut Problems) {
+    let times: [(&str, &Option<Spanned<Nanos>>); 2] =
+        [("watchdog_detect", &keys.watchdog_detect), ("watchdog_restore", &keys.watchdog_restore)];
+    for (name, key) in times {
+        if let Some(key) = key {
+            problems.push(
+                Problem::warning(format!("`{name}` has no effect on {whose}, which has no watchdog"))
+                    .at(key.span, "no effect")
+                    .help("write watchdog = \"drop\", \"forward\" or \"alert\""),
+            );
+        }
+    }
+}
+
+fn obeyed(draft: &Draft<'_>) -> ClassSet {
+    match flow_control(draft) {
+        FlowControl::Pfc { obey, .. } => obey,
+        FlowControl::Pause8023x => ClassSet::ALL,
+        FlowControl::Ignore => ClassSet::NONE,
+    }
+}
+
+/// Rounded up, so that it may be written as it is printed.
+fn in_millis(time: Nanos) -> String {
+    format!("{}ms", time.0 / 1_000_000 + 1)
+}

@@ -1,0 +1,258 @@
+//! The watchdog in whole switches: R1 (longer and shorter), R2 (timing), R3 (no traffic), R10 (a ring
+//! of switches that wait for each other), and what each action does.
+
+use xoff_dataplane::drop_reason::{DropKind, DropReason};
+use xoff_dataplane::ledger::ClassCounters;
+use xoff_dataplane::settings::{WatchdogAction, WatchdogSettings, WhenFull};
+use xoff_dataplane::units::{ClassSet, Nanos, PortId};
+
+use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
+use crate::bed::{Bed, Flow, NodeId, Obeys, Star, Stream, SwitchPlan, end};
+use crate::{C3, C4, resume, stop};
+
+/// 10,000 quanta at 1 Gb/s.
+const DETECT: Nanos = Nanos(5_120_000);
+const RESTORE: Nanos = Nanos(3_000_000);
+/// When the storm is sent, and when it comes in: a frame and a cable later.
+const SENT: Nanos = Nanos::from_millis(1);
+const BEGIN: Nanos = Nanos(SENT.0 + 672 + CABLE.0);
+const QUANTUM: u64 = 512;
+
+fn watched(action: WatchdogAction) -> SwitchPlan {
+    let mut plan = plan::switch(&[LINK; 3]);
+    plan.may_lose = action == WatchdogAction::Drop;
+    plan.each_lossless(|class| {
+        class.watchdog = Some(WatchdogSettings { action, detect: DETECT, restore: RESTORE });
+    });
+    plan
+}
+
+/// Two senders that together have more than the line to port 0 takes, so that frames wait there.
+fn overloaded(plan: SwitchPlan, frames: u64) -> (Star, [Flow; 2]) {
+    let mut star = Star::new(plan);
+    let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, frames)));
+    star.run_until(SENT);
+    (star, flows)
+}
+
+fn counters(star: &Star) -> &ClassCounters {
+    star.switch().counters.class(PortId(0), C3)
+}
+
+fn discarded(star: &Star) -> u64 {
+    counters(star).drops[DropReason::PausedDiscard.index()].get()
+}
+
+fn stormed(star: &Star) -> bool {
+    star.switch().worker(PortId(0)).stormed(PortId(0)).contains(C3)
+}
+
+#[test]
+fn r1_a_pause_as_long_as_detection_loses_nothing_and_one_quantum_more_is_a_storm() {
+    let run = |quanta| {
+        let (mut star, flows) = overloaded(watched(WatchdogAction::Drop), 600);
+        star.pause(0, stop(C3, quanta));
+        star.run_to_rest();
+        let lost: u64 = flows.iter().map(|&flow| star.lost(flow)).sum();
+        assert_eq!(lost, discarded(&star), "each loss has its reason");
+        (counters(&star).storms.get(), lost > 0)
+    };
+    assert_eq!(DETECT.0, 10_000 * QUANTUM);
+    assert_eq!(run(10_000), (0, false));
+    assert_eq!(run(10_001), (1, true));
+}
+
+#[test]
+fn r2_a_storm_begins_and_ends_at_the_nanosecond() {
+    let (mut star, _) = overloaded(watched(WatchdogAction::Drop), 600);
+    star.pause(0, stop(C3, 20_000));
+    star.run_until(Nanos(BEGIN.0 + DETECT.0 - 1));
+    assert!(!stormed(&star) && star.holds(1, C3) && star.holds(2, C3));
+    star.run_until(BEGIN + DETECT);
+    assert!(stormed(&star) && discarded(&star) > 10);
+    assert!(!star.holds(1, C3) && !star.holds(2, C3), "the senders are let go at once");
+    assert_eq!(counters(&star).storm_since.get(), (BEGIN + DETECT).0);
+
+    let over = Nanos(BEGIN.0 + 20_000 * QUANTUM + RESTORE.0);
+    star.run_until(Nanos(over.0 - 1));
+    assert!(stormed(&star));
+    star.run_until(over);
+    assert!(!stormed(&star));
+    let shown = counters(&star);
+    let lasted = over.since(BEGIN + DETECT).0;
+    assert_eq!((shown.storm_since.get(), shown.storm_nanos.get()), (0, lasted));
+    assert_eq!((shown.last_storm.began.get(), shown.last_storm.nanos.get()), ((BEGIN + DETECT).0, lasted));
+    star.run_to_rest();
+    let flow = star.start(1, 0, star.stream(0, C3, 200));
+    star.run_to_rest();
+    star.came_whole(flow, 200);
+}
+
+#[test]
+fn r3_a_storm_without_traffic_is_none() {
+    let mut star = Star::new(watched(WatchdogAction::Drop));
+    for _ in 0..20 {
+        star.pause(0, stop(C3, 0xffff));
+        star.run_for(Nanos::from_millis(10));
+    }
+    assert_eq!(counters(&star).storms.get(), 0);
+    // Other classes wait for nobody, and other ports have no storm.
+    let others = [star.start(1, 0, star.stream(0, C4, 500)), star.start(1, 2, star.stream(2, C3, 500))];
+    star.run_for(Nanos::from_millis(20));
+    others.iter().for_each(|&flow| star.came_whole(flow, 500));
+    assert_eq!(counters(&star).storms.get(), 0);
+}
+
+#[test]
+fn pauses_with_a_gap_in_which_something_left_are_no_storm() {
+    let (mut star, flows) = overloaded(watched(WatchdogAction::Drop), 600);
+    // 4.6 ms of every 5 ms: detection would need 5.12 ms without a gap.
+    for _ in 0..10 {
+        star.pause(0, stop(C3, 9_000));
+        star.run_for(Nanos::from_millis(5));
+    }
+    star.run_to_rest();
+    flows.iter().for_each(|&flow| star.came_whole(flow, 600));
+    assert_eq!(counters(&star).storms.get(), 0);
+}
+
+/// Keeps the peer of port 0 pausing for so long.
+fn storm_on(star: &mut Star, span: Nanos) {
+    let until = star.now() + span;
+    while star.now() < until {
+        star.pause(0, stop(C3, 0xffff));
+        star.run_for(Nanos::from_millis(5));
+    }
+}
+
+#[test]
+fn a_stormed_switch_drops_and_keeps_none_of_its_own_peers_paused() {
+    for when_full in [WhenFull::Drop, WhenFull::Stop] {
+        let mut plan = watched(WatchdogAction::Drop);
+        plan.settings.when_full = when_full;
+        let (mut star, flows) = overloaded(plan, 5_000);
+        let beside = star.start(1, 2, Stream { from: Nanos::from_millis(10), ..star.stream(2, C3, 500) });
+        storm_on(&mut star, DETECT + Nanos::from_millis(1));
+        let (xoffs, before) = (counters_of_senders(&star), star.at(0).arrivals.len());
+        storm_on(&mut star, Nanos::from_millis(40));
+        assert_eq!(counters_of_senders(&star), xoffs, "no XOFF during the storm");
+        assert_eq!(star.at(0).arrivals.len(), before, "nothing is sent to the peer that pauses");
+        star.pause(0, resume(C3));
+        star.run_to_rest();
+        star.came_whole(beside, 500);
+        let lost: u64 = flows.iter().map(|&flow| star.lost(flow)).sum();
+        assert_eq!((lost, counters(&star).storms.get()), (discarded(&star), 1));
+        assert!(lost > 3_000, "{lost}");
+        assert_eq!(DropReason::PausedDiscard.kind(), DropKind::Lost, "the verdict counts them");
+        assert_eq!(star.switch().counters.dropped(DropReason::HeadroomExhausted), 0);
+    }
+}
+
+fn counters_of_senders(star: &Star) -> [u64; 2] {
+    [1, 2].map(|port| star.switch().counters.class(PortId(port), C3).xoff_sent.get())
+}
+
+#[test]
+fn forward_goes_on_in_spite_of_the_pause_and_loses_nothing() {
+    let (mut star, flows) = overloaded(watched(WatchdogAction::Forward), 600);
+    star.pause(0, stop(C3, 0xffff));
+    star.run_until(Nanos(BEGIN.0 + DETECT.0 - 1));
+    let before = star.seen(flows[0]).frames + star.seen(flows[1]).frames;
+    star.run_for(Nanos::from_millis(15));
+    flows.iter().for_each(|&flow| star.came_whole(flow, 600));
+    assert!(stormed(&star) && star.switch().worker(PortId(0)).obeyed(PortId(0)).paused().contains(C3));
+    // The next pause brings the count of forwarded frames up to date.
+    star.pause(0, stop(C3, 10));
+    star.run_for(Nanos::from_millis(1));
+    assert_eq!(counters(&star).storm_forwarded.get(), 1_200 - before);
+    star.run_to_rest();
+    assert!(!stormed(&star));
+    assert_eq!(discarded(&star), 0);
+    // Restored: pauses are obeyed again.
+    star.pause(0, stop(C3, 1_000));
+    star.run_for(Nanos(1_172));
+    let flow = star.start(1, 0, star.stream(0, C3, 10));
+    star.run_for(Nanos(1_000 * QUANTUM - 1));
+    assert_eq!(star.seen(flow).frames, 0);
+    star.run_to_rest();
+    star.came_whole(flow, 10);
+}
+
+#[test]
+fn alert_only_tells() {
+    let (mut star, flows) = overloaded(watched(WatchdogAction::Alert), 600);
+    star.pause(0, stop(C3, 30_000));
+    star.run_until(BEGIN + DETECT);
+    assert!(stormed(&star) && star.holds(1, C3));
+    star.run_to_rest();
+    flows.iter().for_each(|&flow| star.came_whole(flow, 600));
+    assert_eq!((counters(&star).storms.get(), discarded(&star)), (1, 0));
+}
+
+#[test]
+fn r4_a_storm_ends_with_the_link() {
+    let (mut star, _) = overloaded(watched(WatchdogAction::Drop), 1_000);
+    star.pause(0, stop(C3, 0xffff));
+    star.run_until(BEGIN + DETECT);
+    assert!(stormed(&star));
+    star.set_link(0, false);
+    assert!(!stormed(&star));
+    star.run_to_rest();
+    star.set_link(0, true);
+    let flow = star.start(1, 0, star.stream(0, C3, 10));
+    star.run_to_rest();
+    star.came_whole(flow, 10);
+}
+
+/// Three switches in a ring, a host at each (port 0), frames from each to the host two switches on,
+/// clockwise (out by port 1, in by port 2): each queue waits for the next, and the last for the first.
+fn ring(watchdog: Option<WatchdogSettings>) -> (Bed, [NodeId; 3], [NodeId; 3]) {
+    let mut bed = Bed::new(3);
+    let switches = [0, 1, 2].map(|_| {
+        let mut plan = plan::switch(&[LINK; 3]);
+        plan.may_lose = watchdog.is_some();
+        plan.each_lossless(|class| class.watchdog = watchdog);
+        bed.add_switch(plan)
+    });
+    for at in 0..3 {
+        bed.link(end(switches[at], 1), end(switches[(at + 1) % 3], 2), GIGABIT, CABLE);
+    }
+    let hosts = switches.map(|switch| bed.add_host(switch, 0, Obeys::AtOnce));
+    for at in 0..3 {
+        bed.lead(switches[at], hosts[(at + 2) % 3], 1);
+        let to = bed.host(hosts[(at + 2) % 3]).mac;
+        bed.send(hosts[at], Stream::new(to, 3_000, Nanos::ZERO));
+    }
+    (bed, switches, hosts)
+}
+
+#[test]
+fn r10_a_ring_that_waits_for_itself_stands_still_for_good_without_a_watchdog() {
+    let (mut bed, switches, hosts) = ring(None);
+    bed.run_until(Nanos::from_millis(50));
+    let arrived = |bed: &Bed| hosts.map(|host| bed.host(host).arrivals.len());
+    let before = arrived(&bed);
+    bed.run_until(Nanos::from_millis(500));
+    assert_eq!(arrived(&bed), before, "nothing moves");
+    assert!(before.iter().sum::<usize>() < 9_000);
+    for switch in switches {
+        let obeyed = bed.switch(switch).worker(PortId(1)).obeyed(PortId(1));
+        assert!(obeyed.paused().contains(C3), "each is held by the next");
+    }
+}
+
+#[test]
+fn r10_the_watchdog_breaks_the_ring_and_counts_what_that_costs() {
+    let settings = WatchdogSettings { action: WatchdogAction::Drop, detect: DETECT, restore: RESTORE };
+    let (mut bed, switches, hosts) = ring(Some(settings));
+    bed.run_to_rest();
+    let arrived: usize = hosts.iter().map(|&host| bed.host(host).arrivals.len()).sum();
+    let dropped = |switch: &NodeId| bed.switch(*switch).counters.dropped(DropReason::PausedDiscard);
+    let dropped: u64 = switches.iter().map(dropped).sum();
+    assert!(dropped > 0);
+    assert_eq!(arrived as u64 + dropped, 9_000);
+    for switch in switches {
+        let worker = bed.switch(switch).worker(PortId(1));
+        assert_eq!(worker.stormed(PortId(1)), ClassSet::NONE, "all is as before");
+    }
+}
