@@ -258,6 +258,18 @@ impl ClassSettings {
     }
 }
 
+impl WatchdogAction {
+    /// Its name in configuration and status.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            WatchdogAction::Drop => "drop",
+            WatchdogAction::Forward => "forward",
+            WatchdogAction::Alert => "alert",
+        }
+    }
+}
+
 /// Order within an egress class queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueueKind {

@@ -41,6 +41,7 @@ mod storm;
 mod thresholds;
 mod vlans;
 mod voq;
+mod watchdog;
 mod workers;
 
 use xoff_netns_tests::{Host, Plan};

@@ -28,6 +28,7 @@ pub mod policy;
 pub mod privileges;
 mod snapshot;
 pub mod status;
+mod storms;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 pub(crate) mod tests;
@@ -130,7 +131,8 @@ pub fn start(view: Arc<SwitchView>, listener: Option<TcpListener>) -> Result<Con
     let work = async move {
         tokio::select! {
             () = links.follow() => {}
-            () = http::serve(view, listener) => {}
+            () = http::serve(Arc::clone(&view), listener) => {}
+            () = storms::tell(&view) => {}
             _ = stopped => {}
         }
     };

@@ -21,6 +21,7 @@ use super::status::{
     IngressStatus, PauseStatus, PortStatus, ShadowStatus, SocketMemory, Spread, Status, Verdict, WorkerState,
     WorkerStatus, XdpMode,
 };
+use super::storms;
 use super::view::{PortView, SwitchView, WorkerView};
 
 /// How long workers have for an answer. A healthy one needs a loop; a stalled virtual machine may
@@ -191,6 +192,7 @@ fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
             limit_bytes: settings.egress_max.0,
         },
         congestion_point: notification::status(view, port, class),
+        watchdog: settings.watchdog.map(|settings| storms::status(view, port, class, settings)),
         queueing_delay: spread(&counters.queueing_delay),
     }
 }

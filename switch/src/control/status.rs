@@ -242,6 +242,8 @@ pub struct ClassStatus {
     /// Its congestion point; `None` where there is none.
     #[serde(default)]
     pub congestion_point: Option<CongestionPointStatus>,
+    /// What the watchdog has seen; `None` where the class has none.
+    pub watchdog: Option<WatchdogStatus>,
     /// From receive to transmit.
     pub queueing_delay: Spread,
 }
@@ -293,6 +295,38 @@ pub struct ShadowStatus {
     pub lost: u64,
     /// When the first of them was, after the start.
     pub first_loss_nanos: Option<u64>,
+}
+
+/// What the watchdog of one class has seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchdogStatus {
+    /// `drop`, `forward` or `alert`.
+    pub action: String,
+    /// Whether there is a storm now.
+    pub storm: bool,
+    /// Storms so far.
+    pub storms: u64,
+    /// How long they took, the one that lasts included.
+    pub nanos: u64,
+    /// Frames that they cost.
+    pub dropped: u64,
+    /// Frames sent during storms; that of one that lasts is as of the last pause frame.
+    pub forwarded: u64,
+    /// The latest; `None` before the first.
+    pub last: Option<StormStatus>,
+}
+
+/// One storm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StormStatus {
+    /// How long ago it was detected.
+    pub began_nanos_ago: u64,
+    /// How long it took, or takes so far.
+    pub nanos: u64,
+    /// Frames dropped.
+    pub dropped: u64,
+    /// Frames sent.
+    pub forwarded: u64,
 }
 
 /// Pauses in one direction.

@@ -10,7 +10,7 @@ use xoff_dataplane::ledger::{Counters, Ledger};
 use xoff_dataplane::policy::PolicyKind;
 use xoff_dataplane::settings::{
     Accounting, ClassSettings, FdbSettings, FlowControl, Memory, PortSettings, QueueKind, Service,
-    SwitchSettings, Trust, WhenFull,
+    SwitchSettings, Trust, WatchdogAction, WatchdogSettings, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
 use xoff_dataplane::wire::mac_control::MacControlError;
@@ -54,7 +54,11 @@ fn class_settings(class: usize) -> ClassSettings {
         queue: QueueKind::Fifo,
         service: Service::Strict,
         max_rate: None,
-        watchdog: None,
+        watchdog: lossless.then_some(WatchdogSettings {
+            action: WatchdogAction::Drop,
+            detect: Nanos::from_millis(200),
+            restore: Nanos::from_millis(200),
+        }),
     }
 }
 
@@ -145,6 +149,13 @@ fn fill(view: &SwitchView) {
     shadow.pausing_nanos.add(500_000_000);
     shadow.lost.add(2);
     shadow.first_loss.set(NOW.0);
+    let stormed = view.counters.class(PortId(1), CLASS_3);
+    stormed.storms.add(2);
+    stormed.storm_nanos.add(500_000_000);
+    stormed.storm_since.set(NOW.0 - 2_000_000_000);
+    stormed.drops[DropReason::PausedDiscard.index()].add(70);
+    stormed.last_storm.began.set(NOW.0 - 2_000_000_000);
+    stormed.last_storm.dropped_before.set(20);
     view.workers[0].facts.looped(Nanos::from_millis(11), view.stall_budget);
 }
 
@@ -235,11 +246,17 @@ fn metrics_are_read_without_the_worker() {
         (r#"xoff_shadow_pause_seconds_total{port="left",class="3",policy="capfc-stop-max"}"#, 0.5),
         (r#"xoff_shadow_lost_total{port="left",class="3",policy="capfc-stop-max"}"#, 2.0),
         (r#"xoff_worker_stalls_total{worker="0"}"#, 1.0),
+        (r#"xoff_watchdog_storm{port="right",class="3"}"#, 1.0),
+        (r#"xoff_watchdog_storm{port="left",class="3"}"#, 0.0),
+        (r#"xoff_watchdog_storms_total{port="right",class="3"}"#, 2.0),
+        (r#"xoff_watchdog_storm_seconds_total{port="right",class="3"}"#, 2.5),
+        (r#"xoff_drops_total{port="right",class="3",reason="paused_discard",kind="lost"}"#, 70.0),
         (r#"xoff_port_speed_bytes_per_second{port="left"}"#, 125e6),
     ];
     for (sample, value) in expected {
         assert_eq!(samples.get(sample), Some(&value), "{sample}");
     }
+    assert!(!samples.contains_key(r#"xoff_watchdog_storm{port="right",class="4"}"#), "it has no watchdog");
     assert!(!text.contains("xoff_device_drops_total{"), "a device that cannot be read has no drops");
     while let Some(request) = inbox.take() {
         assert!(matches!(request, Request::Link { .. }), "a scrape asked the worker: {request:?}");
@@ -278,8 +295,14 @@ fn status_says_everything_and_is_exact() {
     );
     assert_eq!(
         (status.verdict.lossless, status.verdict.lossless_lost, status.verdict.unseen_lost),
-        (false, 1, 4)
+        (false, 71, 4),
+        "what the watchdog dropped is lost"
     );
+    let watchdog = status.ports[1].classes[3].watchdog.clone().unwrap();
+    assert_eq!((watchdog.storm, watchdog.storms, watchdog.nanos), (true, 2, 2_500_000_000));
+    assert_eq!((watchdog.dropped, watchdog.last.unwrap().dropped), (70, 50));
+    assert_eq!(watchdog.last.unwrap().began_nanos_ago, 2_000_000_000);
+    assert_eq!(status.ports[1].classes[4].watchdog, None);
     assert_eq!(status.workers[0].state, WorkerState::Running);
     assert_eq!((status.fdb[0].mac.as_str(), status.fdb[0].port.as_str()), ("02:00:00:00:00:09", "right"));
     stop_worker(&view, worker);

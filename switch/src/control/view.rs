@@ -51,6 +51,7 @@ impl SwitchView {
         PauseTimes {
             sent: shown[0].total(now, &counters.pausing_nanos, &counters.pausing_since),
             received: shown[1].total(now, &counters.paused_nanos, &counters.paused_since),
+            stormed: shown[2].total(now, &counters.storm_nanos, &counters.storm_since),
         }
     }
 
@@ -97,7 +98,7 @@ pub struct PortView {
     pub driver: Arc<dyn PortDriver>,
     /// Written by the control thread as netlink tells.
     pub link: LinkCell,
-    pause_shown: [[PauseShown; 2]; CLASSES],
+    pause_shown: [[PauseShown; 3]; CLASSES],
 }
 
 impl PortView {
@@ -211,6 +212,8 @@ pub(super) struct PauseTimes {
     pub sent: u64,
     /// By the peer: we were held.
     pub received: u64,
+    /// By the peer, for so long that it was a storm.
+    pub stormed: u64,
 }
 
 /// The most pause time shown so far. The worker ends a pause in two steps (no pause any more; its

@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 use xoff_config::quantity;
 use xoff_dataplane::units::{BitRate, Bytes};
 
-use super::report::{ClassReport, PortReport, ProblemReport, QcnReport, Report};
+use super::report::{ClassReport, PortReport, ProblemReport, QcnReport, Report, WatchdogReport};
 
 /// The whole report.
 #[must_use]
@@ -134,6 +134,7 @@ fn classes_table(report: &Report) -> Table {
         "queue",
         "weight",
         "max rate",
+        "watchdog",
     ]);
     for port in &report.ports {
         for (classes, like) in alike(&port.classes) {
@@ -151,10 +152,17 @@ fn classes_table(report: &Report) -> Table {
                 like.queue.to_owned(),
                 like.weight.clone(),
                 like.max_rate_bps.and_then(BitRate::new).map_or("-".into(), quantity::rate),
+                like.watchdog.as_ref().map_or("off".into(), watchdog),
             ]);
         }
     }
     align_right(table, &[3, 4, 5, 6, 7, 8, 9, 11, 12])
+}
+
+fn watchdog(watchdog: &WatchdogReport) -> String {
+    let millis = |us: f64| micros(us / 1_000.0);
+    let WatchdogReport { action, detect_us, restore_us } = watchdog;
+    format!("{action} after {} ms, until {} ms without", millis(*detect_us), millis(*restore_us))
 }
 
 /// Classes with the same settings, as "0-2, 4".

@@ -6,7 +6,7 @@ use xoff_dataplane::congestion::{Culprit, QcnSettings};
 use xoff_dataplane::headroom::Headroom;
 use xoff_dataplane::settings::{
     Accounting, ClassSettings, FlowControl, Memory, PortSettings, QueueKind, Service, Trust, VlanSettings,
-    WhenFull,
+    WatchdogSettings, WhenFull,
 };
 use xoff_dataplane::units::{Bytes, Class, ClassSet, PortId};
 
@@ -112,6 +112,27 @@ pub struct ClassReport {
     /// `strict`, or the weight.
     pub weight: String,
     pub max_rate_bps: Option<u64>,
+    /// `null`: off.
+    pub watchdog: Option<WatchdogReport>,
+}
+
+/// The watchdog of one class.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[allow(missing_docs)] // the names are those of docs/configuration.md
+pub struct WatchdogReport {
+    pub action: &'static str,
+    pub detect_us: f64,
+    pub restore_us: f64,
+}
+
+impl From<WatchdogSettings> for WatchdogReport {
+    fn from(settings: WatchdogSettings) -> WatchdogReport {
+        WatchdogReport {
+            action: settings.action.name(),
+            detect_us: micros(settings.detect.0),
+            restore_us: micros(settings.restore.0),
+        }
+    }
 }
 
 /// Congestion points.
@@ -313,6 +334,7 @@ fn class_report(class: Class, settings: &ClassSettings, headroom: Option<&Headro
             Service::Weighted(weight) => weight.to_string(),
         },
         max_rate_bps: settings.max_rate.map(|rate| rate.bits_per_second()),
+        watchdog: settings.watchdog.map(WatchdogReport::from),
     }
 }
 

@@ -6,7 +6,8 @@ use super::StatusError;
 use super::format::{bytes, grouped, scaled, span};
 use crate::control::Link;
 use crate::control::status::{
-    ClassStatus, PauseStatus, PortStatus, SocketMemory, Spread, Status, WorkerState, WorkerStatus, XdpMode,
+    ClassStatus, PauseStatus, PortStatus, SocketMemory, Spread, Status, WatchdogStatus, WorkerState,
+    WorkerStatus, XdpMode,
 };
 
 /// The text. With the status `before`, traffic is shown as rates since then, else as totals.
@@ -28,6 +29,7 @@ pub(super) fn render(
     parts.push(class_table(&ports, now, before));
     parts.push(shadow_table(&ports));
     parts.push(congestion_table(&ports));
+    parts.push(storm_table(&ports));
     parts.push(worker_table(&now.workers));
     Ok(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n"))
 }
@@ -312,6 +314,38 @@ fn drops(class: &ClassStatus) -> String {
     if drops.is_empty() { "-".into() } else { drops.join(", ") }
 }
 
+/// Classes with a watchdog that has seen a storm.
+fn storm_table(ports: &[&PortStatus]) -> String {
+    let header = ["port", "class", "watchdog", "storms", "dropped", "forwarded", "last storm"];
+    let rows = ports.iter().flat_map(|port| {
+        let seen = |class: &ClassStatus| class.watchdog.clone().filter(|watchdog| watchdog.storms > 0);
+        let stormed = port.classes.iter().filter_map(move |class| Some((class.class, seen(class)?)));
+        stormed.map(|(class, watchdog)| storm_row(&port.name, class, &watchdog)).collect::<Vec<_>>()
+    });
+    table(&header, rows)
+}
+
+fn storm_row(port: &str, class: u8, watchdog: &WatchdogStatus) -> Vec<String> {
+    let last = watchdog.last.map_or("-".into(), |last| {
+        let lasted = if watchdog.storm { "STILL ON".into() } else { format!("took {}", span(last.nanos)) };
+        format!(
+            "{} ago, {lasted}, {} dropped, {} forwarded",
+            span(last.began_nanos_ago),
+            grouped(last.dropped),
+            grouped(last.forwarded)
+        )
+    });
+    vec![
+        port.into(),
+        class.to_string(),
+        watchdog.action.clone(),
+        format!("{}, {}", grouped(watchdog.storms), span(watchdog.nanos)),
+        grouped(watchdog.dropped),
+        grouped(watchdog.forwarded),
+        last,
+    ]
+}
+
 fn worker_table(workers: &[WorkerStatus]) -> String {
     let header = [
         "worker",
@@ -353,6 +387,8 @@ fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     }
     for (column, name) in table.column_iter_mut().zip(header) {
         let words = [
+            "watchdog",
+            "last storm",
             "port",
             "device",
             "link",
@@ -393,7 +429,7 @@ mod tests {
     #[test]
     fn totals_pauses_drops_and_headroom_are_there() {
         let text = render(&status(), None, None).unwrap();
-        line(&text, &["lossless classes: 1 lost, 4 dropped unseen", "least headroom left 17,655 bytes"]);
+        line(&text, &["lossless classes: 71 lost, 4 dropped unseen", "least headroom left 17,655 bytes"]);
         line(&text, &["ledger: balanced; 0 received"]);
         line(&text, &["left", "l0", "up", "1.00 Gb/s", "generic, copy", "xdp rx_ring_full 2"]);
         let class = line(
@@ -404,6 +440,7 @@ mod tests {
         line(&text, &["left", "capfc-stop-max", "1 x, 500.0 ms", "2, first after"]);
         assert!(class.contains("hairpin 3") && class.contains("headroom_exhausted 1"), "{class}");
         line(&text, &["running", "11.0 ms", "1 (> 10.0 ms)"]);
+        line(&text, &["right", "drop", "2, 2.50 s", "70", "2.00 s ago, STILL ON, 50 dropped, 0 forwarded"]);
         assert!(!text.contains("right  0"), "a class without traffic is shown:\n{text}");
     }
 

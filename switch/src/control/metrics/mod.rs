@@ -1,6 +1,7 @@
 //! The metric families of `/metrics`: names, help, and where each value is read.
 
 mod policies;
+mod storms;
 
 use std::time::UNIX_EPOCH;
 
@@ -27,6 +28,7 @@ pub(super) fn render(view: &SwitchView) -> String {
     policies::write(&mut text, view);
     write_flows(&mut text, view);
     notification::write(&mut text, view);
+    storms::write(&mut text, view);
     write_histograms(&mut text, view);
     write_workers(&mut text, view);
     text.finish()

@@ -1,0 +1,143 @@
+//! R1, R2, R3: `xoff traffic pause` as the storm, and what the watchdog makes of it.
+//!
+//! Host 1 sends, host 2 pauses. The longest pause at 100 Mb/s is 335 ms, and detection takes longer.
+
+use std::process::Child;
+
+use xoff::control::status::WatchdogStatus;
+use xoff_netns_tests::{Bed, Host, Switch, frames, wait_for};
+
+use crate::{BINARY, bed, frame};
+
+const DETECT_NANOS: u64 = 400_000_000;
+const RESTORE_NANOS: u64 = 200_000_000;
+
+/// A bed of two hosts and its switch, which has been told where host 2 is.
+fn watched(action: &str) -> (Bed, Switch) {
+    let bed = bed(2).build();
+    let class = format!(
+        "[class.3]\nxoff = 10000\nwatchdog = \"{action}\"\nwatchdog_detect = \"400ms\"\nwatchdog_restore = \"200ms\""
+    );
+    let switch = bed.start(&bed.config("speed = \"100M\"").more(&class));
+    bed.host(2).send(frame(bed.host(2), bed.host(1), 0, 0));
+    bed.host(1).tap().numbered(0);
+    (bed, switch)
+}
+
+fn storm(host: &Host, pause: &str, more: &[&str]) -> Child {
+    let args = ["traffic", "pause", "--device", host.device().name(), "--pause", pause];
+    host.start(BINARY, &[&args, more].concat())
+}
+
+fn watchdog(switch: &Switch) -> WatchdogStatus {
+    switch.class(2, 3).watchdog.expect("the class has a watchdog")
+}
+
+fn wait_for_pause(switch: &Switch) {
+    wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
+}
+
+/// Frames that together are more than the XOFF threshold.
+fn send_large(bed: &Bed, numbers: std::ops::RangeInclusive<u32>) {
+    let (a, b) = (bed.host(1), bed.host(2));
+    for number in numbers {
+        let mut bytes = frame(a, b, 3, number);
+        bytes.resize(1_000, 0);
+        a.send(bytes);
+    }
+}
+
+/// Ends the storm and waits until the watchdog has seen that.
+fn calm(switch: &Switch, mut storm: Child) -> WatchdogStatus {
+    storm.kill().unwrap();
+    storm.wait().unwrap();
+    wait_for("the end of the storm", || Some(watchdog(switch)).filter(|it| !it.storm))
+}
+
+#[test]
+fn r1_r2_a_long_storm_costs_its_class_at_that_port_and_nobody_else() {
+    let (bed, switch) = watched("drop");
+    let (a, b) = (bed.host(1), bed.host(2));
+    let child = storm(b, "3=65535", &["--every", "50ms", "--duration", "1min"]);
+    wait_for_pause(&switch);
+    send_large(&bed, 1..=20);
+    wait_for("XOFF to the sender", || (switch.class(1, 3).pause_sent.xoff > 0).then_some(()));
+    let begun = wait_for("the storm", || {
+        let class = switch.class(2, 3);
+        let watchdog = class.watchdog.filter(|it| it.storm)?;
+        Some((class.pause_received.nanos, watchdog))
+    });
+    let (paused_nanos, seen) = begun;
+    let storm = seen.last.unwrap();
+    assert!(paused_nanos - storm.began_nanos_ago >= DETECT_NANOS, "{paused_nanos} {storm:?}");
+    assert_eq!((seen.storms, seen.dropped, storm.dropped, storm.forwarded), (1, 20, 20, 0));
+    assert!(!switch.class(1, 3).pause_sent.now, "the sender is let go");
+
+    // The storm goes on: what comes is dropped at once, and pauses nobody.
+    send_large(&bed, 21..=60);
+    wait_for("the drops", || (watchdog(&switch).dropped == 60).then_some(()));
+    a.send(frame(a, b, 0, 100));
+    b.tap().numbered(100);
+    assert_eq!(b.tap().numbers(), [100], "no frame of the class");
+    assert_eq!(switch.class(1, 3).pause_sent.xoff, 1);
+    let status = switch.status();
+    assert_eq!(status.ports[1].classes[3].drops["paused_discard"], 60);
+    assert_eq!((status.verdict.lossless, status.verdict.lossless_lost), (false, 60));
+    assert_eq!(status.verdict.ledger_balanced, Some(true));
+
+    let after = calm(&switch, child);
+    assert!(after.last.unwrap().nanos >= RESTORE_NANOS, "{after:?}");
+    send_large(&bed, 201..=210);
+    b.tap().numbered(210);
+    assert_eq!((watchdog(&switch).dropped, watchdog(&switch).storms), (60, 1));
+    assert!(switch.metrics().contains("xoff_watchdog_storms_total{port=\"p2\",class=\"3\"} 1"));
+    wait_for("the log", || switch.stderr().contains("the pause storm is over").then_some(()));
+    let exit = switch.stop();
+    assert_eq!(exit.stderr.matches("pause storm: the peer keeps the class stopped").count(), 1);
+    let line = exit.stderr.lines().find(|line| line.contains("the pause storm is over")).unwrap();
+    assert!(line.contains("dropped=60") && line.contains("port=p2"), "{line}");
+    assert_eq!(exit.status.code(), Some(1), "frames of a lossless class were lost");
+}
+
+#[test]
+fn r1_a_pause_shorter_than_detection_costs_nothing() {
+    let (bed, switch) = watched("drop");
+    let child = storm(bed.host(2), "3=65535", &[]);
+    wait_for_pause(&switch);
+    (1..=20).for_each(|number| bed.host(1).send(frame(bed.host(1), bed.host(2), 3, number)));
+    bed.host(2).tap().numbered(20);
+    assert!(child.wait_with_output().unwrap().status.success());
+    let seen = watchdog(&switch);
+    assert_eq!((seen.storms, seen.dropped, seen.last), (0, 0, None));
+    bed.finish(switch);
+}
+
+#[test]
+fn r3_a_storm_without_traffic_is_none() {
+    let (bed, switch) = watched("drop");
+    let (a, b) = (bed.host(1), bed.host(2));
+    let child = storm(b, "3=65535", &["--every", "50ms", "--duration", "1min"]);
+    wait_for("a long pause", || {
+        a.send(frame(a, b, 0, 1)); // another class
+        (switch.class(2, 3).pause_received.nanos > 3 * DETECT_NANOS).then_some(())
+    });
+    assert_eq!(calm(&switch, child).storms, 0);
+    b.send(frames::pfc(b.mac(), &[(3, 0)]));
+    a.send(frame(a, b, 3, 2));
+    b.tap().numbered(2);
+    bed.finish(switch);
+}
+
+#[test]
+fn forward_sends_in_spite_of_the_storm_and_loses_nothing() {
+    let (bed, switch) = watched("forward");
+    let child = storm(bed.host(2), "3=65535", &["--every", "50ms", "--duration", "1min"]);
+    wait_for_pause(&switch);
+    send_large(&bed, 1..=20);
+    bed.host(2).tap().numbered(20);
+    let class = switch.class(2, 3);
+    assert!(class.pause_received.now && class.watchdog.unwrap().storm);
+    let after = calm(&switch, child);
+    assert_eq!((after.storms, after.dropped, after.forwarded), (1, 0, 20));
+    assert!(bed.finish(switch).verdict.lossless);
+}
