@@ -121,7 +121,7 @@ impl Bench {
         let from = self.turn;
         self.turn = (from + 1) % self.ports;
         self.now += Nanos::from_micros(1);
-        self.switch.advance(self.now, &mut self.store);
+        self.switch.advance(self.now, &mut self.slots);
         while let Some(frame) = self.slots.receive(from) {
             self.switch.receive(self.now, PortId(from), frame, &mut self.slots);
         }

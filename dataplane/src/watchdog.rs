@@ -245,6 +245,16 @@ mod tests {
     }
 
     #[test]
+    fn frames_that_waited_through_an_earlier_pause_are_stuck_since_the_later_one() {
+        let mut port = Port::new();
+        port.pause(0, 1); // ends at 512, which nobody notices before
+        port.pause(600, 65535);
+        assert_eq!(port.look(1_000, Some(0)), None);
+        assert_eq!(port.watchdog.next_look(), Nanos(1_600));
+        assert_eq!(port.look(1_600, Some(0)), Some(Change::StormBegins));
+    }
+
+    #[test]
     fn r2_a_storm_ends_after_the_restoration_time_without_pause_at_the_nanosecond() {
         let mut port = Port::new();
         port.pause(0, 4); // ends at 2048
