@@ -105,7 +105,7 @@ fn values_say_what_was_found_and_what_is_allowed() {
     assert_only("[[fdb.static]]\nmac = \"02:00:00:00:00:01\"\n", (1, 1), &["`port` is", "port = \"a\""]);
     assert_only(
         "[class.3]\nwatchdog = \"kill\"\n",
-        (2, 12),
+        (2, 13),
         &["\"drop\", \"forward\", \"alert\"", "\"off\""],
     );
     assert_only("[class.3]\nwatchdog_detect = \"61s\"\n", (2, 20), &["\"61s\"", "to \"60s\""]);
