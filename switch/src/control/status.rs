@@ -243,6 +243,7 @@ pub struct ClassStatus {
     #[serde(default)]
     pub congestion_point: Option<CongestionPointStatus>,
     /// What the watchdog has seen; `None` where the class has none.
+    #[serde(default)]
     pub watchdog: Option<WatchdogStatus>,
     /// From receive to transmit.
     pub queueing_delay: Spread,
