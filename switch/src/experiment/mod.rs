@@ -18,8 +18,10 @@ mod conduct;
 mod incast;
 mod plot;
 mod report;
+mod series;
 mod statistics;
 mod variant;
+mod victim;
 
 use std::thread;
 
@@ -47,7 +49,7 @@ pub struct Experiment {
 }
 
 /// All there are.
-pub const EXPERIMENTS: &[Experiment] = &[incast::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[incast::EXPERIMENT, victim::EXPERIMENT];
 
 /// Takes lines for people.
 pub type Tell<'a> = dyn FnMut(&str) + 'a;

@@ -21,10 +21,12 @@ pub struct Variant {
 enum Value {
     /// A word.
     Word(&'static str),
+    /// A number, true or false.
+    Bare(&'static str),
     /// A size at 100 Mb/s; in proportion at other rates.
     Kilobytes(u64),
 }
-use Value::{Kilobytes, Word};
+use Value::{Bare, Kilobytes, Word};
 
 /// Sizes are given for lines of this rate. The papers' sizes are kept as they are at this rate, a tenth of
 /// theirs and less: software answers a pause later than hardware, and by so much a switch must wait longer.
@@ -58,6 +60,12 @@ pub const VARIANTS: &[Variant] = &[
         about: "CaPFC: above XOFF at egress those that together contribute 80 % are paused",
         lossless: true,
         keys: &[("switch.policy", Word("capfc-stop-calibrate"))],
+    },
+    Variant {
+        name: "ofc",
+        about: "OFC: between switches, the flows of the original congestion are paused, one by one",
+        lossless: true,
+        keys: &[("switch.policy", Word("ofc")), ("trunk.ofc_peer", Bare("true"))],
     },
     Variant {
         name: "pfc-wdrop",
@@ -95,6 +103,7 @@ impl Variant {
         for &(path, value) in COMMON.iter().chain(self.keys) {
             match value {
                 Word(word) => settings.text(path, word),
+                Bare(value) => settings.set(path, value),
                 Kilobytes(size) => settings.bytes(path, scaled(Bytes(size * 1000), line)),
             };
         }
@@ -126,9 +135,9 @@ mod tests {
             let line = BitRate::from_mbps(100);
             let mut plan = Plan::new(line);
             let switch = plan.switch("switch");
-            for host in ["a", "b"] {
-                plan.host(host, switch);
-            }
+            let other = plan.switch("other");
+            plan.host("a", switch);
+            plan.trunk(switch, other);
             plan.config(switch, &variant.settings(line)).unwrap();
             assert_eq!(VARIANTS.iter().filter(|other| other.name == variant.name).count(), 1);
         }

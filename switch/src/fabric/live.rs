@@ -9,7 +9,8 @@ use xoff_dataplane::units::{Class, Nanos};
 
 use super::{HostId, PortOf, SwitchId};
 use crate::clock;
-use crate::control::SwitchView;
+use crate::control::status::Status;
+use crate::control::{Answer, SwitchView, snapshot};
 use crate::traffic::{HostError, HostReport, Progress};
 
 /// What can be seen of running hosts and switches.
@@ -46,6 +47,13 @@ impl<'a> Live<'a> {
     #[must_use]
     pub fn class(&self, at: PortOf, class: Class) -> &ClassCounters {
         self.counters(at.switch).class(at.port, class)
+    }
+
+    /// What each switch says of itself, but for what only its worker knows.
+    #[must_use]
+    pub fn statuses(&self) -> Vec<Status> {
+        let of = |view: &Arc<SwitchView>| snapshot(view, &vec![Answer::Silent; view.workers.len()]);
+        self.views.iter().map(of).collect()
     }
 
     /// Bits that have left by a port, preamble and gap included.

@@ -75,6 +75,16 @@ impl Load {
         self
     }
 
+    /// When the first frame of stream `number` of `host` was due, by the clock of its report: its streams
+    /// begin so long after the host, which is known from the one that was least late.
+    #[must_use]
+    pub fn due(&self, account: &Account, host: HostId, number: u8) -> Option<Nanos> {
+        let streams = self.of(host);
+        let sent = account.host(host).sent.iter().filter(|sent| sent.frames > 0);
+        let began = sent.map(|sent| sent.first_ns - streams[usize::from(sent.stream)].start.0).min()?;
+        streams.get(usize::from(number)).map(|stream| Nanos(began).after(stream.start))
+    }
+
     fn of(&self, host: HostId) -> Vec<Stream> {
         self.streams.iter().filter(|(of, _)| *of == host).map(|(_, stream)| stream.clone()).collect()
     }

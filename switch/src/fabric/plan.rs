@@ -47,6 +47,7 @@ pub struct PortOf {
 pub(super) struct PlannedPort {
     /// Of the port and of its device.
     pub(super) name: String,
+    leads_to_switch: bool,
     speed: BitRate,
     settings: Settings,
 }
@@ -146,7 +147,7 @@ impl Plan {
     /// The same with a wire of its own rate.
     pub fn host_with(&mut self, name: &str, switch: SwitchId, line: BitRate) -> HostId {
         let host = HostId(self.hosts.len());
-        let at = self.add_port(switch, name, line);
+        let at = self.add_port(switch, name, false, line);
         self.hosts.push(PlannedHost { name: name.to_owned(), at, line });
         host
     }
@@ -156,7 +157,7 @@ impl Plan {
     pub fn trunk(&mut self, a: SwitchId, b: SwitchId) -> (PortOf, PortOf) {
         let name = |to: SwitchId| format!("to-{}", self.switches[to.0].name);
         let (to_b, to_a) = (name(b), name(a));
-        let ends = (self.add_port(a, &to_b, self.line), self.add_port(b, &to_a, self.line));
+        let ends = (self.add_port(a, &to_b, true, self.line), self.add_port(b, &to_a, true, self.line));
         self.trunks.push(ends);
         ends
     }
@@ -194,10 +195,15 @@ impl Plan {
         &self.switches[at.switch.0].ports[at.port.index()].name
     }
 
-    fn add_port(&mut self, switch: SwitchId, name: &str, speed: BitRate) -> PortOf {
+    fn add_port(&mut self, switch: SwitchId, name: &str, leads_to_switch: bool, speed: BitRate) -> PortOf {
         let ports = &mut self.switches[switch.0].ports;
         let port = PortId(u8::try_from(ports.len()).expect("a plan has few ports"));
-        ports.push(PlannedPort { name: name.to_owned(), speed, settings: Settings::default() });
+        ports.push(PlannedPort {
+            name: name.to_owned(),
+            leads_to_switch,
+            speed,
+            settings: Settings::default(),
+        });
         PortOf { switch, port }
     }
 
@@ -221,11 +227,14 @@ impl Plan {
         let ports: Vec<String> = planned.ports.iter().map(|port| format!("\"{}\"", port.name)).collect();
         settings.set("switch.workers", format!("[{{ ports = [{}] }}]", ports.join(", ")));
         settings.text("switch.name", &planned.name).extend(variant).extend(&planned.settings);
-        let mut toml = settings.to_string();
+        let of_trunks = settings.of_trunks();
+        let mut toml = settings.without_trunks().to_string();
         for port in &planned.ports {
+            let mut keys = if port.leads_to_switch { of_trunks.clone() } else { Settings::default() };
+            keys.extend(&port.settings);
             let speed = port.speed.bits_per_second();
             let identity = format!("name = \"{0}\"\ndevice = \"{0}\"\nspeed = \"{speed}\"", port.name);
-            let _ = write!(toml, "[[port]]\n{identity}\n{}", port.settings.below_port());
+            let _ = write!(toml, "[[port]]\n{identity}\n{}", keys.below_port());
         }
         for host in self.hosts() {
             let by = &planned.ports[self.next_port(switch, host).index()].name;

@@ -5,7 +5,8 @@ use std::fmt::{self, Display};
 
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
-/// Keys and values by table; a later value replaces an earlier one.
+/// Keys and values by table; a later value replaces an earlier one. Table `trunk` is for all ports that lead
+/// to switches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     tables: BTreeMap<String, BTreeMap<String, String>>,
@@ -46,6 +47,20 @@ impl Settings {
         self
     }
 
+    /// What stands in table `trunk`, as keys of a port; a plan gives them to ports between switches.
+    #[must_use]
+    pub(super) fn of_trunks(&self) -> Settings {
+        let keys = self.tables.get(TRUNK).cloned().unwrap_or_default();
+        Settings { tables: BTreeMap::from([(PORT.to_owned(), keys)]) }
+    }
+
+    /// All but table `trunk`.
+    #[must_use]
+    pub(super) fn without_trunks(mut self) -> Settings {
+        self.tables.remove(TRUNK);
+        self
+    }
+
     /// As what stands below a `[[port]]`: the keys of table `port`, and the other tables as parts of it.
     #[must_use]
     pub fn below_port(&self) -> String {
@@ -56,6 +71,7 @@ impl Settings {
 }
 
 const PORT: &str = "port";
+const TRUNK: &str = "trunk";
 
 fn lines(keys: &BTreeMap<String, String>) -> String {
     keys.iter().map(|(key, value)| format!("{key} = {value}\n")).collect()

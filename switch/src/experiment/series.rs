@@ -1,0 +1,70 @@
+//! A counter that is looked at while it runs, as a rate over time.
+
+use xoff_dataplane::units::Nanos;
+
+/// Looks at a counter of bytes.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    looks: Vec<(Nanos, u64)>,
+}
+
+impl Series {
+    /// It stood at `bytes` at that time.
+    pub fn look(&mut self, at: Nanos, bytes: u64) {
+        self.looks.push((at, bytes));
+    }
+
+    /// Mb/s between two times, from the last look before the first to the last before the second; `None`
+    /// where that is no time.
+    #[must_use]
+    pub fn rate(&self, from: Nanos, to: Nanos) -> Option<f64> {
+        let at = |time: Nanos| self.looks.iter().rev().find(|look| look.0 <= time);
+        let (first, last) = (at(from)?, at(to)?);
+        (last.0 > first.0).then(|| (last.1 - first.1) as f64 * 8e3 / (last.0.0 - first.0.0) as f64)
+    }
+
+    /// Points (s, Mb/s) of steps of this length.
+    #[must_use]
+    pub fn points(&self, step: Nanos) -> Vec<(f64, f64)> {
+        let end = self.looks.last().map_or(Nanos::ZERO, |look| look.0);
+        let steps = (1..).map(|number| Nanos(step.0 * number)).take_while(|&to| to <= end);
+        let point = |to: Nanos| {
+            let from = Nanos(to.0 - step.0);
+            Some(((from.0 + to.0) as f64 / 2e9, self.rate(from, to)?))
+        };
+        steps.filter_map(point).collect()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn series() -> Series {
+        let mut series = Series::default();
+        // 1 Mb/s for a second, then nothing.
+        for ms in 0..=2000 {
+            series.look(Nanos::from_millis(ms), ms.min(1000) * 125);
+        }
+        series
+    }
+
+    #[test]
+    fn a_rate_is_taken_between_two_times() {
+        let rate = |from, to| series().rate(Nanos::from_millis(from), Nanos::from_millis(to));
+        assert!((rate(0, 1000).unwrap() - 1.0).abs() < 1e-9);
+        assert!((rate(500, 1500).unwrap() - 0.5).abs() < 1e-9);
+        assert_eq!(rate(100, 100), None);
+    }
+
+    #[test]
+    fn points_lie_in_the_middle_of_their_steps() {
+        let points = series().points(Nanos::from_millis(500));
+        let expected = [(0.25, 1.0), (0.75, 1.0), (1.25, 0.0), (1.75, 0.0)];
+        for (point, expected) in points.iter().zip(expected) {
+            assert!((point.0 - expected.0).abs() < 1e-9 && (point.1 - expected.1).abs() < 1e-9, "{points:?}");
+        }
+        assert_eq!(points.len(), 4);
+    }
+}
