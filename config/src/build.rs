@@ -3,7 +3,7 @@
 
 use toml_span::{Span, Spanned};
 use xoff_dataplane::headroom::Headroom;
-use xoff_dataplane::policy::{PolicyKind, PolicySettings, Weigh};
+use xoff_dataplane::policy::{GPfcSettings, PPfcSettings, PolicyKind, PolicySettings, Weigh};
 use xoff_dataplane::settings::{FlowControl, Memory, PortSettings, SharedMemory, SwitchSettings};
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PORTS_MAX};
 
@@ -48,11 +48,7 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
         when_full: value(document.switch.when_full.as_ref(), Default::default()),
         policies: policies(document),
         shadows: value(document.switch.shadow.as_ref(), Vec::new()),
-        policy: PolicySettings {
-            capfc_cut: value(document.capfc.cut.as_ref(), PolicySettings::default().capfc_cut),
-            capfc_weigh: value(document.capfc.count.as_ref(), Weigh::default()),
-            ofc: ofc::settings(document),
-        },
+        policy: policy(document, problems),
         ports,
         fdb,
         vlans,
@@ -260,6 +256,33 @@ fn refresh(draft: &Draft<'_>, stall_budget: Nanos, problems: &mut Problems) -> N
 
 pub(crate) fn policies(document: &Document) -> [PolicyKind; CLASSES] {
     value(document.switch.policy.as_ref(), Default::default()).map(Option::unwrap_or_default)
+}
+
+fn policy(document: &Document, problems: &mut Problems) -> PolicySettings {
+    let default = PolicySettings::default();
+    let prediction = document.p_pfc.prediction.clone().map(|key| key.value.into_option());
+    let g_pfc = GPfcSettings {
+        pause_lower: value(document.g_pfc.pause_lower.as_ref(), default.g_pfc.pause_lower),
+        resume_lower: value(document.g_pfc.resume_lower.as_ref(), default.g_pfc.resume_lower),
+    };
+    let place = document.g_pfc.resume_lower.as_ref().or(document.g_pfc.pause_lower.as_ref());
+    if let Some(place) = place.filter(|_| g_pfc.resume_lower > g_pfc.pause_lower) {
+        problems.push(
+            Problem::error(format!(
+                "`resume_lower` ({}) is above `pause_lower` ({})",
+                g_pfc.resume_lower, g_pfc.pause_lower
+            ))
+            .at(place.span, "would resume before it pauses")
+            .help("lower classes pause at pause_lower x XOFF and resume below resume_lower x XOFF"),
+        );
+    }
+    PolicySettings {
+        capfc_cut: value(document.capfc.cut.as_ref(), default.capfc_cut),
+        capfc_weigh: value(document.capfc.count.as_ref(), Weigh::default()),
+        ofc: ofc::settings(document),
+        p_pfc: PPfcSettings { prediction: prediction.unwrap_or(default.p_pfc.prediction) },
+        g_pfc,
+    }
 }
 
 fn memory(

@@ -100,6 +100,21 @@ keys! {
 }
 
 keys! {
+    /// `[policy.p-pfc]`.
+    struct PPfcKeys {
+        prediction: OrOff<Nanos> = parse::or_word("off", parse::time(Nanos::from_micros(1)..=Nanos::from_secs(1)));
+    }
+}
+
+keys! {
+    /// `[policy.g-pfc]`.
+    struct GPfcKeys {
+        pause_lower: f64 = parse::share;
+        resume_lower: f64 = parse::share;
+    }
+}
+
+keys! {
     /// `[fdb]`, but for `[[fdb.static]]`.
     struct FdbKeys {
         capacity: u32 = parse::integer(16..=1_048_576);
@@ -270,6 +285,8 @@ pub(crate) struct Document {
     pub(crate) capfc: CaPfcKeys,
     pub(crate) ofc: OfcKeys,
     pub(crate) qcn: QcnKeys,
+    pub(crate) p_pfc: PPfcKeys,
+    pub(crate) g_pfc: GPfcKeys,
     pub(crate) fdb: FdbKeys,
     pub(crate) statics: Vec<Static>,
     pub(crate) ports: Vec<Port>,
@@ -314,7 +331,7 @@ impl Document {
     }
 
     fn read_policies(&mut self, table: &Table<'_, '_>, problems: &mut Problems) {
-        table.no_others(&[&["capfc", "ofc"]], problems);
+        table.no_others(&[&["capfc", "ofc", "p-pfc", "g-pfc"]], problems);
         if let Some(table) = table.table("capfc", problems) {
             table.no_others(&[CaPfcKeys::KEYS], problems);
             self.capfc = CaPfcKeys::read(&table, problems);
@@ -322,6 +339,14 @@ impl Document {
         if let Some(table) = table.table("ofc", problems) {
             table.no_others(&[OfcKeys::KEYS], problems);
             self.ofc = OfcKeys::read(&table, problems);
+        }
+        if let Some(table) = table.table("p-pfc", problems) {
+            table.no_others(&[PPfcKeys::KEYS], problems);
+            self.p_pfc = PPfcKeys::read(&table, problems);
+        }
+        if let Some(table) = table.table("g-pfc", problems) {
+            table.no_others(&[GPfcKeys::KEYS], problems);
+            self.g_pfc = GPfcKeys::read(&table, problems);
         }
     }
 

@@ -291,9 +291,20 @@ pub enum Service {
 }
 
 impl PortSettings {
-    /// Classes for which this port sends XOFF.
+    /// Its lossless classes.
     #[must_use]
     pub fn lossless(&self) -> ClassSet {
         Class::ALL.into_iter().filter(|class| self.classes[class.index()].lossless).collect()
+    }
+
+    /// Classes for which this port asks its peer to pause.
+    #[must_use]
+    pub fn sends(&self) -> ClassSet {
+        let lossless = self.lossless();
+        match self.flow_control {
+            FlowControl::Pfc { send, .. } => ClassSet(send.0 & lossless.0),
+            FlowControl::Pause8023x => lossless,
+            FlowControl::Ignore => ClassSet::NONE,
+        }
     }
 }

@@ -188,9 +188,8 @@ impl Causes {
         }
         let held = self.place(of_port(switch, port, class));
         for culprit in &class.culprits {
-            let queue =
-                Place::Queue { switch: switch.name.clone(), port: culprit.port.clone(), class: class.class };
-            let queue = self.place(queue);
+            let (port, class) = (culprit.port.clone(), culprit.class);
+            let queue = self.place(Place::Queue { switch: switch.name.clone(), port, class });
             self.graph.add_edge(held, queue, Because::Holds { bytes: culprit.bytes });
         }
     }
@@ -277,7 +276,7 @@ mod tests {
     fn hold(status: &mut Status, bytes: u64) {
         let class = &mut status.ports[0].classes[3];
         class.pause_sent.now = true;
-        class.culprits = vec![CulpritStatus { port: "right".into(), bytes, held: false }];
+        class.culprits = vec![CulpritStatus { port: "right".into(), class: class.class, bytes, held: false }];
     }
 
     /// `right` is held by a port with that address.

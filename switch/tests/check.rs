@@ -111,3 +111,25 @@ fn a_missing_file_is_named() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("cannot read the configuration /nowhere/xoff.toml"));
 }
+
+#[test]
+fn thresholds_of_policies_are_shown_for_lossless_classes() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let policies = "[switch]\npolicy = { 2 = \"pfc\", 3 = \"g-pfc\", 4 = \"p-pfc\" }\n";
+    let port = "[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\nlossless = [2, 3]\n";
+    let class = "[class.3]\nxoff = 40000\nxon = 30000\n";
+    file.write_all(format!("{policies}{class}{port}").as_bytes()).unwrap();
+    let printed = check(file.path(), &[]);
+    let printed = text(&printed.stdout);
+    for part in [
+        "│ a    ┆ 3       ┆ g-pfc  ┆ pause lower  ┆ 20,000 │",
+        "│ a    ┆ 3       ┆ g-pfc  ┆ resume lower ┆ 10,000 │",
+    ] {
+        assert!(printed.contains(part), "{part:?} is not in\n{printed}");
+    }
+    assert!(!printed.contains("p-pfc"), "class 4 is lossy:\n{printed}");
+    let report: Value = serde_json::from_slice(&check(file.path(), &["--json"]).stdout).unwrap();
+    let classes = &report["ports"][0]["classes"];
+    assert_eq!(classes[3]["policy_thresholds"]["pause lower"], 20_000);
+    assert_eq!((&classes[2]["policy"], &classes[4]["policy"]), (&"pfc".into(), &"p-pfc".into()));
+}

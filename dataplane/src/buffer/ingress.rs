@@ -72,16 +72,27 @@ impl IngressQueue {
         before - self.pooled()
     }
 
+    /// What it holds at XOFF.
+    #[inline]
+    pub(super) fn xoff(&self, threshold: Bytes) -> Bytes {
+        self.reserve.saturating_add(threshold)
+    }
+
+    /// Below this it resumes.
+    #[inline]
+    pub(super) fn xon(&self, threshold: Bytes) -> Bytes {
+        self.xoff(threshold).saturating_sub(self.hysteresis)
+    }
+
     #[inline]
     pub(super) fn at_xoff(&self, threshold: Bytes) -> bool {
-        let full = self.body >= self.reserve.saturating_add(threshold);
+        let full = self.body >= self.xoff(threshold);
         full || self.headroom_used > Bytes::ZERO || self.frames >= self.xoff_frames
     }
 
     #[inline]
     pub(super) fn below_xon(&self, threshold: Bytes) -> bool {
-        let xon = self.reserve.saturating_add(threshold).saturating_sub(self.hysteresis);
-        let drained = self.body < xon || self.body == Bytes::ZERO;
+        let drained = self.body < self.xon(threshold) || self.body == Bytes::ZERO;
         self.headroom_used == Bytes::ZERO && drained && self.frames < self.xon_frames
     }
 

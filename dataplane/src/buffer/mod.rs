@@ -118,6 +118,19 @@ impl Buffer {
         self.ingress[port.index()][class.index()].below_xon(self.ingress_threshold(port, class))
     }
 
+    /// Bytes at which the queue reaches XOFF now: in shared memory that depends on what others hold.
+    #[inline]
+    #[must_use]
+    pub fn xoff(&self, port: PortId, class: Class) -> Bytes {
+        self.ingress[port.index()][class.index()].xoff(self.ingress_threshold(port, class))
+    }
+
+    /// Bytes below which it resumes, now.
+    #[must_use]
+    pub fn xon(&self, port: PortId, class: Class) -> Bytes {
+        self.ingress[port.index()][class.index()].xon(self.ingress_threshold(port, class))
+    }
+
     /// Bytes that came in through `port` in `class` and still count there.
     #[must_use]
     pub fn ingress(&self, port: PortId, class: Class) -> Bytes {

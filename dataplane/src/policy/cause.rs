@@ -3,7 +3,7 @@
 //! congestion, or round in a circle.
 
 use crate::counter::Counter;
-use crate::units::PortId;
+use crate::units::{Class, PortId};
 
 /// What made a policy want a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,13 +14,17 @@ pub enum Trigger {
     Egress(PortId),
     /// Flows to this egress queue congest it and should be paused one by one, but a table is full.
     TableFull(PortId),
+    /// The ingress queue was predicted to reach its XOFF threshold.
+    Predicted,
+    /// This higher class of the same port fills up, and lower ones make room for it.
+    Higher(Class),
 }
 
 impl Trigger {
     /// How many kinds there are: the length of tables by [`Trigger::index`].
     pub const COUNT: usize = Trigger::NAMES.len();
     /// The names of all kinds in metrics, by [`Trigger::index`].
-    pub const NAMES: [&'static str; 3] = ["ingress", "egress", "table_full"];
+    pub const NAMES: [&'static str; 5] = ["ingress", "egress", "table_full", "predicted", "higher"];
 
     /// Which kind, from zero.
     #[must_use]
@@ -29,6 +33,8 @@ impl Trigger {
             Trigger::Ingress => 0,
             Trigger::Egress(_) => 1,
             Trigger::TableFull(_) => 2,
+            Trigger::Predicted => 3,
+            Trigger::Higher(_) => 4,
         }
     }
 }
@@ -38,8 +44,10 @@ impl Trigger {
 pub struct Cause {
     /// Which kind of [`Trigger`], an index into [`Trigger::NAMES`].
     pub trigger: usize,
-    /// The egress queue of the class that is congested or, where the ingress queue itself is, that held
-    /// most of it; `None` where all of it had left.
+    /// The class whose queues are full: the held one itself, or a higher one for which it makes room.
+    pub class: Class,
+    /// The egress queue of that class that is congested or, where the ingress queue is, that held most of
+    /// it; `None` where all of it had left.
     pub culprit: Option<PortId>,
     /// That queue was held by its own peer.
     pub relayed: bool,
@@ -49,15 +57,20 @@ impl Cause {
     /// As one number, never zero, to be shown by a counter.
     pub(crate) fn pack(self) -> u64 {
         let culprit = self.culprit.map_or(0, |port| 1 << 16 | u64::from(port.0) << 8);
-        1 << 32 | culprit | u64::from(self.relayed) << 24 | self.trigger as u64
+        1 << 40
+            | u64::from(self.class.get()) << 32
+            | culprit
+            | u64::from(self.relayed) << 24
+            | self.trigger as u64
     }
 
     /// What such a counter shows; `None` for zero.
     #[must_use]
     pub fn unpack(packed: u64) -> Option<Cause> {
-        let [trigger, port, has_culprit, relayed, is_some, ..] = packed.to_le_bytes();
+        let [trigger, port, has_culprit, relayed, class, is_some, ..] = packed.to_le_bytes();
         (is_some == 1).then(|| Cause {
             trigger: usize::from(trigger),
+            class: Class::from_low_bits(class),
             culprit: (has_culprit == 1).then_some(PortId(port)),
             relayed: relayed == 1,
         })
@@ -88,8 +101,8 @@ mod tests {
     fn a_cause_survives_its_packing() {
         for trigger in 0..Trigger::COUNT {
             for culprit in [None, Some(PortId(0)), Some(PortId(255))] {
-                for relayed in [false, true] {
-                    let cause = Cause { trigger, culprit, relayed };
+                for (class, relayed) in [(Class::ALL[0], false), (Class::ALL[7], true)] {
+                    let cause = Cause { trigger, class, culprit, relayed };
                     assert_eq!(Cause::unpack(cause.pack()), Some(cause));
                 }
             }

@@ -1,6 +1,6 @@
 //! The policies by name, and what can be set about them.
 
-use super::{OfcSettings, Weigh};
+use super::{GPfcSettings, OfcSettings, PPfcSettings, Weigh};
 
 /// Which policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -14,12 +14,22 @@ pub enum PolicyKind {
     CaPfcStopCalibrate,
     /// OFC: [`super::Ofc`].
     Ofc,
+    /// P-PFC: [`super::PPfc`].
+    PPfc,
+    /// G-PFC: [`super::GPfc`].
+    GPfc,
 }
 
 impl PolicyKind {
     /// Every policy.
-    pub const ALL: [PolicyKind; 4] =
-        [PolicyKind::Pfc, PolicyKind::CaPfcStopMax, PolicyKind::CaPfcStopCalibrate, PolicyKind::Ofc];
+    pub const ALL: [PolicyKind; 6] = [
+        PolicyKind::Pfc,
+        PolicyKind::CaPfcStopMax,
+        PolicyKind::CaPfcStopCalibrate,
+        PolicyKind::Ofc,
+        PolicyKind::PPfc,
+        PolicyKind::GPfc,
+    ];
 
     /// Its name in configurations, metrics and commands.
     #[must_use]
@@ -29,6 +39,8 @@ impl PolicyKind {
             PolicyKind::CaPfcStopMax => "capfc-stop-max",
             PolicyKind::CaPfcStopCalibrate => "capfc-stop-calibrate",
             PolicyKind::Ofc => "ofc",
+            PolicyKind::PPfc => "p-pfc",
+            PolicyKind::GPfc => "g-pfc",
         }
     }
 
@@ -41,7 +53,13 @@ impl PolicyKind {
     /// Whether it needs to see ingress and egress in one worker.
     #[must_use]
     pub const fn needs_one_worker(self) -> bool {
-        !matches!(self, PolicyKind::Pfc)
+        match self {
+            PolicyKind::Pfc | PolicyKind::GPfc => false,
+            PolicyKind::CaPfcStopMax
+            | PolicyKind::CaPfcStopCalibrate
+            | PolicyKind::Ofc
+            | PolicyKind::PPfc => true,
+        }
     }
 }
 
@@ -56,11 +74,21 @@ pub struct PolicySettings {
     pub capfc_weigh: Weigh,
     /// Of OFC.
     pub ofc: OfcSettings,
+    /// Of P-PFC.
+    pub p_pfc: PPfcSettings,
+    /// Of G-PFC.
+    pub g_pfc: GPfcSettings,
 }
 
 impl Default for PolicySettings {
     fn default() -> PolicySettings {
-        PolicySettings { capfc_cut: 0.8, capfc_weigh: Weigh::Frames, ofc: OfcSettings::default() }
+        PolicySettings {
+            capfc_cut: 0.8,
+            capfc_weigh: Weigh::Frames,
+            ofc: OfcSettings::default(),
+            p_pfc: PPfcSettings::default(),
+            g_pfc: GPfcSettings::default(),
+        }
     }
 }
 

@@ -15,24 +15,33 @@
 //!             leave_ingress   Released   I(i,p) may become 0
 //! ```
 
+#[cfg(test)]
+mod bench;
+mod blame;
 mod capfc;
 mod cause;
+mod g_pfc;
 mod kind;
 mod ofc;
+mod p_pfc;
 mod pfc;
 mod shadow;
+mod share;
+mod thresholds;
 
 pub use capfc::{CaPfc, Culprits, Weigh};
 pub use cause::{Cause, Causes, Trigger};
+pub use g_pfc::{GPfc, GPfcSettings};
 pub use kind::{PolicyKind, PolicySettings};
 pub use ofc::{Ofc, OfcSettings, TableBytes, Told};
+pub use p_pfc::{PPfc, PPfcSettings};
 pub use pfc::Pfc;
 pub(crate) use shadow::Shadow;
 pub use shadow::ShadowCounters;
 
 use crate::buffer::Buffer;
 use crate::settings::SwitchSettings;
-use crate::units::{Class, PortId, PortSet};
+use crate::units::{Class, Nanos, PortId, PortSet};
 
 /// Something that happened to a frame of the policy's class, after the buffer has counted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +107,10 @@ pub enum Policy {
     CaPfc(CaPfc),
     /// PFC of single flows at the root of congestion.
     Ofc(Ofc),
+    /// PFC that also pauses who feeds an egress queue above the average.
+    PPfc(PPfc),
+    /// PFC that pauses lower classes first.
+    GPfc(GPfc),
 }
 
 impl Policy {
@@ -111,6 +124,8 @@ impl Policy {
             PolicyKind::CaPfcStopMax => capfc(Culprits::Heaviest),
             PolicyKind::CaPfcStopCalibrate => capfc(Culprits::Share(settings.policy.capfc_cut)),
             PolicyKind::Ofc => Policy::Ofc(Ofc::new(pfc, settings)),
+            PolicyKind::PPfc => Policy::PPfc(PPfc::new(pfc, settings)),
+            PolicyKind::GPfc => Policy::GPfc(GPfc::new(pfc, settings)),
         }
     }
 
@@ -119,17 +134,19 @@ impl Policy {
     pub(crate) const fn as_ofc(&self) -> Option<&Ofc> {
         match self {
             Policy::Ofc(ofc) => Some(ofc),
-            Policy::Pfc(_) | Policy::CaPfc(_) => None,
+            Policy::Pfc(_) | Policy::CaPfc(_) | Policy::PPfc(_) | Policy::GPfc(_) => None,
         }
     }
 
     /// Takes note of an event; what follows from it is appended to `intents`.
     #[inline(always)] // where it is called the kind of event is a constant
-    pub fn observe(&mut self, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
+    pub fn observe(&mut self, now: Nanos, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
         match self {
             Policy::Pfc(pfc) => pfc.observe(event, buffer, intents),
             Policy::CaPfc(capfc) => capfc.observe(event, buffer, intents),
             Policy::Ofc(ofc) => ofc.observe(event, buffer, intents),
+            Policy::PPfc(p_pfc) => p_pfc.observe(now, event, buffer, intents),
+            Policy::GPfc(g_pfc) => g_pfc.observe(event, buffer, intents),
         }
     }
 
@@ -139,6 +156,8 @@ impl Policy {
             Policy::Pfc(pfc) => pfc.adopt(buffer, intents),
             Policy::CaPfc(capfc) => capfc.adopt(buffer, intents),
             Policy::Ofc(ofc) => ofc.adopt(buffer, intents),
+            Policy::PPfc(p_pfc) => p_pfc.adopt(buffer, intents),
+            Policy::GPfc(g_pfc) => g_pfc.adopt(buffer, intents),
         }
     }
 }

@@ -41,7 +41,7 @@ use crate::policy::{Event, Intent, Policy, Shadow};
 use crate::queue::{ClassQueue, Fifo, FrameMeta, NONE, Nodes};
 use crate::rewrite::Rewriter;
 use crate::schedule::{Scheduler, Shaper};
-use crate::settings::{Accounting, FlowControl, PortSettings, SwitchSettings, WhenFull};
+use crate::settings::{Accounting, PortSettings, SwitchSettings, WhenFull};
 use crate::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, PortSet};
 use crate::watchdog::Watchdog;
 use groups::Groups;
@@ -197,16 +197,6 @@ impl Port {
     fn is_awaited(&self) -> bool {
         self.handed_over.iter().any(|fifo| !fifo.is_empty())
             || self.awaiting_room.iter().any(|ports| !ports.is_empty())
-    }
-
-    /// Classes for which this port asks its peer to pause.
-    fn sends(&self) -> ClassSet {
-        let lossless = self.settings.lossless();
-        match self.settings.flow_control {
-            FlowControl::Pfc { send, .. } => ClassSet(send.0 & lossless.0),
-            FlowControl::Pause8023x => lossless,
-            FlowControl::Ignore => ClassSet::NONE,
-        }
     }
 }
 
@@ -389,7 +379,7 @@ impl Switch {
 /// The ports that ask their peers to pause `class`.
 fn senders(ports: &[Port], class: Class) -> PortSet {
     let ids = (0..=u8::MAX).map(PortId);
-    ids.zip(ports).filter(|(_, port)| port.sends().contains(class)).map(|(id, _)| id).collect()
+    ids.zip(ports).filter(|(_, port)| port.settings.sends().contains(class)).map(|(id, _)| id).collect()
 }
 
 /// What a frame takes of the line.

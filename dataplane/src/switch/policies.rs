@@ -42,7 +42,7 @@ impl Switch {
     /// Does what the policy of `class` wants after `event`.
     #[inline(always)] // where it is called the kind of event is a constant
     pub(super) fn observe(&mut self, now: Nanos, class: Class, event: Event) {
-        self.policies[class.index()].observe(event, &self.buffer, &mut self.intents);
+        self.policies[class.index()].observe(now, event, &self.buffer, &mut self.intents);
         if !self.intents.is_empty() {
             self.carry_out(now, class);
         }
@@ -55,7 +55,7 @@ impl Switch {
     fn observe_in_shadow(&mut self, now: Nanos, class: Class, event: Event) {
         let Switch { shadows, buffer, intents, counters, .. } = self;
         for (number, shadow) in shadows.iter_mut().enumerate() {
-            shadow.policies[class.index()].observe(event, buffer, intents);
+            shadow.policies[class.index()].observe(now, event, buffer, intents);
             intents.drain(..).for_each(|intent| shadow.note(now, class, intent, counters.shadow(number)));
         }
     }
@@ -117,15 +117,16 @@ impl Switch {
     }
 
     fn cause(&self, port: PortId, class: Class, trigger: Trigger) -> Cause {
-        let culprit = match trigger {
-            Trigger::Egress(egress) | Trigger::TableFull(egress) => Some(egress),
-            Trigger::Ingress => self.buffer.fullest_behind(port, class),
+        let (class, culprit) = match trigger {
+            Trigger::Egress(egress) | Trigger::TableFull(egress) => (class, Some(egress)),
+            Trigger::Ingress | Trigger::Predicted => (class, self.buffer.fullest_behind(port, class)),
+            Trigger::Higher(higher) => (higher, self.buffer.fullest_behind(port, higher)),
         };
         let held = |egress: PortId| {
             let shown = self.counters.class(egress, class);
             shown.paused_since.get() != 0 || shown.flows.paused.get() != 0
         };
-        Cause { trigger: trigger.index(), culprit, relayed: culprit.is_some_and(held) }
+        Cause { trigger: trigger.index(), class, culprit, relayed: culprit.is_some_and(held) }
     }
 
     fn let_go(&mut self, now: Nanos, port: PortId, class: Class) {

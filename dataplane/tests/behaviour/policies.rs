@@ -123,7 +123,8 @@ fn an_xoff_names_its_trigger_and_its_culprit() {
     star.start(1, 2, Stream { len: 200, ..star.stream(2, C3, 20) });
     star.start(3, 0, star.stream(0, C3, 100));
     star.run_for(Nanos::from_millis(1));
-    let expected = Cause { trigger: Trigger::Ingress.index(), culprit: Some(PortId(0)), relayed: false };
+    let expected =
+        Cause { trigger: Trigger::Ingress.index(), class: C3, culprit: Some(PortId(0)), relayed: false };
     assert_eq!(cause(&star, 1), Some(expected));
     assert_eq!(cause(&star, 4), None);
     let causes = &star.switch().counters.class(PortId(1), C3).xoff_causes;
@@ -133,7 +134,10 @@ fn an_xoff_names_its_trigger_and_its_culprit() {
     star.run_for(Nanos::from_micros(200));
     let egress = Trigger::Egress(PortId(0)).index();
     let held = (1..5).find(|&port| star.holds(port, C3)).expect("one is blamed");
-    assert_eq!(cause(&star, held), Some(Cause { trigger: egress, culprit: Some(PortId(0)), relayed: false }));
+    assert_eq!(
+        cause(&star, held),
+        Some(Cause { trigger: egress, class: C3, culprit: Some(PortId(0)), relayed: false })
+    );
 }
 
 #[test]

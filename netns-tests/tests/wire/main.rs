@@ -4,6 +4,7 @@
 
 mod across_workers;
 mod asymmetric;
+mod baselines;
 mod cascade;
 mod classes;
 mod clients;

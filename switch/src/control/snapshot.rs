@@ -216,6 +216,7 @@ fn cause(view: &SwitchView, counters: &ClassCounters) -> Option<CauseStatus> {
     let cause = Cause::unpack(counters.pausing_cause.get())?;
     Some(CauseStatus {
         trigger: Trigger::NAMES[cause.trigger].into(),
+        class: cause.class.get(),
         culprit: cause.culprit.map(|port| view.settings.ports[port.index()].name.clone()),
         relayed: cause.relayed,
     })
@@ -232,8 +233,11 @@ fn culprits(view: &SwitchView, ingress: PortId, class: Class) -> Vec<CulpritStat
     if view.counters.class(ingress, class).pausing_since.get() == 0 {
         return Vec::new();
     }
+    let cause = Cause::unpack(view.counters.class(ingress, class).pausing_cause.get());
+    let class = cause.map_or(class, |cause| cause.class);
     let queue = |(egress, _): (PortId, _)| CulpritStatus {
         port: view.settings.ports[egress.index()].name.clone(),
+        class: class.get(),
         bytes: view.counters.between(ingress, egress, class).get(),
         held: view.counters.class(egress, class).paused_since.get() != 0,
     };

@@ -255,6 +255,8 @@ pub struct CauseStatus {
     /// `ingress` (the ingress queue reached XOFF), `egress` (an egress queue is congested), or another
     /// that the policy knows.
     pub trigger: String,
+    /// The class whose queues are full: this one, or a higher one for which it makes room.
+    pub class: u8,
     /// Name of the port whose egress queue is the culprit.
     pub culprit: Option<String>,
     /// That queue was itself held by its peer.
@@ -275,6 +277,8 @@ pub struct CauseCount {
 pub struct CulpritStatus {
     /// Name of the egress port.
     pub port: String,
+    /// Its class: that of the pause's cause.
+    pub class: u8,
     /// Bytes of the class from that port, now.
     pub bytes: u64,
     /// It is held by its own peer now.

@@ -1,12 +1,7 @@
 //! CaPFC (Avci, Li, Liu: "Congestion Aware Priority Flow Control in Data Center Networks", 2016).
 //!
 //! An egress queue behind WARN counts who its arrivals come from: C(i,o,p). Beyond XOFF it blames the
-//! heaviest of them, E(i,o,p) = 1, until it has drained to XON. A port asks its peer to pause while its
-//! own ingress queue is congested or any egress queue blames it (II-E):
-//!
-//! ```text
-//!   D(i,p) = I(i,p)  or  E(i,o,p) for any o other than i
-//! ```
+//! heaviest of them, E(i,o,p) = 1, until it has drained to XON ([`Blame`]).
 //!
 //! Algorithms 1 and 2 differ in whom they blame: the one heaviest (Stop-Max; "if the congestion
 //! persists ... ports are put into congestion state one-by-one"), or the fewest that together stand for
@@ -16,10 +11,11 @@
 //! because blaming it would only hide the next. The limit MAX is the egress queue's own
 //! ([`crate::settings::ClassSettings::egress_max`]).
 
-use super::{Event, Intent, Pfc, Trigger};
+use super::blame::Blame;
+use super::{Event, Intent, Pfc};
 use crate::buffer::Buffer;
 use crate::settings::SwitchSettings;
-use crate::units::{Bytes, PortId, PortSet};
+use crate::units::{Bytes, PortId};
 
 /// Whom a congested egress queue blames.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,12 +39,10 @@ pub enum Weigh {
 /// CaPFC of one class.
 #[derive(Debug)]
 pub struct CaPfc {
-    pfc: Pfc,
+    blame: Blame,
     culprits: Culprits,
     weigh: Weigh,
     egress: Box<[Egress]>,
-    /// By ingress port: the egress queues that blame it, E(i,o,p) = 1.
-    blamed_by: Box<[PortSet]>,
     /// Ports in the order of what they sent; used while culprits are found.
     order: Box<[PortId]>,
 }
@@ -63,8 +57,6 @@ struct Egress {
     arrivals: Box<[u64]>,
     /// Some C is not zero.
     counting: bool,
-    /// The ingress ports with E(i,o,p) = 1.
-    blames: PortSet,
 }
 
 impl CaPfc {
@@ -78,36 +70,27 @@ impl CaPfc {
                 xon: class.egress_xon,
                 arrivals: vec![0; ports].into_boxed_slice(),
                 counting: false,
-                blames: PortSet::NONE,
             }
         });
         CaPfc {
             culprits,
             weigh: settings.policy.capfc_weigh,
             egress: egress.collect(),
-            blamed_by: vec![PortSet::NONE; ports].into_boxed_slice(),
             order: (0..=u8::MAX).map(PortId).take(ports).collect(),
-            pfc,
+            blame: Blame::new(pfc, ports),
         }
     }
 
     #[inline(always)] // where it is called the kind of event is a constant
     pub(super) fn observe(&mut self, event: Event, buffer: &Buffer, intents: &mut Vec<Intent>) {
-        let class = self.pfc.class();
+        let class = self.blame.pfc().class();
         match event {
-            Event::Received { ingress: port } => {
-                if self.pfc.reached_xoff(port, buffer) && self.blamed_by[port.index()].is_empty() {
-                    intents.push(Intent::Xoff { port, class, trigger: Trigger::Ingress });
-                }
-            }
-            Event::Released { ingress: port } => {
-                if self.pfc.fell_below_xon(port, buffer) && self.blamed_by[port.index()].is_empty() {
-                    intents.push(Intent::Xon { port, class });
-                }
+            Event::Received { .. } | Event::Released { .. } => {
+                self.blame.observe_ingress(event, buffer, intents);
             }
             Event::Enqueued { ingress, egress, size } => {
                 let held = buffer.egress(egress, class);
-                if held >= self.egress[egress.index()].warn && self.pfc.may_send(ingress) {
+                if held >= self.egress[egress.index()].warn && self.blame.pfc().may_send(ingress) {
                     self.arrived(ingress, egress, size, held, intents);
                 }
             }
@@ -121,7 +104,7 @@ impl CaPfc {
 
     /// The queues begin to count with the next frame.
     pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
-        self.pfc.adopt(buffer, intents);
+        self.blame.adopt(buffer, intents);
     }
 
     /// Algorithm 1, lines 7 to 13: the queue is at or above WARN.
@@ -153,7 +136,7 @@ impl CaPfc {
         let arrivals = &self.egress[egress.index()].arrivals;
         let heavier = |a: PortId, b: &PortId| if arrivals[b.index()] > arrivals[a.index()] { *b } else { a };
         let heaviest = self.order.iter().fold(PortId(0), heavier);
-        self.blame(heaviest, egress, intents);
+        self.blame.accuse(heaviest, egress, intents);
     }
 
     /// Algorithm 2, lines 2 to 4.
@@ -168,28 +151,13 @@ impl CaPfc {
             if own == 0 {
                 break;
             }
-            self.blame(port, egress, intents);
+            self.blame.accuse(port, egress, intents);
             passed += own;
             if passed as f64 >= cut * total as f64 {
                 break;
             }
         }
         self.order.sort_unstable();
-    }
-
-    /// E(i,o,p) becomes 1.
-    fn blame(&mut self, port: PortId, egress: PortId, intents: &mut Vec<Intent>) {
-        if port == egress || self.egress[egress.index()].blames.contains(port) {
-            return;
-        }
-        self.egress[egress.index()].blames.insert(port);
-        let blamed_by = &mut self.blamed_by[port.index()];
-        let blameless = blamed_by.is_empty();
-        blamed_by.insert(egress);
-        if blameless && !self.pfc.is_paused(port) {
-            let class = self.pfc.class();
-            intents.push(Intent::Xoff { port, class, trigger: Trigger::Egress(egress) });
-        }
     }
 
     /// Algorithm 1, lines 17 to 20.
@@ -203,13 +171,7 @@ impl CaPfc {
             return;
         }
         queue.counting = held > queue.warn;
-        let blames = std::mem::take(&mut queue.blames);
-        for port in blames.iter() {
-            self.blamed_by[port.index()].remove(egress);
-            if self.blamed_by[port.index()].is_empty() && !self.pfc.is_paused(port) {
-                intents.push(Intent::Xon { port, class: self.pfc.class() });
-            }
-        }
+        self.blame.forgive(egress, intents);
     }
 }
 

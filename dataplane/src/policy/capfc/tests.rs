@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ledger::Counters;
+use crate::policy::Trigger;
 use crate::settings::{Accounting, FdbSettings, Memory, WhenFull};
 use crate::testing::port_settings;
 use crate::units::Class;

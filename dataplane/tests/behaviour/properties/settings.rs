@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use xoff_dataplane::congestion::{Culprit, QcnSettings};
 use xoff_dataplane::headroom::Link;
-use xoff_dataplane::policy::PolicyKind;
+use xoff_dataplane::policy::{GPfcSettings, PPfcSettings, PolicyKind, PolicySettings};
 use xoff_dataplane::settings::{
     Accounting, ClassSettings, FlowControl, Memory, PortSettings, QueueKind, Service, SharedMemory,
     VlanSettings, WatchdogAction, WatchdogSettings, WhenFull,
@@ -20,10 +20,10 @@ pub const PORTS_U8: u8 = 4;
 pub fn any_plan() -> impl Strategy<Value = SwitchPlan> {
     let ports = prop::collection::vec(any_port(), PORTS);
     let owners = prop_oneof![2 => Just(vec![]), 1 => prop::collection::vec(0..3u8, PORTS)];
-    let policies = prop::array::uniform8(any_policy());
+    let policies = (prop::array::uniform8(any_policy()), any_parameters(), any_qcn());
     let store = (prop_oneof![Just(12u32), Just(200)], prop_oneof![1 => Just(0), 4 => Just(16)]);
-    (ports, any_accounting(), any_memory(), any_vlan(), owners, (policies, any_qcn()), store).prop_map(
-        |(ports, (accounting, when_full), memory, vlans, owners, (policies, qcn), (slots, room))| {
+    (ports, any_accounting(), any_memory(), any_vlan(), owners, policies, store).prop_map(
+        |(ports, (accounting, when_full), memory, vlans, owners, (policies, policy, qcn), (slots, room))| {
             let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
             for (settings, change) in plan.settings.ports.iter_mut().zip(&ports) {
                 change.apply(settings);
@@ -32,10 +32,15 @@ pub fn any_plan() -> impl Strategy<Value = SwitchPlan> {
             plan.settings.when_full = when_full;
             plan.settings.memory = memory;
             plan.settings.vlans = vlans;
-            if owners.is_empty() {
+            let alone = owners.is_empty();
+            if alone {
                 plan.settings.qcn = qcn;
-                plan.settings.policies = policies;
             }
+            plan.settings.policies = policies.map(|kind| match kind.needs_one_worker() && !alone {
+                true => PolicyKind::Pfc,
+                false => kind,
+            });
+            plan.settings.policy = policy;
             plan.owners = owners;
             (plan.slots, plan.control_slots, plan.room) = (slots, 4, room);
             plan
@@ -186,6 +191,17 @@ fn any_memory() -> impl Strategy<Value = Memory> {
 /// Any policy of one class.
 pub fn any_policy() -> impl Strategy<Value = PolicyKind> {
     prop::sample::select(PolicyKind::ALL.to_vec())
+}
+
+/// Parameters of the policies under which each meets its thresholds within a few frames.
+fn any_parameters() -> impl Strategy<Value = PolicySettings> {
+    let prediction = prop::option::of((1_000..20_000u64).prop_map(Nanos));
+    let shares = (0.1..1.0, 0.1..1.0f64);
+    (prediction, shares).prop_map(|(prediction, (a, b))| PolicySettings {
+        p_pfc: PPfcSettings { prediction },
+        g_pfc: GPfcSettings { pause_lower: f64::max(a, b), resume_lower: f64::min(a, b) },
+        ..PolicySettings::default()
+    })
 }
 
 /// No VLAN configured, or one that some ports send tagged.

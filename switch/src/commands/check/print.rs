@@ -17,6 +17,7 @@ pub fn print(report: &Report) -> String {
         ("", summary(report)),
         ("Ports", ports_table(report).to_string()),
         ("Classes (bytes)", classes_table(report).to_string()),
+        ("Policies beside PFC, thresholds of lossless classes (bytes)", policies_table(report)),
         ("Headroom, what may still arrive after XOFF was due (bytes)", headroom_table(report).to_string()),
         ("Congestion points", report.qcn.as_ref().map(qcn_line).unwrap_or_default()),
         ("Memory", memory_table(report).to_string()),
@@ -163,6 +164,20 @@ fn watchdog(watchdog: &WatchdogReport) -> String {
     let millis = |us: f64| micros(us / 1_000.0);
     let WatchdogReport { action, detect_us, restore_us } = watchdog;
     format!("{action} after {} ms, until {} ms without", millis(*detect_us), millis(*restore_us))
+}
+
+/// One row for each policy and threshold; nothing where all lossless classes have plain PFC.
+fn policies_table(report: &Report) -> String {
+    let mut table = table(&["port", "classes", "policy", "threshold", "bytes"]);
+    for port in &report.ports {
+        for (classes, like) in alike(&port.classes) {
+            for (name, bytes) in &like.policy_thresholds {
+                let cells = [&port.name, &classes, like.policy, name].map(str::to_owned);
+                table.add_row(cells.into_iter().chain([grouped(*bytes)]));
+            }
+        }
+    }
+    if table.is_empty() { String::new() } else { align_right(table, &[4]).to_string() }
 }
 
 /// Classes with the same settings, as "0-2, 4".

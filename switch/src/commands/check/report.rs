@@ -5,8 +5,8 @@ use xoff_config::{Config, Machine, PortShell, Problem, Queues, Rings, Worker};
 use xoff_dataplane::congestion::{Culprit, QcnSettings};
 use xoff_dataplane::headroom::Headroom;
 use xoff_dataplane::settings::{
-    Accounting, ClassSettings, FlowControl, Memory, PortSettings, QueueKind, Service, Trust, VlanSettings,
-    WatchdogSettings, WhenFull,
+    Accounting, ClassSettings, FlowControl, Memory, PortSettings, QueueKind, Service, SwitchSettings, Trust,
+    VlanSettings, WatchdogSettings, WhenFull,
 };
 use xoff_dataplane::units::{Bytes, Class, ClassSet, PortId};
 
@@ -112,6 +112,10 @@ pub struct ClassReport {
     /// `strict`, or the weight.
     pub weight: String,
     pub max_rate_bps: Option<u64>,
+    pub policy: &'static str,
+    /// What the policy compares with beside XOFF and XON; none for a lossy class.
+    #[serde(serialize_with = "in_order")]
+    pub policy_thresholds: Vec<(&'static str, u64)>,
     /// `null`: off.
     pub watchdog: Option<WatchdogReport>,
 }
@@ -260,7 +264,7 @@ fn ports(config: &Config) -> Vec<PortReport> {
     let ports = config.switch.ports.iter().zip(&config.shell.ports).zip(&config.headroom);
     let numbered = (0..=u8::MAX).map(PortId).zip(ports);
     numbered
-        .map(|(id, ((port, shell), headroom))| port_report(id, port, shell, headroom, &config.switch.vlans))
+        .map(|(id, ((port, shell), headroom))| port_report(id, port, shell, headroom, &config.switch))
         .collect()
 }
 
@@ -269,12 +273,12 @@ fn port_report(
     port: &PortSettings,
     shell: &PortShell,
     headroom: &[Option<Headroom>],
-    vlans: &[VlanSettings],
+    switch: &SwitchSettings,
 ) -> PortReport {
     let (pause, obeys, sends) = flow_control(port);
     let Rings { fill, rx, tx, completion } = shell.rings;
     let vids = |member: fn(&VlanSettings) -> &[PortId]| {
-        vlans.iter().filter(|vlan| member(vlan).contains(&id)).map(|vlan| vlan.vid).collect()
+        switch.vlans.iter().filter(|vlan| member(vlan).contains(&id)).map(|vlan| vlan.vid).collect()
     };
     PortReport {
         name: port.name.clone(),
@@ -307,12 +311,22 @@ fn port_report(
         tagged: vids(|vlan| &vlan.tagged),
         untagged: vids(|vlan| &vlan.untagged),
         classes: Class::ALL
-            .map(|class| class_report(class, &port.classes[class.index()], headroom[class.index()].as_ref()))
+            .map(|class| {
+                let (settings, headroom) = (&port.classes[class.index()], headroom[class.index()].as_ref());
+                class_report(class, settings, headroom, switch)
+            })
             .to_vec(),
     }
 }
 
-fn class_report(class: Class, settings: &ClassSettings, headroom: Option<&Headroom>) -> ClassReport {
+fn class_report(
+    class: Class,
+    settings: &ClassSettings,
+    headroom: Option<&Headroom>,
+    switch: &SwitchSettings,
+) -> ClassReport {
+    let policy = switch.policies[class.index()];
+    let thresholds = policy.thresholds(settings, &switch.policy);
     let terms = headroom.map(Headroom::terms).into_iter().flatten();
     ClassReport {
         class: class.get(),
@@ -335,6 +349,12 @@ fn class_report(class: Class, settings: &ClassSettings, headroom: Option<&Headro
         },
         max_rate_bps: settings.max_rate.map(|rate| rate.bits_per_second()),
         watchdog: settings.watchdog.map(WatchdogReport::from),
+        policy: policy.name(),
+        policy_thresholds: thresholds
+            .into_iter()
+            .filter(|_| settings.lossless)
+            .map(|(name, bytes)| (name, bytes.0))
+            .collect(),
     }
 }
 

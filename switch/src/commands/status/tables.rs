@@ -283,10 +283,14 @@ fn pause(pause: &PauseStatus) -> String {
 /// Why the peer is held now.
 fn why(class: &ClassStatus) -> String {
     let Some(cause) = class.cause.as_ref().filter(|_| class.pause_sent.now) else { return String::new() };
+    let trigger = match cause.class == class.class {
+        true => cause.trigger.clone(),
+        false => format!("{} {}:", cause.trigger, cause.class),
+    };
     match (&cause.culprit, cause.relayed) {
-        (Some(port), true) => format!(" ({} {port}, itself held)", cause.trigger),
-        (Some(port), false) => format!(" ({} {port})", cause.trigger),
-        (None, _) => format!(" ({})", cause.trigger),
+        (Some(port), true) => format!(" ({trigger} {port}, itself held)"),
+        (Some(port), false) => format!(" ({trigger} {port})"),
+        (None, _) => format!(" ({trigger})"),
     }
 }
 

@@ -1,0 +1,59 @@
+//! What a file says of flow-control policies.
+#![allow(clippy::unwrap_used)]
+
+use xoff_config::{Config, ConfigError, Machine};
+use xoff_dataplane::policy::{GPfcSettings, PPfcSettings, PolicyKind};
+use xoff_dataplane::units::Nanos;
+
+const PORTS: &str = "[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\n[[port]]\nname = \"b\"\ndevice = \"y\"\nspeed = \"1G\"\n";
+
+fn read(text: &str) -> Result<Config, ConfigError> {
+    Config::from_toml("test.toml", &format!("{text}{PORTS}"), Machine::default())
+}
+
+fn message(text: &str) -> String {
+    let Err(ConfigError::Invalid(invalid)) = read(text) else { panic!("{text} is fine") };
+    let problems = invalid.problems();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    problems[0].message.clone()
+}
+
+#[test]
+fn every_policy_is_chosen_by_its_name() {
+    for kind in PolicyKind::ALL {
+        let config = read(&format!("[switch]\npolicy = {:?}\n", kind.name())).unwrap();
+        assert_eq!(config.switch.policies, [kind; 8]);
+        let config = read(&format!("[switch]\npolicy = {{ 3 = {:?} }}\n", kind.name())).unwrap();
+        assert_eq!((config.switch.policies[3], config.switch.policies[4]), (kind, PolicyKind::Pfc));
+    }
+}
+
+#[test]
+fn p_pfc_predicts_where_it_is_told_how_far() {
+    let prediction = |text: &str| read(text).unwrap().switch.policy.p_pfc;
+    let some = PPfcSettings { prediction: Some(Nanos::from_micros(200)) };
+    assert_eq!(prediction("[policy.p-pfc]\nprediction = \"200us\"\n"), some);
+    assert_eq!(prediction("[policy.p-pfc]\nprediction = \"off\"\n"), PPfcSettings { prediction: None });
+    assert!(message("[policy.p-pfc]\nprediction = \"999ns\"\n").contains("from \"1us\" to \"1s\""));
+}
+
+#[test]
+fn g_pfc_resumes_no_higher_than_it_pauses() {
+    let shares = |text: &str| read(text).unwrap().switch.policy.g_pfc;
+    let equal = "[policy.g-pfc]\npause_lower = 0.3\nresume_lower = 0.3\n";
+    assert_eq!(shares(equal), GPfcSettings { pause_lower: 0.3, resume_lower: 0.3 });
+    let above = "[policy.g-pfc]\npause_lower = 0.3\nresume_lower = 0.31\n";
+    assert!(message(above).contains("`resume_lower` (0.31) is above `pause_lower` (0.3)"));
+    assert!(message("[policy.g-pfc]\npause_lower = 1.01\n").contains("a number above 0, up to 1"));
+    assert!(message("[policy.g-pfc]\npause_lower = 0.2\n").contains("`resume_lower` (0.25)"));
+}
+
+#[test]
+fn what_looks_at_ingress_alone_may_have_several_workers() {
+    let several =
+        |kind: PolicyKind| read(&format!("[switch]\nworkers = 2\npolicy = {:?}\n", kind.name())).is_ok();
+    for kind in PolicyKind::ALL {
+        assert_eq!(several(kind), !kind.needs_one_worker(), "{kind:?}");
+    }
+    assert!(several(PolicyKind::GPfc) && !several(PolicyKind::PPfc));
+}

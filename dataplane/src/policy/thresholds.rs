@@ -1,0 +1,30 @@
+//! What a policy compares occupancies with, by name: for those who configure it, not for the hot path.
+
+use super::share::Share;
+use super::{PolicyKind, PolicySettings};
+use crate::settings::ClassSettings;
+use crate::units::Bytes;
+
+impl PolicyKind {
+    /// Thresholds of a lossless class beyond PFC's XOFF and XON. Parts of XOFF are as in dedicated memory.
+    #[must_use]
+    pub fn thresholds(self, class: &ClassSettings, policy: &PolicySettings) -> Vec<(&'static str, Bytes)> {
+        let part = |part: f64| Share::new(part).of(class.xoff);
+        let egress = [("egress XOFF", class.egress_xoff), ("egress XON", class.egress_xon)];
+        match self {
+            PolicyKind::Pfc => Vec::new(),
+            PolicyKind::CaPfcStopMax | PolicyKind::CaPfcStopCalibrate => {
+                [("egress WARN", class.egress_warn)].into_iter().chain(egress).collect()
+            }
+            PolicyKind::Ofc => vec![("flows pause", part(policy.ofc.alpha))],
+            PolicyKind::PPfc if policy.p_pfc.prediction.is_some() => {
+                vec![("predicted from", class.xon), ("predicted until", Bytes(class.xon.0 / 2))]
+            }
+            PolicyKind::PPfc => egress.to_vec(),
+            PolicyKind::GPfc => vec![
+                ("pause lower", part(policy.g_pfc.pause_lower)),
+                ("resume lower", part(policy.g_pfc.resume_lower)),
+            ],
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! P-PFC and G-PFC on the wire: who is paused, at the byte, and that nothing is lost.
+
+use xoff_netns_tests::{Bed, Host, Switch, Traffic, frames, stream, unstalled, wait_for};
+
+use crate::{PATIENT, bed};
+
+/// Pauses what leaves to `host` of `classes`, so that frames to it stay where they are.
+fn stop(host: &Host, switch: &Switch, classes: &[u8]) {
+    host.send(host.to(host).numbered(0).build()); // learned
+    tell(host, classes, u16::MAX);
+    wait_for("the pause", || {
+        let port = switch.port(usize::from(host.number()));
+        classes.iter().all(|&class| port.classes[usize::from(class)].pause_received.now).then_some(())
+    });
+}
+
+fn tell(host: &Host, classes: &[u8], quanta: u16) {
+    let times: Vec<(u8, u16)> = classes.iter().map(|&class| (class, quanta)).collect();
+    host.send(frames::pfc(host.mac(), &times));
+}
+
+/// One frame that counts as `counted` bytes; the switch has it when this returns.
+fn send(bed: &Bed, switch: &Switch, (from, to): (usize, usize), class: u8, counted: usize) {
+    let index = usize::from(class);
+    let before = switch.class(from, index).rx_frames;
+    let (from_host, to_host) = (bed.host(from), bed.host(to));
+    from_host.send(from_host.to(to_host).tag(class, 0).numbered(1).build_len(counted - 4));
+    wait_for("the frame", || (switch.class(from, index).rx_frames > before).then_some(()));
+}
+
+fn held(switch: &Switch, port: usize, class: usize) -> bool {
+    switch.class(port, class).pause_sent.now
+}
+
+fn told(host: &Host, class: u8, quanta: u16) {
+    host.tap().wait(1, |frame| frames::pfc_time(frame, class) == Some(quanta));
+}
+
+#[test]
+fn p_pfc_pauses_who_feeds_a_queue_above_the_others_and_above_its_floor() {
+    let bed = bed(4).build();
+    let thresholds = "[class.3]\nxoff = 20000\negress_xoff = 3000\negress_xon = 2000";
+    let config = bed.config("speed = \"10M\"").switch("policy = \"p-pfc\"").more(thresholds);
+    let switch = bed.start(&config);
+    stop(bed.host(3), &switch, &[3]);
+    send(&bed, &switch, (1, 3), 3, 1_500);
+    send(&bed, &switch, (2, 3), 3, 1_500);
+    assert!(!held(&switch, 1, 3) && !held(&switch, 2, 3), "at the floor");
+    send(&bed, &switch, (2, 3), 3, 64);
+    told(bed.host(1), 3, u16::MAX);
+    told(bed.host(2), 3, u16::MAX);
+    assert!(!held(&switch, 4, 3), "port 4 feeds nothing");
+    tell(bed.host(3), &[3], 0);
+    told(bed.host(1), 3, 0);
+    told(bed.host(2), 3, 0);
+    let said = bed.finish(switch);
+    for port in &said.ports[..2] {
+        assert_eq!((port.classes[3].pause_sent.xoff, port.classes[3].pause_sent.xon), (1, 1));
+    }
+}
+
+#[test]
+fn g_pfc_pauses_lower_classes_of_the_port_first_and_the_class_itself_at_xoff() {
+    let bed = bed(3).build();
+    let config = bed
+        .config("speed = \"10M\"\nlossless = [1, 3, 4]")
+        .switch("policy = \"g-pfc\"")
+        .more("[class.3]\nxoff = 4000\nxon = 3000");
+    let switch = bed.start(&config);
+    stop(bed.host(2), &switch, &[3]);
+    send(&bed, &switch, (1, 2), 3, 1_000);
+    send(&bed, &switch, (1, 2), 3, 999);
+    assert!(!held(&switch, 1, 1), "a byte below half of XOFF");
+    send(&bed, &switch, (1, 2), 3, 64);
+    told(bed.host(1), 1, u16::MAX);
+    let of_port = switch.port(1);
+    let now: Vec<bool> = of_port.classes.iter().map(|class| class.pause_sent.now).collect();
+    assert_eq!(now.iter().filter(|now| **now).count(), 1, "neither class 3 nor 4: {now:?}");
+    send(&bed, &switch, (1, 2), 3, 1_500);
+    send(&bed, &switch, (1, 2), 3, 1_500);
+    told(bed.host(1), 3, u16::MAX);
+    tell(bed.host(2), &[3], 0);
+    told(bed.host(1), 3, 0);
+    told(bed.host(1), 1, 0);
+    let said = bed.finish(switch);
+    for class in [1, 3] {
+        let sent = said.ports[0].classes[class].pause_sent;
+        assert_eq!((sent.xoff, sent.xon, sent.now), (1, 1, false), "class {class}");
+    }
+    assert_eq!(said.ports[0].classes[4].pause_sent.xoff, 0);
+}
+
+/// Two senders of two lossless classes offer twice what the third port's line carries.
+fn incast(policy: &str, parameters: &str) {
+    unstalled(|| {
+        let bed = bed(3).build();
+        let config = bed.config("speed = \"200M\"\nlossless = [3, 4]").switch(PATIENT);
+        let switch = bed.start(&config.switch(&format!("policy = {policy:?}")).more(parameters));
+        let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
+        let offered = [stream(sink, 3, "100M", 3_000), stream(sink, 4, "100M", 3_000)];
+        let reports = Traffic::at_mbps(200).sink(sink).source(a, &offered).source(b, &offered).run();
+        reports.assert_lossless(&[3, 4]);
+        let said = bed.finish(switch);
+        for port in &said.ports[..2] {
+            let pauses: Vec<_> = port.classes.iter().map(|class| class.pause_sent).collect();
+            assert!(pauses.iter().any(|sent| sent.xoff > 0), "{}: never held", port.name);
+            assert!(
+                pauses.iter().all(|sent| sent.xoff == sent.xon && !sent.now),
+                "{}: {pauses:?}",
+                port.name
+            );
+        }
+    });
+}
+
+#[test]
+fn nothing_is_lost_with_p_pfc() {
+    incast("p-pfc", "");
+}
+
+#[test]
+fn nothing_is_lost_with_p_pfc_that_predicts() {
+    incast("p-pfc", "[policy.p-pfc]\nprediction = \"1ms\"");
+}
+
+#[test]
+fn nothing_is_lost_with_g_pfc() {
+    incast("g-pfc", "");
+}
