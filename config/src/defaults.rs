@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use xoff_dataplane::congestion::QcnSettings;
 use xoff_dataplane::policy::PolicySettings;
 use xoff_dataplane::settings::Service;
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
@@ -180,6 +181,16 @@ pub fn stated() -> Vec<(&'static str, &'static str, String)> {
         ("switch", "when_full", "\"drop\"".into()),
         ("switch", "http", format!("\"{HTTP}\"")),
         ("switch", "log", format!("{LOG:?}")),
+        ("qcn", "ingress", "[]".into()),
+        ("qcn", "egress", "[]".into()),
+        ("qcn", "set_point", format!("\"{}\"", quantity::bytes(QcnSettings::PAPER.set_point))),
+        ("qcn", "weight", QcnSettings::PAPER.weight.to_string()),
+        ("qcn", "sample_every", format!("\"{}\"", quantity::bytes(QcnSettings::PAPER.sample_every))),
+        ("qcn", "jitter", QcnSettings::PAPER.jitter_percent.to_string()),
+        ("qcn", "frames_per_cnm", QcnSettings::PAPER.frames_per_cnm.to_string()),
+        ("qcn", "culprit", "\"arrival\"".into()),
+        ("qcn", "flows", QcnSettings::PAPER.flows_max.to_string()),
+        ("qcn", "seed", QcnSettings::PAPER.seed.to_string()),
         ("memory", "model", "\"dedicated\"".into()),
         ("memory", "alpha_log2", ALPHA_LOG2.to_string()),
         ("fdb", "capacity", FDB_CAPACITY.to_string()),

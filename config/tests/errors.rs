@@ -405,3 +405,17 @@ fn the_printed_report_shows_the_line_and_the_way_out() {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
 }
+
+#[test]
+fn congestion_points_are_in_one_place_and_counted_until_frames_are_gone() {
+    assert!(read(&format!("[qcn]\ningress = [3]\negress = [4]\nset_point = \"20KB\"\n{PORTS}")).is_ok());
+    assert_only("[qcn]\ningress = [3]\negress = [2, 3]\n", (3, 10), &["class 3", "ingress and at egress"]);
+    assert_only(
+        "[switch]\naccounting = \"until-forwarded\"\n[qcn]\ningress = [3]\n",
+        (4, 11),
+        &["until-transmitted"],
+    );
+    assert_only("[switch]\nworkers = 2\n[qcn]\negress = [3]\n", (2, 11), &["`[qcn]` needs one worker"]);
+    assert_only("[qcn]\nset_point = 0\n", (2, 13), &["`set_point` is nothing"]);
+    assert_only("[qcn]\nculprit = \"arivals\"\n", (2, 12), &["did you mean \"arrival\""]);
+}

@@ -302,3 +302,37 @@ fn the_watchdog_is_off_by_default_and_has_sonics_times() {
         WatchdogSettings { action: WatchdogAction::Forward, detect: Nanos::from_secs(1), restore: ms(5) };
     assert_eq!(class(&two_ports(own, ""), 0, 3).watchdog, Some(all));
 }
+
+#[test]
+fn congestion_points_are_the_papers_unless_they_are_told_otherwise() {
+    use xoff_dataplane::congestion::{Culprit, QcnSettings};
+    assert_eq!(two_ports("", "").switch.qcn, QcnSettings::PAPER);
+    let given = two_ports(
+        "[qcn]\ningress = [3]\nset_point = \"20KB\"\nweight = 4\nsample_every = \"30KB\"\njitter = 0\nframes_per_cnm = 7\nculprit = \"occupancy-deterministic\"\nflows = 9\nseed = 5\n",
+        "",
+    );
+    let expected = QcnSettings {
+        ingress: ClassSet(1 << 3),
+        egress: ClassSet::NONE,
+        set_point: Bytes(20_000),
+        weight: 4,
+        sample_every: Bytes(30_000),
+        jitter_percent: 0,
+        frames_per_cnm: 7,
+        culprit: Culprit::OccupancyDeterministic,
+        flows_max: 9,
+        seed: 5,
+    };
+    assert_eq!(given.switch.qcn, expected);
+    assert_eq!(given.workers(64).len(), 1, "it needs one worker");
+}
+
+#[test]
+fn a_set_point_that_is_not_below_xoff_is_doubtful() {
+    let warned = |set_point: u32| {
+        let text =
+            format!("[qcn]\ningress = [3]\nset_point = {set_point}\n[class.3]\nxoff = 100000\nxon = 50000\n");
+        two_ports(&text, "").warnings.iter().any(|warning| warning.message.contains("set point"))
+    };
+    assert_eq!((warned(99_999), warned(100_000)), (false, true));
+}
