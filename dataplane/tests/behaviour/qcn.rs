@@ -230,7 +230,7 @@ fn pauses_are_sent_even_where_messages_have_taken_every_control_frame() {
     let qcn =
         QcnSettings { sample_every: Bytes(1_000), set_point: Bytes(5_000), frames_per_cnm: 1, ..INGRESS };
     let mut plan = switch(3, qcn);
-    plan.control_slots = 2;
+    plan.control_slots = 1;
     let mut star = Star::new(plan);
     let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 2_000)));
     star.run_to_rest();
