@@ -23,7 +23,7 @@ pub enum Command {
     Policy(policy::Args),
     Run(run::Args),
     Status(status::Args),
-    Traffic(traffic::Args),
+    Traffic(Box<traffic::Args>),
 }
 
 impl Command {
