@@ -195,7 +195,8 @@ impl Causes {
     }
 
     fn add_queue(&mut self, switches: &[Status], switch: &Status, port: &PortStatus, class: &ClassStatus) {
-        let Some(mac) = port.pause_peer.as_ref().filter(|_| class.pause_received.now) else { return };
+        let is_held = class.pause_received.now || class.flows.is_some_and(|flows| flows.paused > 0);
+        let Some(mac) = port.pause_peer.as_ref().filter(|_| is_held) else { return };
         let queue = Place::Queue { switch: switch.name.clone(), port: port.name.clone(), class: class.class };
         let peer = switches.iter().find_map(|peer| {
             let port = peer.ports.iter().find(|port| port.mac == *mac)?;
@@ -253,7 +254,7 @@ fn of_port(switch: &Status, port: &PortStatus, class: &ClassStatus) -> Place {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::control::status::CulpritStatus;
+    use crate::control::status::{CulpritStatus, FlowStatus};
     use crate::control::{Answer, snapshot, tests::view};
 
     /// A switch with ports `left` and `right`, whose addresses end in `number` and 1 or 2.
@@ -309,6 +310,17 @@ mod tests {
         held_by(&mut only, "02:00:00:00:00:99".into());
         let text = Causes::of(&[only]).text();
         assert!(text.ends_with("    paused by: station 02:00:00:00:00:99, class 3\n"), "{text}");
+    }
+
+    #[test]
+    fn a_holder_of_single_flows_is_a_holder() {
+        let mut only = switch(1);
+        hold(&mut only, 1);
+        held_by(&mut only, mac(2, 1));
+        let class = &mut only.ports[1].classes[3];
+        class.pause_received.now = false;
+        class.flows = Some(FlowStatus { paused: 1, ..FlowStatus::default() });
+        assert!(Causes::of(&[only]).text().contains("paused by: station"));
     }
 
     #[test]

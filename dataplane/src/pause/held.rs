@@ -7,6 +7,8 @@ use crate::units::{CLASSES, Class, ClassSet, Nanos};
 pub struct Held {
     wanted: ClassSet,
     told: ClassSet,
+    /// Not wanted when [`Held::suspect`] was called, which is yet to be told.
+    suspected: ClassSet,
     since: [Nanos; CLASSES],
     refresh: Nanos,
     next_refresh: Nanos,
@@ -39,6 +41,7 @@ impl Held {
         Held {
             wanted: ClassSet::NONE,
             told: ClassSet::NONE,
+            suspected: ClassSet::NONE,
             since: [Nanos::ZERO; CLASSES],
             refresh,
             next_refresh: Nanos::NEVER,
@@ -67,6 +70,7 @@ impl Held {
     /// The peer knows nothing any more: its link was lost. What is held is to be announced anew.
     pub fn forget_told(&mut self) {
         self.told = ClassSet::NONE;
+        self.suspected = ClassSet::NONE;
         self.refresh_due = false;
         self.next_refresh = Nanos::NEVER;
     }
@@ -75,7 +79,7 @@ impl Held {
     /// what holds.
     pub fn suspect(&mut self, class: Class) {
         if !self.wanted.contains(class) {
-            self.told.insert(class);
+            self.suspected.insert(class);
         }
     }
 
@@ -95,7 +99,7 @@ impl Held {
     #[inline]
     #[must_use]
     pub const fn due(&self) -> bool {
-        self.wanted.0 != self.told.0 || self.refresh_due
+        self.wanted.0 != self.told.0 || !self.suspected.is_empty() || self.refresh_due
     }
 
     /// Notes that the time is `now`; a refresh may become due.
@@ -116,10 +120,11 @@ impl Held {
         let (wanted, told) = (self.wanted.0, self.told.0);
         let announcement = Announcement {
             xoff: ClassSet(wanted & !told),
-            xon: ClassSet(told & !wanted),
+            xon: ClassSet((told | self.suspected.0) & !wanted),
             refreshed: ClassSet(wanted & told),
         };
         self.told = self.wanted;
+        self.suspected = ClassSet::NONE;
         self.refresh_due = false;
         self.next_refresh = if self.wanted.is_empty() { Nanos::NEVER } else { now.after(self.refresh) };
         Some(announcement)
@@ -182,6 +187,16 @@ mod tests {
         held.suspect(class(4));
         let told = held.announce(Nanos(1)).unwrap();
         assert_eq!(told, Announcement { xon: set(&[4]), refreshed: set(&[3]), xoff: ClassSet::NONE });
+    }
+
+    #[test]
+    fn a_suspicion_keeps_no_xoff_from_being_sent() {
+        let mut held = Held::new(Nanos(100));
+        held.suspect(class(3));
+        held.xoff(Nanos(0), class(3));
+        let told = held.announce(Nanos(0)).unwrap();
+        assert_eq!(told, Announcement { xoff: set(&[3]), ..Announcement::default() });
+        assert_eq!(held.next_refresh(), Nanos(100));
     }
 
     #[test]

@@ -258,6 +258,7 @@ impl Switch {
                 Ok(Some(list)) if self.obeys(port, list.class) => {
                     shown.pfc_frames_received.add(1);
                     self.pauses_obeyed += 1;
+                    shown.pause_peer.set(header.src.to_number());
                     return self.obey_list(now, port, &pfc, &list);
                 }
                 Ok(_) => (),

@@ -235,11 +235,14 @@ fn culprits(view: &SwitchView, ingress: PortId, class: Class) -> Vec<CulpritStat
     }
     let cause = Cause::unpack(view.counters.class(ingress, class).pausing_cause.get());
     let class = cause.map_or(class, |cause| cause.class);
-    let queue = |(egress, _): (PortId, _)| CulpritStatus {
-        port: view.settings.ports[egress.index()].name.clone(),
-        class: class.get(),
-        bytes: view.counters.between(ingress, egress, class).get(),
-        held: view.counters.class(egress, class).paused_since.get() != 0,
+    let queue = |(egress, _): (PortId, _)| {
+        let shown = view.counters.class(egress, class);
+        CulpritStatus {
+            port: view.settings.ports[egress.index()].name.clone(),
+            class: class.get(),
+            bytes: view.counters.between(ingress, egress, class).get(),
+            held: shown.paused_since.get() != 0 || shown.flows.paused.get() != 0,
+        }
     };
     let mut culprits: Vec<_> = view.ports().map(queue).filter(|culprit| culprit.bytes > 0).collect();
     culprits.sort_by_key(|culprit| std::cmp::Reverse(culprit.bytes));

@@ -281,7 +281,7 @@ pub struct CulpritStatus {
     pub class: u8,
     /// Bytes of the class from that port, now.
     pub bytes: u64,
-    /// It is held by its own peer now.
+    /// It, or a flow in it, is held by its own peer now.
     pub held: bool,
 }
 

@@ -136,6 +136,11 @@ impl FlowTable {
         news
     }
 
+    /// Algorithm 1 has looked at what came in through `ingress`, and is to look again.
+    pub(super) fn add_news(&mut self, ingress: PortId) {
+        self.news.insert(ingress);
+    }
+
     /// Whether a frame from `ingress` found no entry since this was asked last.
     pub(super) fn take_overflow(&mut self, ingress: PortId) -> bool {
         let overflown = self.overflown.contains(ingress);

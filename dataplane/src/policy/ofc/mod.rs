@@ -169,7 +169,8 @@ impl Ofc {
             self.resume(ingress, intents); // line 16
         }
         let congested = q_in >= xoff_c && buffer.egress(egress, class) >= xoff_c; // lines 3 and 4
-        if congested && self.tells_flows.contains(ingress) && !self.pfc.is_paused(ingress) {
+        let stopped = self.pfc.is_paused(ingress) || self.fallen_back.contains(ingress);
+        if congested && self.tells_flows.contains(ingress) && !stopped {
             if self.egress[egress.index()].flows.take_news(ingress) {
                 self.pause(ingress, egress, intents);
             }
@@ -206,8 +207,9 @@ impl Ofc {
         if pause_frames.is_due() {
             intents.push(Intent::TellFlows { port: ingress });
         }
-        if full && !self.fallen_back.contains(ingress) {
+        if full {
             let class = self.pfc.class();
+            flows.add_news(ingress); // of those that found no room, for when the class goes on
             self.fallen_back.insert(ingress);
             intents.push(Intent::Xoff { port: ingress, class, trigger: Trigger::TableFull(egress) });
         }
@@ -224,9 +226,7 @@ impl Ofc {
     #[cold]
     fn resume_all(&mut self, ingress: PortId, intents: &mut Vec<Intent>) {
         self.let_go(ingress);
-        if self.ingress[ingress.index()].pause_frames.is_due() {
-            intents.push(Intent::TellFlows { port: ingress });
-        }
+        intents.push(Intent::TellFlows { port: ingress });
         if self.fallen_back.contains(ingress) {
             self.fallen_back.remove(ingress);
             if !self.pfc.is_paused(ingress) {

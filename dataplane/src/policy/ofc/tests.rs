@@ -274,6 +274,35 @@ fn where_the_flow_in_port_tab_is_full_the_class_is_paused_once_there_is_congesti
     assert_eq!(bench.class_intents(), [Intent::Xon { port: IN, class: C3 }]);
 }
 
+#[test]
+fn flows_that_found_no_room_are_paused_when_there_is_congestion_again() {
+    let mut bench = Bench::with(OfcSettings { paused_flows: 1, ..OfcSettings::default() });
+    bench.arrive(IN, FREE, 1, 18_000);
+    assert_eq!(bench.told(IN), Some(("pause", vec![1])));
+    bench.arrive(PortId(1), OUT, 3, 16_000);
+    bench.arrive(IN, OUT, 2, 1_900);
+    bench.arrive(PortId(1), OUT, 3, 100);
+    bench.arrive(IN, OUT, 2, 10);
+    let xoff = Intent::Xoff { port: IN, class: C3, trigger: Trigger::TableFull(OUT) };
+    assert_eq!(bench.class_intents(), [xoff], "the table holds flow 1");
+    bench.leave(IN, FREE, 1, 18_000);
+    assert_eq!(bench.class_intents(), [Intent::Xon { port: IN, class: C3 }]);
+    assert_eq!(bench.told(IN), Some(("resume", vec![1])));
+    bench.arrive(IN, FREE, 4, 16_080);
+    bench.arrive(IN, OUT, 2, 10);
+    assert_eq!((bench.told(IN), bench.class_intents()), (Some(("pause", vec![2])), vec![]));
+}
+
+#[test]
+fn a_pause_of_flows_that_was_never_sent_is_due_no_longer_when_the_queue_has_drained() {
+    let mut bench = Bench::new();
+    bench.arrive(IN, OUT, 1, 18_000);
+    bench.intents.clear();
+    bench.leave(IN, OUT, 1, 18_000);
+    assert_eq!(bench.intents, [Intent::TellFlows { port: IN }], "what is due has changed");
+    assert_eq!((bench.told(IN), bench.ofc.is_due(IN)), (None, false));
+}
+
 #[test] // Algorithm 2, line 4
 fn where_a_table_is_full_a_flow_cannot_be_paused_alone() {
     let settings = OfcSettings { congested_flows: 2, ..OfcSettings::default() };
