@@ -177,10 +177,13 @@ impl Switch {
         }
     }
 
-    /// The peer of `port` is to resume every flow.
+    /// The peer of `port` is to resume every flow: the XON of their class, which is due at once, says so.
     pub(super) fn let_flows_go(&mut self, port: PortId) {
         for class in Class::ALL {
             if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+                if ofc.has_told(port) {
+                    self.ports[port.index()].held.suspect(class);
+                }
                 ofc.let_go(port);
                 self.tell_flows(port, class);
             }

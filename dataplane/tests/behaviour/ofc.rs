@@ -166,14 +166,29 @@ fn lists_that_are_lost_cost_time_and_nothing_else() {
 fn the_policy_is_replaced_in_mid_flight_and_every_flow_keeps_its_order() {
     for [first, then] in [[PolicyKind::Ofc, PolicyKind::Pfc], [PolicyKind::Pfc, PolicyKind::Ofc]] {
         let mut fig = Fig1::new(first, |_, _| ());
-        for step in 0..60 {
+        for (step, switch) in (0..60).zip(fig.switches.into_iter().cycle()) {
             fig.bed.run_until(Nanos::from_micros(2_000 + 131 * step));
             let [now, later] = if step % 2 == 0 { [then, first] } else { [first, then] };
             fig.bed.set_policy(fig.switches[0], C3, now);
-            fig.bed.set_policy(fig.switches[step as usize % 3], C3, later);
+            fig.bed.set_policy(switch, C3, later);
         }
         fig.run();
     }
+}
+
+#[test]
+fn a_switch_that_stops_lets_flows_go_at_once() {
+    let mut fig = Fig1::new(PolicyKind::Ofc, |_, _| ());
+    let [_, b, c] = fig.switches;
+    let paused =
+        |fig: &Fig1| fig.bed.switch(b).worker(PortId(1)).ofc(C3).map(|ofc| ofc.flows_paused(PortId(1)));
+    fig.bed.run_until(Nanos::from_millis(4));
+    assert_eq!((paused(&fig), fig.xoffs_sent(2, 0)), (Some(1), 0), "by its flow alone");
+    fig.bed.release_peers(c);
+    let stopping = fig.bed.switch(c).worker(PortId(0));
+    assert!(stopping.held(PortId(0)).due(), "an XON: a worker that stops sends nothing else");
+    fig.bed.run_until(Nanos::from_micros(4_050));
+    assert_eq!(paused(&fig), Some(0), "before the pause runs out");
 }
 
 #[test]
