@@ -6,10 +6,11 @@ use std::sync::Arc;
 use xoff_dataplane::congestion::{Culprit, QcnSettings};
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::ledger::Counters;
+use xoff_dataplane::policy::PolicyKind;
 use xoff_dataplane::settings::{VlanSettings, WatchdogAction, WatchdogSettings};
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
-use xoff_dataplane::units::{Bytes, Class, ClassSet, MacAddr, Nanos, PortId};
-use xoff_dataplane::wire::CnTag;
+use xoff_dataplane::units::{Bytes, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
+use xoff_dataplane::wire::{CnTag, FlowKey, FlowPauseWriter, Operation};
 
 use crate::bed::payload::{self, Mark};
 use crate::bed::plan::{self, LINK};
@@ -30,8 +31,10 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(culprit: Culprit) -> Driver {
+    fn new(culprit: Culprit, kind: PolicyKind) -> Driver {
         let mut plan = plan::switch(&[LINK; PORTS as usize]);
+        plan.settings.policies = [kind; 8];
+        plan.each_port(|port| port.ofc_peer = true);
         plan.settings.vlans = vec![VlanSettings {
             vid: 1,
             tagged: vec![PortId(0), PortId(2)],
@@ -108,7 +111,7 @@ impl Driver {
 
 /// Every kind of traffic: tagged and untagged, to all ports and floods, from stations that are known
 /// and that are not, in all classes, too long, and pauses.
-fn traffic() -> Vec<(u8, Vec<u8>)> {
+fn traffic(kind: PolicyKind) -> Vec<(u8, Vec<u8>)> {
     let frame = |n: u16| {
         let [high, low] = n.to_be_bytes();
         let port = low % PORTS;
@@ -130,18 +133,47 @@ fn traffic() -> Vec<(u8, Vec<u8>)> {
         let what = if n % 100 == 57 { stop(C3, 300) } else { resume(C3) };
         ((n / 100).to_be_bytes()[1] % PORTS, what.encode(MacAddr([2; 6])).to_vec())
     };
-    (0..2_000).map(|n| if n % 50 == 7 { pause(n) } else { frame(n) }).collect()
+    let list = |n: u16| {
+        let operation = if n % 20 == 3 { Operation::Pause(Quanta(300)) } else { Operation::Resume };
+        let mut bytes = [0; 600];
+        let mut writer = FlowPauseWriter::new(&mut bytes, MacAddr([2; 6]), operation, C3);
+        for low in 0..16 {
+            let [src, dst] = [low, n.to_be_bytes()[0]].map(|host| MacAddr([2, 0, 0, 0, 0, host]));
+            writer.push(&FlowKey::L2 { src, dst, ether_type: 0x88b5 });
+        }
+        (n.to_be_bytes()[1] % PORTS, writer.finish().to_vec())
+    };
+    let lists = kind == PolicyKind::Ofc;
+    let any = |n: u16| match n {
+        _ if n % 50 == 7 => pause(n),
+        _ if lists && n % 10 == 3 => list(n),
+        _ => frame(n),
+    };
+    (0..2_000).map(any).collect()
 }
 
 #[test]
 fn nothing_is_allocated_after_start() {
     for culprit in [Culprit::Arrival, Culprit::OccupancyDeterministic, Culprit::OccupancyRandom] {
-        allocates_nothing(Driver::new(culprit));
+        allocates_nothing(PolicyKind::Pfc, culprit);
     }
 }
 
-fn allocates_nothing(mut driver: Driver) {
-    let traffic = traffic();
+#[test]
+fn no_policy_allocates_per_frame() {
+    for kind in PolicyKind::ALL {
+        let driver = allocates_nothing(kind, Culprit::Arrival);
+        let lists = Class::ALL.map(|class| {
+            let flows = |port| &driver.counters.class(PortId(port), class).flows;
+            (0..PORTS).map(|port| flows(port).pause_frames_received.get()).sum::<u64>()
+        });
+        assert_eq!(lists.iter().sum::<u64>() > 50, kind == PolicyKind::Ofc);
+    }
+}
+
+fn allocates_nothing(kind: PolicyKind, culprit: Culprit) -> Driver {
+    let mut driver = Driver::new(culprit, kind);
+    let traffic = traffic(kind);
     let all = |driver: &mut Driver| {
         for (n, (port, bytes)) in traffic.iter().enumerate() {
             driver.receive(*port, bytes);
@@ -165,6 +197,7 @@ fn allocates_nothing(mut driver: Driver) {
     assert!(seen(|l| l.sent) > 1_000);
     let storms = [0, 3].map(|port| driver.counters.class(PortId(port), C3).storms.get());
     assert!(storms.iter().all(|&storms| storms > 0), "storms: {storms:?}");
+    driver
 }
 
 /// What would make the test above worthless: a counter that counts nothing.
