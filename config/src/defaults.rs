@@ -48,6 +48,10 @@ pub const LEARNING: bool = true;
 pub const FLOOD: bool = true;
 /// `port.isolated`.
 pub const ISOLATED: bool = false;
+/// `class.ecn_probability`, as HPCC's simulations and many a switch have it.
+pub const ECN_PROBABILITY: f64 = 0.2;
+/// `class.wred`.
+pub const WRED: bool = false;
 /// `class.watchdog_detect`, as SONiC's.
 pub const WATCHDOG_DETECT: Nanos = Nanos::from_millis(200);
 /// `class.watchdog_restore`, as SONiC's.
@@ -234,6 +238,10 @@ pub fn stated() -> Vec<(&'static str, &'static str, String)> {
         ("class", "queue", "\"fifo\"".into()),
         ("class", "weight", weight.to_string()),
         ("class", "max_rate", "line rate".into()),
+        ("class", "ecn_min", "\"off\"".into()),
+        ("class", "ecn_max", "`xoff`".into()),
+        ("class", "ecn_probability", ECN_PROBABILITY.to_string()),
+        ("class", "wred", WRED.to_string()),
         ("class", "watchdog", "\"off\"".into()),
         ("class", "watchdog_detect", format!("\"{}\"", quantity::time(WATCHDOG_DETECT))),
         ("class", "watchdog_restore", format!("\"{}\"", quantity::time(WATCHDOG_RESTORE))),

@@ -195,6 +195,10 @@ keys! {
         queue: QueueKind = parse::choice(&[("fifo", QueueKind::Fifo), ("voq", QueueKind::Voq)]);
         weight: Service = weight;
         max_rate: BitRate = parse::rate;
+        ecn_min: OrOff<OrOff<Bytes>> = parse::or_word("off", parse::or_word("auto", parse::bytes));
+        ecn_max: Bytes = parse::bytes;
+        ecn_probability: f64 = parse::share;
+        wred: bool = parse::boolean;
         watchdog: OrOff<WatchdogAction> = parse::or_word("off", parse::choice(&[
             ("drop", WatchdogAction::Drop),
             ("forward", WatchdogAction::Forward),

@@ -17,6 +17,7 @@ pub mod defaults;
 mod document;
 #[cfg(test)]
 mod documentation;
+mod ecn;
 pub mod memory;
 mod ofc;
 mod parse;

@@ -16,7 +16,7 @@ use crate::build::{Draft, value};
 use crate::document::{ClassKeys, Document, MemoryModel, Pause, Scale};
 use crate::problem::{Problem, Problems};
 use crate::sizing::FRAME_MIN;
-use crate::{defaults, watchdog};
+use crate::{defaults, ecn, watchdog};
 
 /// The classes of every port, in the order of `drafts`.
 pub(crate) fn classes(
@@ -38,8 +38,11 @@ pub(crate) fn classes(
             open_egress(class, drafts, &mut ports, when_full, problems);
         }
     }
-    for (draft, classes) in drafts.iter().zip(&ports) {
+    for (draft, classes) in drafts.iter().zip(&mut ports) {
         for class in Class::ALL {
+            let settings = &mut classes[class.index()];
+            settings.ecn = ecn::settings(&draft.port.classes[class.index()], settings);
+            ecn::check(draft, class, settings, problems);
             check(draft, class, &classes[class.index()], model, problems);
             watchdog::check(draft, class, problems);
         }
@@ -104,6 +107,7 @@ fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings 
         queue: value(keys.queue.as_ref(), Default::default()),
         service: value(keys.weight.as_ref(), defaults::SERVICE),
         max_rate: keys.max_rate.as_ref().map(|rate| rate.value),
+        ecn: None, // when the rest is known
         watchdog: watchdog::settings(keys),
     }
 }

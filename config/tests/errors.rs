@@ -320,6 +320,8 @@ fn doubts_are_warnings() {
         ("[switch]\naccounting = \"until-forwarded\"\n", "ingress XOFF does not protect"),
         ("[class.3]\ningress_reserve = 1\n", "`ingress_reserve` has no effect"),
         ("[class.0]\negress_reserve = 1\n", "`egress_reserve` has no effect"),
+        ("[class.3]\necn_max = 5000\n", "`ecn_max` has no effect on class 3 of port"),
+        ("[class.3]\nwred = true\necn_min = 5000\n", "`wred` has no effect on class 3 of port"),
         ("[class.5]\nwatchdog = \"drop\"\n", "`watchdog` has no effect on class 5 of port"),
         ("[class.3]\nwatchdog_restore = \"1s\"\n", "`watchdog_restore` has no effect on class 3 of port"),
         (

@@ -4,7 +4,7 @@
 use xoff_config::{Config, Machine, Rings};
 use xoff_dataplane::policy::{OfcSettings, PolicyKind};
 use xoff_dataplane::settings::{
-    ClassSettings, FlowControl, Memory, PortSettings, QueueKind, Service, SharedMemory, Trust,
+    ClassSettings, EcnSettings, FlowControl, Memory, PortSettings, QueueKind, Service, SharedMemory, Trust,
     WatchdogAction, WatchdogSettings,
 };
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
@@ -335,4 +335,20 @@ fn a_set_point_that_is_not_below_xoff_is_doubtful() {
         two_ports(&text, "").warnings.iter().any(|warning| warning.message.contains("set point"))
     };
     assert_eq!((warned(99_999), warned(100_000)), (false, true));
+}
+
+#[test]
+fn ecn_is_off_unless_asked_for_and_auto_marks_before_the_class_pauses() {
+    let ecn = |text: &str, number| class(&two_ports(text, ""), 0, number).ecn;
+    assert_eq!(ecn("", 3), None);
+    let roce = "[switch]\nprofile = \"roce\"\n[class.3]\nxoff = 80000\n";
+    let auto = EcnSettings { min: Bytes(40_000), max: Bytes(80_000), probability: 0.2, wred: false };
+    assert_eq!((ecn(roce, 3), ecn(roce, 0)), (Some(auto), None));
+    let lossy = "[class.0]\negress_max = 300000\necn_min = \"auto\"\nwred = true\n";
+    let early = EcnSettings { min: Bytes(75_000), max: Bytes(150_000), probability: 0.2, wred: true };
+    assert_eq!(ecn(lossy, 0), Some(early));
+    let own = "[class.3]\necn_min = \"20KB\"\necn_max = \"30KB\"\necn_probability = 1\n";
+    let all = EcnSettings { min: Bytes(20_000), max: Bytes(30_000), probability: 1.0, wred: false };
+    assert_eq!(ecn(own, 3), Some(all));
+    assert_eq!(ecn(&format!("{own}[class.4]\necn_min = \"off\"\n"), 4), None);
 }

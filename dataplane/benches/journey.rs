@@ -222,6 +222,7 @@ fn class_settings(class: Class) -> ClassSettings {
         queue: QueueKind::Fifo,
         service: Service::Weighted(1),
         max_rate: None,
+        ecn: None,
         watchdog: None,
     }
 }

@@ -36,6 +36,8 @@ pub enum DropReason {
     EgressFull,
     /// The store has no slot for the copy that another port should have had, or no room for a tag.
     NoFrames,
+    /// Its egress queue is congested, and it cannot be marked (WRED).
+    EarlyDrop,
     /// The watchdog gave up a class that has been paused for too long.
     PausedDiscard,
 }
@@ -51,7 +53,7 @@ pub enum DropKind {
 
 impl DropReason {
     /// Every reason.
-    pub const ALL: [DropReason; 14] = [
+    pub const ALL: [DropReason; 15] = [
         DropReason::Malformed,
         DropReason::TooLong,
         DropReason::NotAdmitted,
@@ -65,6 +67,7 @@ impl DropReason {
         DropReason::HeadroomExhausted,
         DropReason::EgressFull,
         DropReason::NoFrames,
+        DropReason::EarlyDrop,
         DropReason::PausedDiscard,
     ];
     /// How many there are: the length of tables by [`DropReason::index`].
@@ -93,6 +96,7 @@ impl DropReason {
             | DropReason::HeadroomExhausted
             | DropReason::EgressFull
             | DropReason::NoFrames
+            | DropReason::EarlyDrop
             | DropReason::PausedDiscard => DropKind::Lost,
         }
     }
@@ -114,6 +118,7 @@ impl DropReason {
             DropReason::HeadroomExhausted => "headroom_exhausted",
             DropReason::EgressFull => "egress_full",
             DropReason::NoFrames => "no_frames",
+            DropReason::EarlyDrop => "early_drop",
             DropReason::PausedDiscard => "paused_discard",
         }
     }

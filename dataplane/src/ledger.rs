@@ -120,6 +120,10 @@ pub struct ClassCounters {
     pub cnms_not_sent: Counter,
     /// Pauses of single flows (OFC).
     pub flows: FlowCounters,
+    /// Frames marked as having met congestion (ECN).
+    pub ecn_marked_frames: Counter,
+    /// Their bytes, FCS included.
+    pub ecn_marked_bytes: Counter,
     /// Storms that the watchdog has seen.
     pub storms: Counter,
     /// Since when there is one now (driver's clock, ns); zero when there is none.

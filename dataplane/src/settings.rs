@@ -219,8 +219,23 @@ pub struct ClassSettings {
     pub service: Service,
     /// Egress: most that the class may send; `None`: the line rate.
     pub max_rate: Option<BitRate>,
+    /// Egress: when congestion is told by ECN marks; `None`: never.
+    pub ecn: Option<EcnSettings>,
     /// Egress: what is done about a peer that keeps the class paused; `None`: nothing.
     pub watchdog: Option<WatchdogSettings>,
+}
+
+/// How congestion of an egress queue is told; see `congestion/ecn.rs` for the curve.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EcnSettings {
+    /// Bytes of the queue below which no frame is marked.
+    pub min: Bytes,
+    /// Bytes from which on every frame is marked.
+    pub max: Bytes,
+    /// Share of frames, 0..=1, that are marked just below `max`.
+    pub probability: f64,
+    /// Whether frames that cannot be marked are dropped instead, on their way in. Lossy classes only.
+    pub wred: bool,
 }
 
 /// When a pause counts as a storm, and what is done about it; see [`crate::watchdog`].

@@ -109,6 +109,7 @@ fn class_settings(class: usize) -> ClassSettings {
         queue: QueueKind::Fifo,
         service: Service::Weighted(1),
         max_rate: None,
+        ecn: None,
         watchdog: None,
     }
 }

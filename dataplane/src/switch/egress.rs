@@ -38,6 +38,9 @@ impl Switch {
                 self.room_at(now, port, class, store);
                 continue;
             }
+            if self.ports[port.index()].marks.contains(class) {
+                self.mark(port, class, &frame, store);
+            }
             let since = self.nodes.meta(&frame).since;
             self.counters.class(port, class).queueing_delay.record(now.since(since).0);
             let size = on_line(&frame);

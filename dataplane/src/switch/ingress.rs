@@ -176,13 +176,15 @@ impl Switch {
             return self.outbound[worker.index()].frames.push(&mut self.nodes, frame);
         }
         let untagged = frame.len() - if meta.tagged { 4 } else { 0 };
-        let at = &mut self.ports[egress.index()];
+        let at = &self.ports[egress.index()];
         let refused = if at.closed.contains(class) {
             Some(at.why_closed())
         } else if untagged > at.settings.mtu_frame {
             Some(DropReason::TooLong)
         } else if !self.buffer.egress_has_room(egress, class, size) {
             Some(DropReason::EgressFull)
+        } else if at.drops_early.contains(class) && self.is_dropped_early(egress, class, &frame, store) {
+            Some(DropReason::EarlyDrop)
         } else {
             None
         };

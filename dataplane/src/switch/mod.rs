@@ -21,6 +21,7 @@ mod egress;
 mod flows;
 mod groups;
 mod ingress;
+mod marking;
 mod notices;
 mod policies;
 mod storms;
@@ -47,6 +48,9 @@ use crate::watchdog::Watchdog;
 use groups::Groups;
 pub use workers::{Handover, Return, WorkerId, Workers};
 
+/// Any number: the same frames at the same times are marked in every run.
+const ECN_SEED: u64 = 3168;
+
 /// The dataplane of one worker.
 #[derive(Debug)]
 pub struct Switch {
@@ -67,6 +71,8 @@ pub struct Switch {
     pauses_obeyed: u64,
     /// What the policy wants done after the event at hand; empty between steps.
     intents: Vec<Intent>,
+    /// Decides which frames are marked while a queue is between its ECN thresholds.
+    ecn_rng: fastrand::Rng,
     /// Ports with frames that the pipeline can take.
     ingress_ready: PortSet,
     next_ingress: PortId,
@@ -117,6 +123,10 @@ struct Port {
     /// Classes whose first frame waits for room at an egress queue ([`WhenFull::Stop`]).
     stopped: ClassSet,
     // Egress.
+    /// Classes whose frames are marked when the queue is long.
+    marks: ClassSet,
+    /// Classes whose frames are dropped on their way in if they cannot be marked.
+    drops_early: ClassSet,
     /// Classes of which no frame is taken: all without link, those that the watchdog gives up.
     closed: ClassSet,
     queues: [ClassQueue; CLASSES],
@@ -154,6 +164,14 @@ impl Port {
             arrived: Default::default(),
             backlogged_in: ClassSet::NONE,
             stopped: ClassSet::NONE,
+            marks: Class::ALL.into_iter().filter(|c| per_class(c.index()).ecn.is_some()).collect(),
+            drops_early: Class::ALL
+                .into_iter()
+                .filter(|class| {
+                    let class = per_class(class.index());
+                    !class.lossless && class.ecn.is_some_and(|ecn| ecn.wred)
+                })
+                .collect(),
             closed: ClassSet::NONE,
             queues: std::array::from_fn(|class| ClassQueue::new(per_class(class).queue, ports)),
             backlogged: ClassSet::NONE,
@@ -231,6 +249,7 @@ impl Switch {
             ledger: Ledger::default(),
             pauses_obeyed: 0,
             intents: Vec::with_capacity(count * CLASSES),
+            ecn_rng: fastrand::Rng::with_seed(ECN_SEED),
             ingress_ready: PortSet::NONE,
             next_ingress: PortId(0),
             egress_active: PortSet::NONE,

@@ -25,16 +25,18 @@ pub fn set(head: &mut [u8], header: &Header, dscp: u8) {
     let dscp = dscp & 63;
     let ip = &mut head[usize::from(header.l3)..];
     if header.ether_type == EtherTypes::Ipv4 {
-        set_ipv4(ip, dscp);
+        let value = dscp << 2 | ip[1] & 0x03;
+        set_type_of_service(ip, value);
     } else {
         ip[0] = ip[0] & 0xf0 | dscp >> 2;
         ip[1] = ip[1] & 0x3f | dscp << 6;
     }
 }
 
-fn set_ipv4(ip: &mut [u8], dscp: u8) {
+/// Writes DSCP and ECN of an IPv4 header and mends its checksum.
+pub(super) fn set_type_of_service(ip: &mut [u8], value: u8) {
     let before = word(ip, field::FIRST_WORD);
-    ip[1] = dscp << 2 | ip[1] & 0x03;
+    ip[1] = value;
     let after = word(ip, field::FIRST_WORD);
     let checksum = mended(word(ip, field::CHECKSUM), before, after);
     ip[field::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());

@@ -10,6 +10,7 @@
 
 pub mod cnm;
 pub mod dscp;
+pub mod ecn;
 pub mod flow;
 pub mod header;
 pub mod mac_control;

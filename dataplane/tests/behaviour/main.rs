@@ -5,6 +5,7 @@ mod allocations;
 mod bed;
 mod cascade;
 mod conformance;
+mod ecn;
 mod floods;
 mod headroom;
 mod isolation;

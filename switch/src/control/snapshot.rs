@@ -192,6 +192,8 @@ fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
             limit_bytes: settings.egress_max.0,
         },
         congestion_point: notification::status(view, port, class),
+        ecn_marked_frames: counters.ecn_marked_frames.get(),
+        ecn_marked_bytes: counters.ecn_marked_bytes.get(),
         watchdog: settings.watchdog.map(|settings| storms::status(view, port, class, settings)),
         queueing_delay: spread(&counters.queueing_delay),
     }

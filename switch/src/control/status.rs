@@ -242,6 +242,12 @@ pub struct ClassStatus {
     /// Its congestion point; `None` where there is none.
     #[serde(default)]
     pub congestion_point: Option<CongestionPointStatus>,
+    /// Frames marked as having met congestion (ECN).
+    #[serde(default)]
+    pub ecn_marked_frames: u64,
+    /// Their bytes.
+    #[serde(default)]
+    pub ecn_marked_bytes: u64,
     /// What the watchdog has seen; `None` where the class has none.
     #[serde(default)]
     pub watchdog: Option<WatchdogStatus>,

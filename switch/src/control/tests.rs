@@ -54,6 +54,7 @@ fn class_settings(class: usize) -> ClassSettings {
         queue: QueueKind::Fifo,
         service: Service::Strict,
         max_rate: None,
+        ecn: None,
         watchdog: lossless.then_some(WatchdogSettings {
             action: WatchdogAction::Drop,
             detect: Nanos::from_millis(200),

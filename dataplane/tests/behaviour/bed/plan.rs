@@ -117,6 +117,7 @@ fn class_settings(lossless: bool, link: &Link) -> ClassSettings {
         queue: QueueKind::Fifo,
         service: Service::Weighted(1),
         max_rate: None,
+        ecn: None,
         watchdog: None,
     }
 }

@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 use xoff_config::quantity;
 use xoff_dataplane::units::{BitRate, Bytes};
 
-use super::report::{ClassReport, PortReport, ProblemReport, QcnReport, Report, WatchdogReport};
+use super::report::{ClassReport, EcnReport, PortReport, ProblemReport, QcnReport, Report, WatchdogReport};
 
 /// The whole report.
 #[must_use]
@@ -135,6 +135,7 @@ fn classes_table(report: &Report) -> Table {
         "queue",
         "weight",
         "max rate",
+        "ECN",
         "watchdog",
     ]);
     for port in &report.ports {
@@ -153,11 +154,18 @@ fn classes_table(report: &Report) -> Table {
                 like.queue.to_owned(),
                 like.weight.clone(),
                 like.max_rate_bps.and_then(BitRate::new).map_or("-".into(), quantity::rate),
+                like.ecn.as_ref().map_or("off".into(), ecn),
                 like.watchdog.as_ref().map_or("off".into(), watchdog),
             ]);
         }
     }
     align_right(table, &[3, 4, 5, 6, 7, 8, 9, 11, 12])
+}
+
+fn ecn(ecn: &EcnReport) -> String {
+    let EcnReport { min_bytes, max_bytes, probability, wred } = ecn;
+    let or_drop = if *wred { ", or dropped" } else { "" };
+    format!("{} to {}, up to {probability}{or_drop}", grouped(*min_bytes), grouped(*max_bytes))
 }
 
 fn watchdog(watchdog: &WatchdogReport) -> String {

@@ -5,8 +5,8 @@ use xoff_config::{Config, Machine, PortShell, Problem, Queues, Rings, Worker};
 use xoff_dataplane::congestion::{Culprit, QcnSettings};
 use xoff_dataplane::headroom::Headroom;
 use xoff_dataplane::settings::{
-    Accounting, ClassSettings, FlowControl, Memory, PortSettings, QueueKind, Service, SwitchSettings, Trust,
-    VlanSettings, WatchdogSettings, WhenFull,
+    Accounting, ClassSettings, EcnSettings, FlowControl, Memory, PortSettings, QueueKind, Service,
+    SwitchSettings, Trust, VlanSettings, WatchdogSettings, WhenFull,
 };
 use xoff_dataplane::units::{Bytes, Class, ClassSet, PortId};
 
@@ -117,7 +117,25 @@ pub struct ClassReport {
     #[serde(serialize_with = "in_order")]
     pub policy_thresholds: Vec<(&'static str, u64)>,
     /// `null`: off.
+    pub ecn: Option<EcnReport>,
+    /// `null`: off.
     pub watchdog: Option<WatchdogReport>,
+}
+
+/// ECN of one class.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[allow(missing_docs)] // the names are those of docs/configuration.md
+pub struct EcnReport {
+    pub min_bytes: u64,
+    pub max_bytes: u64,
+    pub probability: f64,
+    pub wred: bool,
+}
+
+impl From<EcnSettings> for EcnReport {
+    fn from(EcnSettings { min, max, probability, wred }: EcnSettings) -> EcnReport {
+        EcnReport { min_bytes: min.0, max_bytes: max.0, probability, wred }
+    }
 }
 
 /// The watchdog of one class.
@@ -348,6 +366,7 @@ fn class_report(
             Service::Weighted(weight) => weight.to_string(),
         },
         max_rate_bps: settings.max_rate.map(|rate| rate.bits_per_second()),
+        ecn: settings.ecn.map(EcnReport::from),
         watchdog: settings.watchdog.map(WatchdogReport::from),
         policy: policy.name(),
         policy_thresholds: thresholds

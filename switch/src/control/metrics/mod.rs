@@ -162,7 +162,16 @@ fn write_losses<const N: usize>(
 
 type OfClass = (&'static str, Kind, &'static str, fn(&ClassCounters) -> &Counter);
 
-const CLASS_FAMILIES: [OfClass; 14] = [
+const CLASS_FAMILIES: [OfClass; 16] = [
+    (
+        "xoff_ecn_marked_frames_total",
+        Kind::Counter,
+        "Frames sent with a mark that they met congestion here (ECN).",
+        |class| &class.ecn_marked_frames,
+    ),
+    ("xoff_ecn_marked_bytes_total", Kind::Counter, "Bytes of frames marked (ECN), FCS included.", |class| {
+        &class.ecn_marked_bytes
+    }),
     (
         "xoff_frames_received_total",
         Kind::Counter,

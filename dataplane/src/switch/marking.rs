@@ -1,0 +1,45 @@
+//! Congestion told by marks in frames that leave (ECN), or by dropping those that cannot be marked
+//! before they join the queue (WRED); [`crate::congestion::ecn`] has the curve.
+
+use super::Switch;
+use crate::congestion::ecn::is_congested;
+use crate::frame::{Frame, FrameStore};
+use crate::units::{Bytes, Class, PortId};
+use crate::wire::ecn::{self, Ecn};
+use crate::wire::header::Header;
+
+impl Switch {
+    /// Marks a frame that leaves a congested queue, itself still counted there. One that cannot be
+    /// marked goes as it is.
+    pub(super) fn mark<S: FrameStore>(&mut self, port: PortId, class: Class, frame: &Frame, store: &mut S) {
+        if !self.tells_congestion(port, class) {
+            return;
+        }
+        let head = store.head_mut(frame);
+        let header = Header::parse(head).expect("it parsed when it came in");
+        if ecn::mark(head, &header) {
+            let shown = self.counters.class(port, class);
+            shown.ecn_marked_frames.add(1);
+            shown.ecn_marked_bytes.add(Bytes::of_frame(frame.len()).0);
+        }
+    }
+
+    /// Whether a frame that is about to join a queue is dropped because it could not be marked there.
+    pub(super) fn is_dropped_early<S: FrameStore>(
+        &mut self,
+        port: PortId,
+        class: Class,
+        frame: &Frame,
+        store: &S,
+    ) -> bool {
+        let head = store.head(frame);
+        let header = Header::parse(head).expect("it parsed when it came in");
+        ecn::get(head, &header) == Ecn::NotCapable && self.tells_congestion(port, class)
+    }
+
+    fn tells_congestion(&mut self, port: PortId, class: Class) -> bool {
+        let queue = self.buffer.egress(port, class);
+        let settings = &self.ports[port.index()].settings.classes[class.index()].ecn;
+        settings.as_ref().is_some_and(|ecn| is_congested(ecn, queue, &mut self.ecn_rng))
+    }
+}

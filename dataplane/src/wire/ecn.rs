@@ -1,0 +1,124 @@
+//! Explicit congestion notification in the IP header (RFC 3168): two bits that say whether the ends of
+//! a connection understand it, and whether a frame met congestion on its way.
+//!
+//! Whoever marks changes ECT(0) or ECT(1) to CE and nothing else. IPv4's header checksum is mended by
+//! the difference, so that a wrong one stays wrong; no checksum of IPv6, UDP or TCP covers the bits.
+
+use pnet_packet::ethernet::EtherTypes;
+
+use super::dscp;
+use super::header::Header;
+
+const MASK: u8 = 0b11;
+
+/// What the two bits say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ecn {
+    /// Not ECN-capable: 00, or no IP packet at all.
+    NotCapable,
+    /// ECN-capable, ECT(0) or ECT(1): 10 or 01.
+    Capable,
+    /// Congestion experienced: 11.
+    Congested,
+}
+
+/// What a frame says.
+#[must_use]
+pub fn get(head: &[u8], header: &Header) -> Ecn {
+    if header.dscp.is_none() {
+        return Ecn::NotCapable;
+    }
+    let second = head[usize::from(header.l3) + 1];
+    let bits = if header.ether_type == EtherTypes::Ipv4 { second } else { second >> 4 } & MASK;
+    match bits {
+        0b00 => Ecn::NotCapable,
+        MASK => Ecn::Congested,
+        _ => Ecn::Capable,
+    }
+}
+
+/// Marks a frame as having met congestion, where it says that it may be. Answers whether it was marked
+/// now.
+pub fn mark(head: &mut [u8], header: &Header) -> bool {
+    if get(head, header) != Ecn::Capable {
+        return false;
+    }
+    let ip = &mut head[usize::from(header.l3)..];
+    if header.ether_type == EtherTypes::Ipv4 {
+        let marked = ip[1] | MASK;
+        dscp::set_type_of_service(ip, marked);
+    } else {
+        ip[1] |= MASK << 4;
+    }
+    true
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use pnet_packet::ipv4::{Ipv4Packet, MutableIpv4Packet, checksum};
+    use pnet_packet::ipv6::Ipv6Packet;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{fixed_seed, frame_bytes};
+
+    proptest! {
+        #![proptest_config(fixed_seed())]
+
+        #[test]
+        fn ipv4_keeps_all_but_the_mark_and_a_right_checksum(
+            mut rest in any::<[u8; 19]>(), tagged: bool, ect in 1u8..=2
+        ) {
+            rest[0] = rest[0] & !MASK | ect;
+            rest[9..11].fill(0);
+            let mut bytes = vec![2; 12];
+            if tagged {
+                bytes.extend([0x81, 0x00, 0x60, 0x05]);
+            }
+            bytes.extend([0x08, 0x00, 0x45]);
+            bytes.extend(rest);
+            let l3 = bytes.len() - 20;
+            let sum = checksum(&Ipv4Packet::new(&bytes[l3..]).unwrap());
+            MutableIpv4Packet::new(&mut bytes[l3..]).unwrap().set_checksum(sum);
+            let before = bytes.clone();
+
+            let header = Header::parse(&bytes).unwrap();
+            prop_assert_eq!(get(&bytes, &header), Ecn::Capable);
+            prop_assert!(mark(&mut bytes, &header));
+            prop_assert_eq!(get(&bytes, &header), Ecn::Congested);
+            let ip = Ipv4Packet::new(&bytes[l3..]).unwrap();
+            prop_assert_eq!(ip.get_checksum(), checksum(&ip));
+            prop_assert_eq!(Header::parse(&bytes).unwrap().dscp, header.dscp);
+            let mut expected = before;
+            expected[l3 + 1] |= MASK;
+            expected[l3 + 10..l3 + 12].copy_from_slice(&ip.get_checksum().to_be_bytes());
+            prop_assert_eq!(&bytes, &expected, "nothing else");
+            prop_assert!(!mark(&mut bytes, &header), "once");
+        }
+
+        #[test]
+        fn ipv6_keeps_all_but_the_mark(rest in any::<[u8; 39]>(), low in 0u8..16, ect in 1u8..=2) {
+            let mut bytes = vec![2; 12];
+            bytes.extend([0x86, 0xdd, 0x60 | low]);
+            bytes.extend(rest);
+            bytes[15] = bytes[15] & 0xcf | ect << 4;
+            let header = Header::parse(&bytes).unwrap();
+            let before = bytes.clone();
+            prop_assert!(mark(&mut bytes, &header));
+            let (old, new) = (Ipv6Packet::new(&before[14..]).unwrap(), Ipv6Packet::new(&bytes[14..]).unwrap());
+            prop_assert_eq!(new.get_traffic_class(), old.get_traffic_class() | MASK);
+            prop_assert_eq!(old.get_flow_label(), new.get_flow_label());
+            prop_assert_eq!(&before[16..], &bytes[16..]);
+        }
+
+        #[test]
+        fn what_is_not_capable_stays_as_it_is(mut bytes in frame_bytes()) {
+            let Ok(header) = Header::parse(&bytes) else { return Ok(()) };
+            let before = bytes.clone();
+            let was = get(&bytes, &header);
+            prop_assert_eq!(mark(&mut bytes, &header), was == Ecn::Capable);
+            prop_assert!(was == Ecn::Capable || before == bytes);
+        }
+    }
+}

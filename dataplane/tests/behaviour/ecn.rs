@@ -1,0 +1,96 @@
+//! ECN marks and WRED in a whole switch: thresholds to the byte, first marks on a queue that drains
+//! (I6), and who is dropped instead.
+
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::settings::{EcnSettings, FlowControl};
+use xoff_dataplane::units::{Bytes, Class, ClassSet, Nanos, PortId};
+use xoff_dataplane::wire::ecn::{self, Ecn};
+use xoff_dataplane::wire::header::{Header, Tci};
+
+use crate::bed::plan::{self, LINK};
+use crate::bed::{Star, SwitchPlan};
+use crate::{C0, C3, resume, stop};
+
+/// What each frame counts for: its 1000 bytes and FCS.
+const SIZE: u64 = 1_004;
+const ECT: u8 = 0b10;
+const NOT_ECT: u8 = 0b00;
+
+/// A step at `threshold` in all classes.
+fn plan(threshold: u64, wred: bool) -> SwitchPlan {
+    let (min, max) = (Bytes(threshold), Bytes(threshold));
+    let mut plan = plan::switch(&[LINK; 2]);
+    plan.each_port(|port| {
+        port.flow_control = FlowControl::Pfc { obey: ClassSet::ALL, send: plan::LOSSLESS };
+        for class in &mut port.classes {
+            class.ecn = Some(EcnSettings { min, max, probability: 0.1, wred });
+        }
+    });
+    plan
+}
+
+/// An IPv4 packet of `class` to the host at port 0.
+fn packet(star: &Star, class: Class, bits: u8, number: u8) -> Vec<u8> {
+    let mut bytes = [star.mac(0).0, star.mac(1).0].concat();
+    bytes.extend([0x81, 0x00]);
+    bytes.extend(Tci::new(class, false, 0).0.to_be_bytes());
+    bytes.extend([0x08, 0x00, 0x45, bits]);
+    bytes.resize(999, 0);
+    bytes.push(number);
+    bytes
+}
+
+/// Holds `class` up at port 0 while so many frames come, and lets them go: what arrives, in order.
+fn held_up(star: &mut Star, class: Class, frames: impl IntoIterator<Item = u8>) -> Vec<(u8, Ecn)> {
+    star.pause(0, stop(class, 0xffff));
+    star.run_for(Nanos(2_000));
+    for (number, bits) in (0..).zip(frames) {
+        let bytes = packet(star, class, bits, number);
+        star.inject(1, &bytes);
+    }
+    star.run_for(Nanos::from_millis(1));
+    star.pause(0, resume(class));
+    star.run_to_rest();
+    let read = |bytes: &Vec<u8>| {
+        let header = Header::parse(bytes).expect("an IPv4 packet");
+        (bytes[999], ecn::get(bytes, &header))
+    };
+    star.at(0).strange.iter().map(read).collect()
+}
+
+#[test]
+fn i6_marks_come_first_and_not_last_on_a_queue_that_drains_and_begin_at_the_byte() {
+    // Frame k of 20 leaves a queue of 20 - k frames.
+    for (threshold, marked) in [(5 * SIZE, 16), (5 * SIZE + 1, 15), (21 * SIZE, 0), (1, 20)] {
+        let mut star = Star::new(plan(threshold, false));
+        let arrived = held_up(&mut star, C3, [ECT; 20]);
+        let expected = |k| (k, if k < marked { Ecn::Congested } else { Ecn::Capable });
+        assert_eq!(arrived, (0..20).map(expected).collect::<Vec<_>>(), "threshold {threshold}");
+        let shown = star.switch().counters.class(PortId(0), C3);
+        let counted = (shown.ecn_marked_frames.get(), shown.ecn_marked_bytes.get());
+        assert_eq!(counted, (marked.into(), u64::from(marked) * SIZE));
+    }
+}
+
+#[test]
+fn frames_that_cannot_be_marked_leave_as_they_came() {
+    let mut star = Star::new(plan(1, false));
+    let arrived = held_up(&mut star, C0, [NOT_ECT, 0b01, 0b11]);
+    assert_eq!(arrived, [(0, Ecn::NotCapable), (1, Ecn::Congested), (2, Ecn::Congested)]);
+    assert_eq!(star.switch().counters.class(PortId(0), C0).ecn_marked_frames.get(), 1, "one was already");
+}
+
+#[test]
+fn wred_drops_what_cannot_be_marked_from_the_threshold_on_and_in_lossy_classes_only() {
+    let kinds = [NOT_ECT, NOT_ECT, NOT_ECT, NOT_ECT, ECT, NOT_ECT, ECT];
+    for (threshold, dropped) in [(3 * SIZE, 2), (3 * SIZE + 1, 1)] {
+        let mut star = Star::new(plan(threshold, true));
+        let arrived = held_up(&mut star, C0, kinds);
+        assert_eq!(star.switch().counters.dropped(DropReason::EarlyDrop), dropped);
+        assert_eq!(arrived.len() as u64, 7 - dropped);
+        let capable = arrived.iter().filter(|(_, says)| *says != Ecn::NotCapable);
+        assert_eq!(capable.map(|&(number, _)| number).collect::<Vec<_>>(), [4, 6], "they are marked instead");
+    }
+    let mut star = Star::new(plan(3 * SIZE, true));
+    assert_eq!(held_up(&mut star, C3, kinds).len(), 7, "a lossless class loses nothing");
+}

@@ -1,0 +1,68 @@
+//! ECN as the ends of a connection see it: the kernel's TCP counts the marks, and other readers of the
+//! frames find nothing wrong with them.
+
+use std::fs;
+
+use xoff_netns_tests::{Host, frames, wait_for};
+
+use crate::bed;
+
+/// A counter of the kernel's IP or TCP in the host's namespace.
+fn counter(host: &Host, name: &str) -> u64 {
+    let text = host.run("nstat", &["--zeros", "--nooutput", name]) + &host.run("nstat", &["-az", name]);
+    let line = text.lines().rev().find(|line| line.starts_with(name));
+    let value = line.and_then(|line| line.split_whitespace().nth(1)).unwrap_or_else(|| panic!("{text}"));
+    value.parse().unwrap()
+}
+
+/// ECN marks in IP packets that tcpdump finds in a capture, and IP checksums that it finds wrong.
+fn marks_and_wrong_checksums(host: &Host, capture: &str) -> (usize, usize) {
+    let text = host.run("tcpdump", &["-nvr", capture, "ip"]);
+    let marks = text.lines().filter(|line| line.contains("tos 0x3,CE")).count();
+    (marks, text.lines().filter(|line| line.contains("bad cksum")).count())
+}
+
+#[test]
+fn the_kernels_tcp_sees_marks_and_nothing_is_lost_or_wrong() {
+    let bed = bed(2).build();
+    // Marks from 60 kB on: the queue of a single TCP stream into a slow port gets there.
+    let class = "[class.0]\necn_min = 30000\necn_max = 60000\n";
+    let switch = bed.start(&bed.config("speed = \"1G\"").port(2, "speed = \"100M\"").more(class));
+    let (a, b) = (bed.host(1), bed.host(2));
+    for host in [a, b] {
+        host.run("sysctl", &["-qw", "net.ipv4.tcp_ecn=1"]);
+    }
+    let directory = tempfile::TempDir::new().unwrap();
+    let capture = directory.path().join("capture.pcap").to_string_lossy().into_owned();
+    let mut tap =
+        b.start("tcpdump", &["-i", b.device().name(), "-s", "100", "-c", "3000", "-w", &capture, "ip"]);
+    wait_for("the capture", || fs::exists(&capture).unwrap_or(false).then_some(()));
+    let before = counter(b, "IpExtInCEPkts");
+    let mut server = b.start("iperf3", &["--server", "--one-off", "--forceflush"]);
+    wait_for("a server", || b.run("ss", &["-Hltn", "sport = :5201"]).contains("LISTEN").then_some(()));
+    a.run("iperf3", &["--client", &b.ipv4().to_string(), "--time", "2", "--congestion", "reno"]);
+    server.wait().unwrap();
+    let seen = counter(b, "IpExtInCEPkts") - before;
+    tap.kill().ok();
+    tap.wait().unwrap();
+    let (marks, wrong) = marks_and_wrong_checksums(b, &capture);
+    let said = bed.finish(switch);
+    let out = &said.ports[1].classes[0];
+    assert!(seen > 0, "TCP saw no mark; {} were made", out.ecn_marked_frames);
+    assert_eq!(out.ecn_marked_frames, seen, "every mark arrives");
+    assert!(marks > 0 && wrong == 0, "{marks} marks, {wrong} wrong checksums in the capture");
+    assert_eq!(out.drops["egress_full"] + out.drops["early_drop"], 0, "marks did what drops do otherwise");
+}
+
+#[test]
+fn without_ecn_in_the_connection_nothing_is_marked() {
+    let bed = bed(2).build();
+    let switch = bed.start(&bed.config("speed = \"10M\"").more("[class.3]\necn_min = 1\necn_max = 1\n"));
+    let (a, b) = (bed.host(1), bed.host(2));
+    for number in 0..50 {
+        a.send(crate::frame(a, b, 3, number));
+    }
+    b.tap().numbered(49);
+    assert_eq!(b.tap().count(|frame| frames::sequence(frame).is_some()), 50);
+    assert_eq!(bed.finish(switch).ports[1].classes[3].ecn_marked_frames, 0);
+}
