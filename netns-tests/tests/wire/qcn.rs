@@ -24,18 +24,17 @@ fn limiter(sent: &SentStream) -> (u64, f64) {
     (qcn.cnms, least)
 }
 
-/// Two senders, each as fast as the third port's line, with rate limiters; the first in a VLAN tag.
+/// Two senders, each as fast as the third port's line, with rate limiters.
 fn fan_in(points: &str) {
     let bed = bed(3).build();
     let config =
         bed.config("speed = \"200M\"").switch(PATIENT).more(XOFF).more(&format!("[qcn]\n{points}{POINTS}"));
     let switch: Switch = bed.start(&config);
     let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
-    let tagged = format!("{},pcp=3", stream(sink, 3, "line", FRAMES));
     let reports = Traffic::at_mbps(200)
         .rate_limited()
         .sink(sink)
-        .source(a, &[tagged])
+        .source(a, &[stream(sink, 3, "line", FRAMES)])
         .source(b, &[stream(sink, 3, "line", FRAMES)])
         .run();
     reports.assert_lossless(&[3]);
@@ -96,7 +95,9 @@ fn c18_a_cnm_on_the_wire_is_about_the_frame_that_was_sampled() {
         let with_cn_tag =
             |bytes: &[u8]| Header::parse(bytes).is_ok_and(|header| header.cn_tag == Some(CnTag(0x1234)));
         b.tap().wait(3, with_cn_tag);
-        bed.finish(switch);
+        // The kernel drops tagged frames that none of its protocols takes, at the hosts: no `finish` here.
+        assert!(switch.status().verdict.lossless);
+        assert!(switch.stop().status.success());
     }
 }
 
