@@ -15,7 +15,9 @@
 //! the spread of what was measured more than once.
 
 mod conduct;
+mod deadlock;
 mod incast;
+mod ofc_fig1;
 mod plot;
 mod report;
 mod series;
@@ -49,7 +51,8 @@ pub struct Experiment {
 }
 
 /// All there are.
-pub const EXPERIMENTS: &[Experiment] = &[incast::EXPERIMENT, victim::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] =
+    &[incast::EXPERIMENT, victim::EXPERIMENT, ofc_fig1::EXPERIMENT, deadlock::EXPERIMENT];
 
 /// Takes lines for people.
 pub type Tell<'a> = dyn FnMut(&str) + 'a;

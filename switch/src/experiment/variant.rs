@@ -41,6 +41,9 @@ const COMMON: &[(&str, Value)] = &[
     ("class.3.egress_warn", Kilobytes(20)),
 ];
 
+/// OFC with a switch in the middle that knows only PFC, where there is a middle.
+pub(super) const PLAIN_MIDDLE: &str = "ofc-pfc-middle";
+
 /// All there are.
 pub const VARIANTS: &[Variant] = &[
     Variant {
@@ -66,6 +69,12 @@ pub const VARIANTS: &[Variant] = &[
         about: "OFC: between switches, the flows of the original congestion are paused, one by one",
         lossless: true,
         keys: &[("switch.policy", Word("ofc")), ("trunk.ofc_peer", Bare("true"))],
+    },
+    Variant {
+        name: PLAIN_MIDDLE,
+        about: "OFC whose peers know only PFC, as where the switch in the middle of three does",
+        lossless: true,
+        keys: &[("switch.policy", Word("ofc"))],
     },
     Variant {
         name: "pfc-wdrop",

@@ -1,0 +1,168 @@
+//! `deadlock`: three switches in a ring, each flow two wires long, so that every wire's buffer waits for
+//! the next one's (a cyclic buffer dependency).
+//!
+//! Each switch sends on what came from the one before and what its own host offers. Once all three hold
+//! the one before at the same time, with nothing in their buffers but what has to go on round the ring,
+//! nobody can ever let go: a deadlock. Afterwards the hosts are silent, and what still waits then waits for
+//! good.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use xoff_dataplane::units::{BitRate, Nanos};
+
+use super::plot::{Content, Panel};
+use super::report::{add_row, table};
+use super::series::Series;
+use super::{Conduct, Experiment, Figure, Findings, Request, Spread, Tell, Variant, compare};
+use crate::causes::Causes;
+use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, lossless};
+use crate::traffic::Stream;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "deadlock",
+    about: "three switches in a ring whose buffers wait for each other: who stops for good, and in which circle",
+    seconds_per_policy: 5,
+    policies: &["pfc", "capfc-stop-max", "ofc"],
+    measure,
+};
+
+/// Hosts send for so long.
+const SEND: Nanos = Nanos::from_millis(1500);
+/// What has not left so long afterwards never will.
+const SILENCE: Nanos = Nanos::from_millis(1000);
+const LOOK: Duration = Duration::from_millis(2);
+const PATIENCE: Duration = Duration::from_millis(10);
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    /// Runs in which frames waited for good.
+    deadlocks: usize,
+    /// When the last frame arrived in such a run, after the start.
+    stopped_ms: Spread,
+    /// What all hosts received, added up, while they sent: one value for each run.
+    delivered_mbps: Spread,
+    /// The first circle that was found: who waits for whom.
+    circle: Vec<String>,
+}
+
+struct Run {
+    account: Account,
+    delivered: Series,
+    /// When the last byte arrived.
+    last: Nanos,
+    circles: Vec<Vec<String>>,
+    waiting: u64,
+}
+
+fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
+    let measured = compare(request, tell, |variant| run(variant, request.line))?;
+    let mut findings = Findings::default();
+    let mut all = Vec::new();
+    for (variant, runs) in measured {
+        let conduct = Conduct::of(runs.iter().map(|run| &run.account));
+        let measured = Measured::of(&runs);
+        findings.add(variant, conduct, &measured);
+        let rates = runs.first().map(|run| run.delivered.points(Nanos::from_millis(50)));
+        all.push((variant, measured, rates.unwrap_or_default()));
+    }
+    findings.text = text(request, &all);
+    findings.figure = figure(request, &all);
+    Ok(findings)
+}
+
+fn run(variant: &Variant, line: BitRate) -> Result<Run, FabricError> {
+    let mut plan = Plan::new(line);
+    let switches = ["a", "b", "c"].map(|name| plan.switch(name));
+    let hosts = [0, 1, 2].map(|n| plan.host(&format!("host-{}", ["a", "b", "c"][n]), switches[n]));
+    let onward = [0, 1, 2].map(|n: usize| plan.trunk(switches[n], switches[(n + 1) % 3]).0);
+    for (place, &by) in onward.iter().enumerate() {
+        // To the next switch's host, and to the one behind it: both round the ring.
+        plan.route(hosts[(place + 1) % 3], by);
+        plan.route(hosts[(place + 2) % 3], by);
+    }
+    let mut load = Load::default();
+    for (place, &host) in hosts.iter().enumerate() {
+        let to = hosts[(place + 2) % 3];
+        load.send(host, Stream { duration: Some(SEND), ..lossless(to) });
+    }
+    let fabric = Fabric::build(plan, &variant.settings(line))?;
+    let ((delivered, last, circles, waiting), account) =
+        fabric.run(&load, PATIENCE, |live| watch(live, hosts))?;
+    Ok(Run { account, delivered, last, circles, waiting })
+}
+
+fn watch(live: &Live<'_>, hosts: [HostId; 3]) -> (Series, Nanos, Vec<Vec<String>>, u64) {
+    let mut delivered = Series::default();
+    let (mut before, mut last) = (0, Nanos::ZERO);
+    let limit = Duration::from_nanos(SEND.after(SILENCE).0);
+    live.every(LOOK, limit, |now| {
+        let of = |&host: &HostId| live.progress(host).received[LOSSLESS.index()].line_bytes.get();
+        let bytes = hosts.iter().map(of).sum();
+        delivered.look(now, bytes);
+        if bytes > before {
+            (before, last) = (bytes, now);
+        }
+    });
+    let circles = Causes::of(&live.statuses()).cycles();
+    let circles = circles.iter().map(|circle| circle.iter().map(ToString::to_string).collect()).collect();
+    (delivered, last, circles, live.waiting_bytes())
+}
+
+impl Measured {
+    fn of(runs: &[Run]) -> Measured {
+        let stuck: Vec<&Run> = runs.iter().filter(|run| run.waiting > 0).collect();
+        let rates = runs.iter().filter_map(|run| run.delivered.rate(Nanos::ZERO, SEND));
+        Measured {
+            deadlocks: stuck.len(),
+            stopped_ms: Spread::of(stuck.iter().map(|run| run.last.0 as f64 / 1e6)),
+            delivered_mbps: Spread::of(rates),
+            circle: stuck.iter().find_map(|run| run.circles.first().cloned()).unwrap_or_default(),
+        }
+    }
+}
+
+type All<'a> = [(&'a Variant, Measured, Vec<(f64, f64)>)];
+
+fn title(request: &Request) -> String {
+    let mbps = request.line.bits_per_second() / 1_000_000;
+    format!("Deadlock: three switches in a ring, three flows of two wires each, {mbps} Mb/s lines")
+}
+
+fn text(request: &Request, all: &All<'_>) -> String {
+    let mut table =
+        table(&["policy", "stopped for good\nruns", "last frame arrived\nms", "delivered, all flows\nMb/s"]);
+    let mut circles = String::new();
+    for (variant, of, _) in all {
+        let stopped = if of.deadlocks == 0 { "-".to_owned() } else { format!("{:.0}", of.stopped_ms.p50) };
+        add_row(
+            &mut table,
+            [
+                variant.name.to_owned(),
+                format!("{} of {}", of.deadlocks, request.runs),
+                stopped,
+                format!("{:.1}", of.delivered_mbps.p50),
+            ],
+        );
+        if let Some(first) = of.circle.first() {
+            circles += &format!("\n{}: {}\n  -> {first}\n", variant.name, of.circle.join("\n  -> "));
+        }
+    }
+    format!(
+        "{}\n\n{table}\nHosts send for {} ms; what has not left {} ms later never will.\n{circles}",
+        title(request),
+        SEND.0 / 1_000_000,
+        SILENCE.0 / 1_000_000
+    )
+}
+
+fn figure(request: &Request, all: &All<'_>) -> Figure {
+    let lines = all.iter().map(|(variant, _, rates)| (variant.name.to_owned(), rates.clone()));
+    let panel = Panel {
+        title: "What all hosts receive, first run".into(),
+        x: "time (s)".into(),
+        y: "line rate used, added up (Mb/s)".into(),
+        content: Content::Lines(lines.collect()),
+    };
+    Figure { title: title(request), panels: vec![panel] }
+}

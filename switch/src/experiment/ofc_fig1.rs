@@ -1,0 +1,264 @@
+//! `ofc-fig1`: the incast of OFC's Fig. 1. Three switches in a row, ten hosts.
+//!
+//! F0 and F1 share the way from the first switch to the third; there F1 meets the bursts of F2 to F7 at
+//! its receiver's port, and F0 leaves by another. F0 has nothing to do with the congestion, and is held by
+//! whoever pauses more than the flows that cause it. Before the bursts begin both have the way for
+//! themselves: that is F0's solo rate.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+
+use super::plot::{Content, Panel};
+use super::report::{add_row, table};
+use super::series::Series;
+use super::variant::PLAIN_MIDDLE;
+use super::{Conduct, Experiment, Figure, Findings, Request, Spread, Tell, Variant, compare};
+use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, lossless};
+use crate::traffic::Stream;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "ofc-fig1",
+    about: "three switches, ten hosts: what congestion at the last switch costs a flow that has no part in it",
+    seconds_per_policy: 5,
+    policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "ofc", PLAIN_MIDDLE],
+    measure,
+};
+
+/// Senders of bursts: F2 to F7.
+const BURSTS: usize = 6;
+/// What F0 and F1 offer, in percent of the line that they share.
+const LONG_PERCENT: u64 = 40;
+/// Frames of a burst, about 150 KB: 30 us of 40 Gb/s, the paper's longest.
+const BURST_FRAMES: u64 = 100;
+/// The line of the receiver takes 74 ms for six bursts at 100 Mb/s; in percent of that, from one to the next.
+const BURST_EVERY_PERCENT: u64 = 135;
+/// Bursts begin.
+const BEGIN: Nanos = Nanos::from_millis(600);
+/// F0 and F1 end where nobody holds them.
+const END: Nanos = Nanos::from_millis(2200);
+/// Rates are taken so long after a beginning.
+const RAMP: Nanos = Nanos::from_millis(100);
+const LOOK: Duration = Duration::from_millis(1);
+const PATIENCE: Duration = Duration::from_secs(6);
+
+/// A long-lived flow.
+#[derive(Debug, Serialize)]
+struct LongFlow {
+    /// Its rate before the bursts, layer 1; one value for each run.
+    solo_mbps: Spread,
+    /// Its rate while they come.
+    mbps: Spread,
+    /// Of each run's own solo rate.
+    share_of_solo: Spread,
+    /// Time for all its frames; it would be 2200 ms without bursts.
+    completion_ms: Spread,
+}
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    f0: LongFlow,
+    f1: LongFlow,
+    /// F2 to F7: from when a burst was due until its last frame was there.
+    burst_completion_ms: Spread,
+}
+
+struct Run {
+    account: Account,
+    load: Load,
+    hosts: Hosts,
+    rates: [Series; 2],
+}
+
+struct Hosts {
+    /// Of F0 and F1.
+    long: [HostId; 2],
+    bursts: Vec<HostId>,
+    /// Of F0, and of all others.
+    receivers: [HostId; 2],
+}
+
+fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
+    let measured = compare(request, tell, |variant| run(variant, request.line))?;
+    let mut findings = Findings::default();
+    let mut all = Vec::new();
+    for (variant, runs) in measured {
+        let conduct = Conduct::of(runs.iter().map(|run| &run.account));
+        let measured = Measured::of(&runs);
+        findings.add(variant, conduct, &measured);
+        let rates = |flow: usize| {
+            runs.first().map(|run| run.rates[flow].points(Nanos::from_millis(50))).unwrap_or_default()
+        };
+        all.push((variant, measured, [rates(0), rates(1)]));
+    }
+    findings.text = text(request, &all);
+    findings.figure = figure(request, &all);
+    Ok(findings)
+}
+
+fn run(variant: &Variant, line: BitRate) -> Result<Run, FabricError> {
+    let mut plan = Plan::new(line);
+    let [a, b, c] = ["sa", "sb", "sc"].map(|name| plan.switch(name));
+    let long = ["f0-sender", "f1-sender"].map(|name| plan.host(name, a));
+    let bursts = (2..BURSTS + 2).map(|flow| plan.host(&format!("f{flow}-sender"), c)).collect();
+    let receivers = ["f0-receiver", "receiver"].map(|name| plan.host(name, c));
+    plan.trunk(a, b);
+    plan.trunk(b, c);
+    if variant.name == PLAIN_MIDDLE {
+        plan.settings_of(b).text("switch.policy", "pfc");
+    }
+    let hosts = Hosts { long, bursts, receivers };
+    let load = hosts.load(line);
+    let from_f1 = plan.port_of(hosts.long[1]);
+    let fabric = Fabric::build(plan, &variant.settings(line))?;
+    let (rates, account) = fabric.run(&load, PATIENCE, |live| {
+        let mut rates = [Series::default(), Series::default()];
+        live.every(LOOK, PATIENCE, |now| {
+            let f0 = &live.progress(hosts.receivers[0]).received[LOSSLESS.index()];
+            rates[0].look(now, f0.line_bytes.get());
+            // F1 shares its receiver with the bursts: it is measured where it enters.
+            let f1 = live.class(from_f1, LOSSLESS);
+            rates[1].look(now, f1.rx_bytes.get() + PREAMBLE_AND_GAP * f1.rx_frames.get());
+        });
+        rates
+    })?;
+    Ok(Run { account, load, hosts, rates })
+}
+
+const PREAMBLE_AND_GAP: u64 = 20;
+
+fn frame_time(line: BitRate) -> Nanos {
+    line.time_of(Bytes::on_line(Stream::default().frame_len()))
+}
+
+impl Hosts {
+    fn load(&self, line: BitRate) -> Load {
+        let mut load = Load::default();
+        let rate = BitRate::new(line.bits_per_second() / 100 * LONG_PERCENT);
+        let frame = frame_time(line).0;
+        let count = Some(END.0 * LONG_PERCENT / 100 / frame);
+        for (sender, receiver) in self.long.into_iter().zip(self.receivers) {
+            load.send(sender, Stream { rate, count, ..lossless(receiver) });
+        }
+        let every = frame * BURST_FRAMES * BURSTS as u64 * BURST_EVERY_PERCENT / 100;
+        let starts = (0..).map(|number| Nanos(BEGIN.0 + number * every)).take_while(|&start| start < END);
+        for start in starts {
+            for &sender in &self.bursts {
+                let burst = Stream { start, count: Some(BURST_FRAMES), ..lossless(self.receivers[1]) };
+                load.send(sender, burst);
+            }
+        }
+        load
+    }
+}
+
+impl Run {
+    /// From when a stream was due until its last frame was there, ms.
+    fn completion(&self, from: HostId, to: HostId, stream: u8) -> Option<f64> {
+        let due = self.load.due(&self.account, from, stream)?;
+        let got = self.account.stream(from, to, stream)?;
+        Some(got.last_ns.saturating_sub(due.0) as f64 / 1e6)
+    }
+
+    fn bursts(&self) -> impl Iterator<Item = f64> {
+        let streams = move |&sender: &HostId| {
+            let count = u8::try_from(self.account.host(sender).sent.len()).unwrap_or(u8::MAX);
+            (0..count).filter_map(move |stream| self.completion(sender, self.hosts.receivers[1], stream))
+        };
+        self.hosts.bursts.iter().flat_map(streams)
+    }
+}
+
+impl Measured {
+    fn of(runs: &[Run]) -> Measured {
+        Measured {
+            f0: LongFlow::of(runs, 0),
+            f1: LongFlow::of(runs, 1),
+            burst_completion_ms: Spread::of(runs.iter().flat_map(Run::bursts)),
+        }
+    }
+}
+
+impl LongFlow {
+    fn of(runs: &[Run], flow: usize) -> LongFlow {
+        let solo = |run: &Run| run.rates[flow].rate(RAMP, BEGIN);
+        let congested = |run: &Run| run.rates[flow].rate(BEGIN.after(RAMP), END);
+        let share = |run: &Run| Some(congested(run)? / solo(run)?);
+        LongFlow {
+            solo_mbps: Spread::of(runs.iter().filter_map(solo)),
+            mbps: Spread::of(runs.iter().filter_map(congested)),
+            share_of_solo: Spread::of(runs.iter().filter_map(share)),
+            completion_ms: Spread::of(
+                runs.iter()
+                    .filter_map(|run| run.completion(run.hosts.long[flow], run.hosts.receivers[flow], 0)),
+            ),
+        }
+    }
+}
+
+type All<'a> = [(&'a Variant, Measured, [Vec<(f64, f64)>; 2])];
+
+fn title(request: &Request) -> String {
+    let mbps = request.line.bits_per_second() / 1_000_000;
+    format!(
+        "OFC Fig. 1: F0 passes, F1 meets the bursts of F2 to F7; {mbps} Mb/s lines, {} runs",
+        request.runs
+    )
+}
+
+fn text(request: &Request, all: &All<'_>) -> String {
+    let mut table = table(&[
+        "policy",
+        "F0 Mb/s\nsolo / congested",
+        "F0, % of solo\nmedian (least)",
+        "F0 complete\nms",
+        "F1 Mb/s\nsolo / congested",
+        "F1 complete\nms",
+        "bursts, ms\nmin / p25 / p50 / p75 / max",
+    ]);
+    for (variant, of, _) in all {
+        let rates = |flow: &LongFlow| format!("{:.1} / {:.1}", flow.solo_mbps.p50, flow.mbps.p50);
+        let Spread { min, p25, p50, p75, max, .. } = of.burst_completion_ms;
+        add_row(
+            &mut table,
+            [
+                variant.name.to_owned(),
+                rates(&of.f0),
+                format!("{:.1} ({:.1})", 100.0 * of.f0.share_of_solo.p50, 100.0 * of.f0.share_of_solo.min),
+                format!("{:.0}", of.f0.completion_ms.p50),
+                rates(&of.f1),
+                format!("{:.0}", of.f1.completion_ms.p50),
+                format!("{min:.0} / {p25:.0} / {p50:.0} / {p75:.0} / {max:.0}"),
+            ],
+        );
+    }
+    format!(
+        "{}\n\n{table}\nBursts come from {} ms on; F0 and F1 would be complete after {} ms.",
+        title(request),
+        BEGIN.0 / 1_000_000,
+        END.0 / 1_000_000
+    )
+}
+
+fn figure(request: &Request, all: &All<'_>) -> Figure {
+    let over_time = |title: &str, flow: usize| {
+        let lines = all.iter().map(|(variant, _, rates)| (variant.name.to_owned(), rates[flow].clone()));
+        let content = Content::Lines(lines.collect());
+        Panel { title: title.into(), x: "time (s)".into(), y: "line rate used (Mb/s)".into(), content }
+    };
+    let spreads = |title: &str, of: fn(&Measured) -> Spread| {
+        let rows = all.iter().map(|(variant, measured, _)| (variant.name.to_owned(), of(measured)));
+        let content = Content::Spreads(rows.collect());
+        Panel { title: title.into(), x: "time from due to complete (ms)".into(), y: String::new(), content }
+    };
+    Figure {
+        title: title(request),
+        panels: vec![
+            over_time("F0, which is not congested; bursts from 0.6 s on", 0),
+            over_time("F1, which is", 1),
+            spreads("F0", |of| of.f0.completion_ms),
+            spreads("Bursts F2 to F7", |of| of.burst_completion_ms),
+        ],
+    }
+}
