@@ -9,7 +9,7 @@ use crate::fabric::{Account, LOSSLESS, Pfc, Totals};
 pub struct Conduct {
     /// Frames of the lossless class.
     pub lossless: Totals,
-    /// Frames of any class that still waited in a switch when it was stopped; they are among the lost.
+    /// Frames of any class that still waited in a switch at the end; they are among the lost.
     pub held: u64,
     /// Pause frames of the lossless class.
     pub pfc: Pfc,
@@ -51,7 +51,7 @@ impl From<&Account> for Conduct {
     fn from(account: &Account) -> Conduct {
         Conduct {
             lossless: Totals::of(account.received(LOSSLESS)),
-            held: account.held(),
+            held: account.held,
             pfc: Pfc::from(account),
             xdp_drops: account.kernel_drops(),
             ledger_balanced: account.is_balanced(),

@@ -23,7 +23,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "deadlock",
     about: "three switches in a ring whose buffers wait for each other: who stops for good, and in which circle",
     seconds_per_policy: 5,
-    policies: &["pfc", "capfc-stop-max", "ofc"],
+    policies: &["pfc", "pfc-watchdog-drop", "pfc-watchdog-forward", "capfc-stop-max", "ofc"],
     measure,
 };
 
@@ -86,7 +86,7 @@ fn run(variant: &Variant, line: BitRate) -> Result<Run, FabricError> {
         let to = hosts[(place + 2) % 3];
         load.send(host, Stream { duration: Some(SEND), ..lossless(to) });
     }
-    let fabric = Fabric::build(plan, &variant.settings(line))?;
+    let fabric = Fabric::build(plan, &variant.roomy_settings(line))?;
     let ((delivered, last, circles, waiting), account) =
         fabric.run(&load, PATIENCE, |live| watch(live, hosts))?;
     Ok(Run { account, delivered, last, circles, waiting })

@@ -19,7 +19,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "incast",
     about: "N senders into one port at once, for several N: goodput, fairness, completion times, pauses, queue",
     seconds_per_policy: 4,
-    policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "ofc", "pfc-wdrop", "pfc-wstop"],
+    policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "ofc", "p-pfc", "pfc-wdrop", "pfc-wstop"],
     measure,
 };
 

@@ -111,7 +111,7 @@ fn run(variant: &Variant, line: BitRate) -> Result<Run, FabricError> {
     let hosts = Hosts { long, bursts, receivers };
     let load = hosts.load(line);
     let from_f1 = plan.port_of(hosts.long[1]);
-    let fabric = Fabric::build(plan, &variant.settings(line))?;
+    let fabric = Fabric::build(plan, &variant.roomy_settings(line))?;
     let (rates, account) = fabric.run(&load, PATIENCE, |live| {
         let mut rates = [Series::default(), Series::default()];
         live.every(LOOK, PATIENCE, |now| {

@@ -14,11 +14,11 @@ impl Series {
         self.looks.push((at, bytes));
     }
 
-    /// Mb/s between two times, from the last look before the first to the last before the second; `None`
-    /// where that is no time.
+    /// Mb/s between two times, from the last look before the first to the last before the second (the
+    /// first of all, where there is none before); `None` where that is no time.
     #[must_use]
     pub fn rate(&self, from: Nanos, to: Nanos) -> Option<f64> {
-        let at = |time: Nanos| self.looks.iter().rev().find(|look| look.0 <= time);
+        let at = |time: Nanos| self.looks.iter().rev().find(|look| look.0 <= time).or(self.looks.first());
         let (first, last) = (at(from)?, at(to)?);
         (last.0 > first.0).then(|| (last.1 - first.1) as f64 * 8e3 / (last.0.0 - first.0.0) as f64)
     }

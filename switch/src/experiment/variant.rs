@@ -77,6 +77,30 @@ pub const VARIANTS: &[Variant] = &[
         keys: &[("switch.policy", Word("ofc"))],
     },
     Variant {
+        name: "p-pfc",
+        about: "P-PFC: egress queues above the mean of all pause those that fill them",
+        lossless: true,
+        keys: &[("switch.policy", Word("p-pfc"))],
+    },
+    Variant {
+        name: "g-pfc",
+        about: "G-PFC: lower classes are paused before a class reaches its own XOFF",
+        lossless: true,
+        keys: &[("switch.policy", Word("g-pfc"))],
+    },
+    Variant {
+        name: "pfc-watchdog-drop",
+        about: "plain PFC, and a watchdog that drops what a pause of 200 ms has kept waiting",
+        lossless: false,
+        keys: &[("class.3.watchdog", Word("drop"))],
+    },
+    Variant {
+        name: "pfc-watchdog-forward",
+        about: "plain PFC, and a watchdog that sends in spite of a pause of 200 ms",
+        lossless: false,
+        keys: &[("class.3.watchdog", Word("forward"))],
+    },
+    Variant {
         name: "pfc-wdrop",
         about: "CaPFC's PFC_wdrop: frames count at ingress until forwarded, a full egress queue drops",
         lossless: false,
@@ -116,6 +140,19 @@ impl Variant {
                 Kilobytes(size) => settings.bytes(path, scaled(Bytes(size * 1000), line)),
             };
         }
+        settings
+    }
+
+    /// The same with room for OFC, whose partial pause (at `alpha` of XOFF) must have taken effect before XOFF
+    /// pauses the class: 50 KB, 4 ms of a line of 100 Mb/s, within which software answers.
+    #[must_use]
+    pub fn roomy_settings(&self, line: BitRate) -> Settings {
+        let size = |kilobytes: u64| scaled(Bytes(kilobytes * 1000), line);
+        let mut settings = self.settings(line);
+        settings
+            .bytes("class.3.xoff", size(100))
+            .bytes("class.3.xon", size(25))
+            .set("policy.ofc.alpha", "0.5");
         settings
     }
 }

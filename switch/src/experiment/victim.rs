@@ -22,7 +22,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "victim",
     about: "heavy and light senders into a congested and a free port: who is paused, and what it costs the light ones",
     seconds_per_policy: 4,
-    policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "ofc", "pfc-wdrop", "pfc-wstop"],
+    policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "ofc", "p-pfc", "pfc-wdrop", "pfc-wstop"],
     measure,
 };
 

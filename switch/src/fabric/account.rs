@@ -101,12 +101,20 @@ pub struct Account {
     pub hosts: Vec<HostReport>,
     /// One for each switch.
     pub switches: Vec<Status>,
+    /// Frames that still waited in a switch at the end, before the first was stopped. A switch that stops
+    /// lets its peers go, and these may be on their way to one that is no more.
+    pub held: u64,
     views: Vec<Arc<SwitchView>>,
 }
 
 impl Account {
-    pub(super) fn new(hosts: Vec<HostReport>, switches: Vec<Status>, views: Vec<Arc<SwitchView>>) -> Account {
-        Account { hosts, switches, views }
+    pub(super) fn new(
+        hosts: Vec<HostReport>,
+        switches: Vec<Status>,
+        views: Vec<Arc<SwitchView>>,
+        held: u64,
+    ) -> Account {
+        Account { hosts, switches, held, views }
     }
 
     /// What one host said.
@@ -155,12 +163,6 @@ impl Account {
     #[must_use]
     pub fn is_balanced(&self) -> bool {
         self.switches.iter().all(|status| status.verdict.ledger_balanced == Some(true))
-    }
-
-    /// Frames that still waited in a switch when it was stopped.
-    #[must_use]
-    pub fn held(&self) -> u64 {
-        self.switches.iter().filter_map(|status| status.ledger).map(|ledger| ledger.held).sum()
     }
 
     /// Least headroom that any lossless class had left, bytes.

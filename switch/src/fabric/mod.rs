@@ -155,6 +155,7 @@ impl Fabric {
         let live = Live::new(switches.views(), progress, &threads);
         let seen = watch(&live);
         live.wait_until_calm(CALM, patience);
+        let held = live.held();
         stop.store(true, Ordering::Relaxed);
         let join = |thread: JoinHandle<_>| thread.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
         let reports: Vec<Result<HostReport, HostError>> = threads.into_iter().map(join).collect();
@@ -162,7 +163,7 @@ impl Fabric {
         let statuses = switches.stop()?;
         let mut reports = reports.into_iter().collect::<Result<Vec<HostReport>, HostError>>()?;
         settle(&mut reports);
-        Ok((seen, Account::new(reports, statuses, views)))
+        Ok((seen, Account::new(reports, statuses, views, held)))
     }
 
     fn start_switches(&self) -> Result<Switches, FabricError> {
