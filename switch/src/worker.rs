@@ -29,6 +29,10 @@ use crate::xdp::{Port, Store};
 /// Most frames taken from one queue of a port in one turn.
 const BATCH: u32 = 64;
 
+/// A driver that sends while it is kicked has room again at once. It is served so often in one turn, so
+/// that as many long frames can leave as come in.
+const SERVINGS: usize = 2;
+
 /// With frames in the kernel's hands a sleep ends after this, to see them completed.
 const COMPLETION_POLL: Nanos = Nanos::from_micros(200);
 
@@ -156,24 +160,36 @@ impl Worker {
         busy | self.transmit(now)
     }
 
+    /// Sends what may leave now.
     fn transmit(&mut self, now: Nanos) -> bool {
         let mut busy = false;
         let active = self.switch.egress_active();
         for (id, port) in &mut self.ports {
-            let mut announced = false;
-            if active.contains(*id) {
-                while port.has_room()
-                    && let Some(frame) = self.switch.transmit(now, *id, &mut self.store)
+            let (switch, store) = (&mut self.switch, &mut self.store);
+            for _ in 0..SERVINGS {
+                let (mut sent, mut announced, mut came_back) = (false, false, false);
+                while active.contains(*id)
+                    && port.has_room()
+                    && let Some(frame) = switch.transmit(now, *id, store)
                 {
-                    announced |= self.switch.is_control(&frame);
-                    let taken = port.send(&self.store, frame);
-                    taken.expect("a port with room takes a frame");
-                    busy = true;
+                    announced |= switch.is_control(&frame);
+                    port.send(store, frame).expect("a port with room takes a frame");
+                    sent = true;
                 }
-            }
-            port.flush();
-            if announced {
-                self.facts.pause_reaction.record(clock::now().since(now).0);
+                port.flush();
+                if announced {
+                    self.facts.pause_reaction.record(clock::now().since(now).0);
+                }
+                if sent {
+                    port.reap(store, |store, frame| {
+                        switch.release(now, *id, frame, store);
+                        came_back = true;
+                    });
+                }
+                busy |= sent;
+                if !came_back {
+                    break;
+                }
             }
         }
         busy
