@@ -3,7 +3,7 @@
 
 use toml_span::{Span, Spanned};
 use xoff_dataplane::headroom::Headroom;
-use xoff_dataplane::policy::{GPfcSettings, PPfcSettings, PolicyKind, PolicySettings, Weigh};
+use xoff_dataplane::policy::{GPfcSettings, GfcSettings, PPfcSettings, PolicyKind, PolicySettings, Weigh};
 use xoff_dataplane::settings::{FlowControl, Memory, PortSettings, SharedMemory, SwitchSettings};
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PORTS_MAX};
 
@@ -155,6 +155,7 @@ fn settings(
         isolated: value(keys.isolated.as_ref(), defaults::ISOLATED),
         flow_control: flow_control(draft),
         ofc_peer: value(keys.ofc_peer.as_ref(), false),
+        gfc_peer: gfc_peer(draft, problems),
         pause_time: draft.line.pause_time,
         refresh: refresh(draft, stall_budget, problems),
         burst: room_for_a_frame("burst", draft.line.burst, keys.burst.as_ref(), draft, problems),
@@ -258,6 +259,19 @@ pub(crate) fn policies(document: &Document) -> [PolicyKind; CLASSES] {
     value(document.switch.policy.as_ref(), Default::default()).map(Option::unwrap_or_default)
 }
 
+/// Rates stand in PFC frames.
+fn gfc_peer(draft: &Draft<'_>, problems: &mut Problems) -> bool {
+    let Some(key) = draft.port.keys.gfc_peer.as_ref() else { return false };
+    if key.value && !matches!(flow_control(draft), FlowControl::Pfc { .. }) {
+        problems.push(
+            Problem::error(format!("`gfc_peer` of port {} needs PFC", draft.name))
+                .at(key.span, "no PFC here")
+                .help("write pause = \"pfc\" or \"asymmetric\", or leave `gfc_peer` out"),
+        );
+    }
+    key.value
+}
+
 fn policy(document: &Document, problems: &mut Problems) -> PolicySettings {
     let default = PolicySettings::default();
     let prediction = document.p_pfc.prediction.clone().map(|key| key.value.into_option());
@@ -282,6 +296,10 @@ fn policy(document: &Document, problems: &mut Problems) -> PolicySettings {
         ofc: ofc::settings(document),
         p_pfc: PPfcSettings { prediction: prediction.unwrap_or(default.p_pfc.prediction) },
         g_pfc,
+        gfc: GfcSettings {
+            first: value(document.gfc.first.as_ref(), default.gfc.first),
+            steps: value(document.gfc.steps.as_ref(), default.gfc.steps),
+        },
     }
 }
 

@@ -107,6 +107,14 @@ keys! {
 }
 
 keys! {
+    /// `[policy.gfc]`.
+    struct GfcKeys {
+        first: f64 = parse::share;
+        steps: u8 = parse::integer(1..=16);
+    }
+}
+
+keys! {
     /// `[policy.g-pfc]`.
     struct GPfcKeys {
         pause_lower: f64 = parse::share;
@@ -154,6 +162,7 @@ keys! {
             ("ignore", Pause::Ignore),
         ]);
         ofc_peer: bool = parse::boolean;
+        gfc_peer: bool = parse::boolean;
         pause_time: u16 = parse::integer(1..=65_535);
         refresh: OrOff<Nanos> = parse::or_word("auto", parse::time(Nanos(1_000)..=Nanos::from_secs(4)));
         peer_response: PeerResponse = peer_response;
@@ -291,6 +300,7 @@ pub(crate) struct Document {
     pub(crate) qcn: QcnKeys,
     pub(crate) p_pfc: PPfcKeys,
     pub(crate) g_pfc: GPfcKeys,
+    pub(crate) gfc: GfcKeys,
     pub(crate) fdb: FdbKeys,
     pub(crate) statics: Vec<Static>,
     pub(crate) ports: Vec<Port>,
@@ -335,7 +345,7 @@ impl Document {
     }
 
     fn read_policies(&mut self, table: &Table<'_, '_>, problems: &mut Problems) {
-        table.no_others(&[&["capfc", "ofc", "p-pfc", "g-pfc"]], problems);
+        table.no_others(&[&["capfc", "ofc", "p-pfc", "g-pfc", "gfc"]], problems);
         if let Some(table) = table.table("capfc", problems) {
             table.no_others(&[CaPfcKeys::KEYS], problems);
             self.capfc = CaPfcKeys::read(&table, problems);
@@ -351,6 +361,10 @@ impl Document {
         if let Some(table) = table.table("g-pfc", problems) {
             table.no_others(&[GPfcKeys::KEYS], problems);
             self.g_pfc = GPfcKeys::read(&table, problems);
+        }
+        if let Some(table) = table.table("gfc", problems) {
+            table.no_others(&[GfcKeys::KEYS], problems);
+            self.gfc = GfcKeys::read(&table, problems);
         }
     }
 

@@ -4,8 +4,8 @@
 
 use crate::defaults;
 use crate::document::{
-    CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, MemoryKeys, OfcKeys, PPfcKeys, PortIdentityKeys, PortKeys,
-    QcnKeys, StaticKeys, SwitchKeys,
+    CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, MemoryKeys, OfcKeys, PPfcKeys, PortIdentityKeys,
+    PortKeys, QcnKeys, StaticKeys, SwitchKeys,
 };
 
 const DOCUMENT: &str = include_str!("../../docs/configuration.md");
@@ -21,6 +21,7 @@ fn tables() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
         ("\n## `[policy.ofc]`", "ofc", OfcKeys::KEYS.to_vec()),
         ("\n## `[qcn]`", "qcn", QcnKeys::KEYS.to_vec()),
         ("\n## `[policy.p-pfc]`", "p-pfc", PPfcKeys::KEYS.to_vec()),
+        ("\n## `[policy.gfc]`", "gfc", GfcKeys::KEYS.to_vec()),
         ("\n## `[policy.g-pfc]`", "g-pfc", GPfcKeys::KEYS.to_vec()),
         ("\n## `[memory]`", "memory", MemoryKeys::KEYS.to_vec()),
         ("\n## `[fdb]`", "fdb", FdbKeys::KEYS.to_vec()),

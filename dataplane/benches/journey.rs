@@ -195,6 +195,7 @@ fn port(index: u8) -> PortSettings {
         isolated: false,
         flow_control: FlowControl::Pfc { obey: ClassSet::ALL, send: ClassSet(0b1_1000) },
         ofc_peer: false,
+        gfc_peer: false,
         pause_time: Quanta(0xffff),
         refresh: Nanos::from_millis(1),
         burst: Bytes(100_000),

@@ -31,6 +31,10 @@ pub struct PortCounters {
     pub classes: [ClassCounters; CLASSES],
     /// PFC and PAUSE frames sent.
     pub pause_frames_sent: Counter,
+    /// PFC frames with rates (GFC) sent; not among [`PortCounters::pause_frames_sent`].
+    pub rate_frames_sent: Counter,
+    /// Those received and obeyed; among [`PortCounters::pfc_frames_received`].
+    pub rate_frames_received: Counter,
     /// Well-formed PFC frames received.
     pub pfc_frames_received: Counter,
     /// Well-formed 802.3x PAUSE frames received.
@@ -87,6 +91,10 @@ pub struct ClassCounters {
     pub xoff_received: Counter,
     /// Pause times of zero received and obeyed.
     pub xon_received: Counter,
+    /// The rate that the peer is asked to keep now, bits per second; zero: no limit.
+    pub rate_asked: Counter,
+    /// The rate that this port keeps for its peer now, bits per second; zero: no limit.
+    pub rate_obeyed: Counter,
     /// How long the peer was held, in nanoseconds: finished pauses only.
     pub pausing_nanos: Counter,
     /// Since when it is held now (driver's clock, ns); zero when it is not.

@@ -139,6 +139,8 @@ pub struct PortSettings {
     /// Whether the peer understands lists of flows ([`crate::wire::ofc`]); of effect where the policy of a
     /// class is OFC.
     pub ofc_peer: bool,
+    /// Whether the peer understands rates (GFC): then they are obeyed, and sent.
+    pub gfc_peer: bool,
     /// Pause time put into every XOFF.
     pub pause_time: Quanta,
     /// A held XOFF is sent again after so long.

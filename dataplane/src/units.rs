@@ -197,6 +197,36 @@ impl BitRate {
     }
 }
 
+/// A step of a rate: C / 2^k of the line rate C; k = 0 is all of it (GFC).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RateStep(u8);
+
+impl RateStep {
+    /// No limit but the line.
+    pub const FULL: RateStep = RateStep(0);
+    /// The slowest: a 65536th of the line rate.
+    pub const MAX: RateStep = RateStep(16);
+
+    /// `None` beyond [`RateStep::MAX`].
+    #[must_use]
+    pub const fn new(step: u8) -> Option<RateStep> {
+        if step <= RateStep::MAX.0 { Some(RateStep(step)) } else { None }
+    }
+
+    /// k.
+    #[must_use]
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+
+    /// The rate on a line of rate `line`.
+    #[must_use]
+    pub const fn of(self, line: BitRate) -> BitRate {
+        let rate = line.0 >> self.0;
+        BitRate(if rate == 0 { 1 } else { rate })
+    }
+}
+
 /// A pause time in quanta of 512 bit times; zero means "resume".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Quanta(pub u16);

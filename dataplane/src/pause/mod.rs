@@ -7,6 +7,8 @@
 
 mod held;
 mod obeyed;
+mod rates;
 
 pub use held::{Announcement, Held};
 pub use obeyed::{Obeyed, Resumed};
+pub use rates::{AskedRates, ObeyedRates};

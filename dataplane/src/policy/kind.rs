@@ -1,6 +1,6 @@
 //! The policies by name, and what can be set about them.
 
-use super::{GPfcSettings, OfcSettings, PPfcSettings, Weigh};
+use super::{GPfcSettings, GfcSettings, OfcSettings, PPfcSettings, Weigh};
 
 /// Which policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -18,17 +18,20 @@ pub enum PolicyKind {
     PPfc,
     /// G-PFC: [`super::GPfc`].
     GPfc,
+    /// GFC: [`super::Gfc`].
+    Gfc,
 }
 
 impl PolicyKind {
     /// Every policy.
-    pub const ALL: [PolicyKind; 6] = [
+    pub const ALL: [PolicyKind; 7] = [
         PolicyKind::Pfc,
         PolicyKind::CaPfcStopMax,
         PolicyKind::CaPfcStopCalibrate,
         PolicyKind::Ofc,
         PolicyKind::PPfc,
         PolicyKind::GPfc,
+        PolicyKind::Gfc,
     ];
 
     /// Its name in configurations, metrics and commands.
@@ -41,6 +44,7 @@ impl PolicyKind {
             PolicyKind::Ofc => "ofc",
             PolicyKind::PPfc => "p-pfc",
             PolicyKind::GPfc => "g-pfc",
+            PolicyKind::Gfc => "gfc",
         }
     }
 
@@ -54,7 +58,7 @@ impl PolicyKind {
     #[must_use]
     pub const fn needs_one_worker(self) -> bool {
         match self {
-            PolicyKind::Pfc | PolicyKind::GPfc => false,
+            PolicyKind::Pfc | PolicyKind::GPfc | PolicyKind::Gfc => false,
             PolicyKind::CaPfcStopMax
             | PolicyKind::CaPfcStopCalibrate
             | PolicyKind::Ofc
@@ -78,6 +82,8 @@ pub struct PolicySettings {
     pub p_pfc: PPfcSettings,
     /// Of G-PFC.
     pub g_pfc: GPfcSettings,
+    /// Of GFC.
+    pub gfc: GfcSettings,
 }
 
 impl Default for PolicySettings {
@@ -88,6 +94,7 @@ impl Default for PolicySettings {
             ofc: OfcSettings::default(),
             p_pfc: PPfcSettings::default(),
             g_pfc: GPfcSettings::default(),
+            gfc: GfcSettings::default(),
         }
     }
 }

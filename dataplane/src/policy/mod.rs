@@ -21,6 +21,7 @@ mod blame;
 mod capfc;
 mod cause;
 mod g_pfc;
+mod gfc;
 mod kind;
 mod ofc;
 mod p_pfc;
@@ -32,6 +33,7 @@ mod thresholds;
 pub use capfc::{CaPfc, Culprits, Weigh};
 pub use cause::{Cause, Causes, Trigger};
 pub use g_pfc::{GPfc, GPfcSettings};
+pub use gfc::{Gfc, GfcSettings};
 pub use kind::{PolicyKind, PolicySettings};
 pub use ofc::{Ofc, OfcSettings, TableBytes, Told};
 pub use p_pfc::{PPfc, PPfcSettings};
@@ -41,7 +43,7 @@ pub use shadow::ShadowCounters;
 
 use crate::buffer::Buffer;
 use crate::settings::SwitchSettings;
-use crate::units::{Class, Nanos, PortId, PortSet};
+use crate::units::{Class, Nanos, PortId, PortSet, RateStep};
 
 /// Something that happened to a frame of the policy's class, after the buffer has counted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +91,15 @@ pub enum Intent {
         /// The port whose peer is told.
         port: PortId,
     },
+    /// The peer of this port is to send the policy's class no faster than this.
+    Rate {
+        /// The port whose peer is asked.
+        port: PortId,
+        /// The class.
+        class: Class,
+        /// The step of the peer's line rate; full ends the limit.
+        step: RateStep,
+    },
     /// As far as this policy goes it may resume.
     Xon {
         /// The port whose peer is told.
@@ -111,6 +122,8 @@ pub enum Policy {
     PPfc(PPfc),
     /// PFC that pauses lower classes first.
     GPfc(GPfc),
+    /// PFC that asks for lower rates first.
+    Gfc(Gfc),
 }
 
 impl Policy {
@@ -126,6 +139,7 @@ impl Policy {
             PolicyKind::Ofc => Policy::Ofc(Ofc::new(pfc, settings)),
             PolicyKind::PPfc => Policy::PPfc(PPfc::new(pfc, settings)),
             PolicyKind::GPfc => Policy::GPfc(GPfc::new(pfc, settings)),
+            PolicyKind::Gfc => Policy::Gfc(Gfc::new(pfc, settings)),
         }
     }
 
@@ -134,7 +148,7 @@ impl Policy {
     pub(crate) const fn as_ofc(&self) -> Option<&Ofc> {
         match self {
             Policy::Ofc(ofc) => Some(ofc),
-            Policy::Pfc(_) | Policy::CaPfc(_) | Policy::PPfc(_) | Policy::GPfc(_) => None,
+            Policy::Pfc(_) | Policy::CaPfc(_) | Policy::PPfc(_) | Policy::GPfc(_) | Policy::Gfc(_) => None,
         }
     }
 
@@ -147,6 +161,7 @@ impl Policy {
             Policy::Ofc(ofc) => ofc.observe(event, buffer, intents),
             Policy::PPfc(p_pfc) => p_pfc.observe(now, event, buffer, intents),
             Policy::GPfc(g_pfc) => g_pfc.observe(event, buffer, intents),
+            Policy::Gfc(gfc) => gfc.observe(event, buffer, intents),
         }
     }
 
@@ -158,6 +173,7 @@ impl Policy {
             Policy::Ofc(ofc) => ofc.adopt(buffer, intents),
             Policy::PPfc(p_pfc) => p_pfc.adopt(buffer, intents),
             Policy::GPfc(g_pfc) => g_pfc.adopt(buffer, intents),
+            Policy::Gfc(gfc) => gfc.adopt(buffer, intents),
         }
     }
 }

@@ -70,7 +70,7 @@ impl Shadow {
                 }
                 demands.insert(by);
             }
-            Intent::TellFlows { .. } => (),
+            Intent::TellFlows { .. } | Intent::Rate { .. } => (),
             Intent::Xon { port, class } => {
                 let demands = &mut self.demands[port.index()][class.index()];
                 demands.remove(by);

@@ -21,6 +21,13 @@ impl PolicyKind {
                 vec![("predicted from", class.xon), ("predicted until", Bytes(class.xon.0 / 2))]
             }
             PolicyKind::PPfc => egress.to_vec(),
+            PolicyKind::Gfc => {
+                const STEPS: [&str; 16] = [
+                    "C/2", "C/4", "C/8", "C/16", "C/32", "C/64", "C/128", "C/256", "C/512", "C/1024",
+                    "C/2048", "C/4096", "C/8192", "C/16384", "C/32768", "C/65536",
+                ];
+                STEPS.into_iter().zip(policy.gfc.thresholds(class.xoff)).collect()
+            }
             PolicyKind::GPfc => vec![
                 ("pause lower", part(policy.g_pfc.pause_lower)),
                 ("resume lower", part(policy.g_pfc.resume_lower)),

@@ -25,6 +25,13 @@ impl Shaper {
         Shaper { rate, burst, credit, updated: Nanos::ZERO }
     }
 
+    /// Frames are held to another rate from `now` on.
+    pub(crate) fn set_rate(&mut self, now: Nanos, rate: BitRate) {
+        self.refill(now);
+        self.rate = rate;
+        self.burst = self.burst.max(i128::from(rate.bits_per_second()));
+    }
+
     /// Whether a frame may start at `now`.
     #[inline]
     pub(crate) fn ready(&mut self, now: Nanos) -> bool {
@@ -85,6 +92,14 @@ mod tests {
             now = now.max(shaper.ready_at());
         }
         assert_eq!(now, Nanos(1680));
+    }
+
+    #[test]
+    fn another_rate_counts_from_when_it_is_set() {
+        let mut shaper = Shaper::new(BitRate::from_gbps(1), Bytes::ZERO);
+        shaper.spend(Nanos(0), Bytes(1250));
+        shaper.set_rate(Nanos(5_000), BitRate::from_mbps(500));
+        assert_eq!(shaper.ready_at(), Nanos(15_000), "half is left, at half the rate");
     }
 
     #[test]

@@ -172,6 +172,7 @@ impl Switch {
     #[cold]
     fn announce<S: FrameStore>(&mut self, now: Nanos, port: PortId, store: &mut S) -> Option<Frame> {
         self.announce_pause(now, port, store)
+            .or_else(|| self.announce_rates(now, port, store))
             .or_else(|| self.announce_flows(now, port, store))
             .or_else(|| self.next_notice(now, port))
     }

@@ -267,6 +267,14 @@ impl Switch {
                 Err(error) => return shown.malformed_control[error.index()].add(1),
             }
         }
+        if let MacControl::Pfc(pfc) = control {
+            match self.obey_rates(now, port, &pfc, head) {
+                Ok(true) => return self.counters.port(port).pfc_frames_received.add(1),
+                Ok(false) => (),
+                Err(error) => return self.counters.port(port).malformed_control[error.index()].add(1),
+            }
+        }
+        let shown = self.counters.port(port);
         let flow_control = self.ports[port.index()].settings.flow_control;
         let (named, obeyed, times) = match (control, flow_control) {
             (MacControl::Pfc(pfc), FlowControl::Pfc { obey, .. }) => {

@@ -24,6 +24,7 @@ mod ingress;
 mod marking;
 mod notices;
 mod policies;
+mod rates;
 mod storms;
 mod timers;
 pub mod workers;
@@ -37,7 +38,7 @@ use crate::drop_reason::DropReason;
 use crate::forward::{Bridge, FdbUpdate};
 use crate::frame::{Frame, FrameStore};
 use crate::ledger::{Counters, Ledger};
-use crate::pause::{Held, Obeyed};
+use crate::pause::{AskedRates, Held, Obeyed, ObeyedRates};
 use crate::policy::{Event, Intent, Policy, Shadow};
 use crate::queue::{ClassQueue, Fifo, FrameMeta, NONE, Nodes};
 use crate::rewrite::Rewriter;
@@ -108,6 +109,8 @@ struct Port {
     /// Per class, whose policies want it held: it is while there is one.
     demands: [ClassSet; CLASSES],
     obeyed: Obeyed,
+    asked_rates: AskedRates,
+    obeyed_rates: ObeyedRates,
     /// CNMs to be sent.
     notices: Fifo,
     /// Classes with something to tell the peer about flows.
@@ -156,6 +159,8 @@ impl Port {
             held: Held::new(settings.refresh),
             demands: [ClassSet::NONE; CLASSES],
             obeyed: Obeyed::new(settings.speed),
+            asked_rates: AskedRates::new(settings.refresh),
+            obeyed_rates: ObeyedRates::new(settings.speed),
             notices: Fifo::default(),
             tells_flows: ClassSet::NONE,
             flows_expire: Nanos::NEVER,
@@ -195,14 +200,15 @@ impl Port {
     #[inline]
     fn announces(&self) -> bool {
         let flows = !self.tells_flows.is_empty() && !self.is_fully_committed();
-        self.up && (self.held.due() || !self.notices.is_empty() || flows)
+        self.up && (self.held.due() || self.asked_rates.due() || !self.notices.is_empty() || flows)
     }
 
     /// Whether there is something to announce, now or when what was committed has left. Lists of flows
     /// may be long and many: they wait, so that they never delay a pause of a class by more than data do.
     #[inline]
     fn has_news(&self) -> bool {
-        self.up && (self.held.due() || !self.notices.is_empty() || !self.tells_flows.is_empty())
+        let changes = self.held.due() || self.asked_rates.due();
+        self.up && (changes || !self.notices.is_empty() || !self.tells_flows.is_empty())
     }
 
     /// Whether no more frames may leave before some have been released.

@@ -7,7 +7,7 @@
 use super::{Switch, senders};
 use crate::policy::{Cause, Event, Intent, Policy, PolicyKind, Trigger};
 use crate::queue::FrameMeta;
-use crate::units::{Class, ClassSet, Nanos, PortId};
+use crate::units::{Class, ClassSet, Nanos, PortId, RateStep};
 
 impl Switch {
     /// The policy of `class`.
@@ -29,6 +29,7 @@ impl Switch {
         for port in &mut self.ports {
             port.demands.iter_mut().for_each(|demands| demands.remove(class));
         }
+        ports().for_each(|port| self.ask_rate(port, class, RateStep::FULL));
         self.policies[class.index()].adopt(&self.buffer, &mut self.intents);
         self.carry_out(now, class);
         for port in ports() {
@@ -88,6 +89,7 @@ impl Switch {
             match intent {
                 Intent::Xoff { port, class, trigger } => self.hold(now, port, class, by, trigger),
                 Intent::TellFlows { port } => self.tell_flows(port, by),
+                Intent::Rate { port, class, step } => self.ask_rate(port, class, step),
                 Intent::Xon { port, class } => {
                     let demands = &mut self.ports[port.index()].demands[class.index()];
                     demands.remove(by);

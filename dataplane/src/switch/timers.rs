@@ -22,6 +22,7 @@ impl Switch {
         for port in self.timed.iter() {
             let at = &mut self.ports[port.index()];
             at.held.advance(now);
+            at.asked_rates.advance(now);
             if at.has_news() {
                 self.egress_active.insert(port);
             }
@@ -30,7 +31,8 @@ impl Switch {
             self.look_for_storms(now, port, store);
             let at = &self.ports[port.index()];
             let pauses = at.held.next_refresh().min(at.obeyed.next_expiry());
-            let deadline = pauses.min(of_flows).min(at.watchdog.next_look());
+            let rates = at.asked_rates.next_refresh().min(at.obeyed_rates.next_expiry());
+            let deadline = pauses.min(rates).min(of_flows).min(at.watchdog.next_look());
             if deadline == Nanos::NEVER {
                 self.timed.remove(port);
             }
@@ -69,6 +71,9 @@ impl Switch {
             let resumed = obeyed.expire(now);
             self.note_resumed(port, &resumed);
         }
+        if now >= self.ports[port.index()].obeyed_rates.next_expiry() {
+            self.expire_rates(now, port);
+        }
         if now >= self.ports[port.index()].flows_expire {
             self.expire_flows(now, port);
         }
@@ -96,6 +101,7 @@ impl Switch {
         let paused = at.obeyed.paused();
         let resumed = at.obeyed.receive(now, paused, &Default::default());
         self.note_resumed(port, &resumed);
+        self.forget_rates(now, port);
         self.forget_notices(port, store);
         for class in Class::ALL {
             self.resume_flows(port, class);
@@ -130,6 +136,7 @@ impl Switch {
                 }
             }
             self.let_flows_go(port);
+            self.lift_rates(port);
             self.egress_active.insert(port);
         }
     }

@@ -71,6 +71,9 @@ pub enum MacControlError {
     /// A list of flows (see [`super::ofc`]) that contradicts itself or ends before its last flow.
     #[error("a list of flows that is not well-formed")]
     FlowList,
+    /// Rates (see [`super::gfc`]) that end too early, are slower than the slowest, or stand beside a pause.
+    #[error("rates of classes that are not well-formed")]
+    Rates,
 }
 
 impl MacControl {
@@ -167,12 +170,13 @@ fn be16(control: &[u8], at: std::ops::Range<usize>) -> Result<u16, MacControlErr
 
 impl MacControlError {
     /// Every reason.
-    pub const ALL: [MacControlError; 5] = [
+    pub const ALL: [MacControlError; 6] = [
         MacControlError::Tagged,
         MacControlError::WrongDestination,
         MacControlError::UnknownOpcode,
         MacControlError::Truncated,
         MacControlError::FlowList,
+        MacControlError::Rates,
     ];
 
     /// How many there are: the length of tables by [`MacControlError::index`].
@@ -193,6 +197,7 @@ impl MacControlError {
             MacControlError::UnknownOpcode => "unknown_opcode",
             MacControlError::Truncated => "truncated",
             MacControlError::FlowList => "flow_list",
+            MacControlError::Rates => "rates",
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod cnm;
 pub mod dscp;
 pub mod ecn;
 pub mod flow;
+pub mod gfc;
 pub mod header;
 pub mod mac_control;
 pub mod ofc;
@@ -19,6 +20,7 @@ pub mod vlan;
 
 pub use cnm::{CnTag, Cnm, CnmError};
 pub use flow::FlowKey;
+pub use gfc::Rates;
 pub use header::{Header, Malformed, Tci};
 pub use mac_control::{MacControl, MacControlError, Pfc};
 pub use ofc::{FlowPause, FlowPauseWriter, Operation};

@@ -90,6 +90,65 @@ fn g_pfc_pauses_lower_classes_of_the_port_first_and_the_class_itself_at_xoff() {
     assert_eq!(said.ports[0].classes[4].pause_sent.xoff, 0);
 }
 
+/// What a frame says of a class's rate: the step, by the bytes of the extension.
+fn step_told(bytes: &[u8], class: u8) -> Option<u8> {
+    let named = frames::is_pfc(bytes) && bytes[34..38] == *b"GFC1" && bytes[38] >> class & 1 == 1;
+    named.then(|| bytes[40 + usize::from(class)])
+}
+
+#[test]
+fn gfc_asks_for_half_the_rate_and_less_before_it_pauses() {
+    let bed = bed(2).build();
+    let config = bed
+        .config("speed = \"10M\"\ngfc_peer = true")
+        .switch("policy = \"gfc\"")
+        .more("[class.3]\nxoff = 4000\nxon = 3000");
+    let switch = bed.start(&config);
+    stop(bed.host(2), &switch, &[3]);
+    send(&bed, &switch, (1, 2), 3, 1_000);
+    send(&bed, &switch, (1, 2), 3, 999);
+    assert_eq!(switch.class(1, 3).rate_asked_bits_per_second, None, "a byte below half of XOFF");
+    send(&bed, &switch, (1, 2), 3, 64);
+    bed.host(1).tap().wait(1, |frame| step_told(frame, 3) == Some(1) && frame[17] == 0);
+    assert_eq!(switch.class(1, 3).rate_asked_bits_per_second, Some(5_000_000));
+    send(&bed, &switch, (1, 2), 3, 1_000);
+    bed.host(1).tap().wait(1, |frame| step_told(frame, 3) == Some(2));
+    assert!(!held(&switch, 1, 3), "slower, not paused");
+    send(&bed, &switch, (1, 2), 3, 1_000);
+    told(bed.host(1), 3, u16::MAX);
+    tell(bed.host(2), &[3], 0);
+    told(bed.host(1), 3, 0);
+    bed.host(1).tap().wait(1, |frame| step_told(frame, 3) == Some(0));
+    let said = bed.finish(switch);
+    assert_eq!(said.ports[0].classes[3].rate_asked_bits_per_second, None);
+    assert!(said.ports[0].rate_frames_sent >= 3);
+}
+
+#[test]
+fn gfc_rates_are_kept_for_peers_that_may_ask_and_for_no_others() {
+    let bed = bed(2).build();
+    let switch = bed.start(&bed.config("speed = \"10M\"").port(1, "gfc_peer = true"));
+    let ask = |number: usize, step: u8| {
+        let host = bed.host(number);
+        let mut bytes = frames::pfc(host.mac(), &[]);
+        bytes[34..39].copy_from_slice(b"GFC1\x08");
+        bytes[43] = step;
+        bytes[48..50].copy_from_slice(&[0xff, 0xff]);
+        host.send(bytes);
+        wait_for("the frame", || (switch.port(number).pfc_frames_received > 0).then_some(()));
+    };
+    ask(2, 2);
+    ask(1, 2);
+    wait_for("a quarter", || {
+        (switch.class(1, 3).rate_obeyed_bits_per_second == Some(2_500_000)).then_some(())
+    });
+    assert_eq!(switch.class(2, 3).rate_obeyed_bits_per_second, None, "a plain port is unharmed");
+    ask(1, 0);
+    wait_for("no limit", || switch.class(1, 3).rate_obeyed_bits_per_second.is_none().then_some(()));
+    let said = bed.finish(switch);
+    assert_eq!([0, 1].map(|port: usize| said.ports[port].rate_frames_received), [2, 0]);
+}
+
 /// Two senders of two lossless classes offer twice what the third port's line carries.
 fn incast(policy: &str, parameters: &str) {
     unstalled(|| {
@@ -126,4 +185,9 @@ fn nothing_is_lost_with_p_pfc_that_predicts() {
 #[test]
 fn nothing_is_lost_with_g_pfc() {
     incast("g-pfc", "");
+}
+
+#[test]
+fn nothing_is_lost_with_gfc_and_plain_peers() {
+    incast("gfc", "");
 }

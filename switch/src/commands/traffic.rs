@@ -14,10 +14,9 @@ use miette::{IntoDiagnostic, miette};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, ClassSet, MacAddr, Nanos, Quanta};
-use xoff_dataplane::wire::MacControl;
 
 use crate::cli;
-use crate::traffic::emit::{Distortion, Link, Timing, build, emit, parse_control};
+use crate::traffic::emit::{Control, Distortion, Link, Timing, build, emit, parse_control};
 use crate::traffic::limiter::parse_reaction;
 use crate::traffic::{
     Host, HostOptions, HostReport, Obedience, Progress, Readable, Stream, Volume, keys_help, parse_streams,
@@ -78,6 +77,9 @@ struct HostArgs {
     /// Obey lists of flows (OFC): they stop those flows, not the class
     #[arg(long, conflicts_with_all = ["late", "ignore_pause"])]
     obey_flows: bool,
+    /// Keep the rates that the switch asks for (GFC), class by class
+    #[arg(long, conflicts_with_all = ["late", "ignore_pause"])]
+    obey_rates: bool,
     /// How much of its own delays the host makes up for
     #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = values::duration)]
     catch_up: Nanos,
@@ -118,10 +120,11 @@ struct PauseArgs {
     /// The interface
     #[arg(long, value_name = "INTERFACE")]
     device: String,
-    /// What a frame says: CLASS=QUANTA,... (3=65535,4=0 or all=100) or 802.3x=QUANTA; where repeated,
+    /// What a frame says: CLASS=QUANTA,... (3=65535,4=0 or all=100), 802.3x=QUANTA,
+    /// or a rate for a class, gfc:CLASS=STEP@QUANTA (its part 1/2^STEP of the line); where repeated,
     /// frames are sent in turn
     #[arg(long = "pause", value_name = "CLASS=QUANTA,...", required = true, value_parser = parse_control)]
-    pauses: Vec<MacControl>,
+    pauses: Vec<Control>,
     /// From one frame to the next
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = values::duration)]
     every: Nanos,
@@ -299,6 +302,7 @@ fn options(args: &HostArgs) -> HostOptions {
         obedience,
         obey_802_3x: args.obey_802_3x,
         obey_flows: args.obey_flows,
+        obey_rates: args.obey_rates,
         nap: args.nap,
         catch_up: args.catch_up,
         promiscuous: args.promiscuous,

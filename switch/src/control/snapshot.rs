@@ -114,6 +114,8 @@ fn port_status(view: &SwitchView, id: PortId, port: &PortView) -> PortStatus {
         speed_bits_per_second: settings.speed.bits_per_second(),
         flow_control: flow_control(settings.flow_control).into(),
         pause_frames_sent: counters.pause_frames_sent.get(),
+        rate_frames_sent: counters.rate_frames_sent.get(),
+        rate_frames_received: counters.rate_frames_received.get(),
         pfc_frames_received: counters.pfc_frames_received.get(),
         pause_frames_received: counters.pause_frames_received.get(),
         pause_frames_ignored: counters.pause_frames_ignored.get(),
@@ -168,6 +170,8 @@ fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
         causes: causes(counters),
         culprits: culprits(view, port, class),
         shadows: shadows(view, port, class),
+        rate_asked_bits_per_second: Some(counters.rate_asked.get()).filter(|&rate| rate > 0),
+        rate_obeyed_bits_per_second: Some(counters.rate_obeyed.get()).filter(|&rate| rate > 0),
         refreshes_sent: counters.refreshes_sent.get(),
         pause_received: PauseStatus {
             xoff: counters.xoff_received.get(),

@@ -145,6 +145,10 @@ pub struct PortStatus {
     pub flow_control: String,
     /// PFC and PAUSE frames sent.
     pub pause_frames_sent: u64,
+    /// PFC frames with rates (GFC) sent; not among the former.
+    pub rate_frames_sent: u64,
+    /// Those received and obeyed.
+    pub rate_frames_received: u64,
     /// Well-formed PFC frames received.
     pub pfc_frames_received: u64,
     /// Well-formed 802.3x PAUSE frames received.
@@ -229,6 +233,10 @@ pub struct ClassStatus {
     pub culprits: Vec<CulpritStatus>,
     /// What each shadow policy would have done here.
     pub shadows: Vec<ShadowStatus>,
+    /// The rate that the peer is asked to keep now (GFC); `None`: no limit.
+    pub rate_asked_bits_per_second: Option<u64>,
+    /// The rate that this port keeps for its peer now; `None`: no limit.
+    pub rate_obeyed_bits_per_second: Option<u64>,
     /// Times that a held XOFF was repeated.
     pub refreshes_sent: u64,
     /// Pauses that the peer asked for.

@@ -83,6 +83,7 @@ fn port_settings(name: &str) -> PortSettings {
         isolated: false,
         flow_control: FlowControl::Pfc { obey: ClassSet::ALL, send: ClassSet(0b1000) },
         ofc_peer: false,
+        gfc_peer: false,
         pause_time: Quanta(0xffff),
         refresh: Nanos::from_millis(10),
         burst: Bytes(3_000),

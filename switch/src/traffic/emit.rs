@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, sendto, socket};
-use xoff_dataplane::units::{Class, ClassSet, MacAddr, Nanos, Quanta};
-use xoff_dataplane::wire::{MacControl, Pfc};
+use xoff_dataplane::units::{Class, ClassSet, MacAddr, Nanos, Quanta, RateStep};
+use xoff_dataplane::wire::{MacControl, Pfc, Rates};
 
 /// Where the padding of a PFC frame begins.
 const PADDING: usize = 34;
@@ -40,10 +40,23 @@ pub struct Distortion {
     pub truncate: Option<usize>,
 }
 
+/// What a control frame says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// A pause.
+    Pause(MacControl),
+    /// Rates of classes (GFC).
+    Rates(Rates),
+}
+
 /// The bytes of `control` as a device at `address` would send it, with `distortion`.
 #[must_use]
-pub fn build(control: &MacControl, address: MacAddr, distortion: &Distortion) -> Vec<u8> {
-    let mut bytes = control.encode(distortion.src.unwrap_or(address)).to_vec();
+pub fn build(control: &Control, address: MacAddr, distortion: &Distortion) -> Vec<u8> {
+    let src = distortion.src.unwrap_or(address);
+    let mut bytes = match control {
+        Control::Pause(pause) => pause.encode(src).to_vec(),
+        Control::Rates(rates) => rates.encode(src).to_vec(),
+    };
     if let Some(dst) = distortion.dst {
         bytes[..6].copy_from_slice(&dst.0);
     }
@@ -67,11 +80,34 @@ pub fn build(control: &MacControl, address: MacAddr, distortion: &Distortion) ->
     bytes
 }
 
-/// Reads what one pause frame says: `3=65535,4=0`, `all=100`, or `802.3x=100`.
+/// Reads what one control frame says: `3=65535,4=0`, `all=100`, `802.3x=100`, or `gfc:3=2@65535`: class 3 at
+/// a quarter of the line for so many quanta.
 ///
 /// # Errors
 /// What is allowed.
-pub fn parse_control(text: &str) -> Result<MacControl, String> {
+pub fn parse_control(text: &str) -> Result<Control, String> {
+    match text.strip_prefix("gfc:") {
+        Some(rates) => parse_rates(rates).map(Control::Rates),
+        None => parse_pause(text).map(Control::Pause),
+    }
+}
+
+fn parse_rates(text: &str) -> Result<Rates, String> {
+    let read = || {
+        let (steps, time) = text.split_once('@')?;
+        let rates = Rates { time: Quanta(time.parse().ok()?), ..Rates::default() };
+        steps.split(',').try_fold(rates, |rates, part| {
+            let (class, step) = part.split_once('=')?;
+            let step = RateStep::new(step.parse().ok()?)?;
+            Some(rates.with(Class::new(class.parse().ok()?)?, step))
+        })
+    };
+    read().ok_or_else(|| {
+        "rates are gfc:CLASS=STEP,...@QUANTA such as gfc:3=2@65535; steps are 0 to 16".to_owned()
+    })
+}
+
+fn parse_pause(text: &str) -> Result<MacControl, String> {
     let allowed = || {
         "a pause is CLASS=QUANTA such as 3=65535,4=0 or all=100, or 802.3x=QUANTA; quanta are 0 to 65535"
             .to_owned()
@@ -225,10 +261,16 @@ mod tests {
     fn what_a_pause_says() {
         let c = |n| Class::new(n).unwrap();
         let expected = Pfc::default().with(c(3), Quanta(65535)).with(c(4), Quanta(0));
-        assert_eq!(parse_control("3=65535,4=0"), Ok(MacControl::Pfc(expected)));
+        assert_eq!(parse_pause("3=65535,4=0"), Ok(MacControl::Pfc(expected)));
         let all = Class::ALL.into_iter().fold(Pfc::default(), |pfc, class| pfc.with(class, Quanta(7)));
-        assert_eq!(parse_control("all=7"), Ok(MacControl::Pfc(all)));
-        assert_eq!(parse_control("802.3x=9"), Ok(MacControl::Pause(Quanta(9))));
+        assert_eq!(parse_pause("all=7"), Ok(MacControl::Pfc(all)));
+        assert_eq!(parse_pause("802.3x=9"), Ok(MacControl::Pause(Quanta(9))));
+        let step = RateStep::new(2).unwrap();
+        let rates = Rates { time: Quanta(9), ..Rates::default() }.with(c(3), step);
+        assert_eq!(parse_control("gfc:3=2@9"), Ok(Control::Rates(rates)));
+        for wrong in ["gfc:", "gfc:3=2", "gfc:3=17@9", "gfc:8=1@9", "gfc:3@9"] {
+            assert!(parse_control(wrong).unwrap_err().contains("gfc:3=2@65535"), "{wrong}");
+        }
         for wrong in ["", "3", "8=1", "3=65536", "3=1,", "x=1", "802.3x=x"] {
             assert!(parse_control(wrong).unwrap_err().contains("3=65535"), "{wrong}");
         }
@@ -236,7 +278,7 @@ mod tests {
 
     #[test]
     fn each_distortion_is_the_one_that_it_says() {
-        let good = parse_control("3=100").unwrap();
+        let good = parse_pause("3=100").unwrap();
         let with = Distortion::default();
         assert_eq!(parse(with), Ok(good));
         assert_eq!(parse(Distortion { src: Some(MacAddr::default()), ..with }), Ok(good));

@@ -6,10 +6,11 @@
 use std::collections::VecDeque;
 
 use xoff_dataplane::pause::{Obeyed, Resumed};
-use xoff_dataplane::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta};
-use xoff_dataplane::wire::{FlowPause, Header, MacControl, MacControlError, Pfc};
+use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos, Quanta};
+use xoff_dataplane::wire::{FlowPause, Header, MacControl, MacControlError, Pfc, Rates};
 
 use super::flow_gate::FlowGate;
+use super::rate_gate::RateGate;
 
 /// Pause frames that a late host has received and not yet acted upon; beyond that many it acts early.
 const PENDING_MAX: usize = 4096;
@@ -44,6 +45,8 @@ pub struct PauseCounts {
     pub pfc_frames: u64,
     /// Those of them that carried lists of flows and were obeyed as such.
     pub flow_frames: u64,
+    /// Those of them with rates that were obeyed.
+    pub rate_frames: u64,
     /// 802.3x PAUSE frames.
     pub pause_frames: u64,
     /// MAC control that pauses nothing, by [`MacControlError::index`].
@@ -60,6 +63,8 @@ pub struct Gate {
     obeyed: Obeyed,
     /// Flows that are paused one by one, where lists of flows are obeyed.
     flows: Option<FlowGate>,
+    /// Classes that are sent slower, where rates are obeyed.
+    rates: Option<RateGate>,
     pending: VecDeque<(Nanos, Pfc)>,
     counts: PauseCounts,
 }
@@ -78,6 +83,7 @@ impl Gate {
             obey_802_3x,
             obeyed: Obeyed::new(line),
             flows: None,
+            rates: None,
             pending,
             counts: PauseCounts::default(),
         }
@@ -91,6 +97,22 @@ impl Gate {
         self
     }
 
+    /// Rates of classes (GFC) are kept; otherwise they are the frames that pause nothing that they are to
+    /// everybody else.
+    #[must_use]
+    pub fn obeying_rates(mut self, line: BitRate) -> Gate {
+        self.rates = (self.obedience == Obedience::Obey).then(|| RateGate::new(line));
+        self
+    }
+
+    /// A frame of `class` that takes `bytes` of the line is sent at `now`.
+    #[inline]
+    pub fn sent(&mut self, now: Nanos, class: Class, bytes: Bytes) {
+        if let Some(rates) = &mut self.rates {
+            rates.sent(now, class, bytes);
+        }
+    }
+
     /// The paused flows, if they are others at `now` than when this was asked last.
     pub fn changed_flows(&mut self, now: Nanos) -> Option<&FlowGate> {
         let flows = self.flows.as_mut()?;
@@ -102,7 +124,7 @@ impl Gate {
         match MacControl::parse(header, head) {
             Ok(MacControl::Pfc(pfc)) => {
                 self.counts.pfc_frames += 1;
-                if self.obey_flows(now, &pfc, head) {
+                if self.obey_flows(now, &pfc, head) || self.obey_rates(now, &pfc, head) {
                     return;
                 }
                 self.answer(now, pfc);
@@ -127,7 +149,8 @@ impl Gate {
         }
         let resumed = self.obeyed.expire(now);
         self.note(&resumed);
-        self.obeyed.paused()
+        let slowed = self.rates.as_mut().map_or(ClassSet::NONE, |rates| rates.slowed(now));
+        ClassSet(self.obeyed.paused().0 | slowed.0)
     }
 
     /// When the answer of [`Gate::paused`] may change by itself.
@@ -136,7 +159,8 @@ impl Gate {
     pub fn next_change(&self) -> Nanos {
         let pending = self.pending.front().map_or(Nanos::NEVER, |pending| pending.0);
         let flows = self.flows.as_ref().map_or(Nanos::NEVER, FlowGate::next_change);
-        pending.min(self.obeyed.next_expiry()).min(flows)
+        let rates = self.rates.as_ref().map_or(Nanos::NEVER, RateGate::next_change);
+        pending.min(self.obeyed.next_expiry()).min(flows).min(rates)
     }
 
     /// What was received until `now`; pauses in force count as far as they got.
@@ -180,6 +204,23 @@ impl Gate {
                 resumed.for_each(|(class, _)| flows.resume(class));
                 false
             }
+            Err(reason) => {
+                self.counts.refused[reason.index()] += 1;
+                true
+            }
+        }
+    }
+
+    /// Whether the frame has rates and is done with.
+    fn obey_rates(&mut self, now: Nanos, pfc: &Pfc, head: &[u8]) -> bool {
+        let Some(gate) = &mut self.rates else { return false };
+        match Rates::parse(pfc, head) {
+            Ok(Some(rates)) => {
+                self.counts.rate_frames += 1;
+                gate.obey(now, &rates);
+                true
+            }
+            Ok(None) => false,
             Err(reason) => {
                 self.counts.refused[reason.index()] += 1;
                 true

@@ -64,6 +64,8 @@ pub struct HostOptions {
     pub obey_802_3x: bool,
     /// Whether lists of flows (OFC) stop those flows only; otherwise they stop the class.
     pub obey_flows: bool,
+    /// Whether it keeps the rates that it is asked for (GFC).
+    pub obey_rates: bool,
     /// How much of its own delays it makes up for.
     pub catch_up: Nanos,
     /// Whether it counts frames to other hosts.
@@ -98,6 +100,7 @@ impl HostOptions {
             obedience: Obedience::Obey,
             obey_802_3x: false,
             obey_flows: false,
+            obey_rates: false,
             catch_up: Nanos::from_millis(2),
             promiscuous: false,
             announce: true,
@@ -213,7 +216,8 @@ struct Run {
 
 fn gate(options: &HostOptions) -> Gate {
     let gate = Gate::new(options.line, options.obedience, options.obey_802_3x);
-    if options.obey_flows { gate.obeying_flows(options.line) } else { gate }
+    let gate = if options.obey_flows { gate.obeying_flows(options.line) } else { gate };
+    if options.obey_rates { gate.obeying_rates(options.line) } else { gate }
 }
 
 /// What [`Run::transmit`] came to.
@@ -358,7 +362,6 @@ impl Run {
 
     /// Hands over what is due and may be sent.
     fn transmit(&mut self) -> Transmitted {
-        let paused = self.gate.paused(self.now);
         if let Some(flows) = self.gate.changed_flows(self.now) {
             self.sender.hold_flows(|class, flow| flows.holds(class, flow));
         }
@@ -366,11 +369,14 @@ impl Run {
             if self.station.committed() >= self.commit {
                 return Transmitted::Batch;
             }
+            let paused = self.gate.paused(self.now);
             match self.sender.choose(self.now, paused) {
                 Choice::Send(turn) => {
                     let Some(frame) = self.station.allocate(turn.frame_len()) else {
                         return Transmitted::Batch;
                     };
+                    let bytes = Bytes::on_line(turn.frame_len());
+                    self.gate.sent(self.now, self.sender.class(&turn), bytes);
                     self.sender.send(&turn, self.now, self.station.store_mut().head_mut(&frame));
                     self.station.send(frame);
                 }

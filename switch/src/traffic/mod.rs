@@ -38,6 +38,7 @@ mod notices;
 mod pacer;
 mod payload;
 mod progress;
+mod rate_gate;
 pub mod report;
 mod schedule;
 mod sender;

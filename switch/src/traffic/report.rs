@@ -141,6 +141,8 @@ pub struct Distribution {
 pub struct PauseReport {
     /// PFC frames.
     pub pfc_frames: u64,
+    /// Those of them with rates (GFC) that were obeyed.
+    pub rate_frames: u64,
     /// Those of them that carried lists of flows and were obeyed as such.
     pub flow_frames: u64,
     /// 802.3x PAUSE frames.
@@ -382,6 +384,7 @@ impl From<&PauseCounts> for PauseReport {
         });
         PauseReport {
             pfc_frames: counts.pfc_frames,
+            rate_frames: counts.rate_frames,
             flow_frames: counts.flow_frames,
             pause_frames: counts.pause_frames,
             refused: refused.filter(|(_, frames)| *frames > 0).collect(),

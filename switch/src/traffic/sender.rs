@@ -175,6 +175,12 @@ impl Sender {
         }
     }
 
+    /// The class of the chosen frame.
+    #[must_use]
+    pub fn class(&self, turn: &Turn) -> Class {
+        self.streams[turn.stream].class
+    }
+
     /// Writes the head of the chosen frame and notes that it is sent at `now`.
     #[inline]
     pub fn send(&mut self, turn: &Turn, now: Nanos, frame: &mut [u8]) {

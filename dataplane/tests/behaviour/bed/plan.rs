@@ -91,6 +91,7 @@ fn port(index: u8, link: &Link) -> PortSettings {
         isolated: false,
         flow_control: FlowControl::Pfc { obey: LOSSLESS, send: LOSSLESS },
         ofc_peer: false,
+        gfc_peer: false,
         pause_time: Quanta(1000),
         refresh: Nanos(link.speed.time_of_quanta(Quanta(1000)).0 / 2),
         burst: Bytes::on_line(link.mtu_frame),

@@ -8,10 +8,10 @@ use xoff_dataplane::ledger::Counters;
 use xoff_dataplane::policy::PolicyKind;
 use xoff_dataplane::settings::{Accounting, FlowControl, QueueKind, WatchdogAction};
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
-use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
+use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta, RateStep};
 use xoff_dataplane::wire::header::{Header, Tci};
 use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
-use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, Operation};
+use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, Operation, Rates};
 
 use super::settings::{PORTS, PORTS_U8};
 use crate::bed::SwitchPlan;
@@ -43,6 +43,12 @@ pub enum Step {
         resume: bool,
         quanta: u16,
         flows: Vec<(u8, u8)>,
+    },
+    Rates {
+        port: u8,
+        classes: u8,
+        step: u8,
+        quanta: u16,
     },
     Forward {
         worker: u8,
@@ -138,6 +144,7 @@ impl Driver {
                 let operation = if resume { Operation::Resume } else { Operation::Pause(time) };
                 self.receive_flows(port, Class::from_low_bits(class), operation, flows);
             }
+            Step::Rates { port, classes, step, quanta } => self.receive_rates(port, classes, step, quanta),
             Step::Forward { worker } => _ = self.forward(usize::from(worker) % self.workers.len()),
             Step::HandOver { from, to } => _ = self.hand_over(from.into(), to.into()),
             Step::GiveBack { from, to } => _ = self.give_back(from.into(), to.into()),
@@ -194,6 +201,13 @@ impl Driver {
         bytes.resize(bytes.len().max(len as usize), 0);
         self.counted.insert((port, class, number), bytes.len().max(60) as u64 + 4);
         self.receive(port, &bytes);
+    }
+
+    fn receive_rates(&mut self, port: u8, classes: u8, step: u8, quanta: u16) {
+        let step = RateStep::new(step).expect("a step");
+        let rates = Rates { time: Quanta(quanta), ..Rates::default() };
+        let rates = ClassSet(classes).iter().fold(rates, |rates, class| rates.with(class, step));
+        self.receive(port, &rates.encode(MacAddr([2, 0, 0, 0, 0, port])));
     }
 
     fn receive_pause(&mut self, port: u8, classes: ClassSet, quanta: Quanta) {
@@ -388,6 +402,11 @@ impl Driver {
             assert_eq!(self.buffer(port).ingress(PortId(port), class), Bytes::ZERO);
             assert_eq!(self.buffer(port).egress(PortId(port), class), Bytes::ZERO);
             let worker = &self.workers[self.owners[usize::from(port)]];
+            assert_eq!(
+                worker.rate_asked(PortId(port), class),
+                RateStep::FULL,
+                "port {port} still slows its peer"
+            );
             assert!(worker.held(PortId(port)).classes().is_empty(), "port {port} still holds its peer");
             assert_eq!(worker.committed(PortId(port)), Bytes::ZERO);
         }

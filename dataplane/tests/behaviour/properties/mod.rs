@@ -26,6 +26,8 @@ fn any_steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(port, class, resume, (quanta, flows))| {
                 Step::Flows { port, class, resume, quanta, flows }
             }),
+        2 => (port.clone(), any::<u8>(), 0..17u8, any::<u16>())
+            .prop_map(|(port, classes, step, quanta)| Step::Rates { port, classes, step, quanta }),
         25 => worker.clone().prop_map(|worker| Step::Forward { worker }),
         10 => (worker.clone(), worker.clone()).prop_map(|(from, to)| Step::HandOver { from, to }),
         10 => (worker.clone(), worker).prop_map(|(from, to)| Step::GiveBack { from, to }),

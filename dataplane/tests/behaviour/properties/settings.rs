@@ -90,6 +90,7 @@ impl AnyPort {
     fn apply(&self, port: &mut PortSettings) {
         port.flow_control = self.flow_control;
         port.ofc_peer = self.ofc_peer;
+        port.gfc_peer = matches!(self.flow_control, FlowControl::Pfc { .. });
         port.commit = Bytes(self.commit);
         port.burst = Bytes(self.burst);
         port.pause_time = Quanta(100);

@@ -50,7 +50,16 @@ fn write_switch(text: &mut Exposition, view: &SwitchView) {
 
 type OfPort = (&'static str, Kind, &'static str, fn(&PortCounters) -> &Counter);
 
-const PORT_FAMILIES: [OfPort; 9] = [
+const PORT_FAMILIES: [OfPort; 11] = [
+    ("xoff_rate_frames_sent_total", Kind::Counter, "PFC frames with rates (GFC) sent.", |port| {
+        &port.rate_frames_sent
+    }),
+    (
+        "xoff_rate_frames_received_total",
+        Kind::Counter,
+        "PFC frames with rates (GFC) received and obeyed.",
+        |port| &port.rate_frames_received,
+    ),
     ("xoff_pause_frames_sent_total", Kind::Counter, "PFC and 802.3x PAUSE frames sent.", |port| {
         &port.pause_frames_sent
     }),
@@ -162,7 +171,7 @@ fn write_losses<const N: usize>(
 
 type OfClass = (&'static str, Kind, &'static str, fn(&ClassCounters) -> &Counter);
 
-const CLASS_FAMILIES: [OfClass; 16] = [
+const CLASS_FAMILIES: [OfClass; 18] = [
     (
         "xoff_ecn_marked_frames_total",
         Kind::Counter,
@@ -172,6 +181,18 @@ const CLASS_FAMILIES: [OfClass; 16] = [
     ("xoff_ecn_marked_bytes_total", Kind::Counter, "Bytes of frames marked (ECN), FCS included.", |class| {
         &class.ecn_marked_bytes
     }),
+    (
+        "xoff_rate_asked_bits_per_second",
+        Kind::Gauge,
+        "Rate that the peer is asked to keep (GFC); zero: no limit.",
+        |class| &class.rate_asked,
+    ),
+    (
+        "xoff_rate_obeyed_bits_per_second",
+        Kind::Gauge,
+        "Rate that the port keeps for its peer (GFC); zero: no limit.",
+        |class| &class.rate_obeyed,
+    ),
     (
         "xoff_frames_received_total",
         Kind::Counter,

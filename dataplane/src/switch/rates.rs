@@ -1,0 +1,126 @@
+//! Rates of classes (GFC): asked of peers as policies want them, and kept for peers that ask.
+//!
+//! What a port keeps for its peer is a shaper of the class, beside which a `max_rate` of its own still
+//! holds: the lower of the two counts. A limit begins without credit, and lets at most one frame be
+//! caught up on.
+
+use super::{Port, Switch};
+use crate::frame::{Frame, FrameStore};
+use crate::schedule::Shaper;
+use crate::settings::FlowControl;
+use crate::units::{Bytes, Class, ClassSet, Nanos, PortId, RateStep};
+use crate::wire::{MacControlError, Pfc, Rates};
+
+impl Switch {
+    /// The step that the peer of `port` is asked to keep in `class`.
+    #[must_use]
+    pub fn rate_asked(&self, port: PortId, class: Class) -> RateStep {
+        self.ports[port.index()].asked_rates.step(class)
+    }
+
+    pub(super) fn ask_rate(&mut self, port: PortId, class: Class, step: RateStep) {
+        let at = &mut self.ports[port.index()];
+        if at.asked_rates.step(class) == step {
+            return;
+        }
+        at.asked_rates.set(class, step);
+        let rate = if step == RateStep::FULL { 0 } else { step.of(at.settings.speed).bits_per_second() };
+        self.counters.class(port, class).rate_asked.set(rate);
+        self.egress_active.insert(port);
+    }
+
+    /// The frame with rates that is due at `port`.
+    pub(super) fn announce_rates<S: FrameStore>(
+        &mut self,
+        now: Nanos,
+        port: PortId,
+        store: &mut S,
+    ) -> Option<Frame> {
+        if !self.ports[port.index()].asked_rates.due() || !self.control_is_free(port, store) {
+            return None;
+        }
+        let at = &mut self.ports[port.index()];
+        let rates = at.asked_rates.announce(now, at.settings.pause_time);
+        let bytes = rates.encode(at.settings.mac);
+        self.next_timer = self.next_timer.min(at.asked_rates.next_refresh());
+        self.timed.insert(port);
+        self.counters.port(port).rate_frames_sent.add(1);
+        Some(self.send_control(now, port, &bytes, store))
+    }
+
+    /// Obeys the rates in a frame, where the peer of `port` is one that may ask for them. Answers whether
+    /// there were any.
+    pub(super) fn obey_rates(
+        &mut self,
+        now: Nanos,
+        port: PortId,
+        pfc: &Pfc,
+        head: &[u8],
+    ) -> Result<bool, MacControlError> {
+        let settings = &self.ports[port.index()].settings;
+        let FlowControl::Pfc { obey, .. } = settings.flow_control else { return Ok(false) };
+        if !settings.gfc_peer {
+            return Ok(false);
+        }
+        let Some(rates) = Rates::parse(pfc, head)? else { return Ok(false) };
+        let at = &mut self.ports[port.index()];
+        let changed = at.obeyed_rates.receive(now, obey, &rates);
+        self.next_timer = self.next_timer.min(at.obeyed_rates.next_expiry());
+        self.timed.insert(port);
+        self.counters.port(port).rate_frames_received.add(1);
+        self.keep_rates(now, port, changed);
+        Ok(true)
+    }
+
+    /// Ends the limits whose time is over.
+    #[cold]
+    pub(super) fn expire_rates(&mut self, now: Nanos, port: PortId) {
+        let over = self.ports[port.index()].obeyed_rates.expire(now);
+        self.keep_rates(now, port, over);
+    }
+
+    /// The link is gone, and with it what either side had asked.
+    pub(super) fn forget_rates(&mut self, now: Nanos, port: PortId) {
+        let at = &mut self.ports[port.index()];
+        at.asked_rates.forget_told();
+        let all =
+            Class::ALL.into_iter().fold(Rates::default(), |rates, class| rates.with(class, RateStep::FULL));
+        let changed = at.obeyed_rates.receive(now, ClassSet::ALL, &all);
+        self.keep_rates(now, port, changed);
+    }
+
+    /// Peers of `port` may send as fast as they can.
+    pub(super) fn lift_rates(&mut self, port: PortId) {
+        Class::ALL.into_iter().for_each(|class| self.ask_rate(port, class, RateStep::FULL));
+    }
+
+    fn keep_rates(&mut self, now: Nanos, port: PortId, classes: ClassSet) {
+        for class in classes.iter() {
+            let at = &mut self.ports[port.index()];
+            at.keep_rate(now, class);
+            let rate = at.obeyed_rates.rate(class).map_or(0, |rate| rate.bits_per_second());
+            self.counters.class(port, class).rate_obeyed.set(rate);
+        }
+    }
+}
+
+impl Port {
+    /// The class is held to the lower of its own rate and the one that the peer asks for.
+    fn keep_rate(&mut self, now: Nanos, class: Class) {
+        let own = self.settings.classes[class.index()].max_rate;
+        let asked = self.obeyed_rates.rate(class);
+        let Some(rate) = own.into_iter().chain(asked).min() else {
+            self.class_rates[class.index()] = None;
+            self.shaped.remove(class);
+            return;
+        };
+        let burst = Bytes::on_line(self.settings.mtu_frame);
+        let shaper = self.class_rates[class.index()].get_or_insert_with(|| {
+            let mut shaper = Shaper::new(rate, burst);
+            shaper.spend(now, burst);
+            shaper
+        });
+        shaper.set_rate(now, rate);
+        self.shaped.insert(class);
+    }
+}
