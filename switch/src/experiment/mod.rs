@@ -14,6 +14,7 @@
 //! What the machine does to the measurement stands beside the result: longest stall, kernel drops, and
 //! the spread of what was measured more than once.
 
+mod cascade;
 mod conduct;
 mod deadlock;
 mod incast;
@@ -51,8 +52,13 @@ pub struct Experiment {
 }
 
 /// All there are.
-pub const EXPERIMENTS: &[Experiment] =
-    &[incast::EXPERIMENT, victim::EXPERIMENT, ofc_fig1::EXPERIMENT, deadlock::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[
+    incast::EXPERIMENT,
+    victim::EXPERIMENT,
+    cascade::EXPERIMENT,
+    ofc_fig1::EXPERIMENT,
+    deadlock::EXPERIMENT,
+];
 
 /// Takes lines for people.
 pub type Tell<'a> = dyn FnMut(&str) + 'a;

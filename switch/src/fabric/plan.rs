@@ -173,6 +173,12 @@ impl Plan {
         self.hosts[host.0].at
     }
 
+    /// All ports of a switch.
+    pub fn ports_of(&self, switch: SwitchId) -> impl Iterator<Item = PortOf> + use<> {
+        let count = self.switches[switch.0].ports.len();
+        (0..=u8::MAX).map(PortId).take(count).map(move |port| PortOf { switch, port })
+    }
+
     /// All switches.
     pub fn switches(&self) -> impl Iterator<Item = SwitchId> + use<> {
         (0..self.switches.len()).map(SwitchId)
