@@ -89,6 +89,12 @@ pub const VARIANTS: &[Variant] = &[
         keys: &[("switch.policy", Word("g-pfc"))],
     },
     Variant {
+        name: "gfc",
+        about: "GFC: between switches, classes are sent at half the rate and less before they are paused",
+        lossless: true,
+        keys: &[("switch.policy", Word("gfc")), ("trunk.gfc_peer", Bare("true"))],
+    },
+    Variant {
         name: "pfc-watchdog-drop",
         about: "plain PFC, and a watchdog that drops what a pause of 200 ms has kept waiting",
         lossless: false,
