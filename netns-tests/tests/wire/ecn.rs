@@ -3,9 +3,9 @@
 
 use std::fs;
 
-use xoff_netns_tests::{Host, frames, wait_for};
+use xoff_netns_tests::{Host, Traffic, frames, stream, unstalled, wait_for};
 
-use crate::bed;
+use crate::{PATIENT, bed};
 
 /// A counter of the kernel's IP or TCP in the host's namespace.
 fn counter(host: &Host, name: &str) -> u64 {
@@ -65,4 +65,23 @@ fn without_ecn_in_the_connection_nothing_is_marked() {
     b.tap().numbered(49);
     assert_eq!(b.tap().count(|frame| frames::sequence(frame).is_some()), 50);
     assert_eq!(bed.finish(switch).ports[1].classes[3].ecn_marked_frames, 0);
+}
+
+#[test]
+fn a_lossless_class_is_marked_before_it_loses_and_the_sinks_count_every_mark() {
+    unstalled(|| {
+        let bed = bed(3).build();
+        let class = "[class.3]\necn_min = \"auto\"\n";
+        let switch = bed.start(&bed.config("speed = \"100M\"").switch(PATIENT).more(class));
+        let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
+        let to_c = |ecn| [stream(c, 3, "90M", 2_000) + ecn];
+        let talk = Traffic::at_mbps(100).sink(c).source(a, &to_c(",ecn=2")).source(b, &to_c(""));
+        let reports = talk.run();
+        reports.assert_lossless(&[3]);
+        let marked = switch.class(3, 3).ecn_marked_frames;
+        assert!(marked > 0, "two senders fill the queue");
+        assert_eq!(reports.received(a, 0, c).congested, marked);
+        assert_eq!(reports.received(b, 0, c).congested, 0, "it is not capable");
+        bed.finish(switch);
+    });
 }

@@ -60,6 +60,8 @@ pub struct Headers {
     pub cn_tag: Option<CnTag>,
     /// Differentiated services code point, 0..=63.
     pub dscp: u8,
+    /// The ECN bits, 0..=3: 0 is not capable, 1 and 2 are ECT(1) and ECT(0), 3 is marked.
+    pub ecn: u8,
     /// UDP source port.
     pub source_port: u16,
     /// UDP destination port.
@@ -216,6 +218,7 @@ fn write_ip_udp(head: &mut [u8], headers: &Headers) {
     ip.set_version(4);
     ip.set_header_length(5);
     ip.set_dscp(headers.dscp);
+    ip.set_ecn(headers.ecn);
     ip.set_ttl(64);
     ip.set_next_level_protocol(IpNextHeaderProtocols::Udp);
     ip.set_source(ip_address(headers.src));
@@ -347,17 +350,17 @@ mod tests {
     fn headers() -> impl Strategy<Value = Headers> {
         let tag = prop::option::of(any::<u16>().prop_map(|tci| Tci(tci & 0xefff)));
         let cn_tag = prop::option::of(any::<u16>().prop_map(CnTag));
-        (any::<[u8; 6]>(), any::<[u8; 6]>(), tag, cn_tag, 0..64_u8, any::<u16>(), any::<u16>()).prop_map(
-            |(dst, src, tag, cn_tag, dscp, source_port, destination_port)| Headers {
+        (any::<[u8; 6]>(), any::<[u8; 6]>(), tag, cn_tag, (0..64_u8, 0..4_u8), any::<u16>(), any::<u16>())
+            .prop_map(|(dst, src, tag, cn_tag, (dscp, ecn), source_port, destination_port)| Headers {
                 dst: MacAddr(dst),
                 src: MacAddr(src),
                 tag,
                 cn_tag,
                 dscp,
+                ecn,
                 source_port,
                 destination_port,
-            },
-        )
+            })
     }
 
     fn stamps() -> impl Strategy<Value = Stamp> {
@@ -394,6 +397,7 @@ mod tests {
             tag: None,
             cn_tag: None,
             dscp: 24,
+            ecn: 0,
             source_port: 49152,
             destination_port: 9,
         };
@@ -422,6 +426,7 @@ mod tests {
             prop_assert_eq!(arrival.stamp, stamp);
             prop_assert_eq!(Header::parse(&frame).unwrap().cn_tag, headers.cn_tag);
             prop_assert_eq!((arrival.dst, arrival.tag, arrival.dscp), (headers.dst, headers.tag, headers.dscp));
+            prop_assert_eq!(arrival.congested, headers.ecn == 3);
         }
 
         #[test]

@@ -263,6 +263,7 @@ mod tests {
             tag: None,
             cn_tag: None,
             dscp: 0,
+            ecn: 0,
             source_port: 1,
             destination_port: 2,
         })

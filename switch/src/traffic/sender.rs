@@ -250,6 +250,7 @@ impl Outgoing {
             tag: stream.tag,
             cn_tag: settings.qcn.map(|_| CnTag(rpid)),
             dscp: stream.dscp,
+            ecn: stream.ecn,
             source_port: stream.source_port.unwrap_or(own_port),
             destination_port: stream.destination_port,
         });

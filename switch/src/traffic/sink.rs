@@ -315,6 +315,7 @@ mod tests {
             tag: None,
             cn_tag: None,
             dscp: 24,
+            ecn: 0,
             source_port: 1,
             destination_port: 2,
         });

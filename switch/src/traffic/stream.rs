@@ -29,6 +29,8 @@ pub struct Stream {
     pub tag: Option<Tci>,
     /// Its differentiated services code point.
     pub dscp: u8,
+    /// Its ECN bits: 0 is not capable, 1 and 2 are ECT(1) and ECT(0).
+    pub ecn: u8,
     /// Destination address.
     pub dst: MacAddr,
     /// Source address; `None`: the host's.
@@ -89,6 +91,7 @@ impl Default for Stream {
             class: Class::default(),
             tag: None,
             dscp: 0,
+            ecn: 0,
             dst: MacAddr::BROADCAST,
             src: None,
             source_port: None,
@@ -148,6 +151,7 @@ const KEYS: &[(&str, &str)] = &[
     ("pcp", "0 to 7, written into a tag"),
     ("vlan", "0 to 4094, written into a tag"),
     ("dscp", "0 to 63"),
+    ("ecn", "0 (not capable), 1 or 2 (ECT: marks are counted where it arrives)"),
     ("dst", "an address"),
     ("src", "an address"),
     ("sport", "a UDP port"),
@@ -243,6 +247,7 @@ fn parse_stream(text: &str) -> Result<Stream, Vec<String>> {
         class,
         tag,
         dscp: fields.byte("dscp", 63).unwrap_or(class.get() << 3),
+        ecn: fields.byte("ecn", 2).unwrap_or(defaults.ecn),
         dst: fields.take("dst", values::mac).unwrap_or(defaults.dst),
         src: fields.take("src", values::mac),
         source_port: fields.port("sport"),
@@ -337,13 +342,14 @@ mod tests {
     #[test]
     fn everything_given() {
         let stream = one(
-            "class=3,dscp=26,pcp=4,vlan=7,dst=02:00:00:00:00:02,src=02:00:00:00:00:01,sport=1000,dport=2000,\
+            "class=3,dscp=26,ecn=2,pcp=4,vlan=7,dst=02:00:00:00:00:02,src=02:00:00:00:00:01,sport=1000,dport=2000,\
              size=68,rate=200M,count=1000,duration=2s,start=5ms,on=1ms,off=9ms",
         );
         let expected = Stream {
             class: Class::new(3).unwrap(),
             tag: Some(tag(4, 7)),
             dscp: 26,
+            ecn: 2,
             dst: MacAddr([2, 0, 0, 0, 0, 2]),
             src: Some(MacAddr([2, 0, 0, 0, 0, 1])),
             source_port: Some(1000),
