@@ -1,6 +1,8 @@
 //! The policies by name, and what can be set about them.
 
 use super::{GPfcSettings, GfcSettings, OfcSettings, PPfcSettings, Weigh};
+use crate::settings::{Accounting, QueueKind, SwitchSettings};
+use crate::units::Class;
 
 /// Which policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -54,6 +56,25 @@ impl PolicyKind {
         PolicyKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
+    /// What in `settings` keeps it from deciding about `class`, if anything.
+    #[must_use]
+    pub fn misfit(self, class: Class, settings: &SwitchSettings) -> Option<&'static str> {
+        if self != PolicyKind::Ofc {
+            return None;
+        }
+        let alpha = settings.policy.ofc.alpha;
+        let mut classes = settings.ports.iter().map(|port| &port.classes[class.index()]);
+        if settings.accounting == Accounting::UntilForwarded {
+            Some("`accounting = \"until-transmitted\"`")
+        } else if classes.clone().any(|class| class.queue == QueueKind::Voq) {
+            Some("`queue = \"fifo\"` on every port")
+        } else if classes.any(|class| class.lossless && class.xon.0 as f64 >= alpha * class.xoff.0 as f64) {
+            Some("`alpha` x `xoff` above `xon` on every port")
+        } else {
+            None
+        }
+    }
+
     /// Whether it needs to see ingress and egress in one worker.
     #[must_use]
     pub const fn needs_one_worker(self) -> bool {
@@ -102,6 +123,34 @@ impl Default for PolicySettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::port_settings;
+
+    #[test]
+    fn ofc_needs_one_fifo_all_that_has_not_left_and_room_below_xoff() {
+        let ports = vec![port_settings(0), port_settings(1)];
+        let mut settings = SwitchSettings {
+            ports,
+            accounting: Accounting::UntilTransmitted,
+            memory: crate::settings::Memory::Dedicated,
+            when_full: crate::settings::WhenFull::Drop,
+            policies: Default::default(),
+            shadows: Vec::new(),
+            policy: PolicySettings::default(),
+            fdb: crate::settings::FdbSettings { capacity: 16, ageing: None, statics: Vec::new() },
+            vlans: Vec::new(),
+            qcn: Default::default(),
+        };
+        let class = Class::ALL[3];
+        let misfit = |settings: &SwitchSettings| PolicyKind::Ofc.misfit(class, settings);
+        assert_eq!(misfit(&settings), None);
+        settings.policy.ofc.alpha = 0.5;
+        assert!(misfit(&settings).is_some_and(|text| text.contains("alpha")), "XON is half of XOFF");
+        settings.ports[1].classes[3].queue = QueueKind::Voq;
+        assert!(misfit(&settings).is_some_and(|text| text.contains("fifo")));
+        settings.accounting = Accounting::UntilForwarded;
+        assert!(misfit(&settings).is_some_and(|text| text.contains("accounting")));
+        assert_eq!(PolicyKind::Pfc.misfit(class, &settings), None);
+    }
 
     #[test]
     fn every_policy_is_found_by_its_name() {

@@ -92,6 +92,12 @@ pub(super) async fn put(
         let message = format!("policy {} needs one worker, this switch has {workers}\n", kind.name());
         return Err((StatusCode::CONFLICT, message));
     }
+    for &class in &classes {
+        if let Some(needed) = kind.misfit(class, &view.settings) {
+            let message = format!("policy {} needs {needed} in class {class}\n", kind.name());
+            return Err((StatusCode::CONFLICT, message));
+        }
+    }
     for class in classes {
         set(&view, class, kind).await?;
     }
