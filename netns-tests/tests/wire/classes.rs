@@ -12,7 +12,7 @@ use crate::bed;
 const MAPS: &str = "
     default_class = 5
     pcp_map = { 0 = 7, 1 = 6, 2 = 5, 3 = 4, 4 = 3, 5 = 2, 6 = 1, 7 = 0 }
-    dscp_map = { 0-7 = 3, 8-15 = 4, 16-23 = 5, 24-31 = 6, 32-39 = 7, 40-47 = 0, 48-55 = 1, 56-63 = 2, 46 = 7 }
+    dscp_map = { 0-7 = 3, 8-15 = 4, 16-23 = 5, 24-31 = 6, 32-39 = 7, 40-45 = 0, 46 = 7, 47 = 0, 48-55 = 1, 56-63 = 2 }
 ";
 
 /// What a frame carries: a PCP and a VID in a tag, a DSCP in IPv4 or IPv6.
