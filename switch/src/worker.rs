@@ -225,7 +225,8 @@ impl Worker {
         self.facts.chunks_free.set(free.into());
     }
 
-    /// Says XON for every class that is held, and waits until the kernel has taken the frames.
+    /// Says XON for every class that is held, lifts the rates that were asked for, and waits until the kernel
+    /// has taken the frames.
     fn let_peers_go(&mut self) {
         let begin = clock::now();
         self.switch.release_peers(begin);
@@ -234,13 +235,13 @@ impl Worker {
         }
     }
 
-    /// Sends the pause frames that are due, and no data any more. True while one is not with the peer.
+    /// Sends the frames with pauses and rates that are due, and no data any more. True while one is not with the peer.
     fn peers_wait(&mut self) -> bool {
         let now = clock::now();
         let mut waiting = false;
         for (id, port) in &mut self.ports {
             let (switch, store) = (&mut self.switch, &mut self.store);
-            while switch.held(*id).due()
+            while switch.has_orders(*id)
                 && port.has_room()
                 && let Some(frame) = switch.transmit(now, *id, store)
             {
@@ -248,7 +249,7 @@ impl Worker {
             }
             port.flush();
             port.reap(store, |store, frame| switch.release(now, *id, frame, store));
-            waiting |= switch.held(*id).due() || port.in_flight();
+            waiting |= switch.has_orders(*id) || port.in_flight();
         }
         waiting
     }

@@ -7,6 +7,7 @@ mod cascade;
 mod conformance;
 mod ecn;
 mod floods;
+mod gfc;
 mod headroom;
 mod isolation;
 mod losslessness;

@@ -204,14 +204,13 @@ fn r4_a_storm_ends_with_the_link() {
     star.came_whole(flow, 10);
 }
 
-/// Three switches in a ring, a host at each (port 0), frames from each to the host two switches on,
+/// Three switches in a ring, a host at each (port 0), so many frames from each to the host two switches on,
 /// clockwise (out by port 1, in by port 2): each queue waits for the next, and the last for the first.
-fn ring(watchdog: Option<WatchdogSettings>) -> (Bed, [NodeId; 3], [NodeId; 3]) {
+pub fn ring(frames: u64, change: impl Fn(&mut SwitchPlan)) -> (Bed, [NodeId; 3], [NodeId; 3]) {
     let mut bed = Bed::new(3);
     let switches = [0, 1, 2].map(|_| {
         let mut plan = plan::switch(&[LINK; 3]);
-        plan.may_lose = watchdog.is_some();
-        plan.each_lossless(|class| class.watchdog = watchdog);
+        change(&mut plan);
         bed.add_switch(plan)
     });
     for at in 0..3 {
@@ -221,14 +220,14 @@ fn ring(watchdog: Option<WatchdogSettings>) -> (Bed, [NodeId; 3], [NodeId; 3]) {
     for at in 0..3 {
         bed.lead(switches[at], hosts[(at + 2) % 3], 1);
         let to = bed.host(hosts[(at + 2) % 3]).mac;
-        bed.send(hosts[at], Stream::new(to, 3_000, Nanos::ZERO));
+        bed.send(hosts[at], Stream::new(to, frames, Nanos::ZERO));
     }
     (bed, switches, hosts)
 }
 
 #[test]
 fn r10_a_ring_that_waits_for_itself_stands_still_for_good_without_a_watchdog() {
-    let (mut bed, switches, hosts) = ring(None);
+    let (mut bed, switches, hosts) = ring(3_000, |_| ());
     bed.run_until(Nanos::from_millis(50));
     let arrived = |bed: &Bed| hosts.map(|host| bed.host(host).arrivals.len());
     let before = arrived(&bed);
@@ -244,7 +243,10 @@ fn r10_a_ring_that_waits_for_itself_stands_still_for_good_without_a_watchdog() {
 #[test]
 fn r10_the_watchdog_breaks_the_ring_and_counts_what_that_costs() {
     let settings = WatchdogSettings { action: WatchdogAction::Drop, detect: DETECT, restore: RESTORE };
-    let (mut bed, switches, hosts) = ring(Some(settings));
+    let (mut bed, switches, hosts) = ring(3_000, |plan| {
+        plan.may_lose = true;
+        plan.each_lossless(|class| class.watchdog = Some(settings));
+    });
     bed.run_to_rest();
     let arrived: usize = hosts.iter().map(|&host| bed.host(host).arrivals.len()).sum();
     let dropped = |switch: &NodeId| bed.switch(*switch).counters.dropped(DropReason::PausedDiscard);

@@ -15,6 +15,7 @@ use xoff_dataplane::wire::mac_control::MacControl;
 
 use super::payload::{self, Mark};
 use super::plan::MTU_FRAME;
+use super::rates::Rates;
 
 /// How a host takes pause frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,8 @@ pub struct Host {
     rate: BitRate,
     obeys: Obeys,
     obeyed: Obeyed,
+    /// What it is asked for, where it keeps rates (GFC).
+    rates: Option<Rates>,
     streams: Vec<Sending>,
     turn: usize,
     /// Frames to send before all others, whatever is paused.
@@ -93,6 +96,7 @@ impl Host {
             rate,
             obeys,
             obeyed: Obeyed::new(rate),
+            rates: None,
             streams: Vec::new(),
             turn: 0,
             urgent: VecDeque::new(),
@@ -103,6 +107,11 @@ impl Host {
             notices: Vec::new(),
             strange: Vec::new(),
         }
+    }
+
+    /// From here on it keeps the rates that it is asked for.
+    pub fn keep_rates(&mut self) {
+        self.rates = Some(Rates::new(self.rate, MTU_FRAME));
     }
 
     pub fn send(&mut self, id: u32, stream: Stream) {
@@ -119,6 +128,7 @@ impl Host {
     pub fn set_link(&mut self, up: bool) {
         self.up = up;
         self.obeyed = Obeyed::new(self.rate);
+        self.rates = self.rates.take().map(|_| Rates::new(self.rate, MTU_FRAME));
     }
 
     /// Frames of stream `id` that were sent.
@@ -159,7 +169,9 @@ impl Host {
         let count = self.streams.len();
         let ready = |place: &usize| {
             let sending = &self.streams[*place];
-            sending.due() <= now && !self.obeyed.paused().contains(sending.stream.class)
+            let class = sending.stream.class;
+            let in_rate = self.rates.as_ref().is_none_or(|rates| rates.let_pass(now, class));
+            sending.due() <= now && !self.obeyed.paused().contains(class) && in_rate
         };
         let place = (0..count).map(|n| (self.turn + n) % count).find(ready)?;
         self.turn = (place + 1) % count;
@@ -168,14 +180,21 @@ impl Host {
         let cn_tag = sending.limiter.as_ref().map(|_| cn_tag(sending.id));
         let mark = Mark { class, cn_tag, stream: sending.id, sequence: sending.sent };
         sending.note_sent(now);
+        if let Some(rates) = &mut self.rates {
+            rates.sent(now, class, len as usize);
+        }
         Some(payload::encode(to, self.mac, mark, len))
     }
 
     /// When it could send next: a stream becomes due, or a pause expires.
     pub fn next_wake(&self, now: Nanos) -> Nanos {
         let wake = |due: Nanos| if due > now { due } else { self.obeyed.next_expiry() };
-        let due = self.streams.iter().map(Sending::due).filter(|&due| due != Nanos::NEVER);
-        due.map(wake).min().unwrap_or(Nanos::NEVER)
+        let in_rate = |class| self.rates.as_ref().map_or(Nanos::ZERO, |rates| rates.next_pass(class));
+        let due = self.streams.iter().filter(|sending| sending.due() != Nanos::NEVER);
+        due.map(|sending| sending.due().max(in_rate(sending.stream.class)))
+            .map(wake)
+            .min()
+            .unwrap_or(Nanos::NEVER)
     }
 
     /// A frame has come in. Where it is a pause to be obeyed later, says when.
@@ -227,6 +246,9 @@ impl Host {
 
     /// Obeys a pause frame.
     pub fn heed(&mut self, now: Nanos, bytes: &[u8]) {
+        if self.rates.as_mut().is_some_and(|rates| rates.received(now, bytes)) {
+            return;
+        }
         let header = Header::parse(bytes).expect("it was read before");
         let (classes, times): (ClassSet, [Quanta; CLASSES]) = match MacControl::parse(&header, bytes) {
             Ok(MacControl::Pfc(pfc)) => (pfc.classes, pfc.times),

@@ -13,6 +13,7 @@ pub mod flow_pauses;
 mod host;
 pub mod payload;
 pub mod plan;
+mod rates;
 mod star;
 pub mod store;
 mod switch_node;
@@ -133,6 +134,11 @@ impl Bed {
         self.host_mut(from).send(id, stream);
         self.events.at(self.now.max(stream.from), Event::Wake(from));
         id
+    }
+
+    /// From here on a host keeps the rates (GFC) that it is asked for.
+    pub fn keep_rates(&mut self, host: NodeId) {
+        self.host_mut(host).keep_rates();
     }
 
     /// Has a host send these bytes before anything else.

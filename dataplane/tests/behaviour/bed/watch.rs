@@ -12,6 +12,7 @@ use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, Quan
 
 use super::flow_pauses::{FlowPauses, OfClass};
 use super::payload;
+use super::rates::Rates;
 use super::switch_node::SwitchNode;
 
 /// What is known of the pauses on one port.
@@ -25,6 +26,8 @@ pub struct Watch {
     /// Classes whose flows the peer may pause one by one.
     by_flow: ClassSet,
     flow_pauses: FlowPauses,
+    /// What the peer has asked for, where it may ask for rates.
+    rates: Option<Rates>,
     /// Until when the peer believes itself paused; `None`: it was told to go on, or never to stop.
     told_until: [Option<Nanos>; CLASSES],
 }
@@ -39,12 +42,16 @@ impl Watch {
             paused_until: [Nanos::ZERO; CLASSES],
             by_flow: if port.ofc_peer { by_flow } else { ClassSet::NONE },
             flow_pauses: FlowPauses::default(),
+            rates: rates(port),
             told_until: [None; CLASSES],
         }
     }
 
     /// The switch sees a frame that has come in.
     pub fn received(&mut self, now: Nanos, bytes: &[u8]) {
+        if self.rates.as_mut().is_some_and(|rates| rates.received(now, bytes)) {
+            return;
+        }
         let class = bytes.get(39).map(|&class| Class::from_low_bits(class));
         if let Some(class) = class.filter(|_| self.port.ofc_peer) {
             let by_flow = self.by_flow.contains(class);
@@ -74,14 +81,23 @@ impl Watch {
     }
 
     /// The switch gives a frame out: none of a class that its peer has paused, unless the watchdog may
-    /// defy that pause by now.
-    pub fn transmitted(&self, now: Nanos, bytes: &[u8]) {
+    /// defy that pause by now, and none ahead of the rate that its peer has asked for.
+    pub fn transmitted(&mut self, now: Nanos, bytes: &[u8]) {
         if let Some(mark) = payload::decode(bytes) {
             let until = self.paused_until[mark.class.index()];
             let may_send = now >= until || self.may_defy(now, mark.class);
             assert!(may_send, "{}: class {} sends while paused", self.port.name, mark.class);
             let passes = self.flow_pauses.let_pass(now, mark.class, bytes);
             assert!(passes, "{}: stream {} sends while paused", self.port.name, mark.stream);
+            if let Some(rates) = &mut self.rates {
+                assert!(
+                    rates.let_pass(now, mark.class),
+                    "{}: class {} is too fast",
+                    self.port.name,
+                    mark.class
+                );
+                rates.sent(now, mark.class, bytes.len());
+            }
         }
     }
 
@@ -133,6 +149,7 @@ impl Watch {
     pub fn set_link(&mut self, up: bool) {
         self.link_is_up = up;
         self.flow_pauses = FlowPauses::default();
+        self.rates = rates(&self.port);
         self.paused_until = [Nanos::ZERO; CLASSES];
         self.told_until = [None; CLASSES];
     }
@@ -143,6 +160,12 @@ impl Watch {
             assert!(!lapsed, "{}: the pause of class {class} was not refreshed", self.port.name);
         }
     }
+}
+
+/// What a port owes a peer that may ask for rates, where no rate of its own blurs it.
+fn rates(port: &PortSettings) -> Option<Rates> {
+    let blurred = port.classes.iter().any(|class| class.max_rate.is_some());
+    (port.gfc_peer && !blurred).then(|| Rates::new(port.speed, port.mtu_frame))
 }
 
 /// Class by class, what a pause frame says; by offsets, see the wire formats.

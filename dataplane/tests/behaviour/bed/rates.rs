@@ -1,0 +1,82 @@
+//! Rates of classes (GFC), kept a second time from the bytes of the frames alone: hosts keep them, and
+//! switches are judged by them.
+
+use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, Nanos, Quanta};
+
+/// Credit is counted in bits times nanoseconds per second, so that nothing is rounded.
+const BYTE: i128 = 8 * 1_000_000_000;
+
+/// What a peer has asked for, and how much of it has been used.
+#[derive(Clone, Debug)]
+pub struct Rates {
+    line: BitRate,
+    /// What may be caught up on: one frame.
+    burst: Bytes,
+    limits: [Option<Limit>; CLASSES],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    rate: BitRate,
+    until: Nanos,
+    credit: i128,
+    updated: Nanos,
+}
+
+impl Rates {
+    /// No limits yet, of a station that sends frames of up to `mtu_frame` bytes on a line of rate `line`.
+    pub fn new(line: BitRate, mtu_frame: u32) -> Rates {
+        Rates { line, burst: Bytes::on_line(mtu_frame), limits: [None; CLASSES] }
+    }
+
+    /// Takes note of what a frame says of rates. False where it says nothing of them.
+    pub fn received(&mut self, now: Nanos, bytes: &[u8]) -> bool {
+        if bytes.get(12..16) != Some(&[0x88, 0x08, 1, 1]) || bytes.get(34..38) != Some(b"GFC1") {
+            return false;
+        }
+        let time = self.line.time_of_quanta(Quanta(u16::from_be_bytes([bytes[48], bytes[49]])));
+        for class in Class::ALL.into_iter().filter(|class| bytes[38] >> class.get() & 1 == 1) {
+            let step = bytes[40 + class.index()];
+            let before = self.limit(now, class);
+            self.limits[class.index()] = (step > 0 && time > Nanos::ZERO).then(|| Limit {
+                rate: BitRate::new(self.line.bits_per_second() >> step)
+                    .expect("a line of 65,536 b/s and more"),
+                until: now.after(time),
+                credit: before.map_or(0, |limit| limit.credit),
+                updated: now,
+            });
+        }
+        true
+    }
+
+    /// Whether a frame of `class` may start.
+    pub fn let_pass(&self, now: Nanos, class: Class) -> bool {
+        self.limit(now, class).is_none_or(|limit| limit.credit >= 0)
+    }
+
+    /// When that may change from no to yes by itself.
+    pub fn next_pass(&self, class: Class) -> Nanos {
+        self.limits[class.index()].map_or(Nanos::ZERO, |limit| {
+            let rate = i128::from(limit.rate.bits_per_second());
+            let wait = (-limit.credit).max(0).unsigned_abs().div_ceil(rate.unsigned_abs());
+            limit.updated.after(Nanos(u64::try_from(wait).expect("one frame's time"))).min(limit.until)
+        })
+    }
+
+    /// A frame of `class` starts.
+    pub fn sent(&mut self, now: Nanos, class: Class, len: usize) {
+        let size = Bytes::on_line(u32::try_from(len).expect("a frame's length"));
+        self.limits[class.index()] = self.limit(now, class).map(|mut limit| {
+            limit.credit -= i128::from(size.0) * BYTE;
+            limit
+        });
+    }
+
+    /// The limit that holds now, with what it has earned.
+    fn limit(&self, now: Nanos, class: Class) -> Option<Limit> {
+        let limit = self.limits[class.index()].filter(|limit| now < limit.until)?;
+        let elapsed = now.since(limit.updated).0;
+        let earned = limit.credit + i128::from(elapsed) * i128::from(limit.rate.bits_per_second());
+        Some(Limit { credit: earned.min(i128::from(self.burst.0) * BYTE), updated: now, ..limit })
+    }
+}

@@ -1,0 +1,271 @@
+//! GFC between parties that both ask for rates and keep them: two switches in a row and a host.
+
+use xoff_dataplane::headroom::{Headroom, Link};
+use xoff_dataplane::policy::PolicyKind;
+use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId, Quanta};
+
+use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
+use crate::bed::{Bed, NodeId, Obeys, Stream, SwitchPlan, end};
+use crate::watchdog::ring;
+use crate::{C3, resume, stop};
+
+/// Steps begin at 120, 180, 210, 225, 232.5 and 236.25 KB, and end at 60, 150, 195, 217.5, 228.75 and
+/// 234.375 KB.
+const XOFF: Bytes = Bytes(240_000);
+/// 300 Mb/s: between the rates of the first two steps.
+const SLOW: BitRate = BitRate::from_mbps(300);
+/// A frame that is on the wire, the frame with rates behind it, and the cable.
+const DELIVERY: Nanos = Nanos(12_304 + 672 + CABLE.0);
+
+/// a - near - far - b, where b's line is slow and a keeps rates.
+struct Row {
+    bed: Bed,
+    near: NodeId,
+    far: NodeId,
+    a: NodeId,
+    b: NodeId,
+}
+
+/// The ports of each switch: towards a, and towards b.
+const UP: u8 = 0;
+const DOWN: u8 = 1;
+
+impl Row {
+    fn new(obeys: Obeys, change: impl Fn(&mut SwitchPlan)) -> Row {
+        let mut bed = Bed::new(5);
+        let [near, far] = [GIGABIT, SLOW].map(|speed| {
+            let mut plan = plan::switch(&[LINK, Link { speed, ..LINK }]);
+            plan.settings.policies = [PolicyKind::Gfc; 8];
+            plan.each_lossless(|class| {
+                (class.xoff, class.xon, class.egress_max) = (XOFF, Bytes(100_000), Bytes(1_000_000));
+            });
+            plan.each_port(|port| port.gfc_peer = true);
+            change(&mut plan);
+            bed.add_switch(plan)
+        });
+        bed.link(end(near, DOWN), end(far, UP), GIGABIT, CABLE);
+        let a = bed.add_host(near, UP, obeys);
+        let b = bed.add_host(far, DOWN, Obeys::AtOnce);
+        bed.keep_rates(a);
+        Row { bed, near, far, a, b }
+    }
+
+    fn send(&mut self, frames: u64) -> u32 {
+        let to = self.bed.host(self.b).mac;
+        self.bed.send(self.a, Stream::new(to, frames, self.bed.now()))
+    }
+
+    /// What `switch` asks of its peer at UP.
+    fn asked(&self, switch: NodeId) -> u8 {
+        self.bed.switch(switch).worker(PortId(UP)).rate_asked(PortId(UP), C3).get()
+    }
+
+    /// The rate that `near` keeps for `far`; zero: no limit.
+    fn kept(&self) -> u64 {
+        self.bed.switch(self.near).counters.class(PortId(DOWN), C3).rate_obeyed.get()
+    }
+
+    fn held(&self, switch: NodeId) -> Bytes {
+        self.bed.switch(switch).worker(PortId(UP)).buffer().ingress(PortId(UP), C3)
+    }
+
+    fn xoffs(&self, switch: NodeId) -> u64 {
+        self.bed.switch(switch).counters.class(PortId(UP), C3).xoff_sent.get()
+    }
+
+    /// Runs on, and calls `look` each microsecond.
+    fn watch(&mut self, until: Nanos, mut look: impl FnMut(&Row)) {
+        while self.bed.now() < until {
+            let next = self.bed.now() + Nanos::from_micros(1);
+            self.bed.run_until(next);
+            look(self);
+        }
+    }
+
+    fn came_whole(&mut self, id: u32, frames: u64) {
+        self.bed.run_to_rest();
+        let seen = self.bed.host(self.b).seen(id);
+        assert_eq!((seen.frames, seen.late_or_twice), (frames, 0));
+        assert_eq!((self.asked(self.near), self.asked(self.far), self.kept()), (0, 0, 0), "all is as before");
+    }
+}
+
+/// The values that a series takes, each once in a row.
+fn changes<T: PartialEq + Copy>(series: &[T]) -> Vec<T> {
+    let mut series = series.to_vec();
+    series.dedup();
+    series
+}
+
+/// Of what step a rate is.
+fn step_of(rate: u64) -> u8 {
+    (1..=6).find(|step| GIGABIT.bits_per_second() >> step == rate).unwrap_or(0)
+}
+
+#[test]
+fn what_is_asked_is_kept_and_the_queues_settle_between_two_steps_without_a_pause() {
+    let mut row = Row::new(Obeys::AtOnce, |_| ());
+    let id = row.send(4_000);
+    let (mut asked, mut kept) = (Vec::new(), Vec::new());
+    let (mut settled, mut of_host) = (Vec::new(), Vec::new());
+    row.watch(Nanos::from_millis(100), |row| {
+        asked.push(row.asked(row.far));
+        kept.push(step_of(row.kept()));
+        of_host.push(row.asked(row.near));
+        if row.bed.now() > Nanos::from_millis(20) {
+            settled.push(row.held(row.far));
+        }
+    });
+    assert_eq!(changes(&asked), changes(&kept), "every rate asked is kept, and no other");
+    let late = usize::try_from(DELIVERY.0.div_ceil(1_000)).expect("a few");
+    let in_time = kept.windows(late + 1).zip(&asked).all(|(kept, asked)| kept.contains(asked));
+    assert!(in_time, "as soon as the frame with it can have come");
+    let (low, high) = (settled.iter().min().copied(), settled.iter().max().copied());
+    // T(2) and the end of step 2, and what comes meanwhile: a frame being received, and half a line for
+    // as long as the news travels.
+    let slack = Bytes(2 * 1_518) + GIGABIT.bytes_in(DELIVERY);
+    assert!(high.is_some_and(|high| high <= Bytes(180_000) + slack), "{high:?}");
+    assert!(low.is_some_and(|low| low + slack >= Bytes(150_000)), "{low:?}");
+    assert!(of_host.contains(&2), "the pressure goes on to the host");
+    assert_eq!((row.xoffs(row.near), row.xoffs(row.far)), (0, 0), "nobody is ever paused");
+    row.came_whole(id, 4_000);
+}
+
+#[test]
+fn rates_fall_step_by_step_as_a_queue_grows_and_rise_as_it_empties() {
+    let mut row = Row::new(Obeys::AtOnce, |_| ());
+    let id = row.send(600);
+    let pause = stop(C3, 0xffff).encode(row.bed.host(row.b).mac);
+    row.bed.inject(row.b, &pause);
+    let mut asked = Vec::new();
+    // When each step began, and what had come by then.
+    let mut came: Vec<(Nanos, u64)> = Vec::new();
+    row.watch(Nanos::from_millis(7), |row| {
+        let step = row.asked(row.far);
+        if asked.last() != Some(&step) {
+            asked.push(step);
+            came.push((row.bed.now(), row.held(row.far).0));
+        }
+    });
+    assert_eq!(asked, [0, 1, 2, 3, 4, 5, 6]);
+    // Frames of 1514 bytes are counted with their FCS, and take 20 bytes more of the line.
+    for (step, span) in (1..5).zip(came[1..].windows(2)) {
+        let bits = (span[1].1 - span[0].1) * 8 * 1_538 / 1_518;
+        let rate = bits * 1_000_000 / span[1].0.since(span[0].0).0;
+        let expected = 1_000_000 >> step;
+        assert!(rate.abs_diff(expected) < expected / 3, "step {step}: {rate} of {expected} kb/s");
+    }
+    assert_eq!(row.xoffs(row.far), 0, "slower and slower, but no pause");
+    let go = resume(C3).encode(row.bed.host(row.b).mac);
+    row.bed.inject(row.b, &go);
+    asked.clear();
+    row.watch(Nanos::from_millis(40), |row| asked.push(row.asked(row.far)));
+    let rising = changes(&asked);
+    assert_eq!((&rising[..6], rising.last()), (&[6, 5, 4, 3, 2, 1][..], Some(&0)));
+    row.came_whole(id, 600);
+}
+
+#[test]
+fn frames_with_rates_that_are_lost_cost_time_or_a_pause_and_nothing_else() {
+    for lost in 0..5 {
+        let mut row = Row::new(Obeys::AtOnce, |_| ());
+        for from in [end(row.far, UP), end(row.near, UP)] {
+            let mut seen = 0;
+            row.bed.wire_mut(from).lose(move |bytes| {
+                let has_rates = bytes.get(34..38) == Some(b"GFC1");
+                seen += usize::from(has_rates);
+                has_rates && (seen % 4 == lost || lost == 4)
+            });
+        }
+        let id = row.send(2_000);
+        row.bed.run_until(Nanos::from_millis(40));
+        assert!(lost < 4 || (row.kept() == 0 && row.xoffs(row.far) > 0), "all are lost: plain PFC");
+        row.came_whole(id, 2_000);
+    }
+}
+
+#[test]
+fn a_limit_whose_end_is_lost_runs_out_by_itself() {
+    let mut row = Row::new(Obeys::AtOnce, |_| ());
+    row.bed
+        .wire_mut(end(row.far, UP))
+        .lose(|bytes| bytes.get(34..38) == Some(b"GFC1") && bytes[40 + C3.index()] == 0);
+    let id = row.send(400);
+    let mut last_asked = Nanos::ZERO;
+    let mut last_kept = Nanos::ZERO;
+    row.watch(Nanos::from_millis(40), |row| {
+        last_asked = if row.asked(row.far) > 0 { row.bed.now() } else { last_asked };
+        last_kept = if row.kept() > 0 { row.bed.now() } else { last_kept };
+    });
+    let pause_time = GIGABIT.time_of_quanta(Quanta(1000));
+    assert!(last_kept > last_asked + DELIVERY, "the end did not come");
+    assert!(last_kept < last_asked + pause_time + DELIVERY, "no longer than it was asked for");
+    row.came_whole(id, 400);
+}
+
+#[test]
+fn a_host_that_slows_down_late_loses_nothing() {
+    for late in [100, 400] {
+        let late = Nanos::from_micros(late);
+        let mut row = Row::new(Obeys::Late(late), |plan| {
+            let link = Link { peer_response: late, ..LINK };
+            let headroom = Headroom::of(&link).total();
+            plan.each_lossless(|class| class.headroom = headroom);
+        });
+        let id = row.send(3_000);
+        row.bed.run_until(Nanos::from_millis(40));
+        assert!(row.asked(row.near) > 0);
+        row.came_whole(id, 3_000);
+    }
+}
+
+#[test]
+fn a_switch_that_stops_lets_its_peers_be_fast_again_at_once() {
+    let mut row = Row::new(Obeys::AtOnce, |_| ());
+    row.send(2_000);
+    row.bed.run_until(Nanos::from_millis(10));
+    assert!(row.kept() > 0);
+    row.bed.release_peers(row.far);
+    assert!(row.bed.switch(row.far).worker(PortId(UP)).has_orders(PortId(UP)));
+    let soon = row.bed.now() + DELIVERY;
+    row.bed.run_until(soon);
+    assert_eq!(row.kept(), 0);
+}
+
+#[test]
+fn a_limit_ends_with_the_link_and_is_asked_for_anew() {
+    let mut row = Row::new(Obeys::AtOnce, |_| ());
+    row.send(4_000);
+    row.bed.run_until(Nanos::from_millis(10));
+    let before = row.kept();
+    assert!(before > 0);
+    let trunk = end(row.far, UP);
+    row.bed.set_link(trunk, false);
+    assert_eq!(row.kept(), 0);
+    row.bed.set_link(trunk, true);
+    let soon = row.bed.now() + DELIVERY;
+    row.bed.run_until(soon);
+    assert_eq!(row.kept(), before);
+}
+
+/// Hosts in a ring of switches that wait for each other (R10): whether all that they send arrives.
+fn ring_comes_to_an_end(kind: PolicyKind) -> bool {
+    let (mut bed, _, hosts) = ring(500, |plan| {
+        plan.settings.policies = [kind; 8];
+        plan.each_lossless(|class| {
+            (class.xoff, class.xon, class.egress_max) = (XOFF, Bytes(100_000), Bytes(1_000_000));
+        });
+        plan.each_port(|port| port.gfc_peer = true);
+    });
+    hosts.iter().for_each(|&host| bed.keep_rates(host));
+    bed.run_until(Nanos::from_millis(500));
+    let arrived: usize = hosts.iter().map(|&host| bed.host(host).arrivals.len()).sum();
+    arrived == 1_500
+}
+
+/// The paper's subject. Slower and slower, the ring goes on where PFC stands still for good.
+#[test]
+fn a_ring_of_switches_that_wait_for_each_other_goes_on_where_pfc_stands_still() {
+    assert!(!ring_comes_to_an_end(PolicyKind::Pfc));
+    assert!(ring_comes_to_an_end(PolicyKind::Gfc));
+}
