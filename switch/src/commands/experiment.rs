@@ -9,7 +9,7 @@ use miette::{IntoDiagnostic, miette};
 use xoff_dataplane::units::BitRate;
 
 use crate::cli;
-use crate::experiment::{EXPERIMENTS, Experiment, Request, VARIANTS, Variant, rate_of_this_machine};
+use crate::experiment::{EXPERIMENTS, Experiment, Length, Request, VARIANTS, Variant, rate_of_this_machine};
 use crate::traffic::values;
 
 /// Runs the same load under several policies, in namespaces that vanish afterwards, and shows what
@@ -27,6 +27,10 @@ pub struct Args {
     /// How often each policy is measured.
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
+    /// How long each policy is measured, for experiments where that can be chosen [default: what `list`
+    /// says].
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(3..=600))]
+    seconds: Option<u32>,
     /// Rate of the lines; thresholds grow with it [default: 50 Mb/s for each core].
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     rate: Option<BitRate>,
@@ -58,6 +62,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
         },
         line: args.rate.unwrap_or_else(rate_of_this_machine),
         runs: args.runs,
+        seconds: seconds(experiment, args.seconds)?,
     };
     let report = experiment.run(&request, &mut |line| eprintln!("{line}"))?;
     if let Some(plot) = &args.plot {
@@ -78,6 +83,16 @@ fn find(name: &str) -> miette::Result<&'static Experiment> {
     })
 }
 
+fn seconds(experiment: &Experiment, asked: Option<u32>) -> miette::Result<u32> {
+    match (experiment.length, asked) {
+        (Length::Fixed(seconds), Some(_)) => Err(miette!(
+            "`{}` ends by itself, after about {seconds} s for each policy; leave --seconds out",
+            experiment.name
+        )),
+        (length, asked) => Ok(asked.unwrap_or(length.seconds())),
+    }
+}
+
 /// Before a minute has passed in vain.
 fn check_directory(plot: &Path) -> miette::Result<()> {
     let directory = plot.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -92,8 +107,8 @@ fn check_directory(plot: &Path) -> miette::Result<()> {
 fn list() -> String {
     let mut text = "Experiments:\n".to_owned();
     for experiment in EXPERIMENTS {
-        let Experiment { name, about, seconds_per_policy, policies, .. } = experiment;
-        let seconds = seconds_per_policy * u32::try_from(policies.len()).unwrap_or(u32::MAX);
+        let Experiment { name, about, length, policies, .. } = experiment;
+        let seconds = length.seconds() * u32::try_from(policies.len()).unwrap_or(u32::MAX);
         let _ = write!(text, "  {name:<18} {about}\n{:21}about {seconds} s: {}\n", "", policies.join(", "));
     }
     text += "\nPolicies:\n";
@@ -141,6 +156,14 @@ mod tests {
         for name in names {
             assert!(text.contains(name), "{name} in {text}");
         }
+    }
+
+    #[test]
+    fn only_some_experiments_last_as_long_as_one_likes() {
+        let of = |name: &str, asked| seconds(Experiment::find(name).unwrap(), asked);
+        assert_eq!(of("qcn-fanin", Some(6)).unwrap(), 6);
+        assert_eq!(of("qcn-fanin", None).unwrap(), 30);
+        assert!(of("incast", Some(6)).unwrap_err().to_string().contains("ends by itself"));
     }
 
     #[test]

@@ -10,16 +10,16 @@ use serde::Serialize;
 use xoff_dataplane::policy::{Cause, Trigger};
 use xoff_dataplane::units::{BitRate, Class, Nanos};
 
-use super::plot::{Content, Panel};
+use super::plot::{Content, Limits, Panel};
 use super::report::{add_row, table};
-use super::{Conduct, Experiment, Figure, Findings, Request, Tell, Variant, compare};
+use super::{Conduct, Experiment, Figure, Findings, Length, Request, Tell, Variant, compare};
 use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, lossless};
 use crate::traffic::Stream;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "cascade",
     about: "leaf, spine, leaf: who pauses whom, when and why, along the steps of the article on DSCP-based PFC",
-    seconds_per_policy: 4,
+    length: Length::Fixed(4),
     policies: &["pfc", "capfc-stop-max", "ofc"],
     measure,
 };
@@ -268,6 +268,7 @@ fn figure(request: &Request, all: &[(&Variant, Measured)]) -> Figure {
         x: "time (ms)".into(),
         y: String::new(),
         content: Content::Spans(spans(&of.timeline)),
+        limits: Limits::default(),
     };
     Figure { title: title(request), panels: all.iter().map(panel).collect() }
 }

@@ -11,10 +11,10 @@ use std::time::Duration;
 use serde::Serialize;
 use xoff_dataplane::units::{BitRate, Nanos};
 
-use super::plot::{Content, Panel};
+use super::plot::{Content, Limits, Panel};
 use super::report::{add_row, table};
 use super::series::Series;
-use super::{Conduct, Experiment, Figure, Findings, Request, Spread, Tell, Variant, compare};
+use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
 use crate::causes::Causes;
 use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, lossless};
 use crate::traffic::Stream;
@@ -22,7 +22,7 @@ use crate::traffic::Stream;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "deadlock",
     about: "three switches in a ring whose buffers wait for each other: who stops for good, and in which circle",
-    seconds_per_policy: 5,
+    length: Length::Fixed(5),
     policies: &["pfc", "pfc-watchdog-drop", "pfc-watchdog-forward", "capfc-stop-max", "ofc"],
     measure,
 };
@@ -163,6 +163,7 @@ fn figure(request: &Request, all: &All<'_>) -> Figure {
         x: "time (s)".into(),
         y: "line rate used, added up (Mb/s)".into(),
         content: Content::Lines(lines.collect()),
+        limits: Limits::default(),
     };
     Figure { title: title(request), panels: vec![panel] }
 }

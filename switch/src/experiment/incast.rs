@@ -8,17 +8,17 @@ use std::time::Duration;
 use serde::Serialize;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
-use super::plot::{Content, Panel};
+use super::plot::{Content, Limits, Panel};
 use super::report::{add_row, table};
 use super::statistics::mean;
-use super::{Conduct, Experiment, Figure, Findings, Request, Spread, Tell, Variant, compare};
+use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
 use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, PortOf, jain, lossless};
 use crate::traffic::Stream;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "incast",
     about: "N senders into one port at once, for several N: goodput, fairness, completion times, pauses, queue",
-    seconds_per_policy: 4,
+    length: Length::Fixed(4),
     policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "ofc", "p-pfc", "pfc-wdrop", "pfc-wstop"],
     measure,
 };
@@ -234,7 +234,7 @@ fn figure(request: &Request, all: &[(&Variant, Measured)]) -> Figure {
             (variant.name.to_owned(), points.collect())
         };
         let content = Content::Lines(all.iter().map(line).collect());
-        Panel { title: title.into(), x: "senders".into(), y: y.into(), content }
+        Panel { title: title.into(), x: "senders".into(), y: y.into(), content, limits: Limits::default() }
     };
     let last = |(variant, measured): &(&Variant, Measured)| {
         let spread = measured.sweep.last().map(|point| point.completion_ms);
@@ -246,6 +246,7 @@ fn figure(request: &Request, all: &[(&Variant, Measured)]) -> Figure {
         x: "time from the round's first frame (ms)".into(),
         y: String::new(),
         content: Content::Spreads(all.iter().map(last).collect()),
+        limits: Limits::default(),
     };
     Figure {
         title: title(request),

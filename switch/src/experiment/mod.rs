@@ -15,11 +15,13 @@
 //! the spread of what was measured more than once.
 
 mod cascade;
+mod cnms;
 mod conduct;
 mod deadlock;
 mod incast;
 mod ofc_fig1;
 mod plot;
+mod qcn;
 mod report;
 mod series;
 mod statistics;
@@ -44,11 +46,30 @@ pub struct Experiment {
     pub name: &'static str,
     /// What it shows.
     pub about: &'static str,
-    /// How long it takes for each policy, in seconds, when the machine has nothing else to do.
-    pub seconds_per_policy: u32,
+    /// How long it takes for each policy, when the machine has nothing else to do.
+    pub length: Length,
     /// Names of the variants that it compares unless told otherwise.
     pub policies: &'static [&'static str],
     measure: fn(&Request, &mut Tell<'_>) -> Result<Findings, FabricError>,
+}
+
+/// How long an experiment takes for each policy, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// What it does takes so long.
+    Fixed(u32),
+    /// Unless the request says otherwise.
+    Unless(u32),
+}
+
+impl Length {
+    /// Where the request says nothing.
+    #[must_use]
+    pub const fn seconds(self) -> u32 {
+        match self {
+            Length::Fixed(seconds) | Length::Unless(seconds) => seconds,
+        }
+    }
 }
 
 /// All there are.
@@ -58,6 +79,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
     cascade::EXPERIMENT,
     ofc_fig1::EXPERIMENT,
     deadlock::EXPERIMENT,
+    qcn::FAN_IN,
+    qcn::SHARED_INPUT,
 ];
 
 /// Takes lines for people.
@@ -72,6 +95,8 @@ pub struct Request {
     pub line: BitRate,
     /// How often each policy is measured.
     pub runs: u32,
+    /// How long an experiment whose length can be chosen takes for each policy.
+    pub seconds: u32,
 }
 
 impl Experiment {
@@ -138,7 +163,7 @@ mod tests {
     #[test]
     fn policies_take_turns() {
         let policies = vec![&VARIANTS[0], &VARIANTS[1]];
-        let request = Request { policies, line: BitRate::from_mbps(100), runs: 2 };
+        let request = Request { policies, line: BitRate::from_mbps(100), runs: 2, seconds: 1 };
         let mut order = Vec::new();
         let measured = compare(&request, &mut |_| (), |variant| {
             order.push(variant.name);

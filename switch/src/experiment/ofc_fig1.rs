@@ -10,18 +10,18 @@ use std::time::Duration;
 use serde::Serialize;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
-use super::plot::{Content, Panel};
+use super::plot::{Content, Limits, Panel};
 use super::report::{add_row, table};
 use super::series::Series;
 use super::variant::PLAIN_MIDDLE;
-use super::{Conduct, Experiment, Figure, Findings, Request, Spread, Tell, Variant, compare};
+use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
 use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, lossless};
 use crate::traffic::Stream;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ofc-fig1",
     about: "three switches, ten hosts: what congestion at the last switch costs a flow that has no part in it",
-    seconds_per_policy: 5,
+    length: Length::Fixed(5),
     policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "ofc", PLAIN_MIDDLE],
     measure,
 };
@@ -245,12 +245,24 @@ fn figure(request: &Request, all: &All<'_>) -> Figure {
     let over_time = |title: &str, flow: usize| {
         let lines = all.iter().map(|(variant, _, rates)| (variant.name.to_owned(), rates[flow].clone()));
         let content = Content::Lines(lines.collect());
-        Panel { title: title.into(), x: "time (s)".into(), y: "line rate used (Mb/s)".into(), content }
+        Panel {
+            title: title.into(),
+            x: "time (s)".into(),
+            y: "line rate used (Mb/s)".into(),
+            content,
+            limits: Limits::default(),
+        }
     };
     let spreads = |title: &str, of: fn(&Measured) -> Spread| {
         let rows = all.iter().map(|(variant, measured, _)| (variant.name.to_owned(), of(measured)));
         let content = Content::Spreads(rows.collect());
-        Panel { title: title.into(), x: "time from due to complete (ms)".into(), y: String::new(), content }
+        Panel {
+            title: title.into(),
+            x: "time from due to complete (ms)".into(),
+            y: String::new(),
+            content,
+            limits: Limits::default(),
+        }
     };
     Figure {
         title: title(request),

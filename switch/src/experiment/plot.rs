@@ -31,6 +31,17 @@ pub struct Panel {
     pub y: String,
     /// What is drawn.
     pub content: Content,
+    /// How far the axes go.
+    pub limits: Limits,
+}
+
+/// Ends of axes, where panels are to be compared; without, what is drawn decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Limits {
+    /// Of the horizontal axis.
+    pub x: Option<(f64, f64)>,
+    /// The upper end of the vertical axis, where that is a quantity.
+    pub top: Option<f64>,
 }
 
 /// What is drawn in a panel.
@@ -51,7 +62,10 @@ pub struct PlotError(String);
 
 const PANEL: (u32, u32) = (520, 330);
 const COLUMNS: usize = 2;
-const TITLE_HEIGHT: u32 = 44;
+const TITLE_TEXT_HEIGHT: i32 = 17;
+const TITLE_LINE_HEIGHT: i32 = 22;
+/// A title is broken so that this much for each character fits; letters of this font are narrower on average.
+const TITLE_CHARACTER_WIDTH: u32 = 9;
 const LEGEND_ROW_HEIGHT: u32 = 22;
 const LEGEND_COLUMN_WIDTH: u32 = 165;
 const FONT: &str = "sans-serif";
@@ -106,11 +120,15 @@ impl Figure {
         let per_legend_row = usize::try_from(width / LEGEND_COLUMN_WIDTH)?;
         let legend_rows = u32::try_from(self.legend(&names).len().div_ceil(per_legend_row))?;
         let legend_height = legend_rows * LEGEND_ROW_HEIGHT + 10;
-        let size = (width, TITLE_HEIGHT + panels_height + legend_height);
+        let title_lines = broken(&self.title, usize::try_from((width - 24) / TITLE_CHARACTER_WIDTH)?);
+        let title_height = 22 + u32::try_from(TITLE_LINE_HEIGHT)? * u32::try_from(title_lines.len())?;
+        let size = (width, title_height + panels_height + legend_height);
         let root = SVGBackend::with_string(svg, size).into_drawing_area();
         root.fill(&WHITE)?;
-        let (title, rest) = root.split_vertically(TITLE_HEIGHT);
-        title.draw(&Text::new(self.title.clone(), (12, 14), (FONT, 17)))?;
+        let (title, rest) = root.split_vertically(title_height);
+        for (y, line) in (14..).step_by(usize::try_from(TITLE_LINE_HEIGHT)?).zip(title_lines) {
+            title.draw(&Text::new(line, (12, y), (FONT, TITLE_TEXT_HEIGHT)))?;
+        }
         let (mut rest, legend) = rest.split_vertically(panels_height);
         for row in 0..rows {
             let (this, below) = rest.split_vertically(self.row_height(row * columns, columns));
@@ -188,14 +206,15 @@ impl Panel {
 
     fn draw_lines(&self, area: &Area<'_>, names: &[&str], lines: &[(String, Vec<(f64, f64)>)]) -> Drawn {
         let points = || lines.iter().flat_map(|(_, points)| points);
-        let (from, to) = ends(points().map(|point| point.0));
+        let (from, to) = self.limits.x.unwrap_or_else(|| ends(points().map(|point| point.0)));
         let top = points().map(|point| point.1).fold(0.0, f64::max);
+        let top = self.limits.top.unwrap_or_else(|| nice_top(top));
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, (FONT, 15))
             .margin(12)
             .x_label_area_size(38)
             .y_label_area_size(62)
-            .build_cartesian_2d(from..to, 0.0..nice_top(top))?;
+            .build_cartesian_2d(from..to, 0.0..top)?;
         chart
             .configure_mesh()
             .x_desc(&self.x)
@@ -238,7 +257,8 @@ impl Panel {
     }
 
     fn draw_spans(&self, area: &Area<'_>, names: &[&str], rows: &[(String, Vec<(f64, f64)>)]) -> Drawn {
-        let (from, to) = ends(rows.iter().flat_map(|(_, spans)| spans).flat_map(|span| [span.0, span.1]));
+        let drawn = || ends(rows.iter().flat_map(|(_, spans)| spans).flat_map(|span| [span.0, span.1]));
+        let (from, to) = self.limits.x.unwrap_or_else(drawn);
         let labels: Vec<&str> = rows.iter().map(|(name, _)| name.as_str()).collect();
         let mut chart = self.chart_of_rows(area, from..to, &labels)?;
         for (row, (name, spans)) in rows.iter().enumerate() {
@@ -291,6 +311,18 @@ fn middle(row: usize, count: usize) -> f64 {
     (count - row) as f64 - 1.0
 }
 
+/// Lines of at most `most` characters, broken between words.
+fn broken(text: &str, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= most => *line += &format!(" {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// From the least to the most, never empty.
 fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (from, to) = values.fold((f64::MAX, f64::MIN), |(from, to), value| (from.min(value), to.max(value)));
@@ -302,7 +334,7 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
 }
 
 /// A little above the most.
-fn nice_top(most: f64) -> f64 {
+pub(super) fn nice_top(most: f64) -> f64 {
     if most > 0.0 { most * 1.08 } else { 1.0 }
 }
 
@@ -322,7 +354,18 @@ mod tests {
     use super::*;
 
     fn panel(content: Content) -> Panel {
-        Panel { title: "title".into(), x: "time (s)".into(), y: "rate (Mb/s)".into(), content }
+        let (x, y) = ("time (s)".into(), "rate (Mb/s)".into());
+        Panel { title: "title".into(), x, y, content, limits: Limits::default() }
+    }
+
+    #[test]
+    fn a_title_is_broken_where_the_figure_ends() {
+        assert_eq!(broken("three words here", 11), ["three words", "here"]);
+        assert_eq!(broken("three words here", 10), ["three", "words here"]);
+        let title = "Deadlock: three switches in a ring, three flows of two wires each, 100 Mb/s lines";
+        let panels = vec![panel(Content::Lines(vec![("pfc".into(), vec![(0.0, 1.0)])]))];
+        let svg = Figure { title: title.into(), panels }.svg().unwrap();
+        assert!(svg.contains("wires each,") && !svg.contains(title), "one panel is too narrow for it");
     }
 
     #[test]

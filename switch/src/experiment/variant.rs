@@ -1,6 +1,7 @@
 //! What is compared: policies, each a name and the keys of a configuration that it needs.
 
-use xoff_dataplane::units::{BitRate, Bytes};
+use xoff_dataplane::congestion::ReactionSettings;
+use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
 use crate::fabric::Settings;
 
@@ -25,8 +26,10 @@ enum Value {
     Bare(&'static str),
     /// A size at 100 Mb/s; in proportion at other rates.
     Kilobytes(u64),
+    /// A number of frames at 100 Mb/s; in proportion too.
+    Frames(u64),
 }
-use Value::{Bare, Kilobytes, Word};
+use Value::{Bare, Frames, Kilobytes, Word};
 
 /// Sizes are given for lines of this rate. The papers' sizes are kept as they are at this rate, a tenth of
 /// theirs and less: software answers a pause later than hardware, and by so much a switch must wait longer.
@@ -40,6 +43,18 @@ const COMMON: &[(&str, Value)] = &[
     ("class.3.egress_xon", Kilobytes(20)),
     ("class.3.egress_warn", Kilobytes(20)),
 ];
+
+/// Of all congestion points; hosts have reaction points where there are any. Values are the paper's, and
+/// the set point has the paper's proportion to XOFF (60 KB to 110 KB).
+const CONGESTION_POINTS: &[(&str, Value)] = &[
+    ("qcn.set_point", Kilobytes(27)),
+    ("qcn.sample_every", Kilobytes(150)),
+    ("qcn.frames_per_cnm", Frames(100)),
+];
+
+/// The lines for which the standard's reaction points are made, and the paper's servers. With sizes kept at
+/// [`REFERENCE`] everything lasts so many times longer there.
+const QCN_LINE: BitRate = BitRate::from_gbps(10);
 
 /// OFC with a switch in the middle that knows only PFC, where there is a middle.
 pub(super) const PLAIN_MIDDLE: &str = "ofc-pfc-middle";
@@ -95,6 +110,30 @@ pub const VARIANTS: &[Variant] = &[
         keys: &[("switch.policy", Word("gfc")), ("trunk.gfc_peer", Bare("true"))],
     },
     Variant {
+        name: "qcn-egress",
+        about: "QCN as the standard has it: congestion points at outputs, who has just arrived is told",
+        lossless: true,
+        keys: &[("qcn.egress", Bare("[3]"))],
+    },
+    Variant {
+        name: "qcn-ingress-arrival",
+        about: "QCN with congestion points at inputs: who has just arrived is told",
+        lossless: true,
+        keys: &[("qcn.ingress", Bare("[3]"))],
+    },
+    Variant {
+        name: "qcn-ingress-occupancy",
+        about: "QCN with congestion points at inputs: whose bytes wait there is told, at random by their share",
+        lossless: true,
+        keys: &[("qcn.ingress", Bare("[3]")), ("qcn.culprit", Word("occupancy-random"))],
+    },
+    Variant {
+        name: "qcn-ingress-largest",
+        about: "QCN with congestion points at inputs: whose bytes are most of those that wait there is told",
+        lossless: true,
+        keys: &[("qcn.ingress", Bare("[3]")), ("qcn.culprit", Word("occupancy-deterministic"))],
+    },
+    Variant {
         name: "pfc-watchdog-drop",
         about: "plain PFC, and a watchdog that drops what a pause of 200 ms has kept waiting",
         lossless: false,
@@ -139,12 +178,32 @@ impl Variant {
     #[must_use]
     pub fn settings(&self, line: BitRate) -> Settings {
         let mut settings = Settings::default();
-        for &(path, value) in COMMON.iter().chain(self.keys) {
+        let points = if self.has_congestion_points() { CONGESTION_POINTS } else { &[] };
+        for &(path, value) in COMMON.iter().chain(points).chain(self.keys) {
             match value {
                 Word(word) => settings.text(path, word),
                 Bare(value) => settings.set(path, value),
                 Kilobytes(size) => settings.bytes(path, scaled(Bytes(size * 1000), line)),
+                Frames(count) => settings.set(path, scaled(Bytes(count), line).0.to_string()),
             };
+        }
+        settings.reaction = self.has_congestion_points().then(|| reaction(line));
+        settings
+    }
+
+    fn has_congestion_points(&self) -> bool {
+        self.keys.iter().any(|(path, _)| path.starts_with("qcn."))
+    }
+
+    /// The same with the buffers of the paper on QCN (section III): Qhigh 110 KB, Qlow 44 KB, Qeq 60 KB, and
+    /// VOQs served in turn.
+    #[must_use]
+    pub fn voq_settings(&self, line: BitRate) -> Settings {
+        let size = |kilobytes: u64| scaled(Bytes(kilobytes * 1000), line);
+        let mut settings = self.settings(line);
+        settings.bytes("class.3.xoff", size(110)).bytes("class.3.xon", size(44)).text("class.3.queue", "voq");
+        if self.has_congestion_points() {
+            settings.bytes("qcn.set_point", size(60));
         }
         settings
     }
@@ -168,11 +227,51 @@ fn scaled(size: Bytes, line: BitRate) -> Bytes {
     Bytes(size.0 * line.bits_per_second() / REFERENCE.bits_per_second())
 }
 
+/// The standard's reaction point, made for lines of 10 Gb/s, on lines of `line`: rates in proportion to the
+/// line, bytes as all sizes, and so time a hundredfold.
+fn reaction(line: BitRate) -> ReactionSettings {
+    let standard = ReactionSettings::STANDARD;
+    let rate = |of: BitRate| {
+        let share = u128::from(of.bits_per_second()) * u128::from(line.bits_per_second());
+        let rate = u64::try_from(share / u128::from(QCN_LINE.bits_per_second()));
+        rate.ok().and_then(BitRate::new).unwrap_or(of)
+    };
+    let stretch = QCN_LINE.bits_per_second() / REFERENCE.bits_per_second();
+    ReactionSettings {
+        cycle_bytes: scaled(standard.cycle_bytes, line),
+        cycle_time: Nanos(standard.cycle_time.0 * stretch),
+        active_step: rate(standard.active_step),
+        hyper_step: rate(standard.hyper_step),
+        rate_min: rate(standard.rate_min),
+        ..standard
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::fabric::Plan;
+
+    #[test]
+    fn hosts_react_where_switches_have_congestion_points_a_hundred_times_slower_than_at_10_gbps() {
+        let line = BitRate::from_mbps(200);
+        let reaction = |name: &str| Variant::find(name).unwrap().settings(line).reaction;
+        assert_eq!(reaction("pfc"), None);
+        let expected = ReactionSettings {
+            cycle_bytes: Bytes(300_000),
+            cycle_time: Nanos::from_millis(1500),
+            active_step: BitRate::new(100_000).unwrap(),
+            hyper_step: BitRate::from_mbps(1),
+            rate_min: BitRate::new(200_000).unwrap(),
+            ..ReactionSettings::STANDARD
+        };
+        assert_eq!(reaction("qcn-ingress-arrival"), Some(expected));
+        let text = Variant::find("qcn-egress").unwrap().voq_settings(line).to_string();
+        assert!(
+            text.contains("egress = [3]\nframes_per_cnm = 200\nsample_every = 300000\nset_point = 120000\n")
+        );
+    }
 
     #[test]
     fn sizes_grow_with_the_line() {
@@ -190,7 +289,9 @@ mod tests {
             let other = plan.switch("other");
             plan.host("a", switch);
             plan.trunk(switch, other);
-            plan.config(switch, &variant.settings(line)).unwrap();
+            let config = plan.config(switch, &variant.settings(line)).unwrap();
+            let warned = variant.lossless && !config.warnings.is_empty();
+            assert!(!warned, "{}: {:?}", variant.name, config.warnings);
             assert_eq!(VARIANTS.iter().filter(|other| other.name == variant.name).count(), 1);
         }
     }

@@ -10,18 +10,18 @@ use std::time::Duration;
 use serde::Serialize;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
-use super::plot::{Content, Panel};
+use super::plot::{Content, Limits, Panel};
 use super::report::{add_row, table};
 use super::series::Series;
 use super::statistics::mean;
-use super::{Conduct, Experiment, Figure, Findings, Request, Spread, Tell, Variant, compare};
+use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
 use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, lossless};
 use crate::traffic::Stream;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "victim",
     about: "heavy and light senders into a congested and a free port: who is paused, and what it costs the light ones",
-    seconds_per_policy: 4,
+    length: Length::Fixed(4),
     policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "ofc", "p-pfc", "pfc-wdrop", "pfc-wstop"],
     measure,
 };
@@ -309,12 +309,18 @@ fn figure(request: &Request, all: &All<'_>) -> Figure {
     let spreads = |title: &str, x: &str, of: fn(&Measured) -> Spread| {
         let rows = all.iter().map(|(variant, measured, _)| (variant.name.to_owned(), of(measured)));
         let content = Content::Spreads(rows.collect());
-        Panel { title: title.into(), x: x.into(), y: String::new(), content }
+        Panel { title: title.into(), x: x.into(), y: String::new(), content, limits: Limits::default() }
     };
     let share = |title: &str, of: fn(&Measured) -> f64| {
         let rows = all.iter().map(|(variant, of_it, _)| (variant.name.to_owned(), Spread::of([of(of_it)])));
         let content = Content::Spreads(rows.collect());
-        Panel { title: title.into(), x: "time in pause (%)".into(), y: String::new(), content }
+        Panel {
+            title: title.into(),
+            x: "time in pause (%)".into(),
+            y: String::new(),
+            content,
+            limits: Limits::default(),
+        }
     };
     let rates = all.iter().map(|(variant, _, rates)| (variant.name.to_owned(), rates.clone()));
     let over_time = Panel {
@@ -322,6 +328,7 @@ fn figure(request: &Request, all: &All<'_>) -> Figure {
         x: "time (s)".into(),
         y: "line rate used (Mb/s)".into(),
         content: Content::Lines(rates.collect()),
+        limits: Limits::default(),
     };
     let ms = "from due to complete (ms)";
     Figure {

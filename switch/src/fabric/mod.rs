@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use xoff_config::{Config, ConfigError};
+use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{Class, Nanos};
 
 pub use account::{Account, Pfc, Totals, jain};
@@ -96,11 +97,13 @@ pub struct Fabric {
     plan: Plan,
     switches: Vec<(Namespace, Config)>,
     hosts: Vec<Namespace>,
+    reaction: Option<ReactionSettings>,
     _lab: Lab,
 }
 
 impl Fabric {
     /// Namespaces, wires, and a configuration for each switch: what the plan says, with `variant` on top.
+    /// Streams of the hosts have the reaction points of `variant`.
     ///
     /// # Errors
     /// Where the machine refuses namespaces or has too little memory, or a setting makes no sense.
@@ -121,7 +124,7 @@ impl Fabric {
             let [a, b] = [a, b].map(|at| (&switches[at.switch.0].0, plan.port_name(at)));
             lab.veth(a.0.end(a.1), b.0.end(b.1), &VethOptions::default())?;
         }
-        Ok(Fabric { plan, switches, hosts, _lab: lab })
+        Ok(Fabric { plan, switches, hosts, reaction: variant.reaction, _lab: lab })
     }
 
     /// Its plan.
@@ -147,7 +150,7 @@ impl Fabric {
         let (mut threads, mut progress) = (Vec::new(), Vec::new());
         for host in self.plan.hosts() {
             let streams = load.of(host);
-            let shown = Arc::new(Progress::default());
+            let shown = Arc::new(Progress::of_streams(streams.len()));
             progress.push((shown.clone(), !streams.is_empty()));
             threads.push(self.start_host(host, streams, shown, &start, &stop));
         }
@@ -190,6 +193,7 @@ impl Fabric {
         options.linger = Some(Nanos::NEVER);
         options.announce = false;
         options.end_markers = false;
+        options.qcn = self.reaction;
         self.hosts[host.0].spawn_thread(move || {
             let host = Host::open(options);
             start.wait(); // also where it failed: the others wait for all

@@ -1,8 +1,10 @@
-//! What a switch of a fabric is told: keys of its configuration, by their place in the file.
+//! What a switch of a fabric is told: keys of its configuration, by their place in the file. And beside
+//! them the reaction points of the hosts, which belong to the congestion points of the switches.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 
+use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
 /// Keys and values by table; a later value replaces an earlier one. Table `trunk` is for all ports that lead
@@ -10,6 +12,8 @@ use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     tables: BTreeMap<String, BTreeMap<String, String>>,
+    /// Streams of hosts slow down as CNMs ask, by these parameters; `None`: they do not.
+    pub reaction: Option<ReactionSettings>,
 }
 
 impl Settings {
@@ -44,6 +48,7 @@ impl Settings {
             let into = self.tables.entry(table.clone()).or_default();
             into.extend(keys.iter().map(|(key, value)| (key.clone(), value.clone())));
         }
+        self.reaction = other.reaction.or(self.reaction);
         self
     }
 
@@ -51,7 +56,7 @@ impl Settings {
     #[must_use]
     pub(super) fn of_trunks(&self) -> Settings {
         let keys = self.tables.get(TRUNK).cloned().unwrap_or_default();
-        Settings { tables: BTreeMap::from([(PORT.to_owned(), keys)]) }
+        Settings { tables: BTreeMap::from([(PORT.to_owned(), keys)]), reaction: None }
     }
 
     /// All but table `trunk`.

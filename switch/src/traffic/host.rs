@@ -260,7 +260,7 @@ impl Run {
             has_streams: !streams.is_empty(),
             sink: Sink::new(address, options.promiscuous, Arc::clone(progress)),
             gate: gate(&options),
-            notices: Notices::default(),
+            notices: Notices::new(options.qcn.is_some()),
             frames: Vec::with_capacity(256),
             commit: options.commit(),
             begin: now,
@@ -338,7 +338,7 @@ impl Run {
                 if MacControl::is_mac_control(&header) {
                     self.gate.receive(self.now, &header, head);
                 } else if Cnm::is_cnm(&header) {
-                    let notice = self.notices.receive(self.address, &header, head);
+                    let notice = self.notices.receive(self.now, self.address, &header, head);
                     if let Some((rpid, feedback)) = notice
                         && !self.sender.notified(self.now, rpid, feedback)
                     {

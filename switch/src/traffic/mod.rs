@@ -53,6 +53,7 @@ pub mod values;
 
 pub use gate::Obedience;
 pub use host::{Host, HostError, HostOptions};
+pub use notices::CapturedCnm;
 pub use progress::{Progress, Volume};
 pub use report::{HostReport, settle};
 pub use station::StationError;

@@ -1,18 +1,44 @@
 //! CNMs as a host takes them: those to itself are read, whoever they are for; malformed ones slow down
-//! nobody and are counted by reason.
+//! nobody and are counted by reason. Those that are read are kept as they came, up to a number.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use xoff_dataplane::units::MacAddr;
+use xoff_dataplane::units::{MacAddr, Nanos};
+use xoff_dataplane::wire::cnm::LEN_MAX;
 use xoff_dataplane::wire::{Cnm, CnmError, Header};
 
 /// What came, but for CNMs to other hosts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notices {
     received: u64,
     unknown: u64,
     refused: [u64; CnmError::COUNT],
+    captured: Vec<CapturedCnm>,
+}
+
+/// A CNM as it came off the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CapturedCnm {
+    /// By the clock of all reports.
+    pub at: Nanos,
+    bytes: [u8; LEN_MAX],
+    len: usize,
+}
+
+impl CapturedCnm {
+    fn new(at: Nanos, frame: &[u8]) -> CapturedCnm {
+        let len = frame.len().min(LEN_MAX);
+        let mut bytes = [0; LEN_MAX];
+        bytes[..len].copy_from_slice(&frame[..len]);
+        CapturedCnm { at, bytes, len }
+    }
+
+    /// The frame, without FCS and without what follows the longest CNM.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
 }
 
 /// CNMs received.
@@ -24,20 +50,36 @@ pub struct CnmReport {
     pub unknown: u64,
     /// Malformed ones, by reason.
     pub refused: BTreeMap<String, u64>,
+    /// The well-formed ones as they came, in order, the first 4096 of them.
+    #[serde(skip)]
+    pub captured: Vec<CapturedCnm>,
 }
+
+/// Room for CNMs as they came: 500 KB where a host has rate limiters.
+const CAPTURED_MAX: usize = 4096;
 
 /// A rate limiter's number, and the feedback for it.
 pub type Notice = (u16, u8);
 
 impl Notices {
+    /// Of a host whose streams have rate limiters or not; without, nothing is kept.
+    #[must_use]
+    pub fn new(limiters: bool) -> Notices {
+        let room = if limiters { CAPTURED_MAX } else { 0 };
+        Notices { received: 0, unknown: 0, refused: [0; CnmError::COUNT], captured: Vec::with_capacity(room) }
+    }
+
     /// Takes a CNM at the host with this address; answers which limiter it is for, if it names one.
-    pub fn receive(&mut self, address: MacAddr, header: &Header, head: &[u8]) -> Option<Notice> {
+    pub fn receive(&mut self, now: Nanos, address: MacAddr, header: &Header, head: &[u8]) -> Option<Notice> {
         if header.dst != address && !header.dst.is_group() {
             return None;
         }
         match Cnm::parse(header, head) {
             Ok(cnm) => {
                 self.received += 1;
+                if self.captured.len() < self.captured.capacity() {
+                    self.captured.push(CapturedCnm::new(now, head));
+                }
                 header.cn_tag.map(|cn_tag| (cn_tag.0, cnm.feedback))
             }
             Err(reason) => {
@@ -60,6 +102,7 @@ impl Notices {
             received: self.received,
             unknown: self.unknown,
             refused: refused.filter(|(_, frames)| *frames > 0).collect(),
+            captured: self.captured.clone(),
         }
     }
 }
@@ -89,8 +132,9 @@ mod tests {
 
     #[test]
     fn only_what_is_well_formed_and_for_this_host_slows_a_stream_down() {
-        let mut notices = Notices::default();
-        let mut take = |bytes: &[u8]| notices.receive(ADDRESS, &Header::parse(bytes).unwrap(), bytes);
+        let mut notices = Notices::new(true);
+        let mut take =
+            |bytes: &[u8]| notices.receive(Nanos(9), ADDRESS, &Header::parse(bytes).unwrap(), bytes);
         assert_eq!(take(&cnm(ADDRESS, Some(CnTag(5)))), Some((5, 17)));
         assert_eq!(take(&cnm(ADDRESS, None)), None);
         assert_eq!(take(&cnm(MacAddr([2; 6]), Some(CnTag(5)))), None);
@@ -99,7 +143,22 @@ mod tests {
         notices.note_unknown();
         let report = notices.report();
         assert_eq!((report.received, report.unknown), (2, 1));
+        let captured: Vec<_> = report.captured.iter().map(|cnm| (cnm.at, cnm.as_bytes())).collect();
+        let (tagged, untagged) = (cnm(ADDRESS, Some(CnTag(5))), cnm(ADDRESS, None));
+        assert_eq!(captured, [(Nanos(9), &tagged[..]), (Nanos(9), &untagged[..])]);
         let refused: Vec<_> = report.refused.into_iter().collect();
         assert_eq!(refused, [("group_address".into(), 1), ("truncated".into(), 1)]);
+    }
+    #[test]
+    fn what_is_kept_is_bounded_and_nothing_without_rate_limiters() {
+        let bytes = cnm(ADDRESS, Some(CnTag(5)));
+        for (limiters, kept) in [(true, CAPTURED_MAX), (false, 0)] {
+            let mut notices = Notices::new(limiters);
+            for _ in 0..=CAPTURED_MAX {
+                notices.receive(Nanos(9), ADDRESS, &Header::parse(&bytes).unwrap(), &bytes);
+            }
+            let report = notices.report();
+            assert_eq!((report.received, report.captured.len()), (CAPTURED_MAX as u64 + 1, kept));
+        }
     }
 }

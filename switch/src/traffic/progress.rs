@@ -10,8 +10,18 @@ pub struct Progress {
     pub sent: [Volume; CLASSES],
     /// Data frames received, by the class that their sender obeys pauses for.
     pub received: [Volume; CLASSES],
+    /// Data frames sent, by stream; of those that it was made for.
+    pub streams: Box<[Volume]>,
     /// 1 once all streams are over.
     pub all_sent: Counter,
+}
+
+impl Progress {
+    /// Of a host whose first `count` streams are told apart.
+    #[must_use]
+    pub fn of_streams(count: usize) -> Progress {
+        Progress { streams: (0..count).map(|_| Volume::default()).collect(), ..Progress::default() }
+    }
 }
 
 /// An amount of traffic.

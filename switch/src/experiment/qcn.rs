@@ -1,0 +1,308 @@
+//! `qcn-fanin` and `qcn-shared-input`: Figs. 2 and 3 of the paper on QCN at the inputs, live.
+//!
+//! Flows f1 to f4 come from inputs of their own and meet at one output; in the middle third f5 joins them,
+//! at full rate. In `qcn-shared-input` f1 offers 30 % of the line and shares its input with f6, which offers
+//! 70 % of it to an output of its own: a victim of whoever throttles more than the culprits.
+//!
+//! PFC is on beneath all variants, as it is in the paper: QCN is there to make it rare. The paper's servers
+//! have 10 Gb/s. Here sizes are the paper's at 100 Mb/s, and every rate is in proportion to the line, those
+//! of the reaction points too; what took the paper 1 ms takes 100 ms, and its 300 ms take 30 s.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use xoff_dataplane::units::{BitRate, Nanos};
+
+use super::cnms::{self, Told};
+use super::plot::{Content, Limits, Panel, nice_top};
+use super::report::{add_row, table};
+use super::series::Series;
+use super::statistics::mean;
+use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
+use crate::fabric::{Account, Fabric, FabricError, HostId, Live, Load, Plan, jain, lossless};
+use crate::traffic::Stream;
+
+const POLICIES: &[&str] = &["pfc", "qcn-egress", "qcn-ingress-arrival", "qcn-ingress-occupancy"];
+
+pub(super) const FAN_IN: Experiment = Experiment {
+    name: "qcn-fanin",
+    about: "four flows into one port, and a fifth for a while: rates over time by where congestion points are",
+    length: Length::Unless(30),
+    policies: POLICIES,
+    measure: |request, tell| measure(Scene::FanIn, request, tell),
+};
+
+pub(super) const SHARED_INPUT: Experiment = Experiment {
+    name: "qcn-shared-input",
+    about: "the same, and f6 to a free port shares f1's input: whom congestion points slow down",
+    length: Length::Unless(30),
+    policies: POLICIES,
+    measure: |request, tell| measure(Scene::SharedInput, request, tell),
+};
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scene {
+    FanIn,
+    SharedInput,
+}
+
+/// What f1 and f6 offer where they share an input, in percent of the line.
+const SHARED_PERCENT: [u64; 2] = [30, 70];
+/// The flow that comes and goes.
+const FIFTH: usize = 4;
+/// The victim.
+const SIXTH: usize = 5;
+const NAMES: [&str; 6] = ["f1", "f2", "f3", "f4", "f5", "f6"];
+/// Of equal length: without f5, with it, without it.
+const PHASES: u64 = 3;
+/// Points of a rate in a plot, for each phase.
+const POINTS: u64 = 40;
+const LOOK: Duration = Duration::from_millis(5);
+/// For what still waits when all is sent.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Scene {
+    fn flows(self) -> &'static [&'static str] {
+        match self {
+            Scene::FanIn => &NAMES[..SIXTH],
+            Scene::SharedInput => &NAMES,
+        }
+    }
+
+    /// What a flow offers; `None`: as fast as the line.
+    fn offered(self, flow: usize, line: BitRate) -> Option<BitRate> {
+        let percent = match (self, flow) {
+            (Scene::SharedInput, 0) => SHARED_PERCENT[0],
+            (_, SIXTH) => SHARED_PERCENT[1],
+            _ => return None,
+        };
+        BitRate::new(line.bits_per_second() / 100 * percent)
+    }
+}
+
+/// One third of a run. Rates are those of its second half, when limiters have settled.
+#[derive(Debug, Serialize)]
+struct Phase {
+    begin_ms: f64,
+    end_ms: f64,
+    /// Flows that meet at the congested port, layer 1, all together: one value for each run.
+    congested_mbps: Spread,
+    /// Jain's index over them.
+    fairness: Spread,
+}
+
+#[derive(Debug, Serialize)]
+struct Flow {
+    flow: &'static str,
+    /// Layer 1, in each phase, as in [`Phase`].
+    mbps: Vec<Spread>,
+    /// CNMs that came for it.
+    cnms: usize,
+    /// Their quantized feedback, and its mean.
+    feedback: Spread,
+    feedback_mean: f64,
+    /// (s, Mb/s), first run.
+    rates: Vec<(f64, f64)>,
+}
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    phases: Vec<Phase>,
+    flows: Vec<Flow>,
+    /// CNMs received by all hosts, and those of them that were malformed.
+    cnms: u64,
+    cnms_malformed: u64,
+    /// CNMs as they came by the wires, decoded, first run.
+    captured: Vec<Told>,
+}
+
+struct Run {
+    account: Account,
+    phase: Nanos,
+    /// Of each flow, as it enters its wire.
+    rates: Vec<Series>,
+    told: Vec<Told>,
+}
+
+fn measure(scene: Scene, request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
+    let phase = Nanos(Nanos::from_secs(request.seconds.into()).0 / PHASES);
+    let measured = compare(request, tell, |variant| run(scene, variant, request.line, phase))?;
+    let mut findings = Findings::default();
+    let mut all = Vec::new();
+    for (variant, runs) in measured {
+        let conduct = Conduct::of(runs.iter().map(|run| &run.account));
+        let measured = Measured::of(scene, phase, &runs);
+        findings.add(variant, conduct, &measured);
+        all.push((variant, measured));
+    }
+    findings.text = text(scene, request, &all);
+    findings.figure = figure(scene, request, &all);
+    Ok(findings)
+}
+
+fn run(scene: Scene, variant: &Variant, line: BitRate, phase: Nanos) -> Result<Run, FabricError> {
+    let mut plan = Plan::new(line);
+    let switch = plan.switch("switch");
+    let senders: Vec<HostId> =
+        (1..=SIXTH).map(|number| plan.host(&format!("input-{number}"), switch)).collect();
+    let congested = plan.host("congested", switch);
+    let free = (scene == Scene::SharedInput).then(|| plan.host("free", switch));
+    let mut load = Load::default();
+    for (flow, &sender) in senders.iter().enumerate() {
+        let stream = Stream { rate: scene.offered(flow, line), ..lossless(congested) };
+        let (start, thirds) = if flow == FIFTH { (phase, 1) } else { (Nanos::ZERO, PHASES) };
+        load.send(sender, Stream { start, duration: Some(Nanos(phase.0 * thirds)), ..stream });
+    }
+    let mut flows: Vec<cnms::Flow> =
+        NAMES.iter().zip(&senders).map(|(&name, &sender)| (name, sender, 0)).collect();
+    if let Some(free) = free {
+        let (rate, duration) = (scene.offered(SIXTH, line), Some(Nanos(phase.0 * PHASES)));
+        load.send(senders[0], Stream { rate, duration, ..lossless(free) });
+        flows.push((NAMES[SIXTH], senders[0], 1));
+    }
+    let fabric = Fabric::build(plan, &variant.voq_settings(line))?;
+    let limit = Duration::from_nanos(phase.0 * PHASES) + PATIENCE;
+    let ((begin, rates), account) = fabric.run(&load, PATIENCE, |live| watch(live, &flows, limit))?;
+    let told = cnms::told(&account, begin, &flows);
+    Ok(Run { account, phase, rates, told })
+}
+
+fn watch(live: &Live<'_>, flows: &[cnms::Flow], limit: Duration) -> (Nanos, Vec<Series>) {
+    let mut rates = vec![Series::default(); flows.len()];
+    live.every(LOOK, limit, |now| {
+        for (series, (_, host, stream)) in rates.iter_mut().zip(flows) {
+            series.look(now, live.progress(*host).streams[usize::from(*stream)].line_bytes.get());
+        }
+    });
+    (live.begin(), rates)
+}
+
+impl Run {
+    /// Mb/s of a flow in the second half of a phase.
+    fn rate(&self, flow: usize, phase: u64) -> Option<f64> {
+        let [from, to] = [2 * phase + 1, 2 * phase + 2].map(|half| Nanos(self.phase.0 / 2 * half));
+        self.rates[flow].rate(from, to)
+    }
+
+    /// Those of the flows that are there and meet at the congested port.
+    fn congested(&self, phase: u64) -> Vec<f64> {
+        let flows = if phase == 1 { FIFTH + 1 } else { FIFTH };
+        (0..flows).filter_map(|flow| self.rate(flow, phase)).collect()
+    }
+}
+
+impl Measured {
+    fn of(scene: Scene, phase: Nanos, runs: &[Run]) -> Measured {
+        let ms = |phases: u64| (phase.0 * phases) as f64 / 1e6;
+        let phases = (0..PHASES).map(|number| Phase {
+            begin_ms: ms(number),
+            end_ms: ms(number + 1),
+            congested_mbps: Spread::of(runs.iter().map(|run| run.congested(number).iter().sum())),
+            fairness: Spread::of(runs.iter().map(|run| jain(&run.congested(number)))),
+        });
+        let hosts = || runs.iter().flat_map(|run| &run.account.hosts);
+        Measured {
+            phases: phases.collect(),
+            flows: scene.flows().iter().enumerate().map(|(flow, name)| Flow::of(flow, name, runs)).collect(),
+            cnms: hosts().map(|host| host.cnms.received).sum(),
+            cnms_malformed: hosts().flat_map(|host| host.cnms.refused.values()).sum(),
+            captured: runs.first().map(|run| run.told.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+impl Flow {
+    fn of(flow: usize, name: &'static str, runs: &[Run]) -> Flow {
+        let told = || runs.iter().flat_map(|run| &run.told).filter(|told| told.place == flow);
+        let mbps = |phase| Spread::of(runs.iter().filter_map(|run| run.rate(flow, phase)));
+        let rates = runs.first().map(|run| run.rates[flow].points(Nanos(run.phase.0 / POINTS)));
+        Flow {
+            flow: name,
+            mbps: (0..PHASES).map(mbps).collect(),
+            cnms: told().count(),
+            feedback: Spread::of(told().map(|told| f64::from(told.feedback))),
+            feedback_mean: mean(told().map(|told| f64::from(told.feedback))),
+            rates: rates.unwrap_or_default(),
+        }
+    }
+}
+
+type All<'a> = [(&'a Variant, Measured)];
+
+fn title(scene: Scene, request: &Request) -> String {
+    let mbps = request.line.bits_per_second() / 1_000_000;
+    let phase = f64::from(request.seconds) / PHASES as f64;
+    let (begin, end) = (phase, 2.0 * phase);
+    let rest = format!("f5 from {begin:.0} s to {end:.0} s; {mbps} Mb/s lines, PFC beneath");
+    match scene {
+        Scene::FanIn => format!("QCN, fan-in: f1 to f4 from four inputs into one output, {rest}"),
+        Scene::SharedInput => {
+            format!("QCN, shared input: f1 to f4 into one output, f6 beside f1 to a free one, {rest}")
+        }
+    }
+}
+
+fn text(scene: Scene, request: &Request, all: &All<'_>) -> String {
+    let flows = scene.flows();
+    let mut rates = table(&[&["policy", "time, s"], flows, &["congested\nport", "fairness"]].concat());
+    let mut cnms = table(&[&["CNMs (mean feedback)"], flows, &["all", "malformed"]].concat());
+    for (variant, of) in all {
+        for (number, phase) in of.phases.iter().enumerate() {
+            let mut row = vec![
+                variant.name.to_owned(),
+                format!("{:.1} to {:.1}", phase.begin_ms / 1e3, phase.end_ms / 1e3),
+            ];
+            row.extend(of.flows.iter().map(|flow| format!("{:.1}", flow.mbps[number].p50)));
+            row.push(format!("{:.1}", phase.congested_mbps.p50));
+            row.push(format!("{:.3}", phase.fairness.p50));
+            add_row(&mut rates, row);
+        }
+        let mut row = vec![variant.name.to_owned()];
+        row.extend(of.flows.iter().map(|flow| match flow.cnms {
+            0 => "-".to_owned(),
+            count => format!("{count} ({:.0})", flow.feedback_mean),
+        }));
+        row.extend([of.cnms.to_string(), of.cnms_malformed.to_string()]);
+        add_row(&mut cnms, row);
+    }
+    format!(
+        "{}\n\nMb/s, layer 1, in the second half of each phase{}:\n{rates}\n\nCNMs as captured and decoded where the wires end:\n{cnms}",
+        title(scene, request),
+        if request.runs > 1 { ", median of runs" } else { "" }
+    )
+}
+
+fn figure(scene: Scene, request: &Request, all: &All<'_>) -> Figure {
+    let rates = all.iter().flat_map(|(_, of)| &of.flows).flat_map(|flow| &flow.rates);
+    let limits = Limits {
+        x: Some((0.0, request.seconds.into())),
+        top: Some(nice_top(rates.map(|point| point.1).fold(0.0, f64::max))),
+    };
+    let panels = |(variant, of): &(&Variant, Measured)| {
+        let rates = of.flows.iter().map(|flow| (flow.flow.to_owned(), flow.rates.clone())).collect();
+        let rates = Panel {
+            title: format!("{}: rates", variant.name),
+            x: "time (s)".into(),
+            y: "line rate used (Mb/s)".into(),
+            content: Content::Lines(rates),
+            limits,
+        };
+        // A line in time, drawn as wide as can be seen.
+        let width = f64::from(request.seconds) / 400.0;
+        let of_flow = |(place, flow): (usize, &Flow)| {
+            let told = of.captured.iter().filter(|told| told.place == place);
+            let spans = told.map(|told| (told.at_ms / 1e3, told.at_ms / 1e3 + width));
+            (flow.flow.to_owned(), spans.collect())
+        };
+        let cnms = Panel {
+            title: format!("{}: CNMs", variant.name),
+            x: "time (s)".into(),
+            y: String::new(),
+            content: Content::Spans(of.flows.iter().enumerate().map(of_flow).collect()),
+            limits,
+        };
+        [rates, cnms]
+    };
+    Figure { title: title(scene, request), panels: all.iter().flat_map(panels).collect() }
+}
