@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::counter::{Counter, Histogram};
 use crate::drop_reason::DropReason;
-use crate::policy::{Causes, ShadowCounters};
+use crate::policy::{Causes, FlowsAsked, RateAsked, ShadowCounters};
 use crate::units::{CLASSES, Class, Nanos, PortId};
 use crate::wire::cnm::CnmError;
 use crate::wire::mac_control::MacControlError;
@@ -91,8 +91,8 @@ pub struct ClassCounters {
     pub xoff_received: Counter,
     /// Pause times of zero received and obeyed.
     pub xon_received: Counter,
-    /// The rate that the peer is asked to keep now, bits per second; zero: no limit.
-    pub rate_asked: Counter,
+    /// Rates that the peer is asked to keep (GFC).
+    pub rate_asked: RateAsked,
     /// The rate that this port keeps for its peer now, bits per second; zero: no limit.
     pub rate_obeyed: Counter,
     /// How long the peer was held, in nanoseconds: finished pauses only.
@@ -161,8 +161,8 @@ pub struct FlowCounters {
     pub pause_frames_received: Counter,
     /// Frames by which it has resumed flows.
     pub resume_frames_received: Counter,
-    /// Flows that the peer is asked to pause, now.
-    pub asked: Counter,
+    /// What the peer is asked, whether it has been told yet or not.
+    pub asked: FlowsAsked,
     /// Flows that the peer has paused, now.
     pub paused: Counter,
     /// Times that the class was paused as a whole because a table was full.

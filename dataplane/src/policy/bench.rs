@@ -50,11 +50,9 @@ impl Bench {
             lossless.iter().for_each(|class| port.classes[class.index()] = like);
         }
         change(&mut settings);
-        let sends = (0..=u8::MAX).map(PortId).zip(&settings.ports);
-        let sends = sends.filter(|(_, port)| port.sends().contains(class)).map(|(id, _)| id).collect();
         Bench {
             buffer: Buffer::new(&settings, Counters::new(5)),
-            policy: Policy::new(kind, class, sends, &settings),
+            policy: Policy::new(kind, class, &settings),
             class,
             now: Nanos::ZERO,
         }

@@ -15,6 +15,7 @@
 //!             leave_ingress   Released   I(i,p) may become 0
 //! ```
 
+mod asked;
 #[cfg(test)]
 mod bench;
 mod blame;
@@ -30,6 +31,7 @@ mod shadow;
 mod share;
 mod thresholds;
 
+pub use asked::{FlowsAsked, RateAsked};
 pub use capfc::{CaPfc, Culprits, Weigh};
 pub use cause::{Cause, Causes, Trigger};
 pub use g_pfc::{GPfc, GPfcSettings};
@@ -86,8 +88,15 @@ pub enum Intent {
         /// Why.
         trigger: Trigger,
     },
-    /// The policy has something to tell the peer of this port about single flows.
-    TellFlows {
+    /// The peer of this port is to pause more single flows of the policy's class.
+    PauseFlows {
+        /// The port whose peer is asked.
+        port: PortId,
+        /// How many more; the policy knows which.
+        count: u32,
+    },
+    /// It is to resume all of them.
+    ResumeFlows {
         /// The port whose peer is told.
         port: PortId,
     },
@@ -127,10 +136,10 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// A policy of `kind` for `class`; `sends`: the ports that may send XOFF for it.
+    /// A policy of `kind` for `class` in a switch of these settings.
     #[must_use]
-    pub fn new(kind: PolicyKind, class: Class, sends: PortSet, settings: &SwitchSettings) -> Policy {
-        let pfc = Pfc::new(class, sends);
+    pub fn new(kind: PolicyKind, class: Class, settings: &SwitchSettings) -> Policy {
+        let pfc = Pfc::new(class, senders(class, settings));
         let capfc = |culprits| Policy::CaPfc(CaPfc::new(pfc.clone(), culprits, settings));
         match kind {
             PolicyKind::Pfc => Policy::Pfc(pfc),
@@ -176,4 +185,10 @@ impl Policy {
             Policy::Gfc(gfc) => gfc.adopt(buffer, intents),
         }
     }
+}
+
+/// The ports that may send XOFF for `class` at all.
+fn senders(class: Class, settings: &SwitchSettings) -> PortSet {
+    let ids = (0..=u8::MAX).map(PortId);
+    ids.zip(&settings.ports).filter(|(_, port)| port.sends().contains(class)).map(|(id, _)| id).collect()
 }

@@ -4,17 +4,28 @@
 //! with these frames, when would it have paused whom? How the traffic would have gone on from there, a
 //! simulation has to say. A frame that was lost for want of room counts against a shadow if at that
 //! moment it had not asked the frame's sender to pause.
+//!
+//! OFC also hears what peers say of single flows, and numbers the flow of each frame that waits in tables
+//! of its own.
 
-use super::{Intent, Policy};
+use super::{Event, FlowsAsked, Intent, Policy, PolicyKind, RateAsked};
+use crate::buffer::Buffer;
 use crate::counter::Counter;
-use crate::units::{CLASSES, Class, ClassSet, Nanos, PortId};
+use crate::queue::NONE;
+use crate::settings::SwitchSettings;
+use crate::units::{BitRate, CLASSES, Class, ClassSet, Nanos, PortId};
+use crate::wire::FlowKey;
 
 /// A policy that is not heard, in all classes.
 #[derive(Debug)]
 pub(crate) struct Shadow {
-    pub(crate) policies: [Policy; CLASSES],
+    policies: [Policy; CLASSES],
     /// By port and class, whose policies want it held.
     demands: Box<[[ClassSet; CLASSES]]>,
+    /// By port, its line rate.
+    lines: Box<[BitRate]>,
+    /// By slot, the number of its frame's flow where it waits; empty unless the policy is OFC.
+    flows: Box<[u32]>,
 }
 
 /// What a shadow would have done at one port and class.
@@ -26,6 +37,10 @@ pub struct ShadowCounters {
     pub pausing_nanos: Counter,
     /// Since when it would be held now (driver's clock, ns); zero when it would not.
     pub pausing_since: Counter,
+    /// Single flows that it would have been asked to pause.
+    pub flows: FlowsAsked,
+    /// Rates that it would have been asked to keep.
+    pub rate: RateAsked,
     /// Frames that came in here and were lost for want of room while it had not asked for a pause.
     pub lost: Counter,
     /// When the first of them was (driver's clock, ns); zero while there is none.
@@ -43,8 +58,15 @@ impl ShadowCounters {
 }
 
 impl Shadow {
-    pub(crate) fn new(policies: [Policy; CLASSES], ports: usize) -> Shadow {
-        Shadow { policies, demands: vec![[ClassSet::NONE; CLASSES]; ports].into_boxed_slice() }
+    /// A policy of `kind` in a switch whose store has `slots` slots.
+    pub(crate) fn new(kind: PolicyKind, settings: &SwitchSettings, slots: u32) -> Shadow {
+        let flows = if kind == PolicyKind::Ofc { slots as usize } else { 0 };
+        Shadow {
+            policies: Class::ALL.map(|class| Policy::new(kind, class, settings)),
+            demands: vec![[ClassSet::NONE; CLASSES]; settings.ports.len()].into_boxed_slice(),
+            lines: settings.ports.iter().map(|port| port.speed).collect(),
+            flows: vec![NONE; flows].into_boxed_slice(),
+        }
     }
 
     /// Whether it would hold the peer of `port` for `class` now.
@@ -52,34 +74,118 @@ impl Shadow {
         !self.demands[port.index()][class.index()].is_empty()
     }
 
-    /// Takes note of what its policy of class `by` wants; `shown`: its counters by port.
-    pub(crate) fn note(
+    /// Takes note of an event, and of what its policy of that class wants then; `intents` is empty before
+    /// and after, `shown` its counters by port.
+    #[inline(always)] // where it is called the kind of event is a constant
+    pub(crate) fn observe(
         &mut self,
         now: Nanos,
-        by: Class,
-        intent: Intent,
+        class: Class,
+        event: Event,
+        buffer: &Buffer,
+        intents: &mut Vec<Intent>,
         shown: &[[ShadowCounters; CLASSES]],
     ) {
+        self.policies[class.index()].observe(now, event, buffer, intents);
+        intents.drain(..).for_each(|intent| self.note(now, class, intent, shown));
+    }
+
+    #[cold]
+    fn note(&mut self, now: Nanos, by: Class, intent: Intent, shown: &[[ShadowCounters; CLASSES]]) {
+        let shown = |port: PortId, class: Class| &shown[port.index()][class.index()];
         match intent {
             Intent::Xoff { port, class, .. } => {
                 let demands = &mut self.demands[port.index()][class.index()];
                 if demands.is_empty() {
-                    let shown = &shown[port.index()][class.index()];
-                    shown.xoff.add(1);
-                    shown.pausing_since.set(now.0.max(1));
+                    shown(port, class).xoff.add(1);
+                    shown(port, class).pausing_since.set(now.0.max(1));
                 }
                 demands.insert(by);
             }
-            Intent::TellFlows { .. } | Intent::Rate { .. } => (),
             Intent::Xon { port, class } => {
                 let demands = &mut self.demands[port.index()][class.index()];
                 demands.remove(by);
                 if demands.is_empty() {
-                    let shown = &shown[port.index()][class.index()];
-                    shown.pausing_nanos.add(now.0.saturating_sub(shown.pausing_since.get()));
-                    shown.pausing_since.set(0);
+                    let since = shown(port, class).pausing_since.get();
+                    shown(port, class).pausing_nanos.add(now.0.saturating_sub(since));
+                    shown(port, class).pausing_since.set(0);
                 }
             }
+            Intent::PauseFlows { port, count } => {
+                shown(port, by).flows.pause(count);
+                self.tell_nobody(port, by, shown(port, by));
+            }
+            Intent::ResumeFlows { port } => {
+                shown(port, by).flows.resumes.add(1);
+                self.tell_nobody(port, by, shown(port, by));
+            }
+            Intent::Rate { port, class, step } => {
+                shown(port, class).rate.ask(step, self.lines[port.index()]);
+            }
+        }
+    }
+
+    fn tell_nobody(&mut self, port: PortId, class: Class, shown: &ShadowCounters) {
+        if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+            ofc.tell_nobody(port);
+            shown.flows.now.set(ofc.flows_asked(port) as u64);
+        }
+    }
+}
+
+/// Flows, where the policy is OFC.
+impl Shadow {
+    /// Whether it is.
+    pub(crate) const fn counts_flows(&self) -> bool {
+        !self.flows.is_empty()
+    }
+
+    /// The frame in that slot, of this flow, is about to wait at `egress`.
+    pub(crate) fn packet_in(
+        &mut self,
+        now: Nanos,
+        slot: u32,
+        class: Class,
+        [ingress, egress]: [PortId; 2],
+        key: &FlowKey,
+    ) {
+        if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+            while ofc.pop_expired(egress, now).is_some() {}
+            self.flows[slot as usize] = ofc.packet_in(egress, ingress, key);
+        }
+    }
+
+    /// It waits there no longer.
+    pub(crate) fn packet_out(&mut self, slot: u32, class: Class, egress: PortId) {
+        if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+            ofc.packet_out(egress, std::mem::replace(&mut self.flows[slot as usize], NONE));
+        }
+    }
+
+    /// The peer of `port` has paused flows of `class` until then.
+    pub(crate) fn pause_flows(
+        &mut self,
+        port: PortId,
+        class: Class,
+        until: Nanos,
+        flows: impl Iterator<Item = FlowKey>,
+    ) {
+        if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+            flows.for_each(|flow| _ = ofc.pause_flow(port, &flow, until));
+        }
+    }
+
+    /// It has resumed these.
+    pub(crate) fn resume_flows(&mut self, port: PortId, class: Class, flows: impl Iterator<Item = FlowKey>) {
+        if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+            flows.for_each(|flow| _ = ofc.resume_flow(port, &flow));
+        }
+    }
+
+    /// It has resumed all.
+    pub(crate) fn resume_all_flows(&mut self, port: PortId, class: Class) {
+        if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+            while ofc.pop_expired(port, Nanos::NEVER).is_some() {}
         }
     }
 }

@@ -27,6 +27,8 @@ enum State {
     Held,
     /// Resumed during a drain: held until its Order Mark.
     Resuming,
+    /// Held again before that.
+    HeldAgain,
 }
 
 /// Which queue frames leave from.
@@ -46,8 +48,8 @@ pub(crate) struct Nested {
     paused: usize,
     served: Served,
     flows: Box<[State]>,
-    /// Whether a flow is [`State::Resuming`].
-    resuming: bool,
+    /// Flows that were resumed since the last Order Mark.
+    resumed: Vec<u32>,
 }
 
 impl Nested {
@@ -64,7 +66,7 @@ impl Nested {
             paused: 0,
             served: Served::Normal,
             flows: vec![State::Passing; flows].into_boxed_slice(),
-            resuming: false,
+            resumed: Vec::with_capacity(flows),
         }
     }
 
@@ -120,7 +122,11 @@ impl Nested {
     /// No frame of these flows leaves any more.
     pub(crate) fn hold(&mut self, nodes: &mut Nodes, flows: impl IntoIterator<Item = u32>) {
         for flow in flows {
-            self.flows[flow as usize] = State::Held;
+            let state = &mut self.flows[flow as usize];
+            *state = match state {
+                State::Passing | State::Held => State::Held,
+                State::Resuming | State::HeldAgain => State::HeldAgain,
+            };
         }
         self.settle(nodes);
     }
@@ -129,10 +135,12 @@ impl Nested {
     pub(crate) fn resume(&mut self, nodes: &mut Nodes, flows: impl IntoIterator<Item = u32>) {
         for flow in flows {
             let state = &mut self.flows[flow as usize];
-            if *state == State::Held {
-                *state = State::Resuming;
-                self.resuming = true;
+            match state {
+                State::Passing | State::Resuming => continue,
+                State::Held => self.resumed.push(flow),
+                State::HeldAgain => (),
             }
+            *state = State::Resuming;
         }
         if self.served == Served::Normal {
             self.order_mark();
@@ -144,11 +152,12 @@ impl Nested {
     /// queue is served, if there is something for it to give.
     fn order_mark(&mut self) {
         self.served = Served::Normal;
-        if !std::mem::take(&mut self.resuming) {
+        if self.resumed.is_empty() {
             return;
         }
-        for state in self.flows.iter_mut().filter(|state| **state == State::Resuming) {
-            *state = State::Passing;
+        for flow in self.resumed.drain(..) {
+            let state = &mut self.flows[flow as usize];
+            *state = if *state == State::Resuming { State::Passing } else { State::Held };
         }
         if !self.backup[self.paused].is_empty() {
             self.paused = 1 - self.paused;

@@ -5,7 +5,6 @@ use super::{Switch, on_line};
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
 use crate::pause::Announcement;
-use crate::policy::Policy;
 use crate::settings::{FlowControl, WhenFull};
 use crate::units::{Bytes, Class, ClassSet, Nanos, PortId, PortSet, Quanta};
 use crate::wire::mac_control::{self, MacControl, Pfc};
@@ -114,9 +113,7 @@ impl Switch {
             at.backlogged.remove(class);
         }
         self.leave_congestion_point(&frame);
-        if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
-            ofc.packet_out(port, self.nodes.meta(&frame).flow);
-        }
+        self.count_flow_out(port, class, &frame);
         Some(frame)
     }
 

@@ -8,7 +8,7 @@
 use super::Switch;
 use crate::frame::{Frame, FrameStore};
 use crate::policy::{Ofc, Policy, Told};
-use crate::queue::{ClassQueue, Nested};
+use crate::queue::{ClassQueue, FrameMeta, Nested};
 use crate::settings::{FlowControl, PortSettings};
 use crate::units::{Class, Nanos, PortId, Quanta};
 use crate::wire::ofc::{FlowPause, LEN_MAX, Operation};
@@ -21,9 +21,13 @@ impl Switch {
         self.policies[class.index()].as_ofc()
     }
 
-    /// The frame is about to wait at `egress`: where the queues are nested its flow is counted.
+    /// The frame is about to wait at `egress`: where the queues are nested its flow is counted, and so it is
+    /// in shadows of OFC.
     #[inline]
-    pub(super) fn count_flow<S: FrameStore>(&mut self, egress: PortId, frame: &Frame, store: &S) {
+    pub(super) fn count_flow<S: FrameStore>(&mut self, now: Nanos, egress: PortId, frame: &Frame, store: &S) {
+        if self.shadows_count_flows {
+            self.count_flow_in_shadow(now, egress, frame, store);
+        }
         let meta = self.nodes.meta_mut(frame);
         let Policy::Ofc(ofc) = &mut self.policies[meta.class.index()] else { return };
         let queue = &self.ports[egress.index()].queues[meta.class.index()];
@@ -33,6 +37,32 @@ impl Switch {
         let head = store.head(frame);
         let header = Header::parse(head).expect("it parsed when it came in");
         meta.flow = ofc.packet_in(egress, meta.ingress, &FlowKey::of(&header, head));
+    }
+
+    #[cold]
+    fn count_flow_in_shadow<S: FrameStore>(&mut self, now: Nanos, egress: PortId, frame: &Frame, store: &S) {
+        let &FrameMeta { ingress, class, .. } = self.nodes.meta(frame);
+        let head = store.head(frame);
+        let key = FlowKey::of(&Header::parse(head).expect("it parsed when it came in"), head);
+        let shadows = self.shadows.iter_mut().filter(|shadow| shadow.counts_flows());
+        shadows.for_each(|shadow| shadow.packet_in(now, frame.slot(), class, [ingress, egress], &key));
+    }
+
+    /// A frame waits at `port` no longer.
+    #[inline]
+    pub(super) fn count_flow_out(&mut self, port: PortId, class: Class, frame: &Frame) {
+        if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+            ofc.packet_out(port, self.nodes.meta(frame).flow);
+        }
+        if self.shadows_count_flows {
+            self.count_flow_out_in_shadow(port, class, frame);
+        }
+    }
+
+    #[cold]
+    fn count_flow_out_in_shadow(&mut self, port: PortId, class: Class, frame: &Frame) {
+        let shadows = self.shadows.iter_mut().filter(|shadow| shadow.counts_flows());
+        shadows.for_each(|shadow| shadow.packet_out(frame.slot(), class, port));
     }
 
     /// Whether the peer of `port` may pause `class`.
@@ -46,6 +76,7 @@ impl Switch {
     /// Obeys a list of flows in the PFC frame `pfc`: flow by flow, or else by stopping the class.
     pub(super) fn obey_list(&mut self, now: Nanos, port: PortId, pfc: &Pfc, list: &FlowPause<'_>) {
         let class = list.class;
+        self.tell_shadows(now, port, list);
         let obeyed = self.obey_flows(now, port, list);
         match list.operation {
             Operation::Pause(_) if obeyed => (),
@@ -58,6 +89,19 @@ impl Switch {
                     let resume = Pfc::default().with(class, Quanta(0));
                     self.pause_classes(now, port, resume.classes, &resume.times);
                 }
+            }
+        }
+    }
+
+    /// Shadows hear what the peer of `port` says of single flows.
+    fn tell_shadows(&mut self, now: Nanos, port: PortId, list: &FlowPause<'_>) {
+        let speed = self.ports[port.index()].settings.speed;
+        for shadow in &mut self.shadows {
+            match list.operation {
+                Operation::Pause(time) => {
+                    shadow.pause_flows(port, list.class, now.after(speed.time_of_quanta(time)), list.flows());
+                }
+                Operation::Resume => shadow.resume_flows(port, list.class, list.flows()),
             }
         }
     }
@@ -93,6 +137,7 @@ impl Switch {
 
     /// The peer of `port` has paused no flow of `class` any more.
     pub(super) fn resume_flows(&mut self, port: PortId, class: Class) {
+        self.shadows.iter_mut().for_each(|shadow| shadow.resume_all_flows(port, class));
         self.expire_flows_of(Nanos::NEVER, port, class);
     }
 
@@ -141,7 +186,7 @@ impl Switch {
         } else {
             at.tells_flows.remove(class);
         }
-        self.counters.class(port, class).flows.asked.set(ofc.flows_asked(port) as u64);
+        self.counters.class(port, class).flows.asked.now.set(ofc.flows_asked(port) as u64);
     }
 
     /// The list of flows that is due at `port`; `None` where none is or may leave now.
@@ -217,7 +262,7 @@ impl Switch {
             let fifo = std::mem::replace(nested, Nested::new(0)).into_fifo(&mut self.nodes);
             *queue = ClassQueue::Fifo(fifo);
         }
-        self.counters.class(port, class).flows.asked.set(0);
+        self.counters.class(port, class).flows.asked.now.set(0);
     }
 
     /// A policy of `class` begins: OFC nests its queues.

@@ -192,7 +192,7 @@ impl Switch {
             return self.drop_admitted(now, egress, reason, frame, store);
         }
         self.buffer.enter_egress(ingress, egress, class, size);
-        self.count_flow(egress, &frame, store);
+        self.count_flow(now, egress, &frame, store);
         let slot = frame.slot();
         let at = &mut self.ports[egress.index()];
         at.queues[class.index()].push(&mut self.nodes, frame);

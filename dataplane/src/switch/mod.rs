@@ -65,6 +65,8 @@ pub struct Switch {
     buffer: Buffer,
     policies: [Policy; CLASSES],
     shadows: Box<[Shadow]>,
+    /// One of them is OFC.
+    shadows_count_flows: bool,
     congestion: CongestionPoints,
     bridge: Bridge,
     counters: Arc<Counters>,
@@ -233,10 +235,9 @@ impl Switch {
     pub fn new(settings: &SwitchSettings, slots: u32, workers: Workers, counters: Arc<Counters>) -> Switch {
         let count = settings.ports.len();
         let ports: Box<[Port]> = settings.ports.iter().map(|port| Port::new(port, count)).collect();
-        let policy = |kind, class| Policy::new(kind, class, senders(&ports, class), settings);
-        let shadow = |&kind| Shadow::new(Class::ALL.map(|class| policy(kind, class)), count);
-        let shadows = settings.shadows.iter().map(shadow).collect();
-        let policies = Class::ALL.map(|class| policy(settings.policies[class.index()], class));
+        let policy = |class: Class| Policy::new(settings.policies[class.index()], class, settings);
+        let shadow = |&kind| Shadow::new(kind, settings, slots);
+        let shadows: Box<[Shadow]> = settings.shadows.iter().map(shadow).collect();
         let mut switch = Switch {
             settings: settings.clone(),
             accounting: settings.accounting,
@@ -247,7 +248,8 @@ impl Switch {
             nodes: Nodes::new(slots),
             groups: Groups::new(slots),
             buffer: Buffer::new(settings, Arc::clone(&counters)),
-            policies,
+            policies: Class::ALL.map(policy),
+            shadows_count_flows: shadows.iter().any(Shadow::counts_flows),
             shadows,
             congestion: CongestionPoints::new(&settings.qcn, &settings.ports, slots),
             bridge: Bridge::new(settings),
@@ -399,12 +401,6 @@ impl Switch {
             self.observe(now, meta.class, Event::Released { ingress: meta.ingress });
         }
     }
-}
-
-/// The ports that ask their peers to pause `class`.
-fn senders(ports: &[Port], class: Class) -> PortSet {
-    let ids = (0..=u8::MAX).map(PortId);
-    ids.zip(ports).filter(|(_, port)| port.settings.sends().contains(class)).map(|(id, _)| id).collect()
 }
 
 /// What a frame takes of the line.

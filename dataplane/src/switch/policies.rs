@@ -4,7 +4,7 @@
 //! A policy speaks for its own class, and may speak for lower ones too. A class of a port is therefore
 //! held while any policy demands it; XON is sent when the last demand has ended.
 
-use super::{Switch, senders};
+use super::Switch;
 use crate::policy::{Cause, Event, Intent, Policy, PolicyKind, Trigger};
 use crate::queue::FrameMeta;
 use crate::units::{Class, ClassSet, Nanos, PortId, RateStep};
@@ -22,9 +22,8 @@ impl Switch {
         let count = self.ports.len();
         let ports = || (0..=u8::MAX).map(PortId).take(count);
         self.settings.policies[class.index()] = kind;
-        let sends = senders(&self.ports, class);
         ports().for_each(|port| self.end_flows(port, class));
-        self.policies[class.index()] = Policy::new(kind, class, sends, &self.settings);
+        self.policies[class.index()] = Policy::new(kind, class, &self.settings);
         ports().for_each(|port| self.begin_flows(port, class));
         for port in &mut self.ports {
             port.demands.iter_mut().for_each(|demands| demands.remove(class));
@@ -56,8 +55,7 @@ impl Switch {
     fn observe_in_shadow(&mut self, now: Nanos, class: Class, event: Event) {
         let Switch { shadows, buffer, intents, counters, .. } = self;
         for (number, shadow) in shadows.iter_mut().enumerate() {
-            shadow.policies[class.index()].observe(now, event, buffer, intents);
-            intents.drain(..).for_each(|intent| shadow.note(now, class, intent, counters.shadow(number)));
+            shadow.observe(now, class, event, buffer, intents, counters.shadow(number));
         }
     }
 
@@ -88,7 +86,14 @@ impl Switch {
         for intent in intents.drain(..) {
             match intent {
                 Intent::Xoff { port, class, trigger } => self.hold(now, port, class, by, trigger),
-                Intent::TellFlows { port } => self.tell_flows(port, by),
+                Intent::PauseFlows { port, count } => {
+                    self.counters.class(port, by).flows.asked.pause(count);
+                    self.tell_flows(port, by);
+                }
+                Intent::ResumeFlows { port } => {
+                    self.counters.class(port, by).flows.asked.resumes.add(1);
+                    self.tell_flows(port, by);
+                }
                 Intent::Rate { port, class, step } => self.ask_rate(port, class, step),
                 Intent::Xon { port, class } => {
                     let demands = &mut self.ports[port.index()].demands[class.index()];

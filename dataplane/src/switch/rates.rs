@@ -31,8 +31,7 @@ impl Switch {
             return;
         }
         at.asked_rates.set(class, step);
-        let rate = if step == RateStep::FULL { 0 } else { step.of(at.settings.speed).bits_per_second() };
-        self.counters.class(port, class).rate_asked.set(rate);
+        self.counters.class(port, class).rate_asked.ask(step, at.settings.speed);
         self.egress_active.insert(port);
     }
 

@@ -121,7 +121,7 @@ fn the_tables_hold_no_more_than_those_of_the_paper_in_its_scenario() {
             }
         }
     }
-    assert_eq!(most[0], 7 * 52, "F1 to F7 at P_d");
+    assert_eq!(most[0], 7 * 60, "F1 to F7 at P_d");
     assert!(most[0] <= 425 && most[1] > 0 && most[1] <= 142 && most[2] > 0 && most[2] <= 276, "{most:?}");
 }
 

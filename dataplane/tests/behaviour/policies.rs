@@ -2,11 +2,13 @@
 //! whatever becomes of control frames, and while policies are replaced; every pause has its cause, and
 //! shadows are not heard.
 
-use xoff_dataplane::policy::{Cause, PolicyKind, Trigger};
-use xoff_dataplane::units::{Bytes, Nanos, PortId};
+use xoff_dataplane::counter::Counter;
+use xoff_dataplane::policy::{Cause, Causes, FlowsAsked, PolicyKind, RateAsked, Trigger};
+use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId, Quanta};
+use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, Operation};
 
 use crate::bed::plan::{self, LINK, XOFF};
-use crate::bed::{Flow, Star, Stream, SwitchPlan};
+use crate::bed::{Flow, Obeys, Star, Stream, SwitchPlan};
 use crate::{C3, C4, resume, stop};
 
 /// Four senders and a receiver at port 0; an egress queue is congested from 10 frames on.
@@ -182,6 +184,99 @@ fn shadows_count_what_they_would_have_done_and_are_not_heard() {
         wanted_by_capfc += counters.shadow(1)[usize::from(port)][C3.index()].xoff.get();
     }
     assert!(wanted_by_capfc > 0, "its egress threshold is lower than any ingress threshold");
+}
+
+/// What a policy has wanted of the peer of a port, or would have: pauses of the class and their time,
+/// partial pauses, flows in them, partial resumes, rates and the lowest of them.
+type Wanted = [u64; 7];
+
+fn wanted_by_the_acting(star: &Star, port: usize) -> Wanted {
+    let class = star.switch().counters.class(PortId(u8::try_from(port).expect("few")), C3);
+    let Causes { own, relayed } = &class.xoff_causes;
+    let xoff = own.iter().chain(relayed).map(Counter::get).sum();
+    wanted(xoff, &class.pausing_nanos, &class.flows.asked, &class.rate_asked)
+}
+
+fn wanted_by_a_shadow(star: &Star, shadow: usize, port: usize) -> Wanted {
+    let shadow = &star.switch().counters.shadow(shadow)[port][C3.index()];
+    wanted(shadow.xoff.get(), &shadow.pausing_nanos, &shadow.flows, &shadow.rate)
+}
+
+fn wanted(xoff: u64, nanos: &Counter, flows: &FlowsAsked, rate: &RateAsked) -> Wanted {
+    let FlowsAsked { pauses, flows, resumes, now } = flows;
+    assert_eq!((now.get(), rate.now.get()), (0, 0), "at rest nobody is asked for anything");
+    let [nanos, pauses, flows, resumes, changes, lowest] =
+        [nanos, pauses, flows, resumes, &rate.changes, &rate.lowest].map(Counter::get);
+    [xoff, nanos, pauses, flows, resumes, changes, lowest]
+}
+
+/// What `acting` and the shadows want of the peers of ports 1 to 4, which obey nothing and send the same
+/// frames whatever they are asked; `meanwhile` may do more while they come in.
+fn wanted_in_open_loop(
+    acting: PolicyKind,
+    shadows: &[PolicyKind],
+    meanwhile: fn(&mut Star),
+) -> (Vec<Wanted>, Vec<Vec<Wanted>>) {
+    let mut plan = plan(acting);
+    plan.may_lose = true;
+    plan.settings.shadows = shadows.to_vec();
+    plan.settings.policy.ofc.alpha = 0.75;
+    plan.each_port(|port| (port.ofc_peer, port.gfc_peer) = (true, true));
+    plan.each_lossless(|class| class.egress_max = Bytes(200_000));
+    let mut star = Star::with(plan, |_| Obeys::Never);
+    for from in 1..5 {
+        for n in 0..3_u32 {
+            let rate = Some(BitRate::from_mbps(40 * u64::from(n) + 50 * u64::try_from(from).expect("few")));
+            star.start(from, 0, Stream { rate, len: 300 + 400 * n, ..star.stream(0, C3, 300) });
+        }
+    }
+    meanwhile(&mut star);
+    star.run_to_rest();
+    let by_acting = (1..5).map(|port| wanted_by_the_acting(&star, port)).collect();
+    let of_shadow = |shadow| (1..5).map(|port| wanted_by_a_shadow(&star, shadow, port)).collect();
+    (by_acting, (0..shadows.len()).map(of_shadow).collect())
+}
+
+#[test]
+fn a_shadow_counts_exactly_what_it_would_have_done_if_it_had_acted() {
+    for kind in PolicyKind::ALL {
+        let (acted, _) = wanted_in_open_loop(kind, &[], |_| ());
+        let (_, watched) = wanted_in_open_loop(PolicyKind::Pfc, &[PolicyKind::Gfc, kind], |_| ());
+        assert_eq!(acted, watched[1], "{kind:?} acting, and as a shadow");
+        let total = |what: usize| acted.iter().map(|wanted| wanted[what]).sum::<u64>();
+        assert_eq!([total(2), total(3), total(4)].map(|flows| flows > 0), [kind == PolicyKind::Ofc; 3]);
+        assert_eq!([total(5), total(6)].map(|rates| rates > 0), [kind == PolicyKind::Gfc; 2]);
+    }
+}
+
+/// The peer of port 0 pauses flows of ports 1 and 2, resumes them, and pauses them until it runs out: until
+/// then congestion is local, and no other flow is to be paused.
+#[test]
+fn a_shadow_of_ofc_hears_which_flows_a_peer_has_paused() {
+    let run = |acting, shadows: &[PolicyKind]| {
+        wanted_in_open_loop(acting, shadows, |star| {
+            star.run_for(Nanos::from_micros(900));
+            let list = |operation| {
+                let mut bytes = [0; 600];
+                let mut list = FlowPauseWriter::new(&mut bytes, star.mac(0), operation, C3);
+                for from in 1..3 {
+                    list.push(&FlowKey::L2 { src: star.mac(from), dst: star.mac(0), ether_type: 0x88b5 });
+                }
+                list.finish().to_vec()
+            };
+            let [pause, resume] = [Operation::Pause(Quanta(2_000)), Operation::Resume].map(list);
+            star.inject(0, &pause);
+            star.run_for(Nanos::from_micros(500));
+            star.inject(0, &resume);
+            star.run_for(Nanos::from_micros(700));
+            star.inject(0, &pause); // and this one runs out
+        })
+    };
+    let (acted, watched) = run(PolicyKind::Ofc, &[PolicyKind::Ofc, PolicyKind::Pfc]);
+    assert_eq!(acted, watched[0]);
+    assert_ne!(acted, watched[1]);
+    let original = wanted_in_open_loop(PolicyKind::Ofc, &[], |_| ()).0;
+    assert_ne!(acted, original, "other flows were asked for while congestion was local");
 }
 
 #[test]

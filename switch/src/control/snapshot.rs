@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use xoff_dataplane::counter::{Counter, Histogram};
 use xoff_dataplane::drop_reason::{DropKind, DropReason};
 use xoff_dataplane::ledger::{ClassCounters, FlowCounters};
-use xoff_dataplane::policy::{Cause, Causes, PolicyKind, Trigger};
+use xoff_dataplane::policy::{Cause, Causes, FlowsAsked, PolicyKind, Trigger};
 use xoff_dataplane::settings::FlowControl;
 use xoff_dataplane::units::{Class, MacAddr, PortId};
 use xoff_dataplane::wire::CnmError;
@@ -18,8 +18,8 @@ use super::mailbox::Report;
 use super::notification;
 use super::status::{
     Books, CauseCount, CauseStatus, ClassStatus, CulpritStatus, EgressStatus, FdbEntry, FlowStatus,
-    IngressStatus, PauseStatus, PortStatus, ShadowStatus, SocketMemory, Spread, Status, Verdict, WorkerState,
-    WorkerStatus, XdpMode,
+    FlowsAskedStatus, IngressStatus, PauseStatus, PortStatus, RateAskedStatus, ShadowStatus, SocketMemory,
+    Spread, Status, Verdict, WorkerState, WorkerStatus, XdpMode,
 };
 use super::storms;
 use super::view::{PortView, SwitchView, WorkerView};
@@ -170,8 +170,10 @@ fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
         causes: causes(counters),
         culprits: culprits(view, port, class),
         shadows: shadows(view, port, class),
-        rate_asked_bits_per_second: Some(counters.rate_asked.get()).filter(|&rate| rate > 0),
-        rate_obeyed_bits_per_second: Some(counters.rate_obeyed.get()).filter(|&rate| rate > 0),
+        rate_asked_bits_per_second: nonzero(&counters.rate_asked.now),
+        rate_asked_min_bits_per_second: nonzero(&counters.rate_asked.lowest),
+        rate_changes: counters.rate_asked.changes.get(),
+        rate_obeyed_bits_per_second: nonzero(&counters.rate_obeyed),
         refreshes_sent: counters.refreshes_sent.get(),
         pause_received: PauseStatus {
             xoff: counters.xoff_received.get(),
@@ -269,6 +271,12 @@ fn shadows(view: &SwitchView, port: PortId, class: Class) -> Vec<ShadowStatus> {
             nanos: shown.pausing_nanos.get() + running,
             lost: shown.lost.get(),
             first_loss_nanos: after_start(view, shown.first_loss.get()),
+            flows: (*kind == PolicyKind::Ofc).then(|| flows_asked(&shown.flows)),
+            rate: (*kind == PolicyKind::Gfc).then(|| RateAskedStatus {
+                changes: shown.rate.changes.get(),
+                asked_bits_per_second: nonzero(&shown.rate.now),
+                asked_min_bits_per_second: nonzero(&shown.rate.lowest),
+            }),
         }
     };
     view.settings.shadows.iter().enumerate().map(shadow).collect()
@@ -280,10 +288,23 @@ fn flow_status(flows: &FlowCounters) -> FlowStatus {
         resume_frames_sent: flows.resume_frames_sent.get(),
         pause_frames_received: flows.pause_frames_received.get(),
         resume_frames_received: flows.resume_frames_received.get(),
-        asked: flows.asked.get(),
+        asked: flows_asked(&flows.asked),
         paused: flows.paused.get(),
         fallbacks: flows.fallbacks.get(),
     }
+}
+
+fn flows_asked(asked: &FlowsAsked) -> FlowsAskedStatus {
+    FlowsAskedStatus {
+        pauses: asked.pauses.get(),
+        flow_pauses: asked.flows.get(),
+        resumes: asked.resumes.get(),
+        asked: asked.now.get(),
+    }
+}
+
+fn nonzero(counter: &Counter) -> Option<u64> {
+    Some(counter.get()).filter(|&value| value > 0)
 }
 
 /// Frames that had a way on and were dropped.

@@ -235,6 +235,10 @@ pub struct ClassStatus {
     pub shadows: Vec<ShadowStatus>,
     /// The rate that the peer is asked to keep now (GFC); `None`: no limit.
     pub rate_asked_bits_per_second: Option<u64>,
+    /// The lowest so far; `None`: there was none.
+    pub rate_asked_min_bits_per_second: Option<u64>,
+    /// Times that it changed.
+    pub rate_changes: u64,
     /// The rate that this port keeps for its peer now; `None`: no limit.
     pub rate_obeyed_bits_per_second: Option<u64>,
     /// Times that a held XOFF was repeated.
@@ -314,6 +318,34 @@ pub struct ShadowStatus {
     pub lost: u64,
     /// When the first of them was, after the start.
     pub first_loss_nanos: Option<u64>,
+    /// What it would have asked of single flows; `None` where it does not look at flows.
+    pub flows: Option<FlowsAskedStatus>,
+    /// Rates that it would have asked for; `None` where it does not.
+    pub rate: Option<RateAskedStatus>,
+}
+
+/// What a peer was asked to do about single flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowsAskedStatus {
+    /// Times that flows were added to those that it is asked to pause.
+    pub pauses: u64,
+    /// How many flows these were.
+    pub flow_pauses: u64,
+    /// Times that it was asked to resume all of them.
+    pub resumes: u64,
+    /// Flows that it is asked to pause now.
+    pub asked: u64,
+}
+
+/// Rates that a peer was asked to keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RateAskedStatus {
+    /// Times that the rate changed.
+    pub changes: u64,
+    /// Now; `None`: no limit.
+    pub asked_bits_per_second: Option<u64>,
+    /// The lowest so far; `None`: there was none.
+    pub asked_min_bits_per_second: Option<u64>,
 }
 
 /// What the watchdog of one class has seen.
@@ -374,8 +406,9 @@ pub struct FlowStatus {
     pub pause_frames_received: u64,
     /// Frames by which it has resumed flows.
     pub resume_frames_received: u64,
-    /// Flows that the peer is asked to pause now.
-    pub asked: u64,
+    /// What the peer was asked, counted when it was decided.
+    #[serde(flatten)]
+    pub asked: FlowsAskedStatus,
     /// Flows that the peer has paused here now.
     pub paused: u64,
     /// Times that the class was paused as a whole because a table was full.

@@ -105,7 +105,7 @@ pub(super) fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
         memory: Memory::default(),
         when_full: WhenFull::default(),
         policies: Default::default(),
-        shadows: vec![PolicyKind::CaPfcStopMax],
+        shadows: vec![PolicyKind::CaPfcStopMax, PolicyKind::Ofc, PolicyKind::Gfc],
         policy: Default::default(),
         fdb: FdbSettings { capacity: 100, ageing: None, statics: vec![] },
         vlans: vec![],
@@ -151,6 +151,19 @@ fn fill(view: &SwitchView) {
     shadow.pausing_nanos.add(500_000_000);
     shadow.lost.add(2);
     shadow.first_loss.set(NOW.0);
+    let flows = &view.counters.shadow(1)[0][3].flows;
+    let rate = &view.counters.shadow(2)[0][3].rate;
+    for (counter, value) in [
+        (&flows.pauses, 3),
+        (&flows.flows, 12),
+        (&flows.resumes, 2),
+        (&flows.now, 4),
+        (&rate.changes, 5),
+        (&rate.now, 500_000_000),
+        (&rate.lowest, 250_000_000),
+    ] {
+        counter.add(value);
+    }
     let stormed = view.counters.class(PortId(1), CLASS_3);
     stormed.storms.add(2);
     stormed.storm_nanos.add(500_000_000);
@@ -247,6 +260,13 @@ fn metrics_are_read_without_the_worker() {
         (r#"xoff_shadow_xoff_total{port="left",class="3",policy="capfc-stop-max"}"#, 1.0),
         (r#"xoff_shadow_pause_seconds_total{port="left",class="3",policy="capfc-stop-max"}"#, 0.5),
         (r#"xoff_shadow_lost_total{port="left",class="3",policy="capfc-stop-max"}"#, 2.0),
+        (r#"xoff_shadow_ofc_pauses_total{port="left",class="3",policy="ofc"}"#, 3.0),
+        (r#"xoff_shadow_ofc_flow_pauses_total{port="left",class="3",policy="ofc"}"#, 12.0),
+        (r#"xoff_shadow_ofc_resumes_total{port="left",class="3",policy="ofc"}"#, 2.0),
+        (r#"xoff_shadow_ofc_flows_asked{port="left",class="3",policy="ofc"}"#, 4.0),
+        (r#"xoff_shadow_rate_changes_total{port="left",class="3",policy="gfc"}"#, 5.0),
+        (r#"xoff_shadow_rate_asked_bits_per_second{port="left",class="3",policy="gfc"}"#, 5e8),
+        (r#"xoff_shadow_rate_asked_min_bits_per_second{port="left",class="3",policy="gfc"}"#, 2.5e8),
         (r#"xoff_worker_stalls_total{worker="0"}"#, 1.0),
         (r#"xoff_watchdog_storm{port="right",class="3"}"#, 1.0),
         (r#"xoff_watchdog_storm{port="left",class="3"}"#, 0.0),
@@ -287,6 +307,14 @@ fn status_says_everything_and_is_exact() {
     );
     assert_eq!((class.causes["egress"].own, class.culprits[0].bytes), (2, 7_000));
     assert_eq!((class.shadows[0].xoff, class.shadows[0].lost), (1, 2));
+    assert_eq!((class.shadows[0].flows, class.shadows[0].rate), (None, None), "CaPFC asks for neither");
+    let flows = class.shadows[1].flows.unwrap();
+    assert_eq!((flows.pauses, flows.flow_pauses, flows.resumes, flows.asked), (3, 12, 2, 4));
+    let rate = class.shadows[2].rate.unwrap();
+    assert_eq!(
+        (rate.changes, rate.asked_bits_per_second, rate.asked_min_bits_per_second),
+        (5, Some(500_000_000), Some(250_000_000))
+    );
     assert_eq!(status.ports[0].classes[0].ingress.headroom_free_min_bytes, None);
     assert_eq!(status.ports[0].malformed_control["truncated"], 4);
     assert_eq!(status.ports[0].xdp_statistics.unwrap().tx_ring_empty, 9);

@@ -2,6 +2,10 @@
 //!
 //! A hash table of fixed size. A flow keeps its number while a frame of it waits, while the peer has
 //! paused it, or while a peer of ours is asked to; then the number is given to another.
+//!
+//! Flows that wait and whose peer has not been asked to pause them are chained by where they came in and
+//! by whether our own peer has paused them: Algorithm 1 finds those that it is looking for without looking
+//! at any other, and moving a flow from one chain to the next takes a few steps, however many there are.
 
 use crate::queue::NONE;
 use crate::units::{PortId, PortSet};
@@ -24,6 +28,8 @@ pub(super) struct Entry {
     pub(super) packets: u32,
     /// The next of the same bucket, or of the free entries.
     next: u32,
+    /// Its neighbours in its chain of flows to be asked for.
+    neighbours: [u32; 2],
     /// Where its last frame came in.
     pub(super) ingress: PortId,
     /// In the congested_flow_tab.
@@ -36,10 +42,20 @@ impl Entry {
         self.packets > 0 || self.congested || self.asked != Asked::No
     }
 
-    /// Whether frames of it came in through `ingress` and wait here.
-    pub(super) fn came_through(&self, ingress: PortId) -> bool {
-        self.packets > 0 && self.ingress == ingress
+    /// The chain that it belongs to, if any.
+    fn chain(&self) -> Option<Chain> {
+        let waits = self.packets > 0 && self.asked != Asked::Yes;
+        waits.then_some(Chain { ingress: self.ingress, congested: self.congested })
     }
+}
+
+/// Flows whose peer may be asked to pause them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Chain {
+    /// Where their frames came in.
+    pub(super) ingress: PortId,
+    /// Whether they are in the congested_flow_tab.
+    pub(super) congested: bool,
 }
 
 /// The table.
@@ -49,21 +65,21 @@ pub(super) struct FlowTable {
     buckets: Box<[u32]>,
     free: u32,
     used: u32,
-    /// Entries below it have been used; those above never.
-    touched: u32,
-    /// Ingress ports with a flow here that may yet have to be paused: Algorithm 1 has not looked since.
-    news: PortSet,
+    /// The first of each chain, by ingress port and whether its flows are congested.
+    chains: Box<[[u32; 2]]>,
     /// Ingress ports with a frame that found no entry.
     overflown: PortSet,
 }
 
 impl FlowTable {
-    pub(super) fn new(capacity: u32) -> FlowTable {
+    /// For `capacity` flows that come in through any of `ports` ports.
+    pub(super) fn new(capacity: u32, ports: usize) -> FlowTable {
         let key = FlowKey::L2 { src: Default::default(), dst: Default::default(), ether_type: 0 };
         let entry = |next| Entry {
             key,
             packets: 0,
             next: if next == capacity { NONE } else { next },
+            neighbours: [NONE; 2],
             ingress: PortId(0),
             congested: false,
             asked: Asked::No,
@@ -73,8 +89,7 @@ impl FlowTable {
             buckets: vec![NONE; capacity.max(1).next_power_of_two() as usize].into_boxed_slice(),
             free: if capacity == 0 { NONE } else { 0 },
             used: 0,
-            touched: 0,
-            news: PortSet::NONE,
+            chains: vec![[NONE; 2]; ports].into_boxed_slice(),
             overflown: PortSet::NONE,
         }
     }
@@ -83,62 +98,53 @@ impl FlowTable {
     /// The flow's number; [`NONE`] where the table is full.
     pub(super) fn packet_in(&mut self, key: &FlowKey, ingress: PortId) -> u32 {
         let flow = self.enter(key);
-        let Some(entry) = self.entries.get_mut(flow as usize) else {
+        if flow == NONE {
             self.overflown.insert(ingress);
-            self.news.insert(ingress);
             return NONE;
-        };
-        if entry.packets == 0 || entry.ingress != ingress {
-            self.news.insert(ingress);
         }
-        entry.ingress = ingress;
-        entry.packets += 1;
+        self.update(flow, |entry| {
+            entry.ingress = ingress;
+            entry.packets += 1;
+        });
         flow
     }
 
     /// One has left (Algorithm 3 lines 9 to 12).
     pub(super) fn packet_out(&mut self, flow: u32) {
-        self.entries[flow as usize].packets -= 1;
+        self.update(flow, |entry| entry.packets -= 1);
         self.forget_if_unused(flow);
     }
 
     /// The flow enters the congested_flow_tab. Its number; `None` where the table is full.
     pub(super) fn mark_congested(&mut self, key: &FlowKey) -> Option<u32> {
         let flow = self.enter(key);
-        let entry = self.entries.get_mut(flow as usize)?;
-        entry.congested = true;
-        self.news = PortSet::ALL;
+        if flow == NONE {
+            return None;
+        }
+        self.update(flow, |entry| entry.congested = true);
         Some(flow)
     }
 
     /// It leaves the congested_flow_tab.
     pub(super) fn clear_congested(&mut self, flow: u32) {
-        self.entries[flow as usize].congested = false;
-        self.news = PortSet::ALL;
+        self.update(flow, |entry| entry.congested = false);
         self.forget_if_unused(flow);
     }
 
     /// What the peer that it comes from is asked.
     pub(super) fn set_asked(&mut self, flow: u32, asked: Asked) {
-        let entry = &mut self.entries[flow as usize];
-        if asked != Asked::Yes {
-            self.news.insert(entry.ingress);
-        }
-        entry.asked = asked;
+        self.update(flow, |entry| entry.asked = asked);
         self.forget_if_unused(flow);
     }
 
-    /// Algorithm 1 is about to look at what came in through `ingress`. False where it has already seen
-    /// all there is.
-    pub(super) fn take_news(&mut self, ingress: PortId) -> bool {
-        let news = self.news.contains(ingress);
-        self.news.remove(ingress);
-        news
+    /// A flow of that chain; asking for it takes it out.
+    pub(super) fn first_of(&self, chain: Chain) -> Option<u32> {
+        Some(*self.head(chain)).filter(|&flow| flow != NONE)
     }
 
-    /// Algorithm 1 has looked at what came in through `ingress`, and is to look again.
-    pub(super) fn add_news(&mut self, ingress: PortId) {
-        self.news.insert(ingress);
+    /// Whether a frame from `ingress` found no entry, and has not been asked about since.
+    pub(super) fn has_overflow(&self, ingress: PortId) -> bool {
+        self.overflown.contains(ingress)
     }
 
     /// Whether a frame from `ingress` found no entry since this was asked last.
@@ -164,11 +170,6 @@ impl FlowTable {
         &self.entries[flow as usize]
     }
 
-    /// Numbers that may be in use: all flows are below.
-    pub(super) const fn end(&self) -> u32 {
-        self.touched
-    }
-
     /// Bytes of the entries in use.
     pub(super) const fn bytes(&self) -> usize {
         self.used as usize * size_of::<Entry>()
@@ -187,9 +188,49 @@ impl FlowTable {
             entry.next = self.buckets[bucket];
             self.buckets[bucket] = flow;
             self.used += 1;
-            self.touched = self.touched.max(flow + 1);
         }
         flow
+    }
+
+    /// Changes what is known of a flow, which then is in the chain that it belongs to.
+    #[inline]
+    fn update(&mut self, flow: u32, change: impl FnOnce(&mut Entry)) {
+        let entry = &mut self.entries[flow as usize];
+        let before = entry.chain();
+        change(entry);
+        let after = entry.chain();
+        if before != after {
+            before.into_iter().for_each(|chain| self.unchain(flow, chain));
+            after.into_iter().for_each(|chain| self.chain(flow, chain));
+        }
+    }
+
+    fn head(&self, chain: Chain) -> &u32 {
+        &self.chains[chain.ingress.index()][usize::from(chain.congested)]
+    }
+
+    fn set_head(&mut self, chain: Chain, flow: u32) {
+        self.chains[chain.ingress.index()][usize::from(chain.congested)] = flow;
+    }
+
+    fn chain(&mut self, flow: u32, chain: Chain) {
+        let second = *self.head(chain);
+        self.entries[flow as usize].neighbours = [NONE, second];
+        if let Some(second) = self.entries.get_mut(second as usize) {
+            second.neighbours[0] = flow;
+        }
+        self.set_head(chain, flow);
+    }
+
+    fn unchain(&mut self, flow: u32, chain: Chain) {
+        let [before, after] = self.entries[flow as usize].neighbours;
+        match self.entries.get_mut(before as usize) {
+            Some(before) => before.neighbours[1] = after,
+            None => self.set_head(chain, after),
+        }
+        if let Some(after) = self.entries.get_mut(after as usize) {
+            after.neighbours[0] = before;
+        }
     }
 
     fn forget_if_unused(&mut self, flow: u32) {
@@ -237,7 +278,7 @@ mod tests {
 
     #[test] // Algorithm 2 line 12, Algorithm 3 lines 9 to 12
     fn a_flow_is_there_while_a_frame_of_it_waits() {
-        let mut table = FlowTable::new(4);
+        let mut table = FlowTable::new(4, 2);
         let flow = table.packet_in(&key(1), P0);
         assert_eq!(table.packet_in(&key(1), P0), flow);
         table.packet_out(flow);
@@ -248,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_flow_stays_while_it_is_congested_or_a_peer_is_asked_to_pause_it() {
-        let mut table = FlowTable::new(4);
+        let mut table = FlowTable::new(4, 2);
         let flow = table.mark_congested(&key(1)).unwrap();
         assert_eq!(table.packet_in(&key(1), P0), flow);
         table.set_asked(flow, Asked::Yes);
@@ -262,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_full_table_takes_no_more_and_says_for_whom() {
-        let mut table = FlowTable::new(2);
+        let mut table = FlowTable::new(2, 2);
         let [first, second] = [1, 2].map(|number| table.packet_in(&key(number), P0));
         assert!(first != NONE && second != NONE);
         assert!(!table.take_overflow(P1));
@@ -273,26 +314,41 @@ mod tests {
         assert_eq!(table.packet_in(&key(3), P1), first, "its entry is used again");
     }
 
-    #[test]
-    fn there_is_news_of_an_ingress_when_one_of_its_flows_begins_and_of_all_when_congestion_changes() {
-        let mut table = FlowTable::new(4);
-        let flow = table.packet_in(&key(1), P0);
-        assert!(table.take_news(P0) && !table.take_news(P0) && !table.take_news(P1));
-        table.packet_in(&key(1), P0);
-        assert!(!table.take_news(P0), "a flow that was seen");
-        table.packet_in(&key(1), P1);
-        assert!(table.take_news(P1), "it comes by another port");
+    #[test] // Algorithm 1 lines 5 to 8: whom it looks for
+    fn flows_to_be_asked_for_are_found_by_ingress_and_congestion() {
+        let mut table = FlowTable::new(8, 2);
+        let of = |table: &FlowTable, ingress, congested| table.first_of(Chain { ingress, congested });
+        let [first, second, third] = [1, 2, 3].map(|number| table.packet_in(&key(number), P0));
+        let away = table.packet_in(&key(4), P1);
+        assert_eq!((of(&table, P0, false), of(&table, P1, false)), (Some(third), Some(away)));
         table.mark_congested(&key(2));
-        assert!(table.take_news(P0) && table.take_news(P1));
-        table.set_asked(flow, Asked::Yes);
-        assert!(!table.take_news(P1));
-        table.set_asked(flow, Asked::Leaving);
-        assert!(table.take_news(P1), "it may have to be paused again");
+        assert_eq!((of(&table, P0, true), of(&table, P1, true)), (Some(second), None));
+        table.set_asked(third, Asked::Yes);
+        table.packet_in(&key(3), P0);
+        assert_eq!(
+            of(&table, P0, false),
+            Some(first),
+            "those that are asked for, or congested, are not here"
+        );
+        table.set_asked(third, Asked::Leaving);
+        assert_eq!(of(&table, P0, false), Some(third), "it may have to be asked for again");
+        table.packet_in(&key(3), P1);
+        assert_eq!(
+            (of(&table, P0, false), of(&table, P1, false)),
+            (Some(first), Some(third)),
+            "it came here"
+        );
+        table.packet_out(first);
+        assert_eq!(of(&table, P0, false), None);
+        table.mark_congested(&key(9));
+        assert_eq!(of(&table, P0, true), Some(second), "one that does not wait need not be asked for");
+        table.clear_congested(second);
+        assert_eq!((of(&table, P0, false), of(&table, P0, true)), (Some(second), None));
     }
 
     #[test]
-    fn an_entry_has_52_bytes() {
-        assert_eq!(size_of::<Entry>(), 52);
+    fn an_entry_has_60_bytes() {
+        assert_eq!(size_of::<Entry>(), 60);
     }
 
     proptest! {
@@ -300,7 +356,7 @@ mod tests {
 
         #[test]
         fn counts_are_those_of_a_map(steps in prop::collection::vec((0..12u16, any::<bool>()), 0..200)) {
-            let mut table = FlowTable::new(8);
+            let mut table = FlowTable::new(8, 2);
             let mut counts: BTreeMap<u16, (u32, u32)> = BTreeMap::new();
             for (number, arrives) in steps {
                 if arrives {

@@ -30,7 +30,7 @@ mod flow_table;
 mod pause_frames;
 
 use self::congested::CongestedFlows;
-use self::flow_table::{Asked, FlowTable};
+use self::flow_table::{Asked, Chain, FlowTable};
 use self::pause_frames::{FlowId, PauseFrames, Say};
 use super::{Event, Intent, Pfc, Trigger};
 use crate::buffer::Buffer;
@@ -115,7 +115,7 @@ impl Ofc {
         Ofc {
             tells_flows: tells_flows.map(|(id, _)| id).collect(),
             fallen_back: PortSet::NONE,
-            egress: settings.ports.iter().map(|_| Egress::new(ofc)).collect(),
+            egress: settings.ports.iter().map(|_| Egress::new(ofc, settings.ports.len())).collect(),
             ingress: settings
                 .ports
                 .iter()
@@ -170,48 +170,51 @@ impl Ofc {
         }
         let congested = q_in >= xoff_c && buffer.egress(egress, class) >= xoff_c; // lines 3 and 4
         let stopped = self.pfc.is_paused(ingress) || self.fallen_back.contains(ingress);
-        if congested && self.tells_flows.contains(ingress) && !stopped {
-            if self.egress[egress.index()].flows.take_news(ingress) {
-                self.pause(ingress, egress, intents);
-            }
-        } else {
-            self.egress[egress.index()].flows.take_overflow(ingress);
+        let Egress { flows, congested: paused } = &mut self.egress[egress.index()];
+        if !(congested && self.tells_flows.contains(ingress) && !stopped) {
+            flows.take_overflow(ingress);
+            return;
+        }
+        let chain = Chain { ingress, congested: !paused.is_empty() };
+        if flows.first_of(chain).is_some() || flows.has_overflow(ingress) {
+            self.pause(chain, egress, intents);
         }
     }
 
-    /// Algorithm 1, lines 5 to 8 and 13 to 15: asks the peer of `ingress` to pause the flows that congest
-    /// `egress`.
+    /// Algorithm 1, lines 5 to 8 and 13 to 15: asks the peer that the flows of `chain` come from to pause
+    /// them, because they congest `egress`. At original congestion no flow is in the congested_flow_tab, and
+    /// the chain has all that wait; at local congestion it has those that are.
     #[cold]
-    fn pause(&mut self, ingress: PortId, egress: PortId, intents: &mut Vec<Intent>) {
-        let Egress { flows, congested } = &mut self.egress[egress.index()];
-        let pause_frames = &mut self.ingress[ingress.index()].pause_frames;
-        let original = congested.is_empty();
-        let mut full = flows.take_overflow(ingress);
-        for flow in 0..flows.end() {
-            let entry = flows.entry(flow);
-            if !entry.came_through(ingress) || !(original || entry.congested) {
-                continue;
-            }
-            let id = FlowId { flow, egress };
-            match entry.asked {
-                Asked::Yes => continue,
-                Asked::Leaving => pause_frames.ask_again(id),
-                Asked::No if pause_frames.ask(id) => (),
-                Asked::No => {
+    fn pause(&mut self, chain: Chain, egress: PortId, intents: &mut Vec<Intent>) {
+        let port = chain.ingress;
+        let flows = &mut self.egress[egress.index()].flows;
+        let pause_frames = &mut self.ingress[port.index()].pause_frames;
+        let mut full = flows.take_overflow(port);
+        let mut count = 0;
+        let mut again = false;
+        while let Some(flow) = flows.first_of(chain) {
+            match flows.entry(flow).asked {
+                Asked::Leaving => again = true,
+                Asked::No if pause_frames.ask(FlowId { flow, egress }) => (),
+                Asked::No | Asked::Yes => {
                     full = true;
                     break;
                 }
             }
             flows.set_asked(flow, Asked::Yes);
+            count += 1;
         }
-        if pause_frames.is_due() {
-            intents.push(Intent::TellFlows { port: ingress });
+        if again {
+            let is_asked = |id: FlowId| id.egress == egress && flows.entry(id.flow).asked == Asked::Yes;
+            pause_frames.ask_again(is_asked);
+        }
+        if count > 0 {
+            intents.push(Intent::PauseFlows { port, count });
         }
         if full {
             let class = self.pfc.class();
-            flows.add_news(ingress); // of those that found no room, for when the class goes on
-            self.fallen_back.insert(ingress);
-            intents.push(Intent::Xoff { port: ingress, class, trigger: Trigger::TableFull(egress) });
+            self.fallen_back.insert(port);
+            intents.push(Intent::Xoff { port, class, trigger: Trigger::TableFull(egress) });
         }
     }
 
@@ -225,8 +228,10 @@ impl Ofc {
 
     #[cold]
     fn resume_all(&mut self, ingress: PortId, intents: &mut Vec<Intent>) {
-        self.let_go(ingress);
-        intents.push(Intent::TellFlows { port: ingress });
+        if self.flows_asked(ingress) > 0 {
+            self.let_go(ingress);
+            intents.push(Intent::ResumeFlows { port: ingress });
+        }
         if self.fallen_back.contains(ingress) {
             self.fallen_back.remove(ingress);
             if !self.pfc.is_paused(ingress) {
@@ -327,13 +332,22 @@ impl Ofc {
         let egress = &mut self.egress;
         pause_frames.tell(now, say, |id| {
             let flows = &mut egress[id.egress.index()].flows;
-            let fits = frame.push(&flows.entry(id.flow).key);
-            if fits && say == Say::Resume {
-                flows.set_asked(id.flow, Asked::No);
-            }
-            fits
+            frame.push(&flows.entry(id.flow).key).then(|| flows.was_told(id.flow, say)).is_some()
         });
         Some(Told { len: frame.finish().len(), resumes: say == Say::Resume })
+    }
+
+    /// As if the peer of `port` had been told all that is due, at once and for good: a policy that is not
+    /// heard ([`super::Shadow`]) waits for no line.
+    pub(super) fn tell_nobody(&mut self, port: PortId) {
+        let egress = &mut self.egress;
+        let pause_frames = &mut self.ingress[port.index()].pause_frames;
+        while let Some(say) = pause_frames.next() {
+            pause_frames.tell(Nanos::ZERO, say, |id| {
+                egress[id.egress.index()].flows.was_told(id.flow, say);
+                true
+            });
+        }
     }
 
     /// The peer of `port` is to resume every flow.
@@ -383,10 +397,19 @@ impl Ofc {
 }
 
 impl Egress {
-    fn new(settings: &OfcSettings) -> Egress {
+    fn new(settings: &OfcSettings, ports: usize) -> Egress {
         Egress {
-            flows: FlowTable::new(settings.flows),
+            flows: FlowTable::new(settings.flows, ports),
             congested: CongestedFlows::new(settings.congested_flows as usize),
+        }
+    }
+}
+
+impl FlowTable {
+    /// The peer that the flow comes from has been told: with a resume that is the end of it.
+    fn was_told(&mut self, flow: u32, say: Say) {
+        if say == Say::Resume {
+            self.set_asked(flow, Asked::No);
         }
     }
 }

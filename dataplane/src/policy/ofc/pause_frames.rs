@@ -75,12 +75,10 @@ impl PauseFrames {
         true
     }
 
-    /// The peer is to keep a flow paused after all.
-    pub(super) fn ask_again(&mut self, id: FlowId) {
-        let is_it = |row: &&mut Row| (row.flow, row.egress) == (id.flow, id.egress);
-        if let Some(row) = self.rows.iter_mut().find(is_it)
-            && row.told == Told::Leaving
-        {
+    /// The peer is to keep flows paused after all that it was to be told to resume.
+    pub(super) fn ask_again(&mut self, is_asked: impl Fn(FlowId) -> bool) {
+        let leaving = self.rows.iter_mut().filter(|row| row.told == Told::Leaving);
+        for row in leaving.filter(|row| is_asked(FlowId { flow: row.flow, egress: row.egress })) {
             row.told = Told::PauseLongAgo;
             self.leaving -= 1;
             self.due += 1;
@@ -268,7 +266,7 @@ mod tests {
         let mut table = table(&[1, 2]);
         tell(&mut table, 0, 9);
         table.let_go(|_, _| ());
-        table.ask_again(id(2));
+        table.ask_again(|flow| flow == id(2));
         assert_eq!(table.asked(), 1);
         assert_eq!(tell(&mut table, 1, 9), Some((Say::Pause, vec![2])));
         assert_eq!(tell(&mut table, 1, 9), Some((Say::Resume, vec![1])));
@@ -280,7 +278,7 @@ mod tests {
         let mut table = table(&[1, 2]);
         tell(&mut table, 0, 9);
         table.let_go(|_, _| ());
-        table.ask_again(id(2));
+        table.ask_again(|flow| flow == id(2));
         let mut ended = Vec::new();
         table.forget_told(|id| ended.push(id.flow));
         assert_eq!(ended, [1]);

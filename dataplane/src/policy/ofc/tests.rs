@@ -79,7 +79,8 @@ impl Bench {
 
     /// What the policy has wanted since this was asked last, but for what is told about flows.
     fn class_intents(&mut self) -> Vec<Intent> {
-        let is_of_class = |intent: &Intent| !matches!(intent, Intent::TellFlows { .. });
+        let is_of_class =
+            |intent: &Intent| !matches!(intent, Intent::PauseFlows { .. } | Intent::ResumeFlows { .. });
         std::mem::take(&mut self.intents).into_iter().filter(is_of_class).collect()
     }
 
@@ -299,7 +300,7 @@ fn a_pause_of_flows_that_was_never_sent_is_due_no_longer_when_the_queue_has_drai
     bench.arrive(IN, OUT, 1, 18_000);
     bench.intents.clear();
     bench.leave(IN, OUT, 1, 18_000);
-    assert_eq!(bench.intents, [Intent::TellFlows { port: IN }], "what is due has changed");
+    assert_eq!(bench.intents, [Intent::ResumeFlows { port: IN }], "what is due has changed");
     assert_eq!((bench.told(IN), bench.ofc.is_due(IN)), (None, false));
 }
 

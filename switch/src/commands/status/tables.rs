@@ -6,8 +6,8 @@ use super::StatusError;
 use super::format::{bytes, grouped, scaled, span};
 use crate::control::Link;
 use crate::control::status::{
-    ClassStatus, PauseStatus, PortStatus, SocketMemory, Spread, Status, WatchdogStatus, WorkerState,
-    WorkerStatus, XdpMode,
+    ClassStatus, PauseStatus, PortStatus, ShadowStatus, SocketMemory, Spread, Status, WatchdogStatus,
+    WorkerState, WorkerStatus, XdpMode,
 };
 
 /// The text. With the status `before`, traffic is shown as rates since then, else as totals.
@@ -295,7 +295,7 @@ fn why(class: &ClassStatus) -> String {
 }
 
 fn shadow_table(ports: &[&PortStatus]) -> String {
-    let header = ["port", "class", "shadow policy", "would have held", "would have lost"];
+    let header = ["port", "class", "shadow policy", "would have held", "would have asked", "would have lost"];
     let rows = ports.iter().flat_map(|port| {
         let classes = port.classes.iter().filter(|class| class.lossless && has_traffic(class));
         classes.flat_map(|class| {
@@ -305,11 +305,29 @@ fn shadow_table(ports: &[&PortStatus]) -> String {
                 let first =
                     shadow.first_loss_nanos.map_or(String::new(), |at| format!(", first after {}", span(at)));
                 let lost = grouped(shadow.lost) + &first;
-                vec![port.name.clone(), class.class.to_string(), shadow.policy.clone(), held, lost]
+                let class = class.class.to_string();
+                vec![port.name.clone(), class, shadow.policy.clone(), held, would_have_asked(shadow), lost]
             })
         })
     });
     table(&header, rows)
+}
+
+/// What a shadow would have asked of single flows, or for which rates.
+fn would_have_asked(shadow: &ShadowStatus) -> String {
+    match (shadow.flows, shadow.rate) {
+        (Some(flows), _) if flows.pauses > 0 => {
+            let now = if flows.asked > 0 { format!(", NOW {}", grouped(flows.asked)) } else { String::new() };
+            format!("{} flows paused in {} x{now}", grouped(flows.flow_pauses), grouped(flows.pauses))
+        }
+        (_, Some(rate)) if rate.changes > 0 => {
+            let shown = |rate: u64| scaled(rate as f64, "b/s");
+            let lowest = rate.asked_min_bits_per_second.map_or("-".into(), shown);
+            let now = rate.asked_bits_per_second.map_or("".into(), |rate| format!(", NOW {}", shown(rate)));
+            format!("{} rates, lowest {lowest}{now}", grouped(rate.changes))
+        }
+        _ => "-".into(),
+    }
 }
 
 fn drops(class: &ClassStatus) -> String {
@@ -442,6 +460,8 @@ mod tests {
         );
         line(&text, &["policies: class 3 pfc"]);
         line(&text, &["left", "capfc-stop-max", "1 x, 500.0 ms", "2, first after"]);
+        line(&text, &["left", "ofc", "12 flows paused in 3 x, NOW 4"]);
+        line(&text, &["left", "gfc", "5 rates, lowest 250 Mb/s, NOW 500 Mb/s"]);
         assert!(class.contains("hairpin 3") && class.contains("headroom_exhausted 1"), "{class}");
         line(&text, &["running", "11.0 ms", "1 (> 10.0 ms)"]);
         line(&text, &["right", "drop", "2, 2.50 s", "70", "2.00 s ago, STILL ON, 50 dropped, 0 forwarded"]);

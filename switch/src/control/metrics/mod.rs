@@ -171,7 +171,7 @@ fn write_losses<const N: usize>(
 
 type OfClass = (&'static str, Kind, &'static str, fn(&ClassCounters) -> &Counter);
 
-const CLASS_FAMILIES: [OfClass; 18] = [
+const CLASS_FAMILIES: [OfClass; 20] = [
     (
         "xoff_ecn_marked_frames_total",
         Kind::Counter,
@@ -185,7 +185,19 @@ const CLASS_FAMILIES: [OfClass; 18] = [
         "xoff_rate_asked_bits_per_second",
         Kind::Gauge,
         "Rate that the peer is asked to keep (GFC); zero: no limit.",
-        |class| &class.rate_asked,
+        |class| &class.rate_asked.now,
+    ),
+    (
+        "xoff_rate_changes_total",
+        Kind::Counter,
+        "Times that the rate changed that the peer is asked to keep (GFC).",
+        |class| &class.rate_asked.changes,
+    ),
+    (
+        "xoff_rate_asked_min_bits_per_second",
+        Kind::Gauge,
+        "Lowest rate that the peer was ever asked to keep (GFC); zero: there was none.",
+        |class| &class.rate_asked.lowest,
     ),
     (
         "xoff_rate_obeyed_bits_per_second",
@@ -321,7 +333,7 @@ fn write_pauses(text: &mut Exposition, view: &SwitchView) {
 
 type OfFlows = (&'static str, Kind, &'static str, fn(&FlowCounters) -> &Counter);
 
-const FLOW_FAMILIES: [OfFlows; 7] = [
+const FLOW_FAMILIES: [OfFlows; 10] = [
     (
         "xoff_ofc_pause_frames_sent_total",
         Kind::Counter,
@@ -346,7 +358,27 @@ const FLOW_FAMILIES: [OfFlows; 7] = [
         "Frames by which the peer has resumed single flows.",
         |flows| &flows.resume_frames_received,
     ),
-    ("xoff_ofc_flows_asked", Kind::Gauge, "Flows that the peer is asked to pause now.", |flows| &flows.asked),
+    (
+        "xoff_ofc_pauses_total",
+        Kind::Counter,
+        "Times that flows were added to those that the peer is asked to pause.",
+        |flows| &flows.asked.pauses,
+    ),
+    (
+        "xoff_ofc_flow_pauses_total",
+        Kind::Counter,
+        "Flows that the peer was asked to pause, each time that it was.",
+        |flows| &flows.asked.flows,
+    ),
+    (
+        "xoff_ofc_resumes_total",
+        Kind::Counter,
+        "Times that the peer was asked to resume all flows.",
+        |flows| &flows.asked.resumes,
+    ),
+    ("xoff_ofc_flows_asked", Kind::Gauge, "Flows that the peer is asked to pause now.", |flows| {
+        &flows.asked.now
+    }),
     ("xoff_ofc_flows_paused", Kind::Gauge, "Flows that the peer has paused here now.", |flows| &flows.paused),
     (
         "xoff_ofc_fallbacks_total",

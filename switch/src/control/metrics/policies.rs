@@ -1,7 +1,7 @@
 //! Which policy decides, why it held whom, and what the shadows would have done.
 
 use xoff_dataplane::ledger::ClassCounters;
-use xoff_dataplane::policy::{Causes, ShadowCounters, Trigger};
+use xoff_dataplane::policy::{Causes, PolicyKind, ShadowCounters, Trigger};
 use xoff_dataplane::units::{Class, PortId};
 
 use super::super::exposition::{Exposition, Kind, seconds};
@@ -43,32 +43,99 @@ fn write_causes(text: &mut Exposition, view: &SwitchView) {
     }
 }
 
-type OfShadow = (&'static str, &'static str, fn(&ShadowCounters) -> f64);
+type OfShadow = (&'static str, Kind, &'static str, fn(&ShadowCounters) -> f64);
 
 const SHADOW_FAMILIES: [OfShadow; 3] = [
-    ("xoff_shadow_xoff_total", "Times that a shadow policy would have told the peer to stop.", |shadow| {
-        shadow.xoff.get() as f64
-    }),
+    (
+        "xoff_shadow_xoff_total",
+        Kind::Counter,
+        "Times that a shadow policy would have told the peer to stop.",
+        |shadow| shadow.xoff.get() as f64,
+    ),
     (
         "xoff_shadow_pause_seconds_total",
+        Kind::Counter,
         "Time in pauses that a shadow policy would have asked for, finished ones.",
         |shadow| seconds(shadow.pausing_nanos.get()),
     ),
     (
         "xoff_shadow_lost_total",
+        Kind::Counter,
         "Frames lost for want of room while a shadow policy had not asked for a pause.",
         |shadow| shadow.lost.get() as f64,
     ),
 ];
 
+/// Of shadows that pause single flows.
+const FLOW_FAMILIES: [OfShadow; 4] = [
+    (
+        "xoff_shadow_ofc_pauses_total",
+        Kind::Counter,
+        "Times that a shadow policy would have added flows to those that the peer is asked to pause.",
+        |shadow| shadow.flows.pauses.get() as f64,
+    ),
+    (
+        "xoff_shadow_ofc_flow_pauses_total",
+        Kind::Counter,
+        "Flows that a shadow policy would have asked the peer to pause, each time.",
+        |shadow| shadow.flows.flows.get() as f64,
+    ),
+    (
+        "xoff_shadow_ofc_resumes_total",
+        Kind::Counter,
+        "Times that a shadow policy would have asked the peer to resume all flows.",
+        |shadow| shadow.flows.resumes.get() as f64,
+    ),
+    (
+        "xoff_shadow_ofc_flows_asked",
+        Kind::Gauge,
+        "Flows that a shadow policy would ask the peer to pause now.",
+        |shadow| shadow.flows.now.get() as f64,
+    ),
+];
+
+/// Of shadows that ask for rates.
+const RATE_FAMILIES: [OfShadow; 3] = [
+    (
+        "xoff_shadow_rate_changes_total",
+        Kind::Counter,
+        "Times that a shadow policy would have asked the peer for another rate.",
+        |shadow| shadow.rate.changes.get() as f64,
+    ),
+    (
+        "xoff_shadow_rate_asked_bits_per_second",
+        Kind::Gauge,
+        "Rate that a shadow policy would ask the peer to keep now; zero: no limit.",
+        |shadow| shadow.rate.now.get() as f64,
+    ),
+    (
+        "xoff_shadow_rate_asked_min_bits_per_second",
+        Kind::Gauge,
+        "Lowest rate that a shadow policy would ever have asked for; zero: there was none.",
+        |shadow| shadow.rate.lowest.get() as f64,
+    ),
+];
+
 fn write_shadows(text: &mut Exposition, view: &SwitchView) {
-    for (metric, help, value) in SHADOW_FAMILIES {
-        let mut family = text.family(metric, Kind::Counter, help);
+    write_shadow_families(text, view, &SHADOW_FAMILIES, |_| true);
+    write_shadow_families(text, view, &FLOW_FAMILIES, |kind| kind == PolicyKind::Ofc);
+    write_shadow_families(text, view, &RATE_FAMILIES, |kind| kind == PolicyKind::Gfc);
+}
+
+fn write_shadow_families(
+    text: &mut Exposition,
+    view: &SwitchView,
+    families: &[OfShadow],
+    has_them: fn(PolicyKind) -> bool,
+) {
+    for &(metric, kind, help, value) in families {
+        let mut family = text.family(metric, kind, help);
         for (port, class, _) in lossless(view) {
             let labels = of_class(view, port, class);
-            for (number, kind) in view.settings.shadows.iter().enumerate() {
+            let shadows = view.settings.shadows.iter().enumerate();
+            for (number, policy) in shadows.filter(|(_, policy)| has_them(**policy)) {
                 let shadow = &view.counters.shadow(number)[port.index()][class.index()];
-                family.sample(&[labels[0], labels[1], ("policy", kind.name())], value(shadow));
+                family.sample(&[labels[0], labels[1], ("policy", policy.name())], value(shadow));
             }
         }
     }

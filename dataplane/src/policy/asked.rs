@@ -1,0 +1,53 @@
+//! What policies ask of peers beyond pauses of a class, counted the same way for the policy that acts and
+//! for those that only watch.
+
+use crate::counter::Counter;
+use crate::units::{BitRate, RateStep};
+
+/// Pauses of single flows (OFC).
+#[derive(Debug, Default)]
+pub struct FlowsAsked {
+    /// Times that flows were added to those that the peer is asked to pause: partial pauses.
+    pub pauses: Counter,
+    /// How many flows these were.
+    pub flows: Counter,
+    /// Times that the peer was asked to resume all of them: partial resumes.
+    pub resumes: Counter,
+    /// Flows that it is asked to pause, now.
+    pub now: Counter,
+}
+
+impl FlowsAsked {
+    /// The peer is to pause that many more.
+    pub(crate) fn pause(&self, count: u32) {
+        self.pauses.add(1);
+        self.flows.add(count.into());
+    }
+}
+
+/// Rates (GFC).
+#[derive(Debug, Default)]
+pub struct RateAsked {
+    /// Times that the rate changed.
+    pub changes: Counter,
+    /// The rate that the peer is asked to keep now, bits per second; zero: no limit.
+    pub now: Counter,
+    /// The lowest that it was ever asked to keep, bits per second; zero: there was none.
+    pub lowest: Counter,
+}
+
+impl RateAsked {
+    /// The peer, whose line has that rate, is to keep this step of it.
+    pub(crate) fn ask(&self, step: RateStep, line: BitRate) {
+        self.changes.add(1);
+        if step == RateStep::FULL {
+            return self.now.set(0);
+        }
+        let rate = step.of(line).bits_per_second();
+        self.now.set(rate);
+        if self.lowest.get() == 0 {
+            self.lowest.set(rate);
+        }
+        self.lowest.lower(rate);
+    }
+}
