@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use xoff_dataplane::congestion::{Culprit, QcnSettings};
+use xoff_dataplane::counter::Counter;
+use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::frame::Frame;
-use xoff_dataplane::ledger::Counters;
+use xoff_dataplane::ledger::{ClassCounters, Counters};
 use xoff_dataplane::policy::PolicyKind;
-use xoff_dataplane::settings::{VlanSettings, WatchdogAction, WatchdogSettings};
+use xoff_dataplane::settings::{EcnSettings, VlanSettings, WatchdogAction, WatchdogSettings};
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
 use xoff_dataplane::units::{Bytes, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
 use xoff_dataplane::wire::{CnTag, FlowKey, FlowPauseWriter, Operation};
@@ -30,11 +32,31 @@ struct Driver {
     rings: [VecDeque<Frame>; PORTS as usize],
 }
 
+/// What is on beside forwarding: congestion points always are.
+#[derive(Clone, Copy, Debug, Default)]
+struct Case {
+    kind: PolicyKind,
+    culprit: Culprit,
+    shadows: &'static [PolicyKind],
+    /// ECN marks in all classes, WRED in the lossy ones.
+    ecn: bool,
+}
+
 impl Driver {
-    fn new(culprit: Culprit, kind: PolicyKind) -> Driver {
+    fn new(Case { kind, culprit, shadows, ecn }: Case) -> Driver {
         let mut plan = plan::switch(&[LINK; PORTS as usize]);
         plan.settings.policies = [kind; 8];
-        plan.each_port(|port| port.ofc_peer = true);
+        plan.settings.shadows = shadows.to_vec();
+        plan.settings.policy.ofc.alpha = 0.5;
+        plan.each_lossless(|class| (class.xoff, class.xon) = (Bytes(3_000), Bytes(1_000)));
+        plan.each_port(|port| {
+            (port.ofc_peer, port.gfc_peer) = (true, true);
+            let classes = port.classes.iter_mut().filter(|_| ecn);
+            let (min, max) = (Bytes(1_500), Bytes(6_000));
+            classes.for_each(|class| {
+                class.ecn = Some(EcnSettings { min, max, probability: 0.5, wred: !class.lossless });
+            });
+        });
         plan.settings.vlans = vec![VlanSettings {
             vid: 1,
             tagged: vec![PortId(0), PortId(2)],
@@ -57,7 +79,7 @@ impl Driver {
         plan.settings.ports[0].classes[3].watchdog = watchdog(WatchdogAction::Drop);
         plan.settings.ports[3].classes[3].watchdog = watchdog(WatchdogAction::Forward);
         plan.settings.fdb.ageing = Some(Nanos::from_millis(2));
-        let counters = Counters::new(PORTS.into());
+        let counters = Counters::with_shadows(PORTS.into(), shadows.len());
         let owners: Box<[WorkerId]> = (0..PORTS).map(|port| WorkerId(port / 2)).collect();
         let worker = |me| {
             let workers = Workers::new(owners.clone(), WorkerId(me));
@@ -75,6 +97,12 @@ impl Driver {
     fn receive(&mut self, port: u8, bytes: &[u8]) {
         let Some(frame) = self.store.fill(bytes) else { return };
         self.workers[usize::from(port / 2)].receive(self.now, PortId(port), frame, &mut self.store);
+    }
+
+    /// A counter of all ports and classes together.
+    fn all(&self, counter: fn(&ClassCounters) -> &Counter) -> u64 {
+        let of_port = |port| Class::ALL.map(|class| counter(self.counters.class(PortId(port), class)).get());
+        (0..PORTS).flat_map(of_port).sum()
     }
 
     /// A turn of both workers' loops.
@@ -111,7 +139,7 @@ impl Driver {
 
 /// Every kind of traffic: tagged and untagged, to all ports and floods, from stations that are known
 /// and that are not, in all classes, too long, and pauses.
-fn traffic(kind: PolicyKind) -> Vec<(u8, Vec<u8>)> {
+fn traffic(Case { kind, ecn, .. }: Case) -> Vec<(u8, Vec<u8>)> {
     let frame = |n: u16| {
         let [high, low] = n.to_be_bytes();
         let port = low % PORTS;
@@ -124,13 +152,16 @@ fn traffic(kind: PolicyKind) -> Vec<(u8, Vec<u8>)> {
         let mark = Mark { class, cn_tag, stream: n.into(), sequence: 0 };
         let mut bytes =
             payload::encode(to, MacAddr([2, 0, 0, 0, 0, low % 16]), mark, 60 + u32::from(n) % 1480);
+        if ecn && cn_tag.is_none() && n % 11 < 9 {
+            bytes[16..20].copy_from_slice(&[0x08, 0x00, 0x45, 0b10]); // IPv4, ECN-capable
+        }
         if n.rem_euclid(2) == 0 {
             bytes.drain(12..16); // its tag
         }
         (port, bytes)
     };
     let pause = |n: u16| {
-        let what = if n % 100 == 57 { stop(C3, 300) } else { resume(C3) };
+        let what = if n % 100 == 57 { stop(C3, 500) } else { resume(C3) };
         ((n / 100).to_be_bytes()[1] % PORTS, what.encode(MacAddr([2; 6])).to_vec())
     };
     let list = |n: u16| {
@@ -155,25 +186,46 @@ fn traffic(kind: PolicyKind) -> Vec<(u8, Vec<u8>)> {
 #[test]
 fn nothing_is_allocated_after_start() {
     for culprit in [Culprit::Arrival, Culprit::OccupancyDeterministic, Culprit::OccupancyRandom] {
-        allocates_nothing(PolicyKind::Pfc, culprit);
+        allocates_nothing(Case { culprit, ..Case::default() });
     }
 }
 
 #[test]
 fn no_policy_allocates_per_frame() {
     for kind in PolicyKind::ALL {
-        let driver = allocates_nothing(kind, Culprit::Arrival);
-        let lists = Class::ALL.map(|class| {
-            let flows = |port| &driver.counters.class(PortId(port), class).flows;
-            (0..PORTS).map(|port| flows(port).pause_frames_received.get()).sum::<u64>()
-        });
-        assert_eq!(lists.iter().sum::<u64>() > 50, kind == PolicyKind::Ofc);
+        let driver = allocates_nothing(Case { kind, ..Case::default() });
+        let lists = driver.all(|class| &class.flows.pause_frames_received);
+        let asked = driver.all(|class| &class.flows.asked.flows);
+        assert_eq!((lists > 50, asked > 0), (kind == PolicyKind::Ofc, kind == PolicyKind::Ofc));
+        assert_eq!(driver.all(|class| &class.rate_asked.changes) > 0, kind == PolicyKind::Gfc);
     }
 }
 
-fn allocates_nothing(kind: PolicyKind, culprit: Culprit) -> Driver {
-    let mut driver = Driver::new(culprit, kind);
-    let traffic = traffic(kind);
+#[test]
+fn shadows_allocate_nothing() {
+    let driver = allocates_nothing(Case { shadows: &PolicyKind::ALL, ..Case::default() });
+    for (number, kind) in PolicyKind::ALL.into_iter().enumerate() {
+        let shadow = driver.counters.shadow(number).iter().flatten();
+        let [xoff, flows, rates] = shadow.fold([0; 3], |[xoff, flows, rates], seen| {
+            [xoff + seen.xoff.get(), flows + seen.flows.flows.get(), rates + seen.rate.changes.get()]
+        });
+        assert!(xoff > 0, "{kind:?}");
+        assert_eq!([flows, rates].map(|n| n > 0), [kind == PolicyKind::Ofc, kind == PolicyKind::Gfc]);
+    }
+}
+
+#[test]
+fn marks_and_early_drops_allocate_nothing() {
+    for kind in [PolicyKind::Pfc, PolicyKind::Ofc] {
+        let driver = allocates_nothing(Case { kind, ecn: true, ..Case::default() });
+        assert!(driver.all(|class| &class.ecn_marked_frames) > 50);
+        assert!(driver.counters.dropped(DropReason::EarlyDrop) > 10);
+    }
+}
+
+fn allocates_nothing(case: Case) -> Driver {
+    let mut driver = Driver::new(case);
+    let traffic = traffic(case);
     let all = |driver: &mut Driver| {
         for (n, (port, bytes)) in traffic.iter().enumerate() {
             driver.receive(*port, bytes);
@@ -190,9 +242,7 @@ fn allocates_nothing(kind: PolicyKind, culprit: Culprit) -> Driver {
     assert!(seen(|l| l.copied) > 100, "floods");
     assert!(seen(|l| l.handed_over) > 100, "handovers");
     assert!(seen(|l| l.made) > 5, "pauses of our own");
-    let counted = (0..PORTS).flat_map(|port| Class::ALL.map(|class| (PortId(port), class)));
-    let cnms = |(port, class)| driver.counters.class(port, class).cnms_sent.get();
-    assert!(counted.map(cnms).sum::<u64>() > 20, "and CNMs");
+    assert!(driver.all(|class| &class.cnms_sent) > 20, "and CNMs");
     assert!(seen(|l| l.dropped) > 0, "drops");
     assert!(seen(|l| l.sent) > 1_000);
     let storms = [0, 3].map(|port| driver.counters.class(PortId(port), C3).storms.get());
