@@ -198,9 +198,8 @@ impl Worker {
     #[cold]
     fn answer(&mut self, now: Nanos, request: Request) {
         match request {
-            Request::SetPolicy { class, kind, done } => {
-                self.switch.set_policy(now, class, kind);
-                let _ = done.send(()); // whoever asked may have given up waiting
+            Request::SetPolicy { successor, done } => {
+                let _ = done.send(self.switch.set_policy(now, successor)); // who asked may have given up
             }
             Request::Link { port, up } => self.switch.set_link(now, port, up, &mut self.store),
             Request::Report(request) => {

@@ -52,16 +52,18 @@ pub(crate) struct Nested {
     resumed: Vec<u32>,
 }
 
+/// An empty one, for no flows.
+impl Default for Nested {
+    fn default() -> Nested {
+        Nested::new(0)
+    }
+}
+
 impl Nested {
     /// An empty one, for flows numbered below `flows`.
     pub(crate) fn new(flows: usize) -> Nested {
-        Nested::from_fifo(Fifo::default(), flows)
-    }
-
-    /// Goes on with the frames of a FIFO.
-    pub(crate) fn from_fifo(normal: Fifo, flows: usize) -> Nested {
         Nested {
-            normal,
+            normal: Fifo::default(),
             backup: Default::default(),
             paused: 0,
             served: Served::Normal,
@@ -70,14 +72,20 @@ impl Nested {
         }
     }
 
+    /// An empty one goes on with the frames of a FIFO.
+    pub(crate) fn go_on_with(&mut self, fifo: Fifo) {
+        debug_assert_eq!(self.frames(), 0);
+        self.normal = fifo;
+    }
+
     /// All frames as one FIFO, oldest queue first: the order of every flow is kept. They belong to no
-    /// numbered flow any more.
-    pub(crate) fn into_fifo(self, nodes: &mut Nodes) -> Fifo {
-        let [first, second] = self.backup;
+    /// numbered flow any more, and nothing of them stays here.
+    pub(crate) fn give_up(&mut self, nodes: &mut Nodes) -> Fifo {
+        let [first, second] = std::mem::take(&mut self.backup);
         let (paused, drained) = if self.paused == 0 { (first, second) } else { (second, first) };
         let mut all = paused;
         all.append(nodes, drained);
-        all.append(nodes, self.normal);
+        all.append(nodes, std::mem::take(&mut self.normal));
         all.for_each_meta(nodes, |meta| meta.flow = NONE);
         all
     }
@@ -226,6 +234,12 @@ mod tests {
             self.next += 1;
         }
 
+        fn become_fifo_and_back(&mut self) {
+            let fifo = self.queue.give_up(&mut self.nodes);
+            self.queue = Nested::new(FLOWS as usize);
+            self.queue.go_on_with(fifo);
+        }
+
         fn push_all(&mut self, flows: &[u32]) {
             flows.iter().for_each(|&flow| self.push(flow));
         }
@@ -334,15 +348,14 @@ mod tests {
     fn frames_of_a_fifo_are_gone_on_with_and_given_back_paused_ones_first() {
         let mut bench = Bench::new();
         bench.push_all(&[NONE, NONE]);
-        let fifo = std::mem::replace(&mut bench.queue, Nested::new(0)).into_fifo(&mut bench.nodes);
-        bench.queue = Nested::from_fifo(fifo, FLOWS as usize);
+        bench.become_fifo_and_back();
         bench.push_all(&[0, 1, 0, 1, 2]);
         bench.hold(0);
         bench.hold(1);
         assert_eq!([bench.pop(), bench.pop()], [Some((NONE, 0)), Some((NONE, 1))]);
         bench.push_all(&[0, 1]);
         bench.resume(1); // drains: 0 moved over, 1 in front
-        let mut fifo = std::mem::replace(&mut bench.queue, Nested::new(0)).into_fifo(&mut bench.nodes);
+        let mut fifo = bench.queue.give_up(&mut bench.nodes);
         let order: Vec<u32> = std::iter::from_fn(|| fifo.pop(&bench.nodes))
             .map(|frame| {
                 assert_eq!(bench.nodes.meta(&frame).flow, NONE);
@@ -428,9 +441,7 @@ mod tests {
                     model.held.retain(|flow| !flows.contains(flow));
                 }
                 Step::BecomeFifo => {
-                    let queue = std::mem::replace(&mut bench.queue, Nested::new(0));
-                    let fifo = queue.into_fifo(&mut bench.nodes);
-                    bench.queue = Nested::from_fifo(fifo, FLOWS as usize);
+                    bench.become_fifo_and_back();
                     model.held.clear();
                     model.waiting.iter_mut().for_each(|frame| frame.known = false);
                 }

@@ -248,29 +248,30 @@ impl Switch {
         next
     }
 
-    /// The policy of `class` ends: all its flows go on, and its queues are FIFOs again.
-    pub(super) fn end_flows(&mut self, port: PortId, class: Class) {
-        let Policy::Ofc(ofc) = &self.policies[class.index()] else { return };
+    /// The policy of `class` ends: all its flows go on, and its queues are FIFOs again. Answers the queue that
+    /// is of no use any more.
+    pub(super) fn end_flows(&mut self, port: PortId, class: Class) -> Nested {
+        let Policy::Ofc(ofc) = &self.policies[class.index()] else { return Nested::default() };
         let at = &mut self.ports[port.index()];
         if ofc.has_told(port) {
             at.held.suspect(class);
             self.egress_active.insert(port);
         }
         at.tells_flows.remove(class);
-        let queue = &mut at.queues[class.index()];
-        if let ClassQueue::Nested(nested) = queue {
-            let fifo = std::mem::replace(nested, Nested::new(0)).into_fifo(&mut self.nodes);
-            *queue = ClassQueue::Fifo(fifo);
-        }
         self.counters.class(port, class).flows.asked.now.set(0);
+        let queue = &mut at.queues[class.index()];
+        let ClassQueue::Nested(nested) = queue else { return Nested::default() };
+        let mut nested = std::mem::take(nested);
+        *queue = ClassQueue::Fifo(nested.give_up(&mut self.nodes));
+        nested
     }
 
-    /// A policy of `class` begins: OFC nests its queues.
-    pub(super) fn begin_flows(&mut self, port: PortId, class: Class) {
+    /// A policy of `class` begins: OFC nests its queues, this one at `port`.
+    pub(super) fn begin_flows(&mut self, port: PortId, class: Class, mut nested: Nested) {
         if let Policy::Ofc(_) = self.policies[class.index()]
             && let ClassQueue::Fifo(fifo) = &mut self.ports[port.index()].queues[class.index()]
         {
-            let nested = Nested::from_fifo(std::mem::take(fifo), self.settings.policy.ofc.flows as usize);
+            nested.go_on_with(std::mem::take(fifo));
             self.ports[port.index()].queues[class.index()] = ClassQueue::Nested(nested);
         }
         self.note_flows(port, class);

@@ -26,6 +26,7 @@ mod notices;
 mod policies;
 mod rates;
 mod storms;
+mod succession;
 mod timers;
 pub mod workers;
 
@@ -47,6 +48,7 @@ use crate::settings::{Accounting, PortSettings, SwitchSettings, WhenFull};
 use crate::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, PortSet};
 use crate::watchdog::Watchdog;
 use groups::Groups;
+pub use succession::Successor;
 pub use workers::{Handover, Return, WorkerId, Workers};
 
 /// Any number: the same frames at the same times are marked in every run.
@@ -268,7 +270,10 @@ impl Switch {
             news: Vec::with_capacity(workers::NEWS_MAX),
         };
         for port in (0..=u8::MAX).map(PortId).take(count) {
-            Class::ALL.into_iter().for_each(|class| switch.begin_flows(port, class));
+            for class in Class::ALL {
+                let queue = succession::queue(settings.policies[class.index()], settings);
+                switch.begin_flows(port, class, queue);
+            }
         }
         switch
     }

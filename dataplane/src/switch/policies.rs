@@ -1,42 +1,18 @@
-//! What the policies want, done: whose peers are held, by whose demand, and how a policy is replaced
-//! while frames are inside.
+//! What the policies want, done: whose peers are held, and by whose demand.
 //!
 //! A policy speaks for its own class, and may speak for lower ones too. A class of a port is therefore
 //! held while any policy demands it; XON is sent when the last demand has ended.
 
 use super::Switch;
-use crate::policy::{Cause, Event, Intent, Policy, PolicyKind, Trigger};
+use crate::policy::{Cause, Event, Intent, PolicyKind, Trigger};
 use crate::queue::FrameMeta;
-use crate::units::{Class, ClassSet, Nanos, PortId, RateStep};
+use crate::units::{Class, Nanos, PortId};
 
 impl Switch {
     /// The policy of `class`.
     #[must_use]
     pub fn policy(&self, class: Class) -> PolicyKind {
         self.settings.policies[class.index()]
-    }
-
-    /// Gives `class` another policy, with the parameters that the switch was made with. Peers that both
-    /// the old and the new one want held stay held; no frame is touched.
-    pub fn set_policy(&mut self, now: Nanos, class: Class, kind: PolicyKind) {
-        let count = self.ports.len();
-        let ports = || (0..=u8::MAX).map(PortId).take(count);
-        self.settings.policies[class.index()] = kind;
-        ports().for_each(|port| self.end_flows(port, class));
-        self.policies[class.index()] = Policy::new(kind, class, &self.settings);
-        ports().for_each(|port| self.begin_flows(port, class));
-        for port in &mut self.ports {
-            port.demands.iter_mut().for_each(|demands| demands.remove(class));
-        }
-        ports().for_each(|port| self.ask_rate(port, class, RateStep::FULL));
-        self.policies[class.index()].adopt(&self.buffer, &mut self.intents);
-        self.carry_out(now, class);
-        for port in ports() {
-            let at = &self.ports[port.index()];
-            let unwanted = at.held.classes().iter().filter(|held| at.demands[held.index()].is_empty());
-            let unwanted: ClassSet = unwanted.collect();
-            unwanted.iter().for_each(|class| self.let_go(now, port, class));
-        }
     }
 
     /// Does what the policy of `class` wants after `event`.
@@ -81,7 +57,7 @@ impl Switch {
     }
 
     #[cold]
-    fn carry_out(&mut self, now: Nanos, by: Class) {
+    pub(super) fn carry_out(&mut self, now: Nanos, by: Class) {
         let mut intents = std::mem::take(&mut self.intents);
         for intent in intents.drain(..) {
             match intent {
@@ -136,7 +112,7 @@ impl Switch {
         Cause { trigger: trigger.index(), class, culprit, relayed: culprit.is_some_and(held) }
     }
 
-    fn let_go(&mut self, now: Nanos, port: PortId, class: Class) {
+    pub(super) fn let_go(&mut self, now: Nanos, port: PortId, class: Class) {
         if let Some(held_for) = self.ports[port.index()].held.xon(now, class) {
             self.counters.class(port, class).end_pausing(held_for);
         }

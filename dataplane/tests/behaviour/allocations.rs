@@ -9,8 +9,8 @@ use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::ledger::{ClassCounters, Counters};
 use xoff_dataplane::policy::PolicyKind;
-use xoff_dataplane::settings::{EcnSettings, VlanSettings, WatchdogAction, WatchdogSettings};
-use xoff_dataplane::switch::{Switch, WorkerId, Workers};
+use xoff_dataplane::settings::{EcnSettings, SwitchSettings, VlanSettings, WatchdogAction, WatchdogSettings};
+use xoff_dataplane::switch::{Successor, Switch, WorkerId, Workers};
 use xoff_dataplane::units::{Bytes, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
 use xoff_dataplane::wire::{CnTag, FlowKey, FlowPauseWriter, Operation};
 
@@ -28,6 +28,7 @@ struct Driver {
     now: Nanos,
     workers: [Switch; WORKERS],
     counters: Arc<Counters>,
+    settings: SwitchSettings,
     store: MemoryStore,
     rings: [VecDeque<Frame>; PORTS as usize],
 }
@@ -89,6 +90,7 @@ impl Driver {
             now: Nanos::ZERO,
             workers: [worker(0), worker(1)],
             counters,
+            settings: plan.settings,
             store: MemoryStore::new(480, 32, 16, 1600),
             rings: std::array::from_fn(|_| VecDeque::with_capacity(512)),
         }
@@ -248,6 +250,34 @@ fn allocates_nothing(case: Case) -> Driver {
     let storms = [0, 3].map(|port| driver.counters.class(PortId(port), C3).storms.get());
     assert!(storms.iter().all(|&storms| storms > 0), "storms: {storms:?}");
     driver
+}
+
+#[test]
+fn a_worker_that_is_given_a_policy_allocates_nothing() {
+    for (from, to) in PolicyKind::ALL.into_iter().flat_map(|from| PolicyKind::ALL.map(|to| (from, to))) {
+        let case = Case { kind: from, ..Case::default() };
+        let mut driver = Driver::new(case);
+        let settings = driver.settings.clone();
+        let successor = |class| Box::new(Successor::new(to, class, &settings));
+        for (place, (port, bytes)) in traffic(case).iter().enumerate() {
+            driver.receive(*port, bytes);
+            if place % 8 == 0 {
+                driver.turn();
+            }
+        }
+        let given = [0, 1].map(|_| Class::ALL.map(successor));
+        let allocated =
+            allocation_counter::measure(|| {
+                let left =
+                    driver.workers.each_mut().into_iter().zip(given).map(|(worker, given)| {
+                        given.map(|successor| worker.set_policy(driver.now, successor))
+                    });
+                left.for_each(std::mem::forget);
+            });
+        assert_eq!(allocated.count_total, 0, "{from:?} to {to:?}");
+        let kinds = driver.workers.each_ref().map(|worker| Class::ALL.map(|class| worker.policy(class)));
+        assert_eq!(kinds, [[to; 8]; 2]);
+    }
 }
 
 /// What would make the test above worthless: a counter that counts nothing.

@@ -17,8 +17,8 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::{Instant, timeout_at};
 use xoff_dataplane::ledger::Ledger;
-use xoff_dataplane::policy::PolicyKind;
-use xoff_dataplane::units::{Class, MacAddr, PortId};
+use xoff_dataplane::switch::Successor;
+use xoff_dataplane::units::{MacAddr, PortId};
 
 use super::snapshot::Answer;
 
@@ -34,12 +34,10 @@ pub enum Request {
     },
     /// Give a class another policy, and say when that is done.
     SetPolicy {
-        /// The class.
-        class: Class,
-        /// The policy.
-        kind: PolicyKind,
-        /// Told when the worker has it.
-        done: oneshot::Sender<()>,
+        /// The policy and its class; made where memory may be allocated.
+        successor: Box<Successor>,
+        /// Given what the policy before has left, when the worker has the new one.
+        done: oneshot::Sender<Box<Successor>>,
     },
     /// Tell what only the worker knows.
     Report(ReportRequest),

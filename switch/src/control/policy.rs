@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use xoff_dataplane::policy::PolicyKind;
+use xoff_dataplane::switch::Successor;
 use xoff_dataplane::units::{CLASSES, Class};
 
 use super::SwitchView;
@@ -115,10 +116,11 @@ async fn set(view: &SwitchView, class: Class, kind: PolicyKind) -> Result<(), (S
     let failed = |message: String| (StatusCode::SERVICE_UNAVAILABLE, message + "\n");
     for (number, worker) in view.workers.iter().enumerate() {
         let (done, taken) = oneshot::channel();
-        let sent = worker.mailbox.send(Request::SetPolicy { class, kind, done });
+        let successor = Box::new(Successor::new(kind, class, &view.settings));
+        let sent = worker.mailbox.send(Request::SetPolicy { successor, done });
         sent.map_err(|_| failed(format!("worker {number} has ended")))?;
         match timeout(TAKEN_WITHIN, taken).await {
-            Ok(Ok(())) => (),
+            Ok(Ok(left)) => drop(left),
             Ok(Err(_)) => return Err(failed(format!("worker {number} has ended"))),
             Err(_) => {
                 return Err(failed(format!("worker {number} does not answer; it may still take the policy")));

@@ -186,7 +186,7 @@ fn answer(inbox: Inbox) -> JoinHandle<()> {
                 match request {
                     Request::Report(request) => request.answer(ledger, [learned].into_iter()),
                     Request::Link { up, .. } if up => return,
-                    Request::SetPolicy { done, .. } => done.send(()).unwrap(),
+                    Request::SetPolicy { successor, done } => done.send(successor).unwrap(),
                     Request::Link { .. } => {}
                 }
             }

@@ -32,6 +32,7 @@ use events::{Event, Events};
 use trace::Trace;
 use wire::Wire;
 use xoff_dataplane::policy::PolicyKind;
+use xoff_dataplane::switch::Successor;
 use xoff_dataplane::units::{BitRate, Class, MacAddr, Nanos, PortId};
 
 /// More events than any test has: a bed that never comes to rest.
@@ -176,7 +177,8 @@ impl Bed {
         self.make_switches();
         let now = self.now;
         let Node::Switch(switch) = &mut self.nodes[id.0] else { panic!("{id:?} is no switch") };
-        switch.workers[0].set_policy(now, class, kind);
+        let successor = Successor::new(kind, class, &switch.settings);
+        drop(switch.workers[0].set_policy(now, Box::new(successor)));
         switch.watches.iter_mut().for_each(|watch| watch.set_by_flow(class, kind == PolicyKind::Ofc));
         self.events.at(now, Event::Wake(id));
     }

@@ -7,7 +7,7 @@ use xoff_dataplane::frame::Frame;
 use xoff_dataplane::ledger::Counters;
 use xoff_dataplane::policy::PolicyKind;
 use xoff_dataplane::settings::{Accounting, FlowControl, QueueKind, WatchdogAction};
-use xoff_dataplane::switch::{Switch, WorkerId, Workers};
+use xoff_dataplane::switch::{Successor, Switch, WorkerId, Workers};
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta, RateStep};
 use xoff_dataplane::wire::header::{Header, Tci};
 use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
@@ -324,7 +324,8 @@ impl Driver {
 
     fn set_policy(&mut self, class: Class, kind: PolicyKind) {
         if let [only] = &mut self.workers[..] {
-            only.set_policy(self.now, class, kind);
+            let successor = Successor::new(kind, class, &self.plan.settings);
+            drop(only.set_policy(self.now, Box::new(successor)));
             self.flow_pauses.iter_mut().for_each(|pauses| pauses.clear(class));
         }
     }

@@ -1,0 +1,74 @@
+//! How a policy is replaced while frames are inside.
+//!
+//! All that the new one needs is made beforehand, where memory may be allocated, and what the old one leaves
+//! is taken back there: a worker only exchanges them.
+
+use super::Switch;
+use crate::policy::{Policy, PolicyKind};
+use crate::queue::Nested;
+use crate::settings::SwitchSettings;
+use crate::units::{Class, ClassSet, Nanos, PortId, RateStep};
+
+/// A policy that is to take over a class; afterwards, what the one before has left.
+#[derive(Debug)]
+pub struct Successor {
+    class: Class,
+    kind: PolicyKind,
+    policy: Policy,
+    /// By port, a queue for flows, where the policy nests them.
+    queues: Box<[Nested]>,
+    /// By port, the queue that is of no use any more.
+    left: Box<[Nested]>,
+}
+
+impl Successor {
+    /// A policy of `kind` for `class`, in a switch that was made with these settings.
+    #[must_use]
+    pub fn new(kind: PolicyKind, class: Class, settings: &SwitchSettings) -> Successor {
+        Successor {
+            class,
+            kind,
+            policy: Policy::new(kind, class, settings),
+            queues: settings.ports.iter().map(|_| queue(kind, settings)).collect(),
+            left: settings.ports.iter().map(|_| Nested::default()).collect(),
+        }
+    }
+}
+
+/// A queue for the flows of a policy, if it pauses any.
+pub(super) fn queue(kind: PolicyKind, settings: &SwitchSettings) -> Nested {
+    let flows = if kind == PolicyKind::Ofc { settings.policy.ofc.flows as usize } else { 0 };
+    Nested::new(flows)
+}
+
+impl Switch {
+    /// Gives a class another policy. Peers that both the old and the new one want held stay held; no frame
+    /// is touched. Nothing is allocated, and nothing freed: that is for whoever drops what comes back.
+    #[must_use = "it may be large, and is to be dropped where there is time"]
+    pub fn set_policy(&mut self, now: Nanos, mut successor: Box<Successor>) -> Box<Successor> {
+        let Successor { class, kind, ref mut policy, ref mut queues, ref mut left } = *successor;
+        let count = self.ports.len();
+        let ports = || (0..=u8::MAX).map(PortId).take(count);
+        for (port, left) in ports().zip(left) {
+            *left = self.end_flows(port, class);
+        }
+        self.settings.policies[class.index()] = kind;
+        std::mem::swap(&mut self.policies[class.index()], policy);
+        for (port, queue) in ports().zip(queues) {
+            self.begin_flows(port, class, std::mem::take(queue));
+        }
+        for port in &mut self.ports {
+            port.demands.iter_mut().for_each(|demands| demands.remove(class));
+        }
+        ports().for_each(|port| self.ask_rate(port, class, RateStep::FULL));
+        self.policies[class.index()].adopt(&self.buffer, &mut self.intents);
+        self.carry_out(now, class);
+        for port in ports() {
+            let at = &self.ports[port.index()];
+            let unwanted = at.held.classes().iter().filter(|held| at.demands[held.index()].is_empty());
+            let unwanted: ClassSet = unwanted.collect();
+            unwanted.iter().for_each(|class| self.let_go(now, port, class));
+        }
+        successor
+    }
+}
