@@ -77,6 +77,13 @@ impl Traffic {
         self.with(host, streams, options)
     }
 
+    /// The same for a host that keeps the rates that it is asked for.
+    #[must_use]
+    pub fn source_of_rates(self, host: &Host, streams: &[String]) -> Traffic {
+        let options = HostOptions { obey_rates: true, ..self.options(host) };
+        self.with(host, streams, options)
+    }
+
     fn options(&self, host: &Host) -> HostOptions {
         HostOptions {
             line: self.line,

@@ -16,6 +16,7 @@ mod flap;
 mod flooding;
 mod full_queues;
 mod garbage;
+mod gfc;
 mod harness;
 mod head_of_line;
 mod incast;

@@ -1,0 +1,109 @@
+//! GFC between parties that both ask for rates and keep them: two switches and their hosts.
+
+use std::thread;
+use std::time::Duration;
+
+use xoff::control::status::{ClassStatus, PortStatus};
+use xoff_netns_tests::{Config, Host, Traffic, frames, stream, unstalled, wait_for};
+
+use crate::{PATIENT, bed, frame};
+
+const LINE_MBPS: u64 = 200;
+
+/// The policy, at a switch all whose peers understand rates. Steps begin at 300, 450, 525 KB and so on.
+fn gfc(config: Config) -> Config {
+    config.switch(PATIENT).switch("policy = \"gfc\"").more("[class.3]\nxoff = \"600KB\"\nxon = \"200KB\"")
+}
+
+const PORTS: &str = "speed = \"200M\"\ngfc_peer = true";
+
+/// The rates that a port asks for and keeps in class 3.
+fn rates(port: &PortStatus) -> [Option<u64>; 2] {
+    let ClassStatus { rate_asked_bits_per_second, rate_obeyed_bits_per_second, .. } = port.classes[3];
+    [rate_asked_bits_per_second, rate_obeyed_bits_per_second]
+}
+
+/// Two senders behind one switch, a slow line behind the other: the rates that each asks for are kept by
+/// whom it asks, and in the end nobody asks for any.
+#[test]
+fn congestion_behind_two_switches_slows_the_first_and_its_hosts_and_nothing_is_lost() {
+    unstalled(|| {
+        let bed = bed(3).far(1).build();
+        let near = bed.start(&gfc(bed.config(PORTS)));
+        let far = bed.start_far(&gfc(bed.far_config(PORTS).port(1, "speed = \"60M\"")));
+        let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
+        let much = [stream(sink, 3, "90M", 3_000)];
+        let talk = Traffic::at_mbps(LINE_MBPS)
+            .sink(sink)
+            .source_of_rates(a, &much)
+            .source_of_rates(b, &much)
+            .start();
+        let step = |rate: u64| (1..=6).any(|step| (LINE_MBPS * 1_000_000) >> step == rate);
+        let (mut asked, mut kept) = (Vec::new(), Vec::new());
+        talk.wait("the frames", || {
+            asked.extend(rates(&far.port(2))[0]);
+            kept.extend(rates(&near.port(3))[1]);
+            thread::sleep(Duration::from_millis(2));
+            talk.received() >= 6_000
+        });
+        let reports = talk.finish();
+        reports.assert_lossless(&[3]);
+        assert!(asked.iter().chain(&kept).all(|&rate| step(rate)), "{asked:?} {kept:?}");
+        // 100 Mb/s is more than the slow line takes.
+        assert!(kept.iter().any(|&rate| rate <= 50_000_000), "{kept:?}");
+        for (switch, port) in [(&far, 2), (&near, 1), (&near, 2), (&near, 3)] {
+            wait_for("the end of all limits", || (rates(&switch.port(port)) == [None, None]).then_some(()));
+        }
+        let (near, far) = (bed.finish(near), bed.finish(far));
+        let told = far.ports[1].rate_frames_sent;
+        assert!(told >= 3, "half, a quarter, the end: {told}");
+        assert_eq!(near.ports[2].rate_frames_received, told, "the near switch has heard all of it");
+        for (port, host) in near.ports[..2].iter().zip([a, b]) {
+            let heard = reports.of(host).pauses.rate_frames;
+            assert!(heard > 0 && heard <= port.rate_frames_sent, "{}: {heard}", port.name);
+        }
+        assert_eq!((near.ports[2].rate_frames_sent, far.ports[1].rate_frames_received), (0, 0));
+    });
+}
+
+/// A PFC frame that asks for the line's rate / 2^step in class 3, by the bytes of the extension.
+fn ask(host: &Host, step: u8) -> Vec<u8> {
+    let mut bytes = frames::pfc(host.mac(), &[]);
+    bytes[34..39].copy_from_slice(b"GFC1\x08");
+    bytes[43] = step;
+    bytes[48..50].copy_from_slice(&u16::MAX.to_be_bytes());
+    bytes
+}
+
+#[test]
+fn a_class_leaves_no_faster_than_asked_and_no_other_is_slowed() {
+    const FRAMES: usize = 100;
+    /// A frame of 1500 bytes at a quarter of 20 Mb/s, with 24 bytes more of the line.
+    const FRAME_TIME: Duration = Duration::from_nanos(1_524 * 8 * 1_000 / 5);
+    unstalled(|| {
+        let bed = bed(2).build();
+        let room = "[class.3]\nxoff = \"600KB\"\n[class.4]\nxoff = \"600KB\"";
+        let config = bed.config("speed = \"20M\"\nlossless = [3, 4]").port(2, "gfc_peer = true");
+        let switch = bed.start(&config.more(room));
+        let (a, b) = (bed.host(1), bed.host(2));
+        b.send(frame(b, a, 0, 0)); // learned
+        a.tap().numbered(0);
+        b.send(ask(b, 2));
+        let kept = || switch.class(2, 3).rate_obeyed_bits_per_second;
+        wait_for("the limit", || (kept() == Some(5_000_000)).then_some(()));
+        for class in [3, 4] {
+            let number = |n: usize| u32::from(class) * 1_000 + u32::try_from(n).unwrap();
+            (0..FRAMES).for_each(|n| a.send(a.to(b).tag(class, 0).numbered(number(n)).build_len(1_500)));
+        }
+        let of_class = |bytes: &[u8], class: u32| frames::sequence(bytes).is_some_and(|n| n / 1_000 == class);
+        let seen = b.tap().wait(2 * FRAMES, |bytes| of_class(bytes, 3) || of_class(bytes, 4));
+        let slow: Vec<Duration> =
+            seen.iter().filter(|seen| of_class(&seen.bytes, 3)).map(|seen| seen.at).collect();
+        let took = slow[FRAMES - 1] - slow[0];
+        // Two frames may leave at once, and a busy machine may stamp the first one late.
+        assert!(took > FRAME_TIME * 3 / 4 * u32::try_from(FRAMES).unwrap(), "{took:?}");
+        let last_of_4 = seen.iter().rposition(|seen| of_class(&seen.bytes, 4)).unwrap();
+        assert!(last_of_4 < 2 * FRAMES - 30, "class 4 was done long before class 3");
+        bed.finish(switch);
+    });
+}
