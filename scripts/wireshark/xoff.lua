@@ -1,5 +1,5 @@
 -- Wireshark dissectors for what xoff puts on the wire and Wireshark does not know: CN-TAG and CNM
--- (IEEE 802.1Qau) and the OFC extension of PFC frames. See README.md for how to install it.
+-- (IEEE 802.1Qau) and the OFC and GFC extensions of PFC frames. See README.md for how to install it.
 
 local ETHERTYPES = { cn_tag = 0x22e9, cnm = 0x22e7, mac_control = 0x8808 }
 local by_ethertype = DissectorTable.get("ethertype")
@@ -136,11 +136,12 @@ ofc.experts = { ofc_malformed }
 local ETHERTYPE_AT, PFC_OPCODE, LIST, FLOWS, FLOW_HEAD = 12, 0x0101, 34, 42, 6
 local ADDRESS_LEN = { [0] = 6, [4] = 4, [6] = 16 }
 
-local function is_ofc(buffer)
-    return buffer:len() >= FLOWS
+-- Whether there is an extension with this magic behind the time vector.
+local function extends_pfc(buffer, magic)
+    return buffer:len() >= LIST + 4
         and buffer(ETHERTYPE_AT, 2):uint() == ETHERTYPES.mac_control
         and buffer(ETHERTYPE_AT + 2, 2):uint() == PFC_OPCODE
-        and buffer(LIST, 4):string() == "OFC1"
+        and buffer(LIST, 4):string() == magic
 end
 
 local function add_addresses(flow, family, buffer, at, len)
@@ -169,8 +170,12 @@ local function add_flow(subtree, buffer, at)
 end
 
 function ofc.dissector(buffer, pinfo, tree)
-    if not is_ofc(buffer) then return end
+    if not extends_pfc(buffer, "OFC1") then return end
     local subtree = tree:add(ofc, buffer(LIST))
+    if buffer:len() < FLOWS then
+        subtree:add_proto_expert_info(ofc_malformed)
+        return
+    end
     subtree:add(list.operation, buffer(38, 1))
     subtree:add(list.class, buffer(39, 1))
     subtree:add(list.count, buffer(40, 2))
@@ -188,3 +193,60 @@ function ofc.dissector(buffer, pinfo, tree)
 end
 
 register_postdissector(ofc)
+
+-- GFC: rates of classes in the padding of a PFC frame that pauses none.
+
+local gfc = Proto("xoff_gfc", "Rates of a PFC frame (GFC)")
+local rate = {
+    classes = ProtoField.uint8("xoff_gfc.classes", "Classes", base.HEX),
+    class = ProtoField.uint8("xoff_gfc.class", "Class", base.DEC),
+    step = ProtoField.uint8("xoff_gfc.step", "Step", base.DEC),
+    time = ProtoField.uint16("xoff_gfc.time", "Time (quanta)", base.DEC),
+}
+local gfc_fields = {}
+for _, field in pairs(rate) do table.insert(gfc_fields, field) end
+gfc.fields = gfc_fields
+local gfc_malformed = ProtoExpert.new(
+    "xoff_gfc.malformed", "Rates are malformed", expert.group.MALFORMED, expert.severity.ERROR)
+gfc.experts = { gfc_malformed }
+
+local VECTOR, RATE_CLASSES, STEPS, RATE_TIME, RATES_END, STEP_MAX = 17, 38, 40, 48, 50, 16
+
+-- What is wrong with the rates, or nil.
+local function rates_problem(buffer)
+    if buffer:len() < RATES_END then return "end before their time" end
+    if buffer(VECTOR, 1):uint() ~= 0 then return "stand beside a pause" end
+    for class = 0, 7 do
+        local named = bit.band(bit.rshift(buffer(RATE_CLASSES, 1):uint(), class), 1) == 1
+        if named and buffer(STEPS + class, 1):uint() > STEP_MAX then return "have a step above 16" end
+    end
+    return nil
+end
+
+function gfc.dissector(buffer, pinfo, tree)
+    if not extends_pfc(buffer, "GFC1") then return end
+    local subtree = tree:add(gfc, buffer(LIST))
+    local problem = rates_problem(buffer)
+    if problem then
+        subtree:add_proto_expert_info(gfc_malformed, "Rates are malformed: they " .. problem)
+        return
+    end
+    local classes, time = buffer(RATE_CLASSES, 1):uint(), buffer(RATE_TIME, 2):uint()
+    subtree:add(rate.classes, buffer(RATE_CLASSES, 1))
+    local told = {}
+    for class = 0, 7 do
+        if bit.band(bit.rshift(classes, class), 1) == 1 then
+            local step = buffer(STEPS + class, 1):uint()
+            local ends = step == 0 or time == 0
+            local text = ends and "no limit" or string.format("1/%d of the line", bit.lshift(1, step))
+            local of_class = subtree:add(rate.step, buffer(STEPS + class, 1))
+            of_class:prepend_text(string.format("Class %d: %s, ", class, text))
+            of_class:add(rate.class, buffer(RATE_CLASSES, 1), class)
+            table.insert(told, string.format("class %d %s", class, text))
+        end
+    end
+    subtree:add(rate.time, buffer(RATE_TIME, 2))
+    pinfo.cols.info:append(", GFC: " .. table.concat(told, ", "))
+end
+
+register_postdissector(gfc)

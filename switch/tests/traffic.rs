@@ -14,7 +14,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use xoff::lab::{Device, Lab, VethOptions};
-use xoff::traffic::emit::{Distortion, Link, Timing, build, emit, parse_control};
+use xoff::traffic::control::{Distortion, build, parse_control};
+use xoff::traffic::emit::{Link, Timing, emit};
 use xoff::traffic::{Host, HostOptions, HostReport, Obedience, Progress, parse_streams, settle};
 use xoff_dataplane::units::{BitRate, ClassSet, MacAddr, Nanos};
 
@@ -179,6 +180,58 @@ fn who_ignores_pauses_or_is_late_goes_on() {
     }
 }
 
+/// What a host sent in 300 ms, of two streams, after it was told this by `xoff traffic pause`.
+fn told(obeying: HostOptions, streams: [&str; 2], tells: &[&[&str]]) -> (HostReport, [u64; 2]) {
+    let pair = pair(1500);
+    let streams = streams.map(|stream| format!("{stream},{TO_B},size=64,rate=4M"));
+    let options = HostOptions { duration: Some(Nanos::from_millis(300)), ..obeying };
+    let report = pair.a.namespace().run(|| {
+        let host = Host::open(options).unwrap();
+        for tell in tells {
+            let (code, output) = finish(xoff(&pair.b, &[&["pause", "--device", "eth0"], *tell].concat()));
+            assert_eq!(code, Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        let streams = parse_streams(&streams).unwrap();
+        host.run(&streams, &AtomicBool::new(false), &Arc::new(Progress::default())).unwrap()
+    });
+    let sent = [report.sent[0].frames, report.sent[1].frames];
+    (report, sent)
+}
+
+#[test]
+fn a_list_of_flows_stops_and_resumes_them_and_a_malformed_one_does_nothing() {
+    let told = |tells: &[&[&str]]| {
+        let obeying = HostOptions { obey_flows: true, ..options(10) };
+        told(obeying, ["class=3,sport=1000,dport=9", "class=3,sport=2000,dport=9"], tells)
+    };
+    let pause = ["--pause", "ofc:3=udp/10.0.0.1:1000/10.0.0.2:9@65535"];
+    let (report, [paused, other]) = told(&[&pause]);
+    assert_eq!((paused, report.pauses.flow_frames), (0, 1));
+    assert!(other > 0);
+    let (_, [resumed, _]) = told(&[&pause, &["--pause", "ofc:3=udp/10.0.0.1:1000/10.0.0.2:9@0"]]);
+    assert!(resumed > 0);
+    let (report, [unharmed, _]) = told(&[&[&pause[..], &["--overwrite", "41=03"]].concat()]);
+    assert!(unharmed > 0);
+    assert_eq!((report.pauses.flow_frames, report.pauses.refused.values().sum::<u64>()), (0, 1));
+}
+
+#[test]
+fn rates_slow_their_class_and_malformed_ones_do_nothing() {
+    let told = |tells: &[&[&str]]| {
+        let obeying = HostOptions { obey_rates: true, ..options(10) };
+        told(obeying, ["class=3", "class=4"], tells)
+    };
+    let slow = ["--pause", "gfc:3=4@65535"]; // 625 kb/s
+    let (report, [slowed, other]) = told(&[&slow]);
+    assert!(slowed > 0 && slowed * 3 < other, "{slowed} and {other}");
+    assert_eq!(report.pauses.rate_frames, 1);
+    let (_, [ended, other]) = told(&[&slow, &["--pause", "gfc:3=0@65535"]]);
+    assert!(ended * 3 > other, "{ended} and {other}");
+    let (report, [unharmed, other]) = told(&[&[&slow[..], &["--overwrite", "43=11"]].concat()]);
+    assert!(unharmed * 3 > other, "{unharmed} and {other}");
+    assert_eq!((report.pauses.rate_frames, report.pauses.refused.values().sum::<u64>()), (0, 1));
+}
+
 fn xoff(device: &Device, args: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
     command.arg("traffic").args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -246,6 +299,12 @@ fn bad_usage_is_told_at_once_and_exits_with_2() {
         (&["--device", "eth0", "--stream", "class=9,sise=1"][..], &["class=`9`", "`sise`"][..]),
         (&["--device", "none"], &["none"]),
         (&["pause", "--device", "none", "--pause", "3=1"], &["none"]),
+        (
+            &["pause", "--device", "eth0", "--pause", "ofc:3=x@1"],
+            &["ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791@65535"],
+        ),
+        (&["pause", "--device", "eth0", "--pause", "gfc:3=17@1"], &["steps are 0 to 16"]),
+        (&["pause", "--device", "eth0", "--pause", "3=1", "--overwrite", "41"], &["41=03"]),
         (&["--device", "eth0", "--line", "fast"], &["200M"]),
         (&[], &["--device"]),
     ] {

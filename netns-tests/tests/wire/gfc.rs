@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use xoff::control::status::{ClassStatus, PortStatus};
-use xoff_netns_tests::{Config, Host, Traffic, frames, stream, unstalled, wait_for};
+use xoff_netns_tests::{Config, Host, Traffic, decode, frames, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed, frame};
 
@@ -106,4 +106,43 @@ fn a_class_leaves_no_faster_than_asked_and_no_other_is_slowed() {
         assert!(last_of_4 < 2 * FRAMES - 30, "class 4 was done long before class 3");
         bed.finish(switch);
     });
+}
+
+/// The dissector reads a frame that the switch has sent, and the same frame spoiled.
+#[test]
+fn the_dissector_reads_rates_and_says_what_is_malformed() {
+    let bed = bed(2).build();
+    let config = bed.config("speed = \"10M\"\ngfc_peer = true").switch("policy = \"gfc\"");
+    let switch = bed.start(&config.more("[class.3]\nxoff = 4000\nxon = 3000"));
+    let (a, b) = (bed.host(1), bed.host(2));
+    b.send(frame(b, a, 0, 0)); // learned
+    a.tap().numbered(0);
+    b.send(frames::pfc(b.mac(), &[(3, u16::MAX)]));
+    wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
+    a.send(a.to(b).tag(3, 0).numbered(1).build_len(1_500));
+    a.send(a.to(b).tag(3, 0).numbered(2).build_len(1_500));
+    // 3,008 bytes: three quarters of XOFF and a little more.
+    let asks_for_a_quarter = |bytes: &[u8]| bytes.get(34..38) == Some(b"GFC1") && bytes[43] == 2;
+    let mut bytes = a.tap().wait(1, asks_for_a_quarter).swap_remove(0).bytes;
+    let fields = [
+        "macc.cbfc.enbv",
+        "xoff_gfc.classes",
+        "xoff_gfc.class",
+        "xoff_gfc.step",
+        "xoff_gfc.time",
+        "xoff_gfc.malformed",
+    ];
+    assert_eq!(decode::tshark_with_ours(&bytes, &fields), ["0x0000", "0x08", "3", "2", "65535", ""]);
+    let info = decode::tshark_with_ours(&bytes, &["_ws.col.Info"]).swap_remove(0);
+    assert!(info.ends_with("GFC: class 3 1/4 of the line"), "{info}");
+    let malformed = |bytes: &[u8]| decode::tshark_with_ours(bytes, &["xoff_gfc.malformed"]) == ["1"];
+    assert!(malformed(&bytes[..49]), "cut off");
+    bytes[43] = 17;
+    assert!(malformed(&bytes), "a step that is none");
+    bytes[43] = 2;
+    bytes[17] = 8;
+    assert!(malformed(&bytes), "a pause beside it");
+    b.send(frames::pfc(b.mac(), &[(3, 0)]));
+    b.tap().numbered(2);
+    bed.finish(switch);
 }

@@ -16,7 +16,8 @@ use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, ClassSet, MacAddr, Nanos, Quanta};
 
 use crate::cli;
-use crate::traffic::emit::{Control, Distortion, Link, Timing, build, emit, parse_control};
+use crate::traffic::control::{Control, Distortion, Overwrite, build, parse_control, parse_overwrite};
+use crate::traffic::emit::{Link, Timing, emit};
 use crate::traffic::limiter::parse_reaction;
 use crate::traffic::{
     Host, HostOptions, HostReport, Obedience, Progress, Readable, Stream, Volume, keys_help, parse_streams,
@@ -35,7 +36,8 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum TrafficCommand {
-    /// Send pause frames, well-formed or deliberately malformed
+    /// Send pause frames, lists of flows (OFC) or rates (GFC), well-formed or deliberately malformed
+    #[command(after_help = PAUSE_HELP)]
     Pause(PauseArgs),
 }
 
@@ -115,14 +117,30 @@ struct HostArgs {
     expect_lossless: Option<ClassSet>,
 }
 
+const PAUSE_HELP: &str = "\
+Pauses:
+  3=65535,4=0                                 class 3 stops for 65535 quanta, class 4 goes on
+  all=100, 802.3x=100                         all classes, by PFC or by 802.3x PAUSE
+  gfc:3=2@65535                               class 3 may take 1/2^2 of the line for so long; step 0 or
+                                              0 quanta end the limit
+  ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791@100   that flow of class 3 stops; with @0 it goes on. Flows are
+                                              separated by commas: udp/.., tcp/[fd00::1]:80/[fd00::2]:90,
+                                              or EtherType and addresses: 88b5/02:..:01/02:..:02.
+                                              A stream of `xoff traffic` is udp/10.A.B.C:SPORT/10.D.E.F:DPORT
+                                              by the last three bytes of both addresses
+
+Malformed ones (offsets without --vlan):
+  --overwrite 41=03    a list that says three flows and has fewer
+  --overwrite 38=03    a list with an operation that is none
+  --overwrite 43=11    a rate of class 3 that is slower than the slowest
+  --truncate 49        rates that end before their time";
+
 #[derive(Debug, clap::Args)]
 struct PauseArgs {
     /// The interface
     #[arg(long, value_name = "INTERFACE")]
     device: String,
-    /// What a frame says: CLASS=QUANTA,... (3=65535,4=0 or all=100), 802.3x=QUANTA,
-    /// or a rate for a class, gfc:CLASS=STEP@QUANTA (its part 1/2^STEP of the line); where repeated,
-    /// frames are sent in turn
+    /// What a frame says: pauses or, below, rates or flows; where repeated, frames are sent in turn
     #[arg(long = "pause", value_name = "CLASS=QUANTA,...", required = true, value_parser = parse_control)]
     pauses: Vec<Control>,
     /// From one frame to the next
@@ -152,11 +170,14 @@ struct PauseArgs {
     /// Fill the padding with ones
     #[arg(long)]
     dirty_padding: bool,
+    /// Put these bytes, hexadecimal, in the place of those from OFFSET on; may be repeated
+    #[arg(long = "overwrite", value_name = "OFFSET=HEX", value_parser = parse_overwrite)]
+    overwrites: Vec<Overwrite>,
     /// Put the frame into this VLAN
     #[arg(long, value_name = "VID", value_parser = clap::value_parser!(u16).range(0..=4094))]
     vlan: Option<u16>,
-    /// Cut the frame off after so many bytes, 14 to 60
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(14..=60))]
+    /// Cut the frame off after so many bytes, 14 to 1514
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(14..=1514))]
     truncate: Option<u16>,
     /// Print one JSON object
     #[arg(long)]
@@ -226,6 +247,7 @@ fn run_pause(args: &PauseArgs) -> miette::Result<ExitCode> {
         reserved: args.reserved,
         vector: args.vector,
         dirty_padding: args.dirty_padding,
+        overwrites: args.overwrites.clone(),
         vlan: args.vlan,
         truncate: args.truncate.map(usize::from),
     };
@@ -404,5 +426,6 @@ mod tests {
         assert_eq!((pause.pauses.len(), pause.opcode), (2, Some(0x1001)));
         assert!(parse(&["pause", "--device", "eth0"]).is_err());
         assert!(parse(&["pause", "--device", "eth0", "--pause", "9=1"]).is_err());
+        assert!(parse(&["pause", "--device", "eth0", "--pause", "3=1", "--overwrite", "x"]).is_err());
     }
 }

@@ -28,6 +28,7 @@
 //! ```
 
 mod announce;
+pub mod control;
 pub mod emit;
 mod flow_gate;
 pub mod flows;

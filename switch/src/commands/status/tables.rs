@@ -27,6 +27,7 @@ pub(super) fn render(
     let mut parts = vec![heading(now), policies(now), verdict(now), ledger(now)];
     parts.push(port_table(&ports, now, before));
     parts.push(class_table(&ports, now, before));
+    parts.push(rate_table(&ports));
     parts.push(shadow_table(&ports));
     parts.push(congestion_table(&ports));
     parts.push(storm_table(&ports));
@@ -267,6 +268,29 @@ fn congestion_table(ports: &[&PortStatus]) -> String {
     if rows.is_empty() { String::new() } else { table(&header, rows.into_iter()) }
 }
 
+/// Ports that have told a peer of rates (GFC), or were told.
+fn rate_table(ports: &[&PortStatus]) -> String {
+    let header = ["port", "asked of peer", "kept for peer", "rate frames in / out"];
+    let told = ports.iter().filter(|port| port.rate_frames_sent + port.rate_frames_received > 0);
+    let rows = told.map(|port| {
+        vec![
+            port.name.clone(),
+            rates(port, |class| class.rate_asked_bits_per_second),
+            rates(port, |class| class.rate_obeyed_bits_per_second),
+            format!("{} / {}", grouped(port.rate_frames_received), grouped(port.rate_frames_sent)),
+        ]
+    });
+    table(&header, rows)
+}
+
+/// The classes with a limit now.
+fn rates(port: &PortStatus, rate: impl Fn(&ClassStatus) -> Option<u64>) -> String {
+    let limited = port.classes.iter().filter_map(|class| Some((class.class, rate(class)?)));
+    let shown: Vec<String> =
+        limited.map(|(class, rate)| format!("class {class} {}", scaled(rate as f64, "b/s"))).collect();
+    if shown.is_empty() { "no limit".into() } else { shown.join(", ") }
+}
+
 fn quantiles(times: &Spread) -> String {
     let quantile = |nanos: Option<u64>| nanos.map_or("-".into(), span);
     format!("{} / {}", quantile(times.p50_nanos), quantile(times.p99_nanos))
@@ -466,6 +490,20 @@ mod tests {
         line(&text, &["running", "11.0 ms", "1 (> 10.0 ms)"]);
         line(&text, &["right", "drop", "2, 2.50 s", "70", "2.00 s ago, STILL ON, 50 dropped, 0 forwarded"]);
         assert!(!text.contains("right  0"), "a class without traffic is shown:\n{text}");
+    }
+
+    #[test]
+    fn rates_are_shown_where_there_were_any() {
+        let mut status = status();
+        assert!(!render(&status, None, None).unwrap().contains("rate frames"));
+        status.ports[0].rate_frames_sent = 1_200;
+        status.ports[0].classes[3].rate_asked_bits_per_second = Some(250_000_000);
+        status.ports[0].classes[4].rate_asked_bits_per_second = Some(62_500_000);
+        status.ports[1].rate_frames_received = 7;
+        status.ports[1].classes[3].rate_obeyed_bits_per_second = Some(500_000_000);
+        let text = render(&status, None, None).unwrap();
+        line(&text, &["left", "class 3 250 Mb/s, class 4 62.5 Mb/s", "no limit", "0 / 1,200"]);
+        line(&text, &["right", "no limit", "class 3 500 Mb/s", "7 / 0"]);
     }
 
     #[test]

@@ -1,0 +1,374 @@
+//! Control frames on purpose: pauses, lists of flows (OFC) and rates (GFC), well-formed, or spoiled in every
+//! way that a switch must withstand.
+
+use std::net::SocketAddr;
+
+use xoff_dataplane::units::{Class, ClassSet, MacAddr, Quanta, RateStep};
+use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, MacControl, Operation, Pfc, Rates, ofc};
+
+/// Where a PFC frame without an extension ends, and its padding begins.
+const PFC_END: usize = 34;
+/// Where its rates end.
+const RATES_END: usize = 50;
+/// 802.1Q tag of a frame with PCP 7, but its VLAN identifier.
+const TAG: [u8; 2] = [0x81, 0x00];
+
+/// What a control frame says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// A pause of classes, or 802.3x.
+    Pause(MacControl),
+    /// Rates of classes (GFC).
+    Rates(Rates),
+    /// A pause or a resume of flows (OFC).
+    Flows {
+        /// What is to become of them.
+        operation: Operation,
+        /// Their class.
+        class: Class,
+        /// At least one, and no more than a frame takes.
+        flows: Vec<FlowKey>,
+    },
+}
+
+impl Control {
+    /// The frame as a device at `src` sends it, and where its padding begins.
+    fn encode(&self, src: MacAddr) -> (Vec<u8>, usize) {
+        match self {
+            Control::Pause(pause) => (pause.encode(src).to_vec(), PFC_END),
+            Control::Rates(rates) => (rates.encode(src).to_vec(), RATES_END),
+            Control::Flows { operation, class, flows } => {
+                let mut bytes = [0; ofc::LEN_MAX];
+                let mut writer = FlowPauseWriter::new(&mut bytes, src, *operation, *class);
+                flows.iter().for_each(|flow| _ = writer.push(flow));
+                let end = writer.list_end();
+                (writer.finish().to_vec(), end)
+            }
+        }
+    }
+}
+
+/// What is to be different from a proper frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Distortion {
+    /// Another destination.
+    pub dst: Option<MacAddr>,
+    /// Another source than the device's address.
+    pub src: Option<MacAddr>,
+    /// Another opcode.
+    pub opcode: Option<u16>,
+    /// The reserved half of the class-enable vector.
+    pub reserved: Option<u8>,
+    /// Another class-enable vector than that of the classes given.
+    pub vector: Option<u8>,
+    /// Padding of ones instead of zeros.
+    pub dirty_padding: bool,
+    /// Other bytes.
+    pub overwrites: Vec<Overwrite>,
+    /// An 802.1Q tag with this VLAN identifier, PCP 7.
+    pub vlan: Option<u16>,
+    /// Cut off after so many bytes.
+    pub truncate: Option<usize>,
+}
+
+/// Bytes that are put in the place of others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overwrite {
+    offset: usize,
+    bytes: Vec<u8>,
+}
+
+/// The bytes of `control` as a device at `address` would send it, with `distortion`.
+#[must_use]
+pub fn build(control: &Control, address: MacAddr, distortion: &Distortion) -> Vec<u8> {
+    let (mut bytes, padding) = control.encode(distortion.src.unwrap_or(address));
+    if let Some(dst) = distortion.dst {
+        bytes[..6].copy_from_slice(&dst.0);
+    }
+    if let Some(opcode) = distortion.opcode {
+        bytes[14..16].copy_from_slice(&opcode.to_be_bytes());
+    }
+    if let Some(reserved) = distortion.reserved {
+        bytes[16] = reserved;
+    }
+    if let Some(vector) = distortion.vector {
+        bytes[17] = vector;
+    }
+    if distortion.dirty_padding {
+        bytes[padding..].fill(0xff);
+    }
+    for Overwrite { offset, bytes: others } in &distortion.overwrites {
+        bytes.iter_mut().skip(*offset).zip(others).for_each(|(byte, other)| *byte = *other);
+    }
+    if let Some(vid) = distortion.vlan {
+        let [high, low] = (0xe000 | vid & 0x0fff).to_be_bytes();
+        bytes.splice(12..12, [TAG[0], TAG[1], high, low]);
+    }
+    bytes.truncate(distortion.truncate.unwrap_or(usize::MAX));
+    bytes
+}
+
+/// Reads what one control frame says: `3=65535,4=0`, `all=100`, `802.3x=100`; `gfc:3=2@65535`: class 3 at a
+/// quarter of the line for so many quanta; `ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791@65535`: that flow of class
+/// 3 stops for so many quanta, or with 0 goes on.
+///
+/// # Errors
+/// What is allowed.
+pub fn parse_control(text: &str) -> Result<Control, String> {
+    match text.split_once(':') {
+        Some(("gfc", rates)) => parse_rates(rates).map(Control::Rates),
+        Some(("ofc", list)) => parse_list(list),
+        _ => parse_pause(text).map(Control::Pause),
+    }
+}
+
+/// Reads `OFFSET=HEX`: `41=03`, `38=0203`.
+///
+/// # Errors
+/// What is allowed.
+pub fn parse_overwrite(text: &str) -> Result<Overwrite, String> {
+    let read = || {
+        let (offset, digits) = text.split_once('=')?;
+        let offset = offset.parse().ok().filter(|offset| *offset < ofc::LEN_MAX)?;
+        let pairs =
+            (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok());
+        let bytes: Vec<u8> = pairs.collect::<Option<_>>()?;
+        (!bytes.is_empty()).then_some(Overwrite { offset, bytes })
+    };
+    read().ok_or_else(|| {
+        format!("bytes are OFFSET=HEX such as 41=03 or 38=0203; offsets are 0 to {}", ofc::LEN_MAX - 1)
+    })
+}
+
+fn parse_rates(text: &str) -> Result<Rates, String> {
+    let read = || {
+        let (steps, time) = text.split_once('@')?;
+        let rates = Rates { time: Quanta(time.parse().ok()?), ..Rates::default() };
+        steps.split(',').try_fold(rates, |rates, part| {
+            let (class, step) = part.split_once('=')?;
+            let step = RateStep::new(step.parse().ok()?)?;
+            Some(rates.with(Class::new(class.parse().ok()?)?, step))
+        })
+    };
+    read().ok_or_else(|| {
+        "rates are gfc:CLASS=STEP,...@QUANTA such as gfc:3=2@65535; steps are 0 to 16".to_owned()
+    })
+}
+
+fn parse_list(text: &str) -> Result<Control, String> {
+    let read = || {
+        let (list, time) = text.rsplit_once('@')?;
+        let operation = match time.parse().ok()? {
+            0 => Operation::Resume,
+            quanta => Operation::Pause(Quanta(quanta)),
+        };
+        let (class, flows) = list.split_once('=')?;
+        let class = Class::new(class.parse().ok()?)?;
+        let flows: Vec<FlowKey> = flows.split(',').map(parse_flow).collect::<Option<_>>()?;
+        Some((operation, class, flows))
+    };
+    let (operation, class, flows) = read().ok_or_else(|| {
+        "a list is ofc:CLASS=FLOW,...@QUANTA such as ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791@65535; a flow is udp, \
+         tcp or a hexadecimal EtherType, source and destination; 0 quanta resume"
+            .to_owned()
+    })?;
+    let mut frame = [0; ofc::LEN_MAX];
+    let mut writer = FlowPauseWriter::new(&mut frame, MacAddr::default(), operation, class);
+    if flows.iter().all(|flow| writer.push(flow)) {
+        return Ok(Control::Flows { operation, class, flows });
+    }
+    Err(format!("{} flows do not fit into a frame; the first {} do", flows.len(), writer.flows()))
+}
+
+/// `udp/10.0.0.1:1000/10.0.0.2:4791`, `tcp/[fd00::1]:1000/[fd00::2]:80`,
+/// `88b5/02:00:00:00:00:01/02:00:00:00:00:02`.
+fn parse_flow(text: &str) -> Option<FlowKey> {
+    let mut parts = text.split('/');
+    let [kind, src, dst] = [parts.next()?, parts.next()?, parts.next()?];
+    if parts.next().is_some() {
+        return None;
+    }
+    let protocol = match kind {
+        "udp" => 17,
+        "tcp" => 6,
+        ether_type => {
+            let ether_type = u16::from_str_radix(ether_type, 16).ok()?;
+            return Some(FlowKey::L2 { src: MacAddr::parse(src)?, dst: MacAddr::parse(dst)?, ether_type });
+        }
+    };
+    match (src.parse().ok()?, dst.parse().ok()?) {
+        (SocketAddr::V4(src), SocketAddr::V4(dst)) => {
+            let (ports, src, dst) = ([src.port(), dst.port()], src.ip().octets(), dst.ip().octets());
+            Some(FlowKey::V4 { protocol, ports, src, dst })
+        }
+        (SocketAddr::V6(src), SocketAddr::V6(dst)) => {
+            let (ports, src, dst) = ([src.port(), dst.port()], src.ip().octets(), dst.ip().octets());
+            Some(FlowKey::V6 { protocol, ports, src, dst })
+        }
+        _ => None,
+    }
+}
+
+fn parse_pause(text: &str) -> Result<MacControl, String> {
+    let allowed = || {
+        "a pause is CLASS=QUANTA such as 3=65535,4=0 or all=100, or 802.3x=QUANTA; quanta are 0 to 65535"
+            .to_owned()
+    };
+    let quanta = |value: &str| value.parse().map(Quanta).map_err(|_| allowed());
+    if let Some(time) = text.strip_prefix("802.3x=") {
+        return Ok(MacControl::Pause(quanta(time)?));
+    }
+    let mut pfc = Pfc::default();
+    for part in text.split(',') {
+        let (classes, time) = part.split_once('=').ok_or_else(allowed)?;
+        let classes = match classes {
+            "all" => ClassSet::ALL,
+            class => class.parse().ok().and_then(Class::new).into_iter().collect(),
+        };
+        if classes.is_empty() {
+            return Err(allowed());
+        }
+        let time = quanta(time)?;
+        pfc = classes.iter().fold(pfc, |pfc, class| pfc.with(class, time));
+    }
+    Ok(MacControl::Pfc(pfc))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use xoff_dataplane::wire::{FlowPause, Header, MacControlError};
+
+    const ADDRESS: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+    const C3: Class = Class::ALL[3];
+
+    fn frame(what: &str, distortion: &Distortion) -> Vec<u8> {
+        build(&parse_control(what).unwrap(), ADDRESS, distortion)
+    }
+
+    fn overwritten(what: &str) -> Distortion {
+        Distortion { overwrites: vec![parse_overwrite(what).unwrap()], ..Distortion::default() }
+    }
+
+    fn read(bytes: &[u8]) -> Result<MacControl, MacControlError> {
+        MacControl::parse(&Header::parse(bytes).unwrap(), bytes)
+    }
+
+    fn list(bytes: &[u8]) -> Result<Option<FlowPause<'_>>, MacControlError> {
+        FlowPause::of_frame(&Header::parse(bytes).unwrap(), bytes)
+    }
+
+    fn rates(bytes: &[u8]) -> Result<Option<Rates>, MacControlError> {
+        let MacControl::Pfc(pfc) = read(bytes)? else { panic!("not PFC") };
+        Rates::parse(&pfc, bytes)
+    }
+
+    #[test]
+    fn what_a_pause_says() {
+        let expected = Pfc::default().with(C3, Quanta(65535)).with(Class::ALL[4], Quanta(0));
+        assert_eq!(parse_pause("3=65535,4=0"), Ok(MacControl::Pfc(expected)));
+        let all = Class::ALL.into_iter().fold(Pfc::default(), |pfc, class| pfc.with(class, Quanta(7)));
+        assert_eq!(parse_pause("all=7"), Ok(MacControl::Pfc(all)));
+        assert_eq!(parse_pause("802.3x=9"), Ok(MacControl::Pause(Quanta(9))));
+        for wrong in ["", "3", "8=1", "3=65536", "3=1,", "x=1", "802.3x=x"] {
+            assert!(parse_control(wrong).unwrap_err().contains("3=65535"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_rates_say() {
+        let good = Rates { time: Quanta(9), ..Rates::default() }.with(C3, RateStep::new(2).unwrap());
+        assert_eq!(rates(&frame("gfc:3=2@9", &Distortion::default())), Ok(Some(good)));
+        for wrong in ["gfc:", "gfc:3=2", "gfc:3=17@9", "gfc:8=1@9", "gfc:3@9", "gfc:3=1@65536"] {
+            assert!(parse_control(wrong).unwrap_err().contains("gfc:3=2@65535"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_a_list_of_flows_says() {
+        let three = "ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791,tcp/[fd00::1]:1/[fd00::2]:80,\
+                     88b5/02:00:00:00:00:01/02:00:00:00:00:02@9";
+        let bytes = frame(three, &Distortion::default());
+        let read = list(&bytes).unwrap().unwrap();
+        assert_eq!((read.operation, read.class), (Operation::Pause(Quanta(9)), C3));
+        let [v4, v6, l2] = read.flows().collect::<Vec<_>>().try_into().unwrap();
+        assert_eq!(
+            v4,
+            FlowKey::V4 { protocol: 17, ports: [1000, 4791], src: [10, 0, 0, 1], dst: [10, 0, 0, 2] }
+        );
+        assert!(matches!(v6, FlowKey::V6 { protocol: 6, ports: [1, 80], .. }), "{v6:?}");
+        assert!(
+            matches!(l2, FlowKey::L2 { ether_type: 0x88b5, dst: MacAddr([2, 0, 0, 0, 0, 2]), .. }),
+            "{l2:?}"
+        );
+        let bytes = frame("ofc:3=udp/10.0.0.1:1/10.0.0.2:2@0", &Distortion::default());
+        assert_eq!(list(&bytes).unwrap().unwrap().operation, Operation::Resume);
+    }
+
+    #[test]
+    fn a_list_that_is_none_is_told_what_one_is() {
+        let flow = "udp/10.0.0.1:1/10.0.0.2:2";
+        for wrong in [
+            "ofc:".to_owned(),
+            format!("ofc:8={flow}@9"),
+            format!("ofc:3={flow}"),
+            format!("ofc:3={flow}@65536"),
+            format!("ofc:3={flow},@9"),
+            format!("ofc:3={flow}/x@9"),
+            "ofc:3=udp/10.0.0.1:1/[fd00::2]:2@9".to_owned(),
+            "ofc:3=icmp/10.0.0.1:1/10.0.0.2:2@9".to_owned(),
+            "ofc:3=88b5/10.0.0.1:1/10.0.0.2:2@9".to_owned(),
+        ] {
+            let told = parse_control(&wrong).unwrap_err();
+            assert!(told.contains("such as ofc:3=udp/10.0.0.1:1000/10.0.0.2:4791@65535"), "{wrong}: {told}");
+        }
+        let many = vec![flow; 106].join(",");
+        let told = parse_control(&format!("ofc:3={many}@9")).unwrap_err();
+        assert_eq!(told, "106 flows do not fit into a frame; the first 105 do");
+        assert!(parse_control(&format!("ofc:3={}@9", vec![flow; 105].join(","))).is_ok());
+    }
+
+    #[test]
+    fn each_distortion_is_the_one_that_it_says() {
+        let good = parse_pause("3=100").unwrap();
+        let with = Distortion::default;
+        let parse = |distortion: Distortion| read(&frame("3=100", &distortion));
+        assert_eq!(parse(with()), Ok(good));
+        assert_eq!(parse(Distortion { src: Some(MacAddr::default()), ..with() }), Ok(good));
+        assert_eq!(parse(Distortion { reserved: Some(0xff), ..with() }), Ok(good));
+        assert_eq!(parse(Distortion { dirty_padding: true, ..with() }), Ok(good));
+        assert_eq!(parse(Distortion { vector: Some(0), ..with() }), Ok(MacControl::Pfc(Pfc::default())));
+        let refused = [
+            (Distortion { dst: Some(MacAddr::BROADCAST), ..with() }, MacControlError::WrongDestination),
+            (Distortion { opcode: Some(0x0102), ..with() }, MacControlError::UnknownOpcode),
+            (Distortion { vlan: Some(0), ..with() }, MacControlError::Tagged),
+            (Distortion { truncate: Some(33), ..with() }, MacControlError::Truncated),
+        ];
+        for (distortion, reason) in refused {
+            assert_eq!(parse(distortion), Err(reason));
+        }
+    }
+
+    #[test]
+    fn lists_and_rates_are_spoiled_byte_by_byte_and_padding_is_not_part_of_them() {
+        let (flows, steps) = ("ofc:3=udp/10.0.0.1:1/10.0.0.2:2@9", "gfc:3=2@9");
+        let dirty = Distortion { dirty_padding: true, ..Distortion::default() };
+        assert!(list(&frame(flows, &dirty)).unwrap().is_some());
+        assert!(rates(&frame(steps, &dirty)).unwrap().is_some());
+        for (what, why) in
+            [("41=03", "a count that overruns"), ("38=03", "no operation"), ("42=05", "no family")]
+        {
+            assert_eq!(list(&frame(flows, &overwritten(what))), Err(MacControlError::FlowList), "{why}");
+        }
+        for (what, why) in [("43=11", "no step"), ("17=08", "a pause beside it")] {
+            assert_eq!(rates(&frame(steps, &overwritten(what))), Err(MacControlError::Rates), "{why}");
+        }
+        let cut = Distortion { truncate: Some(49), ..Distortion::default() };
+        assert_eq!(rates(&frame(steps, &cut)), Err(MacControlError::Rates));
+        assert_eq!(frame(steps, &overwritten("59=0102")).len(), 60, "what is beyond the frame is left out");
+        for wrong in ["", "41", "41=", "41=3", "41=xx", "1514=00", "=03"] {
+            assert!(parse_overwrite(wrong).unwrap_err().contains("41=03"), "{wrong}");
+        }
+    }
+}
