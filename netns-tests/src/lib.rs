@@ -24,7 +24,7 @@ mod traffic;
 pub use bed::{Bed, Plan};
 pub use config::Config;
 pub use host::Host;
-pub use stall::unstalled;
+pub use stall::{note_stall, unstalled};
 pub use switch::{Exit, Switch};
 pub use tap::{Seen, Tap, now};
 pub use traffic::{Reports, Talk, Traffic, stream};

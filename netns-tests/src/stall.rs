@@ -31,18 +31,21 @@ pub fn unstalled(test: impl Fn()) {
     test();
 }
 
-/// Notes whether a switch was stalled.
-pub(crate) fn note_switch(status: &Status) {
-    if status.workers.iter().any(|worker| worker.stalls > 0) {
+/// Notes whether something else was, such as an experiment with switches of its own.
+pub fn note_stall(stalled: bool) {
+    if stalled {
         STALLED.set(true);
     }
 }
 
+/// Notes whether a switch was stalled.
+pub(crate) fn note_switch(status: &Status) {
+    note_stall(status.workers.iter().any(|worker| worker.stalls > 0));
+}
+
 /// Notes whether a host was.
 pub(crate) fn note_host(report: &HostReport) {
-    if report.drops.total > 0 {
-        STALLED.set(true);
-    }
+    note_stall(report.drops.total > 0);
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ mod qcn;
 mod report;
 mod series;
 mod statistics;
+mod two_classes;
 mod variant;
 mod victim;
 
@@ -81,6 +82,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     deadlock::EXPERIMENT,
     qcn::FAN_IN,
     qcn::SHARED_INPUT,
+    two_classes::EXPERIMENT,
 ];
 
 /// Takes lines for people.

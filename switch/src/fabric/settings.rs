@@ -42,6 +42,13 @@ impl Settings {
         self.bytes(path, rate.bytes_in(span))
     }
 
+    /// What stands in table `from` stands in table `to` too.
+    pub fn copy(&mut self, from: &str, to: &str) -> &mut Settings {
+        let keys = self.tables.get(from).cloned().unwrap_or_default();
+        self.tables.entry(to.to_owned()).or_default().extend(keys);
+        self
+    }
+
     /// Takes over all of `other`.
     pub fn extend(&mut self, other: &Settings) -> &mut Settings {
         for (table, keys) in &other.tables {
@@ -100,6 +107,13 @@ mod tests {
         more.text("switch.log", "warn");
         settings.extend(&more);
         assert_eq!(settings.to_string(), "[class.3]\nxoff = 50000\n[switch]\nhttp = false\nlog = \"warn\"\n");
+    }
+
+    #[test]
+    fn a_table_is_copied_and_what_else_stood_there_stays() {
+        let mut settings = Settings::default();
+        settings.set("class.3.xoff", "1").set("class.2.xon", "2").copy("class.3", "class.2");
+        assert_eq!(settings.to_string(), "[class.2]\nxoff = 1\nxon = 2\n[class.3]\nxoff = 1\n");
     }
 
     #[test]

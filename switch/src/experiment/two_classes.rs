@@ -1,0 +1,212 @@
+//! `two-classes`: two lossless classes share their senders and a congested port, which serves both alike.
+//!
+//! The higher class offers a little more than its half of the port, the lower one all that it can. At
+//! first the higher class is alone. Plain PFC treats both alike: once both are there, either is held to
+//! its half. Who pauses lower classes first leaves the higher one its rate.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use xoff_dataplane::units::{BitRate, Class, Nanos};
+
+use super::plot::{Content, Limits, Panel};
+use super::report::{add_row, table};
+use super::series::Series;
+use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
+use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, Totals, lossless};
+use crate::traffic::Stream;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "two-classes",
+    about: "two lossless classes into one port: what is left of the higher one's rate, and who is paused",
+    length: Length::Fixed(3),
+    policies: &["pfc", "g-pfc"],
+    measure,
+};
+
+const LOWER: Class = Class::ALL[2];
+/// CS2.
+const LOWER_DSCP: u8 = 16;
+const SENDERS: u64 = 4;
+/// What the higher class offers, all senders together, in percent of the port: half is its share.
+const HIGHER_PERCENT: u64 = 60;
+/// The higher class is alone until then.
+const BEGIN: Nanos = Nanos::from_millis(600);
+const END: Nanos = Nanos::from_millis(2200);
+/// Rates are taken so long after a beginning.
+const RAMP: Nanos = Nanos::from_millis(100);
+const LOOK: Duration = Duration::from_millis(1);
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// One of the two, all senders together.
+#[derive(Debug, Serialize)]
+struct OfClass {
+    /// Received while both are there, layer 1; one value for each run.
+    mbps: Spread,
+    /// Times that a sender was told to stop, all runs.
+    xoff_sent: u64,
+    /// How long senders were held, added up.
+    paused_ms: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    /// The higher class before the lower one begins.
+    higher_alone_mbps: Spread,
+    higher: OfClass,
+    lower: OfClass,
+}
+
+struct Run {
+    account: Account,
+    /// Of both classes, the higher first.
+    rates: [Series; 2],
+}
+
+fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
+    let measured = compare(request, tell, |variant| run(variant, request.line))?;
+    let mut findings = Findings::default();
+    let mut all = Vec::new();
+    for (variant, runs) in measured {
+        let mut conduct = Conduct::of(runs.iter().map(|run| &run.account));
+        for run in &runs {
+            conduct.lossless = conduct.lossless + Totals::of(run.account.received(LOWER));
+        }
+        let measured = Measured::of(&runs);
+        findings.add(variant, conduct, &measured);
+        let rates =
+            runs.first().map(|run| [0, 1].map(|class| run.rates[class].points(Nanos::from_millis(50))));
+        all.push((variant, measured, rates.unwrap_or_default()));
+    }
+    findings.text = text(request, &all);
+    findings.figure = figure(request, &all);
+    Ok(findings)
+}
+
+fn run(variant: &Variant, line: BitRate) -> Result<Run, FabricError> {
+    let mut plan = Plan::new(line);
+    let switch = plan.switch("switch");
+    let senders: Vec<HostId> = (1..=SENDERS).map(|n| plan.host(&format!("sender-{n}"), switch)).collect();
+    let receiver = plan.host("receiver", switch);
+    plan.settings().set("defaults.lossless", "[2, 3]");
+    let mut settings = variant.settings(line);
+    settings.copy("class.3", "class.2");
+    let load = load(line, &senders, receiver);
+    let fabric = Fabric::build(plan, &settings)?;
+    let (rates, account) = fabric.run(&load, PATIENCE, |live| {
+        let mut rates = [Series::default(), Series::default()];
+        live.every(LOOK, PATIENCE, |now| {
+            for (series, class) in rates.iter_mut().zip([LOSSLESS, LOWER]) {
+                series.look(now, live.progress(receiver).received[class.index()].line_bytes.get());
+            }
+        });
+        rates
+    })?;
+    Ok(Run { account, rates })
+}
+
+fn load(line: BitRate, senders: &[HostId], receiver: HostId) -> Load {
+    let mut load = Load::default();
+    let rate = BitRate::new(line.bits_per_second() / 100 * HIGHER_PERCENT / SENDERS);
+    for &sender in senders {
+        let higher = lossless(receiver);
+        let lower = Stream { class: LOWER, dscp: LOWER_DSCP, ..higher.clone() };
+        load.send(sender, Stream { rate, duration: Some(END), ..higher });
+        load.send(sender, Stream { start: BEGIN, duration: Some(END.since(BEGIN)), ..lower });
+    }
+    load
+}
+
+impl Measured {
+    fn of(runs: &[Run]) -> Measured {
+        let alone = runs.iter().filter_map(|run| run.rates[0].rate(RAMP, BEGIN));
+        Measured {
+            higher_alone_mbps: Spread::of(alone),
+            higher: OfClass::of(runs, 0, LOSSLESS),
+            lower: OfClass::of(runs, 1, LOWER),
+        }
+    }
+}
+
+impl OfClass {
+    fn of(runs: &[Run], place: usize, class: Class) -> OfClass {
+        let rates = runs.iter().filter_map(|run| run.rates[place].rate(BEGIN.after(RAMP), END));
+        let paused = runs.iter().map(|run| run.account.sum(class, |class| &class.pausing_nanos));
+        OfClass {
+            mbps: Spread::of(rates),
+            xoff_sent: runs.iter().map(|run| run.account.sum(class, |class| &class.xoff_sent)).sum(),
+            paused_ms: paused.sum::<u64>() as f64 / 1e6,
+        }
+    }
+}
+
+type All<'a> = [(&'a Variant, Measured, [Vec<(f64, f64)>; 2])];
+
+fn title(request: &Request) -> String {
+    let mbps = request.line.bits_per_second() / 1_000_000;
+    format!(
+        "Two lossless classes, {SENDERS} senders, one {mbps} Mb/s port that serves both alike; class 3 offers \
+         {HIGHER_PERCENT} % of it, class 2 more than all of it from 0.6 s on"
+    )
+}
+
+fn text(request: &Request, all: &All<'_>) -> String {
+    let mut table = table(&[
+        "policy",
+        "class 3, Mb/s\nalone / with class 2 (least)",
+        "class 2\nMb/s",
+        "XOFF\nclass 3 / class 2",
+        "senders held, ms\nclass 3 / class 2",
+    ]);
+    for (variant, of, _) in all {
+        add_row(
+            &mut table,
+            [
+                variant.name.to_owned(),
+                format!(
+                    "{:.1} / {:.1} ({:.1})",
+                    of.higher_alone_mbps.p50, of.higher.mbps.p50, of.higher.mbps.min
+                ),
+                format!("{:.1}", of.lower.mbps.p50),
+                format!("{} / {}", of.higher.xoff_sent, of.lower.xoff_sent),
+                format!("{:.0} / {:.0}", of.higher.paused_ms, of.lower.paused_ms),
+            ],
+        );
+    }
+    format!("{}\n\n{table}\nThe totals below are those of both classes.", title(request))
+}
+
+fn figure(request: &Request, all: &All<'_>) -> Figure {
+    let top = Some(request.line.bits_per_second() as f64 * 1.08 / 1e6);
+    let over_time = |title: &str, place: usize| {
+        let lines = all.iter().map(|(variant, _, rates)| (variant.name.to_owned(), rates[place].clone()));
+        Panel {
+            title: title.into(),
+            x: "time (s)".into(),
+            y: "line rate used (Mb/s)".into(),
+            content: Content::Lines(lines.collect()),
+            limits: Limits { x: None, top },
+        }
+    };
+    let held = |title: &str, of: fn(&Measured) -> &OfClass| {
+        let row = |(variant, measured, _): &(&Variant, Measured, _)| {
+            (variant.name.to_owned(), vec![(0.0, of(measured).paused_ms / f64::from(request.runs))])
+        };
+        Panel {
+            title: title.into(),
+            x: "time in pause, all senders, mean of runs (ms)".into(),
+            y: String::new(),
+            content: Content::Spans(all.iter().map(row).collect()),
+            limits: Limits::default(),
+        }
+    };
+    Figure {
+        title: title(request),
+        panels: vec![
+            over_time("Class 3, the higher one, first run", 0),
+            over_time("Class 2, first run", 1),
+            held("Class 3", |of| &of.higher),
+            held("Class 2", |of| &of.lower),
+        ],
+    }
+}
