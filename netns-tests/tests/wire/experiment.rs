@@ -186,6 +186,23 @@ fn congestion_points_tell_the_flows_of_a_shared_input() {
 }
 
 #[test]
+fn two_lossless_classes_lose_nothing_side_by_side() {
+    let numbers = [
+        "/higher_alone_mbps/p50",
+        "/higher/mbps/p50",
+        "/higher/xoff_sent",
+        "/lower/mbps/p50",
+        "/lower/paused_ms",
+    ];
+    unstalled(|| {
+        let report = compare("two-classes", ["pfc", "g-pfc"], &[], &numbers);
+        for (_, of) in report["policies"].as_object().unwrap() {
+            assert!(number(of, "/lower/xoff_sent") > 0, "the port was congested");
+        }
+    });
+}
+
+#[test]
 fn a_length_is_for_experiments_that_have_a_choice() {
     let run = experiment(&["incast", "--seconds", "5"]).output().unwrap();
     assert_eq!(run.status.code(), Some(2));

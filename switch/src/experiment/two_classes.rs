@@ -205,8 +205,8 @@ fn figure(request: &Request, all: &All<'_>) -> Figure {
         panels: vec![
             over_time("Class 3, the higher one, first run", 0),
             over_time("Class 2, first run", 1),
-            held("Class 3", |of| &of.higher),
-            held("Class 2", |of| &of.lower),
+            held("Class 3: senders held", |of| &of.higher),
+            held("Class 2: senders held", |of| &of.lower),
         ],
     }
 }
