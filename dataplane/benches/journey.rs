@@ -23,6 +23,15 @@ const SLOT_SIZE: usize = 2048;
 const LEN: u32 = 60;
 const HEADROOM: usize = 256;
 
+/// What the frames of one port are.
+#[derive(Clone, Copy)]
+enum Load {
+    /// Priority-tagged, of all classes in turn and of 16 pairs of stations: no frame is like the one before.
+    Mixed,
+    /// Untagged, all of one flow: trains as long as a batch.
+    OneFlow,
+}
+
 /// Slots as a UMEM has them, a batch for each port. The frames are written beforehand and stay when
 /// their slots are freed: receiving costs no copy, and reads nothing that was written just now.
 struct Slots {
@@ -32,7 +41,7 @@ struct Slots {
 }
 
 impl Slots {
-    fn new(ports: u8) -> Slots {
+    fn new(ports: u8, load: Load) -> Slots {
         let count = u32::from(ports) * BATCH;
         let mut slots = Slots {
             bytes: vec![0; count as usize * SLOT_SIZE],
@@ -40,12 +49,19 @@ impl Slots {
         };
         for slot in 0..count {
             let [from, ..] = (slot / BATCH).to_le_bytes();
-            let [station, ..] = (slot % 16).to_le_bytes();
+            let [station, ..] = match load {
+                Load::Mixed => slot % 16,
+                Load::OneFlow => 0,
+            }
+            .to_le_bytes();
             let frame = Frame::new(slot, LEN);
             let head = slots.head_mut(&frame);
             head[..6].copy_from_slice(&[2, 0, 0, 0, station, (from + 1) % ports]);
             head[6..12].copy_from_slice(&[2, 0, 0, 0, station, from]);
-            head[12..18].copy_from_slice(&[0x81, 0x00, (station % 8) << 5, 0, 0x88, 0xb5]);
+            match load {
+                Load::Mixed => head[12..18].copy_from_slice(&[0x81, 0x00, (station % 8) << 5, 0, 0x88, 0xb5]),
+                Load::OneFlow => head[12..14].copy_from_slice(&[0x88, 0xb5]),
+            }
             let _ = frame.into_parts();
         }
         slots
@@ -100,10 +116,10 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(ports: u8, policy: PolicyKind) -> Bench {
+    fn new(ports: u8, policy: PolicyKind, load: Load) -> Bench {
         let settings = settings(ports, policy);
         let workers = Workers::single(ports.into());
-        let slots = Slots::new(ports);
+        let slots = Slots::new(ports, load);
         let mut bench = Bench {
             switch: Switch::new(&settings, slots.capacity(), workers, Counters::new(ports.into())),
             slots,
@@ -143,11 +159,13 @@ fn journey(c: &mut Criterion) {
     group.throughput(Throughput::Elements(BATCH.into()));
     for ports in [2, 8, 32, 128] {
         let id = BenchmarkId::new("ports", ports);
-        group.bench_function(id, |b| run(b, Bench::new(ports, PolicyKind::Pfc)));
+        group.bench_function(id, |b| run(b, Bench::new(ports, PolicyKind::Pfc, Load::Mixed)));
+        let id = BenchmarkId::new("one-flow", ports);
+        group.bench_function(id, |b| run(b, Bench::new(ports, PolicyKind::Pfc, Load::OneFlow)));
     }
     for policy in PolicyKind::ALL {
         let id = BenchmarkId::new("policy", policy.name());
-        group.bench_function(id, |b| run(b, Bench::new(8, policy)));
+        group.bench_function(id, |b| run(b, Bench::new(8, policy, Load::Mixed)));
     }
     group.finish();
 }

@@ -28,6 +28,14 @@ impl Rewriter {
         Rewriter { pcp: port.rewrite_pcp.map(|pcp| pcp.map(Class::from_low_bits)), dscp: port.rewrite_dscp }
     }
 
+    /// Whether every frame that carries a tag or none as `carries_tag` says, and is to leave `tagged` or
+    /// not, leaves as it came.
+    #[inline]
+    #[must_use]
+    pub const fn has_nothing_to_do(&self, carries_tag: bool, tagged: bool) -> bool {
+        self.dscp.is_none() && !carries_tag && !tagged
+    }
+
     /// Makes a frame of VLAN `vid` ready to leave, `tagged` as the port's membership says. False
     /// where the frame should get a tag and its slot has no room for one; the frame must not be sent
     /// then.
@@ -91,6 +99,9 @@ mod tests {
         let bytes = frame(tci);
         let (mut store, mut frame) = OneSlot::holding(&bytes, 4);
         assert!(rewriter.apply(&mut store, &mut frame, 5, tagged, CLASS));
+        if rewriter.has_nothing_to_do(tci.is_some(), tagged) {
+            assert_eq!(store.head(&frame), bytes, "as it came");
+        }
         let header = Header::parse(store.head(&frame)).unwrap();
         assert_eq!(store.head(&frame)[..12], bytes[..12]);
         assert_eq!(store.head(&frame).len(), frame.len() as usize);

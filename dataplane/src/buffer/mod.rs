@@ -44,8 +44,12 @@ struct EgressQueue {
 }
 
 impl EgressQueue {
-    fn beyond_reserve(&self) -> Bytes {
-        self.bytes.saturating_sub(self.reserve)
+    /// What `size` bytes more take beyond the reserve; nothing that counts in a lossless queue.
+    fn beyond_reserve_with(&self, size: Bytes) -> Bytes {
+        match self.lossless {
+            true => Bytes::ZERO,
+            false => (self.bytes + size).saturating_sub(self.bytes.max(self.reserve)),
+        }
     }
 }
 
@@ -88,8 +92,10 @@ impl Buffer {
         let threshold = self.ingress_threshold(port, class);
         let queue = &mut self.ingress[port.index()][class.index()];
         let from_pool = queue.enter(size, threshold)?;
-        self.pool_used += from_pool;
-        self.port_used[port.index()] += from_pool;
+        if let Memory::Shared(_) = self.memory {
+            self.pool_used += from_pool;
+            self.port_used[port.index()] += from_pool;
+        }
         self.show_ingress(port, class);
         Ok(())
     }
@@ -97,10 +103,12 @@ impl Buffer {
     /// Counts a frame of `size` out of its ingress queue.
     #[inline]
     pub(crate) fn leave_ingress(&mut self, port: PortId, class: Class, size: Bytes) {
-        let to_pool = self.ingress[port.index()][class.index()].leave(size);
-        self.pool_used -= to_pool;
-        self.port_used[port.index()] -= to_pool;
-        let queue = &self.ingress[port.index()][class.index()];
+        let queue = &mut self.ingress[port.index()][class.index()];
+        let to_pool = queue.leave(size);
+        if let Memory::Shared(_) = self.memory {
+            self.pool_used -= to_pool;
+            self.port_used[port.index()] -= to_pool;
+        }
         self.counters.class(port, class).ingress_bytes.set(queue.bytes().0);
     }
 
@@ -168,12 +176,11 @@ impl Buffer {
             return false;
         }
         match self.memory {
-            Memory::Shared(shared) if !queue.lossless => {
-                let after = EgressQueue { bytes: queue.bytes + size, ..*queue };
-                let taken = after.beyond_reserve() - queue.beyond_reserve();
+            Memory::Shared(shared) => {
+                let taken = queue.beyond_reserve_with(size);
                 self.egress_used + taken <= shared.egress_limit || taken == Bytes::ZERO
             }
-            Memory::Shared(_) | Memory::Dedicated => true,
+            Memory::Dedicated => true,
         }
     }
 
@@ -187,12 +194,11 @@ impl Buffer {
     pub(crate) fn enter_egress(&mut self, ingress: PortId, port: PortId, class: Class, size: Bytes) {
         self.counters.between(ingress, port, class).add(size.0);
         let queue = &mut self.egress[port.index()][class.index()];
-        let before = queue.beyond_reserve();
+        if let Memory::Shared(_) = self.memory {
+            self.egress_used += queue.beyond_reserve_with(size);
+        }
         queue.bytes += size;
         queue.frames += 1;
-        if !queue.lossless {
-            self.egress_used += queue.beyond_reserve() - before;
-        }
         let shown = self.counters.class(port, class);
         shown.egress_bytes.set(queue.bytes.0);
         shown.egress_watermark.raise(queue.bytes.0);
@@ -203,11 +209,10 @@ impl Buffer {
     pub(crate) fn leave_egress(&mut self, ingress: PortId, port: PortId, class: Class, size: Bytes) {
         self.counters.between(ingress, port, class).sub(size.0);
         let queue = &mut self.egress[port.index()][class.index()];
-        let before = queue.beyond_reserve();
         queue.bytes -= size;
         queue.frames -= 1;
-        if !queue.lossless {
-            self.egress_used -= before - queue.beyond_reserve();
+        if let Memory::Shared(_) = self.memory {
+            self.egress_used -= queue.beyond_reserve_with(size);
         }
         self.counters.class(port, class).egress_bytes.set(queue.bytes.0);
     }

@@ -1,7 +1,7 @@
 //! Where a frame goes: VLAN admission, learning, lookup, flooding.
 //!
-//! [`Bridge::decide`] is the whole of 802.1Q's forwarding process for one frame. It knows nothing of
-//! queues or pause: a decision is a port, a set of ports, or the reason why there is none. Frames to
+//! [`Bridge::decide`] is the whole of 802.1Q's forwarding process for one frame, and [`Bridge::forward`]
+//! the same for one that may be like the one before ([`train`]). Neither knows anything of queues or pause: a decision is a port, a set of ports, or the reason why there is none. Frames to
 //! 01:80:c2:00:00:00..0f, which no bridge forwards or learns from, never come here.
 //!
 //! Multipath groups, which fabrics need and a single switch does not, will be a file beside
@@ -11,6 +11,7 @@
 
 mod fdb;
 mod table;
+mod train;
 mod vlan;
 
 pub use fdb::{Fdb, FdbEntry, FdbUpdate, Learned};
@@ -21,6 +22,7 @@ use crate::drop_reason::DropReason;
 use crate::settings::{PortSettings, SwitchSettings};
 use crate::units::{MacAddr, Nanos, PortId, PortSet};
 use crate::wire::header::Header;
+use train::Train;
 
 /// What becomes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +63,10 @@ pub struct Bridge {
     fdb: Fdb,
     /// By ingress port.
     exits: Vec<Exits>,
+    /// By ingress port.
+    trains: Vec<Option<Train>>,
+    /// How often the same frame may have begun to go elsewhere.
+    changes: u64,
     up: PortSet,
     isolated: PortSet,
     flood_unknown: PortSet,
@@ -76,6 +82,8 @@ impl Bridge {
             vlans: Vlans::new(&settings.vlans, ports),
             fdb: Fdb::new(&settings.fdb, ports),
             exits: vec![Exits::default(); ports.len()],
+            trains: vec![None; ports.len()],
+            changes: 0,
             up: ports_where(ports, |_| true),
             isolated: ports_where(ports, |port| port.isolated),
             flood_unknown: ports_where(ports, |port| port.flood_unknown),
@@ -83,6 +91,26 @@ impl Bridge {
         };
         bridge.find_exits();
         bridge
+    }
+
+    /// Learns from the frame that begins with `head`, which holds a header, and says where it goes.
+    #[inline]
+    pub fn forward(&mut self, now: Nanos, ingress: PortId, head: &[u8]) -> Forwarding {
+        let train = self.trains[ingress.index()].as_ref();
+        match train.and_then(|train| train.goes_on(head, now, self.changes)) {
+            Some((decision, vid)) => Forwarding { decision, vid, news: None },
+            None => self.forward_another(now, ingress, head),
+        }
+    }
+
+    fn forward_another(&mut self, now: Nanos, ingress: PortId, head: &[u8]) -> Forwarding {
+        let header = Header::parse(head).expect("it parsed when it came in");
+        let refused = self.fdb.refused_at(ingress);
+        let forwarding = self.decide(now, ingress, &header);
+        let Forwarding { decision, vid, .. } = forwarding;
+        self.trains[ingress.index()] = Train::begin(head, now, self.changes, decision, vid)
+            .filter(|_| self.fdb.refused_at(ingress) == refused);
+        forwarding
     }
 
     /// Learns from a frame, and says where it goes.
@@ -93,6 +121,7 @@ impl Bridge {
             Err(reason) => return Forwarding { decision: Decision::Drop(reason), vid: 0, news: None },
         };
         let is_news = self.is_up(ingress) && self.fdb.learn(now, vid, header.src, ingress).is_news();
+        self.changes += u64::from(is_news);
         let news = is_news.then_some(FdbUpdate { vid, mac: header.src, port: ingress, seen: now });
         Forwarding { decision: self.route(now, ingress, vid, header.dst), vid, news }
     }
@@ -101,6 +130,7 @@ impl Bridge {
     pub fn apply_remote(&mut self, update: &FdbUpdate) {
         if self.is_up(update.port) {
             self.fdb.apply(update);
+            self.changes += 1;
         }
     }
 
@@ -121,6 +151,7 @@ impl Bridge {
             self.fdb.flush(port);
         }
         self.find_exits();
+        self.changes += 1;
     }
 
     /// Whether frames can leave through `port`.

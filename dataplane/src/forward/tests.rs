@@ -207,4 +207,78 @@ proptest! {
             prop_assert!(bridge.fdb().entries(NOW).all(|entry| !entry.mac.is_group()));
         }
     }
+
+    #[test]
+    fn a_train_goes_where_each_of_its_frames_would_go_alone(
+        ageing in prop::option::of(1u64..40), limit in prop::option::of(0usize..3),
+        steps in prop::collection::vec(step(), 1..200)
+    ) {
+        let mut settings = settings(3);
+        settings.fdb = FdbSettings { capacity: 4, ageing: ageing.map(Nanos), statics: vec![(1, mac(5), PortId(1))] };
+        settings.ports[0].learn_limit = limit;
+        settings.vlans = [1, 2].map(|vid| VlanSettings {
+            vid, tagged: vec![PortId(0)], untagged: vec![PortId(1), PortId(2)],
+        }).into();
+        let (mut whole, mut single) = (Bridge::new(&settings), Bridge::new(&settings));
+        let mut now = NOW;
+        for step in steps {
+            match step {
+                Step::Frames { ingress, bytes, count } => for _ in 0..count {
+                    let header = Header::parse(&bytes).unwrap();
+                    let expected = single.decide(now, PortId(ingress), &header);
+                    prop_assert_eq!(whole.forward(now, PortId(ingress), &bytes), expected);
+                },
+                Step::Link(port, up) => {
+                    whole.set_link(PortId(port), up);
+                    single.set_link(PortId(port), up);
+                }
+                Step::Heard(station, port) => {
+                    let update = FdbUpdate { vid: 1, mac: mac(station), port: PortId(port), seen: now };
+                    whole.apply_remote(&update);
+                    single.apply_remote(&update);
+                }
+                Step::Time(by) => {
+                    now += Nanos(by);
+                    whole.advance(now);
+                    single.advance(now);
+                }
+            }
+            let known = |bridge: &Bridge| bridge.fdb().entries(now).collect::<Vec<_>>();
+            prop_assert_eq!(known(&whole), known(&single));
+            let refused = |bridge: &Bridge| [0, 1, 2].map(|port| bridge.fdb().refused_at(PortId(port)));
+            prop_assert_eq!(refused(&whole), refused(&single));
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Frames { ingress: u8, bytes: Vec<u8>, count: u8 },
+    Link(u8, bool),
+    Heard(u8, u8),
+    Time(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let frame = (0u8..4, 0u8..7, prop::option::of(0u16..4)).prop_map(|(src, dst, vid)| {
+        let mut bytes = [mac(dst).0, mac(src).0].concat();
+        if let Some(vid) = vid {
+            bytes.extend([0x81, 0x00]);
+            bytes.extend(vid.to_be_bytes());
+        }
+        bytes.extend([0x08, 0x00, 0x45, 0]);
+        bytes
+    });
+    prop_oneof![
+        8 => (0u8..3, frame, 1u8..4)
+            .prop_map(|(ingress, bytes, count)| Step::Frames { ingress, bytes, count }),
+        1 => (0u8..3, any::<bool>()).prop_map(|(port, up)| Step::Link(port, up)),
+        2 => (0u8..4, 0u8..3).prop_map(|(station, port)| Step::Heard(station, port)),
+        2 => (0u64..20).prop_map(Step::Time),
+    ]
+}
+
+/// The last of them is a group.
+fn mac(n: u8) -> MacAddr {
+    MacAddr([if n == 6 { 3 } else { 2 }, 0, 0, 0, 0, n])
 }

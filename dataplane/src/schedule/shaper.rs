@@ -60,10 +60,13 @@ impl Shaper {
 
     #[inline]
     fn refill(&mut self, now: Nanos) {
+        if now <= self.updated {
+            return;
+        }
         let elapsed = now.since(self.updated);
         let earned = i128::from(elapsed.0) * i128::from(self.rate.bits_per_second());
         self.credit = (self.credit + earned).min(self.burst);
-        self.updated = self.updated.max(now);
+        self.updated = now;
     }
 }
 

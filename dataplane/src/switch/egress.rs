@@ -162,7 +162,9 @@ impl Switch {
     fn rewrite<S: FrameStore>(&mut self, port: PortId, frame: &mut Frame, store: &mut S) -> bool {
         let meta = self.nodes.meta(frame);
         let tagged = self.bridge.is_tagged(port, meta.vid);
-        self.ports[port.index()].rewriter.apply(store, frame, meta.vid, tagged, meta.class)
+        let rewriter = &self.ports[port.index()].rewriter;
+        rewriter.has_nothing_to_do(meta.tagged, tagged)
+            || rewriter.apply(store, frame, meta.vid, tagged, meta.class)
     }
 
     /// The control frame that is due at `port`: a pause frame, else a list of flows, else a CNM.

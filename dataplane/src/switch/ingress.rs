@@ -94,8 +94,7 @@ impl Switch {
     /// Learns from a frame, looks its destinations up, and sends it there.
     #[inline]
     fn route<S: FrameStore>(&mut self, now: Nanos, port: PortId, class: Class, frame: Frame, store: &mut S) {
-        let header = Header::parse(store.head(&frame)).expect("it parsed when it came in");
-        let Forwarding { decision, vid, news } = self.bridge.decide(now, port, &header);
+        let Forwarding { decision, vid, news } = self.bridge.forward(now, port, store.head(&frame));
         if let Some(update) = news {
             self.spread(update);
         }
