@@ -113,7 +113,7 @@ fn list() -> String {
     }
     text += "\nPolicies:\n";
     for variant in VARIANTS {
-        let _ = writeln!(text, "  {:<18} {}", variant.name, variant.about);
+        let _ = writeln!(text, "  {:<22} {}", variant.name, variant.about);
     }
     text
 }
