@@ -2,157 +2,14 @@
 //! batches as a worker takes them from a port, in a switch of ever more ports.
 //!
 //! The time per element is the time per frame. It must not grow with the number of ports, and hardly
-//! with the policy: no queue is behind any threshold here.
+//! with the policy: no queue is behind any threshold here. `policies.rs` compares policies more finely.
 
-use std::hint::black_box;
+mod driver;
 
 use criterion::{Bencher, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::ledger::Counters;
 use xoff_dataplane::policy::PolicyKind;
-use xoff_dataplane::settings::{
-    Accounting, ClassSettings, FdbSettings, FlowControl, Memory, PortSettings, QueueKind, Service,
-    SwitchSettings, Trust, WhenFull,
-};
-use xoff_dataplane::switch::{Switch, Workers};
-use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
 
-const BATCH: u32 = 64;
-const SLOT_SIZE: usize = 2048;
-/// A minimum frame, without FCS.
-const LEN: u32 = 60;
-const HEADROOM: usize = 256;
-
-/// What the frames of one port are.
-#[derive(Clone, Copy)]
-enum Load {
-    /// Priority-tagged, of all classes in turn and of 16 pairs of stations: no frame is like the one before.
-    Mixed,
-    /// Untagged, all of one flow: trains as long as a batch.
-    OneFlow,
-}
-
-/// Slots as a UMEM has them, a batch for each port. The frames are written beforehand and stay when
-/// their slots are freed: receiving costs no copy, and reads nothing that was written just now.
-struct Slots {
-    bytes: Vec<u8>,
-    /// By port.
-    free: Vec<Vec<u32>>,
-}
-
-impl Slots {
-    fn new(ports: u8, load: Load) -> Slots {
-        let count = u32::from(ports) * BATCH;
-        let mut slots = Slots {
-            bytes: vec![0; count as usize * SLOT_SIZE],
-            free: (0..u32::from(ports)).map(|port| (port * BATCH..(port + 1) * BATCH).collect()).collect(),
-        };
-        for slot in 0..count {
-            let [from, ..] = (slot / BATCH).to_le_bytes();
-            let [station, ..] = match load {
-                Load::Mixed => slot % 16,
-                Load::OneFlow => 0,
-            }
-            .to_le_bytes();
-            let frame = Frame::new(slot, LEN);
-            let head = slots.head_mut(&frame);
-            head[..6].copy_from_slice(&[2, 0, 0, 0, station, (from + 1) % ports]);
-            head[6..12].copy_from_slice(&[2, 0, 0, 0, station, from]);
-            match load {
-                Load::Mixed => head[12..18].copy_from_slice(&[0x81, 0x00, (station % 8) << 5, 0, 0x88, 0xb5]),
-                Load::OneFlow => head[12..14].copy_from_slice(&[0x88, 0xb5]),
-            }
-            let _ = frame.into_parts();
-        }
-        slots
-    }
-
-    fn receive(&mut self, port: u8) -> Option<Frame> {
-        self.free[usize::from(port)].pop().map(|slot| Frame::new(slot, LEN))
-    }
-}
-
-impl FrameStore for Slots {
-    fn capacity(&self) -> u32 {
-        u32::try_from(self.bytes.len() / SLOT_SIZE).expect("slots are counted in 32 bits")
-    }
-
-    fn head(&self, frame: &Frame) -> &[u8] {
-        let start = frame.slot() as usize * SLOT_SIZE + HEADROOM;
-        &self.bytes[start..start + LEN as usize]
-    }
-
-    fn head_mut(&mut self, frame: &Frame) -> &mut [u8] {
-        let start = frame.slot() as usize * SLOT_SIZE + HEADROOM;
-        &mut self.bytes[start..start + LEN as usize]
-    }
-
-    fn move_start(&mut self, _: &mut Frame, _: i32) -> bool {
-        false
-    }
-
-    fn copy(&mut self, _: &Frame) -> Option<Frame> {
-        None
-    }
-
-    fn control(&mut self, _: &[u8]) -> Option<Frame> {
-        None
-    }
-
-    fn free(&mut self, frame: Frame) {
-        let (slot, _) = frame.into_parts();
-        self.free[(slot / BATCH) as usize].push(slot);
-    }
-}
-
-/// A switch with traffic from each port to the next, a batch at a time.
-struct Bench {
-    switch: Switch,
-    slots: Slots,
-    ports: u8,
-    turn: u8,
-    now: Nanos,
-    ring: Vec<Frame>,
-}
-
-impl Bench {
-    fn new(ports: u8, policy: PolicyKind, load: Load) -> Bench {
-        let settings = settings(ports, policy);
-        let workers = Workers::single(ports.into());
-        let slots = Slots::new(ports, load);
-        let mut bench = Bench {
-            switch: Switch::new(&settings, slots.capacity(), workers, Counters::new(ports.into())),
-            slots,
-            ports,
-            turn: 0,
-            now: Nanos::ZERO,
-            ring: Vec::with_capacity(BATCH as usize),
-        };
-        // Twice round: every address is learned, and no frame floods any more.
-        (0..2 * u32::from(ports)).for_each(|_| bench.batch());
-        bench
-    }
-
-    fn batch(&mut self) {
-        let from = self.turn;
-        self.turn = (from + 1) % self.ports;
-        self.now += Nanos::from_micros(1);
-        self.switch.advance(self.now, &mut self.slots);
-        while let Some(frame) = self.slots.receive(from) {
-            self.switch.receive(self.now, PortId(from), frame, &mut self.slots);
-        }
-        while self.switch.forward(self.now, &mut self.slots) {}
-        for port in self.switch.egress_active().iter() {
-            while let Some(frame) = self.switch.transmit(self.now, port, &mut self.slots) {
-                self.ring.push(frame);
-            }
-            for frame in self.ring.drain(..) {
-                self.switch.release(self.now, port, frame, &mut self.slots);
-            }
-        }
-        black_box(self.switch.next_deadline());
-    }
-}
+use driver::{BATCH, Bench, Load};
 
 fn journey(c: &mut Criterion) {
     let mut group = c.benchmark_group("journey");
@@ -171,79 +28,11 @@ fn journey(c: &mut Criterion) {
 }
 
 fn run(b: &mut Bencher<'_>, mut bench: Bench) {
-    let before = bench.switch.ledger();
+    let before = bench.ledger();
     b.iter(|| bench.batch());
-    let after = bench.switch.ledger();
+    let after = bench.ledger();
     assert_eq!((after.missing(), after.held), (0, 0));
     assert_eq!(after.sent - before.sent, after.received - before.received, "all was forwarded");
-}
-
-fn settings(ports: u8, policy: PolicyKind) -> SwitchSettings {
-    SwitchSettings {
-        ports: (0..ports).map(port).collect(),
-        accounting: Accounting::UntilTransmitted,
-        memory: Memory::Dedicated,
-        when_full: WhenFull::Drop,
-        policies: [policy; CLASSES],
-        shadows: Vec::new(),
-        policy: Default::default(),
-        fdb: FdbSettings { capacity: 8192, ageing: Some(Nanos::from_secs(300)), statics: Vec::new() },
-        vlans: Vec::new(),
-        qcn: Default::default(),
-    }
-}
-
-fn port(index: u8) -> PortSettings {
-    PortSettings {
-        name: format!("p{index}"),
-        mac: MacAddr([2, 0, 0, 1, 0, index]),
-        speed: BitRate::from_gbps(100),
-        mtu_frame: 1514,
-        trust: Trust::Both,
-        default_class: Class::ALL[0],
-        pcp_to_class: Class::ALL,
-        dscp_to_class: [Class::ALL[0]; 64],
-        rewrite_pcp: None,
-        rewrite_dscp: None,
-        pvid: Some(1),
-        learning: true,
-        learn_limit: None,
-        flood_unknown: true,
-        flood_group: true,
-        isolated: false,
-        flow_control: FlowControl::Pfc { obey: ClassSet::ALL, send: ClassSet(0b1_1000) },
-        ofc_peer: false,
-        gfc_peer: false,
-        pause_time: Quanta(0xffff),
-        refresh: Nanos::from_millis(1),
-        burst: Bytes(100_000),
-        commit: Bytes(100_000),
-        classes: Class::ALL.map(class_settings),
-    }
-}
-
-fn class_settings(class: Class) -> ClassSettings {
-    let lossless = (3..=4).contains(&class.get());
-    ClassSettings {
-        lossless,
-        xoff: Bytes(100_000),
-        xon: Bytes(80_000),
-        headroom: if lossless { Bytes(100_000) } else { Bytes::ZERO },
-        xoff_frames: u32::MAX,
-        ingress_reserve: Bytes::ZERO,
-        ingress_max: Bytes(200_000),
-        egress_max: Bytes(200_000),
-        egress_max_frames: u32::MAX,
-        egress_reserve: Bytes::ZERO,
-        egress_warn: Bytes(20_000),
-        egress_xoff: Bytes(25_000),
-        egress_xon: Bytes(20_000),
-        queue: QueueKind::Fifo,
-        service: Service::Weighted(1),
-        max_rate: None,
-        ecn: None,
-        watchdog: None,
-    }
 }
 
 criterion_group!(benches, journey);

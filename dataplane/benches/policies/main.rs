@@ -1,0 +1,107 @@
+//! What policies cost beside each other: the journey of `journey.rs`, no queue behind any threshold.
+//!
+//! `scripts/bench-policies.sh` runs it, in two ways that do not depend on how busy the machine is, or hardly:
+//!
+//! * `count LOAD POLICY`: under callgrind, which counts the instructions of [`counted`] and nothing else: the
+//!   same number in every run.
+//! * `time ROUNDS`: all policies in turn, round by round; a round's times are compared with plain PFC's in
+//!   the same round.
+//!
+//! `count-joins FLOWS` counts what a frame costs whose flow joins an egress queue that OFC has found
+//! congested, and in which that many flows wait already.
+
+#[path = "../driver/mod.rs"]
+mod driver;
+mod joins;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use xoff_dataplane::policy::PolicyKind;
+
+use driver::{BATCH, Bench, Load};
+use joins::Joins;
+
+/// Batches that are counted, after as many that are not.
+const BATCHES: u32 = 200;
+/// Batches of one policy in a round.
+const BATCHES_TIMED: u32 = 500;
+const PORTS: u8 = 8;
+
+/// What callgrind counts.
+#[inline(never)]
+fn counted(mut step: impl FnMut(), times: u32) {
+    (0..times).for_each(|_| step());
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["count", load, policy] => match (load, PolicyKind::named(policy)) {
+            ("mixed", Some(policy)) => count(policy, Load::Mixed),
+            ("one-flow", Some(policy)) => count(policy, Load::OneFlow),
+            _ => return usage(),
+        },
+        ["count-joins", flows] => match flows.parse() {
+            Ok(flows) => count_joins(flows),
+            Err(_) => return usage(),
+        },
+        ["time", rounds] => match rounds.parse() {
+            Ok(rounds) => time(rounds),
+            Err(_) => return usage(),
+        },
+        [] => time(20),
+        _ => return usage(),
+    }
+    ExitCode::SUCCESS
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: policies [count mixed|one-flow POLICY | count-joins FLOWS | time ROUNDS]");
+    ExitCode::from(2)
+}
+
+fn count(policy: PolicyKind, load: Load) {
+    let mut bench = Bench::new(PORTS, policy, load);
+    (0..BATCHES).for_each(|_| bench.batch());
+    counted(|| bench.batch(), BATCHES);
+    assert_eq!((bench.ledger().missing(), bench.ledger().held), (0, 0));
+    println!("{}", BATCHES * BATCH);
+}
+
+fn count_joins(flows: u16) {
+    let mut joins = Joins::new(flows);
+    let before = joins.asked();
+    counted(|| joins.join(), BATCH);
+    assert_eq!(joins.asked() - before, BATCH as usize, "each of them is to be paused");
+    println!("{BATCH}");
+}
+
+/// Per policy: the median of its time per frame, and of its ratio to PFC's in the same round with the range
+/// of the middle half.
+fn time(rounds: usize) {
+    let mut benches = PolicyKind::ALL.map(|kind| Bench::new(PORTS, kind, Load::Mixed));
+    let count = benches.len();
+    let mut times = vec![Vec::with_capacity(rounds); count];
+    for round in 0..rounds {
+        for place in 0..count {
+            let which = (round + place) % count; // no policy always follows the same one
+            let start = Instant::now();
+            (0..BATCHES_TIMED).for_each(|_| benches[which].batch());
+            let frames = f64::from(BATCHES_TIMED * BATCH);
+            times[which].push(start.elapsed().as_secs_f64() * 1e9 / frames);
+        }
+    }
+    for (kind, of_kind) in PolicyKind::ALL.into_iter().zip(&times) {
+        let ratios = of_kind.iter().zip(&times[0]).map(|(time, pfc)| time / pfc).collect();
+        let [low, median, high] = quartiles(ratios);
+        let [_, nanos, _] = quartiles(of_kind.clone());
+        println!("{} {nanos:.1} {median:.3} {low:.3} {high:.3}", kind.name());
+    }
+}
+
+fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    [1, 2, 3].map(|quarter| values[(values.len() - 1) * quarter / 4])
+}

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# What flow-control policies cost per frame beside plain PFC, while no queue is behind a threshold:
+# instructions, counted by callgrind (the same in every run), and time, all policies in turn, round by
+# round. Then what a frame costs OFC whose flow joins a congested queue of ever more flows.
+#
+#   scripts/bench-policies.sh [ROUNDS]      rounds of the timing, 200 unless given
+set -euo pipefail
+cd "$(dirname "$0")/.."
+rounds=${1:-200}
+
+if ! command -v valgrind > /dev/null; then
+    echo "valgrind is missing: apt-get install valgrind" >&2
+    exit 2
+fi
+bench=$(cargo bench --quiet --package xoff-dataplane --bench policies --no-run --message-format=json |
+    sed -n 's/.*"executable":"\([^"]*policies-[^"]*\)".*/\1/p')
+
+# instructions ARGUMENTS: per frame.
+instructions() {
+    local said collected frames
+    said=$(valgrind --tool=callgrind --callgrind-out-file=/dev/null --collect-atstart=no \
+        --toggle-collect='*policies::counted*' "$bench" "$@" 2>&1)
+    collected=$(sed -n 's/.*Collected : *//p' <<< "$said")
+    frames=$(grep -x '[0-9]\+' <<< "$said")
+    awk "BEGIN { printf \"%.1f\", $collected / $frames }"
+}
+
+declare -A counted
+printf '%-22s %12s %6s   %8s %18s\n' policy instructions ratio 'time, ns' 'ratio (half within)'
+while read -r policy nanos median low high; do
+    counted[$policy]=$(instructions count "$policy")
+    ratio=$(awk "BEGIN { printf \"%.3f\", ${counted[$policy]} / ${counted[pfc]} }")
+    printf '%-22s %12s %6s   %8s %5s (%s to %s)\n' \
+        "$policy" "${counted[$policy]}" "$ratio" "$nanos" "$median" "$low" "$high"
+done < <("$bench" time "$rounds")
+
+printf '\n%-22s %12s\n' 'flows that wait (OFC)' instructions
+for flows in 16 256 4096 32768; do
+    printf '%-22s %12s\n' "$flows" "$(instructions count-joins "$flows")"
+done
