@@ -208,7 +208,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::pause::Obeyed;
     use crate::testing::{fixed_seed, frame_bytes};
+    use crate::units::{BitRate, Nanos};
     use crate::wire::header::Tci;
 
     const SRC: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
@@ -259,6 +261,30 @@ mod tests {
         ]);
         assert_eq!(MacControl::Pause(Quanta(0xabcd)).encode(SRC), expected);
         assert_eq!(parse(&expected), Ok(MacControl::Pause(Quanta(0xabcd))));
+    }
+
+    /// The article on DSCP-based PFC, steps 3, 4 and 14, on a line of 400 Gb/s. Its "CEV 0x1000" is 0000 1000 in
+    /// binary ("the right-most bit represents queue 0"); a reader's comment there says so too.
+    #[test]
+    fn the_worked_example_of_the_article_on_dscp_based_pfc() {
+        let frame = xoff(3, 0xffff).encode(SRC);
+        assert_eq!(frame[12..16], [0x88, 0x08, 0x01, 0x01], "Ethertype 0x8808, opcode 0x0101");
+        assert_eq!(frame[16..18], [0, 0b0000_1000], "the class enable vector");
+        assert_eq!(frame[24..26], [0xff, 0xff], "the quanta of class 3");
+
+        let rate = BitRate::from_gbps(400);
+        assert_eq!(512 * 10_u64.pow(12) / rate.bits_per_second(), 1280, "1 quanta, in picoseconds");
+        let mut spine = Obeyed::new(rate);
+        let mut obey = |now, bytes: &[u8]| {
+            let Ok(MacControl::Pfc(pfc)) = parse(bytes) else { panic!("not PFC") };
+            spine.receive(Nanos(now), pfc.classes, &pfc.times);
+            (spine.paused(), spine.next_expiry())
+        };
+        let (paused, until) = obey(0, &frame);
+        assert_eq!(paused, ClassSet(1 << 3), "traffic for other priority queues continues");
+        assert_eq!(until, Nanos(83_885), "roughly 83.9 microseconds");
+        let (paused, until) = obey(50_000, &xoff(3, 0).encode(SRC));
+        assert_eq!((paused, until), (ClassSet::NONE, Nanos::NEVER), "quanta 0: resume");
     }
 
     #[test] // C3: what each frame says is all that a receiver needs for "the last value wins"
