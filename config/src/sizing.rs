@@ -15,7 +15,7 @@
 //! where they fill the whole stall budget at line rate.
 
 use xoff_dataplane::headroom::{Headroom, Link, cable_delay, standard_response};
-use xoff_dataplane::units::{BitRate, Bytes, LINE_OVERHEAD, Nanos, Quanta};
+use xoff_dataplane::units::{BitRate, Bytes, LINE_OVERHEAD, Nanos, Quanta, TAGS};
 
 use crate::defaults;
 use crate::document::{PeerResponse, PortKeys};
@@ -23,8 +23,6 @@ use crate::shell::Rings;
 
 /// Destination, source and EtherType.
 const ETHERNET_HEADER: u32 = 14;
-/// What `mtu_frame` leaves out: one tag.
-const VLAN_TAG: u32 = 4;
 /// FCS, preamble and gap of what `smallest_frame` (which has its FCS) leaves out.
 const LINE_GAP: u64 = (LINE_OVERHEAD - xoff_dataplane::units::FCS) as u64;
 /// A frame of 64 bytes, FCS included: what a class without a frame limit has to reckon with.
@@ -57,7 +55,7 @@ impl Line {
     pub(crate) fn of(keys: &PortKeys) -> Line {
         let speed = keys.speed.as_ref().map_or(NO_SPEED, |speed| speed.value);
         let mtu_frame = keys.mtu.as_ref().map_or(defaults::MTU, |mtu| mtu.value) + ETHERNET_HEADER;
-        let on_line = Bytes::on_line(mtu_frame + VLAN_TAG);
+        let on_line = Bytes::on_line(mtu_frame + TAGS);
         Line {
             speed,
             mtu_frame,
@@ -74,12 +72,12 @@ impl Line {
 
     /// The longest frame as buffers count it.
     pub(crate) fn longest(&self) -> Bytes {
-        Bytes::of_frame(self.mtu_frame + VLAN_TAG)
+        Bytes::of_frame(self.mtu_frame + TAGS)
     }
 
     /// The longest frame as the line sees it.
     pub(crate) fn longest_on_line(&self) -> Bytes {
-        Bytes::on_line(self.mtu_frame + VLAN_TAG)
+        Bytes::on_line(self.mtu_frame + TAGS)
     }
 
     /// How long a pause lasts that is not refreshed.
@@ -151,10 +149,10 @@ mod tests {
     #[test]
     fn rings_hold_what_arrives_in_a_stall_and_a_turn() {
         let line = line(1_000);
-        // 25.2 ms at 1 Gb/s, and a burst of 32 x 1542 bytes, in frames of 256 + 20 bytes
+        // 25.2 ms at 1 Gb/s, and a burst of 32 x 1546 bytes, in frames of 256 + 20 bytes
         assert_eq!(
             line.stall_frames(Nanos::from_millis(25), 256),
-            (3_150_000_u64 + 32 * 1_542).div_ceil(276)
+            (3_150_000_u64 + 32 * 1_546).div_ceil(276)
         );
         assert_eq!(line.rings(2_048).unwrap().rx, 2_048);
         assert_eq!(line.rings(2_049).unwrap().rx, 4_096);
@@ -173,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_tx_ring_holds_the_commit_in_the_smallest_frames() {
-        // 32 x 1542 bytes are 588 frames of 84; with 64 control frames, 652
+        // 32 x 1546 bytes are 589 frames of 84; with 64 control frames, 653
         assert_eq!(line(1_000).rings(1).unwrap().tx, 1_024);
     }
 

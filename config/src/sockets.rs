@@ -2,7 +2,7 @@
 
 use toml_span::{Span, Spanned};
 use xoff_dataplane::settings::{Accounting, WhenFull};
-use xoff_dataplane::units::{Nanos, PortId};
+use xoff_dataplane::units::{Nanos, PortId, TAGS};
 
 use crate::build::{self, Draft, value};
 use crate::document::{Document, MemoryModel, PollKind, WorkersKey};
@@ -14,8 +14,6 @@ use crate::{bridge, defaults, qcn, quantity};
 
 /// What the chunks of a UMEM leave to a frame, by chunk size: 256 bytes are the kernel's.
 const CHUNKS: [(u32, u32); 2] = [(2_048, 1_792), (4_096, 3_840)];
-/// Tags that may stand before a frame's own EtherType: 802.1ad and 802.1Q.
-const TAGS: u32 = 8;
 
 pub(crate) fn shell(
     document: &Document,

@@ -150,7 +150,7 @@ fn bound_at_ingress(class: Class, drafts: &[Draft<'_>], ports: &mut [[ClassSetti
     }
 }
 
-/// Makes every egress queue of `class` large enough for all that ingress lets in.
+/// Makes every egress queue of `class` large enough for all that ingress lets in; it is full at its maximum.
 fn open_egress(
     class: Class,
     drafts: &[Draft<'_>],
@@ -164,9 +164,9 @@ fn open_egress(
     for (draft, settings) in drafts.iter().zip(ports) {
         let (keys, settings) = (&draft.port.classes[index], &mut settings[index]);
         settings.egress_max_frames = value(keys.egress_max_frames.as_ref(), u32::MAX);
-        settings.egress_max = value(keys.egress_max.as_ref(), inside);
+        settings.egress_max = value(keys.egress_max.as_ref(), inside.saturating_add(Bytes(1)));
         let too_few = |given: &&Spanned<u32>| u64::from(given.value) < inside.0.div_ceil(FRAME_MIN);
-        let bytes = keys.egress_max.as_ref().filter(|given| given.value < inside).map(|given| given.span);
+        let bytes = keys.egress_max.as_ref().filter(|given| given.value <= inside).map(|given| given.span);
         let frames = keys.egress_max_frames.as_ref().filter(too_few).map(|given| given.span);
         for span in bytes.into_iter().chain(frames).filter(|_| when_full == WhenFull::Drop) {
             problems.push(
@@ -231,13 +231,20 @@ fn check(
         }
     }
     let longest = draft.line.longest();
-    let holds_none = |key: &Spanned<Bytes>| key.value < longest;
-    for (name, key) in [("egress_max", &keys.egress_max), ("ingress_max", &keys.ingress_max)] {
-        if let Some(key) = key.as_ref().filter(|key| holds_none(key)) {
+    // An egress queue is full at its maximum, an ingress queue beyond it.
+    let least = [
+        ("egress_max", &keys.egress_max, longest.saturating_add(Bytes(1))),
+        ("ingress_max", &keys.ingress_max, longest),
+    ];
+    for (name, key, least) in least {
+        if let Some(key) = key.as_ref().filter(|key| key.value < least) {
             problems.push(
-                Problem::error(format!("`{name}` of {whose} is {} bytes, less than one frame", key.value.0))
-                    .at(key.span, "cannot hold a frame")
-                    .help(format!("the longest frame takes {} bytes", longest.0)),
+                Problem::error(format!(
+                    "`{name}` of {whose} is {} bytes, too little for one frame",
+                    key.value.0
+                ))
+                .at(key.span, "cannot hold a frame")
+                .help(format!("the longest frame needs {} bytes", least.0)),
             );
         }
     }

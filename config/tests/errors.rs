@@ -167,12 +167,12 @@ fn xon_may_equal_xoff_but_not_exceed_it() {
 
 #[test]
 fn a_buffer_holds_a_frame_at_least() {
-    // 1500 + 14 + a tag and the FCS
-    assert!(read(&format!("[class.0]\negress_max = 1522\n{PORTS}")).is_ok());
-    assert_only("[class.0]\negress_max = 1521\n", (2, 14), &["less than one frame", "1522"]);
+    // 1500 + 14, two tags and the FCS; an egress queue is full at its maximum
+    assert!(read(&format!("[class.0]\negress_max = 1527\n{PORTS}")).is_ok());
+    assert_only("[class.0]\negress_max = 1526\n", (2, 14), &["too little for one frame", "1527"]);
     // and preamble and gap
-    assert!(read(&format!("[defaults]\ncommit = 1542\n{PORTS}")).is_ok());
-    assert_only("[defaults]\ncommit = 1541\n", (2, 10), &["less than one frame", "1542"]);
+    assert!(read(&format!("[defaults]\ncommit = 1546\n{PORTS}")).is_ok());
+    assert_only("[defaults]\ncommit = 1545\n", (2, 10), &["less than one frame", "1546"]);
 }
 
 #[test]
@@ -258,8 +258,8 @@ fn shared_memory_belongs_to_one_worker() {
 fn a_limit_of_shared_memory_holds_a_frame_at_least() {
     for key in ["pool", "ingress_limit", "egress_limit", "port_limit"] {
         let text = |bytes| format!("[memory]\nmodel = \"shared\"\n{key} = {bytes}\n");
-        assert_only(&text(1_521), (3, key.len() + 4), &[key, "1522 bytes"]);
-        assert!(errors(&format!("{}{PORTS}", text(1_522))).is_empty());
+        assert_only(&text(1_525), (3, key.len() + 4), &[key, "1526 bytes"]);
+        assert!(errors(&format!("{}{PORTS}", text(1_526))).is_empty());
     }
 }
 

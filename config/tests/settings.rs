@@ -73,10 +73,10 @@ fn watermarks_follow_from_speed_and_from_each_other() {
         let config = two_ports(text, "");
         (class(&config, 0, 3).xoff.0, class(&config, 0, 3).xon.0)
     };
-    assert_eq!(marks(""), (2 * 32 * 1_522, 32 * 1_522), "a batch of the longest frames");
+    assert_eq!(marks(""), (2 * 32 * 1_526, 32 * 1_526), "a batch of the longest frames");
     assert_eq!(marks("[class.3]\nxoff = 50000\n"), (50_000, 25_000));
     assert_eq!(marks("[class.3]\nxon = 50000\n"), (100_000, 50_000));
-    assert_eq!(marks("[class.3]\nxoff = 1000000\n"), (1_000_000, 32 * 1_522), "no lower than it has to be");
+    assert_eq!(marks("[class.3]\nxoff = 1000000\n"), (1_000_000, 32 * 1_526), "no lower than it has to be");
     let fast = read("[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"40G\"\n");
     assert_eq!(class(&fast, 0, 3).xon, Bytes(1_000_000), "200 us at 40 Gb/s");
 }
@@ -109,7 +109,8 @@ fn a_lossless_egress_queue_takes_all_that_ingress_lets_in() {
     let a = class(&config, 0, 3);
     assert_eq!(a.headroom, config.headroom[0][3].unwrap().total());
     let inside = a.xoff + a.headroom + Bytes(5_200_000);
-    assert_eq!((a.egress_max, class(&config, 1, 3).egress_max), (inside, inside));
+    let max = inside + Bytes(1); // where it would be full
+    assert_eq!((a.egress_max, class(&config, 1, 3).egress_max), (max, max));
     assert_eq!(class(&config, 1, 3).ingress_max, Bytes::MAX);
     assert_eq!(config.headroom[0][0], None);
 }
@@ -120,7 +121,7 @@ fn a_class_lossy_on_one_port_is_bounded_where_it_comes_in() {
     let (a, b) = (class(&config, 0, 3), class(&config, 1, 3));
     assert!(a.lossless && !b.lossless);
     assert_eq!(b.ingress_max, Bytes(128 << 10));
-    assert_eq!(b.egress_max, a.xoff + a.headroom + b.ingress_max);
+    assert_eq!(b.egress_max, a.xoff + a.headroom + b.ingress_max + Bytes(1));
     assert_eq!((b.headroom, b.xoff), (Bytes::ZERO, Bytes::MAX));
 }
 
@@ -151,7 +152,7 @@ fn shared_memory_and_its_defaults() {
         panic!()
     };
     // of two ports: seven lossy queues of 8 ms and one lossless one up to XOFF, halved
-    assert_eq!(default.pool, Bytes(7 * 1_000_000 + 2 * 32 * 1_522));
+    assert_eq!(default.pool, Bytes(7 * 1_000_000 + 2 * 32 * 1_526));
     assert_eq!(default.alpha_log2, Some(0));
 }
 
@@ -161,7 +162,7 @@ fn a_reserve_counts_in_all_that_ingress_lets_in() {
     let config = two_ports(shared, "");
     let a = class(&config, 0, 3);
     let inside = Bytes(10_000) + a.xoff + a.headroom;
-    assert_eq!(a.egress_max, inside + inside);
+    assert_eq!(a.egress_max, inside + inside + Bytes(1));
     assert_eq!(u64::from(a.xoff_frames), (10_000 + a.xoff.0).div_ceil(256));
     let [_, _, (_, lossless), ..] = config.port_chunks(0, &[]);
     assert_eq!(lossless, u64::from(a.xoff_frames) + a.headroom.0.div_ceil(256));
@@ -249,7 +250,7 @@ fn memory_is_the_sum_of_its_lines_by_hand() {
     let (xoff, headroom) = (class(&config, 0, 3).xoff.0, class(&config, 0, 3).headroom.0);
     let lossless = xoff.div_ceil(256) + headroom.div_ceil(256);
     let lines = config.port_chunks(0, &[]).map(|(_, chunks)| chunks);
-    assert_eq!(lines, [11_592, 11_592, lossless, 7 * 1_954, 1_024, 512, 64]);
+    assert_eq!(lines, [11_593, 11_593, lossless, 7 * 1_954, 1_024, 512, 64]);
 
     let one = config.memory(&config.workers(1), &[]);
     assert_eq!(one.chunks, 2 * lines.iter().sum::<u64>());
@@ -272,13 +273,13 @@ fn every_queue_has_rings_and_every_worker_room_for_egress_queues_of_all() {
     assert_eq!(chunks(&[1, 1]), chunks(&[]));
     assert_eq!(
         chunks(&[3, 1]) - chunks(&[1, 1]),
-        2 * (11_592 + 1_024),
+        2 * (11_593 + 1_024),
         "fill and TX rings; the line fills no more RX rings"
     );
     let listed = two_ports("", "queues = [0, 5]\n");
     assert_eq!(
         listed.memory(&workers, &[1, 9]).chunks - chunks(&[1, 1]),
-        11_592 + 1_024,
+        11_593 + 1_024,
         "a list is what it says"
     );
 

@@ -15,10 +15,8 @@
 //! | `peer_backlog` | a software peer has handed frames to its driver, and may run ahead of its rate |
 //! | `peer_frame` | the peer finishes the frame that it has begun |
 
-use crate::units::{BitRate, Bytes, Nanos, QUANTUM_BITS};
+use crate::units::{BitRate, Bytes, Nanos, QUANTUM_BITS, TAGS};
 
-/// Bytes of a VLAN tag, which `mtu_frame` leaves out.
-const VLAN_TAG: u32 = 4;
 /// A PFC frame without FCS.
 const PFC_FRAME: u32 = 60;
 /// Light in fibre and signals in copper: 5 ns a metre, rounded up from 4.9.
@@ -42,7 +40,7 @@ const RESPONSE_QUANTA: [(u64, u64); 8] = [
 pub struct Link {
     /// Line rate.
     pub speed: BitRate,
-    /// Longest frame, bytes without FCS, one VLAN tag not counted.
+    /// Longest frame, bytes without FCS; [`TAGS`] may come on top.
     pub mtu_frame: u32,
     /// One way over the cable; see [`cable_delay`].
     pub cable: Nanos,
@@ -74,7 +72,7 @@ impl Headroom {
     /// What `link` needs.
     #[must_use]
     pub fn of(link: &Link) -> Headroom {
-        let frame_longest = link.mtu_frame + VLAN_TAG;
+        let frame_longest = link.mtu_frame + TAGS;
         Headroom {
             crossing_frame: Bytes::of_frame(frame_longest),
             loop_gap: link.speed.bytes_in(link.loop_gap),
@@ -161,14 +159,14 @@ mod tests {
     #[test]
     fn every_term_by_hand() {
         let headroom = Headroom::of(&link());
-        assert_eq!(headroom.crossing_frame, Bytes(1522));
+        assert_eq!(headroom.crossing_frame, Bytes(1526));
         assert_eq!(headroom.loop_gap, Bytes(12_500));
         assert_eq!(headroom.tx_backlog, Bytes(3000));
-        assert_eq!(headroom.delaying_frame, Bytes(1542 + 84));
+        assert_eq!(headroom.delaying_frame, Bytes(1546 + 84));
         assert_eq!(headroom.cable, Bytes(1250)); // 2 x 500 ns
         assert_eq!(headroom.peer_response, Bytes(3840));
-        assert_eq!(headroom.peer_frame, Bytes(1522));
-        assert_eq!(headroom.total(), Bytes(1522 + 12_500 + 3000 + 1626 + 1250 + 3840 + 1522));
+        assert_eq!(headroom.peer_frame, Bytes(1526));
+        assert_eq!(headroom.total(), Bytes(1526 + 12_500 + 3000 + 1630 + 1250 + 3840 + 1526));
     }
 
     #[test]
@@ -190,7 +188,7 @@ mod tests {
         let crossing = xoff.0.div_ceil(Bytes::of_frame(frame_len).0);
         let over_xoff = u128::from(crossing) * frame + nanos(link.cable);
         let noticed = over_xoff + nanos(link.loop_gap);
-        let ahead = u128::from(link.commit.0) * 8 * bit_ps + on_line(link.mtu_frame + VLAN_TAG);
+        let ahead = u128::from(link.commit.0) * 8 * bit_ps + on_line(link.mtu_frame + TAGS);
         let heard = noticed + ahead + on_line(PFC_FRAME) + nanos(link.cable);
         let stops = heard + nanos(link.peer_response);
         let sent = stops / frame + 1; // the last one begins just then
@@ -218,7 +216,7 @@ mod tests {
                 peer_response: Nanos::from_micros(response_us),
                 peer_backlog: Bytes::ZERO,
             };
-            let frame_len = if small { 60 } else { mtu_frame + VLAN_TAG };
+            let frame_len = if small { 60 } else { mtu_frame + TAGS };
             let room = xoff + Headroom::of(&link).total().0;
             let held = held_at_worst(&link, Bytes(xoff), frame_len);
             prop_assert!(held <= room, "{} of {}", held, room);

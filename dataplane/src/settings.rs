@@ -108,7 +108,7 @@ pub struct PortSettings {
     pub mac: MacAddr,
     /// Line rate: pause quanta are computed from it, and egress is paced to it.
     pub speed: BitRate,
-    /// Longest frame, bytes without FCS, one VLAN tag not counted.
+    /// Longest frame, bytes without FCS; [`crate::units::TAGS`] may come on top.
     pub mtu_frame: u32,
     /// How a frame's class is found.
     pub trust: Trust,
@@ -202,7 +202,7 @@ pub struct ClassSettings {
     pub ingress_reserve: Bytes,
     /// Ingress: most bytes of a lossy class. A lossless one is bound by `xoff + headroom`.
     pub ingress_max: Bytes,
-    /// Egress: a frame that would take the queue beyond this meets [`WhenFull`].
+    /// Egress: a frame that would fill the queue up to this or beyond meets [`WhenFull`].
     pub egress_max: Bytes,
     /// Egress: the same beyond this many frames, so that small frames cannot use up the store's slots;
     /// `u32::MAX`: no such limit (lossless classes: `xoff_frames` bounds them).

@@ -3,6 +3,8 @@
 
 #[path = "../../fuzz/src/cnm.rs"]
 mod cnm;
+#[path = "../../fuzz/src/gfc.rs"]
+mod gfc;
 #[path = "../../fuzz/src/header.rs"]
 mod header;
 #[path = "../../fuzz/src/mac_control.rs"]
@@ -44,4 +46,9 @@ fn congestion_notification_messages() {
 #[test]
 fn lists_of_flows() {
     run("ofc", ofc::check);
+}
+
+#[test]
+fn rates_of_classes() {
+    run("gfc", gfc::check);
 }

@@ -172,7 +172,7 @@ impl Buffer {
     #[must_use]
     pub fn egress_has_room(&self, port: PortId, class: Class, size: Bytes) -> bool {
         let queue = &self.egress[port.index()][class.index()];
-        if queue.bytes.saturating_add(size) > queue.max || queue.frames >= queue.frames_max {
+        if queue.bytes.saturating_add(size) >= queue.max || queue.frames >= queue.frames_max {
             return false;
         }
         match self.memory {

@@ -118,13 +118,13 @@ fn egress_is_full_at_its_most_frames_however_small() {
 }
 
 #[test]
-fn egress_is_full_beyond_its_maximum() {
+fn egress_is_full_at_its_maximum() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     buffer.enter_egress(P1, P0, LOSSY, Bytes(9_000));
-    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(1_000)));
-    assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(1_001)));
+    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(999)), "a byte below");
+    assert!(!buffer.egress_has_room(P0, LOSSY, Bytes(1_000)), "at MAX");
     buffer.leave_egress(P1, P0, LOSSY, Bytes(1));
-    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(1_001)));
+    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(1_000)));
 }
 
 #[test]

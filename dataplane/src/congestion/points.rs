@@ -4,7 +4,7 @@ use super::culprit::{BYTES_PER_SLOT, Crowd, Culprit, Places};
 use super::flows::BYTES_PER_FLOW;
 use super::qcn::{CongestionPoint, QcnSettings, Sample};
 use crate::settings::PortSettings;
-use crate::units::{Bytes, CLASSES, Class, ClassSet, PortId};
+use crate::units::{Bytes, CLASSES, Class, ClassSet, PortId, TAGS};
 
 /// What a switch without any costs: two empty sets to look into.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl CongestionPoints {
         let mut point = |port: &PortSettings| Point {
             sampling: CongestionPoint::new(settings, &mut rng),
             crowd: Crowd::new(crowded, flows),
-            frame_max: Bytes::of_frame(port.mtu_frame + 8),
+            frame_max: Bytes::of_frame(port.mtu_frame + TAGS),
         };
         let points = ports
             .iter()

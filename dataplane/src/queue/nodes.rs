@@ -31,8 +31,8 @@ pub struct FrameMeta {
     pub class: Class,
     /// Made by the switch itself (a control frame): accounted nowhere.
     pub control: bool,
-    /// Whether it carries an 802.1Q tag.
-    pub tagged: bool,
+    /// Bytes of its tags that MTUs do not count.
+    pub tags: u8,
 }
 
 impl FrameMeta {
@@ -69,7 +69,7 @@ impl Nodes {
             egress: PortId(0),
             class: Class::from_low_bits(0),
             control: false,
-            tagged: false,
+            tags: 0,
         };
         Nodes(vec![Node { meta, len: 0, next: NONE }; slots as usize].into_boxed_slice())
     }

@@ -163,7 +163,7 @@ impl Switch {
         let meta = self.nodes.meta(frame);
         let tagged = self.bridge.is_tagged(port, meta.vid);
         let rewriter = &self.ports[port.index()].rewriter;
-        rewriter.has_nothing_to_do(meta.tagged, tagged)
+        rewriter.has_nothing_to_do(meta.tags > 0, tagged)
             || rewriter.apply(store, frame, meta.vid, tagged, meta.class)
     }
 

@@ -41,7 +41,8 @@ impl Switch {
         let class = self.ports[port.index()].classifier.classify(&header);
         let size = Bytes::of_frame(frame.len());
         self.count_received(port, class, &frame);
-        if header.untagged_len(frame.len()) > self.ports[port.index()].settings.mtu_frame {
+        let tags = header.tags_len(head);
+        if frame.len() - u32::from(tags) > self.ports[port.index()].settings.mtu_frame {
             return self.discard(port, class, DropReason::TooLong, frame, store);
         }
         if let Err(reason) = self.buffer.enter_ingress(port, class, size) {
@@ -58,7 +59,7 @@ impl Switch {
             egress: port,
             class,
             control: false,
-            tagged: header.tag.is_some(),
+            tags,
         };
         let slot = frame.slot();
         let at = &mut self.ports[port.index()];
@@ -174,7 +175,7 @@ impl Switch {
             let worker = self.workers.owner(egress);
             return self.outbound[worker.index()].frames.push(&mut self.nodes, frame);
         }
-        let untagged = frame.len() - if meta.tagged { 4 } else { 0 };
+        let untagged = frame.len() - u32::from(meta.tags);
         let at = &self.ports[egress.index()];
         let refused = if at.closed.contains(class) {
             Some(at.why_closed())

@@ -45,7 +45,7 @@ use crate::queue::{ClassQueue, Fifo, FrameMeta, NONE, Nodes};
 use crate::rewrite::Rewriter;
 use crate::schedule::{Scheduler, Shaper};
 use crate::settings::{Accounting, PortSettings, SwitchSettings, WhenFull};
-use crate::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, PortSet};
+use crate::units::{Bytes, CLASSES, Class, ClassSet, FCS, Nanos, PortId, PortSet, TAGS};
 use crate::watchdog::Watchdog;
 use groups::Groups;
 pub use succession::Successor;
@@ -186,11 +186,11 @@ impl Port {
             backlogged: ClassSet::NONE,
             scheduler: Scheduler::new(
                 std::array::from_fn(|class| per_class(class).service),
-                settings.mtu_frame + 8,
+                settings.mtu_frame + TAGS + FCS,
             ),
             line: Shaper::new(settings.speed, settings.burst),
             class_rates: std::array::from_fn(|class| {
-                per_class(class).max_rate.map(|rate| Shaper::new(rate, settings.burst))
+                per_class(class).max_rate.map(|rate| rates::shaper(settings, rate))
             }),
             shaped: Class::ALL.into_iter().filter(|c| per_class(c.index()).max_rate.is_some()).collect(),
             committed: Bytes::ZERO,

@@ -170,7 +170,7 @@ pub(super) fn control_meta(now: Nanos, port: PortId, class: Class, frame: &Frame
         egress: port,
         class,
         control: true,
-        tagged: false,
+        tags: 0,
     }
 }
 

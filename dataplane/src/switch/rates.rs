@@ -7,8 +7,8 @@
 use super::{Port, Switch};
 use crate::frame::{Frame, FrameStore};
 use crate::schedule::Shaper;
-use crate::settings::FlowControl;
-use crate::units::{Bytes, Class, ClassSet, Nanos, PortId, RateStep};
+use crate::settings::{FlowControl, PortSettings};
+use crate::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId, RateStep, TAGS};
 use crate::wire::{MacControlError, Pfc, Rates};
 
 impl Switch {
@@ -110,6 +110,18 @@ impl Switch {
     }
 }
 
+/// The longest frame as the line sees it.
+fn longest(port: &PortSettings) -> Bytes {
+    Bytes::on_line(port.mtu_frame + TAGS)
+}
+
+/// What holds a class of `port` to a rate of its own. It may run ahead of that for as long as the port may
+/// run ahead of its line: by the part of the port's burst that the rate is of the line, one frame at least.
+pub(super) fn shaper(port: &PortSettings, rate: BitRate) -> Shaper {
+    let burst = rate.bytes_in(port.speed.time_of(port.burst));
+    Shaper::new(rate, burst.max(longest(port)))
+}
+
 impl Port {
     /// The class is held to the lower of its own rate and the one that the peer asks for.
     fn keep_rate(&mut self, now: Nanos, class: Class) {
@@ -120,7 +132,7 @@ impl Port {
             self.shaped.remove(class);
             return;
         };
-        let burst = Bytes::on_line(self.settings.mtu_frame);
+        let burst = longest(&self.settings);
         let shaper = self.class_rates[class.index()].get_or_insert_with(|| {
             let mut shaper = Shaper::new(rate, burst);
             shaper.spend(now, burst);

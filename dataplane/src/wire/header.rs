@@ -8,7 +8,7 @@
 //! One 802.1Q tag is understood, and one CN-TAG (802.1Qau) after it or in its place: the frame is
 //! classified, forwarded and rewritten as it would be without the CN-TAG, which stays where it is. An
 //! 802.1ad tag (0x88A8) is payload here: such a frame is untagged as far as membership and class go,
-//! and passes through as it came. So is whatever follows these two tags.
+//! and passes through as it came. So is whatever follows these two tags. MTUs do not count it.
 //!
 //! A broken IP header makes no malformed frame, since bridges do not look at IP: it merely carries no
 //! DSCP to trust.
@@ -110,11 +110,20 @@ impl Header {
         head.get(usize::from(self.l3)..).unwrap_or_default()
     }
 
-    /// What a frame of `len` bytes would be long without its 802.1Q tag: MTUs do not count that tag.
-    /// They do count a CN-TAG, as Linux's devices do.
+    /// Bytes of the tags that MTUs do not count ([`crate::units::TAGS`] at most): an 802.1Q tag, or an 802.1ad
+    /// tag with or without an 802.1Q tag in it. They do count a CN-TAG, as Linux's devices do.
+    #[inline]
     #[must_use]
-    pub fn untagged_len(&self, len: u32) -> u32 {
-        if self.tag.is_some() { len.saturating_sub(field::TAG_LEN.into()) } else { len }
+    pub fn tags_len(&self, head: &[u8]) -> u8 {
+        match self.ether_type {
+            _ if self.tag.is_some() => field::TAG_LEN,
+            EtherTypes::PBridge => {
+                let inner = self.payload(head).get(2..4);
+                let is_tagged = inner == Some(&EtherTypes::Vlan.0.to_be_bytes());
+                field::TAG_LEN + if is_tagged { field::TAG_LEN } else { 0 }
+            }
+            _ => 0,
+        }
     }
 
     #[inline]
@@ -211,6 +220,7 @@ mod tests {
 
     use super::*;
     use crate::testing::{fixed_seed, frame_bytes};
+    use crate::units::TAGS;
 
     /// The same answers by way of pnet's views.
     fn by_views(bytes: &[u8]) -> Result<Header, Malformed> {
@@ -255,6 +265,20 @@ mod tests {
         })
     }
 
+    #[test]
+    fn an_mtu_leaves_out_a_tag_of_each_kind_and_no_more() {
+        let tags_len = |types: &[u16]| {
+            let mut bytes = vec![0; 12];
+            types.iter().for_each(|tag| bytes.extend([&tag.to_be_bytes()[..], &[0, 1]].concat()));
+            bytes.extend([0x88, 0xb5]);
+            Header::parse(&bytes).unwrap().tags_len(&bytes)
+        };
+        assert_eq!([&[][..], &[0x8100], &[0x88a8]].map(tags_len), [0, 4, 4]);
+        assert_eq!(u32::from(tags_len(&[0x88a8, 0x8100])), TAGS);
+        assert_eq!(tags_len(&[0x88a8, 0x8100, 0x8100]), 8);
+        assert_eq!([&[0x8100, 0x8100][..], &[0x88a8, 0x88a8], &[0x22e9]].map(tags_len), [4, 4, 0]);
+    }
+
     proptest! {
         #![proptest_config(fixed_seed())]
 
@@ -287,7 +311,7 @@ mod tests {
         assert_eq!(Header::parse(&tagged[..17]), Err(Malformed::TagTruncated));
         let header = Header::parse(&tagged).unwrap();
         assert_eq!(header.tag.map(Tci::vid), Some(5));
-        assert_eq!((header.untagged_len(64), header.l3), (60, 18));
+        assert_eq!((header.tags_len(&tagged), header.l3), (4, 18));
     }
 
     #[test] // C18

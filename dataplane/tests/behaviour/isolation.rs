@@ -222,3 +222,20 @@ fn c17_weighted_classes_share_by_weight_and_strict_goes_first() {
         assert!(star.seen(strict).frames >= 320, "20 ms at 200 Mb/s are 325 frames");
     }
 }
+
+#[test]
+fn a_class_runs_ahead_of_its_own_rate_by_its_part_of_the_ports_burst() {
+    let mut plan = plan::switch(&[LINK; 2]);
+    plan.each_port(|port| {
+        port.burst = Bytes(100_000);
+        port.classes[C0.index()].max_rate = Some(BitRate::from_mbps(100)); // a tenth of the line
+    });
+    let mut star = Star::new(plan);
+    let flow = star.start(1, 0, star.stream(0, C0, 30));
+    star.run_for(Nanos::from_millis(1));
+    // 10,000 bytes, 12,500 in a millisecond, and a frame that is paid for after, of 1538 bytes each.
+    let frames = star.seen(flow).frames;
+    assert!((13..=16).contains(&frames), "{frames}");
+    star.run_to_rest();
+    star.came_whole(flow, 30);
+}

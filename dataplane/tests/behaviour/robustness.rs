@@ -194,3 +194,28 @@ fn on_a_stop_every_held_peer_is_told_to_go_on() {
     assert_eq!(shown.pausing_since.get(), 0);
     assert!(shown.pausing_nanos.get() > 500_000);
 }
+
+/// A frame from the host at port 1 to that at port 0 with these tags, of class 0.
+fn tagged(star: &Star, types: &[u16], len: usize) -> Vec<u8> {
+    let mut bytes = [star.mac(0).0, star.mac(1).0].concat();
+    types.iter().for_each(|tag| bytes.extend([&tag.to_be_bytes()[..], &[0, 7]].concat()));
+    bytes.extend([0x88, 0xb6]);
+    bytes.resize(len, 0x5a);
+    bytes
+}
+
+#[test]
+fn the_longest_frame_passes_with_tags_of_802_1ad_and_not_a_byte_more() {
+    let mut star = Star::new(plan::switch(&[LINK; 2]));
+    let most = [(&[][..], 1_514), (&[0x88a8], 1_518), (&[0x88a8, 0x8100], 1_522)];
+    for (tags, len) in most {
+        let (fits, does_not) = (tagged(&star, tags, len), tagged(&star, tags, len + 1));
+        star.inject(1, &does_not);
+        star.inject(1, &fits);
+    }
+    star.run_to_rest();
+    let expected: Vec<Vec<u8>> = most.iter().map(|(tags, len)| tagged(&star, tags, *len)).collect();
+    assert_eq!(star.at(0).strange, expected);
+    let drops = &star.switch().counters.class(PortId(1), C0).drops;
+    assert_eq!(drops[DropReason::TooLong.index()].get(), 3);
+}

@@ -4,8 +4,8 @@ use xoff_netns_tests::{Bed, Config, Host, Switch, Traffic, frames, stream, unsta
 
 use crate::{PATIENT, bed};
 
-/// Three frames of 1000 bytes fill the queue.
-const THREE: &str = "[class.3]\negress_max = 3000\n";
+/// Three frames of 1000 bytes leave no room for a fourth; the queue is full at its maximum.
+const THREE: &str = "[class.3]\negress_max = 3001\n";
 
 /// Nothing of class 3 leaves towards host 2.
 fn paused(bed: &Bed, config: &Config) -> Switch {

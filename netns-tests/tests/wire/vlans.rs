@@ -115,3 +115,27 @@ fn a_priority_tag_keeps_its_pcp_and_a_service_tag_passes() {
     }
     bed.finish(switch);
 }
+
+/// A veth takes a tag more than its MTU says, so that frames for an MTU of 1496 may have two.
+#[test]
+fn the_longest_frame_passes_with_one_or_two_tags_of_802_1ad() {
+    let bed = bed(2).build();
+    let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 1496"));
+    let (a, b) = (bed.host(1), bed.host(2));
+    // A packet socket allows for 802.1Q tags only.
+    a.run("ip", &["link", "set", "eth0", "mtu", "1504"]);
+    let service = || a.to(b).tag_of_type(0x88a8, 6, 300);
+    let too_long = [a.to(b).numbered(1).build_len(1_511), service().numbered(2).build_len(1_515)];
+    let longest = [
+        a.to(b).numbered(3).build_len(1_510),
+        service().numbered(4).build_len(1_514),
+        service().tag(1, 7).numbered(5).build_len(1_518),
+    ];
+    for frame in too_long.iter().chain(&longest) {
+        a.send(frame);
+    }
+    let seen = b.tap().wait(3, |bytes| bytes.len() >= 1_510);
+    let seen: Vec<Vec<u8>> = seen.into_iter().map(|seen| seen.bytes).collect();
+    assert_eq!(seen, longest);
+    assert_eq!(bed.finish(switch).ports[0].classes[0].drops["too_long"], 2);
+}

@@ -1,14 +1,13 @@
 //! `/metrics`, `/status`, `/healthz`, `/policy`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use axum::Json;
-use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use axum::{Extension, Json, Router};
 use tokio::net::TcpListener;
 
 use super::snapshot::{Answer, ask, snapshot};
@@ -17,15 +16,20 @@ use super::{SwitchView, metrics, policy};
 
 const INDEX: &str = "xoff\n/metrics  for Prometheus\n/status   everything, as JSON\n/healthz  200 while all workers run\n/policy   the policy of each class; PUT {\"policy\": NAME, \"class\": N} changes it\n";
 
-/// Serves on `listener` until dropped; without one, nothing, for ever.
-pub(super) async fn serve(view: Arc<SwitchView>, listener: Option<TcpListener>) {
-    if let Some(listener) = listener {
+/// The address that is listened on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Listening(pub(super) IpAddr);
+
+/// Serves on the listener, which has that address, until dropped; without one, nothing, for ever.
+pub(super) async fn serve(view: Arc<SwitchView>, listener: Option<(TcpListener, SocketAddr)>) {
+    if let Some((listener, address)) = listener {
         let routes = Router::new()
             .route("/", get(|| async { INDEX }))
             .route("/metrics", get(get_metrics))
             .route("/status", get(get_status))
             .route("/healthz", get(get_health))
             .route("/policy", get(policy::get).put(policy::put))
+            .layer(Extension(Listening(address.ip())))
             .with_state(view);
         let service = routes.into_make_service_with_connect_info::<SocketAddr>();
         if let Err(error) = axum::serve(listener, service).await {

@@ -32,6 +32,7 @@ mod storms;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 pub(crate) mod tests;
+mod trust;
 mod view;
 
 use std::io;
@@ -131,7 +132,7 @@ pub fn start(view: Arc<SwitchView>, listener: Option<TcpListener>) -> Result<Con
     let work = async move {
         tokio::select! {
             () = links.follow() => {}
-            () = http::serve(Arc::clone(&view), listener) => {}
+            () = http::serve(Arc::clone(&view), listener.zip(address)) => {}
             () = storms::tell(&view) => {}
             _ = stopped => {}
         }

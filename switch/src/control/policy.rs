@@ -2,25 +2,27 @@
 //! inside.
 //!
 //! Whoever may write to `/policy` changes how everybody's frames are treated, so it takes `PUT` from
-//! this machine only, wherever the switch listens.
+//! this machine only, wherever the switch listens ([`super::trust`]). Changes are made one after the
+//! other, each to its end, even where whoever asked does not wait for it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::{ConnectInfo, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex, oneshot};
 use tokio::time::timeout;
 use xoff_dataplane::policy::PolicyKind;
 use xoff_dataplane::switch::Successor;
 use xoff_dataplane::units::{CLASSES, Class};
 
-use super::SwitchView;
+use super::http::Listening;
 use super::mailbox::Request;
+use super::{SwitchView, trust};
 
 /// How long a worker has to take a new policy.
 const TAKEN_WITHIN: Duration = Duration::from_secs(1);
@@ -41,23 +43,27 @@ pub type PolicyNames = [String; CLASSES];
 
 /// The policy of each class, as the workers have confirmed it. One thread writes, any reads.
 #[derive(Debug)]
-pub struct PolicyCells([AtomicUsize; CLASSES]);
+pub struct PolicyCells {
+    kinds: [AtomicUsize; CLASSES],
+    /// Held by whoever changes them.
+    changing: Mutex<()>,
+}
 
 impl PolicyCells {
     /// These.
     #[must_use]
     pub fn new(kinds: [PolicyKind; CLASSES]) -> PolicyCells {
-        PolicyCells(kinds.map(|kind| AtomicUsize::new(kind as usize)))
+        PolicyCells { kinds: kinds.map(|kind| AtomicUsize::new(kind as usize)), changing: Mutex::new(()) }
     }
 
     /// The policy of `class` now.
     #[must_use]
     pub fn get(&self, class: Class) -> PolicyKind {
-        PolicyKind::ALL[self.0[class.index()].load(Relaxed)]
+        PolicyKind::ALL[self.kinds[class.index()].load(Relaxed)]
     }
 
     fn set(&self, class: Class, kind: PolicyKind) {
-        self.0[class.index()].store(kind as usize, Relaxed);
+        self.kinds[class.index()].store(kind as usize, Relaxed);
     }
 
     /// The names of all.
@@ -74,11 +80,12 @@ pub(super) async fn get(State(view): State<Arc<SwitchView>>) -> Json<PolicyNames
 pub(super) async fn put(
     State(view): State<Arc<SwitchView>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Extension(Listening(address)): Extension<Listening>,
+    headers: HeaderMap,
     body: String,
 ) -> Result<Json<PolicyNames>, (StatusCode, String)> {
-    if !peer.ip().to_canonical().is_loopback() {
-        return Err((StatusCode::FORBIDDEN, "a policy can be changed from this machine only\n".into()));
-    }
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    trust::may_change(peer, host, address).map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))?;
     let bad = |message: String| (StatusCode::BAD_REQUEST, message + "\n");
     let change: PolicyChange = serde_json::from_str(&body).map_err(|error| {
         bad(format!("{error}; send for example {{\"policy\": \"capfc-stop-max\", \"class\": 3}}"))
@@ -99,10 +106,23 @@ pub(super) async fn put(
             return Err((StatusCode::CONFLICT, message));
         }
     }
-    for class in classes {
-        set(&view, class, kind).await?;
+    // A task of its own goes on where this request is given up.
+    let changed = tokio::spawn(async move { replace(&view, &classes, kind).await }).await;
+    let failed = |error| (StatusCode::INTERNAL_SERVER_ERROR, format!("the change was not made: {error}\n"));
+    changed.map_err(failed)?.map(Json)
+}
+
+/// Gives all these classes the policy, with nobody else's change in between.
+async fn replace(
+    view: &SwitchView,
+    classes: &[Class],
+    kind: PolicyKind,
+) -> Result<PolicyNames, (StatusCode, String)> {
+    let _alone = view.policies.changing.lock().await;
+    for &class in classes {
+        set(view, class, kind).await?;
     }
-    Ok(Json(view.policies.names()))
+    Ok(view.policies.names())
 }
 
 /// The message for a name that no policy has.

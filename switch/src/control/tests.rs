@@ -1,8 +1,10 @@
 //! The control thread over real HTTP, with counters filled by hand and a worker that only answers.
 
 use std::collections::{HashMap, HashSet};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::thread::JoinHandle;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use xoff_dataplane::drop_reason::DropReason;
@@ -12,7 +14,7 @@ use xoff_dataplane::settings::{
     Accounting, ClassSettings, FdbSettings, FlowControl, Memory, PortSettings, QueueKind, Service,
     SwitchSettings, Trust, WatchdogAction, WatchdogSettings, WhenFull,
 };
-use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
+use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
 use xoff_dataplane::wire::mac_control::MacControlError;
 
 use super::mailbox::{Address, Inbox, Mailbox, Request};
@@ -388,6 +390,77 @@ fn a_policy_is_changed_for_one_class_or_all_and_bad_ones_are_refused() {
     stop_worker(&view, worker);
     let (code, text) = put(r#"{"policy": "pfc"}"#);
     assert_eq!((code, text.as_str()), (503, "worker 0 has ended\n"));
+}
+
+/// What a PUT to `/policy` under the name `host` answers: its first line, and all of it.
+fn put_under(control: &ControlHandle, host: &str, body: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
+    let length = body.len();
+    let head = format!("PUT /policy HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n");
+    stream.write_all(format!("{head}Connection: close\r\n\r\n{body}").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    (answer.lines().next().unwrap().to_owned(), answer)
+}
+
+#[test]
+fn a_web_page_cannot_change_a_policy_under_a_name_of_its_own() {
+    let (view, inbox) = view();
+    let worker = answer(inbox);
+    let control = start(Arc::clone(&view), any_port()).unwrap();
+    let body = r#"{"policy": "gfc", "class": 3}"#;
+    let (code, text) = put_under(&control, "rebound.example:9464", body);
+    assert_eq!(code, "HTTP/1.1 403 Forbidden");
+    assert!(text.contains("this switch is not \"rebound.example:9464\"; call it localhost"), "{text}");
+    assert_eq!(view.policies.get(CLASS_3), PolicyKind::Pfc);
+    for host in ["localhost:9464", "[::1]:9464", &control.address().unwrap().to_string()] {
+        assert_eq!(put_under(&control, host, body).0, "HTTP/1.1 200 OK", "{host}");
+    }
+    assert_eq!(view.policies.get(CLASS_3), PolicyKind::Gfc);
+    stop_worker(&view, worker);
+}
+
+/// A worker that takes its time over the first policy, and tells of each whether it was G-PFC.
+fn answer_slowly(inbox: Inbox) -> JoinHandle<Vec<bool>> {
+    std::thread::spawn(move || {
+        let mut given = Vec::new();
+        while given.len() < 2 * CLASSES {
+            poll(&mut [PollFd::new(inbox.fd(), PollFlags::POLLIN)], PollTimeout::NONE).unwrap();
+            inbox.acknowledge();
+            while let Some(request) = inbox.take() {
+                if let Request::SetPolicy { successor, done } = request {
+                    if given.is_empty() {
+                        std::thread::sleep(Duration::from_millis(300)); // the other request comes meanwhile
+                    }
+                    given.push(format!("{successor:?}").contains("kind: GPfc"));
+                    done.send(successor).unwrap();
+                }
+            }
+        }
+        given
+    })
+}
+
+#[test]
+fn two_changes_at_once_are_made_one_after_the_other() {
+    let (view, inbox) = view();
+    let worker = answer_slowly(inbox);
+    let control = start(Arc::clone(&view), any_port()).unwrap();
+    std::thread::scope(|scope| {
+        for name in ["gfc", "g-pfc"] {
+            let control = &control;
+            scope.spawn(move || {
+                let (code, _) = put_under(control, "localhost", &format!("{{\"policy\": {name:?}}}"));
+                assert_eq!(code, "HTTP/1.1 200 OK");
+            });
+        }
+    });
+    let given = worker.join().unwrap();
+    let (first, second) = given.split_at(CLASSES);
+    assert!(first.iter().all(|it| *it == first[0]), "{given:?}");
+    assert!(second.iter().all(|it| *it != first[0]), "{given:?}");
+    let last = if second[0] { PolicyKind::GPfc } else { PolicyKind::Gfc };
+    assert_eq!(view.policies.get(CLASS_3), last);
 }
 
 #[test]

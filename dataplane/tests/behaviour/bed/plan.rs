@@ -56,7 +56,7 @@ pub fn switch(links: &[Link]) -> SwitchPlan {
     };
     let lossless = plan.settings.ports.iter().flat_map(|port| port.classes.iter().filter(|c| c.lossless));
     let all = Bytes(lossless.map(|class| (class.xoff + class.headroom).0).sum());
-    plan.each_lossless(|class| class.egress_max = all);
+    plan.each_lossless(|class| class.egress_max = all + Bytes(1)); // it is full at its maximum
     plan
 }
 

@@ -1,7 +1,7 @@
 //! Rates of classes (GFC), kept a second time from the bytes of the frames alone: hosts keep them, and
 //! switches are judged by them.
 
-use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, Nanos, Quanta};
+use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, Nanos, Quanta, TAGS};
 
 /// Credit is counted in bits times nanoseconds per second, so that nothing is rounded.
 const BYTE: i128 = 8 * 1_000_000_000;
@@ -26,7 +26,7 @@ struct Limit {
 impl Rates {
     /// No limits yet, of a station that sends frames of up to `mtu_frame` bytes on a line of rate `line`.
     pub fn new(line: BitRate, mtu_frame: u32) -> Rates {
-        Rates { line, burst: Bytes::on_line(mtu_frame), limits: [None; CLASSES] }
+        Rates { line, burst: Bytes::on_line(mtu_frame + TAGS), limits: [None; CLASSES] }
     }
 
     /// Takes note of what a frame says of rates. False where it says nothing of them.

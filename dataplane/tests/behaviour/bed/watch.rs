@@ -215,7 +215,7 @@ impl SwitchNode {
         assert!(held <= self.most_at_ingress(settings), "{port:?} class {class} holds {held:?}");
         let shown = self.counters.class(port, class);
         assert!(settings.lossless || shown.headroom_watermark.get() == 0, "a lossy class in the headroom");
-        assert!(self.worker(port).buffer().egress(port, class) <= settings.egress_max);
+        assert!(self.worker(port).buffer().egress(port, class) < settings.egress_max);
     }
 
     /// L1, L2: held at XOFF and above, not held below XON, and in between as before.
