@@ -59,9 +59,10 @@ pub const BUCKETS: usize = 36;
 /// How often something took how long, in buckets that double: bucket `n` counts values in
 /// `[2^(n-1), 2^n)` nanoseconds, bucket 0 zeros, the last everything longer (34 s and more).
 #[derive(Debug)]
+#[repr(C)]
 pub struct Histogram {
-    counts: [Counter; BUCKETS],
     sum: Counter,
+    counts: [Counter; BUCKETS],
 }
 
 impl Default for Histogram {

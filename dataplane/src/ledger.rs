@@ -62,17 +62,31 @@ pub struct PortCounters {
     pub learn_refused: Counter,
 }
 
-/// Counters of one class on one port.
+/// Counters of one class on one port. Those that each frame writes come first, in as few cache lines as
+/// they need.
 #[derive(Debug, Default)]
+#[repr(C, align(64))]
 pub struct ClassCounters {
     /// Frames received, those dropped later included.
     pub rx_frames: Counter,
     /// Their bytes, FCS included.
     pub rx_bytes: Counter,
+    /// Bytes that came in here and still count, now.
+    pub ingress_bytes: Counter,
+    /// Most of them at a time.
+    pub ingress_watermark: Counter,
+    /// Most headroom used at a time.
+    pub headroom_watermark: Counter,
+    /// Bytes that wait or are committed here, now.
+    pub egress_bytes: Counter,
+    /// Most of them at a time.
+    pub egress_watermark: Counter,
     /// Frames that left.
     pub tx_frames: Counter,
     /// Their bytes, FCS included.
     pub tx_bytes: Counter,
+    /// From receive to transmit.
+    pub queueing_delay: Histogram,
     /// Frames dropped, by reason ([`DropReason::ALL`]): at the port where they came in, or, for a full
     /// egress queue, where they were to go out.
     pub drops: [Counter; DropReason::COUNT],
@@ -105,16 +119,6 @@ pub struct ClassCounters {
     pub paused_nanos: Counter,
     /// Since when it holds it now; zero when it does not.
     pub paused_since: Counter,
-    /// Bytes that came in here and still count, now.
-    pub ingress_bytes: Counter,
-    /// Most of them at a time.
-    pub ingress_watermark: Counter,
-    /// Bytes that wait or are committed here, now.
-    pub egress_bytes: Counter,
-    /// Most of them at a time.
-    pub egress_watermark: Counter,
-    /// Most headroom used at a time.
-    pub headroom_watermark: Counter,
     /// Samples taken by the congestion point.
     pub qcn_samples: Counter,
     /// Quantized feedback, 0..=63, of the last one.
@@ -142,8 +146,6 @@ pub struct ClassCounters {
     pub storm_forwarded: Counter,
     /// The latest storm, what it did so far or in the end.
     pub last_storm: StormCounters,
-    /// From receive to transmit.
-    pub queueing_delay: Histogram,
     /// Lengths of the pauses that the peer was held to.
     pub pausing_durations: Histogram,
     /// Lengths of the pauses that were obeyed.

@@ -54,6 +54,12 @@ impl Learned {
     pub const fn is_news(self) -> bool {
         matches!(self, Learned::New | Learned::Moved { .. } | Learned::Renewed)
     }
+
+    /// Whether there was no room for it.
+    #[must_use]
+    pub const fn is_refused(self) -> bool {
+        matches!(self, Learned::RefusedByLimit | Learned::RefusedByCapacity)
+    }
 }
 
 /// What one replica tells the others.

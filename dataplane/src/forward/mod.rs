@@ -64,7 +64,7 @@ pub struct Bridge {
     /// By ingress port.
     exits: Vec<Exits>,
     /// By ingress port.
-    trains: Vec<Option<Train>>,
+    trains: Vec<Train>,
     /// How often the same frame may have begun to go elsewhere.
     changes: u64,
     up: PortSet,
@@ -82,7 +82,7 @@ impl Bridge {
             vlans: Vlans::new(&settings.vlans, ports),
             fdb: Fdb::new(&settings.fdb, ports),
             exits: vec![Exits::default(); ports.len()],
-            trains: vec![None; ports.len()],
+            trains: vec![Train::NONE; ports.len()],
             changes: 0,
             up: ports_where(ports, |_| true),
             isolated: ports_where(ports, |port| port.isolated),
@@ -96,34 +96,43 @@ impl Bridge {
     /// Learns from the frame that begins with `head`, which holds a header, and says where it goes.
     #[inline]
     pub fn forward(&mut self, now: Nanos, ingress: PortId, head: &[u8]) -> Forwarding {
-        let train = self.trains[ingress.index()].as_ref();
-        match train.and_then(|train| train.goes_on(head, now, self.changes)) {
-            Some((decision, vid)) => Forwarding { decision, vid, news: None },
-            None => self.forward_another(now, ingress, head),
+        let train = &self.trains[ingress.index()];
+        if let Some((egress, vid)) = train.goes_on(head, now, self.changes) {
+            return Forwarding { decision: Decision::Unicast(egress), vid, news: None };
         }
-    }
-
-    fn forward_another(&mut self, now: Nanos, ingress: PortId, head: &[u8]) -> Forwarding {
         let header = Header::parse(head).expect("it parsed when it came in");
-        let refused = self.fdb.refused_at(ingress);
-        let forwarding = self.decide(now, ingress, &header);
-        let Forwarding { decision, vid, .. } = forwarding;
-        self.trains[ingress.index()] = Train::begin(head, now, self.changes, decision, vid)
-            .filter(|_| self.fdb.refused_at(ingress) == refused);
+        let (forwarding, learned) = self.learn_and_route(now, ingress, &header);
+        if let Decision::Unicast(egress) = forwarding.decision
+            && !learned.is_refused()
+        {
+            self.trains[ingress.index()].begin(head, now, self.changes, egress, forwarding.vid);
+        }
         forwarding
     }
 
     /// Learns from a frame, and says where it goes.
-    #[inline]
     pub fn decide(&mut self, now: Nanos, ingress: PortId, header: &Header) -> Forwarding {
+        self.learn_and_route(now, ingress, header).0
+    }
+
+    #[inline]
+    fn learn_and_route(&mut self, now: Nanos, ingress: PortId, header: &Header) -> (Forwarding, Learned) {
         let vid = match self.vlans.admit(ingress, header.tag) {
             Ok(vid) => vid,
-            Err(reason) => return Forwarding { decision: Decision::Drop(reason), vid: 0, news: None },
+            Err(reason) => {
+                let decision = Decision::Drop(reason);
+                return (Forwarding { decision, vid: 0, news: None }, Learned::NotLearned);
+            }
         };
-        let is_news = self.is_up(ingress) && self.fdb.learn(now, vid, header.src, ingress).is_news();
-        self.changes += u64::from(is_news);
-        let news = is_news.then_some(FdbUpdate { vid, mac: header.src, port: ingress, seen: now });
-        Forwarding { decision: self.route(now, ingress, vid, header.dst), vid, news }
+        let learned = match self.is_up(ingress) {
+            true => self.fdb.learn(now, vid, header.src, ingress),
+            false => Learned::NotLearned,
+        };
+        let news = learned.is_news().then(|| {
+            self.changes += 1;
+            FdbUpdate { vid, mac: header.src, port: ingress, seen: now }
+        });
+        (Forwarding { decision: self.route(now, ingress, vid, header.dst), vid, news }, learned)
     }
 
     /// Takes over what another worker's bridge has learned.

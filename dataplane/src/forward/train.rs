@@ -3,11 +3,10 @@
 //!
 //! A frame continues a train if it begins as the one before at its port did (both addresses and the
 //! tag are among the first 16 bytes), if it is decided at the same instant, as a batch is, and if
-//! the bridge has not changed in between. Frames that could not be learned make no train: each of
-//! them is counted.
+//! the bridge has not changed in between. Frames that could not be learned make no train, because each of
+//! them is counted, and neither do those that go to several ports or to none.
 
-use super::Decision;
-use crate::units::Nanos;
+use crate::units::{Nanos, PortId};
 
 /// Both addresses, and the tag where there is one; in a frame without, the EtherType and two bytes more.
 const START: usize = 16;
@@ -18,20 +17,28 @@ pub(super) struct Train {
     start: [u8; START],
     at: Nanos,
     changes: u64,
-    decision: Decision,
+    egress: PortId,
     vid: u16,
 }
 
 impl Train {
-    /// The frame that begins with `head` went to `decision`, when the bridge had changed so many times.
-    pub fn begin(head: &[u8], at: Nanos, changes: u64, decision: Decision, vid: u16) -> Option<Train> {
-        head.first_chunk().map(|&start| Train { start, at, changes, decision, vid })
+    /// Of no frame.
+    pub const NONE: Train =
+        Train { start: [0; START], at: Nanos::NEVER, changes: u64::MAX, egress: PortId(0), vid: 0 };
+
+    /// The frame that begins with `head` went to `egress` in VLAN `vid`, when the bridge had changed so
+    /// many times.
+    #[inline]
+    pub fn begin(&mut self, head: &[u8], at: Nanos, changes: u64, egress: PortId, vid: u16) {
+        if let Some(&start) = head.first_chunk() {
+            *self = Train { start, at, changes, egress, vid };
+        }
     }
 
     /// Where the next frame of the train goes, and its VLAN; `None` where this one is not of it.
     #[inline]
-    pub fn goes_on(&self, head: &[u8], now: Nanos, changes: u64) -> Option<(Decision, u16)> {
+    pub fn goes_on(&self, head: &[u8], now: Nanos, changes: u64) -> Option<(PortId, u16)> {
         let same = head.first_chunk() == Some(&self.start) && self.at == now && self.changes == changes;
-        same.then_some((self.decision, self.vid))
+        same.then_some((self.egress, self.vid))
     }
 }
