@@ -19,17 +19,21 @@ impl Shaper {
     /// Up to `burst` bytes may be sent ahead of `rate` after a pause.
     pub(crate) fn new(rate: BitRate, burst: Bytes) -> Shaper {
         let credit = i128::from(burst.0) * SCALE;
-        // One nanosecond's worth at least: a driver that comes at `ready_at`, which is rounded up,
-        // keeps the fraction.
-        let burst = credit.max(i128::from(rate.bits_per_second()));
-        Shaper { rate, burst, credit, updated: Nanos::ZERO }
+        Shaper { rate, burst: most_credit(rate, burst), credit, updated: Nanos::ZERO }
     }
 
-    /// Frames are held to another rate from `now` on.
-    pub(crate) fn set_rate(&mut self, now: Nanos, rate: BitRate) {
+    /// Frames are held to another rate from `now` on, with another burst.
+    pub(crate) fn set_rate(&mut self, now: Nanos, rate: BitRate, burst: Bytes) {
         self.refill(now);
         self.rate = rate;
-        self.burst = self.burst.max(i128::from(rate.bits_per_second()));
+        self.burst = most_credit(rate, burst);
+        self.credit = self.credit.min(self.burst);
+    }
+
+    /// What was saved up until `now` is forgone.
+    pub(crate) fn forgo(&mut self, now: Nanos) {
+        self.refill(now);
+        self.credit = self.credit.min(0);
     }
 
     /// Whether a frame may start at `now`.
@@ -70,6 +74,12 @@ impl Shaper {
     }
 }
 
+/// One nanosecond's worth at least: a driver that comes at `ready_at`, which is rounded up, keeps the
+/// fraction.
+fn most_credit(rate: BitRate, burst: Bytes) -> i128 {
+    (i128::from(burst.0) * SCALE).max(i128::from(rate.bits_per_second()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,8 +111,25 @@ mod tests {
     fn another_rate_counts_from_when_it_is_set() {
         let mut shaper = Shaper::new(BitRate::from_gbps(1), Bytes::ZERO);
         shaper.spend(Nanos(0), Bytes(1250));
-        shaper.set_rate(Nanos(5_000), BitRate::from_mbps(500));
+        shaper.set_rate(Nanos(5_000), BitRate::from_mbps(500), Bytes::ZERO);
         assert_eq!(shaper.ready_at(), Nanos(15_000), "half is left, at half the rate");
+    }
+
+    #[test]
+    fn what_was_saved_up_is_cut_to_another_burst_or_forgone_and_debts_are_not() {
+        let frames = |shaper: &mut Shaper| {
+            let now = Nanos(1_000_000);
+            std::iter::from_fn(|| shaper.ready(now).then(|| shaper.spend(now, Bytes(1000)))).count()
+        };
+        let gigabit = BitRate::from_gbps(1);
+        let mut shaper = Shaper::new(gigabit, Bytes(3000));
+        shaper.set_rate(Nanos(1_000_000), gigabit, Bytes(1000));
+        assert_eq!(frames(&mut shaper.clone()), 2);
+        shaper.forgo(Nanos(1_000_000));
+        assert_eq!(frames(&mut shaper), 1);
+        let owed = shaper.ready_at();
+        shaper.forgo(Nanos(1_000_000));
+        assert_eq!(shaper.ready_at(), owed);
     }
 
     #[test]

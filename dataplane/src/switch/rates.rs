@@ -115,11 +115,15 @@ fn longest(port: &PortSettings) -> Bytes {
     Bytes::on_line(port.mtu_frame + TAGS)
 }
 
-/// What holds a class of `port` to a rate of its own. It may run ahead of that for as long as the port may
-/// run ahead of its line: by the part of the port's burst that the rate is of the line, one frame at least.
+/// How far a class of `port` may run ahead of a rate of its own: for as long as the port may run ahead of
+/// its line, so by the part of the port's burst that the rate is of the line; one frame at least.
+fn burst(port: &PortSettings, rate: BitRate) -> Bytes {
+    rate.bytes_in(port.speed.time_of(port.burst)).max(longest(port))
+}
+
+/// What holds a class of `port` to a rate of its own.
 pub(super) fn shaper(port: &PortSettings, rate: BitRate) -> Shaper {
-    let burst = rate.bytes_in(port.speed.time_of(port.burst));
-    Shaper::new(rate, burst.max(longest(port)))
+    Shaper::new(rate, burst(port, rate))
 }
 
 impl Port {
@@ -132,13 +136,12 @@ impl Port {
             self.shaped.remove(class);
             return;
         };
-        let burst = longest(&self.settings);
-        let shaper = self.class_rates[class.index()].get_or_insert_with(|| {
-            let mut shaper = Shaper::new(rate, burst);
-            shaper.spend(now, burst);
-            shaper
-        });
-        shaper.set_rate(now, rate);
+        let burst = if asked.is_some() { longest(&self.settings) } else { burst(&self.settings, rate) };
+        let shaper = self.class_rates[class.index()].get_or_insert_with(|| Shaper::new(rate, burst));
+        shaper.set_rate(now, rate, burst);
+        if asked.is_some() {
+            shaper.forgo(now);
+        }
         self.shaped.insert(class);
     }
 }

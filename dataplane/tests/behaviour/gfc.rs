@@ -2,10 +2,11 @@
 
 use xoff_dataplane::headroom::{Headroom, Link};
 use xoff_dataplane::policy::PolicyKind;
-use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId, Quanta};
+use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId, Quanta, RateStep};
+use xoff_dataplane::wire::Rates;
 
 use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
-use crate::bed::{Bed, NodeId, Obeys, Stream, SwitchPlan, end};
+use crate::bed::{Bed, NodeId, Obeys, Star, Stream, SwitchPlan, end};
 use crate::watchdog::ring;
 use crate::{C3, resume, stop};
 
@@ -246,6 +247,32 @@ fn a_limit_ends_with_the_link_and_is_asked_for_anew() {
     let soon = row.bed.now() + DELIVERY;
     row.bed.run_until(soon);
     assert_eq!(row.kept(), before);
+}
+
+/// The bed holds every frame to the rate that was asked for.
+#[test]
+fn the_lower_of_a_rate_that_is_asked_for_and_one_of_its_own_holds_and_nothing_is_saved_up() {
+    let sent_in_a_millisecond = |step: u8| {
+        let mut plan = plan::switch(&[LINK; 2]);
+        plan.each_port(|port| {
+            (port.gfc_peer, port.burst) = (true, Bytes(100_000));
+            port.classes[C3.index()].max_rate = Some(BitRate::from_mbps(500));
+        });
+        let mut star = Star::new(plan);
+        let asked = RateStep::new(step).expect("a step");
+        let rates = Rates { time: Quanta(10_000), ..Rates::default() }.with(C3, asked);
+        star.inject(0, &rates.encode(star.mac(0)));
+        star.run_for(Nanos::from_micros(10));
+        let flow = star.start(1, 0, star.stream(0, C3, 100));
+        star.run_for(Nanos::from_millis(1));
+        let frames = star.seen(flow).frames;
+        star.run_to_rest();
+        star.came_whole(flow, 100);
+        frames
+    };
+    // A millisecond of 250 Mb/s is 20.3 frames; of 500 Mb/s 40.6, and as many from the burst of 50,000 bytes.
+    assert!((19..=21).contains(&sent_in_a_millisecond(2)));
+    assert!((70..=80).contains(&sent_in_a_millisecond(0)), "{}", sent_in_a_millisecond(0));
 }
 
 /// Hosts in a ring of switches that wait for each other (R10): whether all that they send arrives.

@@ -162,10 +162,9 @@ impl Watch {
     }
 }
 
-/// What a port owes a peer that may ask for rates, where no rate of its own blurs it.
+/// What a port owes a peer that may ask for rates.
 fn rates(port: &PortSettings) -> Option<Rates> {
-    let blurred = port.classes.iter().any(|class| class.max_rate.is_some());
-    (port.gfc_peer && !blurred).then(|| Rates::new(port.speed, port.mtu_frame))
+    port.gfc_peer.then(|| Rates::new(port.speed, port.mtu_frame))
 }
 
 /// Class by class, what a pause frame says; by offsets, see the wire formats.
