@@ -53,37 +53,55 @@ impl Counter {
     }
 }
 
-/// Buckets of a [`Histogram`].
-pub const BUCKETS: usize = 36;
+/// Doublings of a [`Histogram`].
+const DOUBLINGS: usize = 36;
 
-/// How often something took how long, in buckets that double: bucket `n` counts values in
-/// `[2^(n-1), 2^n)` nanoseconds, bucket 0 zeros, the last everything longer (34 s and more).
+/// How often something took how long, in nanoseconds, in buckets that double, each of them divided into
+/// `STEPS` of one width. The last is open: it counts everything longer, too.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Histogram {
+pub struct Histogram<const STEPS: usize = 1> {
     sum: Counter,
-    counts: [Counter; BUCKETS],
+    counts: [[Counter; STEPS]; DOUBLINGS],
 }
 
-impl Default for Histogram {
-    fn default() -> Histogram {
-        Histogram { counts: std::array::from_fn(|_| Counter::default()), sum: Counter::default() }
+/// A [`Histogram`] that knows a value to an eighth, and has a size of 2,312 bytes.
+pub type FineHistogram = Histogram<8>;
+
+impl<const STEPS: usize> Default for Histogram<STEPS> {
+    fn default() -> Histogram<STEPS> {
+        let counts = std::array::from_fn(|_| std::array::from_fn(|_| Counter::default()));
+        Histogram { counts, sum: Counter::default() }
     }
 }
 
-impl Histogram {
+impl<const STEPS: usize> Histogram<STEPS> {
     /// Counts one value, in nanoseconds. Only the owner calls it.
     #[inline]
     pub fn record(&self, nanos: u64) {
-        let bucket = (u64::BITS - nanos.leading_zeros()) as usize;
-        self.counts[bucket.min(BUCKETS - 1)].add(1);
+        let value = nanos.min((1 << (DOUBLINGS - 1)) - 1);
+        let doubling = (u64::BITS - value.leading_zeros()) as usize;
+        let step = ((value - begin(doubling)) * STEPS as u64) >> doubling.saturating_sub(1);
+        self.counts[doubling][step as usize].add(1);
         self.sum.add(nanos);
     }
 
-    /// Counts per bucket, lowest first.
+    /// The buckets, lowest first: the largest value that each counts, in nanoseconds (`None` for the last,
+    /// open one), and its count.
+    pub fn buckets(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
+        let all = (0..DOUBLINGS).flat_map(|doubling| (0..STEPS).map(move |step| (doubling, step)));
+        all.map(|(doubling, step)| {
+            let is_open = (doubling, step) == (DOUBLINGS - 1, STEPS - 1);
+            let width = ((step as u64 + 1) * begin(doubling)).div_ceil(STEPS as u64);
+            let bound = (begin(doubling) + width).saturating_sub(1);
+            ((!is_open).then_some(bound), self.counts[doubling][step].get())
+        })
+    }
+
+    /// How many values were counted.
     #[must_use]
-    pub fn counts(&self) -> [u64; BUCKETS] {
-        std::array::from_fn(|n| self.counts[n].get())
+    pub fn count(&self) -> u64 {
+        self.counts.as_flattened().iter().map(Counter::get).sum()
     }
 
     /// Sum of all values, in nanoseconds.
@@ -92,27 +110,25 @@ impl Histogram {
         self.sum.get()
     }
 
-    /// Largest value that bucket `n` counts, in nanoseconds; `None` for the last, open one.
-    #[must_use]
-    pub const fn upper_bound(n: usize) -> Option<u64> {
-        if n + 1 < BUCKETS { Some((1 << n) - 1) } else { None }
-    }
-
     /// An upper bound of the value below which the share `quantile` (0..=1) of all values lies;
     /// `None` while there are none.
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> Option<u64> {
-        let counts = self.counts();
-        let total: u64 = counts.iter().sum();
-        let mut left = quantile * total as f64;
-        for (n, &count) in counts.iter().enumerate() {
+        let mut left = quantile * self.count() as f64;
+        for (bound, count) in self.buckets() {
             left -= count as f64;
             if count > 0 && left <= 0.0 {
-                return Some(Histogram::upper_bound(n).unwrap_or(u64::MAX));
+                return Some(bound.unwrap_or(u64::MAX));
             }
         }
         None
     }
+}
+
+/// The smallest value of a doubling: 0, 1, 2, 4, 8 ..
+#[inline]
+const fn begin(doubling: usize) -> u64 {
+    (1 << doubling) >> 1
 }
 
 #[cfg(test)]
@@ -121,24 +137,42 @@ mod tests {
 
     #[test]
     fn values_fall_into_doubling_buckets() {
-        let histogram = Histogram::default();
+        let histogram: Histogram = Histogram::default();
         for value in [0, 1, 2, 3, 4, u64::MAX / 2] {
             histogram.record(value);
         }
-        let counts = histogram.counts();
-        assert_eq!(counts[..4], [1, 1, 2, 1]);
-        assert_eq!(counts[BUCKETS - 1], 1);
-        assert_eq!(Histogram::upper_bound(2), Some(3));
+        let buckets: Vec<_> = histogram.buckets().collect();
+        assert_eq!(buckets[..4], [(Some(0), 1), (Some(1), 1), (Some(3), 2), (Some(7), 1)]);
+        assert_eq!(buckets.last(), Some(&(None, 1)));
+        assert_eq!(histogram.count(), 6);
     }
 
     #[test]
     fn a_quantile_is_bounded_from_above() {
-        let histogram = Histogram::default();
+        let histogram: Histogram = Histogram::default();
         assert_eq!(histogram.quantile(0.5), None);
         (0..99).for_each(|_| histogram.record(100));
         histogram.record(5000);
         assert_eq!(histogram.quantile(0.5), Some(127));
         assert_eq!(histogram.quantile(0.99), Some(127));
         assert_eq!(histogram.quantile(1.0), Some(8191));
+    }
+
+    #[test]
+    fn fine_steps_are_eighths_and_each_ends_at_its_bound() {
+        let bound = |value| {
+            let histogram = FineHistogram::default();
+            histogram.record(value);
+            histogram.quantile(1.0)
+        };
+        let all = FineHistogram::default();
+        let mut bounds: Vec<u64> = all.buckets().filter_map(|(bound, _)| bound).collect();
+        bounds.dedup(); // there are no eighths of 2 and 4
+        for pair in bounds.windows(2) {
+            assert_eq!(bound(pair[0] + 1), Some(pair[1]), "one above the step below");
+            assert_eq!(bound(pair[1]), Some(pair[1]), "at its bound");
+            assert!(pair[1] - pair[0] <= (pair[0] + 1).div_ceil(8));
+        }
+        assert_eq!(bound(u64::MAX), Some(u64::MAX));
     }
 }

@@ -6,16 +6,16 @@
 //! buckets and sums are exact.
 
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 
 use metrics::{Key, Label};
 use metrics_exporter_prometheus::LabelSet;
 use metrics_exporter_prometheus::formatting::{write_help_line, write_metric_line, write_type_line};
 use xoff_dataplane::counter::Histogram;
 
-/// Buckets smaller than this are one: about a microsecond ([`Histogram::upper_bound`]).
-const FIRST_BUCKET: usize = 10;
-/// Buckets larger than this are the infinite one: about a second.
-const LAST_BUCKET: usize = 30;
+/// Bounds of the buckets that are shown, in nanoseconds: from about a microsecond to about a second. What
+/// is smaller is in the first, what is larger in the infinite one.
+const BOUNDS: RangeInclusive<u64> = (1 << 10) - 1..=(1 << 30) - 1;
 
 /// What a family's values are.
 #[derive(Clone, Copy)]
@@ -69,14 +69,12 @@ impl Family<'_> {
     }
 
     /// Adds a histogram of nanoseconds, in seconds.
-    pub fn histogram(&mut self, labels: Labels<'_>, histogram: &Histogram) {
+    pub fn histogram<const STEPS: usize>(&mut self, labels: Labels<'_>, histogram: &Histogram<STEPS>) {
         let labels = label_set(labels);
         let mut count = 0;
-        for (bucket, counted) in histogram.counts().into_iter().enumerate() {
+        for (bound, counted) in histogram.buckets() {
             count += counted;
-            if let Some(bound) = Histogram::upper_bound(bucket)
-                && (FIRST_BUCKET..=LAST_BUCKET).contains(&bucket)
-            {
+            if let Some(bound) = bound.filter(|bound| BOUNDS.contains(bound)) {
                 self.line(Some("bucket"), &labels, Some(("le", seconds(bound))), count);
             }
         }
@@ -112,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_histogram_keeps_its_counts_and_its_sum() {
-        let histogram = Histogram::default();
+        let histogram: Histogram = Histogram::default();
         for nanos in [0, 1023, 1024, 5_000_000_000] {
             histogram.record(nanos);
         }

@@ -317,9 +317,9 @@ fn by_name<const N: usize>(names: [&'static str; N], counters: &[Counter; N]) ->
     names.into_iter().map(String::from).zip(counters.iter().map(Counter::get)).collect()
 }
 
-fn spread(histogram: &Histogram) -> Spread {
+fn spread<const STEPS: usize>(histogram: &Histogram<STEPS>) -> Spread {
     Spread {
-        count: histogram.counts().iter().sum(),
+        count: histogram.count(),
         sum_nanos: histogram.sum(),
         p50_nanos: histogram.quantile(0.5),
         p99_nanos: histogram.quantile(0.99),

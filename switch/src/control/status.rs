@@ -445,7 +445,8 @@ pub struct EgressStatus {
     pub limit_bytes: u64,
 }
 
-/// How a time is spread: quantiles are upper bounds, in doubling steps.
+/// How a time is spread. Quantiles are upper bounds: a worker's are at most an eighth too high, the others at
+/// most twice as high.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spread {
     /// How many.

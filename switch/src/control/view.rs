@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::SystemTime;
 
-use xoff_dataplane::counter::{Counter, Histogram};
+use xoff_dataplane::counter::{Counter, FineHistogram};
 use xoff_dataplane::ledger::{ClassCounters, Counters};
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{CLASSES, Class, Nanos, PortId};
@@ -176,13 +176,13 @@ pub struct WorkerFacts {
     /// Gaps longer than the stall budget.
     pub stalls: Counter,
     /// Time between two loops, in nanoseconds.
-    pub gaps: Histogram,
+    pub gaps: FineHistogram,
     /// From the start of the loop in which a threshold was crossed to the pause frame's hand-over to
     /// the kernel, in nanoseconds: an upper bound of the reaction.
-    pub pause_reaction: Histogram,
+    pub pause_reaction: FineHistogram,
     /// From the last look before a pause frame came to when it was obeyed, in nanoseconds: an upper
     /// bound of how long frames of its class were still handed over.
-    pub obey_reaction: Histogram,
+    pub obey_reaction: FineHistogram,
     /// What the worker's ledger misses, as an absolute number: zero unless the switch has a bug.
     /// Written every second; exact in `/status`.
     pub frames_missing: Counter,

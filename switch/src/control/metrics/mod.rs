@@ -6,7 +6,7 @@ mod storms;
 
 use std::time::UNIX_EPOCH;
 
-use xoff_dataplane::counter::{Counter, Histogram};
+use xoff_dataplane::counter::{Counter, FineHistogram, Histogram};
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::ledger::{ClassCounters, PortCounters};
 use xoff_dataplane::settings::ClassSettings;
@@ -354,7 +354,7 @@ fn write_histograms(text: &mut Exposition, view: &SwitchView) {
 
 /// Empty histograms of classes without traffic are left out: there are many.
 fn used(histogram: &Histogram) -> bool {
-    histogram.counts().iter().any(|&count| count > 0)
+    histogram.count() > 0
 }
 
 type OfWorker = (&'static str, Kind, &'static str, fn(&WorkerFacts) -> &Counter);
@@ -381,7 +381,7 @@ const WORKER_FAMILIES: [OfWorker; 4] = [
     ),
 ];
 
-type OfWorkerTimes = (&'static str, &'static str, fn(&WorkerFacts) -> &Histogram);
+type OfWorkerTimes = (&'static str, &'static str, fn(&WorkerFacts) -> &FineHistogram);
 
 const WORKER_HISTOGRAMS: [OfWorkerTimes; 3] = [
     ("xoff_worker_loop_gap_seconds", "Time between two loops of an awake forwarding thread.", |worker| {
