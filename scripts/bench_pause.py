@@ -2,8 +2,8 @@
 
     senders g1, g2 (class 3) -- s1, s2 -- switch -- s3 -- g3, which pauses class 3 each millisecond
 
-The switch obeys g3, fills up, and so pauses g1 and g2 again and again. It measures itself, in steps that
-double: what is printed is the upper end of the step that holds the quantile.
+The switch obeys g3, fills up, and so pauses g1 and g2 again and again. It measures itself, in steps of an
+eighth of a doubling: what is printed is the upper end of the step that holds the quantile.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def measure(lab, options):
     duration = f"{round((options.seconds + WARM_UP_S) * 1000)}ms"
     hosts = [host("pause", "--device", "g3", "--pause", "3=1000", "--every", "1ms", "--duration", duration)]
     for n in (1, 2):
-        stream = f"class=3,dst={RECEIVER},size=1000,rate=300M"
+        stream = f"class=3,dst={RECEIVER},size=1000,rate={options.rate}"
         hosts.append(host("--device", f"g{n}", "--line", "1G", "--duration", duration, "--stream", stream))
     time.sleep(options.seconds)
     [worker] = status(lab, options.xoff)["workers"]
@@ -86,6 +86,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--seconds", type=float, default=10.0, help="how long there is traffic")
+    parser.add_argument("--rate", default="450M", help="what each sender sends, bits per second")
     parser.add_argument("--xoff", default="target/release/xoff", help="the binary; it is the hosts, too")
     options = parser.parse_args()
     options.xoff = str(Path(options.xoff).resolve())

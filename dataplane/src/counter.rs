@@ -78,6 +78,7 @@ impl<const STEPS: usize> Default for Histogram<STEPS> {
 impl<const STEPS: usize> Histogram<STEPS> {
     /// Counts one value, in nanoseconds. Only the owner calls it.
     #[inline]
+    #[allow(clippy::cast_possible_truncation)] // a step is less than STEPS
     pub fn record(&self, nanos: u64) {
         let value = nanos.min((1 << (DOUBLINGS - 1)) - 1);
         let doubling = (u64::BITS - value.leading_zeros()) as usize;

@@ -9,6 +9,7 @@
 //! how often that was longer than the stall budget, which is what rings and headroom were sized for.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
@@ -135,17 +136,11 @@ impl Worker {
     /// One turn. True where something moved.
     fn turn(&mut self, now: Nanos, watch: &Watch) -> bool {
         let mut busy = false;
-        let (switch, store) = (&mut self.switch, &mut self.store);
-        let obeyed_before = switch.pauses_obeyed();
-        for (id, port) in &mut self.ports {
-            port.reap(store, |store, frame| {
-                switch.release(now, *id, frame, store);
-                busy = true;
-            });
-            port.refill(store);
-            let received = port.receive(store, BATCH, |store, frame| switch.receive(now, *id, frame, store));
-            busy |= received > 0;
+        let obeyed_before = self.switch.pauses_obeyed();
+        for at in 0..self.ports.len() {
+            busy |= self.reap_and_receive(now, at);
         }
+        let (switch, store) = (&mut self.switch, &mut self.store);
         if switch.pauses_obeyed() != obeyed_before {
             // The pause frame came after the last look; nothing of its class has been handed over since
             // that look's transmit.
@@ -160,24 +155,70 @@ impl Worker {
         busy | self.transmit(now)
     }
 
+    /// Takes back what one port has sent, and a batch of what it has received; before more, peers that are
+    /// to stop hear of it. True where something moved.
+    #[inline]
+    fn reap_and_receive(&mut self, now: Nanos, at: usize) -> bool {
+        let mut busy = false;
+        let (switch, store) = (&mut self.switch, &mut self.store);
+        let (id, port) = &mut self.ports[at];
+        port.reap(store, |store, frame| {
+            switch.release(now, *id, frame, store);
+            busy = true;
+        });
+        port.refill(store);
+        let mut left = BATCH;
+        loop {
+            let (switch, store) = (&mut self.switch, &mut self.store);
+            let (id, port) = &mut self.ports[at];
+            let received = port.receive(store, left, |store, frame| {
+                switch.receive(now, *id, frame, store);
+                if switch.has_changed() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            left = left.saturating_sub(received);
+            busy |= received > 0;
+            if !self.switch.has_changed() {
+                return busy;
+            }
+            self.announce(now);
+        }
+    }
+
+    /// Tells peers at once what they are newly held to. What cannot leave now is left to `transmit`.
+    #[cold]
+    fn announce(&mut self, now: Nanos) {
+        let changed = self.switch.take_changed();
+        let (switch, store) = (&mut self.switch, &mut self.store);
+        for (id, port) in self.ports.iter_mut().filter(|(id, _)| changed.contains(*id)) {
+            let told_before = switch.stops_told();
+            tell(now, *id, port, switch, store);
+            if switch.stops_told() != told_before {
+                self.facts.pause_reaction.record(clock::now().since(now).0);
+            }
+        }
+    }
+
     /// Sends what may leave now.
     fn transmit(&mut self, now: Nanos) -> bool {
+        if self.switch.has_changed() {
+            self.announce(now);
+        }
         let mut busy = false;
         let active = self.switch.egress_active();
         for (id, port) in &mut self.ports {
             let (switch, store) = (&mut self.switch, &mut self.store);
             for _ in 0..SERVINGS {
-                let (mut sent, mut announced, mut came_back) = (false, false, false);
+                let (mut sent, mut came_back) = (false, false);
+                let told_before = switch.stops_told();
                 while active.contains(*id)
                     && port.has_room()
                     && let Some(frame) = switch.transmit(now, *id, store)
                 {
-                    announced |= switch.is_control(&frame);
                     port.send(store, frame).expect("a port with room takes a frame");
                     sent = true;
                 }
                 port.flush();
-                if announced {
+                if switch.stops_told() != told_before {
                     self.facts.pause_reaction.record(clock::now().since(now).0);
                 }
                 if sent {
@@ -240,18 +281,22 @@ impl Worker {
         let mut waiting = false;
         for (id, port) in &mut self.ports {
             let (switch, store) = (&mut self.switch, &mut self.store);
-            while switch.has_orders(*id)
-                && port.has_room()
-                && let Some(frame) = switch.transmit(now, *id, store)
-            {
-                port.send(store, frame).expect("a port with room takes a frame");
-            }
-            port.flush();
+            tell(now, *id, port, switch, store);
             port.reap(store, |store, frame| switch.release(now, *id, frame, store));
             waiting |= switch.has_orders(*id) || port.in_flight();
         }
         waiting
     }
+}
+
+/// Tells the peer of a port what it is held to, where it does not know, and nothing else.
+fn tell(now: Nanos, id: PortId, port: &mut Port, switch: &mut Switch, store: &mut Store) {
+    while port.has_room()
+        && let Some(frame) = switch.announce(now, id, store)
+    {
+        port.send(store, frame).expect("a port with room takes a frame");
+    }
+    port.flush();
 }
 
 /// Measures a worker's turns.

@@ -17,12 +17,41 @@ impl Switch {
         self.egress_active
     }
 
+    /// Whether a peer was let go or held, or asked for another rate, since [`Switch::take_changed`].
+    #[inline]
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// The ports whose peers were let go or held, or asked for another rate, since the last call: the ones
+    /// worth calling [`Switch::announce`] for. Who does not loses nothing but time.
+    pub fn take_changed(&mut self) -> PortSet {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Whether the peer of `port` is to be told now of a pause, of a rate, or of the end of one.
+    #[must_use]
+    pub fn has_orders(&self, port: PortId) -> bool {
+        self.ports[port.index()].has_orders()
+    }
+
+    /// The frame that tells the peer of `port` what it is held to, where it does not know; never data.
+    /// [`Switch::transmit`] gives it out before anything else; a driver need not wait until it gets there.
+    #[cold]
+    pub fn announce<S: FrameStore>(&mut self, now: Nanos, port: PortId, store: &mut S) -> Option<Frame> {
+        if !self.ports[port.index()].up {
+            return None;
+        }
+        self.announce_pause(now, port, store).or_else(|| self.announce_rates(now, port, store))
+    }
+
     /// The next frame to leave by `port`, rewritten as that port sends it; `None` where nothing may
     /// leave now. The driver sends it, and says so by [`Switch::release`].
     #[inline]
     pub fn transmit<S: FrameStore>(&mut self, now: Nanos, port: PortId, store: &mut S) -> Option<Frame> {
         if self.ports[port.index()].announces()
-            && let Some(frame) = self.announce(now, port, store)
+            && let Some(frame) = self.control(now, port, store)
         {
             return Some(frame);
         }
@@ -169,9 +198,8 @@ impl Switch {
 
     /// The control frame that is due at `port`: a pause frame, else a list of flows, else a CNM.
     #[cold]
-    fn announce<S: FrameStore>(&mut self, now: Nanos, port: PortId, store: &mut S) -> Option<Frame> {
-        self.announce_pause(now, port, store)
-            .or_else(|| self.announce_rates(now, port, store))
+    fn control<S: FrameStore>(&mut self, now: Nanos, port: PortId, store: &mut S) -> Option<Frame> {
+        self.announce(now, port, store)
             .or_else(|| self.announce_flows(now, port, store))
             .or_else(|| self.next_notice(now, port))
     }
@@ -203,6 +231,7 @@ impl Switch {
         self.next_timer = self.next_timer.min(at.held.next_refresh());
         self.timed.insert(port);
         self.count_announcement(port, &what);
+        self.stops_told += u64::from(!what.xoff.is_empty());
         for class in what.xon.iter() {
             self.forget_told_flows(port, class); // whoever hears that the class may send resumes all
         }

@@ -74,6 +74,7 @@ pub struct Switch {
     counters: Arc<Counters>,
     ledger: Ledger,
     pauses_obeyed: u64,
+    stops_told: u64,
     /// What the policy wants done after the event at hand; empty between steps.
     intents: Vec<Intent>,
     /// Decides which frames are marked while a queue is between its ECN thresholds.
@@ -85,6 +86,8 @@ pub struct Switch {
     egress_active: PortSet,
     /// Egress ports where frames wait for room ([`WhenFull::Stop`]).
     awaited: PortSet,
+    /// Ports whose peers were let go or held, or asked for another rate, since the driver last looked.
+    changed: PortSet,
     /// Ports whose pause frame can be sent only after one that is in flight has left.
     starved: PortSet,
     /// Ports that hold a peer or are held by one.
@@ -204,15 +207,20 @@ impl Port {
     #[inline]
     fn announces(&self) -> bool {
         let flows = !self.tells_flows.is_empty() && !self.is_fully_committed();
-        self.up && (self.held.due() || self.asked_rates.due() || !self.notices.is_empty() || flows)
+        self.up && (self.has_orders() || !self.notices.is_empty() || flows)
+    }
+
+    /// Whether the peer is to be told of a pause, of a rate, or of the end of one.
+    #[inline]
+    const fn has_orders(&self) -> bool {
+        self.held.due() || self.asked_rates.due()
     }
 
     /// Whether there is something to announce, now or when what was committed has left. Lists of flows
     /// may be long and many: they wait, so that they never delay a pause of a class by more than data do.
     #[inline]
     fn has_news(&self) -> bool {
-        let changes = self.held.due() || self.asked_rates.due();
-        self.up && (changes || !self.notices.is_empty() || !self.tells_flows.is_empty())
+        self.up && (self.has_orders() || !self.notices.is_empty() || !self.tells_flows.is_empty())
     }
 
     /// Whether no more frames may leave before some have been released.
@@ -258,12 +266,14 @@ impl Switch {
             counters,
             ledger: Ledger::default(),
             pauses_obeyed: 0,
+            stops_told: 0,
             intents: Vec::with_capacity(count * CLASSES),
             ecn_rng: fastrand::Rng::with_seed(ECN_SEED),
             ingress_ready: PortSet::NONE,
             next_ingress: PortId(0),
             egress_active: PortSet::NONE,
             awaited: PortSet::NONE,
+            changed: PortSet::NONE,
             starved: PortSet::NONE,
             timed: PortSet::NONE,
             next_timer: Nanos::ZERO,
@@ -309,11 +319,11 @@ impl Switch {
         self.pauses_obeyed
     }
 
-    /// Whether a frame was made by the switch itself.
+    /// How many frames have told a peer to stop a class that it was not told to stop before.
     #[inline]
     #[must_use]
-    pub fn is_control(&self, frame: &Frame) -> bool {
-        self.nodes.meta(frame).control
+    pub const fn stops_told(&self) -> u64 {
+        self.stops_told
     }
 
     /// This worker's account of its frames, with those that it holds counted now. Not for every

@@ -95,6 +95,7 @@ impl Switch {
             let cause = self.cause(port, class, trigger);
             shown.xoff_causes.count(cause);
             shown.pausing_cause.set(cause.pack());
+            self.changed.insert(port);
         }
         self.egress_active.insert(port);
     }
@@ -115,6 +116,7 @@ impl Switch {
     pub(super) fn let_go(&mut self, now: Nanos, port: PortId, class: Class) {
         if let Some(held_for) = self.ports[port.index()].held.xon(now, class) {
             self.counters.class(port, class).end_pausing(held_for);
+            self.changed.insert(port);
         }
         self.egress_active.insert(port);
     }

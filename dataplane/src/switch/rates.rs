@@ -18,13 +18,6 @@ impl Switch {
         self.ports[port.index()].asked_rates.step(class)
     }
 
-    /// Whether the peer of `port` is to be told now of a pause, of a rate, or of the end of one.
-    #[must_use]
-    pub fn has_orders(&self, port: PortId) -> bool {
-        let at = &self.ports[port.index()];
-        at.held.due() || at.asked_rates.due()
-    }
-
     pub(super) fn ask_rate(&mut self, port: PortId, class: Class, step: RateStep) {
         let at = &mut self.ports[port.index()];
         if at.asked_rates.step(class) == step {
@@ -33,6 +26,7 @@ impl Switch {
         at.asked_rates.set(class, step);
         self.counters.class(port, class).rate_asked.ask(step, at.settings.speed);
         self.egress_active.insert(port);
+        self.changed.insert(port);
     }
 
     /// The frame with rates that is due at `port`.

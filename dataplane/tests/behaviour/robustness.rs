@@ -219,3 +219,32 @@ fn the_longest_frame_passes_with_tags_of_802_1ad_and_not_a_byte_more() {
     let drops = &star.switch().counters.class(PortId(1), C0).drops;
     assert_eq!(drops[DropReason::TooLong.index()].get(), 3);
 }
+
+#[test]
+fn on_a_stop_no_data_leave_where_a_pause_frame_lacks_a_slot() {
+    let mut plan = plan::switch(&[LINK; 3]);
+    plan.control_slots = 1;
+    plan.each_lossless(|class| class.headroom += Bytes(10_000));
+    let mut star = Star::new(plan);
+    star.pause(0, stop(C3, 0xffff));
+    for from in [1, 2] {
+        star.start(from, 0, star.stream(0, C3, 100));
+        star.start(0, from, star.stream(from, C0, 100));
+        star.start(3 - from, from, star.stream(from, C0, 100));
+    }
+    star.run_for(Nanos::from_millis(1));
+    assert!(star.holds(1, C3) && star.holds(2, C3));
+    let waiting = |star: &Star, port| {
+        let worker = star.switch().worker(port);
+        worker.buffer().egress(port, C0).saturating_sub(worker.committed(port))
+    };
+    let before = [PortId(1), PortId(2)].map(|port| waiting(&star, port));
+    assert!(before.iter().all(|&bytes| bytes > Bytes::ZERO), "data wait behind the pause frames");
+    star.release_peers();
+    star.run_for(Nanos::from_micros(50));
+    for host in [1, 2] {
+        assert_eq!(star.at(host).pauses().last().map(|(_, what)| *what), Some(resume(C3)));
+    }
+    let after = [PortId(1), PortId(2)].map(|port| waiting(&star, port));
+    assert!(after.iter().zip(before).all(|(&after, before)| after >= before), "{after:?} of {before:?}");
+}

@@ -177,8 +177,8 @@ pub struct WorkerFacts {
     pub stalls: Counter,
     /// Time between two loops, in nanoseconds.
     pub gaps: FineHistogram,
-    /// From the start of the loop in which a threshold was crossed to the pause frame's hand-over to
-    /// the kernel, in nanoseconds: an upper bound of the reaction.
+    /// From the start of the loop in which a threshold was crossed until the kernel has taken the frame
+    /// that stops the peer, in nanoseconds: an upper bound of the reaction.
     pub pause_reaction: FineHistogram,
     /// From the last look before a pause frame came to when it was obeyed, in nanoseconds: an upper
     /// bound of how long frames of its class were still handed over.

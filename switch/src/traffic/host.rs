@@ -11,7 +11,6 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nix::sys::prctl::set_timerslack;
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::units::{BitRate, Bytes, Class, MacAddr, Nanos};
@@ -27,7 +26,8 @@ use super::sink::Sink;
 use super::station::{Station, nap};
 use super::stream::Stream;
 use crate::clock::now;
-use crate::xdp::Facts;
+use crate::sleeper::Sleeper;
+use crate::xdp::{Facts, XdpError};
 
 /// A stop is noticed within this time.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
@@ -122,7 +122,7 @@ impl HostOptions {
 pub enum HostError {
     /// The interface cannot be used.
     #[error(transparent)]
-    Station(#[from] super::station::StationError),
+    Station(#[from] XdpError),
     /// Waiting for frames failed.
     #[error("waiting for frames on `{device}` failed: {source}")]
     Wait {
@@ -183,18 +183,19 @@ impl Host {
         stop: &AtomicBool,
         progress: &Arc<Progress>,
     ) -> Result<HostReport, HostError> {
-        // The kernel may delay timers of this thread by 50 us otherwise. Where it refuses, naps are longer.
-        let _ = set_timerslack(1);
-        let mut run = Run::new(self, streams, progress);
+        let device = self.options.device.clone();
+        let wakers = self.station.wakers().map_err(|source| HostError::Wait { device, source })?;
+        let mut run = Run::new(self, streams, progress, Sleeper::new(&wakers));
         while !run.step(stop)? {}
         Ok(run.report(streams))
     }
 }
 
 /// A host while it runs.
-struct Run {
+struct Run<'fd> {
     options: HostOptions,
     station: Station,
+    sleeper: Sleeper<'fd>,
     address: MacAddr,
     sender: Sender,
     id: u16,
@@ -242,8 +243,8 @@ enum Received {
     NoData,
 }
 
-impl Run {
-    fn new(host: Host, streams: &[Stream], progress: &Arc<Progress>) -> Run {
+impl<'fd> Run<'fd> {
+    fn new(host: Host, streams: &[Stream], progress: &Arc<Progress>, sleeper: Sleeper<'fd>) -> Run<'fd> {
         let Host { options, station, address, id } = host;
         let now = now();
         let settings = SenderSettings {
@@ -272,6 +273,7 @@ impl Run {
             next_announcement: if options.announce { now } else { Nanos::NEVER },
             options,
             station,
+            sleeper,
             address,
         }
     }
@@ -422,7 +424,7 @@ impl Run {
             .fold(self.now.after(SLEEP_MAX), Nanos::min)
             .max(nap_end);
         let device = || self.options.device.clone();
-        self.station
+        self.sleeper
             .sleep(until.since(self.now))
             .map_err(|source| HostError::Wait { device: device(), source })
     }

@@ -1,19 +1,18 @@
-//! The host's hold on its interface: frames in, frames out, sleep, and the count of what was lost.
+//! The host's hold on its interface: frames in, frames out, and the count of what was lost.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::AsFd;
+use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
-use nix::sys::time::TimeSpec;
 use xoff_config::shell::{Mode, PortShell, Queues, Rings, ZeroCopy};
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::units::{Bytes, MacAddr, Nanos};
 
 use super::report::DropReport;
+use crate::sleeper::duplicates;
 use crate::xdp::{self, Facts, Port, PortDriver as _, Share, Store, Umem, UmemSettings, XdpError};
 
 /// Most frames received at once.
@@ -23,23 +22,11 @@ const MTU_SMALL: u32 = 1792 - 18;
 /// MTU up to which it fits one of 4096.
 const MTU_LARGE: u32 = 3840 - 18;
 
-/// Why an interface cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum StationError {
-    /// AF_XDP.
-    #[error(transparent)]
-    Xdp(#[from] XdpError),
-    /// The means to wait for frames.
-    #[error("cannot wait for frames: {0}")]
-    Wait(#[from] nix::Error),
-}
-
 /// An open interface.
 #[derive(Debug)]
 pub struct Station {
     port: Port,
     store: Store,
-    sockets: Epoll,
     /// Handed to the kernel and not yet back, in bytes of layer 1 and in chunks.
     committed: Bytes,
     committed_chunks: u32,
@@ -51,7 +38,7 @@ impl Station {
     ///
     /// # Errors
     /// Where the interface cannot be used.
-    pub fn open(device: &str, ring: u32) -> Result<Station, StationError> {
+    pub fn open(device: &str, ring: u32) -> Result<Station, XdpError> {
         let mtu = xdp::mtu(device)?;
         let settings = UmemSettings {
             chunk_bytes: if mtu <= MTU_SMALL { 2048 } else { 4096 },
@@ -70,11 +57,7 @@ impl Station {
             rings: Rings { fill: ring, rx: ring, tx: ring, completion: ring },
         };
         let port = Port::open(&umem, &mut store, &shell)?;
-        let sockets = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        for socket in port.sockets() {
-            sockets.add(socket, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
-        }
-        Ok(Station { port, store, sockets, committed: Bytes::ZERO, committed_chunks: 0, tx_ring: ring })
+        Ok(Station { port, store, committed: Bytes::ZERO, committed_chunks: 0, tx_ring: ring })
     }
 
     /// What the interface turned out to be.
@@ -104,7 +87,10 @@ impl Station {
     /// more to receive.
     #[inline]
     pub fn receive(&mut self, frames: &mut Vec<Frame>) -> bool {
-        let received = self.port.receive(&mut self.store, RECEIVE_MAX, |_, frame| frames.push(frame));
+        let received = self.port.receive(&mut self.store, RECEIVE_MAX, |_, frame| {
+            frames.push(frame);
+            ControlFlow::Continue(())
+        });
         self.port.refill(&mut self.store);
         received >= RECEIVE_MAX
     }
@@ -157,16 +143,12 @@ impl Station {
         self.committed
     }
 
-    /// Sleeps until a frame comes, but no longer than `span`.
+    /// What can be read from as soon as a frame has come.
     ///
     /// # Errors
-    /// What the system call fails with.
-    pub fn sleep(&self, span: Nanos) -> io::Result<()> {
-        let mut sockets = [PollFd::new(self.sockets.0.as_fd(), PollFlags::POLLIN)];
-        match ppoll(&mut sockets, Some(TimeSpec::from(Duration::from_nanos(span.0))), None) {
-            Ok(_) | Err(nix::Error::EINTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+    /// Where the process has no more descriptors.
+    pub fn wakers(&self) -> io::Result<Vec<OwnedFd>> {
+        duplicates(self.port.sockets())
     }
 
     /// What was lost here since it was opened.

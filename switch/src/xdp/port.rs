@@ -2,6 +2,7 @@
 //!
 //! All queues receive. One sends, so that frames leave in the order in which the switch sent them.
 
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
@@ -100,18 +101,24 @@ impl Port {
         self.receivers.iter_mut().for_each(|receiver| receiver.refill(store));
     }
 
-    /// Calls `each` with received frames, of up to `budget` descriptors for each queue, and says how many
-    /// descriptors there were.
+    /// Calls `each` with received frames, of up to `budget` descriptors for each queue, until it breaks off,
+    /// and says how many descriptors there were.
     #[inline]
     pub fn receive(
         &mut self,
         store: &mut Store,
         budget: u32,
-        mut each: impl FnMut(&mut Store, Frame),
+        mut each: impl FnMut(&mut Store, Frame) -> ControlFlow<()>,
     ) -> u32 {
-        let mut taken = 0;
+        let (mut taken, mut flow) = (0, ControlFlow::Continue(()));
         for receiver in &mut self.receivers {
-            taken += receiver.receive(store, budget, &mut each);
+            taken += receiver.receive(store, budget, |store, frame| {
+                flow = each(store, frame);
+                flow
+            });
+            if flow.is_break() {
+                break;
+            }
         }
         taken
     }

@@ -54,7 +54,7 @@ pub struct SwitchNode {
     pub never_seen: u64,
     pub may_lose: bool,
     pub may_lapse: bool,
-    /// It has let its peers go: thresholds decide no more.
+    /// It has let its peers go: thresholds decide no more, and no data leave.
     pub stopping: bool,
     owners: Vec<WorkerId>,
     gap: Nanos,
@@ -140,7 +140,11 @@ impl SwitchNode {
     /// When it must look again.
     pub fn next_look(&self, now: Nanos) -> Nanos {
         let deadline = self.workers.iter().map(Switch::next_deadline).min().unwrap_or(Nanos::NEVER);
-        let wanted = if self.unseen.is_empty() { deadline } else { now };
+        let wanted = match (self.unseen.is_empty(), self.stopping) {
+            (false, _) => now,
+            (true, false) => deadline,
+            (true, true) => Nanos::NEVER,
+        };
         if wanted == Nanos::NEVER || self.gap == Nanos::ZERO {
             return wanted;
         }
@@ -165,6 +169,7 @@ impl SwitchNode {
                     worker.release(now, port, frame, &mut self.store);
                 }
             }
+            self.announce(now);
         }
         while self.forward(now) | self.exchange(now) {}
         for port in self.ports() {
@@ -224,9 +229,25 @@ impl SwitchNode {
         if !worker.egress_active().contains(port) {
             return;
         }
-        while let Some(frame) = worker.transmit(now, port, &mut self.store) {
+        let stopping = self.stopping;
+        let mut next = |store: &mut MemoryStore| {
+            if stopping { worker.announce(now, port, store) } else { worker.transmit(now, port, store) }
+        };
+        while let Some(frame) = next(&mut self.store) {
             self.watches[port.index()].transmitted(now, self.store.frame(&frame));
             self.rings[port.index()].push_back(frame);
+        }
+    }
+
+    /// Has peers told of what has just changed, before anything else is done.
+    fn announce(&mut self, now: Nanos) {
+        for worker in &mut self.workers {
+            for port in worker.take_changed().iter() {
+                while let Some(frame) = worker.announce(now, port, &mut self.store) {
+                    self.watches[port.index()].transmitted(now, self.store.frame(&frame));
+                    self.rings[port.index()].push_back(frame);
+                }
+            }
         }
     }
 
