@@ -12,6 +12,7 @@ pub struct AskedRates {
     told: [RateStep; CLASSES],
     refresh: Nanos,
     next_refresh: Nanos,
+    refresh_due: bool,
     due: bool,
 }
 
@@ -20,13 +21,20 @@ impl AskedRates {
     #[must_use]
     pub fn new(refresh: Nanos) -> AskedRates {
         let full = [RateStep::FULL; CLASSES];
-        AskedRates { wanted: full, told: full, refresh, next_refresh: Nanos::NEVER, due: false }
+        AskedRates {
+            wanted: full,
+            told: full,
+            refresh,
+            next_refresh: Nanos::NEVER,
+            refresh_due: false,
+            due: false,
+        }
     }
 
     /// The peer should send `class` at this step.
     pub fn set(&mut self, class: Class, step: RateStep) {
         self.wanted[class.index()] = step;
-        self.due = self.wanted != self.told;
+        self.due = self.wanted != self.told || self.refresh_due;
     }
 
     /// The step that the peer should keep.
@@ -46,7 +54,7 @@ impl AskedRates {
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
         if now >= self.next_refresh {
-            self.due = true;
+            (self.due, self.refresh_due) = (true, true);
             self.next_refresh = Nanos::NEVER;
         }
     }
@@ -60,7 +68,7 @@ impl AskedRates {
         let named = Class::ALL.into_iter().filter(limited);
         let rates = named.fold(rates, |rates, class| rates.with(class, self.wanted[class.index()]));
         self.told = self.wanted;
-        self.due = false;
+        (self.due, self.refresh_due) = (false, false);
         let holds = self.wanted.iter().any(|&step| step != RateStep::FULL);
         self.next_refresh = if holds { now.after(self.refresh) } else { Nanos::NEVER };
         rates
@@ -69,6 +77,7 @@ impl AskedRates {
     /// The peer knows nothing any more: its link was lost. What holds is to be told anew.
     pub fn forget_told(&mut self) {
         self.told = [RateStep::FULL; CLASSES];
+        self.refresh_due = false;
         self.due = self.wanted != self.told;
         self.next_refresh = Nanos::NEVER;
     }
@@ -198,6 +207,19 @@ mod tests {
         assert_eq!(asked.announce(Nanos(106), Quanta(9)).steps[3], step(1));
         asked.forget_told();
         assert!(asked.due());
+    }
+
+    #[test]
+    fn a_refresh_that_is_due_stays_so_when_a_change_is_taken_back() {
+        let mut asked = AskedRates::new(Nanos(100));
+        asked.set(C3, step(1));
+        asked.announce(Nanos(0), Quanta(9));
+        asked.advance(Nanos(100));
+        asked.set(C3, step(2));
+        asked.set(C3, step(1));
+        assert!(asked.due(), "the peer would take the limit for over");
+        asked.announce(Nanos(101), Quanta(9));
+        assert_eq!((asked.due(), asked.next_refresh()), (false, Nanos(201)));
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub(super) const C3: Class = Class::ALL[3];
 /// Five ports, XOFF 20,000 and XON 10,000 at ingress, 10,000 and 8,000 at egress.
 pub(super) struct Bench {
     pub(super) buffer: Buffer,
-    policy: Policy,
+    pub(super) policy: Policy,
     class: Class,
     pub(super) now: Nanos,
 }

@@ -40,7 +40,7 @@ use crate::forward::{Bridge, FdbUpdate};
 use crate::frame::{Frame, FrameStore};
 use crate::ledger::{Counters, Ledger};
 use crate::pause::{AskedRates, Held, Obeyed, ObeyedRates};
-use crate::policy::{Event, Intent, Policy, Shadow};
+use crate::policy::{Event, Intent, Policy, PolicyKind, Shadow};
 use crate::queue::{ClassQueue, Fifo, FrameMeta, NONE, Nodes};
 use crate::rewrite::Rewriter;
 use crate::schedule::{Scheduler, Shaper};
@@ -57,7 +57,7 @@ const ECN_SEED: u64 = 3168;
 /// The dataplane of one worker.
 #[derive(Debug)]
 pub struct Switch {
-    settings: SwitchSettings,
+    kinds: [PolicyKind; CLASSES],
     accounting: Accounting,
     when_full: WhenFull,
     workers: Workers,
@@ -249,7 +249,7 @@ impl Switch {
         let shadow = |&kind| Shadow::new(kind, settings, slots);
         let shadows: Box<[Shadow]> = settings.shadows.iter().map(shadow).collect();
         let mut switch = Switch {
-            settings: settings.clone(),
+            kinds: settings.policies,
             accounting: settings.accounting,
             when_full: settings.when_full,
             outbound: (0..workers.count()).map(|_| Outbound::default()).collect(),

@@ -12,7 +12,7 @@ impl Switch {
     /// The policy of `class`.
     #[must_use]
     pub fn policy(&self, class: Class) -> PolicyKind {
-        self.settings.policies[class.index()]
+        self.kinds[class.index()]
     }
 
     /// Does what the policy of `class` wants after `event`.

@@ -52,7 +52,7 @@ impl Switch {
         for (port, left) in ports().zip(left) {
             *left = self.end_flows(port, class);
         }
-        self.settings.policies[class.index()] = kind;
+        self.kinds[class.index()] = kind;
         std::mem::swap(&mut self.policies[class.index()], policy);
         for (port, queue) in ports().zip(queues) {
             self.begin_flows(port, class, std::mem::take(queue));
