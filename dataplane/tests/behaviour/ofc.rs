@@ -3,11 +3,11 @@
 
 use xoff_dataplane::policy::{OfcSettings, PolicyKind};
 use xoff_dataplane::settings::PortSettings;
-use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId};
+use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId, Quanta};
 
 use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
-use crate::bed::{Bed, NodeId, Obeys, Stream, SwitchPlan, end};
-use crate::{C3, stop};
+use crate::bed::{Bed, NodeId, Obeys, Star, Stream, SwitchPlan, end};
+use crate::{C3, C4, resume, stop};
 
 /// The paper's Fig. 1: S_a, S_b, S_c in a row; F0 and F1 come in at S_a, F2 to F7 at S_c, where F0 leaves
 /// by P_b and all others by P_d.
@@ -202,4 +202,31 @@ fn a_pause_of_a_flow_expires_and_a_pause_of_the_class_stops_all() {
     let f0 = fig.bed.host(fig.receivers[0]).seen(fig.flows[0].1).frames;
     assert!(f0 > 600, "{f0} frames of F0 came meanwhile");
     fig.run();
+}
+
+/// Whoever hears an XON resumes all flows of the class: those that are to stay paused are told again. Here
+/// the class was held for the sake of a higher one.
+#[test]
+fn after_an_xon_of_the_class_the_flows_that_stay_paused_are_told_again() {
+    let mut plan = plan::switch(&[LINK; 2]);
+    plan.settings.policies[3] = PolicyKind::Ofc;
+    plan.settings.policies[4] = PolicyKind::GPfc;
+    plan.settings.policy.ofc.alpha = 0.75;
+    plan.each_port(|port| {
+        port.ofc_peer = true;
+        (port.pause_time, port.refresh) = (Quanta(60_000), Nanos::from_millis(10));
+    });
+    let mut star = Star::with(plan, |_| Obeys::Never);
+    let lists = |star: &Star| star.switch().counters.class(PortId(1), C3).flows.pause_frames_sent.get();
+    star.pause(0, stop(C3, 0xffff));
+    star.pause(0, stop(C4, 0xffff));
+    star.start(1, 0, star.stream(0, C3, 16));
+    star.run_for(Nanos::from_micros(300));
+    assert_eq!((lists(&star), star.holds(1, C3)), (1, false), "24 KB of a flow: beyond X_OFF^c");
+    star.start(1, 0, star.stream(0, C4, 11));
+    star.run_for(Nanos::from_micros(200));
+    assert_eq!((lists(&star), star.holds(1, C3)), (1, true), "class 4 needs room");
+    star.pause(0, resume(C4));
+    star.run_for(Nanos::from_micros(300));
+    assert_eq!((lists(&star), star.holds(1, C3)), (2, false));
 }
