@@ -5,20 +5,19 @@
 
 use xoff_dataplane::congestion::points;
 use xoff_dataplane::forward::table_bytes;
-use xoff_dataplane::settings::{Accounting, WhenFull};
-use xoff_dataplane::units::{Bytes, PortId};
+use xoff_dataplane::settings::{Accounting, FLOOD_COPIES_MAX, WhenFull};
+use xoff_dataplane::units::{Bytes, PortId, TAGS};
 
 use crate::Config;
 use crate::shell::{PortShell, Rings, Worker};
 use crate::sizing::FRAME_MIN;
+use crate::sockets::room;
 
 /// Bytes of an entry in a fill or completion ring, and in an RX or TX ring (a descriptor).
 const ADDRESS: u64 = 8;
 const DESCRIPTOR: u64 = 16;
 /// Frames for pause, congestion and LLDP frames, for each port.
 pub const CONTROL_FRAMES: u64 = 64;
-/// Frames for copies of flooded lossless frames, for each port.
-pub const FLOOD_FRAMES: u64 = 512;
 /// What the shell remembers of each chunk: a row, and a place in a free list.
 const PER_CHUNK: u64 = 12;
 /// What each worker remembers of each chunk: the dataplane's node, and a place in a free list.
@@ -129,11 +128,18 @@ impl Config {
             ("egress buffers", buffered.entered.saturating_add(buffered.waiting)),
             // Handed to the driver, not yet completed.
             ("tx rings", queues * u64::from(port.rings.tx)),
-            // Copies of flooded frames of lossless classes, which count only once at their ingress.
-            ("flooding", FLOOD_FRAMES),
+            // Copies of flooded frames of lossless classes, which count only once at their ingress; there
+            // are never more.
+            ("flooding", u64::from(FLOOD_COPIES_MAX * self.longest_in_chunks())),
             // Never taken by data, so that a pause frame never lacks a frame.
             ("control frames", CONTROL_FRAMES),
         ]
+    }
+
+    /// Chunks of the longest frame.
+    fn longest_in_chunks(&self) -> u32 {
+        let longest = self.switch.ports.iter().map(|port| port.mtu_frame + TAGS).max().unwrap_or(0);
+        longest.div_ceil(room(self.shell.chunk_bytes))
     }
 
     fn buffered_frames(&self, port: usize) -> Buffered {

@@ -15,6 +15,12 @@ use crate::{bridge, defaults, qcn, quantity};
 /// What the chunks of a UMEM leave to a frame, by chunk size: 256 bytes are the kernel's.
 const CHUNKS: [(u32, u32); 2] = [(2_048, 1_792), (4_096, 3_840)];
 
+/// Most bytes of a frame in one chunk.
+pub(crate) fn room(chunk_bytes: u32) -> u32 {
+    let [small, large] = CHUNKS;
+    if chunk_bytes == small.0 { small.1 } else { large.1 }
+}
+
 pub(crate) fn shell(
     document: &Document,
     drafts: &[Draft<'_>],

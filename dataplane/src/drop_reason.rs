@@ -34,7 +34,8 @@ pub enum DropReason {
     HeadroomExhausted,
     /// The egress queue is full.
     EgressFull,
-    /// The store has no slot for the copy that another port should have had, or no room for a tag.
+    /// The store has no slot for the copy that another port should have had, or no room for a tag; or
+    /// floods have as many copies as there may be ([`crate::settings::FLOOD_COPIES_MAX`]).
     NoFrames,
     /// Its egress queue is congested, and it cannot be marked (WRED).
     EarlyDrop,

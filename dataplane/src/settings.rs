@@ -30,6 +30,19 @@ pub struct SwitchSettings {
     pub qcn: QcnSettings,
 }
 
+impl SwitchSettings {
+    /// Classes that are lossless at one port at least.
+    #[must_use]
+    pub fn lossless_anywhere(&self) -> ClassSet {
+        let lossless = |class: &Class| self.ports.iter().any(|port| port.classes[class.index()].lossless);
+        Class::ALL.into_iter().filter(lossless).collect()
+    }
+}
+
+/// Most copies of flooded frames of a class that is lossless anywhere, for each port of a worker. They
+/// count only once where the frame came in, so that nothing else bounds them.
+pub const FLOOD_COPIES_MAX: u32 = 512;
+
 /// One VLAN: its identifier (1..=4094) and its ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VlanSettings {

@@ -1,6 +1,10 @@
 //! Floods: one frame that became several, and counts at its ingress until the last has left.
+//!
+//! Where the class is lossless anywhere, no egress queue bounds how many frames wait there, only the
+//! ingress does. What a flood adds to what its ingress counts is bounded here.
 
 use crate::queue::NONE;
+use crate::units::{Class, ClassSet};
 
 /// How many copies of each flood are still in the switch. Each holds a slot, so that there are never
 /// more floods than slots.
@@ -9,28 +13,40 @@ pub(super) struct Groups {
     /// Copies left; in a free entry, the next free one.
     entries: Box<[u32]>,
     free: u32,
+    /// Classes in which the frames beyond one of each flood are bounded.
+    bounded: ClassSet,
+    /// How many of those there may be, and are.
+    most: u32,
+    beyond_one: u32,
 }
 
 impl Groups {
-    pub(super) fn new(slots: u32) -> Groups {
+    pub(super) fn new(slots: u32, bounded: ClassSet, most: u32) -> Groups {
         let entries = (1..=slots).map(|next| if next == slots { NONE } else { next }).collect();
-        Groups { entries, free: if slots == 0 { NONE } else { 0 } }
+        Groups { entries, free: if slots == 0 { NONE } else { 0 }, bounded, most, beyond_one: 0 }
     }
 
-    /// A flood of `copies`, at least two.
-    pub(super) fn open(&mut self, copies: u32) -> u32 {
+    /// A flood of `copies`, at least two, the frame itself included. Answers its number, and how many
+    /// copies may be made of the frame; for the others [`Groups::leave`] must be called at once.
+    pub(super) fn open(&mut self, class: Class, copies: u32) -> (u32, u32) {
         let group = self.free;
         let entry = &mut self.entries[group as usize];
         self.free = *entry;
         *entry = copies;
-        group
+        if !self.bounded.contains(class) {
+            return (group, copies - 1);
+        }
+        let may_be_made = self.most.saturating_sub(self.beyond_one);
+        self.beyond_one += copies - 1;
+        (group, may_be_made)
     }
 
     /// One copy has left. True with the last.
-    pub(super) fn leave(&mut self, group: u32) -> bool {
+    pub(super) fn leave(&mut self, class: Class, group: u32) -> bool {
         let entry = &mut self.entries[group as usize];
         *entry -= 1;
         if *entry > 0 {
+            self.beyond_one -= u32::from(self.bounded.contains(class));
             return false;
         }
         *entry = self.free;
@@ -45,12 +61,30 @@ mod tests {
 
     #[test]
     fn the_last_copy_closes_the_flood_and_its_entry_is_used_again() {
-        let mut groups = Groups::new(4);
-        let (a, b) = (groups.open(3), groups.open(2));
+        let mut groups = Groups::new(4, ClassSet::NONE, 0);
+        let class = Class::ALL[0];
+        let (a, b) = (groups.open(class, 3).0, groups.open(class, 2).0);
         assert_ne!(a, b);
-        assert_eq!([groups.leave(a), groups.leave(b), groups.leave(a)], [false; 3]);
-        assert!(groups.leave(a));
-        assert_eq!(groups.open(2), a);
-        assert!(groups.leave(b));
+        assert_eq!([a, b, a].map(|group| groups.leave(class, group)), [false; 3]);
+        assert!(groups.leave(class, a));
+        assert_eq!(groups.open(class, 2).0, a);
+        assert!(groups.leave(class, b));
+    }
+
+    #[test]
+    fn only_what_a_flood_adds_in_a_bounded_class_is_bounded() {
+        let [lossy, lossless] = [Class::ALL[0], Class::ALL[3]];
+        let mut groups = Groups::new(4, ClassSet(0b1000), 3);
+        assert_eq!(groups.open(lossy, 9).1, 8);
+        let (first, may_be_made) = groups.open(lossless, 3);
+        assert_eq!(may_be_made, 3);
+        let (second, may_be_made) = groups.open(lossless, 3);
+        assert_eq!(may_be_made, 1, "two are there");
+        groups.leave(lossless, second); // the copy that is not made
+        assert_eq!(groups.open(lossless, 2).1, 0);
+        assert!(
+            !groups.leave(lossless, first) && !groups.leave(lossless, first) && groups.leave(lossless, first)
+        );
+        assert_eq!(groups.open(lossless, 2).1, 1);
     }
 }

@@ -133,8 +133,10 @@ impl Switch {
         self.nodes.meta_mut(&frame).vid = vid;
         self.leave_pipeline(now, &frame);
         let copies = u32::try_from(ports.len()).unwrap_or(u32::MAX);
+        let mut may_be_made = copies - 1;
         if copies > 1 && self.accounting == Accounting::UntilTransmitted {
-            self.nodes.meta_mut(&frame).group = self.groups.open(copies);
+            let meta = self.nodes.meta_mut(&frame);
+            (meta.group, may_be_made) = self.groups.open(class, copies);
         }
         let meta = *self.nodes.meta(&frame);
         let mut rest = ports;
@@ -143,8 +145,9 @@ impl Switch {
             if rest.is_empty() {
                 return self.enqueue(now, egress, frame, store);
             }
-            match store.copy(&frame) {
+            match if may_be_made > 0 { store.copy(&frame) } else { None } {
                 Some(copy) => {
+                    may_be_made -= 1;
                     self.ledger.copied += 1;
                     *self.nodes.meta_mut(&copy) = meta;
                     self.enqueue(now, egress, copy, store);

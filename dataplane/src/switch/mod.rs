@@ -44,7 +44,7 @@ use crate::policy::{Event, Intent, Policy, PolicyKind, Shadow};
 use crate::queue::{ClassQueue, Fifo, FrameMeta, NONE, Nodes};
 use crate::rewrite::Rewriter;
 use crate::schedule::{Scheduler, Shaper};
-use crate::settings::{Accounting, PortSettings, SwitchSettings, WhenFull};
+use crate::settings::{Accounting, FLOOD_COPIES_MAX, PortSettings, SwitchSettings, WhenFull};
 use crate::units::{Bytes, CLASSES, Class, ClassSet, FCS, Nanos, PortId, PortSet, TAGS};
 use crate::watchdog::Watchdog;
 use groups::Groups;
@@ -248,6 +248,8 @@ impl Switch {
         let policy = |class: Class| Policy::new(settings.policies[class.index()], class, settings);
         let shadow = |&kind| Shadow::new(kind, settings, slots);
         let shadows: Box<[Shadow]> = settings.shadows.iter().map(shadow).collect();
+        let own = (0..=u8::MAX).map(PortId).take(count).filter(|&port| workers.owns(port));
+        let flood_copies_max = own.map(|_| FLOOD_COPIES_MAX).sum();
         let mut switch = Switch {
             kinds: settings.policies,
             accounting: settings.accounting,
@@ -256,7 +258,7 @@ impl Switch {
             workers,
             ports,
             nodes: Nodes::new(slots),
-            groups: Groups::new(slots),
+            groups: Groups::new(slots, settings.lossless_anywhere(), flood_copies_max),
             buffer: Buffer::new(settings, Arc::clone(&counters)),
             policies: Class::ALL.map(policy),
             shadows_count_flows: shadows.iter().any(Shadow::counts_flows),
@@ -411,7 +413,7 @@ impl Switch {
     /// Counts a frame, or the last copy of a flood, out of its ingress queue.
     #[inline]
     fn count_out(&mut self, now: Nanos, meta: &FrameMeta) {
-        if meta.group == NONE || self.groups.leave(meta.group) {
+        if meta.group == NONE || self.groups.leave(meta.class, meta.group) {
             self.buffer.leave_ingress(meta.ingress, meta.class, meta.counted());
             self.observe(now, meta.class, Event::Released { ingress: meta.ingress });
         }

@@ -2,7 +2,7 @@
 //! nothing of it stays behind however many there are.
 
 use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::{Accounting, WhenFull};
+use xoff_dataplane::settings::{Accounting, FLOOD_COPIES_MAX, WhenFull};
 use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId};
 
 use crate::bed::plan::{self, LINK};
@@ -10,6 +10,7 @@ use crate::bed::{Star, Stream, SwitchPlan};
 use crate::{C0, C3, resume, stop};
 
 const FRAMES: u64 = 200;
+const NO_LIMIT: Bytes = Bytes(1_000_000);
 
 #[test]
 fn b5_the_reserved_block_is_consumed_and_nothing_is_learned_from_it() {
@@ -73,6 +74,29 @@ fn a_flood_counts_where_it_came_in_until_its_last_copy_has_left() {
     star.pause(2, resume(C3));
     star.run_to_rest();
     assert_eq!(star.at(2).seen(id).frames, FRAMES);
+}
+
+#[test]
+fn copies_of_lossless_floods_leave_the_rest_of_memory_to_others() {
+    let mut plan = plan::switch(&[LINK; 3]);
+    plan.slots = 8_000;
+    plan.may_lose = true;
+    plan.each_lossless(|class| (class.xoff, class.xon, class.egress_max) = (NO_LIMIT, NO_LIMIT, NO_LIMIT));
+    let most = 3 * u64::from(FLOOD_COPIES_MAX);
+    for beyond in [0, 1] {
+        let mut star = Star::new(plan.clone());
+        let frames = most + beyond;
+        // Ports 1 and 2 keep what they get: of every frame one copy beyond the frame itself.
+        [1, 2].into_iter().for_each(|port| star.pause(port, stop(C3, 0xffff)));
+        let stream = Stream { class: C3, len: 60, ..Stream::new(MacAddr::BROADCAST, frames, star.now()) };
+        let id = star.start_to_all(0, stream);
+        star.run_for(Nanos::from_millis(3));
+        let missing = star.switch().counters.class(PortId(1), C3).drops[DropReason::NoFrames.index()].get();
+        assert_eq!(missing, beyond, "{frames} frames");
+        star.run_to_rest();
+        assert_eq!(star.at(1).seen(id).frames + missing, frames);
+        assert_eq!(star.at(2).seen(id).frames, frames);
+    }
 }
 
 #[test]
