@@ -115,6 +115,12 @@ impl Gfc {
         self.pfc.adopt(buffer, intents);
     }
 
+    /// The peer of `port` is asked for no rate any more, whatever its queue holds: the switch stops.
+    pub(crate) fn let_go(&mut self, port: PortId) {
+        self.obedient.remove(port);
+        self.step[port.index()] = 0;
+    }
+
     #[inline]
     fn filled(&mut self, port: PortId, buffer: &Buffer, intents: &mut Vec<Intent>) {
         let before = self.step[port.index()];

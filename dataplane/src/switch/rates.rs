@@ -6,6 +6,7 @@
 
 use super::{Port, Switch};
 use crate::frame::{Frame, FrameStore};
+use crate::policy::Policy;
 use crate::schedule::Shaper;
 use crate::settings::{FlowControl, PortSettings};
 use crate::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId, RateStep, TAGS};
@@ -89,9 +90,14 @@ impl Switch {
         self.keep_rates(now, port, changed);
     }
 
-    /// Peers of `port` may send as fast as they can.
+    /// The peer of `port` may send as fast as it can, also when what is still inside leaves.
     pub(super) fn lift_rates(&mut self, port: PortId) {
-        Class::ALL.into_iter().for_each(|class| self.ask_rate(port, class, RateStep::FULL));
+        for class in Class::ALL {
+            if let Policy::Gfc(gfc) = &mut self.policies[class.index()] {
+                gfc.let_go(port);
+            }
+            self.ask_rate(port, class, RateStep::FULL);
+        }
     }
 
     fn keep_rates(&mut self, now: Nanos, port: PortId, classes: ClassSet) {

@@ -233,6 +233,25 @@ fn a_switch_that_stops_lets_its_peers_be_fast_again_at_once() {
     assert_eq!(row.kept(), 0);
 }
 
+/// What was with the driver leaves after the stop, and the queue falls through the ends of steps.
+#[test]
+fn a_switch_that_stops_asks_for_no_rate_while_what_it_has_committed_leaves() {
+    for after in (0..2_000).step_by(200) {
+        let mut row = Row::new(Obeys::AtOnce, |plan| plan.each_port(|port| port.commit = Bytes(20_000)));
+        row.send(600);
+        let pause = stop(C3, 0xffff).encode(row.bed.host(row.b).mac);
+        row.bed.inject(row.b, &pause);
+        row.bed.run_until(Nanos::from_millis(7));
+        let go = resume(C3).encode(row.bed.host(row.b).mac);
+        row.bed.inject(row.b, &go);
+        row.bed.run_until(Nanos::from_millis(7) + Nanos::from_micros(after));
+        assert!(row.asked(row.far) > 0);
+        row.bed.release_peers(row.far);
+        let left = row.bed.now() + SLOW.time_of(Bytes(20_000));
+        row.watch(left, |row| assert_eq!(row.asked(row.far), 0, "{after} us"));
+    }
+}
+
 #[test]
 fn a_limit_ends_with_the_link_and_is_asked_for_anew() {
     let mut row = Row::new(Obeys::AtOnce, |_| ());
