@@ -128,7 +128,12 @@ impl Switch {
 
     /// Lets every peer go that this worker holds: the XONs are due at once. Before a stop.
     pub fn release_peers(&mut self, now: Nanos) {
-        for port in self.timed.iter().chain(self.egress_active.iter()) {
+        let count = self.ports.len();
+        let ports = (0..=u8::MAX).map(PortId).take(count);
+        for port in ports {
+            if !self.workers.owns(port) {
+                continue;
+            }
             let held = self.ports[port.index()].held.classes();
             for class in held.iter() {
                 if let Some(held_for) = self.ports[port.index()].held.xon(now, class) {

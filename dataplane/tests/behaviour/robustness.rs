@@ -195,6 +195,22 @@ fn on_a_stop_every_held_peer_is_told_to_go_on() {
     assert!(shown.pausing_nanos.get() > 500_000);
 }
 
+#[test]
+fn a_stop_waits_for_no_peer_whose_link_is_gone() {
+    let mut star = Star::new(plan::switch(&[LINK; 3]));
+    star.pause(0, stop(C3, 0xffff));
+    for from in [1, 2] {
+        star.start(from, 0, star.stream(0, C3, 100));
+    }
+    star.run_for(Nanos::from_millis(1));
+    star.set_link(1, false);
+    star.run_for(Nanos::from_millis(2));
+    assert!(star.holds(1, C3), "what came from there is still inside");
+    star.release_peers();
+    assert!(!star.switch().worker(PortId(1)).has_orders(PortId(1)));
+    assert_eq!(star.switch().counters.class(PortId(1), C3).pausing_since.get(), 0);
+}
+
 /// A frame from the host at port 1 to that at port 0 with these tags, of class 0.
 fn tagged(star: &Star, types: &[u16], len: usize) -> Vec<u8> {
     let mut bytes = [star.mac(0).0, star.mac(1).0].concat();
