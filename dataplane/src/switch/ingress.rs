@@ -178,11 +178,10 @@ impl Switch {
             let worker = self.workers.owner(egress);
             return self.outbound[worker.index()].frames.push(&mut self.nodes, frame);
         }
-        let untagged = frame.len() - u32::from(meta.tags);
         let at = &self.ports[egress.index()];
         let refused = if at.closed.contains(class) {
             Some(at.why_closed())
-        } else if untagged > at.settings.mtu_frame {
+        } else if at.is_too_long_for(self.nodes.meta(&frame)) {
             Some(DropReason::TooLong)
         } else if !self.buffer.egress_has_room(egress, class, size) {
             Some(DropReason::EgressFull)
@@ -208,12 +207,14 @@ impl Switch {
     }
 
     /// Whether the pipeline stops for want of room at `egress` ([`WhenFull::Stop`]). Room at another
-    /// worker's port is not known here: there the frame waits at that port.
+    /// worker's port is not known here: there the frame waits at that port. What will be dropped there
+    /// waits for nothing.
     #[inline]
     pub(super) fn must_wait(&self, egress: PortId, class: Class, frame: &Frame) -> bool {
         self.when_full == WhenFull::Stop
             && self.workers.owns(egress)
             && !self.ports[egress.index()].closed.contains(class)
+            && !self.ports[egress.index()].is_too_long_for(self.nodes.meta(frame))
             && !self.buffer.egress_has_room(egress, class, self.nodes.meta(frame).counted())
     }
 
@@ -356,6 +357,12 @@ impl Switch {
 }
 
 impl Port {
+    /// Whether a frame is longer than this port's frames may be.
+    #[inline]
+    fn is_too_long_for(&self, meta: &FrameMeta) -> bool {
+        meta.len - u32::from(meta.tags) > self.settings.mtu_frame
+    }
+
     /// Classes with frames that do not wait for room.
     fn movable(&self) -> ClassSet {
         ClassSet(self.backlogged_in.0 & !self.stopped.0)
