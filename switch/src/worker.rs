@@ -125,7 +125,8 @@ impl Worker {
         let in_flight = self.ports.iter().any(|(_, port)| port.in_flight());
         let longest = if in_flight { COMPLETION_POLL } else { LONGEST_SLEEP };
         let deadline = self.switch.next_deadline().min(now.after(longest));
-        if deadline > now && !self.handoff.waiting() {
+        // What the last turn did after it had forwarded may have made room for frames that waited.
+        if deadline > now && !self.handoff.waiting() && !self.switch.can_forward() {
             sleeper.sleep(deadline.since(now))?;
         }
         bell.open_eyes();

@@ -72,6 +72,12 @@ impl Switch {
         self.observe(now, class, Event::Received { ingress: port });
     }
 
+    /// Whether there is a frame for [`Switch::forward`] to move.
+    #[must_use]
+    pub fn can_forward(&self) -> bool {
+        !self.ingress_ready.is_empty()
+    }
+
     /// Moves one frame through the pipeline: the next port in turn, its highest class that can move.
     /// False where no frame can move.
     #[inline]

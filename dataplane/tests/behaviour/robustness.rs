@@ -1,7 +1,7 @@
 //! Links that flap, control frames that get lost, traffic that falls silent (R4, R5, R7).
 
 use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::WhenFull;
+use xoff_dataplane::settings::{Accounting, WhenFull};
 use xoff_dataplane::units::{Bytes, ClassSet, Nanos, PortId, Quanta};
 use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
 
@@ -282,4 +282,19 @@ fn on_a_stop_no_data_leave_where_a_pause_frame_lacks_a_slot() {
     }
     let after = [PortId(1), PortId(2)].map(|port| waiting(&star, port));
     assert!(after.iter().zip(before).all(|(&after, before)| after >= before), "{after:?} of {before:?}");
+}
+
+#[test]
+fn frames_that_waited_for_room_can_move_at_once_when_the_link_is_lost() {
+    let mut plan = plan::switch(&[LINK; 2]);
+    (plan.settings.accounting, plan.settings.when_full) = (Accounting::UntilForwarded, WhenFull::Stop);
+    plan.each_lossless(|class| class.egress_max = Bytes(20_000));
+    let mut star = Star::new(plan);
+    star.pause(0, stop(C3, 0xffff));
+    star.start(1, 0, star.stream(0, C3, 100));
+    star.run_for(Nanos::from_millis(1));
+    let can_forward = |star: &Star| star.switch().worker(PortId(1)).can_forward();
+    assert!(star.holds(1, C3) && !can_forward(&star), "they wait");
+    star.set_link(0, false);
+    assert!(can_forward(&star), "a worker must not sleep now");
 }
