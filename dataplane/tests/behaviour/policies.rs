@@ -225,9 +225,11 @@ fn wanted_in_open_loop(
     plan.each_lossless(|class| class.egress_max = Bytes(200_000));
     let mut star = Star::with(plan, |_| Obeys::Never);
     for from in 1..5 {
+        star.start(from, 0, star.stream(0, C3, 25)); // a flow that is gone when the others come
         for n in 0..3_u32 {
             let rate = Some(BitRate::from_mbps(40 * u64::from(n) + 50 * u64::try_from(from).expect("few")));
-            star.start(from, 0, Stream { rate, len: 300 + 400 * n, ..star.stream(0, C3, 300) });
+            let stream = Stream { rate, len: 300 + 400 * n, ..star.stream(0, C3, 300) };
+            star.start(from, 0, Stream { from: Nanos::from_millis(3), ..stream });
         }
     }
     meanwhile(&mut star);
@@ -255,7 +257,7 @@ fn a_shadow_counts_exactly_what_it_would_have_done_if_it_had_acted() {
 fn a_shadow_of_ofc_hears_which_flows_a_peer_has_paused() {
     let run = |acting, shadows: &[PolicyKind]| {
         wanted_in_open_loop(acting, shadows, |star| {
-            star.run_for(Nanos::from_micros(900));
+            star.run_for(Nanos::from_micros(3_900));
             let list = |operation| {
                 let mut bytes = [0; 600];
                 let mut list = FlowPauseWriter::new(&mut bytes, star.mac(0), operation, C3);
