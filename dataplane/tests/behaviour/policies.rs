@@ -257,7 +257,7 @@ fn a_shadow_counts_exactly_what_it_would_have_done_if_it_had_acted() {
 fn a_shadow_of_ofc_hears_which_flows_a_peer_has_paused() {
     let run = |acting, shadows: &[PolicyKind]| {
         wanted_in_open_loop(acting, shadows, |star| {
-            star.run_for(Nanos::from_micros(3_900));
+            star.run_for(Nanos::from_micros(2_500));
             let list = |operation| {
                 let mut bytes = [0; 600];
                 let mut list = FlowPauseWriter::new(&mut bytes, star.mac(0), operation, C3);
@@ -268,9 +268,9 @@ fn a_shadow_of_ofc_hears_which_flows_a_peer_has_paused() {
             };
             let [pause, resume] = [Operation::Pause(Quanta(2_000)), Operation::Resume].map(list);
             star.inject(0, &pause);
-            star.run_for(Nanos::from_micros(500));
-            star.inject(0, &resume);
-            star.run_for(Nanos::from_micros(700));
+            star.run_for(Nanos::from_micros(100));
+            star.inject(0, &resume); // or else the congestion that follows would be local
+            star.run_for(Nanos::from_micros(1_300));
             star.inject(0, &pause); // and this one runs out
         })
     };
