@@ -189,3 +189,45 @@ impl Shadow {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::policy::TableBytes;
+    use crate::testing::port_settings;
+
+    const C3: Class = Class::ALL[3];
+    const IN: PortId = PortId(0);
+    const OUT: PortId = PortId(1);
+
+    fn shadow() -> Shadow {
+        let settings = SwitchSettings {
+            ports: vec![port_settings(0), port_settings(1)],
+            accounting: Default::default(),
+            memory: Default::default(),
+            when_full: Default::default(),
+            policies: Default::default(),
+            shadows: vec![PolicyKind::Ofc],
+            policy: Default::default(),
+            fdb: crate::settings::FdbSettings { capacity: 16, ageing: None, statics: Vec::new() },
+            vlans: Vec::new(),
+            qcn: Default::default(),
+        };
+        Shadow::new(PolicyKind::Ofc, &settings, 8)
+    }
+
+    #[test]
+    fn flows_are_counted_in_and_out_and_those_that_a_peer_resumes_are_forgotten() {
+        let mut shadow = shadow();
+        let key = FlowKey::V4 { protocol: 17, ports: [1, 2], src: [10, 0, 0, 1], dst: [10, 0, 0, 2] };
+        shadow.packet_in(Nanos(0), 5, C3, [IN, OUT], &key);
+        shadow.pause_flows(OUT, C3, Nanos(100), [key].into_iter());
+        let tables = |shadow: &Shadow| shadow.policies[3].as_ofc().unwrap().table_bytes(OUT);
+        assert!(tables(&shadow).flow_in_port > 0 && tables(&shadow).congested_flow > 0);
+        shadow.packet_out(5, C3, OUT);
+        assert!(tables(&shadow).flow_in_port > 0, "its peer has it paused");
+        shadow.resume_flows(OUT, C3, [key].into_iter());
+        assert_eq!(tables(&shadow), TableBytes::default());
+    }
+}
