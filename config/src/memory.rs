@@ -5,6 +5,7 @@
 
 use xoff_dataplane::congestion::points;
 use xoff_dataplane::forward::table_bytes;
+use xoff_dataplane::policy::flow_memory;
 use xoff_dataplane::settings::{Accounting, FLOOD_COPIES_MAX, WhenFull};
 use xoff_dataplane::units::{Bytes, PortId, TAGS};
 
@@ -75,6 +76,10 @@ impl Config {
         let points = points::memory(&self.switch.qcn, self.switch.ports.len(), chunks);
         if points > 0 {
             consumers.push(plain("congestion points", points));
+        }
+        let flows = flow_memory(&self.switch, chunks);
+        if flows > 0 {
+            consumers.push(plain("flow tables", flows));
         }
         consumers.push(plain("process", PROCESS));
         let total = consumers.iter().fold(Bytes::ZERO, |sum, consumer| sum.saturating_add(consumer.bytes));

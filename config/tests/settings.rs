@@ -266,6 +266,22 @@ fn memory_is_the_sum_of_its_lines_by_hand() {
 }
 
 #[test]
+fn tables_of_flows_take_memory_where_ofc_decides_or_watches() {
+    let memory = |more: &str| {
+        let config = two_ports(&format!("[switch]\nworkers = 1\n{more}"), "");
+        let plan = config.memory(&config.workers(1), &[]);
+        let tables = plan.consumers.iter().find(|consumer| consumer.what == "flow tables");
+        (tables.map(|consumer| consumer.bytes.0), plan.chunks)
+    };
+    // 64 bytes of a flow, of which 4 are a bucket; 8 for each ingress; flows that are paused by and at peers
+    let tables = 1_024 * 64 + 2 * 8 + 256 * 16 + 256 * 8;
+    assert_eq!(memory("").0, None);
+    assert_eq!(memory("policy = { 3 = \"ofc\" }\n").0, Some(2 * (tables + 1_024 * 5)));
+    let (shadow, chunks) = memory("shadow = [\"ofc\"]\n");
+    assert_eq!(shadow, Some(8 * 2 * tables + 4 * chunks));
+}
+
+#[test]
 fn every_queue_has_rings_and_every_worker_room_for_egress_queues_of_all() {
     let config = two_ports("", "");
     let workers = config.workers(1);

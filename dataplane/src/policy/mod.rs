@@ -37,7 +37,7 @@ pub use cause::{Cause, Causes, Trigger};
 pub use g_pfc::{GPfc, GPfcSettings};
 pub use gfc::{Gfc, GfcSettings};
 pub use kind::{PolicyKind, PolicySettings};
-pub use ofc::{Ofc, OfcSettings, TableBytes, Told};
+pub use ofc::{Ofc, OfcSettings, TableBytes, Told, memory as flow_memory};
 pub use p_pfc::{PPfc, PPfcSettings};
 pub use pfc::Pfc;
 pub(crate) use shadow::Shadow;

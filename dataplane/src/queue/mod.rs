@@ -4,7 +4,7 @@
 mod nested;
 mod nodes;
 
-pub(crate) use nested::Nested;
+pub(crate) use nested::{BYTES_PER_NESTED_FLOW, Nested};
 pub use nodes::{BYTES_PER_SLOT, FrameMeta};
 pub(crate) use nodes::{Fifo, NONE, Nodes};
 

@@ -52,6 +52,9 @@ pub(crate) struct Nested {
     resumed: Vec<u32>,
 }
 
+/// What a flow takes of memory in a queue of its class.
+pub(crate) const BYTES_PER_NESTED_FLOW: usize = size_of::<State>() + size_of::<u32>();
+
 /// An empty one, for no flows.
 impl Default for Nested {
     fn default() -> Nested {

@@ -10,6 +10,9 @@ struct Paused {
     flow: u32,
 }
 
+/// What a flow takes of memory.
+pub(super) const BYTES_PER_CONGESTED_FLOW: usize = size_of::<Paused>();
+
 /// The table, of fixed capacity.
 #[derive(Debug)]
 pub(super) struct CongestedFlows {

@@ -58,6 +58,9 @@ pub(super) struct Chain {
     pub(super) congested: bool,
 }
 
+/// What the chains of an ingress port take of memory.
+pub(super) const BYTES_PER_INGRESS: usize = size_of::<[u32; 2]>();
+
 /// The table.
 #[derive(Debug)]
 pub(super) struct FlowTable {

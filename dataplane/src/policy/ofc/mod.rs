@@ -27,7 +27,10 @@
 
 mod congested;
 mod flow_table;
+mod memory;
 mod pause_frames;
+
+pub use self::memory::memory;
 
 use self::congested::CongestedFlows;
 use self::flow_table::{Asked, Chain, FlowTable};

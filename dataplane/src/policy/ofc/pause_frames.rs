@@ -36,6 +36,9 @@ struct Row {
     told: Told,
 }
 
+/// What a flow takes of memory.
+pub(super) const BYTES_PER_PAUSED_FLOW: usize = size_of::<Row>();
+
 /// What the next frame has to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Say {
