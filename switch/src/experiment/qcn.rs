@@ -232,9 +232,10 @@ type All<'a> = [(&'a Variant, Measured)];
 
 fn title(scene: Scene, request: &Request) -> String {
     let mbps = request.line.bits_per_second() / 1_000_000;
-    let phase = f64::from(request.seconds) / PHASES as f64;
-    let (begin, end) = (phase, 2.0 * phase);
-    let rest = format!("f5 from {begin:.0} s to {end:.0} s; {mbps} Mb/s lines, PFC beneath");
+    // To a tenth, and as a whole number where it is one.
+    let [begin, end] =
+        [1, 2].map(|phases| (f64::from(request.seconds * phases * 10) / PHASES as f64).round() / 10.0);
+    let rest = format!("f5 from {begin} s to {end} s; {mbps} Mb/s lines, PFC beneath");
     match scene {
         Scene::FanIn => format!("QCN, fan-in: f1 to f4 from four inputs into one output, {rest}"),
         Scene::SharedInput => {
@@ -305,4 +306,19 @@ fn figure(scene: Scene, request: &Request, all: &All<'_>) -> Figure {
         [rates, cnms]
     };
     Figure { title: title(scene, request), panels: all.iter().flat_map(panels).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_title_says_when_f5_comes_and_goes() {
+        let title = |seconds| {
+            let line = BitRate::from_mbps(100);
+            title(Scene::FanIn, &Request { policies: Vec::new(), line, runs: 1, seconds })
+        };
+        assert!(title(30).contains("f5 from 10 s to 20 s;"), "{}", title(30));
+        assert!(title(4).contains("f5 from 1.3 s to 2.7 s;"), "{}", title(4));
+    }
 }
