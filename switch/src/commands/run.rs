@@ -68,7 +68,8 @@ fn conclude(outcome: Result<Status, WorkerError>) -> ExitCode {
         lossless_lost,
         unseen_lost,
         balanced,
-        "stopped, and the promise was not kept; least headroom left {headroom} bytes"
+        "stopped, and the promise was not kept (a frame may be in two of the drop counters that unseen_lost \
+         adds up); least headroom left {headroom} bytes"
     );
     ExitCode::FAILURE
 }

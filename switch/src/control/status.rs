@@ -44,8 +44,8 @@ pub struct Verdict {
     pub lossless: bool,
     /// Frames of lossless classes that had a way on and were dropped.
     pub lossless_lost: u64,
-    /// Frames that the kernel dropped before or behind the switch, whatever their class: XDP sockets
-    /// and devices.
+    /// Losses before or behind the switch, whatever their class: all drop counters of XDP sockets and
+    /// devices added up. Most drivers count a frame in both.
     pub unseen_lost: u64,
     /// Least headroom that any lossless class had left; `None` where no class is lossless.
     pub headroom_free_min_bytes: Option<u64>,

@@ -13,15 +13,26 @@ use axum::http::uri::Authority;
 /// # Errors
 /// What is allowed.
 pub(super) fn may_change(peer: SocketAddr, host: Option<&str>, listen: IpAddr) -> Result<(), String> {
-    if !peer.ip().to_canonical().is_loopback() {
+    // Who speaks from the address listened on is on this machine, too.
+    let peer = peer.ip().to_canonical();
+    if !peer.is_loopback() && peer != listen {
         return Err("a policy can be changed from this machine only".into());
     }
     match host {
         Some(host) if is_ours(host, listen) => Ok(()),
         other => Err(format!(
-            "this switch is not {:?}; call it localhost, 127.0.0.1, [::1] or {listen} to change a policy",
-            other.unwrap_or_default()
+            "this switch is not {:?}; call it {} to change a policy",
+            other.unwrap_or_default(),
+            names(listen)
         )),
+    }
+}
+
+fn names(listen: IpAddr) -> String {
+    let loopback = "localhost, 127.0.0.1 or [::1]";
+    match listen.is_loopback() || listen.is_unspecified() {
+        true => loopback.into(),
+        false => format!("{listen} or, if it listens there, {loopback}"),
     }
 }
 
@@ -74,9 +85,13 @@ mod tests {
         let here = SocketAddr::from(([127, 0, 0, 1], 1));
         let there = SocketAddr::from(([10, 0, 0, 2], 1));
         assert_eq!(may_change(here, Some("localhost"), LISTEN), Ok(()));
+        let by_its_address = SocketAddr::from((LISTEN, 1));
+        assert_eq!(may_change(by_its_address, Some("10.0.0.1:9464"), LISTEN), Ok(()));
         let told = |peer, host| may_change(peer, host, LISTEN).unwrap_err();
         assert!(told(there, Some("localhost")).contains("from this machine only"));
-        assert!(told(here, Some("rebound.example")).contains("\"rebound.example\"; call it localhost"));
-        assert!(told(here, None).contains("call it localhost"));
+        assert!(told(here, Some("rebound.example")).contains("\"rebound.example\"; call it 10.0.0.1 or"));
+        assert!(told(here, None).contains("localhost"));
+        let at_home = may_change(here, None, IpAddr::V4(std::net::Ipv4Addr::LOCALHOST)).unwrap_err();
+        assert!(at_home.ends_with("call it localhost, 127.0.0.1 or [::1] to change a policy"), "{at_home}");
     }
 }

@@ -61,7 +61,10 @@ fn verdict(status: &Status) -> String {
     };
     let unseen = match verdict.unseen_lost {
         0 => String::new(),
-        frames => format!(", {} dropped unseen by XDP sockets or devices", grouped(frames)),
+        counts => format!(
+            ", drop counters of XDP sockets and devices at {} (a frame may be in two of them)",
+            grouped(counts)
+        ),
     };
     format!("lossless classes: {} lost{unseen}, {headroom}", grouped(verdict.lossless_lost))
 }
@@ -475,7 +478,7 @@ mod tests {
     #[test]
     fn totals_pauses_drops_and_headroom_are_there() {
         let text = render(&status(), None, None).unwrap();
-        line(&text, &["lossless classes: 71 lost, 4 dropped unseen", "least headroom left 17,655 bytes"]);
+        line(&text, &["lossless classes: 71 lost, drop counters of XDP sockets and devices at 4", "least headroom left 17,655 bytes"]);
         line(&text, &["ledger: balanced; 0 received"]);
         line(&text, &["left", "l0", "up", "1.00 Gb/s", "generic, copy", "xdp rx_ring_full 2"]);
         let class = line(
