@@ -51,3 +51,21 @@ impl RateAsked {
         self.lowest.lower(rate);
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_rate_is_kept_while_rates_rise_and_fall() {
+        let asked = RateAsked::default();
+        let line = BitRate::from_gbps(1);
+        let seen = [2, 3, 1, 0].map(|step| {
+            asked.ask(RateStep::new(step).unwrap(), line);
+            (asked.now.get() / 1_000_000, asked.lowest.get() / 1_000_000)
+        });
+        assert_eq!(seen, [(250, 250), (125, 125), (500, 125), (0, 125)]);
+        assert_eq!(asked.changes.get(), 4);
+    }
+}

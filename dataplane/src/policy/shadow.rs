@@ -230,4 +230,17 @@ mod tests {
         shadow.resume_flows(OUT, C3, [key].into_iter());
         assert_eq!(tables(&shadow), TableBytes::default());
     }
+
+    #[test]
+    fn what_a_peer_has_paused_goes_on_by_itself_when_its_time_is_over() {
+        let mut shadow = shadow();
+        let flow = |n| FlowKey::V4 { protocol: 17, ports: [n, 2], src: [10, 0, 0, 1], dst: [10, 0, 0, 2] };
+        shadow.packet_in(Nanos(0), 0, C3, [IN, OUT], &flow(0));
+        shadow.pause_flows(OUT, C3, Nanos(100), [flow(0)].into_iter());
+        for (n, now, paused) in [(1, 99, true), (2, 100, false)] {
+            shadow.packet_in(Nanos(now), n.into(), C3, [IN, OUT], &flow(n));
+            let bytes = shadow.policies[3].as_ofc().unwrap().table_bytes(OUT).congested_flow;
+            assert_eq!(bytes > 0, paused, "at {now}");
+        }
+    }
 }
