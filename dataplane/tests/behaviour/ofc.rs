@@ -4,6 +4,7 @@
 use xoff_dataplane::policy::{OfcSettings, PolicyKind};
 use xoff_dataplane::settings::PortSettings;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId, Quanta};
+use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, Operation};
 
 use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, NodeId, Obeys, Star, Stream, SwitchPlan, end};
@@ -229,4 +230,27 @@ fn after_an_xon_of_the_class_the_flows_that_stay_paused_are_told_again() {
     star.pause(0, resume(C4));
     star.run_for(Nanos::from_micros(300));
     assert_eq!((lists(&star), star.holds(1, C3)), (2, false));
+}
+
+/// A list is a plain PFC frame to whoever does not expect one: a port that is not told that its peer sends
+/// lists stops the whole class.
+#[test]
+fn a_list_is_obeyed_flow_by_flow_only_where_the_peer_is_known_to_send_lists() {
+    for ofc_peer in [true, false] {
+        let mut plan = plan::switch(&[LINK; 2]);
+        plan.settings.policies[3] = PolicyKind::Ofc;
+        plan.settings.ports[0].ofc_peer = ofc_peer;
+        let mut star = Star::with(plan, |_| Obeys::AtOnce);
+        let mut bytes = [0; 600];
+        let mut list = FlowPauseWriter::new(&mut bytes, star.mac(0), Operation::Pause(Quanta(2_000)), C3);
+        list.push(&FlowKey::L2 { src: star.mac(1), dst: star.mac(0), ether_type: 0x88b5 });
+        let list = list.finish().to_vec();
+        star.inject(0, &list);
+        star.run_for(Nanos::from_micros(100));
+        let switch = star.switch();
+        let shown = switch.counters.class(PortId(0), C3);
+        assert_eq!(shown.flows.paused.get(), u64::from(ofc_peer));
+        assert_eq!(shown.xoff_received.get(), u64::from(!ofc_peer));
+        assert_eq!(shown.paused_since.get() > 0, !ofc_peer, "the class is stopped");
+    }
 }

@@ -478,7 +478,13 @@ mod tests {
     #[test]
     fn totals_pauses_drops_and_headroom_are_there() {
         let text = render(&status(), None, None).unwrap();
-        line(&text, &["lossless classes: 71 lost, drop counters of XDP sockets and devices at 4", "least headroom left 17,655 bytes"]);
+        line(
+            &text,
+            &[
+                "lossless classes: 71 lost, drop counters of XDP sockets and devices at 4",
+                "least headroom left 17,655 bytes",
+            ],
+        );
         line(&text, &["ledger: balanced; 0 received"]);
         line(&text, &["left", "l0", "up", "1.00 Gb/s", "generic, copy", "xdp rx_ring_full 2"]);
         let class = line(
