@@ -1,7 +1,7 @@
 //! `xoff experiment`: policies side by side under one load.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
@@ -9,7 +9,9 @@ use miette::{IntoDiagnostic, miette};
 use xoff_dataplane::units::BitRate;
 
 use crate::cli;
-use crate::experiment::{EXPERIMENTS, Experiment, Length, Request, VARIANTS, Variant, rate_of_this_machine};
+use crate::experiment::{
+    EXPERIMENTS, Experiment, Figure, LINES, Length, Request, VARIANTS, Variant, rate_of_this_machine,
+};
 use crate::traffic::values;
 
 /// Runs the same load under several policies, in namespaces that vanish afterwards, and shows what
@@ -31,8 +33,8 @@ pub struct Args {
     /// says].
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(3..=600))]
     seconds: Option<u32>,
-    /// Rate of the lines; thresholds grow with it [default: 50 Mb/s for each core].
-    #[arg(long, value_name = "RATE", value_parser = values::rate)]
+    /// Rate of the lines, 5M to 1G; thresholds grow with it [default: 50 Mb/s for each core].
+    #[arg(long, value_name = "RATE", value_parser = line_rate)]
     rate: Option<BitRate>,
     /// Print one JSON object on standard output; progress goes to standard error.
     #[arg(long)]
@@ -53,7 +55,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
     }
     let experiment = find(&args.name)?;
     if let Some(plot) = &args.plot {
-        check_directory(plot)?;
+        Figure::check_place(plot).into_diagnostic()?;
     }
     let request = Request {
         policies: match args.policy.as_slice() {
@@ -93,15 +95,10 @@ fn seconds(experiment: &Experiment, asked: Option<u32>) -> miette::Result<u32> {
     }
 }
 
-/// Before a minute has passed in vain.
-fn check_directory(plot: &Path) -> miette::Result<()> {
-    let directory = plot.parent().filter(|parent| !parent.as_os_str().is_empty());
-    match directory {
-        Some(directory) if !directory.is_dir() => {
-            Err(miette!("cannot write the plot: {} is no directory", directory.display()))
-        }
-        _ => Ok(()),
-    }
+/// A rate of lines that every experiment can have.
+fn line_rate(text: &str) -> Result<BitRate, String> {
+    let rate = values::rate(text)?;
+    if LINES.contains(&rate) { Ok(rate) } else { Err("experiments run at 5M to 1G".into()) }
 }
 
 fn list() -> String {
@@ -167,8 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn a_plot_needs_a_directory() {
-        assert!(check_directory(Path::new("plot.svg")).is_ok());
-        assert!(check_directory(Path::new("/nowhere/at/all/plot.svg")).is_err());
+    fn a_rate_that_not_every_experiment_can_have_is_refused() {
+        let of = |rate| parse(&["incast", "--rate", rate]).map(|args| args.rate.unwrap());
+        assert_eq!(of("5M").unwrap(), *LINES.start());
+        assert_eq!(of("1G").unwrap(), *LINES.end());
+        for rate in ["1", "4999999", "1000000001", "1T"] {
+            let message = of(rate).unwrap_err().to_string();
+            assert!(message.contains(rate) && message.contains("--rate"), "{message}");
+            assert!(message.contains("experiments run at 5M to 1G"), "{message}");
+        }
     }
 }

@@ -29,6 +29,7 @@ mod two_classes;
 mod variant;
 mod victim;
 
+use std::ops::RangeInclusive;
 use std::thread;
 
 use xoff_dataplane::units::BitRate;
@@ -124,12 +125,17 @@ impl Experiment {
     }
 }
 
+/// Rates of lines that every experiment can have. Below, thresholds are less than two frames, and the slowest
+/// host (of `cascade`, 40 % of the line) is soon less than a switch takes (1 Mb/s). Above, a pause of 65535 quanta
+/// (33.5 ms at 1 Gb/s) ends within a stall that the switches are made for (25 ms), and the promise with it.
+pub const LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(1);
+
 /// Rate of the lines where none is given: 50 Mb/s for each core, so that hosts and switches, which all
 /// share the cores, have time to spare; 1 Gb/s at most.
 #[must_use]
 pub fn rate_of_this_machine() -> BitRate {
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    BitRate::from_mbps((50 * cores as u64).min(1000))
+    BitRate::from_mbps(50 * cores as u64).min(*LINES.end())
 }
 
 /// Measures every policy of the request as often as it says. The policies take turns, so that what the

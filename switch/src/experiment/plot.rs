@@ -3,7 +3,10 @@
 //! Colours belong to names: a policy has the same one in every panel, and the legend below explains it
 //! once.
 
+use std::fs::{self, File};
+use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use plotters::coord::types::RangedCoordf64;
@@ -60,6 +63,12 @@ pub enum Content {
 #[error("cannot write the plot: {0}")]
 pub struct PlotError(String);
 
+impl PlotError {
+    fn at(path: &Path, error: &dyn std::fmt::Display) -> PlotError {
+        PlotError(format!("{}: {error}", path.display()))
+    }
+}
+
 const PANEL: (u32, u32) = (520, 330);
 const COLUMNS: usize = 2;
 const TITLE_TEXT_HEIGHT: i32 = 17;
@@ -91,14 +100,27 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 impl Figure {
+    /// Whether a figure can be written there, to be asked before it costs minutes to make one. Leaves what
+    /// there is as it is.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub fn check_place(path: &Path) -> Result<(), PlotError> {
+        let opened = match File::create_new(path) {
+            Ok(_) => fs::remove_file(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open(path),
+            Err(error) => Err(error),
+        };
+        opened.map_err(|error| PlotError::at(path, &error))
+    }
+
     /// Writes it as SVG.
     ///
     /// # Errors
     /// Where the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), PlotError> {
-        let failed = |error: &dyn std::fmt::Display| PlotError(format!("{}: {error}", path.display()));
-        let svg = self.svg().map_err(|error| failed(&error))?;
-        std::fs::write(path, svg).map_err(|error| failed(&error))
+        let svg = self.svg().map_err(|error| PlotError::at(path, &error))?;
+        fs::write(path, svg).map_err(|error| PlotError::at(path, &error))
     }
 
     /// The text of the SVG file.
@@ -333,6 +355,14 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     }
 }
 
+/// Opens what exists, and closes it. A pipe is left alone: its reader would take that for the end.
+fn open(path: &Path) -> io::Result<()> {
+    if fs::metadata(path)?.file_type().is_fifo() {
+        return Ok(());
+    }
+    File::options().write(true).open(path).map(drop)
+}
+
 /// A little above the most.
 pub(super) fn nice_top(most: f64) -> f64 {
     if most > 0.0 { most * 1.08 } else { 1.0 }
@@ -382,6 +412,27 @@ mod tests {
         for text in ["the whole", "title", "time (s)", "rate (Mb/s)", "pfc", "ofc", "leaf pauses spine"] {
             assert!(svg.contains(text), "{text} is not in the figure");
         }
+    }
+
+    #[test]
+    fn a_place_for_a_figure_is_checked_and_left_as_it_is() {
+        let directory = std::env::temp_dir().join(format!("xoff-plot-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let refused = |path: &Path| Figure::check_place(path).err().map(|error| error.to_string());
+        let (new, old) = (directory.join("new.svg"), directory.join("old.svg"));
+        fs::write(&old, "kept").unwrap();
+        assert_eq!(refused(&new), None);
+        assert_eq!(refused(&old), None);
+        assert!(!new.exists());
+        assert_eq!(fs::read_to_string(&old).unwrap(), "kept");
+        for nowhere in [&directory, &directory.join("missing/new.svg"), Path::new("/proc/new.svg")] {
+            let message = refused(nowhere).unwrap();
+            assert!(
+                message.starts_with(&format!("cannot write the plot: {}: ", nowhere.display())),
+                "{message}"
+            );
+        }
+        fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]
