@@ -6,8 +6,8 @@ use super::StatusError;
 use super::format::{bytes, grouped, scaled, span};
 use crate::control::Link;
 use crate::control::status::{
-    ClassStatus, PauseStatus, PortStatus, ShadowStatus, SocketMemory, Spread, Status, WatchdogStatus,
-    WorkerState, WorkerStatus, XdpMode,
+    ClassStatus, FlowStatus, PauseStatus, PortStatus, ShadowStatus, SocketMemory, Spread, Status,
+    WatchdogStatus, WorkerState, WorkerStatus, XdpMode,
 };
 
 /// The text. With the status `before`, traffic is shown as rates since then, else as totals.
@@ -28,6 +28,7 @@ pub(super) fn render(
     parts.push(port_table(&ports, now, before));
     parts.push(class_table(&ports, now, before));
     parts.push(rate_table(&ports));
+    parts.push(flow_table(&ports));
     parts.push(shadow_table(&ports));
     parts.push(congestion_table(&ports));
     parts.push(storm_table(&ports));
@@ -294,6 +295,36 @@ fn rates(port: &PortStatus, rate: impl Fn(&ClassStatus) -> Option<u64>) -> Strin
     if shown.is_empty() { "no limit".into() } else { shown.join(", ") }
 }
 
+/// Classes of ports that have exchanged lists of flows (OFC), or fell back from them.
+fn flow_table(ports: &[&PortStatus]) -> String {
+    let header = ["port", "class", "flows asked to pause", "paused by peer", "lists in / out", "fallbacks"];
+    let rows = ports.iter().flat_map(|port| {
+        let classes = port.classes.iter().filter_map(|class| Some((class.class, class.flows?)));
+        let used = classes.filter(|(_, flows)| lists(flows).iter().sum::<u64>() + flows.fallbacks > 0);
+        used.map(|(class, flows)| flow_row(&port.name, class, &flows)).collect::<Vec<_>>()
+    });
+    table(&header, rows)
+}
+
+fn flow_row(port: &str, class: u8, flows: &FlowStatus) -> Vec<String> {
+    let [received, sent] = lists(flows);
+    let asked = &flows.asked;
+    vec![
+        port.into(),
+        class.to_string(),
+        format!("{} now, {} in all", grouped(asked.asked), grouped(asked.flow_pauses)),
+        format!("{} now", grouped(flows.paused)),
+        format!("{} / {}", grouped(received), grouped(sent)),
+        grouped(flows.fallbacks),
+    ]
+}
+
+/// Lists that came from the peer, and that it was sent.
+const fn lists(flows: &FlowStatus) -> [u64; 2] {
+    let received = flows.pause_frames_received + flows.resume_frames_received;
+    [received, flows.pause_frames_sent + flows.resume_frames_sent]
+}
+
 fn quantiles(times: &Spread) -> String {
     let quantile = |nanos: Option<u64>| nanos.map_or("-".into(), span);
     format!("{} / {}", quantile(times.p50_nanos), quantile(times.p99_nanos))
@@ -460,6 +491,7 @@ fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::control::status::FlowsAskedStatus;
     use crate::control::{Answer, snapshot, tests::view};
 
     fn status() -> Status {
@@ -513,6 +545,36 @@ mod tests {
         let text = render(&status, None, None).unwrap();
         line(&text, &["left", "class 3 250 Mb/s, class 4 62.5 Mb/s", "no limit", "0 / 1,200"]);
         line(&text, &["right", "no limit", "class 3 500 Mb/s", "7 / 0"]);
+    }
+
+    #[test]
+    fn flows_are_shown_where_lists_went_or_a_table_was_full() {
+        let mut status = status();
+        let head = "flows asked to pause";
+        for port in &mut status.ports {
+            port.classes[3].flows = Some(FlowStatus::default());
+        }
+        assert!(!render(&status, None, None).unwrap().contains(head), "nothing happened yet");
+        let asked = FlowsAskedStatus { flow_pauses: 1_012, asked: 5, ..Default::default() };
+        status.ports[0].classes[3].flows = Some(FlowStatus {
+            pause_frames_sent: 1_200,
+            resume_frames_sent: 34,
+            asked,
+            ..Default::default()
+        });
+        let received = FlowStatus {
+            pause_frames_received: 40,
+            resume_frames_received: 2,
+            paused: 6,
+            ..Default::default()
+        };
+        status.ports[1].classes[3].flows = Some(received);
+        status.ports[1].classes[4].flows = Some(FlowStatus { fallbacks: 1, ..Default::default() });
+        let text = render(&status, None, None).unwrap();
+        line(&text, &[head, "paused by peer", "lists in / out", "fallbacks"]);
+        line(&text, &["left", "3", "5 now, 1,012 in all", "0 now", "0 / 1,234"]);
+        line(&text, &["right", "3", "0 now, 0 in all", "6 now", "42 / 0"]);
+        assert!(line(&text, &["right", "4", "0 / 0"]).trim_end().ends_with('1'));
     }
 
     #[test]
