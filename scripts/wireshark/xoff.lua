@@ -134,6 +134,8 @@ local ofc_malformed = ProtoExpert.new(
 ofc.experts = { ofc_malformed }
 
 local ETHERTYPE_AT, PFC_OPCODE, LIST, FLOWS, FLOW_HEAD = 12, 0x0101, 34, 42, 6
+-- The low byte of the class-enable vector, and the time of class 0.
+local VECTOR, TIMES = 17, 18
 local ADDRESS_LEN = { [0] = 6, [4] = 4, [6] = 16 }
 
 -- Whether there is an extension with this magic behind the time vector.
@@ -169,27 +171,43 @@ local function add_flow(subtree, buffer, at)
     return at + FLOW_HEAD + 2 * len
 end
 
+-- What is wrong with the head of the list, or nil.
+local function list_problem(buffer)
+    if buffer:len() < FLOWS then return "ends before its flows" end
+    local operation, class = buffer(38, 1):uint(), buffer(39, 1):uint()
+    if not OPERATIONS[operation] then return "neither pauses nor resumes" end
+    if class > 7 then return "has a class above 7" end
+    if buffer(40, 2):uint() == 0 then return "has no flow" end
+    local enabled = buffer(VECTOR, 1):uint()
+    if operation == 2 and enabled ~= 0 then return "resumes flows beside a pause" end
+    if operation == 1 and enabled ~= bit.lshift(1, class) then return "pauses flows of a class that the vector does not name alone" end
+    if operation == 1 and buffer(TIMES + 2 * class, 2):uint() == 0 then return "pauses flows for no time" end
+    return nil
+end
+
 function ofc.dissector(buffer, pinfo, tree)
     if not extends_pfc(buffer, "OFC1") then return end
     local subtree = tree:add(ofc, buffer(LIST))
-    if buffer:len() < FLOWS then
-        subtree:add_proto_expert_info(ofc_malformed)
+    local problem = list_problem(buffer)
+    if buffer:len() >= FLOWS then
+        subtree:add(list.operation, buffer(38, 1))
+        subtree:add(list.class, buffer(39, 1))
+        subtree:add(list.count, buffer(40, 2))
+        local at = FLOWS
+        for _ = 1, buffer(40, 2):uint() do
+            at = at and add_flow(subtree, buffer, at)
+        end
+        if not at then problem = problem or "has a flow that is cut off or of no known family" end
+    end
+    if problem then
+        pinfo.cols.info:append(", OFC, malformed: the list " .. problem)
+        subtree:add_proto_expert_info(ofc_malformed, "Flow list is malformed: it " .. problem)
         return
     end
-    subtree:add(list.operation, buffer(38, 1))
-    subtree:add(list.class, buffer(39, 1))
-    subtree:add(list.count, buffer(40, 2))
-    local operation, count, at = buffer(38, 1):uint(), buffer(40, 2):uint(), FLOWS
-    local problem = not OPERATIONS[operation] or buffer(39, 1):uint() > 7 or count == 0
-    for _ = 1, count do
-        at = at and add_flow(subtree, buffer, at)
-    end
-    if problem or not at then
-        subtree:add_proto_expert_info(ofc_malformed)
-        return
-    end
-    local text = operation == 1 and "pause" or "resume"
-    pinfo.cols.info:append(string.format(", OFC: %s %d flows of class %d", text, count, buffer(39, 1):uint()))
+    local count = buffer(40, 2):uint()
+    local text = buffer(38, 1):uint() == 1 and "pause" or "resume"
+    local flows = count == 1 and "flow" or "flows"
+    pinfo.cols.info:append(string.format(", OFC: %s %d %s of class %d", text, count, flows, buffer(39, 1):uint()))
 end
 
 register_postdissector(ofc)
@@ -210,7 +228,7 @@ local gfc_malformed = ProtoExpert.new(
     "xoff_gfc.malformed", "Rates are malformed", expert.group.MALFORMED, expert.severity.ERROR)
 gfc.experts = { gfc_malformed }
 
-local VECTOR, RATE_CLASSES, STEPS, RATE_TIME, RATES_END, STEP_MAX = 17, 38, 40, 48, 50, 16
+local RATE_CLASSES, STEPS, RATE_TIME, RATES_END, STEP_MAX = 38, 40, 48, 50, 16
 
 -- What is wrong with the rates, or nil.
 local function rates_problem(buffer)
@@ -228,6 +246,7 @@ function gfc.dissector(buffer, pinfo, tree)
     local subtree = tree:add(gfc, buffer(LIST))
     local problem = rates_problem(buffer)
     if problem then
+        pinfo.cols.info:append(", GFC, malformed: the rates " .. problem)
         subtree:add_proto_expert_info(gfc_malformed, "Rates are malformed: they " .. problem)
         return
     end

@@ -135,7 +135,10 @@ fn the_dissector_reads_rates_and_says_what_is_malformed() {
     assert_eq!(decode::tshark_with_ours(&bytes, &fields), ["0x0000", "0x08", "3", "2", "65535", ""]);
     let info = decode::tshark_with_ours(&bytes, &["_ws.col.Info"]).swap_remove(0);
     assert!(info.ends_with("GFC: class 3 1/4 of the line"), "{info}");
-    let malformed = |bytes: &[u8]| decode::tshark_with_ours(bytes, &["xoff_gfc.malformed"]) == ["1"];
+    let malformed = |bytes: &[u8]| {
+        let read = decode::tshark_with_ours(bytes, &["xoff_gfc.malformed", "_ws.col.Info"]);
+        read[0] == "1" && read[1].contains("GFC, malformed: the rates ")
+    };
     assert!(malformed(&bytes[..49]), "cut off");
     bytes[43] = 17;
     assert!(malformed(&bytes), "a step that is none");

@@ -143,6 +143,7 @@ fn the_dissector_reads_what_we_encode_and_says_what_is_malformed() {
 
     let mut list = vec![0x01, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0x08, 0x01, 0x01, 0, 8];
     list.resize(34, 0);
+    list[24..26].copy_from_slice(&[0xff, 0xff]);
     list.extend(b"OFC1\x01\x03\x00\x02");
     list.extend([4, 17, 0, 5, 0, 6, 10, 0, 0, 1, 10, 0, 0, 2]);
     list.extend([0, 0, 0x88, 0xb5, 0, 0, 2, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 8]);
@@ -159,6 +160,19 @@ fn the_dissector_reads_what_we_encode_and_says_what_is_malformed() {
     ];
     let read = decode::tshark_with_ours(&list, &fields);
     assert_eq!(read, ["0x0008", "1", "3", "2", "10.0.0.1", "6", "0x88b5", "02:00:00:00:00:08", ""]);
-    list.truncate(list.len() - 1);
-    assert_eq!(decode::tshark_with_ours(&list, &["xoff_ofc.malformed"]), ["1"]);
+    let info = |list: &[u8]| decode::tshark_with_ours(list, &["_ws.col.Info"]).swap_remove(0);
+    assert!(info(&list).ends_with("OFC: pause 2 flows of class 3"), "{}", info(&list));
+    let with = |at: usize, byte: u8| {
+        let mut changed = list.clone();
+        changed[at] = byte;
+        changed
+    };
+    assert!(info(&with(41, 1)).ends_with("OFC: pause 1 flow of class 3"));
+    let cut = list[..list.len() - 1].to_vec();
+    // As the switch has it: cut off, a pause that the vector does not name, one that it names beside another,
+    // no flow, and flows that resume beside a pause.
+    for malformed in [cut, with(17, 0), with(17, 0x18), with(41, 0), with(38, 2)] {
+        assert_eq!(decode::tshark_with_ours(&malformed, &["xoff_ofc.malformed"]), ["1"]);
+        assert!(info(&malformed).contains("OFC, malformed: the list "), "{}", info(&malformed));
+    }
 }
