@@ -1,6 +1,7 @@
 //! `xoff status`: a running switch at a glance, asked over its `/status`.
 
 mod format;
+mod policies;
 mod tables;
 
 use std::io::{self, IsTerminal as _, Write as _};
