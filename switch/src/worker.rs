@@ -9,7 +9,6 @@
 //! how often that was longer than the stall budget, which is what rings and headroom were sized for.
 
 use std::io;
-use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
@@ -137,11 +136,17 @@ impl Worker {
     /// One turn. True where something moved.
     fn turn(&mut self, now: Nanos, watch: &Watch) -> bool {
         let mut busy = false;
-        let obeyed_before = self.switch.pauses_obeyed();
-        for at in 0..self.ports.len() {
-            busy |= self.reap_and_receive(now, at);
-        }
         let (switch, store) = (&mut self.switch, &mut self.store);
+        let obeyed_before = switch.pauses_obeyed();
+        for (id, port) in &mut self.ports {
+            port.reap(store, |store, frame| {
+                switch.release(now, *id, frame, store);
+                busy = true;
+            });
+            port.refill(store);
+            let received = port.receive(store, BATCH, |store, frame| switch.receive(now, *id, frame, store));
+            busy |= received > 0;
+        }
         if switch.pauses_obeyed() != obeyed_before {
             // The pause frame came after the last look; nothing of its class has been handed over since
             // that look's transmit.
@@ -156,36 +161,9 @@ impl Worker {
         busy | self.transmit(now)
     }
 
-    /// Takes back what one port has sent, and a batch of what it has received; before more, peers that are
-    /// to stop hear of it. True where something moved.
-    #[inline]
-    fn reap_and_receive(&mut self, now: Nanos, at: usize) -> bool {
-        let mut busy = false;
-        let (switch, store) = (&mut self.switch, &mut self.store);
-        let (id, port) = &mut self.ports[at];
-        port.reap(store, |store, frame| {
-            switch.release(now, *id, frame, store);
-            busy = true;
-        });
-        port.refill(store);
-        let mut left = BATCH;
-        loop {
-            let (switch, store) = (&mut self.switch, &mut self.store);
-            let (id, port) = &mut self.ports[at];
-            let received = port.receive(store, left, |store, frame| {
-                switch.receive(now, *id, frame, store);
-                if switch.has_changed() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            });
-            left = left.saturating_sub(received);
-            busy |= received > 0;
-            if !self.switch.has_changed() {
-                return busy;
-            }
-            self.announce(now);
-        }
-    }
-
-    /// Tells peers at once what they are newly held to. What cannot leave now is left to `transmit`.
+    /// Tells peers what they are newly held to, before any port sends data. Not before the batch has moved on:
+    /// what is dropped or no longer counts behind the pipeline needs no pause. What cannot leave now is left to
+    /// `transmit`.
     #[cold]
     fn announce(&mut self, now: Nanos) {
         let changed = self.switch.take_changed();

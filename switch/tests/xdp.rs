@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -123,10 +122,7 @@ impl Bench {
             assert!(Instant::now() < deadline, "forwarded {forwarded} of {frames}");
             for (from, to) in [(0, 1), (1, 0)] {
                 self.ports[from].refill(&mut self.store);
-                self.ports[from].receive(&mut self.store, 32, |_, frame| {
-                    batch.push(frame);
-                    ControlFlow::Continue(())
-                });
+                self.ports[from].receive(&mut self.store, 32, |_, frame| batch.push(frame));
                 forwarded += batch.len();
                 for mut frame in batch.drain(..) {
                     change(&mut self.store, &mut frame);
@@ -281,10 +277,7 @@ fn a_queue_without_a_socket_loses_frames_and_that_is_counted() {
     send_flows(&bench.hosts[0]);
     let mut received = Vec::new();
     wait_for_mut(|| {
-        bench.ports[0].receive(&mut bench.store, 64, |_, frame| {
-            received.push(frame);
-            ControlFlow::Continue(())
-        });
+        bench.ports[0].receive(&mut bench.store, 64, |_, frame| received.push(frame));
         received.len() as u64 + bench.ports[0].monitor().xdp_statistics().unwrap().rx_unclaimed
             == u64::from(FLOWS)
     });
@@ -482,12 +475,7 @@ fn a_frame_goes_through_two_workers_and_its_chunk_goes_home() {
     let free = stores[0].free_chunks();
     hosts[0].send(&frame(5, 300));
     let mut batch = Vec::new();
-    wait_for_mut(|| {
-        ports[0].receive(&mut stores[0], 8, |_, frame| {
-            batch.push(frame);
-            ControlFlow::Continue(())
-        }) == 1
-    });
+    wait_for_mut(|| ports[0].receive(&mut stores[0], 8, |_, frame| batch.push(frame)) == 1);
     let frame_in = batch.pop().unwrap();
     assert!(!stores[1].owns(&frame_in));
     ports[1].send(&stores[1], frame_in).unwrap();

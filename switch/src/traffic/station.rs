@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::Duration;
@@ -87,10 +86,7 @@ impl Station {
     /// more to receive.
     #[inline]
     pub fn receive(&mut self, frames: &mut Vec<Frame>) -> bool {
-        let received = self.port.receive(&mut self.store, RECEIVE_MAX, |_, frame| {
-            frames.push(frame);
-            ControlFlow::Continue(())
-        });
+        let received = self.port.receive(&mut self.store, RECEIVE_MAX, |_, frame| frames.push(frame));
         self.port.refill(&mut self.store);
         received >= RECEIVE_MAX
     }

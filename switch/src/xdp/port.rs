@@ -2,7 +2,6 @@
 //!
 //! All queues receive. One sends, so that frames leave in the order in which the switch sent them.
 
-use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
@@ -101,24 +100,18 @@ impl Port {
         self.receivers.iter_mut().for_each(|receiver| receiver.refill(store));
     }
 
-    /// Calls `each` with received frames, of up to `budget` descriptors for each queue, until it breaks off,
-    /// and says how many descriptors there were.
+    /// Calls `each` with received frames, of up to `budget` descriptors for each queue, and says how many
+    /// descriptors there were.
     #[inline]
     pub fn receive(
         &mut self,
         store: &mut Store,
         budget: u32,
-        mut each: impl FnMut(&mut Store, Frame) -> ControlFlow<()>,
+        mut each: impl FnMut(&mut Store, Frame),
     ) -> u32 {
-        let (mut taken, mut flow) = (0, ControlFlow::Continue(()));
+        let mut taken = 0;
         for receiver in &mut self.receivers {
-            taken += receiver.receive(store, budget, |store, frame| {
-                flow = each(store, frame);
-                flow
-            });
-            if flow.is_break() {
-                break;
-            }
+            taken += receiver.receive(store, budget, &mut each);
         }
         taken
     }

@@ -4,7 +4,6 @@
 //! that can arrive while the worker is stalled. So the RX ring never overflows, the fill ring has room for
 //! what is given to it, and what one queue holds of a worker's share is known beforehand.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use xoff_dataplane::counter::Counter;
@@ -70,33 +69,28 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
         }
     }
 
-    /// Calls `each` with received frames, of at most `budget` descriptors, until it breaks off; says how
-    /// many descriptors there were.
+    /// Calls `each` with received frames, of at most `budget` descriptors; says how many descriptors
+    /// there were.
     #[inline]
     pub(super) fn receive(
         &mut self,
         store: &mut Store,
         budget: u32,
-        mut each: impl FnMut(&mut Store, Frame) -> ControlFlow<()>,
+        mut each: impl FnMut(&mut Store, Frame),
     ) -> u32 {
         let n = self.rx.available().min(budget);
         (0..n.min(AHEAD)).for_each(|at| store.prefetch(self.rx.peek(at).slot));
-        let mut taken = 0;
-        while taken < n {
-            if taken + AHEAD < n {
-                store.prefetch(self.rx.peek(taken + AHEAD).slot);
+        for at in 0..n {
+            if at + AHEAD < n {
+                store.prefetch(self.rx.peek(at + AHEAD).slot);
             }
-            let frame = self.assembly.add(store, self.rx.peek(taken));
-            taken += 1;
-            if let Some(frame) = frame
-                && each(store, frame).is_break()
-            {
-                break;
+            if let Some(frame) = self.assembly.add(store, self.rx.peek(at)) {
+                each(store, frame);
             }
         }
-        self.rx.release(taken);
-        self.out -= taken;
-        taken
+        self.rx.release(n);
+        self.out -= n;
+        n
     }
 }
 
@@ -153,10 +147,7 @@ mod tests {
 
     fn receive(receiver: &mut Receiver<Rings, Rings>, store: &mut Store, budget: u32) -> (u32, Vec<Frame>) {
         let mut frames = Vec::new();
-        let n = receiver.receive(store, budget, |_, frame| {
-            frames.push(frame);
-            ControlFlow::Continue(())
-        });
+        let n = receiver.receive(store, budget, |_, frame| frames.push(frame));
         (n, frames)
     }
 
@@ -181,23 +172,6 @@ mod tests {
         receiver.refill(&mut store);
         assert_eq!(rings.with(|rings| rings.fill.len()), 32);
         assert_eq!(store.free_chunks(), CHUNKS - 32);
-    }
-
-    #[test]
-    fn who_breaks_off_finds_the_rest_later() {
-        let (rings, mut receiver, mut store) = receiver(32);
-        receiver.refill(&mut store);
-        (60..63).for_each(|len| assert!(rings.arrive(&[len])));
-        let mut first = Vec::new();
-        let n = receiver.receive(&mut store, 32, |_, frame| {
-            first.push(frame);
-            ControlFlow::Break(())
-        });
-        assert_eq!((n, first[0].len(), receiver.out()), (1, 60, 31));
-        let (n, rest) = receive(&mut receiver, &mut store, 32);
-        assert_eq!((n, rest.iter().map(Frame::len).collect::<Vec<_>>()), (2, vec![61, 62]));
-        free_all(&mut store, first);
-        free_all(&mut store, rest);
     }
 
     #[test]

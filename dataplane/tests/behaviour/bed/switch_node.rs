@@ -169,9 +169,9 @@ impl SwitchNode {
                     worker.release(now, port, frame, &mut self.store);
                 }
             }
-            self.announce(now);
         }
         while self.forward(now) | self.exchange(now) {}
+        self.announce(now);
         for port in self.ports() {
             self.transmit(now, port);
         }
@@ -239,7 +239,7 @@ impl SwitchNode {
         }
     }
 
-    /// Has peers told of what has just changed, before anything else is done.
+    /// Has peers told of what has changed, before any port sends data.
     fn announce(&mut self, now: Nanos) {
         for worker in &mut self.workers {
             for port in worker.take_changed().iter() {
