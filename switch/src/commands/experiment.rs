@@ -58,10 +58,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
         Figure::check_place(plot).into_diagnostic()?;
     }
     let request = Request {
-        policies: match args.policy.as_slice() {
-            [] => experiment.default_policies(),
-            names => names.iter().filter_map(|name| Variant::find(name)).collect(),
-        },
+        policies: policies(experiment, &args.policy)?,
         line: args.rate.unwrap_or_else(rate_of_this_machine),
         runs: args.runs,
         seconds: seconds(experiment, args.seconds)?,
@@ -83,6 +80,24 @@ fn find(name: &str) -> miette::Result<&'static Experiment> {
         let names: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
         miette!("there is no experiment `{name}`; there are {}, and `list` describes them", names.join(", "))
     })
+}
+
+fn policies(experiment: &Experiment, asked: &[String]) -> miette::Result<Vec<&'static Variant>> {
+    if asked.is_empty() {
+        return Ok(experiment.default_policies());
+    }
+    let mut policies = Vec::new();
+    for variant in asked.iter().filter_map(|name| Variant::find(name)) {
+        experiment.fits(variant)?;
+        if policies.iter().any(|other: &&Variant| other.name == variant.name) {
+            return Err(miette!(
+                "`{}` is asked for twice; --runs measures policies more often",
+                variant.name
+            ));
+        }
+        policies.push(variant);
+    }
+    Ok(policies)
 }
 
 fn seconds(experiment: &Experiment, asked: Option<u32>) -> miette::Result<u32> {
@@ -144,6 +159,25 @@ mod tests {
     fn policies_come_one_by_one_or_as_a_list() {
         let args = parse(&["incast", "--policy", "pfc,pfc-wdrop", "--policy", "pfc-wstop"]).unwrap();
         assert_eq!(args.policy, ["pfc", "pfc-wdrop", "pfc-wstop"]);
+    }
+
+    #[test]
+    fn a_policy_that_the_experiment_cannot_have_is_refused_before_anything_is_built() {
+        let of = |experiment, names: &[&str]| {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            let policies = policies(Experiment::find(experiment).unwrap(), &names)?;
+            Ok::<_, miette::Report>(policies.iter().map(|variant| variant.name).collect::<Vec<_>>())
+        };
+        assert_eq!(of("ofc-fig1", &["ofc", "pfc"]).unwrap(), ["ofc", "pfc"]);
+        let refused = of("qcn-fanin", &["pfc", "ofc"]).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "`qcn-fanin` cannot run under `ofc`: `policy = \"ofc\"` needs `queue = \"fifo\"` in class 3 of port host"
+        );
+        let allowed = refused.help().unwrap().to_string();
+        assert!(allowed.contains("pfc, capfc-stop-max") && !allowed.contains("ofc,"), "{allowed}");
+        let twice = of("incast", &["pfc", "pfc"]).unwrap_err().to_string();
+        assert!(twice.contains("`pfc` is asked for twice"), "{twice}");
     }
 
     #[test]

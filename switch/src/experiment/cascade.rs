@@ -13,7 +13,9 @@ use xoff_dataplane::units::{BitRate, Class, Nanos};
 use super::plot::{Content, Limits, Panel};
 use super::report::{add_row, table};
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Tell, Variant, compare};
-use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, lossless};
+use crate::fabric::{
+    Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, Settings, lossless,
+};
 use crate::traffic::Stream;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -21,6 +23,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     about: "leaf, spine, leaf: who pauses whom, when and why, along the steps of the article on DSCP-based PFC",
     length: Length::Fixed(4),
     policies: &["pfc", "capfc-stop-max", "ofc"],
+    settings: Variant::settings,
     measure,
 };
 
@@ -84,7 +87,7 @@ struct Run {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let measured = compare(request, tell, |variant| run(variant, request.line))?;
+    let measured = compare(&EXPERIMENT, request, tell, |_, settings| run(settings, request.line))?;
     let mut findings = Findings::default();
     let mut all = Vec::new();
     for (variant, runs) in measured {
@@ -98,7 +101,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings)
 }
 
-fn run(variant: &Variant, line: BitRate) -> Result<Run, FabricError> {
+fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
     let percent = |percent: u64| BitRate::new(line.bits_per_second() / 100 * percent);
     let mut plan = Plan::new(line);
     let [rail_a, rail_b, spine, rail_c] =
@@ -115,7 +118,7 @@ fn run(variant: &Variant, line: BitRate) -> Result<Run, FabricError> {
         load.send(sender, Stream { rate, duration: Some(SEND), ..lossless(gpu_3) });
     }
     load.send(others[0], other_class(others[1], percent(OTHER_PERCENT)));
-    let fabric = Fabric::build(plan, &variant.settings(line))?;
+    let fabric = Fabric::build(plan, settings)?;
     let ports = ports(fabric.plan());
     let (events, account) = fabric.run(&load, PATIENCE, |live| watch(live, &ports))?;
     Ok(Run { account, events })

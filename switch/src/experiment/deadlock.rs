@@ -16,7 +16,7 @@ use super::report::{add_row, table};
 use super::series::Series;
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
 use crate::causes::Causes;
-use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, lossless};
+use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, Settings, lossless};
 use crate::traffic::Stream;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -24,6 +24,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     about: "three switches in a ring whose buffers wait for each other: who stops for good, and in which circle",
     length: Length::Fixed(5),
     policies: &["pfc", "pfc-watchdog-drop", "pfc-watchdog-forward", "capfc-stop-max", "ofc"],
+    settings: Variant::roomy_settings,
     measure,
 };
 
@@ -56,7 +57,7 @@ struct Run {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let measured = compare(request, tell, |variant| run(variant, request.line))?;
+    let measured = compare(&EXPERIMENT, request, tell, |_, settings| run(settings, request.line))?;
     let mut findings = Findings::default();
     let mut all = Vec::new();
     for (variant, runs) in measured {
@@ -71,7 +72,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings)
 }
 
-fn run(variant: &Variant, line: BitRate) -> Result<Run, FabricError> {
+fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
     let mut plan = Plan::new(line);
     let switches = ["a", "b", "c"].map(|name| plan.switch(name));
     let hosts = [0, 1, 2].map(|n| plan.host(&format!("host-{}", ["a", "b", "c"][n]), switches[n]));
@@ -86,7 +87,7 @@ fn run(variant: &Variant, line: BitRate) -> Result<Run, FabricError> {
         let to = hosts[(place + 2) % 3];
         load.send(host, Stream { duration: Some(SEND), ..lossless(to) });
     }
-    let fabric = Fabric::build(plan, &variant.roomy_settings(line))?;
+    let fabric = Fabric::build(plan, settings)?;
     let ((delivered, last, circles, waiting), account) =
         fabric.run(&load, PATIENCE, |live| watch(live, hosts))?;
     Ok(Run { account, delivered, last, circles, waiting })

@@ -12,7 +12,9 @@ use super::plot::{Content, Limits, Panel};
 use super::report::{add_row, table};
 use super::statistics::mean;
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
-use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, PortOf, jain, lossless};
+use crate::fabric::{
+    Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, PortOf, Settings, jain, lossless,
+};
 use crate::traffic::Stream;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -20,6 +22,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     about: "N senders into one port at once, for several N: goodput, fairness, completion times, pauses, queue",
     length: Length::Fixed(4),
     policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "ofc", "p-pfc", "pfc-wdrop", "pfc-wstop"],
+    settings: Variant::settings,
     measure,
 };
 
@@ -82,8 +85,8 @@ struct Round {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let measured = compare(request, tell, |variant| {
-        SENDERS.iter().map(|&senders| run(variant, request.line, senders)).collect::<Result<Vec<Run>, _>>()
+    let measured = compare(&EXPERIMENT, request, tell, |_, settings| {
+        SENDERS.iter().map(|&senders| run(settings, request.line, senders)).collect::<Result<Vec<Run>, _>>()
     })?;
     let mut findings = Findings::default();
     let mut all = Vec::new();
@@ -102,14 +105,14 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings)
 }
 
-fn run(variant: &Variant, line: BitRate, count: u8) -> Result<Run, FabricError> {
+fn run(settings: &Settings, line: BitRate, count: u8) -> Result<Run, FabricError> {
     let mut plan = Plan::new(line);
     let switch = plan.switch("switch");
     let senders: Vec<HostId> = (1..=count).map(|n| plan.host(&format!("sender-{n}"), switch)).collect();
     let receiver = plan.host("receiver", switch);
     let congested = plan.port_of(receiver);
     let load = load(line, &senders, receiver);
-    let fabric = Fabric::build(plan, &variant.settings(line))?;
+    let fabric = Fabric::build(plan, settings)?;
     let (queue, account) = fabric.run(&load, PATIENCE, |live| {
         let mut queue = Vec::new();
         live.every(LOOK, PATIENCE, |_| match live.class(congested, LOSSLESS).egress_bytes.get() {

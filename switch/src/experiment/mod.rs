@@ -32,6 +32,7 @@ mod victim;
 use std::ops::RangeInclusive;
 use std::thread;
 
+use xoff_config::{Config, ConfigError, Machine};
 use xoff_dataplane::units::BitRate;
 
 pub use conduct::Conduct;
@@ -40,7 +41,7 @@ pub use report::{Findings, Report};
 pub use statistics::Spread;
 pub use variant::{VARIANTS, Variant};
 
-use crate::fabric::FabricError;
+use crate::fabric::{FabricError, Plan, Settings};
 
 /// One experiment.
 pub struct Experiment {
@@ -52,6 +53,8 @@ pub struct Experiment {
     pub length: Length,
     /// Names of the variants that it compares unless told otherwise.
     pub policies: &'static [&'static str],
+    /// What its switches are told of a variant, for lines of a rate.
+    settings: fn(&Variant, BitRate) -> Settings,
     measure: fn(&Request, &mut Tell<'_>) -> Result<Findings, FabricError>,
 }
 
@@ -89,6 +92,17 @@ pub const EXPERIMENTS: &[Experiment] = &[
 /// Takes lines for people.
 pub type Tell<'a> = dyn FnMut(&str) + 'a;
 
+/// An experiment cannot run under a policy.
+#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+#[error("`{experiment}` cannot run under `{policy}`: {cause}")]
+#[diagnostic(help("it can under {allowed}"))]
+pub struct Unfit {
+    experiment: &'static str,
+    policy: &'static str,
+    cause: String,
+    allowed: String,
+}
+
 /// How an experiment is to be run.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -115,6 +129,34 @@ impl Experiment {
         self.policies.iter().filter_map(|name| Variant::find(name)).collect()
     }
 
+    /// Whether it can run under `variant`: whether its switches can be told so. What they are told depends on
+    /// the rate of the lines in sizes alone, which fit at every rate of [`LINES`].
+    ///
+    /// # Errors
+    /// [`Unfit`], which says why not, and which other variants there are.
+    pub fn fits(&self, variant: &Variant) -> Result<(), Unfit> {
+        self.probe(variant, *LINES.end()).map(|_| ()).map_err(|cause| {
+            let fits = |other: &&Variant| self.probe(other, *LINES.end()).is_ok();
+            let allowed: Vec<&str> = VARIANTS.iter().filter(fits).map(|variant| variant.name).collect();
+            let cause = match cause {
+                ConfigError::Invalid(invalid) => invalid.problems().iter().map(ToString::to_string).collect(),
+                unread @ ConfigError::Read { .. } => vec![unread.to_string()],
+            };
+            let (experiment, policy) = (self.name, variant.name);
+            Unfit { experiment, policy, cause: cause.join("; "), allowed: allowed.join(", ") }
+        })
+    }
+
+    /// A switch between a host at 40 % of the line, the slowest that an experiment has, and another switch.
+    fn probe(&self, variant: &Variant, line: BitRate) -> Result<Config, ConfigError> {
+        let mut plan = Plan::new(line);
+        let [switch, other] = ["switch", "other"].map(|name| plan.switch(name));
+        let slowest = BitRate::new(line.bits_per_second() / 100 * 40).unwrap_or(line);
+        plan.host_with("host", switch, slowest);
+        plan.trunk(switch, other);
+        plan.config(switch, &(self.settings)(variant, line), Machine::default())
+    }
+
     /// Runs it. `tell` is called with lines for people.
     ///
     /// # Errors
@@ -138,18 +180,19 @@ pub fn rate_of_this_machine() -> BitRate {
     BitRate::from_mbps(50 * cores as u64).min(*LINES.end())
 }
 
-/// Measures every policy of the request as often as it says. The policies take turns, so that what the
-/// machine does meanwhile happens to all of them.
+/// Measures every policy of the request as often as it says, with what the switches are told. The policies take
+/// turns, so that what the machine does meanwhile happens to all of them.
 fn compare<T>(
+    experiment: &Experiment,
     request: &Request,
     tell: &mut Tell<'_>,
-    mut measure: impl FnMut(&Variant) -> Result<T, FabricError>,
+    mut measure: impl FnMut(&Variant, &Settings) -> Result<T, FabricError>,
 ) -> Result<Vec<(&'static Variant, Vec<T>)>, FabricError> {
     let mut measured: Vec<_> = request.policies.iter().map(|&variant| (variant, Vec::new())).collect();
     for run in 1..=request.runs {
         for (variant, results) in &mut measured {
             tell(&format!("{} (run {run} of {})", variant.name, request.runs));
-            results.push(measure(variant)?);
+            results.push(measure(variant, &(experiment.settings)(variant, request.line))?);
         }
     }
     Ok(measured)
@@ -169,11 +212,37 @@ mod tests {
     }
 
     #[test]
+    fn every_policy_is_a_valid_configuration_of_every_experiment_or_is_refused_beforehand() {
+        for experiment in EXPERIMENTS {
+            for variant in VARIANTS {
+                // OFC nests queues of its own, and the QCN paper's switches have VOQs.
+                let refused = experiment.name.starts_with("qcn-") && variant.name.starts_with("ofc");
+                assert_eq!(
+                    experiment.fits(variant).is_err(),
+                    refused,
+                    "{} {}",
+                    experiment.name,
+                    variant.name
+                );
+                for line in [*LINES.start(), BitRate::from_mbps(100), *LINES.end()] {
+                    let Ok(config) = experiment.probe(variant, line) else {
+                        assert!(refused, "{} {} at {line:?}", experiment.name, variant.name);
+                        continue;
+                    };
+                    let quiet = !variant.lossless || config.warnings.is_empty();
+                    assert!(quiet, "{} {}: {:?}", experiment.name, variant.name, config.warnings);
+                }
+            }
+            assert!(experiment.default_policies().iter().all(|policy| experiment.fits(policy).is_ok()));
+        }
+    }
+
+    #[test]
     fn policies_take_turns() {
         let policies = vec![&VARIANTS[0], &VARIANTS[1]];
         let request = Request { policies, line: BitRate::from_mbps(100), runs: 2, seconds: 1 };
         let mut order = Vec::new();
-        let measured = compare(&request, &mut |_| (), |variant| {
+        let measured = compare(&EXPERIMENTS[0], &request, &mut |_| (), |variant, _| {
             order.push(variant.name);
             Ok(order.len())
         });

@@ -15,7 +15,7 @@ use super::report::{add_row, table};
 use super::series::Series;
 use super::variant::PLAIN_MIDDLE;
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
-use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, lossless};
+use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, Settings, lossless};
 use crate::traffic::Stream;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -23,6 +23,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     about: "three switches, ten hosts: what congestion at the last switch costs a flow that has no part in it",
     length: Length::Fixed(5),
     policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "ofc", PLAIN_MIDDLE],
+    settings: Variant::roomy_settings,
     measure,
 };
 
@@ -80,7 +81,8 @@ struct Hosts {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let measured = compare(request, tell, |variant| run(variant, request.line))?;
+    let measured =
+        compare(&EXPERIMENT, request, tell, |variant, settings| run(variant, settings, request.line))?;
     let mut findings = Findings::default();
     let mut all = Vec::new();
     for (variant, runs) in measured {
@@ -97,7 +99,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings)
 }
 
-fn run(variant: &Variant, line: BitRate) -> Result<Run, FabricError> {
+fn run(variant: &Variant, settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
     let mut plan = Plan::new(line);
     let [a, b, c] = ["sa", "sb", "sc"].map(|name| plan.switch(name));
     let long = ["f0-sender", "f1-sender"].map(|name| plan.host(name, a));
@@ -111,7 +113,7 @@ fn run(variant: &Variant, line: BitRate) -> Result<Run, FabricError> {
     let hosts = Hosts { long, bursts, receivers };
     let load = hosts.load(line);
     let from_f1 = plan.port_of(hosts.long[1]);
-    let fabric = Fabric::build(plan, &variant.roomy_settings(line))?;
+    let fabric = Fabric::build(plan, settings)?;
     let (rates, account) = fabric.run(&load, PATIENCE, |live| {
         let mut rates = [Series::default(), Series::default()];
         live.every(LOOK, PATIENCE, |now| {

@@ -19,7 +19,7 @@ use super::report::{add_row, table};
 use super::series::Series;
 use super::statistics::mean;
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
-use crate::fabric::{Account, Fabric, FabricError, HostId, Live, Load, Plan, jain, lossless};
+use crate::fabric::{Account, Fabric, FabricError, HostId, Live, Load, Plan, Settings, jain, lossless};
 use crate::traffic::Stream;
 
 const POLICIES: &[&str] = &["pfc", "qcn-egress", "qcn-ingress-arrival", "qcn-ingress-occupancy"];
@@ -29,6 +29,7 @@ pub(super) const FAN_IN: Experiment = Experiment {
     about: "four flows into one port, and a fifth for a while: rates over time by where congestion points are",
     length: Length::Unless(30),
     policies: POLICIES,
+    settings: Variant::voq_settings,
     measure: |request, tell| measure(Scene::FanIn, request, tell),
 };
 
@@ -37,6 +38,7 @@ pub(super) const SHARED_INPUT: Experiment = Experiment {
     about: "the same, and f6 to a free port shares f1's input: whom congestion points slow down",
     length: Length::Unless(30),
     policies: POLICIES,
+    settings: Variant::voq_settings,
     measure: |request, tell| measure(Scene::SharedInput, request, tell),
 };
 
@@ -63,6 +65,13 @@ const LOOK: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Scene {
+    fn experiment(self) -> &'static Experiment {
+        match self {
+            Scene::FanIn => &FAN_IN,
+            Scene::SharedInput => &SHARED_INPUT,
+        }
+    }
+
     fn flows(self) -> &'static [&'static str] {
         match self {
             Scene::FanIn => &NAMES[..SIXTH],
@@ -127,7 +136,8 @@ struct Run {
 
 fn measure(scene: Scene, request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
     let phase = Nanos(Nanos::from_secs(request.seconds.into()).0 / PHASES);
-    let measured = compare(request, tell, |variant| run(scene, variant, request.line, phase))?;
+    let measured =
+        compare(scene.experiment(), request, tell, |_, settings| run(scene, settings, request.line, phase))?;
     let mut findings = Findings::default();
     let mut all = Vec::new();
     for (variant, runs) in measured {
@@ -141,7 +151,7 @@ fn measure(scene: Scene, request: &Request, tell: &mut Tell<'_>) -> Result<Findi
     Ok(findings)
 }
 
-fn run(scene: Scene, variant: &Variant, line: BitRate, phase: Nanos) -> Result<Run, FabricError> {
+fn run(scene: Scene, settings: &Settings, line: BitRate, phase: Nanos) -> Result<Run, FabricError> {
     let mut plan = Plan::new(line);
     let switch = plan.switch("switch");
     let senders: Vec<HostId> =
@@ -161,7 +171,7 @@ fn run(scene: Scene, variant: &Variant, line: BitRate, phase: Nanos) -> Result<R
         load.send(senders[0], Stream { rate, duration, ..lossless(free) });
         flows.push((NAMES[SIXTH], senders[0], 1));
     }
-    let fabric = Fabric::build(plan, &variant.voq_settings(line))?;
+    let fabric = Fabric::build(plan, settings)?;
     let limit = Duration::from_nanos(phase.0 * PHASES) + PATIENCE;
     let ((begin, rates), account) = fabric.run(&load, PATIENCE, |live| watch(live, &flows, limit))?;
     let told = cnms::told(&account, begin, &flows);

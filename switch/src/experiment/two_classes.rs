@@ -13,7 +13,7 @@ use super::plot::{Content, Limits, Panel};
 use super::report::{add_row, table};
 use super::series::Series;
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
-use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, Totals, lossless};
+use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, Settings, Totals, lossless};
 use crate::traffic::Stream;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -21,6 +21,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     about: "two lossless classes into one port: what is left of the higher one's rate, and who is paused",
     length: Length::Fixed(3),
     policies: &["pfc", "g-pfc"],
+    settings,
     measure,
 };
 
@@ -64,7 +65,7 @@ struct Run {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let measured = compare(request, tell, |variant| run(variant, request.line))?;
+    let measured = compare(&EXPERIMENT, request, tell, |_, settings| run(settings, request.line))?;
     let mut findings = Findings::default();
     let mut all = Vec::new();
     for (variant, runs) in measured {
@@ -83,16 +84,20 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings)
 }
 
-fn run(variant: &Variant, line: BitRate) -> Result<Run, FabricError> {
+/// Both classes alike.
+fn settings(variant: &Variant, line: BitRate) -> Settings {
+    let mut settings = variant.settings(line);
+    settings.set("defaults.lossless", "[2, 3]").copy("class.3", "class.2");
+    settings
+}
+
+fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
     let mut plan = Plan::new(line);
     let switch = plan.switch("switch");
     let senders: Vec<HostId> = (1..=SENDERS).map(|n| plan.host(&format!("sender-{n}"), switch)).collect();
     let receiver = plan.host("receiver", switch);
-    plan.settings().set("defaults.lossless", "[2, 3]");
-    let mut settings = variant.settings(line);
-    settings.copy("class.3", "class.2");
     let load = load(line, &senders, receiver);
-    let fabric = Fabric::build(plan, &settings)?;
+    let fabric = Fabric::build(plan, settings)?;
     let (rates, account) = fabric.run(&load, PATIENCE, |live| {
         let mut rates = [Series::default(), Series::default()];
         live.every(LOOK, PATIENCE, |now| {

@@ -251,8 +251,6 @@ fn reaction(line: BitRate) -> ReactionSettings {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::experiment::LINES;
-    use crate::fabric::Plan;
 
     #[test]
     fn hosts_react_where_switches_have_congestion_points_a_hundred_times_slower_than_at_10_gbps() {
@@ -279,31 +277,5 @@ mod tests {
         let text = |mbps| Variant::find("pfc-wdrop").unwrap().settings(BitRate::from_mbps(mbps)).to_string();
         assert!(text(100).contains("egress_max = 60000\n"), "{}", text(100));
         assert!(text(1000).contains("egress_max = 600000\n"), "{}", text(1000));
-    }
-
-    /// Warnings of a switch between a host at 40 % of the line, the slowest that an experiment has, and another.
-    fn warnings(variant: &Variant, line: BitRate, settings: &Settings) -> Vec<String> {
-        let mut plan = Plan::new(line);
-        let switch = plan.switch("switch");
-        let other = plan.switch("other");
-        plan.host_with("a", switch, BitRate::new(line.bits_per_second() / 100 * 40).unwrap());
-        plan.trunk(switch, other);
-        let config = plan.config(switch, settings).unwrap_or_else(|error| {
-            panic!("{} at {} b/s: {error:?}", variant.name, line.bits_per_second());
-        });
-        config.warnings.iter().map(ToString::to_string).collect()
-    }
-
-    #[test]
-    fn every_variant_is_a_valid_configuration_of_its_own_name() {
-        for variant in VARIANTS {
-            assert_eq!(VARIANTS.iter().filter(|other| other.name == variant.name).count(), 1);
-            for line in [*LINES.start(), BitRate::from_mbps(100), *LINES.end()] {
-                let voq = variant.has_congestion_points().then(|| variant.voq_settings(line));
-                let all = [variant.settings(line), variant.roomy_settings(line)].into_iter().chain(voq);
-                let warnings: Vec<_> = all.flat_map(|settings| warnings(variant, line, &settings)).collect();
-                assert!(!variant.lossless || warnings.is_empty(), "{}: {warnings:?}", variant.name);
-            }
-        }
     }
 }

@@ -15,7 +15,9 @@ use super::report::{add_row, table};
 use super::series::Series;
 use super::statistics::mean;
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
-use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, lossless};
+use crate::fabric::{
+    Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, Settings, lossless,
+};
 use crate::traffic::Stream;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -23,6 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     about: "heavy and light senders into a congested and a free port: who is paused, and what it costs the light ones",
     length: Length::Fixed(4),
     policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "ofc", "p-pfc", "pfc-wdrop", "pfc-wstop"],
+    settings: Variant::settings,
     measure,
 };
 
@@ -110,7 +113,7 @@ struct Scene {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let measured = compare(request, tell, |variant| run(variant, request.line))?;
+    let measured = compare(&EXPERIMENT, request, tell, |_, settings| run(settings, request.line))?;
     let mut findings = Findings::default();
     let mut all = Vec::new();
     for (variant, runs) in measured {
@@ -125,7 +128,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings)
 }
 
-fn run(variant: &Variant, line: BitRate) -> Result<Run, FabricError> {
+fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
     let mut plan = Plan::new(line);
     let switch = plan.switch("switch");
     let heavy: Vec<HostId> = (1..=HEAVY).map(|n| plan.host(&format!("heavy-{n}"), switch)).collect();
@@ -134,7 +137,7 @@ fn run(variant: &Variant, line: BitRate) -> Result<Run, FabricError> {
     let ports = heavy.iter().chain(&light).map(|&host| plan.port_of(host)).collect();
     let scene = Scene { heavy, light, congested, free, ports, line };
     let load = scene.load();
-    let fabric = Fabric::build(plan, &variant.settings(line))?;
+    let fabric = Fabric::build(plan, settings)?;
     let ((at_bystander, first_xoff), account) = fabric.run(&load, PATIENCE, |live| scene.watch(live))?;
     Ok(Run { load, scene, account, at_bystander, first_xoff })
 }

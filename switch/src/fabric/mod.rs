@@ -15,7 +15,7 @@ use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use xoff_config::{Config, ConfigError};
+use xoff_config::{Config, ConfigError, Machine};
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{Class, Nanos};
 
@@ -111,7 +111,8 @@ impl Fabric {
         let mut lab = Lab::new();
         let mut switches = Vec::new();
         for switch in plan.switches() {
-            switches.push((lab.namespace(plan.switch_name(switch))?, plan.config(switch, variant)?));
+            let config = plan.config(switch, variant, Machine::here())?;
+            switches.push((lab.namespace(plan.switch_name(switch))?, config));
         }
         let mut hosts = Vec::new();
         for (id, host) in plan.hosts().zip(&plan.hosts) {

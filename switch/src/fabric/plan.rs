@@ -117,11 +117,6 @@ impl Plan {
         self.line
     }
 
-    /// What all switches are told.
-    pub fn settings(&mut self) -> &mut Settings {
-        &mut self.settings
-    }
-
     /// What one switch is told beyond that.
     pub fn settings_of(&mut self, switch: SwitchId) -> &mut Settings {
         &mut self.switches[switch.0].settings
@@ -213,17 +208,18 @@ impl Plan {
         PortOf { switch, port }
     }
 
-    /// The configuration of one switch, with `variant` on top.
+    /// The configuration of one switch on `machine`, with `variant` on top.
     ///
     /// # Errors
     /// Where the switch cannot be as it is told.
-    pub(crate) fn config(&self, switch: SwitchId, variant: &Settings) -> Result<Config, ConfigError> {
-        let name = &self.switches[switch.0].name;
-        Config::from_toml(
-            &format!("the configuration of {name}"),
-            &self.toml(switch, variant),
-            Machine::here(),
-        )
+    pub(crate) fn config(
+        &self,
+        switch: SwitchId,
+        variant: &Settings,
+        machine: Machine,
+    ) -> Result<Config, ConfigError> {
+        let name = format!("the configuration of {}", self.switches[switch.0].name);
+        Config::from_toml(&name, &self.toml(switch, variant), machine)
     }
 
     fn toml(&self, switch: SwitchId, variant: &Settings) -> String {
@@ -313,9 +309,9 @@ mod tests {
         let mut variant = Settings::default();
         variant.text("switch.accounting", "until-forwarded").text("switch.when_full", "stop");
         for switch in plan.switches() {
-            plan.config(switch, &variant).unwrap();
+            plan.config(switch, &variant, Machine::here()).unwrap();
         }
-        let config = plan.config(a, &variant).unwrap();
+        let config = plan.config(a, &variant, Machine::here()).unwrap();
         let xoff = |at: PortOf| config.switch.ports[at.port.index()].classes[3].xoff.0;
         assert_eq!((xoff(a_b), xoff(plan.port_of(at_a))), (70_000, 50_000));
         assert!(config.warnings.is_empty(), "{:?}", config.warnings);
