@@ -304,3 +304,17 @@ fn a_loss_counts_against_those_who_had_not_asked_for_a_pause() {
         counters.class(PortId(1), C3).first_loss.get().max(counters.class(PortId(2), C3).first_loss.get());
     assert!(first > 0);
 }
+
+/// Ties blame the lowest port (CaPFC's paper does not say), and senders in lockstep always tie.
+#[test]
+fn stop_max_serves_equal_senders_in_the_order_of_their_ports() {
+    let mut plan = plan::switch(&[LINK; 8]);
+    plan.settings.policies = [PolicyKind::CaPfcStopMax; 8];
+    plan.each_lossless(|class| (class.xoff, class.xon) = (Bytes(60_000), Bytes(50_000)));
+    let mut star = Star::new(plan);
+    let flows: Vec<Flow> = (1..8).map(|from| star.start(from, 0, star.stream(0, C3, 20_000))).collect();
+    star.run_for(Nanos::from_millis(500));
+    let got: Vec<usize> = flows.iter().map(|&flow| star.arrivals(flow).len()).collect();
+    assert!(got[1..].is_sorted(), "{got:?}");
+    assert!(got[6] > 5 * got[1], "{got:?}");
+}

@@ -1,9 +1,12 @@
 //! `victim`: heavy and light senders on one class, into a port that they congest and into a free one.
 //!
-//! Six heavy senders offer a line rate each to one port. Two light ones send it a message now and then,
-//! less than their share, and beside it messages to a port where nothing is in their way: the victim,
-//! which waits where its port is paused. First the light ones are alone, so that each has its own
-//! measure.
+//! Six heavy senders offer a line rate each to one port. Two light ones send it a message now and then, and
+//! beside it messages to a port where nothing is in their way: the victim, which waits where its port is
+//! paused. First the light ones are alone, so that each has its own measure.
+//!
+//! How much the light ones offer to the congested port decides what it costs them: eight senders share it,
+//! so that beyond an eighth of the line a fair switch, too, has to hold them. So the load is swept from below
+//! that share to well above it.
 
 use std::time::Duration;
 
@@ -13,17 +16,16 @@ use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 use super::plot::{Content, Limits, Panel};
 use super::report::{add_row, table};
 use super::series::Series;
-use super::statistics::mean;
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
 use crate::fabric::{
     Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, Settings, lossless,
 };
-use crate::traffic::Stream;
+use crate::traffic::{Stream, Volume};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "victim",
     about: "heavy and light senders into a congested and a free port: who is paused, and what it costs the light ones",
-    length: Length::Fixed(4),
+    length: Length::Fixed(20),
     policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "ofc", "p-pfc", "pfc-wdrop", "pfc-wstop"],
     settings: Variant::settings,
     measure,
@@ -31,6 +33,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const HEAVY: usize = 6;
 const LIGHT: usize = 2;
+/// What each light sender offers to the congested port, in percent of the line. All senders' equal share of
+/// it is 12.5.
+const LOADS: [u64; 4] = [5, 10, 15, 20];
+/// What each offers to the free port.
+const VICTIM: u64 = 30;
+/// Frames of a message: 64 KB, the short flows of CaPFC's Table I.
+const MESSAGE: u64 = 45;
 /// Light senders are alone for so long.
 const ALONE: Nanos = Nanos::from_millis(600);
 /// Congestion is there so long after the heavy ones have begun.
@@ -38,25 +47,12 @@ const RAMP: Nanos = Nanos::from_millis(100);
 /// All end here.
 const END: Nanos = Nanos::from_millis(2200);
 const LOOK: Duration = Duration::from_millis(1);
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Messages of one kind.
-struct Messages {
-    frames: u64,
-    /// What they take of the line, in percent.
-    percent: u64,
-}
-
-/// To the congested port: of seven parts of it, each light sender takes less than one.
-const INTO_CONGESTION: Messages = Messages { frames: 24, percent: 10 };
-/// To the free port.
-const VICTIM: Messages = Messages { frames: 48, percent: 30 };
-
-impl Messages {
-    fn every(&self, line: BitRate) -> Nanos {
-        let frame = line.time_of(Bytes::on_line(Stream::default().frame_len()));
-        Nanos(frame.0 * self.frames * 100 / self.percent)
-    }
+/// Messages that take `percent` of the line begin so far apart.
+fn apart(line: BitRate, percent: u64) -> Nanos {
+    let frame = line.time_of(Bytes::on_line(Stream::default().frame_len()));
+    Nanos(frame.0 * MESSAGE * 100 / percent)
 }
 
 /// What became of senders of one kind, all of them added up.
@@ -70,9 +66,13 @@ struct Senders {
     first_xoff_ms: Option<f64>,
 }
 
-/// What became of messages of one kind.
+/// What became of messages of one kind, of both light senders together.
 #[derive(Debug, Serialize)]
 struct Delivery {
+    /// Rate of layer 1 while nobody else sent; one value for each run.
+    solo_mbps: Spread,
+    /// While the heavy ones sent.
+    mbps: Spread,
     /// From when a message was due until its last frame was there, while nobody else sent.
     solo_completion_ms: Spread,
     /// While the heavy ones sent; a message that never arrived whole does not count.
@@ -81,17 +81,22 @@ struct Delivery {
     broken: u64,
 }
 
+/// One load of the light senders.
 #[derive(Debug, Serialize)]
-struct Measured {
+struct Point {
+    /// What each of them offers to the congested port, of a line.
+    light_percent: u64,
     heavy: Senders,
     light: Senders,
     /// Into the congested port.
     light_messages: Delivery,
     /// Into the free port.
     victim: Delivery,
-    /// Rate of the victim's messages, layer 1, while nobody else sent and while the heavy ones did.
-    victim_solo_mbps: f64,
-    victim_mbps: Spread,
+}
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    sweep: Vec<Point>,
 }
 
 /// One run.
@@ -99,7 +104,16 @@ struct Run {
     load: Load,
     scene: Scene,
     account: Account,
-    at_bystander: Series,
+    seen: Seen,
+}
+
+/// What was seen while it ran.
+struct Seen {
+    /// What light senders have sent to the congested port.
+    light: Series,
+    /// What has come to the free port.
+    victim: Series,
+    /// By port, since the heavy ones began.
     first_xoff: Vec<Option<Nanos>>,
 }
 
@@ -113,22 +127,25 @@ struct Scene {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let measured = compare(&EXPERIMENT, request, tell, |_, settings| run(settings, request.line))?;
+    let measured = compare(&EXPERIMENT, request, tell, |_, settings| {
+        LOADS.iter().map(|&percent| run(settings, request.line, percent)).collect::<Result<Vec<Run>, _>>()
+    })?;
     let mut findings = Findings::default();
     let mut all = Vec::new();
     for (variant, runs) in measured {
-        let conduct = Conduct::of(runs.iter().map(|run| &run.account));
-        let measured = Measured::of(&runs);
+        let conduct = Conduct::of(runs.iter().flatten().map(|run| &run.account));
+        let of_load = |place: usize| runs.iter().map(|run| &run[place]).collect::<Vec<_>>();
+        let sweep = LOADS.iter().enumerate().map(|(place, &percent)| Point::of(percent, &of_load(place)));
+        let measured = Measured { sweep: sweep.collect() };
         findings.add(variant, conduct, &measured);
-        let rates = runs.first().map(|run| run.at_bystander.points(Nanos::from_millis(50)));
-        all.push((variant, measured, rates.unwrap_or_default()));
+        all.push((variant, measured));
     }
     findings.text = text(request, &all);
     findings.figure = figure(request, &all);
     Ok(findings)
 }
 
-fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
+fn run(settings: &Settings, line: BitRate, light_percent: u64) -> Result<Run, FabricError> {
     let mut plan = Plan::new(line);
     let switch = plan.switch("switch");
     let heavy: Vec<HostId> = (1..=HEAVY).map(|n| plan.host(&format!("heavy-{n}"), switch)).collect();
@@ -136,41 +153,48 @@ fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
     let [congested, free] = ["congested", "free"].map(|name| plan.host(name, switch));
     let ports = heavy.iter().chain(&light).map(|&host| plan.port_of(host)).collect();
     let scene = Scene { heavy, light, congested, free, ports, line };
-    let load = scene.load();
+    let load = scene.load(light_percent);
     let fabric = Fabric::build(plan, settings)?;
-    let ((at_bystander, first_xoff), account) = fabric.run(&load, PATIENCE, |live| scene.watch(live))?;
-    Ok(Run { load, scene, account, at_bystander, first_xoff })
+    let (seen, account) = fabric.run(&load, PATIENCE, |live| scene.watch(live))?;
+    Ok(Run { load, scene, account, seen })
 }
 
 impl Scene {
-    fn load(&self) -> Load {
+    fn load(&self, light_percent: u64) -> Load {
         let mut load = Load::default();
         for &heavy in &self.heavy {
             let duration = Some(END.since(ALONE));
             load.send(heavy, Stream { start: ALONE, duration, ..lossless(self.congested) });
         }
         for (place, &light) in self.light.iter().enumerate() {
-            for (messages, to) in [(INTO_CONGESTION, self.congested), (VICTIM, self.free)] {
-                let every = messages.every(self.line);
+            for (percent, to) in [(light_percent, self.congested), (VICTIM, self.free)] {
+                let every = apart(self.line, percent);
                 // The two do not send at the same moment.
                 let shift = every.0 * place as u64 / self.light.len() as u64;
                 let starts = (0..).map(|n| Nanos(shift + n * every.0)).take_while(|&start| start < END);
                 for start in starts {
-                    load.send(light, Stream { start, count: Some(messages.frames), ..lossless(to) });
+                    load.send(light, Stream { start, count: Some(MESSAGE), ..lossless(to) });
                 }
             }
         }
         load
     }
 
-    fn watch(&self, live: &Live<'_>) -> (Series, Vec<Option<Nanos>>) {
-        let mut series = Series::default();
-        let mut first_xoff = vec![None; self.ports.len()];
+    fn watch(&self, live: &Live<'_>) -> Seen {
+        let mut seen = Seen {
+            light: Series::default(),
+            victim: Series::default(),
+            first_xoff: vec![None; self.ports.len()],
+        };
         let mut before = vec![0; self.ports.len()];
+        let bytes = |volumes: &[Volume]| volumes[LOSSLESS.index()].line_bytes.get();
         live.every(LOOK, PATIENCE, |now| {
-            let received = &live.progress(self.free).received[LOSSLESS.index()];
-            series.look(now, received.line_bytes.get());
-            for ((&port, first), before) in self.ports.iter().zip(&mut first_xoff).zip(&mut before) {
+            // What is on its way to the free port is taken for the other; it is less than a queue.
+            let victim = bytes(&live.progress(self.free).received);
+            let sent: u64 = self.light.iter().map(|&light| bytes(&live.progress(light).sent)).sum();
+            seen.victim.look(now, victim);
+            seen.light.look(now, sent.saturating_sub(victim));
+            for ((&port, first), before) in self.ports.iter().zip(&mut seen.first_xoff).zip(&mut before) {
                 let class = live.class(port, LOSSLESS);
                 if now < ALONE {
                     *before = class.xoff_sent.get();
@@ -180,7 +204,7 @@ impl Scene {
                 }
             }
         });
-        (series, first_xoff)
+        seen
     }
 }
 
@@ -190,7 +214,7 @@ impl Run {
             || self.scene.ports[range.clone()].iter().map(|&port| self.account.class(port, LOSSLESS));
         let xoff = classes().map(|class| class.xoff_sent.get()).sum();
         let paused = classes().map(|class| class.pausing_nanos.get()).sum();
-        (xoff, paused, self.first_xoff[range].iter().copied().flatten().min())
+        (xoff, paused, self.seen.first_xoff[range].iter().copied().flatten().min())
     }
 
     /// Completion times in ms, of messages due while nobody else sent, of those due in congestion, and how
@@ -218,24 +242,20 @@ impl Run {
     }
 }
 
-impl Measured {
-    fn of(runs: &[Run]) -> Measured {
-        let rate = |from, to| runs.iter().filter_map(move |run| run.at_bystander.rate(from, to));
-        let free = |run: &Run| run.scene.free;
-        let congested = |run: &Run| run.scene.congested;
-        Measured {
+impl Point {
+    fn of(light_percent: u64, runs: &[&Run]) -> Point {
+        Point {
+            light_percent,
             heavy: Senders::of(runs, 0..HEAVY),
             light: Senders::of(runs, HEAVY..HEAVY + LIGHT),
-            light_messages: Delivery::of(runs, congested),
-            victim: Delivery::of(runs, free),
-            victim_solo_mbps: mean(rate(RAMP, ALONE)),
-            victim_mbps: Spread::of(rate(ALONE.after(RAMP), END)),
+            light_messages: Delivery::of(runs, |run| run.scene.congested, |run| &run.seen.light),
+            victim: Delivery::of(runs, |run| run.scene.free, |run| &run.seen.victim),
         }
     }
 }
 
 impl Senders {
-    fn of(runs: &[Run], range: std::ops::Range<usize>) -> Senders {
+    fn of(runs: &[&Run], range: std::ops::Range<usize>) -> Senders {
         let each: Vec<_> = runs.iter().map(|run| run.senders(range.clone())).collect();
         let time = END.since(ALONE).0 as f64 * (range.len() * runs.len()) as f64;
         let paused: u64 = each.iter().map(|run| run.1).sum();
@@ -249,9 +269,12 @@ impl Senders {
 }
 
 impl Delivery {
-    fn of(runs: &[Run], to: impl Fn(&Run) -> HostId) -> Delivery {
+    fn of(runs: &[&Run], to: impl Fn(&Run) -> HostId, series: impl Fn(&Run) -> &Series) -> Delivery {
         let each: Vec<_> = runs.iter().map(|run| run.completion(to(run))).collect();
+        let rate = |from, to| Spread::of(runs.iter().filter_map(|run| series(run).rate(from, to)));
         Delivery {
+            solo_mbps: rate(RAMP, ALONE),
+            mbps: rate(ALONE.after(RAMP), END),
             solo_completion_ms: Spread::of(each.iter().flat_map(|run| run.0.iter().copied())),
             completion_ms: Spread::of(each.iter().flat_map(|run| run.1.iter().copied())),
             broken: each.iter().map(|run| run.2).sum(),
@@ -259,7 +282,7 @@ impl Delivery {
     }
 }
 
-type All<'a> = [(&'a Variant, Measured, Vec<(f64, f64)>)];
+type All<'a> = [(&'a Variant, Measured)];
 
 fn title(request: &Request) -> String {
     let mbps = request.line.bits_per_second() / 1_000_000;
@@ -269,79 +292,88 @@ fn title(request: &Request) -> String {
 fn text(request: &Request, all: &All<'_>) -> String {
     let mut table = table(&[
         "policy",
-        "XOFF\nheavy / light",
+        "light\noffer, %",
         "first XOFF, ms\nheavy / light",
         "in pause, %\nheavy / light",
         "victim Mb/s\nalone / congested",
         "victim's messages, ms\nalone p50 / p50 / p75 / max",
+        "light Mb/s\nalone / congested",
         "light into congestion, ms\nalone p50 / p50 / p75 / max",
         "broken\nmessages",
     ]);
     let first = |senders: &Senders| {
         senders.first_xoff_ms.map_or_else(|| "never".to_owned(), |first| format!("{first:.1}"))
     };
-    let delivery = |of: &Delivery| {
+    let rate = |of: &Delivery| format!("{:.1} / {:.1}", of.solo_mbps.p50, of.mbps.p50);
+    let completion = |of: &Delivery| {
         let Spread { p50, p75, max, .. } = of.completion_ms;
         format!("{:.1} / {p50:.1} / {p75:.1} / {max:.1}", of.solo_completion_ms.p50)
     };
-    for (variant, of, _) in all {
-        add_row(
-            &mut table,
-            [
-                variant.name.to_owned(),
-                format!("{} / {}", of.heavy.xoff_sent, of.light.xoff_sent),
-                format!("{} / {}", first(&of.heavy), first(&of.light)),
-                format!("{:.1} / {:.1}", of.heavy.paused_percent, of.light.paused_percent),
-                format!("{:.1} / {:.1}", of.victim_solo_mbps, of.victim_mbps.p50),
-                delivery(&of.victim),
-                delivery(&of.light_messages),
-                (of.victim.broken + of.light_messages.broken).to_string(),
-            ],
-        );
+    for (variant, measured) in all {
+        for of in &measured.sweep {
+            add_row(
+                &mut table,
+                [
+                    variant.name.to_owned(),
+                    of.light_percent.to_string(),
+                    format!("{} / {}", first(&of.heavy), first(&of.light)),
+                    format!("{:.0} / {:.0}", of.heavy.paused_percent, of.light.paused_percent),
+                    rate(&of.victim),
+                    completion(&of.victim),
+                    rate(&of.light_messages),
+                    completion(&of.light_messages),
+                    (of.victim.broken + of.light_messages.broken).to_string(),
+                ],
+            );
+        }
     }
     format!(
         "{}\n\n{table}\nThe light senders are alone for {} ms; then the heavy ones send for {} ms. Times of XOFF count \
-         from there.",
+         from there. An equal share of the congested port is {:.1} %.",
         title(request),
         ALONE.0 / 1_000_000,
-        END.since(ALONE).0 / 1_000_000
+        END.since(ALONE).0 / 1_000_000,
+        100.0 / (HEAVY + LIGHT) as f64
     )
 }
 
 fn figure(request: &Request, all: &All<'_>) -> Figure {
-    let spreads = |title: &str, x: &str, of: fn(&Measured) -> Spread| {
-        let rows = all.iter().map(|(variant, measured, _)| (variant.name.to_owned(), of(measured)));
-        let content = Content::Spreads(rows.collect());
-        Panel { title: title.into(), x: x.into(), y: String::new(), content, limits: Limits::default() }
-    };
-    let share = |title: &str, of: fn(&Measured) -> f64| {
-        let rows = all.iter().map(|(variant, of_it, _)| (variant.name.to_owned(), Spread::of([of(of_it)])));
-        let content = Content::Spreads(rows.collect());
+    let over_load = |title: &str, y: &str, of: fn(&Point) -> f64, alone: Option<fn(&Point) -> f64>| {
+        let through = |measured: &Measured, of: fn(&Point) -> f64| {
+            measured.sweep.iter().map(|point| (point.light_percent as f64, of(point))).collect::<Vec<_>>()
+        };
+        let alone = all.first().zip(alone).map(|((_, first), of)| ("alone".to_owned(), through(first, of)));
+        let lines = all.iter().map(|(variant, measured)| (variant.name.to_owned(), through(measured, of)));
         Panel {
             title: title.into(),
-            x: "time in pause (%)".into(),
-            y: String::new(),
-            content,
+            x: "offered to the congested port by each light sender (% of a line)".into(),
+            y: y.into(),
+            content: Content::Lines(alone.into_iter().chain(lines).collect()),
             limits: Limits::default(),
         }
     };
-    let rates = all.iter().map(|(variant, _, rates)| (variant.name.to_owned(), rates.clone()));
-    let over_time = Panel {
-        title: "Victim's rate; heavy senders from 0.6 s on".into(),
-        x: "time (s)".into(),
-        y: "line rate used (Mb/s)".into(),
-        content: Content::Lines(rates.collect()),
-        limits: Limits::default(),
-    };
-    let ms = "from due to complete (ms)";
+    let rate = "line rate used (Mb/s)";
+    let pause = "time in pause (%)";
+    let median = "median, from due to complete (ms)";
     Figure {
         title: title(request),
         panels: vec![
-            over_time,
-            spreads("Victim's messages, into the free port", ms, |of| of.victim.completion_ms),
-            spreads("Light senders' messages, into congestion", ms, |of| of.light_messages.completion_ms),
-            share("Heavy senders", |of| of.heavy.paused_percent),
-            share("Light senders", |of| of.light.paused_percent),
+            over_load(
+                "Victim, into the free port",
+                rate,
+                |p| p.victim.mbps.p50,
+                Some(|p| p.victim.solo_mbps.p50),
+            ),
+            over_load(
+                "Light senders, into congestion",
+                rate,
+                |p| p.light_messages.mbps.p50,
+                Some(|p| p.light_messages.solo_mbps.p50),
+            ),
+            over_load("Victim's messages", median, |p| p.victim.completion_ms.p50, None),
+            over_load("Light senders' messages", median, |p| p.light_messages.completion_ms.p50, None),
+            over_load("Heavy senders", pause, |p| p.heavy.paused_percent, None),
+            over_load("Light senders", pause, |p| p.light.paused_percent, None),
         ],
     }
 }

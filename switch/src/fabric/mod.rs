@@ -26,7 +26,7 @@ pub use settings::Settings;
 
 use crate::lab::{Lab, LabError, Namespace, VethOptions};
 use crate::run::{self, Privileges, RunError, Running, WorkerError};
-use crate::traffic::{Host, HostError, HostOptions, HostReport, Progress, Stream, settle};
+use crate::traffic::{Host, HostError, HostOptions, HostReport, Progress, STREAMS_MAX, Stream, settle};
 
 /// Why a fabric could not be built or run.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
@@ -71,7 +71,12 @@ pub struct Load {
 
 impl Load {
     /// One more stream of `host`.
+    ///
+    /// # Panics
+    /// Where it has as many already as a host can number.
     pub fn send(&mut self, host: HostId, stream: Stream) -> &mut Load {
+        let before = self.streams.iter().filter(|(of, _)| *of == host).count();
+        assert!(before < STREAMS_MAX, "a host has at most {STREAMS_MAX} streams");
         self.streams.push((host, stream));
         self
     }

@@ -57,5 +57,5 @@ pub use host::{Host, HostError, HostOptions};
 pub use notices::CapturedCnm;
 pub use progress::{Progress, Volume};
 pub use report::{HostReport, settle};
-pub use stream::{Pattern, Stream, StreamErrors, keys_help, parse_streams};
+pub use stream::{Pattern, STREAMS_MAX, Stream, StreamErrors, keys_help, parse_streams};
 pub use table::Readable;
