@@ -208,6 +208,50 @@ fn two_lossless_classes_lose_nothing_side_by_side() {
 }
 
 #[test]
+fn the_kernels_tcp_keeps_a_marked_queue_short_and_sees_every_mark() {
+    let numbers = [
+        "/goodput_mbps/p50",
+        "/flow_mbps/min",
+        "/fairness/p50",
+        "/queue_bytes/mean",
+        "/queue_bytes/p50",
+        "/queue_bytes/peak",
+        "/paused_percent",
+        "/frames",
+        "/dropped_frames",
+        "/retransmitted_segments",
+    ];
+    unstalled(|| {
+        let report = compare("ecn", ["pfc", "pfc-ecn"], &["--seconds", "3"], &numbers);
+        let [pfc, marking] = ["pfc", "pfc-ecn"].map(|policy| &report["policies"][policy]);
+        for of in [pfc, marking] {
+            assert!(number(of, "/bytes_read") > 0);
+            assert_eq!(number(of, "/bytes_written"), number(of, "/bytes_read"));
+            assert_eq!(number(of, "/marked_frames"), number(of, "/marks_seen"));
+            assert_eq!(number(of, "/dropped_frames"), 0);
+        }
+        assert_eq!(number(pfc, "/marked_frames"), 0);
+        assert!(number(marking, "/marked_frames") > 0, "the port was congested");
+        assert!(number(pfc, "/pfc/xoff_sent") > number(marking, "/pfc/xoff_sent"));
+        let queue = |of: &Value| of.pointer("/queue_bytes/p50").and_then(Value::as_f64).unwrap();
+        assert!(queue(pfc) > queue(marking), "{} and {}", queue(pfc), queue(marking));
+    });
+}
+
+#[test]
+fn what_a_lossy_class_drops_tcp_sends_again() {
+    let args = ["ecn", "--json", "--rate", "50M", "--seconds", "3", "--policy", "lossy-wred"];
+    let run = experiment(&args).output().unwrap();
+    let report: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let of = &report["policies"]["lossy-wred"];
+    assert!(number(of, "/dropped_frames") > 0, "{of}");
+    assert!(number(of, "/retransmitted_segments") > 0, "{of}");
+    assert_eq!(number(of, "/bytes_written"), number(of, "/bytes_read"));
+    assert_eq!((number(of, "/marked_frames"), number(of, "/marks_seen")), (0, 0), "no sender is capable");
+    assert_eq!(number(of, "/pfc/xoff_sent"), 0);
+}
+
+#[test]
 fn a_length_is_for_experiments_that_have_a_choice() {
     let run = experiment(&["incast", "--seconds", "5"]).output().unwrap();
     assert_eq!(run.status.code(), Some(2));

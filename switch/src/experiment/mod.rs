@@ -18,6 +18,7 @@ mod cascade;
 mod cnms;
 mod conduct;
 mod deadlock;
+mod ecn;
 mod incast;
 mod ofc_fig1;
 mod plot;
@@ -25,6 +26,7 @@ mod qcn;
 mod report;
 mod series;
 mod statistics;
+mod tcp;
 mod two_classes;
 mod variant;
 mod victim;
@@ -87,6 +89,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     qcn::FAN_IN,
     qcn::SHARED_INPUT,
     two_classes::EXPERIMENT,
+    ecn::EXPERIMENT,
 ];
 
 /// Takes lines for people.

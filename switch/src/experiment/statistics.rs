@@ -40,6 +40,13 @@ impl Spread {
             max: values[last],
         }
     }
+
+    /// The same, counted in units of this size.
+    #[must_use]
+    pub fn in_units_of(self, size: f64) -> Spread {
+        let Spread { count, min, p25, p50, p75, max } = self;
+        Spread { count, min: min / size, p25: p25 / size, p50: p50 / size, p75: p75 / size, max: max / size }
+    }
 }
 
 /// Mean of these values; zero where there are none.

@@ -86,8 +86,8 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
 
 /// Both classes alike.
 fn settings(variant: &Variant, line: BitRate) -> Settings {
-    let mut settings = variant.settings(line);
-    settings.set("defaults.lossless", "[2, 3]").copy("class.3", "class.2");
+    let mut settings = Settings::default();
+    settings.set("defaults.lossless", "[2, 3]").extend(&variant.settings(line)).copy("class.3", "class.2");
     settings
 }
 

@@ -59,6 +59,9 @@ const QCN_LINE: BitRate = BitRate::from_gbps(10);
 /// OFC with a switch in the middle that knows only PFC, where there is a middle.
 pub(super) const PLAIN_MIDDLE: &str = "ofc-pfc-middle";
 
+/// Where those that cannot be marked are dropped, and senders cannot.
+pub(super) const WITHOUT_ECN: &str = "lossy-wred";
+
 /// All there are.
 pub const VARIANTS: &[Variant] = &[
     Variant {
@@ -132,6 +135,45 @@ pub const VARIANTS: &[Variant] = &[
         about: "QCN with congestion points at inputs: whose bytes are most of those that wait there is told",
         lossless: true,
         keys: &[("qcn.ingress", Bare("[3]")), ("qcn.culprit", Word("occupancy-deterministic"))],
+    },
+    Variant {
+        name: "pfc-ecn",
+        about: "plain PFC, and ECN: the more of an XOFF is queued, the likelier a frame is marked, from its half on",
+        lossless: true,
+        keys: &[("class.3.ecn_min", Word("auto"))],
+    },
+    Variant {
+        name: "pfc-ecn-step",
+        about: "plain PFC, and ECN as DCTCP expects it: every frame is marked from half of XOFF on",
+        lossless: true,
+        keys: &[("class.3.ecn_min", Kilobytes(25)), ("class.3.ecn_max", Kilobytes(25))],
+    },
+    Variant {
+        name: "lossy",
+        about: "no lossless class, no pauses: a full egress queue (100 KB) drops",
+        lossless: false,
+        keys: &[("defaults.lossless", Bare("[]")), ("class.3.egress_max", Kilobytes(100))],
+    },
+    Variant {
+        name: "lossy-ecn",
+        about: "the same, and ECN with the curve of `pfc-ecn`",
+        lossless: false,
+        keys: &[
+            ("defaults.lossless", Bare("[]")),
+            ("class.3.egress_max", Kilobytes(100)),
+            ("class.3.ecn_min", Word("auto")),
+        ],
+    },
+    Variant {
+        name: WITHOUT_ECN,
+        about: "the same, and WRED: the curve drops where senders do not understand marks (in `ecn`, they do not)",
+        lossless: false,
+        keys: &[
+            ("defaults.lossless", Bare("[]")),
+            ("class.3.egress_max", Kilobytes(100)),
+            ("class.3.ecn_min", Word("auto")),
+            ("class.3.wred", Bare("true")),
+        ],
     },
     Variant {
         name: "pfc-watchdog-drop",
@@ -223,7 +265,7 @@ impl Variant {
 }
 
 /// A size at the reference rate, for lines of `line`.
-fn scaled(size: Bytes, line: BitRate) -> Bytes {
+pub(super) fn scaled(size: Bytes, line: BitRate) -> Bytes {
     Bytes(size.0 * line.bits_per_second() / REFERENCE.bits_per_second())
 }
 

@@ -97,7 +97,8 @@ impl From<&Account> for Pfc {
 /// All that hosts and switches say when they have ended.
 #[derive(Debug)]
 pub struct Account {
-    /// One for each host, senders and sinks settled with each other.
+    /// One for each host, senders and sinks settled with each other. Those of the kernel say what was
+    /// dropped, and no more.
     pub hosts: Vec<HostReport>,
     /// One for each switch.
     pub switches: Vec<Status>,

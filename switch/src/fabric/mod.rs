@@ -2,7 +2,8 @@
 //! for. What the demo and the experiments stand on.
 //!
 //! The switches are what `xoff run` starts and the hosts what `xoff traffic` is, each a thread or two in
-//! a namespace of its own. Nothing is left when the process goes, however it goes ([`crate::lab`]).
+//! a namespace of its own; or a host is left to the kernel, and whoever watches has sockets in it. Nothing
+//! is left when the process goes, however it goes ([`crate::lab`]).
 
 mod account;
 mod live;
@@ -21,10 +22,11 @@ use xoff_dataplane::units::{Class, Nanos};
 
 pub use account::{Account, Pfc, Totals, jain};
 pub use live::Live;
+use plan::Stack;
 pub use plan::{HostId, Plan, PortOf, SwitchId};
 pub use settings::Settings;
 
-use crate::lab::{Lab, LabError, Namespace, VethOptions};
+use crate::lab::{Device, Lab, LabError, Namespace, VethOptions};
 use crate::run::{self, Privileges, RunError, Running, WorkerError};
 use crate::traffic::{Host, HostError, HostOptions, HostReport, Progress, STREAMS_MAX, Stream, settle};
 
@@ -70,7 +72,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// One more stream of `host`.
+    /// One more stream of `host`, which is none of the kernel's.
     ///
     /// # Panics
     /// Where it has as many already as a host can number.
@@ -101,7 +103,7 @@ impl Load {
 pub struct Fabric {
     plan: Plan,
     switches: Vec<(Namespace, Config)>,
-    hosts: Vec<Namespace>,
+    hosts: Vec<Device>,
     reaction: Option<ReactionSettings>,
     _lab: Lab,
 }
@@ -123,8 +125,12 @@ impl Fabric {
         for (id, host) in plan.hosts().zip(&plan.hosts) {
             let namespace = lab.namespace(&host.name)?;
             let port = switches[host.at.switch.0].0.end(&host.name);
-            lab.veth(port, namespace.end("eth0").mac(id.address()), &VethOptions::default())?;
-            hosts.push(namespace);
+            let end = namespace.end("eth0").mac(id.address());
+            let (_, device) = lab.veth(port, end, &VethOptions::default())?;
+            if host.stack == Stack::Kernel {
+                introduce(&plan, id, &device)?;
+            }
+            hosts.push(device);
         }
         for &(a, b) in &plan.trunks {
             let [a, b] = [a, b].map(|at| (&switches[at.switch.0].0, plan.port_name(at)));
@@ -137,6 +143,12 @@ impl Fabric {
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// The device of a host.
+    #[must_use]
+    pub fn device(&self, host: HostId) -> &Device {
+        &self.hosts[host.0]
     }
 
     /// Starts the switches, lets the hosts send, and calls `watch`, which comes back when it has seen
@@ -152,13 +164,15 @@ impl Fabric {
     ) -> Result<(T, Account), FabricError> {
         let switches = self.start_switches()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let start = Arc::new(Barrier::new(self.hosts.len() + 1));
+        let start = Arc::new(Barrier::new(self.plan.hosts_with(Stack::Traffic).count() + 1));
         let (mut threads, mut progress) = (Vec::new(), Vec::new());
         for host in self.plan.hosts() {
             let streams = load.of(host);
             let shown = Arc::new(Progress::of_streams(streams.len()));
             progress.push((shown.clone(), !streams.is_empty()));
-            threads.push(self.start_host(host, streams, shown, &start, &stop));
+            if self.plan.hosts[host.0].stack == Stack::Traffic {
+                threads.push(self.start_host(host, streams, shown, &start, &stop));
+            }
         }
         start.wait();
         let live = Live::new(switches.views(), progress, &threads);
@@ -170,9 +184,15 @@ impl Fabric {
         let reports: Vec<Result<HostReport, HostError>> = threads.into_iter().map(join).collect();
         let views = switches.views();
         let statuses = switches.stop()?;
-        let mut reports = reports.into_iter().collect::<Result<Vec<HostReport>, HostError>>()?;
-        settle(&mut reports);
-        Ok((seen, Account::new(reports, statuses, views, held)))
+        let mut hosts = vec![HostReport::default(); self.hosts.len()];
+        for (host, report) in self.plan.hosts_with(Stack::Traffic).zip(reports) {
+            hosts[host.0] = report?;
+        }
+        for host in self.plan.hosts_with(Stack::Kernel) {
+            hosts[host.0].drops.total = self.hosts[host.0].counters()?.dropped();
+        }
+        settle(&mut hosts);
+        Ok((seen, Account::new(hosts, statuses, views, held)))
     }
 
     fn start_switches(&self) -> Result<Switches, FabricError> {
@@ -200,12 +220,20 @@ impl Fabric {
         options.announce = false;
         options.end_markers = false;
         options.qcn = self.reaction;
-        self.hosts[host.0].spawn_thread(move || {
+        self.hosts[host.0].namespace().spawn_thread(move || {
             let host = Host::open(options);
             start.wait(); // also where it failed: the others wait for all
             host?.run(&streams, &stop, &progress)
         })
     }
+}
+
+/// Gives a host of the kernel its address, and tells it where all others are.
+fn introduce(plan: &Plan, host: HostId, device: &Device) -> Result<(), LabError> {
+    device.finish_frames()?;
+    device.add_address(host.ipv4().into(), 16)?;
+    let mut others = plan.hosts_with(Stack::Kernel).filter(|&other| other != host);
+    others.try_for_each(|other| device.add_neighbour(other.ipv4().into(), other.address()))
 }
 
 /// Running switches, which are stopped where they were started: a generic program comes off nowhere

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
+use std::net::Ipv4Addr;
 
 use xoff_config::{Config, ConfigError, Machine};
 use xoff_dataplane::units::{BitRate, MacAddr, Nanos, PortId};
@@ -25,6 +26,13 @@ impl HostId {
     pub fn address(self) -> MacAddr {
         let [high, low] = self.number().to_be_bytes();
         MacAddr([0x02, 0, 0, 0, high, low])
+    }
+
+    /// Its IPv4 address, where the kernel has it.
+    #[must_use]
+    pub fn ipv4(self) -> Ipv4Addr {
+        let [high, low] = self.number().to_be_bytes();
+        Ipv4Addr::new(10, 0, high, low)
     }
 
     /// Its number in the frames that it sends.
@@ -56,7 +64,17 @@ pub(super) struct PlannedPort {
 pub(super) struct PlannedSwitch {
     pub(super) name: String,
     pub(super) ports: Vec<PlannedPort>,
+    role: Role,
     settings: Settings,
+}
+
+/// Whom a variant concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// A switch that is told what the variant says.
+    Compared,
+    /// One that is the same under every variant: the part of a host's NIC that obeys pauses.
+    Nic,
 }
 
 #[derive(Clone, Debug)]
@@ -64,6 +82,16 @@ pub(super) struct PlannedHost {
     pub(super) name: String,
     pub(super) at: PortOf,
     pub(super) line: BitRate,
+    pub(super) stack: Stack,
+}
+
+/// What sends and receives at a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stack {
+    /// That of `xoff traffic`: the streams of a load, and pauses obeyed.
+    Traffic,
+    /// The kernel's: sockets of whoever runs the fabric, and pauses ignored.
+    Kernel,
 }
 
 /// A fabric that is not built yet.
@@ -129,8 +157,17 @@ impl Plan {
 
     /// One more switch.
     pub fn switch(&mut self, name: &str) -> SwitchId {
+        self.add_switch(name, Role::Compared)
+    }
+
+    /// One more switch that no variant concerns, to obey pauses for a host of the kernel.
+    pub fn nic(&mut self, name: &str) -> SwitchId {
+        self.add_switch(name, Role::Nic)
+    }
+
+    fn add_switch(&mut self, name: &str, role: Role) -> SwitchId {
         let settings = Settings::default();
-        self.switches.push(PlannedSwitch { name: name.to_owned(), ports: Vec::new(), settings });
+        self.switches.push(PlannedSwitch { name: name.to_owned(), ports: Vec::new(), role, settings });
         SwitchId(self.switches.len() - 1)
     }
 
@@ -141,9 +178,18 @@ impl Plan {
 
     /// The same with a wire of its own rate.
     pub fn host_with(&mut self, name: &str, switch: SwitchId, line: BitRate) -> HostId {
+        self.add_host(name, switch, line, Stack::Traffic)
+    }
+
+    /// One more host whose device is left to the kernel. It knows where all others of its kind are.
+    pub fn kernel_host(&mut self, name: &str, switch: SwitchId) -> HostId {
+        self.add_host(name, switch, self.line, Stack::Kernel)
+    }
+
+    fn add_host(&mut self, name: &str, switch: SwitchId, line: BitRate, stack: Stack) -> HostId {
         let host = HostId(self.hosts.len());
         let at = self.add_port(switch, name, false, line);
-        self.hosts.push(PlannedHost { name: name.to_owned(), at, line });
+        self.hosts.push(PlannedHost { name: name.to_owned(), at, line, stack });
         host
     }
 
@@ -152,7 +198,9 @@ impl Plan {
     pub fn trunk(&mut self, a: SwitchId, b: SwitchId) -> (PortOf, PortOf) {
         let name = |to: SwitchId| format!("to-{}", self.switches[to.0].name);
         let (to_b, to_a) = (name(b), name(a));
-        let ends = (self.add_port(a, &to_b, true, self.line), self.add_port(b, &to_a, true, self.line));
+        let [leads_to_a, leads_to_b] = [a, b].map(|to| self.switches[to.0].role == Role::Compared);
+        let ends =
+            (self.add_port(a, &to_b, leads_to_b, self.line), self.add_port(b, &to_a, leads_to_a, self.line));
         self.trunks.push(ends);
         ends
     }
@@ -182,6 +230,11 @@ impl Plan {
     /// All hosts.
     pub fn hosts(&self) -> impl Iterator<Item = HostId> + use<> {
         (0..self.hosts.len()).map(HostId)
+    }
+
+    /// Hosts with this stack.
+    pub(super) fn hosts_with(&self, stack: Stack) -> impl Iterator<Item = HostId> {
+        self.hosts().filter(move |host| self.hosts[host.0].stack == stack)
     }
 
     /// What a switch is called.
@@ -228,7 +281,11 @@ impl Plan {
         // The kernel runs their workers where there is room; pinned, all would share the last core.
         let ports: Vec<String> = planned.ports.iter().map(|port| format!("\"{}\"", port.name)).collect();
         settings.set("switch.workers", format!("[{{ ports = [{}] }}]", ports.join(", ")));
-        settings.text("switch.name", &planned.name).extend(variant).extend(&planned.settings);
+        settings.text("switch.name", &planned.name);
+        if planned.role == Role::Compared {
+            settings.extend(variant);
+        }
+        settings.extend(&planned.settings);
         let of_trunks = settings.of_trunks();
         let mut toml = settings.without_trunks().to_string();
         for port in &planned.ports {
@@ -315,5 +372,24 @@ mod tests {
         let xoff = |at: PortOf| config.switch.ports[at.port.index()].classes[3].xoff.0;
         assert_eq!((xoff(a_b), xoff(plan.port_of(at_a))), (70_000, 50_000));
         assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+    }
+
+    #[test]
+    fn a_variant_concerns_switches_and_no_nics() {
+        let mut plan = Plan::new(BitRate::from_mbps(100));
+        let (switch, nic) = (plan.switch("switch"), plan.nic("nic"));
+        plan.kernel_host("host", nic);
+        plan.trunk(switch, nic);
+        plan.settings_of(nic).set("class.3.xon", "1518");
+        let mut variant = Settings::default();
+        variant.set("class.3.xoff", "70000").set("class.3.xon", "60000");
+        variant.text("switch.policy", "ofc").set("trunk.ofc_peer", "true");
+        let thresholds = |of| {
+            let config = plan.config(of, &variant, Machine::here()).unwrap();
+            assert!(!plan.toml(of, &variant).contains("ofc_peer"), "a NIC knows only PFC");
+            let class = &config.switch.ports[0].classes[3];
+            (class.xoff.0, class.xon.0)
+        };
+        assert_eq!((thresholds(switch), thresholds(nic)), ((70_000, 60_000), (50_000, 1518)));
     }
 }

@@ -15,6 +15,7 @@ use tokio::runtime;
 use xoff_dataplane::units::MacAddr;
 
 use super::{LabError, Namespace};
+use crate::xdp::finish_frames;
 
 /// What both ends of a veth pair have in common.
 #[derive(Clone, Debug)]
@@ -178,6 +179,29 @@ impl Device {
         })
     }
 
+    /// Tells the device for good that `address` is at `mac`, so that nobody has to ask.
+    ///
+    /// # Errors
+    /// Where the device is gone.
+    pub fn add_neighbour(&self, address: IpAddr, mac: MacAddr) -> Result<(), LabError> {
+        let what = format!("tell {} where {address} is", self.name);
+        netlink(&self.namespace, &what, async |handle| {
+            handle.neighbours().add(self.index, address).link_layer_address(&mac.0).execute().await
+        })
+    }
+
+    /// Makes it the device of a host of the kernel, beside a switch: the kernel finishes its own frames.
+    ///
+    /// # Errors
+    /// Where the device is gone.
+    pub fn finish_frames(&self) -> Result<(), LabError> {
+        self.namespace.run(|| finish_frames(&self.name)).map_err(|source| LabError::Io {
+            what: format!("turn offloads of {} off", self.name),
+            namespace: self.namespace.name().to_owned(),
+            source,
+        })
+    }
+
     /// What has passed and what was lost so far.
     ///
     /// # Errors
@@ -247,6 +271,14 @@ pub struct Counters {
     pub rx_dropped: u64,
     /// Lost on the way out, errors included.
     pub tx_dropped: u64,
+}
+
+impl Counters {
+    /// Lost on either way.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.rx_dropped + self.tx_dropped
+    }
 }
 
 /// One conversation over rtnetlink, inside `namespace`.

@@ -38,7 +38,7 @@ mod sys;
 mod transmit;
 mod umem;
 
-pub use device::{Facts, Offloads};
+pub use device::{Facts, Offloads, finish_frames};
 pub use error::XdpError;
 pub use monitor::{DeviceDrops, Monitor, PortDriver, XdpStatistics};
 pub use port::{Port, rx_queues};

@@ -196,6 +196,12 @@ impl Ethtool {
     pub(super) const TSO: u32 = 0x1e;
     /// ETHTOOL_GGSO: segmentation left to the kernel's last moment.
     pub(super) const GSO: u32 = 0x23;
+    /// ETHTOOL_STXCSUM.
+    pub(super) const SET_TX_CHECKSUM: u32 = 0x17;
+    /// ETHTOOL_STSO.
+    pub(super) const SET_TSO: u32 = 0x1f;
+    /// ETHTOOL_SGRO.
+    pub(super) const SET_GRO: u32 = 0x2c;
     /// ETH_FLAG_TXVLAN and ETH_FLAG_RXVLAN: tags beside the frame instead of in it.
     pub(super) const VLAN_FLAGS: u32 = 1 << 7 | 1 << 8;
 
@@ -214,12 +220,17 @@ impl Ethtool {
         self.request(&mut value).ok().map(|()| value.data)
     }
 
+    /// A request with one argument.
+    pub(super) fn set(&self, command: u32, data: u32) -> io::Result<()> {
+        self.request(&mut Value { command, data })
+    }
+
     pub(super) fn flags(&self) -> Option<u32> {
         self.get(Ethtool::GET_FLAGS)
     }
 
     pub(super) fn set_flags(&self, flags: u32) -> io::Result<()> {
-        self.request(&mut Value { command: Ethtool::SET_FLAGS, data: flags })
+        self.set(Ethtool::SET_FLAGS, flags)
     }
 
     /// Receive queues in use; 1 where the driver does not say.

@@ -1,0 +1,416 @@
+//! `ecn`: the kernel's TCP, from four hosts into one port of a switch that marks, or does not.
+//!
+//! A host of the kernel ignores pauses. Each sender therefore has a switch of two ports before it, the
+//! part of a NIC that stops when it is told to: what is paused waits there.
+//!
+//! ```text
+//!   sender-1 -- nic-1 --.
+//!      ..        ..      >-- switch -- receiver
+//!   sender-4 -- nic-4 --'
+//! ```
+//!
+//! Without marks TCP sends as much as the receiver's window allows, the queue grows until senders are
+//! paused, and stays there. With marks TCP keeps it short, and pauses become rare.
+
+use std::thread;
+use std::time::Duration;
+
+use serde::Serialize;
+use xoff_dataplane::ledger::ClassCounters;
+use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+
+use super::plot::{Content, Limits, Panel};
+use super::report::{add_row, table};
+use super::series::Series;
+use super::statistics::mean;
+use super::tcp::{self, Counts, Ecn, Transfer, Volume};
+use super::variant::{WITHOUT_ECN, scaled};
+use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
+use crate::fabric::{
+    Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, Settings, Totals, jain,
+};
+use crate::lab::{Device, LabError};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "ecn",
+    about: "TCP of the kernel into one port, with and without marks: queue, pauses, drops, goodput, fairness",
+    length: Length::Unless(4),
+    policies: &["pfc", "pfc-ecn", "pfc-ecn-step", "lossy", "lossy-ecn", WITHOUT_ECN],
+    settings,
+    measure,
+};
+
+const SENDERS: usize = 4;
+/// TCP has found its rates by then; what is measured is measured from there.
+const SETTLED: Nanos = Nanos::from_millis(1000);
+const LOOK: Duration = Duration::from_millis(1);
+/// Points of a line in the plot are so far apart.
+const STEP: Nanos = Nanos::from_millis(50);
+/// All that was sent has left the switches by then.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Receive buffer of each flow, at 100 Mb/s; half of it and more is window.
+const RECEIVE_BUFFER: Bytes = Bytes(256_000);
+/// A whole window fits in a NIC, which never tells its host to stop.
+const ROOM_IN_NIC: Bytes = Bytes(400_000);
+/// Two frames: a NIC does not run ahead of its line to catch up with a pause.
+const NIC_BURST: Bytes = Bytes(3100);
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    /// Of the senders' and the receiver's TCP.
+    congestion_control: &'static str,
+    /// TCP payload read, all flows; one value for each run.
+    goodput_mbps: Spread,
+    /// The same of each flow; one value for each flow and run.
+    flow_mbps: Spread,
+    /// Jain's index over the flows; one value for each run.
+    fairness: Spread,
+    /// The congested egress queue, one value every ms.
+    queue_bytes: Queue,
+    /// Of the time that senders sent, the part that they were held; mean over senders and runs.
+    paused_percent: f64,
+    /// Frames to the receiver, and those of them that the switch marked; all runs, as all below.
+    frames: u64,
+    marked_frames: u64,
+    /// Packets that the receiver's kernel found marked.
+    marks_seen: u64,
+    /// Frames dropped by the switches.
+    dropped_frames: u64,
+    /// Segments that senders sent again.
+    retransmitted_segments: u64,
+    /// TCP payload that was sent, and that arrived.
+    bytes_written: u64,
+    bytes_read: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Queue {
+    mean: f64,
+    #[serde(flatten)]
+    spread: Spread,
+    /// Most at a time, also before flows have settled.
+    peak: u64,
+}
+
+/// One run.
+struct Run {
+    account: Account,
+    scene: Scene,
+    watched: Watched,
+    totals: Totals,
+    marks_seen: u64,
+    retransmitted: u64,
+}
+
+/// What was seen while it ran.
+struct Watched {
+    congestion_control: &'static str,
+    /// Bytes read, by flow.
+    flows: Vec<Series>,
+    /// Bytes of the congested egress queue.
+    queue: Vec<(Nanos, f64)>,
+    volumes: Vec<Volume>,
+    end: Nanos,
+    /// Until the last byte was read.
+    lasted: Nanos,
+}
+
+struct Scene {
+    senders: Vec<HostId>,
+    receiver: HostId,
+    /// Where senders come in.
+    inputs: Vec<PortOf>,
+    congested: PortOf,
+}
+
+fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
+    let measured = compare(&EXPERIMENT, request, tell, |variant, settings| run(variant, settings, request))?;
+    let mut findings = Findings::default();
+    let mut all = Vec::new();
+    for (variant, runs) in measured {
+        let mut conduct = Conduct::of(runs.iter().map(|run| &run.account));
+        conduct.lossless = runs.iter().fold(Totals::default(), |sum, run| sum + run.totals);
+        let measured = Measured::of(&runs);
+        findings.add(variant, conduct, &measured);
+        let queue = runs.first().map(|run| run.watched.queue_over_time()).unwrap_or_default();
+        all.push(Outcome { variant, conduct, measured, queue });
+    }
+    findings.text = text(request, &all);
+    findings.figure = figure(request, &all);
+    Ok(findings)
+}
+
+fn settings(variant: &Variant, line: BitRate) -> Settings {
+    let mut settings = variant.settings(line);
+    one_class(&mut settings);
+    settings
+}
+
+/// Whatever a host of the kernel sends is in the class that is looked at.
+fn one_class(settings: &mut Settings) -> &mut Settings {
+    settings.text("defaults.trust", "port").set("defaults.default_class", LOSSLESS.get().to_string())
+}
+
+fn run(variant: &Variant, settings: &Settings, request: &Request) -> Result<Run, FabricError> {
+    let (plan, scene) = plan(request.line);
+    let fabric = Fabric::build(plan, settings)?;
+    let receiver = fabric.device(scene.receiver).clone();
+    let senders: Vec<Device> = scene.senders.iter().map(|&sender| fabric.device(sender).clone()).collect();
+    let ecn = if variant.name == WITHOUT_ECN { Ecn::Incapable } else { Ecn::Capable };
+    for host in senders.iter().chain([&receiver]) {
+        tcp::prepare(host.namespace(), ecn, scaled(RECEIVE_BUFFER, request.line))?;
+    }
+    let end = Nanos::from_millis(u64::from(request.seconds) * 1000);
+    let (watched, account) = fabric.run(&Load::default(), PATIENCE, |live| {
+        let namespaces: Vec<_> = senders.iter().map(Device::namespace).collect();
+        let transfer = Transfer::start(&namespaces, receiver.namespace(), scene.receiver.ipv4(), ecn)?;
+        scene.watch(live, transfer, end)
+    })?;
+    let counts = senders.iter().map(|sender| Counts::of(sender.namespace()));
+    let counts = counts.collect::<Result<Vec<Counts>, LabError>>()?;
+    let at_receiver = Counts::of(receiver.namespace())?;
+    let hosts: Vec<&Device> = senders.iter().chain([&receiver]).collect();
+    Ok(Run {
+        account,
+        scene,
+        watched: watched?,
+        totals: totals(&hosts, at_receiver.out_of_order)?,
+        marks_seen: at_receiver.marked,
+        retransmitted: counts.iter().map(|counts| counts.retransmitted).sum(),
+    })
+}
+
+fn plan(line: BitRate) -> (Plan, Scene) {
+    let mut plan = Plan::new(line);
+    let switch = plan.switch("switch");
+    let receiver = plan.kernel_host("receiver", switch);
+    let (mut senders, mut inputs) = (Vec::new(), Vec::new());
+    for number in 1..=SENDERS {
+        let nic = plan.nic(&format!("nic-{number}"));
+        senders.push(plan.kernel_host(&format!("sender-{number}"), nic));
+        inputs.push(plan.trunk(switch, nic).0);
+        let room = scaled(ROOM_IN_NIC, line);
+        one_class(plan.settings_of(nic))
+            .bytes("class.3.xoff", room)
+            .bytes("class.3.xon", Bytes(room.0 / 2))
+            .bytes("defaults.burst", NIC_BURST);
+    }
+    let congested = plan.port_of(receiver);
+    (plan, Scene { senders, receiver, inputs, congested })
+}
+
+impl Scene {
+    fn watch(&self, live: &Live<'_>, transfer: Transfer, end: Nanos) -> Result<Watched, LabError> {
+        let (mut flows, mut queue) = (vec![Series::default(); self.senders.len()], Vec::new());
+        let begin = live.elapsed();
+        loop {
+            let now = live.elapsed().since(begin);
+            if now >= end {
+                break;
+            }
+            for (series, bytes) in flows.iter_mut().zip(transfer.read()) {
+                series.look(now, bytes);
+            }
+            queue.push((now, live.class(self.congested, LOSSLESS).egress_bytes.get() as f64));
+            thread::sleep(LOOK);
+        }
+        let congestion_control = transfer.congestion_control;
+        let volumes = transfer.finish()?;
+        let lasted = live.elapsed().since(begin);
+        Ok(Watched { congestion_control, flows, queue, volumes, end, lasted })
+    }
+}
+
+/// Frames as the devices of these hosts have counted them; they carry nothing but TCP.
+fn totals(hosts: &[&Device], reordered: u64) -> Result<Totals, LabError> {
+    let (mut sent, mut received) = (0, 0);
+    for host in hosts {
+        let counters = host.counters()?;
+        sent += counters.tx_packets;
+        received += counters.rx_packets;
+    }
+    Ok(Totals {
+        sent,
+        received: received.min(sent),
+        lost: sent.saturating_sub(received),
+        duplicated: received.saturating_sub(sent),
+        reordered,
+    })
+}
+
+impl Watched {
+    fn rates(&self) -> Vec<f64> {
+        self.flows.iter().filter_map(|flow| flow.rate(SETTLED, self.end)).collect()
+    }
+
+    fn settled_queue(&self) -> impl Iterator<Item = f64> {
+        self.queue.iter().filter(|look| look.0 >= SETTLED).map(|look| look.1)
+    }
+
+    /// Points (s, KB), the mean of each step.
+    fn queue_over_time(&self) -> Vec<(f64, f64)> {
+        let step = |at: Nanos| at.0 / STEP.0;
+        let steps = self.queue.chunk_by(|a, b| step(a.0) == step(b.0));
+        let point = |looks: &[(Nanos, f64)]| {
+            let middle = (step(looks[0].0) * STEP.0 + STEP.0 / 2) as f64;
+            (middle / 1e9, mean(looks.iter().map(|look| look.1)) / 1e3)
+        };
+        steps.map(point).collect()
+    }
+}
+
+impl Measured {
+    fn of(runs: &[Run]) -> Measured {
+        let rates: Vec<Vec<f64>> = runs.iter().map(|run| run.watched.rates()).collect();
+        let queue = || runs.iter().flat_map(|run| run.watched.settled_queue());
+        let volumes = || runs.iter().flat_map(|run| &run.watched.volumes);
+        Measured {
+            congestion_control: runs.first().map(|run| run.watched.congestion_control).unwrap_or_default(),
+            goodput_mbps: Spread::of(rates.iter().map(|flows| flows.iter().sum())),
+            flow_mbps: Spread::of(rates.iter().flatten().copied()),
+            fairness: Spread::of(rates.iter().map(|flows| jain(flows))),
+            queue_bytes: Queue {
+                mean: mean(queue()),
+                spread: Spread::of(queue()),
+                peak: runs.iter().map(|run| run.congested().egress_watermark.get()).max().unwrap_or(0),
+            },
+            paused_percent: mean(runs.iter().map(Run::paused_percent)),
+            frames: runs.iter().map(|run| run.congested().tx_frames.get()).sum(),
+            marked_frames: runs.iter().map(|run| run.congested().ecn_marked_frames.get()).sum(),
+            marks_seen: runs.iter().map(|run| run.marks_seen).sum(),
+            dropped_frames: runs.iter().map(|run| run.account.dropped(LOSSLESS)).sum(),
+            retransmitted_segments: runs.iter().map(|run| run.retransmitted).sum(),
+            bytes_written: volumes().map(|flow| flow.written).sum(),
+            bytes_read: volumes().map(|flow| flow.read).sum(),
+        }
+    }
+
+    /// Of the frames for the receiver.
+    fn percent(&self, frames: u64) -> f64 {
+        100.0 * frames as f64 / (self.frames + self.dropped_frames).max(1) as f64
+    }
+}
+
+impl Run {
+    fn congested(&self) -> &ClassCounters {
+        self.account.class(self.scene.congested, LOSSLESS)
+    }
+
+    fn paused_percent(&self) -> f64 {
+        let inputs = self.scene.inputs.iter();
+        let paused = inputs.map(|&port| self.account.class(port, LOSSLESS).pausing_nanos.get());
+        100.0 * mean(paused.map(|nanos| nanos as f64)) / self.watched.lasted.0 as f64
+    }
+}
+
+/// What became of a policy.
+struct Outcome {
+    variant: &'static Variant,
+    conduct: Conduct,
+    measured: Measured,
+    /// First run.
+    queue: Vec<(f64, f64)>,
+}
+
+fn title(request: &Request) -> String {
+    let mbps = request.line.bits_per_second() / 1_000_000;
+    format!("ECN: TCP of the kernel from {SENDERS} hosts into one {mbps} Mb/s port, {} s", request.seconds)
+}
+
+fn text(request: &Request, all: &[Outcome]) -> String {
+    let mut table = table(&[
+        "policy",
+        "TCP",
+        "goodput Mb/s\nall / a flow: min / p50 / max",
+        "fairness\nmedian (least)",
+        "queue KB\nmean / p50 / peak",
+        "senders held\ntimes / % of time",
+        "marked\nby us / seen by TCP",
+        "dropped / sent again",
+    ]);
+    for Outcome { variant, conduct, measured: of, .. } in all {
+        let (flow, queue) = (of.flow_mbps, &of.queue_bytes);
+        add_row(
+            &mut table,
+            [
+                variant.name.to_owned(),
+                of.congestion_control.to_owned(),
+                format!("{:.1} / {:.1} / {:.1} / {:.1}", of.goodput_mbps.p50, flow.min, flow.p50, flow.max),
+                format!("{:.3} ({:.3})", of.fairness.p50, of.fairness.min),
+                format!(
+                    "{:.1} / {:.1} / {:.1}",
+                    queue.mean / 1e3,
+                    queue.spread.p50 / 1e3,
+                    queue.peak as f64 / 1e3
+                ),
+                format!("{} / {:.1}", conduct.pfc.xoff_sent, of.paused_percent),
+                format!("{} / {}", of.marked_frames, of.marks_seen),
+                format!("{} / {}", of.dropped_frames, of.retransmitted_segments),
+            ],
+        );
+    }
+    format!(
+        "{}\n\n{table}\nRates and queue from {} ms on; all else from the beginning. The totals below are frames of TCP, \
+         acknowledgements too.",
+        title(request),
+        SETTLED.0 / 1_000_000
+    )
+}
+
+fn figure(request: &Request, all: &[Outcome]) -> Figure {
+    let spreads = |title: &str, x: &str, of: &dyn Fn(&Measured) -> Spread| {
+        let rows = all.iter().map(|all| (all.variant.name.to_owned(), of(&all.measured)));
+        let content = Content::Spreads(rows.collect());
+        Panel { title: title.into(), x: x.into(), y: String::new(), content, limits: Limits::default() }
+    };
+    let bars = |title: &str, x: &str, of: &dyn Fn(&Measured) -> f64| {
+        let rows = all.iter().map(|all| (all.variant.name.to_owned(), vec![(0.0, of(&all.measured))]));
+        let content = Content::Spans(rows.collect());
+        Panel { title: title.into(), x: x.into(), y: String::new(), content, limits: Limits::default() }
+    };
+    let lines = all.iter().map(|all| (all.variant.name.to_owned(), all.queue.clone()));
+    let over_time = Panel {
+        title: "Queue at the congested port, first run".into(),
+        x: "time (s)".into(),
+        y: format!("mean of {} ms (KB)", STEP.0 / 1_000_000),
+        content: Content::Lines(lines.collect()),
+        limits: Limits::default(),
+    };
+    Figure {
+        title: title(request),
+        panels: vec![
+            over_time,
+            spreads("The same queue, all runs, once TCP has settled", "bytes (KB)", &|of| {
+                of.queue_bytes.spread.in_units_of(1e3)
+            }),
+            bars("Senders held", "time in pause, mean of senders (%)", &|of| of.paused_percent),
+            spreads("Goodput of each flow", "TCP payload (Mb/s)", &|of| of.flow_mbps),
+            bars("Marked", "of the frames for the receiver (%)", &|of| of.percent(of.marked_frames)),
+            bars("Dropped", "of the frames for the receiver (%)", &|of| of.percent(of.dropped_frames)),
+        ],
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_config::Machine;
+
+    use super::*;
+    use crate::experiment::LINES;
+
+    #[test]
+    fn nics_can_be_as_they_are_told_at_every_rate() {
+        for line in [*LINES.start(), *LINES.end()] {
+            let (plan, _) = plan(line);
+            for variant in EXPERIMENT.default_policies() {
+                for switch in plan.switches() {
+                    let config = plan.config(switch, &settings(variant, line), Machine::default());
+                    let what = format!("{} under {}", plan.switch_name(switch), variant.name);
+                    let warnings = config.unwrap_or_else(|error| panic!("{what}: {error:?}")).warnings;
+                    assert!(!variant.lossless || warnings.is_empty(), "{what}: {warnings:?}");
+                }
+            }
+        }
+    }
+}
