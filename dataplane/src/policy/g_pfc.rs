@@ -7,7 +7,8 @@
 //! memory, and at the egress queues' schedulers. At XOFF the class itself pauses, as in plain PFC.
 //!
 //! A class of a port may be held by several higher ones, and by its own policy; it resumes when the
-//! last of them lets it go. The lowest lossless class has nobody to ask: for it this is plain PFC.
+//! last of them lets it go. The lowest lossless class has nobody to ask: for it this is plain PFC. Neither
+//! has a lossy one: it drops what is too much, and nobody waits for it.
 //!
 //! Where the description is silent: the lower classes resume at a threshold of their own below the one
 //! that paused them; both are parts of XOFF, so that they hold in any memory model.
@@ -15,7 +16,7 @@
 use super::share::Share;
 use super::{Event, Intent, Pfc, Trigger};
 use crate::buffer::Buffer;
-use crate::settings::SwitchSettings;
+use crate::settings::{PortSettings, SwitchSettings};
 use crate::units::{Bytes, ClassSet, PortId, PortSet};
 
 /// Parameters of G-PFC.
@@ -48,10 +49,15 @@ pub struct GPfc {
 impl GPfc {
     pub(super) fn new(pfc: Pfc, settings: &SwitchSettings) -> GPfc {
         let below = (1_u8 << pfc.class().get()) - 1;
+        let lower = |(id, port): (PortId, &PortSettings)| match pfc.may_send(id) {
+            true => ClassSet(port.sends().0 & below),
+            false => ClassSet::NONE,
+        };
+        let ids = (0..=u8::MAX).map(PortId);
         GPfc {
             pause_lower: Share::new(settings.policy.g_pfc.pause_lower),
             resume_lower: Share::new(settings.policy.g_pfc.resume_lower),
-            lower: settings.ports.iter().map(|port| ClassSet(port.sends().0 & below)).collect(),
+            lower: ids.zip(&settings.ports).map(lower).collect(),
             holding: PortSet::NONE,
             pfc,
         }

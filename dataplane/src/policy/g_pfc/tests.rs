@@ -75,3 +75,17 @@ fn it_takes_over_what_is_over_its_thresholds() {
     bench.buffer.enter_ingress(PortId(3), C2, Bytes(20_000)).expect("there is room");
     assert_eq!(bench.adopt(), [higher(C1, 3, C2), xoff_of(C2, 3, Trigger::Ingress)]);
 }
+
+/// It will never pause itself: it drops, and no lossless class stops for that (L5).
+#[test]
+fn a_lossy_class_pauses_nobody() {
+    let mut bench = Bench::of_class(
+        PolicyKind::GPfc,
+        PolicySettings::default(),
+        C4,
+        ClassSet(LOSSLESS.0 & !(1 << 4)),
+        |_| {},
+    );
+    assert_eq!(bench.receive(0, 30_000), []);
+    assert_eq!(bench.adopt(), []);
+}
