@@ -3,7 +3,7 @@
 
 use super::{Event, Intent, Trigger};
 use crate::buffer::Buffer;
-use crate::units::{Class, PortId, PortSet};
+use crate::units::{Bytes, Class, PortId, PortSet};
 
 /// I(i,p) of one class for every port that may send XOFF.
 #[derive(Clone, Debug)]
@@ -35,7 +35,9 @@ impl Pfc {
     }
 
     pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
-        for ingress in self.sends.iter() {
+        // In shared memory XOFF may be no byte at all; an empty queue would never be released from it.
+        let class = self.class;
+        for ingress in self.sends.iter().filter(|&port| buffer.ingress(port, class) > Bytes::ZERO) {
             self.observe(Event::Received { ingress }, buffer, intents);
         }
     }

@@ -4,6 +4,7 @@
 
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::policy::{Cause, Causes, FlowsAsked, PolicyKind, RateAsked, Trigger};
+use xoff_dataplane::settings::{Memory, SharedMemory};
 use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId, Quanta};
 use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, Operation};
 
@@ -317,4 +318,30 @@ fn stop_max_serves_equal_senders_in_the_order_of_their_ports() {
     let got: Vec<usize> = flows.iter().map(|&flow| star.arrivals(flow).len()).collect();
     assert!(got[1..].is_sorted(), "{got:?}");
     assert!(got[6] > 5 * got[1], "{got:?}");
+}
+
+/// In shared memory XOFF is what the others leave of the pool: at an empty queue it may be no byte at all.
+#[test]
+fn a_new_policy_holds_nobody_whose_queue_is_empty_although_the_pool_is_used_up() {
+    for kind in PolicyKind::ALL {
+        let mut plan = plan(PolicyKind::Pfc);
+        plan.settings.memory = Memory::Shared(SharedMemory {
+            pool: Bytes(20_000),
+            ingress_limit: Bytes::MAX,
+            egress_limit: Bytes::MAX,
+            port_limit: Bytes::MAX,
+            alpha_log2: None,
+        });
+        plan.each_lossless(|class| class.ingress_reserve = Bytes::ZERO);
+        let mut star = Star::new(plan);
+        star.pause(0, stop(C3, 0xffff));
+        let flow = star.start(1, 0, star.stream(0, C3, 400));
+        star.run_for(Nanos::from_millis(1));
+        assert!(star.holds(1, C3), "the pool is used up");
+        star.set_policy(C3, kind);
+        assert!(star.holds(1, C3), "{kind:?}");
+        assert!(!star.holds(2, C3), "{kind:?} holds a peer that has nothing here and would never let it go");
+        star.pause(0, resume(C3));
+        nothing_was_lost(&mut star, &[flow]);
+    }
 }
