@@ -16,8 +16,8 @@ impl Switch {
             return;
         }
         let head = store.head_mut(frame);
-        let header = Header::parse(head).expect("it parsed when it came in");
-        if ecn::mark(head, &header) {
+        // It parsed when it came in, but may have lost a tag since, and what followed that be cut short.
+        if Header::parse(head).is_ok_and(|header| ecn::mark(head, &header)) {
             let shown = self.counters.class(port, class);
             shown.ecn_marked_frames.add(1);
             shown.ecn_marked_bytes.add(Bytes::of_frame(frame.len()).0);

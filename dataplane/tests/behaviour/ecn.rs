@@ -2,7 +2,7 @@
 //! (I6), and who is dropped instead.
 
 use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::{EcnSettings, FlowControl};
+use xoff_dataplane::settings::{EcnSettings, FlowControl, VlanSettings};
 use xoff_dataplane::units::{Bytes, Class, ClassSet, Nanos, PortId};
 use xoff_dataplane::wire::ecn::{self, Ecn};
 use xoff_dataplane::wire::header::{Header, Tci};
@@ -93,4 +93,21 @@ fn wred_drops_what_cannot_be_marked_from_the_threshold_on_and_in_lossy_classes_o
     }
     let mut star = Star::new(plan(3 * SIZE, true));
     assert_eq!(held_up(&mut star, C3, kinds).len(), 7, "a lossless class loses nothing");
+}
+
+/// What is behind the first tag is payload until that tag is taken out.
+#[test]
+fn a_frame_that_ends_within_its_second_tag_leaves_as_it_came_when_the_first_is_taken_out() {
+    for inner in [&[0x81, 0x00][..], &[0x81, 0x00, 0, 1, 0x22, 0xe9], &[0x81, 0x00, 0]] {
+        let mut plan = plan(1, false);
+        let ids = |port| vec![PortId(port)];
+        plan.settings.vlans = vec![VlanSettings { vid: 5, tagged: ids(1), untagged: ids(0) }];
+        plan.settings.ports[0].pvid = Some(5);
+        let mut star = Star::new(plan);
+        let addresses = [star.mac(0).0, star.mac(1).0].concat();
+        let tag = [[0x81, 0x00], Tci::new(C3, false, 5).0.to_be_bytes()].concat();
+        star.inject(1, &[&addresses[..], &tag, inner].concat());
+        star.run_to_rest();
+        assert_eq!(star.at(0).strange, [[&addresses[..], inner].concat()]);
+    }
 }

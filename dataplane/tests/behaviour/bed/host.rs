@@ -199,7 +199,10 @@ impl Host {
 
     /// A frame has come in. Where it is a pause to be obeyed later, says when.
     pub fn arrived(&mut self, now: Nanos, bytes: &[u8]) -> Option<Nanos> {
-        let header = Header::parse(bytes).expect("a switch sends whole headers");
+        let Ok(header) = Header::parse(bytes) else {
+            self.strange.push(bytes.to_vec());
+            return None;
+        };
         if MacControl::is_mac_control(&header) {
             self.controls.push((now, bytes.to_vec()));
             return self.take_pause(now, bytes);
