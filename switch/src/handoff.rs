@@ -31,7 +31,7 @@ use xoff_dataplane::units::Nanos;
 use crate::xdp::Store;
 
 /// Messages that fit between two workers in each direction and kind: a few batches.
-const CAPACITY: usize = 1024;
+pub(crate) const CAPACITY: usize = 1024;
 
 /// From one worker to another.
 #[derive(Debug)]
@@ -272,7 +272,7 @@ fn drain<T>(queue: &ArrayQueue<T>, mut take: impl FnMut(T)) -> bool {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests {
+pub(crate) mod tests {
     use xoff_config::{Config, Machine};
     use xoff_dataplane::ledger::Counters;
     use xoff_dataplane::switch::Workers;
@@ -280,13 +280,24 @@ mod tests {
 
     use super::*;
 
-    const CHUNKS: u32 = 64;
-    const NOW: Nanos = Nanos(1000);
+    /// More than fit between two workers.
+    const CHUNKS: u32 = 1100;
+    pub(crate) const NOW: Nanos = Nanos(1000);
 
-    struct Node {
-        switch: Switch,
-        store: Store,
-        handoff: Handoff,
+    pub(crate) struct Node {
+        pub(crate) switch: Switch,
+        pub(crate) store: Store,
+        pub(crate) handoff: Handoff,
+    }
+
+    /// A frame from `src` to `dst` comes in by `port`.
+    pub(crate) fn receive(switch: &mut Switch, store: &mut Store, [port, dst, src]: [u8; 3], len: u32) {
+        let frame = store.allocate(len).unwrap();
+        let head = store.head_mut(&frame);
+        head.fill(0);
+        head[..14].copy_from_slice(&[2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src, 0x88, 0xb5]);
+        switch.receive(NOW, PortId(port), frame, store);
+        while switch.forward(NOW, store) {}
     }
 
     impl Node {
@@ -295,12 +306,7 @@ mod tests {
         }
 
         fn receive(&mut self, port: u8, dst: u8, src: u8, len: u32) {
-            let frame = self.store.allocate(len).unwrap();
-            let head = self.store.head_mut(&frame);
-            head.fill(0);
-            head[..14].copy_from_slice(&[2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src, 0x88, 0xb5]);
-            self.switch.receive(NOW, PortId(port), frame, &mut self.store);
-            while self.switch.forward(NOW, &mut self.store) {}
+            receive(&mut self.switch, &mut self.store, [port, dst, src], len);
         }
 
         fn send_all(&mut self, port: u8) -> usize {
@@ -315,7 +321,7 @@ mod tests {
     }
 
     /// Two workers, a port each; host n is behind port n - 1.
-    fn two_workers(port_b: &str) -> (Node, Node) {
+    pub(crate) fn two_workers(port_b: &str) -> (Node, Node) {
         let text = format!(
             "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\nmtu = 9000\n\
              [[port]]\nname = \"b\"\ndevice = \"b\"\nspeed = \"1G\"\nmtu = 9000\n{port_b}\
@@ -374,11 +380,14 @@ mod tests {
             a.receive(0, 2, 1, 60);
         }
         assert!(a.exchange());
-        let handed_over = a.switch.ledger().handed_over;
-        assert_eq!(handed_over + a.switch.ledger().held, u64::from(CHUNKS));
+        assert_eq!(a.switch.ledger().handed_over, CAPACITY as u64);
+        assert_eq!(a.switch.ledger().held, u64::from(CHUNKS) - CAPACITY as u64);
+        assert!(a.switch.waits_for_workers());
         b.exchange();
-        assert_eq!(b.switch.ledger().taken_over, handed_over);
+        assert_eq!(b.switch.ledger().taken_over, CAPACITY as u64);
         assert_eq!(b.switch.ledger().missing(), 0);
+        a.exchange();
+        assert!(!a.switch.waits_for_workers());
     }
 
     #[test]

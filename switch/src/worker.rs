@@ -33,8 +33,9 @@ const BATCH: u32 = 64;
 /// that as many long frames can leave as come in.
 const SERVINGS: usize = 2;
 
-/// With frames in the kernel's hands a sleep ends after this, to see them completed.
-const COMPLETION_POLL: Nanos = Nanos::from_micros(200);
+/// A sleep ends after this to see what nobody tells: that frames have left, that a queue to another worker
+/// has room.
+const LOOK_AGAIN: Nanos = Nanos::from_micros(200);
 
 /// A sleep ends after this anyway.
 const LONGEST_SLEEP: Nanos = Nanos::from_secs(10);
@@ -121,9 +122,7 @@ impl Worker {
         let bell = self.handoff.bell();
         bell.close_eyes();
         let now = clock::now();
-        let in_flight = self.ports.iter().any(|(_, port)| port.in_flight());
-        let longest = if in_flight { COMPLETION_POLL } else { LONGEST_SLEEP };
-        let deadline = self.switch.next_deadline().min(now.after(longest));
+        let deadline = self.switch.next_deadline().min(now.after(self.longest_sleep()));
         // What the last turn did after it had forwarded may have made room for frames that waited.
         if deadline > now && !self.handoff.waiting() && !self.switch.can_forward() {
             sleeper.sleep(deadline.since(now))?;
@@ -131,6 +130,11 @@ impl Worker {
         bell.open_eyes();
         self.inbox.acknowledge();
         Ok(clock::now().min(deadline).max(now))
+    }
+
+    fn longest_sleep(&self) -> Nanos {
+        let in_flight = self.ports.iter().any(|(_, port)| port.in_flight());
+        if in_flight || self.switch.waits_for_workers() { LOOK_AGAIN } else { LONGEST_SLEEP }
     }
 
     /// One turn. True where something moved.
@@ -308,8 +312,38 @@ impl Watch {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::handoff::CAPACITY;
+    use crate::handoff::tests::{NOW, receive, two_workers};
+
+    /// What the other has not taken counts here, and may hold a peer: who sleeps until something comes would
+    /// wait for that peer.
+    #[test]
+    fn a_worker_sleeps_but_shortly_while_frames_wait_for_room_at_another() {
+        let (node, _other) = two_workers("");
+        let (_mailbox, inbox) = crate::control::mailbox::Mailbox::new().unwrap();
+        let mut worker = Worker {
+            switch: node.switch,
+            store: node.store,
+            ports: Vec::new(),
+            handoff: node.handoff,
+            inbox,
+            facts: Arc::default(),
+            poll: Poll::Busy,
+            stall_budget: Nanos::ZERO,
+        };
+        let mut sleeps_with = |frames: usize| {
+            for _ in 0..frames {
+                receive(&mut worker.switch, &mut worker.store, [0, 2, 1], 60);
+            }
+            worker.turn(NOW, &Watch::new(NOW));
+            worker.longest_sleep()
+        };
+        assert_eq!(sleeps_with(CAPACITY), LONGEST_SLEEP, "the queue takes them all");
+        assert_eq!(sleeps_with(1), LOOK_AGAIN);
+    }
 
     #[test]
     fn sleep_is_neither_a_stall_nor_a_reaction() {

@@ -140,6 +140,13 @@ impl Switch {
         Some(Return { frame, meta })
     }
 
+    /// Whether something waits for room on its way to another worker, or home. Nobody tells when there is
+    /// some: the driver is to look again soon.
+    #[must_use]
+    pub fn waits_for_workers(&self) -> bool {
+        self.outbound.iter().any(|out| !out.frames.is_empty() || !out.returns.is_empty())
+    }
+
     /// Takes a frame over that another worker received; it enters the queue of its egress port.
     pub fn take_over<S: FrameStore>(&mut self, now: Nanos, handover: Handover, store: &mut S) {
         let Handover { frame, meta } = handover;
