@@ -147,6 +147,9 @@ impl Worker {
                 switch.release(now, *id, frame, store);
                 busy = true;
             });
+            if port.is_gone() {
+                port.take_back(store, |store, frame| switch.give_up(now, *id, frame, store));
+            }
             port.refill(store);
             let received = port.receive(store, BATCH, |store, frame| switch.receive(now, *id, frame, store));
             busy |= received > 0;
@@ -225,7 +228,11 @@ impl Worker {
             Request::SetPolicy { successor, done } => {
                 let _ = done.send(self.switch.set_policy(now, successor)); // who asked may have given up
             }
-            Request::Link { port, up } => self.switch.set_link(now, port, up, &mut self.store),
+            Request::Link { port, up } => {
+                self.switch.set_link(now, port, up, &mut self.store);
+                let own = self.ports.iter_mut().filter(|(id, _)| *id == port && !up);
+                own.for_each(|(_, port)| port.link_lost());
+            }
             Request::Report(request) => {
                 self.show();
                 let addresses = self.switch.bridge().fdb().entries(clock::now()).map(|entry| Address {

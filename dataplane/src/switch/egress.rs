@@ -5,6 +5,7 @@ use super::{Switch, on_line};
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
 use crate::pause::Announcement;
+use crate::queue::FrameMeta;
 use crate::settings::{FlowControl, WhenFull};
 use crate::units::{Bytes, Class, ClassSet, Nanos, PortId, PortSet, Quanta};
 use crate::wire::mac_control::{self, MacControl, Pfc};
@@ -88,13 +89,8 @@ impl Switch {
     #[inline]
     pub fn release<S: FrameStore>(&mut self, now: Nanos, port: PortId, frame: Frame, store: &mut S) {
         self.ledger.sent += 1;
-        let at = &mut self.ports[port.index()];
-        at.committed_frames -= 1;
-        let meta = *self.nodes.meta(&frame);
-        if meta.control {
-            at.committed -= committed_control(&frame);
-        } else {
-            at.committed -= on_line(&frame);
+        let meta = self.is_back(port, &frame);
+        if !meta.control {
             let shown = self.counters.class(port, meta.class);
             shown.tx_frames.add(1);
             shown.tx_bytes.add(Bytes::of_frame(frame.len()).0);
@@ -104,7 +100,30 @@ impl Switch {
         self.finish(now, frame, store);
     }
 
-    /// Layer-1 bytes given out by [`Switch::transmit`] of `port` and not yet released.
+    /// A frame given out by [`Switch::transmit`] of `port` will never leave, because its device is gone.
+    #[cold]
+    pub fn give_up<S: FrameStore>(&mut self, now: Nanos, port: PortId, frame: Frame, store: &mut S) {
+        let meta = self.is_back(port, &frame);
+        if meta.control {
+            self.ledger.made -= 1;
+            return self.finish(now, frame, store);
+        }
+        self.leave_egress(now, port, &meta);
+        self.drop_admitted(now, port, DropReason::LinkDown, frame, store);
+        self.room_at(now, port, meta.class, store);
+    }
+
+    /// The driver of `port` no longer has a frame.
+    #[inline]
+    fn is_back(&mut self, port: PortId, frame: &Frame) -> FrameMeta {
+        let at = &mut self.ports[port.index()];
+        let meta = *self.nodes.meta(frame);
+        at.committed_frames -= 1;
+        at.committed -= if meta.control { committed_control(frame) } else { on_line(frame) };
+        meta
+    }
+
+    /// Layer-1 bytes given out by [`Switch::transmit`] of `port` and not yet back.
     #[must_use]
     pub fn committed(&self, port: PortId) -> Bytes {
         self.ports[port.index()].committed

@@ -1,5 +1,8 @@
 //! R4: links that go down and come up again.
 
+use std::process::Command;
+
+use nix::sys::signal::Signal;
 use xoff::control::Link;
 use xoff_netns_tests::{Bed, Switch, frames, wait_for};
 
@@ -52,6 +55,33 @@ fn r4_a_pause_that_still_holds_is_announced_again_after_a_flap() {
     assert_eq!(b.tap().numbers(), (1..=9).collect::<Vec<_>>());
     let said = bed.finish(switch);
     assert!(!said.ports[0].classes[3].pause_sent.now);
+}
+
+/// Frames that were given to the kernel for a device that is gone, which never sends them: their peer may go on.
+#[test]
+fn a_deleted_device_keeps_no_frames() {
+    let bed = bed(3).build();
+    let switch = bed.start(&bed.config("speed = \"10M\"").more("[class.3]\nxoff = 2000"));
+    let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
+    b.send(frame(b, a, 0, 0));
+    c.send(frame(c, a, 0, 1));
+    a.tap().numbered(0);
+    a.tap().numbered(1);
+    switch.signal(Signal::SIGSTOP);
+    (2..=7).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(1000)));
+    let mut delete = Command::new("ip");
+    assert!(
+        bed.namespace().output(delete.args(["link", "del", bed.port(2).name()])).unwrap().status.success()
+    );
+    switch.signal(Signal::SIGCONT);
+    wait_for("the device to be gone", || (switch.port(2).link == Link::Gone).then_some(()));
+    wait_for("the frames to be dropped", || (switch.class(1, 3).ingress.bytes == 0).then_some(()));
+    let lost = switch.class(2, 3);
+    assert_eq!(lost.tx_frames + lost.drops["link_down"], 6);
+    assert!(!switch.class(1, 3).pause_sent.now);
+    (8..=20).for_each(|number| a.send(frame(a, c, 3, number)));
+    c.tap().numbered(20);
+    assert!(switch.status().verdict.ledger_balanced == Some(true));
 }
 
 #[test]

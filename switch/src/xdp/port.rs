@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
 use xoff_config::shell::{Mode as ModeSetting, PortShell, Queues};
-use xoff_dataplane::frame::Frame;
+use xoff_dataplane::frame::{Frame, FrameStore as _};
 use xoff_ebpf::{Attached, Mode};
 
 use super::device::{Device, Facts};
@@ -52,7 +52,7 @@ impl Port {
             if transmitter.is_none() {
                 let size = shell.rings.tx.min(umem.settings().completion);
                 sys::set_tx_budget(rx.as_fd(), shell.rings.tx);
-                transmitter = Some(Transmitter::new(tx, completion, size));
+                transmitter = Some(Transmitter::new(tx, completion, size, store.capacity()));
             } else {
                 idle.push((tx, completion));
             }
@@ -149,6 +149,26 @@ impl Port {
     #[inline]
     pub fn reap(&mut self, store: &mut Store, sent: impl FnMut(&mut Store, Frame)) {
         self.transmitter.reap(store, sent);
+    }
+
+    /// The link is lost: finds out whether the interface is gone with it.
+    pub fn link_lost(&mut self) {
+        self.transmitter.look();
+    }
+
+    /// Whether the interface is gone: what was to be sent is to be [taken back](Self::take_back).
+    #[inline]
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.transmitter.is_gone()
+    }
+
+    /// Calls `unsent` with every frame that an interface which is gone has not sent.
+    ///
+    /// # Panics
+    /// Where it is not gone.
+    pub fn take_back(&mut self, store: &mut Store, unsent: impl FnMut(&mut Store, Frame)) {
+        self.transmitter.take_back(store, unsent);
     }
 
     /// Whether frames are with the kernel to be sent. As long as there are any, somebody must call

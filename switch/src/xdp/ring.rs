@@ -68,8 +68,10 @@ pub(super) enum Kick {
     Busy,
     /// EBUSY: the kernel dropped a frame, and completes it as if it were sent.
     Dropped,
-    /// ENETDOWN, ENXIO: the interface is down or gone; everything stays in the ring.
+    /// ENETDOWN: the interface is down; everything stays in the ring.
     Down,
+    /// ENXIO: the socket is bound to no interface any more; the kernel looks at its rings no more.
+    Gone,
     /// Any other errno, which the kernel's documentation does not know.
     Failed(i32),
 }

@@ -31,7 +31,8 @@ pub(super) fn kick_tx(socket: BorrowedFd<'_>) -> Kick {
     match io::Error::last_os_error().raw_os_error().unwrap_or(0) {
         libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EINTR => Kick::Busy,
         libc::EBUSY => Kick::Dropped,
-        libc::ENETDOWN | libc::ENXIO => Kick::Down,
+        libc::ENETDOWN => Kick::Down,
+        libc::ENXIO => Kick::Gone,
         errno => Kick::Failed(errno),
     }
 }

@@ -4,6 +4,12 @@
 //! No more chunks are out than either ring has entries, so the kernel can always complete what it
 //! takes. Over drivers without zero copy nobody sends by itself: the kick does, in this thread, and
 //! what the driver had no room for stays in the ring until the next one.
+//!
+//! When a device is deleted the kernel unbinds the socket for good, and says so at the next kick. It takes
+//! nothing from the TX ring any more, so everything that has not come back is taken back here, and the
+//! completion ring is not looked at again. What the kernel had taken before is in the hands of a driver that is
+//! gone, or was delivered; of a frame that some further device still has, only the contents may change.
+//! The chunks in the fill ring stay there: they were the port's share, which no other port counts on.
 
 use std::sync::Arc;
 
@@ -13,7 +19,8 @@ use xoff_dataplane::frame::Frame;
 use super::ring::{CompletionRing, Descriptor, Kick, TxRing};
 use super::store::Store;
 
-/// Most chunks of one frame: 9,018 bytes and a tag, in pieces of 1,792, and one more for a tag's room.
+/// Most chunks of one frame: an MTU of 9,216, Ethernet's header and two tags, in pieces of 1,792, and one more
+/// for a tag that was put in.
 const CHUNKS_MAX: u32 = 7;
 
 /// The sending half of one socket.
@@ -27,16 +34,36 @@ pub(super) struct Transmitter<T, C> {
     out: u32,
     /// Frames that the kernel dropped instead of sending.
     dropped: Arc<Counter>,
-    /// The last kick found the interface down or gone.
-    down: bool,
+    /// By chunk: whether a frame that ends in it is out.
+    ends_out: Box<[u64]>,
+    /// What the last kick found of the interface.
+    interface: Interface,
     /// Kicks that failed in a way that the kernel's documentation does not know, and the last errno.
     failed: (u64, i32),
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Interface {
+    Up,
+    /// It may send again.
+    Down,
+    /// It never will.
+    Gone,
+}
+
 impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
-    /// `size`: most chunks out at a time; neither ring is smaller.
-    pub(super) fn new(tx: T, completion: C, size: u32) -> Transmitter<T, C> {
-        Transmitter { tx, completion, size, out: 0, dropped: Arc::default(), down: false, failed: (0, 0) }
+    /// `size`: most chunks out at a time; neither ring is smaller. `chunks`: all there are.
+    pub(super) fn new(tx: T, completion: C, size: u32, chunks: u32) -> Transmitter<T, C> {
+        Transmitter {
+            tx,
+            completion,
+            size,
+            out: 0,
+            dropped: Arc::default(),
+            ends_out: vec![0; chunks.div_ceil(u64::BITS) as usize].into(),
+            interface: Interface::Up,
+            failed: (0, 0),
+        }
     }
 
     /// Frames that the kernel dropped instead of sending.
@@ -52,13 +79,13 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
     /// Whether something was sent that has not come back, and may yet: over an interface that is down or
     /// gone nothing does.
     pub(super) fn in_flight(&self) -> bool {
-        self.out > 0 && !self.down
+        self.out > 0 && self.interface == Interface::Up
     }
 
     /// Whether a frame of as many chunks as any frame has would be taken.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
-        self.size - self.out >= CHUNKS_MAX
+        self.size - self.out >= CHUNKS_MAX && !self.is_gone()
     }
 
     /// Takes a frame to be sent by the next [`flush`](Self::flush), or gives it back where the rings
@@ -68,17 +95,21 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         let region = store.region();
         let row = region.row(frame.slot());
         let chunks = if row.last { 1 } else { region.chunks_of(frame.slot()) };
-        if self.size - self.out < chunks {
+        if self.size - self.out < chunks || self.is_gone() {
             return Err(frame);
         }
         self.out += chunks;
+        let mut end = frame.slot();
         if row.last {
-            self.tx.push(Descriptor { slot: frame.slot(), len: row.len, more: false });
+            self.tx.push(Descriptor { slot: end, len: row.len, more: false });
         } else {
             for (slot, row) in region.chain(frame.slot()) {
                 self.tx.push(Descriptor { slot, len: row.len, more: !row.last });
+                end = slot;
             }
         }
+        let (word, bit) = place(end);
+        self.ends_out[word] |= bit;
         let _ = frame.into_parts(); // the rings know it from here on
         Ok(())
     }
@@ -87,25 +118,56 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
     #[inline]
     pub(super) fn flush(&mut self) {
         self.tx.submit();
-        if self.out > 0 {
+        if self.out > 0 && !self.is_gone() {
+            self.interface = Interface::Up;
+            while self.tx.needs_kick() && self.tx.unsent() > 0 && self.kick() {}
+        }
+    }
+
+    /// Whether another kick may do more.
+    fn kick(&mut self) -> bool {
+        match self.tx.kick() {
+            Kick::Dropped => {
+                self.dropped.add(1);
+                return true; // it took that one; on with the next
+            }
+            Kick::Down => self.interface = Interface::Down,
+            Kick::Gone => self.interface = Interface::Gone,
+            Kick::Failed(errno) => self.failed = (self.failed.0 + 1, errno),
+            Kick::Done | Kick::Busy => {}
+        }
+        false
+    }
+
+    /// Finds out whether the interface is gone, where nothing else makes a driver tell that sends by itself.
+    #[cold]
+    pub(super) fn look(&mut self) {
+        if !self.is_gone() {
             self.kick();
         }
     }
 
-    fn kick(&mut self) {
-        self.down = false;
-        while self.tx.needs_kick() && self.tx.unsent() > 0 {
-            match self.tx.kick() {
-                Kick::Down => {
-                    self.down = true;
-                    return;
+    /// Whether the interface is gone for good.
+    #[inline]
+    pub(super) fn is_gone(&self) -> bool {
+        self.interface == Interface::Gone
+    }
+
+    /// Calls `unsent` with every frame that has not come back, of an interface that is gone.
+    #[cold]
+    pub(super) fn take_back(&mut self, store: &mut Store, mut unsent: impl FnMut(&mut Store, Frame)) {
+        assert!(self.is_gone(), "the kernel may still send these frames");
+        if std::mem::take(&mut self.out) == 0 {
+            return;
+        }
+        for (word, bits) in (0..).zip(&mut self.ends_out) {
+            let mut bits = std::mem::take(bits);
+            while bits != 0 {
+                let slot = word * u64::BITS + bits.trailing_zeros();
+                bits &= bits - 1;
+                if let Some(frame) = store.frame_ending_at(slot) {
+                    unsent(store, frame);
                 }
-                Kick::Dropped => self.dropped.add(1), // it took that one; on with the next
-                Kick::Failed(errno) => {
-                    self.failed = (self.failed.0 + 1, errno);
-                    return;
-                }
-                Kick::Done | Kick::Busy => return,
             }
         }
     }
@@ -116,11 +178,19 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         if self.out > 0 {
             self.out -= self.completion.completed(|slot| {
                 if let Some(frame) = store.frame_ending_at(slot) {
+                    let (word, bit) = place(slot);
+                    self.ends_out[word] &= !bit;
                     sent(store, frame);
                 }
             });
         }
     }
+}
+
+/// Where a chunk is in a table of one bit for each.
+#[inline]
+const fn place(slot: u32) -> (usize, u64) {
+    ((slot / u64::BITS) as usize, 1 << (slot % u64::BITS))
 }
 
 #[cfg(test)]
@@ -136,7 +206,7 @@ mod tests {
 
     fn transmitter(size: u32) -> (Rings, Transmitter<Rings, Rings>, Store) {
         let rings = Rings::new(size as usize);
-        let transmitter = Transmitter::new(rings.clone(), rings.clone(), size);
+        let transmitter = Transmitter::new(rings.clone(), rings.clone(), size, CHUNKS);
         (rings, transmitter, Store::plain(&[CHUNKS]).remove(0))
     }
 
@@ -198,6 +268,45 @@ mod tests {
         transmitter.flush();
         assert_eq!(reap_all(&mut transmitter, &mut store), [60]);
         assert_eq!(transmitter.dropped().get(), 0);
+    }
+
+    #[test]
+    fn what_an_interface_that_is_gone_has_not_sent_is_taken_back_once() {
+        let (rings, mut transmitter, mut store) = transmitter(32);
+        rings.with(|rings| rings.answers.extend([Kick::Dropped, Kick::Gone]));
+        for len in [60, 61, 8042, 62] {
+            let frame = store.allocate(len).unwrap();
+            transmitter.send(&store, frame).unwrap();
+        }
+        transmitter.flush();
+        assert!(transmitter.is_gone() && !transmitter.has_room() && !transmitter.in_flight());
+        assert_eq!(reap_all(&mut transmitter, &mut store), [60], "the kernel had taken it");
+        let late = rings.with(|rings| rings.tx.pop_front()).unwrap();
+        let mut unsent = Vec::new();
+        transmitter.take_back(&mut store, |store, frame| {
+            unsent.push(frame.len());
+            store.free(frame);
+        });
+        unsent.sort_unstable();
+        assert_eq!(unsent, [61, 62, 8042]);
+        assert_eq!(store.free_chunks(), CHUNKS);
+        rings.with(|rings| rings.completion.push_back(late.slot)); // nobody's frame any more
+        transmitter.flush();
+        assert!(reap_all(&mut transmitter, &mut store).is_empty());
+        transmitter.take_back(&mut store, |_, _| panic!("nothing is left"));
+        let frame = store.allocate(60).unwrap();
+        store.free(transmitter.send(&store, frame).unwrap_err());
+        assert_eq!(rings.with(|rings| rings.kicks), 2);
+    }
+
+    #[test]
+    fn a_driver_that_sends_by_itself_is_asked_whether_the_interface_is_gone() {
+        let (rings, mut transmitter, _) = transmitter(8);
+        rings.with(|rings| rings.answers.extend([Kick::Down, Kick::Gone]));
+        transmitter.look();
+        assert!(!transmitter.is_gone(), "down is not gone");
+        transmitter.look();
+        assert!(transmitter.is_gone());
     }
 
     #[test]

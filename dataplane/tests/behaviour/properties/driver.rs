@@ -67,6 +67,10 @@ pub enum Step {
     Release {
         port: u8,
     },
+    /// The device is gone, with all that was to be sent.
+    GiveUp {
+        port: u8,
+    },
     Advance {
         by: u64,
     },
@@ -150,6 +154,7 @@ impl Driver {
             Step::GiveBack { from, to } => _ = self.give_back(from.into(), to.into()),
             Step::Transmit { port } => _ = self.transmit(port),
             Step::Release { port } => _ = self.release(port),
+            Step::GiveUp { port } => self.give_up(port),
             Step::Advance { by } => self.advance(by),
             Step::SetLink { port, up } => self.set_link(port, up),
             Step::SetPolicy { class, kind } => self.set_policy(Class::from_low_bits(class), kind),
@@ -304,6 +309,13 @@ impl Driver {
         let Some(frame) = self.rings[usize::from(port)].pop_front() else { return false };
         self.workers[self.owners[usize::from(port)]].release(self.now, PortId(port), frame, &mut self.store);
         true
+    }
+
+    fn give_up(&mut self, port: u8) {
+        let worker = &mut self.workers[self.owners[usize::from(port)]];
+        for frame in self.rings[usize::from(port)].drain(..) {
+            worker.give_up(self.now, PortId(port), frame, &mut self.store);
+        }
     }
 
     fn advance(&mut self, by: u64) {

@@ -33,6 +33,7 @@ fn any_steps() -> impl Strategy<Value = Vec<Step>> {
         10 => (worker.clone(), worker).prop_map(|(from, to)| Step::GiveBack { from, to }),
         20 => port.clone().prop_map(|port| Step::Transmit { port }),
         15 => port.clone().prop_map(|port| Step::Release { port }),
+        1 => port.clone().prop_map(|port| Step::GiveUp { port }),
         10 => (0..30_000u64).prop_map(|by| Step::Advance { by }),
         1 => (0..8u8, any_policy()).prop_map(|(class, kind)| Step::SetPolicy { class, kind }),
         1 => (port, any::<bool>()).prop_map(|(port, up)| Step::SetLink { port, up }),
