@@ -12,7 +12,6 @@ use xoff_dataplane::units::{Bytes, PortId, TAGS};
 use crate::Config;
 use crate::shell::{PortShell, Rings, Worker};
 use crate::sizing::FRAME_MIN;
-use crate::sockets::room;
 
 /// Bytes of an entry in a fill or completion ring, and in an RX or TX ring (a descriptor).
 const ADDRESS: u64 = 8;
@@ -62,7 +61,7 @@ impl Config {
         let mut consumers: Vec<Consumer> = total(shares)
             .into_iter()
             .map(|(what, chunks)| {
-                let bytes = Bytes(chunks.saturating_mul(self.shell.chunk_bytes.into()));
+                let bytes = Bytes(chunks.saturating_mul(self.shell.chunks.bytes.into()));
                 Consumer { what, chunks, bytes }
             })
             .collect();
@@ -144,7 +143,7 @@ impl Config {
     /// Chunks of the longest frame.
     fn longest_in_chunks(&self) -> u32 {
         let longest = self.switch.ports.iter().map(|port| port.mtu_frame + TAGS).max().unwrap_or(0);
-        longest.div_ceil(room(self.shell.chunk_bytes))
+        longest.div_ceil(self.shell.chunks.room())
     }
 
     fn buffered_frames(&self, port: usize) -> Buffered {

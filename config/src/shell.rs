@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::net::SocketAddr;
 
-use xoff_dataplane::units::{BitRate, Nanos, PortId};
+use xoff_dataplane::units::{BitRate, ETHERNET_HEADER, Nanos, PortId, TAGS};
 
 use crate::defaults;
 
@@ -19,7 +19,7 @@ pub struct ShellSettings {
     pub workers: Workers,
     /// What a worker does when there is nothing to do.
     pub poll: Poll,
-    /// Where `/metrics`, `/status` and `/healthz` are served; `None`: nowhere.
+    /// Where `/metrics`, `/status`, `/healthz` and `/policy` are served; `None`: nowhere.
     pub http: Option<SocketAddr>,
     /// What is logged: a `tracing` filter.
     pub log: String,
@@ -29,10 +29,33 @@ pub struct ShellSettings {
     pub smallest_frame: u32,
     /// Whether frames go in and out without a copy: one packet memory, so for all ports or for none.
     pub zero_copy: ZeroCopy,
-    /// Bytes of one UMEM chunk: 2048 or 4096.
-    pub chunk_bytes: u32,
-    /// Whether some port's frames need more than one chunk (XDP multi-buffer).
+    /// How packet memory is cut, so that the frames of every port fit.
+    pub chunks: Chunks,
+}
+
+/// How packet memory (UMEM) is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunks {
+    /// Bytes of one chunk: 2048 or 4096.
+    pub bytes: u32,
+    /// Whether some frames need more than one (XDP multi-buffer).
     pub multi_buffer: bool,
+}
+
+impl Chunks {
+    /// The smallest of which each holds a frame of this MTU, with the tags that the MTU leaves out.
+    #[must_use]
+    pub fn for_mtu(mtu: u32) -> Chunks {
+        let longest = mtu + ETHERNET_HEADER + TAGS;
+        let [small, large] = [2_048, 4_096].map(|bytes| Chunks { bytes, multi_buffer: false });
+        if longest <= small.room() { small } else { Chunks { multi_buffer: longest > large.room(), ..large } }
+    }
+
+    /// Bytes of a frame that one holds: 256 are the kernel's.
+    #[must_use]
+    pub const fn room(self) -> u32 {
+        self.bytes - 256
+    }
 }
 
 /// One port's device and sockets.

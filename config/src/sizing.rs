@@ -15,14 +15,12 @@
 //! where they fill the whole stall budget at line rate.
 
 use xoff_dataplane::headroom::{Headroom, Link, cable_delay, standard_response};
-use xoff_dataplane::units::{BitRate, Bytes, LINE_OVERHEAD, Nanos, Quanta, TAGS};
+use xoff_dataplane::units::{BitRate, Bytes, ETHERNET_HEADER, LINE_OVERHEAD, Nanos, Quanta, TAGS};
 
 use crate::defaults;
 use crate::document::{PeerResponse, PortKeys};
 use crate::shell::Rings;
 
-/// Destination, source and EtherType.
-const ETHERNET_HEADER: u32 = 14;
 /// FCS, preamble and gap of what `smallest_frame` (which has its FCS) leaves out.
 const LINE_GAP: u64 = (LINE_OVERHEAD - xoff_dataplane::units::FCS) as u64;
 /// A frame of 64 bytes, FCS included: what a class without a frame limit has to reckon with.
@@ -68,6 +66,11 @@ impl Line {
             cable: cable_delay(keys.cable.as_ref().map_or(defaults::CABLE_METRES, |metres| metres.value)),
             peer: keys.peer_response.as_ref().map_or(PeerResponse::Software, |peer| peer.value),
         }
+    }
+
+    /// The longest payload.
+    pub(crate) fn mtu(&self) -> u32 {
+        self.mtu_frame - ETHERNET_HEADER
     }
 
     /// The longest frame as buffers count it.

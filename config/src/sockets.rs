@@ -2,24 +2,15 @@
 
 use toml_span::{Span, Spanned};
 use xoff_dataplane::settings::{Accounting, WhenFull};
-use xoff_dataplane::units::{Nanos, PortId, TAGS};
+use xoff_dataplane::units::{Nanos, PortId};
 
 use crate::build::{self, Draft, value};
 use crate::document::{Document, MemoryModel, PollKind, WorkersKey};
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
-use crate::shell::{Poll, PortShell, Rings, ShellSettings, Worker, Workers};
+use crate::shell::{Chunks, Poll, PortShell, Rings, ShellSettings, Worker, Workers};
 use crate::sizing::RING_MOST;
 use crate::{bridge, defaults, qcn, quantity};
-
-/// What the chunks of a UMEM leave to a frame, by chunk size: 256 bytes are the kernel's.
-const CHUNKS: [(u32, u32); 2] = [(2_048, 1_792), (4_096, 3_840)];
-
-/// Most bytes of a frame in one chunk.
-pub(crate) fn room(chunk_bytes: u32) -> u32 {
-    let [small, large] = CHUNKS;
-    if chunk_bytes == small.0 { small.1 } else { large.1 }
-}
 
 pub(crate) fn shell(
     document: &Document,
@@ -28,8 +19,7 @@ pub(crate) fn shell(
     problems: &mut Problems,
 ) -> ShellSettings {
     let keys = &document.switch;
-    let longest = drafts.iter().map(|draft| draft.line.mtu_frame + TAGS).max().unwrap_or(0);
-    let one_chunk = CHUNKS.iter().find(|(_, room)| longest <= *room);
+    let mtu_most = drafts.iter().map(|draft| draft.line.mtu()).max().unwrap_or(defaults::MTU);
     let smallest_frame = value(keys.smallest_frame.as_ref(), defaults::SMALLEST_FRAME);
     let idle_after = value(keys.idle_after.as_ref(), defaults::IDLE_AFTER);
     ShellSettings {
@@ -45,8 +35,7 @@ pub(crate) fn shell(
         stall_budget,
         smallest_frame,
         zero_copy: value(keys.zero_copy.as_ref(), Default::default()),
-        chunk_bytes: one_chunk.unwrap_or(&CHUNKS[CHUNKS.len() - 1]).0,
-        multi_buffer: one_chunk.is_none(),
+        chunks: Chunks::for_mtu(mtu_most),
     }
 }
 

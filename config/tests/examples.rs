@@ -89,7 +89,7 @@ fn roce_leaf_has_the_profile_and_what_it_overrides() {
     assert_eq!(config.shell.poll, Poll::Busy);
     let spine = Worker { core: Some(3), ports: vec![PortId(4)] };
     assert!(matches!(&config.shell.workers, Workers::List(workers) if workers[1] == spine));
-    assert!(config.shell.multi_buffer, "4218 bytes do not fit into 3840");
+    assert!(config.shell.chunks.multi_buffer, "4218 bytes do not fit into 3840");
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn what_else_a_port_can_say() {
 fn a_frame_takes_one_chunk_where_it_fits() {
     let chunks = |mtu: u32| {
         let shell = two_ports(&format!("[defaults]\nmtu = {mtu}\n"), "").shell;
-        (shell.chunk_bytes, shell.multi_buffer)
+        (shell.chunks.bytes, shell.chunks.multi_buffer)
     };
     // 14 bytes of header and 8 of two tags; a chunk keeps 256 for the kernel
     assert_eq!((chunks(1_770), chunks(1_771)), ((2_048, false), (4_096, false)));

@@ -11,6 +11,8 @@ pub const FCS: u32 = 4;
 /// FCS (4), preamble and start delimiter (8), inter-frame gap (12): what a frame costs on a line
 /// beyond the bytes that AF_XDP shows.
 pub const LINE_OVERHEAD: u32 = FCS + 8 + 12;
+/// Destination, source and EtherType, which an MTU leaves out.
+pub const ETHERNET_HEADER: u32 = 14;
 /// Tags that an MTU leaves out: 802.1ad (4) and 802.1Q (4).
 pub const TAGS: u32 = 8;
 /// Traffic classes of a port (802.1Q: eight priorities).

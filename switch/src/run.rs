@@ -15,7 +15,7 @@ use xoff_config::shell::{Worker as WorkerPlan, ZeroCopy};
 use xoff_config::{Config, Machine};
 use xoff_dataplane::ledger::Counters;
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
-use xoff_dataplane::units::PortId;
+use xoff_dataplane::units::{ETHERNET_HEADER, PortId};
 
 use crate::clock;
 use crate::control::mailbox::{Inbox, Mailbox, Report};
@@ -28,9 +28,6 @@ use crate::control::{
 use crate::handoff::{Exchange, Handoff};
 use crate::worker::Worker;
 use crate::xdp::{self, Port, Share, Store, Umem, UmemSettings, XdpError};
-
-/// What an MTU leaves out: destination, source and EtherType.
-const ETHERNET_HEADER: u32 = 14;
 
 /// Why a switch could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -340,8 +337,8 @@ fn umem_settings(config: &Config, zero_copy: ZeroCopy) -> UmemSettings {
         shell.ports.iter().map(|port| size(&port.rings)).max().unwrap_or(64)
     };
     UmemSettings {
-        chunk_bytes: shell.chunk_bytes,
-        multi_buffer: shell.multi_buffer,
+        chunk_bytes: shell.chunks.bytes,
+        multi_buffer: shell.chunks.multi_buffer,
         zero_copy,
         fill: largest(|rings| rings.fill),
         completion: largest(|rings| rings.completion),

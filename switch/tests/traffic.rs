@@ -121,6 +121,32 @@ fn jumbo_frames_cross() {
     assert_eq!(b.received.iter().map(|stream| stream.bytes).sum::<u64>(), 2000 * (9018 + 3900));
 }
 
+/// Next to what a chunk holds: 1,792 and 3,840 bytes.
+#[test]
+fn the_longest_frames_with_two_tags_are_received_at_every_mtu() {
+    for mtu in [1_769, 1_770, 1_771, 1_774, 1_775, 3_817, 3_818, 3_819, 3_822, 3_823] {
+        let pair = pair(mtu);
+        let report = pair.b.namespace().run(|| {
+            let host =
+                Host::open(HostOptions { duration: Some(Nanos::from_millis(50)), ..options(100) }).unwrap();
+            // A NIC takes two tags beyond its MTU, a veth one, a packet socket none of 802.1ad.
+            for device in [&pair.a, &pair.b] {
+                let mut ip = Command::new("ip");
+                ip.args(["link", "set", device.name(), "mtu", &(mtu + 8).to_string()]);
+                assert!(device.namespace().spawn(ip).unwrap().wait().unwrap().success());
+            }
+            let mut frame = [B.0, A.0].concat();
+            frame.extend([0x88, 0xa8, 0, 7, 0x81, 0, 0, 7, 0x88, 0xb5]);
+            frame.resize(mtu as usize + 14 + 8, 0);
+            let once = Timing { every: Nanos::ZERO, count: Some(10), duration: None };
+            let send = || emit(&Link::open("eth0").unwrap(), &[frame], &once, &AtomicBool::new(false));
+            pair.a.namespace().run(|| assert_eq!(send().unwrap(), 10));
+            host.run(&[], &AtomicBool::new(false), &Arc::new(Progress::default())).unwrap()
+        });
+        assert_eq!((report.unsorted.other, report.drops.total), (10, 0), "MTU {mtu}: {:?}", report.drops);
+    }
+}
+
 #[test]
 fn flows_complete() {
     let pair = pair(1500);

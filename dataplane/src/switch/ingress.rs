@@ -8,9 +8,9 @@ use crate::pause::Resumed;
 use crate::policy::Event;
 use crate::queue::{FrameMeta, NONE};
 use crate::settings::{Accounting, FlowControl, WhenFull};
-use crate::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, PortSet, Quanta};
+use crate::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, PortSet, Quanta, TAGS};
 use crate::wire::cnm::Cnm;
-use crate::wire::header::Header;
+use crate::wire::header::{Header, field};
 use crate::wire::mac_control::MacControl;
 use crate::wire::ofc::FlowPause;
 
@@ -111,10 +111,10 @@ impl Switch {
                 self.drop_admitted(now, port, reason, frame, store);
             }
             Decision::Unicast(egress) => {
+                self.nodes.meta_mut(&frame).vid = vid;
                 if self.must_wait(egress, class, &frame) {
                     return self.wait_for_room(port, egress, class, frame);
                 }
-                self.nodes.meta_mut(&frame).vid = vid;
                 self.leave_pipeline(now, &frame);
                 self.enqueue(now, egress, frame, store);
             }
@@ -133,10 +133,10 @@ impl Switch {
         frame: Frame,
         store: &mut S,
     ) {
+        self.nodes.meta_mut(&frame).vid = vid;
         if let Some(full) = ports.iter().find(|&egress| self.must_wait(egress, class, &frame)) {
             return self.wait_for_room(port, full, class, frame);
         }
-        self.nodes.meta_mut(&frame).vid = vid;
         self.leave_pipeline(now, &frame);
         let copies = u32::try_from(ports.len()).unwrap_or(u32::MAX);
         let mut may_be_made = copies - 1;
@@ -187,7 +187,7 @@ impl Switch {
         let at = &self.ports[egress.index()];
         let refused = if at.closed.contains(class) {
             Some(at.why_closed())
-        } else if at.is_too_long_for(self.nodes.meta(&frame)) {
+        } else if self.is_too_long_for(egress, self.nodes.meta(&frame)) {
             Some(DropReason::TooLong)
         } else if !self.buffer.egress_has_room(egress, class, size) {
             Some(DropReason::EgressFull)
@@ -220,8 +220,18 @@ impl Switch {
         self.when_full == WhenFull::Stop
             && self.workers.owns(egress)
             && !self.ports[egress.index()].closed.contains(class)
-            && !self.ports[egress.index()].is_too_long_for(self.nodes.meta(frame))
+            && !self.is_too_long_for(egress, self.nodes.meta(frame))
             && !self.buffer.egress_has_room(egress, class, self.nodes.meta(frame).counted())
+    }
+
+    /// Whether a frame is longer than what `egress` sends may be. Where it has all the tags that an MTU leaves out
+    /// ([`TAGS`]), one that it gets on its way out counts.
+    #[inline]
+    fn is_too_long_for(&self, egress: PortId, meta: &FrameMeta) -> bool {
+        let tags = u32::from(meta.tags);
+        let is_beyond = tags == TAGS && self.bridge.is_tagged(egress, meta.vid);
+        let counted = meta.len - tags + if is_beyond { u32::from(field::TAG_LEN) } else { 0 };
+        counted > self.ports[egress.index()].settings.mtu_frame
     }
 
     #[cold]
@@ -363,12 +373,6 @@ impl Switch {
 }
 
 impl Port {
-    /// Whether a frame is longer than this port's frames may be.
-    #[inline]
-    fn is_too_long_for(&self, meta: &FrameMeta) -> bool {
-        meta.len - u32::from(meta.tags) > self.settings.mtu_frame
-    }
-
     /// Classes with frames that do not wait for room.
     fn movable(&self) -> ClassSet {
         ClassSet(self.backlogged_in.0 & !self.stopped.0)

@@ -1,7 +1,7 @@
 //! Links that flap, control frames that get lost, traffic that falls silent (R4, R5, R7).
 
 use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::{Accounting, WhenFull};
+use xoff_dataplane::settings::{Accounting, VlanSettings, WhenFull};
 use xoff_dataplane::units::{Bytes, ClassSet, Nanos, PortId, Quanta};
 use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
 
@@ -253,6 +253,31 @@ fn the_longest_frame_passes_with_tags_of_802_1ad_and_not_a_byte_more() {
     assert_eq!(star.at(0).strange, expected);
     let drops = &star.switch().counters.class(PortId(1), C0).drops;
     assert_eq!(drops[DropReason::TooLong.index()].get(), 3);
+}
+
+/// Port 0 sends its VLAN tagged: a frame with tags of 802.1ad and 802.1Q gets a third, for which there is no
+/// room beyond the MTU.
+#[test]
+fn a_tag_put_in_on_the_way_out_makes_no_frame_longer_than_the_mtu_and_two_tags() {
+    for accounting in [Accounting::UntilTransmitted, Accounting::UntilForwarded] {
+        let mut plan = plan::switch(&[LINK; 2]);
+        let (tagged_at, untagged) = (vec![PortId(0)], vec![PortId(1)]);
+        plan.settings.vlans = vec![VlanSettings { vid: 1, tagged: tagged_at, untagged }];
+        (plan.settings.accounting, plan.settings.when_full) = (accounting, WhenFull::Stop);
+        let mut star = Star::new(plan);
+        let most = [(&[][..], 1_514), (&[0x88a8], 1_518), (&[0x88a8, 0x8100], 1_518)];
+        for (tags, len) in most {
+            for len in [len + 1, len] {
+                star.inject(1, &tagged(&star, tags, len));
+            }
+        }
+        star.run_to_rest();
+        let lens: Vec<usize> = star.at(0).strange.iter().map(Vec::len).collect();
+        assert_eq!(lens, [1_518, 1_522, 1_522]);
+        let drops =
+            |port| star.switch().counters.class(PortId(port), C0).drops[DropReason::TooLong.index()].get();
+        assert_eq!((drops(1), drops(0)), (2, 1), "two came in too long, one would have left so");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
@@ -29,6 +29,7 @@ pub(super) async fn serve(view: Arc<SwitchView>, listener: Option<(TcpListener, 
             .route("/status", get(get_status))
             .route("/healthz", get(get_health))
             .route("/policy", get(policy::get).put(policy::put))
+            .layer(DefaultBodyLimit::max(policy::BODY_MAX))
             .layer(Extension(Listening(address.ip())))
             .with_state(view);
         let service = routes.into_make_service_with_connect_info::<SocketAddr>();

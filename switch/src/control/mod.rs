@@ -1,7 +1,7 @@
 //! Everything around the forwarding threads that people look at.
 //!
-//! One control thread serves `/metrics`, `/status` and `/healthz` and follows the links of the ports
-//! over netlink. What it knows of the switch is a [`SwitchView`]: settings, counters that their
+//! One control thread serves `/metrics`, `/status`, `/healthz` and `/policy` and follows the links of the
+//! ports over netlink. What it knows of the switch is a [`SwitchView`]: settings, counters that their
 //! workers write and anybody reads, and ways to ask a port's driver that its worker never notices.
 //! A scrape of `/metrics` therefore never touches a forwarding thread. Only what cannot be read from
 //! outside (the ledger, the forwarding database) and what a worker must be told (a link went down)

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use axum::extract::{ConnectInfo, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::body::Bytes;
+use axum::extract::{self, ConnectInfo, FromRequest as _, State};
+use axum::http::{StatusCode, header};
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, oneshot};
@@ -23,6 +24,10 @@ use xoff_dataplane::units::{CLASSES, Class};
 use super::http::Listening;
 use super::mailbox::Request;
 use super::{SwitchView, trust};
+
+/// Most bytes of a request for a change, and how long it may take to arrive.
+pub(super) const BODY_MAX: usize = 1024;
+const BODY_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long a worker has to take a new policy.
 const TAKEN_WITHIN: Duration = Duration::from_secs(1);
@@ -81,13 +86,13 @@ pub(super) async fn put(
     State(view): State<Arc<SwitchView>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     Extension(Listening(address)): Extension<Listening>,
-    headers: HeaderMap,
-    body: String,
+    request: extract::Request,
 ) -> Result<Json<PolicyNames>, (StatusCode, String)> {
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     trust::may_change(peer, host, address).map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))?;
     let bad = |message: String| (StatusCode::BAD_REQUEST, message + "\n");
-    let change: PolicyChange = serde_json::from_str(&body).map_err(|error| {
+    let body = read(request).await?;
+    let change: PolicyChange = serde_json::from_slice(&body).map_err(|error| {
         bad(format!("{error}; send for example {{\"policy\": \"capfc-stop-max\", \"class\": 3}}"))
     })?;
     let kind = PolicyKind::named(&change.policy).ok_or_else(|| bad(unknown(&change.policy)))?;
@@ -110,6 +115,18 @@ pub(super) async fn put(
     let changed = tokio::spawn(async move { replace(&view, &classes, kind).await }).await;
     let failed = |error| (StatusCode::INTERNAL_SERVER_ERROR, format!("the change was not made: {error}\n"));
     changed.map_err(failed)?.map(Json)
+}
+
+/// The body of a request; who sends one without end is not waited for.
+async fn read(request: extract::Request) -> Result<Bytes, (StatusCode, String)> {
+    match timeout(BODY_WITHIN, Bytes::from_request(request, &())).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(refused)) => Err((refused.status(), refused.body_text() + "\n")),
+        Err(_) => {
+            let message = format!("the request did not end within {} s\n", BODY_WITHIN.as_secs());
+            Err((StatusCode::REQUEST_TIMEOUT, message))
+        }
+    }
 }
 
 /// Gives all these classes the policy, with nobody else's change in between.

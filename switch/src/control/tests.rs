@@ -1,7 +1,7 @@
 //! The control thread over real HTTP, with counters filled by hand and a worker that only answers.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{Read, Write};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
@@ -404,6 +404,32 @@ fn put_under(control: &ControlHandle, host: &str, body: &str) -> (String, String
 }
 
 #[test]
+fn a_body_that_does_not_end_is_given_up_and_a_long_one_not_read() {
+    let (view, _inbox) = view();
+    let control = start(Arc::clone(&view), any_port()).unwrap();
+    let answer = |head: &str, body: &[u8]| {
+        let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream
+            .write_all(format!("PUT /policy HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n").as_bytes())
+            .unwrap();
+        let _ = stream.write_all(body); // which may be refused before its end
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        line.split(' ').nth(1).unwrap_or_default().to_owned()
+    };
+    assert_eq!(answer("Content-Length: 100", b"{"), "408");
+    assert_eq!(answer("Transfer-Encoding: chunked", b"1\r\n{\r\n"), "408");
+    let body = |len: usize| format!("{{\"policy\": \"{}\"}}", "x".repeat(len - r#"{"policy": ""}"#.len()));
+    assert_eq!(answer("Content-Length: 1024", body(1024).as_bytes()), "400", "read, and no policy");
+    assert_eq!(answer("Content-Length: 1025", body(1025).as_bytes()), "413");
+    let chunk = |len| format!("{len:x}\r\n{}\r\n0\r\n\r\n", body(len));
+    assert_eq!(answer("Transfer-Encoding: chunked", chunk(1024).as_bytes()), "400");
+    assert_eq!(answer("Transfer-Encoding: chunked", chunk(1025).as_bytes()), "413");
+    assert_eq!(get(&control, "/healthz").0, 503, "others are served meanwhile and afterwards");
+}
+
+#[test]
 fn a_web_page_cannot_change_a_policy_under_a_name_of_its_own() {
     let (view, inbox) = view();
     let worker = answer(inbox);
@@ -481,19 +507,35 @@ fn a_stopped_control_thread_serves_nobody() {
     assert!(std::net::TcpStream::connect(address).is_err());
 }
 
+/// Names of all metrics.
+fn families(text: &str) -> HashSet<&str> {
+    text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect()
+}
+
+/// Names of metrics in a dashboard or in alerts.
+fn named(file: &str) -> HashSet<&str> {
+    let words = file.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    words.filter(|word| word.starts_with("xoff_")).map(|word| word.trim_end_matches("_bucket")).collect()
+}
+
+const DASHBOARD: &str = include_str!("../../../dashboards/xoff.json");
+
 #[test]
 fn dashboards_and_alerts_name_only_metrics_that_exist() {
     let (view, _inbox) = view();
     let text = metrics::render(&view);
-    let families: HashSet<&str> =
-        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
-    for file in
-        [include_str!("../../../dashboards/alerts.yml"), include_str!("../../../dashboards/xoff.json")]
-    {
-        let words = file.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-        for word in words.filter(|word| word.starts_with("xoff_")) {
-            let family = word.trim_end_matches("_bucket");
-            assert!(families.contains(family), "{word}");
-        }
+    for file in [include_str!("../../../dashboards/alerts.yml"), DASHBOARD] {
+        let unknown: Vec<_> = named(file).difference(&families(&text)).copied().collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
     }
+}
+
+#[test]
+fn what_shadow_policies_would_have_done_is_on_the_dashboard() {
+    let (view, _inbox) = view();
+    let text = metrics::render(&view);
+    let mut missing: Vec<_> = families(&text).difference(&named(DASHBOARD)).copied().collect();
+    missing
+        .retain(|metric| metric.starts_with("xoff_shadow_") && *metric != "xoff_shadow_rate_changes_total");
+    assert!(missing.is_empty(), "{missing:?}");
 }

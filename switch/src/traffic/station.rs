@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::Duration;
 
-use xoff_config::shell::{Mode, PortShell, Queues, Rings, ZeroCopy};
+use xoff_config::shell::{Chunks, Mode, PortShell, Queues, Rings, ZeroCopy};
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::units::{Bytes, MacAddr, Nanos};
 
@@ -16,10 +16,6 @@ use crate::xdp::{self, Facts, Port, PortDriver as _, Share, Store, Umem, UmemSet
 
 /// Most frames received at once.
 const RECEIVE_MAX: u32 = 64;
-/// MTU up to which a frame, tag and all, fits a chunk of 2048 bytes.
-const MTU_SMALL: u32 = 1792 - 18;
-/// MTU up to which it fits one of 4096.
-const MTU_LARGE: u32 = 3840 - 18;
 
 /// An open interface.
 #[derive(Debug)]
@@ -38,10 +34,10 @@ impl Station {
     /// # Errors
     /// Where the interface cannot be used.
     pub fn open(device: &str, ring: u32) -> Result<Station, XdpError> {
-        let mtu = xdp::mtu(device)?;
+        let chunks = Chunks::for_mtu(xdp::mtu(device)?);
         let settings = UmemSettings {
-            chunk_bytes: if mtu <= MTU_SMALL { 2048 } else { 4096 },
-            multi_buffer: mtu > MTU_LARGE,
+            chunk_bytes: chunks.bytes,
+            multi_buffer: chunks.multi_buffer,
             zero_copy: ZeroCopy::Auto,
             fill: ring,
             completion: ring,

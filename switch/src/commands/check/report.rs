@@ -8,7 +8,7 @@ use xoff_dataplane::settings::{
     Accounting, ClassSettings, EcnSettings, FlowControl, Memory, PortSettings, QueueKind, Service,
     SwitchSettings, Trust, VlanSettings, WatchdogSettings, WhenFull,
 };
-use xoff_dataplane::units::{Bytes, Class, ClassSet, PortId};
+use xoff_dataplane::units::{Bytes, Class, ClassSet, ETHERNET_HEADER, PortId};
 
 /// A whole configuration. Sizes in bytes, times in microseconds; `null` is "no limit".
 #[derive(Clone, Debug, Serialize)]
@@ -245,8 +245,8 @@ impl Report {
             ports: ports(config),
             qcn: qcn_report(&switch.qcn),
             memory: memory.collect(),
-            chunk_bytes: shell.chunk_bytes,
-            multi_buffer: shell.multi_buffer,
+            chunk_bytes: shell.chunks.bytes,
+            multi_buffer: shell.chunks.multi_buffer,
             memory_total_bytes: plan.total.0,
             warnings: config.warnings.iter().map(ProblemReport::of).collect(),
         }
@@ -302,7 +302,7 @@ fn port_report(
         name: port.name.clone(),
         device: shell.device.clone(),
         speed_bps: port.speed.bits_per_second(),
-        mtu: port.mtu_frame - 14,
+        mtu: port.mtu_frame - ETHERNET_HEADER,
         queues: match &shell.queues {
             Queues::All => "all".into(),
             Queues::List(list) => list.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
