@@ -87,8 +87,8 @@ pub struct ClassCounters {
     pub tx_bytes: Counter,
     /// From receive to transmit.
     pub queueing_delay: Histogram,
-    /// Frames dropped, by reason ([`DropReason::ALL`]): at the port where they came in, or, for a full
-    /// egress queue, where they were to go out.
+    /// Frames dropped, by reason ([`DropReason::ALL`]): at the port where they came in, or, once they were
+    /// routed, where they were to go out.
     pub drops: [Counter; DropReason::COUNT],
     /// When the first frame that had come in here was lost for want of room (driver's clock, ns); zero
     /// while none was.

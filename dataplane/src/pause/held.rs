@@ -7,7 +7,7 @@ use crate::units::{CLASSES, Class, ClassSet, Nanos};
 pub struct Held {
     wanted: ClassSet,
     told: ClassSet,
-    /// Not wanted when [`Held::suspect`] was called, which is yet to be told.
+    /// Those that the peer may have paused although it was not told to, or not since its link was lost.
     suspected: ClassSet,
     since: [Nanos; CLASSES],
     refresh: Nanos,
@@ -67,20 +67,21 @@ impl Held {
         })
     }
 
-    /// The peer knows nothing any more: its link was lost. What is held is to be announced anew.
-    pub fn forget_told(&mut self) {
+    /// The peer knows nothing any more: its link was lost. What is held is to be announced anew. Answers what
+    /// it may have been told.
+    pub fn forget_told(&mut self) -> ClassSet {
+        let told = ClassSet(self.told.0 | self.suspected.0);
         self.told = ClassSet::NONE;
         self.suspected = ClassSet::NONE;
         self.refresh_due = false;
         self.next_refresh = Nanos::NEVER;
+        told
     }
 
-    /// The peer may have paused something of `class` for another reason, which has ended: it is to be told
-    /// what holds.
+    /// The peer may pause something of `class`, or have paused it, for another reason, which has ended: it is
+    /// to be told what holds.
     pub fn suspect(&mut self, class: Class) {
-        if !self.wanted.contains(class) {
-            self.suspected.insert(class);
-        }
+        self.suspected.insert(class);
     }
 
     /// The classes held now.
@@ -99,7 +100,7 @@ impl Held {
     #[inline]
     #[must_use]
     pub const fn due(&self) -> bool {
-        self.wanted.0 != self.told.0 || !self.suspected.is_empty() || self.refresh_due
+        self.wanted.0 != self.told.0 || self.suspected.0 & !self.wanted.0 != 0 || self.refresh_due
     }
 
     /// Notes that the time is `now`; a refresh may become due.
@@ -190,6 +191,16 @@ mod tests {
     }
 
     #[test]
+    fn a_peer_of_which_that_was_suspected_while_it_was_held_is_told_when_it_is_not() {
+        let mut held = Held::new(Nanos(100));
+        held.xoff(Nanos(0), class(3));
+        held.suspect(class(3));
+        held.xon(Nanos(1), class(3));
+        assert_eq!(held.announce(Nanos(1)).unwrap().xon, set(&[3]), "although no XOFF was sent");
+        assert!(!held.due());
+    }
+
+    #[test]
     fn a_suspicion_keeps_no_xoff_from_being_sent() {
         let mut held = Held::new(Nanos(100));
         held.suspect(class(3));
@@ -205,7 +216,7 @@ mod tests {
         held.xoff(Nanos(0), class(3));
         held.xoff(Nanos(0), class(4));
         held.announce(Nanos(0));
-        held.forget_told();
+        assert_eq!(held.forget_told(), set(&[3, 4]));
         assert_eq!(held.next_refresh(), Nanos::NEVER);
         held.xon(Nanos(10), class(4));
         let anew = held.announce(Nanos(20)).unwrap();

@@ -95,7 +95,11 @@ impl Switch {
             self.egress_active.insert(port);
             return;
         }
-        at.held.forget_told();
+        let told = at.held.forget_told();
+        if at.committed_frames > 0 {
+            // What is with the driver may leave when the link is back, and say what does not hold by then.
+            told.iter().for_each(|class| at.held.suspect(class));
+        }
         Class::ALL.into_iter().for_each(|class| self.forget_told_flows(port, class));
         let at = &mut self.ports[port.index()];
         let paused = at.obeyed.paused();

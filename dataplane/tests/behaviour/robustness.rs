@@ -1,11 +1,15 @@
 //! Links that flap, control frames that get lost, traffic that falls silent (R4, R5, R7).
 
 use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::ledger::Counters;
 use xoff_dataplane::settings::{Accounting, VlanSettings, WhenFull};
+use xoff_dataplane::switch::{Switch, Workers};
 use xoff_dataplane::units::{Bytes, ClassSet, Nanos, PortId, Quanta};
+use xoff_dataplane::wire::header::Header;
 use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
 
 use crate::bed::plan::{self, LINK};
+use crate::bed::store::MemoryStore;
 use crate::bed::{Star, Stream};
 use crate::{C0, C3, C4, resume, stop};
 
@@ -322,4 +326,42 @@ fn frames_that_waited_for_room_can_move_at_once_when_the_link_is_lost() {
     assert!(star.holds(1, C3) && !can_forward(&star), "they wait");
     star.set_link(0, false);
     assert!(can_forward(&star), "a worker must not sleep now");
+}
+
+/// Frames stay with the driver of a device that is down, and leave when it comes up.
+#[test]
+fn r4_a_pause_frame_from_before_a_flap_is_taken_back_if_its_pause_has_ended() {
+    let mut plan = plan::switch(&[LINK; 2]);
+    plan.each_lossless(|class| (class.xoff, class.xon) = (Bytes(100), Bytes(50)));
+    let mut store = MemoryStore::new(8, 8, 16, 2000);
+    let mut switch = Switch::new(&plan.settings, 16, Workers::single(2), Counters::new(2));
+    let [out, held] = [PortId(0), PortId(1)];
+    let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x81, 0x00, 0x60, 0x00, 0x88, 0xb5];
+    bytes.resize(200, 0);
+    let frame = store.fill(&bytes).expect("a slot is free");
+    switch.receive(Nanos(1), held, frame, &mut store);
+    assert!(switch.forward(Nanos(1), &mut store));
+    let with_driver = switch.announce(Nanos(1), held, &mut store).expect("an XOFF");
+    switch.set_link(Nanos(2), held, false, &mut store);
+    let data = switch.transmit(Nanos(3), out, &mut store).expect("the frame");
+    switch.release(Nanos(3), out, data, &mut store);
+    assert_eq!(switch.held(held).classes(), ClassSet::NONE);
+    switch.set_link(Nanos(4), held, true, &mut store);
+    let after = switch.announce(Nanos(4), held, &mut store).expect("what holds now");
+    let pfc = parse(store.frame(&after));
+    assert_eq!((pfc.classes.contains(C3), pfc.times), (true, [Quanta(0); 8]));
+    switch.release(Nanos(5), held, with_driver, &mut store);
+    switch.release(Nanos(5), held, after, &mut store);
+    assert!(switch.announce(Nanos(6), held, &mut store).is_none(), "once is enough");
+    switch.set_link(Nanos(7), held, false, &mut store);
+    switch.set_link(Nanos(8), held, true, &mut store);
+    assert!(switch.announce(Nanos(8), held, &mut store).is_none(), "nothing was with the driver");
+}
+
+fn parse(bytes: &[u8]) -> Pfc {
+    let header = Header::parse(bytes).expect("a whole header");
+    match MacControl::parse(&header, bytes) {
+        Ok(MacControl::Pfc(pfc)) => pfc,
+        other => panic!("{other:?} is no PFC frame"),
+    }
 }

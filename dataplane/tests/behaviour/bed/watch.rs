@@ -30,6 +30,8 @@ pub struct Watch {
     rates: Option<Rates>,
     /// Until when the peer believes itself paused; `None`: it was told to go on, or never to stop.
     told_until: [Option<Nanos>; CLASSES],
+    /// Classes that it was told to stop before the link was lost.
+    told_before: ClassSet,
 }
 
 impl Watch {
@@ -44,6 +46,7 @@ impl Watch {
             flow_pauses: FlowPauses::default(),
             rates: rates(port),
             told_until: [None; CLASSES],
+            told_before: ClassSet::NONE,
         }
     }
 
@@ -121,7 +124,8 @@ impl Watch {
                 *told = Some(now.after(self.port.speed.time_of_quanta(quanta)));
                 continue;
             }
-            let was_told = told.take().is_some() || is_8023x;
+            let was_told = told.take().is_some() || is_8023x || self.told_before.contains(class);
+            self.told_before.remove(class);
             assert!(was_told, "{}: XON without XOFF for class {class}", self.port.name);
         }
     }
@@ -151,7 +155,11 @@ impl Watch {
         self.flow_pauses = FlowPauses::default();
         self.rates = rates(&self.port);
         self.paused_until = [Nanos::ZERO; CLASSES];
-        self.told_until = [None; CLASSES];
+        for class in Class::ALL {
+            if self.told_until[class.index()].take().is_some() {
+                self.told_before.insert(class);
+            }
+        }
     }
 
     fn pauses_are_kept(&self, now: Nanos, held: ClassSet) {
