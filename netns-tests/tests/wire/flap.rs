@@ -4,7 +4,7 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 use xoff::control::Link;
-use xoff_netns_tests::{Bed, Switch, frames, wait_for};
+use xoff_netns_tests::{Bed, Switch, Traffic, frames, stream, wait_for};
 
 use crate::{bed, frame};
 
@@ -105,4 +105,26 @@ fn frames_for_a_port_without_link_are_dropped_by_that_name() {
     b.tap().numbered(9);
     assert_eq!(b.tap().numbers(), [1, 2, 3, 4, 9]);
     bed.finish(switch);
+}
+
+#[test]
+fn r4_a_host_whose_own_device_was_down_goes_on_sending() {
+    let bed = bed(2).build();
+    let switch = bed.start(&bed.config("speed = \"100M\"\nlossless = []"));
+    let (a, b) = (bed.host(1), bed.host(2));
+    let talk = Traffic::at_mbps(100).sink(b).source(a, &[stream(b, 0, "50M", 4_000)]).start();
+    talk.wait_received(100);
+    a.device().set_up(false).unwrap();
+    let mut looks = (0, 0);
+    wait_for("it to be stuck", || {
+        let sent = talk.sent();
+        looks = if sent == looks.0 { (sent, looks.1 + 1) } else { (sent, 0) };
+        (looks.1 == 20).then_some(())
+    });
+    let before = talk.received();
+    assert!(looks.0 < 4_000, "it was down");
+    a.device().set_up(true).unwrap();
+    talk.wait_received(before + 100);
+    let _ = talk.finish();
+    let _ = switch.stop();
 }

@@ -115,10 +115,10 @@ impl Station {
     /// Makes the kernel send, and takes back what it has sent.
     #[inline]
     pub fn flush(&mut self) {
-        if !self.port.in_flight() {
+        if self.committed_chunks == 0 {
             return;
         }
-        self.port.flush();
+        self.port.flush(); // also where the last one found the device down: it may be up again
         let (mut bytes, mut chunks, room) = (Bytes::ZERO, 0, self.store.chunk_room());
         self.port.reap(&mut self.store, |store, frame| {
             bytes += Bytes::on_line(frame.len());
