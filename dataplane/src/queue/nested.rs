@@ -108,6 +108,12 @@ impl Nested {
         frame
     }
 
+    /// A frame of a flow that is held, where no other is left: for a queue that is emptied.
+    pub(crate) fn pop_held(&mut self, nodes: &Nodes) -> Option<Frame> {
+        debug_assert!(!self.is_ready());
+        self.backup[self.paused].pop(nodes)
+    }
+
     /// Whether a frame may leave.
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {

@@ -5,6 +5,7 @@ use super::{Switch, on_line};
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
 use crate::pause::Announcement;
+use crate::queue::ClassQueue;
 use crate::queue::FrameMeta;
 use crate::settings::{FlowControl, WhenFull};
 use crate::units::{Bytes, Class, ClassSet, Nanos, PortId, PortSet, Quanta};
@@ -160,6 +161,16 @@ impl Switch {
         if !at.queues[class.index()].is_ready() {
             at.backlogged.remove(class);
         }
+        self.leave_congestion_point(&frame);
+        self.count_flow_out(port, class, &frame);
+        Some(frame)
+    }
+
+    /// A frame of a flow that the peer has paused, where no other is left.
+    pub(super) fn dequeue_held(&mut self, port: PortId, class: Class) -> Option<Frame> {
+        let queue = &mut self.ports[port.index()].queues[class.index()];
+        let ClassQueue::Nested(queue) = queue else { return None };
+        let frame = queue.pop_held(&self.nodes)?;
         self.leave_congestion_point(&frame);
         self.count_flow_out(port, class, &frame);
         Some(frame)

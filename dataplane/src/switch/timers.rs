@@ -113,7 +113,7 @@ impl Switch {
         }
     }
 
-    /// Drops what waits at (`port`, `class`).
+    /// Drops all that waits at (`port`, `class`).
     pub(super) fn drop_queued<S: FrameStore>(
         &mut self,
         now: Nanos,
@@ -122,7 +122,7 @@ impl Switch {
         reason: DropReason,
         store: &mut S,
     ) {
-        while let Some(frame) = self.dequeue(port, class) {
+        while let Some(frame) = self.dequeue(port, class).or_else(|| self.dequeue_held(port, class)) {
             let meta = *self.nodes.meta(&frame);
             self.leave_egress(now, port, &meta);
             self.drop_admitted(now, port, reason, frame, store);

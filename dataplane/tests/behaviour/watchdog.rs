@@ -3,8 +3,10 @@
 
 use xoff_dataplane::drop_reason::{DropKind, DropReason};
 use xoff_dataplane::ledger::ClassCounters;
+use xoff_dataplane::policy::PolicyKind;
 use xoff_dataplane::settings::{WatchdogAction, WatchdogSettings, WhenFull};
-use xoff_dataplane::units::{ClassSet, Nanos, PortId};
+use xoff_dataplane::units::{Bytes, ClassSet, Nanos, PortId, Quanta};
+use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, Operation};
 
 use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
 use crate::bed::{Bed, Flow, NodeId, Obeys, Star, Stream, SwitchPlan, end};
@@ -257,4 +259,26 @@ fn r10_the_watchdog_breaks_the_ring_and_counts_what_that_costs() {
         let worker = bed.switch(switch).worker(PortId(1));
         assert_eq!(worker.stormed(PortId(1)), ClassSet::NONE, "all is as before");
     }
+}
+
+#[test]
+fn a_storm_drops_frames_of_flows_that_the_peer_has_paused_one_by_one_too() {
+    let mut plan = watched(WatchdogAction::Drop);
+    plan.settings.policies[3] = PolicyKind::Ofc;
+    plan.settings.ports[0].ofc_peer = true;
+    let (mut star, _) = overloaded(plan, 600);
+    let mut bytes = [0; 600];
+    let mut list = FlowPauseWriter::new(&mut bytes, star.mac(0), Operation::Pause(Quanta(0xffff)), C3);
+    list.push(&FlowKey::L2 { src: star.mac(1), dst: star.mac(0), ether_type: 0x88b5 });
+    let list = list.finish().to_vec();
+    star.inject(0, &list);
+    star.run_for(Nanos::from_millis(1));
+    assert_eq!(counters(&star).flows.paused.get(), 1);
+    assert!(star.holds(1, C3), "its frames are held up");
+    star.pause(0, stop(C3, 20_000));
+    star.run_for(DETECT + Nanos::from_micros(100));
+    assert!(stormed(&star));
+    assert_eq!(star.switch().worker(PortId(0)).buffer().egress(PortId(0), C3), Bytes::ZERO);
+    assert!(!star.holds(1, C3) && !star.holds(2, C3), "the senders are let go at once");
+    star.run_to_rest();
 }
