@@ -76,7 +76,7 @@ pub enum EbpfError {
 pub struct Attached {
     mode: Mode,
     hold: Hold,
-    unclaimed: MapHandle,
+    dropped: MapHandle,
 }
 
 /// What keeps the program attached.
@@ -93,27 +93,37 @@ impl Attached {
         self.mode
     }
 
-    /// Counts frames that came in by a queue without a socket, also after the program is gone.
+    /// Counts the frames that the program drops, also after the program is gone.
     ///
     /// # Errors
     /// Where the system has no more file descriptors.
-    pub fn unclaimed(&self) -> Result<Unclaimed, EbpfError> {
+    pub fn dropped(&self) -> Result<Dropped, EbpfError> {
         let doing = "keep the counters of";
-        let map = MapHandle::try_from(&self.unclaimed);
+        let map = MapHandle::try_from(&self.dropped);
         let refused = |source| EbpfError::Refused { doing, device: "the XDP program".to_owned(), source };
-        map.map(Unclaimed).map_err(refused)
+        map.map(Dropped).map_err(refused)
     }
 }
 
-/// The XDP program's count of frames that came in by a queue without a socket, and were dropped.
+/// The XDP program's counts of frames that it dropped.
 #[derive(Debug)]
-pub struct Unclaimed(MapHandle);
+pub struct Dropped(MapHandle);
 
-impl Unclaimed {
-    /// The count now.
+impl Dropped {
+    /// Frames that came in by a queue without a socket.
     #[must_use]
-    pub fn frames(&self) -> u64 {
-        let per_cpu = self.0.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
+    pub fn unclaimed(&self) -> u64 {
+        self.count(0)
+    }
+
+    /// Frames longer than a chunk holds.
+    #[must_use]
+    pub fn too_long(&self) -> u64 {
+        self.count(1)
+    }
+
+    fn count(&self, reason: u32) -> u64 {
+        let per_cpu = self.0.lookup_percpu(&reason.to_ne_bytes(), MapFlags::ANY);
         let count =
             |bytes: &Vec<u8>| bytes.first_chunk().map_or(0, |&count: &[u8; 8]| u64::from_ne_bytes(count));
         per_cpu.ok().flatten().map_or(0, |counts| counts.iter().map(count).sum())
@@ -133,7 +143,7 @@ impl Drop for Attached {
 
 /// Loads the program and attaches it to the interface `device`, of index `ifindex`, with a socket for
 /// each of its hardware queues. `mode`: `None` takes native mode where the driver has it, else
-/// generic.
+/// generic. `longest`: most bytes of a frame that one chunk holds; `None` where a frame may take several.
 ///
 /// # Errors
 /// [`EbpfError`]; the interface is left as it was.
@@ -142,11 +152,13 @@ pub fn attach(
     ifindex: i32,
     sockets: &[(u32, BorrowedFd<'_>)],
     mode: Option<Mode>,
+    longest: Option<u32>,
 ) -> Result<Attached, EbpfError> {
     let refused = |doing, source| EbpfError::Refused { doing, device: device.to_owned(), source };
     let mut storage = MaybeUninit::uninit();
     let queues = sockets.iter().map(|&(queue, _)| queue + 1).max().unwrap_or(1);
-    let program = load(queues, &mut storage).map_err(|source| refused("load the XDP program", source))?;
+    let program =
+        load(queues, longest, &mut storage).map_err(|source| refused("load the XDP program", source))?;
     for (queue, socket) in sockets {
         let (key, value) = (queue.to_ne_bytes(), socket.as_raw_fd().to_ne_bytes());
         program
@@ -156,7 +168,7 @@ pub fn attach(
             .map_err(|source| refused("enter an AF_XDP socket into the XDP program's map", source))?;
     }
     clear_leftover(device, ifindex, &program)?;
-    let unclaimed = MapHandle::try_from(&program.maps.unclaimed)
+    let dropped = MapHandle::try_from(&program.maps.dropped)
         .map_err(|source| refused("keep the XDP program's counters", source))?;
     let link = match mode {
         Some(Mode::Generic) => None,
@@ -174,7 +186,7 @@ pub fn attach(
             attach_generic(ifindex, &program).map_err(|source| refused("attach the XDP program", source))?
         }
     };
-    let attached = Attached { mode: mode_of(ifindex, &program), hold, unclaimed };
+    let attached = Attached { mode: mode_of(ifindex, &program), hold, dropped };
     if mode == Some(Mode::Native) && attached.mode != Mode::Native {
         let source = libbpf_rs::Error::from_raw_os_error(EOPNOTSUPP);
         return Err(EbpfError::NotNative { device: device.to_owned(), source });
@@ -182,8 +194,14 @@ pub fn attach(
     Ok(attached)
 }
 
-fn load(queues: u32, storage: &mut MaybeUninit<libbpf_rs::OpenObject>) -> libbpf_rs::Result<XoffSkel<'_>> {
+fn load(
+    queues: u32,
+    longest: Option<u32>,
+    storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
+) -> libbpf_rs::Result<XoffSkel<'_>> {
     let mut open = XoffSkelBuilder::default().open(storage)?;
+    let constants = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
+    constants.longest = longest.unwrap_or(0);
     open.maps.sockets.set_max_entries(queues)?;
     open.load()
 }

@@ -11,4 +11,4 @@
 
 mod attach;
 
-pub use attach::{Attached, EbpfError, Mode, Unclaimed, attach};
+pub use attach::{Attached, Dropped, EbpfError, Mode, attach};

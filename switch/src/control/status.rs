@@ -45,7 +45,9 @@ pub struct Verdict {
     /// Frames of lossless classes that had a way on and were dropped.
     pub lossless_lost: u64,
     /// Losses before or behind the switch, whatever their class: all drop counters of XDP sockets and
-    /// devices added up. Most drivers count a frame in both.
+    /// devices added up. Zero is exact; more may be more than there were, because a frame that a socket has no
+    /// chunk for is in two counters of the socket (copy mode), and in one of the device with some drivers (veth,
+    /// natively) and not with others.
     pub unseen_lost: u64,
     /// Least headroom that any lossless class had left; `None` where no class is lossless.
     pub headroom_free_min_bytes: Option<u64>,

@@ -147,7 +147,7 @@ impl Station {
     #[must_use]
     pub fn drops(&self) -> DropReport {
         let monitor = self.port.monitor();
-        let xdp = monitor.xdp_statistics().unwrap_or_default().losses();
+        let xdp = monitor.xdp_statistics().unwrap_or_default().drops();
         let device = monitor.device_drops().unwrap_or_default().losses();
         let xdp = xdp.into_iter().map(|(name, frames)| (name.to_owned(), frames));
         let device = device.into_iter().map(|(name, frames)| (format!("device_{name}"), frames));

@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::counter::Counter;
-use xoff_ebpf::Unclaimed;
+use xoff_ebpf::Dropped;
 
 use super::sys;
 
 /// What the kernel and the sockets of a port lost, added up over its queues, since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XdpStatistics {
-    /// Longer than a chunk without multi-buffer, or dropped for other reasons.
+    /// Dropped for want of a chunk in the fill ring, or for other reasons.
     pub rx_dropped: u64,
     /// The RX ring was full.
     pub rx_ring_full: u64,
@@ -27,6 +27,9 @@ pub struct XdpStatistics {
     pub rx_invalid: u64,
     /// Frames came in by a queue without a socket.
     pub rx_unclaimed: u64,
+    /// Frames were longer than a chunk, and so than any port's MTU: filtered, not lost.
+    #[serde(default)]
+    pub rx_too_long: u64,
     /// The kernel laid a frame out otherwise than it promises.
     pub rx_malformed: u64,
     /// The kernel found an invalid descriptor in the TX ring.
@@ -38,25 +41,27 @@ pub struct XdpStatistics {
 }
 
 impl XdpStatistics {
-    /// All that tell of a lost frame, by name.
+    /// All that tell of a dropped frame, by name.
     #[must_use]
-    pub const fn losses(&self) -> [(&'static str, u64); 8] {
+    pub const fn drops(&self) -> [(&'static str, u64); 9] {
         [
             ("rx_dropped", self.rx_dropped),
             ("rx_ring_full", self.rx_ring_full),
             ("rx_fill_ring_empty", self.rx_fill_ring_empty),
             ("rx_invalid", self.rx_invalid),
             ("rx_unclaimed", self.rx_unclaimed),
+            ("rx_too_long", self.rx_too_long),
             ("rx_malformed", self.rx_malformed),
             ("tx_invalid", self.tx_invalid),
             ("tx_dropped", self.tx_dropped),
         ]
     }
 
-    /// Frames lost, whatever the reason.
+    /// Frames lost, for whatever reason; each may be in several counters (in copy mode one that finds the fill
+    /// ring empty is in two).
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.losses().iter().map(|(_, frames)| frames).sum()
+        self.drops().iter().map(|(_, frames)| frames).sum::<u64>() - self.rx_too_long
     }
 }
 
@@ -131,7 +136,7 @@ pub struct Monitor {
     devices: File,
     at_start: DeviceDrops,
     sockets: Vec<OwnedFd>,
-    unclaimed: Unclaimed,
+    program: Dropped,
     malformed: Vec<Arc<Counter>>,
     tx_dropped: Arc<Counter>,
 }
@@ -141,7 +146,7 @@ impl Monitor {
     pub(super) fn new(
         device: &str,
         sockets: &[BorrowedFd<'_>],
-        unclaimed: Unclaimed,
+        program: Dropped,
         malformed: Vec<Arc<Counter>>,
         tx_dropped: Arc<Counter>,
     ) -> io::Result<Monitor> {
@@ -150,7 +155,7 @@ impl Monitor {
             devices: File::open("/proc/thread-self/net/dev")?,
             at_start: DeviceDrops::default(),
             sockets: sockets.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?,
-            unclaimed,
+            program,
             malformed,
             tx_dropped,
         };
@@ -162,7 +167,8 @@ impl Monitor {
 impl PortDriver for Monitor {
     fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
         let mut sum = XdpStatistics {
-            rx_unclaimed: self.unclaimed.frames(),
+            rx_unclaimed: self.program.unclaimed(),
+            rx_too_long: self.program.too_long(),
             rx_malformed: self.malformed.iter().map(|counter| counter.get()).sum(),
             tx_dropped: self.tx_dropped.get(),
             ..XdpStatistics::default()

@@ -69,14 +69,15 @@ impl Port {
             ModeSetting::Native => Some(Mode::Native),
             ModeSetting::Generic => Some(Mode::Generic),
         };
-        let program = xoff_ebpf::attach(device.name(), device.ifindex(), &sockets, mode)?;
+        let longest = (!umem.settings().multi_buffer).then(|| store.chunk_room());
+        let program = xoff_ebpf::attach(device.name(), device.ifindex(), &sockets, mode, longest)?;
         let facts = device.facts(program.mode(), sys::is_zero_copy(receivers[0].rx().as_fd()));
         let descriptors: Vec<_> = sockets.iter().map(|&(_, socket)| socket).collect();
         let malformed = receivers.iter().map(Receiver::malformed).collect();
         let monitor = Monitor::new(
             device.name(),
             &descriptors,
-            program.unclaimed().map_err(XdpError::Program)?,
+            program.dropped().map_err(XdpError::Program)?,
             malformed,
             transmitter.dropped(),
         );

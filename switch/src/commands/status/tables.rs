@@ -195,7 +195,7 @@ fn mode(port: &PortStatus) -> String {
 
 /// What the kernel dropped, by reason.
 fn unseen(port: &PortStatus) -> String {
-    let xdp = port.xdp_statistics.iter().flat_map(|xdp| xdp.losses()).map(|loss| ("xdp", loss));
+    let xdp = port.xdp_statistics.iter().flat_map(|xdp| xdp.drops()).map(|loss| ("xdp", loss));
     let device = port.device_drops.iter().flat_map(|device| device.losses()).map(|loss| ("device", loss));
     let losses = xdp.chain(device).filter(|(_, (_, frames))| *frames > 0);
     let losses: Vec<String> =

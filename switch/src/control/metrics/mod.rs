@@ -147,7 +147,7 @@ fn write_ports(text: &mut Exposition, view: &SwitchView) {
 
 /// What the kernel dropped before or behind the switch.
 fn write_drivers(text: &mut Exposition, view: &SwitchView) {
-    let xdp = |port: &PortView| port.driver.xdp_statistics().ok().map(|statistics| statistics.losses());
+    let xdp = |port: &PortView| port.driver.xdp_statistics().ok().map(|statistics| statistics.drops());
     let device = |port: &PortView| port.driver.device_drops().ok().map(|drops| drops.losses());
     let help = "Frames that the port's XDP sockets dropped, by their statistics; the switch never saw them.";
     write_losses(text, view, "xoff_xdp_drops_total", help, xdp);
