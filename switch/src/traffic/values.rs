@@ -14,12 +14,17 @@ pub fn rate(text: &str) -> Result<BitRate, String> {
         .ok_or_else(|| "a rate is bits per second such as 200M or 2.5G, at most 1.6T".into())
 }
 
+/// Longest span of time: sums of such spans stay far from what a clock can count.
+const YEAR: Nanos = Nanos::from_millis(365 * 24 * 3600 * 1000);
+
 /// A span of time.
 ///
 /// # Errors
 /// What is allowed.
 pub fn duration(text: &str) -> Result<Nanos, String> {
-    quantity::parse_time(text).ok_or_else(|| "a time is a number and a unit: 50us, 1.5ms, 10s".into())
+    quantity::parse_time(text)
+        .filter(|&span| span <= YEAR)
+        .ok_or_else(|| "a time is a number and a unit: 50us, 1.5ms, 10s; at most a year".into())
 }
 
 /// An amount of data.
@@ -68,6 +73,8 @@ mod tests {
         assert_eq!(mac("02:00:00:00:00:fF"), Ok(MacAddr([2, 0, 0, 0, 0, 255])));
         assert!(rate("fast").unwrap_err().contains("200M"));
         assert!(duration("10").unwrap_err().contains("50us"));
+        assert_eq!(duration("31536000s"), Ok(YEAR));
+        assert!(duration("31536000001ms").unwrap_err().contains("at most a year"));
         assert!(bytes("64").unwrap_err().contains("64KB"));
         assert!(mac("1").unwrap_err().contains("02:00"));
     }
