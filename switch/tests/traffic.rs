@@ -296,6 +296,25 @@ fn the_command_reports_in_json_and_judges_by_its_exit_code() {
 }
 
 #[test]
+fn a_host_whose_interface_is_deleted_reports_and_says_so() {
+    let stream = format!("class=3,{TO_B},rate=1M");
+    for rest in [&["--stream", &stream][..], &[]] {
+        let pair = pair(1500);
+        let mut host = xoff(&pair.a, &[&["--device", "eth0", "--json"], rest].concat());
+        wait_until_ready(&mut host);
+        let mut delete = Command::new("ip");
+        delete.args(["link", "delete", "eth0"]);
+        assert!(pair.b.namespace().spawn(delete).unwrap().wait().unwrap().success());
+        let (code, output) = finish(host);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(code, Some(2), "{told}");
+        assert!(told.contains("eth0 is gone") && !told.contains("panicked"), "{told}");
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(json["device_gone"], true, "{json}");
+    }
+}
+
+#[test]
 fn an_interrupted_host_reports_and_says_how_much_it_sent() {
     let pair = pair(1500);
     let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::new(Progress::default()));

@@ -1,7 +1,7 @@
 //! `xoff traffic`: a host on one interface, sender and sink in one; and `xoff traffic pause`.
 //!
 //! Exit codes: 0 the run is over (and was lossless, where `--expect-lossless` asks for it), 1 it was
-//! not lossless, 2 bad usage or an interface that cannot be used.
+//! not lossless, 2 bad usage or an interface that cannot be used, or not any more.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, ClassSet, MacAddr, Nanos, Quanta};
 
-use crate::cli;
+use crate::cli::{self, EXIT_CANNOT};
 use crate::traffic::control::{Control, Distortion, Overwrite, build, parse_control, parse_overwrite};
 use crate::traffic::emit::{Link, Timing, emit};
 use crate::traffic::limiter::parse_reaction;
@@ -211,7 +211,7 @@ fn after_help() -> String {
     format!(
         "Streams:\n{}\nA stream without rate is as fast as the line; without count and duration it lasts as long as \
          the host. class decides DSCP (class x 8) and PCP unless they are given; a tag is written where pcp or vlan \
-         is.\n\nExit codes: 0 done, 1 not lossless (--expect-lossless), 2 bad usage or unusable interface.",
+         is.\n\nExit codes: 0 done, 1 not lossless (--expect-lossless), 2 bad usage, an interface that cannot be used or was deleted.",
         keys_help()
     )
 }
@@ -283,6 +283,13 @@ fn run_host(args: &HostArgs) -> miette::Result<ExitCode> {
         cli::print(serde_json::to_string(&report).into_diagnostic()? + "\n")?;
     } else {
         cli::print(Readable(&report))?;
+    }
+    if report.device_gone {
+        eprintln!(
+            "xoff traffic: {} is gone, and this host with it; make it anew and start again",
+            report.device
+        );
+        return Ok(ExitCode::from(EXIT_CANNOT));
     }
     Ok(judge(args, &report))
 }

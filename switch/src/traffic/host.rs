@@ -286,6 +286,9 @@ impl<'fd> Run<'fd> {
         self.announce();
         let transmitted = self.transmit();
         self.station.flush();
+        if self.station.is_gone() {
+            return Ok(true);
+        }
         if stop.load(Ordering::Relaxed) && !self.interrupted {
             self.interrupted = true;
             self.end();
@@ -456,6 +459,7 @@ impl<'fd> Run<'fd> {
             cnms: self.notices.report(),
             unsorted: UnsortedReport::new(self.sink.unsorted(), self.announced),
             drops: self.station.drops(),
+            device_gone: self.station.is_gone(),
         }
     }
 }

@@ -47,6 +47,8 @@ pub struct HostReport {
     pub unsorted: UnsortedReport,
     /// Frames that were lost between the wire and this host.
     pub drops: DropReport,
+    /// Whether its interface was deleted while it ran, and so ended it.
+    pub device_gone: bool,
 }
 
 /// What one stream sent.

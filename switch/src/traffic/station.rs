@@ -97,6 +97,9 @@ impl Station {
     }
 
     /// Takes a frame from [`Station::allocate`] to be sent by the next [`Station::flush`].
+    ///
+    /// # Panics
+    /// Where the interface [is gone](Station::is_gone).
     #[inline]
     pub fn send(&mut self, frame: Frame) {
         let len = frame.len();
@@ -107,7 +110,9 @@ impl Station {
             }
             Err(frame) => {
                 self.store.free(frame);
-                unreachable!("room in the ring was counted when the frame was allocated");
+                unreachable!(
+                    "room in the ring was counted when the frame was allocated, and nobody sends by what is gone"
+                );
             }
         }
     }
@@ -127,6 +132,12 @@ impl Station {
         });
         self.committed = self.committed.saturating_sub(bytes);
         self.committed_chunks -= chunks;
+    }
+
+    /// Whether the interface was deleted, as far as sending has told: nothing goes out or comes in any more.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.port.is_gone()
     }
 
     /// What is with the kernel to be sent: it can no longer be paused.
