@@ -25,9 +25,10 @@ pub struct Cli {
 /// Runs what the command line asks for.
 #[must_use]
 pub fn main() -> ExitCode {
-    // Every message names its cause itself; the chain would say it again.
-    miette::set_hook(Box::new(|_| Box::new(MietteHandlerOpts::new().without_cause_chain().build())))
-        .expect("nobody else sets a hook");
+    // Every message names its cause itself; the chain would say it again. Lines are left to the terminal: a name
+    // or command that is broken in two cannot be copied or searched for.
+    let opts = || MietteHandlerOpts::new().without_cause_chain().wrap_lines(false);
+    miette::set_hook(Box::new(move |_| Box::new(opts().build()))).expect("nobody else sets a hook");
     match Cli::parse().command.run() {
         Ok(code) => code,
         Err(report) => {

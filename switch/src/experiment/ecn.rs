@@ -50,8 +50,10 @@ const STEP: Nanos = Nanos::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Receive buffer of each flow, at 100 Mb/s; half of it and more is window.
 const RECEIVE_BUFFER: Bytes = Bytes(256_000);
-/// A whole window fits in a NIC, which never tells its host to stop.
+/// A whole window fits in a NIC, which never tells its host to stop: at 100 Mb/s, and at least. The least is what
+/// TCP sends at first, whatever its window will be (ten segments), and sends again for nothing where they take long.
 const ROOM_IN_NIC: Bytes = Bytes(400_000);
+const LEAST_ROOM_IN_NIC: Bytes = Bytes(60_000);
 /// Two frames: a NIC does not run ahead of its line to catch up with a pause.
 const NIC_BURST: Bytes = Bytes(3100);
 
@@ -189,7 +191,7 @@ fn plan(line: BitRate) -> (Plan, Scene) {
         let nic = plan.nic(&format!("nic-{number}"));
         senders.push(plan.kernel_host(&format!("sender-{number}"), nic));
         inputs.push(plan.trunk(switch, nic).0);
-        let room = scaled(ROOM_IN_NIC, line);
+        let room = room_in_nic(line);
         one_class(plan.settings_of(nic))
             .bytes("class.3.xoff", room)
             .bytes("class.3.xon", Bytes(room.0 / 2))
@@ -197,6 +199,10 @@ fn plan(line: BitRate) -> (Plan, Scene) {
     }
     let congested = plan.port_of(receiver);
     (plan, Scene { senders, receiver, inputs, congested })
+}
+
+fn room_in_nic(line: BitRate) -> Bytes {
+    scaled(ROOM_IN_NIC, line).max(LEAST_ROOM_IN_NIC)
 }
 
 impl Scene {
@@ -398,6 +404,15 @@ mod tests {
 
     use super::*;
     use crate::experiment::LINES;
+
+    #[test]
+    fn a_window_and_the_first_ten_segments_once_more_fit_in_a_nic_at_every_rate() {
+        let ten_segments = Bytes(10 * 1518);
+        for line in [5, 10, 15, 20, 100, 1000].map(BitRate::from_mbps) {
+            let window = scaled(RECEIVE_BUFFER, line).max(ten_segments);
+            assert!(room_in_nic(line) > window + ten_segments, "{line:?}");
+        }
+    }
 
     #[test]
     fn nics_can_be_as_they_are_told_at_every_rate() {
