@@ -78,13 +78,19 @@ impl<const STEPS: usize> Default for Histogram<STEPS> {
 impl<const STEPS: usize> Histogram<STEPS> {
     /// Counts one value, in nanoseconds. Only the owner calls it.
     #[inline]
-    #[allow(clippy::cast_possible_truncation)] // a step is less than STEPS
     pub fn record(&self, nanos: u64) {
+        self.record_times(nanos, 1);
+    }
+
+    /// Counts one value so many times.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // a step is less than STEPS
+    pub fn record_times(&self, nanos: u64, times: u64) {
         let value = nanos.min((1 << (DOUBLINGS - 1)) - 1);
         let doubling = (u64::BITS - value.leading_zeros()) as usize;
         let step = ((value - begin(doubling)) * STEPS as u64) >> doubling.saturating_sub(1);
-        self.counts[doubling][step as usize].add(1);
-        self.sum.add(nanos);
+        self.counts[doubling][step as usize].add(times);
+        self.sum.add(nanos.wrapping_mul(times));
     }
 
     /// The buckets, lowest first: the largest value that each counts, in nanoseconds (`None` for the last,

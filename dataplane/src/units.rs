@@ -421,6 +421,18 @@ impl PortSet {
         }
     }
 
+    /// The first member at or after `from`, or else the first of all, if any.
+    #[inline]
+    #[must_use]
+    pub fn next_from(&self, from: PortId) -> Option<PortId> {
+        if self.0[1..] == [0; PORTS_MAX / 64 - 1] {
+            let turn = self.0[0] & u64::MAX.checked_shl(from.0.into()).unwrap_or(0);
+            let first = if turn == 0 { self.0[0] } else { turn };
+            return (first != 0).then(|| PortId(first.trailing_zeros().to_le_bytes()[0]));
+        }
+        self.first_from(from).or_else(|| self.first_from(PortId(0)))
+    }
+
     /// Its members, lowest first.
     pub fn iter(self) -> impl Iterator<Item = PortId> {
         let mut rest = self;
@@ -555,6 +567,13 @@ mod tests {
         let set: PortSet = [3, 63, 64, 200, 255].into_iter().map(PortId).collect();
         assert_eq!(set.iter().map(|p| p.0).collect::<Vec<_>>(), [3, 63, 64, 200, 255]);
         assert_eq!(set.first_from(PortId(65)), Some(PortId(200)));
+        assert_eq!(set.next_from(PortId(65)), Some(PortId(200)));
+        assert_eq!(set.next_from(PortId(201)), Some(PortId(255)));
+        assert_eq!(set.without(&PortSet::from_iter([PortId(255)])).next_from(PortId(201)), Some(PortId(3)));
+        let low: PortSet = [3, 63].map(PortId).into_iter().collect();
+        let next = |from| low.next_from(PortId(from)).map(|port| port.0);
+        assert_eq!([0, 3, 4, 63, 64, 255].map(next), [3, 3, 63, 63, 3, 3].map(Some));
+        assert_eq!(PortSet::NONE.next_from(PortId(9)), None);
         assert_eq!(set.without(&set).first_from(PortId(0)), None);
         assert_eq!(set.len(), 5);
     }

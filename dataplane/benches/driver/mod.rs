@@ -135,16 +135,19 @@ impl Bench {
         self.turn = (from + 1) % self.ports;
         self.now += Nanos::from_micros(1);
         self.switch.advance(self.now, &mut self.slots);
+        let mut batch = self.switch.batch(self.now);
         while let Some(frame) = self.slots.receive(from) {
-            self.switch.receive(self.now, PortId(from), frame, &mut self.slots);
+            batch.receive(PortId(from), frame, &mut self.slots);
         }
-        while self.switch.forward(self.now, &mut self.slots) {}
+        while batch.forward(&mut self.slots) {}
+        drop(batch);
         for port in self.switch.egress_active().iter() {
-            while let Some(frame) = self.switch.transmit(self.now, port, &mut self.slots) {
+            let mut batch = self.switch.batch(self.now);
+            while let Some(frame) = batch.transmit(port, &mut self.slots) {
                 self.ring.push(frame);
             }
             for frame in self.ring.drain(..) {
-                self.switch.release(self.now, port, frame, &mut self.slots);
+                batch.release(port, frame, &mut self.slots);
             }
         }
         black_box(self.switch.next_deadline());

@@ -3,6 +3,7 @@
 //! Bytes enter the reserve first, then the pool, then the headroom, and leave in the opposite order.
 //! Dedicated memory is the case without a pool: everything up to the threshold is the queue's own.
 
+use super::load::{Load, at_most};
 use crate::drop_reason::DropReason;
 use crate::settings::{ClassSettings, Memory};
 use crate::units::Bytes;
@@ -44,31 +45,31 @@ impl IngressQueue {
         }
     }
 
-    /// Takes a frame of `size` in, where `threshold` bounds what the queue may hold beyond its
+    /// Takes `load` in, where `threshold` bounds what the queue may hold beyond its
     /// reserve; what does not fit below it goes into the headroom, which a lossy queue does not have.
     /// Answers how much came from the pool.
     #[inline]
-    pub(super) fn enter(&mut self, size: Bytes, threshold: Bytes) -> Result<Bytes, DropReason> {
+    pub(super) fn enter(&mut self, load: Load, threshold: Bytes) -> Result<Bytes, DropReason> {
         let before = self.pooled();
         let room = self.reserve.saturating_add(threshold).saturating_sub(self.body);
-        let beyond = size.saturating_sub(room);
+        let beyond = load.bytes.saturating_sub(room);
         if self.headroom_used + beyond > self.headroom {
             return Err(if self.lossless { DropReason::HeadroomExhausted } else { DropReason::IngressFull });
         }
-        self.body += size - beyond;
+        self.body += load.bytes - beyond;
         self.headroom_used += beyond;
-        self.frames += 1;
+        self.frames += load.frames;
         Ok(self.pooled() - before)
     }
 
-    /// Lets a frame of `size` go. Answers how much goes back to the pool.
+    /// Lets `load` go. Answers how much goes back to the pool.
     #[inline]
-    pub(super) fn leave(&mut self, size: Bytes) -> Bytes {
+    pub(super) fn leave(&mut self, load: Load) -> Bytes {
         let before = self.pooled();
-        let from_headroom = size.min(self.headroom_used);
+        let from_headroom = load.bytes.min(self.headroom_used);
         self.headroom_used -= from_headroom;
-        self.body -= size - from_headroom;
-        self.frames -= 1;
+        self.body -= load.bytes - from_headroom;
+        self.frames -= load.frames;
         before - self.pooled()
     }
 
@@ -82,6 +83,15 @@ impl IngressQueue {
     #[inline]
     pub(super) fn xon(&self, threshold: Bytes) -> Bytes {
         self.xoff(threshold).saturating_sub(self.hysteresis)
+    }
+
+    /// Bytes that may enter, frame by frame, with none of them at XOFF.
+    pub(super) fn below_xoff(&self, threshold: Bytes) -> Bytes {
+        if self.headroom_used > Bytes::ZERO {
+            return Bytes::ZERO;
+        }
+        let bytes = self.xoff(threshold).saturating_sub(self.body + Bytes(1));
+        bytes.min(at_most(self.xoff_frames.saturating_sub(self.frames + 1)))
     }
 
     #[inline]

@@ -12,14 +12,16 @@
 //!   then goes into its headroom. Headroom and reserves never lend to the pool.
 
 mod ingress;
+mod load;
 
 use std::sync::Arc;
 
 use crate::drop_reason::DropReason;
 use crate::ledger::Counters;
-use crate::settings::{Memory, SwitchSettings};
+use crate::settings::{Memory, SharedMemory, SwitchSettings};
 use crate::units::{Bytes, CLASSES, Class, PortId};
 use ingress::IngressQueue;
+pub(crate) use load::Load;
 
 /// All occupancies of a switch.
 #[derive(Debug)]
@@ -81,17 +83,17 @@ impl Buffer {
         }
     }
 
-    /// Counts a frame of `size` in at its ingress queue, or says why there is no room.
+    /// Counts `load` in at its ingress queue, or says why there is no room.
     #[inline]
     pub(crate) fn enter_ingress(
         &mut self,
         port: PortId,
         class: Class,
-        size: Bytes,
+        load: impl Into<Load>,
     ) -> Result<(), DropReason> {
         let threshold = self.ingress_threshold(port, class);
         let queue = &mut self.ingress[port.index()][class.index()];
-        let from_pool = queue.enter(size, threshold)?;
+        let from_pool = queue.enter(load.into(), threshold)?;
         if let Memory::Shared(_) = self.memory {
             self.pool_used += from_pool;
             self.port_used[port.index()] += from_pool;
@@ -100,11 +102,40 @@ impl Buffer {
         Ok(())
     }
 
-    /// Counts a frame of `size` out of its ingress queue.
+    /// Bytes that may enter the ingress queue, frame by frame, with none of them at XOFF or refused.
+    #[must_use]
+    pub(crate) fn quiet_ingress(&self, port: PortId, class: Class) -> Bytes {
+        let queue = &self.ingress[port.index()][class.index()];
+        let gap = queue.below_xoff(self.fixed_threshold(port, class));
+        match self.memory {
+            Memory::Shared(SharedMemory { alpha_log2: Some(n), pool, .. }) => {
+                // What enters takes `alpha` times as much off the threshold, too.
+                let closes_faster = u32::from(n.max(0).unsigned_abs()) + 1;
+                gap.min(Bytes(queue.below_xoff(self.dynamic_threshold(pool, n)).0 >> closes_faster))
+            }
+            Memory::Shared(_) | Memory::Dedicated => gap,
+        }
+    }
+
+    /// Bytes that may enter the egress queue, frame by frame, with room for each of them.
+    #[must_use]
+    pub(crate) fn quiet_egress(&self, port: PortId, class: Class) -> Bytes {
+        let queue = &self.egress[port.index()][class.index()];
+        let room = queue.max.saturating_sub(queue.bytes + Bytes(1));
+        let own = room.min(load::at_most(queue.frames_max.saturating_sub(queue.frames)));
+        match self.memory {
+            Memory::Shared(shared) if !queue.lossless => {
+                own.min(shared.egress_limit.saturating_sub(self.egress_used))
+            }
+            Memory::Shared(_) | Memory::Dedicated => own,
+        }
+    }
+
+    /// Counts `load` out of its ingress queue.
     #[inline]
-    pub(crate) fn leave_ingress(&mut self, port: PortId, class: Class, size: Bytes) {
+    pub(crate) fn leave_ingress(&mut self, port: PortId, class: Class, load: impl Into<Load>) {
         let queue = &mut self.ingress[port.index()][class.index()];
-        let to_pool = queue.leave(size);
+        let to_pool = queue.leave(load.into());
         if let Memory::Shared(_) = self.memory {
             self.pool_used -= to_pool;
             self.port_used[port.index()] -= to_pool;
@@ -189,30 +220,44 @@ impl Buffer {
         matches!(self.memory, Memory::Shared(_))
     }
 
-    /// Counts a frame of `size`, which came in through `ingress`, in at its egress queue.
+    /// Counts `load`, which came in through `ingress`, in at its egress queue.
     #[inline]
-    pub(crate) fn enter_egress(&mut self, ingress: PortId, port: PortId, class: Class, size: Bytes) {
-        self.counters.between(ingress, port, class).add(size.0);
+    pub(crate) fn enter_egress(
+        &mut self,
+        ingress: PortId,
+        port: PortId,
+        class: Class,
+        load: impl Into<Load>,
+    ) {
+        let load = load.into();
+        self.counters.between(ingress, port, class).add(load.bytes.0);
         let queue = &mut self.egress[port.index()][class.index()];
         if let Memory::Shared(_) = self.memory {
-            self.egress_used += queue.beyond_reserve_with(size);
+            self.egress_used += queue.beyond_reserve_with(load.bytes);
         }
-        queue.bytes += size;
-        queue.frames += 1;
+        queue.bytes += load.bytes;
+        queue.frames += load.frames;
         let shown = self.counters.class(port, class);
         shown.egress_bytes.set(queue.bytes.0);
         shown.egress_watermark.raise(queue.bytes.0);
     }
 
-    /// Counts a frame of `size`, which came in through `ingress`, out of its egress queue.
+    /// Counts `load`, which came in through `ingress`, out of its egress queue.
     #[inline]
-    pub(crate) fn leave_egress(&mut self, ingress: PortId, port: PortId, class: Class, size: Bytes) {
-        self.counters.between(ingress, port, class).sub(size.0);
+    pub(crate) fn leave_egress(
+        &mut self,
+        ingress: PortId,
+        port: PortId,
+        class: Class,
+        load: impl Into<Load>,
+    ) {
+        let load = load.into();
+        self.counters.between(ingress, port, class).sub(load.bytes.0);
         let queue = &mut self.egress[port.index()][class.index()];
-        queue.bytes -= size;
-        queue.frames -= 1;
+        queue.bytes -= load.bytes;
+        queue.frames -= load.frames;
         if let Memory::Shared(_) = self.memory {
-            self.egress_used -= queue.beyond_reserve_with(size);
+            self.egress_used -= queue.beyond_reserve_with(load.bytes);
         }
         self.counters.class(port, class).egress_bytes.set(queue.bytes.0);
     }
@@ -221,24 +266,39 @@ impl Buffer {
     /// before XOFF, or the maximum of a lossy queue).
     #[inline]
     fn ingress_threshold(&self, port: PortId, class: Class) -> Bytes {
+        let fixed = self.fixed_threshold(port, class);
+        match self.memory {
+            Memory::Shared(SharedMemory { alpha_log2: Some(n), pool, .. }) => {
+                fixed.min(self.dynamic_threshold(pool, n))
+            }
+            Memory::Shared(_) | Memory::Dedicated => fixed,
+        }
+    }
+
+    /// The same without the dynamic threshold: it moves only with what others hold.
+    #[inline]
+    fn fixed_threshold(&self, port: PortId, class: Class) -> Bytes {
         let queue = &self.ingress[port.index()][class.index()];
         let own = queue.limit();
         match self.memory {
             Memory::Dedicated => own,
             Memory::Shared(shared) => {
-                let free = shared.pool.saturating_sub(self.pool_used);
-                let dynamic = match shared.alpha_log2 {
-                    None => Bytes::MAX,
-                    Some(n) if n >= 0 => Bytes(free.0.saturating_mul(1 << n)),
-                    Some(n) => Bytes(free.0 >> n.unsigned_abs()),
-                };
                 // What others leave of each limit; what this queue holds already counts for it.
                 let left = |limit: Bytes, used: Bytes| queue.pooled() + limit.saturating_sub(used);
-                own.min(dynamic)
-                    .min(left(shared.pool, self.pool_used))
+                own.min(left(shared.pool, self.pool_used))
                     .min(left(shared.ingress_limit, self.pool_used))
                     .min(left(shared.port_limit, self.port_used[port.index()]))
             }
+        }
+    }
+
+    /// 2^n times what is free of the pool.
+    #[inline]
+    fn dynamic_threshold(&self, pool: Bytes, n: i8) -> Bytes {
+        let free = pool.saturating_sub(self.pool_used);
+        match n {
+            0.. => Bytes(free.0.saturating_mul(1 << n)),
+            _ => Bytes(free.0 >> n.unsigned_abs()),
         }
     }
 

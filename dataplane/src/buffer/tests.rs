@@ -213,3 +213,55 @@ fn the_egress_limit_binds_lossy_queues_beyond_their_reserves() {
     buffer.leave_egress(P1, P0, Class::ALL[2], Bytes(2_500));
     assert!(buffer.egress_has_room(P1, Class::ALL[2], Bytes(3_000)));
 }
+
+#[test]
+fn what_is_quiet_ends_one_byte_below_xoff() {
+    let mut buffer = buffer(Memory::Dedicated, |_| ());
+    enter(&mut buffer, P0, LOSSLESS, &[9_000]);
+    assert_eq!(buffer.quiet_ingress(P0, LOSSLESS), Bytes(999));
+    buffer.enter_ingress(P0, LOSSLESS, Load { frames: 3, bytes: Bytes(999) }).unwrap();
+    assert!(!buffer.at_xoff(P0, LOSSLESS));
+    assert_eq!(buffer.quiet_ingress(P0, LOSSLESS), Bytes::ZERO);
+    enter(&mut buffer, P0, LOSSLESS, &[1]);
+    assert!(buffer.at_xoff(P0, LOSSLESS));
+}
+
+#[test]
+fn what_is_quiet_is_never_as_many_frames_as_xoff() {
+    let mut buffer = buffer(Memory::Dedicated, |class| class.xoff_frames = 5);
+    enter(&mut buffer, P0, LOSSLESS, &[64]);
+    assert_eq!(buffer.quiet_ingress(P0, LOSSLESS), Bytes(3 * 64), "with those it holds four");
+    enter(&mut buffer, P0, LOSSLESS, &[64; 3]);
+    assert!(!buffer.at_xoff(P0, LOSSLESS) && buffer.quiet_ingress(P0, LOSSLESS) == Bytes::ZERO);
+}
+
+#[test]
+fn what_is_quiet_stays_below_a_threshold_that_sinks_meanwhile() {
+    for alpha_log2 in [None, Some(-7), Some(-1), Some(0), Some(3), Some(6)] {
+        let mut buffer = buffer(shared(alpha_log2), |_| ());
+        enter(&mut buffer, P1, LOSSLESS, &[1_500]);
+        enter(&mut buffer, P0, LOSSLESS, &[100]);
+        let quiet = buffer.quiet_ingress(P0, LOSSLESS);
+        for _ in 0..quiet.0 {
+            enter(&mut buffer, P0, LOSSLESS, &[1]);
+            assert!(!buffer.at_xoff(P0, LOSSLESS), "{alpha_log2:?}");
+        }
+        assert!(quiet > Bytes(100), "{alpha_log2:?}: {quiet:?}");
+    }
+}
+
+#[test]
+fn what_is_quiet_has_room_at_its_egress() {
+    for memory in [Memory::Dedicated, shared(None)] {
+        for class in [LOSSY, LOSSLESS] {
+            let mut buffer = buffer(memory, |class| class.egress_max_frames = 60);
+            buffer.enter_egress(P1, P0, class, Bytes(500));
+            let frames = buffer.quiet_egress(P0, class).0 / 64;
+            assert!(frames > 20);
+            for _ in 0..frames {
+                assert!(buffer.egress_has_room(P0, class, Bytes(64)));
+                buffer.enter_egress(P1, P0, class, Bytes(64));
+            }
+        }
+    }
+}

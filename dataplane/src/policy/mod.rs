@@ -45,7 +45,7 @@ pub use shadow::ShadowCounters;
 
 use crate::buffer::Buffer;
 use crate::settings::SwitchSettings;
-use crate::units::{Class, Nanos, PortId, PortSet, RateStep};
+use crate::units::{Bytes, Class, Nanos, PortId, PortSet, RateStep};
 
 /// Something that happened to a frame of the policy's class, after the buffer has counted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +171,17 @@ impl Policy {
             Policy::PPfc(p_pfc) => p_pfc.observe(now, event, buffer, intents),
             Policy::GPfc(g_pfc) => g_pfc.observe(event, buffer, intents),
             Policy::Gfc(gfc) => gfc.observe(event, buffer, intents),
+        }
+    }
+
+    /// Bytes of frames for which `event` may come, one after the other, with nothing for the policy to say: zero
+    /// where each is to be shown to it. Of frames that come in, as far as they stay below XOFF.
+    #[must_use]
+    pub fn quiet(&self, event: Event, buffer: &Buffer) -> Bytes {
+        match self {
+            Policy::Pfc(pfc) => pfc.quiet(event),
+            Policy::CaPfc(capfc) => capfc.quiet(event, buffer),
+            Policy::Ofc(_) | Policy::PPfc(_) | Policy::GPfc(_) | Policy::Gfc(_) => Bytes::ZERO,
         }
     }
 

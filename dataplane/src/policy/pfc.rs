@@ -34,6 +34,14 @@ impl Pfc {
         }
     }
 
+    /// See [`super::Policy::quiet`].
+    pub(super) const fn quiet(&self, event: Event) -> Bytes {
+        match event {
+            Event::Released { ingress } if self.paused.contains(ingress) => Bytes::ZERO,
+            _ => Bytes::MAX,
+        }
+    }
+
     pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
         // In shared memory XOFF may be no byte at all; an empty queue would never be released from it.
         let class = self.class;

@@ -95,8 +95,7 @@ impl Voq {
     }
 
     fn pop(&mut self, nodes: &Nodes) -> Option<Frame> {
-        let ingress =
-            self.backlogged.first_from(self.next).or_else(|| self.backlogged.first_from(PortId(0)))?;
+        let ingress = self.backlogged.next_from(self.next)?;
         let fifo = &mut self.by_ingress[ingress.index()];
         let frame = fifo.pop(nodes);
         if fifo.is_empty() {

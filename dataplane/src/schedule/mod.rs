@@ -92,6 +92,24 @@ impl Scheduler {
         }
     }
 
+    /// Bytes for which [`Scheduler::choose`] goes on to choose `class` while `eligible` are the same.
+    pub(crate) fn stays_with(&self, class: Class, eligible: ClassSet) -> Bytes {
+        let strict = ClassSet(eligible.0 & self.strict.0).highest();
+        if strict == Some(class) || eligible == ClassSet(1 << class.get()) {
+            return Bytes::MAX;
+        }
+        let in_turn = strict.is_none() && self.turn == class.index();
+        let left = if in_turn { self.deficit[self.turn] / self.weight_max } else { 0 };
+        Bytes(u64::try_from(left).unwrap_or(0))
+    }
+
+    /// `class` is chosen again, as [`Scheduler::stays_with`] has said, and sends.
+    #[inline]
+    pub(crate) fn sends_again(&mut self, class: Class, bytes: Bytes, now_empty: bool) {
+        self.choose(ClassSet(1 << class.get()));
+        self.sent(class, bytes, now_empty);
+    }
+
     /// Tells that `class` sent `bytes`, and whether its queue is empty now: an idle class saves
     /// nothing up, and neither does one that is paused before its turn is over.
     #[inline]

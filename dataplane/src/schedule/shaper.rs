@@ -55,6 +55,11 @@ impl Shaper {
         self.updated.after(Nanos(u64::try_from(wait).unwrap_or(u64::MAX)))
     }
 
+    /// Bytes of frames that may start one after the other at the time of the last look.
+    pub(crate) fn left(&self) -> Bytes {
+        Bytes(u64::try_from(self.credit / SCALE).unwrap_or(0))
+    }
+
     /// Pays for a frame that starts at `now`.
     #[inline]
     pub(crate) fn spend(&mut self, now: Nanos, bytes: Bytes) {

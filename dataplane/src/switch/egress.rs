@@ -1,12 +1,13 @@
 //! The last two steps: the scheduler picks a frame, and when it has left it is counted out.
 
+use super::batch::{Like, Step, Way};
 use super::notices::control_meta;
 use super::{Switch, on_line};
+use crate::buffer::Load;
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
 use crate::pause::Announcement;
-use crate::queue::ClassQueue;
-use crate::queue::FrameMeta;
+use crate::queue::{ClassQueue, FrameMeta, NONE};
 use crate::settings::{FlowControl, WhenFull};
 use crate::units::{Bytes, Class, ClassSet, Nanos, PortId, PortSet, Quanta};
 use crate::wire::mac_control::{self, MacControl, Pfc};
@@ -52,6 +53,10 @@ impl Switch {
     /// leave now. The driver sends it, and says so by [`Switch::release`].
     #[inline]
     pub fn transmit<S: FrameStore>(&mut self, now: Nanos, port: PortId, store: &mut S) -> Option<Frame> {
+        if let Some(frame) = self.transmit_alike(port) {
+            return Some(frame);
+        }
+        self.settle();
         if self.ports[port.index()].announces()
             && let Some(frame) = self.control(now, port, store)
         {
@@ -71,40 +76,113 @@ impl Switch {
             if self.ports[port.index()].marks.contains(class) {
                 self.mark(port, class, &frame, store);
             }
-            let since = self.nodes.meta(&frame).since;
-            self.counters.class(port, class).queueing_delay.record(now.since(since).0);
             let size = on_line(&frame);
             let at = &mut self.ports[port.index()];
             at.scheduler.sent(class, size, !at.backlogged.contains(class));
-            at.committed += size;
-            at.committed_frames += 1;
-            at.line.spend(now, size);
             if let Some(rate) = &mut at.class_rates[class.index()] {
                 rate.spend(now, size);
             }
+            self.run.like = Like::of(self.nodes.meta(&frame));
+            self.commit(now, self.run.like.since, port, class, size);
+            self.begin_run(Way { step: Step::Transmit, ingress: port, egress: port, class });
             return Some(frame);
         }
+    }
+
+    /// The next frame, where it is like the one before and there is nothing to choose.
+    #[inline]
+    fn transmit_alike(&mut self, port: PortId) -> Option<Frame> {
+        let way = self.run.transmits(port)?;
+        let class = way.class;
+        let ClassQueue::Fifo(fifo) = &self.ports[port.index()].queues[class.index()] else { return None };
+        let meta = fifo.front(&self.nodes)?;
+        let size = Bytes::on_line(meta.len);
+        if Like::of(meta) != self.run.like || !self.goes_on(way, size) {
+            return None;
+        }
+        let at = &mut self.ports[port.index()];
+        let frame = at.queues[class.index()].pop(&mut self.nodes)?;
+        let now_empty = !at.queues[class.index()].is_ready();
+        if now_empty {
+            at.backlogged.remove(class);
+        }
+        at.scheduler.sends_again(class, size, now_empty);
+        Some(frame)
+    }
+
+    /// Frames of `class` that came at the same time are given to the driver of `port`.
+    #[inline]
+    pub(super) fn commit(
+        &mut self,
+        now: Nanos,
+        since: Nanos,
+        port: PortId,
+        class: Class,
+        load: impl Into<Load>,
+    ) {
+        let load = load.into();
+        let delay = now.since(since);
+        self.counters.class(port, class).queueing_delay.record_times(delay.0, load.frames.into());
+        let at = &mut self.ports[port.index()];
+        at.committed += load.bytes;
+        at.committed_frames += u64::from(load.frames);
+        at.line.spend(now, load.bytes);
+    }
+
+    /// Bytes on the line of frames like the last that `port` may send with nothing to choose, to write or to say.
+    pub(super) fn quiet_line(&self, port: PortId, class: Class) -> Bytes {
+        let at = &self.ports[port.index()];
+        let eligible = ClassSet(at.backlogged.0 & !at.obeyed.stopped().0);
+        let Like { vid, tags, .. } = self.run.like;
+        let is_written = !at.rewriter.has_nothing_to_do(tags > 0, self.bridge.is_tagged(port, vid));
+        let is_special = at.shaped.contains(class) || at.marks.contains(class);
+        if is_written || is_special || at.announces() {
+            return Bytes::ZERO;
+        }
+        let turn = at.scheduler.stays_with(class, eligible);
+        turn.min(at.settings.commit.saturating_sub(at.committed)).min(at.line.left())
     }
 
     /// A frame given out by [`Switch::transmit`] of `port` has left.
     #[inline]
     pub fn release<S: FrameStore>(&mut self, now: Nanos, port: PortId, frame: Frame, store: &mut S) {
         self.ledger.sent += 1;
-        let meta = self.is_back(port, &frame);
+        let meta = *self.nodes.meta(&frame);
+        let way = Way { step: Step::Release, ingress: meta.ingress, egress: port, class: meta.class };
+        let counts_as_sent = !meta.control && meta.group == NONE && meta.len == frame.len();
+        let tallied = counts_as_sent && self.goes_on(way, meta.counted());
+        if !tallied {
+            self.settle();
+        }
+        self.take_back_from_driver(port, &meta, &frame);
+        if tallied {
+            return store.free(frame);
+        }
         if !meta.control {
-            let shown = self.counters.class(port, meta.class);
-            shown.tx_frames.add(1);
-            shown.tx_bytes.add(Bytes::of_frame(frame.len()).0);
+            self.count_sent(port, meta.class, Bytes::of_frame(frame.len()));
             self.leave_egress(now, port, &meta);
             self.room_at(now, port, meta.class, store);
         }
         self.finish(now, frame, store);
+        if counts_as_sent {
+            self.begin_run(way);
+        }
+    }
+
+    #[inline]
+    pub(super) fn count_sent(&self, port: PortId, class: Class, load: impl Into<Load>) {
+        let shown = self.counters.class(port, class);
+        let load = load.into();
+        shown.tx_frames.add(load.frames.into());
+        shown.tx_bytes.add(load.bytes.0);
     }
 
     /// A frame given out by [`Switch::transmit`] of `port` will never leave, because its device is gone.
     #[cold]
     pub fn give_up<S: FrameStore>(&mut self, now: Nanos, port: PortId, frame: Frame, store: &mut S) {
-        let meta = self.is_back(port, &frame);
+        self.settle();
+        let meta = *self.nodes.meta(&frame);
+        self.take_back_from_driver(port, &meta, &frame);
         if meta.control {
             self.ledger.made -= 1;
             return self.finish(now, frame, store);
@@ -116,12 +194,10 @@ impl Switch {
 
     /// The driver of `port` no longer has a frame.
     #[inline]
-    fn is_back(&mut self, port: PortId, frame: &Frame) -> FrameMeta {
+    fn take_back_from_driver(&mut self, port: PortId, meta: &FrameMeta, frame: &Frame) {
         let at = &mut self.ports[port.index()];
-        let meta = *self.nodes.meta(frame);
         at.committed_frames -= 1;
         at.committed -= if meta.control { committed_control(frame) } else { on_line(frame) };
-        meta
     }
 
     /// Layer-1 bytes given out by [`Switch::transmit`] of `port` and not yet back.

@@ -1,6 +1,8 @@
 //! The first two steps: a frame comes in, and the pipeline moves it to where it goes out.
 
+use super::batch::{Step, Way};
 use super::{Port, Switch};
+use crate::buffer::Load;
 use crate::drop_reason::DropReason;
 use crate::forward::{Decision, Forwarding};
 use crate::frame::{Frame, FrameStore};
@@ -24,7 +26,7 @@ impl Switch {
         let head = &head[..head.len().min(frame.len() as usize)];
         let Ok(header) = Header::parse(head) else {
             let class = self.ports[port.index()].settings.default_class;
-            self.count_received(port, class, &frame);
+            self.count_received(port, class, Bytes::of_frame(frame.len()));
             return self.discard(port, class, DropReason::Malformed, frame, store);
         };
         if MacControl::is_mac_control(&header) {
@@ -40,16 +42,12 @@ impl Switch {
         }
         let class = self.ports[port.index()].classifier.classify(&header);
         let size = Bytes::of_frame(frame.len());
-        self.count_received(port, class, &frame);
         let tags = header.tags_len(head);
         if frame.len() - u32::from(tags) > self.ports[port.index()].settings.mtu_frame {
+            self.count_received(port, class, size);
             return self.discard(port, class, DropReason::TooLong, frame, store);
         }
-        if let Err(reason) = self.buffer.enter_ingress(port, class, size) {
-            self.note_loss(now, port, class);
-            return self.discard(port, class, reason, frame, store);
-        }
-        *self.nodes.meta_mut(&frame) = FrameMeta {
+        let meta = FrameMeta {
             since: now,
             len: frame.len(),
             group: NONE,
@@ -61,6 +59,17 @@ impl Switch {
             control: false,
             tags,
         };
+        let way = Way { step: Step::Receive, ingress: port, egress: port, class };
+        if self.goes_on(way, size) {
+            *self.nodes.meta_mut(&frame) = meta;
+            return self.ports[port.index()].arrived[class.index()].push(&mut self.nodes, frame);
+        }
+        self.count_received(port, class, size);
+        if let Err(reason) = self.buffer.enter_ingress(port, class, size) {
+            self.note_loss(now, port, class);
+            return self.discard(port, class, reason, frame, store);
+        }
+        *self.nodes.meta_mut(&frame) = meta;
         let slot = frame.slot();
         let at = &mut self.ports[port.index()];
         at.arrived[class.index()].push(&mut self.nodes, frame);
@@ -70,6 +79,7 @@ impl Switch {
         }
         self.sample_ingress(now, port, class, slot, store);
         self.observe(now, class, Event::Received { ingress: port });
+        self.begin_run(way);
     }
 
     /// Whether there is a frame for [`Switch::forward`] to move.
@@ -82,8 +92,7 @@ impl Switch {
     /// False where no frame can move.
     #[inline]
     pub fn forward<S: FrameStore>(&mut self, now: Nanos, store: &mut S) -> bool {
-        let turn = self.ingress_ready.first_from(self.next_ingress);
-        let Some(port) = turn.or_else(|| self.ingress_ready.first_from(PortId(0))) else { return false };
+        let Some(port) = self.ingress_ready.next_from(self.next_ingress) else { return false };
         self.next_ingress = PortId(port.0.wrapping_add(1));
         let Some(class) = self.ports[port.index()].movable().highest() else { return false };
         let at = &mut self.ports[port.index()];
@@ -179,24 +188,18 @@ impl Switch {
         let meta = self.nodes.meta_mut(&frame);
         meta.egress = egress;
         let (ingress, class, size) = (meta.ingress, meta.class, meta.counted());
+        let way = Way { step: Step::Enqueue, ingress, egress, class };
+        let fits = !self.is_too_long_for(egress, self.nodes.meta(&frame));
+        if fits && self.goes_on(way, size) {
+            return self.ports[egress.index()].queues[class.index()].push(&mut self.nodes, frame);
+        }
+        self.settle(); // where it is too long
         if !self.workers.owns(egress) {
             self.leave_congestion_point(&frame);
             let worker = self.workers.owner(egress);
             return self.outbound[worker.index()].frames.push(&mut self.nodes, frame);
         }
-        let at = &self.ports[egress.index()];
-        let refused = if at.closed.contains(class) {
-            Some(at.why_closed())
-        } else if self.is_too_long_for(egress, self.nodes.meta(&frame)) {
-            Some(DropReason::TooLong)
-        } else if !self.buffer.egress_has_room(egress, class, size) {
-            Some(DropReason::EgressFull)
-        } else if at.drops_early.contains(class) && self.is_dropped_early(egress, class, &frame, store) {
-            Some(DropReason::EarlyDrop)
-        } else {
-            None
-        };
-        if let Some(reason) = refused {
+        if let Some(reason) = self.why_refused(egress, class, &frame, store) {
             return self.drop_admitted(now, egress, reason, frame, store);
         }
         self.buffer.enter_egress(ingress, egress, class, size);
@@ -210,6 +213,31 @@ impl Switch {
         }
         self.sample_egress(now, egress, class, slot, store);
         self.observe(now, class, Event::Enqueued { ingress, egress, size });
+        self.begin_run(way);
+    }
+
+    /// Why a frame is not admitted to the queue of `egress`, if it is not.
+    #[inline]
+    fn why_refused<S: FrameStore>(
+        &mut self,
+        egress: PortId,
+        class: Class,
+        frame: &Frame,
+        store: &S,
+    ) -> Option<DropReason> {
+        let at = &self.ports[egress.index()];
+        let meta = self.nodes.meta(frame);
+        if at.closed.contains(class) {
+            Some(at.why_closed())
+        } else if self.is_too_long_for(egress, meta) {
+            Some(DropReason::TooLong)
+        } else if !self.buffer.egress_has_room(egress, class, meta.counted()) {
+            Some(DropReason::EgressFull)
+        } else if at.drops_early.contains(class) && self.is_dropped_early(egress, class, frame, store) {
+            Some(DropReason::EarlyDrop)
+        } else {
+            None
+        }
     }
 
     /// Whether the pipeline stops for want of room at `egress` ([`WhenFull::Stop`]). Room at another
@@ -254,10 +282,11 @@ impl Switch {
     }
 
     #[inline]
-    fn count_received(&self, port: PortId, class: Class, frame: &Frame) {
+    pub(super) fn count_received(&self, port: PortId, class: Class, load: impl Into<Load>) {
         let shown = self.counters.class(port, class);
-        shown.rx_frames.add(1);
-        shown.rx_bytes.add(Bytes::of_frame(frame.len()).0);
+        let load = load.into();
+        shown.rx_frames.add(load.frames.into());
+        shown.rx_bytes.add(load.bytes.0);
     }
 
     /// A frame that was meant for this station.
@@ -268,6 +297,7 @@ impl Switch {
 
     #[cold]
     fn obey(&mut self, now: Nanos, port: PortId, header: &Header, head: &[u8]) {
+        self.settle();
         let shown = self.counters.port(port);
         let control = match MacControl::parse(header, head) {
             Ok(control) => control,

@@ -17,6 +17,7 @@
 //! A switch with several workers has one `Switch` per worker. Each owns some ports completely, and
 //! exchanges [`Handover`]s and [`Return`]s with the others (see [`workers`]).
 
+mod batch;
 mod egress;
 mod flows;
 mod groups;
@@ -47,6 +48,8 @@ use crate::schedule::{Scheduler, Shaper};
 use crate::settings::{Accounting, FLOOD_COPIES_MAX, PortSettings, SwitchSettings, WhenFull};
 use crate::units::{Bytes, CLASSES, Class, ClassSet, FCS, Nanos, PortId, PortSet, TAGS};
 use crate::watchdog::Watchdog;
+pub use batch::Batch;
+use batch::Run;
 use groups::Groups;
 pub use succession::Successor;
 pub use workers::{Handover, Return, WorkerId, Workers};
@@ -72,6 +75,8 @@ pub struct Switch {
     congestion: CongestionPoints,
     bridge: Bridge,
     counters: Arc<Counters>,
+    /// Frames of the batch in hand that are yet to be counted.
+    run: Run,
     ledger: Ledger,
     pauses_obeyed: u64,
     stops_told: u64,
@@ -266,6 +271,7 @@ impl Switch {
             congestion: CongestionPoints::new(&settings.qcn, &settings.ports, slots),
             bridge: Bridge::new(settings),
             counters,
+            run: Run::NONE,
             ledger: Ledger::default(),
             pauses_obeyed: 0,
             stops_told: 0,
@@ -381,6 +387,7 @@ impl Switch {
         frame: Frame,
         store: &mut S,
     ) {
+        self.settle();
         let meta = self.nodes.meta(&frame);
         let (ingress, class) = (meta.ingress, meta.class);
         self.counters.class(port, class).drops[reason.index()].add(1);
@@ -413,6 +420,7 @@ impl Switch {
     /// Counts a frame, or the last copy of a flood, out of its ingress queue.
     #[inline]
     fn count_out(&mut self, now: Nanos, meta: &FrameMeta) {
+        self.settle();
         if meta.group == NONE || self.groups.leave(meta.class, meta.group) {
             self.buffer.leave_ingress(meta.ingress, meta.class, meta.counted());
             self.observe(now, meta.class, Event::Released { ingress: meta.ingress });

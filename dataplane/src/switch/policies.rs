@@ -18,6 +18,7 @@ impl Switch {
     /// Does what the policy of `class` wants after `event`.
     #[inline(always)] // where it is called the kind of event is a constant
     pub(super) fn observe(&mut self, now: Nanos, class: Class, event: Event) {
+        debug_assert!(self.is_settled(), "a policy sees every frame counted");
         self.policies[class.index()].observe(now, event, &self.buffer, &mut self.intents);
         if !self.intents.is_empty() {
             self.carry_out(now, class);

@@ -102,6 +102,18 @@ impl CaPfc {
         }
     }
 
+    /// See [`super::Policy::quiet`].
+    pub(super) fn quiet(&self, event: Event, buffer: &Buffer) -> Bytes {
+        match event {
+            Event::Enqueued { egress, .. } => {
+                let below_warn = self.egress[egress.index()].warn.saturating_sub(Bytes(1));
+                below_warn.saturating_sub(buffer.egress(egress, self.blame.pfc().class()))
+            }
+            Event::Dequeued { egress } if self.egress[egress.index()].counting => Bytes::ZERO,
+            _ => self.blame.pfc().quiet(event),
+        }
+    }
+
     /// The queues begin to count with the next frame.
     pub(super) fn adopt(&mut self, buffer: &Buffer, intents: &mut Vec<Intent>) {
         self.blame.adopt(buffer, intents);

@@ -1,5 +1,7 @@
 //! A driver that does one step at a time, in any order that a driver may, and remembers what it saw.
 
+mod bursts;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -17,6 +19,7 @@ use super::settings::{PORTS, PORTS_U8};
 use crate::bed::SwitchPlan;
 use crate::bed::flow_pauses::{FlowPauses, OfClass};
 use crate::bed::store::MemoryStore;
+pub use bursts::Burst;
 
 /// One thing that a driver may do.
 #[derive(Clone, Debug)]
@@ -27,6 +30,7 @@ pub enum Step {
         pcp: Option<u8>,
         len: u32,
     },
+    Burst(Burst),
     Garbage {
         port: u8,
         bytes: Vec<u8>,
@@ -92,6 +96,8 @@ const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 pub struct Driver {
     plan: SwitchPlan,
     pub now: Nanos,
+    /// Whether bursts are batches to the switch, too.
+    in_batches: bool,
     workers: Vec<Switch>,
     owners: Vec<usize>,
     store: MemoryStore,
@@ -108,7 +114,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    pub fn new(plan: SwitchPlan) -> Driver {
+    pub fn new(plan: SwitchPlan, in_batches: bool) -> Driver {
         let owners: Vec<WorkerId> = match plan.owners.len() {
             0 => vec![WorkerId(0); PORTS],
             _ => plan.owners.iter().copied().map(WorkerId).collect(),
@@ -122,6 +128,7 @@ impl Driver {
         };
         Driver {
             now: Nanos::ZERO,
+            in_batches,
             workers: (0..count).map(worker).collect(),
             owners: owners.iter().map(|owner| owner.index()).collect(),
             store,
@@ -139,6 +146,7 @@ impl Driver {
     pub fn step(&mut self, step: &Step) {
         match *step {
             Step::Receive { port, to, pcp, len } => self.receive_data(port, to, pcp, len),
+            Step::Burst(ref burst) => self.burst(burst),
             Step::Garbage { port, ref bytes } => _ = self.receive(port, bytes),
             Step::Pause { port, classes, quanta } => {
                 self.receive_pause(port, ClassSet(classes), Quanta(quanta))
@@ -160,6 +168,11 @@ impl Driver {
             Step::SetPolicy { class, kind } => self.set_policy(Class::from_low_bits(class), kind),
         }
         self.check();
+    }
+
+    /// All that the switch knows.
+    pub fn state(&self) -> String {
+        format!("{:?}", self.workers)
     }
 
     /// Everything leaves: links up, nobody pauses, time passes. A frame that stays behind is lost.
@@ -189,6 +202,12 @@ impl Driver {
     }
 
     fn receive_data(&mut self, port: u8, to: u8, pcp: Option<u8>, len: u32) {
+        let bytes = self.data(port, to, pcp, len);
+        self.receive(port, &bytes);
+    }
+
+    /// The next frame of data.
+    fn data(&mut self, port: u8, to: u8, pcp: Option<u8>, len: u32) -> Vec<u8> {
         let number = self.next_number;
         self.next_number += 1;
         let mut bytes = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, port];
@@ -205,7 +224,7 @@ impl Driver {
         bytes.extend(number.to_be_bytes());
         bytes.resize(bytes.len().max(len as usize), 0);
         self.counted.insert((port, class, number), bytes.len().max(60) as u64 + 4);
-        self.receive(port, &bytes);
+        bytes
     }
 
     fn receive_rates(&mut self, port: u8, classes: u8, step: u8, quanta: u16) {

@@ -5,7 +5,7 @@
 mod driver;
 mod settings;
 
-use driver::{Driver, Step};
+use driver::{Burst, Driver, Step};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 use settings::{PORTS_U8, any_plan, any_policy};
@@ -19,6 +19,7 @@ fn any_steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         30 => (port.clone(), to, pcp, 24..=620u32)
             .prop_map(|(port, to, pcp, len)| Step::Receive { port, to, pcp, len }),
+        8 => any_burst().prop_map(Step::Burst),
         1 => (port.clone(), any_garbage()).prop_map(|(port, bytes)| Step::Garbage { port, bytes }),
         4 => (port.clone(), any::<u8>(), quanta)
             .prop_map(|(port, classes, quanta)| Step::Pause { port, classes, quanta }),
@@ -39,6 +40,13 @@ fn any_steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (port, any::<bool>()).prop_map(|(port, up)| Step::SetLink { port, up }),
     ];
     prop::collection::vec(step, 1..250)
+}
+
+fn any_burst() -> impl Strategy<Value = Burst> {
+    let to = prop_oneof![8 => 0..PORTS_U8, 1 => Just(PORTS_U8 + 9)];
+    let pcp = prop_oneof![1 => Just(None), 2 => Just(Some(3)), 2 => (0..8u8).prop_map(Some)];
+    (0..PORTS_U8, to, pcp, 24..=620u32, 1..40u32, 0..40usize)
+        .prop_map(|(port, to, pcp, len, frames, leave)| Burst { port, to, pcp, len, frames, leave })
 }
 
 /// Flows to name in a list, and for how long.
@@ -63,20 +71,42 @@ fn any_garbage() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(Config {
-        cases: 2_000,
-        rng_seed: RngSeed::Fixed(8021),
-        failure_persistence: None,
-        max_shrink_iters: 4_000,
-        ..Config::default()
-    })]
+    #![proptest_config(cases(2_000))]
 
     #[test]
     fn whatever_a_driver_does(plan in any_plan(), steps in any_steps()) {
-        let mut driver = Driver::new(plan);
+        let mut driver = Driver::new(plan, true);
         for step in &steps {
             driver.step(step);
         }
         driver.drain();
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(600))]
+
+    /// What is counted together is counted as if each frame were alone, to the last event.
+    #[test]
+    fn batches_change_nothing(plan in any_plan(), steps in any_steps()) {
+        let mut together = Driver::new(plan.clone(), true);
+        let mut alone = Driver::new(plan, false);
+        for step in &steps {
+            together.step(step);
+            alone.step(step);
+        }
+        prop_assert_eq!(together.state(), alone.state());
+        together.drain();
+        alone.drain();
+    }
+}
+
+fn cases(cases: u32) -> Config {
+    Config {
+        cases,
+        rng_seed: RngSeed::Fixed(8021),
+        failure_persistence: None,
+        max_shrink_iters: 4_000,
+        ..Config::default()
     }
 }
