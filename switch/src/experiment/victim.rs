@@ -16,6 +16,7 @@ use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 use super::plot::{Content, Limits, Panel};
 use super::report::{add_row, table};
 use super::series::Series;
+use super::variant::scaled;
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
 use crate::fabric::{
     Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, Settings, lossless,
@@ -39,6 +40,7 @@ const LOADS: [u64; 4] = [5, 10, 15, 20];
 /// What each offers to the free port.
 const VICTIM: u64 = 30;
 /// Frames of a message: 64 KB, the short flows of CaPFC's Table I.
+/// Above 100 Mb/s they grow with the line, as all sizes do: there are as many of them, and a host can number so many.
 const MESSAGE: u64 = 45;
 /// Light senders are alone for so long.
 const ALONE: Nanos = Nanos::from_millis(600);
@@ -49,10 +51,15 @@ const END: Nanos = Nanos::from_millis(2200);
 const LOOK: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Frames of a message.
+fn message(line: BitRate) -> u64 {
+    scaled(Bytes(MESSAGE), line).0.max(MESSAGE)
+}
+
 /// Messages that take `percent` of the line begin so far apart.
 fn apart(line: BitRate, percent: u64) -> Nanos {
     let frame = line.time_of(Bytes::on_line(Stream::default().frame_len()));
-    Nanos(frame.0 * MESSAGE * 100 / percent)
+    Nanos(frame.0 * message(line) * 100 / percent)
 }
 
 /// What became of senders of one kind, all of them added up.
@@ -146,17 +153,21 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
 }
 
 fn run(settings: &Settings, line: BitRate, light_percent: u64) -> Result<Run, FabricError> {
+    let (plan, scene) = plan(line);
+    let load = scene.load(light_percent);
+    let fabric = Fabric::build(plan, settings)?;
+    let (seen, account) = fabric.run(&load, PATIENCE, |live| scene.watch(live))?;
+    Ok(Run { load, scene, account, seen })
+}
+
+fn plan(line: BitRate) -> (Plan, Scene) {
     let mut plan = Plan::new(line);
     let switch = plan.switch("switch");
     let heavy: Vec<HostId> = (1..=HEAVY).map(|n| plan.host(&format!("heavy-{n}"), switch)).collect();
     let light: Vec<HostId> = (1..=LIGHT).map(|n| plan.host(&format!("light-{n}"), switch)).collect();
     let [congested, free] = ["congested", "free"].map(|name| plan.host(name, switch));
     let ports = heavy.iter().chain(&light).map(|&host| plan.port_of(host)).collect();
-    let scene = Scene { heavy, light, congested, free, ports, line };
-    let load = scene.load(light_percent);
-    let fabric = Fabric::build(plan, settings)?;
-    let (seen, account) = fabric.run(&load, PATIENCE, |live| scene.watch(live))?;
-    Ok(Run { load, scene, account, seen })
+    (plan, Scene { heavy, light, congested, free, ports, line })
 }
 
 impl Scene {
@@ -173,7 +184,7 @@ impl Scene {
                 let shift = every.0 * place as u64 / self.light.len() as u64;
                 let starts = (0..).map(|n| Nanos(shift + n * every.0)).take_while(|&start| start < END);
                 for start in starts {
-                    load.send(light, Stream { start, count: Some(MESSAGE), ..lossless(to) });
+                    load.send(light, Stream { start, count: Some(message(self.line)), ..lossless(to) });
                 }
             }
         }
@@ -375,5 +386,19 @@ fn figure(request: &Request, all: &All<'_>) -> Figure {
             over_load("Heavy senders", pause, |p| p.heavy.paused_percent, None),
             over_load("Light senders", pause, |p| p.light.paused_percent, None),
         ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn light_senders_can_number_their_messages_at_every_rate_and_load() {
+        for line in [5, 100, 130, 200, 1000].map(BitRate::from_mbps) {
+            for percent in LOADS {
+                let _ = plan(line).1.load(percent); // panics where they cannot
+            }
+        }
     }
 }
