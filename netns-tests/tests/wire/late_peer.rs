@@ -8,9 +8,12 @@ use crate::bed;
 
 /// A quantum is 5.12 us here: 20 ms.
 const RESPONSE_QUANTA: u16 = 3906;
+/// A frame of a stream, FCS included.
+const FRAME: u64 = 1518;
 
-/// A sender that obeys so late fills a switch whose other side is paused until the sender has obeyed.
-fn run(bed: &Bed, switch: &Switch, late: u16) -> Reports {
+/// A sender that obeys so late fills a switch whose other side is paused until the sender has obeyed. Answers how
+/// many frames it had sent by then, too.
+fn run(bed: &Bed, switch: &Switch, late: u16) -> (Reports, u64) {
     let (a, b) = (bed.host(1), bed.host(2));
     let late = BitRate::from_mbps(100).time_of_quanta(Quanta(late));
     let pause = |quanta| b.send(frames::pfc(b.mac(), &[(3, quanta)]));
@@ -31,7 +34,7 @@ fn run(bed: &Bed, switch: &Switch, late: u16) -> Reports {
     assert!(last < 3_000 && switch.class(1, 3).pause_sent.now, "it never obeyed");
     assert_eq!(talk.received(), 0);
     pause(0);
-    talk.finish()
+    (talk.finish(), last)
 }
 
 fn config(bed: &Bed) -> xoff_netns_tests::Config {
@@ -43,12 +46,14 @@ fn l9_nothing_is_lost_up_to_the_computed_limit() {
     unstalled(|| {
         let bed = bed(2).build();
         let switch = bed.start(&config(&bed));
-        run(&bed, &switch, RESPONSE_QUANTA).assert_lossless(&[3]);
+        let (reports, sent) = run(&bed, &switch, RESPONSE_QUANTA);
+        reports.assert_lossless(&[3]);
         let said = bed.finish(switch);
         let ingress = said.ports[0].classes[3].ingress;
-        // It goes on for 20 ms at 100 Mb/s, 247 KB; for how much of that time it is kept from running is the
-        // machine's. Exactly: bed/headroom.rs.
-        assert!(ingress.headroom_used_max_bytes > 120_000, "{ingress:?}");
+        // All of it was held: up to XOFF in the queue, and what was sent from there on in the headroom.
+        assert_eq!(ingress.bytes_max, sent * FRAME, "{ingress:?}");
+        assert!(ingress.bytes_max > ingress.xoff_bytes, "{ingress:?}");
+        assert_eq!(ingress.headroom_used_max_bytes, ingress.bytes_max - ingress.xoff_bytes, "{ingress:?}");
     });
 }
 
@@ -60,7 +65,7 @@ fn l9_beyond_the_limit_every_loss_is_counted() {
         let headroom = switch.class(1, 3).ingress.headroom_bytes;
         // Twice the time that the headroom lasts: 64 bytes in a quantum.
         let late = u16::try_from(headroom / 64 * 2).unwrap();
-        let reports = run(&bed, &switch, late);
+        let (reports, _) = run(&bed, &switch, late);
         let got = reports.received(bed.host(1), 0, bed.host(2));
         assert!(got.lost > 0, "twice the headroom was enough");
         assert_eq!((got.duplicated, got.reordered), (0, 0));
