@@ -12,6 +12,7 @@ use crate::document::{Document, PortKeys, StaticKeys};
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::read::closest;
+use crate::written::ranges;
 
 /// Ports in their order; what is beyond the most that a switch can have is an error elsewhere.
 pub(crate) fn numbered<'a, 'b>(drafts: &'a [Draft<'b>]) -> impl Iterator<Item = (PortId, &'a Draft<'b>)> {
@@ -76,16 +77,6 @@ pub(crate) fn vlans(drafts: &[Draft<'_>], problems: &mut Problems) -> Vec<VlanSe
         );
     }
     vlans.into_values().collect()
-}
-
-/// Ascending numbers as the configuration writes them: "1, 10-19".
-fn ranges(numbers: &[u16]) -> String {
-    let runs = numbers.chunk_by(|left, right| left + 1 == *right);
-    let written = runs.map(|run| match run {
-        [first, .., last] => format!("{first}-{last}"),
-        _ => run[0].to_string(),
-    });
-    written.collect::<Vec<_>>().join(", ")
 }
 
 fn membership(draft: &Draft<'_>, tagged: &[u16], untagged: &[u16], problems: &mut Problems) {

@@ -538,8 +538,10 @@ fn weight(value: &Value<'_>) -> Parsed<Service> {
 
 fn workers(value: &Value<'_>) -> Parsed<WorkersKey> {
     let allowed = || {
-        "\"auto\", a number from 1 to 64, or a list such as [{ core = 1, ports = [\"a\", \"b\"] }, { ports = [\"c\"] }]"
-            .to_owned()
+        format!(
+            "\"auto\", a number from 1 to 64, or a list such as [{{ core = 1, ports = [\"a\", \"b\"] }}, \
+             {{ ports = [\"c\"] }}] with cores from 0 to {CORE_MAX}"
+        )
     };
     match value.as_ref() {
         ValueInner::String(text) if text == "auto" => Ok(WorkersKey::Auto),
@@ -552,13 +554,16 @@ fn workers(value: &Value<'_>) -> Parsed<WorkersKey> {
     }
 }
 
+/// The last core that a thread can be pinned to (glibc's CPU_SETSIZE less one).
+const CORE_MAX: u16 = 1_023;
+
 fn worker(value: &Value<'_>) -> Parsed<(Option<u16>, Vec<Spanned<String>>)> {
     let wrong = String::new;
     let table = value.as_table().ok_or_else(wrong)?;
     if table.keys().any(|key| key.name != "core" && key.name != "ports") {
         return Err(wrong());
     }
-    let core = table.get("core").map(parse::integer(0..=4_095)).transpose()?;
+    let core = table.get("core").map(parse::integer(0..=CORE_MAX)).transpose()?;
     let name = |entry: &Value<'_>| parse::name(entry).map(|name| Spanned::with_span(name, entry.span));
     let ports =
         table.get("ports").and_then(|ports| parse::list(ports, name)).filter(|ports| !ports.is_empty());

@@ -31,11 +31,10 @@ mod sizing;
 mod sockets;
 mod thresholds;
 mod watchdog;
+pub mod written;
 
 use std::fs;
-use std::num::NonZeroUsize;
 use std::path::Path;
-use std::thread;
 
 use xoff_dataplane::headroom::Headroom;
 use xoff_dataplane::settings::SwitchSettings;
@@ -60,26 +59,21 @@ pub struct Config {
     pub warnings: Vec<Problem>,
 }
 
-/// What a configuration must fit into.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a configuration must fit into. The default is a machine of which nothing is known: everything
+/// fits.
+#[derive(Clone, Debug)]
 pub struct Machine {
     /// Memory; `None`: any amount.
     pub memory: Option<Bytes>,
-    /// Cores that the process may use; zero is as good as one.
-    pub cores: u16,
+    /// Numbers of the cores that the process may use, ascending; empty: not known.
+    pub cores: Vec<u16>,
+    /// How many receive queues a device has, by its name; `None`: not known.
+    pub queues: fn(&str) -> Option<u32>,
 }
 
-impl Machine {
-    /// This one, as far as it tells.
-    #[must_use]
-    pub fn here() -> Machine {
-        let field = |text: String| {
-            let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-            line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
-        };
-        let kib = fs::read_to_string("/proc/meminfo").ok().and_then(field);
-        let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        Machine { memory: kib.map(|kib| Bytes(kib * 1_024)), cores: u16::try_from(cores).unwrap_or(u16::MAX) }
+impl Default for Machine {
+    fn default() -> Machine {
+        Machine { memory: None, cores: Vec::new(), queues: |_| None }
     }
 }
 
@@ -111,35 +105,59 @@ impl Config {
             }
         };
         if let Some(config) = &config {
-            config.fits(machine, &mut problems);
+            config.misfits(&machine).into_iter().for_each(|problem| problems.push(problem));
         }
         let warnings = problems.finish(name, text)?;
         let config = config.expect("a configuration without errors is complete");
         Ok(Config { warnings, ..config })
     }
 
-    /// The threads of this switch on a machine with so many cores.
+    /// The threads of this switch on a machine with these cores.
     #[must_use]
-    pub fn workers(&self, cores: u16) -> Vec<Worker> {
+    pub fn workers(&self, cores: &[u16]) -> Vec<Worker> {
         let rates: Vec<BitRate> = self.switch.ports.iter().map(|port| port.speed).collect();
         self.shell.workers.assign(&rates, cores)
     }
 
-    fn fits(&self, machine: Machine, problems: &mut Problems) {
-        let Some(available) = machine.memory else { return };
-        let needed = self.memory(&self.workers(machine.cores), &[]).total;
-        let (needs, has) = (needed.0 >> 20, available.0 >> 20);
-        let help = "shorten stall_budget, raise smallest_frame, or make fewer classes lossless; `xoff check` shows what takes how much";
-        if needed > available {
-            problems.push(
-                Problem::error(format!("the switch needs {needs} MiB of memory, the machine has {has} MiB"))
-                    .help(help),
-            );
-        } else if needed.0 > available.0 / 2 {
-            problems.push(
-                Problem::warning(format!("the switch takes {needs} of the machine's {has} MiB of memory"))
-                    .help(help),
-            );
-        }
+    /// How many hardware queues of each port get a socket. Where the file gives no list and `machine` does
+    /// not know the device it is `None`, and one is assumed for sizes.
+    #[must_use]
+    pub fn queues(&self, machine: &Machine) -> Vec<Option<u32>> {
+        let count = |port: &PortShell| match &port.queues {
+            Queues::List(list) => u32::try_from(list.len()).ok(),
+            Queues::All => (machine.queues)(&port.device),
+        };
+        self.shell.ports.iter().map(count).collect()
     }
+
+    /// What of it `machine` does not have: errors, and warnings where it only just does.
+    #[must_use]
+    pub fn misfits(&self, machine: &Machine) -> Vec<Problem> {
+        let Machine { memory, cores, .. } = machine;
+        let workers = self.workers(cores);
+        let pinned = workers.iter().filter_map(|worker| worker.core);
+        let foreign = pinned.filter(|core| !cores.is_empty() && !cores.contains(core)).map(|core| {
+            let allowed = written::ranges(cores);
+            Problem::error(format!("core {core} is none that xoff may use here: those are {allowed}")).help(
+                "give another `core` in `workers`, or none; `taskset` and cpusets limit which there are",
+            )
+        });
+        let needed = self.memory(&workers, &self.queues(machine)).total;
+        foreign.chain(memory.and_then(|available| shortage(needed, available))).collect()
+    }
+}
+
+fn shortage(needed: Bytes, available: Bytes) -> Option<Problem> {
+    let (needs, has) = (needed.0 >> 20, available.0 >> 20);
+    let problem = if needed > available {
+        Problem::error(format!("the switch needs {needs} MiB of memory, the machine has {has} MiB"))
+    } else if needed.0 > available.0 / 2 {
+        Problem::warning(format!("the switch takes {needs} of the machine's {has} MiB of memory"))
+    } else {
+        return None;
+    };
+    Some(problem.help(
+        "shorten stall_budget, raise smallest_frame, list fewer `queues`, or make fewer classes lossless; \
+         `xoff check` shows what takes how much",
+    ))
 }

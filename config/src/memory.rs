@@ -1,7 +1,7 @@
 //! What the switch takes of the machine's memory: a sum with one line for each consumer.
 //!
 //! A frame that waits is a UMEM chunk; what holds frames therefore takes chunks, as many as it can hold
-//! frames. The sum is exact for the number of hardware queues that it is given.
+//! frames. The sum is exact for the number of sockets that it is given.
 
 use xoff_dataplane::congestion::points;
 use xoff_dataplane::forward::table_bytes;
@@ -53,10 +53,10 @@ pub struct Plan {
 }
 
 impl Config {
-    /// The memory that this takes with these workers where port `n` has `queues[n]` hardware queues (one,
-    /// where `queues` says nothing and the file gives no list).
+    /// The memory that this takes with these workers where port `n` has `queues[n]` sockets (one, where
+    /// `queues` says nothing); see [`Config::queues`].
     #[must_use]
-    pub fn memory(&self, workers: &[Worker], queues: &[u32]) -> Plan {
+    pub fn memory(&self, workers: &[Worker], queues: &[Option<u32>]) -> Plan {
         let shares = workers.iter().map(|worker| self.worker_chunks(&worker.ports, queues));
         let mut consumers: Vec<Consumer> = total(shares)
             .into_iter()
@@ -86,16 +86,15 @@ impl Config {
     }
 
     /// One UMEM has one size of fill and completion rings: the largest that a port asks for.
-    fn ring_bytes(&self, queues: &[u32]) -> u64 {
+    fn ring_bytes(&self, queues: &[Option<u32>]) -> u64 {
         let ports = &self.shell.ports;
         let largest = |size: fn(&Rings) -> u32| {
             ports.iter().map(|port| u64::from(size(&port.rings))).max().unwrap_or(0)
         };
         let addresses = largest(|rings| rings.fill) + largest(|rings| rings.completion);
         let of_socket = |rings: &Rings| addresses * ADDRESS + u64::from(rings.rx + rings.tx) * DESCRIPTOR;
-        let of_port = |(index, port): (usize, &PortShell)| {
-            queue_count(port, queues.get(index)) * of_socket(&port.rings)
-        };
+        let of_port =
+            |(index, port): (usize, &PortShell)| known_or_one(queues, index) * of_socket(&port.rings);
         ports.iter().enumerate().map(of_port).sum()
     }
 
@@ -105,7 +104,7 @@ impl Config {
     /// everywhere is bounded only where it waits: any worker's frames may fill such queues of all ports,
     /// so each share has room for that.
     #[must_use]
-    pub fn worker_chunks(&self, ports: &[PortId], queues: &[u32]) -> Chunks {
+    pub fn worker_chunks(&self, ports: &[PortId], queues: &[Option<u32>]) -> Chunks {
         let own = |index: &usize| ports.iter().any(|port| port.index() == *index);
         let mut share = total(ports.iter().map(|port| self.port_chunks(port.index(), queues)));
         let others = (0..self.shell.ports.len()).filter(|index| !own(index));
@@ -116,9 +115,9 @@ impl Config {
 
     /// UMEM chunks that port number `index` takes, by consumer.
     #[must_use]
-    pub fn port_chunks(&self, index: usize, queues: &[u32]) -> Chunks {
+    pub fn port_chunks(&self, index: usize, queues: &[Option<u32>]) -> Chunks {
         let port = &self.shell.ports[index];
-        let queues = queue_count(port, queues.get(index));
+        let queues = known_or_one(queues, index);
         let stall_frames = u64::from(port.stall_frames);
         let buffered = self.buffered_frames(index);
         [
@@ -130,8 +129,8 @@ impl Config {
             ("lossless buffers", buffered.lossless),
             // What only the limits of egress queues bound, and lossy frames that share a class with lossless.
             ("egress buffers", buffered.entered.saturating_add(buffered.waiting)),
-            // Handed to the driver, not yet completed.
-            ("tx rings", queues * u64::from(port.rings.tx)),
+            // Handed to the driver, not yet completed; only the first queue sends.
+            ("tx rings", port.rings.tx.into()),
             // Copies of flooded frames of lossless classes, which count only once at their ingress; there
             // are never more.
             ("flooding", u64::from(FLOOD_COPIES_MAX * self.longest_in_chunks())),
@@ -189,9 +188,6 @@ fn total(shares: impl Iterator<Item = Chunks>) -> Chunks {
     shares.reduce(add).unwrap_or_default()
 }
 
-fn queue_count(port: &PortShell, known: Option<&u32>) -> u64 {
-    match &port.queues {
-        crate::shell::Queues::List(list) => list.len() as u64,
-        crate::shell::Queues::All => known.copied().unwrap_or(1).into(),
-    }
+fn known_or_one(queues: &[Option<u32>], port: usize) -> u64 {
+    queues.get(port).copied().flatten().unwrap_or(1).into()
 }

@@ -79,6 +79,12 @@ impl Problem {
         Problem { severity: Severity::Warning, ..Problem::error(message) }
     }
 
+    /// Whether it keeps the switch from starting.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+
     pub(crate) fn help(mut self, help: impl Into<String>) -> Problem {
         self.help = Some(help.into());
         self

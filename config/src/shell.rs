@@ -2,6 +2,7 @@
 //! devices, queues, rings, memory, threads, and where it can be asked.
 
 use std::cmp::Reverse;
+use std::iter;
 use std::net::SocketAddr;
 
 use xoff_dataplane::units::{BitRate, ETHERNET_HEADER, Nanos, PortId, TAGS};
@@ -154,20 +155,21 @@ pub enum Poll {
 }
 
 impl Workers {
-    /// The threads for ports of these line rates on a machine with so many cores.
+    /// The threads for ports of these line rates on a machine with these cores, ascending; empty: not known.
     ///
     /// `Auto` takes one for each 20 Gb/s, at most half the cores. Ports are dealt out fastest first, each
     /// to the worker with the least rate so far; cores are taken from the last one down, because
     /// interrupts and everybody else's threads tend to be on the first.
     #[must_use]
-    pub fn assign(&self, rates: &[BitRate], cores: u16) -> Vec<Worker> {
+    pub fn assign(&self, rates: &[BitRate], cores: &[u16]) -> Vec<Worker> {
         let sum: u64 = rates.iter().map(|rate| rate.bits_per_second()).sum();
         let wanted = match self {
             Workers::List(list) => return list.clone(),
             Workers::Count(count) => usize::from(*count),
             Workers::Auto => {
                 let by_rate = usize::try_from(sum.div_ceil(defaults::WORKER_RATE.bits_per_second()));
-                by_rate.unwrap_or(usize::MAX).min(usize::from(cores / 2))
+                let most = if cores.is_empty() { usize::MAX } else { cores.len() / 2 };
+                by_rate.unwrap_or(usize::MAX).min(most)
             }
         };
         let mut order: Vec<(usize, BitRate)> = rates.iter().copied().enumerate().collect();
@@ -178,9 +180,8 @@ impl Workers {
             least.0 += rate.bits_per_second();
             least.1.extend(u8::try_from(port).ok().map(PortId));
         }
-        let core = |index: usize| u16::try_from(index).ok().and_then(|index| cores.checked_sub(index + 1));
-        let worker = |(index, (_, ports))| Worker { core: core(index), ports };
-        loads.into_iter().enumerate().map(worker).collect()
+        let cores = cores.iter().rev().copied().map(Some).chain(iter::repeat(None));
+        loads.into_iter().zip(cores).map(|((_, ports), core)| Worker { core, ports }).collect()
     }
 }
 
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_slow_switch_is_one_worker_on_the_last_core() {
-        let workers = Workers::Auto.assign(&[BitRate::from_gbps(1); 8], 16);
+        let workers = Workers::Auto.assign(&[BitRate::from_gbps(1); 8], &[0, 4, 15]);
         assert_eq!(workers.len(), 1);
         assert_eq!((workers[0].core, workers[0].ports.len()), (Some(15), 8));
     }
@@ -202,22 +203,22 @@ mod tests {
     #[test]
     fn auto_counts_rates_up_to_half_the_cores() {
         let rates = [BitRate::from_gbps(10); 4];
-        assert_eq!(Workers::Auto.assign(&rates, 16).len(), 2);
-        assert_eq!(Workers::Auto.assign(&rates, 3).len(), 1);
-        assert_eq!(Workers::Auto.assign(&rates, 1).len(), 1);
+        for (cores, workers) in [(&[0, 1, 2, 3][..], 2), (&[1, 2, 3], 1), (&[9], 1), (&[], 2)] {
+            assert_eq!(Workers::Auto.assign(&rates, cores).len(), workers, "{cores:?}");
+        }
     }
 
     #[test]
     fn fast_ports_are_spread() {
         let rates = [1, 100, 1, 100].map(BitRate::from_gbps);
-        let workers = Workers::Count(2).assign(&rates, 4);
+        let workers = Workers::Count(2).assign(&rates, &[0, 1, 6, 9]);
         assert_eq!(ports_of(&workers), [vec![1, 0], vec![3, 2]]);
-        assert_eq!(workers.iter().map(|worker| worker.core).collect::<Vec<_>>(), [Some(3), Some(2)]);
+        assert_eq!(workers.iter().map(|worker| worker.core).collect::<Vec<_>>(), [Some(9), Some(6)]);
     }
 
     #[test]
     fn more_workers_than_ports_or_cores() {
-        let workers = Workers::Count(64).assign(&[BitRate::from_gbps(1); 3], 2);
-        assert_eq!(workers.iter().map(|worker| worker.core).collect::<Vec<_>>(), [Some(1), Some(0), None]);
+        let workers = Workers::Count(64).assign(&[BitRate::from_gbps(1); 3], &[2, 3]);
+        assert_eq!(workers.iter().map(|worker| worker.core).collect::<Vec<_>>(), [Some(3), Some(2), None]);
     }
 }

@@ -232,6 +232,19 @@ fn workers_share_the_ports_out() {
 }
 
 #[test]
+fn a_core_is_one_that_threads_can_be_pinned_to_and_may() {
+    let core = |core: u16| format!("[switch]\nworkers = [{{ core = {core}, ports = [\"a\", \"b\"] }}]\n");
+    assert_only(&core(1_024), (2, 11), &["core = 1024", "cores from 0 to 1023"]);
+    assert!(read(&format!("{}{PORTS}", core(1_023))).is_ok());
+    let here = Machine { cores: vec![2, 4, 5], ..Machine::default() };
+    let on = |number| Config::from_toml("test.toml", &format!("{}{PORTS}", core(number)), here.clone());
+    assert!(on(4).is_ok());
+    let Err(ConfigError::Invalid(invalid)) = on(3) else { panic!("core 3 is not allowed") };
+    let [problem] = invalid.problems() else { panic!("{invalid:?}") };
+    assert_eq!(problem.message, "core 3 is none that xoff may use here: those are 2, 4-5");
+}
+
+#[test]
 fn a_pipeline_that_counts_and_waits_belongs_to_one_worker() {
     const BOTH: &str = "accounting = \"until-forwarded\"\nwhen_full = \"stop\"";
     let stop = |workers: &str| format!("[switch]\n{BOTH}\nworkers = {workers}\n");
@@ -242,7 +255,7 @@ fn a_pipeline_that_counts_and_waits_belongs_to_one_worker() {
     }
     for one in ["1", "\"auto\"", "[{ ports = [\"a\", \"b\"] }]"] {
         let config = read(&format!("{}{PORTS}", stop(one))).unwrap();
-        assert_eq!(config.workers(64).len(), 1, "{one}");
+        assert_eq!(config.workers(&Vec::from_iter(0..64)).len(), 1, "{one}");
     }
 }
 
@@ -272,9 +285,13 @@ fn shared_memory_keys_need_shared_memory() {
 #[test]
 fn memory_has_to_fit_the_machine_to_the_byte() {
     let config = read(PORTS).unwrap();
-    let needed = config.memory(&config.workers(1), &[]).total;
+    let with_three = Machine { queues: |device| (device == "eth2").then_some(3), ..Machine::default() };
+    let queues = config.queues(&with_three);
+    assert_eq!(queues, [None, Some(3)]);
+    let needed = config.memory(&config.workers(&[]), &queues).total;
+    assert!(needed > config.memory(&config.workers(&[]), &[]).total);
     let on = |memory: u64| {
-        Config::from_toml("test.toml", PORTS, Machine { memory: Some(Bytes(memory)), cores: 1 })
+        Config::from_toml("test.toml", PORTS, Machine { memory: Some(Bytes(memory)), ..with_three.clone() })
     };
     assert!(on(needed.0).is_ok());
     let Err(ConfigError::Invalid(invalid)) = on(needed.0 - 1) else { panic!("does not fit") };

@@ -19,7 +19,7 @@ fn load(name: &str) -> Config {
 
 #[test]
 fn every_example_is_valid_on_a_machine_of_8_gib() {
-    let machine = Machine { memory: Some(Bytes(8 << 30)), cores: 4 };
+    let machine = Machine { memory: Some(Bytes(8 << 30)), cores: vec![0, 1, 2, 3], ..Machine::default() };
     let mut names: Vec<String> = std::fs::read_dir(path(""))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -37,7 +37,7 @@ fn every_example_is_valid_on_a_machine_of_8_gib() {
         ]
     );
     for name in names {
-        let warnings = Config::load(&path(&name), machine).unwrap().warnings;
+        let warnings = Config::load(&path(&name), machine.clone()).unwrap().warnings;
         let assumed = warnings.iter().filter(|warning| warning.message.contains("peer_response")).count();
         assert_eq!(warnings.len(), assumed, "{name}: {warnings:?}");
         assert_eq!(assumed, usize::from(name == "minimal.toml"), "{name}");

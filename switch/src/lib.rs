@@ -10,6 +10,7 @@ pub mod experiment;
 pub mod fabric;
 pub mod handoff;
 pub mod lab;
+pub mod machine;
 pub mod run;
 pub mod sleeper;
 pub mod traffic;

@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
 
 use xoff_config::shell::{Worker as WorkerPlan, ZeroCopy};
-use xoff_config::{Config, Machine};
+use xoff_config::{Config, Problem};
 use xoff_dataplane::ledger::Counters;
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
 use xoff_dataplane::units::{ETHERNET_HEADER, PortId};
@@ -26,6 +26,7 @@ use crate::control::{
     self, Answer, ControlError, ControlHandle, PortView, SwitchView, WorkerFacts, WorkerView, snapshot,
 };
 use crate::handoff::{Exchange, Handoff};
+use crate::machine;
 use crate::worker::Worker;
 use crate::xdp::{self, Port, Share, Store, Umem, UmemSettings, XdpError};
 
@@ -41,6 +42,12 @@ pub enum RunError {
     /// Capabilities.
     #[error(transparent)]
     Privileges(#[from] PrivilegeError),
+    /// The machine does not have what the devices turned out to need.
+    #[error("{}; {}", misfit.message, misfit.help.as_deref().unwrap_or_default())]
+    Misfit {
+        /// What it lacks.
+        misfit: Problem,
+    },
     /// More packet memory than chunks can be numbered.
     #[error(
         "the configuration asks for {chunks} chunks of packet memory, more than 2^32; `xoff check` shows for what"
@@ -184,10 +191,12 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
     let shell = &config.shell;
     let listener = shell.http.map(control::listen).transpose()?;
     check_mtus(config)?;
-    let queues: Vec<u32> =
-        shell.ports.iter().map(|port| xdp::rx_queues(&port.device)).collect::<Result<_, _>>()?;
-    let plans = config.workers(Machine::here().cores);
-    let shares = shares(config, &plans, &queues)?;
+    let machine = machine::here();
+    if let Some(misfit) = config.misfits(&machine).into_iter().find(Problem::is_error) {
+        return Err(RunError::Misfit { misfit });
+    }
+    let plans = config.workers(&machine.cores);
+    let shares = shares(config, &plans, &config.queues(&machine))?;
     let Opened { stores, ports, views } = match open(config, &plans, &shares, shell.zero_copy) {
         // One memory for all ports: where one device cannot share it, none does.
         Err(XdpError::NotZeroCopy { .. }) if shell.zero_copy == ZeroCopy::Auto => {
@@ -346,7 +355,7 @@ fn umem_settings(config: &Config, zero_copy: ZeroCopy) -> UmemSettings {
 }
 
 /// Each worker has the chunks of its ports.
-fn shares(config: &Config, plans: &[WorkerPlan], queues: &[u32]) -> Result<Vec<Share>, RunError> {
+fn shares(config: &Config, plans: &[WorkerPlan], queues: &[Option<u32>]) -> Result<Vec<Share>, RunError> {
     let sum = |plan: &WorkerPlan, control: bool| -> u64 {
         let chunks = config.worker_chunks(&plan.ports, queues).into_iter();
         chunks.filter(|(what, _)| (*what == "control frames") == control).map(|(_, chunks)| chunks).sum()

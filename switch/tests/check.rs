@@ -34,6 +34,7 @@ fn a_valid_file_is_explained() {
         "│ spine ┆ 3           ┆ lossless ┆ 1,600,000 ┆ 800,000 ┆",
         "crossing frame ┆  loop gap ┆ tx backlog",
         "all, in chunks of 4096, several for a large frame",
+        "one queue is assumed of each device that was not asked: ens1f0, ens1f1",
     ] {
         assert!(printed.contains(part), "{part:?} is not in\n{printed}");
     }
@@ -51,6 +52,7 @@ fn json_says_the_same_as_numbers() {
         (port["pause_time_us"].as_f64(), port["speed_bps"].as_u64()),
         (Some(33_553.92), Some(1_000_000_000))
     );
+    assert_eq!(port["sockets"], Value::Null, "the device was not asked");
     let class = &port["classes"][3];
     let terms = class["headroom_terms"].as_object().unwrap();
     let sum: u64 = terms.values().map(|term| term.as_u64().unwrap()).sum();

@@ -3,28 +3,28 @@
 use std::process::Command;
 
 use serde_json::Value;
-use xoff_netns_tests::Config;
+use xoff_netns_tests::{Bed, Config};
 
 use crate::bed;
 
-/// What `xoff check` says that this configuration takes.
-fn printed_bytes(config: &Config) -> u64 {
+/// What `xoff check` says that this configuration takes where the devices are.
+fn printed_bytes(bed: &Bed, config: &Config) -> u64 {
     let directory = tempfile::TempDir::new().unwrap();
     let file = directory.path().join("switch.toml");
     std::fs::write(&file, config.to_string()).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_xoff-under-test"));
-    let output = command.args(["check", "--json", "--config"]).arg(&file).output().unwrap();
+    let output = bed.namespace().output(command.args(["check", "--json", "--config"]).arg(&file)).unwrap();
     assert!(output.status.success(), "{output:?}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     report["memory_total_bytes"].as_u64().unwrap()
 }
 
 #[track_caller]
-fn assert_printed_is_taken(ports: u8, change: impl Fn(Config) -> Config) {
-    let bed = bed(ports).mtu(3_000).build();
+fn assert_printed_is_taken(ports: u8, queues: u32, change: impl Fn(Config) -> Config) {
+    let bed = bed(ports).mtu(3_000).queues(queues).build();
     let config = change(bed.config("speed = \"1G\""));
     let switch = bed.start(&config);
-    let (printed, taken) = (printed_bytes(&config), switch.resident_bytes());
+    let (printed, taken) = (printed_bytes(&bed, &config), switch.resident_bytes());
     let tenth = printed / 10;
     assert!((printed - tenth..=printed + tenth).contains(&taken), "{printed} printed, {taken} taken");
     bed.finish(switch);
@@ -32,17 +32,22 @@ fn assert_printed_is_taken(ports: u8, change: impl Fn(Config) -> Config) {
 
 #[test]
 fn memory_is_as_printed_for_a_default_switch() {
-    assert_printed_is_taken(3, |config| config);
+    assert_printed_is_taken(3, 1, |config| config);
 }
 
 #[test]
 fn memory_is_as_printed_for_a_small_switch() {
-    assert_printed_is_taken(2, |config| config.switch("stall_budget = \"1ms\"\nsmallest_frame = 1024"));
+    assert_printed_is_taken(2, 1, |config| config.switch("stall_budget = \"1ms\"\nsmallest_frame = 1024"));
+}
+
+#[test]
+fn memory_is_as_printed_for_devices_with_several_queues() {
+    assert_printed_is_taken(2, 4, |config| config.switch("stall_budget = \"5ms\""));
 }
 
 #[test]
 fn memory_is_as_printed_for_two_workers_and_large_frames() {
-    assert_printed_is_taken(2, |config| {
+    assert_printed_is_taken(2, 1, |config| {
         config.switch("workers = 2\nstall_budget = \"5ms\"").port(1, "mtu = 3000\nlossless = [3, 4]")
     });
 }

@@ -50,6 +50,14 @@ fn a_queue_that_is_not_there() {
 }
 
 #[test]
+fn a_core_that_is_not_there() {
+    let bed = bed(2).build();
+    let config = bed.config("speed = \"1G\"").switch("workers = [{ core = 1023, ports = [\"p1\", \"p2\"] }]");
+    refuses(&bed, &config, &["core 1023 is none that xoff may use here: those are "]);
+    bed.assert_no_drops();
+}
+
+#[test]
 fn an_mtu_that_the_device_has_not() {
     let bed = bed(2).mtu(1_600).build();
     let config = bed.config("speed = \"1G\"\nmtu = 1600").port(2, "mtu = 1601");

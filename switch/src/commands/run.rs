@@ -7,10 +7,11 @@ use std::thread;
 use miette::IntoDiagnostic as _;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use xoff_config::{Config, Machine};
+use xoff_config::Config;
 
 use crate::control::logging;
 use crate::control::status::{Status, Verdict};
+use crate::machine;
 use crate::run::{self, Privileges, WorkerError};
 
 /// Runs the switch that a configuration describes, until SIGINT or SIGTERM. Exits with 0 where the
@@ -28,7 +29,7 @@ pub struct Args {
 /// # Errors
 /// What kept it from starting.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
-    let config = Config::load(&args.config, Machine::here())?;
+    let config = Config::load(&args.config, machine::here())?;
     logging::start(&config.shell.log).into_diagnostic()?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");

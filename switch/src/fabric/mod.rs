@@ -27,6 +27,7 @@ pub use plan::{HostId, Plan, PortOf, SwitchId};
 pub use settings::Settings;
 
 use crate::lab::{Device, Lab, LabError, Namespace, VethOptions};
+use crate::machine;
 use crate::run::{self, Privileges, RunError, Running, WorkerError};
 use crate::traffic::{Host, HostError, HostOptions, HostReport, Progress, STREAMS_MAX, Stream, settle};
 
@@ -117,8 +118,10 @@ impl Fabric {
     pub fn build(plan: Plan, variant: &Settings) -> Result<Fabric, FabricError> {
         let mut lab = Lab::new();
         let mut switches = Vec::new();
+        // Devices of these names in the namespace of the caller are others.
+        let machine = Machine { queues: |_| None, ..machine::here() };
         for switch in plan.switches() {
-            let config = plan.config(switch, variant, Machine::here())?;
+            let config = plan.config(switch, variant, machine.clone())?;
             switches.push((lab.namespace(plan.switch_name(switch))?, config));
         }
         let mut hosts = Vec::new();

@@ -366,9 +366,9 @@ mod tests {
         let mut variant = Settings::default();
         variant.text("switch.accounting", "until-forwarded").text("switch.when_full", "stop");
         for switch in plan.switches() {
-            plan.config(switch, &variant, Machine::here()).unwrap();
+            plan.config(switch, &variant, Machine::default()).unwrap();
         }
-        let config = plan.config(a, &variant, Machine::here()).unwrap();
+        let config = plan.config(a, &variant, Machine::default()).unwrap();
         let xoff = |at: PortOf| config.switch.ports[at.port.index()].classes[3].xoff.0;
         assert_eq!((xoff(a_b), xoff(plan.port_of(at_a))), (70_000, 50_000));
         assert!(config.warnings.is_empty(), "{:?}", config.warnings);
@@ -385,7 +385,7 @@ mod tests {
         variant.set("class.3.xoff", "70000").set("class.3.xon", "60000");
         variant.text("switch.policy", "ofc").set("trunk.ofc_peer", "true");
         let thresholds = |of| {
-            let config = plan.config(of, &variant, Machine::here()).unwrap();
+            let config = plan.config(of, &variant, Machine::default()).unwrap();
             assert!(!plan.toml(of, &variant).contains("ofc_peer"), "a NIC knows only PFC");
             let class = &config.switch.ports[0].classes[3];
             (class.xoff.0, class.xon.0)

@@ -1,4 +1,5 @@
-//! `xoff check`: is a configuration valid, and what follows from it? Looks at no interface.
+//! `xoff check`: is a configuration valid, and what follows from it? Interfaces are only asked how
+//! many queues they have.
 
 mod print;
 mod report;
@@ -9,6 +10,7 @@ use std::process::ExitCode;
 use xoff_config::{Config, ConfigError, Machine};
 
 use crate::cli::{self, EXIT_CANNOT};
+use crate::machine;
 
 pub use print::{memory_table, print, warnings};
 pub use report::{ClassReport, MemoryReport, PortReport, ProblemReport, Report, WorkerReport};
@@ -22,7 +24,7 @@ pub struct Args {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
-    /// The file is for another machine: do not compare it with this one's memory.
+    /// The file is for another machine: do not look at this one's memory, cores and interfaces.
     #[arg(long)]
     pub elsewhere: bool,
 }
@@ -32,12 +34,11 @@ pub struct Args {
 /// # Errors
 /// The configuration is invalid, or nothing can be printed.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
-    let here = Machine::here();
-    let machine = if args.elsewhere { Machine { memory: None, ..here } } else { here };
+    let machine = if args.elsewhere { Machine::default() } else { machine::here() };
     let file = args.config.display().to_string();
-    match Config::load(&args.config, machine) {
-        Ok(config) if args.json => print_json(&Report::of(&file, &config, machine))?,
-        Ok(config) => cli::print(print(&Report::of(&file, &config, machine)))?,
+    match Config::load(&args.config, machine.clone()) {
+        Ok(config) if args.json => print_json(&Report::of(&file, &config, &machine))?,
+        Ok(config) => cli::print(print(&Report::of(&file, &config, &machine)))?,
         Err(ConfigError::Invalid(invalid)) if args.json => {
             let errors: Vec<ProblemReport> = invalid.problems().iter().map(ProblemReport::of).collect();
             print_json(&serde_json::json!({ "file": file, "valid": false, "errors": errors }))?;

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use xoff_config::quantity;
+use xoff_config::written::{grouped, ranges};
 use xoff_dataplane::units::{BitRate, Bytes};
 
 use super::report::{ClassReport, EcnReport, PortReport, ProblemReport, QcnReport, Report, WatchdogReport};
@@ -20,7 +21,7 @@ pub fn print(report: &Report) -> String {
         ("Policies beside PFC, thresholds of lossless classes (bytes)", policies_table(report)),
         ("Headroom, what may still arrive after XOFF was due (bytes)", headroom_table(report).to_string()),
         ("Congestion points", report.qcn.as_ref().map(qcn_line).unwrap_or_default()),
-        ("Memory", memory_table(report).to_string()),
+        ("Memory", memory_table(report).to_string() + &assumed(report)),
         ("Warnings", warnings(&report.file, &report.warnings)),
     ];
     for (title, section) in sections.iter().filter(|(_, section)| !section.is_empty()) {
@@ -98,7 +99,7 @@ fn ports_table(report: &Report) -> Table {
             port.device.clone(),
             BitRate::new(port.speed_bps).map(quantity::rate).unwrap_or_default(),
             port.mtu.to_string(),
-            port.queues.clone(),
+            queues(port),
             port.rx_ring.to_string(),
             port.tx_ring.to_string(),
             grouped(port.burst_bytes),
@@ -111,6 +112,13 @@ fn ports_table(report: &Report) -> Table {
         ]);
     }
     align_right(table, &[2, 3, 5, 6, 7, 8, 10, 11])
+}
+
+fn queues(port: &PortReport) -> String {
+    match port.sockets {
+        Some(sockets) if port.queues == "all" => format!("all {sockets}"),
+        _ => port.queues.clone(),
+    }
 }
 
 fn vlans(port: &PortReport) -> String {
@@ -201,18 +209,6 @@ fn alike(classes: &[ClassReport]) -> Vec<(String, &ClassReport)> {
     groups.into_iter().map(|(members, first)| (ranges(&members), first)).collect()
 }
 
-fn ranges(numbers: &[u8]) -> String {
-    let runs = numbers.chunk_by(|a, b| a + 1 == *b);
-    let text: Vec<String> = runs
-        .map(|run| match run {
-            [only] => only.to_string(),
-            [first, .., last] => format!("{first}-{last}"),
-            [] => String::new(),
-        })
-        .collect();
-    text.join(", ")
-}
-
 fn headroom_table(report: &Report) -> String {
     let mut table = table(&[]);
     let mut columns: Vec<String> = Vec::new();
@@ -258,6 +254,16 @@ pub fn memory_table(report: &Report) -> Table {
     align_right(table, &[1, 2])
 }
 
+/// Whose queues were not counted.
+fn assumed(report: &Report) -> String {
+    let unknown = report.ports.iter().filter(|port| port.sockets.is_none());
+    let devices: Vec<&str> = unknown.map(|port| port.device.as_str()).collect();
+    if devices.is_empty() {
+        return String::new();
+    }
+    format!("\none queue is assumed of each device that was not asked: {}", devices.join(", "))
+}
+
 /// Warnings as lines: place, message, what to do.
 #[must_use]
 pub fn warnings(file: &str, warnings: &[ProblemReport]) -> String {
@@ -298,25 +304,12 @@ fn micros(value: f64) -> String {
     if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
-/// 1234567 as 1,234,567.
-fn grouped(value: u64) -> String {
-    let digits = value.to_string();
-    let head = (digits.len() - 1) % 3 + 1;
-    let tail = digits.as_bytes()[head..].chunks(3).map(|group| String::from_utf8_lossy(group));
-    tail.fold(digits[..head].to_owned(), |text, group| text + "," + &group)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn numbers_as_people_read_them() {
-        assert_eq!(
-            [0, 999, 1_000, 12_345, 1_234_567].map(grouped),
-            ["0", "999", "1,000", "12,345", "1,234,567"]
-        );
-        assert_eq!(ranges(&[0, 1, 2, 4, 6, 7]), "0-2, 4, 6-7");
         assert_eq!((micros(33_553.92), micros(5.12)), ("33554".into(), "5.12".into()));
     }
 }

@@ -70,6 +70,8 @@ pub struct PortReport {
     pub mtu: u32,
     /// `all`, or the list.
     pub queues: String,
+    /// One for each queue; `null` where the device is not here to tell: memory is for one then.
+    pub sockets: Option<u32>,
     pub fill_ring: u32,
     pub rx_ring: u32,
     pub tx_ring: u32,
@@ -209,10 +211,11 @@ impl ProblemReport {
 impl Report {
     /// What follows from `config`, which was read from `file`, on `machine`.
     #[must_use]
-    pub fn of(file: &str, config: &Config, machine: Machine) -> Report {
+    pub fn of(file: &str, config: &Config, machine: &Machine) -> Report {
         let (switch, shell) = (&config.switch, &config.shell);
-        let workers = config.workers(machine.cores);
-        let plan = config.memory(&workers, &[]);
+        let workers = config.workers(&machine.cores);
+        let queues = config.queues(machine);
+        let plan = config.memory(&workers, &queues);
         let memory = plan.consumers.iter().map(|consumer| MemoryReport {
             what: consumer.what,
             chunks: consumer.chunks,
@@ -242,7 +245,7 @@ impl Report {
                 WhenFull::Stop => "stop",
             },
             workers: workers.iter().map(|worker| worker_report(worker, config)).collect(),
-            ports: ports(config),
+            ports: ports(config, &queues),
             qcn: qcn_report(&switch.qcn),
             memory: memory.collect(),
             chunk_bytes: shell.chunks.bytes,
@@ -278,11 +281,14 @@ fn worker_report(worker: &Worker, config: &Config) -> WorkerReport {
     WorkerReport { core: worker.core, ports: worker.ports.iter().map(name).collect() }
 }
 
-fn ports(config: &Config) -> Vec<PortReport> {
-    let ports = config.switch.ports.iter().zip(&config.shell.ports).zip(&config.headroom);
+fn ports(config: &Config, queues: &[Option<u32>]) -> Vec<PortReport> {
+    let ports = config.switch.ports.iter().zip(&config.shell.ports).zip(&config.headroom).zip(queues);
     let numbered = (0..=u8::MAX).map(PortId).zip(ports);
     numbered
-        .map(|(id, ((port, shell), headroom))| port_report(id, port, shell, headroom, &config.switch))
+        .map(|(id, (((port, shell), headroom), &queues))| PortReport {
+            sockets: queues,
+            ..port_report(id, port, shell, headroom, &config.switch)
+        })
         .collect()
 }
 
@@ -307,6 +313,7 @@ fn port_report(
             Queues::All => "all".into(),
             Queues::List(list) => list.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
         },
+        sockets: None,
         fill_ring: fill,
         rx_ring: rx,
         tx_ring: tx,

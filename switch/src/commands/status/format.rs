@@ -1,18 +1,5 @@
 //! Numbers as people read them.
 
-/// 1234567 as `1,234,567`.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (n, digit) in digits.chars().enumerate() {
-        if n > 0 && (digits.len() - n).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// Three digits and a decimal prefix: `1.23 M`.
 pub(super) fn scaled(number: f64, unit: &str) -> String {
     let steps = ["", "k", "M", "G", "T"];
@@ -62,11 +49,6 @@ fn long_span(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_grouped_by_three() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
-    }
 
     #[test]
     fn three_digits_and_a_prefix() {

@@ -1,7 +1,9 @@
 //! Tables of what policies beyond plain PFC do: congestion points (QCN), rates (GFC), flows (OFC), shadows. A
 //! port or class of which there is nothing to tell is left out.
 
-use super::format::{grouped, scaled, span};
+use xoff_config::written::grouped;
+
+use super::format::{scaled, span};
 use super::tables::{has_traffic, table};
 use crate::control::status::{ClassStatus, FlowStatus, PortStatus, ShadowStatus};
 

@@ -1,9 +1,10 @@
 //! A [`Status`] as text: a verdict, then tables of ports, of classes with traffic, and of workers.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use xoff_config::written::grouped;
 
 use super::StatusError;
-use super::format::{bytes, grouped, scaled, span};
+use super::format::{bytes, scaled, span};
 use super::policies::{congestion_table, flow_table, rate_table, shadow_table};
 use crate::control::Link;
 use crate::control::status::{

@@ -1,0 +1,45 @@
+//! The machine that this process runs on, for configurations to fit into.
+
+use std::fs;
+
+use xoff_config::Machine;
+use xoff_dataplane::units::Bytes;
+
+use crate::xdp;
+
+/// What this process may use, its devices in the network namespace of the thread that asks.
+#[must_use]
+pub fn here() -> Machine {
+    Machine { memory: memory(), cores: cores(), queues: |device| xdp::rx_queues(device).ok() }
+}
+
+fn memory() -> Option<Bytes> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(Bytes(kib * 1_024))
+}
+
+/// Those that `taskset`, cpusets and `isolcpus` leave to this thread.
+fn cores() -> Vec<u16> {
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    cores.into_iter().filter_map(|core| u16::try_from(core.id).ok()).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_are_those_that_this_thread_may_use_by_their_numbers() {
+        let all = here().cores;
+        let last = *all.last().unwrap();
+        let pinned = std::thread::spawn(move || {
+            assert!(core_affinity::set_for_current(core_affinity::CoreId { id: last.into() }));
+            here().cores
+        });
+        assert_eq!(pinned.join().unwrap(), [last]);
+        assert!(here().memory.unwrap() > Bytes(1 << 20));
+    }
+}
