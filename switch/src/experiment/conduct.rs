@@ -1,6 +1,10 @@
 //! What every experiment says of every policy: whether it kept the promise, and whether the machine did.
 
+use std::iter::Sum;
+use std::ops::Add;
+
 use serde::Serialize;
+use xoff_dataplane::units::Class;
 
 use crate::fabric::{Account, LOSSLESS, Pfc, Totals};
 
@@ -9,7 +13,7 @@ use crate::fabric::{Account, LOSSLESS, Pfc, Totals};
 pub struct Conduct {
     /// Frames of the lossless class.
     pub lossless: Totals,
-    /// Frames of any class that still waited in a switch at the end; they are among the lost.
+    /// Those of them that still waited in a switch at the end; they are among the lost.
     pub held: u64,
     /// Pause frames of the lossless class.
     pub pfc: Pfc,
@@ -21,13 +25,57 @@ pub struct Conduct {
     pub least_headroom_bytes: u64,
     /// Longest time that the machine kept a switch from running, ms.
     pub longest_stall_ms: f64,
+    /// What follows from it.
+    #[serde(skip)]
+    pub verdict: Verdict,
+}
+
+/// Of a run. Of several runs, the worst.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// All that was sent came once and in order, or still waits.
+    #[default]
+    Kept,
+    /// Frames were lost, or none came: a policy that promises nothing may do so.
+    Lossy,
+    /// Frames came twice or out of order, or nobody knows where they went: no policy may do so.
+    Broken,
 }
 
 impl Conduct {
-    /// Of all runs of a policy.
+    /// Of these runs.
     pub fn of<'a>(accounts: impl IntoIterator<Item = &'a Account>) -> Conduct {
-        let all = accounts.into_iter().map(Conduct::from);
-        all.reduce(|sum, next| Conduct {
+        accounts.into_iter().map(|account| Conduct::of_classes(account, &[LOSSLESS])).sum()
+    }
+
+    /// Of a run with these lossless classes.
+    #[must_use]
+    pub fn of_classes(account: &Account, classes: &[Class]) -> Conduct {
+        let totals = classes.iter().map(|&class| Totals::of(account.received(class)));
+        let held = classes.iter().map(|class| account.held[class.index()]).sum();
+        Conduct::new(account, totals.fold(Totals::default(), Add::add), held)
+    }
+
+    /// Of a run whose lossless frames came to `lossless`; so many of the lost ones still wait.
+    #[must_use]
+    pub fn new(account: &Account, lossless: Totals, held: u64) -> Conduct {
+        let ledger_balanced = account.is_balanced();
+        Conduct {
+            lossless,
+            held,
+            pfc: Pfc::from(account),
+            xdp_drops: account.kernel_drops(),
+            ledger_balanced,
+            least_headroom_bytes: account.least_headroom(),
+            longest_stall_ms: account.longest_stall_nanos() as f64 / 1e6,
+            verdict: Verdict::of(lossless, held, ledger_balanced),
+        }
+    }
+}
+
+impl Sum for Conduct {
+    fn sum<I: Iterator<Item = Conduct>>(runs: I) -> Conduct {
+        let both = |sum: Conduct, next: Conduct| Conduct {
             lossless: sum.lossless + next.lossless,
             held: sum.held + next.held,
             pfc: sum.pfc + next.pfc,
@@ -35,28 +83,21 @@ impl Conduct {
             ledger_balanced: sum.ledger_balanced && next.ledger_balanced,
             least_headroom_bytes: sum.least_headroom_bytes.min(next.least_headroom_bytes),
             longest_stall_ms: sum.longest_stall_ms.max(next.longest_stall_ms),
-        })
-        .unwrap_or_default()
-    }
-
-    /// Nothing lost, duplicated or reordered but what still waits, and the books balance.
-    #[must_use]
-    pub const fn is_kept(&self) -> bool {
-        let Totals { received, lost, duplicated, reordered, .. } = self.lossless;
-        received > 0 && lost <= self.held && duplicated == 0 && reordered == 0 && self.ledger_balanced
+            verdict: sum.verdict.max(next.verdict),
+        };
+        runs.reduce(both).unwrap_or_default()
     }
 }
 
-impl From<&Account> for Conduct {
-    fn from(account: &Account) -> Conduct {
-        Conduct {
-            lossless: Totals::of(account.received(LOSSLESS)),
-            held: account.held,
-            pfc: Pfc::from(account),
-            xdp_drops: account.kernel_drops(),
-            ledger_balanced: account.is_balanced(),
-            least_headroom_bytes: account.least_headroom(),
-            longest_stall_ms: account.longest_stall_nanos() as f64 / 1e6,
+impl Verdict {
+    const fn of(lossless: Totals, held: u64, ledger_balanced: bool) -> Verdict {
+        let Totals { received, lost, duplicated, reordered, .. } = lossless;
+        if duplicated > 0 || reordered > 0 || !ledger_balanced {
+            Verdict::Broken
+        } else if received == 0 || lost > held {
+            Verdict::Lossy
+        } else {
+            Verdict::Kept
         }
     }
 }
@@ -65,12 +106,37 @@ impl From<&Account> for Conduct {
 mod tests {
     use super::*;
 
+    fn run(lost: u64, held: u64) -> Conduct {
+        let lossless = Totals { sent: 8 + lost, received: 8, lost, ..Totals::default() };
+        Conduct { lossless, held, verdict: Verdict::of(lossless, held, true), ..Conduct::default() }
+    }
+
     #[test]
     fn what_still_waits_is_not_lost() {
-        let lossless = Totals { sent: 10, received: 8, lost: 2, ..Totals::default() };
-        let conduct = Conduct { lossless, held: 2, ledger_balanced: true, ..Conduct::default() };
-        assert!(conduct.is_kept());
-        assert!(!Conduct { held: 1, ..conduct }.is_kept());
-        assert!(!Conduct { ledger_balanced: false, ..conduct }.is_kept());
+        assert_eq!([run(2, 2), run(2, 1)].map(|run| run.verdict), [Verdict::Kept, Verdict::Lossy]);
+        assert_eq!(
+            Verdict::of(Totals::default(), 0, true),
+            Verdict::Lossy,
+            "nothing received proves nothing"
+        );
+    }
+
+    #[test]
+    fn what_waits_in_one_run_does_not_excuse_what_another_lost() {
+        let sum: Conduct = [run(0, 1), run(1, 0)].into_iter().sum();
+        assert_eq!((sum.lossless.lost, sum.held, sum.verdict), (1, 1, Verdict::Lossy));
+    }
+
+    #[test]
+    fn nobody_may_duplicate_reorder_or_lose_count() {
+        let clean = run(0, 0).lossless;
+        assert_eq!(Verdict::of(clean, 0, true), Verdict::Kept);
+        for broken in [
+            Verdict::of(Totals { duplicated: 1, ..clean }, 0, true),
+            Verdict::of(Totals { reordered: 1, ..clean }, 0, true),
+            Verdict::of(clean, 0, false),
+        ] {
+            assert_eq!(broken, Verdict::Broken);
+        }
     }
 }

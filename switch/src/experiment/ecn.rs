@@ -130,8 +130,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     let mut findings = Findings::default();
     let mut all = Vec::new();
     for (variant, runs) in measured {
-        let mut conduct = Conduct::of(runs.iter().map(|run| &run.account));
-        conduct.lossless = runs.iter().fold(Totals::default(), |sum, run| sum + run.totals);
+        let conduct = runs.iter().map(conduct).sum();
         let measured = Measured::of(&runs);
         findings.add(variant, conduct, &measured);
         let queue = runs.first().map(|run| run.watched.queue_over_time()).unwrap_or_default();
@@ -225,6 +224,13 @@ impl Scene {
         let lasted = live.elapsed().since(begin);
         Ok(Watched { congestion_control, flows, queue, volumes, end, lasted })
     }
+}
+
+/// What is sent again for one that was lost comes after later ones: that is TCP's doing.
+fn conduct(run: &Run) -> Conduct {
+    let reordered = if run.totals.lost == 0 { run.totals.reordered } else { 0 };
+    let judged = Totals { reordered, ..run.totals };
+    Conduct { lossless: run.totals, ..Conduct::new(&run.account, judged, run.account.held[LOSSLESS.index()]) }
 }
 
 /// Frames as the devices of these hosts have counted them; they carry nothing but TCP.

@@ -37,7 +37,7 @@ use std::thread;
 use xoff_config::{Config, ConfigError, Machine};
 use xoff_dataplane::units::BitRate;
 
-pub use conduct::Conduct;
+pub use conduct::{Conduct, Verdict};
 pub use plot::{Figure, PlotError};
 pub use report::{Findings, Report};
 pub use statistics::Spread;

@@ -8,7 +8,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::{Conduct, Experiment, Figure, Request, Variant};
+use super::{Conduct, Experiment, Figure, Request, Variant, Verdict};
 
 /// What was measured of each policy.
 #[derive(Debug, Default)]
@@ -78,10 +78,14 @@ impl Report {
         }
     }
 
-    /// Whether every policy that promises to lose nothing lossless lost nothing, and every book balances.
+    /// Whether every policy that promises to lose nothing lossless lost nothing, and none did what none may.
     #[must_use]
     pub fn is_kept(&self) -> bool {
-        self.policies.iter().all(|(variant, conduct, _)| conduct.is_kept() || !variant.lossless)
+        self.policies.iter().all(|(variant, conduct, _)| match conduct.verdict {
+            Verdict::Kept => true,
+            Verdict::Lossy => !variant.lossless,
+            Verdict::Broken => false,
+        })
     }
 }
 
@@ -111,10 +115,17 @@ impl Display for Report {
         }
         writeln!(f, "{conduct}")?;
         for (variant, of, _) in &self.policies {
-            match (of.is_kept(), variant.lossless) {
-                (true, _) => {}
-                (false, true) => writeln!(f, "{}: the promise was NOT kept.", variant.name)?,
-                (false, false) => writeln!(f, "{} loses frames, as it says of itself.", variant.name)?,
+            match (of.verdict, variant.lossless) {
+                (Verdict::Kept, _) => {}
+                (Verdict::Lossy, false) => {
+                    writeln!(f, "{} loses frames, as it says of itself.", variant.name)?
+                }
+                (_, true) => writeln!(f, "{}: the promise was NOT kept.", variant.name)?,
+                (Verdict::Broken, false) => writeln!(
+                    f,
+                    "{} may lose frames, but NOT duplicate, reorder or lose count of them.",
+                    variant.name
+                )?,
             }
         }
         Ok(())
@@ -180,8 +191,16 @@ mod tests {
 
     #[test]
     fn only_a_policy_that_promises_to_lose_nothing_breaks_a_promise() {
-        let lossy = Conduct { lossless: Totals { lost: 1, ..clean().lossless }, ..clean() };
+        let lossy = Conduct { verdict: Verdict::Lossy, ..clean() };
         assert!(report([clean(), lossy]).is_kept());
         assert!(!report([lossy, clean()]).is_kept());
+    }
+
+    #[test]
+    fn no_policy_may_lose_count_of_frames() {
+        let broken = report([clean(), Conduct { verdict: Verdict::Broken, ..clean() }]);
+        assert!(!broken.is_kept());
+        let text = broken.to_string();
+        assert!(text.contains("pfc-wdrop may lose frames, but NOT"), "{text}");
     }
 }

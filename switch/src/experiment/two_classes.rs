@@ -13,7 +13,7 @@ use super::plot::{Content, Limits, Panel};
 use super::report::{add_row, table};
 use super::series::Series;
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
-use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, Settings, Totals, lossless};
+use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, Settings, lossless};
 use crate::traffic::Stream;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -69,10 +69,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     let mut findings = Findings::default();
     let mut all = Vec::new();
     for (variant, runs) in measured {
-        let mut conduct = Conduct::of(runs.iter().map(|run| &run.account));
-        for run in &runs {
-            conduct.lossless = conduct.lossless + Totals::of(run.account.received(LOWER));
-        }
+        let conduct = runs.iter().map(|run| Conduct::of_classes(&run.account, &[LOSSLESS, LOWER])).sum();
         let measured = Measured::of(&runs);
         findings.add(variant, conduct, &measured);
         let rates =

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::ledger::ClassCounters;
-use xoff_dataplane::units::Class;
+use xoff_dataplane::units::{CLASSES, Class};
 
 use super::{HostId, LOSSLESS, PortOf};
 use crate::control::SwitchView;
@@ -102,9 +102,9 @@ pub struct Account {
     pub hosts: Vec<HostReport>,
     /// One for each switch.
     pub switches: Vec<Status>,
-    /// Frames that still waited in a switch at the end, before the first was stopped. A switch that stops
-    /// lets its peers go, and these may be on their way to one that is no more.
-    pub held: u64,
+    /// Frames by class that still waited in a switch when the hosts had ended, before the first switch was
+    /// stopped. A switch that stops lets its peers go, and these may be on their way to one that is no more.
+    pub held: [u64; CLASSES],
     views: Vec<Arc<SwitchView>>,
 }
 
@@ -113,7 +113,7 @@ impl Account {
         hosts: Vec<HostReport>,
         switches: Vec<Status>,
         views: Vec<Arc<SwitchView>>,
-        held: u64,
+        held: [u64; CLASSES],
     ) -> Account {
         Account { hosts, switches, held, views }
     }
@@ -181,10 +181,26 @@ impl Account {
     }
 
     fn classes(&self, class: Class) -> impl Iterator<Item = &ClassCounters> {
-        self.views.iter().flat_map(move |view| {
-            view.classes().filter(move |(_, of, _)| *of == class).map(|(_, _, counters)| counters)
-        })
+        counters(&self.views, class)
     }
+}
+
+/// Frames by class that came into these switches and have neither left nor been dropped, as far as counters
+/// tell while nothing moves.
+pub(super) fn held(views: &[Arc<SwitchView>]) -> [u64; CLASSES] {
+    Class::ALL.map(|class| {
+        let (came, gone) = counters(views, class).fold((0, 0), |(came, gone), of| {
+            let dropped: u64 = of.drops.iter().map(Counter::get).sum();
+            (came + of.rx_frames.get(), gone + of.tx_frames.get() + dropped)
+        });
+        came.saturating_sub(gone)
+    })
+}
+
+/// Of one class, at every port of every switch.
+fn counters(views: &[Arc<SwitchView>], of: Class) -> impl Iterator<Item = &ClassCounters> {
+    let classes = views.iter().flat_map(|view| view.classes());
+    classes.filter(move |&(_, class, _)| class == of).map(|(_, _, counters)| counters)
 }
 
 /// Jain's fairness index of `shares`: 1 where all are equal, 1/n where one has everything.

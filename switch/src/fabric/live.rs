@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use xoff_dataplane::counter::Counter;
 use xoff_dataplane::ledger::{ClassCounters, Counters};
 use xoff_dataplane::units::{Class, Nanos};
 
@@ -102,18 +101,6 @@ impl<'a> Live<'a> {
     pub fn waiting_bytes(&self) -> u64 {
         let classes = self.views.iter().flat_map(|view| view.classes());
         classes.map(|(_, _, counters)| counters.egress_bytes.get()).sum()
-    }
-
-    /// Frames that came into a switch and have neither left nor been dropped, as far as counters tell
-    /// while nothing moves.
-    pub(super) fn held(&self) -> u64 {
-        let classes = self.views.iter().flat_map(|view| view.classes());
-        let of = |(_, _, class): (_, _, &ClassCounters)| {
-            let gone = class.tx_frames.get() + class.drops.iter().map(Counter::get).sum::<u64>();
-            (class.rx_frames.get(), gone)
-        };
-        let (came, gone) = classes.map(of).fold((0, 0), |sum, next| (sum.0 + next.0, sum.1 + next.1));
-        came.saturating_sub(gone)
     }
 
     /// Calls `look` every `interval` until all is calm, or it has lasted `limit`.

@@ -181,11 +181,11 @@ impl Fabric {
         let live = Live::new(switches.views(), progress, &threads);
         let seen = watch(&live);
         live.wait_until_calm(CALM, patience);
-        let held = live.held();
         stop.store(true, Ordering::Relaxed);
         let join = |thread: JoinHandle<_>| thread.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
         let reports: Vec<Result<HostReport, HostError>> = threads.into_iter().map(join).collect();
         let views = switches.views();
+        let held = account::held(&views);
         let statuses = switches.stop()?;
         let mut hosts = vec![HostReport::default(); self.hosts.len()];
         for (host, report) in self.plan.hosts_with(Stack::Traffic).zip(reports) {
