@@ -4,7 +4,7 @@
 set -euo pipefail
 
 build=(clang gcc libc6-dev libelf-dev llvm make pkg-config zlib1g-dev)
-tests=(curl ethtool iperf3 iproute2 iputils-ping libpcap-dev procps python3 python3-scapy tshark util-linux)
+tests=(curl ethtool iperf3 iproute2 iputils-ping libpcap-dev procps python3 python3-scapy tcpdump tshark util-linux)
 bench=(dpdk dpdk-dev iproute2 openvswitch-switch python3 util-linux valgrind)
 
 case "${1-}" in
