@@ -32,7 +32,7 @@ pub fn main() -> ExitCode {
     match Cli::parse().command.run() {
         Ok(code) => code,
         Err(report) => {
-            eprintln!("{report:?}");
+            tell(format_args!("{report:?}"));
             ExitCode::from(EXIT_CANNOT)
         }
     }
@@ -51,6 +51,11 @@ pub fn print(text: impl Display) -> miette::Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// A line on standard error; one that nobody takes is lost, and no error.
+pub fn tell(line: impl Display) {
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 #[cfg(test)]

@@ -31,10 +31,13 @@ struct Pair {
 }
 
 fn pair(mtu: u32) -> Pair {
+    pair_with(&VethOptions { mtu, ..VethOptions::default() })
+}
+
+fn pair_with(options: &VethOptions) -> Pair {
     let mut lab = Lab::new();
     let (a, b) = (lab.namespace("a").unwrap(), lab.namespace("b").unwrap());
-    let options = VethOptions { mtu, ..VethOptions::default() };
-    let (a, b) = lab.veth(a.end("eth0").mac(A), b.end("eth0").mac(B), &options).unwrap();
+    let (a, b) = lab.veth(a.end("eth0").mac(A), b.end("eth0").mac(B), options).unwrap();
     Pair { _lab: lab, a, b }
 }
 
@@ -121,30 +124,54 @@ fn jumbo_frames_cross() {
     assert_eq!(b.received.iter().map(|stream| stream.bytes).sum::<u64>(), 2000 * (9018 + 3900));
 }
 
+#[test]
+fn hosts_send_and_receive_by_devices_of_four_queues() {
+    let pair = pair_with(&VethOptions { queues: 4, ..VethOptions::default() });
+    let [there, back] = [TO_B, TO_A].map(|to| [format!("{to},count=10000")]);
+    let patient = HostOptions { duration: Some(Nanos::from_secs(5)), ..options(400) };
+    for report in run(&pair, (patient.clone(), &there), (patient, &back)) {
+        assert_eq!(report.violations(ClassSet::ALL), Vec::<String>::new());
+        assert_eq!(report.received[0].frames, 10_000);
+    }
+}
+
 /// Next to what a chunk holds: 1,792 and 3,840 bytes.
 #[test]
 fn the_longest_frames_with_two_tags_are_received_at_every_mtu() {
     for mtu in [1_769, 1_770, 1_771, 1_774, 1_775, 3_817, 3_818, 3_819, 3_822, 3_823] {
         let pair = pair(mtu);
-        let report = pair.b.namespace().run(|| {
-            let host =
-                Host::open(HostOptions { duration: Some(Nanos::from_millis(50)), ..options(100) }).unwrap();
-            // A NIC takes two tags beyond its MTU, a veth one, a packet socket none of 802.1ad.
-            for device in [&pair.a, &pair.b] {
-                let mut ip = Command::new("ip");
-                ip.args(["link", "set", device.name(), "mtu", &(mtu + 8).to_string()]);
-                assert!(device.namespace().spawn(ip).unwrap().wait().unwrap().success());
-            }
-            let mut frame = [B.0, A.0].concat();
-            frame.extend([0x88, 0xa8, 0, 7, 0x81, 0, 0, 7, 0x88, 0xb5]);
-            frame.resize(mtu as usize + 14 + 8, 0);
-            let once = Timing { every: Nanos::ZERO, count: Some(10), duration: None };
-            let send = || emit(&Link::open("eth0").unwrap(), &[frame], &once, &AtomicBool::new(false));
-            pair.a.namespace().run(|| assert_eq!(send().unwrap(), 10));
-            host.run(&[], &AtomicBool::new(false), &Arc::new(Progress::default())).unwrap()
-        });
+        // A NIC takes two tags beyond its MTU, a veth one, a packet socket none of 802.1ad.
+        let report = receive_ten(&pair, mtu + 8);
         assert_eq!((report.unsorted.other, report.drops.total), (10, 0), "MTU {mtu}: {:?}", report.drops);
     }
+}
+
+#[test]
+fn frames_longer_than_a_chunk_are_counted_and_no_loss() {
+    let report = receive_ten(&pair(1500), 1792);
+    let counted = [("rx_too_long".to_owned(), 10)].into();
+    assert_eq!((report.unsorted.other, report.drops.counters, report.drops.total), (0, counted, 0));
+}
+
+/// What a host finds whose wire gets another MTU when it is open, and then ten frames as long as that, with
+/// two tags.
+fn receive_ten(pair: &Pair, mtu: u32) -> HostReport {
+    pair.b.namespace().run(|| {
+        let host =
+            Host::open(HostOptions { duration: Some(Nanos::from_millis(50)), ..options(100) }).unwrap();
+        for device in [&pair.a, &pair.b] {
+            let mut ip = Command::new("ip");
+            ip.args(["link", "set", device.name(), "mtu", &mtu.to_string()]);
+            assert!(device.namespace().spawn(ip).unwrap().wait().unwrap().success());
+        }
+        let mut frame = [B.0, A.0].concat();
+        frame.extend([0x88, 0xa8, 0, 7, 0x81, 0, 0, 7, 0x88, 0xb5]);
+        frame.resize(mtu as usize + 14, 0);
+        let once = Timing { every: Nanos::ZERO, count: Some(10), duration: None };
+        let send = || emit(&Link::open("eth0").unwrap(), &[frame], &once, &AtomicBool::new(false));
+        pair.a.namespace().run(|| assert_eq!(send().unwrap(), 10));
+        host.run(&[], &AtomicBool::new(false), &Arc::new(Progress::default())).unwrap()
+    })
 }
 
 #[test]
@@ -259,8 +286,12 @@ fn rates_slow_their_class_and_malformed_ones_do_nothing() {
 }
 
 fn xoff(device: &Device, args: &[&str]) -> Child {
+    xoff_telling(Stdio::piped(), device, args)
+}
+
+fn xoff_telling(stderr: impl Into<Stdio>, device: &Device, args: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
-    command.arg("traffic").args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.arg("traffic").args(args).stdout(Stdio::piped()).stderr(stderr);
     device.namespace().spawn(command).unwrap()
 }
 
@@ -338,11 +369,44 @@ fn an_interrupted_host_reports_and_says_how_much_it_sent() {
 }
 
 #[test]
+fn what_had_come_before_a_host_was_interrupted_counts() {
+    let pair = pair(1500);
+    let stop = AtomicBool::new(true);
+    let sink = pair.b.namespace().run(|| Host::open(options(400)).unwrap());
+    let streams = parse_streams(&[format!("{TO_B},count=2000")]).unwrap();
+    pair.a.namespace().run(|| {
+        let sender = Host::open(options(400)).unwrap();
+        sender.run(&streams, &AtomicBool::new(false), &Arc::default()).unwrap()
+    });
+    let report = pair.b.namespace().run(|| sink.run(&[], &stop, &Arc::default()).unwrap());
+    assert_eq!((report.received[0].frames, report.received[0].lost), (2000, 0));
+}
+
+#[test]
+fn a_host_whose_messages_nobody_reads_goes_on() {
+    let pair = pair(1500);
+    for (device, expected) in [("eth0", 1), ("none", 2)] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let args = ["--device", device, "--duration", "1200ms", "--progress", "--expect-lossless"];
+        assert_eq!(finish(xoff_telling(writer, &pair.a, &args)).0, Some(expected), "{device}");
+    }
+}
+
+#[test]
 fn bad_usage_is_told_at_once_and_exits_with_2() {
     let pair = pair(1500);
     for (args, told) in [
         (&["--device", "eth0", "--stream", "class=9,sise=1"][..], &["class=`9`", "`sise`"][..]),
         (&["--device", "none"], &["none"]),
+        (
+            &["--device", "eth0", "--stream", "size=1518", "--stream", "size=9018"],
+            &["stream 1: size=9018", "MTU of 1500 carries size=1518", "ip link set eth0 mtu 9000"],
+        ),
+        (
+            &["--device", "eth0", "--stream", "size=1523,pcp=3"],
+            &["stream 0: size=1523", "carries size=1522", "ip link set eth0 mtu 1501"],
+        ),
         (&["pause", "--device", "none", "--pause", "3=1"], &["none"]),
         (
             &["pause", "--device", "eth0", "--pause", "ofc:3=x@1"],

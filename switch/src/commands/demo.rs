@@ -24,7 +24,7 @@ pub struct Args {
 /// # Errors
 /// What kept it from running.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
-    let report = demo::run(args.seconds, &mut |line| eprintln!("{line}"))?;
+    let report = demo::run(args.seconds, &mut |line| cli::tell(line))?;
     if args.json {
         cli::print(serde_json::to_string(&report).into_diagnostic()? + "\n")?;
     } else {

@@ -63,7 +63,7 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
         runs: args.runs,
         seconds: seconds(experiment, args.seconds)?,
     };
-    let report = experiment.run(&request, &mut |line| eprintln!("{line}"))?;
+    let report = experiment.run(&request, &mut |line| cli::tell(line))?;
     if let Some(plot) = &args.plot {
         report.figure.write(plot).into_diagnostic()?;
     }

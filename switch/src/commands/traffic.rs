@@ -23,6 +23,7 @@ use crate::traffic::{
     Host, HostOptions, HostReport, Obedience, Progress, Readable, Stream, Volume, keys_help, parse_streams,
     values,
 };
+use crate::xdp::Facts;
 
 /// A host on one interface over AF_XDP: sends streams, obeys pauses, and accounts for what it receives
 #[derive(Debug, clap::Args)]
@@ -272,6 +273,7 @@ fn run_host(args: &HostArgs) -> miette::Result<ExitCode> {
     let stop = stop_on_signals()?;
     let progress = Arc::new(Progress::default());
     let host = Host::open(options(args)).into_diagnostic()?;
+    carried(&streams, host.facts())?;
     announce_ready(&host);
     let shown = args.progress.then(|| show_progress(Arc::clone(&progress), Arc::clone(&stop)));
     let report = host.run(&streams, &stop, &progress).into_diagnostic()?;
@@ -285,10 +287,10 @@ fn run_host(args: &HostArgs) -> miette::Result<ExitCode> {
         cli::print(Readable(&report))?;
     }
     if report.device_gone {
-        eprintln!(
+        cli::tell(format_args!(
             "xoff traffic: {} is gone, and this host with it; make it anew and start again",
             report.device
-        );
+        ));
         return Ok(ExitCode::from(EXIT_CANNOT));
     }
     Ok(judge(args, &report))
@@ -307,12 +309,34 @@ fn room_for_cn_tags(streams: &[Stream]) -> miette::Result<()> {
     }
 }
 
+/// Devices carry what their MTU says, and a VLAN tag beside it; the kernel drops what is longer.
+fn carried(streams: &[Stream], facts: &Facts) -> miette::Result<()> {
+    let beside = |stream: &Stream| 18 + if stream.tag.is_some() { 4 } else { 0 };
+    let needed = |stream: &Stream| stream.size.saturating_sub(beside(stream));
+    let Facts { device, mtu, .. } = facts;
+    match streams.iter().enumerate().max_by_key(|(_, stream)| needed(stream)) {
+        Some((index, stream)) if needed(stream) > *mtu => Err(miette!(
+            "stream {index}: size={} is too long for `{device}`, whose MTU of {mtu} carries size={}; \
+             `ip link set {device} mtu {}` would carry it",
+            stream.size,
+            mtu + beside(stream),
+            needed(stream)
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// On standard error, for people and for scripts that wait until frames are received.
 fn announce_ready(host: &Host) {
     let facts = host.facts();
-    facts.warnings.iter().for_each(|warning| eprintln!("xoff traffic: {warning}"));
+    facts.warnings.iter().for_each(|warning| cli::tell(format_args!("xoff traffic: {warning}")));
     let copy = if facts.zero_copy { "zero copy" } else { "copy" };
-    eprintln!("xoff traffic: ready on {} ({}), {:?} mode, {copy}", facts.device, host.address(), facts.mode);
+    cli::tell(format_args!(
+        "xoff traffic: ready on {} ({}), {:?} mode, {copy}",
+        facts.device,
+        host.address(),
+        facts.mode
+    ));
 }
 
 fn options(args: &HostArgs) -> HostOptions {
@@ -345,7 +369,9 @@ fn options(args: &HostArgs) -> HostOptions {
 
 fn judge(args: &HostArgs, report: &HostReport) -> ExitCode {
     let violations = args.expect_lossless.map(|classes| report.violations(classes)).unwrap_or_default();
-    violations.iter().for_each(|violation| eprintln!("xoff traffic: not lossless: {violation}"));
+    violations
+        .iter()
+        .for_each(|violation| cli::tell(format_args!("xoff traffic: not lossless: {violation}")));
     if violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -368,14 +394,14 @@ fn show_progress(progress: Arc<Progress>, stop: Arc<AtomicBool>) -> thread::Join
                 continue;
             }
             let now = (total(&progress.sent), total(&progress.received));
-            eprintln!(
+            cli::tell(format_args!(
                 "{:>5} s  sent {:>9} frames/s {:>9.1} Mb/s  received {:>9} frames/s {:>9.1} Mb/s",
                 tick / 10,
                 now.0.0 - before.0.0,
                 (now.0.1 - before.0.1) as f64 * 8e-6,
                 now.1.0 - before.1.0,
                 (now.1.1 - before.1.1) as f64 * 8e-6,
-            );
+            ));
             before = now;
         }
     })

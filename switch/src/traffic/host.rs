@@ -31,7 +31,7 @@ use crate::xdp::{Facts, XdpError};
 
 /// A stop is noticed within this time.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
-/// An interrupted host waits so long for its end markers to leave.
+/// An interrupted host waits so long for its end markers to leave, and takes what had come.
 const FAREWELL: Nanos = Nanos::from_millis(100);
 /// A host tells where it is this often.
 const ANNOUNCE_INTERVAL: Nanos = Nanos::from_secs(1);
@@ -210,7 +210,7 @@ struct Run<'fd> {
     now: Nanos,
     last_data: Option<Nanos>,
     ending: Option<Nanos>,
-    interrupted: bool,
+    interrupted: Option<Nanos>,
     announced: u64,
     next_announcement: Nanos,
 }
@@ -262,13 +262,13 @@ impl<'fd> Run<'fd> {
             sink: Sink::new(address, options.promiscuous, Arc::clone(progress)),
             gate: gate(&options),
             notices: Notices::new(options.qcn.is_some()),
-            frames: Vec::with_capacity(256),
+            frames: Vec::with_capacity(station.receive_max()),
             commit: options.commit(),
             begin: now,
             now,
             last_data: None,
             ending: None,
-            interrupted: false,
+            interrupted: None,
             announced: 0,
             next_announcement: if options.announce { now } else { Nanos::NEVER },
             options,
@@ -289,8 +289,8 @@ impl<'fd> Run<'fd> {
         if self.station.is_gone() {
             return Ok(true);
         }
-        if stop.load(Ordering::Relaxed) && !self.interrupted {
-            self.interrupted = true;
+        if stop.load(Ordering::Relaxed) && self.interrupted.is_none() {
+            self.interrupted = Some(self.now);
             self.end();
         }
         if self.options.duration.is_some_and(|duration| self.now >= self.begin.after(duration)) {
@@ -299,7 +299,7 @@ impl<'fd> Run<'fd> {
         if transmitted == Transmitted::All && self.has_streams {
             self.ending.get_or_insert(self.now);
         }
-        if self.is_over(transmitted) {
+        if self.is_over(transmitted, received) {
             return Ok(true);
         }
         if !self.options.busy {
@@ -315,14 +315,15 @@ impl<'fd> Run<'fd> {
         self.sender.stop();
     }
 
-    fn is_over(&self, transmitted: Transmitted) -> bool {
+    fn is_over(&self, transmitted: Transmitted, received: Received) -> bool {
         let quiet = |since: Nanos, linger: Nanos| {
             self.now.since(since.max(self.last_data.unwrap_or_default())) >= linger
         };
+        if let Some(interrupted) = self.interrupted {
+            let done = transmitted == Transmitted::All && received != Received::More;
+            return done || self.now.since(interrupted) >= FAREWELL;
+        }
         match (self.ending, self.options.linger) {
-            (Some(ending), _) if self.interrupted => {
-                transmitted == Transmitted::All || self.now.since(ending) >= FAREWELL
-            }
             (Some(ending), linger) => {
                 quiet(ending, linger.unwrap_or(if self.has_streams { LINGER } else { Nanos::ZERO }))
             }

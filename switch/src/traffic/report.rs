@@ -2,7 +2,7 @@
 //!
 //! Conventions: `bytes` count frames with FCS; rates in `mbps` count layer 1 (FCS, preamble and gap) and
 //! `goodput_mbps` UDP payload that arrived for the first time; times are nanoseconds. A rate is taken
-//! between the first frame and the last.
+//! from the end of the first frame to that of the last.
 //!
 //! `lost` is what was sent and never came. How much was sent is known where an end marker came
 //! through or where sender and sink were settled with each other ([`settle`]); until then
@@ -185,7 +185,7 @@ pub struct UnsortedReport {
 pub struct DropReport {
     /// XDP and device drop counters by name, as far as they moved during the run.
     pub counters: BTreeMap<String, u64>,
-    /// All of them added up. The kernel counts some losses in two or three of them.
+    /// All that count losses added up (`rx_too_long` does not). The kernel counts some in two or three of them.
     pub total: u64,
 }
 
@@ -232,7 +232,7 @@ impl From<&Incoming> for ReceivedStream {
             beyond_window: tracker.beyond_window(),
             bytes: stream.bytes.0,
             mbps: stream.line_rate() / 1e6,
-            goodput_mbps: rate(stream.payload, stream.last.since(stream.first)) / 1e6,
+            goodput_mbps: stream.payload_rate() / 1e6,
             first_ns: stream.first.0,
             last_ns: stream.last.0,
             latency_ns: Distribution::from(&stream.latency),
@@ -292,7 +292,7 @@ impl ReceivedStream {
 
 impl HostReport {
     /// Why the run was not lossless in `classes`: nothing received, a stream that lost, repeated or
-    /// reordered frames, or drops at the host itself.
+    /// reordered frames, streams that nobody followed, or drops at the host itself.
     #[must_use]
     pub fn violations(&self, classes: ClassSet) -> Vec<String> {
         let of_interest =
@@ -301,6 +301,10 @@ impl HostReport {
         let mut violations: Vec<String> = streams.iter().filter_map(|stream| stream.violation()).collect();
         if streams.is_empty() {
             violations.push("nothing was received".to_owned());
+        }
+        if self.unsorted.untracked > 0 {
+            let frames = self.unsorted.untracked;
+            violations.push(format!("{frames} frames of more streams than a host tells apart"));
         }
         if self.drops.total > 0 {
             violations
@@ -343,7 +347,7 @@ impl From<&FlowsReceived> for FlowReport {
         FlowReport {
             completed: all.len(),
             incomplete: flows.incomplete() as u64,
-            untracked: flows.untracked,
+            untracked: flows.untracked(),
             completion_ns: Distribution::from(&all),
             by_size: FLOW_BUCKETS
                 .iter()
@@ -461,6 +465,14 @@ mod tests {
         let good = ReceivedStream { sent_known: true, ..Default::default() };
         let drops = DropReport { total: 1, ..Default::default() };
         let report = HostReport { received: vec![good], drops, ..host(1, "a") };
+        assert_eq!(report.violations(ClassSet::ALL).len(), 1);
+    }
+
+    #[test]
+    fn what_nobody_followed_is_never_lossless() {
+        let good = ReceivedStream { sent_known: true, ..Default::default() };
+        let unsorted = UnsortedReport { untracked: 1, ..Default::default() };
+        let report = HostReport { received: vec![good], unsorted, ..host(1, "a") };
         assert_eq!(report.violations(ClassSet::ALL).len(), 1);
     }
 

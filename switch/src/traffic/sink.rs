@@ -75,6 +75,8 @@ pub struct Incoming {
     pub first: Nanos,
     /// What the first took of the line: it ends before the time that is measured.
     pub first_line_bytes: Bytes,
+    /// And its payload.
+    pub first_payload: Bytes,
     /// When the last arrived.
     pub last: Nanos,
     /// Nanoseconds from sending to arrival.
@@ -93,8 +95,8 @@ pub struct Incoming {
 #[derive(Debug)]
 pub struct FlowsReceived {
     incomplete: HashMap<u32, u32>,
-    /// Not followed, because too many were incomplete.
-    pub untracked: u64,
+    /// Numbers of those that are not followed, because too many were incomplete when they began.
+    refused: Tracker,
     /// Completion times by [`FLOW_BUCKETS`], in nanoseconds.
     pub times: [Histogram<u64>; FLOW_BUCKETS.len()],
 }
@@ -196,6 +198,7 @@ impl Incoming {
             total: None,
             first: Nanos::ZERO,
             first_line_bytes: Bytes::ZERO,
+            first_payload: Bytes::ZERO,
             last: Nanos::ZERO,
             latency: histogram(),
             pcp: [0; CLASSES + 1],
@@ -207,9 +210,9 @@ impl Incoming {
 
     #[inline]
     fn receive(&mut self, now: Nanos, arrival: &Arrival, frame_len: u32) {
-        let on_line = Bytes::on_line(frame_len);
+        let (on_line, payload) = (Bytes::on_line(frame_len), Bytes(arrival.payload as u64));
         if self.frames == 0 {
-            (self.first, self.first_line_bytes) = (now, on_line);
+            (self.first, self.first_line_bytes, self.first_payload) = (now, on_line, payload);
         }
         self.last = now;
         self.frames += 1;
@@ -220,7 +223,7 @@ impl Incoming {
         self.dscp[usize::from(arrival.dscp & 63)] += 1;
         self.congested += u64::from(arrival.congested);
         if self.tracker.record(arrival.stamp.sequence) {
-            self.payload += Bytes(arrival.payload as u64);
+            self.payload += payload;
             if let (Some(flows), Some(flow)) = (&mut self.flows, &arrival.stamp.flow) {
                 flows.receive(now, flow);
             }
@@ -238,13 +241,19 @@ impl Incoming {
     pub fn line_rate(&self) -> f64 {
         rate(self.line_bytes.saturating_sub(self.first_line_bytes), self.last.since(self.first))
     }
+
+    /// Bits per second of UDP payload that arrived for the first time, between the first arrival and the last.
+    #[must_use]
+    pub fn payload_rate(&self) -> f64 {
+        rate(self.payload.saturating_sub(self.first_payload), self.last.since(self.first))
+    }
 }
 
 impl Default for FlowsReceived {
     fn default() -> FlowsReceived {
         FlowsReceived {
             incomplete: HashMap::with_capacity(FLOWS_MAX),
-            untracked: 0,
+            refused: Tracker::default(),
             times: std::array::from_fn(|_| histogram()),
         }
     }
@@ -260,11 +269,22 @@ impl FlowsReceived {
             let bucket =
                 FLOW_BUCKETS.iter().position(|&end| flow.bytes < end).unwrap_or(FLOW_BUCKETS.len() - 1);
             self.times[bucket].saturating_record(span_48(now, flow.began).0);
-        } else if known.is_none() && self.incomplete.len() == FLOWS_MAX {
-            self.untracked += 1;
-        } else {
+        } else if known.is_some() || self.has_room_for(flow) {
             self.incomplete.insert(flow.id, left);
+        } else {
+            self.refused.record(flow.id.into());
         }
+    }
+
+    /// A flow whose first frames were not followed would never be complete.
+    fn has_room_for(&self, flow: &FlowStamp) -> bool {
+        self.incomplete.len() < FLOWS_MAX && !self.refused.may_know(flow.id.into())
+    }
+
+    /// Flows that are not followed, because too many were incomplete at a time.
+    #[must_use]
+    pub const fn untracked(&self) -> u64 {
+        self.refused.distinct()
     }
 
     /// Flows of which something is missing.
@@ -342,6 +362,7 @@ mod tests {
         assert!(stream.latency.equivalent(stream.latency.max(), 4000));
         assert_eq!(stream.payload, Bytes(3 * (101 - 42)));
         assert!((stream.line_rate() - 1e9).abs() < 1.0, "3 x 125 bytes in 3 us");
+        assert!((stream.payload_rate() - 2.0 * 59.0 * 8e9 / 3000.0).abs() < 1.0, "2 x 59 bytes in 3 us");
     }
 
     #[test]
@@ -376,6 +397,27 @@ mod tests {
         );
         assert!(flows.times[0].equivalent(flows.times[0].max(), 503));
         assert!(flows.times[1].equivalent(flows.times[1].max(), 501));
+    }
+
+    #[test]
+    fn flows_beyond_the_table_are_counted_once_and_never_begun_in_the_middle() {
+        let flow = |id| FlowStamp { id, bytes: 300, frames: 3, began: Nanos(500) };
+        let mut flows = FlowsReceived::default();
+        let most = u32::try_from(FLOWS_MAX).unwrap();
+        (0..=most).for_each(|id| flows.receive(Nanos(1000), &flow(id)));
+        flows.receive(Nanos(1001), &flow(most));
+        assert_eq!((flows.incomplete(), flows.untracked()), (FLOWS_MAX, 1));
+        for _ in 0..2 {
+            flows.receive(Nanos(1002), &flow(0));
+        }
+        flows.receive(Nanos(1003), &flow(most));
+        assert_eq!(
+            (flows.incomplete(), flows.untracked()),
+            (FLOWS_MAX - 1, 1),
+            "there is room, but it began before"
+        );
+        flows.receive(Nanos(1004), &flow(most + 1));
+        assert_eq!((flows.incomplete(), flows.untracked()), (FLOWS_MAX, 1));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The host's hold on its interface: frames in, frames out, and the count of what was lost.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::thread;
@@ -14,7 +13,7 @@ use super::report::DropReport;
 use crate::sleeper::duplicates;
 use crate::xdp::{self, Facts, Port, PortDriver as _, Share, Store, Umem, UmemSettings, XdpError};
 
-/// Most frames received at once.
+/// Most frames received at once, by each queue.
 const RECEIVE_MAX: u32 = 64;
 
 /// An open interface.
@@ -29,7 +28,8 @@ pub struct Station {
 }
 
 impl Station {
-    /// Opens `device` with rings of `ring` entries.
+    /// Opens `device` with rings of `ring` entries: each queue has as many chunks to receive into, and there are
+    /// as many to send, and to look at.
     ///
     /// # Errors
     /// Where the interface cannot be used.
@@ -42,7 +42,8 @@ impl Station {
             fill: ring,
             completion: ring,
         };
-        let (umem, stores) = Umem::new(settings, &[Share { chunks: 3 * ring, control: 0 }])?;
+        let chunks = (xdp::rx_queues(device)? + 2) * ring;
+        let (umem, stores) = Umem::new(settings, &[Share { chunks, control: 0 }])?;
         let mut store = stores.into_iter().next().expect("one share was asked for");
         let shell = PortShell {
             device: device.to_owned(),
@@ -76,6 +77,12 @@ impl Station {
     /// The bytes of frames, to be written, and frames to be freed.
     pub fn store_mut(&mut self) -> &mut Store {
         &mut self.store
+    }
+
+    /// Most frames that [`Station::receive`] adds.
+    #[must_use]
+    pub fn receive_max(&self) -> usize {
+        (RECEIVE_MAX * self.facts().queues) as usize
     }
 
     /// Adds received frames to `frames`, and gives the kernel room for more. True where there may be
@@ -158,12 +165,12 @@ impl Station {
     #[must_use]
     pub fn drops(&self) -> DropReport {
         let monitor = self.port.monitor();
-        let xdp = monitor.xdp_statistics().unwrap_or_default().drops();
-        let device = monitor.device_drops().unwrap_or_default().losses();
-        let xdp = xdp.into_iter().map(|(name, frames)| (name.to_owned(), frames));
-        let device = device.into_iter().map(|(name, frames)| (format!("device_{name}"), frames));
-        let counters: BTreeMap<String, u64> = xdp.chain(device).filter(|&(_, frames)| frames > 0).collect();
-        DropReport { total: counters.values().sum(), counters }
+        let xdp = monitor.xdp_statistics().unwrap_or_default();
+        let device = monitor.device_drops().unwrap_or_default();
+        let of_xdp = xdp.drops().into_iter().map(|(name, frames)| (name.to_owned(), frames));
+        let of_device = device.losses().into_iter().map(|(name, frames)| (format!("device_{name}"), frames));
+        let counters = of_xdp.chain(of_device).filter(|&(_, frames)| frames > 0).collect();
+        DropReport { total: xdp.lost() + device.lost(), counters }
     }
 
     fn chunks_of(&self, len: u32) -> u32 {

@@ -60,6 +60,13 @@ impl Tracker {
         true
     }
 
+    /// Whether `sequence` came before, or may have: nobody can tell beyond the window.
+    #[inline]
+    #[must_use]
+    pub fn may_know(&self, sequence: u64) -> bool {
+        sequence < self.next && (sequence + WINDOW < self.next || self.is_marked(sequence))
+    }
+
     /// How many different frames arrived.
     #[must_use]
     pub const fn distinct(&self) -> u64 {
@@ -151,6 +158,17 @@ mod tests {
     fn the_window_ends_exactly_one_window_below_the_highest() {
         assert_eq!(counts([WINDOW - 1, 0]), (2, 0, 1, 0));
         assert_eq!(counts([WINDOW, 0]), (1, 0, 0, 1));
+    }
+
+    #[test]
+    fn what_came_is_known_and_what_is_too_old_may_have_come() {
+        let mut tracker = Tracker::default();
+        assert!(!tracker.may_know(0));
+        assert!(tracker.record(1) && tracker.record(WINDOW + 1));
+        assert_eq!(
+            [0, 1, 2, WINDOW + 1, WINDOW + 2].map(|s| tracker.may_know(s)),
+            [true, true, false, true, false]
+        );
     }
 
     #[test]
