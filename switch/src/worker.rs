@@ -202,12 +202,15 @@ impl Worker {
                 let (mut sent, mut came_back) = (false, false);
                 let told_before = switch.stops_told();
                 let mut batch = switch.batch(now);
-                while active.contains(*id)
-                    && port.has_room()
-                    && let Some(frame) = batch.transmit(*id, store)
-                {
-                    port.send(store, frame).expect("a port with room takes a frame");
-                    sent = true;
+                while active.contains(*id) && port.room() > 0 {
+                    let most = port.room();
+                    let left = batch.transmit(*id, store, most, |store, frame| {
+                        port.send(store, frame).expect("a port with room takes a frame");
+                    });
+                    sent |= left > 0;
+                    if left < most {
+                        break;
+                    }
                 }
                 drop(batch);
                 port.flush();
@@ -289,7 +292,7 @@ impl Worker {
 
 /// Tells the peer of a port what it is held to, where it does not know, and nothing else.
 fn tell(now: Nanos, id: PortId, port: &mut Port, switch: &mut Switch, store: &mut Store) {
-    while port.has_room()
+    while port.room() > 0
         && let Some(frame) = switch.announce(now, id, store)
     {
         port.send(store, frame).expect("a port with room takes a frame");

@@ -143,9 +143,7 @@ impl Bench {
         drop(batch);
         for port in self.switch.egress_active().iter() {
             let mut batch = self.switch.batch(self.now);
-            while let Some(frame) = batch.transmit(port, &mut self.slots) {
-                self.ring.push(frame);
-            }
+            batch.transmit(port, &mut self.slots, u32::MAX, |_, frame| self.ring.push(frame));
             for frame in self.ring.drain(..) {
                 batch.release(port, frame, &mut self.slots);
             }

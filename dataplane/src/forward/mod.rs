@@ -1,8 +1,9 @@
 //! Where a frame goes: VLAN admission, learning, lookup, flooding.
 //!
-//! [`Bridge::decide`] is the whole of 802.1Q's forwarding process for one frame, and [`Bridge::forward`]
-//! the same for one that may be like the one before ([`train`]). Neither knows anything of queues or pause: a decision is a port, a set of ports, or the reason why there is none. Frames to
-//! 01:80:c2:00:00:00..0f, which no bridge forwards or learns from, never come here.
+//! [`Bridge::forward`] is the whole of 802.1Q's forwarding process for one frame, and [`Bridge::follow`] what
+//! becomes of it for one that is like the one before. Neither knows anything of queues or pause: a decision is
+//! a port, a set of ports, or the reason why there is none. Frames to 01:80:c2:00:00:00..0f, which no bridge
+//! forwards or learns from, never come here.
 //!
 //! Multipath groups, which fabrics need and a single switch does not, will be a file beside
 //! these: an address then leads to a group of equal ports instead of one, and the group picks a
@@ -11,7 +12,6 @@
 
 mod fdb;
 mod table;
-mod train;
 mod vlan;
 
 pub use fdb::{Fdb, FdbEntry, FdbUpdate, Learned};
@@ -20,9 +20,8 @@ pub use vlan::{DEFAULT_VID, Membership, Vlans};
 
 use crate::drop_reason::DropReason;
 use crate::settings::{PortSettings, SwitchSettings};
-use crate::units::{MacAddr, Nanos, PortId, PortSet};
+use crate::units::{Class, MacAddr, Nanos, PortId, PortSet};
 use crate::wire::header::Header;
-use train::Train;
 
 /// What becomes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +55,16 @@ struct Exits {
     group: PortSet,
 }
 
+/// Where a frame went, and when.
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    class: Class,
+    egress: PortId,
+    vid: u16,
+    at: Nanos,
+    changes: u64,
+}
+
 /// The forwarding process of one switch, or of one worker of it.
 #[derive(Clone, Debug)]
 pub struct Bridge {
@@ -63,8 +72,8 @@ pub struct Bridge {
     fdb: Fdb,
     /// By ingress port.
     exits: Vec<Exits>,
-    /// By ingress port.
-    trains: Vec<Train>,
+    /// By ingress port: of the last frame, where the next may follow.
+    paths: Vec<Option<Path>>,
     /// How often the same frame may have begun to go elsewhere.
     changes: u64,
     up: PortSet,
@@ -82,7 +91,7 @@ impl Bridge {
             vlans: Vlans::new(&settings.vlans, ports),
             fdb: Fdb::new(&settings.fdb, ports),
             exits: vec![Exits::default(); ports.len()],
-            trains: vec![Train::NONE; ports.len()],
+            paths: vec![None; ports.len()],
             changes: 0,
             up: ports_where(ports, |_| true),
             isolated: ports_where(ports, |port| port.isolated),
@@ -93,26 +102,29 @@ impl Bridge {
         bridge
     }
 
-    /// Learns from the frame that begins with `head`, which holds a header, and says where it goes.
+    /// Learns from a frame of `class`, and says where it goes.
     #[inline]
-    pub fn forward(&mut self, now: Nanos, ingress: PortId, head: &[u8]) -> Forwarding {
-        let train = &self.trains[ingress.index()];
-        if let Some((egress, vid)) = train.goes_on(head, now, self.changes) {
-            return Forwarding { decision: Decision::Unicast(egress), vid, news: None };
-        }
-        let header = Header::parse(head).expect("it parsed when it came in");
-        let (forwarding, learned) = self.learn_and_route(now, ingress, &header);
-        if let Decision::Unicast(egress) = forwarding.decision
-            && !learned.is_refused()
-        {
-            self.trains[ingress.index()].begin(head, now, self.changes, egress, forwarding.vid);
-        }
+    pub fn forward(&mut self, now: Nanos, ingress: PortId, class: Class, header: &Header) -> Forwarding {
+        let (forwarding, learned) = self.learn_and_route(now, ingress, header);
+        self.paths[ingress.index()] = match forwarding.decision {
+            Decision::Unicast(egress) if !learned.is_refused() => {
+                Some(Path { class, egress, vid: forwarding.vid, at: now, changes: self.changes })
+            }
+            _ => None,
+        };
         forwarding
     }
 
-    /// Learns from a frame, and says where it goes.
-    pub fn decide(&mut self, now: Nanos, ingress: PortId, header: &Header) -> Forwarding {
-        self.learn_and_route(now, ingress, header).0
+    /// Where a frame goes, and its VLAN, that is like the one of `class` which [`Bridge::forward`] was last asked for
+    /// at `ingress`; it teaches nothing that one did not. `None` where that may have changed, where nothing
+    /// was learned because there was no room, which is counted for each frame, and where it does not
+    /// go to one port.
+    #[inline]
+    #[must_use]
+    pub fn follow(&self, now: Nanos, ingress: PortId, class: Class) -> Option<(PortId, u16)> {
+        let path = self.paths[ingress.index()].as_ref()?;
+        let holds = path.class == class && path.at == now && path.changes == self.changes;
+        holds.then_some((path.egress, path.vid))
     }
 
     #[inline]

@@ -37,6 +37,26 @@ impl ClassQueue {
         }
     }
 
+    /// The frames in the order in which they leave, where that is all there is to them.
+    #[inline]
+    pub(crate) fn fifo(&mut self) -> Option<&mut Fifo> {
+        match self {
+            ClassQueue::Fifo(fifo) => Some(fifo),
+            ClassQueue::Voq(_) | ClassQueue::Nested(_) => None,
+        }
+    }
+
+    /// Takes all frames of `train` in.
+    #[inline]
+    pub(crate) fn append(&mut self, nodes: &mut Nodes, mut train: Fifo) {
+        if let Some(fifo) = self.fifo() {
+            return fifo.append(nodes, train);
+        }
+        while let Some(frame) = train.pop(nodes) {
+            self.push(nodes, frame);
+        }
+    }
+
     #[inline]
     pub(crate) fn pop(&mut self, nodes: &mut Nodes) -> Option<Frame> {
         match self {

@@ -33,6 +33,8 @@ pub struct FrameMeta {
     pub control: bool,
     /// Bytes of its tags that MTUs do not count.
     pub tags: u8,
+    /// Begins as the one before it in its ingress queue does: of the same [train](crate::switch).
+    pub(crate) follows: bool,
 }
 
 impl FrameMeta {
@@ -70,6 +72,7 @@ impl Nodes {
             class: Class::from_low_bits(0),
             control: false,
             tags: 0,
+            follows: false,
         };
         Nodes(vec![Node { meta, len: 0, next: NONE }; slots as usize].into_boxed_slice())
     }
@@ -157,6 +160,30 @@ impl Fifo {
     #[inline]
     pub(crate) fn front<'a>(&self, nodes: &'a Nodes) -> Option<&'a FrameMeta> {
         (self.head != NONE).then(|| &nodes.0[self.head as usize].meta)
+    }
+
+    /// Takes frames off the front, up to the first that `moves` says no to.
+    #[inline]
+    pub(crate) fn split_while(
+        &mut self,
+        nodes: &mut Nodes,
+        mut moves: impl FnMut(&mut FrameMeta) -> bool,
+    ) -> Fifo {
+        let mut front = Fifo { head: self.head, ..Fifo::default() };
+        while self.head != NONE {
+            let node = &mut nodes.0[self.head as usize];
+            if !moves(&mut node.meta) {
+                break;
+            }
+            (front.tail, self.head) = (self.head, node.next);
+            front.frames += 1;
+        }
+        if front.frames == 0 {
+            return Fifo::default();
+        }
+        nodes.0[front.tail as usize].next = NONE;
+        self.frames -= front.frames;
+        front
     }
 
     /// Puts all frames of `behind` behind its own.

@@ -8,7 +8,7 @@
 //! counted by itself: what a switch decides, and in which order, does not depend on batches.
 //!
 //! Only counting is put off (occupancies, counters, what is committed, events for policies); frames move as they
-//! always do. A run is open only while a [`Batch`] is in hand, which lets nobody else look at the switch;
+//! always do, though several may move at once ([`super::train`]). A run is open only while a [`Batch`] is in hand, which lets nobody else look at the switch;
 //! and whatever inside it looks at counts, or changes them in another way, has the run settled before.
 
 use super::Switch;
@@ -23,37 +23,55 @@ use crate::units::{Bytes, Class, Nanos, PortId};
 #[derive(Debug)]
 pub struct Batch<'switch> {
     switch: &'switch mut Switch,
-    now: Nanos,
 }
 
 impl Batch<'_> {
     /// See [`Switch::receive`].
     #[inline]
     pub fn receive<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
-        self.switch.receive(self.now, port, frame, store);
+        self.switch.receive(self.switch.run.now, port, frame, store);
     }
 
-    /// See [`Switch::forward`].
+    /// See [`Switch::forward`]; what follows that frame may come along.
     #[inline]
     pub fn forward<S: FrameStore>(&mut self, store: &mut S) -> bool {
-        self.switch.forward(self.now, store)
+        self.switch.forward(self.switch.run.now, store)
     }
 
-    /// See [`Switch::transmit`].
+    /// Gives `send` the frames that may leave by `port` now, `most` at most, and says how many there were. See
+    /// [`Switch::transmit`].
     #[inline]
-    pub fn transmit<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
-        self.switch.transmit(self.now, port, store)
+    pub fn transmit<S: FrameStore>(
+        &mut self,
+        port: PortId,
+        store: &mut S,
+        most: u32,
+        mut send: impl FnMut(&mut S, Frame),
+    ) -> u32 {
+        let mut sent = 0;
+        while sent < most
+            && let Some(frame) = self.switch.transmit(self.switch.run.now, port, store)
+        {
+            send(store, frame);
+            sent += 1;
+            let mut train = self.switch.transmit_train(port, most - sent).unwrap_or_default();
+            sent += train.frames();
+            while let Some(frame) = train.pop(&self.switch.nodes) {
+                send(store, frame);
+            }
+        }
+        sent
     }
 
     /// See [`Switch::release`].
     #[inline]
     pub fn release<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
-        self.switch.release(self.now, port, frame, store);
+        self.switch.release(self.switch.run.now, port, frame, store);
     }
 
     /// See [`Switch::give_up`].
     pub fn give_up<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
-        self.switch.give_up(self.now, port, frame, store);
+        self.switch.give_up(self.switch.run.now, port, frame, store);
     }
 }
 
@@ -144,6 +162,12 @@ impl Run {
         tallied: Load { frames: 0, bytes: Bytes::ZERO },
     };
 
+    /// The way of its frames.
+    #[inline]
+    pub(super) fn way(&self) -> Way {
+        self.way
+    }
+
     /// The way that frames transmitted at `port` take.
     #[inline]
     pub(super) fn transmits(&self, port: PortId) -> Option<Way> {
@@ -155,7 +179,7 @@ impl Switch {
     /// For several frames at `now`.
     pub fn batch(&mut self, now: Nanos) -> Batch<'_> {
         self.run = Run { in_batch: true, now, ..Run::NONE };
-        Batch { switch: self, now }
+        Batch { switch: self }
     }
 
     /// Tallies a frame that counts for `size` and goes on with the run. False where it does not, or must not:
@@ -163,12 +187,29 @@ impl Switch {
     #[inline]
     pub(super) fn goes_on(&mut self, way: Way, size: Bytes) -> bool {
         if self.run.way == way && (size <= self.run.quiet || self.finds_quiet(way, size)) {
-            self.run.quiet -= size;
-            self.run.tallied.add(size);
+            self.tally(size);
             return true;
         }
         self.settle();
         false
+    }
+
+    /// Bytes of frames that may go on with the run now, the next of which counts for `size`.
+    #[inline]
+    pub(super) fn quiet_for(&mut self, way: Way, size: Bytes) -> Bytes {
+        if !self.run.looked {
+            self.finds_quiet(way, size);
+        }
+        self.run.quiet
+    }
+
+    /// Frames go on with the run, no more bytes than are [quiet](Self::quiet_for).
+    #[inline]
+    pub(super) fn tally(&mut self, load: impl Into<Load>) {
+        let load = load.into();
+        self.run.quiet -= load.bytes;
+        self.run.tallied.frames += load.frames;
+        self.run.tallied.bytes += load.bytes;
     }
 
     /// A frame has taken `way`, counted by itself: others may follow.
@@ -177,6 +218,15 @@ impl Switch {
         if self.run.in_batch && self.run.loud != way {
             self.run.way = way;
         }
+    }
+
+    /// A frame like this has been transmitted, counted by itself: others may follow.
+    #[inline]
+    pub(super) fn begin_run_of(&mut self, like: Like, way: Way) {
+        if self.run.in_batch {
+            self.run.like = like;
+        }
+        self.begin_run(way);
     }
 
     /// Ends the run. Everything is counted.

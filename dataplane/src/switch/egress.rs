@@ -53,9 +53,6 @@ impl Switch {
     /// leave now. The driver sends it, and says so by [`Switch::release`].
     #[inline]
     pub fn transmit<S: FrameStore>(&mut self, now: Nanos, port: PortId, store: &mut S) -> Option<Frame> {
-        if let Some(frame) = self.transmit_alike(port) {
-            return Some(frame);
-        }
         self.settle();
         if self.ports[port.index()].announces()
             && let Some(frame) = self.control(now, port, store)
@@ -82,32 +79,11 @@ impl Switch {
             if let Some(rate) = &mut at.class_rates[class.index()] {
                 rate.spend(now, size);
             }
-            self.run.like = Like::of(self.nodes.meta(&frame));
-            self.commit(now, self.run.like.since, port, class, size);
-            self.begin_run(Way { step: Step::Transmit, ingress: port, egress: port, class });
+            let like = Like::of(self.nodes.meta(&frame));
+            self.commit(now, like.since, port, class, size);
+            self.begin_run_of(like, Way { step: Step::Transmit, ingress: port, egress: port, class });
             return Some(frame);
         }
-    }
-
-    /// The next frame, where it is like the one before and there is nothing to choose.
-    #[inline]
-    fn transmit_alike(&mut self, port: PortId) -> Option<Frame> {
-        let way = self.run.transmits(port)?;
-        let class = way.class;
-        let ClassQueue::Fifo(fifo) = &self.ports[port.index()].queues[class.index()] else { return None };
-        let meta = fifo.front(&self.nodes)?;
-        let size = Bytes::on_line(meta.len);
-        if Like::of(meta) != self.run.like || !self.goes_on(way, size) {
-            return None;
-        }
-        let at = &mut self.ports[port.index()];
-        let frame = at.queues[class.index()].pop(&mut self.nodes)?;
-        let now_empty = !at.queues[class.index()].is_ready();
-        if now_empty {
-            at.backlogged.remove(class);
-        }
-        at.scheduler.sends_again(class, size, now_empty);
-        Some(frame)
     }
 
     /// Frames of `class` that came at the same time are given to the driver of `port`.

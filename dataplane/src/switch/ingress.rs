@@ -1,6 +1,7 @@
 //! The first two steps: a frame comes in, and the pipeline moves it to where it goes out.
 
 use super::batch::{Step, Way};
+use super::train::{Kind, Leader};
 use super::{Port, Switch};
 use crate::buffer::Load;
 use crate::drop_reason::DropReason;
@@ -24,25 +25,33 @@ impl Switch {
         self.ledger.received += 1;
         let head = store.head(&frame);
         let head = &head[..head.len().min(frame.len() as usize)];
-        let Ok(header) = Header::parse(head) else {
-            let class = self.ports[port.index()].settings.default_class;
-            self.count_received(port, class, Bytes::of_frame(frame.len()));
-            return self.discard(port, class, DropReason::Malformed, frame, store);
+        let leader = self.ports[port.index()].leader.as_ref().filter(|leader| leader.leads(head));
+        let follows = leader.is_some();
+        let kind = match leader {
+            Some(leader) => leader.kind,
+            None => {
+                let Ok(header) = Header::parse(head) else {
+                    let class = self.ports[port.index()].settings.default_class;
+                    self.count_received(port, class, Bytes::of_frame(frame.len()));
+                    return self.discard(port, class, DropReason::Malformed, frame, store);
+                };
+                if MacControl::is_mac_control(&header) {
+                    self.obey(now, port, &header, head);
+                    return self.consume(frame, store);
+                }
+                if header.dst.is_link_local() {
+                    self.counters.port(port).reserved_frames.add(1);
+                    return self.consume(frame, store);
+                }
+                if Cnm::is_cnm(&header) {
+                    self.count_notice(port, &header, head);
+                }
+                let class = self.ports[port.index()].classifier.classify(&header);
+                Kind::new(class, &header, head)
+            }
         };
-        if MacControl::is_mac_control(&header) {
-            self.obey(now, port, &header, head);
-            return self.consume(frame, store);
-        }
-        if header.dst.is_link_local() {
-            self.counters.port(port).reserved_frames.add(1);
-            return self.consume(frame, store);
-        }
-        if Cnm::is_cnm(&header) {
-            self.count_notice(port, &header, head);
-        }
-        let class = self.ports[port.index()].classifier.classify(&header);
+        let Kind { class, tags, .. } = kind;
         let size = Bytes::of_frame(frame.len());
-        let tags = header.tags_len(head);
         if frame.len() - u32::from(tags) > self.ports[port.index()].settings.mtu_frame {
             self.count_received(port, class, size);
             return self.discard(port, class, DropReason::TooLong, frame, store);
@@ -58,21 +67,27 @@ impl Switch {
             class,
             control: false,
             tags,
+            follows,
         };
         let way = Way { step: Step::Receive, ingress: port, egress: port, class };
-        if self.goes_on(way, size) {
-            *self.nodes.meta_mut(&frame) = meta;
-            return self.ports[port.index()].arrived[class.index()].push(&mut self.nodes, frame);
-        }
-        self.count_received(port, class, size);
-        if let Err(reason) = self.buffer.enter_ingress(port, class, size) {
-            self.note_loss(now, port, class);
-            return self.discard(port, class, reason, frame, store);
+        let goes_on = self.goes_on(way, size);
+        if !goes_on {
+            self.count_received(port, class, size);
+            if let Err(reason) = self.buffer.enter_ingress(port, class, size) {
+                self.note_loss(now, port, class);
+                return self.discard(port, class, reason, frame, store);
+            }
         }
         *self.nodes.meta_mut(&frame) = meta;
         let slot = frame.slot();
         let at = &mut self.ports[port.index()];
+        if !follows {
+            at.leader = Leader::of(head, kind);
+        }
         at.arrived[class.index()].push(&mut self.nodes, frame);
+        if goes_on {
+            return;
+        }
         at.backlogged_in.insert(class);
         if !at.stopped.contains(class) {
             self.ingress_ready.insert(port);
@@ -97,11 +112,12 @@ impl Switch {
         let Some(class) = self.ports[port.index()].movable().highest() else { return false };
         let at = &mut self.ports[port.index()];
         let Some(frame) = at.arrived[class.index()].pop(&self.nodes) else { return false };
+        self.route(now, port, class, frame, store);
+        let at = &mut self.ports[port.index()];
         if at.arrived[class.index()].is_empty() {
             at.backlogged_in.remove(class);
         }
-        self.route(now, port, class, frame, store);
-        if self.ports[port.index()].movable().is_empty() {
+        if at.movable().is_empty() {
             self.ingress_ready.remove(port);
         }
         true
@@ -110,10 +126,19 @@ impl Switch {
     /// Learns from a frame, looks its destinations up, and sends it there.
     #[inline]
     fn route<S: FrameStore>(&mut self, now: Nanos, port: PortId, class: Class, frame: Frame, store: &mut S) {
-        let Forwarding { decision, vid, news } = self.bridge.forward(now, port, store.head(&frame));
-        if let Some(update) = news {
-            self.spread(update);
-        }
+        let follows = self.nodes.meta(&frame).follows;
+        let path = if follows { self.bridge.follow(now, port, class) } else { None };
+        let (decision, vid) = match path {
+            Some((egress, vid)) => (Decision::Unicast(egress), vid),
+            None => {
+                let header = Header::parse(store.head(&frame)).expect("it parsed when it came in");
+                let Forwarding { decision, vid, news } = self.bridge.forward(now, port, class, &header);
+                if let Some(update) = news {
+                    self.spread(update);
+                }
+                (decision, vid)
+            }
+        };
         match decision {
             Decision::Drop(reason) => {
                 self.leave_pipeline(now, &frame);
@@ -126,6 +151,9 @@ impl Switch {
                 }
                 self.leave_pipeline(now, &frame);
                 self.enqueue(now, egress, frame, store);
+                if path.is_some() {
+                    self.forward_train(port, egress, class, vid);
+                }
             }
             Decision::Flood(ports) => self.flood(now, port, class, ports, vid, frame, store),
         }
@@ -252,14 +280,20 @@ impl Switch {
             && !self.buffer.egress_has_room(egress, class, self.nodes.meta(frame).counted())
     }
 
-    /// Whether a frame is longer than what `egress` sends may be. Where it has all the tags that an MTU leaves out
-    /// ([`TAGS`]), one that it gets on its way out counts.
+    /// Whether a frame is longer than what `egress` sends may be.
     #[inline]
     fn is_too_long_for(&self, egress: PortId, meta: &FrameMeta) -> bool {
-        let tags = u32::from(meta.tags);
-        let is_beyond = tags == TAGS && self.bridge.is_tagged(egress, meta.vid);
-        let counted = meta.len - tags + if is_beyond { u32::from(field::TAG_LEN) } else { 0 };
-        counted > self.ports[egress.index()].settings.mtu_frame
+        meta.len > self.longest_for(egress, meta.vid, meta.tags)
+    }
+
+    /// The longest frame of VLAN `vid` with `tags` bytes of tags that may leave by `egress`. Where those are all that
+    /// an MTU leaves out ([`TAGS`]), one that the frame gets on its way out counts.
+    #[inline]
+    pub(super) fn longest_for(&self, egress: PortId, vid: u16, tags: u8) -> u32 {
+        let tags = u32::from(tags);
+        let is_beyond = tags == TAGS && self.bridge.is_tagged(egress, vid);
+        let counts = if is_beyond { u32::from(field::TAG_LEN) } else { 0 };
+        self.ports[egress.index()].settings.mtu_frame + tags - counts
     }
 
     #[cold]
@@ -404,7 +438,7 @@ impl Switch {
 
 impl Port {
     /// Classes with frames that do not wait for room.
-    fn movable(&self) -> ClassSet {
+    pub(super) fn movable(&self) -> ClassSet {
         ClassSet(self.backlogged_in.0 & !self.stopped.0)
     }
 

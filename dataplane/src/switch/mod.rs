@@ -29,6 +29,7 @@ mod rates;
 mod storms;
 mod succession;
 mod timers;
+mod train;
 pub mod workers;
 
 use std::sync::Arc;
@@ -52,6 +53,7 @@ pub use batch::Batch;
 use batch::Run;
 use groups::Groups;
 pub use succession::Successor;
+use train::Leader;
 pub use workers::{Handover, Return, WorkerId, Workers};
 
 /// Any number: the same frames at the same times are marked in every run.
@@ -133,6 +135,8 @@ struct Port {
     stopped_for_flows: ClassSet,
     watchdog: Watchdog,
     // Ingress.
+    /// Of the last frame that was let in: what the next may follow.
+    leader: Option<Leader>,
     arrived: [Fifo; CLASSES],
     backlogged_in: ClassSet,
     /// Classes whose first frame waits for room at an egress queue ([`WhenFull::Stop`]).
@@ -178,6 +182,7 @@ impl Port {
             flows_expire: Nanos::NEVER,
             stopped_for_flows: ClassSet::NONE,
             watchdog: Watchdog::new(std::array::from_fn(|class| per_class(class).watchdog)),
+            leader: None,
             arrived: Default::default(),
             backlogged_in: ClassSet::NONE,
             stopped: ClassSet::NONE,

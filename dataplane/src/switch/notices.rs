@@ -171,6 +171,7 @@ pub(super) fn control_meta(now: Nanos, port: PortId, class: Class, frame: &Frame
         class,
         control: true,
         tags: 0,
+        follows: false,
     }
 }
 

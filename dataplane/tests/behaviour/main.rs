@@ -17,6 +17,7 @@ mod policies;
 mod properties;
 mod qcn;
 mod robustness;
+mod trains;
 mod watchdog;
 
 use xoff_dataplane::units::{Class, Quanta};

@@ -132,11 +132,11 @@ impl Port {
         self.transmitter.send(store, frame)
     }
 
-    /// Whether [`send`](Self::send) takes a frame, however long.
+    /// How many frames [`send`](Self::send) takes, however long they are.
     #[inline]
     #[must_use]
-    pub fn has_room(&self) -> bool {
-        self.transmitter.has_room()
+    pub fn room(&self) -> u32 {
+        self.transmitter.room()
     }
 
     /// Gives the kernel what waits to be sent, and makes it send: also what an earlier flush could not

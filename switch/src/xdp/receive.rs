@@ -108,6 +108,15 @@ impl Assembly {
     #[inline]
     fn add(&mut self, store: &mut Store, descriptor: Descriptor) -> Option<Frame> {
         let Descriptor { slot, len, more } = descriptor;
+        if self.partial.is_none() && !more && len > 0 {
+            return Some(Chain::new(store.region(), slot, len).finish());
+        }
+        self.add_piece(store, descriptor)
+    }
+
+    #[cold]
+    fn add_piece(&mut self, store: &mut Store, descriptor: Descriptor) -> Option<Frame> {
+        let Descriptor { slot, len, more } = descriptor;
         let region = store.region();
         let chain = match self.partial.take() {
             None => Chain::new(region, slot, len),

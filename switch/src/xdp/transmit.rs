@@ -82,10 +82,10 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         self.out > 0 && self.interface == Interface::Up
     }
 
-    /// Whether a frame of as many chunks as any frame has would be taken.
+    /// How many frames would be taken, of as many chunks as any frame has.
     #[inline]
-    pub(super) fn has_room(&self) -> bool {
-        self.size - self.out >= CHUNKS_MAX && !self.is_gone()
+    pub(super) fn room(&self) -> u32 {
+        if self.is_gone() { 0 } else { (self.size - self.out) / CHUNKS_MAX }
     }
 
     /// Takes a frame to be sent by the next [`flush`](Self::flush), or gives it back where the rings
@@ -279,7 +279,7 @@ mod tests {
             transmitter.send(&store, frame).unwrap();
         }
         transmitter.flush();
-        assert!(transmitter.is_gone() && !transmitter.has_room() && !transmitter.in_flight());
+        assert!(transmitter.is_gone() && transmitter.room() == 0 && !transmitter.in_flight());
         assert_eq!(reap_all(&mut transmitter, &mut store), [60], "the kernel had taken it");
         let late = rings.with(|rings| rings.tx.pop_front()).unwrap();
         let mut unsent = Vec::new();

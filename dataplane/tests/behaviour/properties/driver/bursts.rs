@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use xoff_dataplane::frame::Frame;
-use xoff_dataplane::switch::Batch;
-use xoff_dataplane::units::PortId;
+use xoff_dataplane::switch::{Batch, Switch};
+use xoff_dataplane::units::{Nanos, PortId};
 
 use super::{Driver, MemoryStore, PORTS_U8};
 
@@ -39,10 +39,9 @@ impl Driver {
         self.each_step(at_in, |steps, store| steps.forward(store));
         let mut sent = Vec::new();
         self.each_step(at_out, |steps, store| {
-            let frame = if sent.len() < leave { steps.transmit(PortId(out), store) } else { None };
-            let any = frame.is_some();
-            sent.extend(frame);
-            any
+            let before = sent.len();
+            steps.transmit(PortId(out), store, leave - before, &mut sent);
+            sent.len() > before
         });
         sent.iter().for_each(|frame| self.check_sent(out, frame));
         let mut ring = std::mem::take(&mut self.rings[usize::from(out)]);
@@ -57,14 +56,54 @@ impl Driver {
         self.rings[usize::from(out)] = ring;
     }
 
-    /// Takes a step while there is one: in one batch, or each in a batch of its own, which is none.
-    fn each_step(&mut self, worker: usize, mut step: impl FnMut(&mut Batch<'_>, &mut MemoryStore) -> bool) {
+    /// Takes a step while there is one: in one batch, or each by itself.
+    fn each_step(&mut self, worker: usize, mut step: impl FnMut(&mut Steps<'_>, &mut MemoryStore) -> bool) {
         let (worker, store) = (&mut self.workers[worker], &mut self.store);
-        let at_a_time = if self.in_batches { usize::MAX } else { 1 };
-        let mut more = true;
-        while more {
-            let mut batch = worker.batch(self.now);
-            more = (0..at_a_time).all(|_| step(&mut batch, store));
+        let mut steps = match self.in_batches {
+            true => Steps::Batch(worker.batch(self.now)),
+            false => Steps::Single(worker, self.now),
+        };
+        while step(&mut steps, store) {}
+    }
+}
+
+/// The four steps.
+enum Steps<'switch> {
+    Batch(Batch<'switch>),
+    Single(&'switch mut Switch, Nanos),
+}
+
+impl Steps<'_> {
+    fn receive(&mut self, port: PortId, frame: Frame, store: &mut MemoryStore) {
+        match self {
+            Steps::Batch(batch) => batch.receive(port, frame, store),
+            Steps::Single(switch, now) => switch.receive(*now, port, frame, store),
+        }
+    }
+
+    fn forward(&mut self, store: &mut MemoryStore) -> bool {
+        match self {
+            Steps::Batch(batch) => batch.forward(store),
+            Steps::Single(switch, now) => switch.forward(*now, store),
+        }
+    }
+
+    /// At most so many frames.
+    fn transmit(&mut self, port: PortId, store: &mut MemoryStore, most: usize, sent: &mut Vec<Frame>) {
+        match self {
+            Steps::Batch(batch) => {
+                let most = u32::try_from(most).expect("a burst is short");
+                batch.transmit(port, store, most, |_, frame| sent.push(frame));
+            }
+            Steps::Single(switch, now) if most > 0 => sent.extend(switch.transmit(*now, port, store)),
+            Steps::Single(..) => (),
+        }
+    }
+
+    fn release(&mut self, port: PortId, frame: Frame, store: &mut MemoryStore) {
+        match self {
+            Steps::Batch(batch) => batch.release(port, frame, store),
+            Steps::Single(switch, now) => switch.release(*now, port, frame, store),
         }
     }
 }

@@ -1,0 +1,156 @@
+//! Frames that begin as the one before them are not looked at again: they are told apart by all that matters, and
+//! go where they would have gone alone.
+
+use std::array;
+use std::sync::Arc;
+
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::ledger::Counters;
+use xoff_dataplane::settings::{SwitchSettings, Trust};
+use xoff_dataplane::switch::{Switch, Workers};
+use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
+
+use crate::bed::plan::{self, LINK};
+use crate::bed::store::MemoryStore;
+use crate::{C0, C3};
+
+const NOW: Nanos = Nanos(1_000);
+const HERE: PortId = PortId(0);
+const A: PortId = PortId(1);
+const B: PortId = PortId(2);
+/// Shorter frames are always looked at.
+const LONG_ENOUGH: usize = 58;
+/// An EtherType that nothing is known of.
+const OTHER: [u8; 2] = [0x88, 0xb5];
+/// A priority tag, PCP 0.
+const TAGGED: [u8; 4] = [0x81, 0x00, 0, 0];
+const CN_TAG: [u8; 4] = [0x22, 0xe9, 0, 7];
+
+/// A switch of three ports, with a station behind each.
+struct Bench {
+    switch: Switch,
+    store: MemoryStore,
+    counters: Arc<Counters>,
+}
+
+impl Bench {
+    fn new(change: impl FnOnce(&mut SwitchSettings)) -> Bench {
+        let mut plan = plan::switch(&[LINK; 3]);
+        plan.each_port(|port| {
+            (port.commit, port.burst, port.trust) = (Bytes(1 << 20), Bytes(1 << 20), Trust::Both);
+            port.dscp_to_class = array::from_fn(|dscp| Class::from_low_bits(dscp.to_le_bytes()[0] >> 3));
+        });
+        change(&mut plan.settings);
+        let counters = Counters::new(3);
+        let switch = Switch::new(&plan.settings, 72, Workers::single(3), Arc::clone(&counters));
+        let mut bench = Bench { switch, store: MemoryStore::new(64, 8, 16, 2000), counters };
+        for from in [HERE, A, B] {
+            bench.pass(from, &[frame(from, HERE, &OTHER, 60)]);
+        }
+        bench
+    }
+
+    /// Takes frames in at one time, and sends them where they are to go.
+    fn pass(&mut self, from: PortId, frames: &[Vec<u8>]) -> [Vec<Vec<u8>>; 3] {
+        let mut batch = self.switch.batch(NOW);
+        for bytes in frames {
+            let frame = self.store.fill(bytes).expect("a slot is free");
+            batch.receive(from, frame, &mut self.store);
+        }
+        while batch.forward(&mut self.store) {}
+        drop(batch);
+        [HERE, A, B].map(|port| {
+            let mut out = Vec::new();
+            self.switch.batch(NOW).transmit(port, &mut self.store, u32::MAX, |_, frame| out.push(frame));
+            let bytes = out.iter().map(|frame| self.store.frame(frame).to_vec()).collect();
+            out.into_iter().for_each(|frame| self.switch.release(NOW, port, frame, &mut self.store));
+            bytes
+        })
+    }
+
+    /// The classes of frames that come in at one time.
+    fn classes(&mut self, frames: &[Vec<u8>]) -> Vec<(Class, u64)> {
+        let counters = Arc::clone(&self.counters);
+        let received = || Class::ALL.map(|class| counters.class(HERE, class).rx_frames.get());
+        let before = received();
+        self.pass(HERE, frames);
+        let news = received().into_iter().zip(before).map(|(after, before)| after - before);
+        Class::ALL.into_iter().zip(news).filter(|&(_, frames)| frames > 0).collect()
+    }
+}
+
+/// A frame of `len` bytes from the station behind one port to that behind another; `after` is what follows the
+/// addresses.
+fn frame(from: PortId, to: PortId, after: &[u8], len: usize) -> Vec<u8> {
+    let mut bytes = vec![2, 0, 0, 0, 0, to.0, 2, 0, 0, 0, 0, from.0];
+    bytes.extend(after);
+    bytes.resize(len, 0);
+    bytes
+}
+
+/// An IPv6 packet behind these tags.
+fn ipv6(tags: &[u8], dscp: u8, len: usize) -> Vec<u8> {
+    frame(HERE, A, &[tags, &[0x86, 0xdd, 0x60 | dscp >> 2, dscp << 6]].concat(), len)
+}
+
+#[test]
+fn frames_that_differ_in_what_classifies_them_only_are_told_apart() {
+    let ipv4 = |tags: &[u8], dscp: u8| frame(HERE, A, &[tags, &[0x08, 0x00, 0x45, dscp << 2]].concat(), 64);
+    let mut bench = Bench::new(|_| ());
+    for tags in [&[][..], &TAGGED, &CN_TAG, &[TAGGED, CN_TAG].concat()] {
+        let packets = [0, 24, 24, 0].map(|dscp| ipv4(tags, dscp));
+        assert_eq!(bench.classes(&packets), [(C0, 2), (C3, 2)], "IPv4 behind {tags:02x?}");
+        let packets = [0, 24, 24, 0].map(|dscp| ipv6(tags, dscp, 64));
+        assert_eq!(bench.classes(&packets), [(C0, 2), (C3, 2)], "IPv6 behind {tags:02x?}");
+    }
+    let tagged = [0, 3, 3, 0].map(|pcp: u8| frame(HERE, A, &[0x81, 0x00, pcp << 5, 0, 0x88, 0xb5], 60));
+    assert_eq!(bench.classes(&tagged), [(C0, 2), (C3, 2)]);
+}
+
+#[test]
+fn a_frame_too_short_for_its_packet_is_not_taken_for_one_that_is_long_enough() {
+    let long = ipv6(&TAGGED, 24, LONG_ENOUGH);
+    let short = ipv6(&TAGGED, 24, LONG_ENOUGH - 1);
+    let mut bench = Bench::new(|_| ());
+    assert_eq!(bench.classes(&[long.clone(), short.clone()]), [(C0, 1), (C3, 1)]);
+    assert_eq!(bench.classes(&[short, long]), [(C0, 1), (C3, 1)]);
+}
+
+#[test]
+fn a_frame_that_is_not_let_in_leads_nobody() {
+    let class = C0.index();
+    let mut bench = Bench::new(|settings| settings.ports[0].classes[class].ingress_max = Bytes(400));
+    let [to_a, large, small] = [(A, 100), (B, 1_000), (B, 100)].map(|(to, len)| frame(HERE, to, &OTHER, len));
+    let sent = bench.pass(HERE, &[to_a.clone(), large, small.clone(), small.clone()]);
+    assert_eq!(bench.counters.class(HERE, C0).drops[DropReason::IngressFull.index()].get(), 1);
+    assert_eq!(sent, [vec![], vec![to_a], vec![small.clone(), small]]);
+}
+
+#[test]
+fn trains_part_where_they_should_and_keep_their_order() {
+    let mut bench = Bench::new(|settings| settings.ports[2].mtu_frame = 100);
+    let numbered = |number: u8, to: PortId, pcp: u8, len: usize| {
+        let mut bytes = frame(HERE, to, &[0x81, 0x00, pcp << 5, 0, 0x88, 0xb5, 0, 0], len);
+        bytes[LONG_ENOUGH] = number;
+        bytes
+    };
+    let long = numbered(6, B, 3, 104 + 1);
+    let frames = [
+        numbered(0, A, 3, 60),
+        numbered(1, A, 3, 60),
+        numbered(2, A, 3, 200),
+        numbered(3, B, 3, 60),
+        numbered(4, B, 3, 60),
+        numbered(5, B, 3, 104),
+        long.clone(),
+        numbered(7, B, 3, 60),
+        numbered(8, A, 0, 60),
+        numbered(9, A, 3, 60),
+        numbered(10, A, 0, 60),
+    ];
+    let [_, at_a, at_b] = bench.pass(HERE, &frames);
+    let numbers = |frames: Vec<Vec<u8>>| frames.iter().map(|bytes| bytes[LONG_ENOUGH]).collect::<Vec<_>>();
+    assert_eq!(numbers(at_a), [0, 1, 2, 9, 8, 10], "the higher class first");
+    assert_eq!(numbers(at_b), [3, 4, 5, 7]);
+    assert_eq!(bench.counters.class(B, C3).drops[DropReason::TooLong.index()].get(), 1, "{long:?}");
+}
