@@ -1,5 +1,6 @@
 //! The commands of `xoff`, one file each: its arguments, and `run`.
 
+mod agent;
 pub mod check;
 pub mod demo;
 pub mod experiment;

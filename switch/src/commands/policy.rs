@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use miette::IntoDiagnostic as _;
 
+use super::agent::agent;
 use crate::cli::print;
 use crate::control::policy::{PolicyChange, PolicyNames};
 
@@ -62,11 +63,7 @@ pub fn run(args: &Args) -> miette::Result<()> {
 }
 
 fn ask(url: &str, args: &Args) -> Result<PolicyNames, PolicyError> {
-    let agent: ureq::Agent = ureq::Agent::config_builder()
-        .timeout_global(Some(TIMEOUT))
-        .http_status_as_error(false)
-        .build()
-        .into();
+    let agent = agent(TIMEOUT).http_status_as_error(false).build().new_agent();
     let answer = match &args.policy {
         None => agent.get(url).call(),
         Some(policy) => agent.put(url).send_json(PolicyChange { policy: policy.clone(), class: args.class }),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use futures::channel::mpsc::UnboundedReceiver;
 use rtnetlink::packet_core::{NetlinkMessage, NetlinkPayload};
-use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::link::{LinkFlags, LinkMessage};
+use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::SocketAddr;
 use rtnetlink::{Handle, MulticastGroup, new_multicast_connection};
 use xoff_dataplane::units::PortId;
@@ -40,10 +40,10 @@ impl Follower {
             read_all(&view, &handle).await;
             while let Some((message, _)) = messages.next().await {
                 match message.payload {
-                    NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => {
+                    NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) if of_device(&link) => {
                         observe(&view, link.header.index, state(&link));
                     }
-                    NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) => {
+                    NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) if of_device(&link) => {
                         observe(&view, link.header.index, Link::Gone);
                     }
                     NetlinkPayload::Overrun(_) => read_all(&view, &handle).await,
@@ -75,6 +75,12 @@ async fn read_all(view: &SwitchView, handle: &Handle) {
     for port in view.ports.iter().filter(|port| !present.contains(&port.ifindex)) {
         observe(view, port.ifindex, Link::Gone);
     }
+}
+
+/// Whether the message is about the device itself: the kernel's bridge uses the same messages for a device
+/// that joins or leaves it.
+fn of_device(link: &LinkMessage) -> bool {
+    link.header.interface_family == AddressFamily::Unspec
 }
 
 fn state(link: &LinkMessage) -> Link {
@@ -158,5 +164,30 @@ mod tests {
         let mut delete = std::process::Command::new("ip");
         assert!(host.output(delete.args(["link", "del", "l0"])).unwrap().status.success());
         assert_eq!(next(&inbox), (left, false));
+    }
+
+    #[test]
+    fn a_device_that_leaves_a_bridge_of_the_kernel_is_still_there() {
+        let mut lab = Lab::new();
+        let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
+        for port in ["l0", "r0"] {
+            lab.veth(switch.end(port), host.end(port), &VethOptions::default()).unwrap();
+        }
+        let ip = |words: &str| {
+            let output = switch.output(std::process::Command::new("ip").args(words.split(' '))).unwrap();
+            assert!(output.status.success(), "ip {words}: {output:?}");
+        };
+        ip("link add br0 type bridge");
+        ip("link set l0 master br0");
+        let index = |name| {
+            let mut devices = lab.devices().iter();
+            devices.find(|it| it.name() == name && it.namespace().name() == "switch").unwrap().index()
+        };
+        let (view, inbox) = view_on([index("l0"), index("r0")]);
+        let _control = switch.run(|| start(Arc::clone(&view), None)).unwrap();
+        ip("link set l0 nomaster");
+        ip("link set r0 down"); // said after all that there is to say about l0
+        assert_eq!(next(&inbox), (PortId(1), false));
+        assert_eq!(view.ports[0].link.get(), Link::Up);
     }
 }

@@ -8,6 +8,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::thread::sleep;
 use std::time::Duration;
 
+use super::agent::agent;
 use crate::causes::Causes;
 use crate::control::status::Status;
 
@@ -123,7 +124,7 @@ fn causes(args: &Args) -> Result<String, StatusError> {
 }
 
 fn fetch(url: &str) -> Result<String, StatusError> {
-    let answer = ureq::get(url).config().timeout_global(Some(TIMEOUT)).build().call();
+    let answer = agent(TIMEOUT).build().new_agent().get(url).call();
     let body = answer.and_then(|mut answer| answer.body_mut().with_config().limit(BODY_MAX).read_to_string());
     body.map_err(|error| StatusError::Silent { url: url.into(), error: Box::new(error) })
 }

@@ -1,0 +1,49 @@
+//! `xoff status` and `xoff policy` as a user runs them, against a stand-in for a switch.
+#![allow(clippy::unwrap_used)]
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::process::{Command, Output};
+use std::thread;
+
+/// What the command says where everything is answered with `body`; every proxy leads nowhere.
+fn asked(command: &[&str], body: &'static str) -> Output {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let switch = thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut request = [0; 4096];
+        let len = client.read(&mut request).unwrap();
+        write!(
+            client,
+            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        String::from_utf8_lossy(&request[..len]).into_owned()
+    });
+    let mut xoff = Command::new(env!("CARGO_BIN_EXE_xoff"));
+    xoff.args(command).args(["--url", &url]);
+    for proxy in ["http_proxy", "HTTP_PROXY", "ALL_PROXY", "https_proxy"] {
+        xoff.env(proxy, "http://127.0.0.1:1");
+    }
+    for exception in ["no_proxy", "NO_PROXY"] {
+        xoff.env_remove(exception);
+    }
+    let output = xoff.output().unwrap();
+    if output.status.success() {
+        assert!(switch.join().unwrap().starts_with("GET /"));
+    }
+    output
+}
+
+#[test]
+fn no_proxy_stands_between_a_command_and_a_switch() {
+    let output = asked(&["status", "--json"], "{}");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(output.stdout, b"{}\n");
+    let names = r#"["pfc","pfc","pfc","ofc","pfc","pfc","pfc","pfc"]"#;
+    let output = asked(&["policy"], names);
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("class 3  ofc"), "{output:?}");
+}
