@@ -44,12 +44,19 @@ pub struct Chunks {
 }
 
 impl Chunks {
+    /// The largest of which one holds a whole frame.
+    const LARGEST: Chunks = Chunks { bytes: 4_096, multi_buffer: false };
+    /// The largest MTU whose frames, tags included, take one chunk each.
+    pub const MTU_OF_ONE: u32 = Chunks::LARGEST.room() - ETHERNET_HEADER - TAGS;
+
     /// The smallest of which each holds a frame of this MTU, with the tags that the MTU leaves out.
     #[must_use]
     pub fn for_mtu(mtu: u32) -> Chunks {
-        let longest = mtu + ETHERNET_HEADER + TAGS;
-        let [small, large] = [2_048, 4_096].map(|bytes| Chunks { bytes, multi_buffer: false });
-        if longest <= small.room() { small } else { Chunks { multi_buffer: longest > large.room(), ..large } }
+        let small = Chunks { bytes: 2_048, multi_buffer: false };
+        match mtu + ETHERNET_HEADER + TAGS <= small.room() {
+            true => small,
+            false => Chunks { multi_buffer: mtu > Chunks::MTU_OF_ONE, ..Chunks::LARGEST },
+        }
     }
 
     /// Bytes of a frame that one holds: 256 are the kernel's.

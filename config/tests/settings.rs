@@ -240,6 +240,7 @@ fn a_frame_takes_one_chunk_where_it_fits() {
     // 14 bytes of header and 8 of two tags; a chunk keeps 256 for the kernel
     assert_eq!((chunks(1_770), chunks(1_771)), ((2_048, false), (4_096, false)));
     assert_eq!((chunks(3_818), chunks(3_819)), ((4_096, false), (4_096, true)));
+    assert_eq!(xoff_config::shell::Chunks::MTU_OF_ONE, 3_818);
 }
 
 #[test]

@@ -9,6 +9,8 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Program, Xdp, XdpFlags};
 
 use skeleton::{XoffSkel, XoffSkelBuilder};
 
+use crate::claim::Claim;
+
 #[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/xoff.skel.rs"));
@@ -44,7 +46,18 @@ pub enum EbpfError {
         /// The program's id.
         id: u32,
     },
-    /// The interface runs our program, and the process that attached it is alive.
+    /// The interface runs a program of which nobody without the capability may know whose it is.
+    #[error(
+        "{device} already runs an XDP program (id {id}); to see whether it is one that a killed xoff left \
+         takes cap_sys_admin. Run xoff as root, or take the program off with `ip link set dev {device} xdp off`"
+    )]
+    Unknown {
+        /// The interface.
+        device: String,
+        /// The program's id.
+        id: u32,
+    },
+    /// Another xoff has the interface, and its process is alive.
     #[error("another xoff runs on {device}; stop it first (`bpftool net` shows XDP programs)")]
     AnotherXoff {
         /// The interface.
@@ -53,6 +66,14 @@ pub enum EbpfError {
     /// The driver has no native XDP, or not for the interface as it is set up.
     #[error("{device} cannot run XDP natively: {source:#}; use mode \"auto\" or \"generic\"")]
     NotNative {
+        /// The interface.
+        device: String,
+        /// The kernel's words.
+        source: libbpf_rs::Error,
+    },
+    /// The kernel does not take the program.
+    #[error("cannot load the XDP program for {device}: {source:#}; it needs Linux 5.18 or newer")]
+    NotLoaded {
         /// The interface.
         device: String,
         /// The kernel's words.
@@ -141,24 +162,24 @@ impl Drop for Attached {
     }
 }
 
-/// Loads the program and attaches it to the interface `device`, of index `ifindex`, with a socket for
-/// each of its hardware queues. `mode`: `None` takes native mode where the driver has it, else
+/// Loads the program and attaches it to the interface claimed, with a socket for each of its hardware
+/// queues. `mode`: `None` takes native mode where the driver has it, else
 /// generic. `longest`: most bytes of a frame that one chunk holds; `None` where a frame may take several.
 ///
 /// # Errors
 /// [`EbpfError`]; the interface is left as it was.
 pub fn attach(
-    device: &str,
-    ifindex: i32,
+    claim: &Claim,
     sockets: &[(u32, BorrowedFd<'_>)],
     mode: Option<Mode>,
     longest: Option<u32>,
 ) -> Result<Attached, EbpfError> {
+    let (device, ifindex) = (claim.device(), claim.ifindex());
     let refused = |doing, source| EbpfError::Refused { doing, device: device.to_owned(), source };
     let mut storage = MaybeUninit::uninit();
     let queues = sockets.iter().map(|&(queue, _)| queue + 1).max().unwrap_or(1);
-    let program =
-        load(queues, longest, &mut storage).map_err(|source| refused("load the XDP program", source))?;
+    let program = load(queues, longest, &mut storage)
+        .map_err(|source| EbpfError::NotLoaded { device: device.to_owned(), source })?;
     for (queue, socket) in sockets {
         let (key, value) = (queue.to_ne_bytes(), socket.as_raw_fd().to_ne_bytes());
         program
@@ -219,15 +240,20 @@ fn clear_leftover(device: &str, ifindex: i32, program: &XoffSkel<'_>) -> Result<
         Ok(0) | Err(_) => return Ok(()),
         Ok(id) => id,
     };
-    let name = name_of(id).unwrap_or_else(|| "?".to_owned());
     let device = device.to_owned();
-    if name != PROGRAM_NAME {
-        return Err(EbpfError::Stranger { device, name, id });
+    match name_of(id) {
+        None => Err(EbpfError::Unknown { device, id }),
+        Some(name) if name != PROGRAM_NAME => Err(EbpfError::Stranger { device, name, id }),
+        // It hangs on a link, and somebody holds that.
+        Some(_) if mode_of(ifindex, program) == Mode::Native => Err(EbpfError::AnotherXoff { device }),
+        Some(_) => xdp.detach(ifindex, XdpFlags::SKB_MODE).map_err(|source| {
+            let doing = "take off the XDP program that a killed xoff left";
+            EbpfError::Refused { doing, device, source }
+        }),
     }
-    // A program held by a link of a living process is refused here.
-    xdp.detach(ifindex, XdpFlags::SKB_MODE).map_err(|_| EbpfError::AnotherXoff { device })
 }
 
+/// `None` also where it takes a capability to know.
 fn name_of(id: u32) -> Option<String> {
     let program = ProgInfoIter::default().find(|program| program.id == id)?;
     Some(program.name.to_string_lossy().into_owned())

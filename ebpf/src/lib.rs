@@ -7,8 +7,11 @@
 //! A native program hangs on a bpf link, which the kernel removes with the process, `kill -9`
 //! included. Generic mode cannot be had by the link that libbpf-rs offers, so there the program is
 //! attached over netlink and survives a killed process; the next [`attach`] knows it by its name and
-//! replaces it. A program that is not ours is never touched.
+//! replaces it, for which it takes a [`Claim`] on the interface, which a living xoff
+//! does not give up. A program that is not ours is never touched.
 
 mod attach;
+mod claim;
 
 pub use attach::{Attached, Dropped, EbpfError, Mode, attach};
+pub use claim::Claim;

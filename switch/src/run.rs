@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
 
-use xoff_config::shell::{Worker as WorkerPlan, ZeroCopy};
+use xoff_config::shell::{Chunks, Worker as WorkerPlan, ZeroCopy};
 use xoff_config::{Config, Problem};
 use xoff_dataplane::ledger::Counters;
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
@@ -42,6 +42,19 @@ pub enum RunError {
     /// Capabilities.
     #[error(transparent)]
     Privileges(#[from] PrivilegeError),
+    /// The kernel is too old for an MTU.
+    #[error(
+        "{device} is to forward an MTU of {mtu}, and frames of more than {most} bytes of payload take Linux 6.6 or \
+         newer (AF_XDP frames of several chunks): write mtu = {most} or less for all ports"
+    )]
+    LongFrames {
+        /// The device at which the kernel said so.
+        device: String,
+        /// The largest MTU of the ports.
+        mtu: u32,
+        /// The largest that works.
+        most: u32,
+    },
     /// The machine does not have what the devices turned out to need.
     #[error("{}; {}", misfit.message, misfit.help.as_deref().unwrap_or_default())]
     Misfit {
@@ -197,13 +210,14 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
     }
     let plans = config.workers(&machine.cores);
     let shares = shares(config, &plans, &config.queues(&machine))?;
-    let Opened { stores, ports, views } = match open(config, &plans, &shares, shell.zero_copy) {
+    let opened = match open(config, &plans, &shares, shell.zero_copy) {
         // One memory for all ports: where one device cannot share it, none does.
         Err(XdpError::NotZeroCopy { .. }) if shell.zero_copy == ZeroCopy::Auto => {
-            open(config, &plans, &shares, ZeroCopy::Off)?
+            open(config, &plans, &shares, ZeroCopy::Off)
         }
-        opened => opened?,
+        opened => opened,
     };
+    let Opened { stores, ports, views } = opened.map_err(|error| in_terms_of(config, error))?;
     let mut settings = config.switch.clone();
     for (id, port) in ports.iter().flatten() {
         settings.ports[id.index()].mac = port.facts().mac;
@@ -236,6 +250,7 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
         workers: worker_views,
         stall_budget: shell.stall_budget,
         clock: clock::now,
+        started_at: clock::now(),
         started: SystemTime::now(),
     });
     if privileges == Privileges::Drop {
@@ -251,6 +266,17 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
         running.workers.push(spawn(worker, core, stop, end)?);
     }
     Ok(running)
+}
+
+/// What a refusal means for what was configured.
+fn in_terms_of(config: &Config, error: XdpError) -> RunError {
+    match error {
+        XdpError::NoMultiBuffer { device } => {
+            let mtus = config.switch.ports.iter().map(|port| port.mtu_frame - ETHERNET_HEADER);
+            RunError::LongFrames { device, mtu: mtus.max().unwrap_or(0), most: Chunks::MTU_OF_ONE }
+        }
+        error => error.into(),
+    }
 }
 
 fn check_mtus(config: &Config) -> Result<(), RunError> {
@@ -389,6 +415,30 @@ fn port_view(port: &Port, worker: usize) -> PortView {
     view.worker = worker;
     view.native = facts.mode == xoff_ebpf::Mode::Native;
     view.zero_copy = facts.zero_copy;
-    view.queues = facts.queues;
+    view.queues = u32::try_from(facts.queues).expect("as many as were numbered by u32");
     view
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_config::Machine;
+
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_multi_buffer_is_told_as_an_mtu() {
+        let port = |name, mtu| {
+            format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"1G\"\nmtu = {mtu}\n")
+        };
+        let text = port("a", 1500) + &port("b", 9000);
+        let config = Config::from_toml("test", &text, Machine::default()).unwrap();
+        let said = in_terms_of(&config, XdpError::NoMultiBuffer { device: "a".into() }).to_string();
+        assert!(
+            said.contains("MTU of 9000") && said.contains("Linux 6.6") && said.contains("mtu = 3818"),
+            "{said}"
+        );
+        let other = in_terms_of(&config, XdpError::NoAfXdp).to_string();
+        assert!(other.contains("Linux 5.18"), "{other}");
+    }
 }

@@ -142,7 +142,7 @@ impl Bench {
         for port in &self.ports {
             let statistics = port.monitor().xdp_statistics().unwrap();
             assert_eq!(statistics.lost(), 0, "{statistics:?}");
-            assert_eq!(port.failed_kicks().0, 0);
+            assert_eq!(statistics.tx_failed_kicks, 0, "error {}", statistics.tx_failed_errno);
         }
         for device in self.lab.devices() {
             let counters = device.counters().unwrap();
@@ -376,7 +376,7 @@ fn what_cannot_be_opened_is_refused_in_words() {
     assert_eq!(error.to_string(), "the RX ring is 100, it must be a power of two, 4 or more");
     let _holder = switch.run(|| open_one(&shell("p0")).unwrap());
     let error = open(shell("p0"));
-    assert!(matches!(error, XdpError::QueueBusy { queue: 0, .. }), "{error}");
+    assert!(matches!(error, XdpError::Program(EbpfError::AnotherXoff { .. })), "{error}");
     let error = switch.run(|| {
         for capability in [caps::Capability::CAP_NET_ADMIN, caps::Capability::CAP_SYS_ADMIN] {
             caps::drop(None, caps::CapSet::Effective, capability).unwrap();
@@ -411,6 +411,43 @@ fn a_strangers_program_is_left_alone() {
     assert_eq!(described(&switch, "p0"), before);
 }
 
+#[test]
+fn a_program_whose_owner_cannot_be_told_is_left_alone() {
+    let (_lab, switch) = one_device();
+    let mut victim = victim(&switch, "generic");
+    wait_for(|| described(&switch, "p0").contains("prog/xdp").then_some(()));
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    let before = described(&switch, "p0");
+    let error = switch.run(|| {
+        caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_SYS_ADMIN).unwrap();
+        open_one(&shell("p0")).map(drop).unwrap_err()
+    });
+    assert!(matches!(&error, XdpError::Program(EbpfError::Unknown { .. })), "{error}");
+    assert_eq!(described(&switch, "p0"), before);
+}
+
+#[test]
+fn a_living_switchs_device_is_left_to_it_in_every_mode() {
+    let mut lab = Lab::new();
+    let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
+    let two = VethOptions { queues: 2, ..VethOptions::default() };
+    lab.veth(switch.end("p0"), host.end("eth0"), &two).unwrap();
+    let on = |queue, mode| PortShell { mode, queues: Queues::List(vec![queue]), ..shell("p0") };
+    for mode in [Mode::Native, Mode::Generic] {
+        let first = switch.run(|| open_one(&on(0, mode)).unwrap());
+        let before = described(&switch, "p0");
+        for other in [Mode::Auto, Mode::Native, Mode::Generic] {
+            let error = switch.run(|| open_one(&on(1, other)).map(drop)).unwrap_err();
+            let another =
+                matches!(&error, XdpError::Program(EbpfError::AnotherXoff { device }) if device == "p0");
+            assert!(another, "{mode:?}, {other:?}: {error}");
+        }
+        assert_eq!(described(&switch, "p0"), before);
+        switch.run(|| drop(first));
+    }
+}
+
 /// Not a test by itself: the process that the next one kills.
 const VICTIM: &str = "XOFF_XDP_VICTIM";
 
@@ -424,6 +461,7 @@ fn a_new_start_cleans_up_after_kill_9() {
         }
     }
     let (_lab, switch) = one_device();
+    switch.output(Command::new("tc").args(["qdisc", "del", "dev", "p0", "root"])).unwrap();
     for (mode, left) in [("native", false), ("generic", true)] {
         let mut victim = victim(&switch, mode);
         wait_for(|| described(&switch, "p0").contains("prog/xdp").then_some(()));
@@ -435,8 +473,18 @@ fn a_new_start_cleans_up_after_kill_9() {
         let (port, _store) = switch.run(|| open_one(&shell("p0")).unwrap());
         assert_eq!(port.facts().mode, Attach::Native);
         switch.run(|| drop(port));
-        assert!(!described(&switch, "p0").contains("prog/xdp"));
+        let after = described(&switch, "p0");
+        assert!(!after.contains("prog/xdp") && after.contains("qdisc noqueue"), "{after}");
     }
+}
+
+#[test]
+fn a_queueing_discipline_that_is_not_ours_is_left() {
+    let (_lab, switch) = one_device();
+    let before = described(&switch, "p0");
+    assert!(before.contains("qdisc pfifo"), "{before}");
+    switch.run(|| drop(open_one(&shell("p0")).unwrap()));
+    assert_eq!(described(&switch, "p0"), before);
 }
 
 fn victim(namespace: &Namespace, mode: &str) -> Child {

@@ -68,6 +68,7 @@ fn all_queues_of_a_device_are_one_port() {
 fn frames_of_a_queue_without_a_socket_are_counted_as_lost() {
     let bed = bed(2).queues(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").port(1, "queues = [1]"));
+    assert_eq!([1, 2].map(|port| switch.port(port).queues), [1, 2], "those with a socket");
     let a = bed.host(1);
     let source = a.ipv4();
     let sockets: Vec<UdpSocket> =

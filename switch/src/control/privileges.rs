@@ -5,9 +5,10 @@
 //! | step | when | capability |
 //! |---|---|---|
 //! | AF_XDP sockets | start | CAP_NET_RAW |
-//! | UMEM (locked memory), large socket buffers | start | CAP_IPC_LOCK, CAP_NET_ADMIN |
+//! | UMEM (locked memory beyond the limit) | start | CAP_IPC_LOCK |
 //! | loading the XDP program and its maps | start | CAP_BPF, CAP_NET_ADMIN (CAP_SYS_ADMIN before Linux 5.8) |
-//! | attaching it; device settings (offloads, queue lengths) | start | CAP_NET_ADMIN |
+//! | seeing whose program a killed run left in generic mode | start | CAP_SYS_ADMIN |
+//! | attaching it; device settings (up, promiscuous, VLAN offloads, queueing discipline) | start | CAP_NET_ADMIN |
 //! | sending, receiving and waking on the open sockets, their statistics | always | none |
 //! | netlink: following links, reading device counters | always | none |
 //! | HTTP on a port below 1024 | start | CAP_NET_BIND_SERVICE |

@@ -10,7 +10,7 @@ use xoff_dataplane::drop_reason::{DropKind, DropReason};
 use xoff_dataplane::ledger::{ClassCounters, FlowCounters};
 use xoff_dataplane::policy::{Cause, Causes, FlowsAsked, PolicyKind, Trigger};
 use xoff_dataplane::settings::FlowControl;
-use xoff_dataplane::units::{Class, MacAddr, PortId};
+use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId};
 use xoff_dataplane::wire::CnmError;
 use xoff_dataplane::wire::mac_control::MacControlError;
 
@@ -211,13 +211,11 @@ fn peer(packed: u64) -> Option<String> {
 
 /// A time of the workers' clock, zero for none, as time since the start.
 fn after_start(view: &SwitchView, at: u64) -> Option<u64> {
-    let ago = (view.clock)().0.saturating_sub(at);
-    (at != 0).then(|| uptime(view).saturating_sub(ago))
+    (at != 0).then(|| Nanos(at).since(view.started_at).0)
 }
 
 fn uptime(view: &SwitchView) -> u64 {
-    let elapsed = view.started.elapsed();
-    elapsed.map_or(0, |elapsed| u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
+    (view.clock)().since(view.started_at).0
 }
 
 fn cause(view: &SwitchView, counters: &ClassCounters) -> Option<CauseStatus> {

@@ -29,7 +29,13 @@ struct FakeDriver;
 
 impl PortDriver for FakeDriver {
     fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
-        Ok(XdpStatistics { rx_ring_full: 2, tx_ring_empty: 9, ..XdpStatistics::default() })
+        Ok(XdpStatistics {
+            rx_ring_full: 2,
+            tx_ring_empty: 9,
+            tx_failed_kicks: 7,
+            tx_failed_errno: 22,
+            ..XdpStatistics::default()
+        })
     }
 
     fn device_drops(&self) -> io::Result<DeviceDrops> {
@@ -125,6 +131,7 @@ pub(super) fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
         workers: vec![WorkerView { core: Some(1), facts: Arc::default(), mailbox }],
         stall_budget: Nanos::from_millis(10),
         clock: || NOW,
+        started_at: Nanos(NOW.0 - 4_000_000_000),
         started: SystemTime::now(),
     };
     fill(&view);
@@ -256,6 +263,7 @@ fn metrics_are_read_without_the_worker() {
         (r#"xoff_headroom_least_free_bytes"#, 17_655.0),
         (r#"xoff_mac_control_malformed_total{port="left",reason="truncated"}"#, 4.0),
         (r#"xoff_xdp_drops_total{port="left",reason="rx_ring_full"}"#, 2.0),
+        (r#"xoff_xdp_failed_kicks_total{port="left"}"#, 7.0),
         (r#"xoff_class_policy{class="3",policy="pfc"}"#, 1.0),
         (r#"xoff_pfc_xoff_causes_total{port="left",class="3",trigger="egress",relayed="false"}"#, 2.0),
         (r#"xoff_pfc_culprit_bytes{port="left",class="3",culprit="right"}"#, 7_000.0),
@@ -321,6 +329,8 @@ fn status_says_everything_and_is_exact() {
     assert_eq!(status.ports[0].malformed_control["truncated"], 4);
     assert_eq!(status.ports[0].xdp_statistics.unwrap().tx_ring_empty, 9);
     assert_eq!(status.ports[0].device_drops, None);
+    assert_eq!(status.uptime_nanos, 4_000_000_000, "by the workers' clock");
+    assert_eq!(status.ports[0].classes[3].shadows[0].first_loss_nanos, Some(4_000_000_000));
     assert_eq!(
         status.ledger.map(|ledger| (ledger.received, ledger.missing, ledger.balanced)),
         Some((10, 0, true))

@@ -32,7 +32,9 @@ pub struct SwitchView {
     pub stall_budget: Nanos,
     /// The clock that the workers tell time by.
     pub clock: fn() -> Nanos,
-    /// When the switch was started.
+    /// When the switch was started, by that clock.
+    pub started_at: Nanos,
+    /// And by the wall clock, which may have been set since.
     pub started: SystemTime,
 }
 

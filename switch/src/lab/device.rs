@@ -2,20 +2,15 @@
 
 use std::net::IpAddr;
 
-use futures::{StreamExt, TryStreamExt};
-use rtnetlink::packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
-};
-use rtnetlink::packet_route::RouteNetlinkMessage;
+use futures::TryStreamExt;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags};
 use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkMessage};
-use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth};
 use tokio::runtime;
 use xoff_dataplane::units::MacAddr;
 
 use super::{LabError, Namespace};
-use crate::xdp::finish_frames;
+use crate::xdp::{self, finish_frames};
 
 /// What both ends of a veth pair have in common.
 #[derive(Clone, Debug)]
@@ -119,7 +114,7 @@ impl Device {
             index: link.header.index,
             mac: mac_of(&link),
         };
-        device.add_pfifo()?;
+        device.add_queue()?;
         device.set_up(true)?;
         for &(address, prefix_len) in &end.addresses {
             device.add_address(address, prefix_len)?;
@@ -223,24 +218,12 @@ impl Device {
         })
     }
 
-    fn add_pfifo(&self) -> Result<(), LabError> {
-        let what = format!("put a pfifo on {}", self.name);
+    fn add_queue(&self) -> Result<(), LabError> {
         let index = i32::try_from(self.index).expect("the kernel's interface indexes are positive ints");
-        let mut qdisc = TcMessage::with_index(index);
-        qdisc.header.parent = TcHandle::ROOT;
-        qdisc.attributes.push(TcAttribute::Kind("pfifo".to_owned()));
-        let mut request = NetlinkMessage::from(RouteNetlinkMessage::NewQueueDiscipline(qdisc));
-        request.header.flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
-        netlink(&self.namespace, &what, async |mut handle| {
-            let mut answers = handle.request(request)?;
-            while let Some(answer) = answers.next().await {
-                if let NetlinkPayload::Error(error) = answer.payload
-                    && error.code.is_some()
-                {
-                    return Err(rtnetlink::Error::NetlinkError(error));
-                }
-            }
-            Ok(())
+        self.namespace.run(|| xdp::add_queue(index)).map_err(|source| LabError::Io {
+            what: format!("put a pfifo on {}", self.name),
+            namespace: self.namespace.name().to_owned(),
+            source,
         })
     }
 

@@ -4,11 +4,15 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use xoff_dataplane::units::MacAddr;
-use xoff_ebpf::Mode;
+use xoff_ebpf::{Claim, Mode};
 
 use super::XdpError;
-use super::netlink::Netlink;
+use super::netlink::{Netlink, PFIFO};
 use super::sys::{self, Ethtool};
+
+/// Major number of the handle of a queueing discipline that we gave a device (`tc qdisc` shows it as `ff:`): the
+/// kernel makes up none below 0x8000.
+const OUR_QDISC: u16 = 0xff;
 
 /// What a port turned out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +25,8 @@ pub struct Facts {
     pub mac: MacAddr,
     /// Payload bytes of its longest frame.
     pub mtu: u32,
-    /// Its receive queues.
-    pub queues: u32,
+    /// How many of its receive queues have a socket.
+    pub queues: usize,
     /// Where the XDP program runs.
     pub mode: Mode,
     /// Whether the device shares the packet memory.
@@ -30,22 +34,8 @@ pub struct Facts {
     /// Whether VLAN tags, and with them PCPs, stay in the frames. A port where they do not is not
     /// lossless by PCP.
     pub tags_kept: bool,
-    /// What the device offers to do for the kernel's own stack.
-    pub offloads: Offloads,
     /// What could not be set, in words.
     pub warnings: Vec<String>,
-}
-
-/// Work that the kernel's own stack leaves to a device. It does not touch a switch's frames, but a
-/// *host's* veth must have it off: its frames come to the switch unfinished.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Offloads {
-    /// Checksums at sending.
-    pub checksum: bool,
-    /// TCP segmentation.
-    pub tso: bool,
-    /// Segmentation of all kinds.
-    pub gso: bool,
 }
 
 /// Makes a veth the device of a host whose kernel finishes its own frames: checksums in place, no longer
@@ -73,6 +63,8 @@ pub(super) struct Device {
     ethtool: Ethtool,
     _promiscuous: Option<OwnedFd>,
     undo: Undo,
+    /// Given up last: then another xoff may make the device ready.
+    claim: Claim,
 }
 
 #[derive(Debug, Default)]
@@ -97,6 +89,7 @@ impl Device {
         let netlink = Netlink::open().map_err(refused("talk to the kernel about"))?;
         let link = netlink.link(name).map_err(refused("look at"))?;
         let link = link.ok_or_else(|| XdpError::NoSuchInterface { device: name.to_owned() })?;
+        let claim = Claim::take(name, link.ifindex)?;
         let ethtool = Ethtool::new(name).map_err(refused("talk to the driver of"))?;
         let mut device = Device {
             name: name.to_owned(),
@@ -110,6 +103,7 @@ impl Device {
             ethtool,
             _promiscuous: None,
             undo: Undo::default(),
+            claim,
         };
         if !link.up {
             device.netlink.set_up(link.ifindex, true).map_err(refused("bring up"))?;
@@ -150,10 +144,13 @@ impl Device {
     }
 
     fn add_queue(&mut self, qdisc: &str) {
+        if qdisc == PFIFO && self.netlink.has_pfifo(self.ifindex, OUR_QDISC).unwrap_or(false) {
+            self.undo.qdisc = true; // a killed xoff left it
+        }
         if qdisc != "noqueue" {
             return;
         }
-        match self.netlink.add_pfifo(self.ifindex) {
+        match self.netlink.add_pfifo(self.ifindex, OUR_QDISC) {
             Ok(()) => self.undo.qdisc = true,
             Err(error) => self.warnings.push(format!(
                 "{} has no queueing discipline and takes none ({error}): where its ring is full it drops",
@@ -170,26 +167,24 @@ impl Device {
         self.ifindex
     }
 
+    pub(super) fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
     pub(super) fn queues(&self) -> u32 {
         self.queues
     }
 
-    fn offloads(&self) -> Offloads {
-        let on = |command| self.ethtool.get(command).is_some_and(|value| value != 0);
-        Offloads { checksum: on(Ethtool::TX_CHECKSUM), tso: on(Ethtool::TSO), gso: on(Ethtool::GSO) }
-    }
-
-    pub(super) fn facts(&self, mode: Mode, zero_copy: bool) -> Facts {
+    pub(super) fn facts(&self, queues: &[u32], mode: Mode, zero_copy: bool) -> Facts {
         Facts {
             device: self.name.clone(),
             ifindex: self.ifindex,
             mac: self.mac,
             mtu: self.mtu,
-            queues: self.queues,
+            queues: queues.len(),
             mode,
             zero_copy,
             tags_kept: self.tags_kept,
-            offloads: self.offloads(),
             warnings: self.warnings.clone(),
         }
     }

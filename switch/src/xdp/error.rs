@@ -18,7 +18,7 @@ pub enum XdpError {
         missing: Vec<String>,
     },
     /// The kernel was built without AF_XDP.
-    #[error("this kernel has no AF_XDP: it must be Linux 5.11 or newer with CONFIG_XDP_SOCKETS=y")]
+    #[error("this kernel has no AF_XDP: it must be Linux 5.18 or newer with CONFIG_XDP_SOCKETS=y")]
     NoAfXdp,
     /// There is no such interface.
     #[error("no interface {device} in this network namespace; `ip link` lists those that exist")]
@@ -53,6 +53,14 @@ pub enum XdpError {
          set zero_copy = \"off\" in [switch]"
     )]
     NotZeroCopy {
+        /// The interface.
+        device: String,
+    },
+    /// The kernel does not know frames of several chunks.
+    #[error(
+        "the kernel refuses {device} frames in several chunks (XDP multi-buffer), which take Linux 6.6 or newer"
+    )]
+    NoMultiBuffer {
         /// The interface.
         device: String,
     },

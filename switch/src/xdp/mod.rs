@@ -38,7 +38,9 @@ mod sys;
 mod transmit;
 mod umem;
 
-pub use device::{Facts, Offloads, finish_frames};
+use std::io;
+
+pub use device::{Facts, finish_frames};
 pub use error::XdpError;
 pub use monitor::{DeviceDrops, Monitor, PortDriver, XdpStatistics};
 pub use port::{Port, rx_queues};
@@ -53,4 +55,12 @@ pub fn mtu(device: &str) -> Result<u32, XdpError> {
     let refused = |source| XdpError::Device { doing: "look at", device: device.to_owned(), source };
     let link = netlink::Netlink::open().and_then(|netlink| netlink.link(device)).map_err(refused)?;
     link.map(|link| link.mtu).ok_or_else(|| XdpError::NoSuchInterface { device: device.to_owned() })
+}
+
+/// Gives the device of this index a queue, so that it says busy where it would drop.
+///
+/// # Errors
+/// What the kernel says.
+pub(crate) fn add_queue(ifindex: i32) -> io::Result<()> {
+    netlink::Netlink::open()?.add_pfifo(ifindex, 0)
 }

@@ -13,6 +13,7 @@ use xoff_dataplane::counter::Counter;
 use xoff_ebpf::Dropped;
 
 use super::sys;
+use super::transmit::FailedKicks;
 
 /// What the kernel and the sockets of a port lost, added up over its queues, since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +37,12 @@ pub struct XdpStatistics {
     pub tx_invalid: u64,
     /// The kernel dropped a frame that it should have sent, and completed it.
     pub tx_dropped: u64,
+    /// Times that the kernel refused to send for a reason that xoff does not know; the frames wait on.
+    #[serde(default)]
+    pub tx_failed_kicks: u64,
+    /// The error number (errno) of the last of them; zero: none yet.
+    #[serde(default)]
+    pub tx_failed_errno: u64,
     /// How often the kernel looked for a frame to send, and there was none: no loss.
     pub tx_ring_empty: u64,
 }
@@ -139,6 +146,7 @@ pub struct Monitor {
     program: Dropped,
     malformed: Vec<Arc<Counter>>,
     tx_dropped: Arc<Counter>,
+    failed_kicks: Arc<FailedKicks>,
 }
 
 impl Monitor {
@@ -149,6 +157,7 @@ impl Monitor {
         program: Dropped,
         malformed: Vec<Arc<Counter>>,
         tx_dropped: Arc<Counter>,
+        failed_kicks: Arc<FailedKicks>,
     ) -> io::Result<Monitor> {
         let mut monitor = Monitor {
             device: device.to_owned(),
@@ -158,6 +167,7 @@ impl Monitor {
             program,
             malformed,
             tx_dropped,
+            failed_kicks,
         };
         monitor.at_start = monitor.device_drops()?;
         Ok(monitor)
@@ -171,6 +181,8 @@ impl PortDriver for Monitor {
             rx_too_long: self.program.too_long(),
             rx_malformed: self.malformed.iter().map(|counter| counter.get()).sum(),
             tx_dropped: self.tx_dropped.get(),
+            tx_failed_kicks: self.failed_kicks.count.get(),
+            tx_failed_errno: self.failed_kicks.errno.get(),
             ..XdpStatistics::default()
         };
         for socket in &self.sockets {

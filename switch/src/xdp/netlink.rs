@@ -14,6 +14,9 @@ use rtnetlink::{Error, Handle, LinkUnspec};
 use tokio::runtime::{Builder, Runtime};
 use xoff_dataplane::units::MacAddr;
 
+/// The queueing discipline that says busy instead of dropping.
+pub(super) const PFIFO: &str = "pfifo";
+
 /// A device as the kernel shows it.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
@@ -57,11 +60,24 @@ impl Netlink {
         self.runtime.block_on(self.handle.link().set(link.build()).execute()).map_err(to_io)
     }
 
-    /// Puts a pfifo on a device that has no queueing discipline.
-    pub(super) fn add_pfifo(&self, ifindex: i32) -> io::Result<()> {
+    /// Puts a pfifo on a device that has no queueing discipline. `major`: of its handle; 0: the kernel's choice.
+    pub(super) fn add_pfifo(&self, ifindex: i32, major: u16) -> io::Result<()> {
         let mut qdisc = root(ifindex);
-        qdisc.attributes.push(TcAttribute::Kind("pfifo".to_owned()));
+        qdisc.header.handle.major = major;
+        qdisc.attributes.push(TcAttribute::Kind(PFIFO.to_owned()));
         self.ask(RouteNetlinkMessage::NewQueueDiscipline(qdisc), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// Whether the device has a pfifo with that major number.
+    pub(super) fn has_pfifo(&self, ifindex: i32, major: u16) -> io::Result<bool> {
+        let pfifo = TcAttribute::Kind(PFIFO.to_owned());
+        let ours = |qdisc: &TcMessage| {
+            (qdisc.header.index, qdisc.header.handle.major) == (ifindex, major)
+                && qdisc.attributes.contains(&pfifo)
+        };
+        let qdiscs = self.handle.qdisc().get().index(ifindex).execute();
+        let qdiscs: Vec<TcMessage> = self.runtime.block_on(qdiscs.try_collect()).map_err(to_io)?;
+        Ok(qdiscs.iter().any(ours))
     }
 
     /// Takes the queueing discipline away: the device has its default again.

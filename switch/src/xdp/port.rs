@@ -70,8 +70,8 @@ impl Port {
             ModeSetting::Generic => Some(Mode::Generic),
         };
         let longest = (!umem.settings().multi_buffer).then(|| store.chunk_room());
-        let program = xoff_ebpf::attach(device.name(), device.ifindex(), &sockets, mode, longest)?;
-        let facts = device.facts(program.mode(), sys::is_zero_copy(receivers[0].rx().as_fd()));
+        let program = xoff_ebpf::attach(device.claim(), &sockets, mode, longest)?;
+        let facts = device.facts(&queues, program.mode(), sys::is_zero_copy(receivers[0].rx().as_fd()));
         let descriptors: Vec<_> = sockets.iter().map(|&(_, socket)| socket).collect();
         let malformed = receivers.iter().map(Receiver::malformed).collect();
         let monitor = Monitor::new(
@@ -80,6 +80,7 @@ impl Port {
             program.dropped().map_err(XdpError::Program)?,
             malformed,
             transmitter.dropped(),
+            transmitter.failed(),
         );
         let monitor = monitor.map(Arc::new).map_err(|source| XdpError::Device {
             doing: "read the counters of",
@@ -189,12 +190,6 @@ impl Port {
     #[must_use]
     pub fn monitor(&self) -> Arc<Monitor> {
         Arc::clone(&self.monitor)
-    }
-
-    /// Kicks that failed for reasons unknown, and the errno of the last; zero is the rule.
-    #[must_use]
-    pub fn failed_kicks(&self) -> (u64, i32) {
-        self.transmitter.failed()
     }
 }
 

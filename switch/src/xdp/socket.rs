@@ -112,16 +112,21 @@ fn bind(umem: &Umem, socket: BorrowedFd<'_>, name: &str, ifindex: u32, queue: u3
     for _ in 0..BUSY_RETRIES {
         match umem.bind(socket, ifindex, queue) {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => thread::sleep(BUSY_PAUSE),
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-                return Err(XdpError::NotZeroCopy { device: name.to_owned() });
-            }
-            other => {
-                let doing = "bind an AF_XDP socket to";
-                return other.map_err(|source| XdpError::Device { doing, device: name.to_owned(), source });
-            }
+            bound => return bound.map_err(|error| refusal(error, name, umem.settings().multi_buffer)),
         }
     }
     Err(XdpError::QueueBusy { device: name.to_owned(), queue })
+}
+
+/// What it means that a socket cannot be bound.
+fn refusal(source: io::Error, device: &str, multi_buffer: bool) -> XdpError {
+    let device = device.to_owned();
+    match source.raw_os_error() {
+        Some(libc::EOPNOTSUPP) => XdpError::NotZeroCopy { device },
+        // The queue is there, so what the kernel does not know is XDP_USE_SG.
+        Some(libc::EINVAL) if multi_buffer => XdpError::NoMultiBuffer { device },
+        _ => XdpError::Device { doing: "bind an AF_XDP socket to", device, source },
+    }
 }
 
 /// Turns addresses into numbers of chunks and back.
@@ -252,5 +257,21 @@ impl CompletionRing for XskCompletion {
         (0..n).for_each(|at| each(self.chunks.slot(self.ring.peek(at))));
         self.ring.release(n);
         n
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_kernel_refuses_frames_of_several_chunks_only() {
+        let refused =
+            |errno, multi_buffer| refusal(io::Error::from_raw_os_error(errno), "eth1", multi_buffer);
+        assert!(
+            matches!(refused(libc::EINVAL, true), XdpError::NoMultiBuffer { device } if device == "eth1")
+        );
+        assert!(matches!(refused(libc::EINVAL, false), XdpError::Device { .. }));
+        assert!(matches!(refused(libc::EOPNOTSUPP, true), XdpError::NotZeroCopy { .. }));
     }
 }

@@ -191,12 +191,6 @@ impl Ethtool {
     const GET_FLAGS: u32 = 0x25;
     const SET_FLAGS: u32 = 0x26;
     const GET_CHANNELS: u32 = 0x3c;
-    /// ETHTOOL_GTXCSUM: checksums left to the device.
-    pub(super) const TX_CHECKSUM: u32 = 0x16;
-    /// ETHTOOL_GTSO: segmentation left to the device.
-    pub(super) const TSO: u32 = 0x1e;
-    /// ETHTOOL_GGSO: segmentation left to the kernel's last moment.
-    pub(super) const GSO: u32 = 0x23;
     /// ETHTOOL_STXCSUM.
     pub(super) const SET_TX_CHECKSUM: u32 = 0x17;
     /// ETHTOOL_STSO.

@@ -38,8 +38,16 @@ pub(super) struct Transmitter<T, C> {
     ends_out: Box<[u64]>,
     /// What the last kick found of the interface.
     interface: Interface,
-    /// Kicks that failed in a way that the kernel's documentation does not know, and the last errno.
-    failed: (u64, i32),
+    failed: Arc<FailedKicks>,
+}
+
+/// Kicks that failed in a way that the kernel's documentation does not know.
+#[derive(Debug, Default)]
+pub(super) struct FailedKicks {
+    /// How many.
+    pub(super) count: Counter,
+    /// The error number of the last one.
+    pub(super) errno: Counter,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +70,7 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
             dropped: Arc::default(),
             ends_out: vec![0; chunks.div_ceil(u64::BITS) as usize].into(),
             interface: Interface::Up,
-            failed: (0, 0),
+            failed: Arc::default(),
         }
     }
 
@@ -71,9 +79,9 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         Arc::clone(&self.dropped)
     }
 
-    /// How many kicks failed in an unknown way, and the errno of the last.
-    pub(super) fn failed(&self) -> (u64, i32) {
-        self.failed
+    /// Kicks that failed in an unknown way.
+    pub(super) fn failed(&self) -> Arc<FailedKicks> {
+        Arc::clone(&self.failed)
     }
 
     /// Whether something was sent that has not come back, and may yet: over an interface that is down or
@@ -133,7 +141,10 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
             }
             Kick::Down => self.interface = Interface::Down,
             Kick::Gone => self.interface = Interface::Gone,
-            Kick::Failed(errno) => self.failed = (self.failed.0 + 1, errno),
+            Kick::Failed(errno) => {
+                self.failed.count.add(1);
+                self.failed.errno.set(errno.unsigned_abs().into());
+            }
             Kick::Done | Kick::Busy => {}
         }
         false
@@ -331,7 +342,8 @@ mod tests {
         let frame = store.allocate(60).unwrap();
         transmitter.send(&store, frame).unwrap();
         transmitter.flush();
-        assert_eq!(transmitter.failed(), (1, 22));
+        let failed = transmitter.failed();
+        assert_eq!((failed.count.get(), failed.errno.get()), (1, 22));
         transmitter.flush();
         assert_eq!(reap_all(&mut transmitter, &mut store), [60]);
     }

@@ -194,13 +194,18 @@ fn mode(port: &PortStatus) -> String {
     format!("{mode}, {memory}")
 }
 
-/// What the kernel dropped, by reason.
+/// What the kernel dropped, by reason, and what it did not want to send.
 fn unseen(port: &PortStatus) -> String {
     let xdp = port.xdp_statistics.iter().flat_map(|xdp| xdp.drops()).map(|loss| ("xdp", loss));
     let device = port.device_drops.iter().flat_map(|device| device.losses()).map(|loss| ("device", loss));
+    let kicks = port.xdp_statistics.iter().filter(|xdp| xdp.tx_failed_kicks > 0).map(|xdp| {
+        format!("refused to send {} times (error {})", grouped(xdp.tx_failed_kicks), xdp.tx_failed_errno)
+    });
     let losses = xdp.chain(device).filter(|(_, (_, frames))| *frames > 0);
-    let losses: Vec<String> =
-        losses.map(|(whose, (reason, frames))| format!("{whose} {reason} {}", grouped(frames))).collect();
+    let losses: Vec<String> = losses
+        .map(|(whose, (reason, frames))| format!("{whose} {reason} {}", grouped(frames)))
+        .chain(kicks)
+        .collect();
     if losses.is_empty() { "0".into() } else { losses.join(", ") }
 }
 

@@ -151,6 +151,13 @@ fn write_drivers(text: &mut Exposition, view: &SwitchView) {
     let device = |port: &PortView| port.driver.device_drops().ok().map(|drops| drops.losses());
     let help = "Frames that the port's XDP sockets dropped, by their statistics; the switch never saw them.";
     write_losses(text, view, "xoff_xdp_drops_total", help, xdp);
+    let help = "Times that the kernel refused to send for a reason that xoff does not know.";
+    let mut family = text.family("xoff_xdp_failed_kicks_total", Kind::Counter, help);
+    for (id, port) in view.ports() {
+        if let Ok(statistics) = port.driver.xdp_statistics() {
+            family.sample(&[("port", name(view, id))], statistics.tx_failed_kicks);
+        }
+    }
     let help = "Frames that the port's device dropped, by its own link statistics.";
     write_losses(text, view, "xoff_device_drops_total", help, device);
 }
