@@ -26,7 +26,7 @@ pub struct Facts {
     /// Payload bytes of its longest frame.
     pub mtu: u32,
     /// How many of its receive queues have a socket.
-    pub queues: usize,
+    pub queues: u32,
     /// Where the XDP program runs.
     pub mode: Mode,
     /// Whether the device shares the packet memory.
@@ -175,13 +175,13 @@ impl Device {
         self.queues
     }
 
-    pub(super) fn facts(&self, queues: &[u32], mode: Mode, zero_copy: bool) -> Facts {
+    pub(super) fn facts(&self, queues: u32, mode: Mode, zero_copy: bool) -> Facts {
         Facts {
             device: self.name.clone(),
             ifindex: self.ifindex,
             mac: self.mac,
             mtu: self.mtu,
-            queues: queues.len(),
+            queues,
             mode,
             zero_copy,
             tags_kept: self.tags_kept,

@@ -71,7 +71,8 @@ impl Port {
         };
         let longest = (!umem.settings().multi_buffer).then(|| store.chunk_room());
         let program = xoff_ebpf::attach(device.claim(), &sockets, mode, longest)?;
-        let facts = device.facts(&queues, program.mode(), sys::is_zero_copy(receivers[0].rx().as_fd()));
+        let count = u32::try_from(queues.len()).expect("a device has fewer than 2^32 queues");
+        let facts = device.facts(count, program.mode(), sys::is_zero_copy(receivers[0].rx().as_fd()));
         let descriptors: Vec<_> = sockets.iter().map(|&(_, socket)| socket).collect();
         let malformed = receivers.iter().map(Receiver::malformed).collect();
         let monitor = Monitor::new(
