@@ -209,8 +209,10 @@ fn end<'a>(switch: &'a Namespace, name: &'a str, side: u8, number: u8) -> End<'a
 }
 
 /// Beds carry paced traffic and would measure each other: whoever runs the tests, threads or
-/// processes, there is one bed at a time.
-fn one_bed_at_a_time(binary: &Path) -> Flock<File> {
+/// processes, there is one bed at a time. A command that makes its own is one as long as this is kept.
+#[must_use]
+pub fn one_bed_at_a_time(binary: impl AsRef<Path>) -> Flock<File> {
+    let binary = binary.as_ref();
     let file = File::create(binary.with_extension("lock")).unwrap();
     Flock::lock(file, FlockArg::LockExclusive).unwrap_or_else(|(_, error)| panic!("{error}"))
 }

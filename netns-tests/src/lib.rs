@@ -21,10 +21,10 @@ mod switch;
 mod tap;
 mod traffic;
 
-pub use bed::{Bed, Plan};
+pub use bed::{Bed, Plan, one_bed_at_a_time};
 pub use config::Config;
 pub use host::Host;
-pub use stall::{note_stall, unstalled};
+pub use stall::{note_lab, unstalled};
 pub use switch::{Exit, Switch};
 pub use tap::{Seen, Tap, now};
 pub use traffic::{Reports, Talk, Traffic, stream};

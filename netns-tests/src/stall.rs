@@ -7,6 +7,7 @@
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 
+use serde_json::Value;
 use xoff::control::status::Status;
 use xoff::traffic::HostReport;
 
@@ -31,8 +32,16 @@ pub fn unstalled(test: impl Fn()) {
     test();
 }
 
-/// Notes whether something else was, such as an experiment with switches of its own.
-pub fn note_stall(stalled: bool) {
+/// Switches of `xoff demo` and `xoff experiment` are configured to bridge so much.
+const STALL_BUDGET_MS: f64 = 25.0;
+
+/// Notes whether switches or hosts were that `xoff demo` or `xoff experiment` says this of.
+pub fn note_lab(said: &Value) {
+    let stalled = said["longest_stall_ms"].as_f64().is_some_and(|ms| ms > STALL_BUDGET_MS);
+    note_stall(stalled || said["xdp_drops"] != 0);
+}
+
+fn note_stall(stalled: bool) {
     if stalled {
         STALLED.set(true);
     }

@@ -1,6 +1,10 @@
-//! B6: a port learns no more stations than it may, and isolated ports exchange nothing.
+//! B6: a port learns no more stations than it may, isolated ports exchange nothing, and what a port's device
+//! loses is in the verdict.
 
-use xoff_dataplane::units::MacAddr;
+use std::sync::atomic::AtomicBool;
+
+use xoff::traffic::emit::{Link, Timing, emit};
+use xoff_dataplane::units::{MacAddr, Nanos};
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::wait_for;
 
@@ -21,6 +25,25 @@ fn stations_beyond_the_limit_are_forwarded_but_not_learned() {
     known.sort_unstable();
     assert_eq!(known, [0, 1, 2].map(|number| station(number).to_string()));
     bed.finish(switch);
+}
+
+#[test]
+fn a_frame_that_only_the_device_knows_to_be_lost_fails_the_verdict() {
+    let bed = bed(1).build();
+    let switch = bed.start(&bed.config("speed = \"1G\""));
+    // The device drops what is longer than its peer takes, whoever in the switch's namespace sends it.
+    bed.host(1).run("ip", &["link", "set", "eth0", "mtu", "1000"]);
+    let frame = Frame::new(bed.port(1).mac(), bed.host(1).mac()).build_len(1400);
+    let once = Timing { every: Nanos::ZERO, count: Some(1), duration: None };
+    let send = || emit(&Link::open("p1").unwrap(), &[frame], &once, &AtomicBool::new(false));
+    assert_eq!(bed.namespace().run(|| send().unwrap()), 1);
+    let lost = wait_for("the drop", || switch.port(1).device_drops.filter(|drops| drops.lost() > 0));
+    assert_eq!((lost.tx_dropped, lost.lost()), (1, 1));
+    let said = switch.status();
+    assert_eq!(said.ports[0].xdp_statistics.unwrap().lost(), 0);
+    assert_eq!((said.verdict.lossless, said.verdict.lossless_lost, said.verdict.unseen_lost), (false, 0, 1));
+    let exit = switch.stop();
+    assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
 }
 
 #[test]

@@ -5,8 +5,9 @@ mod bursts;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use xoff_dataplane::counter::Counter;
 use xoff_dataplane::frame::Frame;
-use xoff_dataplane::ledger::Counters;
+use xoff_dataplane::ledger::{ClassCounters, Counters};
 use xoff_dataplane::policy::PolicyKind;
 use xoff_dataplane::settings::{Accounting, FlowControl, QueueKind, WatchdogAction};
 use xoff_dataplane::switch::{Successor, Switch, WorkerId, Workers};
@@ -401,7 +402,8 @@ impl Driver {
         if self.plan.settings.accounting == Accounting::UntilTransmitted {
             self.check_ingress();
         }
-        self.check_rx_is_accounted_for();
+        self.check_watermarks();
+        self.check_classes();
     }
 
     fn check_ingress(&self) {
@@ -419,14 +421,36 @@ impl Driver {
         }
     }
 
-    /// Per (port, class): what a full ingress drops was received there.
-    fn check_rx_is_accounted_for(&self) {
+    /// Lossy classes never use headroom, and no egress queue exceeds its maximum.
+    fn check_watermarks(&self) {
         for (port, class) in all_queues() {
             let shown = self.counters.class(PortId(port), class);
             let settings = &self.plan.settings.ports[usize::from(port)].classes[class.index()];
             assert!(settings.lossless || shown.headroom_watermark.get() == 0);
             assert!(shown.egress_watermark.get() < settings.egress_max.0);
         }
+    }
+
+    /// Per class, all ports together: what came has left, waits or was dropped. What is flooded leaves, or is
+    /// dropped, once more for each copy.
+    fn check_classes(&self) {
+        let [only] = &self.workers[..] else { return }; // chunks on their way to another's store look like frames
+        let slots = (0..self.plan.slots).filter_map(|slot| self.store.slot(slot));
+        let mut waiting = [0; CLASSES];
+        slots.filter_map(mark).for_each(|(_, class, _)| waiting[usize::from(class)] += 1);
+        let (mut surplus, mut dropped) = (0, 0);
+        for class in Class::ALL {
+            let of = |count: fn(&ClassCounters) -> u64| -> u64 {
+                (0..PORTS_U8).map(|port| count(self.counters.class(PortId(port), class))).sum()
+            };
+            let drops = of(|class| class.drops.iter().map(Counter::get).sum());
+            let came = of(|class| class.rx_frames.get());
+            let went = of(|class| class.tx_frames.get()) + waiting[class.index()] + drops;
+            assert!(went >= came, "class {class}: {came} frames came, {went} left, wait or were dropped");
+            (surplus, dropped) = (surplus + went - came, dropped + drops);
+        }
+        let copies_missing = dropped - only.ledger().dropped;
+        assert_eq!(surplus, only.ledger().copied + copies_missing);
     }
 
     fn check_empty(&self) {
