@@ -3,7 +3,9 @@
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
+use std::ops::RangeInclusive;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use clap::Parser;
 use miette::{MietteHandlerOpts, miette};
@@ -38,6 +40,17 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Reads a whole number in `range`; what is wrong is said in words of the command line.
+pub fn number<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: FromStr + PartialOrd + Display + Clone,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| format!("it has to be a whole number from {} to {}", range.start(), range.end()))
+    }
+}
+
 /// Prints on standard output; what a reader that has gone away does not take is lost, and no error: its
 /// exit code still tells the result.
 ///
@@ -63,6 +76,15 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
+
+    #[test]
+    fn a_number_is_in_its_range() {
+        let seconds = number(3_u32..=600);
+        assert_eq!((seconds("3"), seconds("600")), (Ok(3), Ok(600)));
+        for bad in ["2", "601", "-3", "x", "5000000000"] {
+            assert_eq!(seconds(bad), Err("it has to be a whole number from 3 to 600".into()), "{bad}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -15,7 +15,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// How long traffic is offered.
-    #[arg(long, value_name = "SECONDS", default_value_t = 12, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 12, value_parser = cli::number(1..=3600_u64))]
     seconds: u64,
 }
 

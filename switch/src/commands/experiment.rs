@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 use miette::{IntoDiagnostic, miette};
+use serde_json::json;
 use xoff_dataplane::units::BitRate;
 
 use crate::cli;
@@ -27,11 +28,11 @@ pub struct Args {
           value_parser = PossibleValuesParser::new(VARIANTS.iter().map(|variant| variant.name)))]
     policy: Vec<String>,
     /// How often each policy is measured.
-    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = cli::number(1..=100_u32))]
     runs: u32,
     /// How long each policy is measured, for experiments where that can be chosen [default: what `list`
     /// says].
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(3..=600))]
+    #[arg(long, value_name = "COUNT", value_parser = cli::number(3..=600_u32))]
     seconds: Option<u32>,
     /// Rate of the lines, 5M to 1G; thresholds grow with it [default: 50 Mb/s for each core].
     #[arg(long, value_name = "RATE", value_parser = line_rate)]
@@ -50,7 +51,7 @@ pub struct Args {
 /// A name that there is not, and what kept the experiment from running.
 pub fn run(args: &Args) -> miette::Result<ExitCode> {
     if args.name == "list" {
-        cli::print(list())?;
+        cli::print(if args.json { list_json() } else { list() })?;
         return Ok(ExitCode::SUCCESS);
     }
     let experiment = find(&args.name)?;
@@ -130,6 +131,16 @@ fn list() -> String {
     text
 }
 
+/// The same as one JSON object.
+fn list_json() -> String {
+    let experiments = EXPERIMENTS.iter().map(|Experiment { name, about, length, policies, .. }| {
+        json!({ "name": name, "about": about, "seconds_per_policy": length.seconds(), "policies": policies })
+    });
+    let policies = VARIANTS.iter().map(|variant| json!({ "name": variant.name, "about": variant.about }));
+    let (experiments, policies): (Vec<_>, Vec<_>) = (experiments.collect(), policies.collect());
+    json!({ "experiments": experiments, "policies": policies }).to_string() + "\n"
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -187,6 +198,10 @@ mod tests {
         for name in names {
             assert!(text.contains(name), "{name} in {text}");
         }
+        let list: serde_json::Value = serde_json::from_str(&list_json()).unwrap();
+        assert_eq!(list["experiments"].as_array().unwrap().len(), EXPERIMENTS.len());
+        assert_eq!(list["experiments"][0]["name"], EXPERIMENTS[0].name);
+        assert_eq!(list["policies"].as_array().unwrap().len(), VARIANTS.len());
     }
 
     #[test]
@@ -195,6 +210,8 @@ mod tests {
         assert_eq!(of("qcn-fanin", Some(6)).unwrap(), 6);
         assert_eq!(of("qcn-fanin", None).unwrap(), 30);
         assert!(of("incast", Some(6)).unwrap_err().to_string().contains("ends by itself"));
+        let message = parse(&["qcn-fanin", "--seconds", "2"]).unwrap_err().to_string();
+        assert!(message.contains("'2'") && message.contains("a whole number from 3 to 600"), "{message}");
     }
 
     #[test]

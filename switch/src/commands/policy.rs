@@ -6,7 +6,7 @@ use std::time::Duration;
 use miette::IntoDiagnostic as _;
 
 use super::agent::agent;
-use crate::cli::print;
+use crate::cli::{number, print};
 use crate::control::policy::{PolicyChange, PolicyNames};
 
 /// Longer than a switch takes to answer for workers that do not.
@@ -18,7 +18,7 @@ pub struct Args {
     /// The policy that takes over (pfc, capfc-stop-max, ...); without it, what there is is shown.
     policy: Option<String>,
     /// The class that gets it, 0 to 7; without it, all.
-    #[arg(long, requires = "policy", value_parser = clap::value_parser!(u8).range(0..=7))]
+    #[arg(long, requires = "policy", value_parser = number(0..=7_u8))]
     class: Option<u8>,
     /// Where the switch serves its status.
     #[arg(long, default_value = "http://127.0.0.1:9464")]

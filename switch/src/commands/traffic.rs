@@ -160,13 +160,13 @@ struct PauseArgs {
     #[arg(long, value_name = "MAC", value_parser = values::mac)]
     src: Option<MacAddr>,
     /// Opcode, hexadecimal, instead of 0101 (or 0001)
-    #[arg(long, value_name = "HEX", value_parser = |text: &str| u16::from_str_radix(text, 16))]
+    #[arg(long, value_name = "HEX", value_parser = values::hex::<u16>)]
     opcode: Option<u16>,
     /// Reserved half of the class-enable vector, hexadecimal
-    #[arg(long, value_name = "HEX", value_parser = |text: &str| u8::from_str_radix(text, 16))]
+    #[arg(long, value_name = "HEX", value_parser = values::hex::<u8>)]
     reserved: Option<u8>,
     /// Class-enable vector, hexadecimal, instead of that of the classes given
-    #[arg(long, value_name = "HEX", value_parser = |text: &str| u8::from_str_radix(text, 16))]
+    #[arg(long, value_name = "HEX", value_parser = values::hex::<u8>)]
     vector: Option<u8>,
     /// Fill the padding with ones
     #[arg(long)]
@@ -175,10 +175,10 @@ struct PauseArgs {
     #[arg(long = "overwrite", value_name = "OFFSET=HEX", value_parser = parse_overwrite)]
     overwrites: Vec<Overwrite>,
     /// Put the frame into this VLAN
-    #[arg(long, value_name = "VID", value_parser = clap::value_parser!(u16).range(0..=4094))]
+    #[arg(long, value_name = "VID", value_parser = cli::number(0..=4094_u16))]
     vlan: Option<u16>,
     /// Cut the frame off after so many bytes, 14 to 1514
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(14..=1514))]
+    #[arg(long, value_name = "BYTES", value_parser = cli::number(14..=1514_u16))]
     truncate: Option<u16>,
     /// Print one JSON object
     #[arg(long)]

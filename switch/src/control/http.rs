@@ -2,19 +2,28 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Extension, Json, Router};
-use tokio::net::TcpListener;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::sleep;
 
 use super::snapshot::{Answer, ask, snapshot};
 use super::status::Status;
 use super::{SwitchView, metrics, policy};
 
 const INDEX: &str = "xoff\n/metrics  for Prometheus\n/status   everything, as JSON\n/healthz  200 while all workers run\n/policy   the policy of each class; PUT {\"policy\": NAME, \"class\": N} changes it\n";
+
+/// How long a client has for the head of a request, and a connection without one stays open.
+const HEADERS_WITHIN: Duration = Duration::from_secs(5);
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// The address that is listened on.
 #[derive(Clone, Copy, Debug)]
@@ -32,12 +41,28 @@ pub(super) async fn serve(view: Arc<SwitchView>, listener: Option<(TcpListener, 
             .layer(DefaultBodyLimit::max(policy::BODY_MAX))
             .layer(Extension(Listening(address.ip())))
             .with_state(view);
-        let service = routes.into_make_service_with_connect_info::<SocketAddr>();
-        if let Err(error) = axum::serve(listener, service).await {
-            tracing::error!("metrics and status are not served any more: {error}");
+        loop {
+            match listener.accept().await {
+                Ok((stream, peer)) => drop(tokio::spawn(answer(stream, peer, routes.clone()))),
+                // No more file descriptors, for example.
+                Err(error) => {
+                    tracing::warn!("cannot take a connection for metrics or status: {error}");
+                    sleep(ACCEPT_AGAIN_AFTER).await;
+                }
+            }
         }
     }
     std::future::pending().await
+}
+
+/// Answers what comes by one connection, until its client ends it or goes silent in a request.
+async fn answer(stream: TcpStream, peer: SocketAddr, routes: Router) {
+    let service = TowerToHyperService::new(routes.layer(Extension(ConnectInfo(peer))));
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
+    if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
+        tracing::debug!("{peer}: {error}");
+    }
 }
 
 async fn get_metrics(State(view): State<Arc<SwitchView>>) -> impl IntoResponse {

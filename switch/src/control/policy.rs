@@ -93,7 +93,8 @@ pub(super) async fn put(
     let bad = |message: String| (StatusCode::BAD_REQUEST, message + "\n");
     let body = read(request).await?;
     let change: PolicyChange = serde_json::from_slice(&body).map_err(|error| {
-        bad(format!("{error}; send for example {{\"policy\": \"capfc-stop-max\", \"class\": 3}}"))
+        let found = if error.is_data() { "this is not a policy's name and a class".into() } else { error.to_string() };
+        bad(format!("{found}; send for example {{\"policy\": \"capfc-stop-max\", \"class\": 3}}, with a class from 0 to 7 or none"))
     })?;
     let kind = PolicyKind::named(&change.policy).ok_or_else(|| bad(unknown(&change.policy)))?;
     let class = change.class.map(|class| {

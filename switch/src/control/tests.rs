@@ -389,7 +389,8 @@ fn a_policy_is_changed_for_one_class_or_all_and_bad_ones_are_refused() {
     for (body, expected) in [
         (r#"{"policy": "faster"}"#, "there is no policy \"faster\"; there are pfc, capfc-stop-max"),
         (r#"{"policy": "pfc", "class": 8}"#, "there is no class 8; classes are 0 to 7"),
-        (r#"{"class": 3}"#, "missing field `policy`"),
+        (r#"{"class": 3}"#, "not a policy's name and a class; send for example {\"policy\""),
+        (r#"{"policy": "pfc", "class": 300}"#, "with a class from 0 to 7 or none"),
         ("pfc", "send for example {\"policy\""),
     ] {
         let (code, text) = put(body);
@@ -437,6 +438,17 @@ fn a_body_that_does_not_end_is_given_up_and_a_long_one_not_read() {
     assert_eq!(answer("Transfer-Encoding: chunked", chunk(1024).as_bytes()), "400");
     assert_eq!(answer("Transfer-Encoding: chunked", chunk(1025).as_bytes()), "413");
     assert_eq!(get(&control, "/healthz").0, 503, "others are served meanwhile and afterwards");
+}
+
+#[test]
+fn a_head_that_does_not_end_is_given_up() {
+    let (view, _inbox) = view();
+    let control = start(Arc::clone(&view), any_port()).unwrap();
+    let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(b"GET /status HTTP/1.1\r\nHost: localhost\r\n").unwrap();
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).expect("the switch ends the connection");
 }
 
 #[test]
