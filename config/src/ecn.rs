@@ -26,7 +26,14 @@ pub(crate) fn settings(keys: &ClassKeys, class: &ClassSettings) -> Option<EcnSet
     })
 }
 
-pub(crate) fn check(draft: &Draft<'_>, class: Class, settings: &ClassSettings, problems: &mut Problems) {
+/// `protected`: the class is lossless on some port.
+pub(crate) fn check(
+    draft: &Draft<'_>,
+    class: Class,
+    settings: &ClassSettings,
+    protected: bool,
+    problems: &mut Problems,
+) {
     let keys = &draft.port.classes[class.index()];
     let whose = format!("class {class} of port {}", draft.name);
     let Some(ecn) = settings.ecn else {
@@ -42,11 +49,13 @@ pub(crate) fn check(draft: &Draft<'_>, class: Class, settings: &ClassSettings, p
             .help("frames are marked from ecn_min on, and all of them from ecn_max on: ecn_min <= ecn_max"),
         );
     }
-    if let Some(key) = keys.wred.as_ref().filter(|key| key.value && settings.lossless) {
+    if let Some(key) = keys.wred.as_ref().filter(|key| key.value && protected) {
         problems.push(
-            Problem::warning(format!("`wred` has no effect on {whose}, which is lossless"))
+            Problem::warning(format!("`wred` has no effect on {whose}: the class is lossless"))
                 .at(key.span, "no effect")
-                .help("frames of a lossless class are marked or left alone, never dropped"),
+                .help(
+                    "frames of a class that is lossless on any port are marked or left alone, never dropped",
+                ),
         );
     }
 }

@@ -29,9 +29,8 @@ pub(crate) fn classes(
     let model = value(document.memory.model.as_ref(), MemoryModel::Dedicated);
     let mut ports: Vec<[ClassSettings; CLASSES]> =
         drafts.iter().map(|draft| Class::ALL.map(|class| alone(document, draft, class))).collect();
-    for class in
-        Class::ALL.into_iter().filter(|class| drafts.iter().any(|draft| draft.lossless.contains(*class)))
-    {
+    let protected = |class: &Class| drafts.iter().any(|draft| draft.lossless.contains(*class));
+    for class in Class::ALL.into_iter().filter(protected) {
         bound_at_ingress(class, drafts, &mut ports);
         mixed(class, drafts, problems);
         if accounting == Accounting::UntilTransmitted {
@@ -42,7 +41,7 @@ pub(crate) fn classes(
         for class in Class::ALL {
             let settings = &mut classes[class.index()];
             settings.ecn = ecn::settings(&draft.port.classes[class.index()], settings);
-            ecn::check(draft, class, settings, problems);
+            ecn::check(draft, class, settings, protected(&class), problems);
             check(draft, class, &classes[class.index()], model, problems);
             watchdog::check(draft, class, problems);
         }

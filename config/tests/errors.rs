@@ -371,6 +371,9 @@ fn a_class_lossless_on_one_port_only_is_a_doubt() {
         found.iter().any(|warning| warning == "class 4 is lossless on some ports, but lossy on b"),
         "{found:?}"
     );
+    let wred = "[port.class.4]\nwred = true\necn_min = 5000\n"; // of b, where it is lossy
+    let found = read(&format!("{text}{wred}")).unwrap().warnings;
+    assert!(found.iter().any(|w| w.message.starts_with("`wred` has no effect on class 4 of port b")));
 }
 
 #[test]

@@ -249,7 +249,8 @@ pub struct EcnSettings {
     pub max: Bytes,
     /// Share of frames, 0..=1, that are marked just below `max`.
     pub probability: f64,
-    /// Whether frames that cannot be marked are dropped instead, on their way in. Lossy classes only.
+    /// Whether frames that cannot be marked are dropped instead, on their way in. Only in classes
+    /// that are lossy at every port.
     pub wred: bool,
 }
 

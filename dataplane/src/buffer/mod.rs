@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::drop_reason::DropReason;
 use crate::ledger::Counters;
-use crate::settings::{Memory, SharedMemory, SwitchSettings};
+use crate::settings::{ClassSettings, Memory, SharedMemory, SwitchSettings};
 use crate::units::{Bytes, CLASSES, Class, PortId};
 use ingress::IngressQueue;
 pub(crate) use load::Load;
@@ -42,13 +42,25 @@ struct EgressQueue {
     frames: u32,
     frames_max: u32,
     reserve: Bytes,
-    lossless: bool,
+    /// The class is lossless somewhere: whatever its ingress lets in has room here.
+    protected: bool,
 }
 
 impl EgressQueue {
-    /// What `size` bytes more take beyond the reserve; nothing that counts in a lossless queue.
+    const fn new(class: &ClassSettings, protected: bool) -> EgressQueue {
+        EgressQueue {
+            bytes: Bytes::ZERO,
+            max: class.egress_max,
+            frames: 0,
+            frames_max: class.egress_max_frames,
+            reserve: class.egress_reserve,
+            protected,
+        }
+    }
+
+    /// What `size` bytes more take beyond the reserve; nothing that counts in a protected queue.
     fn beyond_reserve_with(&self, size: Bytes) -> Bytes {
-        match self.lossless {
+        match self.protected {
             true => Bytes::ZERO,
             false => (self.bytes + size).saturating_sub(self.bytes.max(self.reserve)),
         }
@@ -59,6 +71,7 @@ impl Buffer {
     pub(crate) fn new(settings: &SwitchSettings, counters: Arc<Counters>) -> Buffer {
         let per_port = |port: usize| settings.ports[port].classes;
         let ports = settings.ports.len();
+        let protected = settings.lossless_anywhere();
         Buffer {
             memory: settings.memory,
             ingress: (0..ports)
@@ -66,14 +79,9 @@ impl Buffer {
                 .collect(),
             egress: (0..ports)
                 .map(|port| {
-                    per_port(port).map(|class| EgressQueue {
-                        bytes: Bytes::ZERO,
-                        max: class.egress_max,
-                        frames: 0,
-                        frames_max: class.egress_max_frames,
-                        reserve: class.egress_reserve,
-                        lossless: class.lossless,
-                    })
+                    let classes = per_port(port);
+                    Class::ALL
+                        .map(|class| EgressQueue::new(&classes[class.index()], protected.contains(class)))
                 })
                 .collect(),
             pool_used: Bytes::ZERO,
@@ -124,7 +132,7 @@ impl Buffer {
         let room = queue.max.saturating_sub(queue.bytes + Bytes(1));
         let own = room.min(load::at_most(queue.frames_max.saturating_sub(queue.frames)));
         match self.memory {
-            Memory::Shared(shared) if !queue.lossless => {
+            Memory::Shared(shared) if !queue.protected => {
                 own.min(shared.egress_limit.saturating_sub(self.egress_used))
             }
             Memory::Shared(_) | Memory::Dedicated => own,

@@ -11,8 +11,12 @@ const P0: PortId = PortId(0);
 const P1: PortId = PortId(1);
 
 fn buffer(memory: Memory, change: impl Fn(&mut ClassSettings)) -> Buffer {
+    buffer_by_port(memory, |_, class| change(class))
+}
+
+fn buffer_by_port(memory: Memory, change: impl Fn(PortId, &mut ClassSettings)) -> Buffer {
     let mut ports = vec![port_settings(0), port_settings(1)];
-    for port in &mut ports {
+    for (id, port) in [P0, P1].into_iter().zip(&mut ports) {
         for class in &mut port.classes {
             class.xoff = Bytes(10_000);
             class.xon = Bytes(6_000);
@@ -21,7 +25,7 @@ fn buffer(memory: Memory, change: impl Fn(&mut ClassSettings)) -> Buffer {
             class.egress_max = Bytes(10_000);
             class.ingress_reserve = Bytes(1_000);
             class.egress_reserve = Bytes(1_000);
-            change(class);
+            change(id, class);
         }
     }
     let settings = SwitchSettings {
@@ -212,6 +216,17 @@ fn the_egress_limit_binds_lossy_queues_beyond_their_reserves() {
     assert!(!buffer.egress_has_room(P1, Class::ALL[2], Bytes(1_501)));
     buffer.leave_egress(P1, P0, Class::ALL[2], Bytes(2_500));
     assert!(buffer.egress_has_room(P1, Class::ALL[2], Bytes(3_000)));
+}
+
+#[test]
+fn the_egress_limit_binds_no_queue_of_a_class_that_is_lossless_at_another_port() {
+    let mut buffer = buffer_by_port(shared(None), |port, class| class.lossless &= port == P0);
+    buffer.enter_egress(P1, P0, LOSSY, Bytes(3_000)); // the reserve, and all of the limit
+    assert!(!buffer.egress_has_room(P1, LOSSY, Bytes(1_001)));
+    assert!(buffer.egress_has_room(P1, LOSSLESS, Bytes(1_001)), "beyond the reserve");
+    buffer.enter_egress(P0, P1, LOSSLESS, Bytes(5_000));
+    buffer.leave_egress(P1, P0, LOSSY, Bytes(1));
+    assert!(buffer.egress_has_room(P0, LOSSY, Bytes(1)), "nor does it take from it");
 }
 
 #[test]

@@ -131,7 +131,7 @@ struct Port {
     tells_flows: ClassSet,
     /// When the next flow that the peer has paused goes on by itself.
     flows_expire: Nanos,
-    /// Classes that the peer has paused as a whole because its flows could not be paused one by one.
+    /// Classes that the peer has paused as a whole only because its flows could not be paused one by one.
     stopped_for_flows: ClassSet,
     watchdog: Watchdog,
     // Ingress.
@@ -165,7 +165,7 @@ struct Port {
 }
 
 impl Port {
-    fn new(settings: &PortSettings, ports: usize) -> Port {
+    fn new(settings: &PortSettings, ports: usize, protected: ClassSet) -> Port {
         let per_class = |class: usize| &settings.classes[class];
         Port {
             settings: settings.clone(),
@@ -189,10 +189,8 @@ impl Port {
             marks: Class::ALL.into_iter().filter(|c| per_class(c.index()).ecn.is_some()).collect(),
             drops_early: Class::ALL
                 .into_iter()
-                .filter(|class| {
-                    let class = per_class(class.index());
-                    !class.lossless && class.ecn.is_some_and(|ecn| ecn.wred)
-                })
+                .filter(|class| !protected.contains(*class))
+                .filter(|class| per_class(class.index()).ecn.is_some_and(|ecn| ecn.wred))
                 .collect(),
             closed: ClassSet::NONE,
             queues: std::array::from_fn(|class| ClassQueue::new(per_class(class).queue, ports)),
@@ -254,7 +252,9 @@ impl Switch {
     #[must_use]
     pub fn new(settings: &SwitchSettings, slots: u32, workers: Workers, counters: Arc<Counters>) -> Switch {
         let count = settings.ports.len();
-        let ports: Box<[Port]> = settings.ports.iter().map(|port| Port::new(port, count)).collect();
+        let protected = settings.lossless_anywhere();
+        let ports: Box<[Port]> =
+            settings.ports.iter().map(|port| Port::new(port, count, protected)).collect();
         let policy = |class: Class| Policy::new(settings.policies[class.index()], class, settings);
         let shadow = |&kind| Shadow::new(kind, settings, slots);
         let shadows: Box<[Shadow]> = settings.shadows.iter().map(shadow).collect();
@@ -268,7 +268,7 @@ impl Switch {
             workers,
             ports,
             nodes: Nodes::new(slots),
-            groups: Groups::new(slots, settings.lossless_anywhere(), flood_copies_max),
+            groups: Groups::new(slots, protected, flood_copies_max),
             buffer: Buffer::new(settings, Arc::clone(&counters)),
             policies: Class::ALL.map(policy),
             shadows_count_flows: shadows.iter().any(Shadow::counts_flows),

@@ -91,8 +91,16 @@ fn wred_drops_what_cannot_be_marked_from_the_threshold_on_and_in_lossy_classes_o
         let capable = arrived.iter().filter(|(_, says)| *says != Ecn::NotCapable);
         assert_eq!(capable.map(|&(number, _)| number).collect::<Vec<_>>(), [4, 6], "they are marked instead");
     }
-    let mut star = Star::new(plan(3 * SIZE, true));
-    assert_eq!(held_up(&mut star, C3, kinds).len(), 7, "a lossless class loses nothing");
+    for lossy_at_egress in [false, true] {
+        let mut plan = plan(3 * SIZE, true);
+        plan.settings.ports[0].classes[C3.index()].lossless &= !lossy_at_egress;
+        let mut star = Star::new(plan);
+        assert_eq!(
+            held_up(&mut star, C3, kinds).len(),
+            7,
+            "a class that is lossless somewhere loses nothing"
+        );
+    }
 }
 
 /// What is behind the first tag is payload until that tag is taken out.
