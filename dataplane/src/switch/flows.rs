@@ -81,8 +81,13 @@ impl Switch {
         match list.operation {
             Operation::Pause(_) if obeyed => (),
             Operation::Pause(_) => {
+                self.expire_pauses(now, port);
+                let at = &self.ports[port.index()];
+                let already = at.obeyed.paused().contains(class) && !at.stopped_for_flows.contains(class);
                 self.pause_classes(now, port, pfc.classes, &pfc.times);
-                self.ports[port.index()].stopped_for_flows.insert(class);
+                if !already {
+                    self.ports[port.index()].stopped_for_flows.insert(class);
+                }
             }
             Operation::Resume => {
                 if self.ports[port.index()].stopped_for_flows.contains(class) {

@@ -232,6 +232,34 @@ fn after_an_xon_of_the_class_the_flows_that_stay_paused_are_told_again() {
     assert_eq!((lists(&star), star.holds(1, C3)), (2, false));
 }
 
+/// A pause of the class as a whole is ended by its own XON only, whatever lists say meanwhile that cannot be
+/// obeyed flow by flow.
+#[test]
+fn a_list_that_stood_for_its_class_ends_no_pause_but_its_own() {
+    let mut plan = plan::switch(&[LINK; 2]);
+    plan.settings.ports[0].ofc_peer = true; // its policy is PFC: it holds no single flows
+    let mut star = Star::with(plan, |_| Obeys::AtOnce);
+    let list = |star: &Star, operation| {
+        let mut bytes = [0; 600];
+        let mut list = FlowPauseWriter::new(&mut bytes, star.mac(0), operation, C3);
+        list.push(&FlowKey::L2 { src: star.mac(1), dst: star.mac(0), ether_type: 0x88b5 });
+        list.finish().to_vec()
+    };
+    let pause = list(&star, Operation::Pause(Quanta(2_000)));
+    let resume_flow = list(&star, Operation::Resume);
+    let [xoff, xon] = [stop(C3, 2_000), resume(C3)].map(|control| control.encode(star.mac(0)));
+    let mut is_stopped_after = |frames: &[&[u8]]| {
+        frames.iter().for_each(|bytes| star.inject(0, bytes));
+        star.run_for(Nanos::from_micros(50));
+        star.switch().counters.class(PortId(0), C3).paused_since.get() > 0
+    };
+    assert!(!is_stopped_after(&[&pause, &pause, &resume_flow]), "it ends what lists have begun");
+    assert!(is_stopped_after(&[&xoff, &pause, &pause, &resume_flow]), "the XOFF still holds");
+    assert!(!is_stopped_after(&[&xon]));
+    assert!(is_stopped_after(&[&pause, &xoff, &resume_flow]), "the last value wins");
+    assert!(!is_stopped_after(&[&xon, &pause, &resume_flow]));
+}
+
 /// A list is a plain PFC frame to whoever does not expect one: a port that is not told that its peer sends
 /// lists stops the whole class.
 #[test]

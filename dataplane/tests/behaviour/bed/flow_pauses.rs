@@ -25,9 +25,16 @@ pub enum OfClass {
 }
 
 impl FlowPauses {
-    /// Takes note of a list of flows, which is obeyed `by_flow`, or else as plain PFC. `None` where the
-    /// frame has no list.
-    pub fn received(&mut self, now: Nanos, speed: BitRate, bytes: &[u8], by_flow: bool) -> Option<OfClass> {
+    /// Takes note of a list of flows, which is obeyed `by_flow`, or else as plain PFC; the class stands
+    /// still until then where that is `paused`. `None` where the frame has no list.
+    pub fn received(
+        &mut self,
+        now: Nanos,
+        speed: BitRate,
+        bytes: &[u8],
+        by_flow: bool,
+        paused: bool,
+    ) -> Option<OfClass> {
         if bytes.get(34..38) != Some(b"OFC1") {
             return None;
         }
@@ -46,7 +53,9 @@ impl FlowPauses {
         Some(match pauses {
             true if by_flow => OfClass::Nothing,
             true => {
-                self.stopped.insert(class);
+                if !paused {
+                    self.stopped.insert(class);
+                }
                 OfClass::Stops(now.after(time))
             }
             false if stopped => {

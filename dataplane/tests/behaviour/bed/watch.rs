@@ -59,7 +59,7 @@ impl Watch {
         if let Some(class) = class.filter(|_| self.port.ofc_peer) {
             let by_flow = self.by_flow.contains(class);
             let until = &mut self.paused_until[class.index()];
-            match self.flow_pauses.received(now, self.port.speed, bytes, by_flow) {
+            match self.flow_pauses.received(now, self.port.speed, bytes, by_flow, now < *until) {
                 Some(OfClass::Stops(then)) => return *until = then,
                 Some(OfClass::Resumes) => return *until = now,
                 Some(OfClass::Nothing) => return,

@@ -278,7 +278,9 @@ impl Driver {
             } // whoever reads plain PFC reads nothing in a resume
             return;
         }
-        match self.flow_pauses[usize::from(port)].received(self.now, settings.speed, list, by_flow) {
+        let (now, speed) = (self.now, settings.speed);
+        let flow_pauses = &mut self.flow_pauses[usize::from(port)];
+        match flow_pauses.received(now, speed, list, by_flow, now < *until) {
             Some(OfClass::Stops(then)) => *until = then,
             Some(OfClass::Resumes) => *until = self.now,
             Some(OfClass::Nothing) | None => (),
