@@ -7,7 +7,7 @@ use crate::buffer::Load;
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
 use crate::pause::Announcement;
-use crate::queue::{ClassQueue, FrameMeta, NONE};
+use crate::queue::{ClassQueue, NONE};
 use crate::settings::{FlowControl, WhenFull};
 use crate::units::{Bytes, Class, ClassSet, Nanos, PortId, PortSet, Quanta};
 use crate::wire::mac_control::{self, MacControl, Pfc};
@@ -130,7 +130,7 @@ impl Switch {
         if !tallied {
             self.settle();
         }
-        self.take_back_from_driver(port, &meta, &frame);
+        self.take_back_from_driver(port, &frame);
         if tallied {
             return store.free(frame);
         }
@@ -158,7 +158,7 @@ impl Switch {
     pub fn give_up<S: FrameStore>(&mut self, now: Nanos, port: PortId, frame: Frame, store: &mut S) {
         self.settle();
         let meta = *self.nodes.meta(&frame);
-        self.take_back_from_driver(port, &meta, &frame);
+        self.take_back_from_driver(port, &frame);
         if meta.control {
             self.ledger.made -= 1;
             return self.finish(now, frame, store);
@@ -170,10 +170,10 @@ impl Switch {
 
     /// The driver of `port` no longer has a frame.
     #[inline]
-    fn take_back_from_driver(&mut self, port: PortId, meta: &FrameMeta, frame: &Frame) {
+    fn take_back_from_driver(&mut self, port: PortId, frame: &Frame) {
         let at = &mut self.ports[port.index()];
         at.committed_frames -= 1;
-        at.committed -= if meta.control { committed_control(frame) } else { on_line(frame) };
+        at.committed -= on_line(frame);
     }
 
     /// Layer-1 bytes given out by [`Switch::transmit`] of `port` and not yet back.
@@ -330,7 +330,7 @@ impl Switch {
     ) -> Frame {
         let frame = store.control(bytes).expect("one was free a moment ago");
         let at = &mut self.ports[port.index()];
-        at.committed += committed_control(&frame);
+        at.committed += on_line(&frame);
         at.committed_frames += 1;
         at.line.spend(now, on_line(&frame));
         self.ledger.made += 1;
@@ -347,15 +347,6 @@ impl Switch {
             shown.refreshes_sent.add(u64::from(what.refreshed.contains(class)));
         }
     }
-}
-
-/// Control frames are short, all but lists of flows.
-const SHORT_MAX: u32 = 128;
-
-/// What a control frame counts for among what is committed: a long one delays a PFC frame behind it as
-/// much as data do.
-fn committed_control(frame: &Frame) -> Bytes {
-    if frame.len() > SHORT_MAX { on_line(frame) } else { Bytes::ZERO }
 }
 
 /// What tells a peer of `what`. An 802.3x peer knows one state: paused while any class is.

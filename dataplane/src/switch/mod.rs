@@ -211,24 +211,29 @@ impl Port {
         }
     }
 
-    /// Whether a control frame is to be sent now.
+    /// Whether a control frame is to be sent now: a pause at once, all else only where data could leave,
+    /// so that it never delays a pause by more than data do.
     #[inline]
     fn announces(&self) -> bool {
-        let flows = !self.tells_flows.is_empty() && !self.is_fully_committed();
-        self.up && (self.has_orders() || !self.notices.is_empty() || flows)
+        self.up && (self.held.due() || self.can_wait() && !self.is_fully_committed())
+    }
+
+    /// Whether there is something to announce, now or when what was committed has left.
+    #[inline]
+    fn has_news(&self) -> bool {
+        self.up && (self.held.due() || self.can_wait())
+    }
+
+    /// Whether the peer is to be told of a rate or of flows, or a source of congestion.
+    #[inline]
+    fn can_wait(&self) -> bool {
+        self.asked_rates.due() || !self.notices.is_empty() || !self.tells_flows.is_empty()
     }
 
     /// Whether the peer is to be told of a pause, of a rate, or of the end of one.
     #[inline]
     const fn has_orders(&self) -> bool {
         self.held.due() || self.asked_rates.due()
-    }
-
-    /// Whether there is something to announce, now or when what was committed has left. Lists of flows
-    /// may be long and many: they wait, so that they never delay a pause of a class by more than data do.
-    #[inline]
-    fn has_news(&self) -> bool {
-        self.up && (self.has_orders() || !self.notices.is_empty() || !self.tells_flows.is_empty())
     }
 
     /// Whether no more frames may leave before some have been released.

@@ -130,10 +130,14 @@ impl Switch {
         true
     }
 
-    /// The next CNM that waits at `port`.
+    /// The next CNM that waits at `port`; `None` where none does or may leave now.
     pub(super) fn next_notice(&mut self, now: Nanos, port: PortId) -> Option<Frame> {
         let at = &mut self.ports[port.index()];
+        if at.is_fully_committed() {
+            return None;
+        }
         let frame = at.notices.pop(&self.nodes)?;
+        at.committed += Bytes::on_line(frame.len());
         at.committed_frames += 1;
         at.line.spend(now, Bytes::on_line(frame.len()));
         Some(frame)

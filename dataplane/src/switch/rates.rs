@@ -30,14 +30,15 @@ impl Switch {
         self.changed.insert(port);
     }
 
-    /// The frame with rates that is due at `port`.
+    /// The frame with rates that is due at `port`; `None` where none is or may leave now.
     pub(super) fn announce_rates<S: FrameStore>(
         &mut self,
         now: Nanos,
         port: PortId,
         store: &mut S,
     ) -> Option<Frame> {
-        if !self.ports[port.index()].asked_rates.due() || !self.control_is_free(port, store) {
+        let at = &self.ports[port.index()];
+        if !at.asked_rates.due() || at.is_fully_committed() || !self.control_is_free(port, store) {
             return None;
         }
         let at = &mut self.ports[port.index()];

@@ -246,7 +246,7 @@ fn allocates_nothing(case: Case) -> Driver {
     assert!(seen(|l| l.made) > 5, "pauses of our own");
     assert!(driver.all(|class| &class.cnms_sent) > 20, "and CNMs");
     assert!(seen(|l| l.dropped) > 0, "drops");
-    assert!(seen(|l| l.sent) > 1_000);
+    assert!(seen(|l| l.sent) > 900);
     let storms = [0, 3].map(|port| driver.counters.class(PortId(port), C3).storms.get());
     assert!(storms.iter().all(|&storms| storms > 0), "storms: {storms:?}");
     driver

@@ -12,10 +12,10 @@ use xoff_dataplane::ledger::Counters;
 use xoff_dataplane::policy::PolicyKind;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
-use xoff_dataplane::units::{Class, Nanos, PortId};
+use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
 
 use super::store::MemoryStore;
-use super::watch::Watch;
+use super::watch::{self, Watch};
 
 /// A switch to be.
 #[derive(Clone, Debug)]
@@ -225,27 +225,34 @@ impl SwitchNode {
     }
 
     fn transmit(&mut self, now: Nanos, port: PortId) {
-        let worker = &mut self.workers[self.owners[port.index()].index()];
-        if !worker.egress_active().contains(port) {
+        let owner = self.owners[port.index()].index();
+        if !self.workers[owner].egress_active().contains(port) {
             return;
         }
-        let stopping = self.stopping;
-        let mut next = |store: &mut MemoryStore| {
-            if stopping { worker.announce(now, port, store) } else { worker.transmit(now, port, store) }
-        };
-        while let Some(frame) = next(&mut self.store) {
-            self.watches[port.index()].transmitted(now, self.store.frame(&frame));
-            self.rings[port.index()].push_back(frame);
+        let next = if self.stopping { Switch::announce::<MemoryStore> } else { Switch::transmit };
+        while let Some(frame) = next(&mut self.workers[owner], now, port, &mut self.store) {
+            self.give_out(now, port, frame);
         }
+    }
+
+    /// A frame of a worker goes to the driver: a pause whenever it is due, any other only where less is there
+    /// than may be committed, so that it never delays a pause that is yet to come by more.
+    fn give_out(&mut self, now: Nanos, port: PortId, frame: Frame) {
+        let bytes = self.store.frame(&frame);
+        let ring = &mut self.rings[port.index()];
+        let ahead: u64 = ring.iter().map(|frame| Bytes::on_line(frame.len()).0).sum();
+        let may_join = ahead < self.settings.ports[port.index()].commit.0 || watch::is_pause(bytes);
+        assert!(may_join, "{port:?}: {ahead} bytes are ahead of a frame that is no pause");
+        self.watches[port.index()].transmitted(now, bytes);
+        ring.push_back(frame);
     }
 
     /// Has peers told of what has changed, before any port sends data.
     fn announce(&mut self, now: Nanos) {
-        for worker in &mut self.workers {
-            for port in worker.take_changed().iter() {
-                while let Some(frame) = worker.announce(now, port, &mut self.store) {
-                    self.watches[port.index()].transmitted(now, self.store.frame(&frame));
-                    self.rings[port.index()].push_back(frame);
+        for worker in 0..self.workers.len() {
+            for port in self.workers[worker].take_changed().iter() {
+                while let Some(frame) = self.workers[worker].announce(now, port, &mut self.store) {
+                    self.give_out(now, port, frame);
                 }
             }
         }

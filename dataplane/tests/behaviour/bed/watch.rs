@@ -175,6 +175,12 @@ fn rates(port: &PortSettings) -> Option<Rates> {
     port.gfc_peer.then(|| Rates::new(port.speed, port.mtu_frame))
 }
 
+/// Whether a frame tells a peer to stop or to go on, and nothing about flows or rates.
+pub fn is_pause(bytes: &[u8]) -> bool {
+    let lists_more = bytes.get(34..38).is_some_and(|magic| [b"OFC1", b"GFC1"].iter().any(|it| *it == magic));
+    [false, true].iter().any(|&is_8023x| !pause_times(bytes, is_8023x).is_empty()) && !lists_more
+}
+
 /// Class by class, what a pause frame says; by offsets, see the wire formats.
 fn pause_times(bytes: &[u8], is_8023x: bool) -> Vec<(Class, Quanta)> {
     const PFC: [u8; 4] = [0x88, 0x08, 0x01, 0x01];
