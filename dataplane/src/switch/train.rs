@@ -74,17 +74,14 @@ fn start(head: &[u8]) -> Option<&[u8; START]> {
 }
 
 impl Switch {
-    /// Moves on what follows the frame that has just gone to `egress`, as long as the same port and class are in
-    /// turn.
+    /// Moves on what follows the frame that has just gone to `egress`, as long as no other port is in turn.
     #[inline]
     pub(super) fn forward_train(&mut self, ingress: PortId, egress: PortId, class: Class, vid: u16) {
         let way = Way { step: Step::Enqueue, ingress, egress, class };
         let at = &self.ports[ingress.index()];
         let Some(first) = at.arrived[class.index()].front(&self.nodes) else { return };
-        let is_in_turn = at.movable().highest() == Some(class)
-            && self.ingress_ready.next_from(self.next_ingress) == Some(ingress)
-            && self.accounting == Accounting::UntilTransmitted;
-        if !is_in_turn || self.run.way() != way {
+        let is_in_turn = self.ingress_ready.next_from(self.next_ingress) == Some(ingress);
+        if !is_in_turn || self.run.way() != way || self.accounting == Accounting::UntilForwarded {
             return;
         }
         let (longest, size) = (self.longest_for(egress, vid, first.tags), first.counted());

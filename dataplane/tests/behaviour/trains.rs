@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::ledger::Counters;
-use xoff_dataplane::settings::{SwitchSettings, Trust};
+use xoff_dataplane::settings::{SwitchSettings, Trust, VlanSettings};
 use xoff_dataplane::switch::{Switch, Workers};
 use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
 
@@ -50,15 +50,24 @@ impl Bench {
         bench
     }
 
-    /// Takes frames in at one time, and sends them where they are to go.
-    fn pass(&mut self, from: PortId, frames: &[Vec<u8>]) -> [Vec<Vec<u8>>; 3] {
-        let mut batch = self.switch.batch(NOW);
+    /// Takes frames in at one time, and to their egress queues.
+    fn take_in(&mut self, now: Nanos, from: PortId, frames: &[Vec<u8>]) {
+        let mut batch = self.switch.batch(now);
         for bytes in frames {
             let frame = self.store.fill(bytes).expect("a slot is free");
             batch.receive(from, frame, &mut self.store);
         }
         while batch.forward(&mut self.store) {}
-        drop(batch);
+    }
+
+    /// Takes frames in at one time, and sends them where they are to go.
+    fn pass(&mut self, from: PortId, frames: &[Vec<u8>]) -> [Vec<Vec<u8>>; 3] {
+        self.take_in(NOW, from, frames);
+        self.send()
+    }
+
+    /// What leaves by each port.
+    fn send(&mut self) -> [Vec<Vec<u8>>; 3] {
         [HERE, A, B].map(|port| {
             let mut out = Vec::new();
             self.switch.batch(NOW).transmit(port, &mut self.store, u32::MAX, |_, frame| out.push(frame));
@@ -153,4 +162,34 @@ fn trains_part_where_they_should_and_keep_their_order() {
     assert_eq!(numbers(at_a), [0, 1, 2, 9, 8, 10], "the higher class first");
     assert_eq!(numbers(at_b), [3, 4, 5, 7]);
     assert_eq!(bench.counters.class(B, C3).drops[DropReason::TooLong.index()].get(), 1, "{long:?}");
+}
+
+#[test]
+fn frames_of_different_times_leave_together_and_are_each_as_old_as_they_are() {
+    let mut bench = Bench::new(|_| ());
+    let counters = Arc::clone(&bench.counters);
+    let delays =
+        || (counters.class(A, C0).queueing_delay.count(), counters.class(A, C0).queueing_delay.sum());
+    let before = delays();
+    let alike = frame(HERE, A, &OTHER, 60);
+    for age in [700, 700, 30, 30, 4] {
+        bench.take_in(Nanos(NOW.0 - age), HERE, &[alike.clone(), alike.clone()]);
+    }
+    let [_, at_a, _] = bench.send();
+    assert_eq!(at_a.len(), 10);
+    assert_eq!(delays(), (before.0 + 10, before.1 + 2 * (700 + 700 + 30 + 30 + 4)));
+}
+
+#[test]
+fn frames_of_different_vlans_leave_together_with_and_without_a_tag() {
+    let vlan = |vid, tagged, untagged| VlanSettings { vid, tagged, untagged };
+    let mut bench = Bench::new(|settings| {
+        settings.vlans = vec![vlan(5, vec![HERE, A], vec![]), vlan(6, vec![HERE], vec![A])];
+    });
+    let of = |vid: u8| frame(HERE, A, &[0x81, 0x00, 0, vid, 0x88, 0xb5], 80);
+    for from in [5, 6] {
+        bench.pass(A, &[frame(A, HERE, &[0x81, 0x00, 0, from, 0x88, 0xb5], 80)]);
+    }
+    let [_, at_a, _] = bench.pass(HERE, &[of(6), of(6), of(5), of(5), of(6)]);
+    assert_eq!(at_a.iter().map(Vec::len).collect::<Vec<_>>(), [76, 76, 80, 80, 76]);
 }
