@@ -7,6 +7,7 @@ if [[ $EUID -ne 0 ]]; then
     echo "test.sh: run as root: the namespace tests make network namespaces and AF_XDP sockets" >&2
     exit 1
 fi
+source scripts/find-cargo.sh
 scripts/install-deps.sh --tests
 
 if cargo nextest --version >/dev/null 2>&1; then
