@@ -32,6 +32,7 @@ mod tests {
         assert_eq!(Share::new(0.5).of(Bytes(20_001)), Bytes(10_001));
         assert_eq!(Share::new(0.9).of(Bytes(75_000)), Bytes(67_500));
         assert_eq!(Share::new(0.9).of(Bytes(1_000_000_000)), Bytes(900_000_000));
+        assert_eq!(Share::new(68.0 / 75.0).of(Bytes(75_000)), Bytes(68_000), "OFC's evaluation");
         assert_eq!(Share::new(1.0).of(Bytes::MAX), Bytes::MAX);
         assert_eq!(Share::new(0.0).of(Bytes::MAX), Bytes::ZERO);
         assert_eq!(Share::new(7.0), Share::new(1.0));

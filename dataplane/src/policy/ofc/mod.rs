@@ -35,10 +35,11 @@ pub use self::memory::memory;
 use self::congested::CongestedFlows;
 use self::flow_table::{Asked, Chain, FlowTable};
 use self::pause_frames::{FlowId, PauseFrames, Say};
+use super::share::Share;
 use super::{Event, Intent, Pfc, Trigger};
 use crate::buffer::Buffer;
 use crate::settings::SwitchSettings;
-use crate::units::{Bytes, MacAddr, Nanos, PortId, PortSet, Quanta};
+use crate::units::{MacAddr, Nanos, PortId, PortSet, Quanta};
 use crate::wire::ofc::{FlowPauseWriter, Operation};
 use crate::wire::{FlowKey, mac_control};
 
@@ -77,27 +78,21 @@ pub struct TableBytes {
 #[derive(Debug)]
 pub struct Ofc {
     pfc: Pfc,
+    /// X_OFF^c is this part of X_OFF.
+    alpha: Share,
     /// Ports whose peers are asked to pause single flows.
     tells_flows: PortSet,
     /// Ports whose peers have to stop the class because a table was full.
     fallen_back: PortSet,
     egress: Box<[Egress]>,
-    ingress: Box<[Ingress]>,
+    /// By ingress port.
+    pause_frames: Box<[PauseFrames]>,
 }
 
 #[derive(Debug)]
 struct Egress {
     flows: FlowTable,
     congested: CongestedFlows,
-}
-
-#[derive(Debug)]
-struct Ingress {
-    /// X_OFF^c.
-    xoff_c: Bytes,
-    /// X_ON.
-    xon: Bytes,
-    pause_frames: PauseFrames,
 }
 
 /// A list of flows that was written for a peer.
@@ -112,25 +107,18 @@ pub struct Told {
 impl Ofc {
     pub(super) fn new(pfc: Pfc, settings: &SwitchSettings) -> Ofc {
         let ofc = &settings.policy.ofc;
-        let class = pfc.class();
         let ids = (0..=u8::MAX).map(PortId);
         let tells_flows = ids.zip(&settings.ports).filter(|(id, port)| port.ofc_peer && pfc.may_send(*id));
         Ofc {
             tells_flows: tells_flows.map(|(id, _)| id).collect(),
             fallen_back: PortSet::NONE,
             egress: settings.ports.iter().map(|_| Egress::new(ofc, settings.ports.len())).collect(),
-            ingress: settings
+            pause_frames: settings
                 .ports
                 .iter()
-                .map(|port| {
-                    let class = &port.classes[class.index()];
-                    Ingress {
-                        xoff_c: share(class.xoff, ofc.alpha),
-                        xon: class.xon,
-                        pause_frames: PauseFrames::new(ofc.paused_flows as usize, port.refresh),
-                    }
-                })
+                .map(|port| PauseFrames::new(ofc.paused_flows as usize, port.refresh))
                 .collect(),
+            alpha: Share::new(ofc.alpha),
             pfc,
         }
     }
@@ -150,7 +138,7 @@ impl Ofc {
                 if self.pfc.fell_below_xon(port, buffer) && !self.fallen_back.contains(port) {
                     intents.push(Intent::Xon { port, class });
                 }
-                if buffer.ingress(port, class) <= self.ingress[port.index()].xon {
+                if buffer.ingress(port, class) <= buffer.xon(port, class) {
                     self.resume(port, intents);
                 }
             }
@@ -166,11 +154,11 @@ impl Ofc {
     #[inline]
     fn enqueued(&mut self, ingress: PortId, egress: PortId, buffer: &Buffer, intents: &mut Vec<Intent>) {
         let class = self.pfc.class();
-        let Ingress { xoff_c, xon, .. } = self.ingress[ingress.index()];
         let q_in = buffer.ingress(ingress, class);
-        if q_in <= xon {
+        if q_in <= buffer.xon(ingress, class) {
             self.resume(ingress, intents); // line 16
         }
+        let xoff_c = self.alpha.of(buffer.xoff(ingress, class));
         let congested = q_in >= xoff_c && buffer.egress(egress, class) >= xoff_c; // lines 3 and 4
         let stopped = self.pfc.is_paused(ingress) || self.fallen_back.contains(ingress);
         let Egress { flows, congested: paused } = &mut self.egress[egress.index()];
@@ -191,7 +179,7 @@ impl Ofc {
     fn pause(&mut self, chain: Chain, egress: PortId, intents: &mut Vec<Intent>) {
         let port = chain.ingress;
         let flows = &mut self.egress[egress.index()].flows;
-        let pause_frames = &mut self.ingress[port.index()].pause_frames;
+        let pause_frames = &mut self.pause_frames[port.index()];
         let mut full = flows.take_overflow(port);
         let mut count = 0;
         let mut again = false;
@@ -224,7 +212,7 @@ impl Ofc {
     /// Algorithm 1, lines 16 to 19: the queue of `ingress` has drained.
     #[inline]
     fn resume(&mut self, ingress: PortId, intents: &mut Vec<Intent>) {
-        if self.ingress[ingress.index()].pause_frames.asked() > 0 || self.fallen_back.contains(ingress) {
+        if self.pause_frames[ingress.index()].asked() > 0 || self.fallen_back.contains(ingress) {
             self.resume_all(ingress, intents);
         }
     }
@@ -300,18 +288,18 @@ impl Ofc {
     /// Whether the peer of `port` is to be told something about flows.
     #[must_use]
     pub fn is_due(&self, port: PortId) -> bool {
-        self.ingress[port.index()].pause_frames.is_due()
+        self.pause_frames[port.index()].is_due()
     }
 
     /// Notes that the time is `now`; what the peer of `port` was told may have to be told again.
     pub fn advance(&mut self, port: PortId, now: Nanos) {
-        self.ingress[port.index()].pause_frames.advance(now);
+        self.pause_frames[port.index()].advance(now);
     }
 
     /// When it will have to be.
     #[must_use]
     pub fn next_refresh(&self, port: PortId) -> Nanos {
-        self.ingress[port.index()].pause_frames.next_refresh()
+        self.pause_frames[port.index()].next_refresh()
     }
 
     /// Writes what is due into `bytes`, which bounds the frame and holds the shortest at least; `from`: the
@@ -325,7 +313,7 @@ impl Ofc {
         bytes: &mut [u8],
     ) -> Option<Told> {
         debug_assert!(bytes.len() >= mac_control::LEN);
-        let pause_frames = &mut self.ingress[port.index()].pause_frames;
+        let pause_frames = &mut self.pause_frames[port.index()];
         let say = pause_frames.next()?;
         let operation = match say {
             Say::Pause => Operation::Pause(time),
@@ -344,7 +332,7 @@ impl Ofc {
     /// heard ([`super::Shadow`]) waits for no line.
     pub(super) fn tell_nobody(&mut self, port: PortId) {
         let egress = &mut self.egress;
-        let pause_frames = &mut self.ingress[port.index()].pause_frames;
+        let pause_frames = &mut self.pause_frames[port.index()];
         while let Some(say) = pause_frames.next() {
             pause_frames.tell(Nanos::ZERO, say, |id| {
                 egress[id.egress.index()].flows.was_told(id.flow, say);
@@ -356,7 +344,7 @@ impl Ofc {
     /// The peer of `port` is to resume every flow.
     pub fn let_go(&mut self, port: PortId) {
         let egress = &mut self.egress;
-        self.ingress[port.index()].pause_frames.let_go(|id, to_be_told| {
+        self.pause_frames[port.index()].let_go(|id, to_be_told| {
             let asked = if to_be_told { Asked::Leaving } else { Asked::No };
             egress[id.egress.index()].flows.set_asked(id.flow, asked);
         });
@@ -366,19 +354,19 @@ impl Ofc {
     pub fn forget_told(&mut self, port: PortId) {
         let egress = &mut self.egress;
         let ended = |id: FlowId| egress[id.egress.index()].flows.set_asked(id.flow, Asked::No);
-        self.ingress[port.index()].pause_frames.forget_told(ended);
+        self.pause_frames[port.index()].forget_told(ended);
     }
 
     /// Whether the peer of `port` may have a flow paused because it was told so.
     #[must_use]
     pub fn has_told(&self, port: PortId) -> bool {
-        self.ingress[port.index()].pause_frames.has_told()
+        self.pause_frames[port.index()].has_told()
     }
 
     /// How many flows the peer of `port` is asked to pause.
     #[must_use]
     pub fn flows_asked(&self, port: PortId) -> usize {
-        self.ingress[port.index()].pause_frames.asked()
+        self.pause_frames[port.index()].asked()
     }
 
     /// How many flows the peer of `port` has paused here.
@@ -394,7 +382,7 @@ impl Ofc {
         TableBytes {
             flow_in_port: flows.bytes(),
             congested_flow: congested.bytes(),
-            pause_frame: self.ingress[port.index()].pause_frames.bytes(),
+            pause_frame: self.pause_frames[port.index()].bytes(),
         }
     }
 }
@@ -415,12 +403,6 @@ impl FlowTable {
             self.set_asked(flow, Asked::No);
         }
     }
-}
-
-/// X_OFF^c = alpha X_OFF.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-fn share(xoff: Bytes, alpha: f64) -> Bytes {
-    Bytes((xoff.0 as f64 * alpha) as u64)
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 
 use super::*;
 use crate::ledger::Counters;
-use crate::settings::{Accounting, FdbSettings, Memory, WhenFull};
+use crate::settings::{Accounting, FdbSettings, Memory, SharedMemory, WhenFull};
 use crate::testing::port_settings;
-use crate::units::Class;
+use crate::units::{Bytes, Class};
 use crate::wire::{FlowPause, Header};
 
 const C3: Class = Class::ALL[3];
@@ -33,10 +33,14 @@ impl Bench {
     }
 
     fn with(ofc: OfcSettings) -> Bench {
+        Bench::in_memory(Memory::Dedicated, ofc)
+    }
+
+    fn in_memory(memory: Memory, ofc: OfcSettings) -> Bench {
         let mut settings = SwitchSettings {
             ports: (0..6).map(port_settings).collect(),
             accounting: Accounting::default(),
-            memory: Memory::Dedicated,
+            memory,
             when_full: WhenFull::Drop,
             policies: Default::default(),
             shadows: Vec::new(),
@@ -343,7 +347,24 @@ fn a_flow_that_congests_again_before_its_resume_was_told_stays_paused() {
 }
 
 #[test]
-fn x_off_c_is_alpha_x_off() {
-    assert_eq!(share(Bytes(75_000), 68.0 / 75.0), Bytes(68_000), "the paper's evaluation");
-    assert_eq!(share(Bytes(20_000), 0.9), Bytes(18_000));
+fn x_off_c_and_x_on_move_with_the_memory_that_is_shared() {
+    // X_OFF is the reserve of 2,000 bytes and what others leave of the pool, 8,000.
+    let pool = SharedMemory {
+        pool: Bytes(8_000),
+        ingress_limit: Bytes::MAX,
+        egress_limit: Bytes::MAX,
+        port_limit: Bytes::MAX,
+        alpha_log2: None,
+    };
+    let mut bench = Bench::in_memory(Memory::Shared(pool), OfcSettings::default());
+    bench.arrive(IN, OUT, 1, 8_999);
+    assert_eq!(bench.told(IN), None, "one byte short of 0.9 X_OFF");
+    bench.arrive(IN, OUT, 1, 1);
+    assert_eq!(bench.told(IN), Some(("pause", vec![1])));
+    bench.leave(IN, OUT, 1, 8_999);
+    assert_eq!(bench.told(IN), None, "X_ON is as far below X_OFF as ever, here nothing");
+    bench.arrive(IN, FREE, 2, 1);
+    bench.leave(IN, OUT, 1, 1);
+    bench.leave(IN, FREE, 2, 1);
+    assert_eq!(bench.told(IN), Some(("resume", vec![1])));
 }
