@@ -223,6 +223,21 @@ impl Buffer {
         }
     }
 
+    /// Whether what the egress queues share has room for a frame of `size` at each of `ports`; true, too, where
+    /// nothing is there that could make room.
+    pub(crate) fn egresses_have_room(
+        &self,
+        ports: impl Iterator<Item = PortId>,
+        class: Class,
+        size: Bytes,
+    ) -> bool {
+        let Memory::Shared(shared) = self.memory else { return true };
+        let at = |port: PortId| self.egress[port.index()][class.index()].beyond_reserve_with(size);
+        let taken = ports.map(at).fold(Bytes::ZERO, Bytes::saturating_add);
+        let makes_room = taken > Bytes::ZERO && self.egress_used > Bytes::ZERO;
+        !makes_room || self.egress_used.saturating_add(taken) <= shared.egress_limit
+    }
+
     /// Whether room at one egress queue may come of frames that leave another.
     pub(crate) fn shares_egress(&self) -> bool {
         matches!(self.memory, Memory::Shared(_))

@@ -171,7 +171,7 @@ impl Switch {
         store: &mut S,
     ) {
         self.nodes.meta_mut(&frame).vid = vid;
-        if let Some(full) = ports.iter().find(|&egress| self.must_wait(egress, class, &frame)) {
+        if let Some(full) = self.must_wait_for_one_of(ports, class, &frame) {
             return self.wait_for_room(port, full, class, frame);
         }
         self.leave_pipeline(now, &frame);
@@ -274,10 +274,29 @@ impl Switch {
     #[inline]
     pub(super) fn must_wait(&self, egress: PortId, class: Class, frame: &Frame) -> bool {
         self.when_full == WhenFull::Stop
-            && self.workers.owns(egress)
+            && self.joins(egress, class, frame)
+            && !self.buffer.egress_has_room(egress, class, self.nodes.meta(frame).counted())
+    }
+
+    /// The port for whose room a flood waits, if it does: one that has none for a copy, or the first, where the
+    /// memory that egress queues share has none for all copies together.
+    fn must_wait_for_one_of(&self, ports: PortSet, class: Class, frame: &Frame) -> Option<PortId> {
+        if self.when_full == WhenFull::Drop {
+            return None;
+        }
+        let joined = || ports.iter().filter(|&egress| self.joins(egress, class, frame));
+        let full = joined().find(|&egress| self.must_wait(egress, class, frame));
+        let size = self.nodes.meta(frame).counted();
+        let together = || !self.buffer.egresses_have_room(joined(), class, size);
+        full.or_else(|| joined().next().filter(|_| together()))
+    }
+
+    /// Whether a frame for `egress` joins a queue of this worker, where there is room.
+    #[inline]
+    fn joins(&self, egress: PortId, class: Class, frame: &Frame) -> bool {
+        self.workers.owns(egress)
             && !self.ports[egress.index()].closed.contains(class)
             && !self.is_too_long_for(egress, self.nodes.meta(frame))
-            && !self.buffer.egress_has_room(egress, class, self.nodes.meta(frame).counted())
     }
 
     /// Whether a frame is longer than what `egress` sends may be.

@@ -2,7 +2,7 @@
 //! nothing of it stays behind however many there are.
 
 use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::{Accounting, FLOOD_COPIES_MAX, WhenFull};
+use xoff_dataplane::settings::{Accounting, FLOOD_COPIES_MAX, Memory, SharedMemory, WhenFull};
 use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId};
 
 use crate::bed::plan::{self, LINK};
@@ -57,6 +57,29 @@ fn every_port_gets_each_frame_once_in_every_accounting() {
             assert_eq!((seen.frames, seen.late_or_twice), (FRAMES, 0), "port {port}, {accounting:?}");
         }
         assert_eq!(star.at(0).seen(id).frames, 0);
+    }
+}
+
+#[test]
+fn a_flood_waits_until_all_its_copies_have_room_in_the_memory_that_queues_share() {
+    for accounting in [Accounting::UntilForwarded, Accounting::UntilTransmitted] {
+        let mut plan = plan::switch(&[LINK; 5]);
+        plan.settings.accounting = accounting;
+        plan.settings.when_full = WhenFull::Stop;
+        plan.settings.memory = Memory::Shared(SharedMemory {
+            pool: NO_LIMIT,
+            ingress_limit: NO_LIMIT,
+            egress_limit: Bytes(5_000), // a flood of four copies, or parts of two
+            port_limit: NO_LIMIT,
+            alpha_log2: None,
+        });
+        plan.each_port(|port| port.classes[C0.index()].egress_reserve = Bytes::ZERO);
+        let mut star = Star::new(plan);
+        let stream = Stream { class: C0, len: 1_000, ..Stream::new(MacAddr::BROADCAST, 20, Nanos::ZERO) };
+        let ids = [0, 1].map(|from| star.start_to_all(from, stream));
+        star.run_to_rest();
+        assert_eq!(star.switch().counters.dropped(DropReason::EgressFull), 0, "{accounting:?}");
+        assert!((2..5).all(|port| ids.iter().all(|&id| star.at(port).seen(id).frames == 20)));
     }
 }
 
