@@ -58,7 +58,7 @@ pub struct PortCounters {
     pub fdb_entries: Counter,
     /// Addresses that moved here from another port.
     pub station_moves: Counter,
-    /// Addresses not learned for the port's limit or the table's capacity.
+    /// Frames whose source was not learned for the port's limit or the table's capacity.
     pub learn_refused: Counter,
 }
 

@@ -173,7 +173,7 @@ pub struct PortStatus {
     pub fdb_entries: u64,
     /// Addresses that moved here from another port.
     pub station_moves: u64,
-    /// Addresses not learned for want of room.
+    /// Frames whose source was not learned for want of room.
     pub learn_refused: u64,
     /// Statistics of its XDP sockets; `None` where they cannot be read.
     pub xdp_statistics: Option<XdpStatistics>,

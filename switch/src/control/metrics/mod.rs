@@ -98,7 +98,7 @@ const PORT_FAMILIES: [OfPort; 11] = [
     (
         "xoff_fdb_refused_total",
         Kind::Counter,
-        "Addresses not learned for the port's limit or the table's capacity.",
+        "Frames whose source was not learned for the port's limit or the table's capacity.",
         |port| &port.learn_refused,
     ),
 ];
