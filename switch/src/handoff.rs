@@ -182,13 +182,7 @@ impl Handoff {
 
     fn send(&self, switch: &mut Switch, store: &mut Store) -> bool {
         let mut any = self.send_chunks(store);
-        for update in switch.take_news() {
-            any = true;
-            for &to in &self.others {
-                // Where this queue is full the other floods for the station until it is news again.
-                let _ = self.to(to).learned.push(update);
-            }
-        }
+        any |= self.send_news(switch);
         for &to in &self.others {
             let link = self.to(to);
             any |= fill(&link.returns, || switch.give_back(to)) | fill(&link.frames, || switch.hand_over(to));
@@ -205,6 +199,22 @@ impl Handoff {
 
     fn from(&self, from: WorkerId) -> &Link {
         &self.exchange.links[from.index()][self.me.index()]
+    }
+
+    /// What is learned waits until all others have room for it: one that missed a move would send to the old
+    /// port.
+    fn send_news(&self, switch: &mut Switch) -> bool {
+        let mut any = false;
+        let room = || self.others.iter().all(|&to| !self.to(to).learned.is_full());
+        while room()
+            && let Some(update) = switch.next_news()
+        {
+            for &to in &self.others {
+                self.to(to).learned.push(update).expect("a queue with one sender was not full");
+            }
+            any = true;
+        }
+        any
     }
 
     fn send_chunks(&self, store: &mut Store) -> bool {
@@ -388,6 +398,27 @@ pub(crate) mod tests {
         assert_eq!(b.switch.ledger().missing(), 0);
         a.exchange();
         assert!(!a.switch.waits_for_workers());
+    }
+
+    #[test]
+    fn news_waits_for_room_and_none_is_lost() {
+        let (mut a, mut b) = two_workers("");
+        let learn = |a: &mut Node, stations: std::ops::Range<usize>| {
+            for [.., high, low] in stations.map(usize::to_be_bytes) {
+                let frame = a.store.allocate(60).unwrap();
+                let head = a.store.head_mut(&frame);
+                head[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 1, high, low, 0x88, 0xb5]);
+                a.switch.receive(NOW, PortId(0), frame, &mut a.store);
+                while a.switch.forward(NOW, &mut a.store) {}
+            }
+            a.exchange();
+        };
+        learn(&mut a, 0..CAPACITY - 24);
+        learn(&mut a, CAPACITY - 24..CAPACITY + 76);
+        assert!(a.switch.waits_for_workers(), "so that the worker looks again soon");
+        assert!(b.exchange() && a.exchange() && b.exchange());
+        assert!(!a.switch.waits_for_workers());
+        assert_eq!(b.switch.bridge().fdb().learned_at(PortId(0)), CAPACITY + 76);
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod timers;
 mod train;
 pub mod workers;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::buffer::Buffer;
@@ -103,7 +104,7 @@ pub struct Switch {
     /// Per worker, frames on their way to its ports, and slots on their way home.
     outbound: Box<[Outbound]>,
     /// What the other workers' bridges have yet to hear; stays empty with one worker.
-    news: Vec<FdbUpdate>,
+    news: VecDeque<FdbUpdate>,
 }
 
 #[derive(Debug, Default)]
@@ -295,7 +296,7 @@ impl Switch {
             starved: PortSet::NONE,
             timed: PortSet::NONE,
             next_timer: Nanos::ZERO,
-            news: Vec::with_capacity(workers::NEWS_MAX),
+            news: VecDeque::with_capacity(workers::NEWS_MAX),
         };
         for port in (0..=u8::MAX).map(PortId).take(count) {
             for class in Class::ALL {

@@ -18,7 +18,7 @@
 //! can wait.) Never: a frame that is handed over twice, a slot that is freed by a worker
 //! other than its owner, an egress queue that a frame enters without having been counted at an ingress.
 //!
-//! Each worker's bridge knows what all have learned: it tells the others ([`Switch::take_news`]), and
+//! Each worker's bridge knows what all have learned: it tells the others ([`Switch::next_news`]), and
 //! hears from them ([`Switch::hear`]).
 
 use super::Switch;
@@ -28,8 +28,8 @@ use crate::queue::FrameMeta;
 use crate::settings::Accounting;
 use crate::units::{Nanos, PortId};
 
-/// Most that a worker keeps to tell the others. News beyond are left out: the others flood for that
-/// station until it is news again.
+/// Most that a worker keeps to tell the others, beside what is on the way to them. News beyond are left
+/// out: until the station is news again the others flood for it, or, where it has moved, send to where it was.
 pub(super) const NEWS_MAX: usize = 1024;
 
 /// A worker, from zero.
@@ -104,10 +104,10 @@ pub struct Return {
 }
 
 impl Switch {
-    /// What this worker's bridge has learned since the last call: every other worker is to
-    /// [`Switch::hear`] each of it.
-    pub fn take_news(&mut self) -> impl Iterator<Item = FdbUpdate> {
-        self.news.drain(..)
+    /// The next that this worker's bridge has learned: every other worker is to [`Switch::hear`] of it. The
+    /// driver must have room for it on the way to each.
+    pub fn next_news(&mut self) -> Option<FdbUpdate> {
+        self.news.pop_front()
     }
 
     /// Another worker's bridge has learned something.
@@ -121,7 +121,7 @@ impl Switch {
     pub(super) fn spread(&mut self, update: FdbUpdate) {
         self.next_timer = self.next_timer.min(self.bridge.next_deadline());
         if self.workers.count() > 1 && self.news.len() < NEWS_MAX {
-            self.news.push(update);
+            self.news.push_back(update);
         }
     }
 
@@ -144,7 +144,8 @@ impl Switch {
     /// some: the driver is to look again soon.
     #[must_use]
     pub fn waits_for_workers(&self) -> bool {
-        self.outbound.iter().any(|out| !out.frames.is_empty() || !out.returns.is_empty())
+        let mut outbound = self.outbound.iter();
+        !self.news.is_empty() || outbound.any(|out| !out.frames.is_empty() || !out.returns.is_empty())
     }
 
     /// Takes a frame over that another worker received; it enters the queue of its egress port.

@@ -122,7 +122,7 @@ impl Driver {
             }
             let [first, second] = &mut self.workers;
             let (teller, hearer) = if me == 0 { (first, second) } else { (second, first) };
-            teller.take_news().for_each(|update| hearer.hear(&update));
+            std::iter::from_fn(|| teller.next_news()).for_each(|update| hearer.hear(&update));
         }
         (0..PORTS).for_each(|port| self.transmit(port));
     }
