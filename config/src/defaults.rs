@@ -113,10 +113,11 @@ pub fn commit(speed: BitRate, line_frame: Bytes) -> Bytes {
 }
 
 /// `class.xon`: what the line takes while XON travels and a software peer starts again (one turn),
-/// at least a batch of the longest frames, so that the queue does not run dry meanwhile.
+/// so that the queue does not run dry meanwhile; at least all that a port commits to its driver, `commit` and
+/// a frame, so that what a device that is down keeps there holds no sender.
 #[must_use]
-pub fn xon(speed: BitRate, longest_frame: Bytes) -> Bytes {
-    Bytes(BATCH * longest_frame.0).max(speed.bytes_in(TURN))
+pub fn xon(speed: BitRate, commit: Bytes, longest_frame: Bytes) -> Bytes {
+    commit.saturating_add(longest_frame).max(speed.bytes_in(TURN))
 }
 
 /// `class.xoff`: as much again above XON.

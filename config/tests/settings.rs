@@ -73,10 +73,12 @@ fn watermarks_follow_from_speed_and_from_each_other() {
         let config = two_ports(text, "");
         (class(&config, 0, 3).xoff.0, class(&config, 0, 3).xon.0)
     };
-    assert_eq!(marks(""), (2 * 32 * 1_526, 32 * 1_526), "a batch of the longest frames");
+    let xon = 32 * 1_546 + 1_526;
+    assert_eq!(marks(""), (2 * xon, xon), "what is committed, and a frame");
+    assert_eq!(marks("[defaults]\ncommit = 80000\n").1, 80_000 + 1_526);
     assert_eq!(marks("[class.3]\nxoff = 50000\n"), (50_000, 25_000));
     assert_eq!(marks("[class.3]\nxon = 50000\n"), (100_000, 50_000));
-    assert_eq!(marks("[class.3]\nxoff = 1000000\n"), (1_000_000, 32 * 1_526), "no lower than it has to be");
+    assert_eq!(marks("[class.3]\nxoff = 1000000\n"), (1_000_000, xon), "no lower than it has to be");
     let fast = read("[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"40G\"\n");
     assert_eq!(class(&fast, 0, 3).xon, Bytes(1_000_000), "200 us at 40 Gb/s");
 }
@@ -152,7 +154,7 @@ fn shared_memory_and_its_defaults() {
         panic!()
     };
     // of two ports: seven lossy queues of 8 ms and one lossless one up to XOFF, halved
-    assert_eq!(default.pool, Bytes(7 * 1_000_000 + 2 * 32 * 1_526));
+    assert_eq!(default.pool, Bytes(7 * 1_000_000 + 2 * (32 * 1_546 + 1_526)));
     assert_eq!(default.alpha_log2, Some(0));
 }
 
