@@ -457,7 +457,7 @@ impl Switch {
 
 impl Port {
     /// Classes with frames that do not wait for room.
-    pub(super) fn movable(&self) -> ClassSet {
+    fn movable(&self) -> ClassSet {
         ClassSet(self.backlogged_in.0 & !self.stopped.0)
     }
 

@@ -29,6 +29,10 @@ use super::{SwitchView, trust};
 pub(super) const BODY_MAX: usize = 1024;
 const BODY_WITHIN: Duration = Duration::from_secs(2);
 
+/// What such a request is, for who sent something else.
+const EXAMPLE: &str =
+    "send for example {\"policy\": \"capfc-stop-max\", \"class\": 3}, with a class from 0 to 7 or none";
+
 /// How long a worker has to take a new policy.
 const TAKEN_WITHIN: Duration = Duration::from_secs(1);
 
@@ -93,8 +97,11 @@ pub(super) async fn put(
     let bad = |message: String| (StatusCode::BAD_REQUEST, message + "\n");
     let body = read(request).await?;
     let change: PolicyChange = serde_json::from_slice(&body).map_err(|error| {
-        let found = if error.is_data() { "this is not a policy's name and a class".into() } else { error.to_string() };
-        bad(format!("{found}; send for example {{\"policy\": \"capfc-stop-max\", \"class\": 3}}, with a class from 0 to 7 or none"))
+        let found = match error.is_data() {
+            true => "this is not a policy's name and a class".into(),
+            false => error.to_string(),
+        };
+        bad(format!("{found}; {EXAMPLE}"))
     })?;
     let kind = PolicyKind::named(&change.policy).ok_or_else(|| bad(unknown(&change.policy)))?;
     let class = change.class.map(|class| {
