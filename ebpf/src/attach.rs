@@ -11,7 +11,7 @@ use skeleton::{XoffSkel, XoffSkelBuilder};
 
 use crate::claim::Claim;
 
-#[allow(missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
+#[allow(unsafe_code, missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/xoff.skel.rs"));
 }

@@ -10,6 +10,8 @@
 //! replaces it, for which it takes a [`Claim`] on the interface, which a living xoff
 //! does not give up. A program that is not ours is never touched.
 
+#![deny(unsafe_code)] // allowed in the skeleton that libbpf generates
+
 mod attach;
 mod claim;
 

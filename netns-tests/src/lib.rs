@@ -9,6 +9,7 @@
 //!
 //! All of it needs root, and fails without.
 
+#![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)] // test code, in a crate of its own because several tests share it
 
 mod bed;

@@ -9,7 +9,7 @@ use std::panic::{self, AssertUnwindSafe};
 
 use serde_json::Value;
 use xoff::control::status::Status;
-use xoff::traffic::HostReport;
+use xoff_hosts::HostReport;
 
 /// How often a test may find the machine stalled.
 const ATTEMPTS: u32 = 5;

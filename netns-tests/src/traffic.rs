@@ -8,10 +8,11 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use xoff::traffic::report::ReceivedStream;
-use xoff::traffic::{self, HostOptions, HostReport, Obedience, Progress, Volume, parse_streams, settle};
+use xoff::traffic::{self, HostOptions};
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Nanos};
+use xoff_hosts::report::ReceivedStream;
+use xoff_hosts::{HostReport, Obedience, Progress, Volume, parse_streams, settle};
 
 use crate::{Host, stall};
 

@@ -27,8 +27,7 @@ use xoff_dataplane::forward::FdbUpdate;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::switch::{Handover, Return, Switch, WorkerId};
 use xoff_dataplane::units::Nanos;
-
-use crate::xdp::Store;
+use xoff_xdp::Store;
 
 /// Messages that fit between two workers in each direction and kind: a few batches.
 pub(crate) const CAPACITY: usize = 1024;

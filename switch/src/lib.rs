@@ -1,5 +1,7 @@
 //! The shell around the dataplane: everything of xoff that Linux can refuse.
 
+#![forbid(unsafe_code)]
+
 pub mod causes;
 pub mod cli;
 pub mod clock;
@@ -15,4 +17,3 @@ pub mod run;
 pub mod sleeper;
 pub mod traffic;
 pub mod worker;
-pub mod xdp;

@@ -5,12 +5,10 @@ use std::fs;
 use xoff_config::Machine;
 use xoff_dataplane::units::Bytes;
 
-use crate::xdp;
-
 /// What this process may use, its devices in the network namespace of the thread that asks.
 #[must_use]
 pub fn here() -> Machine {
-    Machine { memory: memory(), cores: cores(), queues: |device| xdp::rx_queues(device).ok() }
+    Machine { memory: memory(), cores: cores(), queues: |device| xoff_xdp::rx_queues(device).ok() }
 }
 
 fn memory() -> Option<Bytes> {

@@ -16,6 +16,7 @@ use xoff_config::{Config, Problem};
 use xoff_dataplane::ledger::Counters;
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
 use xoff_dataplane::units::{ETHERNET_HEADER, PortId};
+use xoff_xdp::{Port, Share, Store, Umem, UmemSettings, XdpError};
 
 use crate::clock;
 use crate::control::mailbox::{Inbox, Mailbox, Report};
@@ -28,7 +29,6 @@ use crate::control::{
 use crate::handoff::{Exchange, Handoff};
 use crate::machine;
 use crate::worker::Worker;
-use crate::xdp::{self, Port, Share, Store, Umem, UmemSettings, XdpError};
 
 /// Why a switch could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -281,7 +281,7 @@ fn in_terms_of(config: &Config, error: XdpError) -> RunError {
 
 fn check_mtus(config: &Config) -> Result<(), RunError> {
     for (shell, port) in config.shell.ports.iter().zip(&config.switch.ports) {
-        let (mtu, device_mtu) = (port.mtu_frame - ETHERNET_HEADER, xdp::mtu(&shell.device)?);
+        let (mtu, device_mtu) = (port.mtu_frame - ETHERNET_HEADER, xoff_xdp::mtu(&shell.device)?);
         if mtu > device_mtu {
             let (port, device) = (port.name.clone(), shell.device.clone());
             return Err(RunError::Mtu { port, mtu, device, device_mtu });

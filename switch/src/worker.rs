@@ -18,13 +18,13 @@ use std::thread;
 use xoff_config::Poll;
 use xoff_dataplane::switch::Switch;
 use xoff_dataplane::units::{Nanos, PortId};
+use xoff_xdp::{Port, Store};
 
 use crate::clock;
 use crate::control::WorkerFacts;
 use crate::control::mailbox::{Address, Inbox, Request};
 use crate::handoff::Handoff;
 use crate::sleeper::{Sleeper, duplicates};
-use crate::xdp::{Port, Store};
 
 /// Most frames taken from one queue of a port in one turn. Sending brings much of the kernel into the core's
 /// caches, and receiving much of ours: the more frames share that, the less it costs each.

@@ -3,11 +3,13 @@
 use std::path::Path;
 
 /// Shorthands that SPECIFICATION.md declares.
-const SHORTHANDS: [(&str, &str); 5] = [
+const SHORTHANDS: [(&str, &str); 7] = [
     ("dp/", "dataplane/src/"),
     ("bed/", "dataplane/tests/behaviour/"),
     ("wire/", "netns-tests/tests/wire/"),
     ("sw/", "switch/src/"),
+    ("xdp/", "xdp/src/"),
+    ("hosts/", "hosts/src/"),
     ("cfg/", "config/"),
 ];
 

@@ -14,10 +14,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use xoff::lab::{Device, Lab, VethOptions};
-use xoff::traffic::control::{Distortion, build, parse_control};
 use xoff::traffic::emit::{Link, Timing, emit};
-use xoff::traffic::{Host, HostOptions, HostReport, Obedience, Progress, parse_streams, settle};
+use xoff::traffic::{Host, HostOptions};
 use xoff_dataplane::units::{BitRate, ClassSet, MacAddr, Nanos};
+use xoff_hosts::control::{Distortion, build, parse_control};
+use xoff_hosts::{HostReport, Obedience, Progress, parse_streams, settle};
 
 const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);

@@ -15,10 +15,10 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeVal;
 use xoff::lab::{Device, Lab, Namespace, VethOptions};
-use xoff::xdp::{Port, PortDriver as _, Share, Store, Umem, UmemSettings, XdpError};
 use xoff_config::shell::{Mode, PortShell, Queues, Rings, ZeroCopy};
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_ebpf::{EbpfError, Mode as Attach};
+use xoff_xdp::{Port, PortDriver as _, Share, Store, Umem, UmemSettings, XdpError};
 
 const RING: u32 = 256;
 const CHUNKS: u32 = 4 * RING;
@@ -304,7 +304,7 @@ fn a_port_tells_what_it_is() {
     assert_eq!((facts.mac, facts.mtu, facts.queues), (device.mac(), 1500, 1));
     assert_eq!((facts.mode, facts.zero_copy, facts.tags_kept), (Attach::Native, false, true));
     assert!(facts.warnings.is_empty(), "{:?}", facts.warnings);
-    assert_eq!(bench.ports[0].monitor().device_drops().unwrap(), xoff::xdp::DeviceDrops::default());
+    assert_eq!(bench.ports[0].monitor().device_drops().unwrap(), xoff_xdp::DeviceDrops::default());
     assert_eq!(bench.hosts[0].device.name(), "eth0");
 }
 

@@ -1,7 +1,7 @@
 //! L9: a peer that obeys late, by as much as headroom allows for, and by more.
 
-use xoff::traffic::Obedience;
 use xoff_dataplane::units::{BitRate, Quanta};
+use xoff_hosts::Obedience;
 use xoff_netns_tests::{Bed, Exit, Reports, Switch, Traffic, frames, stream, unstalled, wait_for};
 
 use crate::bed;

@@ -1,9 +1,9 @@
 //! QCN on real wires: CNMs captured and decoded, streams that slow down as asked, nothing lost.
 
-use xoff::traffic::report::SentStream;
 use xoff_dataplane::units::{Class, MacAddr};
 use xoff_dataplane::wire::cnm::{Cnm, CongestionPointId};
 use xoff_dataplane::wire::{CnTag, Header, Tci};
+use xoff_hosts::report::SentStream;
 use xoff_netns_tests::{Switch, Traffic, decode, frames, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed, frame};

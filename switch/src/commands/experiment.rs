@@ -8,12 +8,12 @@ use clap::builder::PossibleValuesParser;
 use miette::{IntoDiagnostic, miette};
 use serde_json::json;
 use xoff_dataplane::units::BitRate;
+use xoff_hosts::values;
 
 use crate::cli;
 use crate::experiment::{
     EXPERIMENTS, Experiment, Figure, LINES, Length, Request, VARIANTS, Variant, rate_of_this_machine,
 };
-use crate::traffic::values;
 
 /// Runs the same load under several policies, in namespaces that vanish afterwards, and shows what
 /// became of it side by side. `list` says what there is. Exits with 0 where every policy that promises to

@@ -14,16 +14,16 @@ use miette::{IntoDiagnostic, miette};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, ClassSet, MacAddr, Nanos, Quanta};
+use xoff_hosts::control::{Control, Distortion, Overwrite, build, parse_control, parse_overwrite};
+use xoff_hosts::limiter::parse_reaction;
+use xoff_hosts::{
+    HostReport, Obedience, Progress, Readable, Stream, Volume, keys_help, parse_streams, values,
+};
+use xoff_xdp::Facts;
 
 use crate::cli::{self, EXIT_CANNOT};
-use crate::traffic::control::{Control, Distortion, Overwrite, build, parse_control, parse_overwrite};
 use crate::traffic::emit::{Link, Timing, emit};
-use crate::traffic::limiter::parse_reaction;
-use crate::traffic::{
-    Host, HostOptions, HostReport, Obedience, Progress, Readable, Stream, Volume, keys_help, parse_streams,
-    values,
-};
-use crate::xdp::Facts;
+use crate::traffic::{Host, HostOptions};
 
 /// A host on one interface over AF_XDP: sends streams, obeys pauses, and accounts for what it receives
 #[derive(Debug, clap::Args)]

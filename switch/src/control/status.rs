@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::ledger::Ledger;
+use xoff_xdp::{DeviceDrops, XdpStatistics};
 
 use super::notification::CongestionPointStatus;
 use super::policy::PolicyNames;
 use super::view::Link;
-use crate::xdp::{DeviceDrops, XdpStatistics};
 
 /// A whole switch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

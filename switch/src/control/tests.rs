@@ -16,11 +16,11 @@ use xoff_dataplane::settings::{
 };
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
 use xoff_dataplane::wire::mac_control::MacControlError;
+use xoff_xdp::{DeviceDrops, PortDriver, XdpStatistics};
 
 use super::mailbox::{Address, Inbox, Mailbox, Request};
 use super::status::{Status, WorkerState};
 use super::*;
-use crate::xdp::{DeviceDrops, PortDriver, XdpStatistics};
 
 const CLASS_3: Class = Class::ALL[3];
 const NOW: Nanos = Nanos(5_000_000_000);

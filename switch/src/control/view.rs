@@ -8,10 +8,10 @@ use xoff_dataplane::counter::{Counter, FineHistogram};
 use xoff_dataplane::ledger::{ClassCounters, Counters};
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{CLASSES, Class, Nanos, PortId};
+use xoff_xdp::PortDriver;
 
 use super::mailbox::Mailbox;
 use super::policy::PolicyCells;
-use crate::xdp::PortDriver;
 
 /// A running switch, as seen from outside its workers.
 #[derive(Debug)]

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::units::{BitRate, Class, Nanos};
+use xoff_hosts::Stream;
 
 use super::report::{Headroom, LossyTotals, Report, Victim};
 use crate::fabric::{
     Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Pfc, Plan, PortOf, Settings, Totals, jain,
     lossless,
 };
-use crate::traffic::Stream;
 
 const LOSSY: Class = Class::ALL[0];
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 use xoff_dataplane::policy::{Cause, Trigger};
 use xoff_dataplane::units::{BitRate, Class, Nanos};
+use xoff_hosts::Stream;
 
 use super::plot::{Content, Limits, Panel};
 use super::report::{add_row, table};
@@ -16,7 +17,6 @@ use super::{Conduct, Experiment, Figure, Findings, Length, Request, Tell, Varian
 use crate::fabric::{
     Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, Settings, lossless,
 };
-use crate::traffic::Stream;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "cascade",

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use xoff_dataplane::units::{BitRate, Nanos};
+use xoff_hosts::Stream;
 
 use super::plot::{Content, Limits, Panel};
 use super::report::{add_row, table};
@@ -17,7 +18,6 @@ use super::series::Series;
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
 use crate::causes::Causes;
 use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, Settings, lossless};
-use crate::traffic::Stream;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "deadlock",

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_hosts::Stream;
 
 use super::plot::{Content, Limits, Panel};
 use super::report::{add_row, table};
@@ -15,7 +16,6 @@ use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell
 use crate::fabric::{
     Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, PortOf, Settings, jain, lossless,
 };
-use crate::traffic::Stream;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "incast",

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_hosts::Stream;
 
 use super::plot::{Content, Limits, Panel};
 use super::report::{add_row, table};
@@ -16,7 +17,6 @@ use super::series::Series;
 use super::variant::PLAIN_MIDDLE;
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
 use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, Settings, lossless};
-use crate::traffic::Stream;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ofc-fig1",

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use xoff_dataplane::units::{BitRate, Nanos};
+use xoff_hosts::Stream;
 
 use super::cnms::{self, Told};
 use super::plot::{Content, Limits, Panel, nice_top};
@@ -20,7 +21,6 @@ use super::series::Series;
 use super::statistics::mean;
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
 use crate::fabric::{Account, Fabric, FabricError, HostId, Live, Load, Plan, Settings, jain, lossless};
-use crate::traffic::Stream;
 
 const POLICIES: &[&str] = &["pfc", "qcn-egress", "qcn-ingress-arrival", "qcn-ingress-occupancy"];
 

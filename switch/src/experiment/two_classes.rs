@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 use xoff_dataplane::units::{BitRate, Class, Nanos};
+use xoff_hosts::Stream;
 
 use super::plot::{Content, Limits, Panel};
 use super::report::{add_row, table};
 use super::series::Series;
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
 use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, Settings, lossless};
-use crate::traffic::Stream;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "two-classes",

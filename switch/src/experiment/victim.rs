@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_hosts::{Stream, Volume};
 
 use super::plot::{Content, Limits, Panel};
 use super::report::{add_row, table};
@@ -21,7 +22,6 @@ use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell
 use crate::fabric::{
     Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, Settings, lossless,
 };
-use crate::traffic::{Stream, Volume};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "victim",

@@ -7,12 +7,12 @@ use serde::Serialize;
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::ledger::ClassCounters;
 use xoff_dataplane::units::{CLASSES, Class};
+use xoff_hosts::HostReport;
+use xoff_hosts::report::ReceivedStream;
 
 use super::{HostId, LOSSLESS, PortOf};
 use crate::control::SwitchView;
 use crate::control::status::Status;
-use crate::traffic::HostReport;
-use crate::traffic::report::ReceivedStream;
 
 /// Frames of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use xoff_dataplane::ledger::{ClassCounters, Counters};
 use xoff_dataplane::units::{Class, Nanos};
+use xoff_hosts::{HostReport, Progress};
 
 use super::{HostId, PortOf, SwitchId};
 use crate::clock;
 use crate::control::status::Status;
 use crate::control::{Answer, SwitchView, snapshot};
-use crate::traffic::{HostError, HostReport, Progress};
+use crate::traffic::HostError;
 
 /// What can be seen of running hosts and switches.
 pub struct Live<'a> {

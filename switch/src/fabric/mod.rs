@@ -19,6 +19,7 @@ use std::time::Duration;
 use xoff_config::{Config, ConfigError, Machine};
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{Class, Nanos};
+use xoff_hosts::{HostReport, Progress, STREAMS_MAX, Stream, settle};
 
 pub use account::{Account, Pfc, Totals, jain};
 pub use live::Live;
@@ -29,7 +30,7 @@ pub use settings::Settings;
 use crate::lab::{Device, Lab, LabError, Namespace, VethOptions};
 use crate::machine;
 use crate::run::{self, Privileges, RunError, Running, WorkerError};
-use crate::traffic::{Host, HostError, HostOptions, HostReport, Progress, STREAMS_MAX, Stream, settle};
+use crate::traffic::{Host, HostError, HostOptions};
 
 /// Why a fabric could not be built or run.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]

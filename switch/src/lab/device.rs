@@ -8,9 +8,9 @@ use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkMessa
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth};
 use tokio::runtime;
 use xoff_dataplane::units::MacAddr;
+use xoff_xdp::finish_frames;
 
 use super::{LabError, Namespace};
-use crate::xdp::{self, finish_frames};
 
 /// What both ends of a veth pair have in common.
 #[derive(Clone, Debug)]
@@ -220,7 +220,7 @@ impl Device {
 
     fn add_queue(&self) -> Result<(), LabError> {
         let index = i32::try_from(self.index).expect("the kernel's interface indexes are positive ints");
-        self.namespace.run(|| xdp::add_queue(index)).map_err(|source| LabError::Io {
+        self.namespace.run(|| xoff_xdp::add_queue(index)).map_err(|source| LabError::Io {
             what: format!("put a pfifo on {}", self.name),
             namespace: self.namespace.name().to_owned(),
             source,

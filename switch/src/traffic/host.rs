@@ -15,19 +15,16 @@ use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::units::{BitRate, Bytes, Class, MacAddr, Nanos};
 use xoff_dataplane::wire::{Cnm, Header, MacControl};
+use xoff_hosts::report::{PauseReport, ReceivedStream, SentStream, UnsortedReport};
+use xoff_hosts::{
+    Choice, END_MARKERS, Gate, HostReport, Notices, Obedience, Progress, Sender, SenderSettings, Sink,
+    Stream, announce,
+};
+use xoff_xdp::{Facts, XdpError};
 
-use super::announce;
-use super::gate::{Gate, Obedience};
-use super::notices::Notices;
-use super::progress::Progress;
-use super::report::{HostReport, PauseReport, ReceivedStream, SentStream, UnsortedReport};
-use super::sender::{Choice, END_MARKERS, Sender, SenderSettings};
-use super::sink::Sink;
 use super::station::{Station, nap};
-use super::stream::Stream;
 use crate::clock::now;
 use crate::sleeper::Sleeper;
-use crate::xdp::{Facts, XdpError};
 
 /// A stop is noticed within this time.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);

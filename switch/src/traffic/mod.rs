@@ -5,20 +5,15 @@
 //! is one such host; the demo and tests run several in one process, each on a thread inside its own
 //! network namespace.
 //!
-//! ```text
-//!   stream --> schedule --> sender --> payload ---+
-//!   what       when         whose turn  the frame |
-//!                              ^                  v
-//!                  gate, limiter <--------- host (station: the interface) ---> sink --> report
-//!                  pauses, CNMs obeyed                                         track
-//! ```
-//!
-//! Everything but `host` and `station` is a function of time and bytes, without clock or socket.
+//! What a host decides is in the crate `xoff_hosts`, a function of time and bytes. Here is what drives it: the
+//! loop that reads the clock (`host`), the interface (`station`), and single frames from a packet socket
+//! ([`emit`]).
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::{Arc, atomic::AtomicBool};
-//! use xoff::traffic::{Host, HostOptions, Progress, parse_streams};
+//! use xoff::traffic::{Host, HostOptions};
+//! use xoff_hosts::{Progress, parse_streams};
 //!
 //! let streams = parse_streams(&["class=3,dst=02:00:00:00:00:02,rate=200M,count=1000"])?;
 //! let host = Host::open(HostOptions::new("eth0"))?;
@@ -27,35 +22,8 @@
 //! # Ok(()) }
 //! ```
 
-mod announce;
-pub mod control;
 pub mod emit;
-mod flow_gate;
-pub mod flows;
-mod gate;
 mod host;
-pub mod limiter;
-mod notices;
-mod pacer;
-mod payload;
-mod progress;
-mod rate_gate;
-pub mod report;
-mod schedule;
-mod sender;
-mod sink;
 mod station;
-mod stream;
-mod table;
-#[cfg(test)]
-mod testing;
-mod track;
-pub mod values;
 
-pub use gate::Obedience;
 pub use host::{Host, HostError, HostOptions};
-pub use notices::CapturedCnm;
-pub use progress::{Progress, Volume};
-pub use report::{HostReport, settle};
-pub use stream::{Pattern, STREAMS_MAX, Stream, StreamErrors, keys_help, parse_streams};
-pub use table::Readable;

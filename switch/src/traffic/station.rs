@@ -8,10 +8,10 @@ use std::time::Duration;
 use xoff_config::shell::{Chunks, Mode, PortShell, Queues, Rings, ZeroCopy};
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::units::{Bytes, MacAddr, Nanos};
+use xoff_hosts::report::DropReport;
+use xoff_xdp::{Facts, Port, PortDriver as _, Share, Store, Umem, UmemSettings, XdpError};
 
-use super::report::DropReport;
 use crate::sleeper::duplicates;
-use crate::xdp::{self, Facts, Port, PortDriver as _, Share, Store, Umem, UmemSettings, XdpError};
 
 /// Most frames received at once, by each queue.
 const RECEIVE_MAX: u32 = 64;
@@ -34,7 +34,7 @@ impl Station {
     /// # Errors
     /// Where the interface cannot be used.
     pub fn open(device: &str, ring: u32) -> Result<Station, XdpError> {
-        let chunks = Chunks::for_mtu(xdp::mtu(device)?);
+        let chunks = Chunks::for_mtu(xoff_xdp::mtu(device)?);
         let settings = UmemSettings {
             chunk_bytes: chunks.bytes,
             multi_buffer: chunks.multi_buffer,
@@ -42,7 +42,7 @@ impl Station {
             fill: ring,
             completion: ring,
         };
-        let chunks = (xdp::rx_queues(device)? + 2) * ring;
+        let chunks = (xoff_xdp::rx_queues(device)? + 2) * ring;
         let (umem, stores) = Umem::new(settings, &[Share { chunks, control: 0 }])?;
         let mut store = stores.into_iter().next().expect("one share was asked for");
         let shell = PortShell {

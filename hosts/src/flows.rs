@@ -1,0 +1,217 @@
+//! Flows whose sizes follow a measured distribution, and that arrive at random.
+//!
+//! A distribution is a list of (size in bytes, cumulative percent), as the literature publishes
+//! them; between two points it is a straight line. The two university data centers of Benson, Akella
+//! and Maltz (IMC 2010) come with the program as `edu1` and `edu2`. Flows arrive as a Poisson
+//! process, from a seed, whatever becomes of those before (open loop).
+
+use fastrand::Rng;
+use xoff_dataplane::units::Nanos;
+
+const EDU1: &str = include_str!("../data/edu1-flow-size.cdf");
+const EDU2: &str = include_str!("../data/edu2-flow-size.cdf");
+
+/// A distribution of flow sizes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowSizes {
+    /// (bytes, cumulative share 0..=1), both never falling, from 0 to 1.
+    points: Vec<(f64, f64)>,
+}
+
+/// Why a distribution cannot be used.
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub enum FlowSizesError {
+    /// A line is not two numbers.
+    #[error("line {line}: found `{found}`; each line is a size in bytes and a cumulative percent")]
+    NotAPoint {
+        /// Line number, from 1.
+        line: usize,
+        /// The line.
+        found: String,
+    },
+    /// Sizes or percents fall.
+    #[error("line {line}: size and percent must not be lower than on the line before")]
+    Falls {
+        /// Line number, from 1.
+        line: usize,
+    },
+    /// It does not end at 100.
+    #[error("the last cumulative percent is {last}; it must be 100")]
+    Incomplete {
+        /// The last percent.
+        last: f64,
+    },
+}
+
+impl FlowSizes {
+    /// A distribution that comes with the program: `edu1` or `edu2`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<FlowSizes> {
+        let text = match name {
+            "edu1" => EDU1,
+            "edu2" => EDU2,
+            _ => return None,
+        };
+        Some(FlowSizes::parse(text).expect("the built-in distributions are well-formed"))
+    }
+
+    /// Reads lines of "bytes percent"; empty lines and those that begin with # are skipped.
+    ///
+    /// # Errors
+    /// Where a line is no point, values fall, or the last percent is not 100.
+    pub fn parse(text: &str) -> Result<FlowSizes, FlowSizesError> {
+        let mut points: Vec<(f64, f64)> = vec![(0.0, 0.0)];
+        for (index, found) in text.lines().enumerate() {
+            let (line, found) = (index + 1, found.trim());
+            if found.is_empty() || found.starts_with('#') {
+                continue;
+            }
+            let (size, percent) = parse_point(found)
+                .ok_or_else(|| FlowSizesError::NotAPoint { line, found: found.to_owned() })?;
+            let share = percent / 100.0;
+            if points.last().is_some_and(|&last| size < last.0 || share < last.1) {
+                return Err(FlowSizesError::Falls { line });
+            }
+            points.push((size, share));
+        }
+        match points.last() {
+            Some(&(size, 1.0)) if size >= 1.0 => Ok(FlowSizes { points }),
+            last => Err(FlowSizesError::Incomplete { last: last.map_or(0.0, |last| last.1 * 100.0) }),
+        }
+    }
+
+    /// The size below which the share `quantile` (0..=1) of all flows lies; at least 1 byte.
+    #[must_use]
+    pub fn quantile(&self, quantile: f64) -> u32 {
+        let above = self.points.partition_point(|point| point.1 < quantile).clamp(1, self.points.len() - 1);
+        let ((size_a, share_a), (size_b, share_b)) = (self.points[above - 1], self.points[above]);
+        let along = if share_b > share_a { (quantile - share_a) / (share_b - share_a) } else { 1.0 };
+        whole(size_a + (size_b - size_a) * along)
+    }
+
+    /// The mean of `cost` over all flow sizes.
+    #[must_use]
+    pub fn mean(&self, cost: impl Fn(u32) -> f64) -> f64 {
+        const STEPS: u32 = 100_000; // several per straight line, each taken at its middle
+        (0..STEPS).map(|n| cost(self.quantile((f64::from(n) + 0.5) / f64::from(STEPS)))).sum::<f64>()
+            / f64::from(STEPS)
+    }
+}
+
+fn parse_point(line: &str) -> Option<(f64, f64)> {
+    let mut words = line.split_whitespace().map(|word| word.parse::<f64>().ok().filter(|n| n.is_finite()));
+    let point = (words.next()??, words.next()??);
+    (words.next().is_none() && point.0 >= 0.0 && point.0 <= f64::from(u32::MAX) && point.1 >= 0.0)
+        .then_some(point)
+}
+
+/// Nearest whole number of bytes, at least one.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a float cast saturates
+fn whole(size: f64) -> u32 {
+    size.round().max(1.0) as u32
+}
+
+/// One flow, when it arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Number, from 0.
+    pub id: u32,
+    /// Bytes.
+    pub bytes: u32,
+    /// When its sender has it to send.
+    pub began: Nanos,
+}
+
+/// Flows in the order of their arrival, without end.
+#[derive(Clone, Debug)]
+pub struct Arrivals {
+    sizes: FlowSizes,
+    interval_mean: f64,
+    rng: Rng,
+    next: Flow,
+}
+
+impl Arrivals {
+    /// Flows begin after `start`, on average one each `interval_mean`.
+    #[must_use]
+    pub fn new(sizes: FlowSizes, interval_mean: Nanos, start: Nanos, seed: u64) -> Arrivals {
+        let mut arrivals = Arrivals {
+            sizes,
+            interval_mean: interval_mean.0 as f64,
+            rng: Rng::with_seed(seed),
+            next: Flow { id: 0, bytes: 0, began: start },
+        };
+        arrivals.draw();
+        arrivals
+    }
+
+    /// The flow that arrives next.
+    #[must_use]
+    pub const fn peek(&self) -> Flow {
+        self.next
+    }
+
+    /// Takes it.
+    pub fn take(&mut self) -> Flow {
+        let flow = self.next;
+        self.next.id = flow.id.wrapping_add(1);
+        self.draw();
+        flow
+    }
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a float cast saturates
+    fn draw(&mut self) {
+        let interval = -(1.0 - self.rng.f64()).ln() * self.interval_mean;
+        self.next.began = self.next.began.after(Nanos(interval as u64));
+        self.next.bytes = self.sizes.quantile(self.rng.f64());
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_quantiles_come_out() {
+        let edu1 = FlowSizes::named("edu1").unwrap();
+        assert_eq!((edu1.quantile(0.5), edu1.quantile(0.9), edu1.quantile(0.99)), (447, 9445, 114_040));
+        assert_eq!(edu1.quantile(1.0), 86_684_378);
+        let edu2 = FlowSizes::named("edu2").unwrap();
+        assert_eq!((edu2.quantile(0.5), edu2.quantile(0.99)), (108, 852_223));
+        assert_eq!(FlowSizes::named("edu3"), None);
+    }
+
+    #[test]
+    fn between_points_is_a_straight_line_and_the_mean_follows() {
+        let sizes = FlowSizes::parse("1000 50\n# the rest\n3000 100\n").unwrap();
+        assert_eq!(sizes.quantile(0.75), 2000);
+        assert!((sizes.mean(f64::from) - 1250.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        assert_eq!(
+            FlowSizes::parse("0 0\n10 x").unwrap_err(),
+            FlowSizesError::NotAPoint { line: 2, found: "10 x".to_owned() }
+        );
+        assert_eq!(FlowSizes::parse("10 50\n9 100").unwrap_err(), FlowSizesError::Falls { line: 2 });
+        assert_eq!(FlowSizes::parse("10 99").unwrap_err(), FlowSizesError::Incomplete { last: 99.0 });
+        assert_eq!(FlowSizes::parse("").unwrap_err(), FlowSizesError::Incomplete { last: 0.0 });
+    }
+
+    #[test]
+    fn the_same_seed_brings_the_same_flows_at_the_asked_mean() {
+        let sizes = FlowSizes::named("edu1").unwrap();
+        let flows = |seed| {
+            let mut arrivals = Arrivals::new(sizes.clone(), Nanos(1000), Nanos(50), seed);
+            std::iter::repeat_with(move || arrivals.take()).take(20_000).collect::<Vec<_>>()
+        };
+        let (first, again, other) = (flows(1), flows(1), flows(2));
+        assert_eq!(first, again);
+        assert_ne!(first, other);
+        assert!(first.windows(2).all(|pair| pair[0].began <= pair[1].began && pair[0].id + 1 == pair[1].id));
+        let mean = first.last().unwrap().began.0 / 20_000;
+        assert!((950..=1050).contains(&mean), "{mean}");
+    }
+}

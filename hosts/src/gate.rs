@@ -1,0 +1,334 @@
+//! What of its traffic a host may send: pause frames from the switch, obeyed, obeyed late, or ignored.
+//!
+//! An honest host obeys at once. A late one, for tests of headroom, acts on each pause frame only
+//! after a given time, on a resume too.
+
+use std::collections::VecDeque;
+
+use xoff_dataplane::pause::{Obeyed, Resumed};
+use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos, Quanta};
+use xoff_dataplane::wire::{FlowPause, Header, MacControl, MacControlError, Pfc, Rates};
+
+use crate::flow_gate::FlowGate;
+use crate::rate_gate::RateGate;
+
+/// Pause frames that a late host has received and not yet acted upon; beyond that many it acts early.
+const PENDING_MAX: usize = 4096;
+
+/// How a host answers to pause frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Obedience {
+    /// At once.
+    #[default]
+    Obey,
+    /// So long after it received them.
+    Late(Nanos),
+    /// Not at all.
+    Ignore,
+}
+
+/// Pause frames received for one class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassPauses {
+    /// That stop it.
+    pub xoff: u64,
+    /// That let it go.
+    pub xon: u64,
+    /// How long it was stopped.
+    pub paused: Nanos,
+}
+
+/// Pause frames received, all told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PauseCounts {
+    /// PFC frames.
+    pub pfc_frames: u64,
+    /// Those of them that carried lists of flows and were obeyed as such.
+    pub flow_frames: u64,
+    /// Those of them with rates that were obeyed.
+    pub rate_frames: u64,
+    /// 802.3x PAUSE frames.
+    pub pause_frames: u64,
+    /// MAC control that pauses nothing, by [`MacControlError::index`].
+    pub refused: [u64; MacControlError::COUNT],
+    /// By class.
+    pub classes: [ClassPauses; CLASSES],
+}
+
+/// The classes that may not be sent now.
+#[derive(Debug)]
+pub struct Gate {
+    obedience: Obedience,
+    obey_802_3x: bool,
+    obeyed: Obeyed,
+    /// Flows that are paused one by one, where lists of flows are obeyed.
+    flows: Option<FlowGate>,
+    /// Classes that are sent slower, where rates are obeyed.
+    rates: Option<RateGate>,
+    pending: VecDeque<(Nanos, Pfc)>,
+    counts: PauseCounts,
+}
+
+impl Gate {
+    /// Nothing paused; a quantum is 512 bit times at `line`. With `obey_802_3x` a PAUSE frame is as good as
+    /// a PFC frame for all classes.
+    #[must_use]
+    pub fn new(line: BitRate, obedience: Obedience, obey_802_3x: bool) -> Gate {
+        let pending = match obedience {
+            Obedience::Late(_) => VecDeque::with_capacity(PENDING_MAX),
+            Obedience::Obey | Obedience::Ignore => VecDeque::new(),
+        };
+        Gate {
+            obedience,
+            obey_802_3x,
+            obeyed: Obeyed::new(line),
+            flows: None,
+            rates: None,
+            pending,
+            counts: PauseCounts::default(),
+        }
+    }
+
+    /// Lists of flows (OFC) stop those flows; otherwise, and where the host is late, they are the pauses of
+    /// the class that they are to everybody else.
+    #[must_use]
+    pub fn obeying_flows(mut self, line: BitRate) -> Gate {
+        self.flows = (self.obedience == Obedience::Obey).then(|| FlowGate::new(line));
+        self
+    }
+
+    /// Rates of classes (GFC) are kept; otherwise they are the frames that pause nothing that they are to
+    /// everybody else.
+    #[must_use]
+    pub fn obeying_rates(mut self, line: BitRate) -> Gate {
+        self.rates = (self.obedience == Obedience::Obey).then(|| RateGate::new(line));
+        self
+    }
+
+    /// A frame of `class` that takes `bytes` of the line is sent at `now`.
+    #[inline]
+    pub fn sent(&mut self, now: Nanos, class: Class, bytes: Bytes) {
+        if let Some(rates) = &mut self.rates {
+            rates.sent(now, class, bytes);
+        }
+    }
+
+    /// The paused flows, if they are others at `now` than when this was asked last.
+    pub fn changed_flows(&mut self, now: Nanos) -> Option<&FlowGate> {
+        let flows = self.flows.as_mut()?;
+        flows.take_change(now).then_some(flows)
+    }
+
+    /// Takes a MAC control frame.
+    pub fn receive(&mut self, now: Nanos, header: &Header, head: &[u8]) {
+        match MacControl::parse(header, head) {
+            Ok(MacControl::Pfc(pfc)) => {
+                self.counts.pfc_frames += 1;
+                if self.obey_flows(now, &pfc, head) || self.obey_rates(now, &pfc, head) {
+                    return;
+                }
+                self.answer(now, pfc);
+            }
+            Ok(MacControl::Pause(time)) => {
+                self.counts.pause_frames += 1;
+                if self.obey_802_3x {
+                    let all = Class::ALL.into_iter().fold(Pfc::default(), |pfc, class| pfc.with(class, time));
+                    self.answer(now, all);
+                }
+            }
+            Err(reason) => self.counts.refused[reason.index()] += 1,
+        }
+    }
+
+    /// The classes that may not send at `now`.
+    #[inline]
+    pub fn paused(&mut self, now: Nanos) -> ClassSet {
+        while let Some(&(at, pfc)) = self.pending.front().filter(|pending| pending.0 <= now) {
+            self.pending.pop_front();
+            self.obey(at, &pfc);
+        }
+        let resumed = self.obeyed.expire(now);
+        self.note(&resumed);
+        let slowed = self.rates.as_mut().map_or(ClassSet::NONE, |rates| rates.slowed(now));
+        ClassSet(self.obeyed.paused().0 | slowed.0)
+    }
+
+    /// When the answer of [`Gate::paused`] may change by itself.
+    #[inline]
+    #[must_use]
+    pub fn next_change(&self) -> Nanos {
+        let pending = self.pending.front().map_or(Nanos::NEVER, |pending| pending.0);
+        let flows = self.flows.as_ref().map_or(Nanos::NEVER, FlowGate::next_change);
+        let rates = self.rates.as_ref().map_or(Nanos::NEVER, RateGate::next_change);
+        pending.min(self.obeyed.next_expiry()).min(flows).min(rates)
+    }
+
+    /// What was received until `now`; pauses in force count as far as they got.
+    #[must_use]
+    pub fn counts(&self, now: Nanos) -> PauseCounts {
+        let mut counts = self.counts;
+        for class in self.obeyed.paused().iter() {
+            let since = self.obeyed.since(class).unwrap_or(now);
+            counts.classes[class.index()].paused += now.since(since);
+        }
+        counts
+    }
+
+    fn answer(&mut self, now: Nanos, pfc: Pfc) {
+        for (class, time) in pfc.iter() {
+            let counts = &mut self.counts.classes[class.index()];
+            if time == Quanta(0) {
+                counts.xon += 1;
+            } else {
+                counts.xoff += 1;
+            }
+        }
+        match self.obedience {
+            Obedience::Obey => self.obey(now, &pfc),
+            Obedience::Late(delay) => self.postpone(now.after(delay), pfc),
+            Obedience::Ignore => {}
+        }
+    }
+
+    /// Whether the frame carried a list of flows, and was obeyed as one.
+    fn obey_flows(&mut self, now: Nanos, pfc: &Pfc, head: &[u8]) -> bool {
+        let Some(flows) = &mut self.flows else { return false };
+        match FlowPause::parse(pfc, head) {
+            Ok(Some(list)) => {
+                self.counts.flow_frames += 1;
+                flows.obey(now, &list);
+                true
+            }
+            Ok(None) => {
+                let resumed = pfc.iter().filter(|(_, time)| *time == Quanta(0));
+                resumed.for_each(|(class, _)| flows.resume(class));
+                false
+            }
+            Err(reason) => {
+                self.counts.refused[reason.index()] += 1;
+                true
+            }
+        }
+    }
+
+    /// Whether the frame has rates and is done with.
+    fn obey_rates(&mut self, now: Nanos, pfc: &Pfc, head: &[u8]) -> bool {
+        let Some(gate) = &mut self.rates else { return false };
+        match Rates::parse(pfc, head) {
+            Ok(Some(rates)) => {
+                self.counts.rate_frames += 1;
+                gate.obey(now, &rates);
+                true
+            }
+            Ok(None) => false,
+            Err(reason) => {
+                self.counts.refused[reason.index()] += 1;
+                true
+            }
+        }
+    }
+
+    fn postpone(&mut self, at: Nanos, pfc: Pfc) {
+        if self.pending.len() == PENDING_MAX
+            && let Some((_, oldest)) = self.pending.pop_front()
+        {
+            self.obey(at, &oldest);
+        }
+        self.pending.push_back((at, pfc));
+    }
+
+    fn obey(&mut self, now: Nanos, pfc: &Pfc) {
+        let resumed = self.obeyed.receive(now, pfc.classes, &pfc.times);
+        self.note(&resumed);
+    }
+
+    fn note(&mut self, resumed: &Resumed) {
+        for class in resumed.classes.iter().map(Class::index) {
+            self.counts.classes[class].paused += resumed.paused_for[class];
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use xoff_dataplane::units::MacAddr;
+
+    const C3: ClassSet = ClassSet(1 << 3);
+
+    fn gate(obedience: Obedience) -> Gate {
+        Gate::new(BitRate::from_gbps(1), obedience, false) // a quantum is 512 ns
+    }
+
+    fn receive(gate: &mut Gate, now: u64, bytes: &[u8]) {
+        gate.receive(Nanos(now), &Header::parse(bytes).unwrap(), bytes);
+    }
+
+    fn pause(quanta: u16) -> [u8; 60] {
+        let pfc = Pfc::default().with(Class::new(3).unwrap(), Quanta(quanta));
+        MacControl::Pfc(pfc).encode(MacAddr([2, 0, 0, 0, 0, 1]))
+    }
+
+    #[test]
+    fn an_honest_host_stops_at_once_and_resumes_by_itself_or_when_told() {
+        let mut gate = gate(Obedience::Obey);
+        receive(&mut gate, 100, &pause(10));
+        assert_eq!(gate.next_change(), Nanos(100 + 5120));
+        assert_eq!(gate.paused(Nanos(100 + 5119)), C3);
+        assert_eq!(gate.paused(Nanos(100 + 5120)), ClassSet::NONE);
+        receive(&mut gate, 10_000, &pause(65535));
+        assert_eq!(gate.paused(Nanos(11_000)), C3);
+        assert_eq!(gate.counts(Nanos(11_000)).classes[3].paused, Nanos(5120 + 1000));
+        receive(&mut gate, 12_000, &pause(0));
+        assert_eq!(gate.paused(Nanos(12_000)), ClassSet::NONE);
+        let counts = gate.counts(Nanos(20_000));
+        assert_eq!(counts.classes[3], ClassPauses { xoff: 2, xon: 1, paused: Nanos(5120 + 2000) });
+        assert_eq!(counts.pfc_frames, 3);
+    }
+
+    #[test]
+    fn a_late_host_acts_exactly_so_much_later_on_stops_and_resumes() {
+        let mut gate = gate(Obedience::Late(Nanos(500)));
+        receive(&mut gate, 0, &pause(65535));
+        receive(&mut gate, 2000, &pause(0));
+        assert_eq!(gate.next_change(), Nanos(500));
+        assert_eq!(gate.paused(Nanos(499)), ClassSet::NONE);
+        assert_eq!(gate.paused(Nanos(500)), C3);
+        assert_eq!(gate.paused(Nanos(2499)), C3);
+        assert_eq!(gate.paused(Nanos(2500)), ClassSet::NONE);
+        assert_eq!(gate.counts(Nanos(3000)).classes[3].paused, Nanos(2000));
+    }
+
+    #[test]
+    fn who_ignores_still_counts() {
+        let mut gate = gate(Obedience::Ignore);
+        receive(&mut gate, 0, &pause(65535));
+        assert_eq!(gate.paused(Nanos(1)), ClassSet::NONE);
+        assert_eq!(gate.counts(Nanos(1)).classes[3].xoff, 1);
+    }
+
+    #[test]
+    fn where_it_is_obeyed_802_3x_stops_all_classes() {
+        let mut gate = Gate::new(BitRate::from_gbps(1), Obedience::Obey, true);
+        receive(&mut gate, 0, &MacControl::Pause(Quanta(10)).encode(MacAddr::default()));
+        assert_eq!(gate.paused(Nanos(5119)), ClassSet::ALL);
+        assert_eq!(gate.paused(Nanos(5120)), ClassSet::NONE);
+        assert_eq!(gate.counts(Nanos(6000)).pause_frames, 1);
+    }
+
+    #[test]
+    fn what_is_malformed_or_802_3x_pauses_nothing_and_is_counted() {
+        let mut gate = gate(Obedience::Obey);
+        let mut wrong = pause(65535);
+        wrong[5] = 2;
+        receive(&mut gate, 0, &wrong);
+        receive(&mut gate, 0, &pause(65535)[..33]);
+        receive(&mut gate, 0, &MacControl::Pause(Quanta(65535)).encode(MacAddr::default()));
+        assert_eq!(gate.paused(Nanos(1)), ClassSet::NONE);
+        let counts = gate.counts(Nanos(1));
+        assert_eq!((counts.pfc_frames, counts.pause_frames), (0, 1));
+        assert_eq!(counts.refused[MacControlError::WrongDestination.index()], 1);
+        assert_eq!(counts.refused[MacControlError::Truncated.index()], 1);
+    }
+}

@@ -1,0 +1,89 @@
+//! Classes that the switch has asked to be sent slower (GFC), and when each may send its next frame.
+
+use xoff_dataplane::pause::ObeyedRates;
+use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos};
+use xoff_dataplane::wire::Rates;
+
+use crate::pacer::Pacer;
+
+/// One pacer for each class with a limit.
+#[derive(Debug)]
+pub struct RateGate {
+    obeyed: ObeyedRates,
+    pacers: [Option<Pacer>; CLASSES],
+    now: Nanos,
+}
+
+impl RateGate {
+    /// No limits; rates are parts of `line`.
+    #[must_use]
+    pub fn new(line: BitRate) -> RateGate {
+        RateGate { obeyed: ObeyedRates::new(line), pacers: std::array::from_fn(|_| None), now: Nanos::ZERO }
+    }
+
+    /// Obeys a frame with rates.
+    pub fn obey(&mut self, now: Nanos, rates: &Rates) {
+        let changed = self.obeyed.receive(now, ClassSet::ALL, rates);
+        self.keep(now, changed);
+    }
+
+    /// Classes that may not send at `now`, because they have sent as much as they may.
+    pub fn slowed(&mut self, now: Nanos) -> ClassSet {
+        let over = self.obeyed.expire(now);
+        self.keep(now, over);
+        self.now = now;
+        let waits =
+            |class: &Class| self.pacers[class.index()].as_ref().is_some_and(|pacer| pacer.free_at() > now);
+        Class::ALL.into_iter().filter(waits).collect()
+    }
+
+    /// A frame of `class` is sent at `now`.
+    pub fn sent(&mut self, now: Nanos, class: Class, bytes: Bytes) {
+        if let Some(pacer) = &mut self.pacers[class.index()] {
+            pacer.occupy(now, bytes);
+        }
+    }
+
+    /// When the answer of [`RateGate::slowed`] may change by itself.
+    #[must_use]
+    pub fn next_change(&self) -> Nanos {
+        let waiting = self.pacers.iter().flatten().map(Pacer::free_at).filter(|&at| at > self.now);
+        waiting.min().unwrap_or(Nanos::NEVER).min(self.obeyed.next_expiry())
+    }
+
+    fn keep(&mut self, now: Nanos, classes: ClassSet) {
+        for class in classes.iter() {
+            let pacer = &mut self.pacers[class.index()];
+            match self.obeyed.rate(class) {
+                None => *pacer = None,
+                Some(rate) => pacer.get_or_insert_with(|| Pacer::new(rate, now)).set_rate(rate),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use xoff_dataplane::units::{Quanta, RateStep};
+
+    const C3: Class = Class::ALL[3];
+
+    #[test]
+    fn a_class_keeps_its_rate_until_the_time_is_over_and_no_other_is_slowed() {
+        let mut gate = RateGate::new(BitRate::from_gbps(1)); // a quantum is 512 ns
+        let rates = Rates { time: Quanta(100), ..Rates::default() };
+        gate.obey(Nanos(0), &rates.with(C3, RateStep::new(2).unwrap()));
+        assert_eq!(gate.slowed(Nanos(0)), ClassSet::NONE);
+        gate.sent(Nanos(0), C3, Bytes(125)); // 4 us at 250 Mb/s
+        gate.sent(Nanos(0), Class::ALL[4], Bytes(125));
+        assert_eq!(gate.slowed(Nanos(3_999)), ClassSet(0b1000));
+        assert_eq!(gate.next_change(), Nanos(4_000));
+        assert_eq!(gate.slowed(Nanos(4_000)), ClassSet::NONE);
+        assert_eq!(gate.next_change(), Nanos(51_200));
+        gate.sent(Nanos(51_199), C3, Bytes(125));
+        assert_eq!(gate.slowed(Nanos(51_199)), ClassSet(0b1000));
+        assert_eq!(gate.slowed(Nanos(51_200)), ClassSet::NONE, "the limit has run out");
+    }
+}

@@ -1,0 +1,489 @@
+//! Which frame a host sends next, and what is in it.
+//!
+//! All streams share the line, paced to its rate. A stream with a rate of its own goes before those
+//! that take what the line gives, the one that has waited longest first; the others take turns. A
+//! stream whose class is paused is passed over. The line has saved nothing up for it when it resumes;
+//! what a stream has fallen behind its own rate it makes up for, within bounds.
+//!
+//! When a stream is over it says so: a few end markers, in its own class and behind its data, carry
+//! how many frames it had. Sinks compute losses from them.
+
+use std::sync::Arc;
+
+use crate::limiter::{Limiter, LimiterReport};
+use crate::pacer::Pacer;
+use crate::payload::{Headers, Stamp, Template};
+use crate::progress::Progress;
+use crate::schedule::{Due, NextFrame, Schedule};
+use crate::stream::Stream;
+use xoff_dataplane::congestion::ReactionSettings;
+use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos};
+use xoff_dataplane::wire::{CnTag, FlowKey};
+
+/// End markers of a stream, in case some are lost.
+pub const END_MARKERS: u8 = 3;
+/// From one to the next.
+const END_MARKER_INTERVAL: Nanos = Nanos::from_millis(1);
+/// UDP source port of stream 0, and of flow 0: the first of the dynamic ports.
+const PORT_BASE: u16 = 49152;
+
+/// What is to be done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Send this.
+    Send(Turn),
+    /// Nothing before then, unless pauses change.
+    Wait(Nanos),
+    /// Nothing ever again.
+    Done,
+}
+
+/// The next frame of one stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    stream: usize,
+    since: Nanos,
+    frame: NextFrame,
+    end: bool,
+}
+
+impl Turn {
+    /// Length of the frame, without FCS.
+    #[must_use]
+    pub const fn frame_len(&self) -> u32 {
+        self.frame.len
+    }
+}
+
+/// What a sender is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SenderSettings {
+    /// The host's address.
+    pub address: MacAddr,
+    /// The host's number in its frames.
+    pub id: u16,
+    /// Rate of the line.
+    pub line: BitRate,
+    /// How much of a delay of its own a stream makes up for.
+    pub catch_up: Nanos,
+    /// End markers of each stream.
+    pub end_markers: u8,
+    /// Streams carry a CN-TAG, their number, and slow down as CNMs ask.
+    pub qcn: Option<ReactionSettings>,
+}
+
+/// What one stream has sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Data frames.
+    pub frames: u64,
+    /// Their bytes, FCS included.
+    pub bytes: Bytes,
+    /// What they took of the line.
+    pub line_bytes: Bytes,
+    /// When the first was sent.
+    pub first: Nanos,
+    /// When the last was sent.
+    pub last: Nanos,
+    /// End markers.
+    pub end_markers: u8,
+}
+
+/// The sending half of a host.
+#[derive(Debug)]
+pub struct Sender {
+    settings: SenderSettings,
+    line: Pacer,
+    streams: Vec<Outgoing>,
+    turn: usize,
+    progress: Arc<Progress>,
+}
+
+/// Lower goes first: streams at a rate by how long they have waited, then those that take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Rated(Nanos),
+    TakesTurns,
+}
+
+#[derive(Debug)]
+struct Outgoing {
+    class: Class,
+    template: Template,
+    schedule: Schedule,
+    limiter: Option<Limiter>,
+    source_port: Option<u16>,
+    /// What a switch knows its frames by. (Flows that have source ports of their own are not paused alone.)
+    flow: FlowKey,
+    /// Paused as a flow.
+    held: bool,
+    /// When its class was last found paused.
+    blocked_at: Nanos,
+    /// How many end markers it sends.
+    end_markers: u8,
+    next_marker: Option<Nanos>,
+    sent: Sent,
+}
+
+impl Sender {
+    /// A sender of `streams`, from `now` on.
+    #[must_use]
+    pub fn new(streams: &[Stream], settings: SenderSettings, now: Nanos, progress: Arc<Progress>) -> Sender {
+        let outgoing = |(index, stream)| Outgoing::new(index, stream, &settings, now);
+        Sender {
+            settings,
+            line: Pacer::new(settings.line, now),
+            streams: streams.iter().enumerate().map(outgoing).collect(),
+            turn: 0,
+            progress,
+        }
+    }
+
+    /// What to send at `now` while `paused` may not be sent.
+    #[inline]
+    pub fn choose(&mut self, now: Nanos, paused: ClassSet) -> Choice {
+        if self.line.free_at() > now {
+            return Choice::Wait(self.line.free_at());
+        }
+        let mut wake: Option<Nanos> = None;
+        let mut best: Option<(Rank, Nanos, usize)> = None;
+        let count = self.streams.len();
+        for index in (self.turn..count).chain(0..self.turn) {
+            let stream = &mut self.streams[index];
+            match stream.due(now) {
+                Due::Since(_) if stream.held || paused.contains(stream.class) => {
+                    stream.blocked_at = now;
+                    wake = wake.or(Some(Nanos::NEVER));
+                }
+                Due::Since(since) => {
+                    let rank = stream.rank(since);
+                    if best.is_none_or(|best| rank < best.0) {
+                        best = Some((rank, since, index));
+                    }
+                }
+                Due::At(at) => wake = Some(wake.map_or(at, |wake| wake.min(at))),
+                Due::Over => {}
+            }
+        }
+        match (best, wake) {
+            (Some((_, since, index)), _) => Choice::Send(self.streams[index].turn(index, since)),
+            (None, Some(wake)) => Choice::Wait(wake),
+            (None, None) => {
+                self.progress.all_sent.set(1);
+                Choice::Done
+            }
+        }
+    }
+
+    /// The class of the chosen frame.
+    #[must_use]
+    pub fn class(&self, turn: &Turn) -> Class {
+        self.streams[turn.stream].class
+    }
+
+    /// Writes the head of the chosen frame and notes that it is sent at `now`.
+    #[inline]
+    pub fn send(&mut self, turn: &Turn, now: Nanos, frame: &mut [u8]) {
+        let stream = &mut self.streams[turn.stream];
+        stream.write(turn, self.settings.id, now, frame);
+        let bytes = Bytes::on_line(turn.frame.len);
+        let catch_up_from = Nanos(now.0.saturating_sub(self.settings.catch_up.0));
+        let earliest = turn.since.max(stream.blocked_at).max(catch_up_from);
+        self.line.occupy(earliest, bytes);
+        if let Some(limiter) = &mut stream.limiter {
+            limiter.sent(earliest, bytes);
+        }
+        self.turn = turn.stream + 1;
+        if turn.end {
+            stream.note_marker(now);
+        } else {
+            stream.note_frame(turn, now);
+            self.progress.sent[stream.class.index()].add(bytes);
+            if let Some(volume) = self.progress.streams.get(turn.stream) {
+                volume.add(bytes);
+            }
+        }
+    }
+
+    /// The time is `now`: rate limiters recover.
+    pub fn advance(&mut self, now: Nanos) {
+        self.streams
+            .iter_mut()
+            .filter_map(|stream| stream.limiter.as_mut())
+            .for_each(|limiter| limiter.advance(now));
+    }
+
+    /// A CNM with this feedback has come for the stream with this CN-TAG; false where there is none.
+    pub fn notified(&mut self, now: Nanos, rpid: u16, feedback: u8) -> bool {
+        let stream = self.streams.get_mut(usize::from(rpid));
+        let limiter = stream.and_then(|stream| stream.limiter.as_mut());
+        limiter.map(|limiter| limiter.notified(now, feedback)).is_some()
+    }
+
+    /// What became of each stream's limiter.
+    pub fn limiters(&self) -> impl Iterator<Item = Option<LimiterReport>> {
+        self.streams.iter().map(|stream| stream.limiter.as_ref().map(Limiter::report))
+    }
+
+    /// Streams of flows for which `holds` answers true stand still, until this is called again.
+    pub fn hold_flows(&mut self, holds: impl Fn(Class, &FlowKey) -> bool) {
+        for stream in &mut self.streams {
+            stream.held = holds(stream.class, &stream.flow);
+        }
+    }
+
+    /// No stream sends any more, but for its end markers.
+    pub fn stop(&mut self) {
+        self.streams.iter_mut().for_each(|stream| stream.schedule.stop());
+    }
+
+    /// What each stream has sent.
+    pub fn sent(&self) -> impl Iterator<Item = &Sent> {
+        self.streams.iter().map(|stream| &stream.sent)
+    }
+}
+
+impl Outgoing {
+    fn new(index: usize, stream: &Stream, settings: &SenderSettings, now: Nanos) -> Outgoing {
+        let rpid = u16::try_from(index).unwrap_or(0);
+        let own_port = PORT_BASE + rpid;
+        let template = Template::new(&Headers {
+            dst: stream.dst,
+            src: stream.src.unwrap_or(settings.address),
+            tag: stream.tag,
+            cn_tag: settings.qcn.map(|_| CnTag(rpid)),
+            dscp: stream.dscp,
+            ecn: stream.ecn,
+            source_port: stream.source_port.unwrap_or(own_port),
+            destination_port: stream.destination_port,
+        });
+        Outgoing {
+            class: stream.class,
+            schedule: Schedule::new(stream, &template, now, settings.catch_up),
+            flow: template.flow(),
+            held: false,
+            template,
+            limiter: settings.qcn.map(|qcn| Limiter::new(&qcn, index, settings.line, now)),
+            source_port: stream.source_port,
+            blocked_at: Nanos::ZERO,
+            end_markers: settings.end_markers,
+            next_marker: None,
+            sent: Sent::default(),
+        }
+    }
+
+    #[inline]
+    fn due(&mut self, now: Nanos) -> Due {
+        match (self.schedule.due(now), &self.limiter) {
+            (Due::Over, _) => self.marker_due(now),
+            (Due::Since(_), Some(limiter)) if limiter.free_at() > now => Due::At(limiter.free_at()),
+            (Due::Since(since), Some(limiter)) => Due::Since(since.max(limiter.free_at())),
+            (due, _) => due,
+        }
+    }
+
+    fn marker_due(&mut self, now: Nanos) -> Due {
+        if self.sent.end_markers == self.end_markers || self.sent.frames == 0 {
+            return Due::Over;
+        }
+        let at = *self.next_marker.get_or_insert(now);
+        if at <= now { Due::Since(at) } else { Due::At(at) }
+    }
+
+    fn rank(&self, since: Nanos) -> Rank {
+        let is_limited = self.limiter.as_ref().is_some_and(Limiter::is_limiting);
+        if self.schedule.is_rated() || is_limited { Rank::Rated(since) } else { Rank::TakesTurns }
+    }
+
+    fn turn(&self, stream: usize, since: Nanos) -> Turn {
+        let end = self.next_marker.is_some();
+        let frame = if end {
+            let len = u32::try_from(self.template.len_min(false)).expect("frames are short");
+            NextFrame { len, flow: None }
+        } else {
+            self.schedule.next_frame()
+        };
+        Turn { stream, since, frame, end }
+    }
+
+    #[inline]
+    fn write(&self, turn: &Turn, sender: u16, now: Nanos, frame: &mut [u8]) {
+        let stamp = Stamp {
+            sender,
+            stream: u8::try_from(turn.stream).unwrap_or(u8::MAX),
+            class: self.class,
+            end: turn.end,
+            sequence: self.sent.frames,
+            sent: now,
+            flow: turn.frame.flow,
+        };
+        let len = turn.frame.len as usize;
+        match (turn.frame.flow, self.source_port) {
+            (Some(flow), None) => {
+                let port = PORT_BASE | u16::try_from(flow.id & 0x3fff).unwrap_or(0);
+                self.template.write_from_port(frame, len, &stamp, port);
+            }
+            _ => self.template.write(frame, len, &stamp),
+        }
+    }
+
+    #[inline]
+    fn note_frame(&mut self, turn: &Turn, now: Nanos) {
+        if self.sent.frames == 0 {
+            self.sent.first = now;
+        }
+        self.sent.last = now;
+        self.sent.frames += 1;
+        self.sent.bytes += Bytes::of_frame(turn.frame.len);
+        self.sent.line_bytes += Bytes::on_line(turn.frame.len);
+        self.schedule.sent(now, turn.since);
+    }
+
+    fn note_marker(&mut self, now: Nanos) {
+        self.sent.end_markers += 1;
+        self.next_marker = Some(now.after(END_MARKER_INTERVAL));
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::payload::{Parsed, parse};
+    use crate::stream::parse_streams;
+    use xoff_dataplane::wire::Header;
+
+    const T0: Nanos = Nanos::from_secs(1);
+
+    fn sender(streams: &[&str]) -> Sender {
+        sender_with(streams, None)
+    }
+
+    fn sender_with(streams: &[&str], qcn: Option<ReactionSettings>) -> Sender {
+        let settings = SenderSettings {
+            address: MacAddr([2, 0, 0, 0, 0, 1]),
+            id: 7,
+            line: BitRate::from_gbps(1),
+            catch_up: Nanos::from_micros(20),
+            end_markers: END_MARKERS,
+            qcn,
+        };
+        Sender::new(&parse_streams(streams).unwrap(), settings, T0, Arc::default())
+    }
+
+    fn at(micros: u64) -> Nanos {
+        T0.after(Nanos::from_micros(micros))
+    }
+
+    /// Sends all that may be sent at `now`; the streams in order.
+    fn drain(sender: &mut Sender, now: Nanos, paused: ClassSet) -> (Vec<u8>, Choice) {
+        let mut sent = Vec::new();
+        loop {
+            match sender.choose(now, paused) {
+                Choice::Send(turn) => {
+                    let mut frame = [0; 128];
+                    sender.send(&turn, now, &mut frame);
+                    let header = Header::parse(&frame).unwrap();
+                    let Parsed::Data(arrival) = parse(&header, &frame, turn.frame_len() as usize) else {
+                        panic!("not a data frame")
+                    };
+                    assert_eq!((arrival.stamp.sender, arrival.stamp.sent), (7, now));
+                    sent.push(arrival.stamp.stream + if arrival.stamp.end { 100 } else { 0 });
+                }
+                other => return (sent, other),
+            }
+        }
+    }
+
+    #[test]
+    fn the_line_is_never_faster_than_its_rate() {
+        let mut sender = sender(&["size=105"]); // 1 us of a gigabit
+        let mut sent = 0;
+        for micro in 0..1000 {
+            sent += drain(&mut sender, at(micro), ClassSet::NONE).0.len() as u64;
+            assert_eq!(sent, micro + 1);
+        }
+    }
+
+    #[test]
+    fn a_late_host_catches_up_within_bounds() {
+        let mut sender = sender(&["size=105"]);
+        let (sent, next) = drain(&mut sender, at(1000), ClassSet::NONE);
+        assert_eq!(sent.len(), 21);
+        assert_eq!(next, Choice::Wait(at(1001)));
+    }
+
+    #[test]
+    fn a_notified_stream_slows_down_and_the_other_takes_the_line() {
+        let qcn = ReactionSettings { decrease_divisor: 64, decrease_percent_max: 50, ..Default::default() };
+        let mut sender = sender_with(&["size=105", "size=105"], Some(qcn));
+        assert!(!sender.notified(T0, 2, 63), "there is no such stream");
+        for _ in 0..2 {
+            assert!(sender.notified(T0, 1, 63)); // half, then half of that: 250 Mb/s
+        }
+        let sent: Vec<_> =
+            (0..80).flat_map(|micro| drain(&mut sender, at(micro), ClassSet::NONE).0).collect();
+        let slow = sent.iter().filter(|&&stream| stream == 1).count();
+        assert!((19..=21).contains(&slow), "{slow} of {}", sent.len());
+        assert!(sent.len() >= 79);
+        let reports: Vec<_> = sender.limiters().flatten().map(|report| report.cnms).collect();
+        assert_eq!(reports, [0, 2]);
+    }
+
+    #[test]
+    fn a_paused_class_sends_nothing_and_catches_nothing_up_on_the_line() {
+        let mut sender = sender(&["class=3,size=105,rate=line", "class=4,size=105,start=1s"]);
+        let c3 = ClassSet(1 << 3);
+        for micro in 0..100 {
+            assert_eq!(drain(&mut sender, at(micro), c3), (vec![], Choice::Wait(at(1_000_000))));
+        }
+        assert_eq!(drain(&mut sender, at(100), ClassSet::NONE).0.len(), 2, "99 and 100");
+        assert_eq!(drain(&mut sender, at(101), c3).0.len(), 0);
+    }
+
+    #[test]
+    fn pausing_one_class_leaves_the_other_its_rate() {
+        let mut sender = sender(&["class=3,size=105", "class=4,size=105,rate=500M"]);
+        let both: Vec<_> = (0..8).flat_map(|micro| drain(&mut sender, at(micro), ClassSet::NONE).0).collect();
+        assert_eq!(both, [1, 0, 1, 0, 1, 0, 1, 0]);
+        let alone: Vec<_> =
+            (8..16).flat_map(|micro| drain(&mut sender, at(micro), ClassSet(1 << 3)).0).collect();
+        assert_eq!(alone, [1, 1, 1, 1]);
+    }
+
+    #[test]
+    fn streams_as_fast_as_the_line_take_turns() {
+        let mut sender = sender(&["size=105", "size=105", "size=105,start=1s"]);
+        let sent: Vec<_> = (0..6).flat_map(|micro| drain(&mut sender, at(micro), ClassSet::NONE).0).collect();
+        assert_eq!(sent, [0, 1, 0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn a_stream_ends_with_markers_that_carry_its_length() {
+        let mut sender = sender(&["size=105,count=2"]);
+        let mut sent = Vec::new();
+        let mut now = T0;
+        loop {
+            let (more, next) = drain(&mut sender, now, ClassSet::NONE);
+            sent.extend(more);
+            match next {
+                Choice::Wait(at) => now = at,
+                _ => break,
+            }
+        }
+        assert_eq!(sent, [0, 0, 100, 100, 100]);
+        let sent = sender.sent().next().unwrap();
+        assert_eq!((sent.frames, sent.bytes, sent.line_bytes), (2, Bytes(210), Bytes(250)));
+    }
+
+    #[test]
+    fn a_stopped_sender_says_how_much_it_was() {
+        let mut sender = sender(&["size=105", "size=105,start=1s"]);
+        drain(&mut sender, T0, ClassSet::NONE);
+        sender.stop();
+        for micros in [1, 1001, 2001] {
+            assert_eq!(drain(&mut sender, at(micros), ClassSet::NONE).0, [100]);
+        }
+        assert_eq!(drain(&mut sender, at(4000), ClassSet::NONE), (vec![], Choice::Done));
+    }
+}

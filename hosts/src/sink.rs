@@ -1,0 +1,431 @@
+//! What a host receives: for each (sender, stream) how much, in which order, how late, and with which
+//! priority it arrived.
+//!
+//! A host takes what is addressed to it or to a group, as a network card does; with `promiscuous`
+//! everything. Streams are known by their first frame; from then on nothing is allocated.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hdrhistogram::Histogram;
+
+use crate::payload::{Arrival, FlowStamp, Parsed, Stamp, parse, span_48};
+use crate::progress::Progress;
+use crate::track::Tracker;
+use xoff_dataplane::units::{Bytes, CLASSES, Class, MacAddr, Nanos};
+use xoff_dataplane::wire::Header;
+
+/// Streams that a sink tells apart; frames of later ones are counted together.
+const STREAMS_MAX: usize = 1024;
+/// Flows of one stream that may be incomplete at a time; later ones are not followed.
+const FLOWS_MAX: usize = 4096;
+/// Upper ends of the flow sizes that are reported apart, in bytes.
+pub const FLOW_BUCKETS: [u32; 4] = [10_000, 100_000, 1_000_000, u32::MAX];
+
+const LATENCY_MAX: u64 = 100 * 1_000_000_000;
+const LATENCY_DIGITS: u8 = 2;
+
+/// The receiving half of a host.
+#[derive(Debug)]
+pub struct Sink {
+    address: MacAddr,
+    promiscuous: bool,
+    streams: Vec<Incoming>,
+    places: HashMap<(u16, u8), usize>,
+    last: usize,
+    unsorted: Unsorted,
+    progress: Arc<Progress>,
+}
+
+/// Frames that belong to no stream of this host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unsorted {
+    /// Data frames to another host (flooded).
+    pub foreign: u64,
+    /// Data frames with a wrong length or IPv4 checksum.
+    pub corrupt: u64,
+    /// Data frames of more streams than a sink tells apart.
+    pub untracked: u64,
+    /// Frames of other kinds.
+    pub other: u64,
+}
+
+/// What arrived of one stream.
+#[derive(Debug)]
+pub struct Incoming {
+    /// Who sent it.
+    pub sender: u16,
+    /// Which of its streams.
+    pub stream: u8,
+    /// The class that its sender obeys pauses for.
+    pub class: Class,
+    /// Data frames, repeated ones included.
+    pub frames: u64,
+    /// Their bytes, FCS included.
+    pub bytes: Bytes,
+    /// What they took of the line.
+    pub line_bytes: Bytes,
+    /// UDP payload of those that arrived for the first time.
+    pub payload: Bytes,
+    /// Which of them.
+    pub tracker: Tracker,
+    /// How many were sent, once an end marker said so.
+    pub total: Option<u64>,
+    /// When the first arrived.
+    pub first: Nanos,
+    /// What the first took of the line: it ends before the time that is measured.
+    pub first_line_bytes: Bytes,
+    /// And its payload.
+    pub first_payload: Bytes,
+    /// When the last arrived.
+    pub last: Nanos,
+    /// Nanoseconds from sending to arrival.
+    pub latency: Histogram<u64>,
+    /// Frames by PCP; the last place counts untagged ones.
+    pub pcp: [u64; CLASSES + 1],
+    /// Frames by DSCP.
+    pub dscp: [u64; 64],
+    /// Frames marked "congestion experienced".
+    pub congested: u64,
+    /// Its flows, where it consists of flows.
+    pub flows: Option<Box<FlowsReceived>>,
+}
+
+/// Flows of one stream.
+#[derive(Debug)]
+pub struct FlowsReceived {
+    incomplete: HashMap<u32, u32>,
+    /// Numbers of those that are not followed, because too many were incomplete when they began.
+    refused: Tracker,
+    /// Completion times by [`FLOW_BUCKETS`], in nanoseconds.
+    pub times: [Histogram<u64>; FLOW_BUCKETS.len()],
+}
+
+impl Sink {
+    /// A sink at `address`.
+    #[must_use]
+    pub fn new(address: MacAddr, promiscuous: bool, progress: Arc<Progress>) -> Sink {
+        Sink {
+            address,
+            promiscuous,
+            streams: Vec::with_capacity(STREAMS_MAX),
+            places: HashMap::with_capacity(STREAMS_MAX),
+            last: 0,
+            unsorted: Unsorted::default(),
+            progress,
+        }
+    }
+
+    /// Takes a frame of `frame_len` bytes (without FCS); true where it was data for this host.
+    #[inline]
+    pub fn receive(&mut self, now: Nanos, header: &Header, head: &[u8], frame_len: u32) -> bool {
+        match parse(header, head, frame_len as usize) {
+            Parsed::Data(arrival) => self.receive_data(now, &arrival, frame_len),
+            Parsed::Corrupt => {
+                self.unsorted.corrupt += 1;
+                false
+            }
+            Parsed::Other => {
+                self.unsorted.other += 1;
+                false
+            }
+        }
+    }
+
+    /// The streams, in the order of their first frames.
+    #[must_use]
+    pub fn streams(&self) -> &[Incoming] {
+        &self.streams
+    }
+
+    /// Everything else.
+    #[must_use]
+    pub const fn unsorted(&self) -> Unsorted {
+        self.unsorted
+    }
+
+    #[inline]
+    fn receive_data(&mut self, now: Nanos, arrival: &Arrival, frame_len: u32) -> bool {
+        if !self.promiscuous && !arrival.dst.is_group() && arrival.dst != self.address {
+            self.unsorted.foreign += 1;
+            return false;
+        }
+        let Some(place) = self.place_of(&arrival.stamp) else {
+            self.unsorted.untracked += 1;
+            return false;
+        };
+        self.last = place;
+        let stream = &mut self.streams[place];
+        if arrival.stamp.end {
+            stream.total = Some(arrival.stamp.sequence);
+            return true;
+        }
+        stream.receive(now, arrival, frame_len);
+        self.progress.received[arrival.stamp.class.index()].add(Bytes::on_line(frame_len));
+        true
+    }
+
+    #[inline]
+    fn place_of(&mut self, stamp: &Stamp) -> Option<usize> {
+        let last = self.streams.get(self.last);
+        if last.is_some_and(|stream| (stream.sender, stream.stream) == (stamp.sender, stamp.stream)) {
+            return Some(self.last);
+        }
+        if let Some(&place) = self.places.get(&(stamp.sender, stamp.stream)) {
+            return Some(place);
+        }
+        if self.streams.len() == STREAMS_MAX {
+            return None;
+        }
+        let place = self.streams.len();
+        self.streams.push(Incoming::new(stamp));
+        self.places.insert((stamp.sender, stamp.stream), place);
+        Some(place)
+    }
+}
+
+impl Incoming {
+    fn new(stamp: &Stamp) -> Incoming {
+        Incoming {
+            sender: stamp.sender,
+            stream: stamp.stream,
+            class: stamp.class,
+            frames: 0,
+            bytes: Bytes::ZERO,
+            line_bytes: Bytes::ZERO,
+            payload: Bytes::ZERO,
+            tracker: Tracker::default(),
+            total: None,
+            first: Nanos::ZERO,
+            first_line_bytes: Bytes::ZERO,
+            first_payload: Bytes::ZERO,
+            last: Nanos::ZERO,
+            latency: histogram(),
+            pcp: [0; CLASSES + 1],
+            dscp: [0; 64],
+            congested: 0,
+            flows: stamp.flow.map(|_| Box::default()),
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, now: Nanos, arrival: &Arrival, frame_len: u32) {
+        let (on_line, payload) = (Bytes::on_line(frame_len), Bytes(arrival.payload as u64));
+        if self.frames == 0 {
+            (self.first, self.first_line_bytes, self.first_payload) = (now, on_line, payload);
+        }
+        self.last = now;
+        self.frames += 1;
+        self.bytes += Bytes::of_frame(frame_len);
+        self.line_bytes += on_line;
+        self.latency.saturating_record(span_48(now, arrival.stamp.sent).0);
+        self.pcp[arrival.tag.map_or(CLASSES, |tag| tag.pcp().index())] += 1;
+        self.dscp[usize::from(arrival.dscp & 63)] += 1;
+        self.congested += u64::from(arrival.congested);
+        if self.tracker.record(arrival.stamp.sequence) {
+            self.payload += payload;
+            if let (Some(flows), Some(flow)) = (&mut self.flows, &arrival.stamp.flow) {
+                flows.receive(now, flow);
+            }
+        }
+    }
+
+    /// How many frames were sent, as far as is known here.
+    #[must_use]
+    pub fn sent_at_least(&self) -> u64 {
+        self.total.unwrap_or(0).max(self.tracker.sent_at_least())
+    }
+
+    /// Bits per second of layer 1 between the first arrival and the last.
+    #[must_use]
+    pub fn line_rate(&self) -> f64 {
+        rate(self.line_bytes.saturating_sub(self.first_line_bytes), self.last.since(self.first))
+    }
+
+    /// Bits per second of UDP payload that arrived for the first time, between the first arrival and the last.
+    #[must_use]
+    pub fn payload_rate(&self) -> f64 {
+        rate(self.payload.saturating_sub(self.first_payload), self.last.since(self.first))
+    }
+}
+
+impl Default for FlowsReceived {
+    fn default() -> FlowsReceived {
+        FlowsReceived {
+            incomplete: HashMap::with_capacity(FLOWS_MAX),
+            refused: Tracker::default(),
+            times: std::array::from_fn(|_| histogram()),
+        }
+    }
+}
+
+impl FlowsReceived {
+    /// A frame of `flow` arrived that had not arrived before.
+    fn receive(&mut self, now: Nanos, flow: &FlowStamp) {
+        let known = self.incomplete.get(&flow.id).copied();
+        let left = known.unwrap_or(flow.frames).saturating_sub(1);
+        if left == 0 {
+            self.incomplete.remove(&flow.id);
+            let bucket =
+                FLOW_BUCKETS.iter().position(|&end| flow.bytes < end).unwrap_or(FLOW_BUCKETS.len() - 1);
+            self.times[bucket].saturating_record(span_48(now, flow.began).0);
+        } else if known.is_some() || self.has_room_for(flow) {
+            self.incomplete.insert(flow.id, left);
+        } else {
+            self.refused.record(flow.id.into());
+        }
+    }
+
+    /// A flow whose first frames were not followed would never be complete.
+    fn has_room_for(&self, flow: &FlowStamp) -> bool {
+        self.incomplete.len() < FLOWS_MAX && !self.refused.may_know(flow.id.into())
+    }
+
+    /// Flows that are not followed, because too many were incomplete at a time.
+    #[must_use]
+    pub const fn untracked(&self) -> u64 {
+        self.refused.distinct()
+    }
+
+    /// Flows of which something is missing.
+    #[must_use]
+    pub fn incomplete(&self) -> usize {
+        self.incomplete.len()
+    }
+}
+
+/// Bits per second.
+#[must_use]
+pub fn rate(bytes: Bytes, span: Nanos) -> f64 {
+    if span == Nanos::ZERO { 0.0 } else { bytes.0 as f64 * 8e9 / span.0 as f64 }
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_MAX, LATENCY_DIGITS).expect("the bounds are constants that fit")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::payload::{Headers, Template};
+
+    const ADDRESS: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+
+    fn sink(promiscuous: bool) -> Sink {
+        Sink::new(ADDRESS, promiscuous, Arc::default())
+    }
+
+    fn stamp(sequence: u64) -> Stamp {
+        Stamp {
+            sender: 1,
+            stream: 0,
+            class: Class::new(3).unwrap(),
+            end: false,
+            sequence,
+            sent: Nanos(1000),
+            flow: None,
+        }
+    }
+
+    fn receive(sink: &mut Sink, now: u64, dst: MacAddr, stamp: &Stamp) -> bool {
+        let template = Template::new(&Headers {
+            dst,
+            src: MacAddr([2, 0, 0, 0, 0, 1]),
+            tag: None,
+            cn_tag: None,
+            dscp: 24,
+            ecn: 0,
+            source_port: 1,
+            destination_port: 2,
+        });
+        let mut frame = [0; 101];
+        template.write(&mut frame, 101, stamp);
+        sink.receive(Nanos(now), &Header::parse(&frame).unwrap(), &frame, 101)
+    }
+
+    #[test]
+    fn losses_repetitions_and_disorder_add_up() {
+        let mut sink = sink(false);
+        for (now, sequence) in [(2000, 0), (3000, 3), (4000, 1), (5000, 1)] {
+            assert!(receive(&mut sink, now, ADDRESS, &stamp(sequence)));
+        }
+        assert_eq!(sink.streams()[0].sent_at_least(), 4);
+        receive(&mut sink, 6000, ADDRESS, &Stamp { end: true, ..stamp(6) });
+        let stream = &sink.streams()[0];
+        assert_eq!((stream.frames, stream.tracker.distinct()), (4, 3));
+        assert_eq!((stream.tracker.duplicated(), stream.tracker.reordered()), (1, 1));
+        assert_eq!((stream.sent_at_least(), stream.total), (6, Some(6)));
+        assert_eq!((stream.dscp[24], stream.pcp[8]), (4, 4));
+        assert_eq!(stream.latency.len(), 4);
+        assert!(stream.latency.equivalent(stream.latency.min(), 1000));
+        assert!(stream.latency.equivalent(stream.latency.max(), 4000));
+        assert_eq!(stream.payload, Bytes(3 * (101 - 42)));
+        assert!((stream.line_rate() - 1e9).abs() < 1.0, "3 x 125 bytes in 3 us");
+        assert!((stream.payload_rate() - 2.0 * 59.0 * 8e9 / 3000.0).abs() < 1.0, "2 x 59 bytes in 3 us");
+    }
+
+    #[test]
+    fn a_host_takes_what_is_for_it_and_a_promiscuous_one_everything() {
+        let other = MacAddr([2, 0, 0, 0, 0, 3]);
+        let mut plain = sink(false);
+        assert!(receive(&mut plain, 0, MacAddr::BROADCAST, &stamp(0)));
+        assert!(!receive(&mut plain, 0, other, &stamp(1)));
+        assert_eq!(plain.unsorted(), Unsorted { foreign: 1, ..Unsorted::default() });
+        assert!(receive(&mut sink(true), 0, other, &stamp(0)));
+    }
+
+    #[test]
+    fn a_flow_is_complete_with_its_last_frame_in_whatever_order() {
+        let mut sink = sink(false);
+        let flow = |id, frames, bytes| Some(FlowStamp { id, bytes, frames, began: Nanos(500) });
+        let frames = [
+            (1, flow(0, 2, 9_999)),
+            (2, flow(1, 1, 10_000)),
+            (2, flow(1, 1, 10_000)),
+            (0, flow(0, 2, 9_999)),
+        ];
+        for (at, (sequence, flow)) in frames.into_iter().enumerate() {
+            receive(&mut sink, 1000 + at as u64, ADDRESS, &Stamp { flow, ..stamp(sequence) });
+        }
+        let flows = sink.streams()[0].flows.as_ref().unwrap();
+        assert_eq!(flows.incomplete(), 0);
+        assert_eq!(
+            (flows.times[0].len(), flows.times[1].len()),
+            (1, 1),
+            "bracketed at 10 KB; repeats count once"
+        );
+        assert!(flows.times[0].equivalent(flows.times[0].max(), 503));
+        assert!(flows.times[1].equivalent(flows.times[1].max(), 501));
+    }
+
+    #[test]
+    fn flows_beyond_the_table_are_counted_once_and_never_begun_in_the_middle() {
+        let flow = |id| FlowStamp { id, bytes: 300, frames: 3, began: Nanos(500) };
+        let mut flows = FlowsReceived::default();
+        let most = u32::try_from(FLOWS_MAX).unwrap();
+        (0..=most).for_each(|id| flows.receive(Nanos(1000), &flow(id)));
+        flows.receive(Nanos(1001), &flow(most));
+        assert_eq!((flows.incomplete(), flows.untracked()), (FLOWS_MAX, 1));
+        for _ in 0..2 {
+            flows.receive(Nanos(1002), &flow(0));
+        }
+        flows.receive(Nanos(1003), &flow(most));
+        assert_eq!(
+            (flows.incomplete(), flows.untracked()),
+            (FLOWS_MAX - 1, 1),
+            "there is room, but it began before"
+        );
+        flows.receive(Nanos(1004), &flow(most + 1));
+        assert_eq!((flows.incomplete(), flows.untracked()), (FLOWS_MAX, 1));
+    }
+
+    #[test]
+    fn streams_beyond_the_table_are_counted() {
+        let mut sink = sink(false);
+        for sender in 0..=1024_u16 {
+            receive(&mut sink, 0, ADDRESS, &Stamp { sender, ..stamp(0) });
+        }
+        assert_eq!((sink.streams().len(), sink.unsorted().untracked), (STREAMS_MAX, 1));
+    }
+}

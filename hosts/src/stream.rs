@@ -1,0 +1,439 @@
+//! A stream: what one sender offers to one destination in one class, and how it is written on the
+//! command line.
+//!
+//! `--stream class=3,size=1500,rate=200M,dst=02:00:00:00:00:02,count=1000`. Whoever mistypes several
+//! things learns of all of them at once.
+
+use std::fmt;
+use std::fs;
+
+use crate::flows::FlowSizes;
+use crate::values;
+use xoff_dataplane::units::{BitRate, Bytes, Class, FCS, MacAddr, Nanos};
+use xoff_dataplane::wire::Tci;
+
+/// Streams of a sender: their numbers are one byte in every frame.
+pub const STREAMS_MAX: usize = 256;
+
+const SIZE_MIN: u32 = 64;
+const SIZE_MAX: u32 = 9018;
+const TAG_LEN: u32 = 4;
+const FLOW_SIZE_MIN: u32 = 128;
+
+/// One stream of frames.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stream {
+    /// The class whose pauses it obeys.
+    pub class: Class,
+    /// Its 802.1Q tag, if any.
+    pub tag: Option<Tci>,
+    /// Its differentiated services code point.
+    pub dscp: u8,
+    /// Its ECN bits: 0 is not capable, 1 and 2 are ECT(1) and ECT(0).
+    pub ecn: u8,
+    /// Destination address.
+    pub dst: MacAddr,
+    /// Source address; `None`: the host's.
+    pub src: Option<MacAddr>,
+    /// UDP source port; `None`: 49152 + the stream's number. Flows have ports of their own.
+    pub source_port: Option<u16>,
+    /// UDP destination port.
+    pub destination_port: u16,
+    /// Frame size with FCS, as RFC 2544 and data sheets count it: 64..=9018, and four more for a tag.
+    /// Of a stream of flows: the largest.
+    pub size: u32,
+    /// Offered load on layer 1 (FCS, preamble and gap included); `None`: as fast as the line.
+    pub rate: Option<BitRate>,
+    /// It ends after so many frames (flows, where it consists of flows).
+    pub count: Option<u64>,
+    /// It ends after so long.
+    pub duration: Option<Nanos>,
+    /// It begins so long after its host.
+    pub start: Nanos,
+    /// When it sends and when not.
+    pub pattern: Pattern,
+}
+
+/// How a stream spreads its frames over time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Pattern {
+    /// Evenly, at its rate.
+    #[default]
+    Constant,
+    /// Evenly, but only for `on` out of every `on + off`.
+    OnOff {
+        /// Sends for so long.
+        on: Nanos,
+        /// Then is silent for so long.
+        off: Nanos,
+    },
+    /// `burst` at once, at every multiple of `every` on the machine's clock: hosts on one machine
+    /// burst together.
+    Incast {
+        /// Bytes of frames, FCS included, rounded up to whole frames.
+        burst: Bytes,
+        /// From one burst to the next.
+        every: Nanos,
+    },
+    /// Flows that arrive at random so that their mean load is the rate, up to 256 at a time served
+    /// in turn.
+    Flows {
+        /// How long they are.
+        sizes: FlowSizes,
+        /// The same seed brings the same flows.
+        seed: u64,
+    },
+}
+
+impl Default for Stream {
+    fn default() -> Stream {
+        Stream {
+            class: Class::default(),
+            tag: None,
+            dscp: 0,
+            ecn: 0,
+            dst: MacAddr::BROADCAST,
+            src: None,
+            source_port: None,
+            destination_port: 9,
+            size: 1518,
+            rate: None,
+            count: None,
+            duration: None,
+            start: Nanos::ZERO,
+            pattern: Pattern::Constant,
+        }
+    }
+}
+
+impl Stream {
+    /// Length of its frames as AF_XDP shows them: without FCS.
+    #[must_use]
+    pub const fn frame_len(&self) -> u32 {
+        self.size - FCS
+    }
+}
+
+/// What is wrong with the streams on a command line: one line each.
+#[derive(Debug, PartialEq, Eq)]
+pub struct StreamErrors(Vec<String>);
+
+impl fmt::Display for StreamErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("\n"))
+    }
+}
+
+impl std::error::Error for StreamErrors {}
+
+/// Reads streams as given on the command line.
+///
+/// # Errors
+/// Everything that is wrong with any of them, each with what is allowed.
+pub fn parse_streams<T: AsRef<str>>(texts: &[T]) -> Result<Vec<Stream>, StreamErrors> {
+    let mut errors = Vec::new();
+    let mut streams = Vec::new();
+    for (index, text) in texts.iter().enumerate() {
+        match parse_stream(text.as_ref()) {
+            Ok(stream) => streams.push(stream),
+            Err(wrong) => errors.extend(wrong.into_iter().map(|e| format!("stream {index}: {e}"))),
+        }
+    }
+    if texts.len() > STREAMS_MAX {
+        errors.push(format!("{} streams: a host sends at most {STREAMS_MAX}", texts.len()));
+    }
+    if errors.is_empty() { Ok(streams) } else { Err(StreamErrors(errors)) }
+}
+
+/// The keys of a stream, and what each takes.
+const KEYS: &[(&str, &str)] = &[
+    ("class", "0 to 7"),
+    ("pcp", "0 to 7, written into a tag"),
+    ("vlan", "0 to 4094, written into a tag"),
+    ("dscp", "0 to 63"),
+    ("ecn", "0 (not capable), 1 or 2 (ECT: marks are counted where it arrives)"),
+    ("dst", "an address"),
+    ("src", "an address"),
+    ("sport", "a UDP port"),
+    ("dport", "a UDP port"),
+    ("size", "64 to 9018 bytes with FCS"),
+    ("rate", "bits per second, or line"),
+    ("count", "frames"),
+    ("duration", "a time"),
+    ("start", "a time"),
+    ("on", "a time, with off"),
+    ("off", "a time, with on"),
+    ("burst", "an amount (64KB), with every"),
+    ("every", "a time, with burst"),
+    ("flows", "edu1, edu2 or a file"),
+    ("seed", "a number, with flows"),
+];
+
+/// The values of one stream while it is read; errors are collected on the way.
+struct Fields<'a> {
+    pairs: Vec<(&'a str, &'a str)>,
+    errors: Vec<String>,
+}
+
+impl<'a> Fields<'a> {
+    fn split(text: &'a str) -> Fields<'a> {
+        let mut fields = Fields { pairs: Vec::new(), errors: Vec::new() };
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let Some((key, value)) = part.split_once('=') else {
+                fields.errors.push(format!("`{part}` is not of the form key=value"));
+                continue;
+            };
+            if !KEYS.iter().any(|known| known.0 == key) {
+                let known: Vec<_> = KEYS.iter().map(|known| known.0).collect();
+                fields.errors.push(format!("unknown key `{key}`; known are {}", known.join(", ")));
+            } else if fields.pairs.iter().any(|pair| pair.0 == key) {
+                fields.errors.push(format!("`{key}` is given twice"));
+            } else {
+                fields.pairs.push((key, value));
+            }
+        }
+        fields
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.pairs.iter().any(|pair| pair.0 == key)
+    }
+
+    fn take<T>(&mut self, key: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+        let &(_, value) = self.pairs.iter().find(|pair| pair.0 == key)?;
+        read(value).map_err(|allowed| self.errors.push(format!("{key}=`{value}`: {allowed}"))).ok()
+    }
+
+    fn number(&mut self, key: &str, low: u64, high: u64) -> Option<u64> {
+        self.take(key, |value| {
+            value
+                .parse()
+                .ok()
+                .filter(|number| (low..=high).contains(number))
+                .ok_or_else(|| format!("a number from {low} to {high}"))
+        })
+    }
+
+    fn byte(&mut self, key: &str, high: u8) -> Option<u8> {
+        self.number(key, 0, u64::from(high)).and_then(|n| u8::try_from(n).ok())
+    }
+
+    fn port(&mut self, key: &str) -> Option<u16> {
+        self.number(key, 0, u64::from(u16::MAX)).and_then(|n| u16::try_from(n).ok())
+    }
+
+    fn span(&mut self, key: &str) -> Option<Nanos> {
+        self.take(key, |value| {
+            values::duration(value).and_then(|span| {
+                if span == Nanos::ZERO { Err("longer than nothing".to_owned()) } else { Ok(span) }
+            })
+        })
+    }
+}
+
+/// The keys and what they take, for `--help`.
+#[must_use]
+pub fn keys_help() -> String {
+    KEYS.iter().map(|(key, takes)| format!("  {key:<9} {takes}\n")).collect()
+}
+
+fn parse_stream(text: &str) -> Result<Stream, Vec<String>> {
+    let mut fields = Fields::split(text);
+    let defaults = Stream::default();
+    let class = fields.byte("class", 7).and_then(Class::new).unwrap_or_default();
+    let tag = read_tag(&mut fields, class);
+    let pattern = read_pattern(&mut fields);
+    let stream = Stream {
+        class,
+        tag,
+        dscp: fields.byte("dscp", 63).unwrap_or(class.get() << 3),
+        ecn: fields.byte("ecn", 2).unwrap_or(defaults.ecn),
+        dst: fields.take("dst", values::mac).unwrap_or(defaults.dst),
+        src: fields.take("src", values::mac),
+        source_port: fields.port("sport"),
+        destination_port: fields.port("dport").unwrap_or(defaults.destination_port),
+        size: read_size(&mut fields, tag, &pattern).unwrap_or(defaults.size),
+        rate: fields
+            .take("rate", |value| if value == "line" { Ok(None) } else { values::rate(value).map(Some) })
+            .flatten(),
+        count: fields.number("count", 1, (1 << 48) - 1),
+        duration: fields.span("duration"),
+        start: fields.take("start", values::duration).unwrap_or_default(),
+        pattern,
+    };
+    if matches!(stream.pattern, Pattern::Flows { .. }) && stream.rate.is_none() {
+        fields.errors.push("flows need a rate: the mean load that they are to offer".to_owned());
+    }
+    if fields.errors.is_empty() { Ok(stream) } else { Err(fields.errors) }
+}
+
+fn read_tag(fields: &mut Fields<'_>, class: Class) -> Option<Tci> {
+    let pcp = fields.byte("pcp", 7).and_then(Class::new);
+    let vid = fields.number("vlan", 0, 4094).and_then(|vid| u16::try_from(vid).ok());
+    (pcp.is_some() || vid.is_some()).then(|| Tci::new(pcp.unwrap_or(class), false, vid.unwrap_or(0)))
+}
+
+fn read_size(fields: &mut Fields<'_>, tag: Option<Tci>, pattern: &Pattern) -> Option<u32> {
+    let tag = if tag.is_some() { TAG_LEN } else { 0 };
+    let low = if matches!(pattern, Pattern::Flows { .. }) { FLOW_SIZE_MIN } else { SIZE_MIN } + tag;
+    let size = fields.number("size", u64::from(low), u64::from(SIZE_MAX + tag));
+    size.and_then(|size| u32::try_from(size).ok())
+}
+
+fn read_pattern(fields: &mut Fields<'_>) -> Pattern {
+    let (on, off) = (fields.span("on"), fields.span("off"));
+    let (burst, every) = (fields.take("burst", values::bytes), fields.span("every"));
+    let sizes = fields.take("flows", read_flow_sizes);
+    let seed = fields.number("seed", 0, u64::MAX);
+    let mut given = 0;
+    for pair in [["on", "off"], ["burst", "every"]] {
+        let here = pair.iter().filter(|key| fields.has(key)).count();
+        given += here.min(1);
+        if here == 1 {
+            fields.errors.push(format!("{} and {} belong together", pair[0], pair[1]));
+        }
+    }
+    given += usize::from(fields.has("flows"));
+    if given > 1 {
+        fields.errors.push("one pattern only: on and off, burst and every, or flows".to_owned());
+    }
+    if fields.has("seed") && !fields.has("flows") {
+        fields.errors.push("seed belongs to flows".to_owned());
+    }
+    match (on.zip(off), burst.zip(every), sizes) {
+        (Some((on, off)), _, _) => Pattern::OnOff { on, off },
+        (_, Some((burst, every)), _) => Pattern::Incast { burst, every },
+        (_, _, Some(sizes)) => Pattern::Flows { sizes, seed: seed.unwrap_or(1) },
+        _ => Pattern::Constant,
+    }
+}
+
+fn read_flow_sizes(name: &str) -> Result<FlowSizes, String> {
+    if let Some(sizes) = FlowSizes::named(name) {
+        return Ok(sizes);
+    }
+    let text = fs::read_to_string(name)
+        .map_err(|error| format!("neither edu1, edu2 nor a readable file: {error}"))?;
+    FlowSizes::parse(&text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn one(text: &str) -> Stream {
+        parse_streams(&[text]).unwrap().remove(0)
+    }
+
+    fn tag(pcp: u8, vid: u16) -> Tci {
+        Tci::new(Class::new(pcp).unwrap(), false, vid)
+    }
+
+    fn errors(text: &str) -> Vec<String> {
+        parse_streams(&[text]).unwrap_err().0
+    }
+
+    #[test]
+    fn nothing_given_is_broadcast_on_class_0_at_line_rate() {
+        assert_eq!(one(""), Stream::default());
+    }
+
+    #[test]
+    fn everything_given() {
+        let stream = one(
+            "class=3,dscp=26,ecn=2,pcp=4,vlan=7,dst=02:00:00:00:00:02,src=02:00:00:00:00:01,sport=1000,dport=2000,\
+             size=68,rate=200M,count=1000,duration=2s,start=5ms,on=1ms,off=9ms",
+        );
+        let expected = Stream {
+            class: Class::new(3).unwrap(),
+            tag: Some(tag(4, 7)),
+            dscp: 26,
+            ecn: 2,
+            dst: MacAddr([2, 0, 0, 0, 0, 2]),
+            src: Some(MacAddr([2, 0, 0, 0, 0, 1])),
+            source_port: Some(1000),
+            destination_port: 2000,
+            size: 68,
+            rate: Some(BitRate::from_mbps(200)),
+            count: Some(1000),
+            duration: Some(Nanos::from_secs(2)),
+            start: Nanos::from_millis(5),
+            pattern: Pattern::OnOff { on: Nanos::from_millis(1), off: Nanos::from_millis(9) },
+        };
+        assert_eq!(stream, expected);
+        assert_eq!(stream.frame_len(), 64);
+    }
+
+    #[test]
+    fn the_class_decides_dscp_and_pcp_unless_they_are_given() {
+        let stream = one("class=5,vlan=10");
+        assert_eq!((stream.dscp, stream.tag), (40, Some(tag(5, 10))));
+        assert_eq!(one("class=5").tag, None);
+        assert_eq!(one("pcp=2").tag, Some(tag(2, 0)));
+    }
+
+    #[test]
+    fn patterns() {
+        assert_eq!(
+            one("burst=64KB,every=10ms").pattern,
+            Pattern::Incast { burst: Bytes(64_000), every: Nanos::from_millis(10) }
+        );
+        let Pattern::Flows { seed, .. } = one("flows=edu1,rate=1G,seed=7").pattern else {
+            panic!("no flows")
+        };
+        assert_eq!(seed, 7);
+    }
+
+    #[test]
+    fn everything_wrong_is_told_at_once() {
+        let errors = errors("class=8,rate=fast,sise=9,size=63,class,dst=1,on=1ms");
+        let text = errors.join("\n");
+        assert_eq!(errors.len(), 7, "{text}");
+        for part in [
+            "class=`8`",
+            "rate=`fast`",
+            "`sise`",
+            "from 64 to 9018",
+            "`class` is not",
+            "dst=`1`",
+            "belong together",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert!(errors.iter().all(|error| error.starts_with("stream 0: ")));
+    }
+
+    #[test]
+    fn sizes_are_bracketed() {
+        for (text, fits) in [
+            ("size=63", false),
+            ("size=64", true),
+            ("size=9018", true),
+            ("size=9019", false),
+            ("vlan=1,size=67", false),
+            ("vlan=1,size=68", true),
+            ("vlan=1,size=9022", true),
+            ("vlan=1,size=9023", false),
+            ("flows=edu1,rate=1G,size=127", false),
+            ("flows=edu1,rate=1G,size=128", true),
+        ] {
+            assert_eq!(parse_streams(&[text]).is_ok(), fits, "{text}");
+        }
+    }
+
+    #[test]
+    fn contradictions() {
+        for text in [
+            "on=1ms,off=1ms,burst=1KB,every=1s",
+            "flows=edu1",
+            "seed=1",
+            "size=64,size=64",
+            "flows=/nowhere,rate=1G",
+        ] {
+            assert_eq!(errors(text).len(), 1, "{text}");
+        }
+        assert!(parse_streams(&vec![""; 256]).is_ok());
+        assert!(parse_streams(&vec![""; 257]).is_err());
+    }
+}

@@ -1,0 +1,198 @@
+//! Which frames of a stream arrived: exact counts of new, repeated and reordered ones from a bitmap
+//! over the last [`WINDOW`] sequence numbers.
+//!
+//! Terms: a frame is *duplicated* when its number came before; *reordered* when a higher number
+//! came before it (RFC 4737); *lost* are those that were sent and never came, which only the end
+//! of the stream can tell. A number more than a window below the highest can no longer be told from
+//! a repetition: it is counted as such ([`Tracker::beyond_window`]) and nothing else.
+
+/// Sequence numbers that are remembered one by one.
+pub const WINDOW: u64 = 1 << 16;
+
+/// The arrivals of one stream.
+#[derive(Clone, Debug)]
+pub struct Tracker {
+    seen: Box<[u64]>,
+    /// Highest number seen, plus one.
+    next: u64,
+    distinct: u64,
+    duplicated: u64,
+    reordered: u64,
+    beyond_window: u64,
+}
+
+impl Default for Tracker {
+    fn default() -> Tracker {
+        let words = usize::try_from(WINDOW / 64).expect("a few kilobytes");
+        Tracker {
+            seen: vec![0; words].into_boxed_slice(),
+            next: 0,
+            distinct: 0,
+            duplicated: 0,
+            reordered: 0,
+            beyond_window: 0,
+        }
+    }
+}
+
+impl Tracker {
+    /// Notes the arrival of `sequence`; true where it is certainly the first one.
+    #[inline]
+    pub fn record(&mut self, sequence: u64) -> bool {
+        if sequence >= self.next {
+            self.forget_up_to(sequence);
+            self.next = sequence + 1;
+            self.mark(sequence);
+            self.distinct += 1;
+            return true;
+        }
+        if sequence + WINDOW < self.next {
+            self.beyond_window += 1;
+            return false;
+        }
+        if self.is_marked(sequence) {
+            self.duplicated += 1;
+            return false;
+        }
+        self.mark(sequence);
+        self.distinct += 1;
+        self.reordered += 1;
+        true
+    }
+
+    /// Whether `sequence` came before, or may have: nobody can tell beyond the window.
+    #[inline]
+    #[must_use]
+    pub fn may_know(&self, sequence: u64) -> bool {
+        sequence < self.next && (sequence + WINDOW < self.next || self.is_marked(sequence))
+    }
+
+    /// How many different frames arrived.
+    #[must_use]
+    pub const fn distinct(&self) -> u64 {
+        self.distinct
+    }
+
+    /// How many arrived again.
+    #[must_use]
+    pub const fn duplicated(&self) -> u64 {
+        self.duplicated
+    }
+
+    /// How many arrived after a later one.
+    #[must_use]
+    pub const fn reordered(&self) -> u64 {
+        self.reordered
+    }
+
+    /// How many came too late to tell whether they came before.
+    #[must_use]
+    pub const fn beyond_window(&self) -> u64 {
+        self.beyond_window
+    }
+
+    /// At least so many were sent: the highest number seen, plus one.
+    #[must_use]
+    pub const fn sent_at_least(&self) -> u64 {
+        self.next
+    }
+
+    /// Clears the places that `next..=sequence` take over from numbers a window before.
+    #[inline]
+    fn forget_up_to(&mut self, sequence: u64) {
+        if sequence - self.next >= WINDOW {
+            self.seen.fill(0);
+            return;
+        }
+        for stale in self.next..=sequence {
+            let (word, bit) = place(stale);
+            self.seen[word] &= !bit;
+        }
+    }
+
+    #[inline]
+    fn mark(&mut self, sequence: u64) {
+        let (word, bit) = place(sequence);
+        self.seen[word] |= bit;
+    }
+
+    #[inline]
+    fn is_marked(&self, sequence: u64) -> bool {
+        let (word, bit) = place(sequence);
+        self.seen[word] & bit != 0
+    }
+}
+
+#[inline]
+fn place(sequence: u64) -> (usize, u64) {
+    let at = sequence % WINDOW;
+    (usize::try_from(at / 64).unwrap_or(0), 1 << (at % 64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixed_seed;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    fn counts(sequences: impl IntoIterator<Item = u64>) -> (u64, u64, u64, u64) {
+        let mut tracker = Tracker::default();
+        sequences.into_iter().for_each(|s| {
+            tracker.record(s);
+        });
+        (tracker.distinct, tracker.duplicated, tracker.reordered, tracker.beyond_window)
+    }
+
+    #[test]
+    fn in_order_is_nothing_but_distinct() {
+        assert_eq!(counts(0..200_000), (200_000, 0, 0, 0));
+    }
+
+    #[test]
+    fn the_late_one_is_reordered_and_the_repeated_one_duplicated() {
+        assert_eq!(counts([0, 2, 1, 3, 3, 1]), (4, 2, 1, 0));
+    }
+
+    #[test]
+    fn the_window_ends_exactly_one_window_below_the_highest() {
+        assert_eq!(counts([WINDOW - 1, 0]), (2, 0, 1, 0));
+        assert_eq!(counts([WINDOW, 0]), (1, 0, 0, 1));
+    }
+
+    #[test]
+    fn what_came_is_known_and_what_is_too_old_may_have_come() {
+        let mut tracker = Tracker::default();
+        assert!(!tracker.may_know(0));
+        assert!(tracker.record(1) && tracker.record(WINDOW + 1));
+        assert_eq!(
+            [0, 1, 2, WINDOW + 1, WINDOW + 2].map(|s| tracker.may_know(s)),
+            [true, true, false, true, false]
+        );
+    }
+
+    #[test]
+    fn a_gap_longer_than_the_window_leaves_no_old_marks() {
+        let far = 10 * WINDOW;
+        assert_eq!(counts((0..100).chain([far, far - WINDOW + 1 + 50])), (102, 0, 1, 0));
+    }
+
+    proptest! {
+        #![proptest_config(fixed_seed())]
+
+        #[test]
+        fn agrees_with_a_set(sequences in prop::collection::vec(0..500_u64, 0..600)) {
+            let mut seen = HashSet::new();
+            let (mut duplicated, mut reordered, mut highest) = (0, 0, None);
+            for &s in &sequences {
+                if !seen.insert(s) {
+                    duplicated += 1;
+                } else if highest > Some(s) {
+                    reordered += 1;
+                }
+                highest = highest.max(Some(s));
+            }
+            prop_assert_eq!(counts(sequences), (seen.len() as u64, duplicated, reordered, 0));
+        }
+    }
+}

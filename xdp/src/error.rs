@@ -1,0 +1,117 @@
+//! Everything that can go wrong while ports are opened. Afterwards nothing fails: it is counted.
+
+use std::io;
+
+use xoff_ebpf::EbpfError;
+
+/// Why a port or the packet memory could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum XdpError {
+    /// The process lacks capabilities.
+    #[error(
+        "not privileged: {} missing; run as root, or give the binary what it needs with \
+         `setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep`",
+        .missing.join(", ")
+    )]
+    NotPrivileged {
+        /// Names of the capabilities.
+        missing: Vec<String>,
+    },
+    /// The kernel was built without AF_XDP.
+    #[error("this kernel has no AF_XDP: it must be Linux 5.18 or newer with CONFIG_XDP_SOCKETS=y")]
+    NoAfXdp,
+    /// There is no such interface.
+    #[error("no interface {device} in this network namespace; `ip link` lists those that exist")]
+    NoSuchInterface {
+        /// The name given.
+        device: String,
+    },
+    /// A queue was named that the interface does not have.
+    #[error("{device} has {queues} hardware queues (0 to {}), there is no queue {queue}", .queues - 1)]
+    NoSuchQueue {
+        /// The interface.
+        device: String,
+        /// The queue named.
+        queue: u32,
+        /// How many there are.
+        queues: u32,
+    },
+    /// Another socket is bound to the queue.
+    #[error(
+        "queue {queue} of {device} is taken by another AF_XDP socket (another xoff, Open vSwitch, \
+         DPDK, ...); `ss --xdp -p` shows whose it is"
+    )]
+    QueueBusy {
+        /// The interface.
+        device: String,
+        /// The queue.
+        queue: u32,
+    },
+    /// The memory is shared with a device that is zero copy, and this one cannot be.
+    #[error(
+        "{device} cannot do zero copy, and all ports of a switch share one memory: \
+         set zero_copy = \"off\" in [switch]"
+    )]
+    NotZeroCopy {
+        /// The interface.
+        device: String,
+    },
+    /// The kernel does not know frames of several chunks.
+    #[error(
+        "the kernel refuses {device} frames in several chunks (XDP multi-buffer), which take Linux 6.6 or newer"
+    )]
+    NoMultiBuffer {
+        /// The interface.
+        device: String,
+    },
+    /// A size that the kernel does not take.
+    #[error("{what} is {given}, it must be {allowed}")]
+    Size {
+        /// Which size.
+        what: &'static str,
+        /// The value given.
+        given: u32,
+        /// The values allowed.
+        allowed: &'static str,
+    },
+    /// The packet memory could not be had.
+    #[error(
+        "cannot set up {bytes} bytes of packet memory: {source}; lower the stall budget, or raise the \
+         limit on locked memory (`ulimit -l`) where cap_ipc_lock is missing"
+    )]
+    Memory {
+        /// How much.
+        bytes: u64,
+        /// The kernel's words.
+        source: io::Error,
+    },
+    /// The kernel refused something about a device.
+    #[error("cannot {doing} {device}: {source}")]
+    Device {
+        /// What was tried.
+        doing: &'static str,
+        /// The interface.
+        device: String,
+        /// The kernel's words.
+        source: io::Error,
+    },
+    /// The XDP program could not be attached.
+    #[error(transparent)]
+    Program(#[from] EbpfError),
+}
+
+/// Capabilities needed to open ports.
+const NEEDED: [caps::Capability; 3] =
+    [caps::Capability::CAP_NET_ADMIN, caps::Capability::CAP_NET_RAW, caps::Capability::CAP_BPF];
+
+/// Checks that this thread may open ports.
+///
+/// # Errors
+/// [`XdpError::NotPrivileged`] with what is missing.
+pub(crate) fn check_privileges() -> Result<(), XdpError> {
+    use caps::Capability::{CAP_BPF, CAP_SYS_ADMIN};
+    let holds = |capability| caps::has_cap(None, caps::CapSet::Effective, capability).unwrap_or(false);
+    let has = |capability| holds(capability) || capability == CAP_BPF && holds(CAP_SYS_ADMIN);
+    let missing: Vec<String> = NEEDED.into_iter().filter(|&c| !has(c)).map(|c| c.to_string()).collect();
+    if missing.is_empty() { Ok(()) } else { Err(XdpError::NotPrivileged { missing }) }
+}

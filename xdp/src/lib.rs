@@ -1,0 +1,66 @@
+//! Real frames, by AF_XDP: the packet memory, the ports, and nothing that a switch would decide.
+//!
+//! ```text
+//!   Umem     the packet memory of the whole switch, cut into chunks
+//!   Store    one worker's share of it: free chunks, and the bytes of every frame in its hands
+//!   Port     one interface: the XDP program, a socket for each hardware queue, four rings each
+//! ```
+//!
+//! A frame is forwarded by moving its chunk's number from one port's ring to another's. The life of a
+//! chunk is a circle, and whoever holds its number owns its bytes:
+//!
+//! ```text
+//!   Store -- fill ring --> kernel -- RX ring --> worker -- TX ring --> kernel -- completion --> Store
+//! ```
+//!
+//! A frame that does not fit one chunk is a chain of them (XDP multi-buffer); its handle names the
+//! first. Workers have separate shares, so that no free list is shared: a frame may travel to another
+//! worker, but only its owner frees it.
+//!
+//! This crate is the only place of xoff with `unsafe`, for three reasons: packet memory that the
+//! kernel writes too (`region`, `store`), rings that are shared with it (`mapping`, `shared_ring`), and
+//! socket options and ioctls that no safe crate offers (`sys`). All loops over rings (`receive`,
+//! `transmit`) are safe code over small traits (`ring`), and run in tests on rings in plain memory.
+
+mod device;
+mod error;
+mod mapping;
+mod monitor;
+mod netlink;
+mod port;
+mod receive;
+mod region;
+mod ring;
+mod shared_ring;
+mod socket;
+mod store;
+mod sys;
+mod transmit;
+mod umem;
+
+use std::io;
+
+pub use device::{Facts, finish_frames};
+pub use error::XdpError;
+pub use monitor::{DeviceDrops, Monitor, PortDriver, XdpStatistics};
+pub use port::{Port, rx_queues};
+pub use store::Store;
+pub use umem::{Share, Umem, UmemSettings};
+
+/// The MTU of `device`: payload bytes of its longest frame.
+///
+/// # Errors
+/// [`XdpError::NoSuchInterface`], and where the kernel does not answer.
+pub fn mtu(device: &str) -> Result<u32, XdpError> {
+    let refused = |source| XdpError::Device { doing: "look at", device: device.to_owned(), source };
+    let link = netlink::Netlink::open().and_then(|netlink| netlink.link(device)).map_err(refused)?;
+    link.map(|link| link.mtu).ok_or_else(|| XdpError::NoSuchInterface { device: device.to_owned() })
+}
+
+/// Gives the device of this index a queue, so that it says busy where it would drop.
+///
+/// # Errors
+/// What the kernel says.
+pub fn add_queue(ifindex: i32) -> io::Result<()> {
+    netlink::Netlink::open()?.add_pfifo(ifindex, 0)
+}

@@ -1,0 +1,66 @@
+//! Memory from mmap, given back when it is dropped.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::{self, NonNull};
+
+/// Some mapped memory, readable and writable.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the memory belongs to no thread; what is done with it is the business of those who ask `at`.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; `&Mapping` gives away addresses, not access.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Zeros of the process's own.
+    pub(crate) fn anonymous(bytes: usize) -> io::Result<Mapping> {
+        map(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+    }
+
+    /// What an AF_XDP socket has at `offset`. It stays as it is when the socket is closed.
+    pub(crate) fn of_socket(socket: BorrowedFd<'_>, offset: i64, bytes: usize) -> io::Result<Mapping> {
+        map(bytes, libc::MAP_SHARED | libc::MAP_POPULATE, socket.as_raw_fd(), offset)
+    }
+
+    /// Where it is, and how many bytes long, for the kernel.
+    pub(crate) fn place(&self) -> (u64, u64) {
+        (self.start.addr().get() as u64, self.bytes as u64)
+    }
+
+    /// The address of `count` values of type `T`, `offset` bytes from the start.
+    ///
+    /// # Panics
+    /// Where they would not be inside, or not be aligned.
+    pub(crate) fn at<T>(&self, offset: usize, count: usize) -> NonNull<T> {
+        let end = count.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_add(offset));
+        assert!(end.is_some_and(|end| end <= self.bytes), "{count} values at {offset} of {}", self.bytes);
+        // SAFETY: inside the mapping, as was just checked.
+        let address = unsafe { self.start.add(offset) }.cast::<T>();
+        assert!(address.is_aligned(), "{offset} is no place for a {}", std::any::type_name::<T>());
+        address
+    }
+}
+
+fn map(bytes: usize, flags: libc::c_int, file: libc::c_int, offset: i64) -> io::Result<Mapping> {
+    // SAFETY: the system chooses where, so that nothing that exists is mapped over.
+    let start = unsafe {
+        libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, file, offset)
+    };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let start = NonNull::new(start.cast()).expect("mmap never maps address zero");
+    Ok(Mapping { start, bytes })
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map` with this size; whoever uses an address of it keeps the mapping.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}

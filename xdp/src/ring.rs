@@ -1,0 +1,209 @@
+//! What the loops over rings need to know of a ring.
+//!
+//! The kernel's four rings per socket, seen from this side: two that we consume, two that we produce
+//! into. The latter always have room: who produces counts what is outside, and lets out no more than fits.
+
+/// A chunk on its way in or out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Descriptor {
+    /// The chunk.
+    pub(crate) slot: u32,
+    /// Bytes of the frame in it; zero where the kernel put them anywhere but behind the headroom.
+    pub(crate) len: u32,
+    /// Whether the frame goes on in the next descriptor.
+    pub(crate) more: bool,
+}
+
+/// Chunks that the kernel has filled.
+pub(crate) trait RxRing {
+    /// How many there are.
+    fn available(&self) -> u32;
+
+    /// Number `n` of them.
+    fn peek(&self, n: u32) -> Descriptor;
+
+    /// Takes the first `n` out of the ring.
+    fn release(&mut self, n: u32);
+}
+
+/// Chunks that the kernel may fill.
+pub(crate) trait FillRing {
+    /// Adds to what the next [`submit`](Self::submit) gives to the kernel.
+    fn push(&mut self, slot: u32);
+
+    /// Gives to the kernel what was pushed.
+    fn submit(&mut self);
+}
+
+/// Chunks that the kernel is to send.
+pub(crate) trait TxRing {
+    /// Adds to what the next [`submit`](Self::submit) gives to the kernel.
+    fn push(&mut self, descriptor: Descriptor);
+
+    /// Gives to the kernel what was pushed.
+    fn submit(&mut self);
+
+    /// Descriptors given and not yet looked at by the kernel.
+    fn unsent(&self) -> u32;
+
+    /// Whether the kernel sends only when it is kicked.
+    fn needs_kick(&self) -> bool;
+
+    /// Makes the kernel send.
+    fn kick(&mut self) -> Kick;
+}
+
+/// Chunks that the kernel has sent.
+pub(crate) trait CompletionRing {
+    /// Takes all out, calling `each` with each, and says how many there were.
+    fn completed(&mut self, each: impl FnMut(u32)) -> u32;
+}
+
+/// What came of a kick. Over a driver without zero copy, one kick sends until one of these:
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kick {
+    /// The ring is empty, or the driver goes on by itself.
+    Done,
+    /// EAGAIN, ENOBUFS: the driver has no room now; the rest stays in the ring.
+    Busy,
+    /// EBUSY: the kernel dropped a frame, and completes it as if it were sent.
+    Dropped,
+    /// ENETDOWN: the interface is down; everything stays in the ring.
+    Down,
+    /// ENXIO: the socket is bound to no interface any more; the kernel looks at its rings no more.
+    Gone,
+    /// Any other errno, which the kernel's documentation does not know.
+    Failed(i32),
+}
+
+#[cfg(test)]
+pub(crate) mod memory {
+    //! Rings in plain memory, with the kernel's part played by the test.
+
+    use std::cell::RefCell;
+    use std::collections::VecDeque;
+    use std::rc::Rc;
+
+    use super::*;
+
+    /// A socket's rings; clones are the same rings, one for each side.
+    #[derive(Clone, Default)]
+    pub(crate) struct Rings(Rc<RefCell<Inner>>);
+
+    #[derive(Default)]
+    pub(crate) struct Inner {
+        pub(crate) size: usize,
+        pub(crate) rx: VecDeque<Descriptor>,
+        pub(crate) filling: Vec<u32>,
+        pub(crate) fill: VecDeque<u32>,
+        pub(crate) sending: Vec<Descriptor>,
+        pub(crate) tx: VecDeque<Descriptor>,
+        pub(crate) completion: VecDeque<u32>,
+        /// Answers to the next kicks; `Done` once they are used up.
+        pub(crate) answers: VecDeque<Kick>,
+        pub(crate) kicks: u32,
+        /// Descriptors that left by kicks, in order.
+        pub(crate) wire: Vec<Descriptor>,
+    }
+
+    impl Rings {
+        pub(crate) fn new(size: usize) -> Rings {
+            Rings(Rc::new(RefCell::new(Inner { size, ..Inner::default() })))
+        }
+
+        pub(crate) fn with<T>(&self, f: impl FnOnce(&mut Inner) -> T) -> T {
+            f(&mut self.0.borrow_mut())
+        }
+
+        /// The kernel receives a frame of these fragment lengths; false where it lacks chunks.
+        pub(crate) fn arrive(&self, lens: &[u32]) -> bool {
+            self.with(|rings| {
+                if rings.fill.len() < lens.len() || rings.rx.len() + lens.len() > rings.size {
+                    return false;
+                }
+                for (n, &len) in lens.iter().enumerate() {
+                    let slot = rings.fill.pop_front().expect("counted above");
+                    rings.rx.push_back(Descriptor { slot, len, more: n + 1 < lens.len() });
+                }
+                true
+            })
+        }
+    }
+
+    impl RxRing for Rings {
+        fn available(&self) -> u32 {
+            self.with(|rings| u32::try_from(rings.rx.len()).expect("a small ring"))
+        }
+
+        fn peek(&self, n: u32) -> Descriptor {
+            self.with(|rings| rings.rx[n as usize])
+        }
+
+        fn release(&mut self, n: u32) {
+            self.with(|rings| drop(rings.rx.drain(..n as usize)));
+        }
+    }
+
+    impl FillRing for Rings {
+        fn push(&mut self, slot: u32) {
+            self.with(|rings| rings.filling.push(slot));
+        }
+
+        fn submit(&mut self) {
+            self.with(|rings| {
+                rings.fill.extend(rings.filling.drain(..));
+                assert!(rings.fill.len() <= rings.size, "the fill ring has no room");
+            });
+        }
+    }
+
+    impl TxRing for Rings {
+        fn push(&mut self, descriptor: Descriptor) {
+            self.with(|rings| rings.sending.push(descriptor));
+        }
+
+        fn submit(&mut self) {
+            self.with(|rings| {
+                rings.tx.extend(rings.sending.drain(..));
+                assert!(rings.tx.len() <= rings.size, "the TX ring has no room");
+            });
+        }
+
+        fn unsent(&self) -> u32 {
+            self.with(|rings| u32::try_from(rings.tx.len()).expect("a small ring"))
+        }
+
+        fn needs_kick(&self) -> bool {
+            true
+        }
+
+        /// `Done` sends all, `Dropped` completes one without sending it, the others do nothing.
+        fn kick(&mut self) -> Kick {
+            self.with(|rings| {
+                rings.kicks += 1;
+                let answer = rings.answers.pop_front().unwrap_or(Kick::Done);
+                let taken = match answer {
+                    Kick::Done => rings.tx.len(),
+                    Kick::Dropped => 1,
+                    _ => 0,
+                };
+                for descriptor in rings.tx.drain(..taken) {
+                    rings.completion.push_back(descriptor.slot);
+                    if answer == Kick::Done {
+                        rings.wire.push(descriptor);
+                    }
+                }
+                answer
+            })
+        }
+    }
+
+    impl CompletionRing for Rings {
+        fn completed(&mut self, each: impl FnMut(u32)) -> u32 {
+            let taken = self.with(|rings| std::mem::take(&mut rings.completion));
+            let n = u32::try_from(taken.len()).expect("a small ring");
+            taken.into_iter().for_each(each);
+            n
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! AF_XDP sockets, by system calls (Documentation/networking/af_xdp.rst).
+//!
+//! A socket gets its four rings, which are then mapped, and is bound to one hardware queue. The packet
+//! memory is registered with one socket; every other one names that, once it is bound.
+//!
+//! Addresses in the rings count bytes from the start of the packet memory. A chunk is a power of two of
+//! bytes, so that its number is an address without the low bits.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use libc::{xdp_desc, xdp_ring_offset};
+use xoff_config::shell::Rings;
+
+use crate::error::XdpError;
+use crate::mapping::Mapping;
+use crate::region::HEADROOM;
+use crate::ring::{CompletionRing, Descriptor, FillRing, Kick, RxRing, TxRing};
+use crate::shared_ring::{Consumer, Layout, Producer};
+use crate::sys;
+use crate::umem::{Umem, checked_size};
+
+/// A socket of a killed process keeps its queue for a moment: how often that is waited for.
+const BUSY_RETRIES: u32 = 50;
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
+
+/// The rings of a bound socket.
+pub(crate) struct Socket {
+    pub(crate) rx: XskRx,
+    pub(crate) fill: XskFill,
+    pub(crate) tx: XskTx,
+    pub(crate) completion: XskCompletion,
+}
+
+impl Socket {
+    /// A socket for one queue; waits a moment where a killed process still has it.
+    pub(crate) fn open(
+        umem: &Umem,
+        rings: &Rings,
+        device: (&str, u32),
+        queue: u32,
+    ) -> Result<Socket, XdpError> {
+        let (name, ifindex) = device;
+        let (rx, tx) = (checked_size("the RX ring", rings.rx)?, checked_size("the TX ring", rings.tx)?);
+        let refused =
+            |source| XdpError::Device { doing: "open an AF_XDP socket for", device: name.to_owned(), source };
+        let fd = Arc::new(umem.socket().map_err(refused)?);
+        let socket = Socket::with_rings(&fd, umem, rx, tx).map_err(refused)?;
+        bind(umem, fd.as_fd(), name, ifindex, queue)?;
+        Ok(socket)
+    }
+
+    fn with_rings(fd: &Arc<OwnedFd>, umem: &Umem, rx: u32, tx: u32) -> io::Result<Socket> {
+        let (fill, completion) = (umem.settings().fill, umem.settings().completion);
+        let sizes = [
+            (libc::XDP_UMEM_FILL_RING, fill),
+            (libc::XDP_UMEM_COMPLETION_RING, completion),
+            (libc::XDP_RX_RING, rx),
+            (libc::XDP_TX_RING, tx),
+        ];
+        for (ring, size) in sizes {
+            sys::set_xdp_option(fd.as_fd(), ring, &size)?;
+        }
+        let at = sys::ring_offsets(fd.as_fd())?;
+        let chunks = Chunks { bits: umem.settings().chunk_bytes.trailing_zeros() };
+        let (rx_memory, rx_layout) = map::<xdp_desc>(fd, libc::XDP_PGOFF_RX_RING, &at.rx, rx)?;
+        let (tx_memory, tx_layout) = map::<xdp_desc>(fd, libc::XDP_PGOFF_TX_RING, &at.tx, tx)?;
+        let (fill_memory, fill_layout) = map::<u64>(fd, FILL, &at.fr, fill)?;
+        let (completion_memory, completion_layout) = map::<u64>(fd, COMPLETION, &at.cr, completion)?;
+        Ok(Socket {
+            rx: XskRx { ring: Consumer::new(rx_memory, rx_layout, rx), socket: Arc::clone(fd), chunks },
+            fill: XskFill {
+                ring: Producer::new(fill_memory, fill_layout, fill),
+                socket: Arc::clone(fd),
+                chunks,
+            },
+            tx: XskTx { ring: Producer::new(tx_memory, tx_layout, tx), socket: Arc::clone(fd), chunks },
+            completion: XskCompletion {
+                ring: Consumer::new(completion_memory, completion_layout, completion),
+                chunks,
+            },
+        })
+    }
+}
+
+/// Where the fill and the completion ring are to be mapped from.
+const FILL: i64 = 0x1_0000_0000;
+const COMPLETION: i64 = 0x1_8000_0000;
+const _: () = assert!(
+    FILL.cast_unsigned() == libc::XDP_UMEM_PGOFF_FILL_RING
+        && COMPLETION.cast_unsigned() == libc::XDP_UMEM_PGOFF_COMPLETION_RING
+);
+
+/// A ring of `size` entries of type `T`.
+fn map<T>(socket: &OwnedFd, offset: i64, at: &xdp_ring_offset, size: u32) -> io::Result<(Mapping, Layout)> {
+    let place = |offset: u64| usize::try_from(offset).map_err(io::Error::other);
+    let layout = Layout {
+        producer: place(at.producer)?,
+        consumer: place(at.consumer)?,
+        flags: place(at.flags)?,
+        entries: place(at.desc)?,
+    };
+    let bytes = layout.entries + size as usize * mem::size_of::<T>();
+    Ok((Mapping::of_socket(socket.as_fd(), offset, bytes)?, layout))
+}
+
+fn bind(umem: &Umem, socket: BorrowedFd<'_>, name: &str, ifindex: u32, queue: u32) -> Result<(), XdpError> {
+    for _ in 0..BUSY_RETRIES {
+        match umem.bind(socket, ifindex, queue) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => thread::sleep(BUSY_PAUSE),
+            bound => return bound.map_err(|error| refusal(error, name, umem.settings().multi_buffer)),
+        }
+    }
+    Err(XdpError::QueueBusy { device: name.to_owned(), queue })
+}
+
+/// What it means that a socket cannot be bound.
+fn refusal(source: io::Error, device: &str, multi_buffer: bool) -> XdpError {
+    let device = device.to_owned();
+    match source.raw_os_error() {
+        Some(libc::EOPNOTSUPP) => XdpError::NotZeroCopy { device },
+        // The queue is there, so what the kernel does not know is XDP_USE_SG.
+        Some(libc::EINVAL) if multi_buffer => XdpError::NoMultiBuffer { device },
+        _ => XdpError::Device { doing: "bind an AF_XDP socket to", device, source },
+    }
+}
+
+/// Turns addresses into numbers of chunks and back.
+#[derive(Clone, Copy, Debug)]
+struct Chunks {
+    /// Bytes of a chunk, as a power of two.
+    bits: u32,
+}
+
+impl Chunks {
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // there are fewer than 2^32 chunks
+    fn slot(self, address: u64) -> u32 {
+        (address >> self.bits) as u32
+    }
+
+    /// Where a frame begins in a chunk.
+    #[inline]
+    fn address(self, slot: u32) -> u64 {
+        (u64::from(slot) << self.bits) + u64::from(HEADROOM)
+    }
+}
+
+/// The RX ring of a socket.
+#[derive(Debug)]
+pub(crate) struct XskRx {
+    ring: Consumer<xdp_desc>,
+    socket: Arc<OwnedFd>,
+    chunks: Chunks,
+}
+
+impl AsFd for XskRx {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl RxRing for XskRx {
+    #[inline]
+    fn available(&self) -> u32 {
+        self.ring.available()
+    }
+
+    #[inline]
+    fn peek(&self, n: u32) -> Descriptor {
+        let from = self.ring.peek(n);
+        let slot = self.chunks.slot(from.addr);
+        let in_place = from.addr == self.chunks.address(slot);
+        let len = if in_place { from.len } else { 0 };
+        Descriptor { slot, len, more: from.options & libc::XDP_PKT_CONTD != 0 }
+    }
+
+    #[inline]
+    fn release(&mut self, n: u32) {
+        self.ring.release(n);
+    }
+}
+
+/// The fill ring of a socket.
+#[derive(Debug)]
+pub(crate) struct XskFill {
+    ring: Producer<u64>,
+    socket: Arc<OwnedFd>,
+    chunks: Chunks,
+}
+
+impl FillRing for XskFill {
+    #[inline]
+    fn push(&mut self, slot: u32) {
+        self.ring.push(self.chunks.address(slot));
+    }
+
+    #[inline]
+    fn submit(&mut self) {
+        if self.ring.show() && self.ring.needs_wakeup() {
+            sys::kick_rx(self.socket.as_fd());
+        }
+    }
+}
+
+/// The TX ring of a socket.
+#[derive(Debug)]
+pub(crate) struct XskTx {
+    ring: Producer<xdp_desc>,
+    socket: Arc<OwnedFd>,
+    chunks: Chunks,
+}
+
+impl TxRing for XskTx {
+    #[inline]
+    fn push(&mut self, descriptor: Descriptor) {
+        let options = if descriptor.more { libc::XDP_PKT_CONTD } else { 0 };
+        self.ring.push(xdp_desc { addr: self.chunks.address(descriptor.slot), len: descriptor.len, options });
+    }
+
+    #[inline]
+    fn submit(&mut self) {
+        self.ring.show();
+    }
+
+    #[inline]
+    fn unsent(&self) -> u32 {
+        self.ring.unread()
+    }
+
+    #[inline]
+    fn needs_kick(&self) -> bool {
+        self.ring.needs_wakeup()
+    }
+
+    #[inline]
+    fn kick(&mut self) -> Kick {
+        sys::kick_tx(self.socket.as_fd())
+    }
+}
+
+/// The completion ring of a socket.
+#[derive(Debug)]
+pub(crate) struct XskCompletion {
+    ring: Consumer<u64>,
+    chunks: Chunks,
+}
+
+impl CompletionRing for XskCompletion {
+    #[inline]
+    fn completed(&mut self, mut each: impl FnMut(u32)) -> u32 {
+        let n = self.ring.available();
+        (0..n).for_each(|at| each(self.chunks.slot(self.ring.peek(at))));
+        self.ring.release(n);
+        n
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_kernel_refuses_frames_of_several_chunks_only() {
+        let refused =
+            |errno, multi_buffer| refusal(io::Error::from_raw_os_error(errno), "eth1", multi_buffer);
+        assert!(
+            matches!(refused(libc::EINVAL, true), XdpError::NoMultiBuffer { device } if device == "eth1")
+        );
+        assert!(matches!(refused(libc::EINVAL, false), XdpError::Device { .. }));
+        assert!(matches!(refused(libc::EOPNOTSUPP, true), XdpError::NotZeroCopy { .. }));
+    }
+}

@@ -1,0 +1,137 @@
+//! The packet memory of the whole switch.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use xoff_config::shell::ZeroCopy;
+
+use crate::error::{XdpError, check_privileges};
+use crate::mapping::Mapping;
+use crate::region::Region;
+use crate::store::Store;
+use crate::sys;
+
+/// How the packet memory is laid out. One switch has one such memory, so these hold for all ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UmemSettings {
+    /// Bytes of a chunk: 2048 holds frames up to 1792 bytes, 4096 up to 3840.
+    pub chunk_bytes: u32,
+    /// Whether longer frames may take several chunks (XDP multi-buffer, Linux 6.6).
+    pub multi_buffer: bool,
+    /// Whether the memory is shared with the devices. All ports or none: the first port opened
+    /// decides, and later ones must be able to do the same.
+    pub zero_copy: ZeroCopy,
+    /// Entries of every socket's fill ring: the largest that any port asks for.
+    pub fill: u32,
+    /// Entries of every socket's completion ring: the largest that any port asks for.
+    pub completion: u32,
+}
+
+/// One worker's share of the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Chunks for frames.
+    pub chunks: u32,
+    /// Further chunks, kept for control frames.
+    pub control: u32,
+}
+
+/// The packet memory of the whole switch, as the kernel knows it: by a socket that it is registered
+/// with. Ports are opened on it; its bytes live until the last of them and the last [`Store`] are gone.
+#[derive(Debug)]
+pub struct Umem {
+    /// It becomes the first port's. The others name it.
+    socket: OwnedFd,
+    /// Whether it is bound.
+    is_bound: AtomicBool,
+    settings: UmemSettings,
+}
+
+impl Umem {
+    /// Takes the memory from the kernel, and cuts it into shares.
+    ///
+    /// # Errors
+    /// Where the process lacks privileges, the kernel AF_XDP, or the machine memory.
+    pub fn new(settings: UmemSettings, shares: &[Share]) -> Result<(Umem, Vec<Store>), XdpError> {
+        check_privileges()?;
+        if !matches!(settings.chunk_bytes, 2048 | 4096) {
+            let (what, allowed) = ("the size of a chunk", "2048 or 4096");
+            return Err(XdpError::Size { what, given: settings.chunk_bytes, allowed });
+        }
+        checked_size("the fill ring", settings.fill)?;
+        checked_size("the completion ring", settings.completion)?;
+        let chunks: u64 = shares.iter().map(|share| u64::from(share.chunks) + u64::from(share.control)).sum();
+        let bytes = chunks.saturating_mul(settings.chunk_bytes.into());
+        let refused = |source| XdpError::Memory { bytes, source };
+        let too_large = |_| refused(io::ErrorKind::InvalidInput.into());
+        let count = u32::try_from(chunks).map_err(too_large)?;
+        let memory = Mapping::anonymous(usize::try_from(bytes).map_err(too_large)?).map_err(refused)?;
+        let socket = sys::xdp_socket().map_err(|error| match error.raw_os_error() {
+            Some(libc::EAFNOSUPPORT) => XdpError::NoAfXdp,
+            _ => refused(error),
+        })?;
+        sys::register_umem(socket.as_fd(), &memory, settings.chunk_bytes).map_err(refused)?;
+        let region = Region::new(memory, settings.chunk_bytes, count);
+        let stores = cut(&Arc::new(region), shares);
+        Ok((Umem { socket, is_bound: AtomicBool::new(false), settings }, stores))
+    }
+
+    /// How it was laid out.
+    #[must_use]
+    pub fn settings(&self) -> &UmemSettings {
+        &self.settings
+    }
+
+    /// A socket to be given rings, and then bound.
+    pub(crate) fn socket(&self) -> io::Result<OwnedFd> {
+        if self.is_bound.load(Ordering::Relaxed) { sys::xdp_socket() } else { self.socket.try_clone() }
+    }
+
+    /// Binds what [`socket`](Self::socket) has given to a queue of a device.
+    pub(crate) fn bind(&self, socket: BorrowedFd<'_>, ifindex: u32, queue: u32) -> io::Result<()> {
+        if self.is_bound.load(Ordering::Relaxed) {
+            let umem = Some(self.socket.as_fd());
+            return sys::bind_xdp(socket, ifindex, queue, libc::XDP_SHARED_UMEM, umem);
+        }
+        sys::bind_xdp(socket, ifindex, queue, self.flags(), None)?;
+        self.is_bound.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// What the first socket is bound with; the others take over what came of it.
+    fn flags(&self) -> u16 {
+        let sharing = match self.settings.zero_copy {
+            ZeroCopy::Auto => 0,
+            ZeroCopy::On => libc::XDP_ZEROCOPY,
+            ZeroCopy::Off => libc::XDP_COPY,
+        };
+        let chains = if self.settings.multi_buffer { libc::XDP_USE_SG } else { 0 };
+        libc::XDP_USE_NEED_WAKEUP | sharing | chains
+    }
+}
+
+/// Entries of a ring, if the kernel takes that many.
+pub(crate) fn checked_size(what: &'static str, size: u32) -> Result<u32, XdpError> {
+    let allowed = "a power of two, 4 or more";
+    if size >= 4 && size.is_power_of_two() {
+        Ok(size)
+    } else {
+        Err(XdpError::Size { what, given: size, allowed })
+    }
+}
+
+fn cut(region: &Arc<Region>, shares: &[Share]) -> Vec<Store> {
+    let mut start = 0;
+    let range = |share: &Share| {
+        let own = start..start + share.chunks + share.control;
+        start = own.end;
+        own
+    };
+    let ranges: Arc<[_]> = shares.iter().map(range).collect();
+    let store = |(index, share): (usize, &Share)| {
+        Store::new(Arc::clone(region), Arc::clone(&ranges), index, share.control)
+    };
+    shares.iter().enumerate().map(store).collect()
+}
