@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use toml_span::Spanned;
-use xoff_dataplane::settings::{FdbSettings, VlanSettings};
+use xoff_dataplane::settings::{FdbSettings, HashSeed, VlanSettings};
 use xoff_dataplane::units::{MacAddr, PortId};
 
 use crate::build::{Draft, missing, value};
@@ -134,6 +134,7 @@ pub(crate) fn fdb(
         capacity,
         ageing: value(keys.ageing.as_ref(), OrOff::Is(defaults::FDB_AGEING)).into_option(),
         statics,
+        seed: HashSeed::KNOWN,
     }
 }
 

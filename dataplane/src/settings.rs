@@ -63,6 +63,25 @@ pub struct FdbSettings {
     pub ageing: Option<Nanos>,
     /// Stations that never move or age: (VLAN, address, port).
     pub statics: Vec<(u16, MacAddr, PortId)>,
+    /// What addresses are hashed with; the same in all workers of a switch.
+    pub seed: HashSeed,
+}
+
+/// A number that decides which places of a hash table a key may take. Who knows it can choose addresses
+/// that leave another station none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct HashSeed(pub [u64; 2]);
+
+impl HashSeed {
+    /// No secret: for tests and simulations, where the same frames have to lead to the same tables.
+    pub const KNOWN: HashSeed = HashSeed([0x786f_6666, 0x1051_2025]);
+}
+
+/// A secret is not written into logs.
+impl std::fmt::Debug for HashSeed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if *self == HashSeed::KNOWN { "HashSeed::KNOWN" } else { "HashSeed(..)" })
+    }
 }
 
 /// design.md section 4: the papers differ in when a frame stops counting at its ingress.

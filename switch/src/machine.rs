@@ -1,14 +1,24 @@
 //! The machine that this process runs on, for configurations to fit into.
 
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 
 use xoff_config::Machine;
+use xoff_dataplane::settings::HashSeed;
 use xoff_dataplane::units::Bytes;
 
 /// What this process may use, its devices in the network namespace of the thread that asks.
 #[must_use]
 pub fn here() -> Machine {
     Machine { memory: memory(), cores: cores(), queues: |device| xoff_xdp::rx_queues(device).ok() }
+}
+
+/// A number that nobody else knows, another one at each call: the standard library's hashers are seeded by
+/// the operating system.
+#[must_use]
+pub fn secret() -> HashSeed {
+    let state = RandomState::new();
+    HashSeed([0u8, 1].map(|half| state.hash_one(half)))
 }
 
 fn memory() -> Option<Bytes> {
@@ -39,5 +49,13 @@ mod tests {
         });
         assert_eq!(pinned.join().unwrap(), [last]);
         assert!(here().memory.unwrap() > Bytes(1 << 20));
+    }
+
+    #[test]
+    fn each_switch_has_a_secret_of_its_own() {
+        let secrets = [secret(), secret()];
+        assert_ne!(secrets[0], secrets[1]);
+        assert!(!secrets.contains(&HashSeed::KNOWN));
+        assert_eq!(format!("{:?}", secrets[0]), "HashSeed(..)");
     }
 }

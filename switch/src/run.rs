@@ -219,6 +219,7 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
     };
     let Opened { stores, ports, views } = opened.map_err(|error| in_terms_of(config, error))?;
     let mut settings = config.switch.clone();
+    settings.fdb.seed = machine::secret();
     for (id, port) in ports.iter().flatten() {
         settings.ports[id.index()].mac = port.facts().mac;
     }

@@ -6,7 +6,7 @@ use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::ledger::{Counters, Ledger};
 use xoff_dataplane::policy::PolicyKind;
 use xoff_dataplane::settings::{
-    Accounting, ClassSettings, FdbSettings, FlowControl, Memory, PortSettings, QueueKind, Service,
+    Accounting, ClassSettings, FdbSettings, FlowControl, HashSeed, Memory, PortSettings, QueueKind, Service,
     SwitchSettings, Trust, WhenFull,
 };
 use xoff_dataplane::switch::{Switch, Workers};
@@ -167,7 +167,12 @@ pub fn settings(ports: u8, policy: PolicyKind) -> SwitchSettings {
         policies: [policy; CLASSES],
         shadows: Vec::new(),
         policy: Default::default(),
-        fdb: FdbSettings { capacity: 8192, ageing: Some(Nanos::from_secs(300)), statics: Vec::new() },
+        fdb: FdbSettings {
+            capacity: 8192,
+            ageing: Some(Nanos::from_secs(300)),
+            statics: Vec::new(),
+            seed: HashSeed::KNOWN,
+        },
         vlans: Vec::new(),
         qcn: Default::default(),
     }

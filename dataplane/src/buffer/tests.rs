@@ -2,7 +2,7 @@
 //! Thresholds of the buffer, one byte below and at each.
 
 use super::*;
-use crate::settings::{Accounting, ClassSettings, FdbSettings, SharedMemory, WhenFull};
+use crate::settings::{Accounting, ClassSettings, FdbSettings, HashSeed, SharedMemory, WhenFull};
 use crate::testing::port_settings;
 
 const LOSSLESS: Class = Class::ALL[3];
@@ -36,7 +36,7 @@ fn buffer_by_port(memory: Memory, change: impl Fn(PortId, &mut ClassSettings)) -
         policies: Default::default(),
         shadows: Vec::new(),
         policy: Default::default(),
-        fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new() },
+        fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new(), seed: HashSeed::KNOWN },
         vlans: Vec::new(),
         qcn: Default::default(),
     };

@@ -142,7 +142,7 @@ impl Fdb {
     pub fn new(settings: &FdbSettings, ports: &[PortSettings]) -> Fdb {
         let mut capacity = settings.capacity;
         let table = loop {
-            match table_of_statics(&settings.statics, capacity) {
+            match table_of_statics(settings, capacity) {
                 Some(table) => break table,
                 None => capacity = capacity.max(1) * 2,
             }
@@ -336,9 +336,9 @@ impl Fdb {
 }
 
 /// `None` where a table for `capacity` has no place for one of them.
-fn table_of_statics(statics: &[(u16, MacAddr, PortId)], capacity: usize) -> Option<Table> {
-    let mut table = Table::new(capacity);
-    for &(vid, mac, port) in statics {
+fn table_of_statics(settings: &FdbSettings, capacity: usize) -> Option<Table> {
+    let mut table = Table::new(capacity, settings.seed);
+    for &(vid, mac, port) in &settings.statics {
         let entry = Entry { seen: Nanos::ZERO, port, is_static: true };
         match table.find(Key::new(vid, mac)) {
             Some(place) => *table.entry_mut(place) = entry,

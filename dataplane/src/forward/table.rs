@@ -3,9 +3,13 @@
 //! An address may be in either of two buckets of eight places, each bucket's keys one cache line: a
 //! search looks at sixteen keys at most, whatever an attacker sends, and an entry never moves. An
 //! address goes into its first bucket until that is three quarters full, then into the emptier
-//! of the two. The table has at least twice as many places as entries, so that both are full only by
-//! design of an attacker, who gains that his own addresses are not learned.
+//! of the two. The table has at least twice as many places as entries, so that by chance both are never full.
+//!
+//! Who could choose sixteen addresses for the two buckets of a station would keep it from being learned. Which
+//! buckets those are depends on a secret ([`HashSeed`]), of which nothing that leaves by a port tells more than that
+//! an address was not learned.
 
+use crate::settings::HashSeed;
 use crate::units::{MacAddr, Nanos, PortId};
 use crate::wire::flow::mix;
 
@@ -71,8 +75,35 @@ pub const fn table_bytes(capacity: usize) -> usize {
     buckets_for(capacity) * (size_of::<Bucket>() + WAYS * size_of::<Entry>())
 }
 
+/// A hash of one word under four secret ones: two multiplications whose halves are folded together. It is no
+/// cipher, but nobody can compute or invert it who has only the words that go in.
+#[derive(Clone, Debug)]
+struct KeyedHash([u64; 4]);
+
+impl KeyedHash {
+    fn new(HashSeed([a, b]): HashSeed) -> KeyedHash {
+        let secret = |seed: u64, n: u64| mix(seed ^ mix(n));
+        // Odd factors lose nothing of what they multiply.
+        KeyedHash([secret(a, 1), secret(b, 2) | 1, secret(b, 3), secret(a, 4) | 1])
+    }
+
+    #[inline]
+    fn of(&self, word: u64) -> u64 {
+        let KeyedHash([a, b, c, d]) = self;
+        fold(fold(word ^ a, *b) ^ c, *d)
+    }
+}
+
+#[inline]
+#[allow(clippy::cast_possible_truncation)] // both halves are taken
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    (product >> 64) as u64 ^ product as u64
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Table {
+    hash: KeyedHash,
     buckets: Box<[Bucket]>,
     /// By place: bucket x WAYS + position.
     entries: Box<[Entry]>,
@@ -81,9 +112,10 @@ pub(super) struct Table {
 
 impl Table {
     /// With room for `capacity` entries and as many again.
-    pub fn new(capacity: usize) -> Table {
+    pub fn new(capacity: usize, seed: HashSeed) -> Table {
         let buckets = buckets_for(capacity);
         Table {
+            hash: KeyedHash::new(seed),
             buckets: vec![Bucket([Key::FREE; WAYS]); buckets].into(),
             entries: vec![Entry::default(); buckets * WAYS].into(),
             len: 0,
@@ -141,8 +173,8 @@ impl Table {
     /// The two buckets of a key, different ones where there is more than one.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // any bits of the digest will do
-    fn buckets_of(&self, key: Key) -> (usize, usize) {
-        let digest = mix(key.0);
+    pub fn buckets_of(&self, key: Key) -> (usize, usize) {
+        let digest = self.hash.of(key.0);
         let mask = self.buckets.len() - 1;
         let first = digest as usize & mask;
         (first, first ^ ((digest >> 32) as usize | 1) & mask)
@@ -164,7 +196,7 @@ mod tests {
     fn holds_its_capacity_of_addresses_in_a_row_and_of_scattered_ones() {
         for capacity in [1, 3, 4, 5, 16, 100, 1000, 8192, 60_000] {
             for step in [1, 256, 0x0001_0000_0001, 0x9e37_79b9_7f4a] {
-                let mut table = Table::new(capacity);
+                let mut table = Table::new(capacity, HashSeed([step, capacity as u64]));
                 let key = |n: usize| Key(1 << 48 | (n as u64 + 1).wrapping_mul(step) & 0xffff_ffff_ffff);
                 for n in 0..capacity {
                     let entry = Entry { seen: Nanos(n as u64), ..Entry::default() };
@@ -182,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_full_bucket_spills_into_the_other_and_then_refuses() {
-        let mut table = Table::new(8); // two buckets: the second is whichever the first is not
+        let mut table = Table::new(8, HashSeed::KNOWN); // two buckets: the second is whichever the first is not
         for n in 1..=16 {
             assert!(table.insert(Key(n), Entry::default()), "{n}");
         }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::settings::{Accounting, FdbSettings, Memory, VlanSettings, WhenFull};
+use crate::settings::{Accounting, FdbSettings, HashSeed, Memory, VlanSettings, WhenFull};
 use crate::testing::{fixed_seed, port_settings};
 use crate::units::Class;
 use crate::wire::Tci;
@@ -24,7 +24,7 @@ fn settings(ports: u8) -> SwitchSettings {
         policies: Default::default(),
         shadows: Vec::new(),
         policy: Default::default(),
-        fdb: FdbSettings { capacity: 64, ageing: Some(AGEING), statics: vec![] },
+        fdb: FdbSettings { capacity: 64, ageing: Some(AGEING), statics: vec![], seed: HashSeed::KNOWN },
         vlans: vec![],
         qcn: Default::default(),
     }
@@ -216,7 +216,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..200)
     ) {
         let mut settings = settings(3);
-        settings.fdb = FdbSettings { capacity: 4, ageing: ageing.map(Nanos), statics: vec![(1, mac(5), PortId(1))] };
+        settings.fdb = FdbSettings { capacity: 4, ageing: ageing.map(Nanos), statics: vec![(1, mac(5), PortId(1))], seed: HashSeed::KNOWN };
         settings.ports[0].learn_limit = limit;
         settings.vlans = [1, 2].map(|vid| VlanSettings {
             vid, tagged: vec![PortId(0)], untagged: vec![PortId(1), PortId(2)],

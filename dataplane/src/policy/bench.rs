@@ -3,7 +3,7 @@
 use super::{Event, Intent, Policy, PolicyKind, PolicySettings, Trigger};
 use crate::buffer::Buffer;
 use crate::ledger::Counters;
-use crate::settings::{Accounting, FdbSettings, FlowControl, Memory, SwitchSettings, WhenFull};
+use crate::settings::{Accounting, FdbSettings, FlowControl, HashSeed, Memory, SwitchSettings, WhenFull};
 use crate::testing::port_settings;
 use crate::units::{Bytes, Class, ClassSet, Nanos, PortId};
 
@@ -40,7 +40,7 @@ impl Bench {
             shadows: Vec::new(),
             qcn: Default::default(),
             policy,
-            fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new() },
+            fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new(), seed: HashSeed::KNOWN },
             vlans: Vec::new(),
         };
         for port in &mut settings.ports {

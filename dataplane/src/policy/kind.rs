@@ -136,7 +136,12 @@ mod tests {
             policies: Default::default(),
             shadows: Vec::new(),
             policy: PolicySettings::default(),
-            fdb: crate::settings::FdbSettings { capacity: 16, ageing: None, statics: Vec::new() },
+            fdb: crate::settings::FdbSettings {
+                capacity: 16,
+                ageing: None,
+                statics: Vec::new(),
+                seed: crate::settings::HashSeed::KNOWN,
+            },
             vlans: Vec::new(),
             qcn: Default::default(),
         };

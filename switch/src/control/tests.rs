@@ -11,7 +11,7 @@ use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::ledger::{Counters, Ledger};
 use xoff_dataplane::policy::PolicyKind;
 use xoff_dataplane::settings::{
-    Accounting, ClassSettings, FdbSettings, FlowControl, Memory, PortSettings, QueueKind, Service,
+    Accounting, ClassSettings, FdbSettings, FlowControl, HashSeed, Memory, PortSettings, QueueKind, Service,
     SwitchSettings, Trust, WatchdogAction, WatchdogSettings, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
@@ -115,7 +115,7 @@ pub(super) fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
         policies: Default::default(),
         shadows: vec![PolicyKind::CaPfcStopMax, PolicyKind::Ofc, PolicyKind::Gfc],
         policy: Default::default(),
-        fdb: FdbSettings { capacity: 100, ageing: None, statics: vec![] },
+        fdb: FdbSettings { capacity: 100, ageing: None, statics: vec![], seed: HashSeed::KNOWN },
         vlans: vec![],
         qcn: Default::default(),
     };

@@ -3,6 +3,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::settings::HashSeed;
 use crate::testing::{fixed_seed, port_settings};
 
 const P0: PortId = PortId(0);
@@ -16,7 +17,7 @@ fn mac(n: u16) -> MacAddr {
 }
 
 fn settings(capacity: usize) -> FdbSettings {
-    FdbSettings { capacity, ageing: Some(AGEING), statics: vec![] }
+    FdbSettings { capacity, ageing: Some(AGEING), statics: vec![], seed: HashSeed::KNOWN }
 }
 
 fn fdb(capacity: usize, limits: [Option<usize>; 2]) -> Fdb {
@@ -172,6 +173,46 @@ fn as_many_static_addresses_as_are_configured_find_a_place() {
     let statics: Vec<_> = (0..500).map(|n| (1, mac(n), P1)).collect();
     let fdb = Fdb::new(&FdbSettings { statics, ..settings(0) }, &[port_settings(0), port_settings(1)]);
     assert!((0..500).all(|n| fdb.lookup(T, 1, mac(n)) == Some(P1)));
+}
+
+/// Addresses that share both buckets with `victim` in a database of `seed`.
+fn attack(seed: HashSeed, victim: MacAddr, count: usize) -> Vec<MacAddr> {
+    let fdb = Fdb::new(&FdbSettings { seed, ..settings(CROWD) }, &[]);
+    let buckets = |mac| {
+        let (a, b) = fdb.table.buckets_of(Key::new(1, mac));
+        [a.min(b), a.max(b)]
+    };
+    let addresses = (1u32..).map(|n| {
+        let [a, b, c, d] = n.to_be_bytes();
+        MacAddr([6, 0, a, b, c, d])
+    });
+    addresses.filter(|&mac| buckets(mac) == buckets(victim)).take(count).collect()
+}
+
+const CROWD: usize = 256;
+
+/// What becomes of `victim` at port 1 after these addresses have come in by port 0, which may learn no more.
+fn learned_after(attack: &[MacAddr], victim: MacAddr, seed: HashSeed) -> Learned {
+    let ports = [PortSettings { learn_limit: Some(attack.len()), ..port_settings(0) }, port_settings(1)];
+    let mut fdb = Fdb::new(&FdbSettings { seed, ..settings(CROWD) }, &ports);
+    for &mac in attack {
+        fdb.learn(T, 1, mac, P0);
+    }
+    fdb.learn(T, 1, victim, P1)
+}
+
+#[test]
+fn addresses_that_crowd_a_station_out_do_so_for_one_seed_only() {
+    let victim = mac(1);
+    let known = HashSeed([1, 2]);
+    let attack = attack(known, victim, 16);
+    assert_eq!(learned_after(&attack, victim, known), Learned::RefusedByCapacity, "who knows the seed");
+    assert_eq!(learned_after(&attack[1..], victim, known), Learned::New, "one place is left");
+    for other in 0..64u64 {
+        for seed in [HashSeed([1 ^ 1 << other, 2]), HashSeed([1, 2 ^ 1 << other])] {
+            assert_eq!(learned_after(&attack, victim, seed), Learned::New, "a bit differs: {:?}", seed.0);
+        }
+    }
 }
 
 #[test] // R4

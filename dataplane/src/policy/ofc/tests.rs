@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::ledger::Counters;
-use crate::settings::{Accounting, FdbSettings, Memory, SharedMemory, WhenFull};
+use crate::settings::{Accounting, FdbSettings, HashSeed, Memory, SharedMemory, WhenFull};
 use crate::testing::port_settings;
 use crate::units::{Bytes, Class};
 use crate::wire::{FlowPause, Header};
@@ -46,7 +46,7 @@ impl Bench {
             shadows: Vec::new(),
             qcn: Default::default(),
             policy: Default::default(),
-            fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new() },
+            fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new(), seed: HashSeed::KNOWN },
             vlans: Vec::new(),
         };
         settings.policy.ofc = ofc;

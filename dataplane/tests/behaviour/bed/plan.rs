@@ -3,7 +3,7 @@
 
 use xoff_dataplane::headroom::{Headroom, Link};
 use xoff_dataplane::settings::{
-    Accounting, ClassSettings, FdbSettings, FlowControl, Memory, PortSettings, QueueKind, Service,
+    Accounting, ClassSettings, FdbSettings, FlowControl, HashSeed, Memory, PortSettings, QueueKind, Service,
     SwitchSettings, Trust, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, Quanta};
@@ -42,7 +42,7 @@ pub fn switch(links: &[Link]) -> SwitchPlan {
             policies: Default::default(),
             shadows: Vec::new(),
             policy: Default::default(),
-            fdb: FdbSettings { capacity: 256, ageing: None, statics: Vec::new() },
+            fdb: FdbSettings { capacity: 256, ageing: None, statics: Vec::new(), seed: HashSeed::KNOWN },
             vlans: Vec::new(),
             qcn: Default::default(),
         },
