@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs every test: unit, property and namespace tests. Arguments go to the test runner.
+# Runs every test: unit, property and namespace tests. Arguments go to the test runner; XOFF_SEED in the
+# environment is the seed of the random tests.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -9,6 +10,10 @@ if [[ $EUID -ne 0 ]]; then
 fi
 source scripts/find-cargo.sh
 scripts/install-deps.sh --tests
+
+# One seed for all random tests of this run.
+export XOFF_SEED=${XOFF_SEED:-$(od -An -N8 -tu8 /dev/urandom | tr -d ' ')}
+echo "test.sh: XOFF_SEED=$XOFF_SEED scripts/test.sh takes the same path again"
 
 if cargo nextest --version >/dev/null 2>&1; then
     cargo nextest run --workspace "$@" </dev/null

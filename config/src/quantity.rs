@@ -113,6 +113,7 @@ fn exact(value: u64, units: &Units, smallest: &str) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use xoff_explore::explore;
 
     #[test]
     fn the_units_people_write() {
@@ -154,7 +155,7 @@ mod tests {
         assert_eq!(parse_time("1.0000001us"), Some(Nanos(1_001)));
     }
 
-    proptest! {
+    explore! {
         #[test]
         fn what_is_printed_can_be_pasted_back(value in any::<u64>(), zeros in 0_u32..12) {
             let value = value / 10_u64.pow(zeros) * 10_u64.pow(zeros);

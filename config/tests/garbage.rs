@@ -5,6 +5,7 @@
 mod config;
 
 use proptest::prelude::*;
+use xoff_explore::explore;
 
 const EXAMPLES: [&str; 4] = [
     include_str!("../examples/minimal.toml"),
@@ -86,7 +87,7 @@ fn line() -> impl Strategy<Value = String> {
     ]
 }
 
-proptest! {
+explore! {
     #[test]
     fn any_text(text in "\\PC{0,200}") {
         config::check(text.as_bytes());

@@ -129,6 +129,7 @@ pub const fn cable_delay(metres: u64) -> Nanos {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use xoff_explore::explore;
 
     fn link() -> Link {
         Link {
@@ -195,7 +196,7 @@ mod tests {
         u64::try_from(sent).unwrap() * Bytes::of_frame(frame_len).0
     }
 
-    proptest! {
+    explore! {
         #[test]
         fn an_obedient_peer_fits_into_the_headroom_and_nearly_fills_it(
             gbps in prop::sample::select(vec![1, 10, 25, 40, 100]),

@@ -1,17 +1,11 @@
 //! What unit and property tests of this crate share.
 
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngSeed};
 
 use crate::frame::{Frame, FrameStore};
 use crate::settings::{ClassSettings, FlowControl, PortSettings, QueueKind, Service, Trust};
 use crate::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, Quanta};
 use crate::wire::FlowKey;
-
-/// Property tests run the same cases every time.
-pub fn fixed_seed() -> Config {
-    Config { cases: 512, rng_seed: RngSeed::Fixed(8021), failure_persistence: None, ..Config::default() }
-}
 
 /// Frames of the kinds that a switch looks into (tagged or not, CN-TAG or not, IP or not), with
 /// arbitrary contents, cut at an arbitrary length.

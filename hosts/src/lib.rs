@@ -32,8 +32,6 @@ mod sender;
 mod sink;
 mod stream;
 mod table;
-#[cfg(test)]
-mod testing;
 mod track;
 pub mod values;
 

@@ -344,8 +344,8 @@ fn read_48(bytes: &[u8]) -> u64 {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::testing::fixed_seed;
     use proptest::prelude::*;
+    use xoff_explore::explore;
 
     fn headers() -> impl Strategy<Value = Headers> {
         let tag = prop::option::of(any::<u16>().prop_map(|tci| Tci(tci & 0xefff)));
@@ -413,9 +413,7 @@ mod tests {
         (headers, stamp)
     }
 
-    proptest! {
-        #![proptest_config(fixed_seed())]
-
+    explore! {
         #[test]
         fn what_was_built_is_what_is_parsed(headers in headers(), stamp in stamps(), extra in 0..9000_usize) {
             let frame_len = Template::new(&headers).len_min(stamp.flow.is_some()) + extra;

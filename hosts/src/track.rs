@@ -132,9 +132,9 @@ fn place(sequence: u64) -> (usize, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::fixed_seed;
     use proptest::prelude::*;
     use std::collections::HashSet;
+    use xoff_explore::explore;
 
     fn counts(sequences: impl IntoIterator<Item = u64>) -> (u64, u64, u64, u64) {
         let mut tracker = Tracker::default();
@@ -177,9 +177,7 @@ mod tests {
         assert_eq!(counts((0..100).chain([far, far - WINDOW + 1 + 50])), (102, 0, 1, 0));
     }
 
-    proptest! {
-        #![proptest_config(fixed_seed())]
-
+    explore! {
         #[test]
         fn agrees_with_a_set(sequences in prop::collection::vec(0..500_u64, 0..600)) {
             let mut seen = HashSet::new();

@@ -153,7 +153,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::fixed_seed;
+    use xoff_explore::explore;
 
     const SIZE: Bytes = Bytes(1_000);
 
@@ -209,9 +209,7 @@ mod tests {
         assert_eq!(frame(1, Some(1)), all[2]);
     }
 
-    proptest! {
-        #![proptest_config(fixed_seed())]
-
+    explore! {
         #[test]
         fn who_entered_and_did_not_leave_is_there(steps in prop::collection::vec(0u32..32, 0..300)) {
             let (mut crowd, mut places) = (Crowd::new(32, None), Places::new(32));

@@ -111,7 +111,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::fixed_seed;
+    use xoff_explore::explore;
 
     #[test]
     fn the_most_bytes_are_found_and_of_equals_the_lowest_place() {
@@ -138,9 +138,7 @@ mod tests {
         assert_eq!(flows.add(3, Bytes(7)), a, "the place is free again");
     }
 
-    proptest! {
-        #![proptest_config(fixed_seed())]
-
+    explore! {
         /// Few digests, so that chains and places are shared, against plain counting.
         #[test]
         fn counts_are_right_whatever_comes_and_goes(steps in prop::collection::vec((0u64..12, any::<bool>()), 0..200)) {

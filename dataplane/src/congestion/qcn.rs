@@ -167,7 +167,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::fixed_seed;
+    use xoff_explore::explore;
 
     /// The paper's values, without chance.
     const EXACT: QcnSettings = QcnSettings { jitter_percent: 0, ..QcnSettings::PAPER };
@@ -252,9 +252,7 @@ mod tests {
         assert_eq!([0, 0, 0, 120_000].map(&mut notified), [false, false, false, true]);
     }
 
-    proptest! {
-        #![proptest_config(fixed_seed())]
-
+    explore! {
         #[test]
         fn the_quantizer_is_the_formula_cut_to_six_bits(
             offset in -1_000_000i64..1_000_000,

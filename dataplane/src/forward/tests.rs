@@ -2,10 +2,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::settings::{Accounting, FdbSettings, HashSeed, Memory, VlanSettings, WhenFull};
-use crate::testing::{fixed_seed, port_settings};
+use crate::testing::port_settings;
 use crate::units::Class;
 use crate::wire::Tci;
 use pnet_packet::ethernet::EtherTypes;
+use xoff_explore::explore;
 
 const NOW: Nanos = Nanos::from_secs(1);
 const AGEING: Nanos = Nanos::from_secs(300);
@@ -168,9 +169,7 @@ fn ageing_goes_on_by_deadlines() {
     assert!(bridge.fdb().is_empty());
 }
 
-proptest! {
-    #![proptest_config(fixed_seed())]
-
+explore! {
     #[test]
     fn no_frame_goes_back_astray_or_to_a_dead_link(
         isolated in any::<[bool; 6]>(), up in any::<[bool; 6]>(),

@@ -217,10 +217,9 @@ impl Nested {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
-    use proptest::test_runner::Config;
 
     use super::*;
-    use crate::testing::fixed_seed;
+    use xoff_explore::explore;
 
     const FLOWS: u32 = 4;
 
@@ -469,8 +468,8 @@ mod tests {
         assert!(model.waiting.is_empty(), "{} frames are stranded", model.waiting.len());
     }
 
-    proptest! {
-        #![proptest_config(Config { cases: 4_096, ..fixed_seed() })]
+    explore! {
+        cases = 4_096;
 
         #[test]
         fn no_flow_is_reordered_and_no_frame_stranded(steps in prop::collection::vec(any_step(), 1..120)) {

@@ -103,11 +103,11 @@ impl Scheduler {
         Bytes(u64::try_from(left).unwrap_or(0))
     }
 
-    /// `class` is chosen again, as [`Scheduler::stays_with`] has said, and sends.
+    /// `class` is chosen again, as [`Scheduler::stays_with`] has said, and sends a frame.
     #[inline]
-    pub(crate) fn sends_again(&mut self, class: Class, bytes: Bytes, now_empty: bool) {
+    pub(crate) fn sends_again(&mut self, class: Class, bytes: Bytes) {
         self.choose(ClassSet(1 << class.get()));
-        self.sent(class, bytes, now_empty);
+        self.sent(class, bytes, false);
     }
 
     /// Tells that `class` sent `bytes`, and whether its queue is empty now: an idle class saves

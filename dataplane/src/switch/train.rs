@@ -113,22 +113,23 @@ impl Switch {
         let size = Bytes::on_line(first.len);
         let quiet = self.quiet_for(way, size);
         let at = &mut self.ports[port.index()];
-        let queue = at.queues[class.index()].fifo()?;
+        let (queue, scheduler) = (at.queues[class.index()].fifo()?, &mut at.scheduler);
         let mut load = Load::default();
         let train = queue.split_while(&mut self.nodes, |meta| {
             let size = Bytes::on_line(meta.len);
             let leaves = load.frames < most && Like::of(meta) == like && load.bytes + size <= quiet;
             if leaves {
                 load.add(size);
+                scheduler.sends_again(class, size);
             }
             leaves
         });
         let now_empty = queue.is_empty();
         if now_empty {
+            scheduler.sent(class, Bytes::ZERO, now_empty);
             at.backlogged.remove(class);
         }
         if load.frames > 0 {
-            at.scheduler.sends_again(class, load.bytes, now_empty);
             self.tally(load);
         }
         Some(train)

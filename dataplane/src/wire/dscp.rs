@@ -62,11 +62,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::fixed_seed;
+    use xoff_explore::explore;
 
-    proptest! {
-        #![proptest_config(fixed_seed())]
-
+    explore! {
         #[test]
         fn ipv4_keeps_all_but_dscp_and_a_right_checksum(
             mut rest in any::<[u8; 19]>(), tagged: bool, dscp in 0u8..64

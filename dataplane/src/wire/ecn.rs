@@ -61,11 +61,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::{fixed_seed, frame_bytes};
+    use crate::testing::frame_bytes;
+    use xoff_explore::explore;
 
-    proptest! {
-        #![proptest_config(fixed_seed())]
-
+    explore! {
         #[test]
         fn ipv4_keeps_all_but_the_mark_and_a_right_checksum(
             mut rest in any::<[u8; 19]>(), tagged: bool, ect in 1u8..=2

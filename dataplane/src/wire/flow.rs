@@ -165,7 +165,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::{fixed_seed, frame_bytes};
+    use crate::testing::frame_bytes;
+    use xoff_explore::explore;
 
     fn key(bytes: &[u8]) -> FlowKey {
         FlowKey::of(&Header::parse(bytes).unwrap(), bytes)
@@ -272,9 +273,7 @@ mod tests {
         }
     }
 
-    proptest! {
-        #![proptest_config(fixed_seed())]
-
+    explore! {
         #[test]
         fn any_frame_has_a_flow(bytes in frame_bytes()) {
             if let Ok(header) = Header::parse(&bytes) {

@@ -91,8 +91,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::fixed_seed;
     use crate::wire::Header;
+    use xoff_explore::explore;
 
     const SRC: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
@@ -137,9 +137,7 @@ mod tests {
         assert_eq!(with(37, b'2'), Ok(None), "another extension");
     }
 
-    proptest! {
-        #![proptest_config(fixed_seed())]
-
+    explore! {
         #[test]
         fn what_is_sent_is_what_is_received(vector: u8, steps: [u8; 8], time: u16) {
             let step = |class: Class| RateStep::new(steps[class.index()] % 17).unwrap();

@@ -219,8 +219,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::{fixed_seed, frame_bytes};
+    use crate::testing::frame_bytes;
     use crate::units::TAGS;
+    use xoff_explore::explore;
 
     /// The same answers by way of pnet's views.
     fn by_views(bytes: &[u8]) -> Result<Header, Malformed> {
@@ -279,9 +280,7 @@ mod tests {
         assert_eq!([&[0x8100, 0x8100][..], &[0x88a8, 0x88a8], &[0x22e9]].map(tags_len), [4, 4, 0]);
     }
 
-    proptest! {
-        #![proptest_config(fixed_seed())]
-
+    explore! {
         #[test]
         fn agrees_with_the_views_on_frames_cut_anywhere(bytes in frame_bytes()) {
             prop_assert_eq!(Header::parse(&bytes), by_views(&bytes));

@@ -209,9 +209,10 @@ mod tests {
 
     use super::*;
     use crate::pause::Obeyed;
-    use crate::testing::{fixed_seed, frame_bytes};
+    use crate::testing::frame_bytes;
     use crate::units::{BitRate, Nanos};
     use crate::wire::header::Tci;
+    use xoff_explore::explore;
 
     const SRC: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
@@ -393,9 +394,7 @@ mod tests {
         }
     }
 
-    proptest! {
-        #![proptest_config(fixed_seed())]
-
+    explore! {
         #[test]
         fn what_is_sent_is_what_is_received(vector: u8, times: [u16; 8], src: [u8; 6]) {
             let pfc = ClassSet(vector)

@@ -229,7 +229,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::{any_flow, fixed_seed};
+    use crate::testing::any_flow;
+    use xoff_explore::explore;
 
     const SRC: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
     const C3: Class = Class::ALL[3];
@@ -333,9 +334,7 @@ mod tests {
         assert_eq!(writer.finish().len(), 70);
     }
 
-    proptest! {
-        #![proptest_config(fixed_seed())]
-
+    explore! {
         #[test]
         fn what_is_sent_is_what_is_received(
             pause: bool, quanta in 1..=u16::MAX, class in 0..8usize,

@@ -20,8 +20,11 @@ const XOFF: Bytes = Bytes(19 * Bytes::of_frame(MTU_FRAME).0 + 1);
 type Phase = (Nanos, Nanos);
 
 fn phases() -> impl Iterator<Item = Phase> {
-    let mut rng = fastrand::Rng::with_seed(9);
-    (0..60).map(move |_| (Nanos(100_000 + rng.u64(0..40_000)), Nanos(rng.u64(0..40_000))))
+    let phases_of = |seed| {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        (0..60).map(move |_| (Nanos(100_000 + rng.u64(0..40_000)), Nanos(rng.u64(0..40_000))))
+    };
+    xoff_explore::seeds([9]).flat_map(phases_of)
 }
 
 fn link(gap: u64, commit: u64, late: u64) -> Link {

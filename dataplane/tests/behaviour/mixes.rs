@@ -51,7 +51,7 @@ fn offer(star: &mut Star, rng: &mut fastrand::Rng) -> Vec<(Flow, Stream)> {
 }
 
 fn loses_nothing_lossless(plan: &SwitchPlan, seeds: std::ops::Range<u64>) {
-    for seed in seeds {
+    for seed in xoff_explore::seeds(seeds) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut star = Star::new(plan.clone());
         let flows = offer(&mut star, &mut rng);

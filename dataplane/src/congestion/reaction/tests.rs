@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::fixed_seed;
+use xoff_explore::explore;
 
 const EXACT: ReactionSettings = ReactionSettings { jitter_percent: 0, ..ReactionSettings::STANDARD };
 const LINE: BitRate = BitRate::from_gbps(10);
@@ -173,9 +173,7 @@ fn the_limiter_ends_at_the_line_rate() {
     assert!(cycles > 5);
 }
 
-proptest! {
-    #![proptest_config(fixed_seed())]
-
+explore! {
     #[test]
     fn the_rate_stays_between_its_least_and_the_target(
         steps in prop::collection::vec((0u8..4, 0u8..70, 0u64..400_000), 0..200),

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::settings::HashSeed;
-use crate::testing::{fixed_seed, port_settings};
+use crate::testing::port_settings;
+use xoff_explore::explore;
 
 const P0: PortId = PortId(0);
 const P1: PortId = PortId(1);
@@ -272,9 +273,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-proptest! {
-    #![proptest_config(fixed_seed())]
-
+explore! {
     #[test]
     fn finds_what_a_plain_map_finds(steps in prop::collection::vec(step(), 1..200)) {
         let ports = [0, 1, 2, 3].map(port_settings);

@@ -270,7 +270,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::fixed_seed;
+    use xoff_explore::explore;
 
     const P0: PortId = PortId(0);
     const P1: PortId = PortId(1);
@@ -354,9 +354,7 @@ mod tests {
         assert_eq!(size_of::<Entry>(), 60);
     }
 
-    proptest! {
-        #![proptest_config(fixed_seed())]
-
+    explore! {
         #[test]
         fn counts_are_those_of_a_map(steps in prop::collection::vec((0..12u16, any::<bool>()), 0..200)) {
             let mut table = FlowTable::new(8, 2);

@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{fixed_seed, frame_bytes};
+use crate::testing::frame_bytes;
+use xoff_explore::explore;
 
 const ENVELOPE: Envelope = Envelope {
     dst: MacAddr([2, 0, 0, 0, 0, 1]),
@@ -110,9 +111,7 @@ fn reasons_have_places_and_names() {
     }
 }
 
-proptest! {
-    #![proptest_config(fixed_seed())]
-
+explore! {
     #[test]
     fn what_is_sent_is_what_is_received(
         feedback in 0u8..64,

@@ -7,8 +7,12 @@ mod settings;
 
 use driver::{Burst, Driver, Step};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngSeed};
-use settings::{PORTS_U8, any_plan, any_policy};
+use settings::{PORTS, PORTS_U8, any_plan, any_policy};
+use xoff_dataplane::headroom::Link;
+use xoff_dataplane::units::Bytes;
+use xoff_explore::explore;
+
+use crate::bed::plan::{self, LINK};
 
 fn any_steps() -> impl Strategy<Value = Vec<Step>> {
     let port = 0..PORTS_U8;
@@ -70,8 +74,8 @@ fn any_garbage() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![prop::collection::vec(any::<u8>(), 0..14), reserved, control]
 }
 
-proptest! {
-    #![proptest_config(cases(2_000))]
+explore! {
+    cases = 1_000;
 
     #[test]
     fn whatever_a_driver_does(plan in any_plan(), steps in any_steps()) {
@@ -83,8 +87,8 @@ proptest! {
     }
 }
 
-proptest! {
-    #![proptest_config(cases(600))]
+explore! {
+    cases = 300;
 
     /// What is counted together is counted as if each frame were alone, to the last event.
     #[test]
@@ -101,12 +105,16 @@ proptest! {
     }
 }
 
-fn cases(cases: u32) -> Config {
-    Config {
-        cases,
-        rng_seed: RngSeed::Fixed(8021),
-        failure_persistence: None,
-        max_shrink_iters: 4_000,
-        ..Config::default()
+/// If it owed a batch, it would wait for the others afterwards as long as it had the line for itself.
+#[test]
+fn a_class_that_sends_alone_owes_one_frame_and_not_a_batch() {
+    let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
+    plan.each_port(|port| (port.commit, port.burst) = (Bytes(4_000), Bytes(4_000)));
+    let [mut together, mut alone] = [true, false].map(|batches| Driver::new(plan.clone(), batches));
+    let burst = Burst { port: 2, to: 1, pcp: None, len: 196, frames: 3, leave: 3 };
+    for driver in [&mut together, &mut alone] {
+        driver.step(&Step::Burst(burst.clone()));
     }
+    assert!(together.state() == alone.state(), "batches changed what the scheduler does next");
+    [together, alone].iter_mut().for_each(Driver::drain);
 }
