@@ -3,8 +3,10 @@
 
 use toml_span::{Span, Spanned};
 use xoff_dataplane::headroom::Headroom;
-use xoff_dataplane::policy::{GPfcSettings, GfcSettings, PPfcSettings, PolicyKind, PolicySettings, Weigh};
-use xoff_dataplane::settings::{FlowControl, Memory, PortSettings, SharedMemory, SwitchSettings};
+use xoff_dataplane::settings::{
+    FlowControl, GPfcSettings, GfcSettings, Memory, PPfcSettings, PolicyKind, PolicySettings, PortSettings,
+    SharedMemory, SwitchSettings, Weigh,
+};
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PORTS_MAX};
 
 use crate::document::{Document, MemoryModel, Pause, Port};

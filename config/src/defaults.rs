@@ -2,9 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use xoff_dataplane::congestion::QcnSettings;
-use xoff_dataplane::policy::PolicySettings;
-use xoff_dataplane::settings::Service;
+use xoff_dataplane::settings::{PolicySettings, QcnSettings, Service};
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
 use crate::quantity;

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 
 use toml_span::value::ValueInner;
 use toml_span::{Span, Spanned, Value};
-use xoff_dataplane::congestion::Culprit;
-use xoff_dataplane::policy::{PolicyKind, Weigh};
-use xoff_dataplane::settings::{Accounting, QueueKind, Service, Trust, WatchdogAction, WhenFull};
+use xoff_dataplane::settings::{
+    Accounting, Culprit, PolicyKind, QueueKind, Service, Trust, WatchdogAction, Weigh, WhenFull,
+};
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
 use crate::parse::{self, OrOff};

@@ -1,8 +1,7 @@
 //! What OFC needs of the rest of the configuration.
 
 use toml_span::Span;
-use xoff_dataplane::policy::{OfcSettings, PolicyKind};
-use xoff_dataplane::settings::{Accounting, FlowControl, QueueKind, SwitchSettings};
+use xoff_dataplane::settings::{Accounting, FlowControl, OfcSettings, PolicyKind, QueueKind, SwitchSettings};
 use xoff_dataplane::units::Class;
 
 use crate::build::{Draft, value};

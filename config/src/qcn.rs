@@ -1,8 +1,7 @@
 //! Congestion points: `[qcn]`.
 
 use toml_span::Spanned;
-use xoff_dataplane::congestion::QcnSettings;
-use xoff_dataplane::settings::{Accounting, PortSettings};
+use xoff_dataplane::settings::{Accounting, PortSettings, QcnSettings};
 use xoff_dataplane::units::{Bytes, Class, ClassSet};
 
 use crate::build::value;

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use xoff_config::shell::{Mode, Poll, Queues, Worker, Workers};
 use xoff_config::{Config, Machine};
-use xoff_dataplane::policy::PolicyKind;
-use xoff_dataplane::settings::{FlowControl, PortSettings, Service};
+use xoff_dataplane::settings::{FlowControl, PolicyKind, PortSettings, Service};
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
 
 fn path(name: &str) -> PathBuf {

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::{Config, ConfigError, Machine};
-use xoff_dataplane::policy::{GPfcSettings, PPfcSettings, PolicyKind};
+use xoff_dataplane::settings::{GPfcSettings, PPfcSettings, PolicyKind};
 use xoff_dataplane::units::Nanos;
 
 const PORTS: &str = "[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\n[[port]]\nname = \"b\"\ndevice = \"y\"\nspeed = \"1G\"\n";

@@ -2,10 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::{Config, Machine, Rings};
-use xoff_dataplane::policy::{OfcSettings, PolicyKind};
 use xoff_dataplane::settings::{
-    ClassSettings, EcnSettings, FlowControl, Memory, PortSettings, QueueKind, Service, SharedMemory, Trust,
-    WatchdogAction, WatchdogSettings,
+    ClassSettings, EcnSettings, FlowControl, Memory, OfcSettings, PolicyKind, PortSettings, QueueKind,
+    Service, SharedMemory, Trust, WatchdogAction, WatchdogSettings,
 };
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
 
@@ -322,7 +321,7 @@ fn the_watchdog_is_off_by_default_and_has_sonics_times() {
 
 #[test]
 fn congestion_points_are_the_papers_unless_they_are_told_otherwise() {
-    use xoff_dataplane::congestion::{Culprit, QcnSettings};
+    use xoff_dataplane::settings::{Culprit, QcnSettings};
     assert_eq!(two_ports("", "").switch.qcn, QcnSettings::PAPER);
     let given = two_ports(
         "[qcn]\ningress = [3]\nset_point = \"20KB\"\nweight = 4\nsample_every = \"30KB\"\njitter = 0\nframes_per_cnm = 7\nculprit = \"occupancy-deterministic\"\nflows = 9\nseed = 5\n",

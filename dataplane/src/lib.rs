@@ -7,9 +7,11 @@
 #![forbid(unsafe_code)]
 
 pub mod buffer;
+pub mod cause;
 pub mod classify;
 pub mod congestion;
 pub mod counter;
+pub mod counters;
 pub mod drop_reason;
 pub mod forward;
 pub mod frame;

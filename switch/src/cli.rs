@@ -1,44 +1,14 @@
-//! The command line, and what a command's failure looks like: one report on standard error, exit
-//! code 2.
+//! What commands share: how they read numbers, and what they write where.
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::ops::RangeInclusive;
-use std::process::ExitCode;
 use std::str::FromStr;
 
-use clap::Parser;
-use miette::{MietteHandlerOpts, miette};
-
-use crate::commands::Command;
+use miette::miette;
 
 /// Exit code of what could not be started: bad usage, bad configuration, missing privilege.
 pub const EXIT_CANNOT: u8 = 2;
-
-/// A lossless Ethernet switch in userspace over AF_XDP that speaks IEEE 802.1Qbb.
-#[derive(Debug, Parser)]
-#[command(name = "xoff", version)]
-pub struct Cli {
-    /// What to do.
-    #[command(subcommand)]
-    pub command: Command,
-}
-
-/// Runs what the command line asks for.
-#[must_use]
-pub fn main() -> ExitCode {
-    // Every message names its cause itself; the chain would say it again. Lines are left to the terminal: a name
-    // or command that is broken in two cannot be copied or searched for.
-    let opts = || MietteHandlerOpts::new().without_cause_chain().wrap_lines(false);
-    miette::set_hook(Box::new(move |_| Box::new(opts().build()))).expect("nobody else sets a hook");
-    match Cli::parse().command.run() {
-        Ok(code) => code,
-        Err(report) => {
-            tell(format_args!("{report:?}"));
-            ExitCode::from(EXIT_CANNOT)
-        }
-    }
-}
 
 /// Reads a whole number in `range`; what is wrong is said in words of the command line.
 pub fn number<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
@@ -73,8 +43,6 @@ pub fn tell(line: impl Display) {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
@@ -84,10 +52,5 @@ mod tests {
         for bad in ["2", "601", "-3", "x", "5000000000"] {
             assert_eq!(seconds(bad), Err("it has to be a whole number from 3 to 600".into()), "{bad}");
         }
-    }
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
     }
 }

@@ -283,7 +283,7 @@ fn drain<T>(queue: &ArrayQueue<T>, mut take: impl FnMut(T)) -> bool {
 #[allow(clippy::unwrap_used)]
 pub(crate) mod tests {
     use xoff_config::{Config, Machine};
-    use xoff_dataplane::ledger::Counters;
+    use xoff_dataplane::counters::Counters;
     use xoff_dataplane::switch::Workers;
     use xoff_dataplane::units::PortId;
 

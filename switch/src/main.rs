@@ -5,5 +5,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    xoff::cli::main()
+    xoff::commands::main()
 }

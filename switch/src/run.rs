@@ -13,7 +13,7 @@ use std::time::SystemTime;
 
 use xoff_config::shell::{Chunks, Worker as WorkerPlan, ZeroCopy};
 use xoff_config::{Config, Problem};
-use xoff_dataplane::ledger::Counters;
+use xoff_dataplane::counters::Counters;
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
 use xoff_dataplane::units::{ETHERNET_HEADER, PortId};
 use xoff_xdp::{Port, Share, Store, Umem, UmemSettings, XdpError};

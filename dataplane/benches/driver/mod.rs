@@ -2,12 +2,12 @@
 
 use std::hint::black_box;
 
+use xoff_dataplane::counters::Counters;
 use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::ledger::{Counters, Ledger};
-use xoff_dataplane::policy::PolicyKind;
+use xoff_dataplane::ledger::Ledger;
 use xoff_dataplane::settings::{
-    Accounting, ClassSettings, FdbSettings, FlowControl, HashSeed, Memory, PortSettings, QueueKind, Service,
-    SwitchSettings, Trust, WhenFull,
+    Accounting, ClassSettings, FdbSettings, FlowControl, HashSeed, Memory, PolicyKind, PortSettings,
+    QueueKind, Service, SwitchSettings, Trust, WhenFull,
 };
 use xoff_dataplane::switch::{Switch, Workers};
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};

@@ -1,9 +1,8 @@
 //! Flows that join, one by one, an egress queue that OFC has found congested: nothing leaves it.
 
+use xoff_dataplane::counters::Counters;
 use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::ledger::Counters;
-use xoff_dataplane::policy::PolicyKind;
-use xoff_dataplane::settings::Trust;
+use xoff_dataplane::settings::{PolicyKind, Trust};
 use xoff_dataplane::switch::{Switch, Workers};
 use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
 

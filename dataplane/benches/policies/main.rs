@@ -17,7 +17,7 @@ mod joins;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use xoff_dataplane::policy::PolicyKind;
+use xoff_dataplane::settings::PolicyKind;
 
 use driver::{BATCH, Bench, Load};
 use joins::Joins;

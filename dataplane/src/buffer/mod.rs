@@ -16,8 +16,8 @@ mod load;
 
 use std::sync::Arc;
 
+use crate::counters::Counters;
 use crate::drop_reason::DropReason;
-use crate::ledger::Counters;
 use crate::settings::{ClassSettings, Memory, SharedMemory, SwitchSettings};
 use crate::units::{Bytes, CLASSES, Class, PortId};
 use ingress::IngressQueue;

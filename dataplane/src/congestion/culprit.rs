@@ -22,18 +22,6 @@ const UNIT_LEN: u64 = 256;
 /// Random picks before the last frame that was hit is taken whatever its size.
 const PICKS_MAX: u32 = 32;
 
-/// How the culprit is found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Culprit {
-    /// The flow of the frame that has just arrived (the standard).
-    #[default]
-    Arrival,
-    /// The flow with the most bytes in the buffer, of so many flows as the table holds.
-    OccupancyDeterministic,
-    /// The flow of one occupied unit of the buffer, picked at random: no state per flow.
-    OccupancyRandom,
-}
-
 /// Which flow a frame is of, as far as blame goes: its rate limiter where it names one, else its
 /// 5-tuple or addresses.
 #[must_use]

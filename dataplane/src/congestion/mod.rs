@@ -13,7 +13,6 @@ pub mod points;
 pub mod qcn;
 pub mod reaction;
 
-pub use culprit::Culprit;
 pub use points::CongestionPoints;
-pub use qcn::{CongestionPoint, QcnSettings, Sample};
+pub use qcn::{CongestionPoint, Sample};
 pub use reaction::{Phase, ReactionPoint, ReactionSettings};

@@ -1,9 +1,9 @@
 //! The congestion points of a switch: one for each (port, class) that has one, allocated at start.
 
-use super::culprit::{BYTES_PER_SLOT, Crowd, Culprit, Places};
+use super::culprit::{BYTES_PER_SLOT, Crowd, Places};
 use super::flows::BYTES_PER_FLOW;
-use super::qcn::{CongestionPoint, QcnSettings, Sample};
-use crate::settings::PortSettings;
+use super::qcn::{CongestionPoint, Sample};
+use crate::settings::{Culprit, PortSettings, QcnSettings};
 use crate::units::{Bytes, CLASSES, Class, ClassSet, PortId, TAGS};
 
 /// What a switch without any costs: two empty sets to look into.

@@ -12,64 +12,13 @@
 //! down by so many 128ths, and the point takes its next sample the sooner the higher it is. A feedback
 //! that quantizes to zero asks for nothing, and is not sent.
 
-use crate::congestion::culprit::Culprit;
-use crate::units::{Bytes, ClassSet};
+use crate::settings::QcnSettings;
+use crate::units::Bytes;
 use crate::wire::cnm::FEEDBACK_MAX;
 
 /// The standard's bytes between samples by the upper three bits of the quantized feedback, for a base
 /// of 150 KB.
 const INTERVALS: [u64; 8] = [150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21_500, 18_500];
-
-/// The congestion points of a switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QcnSettings {
-    /// Classes with a congestion point at each ingress port: its buffer is everything that came in
-    /// there and has not left (the paper's input buffer, section II).
-    pub ingress: ClassSet,
-    /// Classes with a congestion point at each egress port, as the standard has it. No class is in
-    /// both.
-    pub egress: ClassSet,
-    /// Qeq, the occupancy aimed at.
-    pub set_point: Bytes,
-    /// w, how much the growth of the queue counts against its length.
-    pub weight: u32,
-    /// Is, the bytes that arrive between two samples of a buffer that is not congested.
-    pub sample_every: Bytes,
-    /// The interval is drawn anew for each sample, up to so many percent shorter or longer, so that
-    /// samples keep no step with periodic traffic.
-    pub jitter_percent: u8,
-    /// Most CNMs: one for so many frames that arrive (section V).
-    pub frames_per_cnm: u32,
-    /// Whom to tell.
-    pub culprit: Culprit,
-    /// Most flows that a congestion point tells apart ([`Culprit::OccupancyDeterministic`]).
-    pub flows_max: u16,
-    /// Where chance begins.
-    pub seed: u64,
-}
-
-impl QcnSettings {
-    /// Section III of the paper, without any congestion point. The jitter is that of the standard's
-    /// pseudo code.
-    pub const PAPER: QcnSettings = QcnSettings {
-        ingress: ClassSet::NONE,
-        egress: ClassSet::NONE,
-        set_point: Bytes(60_000),
-        weight: 2,
-        sample_every: Bytes(150_000),
-        jitter_percent: 15,
-        frames_per_cnm: 100,
-        culprit: Culprit::Arrival,
-        flows_max: 256,
-        seed: 0,
-    };
-}
-
-impl Default for QcnSettings {
-    fn default() -> QcnSettings {
-        QcnSettings::PAPER
-    }
-}
 
 /// What a sample says, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,13 @@
 //! What unit tests of policies share: a buffer and the policy of one class that watches it.
 
-use super::{Event, Intent, Policy, PolicyKind, PolicySettings, Trigger};
+use super::{Event, Intent, Policy};
 use crate::buffer::Buffer;
-use crate::ledger::Counters;
-use crate::settings::{Accounting, FdbSettings, FlowControl, HashSeed, Memory, SwitchSettings, WhenFull};
+use crate::cause::Trigger;
+use crate::counters::Counters;
+use crate::settings::{
+    Accounting, FdbSettings, FlowControl, HashSeed, Memory, PolicyKind, PolicySettings, SwitchSettings,
+    WhenFull,
+};
 use crate::testing::port_settings;
 use crate::units::{Bytes, Class, ClassSet, Nanos, PortId};
 

@@ -9,8 +9,9 @@
 //!
 //! Intents are for changes of D. When an E begins and ends is for the policies to say.
 
-use super::{Event, Intent, Pfc, Trigger};
+use super::{Event, Intent, Pfc};
 use crate::buffer::Buffer;
+use crate::cause::Trigger;
 use crate::units::{PortId, PortSet};
 
 /// I and E of one class.

@@ -14,25 +14,11 @@
 //! that paused them; both are parts of XOFF, so that they hold in any memory model.
 
 use super::share::Share;
-use super::{Event, Intent, Pfc, Trigger};
+use super::{Event, Intent, Pfc};
 use crate::buffer::Buffer;
+use crate::cause::Trigger;
 use crate::settings::{PortSettings, SwitchSettings};
 use crate::units::{Bytes, ClassSet, PortId, PortSet};
-
-/// Parameters of G-PFC.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct GPfcSettings {
-    /// Ingress occupancy at which lower classes are paused, as a part of XOFF: above 0, at most 1.
-    pub pause_lower: f64,
-    /// Ingress occupancy below which they resume, as a part of XOFF: above 0, at most `pause_lower`.
-    pub resume_lower: f64,
-}
-
-impl Default for GPfcSettings {
-    fn default() -> GPfcSettings {
-        GPfcSettings { pause_lower: 0.5, resume_lower: 0.25 }
-    }
-}
 
 /// G-PFC of one class.
 #[derive(Debug)]

@@ -17,23 +17,8 @@
 use super::share::Share;
 use super::{Event, Intent, Pfc};
 use crate::buffer::Buffer;
-use crate::settings::{FlowControl, SwitchSettings};
+use crate::settings::{FlowControl, GfcSettings, SwitchSettings};
 use crate::units::{Bytes, PortId, PortSet, RateStep};
-
-/// Parameters of GFC.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct GfcSettings {
-    /// B1 as a part of XOFF: above 0, at most 1.
-    pub first: f64,
-    /// How many steps there are, 1..=16.
-    pub steps: u8,
-}
-
-impl Default for GfcSettings {
-    fn default() -> GfcSettings {
-        GfcSettings { first: 0.5, steps: 6 }
-    }
-}
 
 impl GfcSettings {
     /// T(k) for k = 1 to the last step, where XOFF is `xoff`.

@@ -15,15 +15,12 @@
 //!             leave_ingress   Released   I(i,p) may become 0
 //! ```
 
-mod asked;
 #[cfg(test)]
 mod bench;
 mod blame;
 mod capfc;
-mod cause;
 mod g_pfc;
 mod gfc;
-mod kind;
 mod ofc;
 mod p_pfc;
 mod pfc;
@@ -31,20 +28,17 @@ mod shadow;
 mod share;
 mod thresholds;
 
-pub use asked::{FlowsAsked, RateAsked};
-pub use capfc::{CaPfc, Culprits, Weigh};
-pub use cause::{Cause, Causes, Trigger};
-pub use g_pfc::{GPfc, GPfcSettings};
-pub use gfc::{Gfc, GfcSettings};
-pub use kind::{PolicyKind, PolicySettings};
-pub use ofc::{Ofc, OfcSettings, TableBytes, Told, memory as flow_memory};
-pub use p_pfc::{PPfc, PPfcSettings};
+pub use capfc::{CaPfc, Culprits};
+pub use g_pfc::GPfc;
+pub use gfc::Gfc;
+pub use ofc::{Ofc, TableBytes, Told, memory as flow_memory};
+pub use p_pfc::PPfc;
 pub use pfc::Pfc;
 pub(crate) use shadow::Shadow;
-pub use shadow::ShadowCounters;
 
 use crate::buffer::Buffer;
-use crate::settings::SwitchSettings;
+use crate::cause::Trigger;
+use crate::settings::{PolicyKind, SwitchSettings};
 use crate::units::{Bytes, Class, Nanos, PortId, PortSet, RateStep};
 
 /// Something that happened to a frame of the policy's class, after the buffer has counted it.

@@ -1,8 +1,9 @@
 //! PFC as every data-center switch does it: I(i,p) becomes 1 when ingress(i,p) reaches XOFF, and 0
 //! when it falls below XON (design.md section 6; 802.1Q 36.1).
 
-use super::{Event, Intent, Trigger};
+use super::{Event, Intent};
 use crate::buffer::Buffer;
+use crate::cause::Trigger;
 use crate::units::{Bytes, Class, PortId, PortSet};
 
 /// I(i,p) of one class for every port that may send XOFF.

@@ -8,11 +8,11 @@
 //! OFC also hears what peers say of single flows, and numbers the flow of each frame that waits in tables
 //! of its own.
 
-use super::{Event, FlowsAsked, Intent, Policy, PolicyKind, RateAsked};
+use super::{Event, Intent, Policy};
 use crate::buffer::Buffer;
-use crate::counter::Counter;
+use crate::counters::ShadowCounters;
 use crate::queue::NONE;
-use crate::settings::SwitchSettings;
+use crate::settings::{PolicyKind, SwitchSettings};
 use crate::units::{BitRate, CLASSES, Class, ClassSet, Nanos, PortId};
 use crate::wire::FlowKey;
 
@@ -26,35 +26,6 @@ pub(crate) struct Shadow {
     lines: Box<[BitRate]>,
     /// By slot, the number of its frame's flow where it waits; empty unless the policy is OFC.
     flows: Box<[u32]>,
-}
-
-/// What a shadow would have done at one port and class.
-#[derive(Debug, Default)]
-pub struct ShadowCounters {
-    /// Times that the peer would have been told to stop.
-    pub xoff: Counter,
-    /// How long it would have been held, in nanoseconds: finished pauses only.
-    pub pausing_nanos: Counter,
-    /// Since when it would be held now (driver's clock, ns); zero when it would not.
-    pub pausing_since: Counter,
-    /// Single flows that it would have been asked to pause.
-    pub flows: FlowsAsked,
-    /// Rates that it would have been asked to keep.
-    pub rate: RateAsked,
-    /// Frames that came in here and were lost for want of room while it had not asked for a pause.
-    pub lost: Counter,
-    /// When the first of them was (driver's clock, ns); zero while there is none.
-    pub first_loss: Counter,
-}
-
-impl ShadowCounters {
-    /// A frame was lost for want of room, unasked.
-    pub(crate) fn lose(&self, now: Nanos) {
-        self.lost.add(1);
-        if self.first_loss.get() == 0 {
-            self.first_loss.set(now.0.max(1));
-        }
-    }
 }
 
 impl Shadow {

@@ -1,8 +1,7 @@
 //! What a policy compares occupancies with, by name: for those who configure it, not for the hot path.
 
 use super::share::Share;
-use super::{PolicyKind, PolicySettings};
-use crate::settings::ClassSettings;
+use crate::settings::{ClassSettings, PolicyKind, PolicySettings};
 use crate::units::Bytes;
 
 impl PolicyKind {

@@ -4,8 +4,10 @@
 //! held while any policy demands it; XON is sent when the last demand has ended.
 
 use super::Switch;
-use crate::policy::{Cause, Event, Intent, PolicyKind, Trigger};
+use crate::cause::{Cause, Trigger};
+use crate::policy::{Event, Intent};
 use crate::queue::FrameMeta;
+use crate::settings::PolicyKind;
 use crate::units::{Class, Nanos, PortId};
 
 impl Switch {

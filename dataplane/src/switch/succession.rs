@@ -4,9 +4,9 @@
 //! is taken back there: a worker only exchanges them.
 
 use super::Switch;
-use crate::policy::{Policy, PolicyKind};
+use crate::policy::Policy;
 use crate::queue::Nested;
-use crate::settings::SwitchSettings;
+use crate::settings::{PolicyKind, SwitchSettings};
 use crate::units::{Class, ClassSet, Nanos, PortId, RateStep};
 
 /// A policy that is to take over a class; afterwards, what the one before has left.

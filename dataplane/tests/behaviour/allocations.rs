@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use xoff_dataplane::congestion::{Culprit, QcnSettings};
 use xoff_dataplane::counter::Counter;
+use xoff_dataplane::counters::{ClassCounters, Counters};
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::frame::Frame;
-use xoff_dataplane::ledger::{ClassCounters, Counters};
-use xoff_dataplane::policy::PolicyKind;
-use xoff_dataplane::settings::{EcnSettings, SwitchSettings, VlanSettings, WatchdogAction, WatchdogSettings};
+use xoff_dataplane::settings::{
+    Culprit, EcnSettings, PolicyKind, QcnSettings, SwitchSettings, VlanSettings, WatchdogAction,
+    WatchdogSettings,
+};
 use xoff_dataplane::switch::{Successor, Switch, WorkerId, Workers};
 use xoff_dataplane::units::{Bytes, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
 use xoff_dataplane::wire::{CnTag, FlowKey, FlowPauseWriter, Operation};

@@ -1,7 +1,7 @@
 //! GFC between parties that both ask for rates and keep them: two switches in a row and a host.
 
 use xoff_dataplane::headroom::{Headroom, Link};
-use xoff_dataplane::policy::PolicyKind;
+use xoff_dataplane::settings::PolicyKind;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId, Quanta, RateStep};
 use xoff_dataplane::wire::Rates;
 

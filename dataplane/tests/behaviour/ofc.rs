@@ -1,8 +1,7 @@
 //! OFC over several switches: the congested flow is paused up to its source, and nobody else; nothing is
 //! lost or reordered, with plain PFC in the middle too.
 
-use xoff_dataplane::policy::{OfcSettings, PolicyKind};
-use xoff_dataplane::settings::PortSettings;
+use xoff_dataplane::settings::{OfcSettings, PolicyKind, PortSettings};
 use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId, Quanta};
 use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, Operation};
 

@@ -2,9 +2,10 @@
 //! whatever becomes of control frames, and while policies are replaced; every pause has its cause, and
 //! shadows are not heard.
 
+use xoff_dataplane::cause::{Cause, Causes, Trigger};
 use xoff_dataplane::counter::Counter;
-use xoff_dataplane::policy::{Cause, Causes, FlowsAsked, PolicyKind, RateAsked, Trigger};
-use xoff_dataplane::settings::{Memory, SharedMemory};
+use xoff_dataplane::counters::{FlowsAsked, RateAsked};
+use xoff_dataplane::settings::{Memory, PolicyKind, SharedMemory};
 use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId, Quanta};
 use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, Operation};
 

@@ -1,8 +1,8 @@
 //! QCN, end to end in virtual time: congestion points, CNMs on the wire, rate limiters at the hosts
 //! (papers/qcn-at-inputs, at 1 Gb/s instead of 10).
 
-use xoff_dataplane::congestion::{Culprit, QcnSettings, ReactionSettings};
-use xoff_dataplane::settings::QueueKind;
+use xoff_dataplane::congestion::ReactionSettings;
+use xoff_dataplane::settings::{Culprit, QcnSettings, QueueKind};
 use xoff_dataplane::units::{BitRate, Bytes, ClassSet, MacAddr, Nanos, PortId};
 use xoff_dataplane::wire::CnTag;
 use xoff_dataplane::wire::cnm::{Cnm, CnmError, CongestionPointId};
@@ -47,7 +47,7 @@ fn told(star: &Star, flow: Flow) -> usize {
     cnms.iter().filter(|(header, _)| header.cn_tag.map(|tag| u32::from(tag.0)) == Some(flow.id)).count()
 }
 
-fn sum(star: &Star, count: impl Fn(&xoff_dataplane::ledger::ClassCounters) -> u64) -> u64 {
+fn sum(star: &Star, count: impl Fn(&xoff_dataplane::counters::ClassCounters) -> u64) -> u64 {
     star.switch().ports().map(|port| count(star.switch().counters.class(port, C3))).sum()
 }
 

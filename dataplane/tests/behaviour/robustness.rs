@@ -1,7 +1,7 @@
 //! Links that flap, control frames that get lost, traffic that falls silent (R4, R5, R7).
 
+use xoff_dataplane::counters::Counters;
 use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::ledger::Counters;
 use xoff_dataplane::settings::{Accounting, VlanSettings, WhenFull};
 use xoff_dataplane::switch::{Switch, Workers};
 use xoff_dataplane::units::{Bytes, ClassSet, Nanos, PortId, Quanta};

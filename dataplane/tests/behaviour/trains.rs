@@ -4,8 +4,8 @@
 use std::array;
 use std::sync::Arc;
 
+use xoff_dataplane::counters::Counters;
 use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::ledger::Counters;
 use xoff_dataplane::settings::{SwitchSettings, Trust, VlanSettings};
 use xoff_dataplane::switch::{Switch, Workers};
 use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};

@@ -1,10 +1,9 @@
 //! The watchdog in whole switches: R1 (longer and shorter), R2 (timing), R3 (no traffic), R10 (a ring
 //! of switches that wait for each other), and what each action does.
 
+use xoff_dataplane::counters::ClassCounters;
 use xoff_dataplane::drop_reason::{DropKind, DropReason};
-use xoff_dataplane::ledger::ClassCounters;
-use xoff_dataplane::policy::PolicyKind;
-use xoff_dataplane::settings::{WatchdogAction, WatchdogSettings, WhenFull};
+use xoff_dataplane::settings::{PolicyKind, WatchdogAction, WatchdogSettings, WhenFull};
 use xoff_dataplane::units::{Bytes, ClassSet, Nanos, PortId, Quanta};
 use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, Operation};
 

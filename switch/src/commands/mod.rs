@@ -1,4 +1,5 @@
-//! The commands of `xoff`, one file each: its arguments, and `run`.
+//! The command line, and the commands of `xoff`, one file each: its arguments, and `run`. What a command's
+//! failure looks like: one report on standard error, exit code 2.
 
 mod agent;
 pub mod check;
@@ -11,8 +12,35 @@ pub mod traffic;
 
 use std::process::ExitCode;
 
-use clap::Subcommand;
-use miette::IntoDiagnostic as _;
+use clap::{Parser, Subcommand};
+use miette::{IntoDiagnostic as _, MietteHandlerOpts};
+
+use crate::cli::{EXIT_CANNOT, tell};
+
+/// A lossless Ethernet switch in userspace over AF_XDP that speaks IEEE 802.1Qbb.
+#[derive(Debug, Parser)]
+#[command(name = "xoff", version)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Runs what the command line asks for.
+#[must_use]
+pub fn main() -> ExitCode {
+    // Every message names its cause itself; the chain would say it again. Lines are left to the terminal: a name
+    // or command that is broken in two cannot be copied or searched for.
+    let opts = || MietteHandlerOpts::new().without_cause_chain().wrap_lines(false);
+    miette::set_hook(Box::new(move |_| Box::new(opts().build()))).expect("nobody else sets a hook");
+    match Cli::parse().command.run() {
+        Ok(code) => code,
+        Err(report) => {
+            tell(format_args!("{report:?}"));
+            ExitCode::from(EXIT_CANNOT)
+        }
+    }
+}
 
 /// A command and its arguments.
 #[derive(Debug, Subcommand)]
@@ -42,5 +70,17 @@ impl Command {
             Command::Run(args) => run::run(&args),
             Command::Status(args) => status::run(&args).into_diagnostic().map(|()| ExitCode::SUCCESS),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
     }
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::counter::Counter;
-use xoff_dataplane::ledger::ClassCounters;
+use xoff_dataplane::counters::ClassCounters;
 use xoff_dataplane::units::{Class, ClassSet, PortId};
 use xoff_dataplane::wire::CnmError;
 

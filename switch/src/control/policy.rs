@@ -17,7 +17,7 @@ use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::timeout;
-use xoff_dataplane::policy::PolicyKind;
+use xoff_dataplane::settings::PolicyKind;
 use xoff_dataplane::switch::Successor;
 use xoff_dataplane::units::{CLASSES, Class};
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::time::Instant;
+use xoff_dataplane::cause::{Cause, Causes, Trigger};
 use xoff_dataplane::counter::{Counter, Histogram};
+use xoff_dataplane::counters::{ClassCounters, FlowCounters, FlowsAsked};
 use xoff_dataplane::drop_reason::{DropKind, DropReason};
-use xoff_dataplane::ledger::{ClassCounters, FlowCounters};
-use xoff_dataplane::policy::{Cause, Causes, FlowsAsked, PolicyKind, Trigger};
-use xoff_dataplane::settings::FlowControl;
+use xoff_dataplane::settings::{FlowControl, PolicyKind};
 use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId};
 use xoff_dataplane::wire::CnmError;
 use xoff_dataplane::wire::mac_control::MacControlError;

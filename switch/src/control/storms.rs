@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
+use xoff_dataplane::counters::ClassCounters;
 use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::ledger::ClassCounters;
 use xoff_dataplane::settings::WatchdogSettings;
 use xoff_dataplane::units::{Class, Nanos, PortId};
 

@@ -7,12 +7,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use xoff_dataplane::counters::Counters;
 use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::ledger::{Counters, Ledger};
-use xoff_dataplane::policy::PolicyKind;
+use xoff_dataplane::ledger::Ledger;
 use xoff_dataplane::settings::{
-    Accounting, ClassSettings, FdbSettings, FlowControl, HashSeed, Memory, PortSettings, QueueKind, Service,
-    SwitchSettings, Trust, WatchdogAction, WatchdogSettings, WhenFull,
+    Accounting, ClassSettings, FdbSettings, FlowControl, HashSeed, Memory, PolicyKind, PortSettings,
+    QueueKind, Service, SwitchSettings, Trust, WatchdogAction, WatchdogSettings, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
 use xoff_dataplane::wire::mac_control::MacControlError;

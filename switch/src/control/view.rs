@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::SystemTime;
 
 use xoff_dataplane::counter::{Counter, FineHistogram};
-use xoff_dataplane::ledger::{ClassCounters, Counters};
+use xoff_dataplane::counters::{ClassCounters, Counters};
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{CLASSES, Class, Nanos, PortId};
 use xoff_xdp::PortDriver;

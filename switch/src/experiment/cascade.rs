@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use xoff_dataplane::policy::{Cause, Trigger};
+use xoff_dataplane::cause::{Cause, Trigger};
 use xoff_dataplane::units::{BitRate, Class, Nanos};
 use xoff_hosts::Stream;
 

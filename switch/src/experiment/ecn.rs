@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
-use xoff_dataplane::ledger::ClassCounters;
+use xoff_dataplane::counters::ClassCounters;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
 use super::plot::{Content, Limits, Panel};

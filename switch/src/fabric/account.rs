@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use xoff_dataplane::counter::Counter;
-use xoff_dataplane::ledger::ClassCounters;
+use xoff_dataplane::counters::ClassCounters;
 use xoff_dataplane::units::{CLASSES, Class};
 use xoff_hosts::HostReport;
 use xoff_hosts::report::ReceivedStream;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use xoff_dataplane::ledger::{ClassCounters, Counters};
+use xoff_dataplane::counters::{ClassCounters, Counters};
 use xoff_dataplane::units::{Class, Nanos};
 use xoff_hosts::{HostReport, Progress};
 

@@ -14,7 +14,7 @@
 use super::blame::Blame;
 use super::{Event, Intent, Pfc};
 use crate::buffer::Buffer;
-use crate::settings::SwitchSettings;
+use crate::settings::{SwitchSettings, Weigh};
 use crate::units::{Bytes, PortId};
 
 /// Whom a congested egress queue blames.
@@ -24,16 +24,6 @@ pub enum Culprits {
     Heaviest,
     /// Stop-Calibrate: the fewest that together have at least this share of them, the heaviest first.
     Share(f64),
-}
-
-/// What C(i,o,p) counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Weigh {
-    /// Frames, as in the paper.
-    #[default]
-    Frames,
-    /// Bytes.
-    Bytes,
 }
 
 /// CaPFC of one class.

@@ -1,9 +1,10 @@
 //! Algorithms 1 and 2 line by line, and the paper's worked examples.
 
 use super::*;
+use crate::cause::Trigger;
+use crate::policy::Policy;
 use crate::policy::bench::{Bench, C3, xoff, xon};
-use crate::policy::{Policy, PolicyKind, PolicySettings, Trigger};
-use crate::settings::FlowControl;
+use crate::settings::{FlowControl, PolicyKind, PolicySettings};
 use crate::units::ClassSet;
 
 /// The congested egress port of most tests; WARN and XON are 8,000 bytes, XOFF is 10,000.

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::policy::bench::{Bench, xoff_of};
-use crate::policy::{PolicyKind, PolicySettings};
+use crate::settings::{GPfcSettings, PolicyKind, PolicySettings};
 use crate::units::Class;
 
 const C1: Class = Class::ALL[1];

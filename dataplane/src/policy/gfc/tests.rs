@@ -1,9 +1,9 @@
 //! design.md section 6: threshold k at Bmax - (Bmax - B1)/2^(k-1), rate C/2^k; ofc.txt line 255.
 
 use super::*;
+use crate::cause::Trigger;
 use crate::policy::bench::{Bench, C3, xoff, xon};
-use crate::policy::{PolicyKind, PolicySettings, Trigger};
-use crate::settings::SwitchSettings;
+use crate::settings::{PolicyKind, PolicySettings, SwitchSettings};
 use crate::units::ClassSet;
 
 /// XOFF is 20,000 bytes and B1 half of it: steps begin at 10,000, 15,000, 17,500, 18,750, 19,375 and 19,688,

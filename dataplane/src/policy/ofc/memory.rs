@@ -1,12 +1,10 @@
 //! What OFC takes of memory: the tables of each class and port that it decides for, and those of shadows.
 
-use super::OfcSettings;
 use super::congested::BYTES_PER_CONGESTED_FLOW;
 use super::flow_table::{BYTES_PER_INGRESS, Entry};
 use super::pause_frames::BYTES_PER_PAUSED_FLOW;
-use crate::policy::PolicyKind;
 use crate::queue::BYTES_PER_NESTED_FLOW;
-use crate::settings::SwitchSettings;
+use crate::settings::{OfcSettings, PolicyKind, SwitchSettings};
 use crate::units::CLASSES;
 
 /// Bytes in a switch of these settings whose store has `slots` slots; zero where there is no OFC.

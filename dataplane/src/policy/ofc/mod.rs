@@ -36,32 +36,13 @@ use self::congested::CongestedFlows;
 use self::flow_table::{Asked, Chain, FlowTable};
 use self::pause_frames::{FlowId, PauseFrames, Say};
 use super::share::Share;
-use super::{Event, Intent, Pfc, Trigger};
+use super::{Event, Intent, Pfc};
 use crate::buffer::Buffer;
-use crate::settings::SwitchSettings;
+use crate::cause::Trigger;
+use crate::settings::{OfcSettings, SwitchSettings};
 use crate::units::{MacAddr, Nanos, PortId, PortSet, Quanta};
 use crate::wire::ofc::{FlowPauseWriter, Operation};
 use crate::wire::{FlowKey, mac_control};
-
-/// Parameters of OFC.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OfcSettings {
-    /// X_OFF^c as a part of X_OFF, between X_ON / X_OFF and 1 (section III-C; the evaluation has 68 KB of
-    /// 75 KB, about 0.9).
-    pub alpha: f64,
-    /// Most flows in the flow_in_port_tab of a port.
-    pub flows: u32,
-    /// Most flows in the congested_flow_tab of a port.
-    pub congested_flows: u32,
-    /// Most flows in the pause_frame_tab of a port.
-    pub paused_flows: u32,
-}
-
-impl Default for OfcSettings {
-    fn default() -> OfcSettings {
-        OfcSettings { alpha: 0.9, flows: 1024, congested_flows: 256, paused_flows: 256 }
-    }
-}
 
 /// Bytes of the tables' entries in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! Algorithms 1 and 2 line by line. X_OFF is 20,000 bytes, X_ON 10,000, alpha 0.9: X_OFF^c is 18,000.
 
 use super::*;
-use crate::ledger::Counters;
+use crate::counters::Counters;
 use crate::settings::{Accounting, FdbSettings, HashSeed, Memory, SharedMemory, WhenFull};
 use crate::testing::port_settings;
 use crate::units::{Bytes, Class};

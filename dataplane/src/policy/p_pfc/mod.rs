@@ -20,14 +20,6 @@ use crate::buffer::Buffer;
 use crate::settings::SwitchSettings;
 use crate::units::Nanos;
 
-/// Parameters of P-PFC; the egress thresholds are in [`crate::settings::ClassSettings`].
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct PPfcSettings {
-    /// How far ahead ingress occupancy is predicted, and how often; above zero. `None`: the mean of the
-    /// egress queues decides instead.
-    pub prediction: Option<Nanos>,
-}
-
 /// P-PFC of one class.
 #[derive(Debug)]
 pub struct PPfc(Form);

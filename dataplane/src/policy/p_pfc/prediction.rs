@@ -13,8 +13,9 @@
 //! empty queue is what buffers are for; and a predicted pause ends at half of XON, because at XON the
 //! sender would be predicted to be there again as soon as it has started.
 
-use super::super::{Event, Intent, Pfc, Trigger};
+use super::super::{Event, Intent, Pfc};
 use crate::buffer::Buffer;
+use crate::cause::Trigger;
 use crate::units::{Bytes, Nanos, PortId, PortSet};
 
 /// P-PFC of one class by the derivative of its ingress queues.

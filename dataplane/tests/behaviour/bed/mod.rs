@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, VecDeque};
 use events::{Event, Events};
 use trace::Trace;
 use wire::Wire;
-use xoff_dataplane::policy::PolicyKind;
+use xoff_dataplane::settings::PolicyKind;
 use xoff_dataplane::switch::Successor;
 use xoff_dataplane::units::{BitRate, Class, MacAddr, Nanos, PortId};
 

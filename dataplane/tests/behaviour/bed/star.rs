@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use xoff_dataplane::policy::PolicyKind;
+use xoff_dataplane::settings::PolicyKind;
 use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId};
 use xoff_dataplane::wire::mac_control::MacControl;
 

@@ -7,10 +7,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use xoff_dataplane::counters::Counters;
 use xoff_dataplane::frame::Frame;
-use xoff_dataplane::ledger::Counters;
-use xoff_dataplane::policy::PolicyKind;
-use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::settings::{PolicyKind, SwitchSettings};
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
 use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
 

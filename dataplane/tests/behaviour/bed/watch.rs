@@ -5,8 +5,9 @@
 //! judged by its own code.
 
 use xoff_dataplane::drop_reason::{DropKind, DropReason};
-use xoff_dataplane::policy::PolicyKind;
-use xoff_dataplane::settings::{ClassSettings, FlowControl, Memory, PortSettings, WatchdogAction};
+use xoff_dataplane::settings::{
+    ClassSettings, FlowControl, Memory, PolicyKind, PortSettings, WatchdogAction,
+};
 use xoff_dataplane::switch::Switch;
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, Quanta};
 

@@ -6,10 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use xoff_dataplane::counter::Counter;
+use xoff_dataplane::counters::{ClassCounters, Counters};
 use xoff_dataplane::frame::Frame;
-use xoff_dataplane::ledger::{ClassCounters, Counters};
-use xoff_dataplane::policy::PolicyKind;
-use xoff_dataplane::settings::{Accounting, FlowControl, QueueKind, WatchdogAction};
+use xoff_dataplane::settings::{Accounting, FlowControl, PolicyKind, QueueKind, WatchdogAction};
 use xoff_dataplane::switch::{Successor, Switch, WorkerId, Workers};
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta, RateStep};
 use xoff_dataplane::wire::header::{Header, Tci};

@@ -1,12 +1,11 @@
 //! Arbitrary settings of a small switch, tight enough that every limit is met within a few frames.
 
 use proptest::prelude::*;
-use xoff_dataplane::congestion::{Culprit, QcnSettings};
 use xoff_dataplane::headroom::Link;
-use xoff_dataplane::policy::{GPfcSettings, PPfcSettings, PolicyKind, PolicySettings};
 use xoff_dataplane::settings::{
-    Accounting, ClassSettings, FlowControl, Memory, PortSettings, QueueKind, Service, SharedMemory,
-    VlanSettings, WatchdogAction, WatchdogSettings, WhenFull,
+    Accounting, ClassSettings, Culprit, FlowControl, GPfcSettings, Memory, PPfcSettings, PolicyKind,
+    PolicySettings, PortSettings, QcnSettings, QueueKind, Service, SharedMemory, VlanSettings,
+    WatchdogAction, WatchdogSettings, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, ClassSet, Nanos, PortId, Quanta};
 

@@ -2,11 +2,10 @@
 
 use serde::{Serialize, Serializer};
 use xoff_config::{Config, Machine, PortShell, Problem, Queues, Rings, Worker};
-use xoff_dataplane::congestion::{Culprit, QcnSettings};
 use xoff_dataplane::headroom::Headroom;
 use xoff_dataplane::settings::{
-    Accounting, ClassSettings, EcnSettings, FlowControl, Memory, PortSettings, QueueKind, Service,
-    SwitchSettings, Trust, VlanSettings, WatchdogSettings, WhenFull,
+    Accounting, ClassSettings, Culprit, EcnSettings, FlowControl, Memory, PortSettings, QcnSettings,
+    QueueKind, Service, SwitchSettings, Trust, VlanSettings, WatchdogSettings, WhenFull,
 };
 use xoff_dataplane::units::{Bytes, Class, ClassSet, ETHERNET_HEADER, PortId};
 

@@ -1,7 +1,7 @@
 //! Pauses of single flows (OFC), of ports whose peers understand them.
 
 use xoff_dataplane::counter::Counter;
-use xoff_dataplane::ledger::FlowCounters;
+use xoff_dataplane::counters::FlowCounters;
 
 use super::super::exposition::{Exposition, Kind};
 use super::super::view::SwitchView;

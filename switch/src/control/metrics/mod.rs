@@ -7,8 +7,8 @@ mod storms;
 use std::time::UNIX_EPOCH;
 
 use xoff_dataplane::counter::{Counter, FineHistogram, Histogram};
+use xoff_dataplane::counters::{ClassCounters, PortCounters};
 use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::ledger::{ClassCounters, PortCounters};
 use xoff_dataplane::settings::ClassSettings;
 use xoff_dataplane::units::{Class, PortId};
 use xoff_dataplane::wire::mac_control::MacControlError;

@@ -1,7 +1,8 @@
 //! Which policy decides, why it held whom, and what the shadows would have done.
 
-use xoff_dataplane::ledger::ClassCounters;
-use xoff_dataplane::policy::{Causes, PolicyKind, ShadowCounters, Trigger};
+use xoff_dataplane::cause::{Causes, Trigger};
+use xoff_dataplane::counters::{ClassCounters, ShadowCounters};
+use xoff_dataplane::settings::PolicyKind;
 use xoff_dataplane::units::{Class, PortId};
 
 use super::super::exposition::{Exposition, Kind, seconds};

@@ -1,6 +1,6 @@
 //! What the watchdog has seen.
 
-use xoff_dataplane::ledger::ClassCounters;
+use xoff_dataplane::counters::ClassCounters;
 
 use super::super::exposition::{Exposition, Kind, seconds};
 use super::super::view::SwitchView;

@@ -1,9 +1,9 @@
 //! ofc.txt line 255: "a dynamic egress threshold (average buffer occupancy of all egress ports)".
 
 use super::*;
+use crate::cause::Trigger;
 use crate::policy::bench::{Bench, C3, xoff, xon};
-use crate::policy::{PolicyKind, PolicySettings, Trigger};
-use crate::settings::FlowControl;
+use crate::settings::{FlowControl, PolicyKind, PolicySettings};
 use crate::units::ClassSet;
 
 fn bench() -> Bench {

@@ -3,8 +3,7 @@
 
 use super::*;
 use crate::policy::bench::{Bench, C3, xoff, xon};
-use crate::policy::{PPfcSettings, PolicyKind, PolicySettings};
-use crate::settings::SwitchSettings;
+use crate::settings::{PPfcSettings, PolicyKind, PolicySettings, SwitchSettings};
 use crate::units::ClassSet;
 
 /// Samples every 1,000 ns. XOFF is 20,000 bytes, XON 10,000.

@@ -1,26 +1,25 @@
 //! The policies by name, and what can be set about them.
 
-use super::{GPfcSettings, GfcSettings, OfcSettings, PPfcSettings, Weigh};
-use crate::settings::{Accounting, QueueKind, SwitchSettings};
-use crate::units::Class;
+use super::{Accounting, QueueKind, SwitchSettings};
+use crate::units::{Class, Nanos};
 
 /// Which policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PolicyKind {
-    /// 802.1Qbb as it is: [`super::Pfc`].
+    /// 802.1Qbb as it is: [`crate::policy::Pfc`].
     #[default]
     Pfc,
-    /// CaPFC, Algorithm 1: [`super::CaPfc`] with [`super::Culprits::Heaviest`].
+    /// CaPFC, Algorithm 1: [`crate::policy::CaPfc`] with [`crate::policy::Culprits::Heaviest`].
     CaPfcStopMax,
-    /// CaPFC, Algorithm 2: [`super::CaPfc`] with [`super::Culprits::Share`].
+    /// CaPFC, Algorithm 2: [`crate::policy::CaPfc`] with [`crate::policy::Culprits::Share`].
     CaPfcStopCalibrate,
-    /// OFC: [`super::Ofc`].
+    /// OFC: [`crate::policy::Ofc`].
     Ofc,
-    /// P-PFC: [`super::PPfc`].
+    /// P-PFC: [`crate::policy::PPfc`].
     PPfc,
-    /// G-PFC: [`super::GPfc`].
+    /// G-PFC: [`crate::policy::GPfc`].
     GPfc,
-    /// GFC: [`super::Gfc`].
+    /// GFC: [`crate::policy::Gfc`].
     Gfc,
 }
 
@@ -89,7 +88,7 @@ impl PolicyKind {
 }
 
 /// Parameters of the policies that are the same on every port; thresholds are in
-/// [`crate::settings::ClassSettings`].
+/// [`super::ClassSettings`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PolicySettings {
     /// CUT of CaPFC's Stop-Calibrate, above 0 and at most 1: the share of a congested queue's arrivals
@@ -117,6 +116,74 @@ impl Default for PolicySettings {
             g_pfc: GPfcSettings::default(),
             gfc: GfcSettings::default(),
         }
+    }
+}
+
+/// What C(i,o,p) of CaPFC counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Weigh {
+    /// Frames, as in the paper.
+    #[default]
+    Frames,
+    /// Bytes.
+    Bytes,
+}
+
+/// Parameters of OFC.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OfcSettings {
+    /// X_OFF^c as a part of X_OFF, between X_ON / X_OFF and 1 (section III-C; the evaluation has 68 KB of
+    /// 75 KB, about 0.9).
+    pub alpha: f64,
+    /// Most flows in the flow_in_port_tab of a port.
+    pub flows: u32,
+    /// Most flows in the congested_flow_tab of a port.
+    pub congested_flows: u32,
+    /// Most flows in the pause_frame_tab of a port.
+    pub paused_flows: u32,
+}
+
+impl Default for OfcSettings {
+    fn default() -> OfcSettings {
+        OfcSettings { alpha: 0.9, flows: 1024, congested_flows: 256, paused_flows: 256 }
+    }
+}
+
+/// Parameters of P-PFC; the egress thresholds are in [`super::ClassSettings`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PPfcSettings {
+    /// How far ahead ingress occupancy is predicted, and how often; above zero. `None`: the mean of the
+    /// egress queues decides instead.
+    pub prediction: Option<Nanos>,
+}
+
+/// Parameters of G-PFC.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GPfcSettings {
+    /// Ingress occupancy at which lower classes are paused, as a part of XOFF: above 0, at most 1.
+    pub pause_lower: f64,
+    /// Ingress occupancy below which they resume, as a part of XOFF: above 0, at most `pause_lower`.
+    pub resume_lower: f64,
+}
+
+impl Default for GPfcSettings {
+    fn default() -> GPfcSettings {
+        GPfcSettings { pause_lower: 0.5, resume_lower: 0.25 }
+    }
+}
+
+/// Parameters of GFC.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GfcSettings {
+    /// B1 as a part of XOFF: above 0, at most 1.
+    pub first: f64,
+    /// How many steps there are, 1..=16.
+    pub steps: u8,
+}
+
+impl Default for GfcSettings {
+    fn default() -> GfcSettings {
+        GfcSettings { first: 0.5, steps: 6 }
     }
 }
 

@@ -2,7 +2,7 @@
 //! for those that only watch.
 
 use crate::counter::Counter;
-use crate::units::{BitRate, RateStep};
+use crate::units::{BitRate, Nanos, RateStep};
 
 /// Pauses of single flows (OFC).
 #[derive(Debug, Default)]
@@ -49,6 +49,35 @@ impl RateAsked {
             self.lowest.set(rate);
         }
         self.lowest.lower(rate);
+    }
+}
+
+/// What a shadow policy would have done at one port and class.
+#[derive(Debug, Default)]
+pub struct ShadowCounters {
+    /// Times that the peer would have been told to stop.
+    pub xoff: Counter,
+    /// How long it would have been held, in nanoseconds: finished pauses only.
+    pub pausing_nanos: Counter,
+    /// Since when it would be held now (driver's clock, ns); zero when it would not.
+    pub pausing_since: Counter,
+    /// Single flows that it would have been asked to pause.
+    pub flows: FlowsAsked,
+    /// Rates that it would have been asked to keep.
+    pub rate: RateAsked,
+    /// Frames that came in here and were lost for want of room while it had not asked for a pause.
+    pub lost: Counter,
+    /// When the first of them was (driver's clock, ns); zero while there is none.
+    pub first_loss: Counter,
+}
+
+impl ShadowCounters {
+    /// A frame was lost for want of room, unasked.
+    pub(crate) fn lose(&self, now: Nanos) {
+        self.lost.add(1);
+        if self.first_loss.get() == 0 {
+            self.first_loss.set(now.0.max(1));
+        }
     }
 }
 

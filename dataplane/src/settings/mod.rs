@@ -1,8 +1,12 @@
 //! What a switch is told once, before its first frame: plain values, validated by whoever makes
 //! them (`config` from a file, a simulator from a scenario).
 
-use crate::congestion::QcnSettings;
-use crate::policy::{PolicyKind, PolicySettings};
+mod policy;
+mod qcn;
+
+pub use policy::{GPfcSettings, GfcSettings, OfcSettings, PPfcSettings, PolicyKind, PolicySettings, Weigh};
+pub use qcn::{Culprit, QcnSettings};
+
 use crate::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
 
 /// A whole switch.
