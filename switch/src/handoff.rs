@@ -25,7 +25,7 @@ use crossbeam::queue::ArrayQueue;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use xoff_dataplane::forward::FdbUpdate;
 use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::switch::{Handover, Return, Switch, WorkerId};
+use xoff_dataplane::switch::{Batch, Handover, Return, Switch, WorkerId};
 use xoff_dataplane::units::Nanos;
 use xoff_xdp::Store;
 
@@ -176,15 +176,16 @@ impl Handoff {
         if self.others.is_empty() {
             return false;
         }
-        self.take(now, switch, store) | self.send(switch, store)
+        let mut batch = switch.batch(now);
+        self.take(&mut batch, store) | self.send(&mut batch, store)
     }
 
-    fn send(&self, switch: &mut Switch, store: &mut Store) -> bool {
+    fn send(&self, batch: &mut Batch<'_>, store: &mut Store) -> bool {
         let mut any = self.send_chunks(store);
-        any |= self.send_news(switch);
+        any |= self.send_learned(batch);
         for &to in &self.others {
             let link = self.to(to);
-            any |= fill(&link.returns, || switch.give_back(to)) | fill(&link.frames, || switch.hand_over(to));
+            any |= fill(&link.returns, || batch.give_back(to)) | fill(&link.frames, || batch.hand_over(to));
         }
         if any {
             self.others.iter().for_each(|&to| self.exchange.bell(to).ring());
@@ -202,11 +203,11 @@ impl Handoff {
 
     /// What is learned waits until all others have room for it: one that missed a move would send to the old
     /// port.
-    fn send_news(&self, switch: &mut Switch) -> bool {
+    fn send_learned(&self, batch: &mut Batch<'_>) -> bool {
         let mut any = false;
         let room = || self.others.iter().all(|&to| !self.to(to).learned.is_full());
         while room()
-            && let Some(update) = switch.next_news()
+            && let Some(update) = batch.next_learned()
         {
             for &to in &self.others {
                 self.to(to).learned.push(update).expect("a queue with one sender was not full");
@@ -230,15 +231,15 @@ impl Handoff {
         any
     }
 
-    fn take(&self, now: Nanos, switch: &mut Switch, store: &mut Store) -> bool {
+    fn take(&self, batch: &mut Batch<'_>, store: &mut Store) -> bool {
         let mut any = false;
         for &from in &self.others {
             let link = self.from(from);
             any |= drain(&link.chunks, |chunk| store.free(chunk));
-            any |= drain(&link.returns, |back| switch.take_back(now, back, store));
-            any |= drain(&link.frames, |handover| switch.take_over(now, handover, store));
-            // News is sent before frames and taken after them: a reply never overtakes it.
-            any |= drain(&link.learned, |update| switch.hear(&update));
+            any |= drain(&link.returns, |back| batch.take_back(back, store));
+            any |= drain(&link.frames, |handover| batch.take_over(handover, store));
+            // What is learned is sent before frames and taken after them: a reply never overtakes it.
+            any |= drain(&link.learned, |update| batch.hear_learned(&update));
         }
         any
     }
@@ -305,8 +306,9 @@ pub(crate) mod tests {
         let head = store.head_mut(&frame);
         head.fill(0);
         head[..14].copy_from_slice(&[2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src, 0x88, 0xb5]);
-        switch.receive(NOW, PortId(port), frame, store);
-        while switch.forward(NOW, store) {}
+        let mut batch = switch.batch(NOW);
+        batch.receive(PortId(port), frame, store);
+        while batch.forward(store) {}
     }
 
     impl Node {
@@ -319,12 +321,11 @@ pub(crate) mod tests {
         }
 
         fn send_all(&mut self, port: u8) -> usize {
-            let sent = std::iter::from_fn(|| self.switch.transmit(NOW, PortId(port), &mut self.store));
-            let frames: Vec<Frame> = sent.collect();
+            let mut frames = Vec::new();
+            let mut batch = self.switch.batch(NOW);
+            batch.transmit(PortId(port), &mut self.store, u32::MAX, |_, frame| frames.push(frame));
             let count = frames.len();
-            for frame in frames {
-                self.switch.release(NOW, PortId(port), frame, &mut self.store);
-            }
+            frames.into_iter().for_each(|frame| batch.release(PortId(port), frame, &mut self.store));
             count
         }
     }
@@ -400,15 +401,16 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn news_waits_for_room_and_none_is_lost() {
+    fn what_is_learned_waits_for_room_and_none_is_lost() {
         let (mut a, mut b) = two_workers("");
         let learn = |a: &mut Node, stations: std::ops::Range<usize>| {
             for [.., high, low] in stations.map(usize::to_be_bytes) {
                 let frame = a.store.allocate(60).unwrap();
                 let head = a.store.head_mut(&frame);
                 head[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 1, high, low, 0x88, 0xb5]);
-                a.switch.receive(NOW, PortId(0), frame, &mut a.store);
-                while a.switch.forward(NOW, &mut a.store) {}
+                let mut batch = a.switch.batch(NOW);
+                batch.receive(PortId(0), frame, &mut a.store);
+                while batch.forward(&mut a.store) {}
             }
             a.exchange();
         };

@@ -124,8 +124,7 @@ impl Worker {
         bell.close_eyes();
         let now = clock::now();
         let deadline = self.switch.next_deadline().min(now.after(self.longest_sleep()));
-        // What the last turn did after it had forwarded may have made room for frames that waited.
-        if deadline > now && !self.handoff.waiting() && !self.switch.can_forward() {
+        if deadline > now && !self.handoff.waiting() {
             sleeper.sleep(deadline.since(now))?;
         }
         bell.open_eyes();
@@ -169,7 +168,7 @@ impl Worker {
         while let Some(request) = self.inbox.take() {
             self.answer(now, request);
         }
-        self.switch.advance(now, &mut self.store);
+        self.switch.batch(now).advance(&mut self.store);
         busy | self.transmit(now)
     }
 
@@ -178,9 +177,9 @@ impl Worker {
     /// `transmit`.
     #[cold]
     fn announce(&mut self, now: Nanos) {
-        let changed = self.switch.take_changed();
+        let untold = self.switch.untold();
         let (switch, store) = (&mut self.switch, &mut self.store);
-        for (id, port) in self.ports.iter_mut().filter(|(id, _)| changed.contains(*id)) {
+        for (id, port) in self.ports.iter_mut().filter(|(id, _)| untold.contains(*id)) {
             let told_before = switch.stops_told();
             tell(now, *id, port, switch, store);
             if switch.stops_told() != told_before {
@@ -191,7 +190,7 @@ impl Worker {
 
     /// Sends what may leave now.
     fn transmit(&mut self, now: Nanos) -> bool {
-        if self.switch.has_changed() {
+        if !self.switch.untold().is_empty() {
             self.announce(now);
         }
         let mut busy = false;
@@ -237,10 +236,10 @@ impl Worker {
     fn answer(&mut self, now: Nanos, request: Request) {
         match request {
             Request::SetPolicy { successor, done } => {
-                let _ = done.send(self.switch.set_policy(now, successor)); // who asked may have given up
+                let _ = done.send(self.switch.batch(now).set_policy(successor)); // who asked may have given up
             }
             Request::Link { port, up } => {
-                self.switch.set_link(now, port, up, &mut self.store);
+                self.switch.batch(now).set_link(port, up, &mut self.store);
                 let own = self.ports.iter_mut().filter(|(id, _)| *id == port && !up);
                 own.for_each(|(_, port)| port.link_lost());
             }
@@ -270,7 +269,7 @@ impl Worker {
     /// has taken the frames.
     fn let_peers_go(&mut self) {
         let begin = clock::now();
-        self.switch.release_peers(begin);
+        self.switch.batch(begin).let_peers_go();
         while self.peers_wait() && clock::now().since(begin) < LAST_WAIT {
             thread::yield_now();
         }
@@ -283,8 +282,10 @@ impl Worker {
         for (id, port) in &mut self.ports {
             let (switch, store) = (&mut self.switch, &mut self.store);
             tell(now, *id, port, switch, store);
-            port.reap(store, |store, frame| switch.release(now, *id, frame, store));
-            waiting |= switch.has_orders(*id) || port.in_flight();
+            let mut batch = switch.batch(now);
+            port.reap(store, |store, frame| batch.release(*id, frame, store));
+            drop(batch);
+            waiting |= switch.untold().contains(*id) || port.in_flight();
         }
         waiting
     }
@@ -292,8 +293,9 @@ impl Worker {
 
 /// Tells the peer of a port what it is held to, where it does not know, and nothing else.
 fn tell(now: Nanos, id: PortId, port: &mut Port, switch: &mut Switch, store: &mut Store) {
+    let mut batch = switch.batch(now);
     while port.room() > 0
-        && let Some(frame) = switch.announce(now, id, store)
+        && let Some(frame) = batch.announce(id, store)
     {
         port.send(store, frame).expect("a port with room takes a frame");
     }

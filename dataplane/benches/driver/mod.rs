@@ -134,8 +134,8 @@ impl Bench {
         let from = self.turn;
         self.turn = (from + 1) % self.ports;
         self.now += Nanos::from_micros(1);
-        self.switch.advance(self.now, &mut self.slots);
         let mut batch = self.switch.batch(self.now);
+        batch.advance(&mut self.slots);
         while let Some(frame) = self.slots.receive(from) {
             batch.receive(PortId(from), frame, &mut self.slots);
         }

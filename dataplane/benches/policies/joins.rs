@@ -54,8 +54,9 @@ impl Joins {
     fn step(&mut self, port: PortId) {
         let frame = Frame::new(self.next.into(), LEN);
         self.next += 1;
-        self.switch.receive(Nanos::ZERO, port, frame, &mut self.packets);
-        while self.switch.forward(Nanos::ZERO, &mut self.packets) {}
+        let mut batch = self.switch.batch(Nanos::ZERO);
+        batch.receive(port, frame, &mut self.packets);
+        while batch.forward(&mut self.packets) {}
     }
 }
 

@@ -3,7 +3,7 @@
 //! Bytes enter the reserve first, then the pool, then the headroom, and leave in the opposite order.
 //! Dedicated memory is the case without a pool: everything up to the threshold is the queue's own.
 
-use super::load::{Load, at_most};
+use super::load::{Distance, Load};
 use crate::drop_reason::DropReason;
 use crate::settings::{ClassSettings, Memory};
 use crate::units::Bytes;
@@ -85,19 +85,16 @@ impl IngressQueue {
         self.xoff(threshold).saturating_sub(self.hysteresis)
     }
 
-    /// Bytes that may enter, frame by frame, with none of them at XOFF.
-    pub(super) fn below_xoff(&self, threshold: Bytes) -> Bytes {
-        if self.headroom_used > Bytes::ZERO {
-            return Bytes::ZERO;
-        }
-        let bytes = self.xoff(threshold).saturating_sub(self.body + Bytes(1));
-        bytes.min(at_most(self.xoff_frames.saturating_sub(self.frames + 1)))
-    }
-
+    /// How far it is to XOFF.
     #[inline]
-    pub(super) fn at_xoff(&self, threshold: Bytes) -> bool {
-        let full = self.body >= self.xoff(threshold);
-        full || self.headroom_used > Bytes::ZERO || self.frames >= self.xoff_frames
+    pub(super) fn until_xoff(&self, threshold: Bytes) -> Distance {
+        if self.headroom_used > Bytes::ZERO {
+            return Distance::REACHED;
+        }
+        Distance {
+            frames: self.xoff_frames.saturating_sub(self.frames),
+            bytes: self.xoff(threshold).saturating_sub(self.body),
+        }
     }
 
     #[inline]

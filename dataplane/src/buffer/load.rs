@@ -1,5 +1,7 @@
 //! What is counted at a time: one frame, or several that count alike.
 
+use std::ops::AddAssign;
+
 use crate::units::Bytes;
 
 /// Frames, and their bytes together.
@@ -7,6 +9,16 @@ use crate::units::Bytes;
 pub(crate) struct Load {
     pub(crate) frames: u32,
     pub(crate) bytes: Bytes,
+}
+
+impl Load {
+    /// Nothing.
+    pub(crate) const NONE: Load = Load { frames: 0, bytes: Bytes::ZERO };
+
+    #[inline]
+    pub(crate) const fn is_none(&self) -> bool {
+        self.frames == 0
+    }
 }
 
 impl From<Bytes> for Load {
@@ -17,16 +29,83 @@ impl From<Bytes> for Load {
     }
 }
 
-impl Load {
-    /// Another frame, too.
+impl AddAssign for Load {
     #[inline]
-    pub(crate) fn add(&mut self, size: Bytes) {
-        self.frames += 1;
-        self.bytes += size;
+    fn add_assign(&mut self, other: Load) {
+        self.frames += other.frames;
+        self.bytes += other.bytes;
     }
 }
 
-/// Bytes that are never more than so many frames, however short each is.
-pub(super) fn at_most(frames: u32) -> Bytes {
-    Bytes(u64::from(frames) * Bytes::of_frame(0).0)
+/// The most that may be counted, frame by frame, before something has to be decided. What it allows is so in
+/// whichever order the frames come, and for each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Margin {
+    /// So many frames.
+    pub frames: u32,
+    /// So many bytes of them together.
+    pub bytes: Bytes,
+}
+
+impl Margin {
+    /// Something is to be decided about the next frame.
+    pub const NONE: Margin = Margin { frames: 0, bytes: Bytes::ZERO };
+    /// Nothing is, however many come.
+    pub const ALL: Margin = Margin { frames: u32::MAX, bytes: Bytes::MAX };
+
+    /// So many bytes, in however many frames.
+    #[must_use]
+    pub const fn of(bytes: Bytes) -> Margin {
+        Margin { frames: u32::MAX, bytes }
+    }
+
+    /// What both allow.
+    #[must_use]
+    pub fn min(self, other: Margin) -> Margin {
+        Margin { frames: self.frames.min(other.frames), bytes: self.bytes.min(other.bytes) }
+    }
+
+    /// Whether not even a frame is allowed.
+    #[inline]
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.frames == 0 || self.bytes == Bytes::ZERO
+    }
+
+    #[inline]
+    pub(crate) fn allows(&self, load: Load) -> bool {
+        load.frames <= self.frames && load.bytes <= self.bytes
+    }
+
+    /// `load`, which it allows, has come.
+    #[inline]
+    pub(crate) fn spend(&mut self, load: Load) {
+        self.frames -= load.frames;
+        self.bytes -= load.bytes;
+    }
+}
+
+/// How far it is to a threshold that is reached by bytes or by frames: zero of either where it is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Distance {
+    pub(super) frames: u32,
+    pub(super) bytes: Bytes,
+}
+
+impl Distance {
+    pub(super) const REACHED: Distance = Distance { frames: 0, bytes: Bytes::ZERO };
+
+    #[inline]
+    pub(super) fn is_reached(&self) -> bool {
+        self.frames == 0 || self.bytes == Bytes::ZERO
+    }
+
+    pub(super) fn min(self, other: Distance) -> Distance {
+        Distance { frames: self.frames.min(other.frames), bytes: self.bytes.min(other.bytes) }
+    }
+
+    /// The most that may come with the threshold still ahead.
+    pub(super) fn margin(&self) -> Margin {
+        Margin { frames: self.frames.saturating_sub(1), bytes: self.bytes.saturating_sub(Bytes(1)) }
+    }
 }

@@ -21,7 +21,9 @@ use crate::drop_reason::DropReason;
 use crate::settings::{ClassSettings, Memory, SharedMemory, SwitchSettings};
 use crate::units::{Bytes, CLASSES, Class, PortId};
 use ingress::IngressQueue;
+use load::Distance;
 pub(crate) use load::Load;
+pub use load::Margin;
 
 /// All occupancies of a switch.
 #[derive(Debug)]
@@ -110,32 +112,26 @@ impl Buffer {
         Ok(())
     }
 
-    /// Bytes that may enter the ingress queue, frame by frame, with none of them at XOFF or refused.
+    /// What may enter the ingress queue with none of it at XOFF or refused.
     #[must_use]
-    pub(crate) fn quiet_ingress(&self, port: PortId, class: Class) -> Bytes {
-        let queue = &self.ingress[port.index()][class.index()];
-        let gap = queue.below_xoff(self.fixed_threshold(port, class));
-        match self.memory {
-            Memory::Shared(SharedMemory { alpha_log2: Some(n), pool, .. }) => {
-                // What enters takes `alpha` times as much off the threshold, too.
-                let closes_faster = u32::from(n.max(0).unsigned_abs()) + 1;
-                gap.min(Bytes(queue.below_xoff(self.dynamic_threshold(pool, n)).0 >> closes_faster))
-            }
-            Memory::Shared(_) | Memory::Dedicated => gap,
-        }
+    pub fn margin_below_xoff(&self, port: PortId, class: Class) -> Margin {
+        self.until_xoff(port, class).margin()
     }
 
-    /// Bytes that may enter the egress queue, frame by frame, with room for each of them.
-    #[must_use]
-    pub(crate) fn quiet_egress(&self, port: PortId, class: Class) -> Bytes {
-        let queue = &self.egress[port.index()][class.index()];
-        let room = queue.max.saturating_sub(queue.bytes + Bytes(1));
-        let own = room.min(load::at_most(queue.frames_max.saturating_sub(queue.frames)));
+    /// How far it is for the ingress queue to XOFF, as it fills.
+    #[inline]
+    fn until_xoff(&self, port: PortId, class: Class) -> Distance {
+        let queue = &self.ingress[port.index()][class.index()];
+        let fixed = queue.until_xoff(self.fixed_threshold(port, class));
         match self.memory {
-            Memory::Shared(shared) if !queue.protected => {
-                own.min(shared.egress_limit.saturating_sub(self.egress_used))
+            Memory::Shared(SharedMemory { alpha_log2: Some(n), pool, .. }) => {
+                let mut dynamic = queue.until_xoff(self.dynamic_threshold(pool, n));
+                // What enters takes `alpha` times as much off the threshold, too.
+                let closes_faster = u32::from(n.max(0).unsigned_abs()) + 1;
+                dynamic.bytes = Bytes(dynamic.bytes.0.div_ceil(1 << closes_faster));
+                fixed.min(dynamic)
             }
-            Memory::Shared(_) | Memory::Dedicated => own,
+            Memory::Shared(_) | Memory::Dedicated => fixed,
         }
     }
 
@@ -155,7 +151,7 @@ impl Buffer {
     #[inline]
     #[must_use]
     pub fn at_xoff(&self, port: PortId, class: Class) -> bool {
-        self.ingress[port.index()][class.index()].at_xoff(self.ingress_threshold(port, class))
+        self.until_xoff(port, class).is_reached()
     }
 
     /// Whether the queue is below its XON threshold.
@@ -210,16 +206,25 @@ impl Buffer {
     #[inline]
     #[must_use]
     pub fn egress_has_room(&self, port: PortId, class: Class, size: Bytes) -> bool {
+        self.egress_room(port, class).allows(Load::from(size))
+    }
+
+    /// What may enter the egress queue with room for each frame of it.
+    #[inline]
+    #[must_use]
+    pub fn egress_room(&self, port: PortId, class: Class) -> Margin {
         let queue = &self.egress[port.index()][class.index()];
-        if queue.bytes.saturating_add(size) >= queue.max || queue.frames >= queue.frames_max {
-            return false;
-        }
+        let own = Margin {
+            frames: queue.frames_max.saturating_sub(queue.frames),
+            bytes: queue.max.saturating_sub(queue.bytes.saturating_add(Bytes(1))),
+        };
         match self.memory {
-            Memory::Shared(shared) => {
-                let taken = queue.beyond_reserve_with(size);
-                self.egress_used + taken <= shared.egress_limit || taken == Bytes::ZERO
+            Memory::Shared(shared) if !queue.protected => {
+                let in_reserve = queue.reserve.saturating_sub(queue.bytes);
+                let in_pool = shared.egress_limit.saturating_sub(self.egress_used);
+                own.min(Margin::of(in_reserve.saturating_add(in_pool)))
             }
-            Memory::Dedicated => true,
+            Memory::Shared(_) | Memory::Dedicated => own,
         }
     }
 

@@ -230,53 +230,55 @@ fn the_egress_limit_binds_no_queue_of_a_class_that_is_lossless_at_another_port()
 }
 
 #[test]
-fn what_is_quiet_ends_one_byte_below_xoff() {
+fn the_margin_ends_one_byte_below_xoff() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[9_000]);
-    assert_eq!(buffer.quiet_ingress(P0, LOSSLESS), Bytes(999));
+    assert_eq!(buffer.margin_below_xoff(P0, LOSSLESS).bytes, Bytes(999));
     buffer.enter_ingress(P0, LOSSLESS, Load { frames: 3, bytes: Bytes(999) }).unwrap();
     assert!(!buffer.at_xoff(P0, LOSSLESS));
-    assert_eq!(buffer.quiet_ingress(P0, LOSSLESS), Bytes::ZERO);
+    assert!(buffer.margin_below_xoff(P0, LOSSLESS).is_none());
     enter(&mut buffer, P0, LOSSLESS, &[1]);
     assert!(buffer.at_xoff(P0, LOSSLESS));
 }
 
 #[test]
-fn what_is_quiet_is_never_as_many_frames_as_xoff() {
+fn the_margin_is_never_as_many_frames_as_xoff() {
     let mut buffer = buffer(Memory::Dedicated, |class| class.xoff_frames = 5);
     enter(&mut buffer, P0, LOSSLESS, &[64]);
-    assert_eq!(buffer.quiet_ingress(P0, LOSSLESS), Bytes(3 * 64), "with those it holds four");
+    assert_eq!(buffer.margin_below_xoff(P0, LOSSLESS).frames, 3, "with those it holds four");
     enter(&mut buffer, P0, LOSSLESS, &[64; 3]);
-    assert!(!buffer.at_xoff(P0, LOSSLESS) && buffer.quiet_ingress(P0, LOSSLESS) == Bytes::ZERO);
+    assert!(!buffer.at_xoff(P0, LOSSLESS) && buffer.margin_below_xoff(P0, LOSSLESS).is_none());
 }
 
 #[test]
-fn what_is_quiet_stays_below_a_threshold_that_sinks_meanwhile() {
+fn the_margin_stays_below_a_threshold_that_sinks_meanwhile() {
     for alpha_log2 in [None, Some(-7), Some(-1), Some(0), Some(3), Some(6)] {
         let mut buffer = buffer(shared(alpha_log2), |_| ());
         enter(&mut buffer, P1, LOSSLESS, &[1_500]);
         enter(&mut buffer, P0, LOSSLESS, &[100]);
-        let quiet = buffer.quiet_ingress(P0, LOSSLESS);
-        for _ in 0..quiet.0 {
+        let margin = buffer.margin_below_xoff(P0, LOSSLESS).bytes;
+        for _ in 0..margin.0 {
             enter(&mut buffer, P0, LOSSLESS, &[1]);
             assert!(!buffer.at_xoff(P0, LOSSLESS), "{alpha_log2:?}");
         }
-        assert!(quiet > Bytes(100), "{alpha_log2:?}: {quiet:?}");
+        assert!(margin > Bytes(100), "{alpha_log2:?}: {margin:?}");
     }
 }
 
 #[test]
-fn what_is_quiet_has_room_at_its_egress() {
+fn the_margin_has_room_at_its_egress() {
     for memory in [Memory::Dedicated, shared(None)] {
         for class in [LOSSY, LOSSLESS] {
             let mut buffer = buffer(memory, |class| class.egress_max_frames = 60);
             buffer.enter_egress(P1, P0, class, Bytes(500));
-            let frames = buffer.quiet_egress(P0, class).0 / 64;
+            let room = buffer.egress_room(P0, class);
+            let frames = u64::from(room.frames).min(room.bytes.0 / 64);
             assert!(frames > 20);
             for _ in 0..frames {
                 assert!(buffer.egress_has_room(P0, class, Bytes(64)));
                 buffer.enter_egress(P1, P0, class, Bytes(64));
             }
+            assert!(!buffer.egress_has_room(P0, class, Bytes(64)), "{room:?}");
         }
     }
 }

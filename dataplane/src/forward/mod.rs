@@ -1,8 +1,7 @@
 //! Where a frame goes: VLAN admission, learning, lookup, flooding.
 //!
-//! [`Bridge::forward`] is the whole of 802.1Q's forwarding process for one frame, and [`Bridge::follow`] what
-//! becomes of it for one that is like the one before. Neither knows anything of queues or pause: a decision is
-//! a port, a set of ports, or the reason why there is none. Frames to 01:80:c2:00:00:00..0f, which no bridge
+//! [`Bridge::forward`] is the whole of 802.1Q's forwarding process for one frame. It knows nothing of queues or
+//! pause: a decision is a port, a set of ports, or the reason why there is none. Frames to 01:80:c2:00:00:00..0f, which no bridge
 //! forwards or learns from, never come here.
 //!
 //! Multipath groups, which fabrics need and a single switch does not, will be a file beside
@@ -20,7 +19,7 @@ pub use vlan::{DEFAULT_VID, Membership, Vlans};
 
 use crate::drop_reason::DropReason;
 use crate::settings::{PortSettings, SwitchSettings};
-use crate::units::{Class, MacAddr, Nanos, PortId, PortSet};
+use crate::units::{MacAddr, Nanos, PortId, PortSet};
 use crate::wire::header::Header;
 
 /// What becomes of a frame.
@@ -41,8 +40,11 @@ pub struct Forwarding {
     pub decision: Decision,
     /// Its VLAN; 0 where it was not let into one.
     pub vid: u16,
+    /// A frame alike, if it comes at the same time and the bridge is of the same [version](Bridge::version), goes the same
+    /// way and teaches nothing.
+    pub repeats: bool,
     /// What other replicas of the forwarding database must hear.
-    pub news: Option<FdbUpdate>,
+    pub learned: Option<FdbUpdate>,
 }
 
 /// Where frames from one port may go, links and isolation considered.
@@ -55,16 +57,6 @@ struct Exits {
     group: PortSet,
 }
 
-/// Where a frame went, and when.
-#[derive(Clone, Copy, Debug)]
-struct Path {
-    class: Class,
-    egress: PortId,
-    vid: u16,
-    at: Nanos,
-    changes: u64,
-}
-
 /// The forwarding process of one switch, or of one worker of it.
 #[derive(Clone, Debug)]
 pub struct Bridge {
@@ -72,10 +64,8 @@ pub struct Bridge {
     fdb: Fdb,
     /// By ingress port.
     exits: Vec<Exits>,
-    /// By ingress port: of the last frame, where the next may follow.
-    paths: Vec<Option<Path>>,
     /// How often the same frame may have begun to go elsewhere.
-    changes: u64,
+    version: u64,
     up: PortSet,
     isolated: PortSet,
     flood_unknown: PortSet,
@@ -91,8 +81,7 @@ impl Bridge {
             vlans: Vlans::new(&settings.vlans, ports),
             fdb: Fdb::new(&settings.fdb, ports),
             exits: vec![Exits::default(); ports.len()],
-            paths: vec![None; ports.len()],
-            changes: 0,
+            version: 0,
             up: ports_where(ports, |_| true),
             isolated: ports_where(ports, |port| port.isolated),
             flood_unknown: ports_where(ports, |port| port.flood_unknown),
@@ -102,56 +91,45 @@ impl Bridge {
         bridge
     }
 
-    /// Learns from a frame of `class`, and says where it goes.
+    /// Learns from a frame, and says where it goes.
     #[inline]
-    pub fn forward(&mut self, now: Nanos, ingress: PortId, class: Class, header: &Header) -> Forwarding {
-        let (forwarding, learned) = self.learn_and_route(now, ingress, header);
-        self.paths[ingress.index()] = match forwarding.decision {
-            Decision::Unicast(egress) if !learned.is_refused() => {
-                Some(Path { class, egress, vid: forwarding.vid, at: now, changes: self.changes })
-            }
-            _ => None,
-        };
-        forwarding
-    }
-
-    /// Where a frame goes, and its VLAN, that is like the one of `class` which [`Bridge::forward`] was last asked for
-    /// at `ingress`; it teaches nothing that one did not. `None` where that may have changed, where nothing
-    /// was learned because there was no room, which is counted for each frame, and where it does not
-    /// go to one port.
-    #[inline]
-    #[must_use]
-    pub fn follow(&self, now: Nanos, ingress: PortId, class: Class) -> Option<(PortId, u16)> {
-        let path = self.paths[ingress.index()].as_ref()?;
-        let holds = path.class == class && path.at == now && path.changes == self.changes;
-        holds.then_some((path.egress, path.vid))
-    }
-
-    #[inline]
-    fn learn_and_route(&mut self, now: Nanos, ingress: PortId, header: &Header) -> (Forwarding, Learned) {
+    pub fn forward(&mut self, now: Nanos, ingress: PortId, header: &Header) -> Forwarding {
         let vid = match self.vlans.admit(ingress, header.tag) {
             Ok(vid) => vid,
             Err(reason) => {
-                let decision = Decision::Drop(reason);
-                return (Forwarding { decision, vid: 0, news: None }, Learned::NotLearned);
+                return Forwarding {
+                    decision: Decision::Drop(reason),
+                    vid: 0,
+                    repeats: false,
+                    learned: None,
+                };
             }
         };
         let learned = match self.is_up(ingress) {
             true => self.fdb.learn(now, vid, header.src, ingress),
             false => Learned::NotLearned,
         };
-        let news = learned.is_news().then(|| {
-            self.changes += 1;
+        let update = learned.is_news().then(|| {
+            self.version += 1;
             FdbUpdate { vid, mac: header.src, port: ingress, seen: now }
         });
-        (Forwarding { decision: self.route(now, ingress, vid, header.dst), vid, news }, learned)
+        let decision = self.route(now, ingress, vid, header.dst);
+        // What was refused for want of room is counted for each frame.
+        Forwarding { decision, vid, repeats: !learned.is_refused(), learned: update }
+    }
+
+    /// Changes whenever the same frame may begin to go elsewhere.
+    #[inline]
+    #[must_use]
+    pub const fn version(&self) -> u64 {
+        self.version
     }
 
     /// Takes over what another worker's bridge has learned.
     pub fn apply_remote(&mut self, update: &FdbUpdate) {
         if self.is_up(update.port) {
             self.fdb.apply(update);
-            self.changes += 1;
+            self.version += 1;
         }
     }
 
@@ -172,7 +150,7 @@ impl Bridge {
             self.fdb.flush(port);
         }
         self.find_exits();
-        self.changes += 1;
+        self.version += 1;
     }
 
     /// Whether frames can leave through `port`.

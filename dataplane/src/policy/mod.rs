@@ -36,10 +36,10 @@ pub use p_pfc::PPfc;
 pub use pfc::Pfc;
 pub(crate) use shadow::Shadow;
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Margin};
 use crate::cause::Trigger;
 use crate::settings::{PolicyKind, SwitchSettings};
-use crate::units::{Bytes, Class, Nanos, PortId, PortSet, RateStep};
+use crate::units::{Class, Nanos, PortId, PortSet, RateStep};
 
 /// Something that happened to a frame of the policy's class, after the buffer has counted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,14 +168,15 @@ impl Policy {
         }
     }
 
-    /// Bytes of frames for which `event` may come, one after the other, with nothing for the policy to say: zero
-    /// where each is to be shown to it. Of frames that come in, as far as they stay below XOFF.
+    /// How much may come, frame by frame with an `event` like this for each (its size does not matter), that the policy
+    /// need not be shown: it would want nothing, and be as it was. None where each frame is to be shown to it. Of
+    /// frames that come in, only as far as they stay below XOFF.
     #[must_use]
-    pub fn quiet(&self, event: Event, buffer: &Buffer) -> Bytes {
+    pub fn margin(&self, event: Event, buffer: &Buffer) -> Margin {
         match self {
-            Policy::Pfc(pfc) => pfc.quiet(event),
-            Policy::CaPfc(capfc) => capfc.quiet(event, buffer),
-            Policy::Ofc(_) | Policy::PPfc(_) | Policy::GPfc(_) | Policy::Gfc(_) => Bytes::ZERO,
+            Policy::Pfc(pfc) => pfc.margin(event),
+            Policy::CaPfc(capfc) => capfc.margin(event, buffer),
+            Policy::Ofc(_) | Policy::PPfc(_) | Policy::GPfc(_) | Policy::Gfc(_) => Margin::NONE,
         }
     }
 

@@ -2,7 +2,7 @@
 //! when it falls below XON (design.md section 6; 802.1Q 36.1).
 
 use super::{Event, Intent};
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Margin};
 use crate::cause::Trigger;
 use crate::units::{Bytes, Class, PortId, PortSet};
 
@@ -35,11 +35,11 @@ impl Pfc {
         }
     }
 
-    /// See [`super::Policy::quiet`].
-    pub(super) const fn quiet(&self, event: Event) -> Bytes {
+    /// See [`super::Policy::margin`].
+    pub(super) const fn margin(&self, event: Event) -> Margin {
         match event {
-            Event::Released { ingress } if self.paused.contains(ingress) => Bytes::ZERO,
-            _ => Bytes::MAX,
+            Event::Released { ingress } if self.paused.contains(ingress) => Margin::NONE,
+            _ => Margin::ALL,
         }
     }
 

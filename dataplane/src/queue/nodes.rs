@@ -6,6 +6,7 @@
 
 use crate::frame::Frame;
 use crate::units::{Bytes, Class, Nanos, PortId};
+use crate::wire::header::Layout;
 
 /// The end of a chain, and "no group".
 pub(crate) const NONE: u32 = u32::MAX;
@@ -23,6 +24,8 @@ pub struct FrameMeta {
     pub(crate) flow: u32,
     /// VLAN that it belongs to, once `forward` has decided.
     pub vid: u16,
+    /// Where in its head what is, as it came in.
+    pub(crate) layout: Layout,
     /// Port it came in by.
     pub ingress: PortId,
     /// Port it goes out by, once `forward` has decided.
@@ -33,22 +36,47 @@ pub struct FrameMeta {
     pub control: bool,
     /// Bytes of its tags that MTUs do not count.
     pub tags: u8,
-    /// Begins as the one before it in its ingress queue does: of the same [train](crate::switch).
+    /// Begins as the one before it in its ingress queue does: of the same train.
     pub(crate) follows: bool,
 }
 
 impl FrameMeta {
+    /// Of a control frame that leaves by `port`.
+    pub(crate) fn of_control(now: Nanos, port: PortId, class: Class, frame: &Frame) -> FrameMeta {
+        FrameMeta {
+            since: now,
+            len: frame.len(),
+            group: NONE,
+            flow: NONE,
+            vid: 0,
+            layout: Layout::UNKNOWN,
+            ingress: port,
+            egress: port,
+            class,
+            control: true,
+            tags: 0,
+            follows: false,
+        }
+    }
+
     /// What it counts for in buffers.
     pub(crate) fn counted(&self) -> Bytes {
         Bytes::of_frame(self.len)
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct Node {
     meta: FrameMeta,
     len: u32,
     next: u32,
+}
+
+/// Without the link, which says nothing where the frame is in no queue, or is its last.
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node").field("meta", &self.meta).field("len", &self.len).finish()
+    }
 }
 
 /// The table.
@@ -67,6 +95,7 @@ impl Nodes {
             group: NONE,
             flow: NONE,
             vid: 0,
+            layout: Layout::UNKNOWN,
             ingress: PortId(0),
             egress: PortId(0),
             class: Class::from_low_bits(0),
@@ -117,6 +146,14 @@ impl Default for Fifo {
 }
 
 impl Fifo {
+    /// One frame.
+    #[inline]
+    pub(crate) fn of(nodes: &mut Nodes, frame: Frame) -> Fifo {
+        let mut fifo = Fifo::default();
+        fifo.push(nodes, frame);
+        fifo
+    }
+
     #[inline]
     pub(crate) fn push(&mut self, nodes: &mut Nodes, frame: Frame) {
         let (slot, len) = frame.into_parts();
@@ -187,6 +224,7 @@ impl Fifo {
     }
 
     /// Puts all frames of `behind` behind its own.
+    #[inline]
     pub(crate) fn append(&mut self, nodes: &mut Nodes, behind: Fifo) {
         match (self.is_empty(), behind.is_empty()) {
             (true, _) => *self = behind,
@@ -200,6 +238,7 @@ impl Fifo {
     }
 
     /// Shows `change` what is known of each frame, in their order.
+    #[inline]
     pub(crate) fn for_each_meta(&self, nodes: &mut Nodes, mut change: impl FnMut(&mut FrameMeta)) {
         let mut slot = self.head;
         for _ in 0..self.frames {

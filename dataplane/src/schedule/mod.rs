@@ -15,6 +15,16 @@ pub(crate) use shaper::Shaper;
 use crate::settings::Service;
 use crate::units::{Bytes, CLASSES, Class, ClassSet};
 
+/// A class that sends next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub(crate) class: Class,
+    /// So many bytes it may send, in however many frames, with the same answer, as long as the same classes could.
+    pub(crate) bytes: Bytes,
+    /// What it sends is taken from its share.
+    is_charged: bool,
+}
+
 /// Strict priority and deficit round robin over the classes of one port.
 ///
 /// Deficits are in bytes times the largest weight: then a quantum is a whole number, and shares are
@@ -44,21 +54,25 @@ impl Scheduler {
         }
     }
 
-    /// The class that sends next among `eligible` (backlogged, unpaused, in rate).
+    /// The class that sends next among `eligible` (backlogged, unpaused, in rate). A class that is alone takes its share
+    /// from nobody: it is not charged for it, and its debt is forgotten.
     #[inline]
-    pub(crate) fn choose(&mut self, eligible: ClassSet) -> Option<Class> {
+    pub(crate) fn choose(&mut self, eligible: ClassSet) -> Option<Turn> {
+        let uncharged = |class| Turn { class, bytes: Bytes::MAX, is_charged: false };
         let strict = ClassSet(eligible.0 & self.strict.0).highest();
         if strict.is_some() {
-            return strict;
+            return strict.map(uncharged);
         }
         let weighted = ClassSet(eligible.0 & !self.strict.0);
         let only = weighted.highest()?;
         if weighted.0.is_power_of_two() {
             self.turn = only.index();
-            self.deficit[self.turn] = self.deficit[self.turn].max(1);
-            return Some(only);
+            self.deficit[self.turn] = 0;
+            return Some(uncharged(only));
         }
-        Some(self.next_in_turn(weighted))
+        let class = self.next_in_turn(weighted);
+        let left = self.deficit[class.index()] / self.weight_max;
+        Some(Turn { class, bytes: Bytes(u64::try_from(left).unwrap_or(0)), is_charged: true })
     }
 
     /// The next of several classes.
@@ -92,32 +106,14 @@ impl Scheduler {
         }
     }
 
-    /// Bytes for which [`Scheduler::choose`] goes on to choose `class` while `eligible` are the same.
-    pub(crate) fn stays_with(&self, class: Class, eligible: ClassSet) -> Bytes {
-        let strict = ClassSet(eligible.0 & self.strict.0).highest();
-        if strict == Some(class) || eligible == ClassSet(1 << class.get()) {
-            return Bytes::MAX;
-        }
-        let in_turn = strict.is_none() && self.turn == class.index();
-        let left = if in_turn { self.deficit[self.turn] / self.weight_max } else { 0 };
-        Bytes(u64::try_from(left).unwrap_or(0))
-    }
-
-    /// `class` is chosen again, as [`Scheduler::stays_with`] has said, and sends a frame.
-    #[inline]
-    pub(crate) fn sends_again(&mut self, class: Class, bytes: Bytes) {
-        self.choose(ClassSet(1 << class.get()));
-        self.sent(class, bytes, false);
-    }
-
-    /// Tells that `class` sent `bytes`, and whether its queue is empty now: an idle class saves
+    /// Tells that the class in turn sent `bytes`, and whether its queue is empty now: an idle class saves
     /// nothing up, and neither does one that is paused before its turn is over.
     #[inline]
-    pub(crate) fn sent(&mut self, class: Class, bytes: Bytes, now_empty: bool) {
-        if self.strict.contains(class) {
+    pub(crate) fn sent(&mut self, turn: &Turn, bytes: Bytes, now_empty: bool) {
+        if !turn.is_charged {
             return;
         }
-        let deficit = &mut self.deficit[class.index()];
+        let deficit = &mut self.deficit[turn.class.index()];
         *deficit -= i64::try_from(bytes.0).unwrap_or(i64::MAX) * self.weight_max;
         if now_empty {
             *deficit = (*deficit).min(0);
@@ -134,9 +130,9 @@ mod tests {
         let mut scheduler = Scheduler::new(services, 1518);
         let mut bytes = [0; CLASSES];
         for _ in 0..rounds {
-            let class = scheduler.choose(eligible).unwrap();
-            scheduler.sent(class, Bytes(frame), false);
-            bytes[class.index()] += frame;
+            let turn = scheduler.choose(eligible).unwrap();
+            scheduler.sent(&turn, Bytes(frame), false);
+            bytes[turn.class.index()] += frame;
         }
         bytes
     }
@@ -172,8 +168,9 @@ mod tests {
         let mut chosen = [0_u32; CLASSES];
         let mut last_of_1 = 0;
         for round in 0..1_200_000 {
-            let class = scheduler.choose(ClassSet(0b111)).unwrap();
-            scheduler.sent(class, Bytes(1518), false);
+            let turn = scheduler.choose(ClassSet(0b111)).unwrap();
+            scheduler.sent(&turn, Bytes(1518), false);
+            let class = turn.class;
             chosen[class.index()] += 1;
             if class.get() == 1 {
                 assert!(round - last_of_1 <= 3, "class 1 waits for a frame of each other at most");
@@ -190,9 +187,9 @@ mod tests {
         services[6] = Service::Strict;
         services[5] = Service::Strict;
         let mut scheduler = Scheduler::new(services, 1518);
-        assert_eq!(scheduler.choose(ClassSet::ALL).unwrap().get(), 6);
-        assert_eq!(scheduler.choose(ClassSet(0b0011_0001)).unwrap().get(), 5);
-        assert_eq!(scheduler.choose(ClassSet(0b0000_0001)).unwrap().get(), 0);
+        assert_eq!(scheduler.choose(ClassSet::ALL).unwrap().class.get(), 6);
+        assert_eq!(scheduler.choose(ClassSet(0b0011_0001)).unwrap().class.get(), 5);
+        assert_eq!(scheduler.choose(ClassSet(0b0000_0001)).unwrap().class.get(), 0);
         assert_eq!(scheduler.choose(ClassSet::NONE), None);
     }
 
@@ -200,10 +197,10 @@ mod tests {
     fn a_class_that_is_paused_again_and_again_saves_nothing_up() {
         let mut scheduler = Scheduler::new([Service::Weighted(1); CLASSES], 1518);
         for _ in 0..1000 {
-            let class = scheduler.choose(ClassSet(0b11)).unwrap();
-            scheduler.sent(class, Bytes(64), false);
+            let turn = scheduler.choose(ClassSet(0b11)).unwrap();
+            scheduler.sent(&turn, Bytes(64), false);
             let other = scheduler.choose(ClassSet(0b01)).unwrap(); // class 1 is paused
-            scheduler.sent(other, Bytes(1518), false);
+            scheduler.sent(&other, Bytes(1518), false);
         }
         assert!(scheduler.deficit.iter().all(|&deficit| deficit <= 1518), "{:?}", scheduler.deficit);
     }
@@ -211,10 +208,12 @@ mod tests {
     #[test]
     fn a_class_that_was_idle_saved_nothing_up() {
         let mut scheduler = Scheduler::new([Service::Weighted(1); CLASSES], 1000);
-        while scheduler.choose(ClassSet(0b11)).unwrap().get() != 0 {
-            scheduler.sent(Class::ALL[1], Bytes(1000), false);
+        let mut turn = scheduler.choose(ClassSet(0b11)).unwrap();
+        while turn.class.get() != 0 {
+            scheduler.sent(&turn, Bytes(1000), false);
+            turn = scheduler.choose(ClassSet(0b11)).unwrap();
         }
-        scheduler.sent(Class::ALL[0], Bytes(100), true);
+        scheduler.sent(&turn, Bytes(100), true);
         assert_eq!(scheduler.deficit[0], 0, "what was left of its turn is gone");
     }
 }

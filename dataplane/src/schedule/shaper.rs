@@ -36,13 +36,13 @@ impl Shaper {
         self.credit = self.credit.min(0);
     }
 
-    /// Whether a frame may start at `now`.
+    /// What may start at `now`.
     #[inline]
-    pub(crate) fn ready(&mut self, now: Nanos) -> bool {
-        self.credit >= 0 || {
+    pub(crate) fn credit(&mut self, now: Nanos) -> Credit {
+        if self.credit < 0 {
             self.refill(now);
-            self.credit >= 0
         }
+        Credit(self.credit)
     }
 
     /// When the next frame may start, if none other is sent before.
@@ -53,11 +53,6 @@ impl Shaper {
         let wait = (-self.credit + i128::from(self.rate.bits_per_second()) - 1)
             / i128::from(self.rate.bits_per_second());
         self.updated.after(Nanos(u64::try_from(wait).unwrap_or(u64::MAX)))
-    }
-
-    /// Bytes of frames that may start one after the other at the time of the last look.
-    pub(crate) fn left(&self) -> Bytes {
-        Bytes(u64::try_from(self.credit / SCALE).unwrap_or(0))
     }
 
     /// Pays for a frame that starts at `now`.
@@ -79,6 +74,23 @@ impl Shaper {
     }
 }
 
+/// What may start at one time, as far as a [`Shaper`] is concerned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Credit(i128);
+
+impl Credit {
+    /// Whether a frame may.
+    #[inline]
+    pub(crate) const fn allows_a_frame(self) -> bool {
+        self.0 >= 0
+    }
+
+    /// Bytes of frames that may, one after the other.
+    pub(crate) fn bytes(self) -> Bytes {
+        Bytes(u64::try_from(self.0 / SCALE).unwrap_or(0))
+    }
+}
+
 /// One nanosecond's worth at least: a driver that comes at `ready_at`, which is rounded up, keeps the
 /// fraction.
 fn most_credit(rate: BitRate, burst: Bytes) -> i128 {
@@ -92,11 +104,11 @@ mod tests {
     #[test]
     fn a_gigabit_passes_1250_bytes_in_10_us_to_the_nanosecond() {
         let mut shaper = Shaper::new(BitRate::from_gbps(1), Bytes::ZERO);
-        assert!(shaper.ready(Nanos(0)));
+        assert!(shaper.credit(Nanos(0)).allows_a_frame());
         shaper.spend(Nanos(0), Bytes(1250));
         assert_eq!(shaper.ready_at(), Nanos(10_000));
-        assert!(!shaper.ready(Nanos(9_999)));
-        assert!(shaper.ready(Nanos(10_000)));
+        assert!(!shaper.credit(Nanos(9_999)).allows_a_frame());
+        assert!(shaper.credit(Nanos(10_000)).allows_a_frame());
     }
 
     #[test]
@@ -105,7 +117,7 @@ mod tests {
         let mut shaper = Shaper::new(BitRate::from_gbps(400), Bytes::ZERO);
         let mut now = Nanos(0);
         for _ in 0..1000 {
-            assert!(shaper.ready(now));
+            assert!(shaper.credit(now).allows_a_frame());
             shaper.spend(now, Bytes(84));
             now = now.max(shaper.ready_at());
         }
@@ -124,7 +136,8 @@ mod tests {
     fn what_was_saved_up_is_cut_to_another_burst_or_forgone_and_debts_are_not() {
         let frames = |shaper: &mut Shaper| {
             let now = Nanos(1_000_000);
-            std::iter::from_fn(|| shaper.ready(now).then(|| shaper.spend(now, Bytes(1000)))).count()
+            std::iter::from_fn(|| shaper.credit(now).allows_a_frame().then(|| shaper.spend(now, Bytes(1000))))
+                .count()
         };
         let gigabit = BitRate::from_gbps(1);
         let mut shaper = Shaper::new(gigabit, Bytes(3000));
@@ -141,7 +154,10 @@ mod tests {
     fn only_the_burst_is_caught_up_after_a_stall() {
         let mut shaper = Shaper::new(BitRate::from_gbps(1), Bytes(3000));
         let sent = std::iter::from_fn(|| {
-            shaper.ready(Nanos(1_000_000)).then(|| shaper.spend(Nanos(1_000_000), Bytes(1000)))
+            shaper
+                .credit(Nanos(1_000_000))
+                .allows_a_frame()
+                .then(|| shaper.spend(Nanos(1_000_000), Bytes(1000)))
         })
         .count();
         assert_eq!(sent, 4); // three from the burst, and one that starts at zero credit

@@ -1,311 +1,155 @@
-//! A driver takes frames in batches. Those of a batch that take the same step on the same way, one right after
-//! the other, are a run, and are counted together.
+//! The contract with a driver: all that it does with a switch it does in batches.
 //!
-//! The first frame of a run is counted by itself. Before the second is, the switch looks how many bytes may
-//! follow with nothing to be decided ([`Switch::quiet`]): every limit and threshold is farther away than that,
-//! and no policy would have anything to say. As far as it reaches frames are only tallied, and the tally
-//! is counted at once when the run is over. Near a threshold nothing is quiet, and each frame is
-//! counted by itself: what a switch decides, and in which order, does not depend on batches.
+//! A [`Batch`] is the switch at one instant. The four steps of a frame's journey are taken in it, for many frames or
+//! for one; so is everything else that changes a switch. Between batches it can only be looked at.
 //!
-//! Only counting is put off (occupancies, counters, what is committed, events for policies); frames move as they
-//! always do, though several may move at once ([`super::train`]). A run is open only while a [`Batch`] is in hand, which lets nobody else look at the switch;
-//! and whatever inside it looks at counts, or changes them in another way, has the run settled before.
+//! ```text
+//!   receive -> forward -> transmit -> release      a frame's journey
+//!              announce                            control frames that need not wait for data
+//!              advance, next_deadline              what is due by time alone
+//!              set_link, give_up                   links and devices that go and come
+//!              set_policy                          another policy takes over
+//!              let_peers_go                        before a stop
+//!   hand_over, take_over, give_back, take_back, next_learned, hear_learned    between workers
+//! ```
+//!
+//! Over AF_XDP a worker takes as many frames as there are; a simulator takes each step when its model says so. What a
+//! switch decides, and in which order, does not depend on that: [`super::run`] says why.
 
 use super::Switch;
-use crate::buffer::Load;
+use super::run::Run;
+use super::succession::Successor;
+use super::workers::{Handover, Return, WorkerId};
+use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
-use crate::policy::Event;
-use crate::queue::FrameMeta;
-use crate::settings::{Accounting, WhenFull};
-use crate::units::{Bytes, Class, Nanos, PortId};
+use crate::units::{Nanos, PortId};
 
-/// The four steps, for several frames at one time. What they count shows when the batch is dropped.
+/// A switch at one instant, in the hands of its driver.
 #[derive(Debug)]
 pub struct Batch<'switch> {
     switch: &'switch mut Switch,
 }
 
+impl Switch {
+    /// The switch at `now`, which is never before that of an earlier batch.
+    #[inline]
+    pub fn batch(&mut self, now: Nanos) -> Batch<'_> {
+        self.now = now;
+        Batch { switch: self }
+    }
+}
+
+impl Drop for Batch<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.switch.end_run();
+        self.switch.run = Run::NONE;
+    }
+}
+
 impl Batch<'_> {
-    /// See [`Switch::receive`].
+    /// A frame has come in by `port`, which this worker owns. Control frames are obeyed and consumed;
+    /// every other is counted and waits for [`Batch::forward`].
     #[inline]
     pub fn receive<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
-        self.switch.receive(self.switch.run.now, port, frame, store);
+        self.switch.receive(port, frame, store);
     }
 
-    /// See [`Switch::forward`]; what follows that frame may come along.
+    /// Moves a frame through the pipeline, and what follows it in its train: the next port in turn, its highest
+    /// class that can move. False where no frame can move.
     #[inline]
     pub fn forward<S: FrameStore>(&mut self, store: &mut S) -> bool {
-        self.switch.forward(self.switch.run.now, store)
+        self.switch.forward(store)
     }
 
-    /// Gives `send` the frames that may leave by `port` now, `most` at most, and says how many there were. See
-    /// [`Switch::transmit`].
+    /// Gives `send` the frames that may leave by `port` now, rewritten as that port sends them, `most` at most; control
+    /// frames that are due go first. Says how many there were. The driver sends each, and says so by
+    /// [`Batch::release`].
     #[inline]
     pub fn transmit<S: FrameStore>(
         &mut self,
         port: PortId,
         store: &mut S,
         most: u32,
-        mut send: impl FnMut(&mut S, Frame),
+        send: impl FnMut(&mut S, Frame),
     ) -> u32 {
-        let mut sent = 0;
-        while sent < most
-            && let Some(frame) = self.switch.transmit(self.switch.run.now, port, store)
-        {
-            send(store, frame);
-            sent += 1;
-            let mut train = self.switch.transmit_train(port, most - sent).unwrap_or_default();
-            sent += train.frames();
-            while let Some(frame) = train.pop(&self.switch.nodes) {
-                send(store, frame);
-            }
-        }
-        sent
+        self.switch.transmit(port, store, most, send)
     }
 
-    /// See [`Switch::release`].
+    /// The frame that tells the peer of `port` of a pause, of a rate, or of the end of one, where it does not know;
+    /// never data. [`Batch::transmit`] gives it out before anything else; a driver with several ports asks
+    /// for those of all [untold](Switch::untold) peers before it sends data of any.
+    #[cold]
+    pub fn announce<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
+        self.switch.announce(port, store)
+    }
+
+    /// A frame given out for `port` has left.
     #[inline]
     pub fn release<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
-        self.switch.release(self.switch.run.now, port, frame, store);
+        self.switch.release(port, frame, store);
     }
 
-    /// See [`Switch::give_up`].
+    /// A frame given out for `port` will never leave, because its device is gone.
+    #[cold]
     pub fn give_up<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
-        self.switch.give_up(self.switch.run.now, port, frame, store);
+        self.switch.give_up(port, frame, store);
     }
-}
 
-impl Drop for Batch<'_> {
-    fn drop(&mut self) {
-        self.switch.settle();
-        self.switch.run = Run::NONE;
-    }
-}
-
-/// What frames have in common that are counted together.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
-    pub(super) step: Step,
-    pub(super) ingress: PortId,
-    pub(super) egress: PortId,
-    pub(super) class: Class,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// No frame's: there is no run.
-    None,
-    Receive,
-    Enqueue,
-    /// From whichever ingress.
-    Transmit,
-    Release,
-}
-
-impl Way {
-    const NONE: Way =
-        Way { step: Step::None, ingress: PortId(0), egress: PortId(0), class: Class::from_low_bits(0) };
-}
-
-impl PartialEq for Way {
-    /// All at once.
+    /// Fires everything that is due: refreshes of held pauses, ends of obeyed ones, the watchdog, ageing.
+    /// Costs a comparison while nothing is. [`Switch::next_deadline`] says when it must be called.
     #[inline]
-    fn eq(&self, other: &Way) -> bool {
-        let key =
-            |way: &Way| u32::from_ne_bytes([way.step as u8, way.ingress.0, way.egress.0, way.class.get()]);
-        key(self) == key(other)
-    }
-}
-
-/// Frames that take the same way.
-#[derive(Debug)]
-pub(super) struct Run {
-    in_batch: bool,
-    /// Of the batch.
-    pub(super) now: Nanos,
-    way: Way,
-    /// Of frames that are transmitted: what the first was.
-    pub(super) like: Like,
-    /// Bytes that may still follow, once it was looked.
-    quiet: Bytes,
-    looked: bool,
-    /// The last way that was not quiet: not looked at again in this batch.
-    loud: Way,
-    /// Not yet counted.
-    tallied: Load,
-}
-
-/// What transmitted frames must have in common, too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Like {
-    pub(super) since: Nanos,
-    pub(super) vid: u16,
-    pub(super) tags: u8,
-}
-
-impl Like {
-    pub(super) const fn of(meta: &FrameMeta) -> Like {
-        Like { since: meta.since, vid: meta.vid, tags: meta.tags }
-    }
-}
-
-impl Run {
-    /// None, and no batch.
-    pub(super) const NONE: Run = Run {
-        in_batch: false,
-        now: Nanos::ZERO,
-        way: Way::NONE,
-        like: Like { since: Nanos::ZERO, vid: 0, tags: 0 },
-        quiet: Bytes::ZERO,
-        looked: false,
-        loud: Way::NONE,
-        tallied: Load { frames: 0, bytes: Bytes::ZERO },
-    };
-
-    /// The way of its frames.
-    #[inline]
-    pub(super) fn way(&self) -> Way {
-        self.way
+    pub fn advance<S: FrameStore>(&mut self, store: &mut S) {
+        self.switch.advance(store);
     }
 
-    /// The way that frames transmitted at `port` take.
-    #[inline]
-    pub(super) fn transmits(&self, port: PortId) -> Option<Way> {
-        (self.way.step == Step::Transmit && self.way.egress == port).then_some(self.way)
-    }
-}
-
-impl Switch {
-    /// For several frames at `now`.
-    pub fn batch(&mut self, now: Nanos) -> Batch<'_> {
-        self.run = Run { in_batch: true, now, ..Run::NONE };
-        Batch { switch: self }
+    /// The link of `port` came up or went down. A port without link forgets what it had learned and
+    /// what its peer had asked, and drops what was queued; when it comes up again, pauses that still
+    /// hold are announced anew.
+    pub fn set_link<S: FrameStore>(&mut self, port: PortId, up: bool, store: &mut S) {
+        self.switch.set_link(port, up, store);
     }
 
-    /// Tallies a frame that counts for `size` and goes on with the run. False where it does not, or must not:
-    /// then it is to be counted by itself, and nothing is left to be settled.
-    #[inline]
-    pub(super) fn goes_on(&mut self, way: Way, size: Bytes) -> bool {
-        if self.run.way == way && (size <= self.run.quiet || self.finds_quiet(way, size)) {
-            self.tally(size);
-            return true;
-        }
-        self.settle();
-        false
+    /// Gives a class another policy. Peers that both the old and the new one want held stay held; no frame
+    /// is touched. Nothing is allocated, and nothing freed: that is for whoever drops what comes back.
+    #[must_use = "it may be large, and is to be dropped where there is time"]
+    pub fn set_policy(&mut self, successor: Box<Successor>) -> Box<Successor> {
+        self.switch.set_policy(successor)
     }
 
-    /// Bytes of frames that may go on with the run now, the next of which counts for `size`.
-    #[inline]
-    pub(super) fn quiet_for(&mut self, way: Way, size: Bytes) -> Bytes {
-        if !self.run.looked {
-            self.finds_quiet(way, size);
-        }
-        self.run.quiet
+    /// Lets every peer go that this worker holds: the XONs are due at once. Before a stop.
+    pub fn let_peers_go(&mut self) {
+        self.switch.let_peers_go();
     }
 
-    /// Frames go on with the run, no more bytes than are [quiet](Self::quiet_for).
-    #[inline]
-    pub(super) fn tally(&mut self, load: impl Into<Load>) {
-        let load = load.into();
-        self.run.quiet -= load.bytes;
-        self.run.tallied.frames += load.frames;
-        self.run.tallied.bytes += load.bytes;
+    /// The next frame for `worker`. The driver must have room for it on the way.
+    pub fn hand_over(&mut self, worker: WorkerId) -> Option<Handover> {
+        self.switch.hand_over(worker)
     }
 
-    /// A frame has taken `way`, counted by itself: others may follow.
-    #[inline]
-    pub(super) fn begin_run(&mut self, way: Way) {
-        if self.run.in_batch && self.run.loud != way {
-            self.run.way = way;
-        }
+    /// The next slot that goes home to `worker`. The driver must have room for it on the way.
+    pub fn give_back(&mut self, worker: WorkerId) -> Option<Return> {
+        self.switch.give_back(worker)
     }
 
-    /// A frame like this has been transmitted, counted by itself: others may follow.
-    #[inline]
-    pub(super) fn begin_run_of(&mut self, like: Like, way: Way) {
-        if self.run.in_batch {
-            self.run.like = like;
-        }
-        self.begin_run(way);
+    /// The next that this worker's bridge has learned: every other worker is to [hear](Batch::hear_learned) of it. The
+    /// driver must have room for it on the way to each.
+    pub fn next_learned(&mut self) -> Option<FdbUpdate> {
+        self.switch.next_learned()
     }
 
-    /// Ends the run. Everything is counted.
-    #[inline]
-    pub(super) fn settle(&mut self) {
-        if self.run.way.step == Step::None {
-            return;
-        }
-        if !self.is_settled() {
-            self.count_run();
-        }
-        (self.run.way, self.run.quiet, self.run.looked) = (Way::NONE, Bytes::ZERO, false);
+    /// Takes a frame over that another worker received; it enters the queue of its egress port.
+    pub fn take_over<S: FrameStore>(&mut self, handover: Handover, store: &mut S) {
+        self.switch.take_over(handover, store);
     }
 
-    /// Whether every frame is counted.
-    pub(super) fn is_settled(&self) -> bool {
-        self.run.tallied.frames == 0
+    /// Takes a slot back whose frame has left by another worker's port, or was dropped there.
+    pub fn take_back<S: FrameStore>(&mut self, back: Return, store: &mut S) {
+        self.switch.take_back(back, store);
     }
 
-    #[inline(never)]
-    fn count_run(&mut self) {
-        let Run { way: Way { step, ingress, egress, class }, now, like, .. } = self.run;
-        let load = std::mem::take(&mut self.run.tallied);
-        match step {
-            Step::None => (),
-            Step::Receive => {
-                self.count_received(ingress, class, load);
-                self.buffer.enter_ingress(ingress, class, load).expect("what is quiet has room");
-            }
-            Step::Enqueue => self.buffer.enter_egress(ingress, egress, class, load),
-            Step::Transmit => self.commit(now, like.since, egress, class, load),
-            Step::Release => {
-                self.count_sent(egress, class, load);
-                self.buffer.leave_egress(ingress, egress, class, load);
-                if self.accounting == Accounting::UntilTransmitted {
-                    self.buffer.leave_ingress(ingress, class, load);
-                }
-            }
-        }
-    }
-
-    /// Looks how many bytes may take `way`, if that was not done for this run. Whether there are `size`.
-    #[inline(never)]
-    fn finds_quiet(&mut self, way: Way, size: Bytes) -> bool {
-        if self.run.looked {
-            return false;
-        }
-        (self.run.looked, self.run.quiet) = (true, self.quiet(way));
-        let is_quiet = size <= self.run.quiet;
-        if !is_quiet {
-            self.run.loud = way;
-        }
-        is_quiet
-    }
-
-    /// Bytes of frames that may take `way`, one after the other, with nothing to be decided.
-    fn quiet(&self, way: Way) -> Bytes {
-        let Way { step, ingress, egress, class } = way;
-        let of_policy = |event| self.policies[class.index()].quiet(event, &self.buffer);
-        let (sampled_in, sampled_out) = (self.congestion.ingress(), self.congestion.egress());
-        match step {
-            _ if !self.shadows.is_empty() || self.when_full == WhenFull::Stop => Bytes::ZERO,
-            Step::Receive if sampled_in.contains(class) => Bytes::ZERO,
-            Step::Receive => {
-                self.buffer.quiet_ingress(ingress, class).min(of_policy(Event::Received { ingress }))
-            }
-            Step::Enqueue if sampled_out.contains(class) => Bytes::ZERO,
-            Step::Enqueue if self.ports[egress.index()].drops_early.contains(class) => Bytes::ZERO,
-            Step::Enqueue => {
-                let event = Event::Enqueued { ingress, egress, size: Bytes::ZERO };
-                self.buffer.quiet_egress(egress, class).min(of_policy(event))
-            }
-            Step::Transmit if sampled_in.contains(class) || sampled_out.contains(class) => Bytes::ZERO,
-            Step::Transmit => self.quiet_line(egress, class),
-            Step::Release if !self.workers.owns(ingress) => Bytes::ZERO,
-            Step::Release => {
-                of_policy(Event::Dequeued { egress }).min(of_policy(Event::Released { ingress }))
-            }
-            Step::None => Bytes::ZERO,
-        }
+    /// Another worker's bridge has learned something.
+    pub fn hear_learned(&mut self, update: &FdbUpdate) {
+        self.switch.hear_learned(update);
     }
 }

@@ -24,28 +24,27 @@ impl Switch {
     /// The frame is about to wait at `egress`: where the queues are nested its flow is counted, and so it is
     /// in shadows of OFC.
     #[inline]
-    pub(super) fn count_flow<S: FrameStore>(&mut self, now: Nanos, egress: PortId, frame: &Frame, store: &S) {
+    pub(super) fn count_flow<S: FrameStore>(&mut self, egress: PortId, frame: &Frame, store: &S) {
         if self.shadows_count_flows {
-            self.count_flow_in_shadow(now, egress, frame, store);
+            self.count_flow_in_shadow(egress, frame, store);
         }
         let meta = self.nodes.meta_mut(frame);
         let Policy::Ofc(ofc) = &mut self.policies[meta.class.index()] else { return };
-        let queue = &self.ports[egress.index()].queues[meta.class.index()];
+        let queue = &self.ports[egress.index()].egress.queues[meta.class.index()];
         if !matches!(queue, ClassQueue::Nested(_)) {
             return;
         }
         let head = store.head(frame);
-        let header = Header::parse(head).expect("it parsed when it came in");
-        meta.flow = ofc.packet_in(egress, meta.ingress, &FlowKey::of(&header, head));
+        meta.flow = ofc.packet_in(egress, meta.ingress, &FlowKey::of(&Header::read(meta.layout, head), head));
     }
 
     #[cold]
-    fn count_flow_in_shadow<S: FrameStore>(&mut self, now: Nanos, egress: PortId, frame: &Frame, store: &S) {
-        let &FrameMeta { ingress, class, .. } = self.nodes.meta(frame);
+    fn count_flow_in_shadow<S: FrameStore>(&mut self, egress: PortId, frame: &Frame, store: &S) {
+        let &FrameMeta { ingress, class, layout, .. } = self.nodes.meta(frame);
         let head = store.head(frame);
-        let key = FlowKey::of(&Header::parse(head).expect("it parsed when it came in"), head);
+        let key = FlowKey::of(&Header::read(layout, head), head);
         let shadows = self.shadows.iter_mut().filter(|shadow| shadow.counts_flows());
-        shadows.for_each(|shadow| shadow.packet_in(now, frame.slot(), class, [ingress, egress], &key));
+        shadows.for_each(|shadow| shadow.packet_in(self.now, frame.slot(), class, [ingress, egress], &key));
     }
 
     /// A frame waits at `port` no longer.
@@ -74,37 +73,43 @@ impl Switch {
     }
 
     /// Obeys a list of flows in the PFC frame `pfc`: flow by flow, or else by stopping the class.
-    pub(super) fn obey_list(&mut self, now: Nanos, port: PortId, pfc: &Pfc, list: &FlowPause<'_>) {
+    pub(super) fn obey_list(&mut self, port: PortId, pfc: &Pfc, list: &FlowPause<'_>) {
         let class = list.class;
-        self.tell_shadows(now, port, list);
-        let obeyed = self.obey_flows(now, port, list);
+        self.tell_shadows(port, list);
+        let obeyed = self.obey_flows(port, list);
         match list.operation {
             Operation::Pause(_) if obeyed => (),
             Operation::Pause(_) => {
-                self.expire_pauses(now, port);
+                self.expire_pauses(port);
                 let at = &self.ports[port.index()];
-                let already = at.obeyed.paused().contains(class) && !at.stopped_for_flows.contains(class);
-                self.pause_classes(now, port, pfc.classes, &pfc.times);
+                let already =
+                    at.peer.obeyed.paused().contains(class) && !at.peer.stopped_for_flows.contains(class);
+                self.pause_classes(port, pfc.classes, &pfc.times);
                 if !already {
-                    self.ports[port.index()].stopped_for_flows.insert(class);
+                    self.ports[port.index()].peer.stopped_for_flows.insert(class);
                 }
             }
             Operation::Resume => {
-                if self.ports[port.index()].stopped_for_flows.contains(class) {
+                if self.ports[port.index()].peer.stopped_for_flows.contains(class) {
                     let resume = Pfc::default().with(class, Quanta(0));
-                    self.pause_classes(now, port, resume.classes, &resume.times);
+                    self.pause_classes(port, resume.classes, &resume.times);
                 }
             }
         }
     }
 
     /// Shadows hear what the peer of `port` says of single flows.
-    fn tell_shadows(&mut self, now: Nanos, port: PortId, list: &FlowPause<'_>) {
+    fn tell_shadows(&mut self, port: PortId, list: &FlowPause<'_>) {
         let speed = self.ports[port.index()].settings.speed;
         for shadow in &mut self.shadows {
             match list.operation {
                 Operation::Pause(time) => {
-                    shadow.pause_flows(port, list.class, now.after(speed.time_of_quanta(time)), list.flows());
+                    shadow.pause_flows(
+                        port,
+                        list.class,
+                        self.now.after(speed.time_of_quanta(time)),
+                        list.flows(),
+                    );
                 }
                 Operation::Resume => shadow.resume_flows(port, list.class, list.flows()),
             }
@@ -112,17 +117,17 @@ impl Switch {
     }
 
     /// Obeys what the peer of `port` says of single flows. False where not all of them can be paused.
-    fn obey_flows(&mut self, now: Nanos, port: PortId, list: &FlowPause<'_>) -> bool {
+    fn obey_flows(&mut self, port: PortId, list: &FlowPause<'_>) -> bool {
         let class = list.class;
         let Policy::Ofc(ofc) = &mut self.policies[class.index()] else { return false };
         let at = &mut self.ports[port.index()];
-        let ClassQueue::Nested(queue) = &mut at.queues[class.index()] else { return false };
+        let ClassQueue::Nested(queue) = &mut at.egress.queues[class.index()] else { return false };
         let shown = &self.counters.class(port, class).flows;
         let mut all_fit = true;
         match list.operation {
             Operation::Pause(time) => {
                 shown.pause_frames_received.add(1);
-                let until = now.after(at.settings.speed.time_of_quanta(time));
+                let until = self.now.after(at.settings.speed.time_of_quanta(time));
                 let pause = |flow: FlowKey| {
                     let number = ofc.pause_flow(port, &flow, until);
                     all_fit &= number.is_some();
@@ -148,33 +153,33 @@ impl Switch {
 
     /// Lets flows at `port` go on whose pause is over.
     #[cold]
-    pub(super) fn expire_flows(&mut self, now: Nanos, port: PortId) {
+    pub(super) fn expire_flows(&mut self, port: PortId) {
         for class in Class::ALL {
-            self.expire_flows_of(now, port, class);
+            self.expire_flows_of(self.now, port, class);
         }
     }
 
-    fn expire_flows_of(&mut self, now: Nanos, port: PortId, class: Class) {
+    fn expire_flows_of(&mut self, until: Nanos, port: PortId, class: Class) {
         let Policy::Ofc(ofc) = &mut self.policies[class.index()] else { return };
         let at = &mut self.ports[port.index()];
-        let ClassQueue::Nested(queue) = &mut at.queues[class.index()] else { return };
-        queue.resume(&mut self.nodes, std::iter::from_fn(|| ofc.pop_expired(port, now)));
+        let ClassQueue::Nested(queue) = &mut at.egress.queues[class.index()] else { return };
+        queue.resume(&mut self.nodes, std::iter::from_fn(|| ofc.pop_expired(port, until)));
         self.note_flows(port, class);
     }
 
     /// What the peer of `port` has paused has changed: other frames may leave, and other times matter.
     fn note_flows(&mut self, port: PortId, class: Class) {
         let at = &mut self.ports[port.index()];
-        if at.queues[class.index()].is_ready() {
-            at.backlogged.insert(class);
+        if at.egress.queues[class.index()].is_ready() {
+            at.egress.backlogged.insert(class);
             self.egress_active.insert(port);
         } else {
-            at.backlogged.remove(class);
+            at.egress.backlogged.remove(class);
         }
         let ofc = self.policies.iter().filter_map(Policy::as_ofc);
-        at.flows_expire = ofc.map(|ofc| ofc.next_expiry(port)).min().unwrap_or(Nanos::NEVER);
-        if at.flows_expire != Nanos::NEVER {
-            self.next_timer = self.next_timer.min(at.flows_expire);
+        at.peer.flows_expire = ofc.map(|ofc| ofc.next_expiry(port)).min().unwrap_or(Nanos::NEVER);
+        if at.peer.flows_expire != Nanos::NEVER {
+            self.next_timer = self.next_timer.min(at.peer.flows_expire);
             self.timed.insert(port);
         }
         let paused = self.policies[class.index()].as_ofc().map_or(0, |ofc| ofc.flows_paused(port));
@@ -186,37 +191,32 @@ impl Switch {
         let Policy::Ofc(ofc) = &self.policies[class.index()] else { return };
         let at = &mut self.ports[port.index()];
         if ofc.is_due(port) {
-            at.tells_flows.insert(class);
+            at.peer.tells_flows.insert(class);
             self.egress_active.insert(port);
         } else {
-            at.tells_flows.remove(class);
+            at.peer.tells_flows.remove(class);
         }
         self.counters.class(port, class).flows.asked.now.set(ofc.flows_asked(port) as u64);
     }
 
     /// The list of flows that is due at `port`; `None` where none is or may leave now.
-    pub(super) fn announce_flows<S: FrameStore>(
-        &mut self,
-        now: Nanos,
-        port: PortId,
-        store: &mut S,
-    ) -> Option<Frame> {
+    pub(super) fn announce_flows<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         let at = &self.ports[port.index()];
-        let class = at.tells_flows.highest()?;
-        if at.is_fully_committed() || !self.control_is_free(port, store) {
+        let class = at.peer.tells_flows.highest()?;
+        if at.egress.is_fully_committed() || !self.control_is_free(port, store) {
             return None;
         }
         let PortSettings { mac, pause_time, mtu_frame, .. } = self.ports[port.index()].settings;
         let mut bytes = [0; LEN_MAX];
         let room = &mut bytes[..LEN_MAX.min(mtu_frame as usize)];
         let Policy::Ofc(ofc) = &mut self.policies[class.index()] else { return None };
-        let Told { len, resumes } = ofc.tell(now, port, mac, pause_time, room)?;
+        let Told { len, resumes } = ofc.tell(self.now, port, mac, pause_time, room)?;
         self.next_timer = self.next_timer.min(ofc.next_refresh(port));
         self.timed.insert(port);
         let shown = &self.counters.class(port, class).flows;
         if resumes { &shown.resume_frames_sent } else { &shown.pause_frames_sent }.add(1);
         self.tell_flows(port, class);
-        Some(self.send_control(now, port, &bytes[..len], store))
+        Some(self.send_control(port, &bytes[..len], store))
     }
 
     /// The peer of `port` was told, or has learned by losing its link, that no flow of `class` is paused.
@@ -232,7 +232,7 @@ impl Switch {
         for class in Class::ALL {
             if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
                 if ofc.has_told(port) {
-                    self.ports[port.index()].held.suspect(class);
+                    self.ports[port.index()].peer.held.suspect(class);
                 }
                 ofc.let_go(port);
                 self.tell_flows(port, class);
@@ -241,11 +241,11 @@ impl Switch {
     }
 
     /// Fires what is due for flows of `port` at `now`; answers when something will be again.
-    pub(super) fn fire_flows(&mut self, now: Nanos, port: PortId) -> Nanos {
-        let mut next = self.ports[port.index()].flows_expire;
+    pub(super) fn fire_flows(&mut self, port: PortId) -> Nanos {
+        let mut next = self.ports[port.index()].peer.flows_expire;
         for class in Class::ALL {
             if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
-                ofc.advance(port, now);
+                ofc.advance(port, self.now);
                 next = next.min(ofc.next_refresh(port));
                 self.tell_flows(port, class);
             }
@@ -259,12 +259,13 @@ impl Switch {
         let Policy::Ofc(ofc) = &self.policies[class.index()] else { return Nested::default() };
         let at = &mut self.ports[port.index()];
         if ofc.has_told(port) {
-            at.held.suspect(class);
-            self.egress_active.insert(port);
+            at.peer.held.suspect(class);
+            self.note_untold(port);
         }
-        at.tells_flows.remove(class);
+        let at = &mut self.ports[port.index()];
+        at.peer.tells_flows.remove(class);
         self.counters.class(port, class).flows.asked.now.set(0);
-        let queue = &mut at.queues[class.index()];
+        let queue = &mut at.egress.queues[class.index()];
         let ClassQueue::Nested(nested) = queue else { return Nested::default() };
         let mut nested = std::mem::take(nested);
         *queue = ClassQueue::Fifo(nested.give_up(&mut self.nodes));
@@ -274,10 +275,10 @@ impl Switch {
     /// A policy of `class` begins: OFC nests its queues, this one at `port`.
     pub(super) fn begin_flows(&mut self, port: PortId, class: Class, mut nested: Nested) {
         if let Policy::Ofc(_) = self.policies[class.index()]
-            && let ClassQueue::Fifo(fifo) = &mut self.ports[port.index()].queues[class.index()]
+            && let ClassQueue::Fifo(fifo) = &mut self.ports[port.index()].egress.queues[class.index()]
         {
             nested.go_on_with(std::mem::take(fifo));
-            self.ports[port.index()].queues[class.index()] = ClassQueue::Nested(nested);
+            self.ports[port.index()].egress.queues[class.index()] = ClassQueue::Nested(nested);
         }
         self.note_flows(port, class);
     }

@@ -9,19 +9,19 @@ use crate::wire::ecn::{self, Ecn};
 use crate::wire::header::Header;
 
 impl Switch {
-    /// Marks a frame that leaves a congested queue, itself still counted there. One that cannot be
-    /// marked goes as it is.
-    pub(super) fn mark<S: FrameStore>(&mut self, port: PortId, class: Class, frame: &Frame, store: &mut S) {
-        if !self.tells_congestion(port, class) {
-            return;
-        }
+    /// Marks a frame that leaves a congested queue by `port`, as it came in and itself still counted there. False where
+    /// it need not, or cannot, be marked: it goes as it is.
+    pub(super) fn mark<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &mut S) -> bool {
+        let meta = self.nodes.meta(frame);
+        let (class, layout) = (meta.class, meta.layout);
         let head = store.head_mut(frame);
-        // It parsed when it came in, but may have lost a tag since, and what followed that be cut short.
-        if Header::parse(head).is_ok_and(|header| ecn::mark(head, &header)) {
-            let shown = self.counters.class(port, class);
-            shown.ecn_marked_frames.add(1);
-            shown.ecn_marked_bytes.add(Bytes::of_frame(frame.len()).0);
-        }
+        self.tells_congestion(port, class) && ecn::mark(head, &Header::read(layout, head))
+    }
+
+    pub(super) fn count_mark(&self, port: PortId, class: Class, frame: &Frame) {
+        let counters = self.counters.class(port, class);
+        counters.ecn_marked_frames.add(1);
+        counters.ecn_marked_bytes.add(Bytes::of_frame(frame.len()).0);
     }
 
     /// Whether a frame that is about to join a queue is dropped because it could not be marked there.
@@ -33,7 +33,7 @@ impl Switch {
         store: &S,
     ) -> bool {
         let head = store.head(frame);
-        let header = Header::parse(head).expect("it parsed when it came in");
+        let header = Header::read(self.nodes.meta(frame).layout, head);
         ecn::get(head, &header) == Ecn::NotCapable && self.tells_congestion(port, class)
     }
 

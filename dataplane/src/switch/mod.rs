@@ -1,61 +1,59 @@
 //! The only place where the parts meet.
 //!
-//! A frame's journey has four steps, each one function that a driver calls:
+//! A driver has a [`Switch`] in its hands one [`Batch`] at a time, and takes the four steps of a frame's journey there
+//! ([`batch`] has the contract, [`journey`] the steps). Over AF_XDP a worker runs all steps to completion; a
+//! simulator takes each when its model says so. Neither is visible from here.
 //!
-//! * [`Switch::receive`]: control frames are consumed; the others are classified, counted at their
-//!   (ingress port, class), and wait in the ingress queue.
-//! * [`Switch::forward`]: the pipeline takes one frame, learns, looks up, and admits it to its egress
-//!   queue (or to the queue towards another worker).
-//! * [`Switch::transmit`]: control frames first; then the scheduler picks among the classes of a port
-//!   that are backlogged, unpaused and in rate.
-//! * [`Switch::release`]: the frame has left; it is counted out, which may end a pause.
-//!
-//! [`Switch::advance`] fires what is due by time alone, and [`Switch::next_deadline`] tells when that
-//! will be. Over AF_XDP a worker runs all steps to completion; a simulator calls each when its model
-//! says so. Neither is visible from here.
+//! ```text
+//!   batch        the contract            journey      receive, forward, transmit, release
+//!   port         ingress, egress, peer   train, run   frames alike, looked at and counted together
+//!   announce     what peers are asked    obey         what they ask
+//!   policies, flows, rates, notices, marking, storms  what congestion leads to
+//!   floods, groups, waiting              several destinations; no room
+//!   timers, succession, workers          time and links; another policy; other workers
+//! ```
 //!
 //! A switch with several workers has one `Switch` per worker. Each owns some ports completely, and
 //! exchanges [`Handover`]s and [`Return`]s with the others (see [`workers`]).
 
+mod announce;
 mod batch;
-mod egress;
+mod floods;
 mod flows;
 mod groups;
-mod ingress;
+mod journey;
 mod marking;
 mod notices;
+mod obey;
 mod policies;
+mod port;
 mod rates;
+mod run;
 mod storms;
 mod succession;
 mod timers;
 mod train;
+mod waiting;
 pub mod workers;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::buffer::Buffer;
-use crate::classify::Classifier;
 use crate::congestion::CongestionPoints;
 use crate::counters::Counters;
-use crate::drop_reason::DropReason;
 use crate::forward::{Bridge, FdbUpdate};
-use crate::frame::{Frame, FrameStore};
 use crate::ledger::Ledger;
-use crate::pause::{AskedRates, Held, Obeyed, ObeyedRates};
-use crate::policy::{Event, Intent, Policy, Shadow};
-use crate::queue::{ClassQueue, Fifo, FrameMeta, NONE, Nodes};
-use crate::rewrite::Rewriter;
-use crate::schedule::{Scheduler, Shaper};
-use crate::settings::{Accounting, FLOOD_COPIES_MAX, PolicyKind, PortSettings, SwitchSettings, WhenFull};
-use crate::units::{Bytes, CLASSES, Class, ClassSet, FCS, Nanos, PortId, PortSet, TAGS};
-use crate::watchdog::Watchdog;
+use crate::pause::{Held, Obeyed};
+use crate::policy::{Intent, Policy, Shadow};
+use crate::queue::{Fifo, Nodes};
+use crate::settings::{Accounting, FLOOD_COPIES_MAX, PolicyKind, SwitchSettings, WhenFull};
+use crate::units::{Bytes, CLASSES, Class, Nanos, PortId, PortSet};
 pub use batch::Batch;
-use batch::Run;
 use groups::Groups;
+use port::Port;
+use run::Run;
 pub use succession::Successor;
-use train::Leader;
 pub use workers::{Handover, Return, WorkerId, Workers};
 
 /// Any number: the same frames at the same times are marked in every run.
@@ -64,6 +62,8 @@ const ECN_SEED: u64 = 3168;
 /// The dataplane of one worker.
 #[derive(Debug)]
 pub struct Switch {
+    /// Of the batch in hand, or the last one.
+    now: Nanos,
     kinds: [PolicyKind; CLASSES],
     accounting: Accounting,
     when_full: WhenFull,
@@ -79,7 +79,6 @@ pub struct Switch {
     congestion: CongestionPoints,
     bridge: Bridge,
     counters: Arc<Counters>,
-    /// Frames of the batch in hand that are yet to be counted.
     run: Run,
     ledger: Ledger,
     pauses_obeyed: u64,
@@ -95,8 +94,8 @@ pub struct Switch {
     egress_active: PortSet,
     /// Egress ports where frames wait for room ([`WhenFull::Stop`]).
     awaited: PortSet,
-    /// Ports whose peers were let go or held, or asked for another rate, since the driver last looked.
-    changed: PortSet,
+    /// Ports whose peers are to be told of a pause, of a rate, or of the end of one.
+    untold: PortSet,
     /// Ports whose pause frame can be sent only after one that is in flight has left.
     starved: PortSet,
     /// Ports that hold a peer or are held by one.
@@ -105,150 +104,13 @@ pub struct Switch {
     /// Per worker, frames on their way to its ports, and slots on their way home.
     outbound: Box<[Outbound]>,
     /// What the other workers' bridges have yet to hear; stays empty with one worker.
-    news: VecDeque<FdbUpdate>,
+    learned: VecDeque<FdbUpdate>,
 }
 
 #[derive(Debug, Default)]
 struct Outbound {
     frames: Fifo,
     returns: Fifo,
-}
-
-/// Everything of one port but its buffer counts.
-#[derive(Debug)]
-struct Port {
-    settings: PortSettings,
-    classifier: Classifier,
-    rewriter: Rewriter,
-    up: bool,
-    held: Held,
-    /// Per class, whose policies want it held: it is while there is one.
-    demands: [ClassSet; CLASSES],
-    obeyed: Obeyed,
-    asked_rates: AskedRates,
-    obeyed_rates: ObeyedRates,
-    /// CNMs to be sent.
-    notices: Fifo,
-    /// Classes with something to tell the peer about flows.
-    tells_flows: ClassSet,
-    /// When the next flow that the peer has paused goes on by itself.
-    flows_expire: Nanos,
-    /// Classes that the peer has paused as a whole only because its flows could not be paused one by one.
-    stopped_for_flows: ClassSet,
-    watchdog: Watchdog,
-    // Ingress.
-    /// Of the last frame that was let in: what the next may follow.
-    leader: Option<Leader>,
-    arrived: [Fifo; CLASSES],
-    backlogged_in: ClassSet,
-    /// Classes whose first frame waits for room at an egress queue ([`WhenFull::Stop`]).
-    stopped: ClassSet,
-    // Egress.
-    /// Classes whose frames are marked when the queue is long.
-    marks: ClassSet,
-    /// Classes whose frames are dropped on their way in if they cannot be marked.
-    drops_early: ClassSet,
-    /// Classes of which no frame is taken: all without link, those that the watchdog gives up.
-    closed: ClassSet,
-    queues: [ClassQueue; CLASSES],
-    backlogged: ClassSet,
-    scheduler: Scheduler,
-    line: Shaper,
-    class_rates: [Option<Shaper>; CLASSES],
-    /// Classes that have a rate of their own.
-    shaped: ClassSet,
-    /// Layer-1 bytes handed to the driver and not yet released.
-    committed: Bytes,
-    committed_frames: u64,
-    /// Per class, ingress ports that wait for room here.
-    awaiting_room: [PortSet; CLASSES],
-    /// Per class, frames from other workers' ports that wait for room here.
-    handed_over: [Fifo; CLASSES],
-}
-
-impl Port {
-    fn new(settings: &PortSettings, ports: usize, protected: ClassSet) -> Port {
-        let per_class = |class: usize| &settings.classes[class];
-        Port {
-            settings: settings.clone(),
-            classifier: Classifier::new(settings),
-            rewriter: Rewriter::new(settings),
-            up: true,
-            held: Held::new(settings.refresh),
-            demands: [ClassSet::NONE; CLASSES],
-            obeyed: Obeyed::new(settings.speed),
-            asked_rates: AskedRates::new(settings.refresh),
-            obeyed_rates: ObeyedRates::new(settings.speed),
-            notices: Fifo::default(),
-            tells_flows: ClassSet::NONE,
-            flows_expire: Nanos::NEVER,
-            stopped_for_flows: ClassSet::NONE,
-            watchdog: Watchdog::new(std::array::from_fn(|class| per_class(class).watchdog)),
-            leader: None,
-            arrived: Default::default(),
-            backlogged_in: ClassSet::NONE,
-            stopped: ClassSet::NONE,
-            marks: Class::ALL.into_iter().filter(|c| per_class(c.index()).ecn.is_some()).collect(),
-            drops_early: Class::ALL
-                .into_iter()
-                .filter(|class| !protected.contains(*class))
-                .filter(|class| per_class(class.index()).ecn.is_some_and(|ecn| ecn.wred))
-                .collect(),
-            closed: ClassSet::NONE,
-            queues: std::array::from_fn(|class| ClassQueue::new(per_class(class).queue, ports)),
-            backlogged: ClassSet::NONE,
-            scheduler: Scheduler::new(
-                std::array::from_fn(|class| per_class(class).service),
-                settings.mtu_frame + TAGS + FCS,
-            ),
-            line: Shaper::new(settings.speed, settings.burst),
-            class_rates: std::array::from_fn(|class| {
-                per_class(class).max_rate.map(|rate| rates::shaper(settings, rate))
-            }),
-            shaped: Class::ALL.into_iter().filter(|c| per_class(c.index()).max_rate.is_some()).collect(),
-            committed: Bytes::ZERO,
-            committed_frames: 0,
-            awaiting_room: [PortSet::NONE; CLASSES],
-            handed_over: Default::default(),
-        }
-    }
-
-    /// Whether a control frame is to be sent now: a pause at once, all else only where data could leave,
-    /// so that it never delays a pause by more than data do.
-    #[inline]
-    fn announces(&self) -> bool {
-        self.up && (self.held.due() || self.can_wait() && !self.is_fully_committed())
-    }
-
-    /// Whether there is something to announce, now or when what was committed has left.
-    #[inline]
-    fn has_news(&self) -> bool {
-        self.up && (self.held.due() || self.can_wait())
-    }
-
-    /// Whether the peer is to be told of a rate or of flows, or a source of congestion.
-    #[inline]
-    fn can_wait(&self) -> bool {
-        self.asked_rates.due() || !self.notices.is_empty() || !self.tells_flows.is_empty()
-    }
-
-    /// Whether the peer is to be told of a pause, of a rate, or of the end of one.
-    #[inline]
-    const fn has_orders(&self) -> bool {
-        self.held.due() || self.asked_rates.due()
-    }
-
-    /// Whether no more frames may leave before some have been released.
-    #[inline]
-    fn is_fully_committed(&self) -> bool {
-        self.committed >= self.settings.commit
-    }
-
-    /// Whether frames wait for room here.
-    fn is_awaited(&self) -> bool {
-        self.handed_over.iter().any(|fifo| !fifo.is_empty())
-            || self.awaiting_room.iter().any(|ports| !ports.is_empty())
-    }
 }
 
 impl Switch {
@@ -259,15 +121,15 @@ impl Switch {
     #[must_use]
     pub fn new(settings: &SwitchSettings, slots: u32, workers: Workers, counters: Arc<Counters>) -> Switch {
         let count = settings.ports.len();
-        let protected = settings.lossless_anywhere();
-        let ports: Box<[Port]> =
-            settings.ports.iter().map(|port| Port::new(port, count, protected)).collect();
+        let lossless = settings.lossless_anywhere();
+        let ports: Box<[Port]> = settings.ports.iter().map(|port| Port::new(port, count, lossless)).collect();
         let policy = |class: Class| Policy::new(settings.policies[class.index()], class, settings);
         let shadow = |&kind| Shadow::new(kind, settings, slots);
         let shadows: Box<[Shadow]> = settings.shadows.iter().map(shadow).collect();
         let own = (0..=u8::MAX).map(PortId).take(count).filter(|&port| workers.owns(port));
         let flood_copies_max = own.map(|_| FLOOD_COPIES_MAX).sum();
         let mut switch = Switch {
+            now: Nanos::ZERO,
             kinds: settings.policies,
             accounting: settings.accounting,
             when_full: settings.when_full,
@@ -275,7 +137,7 @@ impl Switch {
             workers,
             ports,
             nodes: Nodes::new(slots),
-            groups: Groups::new(slots, protected, flood_copies_max),
+            groups: Groups::new(slots, lossless, flood_copies_max),
             buffer: Buffer::new(settings, Arc::clone(&counters)),
             policies: Class::ALL.map(policy),
             shadows_count_flows: shadows.iter().any(Shadow::counts_flows),
@@ -293,11 +155,11 @@ impl Switch {
             next_ingress: PortId(0),
             egress_active: PortSet::NONE,
             awaited: PortSet::NONE,
-            changed: PortSet::NONE,
+            untold: PortSet::NONE,
             starved: PortSet::NONE,
             timed: PortSet::NONE,
             next_timer: Nanos::ZERO,
-            news: VecDeque::with_capacity(workers::NEWS_MAX),
+            learned: VecDeque::with_capacity(workers::LEARNED_MAX),
         };
         for port in (0..=u8::MAX).map(PortId).take(count) {
             for class in Class::ALL {
@@ -323,13 +185,13 @@ impl Switch {
     /// What the peer of `port` is held to, and since when.
     #[must_use]
     pub fn held(&self, port: PortId) -> &Held {
-        &self.ports[port.index()].held
+        &self.ports[port.index()].peer.held
     }
 
     /// What the peer of `port` holds it to, and until when.
     #[must_use]
     pub fn obeyed(&self, port: PortId) -> &Obeyed {
-        &self.ports[port.index()].obeyed
+        &self.ports[port.index()].peer.obeyed
     }
 
     /// How many pause frames have been obeyed.
@@ -346,19 +208,24 @@ impl Switch {
         self.stops_told
     }
 
+    /// Ports that have something to send or to wait for: the ones worth calling [`Batch::transmit`] for.
+    #[must_use]
+    pub fn egress_active(&self) -> PortSet {
+        self.egress_active
+    }
+
+    /// Layer-1 bytes given to the driver of `port` and not yet back.
+    #[must_use]
+    pub fn committed(&self, port: PortId) -> Bytes {
+        self.ports[port.index()].egress.committed
+    }
+
     /// This worker's account of its frames, with those that it holds counted now. Not for every
     /// frame: it walks all queues' heads.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
-        let in_port = |port: &Port| {
-            let arrived: u64 = port.arrived.iter().map(|fifo| u64::from(fifo.frames())).sum();
-            let waiting: u64 = port.handed_over.iter().map(|fifo| u64::from(fifo.frames())).sum();
-            let queued: u64 = port.queues.iter().map(|queue| u64::from(queue.frames())).sum();
-            let notices = u64::from(port.notices.frames());
-            arrived + waiting + queued + notices + port.committed_frames
-        };
         let outbound: u64 = self.outbound.iter().map(|out| u64::from(out.frames.frames())).sum();
-        Ledger { held: self.ports.iter().map(in_port).sum::<u64>() + outbound, ..self.ledger }
+        Ledger { held: self.ports.iter().map(Port::frames).sum::<u64>() + outbound, ..self.ledger }
     }
 
     /// Shows what the forwarding database knows of this worker's ports in their counters. Not for
@@ -367,80 +234,10 @@ impl Switch {
         let fdb = self.bridge.fdb();
         let own = (0..=u8::MAX).map(PortId).take(self.ports.len()).filter(|&port| self.workers.owns(port));
         for port in own {
-            let shown = self.counters.port(port);
-            shown.fdb_entries.set(fdb.learned_at(port) as u64);
-            shown.station_moves.set(fdb.moved_to(port));
-            shown.learn_refused.set(fdb.refused_at(port));
+            let counters = self.counters.port(port);
+            counters.fdb_entries.set(fdb.learned_at(port) as u64);
+            counters.station_moves.set(fdb.moved_to(port));
+            counters.learn_refused.set(fdb.refused_at(port));
         }
     }
-
-    /// Drops a frame that is in no queue, for `reason`, counted at `port`.
-    #[cold]
-    fn discard<S: FrameStore>(
-        &mut self,
-        port: PortId,
-        class: Class,
-        reason: DropReason,
-        frame: Frame,
-        store: &mut S,
-    ) {
-        self.counters.class(port, class).drops[reason.index()].add(1);
-        self.ledger.dropped += 1;
-        store.free(frame);
-    }
-
-    /// Drops a frame that was admitted at its ingress: it is counted out there as if it had left.
-    #[cold]
-    fn drop_admitted<S: FrameStore>(
-        &mut self,
-        now: Nanos,
-        port: PortId,
-        reason: DropReason,
-        frame: Frame,
-        store: &mut S,
-    ) {
-        self.settle();
-        let meta = self.nodes.meta(&frame);
-        let (ingress, class) = (meta.ingress, meta.class);
-        self.counters.class(port, class).drops[reason.index()].add(1);
-        if reason == DropReason::EgressFull {
-            self.note_loss(now, ingress, class);
-        }
-        self.ledger.dropped += 1;
-        self.leave_congestion_point(&frame);
-        self.finish(now, frame, store);
-    }
-
-    /// The frame is no longer in the switch: counts it out where it came in (here, or at the worker
-    /// that owns that port) and gives its slot back.
-    #[inline]
-    fn finish<S: FrameStore>(&mut self, now: Nanos, frame: Frame, store: &mut S) {
-        let meta = *self.nodes.meta(&frame);
-        if meta.control {
-            store.free(frame);
-        } else if self.workers.owns(meta.ingress) {
-            if self.accounting == Accounting::UntilTransmitted {
-                self.count_out(now, &meta);
-            }
-            store.free(frame);
-        } else {
-            let home = self.workers.owner(meta.ingress);
-            self.outbound[home.index()].returns.push(&mut self.nodes, frame);
-        }
-    }
-
-    /// Counts a frame, or the last copy of a flood, out of its ingress queue.
-    #[inline]
-    fn count_out(&mut self, now: Nanos, meta: &FrameMeta) {
-        self.settle();
-        if meta.group == NONE || self.groups.leave(meta.class, meta.group) {
-            self.buffer.leave_ingress(meta.ingress, meta.class, meta.counted());
-            self.observe(now, meta.class, Event::Released { ingress: meta.ingress });
-        }
-    }
-}
-
-/// What a frame takes of the line.
-fn on_line(frame: &Frame) -> Bytes {
-    Bytes::on_line(frame.len())
 }

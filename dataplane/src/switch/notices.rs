@@ -2,12 +2,13 @@
 //! the culprit's frames come in by, before data and whatever is paused there.
 
 use super::Switch;
+use super::journey::on_line;
 use crate::congestion::culprit::flow_digest;
 use crate::congestion::points::Arrival;
 use crate::congestion::qcn::Sample;
 use crate::frame::{Frame, FrameStore};
-use crate::queue::{FrameMeta, NONE};
-use crate::units::{Bytes, Class, Nanos, PortId};
+use crate::queue::FrameMeta;
+use crate::units::{Bytes, Class, PortId};
 use crate::wire::Header;
 use crate::wire::cnm::{Cnm, CongestionPointId, Envelope, Msdu};
 
@@ -19,7 +20,6 @@ impl Switch {
     #[inline]
     pub(super) fn sample_ingress<S: FrameStore>(
         &mut self,
-        now: Nanos,
         port: PortId,
         class: Class,
         slot: u32,
@@ -27,7 +27,7 @@ impl Switch {
     ) {
         if self.congestion.ingress().contains(class) {
             let occupancy = self.buffer.ingress(port, class);
-            self.sample(now, port, class, slot, occupancy, store);
+            self.sample(port, class, slot, occupancy, store);
         }
     }
 
@@ -35,7 +35,6 @@ impl Switch {
     #[inline]
     pub(super) fn sample_egress<S: FrameStore>(
         &mut self,
-        now: Nanos,
         port: PortId,
         class: Class,
         slot: u32,
@@ -43,7 +42,7 @@ impl Switch {
     ) {
         if self.congestion.egress().contains(class) {
             let occupancy = self.buffer.egress(port, class);
-            self.sample(now, port, class, slot, occupancy, store);
+            self.sample(port, class, slot, occupancy, store);
         }
     }
 
@@ -56,28 +55,28 @@ impl Switch {
 
     fn sample<S: FrameStore>(
         &mut self,
-        now: Nanos,
         port: PortId,
         class: Class,
         slot: u32,
         occupancy: Bytes,
         store: &mut S,
     ) {
+        let &FrameMeta { layout, .. } = self.nodes.meta_at(slot);
         let size = self.nodes.meta_at(slot).counted();
         let flow = || {
             self.nodes.look_at(slot, |frame| {
                 let head = store.head(frame);
-                Header::parse(head).map_or(0, |header| flow_digest(&header, head))
+                flow_digest(&Header::read(layout, head), head)
             })
         };
         let arrival = Arrival { port, class, slot, size, occupancy };
         if let Some(sample) = self.congestion.arrived(&arrival, flow) {
-            self.heed_sample(now, &arrival, &sample, store);
+            self.heed_sample(&arrival, &sample, store);
         }
     }
 
     #[cold]
-    fn heed_sample<S: FrameStore>(&mut self, now: Nanos, arrival: &Arrival, sample: &Sample, store: &mut S) {
+    fn heed_sample<S: FrameStore>(&mut self, arrival: &Arrival, sample: &Sample, store: &mut S) {
         let Arrival { port, class, slot, .. } = *arrival;
         let shown = self.counters.class(port, class);
         shown.qcn_samples.add(1);
@@ -87,7 +86,7 @@ impl Switch {
         }
         let size = |slot: u32| self.nodes.meta_at(slot).counted();
         let Some(culprit) = self.congestion.culprit(port, class, slot, size) else { return };
-        if self.notify(now, port, culprit, sample, store) {
+        if self.notify(port, culprit, sample, store) {
             let shown = self.counters.class(port, class);
             shown.cnms_sent.add(1);
             shown.cnm_feedback_sum.add(sample.feedback.into());
@@ -97,25 +96,18 @@ impl Switch {
     }
 
     /// Puts a CNM about the frame in `slot` where it is sent next; false where it cannot be sent.
-    fn notify<S: FrameStore>(
-        &mut self,
-        now: Nanos,
-        point: PortId,
-        slot: u32,
-        sample: &Sample,
-        store: &mut S,
-    ) -> bool {
-        let FrameMeta { ingress, class, .. } = *self.nodes.meta_at(slot);
+    fn notify<S: FrameStore>(&mut self, point: PortId, slot: u32, sample: &Sample, store: &mut S) -> bool {
+        let FrameMeta { ingress, class, layout, .. } = *self.nodes.meta_at(slot);
         let mac = self.ports[point.index()].settings.mac;
         let message = self.nodes.look_at(slot, |frame| {
             let head = store.head(frame);
             let head = &head[..head.len().min(frame.len() as usize)];
-            let header = Header::parse(head).ok()?;
+            let header = Header::read(layout, head);
             about(&header, head, sample, CongestionPointId::new(mac, class), class)
         });
         let Some((to, cnm)) = message else { return false };
         let at = &self.ports[ingress.index()];
-        if !at.up || at.notices.frames() >= WAITING_MAX || !self.workers.owns(ingress) {
+        if !at.up || at.peer.notices.frames() >= WAITING_MAX || !self.workers.owns(ingress) {
             return false;
         }
         let bytes = cnm.encode(&Envelope { src: mac, ..to });
@@ -123,29 +115,27 @@ impl Switch {
             self.counters.port(ingress).control_starved.add(1);
             return false;
         };
-        *self.nodes.meta_mut(&frame) = control_meta(now, ingress, class, &frame);
+        *self.nodes.meta_mut(&frame) = FrameMeta::of_control(self.now, ingress, class, &frame);
         self.ledger.made += 1;
-        self.ports[ingress.index()].notices.push(&mut self.nodes, frame);
+        self.ports[ingress.index()].peer.notices.push(&mut self.nodes, frame);
         self.egress_active.insert(ingress);
         true
     }
 
     /// The next CNM that waits at `port`; `None` where none does or may leave now.
-    pub(super) fn next_notice(&mut self, now: Nanos, port: PortId) -> Option<Frame> {
+    pub(super) fn next_notice(&mut self, port: PortId) -> Option<Frame> {
         let at = &mut self.ports[port.index()];
-        if at.is_fully_committed() {
+        if at.egress.is_fully_committed() {
             return None;
         }
-        let frame = at.notices.pop(&self.nodes)?;
-        at.committed += Bytes::on_line(frame.len());
-        at.committed_frames += 1;
-        at.line.spend(now, Bytes::on_line(frame.len()));
+        let frame = at.peer.notices.pop(&self.nodes)?;
+        at.egress.commit(self.now, on_line(&frame));
         Some(frame)
     }
 
     /// Nobody is at the other end of `port` to be told anything.
     pub(super) fn forget_notices<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
-        while let Some(frame) = self.ports[port.index()].notices.pop(&self.nodes) {
+        while let Some(frame) = self.ports[port.index()].peer.notices.pop(&self.nodes) {
             self.ledger.made -= 1;
             store.free(frame);
         }
@@ -159,23 +149,6 @@ impl Switch {
             Ok(_) => shown.cnms_received.add(1),
             Err(error) => shown.malformed_cnms[error.index()].add(1),
         }
-    }
-}
-
-/// What travels with a control frame that leaves by `port`.
-pub(super) fn control_meta(now: Nanos, port: PortId, class: Class, frame: &Frame) -> FrameMeta {
-    FrameMeta {
-        since: now,
-        len: frame.len(),
-        group: NONE,
-        flow: NONE,
-        vid: 0,
-        ingress: port,
-        egress: port,
-        class,
-        control: true,
-        tags: 0,
-        follows: false,
     }
 }
 

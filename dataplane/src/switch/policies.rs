@@ -6,9 +6,8 @@
 use super::Switch;
 use crate::cause::{Cause, Trigger};
 use crate::policy::{Event, Intent};
-use crate::queue::FrameMeta;
 use crate::settings::PolicyKind;
-use crate::units::{Class, Nanos, PortId};
+use crate::units::{Class, PortId};
 
 impl Switch {
     /// The policy of `class`.
@@ -19,52 +18,47 @@ impl Switch {
 
     /// Does what the policy of `class` wants after `event`.
     #[inline(always)] // where it is called the kind of event is a constant
-    pub(super) fn observe(&mut self, now: Nanos, class: Class, event: Event) {
-        debug_assert!(self.is_settled(), "a policy sees every frame counted");
-        self.policies[class.index()].observe(now, event, &self.buffer, &mut self.intents);
+    pub(super) fn observe(&mut self, class: Class, event: Event) {
+        debug_assert!(self.is_counted(), "a policy sees every frame counted");
+        self.policies[class.index()].observe(self.now, event, &self.buffer, &mut self.intents);
         if !self.intents.is_empty() {
-            self.carry_out(now, class);
+            self.carry_out(class);
         }
         if !self.shadows.is_empty() {
-            self.observe_in_shadow(now, class, event);
+            self.observe_in_shadow(class, event);
         }
     }
 
     #[cold]
-    fn observe_in_shadow(&mut self, now: Nanos, class: Class, event: Event) {
+    fn observe_in_shadow(&mut self, class: Class, event: Event) {
         let Switch { shadows, buffer, intents, counters, .. } = self;
         for (number, shadow) in shadows.iter_mut().enumerate() {
-            shadow.observe(now, class, event, buffer, intents, counters.shadow(number));
+            shadow.observe(self.now, class, event, buffer, intents, counters.shadow(number));
         }
     }
 
     /// A frame that came in through `ingress` is lost for want of room.
     #[cold]
-    pub(super) fn note_loss(&self, now: Nanos, ingress: PortId, class: Class) {
+    pub(super) fn note_loss(&self, ingress: PortId, class: Class) {
         if !self.workers.owns(ingress) {
             return; // its counters have another writer
         }
         let first = &self.counters.class(ingress, class).first_loss;
         if first.get() == 0 {
-            first.set(now.0.max(1));
+            first.set(self.now.0.max(1));
         }
-        let deaf = self.shadows.iter().enumerate().filter(|(_, shadow)| !shadow.holds(ingress, class));
-        deaf.for_each(|(number, _)| self.counters.shadow(number)[ingress.index()][class.index()].lose(now));
-    }
-
-    /// Counts a frame out of the queue of `egress`.
-    #[inline]
-    pub(super) fn leave_egress(&mut self, now: Nanos, egress: PortId, meta: &FrameMeta) {
-        self.buffer.leave_egress(meta.ingress, egress, meta.class, meta.counted());
-        self.observe(now, meta.class, Event::Dequeued { egress });
+        let unasked = self.shadows.iter().enumerate().filter(|(_, shadow)| !shadow.holds(ingress, class));
+        unasked.for_each(|(number, _)| {
+            self.counters.shadow(number)[ingress.index()][class.index()].lose(self.now)
+        });
     }
 
     #[cold]
-    pub(super) fn carry_out(&mut self, now: Nanos, by: Class) {
+    pub(super) fn carry_out(&mut self, by: Class) {
         let mut intents = std::mem::take(&mut self.intents);
         for intent in intents.drain(..) {
             match intent {
-                Intent::Xoff { port, class, trigger } => self.hold(now, port, class, by, trigger),
+                Intent::Xoff { port, class, trigger } => self.hold(port, class, by, trigger),
                 Intent::PauseFlows { port, count } => {
                     self.counters.class(port, by).flows.asked.pause(count);
                     self.tell_flows(port, by);
@@ -75,10 +69,10 @@ impl Switch {
                 }
                 Intent::Rate { port, class, step } => self.ask_rate(port, class, step),
                 Intent::Xon { port, class } => {
-                    let demands = &mut self.ports[port.index()].demands[class.index()];
+                    let demands = &mut self.ports[port.index()].peer.demands[class.index()];
                     demands.remove(by);
                     if demands.is_empty() {
-                        self.let_go(now, port, class);
+                        self.let_go(port, class);
                     }
                 }
             }
@@ -86,21 +80,20 @@ impl Switch {
         self.intents = intents;
     }
 
-    fn hold(&mut self, now: Nanos, port: PortId, class: Class, by: Class, trigger: Trigger) {
+    fn hold(&mut self, port: PortId, class: Class, by: Class, trigger: Trigger) {
         let at = &mut self.ports[port.index()];
-        at.demands[class.index()].insert(by);
+        at.peer.demands[class.index()].insert(by);
         if matches!(trigger, Trigger::TableFull(_)) {
             self.counters.class(port, class).flows.fallbacks.add(1);
         }
-        if at.held.xoff(now, class) {
+        if at.peer.held.xoff(self.now, class) {
             let shown = self.counters.class(port, class);
-            shown.pausing_since.set(now.0.max(1));
+            shown.pausing_since.set(self.now.0.max(1));
             let cause = self.cause(port, class, trigger);
             shown.xoff_causes.count(cause);
             shown.pausing_cause.set(cause.pack());
-            self.changed.insert(port);
+            self.note_untold(port);
         }
-        self.egress_active.insert(port);
     }
 
     fn cause(&self, port: PortId, class: Class, trigger: Trigger) -> Cause {
@@ -116,11 +109,10 @@ impl Switch {
         Cause { trigger: trigger.index(), class, culprit, relayed: culprit.is_some_and(held) }
     }
 
-    pub(super) fn let_go(&mut self, now: Nanos, port: PortId, class: Class) {
-        if let Some(held_for) = self.ports[port.index()].held.xon(now, class) {
+    pub(super) fn let_go(&mut self, port: PortId, class: Class) {
+        if let Some(held_for) = self.ports[port.index()].peer.held.xon(self.now, class) {
             self.counters.class(port, class).end_pausing(held_for);
-            self.changed.insert(port);
+            self.note_untold(port);
         }
-        self.egress_active.insert(port);
     }
 }

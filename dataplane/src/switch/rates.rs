@@ -16,45 +16,39 @@ impl Switch {
     /// The step that the peer of `port` is asked to keep in `class`.
     #[must_use]
     pub fn rate_asked(&self, port: PortId, class: Class) -> RateStep {
-        self.ports[port.index()].asked_rates.step(class)
+        self.ports[port.index()].peer.asked_rates.step(class)
     }
 
     pub(super) fn ask_rate(&mut self, port: PortId, class: Class, step: RateStep) {
         let at = &mut self.ports[port.index()];
-        if at.asked_rates.step(class) == step {
+        if at.peer.asked_rates.step(class) == step {
             return;
         }
-        at.asked_rates.set(class, step);
+        at.peer.asked_rates.set(class, step);
         self.counters.class(port, class).rate_asked.ask(step, at.settings.speed);
-        self.egress_active.insert(port);
-        self.changed.insert(port);
+        self.note_untold(port);
     }
 
     /// The frame with rates that is due at `port`; `None` where none is or may leave now.
-    pub(super) fn announce_rates<S: FrameStore>(
-        &mut self,
-        now: Nanos,
-        port: PortId,
-        store: &mut S,
-    ) -> Option<Frame> {
+    pub(super) fn announce_rates<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         let at = &self.ports[port.index()];
-        if !at.asked_rates.due() || at.is_fully_committed() || !self.control_is_free(port, store) {
+        if !at.peer.asked_rates.due() || at.egress.is_fully_committed() || !self.control_is_free(port, store)
+        {
             return None;
         }
         let at = &mut self.ports[port.index()];
-        let rates = at.asked_rates.announce(now, at.settings.pause_time);
+        let rates = at.peer.asked_rates.announce(self.now, at.settings.pause_time);
         let bytes = rates.encode(at.settings.mac);
-        self.next_timer = self.next_timer.min(at.asked_rates.next_refresh());
+        self.next_timer = self.next_timer.min(at.peer.asked_rates.next_refresh());
         self.timed.insert(port);
         self.counters.port(port).rate_frames_sent.add(1);
-        Some(self.send_control(now, port, &bytes, store))
+        Some(self.send_control(port, &bytes, store))
     }
 
     /// Obeys the rates in a frame, where the peer of `port` is one that may ask for them. Answers whether
     /// there were any.
     pub(super) fn obey_rates(
         &mut self,
-        now: Nanos,
         port: PortId,
         pfc: &Pfc,
         head: &[u8],
@@ -66,29 +60,29 @@ impl Switch {
         }
         let Some(rates) = Rates::parse(pfc, head)? else { return Ok(false) };
         let at = &mut self.ports[port.index()];
-        let changed = at.obeyed_rates.receive(now, obey, &rates);
-        self.next_timer = self.next_timer.min(at.obeyed_rates.next_expiry());
+        let changed = at.peer.obeyed_rates.receive(self.now, obey, &rates);
+        self.next_timer = self.next_timer.min(at.peer.obeyed_rates.next_expiry());
         self.timed.insert(port);
         self.counters.port(port).rate_frames_received.add(1);
-        self.keep_rates(now, port, changed);
+        self.keep_rates(port, changed);
         Ok(true)
     }
 
     /// Ends the limits whose time is over.
     #[cold]
-    pub(super) fn expire_rates(&mut self, now: Nanos, port: PortId) {
-        let over = self.ports[port.index()].obeyed_rates.expire(now);
-        self.keep_rates(now, port, over);
+    pub(super) fn expire_rates(&mut self, port: PortId) {
+        let over = self.ports[port.index()].peer.obeyed_rates.expire(self.now);
+        self.keep_rates(port, over);
     }
 
     /// The link is gone, and with it what either side had asked.
-    pub(super) fn forget_rates(&mut self, now: Nanos, port: PortId) {
+    pub(super) fn forget_rates(&mut self, port: PortId) {
         let at = &mut self.ports[port.index()];
-        at.asked_rates.forget_told();
+        at.peer.asked_rates.forget_told();
         let all =
             Class::ALL.into_iter().fold(Rates::default(), |rates, class| rates.with(class, RateStep::FULL));
-        let changed = at.obeyed_rates.receive(now, ClassSet::ALL, &all);
-        self.keep_rates(now, port, changed);
+        let changed = at.peer.obeyed_rates.receive(self.now, ClassSet::ALL, &all);
+        self.keep_rates(port, changed);
     }
 
     /// The peer of `port` may send as fast as it can, also when what is still inside leaves.
@@ -101,11 +95,11 @@ impl Switch {
         }
     }
 
-    fn keep_rates(&mut self, now: Nanos, port: PortId, classes: ClassSet) {
+    fn keep_rates(&mut self, port: PortId, classes: ClassSet) {
         for class in classes.iter() {
             let at = &mut self.ports[port.index()];
-            at.keep_rate(now, class);
-            let rate = at.obeyed_rates.rate(class).map_or(0, |rate| rate.bits_per_second());
+            at.keep_rate(self.now, class);
+            let rate = at.peer.obeyed_rates.rate(class).map_or(0, |rate| rate.bits_per_second());
             self.counters.class(port, class).rate_obeyed.set(rate);
         }
     }
@@ -131,18 +125,17 @@ impl Port {
     /// The class is held to the lower of its own rate and the one that the peer asks for.
     fn keep_rate(&mut self, now: Nanos, class: Class) {
         let own = self.settings.classes[class.index()].max_rate;
-        let asked = self.obeyed_rates.rate(class);
+        let asked = self.peer.obeyed_rates.rate(class);
+        let kept = &mut self.egress.class_rates[class.index()];
         let Some(rate) = own.into_iter().chain(asked).min() else {
-            self.class_rates[class.index()] = None;
-            self.shaped.remove(class);
+            *kept = None;
             return;
         };
         let burst = if asked.is_some() { longest(&self.settings) } else { burst(&self.settings, rate) };
-        let shaper = self.class_rates[class.index()].get_or_insert_with(|| Shaper::new(rate, burst));
+        let shaper = kept.get_or_insert_with(|| Shaper::new(rate, burst));
         shaper.set_rate(now, rate, burst);
         if asked.is_some() {
             shaper.forgo(now);
         }
-        self.shaped.insert(class);
     }
 }

@@ -10,70 +10,70 @@ use super::Switch;
 use crate::drop_reason::DropReason;
 use crate::frame::FrameStore;
 use crate::settings::WatchdogAction;
-use crate::units::{Class, ClassSet, Nanos, PortId};
+use crate::units::{Class, ClassSet, PortId};
 use crate::watchdog::Change;
 
 impl Switch {
     /// The classes of `port` that are in a storm.
     #[must_use]
     pub fn stormed(&self, port: PortId) -> ClassSet {
-        self.ports[port.index()].watchdog.stormed()
+        self.ports[port.index()].peer.watchdog.stormed()
     }
 
     /// `classes` of `port` have been paused, or have resumed.
     pub(super) fn watch_pauses(&mut self, port: PortId, classes: ClassSet) {
         let at = &mut self.ports[port.index()];
-        if (classes.0 & at.watchdog.watched().0) == 0 {
+        if (classes.0 & at.peer.watchdog.watched().0) == 0 {
             return;
         }
-        at.watchdog.pauses_changed(classes, &at.obeyed);
-        for class in at.watchdog.stormed().iter() {
+        at.peer.watchdog.pauses_changed(classes, &at.peer.obeyed);
+        for class in at.peer.watchdog.stormed().iter() {
             self.counters.class(port, class).note_storm();
         }
-        self.next_timer = self.next_timer.min(at.watchdog.next_look());
+        self.next_timer = self.next_timer.min(at.peer.watchdog.next_look());
         self.timed.insert(port);
     }
 
-    pub(super) fn look_for_storms<S: FrameStore>(&mut self, now: Nanos, port: PortId, store: &mut S) {
-        for class in self.ports[port.index()].watchdog.due(now).iter() {
+    pub(super) fn look_for_storms<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
+        for class in self.ports[port.index()].peer.watchdog.due(self.now).iter() {
             let at = &mut self.ports[port.index()];
-            let waiting_since = at.queues[class.index()].oldest(&self.nodes);
-            match at.watchdog.look(now, class, &at.obeyed, waiting_since) {
-                Some(Change::StormBegins) => self.begin_storm(now, port, class, store),
-                Some(Change::StormEnds) => self.end_storm(now, port, class),
+            let waiting_since = at.egress.queues[class.index()].oldest(&self.nodes);
+            match at.peer.watchdog.look(self.now, class, &at.peer.obeyed, waiting_since) {
+                Some(Change::StormBegins) => self.begin_storm(port, class, store),
+                Some(Change::StormEnds) => self.end_storm(port, class),
                 None => {}
             }
         }
     }
 
-    fn begin_storm<S: FrameStore>(&mut self, now: Nanos, port: PortId, class: Class, store: &mut S) {
-        self.counters.class(port, class).begin_storm(now);
+    fn begin_storm<S: FrameStore>(&mut self, port: PortId, class: Class, store: &mut S) {
+        self.counters.class(port, class).begin_storm(self.now);
         let at = &mut self.ports[port.index()];
-        let Some(settings) = at.watchdog.settings(class) else { return };
+        let Some(settings) = at.peer.watchdog.settings(class) else { return };
         match settings.action {
             WatchdogAction::Drop => {
-                at.closed.insert(class);
-                self.drop_queued(now, port, class, DropReason::PausedDiscard, store);
+                at.egress.closed.insert(class);
+                self.drop_queued(port, class, DropReason::PausedDiscard, store);
             }
             WatchdogAction::Forward => {
-                at.obeyed.defy(class, true);
+                at.peer.obeyed.defy(class, true);
                 self.egress_active.insert(port);
             }
             WatchdogAction::Alert => {}
         }
     }
 
-    fn end_storm(&mut self, now: Nanos, port: PortId, class: Class) {
-        self.counters.class(port, class).end_storm(now);
+    fn end_storm(&mut self, port: PortId, class: Class) {
+        self.counters.class(port, class).end_storm(self.now);
         let at = &mut self.ports[port.index()];
-        at.closed.remove(class);
-        at.obeyed.defy(class, false);
+        at.egress.closed.remove(class);
+        at.peer.obeyed.defy(class, false);
     }
 
     /// The link of `port` came or went: it has another peer now, or none.
-    pub(super) fn forget_storms(&mut self, now: Nanos, port: PortId) {
-        for class in self.ports[port.index()].watchdog.forget().iter() {
-            self.end_storm(now, port, class);
+    pub(super) fn forget_storms(&mut self, port: PortId) {
+        for class in self.ports[port.index()].peer.watchdog.forget().iter() {
+            self.end_storm(port, class);
         }
     }
 }

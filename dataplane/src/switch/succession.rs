@@ -7,7 +7,7 @@ use super::Switch;
 use crate::policy::Policy;
 use crate::queue::Nested;
 use crate::settings::{PolicyKind, SwitchSettings};
-use crate::units::{Class, ClassSet, Nanos, PortId, RateStep};
+use crate::units::{Class, ClassSet, PortId, RateStep};
 
 /// A policy that is to take over a class; afterwards, what the one before has left.
 #[derive(Debug)]
@@ -42,10 +42,8 @@ pub(super) fn queue(kind: PolicyKind, settings: &SwitchSettings) -> Nested {
 }
 
 impl Switch {
-    /// Gives a class another policy. Peers that both the old and the new one want held stay held; no frame
-    /// is touched. Nothing is allocated, and nothing freed: that is for whoever drops what comes back.
-    #[must_use = "it may be large, and is to be dropped where there is time"]
-    pub fn set_policy(&mut self, now: Nanos, mut successor: Box<Successor>) -> Box<Successor> {
+    /// See [`super::Batch::set_policy`].
+    pub(super) fn set_policy(&mut self, mut successor: Box<Successor>) -> Box<Successor> {
         let Successor { class, kind, ref mut policy, ref mut queues, ref mut left } = *successor;
         let count = self.ports.len();
         let ports = || (0..=u8::MAX).map(PortId).take(count);
@@ -58,16 +56,17 @@ impl Switch {
             self.begin_flows(port, class, std::mem::take(queue));
         }
         for port in &mut self.ports {
-            port.demands.iter_mut().for_each(|demands| demands.remove(class));
+            port.peer.demands.iter_mut().for_each(|demands| demands.remove(class));
         }
         ports().for_each(|port| self.ask_rate(port, class, RateStep::FULL));
         self.policies[class.index()].adopt(&self.buffer, &mut self.intents);
-        self.carry_out(now, class);
+        self.carry_out(class);
         for port in ports() {
             let at = &self.ports[port.index()];
-            let unwanted = at.held.classes().iter().filter(|held| at.demands[held.index()].is_empty());
+            let unwanted =
+                at.peer.held.classes().iter().filter(|held| at.peer.demands[held.index()].is_empty());
             let unwanted: ClassSet = unwanted.collect();
-            unwanted.iter().for_each(|class| self.let_go(now, port, class));
+            unwanted.iter().for_each(|class| self.let_go(port, class));
         }
         successor
     }

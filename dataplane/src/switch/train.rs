@@ -3,21 +3,14 @@
 //!
 //! A frame follows the one before it at its port if it begins as that does: both addresses, the tag, the
 //! EtherType and the DSCP are among the first 20 bytes. So it is of the same class, and stands right behind
-//! that one in the ingress queue. And if both are decided at the same instant, as a batch is, and the bridge
-//! has not changed in between, it goes where that one went and teaches nothing ([`Bridge::follow`]): neither its
-//! bytes nor the forwarding database need to be looked at again. Within a batch, where nobody else is in
-//! turn and nothing is to be decided ([`super::batch`]), the rest of a train moves on as one chain.
-//!
-//! [`Bridge::follow`]: crate::forward::Bridge::follow
+//! that one in the ingress queue. And if both are forwarded at the same instant, as a batch is, and the bridge
+//! has not changed in between, it goes where that one went and teaches nothing: neither its bytes nor the
+//! forwarding database need to be looked at again.
 
-use super::Switch;
-use super::batch::{Like, Step, Way};
-use crate::buffer::Load;
-use crate::queue::Fifo;
-use crate::settings::Accounting;
-use crate::units::{Bytes, Class, PortId};
+use crate::forward::{Bridge, Decision, Forwarding};
+use crate::units::{Class, Nanos, PortId};
 use crate::wire::cnm::Cnm;
-use crate::wire::header::{Header, field};
+use crate::wire::header::{Header, Layout, field};
 
 /// All that a frame is classified and forwarded by, unless it has a CN-TAG.
 const START: usize = 20;
@@ -26,44 +19,77 @@ const START: usize = 20;
 /// is needed: a tag, and what IPv6 always has.
 const LONG_ENOUGH: usize = field::TAGGED_PAYLOAD as usize + field::IPV6_LEN;
 
-/// What a frame is, by how it begins.
+/// What was found out about the frame before, at one port: of the last that came in, what it is; of the last
+/// that was forwarded, where it went.
+#[derive(Debug, Default)]
+pub(super) struct Train {
+    last_in: Option<([u8; START], Kind)>,
+    last_forwarded: Option<Route>,
+}
+
+/// What a frame is, by its head.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kind {
     pub(super) class: Class,
+    pub(super) layout: Layout,
     /// Bytes of its tags that MTUs do not count.
     pub(super) tags: u8,
     /// Whether that is all in its start.
-    pub(super) leads: bool,
+    is_in_start: bool,
+}
+
+/// Where a frame went that taught the bridge nothing by which the next would fare otherwise.
+#[derive(Clone, Copy, Debug)]
+struct Route {
+    class: Class,
+    egress: PortId,
+    vid: u16,
+    at: Nanos,
+    bridge_version: u64,
 }
 
 impl Kind {
     /// Of a frame that begins with `head`.
     #[inline]
     pub(super) fn new(class: Class, header: &Header, head: &[u8]) -> Kind {
-        let leads = header.cn_tag.is_none() && !Cnm::is_cnm(header);
-        Kind { class, tags: header.tags_len(head), leads }
+        let is_in_start = header.cn_tag.is_none() && !Cnm::is_cnm(header);
+        Kind { class, layout: header.layout(), tags: header.tags_len(head), is_in_start }
     }
 }
 
-/// A frame that others may follow.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Leader {
-    start: [u8; START],
-    pub(super) kind: Kind,
-}
-
-impl Leader {
-    /// Of a frame that begins with `head`; `None` where others may not follow.
+impl Train {
+    /// What a frame is that begins with `head`, where it follows the one before.
     #[inline]
-    pub(super) fn of(head: &[u8], kind: Kind) -> Option<Leader> {
-        let start = *start(head).filter(|_| kind.leads)?;
-        Some(Leader { start, kind })
+    pub(super) fn kind(&self, head: &[u8]) -> Option<Kind> {
+        let (last, kind) = self.last_in.as_ref()?;
+        (start(head) == Some(last)).then_some(*kind)
     }
 
-    /// Whether a frame that begins with `head` follows.
+    /// A frame that does not follow has been let in: the next may follow it.
     #[inline]
-    pub(super) fn leads(&self, head: &[u8]) -> bool {
-        start(head) == Some(&self.start)
+    pub(super) fn begin(&mut self, head: &[u8], kind: Kind) {
+        self.last_in = start(head).filter(|_| kind.is_in_start).map(|start| (*start, kind));
+    }
+
+    /// Where a frame of `class` goes that follows the one before, and in which VLAN; `None` where the bridge is to be
+    /// asked.
+    #[inline]
+    pub(super) fn route(&self, now: Nanos, class: Class, bridge: &Bridge) -> Option<(PortId, u16)> {
+        let route = self.last_forwarded.as_ref()?;
+        let holds = route.class == class && route.at == now && route.bridge_version == bridge.version();
+        holds.then_some((route.egress, route.vid))
+    }
+
+    /// The bridge has been asked.
+    #[inline]
+    pub(super) fn forwarded(&mut self, at: Nanos, class: Class, forwarding: &Forwarding, bridge: &Bridge) {
+        let Forwarding { decision, vid, repeats, .. } = *forwarding;
+        self.last_forwarded = match decision {
+            Decision::Unicast(egress) if repeats => {
+                Some(Route { class, egress, vid, at, bridge_version: bridge.version() })
+            }
+            _ => None,
+        };
     }
 }
 
@@ -71,67 +97,4 @@ impl Leader {
 #[inline]
 fn start(head: &[u8]) -> Option<&[u8; START]> {
     head.first_chunk::<LONG_ENOUGH>()?.first_chunk()
-}
-
-impl Switch {
-    /// Moves on what follows the frame that has just gone to `egress`, as long as no other port is in turn.
-    #[inline]
-    pub(super) fn forward_train(&mut self, ingress: PortId, egress: PortId, class: Class, vid: u16) {
-        let way = Way { step: Step::Enqueue, ingress, egress, class };
-        let at = &self.ports[ingress.index()];
-        let Some(first) = at.arrived[class.index()].front(&self.nodes) else { return };
-        let is_in_turn = self.ingress_ready.next_from(self.next_ingress) == Some(ingress);
-        if !is_in_turn || self.run.way() != way || self.accounting == Accounting::UntilForwarded {
-            return;
-        }
-        let (longest, size) = (self.longest_for(egress, vid, first.tags), first.counted());
-        let quiet = self.quiet_for(way, size);
-        let mut load = Load::default();
-        let train = self.ports[ingress.index()].arrived[class.index()].split_while(&mut self.nodes, |meta| {
-            let size = meta.counted();
-            let moves = meta.follows && meta.len <= longest && load.bytes + size <= quiet;
-            if moves {
-                load.add(size);
-                (meta.vid, meta.egress) = (vid, egress);
-            }
-            moves
-        });
-        self.tally(load);
-        self.ports[egress.index()].queues[class.index()].append(&mut self.nodes, train);
-    }
-
-    /// Takes out the frames that are like the last that left by `port`, `most` at most, as long as there is nothing to
-    /// choose.
-    #[inline]
-    pub(super) fn transmit_train(&mut self, port: PortId, most: u32) -> Option<Fifo> {
-        let (way, like) = (self.run.transmits(port)?, self.run.like);
-        let class = way.class;
-        let first = self.ports[port.index()].queues[class.index()].fifo()?.front(&self.nodes)?;
-        if Like::of(first) != like {
-            return None;
-        }
-        let size = Bytes::on_line(first.len);
-        let quiet = self.quiet_for(way, size);
-        let at = &mut self.ports[port.index()];
-        let (queue, scheduler) = (at.queues[class.index()].fifo()?, &mut at.scheduler);
-        let mut load = Load::default();
-        let train = queue.split_while(&mut self.nodes, |meta| {
-            let size = Bytes::on_line(meta.len);
-            let leaves = load.frames < most && Like::of(meta) == like && load.bytes + size <= quiet;
-            if leaves {
-                load.add(size);
-                scheduler.sends_again(class, size);
-            }
-            leaves
-        });
-        let now_empty = queue.is_empty();
-        if now_empty {
-            scheduler.sent(class, Bytes::ZERO, now_empty);
-            at.backlogged.remove(class);
-        }
-        if load.frames > 0 {
-            self.tally(load);
-        }
-        Some(train)
-    }
 }

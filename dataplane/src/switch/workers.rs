@@ -18,19 +18,19 @@
 //! can wait.) Never: a frame that is handed over twice, a slot that is freed by a worker
 //! other than its owner, an egress queue that a frame enters without having been counted at an ingress.
 //!
-//! Each worker's bridge knows what all have learned: it tells the others ([`Switch::next_news`]), and
-//! hears from them ([`Switch::hear`]).
+//! Each worker's bridge knows what all have learned: it tells the others ([`super::Batch::next_learned`]), and
+//! hears from them ([`super::Batch::hear_learned`]).
 
 use super::Switch;
 use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
 use crate::settings::Accounting;
-use crate::units::{Nanos, PortId};
+use crate::units::PortId;
 
-/// Most that a worker keeps to tell the others, beside what is on the way to them. News beyond are left
-/// out: until the station is news again the others flood for it, or, where it has moved, send to where it was.
-pub(super) const NEWS_MAX: usize = 1024;
+/// Most that a worker keeps to tell the others, beside what is on the way to them. What is beyond is left
+/// out: until the station is learned anew the others flood for it, or, where it has moved, send to where it was.
+pub(super) const LEARNED_MAX: usize = 1024;
 
 /// A worker, from zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -104,14 +104,13 @@ pub struct Return {
 }
 
 impl Switch {
-    /// The next that this worker's bridge has learned: every other worker is to [`Switch::hear`] of it. The
-    /// driver must have room for it on the way to each.
-    pub fn next_news(&mut self) -> Option<FdbUpdate> {
-        self.news.pop_front()
+    /// See [`super::Batch::next_learned`].
+    pub(super) fn next_learned(&mut self) -> Option<FdbUpdate> {
+        self.learned.pop_front()
     }
 
-    /// Another worker's bridge has learned something.
-    pub fn hear(&mut self, update: &FdbUpdate) {
+    /// See [`super::Batch::hear_learned`].
+    pub(super) fn hear_learned(&mut self, update: &FdbUpdate) {
         self.bridge.apply_remote(update);
         self.next_timer = self.next_timer.min(self.bridge.next_deadline());
     }
@@ -120,21 +119,21 @@ impl Switch {
     #[cold]
     pub(super) fn spread(&mut self, update: FdbUpdate) {
         self.next_timer = self.next_timer.min(self.bridge.next_deadline());
-        if self.workers.count() > 1 && self.news.len() < NEWS_MAX {
-            self.news.push_back(update);
+        if self.workers.count() > 1 && self.learned.len() < LEARNED_MAX {
+            self.learned.push_back(update);
         }
     }
 
-    /// The next frame for `worker`. The driver must have room for it.
-    pub fn hand_over(&mut self, worker: WorkerId) -> Option<Handover> {
+    /// See [`super::Batch::hand_over`].
+    pub(super) fn hand_over(&mut self, worker: WorkerId) -> Option<Handover> {
         let frame = self.outbound[worker.index()].frames.pop(&self.nodes)?;
         self.ledger.handed_over += 1;
         let meta = *self.nodes.meta(&frame);
         Some(Handover { frame, meta })
     }
 
-    /// The next slot that goes home to `worker`. The driver must have room for it.
-    pub fn give_back(&mut self, worker: WorkerId) -> Option<Return> {
+    /// See [`super::Batch::give_back`].
+    pub(super) fn give_back(&mut self, worker: WorkerId) -> Option<Return> {
         let frame = self.outbound[worker.index()].returns.pop(&self.nodes)?;
         let meta = *self.nodes.meta(&frame);
         Some(Return { frame, meta })
@@ -145,27 +144,22 @@ impl Switch {
     #[must_use]
     pub fn waits_for_workers(&self) -> bool {
         let mut outbound = self.outbound.iter();
-        !self.news.is_empty() || outbound.any(|out| !out.frames.is_empty() || !out.returns.is_empty())
+        !self.learned.is_empty() || outbound.any(|out| !out.frames.is_empty() || !out.returns.is_empty())
     }
 
-    /// Takes a frame over that another worker received; it enters the queue of its egress port.
-    pub fn take_over<S: FrameStore>(&mut self, now: Nanos, handover: Handover, store: &mut S) {
+    /// See [`super::Batch::take_over`].
+    pub(super) fn take_over<S: FrameStore>(&mut self, handover: Handover, store: &mut S) {
         let Handover { frame, meta } = handover;
         self.ledger.taken_over += 1;
         *self.nodes.meta_mut(&frame) = meta;
-        let waiting = &self.ports[meta.egress.index()].handed_over[meta.class.index()];
-        if waiting.is_empty() && !self.must_wait(meta.egress, meta.class, &frame) {
-            return self.enqueue(now, meta.egress, frame, store);
-        }
-        self.ports[meta.egress.index()].handed_over[meta.class.index()].push(&mut self.nodes, frame);
-        self.awaited.insert(meta.egress);
+        self.enter_from_another(meta.egress, meta.class, frame, store);
     }
 
-    /// Takes a slot back whose frame has left by another worker's port, or was dropped there.
-    pub fn take_back<S: FrameStore>(&mut self, now: Nanos, back: Return, store: &mut S) {
+    /// See [`super::Batch::take_back`].
+    pub(super) fn take_back<S: FrameStore>(&mut self, back: Return, store: &mut S) {
         let Return { frame, meta } = back;
         if self.accounting == Accounting::UntilTransmitted {
-            self.count_out(now, &meta);
+            self.count_out(&meta);
         }
         store.free(frame);
     }

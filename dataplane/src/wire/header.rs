@@ -58,6 +58,31 @@ pub struct Header {
     pub l3: u8,
 }
 
+/// Where in the head of a frame what is: all that [`Header::parse`] finds out by looking, so that [`Header::read`] need
+/// not look again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    ether_type: EtherType,
+    l3: u8,
+    /// Which parts it has, of those that not every head has.
+    parts: u8,
+}
+
+const _: () = assert!(size_of::<Layout>() == 4, "it travels with every frame");
+
+impl Layout {
+    /// Of a frame that nobody has looked into.
+    pub const UNKNOWN: Layout = Layout { ether_type: EtherType(0), l3: 0, parts: 0 };
+
+    const TAG: u8 = 1;
+    const CN_TAG: u8 = 2;
+    const DSCP: u8 = 4;
+
+    const fn has(self, part: u8) -> bool {
+        self.parts & part != 0
+    }
+}
+
 /// Tag control information of an 802.1Q tag: PCP (3 bits), DEI (1), VID (12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tci(pub u16);
@@ -102,6 +127,37 @@ impl Header {
         }
         header.dscp = header.read_dscp(head);
         Ok(header)
+    }
+
+    /// Where what is in a head that begins so.
+    #[inline]
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        let part = |is_there: bool, part: u8| if is_there { part } else { 0 };
+        let parts = part(self.tag.is_some(), Layout::TAG)
+            | part(self.cn_tag.is_some(), Layout::CN_TAG)
+            | part(self.dscp.is_some(), Layout::DSCP);
+        Layout { ether_type: self.ether_type, l3: self.l3, parts }
+    }
+
+    /// Reads a head again that has been [parsed](Header::parse), and had this layout then. Of another head it says
+    /// anything.
+    #[inline]
+    #[must_use]
+    pub fn read(layout: Layout, head: &[u8]) -> Header {
+        let Layout { ether_type, l3, .. } = layout;
+        let payload = usize::from(l3);
+        let tag = layout.has(Layout::TAG).then(|| Tci(u16::from_be_bytes(part(head, field::TCI.start))));
+        let cn_tag = layout
+            .has(Layout::CN_TAG)
+            .then(|| CnTag(u16::from_be_bytes(part(head, payload.saturating_sub(4)))));
+        let dst = MacAddr(part(head, field::DST.start));
+        let src = MacAddr(part(head, field::SRC.start));
+        let dscp = layout.has(Layout::DSCP).then(|| match part::<2>(head, payload) {
+            [first, second] if ether_type == EtherTypes::Ipv6 => (first & 0x0f) << 2 | second >> 6,
+            [_, second] => second >> 2,
+        });
+        Header { dst, src, tag, cn_tag, ether_type, dscp, l3 }
     }
 
     /// Bytes that follow Ethernet's header.
@@ -162,6 +218,12 @@ impl Header {
             _ => None,
         }
     }
+}
+
+/// The bytes at `at`; zeros where there are none.
+#[inline]
+fn part<const N: usize>(head: &[u8], at: usize) -> [u8; N] {
+    head.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
 }
 
 /// The big-endian 16 bits at `at`, which the caller knows to be there.
@@ -284,6 +346,13 @@ mod tests {
         #[test]
         fn agrees_with_the_views_on_frames_cut_anywhere(bytes in frame_bytes()) {
             prop_assert_eq!(Header::parse(&bytes), by_views(&bytes));
+        }
+
+        #[test]
+        fn a_second_look_reads_what_the_first_did(bytes in frame_bytes()) {
+            if let Ok(header) = Header::parse(&bytes) {
+                prop_assert_eq!(Header::read(header.layout(), &bytes), header);
+            }
         }
 
         #[test]

@@ -100,7 +100,7 @@ impl Driver {
 
     fn receive(&mut self, port: u8, bytes: &[u8]) {
         let Some(frame) = self.store.fill(bytes) else { return };
-        self.workers[usize::from(port / 2)].receive(self.now, PortId(port), frame, &mut self.store);
+        self.workers[usize::from(port / 2)].batch(self.now).receive(PortId(port), frame, &mut self.store);
     }
 
     /// A counter of all ports and classes together.
@@ -113,18 +113,22 @@ impl Driver {
     fn turn(&mut self) {
         self.now += Nanos::from_micros(30);
         for (me, other) in [(0, 1), (1, 0)] {
-            self.workers[me].advance(self.now, &mut self.store);
-            while self.workers[me].forward(self.now, &mut self.store) {}
+            let mut batch = self.workers[me].batch(self.now);
+            batch.advance(&mut self.store);
+            while batch.forward(&mut self.store) {}
+            drop(batch);
             let to = WorkerId(other);
-            while let Some(handover) = self.workers[me].hand_over(to) {
-                self.workers[usize::from(other)].take_over(self.now, handover, &mut self.store);
+            let pair = self.workers.get_disjoint_mut([me, usize::from(other)]).expect("two workers");
+            let [mut from, mut into] = pair.map(|worker| worker.batch(self.now));
+            while let Some(handover) = from.hand_over(to) {
+                into.take_over(handover, &mut self.store);
             }
-            while let Some(back) = self.workers[me].give_back(to) {
-                self.workers[usize::from(other)].take_back(self.now, back, &mut self.store);
+            while let Some(back) = from.give_back(to) {
+                into.take_back(back, &mut self.store);
             }
-            let [first, second] = &mut self.workers;
-            let (teller, hearer) = if me == 0 { (first, second) } else { (second, first) };
-            std::iter::from_fn(|| teller.next_news()).for_each(|update| hearer.hear(&update));
+            while let Some(update) = from.next_learned() {
+                into.hear_learned(&update);
+            }
         }
         (0..PORTS).for_each(|port| self.transmit(port));
     }
@@ -132,11 +136,10 @@ impl Driver {
     fn transmit(&mut self, port: u8) {
         let worker = &mut self.workers[usize::from(port / 2)];
         let ring = &mut self.rings[usize::from(port)];
-        while let Some(frame) = worker.transmit(self.now, PortId(port), &mut self.store) {
-            ring.push_back(frame);
-        }
+        let mut batch = worker.batch(self.now);
+        batch.transmit(PortId(port), &mut self.store, u32::MAX, |_, frame| ring.push_back(frame));
         while let Some(frame) = ring.pop_front() {
-            worker.release(self.now, PortId(port), frame, &mut self.store);
+            batch.release(PortId(port), frame, &mut self.store);
         }
     }
 }
@@ -268,14 +271,13 @@ fn a_worker_that_is_given_a_policy_allocates_nothing() {
             }
         }
         let given = [0, 1].map(|_| Class::ALL.map(successor));
-        let allocated =
-            allocation_counter::measure(|| {
-                let left =
-                    driver.workers.each_mut().into_iter().zip(given).map(|(worker, given)| {
-                        given.map(|successor| worker.set_policy(driver.now, successor))
-                    });
-                left.for_each(std::mem::forget);
-            });
+        let allocated = allocation_counter::measure(|| {
+            let left =
+                driver.workers.each_mut().into_iter().zip(given).map(|(worker, given)| {
+                    given.map(|successor| worker.batch(driver.now).set_policy(successor))
+                });
+            left.for_each(std::mem::forget);
+        });
         assert_eq!(allocated.count_total, 0, "{from:?} to {to:?}");
         let kinds = driver.workers.each_ref().map(|worker| Class::ALL.map(|class| worker.policy(class)));
         assert_eq!(kinds, [[to; 8]; 2]);

@@ -227,7 +227,7 @@ fn a_switch_that_stops_lets_its_peers_be_fast_again_at_once() {
     row.bed.run_until(Nanos::from_millis(10));
     assert!(row.kept() > 0);
     row.bed.release_peers(row.far);
-    assert!(row.bed.switch(row.far).worker(PortId(UP)).has_orders(PortId(UP)));
+    assert!(row.bed.switch(row.far).worker(PortId(UP)).untold().contains(PortId(UP)));
     let soon = row.bed.now() + DELIVERY;
     row.bed.run_until(soon);
     assert_eq!(row.kept(), 0);

@@ -212,7 +212,7 @@ fn a_stop_waits_for_no_peer_whose_link_is_gone() {
     star.run_for(Nanos::from_millis(2));
     assert!(star.holds(1, C3), "what came from there is still inside");
     star.release_peers();
-    assert!(!star.switch().worker(PortId(1)).has_orders(PortId(1)));
+    assert!(!star.switch().worker(PortId(1)).untold().contains(PortId(1)));
     assert_eq!(star.switch().counters.class(PortId(1), C3).pausing_since.get(), 0);
 }
 
@@ -322,7 +322,7 @@ fn frames_that_waited_for_room_can_move_at_once_when_the_link_is_lost() {
     star.pause(0, stop(C3, 0xffff));
     star.start(1, 0, star.stream(0, C3, 100));
     star.run_for(Nanos::from_millis(1));
-    let can_forward = |star: &Star| star.switch().worker(PortId(1)).can_forward();
+    let can_forward = |star: &Star| star.switch().worker(PortId(1)).next_deadline() == Nanos::ZERO;
     assert!(star.holds(1, C3) && !can_forward(&star), "they wait");
     star.set_link(0, false);
     assert!(can_forward(&star), "a worker must not sleep now");
@@ -339,23 +339,31 @@ fn r4_a_pause_frame_from_before_a_flap_is_taken_back_if_its_pause_has_ended() {
     let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x81, 0x00, 0x60, 0x00, 0x88, 0xb5];
     bytes.resize(200, 0);
     let frame = store.fill(&bytes).expect("a slot is free");
-    switch.receive(Nanos(1), held, frame, &mut store);
-    assert!(switch.forward(Nanos(1), &mut store));
-    let with_driver = switch.announce(Nanos(1), held, &mut store).expect("an XOFF");
-    switch.set_link(Nanos(2), held, false, &mut store);
-    let data = switch.transmit(Nanos(3), out, &mut store).expect("the frame");
-    switch.release(Nanos(3), out, data, &mut store);
+    let mut batch = switch.batch(Nanos(1));
+    batch.receive(held, frame, &mut store);
+    assert!(batch.forward(&mut store));
+    let with_driver = batch.announce(held, &mut store).expect("an XOFF");
+    drop(batch);
+    switch.batch(Nanos(2)).set_link(held, false, &mut store);
+    let mut data = None;
+    let mut batch = switch.batch(Nanos(3));
+    batch.transmit(out, &mut store, 1, |_, frame| data = Some(frame));
+    batch.release(out, data.expect("the frame"), &mut store);
+    drop(batch);
     assert_eq!(switch.held(held).classes(), ClassSet::NONE);
-    switch.set_link(Nanos(4), held, true, &mut store);
-    let after = switch.announce(Nanos(4), held, &mut store).expect("what holds now");
+    let mut batch = switch.batch(Nanos(4));
+    batch.set_link(held, true, &mut store);
+    let after = batch.announce(held, &mut store).expect("what holds now");
+    drop(batch);
     let pfc = parse(store.frame(&after));
     assert_eq!((pfc.classes.contains(C3), pfc.times), (true, [Quanta(0); 8]));
-    switch.release(Nanos(5), held, with_driver, &mut store);
-    switch.release(Nanos(5), held, after, &mut store);
-    assert!(switch.announce(Nanos(6), held, &mut store).is_none(), "once is enough");
-    switch.set_link(Nanos(7), held, false, &mut store);
-    switch.set_link(Nanos(8), held, true, &mut store);
-    assert!(switch.announce(Nanos(8), held, &mut store).is_none(), "nothing was with the driver");
+    let mut batch = switch.batch(Nanos(5));
+    batch.release(held, with_driver, &mut store);
+    batch.release(held, after, &mut store);
+    assert!(batch.announce(held, &mut store).is_none(), "once is enough");
+    batch.set_link(held, false, &mut store);
+    batch.set_link(held, true, &mut store);
+    assert!(batch.announce(held, &mut store).is_none(), "nothing was with the driver");
 }
 
 fn parse(bytes: &[u8]) -> Pfc {

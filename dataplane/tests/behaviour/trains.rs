@@ -72,7 +72,8 @@ impl Bench {
             let mut out = Vec::new();
             self.switch.batch(NOW).transmit(port, &mut self.store, u32::MAX, |_, frame| out.push(frame));
             let bytes = out.iter().map(|frame| self.store.frame(frame).to_vec()).collect();
-            out.into_iter().for_each(|frame| self.switch.release(NOW, port, frame, &mut self.store));
+            let mut batch = self.switch.batch(NOW);
+            out.into_iter().for_each(|frame| batch.release(port, frame, &mut self.store));
             bytes
         })
     }
@@ -83,8 +84,8 @@ impl Bench {
         let received = || Class::ALL.map(|class| counters.class(HERE, class).rx_frames.get());
         let before = received();
         self.pass(HERE, frames);
-        let news = received().into_iter().zip(before).map(|(after, before)| after - before);
-        Class::ALL.into_iter().zip(news).filter(|&(_, frames)| frames > 0).collect()
+        let since = received().into_iter().zip(before).map(|(after, before)| after - before);
+        Class::ALL.into_iter().zip(since).filter(|&(_, frames)| frames > 0).collect()
     }
 }
 

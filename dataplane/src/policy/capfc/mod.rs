@@ -13,7 +13,7 @@
 
 use super::blame::Blame;
 use super::{Event, Intent, Pfc};
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Margin};
 use crate::settings::{SwitchSettings, Weigh};
 use crate::units::{Bytes, PortId};
 
@@ -92,15 +92,15 @@ impl CaPfc {
         }
     }
 
-    /// See [`super::Policy::quiet`].
-    pub(super) fn quiet(&self, event: Event, buffer: &Buffer) -> Bytes {
+    /// See [`super::Policy::margin`].
+    pub(super) fn margin(&self, event: Event, buffer: &Buffer) -> Margin {
         match event {
             Event::Enqueued { egress, .. } => {
                 let below_warn = self.egress[egress.index()].warn.saturating_sub(Bytes(1));
-                below_warn.saturating_sub(buffer.egress(egress, self.blame.pfc().class()))
+                Margin::of(below_warn.saturating_sub(buffer.egress(egress, self.blame.pfc().class())))
             }
-            Event::Dequeued { egress } if self.egress[egress.index()].counting => Bytes::ZERO,
-            _ => self.blame.pfc().quiet(event),
+            Event::Dequeued { egress } if self.egress[egress.index()].counting => Margin::NONE,
+            _ => self.blame.pfc().margin(event),
         }
     }
 

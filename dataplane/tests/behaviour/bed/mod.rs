@@ -168,7 +168,7 @@ impl Bed {
         let now = self.now;
         let Node::Switch(switch) = &mut self.nodes[id.0] else { panic!("{id:?} is no switch yet") };
         switch.stopping = true;
-        switch.workers.iter_mut().for_each(|worker| worker.release_peers(now));
+        switch.workers.iter_mut().for_each(|worker| worker.batch(now).let_peers_go());
         self.events.at(now, Event::Wake(id));
     }
 
@@ -178,7 +178,7 @@ impl Bed {
         let now = self.now;
         let Node::Switch(switch) = &mut self.nodes[id.0] else { panic!("{id:?} is no switch") };
         let successor = Successor::new(kind, class, &switch.settings);
-        drop(switch.workers[0].set_policy(now, Box::new(successor)));
+        drop(switch.workers[0].batch(now).set_policy(Box::new(successor)));
         switch.watches.iter_mut().for_each(|watch| watch.set_by_flow(class, kind == PolicyKind::Ofc));
         self.events.at(now, Event::Wake(id));
     }

@@ -126,7 +126,7 @@ impl SwitchNode {
     pub fn set_link(&mut self, now: Nanos, port: PortId, up: bool) {
         let order = self.some_order();
         for worker in order {
-            self.workers[worker].set_link(now, port, up, &mut self.store);
+            self.workers[worker].batch(now).set_link(port, up, &mut self.store);
         }
         self.watches[port.index()].set_link(up);
     }
@@ -158,14 +158,14 @@ impl SwitchNode {
     /// One turn of the loop: everything that has happened, the pipeline, the timers, the ports.
     pub fn look(&mut self, now: Nanos) {
         for worker in &mut self.workers {
-            worker.advance(now, &mut self.store);
+            worker.batch(now).advance(&mut self.store);
         }
         while let Some(happening) = self.unseen.pop_front() {
             match happening {
                 Happening::Arrived(port, bytes) => self.receive(now, port, &bytes),
                 Happening::Left(port, frame) => {
                     let worker = &mut self.workers[self.owners[port.index()].index()];
-                    worker.release(now, port, frame, &mut self.store);
+                    worker.batch(now).release(port, frame, &mut self.store);
                 }
             }
         }
@@ -185,13 +185,13 @@ impl SwitchNode {
             return;
         };
         let worker = &mut self.workers[self.owners[port.index()].index()];
-        worker.receive(now, port, frame, &mut self.store);
+        worker.batch(now).receive(port, frame, &mut self.store);
     }
 
     fn forward(&mut self, now: Nanos) -> bool {
         let mut moved = false;
         for worker in self.some_order() {
-            while self.workers[worker].forward(now, &mut self.store) {
+            while self.workers[worker].batch(now).forward(&mut self.store) {
                 moved = true;
             }
         }
@@ -212,12 +212,14 @@ impl SwitchNode {
     fn exchange_between(&mut self, now: Nanos, from: usize, to: usize) -> bool {
         let id = WorkerId(u8::try_from(to).expect("few workers"));
         let mut moved = false;
-        while let Some(handover) = self.workers[from].hand_over(id) {
-            self.workers[to].take_over(now, handover, &mut self.store);
+        let pair = self.workers.get_disjoint_mut([from, to]).expect("two workers");
+        let [mut from, mut into] = pair.map(|worker| worker.batch(now));
+        while let Some(handover) = from.hand_over(id) {
+            into.take_over(handover, &mut self.store);
             moved = true;
         }
-        while let Some(back) = self.workers[from].give_back(id) {
-            self.workers[to].take_back(now, back, &mut self.store);
+        while let Some(back) = from.give_back(id) {
+            into.take_back(back, &mut self.store);
             moved = true;
         }
         moved
@@ -228,10 +230,20 @@ impl SwitchNode {
         if !self.workers[owner].egress_active().contains(port) {
             return;
         }
-        let next = if self.stopping { Switch::announce::<MemoryStore> } else { Switch::transmit };
-        while let Some(frame) = next(&mut self.workers[owner], now, port, &mut self.store) {
+        while let Some(frame) = self.next_of(now, owner, port) {
             self.give_out(now, port, frame);
         }
+    }
+
+    /// The next frame that a worker has for the driver of a port: none but pauses, once it stops.
+    fn next_of(&mut self, now: Nanos, worker: usize, port: PortId) -> Option<Frame> {
+        let mut batch = self.workers[worker].batch(now);
+        if self.stopping {
+            return batch.announce(port, &mut self.store);
+        }
+        let mut next = None;
+        batch.transmit(port, &mut self.store, 1, |_, frame| next = Some(frame));
+        next
     }
 
     /// A frame of a worker goes to the driver: a pause whenever it is due, any other only where less is there
@@ -249,8 +261,10 @@ impl SwitchNode {
     /// Has peers told of what has changed, before any port sends data.
     fn announce(&mut self, now: Nanos) {
         for worker in 0..self.workers.len() {
-            for port in self.workers[worker].take_changed().iter() {
-                while let Some(frame) = self.workers[worker].announce(now, port, &mut self.store) {
+            for port in self.workers[worker].untold().iter() {
+                loop {
+                    let frame = self.workers[worker].batch(now).announce(port, &mut self.store);
+                    let Some(frame) = frame else { break };
                     self.give_out(now, port, frame);
                 }
             }

@@ -290,25 +290,25 @@ impl Driver {
     fn receive(&mut self, port: u8, bytes: &[u8]) -> bool {
         let Some(frame) = self.store.fill(bytes) else { return false };
         let worker = self.owners[usize::from(port)];
-        self.workers[worker].receive(self.now, PortId(port), frame, &mut self.store);
+        self.workers[worker].batch(self.now).receive(PortId(port), frame, &mut self.store);
         true
     }
 
     fn forward(&mut self, worker: usize) -> bool {
-        self.workers[worker].forward(self.now, &mut self.store)
+        self.workers[worker].batch(self.now).forward(&mut self.store)
     }
 
     fn hand_over(&mut self, from: usize, to: usize) -> bool {
         let (Some(id), true) = (self.pair(from, to), from != to) else { return false };
-        let Some(handover) = self.workers[from].hand_over(id) else { return false };
-        self.workers[to].take_over(self.now, handover, &mut self.store);
+        let Some(handover) = self.workers[from].batch(self.now).hand_over(id) else { return false };
+        self.workers[to].batch(self.now).take_over(handover, &mut self.store);
         true
     }
 
     fn give_back(&mut self, from: usize, to: usize) -> bool {
         let (Some(id), true) = (self.pair(from, to), from != to) else { return false };
-        let Some(back) = self.workers[from].give_back(id) else { return false };
-        self.workers[to].take_back(self.now, back, &mut self.store);
+        let Some(back) = self.workers[from].batch(self.now).give_back(id) else { return false };
+        self.workers[to].batch(self.now).take_back(back, &mut self.store);
         true
     }
 
@@ -320,7 +320,9 @@ impl Driver {
 
     fn transmit(&mut self, port: u8) -> bool {
         let worker = &mut self.workers[self.owners[usize::from(port)]];
-        let Some(frame) = worker.transmit(self.now, PortId(port), &mut self.store) else { return false };
+        let mut sent = None;
+        worker.batch(self.now).transmit(PortId(port), &mut self.store, 1, |_, frame| sent = Some(frame));
+        let Some(frame) = sent else { return false };
         self.check_sent(port, &frame);
         self.rings[usize::from(port)].push_back(frame);
         true
@@ -328,26 +330,27 @@ impl Driver {
 
     fn release(&mut self, port: u8) -> bool {
         let Some(frame) = self.rings[usize::from(port)].pop_front() else { return false };
-        self.workers[self.owners[usize::from(port)]].release(self.now, PortId(port), frame, &mut self.store);
+        let worker = &mut self.workers[self.owners[usize::from(port)]];
+        worker.batch(self.now).release(PortId(port), frame, &mut self.store);
         true
     }
 
     fn give_up(&mut self, port: u8) {
         let worker = &mut self.workers[self.owners[usize::from(port)]];
         for frame in self.rings[usize::from(port)].drain(..) {
-            worker.give_up(self.now, PortId(port), frame, &mut self.store);
+            worker.batch(self.now).give_up(PortId(port), frame, &mut self.store);
         }
     }
 
     fn advance(&mut self, by: u64) {
         self.now = self.now.after(Nanos(by));
         let now = self.now;
-        self.workers.iter_mut().for_each(|worker| worker.advance(now, &mut self.store));
+        self.workers.iter_mut().for_each(|worker| worker.batch(now).advance(&mut self.store));
     }
 
     fn set_link(&mut self, port: u8, up: bool) {
         for worker in &mut self.workers {
-            worker.set_link(self.now, PortId(port), up, &mut self.store);
+            worker.batch(self.now).set_link(PortId(port), up, &mut self.store);
         }
         if !up {
             self.paused_until[usize::from(port)] = Default::default();
@@ -358,7 +361,7 @@ impl Driver {
     fn set_policy(&mut self, class: Class, kind: PolicyKind) {
         if let [only] = &mut self.workers[..] {
             let successor = Successor::new(kind, class, &self.plan.settings);
-            drop(only.set_policy(self.now, Box::new(successor)));
+            drop(only.batch(self.now).set_policy(Box::new(successor)));
             self.flow_pauses.iter_mut().for_each(|pauses| pauses.clear(class));
         }
     }

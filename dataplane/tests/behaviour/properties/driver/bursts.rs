@@ -1,10 +1,10 @@
-//! Many frames alike, step by step, as a worker takes them: each step a batch, or each frame by itself.
+//! Many frames alike, step by step, as a worker takes them: each step a batch, or each frame a batch of its own.
 
 use std::collections::VecDeque;
 
 use xoff_dataplane::frame::Frame;
-use xoff_dataplane::switch::{Batch, Switch};
-use xoff_dataplane::units::{Nanos, PortId};
+use xoff_dataplane::switch::Batch;
+use xoff_dataplane::units::PortId;
 
 use super::{Driver, MemoryStore, PORTS_U8};
 
@@ -21,7 +21,7 @@ pub struct Burst {
 }
 
 impl Driver {
-    /// Each step for all frames, then the next; each of them a batch, or each frame by itself.
+    /// Each step for all frames, then the next; each of them a batch, or each frame one.
     pub(super) fn burst(&mut self, burst: &Burst) {
         let &Burst { port, to, pcp, len, frames, leave } = burst;
         let mut received: VecDeque<Frame> = VecDeque::new();
@@ -37,11 +37,12 @@ impl Driver {
             true
         });
         self.each_step(at_in, |steps, store| steps.forward(store));
+        let in_batches = self.in_batches;
         let mut sent = Vec::new();
         self.each_step(at_out, |steps, store| {
-            let before = sent.len();
-            steps.transmit(PortId(out), store, leave - before, &mut sent);
-            sent.len() > before
+            let most = if in_batches { leave - sent.len() } else { 1.min(leave - sent.len()) };
+            let most = u32::try_from(most).expect("a burst is short");
+            steps.transmit(PortId(out), store, most, |_, frame| sent.push(frame)) > 0
         });
         sent.iter().for_each(|frame| self.check_sent(out, frame));
         let mut ring = std::mem::take(&mut self.rings[usize::from(out)]);
@@ -56,54 +57,14 @@ impl Driver {
         self.rings[usize::from(out)] = ring;
     }
 
-    /// Takes a step while there is one: in one batch, or each by itself.
-    fn each_step(&mut self, worker: usize, mut step: impl FnMut(&mut Steps<'_>, &mut MemoryStore) -> bool) {
+    /// Takes a step while there is one: in one batch, or each in a batch of its own.
+    fn each_step(&mut self, worker: usize, mut step: impl FnMut(&mut Batch<'_>, &mut MemoryStore) -> bool) {
         let (worker, store) = (&mut self.workers[worker], &mut self.store);
-        let mut steps = match self.in_batches {
-            true => Steps::Batch(worker.batch(self.now)),
-            false => Steps::Single(worker, self.now),
-        };
-        while step(&mut steps, store) {}
-    }
-}
-
-/// The four steps.
-enum Steps<'switch> {
-    Batch(Batch<'switch>),
-    Single(&'switch mut Switch, Nanos),
-}
-
-impl Steps<'_> {
-    fn receive(&mut self, port: PortId, frame: Frame, store: &mut MemoryStore) {
-        match self {
-            Steps::Batch(batch) => batch.receive(port, frame, store),
-            Steps::Single(switch, now) => switch.receive(*now, port, frame, store),
-        }
-    }
-
-    fn forward(&mut self, store: &mut MemoryStore) -> bool {
-        match self {
-            Steps::Batch(batch) => batch.forward(store),
-            Steps::Single(switch, now) => switch.forward(*now, store),
-        }
-    }
-
-    /// At most so many frames.
-    fn transmit(&mut self, port: PortId, store: &mut MemoryStore, most: usize, sent: &mut Vec<Frame>) {
-        match self {
-            Steps::Batch(batch) => {
-                let most = u32::try_from(most).expect("a burst is short");
-                batch.transmit(port, store, most, |_, frame| sent.push(frame));
-            }
-            Steps::Single(switch, now) if most > 0 => sent.extend(switch.transmit(*now, port, store)),
-            Steps::Single(..) => (),
-        }
-    }
-
-    fn release(&mut self, port: PortId, frame: Frame, store: &mut MemoryStore) {
-        match self {
-            Steps::Batch(batch) => batch.release(port, frame, store),
-            Steps::Single(switch, now) => switch.release(*now, port, frame, store),
+        if self.in_batches {
+            let mut batch = worker.batch(self.now);
+            while step(&mut batch, store) {}
+        } else {
+            while step(&mut worker.batch(self.now), store) {}
         }
     }
 }

@@ -1,0 +1,119 @@
+//! Control frames: what this switch asks of its peers. They are made of frames of a pool of their own, and leave before
+//! data.
+
+use super::Switch;
+use super::journey::on_line;
+use crate::frame::{Frame, FrameStore};
+use crate::pause::Announcement;
+use crate::queue::FrameMeta;
+use crate::settings::FlowControl;
+use crate::units::{Class, ClassSet, PortId, PortSet, Quanta};
+use crate::wire::mac_control::{self, MacControl, Pfc};
+
+impl Switch {
+    /// The ports whose peers are to be told of a pause, of a rate, or of the end of one: those worth calling
+    /// [`super::Batch::announce`] for. Who does not loses nothing but time.
+    #[inline]
+    #[must_use]
+    pub fn untold(&self) -> PortSet {
+        self.untold
+    }
+
+    /// What the peer of `port` should know, or was told, has changed.
+    #[inline]
+    pub(super) fn note_untold(&mut self, port: PortId) {
+        let at = &self.ports[port.index()];
+        if at.up && at.peer.is_untold() {
+            self.untold.insert(port);
+            self.egress_active.insert(port);
+        } else {
+            self.untold.remove(port);
+        }
+    }
+
+    /// See [`super::Batch::announce`].
+    #[cold]
+    pub(super) fn announce<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
+        if !self.ports[port.index()].up {
+            return None;
+        }
+        let frame = self.announce_pause(port, store).or_else(|| self.announce_rates(port, store));
+        self.note_untold(port);
+        frame
+    }
+
+    /// The control frame that is due at `port`: a pause frame, else a list of flows, else a CNM.
+    #[cold]
+    pub(super) fn control<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
+        self.announce(port, store)
+            .or_else(|| self.announce_flows(port, store))
+            .or_else(|| self.next_notice(port))
+    }
+
+    /// Whether the control pool has a frame for `port`; where not, the port waits for one.
+    pub(super) fn control_is_free<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> bool {
+        let Some(probe) = store.control(&[0; mac_control::LEN]) else {
+            if !self.starved.contains(port) {
+                self.counters.port(port).control_starved.add(1);
+                self.starved.insert(port);
+            }
+            return false;
+        };
+        self.starved.remove(port);
+        store.free(probe);
+        true
+    }
+
+    /// The pause frame that is due at `port`; `None` where none is, or the control pool is in flight, and
+    /// the frame stays due.
+    fn announce_pause<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
+        if !self.ports[port.index()].peer.held.due() || !self.control_is_free(port, store) {
+            return None;
+        }
+        let at = &mut self.ports[port.index()];
+        let what = at.peer.held.announce(self.now)?;
+        let bytes =
+            pause_frame(at.settings.flow_control, &what, at.settings.pause_time).encode(at.settings.mac);
+        self.next_timer = self.next_timer.min(at.peer.held.next_refresh());
+        self.timed.insert(port);
+        self.count_announcement(port, &what);
+        self.stops_told += u64::from(!what.xoff.is_empty());
+        for class in what.xon.iter() {
+            self.forget_told_flows(port, class); // whoever hears that the class may send resumes all
+        }
+        Some(self.send_control(port, &bytes, store))
+    }
+
+    /// Makes a control frame of `bytes`, for which the store has room.
+    pub(super) fn send_control<S: FrameStore>(&mut self, port: PortId, bytes: &[u8], store: &mut S) -> Frame {
+        let frame = store.control(bytes).expect("one was free a moment ago");
+        let at = &mut self.ports[port.index()];
+        at.egress.commit(self.now, on_line(&frame));
+        self.ledger.made += 1;
+        *self.nodes.meta_mut(&frame) = FrameMeta::of_control(self.now, port, Class::ALL[7], &frame);
+        frame
+    }
+
+    fn count_announcement(&self, port: PortId, what: &Announcement) {
+        self.counters.port(port).pause_frames_sent.add(1);
+        for class in what.vector().iter() {
+            let shown = self.counters.class(port, class);
+            shown.xoff_sent.add(u64::from(what.xoff.contains(class)));
+            shown.xon_sent.add(u64::from(what.xon.contains(class)));
+            shown.refreshes_sent.add(u64::from(what.refreshed.contains(class)));
+        }
+    }
+}
+
+/// What tells a peer of `what`. An 802.3x peer knows one state: paused while any class is.
+fn pause_frame(flow_control: FlowControl, what: &Announcement, pause_time: Quanta) -> MacControl {
+    let stopped = ClassSet(what.xoff.0 | what.refreshed.0);
+    let time = |class: Class| if stopped.contains(class) { pause_time } else { Quanta(0) };
+    match flow_control {
+        FlowControl::Pause8023x if stopped.is_empty() => MacControl::Pause(Quanta(0)),
+        FlowControl::Pause8023x => MacControl::Pause(pause_time),
+        FlowControl::Pfc { .. } | FlowControl::Ignore => MacControl::Pfc(
+            what.vector().iter().fold(Pfc::default(), |pfc, class| pfc.with(class, time(class))),
+        ),
+    }
+}

@@ -1,0 +1,59 @@
+//! A frame with several destinations: copies of it, which share its account at the ingress ([`super::groups`]).
+
+use super::Switch;
+use crate::drop_reason::DropReason;
+use crate::frame::{Frame, FrameStore};
+use crate::queue::{Fifo, FrameMeta};
+use crate::settings::Accounting;
+use crate::units::{Class, PortId, PortSet};
+
+impl Switch {
+    pub(super) fn flood<S: FrameStore>(
+        &mut self,
+        port: PortId,
+        class: Class,
+        ports: PortSet,
+        frame: Frame,
+        store: &mut S,
+    ) {
+        if let Some(full) = self.must_wait_for_one_of(ports, class, &frame) {
+            return self.wait_for_room(port, full, class, frame);
+        }
+        self.leave_pipeline(&frame);
+        let copies = u32::try_from(ports.len()).unwrap_or(u32::MAX);
+        let mut may_be_made = copies - 1;
+        if copies > 1 && self.accounting == Accounting::UntilTransmitted {
+            let meta = self.nodes.meta_mut(&frame);
+            (meta.group, may_be_made) = self.groups.open(class, copies);
+        }
+        let meta = *self.nodes.meta(&frame);
+        let mut rest = ports;
+        while let Some(egress) = rest.first_from(PortId(0)) {
+            rest.remove(egress);
+            if rest.is_empty() {
+                let frame = Fifo::of(&mut self.nodes, frame);
+                return self.enqueue(egress, frame, store);
+            }
+            match if may_be_made > 0 { store.copy(&frame) } else { None } {
+                Some(copy) => {
+                    may_be_made -= 1;
+                    self.ledger.copied += 1;
+                    *self.nodes.meta_mut(&copy) = meta;
+                    let copy = Fifo::of(&mut self.nodes, copy);
+                    self.enqueue(egress, copy, store);
+                }
+                None => self.count_missing_copy(egress, &meta),
+            }
+        }
+    }
+
+    /// A copy that should have gone to `egress` could not be made.
+    #[cold]
+    fn count_missing_copy(&mut self, egress: PortId, meta: &FrameMeta) {
+        let at = if self.workers.owns(egress) { egress } else { meta.ingress };
+        self.counters.class(at, meta.class).drops[DropReason::NoFrames.index()].add(1);
+        if self.accounting == Accounting::UntilTransmitted {
+            self.count_out(meta);
+        }
+    }
+}

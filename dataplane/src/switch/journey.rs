@@ -1,0 +1,660 @@
+//! The journey of a frame: [receive](Switch::receive), [forward](Switch::forward), [transmit](Switch::transmit),
+//! [release](Switch::release), each beside the margin up to which its frames are counted together ([`super::run`]).
+//!
+//! Whatever a step does for each frame must be ruled out by its margin, or be done for a whole run when it is counted.
+//! The test bed drives every scenario with large batches and with batches of one beside each other and compares
+//! all they do, so that a duty which a margin forgets is found.
+
+use super::Switch;
+use super::run::{Passage, Step};
+use super::train::Kind;
+use crate::buffer::{Load, Margin};
+use crate::drop_reason::DropReason;
+use crate::forward::Decision;
+use crate::frame::{Frame, FrameStore};
+use crate::policy::Event;
+use crate::queue::{ClassQueue, Fifo, FrameMeta, NONE};
+use crate::schedule::Turn;
+use crate::settings::{Accounting, WhenFull};
+use crate::units::{Bytes, Class, PortId, TAGS};
+use crate::wire::cnm::Cnm;
+use crate::wire::header::{Header, field};
+use crate::wire::mac_control::MacControl;
+
+/// In.
+impl Switch {
+    /// See [`super::Batch::receive`].
+    #[inline]
+    pub(super) fn receive<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
+        self.ledger.received += 1;
+        let head = store.head(&frame);
+        let head = &head[..head.len().min(frame.len() as usize)];
+        let before = self.ports[port.index()].ingress.train.kind(head);
+        let follows = before.is_some();
+        let kind = match before {
+            Some(kind) => kind,
+            None => match self.read(port, head, Bytes::of_frame(frame.len())) {
+                Reading::Data(kind) => kind,
+                Reading::Consumed => return self.consume(frame, store),
+                Reading::Malformed(class) => {
+                    return self.discard(port, class, DropReason::Malformed, frame, store);
+                }
+            },
+        };
+        let (class, size) = (kind.class, Bytes::of_frame(frame.len()));
+        if frame.len() - u32::from(kind.tags) > self.ports[port.index()].settings.mtu_frame {
+            self.count_received(port, class, size);
+            return self.discard(port, class, DropReason::TooLong, frame, store);
+        }
+        let passage = Passage { step: Step::Receive, ingress: port, egress: port, class };
+        let joins = self.joins_run(passage, size);
+        if !joins {
+            self.count_received(port, class, size);
+            if let Err(reason) = self.buffer.enter_ingress(port, class, size) {
+                self.note_loss(port, class);
+                return self.discard(port, class, reason, frame, store);
+            }
+        }
+        *self.nodes.meta_mut(&frame) = FrameMeta {
+            since: self.now,
+            len: frame.len(),
+            group: NONE,
+            flow: NONE,
+            vid: 0,
+            layout: kind.layout,
+            ingress: port,
+            egress: port,
+            class,
+            control: false,
+            tags: kind.tags,
+            follows,
+        };
+        let slot = frame.slot();
+        let ingress = &mut self.ports[port.index()].ingress;
+        if !follows {
+            ingress.train.begin(head, kind);
+        }
+        ingress.arrived[class.index()].push(&mut self.nodes, frame);
+        if joins {
+            return;
+        }
+        ingress.backlogged.insert(class);
+        if !ingress.waits_for_room.contains(class) {
+            self.ingress_ready.insert(port);
+        }
+        self.sample_ingress(port, class, slot, store);
+        self.observe(class, Event::Received { ingress: port });
+        self.begin_run(passage);
+    }
+
+    /// What a frame is that begins with `head` and counts for `size`.
+    #[inline]
+    fn read(&mut self, port: PortId, head: &[u8], size: Bytes) -> Reading {
+        let Ok(header) = Header::parse(head) else {
+            let class = self.ports[port.index()].settings.default_class;
+            self.count_received(port, class, size);
+            return Reading::Malformed(class);
+        };
+        if MacControl::is_mac_control(&header) {
+            self.obey(port, &header, head);
+            return Reading::Consumed;
+        }
+        if header.dst.is_link_local() {
+            self.counters.port(port).reserved_frames.add(1);
+            return Reading::Consumed;
+        }
+        if Cnm::is_cnm(&header) {
+            self.count_notice(port, &header, head);
+        }
+        let class = self.ports[port.index()].ingress.classifier.classify(&header);
+        Reading::Data(Kind::new(class, &header, head))
+    }
+
+    pub(super) fn receive_margin(&self, Passage { ingress, class, .. }: Passage) -> Margin {
+        if self.has_duties_for_each_frame() || self.congestion.ingress().contains(class) {
+            return Margin::NONE;
+        }
+        let of_policy = self.policies[class.index()].margin(Event::Received { ingress }, &self.buffer);
+        self.buffer.margin_below_xoff(ingress, class).min(of_policy)
+    }
+
+    pub(super) fn count_received_run(&mut self, Passage { ingress, class, .. }: Passage, load: Load) {
+        self.count_received(ingress, class, load);
+        self.buffer.enter_ingress(ingress, class, load).expect("below XOFF there is room");
+    }
+
+    #[inline]
+    fn count_received(&self, port: PortId, class: Class, load: impl Into<Load>) {
+        let counters = self.counters.class(port, class);
+        let load = load.into();
+        counters.rx_frames.add(load.frames.into());
+        counters.rx_bytes.add(load.bytes.0);
+    }
+
+    /// A frame that was meant for this station.
+    fn consume<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
+        self.ledger.consumed += 1;
+        store.free(frame);
+    }
+}
+
+/// What the head of a frame says.
+enum Reading {
+    /// It is to be forwarded.
+    Data(Kind),
+    /// It was meant for this station, which has heard it.
+    Consumed,
+    /// It cannot be read, and counts in this class.
+    Malformed(Class),
+}
+
+/// Through.
+impl Switch {
+    /// See [`super::Batch::forward`].
+    #[inline]
+    pub(super) fn forward<S: FrameStore>(&mut self, store: &mut S) -> bool {
+        let Some(port) = self.ingress_ready.next_from(self.next_ingress) else { return false };
+        self.next_ingress = PortId(port.0.wrapping_add(1));
+        let ingress = &mut self.ports[port.index()].ingress;
+        let Some(class) = ingress.movable().highest() else { return false };
+        let Some(frame) = ingress.arrived[class.index()].pop(&self.nodes) else { return false };
+        let (decision, vid) = self.route(port, class, &frame, store);
+        self.nodes.meta_mut(&frame).vid = vid;
+        match decision {
+            Decision::Drop(reason) => {
+                self.leave_pipeline(&frame);
+                self.drop_admitted(port, reason, frame, store);
+            }
+            Decision::Unicast(egress) if self.must_wait(egress, class, &frame) => {
+                self.wait_for_room(port, egress, class, frame);
+            }
+            Decision::Unicast(egress) => {
+                self.leave_pipeline(&frame);
+                let train = self.with_followers(port, egress, frame);
+                self.enqueue(egress, train, store);
+            }
+            Decision::Flood(ports) => self.flood(port, class, ports, frame, store),
+        }
+        let ingress = &mut self.ports[port.index()].ingress;
+        if ingress.arrived[class.index()].is_empty() {
+            ingress.backlogged.remove(class);
+        }
+        if ingress.movable().is_empty() {
+            self.ingress_ready.remove(port);
+        }
+        true
+    }
+
+    /// Learns from a frame, and looks up where it goes and in which VLAN.
+    #[inline]
+    fn route<S: FrameStore>(
+        &mut self,
+        port: PortId,
+        class: Class,
+        frame: &Frame,
+        store: &S,
+    ) -> (Decision, u16) {
+        let &FrameMeta { follows, layout, .. } = self.nodes.meta(frame);
+        let train = &mut self.ports[port.index()].ingress.train;
+        if follows && let Some((egress, vid)) = train.route(self.now, class, &self.bridge) {
+            return (Decision::Unicast(egress), vid);
+        }
+        let header = Header::read(layout, store.head(frame));
+        let forwarding = self.bridge.forward(self.now, port, &header);
+        train.forwarded(self.now, class, &forwarding, &self.bridge);
+        if let Some(update) = forwarding.learned {
+            self.spread(update);
+        }
+        (forwarding.decision, forwarding.vid)
+    }
+
+    /// The frame and those right behind it that follow it to `egress`, as far as a run is open that they all join,
+    /// and no other port is in turn.
+    #[inline]
+    fn with_followers(&mut self, port: PortId, egress: PortId, frame: Frame) -> Fifo {
+        let &FrameMeta { class, vid, tags, .. } = self.nodes.meta(&frame);
+        let passage = Passage { step: Step::Enqueue, ingress: port, egress, class };
+        let mut load = Load::from(self.nodes.meta(&frame).counted());
+        let mut train = Fifo::of(&mut self.nodes, frame);
+        let next = self.ports[port.index()].ingress.arrived[class.index()].front(&self.nodes);
+        let is_train = next.is_some_and(|next| next.follows) && self.is_in_run(passage);
+        if !is_train || self.ingress_ready.next_from(self.next_ingress) != Some(port) {
+            return train;
+        }
+        let (margin, len_max) = (self.run_margin(passage, load), self.len_max(egress, vid, tags));
+        let arrived = &mut self.ports[port.index()].ingress.arrived[class.index()];
+        let followers = arrived.split_while(&mut self.nodes, |meta| {
+            let more = Load { frames: load.frames + 1, bytes: load.bytes + meta.counted() };
+            let follows = meta.follows && meta.len <= len_max && margin.allows(more);
+            if follows {
+                load = more;
+                meta.vid = vid;
+            }
+            follows
+        });
+        train.append(&mut self.nodes, followers);
+        train
+    }
+
+    /// Admits frames of one train to the queue of `egress`, which may be another worker's: one, or several that join
+    /// the open run.
+    #[inline]
+    pub(super) fn enqueue<S: FrameStore>(&mut self, egress: PortId, mut train: Fifo, store: &mut S) {
+        let mut load = Load::NONE;
+        let mut first = None;
+        train.for_each_meta(&mut self.nodes, |meta| {
+            meta.egress = egress;
+            load += Load::from(meta.counted());
+            first.get_or_insert(*meta);
+        });
+        let Some(meta) = first else { return };
+        let FrameMeta { ingress, class, .. } = meta;
+        let passage = Passage { step: Step::Enqueue, ingress, egress, class };
+        if meta.len <= self.len_max(egress, meta.vid, meta.tags) && self.joins_run(passage, load) {
+            return self.ports[egress.index()].egress.queues[class.index()].append(&mut self.nodes, train);
+        }
+        while let Some(frame) = train.pop(&self.nodes) {
+            self.enqueue_alone(passage, frame, store);
+        }
+    }
+
+    #[inline]
+    fn enqueue_alone<S: FrameStore>(&mut self, passage: Passage, frame: Frame, store: &mut S) {
+        self.end_run();
+        let Passage { ingress, egress, class, .. } = passage;
+        if !self.workers.owns(egress) {
+            self.leave_congestion_point(&frame);
+            let worker = self.workers.owner(egress);
+            return self.outbound[worker.index()].frames.push(&mut self.nodes, frame);
+        }
+        if let Some(reason) = self.why_refused(egress, class, &frame, store) {
+            return self.drop_admitted(egress, reason, frame, store);
+        }
+        let size = self.nodes.meta(&frame).counted();
+        self.buffer.enter_egress(ingress, egress, class, size);
+        self.count_flow(egress, &frame, store);
+        let slot = frame.slot();
+        let at = &mut self.ports[egress.index()].egress;
+        at.queues[class.index()].push(&mut self.nodes, frame);
+        if at.queues[class.index()].is_ready() {
+            at.backlogged.insert(class);
+            self.egress_active.insert(egress);
+        }
+        self.sample_egress(egress, class, slot, store);
+        self.observe(class, Event::Enqueued { ingress, egress, size });
+        self.begin_run(passage);
+    }
+
+    pub(super) fn enqueue_margin(&self, Passage { ingress, egress, class, .. }: Passage) -> Margin {
+        let drops_early = self.ports[egress.index()].egress.drops_early.contains(class);
+        if self.has_duties_for_each_frame() || drops_early || self.congestion.egress().contains(class) {
+            return Margin::NONE;
+        }
+        let event = Event::Enqueued { ingress, egress, size: Bytes::ZERO };
+        let of_policy = self.policies[class.index()].margin(event, &self.buffer);
+        self.buffer.egress_room(egress, class).min(of_policy)
+    }
+
+    pub(super) fn count_enqueued_run(&mut self, passage: Passage, load: Load) {
+        let Passage { ingress, egress, class, .. } = passage;
+        self.buffer.enter_egress(ingress, egress, class, load);
+    }
+
+    /// Why a frame is not admitted to the queue of `egress`, if it is not.
+    #[inline]
+    fn why_refused<S: FrameStore>(
+        &mut self,
+        egress: PortId,
+        class: Class,
+        frame: &Frame,
+        store: &S,
+    ) -> Option<DropReason> {
+        let at = &self.ports[egress.index()];
+        let meta = self.nodes.meta(frame);
+        if at.egress.closed.contains(class) {
+            Some(at.why_closed())
+        } else if self.is_too_long_for(egress, meta) {
+            Some(DropReason::TooLong)
+        } else if !self.buffer.egress_has_room(egress, class, meta.counted()) {
+            Some(DropReason::EgressFull)
+        } else if at.egress.drops_early.contains(class) && self.is_dropped_early(egress, class, frame, store)
+        {
+            Some(DropReason::EarlyDrop)
+        } else {
+            None
+        }
+    }
+
+    /// Whether a frame is longer than what `egress` sends may be.
+    #[inline]
+    pub(super) fn is_too_long_for(&self, egress: PortId, meta: &FrameMeta) -> bool {
+        meta.len > self.len_max(egress, meta.vid, meta.tags)
+    }
+
+    /// The longest frame of VLAN `vid` with `tags` bytes of tags that may leave by `egress`. Where those are all that
+    /// an MTU leaves out ([`TAGS`]), one that the frame gets on its way out counts.
+    #[inline]
+    fn len_max(&self, egress: PortId, vid: u16, tags: u8) -> u32 {
+        let tags = u32::from(tags);
+        let is_beyond = tags == TAGS && self.bridge.is_tagged(egress, vid);
+        let counts = if is_beyond { u32::from(field::TAG_LEN) } else { 0 };
+        self.ports[egress.index()].settings.mtu_frame + tags - counts
+    }
+
+    /// The frame leaves its ingress queue: in `until-forwarded` accounting it counts there no longer.
+    #[inline]
+    pub(super) fn leave_pipeline(&mut self, frame: &Frame) {
+        if self.accounting == Accounting::UntilForwarded {
+            let meta = *self.nodes.meta(frame);
+            self.count_out(&meta);
+        }
+    }
+
+    /// Whether each frame is to be shown to somebody by itself, at every step.
+    fn has_duties_for_each_frame(&self) -> bool {
+        !self.shadows.is_empty()
+            || self.when_full == WhenFull::Stop
+            || self.accounting == Accounting::UntilForwarded
+    }
+}
+
+/// Out.
+impl Switch {
+    /// See [`super::Batch::transmit`].
+    #[inline]
+    pub(super) fn transmit<S: FrameStore>(
+        &mut self,
+        port: PortId,
+        store: &mut S,
+        most: u32,
+        mut send: impl FnMut(&mut S, Frame),
+    ) -> u32 {
+        self.end_run();
+        let mut sent = 0;
+        while sent < most && self.egress_active.contains(port) {
+            if self.ports[port.index()].announces()
+                && let Some(frame) = self.control(port, store)
+            {
+                send(store, frame);
+                sent += 1;
+                continue;
+            }
+            self.expire_pauses(port);
+            let Some(turn) = self.choose(port) else { break };
+            let Some(mut train) = self.depart(port, &turn, most - sent, store) else { continue };
+            sent += train.frames();
+            while let Some(frame) = train.pop(&self.nodes) {
+                send(store, frame);
+            }
+        }
+        sent
+    }
+
+    /// The class that sends next: backlogged, unpaused, in rate, and only while the line is free.
+    #[inline]
+    fn choose(&mut self, port: PortId) -> Option<Turn> {
+        let at = &mut self.ports[port.index()];
+        let eligible = at.eligible();
+        if eligible.is_empty() {
+            if at.egress.backlogged.is_empty() && !at.has_announcements() {
+                self.egress_active.remove(port);
+            }
+            return None;
+        }
+        at.egress.choose(self.now, eligible)
+    }
+
+    /// Takes the frames out of their queue that leave in this turn, `most` at most: the next, written as it is to
+    /// leave, and those like it right behind as long as there is nothing to choose, to write or to say. `None` where the
+    /// next cannot leave, and is dropped.
+    #[inline]
+    fn depart<S: FrameStore>(&mut self, port: PortId, turn: &Turn, most: u32, store: &mut S) -> Option<Fifo> {
+        let class = turn.class;
+        let mut frame = self.dequeue(port, class)?;
+        let meta = *self.nodes.meta(&frame);
+        let at = &self.ports[port.index()].egress;
+        let is_marked = at.marks.contains(class) && self.mark(port, &frame, store);
+        let tagged = self.bridge.is_tagged(port, meta.vid);
+        let rewriter = &self.ports[port.index()].egress.rewriter;
+        let is_as_it_came = rewriter.has_nothing_to_do(meta.tags > 0, tagged);
+        if !is_as_it_came && !rewriter.apply(store, &mut frame, meta.vid, tagged, class) {
+            self.leave_egress(port, &meta);
+            self.drop_admitted(port, DropReason::NoFrames, frame, store);
+            self.room_at(port, class, store);
+            return None;
+        }
+        if is_marked {
+            self.count_mark(port, class, &frame);
+        }
+        let mut load = Load::from(on_line(&frame));
+        let mut train = Fifo::of(&mut self.nodes, frame);
+        if is_as_it_came {
+            let followers = self.take_followers(port, turn, most, &meta, &mut load);
+            train.append(&mut self.nodes, followers);
+        }
+        let delay = self.now.since(meta.since);
+        self.counters.class(port, class).queueing_delay.record_times(delay.0, load.frames.into());
+        self.ports[port.index()].egress.sent(self.now, turn, load);
+        Some(train)
+    }
+
+    /// Frames right behind one that has left its queue with `load`, and leave with it.
+    #[inline]
+    fn take_followers(
+        &mut self,
+        port: PortId,
+        turn: &Turn,
+        most: u32,
+        first: &FrameMeta,
+        load: &mut Load,
+    ) -> Fifo {
+        let class = turn.class;
+        let is_like =
+            |next: &FrameMeta| (next.since, next.vid, next.tags) == (first.since, first.vid, first.tags);
+        let egress = &mut self.ports[port.index()].egress;
+        let next = egress.queues[class.index()].fifo().and_then(|fifo| fifo.front(&self.nodes));
+        if !next.is_some_and(is_like) || self.each_departure_is_seen(port, class) {
+            return Fifo::default();
+        }
+        let egress = &mut self.ports[port.index()].egress;
+        let margin = egress.margin(self.now, turn);
+        let Some(fifo) = egress.queues[class.index()].fifo() else { return Fifo::default() };
+        let followers = fifo.split_while(&mut self.nodes, |meta| {
+            let more = Load { frames: load.frames + 1, bytes: load.bytes + Bytes::on_line(meta.len) };
+            let follows = more.frames <= most && more.bytes <= margin && is_like(meta);
+            if follows {
+                *load = more;
+            }
+            follows
+        });
+        if fifo.is_empty() {
+            egress.backlogged.remove(class);
+        }
+        followers
+    }
+
+    /// Whether somebody is to see each frame of `class` that leaves its queue at `port`.
+    fn each_departure_is_seen(&self, port: PortId, class: Class) -> bool {
+        let samples = self.congestion.ingress().contains(class) || self.congestion.egress().contains(class);
+        samples || self.shadows_count_flows || self.ports[port.index()].egress.marks.contains(class)
+    }
+
+    #[inline]
+    fn dequeue(&mut self, port: PortId, class: Class) -> Option<Frame> {
+        let at = &mut self.ports[port.index()].egress;
+        let frame = at.queues[class.index()].pop(&mut self.nodes)?;
+        if !at.queues[class.index()].is_ready() {
+            at.backlogged.remove(class);
+        }
+        self.leave_congestion_point(&frame);
+        self.count_flow_out(port, class, &frame);
+        Some(frame)
+    }
+
+    /// A frame of a flow that the peer has paused, where no other is left.
+    fn dequeue_held(&mut self, port: PortId, class: Class) -> Option<Frame> {
+        let queue = &mut self.ports[port.index()].egress.queues[class.index()];
+        let ClassQueue::Nested(queue) = queue else { return None };
+        let frame = queue.pop_held(&self.nodes)?;
+        self.leave_congestion_point(&frame);
+        self.count_flow_out(port, class, &frame);
+        Some(frame)
+    }
+
+    /// Drops all that waits at (`port`, `class`).
+    pub(super) fn drop_queued<S: FrameStore>(
+        &mut self,
+        port: PortId,
+        class: Class,
+        reason: DropReason,
+        store: &mut S,
+    ) {
+        while let Some(frame) = self.dequeue(port, class).or_else(|| self.dequeue_held(port, class)) {
+            let meta = *self.nodes.meta(&frame);
+            self.leave_egress(port, &meta);
+            self.drop_admitted(port, reason, frame, store);
+        }
+        self.room_at(port, class, store);
+    }
+}
+
+/// Gone.
+impl Switch {
+    /// See [`super::Batch::release`].
+    #[inline]
+    pub(super) fn release<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
+        self.ledger.sent += 1;
+        let meta = *self.nodes.meta(&frame);
+        let FrameMeta { ingress, class, control, group, len, .. } = meta;
+        let passage = Passage { step: Step::Release, ingress, egress: port, class };
+        let may_join = !control && group == NONE && len == frame.len();
+        let joins = may_join && self.joins_run(passage, meta.counted());
+        self.ports[port.index()].egress.take_back(on_line(&frame));
+        if joins {
+            return store.free(frame);
+        }
+        self.end_run();
+        if !control {
+            self.count_sent(port, class, Bytes::of_frame(frame.len()));
+            self.leave_egress(port, &meta);
+            self.room_at(port, class, store);
+        }
+        self.finish(frame, store);
+        if may_join {
+            self.begin_run(passage);
+        }
+    }
+
+    pub(super) fn release_margin(&self, Passage { ingress, egress, class, .. }: Passage) -> Margin {
+        if self.has_duties_for_each_frame() || !self.workers.owns(ingress) {
+            return Margin::NONE;
+        }
+        let of_policy = |event| self.policies[class.index()].margin(event, &self.buffer);
+        of_policy(Event::Dequeued { egress }).min(of_policy(Event::Released { ingress }))
+    }
+
+    pub(super) fn count_released_run(&mut self, passage: Passage, load: Load) {
+        let Passage { ingress, egress, class, .. } = passage;
+        self.count_sent(egress, class, load);
+        self.buffer.leave_egress(ingress, egress, class, load);
+        self.buffer.leave_ingress(ingress, class, load);
+    }
+
+    #[inline]
+    fn count_sent(&self, port: PortId, class: Class, load: impl Into<Load>) {
+        let counters = self.counters.class(port, class);
+        let load = load.into();
+        counters.tx_frames.add(load.frames.into());
+        counters.tx_bytes.add(load.bytes.0);
+    }
+
+    /// See [`super::Batch::give_up`].
+    #[cold]
+    pub(super) fn give_up<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
+        self.end_run();
+        let meta = *self.nodes.meta(&frame);
+        self.ports[port.index()].egress.take_back(on_line(&frame));
+        if meta.control {
+            self.ledger.made -= 1;
+            return self.finish(frame, store);
+        }
+        self.leave_egress(port, &meta);
+        self.drop_admitted(port, DropReason::LinkDown, frame, store);
+        self.room_at(port, meta.class, store);
+    }
+
+    /// Drops a frame that is in no queue and counts nowhere, for `reason`, counted at `port`.
+    #[cold]
+    fn discard<S: FrameStore>(
+        &mut self,
+        port: PortId,
+        class: Class,
+        reason: DropReason,
+        frame: Frame,
+        store: &mut S,
+    ) {
+        self.counters.class(port, class).drops[reason.index()].add(1);
+        self.ledger.dropped += 1;
+        store.free(frame);
+    }
+
+    /// Drops a frame that was admitted at its ingress: it is counted out there as if it had left.
+    #[cold]
+    pub(super) fn drop_admitted<S: FrameStore>(
+        &mut self,
+        port: PortId,
+        reason: DropReason,
+        frame: Frame,
+        store: &mut S,
+    ) {
+        self.end_run();
+        let &FrameMeta { ingress, class, .. } = self.nodes.meta(&frame);
+        self.counters.class(port, class).drops[reason.index()].add(1);
+        if reason == DropReason::EgressFull {
+            self.note_loss(ingress, class);
+        }
+        self.ledger.dropped += 1;
+        self.leave_congestion_point(&frame);
+        self.finish(frame, store);
+    }
+
+    /// The frame is no longer in the switch: counts it out where it came in (here, or at the worker
+    /// that owns that port) and gives its slot back.
+    #[inline]
+    fn finish<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
+        let meta = *self.nodes.meta(&frame);
+        if meta.control {
+            store.free(frame);
+        } else if self.workers.owns(meta.ingress) {
+            if self.accounting == Accounting::UntilTransmitted {
+                self.count_out(&meta);
+            }
+            store.free(frame);
+        } else {
+            let home = self.workers.owner(meta.ingress);
+            self.outbound[home.index()].returns.push(&mut self.nodes, frame);
+        }
+    }
+
+    /// Counts a frame, or the last copy of a flood, out of its ingress queue.
+    #[inline]
+    pub(super) fn count_out(&mut self, meta: &FrameMeta) {
+        self.end_run();
+        if meta.group == NONE || self.groups.leave(meta.class, meta.group) {
+            self.buffer.leave_ingress(meta.ingress, meta.class, meta.counted());
+            self.observe(meta.class, Event::Released { ingress: meta.ingress });
+        }
+    }
+
+    /// Counts a frame out of the queue of `egress`.
+    #[inline]
+    fn leave_egress(&mut self, egress: PortId, meta: &FrameMeta) {
+        self.buffer.leave_egress(meta.ingress, egress, meta.class, meta.counted());
+        self.observe(meta.class, Event::Dequeued { egress });
+    }
+}
+
+/// What a frame takes of the line.
+pub(super) fn on_line(frame: &Frame) -> Bytes {
+    Bytes::on_line(frame.len())
+}

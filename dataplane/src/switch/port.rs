@@ -1,0 +1,275 @@
+//! A port: what comes in, what goes out, and what this end and its peer have asked of each other.
+//! Occupancies are not here: they are the switch's ([`crate::buffer`]).
+
+use super::rates;
+use super::train::Train;
+use crate::buffer::Load;
+use crate::classify::Classifier;
+use crate::drop_reason::DropReason;
+use crate::pause::{AskedRates, Held, Obeyed, ObeyedRates};
+use crate::queue::{ClassQueue, Fifo};
+use crate::rewrite::Rewriter;
+use crate::schedule::{Scheduler, Shaper, Turn};
+use crate::settings::PortSettings;
+use crate::units::{Bytes, CLASSES, Class, ClassSet, FCS, Nanos, PortSet, TAGS};
+use crate::watchdog::Watchdog;
+
+/// Everything of one port but its occupancies.
+#[derive(Debug)]
+pub(super) struct Port {
+    pub(super) settings: PortSettings,
+    pub(super) up: bool,
+    pub(super) ingress: Ingress,
+    pub(super) egress: Egress,
+    pub(super) peer: Peer,
+}
+
+/// Frames that have come in, and have yet to be forwarded.
+#[derive(Debug)]
+pub(super) struct Ingress {
+    pub(super) classifier: Classifier,
+    pub(super) train: Train,
+    pub(super) arrived: [Fifo; CLASSES],
+    pub(super) backlogged: ClassSet,
+    /// Classes whose first frame waits for room at an egress queue ([`crate::settings::WhenFull::Stop`]).
+    pub(super) waits_for_room: ClassSet,
+}
+
+/// Frames that wait to leave, and what decides which may.
+#[derive(Debug)]
+pub(super) struct Egress {
+    pub(super) rewriter: Rewriter,
+    /// Classes whose frames are marked when the queue is long.
+    pub(super) marks: ClassSet,
+    /// Classes whose frames are dropped on their way in if they cannot be marked.
+    pub(super) drops_early: ClassSet,
+    /// Classes of which no frame is taken: all without link, those that the watchdog gives up.
+    pub(super) closed: ClassSet,
+    pub(super) queues: [ClassQueue; CLASSES],
+    pub(super) backlogged: ClassSet,
+    scheduler: Scheduler,
+    pub(super) line: Shaper,
+    /// Of the classes that have a rate of their own.
+    pub(super) class_rates: [Option<Shaper>; CLASSES],
+    commit_max: Bytes,
+    /// Layer-1 bytes handed to the driver and not yet released.
+    pub(super) committed: Bytes,
+    pub(super) committed_frames: u64,
+    /// Per class, ingress ports that wait for room here.
+    pub(super) awaiting_room: [PortSet; CLASSES],
+    /// Per class, frames from other workers' ports that wait for room here.
+    pub(super) handed_over: [Fifo; CLASSES],
+}
+
+/// What this port has asked of its peer, and the peer of it.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) held: Held,
+    /// Per class, whose policies want it held: it is while there is one.
+    pub(super) demands: [ClassSet; CLASSES],
+    pub(super) asked_rates: AskedRates,
+    pub(super) obeyed: Obeyed,
+    pub(super) obeyed_rates: ObeyedRates,
+    /// CNMs to be sent.
+    pub(super) notices: Fifo,
+    /// Classes with something to tell the peer about flows.
+    pub(super) tells_flows: ClassSet,
+    /// When the next flow that the peer has paused goes on by itself.
+    pub(super) flows_expire: Nanos,
+    /// Classes that the peer has paused as a whole only because its flows could not be paused one by one.
+    pub(super) stopped_for_flows: ClassSet,
+    pub(super) watchdog: Watchdog,
+}
+
+impl Port {
+    /// `lossless`: classes that are lossless at a port of the switch.
+    pub(super) fn new(settings: &PortSettings, ports: usize, lossless: ClassSet) -> Port {
+        Port {
+            settings: settings.clone(),
+            up: true,
+            ingress: Ingress {
+                classifier: Classifier::new(settings),
+                train: Train::default(),
+                arrived: Default::default(),
+                backlogged: ClassSet::NONE,
+                waits_for_room: ClassSet::NONE,
+            },
+            egress: Egress::new(settings, ports, lossless),
+            peer: Peer {
+                held: Held::new(settings.refresh),
+                demands: [ClassSet::NONE; CLASSES],
+                asked_rates: AskedRates::new(settings.refresh),
+                obeyed: Obeyed::new(settings.speed),
+                obeyed_rates: ObeyedRates::new(settings.speed),
+                notices: Fifo::default(),
+                tells_flows: ClassSet::NONE,
+                flows_expire: Nanos::NEVER,
+                stopped_for_flows: ClassSet::NONE,
+                watchdog: Watchdog::new(settings.classes.map(|class| class.watchdog)),
+            },
+        }
+    }
+
+    /// Whether a control frame is to be sent now: a pause at once, all else only where data could leave,
+    /// so that it never delays a pause by more than data do.
+    #[inline]
+    pub(super) fn announces(&self) -> bool {
+        self.up && (self.peer.held.due() || self.peer.can_wait() && !self.egress.is_fully_committed())
+    }
+
+    /// Whether there is something to announce, now or when what was committed has left.
+    #[inline]
+    pub(super) fn has_announcements(&self) -> bool {
+        self.up && (self.peer.held.due() || self.peer.can_wait())
+    }
+
+    /// Classes with frames that may leave as far as the peer is concerned.
+    #[inline]
+    pub(super) fn eligible(&self) -> ClassSet {
+        ClassSet(self.egress.backlogged.0 & !self.peer.obeyed.stopped().0)
+    }
+
+    /// Why no frame of a closed class is taken.
+    #[cold]
+    pub(super) const fn why_closed(&self) -> DropReason {
+        if self.up { DropReason::PausedDiscard } else { DropReason::LinkDown }
+    }
+
+    /// Frames that wait here, those that the driver has included.
+    pub(super) fn frames(&self) -> u64 {
+        let fifos = self.ingress.arrived.iter().chain(&self.egress.handed_over).chain([&self.peer.notices]);
+        let queues = self.egress.queues.iter().map(ClassQueue::frames);
+        fifos.map(Fifo::frames).chain(queues).map(u64::from).sum::<u64>() + self.egress.committed_frames
+    }
+}
+
+impl Ingress {
+    /// Classes with frames that do not wait for room.
+    #[inline]
+    pub(super) fn movable(&self) -> ClassSet {
+        ClassSet(self.backlogged.0 & !self.waits_for_room.0)
+    }
+}
+
+impl Egress {
+    fn new(settings: &PortSettings, ports: usize, lossless: ClassSet) -> Egress {
+        let classes = &settings.classes;
+        let those_where = |holds: fn(&crate::settings::ClassSettings) -> bool| -> ClassSet {
+            Class::ALL.into_iter().filter(|class| holds(&classes[class.index()])).collect()
+        };
+        let early = those_where(|class| class.ecn.is_some_and(|ecn| ecn.wred));
+        Egress {
+            rewriter: Rewriter::new(settings),
+            marks: those_where(|class| class.ecn.is_some()),
+            drops_early: ClassSet(early.0 & !lossless.0),
+            closed: ClassSet::NONE,
+            queues: classes.map(|class| ClassQueue::new(class.queue, ports)),
+            backlogged: ClassSet::NONE,
+            scheduler: Scheduler::new(classes.map(|class| class.service), settings.mtu_frame + TAGS + FCS),
+            line: Shaper::new(settings.speed, settings.burst),
+            class_rates: classes.map(|class| class.max_rate.map(|rate| rates::shaper(settings, rate))),
+            commit_max: settings.commit,
+            committed: Bytes::ZERO,
+            committed_frames: 0,
+            awaiting_room: [PortSet::NONE; CLASSES],
+            handed_over: Default::default(),
+        }
+    }
+
+    /// Whether no more frames may leave before some have been released.
+    #[inline]
+    pub(super) fn is_fully_committed(&self) -> bool {
+        self.committed >= self.commit_max
+    }
+
+    /// The class among `eligible` that sends next, and bytes on the line that it may send with the same answer;
+    /// `None` where none may send now.
+    #[inline]
+    pub(super) fn choose(&mut self, now: Nanos, mut eligible: ClassSet) -> Option<Turn> {
+        if self.is_fully_committed() || !self.line.credit(now).allows_a_frame() {
+            return None;
+        }
+        for class in eligible.iter() {
+            if let Some(rate) = &mut self.class_rates[class.index()]
+                && !rate.credit(now).allows_a_frame()
+            {
+                eligible.remove(class);
+            }
+        }
+        self.scheduler.choose(eligible)
+    }
+
+    /// Bytes on the line that may be sent in this turn, one frame after the other, with nothing to decide.
+    pub(super) fn margin(&mut self, now: Nanos, turn: &Turn) -> Bytes {
+        let of_class = match &mut self.class_rates[turn.class.index()] {
+            Some(rate) => rate.credit(now).bytes(),
+            None => Bytes::MAX,
+        };
+        let uncommitted = self.commit_max.saturating_sub(self.committed);
+        turn.bytes.min(of_class).min(self.line.credit(now).bytes()).min(uncommitted)
+    }
+
+    /// Frames have left their queue in this turn, and are given to the driver.
+    #[inline]
+    pub(super) fn sent(&mut self, now: Nanos, turn: &Turn, load: Load) {
+        self.scheduler.sent(turn, load.bytes, !self.backlogged.contains(turn.class));
+        if let Some(rate) = &mut self.class_rates[turn.class.index()] {
+            rate.spend(now, load.bytes);
+        }
+        self.commit(now, load);
+    }
+
+    /// The driver has these.
+    #[inline]
+    pub(super) fn commit(&mut self, now: Nanos, load: impl Into<Load>) {
+        let load = load.into();
+        self.committed += load.bytes;
+        self.committed_frames += u64::from(load.frames);
+        self.line.spend(now, load.bytes);
+    }
+
+    /// The driver no longer has a frame of `size` on the line.
+    #[inline]
+    pub(super) fn take_back(&mut self, size: Bytes) {
+        self.committed_frames -= 1;
+        self.committed -= size;
+    }
+
+    /// When the next of the `eligible` may start, as far as rates are concerned; `None` where only a release
+    /// can tell.
+    pub(super) fn ready_at(&self, eligible: ClassSet) -> Option<Nanos> {
+        if self.is_fully_committed() {
+            return None;
+        }
+        let in_rate =
+            |class: Class| self.class_rates[class.index()].as_ref().map_or(Nanos::ZERO, Shaper::ready_at);
+        eligible.iter().map(in_rate).min().map(|soonest| soonest.max(self.line.ready_at()))
+    }
+
+    /// Whether frames wait for room here.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.handed_over.iter().any(|fifo| !fifo.is_empty())
+            || self.awaiting_room.iter().any(|ports| !ports.is_empty())
+    }
+}
+
+impl Peer {
+    /// Whether the peer is to be told of a pause, of a rate, or of the end of one.
+    #[inline]
+    pub(super) const fn is_untold(&self) -> bool {
+        self.held.due() || self.asked_rates.due()
+    }
+
+    /// Whether the peer is to be told of a rate or of flows, or a source of congestion.
+    #[inline]
+    pub(super) fn can_wait(&self) -> bool {
+        self.asked_rates.due() || !self.notices.is_empty() || !self.tells_flows.is_empty()
+    }
+
+    /// When something here happens by time alone.
+    pub(super) fn next_deadline(&self) -> Nanos {
+        let held = self.held.next_refresh().min(self.asked_rates.next_refresh());
+        let obeyed = self.obeyed.next_expiry().min(self.obeyed_rates.next_expiry()).min(self.flows_expire);
+        held.min(obeyed).min(self.watchdog.next_look())
+    }
+}
