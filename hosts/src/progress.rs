@@ -10,17 +10,28 @@ pub struct Progress {
     pub sent: [Volume; CLASSES],
     /// Data frames received, by the class that their sender obeys pauses for.
     pub received: [Volume; CLASSES],
-    /// Data frames sent, by stream; of those that it was made for.
-    pub streams: Box<[Volume]>,
+    /// Data frames received, by sender; of those that it was made for.
+    pub(super) senders: Box<[(u16, Volume)]>,
     /// 1 once all streams are over.
     pub all_sent: Counter,
 }
 
 impl Progress {
-    /// Of a host whose first `count` streams are told apart.
+    /// Of a host that tells the frames of these senders apart.
     #[must_use]
-    pub fn of_streams(count: usize) -> Progress {
-        Progress { streams: (0..count).map(|_| Volume::default()).collect(), ..Progress::default() }
+    pub fn of_senders(numbers: impl IntoIterator<Item = u16>) -> Progress {
+        let senders = numbers.into_iter().map(|number| (number, Volume::default()));
+        Progress { senders: senders.collect(), ..Progress::default() }
+    }
+
+    /// What has come from a sender; `None` where it is not told apart.
+    #[must_use]
+    pub fn received_from(&self, sender: u16) -> Option<&Volume> {
+        self.place_of(sender).map(|place| &self.senders[place].1)
+    }
+
+    pub(super) fn place_of(&self, sender: u16) -> Option<usize> {
+        self.senders.iter().position(|(number, _)| *number == sender)
     }
 }
 

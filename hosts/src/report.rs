@@ -19,7 +19,7 @@ use crate::notices::CnmReport;
 use crate::sender::Sent;
 use crate::sink::{FLOW_BUCKETS, FlowsReceived, Incoming, Unsorted, rate};
 use crate::stream::Stream;
-use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet};
+use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos};
 use xoff_dataplane::wire::MacControlError;
 
 /// One host's run.
@@ -256,6 +256,18 @@ fn lost(sent: u64, frames: u64, repeated: u64) -> u64 {
 }
 
 impl ReceivedStream {
+    /// Frames that came for the first time.
+    #[must_use]
+    pub const fn distinct(&self) -> u64 {
+        self.frames.saturating_sub(self.duplicated).saturating_sub(self.beyond_window)
+    }
+
+    /// When the last of its frames came, where all `count` of them did.
+    #[must_use]
+    pub fn completed(&self, count: u64) -> Option<Nanos> {
+        (self.frames > 0 && self.distinct() >= count).then_some(Nanos(self.last_ns))
+    }
+
     /// Takes what its sender says: it sent `frames`.
     pub fn settle(&mut self, frames: u64) {
         self.sent = frames;
@@ -440,6 +452,14 @@ mod tests {
         assert_eq!(lost, [(0, 10, 2), (1, 5, 5)]);
         assert_eq!(reports[2].received.len(), 1);
         assert_eq!(reports[2].violations(ClassSet::ALL), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_stream_is_complete_once_all_its_frames_have_come() {
+        let of = |frames, duplicated| ReceivedStream { frames, duplicated, last_ns: 7, ..Default::default() };
+        let completed = [of(10, 0), of(9, 0), of(10, 1), of(11, 1), of(0, 0)].map(|of| of.completed(10));
+        assert_eq!(completed, [Some(Nanos(7)), None, None, Some(Nanos(7)), None]);
+        assert_eq!(of(0, 0).completed(0), None, "nothing came, so it came at no time");
     }
 
     #[test]

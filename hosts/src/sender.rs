@@ -199,9 +199,6 @@ impl Sender {
         } else {
             stream.note_frame(turn, now);
             self.progress.sent[stream.class.index()].add(bytes);
-            if let Some(volume) = self.progress.streams.get(turn.stream) {
-                volume.add(bytes);
-            }
         }
     }
 

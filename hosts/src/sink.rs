@@ -59,6 +59,8 @@ pub struct Incoming {
     pub stream: u8,
     /// The class that its sender obeys pauses for.
     pub class: Class,
+    /// Where the host's progress counts what its sender sent.
+    progress_place: Option<usize>,
     /// Data frames, repeated ones included.
     pub frames: u64,
     /// Their bytes, FCS included.
@@ -161,7 +163,11 @@ impl Sink {
             return true;
         }
         stream.receive(now, arrival, frame_len);
-        self.progress.received[arrival.stamp.class.index()].add(Bytes::on_line(frame_len));
+        let on_line = Bytes::on_line(frame_len);
+        self.progress.received[arrival.stamp.class.index()].add(on_line);
+        if let Some(place) = stream.progress_place {
+            self.progress.senders[place].1.add(on_line);
+        }
         true
     }
 
@@ -178,18 +184,19 @@ impl Sink {
             return None;
         }
         let place = self.streams.len();
-        self.streams.push(Incoming::new(stamp));
+        self.streams.push(Incoming::new(stamp, self.progress.place_of(stamp.sender)));
         self.places.insert((stamp.sender, stamp.stream), place);
         Some(place)
     }
 }
 
 impl Incoming {
-    fn new(stamp: &Stamp) -> Incoming {
+    fn new(stamp: &Stamp, progress_place: Option<usize>) -> Incoming {
         Incoming {
             sender: stamp.sender,
             stream: stamp.stream,
             class: stamp.class,
+            progress_place,
             frames: 0,
             bytes: Bytes::ZERO,
             line_bytes: Bytes::ZERO,
@@ -363,6 +370,18 @@ mod tests {
         assert_eq!(stream.payload, Bytes(3 * (101 - 42)));
         assert!((stream.line_rate() - 1e9).abs() < 1.0, "3 x 125 bytes in 3 us");
         assert!((stream.payload_rate() - 2.0 * 59.0 * 8e9 / 3000.0).abs() < 1.0, "2 x 59 bytes in 3 us");
+    }
+
+    #[test]
+    fn what_came_is_told_apart_by_sender() {
+        let progress = Arc::new(Progress::of_senders([1, 2]));
+        let mut sink = Sink::new(ADDRESS, false, Arc::clone(&progress));
+        for (sequence, sender) in [(0, 1), (0, 2), (1, 1), (0, 3)] {
+            receive(&mut sink, 0, ADDRESS, &Stamp { sender, ..stamp(sequence) });
+        }
+        let from = |sender| progress.received_from(sender).map(|volume| volume.line_bytes.get());
+        assert_eq!([1, 2, 3].map(from), [Some(2 * 125), Some(125), None]);
+        assert_eq!(progress.received[3].frames.get(), 4);
     }
 
     #[test]

@@ -10,8 +10,7 @@ use xoff_hosts::Stream;
 
 use super::report::{Headroom, LossyTotals, Report, Victim};
 use crate::fabric::{
-    Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Pfc, Plan, PortOf, Settings, Totals, jain,
-    lossless,
+    Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Pfc, Plan, Settings, Totals, jain, lossless,
 };
 
 const LOSSY: Class = Class::ALL[0];
@@ -85,8 +84,7 @@ impl Bench {
         let Bench { rate_mbps, senders, receiver, victim, bystander, fabric } = self;
         let plan = fabric.plan();
         let line = plan.line();
-        let watch =
-            Watch { line, receiver: plan.port_of(receiver), bystander: plan.port_of(bystander), span };
+        let watch = Watch { line, receiver, bystander, span };
         let share = |percent: u64| BitRate::new(line.bits_per_second() / 100 * percent);
         let stream =
             |stream: Stream| Stream { start: nanos(HEAD_START), duration: Some(nanos(span)), ..stream };
@@ -138,15 +136,16 @@ impl From<&Account> for Report {
 /// Tells how it goes, and measures how much of the congested line is used while it is congested.
 struct Watch {
     line: BitRate,
-    receiver: PortOf,
-    bystander: PortOf,
+    receiver: HostId,
+    bystander: HostId,
     span: Duration,
 }
 
 impl Watch {
     fn run(&self, live: &Live, tell: &mut dyn FnMut(&Progress)) -> f64 {
         thread::sleep(HEAD_START + RAMP);
-        let look = || (Instant::now(), live.line_bits(self.receiver), live.line_bits(self.bystander));
+        let bits = |host| 8 * live.received(host);
+        let look = || (Instant::now(), bits(self.receiver), bits(self.bystander));
         let first = look();
         let mut before = first;
         let end = first.0 + self.span - RAMP - Duration::from_millis(100);

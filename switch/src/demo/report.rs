@@ -17,10 +17,11 @@ pub struct Report {
     pub lossy: LossyTotals,
     /// The stream on class 3 between two uncongested ports.
     pub victim: Victim,
-    /// Bits delivered through the congested port, preamble and gap included, over its line rate.
+    /// Bits that arrived through the congested port, preamble and gap included, over its line rate.
     pub goodput_ratio: f64,
-    /// Jain's index over what each of the four senders' lossless streams got; 1 is perfectly fair.
-    pub fairness: f64,
+    /// Jain's index over what each of the four senders' lossless streams got; 1 is perfectly fair. Null where
+    /// nobody got anything.
+    pub fairness: Option<f64>,
     /// Pause, as the switch asked for it.
     pub pfc: Pfc,
     /// Headroom of the lossless class.
@@ -60,8 +61,8 @@ pub struct Victim {
 /// Headroom of the lossless class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Headroom {
-    /// The least that any port had left.
-    pub least_free_bytes: u64,
+    /// The least that any port had left; null where no class has any.
+    pub least_free_bytes: Option<u64>,
 }
 
 impl Report {
@@ -95,7 +96,7 @@ impl Display for Report {
             true => writeln!(
                 f,
                 "0 lost, 0 duplicated, 0 reordered in the lossless class; least headroom left: {} bytes.",
-                self.headroom.least_free_bytes
+                self.headroom.least_free_bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string())
             ),
             false => writeln!(f, "The promise was NOT kept: see the lossless row and the ledger above."),
         }
@@ -105,9 +106,10 @@ impl Display for Report {
 impl Report {
     fn facts(&self) -> [(&'static str, String, &'static str); 9] {
         let kept = 100.0 * self.victim.received_mbps / self.victim.offered_mbps;
+        let fairness = self.fairness.map_or_else(|| "-".to_owned(), |index| format!("{index:.3}"));
         [
             ("goodput", percent(self.goodput_ratio), "of the congested port's line rate, all classes"),
-            ("fairness", format!("{:.3}", self.fairness), "Jain's index over the four senders; 1 is fair"),
+            ("fairness", fairness, "Jain's index over the four senders; 1 is fair"),
             ("victim", format!("{kept:.1} %"), "of its offered rate arrived"),
             (
                 "longest stall",

@@ -11,7 +11,7 @@ use xoff_dataplane::cause::{Cause, Trigger};
 use xoff_dataplane::units::{BitRate, Class, Nanos};
 use xoff_hosts::Stream;
 
-use super::plot::{Content, Limits, Panel};
+use super::plot::{Content, Panel};
 use super::report::{add_row, table};
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Tell, Variant, compare};
 use crate::fabric::{
@@ -79,11 +79,16 @@ struct Measured {
     other_class_received: u64,
     /// Everything that was seen, first run.
     timeline: Vec<Event>,
+    /// When that run's watch ended.
+    #[serde(skip)]
+    end_ms: f64,
 }
 
 struct Run {
     account: Account,
     events: Vec<Event>,
+    /// When nobody watched any more.
+    end: Nanos,
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
@@ -93,8 +98,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     for (variant, runs) in measured {
         let conduct = Conduct::of(runs.iter().map(|run| &run.account));
         let measured = Measured::of(&runs);
-        findings.add(variant, conduct, &measured);
-        all.push((variant, measured));
+        all.push((findings.add(variant, conduct, &measured), measured));
     }
     findings.text = text(request, &all);
     findings.figure = figure(request, &all);
@@ -120,8 +124,9 @@ fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
     load.send(others[0], other_class(others[1], percent(OTHER_PERCENT)));
     let fabric = Fabric::build(plan, settings)?;
     let ports = ports(fabric.plan());
-    let (events, account) = fabric.run(&load, PATIENCE, |live| watch(live, &ports))?;
-    Ok(Run { account, events })
+    let ((events, end), account) =
+        fabric.run(&load, PATIENCE, |live| (watch(live, &ports), live.elapsed()))?;
+    Ok(Run { account, events, end })
 }
 
 fn other_class(to: HostId, rate: Option<BitRate>) -> Stream {
@@ -235,9 +240,12 @@ impl Measured {
             other_class_sent: others().map(|stream| stream.sent).sum(),
             other_class_received: others().map(|stream| stream.frames).sum(),
             timeline,
+            end_ms: runs.first().map_or(0.0, |run| run.end.0 as f64 / 1e6),
         }
     }
 }
+
+type All = [(String, Measured)];
 
 fn title(request: &Request) -> String {
     let mbps = request.line.bits_per_second() / 1_000_000;
@@ -246,9 +254,9 @@ fn title(request: &Request) -> String {
     )
 }
 
-fn text(request: &Request, all: &[(&Variant, Measured)]) -> String {
+fn text(request: &Request, all: &All) -> String {
     let mut text = title(request) + "\n";
-    for (variant, of) in all {
+    for (name, of) in all {
         let mut table = table(&["step", "first seen, ms", "what", "why"]);
         for Step { step, what, at_ms, why } in &of.steps {
             let at = at_ms.map_or_else(|| "-".to_owned(), |at| format!("{at:.1}"));
@@ -257,34 +265,30 @@ fn text(request: &Request, all: &[(&Variant, Measured)]) -> String {
         }
         let (sent, received) = (of.other_class_sent, of.other_class_received);
         text += &format!(
-            "\n{}: {} events; class 0 on the same wires: {received} of {sent} frames arrived\n{table}\n",
-            variant.name,
+            "\n{name}: {} events; class 0 on the same wires: {received} of {sent} frames arrived\n{table}\n",
             of.timeline.len()
         );
     }
     text
 }
 
-fn figure(request: &Request, all: &[(&Variant, Measured)]) -> Figure {
-    let panel = |(variant, of): &(&Variant, Measured)| Panel {
-        title: format!("{}: who holds whom", variant.name),
-        x: "time (ms)".into(),
-        y: String::new(),
-        content: Content::Spans(spans(&of.timeline)),
-        limits: Limits::default(),
+fn figure(request: &Request, all: &All) -> Figure {
+    let panel = |(name, of): &(String, Measured)| {
+        let content = Content::Spans(spans(&of.timeline, of.end_ms));
+        Panel::new(&format!("{name}: who holds whom"), "time (ms)", "", content).absent("nobody was held")
     };
     Figure { title: title(request), panels: all.iter().map(panel).collect() }
 }
 
-/// A row for each port that held its peer, the last switch first.
-fn spans(events: &[Event]) -> Vec<(String, Vec<(f64, f64)>)> {
+/// A row for each port that held its peer, the last switch first. Who was never seen to let go held to the end.
+fn spans(events: &[Event], end_ms: f64) -> Vec<(String, Vec<(f64, f64)>)> {
     let mut rows: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for event in events {
         let name = format!("{} holds {}", event.switch, event.port.trim_start_matches("to-"));
         match event.deed {
             Deed::Holds => match rows.iter_mut().find(|row| row.0 == name) {
-                Some(row) => row.1.push((event.at_ms, event.at_ms)),
-                None => rows.push((name, vec![(event.at_ms, event.at_ms)])),
+                Some(row) => row.1.push((event.at_ms, end_ms)),
+                None => rows.push((name, vec![(event.at_ms, end_ms)])),
             },
             Deed::Releases => {
                 if let Some(span) = rows.iter_mut().find(|row| row.0 == name).and_then(|row| row.1.last_mut())
@@ -316,6 +320,7 @@ mod tests {
     #[test]
     fn spans_go_from_hold_to_release() {
         let events = [event(3.0, Deed::Holds), event(5.0, Deed::Releases), event(7.0, Deed::Holds)];
-        assert_eq!(spans(&events), [("rail-c holds spine".to_owned(), vec![(3.0, 5.0), (7.0, 7.0)])]);
+        let held = [("rail-c holds spine".to_owned(), vec![(3.0, 5.0), (7.0, 9.0)])];
+        assert_eq!(spans(&events, 9.0), held, "who did not let go held to the end");
     }
 }

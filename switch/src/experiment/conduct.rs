@@ -15,14 +15,17 @@ pub struct Conduct {
     pub lossless: Totals,
     /// Those of them that still waited in a switch at the end; they are among the lost.
     pub held: u64,
+    /// Those that were lost and do not wait anywhere.
+    #[serde(skip)]
+    pub gone: u64,
     /// Pause frames of the lossless class.
     pub pfc: Pfc,
     /// Every XDP and veth drop counter of every port and host.
     pub xdp_drops: u64,
     /// Whether every frame is delivered, queued, or dropped for a named reason.
     pub ledger_balanced: bool,
-    /// Least headroom that was left, bytes.
-    pub least_headroom_bytes: u64,
+    /// Least headroom that was left, bytes; null where no class has any.
+    pub least_headroom_bytes: Option<u64>,
     /// Longest time that the machine kept a switch from running, ms.
     pub longest_stall_ms: f64,
     /// What follows from it.
@@ -63,6 +66,7 @@ impl Conduct {
         Conduct {
             lossless,
             held,
+            gone: lossless.lost.saturating_sub(held),
             pfc: Pfc::from(account),
             xdp_drops: account.kernel_drops(),
             ledger_balanced,
@@ -71,6 +75,12 @@ impl Conduct {
             verdict: Verdict::of(lossless, held, ledger_balanced),
         }
     }
+
+    /// Of all frames that were sent, those that are gone.
+    #[must_use]
+    pub fn gone_percent(&self) -> f64 {
+        100.0 * self.gone as f64 / self.lossless.sent.max(1) as f64
+    }
 }
 
 impl Sum for Conduct {
@@ -78,10 +88,11 @@ impl Sum for Conduct {
         let both = |sum: Conduct, next: Conduct| Conduct {
             lossless: sum.lossless + next.lossless,
             held: sum.held + next.held,
+            gone: sum.gone + next.gone,
             pfc: sum.pfc + next.pfc,
             xdp_drops: sum.xdp_drops + next.xdp_drops,
             ledger_balanced: sum.ledger_balanced && next.ledger_balanced,
-            least_headroom_bytes: sum.least_headroom_bytes.min(next.least_headroom_bytes),
+            least_headroom_bytes: sum.least_headroom_bytes.into_iter().chain(next.least_headroom_bytes).min(),
             longest_stall_ms: sum.longest_stall_ms.max(next.longest_stall_ms),
             verdict: sum.verdict.max(next.verdict),
         };
@@ -108,7 +119,8 @@ mod tests {
 
     fn run(lost: u64, held: u64) -> Conduct {
         let lossless = Totals { sent: 8 + lost, received: 8, lost, ..Totals::default() };
-        Conduct { lossless, held, verdict: Verdict::of(lossless, held, true), ..Conduct::default() }
+        let (verdict, gone) = (Verdict::of(lossless, held, true), lost.saturating_sub(held));
+        Conduct { lossless, held, gone, verdict, ..Conduct::default() }
     }
 
     #[test]
@@ -125,6 +137,17 @@ mod tests {
     fn what_waits_in_one_run_does_not_excuse_what_another_lost() {
         let sum: Conduct = [run(0, 1), run(1, 0)].into_iter().sum();
         assert_eq!((sum.lossless.lost, sum.held, sum.verdict), (1, 1, Verdict::Lossy));
+        assert_eq!(sum.gone, 1);
+    }
+
+    #[test]
+    fn where_no_class_has_headroom_there_is_no_least() {
+        let with = |least_headroom_bytes| Conduct { least_headroom_bytes, ..Conduct::default() };
+        let least = |runs: [Option<u64>; 2]| runs.map(with).into_iter().sum::<Conduct>().least_headroom_bytes;
+        assert_eq!(
+            [least([Some(7), Some(5)]), least([Some(7), None]), least([None, None])],
+            [Some(5), Some(7), None]
+        );
     }
 
     #[test]

@@ -12,8 +12,8 @@ use serde::Serialize;
 use xoff_dataplane::units::{BitRate, Nanos};
 use xoff_hosts::Stream;
 
-use super::plot::{Content, Limits, Panel};
-use super::report::{add_row, table};
+use super::plot::{Content, Panel, Point};
+use super::report::{add_row, median, table};
 use super::series::Series;
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
 use crate::causes::Causes;
@@ -40,9 +40,9 @@ struct Measured {
     /// Runs in which frames waited for good.
     deadlocks: usize,
     /// When the last frame arrived in such a run, after the start.
-    stopped_ms: Spread,
+    stopped_ms: Option<Spread>,
     /// What all hosts received, added up, while they sent: one value for each run.
-    delivered_mbps: Spread,
+    delivered_mbps: Option<Spread>,
     /// The first circle that was found: who waits for whom.
     circle: Vec<String>,
 }
@@ -63,9 +63,9 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     for (variant, runs) in measured {
         let conduct = Conduct::of(runs.iter().map(|run| &run.account));
         let measured = Measured::of(&runs);
-        findings.add(variant, conduct, &measured);
+        let name = findings.add(variant, conduct, &measured);
         let rates = runs.first().map(|run| run.delivered.points(Nanos::from_millis(50)));
-        all.push((variant, measured, rates.unwrap_or_default()));
+        all.push((name, measured, rates.unwrap_or_default()));
     }
     findings.text = text(request, &all);
     findings.figure = figure(request, &all);
@@ -123,30 +123,29 @@ impl Measured {
     }
 }
 
-type All<'a> = [(&'a Variant, Measured, Vec<(f64, f64)>)];
+type All = [(String, Measured, Vec<Point>)];
 
 fn title(request: &Request) -> String {
     let mbps = request.line.bits_per_second() / 1_000_000;
     format!("Deadlock: three switches in a ring, three flows of two wires each, {mbps} Mb/s lines")
 }
 
-fn text(request: &Request, all: &All<'_>) -> String {
+fn text(request: &Request, all: &All) -> String {
     let mut table =
         table(&["policy", "stopped for good\nruns", "last frame arrived\nms", "delivered, all flows\nMb/s"]);
     let mut circles = String::new();
-    for (variant, of, _) in all {
-        let stopped = if of.deadlocks == 0 { "-".to_owned() } else { format!("{:.0}", of.stopped_ms.p50) };
+    for (name, of, _) in all {
         add_row(
             &mut table,
             [
-                variant.name.to_owned(),
+                name.clone(),
                 format!("{} of {}", of.deadlocks, request.runs),
-                stopped,
-                format!("{:.1}", of.delivered_mbps.p50),
+                median(of.stopped_ms, 0),
+                median(of.delivered_mbps, 1),
             ],
         );
         if let Some(first) = of.circle.first() {
-            circles += &format!("\n{}: {}\n  -> {first}\n", variant.name, of.circle.join("\n  -> "));
+            circles += &format!("\n{name}: {}\n  -> {first}\n", of.circle.join("\n  -> "));
         }
     }
     format!(
@@ -157,14 +156,10 @@ fn text(request: &Request, all: &All<'_>) -> String {
     )
 }
 
-fn figure(request: &Request, all: &All<'_>) -> Figure {
-    let lines = all.iter().map(|(variant, _, rates)| (variant.name.to_owned(), rates.clone()));
-    let panel = Panel {
-        title: "What all hosts receive, first run".into(),
-        x: "time (s)".into(),
-        y: "line rate used, added up (Mb/s)".into(),
-        content: Content::Lines(lines.collect()),
-        limits: Limits::default(),
-    };
+fn figure(request: &Request, all: &All) -> Figure {
+    let lines = all.iter().map(|(name, _, rates)| (name.clone(), rates.clone()));
+    let y = "line rate used, added up (Mb/s)";
+    let panel =
+        Panel::new("What all hosts receive, first run", "time (s)", y, Content::Lines(lines.collect()));
     Figure { title: title(request), panels: vec![panel] }
 }

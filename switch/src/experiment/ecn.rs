@@ -19,8 +19,8 @@ use serde::Serialize;
 use xoff_dataplane::counters::ClassCounters;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
-use super::plot::{Content, Limits, Panel};
-use super::report::{add_row, table};
+use super::plot::{Content, Panel, Point};
+use super::report::{add_row, median, median_and_least, number, table};
 use super::series::Series;
 use super::statistics::mean;
 use super::tcp::{self, Counts, Ecn, Transfer, Volume};
@@ -62,15 +62,15 @@ struct Measured {
     /// Of the senders' and the receiver's TCP.
     congestion_control: &'static str,
     /// TCP payload read, all flows; one value for each run.
-    goodput_mbps: Spread,
+    goodput_mbps: Option<Spread>,
     /// The same of each flow; one value for each flow and run.
-    flow_mbps: Spread,
+    flow_mbps: Option<Spread>,
     /// Jain's index over the flows; one value for each run.
-    fairness: Spread,
-    /// The congested egress queue, one value every ms.
-    queue_bytes: Queue,
+    fairness: Option<Spread>,
+    /// The congested egress queue, one value every ms; null where it was never looked at.
+    queue_bytes: Option<Queue>,
     /// Of the time that senders sent, the part that they were held; mean over senders and runs.
-    paused_percent: f64,
+    paused_percent: Option<f64>,
     /// Frames to the receiver, and those of them that the switch marked; all runs, as all below.
     frames: u64,
     marked_frames: u64,
@@ -132,9 +132,9 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     for (variant, runs) in measured {
         let conduct = runs.iter().map(conduct).sum();
         let measured = Measured::of(&runs);
-        findings.add(variant, conduct, &measured);
+        let name = findings.add(variant, conduct, &measured);
         let queue = runs.first().map(|run| run.watched.queue_over_time()).unwrap_or_default();
-        all.push(Outcome { variant, conduct, measured, queue });
+        all.push(Outcome { name, conduct, measured, queue });
     }
     findings.text = text(request, &all);
     findings.figure = figure(request, &all);
@@ -251,8 +251,9 @@ fn totals(hosts: &[&Device], reordered: u64) -> Result<Totals, LabError> {
 }
 
 impl Watched {
-    fn rates(&self) -> Vec<f64> {
-        self.flows.iter().filter_map(|flow| flow.rate(SETTLED, self.end)).collect()
+    /// Of each flow; `None` where nobody looked.
+    fn rates(&self) -> Option<Vec<f64>> {
+        self.flows.iter().map(|flow| flow.rate(SETTLED, self.end)).collect()
     }
 
     fn settled_queue(&self) -> impl Iterator<Item = f64> {
@@ -260,12 +261,12 @@ impl Watched {
     }
 
     /// Points (s, KB), the mean of each step.
-    fn queue_over_time(&self) -> Vec<(f64, f64)> {
+    fn queue_over_time(&self) -> Vec<Point> {
         let step = |at: Nanos| at.0 / STEP.0;
         let steps = self.queue.chunk_by(|a, b| step(a.0) == step(b.0));
         let point = |looks: &[(Nanos, f64)]| {
             let middle = (step(looks[0].0) * STEP.0 + STEP.0 / 2) as f64;
-            (middle / 1e9, mean(looks.iter().map(|look| look.1)) / 1e3)
+            (middle / 1e9, mean(looks.iter().map(|look| look.1 / 1e3)))
         };
         steps.map(point).collect()
     }
@@ -273,20 +274,16 @@ impl Watched {
 
 impl Measured {
     fn of(runs: &[Run]) -> Measured {
-        let rates: Vec<Vec<f64>> = runs.iter().map(|run| run.watched.rates()).collect();
+        let rates: Vec<Vec<f64>> = runs.iter().filter_map(|run| run.watched.rates()).collect();
         let queue = || runs.iter().flat_map(|run| run.watched.settled_queue());
         let volumes = || runs.iter().flat_map(|run| &run.watched.volumes);
         Measured {
             congestion_control: runs.first().map(|run| run.watched.congestion_control).unwrap_or_default(),
             goodput_mbps: Spread::of(rates.iter().map(|flows| flows.iter().sum())),
             flow_mbps: Spread::of(rates.iter().flatten().copied()),
-            fairness: Spread::of(rates.iter().map(|flows| jain(flows))),
-            queue_bytes: Queue {
-                mean: mean(queue()),
-                spread: Spread::of(queue()),
-                peak: runs.iter().map(|run| run.congested().egress_watermark.get()).max().unwrap_or(0),
-            },
-            paused_percent: mean(runs.iter().map(Run::paused_percent)),
+            fairness: Spread::of(rates.iter().filter_map(|flows| jain(flows))),
+            queue_bytes: Queue::of(queue(), runs),
+            paused_percent: mean(runs.iter().filter_map(Run::paused_percent)),
             frames: runs.iter().map(|run| run.congested().tx_frames.get()).sum(),
             marked_frames: runs.iter().map(|run| run.congested().ecn_marked_frames.get()).sum(),
             marks_seen: runs.iter().map(|run| run.marks_seen).sum(),
@@ -303,25 +300,36 @@ impl Measured {
     }
 }
 
+impl Queue {
+    fn of(looks: impl Iterator<Item = f64>, runs: &[Run]) -> Option<Queue> {
+        let looks: Vec<f64> = looks.collect();
+        Some(Queue {
+            mean: mean(looks.iter().copied())?,
+            spread: Spread::of(looks)?,
+            peak: runs.iter().map(|run| run.congested().egress_watermark.get()).max()?,
+        })
+    }
+}
+
 impl Run {
     fn congested(&self) -> &ClassCounters {
         self.account.class(self.scene.congested, LOSSLESS)
     }
 
-    fn paused_percent(&self) -> f64 {
+    fn paused_percent(&self) -> Option<f64> {
         let inputs = self.scene.inputs.iter();
         let paused = inputs.map(|&port| self.account.class(port, LOSSLESS).pausing_nanos.get());
-        100.0 * mean(paused.map(|nanos| nanos as f64)) / self.watched.lasted.0 as f64
+        Some(100.0 * mean(paused.map(|nanos| nanos as f64))? / self.watched.lasted.0 as f64)
     }
 }
 
 /// What became of a policy.
 struct Outcome {
-    variant: &'static Variant,
+    name: String,
     conduct: Conduct,
     measured: Measured,
     /// First run.
-    queue: Vec<(f64, f64)>,
+    queue: Vec<Point>,
 }
 
 fn title(request: &Request) -> String {
@@ -340,22 +348,22 @@ fn text(request: &Request, all: &[Outcome]) -> String {
         "marked\nby us / seen by TCP",
         "dropped / sent again",
     ]);
-    for Outcome { variant, conduct, measured: of, .. } in all {
-        let (flow, queue) = (of.flow_mbps, &of.queue_bytes);
+    for Outcome { name, conduct, measured: of, .. } in all {
+        let flow = |of_flow: fn(Spread) -> f64| number(of.flow_mbps.map(of_flow), 1);
+        let queue = |of_queue: fn(&Queue) -> f64| {
+            number(of.queue_bytes.as_ref().map(|queue| of_queue(queue) / 1e3), 1)
+        };
+        let flows = [flow(|flow| flow.min), flow(|flow| flow.p50), flow(|flow| flow.max)];
+        let queues = [queue(|of| of.mean), queue(|of| of.spread.p50), queue(|of| of.peak as f64)];
         add_row(
             &mut table,
             [
-                variant.name.to_owned(),
+                name.clone(),
                 of.congestion_control.to_owned(),
-                format!("{:.1} / {:.1} / {:.1} / {:.1}", of.goodput_mbps.p50, flow.min, flow.p50, flow.max),
-                format!("{:.3} ({:.3})", of.fairness.p50, of.fairness.min),
-                format!(
-                    "{:.1} / {:.1} / {:.1}",
-                    queue.mean / 1e3,
-                    queue.spread.p50 / 1e3,
-                    queue.peak as f64 / 1e3
-                ),
-                format!("{} / {:.1}", conduct.pfc.xoff_sent, of.paused_percent),
+                format!("{} / {}", median(of.goodput_mbps, 1), flows.join(" / ")),
+                median_and_least(of.fairness, 3),
+                queues.join(" / "),
+                format!("{} / {}", conduct.pfc.xoff_sent, number(of.paused_percent, 1)),
                 format!("{} / {}", of.marked_frames, of.marks_seen),
                 format!("{} / {}", of.dropped_frames, of.retransmitted_segments),
             ],
@@ -370,35 +378,32 @@ fn text(request: &Request, all: &[Outcome]) -> String {
 }
 
 fn figure(request: &Request, all: &[Outcome]) -> Figure {
-    let spreads = |title: &str, x: &str, of: &dyn Fn(&Measured) -> Spread| {
-        let rows = all.iter().map(|all| (all.variant.name.to_owned(), of(&all.measured)));
-        let content = Content::Spreads(rows.collect());
-        Panel { title: title.into(), x: x.into(), y: String::new(), content, limits: Limits::default() }
+    let spreads = |title: &str, x: &str, of: &dyn Fn(&Measured) -> Option<Spread>| {
+        let rows = all.iter().map(|all| (all.name.clone(), of(&all.measured)));
+        Panel::new(title, x, "", Content::Spreads(rows.collect())).absent("not measured")
     };
-    let bars = |title: &str, x: &str, of: &dyn Fn(&Measured) -> f64| {
-        let rows = all.iter().map(|all| (all.variant.name.to_owned(), vec![(0.0, of(&all.measured))]));
-        let content = Content::Spans(rows.collect());
-        Panel { title: title.into(), x: x.into(), y: String::new(), content, limits: Limits::default() }
+    let bars = |title: &str, x: &str, of: &dyn Fn(&Measured) -> Option<f64>| {
+        let bar = |all: &Outcome| of(&all.measured).map(|value| (0.0, value)).into_iter().collect();
+        let rows = all.iter().map(|all| (all.name.clone(), bar(all)));
+        Panel::new(title, x, "", Content::Spans(rows.collect()))
     };
-    let lines = all.iter().map(|all| (all.variant.name.to_owned(), all.queue.clone()));
-    let over_time = Panel {
-        title: "Queue at the congested port, first run".into(),
-        x: "time (s)".into(),
-        y: format!("mean of {} ms (KB)", STEP.0 / 1_000_000),
-        content: Content::Lines(lines.collect()),
-        limits: Limits::default(),
-    };
+    let lines = all.iter().map(|all| (all.name.clone(), all.queue.clone()));
+    let over_time = Panel::new(
+        "Queue at the congested port, first run",
+        "time (s)",
+        &format!("mean of {} ms (KB)", STEP.0 / 1_000_000),
+        Content::Lines(lines.collect()),
+    );
     Figure {
         title: title(request),
         panels: vec![
             over_time,
             spreads("The same queue, all runs, once TCP has settled", "bytes (KB)", &|of| {
-                of.queue_bytes.spread.in_units_of(1e3)
+                of.queue_bytes.as_ref().map(|queue| queue.spread.in_units_of(1e3))
             }),
             bars("Senders held", "time in pause, mean of senders (%)", &|of| of.paused_percent),
             spreads("Goodput of each flow", "TCP payload (Mb/s)", &|of| of.flow_mbps),
-            bars("Marked", "of the frames for the receiver (%)", &|of| of.percent(of.marked_frames)),
-            bars("Dropped", "of the frames for the receiver (%)", &|of| of.percent(of.dropped_frames)),
+            bars("Marked", "of the frames for the receiver (%)", &|of| Some(of.percent(of.marked_frames))),
         ],
     }
 }

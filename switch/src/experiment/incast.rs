@@ -1,17 +1,21 @@
 //! `incast`: N senders start at the same moment, each with as many bytes, into one port.
 //!
 //! Rounds of it, one after the other. What is called a round begins with its first frame and ends with
-//! its last; a flow is what one sender sends in a round.
+//! its last; a flow is what one sender sends in a round, and is complete when all of it has arrived.
+//!
+//! Between two rounds the port is idle, and saves up credit with which it runs ahead of its line in the next.
+//! That is time of the line which the round uses, although it lies before the round: goodput is by both.
 
 use std::time::Duration;
 
 use serde::Serialize;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 use xoff_hosts::Stream;
+use xoff_hosts::report::ReceivedStream;
 
-use super::plot::{Content, Limits, Panel};
-use super::report::{add_row, table};
-use super::statistics::mean;
+use super::plot::{Content, Panel};
+use super::report::{NONE_COMPLETED, NOTHING_ARRIVED, add_row, completion, median_and_least, number, table};
+use super::statistics::{mean, p50};
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
 use crate::fabric::{
     Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, PortOf, Settings, jain, lossless,
@@ -43,14 +47,17 @@ const HEADERS: u64 = 18 + 20 + 8;
 #[derive(Debug, Serialize)]
 struct Point {
     senders: u8,
-    /// UDP payload that arrived, by the time of the round; one value for each round.
-    goodput_mbps: Spread,
+    /// UDP payload that arrived, by the time of the round and the credit of the port before it; one value for
+    /// each round in which anything arrived.
+    goodput_mbps: Option<Spread>,
     /// Jain's index over the rates of a round's flows.
-    fairness: Spread,
-    /// From the round's first frame to the flow's last; one value for each flow.
-    completion_ms: Spread,
+    fairness: Option<Spread>,
+    /// From the round's first frame to the flow's last; one value for each flow that arrived whole.
+    completion_ms: Option<Spread>,
+    /// Flows that lost frames.
+    broken: usize,
     /// Times that a sender was told to stop, for each 10^9 bytes that arrived.
-    xoff_per_gb: f64,
+    xoff_per_gb: Option<f64>,
     /// Time that senders were held, all of them and all rounds added up.
     paused_ms: f64,
     /// The congested egress queue.
@@ -59,8 +66,8 @@ struct Point {
 
 #[derive(Debug, Serialize)]
 struct Queue {
-    /// Over all looks that found something in it.
-    mean: f64,
+    /// Over all looks that found something in it; null where none did.
+    mean: Option<f64>,
     /// Most at a time.
     peak: u64,
 }
@@ -78,10 +85,14 @@ struct Run {
     account: Account,
 }
 
+#[derive(Debug, PartialEq)]
 struct Round {
-    goodput_mbps: f64,
-    fairness: f64,
+    /// `None` where nothing arrived, as below.
+    goodput_mbps: Option<f64>,
+    fairness: Option<f64>,
+    /// Of flows that arrived whole.
     completion_ms: Vec<f64>,
+    broken: usize,
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
@@ -97,8 +108,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
             .enumerate()
             .map(|(place, &senders)| point(senders, &runs.iter().map(|run| &run[place]).collect::<Vec<_>>()));
         let measured = Measured { sweep: sweep.collect() };
-        findings.add(variant, conduct, &measured);
-        all.push((variant, measured));
+        all.push((findings.add(variant, conduct, &measured), measured));
     }
     findings.text = text(request, &all);
     findings.figure = figure(request, &all);
@@ -113,6 +123,7 @@ fn run(settings: &Settings, line: BitRate, count: u8) -> Result<Run, FabricError
     let congested = plan.port_of(receiver);
     let load = load(line, &senders, receiver);
     let fabric = Fabric::build(plan, settings)?;
+    let credit = fabric.credit(congested, Bytes::on_line(Stream::default().frame_len()));
     let (queue, account) = fabric.run(&load, PATIENCE, |live| {
         let mut queue = Vec::new();
         live.every(LOOK, PATIENCE, |_| match live.class(congested, LOSSLESS).egress_bytes.get() {
@@ -121,7 +132,13 @@ fn run(settings: &Settings, line: BitRate, count: u8) -> Result<Run, FabricError
         });
         queue
     })?;
-    let rounds = (0..ROUNDS).filter_map(|number| round(&account, &senders, receiver, number)).collect();
+    let round = |number: u8| {
+        let first = |sender: &HostId| Some(account.host(*sender).sent.get(usize::from(number))?.first_ns);
+        let begin = senders.iter().filter_map(first).filter(|&first| first > 0).min()?;
+        let flows = senders.iter().filter_map(|&sender| account.stream(sender, receiver, number));
+        Some(Round::of(Nanos(begin), credit, &flows.collect::<Vec<_>>()))
+    };
+    let rounds = (0..ROUNDS).filter_map(round).collect();
     Ok(Run { rounds, queue, congested, account })
 }
 
@@ -140,23 +157,25 @@ fn load(line: BitRate, senders: &[HostId], receiver: HostId) -> Load {
     load
 }
 
-fn round(account: &Account, senders: &[HostId], receiver: HostId, number: u8) -> Option<Round> {
-    let begin =
-        senders.iter().map(|&sender| account.host(sender).sent[usize::from(number)].first_ns).min()?;
-    let flows: Vec<_> =
-        senders.iter().filter_map(|&sender| account.stream(sender, receiver, number)).collect();
-    let completion: Vec<f64> =
-        flows.iter().map(|flow| flow.last_ns.saturating_sub(begin) as f64 / 1e6).collect();
-    let bits = |bytes: u64, frames: u64| (bytes - HEADERS * frames) as f64 * 8.0;
-    let rates: Vec<f64> =
-        flows.iter().zip(&completion).map(|(flow, ms)| bits(flow.bytes, flow.frames) / ms).collect();
-    let all: f64 = flows.iter().map(|flow| bits(flow.bytes, flow.frames)).sum();
-    let longest = completion.iter().copied().fold(0.0, f64::max);
-    (longest > 0.0).then(|| Round {
-        goodput_mbps: all / longest / 1e3,
-        fairness: jain(&rates),
-        completion_ms: completion,
-    })
+impl Round {
+    /// A round with these flows that began then. The port may have run ahead of its line by `credit`.
+    fn of(begin: Nanos, credit: Nanos, flows: &[&ReceivedStream]) -> Round {
+        let payload = u64::from(Stream::default().size) - HEADERS;
+        let bits = |flow: &ReceivedStream| (flow.distinct() * payload * 8) as f64;
+        let ms = |time: Nanos| time.since(begin).0 as f64 / 1e6;
+        let rate = |flow: &&ReceivedStream| {
+            if flow.frames == 0 { 0.0 } else { bits(flow) / ms(Nanos(flow.last_ns)) / 1e3 }
+        };
+        let rates: Vec<f64> = flows.iter().map(rate).collect();
+        let last = flows.iter().filter(|flow| flow.frames > 0).map(|flow| Nanos(flow.last_ns)).max();
+        let all: f64 = flows.iter().copied().map(bits).sum();
+        Round {
+            goodput_mbps: last.map(|last| all / ms(last.after(credit)) / 1e3),
+            fairness: jain(&rates),
+            completion_ms: flows.iter().filter_map(|flow| flow.completed(FRAMES)).map(ms).collect(),
+            broken: flows.iter().filter(|flow| flow.lost > 0).count(),
+        }
+    }
 }
 
 fn point(senders: u8, runs: &[&Run]) -> Point {
@@ -170,10 +189,11 @@ fn point(senders: u8, runs: &[&Run]) -> Point {
     let peak = |run: &&Run| run.account.class(run.congested, LOSSLESS).egress_watermark.get();
     Point {
         senders,
-        goodput_mbps: Spread::of(rounds().map(|round| round.goodput_mbps)),
-        fairness: Spread::of(rounds().map(|round| round.fairness)),
+        goodput_mbps: Spread::of(rounds().filter_map(|round| round.goodput_mbps)),
+        fairness: Spread::of(rounds().filter_map(|round| round.fairness)),
         completion_ms: Spread::of(rounds().flat_map(|round| round.completion_ms.iter().copied())),
-        xoff_per_gb: if gigabytes > 0.0 { pauses.xoff_sent as f64 / gigabytes } else { 0.0 },
+        broken: rounds().map(|round| round.broken).sum(),
+        xoff_per_gb: (gigabytes > 0.0).then(|| pauses.xoff_sent as f64 / gigabytes),
         paused_ms: pauses.paused_ms,
         queue_bytes: Queue {
             mean: mean(runs.iter().flat_map(|run| run.queue.iter().copied())),
@@ -190,76 +210,120 @@ fn title(request: &Request) -> String {
     )
 }
 
-fn text(request: &Request, all: &[(&Variant, Measured)]) -> String {
+type All = [(String, Measured)];
+
+fn text(request: &Request, all: &All) -> String {
     let mut table = table(&[
         "policy",
         "senders",
         "goodput Mb/s\nmedian (least)",
         "fairness\nmedian (least)",
         "completion ms\nmin / p25 / p50 / p75 / max",
+        "broken\nflows",
         "XOFF\nper GB",
         "paused\nms",
         "queue KB\nmean / peak",
     ]);
-    for (variant, measured) in all {
+    for (name, measured) in all {
         for point in &measured.sweep {
-            let (goodput, fairness, completion) = (point.goodput_mbps, point.fairness, point.completion_ms);
-            let Spread { min, p25, p50, p75, max, .. } = completion;
             let Queue { mean, peak } = point.queue_bytes;
+            let kilobytes = |bytes: f64| bytes / 1e3;
             add_row(
                 &mut table,
                 [
-                    variant.name.to_owned(),
+                    name.clone(),
                     point.senders.to_string(),
-                    format!("{:.1} ({:.1})", goodput.p50, goodput.min),
-                    format!("{:.3} ({:.3})", fairness.p50, fairness.min),
-                    format!("{min:.1} / {p25:.1} / {p50:.1} / {p75:.1} / {max:.1}"),
-                    format!("{:.0}", point.xoff_per_gb),
-                    format!("{:.0}", point.paused_ms),
-                    format!("{:.1} / {:.1}", mean / 1e3, peak as f64 / 1e3),
+                    median_and_least(point.goodput_mbps, 1),
+                    median_and_least(point.fairness, 3),
+                    completion(point.completion_ms, 1),
+                    point.broken.to_string(),
+                    number(point.xoff_per_gb, 0),
+                    number(point.paused_ms, 0),
+                    format!("{} / {:.1}", number(mean.map(kilobytes), 1), kilobytes(peak as f64)),
                 ],
             );
         }
     }
-    let lossy = all.iter().any(|(variant, _)| !variant.lossless);
-    let note = if lossy {
-        "\nWhere frames are dropped, a flow ends with the last frame that got through."
-    } else {
-        ""
-    };
-    format!("{}\n\n{table}{note}", title(request))
+    format!(
+        "{}\n\n{table}\nGoodput is of what arrived, completion times are of flows that arrived whole.",
+        title(request)
+    )
 }
 
-fn figure(request: &Request, all: &[(&Variant, Measured)]) -> Figure {
-    let over_senders = |title: &str, y: &str, of: fn(&Point) -> f64| {
-        let line = |(variant, measured): &(&Variant, Measured)| {
+fn figure(request: &Request, all: &All) -> Figure {
+    let over_senders = |title: &str, y: &str, of: fn(&Point) -> Option<f64>| {
+        let line = |(name, measured): &(String, Measured)| {
             let points = measured.sweep.iter().map(|point| (f64::from(point.senders), of(point)));
-            (variant.name.to_owned(), points.collect())
+            (name.clone(), points.collect())
         };
         let content = Content::Lines(all.iter().map(line).collect());
-        Panel { title: title.into(), x: "senders".into(), y: y.into(), content, limits: Limits::default() }
+        Panel::new(title, "senders", y, content).absent(NOTHING_ARRIVED)
     };
-    let last = |(variant, measured): &(&Variant, Measured)| {
-        let spread = measured.sweep.last().map(|point| point.completion_ms);
-        (variant.name.to_owned(), spread.unwrap_or_default())
+    let last = |(name, measured): &(String, Measured)| {
+        (name.clone(), measured.sweep.last().and_then(|point| point.completion_ms))
     };
     let most = SENDERS[SENDERS.len() - 1];
-    let completion = Panel {
-        title: format!("Completion times of flows, {most} senders"),
-        x: "time from the round's first frame (ms)".into(),
-        y: String::new(),
-        content: Content::Spreads(all.iter().map(last).collect()),
-        limits: Limits::default(),
-    };
+    let completion = Panel::new(
+        &format!("Completion times of whole flows, {most} senders"),
+        "time from the round's first frame (ms)",
+        "",
+        Content::Spreads(all.iter().map(last).collect()),
+    );
+    let mean_queue = |point: &Point| point.queue_bytes.mean.map(|mean| mean / 1e3);
     Figure {
         title: title(request),
         panels: vec![
-            over_senders("Goodput, median of rounds", "UDP payload (Mb/s)", |p| p.goodput_mbps.p50),
-            over_senders("Fairness, median of rounds", "Jain's index", |p| p.fairness.p50),
-            completion,
-            over_senders("Mean queue at the congested port", "bytes (KB)", |p| p.queue_bytes.mean / 1e3),
+            over_senders("Goodput, median of rounds", "UDP payload (Mb/s)", |p| p50(p.goodput_mbps)),
+            over_senders("Fairness, median of rounds", "Jain's index", |p| p50(p.fairness)),
+            completion.absent(NONE_COMPLETED),
+            over_senders("Mean queue at the congested port", "bytes (KB)", mean_queue),
             over_senders("Pauses asked for", "XOFF per GB received", |p| p.xoff_per_gb),
-            over_senders("Time in pause, all senders and rounds", "time (ms)", |p| p.paused_ms),
+            over_senders("Time in pause, all senders and rounds", "time (ms)", |p| Some(p.paused_ms)),
         ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEGIN: Nanos = Nanos::from_millis(100);
+
+    /// A flow of which so many frames came, the last so long after the beginning.
+    fn flow(frames: u64, last: Nanos) -> ReceivedStream {
+        let mut flow = ReceivedStream { frames, last_ns: BEGIN.after(last).0, ..ReceivedStream::default() };
+        flow.settle(FRAMES);
+        flow
+    }
+
+    #[test]
+    fn goodput_never_exceeds_the_line_though_the_port_runs_ahead_of_it() {
+        let line = BitRate::from_mbps(100);
+        let frame = Bytes::on_line(Stream::default().frame_len());
+        let credit = line.time_of(Bytes(33 * frame.0));
+        for senders in SENDERS.map(u64::from) {
+            // As fast as a port can: what it has saved up is sent in no time.
+            let last = line.time_of(Bytes(senders * FRAMES * frame.0)).since(credit);
+            let flows: Vec<_> = (0..senders).map(|_| flow(FRAMES, last)).collect();
+            let round = Round::of(BEGIN, credit, &flows.iter().collect::<Vec<_>>());
+            let goodput = round.goodput_mbps.unwrap_or_default();
+            assert!((goodput - 100.0 * 1472.0 / 1538.0).abs() < 1e-3, "{senders} senders: {goodput}");
+        }
+    }
+
+    #[test]
+    fn a_flow_that_lost_frames_is_broken_and_has_no_completion_time() {
+        let (whole, broken) = (flow(FRAMES, Nanos::from_millis(60)), flow(FRAMES - 1, Nanos::from_millis(9)));
+        let round = Round::of(BEGIN, Nanos::ZERO, &[&whole, &broken]);
+        assert_eq!((round.completion_ms, round.broken), (vec![60.0], 1));
+    }
+
+    #[test]
+    fn where_nothing_arrived_nothing_was_measured() {
+        let nothing = flow(0, Nanos::ZERO);
+        let expected = Round { goodput_mbps: None, fairness: None, completion_ms: Vec::new(), broken: 2 };
+        assert_eq!(Round::of(BEGIN, Nanos::ZERO, &[&nothing, &nothing]), expected);
+        let some = Round::of(BEGIN, Nanos::ZERO, &[&nothing, &flow(FRAMES, Nanos::from_millis(60))]);
+        assert_eq!(some.fairness, Some(0.5), "one has all");
     }
 }

@@ -11,12 +11,14 @@ use serde::Serialize;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 use xoff_hosts::Stream;
 
-use super::plot::{Content, Limits, Panel};
-use super::report::{add_row, table};
+use super::plot::{Content, Panel, Point};
+use super::report::{
+    NONE_COMPLETED, add_row, completion, median, median_and_least, median_completion, table,
+};
 use super::series::Series;
 use super::variant::PLAIN_MIDDLE;
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
-use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, Settings, lossless};
+use crate::fabric::{Account, Fabric, FabricError, HostId, Load, Plan, Settings, lossless};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ofc-fig1",
@@ -48,21 +50,23 @@ const PATIENCE: Duration = Duration::from_secs(6);
 #[derive(Debug, Serialize)]
 struct LongFlow {
     /// Its rate before the bursts, layer 1; one value for each run.
-    solo_mbps: Spread,
+    solo_mbps: Option<Spread>,
     /// Its rate while they come.
-    mbps: Spread,
+    mbps: Option<Spread>,
     /// Of each run's own solo rate.
-    share_of_solo: Spread,
-    /// Time for all its frames; it would be 2200 ms without bursts.
-    completion_ms: Spread,
+    share_of_solo: Option<Spread>,
+    /// Time until all its frames were there; it would be 2200 ms without bursts.
+    completion_ms: Option<Spread>,
 }
 
 #[derive(Debug, Serialize)]
 struct Measured {
     f0: LongFlow,
     f1: LongFlow,
-    /// F2 to F7: from when a burst was due until its last frame was there.
-    burst_completion_ms: Spread,
+    /// F2 to F7: from when a burst was due until its last frame was there; of bursts that arrived whole.
+    burst_completion_ms: Option<Spread>,
+    /// Those that did not.
+    bursts_broken: usize,
 }
 
 struct Run {
@@ -88,11 +92,11 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     for (variant, runs) in measured {
         let conduct = Conduct::of(runs.iter().map(|run| &run.account));
         let measured = Measured::of(&runs);
-        findings.add(variant, conduct, &measured);
+        let name = findings.add(variant, conduct, &measured);
         let rates = |flow: usize| {
             runs.first().map(|run| run.rates[flow].points(Nanos::from_millis(50))).unwrap_or_default()
         };
-        all.push((variant, measured, [rates(0), rates(1)]));
+        all.push((name, measured, [rates(0), rates(1)]));
     }
     findings.text = text(request, &all);
     findings.figure = figure(request, &all);
@@ -112,23 +116,18 @@ fn run(variant: &Variant, settings: &Settings, line: BitRate) -> Result<Run, Fab
     }
     let hosts = Hosts { long, bursts, receivers };
     let load = hosts.load(line);
-    let from_f1 = plan.port_of(hosts.long[1]);
     let fabric = Fabric::build(plan, settings)?;
     let (rates, account) = fabric.run(&load, PATIENCE, |live| {
         let mut rates = [Series::default(), Series::default()];
         live.every(LOOK, PATIENCE, |now| {
-            let f0 = &live.progress(hosts.receivers[0]).received[LOSSLESS.index()];
-            rates[0].look(now, f0.line_bytes.get());
-            // F1 shares its receiver with the bursts: it is measured where it enters.
-            let f1 = live.class(from_f1, LOSSLESS);
-            rates[1].look(now, f1.rx_bytes.get() + PREAMBLE_AND_GAP * f1.rx_frames.get());
+            for (series, (&from, &to)) in rates.iter_mut().zip(hosts.long.iter().zip(&hosts.receivers)) {
+                series.look(now, live.received_from(from, to));
+            }
         });
         rates
     })?;
     Ok(Run { account, load, hosts, rates })
 }
-
-const PREAMBLE_AND_GAP: u64 = 20;
 
 fn frame_time(line: BitRate) -> Nanos {
     line.time_of(Bytes::on_line(Stream::default().frame_len()))
@@ -156,17 +155,17 @@ impl Hosts {
 }
 
 impl Run {
-    /// From when a stream was due until its last frame was there, ms.
+    /// From when a stream was due until all of it was there, ms.
     fn completion(&self, from: HostId, to: HostId, stream: u8) -> Option<f64> {
-        let due = self.load.due(&self.account, from, stream)?;
-        let got = self.account.stream(from, to, stream)?;
-        Some(got.last_ns.saturating_sub(due.0) as f64 / 1e6)
+        let completion = self.load.completion(&self.account, from, to, stream);
+        completion.map(|completion| completion.0 as f64 / 1e6)
     }
 
-    fn bursts(&self) -> impl Iterator<Item = f64> {
+    /// Of each burst; `None` where it did not arrive whole.
+    fn bursts(&self) -> impl Iterator<Item = Option<f64>> {
         let streams = move |&sender: &HostId| {
             let count = u8::try_from(self.account.host(sender).sent.len()).unwrap_or(u8::MAX);
-            (0..count).filter_map(move |stream| self.completion(sender, self.hosts.receivers[1], stream))
+            (0..count).map(move |stream| self.completion(sender, self.hosts.receivers[1], stream))
         };
         self.hosts.bursts.iter().flat_map(streams)
     }
@@ -177,7 +176,8 @@ impl Measured {
         Measured {
             f0: LongFlow::of(runs, 0),
             f1: LongFlow::of(runs, 1),
-            burst_completion_ms: Spread::of(runs.iter().flat_map(Run::bursts)),
+            burst_completion_ms: Spread::of(runs.iter().flat_map(Run::bursts).flatten()),
+            bursts_broken: runs.iter().flat_map(Run::bursts).filter(Option::is_none).count(),
         }
     }
 }
@@ -186,7 +186,7 @@ impl LongFlow {
     fn of(runs: &[Run], flow: usize) -> LongFlow {
         let solo = |run: &Run| run.rates[flow].rate(RAMP, BEGIN);
         let congested = |run: &Run| run.rates[flow].rate(BEGIN.after(RAMP), END);
-        let share = |run: &Run| Some(congested(run)? / solo(run)?);
+        let share = |run: &Run| Some(congested(run)? / solo(run).filter(|&solo| solo > 0.0)?);
         LongFlow {
             solo_mbps: Spread::of(runs.iter().filter_map(solo)),
             mbps: Spread::of(runs.iter().filter_map(congested)),
@@ -199,17 +199,17 @@ impl LongFlow {
     }
 }
 
-type All<'a> = [(&'a Variant, Measured, [Vec<(f64, f64)>; 2])];
+type All = [(String, Measured, [Vec<Point>; 2])];
 
 fn title(request: &Request) -> String {
     let mbps = request.line.bits_per_second() / 1_000_000;
     format!(
-        "OFC Fig. 1: F0 passes, F1 meets the bursts of F2 to F7; {mbps} Mb/s lines, {} runs",
+        "OFC Fig. 1: F0 passes, F1 meets the bursts of F2 to F7; {mbps} Mb/s lines, runs: {}",
         request.runs
     )
 }
 
-fn text(request: &Request, all: &All<'_>) -> String {
+fn text(request: &Request, all: &All) -> String {
     let mut table = table(&[
         "policy",
         "F0 Mb/s\nsolo / congested",
@@ -218,20 +218,22 @@ fn text(request: &Request, all: &All<'_>) -> String {
         "F1 Mb/s\nsolo / congested",
         "F1 complete\nms",
         "bursts, ms\nmin / p25 / p50 / p75 / max",
+        "broken\nbursts",
     ]);
-    for (variant, of, _) in all {
-        let rates = |flow: &LongFlow| format!("{:.1} / {:.1}", flow.solo_mbps.p50, flow.mbps.p50);
-        let Spread { min, p25, p50, p75, max, .. } = of.burst_completion_ms;
+    for (name, of, _) in all {
+        let rates = |flow: &LongFlow| format!("{} / {}", median(flow.solo_mbps, 1), median(flow.mbps, 1));
+        let percent = of.f0.share_of_solo.map(|share| share.in_units_of(0.01));
         add_row(
             &mut table,
             [
-                variant.name.to_owned(),
+                name.clone(),
                 rates(&of.f0),
-                format!("{:.1} ({:.1})", 100.0 * of.f0.share_of_solo.p50, 100.0 * of.f0.share_of_solo.min),
-                format!("{:.0}", of.f0.completion_ms.p50),
+                median_and_least(percent, 1),
+                median_completion(of.f0.completion_ms),
                 rates(&of.f1),
-                format!("{:.0}", of.f1.completion_ms.p50),
-                format!("{min:.0} / {p25:.0} / {p50:.0} / {p75:.0} / {max:.0}"),
+                median_completion(of.f1.completion_ms),
+                completion(of.burst_completion_ms, 0),
+                of.bursts_broken.to_string(),
             ],
         );
     }
@@ -243,28 +245,15 @@ fn text(request: &Request, all: &All<'_>) -> String {
     )
 }
 
-fn figure(request: &Request, all: &All<'_>) -> Figure {
+fn figure(request: &Request, all: &All) -> Figure {
     let over_time = |title: &str, flow: usize| {
-        let lines = all.iter().map(|(variant, _, rates)| (variant.name.to_owned(), rates[flow].clone()));
-        let content = Content::Lines(lines.collect());
-        Panel {
-            title: title.into(),
-            x: "time (s)".into(),
-            y: "line rate used (Mb/s)".into(),
-            content,
-            limits: Limits::default(),
-        }
+        let lines = all.iter().map(|(name, _, rates)| (name.clone(), rates[flow].clone()));
+        Panel::new(title, "time (s)", "line rate used (Mb/s)", Content::Lines(lines.collect()))
     };
-    let spreads = |title: &str, of: fn(&Measured) -> Spread| {
-        let rows = all.iter().map(|(variant, measured, _)| (variant.name.to_owned(), of(measured)));
+    let spreads = |title: &str, of: fn(&Measured) -> Option<Spread>| {
+        let rows = all.iter().map(|(name, measured, _)| (name.clone(), of(measured)));
         let content = Content::Spreads(rows.collect());
-        Panel {
-            title: title.into(),
-            x: "time from due to complete (ms)".into(),
-            y: String::new(),
-            content,
-            limits: Limits::default(),
-        }
+        Panel::new(title, "time from due to complete (ms)", "", content).absent(NONE_COMPLETED)
     };
     Figure {
         title: title(request),

@@ -15,8 +15,8 @@ use xoff_dataplane::units::{BitRate, Nanos};
 use xoff_hosts::Stream;
 
 use super::cnms::{self, Told};
-use super::plot::{Content, Limits, Panel, nice_top};
-use super::report::{add_row, table};
+use super::plot::{Content, Limits, Panel, Point, nice_top};
+use super::report::{add_row, median, number, table};
 use super::series::Series;
 use super::statistics::mean;
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
@@ -96,23 +96,23 @@ struct Phase {
     begin_ms: f64,
     end_ms: f64,
     /// Flows that meet at the congested port, layer 1, all together: one value for each run.
-    congested_mbps: Spread,
+    congested_mbps: Option<Spread>,
     /// Jain's index over them.
-    fairness: Spread,
+    fairness: Option<Spread>,
 }
 
 #[derive(Debug, Serialize)]
 struct Flow {
     flow: &'static str,
     /// Layer 1, in each phase, as in [`Phase`].
-    mbps: Vec<Spread>,
+    mbps: Vec<Option<Spread>>,
     /// CNMs that came for it.
     cnms: usize,
     /// Their quantized feedback, and its mean.
-    feedback: Spread,
-    feedback_mean: f64,
+    feedback: Option<Spread>,
+    feedback_mean: Option<f64>,
     /// (s, Mb/s), first run.
-    rates: Vec<(f64, f64)>,
+    rates: Vec<Point>,
 }
 
 #[derive(Debug, Serialize)]
@@ -129,7 +129,7 @@ struct Measured {
 struct Run {
     account: Account,
     phase: Nanos,
-    /// Of each flow, as it enters its wire.
+    /// Of each flow, as it arrives.
     rates: Vec<Series>,
     told: Vec<Told>,
 }
@@ -143,8 +143,7 @@ fn measure(scene: Scene, request: &Request, tell: &mut Tell<'_>) -> Result<Findi
     for (variant, runs) in measured {
         let conduct = Conduct::of(runs.iter().map(|run| &run.account));
         let measured = Measured::of(scene, phase, &runs);
-        findings.add(variant, conduct, &measured);
-        all.push((variant, measured));
+        all.push((findings.add(variant, conduct, &measured), measured));
     }
     findings.text = text(scene, request, &all);
     findings.figure = figure(scene, request, &all);
@@ -173,16 +172,22 @@ fn run(scene: Scene, settings: &Settings, line: BitRate, phase: Nanos) -> Result
     }
     let fabric = Fabric::build(plan, settings)?;
     let limit = Duration::from_nanos(phase.0 * PHASES) + PATIENCE;
-    let ((begin, rates), account) = fabric.run(&load, PATIENCE, |live| watch(live, &flows, limit))?;
+    let ways: Vec<(HostId, HostId)> = flows
+        .iter()
+        .enumerate()
+        .map(|(flow, &(_, sender, _))| (sender, free.filter(|_| flow == SIXTH).unwrap_or(congested)))
+        .collect();
+    let ((begin, rates), account) = fabric.run(&load, PATIENCE, |live| watch(live, &ways, limit))?;
     let told = cnms::told(&account, begin, &flows);
     Ok(Run { account, phase, rates, told })
 }
 
-fn watch(live: &Live<'_>, flows: &[cnms::Flow], limit: Duration) -> (Nanos, Vec<Series>) {
-    let mut rates = vec![Series::default(); flows.len()];
+/// From where to where each flow goes. No two go the same way.
+fn watch(live: &Live<'_>, ways: &[(HostId, HostId)], limit: Duration) -> (Nanos, Vec<Series>) {
+    let mut rates = vec![Series::default(); ways.len()];
     live.every(LOOK, limit, |now| {
-        for (series, (_, host, stream)) in rates.iter_mut().zip(flows) {
-            series.look(now, live.progress(*host).streams[usize::from(*stream)].line_bytes.get());
+        for (series, &(from, to)) in rates.iter_mut().zip(ways) {
+            series.look(now, live.received_from(from, to));
         }
     });
     (live.begin(), rates)
@@ -195,21 +200,24 @@ impl Run {
         self.rates[flow].rate(from, to)
     }
 
-    /// Those of the flows that are there and meet at the congested port.
-    fn congested(&self, phase: u64) -> Vec<f64> {
+    /// Those of the flows that are there and meet at the congested port; `None` where nobody looked.
+    fn congested(&self, phase: u64) -> Option<Vec<f64>> {
         let flows = if phase == 1 { FIFTH + 1 } else { FIFTH };
-        (0..flows).filter_map(|flow| self.rate(flow, phase)).collect()
+        (0..flows).map(|flow| self.rate(flow, phase)).collect()
     }
 }
 
 impl Measured {
     fn of(scene: Scene, phase: Nanos, runs: &[Run]) -> Measured {
         let ms = |phases: u64| (phase.0 * phases) as f64 / 1e6;
-        let phases = (0..PHASES).map(|number| Phase {
-            begin_ms: ms(number),
-            end_ms: ms(number + 1),
-            congested_mbps: Spread::of(runs.iter().map(|run| run.congested(number).iter().sum())),
-            fairness: Spread::of(runs.iter().map(|run| jain(&run.congested(number)))),
+        let phases = (0..PHASES).map(|number| {
+            let congested = || runs.iter().filter_map(|run| run.congested(number));
+            Phase {
+                begin_ms: ms(number),
+                end_ms: ms(number + 1),
+                congested_mbps: Spread::of(congested().map(|rates| rates.iter().sum())),
+                fairness: Spread::of(congested().filter_map(|rates| jain(&rates))),
+            }
         });
         let hosts = || runs.iter().flat_map(|run| &run.account.hosts);
         Measured {
@@ -238,7 +246,7 @@ impl Flow {
     }
 }
 
-type All<'a> = [(&'a Variant, Measured)];
+type All = [(String, Measured)];
 
 fn title(scene: Scene, request: &Request) -> String {
     let mbps = request.line.bits_per_second() / 1_000_000;
@@ -254,25 +262,23 @@ fn title(scene: Scene, request: &Request) -> String {
     }
 }
 
-fn text(scene: Scene, request: &Request, all: &All<'_>) -> String {
+fn text(scene: Scene, request: &Request, all: &All) -> String {
     let flows = scene.flows();
     let mut rates = table(&[&["policy", "time, s"], flows, &["congested\nport", "fairness"]].concat());
     let mut cnms = table(&[&["CNMs (mean feedback)"], flows, &["all", "malformed"]].concat());
-    for (variant, of) in all {
-        for (number, phase) in of.phases.iter().enumerate() {
-            let mut row = vec![
-                variant.name.to_owned(),
-                format!("{:.1} to {:.1}", phase.begin_ms / 1e3, phase.end_ms / 1e3),
-            ];
-            row.extend(of.flows.iter().map(|flow| format!("{:.1}", flow.mbps[number].p50)));
-            row.push(format!("{:.1}", phase.congested_mbps.p50));
-            row.push(format!("{:.3}", phase.fairness.p50));
+    for (name, of) in all {
+        for (place, phase) in of.phases.iter().enumerate() {
+            let mut row =
+                vec![name.clone(), format!("{:.1} to {:.1}", phase.begin_ms / 1e3, phase.end_ms / 1e3)];
+            row.extend(of.flows.iter().map(|flow| median(flow.mbps[place], 1)));
+            row.push(median(phase.congested_mbps, 1));
+            row.push(median(phase.fairness, 3));
             add_row(&mut rates, row);
         }
-        let mut row = vec![variant.name.to_owned()];
+        let mut row = vec![name.clone()];
         row.extend(of.flows.iter().map(|flow| match flow.cnms {
             0 => "-".to_owned(),
-            count => format!("{count} ({:.0})", flow.feedback_mean),
+            count => format!("{count} ({})", number(flow.feedback_mean, 0)),
         }));
         row.extend([of.cnms.to_string(), of.cnms_malformed.to_string()]);
         add_row(&mut cnms, row);
@@ -284,21 +290,16 @@ fn text(scene: Scene, request: &Request, all: &All<'_>) -> String {
     )
 }
 
-fn figure(scene: Scene, request: &Request, all: &All<'_>) -> Figure {
+fn figure(scene: Scene, request: &Request, all: &All) -> Figure {
     let rates = all.iter().flat_map(|(_, of)| &of.flows).flat_map(|flow| &flow.rates);
     let limits = Limits {
         x: Some((0.0, request.seconds.into())),
-        top: Some(nice_top(rates.map(|point| point.1).fold(0.0, f64::max))),
+        top: Some(nice_top(rates.filter_map(|point| point.1))),
     };
-    let panels = |(variant, of): &(&Variant, Measured)| {
+    let panels = |(name, of): &(String, Measured)| {
         let rates = of.flows.iter().map(|flow| (flow.flow.to_owned(), flow.rates.clone())).collect();
-        let rates = Panel {
-            title: format!("{}: rates", variant.name),
-            x: "time (s)".into(),
-            y: "line rate used (Mb/s)".into(),
-            content: Content::Lines(rates),
-            limits,
-        };
+        let title = format!("{name}: rates");
+        let rates = Panel::new(&title, "time (s)", "line rate used (Mb/s)", Content::Lines(rates));
         // A line in time, drawn as wide as can be seen.
         let width = f64::from(request.seconds) / 400.0;
         let of_flow = |(place, flow): (usize, &Flow)| {
@@ -306,14 +307,9 @@ fn figure(scene: Scene, request: &Request, all: &All<'_>) -> Figure {
             let spans = told.map(|told| (told.at_ms / 1e3, told.at_ms / 1e3 + width));
             (flow.flow.to_owned(), spans.collect())
         };
-        let cnms = Panel {
-            title: format!("{}: CNMs", variant.name),
-            x: "time (s)".into(),
-            y: String::new(),
-            content: Content::Spans(of.flows.iter().enumerate().map(of_flow).collect()),
-            limits,
-        };
-        [rates, cnms]
+        let spans = Content::Spans(of.flows.iter().enumerate().map(of_flow).collect());
+        let cnms = Panel::new(&format!("{name}: CNMs"), "time (s)", "", spans);
+        [rates, cnms].map(|panel| panel.within(limits))
     };
     Figure { title: title(scene, request), panels: all.iter().flat_map(panels).collect() }
 }

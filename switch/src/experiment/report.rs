@@ -8,7 +8,14 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::{Conduct, Experiment, Figure, Request, Variant, Verdict};
+use super::plot::{Content, Panel};
+use super::statistics::p50;
+use super::{Conduct, Experiment, Figure, Request, Spread, Variant, Verdict};
+
+/// Of times from begin to end, where nothing came to an end.
+pub(super) const NONE_COMPLETED: &str = "none completed";
+/// Of what is computed from what arrived.
+pub(super) const NOTHING_ARRIVED: &str = "nothing arrived";
 
 /// What was measured of each policy.
 #[derive(Debug, Default)]
@@ -21,11 +28,12 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// One more policy: its conduct, and beside it what this experiment measures.
+    /// One more policy: its conduct, and beside it what this experiment measures. Returns what it is called in
+    /// tables and figures, where one that lost frames is marked.
     ///
     /// # Panics
     /// Where `measured` is no object; it is one for every struct.
-    pub fn add(&mut self, variant: &'static Variant, conduct: Conduct, measured: &impl Serialize) {
+    pub fn add(&mut self, variant: &'static Variant, conduct: Conduct, measured: &impl Serialize) -> String {
         let mut all = serde_json::to_value(conduct).expect("numbers have a JSON form");
         let measured = serde_json::to_value(measured).expect("numbers have a JSON form");
         let (Value::Object(into), Value::Object(more)) = (&mut all, measured) else {
@@ -33,7 +41,24 @@ impl Findings {
         };
         into.extend(more);
         self.policies.push((variant, conduct, all));
+        label(variant, &conduct)
     }
+
+    /// What each policy lost; `None` where none lost anything.
+    fn losses(&self) -> Option<Panel> {
+        let lost = |(variant, conduct, _): &(&Variant, Conduct, _)| {
+            (label(variant, conduct), vec![(0.0, conduct.gone_percent())])
+        };
+        let any = self.policies.iter().any(|(_, conduct, _)| conduct.gone > 0);
+        any.then(|| {
+            let x = "lost, of all frames of the class that were sent (%)";
+            Panel::new("Losses", x, "", Content::Spans(self.policies.iter().map(lost).collect()))
+        })
+    }
+}
+
+fn label(variant: &Variant, conduct: &Conduct) -> String {
+    if conduct.gone > 0 { format!("{} (lost frames)", variant.name) } else { variant.name.to_owned() }
 }
 
 /// The result of an experiment; its JSON is stable.
@@ -67,7 +92,8 @@ fn by_policy<S: Serializer>(
 }
 
 impl Report {
-    pub(super) fn new(experiment: &Experiment, request: &Request, findings: Findings) -> Report {
+    pub(super) fn new(experiment: &Experiment, request: &Request, mut findings: Findings) -> Report {
+        findings.figure.panels.extend(findings.losses());
         Report {
             name: experiment.name,
             line_mbps: request.line.bits_per_second() as f64 / 1e6,
@@ -106,7 +132,7 @@ impl Display for Report {
         for (variant, of, _) in &self.policies {
             let totals = of.lossless;
             let numbers = [totals.sent, totals.received, totals.lost, totals.duplicated, totals.reordered];
-            let mut row = vec![variant.name.to_owned()];
+            let mut row = vec![label(variant, of)];
             row.extend(numbers.map(|number| number.to_string()));
             row.push(if of.ledger_balanced { "balanced" } else { "NOT balanced" }.to_owned());
             row.push(of.xdp_drops.to_string());
@@ -138,6 +164,35 @@ pub(super) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(UTF8_BORDERS_ONLY).set_header(header);
     table
+}
+
+/// A number with so many decimals; a dash where there is none.
+pub(super) fn number(value: impl Into<Option<f64>>, decimals: usize) -> String {
+    value.into().map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
+}
+
+/// The median, with so many decimals.
+pub(super) fn median(spread: Option<Spread>, decimals: usize) -> String {
+    number(p50(spread), decimals)
+}
+
+/// The median, and the least in brackets.
+pub(super) fn median_and_least(spread: Option<Spread>, decimals: usize) -> String {
+    spread.map_or_else(
+        || "-".to_owned(),
+        |Spread { p50, min, .. }| format!("{p50:.decimals$} ({min:.decimals$})"),
+    )
+}
+
+/// The median of how long it took until something was complete, to the unit.
+pub(super) fn median_completion(spread: Option<Spread>) -> String {
+    spread.map_or_else(|| NONE_COMPLETED.to_owned(), |spread| format!("{:.0}", spread.p50))
+}
+
+/// All five numbers of how long it took until something was complete.
+pub(super) fn completion(spread: Option<Spread>, decimals: usize) -> String {
+    let Some(Spread { min, p25, p50, p75, max, .. }) = spread else { return NONE_COMPLETED.to_owned() };
+    [min, p25, p50, p75, max].map(|value| format!("{value:.decimals$}")).join(" / ")
 }
 
 /// A row: a name and numbers.
@@ -187,6 +242,37 @@ mod tests {
         for path in ["/lossless/lost", "/pfc/xoff_sent", "/ledger_balanced", "/goodput_mbps"] {
             assert!(policies["pfc"].pointer(path).is_some(), "{path} in {json}");
         }
+    }
+
+    #[test]
+    fn a_policy_that_lost_frames_is_marked_and_its_losses_are_a_panel() {
+        let lossless = Totals { sent: 200, received: 150, lost: 50, ..Totals::default() };
+        let lossy = Conduct { lossless, gone: 50, verdict: Verdict::Lossy, ..clean() };
+        let of = report([clean(), lossy]);
+        assert!(of.to_string().contains("pfc-wdrop (lost frames)"), "{of}");
+        let [Panel { content: Content::Spans(rows), .. }] = &of.figure.panels[..] else {
+            panic!("{:?}", of.figure)
+        };
+        let [kept, lost] = &rows[..] else { panic!("{rows:?}") };
+        assert_eq!(
+            (kept, lost),
+            (&("pfc".into(), vec![(0.0, 0.0)]), &("pfc-wdrop (lost frames)".into(), vec![(0.0, 25.0)]))
+        );
+    }
+
+    #[test]
+    fn where_nothing_is_lost_or_all_that_is_missing_waits_nobody_is_marked() {
+        let lossless = Totals { sent: 200, received: 150, lost: 50, ..Totals::default() };
+        let waits = Conduct { lossless, held: 50, ..clean() };
+        let of = report([clean(), waits]);
+        assert!(of.figure.panels.is_empty() && !of.to_string().contains("(lost frames)"), "{of}");
+    }
+
+    #[test]
+    fn where_nothing_was_measured_no_number_stands() {
+        assert_eq!([number(None, 1), median(None, 1), median_and_least(None, 1)], ["-", "-", "-"]);
+        assert_eq!(completion(None, 1), "none completed");
+        assert_eq!(completion(Spread::of([1.0, 3.0]), 1), "1.0 / 1.5 / 2.0 / 2.5 / 3.0");
     }
 
     #[test]

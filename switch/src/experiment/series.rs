@@ -2,6 +2,8 @@
 
 use xoff_dataplane::units::Nanos;
 
+use super::plot::Point;
+
 /// Looks at a counter of bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
@@ -23,16 +25,16 @@ impl Series {
         (last.0 > first.0).then(|| (last.1 - first.1) as f64 * 8e3 / (last.0.0 - first.0.0) as f64)
     }
 
-    /// Points (s, Mb/s) of steps of this length.
+    /// Points (s, Mb/s) of steps of this length; a step in which nobody looked has no rate.
     #[must_use]
-    pub fn points(&self, step: Nanos) -> Vec<(f64, f64)> {
+    pub fn points(&self, step: Nanos) -> Vec<Point> {
         let end = self.looks.last().map_or(Nanos::ZERO, |look| look.0);
         let steps = (1..).map(|number| Nanos(step.0 * number)).take_while(|&to| to <= end);
         let point = |to: Nanos| {
             let from = Nanos(to.0 - step.0);
-            Some(((from.0 + to.0) as f64 / 2e9, self.rate(from, to)?))
+            ((from.0 + to.0) as f64 / 2e9, self.rate(from, to))
         };
-        steps.filter_map(point).collect()
+        steps.map(point).collect()
     }
 }
 
@@ -63,8 +65,17 @@ mod tests {
         let points = series().points(Nanos::from_millis(500));
         let expected = [(0.25, 1.0), (0.75, 1.0), (1.25, 0.0), (1.75, 0.0)];
         for (point, expected) in points.iter().zip(expected) {
-            assert!((point.0 - expected.0).abs() < 1e-9 && (point.1 - expected.1).abs() < 1e-9, "{points:?}");
+            let rate = point.1.unwrap();
+            assert!((point.0 - expected.0).abs() < 1e-9 && (rate - expected.1).abs() < 1e-9, "{points:?}");
         }
         assert_eq!(points.len(), 4);
+    }
+
+    #[test]
+    fn where_nobody_looked_there_is_no_rate() {
+        let mut series = Series::default();
+        [0, 10, 40].into_iter().for_each(|ms| series.look(Nanos::from_millis(ms), ms * 125));
+        let rates: Vec<_> = series.points(Nanos::from_millis(10)).iter().map(|point| point.1).collect();
+        assert_eq!(rates, [Some(1.0), None, None, Some(1.0)]);
     }
 }

@@ -10,8 +10,8 @@ use serde::Serialize;
 use xoff_dataplane::units::{BitRate, Class, Nanos};
 use xoff_hosts::Stream;
 
-use super::plot::{Content, Limits, Panel};
-use super::report::{add_row, table};
+use super::plot::{Content, Limits, Panel, Point};
+use super::report::{add_row, median, median_and_least, number, table};
 use super::series::Series;
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
 use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, Settings, lossless};
@@ -43,7 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug, Serialize)]
 struct OfClass {
     /// Received while both are there, layer 1; one value for each run.
-    mbps: Spread,
+    mbps: Option<Spread>,
     /// Times that a sender was told to stop, all runs.
     xoff_sent: u64,
     /// How long senders were held, added up.
@@ -53,7 +53,7 @@ struct OfClass {
 #[derive(Debug, Serialize)]
 struct Measured {
     /// The higher class before the lower one begins.
-    higher_alone_mbps: Spread,
+    higher_alone_mbps: Option<Spread>,
     higher: OfClass,
     lower: OfClass,
 }
@@ -71,10 +71,10 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     for (variant, runs) in measured {
         let conduct = runs.iter().map(|run| Conduct::of_classes(&run.account, &[LOSSLESS, LOWER])).sum();
         let measured = Measured::of(&runs);
-        findings.add(variant, conduct, &measured);
+        let name = findings.add(variant, conduct, &measured);
         let rates =
             runs.first().map(|run| [0, 1].map(|class| run.rates[class].points(Nanos::from_millis(50))));
-        all.push((variant, measured, rates.unwrap_or_default()));
+        all.push((name, measured, rates.unwrap_or_default()));
     }
     findings.text = text(request, &all);
     findings.figure = figure(request, &all);
@@ -142,7 +142,7 @@ impl OfClass {
     }
 }
 
-type All<'a> = [(&'a Variant, Measured, [Vec<(f64, f64)>; 2])];
+type All = [(String, Measured, [Vec<Point>; 2])];
 
 fn title(request: &Request) -> String {
     let mbps = request.line.bits_per_second() / 1_000_000;
@@ -152,7 +152,7 @@ fn title(request: &Request) -> String {
     )
 }
 
-fn text(request: &Request, all: &All<'_>) -> String {
+fn text(request: &Request, all: &All) -> String {
     let mut table = table(&[
         "policy",
         "class 3, Mb/s\nalone / with class 2 (least)",
@@ -160,47 +160,34 @@ fn text(request: &Request, all: &All<'_>) -> String {
         "XOFF\nclass 3 / class 2",
         "senders held, ms\nclass 3 / class 2",
     ]);
-    for (variant, of, _) in all {
+    for (name, of, _) in all {
         add_row(
             &mut table,
             [
-                variant.name.to_owned(),
-                format!(
-                    "{:.1} / {:.1} ({:.1})",
-                    of.higher_alone_mbps.p50, of.higher.mbps.p50, of.higher.mbps.min
-                ),
-                format!("{:.1}", of.lower.mbps.p50),
+                name.clone(),
+                format!("{} / {}", median(of.higher_alone_mbps, 1), median_and_least(of.higher.mbps, 1)),
+                median(of.lower.mbps, 1),
                 format!("{} / {}", of.higher.xoff_sent, of.lower.xoff_sent),
-                format!("{:.0} / {:.0}", of.higher.paused_ms, of.lower.paused_ms),
+                format!("{} / {}", number(of.higher.paused_ms, 0), number(of.lower.paused_ms, 0)),
             ],
         );
     }
     format!("{}\n\n{table}\nThe totals below are those of both classes.", title(request))
 }
 
-fn figure(request: &Request, all: &All<'_>) -> Figure {
+fn figure(request: &Request, all: &All) -> Figure {
     let top = Some(request.line.bits_per_second() as f64 * 1.08 / 1e6);
     let over_time = |title: &str, place: usize| {
-        let lines = all.iter().map(|(variant, _, rates)| (variant.name.to_owned(), rates[place].clone()));
-        Panel {
-            title: title.into(),
-            x: "time (s)".into(),
-            y: "line rate used (Mb/s)".into(),
-            content: Content::Lines(lines.collect()),
-            limits: Limits { x: None, top },
-        }
+        let lines = all.iter().map(|(name, _, rates)| (name.clone(), rates[place].clone()));
+        Panel::new(title, "time (s)", "line rate used (Mb/s)", Content::Lines(lines.collect()))
+            .within(Limits { x: None, top })
     };
     let held = |title: &str, of: fn(&Measured) -> &OfClass| {
-        let row = |(variant, measured, _): &(&Variant, Measured, _)| {
-            (variant.name.to_owned(), vec![(0.0, of(measured).paused_ms / f64::from(request.runs))])
+        let row = |(name, measured, _): &(String, Measured, _)| {
+            (name.clone(), vec![(0.0, of(measured).paused_ms / f64::from(request.runs))])
         };
-        Panel {
-            title: title.into(),
-            x: "time in pause, all senders, mean of runs (ms)".into(),
-            y: String::new(),
-            content: Content::Spans(all.iter().map(row).collect()),
-            limits: Limits::default(),
-        }
+        let x = "time in pause, all senders, mean of runs (ms)";
+        Panel::new(title, x, "", Content::Spans(all.iter().map(row).collect()))
     };
     Figure {
         title: title(request),

@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
-use xoff_hosts::{Stream, Volume};
+use xoff_hosts::Stream;
 
-use super::plot::{Content, Limits, Panel};
-use super::report::{add_row, table};
+use super::plot::{Content, Panel};
+use super::report::{NONE_COMPLETED, NOTHING_ARRIVED, add_row, median, number, table};
 use super::series::Series;
+use super::statistics::p50;
 use super::variant::scaled;
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
 use crate::fabric::{
@@ -76,14 +77,14 @@ struct Senders {
 /// What became of messages of one kind, of both light senders together.
 #[derive(Debug, Serialize)]
 struct Delivery {
-    /// Rate of layer 1 while nobody else sent; one value for each run.
-    solo_mbps: Spread,
+    /// Rate of layer 1 at which they arrived while nobody else sent; one value for each run.
+    solo_mbps: Option<Spread>,
     /// While the heavy ones sent.
-    mbps: Spread,
+    mbps: Option<Spread>,
     /// From when a message was due until its last frame was there, while nobody else sent.
-    solo_completion_ms: Spread,
+    solo_completion_ms: Option<Spread>,
     /// While the heavy ones sent; a message that never arrived whole does not count.
-    completion_ms: Spread,
+    completion_ms: Option<Spread>,
     /// Messages that lost frames.
     broken: u64,
 }
@@ -116,7 +117,7 @@ struct Run {
 
 /// What was seen while it ran.
 struct Seen {
-    /// What light senders have sent to the congested port.
+    /// What has come from light senders to the congested port.
     light: Series,
     /// What has come to the free port.
     victim: Series,
@@ -144,8 +145,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
         let of_load = |place: usize| runs.iter().map(|run| &run[place]).collect::<Vec<_>>();
         let sweep = LOADS.iter().enumerate().map(|(place, &percent)| Point::of(percent, &of_load(place)));
         let measured = Measured { sweep: sweep.collect() };
-        findings.add(variant, conduct, &measured);
-        all.push((variant, measured));
+        all.push((findings.add(variant, conduct, &measured), measured));
     }
     findings.text = text(request, &all);
     findings.figure = figure(request, &all);
@@ -198,13 +198,10 @@ impl Scene {
             first_xoff: vec![None; self.ports.len()],
         };
         let mut before = vec![0; self.ports.len()];
-        let bytes = |volumes: &[Volume]| volumes[LOSSLESS.index()].line_bytes.get();
         live.every(LOOK, PATIENCE, |now| {
-            // What is on its way to the free port is taken for the other; it is less than a queue.
-            let victim = bytes(&live.progress(self.free).received);
-            let sent: u64 = self.light.iter().map(|&light| bytes(&live.progress(light).sent)).sum();
-            seen.victim.look(now, victim);
-            seen.light.look(now, sent.saturating_sub(victim));
+            let come = |to| self.light.iter().map(|&light| live.received_from(light, to)).sum();
+            seen.victim.look(now, come(self.free));
+            seen.light.look(now, come(self.congested));
             for ((&port, first), before) in self.ports.iter().zip(&mut seen.first_xoff).zip(&mut before) {
                 let class = live.class(port, LOSSLESS);
                 if now < ALONE {
@@ -237,11 +234,11 @@ impl Run {
             let Some(began) = self.load.due(&self.account, light, 0) else { continue };
             for message in streams {
                 let Some(due) = self.load.due(&self.account, light, message.stream) else { continue };
-                if message.lost > 0 {
-                    broken += 1;
+                broken += u64::from(message.lost > 0);
+                let Some(taken) = self.load.completion(&self.account, light, to, message.stream) else {
                     continue;
-                }
-                let taken = message.last_ns.saturating_sub(due.0) as f64 / 1e6;
+                };
+                let taken = taken.0 as f64 / 1e6;
                 match due.since(began) {
                     due if due < ALONE.since(RAMP) => solo.push(taken),
                     due if due >= ALONE.after(RAMP) => congested.push(taken),
@@ -293,14 +290,14 @@ impl Delivery {
     }
 }
 
-type All<'a> = [(&'a Variant, Measured)];
+type All = [(String, Measured)];
 
 fn title(request: &Request) -> String {
     let mbps = request.line.bits_per_second() / 1_000_000;
     format!("Victim: {HEAVY} heavy and {LIGHT} light senders, a congested and a free port, {mbps} Mb/s each")
 }
 
-fn text(request: &Request, all: &All<'_>) -> String {
+fn text(request: &Request, all: &All) -> String {
     let mut table = table(&[
         "policy",
         "light\noffer, %",
@@ -315,20 +312,27 @@ fn text(request: &Request, all: &All<'_>) -> String {
     let first = |senders: &Senders| {
         senders.first_xoff_ms.map_or_else(|| "never".to_owned(), |first| format!("{first:.1}"))
     };
-    let rate = |of: &Delivery| format!("{:.1} / {:.1}", of.solo_mbps.p50, of.mbps.p50);
+    let rate = |of: &Delivery| format!("{} / {}", median(of.solo_mbps, 1), median(of.mbps, 1));
     let completion = |of: &Delivery| {
-        let Spread { p50, p75, max, .. } = of.completion_ms;
-        format!("{:.1} / {p50:.1} / {p75:.1} / {max:.1}", of.solo_completion_ms.p50)
+        let congested = of.completion_ms.map_or_else(
+            || NONE_COMPLETED.to_owned(),
+            |Spread { p50, p75, max, .. }| format!("{p50:.1} / {p75:.1} / {max:.1}"),
+        );
+        format!("{} / {congested}", median(of.solo_completion_ms, 1))
     };
-    for (variant, measured) in all {
+    for (name, measured) in all {
         for of in &measured.sweep {
             add_row(
                 &mut table,
                 [
-                    variant.name.to_owned(),
+                    name.clone(),
                     of.light_percent.to_string(),
                     format!("{} / {}", first(&of.heavy), first(&of.light)),
-                    format!("{:.0} / {:.0}", of.heavy.paused_percent, of.light.paused_percent),
+                    format!(
+                        "{} / {}",
+                        number(of.heavy.paused_percent, 0),
+                        number(of.light.paused_percent, 0)
+                    ),
                     rate(&of.victim),
                     completion(&of.victim),
                     rate(&of.light_messages),
@@ -339,7 +343,7 @@ fn text(request: &Request, all: &All<'_>) -> String {
         }
     }
     format!(
-        "{}\n\n{table}\nThe light senders are alone for {} ms; then the heavy ones send for {} ms. Times of XOFF count \
+        "{}\n\n{table}\nRates are of what arrived. The light senders are alone for {} ms; then the heavy ones send for {} ms. Times of XOFF count \
          from there. An equal share of the congested port is {:.1} %.",
         title(request),
         ALONE.0 / 1_000_000,
@@ -348,46 +352,42 @@ fn text(request: &Request, all: &All<'_>) -> String {
     )
 }
 
-fn figure(request: &Request, all: &All<'_>) -> Figure {
-    let over_load = |title: &str, y: &str, of: fn(&Point) -> f64, alone: Option<fn(&Point) -> f64>| {
-        let through = |measured: &Measured, of: fn(&Point) -> f64| {
+fn figure(request: &Request, all: &All) -> Figure {
+    let over_load = |title: &str, y: &str, of: &Of, alone: Option<&Of>| {
+        let through = |measured: &Measured, of: &Of| {
             measured.sweep.iter().map(|point| (point.light_percent as f64, of(point))).collect::<Vec<_>>()
         };
         let alone = all.first().zip(alone).map(|((_, first), of)| ("alone".to_owned(), through(first, of)));
-        let lines = all.iter().map(|(variant, measured)| (variant.name.to_owned(), through(measured, of)));
-        Panel {
-            title: title.into(),
-            x: "offered to the congested port by each light sender (% of a line)".into(),
-            y: y.into(),
-            content: Content::Lines(alone.into_iter().chain(lines).collect()),
-            limits: Limits::default(),
-        }
+        let lines = all.iter().map(|(name, measured)| (name.clone(), through(measured, of)));
+        let x = "offered to the congested port by each light sender (% of a line)";
+        Panel::new(title, x, y, Content::Lines(alone.into_iter().chain(lines).collect()))
     };
-    let rate = "line rate used (Mb/s)";
-    let pause = "time in pause (%)";
-    let median = "median, from due to complete (ms)";
+    let rate = |title: &str, of: fn(&Point) -> &Delivery| {
+        let [alone, congested]: [&Of; 2] = [&|p| p50(of(p).solo_mbps), &|p| p50(of(p).mbps)];
+        let panel = over_load(title, "received, line rate used (Mb/s)", congested, Some(alone));
+        panel.absent(NOTHING_ARRIVED)
+    };
+    let completion = |title: &str, of: fn(&Point) -> &Delivery| {
+        let y = "median, from due to complete (ms)";
+        over_load(title, y, &|p| p50(of(p).completion_ms), None).absent(NONE_COMPLETED)
+    };
+    let pause = |title: &str, of: fn(&Point) -> &Senders| {
+        over_load(title, "time in pause (%)", &|p| Some(of(p).paused_percent), None)
+    };
     Figure {
         title: title(request),
         panels: vec![
-            over_load(
-                "Victim, into the free port",
-                rate,
-                |p| p.victim.mbps.p50,
-                Some(|p| p.victim.solo_mbps.p50),
-            ),
-            over_load(
-                "Light senders, into congestion",
-                rate,
-                |p| p.light_messages.mbps.p50,
-                Some(|p| p.light_messages.solo_mbps.p50),
-            ),
-            over_load("Victim's messages", median, |p| p.victim.completion_ms.p50, None),
-            over_load("Light senders' messages", median, |p| p.light_messages.completion_ms.p50, None),
-            over_load("Heavy senders", pause, |p| p.heavy.paused_percent, None),
-            over_load("Light senders", pause, |p| p.light.paused_percent, None),
+            rate("Victim, into the free port", |p| &p.victim),
+            rate("Light senders, into congestion", |p| &p.light_messages),
+            completion("Victim's messages", |p| &p.victim),
+            completion("Light senders' messages", |p| &p.light_messages),
+            pause("Heavy senders", |p| &p.heavy),
+            pause("Light senders", |p| &p.light),
         ],
     }
 }
+
+type Of<'a> = dyn Fn(&Point) -> Option<f64> + 'a;
 
 #[cfg(test)]
 mod tests {

@@ -166,11 +166,10 @@ impl Account {
         self.switches.iter().all(|status| status.verdict.ledger_balanced == Some(true))
     }
 
-    /// Least headroom that any lossless class had left, bytes.
+    /// Least headroom that any lossless class had left, bytes; `None` where there is no such class.
     #[must_use]
-    pub fn least_headroom(&self) -> u64 {
-        let least = self.switches.iter().filter_map(|status| status.verdict.headroom_free_min_bytes).min();
-        least.unwrap_or(0)
+    pub fn least_headroom(&self) -> Option<u64> {
+        self.switches.iter().filter_map(|status| status.verdict.headroom_free_min_bytes).min()
     }
 
     /// Longest time that the machine kept a switch from running, ns.
@@ -203,12 +202,13 @@ fn counters(views: &[Arc<SwitchView>], of: Class) -> impl Iterator<Item = &Class
     classes.filter(move |&(_, class, _)| class == of).map(|(_, _, counters)| counters)
 }
 
-/// Jain's fairness index of `shares`: 1 where all are equal, 1/n where one has everything.
+/// Jain's fairness index of `shares`: 1 where all are equal, 1/n where one has everything; `None` where nobody
+/// has anything.
 #[must_use]
-pub fn jain(shares: &[f64]) -> f64 {
+pub fn jain(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
-    if squares == 0.0 { 0.0 } else { sum * sum / (shares.len() as f64 * squares) }
+    (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
 }
 
 #[cfg(test)]
@@ -217,8 +217,13 @@ mod tests {
 
     #[test]
     fn jain_is_one_for_equal_shares_and_a_quarter_for_one_of_four() {
-        assert!((jain(&[5.0; 4]) - 1.0).abs() < 1e-12);
-        assert!((jain(&[5.0, 0.0, 0.0, 0.0]) - 0.25).abs() < 1e-12);
+        assert_eq!(jain(&[5.0; 4]), Some(1.0));
+        assert_eq!(jain(&[5.0, 0.0, 0.0, 0.0]), Some(0.25));
+    }
+
+    #[test]
+    fn nothing_is_not_shared_at_all() {
+        assert_eq!([jain(&[]), jain(&[0.0, 0.0])], [None, None]);
     }
 
     #[test]

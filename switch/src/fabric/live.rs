@@ -57,14 +57,6 @@ impl<'a> Live<'a> {
         self.views.iter().map(of).collect()
     }
 
-    /// Bits that have left by a port, preamble and gap included.
-    #[must_use]
-    pub fn line_bits(&self, at: PortOf) -> u64 {
-        let preamble_and_gap = 20;
-        let bytes = |class: &ClassCounters| class.tx_bytes.get() + preamble_and_gap * class.tx_frames.get();
-        8 * self.counters(at.switch).port(at.port).classes.iter().map(bytes).sum::<u64>()
-    }
-
     /// A counter, added up over all ports of all switches.
     #[must_use]
     pub fn sum(&self, class: Class, of: impl Fn(&ClassCounters) -> u64) -> u64 {
@@ -76,6 +68,19 @@ impl<'a> Live<'a> {
     #[must_use]
     pub fn progress(&self, host: HostId) -> &Progress {
         &self.progress[host.0].0
+    }
+
+    /// Bytes of layer 1 that have come to a host from another.
+    #[must_use]
+    pub fn received_from(&self, from: HostId, to: HostId) -> u64 {
+        let volume = self.progress(to).received_from(from.number());
+        volume.expect("hosts of a fabric tell each other apart").line_bytes.get()
+    }
+
+    /// Bytes of layer 1 that have come to a host, from all and in all classes.
+    #[must_use]
+    pub fn received(&self, to: HostId) -> u64 {
+        self.progress(to).received.iter().map(|volume| volume.line_bytes.get()).sum()
     }
 
     /// When the hosts began, by the clock of all reports.

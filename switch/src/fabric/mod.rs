@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use xoff_config::{Config, ConfigError, Machine};
 use xoff_dataplane::congestion::ReactionSettings;
-use xoff_dataplane::units::{Class, Nanos};
+use xoff_dataplane::units::{Bytes, Class, Nanos};
 use xoff_hosts::{HostReport, Progress, STREAMS_MAX, Stream, settle};
 
 pub use account::{Account, Pfc, Totals, jain};
@@ -95,6 +95,15 @@ impl Load {
         streams.get(usize::from(number)).map(|stream| Nanos(began).after(stream.start))
     }
 
+    /// From when stream `number` of `from` was due until its last frame was at `to`; `None` where not all of
+    /// its frames came, and of a stream without a count.
+    #[must_use]
+    pub fn completion(&self, account: &Account, from: HostId, to: HostId, number: u8) -> Option<Nanos> {
+        let count = self.of(from).get(usize::from(number))?.count?;
+        let completed = account.stream(from, to, number)?.completed(count)?;
+        Some(completed.since(self.due(account, from, number)?))
+    }
+
     fn of(&self, host: HostId) -> Vec<Stream> {
         self.streams.iter().filter(|(of, _)| *of == host).map(|(_, stream)| stream.clone()).collect()
     }
@@ -149,6 +158,14 @@ impl Fabric {
         &self.plan
     }
 
+    /// By how much time a port may run ahead of its line after it was idle: it sends what it has saved up, and
+    /// the frame that it begins with the last of that.
+    #[must_use]
+    pub fn credit(&self, at: PortOf, frame: Bytes) -> Nanos {
+        let port = &self.switches[at.switch.0].1.switch.ports[at.port.index()];
+        port.speed.time_of(port.burst.saturating_add(frame))
+    }
+
     /// The device of a host.
     #[must_use]
     pub fn device(&self, host: HostId) -> &Device {
@@ -172,7 +189,7 @@ impl Fabric {
         let (mut threads, mut progress) = (Vec::new(), Vec::new());
         for host in self.plan.hosts() {
             let streams = load.of(host);
-            let shown = Arc::new(Progress::of_streams(streams.len()));
+            let shown = Arc::new(Progress::of_senders(self.plan.hosts().map(HostId::number)));
             progress.push((shown.clone(), !streams.is_empty()));
             if self.plan.hosts[host.0].stack == Stack::Traffic {
                 threads.push(self.start_host(host, streams, shown, &start, &stop));

@@ -1,73 +1,13 @@
-//! A figure of panels, as SVG: lines over a quantity, spreads by name, spans of time.
-//!
-//! Colours belong to names: a policy has the same one in every panel, and the legend below explains it
-//! once.
+//! How a figure is drawn: panels in rows, each with its axes, and a legend below.
 
-use std::fs::{self, File};
-use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileTypeExt as _;
-use std::path::Path;
 
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::Spread;
-
-/// What people look at.
-#[derive(Clone, Debug, Default)]
-pub struct Figure {
-    /// What it shows, and under which conditions.
-    pub title: String,
-    /// Drawn in rows.
-    pub panels: Vec<Panel>,
-}
-
-/// One diagram.
-#[derive(Clone, Debug)]
-pub struct Panel {
-    /// What it shows.
-    pub title: String,
-    /// What is on the horizontal axis, with its unit.
-    pub x: String,
-    /// What is on the vertical axis, with its unit; not drawn where that has names.
-    pub y: String,
-    /// What is drawn.
-    pub content: Content,
-    /// How far the axes go.
-    pub limits: Limits,
-}
-
-/// Ends of axes, where panels are to be compared; without, what is drawn decides.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Limits {
-    /// Of the horizontal axis.
-    pub x: Option<(f64, f64)>,
-    /// The upper end of the vertical axis, where that is a quantity.
-    pub top: Option<f64>,
-}
-
-/// What is drawn in a panel.
-#[derive(Clone, Debug)]
-pub enum Content {
-    /// A line for each name, through (x, y).
-    Lines(Vec<(String, Vec<(f64, f64)>)>),
-    /// A box for each name: extremes, quartiles, median.
-    Spreads(Vec<(String, Spread)>),
-    /// A row for each name with spans (from, to).
-    Spans(Vec<(String, Vec<(f64, f64)>)>),
-}
-
-/// A figure that could not be written.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot write the plot: {0}")]
-pub struct PlotError(String);
-
-impl PlotError {
-    fn at(path: &Path, error: &dyn std::fmt::Display) -> PlotError {
-        PlotError(format!("{}: {error}", path.display()))
-    }
-}
+use super::{Content, Figure, Panel, Point, nice_top};
+use crate::experiment::Spread;
 
 const PANEL: (u32, u32) = (520, 330);
 const COLUMNS: usize = 2;
@@ -77,6 +17,10 @@ const TITLE_LINE_HEIGHT: i32 = 22;
 const TITLE_CHARACTER_WIDTH: u32 = 9;
 const LEGEND_ROW_HEIGHT: u32 = 22;
 const LEGEND_COLUMN_WIDTH: u32 = 165;
+/// Of a character, so that names fit.
+const CHARACTER_WIDTH: u32 = 7;
+/// Points of lines with so many are marked.
+const MARKED: usize = 12;
 const FONT: &str = "sans-serif";
 const TEXT_HEIGHT: i32 = 13;
 
@@ -100,47 +44,17 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 impl Figure {
-    /// Whether a figure can be written there, to be asked before it costs minutes to make one. Leaves what
-    /// there is as it is.
-    ///
-    /// # Errors
-    /// Where the file cannot be written.
-    pub fn check_place(path: &Path) -> Result<(), PlotError> {
-        let opened = match File::create_new(path) {
-            Ok(_) => fs::remove_file(path),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open(path),
-            Err(error) => Err(error),
-        };
-        opened.map_err(|error| PlotError::at(path, &error))
-    }
-
-    /// Writes it as SVG.
-    ///
-    /// # Errors
-    /// Where the file cannot be written.
-    pub fn write(&self, path: &Path) -> Result<(), PlotError> {
-        let svg = self.svg().map_err(|error| PlotError::at(path, &error))?;
-        fs::write(path, svg).map_err(|error| PlotError::at(path, &error))
-    }
-
-    /// The text of the SVG file.
-    ///
-    /// # Errors
-    /// Where a panel cannot be drawn.
-    pub fn svg(&self) -> Result<String, PlotError> {
-        let mut svg = String::new();
-        self.draw(&mut svg).map_err(|error| PlotError(error.to_string()))?;
-        Ok(svg)
-    }
-
-    fn draw(&self, svg: &mut String) -> Drawn {
+    pub(super) fn draw(&self, svg: &mut String) -> Drawn {
         let names = self.names();
         let columns = self.panels.len().clamp(1, COLUMNS);
         let width = PANEL.0 * u32::try_from(columns)?;
         let rows = self.panels.len().div_ceil(columns);
         let panels_height: u32 = (0..rows).map(|row| self.row_height(row * columns, columns)).sum();
-        let per_legend_row = usize::try_from(width / LEGEND_COLUMN_WIDTH)?;
-        let legend_rows = u32::try_from(self.legend(&names).len().div_ceil(per_legend_row))?;
+        let in_legend = self.legend(&names);
+        let longest = in_legend.iter().map(|name| name.len()).max().unwrap_or(0);
+        let column_width = LEGEND_COLUMN_WIDTH.max(40 + CHARACTER_WIDTH * u32::try_from(longest)?);
+        let per_legend_row = usize::try_from(width / column_width)?.max(1);
+        let legend_rows = u32::try_from(in_legend.len().div_ceil(per_legend_row))?;
         let legend_height = legend_rows * LEGEND_ROW_HEIGHT + 10;
         let title_lines = broken(&self.title, usize::try_from((width - 24) / TITLE_CHARACTER_WIDTH)?);
         let title_height = 22 + u32::try_from(TITLE_LINE_HEIGHT)? * u32::try_from(title_lines.len())?;
@@ -159,8 +73,8 @@ impl Figure {
             }
             rest = below;
         }
-        for (place, name) in self.legend(&names).into_iter().enumerate() {
-            let x = 14 + i32::try_from(place % per_legend_row * usize::try_from(LEGEND_COLUMN_WIDTH)?)?;
+        for (place, name) in in_legend.into_iter().enumerate() {
+            let x = 14 + i32::try_from(place % per_legend_row * usize::try_from(column_width)?)?;
             let y = 4 + i32::try_from(place / per_legend_row * usize::try_from(LEGEND_ROW_HEIGHT)?)?;
             legend.draw(&Rectangle::new([(x, y), (x + 16, y + 11)], colour(&names, name).filled()))?;
             legend.draw(&Text::new(name.to_owned(), (x + 22, y), (FONT, TEXT_HEIGHT)))?;
@@ -226,11 +140,10 @@ impl Panel {
         }
     }
 
-    fn draw_lines(&self, area: &Area<'_>, names: &[&str], lines: &[(String, Vec<(f64, f64)>)]) -> Drawn {
+    fn draw_lines(&self, area: &Area<'_>, names: &[&str], lines: &[(String, Vec<Point>)]) -> Drawn {
         let points = || lines.iter().flat_map(|(_, points)| points);
         let (from, to) = self.limits.x.unwrap_or_else(|| ends(points().map(|point| point.0)));
-        let top = points().map(|point| point.1).fold(0.0, f64::max);
-        let top = self.limits.top.unwrap_or_else(|| nice_top(top));
+        let top = self.limits.top.unwrap_or_else(|| nice_top(points().filter_map(|point| point.1)));
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, (FONT, 15))
             .margin(12)
@@ -248,21 +161,50 @@ impl Panel {
             .draw()?;
         for (name, points) in lines {
             let colour = colour(names, name);
-            chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?;
-            if points.len() <= 12 {
-                chart.draw_series(points.iter().map(|&point| Circle::new(point, 3, colour.filled())))?;
+            for part in points.split(|point| point.1.is_none()) {
+                let part: Vec<(f64, f64)> = part.iter().filter_map(|&(x, y)| Some((x, y?))).collect();
+                if points.len() <= MARKED {
+                    chart.draw_series(part.iter().map(|&point| Circle::new(point, 3, colour.filled())))?;
+                }
+                chart.draw_series(LineSeries::new(part, colour.stroke_width(2)))?;
             }
+        }
+        let notes = lines.iter().filter_map(|(name, points)| Some((name, self.note(name, points)?)));
+        let inside = chart.plotting_area().strip_coord_spec();
+        for (y, (name, note)) in (4..).step_by(16).zip(notes) {
+            let style = (FONT, TEXT_HEIGHT).into_font().color(&colour(names, name));
+            inside.draw(&Text::new(note, (8, y), style))?;
         }
         Ok(())
     }
 
-    fn draw_spreads(&self, area: &Area<'_>, names: &[&str], rows: &[(String, Spread)]) -> Drawn {
-        let top = rows.iter().map(|(_, spread)| spread.max).fold(0.0, f64::max);
+    /// What is said of a line with gaps.
+    fn note(&self, name: &str, points: &[Point]) -> Option<String> {
+        let gaps: Vec<String> =
+            points.iter().filter(|point| point.1.is_none()).map(|point| short(&point.0)).collect();
+        let absent = self.absent.filter(|_| !gaps.is_empty())?;
+        let everywhere = gaps.len() == points.len();
+        Some(if everywhere {
+            format!("{name}: {absent}")
+        } else {
+            format!("{name}: {absent} at {}", gaps.join(", "))
+        })
+    }
+
+    fn draw_spreads(&self, area: &Area<'_>, names: &[&str], rows: &[(String, Option<Spread>)]) -> Drawn {
+        let top = nice_top(rows.iter().filter_map(|(_, spread)| Some(spread.as_ref()?.max)));
         let labels: Vec<&str> = rows.iter().map(|(name, _)| name.as_str()).collect();
-        let mut chart = self.chart_of_rows(area, 0.0..nice_top(top), &labels)?;
+        let mut chart = self.chart_of_rows(area, 0.0..top, &labels)?;
         for (row, (name, spread)) in rows.iter().enumerate() {
             let colour = colour(names, name);
             let at = middle(row, rows.len());
+            let Some(spread) = spread else {
+                let left = Pos::new(HPos::Left, VPos::Center);
+                let style = (FONT, TEXT_HEIGHT).into_font().color(&colour).pos(left);
+                let note = Text::new(self.absent.unwrap_or_default(), (8, 0), style);
+                chart.draw_series([EmptyElement::at((0.0, at)) + note])?;
+                continue;
+            };
             let line = |a: f64, b: f64, y0: f64, y1: f64, width: u32| {
                 PathElement::new(vec![(a, y0), (b, y1)], colour.stroke_width(width))
             };
@@ -291,6 +233,10 @@ impl Panel {
             };
             chart.draw_series(spans.iter().map(bar))?;
         }
+        if let (true, Some(absent)) = (rows.is_empty(), self.absent) {
+            let inside = chart.plotting_area().strip_coord_spec();
+            inside.draw(&Text::new(absent, (8, 4), (FONT, TEXT_HEIGHT)))?;
+        }
         Ok(())
     }
 
@@ -307,7 +253,7 @@ impl Panel {
             .caption(&self.title, (FONT, 15))
             .margin(12)
             .x_label_area_size(38)
-            .y_label_area_size(16 + 7 * u32::try_from(longest)?)
+            .y_label_area_size(16 + CHARACTER_WIDTH * u32::try_from(longest)?)
             .build_cartesian_2d(x, -0.5..count as f64 - 0.5)?;
         chart
             .configure_mesh()
@@ -355,20 +301,7 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     }
 }
 
-/// Opens what exists, and closes it. A pipe is left alone: its reader would take that for the end.
-fn open(path: &Path) -> io::Result<()> {
-    if fs::metadata(path)?.file_type().is_fifo() {
-        return Ok(());
-    }
-    File::options().write(true).open(path).map(drop)
-}
-
-/// A little above the most.
-pub(super) fn nice_top(most: f64) -> f64 {
-    if most > 0.0 { most * 1.08 } else { 1.0 }
-}
-
-/// A number on an axis.
+/// A number on an axis, and of a point.
 #[allow(clippy::trivially_copy_pass_by_ref)] // as plotters calls it
 fn short(value: &f64) -> String {
     if *value != 0.0 && value.abs() < 10.0 && value.fract() != 0.0 {
@@ -379,70 +312,12 @@ fn short(value: &f64) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
-    fn panel(content: Content) -> Panel {
-        let (x, y) = ("time (s)".into(), "rate (Mb/s)".into());
-        Panel { title: "title".into(), x, y, content, limits: Limits::default() }
-    }
-
     #[test]
-    fn a_title_is_broken_where_the_figure_ends() {
+    fn a_text_is_broken_between_words() {
         assert_eq!(broken("three words here", 11), ["three words", "here"]);
         assert_eq!(broken("three words here", 10), ["three", "words here"]);
-        let title = "Deadlock: three switches in a ring, three flows of two wires each, 100 Mb/s lines";
-        let panels = vec![panel(Content::Lines(vec![("pfc".into(), vec![(0.0, 1.0)])]))];
-        let svg = Figure { title: title.into(), panels }.svg().unwrap();
-        assert!(svg.contains("wires each,") && !svg.contains(title), "one panel is too narrow for it");
-    }
-
-    #[test]
-    fn a_figure_shows_titles_units_and_names() {
-        let lines = vec![("pfc".to_owned(), vec![(0.0, 1.0), (1.0, 2.0)])];
-        let spreads = vec![("ofc".to_owned(), Spread::of([1.0, 2.0, 3.0]))];
-        let spans = vec![("leaf pauses spine".to_owned(), vec![(0.1, 0.2)])];
-        let panels = vec![
-            panel(Content::Lines(lines)),
-            panel(Content::Spreads(spreads)),
-            panel(Content::Spans(spans)),
-        ];
-        let svg = Figure { title: "the whole".into(), panels }.svg().unwrap();
-        for text in ["the whole", "title", "time (s)", "rate (Mb/s)", "pfc", "ofc", "leaf pauses spine"] {
-            assert!(svg.contains(text), "{text} is not in the figure");
-        }
-    }
-
-    #[test]
-    fn a_place_for_a_figure_is_checked_and_left_as_it_is() {
-        let directory = std::env::temp_dir().join(format!("xoff-plot-{}", std::process::id()));
-        fs::create_dir(&directory).unwrap();
-        let refused = |path: &Path| Figure::check_place(path).err().map(|error| error.to_string());
-        let (new, old) = (directory.join("new.svg"), directory.join("old.svg"));
-        fs::write(&old, "kept").unwrap();
-        assert_eq!(refused(&new), None);
-        assert_eq!(refused(&old), None);
-        assert!(!new.exists());
-        assert_eq!(fs::read_to_string(&old).unwrap(), "kept");
-        for nowhere in [&directory, &directory.join("missing/new.svg"), Path::new("/proc/new.svg")] {
-            let message = refused(nowhere).unwrap();
-            assert!(
-                message.starts_with(&format!("cannot write the plot: {}: ", nowhere.display())),
-                "{message}"
-            );
-        }
-        fs::remove_dir_all(&directory).unwrap();
-    }
-
-    #[test]
-    fn nothing_and_all_zero_are_drawn_too() {
-        let panels = vec![
-            panel(Content::Lines(vec![("a".into(), vec![(1.0, 0.0)])])),
-            panel(Content::Spreads(vec![("a".into(), Spread::default())])),
-            panel(Content::Spans(vec![])),
-        ];
-        assert!(Figure { title: String::new(), panels }.svg().is_ok());
-        assert!(Figure::default().svg().is_ok());
     }
 }

@@ -1,0 +1,249 @@
+//! A figure of panels, as SVG: lines over a quantity, spreads by name, spans of time.
+//!
+//! Colours belong to names: a policy has the same one in every panel, and the legend below explains it
+//! once. What was not measured is not drawn: a line has a gap there, a row stays empty, and both say so.
+
+mod draw;
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+
+use super::Spread;
+
+/// What people look at.
+#[derive(Clone, Debug, Default)]
+pub struct Figure {
+    /// What it shows, and under which conditions.
+    pub title: String,
+    /// Drawn in rows.
+    pub panels: Vec<Panel>,
+}
+
+/// One diagram.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    /// What it shows.
+    pub title: String,
+    /// What is on the horizontal axis, with its unit.
+    pub x: String,
+    /// What is on the vertical axis, with its unit; not drawn where that has names.
+    pub y: String,
+    /// What is drawn.
+    pub content: Content,
+    /// How far the axes go.
+    pub limits: Limits,
+    /// What is said where there is no value; `None`: nothing.
+    pub absent: Option<&'static str>,
+}
+
+impl Panel {
+    /// With axes as long as what is drawn needs, and no word for what is not.
+    #[must_use]
+    pub fn new(title: &str, x: &str, y: &str, content: Content) -> Panel {
+        let [title, x, y] = [title, x, y].map(str::to_owned);
+        Panel { title, x, y, content, limits: Limits::default(), absent: None }
+    }
+
+    /// With axes that end there.
+    #[must_use]
+    pub fn within(self, limits: Limits) -> Panel {
+        Panel { limits, ..self }
+    }
+
+    /// Says this where there is no value.
+    #[must_use]
+    pub fn absent(self, absent: &'static str) -> Panel {
+        Panel { absent: Some(absent), ..self }
+    }
+}
+
+/// Ends of axes, where panels are to be compared; without, what is drawn decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Limits {
+    /// Of the horizontal axis.
+    pub x: Option<(f64, f64)>,
+    /// The upper end of the vertical axis, where that is a quantity.
+    pub top: Option<f64>,
+}
+
+/// What is drawn in a panel.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// A line for each name, through its points.
+    Lines(Vec<(String, Vec<Point>)>),
+    /// A box for each name: extremes, quartiles, median.
+    Spreads(Vec<(String, Option<Spread>)>),
+    /// A row for each name with spans (from, to).
+    Spans(Vec<(String, Vec<(f64, f64)>)>),
+}
+
+/// A point of a line; without its second value, a gap.
+pub type Point = (f64, Option<f64>);
+
+/// A figure that could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write the plot: {0}")]
+pub struct PlotError(String);
+
+impl PlotError {
+    fn at(path: &Path, error: &dyn std::fmt::Display) -> PlotError {
+        PlotError(format!("{}: {error}", path.display()))
+    }
+}
+
+impl Figure {
+    /// Whether a figure can be written there, to be asked before it costs minutes to make one. Leaves what
+    /// there is as it is.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub fn check_place(path: &Path) -> Result<(), PlotError> {
+        let opened = match File::create_new(path) {
+            Ok(_) => fs::remove_file(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open(path),
+            Err(error) => Err(error),
+        };
+        opened.map_err(|error| PlotError::at(path, &error))
+    }
+
+    /// Writes it as SVG.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), PlotError> {
+        let svg = self.svg().map_err(|error| PlotError::at(path, &error))?;
+        fs::write(path, svg).map_err(|error| PlotError::at(path, &error))
+    }
+
+    /// The text of the SVG file.
+    ///
+    /// # Errors
+    /// Where a panel cannot be drawn.
+    pub fn svg(&self) -> Result<String, PlotError> {
+        let mut svg = String::new();
+        self.draw(&mut svg).map_err(|error| PlotError(error.to_string()))?;
+        Ok(svg)
+    }
+}
+
+/// Opens what exists, and closes it. A pipe is left alone: its reader would take that for the end.
+fn open(path: &Path) -> io::Result<()> {
+    if fs::metadata(path)?.file_type().is_fifo() {
+        return Ok(());
+    }
+    File::options().write(true).open(path).map(drop)
+}
+
+/// A little above the most of all values.
+pub(super) fn nice_top(values: impl IntoIterator<Item = f64>) -> f64 {
+    let most = values.into_iter().fold(0.0, f64::max);
+    if most > 0.0 { most * 1.08 } else { 1.0 }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn panel(content: Content) -> Panel {
+        Panel::new("title", "time (s)", "rate (Mb/s)", content)
+    }
+
+    fn svg(panel: Panel) -> String {
+        Figure { title: String::new(), panels: vec![panel] }.svg().unwrap()
+    }
+
+    #[test]
+    fn what_was_not_measured_is_a_gap_that_says_so() {
+        let lines = |middle| {
+            let wdrop = vec![(5.0, Some(1.0)), (10.0, middle), (15.0, Some(1.0)), (20.0, Some(1.0))];
+            let pfc = vec![(5.0, Some(2.0)), (20.0, Some(2.0))];
+            svg(panel(Content::Lines(vec![("pfc".into(), pfc), ("wdrop".into(), wdrop)]))
+                .absent("none completed"))
+        };
+        let (whole, broken) = (lines(Some(1.0)), lines(None));
+        assert!(!whole.contains("none completed"), "{whole}");
+        assert!(broken.contains("wdrop: none completed at 10"), "{broken}");
+        let drawn = |svg: &str| svg.matches("stroke-width=\"2\"").count();
+        assert_eq!((drawn(&whole), drawn(&broken)), (2, 3), "what lies on both sides of a gap is not joined");
+        assert_eq!(whole.matches("<circle").count(), 6);
+        assert_eq!(broken.matches("<circle").count(), 5, "no point where nothing was measured");
+    }
+
+    #[test]
+    fn a_row_of_which_nothing_was_measured_has_no_box_and_says_so() {
+        let rows = |wdrop| vec![("pfc".to_owned(), Spread::of([1.0, 2.0])), ("wdrop".to_owned(), wdrop)];
+        let of = |wdrop| svg(panel(Content::Spreads(rows(wdrop))).absent("none completed"));
+        let (some, none) = (of(Spread::of([0.5])), of(None));
+        assert!(!some.contains("none completed") && none.contains("none completed"), "{none}");
+        let medians = |svg: &str| svg.matches("stroke-width=\"3\"").count();
+        assert_eq!((medians(&some), medians(&none)), (2, 1));
+    }
+
+    #[test]
+    fn where_there_is_no_row_the_panel_says_why() {
+        let rows = vec![("spine".to_owned(), vec![(1.0, 2.0)])];
+        let [some, none] = [rows, Vec::new()].map(|rows| svg(panel(Content::Spans(rows)).absent("nobody")));
+        assert!(!some.contains("nobody") && none.contains("nobody"), "{none}");
+    }
+
+    #[test]
+    fn a_title_is_broken_where_the_figure_ends() {
+        let title = "Deadlock: three switches in a ring, three flows of two wires each, 100 Mb/s lines";
+        let panels = vec![panel(Content::Lines(vec![("pfc".into(), vec![(0.0, Some(1.0))])]))];
+        let svg = Figure { title: title.into(), panels }.svg().unwrap();
+        assert!(svg.contains("wires each,") && !svg.contains(title), "one panel is too narrow for it");
+    }
+
+    #[test]
+    fn a_figure_shows_titles_units_and_names() {
+        let lines = vec![("pfc".to_owned(), vec![(0.0, Some(1.0)), (1.0, Some(2.0))])];
+        let spreads = vec![("ofc".to_owned(), Spread::of([1.0, 2.0, 3.0]))];
+        let spans = vec![("leaf pauses spine".to_owned(), vec![(0.1, 0.2)])];
+        let panels = vec![
+            panel(Content::Lines(lines)),
+            panel(Content::Spreads(spreads)),
+            panel(Content::Spans(spans)),
+        ];
+        let svg = Figure { title: "the whole".into(), panels }.svg().unwrap();
+        for text in ["the whole", "title", "time (s)", "rate (Mb/s)", "pfc", "ofc", "leaf pauses spine"] {
+            assert!(svg.contains(text), "{text} is not in the figure");
+        }
+    }
+
+    #[test]
+    fn a_place_for_a_figure_is_checked_and_left_as_it_is() {
+        let directory = std::env::temp_dir().join(format!("xoff-plot-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let refused = |path: &Path| Figure::check_place(path).err().map(|error| error.to_string());
+        let (new, old) = (directory.join("new.svg"), directory.join("old.svg"));
+        fs::write(&old, "kept").unwrap();
+        assert_eq!(refused(&new), None);
+        assert_eq!(refused(&old), None);
+        assert!(!new.exists());
+        assert_eq!(fs::read_to_string(&old).unwrap(), "kept");
+        for nowhere in [&directory, &directory.join("missing/new.svg"), Path::new("/proc/new.svg")] {
+            let message = refused(nowhere).unwrap();
+            assert!(
+                message.starts_with(&format!("cannot write the plot: {}: ", nowhere.display())),
+                "{message}"
+            );
+        }
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn nothing_and_all_zero_are_drawn_too() {
+        let panels = vec![
+            panel(Content::Lines(vec![("a".into(), vec![(1.0, Some(0.0))])])),
+            panel(Content::Lines(vec![("a".into(), vec![(1.0, None)])])),
+            panel(Content::Spreads(vec![("a".into(), Spread::of([0.0]))])),
+            panel(Content::Spreads(vec![("a".into(), None)])),
+            panel(Content::Spans(vec![])),
+        ];
+        assert!(Figure { title: String::new(), panels }.svg().is_ok());
+        assert!(Figure::default().svg().is_ok());
+    }
+}
