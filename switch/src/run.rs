@@ -20,7 +20,7 @@ use xoff_xdp::{Port, Share, Store, Umem, UmemSettings, XdpError};
 
 use crate::clock;
 use crate::control::mailbox::{Inbox, Mailbox, Report};
-use crate::control::policy::PolicyCells;
+use crate::control::policy_cells::PolicyCells;
 use crate::control::privileges::{self, PrivilegeError};
 use crate::control::status::Status;
 use crate::control::{

@@ -7,7 +7,8 @@ use miette::IntoDiagnostic as _;
 
 use super::agent::agent;
 use crate::cli::{number, print};
-use crate::control::policy::{PolicyChange, PolicyNames};
+use crate::control::policy::PolicyChange;
+use crate::control::policy_cells::PolicyNames;
 
 /// Longer than a switch takes to answer for workers that do not.
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -25,6 +25,7 @@ pub mod mailbox;
 mod metrics;
 pub mod notification;
 pub mod policy;
+pub mod policy_cells;
 pub mod privileges;
 mod snapshot;
 pub mod status;

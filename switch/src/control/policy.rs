@@ -7,7 +7,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -15,14 +14,15 @@ use axum::extract::{self, ConnectInfo, FromRequest as _, State};
 use axum::http::{StatusCode, header};
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 use xoff_dataplane::settings::PolicyKind;
 use xoff_dataplane::switch::Successor;
-use xoff_dataplane::units::{CLASSES, Class};
+use xoff_dataplane::units::Class;
 
 use super::http::Listening;
 use super::mailbox::Request;
+use super::policy_cells::PolicyNames;
 use super::{SwitchView, trust};
 
 /// Most bytes of a request for a change, and how long it may take to arrive.
@@ -45,41 +45,6 @@ pub struct PolicyChange {
     /// The class that gets it; `None`: all.
     #[serde(default)]
     pub class: Option<u8>,
-}
-
-/// What `GET /policy` and `PUT /policy` answer: the names of the policies of classes 0 to 7.
-pub type PolicyNames = [String; CLASSES];
-
-/// The policy of each class, as the workers have confirmed it. One thread writes, any reads.
-#[derive(Debug)]
-pub struct PolicyCells {
-    kinds: [AtomicUsize; CLASSES],
-    /// Held by whoever changes them.
-    changing: Mutex<()>,
-}
-
-impl PolicyCells {
-    /// These.
-    #[must_use]
-    pub fn new(kinds: [PolicyKind; CLASSES]) -> PolicyCells {
-        PolicyCells { kinds: kinds.map(|kind| AtomicUsize::new(kind as usize)), changing: Mutex::new(()) }
-    }
-
-    /// The policy of `class` now.
-    #[must_use]
-    pub fn get(&self, class: Class) -> PolicyKind {
-        PolicyKind::ALL[self.kinds[class.index()].load(Relaxed)]
-    }
-
-    fn set(&self, class: Class, kind: PolicyKind) {
-        self.kinds[class.index()].store(kind as usize, Relaxed);
-    }
-
-    /// The names of all.
-    #[must_use]
-    pub fn names(&self) -> PolicyNames {
-        Class::ALL.map(|class| self.get(class).name().to_owned())
-    }
 }
 
 pub(super) async fn get(State(view): State<Arc<SwitchView>>) -> Json<PolicyNames> {

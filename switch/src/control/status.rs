@@ -11,7 +11,7 @@ use xoff_dataplane::ledger::Ledger;
 use xoff_xdp::{DeviceDrops, XdpStatistics};
 
 use super::notification::CongestionPointStatus;
-use super::policy::PolicyNames;
+use super::policy_cells::PolicyNames;
 use super::view::Link;
 
 /// A whole switch.

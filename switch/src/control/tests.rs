@@ -125,7 +125,7 @@ pub(super) fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
     let view = SwitchView {
         name: "s1".into(),
         counters: Counters::with_shadows(2, settings.shadows.len()),
-        policies: policy::PolicyCells::new(settings.policies),
+        policies: policy_cells::PolicyCells::new(settings.policies),
         settings,
         ports: ports.collect(),
         workers: vec![WorkerView { core: Some(1), facts: Arc::default(), mailbox }],
@@ -378,7 +378,7 @@ fn a_policy_is_changed_for_one_class_or_all_and_bad_ones_are_refused() {
         (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
     };
     let (code, text) = put(r#"{"policy": "capfc-stop-max", "class": 3}"#);
-    let names: policy::PolicyNames = serde_json::from_str(&text).unwrap();
+    let names: policy_cells::PolicyNames = serde_json::from_str(&text).unwrap();
     assert_eq!((code, names[2].as_str(), names[3].as_str()), (200, "pfc", "capfc-stop-max"));
     assert_eq!(get(&control, "/policy"), (200, text));
     assert!(

@@ -11,7 +11,7 @@ use xoff_dataplane::units::{CLASSES, Class, Nanos, PortId};
 use xoff_xdp::PortDriver;
 
 use super::mailbox::Mailbox;
-use super::policy::PolicyCells;
+use super::policy_cells::PolicyCells;
 
 /// A running switch, as seen from outside its workers.
 #[derive(Debug)]

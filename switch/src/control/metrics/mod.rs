@@ -1,6 +1,7 @@
 //! The metric families of `/metrics`: names, help, and where each value is read.
 
 mod flows;
+mod notification;
 mod policies;
 mod storms;
 
@@ -14,7 +15,6 @@ use xoff_dataplane::units::{Class, PortId};
 use xoff_dataplane::wire::mac_control::MacControlError;
 
 use super::exposition::{Exposition, Kind, seconds};
-use super::notification;
 use super::view::{Link, PortView, SwitchView, WorkerFacts};
 
 /// The text of `/metrics`, read without any worker's help.
