@@ -1,6 +1,6 @@
 //! What is counted at a time: one frame, or several that count alike.
 
-use std::ops::AddAssign;
+use std::ops::{Add, AddAssign};
 
 use crate::units::Bytes;
 
@@ -29,11 +29,19 @@ impl From<Bytes> for Load {
     }
 }
 
+impl Add for Load {
+    type Output = Load;
+
+    #[inline]
+    fn add(self, other: Load) -> Load {
+        Load { frames: self.frames + other.frames, bytes: self.bytes + other.bytes }
+    }
+}
+
 impl AddAssign for Load {
     #[inline]
     fn add_assign(&mut self, other: Load) {
-        self.frames += other.frames;
-        self.bytes += other.bytes;
+        *self = *self + other;
     }
 }
 
@@ -65,23 +73,15 @@ impl Margin {
         Margin { frames: self.frames.min(other.frames), bytes: self.bytes.min(other.bytes) }
     }
 
-    /// Whether not even a frame is allowed.
-    #[inline]
+    /// Bytes that it allows, however short each frame is.
     #[must_use]
-    pub fn is_none(&self) -> bool {
-        self.frames == 0 || self.bytes == Bytes::ZERO
+    pub fn in_bytes(&self) -> Bytes {
+        self.bytes.min(Bytes(u64::from(self.frames) * Bytes::of_frame(0).0))
     }
 
     #[inline]
     pub(crate) fn allows(&self, load: Load) -> bool {
         load.frames <= self.frames && load.bytes <= self.bytes
-    }
-
-    /// `load`, which it allows, has come.
-    #[inline]
-    pub(crate) fn spend(&mut self, load: Load) {
-        self.frames -= load.frames;
-        self.bytes -= load.bytes;
     }
 }
 

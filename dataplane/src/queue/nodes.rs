@@ -146,14 +146,6 @@ impl Default for Fifo {
 }
 
 impl Fifo {
-    /// One frame.
-    #[inline]
-    pub(crate) fn of(nodes: &mut Nodes, frame: Frame) -> Fifo {
-        let mut fifo = Fifo::default();
-        fifo.push(nodes, frame);
-        fifo
-    }
-
     #[inline]
     pub(crate) fn push(&mut self, nodes: &mut Nodes, frame: Frame) {
         let (slot, len) = frame.into_parts();

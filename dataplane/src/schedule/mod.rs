@@ -19,10 +19,17 @@ use crate::units::{Bytes, CLASSES, Class, ClassSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) class: Class,
-    /// So many bytes it may send, in however many frames, with the same answer, as long as the same classes could.
-    pub(crate) bytes: Bytes,
-    /// What it sends is taken from its share.
-    is_charged: bool,
+    /// What is left of its share, in bytes times `weight`; `None` where it is not charged for what it sends.
+    left: Option<i64>,
+    weight: i64,
+}
+
+impl Turn {
+    /// So many bytes the class may send, in however many frames, with the same answer, as long as the same classes
+    /// could.
+    pub(crate) fn bytes(&self) -> Bytes {
+        self.left.map_or(Bytes::MAX, |left| Bytes(u64::try_from(left / self.weight).unwrap_or(0)))
+    }
 }
 
 /// Strict priority and deficit round robin over the classes of one port.
@@ -58,7 +65,7 @@ impl Scheduler {
     /// from nobody: it is not charged for it, and its debt is forgotten.
     #[inline]
     pub(crate) fn choose(&mut self, eligible: ClassSet) -> Option<Turn> {
-        let uncharged = |class| Turn { class, bytes: Bytes::MAX, is_charged: false };
+        let uncharged = |class| Turn { class, left: None, weight: 1 };
         let strict = ClassSet(eligible.0 & self.strict.0).highest();
         if strict.is_some() {
             return strict.map(uncharged);
@@ -71,8 +78,7 @@ impl Scheduler {
             return Some(uncharged(only));
         }
         let class = self.next_in_turn(weighted);
-        let left = self.deficit[class.index()] / self.weight_max;
-        Some(Turn { class, bytes: Bytes(u64::try_from(left).unwrap_or(0)), is_charged: true })
+        Some(Turn { class, left: Some(self.deficit[class.index()]), weight: self.weight_max })
     }
 
     /// The next of several classes.
@@ -110,7 +116,7 @@ impl Scheduler {
     /// nothing up, and neither does one that is paused before its turn is over.
     #[inline]
     pub(crate) fn sent(&mut self, turn: &Turn, bytes: Bytes, now_empty: bool) {
-        if !turn.is_charged {
+        if turn.left.is_none() {
             return;
         }
         let deficit = &mut self.deficit[turn.class.index()];

@@ -3,7 +3,7 @@
 use super::Switch;
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
-use crate::queue::{Fifo, FrameMeta};
+use crate::queue::FrameMeta;
 use crate::settings::Accounting;
 use crate::units::{Class, PortId, PortSet};
 
@@ -31,16 +31,14 @@ impl Switch {
         while let Some(egress) = rest.first_from(PortId(0)) {
             rest.remove(egress);
             if rest.is_empty() {
-                let frame = Fifo::of(&mut self.nodes, frame);
-                return self.enqueue(egress, frame, store);
+                return self.enqueue_one(egress, frame, store);
             }
             match if may_be_made > 0 { store.copy(&frame) } else { None } {
                 Some(copy) => {
                     may_be_made -= 1;
                     self.ledger.copied += 1;
                     *self.nodes.meta_mut(&copy) = meta;
-                    let copy = Fifo::of(&mut self.nodes, copy);
-                    self.enqueue(egress, copy, store);
+                    self.enqueue_one(egress, copy, store);
                 }
                 None => self.count_missing_copy(egress, &meta),
             }

@@ -6,20 +6,18 @@
 //! all they do, so that a duty which a margin forgets is found.
 
 use super::Switch;
+use super::obey::Reading;
 use super::run::{Passage, Step};
-use super::train::Kind;
 use crate::buffer::{Load, Margin};
 use crate::drop_reason::DropReason;
 use crate::forward::Decision;
 use crate::frame::{Frame, FrameStore};
 use crate::policy::Event;
-use crate::queue::{ClassQueue, Fifo, FrameMeta, NONE};
+use crate::queue::{Fifo, FrameMeta, NONE};
 use crate::schedule::Turn;
 use crate::settings::{Accounting, WhenFull};
-use crate::units::{Bytes, Class, PortId, TAGS};
-use crate::wire::cnm::Cnm;
-use crate::wire::header::{Header, field};
-use crate::wire::mac_control::MacControl;
+use crate::units::{Bytes, Class, PortId};
+use crate::wire::header::Header;
 
 /// In.
 impl Switch {
@@ -46,8 +44,8 @@ impl Switch {
             self.count_received(port, class, size);
             return self.discard(port, class, DropReason::TooLong, frame, store);
         }
-        let passage = Passage { step: Step::Receive, ingress: port, egress: port, class };
-        let joins = self.joins_run(passage, size);
+        let passage = Passage::new(Step::Receive, port, port, class);
+        let joins = self.joins_run(passage, size.into());
         if !joins {
             self.count_received(port, class, size);
             if let Err(reason) = self.buffer.enter_ingress(port, class, size) {
@@ -87,30 +85,8 @@ impl Switch {
         self.begin_run(passage);
     }
 
-    /// What a frame is that begins with `head` and counts for `size`.
-    #[inline]
-    fn read(&mut self, port: PortId, head: &[u8], size: Bytes) -> Reading {
-        let Ok(header) = Header::parse(head) else {
-            let class = self.ports[port.index()].settings.default_class;
-            self.count_received(port, class, size);
-            return Reading::Malformed(class);
-        };
-        if MacControl::is_mac_control(&header) {
-            self.obey(port, &header, head);
-            return Reading::Consumed;
-        }
-        if header.dst.is_link_local() {
-            self.counters.port(port).reserved_frames.add(1);
-            return Reading::Consumed;
-        }
-        if Cnm::is_cnm(&header) {
-            self.count_notice(port, &header, head);
-        }
-        let class = self.ports[port.index()].ingress.classifier.classify(&header);
-        Reading::Data(Kind::new(class, &header, head))
-    }
-
-    pub(super) fn receive_margin(&self, Passage { ingress, class, .. }: Passage) -> Margin {
+    pub(super) fn receive_margin(&self, passage: Passage) -> Margin {
+        let (ingress, class) = (passage.ingress(), passage.class());
         if self.has_duties_for_each_frame() || self.congestion.ingress().contains(class) {
             return Margin::NONE;
         }
@@ -118,34 +94,27 @@ impl Switch {
         self.buffer.margin_below_xoff(ingress, class).min(of_policy)
     }
 
-    pub(super) fn count_received_run(&mut self, Passage { ingress, class, .. }: Passage, load: Load) {
+    pub(super) fn count_received_run(&mut self, passage: Passage, load: Load) {
+        let (ingress, class) = (passage.ingress(), passage.class());
         self.count_received(ingress, class, load);
         self.buffer.enter_ingress(ingress, class, load).expect("below XOFF there is room");
     }
 
     #[inline]
-    fn count_received(&self, port: PortId, class: Class, load: impl Into<Load>) {
+    pub(super) fn count_received(&self, port: PortId, class: Class, load: impl Into<Load>) {
         let counters = self.counters.class(port, class);
         let load = load.into();
         counters.rx_frames.add(load.frames.into());
         counters.rx_bytes.add(load.bytes.0);
     }
-
-    /// A frame that was meant for this station.
-    fn consume<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
-        self.ledger.consumed += 1;
-        store.free(frame);
-    }
 }
 
-/// What the head of a frame says.
-enum Reading {
-    /// It is to be forwarded.
-    Data(Kind),
-    /// It was meant for this station, which has heard it.
-    Consumed,
-    /// It cannot be read, and counts in this class.
-    Malformed(Class),
+/// Frames that take the same passage as the one before them.
+#[derive(Debug, Default)]
+pub(super) struct Followers {
+    frames: Fifo,
+    /// What they count for.
+    bytes: Bytes,
 }
 
 /// Through.
@@ -170,8 +139,9 @@ impl Switch {
             }
             Decision::Unicast(egress) => {
                 self.leave_pipeline(&frame);
-                let train = self.with_followers(port, egress, frame);
-                self.enqueue(egress, train, store);
+                let passage = Passage::new(Step::Enqueue, port, egress, class);
+                let followers = self.followers_to(passage, &frame);
+                self.enqueue(passage, frame, followers, store);
             }
             Decision::Flood(ports) => self.flood(port, class, ports, frame, store),
         }
@@ -208,60 +178,72 @@ impl Switch {
         (forwarding.decision, forwarding.vid)
     }
 
-    /// The frame and those right behind it that follow it to `egress`, as far as a run is open that they all join,
+    /// Frames right behind one that is about to be enqueued, and follow it: as far as a run is open that they all join,
     /// and no other port is in turn.
     #[inline]
-    fn with_followers(&mut self, port: PortId, egress: PortId, frame: Frame) -> Fifo {
-        let &FrameMeta { class, vid, tags, .. } = self.nodes.meta(&frame);
-        let passage = Passage { step: Step::Enqueue, ingress: port, egress, class };
-        let mut load = Load::from(self.nodes.meta(&frame).counted());
-        let mut train = Fifo::of(&mut self.nodes, frame);
+    fn followers_to(&mut self, passage: Passage, frame: &Frame) -> Followers {
+        let (port, class) = (passage.ingress(), passage.class());
         let next = self.ports[port.index()].ingress.arrived[class.index()].front(&self.nodes);
         let is_train = next.is_some_and(|next| next.follows) && self.is_in_run(passage);
         if !is_train || self.ingress_ready.next_from(self.next_ingress) != Some(port) {
-            return train;
+            return Followers::default();
         }
-        let (margin, len_max) = (self.run_margin(passage, load), self.len_max(egress, vid, tags));
+        let &FrameMeta { vid, tags, len, .. } = self.nodes.meta(frame);
+        let (first, egress) = (Bytes::of_frame(len), passage.egress());
+        let (margin, len_max) = (self.run_margin(passage, first), self.len_max(egress, vid, tags));
+        let mut bytes = first;
         let arrived = &mut self.ports[port.index()].ingress.arrived[class.index()];
-        let followers = arrived.split_while(&mut self.nodes, |meta| {
-            let more = Load { frames: load.frames + 1, bytes: load.bytes + meta.counted() };
-            let follows = meta.follows && meta.len <= len_max && margin.allows(more);
+        let frames = arrived.split_while(&mut self.nodes, |meta| {
+            let with_it = bytes + meta.counted();
+            let follows = meta.follows && meta.len <= len_max && with_it <= margin;
             if follows {
-                load = more;
-                meta.vid = vid;
+                bytes = with_it;
+                (meta.vid, meta.egress) = (vid, egress);
             }
             follows
         });
-        train.append(&mut self.nodes, followers);
-        train
+        Followers { bytes: bytes - first, frames }
     }
 
-    /// Admits frames of one train to the queue of `egress`, which may be another worker's: one, or several that join
-    /// the open run.
+    /// Admits a frame, and what follows it in the open run, to the queue of the passage's egress port, which may be
+    /// another worker's.
     #[inline]
-    pub(super) fn enqueue<S: FrameStore>(&mut self, egress: PortId, mut train: Fifo, store: &mut S) {
-        let mut load = Load::NONE;
-        let mut first = None;
-        train.for_each_meta(&mut self.nodes, |meta| {
-            meta.egress = egress;
-            load += Load::from(meta.counted());
-            first.get_or_insert(*meta);
-        });
-        let Some(meta) = first else { return };
-        let FrameMeta { ingress, class, .. } = meta;
-        let passage = Passage { step: Step::Enqueue, ingress, egress, class };
-        if meta.len <= self.len_max(egress, meta.vid, meta.tags) && self.joins_run(passage, load) {
-            return self.ports[egress.index()].egress.queues[class.index()].append(&mut self.nodes, train);
+    pub(super) fn enqueue<S: FrameStore>(
+        &mut self,
+        passage: Passage,
+        frame: Frame,
+        followers: Followers,
+        store: &mut S,
+    ) {
+        let (egress, class) = (passage.egress(), passage.class());
+        let meta = self.nodes.meta_mut(&frame);
+        meta.egress = egress;
+        let &mut FrameMeta { len, vid, tags, .. } = meta;
+        let load =
+            Load { frames: 1 + followers.frames.frames(), bytes: Bytes::of_frame(len) + followers.bytes };
+        if len <= self.len_max(egress, vid, tags) && self.joins_run(passage, load) {
+            let queue = &mut self.ports[egress.index()].egress.queues[class.index()];
+            queue.push(&mut self.nodes, frame);
+            return queue.append(&mut self.nodes, followers.frames);
         }
-        while let Some(frame) = train.pop(&self.nodes) {
+        self.enqueue_alone(passage, frame, store);
+        let mut frames = followers.frames;
+        while let Some(frame) = frames.pop(&self.nodes) {
             self.enqueue_alone(passage, frame, store);
         }
+    }
+
+    /// Admits a frame to the queue of `egress`.
+    pub(super) fn enqueue_one<S: FrameStore>(&mut self, egress: PortId, frame: Frame, store: &mut S) {
+        let &FrameMeta { ingress, class, .. } = self.nodes.meta(&frame);
+        let passage = Passage::new(Step::Enqueue, ingress, egress, class);
+        self.enqueue(passage, frame, Followers::default(), store);
     }
 
     #[inline]
     fn enqueue_alone<S: FrameStore>(&mut self, passage: Passage, frame: Frame, store: &mut S) {
         self.end_run();
-        let Passage { ingress, egress, class, .. } = passage;
+        let (ingress, egress, class) = (passage.ingress(), passage.egress(), passage.class());
         if !self.workers.owns(egress) {
             self.leave_congestion_point(&frame);
             let worker = self.workers.owner(egress);
@@ -285,7 +267,8 @@ impl Switch {
         self.begin_run(passage);
     }
 
-    pub(super) fn enqueue_margin(&self, Passage { ingress, egress, class, .. }: Passage) -> Margin {
+    pub(super) fn enqueue_margin(&self, passage: Passage) -> Margin {
+        let (ingress, egress, class) = (passage.ingress(), passage.egress(), passage.class());
         let drops_early = self.ports[egress.index()].egress.drops_early.contains(class);
         if self.has_duties_for_each_frame() || drops_early || self.congestion.egress().contains(class) {
             return Margin::NONE;
@@ -296,49 +279,8 @@ impl Switch {
     }
 
     pub(super) fn count_enqueued_run(&mut self, passage: Passage, load: Load) {
-        let Passage { ingress, egress, class, .. } = passage;
+        let (ingress, egress, class) = (passage.ingress(), passage.egress(), passage.class());
         self.buffer.enter_egress(ingress, egress, class, load);
-    }
-
-    /// Why a frame is not admitted to the queue of `egress`, if it is not.
-    #[inline]
-    fn why_refused<S: FrameStore>(
-        &mut self,
-        egress: PortId,
-        class: Class,
-        frame: &Frame,
-        store: &S,
-    ) -> Option<DropReason> {
-        let at = &self.ports[egress.index()];
-        let meta = self.nodes.meta(frame);
-        if at.egress.closed.contains(class) {
-            Some(at.why_closed())
-        } else if self.is_too_long_for(egress, meta) {
-            Some(DropReason::TooLong)
-        } else if !self.buffer.egress_has_room(egress, class, meta.counted()) {
-            Some(DropReason::EgressFull)
-        } else if at.egress.drops_early.contains(class) && self.is_dropped_early(egress, class, frame, store)
-        {
-            Some(DropReason::EarlyDrop)
-        } else {
-            None
-        }
-    }
-
-    /// Whether a frame is longer than what `egress` sends may be.
-    #[inline]
-    pub(super) fn is_too_long_for(&self, egress: PortId, meta: &FrameMeta) -> bool {
-        meta.len > self.len_max(egress, meta.vid, meta.tags)
-    }
-
-    /// The longest frame of VLAN `vid` with `tags` bytes of tags that may leave by `egress`. Where those are all that
-    /// an MTU leaves out ([`TAGS`]), one that the frame gets on its way out counts.
-    #[inline]
-    fn len_max(&self, egress: PortId, vid: u16, tags: u8) -> u32 {
-        let tags = u32::from(tags);
-        let is_beyond = tags == TAGS && self.bridge.is_tagged(egress, vid);
-        let counts = if is_beyond { u32::from(field::TAG_LEN) } else { 0 };
-        self.ports[egress.index()].settings.mtu_frame + tags - counts
     }
 
     /// The frame leaves its ingress queue: in `until-forwarded` accounting it counts there no longer.
@@ -371,7 +313,10 @@ impl Switch {
     ) -> u32 {
         self.end_run();
         let mut sent = 0;
-        while sent < most && self.egress_active.contains(port) {
+        if !self.egress_active.contains(port) {
+            return sent;
+        }
+        while sent < most {
             if self.ports[port.index()].announces()
                 && let Some(frame) = self.control(port, store)
             {
@@ -381,9 +326,10 @@ impl Switch {
             }
             self.expire_pauses(port);
             let Some(turn) = self.choose(port) else { break };
-            let Some(mut train) = self.depart(port, &turn, most - sent, store) else { continue };
-            sent += train.frames();
-            while let Some(frame) = train.pop(&self.nodes) {
+            let Some((frame, mut followers)) = self.depart(port, &turn, most - sent, store) else { continue };
+            sent += 1 + followers.frames();
+            send(store, frame);
+            while let Some(frame) = followers.pop(&self.nodes) {
                 send(store, frame);
             }
         }
@@ -408,7 +354,13 @@ impl Switch {
     /// leave, and those like it right behind as long as there is nothing to choose, to write or to say. `None` where the
     /// next cannot leave, and is dropped.
     #[inline]
-    fn depart<S: FrameStore>(&mut self, port: PortId, turn: &Turn, most: u32, store: &mut S) -> Option<Fifo> {
+    fn depart<S: FrameStore>(
+        &mut self,
+        port: PortId,
+        turn: &Turn,
+        most: u32,
+        store: &mut S,
+    ) -> Option<(Frame, Fifo)> {
         let class = turn.class;
         let mut frame = self.dequeue(port, class)?;
         let meta = *self.nodes.meta(&frame);
@@ -427,15 +379,14 @@ impl Switch {
             self.count_mark(port, class, &frame);
         }
         let mut load = Load::from(on_line(&frame));
-        let mut train = Fifo::of(&mut self.nodes, frame);
-        if is_as_it_came {
-            let followers = self.take_followers(port, turn, most, &meta, &mut load);
-            train.append(&mut self.nodes, followers);
-        }
+        let followers = match is_as_it_came {
+            true => self.take_followers(port, turn, most, &meta, &mut load),
+            false => Fifo::default(),
+        };
         let delay = self.now.since(meta.since);
         self.counters.class(port, class).queueing_delay.record_times(delay.0, load.frames.into());
         self.ports[port.index()].egress.sent(self.now, turn, load);
-        Some(train)
+        Some((frame, followers))
     }
 
     /// Frames right behind one that has left its queue with `load`, and leave with it.
@@ -460,10 +411,10 @@ impl Switch {
         let margin = egress.margin(self.now, turn);
         let Some(fifo) = egress.queues[class.index()].fifo() else { return Fifo::default() };
         let followers = fifo.split_while(&mut self.nodes, |meta| {
-            let more = Load { frames: load.frames + 1, bytes: load.bytes + Bytes::on_line(meta.len) };
-            let follows = more.frames <= most && more.bytes <= margin && is_like(meta);
+            let with_it = load.bytes + Bytes::on_line(meta.len);
+            let follows = load.frames < most && with_it <= margin && is_like(meta);
             if follows {
-                *load = more;
+                *load = Load { frames: load.frames + 1, bytes: with_it };
             }
             follows
         });
@@ -480,7 +431,7 @@ impl Switch {
     }
 
     #[inline]
-    fn dequeue(&mut self, port: PortId, class: Class) -> Option<Frame> {
+    pub(super) fn dequeue(&mut self, port: PortId, class: Class) -> Option<Frame> {
         let at = &mut self.ports[port.index()].egress;
         let frame = at.queues[class.index()].pop(&mut self.nodes)?;
         if !at.queues[class.index()].is_ready() {
@@ -489,32 +440,6 @@ impl Switch {
         self.leave_congestion_point(&frame);
         self.count_flow_out(port, class, &frame);
         Some(frame)
-    }
-
-    /// A frame of a flow that the peer has paused, where no other is left.
-    fn dequeue_held(&mut self, port: PortId, class: Class) -> Option<Frame> {
-        let queue = &mut self.ports[port.index()].egress.queues[class.index()];
-        let ClassQueue::Nested(queue) = queue else { return None };
-        let frame = queue.pop_held(&self.nodes)?;
-        self.leave_congestion_point(&frame);
-        self.count_flow_out(port, class, &frame);
-        Some(frame)
-    }
-
-    /// Drops all that waits at (`port`, `class`).
-    pub(super) fn drop_queued<S: FrameStore>(
-        &mut self,
-        port: PortId,
-        class: Class,
-        reason: DropReason,
-        store: &mut S,
-    ) {
-        while let Some(frame) = self.dequeue(port, class).or_else(|| self.dequeue_held(port, class)) {
-            let meta = *self.nodes.meta(&frame);
-            self.leave_egress(port, &meta);
-            self.drop_admitted(port, reason, frame, store);
-        }
-        self.room_at(port, class, store);
     }
 }
 
@@ -526,9 +451,9 @@ impl Switch {
         self.ledger.sent += 1;
         let meta = *self.nodes.meta(&frame);
         let FrameMeta { ingress, class, control, group, len, .. } = meta;
-        let passage = Passage { step: Step::Release, ingress, egress: port, class };
+        let passage = Passage::new(Step::Release, ingress, port, class);
         let may_join = !control && group == NONE && len == frame.len();
-        let joins = may_join && self.joins_run(passage, meta.counted());
+        let joins = may_join && self.joins_run(passage, meta.counted().into());
         self.ports[port.index()].egress.take_back(on_line(&frame));
         if joins {
             return store.free(frame);
@@ -545,7 +470,8 @@ impl Switch {
         }
     }
 
-    pub(super) fn release_margin(&self, Passage { ingress, egress, class, .. }: Passage) -> Margin {
+    pub(super) fn release_margin(&self, passage: Passage) -> Margin {
+        let (ingress, egress, class) = (passage.ingress(), passage.egress(), passage.class());
         if self.has_duties_for_each_frame() || !self.workers.owns(ingress) {
             return Margin::NONE;
         }
@@ -554,7 +480,7 @@ impl Switch {
     }
 
     pub(super) fn count_released_run(&mut self, passage: Passage, load: Load) {
-        let Passage { ingress, egress, class, .. } = passage;
+        let (ingress, egress, class) = (passage.ingress(), passage.egress(), passage.class());
         self.count_sent(egress, class, load);
         self.buffer.leave_egress(ingress, egress, class, load);
         self.buffer.leave_ingress(ingress, class, load);
@@ -566,91 +492,6 @@ impl Switch {
         let load = load.into();
         counters.tx_frames.add(load.frames.into());
         counters.tx_bytes.add(load.bytes.0);
-    }
-
-    /// See [`super::Batch::give_up`].
-    #[cold]
-    pub(super) fn give_up<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
-        self.end_run();
-        let meta = *self.nodes.meta(&frame);
-        self.ports[port.index()].egress.take_back(on_line(&frame));
-        if meta.control {
-            self.ledger.made -= 1;
-            return self.finish(frame, store);
-        }
-        self.leave_egress(port, &meta);
-        self.drop_admitted(port, DropReason::LinkDown, frame, store);
-        self.room_at(port, meta.class, store);
-    }
-
-    /// Drops a frame that is in no queue and counts nowhere, for `reason`, counted at `port`.
-    #[cold]
-    fn discard<S: FrameStore>(
-        &mut self,
-        port: PortId,
-        class: Class,
-        reason: DropReason,
-        frame: Frame,
-        store: &mut S,
-    ) {
-        self.counters.class(port, class).drops[reason.index()].add(1);
-        self.ledger.dropped += 1;
-        store.free(frame);
-    }
-
-    /// Drops a frame that was admitted at its ingress: it is counted out there as if it had left.
-    #[cold]
-    pub(super) fn drop_admitted<S: FrameStore>(
-        &mut self,
-        port: PortId,
-        reason: DropReason,
-        frame: Frame,
-        store: &mut S,
-    ) {
-        self.end_run();
-        let &FrameMeta { ingress, class, .. } = self.nodes.meta(&frame);
-        self.counters.class(port, class).drops[reason.index()].add(1);
-        if reason == DropReason::EgressFull {
-            self.note_loss(ingress, class);
-        }
-        self.ledger.dropped += 1;
-        self.leave_congestion_point(&frame);
-        self.finish(frame, store);
-    }
-
-    /// The frame is no longer in the switch: counts it out where it came in (here, or at the worker
-    /// that owns that port) and gives its slot back.
-    #[inline]
-    fn finish<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
-        let meta = *self.nodes.meta(&frame);
-        if meta.control {
-            store.free(frame);
-        } else if self.workers.owns(meta.ingress) {
-            if self.accounting == Accounting::UntilTransmitted {
-                self.count_out(&meta);
-            }
-            store.free(frame);
-        } else {
-            let home = self.workers.owner(meta.ingress);
-            self.outbound[home.index()].returns.push(&mut self.nodes, frame);
-        }
-    }
-
-    /// Counts a frame, or the last copy of a flood, out of its ingress queue.
-    #[inline]
-    pub(super) fn count_out(&mut self, meta: &FrameMeta) {
-        self.end_run();
-        if meta.group == NONE || self.groups.leave(meta.class, meta.group) {
-            self.buffer.leave_ingress(meta.ingress, meta.class, meta.counted());
-            self.observe(meta.class, Event::Released { ingress: meta.ingress });
-        }
-    }
-
-    /// Counts a frame out of the queue of `egress`.
-    #[inline]
-    fn leave_egress(&mut self, egress: PortId, meta: &FrameMeta) {
-        self.buffer.leave_egress(meta.ingress, egress, meta.class, meta.counted());
-        self.observe(meta.class, Event::Dequeued { egress });
     }
 }
 

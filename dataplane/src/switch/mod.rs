@@ -6,10 +6,11 @@
 //!
 //! ```text
 //!   batch        the contract            journey      receive, forward, transmit, release
-//!   port         ingress, egress, peer   train, run   frames alike, looked at and counted together
+//!   port         ingress, egress, peer   ending       consumed, dropped, given up
+//!   train, run   frames alike, looked at and counted together
 //!   announce     what peers are asked    obey         what they ask
 //!   policies, flows, rates, notices, marking, storms  what congestion leads to
-//!   floods, groups, waiting              several destinations; no room
+//!   floods, groups, room                 several destinations; no room at one
 //!   timers, succession, workers          time and links; another policy; other workers
 //! ```
 //!
@@ -18,6 +19,7 @@
 
 mod announce;
 mod batch;
+mod ending;
 mod floods;
 mod flows;
 mod groups;
@@ -28,12 +30,12 @@ mod obey;
 mod policies;
 mod port;
 mod rates;
+mod room;
 mod run;
 mod storms;
 mod succession;
 mod timers;
 mod train;
-mod waiting;
 pub mod workers;
 
 use std::collections::VecDeque;

@@ -1,16 +1,52 @@
-//! What peers ask of this switch: pauses of classes, lists of flows, rates. MAC control frames end here.
+//! What a frame's head says: whether it is to be forwarded, and what peers ask of this switch by those that are not
+//! (pauses of classes, lists of flows, rates).
 
 use super::Switch;
+use super::train::Kind;
 use crate::pause::Resumed;
 use crate::settings::FlowControl;
-use crate::units::{CLASSES, ClassSet, PortId, Quanta};
+use crate::units::{Bytes, CLASSES, Class, ClassSet, PortId, Quanta};
+use crate::wire::cnm::Cnm;
 use crate::wire::header::Header;
 use crate::wire::mac_control::MacControl;
 use crate::wire::ofc::FlowPause;
 
+/// What the head of a frame says.
+pub(super) enum Reading {
+    /// It is to be forwarded.
+    Data(Kind),
+    /// It was meant for this station, which has heard it.
+    Consumed,
+    /// It cannot be read, and counts in this class.
+    Malformed(Class),
+}
+
 impl Switch {
+    /// What a frame is that begins with `head` and counts for `size`.
+    #[inline]
+    pub(super) fn read(&mut self, port: PortId, head: &[u8], size: Bytes) -> Reading {
+        let Ok(header) = Header::parse(head) else {
+            let class = self.ports[port.index()].settings.default_class;
+            self.count_received(port, class, size);
+            return Reading::Malformed(class);
+        };
+        if MacControl::is_mac_control(&header) {
+            self.obey(port, &header, head);
+            return Reading::Consumed;
+        }
+        if header.dst.is_link_local() {
+            self.counters.port(port).reserved_frames.add(1);
+            return Reading::Consumed;
+        }
+        if Cnm::is_cnm(&header) {
+            self.count_notice(port, &header, head);
+        }
+        let class = self.ports[port.index()].ingress.classifier.classify(&header);
+        Reading::Data(Kind::new(class, &header, head))
+    }
+
     #[cold]
-    pub(super) fn obey(&mut self, port: PortId, header: &Header, head: &[u8]) {
+    fn obey(&mut self, port: PortId, header: &Header, head: &[u8]) {
         self.end_run();
         let shown = self.counters.port(port);
         let control = match MacControl::parse(header, head) {

@@ -11,7 +11,7 @@ use crate::queue::{ClassQueue, Fifo};
 use crate::rewrite::Rewriter;
 use crate::schedule::{Scheduler, Shaper, Turn};
 use crate::settings::PortSettings;
-use crate::units::{Bytes, CLASSES, Class, ClassSet, FCS, Nanos, PortSet, TAGS};
+use crate::units::{BitRate, Bytes, CLASSES, Class, ClassSet, FCS, Nanos, PortSet, TAGS};
 use crate::watchdog::Watchdog;
 
 /// Everything of one port but its occupancies.
@@ -50,7 +50,9 @@ pub(super) struct Egress {
     scheduler: Scheduler,
     pub(super) line: Shaper,
     /// Of the classes that have a rate of their own.
-    pub(super) class_rates: [Option<Shaper>; CLASSES],
+    class_rates: [Option<Shaper>; CLASSES],
+    /// Those.
+    shaped: ClassSet,
     commit_max: Bytes,
     /// Layer-1 bytes handed to the driver and not yet released.
     pub(super) committed: Bytes,
@@ -168,6 +170,7 @@ impl Egress {
             scheduler: Scheduler::new(classes.map(|class| class.service), settings.mtu_frame + TAGS + FCS),
             line: Shaper::new(settings.speed, settings.burst),
             class_rates: classes.map(|class| class.max_rate.map(|rate| rates::shaper(settings, rate))),
+            shaped: those_where(|class| class.max_rate.is_some()),
             commit_max: settings.commit,
             committed: Bytes::ZERO,
             committed_frames: 0,
@@ -189,7 +192,7 @@ impl Egress {
         if self.is_fully_committed() || !self.line.credit(now).allows_a_frame() {
             return None;
         }
-        for class in eligible.iter() {
+        for class in ClassSet(eligible.0 & self.shaped.0).iter() {
             if let Some(rate) = &mut self.class_rates[class.index()]
                 && !rate.credit(now).allows_a_frame()
             {
@@ -206,17 +209,33 @@ impl Egress {
             None => Bytes::MAX,
         };
         let uncommitted = self.commit_max.saturating_sub(self.committed);
-        turn.bytes.min(of_class).min(self.line.credit(now).bytes()).min(uncommitted)
+        turn.bytes().min(of_class).min(self.line.credit(now).bytes()).min(uncommitted)
     }
 
     /// Frames have left their queue in this turn, and are given to the driver.
     #[inline]
     pub(super) fn sent(&mut self, now: Nanos, turn: &Turn, load: Load) {
         self.scheduler.sent(turn, load.bytes, !self.backlogged.contains(turn.class));
-        if let Some(rate) = &mut self.class_rates[turn.class.index()] {
+        if self.shaped.contains(turn.class)
+            && let Some(rate) = &mut self.class_rates[turn.class.index()]
+        {
             rate.spend(now, load.bytes);
         }
         self.commit(now, load);
+    }
+
+    /// The class has no rate of its own any more.
+    pub(super) fn lift_rate(&mut self, class: Class) {
+        self.class_rates[class.index()] = None;
+        self.shaped.remove(class);
+    }
+
+    /// The class is held to `rate`, ahead of which it may run by `burst`.
+    pub(super) fn keep_rate(&mut self, now: Nanos, class: Class, rate: BitRate, burst: Bytes) -> &mut Shaper {
+        self.shaped.insert(class);
+        let shaper = self.class_rates[class.index()].get_or_insert_with(|| Shaper::new(rate, burst));
+        shaper.set_rate(now, rate, burst);
+        shaper
     }
 
     /// The driver has these.

@@ -126,14 +126,11 @@ impl Port {
     fn keep_rate(&mut self, now: Nanos, class: Class) {
         let own = self.settings.classes[class.index()].max_rate;
         let asked = self.peer.obeyed_rates.rate(class);
-        let kept = &mut self.egress.class_rates[class.index()];
         let Some(rate) = own.into_iter().chain(asked).min() else {
-            *kept = None;
-            return;
+            return self.egress.lift_rate(class);
         };
         let burst = if asked.is_some() { longest(&self.settings) } else { burst(&self.settings, rate) };
-        let shaper = kept.get_or_insert_with(|| Shaper::new(rate, burst));
-        shaper.set_rate(now, rate, burst);
+        let shaper = self.egress.keep_rate(now, class, rate, burst);
         if asked.is_some() {
             shaper.forgo(now);
         }

@@ -1,13 +1,56 @@
-//! Frames that wait for room at their egress instead of being dropped ([`WhenFull::Stop`]): in their ingress queue, and
-//! with it all behind them; those from other workers' ports at the egress port itself.
+//! Whether a frame finds room at its egress. Where it does not it is dropped, or waits ([`WhenFull::Stop`]): in its ingress
+//! queue, and with it all behind it; one from another worker's port at the egress port itself.
 
 use super::Switch;
+use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
-use crate::queue::Fifo;
+use crate::queue::FrameMeta;
 use crate::settings::WhenFull;
-use crate::units::{Class, PortId, PortSet};
+use crate::units::{Class, PortId, PortSet, TAGS};
+use crate::wire::header::field;
 
 impl Switch {
+    /// Why a frame is not admitted to the queue of `egress`, if it is not.
+    #[inline]
+    pub(super) fn why_refused<S: FrameStore>(
+        &mut self,
+        egress: PortId,
+        class: Class,
+        frame: &Frame,
+        store: &S,
+    ) -> Option<DropReason> {
+        let at = &self.ports[egress.index()];
+        let meta = self.nodes.meta(frame);
+        if at.egress.closed.contains(class) {
+            Some(at.why_closed())
+        } else if self.is_too_long_for(egress, meta) {
+            Some(DropReason::TooLong)
+        } else if !self.buffer.egress_has_room(egress, class, meta.counted()) {
+            Some(DropReason::EgressFull)
+        } else if at.egress.drops_early.contains(class) && self.is_dropped_early(egress, class, frame, store)
+        {
+            Some(DropReason::EarlyDrop)
+        } else {
+            None
+        }
+    }
+
+    /// Whether a frame is longer than what `egress` sends may be.
+    #[inline]
+    fn is_too_long_for(&self, egress: PortId, meta: &FrameMeta) -> bool {
+        meta.len > self.len_max(egress, meta.vid, meta.tags)
+    }
+
+    /// The longest frame of VLAN `vid` with `tags` bytes of tags that may leave by `egress`. Where those are all that
+    /// an MTU leaves out ([`TAGS`]), one that the frame gets on its way out counts.
+    #[inline]
+    pub(super) fn len_max(&self, egress: PortId, vid: u16, tags: u8) -> u32 {
+        let tags = u32::from(tags);
+        let is_beyond = tags == TAGS && self.bridge.is_tagged(egress, vid);
+        let counts = if is_beyond { u32::from(field::TAG_LEN) } else { 0 };
+        self.ports[egress.index()].settings.mtu_frame + tags - counts
+    }
+
     /// Whether the pipeline stops for want of room at `egress`. Room at another
     /// worker's port is not known here: there the frame waits at that port. What will be dropped there
     /// waits for nothing.
@@ -58,8 +101,7 @@ impl Switch {
     ) {
         let waiting = &self.ports[egress.index()].egress.handed_over[class.index()];
         if waiting.is_empty() && !self.must_wait(egress, class, &frame) {
-            let frame = Fifo::of(&mut self.nodes, frame);
-            return self.enqueue(egress, frame, store);
+            return self.enqueue_one(egress, frame, store);
         }
         self.ports[egress.index()].egress.handed_over[class.index()].push(&mut self.nodes, frame);
         self.awaited.insert(egress);
@@ -96,8 +138,7 @@ impl Switch {
                 handed_over.unpop(&mut self.nodes, frame);
                 break;
             }
-            let frame = Fifo::of(&mut self.nodes, frame);
-            self.enqueue(port, frame, store);
+            self.enqueue_one(port, frame, store);
         }
         let at = &mut self.ports[port.index()].egress;
         at.handed_over[class.index()] = handed_over;

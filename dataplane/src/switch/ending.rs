@@ -1,0 +1,130 @@
+//! How a frame ends other than by leaving: consumed, dropped for a named reason, or given up; and how any frame, once
+//! it has ended, is counted out where it came in.
+
+use super::Switch;
+use super::journey::on_line;
+use crate::drop_reason::DropReason;
+use crate::frame::{Frame, FrameStore};
+use crate::policy::Event;
+use crate::queue::{ClassQueue, FrameMeta, NONE};
+use crate::settings::Accounting;
+use crate::units::{Class, PortId};
+
+impl Switch {
+    /// See [`super::Batch::give_up`].
+    #[cold]
+    pub(super) fn give_up<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
+        self.end_run();
+        let meta = *self.nodes.meta(&frame);
+        self.ports[port.index()].egress.take_back(on_line(&frame));
+        if meta.control {
+            self.ledger.made -= 1;
+            return self.finish(frame, store);
+        }
+        self.leave_egress(port, &meta);
+        self.drop_admitted(port, DropReason::LinkDown, frame, store);
+        self.room_at(port, meta.class, store);
+    }
+
+    /// A frame of a flow that the peer has paused, where no other is left.
+    fn dequeue_held(&mut self, port: PortId, class: Class) -> Option<Frame> {
+        let queue = &mut self.ports[port.index()].egress.queues[class.index()];
+        let ClassQueue::Nested(queue) = queue else { return None };
+        let frame = queue.pop_held(&self.nodes)?;
+        self.leave_congestion_point(&frame);
+        self.count_flow_out(port, class, &frame);
+        Some(frame)
+    }
+
+    /// Drops all that waits at (`port`, `class`).
+    pub(super) fn drop_queued<S: FrameStore>(
+        &mut self,
+        port: PortId,
+        class: Class,
+        reason: DropReason,
+        store: &mut S,
+    ) {
+        while let Some(frame) = self.dequeue(port, class).or_else(|| self.dequeue_held(port, class)) {
+            let meta = *self.nodes.meta(&frame);
+            self.leave_egress(port, &meta);
+            self.drop_admitted(port, reason, frame, store);
+        }
+        self.room_at(port, class, store);
+    }
+
+    /// Drops a frame that is in no queue and counts nowhere, for `reason`, counted at `port`.
+    #[cold]
+    pub(super) fn discard<S: FrameStore>(
+        &mut self,
+        port: PortId,
+        class: Class,
+        reason: DropReason,
+        frame: Frame,
+        store: &mut S,
+    ) {
+        self.counters.class(port, class).drops[reason.index()].add(1);
+        self.ledger.dropped += 1;
+        store.free(frame);
+    }
+
+    /// Drops a frame that was admitted at its ingress: it is counted out there as if it had left.
+    #[cold]
+    pub(super) fn drop_admitted<S: FrameStore>(
+        &mut self,
+        port: PortId,
+        reason: DropReason,
+        frame: Frame,
+        store: &mut S,
+    ) {
+        self.end_run();
+        let &FrameMeta { ingress, class, .. } = self.nodes.meta(&frame);
+        self.counters.class(port, class).drops[reason.index()].add(1);
+        if reason == DropReason::EgressFull {
+            self.note_loss(ingress, class);
+        }
+        self.ledger.dropped += 1;
+        self.leave_congestion_point(&frame);
+        self.finish(frame, store);
+    }
+
+    /// The frame is no longer in the switch: counts it out where it came in (here, or at the worker
+    /// that owns that port) and gives its slot back.
+    #[inline]
+    pub(super) fn finish<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
+        let meta = *self.nodes.meta(&frame);
+        if meta.control {
+            store.free(frame);
+        } else if self.workers.owns(meta.ingress) {
+            if self.accounting == Accounting::UntilTransmitted {
+                self.count_out(&meta);
+            }
+            store.free(frame);
+        } else {
+            let home = self.workers.owner(meta.ingress);
+            self.outbound[home.index()].returns.push(&mut self.nodes, frame);
+        }
+    }
+
+    /// Counts a frame, or the last copy of a flood, out of its ingress queue.
+    #[inline]
+    pub(super) fn count_out(&mut self, meta: &FrameMeta) {
+        self.end_run();
+        if meta.group == NONE || self.groups.leave(meta.class, meta.group) {
+            self.buffer.leave_ingress(meta.ingress, meta.class, meta.counted());
+            self.observe(meta.class, Event::Released { ingress: meta.ingress });
+        }
+    }
+
+    /// Counts a frame out of the queue of `egress`.
+    #[inline]
+    pub(super) fn leave_egress(&mut self, egress: PortId, meta: &FrameMeta) {
+        self.buffer.leave_egress(meta.ingress, egress, meta.class, meta.counted());
+        self.observe(meta.class, Event::Dequeued { egress });
+    }
+
+    /// A frame that was meant for this station.
+    pub(super) fn consume<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
+        self.ledger.consumed += 1;
+        store.free(frame);
+    }
+}
