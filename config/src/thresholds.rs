@@ -216,11 +216,11 @@ fn check(
                 .help(format!("the speed is {}", crate::quantity::rate(draft.line.speed))),
         );
     }
-    let orders = [
+    let ascending = [
         ("egress_warn", &keys.egress_warn, settings.egress_warn),
         ("egress_xon", &keys.egress_xon, settings.egress_xon),
     ];
-    for (name, key, bytes) in orders {
+    for (name, key, bytes) in ascending {
         if let Some(key) = key.as_ref().filter(|_| bytes > settings.egress_xoff) {
             problems.push(
                 Problem::error(format!("`{name}` of {whose} is above its `egress_xoff`"))

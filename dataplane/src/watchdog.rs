@@ -22,7 +22,7 @@
 //!
 //! [`WatchdogAction`]: crate::settings::WatchdogAction
 
-use crate::pause::Obeyed;
+use crate::pause::Paused;
 use crate::settings::WatchdogSettings;
 use crate::units::{CLASSES, Class, ClassSet, Nanos};
 
@@ -89,12 +89,12 @@ impl Watchdog {
     }
 
     /// Classes have been paused, or a pause of theirs has ended.
-    pub(crate) fn pauses_changed(&mut self, classes: ClassSet, obeyed: &Obeyed) {
+    pub(crate) fn pauses_changed(&mut self, classes: ClassSet, paused: &Paused) {
         for class in ClassSet(classes.0 & self.watched.0).iter() {
             let is_stormed = self.stormed.contains(class);
             let Some(watched) = &mut self.classes[class.index()] else { continue };
-            watched.next_look = match obeyed.since(class) {
-                None if is_stormed => obeyed.ended(class).after(watched.settings.restore),
+            watched.next_look = match paused.since(class) {
+                None if is_stormed => paused.ended(class).after(watched.settings.restore),
                 Some(since) if !is_stormed => {
                     let first = since.after(watched.settings.detect);
                     // A refresh: the look that is due already may have been put off since.
@@ -111,14 +111,14 @@ impl Watchdog {
         &mut self,
         now: Nanos,
         class: Class,
-        obeyed: &Obeyed,
+        paused: &Paused,
         waiting_since: Option<Nanos>,
     ) -> Option<Change> {
         let is_stormed = self.stormed.contains(class);
         let watched = self.classes[class.index()].as_mut()?;
         let WatchdogSettings { detect, restore, .. } = watched.settings;
-        let due = match obeyed.since(class) {
-            None if is_stormed => obeyed.ended(class).after(restore),
+        let due = match paused.since(class) {
+            None if is_stormed => paused.ended(class).after(restore),
             Some(paused_since) if !is_stormed => {
                 waiting_since.map_or(now, |waiting| waiting.max(paused_since)).after(detect)
             }
@@ -168,7 +168,7 @@ mod tests {
     /// A port whose class 3 is watched, and its pauses: a quantum is 512 ns.
     struct Port {
         watchdog: Watchdog,
-        obeyed: Obeyed,
+        paused: Paused,
     }
 
     impl Port {
@@ -177,17 +177,17 @@ mod tests {
                 WatchdogSettings { action: WatchdogAction::Alert, detect: DETECT, restore: RESTORE };
             let mut classes = [None; CLASSES];
             classes[3] = Some(settings);
-            Port { watchdog: Watchdog::new(classes), obeyed: Obeyed::new(BitRate::from_gbps(1)) }
+            Port { watchdog: Watchdog::new(classes), paused: Paused::new(BitRate::from_gbps(1)) }
         }
 
         fn pause(&mut self, now: u64, quanta: u16) {
-            self.obeyed.receive(Nanos(now), ONLY_3, &[Quanta(quanta); CLASSES]);
-            self.watchdog.pauses_changed(ONLY_3, &self.obeyed);
+            self.paused.receive(Nanos(now), ONLY_3, &[Quanta(quanta); CLASSES]);
+            self.watchdog.pauses_changed(ONLY_3, &self.paused);
         }
 
         fn expire(&mut self, now: u64) {
-            let resumed = self.obeyed.expire(Nanos(now));
-            self.watchdog.pauses_changed(resumed.classes, &self.obeyed);
+            let resumed = self.paused.expire(Nanos(now));
+            self.watchdog.pauses_changed(resumed.classes, &self.paused);
         }
 
         fn look(&mut self, now: u64, waiting_since: Option<u64>) -> Option<Change> {
@@ -195,7 +195,7 @@ mod tests {
             let due = self.watchdog.due(Nanos(now));
             assert_eq!(due.is_empty(), Nanos(now) < self.watchdog.next_look());
             let waiting_since = waiting_since.map(Nanos);
-            due.iter().find_map(|class| self.watchdog.look(Nanos(now), class, &self.obeyed, waiting_since))
+            due.iter().find_map(|class| self.watchdog.look(Nanos(now), class, &self.paused, waiting_since))
         }
     }
 
@@ -291,10 +291,10 @@ mod tests {
     #[test]
     fn a_class_without_a_watchdog_is_not_looked_at() {
         let mut port = Port::new();
-        port.obeyed.receive(Nanos(0), ClassSet(1 << 4), &[Quanta(9); CLASSES]);
-        port.watchdog.pauses_changed(ClassSet(1 << 4), &port.obeyed);
+        port.paused.receive(Nanos(0), ClassSet(1 << 4), &[Quanta(9); CLASSES]);
+        port.watchdog.pauses_changed(ClassSet(1 << 4), &port.paused);
         assert_eq!(port.watchdog.next_look(), Nanos::NEVER);
-        assert_eq!(port.watchdog.look(Nanos(9_999), Class::ALL[4], &port.obeyed, Some(Nanos(0))), None);
+        assert_eq!(port.watchdog.look(Nanos(9_999), Class::ALL[4], &port.paused, Some(Nanos(0))), None);
         assert_eq!(port.watchdog.settings(C3).unwrap().detect, DETECT);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use xoff_dataplane::pause::{Obeyed, Resumed};
+use xoff_dataplane::pause::{Paused, Resumed};
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos, Quanta};
 use xoff_dataplane::wire::{FlowPause, Header, MacControl, MacControlError, Pfc, Rates};
 
@@ -60,7 +60,7 @@ pub struct PauseCounts {
 pub struct Gate {
     obedience: Obedience,
     obey_802_3x: bool,
-    obeyed: Obeyed,
+    paused: Paused,
     /// Flows that are paused one by one, where lists of flows are obeyed.
     flows: Option<FlowGate>,
     /// Classes that are sent slower, where rates are obeyed.
@@ -81,7 +81,7 @@ impl Gate {
         Gate {
             obedience,
             obey_802_3x,
-            obeyed: Obeyed::new(line),
+            paused: Paused::new(line),
             flows: None,
             rates: None,
             pending,
@@ -147,10 +147,10 @@ impl Gate {
             self.pending.pop_front();
             self.obey(at, &pfc);
         }
-        let resumed = self.obeyed.expire(now);
+        let resumed = self.paused.expire(now);
         self.note(&resumed);
         let slowed = self.rates.as_mut().map_or(ClassSet::NONE, |rates| rates.slowed(now));
-        ClassSet(self.obeyed.paused().0 | slowed.0)
+        ClassSet(self.paused.classes().0 | slowed.0)
     }
 
     /// When the answer of [`Gate::paused`] may change by itself.
@@ -160,15 +160,15 @@ impl Gate {
         let pending = self.pending.front().map_or(Nanos::NEVER, |pending| pending.0);
         let flows = self.flows.as_ref().map_or(Nanos::NEVER, FlowGate::next_change);
         let rates = self.rates.as_ref().map_or(Nanos::NEVER, RateGate::next_change);
-        pending.min(self.obeyed.next_expiry()).min(flows).min(rates)
+        pending.min(self.paused.next_expiry()).min(flows).min(rates)
     }
 
     /// What was received until `now`; pauses in force count as far as they got.
     #[must_use]
     pub fn counts(&self, now: Nanos) -> PauseCounts {
         let mut counts = self.counts;
-        for class in self.obeyed.paused().iter() {
-            let since = self.obeyed.since(class).unwrap_or(now);
+        for class in self.paused.classes().iter() {
+            let since = self.paused.since(class).unwrap_or(now);
             counts.classes[class.index()].paused += now.since(since);
         }
         counts
@@ -238,7 +238,7 @@ impl Gate {
     }
 
     fn obey(&mut self, now: Nanos, pfc: &Pfc) {
-        let resumed = self.obeyed.receive(now, pfc.classes, &pfc.times);
+        let resumed = self.paused.receive(now, pfc.classes, &pfc.times);
         self.note(&resumed);
     }
 

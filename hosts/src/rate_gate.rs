@@ -1,6 +1,6 @@
 //! Classes that the switch has asked to be sent slower (GFC), and when each may send its next frame.
 
-use xoff_dataplane::pause::ObeyedRates;
+use xoff_dataplane::pause::KeptRates;
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos};
 use xoff_dataplane::wire::Rates;
 
@@ -9,7 +9,7 @@ use crate::pacer::Pacer;
 /// One pacer for each class with a limit.
 #[derive(Debug)]
 pub struct RateGate {
-    obeyed: ObeyedRates,
+    kept: KeptRates,
     pacers: [Option<Pacer>; CLASSES],
     now: Nanos,
 }
@@ -18,18 +18,18 @@ impl RateGate {
     /// No limits; rates are parts of `line`.
     #[must_use]
     pub fn new(line: BitRate) -> RateGate {
-        RateGate { obeyed: ObeyedRates::new(line), pacers: std::array::from_fn(|_| None), now: Nanos::ZERO }
+        RateGate { kept: KeptRates::new(line), pacers: std::array::from_fn(|_| None), now: Nanos::ZERO }
     }
 
     /// Obeys a frame with rates.
     pub fn obey(&mut self, now: Nanos, rates: &Rates) {
-        let changed = self.obeyed.receive(now, ClassSet::ALL, rates);
+        let changed = self.kept.receive(now, ClassSet::ALL, rates);
         self.keep(now, changed);
     }
 
     /// Classes that may not send at `now`, because they have sent as much as they may.
     pub fn slowed(&mut self, now: Nanos) -> ClassSet {
-        let over = self.obeyed.expire(now);
+        let over = self.kept.expire(now);
         self.keep(now, over);
         self.now = now;
         let waits =
@@ -48,13 +48,13 @@ impl RateGate {
     #[must_use]
     pub fn next_change(&self) -> Nanos {
         let waiting = self.pacers.iter().flatten().map(Pacer::free_at).filter(|&at| at > self.now);
-        waiting.min().unwrap_or(Nanos::NEVER).min(self.obeyed.next_expiry())
+        waiting.min().unwrap_or(Nanos::NEVER).min(self.kept.next_expiry())
     }
 
     fn keep(&mut self, now: Nanos, classes: ClassSet) {
         for class in classes.iter() {
             let pacer = &mut self.pacers[class.index()];
-            match self.obeyed.rate(class) {
+            match self.kept.rate(class) {
                 None => *pacer = None,
                 Some(rate) => pacer.get_or_insert_with(|| Pacer::new(rate, now)).set_rate(rate),
             }

@@ -84,13 +84,13 @@ impl<T: Copy> Ring<T> {
 pub(crate) struct Producer<T> {
     ring: Ring<T>,
     written: u32,
-    shown: u32,
+    published: u32,
 }
 
 impl<T: Copy> Producer<T> {
     /// A ring of `size` entries that nobody has used.
     pub(crate) fn new(memory: Mapping, layout: Layout, size: u32) -> Producer<T> {
-        Producer { ring: Ring::new(memory, layout, size), written: 0, shown: 0 }
+        Producer { ring: Ring::new(memory, layout, size), written: 0, published: 0 }
     }
 
     /// Adds an entry, for the next [`show`](Self::show). The caller knows that the kernel has read the one
@@ -106,18 +106,18 @@ impl<T: Copy> Producer<T> {
     /// Shows the kernel what was pushed. False where that is nothing.
     #[inline]
     pub(crate) fn show(&mut self) -> bool {
-        let news = self.written != self.shown;
-        if news {
-            self.shown = self.written;
-            self.ring.producer().store(self.shown, Ordering::Release);
+        let any = self.written != self.published;
+        if any {
+            self.published = self.written;
+            self.ring.producer().store(self.published, Ordering::Release);
         }
-        news
+        any
     }
 
-    /// Entries shown that the kernel does not say to have read.
+    /// Entries published that the kernel does not say to have read.
     #[inline]
     pub(crate) fn unread(&self) -> u32 {
-        self.shown.wrapping_sub(self.ring.consumer().load(Ordering::Relaxed))
+        self.published.wrapping_sub(self.ring.consumer().load(Ordering::Relaxed))
     }
 
     /// Whether the kernel looks at the ring only when it is told to.
@@ -179,9 +179,9 @@ mod tests {
         let mut ring = Producer::<u64>::new(memory(), LAYOUT, SIZE);
         assert!(!ring.show());
         for round in 0..3_u64 {
-            let before = ring.shown;
+            let before = ring.published;
             (0..3).for_each(|n| ring.push(10 * round + n));
-            assert_eq!(ring.ring.producer().load(Ordering::Relaxed), before, "not shown yet");
+            assert_eq!(ring.ring.producer().load(Ordering::Relaxed), before, "not published yet");
             assert!(ring.show());
             assert_eq!(ring.ring.producer().load(Ordering::Relaxed), before + 3);
             assert_eq!(ring.unread(), 3);
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn counters_pass_the_end_of_their_range() {
         let mut out = Producer::<u64>::new(memory(), LAYOUT, SIZE);
-        (out.written, out.shown) = (u32::MAX, u32::MAX);
+        (out.written, out.published) = (u32::MAX, u32::MAX);
         out.ring.consumer().store(u32::MAX, Ordering::Relaxed);
         (0..2).for_each(|n| out.push(n));
         assert!(out.show());

@@ -265,9 +265,9 @@ impl Buffer {
         }
         queue.bytes += load.bytes;
         queue.frames += load.frames;
-        let shown = self.counters.class(port, class);
-        shown.egress_bytes.set(queue.bytes.0);
-        shown.egress_watermark.raise(queue.bytes.0);
+        let counters = self.counters.class(port, class);
+        counters.egress_bytes.set(queue.bytes.0);
+        counters.egress_watermark.raise(queue.bytes.0);
     }
 
     /// Counts `load`, which came in through `ingress`, out of its egress queue.
@@ -333,10 +333,10 @@ impl Buffer {
     #[inline]
     fn show_ingress(&self, port: PortId, class: Class) {
         let queue = &self.ingress[port.index()][class.index()];
-        let shown = self.counters.class(port, class);
-        shown.ingress_bytes.set(queue.bytes().0);
-        shown.ingress_watermark.raise(queue.bytes().0);
-        shown.headroom_watermark.raise(queue.headroom_used().0);
+        let counters = self.counters.class(port, class);
+        counters.ingress_bytes.set(queue.bytes().0);
+        counters.ingress_watermark.raise(queue.bytes().0);
+        counters.headroom_watermark.raise(queue.headroom_used().0);
     }
 }
 

@@ -58,9 +58,9 @@ pub struct ShadowCounters {
     /// Times that the peer would have been told to stop.
     pub xoff: Counter,
     /// How long it would have been held, in nanoseconds: finished pauses only.
-    pub pausing_nanos: Counter,
+    pub held_nanos: Counter,
     /// Since when it would be held now (driver's clock, ns); zero when it would not.
-    pub pausing_since: Counter,
+    pub held_since: Counter,
     /// Single flows that it would have been asked to pause.
     pub flows: FlowsAsked,
     /// Rates that it would have been asked to keep.

@@ -110,11 +110,11 @@ pub struct ClassCounters {
     /// The rate that this port keeps for its peer now, bits per second; zero: no limit.
     pub rate_obeyed: Counter,
     /// How long the peer was held, in nanoseconds: finished pauses only.
-    pub pausing_nanos: Counter,
+    pub held_nanos: Counter,
     /// Since when it is held now (driver's clock, ns); zero when it is not.
-    pub pausing_since: Counter,
+    pub held_since: Counter,
     /// Why it is held, or was held last: a [`crate::cause::Cause`], packed; zero before the first time.
-    pub pausing_cause: Counter,
+    pub held_cause: Counter,
     /// How long the peer held this port, in nanoseconds: finished pauses only.
     pub paused_nanos: Counter,
     /// Since when it holds it now; zero when it does not.
@@ -147,7 +147,7 @@ pub struct ClassCounters {
     /// The latest storm, what it did so far or in the end.
     pub last_storm: StormCounters,
     /// Lengths of the pauses that the peer was held to.
-    pub pausing_durations: Histogram,
+    pub held_durations: Histogram,
     /// Lengths of the pauses that were obeyed.
     pub paused_durations: Histogram,
 }
@@ -216,10 +216,10 @@ impl ClassCounters {
     }
 
     /// The peer, which was held for so long, is let go.
-    pub(crate) fn end_pausing(&self, held_for: Nanos) {
-        self.pausing_since.set(0);
-        self.pausing_nanos.add(held_for.0);
-        self.pausing_durations.record(held_for.0);
+    pub(crate) fn end_hold(&self, held_for: Nanos) {
+        self.held_since.set(0);
+        self.held_nanos.add(held_for.0);
+        self.held_durations.record(held_for.0);
     }
 }
 

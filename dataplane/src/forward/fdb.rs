@@ -10,8 +10,8 @@
 //!   age or count against a port's limit; they do count against the capacity.
 //!
 //! A switch of several workers has a replica in each. A worker learns from the frames that it
-//! receives; [`Learned::is_news`] says when the others must hear of it, and they [`Fdb::apply`] it. A
-//! station that keeps talking is news again each quarter of the ageing time at least, so that it
+//! receives; [`Learned::is_update`] says when the others must hear of it, and they [`Fdb::apply`] it. A
+//! station that keeps talking is told of again each quarter of the ageing time at least, so that it
 //! does not age where its frames do not come in. The same messages feed a replica for whoever
 //! only wants to look.
 
@@ -51,7 +51,7 @@ pub enum Learned {
 impl Learned {
     /// Whether other replicas must be told.
     #[must_use]
-    pub const fn is_news(self) -> bool {
+    pub const fn is_update(self) -> bool {
         matches!(self, Learned::New | Learned::Moved { .. } | Learned::Renewed)
     }
 
@@ -108,8 +108,8 @@ pub struct Fdb {
     /// [`Nanos::NEVER`]: addresses do not age.
     ageing: Nanos,
     /// Time in units of 2^n nanoseconds, at most a quarter of the ageing time: a station seen in a
-    /// new one is news.
-    news_shift: u32,
+    /// new one is told of.
+    update_shift: u32,
     ports: Vec<PortState>,
     statics: usize,
     sweep: Sweep,
@@ -154,7 +154,7 @@ impl Fdb {
             table,
             capacity: settings.capacity,
             ageing,
-            news_shift: (ageing.0 / 4).max(1).ilog2(),
+            update_shift: (ageing.0 / 4).max(1).ilog2(),
             ports: ports.iter().map(PortState::new).collect(),
             sweep,
         }
@@ -305,7 +305,7 @@ impl Fdb {
         } else if before.port != port {
             self.ports[port.index()].moved += 1;
             Learned::Moved { from: before.port }
-        } else if before.seen.0 >> self.news_shift != now.0 >> self.news_shift {
+        } else if before.seen.0 >> self.update_shift != now.0 >> self.update_shift {
             Learned::Renewed
         } else {
             Learned::Refreshed

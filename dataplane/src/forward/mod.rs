@@ -109,7 +109,7 @@ impl Bridge {
             true => self.fdb.learn(now, vid, header.src, ingress),
             false => Learned::NotLearned,
         };
-        let update = learned.is_news().then(|| {
+        let update = learned.is_update().then(|| {
             self.version += 1;
             FdbUpdate { vid, mac: header.src, port: ingress, seen: now }
         });

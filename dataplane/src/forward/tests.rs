@@ -150,10 +150,10 @@ fn a_static_address_outside_its_vlan_is_not_reached() {
 fn replicas_hear_what_one_has_learned() {
     let mut first = Bridge::new(&settings(3));
     let mut second = first.clone();
-    let news = first.forward(NOW, PortId(0), &frame(A, B, None)).learned.unwrap();
-    assert_eq!(news, FdbUpdate { vid: 1, mac: A, port: PortId(0), seen: NOW });
+    let update = first.forward(NOW, PortId(0), &frame(A, B, None)).learned.unwrap();
+    assert_eq!(update, FdbUpdate { vid: 1, mac: A, port: PortId(0), seen: NOW });
     assert_eq!(first.forward(NOW, PortId(0), &frame(A, B, None)).learned, None, "nothing new");
-    second.apply_remote(&news);
+    second.apply_remote(&update);
     assert_eq!(decide(&mut second, 2, B, A), Decision::Unicast(PortId(0)));
 }
 

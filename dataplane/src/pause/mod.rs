@@ -1,4 +1,4 @@
-//! Both halves of 802.1Qbb: what a port obeys ([`Obeyed`]) and what it asks of its peer ([`Held`]).
+//! Both halves of 802.1Qbb: which of its classes a port has paused for its peer ([`Paused`]) and what it asks of its peer ([`Held`]).
 //!
 //! Neither half knows frames or queues. The receive half keeps one timer per class, which expires by
 //! itself; the transmit half remembers which state the peer was last told and which it should be in,
@@ -6,9 +6,9 @@
 //! alive.
 
 mod held;
-mod obeyed;
+mod paused;
 mod rates;
 
 pub use held::{Announcement, Held};
-pub use obeyed::{Obeyed, Resumed};
-pub use rates::{AskedRates, ObeyedRates};
+pub use paused::{Paused, Resumed};
+pub use rates::{AskedRates, KeptRates};

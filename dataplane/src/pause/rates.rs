@@ -1,5 +1,5 @@
 //! Rates of classes (GFC), both halves: what a port asks of its peer ([`AskedRates`]) and what its peer
-//! asks of it ([`ObeyedRates`]). They keep PFC's rules of time: a change is told at once, what holds is
+//! asks of it ([`KeptRates`]). They keep PFC's rules of time: a change is told at once, what holds is
 //! refreshed, the last value wins, and what is not refreshed ends by itself.
 
 use crate::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta, RateStep};
@@ -92,18 +92,18 @@ impl AskedRates {
 
 /// Steps that a port keeps for its peer, and until when.
 #[derive(Clone, Debug)]
-pub struct ObeyedRates {
+pub struct KeptRates {
     line: BitRate,
     steps: [RateStep; CLASSES],
     until: [Nanos; CLASSES],
     next_expiry: Nanos,
 }
 
-impl ObeyedRates {
+impl KeptRates {
     /// No limits; a quantum is 512 bit times at `line`.
     #[must_use]
-    pub const fn new(line: BitRate) -> ObeyedRates {
-        ObeyedRates {
+    pub const fn new(line: BitRate) -> KeptRates {
+        KeptRates {
             line,
             steps: [RateStep::FULL; CLASSES],
             until: [Nanos::ZERO; CLASSES],
@@ -224,26 +224,26 @@ mod tests {
 
     #[test]
     fn a_limit_ends_by_itself_exactly_when_its_quanta_are_over() {
-        let mut obeyed = ObeyedRates::new(BitRate::from_gbps(1)); // a quantum is 512 ns
+        let mut paused = KeptRates::new(BitRate::from_gbps(1)); // a quantum is 512 ns
         let rates = Rates { time: Quanta(10), ..Rates::default() }.with(C3, step(2)).with(C4, step(1));
-        assert_eq!(obeyed.receive(Nanos(0), ClassSet(0b1000), &rates), ClassSet(0b1000), "4 is not obeyed");
-        assert_eq!(obeyed.rate(C3), Some(BitRate::from_mbps(250)));
-        assert_eq!((obeyed.rate(C4), obeyed.next_expiry()), (None, Nanos(5_120)));
-        assert_eq!(obeyed.expire(Nanos(5_119)), ClassSet::NONE);
-        assert_eq!(obeyed.expire(Nanos(5_120)), ClassSet(0b1000));
-        assert_eq!((obeyed.rate(C3), obeyed.next_expiry()), (None, Nanos::NEVER));
+        assert_eq!(paused.receive(Nanos(0), ClassSet(0b1000), &rates), ClassSet(0b1000), "4 is not obeyed");
+        assert_eq!(paused.rate(C3), Some(BitRate::from_mbps(250)));
+        assert_eq!((paused.rate(C4), paused.next_expiry()), (None, Nanos(5_120)));
+        assert_eq!(paused.expire(Nanos(5_119)), ClassSet::NONE);
+        assert_eq!(paused.expire(Nanos(5_120)), ClassSet(0b1000));
+        assert_eq!((paused.rate(C3), paused.next_expiry()), (None, Nanos::NEVER));
     }
 
     #[test]
     fn the_last_value_wins_and_step_or_time_zero_end_it() {
-        let mut obeyed = ObeyedRates::new(BitRate::from_gbps(1));
+        let mut paused = KeptRates::new(BitRate::from_gbps(1));
         let say = |k, time| Rates { time: Quanta(time), ..Rates::default() }.with(C3, step(k));
-        obeyed.receive(Nanos(0), ClassSet::ALL, &say(4, 100));
-        obeyed.receive(Nanos(10), ClassSet::ALL, &say(1, 20));
-        assert_eq!((obeyed.step(C3), obeyed.next_expiry()), (step(1), Nanos(10 + 20 * 512)));
-        obeyed.receive(Nanos(20), ClassSet::ALL, &say(0, 100));
-        assert_eq!((obeyed.step(C3), obeyed.next_expiry()), (RateStep::FULL, Nanos::NEVER));
-        obeyed.receive(Nanos(30), ClassSet::ALL, &say(3, 0));
-        assert_eq!(obeyed.step(C3), RateStep::FULL);
+        paused.receive(Nanos(0), ClassSet::ALL, &say(4, 100));
+        paused.receive(Nanos(10), ClassSet::ALL, &say(1, 20));
+        assert_eq!((paused.step(C3), paused.next_expiry()), (step(1), Nanos(10 + 20 * 512)));
+        paused.receive(Nanos(20), ClassSet::ALL, &say(0, 100));
+        assert_eq!((paused.step(C3), paused.next_expiry()), (RateStep::FULL, Nanos::NEVER));
+        paused.receive(Nanos(30), ClassSet::ALL, &say(3, 0));
+        assert_eq!(paused.step(C3), RateStep::FULL);
     }
 }

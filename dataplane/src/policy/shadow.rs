@@ -46,7 +46,7 @@ impl Shadow {
     }
 
     /// Takes note of an event, and of what its policy of that class wants then; `intents` is empty before
-    /// and after, `shown` its counters by port.
+    /// and after, `counters` those of shadows by port.
     #[inline(always)] // where it is called the kind of event is a constant
     pub(crate) fn observe(
         &mut self,
@@ -55,21 +55,21 @@ impl Shadow {
         event: Event,
         buffer: &Buffer,
         intents: &mut Vec<Intent>,
-        shown: &[[ShadowCounters; CLASSES]],
+        counters: &[[ShadowCounters; CLASSES]],
     ) {
         self.policies[class.index()].observe(now, event, buffer, intents);
-        intents.drain(..).for_each(|intent| self.note(now, class, intent, shown));
+        intents.drain(..).for_each(|intent| self.note(now, class, intent, counters));
     }
 
     #[cold]
-    fn note(&mut self, now: Nanos, by: Class, intent: Intent, shown: &[[ShadowCounters; CLASSES]]) {
-        let shown = |port: PortId, class: Class| &shown[port.index()][class.index()];
+    fn note(&mut self, now: Nanos, by: Class, intent: Intent, counters: &[[ShadowCounters; CLASSES]]) {
+        let counters = |port: PortId, class: Class| &counters[port.index()][class.index()];
         match intent {
             Intent::Xoff { port, class, .. } => {
                 let demands = &mut self.demands[port.index()][class.index()];
                 if demands.is_empty() {
-                    shown(port, class).xoff.add(1);
-                    shown(port, class).pausing_since.set(now.0.max(1));
+                    counters(port, class).xoff.add(1);
+                    counters(port, class).held_since.set(now.0.max(1));
                 }
                 demands.insert(by);
             }
@@ -77,29 +77,29 @@ impl Shadow {
                 let demands = &mut self.demands[port.index()][class.index()];
                 demands.remove(by);
                 if demands.is_empty() {
-                    let since = shown(port, class).pausing_since.get();
-                    shown(port, class).pausing_nanos.add(now.0.saturating_sub(since));
-                    shown(port, class).pausing_since.set(0);
+                    let since = counters(port, class).held_since.get();
+                    counters(port, class).held_nanos.add(now.0.saturating_sub(since));
+                    counters(port, class).held_since.set(0);
                 }
             }
             Intent::PauseFlows { port, count } => {
-                shown(port, by).flows.pause(count);
-                self.tell_nobody(port, by, shown(port, by));
+                counters(port, by).flows.pause(count);
+                self.tell_nobody(port, by, counters(port, by));
             }
             Intent::ResumeFlows { port } => {
-                shown(port, by).flows.resumes.add(1);
-                self.tell_nobody(port, by, shown(port, by));
+                counters(port, by).flows.resumes.add(1);
+                self.tell_nobody(port, by, counters(port, by));
             }
             Intent::Rate { port, class, step } => {
-                shown(port, class).rate.ask(step, self.lines[port.index()]);
+                counters(port, class).rate.ask(step, self.lines[port.index()]);
             }
         }
     }
 
-    fn tell_nobody(&mut self, port: PortId, class: Class, shown: &ShadowCounters) {
+    fn tell_nobody(&mut self, port: PortId, class: Class, counters: &ShadowCounters) {
         if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
             ofc.tell_nobody(port);
-            shown.flows.now.set(ofc.flows_asked(port) as u64);
+            counters.flows.now.set(ofc.flows_asked(port) as u64);
         }
     }
 }

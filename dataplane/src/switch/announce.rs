@@ -97,10 +97,10 @@ impl Switch {
     fn count_announcement(&self, port: PortId, what: &Announcement) {
         self.counters.port(port).pause_frames_sent.add(1);
         for class in what.vector().iter() {
-            let shown = self.counters.class(port, class);
-            shown.xoff_sent.add(u64::from(what.xoff.contains(class)));
-            shown.xon_sent.add(u64::from(what.xon.contains(class)));
-            shown.refreshes_sent.add(u64::from(what.refreshed.contains(class)));
+            let counters = self.counters.class(port, class);
+            counters.xoff_sent.add(u64::from(what.xoff.contains(class)));
+            counters.xon_sent.add(u64::from(what.xon.contains(class)));
+            counters.refreshes_sent.add(u64::from(what.refreshed.contains(class)));
         }
     }
 }

@@ -83,14 +83,14 @@ impl Switch {
                 self.expire_pauses(port);
                 let at = &self.ports[port.index()];
                 let already =
-                    at.peer.obeyed.paused().contains(class) && !at.peer.stopped_for_flows.contains(class);
+                    at.peer.paused.classes().contains(class) && !at.peer.paused_for_flows.contains(class);
                 self.pause_classes(port, pfc.classes, &pfc.times);
                 if !already {
-                    self.ports[port.index()].peer.stopped_for_flows.insert(class);
+                    self.ports[port.index()].peer.paused_for_flows.insert(class);
                 }
             }
             Operation::Resume => {
-                if self.ports[port.index()].peer.stopped_for_flows.contains(class) {
+                if self.ports[port.index()].peer.paused_for_flows.contains(class) {
                     let resume = Pfc::default().with(class, Quanta(0));
                     self.pause_classes(port, resume.classes, &resume.times);
                 }
@@ -122,11 +122,11 @@ impl Switch {
         let Policy::Ofc(ofc) = &mut self.policies[class.index()] else { return false };
         let at = &mut self.ports[port.index()];
         let ClassQueue::Nested(queue) = &mut at.egress.queues[class.index()] else { return false };
-        let shown = &self.counters.class(port, class).flows;
+        let counters = &self.counters.class(port, class).flows;
         let mut all_fit = true;
         match list.operation {
             Operation::Pause(time) => {
-                shown.pause_frames_received.add(1);
+                counters.pause_frames_received.add(1);
                 let until = self.now.after(at.settings.speed.time_of_quanta(time));
                 let pause = |flow: FlowKey| {
                     let number = ofc.pause_flow(port, &flow, until);
@@ -134,10 +134,10 @@ impl Switch {
                     number
                 };
                 queue.hold(&mut self.nodes, list.flows().filter_map(pause));
-                shown.fallbacks.add(u64::from(!all_fit));
+                counters.fallbacks.add(u64::from(!all_fit));
             }
             Operation::Resume => {
-                shown.resume_frames_received.add(1);
+                counters.resume_frames_received.add(1);
                 queue.resume(&mut self.nodes, list.flows().filter_map(|flow| ofc.resume_flow(port, &flow)));
             }
         }
@@ -213,8 +213,8 @@ impl Switch {
         let Told { len, resumes } = ofc.tell(self.now, port, mac, pause_time, room)?;
         self.next_timer = self.next_timer.min(ofc.next_refresh(port));
         self.timed.insert(port);
-        let shown = &self.counters.class(port, class).flows;
-        if resumes { &shown.resume_frames_sent } else { &shown.pause_frames_sent }.add(1);
+        let counters = &self.counters.class(port, class).flows;
+        if resumes { &counters.resume_frames_sent } else { &counters.pause_frames_sent }.add(1);
         self.tell_flows(port, class);
         Some(self.send_control(port, &bytes[..len], store))
     }

@@ -46,7 +46,7 @@ use crate::congestion::CongestionPoints;
 use crate::counters::Counters;
 use crate::forward::{Bridge, FdbUpdate};
 use crate::ledger::Ledger;
-use crate::pause::{Held, Obeyed};
+use crate::pause::{Held, Paused};
 use crate::policy::{Intent, Policy, Shadow};
 use crate::queue::{Fifo, Nodes};
 use crate::settings::{Accounting, FLOOD_COPIES_MAX, PolicyKind, SwitchSettings, WhenFull};
@@ -192,8 +192,8 @@ impl Switch {
 
     /// What the peer of `port` holds it to, and until when.
     #[must_use]
-    pub fn obeyed(&self, port: PortId) -> &Obeyed {
-        &self.ports[port.index()].peer.obeyed
+    pub fn paused(&self, port: PortId) -> &Paused {
+        &self.ports[port.index()].peer.paused
     }
 
     /// How many pause frames have been obeyed.

@@ -78,18 +78,18 @@ impl Switch {
     #[cold]
     fn heed_sample<S: FrameStore>(&mut self, arrival: &Arrival, sample: &Sample, store: &mut S) {
         let Arrival { port, class, slot, .. } = *arrival;
-        let shown = self.counters.class(port, class);
-        shown.qcn_samples.add(1);
-        shown.qcn_feedback.set(sample.feedback.into());
+        let counters = self.counters.class(port, class);
+        counters.qcn_samples.add(1);
+        counters.qcn_feedback.set(sample.feedback.into());
         if !sample.notify {
             return;
         }
         let size = |slot: u32| self.nodes.meta_at(slot).counted();
         let Some(culprit) = self.congestion.culprit(port, class, slot, size) else { return };
         if self.notify(port, culprit, sample, store) {
-            let shown = self.counters.class(port, class);
-            shown.cnms_sent.add(1);
-            shown.cnm_feedback_sum.add(sample.feedback.into());
+            let counters = self.counters.class(port, class);
+            counters.cnms_sent.add(1);
+            counters.cnm_feedback_sum.add(sample.feedback.into());
         } else {
             self.counters.class(port, class).cnms_not_sent.add(1);
         }
@@ -144,10 +144,10 @@ impl Switch {
     /// A CNM passes through, as any frame does: it is merely counted.
     #[cold]
     pub(super) fn count_notice(&self, port: PortId, header: &Header, head: &[u8]) {
-        let shown = self.counters.port(port);
+        let counters = self.counters.port(port);
         match Cnm::parse(header, head) {
-            Ok(_) => shown.cnms_received.add(1),
-            Err(error) => shown.malformed_cnms[error.index()].add(1),
+            Ok(_) => counters.cnms_received.add(1),
+            Err(error) => counters.malformed_cnms[error.index()].add(1),
         }
     }
 }

@@ -48,23 +48,23 @@ impl Switch {
     #[cold]
     fn obey(&mut self, port: PortId, header: &Header, head: &[u8]) {
         self.end_run();
-        let shown = self.counters.port(port);
+        let counters = self.counters.port(port);
         let control = match MacControl::parse(header, head) {
             Ok(control) => control,
-            Err(error) => return shown.malformed_control[error.index()].add(1),
+            Err(error) => return counters.malformed_control[error.index()].add(1),
         };
         if self.ports[port.index()].settings.ofc_peer
             && let MacControl::Pfc(pfc) = control
         {
             match FlowPause::parse(&pfc, head) {
                 Ok(Some(list)) if self.obeys(port, list.class) => {
-                    shown.pfc_frames_received.add(1);
+                    counters.pfc_frames_received.add(1);
                     self.pauses_obeyed += 1;
-                    shown.pause_peer.set(header.src.to_number());
+                    counters.pause_peer.set(header.src.to_number());
                     return self.obey_list(port, &pfc, &list);
                 }
                 Ok(_) => (),
-                Err(error) => return shown.malformed_control[error.index()].add(1),
+                Err(error) => return counters.malformed_control[error.index()].add(1),
             }
         }
         if let MacControl::Pfc(pfc) = control {
@@ -74,57 +74,57 @@ impl Switch {
                 Err(error) => return self.counters.port(port).malformed_control[error.index()].add(1),
             }
         }
-        let shown = self.counters.port(port);
+        let counters = self.counters.port(port);
         let flow_control = self.ports[port.index()].settings.flow_control;
         let (named, obeyed, times) = match (control, flow_control) {
             (MacControl::Pfc(pfc), FlowControl::Pfc { obey, .. }) => {
-                shown.pfc_frames_received.add(1);
+                counters.pfc_frames_received.add(1);
                 (pfc.classes, ClassSet(pfc.classes.0 & obey.0), pfc.times)
             }
             (MacControl::Pause(time), FlowControl::Pause8023x) => {
-                shown.pause_frames_received.add(1);
+                counters.pause_frames_received.add(1);
                 (ClassSet::ALL, ClassSet::ALL, [time; CLASSES])
             }
             (MacControl::Pfc(pfc), _) => {
-                shown.pfc_frames_received.add(1);
+                counters.pfc_frames_received.add(1);
                 (pfc.classes, ClassSet::NONE, pfc.times)
             }
             (MacControl::Pause(time), _) => {
-                shown.pause_frames_received.add(1);
+                counters.pause_frames_received.add(1);
                 (ClassSet::ALL, ClassSet::NONE, [time; CLASSES])
             }
         };
         if obeyed.is_empty() {
             if !named.is_empty() {
-                shown.pause_frames_ignored.add(1);
+                counters.pause_frames_ignored.add(1);
             }
             return;
         }
         self.pauses_obeyed += 1;
-        shown.pause_peer.set(header.src.to_number());
+        counters.pause_peer.set(header.src.to_number());
         self.pause_classes(port, obeyed, &times);
     }
 
     pub(super) fn pause_classes(&mut self, port: PortId, classes: ClassSet, times: &[Quanta; CLASSES]) {
         for class in classes.iter() {
-            let shown = self.counters.class(port, class);
+            let counters = self.counters.class(port, class);
             match times[class.index()] {
                 Quanta(0) => {
-                    shown.xon_received.add(1);
+                    counters.xon_received.add(1);
                     self.resume_flows(port, class);
                 }
-                _ => shown.xoff_received.add(1),
+                _ => counters.xoff_received.add(1),
             }
         }
         let at = &mut self.ports[port.index()];
-        at.peer.stopped_for_flows.0 &= !classes.0;
-        let obeyed = &mut at.peer.obeyed;
-        let resumed = obeyed.receive(self.now, classes, times);
-        for class in obeyed.paused().iter() {
-            let since = obeyed.since(class).map_or(0, |since| since.0.max(1));
+        at.peer.paused_for_flows.0 &= !classes.0;
+        let paused = &mut at.peer.paused;
+        let resumed = paused.receive(self.now, classes, times);
+        for class in paused.classes().iter() {
+            let since = paused.since(class).map_or(0, |since| since.0.max(1));
             self.counters.class(port, class).paused_since.set(since);
         }
-        self.next_timer = self.next_timer.min(obeyed.next_expiry());
+        self.next_timer = self.next_timer.min(paused.next_expiry());
         self.timed.insert(port);
         self.note_resumed(port, &resumed);
         self.watch_pauses(port, classes);
@@ -133,15 +133,15 @@ impl Switch {
     pub(super) fn note_resumed(&mut self, port: PortId, resumed: &Resumed) {
         self.watch_pauses(port, resumed.classes);
         for class in resumed.classes.iter() {
-            let shown = self.counters.class(port, class);
+            let counters = self.counters.class(port, class);
             let paused_for = resumed.paused_for[class.index()].0;
             // No longer running, then counted: a reader in between sees too little for a moment, never
             // the same pause twice.
-            if !self.ports[port.index()].peer.obeyed.paused().contains(class) {
-                shown.paused_since.set(0);
+            if !self.ports[port.index()].peer.paused.classes().contains(class) {
+                counters.paused_since.set(0);
             }
-            shown.paused_nanos.add(paused_for);
-            shown.paused_durations.record(paused_for);
+            counters.paused_nanos.add(paused_for);
+            counters.paused_durations.record(paused_for);
         }
     }
 }

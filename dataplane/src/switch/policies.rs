@@ -87,11 +87,11 @@ impl Switch {
             self.counters.class(port, class).flows.fallbacks.add(1);
         }
         if at.peer.held.xoff(self.now, class) {
-            let shown = self.counters.class(port, class);
-            shown.pausing_since.set(self.now.0.max(1));
+            let counters = self.counters.class(port, class);
+            counters.held_since.set(self.now.0.max(1));
             let cause = self.cause(port, class, trigger);
-            shown.xoff_causes.count(cause);
-            shown.pausing_cause.set(cause.pack());
+            counters.xoff_causes.count(cause);
+            counters.held_cause.set(cause.pack());
             self.note_untold(port);
         }
     }
@@ -103,15 +103,15 @@ impl Switch {
             Trigger::Higher(higher) => (higher, self.buffer.fullest_behind(port, higher)),
         };
         let held = |egress: PortId| {
-            let shown = self.counters.class(egress, class);
-            shown.paused_since.get() != 0 || shown.flows.paused.get() != 0
+            let counters = self.counters.class(egress, class);
+            counters.paused_since.get() != 0 || counters.flows.paused.get() != 0
         };
         Cause { trigger: trigger.index(), class, culprit, relayed: culprit.is_some_and(held) }
     }
 
     pub(super) fn let_go(&mut self, port: PortId, class: Class) {
         if let Some(held_for) = self.ports[port.index()].peer.held.xon(self.now, class) {
-            self.counters.class(port, class).end_pausing(held_for);
+            self.counters.class(port, class).end_hold(held_for);
             self.note_untold(port);
         }
     }

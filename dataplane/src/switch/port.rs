@@ -6,7 +6,7 @@ use super::train::Train;
 use crate::buffer::Load;
 use crate::classify::Classifier;
 use crate::drop_reason::DropReason;
-use crate::pause::{AskedRates, Held, Obeyed, ObeyedRates};
+use crate::pause::{AskedRates, Held, KeptRates, Paused};
 use crate::queue::{ClassQueue, Fifo};
 use crate::rewrite::Rewriter;
 use crate::schedule::{Scheduler, Shaper, Turn};
@@ -70,8 +70,8 @@ pub(super) struct Peer {
     /// Per class, whose policies want it held: it is while there is one.
     pub(super) demands: [ClassSet; CLASSES],
     pub(super) asked_rates: AskedRates,
-    pub(super) obeyed: Obeyed,
-    pub(super) obeyed_rates: ObeyedRates,
+    pub(super) paused: Paused,
+    pub(super) kept_rates: KeptRates,
     /// CNMs to be sent.
     pub(super) notices: Fifo,
     /// Classes with something to tell the peer about flows.
@@ -79,7 +79,7 @@ pub(super) struct Peer {
     /// When the next flow that the peer has paused goes on by itself.
     pub(super) flows_expire: Nanos,
     /// Classes that the peer has paused as a whole only because its flows could not be paused one by one.
-    pub(super) stopped_for_flows: ClassSet,
+    pub(super) paused_for_flows: ClassSet,
     pub(super) watchdog: Watchdog,
 }
 
@@ -101,12 +101,12 @@ impl Port {
                 held: Held::new(settings.refresh),
                 demands: [ClassSet::NONE; CLASSES],
                 asked_rates: AskedRates::new(settings.refresh),
-                obeyed: Obeyed::new(settings.speed),
-                obeyed_rates: ObeyedRates::new(settings.speed),
+                paused: Paused::new(settings.speed),
+                kept_rates: KeptRates::new(settings.speed),
                 notices: Fifo::default(),
                 tells_flows: ClassSet::NONE,
                 flows_expire: Nanos::NEVER,
-                stopped_for_flows: ClassSet::NONE,
+                paused_for_flows: ClassSet::NONE,
                 watchdog: Watchdog::new(settings.classes.map(|class| class.watchdog)),
             },
         }
@@ -128,7 +128,7 @@ impl Port {
     /// Classes with frames that may leave as far as the peer is concerned.
     #[inline]
     pub(super) fn eligible(&self) -> ClassSet {
-        ClassSet(self.egress.backlogged.0 & !self.peer.obeyed.stopped().0)
+        ClassSet(self.egress.backlogged.0 & !self.peer.paused.blocked().0)
     }
 
     /// Why no frame of a closed class is taken.
@@ -288,7 +288,7 @@ impl Peer {
     /// When something here happens by time alone.
     pub(super) fn next_deadline(&self) -> Nanos {
         let held = self.held.next_refresh().min(self.asked_rates.next_refresh());
-        let obeyed = self.obeyed.next_expiry().min(self.obeyed_rates.next_expiry()).min(self.flows_expire);
-        held.min(obeyed).min(self.watchdog.next_look())
+        let paused = self.paused.next_expiry().min(self.kept_rates.next_expiry()).min(self.flows_expire);
+        held.min(paused).min(self.watchdog.next_look())
     }
 }

@@ -60,8 +60,8 @@ impl Switch {
         }
         let Some(rates) = Rates::parse(pfc, head)? else { return Ok(false) };
         let at = &mut self.ports[port.index()];
-        let changed = at.peer.obeyed_rates.receive(self.now, obey, &rates);
-        self.next_timer = self.next_timer.min(at.peer.obeyed_rates.next_expiry());
+        let changed = at.peer.kept_rates.receive(self.now, obey, &rates);
+        self.next_timer = self.next_timer.min(at.peer.kept_rates.next_expiry());
         self.timed.insert(port);
         self.counters.port(port).rate_frames_received.add(1);
         self.keep_rates(port, changed);
@@ -71,7 +71,7 @@ impl Switch {
     /// Ends the limits whose time is over.
     #[cold]
     pub(super) fn expire_rates(&mut self, port: PortId) {
-        let over = self.ports[port.index()].peer.obeyed_rates.expire(self.now);
+        let over = self.ports[port.index()].peer.kept_rates.expire(self.now);
         self.keep_rates(port, over);
     }
 
@@ -81,7 +81,7 @@ impl Switch {
         at.peer.asked_rates.forget_told();
         let all =
             Class::ALL.into_iter().fold(Rates::default(), |rates, class| rates.with(class, RateStep::FULL));
-        let changed = at.peer.obeyed_rates.receive(self.now, ClassSet::ALL, &all);
+        let changed = at.peer.kept_rates.receive(self.now, ClassSet::ALL, &all);
         self.keep_rates(port, changed);
     }
 
@@ -99,7 +99,7 @@ impl Switch {
         for class in classes.iter() {
             let at = &mut self.ports[port.index()];
             at.keep_rate(self.now, class);
-            let rate = at.peer.obeyed_rates.rate(class).map_or(0, |rate| rate.bits_per_second());
+            let rate = at.peer.kept_rates.rate(class).map_or(0, |rate| rate.bits_per_second());
             self.counters.class(port, class).rate_obeyed.set(rate);
         }
     }
@@ -125,7 +125,7 @@ impl Port {
     /// The class is held to the lower of its own rate and the one that the peer asks for.
     fn keep_rate(&mut self, now: Nanos, class: Class) {
         let own = self.settings.classes[class.index()].max_rate;
-        let asked = self.peer.obeyed_rates.rate(class);
+        let asked = self.peer.kept_rates.rate(class);
         let Some(rate) = own.into_iter().chain(asked).min() else {
             return self.egress.lift_rate(class);
         };

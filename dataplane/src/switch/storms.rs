@@ -26,7 +26,7 @@ impl Switch {
         if (classes.0 & at.peer.watchdog.watched().0) == 0 {
             return;
         }
-        at.peer.watchdog.pauses_changed(classes, &at.peer.obeyed);
+        at.peer.watchdog.pauses_changed(classes, &at.peer.paused);
         for class in at.peer.watchdog.stormed().iter() {
             self.counters.class(port, class).note_storm();
         }
@@ -38,7 +38,7 @@ impl Switch {
         for class in self.ports[port.index()].peer.watchdog.due(self.now).iter() {
             let at = &mut self.ports[port.index()];
             let waiting_since = at.egress.queues[class.index()].oldest(&self.nodes);
-            match at.peer.watchdog.look(self.now, class, &at.peer.obeyed, waiting_since) {
+            match at.peer.watchdog.look(self.now, class, &at.peer.paused, waiting_since) {
                 Some(Change::StormBegins) => self.begin_storm(port, class, store),
                 Some(Change::StormEnds) => self.end_storm(port, class),
                 None => {}
@@ -56,7 +56,7 @@ impl Switch {
                 self.drop_queued(port, class, DropReason::PausedDiscard, store);
             }
             WatchdogAction::Forward => {
-                at.peer.obeyed.defy(class, true);
+                at.peer.paused.defy(class, true);
                 self.egress_active.insert(port);
             }
             WatchdogAction::Alert => {}
@@ -67,7 +67,7 @@ impl Switch {
         self.counters.class(port, class).end_storm(self.now);
         let at = &mut self.ports[port.index()];
         at.egress.closed.remove(class);
-        at.peer.obeyed.defy(class, false);
+        at.peer.paused.defy(class, false);
     }
 
     /// The link of `port` came or went: it has another peer now, or none.

@@ -61,12 +61,12 @@ impl Switch {
 
     #[inline]
     pub(super) fn expire_pauses(&mut self, port: PortId) {
-        let obeyed = &mut self.ports[port.index()].peer.obeyed;
-        if self.now >= obeyed.next_expiry() {
-            let resumed = obeyed.expire(self.now);
+        let paused = &mut self.ports[port.index()].peer.paused;
+        if self.now >= paused.next_expiry() {
+            let resumed = paused.expire(self.now);
             self.note_resumed(port, &resumed);
         }
-        if self.now >= self.ports[port.index()].peer.obeyed_rates.next_expiry() {
+        if self.now >= self.ports[port.index()].peer.kept_rates.next_expiry() {
             self.expire_rates(port);
         }
         if self.now >= self.ports[port.index()].peer.flows_expire {
@@ -97,8 +97,8 @@ impl Switch {
         }
         Class::ALL.into_iter().for_each(|class| self.forget_told_flows(port, class));
         let at = &mut self.ports[port.index()];
-        let paused = at.peer.obeyed.paused();
-        let resumed = at.peer.obeyed.receive(self.now, paused, &Default::default());
+        let paused = at.peer.paused.classes();
+        let resumed = at.peer.paused.receive(self.now, paused, &Default::default());
         self.note_resumed(port, &resumed);
         self.forget_rates(port);
         self.forget_notices(port, store);
@@ -119,7 +119,7 @@ impl Switch {
             let held = self.ports[port.index()].peer.held.classes();
             for class in held.iter() {
                 if let Some(held_for) = self.ports[port.index()].peer.held.xon(self.now, class) {
-                    self.counters.class(port, class).end_pausing(held_for);
+                    self.counters.class(port, class).end_hold(held_for);
                 }
             }
             self.let_flows_go(port);

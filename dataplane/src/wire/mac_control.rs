@@ -208,7 +208,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::pause::Obeyed;
+    use crate::pause::Paused;
     use crate::testing::frame_bytes;
     use crate::units::{BitRate, Nanos};
     use crate::wire::header::Tci;
@@ -275,11 +275,11 @@ mod tests {
 
         let rate = BitRate::from_gbps(400);
         assert_eq!(512 * 10_u64.pow(12) / rate.bits_per_second(), 1280, "1 quanta, in picoseconds");
-        let mut spine = Obeyed::new(rate);
+        let mut spine = Paused::new(rate);
         let mut obey = |now, bytes: &[u8]| {
             let Ok(MacControl::Pfc(pfc)) = parse(bytes) else { panic!("not PFC") };
             spine.receive(Nanos(now), pfc.classes, &pfc.times);
-            (spine.paused(), spine.next_expiry())
+            (spine.classes(), spine.next_expiry())
         };
         let (paused, until) = obey(0, &frame);
         assert_eq!(paused, ClassSet(1 << 3), "traffic for other priority queues continues");

@@ -132,8 +132,8 @@ fn c16_a_quantum_is_512_bits_at_the_speed_of_the_port() {
         star.pause(0, stop(C3, 1000));
         let at = speed.time_of(Bytes::on_line(60)) + CABLE;
         star.run_until(at);
-        let obeyed = star.switch().worker(PortId(0)).obeyed(PortId(0)).next_expiry();
-        assert_eq!(obeyed, at + Nanos(512_000_000 / mbps));
+        let paused = star.switch().worker(PortId(0)).paused(PortId(0)).next_expiry();
+        assert_eq!(paused, at + Nanos(512_000_000 / mbps));
     }
 }
 

@@ -123,7 +123,7 @@ fn what_is_asked_is_kept_and_the_queues_settle_between_two_steps_without_a_pause
     assert!(in_time, "as soon as the frame with it can have come");
     let (low, high) = (settled.iter().min().copied(), settled.iter().max().copied());
     // T(2) and the end of step 2, and what comes meanwhile: a frame being received, and half a line for
-    // as long as the news travels.
+    // as long as word of it travels.
     let slack = Bytes(2 * 1_518) + GIGABIT.bytes_in(DELIVERY);
     assert!(high.is_some_and(|high| high <= Bytes(180_000) + slack), "{high:?}");
     assert!(low.is_some_and(|low| low + slack >= Bytes(150_000)), "{low:?}");

@@ -37,7 +37,7 @@ fn told(star: &Star, port: u8) -> u64 {
 }
 
 fn cause(star: &Star, port: u8) -> Option<Cause> {
-    Cause::unpack(star.switch().counters.class(PortId(port), C3).pausing_cause.get())
+    Cause::unpack(star.switch().counters.class(PortId(port), C3).held_cause.get())
 }
 
 fn nothing_was_lost(star: &mut Star, flows: &[Flow]) {
@@ -181,8 +181,8 @@ fn shadows_count_what_they_would_have_done_and_are_not_heard() {
         let acting = counters.class(PortId(port), C3);
         let same = &counters.shadow(0)[usize::from(port)][C3.index()];
         assert_eq!((told(&alone, port), same.xoff.get()), (acting.xoff_sent.get(), acting.xoff_sent.get()));
-        assert_eq!(same.pausing_nanos.get(), acting.pausing_nanos.get());
-        assert_eq!((same.pausing_since.get(), same.lost.get()), (0, 0));
+        assert_eq!(same.held_nanos.get(), acting.held_nanos.get());
+        assert_eq!((same.held_since.get(), same.lost.get()), (0, 0));
         wanted_by_capfc += counters.shadow(1)[usize::from(port)][C3.index()].xoff.get();
     }
     assert!(wanted_by_capfc > 0, "its egress threshold is lower than any ingress threshold");
@@ -196,12 +196,12 @@ fn wanted_by_the_acting(star: &Star, port: usize) -> Wanted {
     let class = star.switch().counters.class(PortId(u8::try_from(port).expect("few")), C3);
     let Causes { own, relayed } = &class.xoff_causes;
     let xoff = own.iter().chain(relayed).map(Counter::get).sum();
-    wanted(xoff, &class.pausing_nanos, &class.flows.asked, &class.rate_asked)
+    wanted(xoff, &class.held_nanos, &class.flows.asked, &class.rate_asked)
 }
 
 fn wanted_by_a_shadow(star: &Star, shadow: usize, port: usize) -> Wanted {
     let shadow = &star.switch().counters.shadow(shadow)[port][C3.index()];
-    wanted(shadow.xoff.get(), &shadow.pausing_nanos, &shadow.flows, &shadow.rate)
+    wanted(shadow.xoff.get(), &shadow.held_nanos, &shadow.flows, &shadow.rate)
 }
 
 fn wanted(xoff: u64, nanos: &Counter, flows: &FlowsAsked, rate: &RateAsked) -> Wanted {

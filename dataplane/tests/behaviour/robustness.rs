@@ -196,8 +196,8 @@ fn on_a_stop_every_held_peer_is_told_to_go_on() {
         assert_eq!(star.at(host).pauses().last().map(|(_, what)| *what), Some(resume(C3)));
     }
     let shown = star.switch().counters.class(PortId(1), C3);
-    assert_eq!(shown.pausing_since.get(), 0);
-    assert!(shown.pausing_nanos.get() > 500_000);
+    assert_eq!(shown.held_since.get(), 0);
+    assert!(shown.held_nanos.get() > 500_000);
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_stop_waits_for_no_peer_whose_link_is_gone() {
     assert!(star.holds(1, C3), "what came from there is still inside");
     star.release_peers();
     assert!(!star.switch().worker(PortId(1)).untold().contains(PortId(1)));
-    assert_eq!(star.switch().counters.class(PortId(1), C3).pausing_since.get(), 0);
+    assert_eq!(star.switch().counters.class(PortId(1), C3).held_since.get(), 0);
 }
 
 /// Such a frame has no room in an egress queue that is made for shorter ones, and never will have.

@@ -161,7 +161,7 @@ fn forward_goes_on_in_spite_of_the_pause_and_loses_nothing() {
     let before = star.seen(flows[0]).frames + star.seen(flows[1]).frames;
     star.run_for(Nanos::from_millis(15));
     flows.iter().for_each(|&flow| star.came_whole(flow, 600));
-    assert!(stormed(&star) && star.switch().worker(PortId(0)).obeyed(PortId(0)).paused().contains(C3));
+    assert!(stormed(&star) && star.switch().worker(PortId(0)).paused(PortId(0)).classes().contains(C3));
     // The next pause brings the count of forwarded frames up to date.
     star.pause(0, stop(C3, 10));
     star.run_for(Nanos::from_millis(1));
@@ -236,8 +236,8 @@ fn r10_a_ring_that_waits_for_itself_stands_still_for_good_without_a_watchdog() {
     assert_eq!(arrived(&bed), before, "nothing moves");
     assert!(before.iter().sum::<usize>() < 9_000);
     for switch in switches {
-        let obeyed = bed.switch(switch).worker(PortId(1)).obeyed(PortId(1));
-        assert!(obeyed.paused().contains(C3), "each is held by the next");
+        let paused = bed.switch(switch).worker(PortId(1)).paused(PortId(1));
+        assert!(paused.classes().contains(C3), "each is held by the next");
     }
 }
 

@@ -162,9 +162,9 @@ fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
         pause_sent: PauseStatus {
             xoff: counters.xoff_sent.get(),
             xon: counters.xon_sent.get(),
-            now: counters.pausing_since.get() != 0,
+            now: counters.held_since.get() != 0,
             nanos: times.sent,
-            durations: spread(&counters.pausing_durations),
+            durations: spread(&counters.held_durations),
         },
         cause: cause(view, counters),
         causes: causes(counters),
@@ -219,7 +219,7 @@ fn uptime(view: &SwitchView) -> u64 {
 }
 
 fn cause(view: &SwitchView, counters: &ClassCounters) -> Option<CauseStatus> {
-    let cause = Cause::unpack(counters.pausing_cause.get())?;
+    let cause = Cause::unpack(counters.held_cause.get())?;
     Some(CauseStatus {
         trigger: Trigger::NAMES[cause.trigger].into(),
         class: cause.class.get(),
@@ -236,18 +236,18 @@ fn causes(counters: &ClassCounters) -> BTreeMap<String, CauseCount> {
 }
 
 fn culprits(view: &SwitchView, ingress: PortId, class: Class) -> Vec<CulpritStatus> {
-    if view.counters.class(ingress, class).pausing_since.get() == 0 {
+    if view.counters.class(ingress, class).held_since.get() == 0 {
         return Vec::new();
     }
-    let cause = Cause::unpack(view.counters.class(ingress, class).pausing_cause.get());
+    let cause = Cause::unpack(view.counters.class(ingress, class).held_cause.get());
     let class = cause.map_or(class, |cause| cause.class);
     let queue = |(egress, _): (PortId, _)| {
-        let shown = view.counters.class(egress, class);
+        let counters = view.counters.class(egress, class);
         CulpritStatus {
             port: view.settings.ports[egress.index()].name.clone(),
             class: class.get(),
             bytes: view.counters.between(ingress, egress, class).get(),
-            held: shown.paused_since.get() != 0 || shown.flows.paused.get() != 0,
+            held: counters.paused_since.get() != 0 || counters.flows.paused.get() != 0,
         }
     };
     let mut culprits: Vec<_> = view.ports().map(queue).filter(|culprit| culprit.bytes > 0).collect();
@@ -257,23 +257,23 @@ fn culprits(view: &SwitchView, ingress: PortId, class: Class) -> Vec<CulpritStat
 
 fn shadows(view: &SwitchView, port: PortId, class: Class) -> Vec<ShadowStatus> {
     let shadow = |(number, kind): (usize, &PolicyKind)| {
-        let shown = &view.counters.shadow(number)[port.index()][class.index()];
-        let running = match shown.pausing_since.get() {
+        let counters = &view.counters.shadow(number)[port.index()][class.index()];
+        let running = match counters.held_since.get() {
             0 => 0,
             since => (view.clock)().0.saturating_sub(since),
         };
         ShadowStatus {
             policy: kind.name().into(),
-            xoff: shown.xoff.get(),
+            xoff: counters.xoff.get(),
             now: running > 0,
-            nanos: shown.pausing_nanos.get() + running,
-            lost: shown.lost.get(),
-            first_loss_nanos: after_start(view, shown.first_loss.get()),
-            flows: (*kind == PolicyKind::Ofc).then(|| flows_asked(&shown.flows)),
+            nanos: counters.held_nanos.get() + running,
+            lost: counters.lost.get(),
+            first_loss_nanos: after_start(view, counters.first_loss.get()),
+            flows: (*kind == PolicyKind::Ofc).then(|| flows_asked(&counters.flows)),
             rate: (*kind == PolicyKind::Gfc).then(|| RateAskedStatus {
-                changes: shown.rate.changes.get(),
-                asked_bits_per_second: nonzero(&shown.rate.now),
-                asked_min_bits_per_second: nonzero(&shown.rate.lowest),
+                changes: counters.rate.changes.get(),
+                asked_bits_per_second: nonzero(&counters.rate.now),
+                asked_min_bits_per_second: nonzero(&counters.rate.lowest),
             }),
         }
     };

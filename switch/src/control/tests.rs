@@ -148,16 +148,16 @@ fn fill(view: &SwitchView) {
     class.drops[DropReason::HeadroomExhausted.index()].add(1);
     class.xoff_sent.add(2);
     class.xon_sent.add(1);
-    class.pausing_nanos.add(250_000_000);
-    class.pausing_since.set(NOW.0 - 1_000_000_000);
-    class.pausing_durations.record(250_000_000);
+    class.held_nanos.add(250_000_000);
+    class.held_since.set(NOW.0 - 1_000_000_000);
+    class.held_durations.record(250_000_000);
     class.headroom_watermark.raise(12_345);
-    class.pausing_cause.set(1 << 40 | 3 << 32 | 1 << 16 | 1 << 8 | 1); // class 3: the egress queue of port 1
+    class.held_cause.set(1 << 40 | 3 << 32 | 1 << 16 | 1 << 8 | 1); // class 3: the egress queue of port 1
     class.xoff_causes.own[1].add(2);
     view.counters.between(PortId(0), PortId(1), CLASS_3).add(7_000);
     let shadow = &view.counters.shadow(0)[0][3];
     shadow.xoff.add(1);
-    shadow.pausing_nanos.add(500_000_000);
+    shadow.held_nanos.add(500_000_000);
     shadow.lost.add(2);
     shadow.first_loss.set(NOW.0);
     let flows = &view.counters.shadow(1)[0][3].flows;

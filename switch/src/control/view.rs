@@ -51,7 +51,7 @@ impl SwitchView {
         let shown = &self.ports[port.index()].pause_shown[class.index()];
         let now = (self.clock)();
         PauseTimes {
-            sent: shown[0].total(now, &counters.pausing_nanos, &counters.pausing_since),
+            sent: shown[0].total(now, &counters.held_nanos, &counters.held_since),
             received: shown[1].total(now, &counters.paused_nanos, &counters.paused_since),
             stormed: shown[2].total(now, &counters.storm_nanos, &counters.storm_since),
         }

@@ -157,8 +157,8 @@ fn watch(live: &Live<'_>, ports: &[Watched]) -> Vec<Event> {
     live.every(LOOK, PATIENCE, |now| {
         for (port, before) in ports.iter().zip(&mut before) {
             let class = live.class(port.at, LOSSLESS);
-            let since = [class.pausing_since.get(), class.paused_since.get()];
-            let why = Cause::unpack(class.pausing_cause.get()).map(|cause| port.explain(cause));
+            let since = [class.held_since.get(), class.paused_since.get()];
+            let why = Cause::unpack(class.held_cause.get()).map(|cause| port.explain(cause));
             let deeds = [(Deed::Holds, Deed::Releases, why), (Deed::Stops, Deed::Resumes, None)];
             for ((since, before), (begins, ends, why)) in since.into_iter().zip(before).zip(deeds) {
                 if since == *before {

@@ -232,8 +232,8 @@ mod tests {
                         assert!(refused, "{} {} at {line:?}", experiment.name, variant.name);
                         continue;
                     };
-                    let quiet = !variant.lossless || config.warnings.is_empty();
-                    assert!(quiet, "{} {}: {:?}", experiment.name, variant.name, config.warnings);
+                    let no_warning = !variant.lossless || config.warnings.is_empty();
+                    assert!(no_warning, "{} {}: {:?}", experiment.name, variant.name, config.warnings);
                 }
             }
             assert!(experiment.default_policies().iter().all(|policy| experiment.fits(policy).is_ok()));

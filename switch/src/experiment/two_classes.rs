@@ -133,7 +133,7 @@ impl Measured {
 impl OfClass {
     fn of(runs: &[Run], place: usize, class: Class) -> OfClass {
         let rates = runs.iter().filter_map(|run| run.rates[place].rate(BEGIN.after(RAMP), END));
-        let paused = runs.iter().map(|run| run.account.sum(class, |class| &class.pausing_nanos));
+        let paused = runs.iter().map(|run| run.account.sum(class, |class| &class.held_nanos));
         OfClass {
             mbps: Spread::of(rates),
             xoff_sent: runs.iter().map(|run| run.account.sum(class, |class| &class.xoff_sent)).sum(),

@@ -207,7 +207,7 @@ impl Scene {
                 if now < ALONE {
                     *before = class.xoff_sent.get();
                 } else if first.is_none() && class.xoff_sent.get() > *before {
-                    let since = Nanos(class.pausing_since.get());
+                    let since = Nanos(class.held_since.get());
                     *first = Some(if since == Nanos::ZERO { now } else { since.since(live.begin()) });
                 }
             }
@@ -221,7 +221,7 @@ impl Run {
         let classes =
             || self.scene.ports[range.clone()].iter().map(|&port| self.account.class(port, LOSSLESS));
         let xoff = classes().map(|class| class.xoff_sent.get()).sum();
-        let paused = classes().map(|class| class.pausing_nanos.get()).sum();
+        let paused = classes().map(|class| class.held_nanos.get()).sum();
         (xoff, paused, self.seen.first_xoff[range].iter().copied().flatten().min())
     }
 

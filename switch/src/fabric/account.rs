@@ -89,7 +89,7 @@ impl From<&Account> for Pfc {
         Pfc {
             xoff_sent: account.sum(LOSSLESS, |class| &class.xoff_sent),
             xon_sent: account.sum(LOSSLESS, |class| &class.xon_sent),
-            paused_ms: account.sum(LOSSLESS, |class| &class.pausing_nanos) as f64 / 1e6,
+            paused_ms: account.sum(LOSSLESS, |class| &class.held_nanos) as f64 / 1e6,
         }
     }
 }

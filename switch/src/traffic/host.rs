@@ -313,7 +313,7 @@ impl<'fd> Run<'fd> {
     }
 
     fn is_over(&self, transmitted: Transmitted, received: Received) -> bool {
-        let quiet = |since: Nanos, linger: Nanos| {
+        let idle_for = |since: Nanos, linger: Nanos| {
             self.now.since(since.max(self.last_data.unwrap_or_default())) >= linger
         };
         if let Some(interrupted) = self.interrupted {
@@ -322,10 +322,10 @@ impl<'fd> Run<'fd> {
         }
         match (self.ending, self.options.linger) {
             (Some(ending), linger) => {
-                quiet(ending, linger.unwrap_or(if self.has_streams { LINGER } else { Nanos::ZERO }))
+                idle_for(ending, linger.unwrap_or(if self.has_streams { LINGER } else { Nanos::ZERO }))
             }
             (None, Some(linger)) if !self.has_streams => {
-                self.last_data.is_some_and(|last| quiet(last, linger))
+                self.last_data.is_some_and(|last| idle_for(last, linger))
             }
             (None, _) => false,
         }

@@ -241,21 +241,21 @@ fn the_newest_sighting_wins_in_every_replica() {
 }
 
 #[test]
-fn a_station_that_keeps_talking_is_news_each_quarter_of_the_ageing_time() {
+fn a_station_that_keeps_talking_is_told_of_each_quarter_of_the_ageing_time() {
     let mut fdb = fdb(16, [None; 2]);
-    let mut last_news = T;
+    let mut last_update = T;
     fdb.learn(T, 1, mac(1), P0);
     for second in 1..=1000 {
         let now = T + Nanos::from_secs(second);
         let learned = fdb.learn(now, 1, mac(1), P0);
         if learned == Learned::Renewed {
-            last_news = now;
+            last_update = now;
         } else {
             assert_eq!(learned, Learned::Refreshed);
-            assert!(now.since(last_news).0 < AGEING.0 / 4);
+            assert!(now.since(last_update).0 < AGEING.0 / 4);
         }
     }
-    assert!(last_news > T);
+    assert!(last_update > T);
 }
 
 #[derive(Clone, Debug)]
@@ -285,7 +285,7 @@ explore! {
             match step {
                 Step::Learn { vid, n, port } => {
                     let port = PortId(port);
-                    if fdb.learn(now, vid, mac(n), port).is_news() {
+                    if fdb.learn(now, vid, mac(n), port).is_update() {
                         replica.apply(&FdbUpdate { vid, mac: mac(n), port, seen: now });
                     }
                     model.insert((vid, n), (port, now));
@@ -305,7 +305,7 @@ explore! {
                 for n in 0..40 {
                     let seen = model.get(&(vid, n)).filter(|(_, seen)| now.since(*seen) < AGEING);
                     prop_assert_eq!(fdb.lookup(now, vid, mac(n)), seen.map(|(port, _)| *port));
-                    // A replica may forget early, by the time between two news, and is never wrong.
+                    // A replica may forget early, by the time between two updates, and is never wrong.
                     let recent = seen.is_some_and(|(_, seen)| now.since(*seen).0 < AGEING.0 * 3 / 4);
                     let found = replica.lookup(now, vid, mac(n));
                     prop_assert!(found == seen.map(|(port, _)| *port) || found.is_none() && !recent);

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use xoff_dataplane::congestion::{ReactionPoint, ReactionSettings};
-use xoff_dataplane::pause::Obeyed;
+use xoff_dataplane::pause::Paused;
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, Quanta};
 use xoff_dataplane::wire::cnm::{CnTag, Cnm};
 use xoff_dataplane::wire::header::Header;
@@ -70,7 +70,7 @@ pub struct Host {
     pub mac: MacAddr,
     rate: BitRate,
     obeys: Obeys,
-    obeyed: Obeyed,
+    paused: Paused,
     /// What it is asked for, where it keeps rates (GFC).
     rates: Option<Rates>,
     streams: Vec<Sending>,
@@ -95,7 +95,7 @@ impl Host {
             mac,
             rate,
             obeys,
-            obeyed: Obeyed::new(rate),
+            paused: Paused::new(rate),
             rates: None,
             streams: Vec::new(),
             turn: 0,
@@ -127,7 +127,7 @@ impl Host {
 
     pub fn set_link(&mut self, up: bool) {
         self.up = up;
-        self.obeyed = Obeyed::new(self.rate);
+        self.paused = Paused::new(self.rate);
         self.rates = self.rates.take().map(|_| Rates::new(self.rate, MTU_FRAME));
     }
 
@@ -143,9 +143,9 @@ impl Host {
 
     /// Classes that it may not send now.
     pub fn paused(&self, now: Nanos) -> ClassSet {
-        let mut obeyed = self.obeyed.clone();
-        obeyed.expire(now);
-        obeyed.paused()
+        let mut paused = self.paused.clone();
+        paused.expire(now);
+        paused.classes()
     }
 
     /// Pause frames that came in, read.
@@ -165,13 +165,13 @@ impl Host {
         if let Some(bytes) = self.urgent.pop_front() {
             return Some(bytes);
         }
-        self.obeyed.expire(now);
+        self.paused.expire(now);
         let count = self.streams.len();
         let ready = |place: &usize| {
             let sending = &self.streams[*place];
             let class = sending.stream.class;
             let in_rate = self.rates.as_ref().is_none_or(|rates| rates.let_pass(now, class));
-            sending.due() <= now && !self.obeyed.paused().contains(class) && in_rate
+            sending.due() <= now && !self.paused.classes().contains(class) && in_rate
         };
         let place = (0..count).map(|n| (self.turn + n) % count).find(ready)?;
         self.turn = (place + 1) % count;
@@ -188,7 +188,7 @@ impl Host {
 
     /// When it could send next: a stream becomes due, or a pause expires.
     pub fn next_wake(&self, now: Nanos) -> Nanos {
-        let wake = |due: Nanos| if due > now { due } else { self.obeyed.next_expiry() };
+        let wake = |due: Nanos| if due > now { due } else { self.paused.next_expiry() };
         let in_rate = |class| self.rates.as_ref().map_or(Nanos::ZERO, |rates| rates.next_pass(class));
         let due = self.streams.iter().filter(|sending| sending.due() != Nanos::NEVER);
         due.map(|sending| sending.due().max(in_rate(sending.stream.class)))
@@ -258,7 +258,7 @@ impl Host {
             Ok(MacControl::Pause(time)) => (ClassSet::ALL, [time; CLASSES]),
             Err(_) => return,
         };
-        self.obeyed.receive(now, classes, &times);
+        self.paused.receive(now, classes, &times);
     }
 
     fn take_in(&mut self, now: Nanos, mark: Mark, len: usize) {

@@ -334,7 +334,7 @@ fn write_pauses(text: &mut Exposition, view: &SwitchView) {
     let mut family = text.family("xoff_pfc_paused", Kind::Gauge, "1 while a pause holds.");
     for (port, class, counters) in view.classes() {
         let [port, class] = of_class(view, port, class);
-        family.sample(&[port, class, SENT], u8::from(counters.pausing_since.get() != 0));
+        family.sample(&[port, class, SENT], u8::from(counters.held_since.get() != 0));
         family.sample(&[port, class, RECEIVED], u8::from(counters.paused_since.get() != 0));
     }
 }
@@ -350,7 +350,7 @@ fn write_histograms(text: &mut Exposition, view: &SwitchView) {
     for (port, class, counters) in view.classes() {
         let [port, class] = of_class(view, port, class);
         for (direction, durations) in
-            [(SENT, &counters.pausing_durations), (RECEIVED, &counters.paused_durations)]
+            [(SENT, &counters.held_durations), (RECEIVED, &counters.paused_durations)]
         {
             if used(durations) {
                 family.histogram(&[port, class, direction], durations);

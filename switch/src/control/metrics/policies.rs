@@ -33,7 +33,7 @@ fn write_causes(text: &mut Exposition, view: &SwitchView) {
     }
     let help = "Bytes in an egress queue that came in through a port whose peer is held now.";
     let mut family = text.family("xoff_pfc_culprit_bytes", Kind::Gauge, help);
-    for (port, class, _) in lossless(view).filter(|(_, _, counters)| counters.pausing_since.get() != 0) {
+    for (port, class, _) in lossless(view).filter(|(_, _, counters)| counters.held_since.get() != 0) {
         let labels = of_class(view, port, class);
         for (egress, _) in view.ports() {
             let bytes = view.counters.between(port, egress, class).get();
@@ -57,7 +57,7 @@ const SHADOW_FAMILIES: [OfShadow; 3] = [
         "xoff_shadow_pause_seconds_total",
         Kind::Counter,
         "Time in pauses that a shadow policy would have asked for, finished ones.",
-        |shadow| seconds(shadow.pausing_nanos.get()),
+        |shadow| seconds(shadow.held_nanos.get()),
     ),
     (
         "xoff_shadow_lost_total",

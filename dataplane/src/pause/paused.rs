@@ -5,12 +5,12 @@ use crate::units::{BitRate, CLASSES, Class, ClassSet, Nanos, Quanta};
 /// Which classes of a port may not send, and until when. The last value received for a class wins;
 /// time 0 resumes it at once; otherwise it resumes by itself.
 #[derive(Clone, Debug)]
-pub struct Obeyed {
+pub struct Paused {
     rate: BitRate,
-    paused: ClassSet,
+    classes: ClassSet,
     defied: ClassSet,
-    /// `paused` without `defied`.
-    stopped: ClassSet,
+    /// `classes` without `defied`.
+    blocked: ClassSet,
     until: [Nanos; CLASSES],
     since: [Nanos; CLASSES],
     ended: [Nanos; CLASSES],
@@ -26,15 +26,15 @@ pub struct Resumed {
     pub paused_for: [Nanos; CLASSES],
 }
 
-impl Obeyed {
+impl Paused {
     /// Nothing paused; a quantum is 512 bit times at `rate`.
     #[must_use]
-    pub fn new(rate: BitRate) -> Obeyed {
-        Obeyed {
+    pub fn new(rate: BitRate) -> Paused {
+        Paused {
             rate,
-            paused: ClassSet::NONE,
+            classes: ClassSet::NONE,
             defied: ClassSet::NONE,
-            stopped: ClassSet::NONE,
+            blocked: ClassSet::NONE,
             until: [Nanos::ZERO; CLASSES],
             since: [Nanos::ZERO; CLASSES],
             ended: [Nanos::ZERO; CLASSES],
@@ -51,8 +51,8 @@ impl Obeyed {
                 self.resume(now, class, &mut resumed);
                 continue;
             }
-            if !self.paused.contains(class) {
-                self.paused.insert(class);
+            if !self.classes.contains(class) {
+                self.classes.insert(class);
                 self.since[class.index()] = now;
             }
             self.until[class.index()] = now.after(self.rate.time_of_quanta(time));
@@ -68,7 +68,7 @@ impl Obeyed {
         if now < self.next_expiry {
             return resumed;
         }
-        for class in self.paused.iter() {
+        for class in self.classes.iter() {
             let until = self.until[class.index()];
             if until <= now {
                 self.resume(until, class, &mut resumed);
@@ -78,18 +78,18 @@ impl Obeyed {
         resumed
     }
 
-    /// The classes that the peer has paused; call [`Obeyed::expire`] before.
+    /// The classes that the peer has paused; call [`Paused::expire`] before.
     #[inline]
     #[must_use]
-    pub const fn paused(&self) -> ClassSet {
-        self.paused
+    pub const fn classes(&self) -> ClassSet {
+        self.classes
     }
 
-    /// The classes that may not send now: paused, and not defied; call [`Obeyed::expire`] before.
+    /// The classes that may not send now: paused, and not defied; call [`Paused::expire`] before.
     #[inline]
     #[must_use]
-    pub const fn stopped(&self) -> ClassSet {
-        self.stopped
+    pub const fn blocked(&self) -> ClassSet {
+        self.blocked
     }
 
     /// From now on `class` may send even while it is paused (`defy`), or may not any more. Pauses are
@@ -106,7 +106,7 @@ impl Obeyed {
     /// When the pause in force on `class` began; `None` where there is none.
     #[must_use]
     pub fn since(&self, class: Class) -> Option<Nanos> {
-        self.paused.contains(class).then(|| self.since[class.index()])
+        self.classes.contains(class).then(|| self.since[class.index()])
     }
 
     /// When the last pause of `class` that is over ended; zero where there was none.
@@ -123,8 +123,8 @@ impl Obeyed {
     }
 
     fn resume(&mut self, at: Nanos, class: Class, resumed: &mut Resumed) {
-        if self.paused.contains(class) {
-            self.paused.remove(class);
+        if self.classes.contains(class) {
+            self.classes.remove(class);
             self.ended[class.index()] = at;
             resumed.classes.insert(class);
             resumed.paused_for[class.index()] += at.since(self.since[class.index()]);
@@ -132,9 +132,9 @@ impl Obeyed {
     }
 
     fn settle(&mut self) {
-        self.stopped = ClassSet(self.paused.0 & !self.defied.0);
+        self.blocked = ClassSet(self.classes.0 & !self.defied.0);
         self.next_expiry =
-            self.paused.iter().map(|class| self.until[class.index()]).min().unwrap_or(Nanos::NEVER);
+            self.classes.iter().map(|class| self.until[class.index()]).min().unwrap_or(Nanos::NEVER);
     }
 }
 
@@ -153,85 +153,85 @@ mod tests {
         [Quanta(quanta); CLASSES]
     }
 
-    fn gigabit() -> Obeyed {
-        Obeyed::new(BitRate::from_gbps(1)) // a quantum is 512 ns
+    fn gigabit() -> Paused {
+        Paused::new(BitRate::from_gbps(1)) // a quantum is 512 ns
     }
 
     #[test]
     fn c1_c16_a_pause_ends_by_itself_exactly_when_its_quanta_are_over() {
         for quanta in [1_u16, 10, 100, 1000, 65535] {
-            let mut obeyed = gigabit();
-            obeyed.receive(Nanos(7), C3, &times(quanta));
+            let mut paused = gigabit();
+            paused.receive(Nanos(7), C3, &times(quanta));
             let end = Nanos(7 + u64::from(quanta) * 512);
-            assert_eq!(obeyed.next_expiry(), end);
-            assert_eq!(obeyed.expire(Nanos(end.0 - 1)), Resumed::default());
-            assert_eq!(obeyed.paused(), C3);
-            let resumed = obeyed.expire(end);
+            assert_eq!(paused.next_expiry(), end);
+            assert_eq!(paused.expire(Nanos(end.0 - 1)), Resumed::default());
+            assert_eq!(paused.classes(), C3);
+            let resumed = paused.expire(end);
             assert_eq!(resumed.classes, C3);
             assert_eq!(resumed.paused_for[3], Nanos(u64::from(quanta) * 512));
-            assert_eq!(obeyed.paused(), ClassSet::NONE);
-            assert_eq!(obeyed.next_expiry(), Nanos::NEVER);
+            assert_eq!(paused.classes(), ClassSet::NONE);
+            assert_eq!(paused.next_expiry(), Nanos::NEVER);
         }
     }
 
     #[test]
     fn c2_time_zero_resumes_at_once() {
-        let mut obeyed = gigabit();
-        obeyed.receive(Nanos(0), C3, &times(65535));
-        let resumed = obeyed.receive(Nanos(100), C3, &times(0));
+        let mut paused = gigabit();
+        paused.receive(Nanos(0), C3, &times(65535));
+        let resumed = paused.receive(Nanos(100), C3, &times(0));
         assert_eq!((resumed.classes, resumed.paused_for[3]), (C3, Nanos(100)));
-        assert_eq!(obeyed.paused(), ClassSet::NONE);
+        assert_eq!(paused.classes(), ClassSet::NONE);
     }
 
     #[test]
     fn c3_the_last_value_wins_whether_shorter_or_longer() {
         for (first, last) in [(100, 20), (20, 100)] {
-            let mut obeyed = gigabit();
-            obeyed.receive(Nanos(0), C3, &times(first));
-            obeyed.receive(Nanos(512), C3, &times(last));
-            assert_eq!(obeyed.next_expiry(), Nanos(512 + u64::from(last) * 512));
-            assert_eq!(obeyed.since(class(3)), Some(Nanos(0)), "one pause, prolonged");
+            let mut paused = gigabit();
+            paused.receive(Nanos(0), C3, &times(first));
+            paused.receive(Nanos(512), C3, &times(last));
+            assert_eq!(paused.next_expiry(), Nanos(512 + u64::from(last) * 512));
+            assert_eq!(paused.since(class(3)), Some(Nanos(0)), "one pause, prolonged");
         }
     }
 
     #[test]
     fn c5_time_zero_for_classes_that_are_not_paused_does_nothing() {
-        let mut obeyed = gigabit();
-        assert_eq!(obeyed.receive(Nanos(5), ClassSet::ALL, &times(0)), Resumed::default());
+        let mut paused = gigabit();
+        assert_eq!(paused.receive(Nanos(5), ClassSet::ALL, &times(0)), Resumed::default());
     }
 
     #[test]
     fn c6_eight_classes_expire_independently() {
-        let mut obeyed = gigabit();
+        let mut paused = gigabit();
         let times = std::array::from_fn(|n| Quanta(10 * (u16::try_from(n).unwrap() + 1)));
-        obeyed.receive(Nanos(0), ClassSet::ALL, &times);
+        paused.receive(Nanos(0), ClassSet::ALL, &times);
         for n in 0..8_u8 {
             let end = u64::from(n + 1) * 5120;
-            assert_eq!(obeyed.expire(Nanos(end - 1)).classes, ClassSet::NONE);
-            assert_eq!(obeyed.expire(Nanos(end)).classes, [class(n)].into_iter().collect());
+            assert_eq!(paused.expire(Nanos(end - 1)).classes, ClassSet::NONE);
+            assert_eq!(paused.expire(Nanos(end)).classes, [class(n)].into_iter().collect());
         }
     }
 
     #[test]
     fn a_pause_that_ended_between_two_frames_counts_only_until_its_own_end() {
-        let mut obeyed = gigabit();
-        obeyed.receive(Nanos(0), C3, &times(10));
-        let resumed = obeyed.receive(Nanos(1_000_000), C3, &times(10));
+        let mut paused = gigabit();
+        paused.receive(Nanos(0), C3, &times(10));
+        let resumed = paused.receive(Nanos(1_000_000), C3, &times(10));
         assert_eq!((resumed.classes, resumed.paused_for[3]), (C3, Nanos(5120)));
-        assert_eq!(obeyed.since(class(3)), Some(Nanos(1_000_000)));
-        assert_eq!(obeyed.ended(class(3)), Nanos(5120));
+        assert_eq!(paused.since(class(3)), Some(Nanos(1_000_000)));
+        assert_eq!(paused.ended(class(3)), Nanos(5120));
     }
 
     #[test]
     fn a_class_that_is_defied_stays_paused_and_may_send() {
-        let mut obeyed = gigabit();
-        obeyed.receive(Nanos(0), ClassSet(0b1_1000), &times(10));
-        obeyed.defy(class(3), true);
-        assert_eq!((obeyed.paused(), obeyed.stopped()), (ClassSet(0b1_1000), ClassSet(0b1_0000)));
-        obeyed.receive(Nanos(5), C3, &times(20));
-        assert_eq!(obeyed.stopped(), ClassSet(0b1_0000), "a refresh changes nothing");
-        assert_eq!(obeyed.expire(Nanos(5120)).classes, ClassSet(0b1_0000));
-        obeyed.defy(class(3), false);
-        assert_eq!(obeyed.stopped(), C3);
+        let mut paused = gigabit();
+        paused.receive(Nanos(0), ClassSet(0b1_1000), &times(10));
+        paused.defy(class(3), true);
+        assert_eq!((paused.classes(), paused.blocked()), (ClassSet(0b1_1000), ClassSet(0b1_0000)));
+        paused.receive(Nanos(5), C3, &times(20));
+        assert_eq!(paused.blocked(), ClassSet(0b1_0000), "a refresh changes nothing");
+        assert_eq!(paused.expire(Nanos(5120)).classes, ClassSet(0b1_0000));
+        paused.defy(class(3), false);
+        assert_eq!(paused.blocked(), C3);
     }
 }
