@@ -15,6 +15,16 @@ scripts/install-deps.sh --tests
 export XOFF_SEED=${XOFF_SEED:-$(od -An -N8 -tu8 /dev/urandom | tr -d ' ')}
 echo "test.sh: XOFF_SEED=$XOFF_SEED scripts/test.sh takes the same path again"
 
+# Tests are run once more where the machine stalled, and say so there.
+XOFF_STALLS=$(mktemp)
+export XOFF_STALLS
+tell() {
+    echo "attempts of tests that were repeated because the machine stalled: $(wc -l <"$XOFF_STALLS")"
+    cat "$XOFF_STALLS"
+    rm -f "$XOFF_STALLS"
+}
+trap tell EXIT
+
 if cargo nextest --version >/dev/null 2>&1; then
     cargo nextest run --workspace "$@" </dev/null
     cargo test --workspace --doc </dev/null # nextest does not know these

@@ -35,6 +35,8 @@ pub struct HostReport {
     pub line_mbps: f64,
     /// How long it ran.
     pub elapsed_ns: u64,
+    /// Longest time that the machine kept it from running.
+    pub longest_gap_ns: u64,
     /// What it sent, by stream.
     pub sent: Vec<SentStream>,
     /// What it received, by sender and stream.

@@ -193,7 +193,7 @@ impl Talk {
             self.hosts.into_iter().map(|host| (host.number, host.thread)).unzip();
         let mut reports: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
         settle(&mut reports);
-        reports.iter().for_each(stall::note_host);
+        reports.iter().for_each(|report| stall::note_host(report, RING));
         Reports { numbers, reports }
     }
 

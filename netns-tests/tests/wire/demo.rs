@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 use xoff_netns_tests::{note_lab, one_bed_at_a_time, unstalled};
 
-const KEYS: [&str; 23] = [
+const KEYS: [&str; 24] = [
     "/lossless/sent",
     "/lossless/received",
     "/lossless/lost",
@@ -27,6 +27,7 @@ const KEYS: [&str; 23] = [
     "/headroom/least_free_bytes",
     "/xdp_drops",
     "/longest_stall_ms",
+    "/longest_host_gap_ms",
     "/line_mbps",
     "/seconds",
 ];

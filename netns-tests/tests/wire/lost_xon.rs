@@ -2,32 +2,41 @@
 
 use std::time::Duration;
 
-use xoff_netns_tests::{Traffic, frames, stream, unstalled};
+use xoff_netns_tests::{Traffic, frames, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed};
 
+/// A pause of 65535 quanta at 100 Mb/s.
+const PAUSE: Duration = Duration::from_nanos(65_535 * 5_120);
+
 #[test]
 fn r5_the_class_resumes_at_expiry_and_nothing_is_lost() {
+    const PAUSES: u32 = 3;
     unstalled(|| {
-        const QUANTA: u64 = 20_000;
         let bed = bed(2).build();
-        let switch = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));
+        let switch = bed.start(&bed.config("speed = \"100M\"").switch(PATIENT));
         let (a, b) = (bed.host(1), bed.host(2));
-        let talk = Traffic::at_mbps(200).sink(b).source(a, &[stream(b, 3, "100M", 6_000)]).start();
-        for pause in 1..=4 {
-            talk.wait_received(pause * 1_000);
-            b.send(frames::pfc(b.mac(), &[(3, 20_000)]));
+        let talk = Traffic::at_mbps(100).sink(b).source(a, &[stream(b, 3, "line", 3_000)]).start();
+        for pause in 1..=PAUSES {
+            talk.wait_received(u64::from(pause) * 500); // the pause before has ended, and the class goes on
+            b.send(frames::pfc(b.mac(), &[(3, u16::MAX)]));
+            wait_for("the class to stop, and its sender to be held in turn", || {
+                let said = switch.status();
+                let [near, far] = [0, 1].map(|port: usize| &said.ports[port].classes[3]);
+                (far.pause_received.now && near.pause_sent.now).then_some(())
+            });
+            let ended = wait_for("the end of the pause", || {
+                let received = switch.class(2, 3).pause_received;
+                (received.durations.count == u64::from(pause)).then_some(received)
+            });
+            assert_eq!(Duration::from_nanos(ended.nanos), PAUSE * pause, "{ended:?}");
+            assert_eq!((ended.xoff, ended.xon), (u64::from(pause), 0), "no XON came");
         }
         talk.finish().assert_lossless(&[3]);
         let said = bed.finish(switch);
-        let pauses = said.ports[1].classes[3].pause_received;
-        assert_eq!((pauses.xoff, pauses.xon, pauses.now), (4, 0, false));
-        // A quantum at 200 Mb/s is 2560 ns. Where one pause came before the last was over, it prolonged it.
-        let all = Duration::from_nanos(4 * QUANTA * 2_560);
-        assert!(pauses.durations.count <= 4);
-        assert!(Duration::from_nanos(pauses.nanos) <= all, "{pauses:?}");
-        if pauses.durations.count == 4 {
-            assert_eq!(Duration::from_nanos(pauses.nanos), all);
-        }
+        let [sent, received] = [said.ports[0].classes[3].pause_sent, said.ports[1].classes[3].pause_received];
+        assert_eq!((received.xoff, received.xon, received.now), (u64::from(PAUSES), 0, false));
+        assert_eq!(Duration::from_nanos(received.nanos), PAUSE * PAUSES);
+        assert!(sent.xoff >= u64::from(PAUSES) && sent.xoff == sent.xon, "{sent:?}");
     });
 }

@@ -128,6 +128,7 @@ impl From<&Account> for Report {
             xdp_drops: account.kernel_drops(),
             ledger_balanced: account.is_balanced(),
             longest_stall_ms: account.longest_stall_nanos() as f64 / 1e6,
+            longest_host_gap_ms: account.longest_host_gap_nanos() as f64 / 1e6,
             ..Report::default()
         }
     }

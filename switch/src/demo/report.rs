@@ -32,6 +32,8 @@ pub struct Report {
     pub ledger_balanced: bool,
     /// Longest time that the machine kept the switch from running, ms.
     pub longest_stall_ms: f64,
+    /// The same of a host.
+    pub longest_host_gap_ms: f64,
     /// Line rate of every port, Mb/s: lower than 1000 where a probe showed that the machine cannot
     /// carry that.
     pub line_mbps: u64,

@@ -28,6 +28,8 @@ pub struct Conduct {
     pub least_headroom_bytes: Option<u64>,
     /// Longest time that the machine kept a switch from running, ms.
     pub longest_stall_ms: f64,
+    /// The same of a host.
+    pub longest_host_gap_ms: f64,
     /// What follows from it.
     #[serde(skip)]
     pub verdict: Verdict,
@@ -72,6 +74,7 @@ impl Conduct {
             ledger_balanced,
             least_headroom_bytes: account.least_headroom(),
             longest_stall_ms: account.longest_stall_nanos() as f64 / 1e6,
+            longest_host_gap_ms: account.longest_host_gap_nanos() as f64 / 1e6,
             verdict: Verdict::of(lossless, held, ledger_balanced),
         }
     }
@@ -94,6 +97,7 @@ impl Sum for Conduct {
             ledger_balanced: sum.ledger_balanced && next.ledger_balanced,
             least_headroom_bytes: sum.least_headroom_bytes.into_iter().chain(next.least_headroom_bytes).min(),
             longest_stall_ms: sum.longest_stall_ms.max(next.longest_stall_ms),
+            longest_host_gap_ms: sum.longest_host_gap_ms.max(next.longest_host_gap_ms),
             verdict: sum.verdict.max(next.verdict),
         };
         runs.reduce(both).unwrap_or_default()

@@ -179,6 +179,12 @@ impl Account {
         workers.map(|worker| worker.facts.longest_gap.get()).max().unwrap_or(0)
     }
 
+    /// Longest time that the machine kept a host from running, ns.
+    #[must_use]
+    pub fn longest_host_gap_nanos(&self) -> u64 {
+        self.hosts.iter().map(|host| host.longest_gap_ns).max().unwrap_or(0)
+    }
+
     fn classes(&self, class: Class) -> impl Iterator<Item = &ClassCounters> {
         counters(&self.views, class)
     }

@@ -205,6 +205,9 @@ struct Run<'fd> {
     commit: Bytes,
     begin: Nanos,
     now: Nanos,
+    /// It was to run from then on.
+    due: Nanos,
+    longest_gap: Nanos,
     last_data: Option<Nanos>,
     ending: Option<Nanos>,
     interrupted: Option<Nanos>,
@@ -263,6 +266,8 @@ impl<'fd> Run<'fd> {
             commit: options.commit(),
             begin: now,
             now,
+            due: now,
+            longest_gap: Nanos::ZERO,
             last_data: None,
             ending: None,
             interrupted: None,
@@ -278,6 +283,8 @@ impl<'fd> Run<'fd> {
     /// One turn of the loop; true where it was the last.
     fn step(&mut self, stop: &AtomicBool) -> Result<bool, HostError> {
         self.now = now();
+        self.longest_gap = self.longest_gap.max(self.now.since(self.due));
+        self.due = self.now;
         let received = self.receive();
         self.sender.advance(self.now);
         self.announce();
@@ -415,6 +422,7 @@ impl<'fd> Run<'fd> {
             Received::More => return Ok(()),
             Received::Data => {
                 nap(self.options.nap);
+                self.due = nap_end;
                 return Ok(());
             }
             Received::NoData => {}
@@ -427,7 +435,9 @@ impl<'fd> Run<'fd> {
         let device = || self.options.device.clone();
         self.sleeper
             .sleep(until.since(self.now))
-            .map_err(|source| HostError::Wait { device: device(), source })
+            .map_err(|source| HostError::Wait { device: device(), source })?;
+        self.due = until.min(now());
+        Ok(())
     }
 
     fn next_end(&self) -> Nanos {
@@ -446,6 +456,7 @@ impl<'fd> Run<'fd> {
             sender: self.id,
             line_mbps: self.options.line.bits_per_second() as f64 / 1e6,
             elapsed_ns: now.since(self.begin).0,
+            longest_gap_ns: self.longest_gap.0,
             sent: sent
                 .map(|(index, ((sent, stream), qcn))| SentStream {
                     qcn,
