@@ -16,7 +16,7 @@ impl Switch {
     #[inline]
     #[must_use]
     pub fn untold(&self) -> PortSet {
-        self.untold
+        self.agenda.untold
     }
 
     /// What the peer of `port` should know, or was told, has changed.
@@ -24,10 +24,10 @@ impl Switch {
     pub(super) fn note_untold(&mut self, port: PortId) {
         let at = &self.ports[port.index()];
         if at.up && at.peer.is_untold() {
-            self.untold.insert(port);
-            self.egress_active.insert(port);
+            self.agenda.untold.insert(port);
+            self.agenda.egress_active.insert(port);
         } else {
-            self.untold.remove(port);
+            self.agenda.untold.remove(port);
         }
     }
 
@@ -53,13 +53,13 @@ impl Switch {
     /// Whether the control pool has a frame for `port`; where not, the port waits for one.
     pub(super) fn control_is_free<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> bool {
         let Some(probe) = store.control(&[0; mac_control::LEN]) else {
-            if !self.starved.contains(port) {
+            if !self.agenda.starved.contains(port) {
                 self.counters.port(port).control_starved.add(1);
-                self.starved.insert(port);
+                self.agenda.starved.insert(port);
             }
             return false;
         };
-        self.starved.remove(port);
+        self.agenda.starved.remove(port);
         store.free(probe);
         true
     }
@@ -74,8 +74,7 @@ impl Switch {
         let what = at.peer.held.announce(self.now)?;
         let bytes =
             pause_frame(at.settings.flow_control, &what, at.settings.pause_time).encode(at.settings.mac);
-        self.next_timer = self.next_timer.min(at.peer.held.next_refresh());
-        self.timed.insert(port);
+        self.agenda.look_at(port, at.peer.held.next_refresh());
         self.count_announcement(port, &what);
         self.stops_told += u64::from(!what.xoff.is_empty());
         for class in what.xon.iter() {

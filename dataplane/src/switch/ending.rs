@@ -101,7 +101,7 @@ impl Switch {
             store.free(frame);
         } else {
             let home = self.workers.owner(meta.ingress);
-            self.outbound[home.index()].returns.push(&mut self.nodes, frame);
+            self.outbox.by_worker[home.index()].returns.push(&mut self.nodes, frame);
         }
     }
 

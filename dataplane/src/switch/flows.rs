@@ -18,18 +18,18 @@ impl Switch {
     /// The tables of `class`, where its policy is OFC.
     #[must_use]
     pub fn ofc(&self, class: Class) -> Option<&Ofc> {
-        self.policies[class.index()].as_ofc()
+        self.policies.acting[class.index()].as_ofc()
     }
 
     /// The frame is about to wait at `egress`: where the queues are nested its flow is counted, and so it is
     /// in shadows of OFC.
     #[inline]
     pub(super) fn count_flow<S: FrameStore>(&mut self, egress: PortId, frame: &Frame, store: &S) {
-        if self.shadows_count_flows {
+        if self.policies.shadows_count_flows {
             self.count_flow_in_shadow(egress, frame, store);
         }
         let meta = self.nodes.meta_mut(frame);
-        let Policy::Ofc(ofc) = &mut self.policies[meta.class.index()] else { return };
+        let Policy::Ofc(ofc) = &mut self.policies.acting[meta.class.index()] else { return };
         let queue = &self.ports[egress.index()].egress.queues[meta.class.index()];
         if !matches!(queue, ClassQueue::Nested(_)) {
             return;
@@ -43,24 +43,24 @@ impl Switch {
         let &FrameMeta { ingress, class, layout, .. } = self.nodes.meta(frame);
         let head = store.head(frame);
         let key = FlowKey::of(&Header::read(layout, head), head);
-        let shadows = self.shadows.iter_mut().filter(|shadow| shadow.counts_flows());
+        let shadows = self.policies.shadows.iter_mut().filter(|shadow| shadow.counts_flows());
         shadows.for_each(|shadow| shadow.packet_in(self.now, frame.slot(), class, [ingress, egress], &key));
     }
 
     /// A frame waits at `port` no longer.
     #[inline]
     pub(super) fn count_flow_out(&mut self, port: PortId, class: Class, frame: &Frame) {
-        if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+        if let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] {
             ofc.packet_out(port, self.nodes.meta(frame).flow);
         }
-        if self.shadows_count_flows {
+        if self.policies.shadows_count_flows {
             self.count_flow_out_in_shadow(port, class, frame);
         }
     }
 
     #[cold]
     fn count_flow_out_in_shadow(&mut self, port: PortId, class: Class, frame: &Frame) {
-        let shadows = self.shadows.iter_mut().filter(|shadow| shadow.counts_flows());
+        let shadows = self.policies.shadows.iter_mut().filter(|shadow| shadow.counts_flows());
         shadows.for_each(|shadow| shadow.packet_out(frame.slot(), class, port));
     }
 
@@ -101,7 +101,7 @@ impl Switch {
     /// Shadows hear what the peer of `port` says of single flows.
     fn tell_shadows(&mut self, port: PortId, list: &FlowPause<'_>) {
         let speed = self.ports[port.index()].settings.speed;
-        for shadow in &mut self.shadows {
+        for shadow in &mut self.policies.shadows {
             match list.operation {
                 Operation::Pause(time) => {
                     shadow.pause_flows(
@@ -119,7 +119,7 @@ impl Switch {
     /// Obeys what the peer of `port` says of single flows. False where not all of them can be paused.
     fn obey_flows(&mut self, port: PortId, list: &FlowPause<'_>) -> bool {
         let class = list.class;
-        let Policy::Ofc(ofc) = &mut self.policies[class.index()] else { return false };
+        let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] else { return false };
         let at = &mut self.ports[port.index()];
         let ClassQueue::Nested(queue) = &mut at.egress.queues[class.index()] else { return false };
         let counters = &self.counters.class(port, class).flows;
@@ -147,7 +147,7 @@ impl Switch {
 
     /// The peer of `port` has paused no flow of `class` any more.
     pub(super) fn resume_flows(&mut self, port: PortId, class: Class) {
-        self.shadows.iter_mut().for_each(|shadow| shadow.resume_all_flows(port, class));
+        self.policies.shadows.iter_mut().for_each(|shadow| shadow.resume_all_flows(port, class));
         self.expire_flows_of(Nanos::NEVER, port, class);
     }
 
@@ -160,7 +160,7 @@ impl Switch {
     }
 
     fn expire_flows_of(&mut self, until: Nanos, port: PortId, class: Class) {
-        let Policy::Ofc(ofc) = &mut self.policies[class.index()] else { return };
+        let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] else { return };
         let at = &mut self.ports[port.index()];
         let ClassQueue::Nested(queue) = &mut at.egress.queues[class.index()] else { return };
         queue.resume(&mut self.nodes, std::iter::from_fn(|| ofc.pop_expired(port, until)));
@@ -172,27 +172,26 @@ impl Switch {
         let at = &mut self.ports[port.index()];
         if at.egress.queues[class.index()].is_ready() {
             at.egress.backlogged.insert(class);
-            self.egress_active.insert(port);
+            self.agenda.egress_active.insert(port);
         } else {
             at.egress.backlogged.remove(class);
         }
-        let ofc = self.policies.iter().filter_map(Policy::as_ofc);
+        let ofc = self.policies.acting.iter().filter_map(Policy::as_ofc);
         at.peer.flows_expire = ofc.map(|ofc| ofc.next_expiry(port)).min().unwrap_or(Nanos::NEVER);
         if at.peer.flows_expire != Nanos::NEVER {
-            self.next_timer = self.next_timer.min(at.peer.flows_expire);
-            self.timed.insert(port);
+            self.agenda.look_at(port, at.peer.flows_expire);
         }
-        let paused = self.policies[class.index()].as_ofc().map_or(0, |ofc| ofc.flows_paused(port));
+        let paused = self.policies.acting[class.index()].as_ofc().map_or(0, |ofc| ofc.flows_paused(port));
         self.counters.class(port, class).flows.paused.set(paused as u64);
     }
 
     /// Whether there is something to tell the peer of `port` about flows of `class` may have changed.
     pub(super) fn tell_flows(&mut self, port: PortId, class: Class) {
-        let Policy::Ofc(ofc) = &self.policies[class.index()] else { return };
+        let Policy::Ofc(ofc) = &self.policies.acting[class.index()] else { return };
         let at = &mut self.ports[port.index()];
         if ofc.is_due(port) {
             at.peer.tells_flows.insert(class);
-            self.egress_active.insert(port);
+            self.agenda.egress_active.insert(port);
         } else {
             at.peer.tells_flows.remove(class);
         }
@@ -209,10 +208,9 @@ impl Switch {
         let PortSettings { mac, pause_time, mtu_frame, .. } = self.ports[port.index()].settings;
         let mut bytes = [0; LEN_MAX];
         let room = &mut bytes[..LEN_MAX.min(mtu_frame as usize)];
-        let Policy::Ofc(ofc) = &mut self.policies[class.index()] else { return None };
+        let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] else { return None };
         let Told { len, resumes } = ofc.tell(self.now, port, mac, pause_time, room)?;
-        self.next_timer = self.next_timer.min(ofc.next_refresh(port));
-        self.timed.insert(port);
+        self.agenda.look_at(port, ofc.next_refresh(port));
         let counters = &self.counters.class(port, class).flows;
         if resumes { &counters.resume_frames_sent } else { &counters.pause_frames_sent }.add(1);
         self.tell_flows(port, class);
@@ -221,7 +219,7 @@ impl Switch {
 
     /// The peer of `port` was told, or has learned by losing its link, that no flow of `class` is paused.
     pub(super) fn forget_told_flows(&mut self, port: PortId, class: Class) {
-        if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+        if let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] {
             ofc.forget_told(port);
             self.tell_flows(port, class);
         }
@@ -230,7 +228,7 @@ impl Switch {
     /// The peer of `port` is to resume every flow: the XON of their class, which is due at once, says so.
     pub(super) fn let_flows_go(&mut self, port: PortId) {
         for class in Class::ALL {
-            if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+            if let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] {
                 if ofc.has_told(port) {
                     self.ports[port.index()].peer.held.suspect(class);
                 }
@@ -244,7 +242,7 @@ impl Switch {
     pub(super) fn fire_flows(&mut self, port: PortId) -> Nanos {
         let mut next = self.ports[port.index()].peer.flows_expire;
         for class in Class::ALL {
-            if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+            if let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] {
                 ofc.advance(port, self.now);
                 next = next.min(ofc.next_refresh(port));
                 self.tell_flows(port, class);
@@ -256,7 +254,7 @@ impl Switch {
     /// The policy of `class` ends: all its flows go on, and its queues are FIFOs again. Answers the queue that
     /// is of no use any more.
     pub(super) fn end_flows(&mut self, port: PortId, class: Class) -> Nested {
-        let Policy::Ofc(ofc) = &self.policies[class.index()] else { return Nested::default() };
+        let Policy::Ofc(ofc) = &self.policies.acting[class.index()] else { return Nested::default() };
         let at = &mut self.ports[port.index()];
         if ofc.has_told(port) {
             at.peer.held.suspect(class);
@@ -274,7 +272,7 @@ impl Switch {
 
     /// A policy of `class` begins: OFC nests its queues, this one at `port`.
     pub(super) fn begin_flows(&mut self, port: PortId, class: Class, mut nested: Nested) {
-        if let Policy::Ofc(_) = self.policies[class.index()]
+        if let Policy::Ofc(_) = self.policies.acting[class.index()]
             && let ClassQueue::Fifo(fifo) = &mut self.ports[port.index()].egress.queues[class.index()]
         {
             nested.go_on_with(std::mem::take(fifo));

@@ -78,7 +78,7 @@ impl Switch {
         }
         ingress.backlogged.insert(class);
         if !ingress.waits_for_room.contains(class) {
-            self.ingress_ready.insert(port);
+            self.agenda.ingress_ready.insert(port);
         }
         self.sample_ingress(port, class, slot, store);
         self.observe(class, Event::Received { ingress: port });
@@ -90,7 +90,7 @@ impl Switch {
         if self.has_duties_for_each_frame() || self.congestion.ingress().contains(class) {
             return Margin::NONE;
         }
-        let of_policy = self.policies[class.index()].margin(Event::Received { ingress }, &self.buffer);
+        let of_policy = self.policies.acting[class.index()].margin(Event::Received { ingress }, &self.buffer);
         self.buffer.margin_below_xoff(ingress, class).min(of_policy)
     }
 
@@ -122,8 +122,7 @@ impl Switch {
     /// See [`super::Batch::forward`].
     #[inline]
     pub(super) fn forward<S: FrameStore>(&mut self, store: &mut S) -> bool {
-        let Some(port) = self.ingress_ready.next_from(self.next_ingress) else { return false };
-        self.next_ingress = PortId(port.0.wrapping_add(1));
+        let Some(port) = self.agenda.take_turn() else { return false };
         let ingress = &mut self.ports[port.index()].ingress;
         let Some(class) = ingress.movable().highest() else { return false };
         let Some(frame) = ingress.arrived[class.index()].pop(&self.nodes) else { return false };
@@ -150,7 +149,7 @@ impl Switch {
             ingress.backlogged.remove(class);
         }
         if ingress.movable().is_empty() {
-            self.ingress_ready.remove(port);
+            self.agenda.ingress_ready.remove(port);
         }
         true
     }
@@ -185,7 +184,7 @@ impl Switch {
         let (port, class) = (passage.ingress(), passage.class());
         let next = self.ports[port.index()].ingress.arrived[class.index()].front(&self.nodes);
         let is_train = next.is_some_and(|next| next.follows) && self.is_in_run(passage);
-        if !is_train || self.ingress_ready.next_from(self.next_ingress) != Some(port) {
+        if !is_train || self.agenda.in_turn() != Some(port) {
             return Followers::default();
         }
         let &FrameMeta { vid, tags, len, .. } = self.nodes.meta(frame);
@@ -247,7 +246,7 @@ impl Switch {
         if !self.workers.owns(egress) {
             self.leave_congestion_point(&frame);
             let worker = self.workers.owner(egress);
-            return self.outbound[worker.index()].frames.push(&mut self.nodes, frame);
+            return self.outbox.by_worker[worker.index()].frames.push(&mut self.nodes, frame);
         }
         if let Some(reason) = self.why_refused(egress, class, &frame, store) {
             return self.drop_admitted(egress, reason, frame, store);
@@ -260,7 +259,7 @@ impl Switch {
         at.queues[class.index()].push(&mut self.nodes, frame);
         if at.queues[class.index()].is_ready() {
             at.backlogged.insert(class);
-            self.egress_active.insert(egress);
+            self.agenda.egress_active.insert(egress);
         }
         self.sample_egress(egress, class, slot, store);
         self.observe(class, Event::Enqueued { ingress, egress, size });
@@ -274,7 +273,7 @@ impl Switch {
             return Margin::NONE;
         }
         let event = Event::Enqueued { ingress, egress, size: Bytes::ZERO };
-        let of_policy = self.policies[class.index()].margin(event, &self.buffer);
+        let of_policy = self.policies.acting[class.index()].margin(event, &self.buffer);
         self.buffer.egress_room(egress, class).min(of_policy)
     }
 
@@ -294,7 +293,7 @@ impl Switch {
 
     /// Whether each frame is to be shown to somebody by itself, at every step.
     fn has_duties_for_each_frame(&self) -> bool {
-        !self.shadows.is_empty()
+        !self.policies.shadows.is_empty()
             || self.when_full == WhenFull::Stop
             || self.accounting == Accounting::UntilForwarded
     }
@@ -313,7 +312,7 @@ impl Switch {
     ) -> u32 {
         self.end_run();
         let mut sent = 0;
-        if !self.egress_active.contains(port) {
+        if !self.agenda.egress_active.contains(port) {
             return sent;
         }
         while sent < most {
@@ -343,7 +342,7 @@ impl Switch {
         let eligible = at.eligible();
         if eligible.is_empty() {
             if at.egress.backlogged.is_empty() && !at.has_announcements() {
-                self.egress_active.remove(port);
+                self.agenda.egress_active.remove(port);
             }
             return None;
         }
@@ -427,7 +426,7 @@ impl Switch {
     /// Whether somebody is to see each frame of `class` that leaves its queue at `port`.
     fn each_departure_is_seen(&self, port: PortId, class: Class) -> bool {
         let samples = self.congestion.ingress().contains(class) || self.congestion.egress().contains(class);
-        samples || self.shadows_count_flows || self.ports[port.index()].egress.marks.contains(class)
+        samples || self.policies.shadows_count_flows || self.ports[port.index()].egress.marks.contains(class)
     }
 
     #[inline]
@@ -475,7 +474,7 @@ impl Switch {
         if self.has_duties_for_each_frame() || !self.workers.owns(ingress) {
             return Margin::NONE;
         }
-        let of_policy = |event| self.policies[class.index()].margin(event, &self.buffer);
+        let of_policy = |event| self.policies.acting[class.index()].margin(event, &self.buffer);
         of_policy(Event::Dequeued { egress }).min(of_policy(Event::Released { ingress }))
     }
 

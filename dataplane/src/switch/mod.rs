@@ -11,12 +11,13 @@
 //!   announce     what peers are asked    obey         what they ask
 //!   policies, flows, rates, notices, marking, storms  what congestion leads to
 //!   floods, groups, room                 several destinations; no room at one
-//!   timers, succession, workers          time and links; another policy; other workers
+//!   agenda, timers, succession, workers  who is to be looked at, and when; another policy; other workers
 //! ```
 //!
 //! A switch with several workers has one `Switch` per worker. Each owns some ports completely, and
 //! exchanges [`Handover`]s and [`Return`]s with the others (see [`workers`]).
 
+mod agenda;
 mod announce;
 mod batch;
 mod ending;
@@ -38,24 +39,25 @@ mod timers;
 mod train;
 pub mod workers;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::buffer::Buffer;
 use crate::congestion::CongestionPoints;
 use crate::counters::Counters;
-use crate::forward::{Bridge, FdbUpdate};
+use crate::forward::Bridge;
 use crate::ledger::Ledger;
 use crate::pause::{Held, Paused};
-use crate::policy::{Intent, Policy, Shadow};
-use crate::queue::{Fifo, Nodes};
-use crate::settings::{Accounting, FLOOD_COPIES_MAX, PolicyKind, SwitchSettings, WhenFull};
-use crate::units::{Bytes, CLASSES, Class, Nanos, PortId, PortSet};
+use crate::queue::Nodes;
+use crate::settings::{Accounting, FLOOD_COPIES_MAX, SwitchSettings, WhenFull};
+use crate::units::{Bytes, Class, Nanos, PortId, PortSet};
+use agenda::Agenda;
 pub use batch::Batch;
 use groups::Groups;
+use policies::Policies;
 use port::Port;
 use run::Run;
 pub use succession::Successor;
+use workers::Outbox;
 pub use workers::{Handover, Return, WorkerId, Workers};
 
 /// Any number: the same frames at the same times are marked in every run.
@@ -66,7 +68,6 @@ const ECN_SEED: u64 = 3168;
 pub struct Switch {
     /// Of the batch in hand, or the last one.
     now: Nanos,
-    kinds: [PolicyKind; CLASSES],
     accounting: Accounting,
     when_full: WhenFull,
     workers: Workers,
@@ -74,10 +75,7 @@ pub struct Switch {
     nodes: Nodes,
     groups: Groups,
     buffer: Buffer,
-    policies: [Policy; CLASSES],
-    shadows: Box<[Shadow]>,
-    /// One of them is OFC.
-    shadows_count_flows: bool,
+    policies: Policies,
     congestion: CongestionPoints,
     bridge: Bridge,
     counters: Arc<Counters>,
@@ -85,34 +83,10 @@ pub struct Switch {
     ledger: Ledger,
     pauses_obeyed: u64,
     stops_told: u64,
-    /// What the policy wants done after the event at hand; empty between steps.
-    intents: Vec<Intent>,
     /// Decides which frames are marked while a queue is between its ECN thresholds.
     ecn_rng: fastrand::Rng,
-    /// Ports with frames that the pipeline can take.
-    ingress_ready: PortSet,
-    next_ingress: PortId,
-    /// Ports with frames to send, or a pause frame due.
-    egress_active: PortSet,
-    /// Egress ports where frames wait for room ([`WhenFull::Stop`]).
-    awaited: PortSet,
-    /// Ports whose peers are to be told of a pause, of a rate, or of the end of one.
-    untold: PortSet,
-    /// Ports whose pause frame can be sent only after one that is in flight has left.
-    starved: PortSet,
-    /// Ports that hold a peer or are held by one.
-    timed: PortSet,
-    next_timer: Nanos,
-    /// Per worker, frames on their way to its ports, and slots on their way home.
-    outbound: Box<[Outbound]>,
-    /// What the other workers' bridges have yet to hear; stays empty with one worker.
-    learned: VecDeque<FdbUpdate>,
-}
-
-#[derive(Debug, Default)]
-struct Outbound {
-    frames: Fifo,
-    returns: Fifo,
+    agenda: Agenda,
+    outbox: Outbox,
 }
 
 impl Switch {
@@ -125,25 +99,19 @@ impl Switch {
         let count = settings.ports.len();
         let lossless = settings.lossless_anywhere();
         let ports: Box<[Port]> = settings.ports.iter().map(|port| Port::new(port, count, lossless)).collect();
-        let policy = |class: Class| Policy::new(settings.policies[class.index()], class, settings);
-        let shadow = |&kind| Shadow::new(kind, settings, slots);
-        let shadows: Box<[Shadow]> = settings.shadows.iter().map(shadow).collect();
         let own = (0..=u8::MAX).map(PortId).take(count).filter(|&port| workers.owns(port));
         let flood_copies_max = own.map(|_| FLOOD_COPIES_MAX).sum();
         let mut switch = Switch {
             now: Nanos::ZERO,
-            kinds: settings.policies,
             accounting: settings.accounting,
             when_full: settings.when_full,
-            outbound: (0..workers.count()).map(|_| Outbound::default()).collect(),
+            outbox: Outbox::new(workers.count()),
             workers,
             ports,
             nodes: Nodes::new(slots),
             groups: Groups::new(slots, lossless, flood_copies_max),
             buffer: Buffer::new(settings, Arc::clone(&counters)),
-            policies: Class::ALL.map(policy),
-            shadows_count_flows: shadows.iter().any(Shadow::counts_flows),
-            shadows,
+            policies: Policies::new(settings, slots),
             congestion: CongestionPoints::new(&settings.qcn, &settings.ports, slots),
             bridge: Bridge::new(settings),
             counters,
@@ -151,17 +119,8 @@ impl Switch {
             ledger: Ledger::default(),
             pauses_obeyed: 0,
             stops_told: 0,
-            intents: Vec::with_capacity(count * CLASSES),
             ecn_rng: fastrand::Rng::with_seed(ECN_SEED),
-            ingress_ready: PortSet::NONE,
-            next_ingress: PortId(0),
-            egress_active: PortSet::NONE,
-            awaited: PortSet::NONE,
-            untold: PortSet::NONE,
-            starved: PortSet::NONE,
-            timed: PortSet::NONE,
-            next_timer: Nanos::ZERO,
-            learned: VecDeque::with_capacity(workers::LEARNED_MAX),
+            agenda: Agenda::new(),
         };
         for port in (0..=u8::MAX).map(PortId).take(count) {
             for class in Class::ALL {
@@ -213,7 +172,7 @@ impl Switch {
     /// Ports that have something to send or to wait for: the ones worth calling [`Batch::transmit`] for.
     #[must_use]
     pub fn egress_active(&self) -> PortSet {
-        self.egress_active
+        self.agenda.egress_active
     }
 
     /// Layer-1 bytes given to the driver of `port` and not yet back.
@@ -226,7 +185,7 @@ impl Switch {
     /// frame: it walks all queues' heads.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
-        let outbound: u64 = self.outbound.iter().map(|out| u64::from(out.frames.frames())).sum();
+        let outbound: u64 = self.outbox.by_worker.iter().map(|out| u64::from(out.frames.frames())).sum();
         Ledger { held: self.ports.iter().map(Port::frames).sum::<u64>() + outbound, ..self.ledger }
     }
 

@@ -118,7 +118,7 @@ impl Switch {
         *self.nodes.meta_mut(&frame) = FrameMeta::of_control(self.now, ingress, class, &frame);
         self.ledger.made += 1;
         self.ports[ingress.index()].peer.notices.push(&mut self.nodes, frame);
-        self.egress_active.insert(ingress);
+        self.agenda.egress_active.insert(ingress);
         true
     }
 

@@ -124,8 +124,7 @@ impl Switch {
             let since = paused.since(class).map_or(0, |since| since.0.max(1));
             self.counters.class(port, class).paused_since.set(since);
         }
-        self.next_timer = self.next_timer.min(paused.next_expiry());
-        self.timed.insert(port);
+        self.agenda.look_at(port, paused.next_expiry());
         self.note_resumed(port, &resumed);
         self.watch_pauses(port, classes);
     }

@@ -5,33 +5,66 @@
 
 use super::Switch;
 use crate::cause::{Cause, Trigger};
-use crate::policy::{Event, Intent};
-use crate::settings::PolicyKind;
-use crate::units::{Class, PortId};
+use crate::policy::{Event, Intent, Policy, Shadow};
+use crate::settings::{PolicyKind, SwitchSettings};
+use crate::units::{CLASSES, Class, PortId};
+
+/// The policies of all classes, those that act and those that are not heard.
+#[derive(Debug)]
+pub(super) struct Policies {
+    pub(super) kinds: [PolicyKind; CLASSES],
+    /// By class.
+    pub(super) acting: [Policy; CLASSES],
+    pub(super) shadows: Box<[Shadow]>,
+    /// One of them is OFC.
+    pub(super) shadows_count_flows: bool,
+    /// What a policy wants done after the event at hand; empty between steps.
+    pub(super) intents: Vec<Intent>,
+}
+
+impl Policies {
+    pub(super) fn new(settings: &SwitchSettings, slots: u32) -> Policies {
+        let kinds = settings.policies;
+        let shadow = |&kind| Shadow::new(kind, settings, slots);
+        let shadows: Box<[Shadow]> = settings.shadows.iter().map(shadow).collect();
+        Policies {
+            kinds,
+            acting: Class::ALL.map(|class| Policy::new(kinds[class.index()], class, settings)),
+            shadows_count_flows: shadows.iter().any(Shadow::counts_flows),
+            shadows,
+            intents: Vec::with_capacity(settings.ports.len() * CLASSES),
+        }
+    }
+}
 
 impl Switch {
     /// The policy of `class`.
     #[must_use]
     pub fn policy(&self, class: Class) -> PolicyKind {
-        self.kinds[class.index()]
+        self.policies.kinds[class.index()]
     }
 
     /// Does what the policy of `class` wants after `event`.
     #[inline(always)] // where it is called the kind of event is a constant
     pub(super) fn observe(&mut self, class: Class, event: Event) {
         debug_assert!(self.is_counted(), "a policy sees every frame counted");
-        self.policies[class.index()].observe(self.now, event, &self.buffer, &mut self.intents);
-        if !self.intents.is_empty() {
+        self.policies.acting[class.index()].observe(
+            self.now,
+            event,
+            &self.buffer,
+            &mut self.policies.intents,
+        );
+        if !self.policies.intents.is_empty() {
             self.carry_out(class);
         }
-        if !self.shadows.is_empty() {
+        if !self.policies.shadows.is_empty() {
             self.observe_in_shadow(class, event);
         }
     }
 
     #[cold]
     fn observe_in_shadow(&mut self, class: Class, event: Event) {
-        let Switch { shadows, buffer, intents, counters, .. } = self;
+        let Switch { policies: Policies { shadows, intents, .. }, buffer, counters, .. } = self;
         for (number, shadow) in shadows.iter_mut().enumerate() {
             shadow.observe(self.now, class, event, buffer, intents, counters.shadow(number));
         }
@@ -47,7 +80,8 @@ impl Switch {
         if first.get() == 0 {
             first.set(self.now.0.max(1));
         }
-        let unasked = self.shadows.iter().enumerate().filter(|(_, shadow)| !shadow.holds(ingress, class));
+        let unasked =
+            self.policies.shadows.iter().enumerate().filter(|(_, shadow)| !shadow.holds(ingress, class));
         unasked.for_each(|(number, _)| {
             self.counters.shadow(number)[ingress.index()][class.index()].lose(self.now)
         });
@@ -55,7 +89,7 @@ impl Switch {
 
     #[cold]
     pub(super) fn carry_out(&mut self, by: Class) {
-        let mut intents = std::mem::take(&mut self.intents);
+        let mut intents = std::mem::take(&mut self.policies.intents);
         for intent in intents.drain(..) {
             match intent {
                 Intent::Xoff { port, class, trigger } => self.hold(port, class, by, trigger),
@@ -77,7 +111,7 @@ impl Switch {
                 }
             }
         }
-        self.intents = intents;
+        self.policies.intents = intents;
     }
 
     fn hold(&mut self, port: PortId, class: Class, by: Class, trigger: Trigger) {

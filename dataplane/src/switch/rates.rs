@@ -39,8 +39,7 @@ impl Switch {
         let at = &mut self.ports[port.index()];
         let rates = at.peer.asked_rates.announce(self.now, at.settings.pause_time);
         let bytes = rates.encode(at.settings.mac);
-        self.next_timer = self.next_timer.min(at.peer.asked_rates.next_refresh());
-        self.timed.insert(port);
+        self.agenda.look_at(port, at.peer.asked_rates.next_refresh());
         self.counters.port(port).rate_frames_sent.add(1);
         Some(self.send_control(port, &bytes, store))
     }
@@ -61,8 +60,7 @@ impl Switch {
         let Some(rates) = Rates::parse(pfc, head)? else { return Ok(false) };
         let at = &mut self.ports[port.index()];
         let changed = at.peer.kept_rates.receive(self.now, obey, &rates);
-        self.next_timer = self.next_timer.min(at.peer.kept_rates.next_expiry());
-        self.timed.insert(port);
+        self.agenda.look_at(port, at.peer.kept_rates.next_expiry());
         self.counters.port(port).rate_frames_received.add(1);
         self.keep_rates(port, changed);
         Ok(true)
@@ -88,7 +86,7 @@ impl Switch {
     /// The peer of `port` may send as fast as it can, also when what is still inside leaves.
     pub(super) fn lift_rates(&mut self, port: PortId) {
         for class in Class::ALL {
-            if let Policy::Gfc(gfc) = &mut self.policies[class.index()] {
+            if let Policy::Gfc(gfc) = &mut self.policies.acting[class.index()] {
                 gfc.let_go(port);
             }
             self.ask_rate(port, class, RateStep::FULL);

@@ -88,7 +88,7 @@ impl Switch {
         ingress.arrived[class.index()].unpop(&mut self.nodes, frame);
         ingress.waits_for_room.insert(class);
         self.ports[egress.index()].egress.awaiting_room[class.index()].insert(port);
-        self.awaited.insert(egress);
+        self.agenda.awaited.insert(egress);
     }
 
     /// A frame that another worker has handed over waits where others do, or need not.
@@ -104,13 +104,13 @@ impl Switch {
             return self.enqueue_one(egress, frame, store);
         }
         self.ports[egress.index()].egress.handed_over[class.index()].push(&mut self.nodes, frame);
-        self.awaited.insert(egress);
+        self.agenda.awaited.insert(egress);
     }
 
     /// There is room at (`port`, `class`): what waited for it may try again.
     #[inline]
     pub(super) fn room_at<S: FrameStore>(&mut self, port: PortId, class: Class, store: &mut S) {
-        if self.when_full == WhenFull::Stop && !self.awaited.is_empty() {
+        if self.when_full == WhenFull::Stop && !self.agenda.awaited.is_empty() {
             self.try_again(port, class, store);
         }
     }
@@ -120,7 +120,7 @@ impl Switch {
         if !self.buffer.shares_egress() {
             return self.try_again_at(port, class, store);
         }
-        for port in self.awaited.iter() {
+        for port in self.agenda.awaited.iter() {
             Class::ALL.into_iter().for_each(|class| self.try_again_at(port, class, store));
         }
     }
@@ -131,7 +131,7 @@ impl Switch {
         let mut handed_over = std::mem::take(&mut at.handed_over[class.index()]);
         for ingress in waiting.iter() {
             self.ports[ingress.index()].ingress.waits_for_room.remove(class);
-            self.ingress_ready.insert(ingress);
+            self.agenda.ingress_ready.insert(ingress);
         }
         while let Some(frame) = handed_over.pop(&self.nodes) {
             if self.must_wait(port, class, &frame) {
@@ -143,7 +143,7 @@ impl Switch {
         let at = &mut self.ports[port.index()].egress;
         at.handed_over[class.index()] = handed_over;
         if !at.is_awaited() {
-            self.awaited.remove(port);
+            self.agenda.awaited.remove(port);
         }
     }
 }

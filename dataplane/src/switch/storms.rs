@@ -30,8 +30,7 @@ impl Switch {
         for class in at.peer.watchdog.stormed().iter() {
             self.counters.class(port, class).note_storm();
         }
-        self.next_timer = self.next_timer.min(at.peer.watchdog.next_look());
-        self.timed.insert(port);
+        self.agenda.look_at(port, at.peer.watchdog.next_look());
     }
 
     pub(super) fn look_for_storms<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
@@ -57,7 +56,7 @@ impl Switch {
             }
             WatchdogAction::Forward => {
                 at.peer.paused.defy(class, true);
-                self.egress_active.insert(port);
+                self.agenda.egress_active.insert(port);
             }
             WatchdogAction::Alert => {}
         }

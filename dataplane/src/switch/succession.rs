@@ -50,8 +50,8 @@ impl Switch {
         for (port, left) in ports().zip(left) {
             *left = self.end_flows(port, class);
         }
-        self.kinds[class.index()] = kind;
-        std::mem::swap(&mut self.policies[class.index()], policy);
+        self.policies.kinds[class.index()] = kind;
+        std::mem::swap(&mut self.policies.acting[class.index()], policy);
         for (port, queue) in ports().zip(queues) {
             self.begin_flows(port, class, std::mem::take(queue));
         }
@@ -59,7 +59,7 @@ impl Switch {
             port.peer.demands.iter_mut().for_each(|demands| demands.remove(class));
         }
         ports().for_each(|port| self.ask_rate(port, class, RateStep::FULL));
-        self.policies[class.index()].adopt(&self.buffer, &mut self.intents);
+        self.policies.acting[class.index()].adopt(&self.buffer, &mut self.policies.intents);
         self.carry_out(class);
         for port in ports() {
             let at = &self.ports[port.index()];

@@ -10,7 +10,7 @@ impl Switch {
     /// watchdog, ageing. Costs a comparison while nothing is due.
     #[inline]
     pub(super) fn advance<S: FrameStore>(&mut self, store: &mut S) {
-        if self.now >= self.next_timer {
+        if self.now >= self.agenda.next_timer {
             self.fire(store);
         }
     }
@@ -19,12 +19,12 @@ impl Switch {
     fn fire<S: FrameStore>(&mut self, store: &mut S) {
         self.bridge.advance(self.now);
         let mut next = self.bridge.next_deadline();
-        for port in self.timed.iter() {
+        for port in self.agenda.timed.iter() {
             let at = &mut self.ports[port.index()];
             at.peer.held.advance(self.now);
             at.peer.asked_rates.advance(self.now);
             if at.has_announcements() {
-                self.egress_active.insert(port);
+                self.agenda.egress_active.insert(port);
             }
             self.note_untold(port);
             self.expire_pauses(port);
@@ -32,11 +32,11 @@ impl Switch {
             self.look_for_storms(port, store);
             let deadline = self.ports[port.index()].peer.next_deadline().min(of_flows);
             if deadline == Nanos::NEVER {
-                self.timed.remove(port);
+                self.agenda.timed.remove(port);
             }
             next = next.min(deadline);
         }
-        self.next_timer = next;
+        self.agenda.next_timer = next;
     }
 
     /// When the driver must come again with a batch even if no frame comes and none is released: to
@@ -46,10 +46,10 @@ impl Switch {
         if self.can_forward() {
             return Nanos::ZERO;
         }
-        let mut next = self.next_timer;
-        for port in self.egress_active.iter() {
+        let mut next = self.agenda.next_timer;
+        for port in self.agenda.egress_active.iter() {
             let at = &self.ports[port.index()];
-            if at.announces() && !self.starved.contains(port) {
+            if at.announces() && !self.agenda.starved.contains(port) {
                 return Nanos::ZERO;
             }
             if let Some(ready_at) = at.egress.ready_at(at.eligible()) {
@@ -85,11 +85,11 @@ impl Switch {
         at.up = up;
         at.egress.closed = if up { ClassSet::NONE } else { ClassSet::ALL };
         if up {
-            self.egress_active.insert(port);
+            self.agenda.egress_active.insert(port);
             self.note_untold(port);
             return;
         }
-        self.untold.remove(port);
+        self.agenda.untold.remove(port);
         let told = at.peer.held.forget_told();
         if at.egress.committed_frames > 0 {
             // What is with the driver may leave when the link is back, and say what does not hold by then.
@@ -124,13 +124,13 @@ impl Switch {
             }
             self.let_flows_go(port);
             self.lift_rates(port);
-            self.egress_active.insert(port);
+            self.agenda.egress_active.insert(port);
             self.note_untold(port);
         }
     }
 
     /// Whether there is a frame that the pipeline can take.
     pub(super) fn can_forward(&self) -> bool {
-        !self.ingress_ready.is_empty()
+        !self.agenda.ingress_ready.is_empty()
     }
 }

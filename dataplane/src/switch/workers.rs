@@ -21,16 +21,18 @@
 //! Each worker's bridge knows what all have learned: it tells the others ([`super::Batch::next_learned`]), and
 //! hears from them ([`super::Batch::hear_learned`]).
 
+use std::collections::VecDeque;
+
 use super::Switch;
 use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
-use crate::queue::FrameMeta;
+use crate::queue::{Fifo, FrameMeta};
 use crate::settings::Accounting;
 use crate::units::PortId;
 
 /// Most that a worker keeps to tell the others, beside what is on the way to them. What is beyond is left
 /// out: until the station is learned anew the others flood for it, or, where it has moved, send to where it was.
-pub(super) const LEARNED_MAX: usize = 1024;
+const LEARNED_MAX: usize = 1024;
 
 /// A worker, from zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -103,30 +105,54 @@ pub struct Return {
     meta: FrameMeta,
 }
 
+/// What waits for room on its way to other workers.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    pub(super) by_worker: Box<[Outbound]>,
+    /// What their bridges have yet to hear; stays empty with one worker.
+    learned: VecDeque<FdbUpdate>,
+}
+
+/// Frames on their way to the ports of a worker, and slots on their way home.
+#[derive(Debug, Default)]
+pub(super) struct Outbound {
+    pub(super) frames: Fifo,
+    pub(super) returns: Fifo,
+}
+
+impl Outbox {
+    pub(super) fn new(workers: usize) -> Outbox {
+        Outbox {
+            by_worker: (0..workers).map(|_| Outbound::default()).collect(),
+            learned: VecDeque::with_capacity(LEARNED_MAX),
+        }
+    }
+}
+
 impl Switch {
     /// See [`super::Batch::next_learned`].
     pub(super) fn next_learned(&mut self) -> Option<FdbUpdate> {
-        self.learned.pop_front()
+        self.outbox.learned.pop_front()
     }
 
     /// See [`super::Batch::hear_learned`].
     pub(super) fn hear_learned(&mut self, update: &FdbUpdate) {
         self.bridge.apply_remote(update);
-        self.next_timer = self.next_timer.min(self.bridge.next_deadline());
+        self.agenda.look_by(self.bridge.next_deadline());
     }
 
     /// This worker's bridge has learned something.
     #[cold]
     pub(super) fn spread(&mut self, update: FdbUpdate) {
-        self.next_timer = self.next_timer.min(self.bridge.next_deadline());
-        if self.workers.count() > 1 && self.learned.len() < LEARNED_MAX {
-            self.learned.push_back(update);
+        self.agenda.look_by(self.bridge.next_deadline());
+        if self.workers.count() > 1 && self.outbox.learned.len() < LEARNED_MAX {
+            self.outbox.learned.push_back(update);
         }
     }
 
     /// See [`super::Batch::hand_over`].
     pub(super) fn hand_over(&mut self, worker: WorkerId) -> Option<Handover> {
-        let frame = self.outbound[worker.index()].frames.pop(&self.nodes)?;
+        let frame = self.outbox.by_worker[worker.index()].frames.pop(&self.nodes)?;
         self.ledger.handed_over += 1;
         let meta = *self.nodes.meta(&frame);
         Some(Handover { frame, meta })
@@ -134,7 +160,7 @@ impl Switch {
 
     /// See [`super::Batch::give_back`].
     pub(super) fn give_back(&mut self, worker: WorkerId) -> Option<Return> {
-        let frame = self.outbound[worker.index()].returns.pop(&self.nodes)?;
+        let frame = self.outbox.by_worker[worker.index()].returns.pop(&self.nodes)?;
         let meta = *self.nodes.meta(&frame);
         Some(Return { frame, meta })
     }
@@ -143,8 +169,9 @@ impl Switch {
     /// some: the driver is to look again soon.
     #[must_use]
     pub fn waits_for_workers(&self) -> bool {
-        let mut outbound = self.outbound.iter();
-        !self.learned.is_empty() || outbound.any(|out| !out.frames.is_empty() || !out.returns.is_empty())
+        let mut outbound = self.outbox.by_worker.iter();
+        !self.outbox.learned.is_empty()
+            || outbound.any(|out| !out.frames.is_empty() || !out.returns.is_empty())
     }
 
     /// See [`super::Batch::take_over`].
