@@ -6,9 +6,9 @@ use toml_span::Spanned;
 use xoff_dataplane::settings::{FdbSettings, HashSeed, VlanSettings};
 use xoff_dataplane::units::{MacAddr, PortId};
 
-use crate::build::{Draft, missing, value};
 use crate::defaults;
 use crate::document::{Document, PortKeys, StaticKeys};
+use crate::draft::{Draft, value};
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::read::closest;
@@ -121,7 +121,7 @@ pub(crate) fn fdb(
     let mut statics: Vec<(u16, MacAddr, PortId)> = Vec::new();
     for entry in &document.statics {
         for key in &entry.missing {
-            problems.push(missing("fdb.static", key, entry.span));
+            problems.push(Problem::missing("fdb.static", key, entry.span));
         }
         let Some(address) = resolve(&entry.keys, drafts, vlans, problems) else { continue };
         if statics.iter().any(|other| (other.0, other.1) == (address.0, address.1)) {

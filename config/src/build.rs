@@ -1,32 +1,20 @@
 //! From what the file says to what the switch is: defaults filled in, sizes computed, names resolved.
 //! What contradicts itself is found here and in [`crate::thresholds`] and [`crate::bridge`].
 
-use toml_span::{Span, Spanned};
+use toml_span::Spanned;
 use xoff_dataplane::headroom::Headroom;
 use xoff_dataplane::settings::{
-    FlowControl, GPfcSettings, GfcSettings, Memory, PPfcSettings, PolicyKind, PolicySettings, PortSettings,
-    SharedMemory, SwitchSettings, Weigh,
+    FlowControl, GPfcSettings, GfcSettings, Memory, PPfcSettings, PolicySettings, PortSettings, SharedMemory,
+    SwitchSettings, Weigh,
 };
-use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PORTS_MAX};
+use xoff_dataplane::units::{Bytes, CLASSES, Class, MacAddr, Nanos, PORTS_MAX};
 
-use crate::document::{Document, MemoryModel, Pause, Port};
+use crate::document::{Document, MemoryModel, Pause};
+use crate::draft::{Draft, flow_control, policies, value};
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::sizing::Line;
 use crate::{Config, bridge, defaults, ofc, qcn, quantity, sockets, thresholds};
-
-pub(crate) fn value<T: Clone>(key: Option<&Spanned<T>>, default: T) -> T {
-    key.map_or(default, |key| key.value.clone())
-}
-
-/// One port on its way to its settings.
-pub(crate) struct Draft<'a> {
-    pub(crate) name: String,
-    pub(crate) port: &'a Port,
-    pub(crate) line: Line,
-    pub(crate) lossless: ClassSet,
-    pub(crate) headroom: Headroom,
-}
 
 /// A configuration, as far as `document` has one; complete only if there are no errors.
 pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Config> {
@@ -35,7 +23,7 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
     let shortest_pause = lines.iter().map(Line::pause).min().unwrap_or(Nanos::NEVER);
     let stall_budget = value(document.switch.stall_budget.as_ref(), defaults::stall_budget(shortest_pause));
     let drafts: Vec<Draft<'_>> =
-        document.ports.iter().zip(lines).map(|(port, line)| draft(port, line, stall_budget)).collect();
+        document.ports.iter().zip(lines).map(|(port, line)| Draft::of(port, line, stall_budget)).collect();
 
     let vlans = bridge::vlans(&drafts, problems);
     let fdb = bridge::fdb(document, &drafts, &vlans, problems);
@@ -66,16 +54,6 @@ fn by_class(draft: &Draft<'_>) -> [Option<Headroom>; CLASSES] {
     Class::ALL.map(|class| draft.lossless.contains(class).then_some(draft.headroom))
 }
 
-fn draft(port: &Port, line: Line, stall_budget: Nanos) -> Draft<'_> {
-    Draft {
-        name: value(port.identity.name.as_ref(), String::new()),
-        port,
-        line,
-        lossless: value(port.keys.lossless.as_ref(), defaults::LOSSLESS),
-        headroom: line.headroom(stall_budget),
-    }
-}
-
 /// Every port has what it must have, and nobody else's name or device.
 fn identities(document: &Document, problems: &mut Problems) {
     if document.ports.is_empty() && !document.ports_garbled {
@@ -92,24 +70,11 @@ fn identities(document: &Document, problems: &mut Problems) {
     }
     for port in &document.ports {
         for key in &port.missing {
-            problems.push(missing("port", key, port.span));
+            problems.push(Problem::missing("port", key, port.span));
         }
     }
     distinct("name", document.ports.iter().filter_map(|port| port.identity.name.as_ref()), problems);
     distinct("device", document.ports.iter().filter_map(|port| port.identity.device.as_ref()), problems);
-}
-
-pub(crate) fn missing(table: &str, key: &str, span: Span) -> Problem {
-    let example = match key {
-        "speed" => "speed = \"1G\"",
-        "device" => "device = \"eth1\"",
-        "port" => "port = \"a\"",
-        "mac" => "mac = \"02:00:00:00:00:01\"",
-        _ => "name = \"a\"",
-    };
-    Problem::error(format!("`{key}` is missing in [[{table}]]"))
-        .at(Span::new(span.start, span.end.min(span.start + table.len() + 4)), format!("has no `{key}`"))
-        .help(format!("for example: {example}"))
 }
 
 fn distinct<'a>(key: &str, values: impl Iterator<Item = &'a Spanned<String>>, problems: &mut Problems) {
@@ -174,16 +139,6 @@ fn map<const N: usize>(
         let default = u8::try_from(code).map_or(Class::default(), |code| Class::from_low_bits(default(code)));
         named.and_then(|map| map.value[code]).unwrap_or(default)
     })
-}
-
-pub(crate) fn flow_control(draft: &Draft<'_>) -> FlowControl {
-    let send = draft.lossless;
-    match value(draft.port.keys.pause.as_ref(), Pause::Pfc) {
-        Pause::Pfc => FlowControl::Pfc { obey: send, send },
-        Pause::Asymmetric => FlowControl::Pfc { obey: ClassSet::ALL, send },
-        Pause::Whole => FlowControl::Pause8023x,
-        Pause::Ignore => FlowControl::Ignore,
-    }
 }
 
 fn room_for_a_frame(
@@ -255,10 +210,6 @@ fn refresh(draft: &Draft<'_>, stall_budget: Nanos, problems: &mut Problems) -> N
             half
         }),
     }
-}
-
-pub(crate) fn policies(document: &Document) -> [PolicyKind; CLASSES] {
-    value(document.switch.policy.as_ref(), Default::default()).map(Option::unwrap_or_default)
 }
 
 /// Rates stand in PFC frames.

@@ -380,7 +380,8 @@ impl Document {
 
     /// What holds for a port that says nothing: `[defaults]` and `[class.N]` over the profile.
     fn layer_below(&self, root: &Table<'_, '_>, problems: &mut Problems) -> Layer {
-        let profile = self.switch.profile.as_ref().map(|chosen| chosen.value.layer().moved_to(chosen.span));
+        let profile =
+            self.switch.profile.as_ref().map(|chosen| Layer::of(chosen.value).moved_to(chosen.span));
         let mut own = Layer { classes: read_classes(root, problems), ..Layer::default() };
         if let Some(table) = root.table("defaults", problems) {
             table.no_others(&[PortKeys::KEYS], problems);
@@ -401,6 +402,11 @@ pub(crate) struct Layer {
 }
 
 impl Layer {
+    fn of(profile: Profile) -> Layer {
+        let root = toml_span::parse(profile.text()).expect("a profile of ours is TOML: a test reads each");
+        Layer::read(&root, &mut Problems::default())
+    }
+
     /// From a text of our own.
     pub(crate) fn read(root: &Value<'_>, problems: &mut Problems) -> Layer {
         let Some(root) = Table::of("", root, problems) else { return Layer::default() };

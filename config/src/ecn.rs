@@ -3,9 +3,9 @@
 use xoff_dataplane::settings::{ClassSettings, EcnSettings};
 use xoff_dataplane::units::{Bytes, Class};
 
-use crate::build::{Draft, value};
 use crate::defaults;
 use crate::document::ClassKeys;
+use crate::draft::{Draft, value};
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 

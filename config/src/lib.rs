@@ -17,6 +17,7 @@ pub mod defaults;
 mod document;
 #[cfg(test)]
 mod documentation;
+mod draft;
 mod ecn;
 pub mod memory;
 mod ofc;

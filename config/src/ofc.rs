@@ -4,8 +4,8 @@ use toml_span::Span;
 use xoff_dataplane::settings::{Accounting, FlowControl, OfcSettings, PolicyKind, QueueKind, SwitchSettings};
 use xoff_dataplane::units::Class;
 
-use crate::build::{Draft, value};
 use crate::document::Document;
+use crate::draft::{Draft, value};
 use crate::problem::{Problem, Problems};
 
 /// `[policy.ofc]`.

@@ -70,6 +70,20 @@ struct Label {
 }
 
 impl Problem {
+    /// A table lacks `key`.
+    pub(crate) fn missing(table: &str, key: &str, span: Span) -> Problem {
+        let example = match key {
+            "speed" => "speed = \"1G\"",
+            "device" => "device = \"eth1\"",
+            "port" => "port = \"a\"",
+            "mac" => "mac = \"02:00:00:00:00:01\"",
+            _ => "name = \"a\"",
+        };
+        Problem::error(format!("`{key}` is missing in [[{table}]]"))
+            .at(Span::new(span.start, span.end.min(span.start + table.len() + 4)), format!("has no `{key}`"))
+            .help(format!("for example: {example}"))
+    }
+
     pub(crate) fn error(message: impl Into<String>) -> Problem {
         let message = message.into();
         Problem { message, help: None, position: None, severity: Severity::Error, labels: Vec::new() }

@@ -1,9 +1,6 @@
 //! Profiles: one word in place of a page. A profile is a layer below `[defaults]` and `[class.N]`,
 //! written in the same TOML, so that whatever it says can be said otherwise.
 
-use crate::document::Layer;
-use crate::problem::Problems;
-
 /// `profile`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
@@ -16,13 +13,12 @@ pub(crate) enum Profile {
 const ROCE: &str = include_str!("profiles/roce.toml");
 
 impl Profile {
-    pub(crate) fn layer(self) -> Layer {
-        let text = match self {
+    /// What it says, as a layer below `[defaults]`.
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
             Profile::Plain => "",
             Profile::Roce => ROCE,
-        };
-        let root = toml_span::parse(text).expect("a profile of ours is TOML: a test reads each");
-        Layer::read(&root, &mut Problems::default())
+        }
     }
 }
 
@@ -30,6 +26,8 @@ impl Profile {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::document::Layer;
+    use crate::problem::Problems;
 
     #[test]
     fn the_profile_is_without_problems() {

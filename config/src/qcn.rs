@@ -4,8 +4,8 @@ use toml_span::Spanned;
 use xoff_dataplane::settings::{Accounting, PortSettings, QcnSettings};
 use xoff_dataplane::units::{Bytes, Class, ClassSet};
 
-use crate::build::value;
 use crate::document::{Document, QcnKeys};
+use crate::draft::value;
 use crate::problem::{Problem, Problems};
 
 /// Classes that have congestion points, wherever.

@@ -4,8 +4,8 @@ use toml_span::{Span, Spanned};
 use xoff_dataplane::settings::{Accounting, WhenFull};
 use xoff_dataplane::units::{Nanos, PortId};
 
-use crate::build::{self, Draft, value};
 use crate::document::{Document, MemoryModel, PollKind, WorkersKey};
+use crate::draft::{Draft, policies, value};
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::shell::{Chunks, Poll, PortShell, Rings, ShellSettings, Worker, Workers};
@@ -84,7 +84,7 @@ fn for_one_worker(document: &Document) -> Option<String> {
         Some("`[qcn]`".into())
     } else {
         let shadows = value(keys.shadow.as_ref(), Vec::new());
-        let kinds = build::policies(document).into_iter().chain(shadows);
+        let kinds = policies(document).into_iter().chain(shadows);
         let needs = kinds.into_iter().find(|kind| kind.needs_one_worker());
         needs.map(|kind| format!("policy \"{}\"", kind.name()))
     }

@@ -1,0 +1,52 @@
+//! What everything that is built from a document shares: a key's value or its default, and each port on its way
+//! to its settings.
+
+use toml_span::Spanned;
+use xoff_dataplane::headroom::Headroom;
+use xoff_dataplane::settings::{FlowControl, PolicyKind};
+use xoff_dataplane::units::{CLASSES, ClassSet, Nanos};
+
+use crate::defaults;
+use crate::document::{Document, Pause, Port};
+use crate::sizing::Line;
+
+/// What `key` says, or `default` without it.
+pub(crate) fn value<T: Clone>(key: Option<&Spanned<T>>, default: T) -> T {
+    key.map_or(default, |key| key.value.clone())
+}
+
+/// One port on its way to its settings.
+pub(crate) struct Draft<'a> {
+    pub(crate) name: String,
+    pub(crate) port: &'a Port,
+    pub(crate) line: Line,
+    pub(crate) lossless: ClassSet,
+    pub(crate) headroom: Headroom,
+}
+
+impl<'a> Draft<'a> {
+    /// Of this port, whose line is `line`.
+    pub(crate) fn of(port: &'a Port, line: Line, stall_budget: Nanos) -> Draft<'a> {
+        Draft {
+            name: value(port.identity.name.as_ref(), String::new()),
+            port,
+            line,
+            lossless: value(port.keys.lossless.as_ref(), defaults::LOSSLESS),
+            headroom: line.headroom(stall_budget),
+        }
+    }
+}
+
+pub(crate) fn flow_control(draft: &Draft<'_>) -> FlowControl {
+    let send = draft.lossless;
+    match value(draft.port.keys.pause.as_ref(), Pause::Pfc) {
+        Pause::Pfc => FlowControl::Pfc { obey: send, send },
+        Pause::Asymmetric => FlowControl::Pfc { obey: ClassSet::ALL, send },
+        Pause::Whole => FlowControl::Pause8023x,
+        Pause::Ignore => FlowControl::Ignore,
+    }
+}
+
+pub(crate) fn policies(document: &Document) -> [PolicyKind; CLASSES] {
+    value(document.switch.policy.as_ref(), Default::default()).map(Option::unwrap_or_default)
+}
