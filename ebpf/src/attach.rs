@@ -1,15 +1,18 @@
 //! Attaching, with an answer for whatever is already there.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Arc;
 
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Program, Xdp, XdpFlags};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Xdp, XdpFlags};
 
 use skeleton::{XoffSkel, XoffSkelBuilder};
 
 use crate::claim::Claim;
+use crate::filter::{Clsact, Filter, Filtered};
+use crate::program::Program;
 
 #[allow(unsafe_code, missing_docs, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 mod skeleton {
@@ -28,6 +31,15 @@ pub enum Mode {
     Native,
     /// In the kernel's network stack: works with every driver, and slower.
     Generic,
+}
+
+impl Mode {
+    pub(crate) const fn flag(self) -> XdpFlags {
+        match self {
+            Mode::Native => XdpFlags::DRV_MODE,
+            Mode::Generic => XdpFlags::SKB_MODE,
+        }
+    }
 }
 
 /// Why no program could be attached.
@@ -95,23 +107,28 @@ pub enum EbpfError {
 /// dropped in the network namespace where it was attached.
 #[derive(Debug)]
 pub struct Attached {
-    mode: Mode,
-    hold: Hold,
+    program: Arc<Program>,
+    filter: Filtered,
     dropped: MapHandle,
-}
-
-/// What keeps the program attached.
-#[derive(Debug)]
-enum Hold {
-    Link { _link: Link },
-    Netlink { program: OwnedFd, ifindex: i32 },
 }
 
 impl Attached {
     /// How the program is attached.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        self.mode
+        self.program.mode()
+    }
+
+    /// What became of the filter that keeps the machine's own stack from sending on the interface.
+    #[must_use]
+    pub fn filter(&self) -> &Filtered {
+        &self.filter
+    }
+
+    /// The program itself, for who watches whether it stays where it is.
+    #[must_use]
+    pub fn program(&self) -> Arc<Program> {
+        Arc::clone(&self.program)
     }
 
     /// Counts the frames that the program drops, also after the program is gone.
@@ -126,39 +143,46 @@ impl Attached {
     }
 }
 
-/// The XDP program's counts of frames that it dropped.
+/// The programs' counts of frames that they dropped.
 #[derive(Debug)]
 pub struct Dropped(MapHandle);
 
 impl Dropped {
     /// Frames that came in by a queue without a socket.
-    #[must_use]
-    pub fn unclaimed(&self) -> u64 {
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn unclaimed(&self) -> libbpf_rs::Result<u64> {
         self.count(0)
     }
 
     /// Frames longer than a chunk holds.
-    #[must_use]
-    pub fn too_long(&self) -> u64 {
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn too_long(&self) -> libbpf_rs::Result<u64> {
         self.count(1)
     }
 
-    fn count(&self, reason: u32) -> u64 {
-        let per_cpu = self.0.lookup_percpu(&reason.to_ne_bytes(), MapFlags::ANY);
+    /// Frames of the machine's own stack that were not let out.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn held_back(&self) -> libbpf_rs::Result<u64> {
+        self.count(2)
+    }
+
+    fn count(&self, reason: u32) -> libbpf_rs::Result<u64> {
+        let per_cpu = self.0.lookup_percpu(&reason.to_ne_bytes(), MapFlags::ANY)?;
         let count =
             |bytes: &Vec<u8>| bytes.first_chunk().map_or(0, |&count: &[u8; 8]| u64::from_ne_bytes(count));
-        per_cpu.ok().flatten().map_or(0, |counts| counts.iter().map(count).sum())
+        Ok(per_cpu.iter().flatten().map(count).sum())
     }
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        let Hold::Netlink { program, ifindex } = &self.hold else { return };
-        let xdp = Xdp::new(program.as_fd());
-        let ours = Program::id_from_fd(program.as_fd()).ok();
-        if ours.is_some() && xdp.query_id(*ifindex, XdpFlags::NONE).ok() == ours {
-            let _ = xdp.detach(*ifindex, XdpFlags::SKB_MODE); // the interface may be gone
-        }
+        self.program.take_off();
     }
 }
 
@@ -173,12 +197,14 @@ pub fn attach(
     sockets: &[(u32, BorrowedFd<'_>)],
     mode: Option<Mode>,
     longest: Option<u32>,
+    clsact: Clsact,
 ) -> Result<Attached, EbpfError> {
     let (device, ifindex) = (claim.device(), claim.ifindex());
     let refused = |doing, source| EbpfError::Refused { doing, device: device.to_owned(), source };
     let mut storage = MaybeUninit::uninit();
     let queues = sockets.iter().map(|&(queue, _)| queue + 1).max().unwrap_or(1);
-    let program = load(queues, longest, &mut storage)
+    let socket_queue = sockets.first().map_or(0, |&(queue, _)| queue);
+    let program = load(queues, longest, socket_queue, &mut storage)
         .map_err(|source| EbpfError::NotLoaded { device: device.to_owned(), source })?;
     for (queue, socket) in sockets {
         let (key, value) = (queue.to_ne_bytes(), socket.as_raw_fd().to_ne_bytes());
@@ -201,14 +227,17 @@ pub fn attach(
             Err(_) => None,
         },
     };
-    let hold = match link {
-        Some(link) => Hold::Link { _link: link },
-        None => {
-            attach_generic(ifindex, &program).map_err(|source| refused("attach the XDP program", source))?
-        }
-    };
-    let attached = Attached { mode: mode_of(ifindex, &program), hold, dropped };
-    if mode == Some(Mode::Native) && attached.mode != Mode::Native {
+    let fd = program.progs.xoff_receive.as_fd();
+    if link.is_none() {
+        Xdp::new(fd)
+            .attach(ifindex, XdpFlags::SKB_MODE | XdpFlags::UPDATE_IF_NOEXIST)
+            .map_err(|source| refused("attach the XDP program", source))?;
+    }
+    let filter = Filter::attach(program.progs.xoff_hold_back.as_fd(), ifindex, clsact);
+    let program = Program::new(claim, fd, mode_of(ifindex, &program), link);
+    let program = program.map_err(|source| refused("keep the XDP program of", source))?;
+    let attached = Attached { program: Arc::new(program), filter, dropped };
+    if mode == Some(Mode::Native) && attached.mode() != Mode::Native {
         let source = libbpf_rs::Error::from_raw_os_error(EOPNOTSUPP);
         return Err(EbpfError::NotNative { device: device.to_owned(), source });
     }
@@ -218,22 +247,18 @@ pub fn attach(
 fn load(
     queues: u32,
     longest: Option<u32>,
+    socket_queue: u32,
     storage: &mut MaybeUninit<libbpf_rs::OpenObject>,
 ) -> libbpf_rs::Result<XoffSkel<'_>> {
     let mut open = XoffSkelBuilder::default().open(storage)?;
     let constants = open.maps.rodata_data.as_deref_mut().expect("the program has constants");
     constants.longest = longest.unwrap_or(0);
+    constants.socket_queue = socket_queue;
     open.maps.sockets.set_max_entries(queues)?;
     open.load()
 }
 
-fn attach_generic(ifindex: i32, program: &XoffSkel<'_>) -> libbpf_rs::Result<Hold> {
-    let fd = program.progs.xoff_receive.as_fd();
-    Xdp::new(fd).attach(ifindex, XdpFlags::SKB_MODE | XdpFlags::UPDATE_IF_NOEXIST)?;
-    Ok(Hold::Netlink { program: fd.try_clone_to_owned()?, ifindex })
-}
-
-/// Takes off what a killed run left in generic mode; refuses to touch anything else.
+/// Takes off what a killed run left; refuses to touch anything else.
 fn clear_leftover(device: &str, ifindex: i32, program: &XoffSkel<'_>) -> Result<(), EbpfError> {
     let xdp = Xdp::new(program.progs.xoff_receive.as_fd());
     let id = match xdp.query_id(ifindex, XdpFlags::NONE) {
@@ -241,14 +266,17 @@ fn clear_leftover(device: &str, ifindex: i32, program: &XoffSkel<'_>) -> Result<
         Ok(id) => id,
     };
     let device = device.to_owned();
+    let mode = mode_of(ifindex, program);
     match name_of(id) {
         None => Err(EbpfError::Unknown { device, id }),
         Some(name) if name != PROGRAM_NAME => Err(EbpfError::Stranger { device, name, id }),
-        // It hangs on a link, and somebody holds that.
-        Some(_) if mode_of(ifindex, program) == Mode::Native => Err(EbpfError::AnotherXoff { device }),
-        Some(_) => xdp.detach(ifindex, XdpFlags::SKB_MODE).map_err(|source| {
-            let doing = "take off the XDP program that a killed xoff left";
-            EbpfError::Refused { doing, device, source }
+        Some(_) => xdp.detach(ifindex, mode.flag()).map_err(|source| match mode {
+            // It hangs on a link, and somebody holds that.
+            Mode::Native => EbpfError::AnotherXoff { device },
+            Mode::Generic => {
+                let doing = "take off the XDP program that a killed xoff left";
+                EbpfError::Refused { doing, device, source }
+            }
         }),
     }
 }

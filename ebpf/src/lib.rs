@@ -1,19 +1,23 @@
-//! xoff's XDP program and the guard that attaches it.
+//! xoff's programs in the kernel and the guard that attaches them.
 //!
-//! The program itself is `xoff.bpf.c`: it redirects every frame to the AF_XDP socket of its hardware
-//! queue. [`attach`] loads one instance of it for one interface and returns a guard, [`Attached`],
-//! that takes it off again when dropped.
+//! They are in `xoff.bpf.c`: the XDP program redirects every frame to the AF_XDP socket of its hardware
+//! queue, and a [filter](Filter) holds back what the machine's own stack wants to send. [`attach`] loads one instance of
+//! both for one interface and returns a guard, [`Attached`], that takes them off again when dropped.
 //!
 //! A native program hangs on a bpf link, which the kernel removes with the process, `kill -9`
 //! included. Generic mode cannot be had by the link that libbpf-rs offers, so there the program is
-//! attached over netlink and survives a killed process; the next [`attach`] knows it by its name and
-//! replaces it, for which it takes a [`Claim`] on the interface, which a living xoff
+//! attached over netlink and survives a killed process, as does one in either mode that was taken off and
+//! [attached again](Program::attach_again); the next [`attach`] knows it by its name and replaces it, for which it takes a [`Claim`] on the interface, which a living xoff
 //! does not give up. A program that is not ours is never touched.
 
 #![deny(unsafe_code)] // allowed in the skeleton that libbpf generates
 
 mod attach;
 mod claim;
+mod filter;
+mod program;
 
 pub use attach::{Attached, Dropped, EbpfError, Mode, attach};
 pub use claim::Claim;
+pub use filter::{Clsact, Filter, Filtered};
+pub use program::{Place, Program};

@@ -189,6 +189,9 @@ pub struct DropReport {
     pub counters: BTreeMap<String, u64>,
     /// All that count losses added up (`rx_too_long` does not). The kernel counts some in two or three of them.
     pub total: u64,
+    /// What could not be read of them: there may have been more.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub unread: Vec<String>,
 }
 
 impl SentStream {
@@ -324,6 +327,7 @@ impl HostReport {
             violations
                 .push(format!("{} frames dropped at the host: {:?}", self.drops.total, self.drops.counters));
         }
+        violations.extend(self.drops.unread.iter().map(|unread| format!("not proved at the host: {unread}")));
         violations
     }
 }
@@ -486,8 +490,11 @@ mod tests {
     fn drops_at_the_host_are_never_lossless() {
         let good = ReceivedStream { sent_known: true, ..Default::default() };
         let drops = DropReport { total: 1, ..Default::default() };
-        let report = HostReport { received: vec![good], drops, ..host(1, "a") };
+        let report = HostReport { received: vec![good.clone()], drops, ..host(1, "a") };
         assert_eq!(report.violations(ClassSet::ALL).len(), 1);
+        let drops = DropReport { unread: vec!["its drop counters".to_owned()], ..Default::default() };
+        let report = HostReport { received: vec![good], drops, ..host(1, "a") };
+        assert_eq!(report.violations(ClassSet::ALL), ["not proved at the host: its drop counters"]);
     }
 
     #[test]

@@ -90,6 +90,18 @@ impl Switch {
         self.get("/metrics").unwrap_or_else(|error| panic!("/metrics: {error}"))
     }
 
+    /// What it says at `/healthz`: the HTTP status and the text.
+    #[must_use]
+    pub fn health(&self) -> (u16, String) {
+        let url = format!("{CONTROL}/healthz");
+        let ask = || {
+            let call = ureq::get(&url).config().http_status_as_error(false).build().call();
+            let mut answer = call.unwrap_or_else(|error| panic!("/healthz: {error}"));
+            (answer.status().as_u16(), answer.body_mut().read_to_string().unwrap_or_default())
+        };
+        self.namespace.run(ask)
+    }
+
     /// Bytes of memory that it takes (VmRSS).
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {

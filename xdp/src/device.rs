@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use xoff_dataplane::units::MacAddr;
-use xoff_ebpf::{Claim, Mode};
+use xoff_ebpf::{Claim, Clsact, Filtered, Mode};
 
 use crate::XdpError;
 use crate::netlink::{Netlink, PFIFO};
@@ -71,6 +71,7 @@ pub(crate) struct Device {
 struct Undo {
     down: bool,
     qdisc: bool,
+    clsact: bool,
     flags: Option<u32>,
 }
 
@@ -113,6 +114,7 @@ impl Device {
         device._promiscuous = Some(promiscuous);
         device.keep_tags();
         device.add_queue(&link.qdisc);
+        device.undo.clsact = device.netlink.add_clsact(link.ifindex).unwrap_or(false); // the filter says why not
         Ok(device)
     }
 
@@ -159,6 +161,24 @@ impl Device {
         }
     }
 
+    /// Takes note of what became of the filter at the device.
+    pub(crate) fn filtered(&mut self, filter: &Filtered) {
+        match filter {
+            Filtered::New(_) => {}
+            Filtered::Replaced(_) => self.undo.clsact = true, // a killed xoff left it
+            Filtered::Refused(error) => self.warnings.push(format!(
+                "the kernel's own stack cannot be kept from sending on {} ({error:#}): where it does while the link is down, \
+                 the device counts losses, and the switch cannot tell them from its own",
+                self.name
+            )),
+        }
+    }
+
+    /// Where filters of the device hang.
+    pub(crate) fn clsact(&self) -> Clsact {
+        if self.undo.clsact { Clsact::New } else { Clsact::Found }
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -195,6 +215,9 @@ impl Drop for Device {
         // Nothing to be done about failures: the device may be gone, or the privilege.
         if let Some(flags) = self.undo.flags {
             let _ = self.ethtool.set_flags(flags);
+        }
+        if self.undo.clsact {
+            let _ = self.netlink.remove_clsact(self.ifindex);
         }
         if self.undo.qdisc {
             let _ = self.netlink.remove_qdisc(self.ifindex);

@@ -28,6 +28,7 @@ mod mapping;
 mod monitor;
 mod netlink;
 mod port;
+mod reading;
 mod receive;
 mod region;
 mod ring;
@@ -42,7 +43,7 @@ use std::io;
 
 pub use device::{Facts, finish_frames};
 pub use error::XdpError;
-pub use monitor::{DeviceDrops, Monitor, PortDriver, XdpStatistics};
+pub use monitor::{DeviceDrops, Look, Monitor, PortDriver, Unread, XdpStatistics};
 pub use port::{Port, rx_queues};
 pub use store::Store;
 pub use umem::{Share, Umem, UmemSettings};

@@ -2,16 +2,15 @@
 //! its own, without the worker that owns the port.
 
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileExt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::counter::Counter;
-use xoff_ebpf::Dropped;
+use xoff_ebpf::{Dropped, EbpfError, Place, Program};
 
+use crate::reading::{Reader, Reading};
 use crate::sys;
 use crate::transmit::FailedKicks;
 
@@ -31,6 +30,9 @@ pub struct XdpStatistics {
     /// Frames were longer than a chunk, and so than any port's MTU: filtered, not lost.
     #[serde(default)]
     pub rx_too_long: u64,
+    /// Frames that the machine's own stack wanted to send on the port, and was not let: no loss.
+    #[serde(default)]
+    pub tx_held_back: u64,
     /// The kernel laid a frame out otherwise than it promises.
     pub rx_malformed: u64,
     /// The kernel found an invalid descriptor in the TX ring.
@@ -103,14 +105,36 @@ impl DeviceDrops {
         self.losses().iter().map(|(_, frames)| frames).sum()
     }
 
-    fn since(self, start: DeviceDrops) -> DeviceDrops {
-        DeviceDrops {
-            rx_dropped: self.rx_dropped.saturating_sub(start.rx_dropped),
-            rx_errors: self.rx_errors.saturating_sub(start.rx_errors),
-            tx_dropped: self.tx_dropped.saturating_sub(start.tx_dropped),
-            tx_errors: self.tx_errors.saturating_sub(start.tx_errors),
-        }
+    /// What was added since `start`; `None` where a counter is behind it.
+    fn since(self, start: DeviceDrops) -> Option<DeviceDrops> {
+        Some(DeviceDrops {
+            rx_dropped: self.rx_dropped.checked_sub(start.rx_dropped)?,
+            rx_errors: self.rx_errors.checked_sub(start.rx_errors)?,
+            tx_dropped: self.tx_dropped.checked_sub(start.tx_dropped)?,
+            tx_errors: self.tx_errors.checked_sub(start.tx_errors)?,
+        })
     }
+}
+
+/// The counters of a device cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("its drop counters cannot be read: {why}")]
+pub struct Unread {
+    /// What they said when they were read last: there may be more by now.
+    pub last: DeviceDrops,
+    /// Why not.
+    pub why: io::Error,
+}
+
+/// What a look at a port's device finds.
+#[derive(Debug)]
+pub enum Look {
+    /// The device is gone for the port's sockets, whatever else has its name or its index.
+    Gone,
+    /// It is there, and this is the place of the port's XDP program.
+    There(Place),
+    /// The kernel does not say.
+    Unknown(io::Error),
 }
 
 /// What a port's sockets and device tell without their worker's help: by system calls on file
@@ -125,8 +149,17 @@ pub trait PortDriver: Send + Sync {
     /// The device's own counters of frames that it dropped, since the switch was started.
     ///
     /// # Errors
-    /// What the system says.
-    fn device_drops(&self) -> io::Result<DeviceDrops>;
+    /// [`Unread`], with what they were before.
+    fn device_drops(&self) -> Result<DeviceDrops, Unread>;
+
+    /// Looks at the device, and remembers what it counted.
+    fn look(&self) -> Look;
+
+    /// Puts the XDP program back, where none is. To be called in the network namespace of the port.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn attach_again(&self) -> Result<(), EbpfError>;
 }
 
 impl fmt::Debug for dyn PortDriver {
@@ -138,47 +171,96 @@ impl fmt::Debug for dyn PortDriver {
 /// Answers for one port.
 #[derive(Debug)]
 pub struct Monitor {
-    device: String,
-    /// `/proc/net/dev` of the namespace in which the port was opened.
-    devices: File,
-    at_start: DeviceDrops,
+    device: Reader,
+    counted: Mutex<Counted>,
     sockets: Vec<OwnedFd>,
-    program: Dropped,
+    program: Arc<Program>,
+    program_drops: Dropped,
     malformed: Vec<Arc<Counter>>,
     tx_dropped: Arc<Counter>,
     failed_kicks: Arc<FailedKicks>,
 }
 
+/// A device's counters, as far as they are known.
+#[derive(Debug)]
+struct Counted {
+    at_start: DeviceDrops,
+    /// Since then, when they were read last.
+    last: DeviceDrops,
+    /// They were set back by somebody: what they say since is too little.
+    set_back: bool,
+}
+
+impl Counted {
+    fn read(&mut self, now: DeviceDrops) -> Result<DeviceDrops, Unread> {
+        match now.since(self.at_start).filter(|drops| drops.since(self.last).is_some()) {
+            Some(drops) if !self.set_back => {
+                self.last = drops;
+                Ok(drops)
+            }
+            _ => {
+                self.set_back = true;
+                Err(self.unread(io::Error::other("they were set back meanwhile")))
+            }
+        }
+    }
+
+    fn unread(&self, why: io::Error) -> Unread {
+        Unread { last: self.last, why }
+    }
+}
+
 impl Monitor {
-    /// Of the port on `device` in the namespace of the calling thread.
+    /// Of the port on the device of that index in the namespace of the calling thread.
     pub(crate) fn new(
-        device: &str,
+        ifindex: i32,
         sockets: &[BorrowedFd<'_>],
-        program: Dropped,
+        program: (Arc<Program>, Dropped),
         malformed: Vec<Arc<Counter>>,
         tx_dropped: Arc<Counter>,
         failed_kicks: Arc<FailedKicks>,
     ) -> io::Result<Monitor> {
-        let mut monitor = Monitor {
-            device: device.to_owned(),
-            devices: File::open("/proc/thread-self/net/dev")?,
-            at_start: DeviceDrops::default(),
+        let device = Reader::open(ifindex.cast_unsigned())?;
+        let at_start = device.read()?.drops;
+        Ok(Monitor {
+            device,
+            counted: Mutex::new(Counted { at_start, last: DeviceDrops::default(), set_back: false }),
             sockets: sockets.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?,
-            program,
+            program: program.0,
+            program_drops: program.1,
             malformed,
             tx_dropped,
             failed_kicks,
+        })
+    }
+
+    /// Where the device has gone the kernel has unbound the sockets, for good. A device that has its index
+    /// since is another one.
+    fn is_gone(&self) -> bool {
+        self.sockets.iter().any(|socket| sys::is_unbound(socket.as_fd()))
+    }
+
+    /// What the device says, `None` where it is gone, and what it has counted by that.
+    fn read(&self) -> (Option<io::Result<Reading>>, Result<DeviceDrops, Unread>) {
+        let reading = self.device.read();
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_gone() {
+            return (None, Err(counted.unread(io::Error::other("the device is gone"))));
+        }
+        let drops = match &reading {
+            Ok(reading) => counted.read(reading.drops),
+            Err(error) => Err(counted.unread(io::Error::new(error.kind(), error.to_string()))),
         };
-        monitor.at_start = monitor.device_drops()?;
-        Ok(monitor)
+        (Some(reading), drops)
     }
 }
 
 impl PortDriver for Monitor {
     fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
         let mut sum = XdpStatistics {
-            rx_unclaimed: self.program.unclaimed(),
-            rx_too_long: self.program.too_long(),
+            rx_unclaimed: self.program_drops.unclaimed().map_err(io::Error::other)?,
+            rx_too_long: self.program_drops.too_long().map_err(io::Error::other)?,
+            tx_held_back: self.program_drops.held_back().map_err(io::Error::other)?,
             rx_malformed: self.malformed.iter().map(|counter| counter.get()).sum(),
             tx_dropped: self.tx_dropped.get(),
             tx_failed_kicks: self.failed_kicks.count.get(),
@@ -197,40 +279,38 @@ impl PortDriver for Monitor {
         Ok(sum)
     }
 
-    fn device_drops(&self) -> io::Result<DeviceDrops> {
-        let mut text = Vec::new();
-        let mut chunk = [0; 4096];
-        loop {
-            match self.devices.read_at(&mut chunk, text.len() as u64)? {
-                0 => break,
-                n => text.extend_from_slice(&chunk[..n]),
-            }
+    fn device_drops(&self) -> Result<DeviceDrops, Unread> {
+        self.read().1
+    }
+
+    fn look(&self) -> Look {
+        match self.read().0 {
+            None => Look::Gone,
+            Some(Ok(reading)) => Look::There(self.program.place(reading.program)),
+            Some(Err(error)) => Look::Unknown(error),
         }
-        let drops = drops_of(&self.device, &String::from_utf8_lossy(&text));
-        drops.map(|drops| drops.since(self.at_start)).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn attach_again(&self) -> Result<(), EbpfError> {
+        self.program.attach_again()
     }
 }
 
-/// Reads `/proc/net/dev`: name, then bytes, packets, errs, drop, fifo, frame, compressed, multicast
-/// received, then bytes, packets, errs, drop... sent.
-fn drops_of(device: &str, text: &str) -> Option<DeviceDrops> {
-    let numbers = text.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'))?;
-    let numbers: Vec<u64> = numbers.split_whitespace().filter_map(|number| number.parse().ok()).collect();
-    let at = |n: usize| numbers.get(n).copied();
-    Some(DeviceDrops { rx_errors: at(2)?, rx_dropped: at(3)?, tx_errors: at(10)?, tx_dropped: at(11)? })
-}
-
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_columns_of_proc_net_dev() {
-        let text = "Inter-|   Receive |  Transmit\n face |bytes    packets errs drop\n    \
-                    p1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n   p11: 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
-        let drops = DeviceDrops { rx_errors: 3, rx_dropped: 4, tx_errors: 11, tx_dropped: 12 };
-        assert_eq!(drops_of("p1", text), Some(drops));
-        assert_eq!(drops_of("p11", text).map(|drops| drops.lost()), Some(0));
-        assert_eq!(drops_of("p", text), None);
+    fn counters_that_were_set_back_are_not_believed_again() {
+        let at = |tx_dropped| DeviceDrops { tx_dropped, ..DeviceDrops::default() };
+        let mut counted = Counted { at_start: at(5), last: at(0), set_back: false };
+        assert_eq!(counted.read(at(5)).unwrap().lost(), 0);
+        assert_eq!(counted.read(at(8)).unwrap().lost(), 3);
+        for later in [6, 8, 100] {
+            let unread = counted.read(at(later)).unwrap_err();
+            assert_eq!(unread.last, at(3));
+            assert_eq!(unread.to_string(), "its drop counters cannot be read: they were set back meanwhile");
+        }
     }
 }

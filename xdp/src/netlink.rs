@@ -17,6 +17,9 @@ use xoff_dataplane::units::MacAddr;
 /// The queueing discipline that says busy instead of dropping.
 pub(crate) const PFIFO: &str = "pfifo";
 
+/// Where filters of a device hang that are for what it is given to send.
+const CLSACT: &str = "clsact";
+
 /// A device as the kernel shows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
@@ -68,6 +71,21 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::NewQueueDiscipline(qdisc), NLM_F_CREATE | NLM_F_EXCL)
     }
 
+    /// Gives the device a clsact, where filters are. False where it has one.
+    pub(crate) fn add_clsact(&self, ifindex: i32) -> io::Result<bool> {
+        let mut qdisc = clsact(ifindex);
+        qdisc.attributes.push(TcAttribute::Kind(CLSACT.to_owned()));
+        match self.ask(RouteNetlinkMessage::NewQueueDiscipline(qdisc), NLM_F_CREATE | NLM_F_EXCL) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            result => result.map(|()| true),
+        }
+    }
+
+    /// Takes the clsact away, with all filters.
+    pub(crate) fn remove_clsact(&self, ifindex: i32) -> io::Result<()> {
+        self.ask(RouteNetlinkMessage::DelQueueDiscipline(clsact(ifindex)), 0)
+    }
+
     /// Whether the device has a pfifo with that major number.
     pub(crate) fn has_pfifo(&self, ifindex: i32, major: u16) -> io::Result<bool> {
         let pfifo = TcAttribute::Kind(PFIFO.to_owned());
@@ -106,6 +124,13 @@ impl Netlink {
 fn root(ifindex: i32) -> TcMessage {
     let mut message = TcMessage::with_index(ifindex);
     message.header.parent = TcHandle::ROOT;
+    message
+}
+
+fn clsact(ifindex: i32) -> TcMessage {
+    let mut message = TcMessage::with_index(ifindex);
+    message.header.parent = TcHandle { major: 0xffff, minor: 0xfff1 };
+    message.header.handle = TcHandle { major: 0xffff, minor: 0 };
     message
 }
 

@@ -20,8 +20,8 @@ use crate::transmit::Transmitter;
 use crate::umem::Umem;
 
 /// A port, open: frames arrive at it from the moment that it exists. Dropping it takes the XDP program
-/// off, closes the sockets, and leaves the device as it was found; in generic mode that must happen in
-/// the network namespace where it was opened.
+/// off, closes the sockets, and leaves the device as it was found; that must happen in the network namespace
+/// where it was opened.
 #[derive(Debug)]
 pub struct Port {
     // Dropped in this order: program, sockets, device.
@@ -41,7 +41,7 @@ impl Port {
     /// # Errors
     /// [`XdpError`], with the device as it was.
     pub fn open(umem: &Umem, store: &mut Store, shell: &PortShell) -> Result<Port, XdpError> {
-        let device = Device::prepare(&shell.device)?;
+        let mut device = Device::prepare(&shell.device)?;
         let queues = queues_of(&shell.queues, &device)?;
         let mut receivers = Vec::with_capacity(queues.len());
         let mut transmitter = None;
@@ -70,15 +70,16 @@ impl Port {
             ModeSetting::Generic => Some(Mode::Generic),
         };
         let longest = (!umem.settings().multi_buffer).then(|| store.chunk_room());
-        let program = xoff_ebpf::attach(device.claim(), &sockets, mode, longest)?;
+        let program = xoff_ebpf::attach(device.claim(), &sockets, mode, longest, device.clsact())?;
+        device.filtered(program.filter());
         let count = u32::try_from(queues.len()).expect("a device has fewer than 2^32 queues");
         let facts = device.facts(count, program.mode(), sys::is_zero_copy(receivers[0].rx().as_fd()));
         let descriptors: Vec<_> = sockets.iter().map(|&(_, socket)| socket).collect();
         let malformed = receivers.iter().map(Receiver::malformed).collect();
         let monitor = Monitor::new(
-            device.name(),
+            device.ifindex(),
             &descriptors,
-            program.dropped().map_err(XdpError::Program)?,
+            (program.program(), program.dropped().map_err(XdpError::Program)?),
             malformed,
             transmitter.dropped(),
             transmitter.failed(),

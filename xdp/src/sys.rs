@@ -46,6 +46,16 @@ pub(crate) fn kick_rx(socket: BorrowedFd<'_>) {
     }
 }
 
+/// Whether the kernel has unbound the socket, as it does for good when its device goes.
+pub(crate) fn is_unbound(socket: BorrowedFd<'_>) -> bool {
+    let socket = socket.as_raw_fd();
+    // SAFETY: no memory is passed.
+    let received = unsafe {
+        libc::recvfrom(socket, ptr::null_mut(), 0, libc::MSG_DONTWAIT, ptr::null_mut(), ptr::null_mut())
+    };
+    received < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENXIO)
+}
+
 /// Lets one kick send `frames`, where the kernel knows the option (Linux 6.17); others send 32.
 pub(crate) fn set_tx_budget(socket: BorrowedFd<'_>, frames: u32) {
     // Only a matter of speed: kicks are repeated until the ring is empty.

@@ -10,6 +10,7 @@ mod classes;
 mod clients;
 mod control;
 mod demo;
+mod devices;
 mod ecn;
 mod experiment;
 mod flap;

@@ -10,19 +10,23 @@ use signal_hook::iterator::Signals;
 use xoff_config::Config;
 
 use crate::control::logging;
-use crate::control::status::{Status, Verdict};
+use crate::control::status::{Promise, Status, Verdict};
 use crate::machine;
 use crate::run::{self, Privileges, WorkerError};
 
 /// Runs the switch that a configuration describes, until SIGINT or SIGTERM. Exits with 0 where the
 /// lossless classes lost nothing and every frame is accounted for, with 1 where not or where a worker
-/// ended by itself, and with 2 where it could not start.
+/// ended by itself, with 2 where it could not start, and with 3 where no loss is known but a counter
+/// that could tell of one cannot be read: a device is gone, or an XDP program was taken off.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The configuration, a TOML file.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 }
+
+/// Exit code where it cannot be proved that nothing was lost.
+const EXIT_NOT_PROVED: u8 = 3;
 
 /// Runs the switch.
 ///
@@ -55,22 +59,41 @@ fn conclude(outcome: Result<Status, WorkerError>) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let Verdict { lossless, lossless_lost, unseen_lost, headroom_free_min_bytes, ledger_balanced } =
-        status.verdict;
-    let headroom = headroom_free_min_bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
-    let balanced = ledger_balanced == Some(true);
-    if lossless {
-        tracing::info!(
-            "stopped: 0 lossless frames lost, ledger balanced, least headroom left {headroom} bytes"
-        );
-        return ExitCode::SUCCESS;
-    }
-    tracing::error!(
+    let Verdict {
+        promise,
+        unproved,
         lossless_lost,
         unseen_lost,
-        balanced,
-        "stopped, and the promise was not kept (a frame may be in two of the drop counters that unseen_lost \
-         adds up); least headroom left {headroom} bytes"
-    );
-    ExitCode::FAILURE
+        headroom_free_min_bytes,
+        ledger_balanced,
+        ..
+    } = status.verdict;
+    let headroom = headroom_free_min_bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
+    let unproved = unproved.join("; ");
+    match promise {
+        Promise::Kept => {
+            tracing::info!(
+                "stopped: 0 lossless frames lost, ledger balanced, least headroom left {headroom} bytes"
+            );
+            ExitCode::SUCCESS
+        }
+        Promise::NotProved => {
+            tracing::error!(
+                "stopped: no loss is known, but it is not proved that there was none: {unproved}; least headroom left \
+                 {headroom} bytes"
+            );
+            ExitCode::from(EXIT_NOT_PROVED)
+        }
+        Promise::NotKept => {
+            tracing::error!(
+                lossless_lost,
+                unseen_lost,
+                balanced = ledger_balanced == Some(true),
+                unproved,
+                "stopped, and the promise was not kept (a frame may be in two of the drop counters that unseen_lost \
+                 adds up); least headroom left {headroom} bytes"
+            );
+            ExitCode::FAILURE
+        }
+    }
 }

@@ -15,11 +15,12 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-use super::snapshot::{Answer, ask, snapshot};
+use super::health;
+use super::snapshot::{ask, snapshot};
 use super::status::Status;
 use super::{SwitchView, metrics, policy};
 
-const INDEX: &str = "xoff\n/metrics  for Prometheus\n/status   everything, as JSON\n/healthz  200 while all workers run\n/policy   the policy of each class; PUT {\"policy\": NAME, \"class\": N} changes it\n";
+const INDEX: &str = "xoff\n/metrics  for Prometheus\n/status   everything, as JSON\n/healthz  200 while all workers run and all ports receive\n/policy   the policy of each class; PUT {\"policy\": NAME, \"class\": N} changes it\n";
 
 /// How long a client has for the head of a request, and a connection without one stays open.
 const HEADERS_WITHIN: Duration = Duration::from_secs(5);
@@ -76,15 +77,7 @@ async fn get_status(State(view): State<Arc<SwitchView>>) -> Json<Status> {
 
 async fn get_health(State(view): State<Arc<SwitchView>>) -> (StatusCode, String) {
     let answers = ask(&view, false).await;
-    let faults: Vec<String> = answers
-        .iter()
-        .enumerate()
-        .filter_map(|(worker, answer)| match answer {
-            Answer::Report(_) => None,
-            Answer::Silent => Some(format!("worker {worker} does not answer")),
-            Answer::Ended => Some(format!("worker {worker} has ended")),
-        })
-        .collect();
+    let faults = health::faults(&view, &answers);
     if faults.is_empty() {
         (StatusCode::OK, "ok\n".into())
     } else {

@@ -1,8 +1,13 @@
 //! Follows the links of the ports over netlink: RTM_NEWLINK and RTM_DELLINK as they come, and a dump
 //! of everything at start and whenever the kernel says that messages were lost.
+//!
+//! Beside what the kernel tells, each port's device is looked at every second, and whenever there was
+//! something about it: not everything that becomes of an XDP program is told, and a device that has gone and come back
+//! between two messages that were lost is another one to the port's sockets.
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::channel::mpsc::UnboundedReceiver;
@@ -11,10 +16,15 @@ use rtnetlink::packet_route::link::{LinkFlags, LinkMessage};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::SocketAddr;
 use rtnetlink::{Handle, MulticastGroup, new_multicast_connection};
+use tokio::time::MissedTickBehavior;
 use xoff_dataplane::units::PortId;
+use xoff_xdp::Look;
 
 use super::mailbox::Request;
-use super::view::{Link, SwitchView};
+use super::program;
+use super::view::{Link, PortView, SwitchView};
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 type Messages = UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, SocketAddr)>;
 
@@ -37,8 +47,18 @@ impl Follower {
     pub async fn follow(self) {
         let Follower { view, handle, mut messages, connection } = self;
         let watch = async {
+            let mut looks = tokio::time::interval(LOOK_EVERY);
+            looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             read_all(&view, &handle).await;
-            while let Some((message, _)) = messages.next().await {
+            loop {
+                let message = tokio::select! {
+                    message = messages.next() => message,
+                    _ = looks.tick() => {
+                        view.ports().for_each(|(id, port)| look(&view, id, port));
+                        continue;
+                    }
+                };
+                let Some((message, _)) = message else { break };
                 match message.payload {
                     NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) if of_device(&link) => {
                         observe(&view, link.header.index, state(&link));
@@ -88,21 +108,45 @@ fn state(link: &LinkMessage) -> Link {
     if link.header.flags.contains(needed) { Link::Up } else { Link::Down }
 }
 
+/// What the kernel has said of the device of that index.
 fn observe(view: &SwitchView, ifindex: u32, link: Link) {
     for (id, port) in view.ports().filter(|(_, port)| port.ifindex == ifindex) {
-        if port.link.replace(link) == link {
-            continue;
+        if link == Link::Gone {
+            set(view, id, port, link);
         }
-        let (name, device) = (&view.settings.ports[id.index()].name, &port.device);
-        match link {
-            Link::Up => tracing::info!(port = %name, %device, "link up"),
-            Link::Down => tracing::warn!(port = %name, %device, "link down"),
-            Link::Gone => {
-                tracing::error!(port = %name, %device, "the device is gone; make it anew and restart")
-            }
-        }
-        tell_workers(view, id, link == Link::Up);
+        look(view, id, port);
+        set(view, id, port, link);
     }
+}
+
+/// Looks at the device of a port, unless it is gone.
+fn look(view: &SwitchView, id: PortId, port: &PortView) {
+    if port.link.get() == Link::Gone {
+        return;
+    }
+    match port.driver.look() {
+        Look::Gone => set(view, id, port, Link::Gone),
+        Look::There(place) => program::found(view, id, port, place),
+        Look::Unknown(_) => {} // the verdict says so
+    }
+}
+
+fn set(view: &SwitchView, id: PortId, port: &PortView, link: Link) {
+    if !port.link.set(link) {
+        return;
+    }
+    let (name, device) = (&view.settings.ports[id.index()].name, &port.device);
+    match link {
+        Link::Up => tracing::info!(port = %name, %device, "link up"),
+        Link::Down => tracing::warn!(port = %name, %device, "link down"),
+        Link::Gone => tracing::error!(
+            port = %name,
+            %device,
+            "the port's device is gone, and the port with it: frames for it are dropped; where the device is back, \
+             restart the switch"
+        ),
+    }
+    tell_workers(view, id, link == Link::Up);
 }
 
 fn tell_workers(view: &SwitchView, port: PortId, up: bool) {

@@ -18,6 +18,7 @@
 //! ```
 
 mod exposition;
+mod health;
 mod http;
 mod link;
 pub mod logging;
@@ -27,6 +28,8 @@ pub mod notification;
 pub mod policy;
 pub mod policy_cells;
 pub mod privileges;
+mod program;
+mod proof;
 mod snapshot;
 pub mod status;
 mod storms;
@@ -44,7 +47,7 @@ use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 
 pub use snapshot::{Answer, snapshot};
-pub use view::{Link, PortView, SwitchView, WorkerFacts, WorkerView};
+pub use view::{Link, PortView, ProgramState, SwitchView, WorkerFacts, WorkerView};
 
 /// Why the control thread could not be started.
 #[derive(Debug, thiserror::Error)]

@@ -8,11 +8,12 @@
 //! | UMEM (locked memory beyond the limit) | start | CAP_IPC_LOCK |
 //! | loading the XDP program and its maps | start | CAP_BPF, CAP_NET_ADMIN (CAP_SYS_ADMIN before Linux 5.8) |
 //! | seeing whose program a killed run left in generic mode | start | CAP_SYS_ADMIN |
-//! | attaching it; device settings (up, promiscuous, VLAN offloads, queueing discipline) | start | CAP_NET_ADMIN |
+//! | attaching it and the filter; device settings (up, promiscuous, VLAN offloads, queueing disciplines) | start | CAP_NET_ADMIN |
 //! | sending, receiving and waking on the open sockets, their statistics | always | none |
 //! | netlink: following links, reading device counters | always | none |
 //! | HTTP on a port below 1024 | start | CAP_NET_BIND_SERVICE |
-//! | detaching the program, putting device settings back | stop | CAP_NET_ADMIN |
+//! | attaching the program again where somebody took it off | always | CAP_NET_ADMIN |
+//! | detaching the program and the filter, putting device settings back | stop | CAP_NET_ADMIN |
 //!
 //! So [`CAP_NET_ADMIN`](Capability::CAP_NET_ADMIN) is all that is kept, and the process can never get
 //! more again: the bounding set shrinks too, and `no_new_privs` is set. Capabilities belong to

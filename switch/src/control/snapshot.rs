@@ -16,10 +16,11 @@ use xoff_dataplane::wire::mac_control::MacControlError;
 
 use super::mailbox::Report;
 use super::notification;
+use super::proof;
 use super::status::{
     Books, CauseCount, CauseStatus, ClassStatus, CulpritStatus, EgressStatus, FdbEntry, FlowStatus,
-    FlowsAskedStatus, IngressStatus, PauseStatus, PortStatus, RateAskedStatus, ShadowStatus, SocketMemory,
-    Spread, Status, Verdict, WorkerState, WorkerStatus, XdpMode,
+    FlowsAskedStatus, IngressStatus, PauseStatus, PortStatus, Promise, RateAskedStatus, ShadowStatus,
+    SocketMemory, Spread, Status, Verdict, WorkerState, WorkerStatus, XdpMode,
 };
 use super::storms;
 use super::view::{PortView, SwitchView, WorkerView};
@@ -46,6 +47,15 @@ impl Answer {
             Answer::Silent | Answer::Ended => None,
         }
     }
+
+    /// What is wrong with the worker of that number, in words.
+    pub(super) fn fault(&self, worker: usize) -> Option<String> {
+        match self {
+            Answer::Report(_) => None,
+            Answer::Silent => Some(format!("worker {worker} does not answer")),
+            Answer::Ended => Some(format!("worker {worker} has ended")),
+        }
+    }
 }
 
 /// Asks all workers at once, for their forwarding databases too where `fdb`.
@@ -68,11 +78,13 @@ pub fn snapshot(view: &SwitchView, answers: &[Answer]) -> Status {
     let ledger = ledgers.map(|ledgers| {
         ledgers.into_iter().fold(Books { balanced: true, ..Books::default() }, |sum, next| sum + next)
     });
+    let silent = answers.iter().enumerate().filter_map(|(worker, answer)| answer.fault(worker));
+    let unproved = silent.chain(proof::gaps(view)).collect();
     Status {
         name: view.name.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
         uptime_nanos: uptime(view),
-        verdict: verdict(view, &ports, ledger),
+        verdict: verdict(view, &ports, ledger, unproved),
         ledger,
         policies: view.policies.names(),
         ports,
@@ -81,16 +93,23 @@ pub fn snapshot(view: &SwitchView, answers: &[Answer]) -> Status {
     }
 }
 
-fn verdict(view: &SwitchView, ports: &[PortStatus], ledger: Option<Books>) -> Verdict {
+fn verdict(view: &SwitchView, ports: &[PortStatus], ledger: Option<Books>, unproved: Vec<String>) -> Verdict {
     let classes = ports.iter().flat_map(|port| &port.classes);
     let lossless_lost = classes.filter(|class| class.lossless).map(|class| class.lost).sum();
-    let unseen = |port: &PortStatus| {
-        port.xdp_statistics.map_or(0, |xdp| xdp.lost()) + port.device_drops.map_or(0, |device| device.lost())
-    };
+    let unseen =
+        |port: &PortStatus| port.xdp_statistics.map_or(0, |xdp| xdp.lost()) + port.device_drops_last.lost();
     let unseen_lost = ports.iter().map(unseen).sum();
     let ledger_balanced = ledger.map(|ledger| ledger.balanced);
+    let promise = match lossless_lost + unseen_lost {
+        0 if ledger_balanced == Some(false) => Promise::NotKept,
+        0 if unproved.is_empty() => Promise::Kept,
+        0 => Promise::NotProved,
+        _ => Promise::NotKept,
+    };
     Verdict {
-        lossless: lossless_lost == 0 && unseen_lost == 0 && ledger_balanced == Some(true),
+        lossless: promise == Promise::Kept,
+        promise,
+        unproved,
         lossless_lost,
         unseen_lost,
         headroom_free_min_bytes: view.headroom_least_free(),
@@ -101,6 +120,7 @@ fn verdict(view: &SwitchView, ports: &[PortStatus], ledger: Option<Books>) -> Ve
 fn port_status(view: &SwitchView, id: PortId, port: &PortView) -> PortStatus {
     let settings = &view.settings.ports[id.index()];
     let counters = view.counters.port(id);
+    let device_drops = port.driver.device_drops();
     PortStatus {
         name: settings.name.clone(),
         device: port.device.clone(),
@@ -132,7 +152,10 @@ fn port_status(view: &SwitchView, id: PortId, port: &PortView) -> PortStatus {
         station_moves: counters.station_moves.get(),
         learn_refused: counters.learn_refused.get(),
         xdp_statistics: port.driver.xdp_statistics().ok(),
-        device_drops: port.driver.device_drops().ok(),
+        device_drops: device_drops.as_ref().ok().copied(),
+        device_drops_last: device_drops.unwrap_or_else(|unread| unread.last),
+        program: port.program.get(),
+        program_detached: port.program_detached.get(),
         classes: Class::ALL.map(|class| class_status(view, id, class)).into(),
     }
 }

@@ -12,7 +12,7 @@ use xoff_xdp::{DeviceDrops, XdpStatistics};
 
 use super::notification::CongestionPointStatus;
 use super::policy_cells::PolicyNames;
-use super::view::Link;
+use super::view::{Link, ProgramState};
 
 /// A whole switch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,14 +38,20 @@ pub struct Status {
 }
 
 /// Whether the lossless classes lost nothing, and by how much.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// All of the following is as it must be.
+    /// Nothing was lost, and that is proved: `promise` is `kept`.
     pub lossless: bool,
+    /// What became of the promise.
+    #[serde(default)]
+    pub promise: Promise,
+    /// Why it cannot be proved that nothing was lost, in words: one for each thing that cannot be read.
+    #[serde(default)]
+    pub unproved: Vec<String>,
     /// Frames of lossless classes that had a way on and were dropped.
     pub lossless_lost: u64,
     /// Losses before or behind the switch, whatever their class: all drop counters of XDP sockets and
-    /// devices added up. Zero is exact; more may be more than there were, because a frame that a socket has no
+    /// devices added up, as they were read last. Zero is exact where nothing is unproved; more may be more than there were, because a frame that a socket has no
     /// chunk for is in two counters of the socket (copy mode), and in one of the device with some drivers (veth,
     /// natively) and not with others.
     pub unseen_lost: u64,
@@ -53,6 +59,19 @@ pub struct Verdict {
     pub headroom_free_min_bytes: Option<u64>,
     /// No frame is missing from the ledger; `None` where a worker did not answer.
     pub ledger_balanced: Option<bool>,
+}
+
+/// What became of the promise that lossless classes lose nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Promise {
+    /// Nothing was lost, and every frame is accounted for.
+    Kept,
+    /// Frames were lost, or are missing.
+    NotKept,
+    /// No loss is known, but not everything that could tell of one can be read.
+    #[default]
+    NotProved,
 }
 
 /// A ledger: where frames came from and where they are.
@@ -179,6 +198,15 @@ pub struct PortStatus {
     pub xdp_statistics: Option<XdpStatistics>,
     /// The device's own drops; `None` where they cannot be read.
     pub device_drops: Option<DeviceDrops>,
+    /// The same as they were read last: there were so many at least.
+    #[serde(default)]
+    pub device_drops_last: DeviceDrops,
+    /// Whether frames that arrive at the device reach the switch.
+    #[serde(default)]
+    pub program: ProgramState,
+    /// Times that the XDP program was found off the device; frames that came meanwhile are counted nowhere.
+    #[serde(default)]
+    pub program_detached: u64,
     /// Classes 0 to 7.
     pub classes: Vec<ClassStatus>,
 }

@@ -16,10 +16,11 @@ use xoff_dataplane::settings::{
 };
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
 use xoff_dataplane::wire::mac_control::MacControlError;
-use xoff_xdp::{DeviceDrops, PortDriver, XdpStatistics};
+use xoff_ebpf::{EbpfError, Place};
+use xoff_xdp::{DeviceDrops, Look, PortDriver, Unread, XdpStatistics};
 
 use super::mailbox::{Address, Inbox, Mailbox, Request};
-use super::status::{Status, WorkerState};
+use super::status::{Promise, Status, WorkerState};
 use super::*;
 
 const CLASS_3: Class = Class::ALL[3];
@@ -38,8 +39,38 @@ impl PortDriver for FakeDriver {
         })
     }
 
-    fn device_drops(&self) -> io::Result<DeviceDrops> {
-        Err(io::Error::other("the device is gone"))
+    fn device_drops(&self) -> Result<DeviceDrops, Unread> {
+        let last = DeviceDrops { tx_errors: 1, ..DeviceDrops::default() };
+        Err(Unread { last, why: io::Error::other("nobody knows") })
+    }
+
+    fn look(&self) -> Look {
+        Look::There(Place::Ours)
+    }
+
+    fn attach_again(&self) -> Result<(), EbpfError> {
+        Ok(())
+    }
+}
+
+/// Of a port that has lost nothing.
+struct SilentDriver;
+
+impl PortDriver for SilentDriver {
+    fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
+        Ok(XdpStatistics::default())
+    }
+
+    fn device_drops(&self) -> Result<DeviceDrops, Unread> {
+        Ok(DeviceDrops::default())
+    }
+
+    fn look(&self) -> Look {
+        Look::There(Place::Ours)
+    }
+
+    fn attach_again(&self) -> Result<(), EbpfError> {
+        Ok(())
     }
 }
 
@@ -100,9 +131,9 @@ fn port_settings(name: &str) -> PortSettings {
     }
 }
 
-/// A switch of two ports and one worker, and that worker's inbox. Netlink knows of no such devices.
+/// A switch of two ports and one worker, and that worker's inbox. The ports' devices are there: they are `lo`.
 pub(crate) fn view() -> (Arc<SwitchView>, Inbox) {
-    view_on([u32::MAX; 2])
+    view_on([1; 2])
 }
 
 /// The same on devices of these indices.
@@ -337,9 +368,12 @@ fn status_says_everything_and_is_exact() {
     );
     assert_eq!(
         (status.verdict.lossless, status.verdict.lossless_lost, status.verdict.unseen_lost),
-        (false, 71, 4),
-        "what the watchdog dropped is lost"
+        (false, 71, 6),
+        "what the watchdog dropped is lost, and so is what the devices had counted when they were read last"
     );
+    assert_eq!(status.verdict.promise, Promise::NotKept);
+    let gap = |port| format!("{port}: its drop counters cannot be read: nobody knows");
+    assert_eq!(status.verdict.unproved, [gap("left"), gap("right")]);
     let watchdog = status.ports[1].classes[3].watchdog.clone().unwrap();
     assert_eq!((watchdog.storm, watchdog.storms, watchdog.nanos), (true, 2, 2_500_000_000));
     assert_eq!((watchdog.dropped, watchdog.last.unwrap().dropped), (70, 50));
@@ -351,11 +385,52 @@ fn status_says_everything_and_is_exact() {
 }
 
 #[test]
-fn health_is_that_of_the_workers() {
+fn a_promise_is_kept_not_kept_or_not_proved() {
+    let answers = |missing: u64| {
+        let ledger = Ledger { received: 5 + missing, sent: 5, ..Ledger::default() };
+        vec![Answer::Report(mailbox::Report { ledger, fdb: vec![] })]
+    };
+    let (view, _inbox) = view();
+    let mut view = Arc::into_inner(view).unwrap();
+    view.counters = Counters::with_shadows(2, 3);
+    view.ports.iter_mut().for_each(|port| port.driver = Arc::new(SilentDriver));
+    let promise = |view: &SwitchView, answers: &[Answer]| {
+        let verdict = snapshot(view, answers).verdict;
+        assert_eq!(verdict.lossless, verdict.promise == Promise::Kept);
+        (verdict.promise, verdict.unproved)
+    };
+    assert_eq!(promise(&view, &answers(0)), (Promise::Kept, vec![]));
+    assert_eq!(promise(&view, &answers(1)), (Promise::NotKept, vec![]));
+    let silent = promise(&view, &[Answer::Silent]);
+    assert_eq!(silent, (Promise::NotProved, vec!["worker 0 does not answer".into()]));
+    view.ports[1].program_detached.add(1);
+    view.ports[0].link.set(Link::Gone);
+    let gaps = [
+        "left: its device l0 is gone, with its last drop counters",
+        "right: its XDP program was taken off once, and what came meanwhile is not counted",
+    ];
+    assert_eq!(promise(&view, &answers(0)), (Promise::NotProved, gaps.map(String::from).to_vec()));
+    view.counters.class(PortId(0), CLASS_3).drops[DropReason::LinkDown.index()].add(1);
+    assert_eq!(promise(&view, &answers(0)), (Promise::NotKept, gaps.map(String::from).to_vec()));
+}
+
+#[test]
+fn health_is_that_of_the_workers_and_the_ports_devices() {
     let (view, inbox) = view();
     let worker = answer(inbox);
     let control = start(Arc::clone(&view), any_port()).unwrap();
     assert_eq!(get(&control, "/healthz"), (200, "ok\n".into()));
+    let health = || health::faults(&view, &[]);
+    for (state, fault) in [
+        (ProgramState::Detached, "port right: its XDP program was taken off r0: it receives nothing"),
+        (ProgramState::Replaced, "port right: another XDP program is on r0: it receives nothing"),
+    ] {
+        view.ports[1].program.replace(state);
+        assert_eq!(health(), [fault]);
+    }
+    view.ports[1].program.replace(ProgramState::Attached);
+    view.ports[1].link.set(Link::Down);
+    assert_eq!(health(), [""; 0]);
     stop_worker(&view, worker);
     assert_eq!(get(&control, "/healthz"), (503, "worker 0 has ended\n".into()));
     let (_, text) = get(&control, "/status");

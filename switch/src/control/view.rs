@@ -100,6 +100,10 @@ pub struct PortView {
     pub driver: Arc<dyn PortDriver>,
     /// Written by the control thread as netlink tells.
     pub link: LinkCell,
+    /// Written by the control thread, which looks after the program.
+    pub program: ProgramCell,
+    /// Times that the control thread found the program off its device.
+    pub program_detached: Counter,
     pause_shown: [[PauseShown; 3]; CLASSES],
 }
 
@@ -116,6 +120,8 @@ impl PortView {
             queues: 1,
             driver,
             link: LinkCell::default(),
+            program: ProgramCell::default(),
+            program_detached: Counter::default(),
             pause_shown: Default::default(),
         }
     }
@@ -130,11 +136,12 @@ pub enum Link {
     Up,
     /// No carrier, or switched off.
     Down,
-    /// The device does not exist any more; one with the same name is another one.
+    /// The device has been deleted or has left the switch's network namespace, and the kernel has closed the
+    /// port's sockets with it: so it stays, whatever has its name or its index since.
     Gone,
 }
 
-/// A [`Link`] that one thread writes and any thread reads.
+/// A [`Link`] that one thread writes and any thread reads. What is gone stays gone.
 #[derive(Debug, Default)]
 pub struct LinkCell(AtomicU8);
 
@@ -149,10 +156,49 @@ impl LinkCell {
         }
     }
 
-    /// Sets the state and returns the one before.
-    pub(super) fn replace(&self, link: Link) -> Link {
+    /// Sets the state, and says whether that changes it.
+    pub(super) fn set(&self, link: Link) -> bool {
         let before = self.get();
-        self.0.store(link as u8, Relaxed);
+        let changes = before != link && before != Link::Gone;
+        if changes {
+            self.0.store(link as u8, Relaxed);
+        }
+        changes
+    }
+}
+
+/// Whether frames that arrive at a device reach the switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProgramState {
+    /// The port's XDP program receives them.
+    #[default]
+    Attached,
+    /// The program was taken off, and cannot be attached again: nothing is received.
+    Detached,
+    /// Somebody else's program is in its place: nothing is received.
+    Replaced,
+}
+
+/// A [`ProgramState`] that one thread writes and any thread reads.
+#[derive(Debug, Default)]
+pub struct ProgramCell(AtomicU8);
+
+impl ProgramCell {
+    /// The state now.
+    #[must_use]
+    pub fn get(&self) -> ProgramState {
+        match self.0.load(Relaxed) {
+            0 => ProgramState::Attached,
+            1 => ProgramState::Detached,
+            _ => ProgramState::Replaced,
+        }
+    }
+
+    /// Sets the state and returns the one before.
+    pub(super) fn replace(&self, state: ProgramState) -> ProgramState {
+        let before = self.get();
+        self.0.store(state as u8, Relaxed);
         before
     }
 }
@@ -250,6 +296,16 @@ mod tests {
         assert_eq!(shown.total(Nanos(140), &finished, &since), 30);
         finished.add(35);
         assert_eq!(shown.total(Nanos(150), &finished, &since), 35);
+    }
+
+    #[test]
+    fn what_is_gone_stays_gone() {
+        let link = LinkCell::default();
+        assert!(!link.set(Link::Up) && link.set(Link::Down) && link.set(Link::Gone));
+        for later in [Link::Up, Link::Down, Link::Gone] {
+            assert!(!link.set(later));
+            assert_eq!(link.get(), Link::Gone);
+        }
     }
 
     #[test]

@@ -165,12 +165,14 @@ impl Station {
     #[must_use]
     pub fn drops(&self) -> DropReport {
         let monitor = self.port.monitor();
-        let xdp = monitor.xdp_statistics().unwrap_or_default();
-        let device = monitor.device_drops().unwrap_or_default();
+        let (xdp, device) = (monitor.xdp_statistics(), monitor.device_drops());
+        let unread = xdp.as_ref().err().map(|error| format!("the counters of its sockets: {error}"));
+        let unread = unread.into_iter().chain(device.as_ref().err().map(ToString::to_string)).collect();
+        let (xdp, device) = (xdp.unwrap_or_default(), device.unwrap_or_else(|unread| unread.last));
         let of_xdp = xdp.drops().into_iter().map(|(name, frames)| (name.to_owned(), frames));
         let of_device = device.losses().into_iter().map(|(name, frames)| (format!("device_{name}"), frames));
         let counters = of_xdp.chain(of_device).filter(|&(_, frames)| frames > 0).collect();
-        DropReport { total: xdp.lost() + device.lost(), counters }
+        DropReport { total: xdp.lost() + device.lost(), counters, unread }
     }
 
     fn chunks_of(&self, len: u32) -> u32 {

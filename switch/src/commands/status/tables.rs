@@ -6,11 +6,11 @@ use xoff_config::written::grouped;
 use super::StatusError;
 use super::format::{bytes, scaled, span};
 use super::policies::{congestion_table, flow_table, rate_table, shadow_table};
-use crate::control::Link;
 use crate::control::status::{
     ClassStatus, PauseStatus, PortStatus, SocketMemory, Spread, Status, WatchdogStatus, WorkerState,
     WorkerStatus, XdpMode,
 };
+use crate::control::{Link, ProgramState};
 
 /// The text. With the status `before`, traffic is shown as rates since then, else as totals.
 pub(super) fn render(
@@ -69,7 +69,8 @@ fn verdict(status: &Status) -> String {
             grouped(counts)
         ),
     };
-    format!("lossless classes: {} lost{unseen}, {headroom}", grouped(verdict.lossless_lost))
+    let unproved: String = verdict.unproved.iter().map(|gap| format!("\nNOT PROVED: {gap}")).collect();
+    format!("lossless classes: {} lost{unseen}, {headroom}{unproved}", grouped(verdict.lossless_lost))
 }
 
 fn ledger(status: &Status) -> String {
@@ -191,13 +192,18 @@ fn mode(port: &PortStatus) -> String {
         SocketMemory::ZeroCopy => "zero-copy",
         SocketMemory::Copy => "copy",
     };
-    format!("{mode}, {memory}")
+    let state = match port.program {
+        ProgramState::Attached => "",
+        ProgramState::Detached => ", TAKEN OFF",
+        ProgramState::Replaced => ", REPLACED",
+    };
+    format!("{mode}, {memory}{state}")
 }
 
 /// What the kernel dropped, by reason, and what it did not want to send.
 fn unseen(port: &PortStatus) -> String {
     let xdp = port.xdp_statistics.iter().flat_map(|xdp| xdp.drops()).map(|loss| ("xdp", loss));
-    let device = port.device_drops.iter().flat_map(|device| device.losses()).map(|loss| ("device", loss));
+    let device = port.device_drops_last.losses().into_iter().map(|loss| ("device", loss));
     let kicks = port.xdp_statistics.iter().filter(|xdp| xdp.tx_failed_kicks > 0).map(|xdp| {
         format!("refused to send {} times (error {})", grouped(xdp.tx_failed_kicks), xdp.tx_failed_errno)
     });
@@ -406,10 +412,11 @@ mod tests {
         line(
             &text,
             &[
-                "lossless classes: 71 lost, drop counters of XDP sockets and devices at 4",
+                "lossless classes: 71 lost, drop counters of XDP sockets and devices at 6",
                 "least headroom left 17,655 bytes",
             ],
         );
+        line(&text, &["NOT PROVED: left: its drop counters cannot be read: nobody knows"]);
         line(&text, &["ledger: balanced; 0 received"]);
         line(&text, &["left", "l0", "up", "1.00 Gb/s", "generic, copy", "xdp rx_ring_full 2"]);
         let class = line(

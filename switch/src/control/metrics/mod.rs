@@ -15,7 +15,8 @@ use xoff_dataplane::units::{Class, PortId};
 use xoff_dataplane::wire::mac_control::MacControlError;
 
 use super::exposition::{Exposition, Kind, seconds};
-use super::view::{Link, PortView, SwitchView, WorkerFacts};
+use super::proof;
+use super::view::{Link, PortView, ProgramState, SwitchView, WorkerFacts};
 
 /// The text of `/metrics`, read without any worker's help.
 pub(super) fn render(view: &SwitchView) -> String {
@@ -121,6 +122,27 @@ fn write_ports(text: &mut Exposition, view: &SwitchView) {
     for (id, port) in view.ports() {
         family.sample(&[("port", name(view, id))], u8::from(port.link.get() == Link::Up));
     }
+    let help = "1 once the port's device is gone: until the switch is started again.";
+    let mut family = text.family("xoff_port_gone", Kind::Gauge, help);
+    for (id, port) in view.ports() {
+        family.sample(&[("port", name(view, id))], u8::from(port.link.get() == Link::Gone));
+    }
+    let help = "1 where what the port lost cannot be told: a counter cannot be read, or frames went past it.";
+    let mut family = text.family("xoff_port_unproved", Kind::Gauge, help);
+    for (id, _) in view.ports() {
+        family.sample(&[("port", name(view, id))], u8::from(proof::has_gaps(view, id)));
+    }
+    let help = "1 while the port's XDP program is on its device.";
+    let mut family = text.family("xoff_xdp_program_attached", Kind::Gauge, help);
+    for (id, port) in view.ports() {
+        let attached = port.program.get() == ProgramState::Attached && port.link.get() != Link::Gone;
+        family.sample(&[("port", name(view, id))], u8::from(attached));
+    }
+    let help = "Times that the port's XDP program was found off its device.";
+    let mut family = text.family("xoff_xdp_program_detached_total", Kind::Counter, help);
+    for (id, port) in view.ports() {
+        family.sample(&[("port", name(view, id))], port.program_detached.get());
+    }
     let help = "Line rate of the port, layer 1.";
     let mut family = text.family("xoff_port_speed_bytes_per_second", Kind::Gauge, help);
     for (id, _) in view.ports() {
@@ -156,6 +178,13 @@ fn write_drivers(text: &mut Exposition, view: &SwitchView) {
     for (id, port) in view.ports() {
         if let Ok(statistics) = port.driver.xdp_statistics() {
             family.sample(&[("port", name(view, id))], statistics.tx_failed_kicks);
+        }
+    }
+    let help = "Frames that the machine's own stack wanted to send on the port, and was not let.";
+    let mut family = text.family("xoff_xdp_held_back_total", Kind::Counter, help);
+    for (id, port) in view.ports() {
+        if let Ok(statistics) = port.driver.xdp_statistics() {
+            family.sample(&[("port", name(view, id))], statistics.tx_held_back);
         }
     }
     let help = "Frames that the port's device dropped, by its own link statistics.";

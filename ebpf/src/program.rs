@@ -1,0 +1,199 @@
+//! A program on its interface, and whether it is still there.
+//!
+//! Anybody who may can take it off (`ip link set dev X xdpgeneric off`), or put another one in its place. Then
+//! frames go past the sockets and nothing else tells: who watches asks [`Program::place`], and puts the
+//! program back where nobody else's is.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
+
+use libbpf_rs::{Link, Xdp, XdpFlags};
+
+use crate::{Claim, EbpfError, Mode};
+
+/// What keeps a program attached.
+#[derive(Debug)]
+enum Hold {
+    /// A link, which the kernel removes with the process.
+    Link { _link: Link },
+    /// The interface itself, until somebody takes the program off.
+    Interface,
+    /// Nothing any more: it was taken off for good.
+    None,
+}
+
+/// Which program receives the frames of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Ours.
+    Ours,
+    /// None.
+    Empty,
+    /// Somebody else's, of this id.
+    Taken(u32),
+}
+
+/// A program that was attached to an interface.
+#[derive(Debug)]
+pub struct Program {
+    device: String,
+    ifindex: i32,
+    mode: Mode,
+    fd: OwnedFd,
+    id: u32,
+    hold: Mutex<Hold>,
+}
+
+impl Program {
+    pub(crate) fn new(
+        claim: &Claim,
+        fd: BorrowedFd<'_>,
+        mode: Mode,
+        link: Option<Link>,
+    ) -> libbpf_rs::Result<Program> {
+        Ok(Program {
+            device: claim.device().to_owned(),
+            ifindex: claim.ifindex(),
+            mode,
+            fd: fd.try_clone_to_owned()?,
+            id: libbpf_rs::Program::id_from_fd(fd)?,
+            hold: Mutex::new(link.map_or(Hold::Interface, |link| Hold::Link { _link: link })),
+        })
+    }
+
+    /// How it is attached.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// What it means that the interface runs the program of that id; 0: none.
+    #[must_use]
+    pub fn place(&self, id: u32) -> Place {
+        match id {
+            0 => Place::Empty,
+            id if id == self.id => Place::Ours,
+            id => Place::Taken(id),
+        }
+    }
+
+    /// Puts it back on its interface, which is one of the network namespace of the calling thread. Not where
+    /// another program is meanwhile, nor after it was taken off for good.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn attach_again(&self) -> Result<(), EbpfError> {
+        let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*hold, Hold::None) {
+            return Ok(());
+        }
+        let attached =
+            Xdp::new(self.fd.as_fd()).attach(self.ifindex, self.mode.flag() | XdpFlags::UPDATE_IF_NOEXIST);
+        attached.map_err(|source| EbpfError::Refused {
+            doing: "attach the XDP program again",
+            device: self.device.clone(),
+            source,
+        })?;
+        *hold = Hold::Interface; // a link that was broken cannot be mended
+        Ok(())
+    }
+
+    /// Takes it off for good.
+    pub(crate) fn take_off(&self) {
+        let mut hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Hold::Interface = std::mem::replace(&mut *hold, Hold::None) {
+            let xdp = Xdp::new(self.fd.as_fd());
+            if xdp.query_id(self.ifindex, XdpFlags::NONE).is_ok_and(|id| id == self.id) {
+                let _ = xdp.detach(self.ifindex, self.mode.flag()); // the interface may be gone
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::process::Command;
+    use std::thread;
+
+    use nix::sched::{CloneFlags, unshare};
+
+    use super::*;
+    use crate::{Attached, Clsact, attach};
+
+    /// Runs `test` in a network namespace with a veth of that index and one that is its peer.
+    fn with_devices(test: impl FnOnce([i32; 2]) + Send + 'static) {
+        let test = thread::spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+            ip("link add v0 index 10 type veth peer name v1 index 11");
+            test([10, 11]);
+        });
+        test.join().unwrap();
+    }
+
+    fn ip(words: &str) {
+        assert!(Command::new("ip").args(words.split(' ')).status().unwrap().success(), "ip {words}");
+    }
+
+    fn attached(device: &str, ifindex: i32, mode: Mode) -> Attached {
+        attach(&Claim::take(device, ifindex).unwrap(), &[], Some(mode), None, Clsact::New).unwrap()
+    }
+
+    /// Where the program is, seen on the interface.
+    fn found(program: &Program) -> Place {
+        program.place(Xdp::new(program.fd.as_fd()).query_id(program.ifindex, XdpFlags::NONE).unwrap())
+    }
+
+    #[test]
+    fn a_program_that_was_taken_off_is_put_back_and_still_goes_in_the_end() {
+        with_devices(|[v0, v1]| {
+            let generic = attached("v0", v0, Mode::Generic);
+            ip("link set dev v0 xdpgeneric off");
+            let native = attached("v1", v1, Mode::Native);
+            match &mut *native.program().hold.lock().unwrap() {
+                Hold::Link { _link } => _link.detach().unwrap(),
+                hold => panic!("{hold:?}"),
+            }
+            for attached in [generic, native] {
+                let program = attached.program();
+                assert_eq!(found(&program), Place::Empty);
+                program.attach_again().unwrap();
+                assert_eq!(found(&program), Place::Ours);
+                let flags = Xdp::new(program.fd.as_fd()).query(program.ifindex, XdpFlags::NONE).unwrap();
+                assert_eq!(flags.skb_prog_id != 0, program.mode() == Mode::Generic);
+                drop(attached);
+                assert_eq!(found(&program), Place::Empty);
+                program.attach_again().unwrap();
+                assert_eq!(found(&program), Place::Empty, "it was taken off for good");
+            }
+        });
+    }
+
+    #[test]
+    fn a_native_program_that_a_killed_run_had_attached_again_is_replaced() {
+        with_devices(|[v0, _]| {
+            let first = attached("v0", v0, Mode::Native);
+            match &mut *first.program().hold.lock().unwrap() {
+                Hold::Link { _link } => _link.detach().unwrap(),
+                hold => panic!("{hold:?}"),
+            }
+            first.program().attach_again().unwrap();
+            std::mem::forget(first); // as if it were killed
+            assert_eq!(found(&attached("v0", v0, Mode::Native).program()), Place::Ours);
+        });
+    }
+
+    #[test]
+    fn a_program_of_somebody_else_is_left_where_it_is() {
+        with_devices(|[v0, v1]| {
+            let (ours, other) = (attached("v0", v0, Mode::Generic), attached("v1", v1, Mode::Generic));
+            let (program, stranger) = (ours.program(), other.program());
+            Xdp::new(stranger.fd.as_fd()).attach(v0, XdpFlags::SKB_MODE).unwrap();
+            assert_eq!(found(&program), Place::Taken(stranger.id));
+            let refused = program.attach_again().unwrap_err().to_string();
+            assert!(refused.starts_with("cannot attach the XDP program again for v0: "), "{refused}");
+            drop(ours);
+            assert_eq!(found(&program), Place::Taken(stranger.id));
+        });
+    }
+}

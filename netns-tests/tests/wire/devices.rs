@@ -1,0 +1,207 @@
+//! What becomes of a port whose device goes, changes its name, or loses its XDP program, and what may be said then.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::process::Command;
+
+use xoff::control::status::Promise;
+use xoff::control::{Link, ProgramState};
+use xoff_netns_tests::{Bed, Switch, Traffic, frames, stream, wait_for};
+
+use crate::{bed, frame};
+
+/// Room for two frames of 1000 bytes before XOFF.
+const SMALL: &str = "[class.3]\nxoff = 2000";
+
+/// Runs `ip` in the switch's namespace.
+fn ip(bed: &Bed, words: &str) {
+    let output = bed.namespace().output(Command::new("ip").args(words.split(' '))).unwrap();
+    assert!(output.status.success(), "ip {words}: {output:?}");
+}
+
+/// The link of port 3 changes twice, and the switch has seen everything that was said before.
+fn flap_the_third(bed: &Bed, switch: &Switch) {
+    for (up, link) in [(false, Link::Down), (true, Link::Up)] {
+        bed.host(3).device().set_up(up).unwrap();
+        wait_for("the link to change", || (switch.port(3).link == link).then_some(()));
+    }
+}
+
+/// The device of port 2 goes while frames wait for it, and one with its name and index comes.
+fn ghost(come_back: impl FnOnce(&Bed, &Switch, u32)) {
+    let bed = bed(3).build();
+    let switch = bed.start(&bed.config("speed = \"10M\"").more(SMALL));
+    let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
+    b.send(frame(b, a, 0, 0));
+    c.send(frame(c, a, 0, 1));
+    a.tap().numbered(0);
+    a.tap().numbered(1);
+    b.send(frames::pfc(b.mac(), &[(3, 65535)]));
+    wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
+    (2..=7).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(1000)));
+    wait_for("the sender to be held", || switch.class(1, 3).pause_sent.now.then_some(()));
+
+    come_back(&bed, &switch, bed.port(2).index());
+    ip(&bed, "link set p2 up");
+    flap_the_third(&bed, &switch);
+    let port = switch.port(2);
+    assert_eq!((port.link, port.ifindex), (Link::Gone, bed.port(2).index()));
+    ip(&bed, "link show dev p2"); // there is a device of that name
+    wait_for("the sender to go on", || (switch.class(1, 3).ingress.bytes == 0).then_some(()));
+    assert!(!switch.class(1, 3).pause_sent.now);
+    let lost = switch.class(2, 3);
+    assert_eq!((lost.tx_frames, lost.drops["link_down"]), (0, 6));
+
+    // What is for nobody known goes to the other port only, and nothing waits.
+    (8..=20).for_each(|number| a.send(frame(a, b, 3, number)));
+    (21..=40).for_each(|number| a.send(frame(a, c, 3, number)));
+    c.tap().numbered(40);
+    assert_eq!(switch.class(1, 3).ingress.bytes, 0);
+    let said = switch.status();
+    assert_eq!(said.verdict.ledger_balanced, Some(true));
+    assert_eq!(said.verdict.unproved, ["p2: its device p2 is gone, with its last drop counters"]);
+    assert_eq!(switch.health(), (503, "port p2: its device p2 is gone\n".to_owned()));
+    for line in
+        ["xoff_port_gone{port=\"p2\"} 1", "xoff_port_gone{port=\"p3\"} 0", "xoff_port_up{port=\"p2\"} 0"]
+    {
+        assert!(switch.metrics().lines().any(|it| it == line), "{line}");
+    }
+    assert!(switch.stderr().contains("the port's device is gone"), "{}", switch.stderr());
+    let exit = switch.stop();
+    assert_eq!(exit.status.code(), Some(1), "six frames of a lossless class were dropped: {}", exit.stderr);
+}
+
+#[test]
+fn a_device_that_was_in_another_namespace_does_not_come_back_to_its_port() {
+    ghost(|bed, switch, _| {
+        let mut there = bed.host(3).start("sleep", &["1000"]);
+        ip(bed, &format!("link set p2 netns {}", there.id()));
+        bed.host(3).run("ip", &["link", "set", "p2", "netns", &switch.pid().to_string()]);
+        there.kill().unwrap();
+        there.wait().unwrap();
+    });
+}
+
+#[test]
+fn a_device_that_was_made_again_is_another_one() {
+    ghost(|bed, _, index| {
+        ip(bed, "link del p2");
+        ip(bed, &format!("link add p2 index {index} type veth peer name q2"));
+        ip(bed, "link set q2 up");
+    });
+}
+
+#[test]
+fn what_a_device_lost_that_is_gone_is_not_proved() {
+    let bed = bed(3).build();
+    let switch = bed.start(&bed.config("speed = \"1G\""));
+    let (a, b) = (bed.host(1), bed.host(2));
+    a.send(frame(a, b, 3, 1));
+    b.tap().numbered(1);
+    ip(&bed, "link del p3");
+    wait_for("the device to be gone", || (switch.port(3).link == Link::Gone).then_some(()));
+    let verdict = switch.status().verdict;
+    assert_eq!((verdict.promise, verdict.lossless), (Promise::NotProved, false));
+    assert_eq!((verdict.lossless_lost, verdict.unseen_lost), (0, 0));
+    let exit = switch.stop();
+    assert_eq!(exit.status.code(), Some(3), "{}", exit.stderr);
+    assert!(
+        exit.stderr.contains("not proved") && exit.stderr.contains("p3: its device p3 is gone"),
+        "{}",
+        exit.stderr
+    );
+}
+
+#[test]
+fn a_device_under_another_name_is_still_read() {
+    let bed = bed(2).build();
+    let switch = bed.start(&bed.config("speed = \"1G\""));
+    let (a, b) = (bed.host(1), bed.host(2));
+    ip(&bed, "link set p2 down");
+    ip(&bed, "link set p2 name other");
+    ip(&bed, "link set other up");
+    wait_for("the link", || (switch.port(2).link == Link::Up).then_some(()));
+    b.send(frame(b, a, 3, 1));
+    a.tap().numbered(1);
+    // The device drops what is longer than its peer takes.
+    b.run("ip", &["link", "set", "eth0", "mtu", "1000"]);
+    a.send(a.to(b).tag(3, 0).numbered(2).build_len(1400));
+    wait_for("the drop", || switch.port(2).device_drops.filter(|drops| drops.tx_dropped == 1));
+    let verdict = switch.status().verdict; // counted by the socket and by the device
+    assert_eq!((verdict.promise, verdict.unseen_lost, verdict.unproved), (Promise::NotKept, 2, vec![]));
+    let exit = switch.stop();
+    assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
+}
+
+#[test]
+fn what_the_machines_own_stack_would_send_on_a_port_is_no_loss() {
+    let bed = bed(2).build();
+    bed.port(1).add_address(Ipv4Addr::new(10, 9, 9, 1).into(), 24).unwrap();
+    let switch = bed.start(&bed.config("speed = \"1G\""));
+    let send = || {
+        bed.namespace().run(|| {
+            let socket = UdpSocket::bind("10.9.9.1:0").unwrap();
+            socket.set_broadcast(true).unwrap();
+            let _ = socket.send_to(b"anybody?", "10.9.9.255:9"); // it may be told that nobody heard it
+        });
+    };
+    send();
+    bed.host(1).device().set_up(false).unwrap();
+    wait_for("the link to go down", || (switch.port(1).link == Link::Down).then_some(()));
+    send();
+    assert_eq!(switch.port(1).xdp_statistics.unwrap().tx_held_back, 2);
+    assert_eq!(switch.port(1).device_drops.unwrap().lost(), 0);
+    bed.finish(switch);
+    assert_eq!(filters(&bed), "", "it is left as it was found");
+}
+
+fn filters(bed: &Bed) -> String {
+    let mut tc = Command::new("tc");
+    let qdiscs = bed.namespace().output(tc.args(["qdisc", "show", "dev", "p1", "clsact"])).unwrap();
+    let mut tc = Command::new("tc");
+    let filters = bed.namespace().output(tc.args(["filter", "show", "dev", "p1", "egress"])).unwrap();
+    [qdiscs.stdout, filters.stdout].map(|text| String::from_utf8(text).unwrap()).concat()
+}
+
+#[test]
+fn after_kill_9_the_machine_has_its_device_back() {
+    let bed = bed(1).build();
+    bed.port(1).add_address(Ipv4Addr::new(10, 0, 0, 99).into(), 24).unwrap();
+    let ping =
+        || bed.namespace().output(Command::new("ping").args(["-c", "1", "-W", "5", "10.0.0.1"])).unwrap();
+    bed.start(&bed.config("speed = \"1G\"")).kill();
+    let output = ping();
+    assert!(output.status.success(), "{output:?}");
+    assert!(filters(&bed).contains("xoff_hold_back"));
+    bed.start(&bed.config("speed = \"1G\"")).stop();
+    assert_eq!(filters(&bed), "", "the next one takes with it what the first left");
+}
+
+#[test]
+fn a_program_that_is_taken_off_under_load_is_attached_again() {
+    let bed = bed(2).build();
+    let switch = bed.start(&bed.config("speed = \"100M\"\nmode = \"generic\""));
+    let (a, b) = (bed.host(1), bed.host(2));
+    let talk = Traffic::at_mbps(100).sink(b).source(a, &[stream(b, 0, "20M", 4_000)]).start();
+    talk.wait_received(100);
+    for times in [1, 2] {
+        ip(&bed, "link set dev p1 xdpgeneric off");
+        wait_for("it to be noticed", || (switch.port(1).program_detached == times).then_some(()));
+        let port = switch.port(1);
+        assert_eq!(port.program, ProgramState::Attached);
+        let received = talk.received();
+        talk.wait_received(received + 100);
+    }
+    let _ = talk.finish();
+    assert_eq!(switch.health(), (200, "ok\n".to_owned()));
+    let line = "xoff_xdp_program_detached_total{port=\"p1\"} 2";
+    assert!(switch.metrics().lines().any(|it| it == line), "{line}");
+    let verdict = switch.status().verdict;
+    let gap = "p1: its XDP program was taken off 2 times, and what came meanwhile is not counted";
+    assert_eq!((verdict.promise, verdict.unproved), (Promise::NotProved, vec![gap.to_owned()]));
+    let exit = switch.stop();
+    assert_eq!(exit.status.code(), Some(3), "{}", exit.stderr);
+    assert!(exit.stderr.contains("is attached again"), "{}", exit.stderr);
+    let mut show = Command::new("ip");
+    let shown = bed.namespace().output(show.args(["-o", "link"])).unwrap();
+    assert!(!String::from_utf8(shown.stdout).unwrap().contains("prog/xdp"));
+}

@@ -1,0 +1,111 @@
+//! Looks after the XDP programs of the ports.
+//!
+//! Whoever may administrate the network can take a port's program off its device, or put another one in its
+//! place. From then on frames go past the switch: to the kernel's own stack, or to a stranger. A program that
+//! was taken off is attached again; one of somebody else stays where it is. Both are counted, and what came meanwhile
+//! is not: such a switch cannot prove that it lost nothing.
+
+use xoff_dataplane::units::PortId;
+use xoff_ebpf::Place;
+
+use super::view::{PortView, ProgramState, SwitchView};
+
+/// A look at the device of `port` has found its program in that place.
+pub(super) fn found(view: &SwitchView, id: PortId, port: &PortView, place: Place) {
+    let refused = match place {
+        Place::Empty => port.driver.attach_again().err(),
+        Place::Ours | Place::Taken(_) => None,
+    };
+    let state = match place {
+        Place::Ours => ProgramState::Attached,
+        Place::Empty if refused.is_none() => ProgramState::Attached,
+        Place::Empty => ProgramState::Detached,
+        Place::Taken(_) => ProgramState::Replaced,
+    };
+    let before = port.program.replace(state);
+    if before == ProgramState::Attached && place != Place::Ours {
+        port.program_detached.add(1);
+    } else if before == state {
+        return;
+    }
+    let (name, device) = (&view.settings.ports[id.index()].name, &port.device);
+    match (place, refused) {
+        (Place::Taken(program), _) => tracing::error!(
+            port = %name,
+            %device,
+            program,
+            "another XDP program is in the place of the switch's: the port receives nothing until it is taken off \
+             (`ip link set dev {device} xdp off`)"
+        ),
+        (_, Some(error)) => {
+            tracing::error!(port = %name, %device, "the XDP program was taken off, the port receives nothing: {error}");
+        }
+        _ => tracing::warn!(
+            port = %name,
+            %device,
+            "the XDP program had been taken off and is attached again; frames that came meanwhile went past the switch"
+        ),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    use xoff_ebpf::EbpfError;
+    use xoff_xdp::{DeviceDrops, Look, PortDriver, Unread, XdpStatistics};
+
+    use super::*;
+    use crate::control::tests::view;
+
+    /// A device that takes programs, or none.
+    struct Device {
+        takes: Arc<AtomicBool>,
+    }
+
+    impl PortDriver for Device {
+        fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
+            Ok(XdpStatistics::default())
+        }
+
+        fn device_drops(&self) -> Result<DeviceDrops, Unread> {
+            Ok(DeviceDrops::default())
+        }
+
+        fn look(&self) -> Look {
+            Look::There(Place::Ours)
+        }
+
+        fn attach_again(&self) -> Result<(), EbpfError> {
+            let refused = || EbpfError::AnotherXoff { device: "l0".into() };
+            self.takes.load(Relaxed).then_some(()).ok_or_else(refused)
+        }
+    }
+
+    #[test]
+    fn each_time_that_a_program_is_off_is_counted_once() {
+        use ProgramState::{Attached, Detached, Replaced};
+        let takes = Arc::new(AtomicBool::new(true));
+        let mut view = Arc::into_inner(view().0).unwrap();
+        view.ports[0].driver = Arc::new(Device { takes: Arc::clone(&takes) });
+        for (place, takes_it, state, times) in [
+            (Place::Ours, true, Attached, 0),
+            (Place::Empty, true, Attached, 1),
+            (Place::Taken(7), true, Replaced, 2),
+            (Place::Taken(8), true, Replaced, 2),
+            (Place::Empty, false, Detached, 2),
+            (Place::Empty, false, Detached, 2),
+            (Place::Empty, true, Attached, 2),
+            (Place::Empty, false, Detached, 3),
+            (Place::Ours, true, Attached, 3),
+        ] {
+            takes.store(takes_it, Relaxed);
+            let port = &view.ports[0];
+            found(&view, PortId(0), port, place);
+            assert_eq!((port.program.get(), port.program_detached.get()), (state, times), "{place:?}");
+        }
+    }
+}
