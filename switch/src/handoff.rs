@@ -19,15 +19,15 @@
 use std::io;
 use std::iter;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use crossbeam::queue::ArrayQueue;
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use xoff_dataplane::forward::FdbUpdate;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::switch::{Batch, Handover, Return, Switch, WorkerId};
 use xoff_dataplane::units::Nanos;
 use xoff_xdp::Store;
+
+use crate::bell::Bell;
 
 /// Messages that fit between two workers in each direction and kind: a few batches.
 pub(crate) const CAPACITY: usize = 1024;
@@ -63,53 +63,6 @@ impl Drop for Link {
         frames.chain(returns).chain(chunks).for_each(|frame| {
             let _ = frame.into_parts();
         });
-    }
-}
-
-/// Wakes a worker that sleeps.
-#[derive(Debug)]
-pub struct Bell {
-    asleep: AtomicBool,
-    event: EventFd,
-}
-
-impl Bell {
-    fn new() -> io::Result<Bell> {
-        let event = EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
-        Ok(Bell { asleep: AtomicBool::new(false), event })
-    }
-
-    /// The descriptor that becomes readable when the bell rings.
-    #[must_use]
-    pub fn event(&self) -> &EventFd {
-        &self.event
-    }
-
-    /// The worker is about to sleep: from here on a message rings. It must look for messages once
-    /// more before it does sleep.
-    pub fn close_eyes(&self) {
-        self.asleep.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-    }
-
-    /// The worker is awake again.
-    pub fn open_eyes(&self) {
-        self.asleep.store(false, Ordering::Relaxed);
-        let _ = self.event.read(); // empty unless it rang
-    }
-
-    /// Wakes the worker if it sleeps. Costs a fence while it does not.
-    pub fn ring(&self) {
-        fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) {
-            self.wake();
-        }
-    }
-
-    /// Wakes the worker, or keeps it from its next sleep: for what it does not look for once more
-    /// before it sleeps.
-    pub fn wake(&self) {
-        let _ = self.event.write(1); // full: it has rung
     }
 }
 

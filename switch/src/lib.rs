@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+mod atomics;
+pub mod bell;
 pub mod causes;
 pub mod cli;
 pub mod clock;

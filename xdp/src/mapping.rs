@@ -64,3 +64,27 @@ impl Drop for Mapping {
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_end_where_the_memory_does() {
+        let memory = Mapping::anonymous(64).unwrap();
+        assert_eq!(memory.at::<u64>(56, 1).addr().get() - memory.at::<u64>(0, 8).addr().get(), 56);
+    }
+
+    #[test]
+    #[should_panic(expected = "9 values at 0 of 64")]
+    fn a_ring_that_does_not_fit_its_memory_is_refused() {
+        Mapping::anonymous(64).unwrap().at::<u64>(0, 9);
+    }
+
+    #[test]
+    #[should_panic(expected = "4 is no place for a u64")]
+    fn a_place_that_is_not_aligned_is_refused() {
+        Mapping::anonymous(64).unwrap().at::<u64>(4, 1);
+    }
+}

@@ -201,7 +201,7 @@ impl FillRing for XskFill {
 
     #[inline]
     fn submit(&mut self) {
-        if self.ring.show() && self.ring.needs_wakeup() {
+        if self.ring.publish() && self.ring.needs_wakeup() {
             sys::kick_rx(self.socket.as_fd());
         }
     }
@@ -224,7 +224,7 @@ impl TxRing for XskTx {
 
     #[inline]
     fn submit(&mut self) {
-        self.ring.show();
+        self.ring.publish();
     }
 
     #[inline]

@@ -1,0 +1,221 @@
+//! `shared_ring.rs` against a kernel, in every order of their steps that the memory model allows.
+//!
+//! The file is the one that the crate is built of; only what it stands on is another: counters and places that
+//! loom knows, which notices where the two sides could touch one place at a time, and lets a load see every value
+//! that it may see on any processor.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use mapping::{Memory, SIZE};
+use shared_ring::{Consumer, Layout, Producer};
+
+#[path = "../src/shared_ring.rs"]
+mod shared_ring;
+
+/// In place of the crate's module of this name.
+mod atomics {
+    pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
+
+    #[derive(Debug)]
+    pub(crate) struct Place<T>(pub(crate) loom::cell::UnsafeCell<T>);
+
+    impl<T: Copy> Place<T> {
+        pub(crate) unsafe fn write(&self, entry: T) {
+            // SAFETY: loom ends the test where another thread is at it.
+            self.0.with_mut(|place| unsafe { place.write(entry) });
+        }
+
+        pub(crate) unsafe fn read(&self) -> T {
+            // SAFETY: loom ends the test where another thread writes it.
+            self.0.with(|place| unsafe { place.read() })
+        }
+    }
+}
+
+/// In place of the crate's module of this name.
+mod mapping {
+    use std::ptr::NonNull;
+    use std::sync::Arc;
+
+    use crate::atomics::{AtomicU32, Ordering, Place};
+
+    pub(crate) const SIZE: u32 = 2;
+
+    /// A ring's memory, as both sides have it.
+    #[derive(Debug)]
+    pub(crate) struct Memory {
+        counters: [AtomicU32; 3],
+        places: [Place<u64>; SIZE as usize],
+    }
+
+    /// One side's handle of it.
+    #[derive(Debug)]
+    pub(crate) struct Mapping(pub(crate) Arc<Memory>);
+
+    impl Mapping {
+        /// The counters are at 0, 1 and 2, the places at 3.
+        pub(crate) fn at<T>(&self, offset: usize, count: usize) -> NonNull<T> {
+            match self.0.counters.get(offset) {
+                Some(counter) => NonNull::from(counter).cast(),
+                None => {
+                    assert_eq!(count, self.0.places.len());
+                    NonNull::from(&self.0.places[0]).cast()
+                }
+            }
+        }
+    }
+
+    /// The kernel's side (net/xdp/xsk_queue.h).
+    impl Memory {
+        pub(crate) fn new(start: u32) -> Arc<Memory> {
+            let counters = [start, start, 0].map(AtomicU32::new);
+            Arc::new(Memory {
+                counters,
+                places: [0, 0].map(|entry| Place(loom::cell::UnsafeCell::new(entry))),
+            })
+        }
+
+        fn place(&self, counter: u32) -> &Place<u64> {
+            &self.places[(counter % SIZE) as usize]
+        }
+
+        pub(crate) fn sleeps(&self) {
+            self.counters[2].store(libc::XDP_RING_NEED_WAKEUP, Ordering::Relaxed);
+        }
+
+        /// Takes an entry out, where there is one: `xskq_cons_peek_desc`, `xskq_cons_release`.
+        pub(crate) fn take(&self) -> Option<u64> {
+            let read = self.counters[1].load(Ordering::Relaxed);
+            if self.counters[0].load(Ordering::Acquire) == read {
+                return None;
+            }
+            // SAFETY: loom ends the test where it is not the kernel's.
+            let entry = unsafe { self.place(read).read() };
+            self.counters[1].store(read.wrapping_add(1), Ordering::Release);
+            Some(entry)
+        }
+
+        /// Puts an entry in, where there is room: `xskq_prod_reserve_desc`, `xskq_prod_submit`.
+        pub(crate) fn put(&self, entry: u64) -> bool {
+            let written = self.counters[0].load(Ordering::Relaxed);
+            if written.wrapping_sub(self.counters[1].load(Ordering::Acquire)) == SIZE {
+                return false;
+            }
+            // SAFETY: as above.
+            unsafe { self.place(written).write(entry) };
+            self.counters[0].store(written.wrapping_add(1), Ordering::Release);
+            true
+        }
+    }
+}
+
+const LAYOUT: Layout = Layout { producer: 0, consumer: 1, flags: 2, entries: 3 };
+
+/// Shortly before counters start again at zero.
+const LATE: u32 = u32::MAX;
+
+/// A ring that we fill, at `start`, and the kernel's side of it.
+fn producer(start: u32) -> (Producer<u64>, Arc<Memory>) {
+    let kernel = Memory::new(start);
+    (Producer::new(mapping::Mapping(Arc::clone(&kernel)), LAYOUT, SIZE), kernel)
+}
+
+/// A ring that the kernel fills, at `start`, and the kernel's side of it.
+fn consumer(start: u32) -> (Consumer<u64>, Arc<Memory>) {
+    let kernel = Memory::new(start);
+    (Consumer::new(mapping::Mapping(Arc::clone(&kernel)), LAYOUT, SIZE), kernel)
+}
+
+#[test]
+fn the_kernel_reads_what_was_pushed_once_it_is_published() {
+    loom::model(|| {
+        let (mut ring, kernel) = producer(LATE);
+        let kernel = thread::spawn(move || [kernel.take(), kernel.take()]);
+        assert!(!ring.publish());
+        ring.push(7);
+        ring.push(8);
+        assert!(ring.publish() && !ring.publish());
+        let taken = kernel.join().unwrap();
+        assert!([[None, None], [None, Some(7)], [Some(7), Some(8)]].contains(&taken), "{taken:?}");
+    });
+}
+
+#[test]
+fn what_is_pushed_is_not_there_before_it_is_published() {
+    loom::model(|| {
+        let (mut ring, kernel) = producer(0);
+        ring.push(7);
+        assert_eq!((kernel.take(), ring.unread()), (None, 0));
+        assert!(ring.publish());
+        assert_eq!((ring.unread(), kernel.take(), ring.unread()), (1, Some(7), 0));
+    });
+}
+
+#[test]
+fn what_the_kernel_fills_is_read_and_its_place_given_back() {
+    loom::model(|| {
+        let (mut ring, kernel) = consumer(LATE);
+        let kernel = thread::spawn(move || (1..=3).filter(|&entry| kernel.put(entry)).collect::<Vec<_>>());
+        let mut seen = Vec::new();
+        for _ in 0..2 {
+            let available = ring.available();
+            assert!(available <= SIZE);
+            seen.extend((0..available).map(|n| ring.peek(n)));
+            ring.release(available);
+        }
+        let put = kernel.join().unwrap();
+        seen.extend((0..ring.available()).map(|n| ring.peek(n)));
+        assert_eq!(seen, put);
+    });
+}
+
+#[test]
+fn some_of_what_is_available_can_stay() {
+    loom::model(|| {
+        let (mut ring, kernel) = consumer(0);
+        assert!(kernel.put(7) && kernel.put(8) && !kernel.put(9));
+        assert_eq!((ring.available(), ring.peek(0), ring.peek(1)), (2, 7, 8));
+        ring.release(1);
+        assert_eq!((ring.available(), ring.peek(0)), (1, 8));
+        assert!(kernel.put(9));
+    });
+}
+
+/// A producer does not look at the kernel's counter: that a chunk has come back by another ring says that its place is free.
+#[test]
+fn a_chunk_that_came_back_has_left_its_place() {
+    loom::model(|| {
+        let (mut fill, kernel_fill) = producer(0);
+        let (mut rx, kernel_rx) = consumer(0);
+        let kernel = thread::spawn(move || {
+            for _ in 0..3 {
+                if let Some(chunk) = kernel_fill.take() {
+                    assert!(kernel_rx.put(chunk), "there are as many chunks as places");
+                }
+            }
+        });
+        fill.push(1);
+        fill.push(2);
+        fill.publish();
+        for _ in 0..2 {
+            let back = rx.available();
+            (0..back).for_each(|n| fill.push(rx.peek(n)));
+            rx.release(back);
+            fill.publish();
+        }
+        kernel.join().unwrap();
+    });
+}
+
+#[test]
+fn a_kernel_that_sleeps_says_so() {
+    loom::model(|| {
+        let (ring, kernel) = producer(0);
+        assert!(!ring.needs_wakeup());
+        kernel.sleeps();
+        assert!(ring.needs_wakeup());
+    });
+}
