@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs every test: unit, property and namespace tests. Arguments go to the test runner; XOFF_SEED in the
+# Runs every test: unit, property and namespace tests; then sees whether SPECIFICATION.md names tests that were
+# run. Arguments go to the test runner; XOFF_SEED in the
 # environment is the seed of the random tests.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -31,3 +32,4 @@ if cargo nextest --version >/dev/null 2>&1; then
 else
     cargo test --workspace "$@" </dev/null
 fi
+python3 scripts/specification.py </dev/null

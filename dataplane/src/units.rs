@@ -6,6 +6,10 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 
+mod port_set;
+
+pub use port_set::PortSet;
+
 /// Frame check sequence: on the wire, never in a frame that AF_XDP shows.
 pub const FCS: u32 = 4;
 /// FCS (4), preamble and start delimiter (8), inter-frame gap (12): what a frame costs on a line
@@ -349,112 +353,6 @@ impl FromIterator<Class> for ClassSet {
 impl fmt::Debug for ClassSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.iter().map(Class::get)).finish()
-    }
-}
-
-/// A set of ports.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct PortSet([u64; PORTS_MAX / 64]);
-
-impl PortSet {
-    /// No port.
-    pub const NONE: PortSet = PortSet([0; PORTS_MAX / 64]);
-
-    /// Every port that there may be.
-    pub const ALL: PortSet = PortSet([u64::MAX; PORTS_MAX / 64]);
-
-    /// Whether `port` is a member.
-    #[must_use]
-    pub const fn contains(&self, port: PortId) -> bool {
-        self.0[port.index() / 64] & (1 << (port.index() % 64)) != 0
-    }
-
-    /// Adds `port`.
-    pub const fn insert(&mut self, port: PortId) {
-        self.0[port.index() / 64] |= 1 << (port.index() % 64);
-    }
-
-    /// Takes `port` out.
-    pub const fn remove(&mut self, port: PortId) {
-        self.0[port.index() / 64] &= !(1 << (port.index() % 64));
-    }
-
-    /// Whether nothing is in it.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0 == [0; PORTS_MAX / 64]
-    }
-
-    /// How many ports are in it.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.iter().map(|word| word.count_ones() as usize).sum()
-    }
-
-    /// Members of both.
-    #[must_use]
-    pub fn and(mut self, other: &PortSet) -> PortSet {
-        self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a &= b);
-        self
-    }
-
-    /// Members of `self` that are not in `other`.
-    #[must_use]
-    pub fn without(mut self, other: &PortSet) -> PortSet {
-        self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a &= !b);
-        self
-    }
-
-    /// The first member at or after `from`, if any.
-    #[must_use]
-    pub fn first_from(&self, from: PortId) -> Option<PortId> {
-        let start = from.index() / 64;
-        let mut word = self.0[start] & (u64::MAX << (from.index() % 64));
-        let mut at = start;
-        loop {
-            if word != 0 {
-                let index = at * 64 + word.trailing_zeros() as usize;
-                return u8::try_from(index).ok().map(PortId);
-            }
-            at += 1;
-            word = *self.0.get(at)?;
-        }
-    }
-
-    /// The first member at or after `from`, or else the first of all, if any.
-    #[inline]
-    #[must_use]
-    pub fn next_from(&self, from: PortId) -> Option<PortId> {
-        if self.0[1..] == [0; PORTS_MAX / 64 - 1] {
-            let turn = self.0[0] & u64::MAX.checked_shl(from.0.into()).unwrap_or(0);
-            let first = if turn == 0 { self.0[0] } else { turn };
-            return (first != 0).then(|| PortId(first.trailing_zeros().to_le_bytes()[0]));
-        }
-        self.first_from(from).or_else(|| self.first_from(PortId(0)))
-    }
-
-    /// Its members, lowest first.
-    pub fn iter(self) -> impl Iterator<Item = PortId> {
-        let mut rest = self;
-        std::iter::from_fn(move || {
-            let port = rest.first_from(PortId(0))?;
-            rest.remove(port);
-            Some(port)
-        })
-    }
-}
-
-impl FromIterator<PortId> for PortSet {
-    fn from_iter<T: IntoIterator<Item = PortId>>(ports: T) -> PortSet {
-        let mut set = PortSet::NONE;
-        ports.into_iter().for_each(|port| set.insert(port));
-        set
-    }
-}
-
-impl fmt::Debug for PortSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.iter().map(|port| port.0)).finish()
     }
 }
 

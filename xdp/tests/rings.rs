@@ -4,6 +4,7 @@
 //! loom knows, which notices where the two sides could touch one place at a time, and lets a load see every value
 //! that it may see on any processor.
 #![allow(clippy::unwrap_used)]
+#![allow(clippy::arc_with_non_send_sync)] // loom looks after that
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Whose fault it is that a buffer is congested (papers/qcn-at-inputs section IV).
+//! Whose fault it is that a buffer is congested (Chrysos et al.: "Unbiased Quantized Congestion Notification
+//! for Scalable Server Fabrics", IEEE Micro 2016, section IV).
 //!
 //! The standard blames the frame that has just arrived, which is right for a FIFO and wrong for a
 //! buffer whose flows leave at rates of their own: there a flow that passes through fast is blamed for

@@ -1,4 +1,4 @@
-//! The congestion point of QCN (802.1Qau; papers/qcn-at-inputs section I): when a buffer is sampled,
+//! The congestion point of QCN (802.1Qau): when a buffer is sampled,
 //! and what the sample says.
 //!
 //! Every so many bytes that arrive, the buffer's occupancy Q is compared with its set point Qeq and

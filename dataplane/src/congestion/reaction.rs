@@ -1,6 +1,5 @@
-//! The reaction point of QCN: the rate limiter of one flow, at the station that sends it (802.1Qau;
-//! design.md section 6). Time comes in as an argument, so that a host of packets and a simulated one
-//! use the same.
+//! The reaction point of QCN: the rate limiter of one flow, at the station that sends it (802.1Qau).
+//! Time comes in as an argument, so that a host of packets and a simulated one use the same.
 //!
 //! A limiter comes to life with the first CNM and ends when it is back at the line rate. In between:
 //!
@@ -43,7 +42,7 @@ pub struct ReactionSettings {
 }
 
 impl ReactionSettings {
-    /// The standard's values (802.1Q table 32-3 and pseudo code; rate_min is that of design.md).
+    /// The standard's values (802.1Q table 32-3 and pseudo code).
     pub const STANDARD: ReactionSettings = ReactionSettings {
         decrease_divisor: 128,
         decrease_percent_max: 50,

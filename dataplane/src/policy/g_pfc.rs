@@ -1,6 +1,6 @@
 //! G-PFC (Cui, Rim: "G-PFC: A packet-priority aware PFC scheme for the datacenter", APNOMS 2020), as
 //! the evaluation of OFC describes it: it "selectively pauses low-priority flows using a lower ingress
-//! threshold, building on the standard PFC scheme" (ofc.txt lines 255 and 343).
+//! threshold, building on the standard PFC scheme".
 //!
 //! Once the ingress queue of a class has filled up to a part of its XOFF, the peer is asked to pause the
 //! lower lossless classes of the same port, so that they make room for it: on the line, in shared

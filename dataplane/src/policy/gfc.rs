@@ -1,6 +1,6 @@
 //! GFC (Qian et al.: "Gentle Flow Control: Avoiding Deadlock in Lossless Networks", SIGCOMM 2019), in its
 //! stepwise, buffer-based form: it "gradually decreases transmission rates to zero by incorporating
-//! multiple lower ingress thresholds based on standard PFC" (ofc.txt line 255).
+//! multiple lower ingress thresholds based on standard PFC" (from the evaluation of OFC).
 //!
 //! ```text
 //!   T(k) = Bmax - (Bmax - B1) / 2^(k-1)       at or above it the peer may send C / 2^k

@@ -5,7 +5,7 @@
 //! [`crate::pause`] keeps it alive. The set is closed and matched exhaustively, so the hot path stays
 //! inlined.
 //!
-//! Each class has a policy of its own ([`Policies`]), which sees the events of that class only. It may
+//! Each class has a policy of its own ([`Policy`]), which sees the events of that class only. It may
 //! be replaced at any time: the new one begins with the buffer as it is ([`Policy::adopt`]).
 //!
 //! ```text

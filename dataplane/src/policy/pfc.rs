@@ -1,5 +1,5 @@
 //! PFC as every data-center switch does it: I(i,p) becomes 1 when ingress(i,p) reaches XOFF, and 0
-//! when it falls below XON (design.md section 6; 802.1Q 36.1).
+//! when it falls below XON (802.1Q 36.1).
 
 use super::{Event, Intent};
 use crate::buffer::{Buffer, Margin};

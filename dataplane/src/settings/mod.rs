@@ -88,7 +88,7 @@ impl std::fmt::Debug for HashSeed {
     }
 }
 
-/// design.md section 4: the papers differ in when a frame stops counting at its ingress.
+/// When a frame stops counting at its ingress; the papers differ in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Accounting {
     /// When it has left the switch: today's shared-memory switches, and OFC.

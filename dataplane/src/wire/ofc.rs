@@ -9,7 +9,7 @@
 //! | 38 | operation | 1 pause these flows, 2 resume these flows |
 //! | 39 | class | 0..=7 |
 //! | 40-41 | flow count | at least 1 |
-//! | 42.. | flows | each: family (4, 6 or 0), protocol, source port, destination port, source address, destination address; family 0: MAC addresses, and the EtherType for the source port |
+//! | 42.. | flows | each: family (4, 6 or 0), protocol, ports, addresses, source first; family 0: MACs, EtherType as source port |
 //!
 //! Whoever does not know the extension reads plain PFC and is safe: a pause of flows names the class
 //! with its time, so that such a peer stops all of it; a resume of flows names no class, since others

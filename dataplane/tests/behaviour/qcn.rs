@@ -1,5 +1,5 @@
 //! QCN, end to end in virtual time: congestion points, CNMs on the wire, rate limiters at the hosts
-//! (papers/qcn-at-inputs, at 1 Gb/s instead of 10).
+//! (as in "Unbiased Quantized Congestion Notification for Scalable Server Fabrics", at 1 Gb/s instead of 10).
 
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::settings::{Culprit, QcnSettings, QueueKind};

@@ -1,4 +1,4 @@
-//! ofc.txt line 343: "an ingress queue length threshold below X_OFF to trigger the pause of
+//! As the evaluation of OFC has it: "an ingress queue length threshold below X_OFF to trigger the pause of
 //! low-priority flows before PFC".
 
 use super::*;

@@ -1,4 +1,4 @@
-//! design.md section 6: threshold k at Bmax - (Bmax - B1)/2^(k-1), rate C/2^k; ofc.txt line 255.
+//! Threshold k is at Bmax - (Bmax - B1)/2^(k-1), with the rate C/2^k.
 
 use super::*;
 use crate::cause::Trigger;

@@ -2,7 +2,7 @@
 //! Networks", TPDS 2020), in the two forms in which it is known.
 //!
 //! * As the evaluation of OFC describes it, "P-PFC utilizes a dynamic egress threshold (average buffer
-//!   occupancy of all egress ports) to determine paused ports" (ofc.txt line 255): [`mean`].
+//!   occupancy of all egress ports) to determine paused ports": [`mean`].
 //! * As its own paper has it, P-PFC "monitors the derivative of buffer occupation, predicts the happening
 //!   of PFC trigger in the future, and proactively triggers PFC pause in advance" (abstract):
 //!   [`prediction`], where [`PPfcSettings::prediction`] says how far ahead.

@@ -1,4 +1,4 @@
-//! ofc.txt line 255: "a dynamic egress threshold (average buffer occupancy of all egress ports)".
+//! As the evaluation of OFC has it: "a dynamic egress threshold (average buffer occupancy of all egress ports)".
 
 use super::*;
 use crate::cause::Trigger;

@@ -1,0 +1,173 @@
+//! What no compiler looks at: the length of lines and files, words that are not to come back, and references that lead
+//! nowhere. Each rule names the file and the line, and says what to do.
+
+use std::fs;
+use std::path::Path;
+
+/// Characters of a line of code, unless a text stands in it: formatters leave texts alone.
+const LINE_MAX: usize = 140;
+
+/// Lines of a source file: one idea each, and so about 500.
+const FILE_MAX: usize = 550;
+
+/// Files that may be longer, each for its reason.
+const LONG: [(&str, &str); 3] = [
+    ("config/src/document.rs", "every key of the configuration, table by table"),
+    ("dataplane/src/switch/journey.rs", "the four steps of a frame, to be read in one go"),
+    ("switch/src/control/tests.rs", "one server, asked for everything"),
+];
+
+/// Parts of names that say less than the field's own words: see the glossary in ARCHITECTURE.md.
+const WORDS: [&str; 1] = ["deaf"];
+
+/// What points to something that who has the repository does not have.
+const ELSEWHERE: [&str; 12] = [
+    "design.md",
+    "papers/",
+    "cases.md",
+    "wire.md",
+    "afxdp.md",
+    "style.md",
+    "ofc.txt",
+    "capfc.txt",
+    "/home/",
+    "/work/",
+    "/Users/",
+    "/root/",
+];
+
+/// What is to be done later is an issue, and not a remark.
+const LATER: [&str; 3] = ["TODO", "FIXME", "XXX"];
+
+struct File {
+    /// From the root of the repository.
+    name: String,
+    text: String,
+}
+
+impl File {
+    fn is_code(&self) -> bool {
+        [".rs", ".py", ".sh", ".c", ".lua"].iter().any(|end| self.name.ends_with(end))
+    }
+
+    fn lines(&self) -> impl Iterator<Item = (String, &str)> {
+        self.text.lines().enumerate().map(|(n, line)| (format!("{}:{}", self.name, n + 1), line))
+    }
+}
+
+/// Every text of the repository that somebody writes, but this file, which has to name what it looks for.
+fn files() -> Vec<File> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut files = Vec::new();
+    let mut open = vec![root.clone()];
+    while let Some(path) = open.pop() {
+        let name = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().into_owned();
+        if path.is_dir() {
+            let entries = fs::read_dir(&path).expect("a directory can be read").flatten();
+            open.extend(entries.map(|entry| entry.path()).filter(|path| is_ours(path)));
+        } else if !name.ends_with("tests/tidy.rs")
+            && let Ok(text) = fs::read_to_string(&path)
+        {
+            files.push(File { name, text });
+        }
+    }
+    assert!(files.len() > 200, "{} files found", files.len());
+    files
+}
+
+/// Neither built nor drawn nor collected.
+fn is_ours(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let made = ["target", ".git", "corpus", "plots", "Cargo.lock", "artifacts"];
+    !(made.contains(&name.as_ref()) || name.ends_with(".svg") || path.is_symlink())
+}
+
+fn holds(found: &[String], what_to_do: &str) {
+    assert!(found.is_empty(), "{what_to_do}:\n  {}", found.join("\n  "));
+}
+
+#[test]
+fn lines_fit_on_a_screen() {
+    let files = files();
+    let code = files.iter().filter(|file| file.is_code()).flat_map(File::lines);
+    let long = code.filter(|(_, line)| line.chars().count() > LINE_MAX && !line.contains(['"', '\'']));
+    let found: Vec<String> = long.map(|(place, _)| place).collect();
+    holds(&found, &format!("break lines of more than {LINE_MAX} characters"));
+}
+
+#[test]
+fn a_file_has_one_idea() {
+    let files = files();
+    let is_long = |file: &&File| file.is_code() && file.text.lines().count() > FILE_MAX;
+    let long: Vec<&File> = files.iter().filter(is_long).collect();
+    let is_allowed = |name: &str| LONG.iter().any(|(long, _)| *long == name);
+    let found: Vec<String> =
+        long.iter().map(|file| file.name.clone()).filter(|name| !is_allowed(name)).collect();
+    holds(&found, &format!("split files of more than {FILE_MAX} lines, or move their tests to a file"));
+    let is_no_longer = |name: &str| long.iter().all(|file| file.name != name);
+    let found: Vec<String> =
+        LONG.iter().map(|(name, _)| (*name).to_owned()).filter(|name| is_no_longer(name)).collect();
+    holds(&found, "these are short enough to need no exception");
+}
+
+#[test]
+fn names_are_the_words_of_the_field() {
+    let files = files();
+    let rust = files.iter().filter(|file| file.name.ends_with(".rs")).flat_map(File::lines);
+    let found: Vec<String> = rust
+        .flat_map(|(place, line)| names(line).map(move |name| (place.clone(), name)).collect::<Vec<_>>())
+        .filter(|(_, name)| name.split('_').any(|word| WORDS.contains(&word)))
+        .map(|(place, name)| format!("{place}: {name}"))
+        .collect();
+    holds(&found, "name these by what they are");
+}
+
+/// The names in a line of code, without its remarks and texts.
+fn names(line: &str) -> impl Iterator<Item = String> {
+    let outside = line.split('"').step_by(2).collect::<Vec<_>>().join(" ");
+    let code = outside.split("//").next().unwrap_or_default().to_owned();
+    code.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned).collect::<Vec<_>>().into_iter()
+}
+
+#[test]
+fn nothing_points_to_what_is_not_here() {
+    let files = files();
+    let lines = files.iter().flat_map(File::lines);
+    let found: Vec<String> = lines
+        .filter(|(_, line)| ELSEWHERE.iter().any(|elsewhere| line.contains(elsewhere)))
+        .map(|(place, line)| format!("{place}: {}", line.trim()))
+        .collect();
+    holds(&found, "say what it means instead: who reads this does not have that file");
+}
+
+#[test]
+fn links_lead_to_files() {
+    let files = files();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut found = Vec::new();
+    for file in files.iter().filter(|file| file.name.ends_with(".md")) {
+        let directory = root.join(&file.name).parent().expect("a file is in a directory").to_owned();
+        for (place, line) in file.lines() {
+            let targets = line.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+            let here = targets.filter(|target| !target.is_empty() && !target.contains("://"));
+            found.extend(
+                here.filter(|target| !directory.join(target).exists())
+                    .map(|target| format!("{place}: {target}")),
+            );
+        }
+    }
+    holds(&found, "these links lead nowhere");
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    let files = files();
+    let code = files.iter().filter(|file| file.is_code()).flat_map(File::lines);
+    let found: Vec<String> = code
+        .filter(|(_, line)| {
+            LATER.iter().any(|later| line.split_whitespace().any(|word| word.starts_with(later)))
+        })
+        .map(|(place, line)| format!("{place}: {}", line.trim()))
+        .collect();
+    holds(&found, "do it now, or open an issue");
+}
