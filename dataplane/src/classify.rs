@@ -103,7 +103,7 @@ mod tests {
         }
     }
 
-    #[test] // I3
+    #[test]
     fn pcp_of_tagged_frames() {
         let (port, classifier) = (port(Trust::Pcp), Classifier::new(&port(Trust::Pcp)));
         every_kind_of_frame(|header, _, pcp| {
@@ -111,7 +111,7 @@ mod tests {
         });
     }
 
-    #[test] // I3
+    #[test]
     fn dscp_of_ip_packets() {
         let (port, classifier) = (port(Trust::Dscp), Classifier::new(&port(Trust::Dscp)));
         every_kind_of_frame(|header, dscp, _| {
@@ -119,7 +119,7 @@ mod tests {
         });
     }
 
-    #[test] // I3
+    #[test]
     fn dscp_of_ip_packets_and_pcp_of_other_tagged_frames() {
         let (port, classifier) = (port(Trust::Both), Classifier::new(&port(Trust::Both)));
         every_kind_of_frame(|header, dscp, pcp| {
@@ -132,7 +132,7 @@ mod tests {
         });
     }
 
-    #[test] // I3
+    #[test]
     fn the_port_alone() {
         let classifier = Classifier::new(&port(Trust::Port));
         every_kind_of_frame(|header, _, _| assert_eq!(classifier.classify(&header), DEFAULT));

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn r2_a_storm_begins_at_the_nanosecond() {
+    fn a_storm_begins_at_the_nanosecond() {
         let mut port = Port::new();
         port.pause(50, 65535);
         assert_eq!(port.watchdog.next_look(), Nanos(1_050));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn r3_without_waiting_frames_there_is_no_storm_however_long_the_pause() {
+    fn without_waiting_frames_there_is_no_storm_however_long_the_pause() {
         let mut port = Port::new();
         port.pause(0, 65535);
         for now in (1_000..30_000).step_by(1_000) {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn r1_a_pause_as_long_as_the_detection_time_is_no_storm_and_a_refresh_makes_one_pause_of_two() {
+    fn a_pause_as_long_as_the_detection_time_is_no_storm_and_a_refresh_makes_one_pause_of_two() {
         let mut port = Port::new();
         port.pause(24, 2); // ends at 1048
         assert_eq!(port.look(1_024, Some(0)), Some(Change::StormBegins));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn r2_a_storm_ends_after_the_restoration_time_without_pause_at_the_nanosecond() {
+    fn a_storm_ends_after_the_restoration_time_without_pause_at_the_nanosecond() {
         let mut port = Port::new();
         port.pause(0, 4); // ends at 2048
         assert_eq!(port.look(1_000, Some(0)), Some(Change::StormBegins));
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn an_xon_begins_the_quiet_time_at_once() {
+    fn an_xon_begins_the_time_without_pause_at_once() {
         let mut port = Port::new();
         port.pause(0, 65535);
         assert_eq!(port.look(1_000, Some(0)), Some(Change::StormBegins));

@@ -60,7 +60,7 @@ fn enter(buffer: &mut Buffer, port: PortId, class: Class, sizes: &[u64]) {
 }
 
 #[test]
-fn l1_xoff_is_reached_at_the_byte_and_left_below_xon() {
+fn xoff_is_reached_at_the_byte_and_left_below_xon() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[9_000, 999]);
     assert!(!buffer.at_xoff(P0, LOSSLESS), "one byte below XOFF");
@@ -74,7 +74,7 @@ fn l1_xoff_is_reached_at_the_byte_and_left_below_xon() {
 }
 
 #[test]
-fn l1_headroom_takes_frames_to_its_last_byte() {
+fn headroom_takes_frames_to_its_last_byte() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[9_999, 4_000]);
     assert_eq!(buffer.counters.class(P0, LOSSLESS).headroom_watermark.get(), 3_999);
@@ -161,7 +161,7 @@ fn what_left_the_headroom_last_came_in_first_and_the_pool_gets_all_back() {
 }
 
 #[test]
-fn i5_a_reserve_is_there_when_others_have_taken_the_pool() {
+fn a_reserve_is_there_when_others_have_taken_the_pool() {
     let mut buffer = buffer(shared(Some(6)), |class| class.lossless = false);
     while buffer.enter_ingress(P0, LOSSY, Bytes(100)).is_ok() {}
     assert!(buffer.pool_used > Bytes(7_800));
@@ -170,7 +170,7 @@ fn i5_a_reserve_is_there_when_others_have_taken_the_pool() {
 }
 
 #[test]
-fn i5_a_lossless_queue_pauses_at_its_reserve_and_not_before_when_others_have_taken_the_pool() {
+fn a_lossless_queue_pauses_at_its_reserve_and_not_before_when_others_have_taken_the_pool() {
     let mut buffer = buffer(shared(None), |_| ());
     enter(&mut buffer, P0, LOSSLESS, &[9_000]); // reserve and pool
     assert_eq!(buffer.pool_used, Bytes(8_000));

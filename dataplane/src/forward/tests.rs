@@ -43,7 +43,7 @@ fn flood(ports: &[u8]) -> Decision {
     Decision::Flood(ports.iter().copied().map(PortId).collect())
 }
 
-#[test] // B1, B2
+#[test]
 fn unknown_addresses_are_flooded_and_known_ones_are_not() {
     let mut bridge = Bridge::new(&settings(4));
     assert_eq!(decide(&mut bridge, 0, A, B), flood(&[1, 2, 3]));
@@ -63,7 +63,7 @@ fn a_frame_does_not_leave_where_it_came_from() {
     assert_eq!(decide(&mut alone, 0, A, B), Decision::Drop(DropReason::NoDestination));
 }
 
-#[test] // R4
+#[test]
 fn nothing_is_learned_at_a_port_without_link() {
     let mut bridge = Bridge::new(&settings(3));
     bridge.set_link(PortId(1), false);
@@ -75,7 +75,7 @@ fn nothing_is_learned_at_a_port_without_link() {
     assert_eq!(decide(&mut bridge, 0, B, A), Decision::Unicast(PortId(1)));
 }
 
-#[test] // B3
+#[test]
 fn flooding_is_controlled_by_port_and_kind() {
     let mut settings = settings(4);
     settings.ports[1].flood_unknown = false;
@@ -87,7 +87,7 @@ fn flooding_is_controlled_by_port_and_kind() {
     assert_eq!(decide(&mut bridge, 0, A, B), Decision::Unicast(PortId(1)), "known: no flooding");
 }
 
-#[test] // B6
+#[test]
 fn isolated_ports_exchange_frames_with_others_only() {
     let mut settings = settings(4);
     settings.ports[0].isolated = true;
@@ -100,7 +100,7 @@ fn isolated_ports_exchange_frames_with_others_only() {
     assert_eq!(decide(&mut bridge, 3, B, A), Decision::Unicast(PortId(0)));
 }
 
-#[test] // B4
+#[test]
 fn vlans_are_apart() {
     let mut settings = settings(4);
     let ids = |ports: &[u8]| ports.iter().copied().map(PortId).collect::<Vec<_>>();
@@ -122,7 +122,7 @@ fn vlans_are_apart() {
     assert!(bridge.is_tagged(PortId(0), 5) && !bridge.is_tagged(PortId(2), 5));
 }
 
-#[test] // R4
+#[test]
 fn a_port_without_link_gets_nothing_and_its_stations_are_forgotten() {
     let mut settings = settings(3);
     settings.fdb.statics = vec![(1, B, PortId(2))];

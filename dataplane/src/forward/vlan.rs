@@ -110,7 +110,7 @@ mod tests {
         assert_eq!((vlans.get(1).members.len(), vlans.get(1).tagged), (3, PortSet::NONE));
     }
 
-    #[test] // B4
+    #[test]
     fn every_vid_is_let_in_where_its_port_is_a_member_and_nowhere_else() {
         let settings: Vec<_> = (1..=4094u16)
             .map(|vid| VlanSettings { vid, tagged: vec![PortId((vid % 3) as u8)], untagged: vec![] })

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn c1_c16_a_pause_ends_by_itself_exactly_when_its_quanta_are_over() {
+    fn a_pause_ends_by_itself_exactly_when_its_quanta_are_over() {
         for quanta in [1_u16, 10, 100, 1000, 65535] {
             let mut paused = gigabit();
             paused.receive(Nanos(7), C3, &times(quanta));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn c2_time_zero_resumes_at_once() {
+    fn time_zero_resumes_at_once() {
         let mut paused = gigabit();
         paused.receive(Nanos(0), C3, &times(65535));
         let resumed = paused.receive(Nanos(100), C3, &times(0));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn c3_the_last_value_wins_whether_shorter_or_longer() {
+    fn the_last_value_wins_whether_shorter_or_longer() {
         for (first, last) in [(100, 20), (20, 100)] {
             let mut paused = gigabit();
             paused.receive(Nanos(0), C3, &times(first));
@@ -195,13 +195,13 @@ mod tests {
     }
 
     #[test]
-    fn c5_time_zero_for_classes_that_are_not_paused_does_nothing() {
+    fn time_zero_for_classes_that_are_not_paused_does_nothing() {
         let mut paused = gigabit();
         assert_eq!(paused.receive(Nanos(5), ClassSet::ALL, &times(0)), Resumed::default());
     }
 
     #[test]
-    fn c6_eight_classes_expire_independently() {
+    fn eight_classes_expire_independently() {
         let mut paused = gigabit();
         let times = std::array::from_fn(|n| Quanta(10 * (u16::try_from(n).unwrap() + 1)));
         paused.receive(Nanos(0), ClassSet::ALL, &times);

@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    #[test] // C18
+    #[test]
     fn a_cn_tag_makes_no_other_flow() {
         for tagged in [false, true] {
             let mut bytes = ipv4_udp(tagged, 0, (0, 0), [49152, 4791]);

@@ -382,7 +382,7 @@ mod tests {
         assert_eq!((header.tags_len(&tagged), header.l3), (4, 18));
     }
 
-    #[test] // C18
+    #[test]
     fn a_cn_tag_is_seen_through() {
         let ipv4 = [0x08, 0x00, 0x45, 26 << 2];
         for (tags, vlan) in [(&[][..], None), (&[0x81, 0x00, 0x60, 0x05], Some(Tci(0x6005)))] {

@@ -288,14 +288,14 @@ mod tests {
         assert_eq!((paused, until), (ClassSet::NONE, Nanos::NEVER), "quanta 0: resume");
     }
 
-    #[test] // C3: what each frame says is all that a receiver needs for "the last value wins"
+    #[test] // what each frame says is all that a receiver needs for "the last value wins"
     fn each_frame_says_its_own_value() {
         for quanta in [100, 20, 0] {
             assert_eq!(parse(&xoff(3, quanta).encode(SRC)), Ok(xoff(3, quanta)));
         }
     }
 
-    #[test] // C4
+    #[test]
     fn an_empty_vector_with_times_says_nothing() {
         let mut bytes = xoff(0, 0).encode(SRC);
         bytes[17] = 0;
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(parse(&bytes), Ok(MacControl::Pfc(Pfc::default())));
     }
 
-    #[test] // C5
+    #[test]
     fn all_classes_with_time_zero_is_eight_resumes() {
         let mut bytes = xoff(0, 0).encode(SRC);
         bytes[17] = 0xff;
@@ -312,7 +312,7 @@ mod tests {
         assert!(pfc.iter().all(|(_, time)| time == Quanta(0)));
     }
 
-    #[test] // C7
+    #[test]
     fn the_reserved_byte_is_ignored_on_receive_and_zero_on_send() {
         let mut bytes = xoff(3, 7).encode(SRC);
         assert_eq!(bytes[16], 0);
@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(parse(&bytes), Ok(xoff(3, 7)));
     }
 
-    #[test] // C9; 0x1001 is what a vendor's document prints
+    #[test] // 0x1001 is what a vendor's document prints
     fn other_opcodes_are_refused() {
         for opcode in [0x0000u16, 0x0002, 0x0100, 0x0102, 0x1001, 0xffff] {
             let mut bytes = xoff(3, 7).encode(SRC);
@@ -337,7 +337,7 @@ mod tests {
         }
     }
 
-    #[test] // C10
+    #[test]
     fn another_destination_is_refused() {
         for (at, value) in [(0, 0x00), (5, 0x00), (5, 0x02), (5, 0x0e)] {
             let mut bytes = xoff(3, 7).encode(SRC);
@@ -349,12 +349,12 @@ mod tests {
         assert_eq!(parse(&bytes), Err(MacControlError::WrongDestination));
     }
 
-    #[test] // C11
+    #[test]
     fn a_zero_source_still_pauses() {
         assert_eq!(parse(&xoff(3, 7).encode(MacAddr([0; 6]))), Ok(xoff(3, 7)));
     }
 
-    #[test] // C12
+    #[test]
     fn a_truncated_frame_is_refused_and_dirty_padding_ignored() {
         let mut bytes = xoff(7, 7).encode(SRC);
         assert_eq!(parse(&bytes[..33]), Err(MacControlError::Truncated));
@@ -367,7 +367,7 @@ mod tests {
         assert_eq!(parse(&pause.encode(SRC)[..18]), Ok(pause));
     }
 
-    #[test] // C13
+    #[test]
     fn a_vlan_tag_makes_it_pause_nothing() {
         let plain = xoff(3, 7).encode(SRC);
         for tci in [Tci(0), Tci(0x6000), Tci(0x6005)] {

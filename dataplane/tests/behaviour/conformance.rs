@@ -1,4 +1,4 @@
-//! What 802.1Qbb demands of both ends, to the nanosecond (C1 to C16).
+//! What 802.1Qbb demands of both ends, to the nanosecond.
 //!
 //! A frame of 1514 bytes takes 12,304 ns of a gigabit line, a pause frame 672, the cable 500.
 
@@ -53,7 +53,7 @@ fn first_after(star: &Star, flow: Flow, at: Nanos) -> Nanos {
 }
 
 #[test]
-fn c1_c16_a_pause_lasts_its_quanta_to_the_nanosecond() {
+fn a_pause_lasts_its_quanta_to_the_nanosecond() {
     for quanta in [1_u16, 10, 100, 1000, 65535] {
         let (mut star, flow) = busy(gigabit(), C3);
         let at = pause_just_before_a_start(&mut star, flow, stop(C3, quanta));
@@ -64,7 +64,7 @@ fn c1_c16_a_pause_lasts_its_quanta_to_the_nanosecond() {
 }
 
 #[test]
-fn c1_only_the_paused_class_stops_and_another_takes_the_line() {
+fn only_the_paused_class_stops_and_another_takes_the_line() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let paused = star.start(1, 0, star.stream(0, C3, 4_000));
     let other = star.start(2, 0, star.stream(0, C4, 4_000));
@@ -83,7 +83,7 @@ fn c1_only_the_paused_class_stops_and_another_takes_the_line() {
 }
 
 #[test]
-fn c2_time_zero_resumes_at_once() {
+fn time_zero_resumes_at_once() {
     let (mut star, flow) = busy(gigabit(), C3);
     let at = pause_just_before_a_start(&mut star, flow, stop(C3, 0xffff));
     star.run_for(Nanos::from_micros(777));
@@ -94,7 +94,7 @@ fn c2_time_zero_resumes_at_once() {
 }
 
 #[test]
-fn c3_the_last_value_wins_whether_shorter_or_longer() {
+fn the_last_value_wins_whether_shorter_or_longer() {
     for (first, last) in [(1000, 200), (200, 1000)] {
         let (mut star, flow) = busy(gigabit(), C3);
         let at = pause_just_before_a_start(&mut star, flow, stop(C3, first));
@@ -107,7 +107,7 @@ fn c3_the_last_value_wins_whether_shorter_or_longer() {
 }
 
 #[test]
-fn c6_eight_classes_with_eight_times_expire_each_by_itself() {
+fn eight_classes_with_eight_times_expire_each_by_itself() {
     let quanta = |class: Class| 40 + 30 * u16::from(class.get());
     let all =
         Class::ALL.into_iter().fold(Pfc::default(), |pfc, class| pfc.with(class, Quanta(quanta(class))));
@@ -125,7 +125,7 @@ fn c6_eight_classes_with_eight_times_expire_each_by_itself() {
 }
 
 #[test]
-fn c16_a_quantum_is_512_bits_at_the_speed_of_the_port() {
+fn a_quantum_is_512_bits_at_the_speed_of_the_port() {
     for mbps in [100, 2_500, 10_000] {
         let speed = xoff_dataplane::units::BitRate::from_mbps(mbps);
         let mut star = Star::new(plan::switch(&[xoff_dataplane::headroom::Link { speed, ..LINK }; 2]));
@@ -164,7 +164,7 @@ fn xoff_bytes() -> [u8; 60] {
 }
 
 #[test]
-fn c4_times_of_classes_that_are_not_enabled_have_no_effect() {
+fn times_of_classes_that_are_not_enabled_have_no_effect() {
     let mut bytes = xoff_bytes();
     bytes[17] = 0;
     bytes[18..34].fill(0xff);
@@ -173,20 +173,20 @@ fn c4_times_of_classes_that_are_not_enabled_have_no_effect() {
 }
 
 #[test]
-fn c5_all_classes_with_time_zero_change_nothing_where_none_is_paused() {
+fn all_classes_with_time_zero_change_nothing_where_none_is_paused() {
     let all = Class::ALL.into_iter().fold(Pfc::default(), |pfc, class| pfc.with(class, Quanta(0)));
     changes_nothing(gigabit(), C3, &MacControl::Pfc(all).encode(MacAddr([2; 6])));
 }
 
 #[test]
-fn c8_802_3x_pause_has_no_effect_where_pfc_is_on() {
+fn a_pause_of_802_3x_has_no_effect_where_pfc_is_on() {
     let star = changes_nothing(gigabit(), C3, &MacControl::Pause(Quanta(0xffff)).encode(MacAddr([2; 6])));
     let port = star.switch().counters.port(PortId(0));
     assert_eq!((port.pause_frames_received.get(), port.pause_frames_ignored.get()), (1, 1));
 }
 
 #[test]
-fn c9_an_unknown_opcode_is_consumed_and_counted() {
+fn an_unknown_opcode_is_consumed_and_counted() {
     let mut bytes = xoff_bytes();
     bytes[15] = 0x02;
     let star = changes_nothing(gigabit(), C3, &bytes);
@@ -194,7 +194,7 @@ fn c9_an_unknown_opcode_is_consumed_and_counted() {
 }
 
 #[test]
-fn c10_pfc_to_a_wrong_address_has_no_effect() {
+fn pfc_to_a_wrong_address_has_no_effect() {
     for dst in [[0x01, 0x80, 0xc2, 0, 0, 2], [0xff; 6], [2, 0, 0, 0, 0, 2]] {
         let mut bytes = xoff_bytes();
         bytes[..6].copy_from_slice(&dst);
@@ -204,13 +204,13 @@ fn c10_pfc_to_a_wrong_address_has_no_effect() {
 }
 
 #[test]
-fn c12_a_truncated_frame_has_no_effect() {
+fn a_truncated_frame_has_no_effect() {
     let star = changes_nothing(gigabit(), C3, &xoff_bytes()[..33]);
     assert_eq!(malformed(&star, MacControlError::Truncated), 1);
 }
 
 #[test]
-fn c13_a_tagged_frame_has_no_effect() {
+fn a_tagged_frame_has_no_effect() {
     let plain = xoff_bytes();
     let bytes = [&plain[..12], &[0x81, 0x00, 0x60, 0x00], &plain[12..]].concat();
     let star = changes_nothing(gigabit(), C3, &bytes);
@@ -218,7 +218,7 @@ fn c13_a_tagged_frame_has_no_effect() {
 }
 
 #[test]
-fn c14_a_class_or_a_port_without_pfc_does_not_pause() {
+fn a_class_or_a_port_without_pfc_does_not_pause() {
     changes_nothing(gigabit(), C0, &stop(C0, 0xffff).encode(MacAddr([2; 6])));
     let mut plan = gigabit();
     plan.each_port(|port| port.flow_control = FlowControl::Ignore);
@@ -227,7 +227,7 @@ fn c14_a_class_or_a_port_without_pfc_does_not_pause() {
 }
 
 #[test]
-fn c7_c11_c12_reserved_bits_source_and_padding_do_not_matter() {
+fn reserved_bits_source_and_padding_do_not_matter() {
     let mut dirty = xoff_bytes();
     dirty[6..12].fill(0);
     dirty[16] = 0xff;
@@ -256,7 +256,7 @@ fn held() -> (Star, Nanos) {
 }
 
 #[test]
-fn c15_the_xoff_that_we_send_is_right_to_the_byte() {
+fn the_xoff_that_we_send_is_right_to_the_byte() {
     let (star, _) = held();
     let (_, bytes) = &star.at(1).controls[0];
     let mut expected = [0; 60];

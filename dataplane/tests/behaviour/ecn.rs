@@ -1,5 +1,5 @@
-//! ECN marks and WRED in a whole switch: thresholds to the byte, first marks on a queue that drains
-//! (I6), and who is dropped instead.
+//! ECN marks and WRED in a whole switch: thresholds to the byte, first marks on a queue that drains,
+//! and who is dropped instead.
 
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::settings::{EcnSettings, FlowControl, VlanSettings};
@@ -59,7 +59,7 @@ fn held_up(star: &mut Star, class: Class, frames: impl IntoIterator<Item = u8>) 
 }
 
 #[test]
-fn i6_marks_come_first_and_not_last_on_a_queue_that_drains_and_begin_at_the_byte() {
+fn marks_come_first_and_not_last_on_a_queue_that_drains_and_begin_at_the_byte() {
     // Frame k of 20 leaves a queue of 20 - k frames.
     for (threshold, marked) in [(5 * SIZE, 16), (5 * SIZE + 1, 15), (21 * SIZE, 0), (1, 20)] {
         let mut star = Star::new(plan(threshold, false));

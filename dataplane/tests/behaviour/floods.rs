@@ -13,7 +13,7 @@ const FRAMES: u64 = 200;
 const NO_LIMIT: Bytes = Bytes(1_000_000);
 
 #[test]
-fn b5_the_reserved_block_is_consumed_and_nothing_is_learned_from_it() {
+fn the_reserved_block_is_consumed_and_nothing_is_learned_from_it() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let station = [2, 0, 0, 0, 9, 9];
     let frame = |to: [u8; 6]| [&to[..], &station[..], &[0x88, 0xb5], &[0; 46][..]].concat();

@@ -294,7 +294,7 @@ fn the_lower_of_a_rate_that_is_asked_for_and_one_of_its_own_holds_and_nothing_is
     assert!((70..=80).contains(&sent_in_a_millisecond(0)), "{}", sent_in_a_millisecond(0));
 }
 
-/// Hosts in a ring of switches that wait for each other (R10): whether all that they send arrives.
+/// Hosts in a ring of switches that wait for each other: whether all that they send arrives.
 fn ring_comes_to_an_end(kind: PolicyKind) -> bool {
     let (mut bed, _, hosts) = ring(500, |plan| {
         plan.settings.policies = [kind; 8];

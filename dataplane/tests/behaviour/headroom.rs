@@ -1,4 +1,4 @@
-//! L9: the computed headroom is enough for every peer that obeys within what it declared, whatever
+//! The computed headroom is enough for every peer that obeys within what it declared, whatever
 //! the phase in which frames meet; it is hardly more than enough; and beyond it the loss is counted.
 //!
 //! Port 0 is paused, so that nothing drains. The host at port 1 fills its ingress at line rate with

@@ -1,4 +1,4 @@
-//! What happens to one class, port or sender leaves the others alone (I1 to I7), and each gets its
+//! What happens to one class, port or sender leaves the others alone, and each gets its
 //! share.
 
 use xoff_dataplane::drop_reason::DropReason;
@@ -10,7 +10,7 @@ use crate::bed::{Flow, Star, Stream};
 use crate::{C0, C3, C4, stop};
 
 #[test]
-fn i1_a_storm_on_one_class_leaves_others_as_they_were_and_is_not_relayed() {
+fn a_storm_on_one_class_leaves_others_as_they_were_and_is_not_relayed() {
     let run = |storm: bool| {
         let mut star = Star::new(plan::switch(&[LINK; 3]));
         let rate = Some(BitRate::from_mbps(400));
@@ -28,7 +28,7 @@ fn i1_a_storm_on_one_class_leaves_others_as_they_were_and_is_not_relayed() {
 }
 
 #[test]
-fn i1_the_paused_class_sends_exactly_nothing_while_others_take_the_line() {
+fn the_paused_class_sends_exactly_nothing_while_others_take_the_line() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let paused = star.start(1, 0, star.stream(0, C3, 1000));
     let other = star.start(2, 0, star.stream(0, C4, 1000));
@@ -48,7 +48,7 @@ fn i1_the_paused_class_sends_exactly_nothing_while_others_take_the_line() {
 }
 
 #[test]
-fn i1_short_frames_are_committed_as_long_as_the_line_makes_them() {
+fn short_frames_are_committed_as_long_as_the_line_makes_them() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| (port.commit, port.burst) = (Bytes(20 * 84), Bytes(100_000)));
     let mut star = Star::new(plan);
@@ -82,7 +82,7 @@ fn short_frames_count_with_their_padding_where_bytes_are_bounded() {
 }
 
 #[test]
-fn i2_an_asymmetric_port_obeys_for_every_class_and_sends_for_lossless_ones_only() {
+fn an_asymmetric_port_obeys_for_every_class_and_sends_for_lossless_ones_only() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| port.flow_control = FlowControl::Pfc { obey: ClassSet::ALL, send: plan::LOSSLESS });
     let mut star = Star::new(plan);
@@ -113,7 +113,7 @@ fn an_ignored_peer_is_neither_obeyed_nor_paused() {
 }
 
 #[test]
-fn i4_a_strict_class_keeps_its_rate_whatever_the_others_offer() {
+fn a_strict_class_keeps_its_rate_whatever_the_others_offer() {
     let run = |overload: bool| {
         let mut plan = plan::switch(&[LINK; 4]);
         plan.each_port(|port| port.classes[6].service = Service::Strict);
@@ -134,7 +134,7 @@ fn i4_a_strict_class_keeps_its_rate_whatever_the_others_offer() {
 }
 
 #[test]
-fn i5_a_reserve_is_there_whatever_the_others_have_taken() {
+fn a_reserve_is_there_whatever_the_others_have_taken() {
     let mut plan = plan::switch(&[LINK; 4]);
     plan.settings.memory = Memory::Shared(SharedMemory {
         pool: Bytes(20_000),
@@ -154,7 +154,7 @@ fn i5_a_reserve_is_there_whatever_the_others_have_taken() {
 }
 
 #[test]
-fn i7_a_free_port_keeps_its_rate_while_another_is_congested() {
+fn a_free_port_keeps_its_rate_while_another_is_congested() {
     let mut star = Star::new(plan::switch(&[LINK; 4]));
     let half = Some(BitRate::from_mbps(500));
     let to_congested = star.start(1, 0, Stream { rate: half, ..star.stream(0, C0, 1000) });
@@ -170,7 +170,7 @@ fn i7_a_free_port_keeps_its_rate_while_another_is_congested() {
 }
 
 #[test]
-fn i7_a_lossless_victim_between_free_ports_keeps_its_rate() {
+fn a_lossless_victim_between_free_ports_keeps_its_rate() {
     let mut star = Star::new(plan::switch(&[LINK; 5]));
     let incast = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 500)));
     let victim = star.start(3, 4, star.stream(4, C3, 500));
@@ -195,7 +195,7 @@ fn a_voq_serves_backlogged_inputs_strictly_in_turn() {
 }
 
 #[test]
-fn c17_weighted_classes_share_by_weight_and_strict_goes_first() {
+fn weighted_classes_share_by_weight_and_strict_goes_first() {
     for weights in [[3300, 3300, 3300], [5000, 3500, 1500]] {
         let mut plan = plan::switch(&[LINK; 5]);
         plan.each_port(|port| {

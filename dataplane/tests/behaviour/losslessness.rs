@@ -1,4 +1,4 @@
-//! Frames of a lossless class are never lost while peers obey (L1 to L11).
+//! Frames of a lossless class are never lost while peers obey.
 
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId};
@@ -29,7 +29,7 @@ fn filled_with(frames: u64) -> (Star, Flow) {
 }
 
 #[test]
-fn l1_one_frame_below_xoff_at_xoff_one_before_drop_at_drop() {
+fn one_frame_below_xoff_at_xoff_one_before_drop_at_drop() {
     for (frames, held, dropped) in [(9, false, 0), (10, true, 0), (15, true, 0), (16, true, 1)] {
         let (star, _) = filled_with(frames);
         assert_eq!(star.holds(1, C3), held, "after {frames} frames");
@@ -39,7 +39,7 @@ fn l1_one_frame_below_xoff_at_xoff_one_before_drop_at_drop() {
 }
 
 #[test]
-fn l2_a_pause_holds_until_below_xon_and_is_kept_alive_meanwhile() {
+fn a_pause_holds_until_below_xon_and_is_kept_alive_meanwhile() {
     let (mut star, flow) = filled_with(12);
     // What leaves from now on: 7 frames down to XON, the eighth below it.
     for (left, held) in [(7, true), (8, false)] {
@@ -60,7 +60,7 @@ fn l2_a_pause_holds_until_below_xon_and_is_kept_alive_meanwhile() {
 }
 
 #[test]
-fn l3_a_burst_of_10_mb_through_two_switches_into_a_fifth_of_the_rate() {
+fn a_burst_of_10_mb_through_two_switches_into_a_fifth_of_the_rate() {
     let mut bed = Bed::new(3);
     let slow = BitRate::from_mbps(200);
     let first = bed.add_switch(plan::switch(&[LINK; 2]));
@@ -83,7 +83,7 @@ fn l3_a_burst_of_10_mb_through_two_switches_into_a_fifth_of_the_rate() {
 }
 
 #[test]
-fn l4_two_to_one_at_105_to_110_percent() {
+fn two_to_one_at_105_to_110_percent() {
     for mbps in [525, 550] {
         let mut star = Star::new(plan::switch(&[LINK; 3]));
         let flows: Vec<Flow> = [1, 2]
@@ -101,7 +101,7 @@ fn l4_two_to_one_at_105_to_110_percent() {
 }
 
 #[test]
-fn l5_an_overload_of_lossy_frames_leaves_lossless_ones_untouched_and_is_counted() {
+fn an_overload_of_lossy_frames_leaves_lossless_ones_untouched_and_is_counted() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let lossless = star.start(1, 0, star.stream(0, C3, 1000));
     let lossy = [1, 2].map(|from| star.start(from, 0, Stream { len: 700, ..star.stream(0, C0, 3000) }));
@@ -116,7 +116,7 @@ fn l5_an_overload_of_lossy_frames_leaves_lossless_ones_untouched_and_is_counted(
 }
 
 #[test]
-fn l7_storms_from_outside_come_and_go_and_nothing_is_lost() {
+fn storms_from_outside_come_and_go_and_nothing_is_lost() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 2000)));
     for round in 0..10 {
@@ -134,7 +134,7 @@ fn l7_storms_from_outside_come_and_go_and_nothing_is_lost() {
 }
 
 #[test]
-fn l10_four_to_one_rate_mismatch() {
+fn four_to_one_rate_mismatch() {
     let slow = xoff_dataplane::headroom::Link { speed: BitRate::from_mbps(250), ..LINK };
     let mut star = Star::new(plan::switch(&[slow, LINK]));
     let flow = star.start(1, 0, star.stream(0, C3, 2000));
@@ -145,7 +145,7 @@ fn l10_four_to_one_rate_mismatch() {
 }
 
 #[test]
-fn l11_incast_completes_in_the_time_of_the_line() {
+fn incast_completes_in_the_time_of_the_line() {
     for senders in [2_usize, 8, 32] {
         let mut plan = plan::switch(&vec![LINK; senders + 1]);
         plan.slots = 16_384;

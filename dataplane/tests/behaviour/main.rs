@@ -1,5 +1,4 @@
-//! Behaviours of whole switches, in virtual time: one file per family, all on the same bed. The
-//! numbers (L1, C4, ...) are those of the behaviours to prove.
+//! Behaviours of whole switches, in virtual time: one file per family, all on the same bed.
 
 mod allocations;
 mod bed;

@@ -1,4 +1,4 @@
-//! L6: many streams at fluctuating load, under every way to set a switch up, each of which must lose
+//! Many streams at fluctuating load, under every way to set a switch up, each of which must lose
 //! nothing lossless: accounting, memory, what a full queue does, queue kind, number of workers.
 
 use xoff_dataplane::settings::{Accounting, Memory, QueueKind, SharedMemory, WhenFull};
@@ -91,7 +91,7 @@ fn several_workers_with_any_share_of_the_ports() {
     }
 }
 
-#[test] // invariant 13
+#[test]
 fn the_same_seed_takes_the_same_path_and_another_seed_another() {
     let plan = plan(Accounting::UntilTransmitted, WhenFull::Drop, SHARED, QueueKind::Voq);
     let path = |seed| {

@@ -51,7 +51,7 @@ fn sum(star: &Star, count: impl Fn(&xoff_dataplane::counters::ClassCounters) -> 
     star.switch().ports().map(|port| count(star.switch().counters.class(port, C3))).sum()
 }
 
-#[test] // C18
+#[test]
 fn the_message_is_about_the_frame_that_was_sampled_and_goes_where_that_came_from() {
     for (qcn, point) in [(INGRESS, 1), (EGRESS, 0)] {
         let mut star = Star::new(switch(3, qcn));

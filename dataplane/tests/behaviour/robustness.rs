@@ -1,4 +1,4 @@
-//! Links that flap, control frames that get lost, traffic that falls silent (R4, R5, R7).
+//! Links that flap, control frames that get lost, traffic that falls silent.
 
 use xoff_dataplane::counters::Counters;
 use xoff_dataplane::drop_reason::DropReason;
@@ -14,7 +14,7 @@ use crate::bed::{Star, Stream};
 use crate::{C0, C3, C4, resume, stop};
 
 #[test]
-fn r4_a_pause_that_we_obey_ends_with_the_link() {
+fn a_pause_that_we_obey_ends_with_the_link() {
     let mut star = Star::new(plan::switch(&[LINK; 2]));
     star.pause(0, stop(C3, 0xffff));
     star.run_for(Nanos::from_micros(10));
@@ -29,7 +29,7 @@ fn r4_a_pause_that_we_obey_ends_with_the_link() {
 }
 
 #[test]
-fn r4_a_pause_that_we_hold_is_announced_anew_after_a_flap() {
+fn a_pause_that_we_hold_is_announced_anew_after_a_flap() {
     let mut star = Star::new(plan::switch(&[LINK; 2]));
     star.pause(0, stop(C3, 0xffff));
     let flow = star.start(1, 0, star.stream(0, C3, 200));
@@ -50,7 +50,7 @@ fn r4_a_pause_that_we_hold_is_announced_anew_after_a_flap() {
 }
 
 #[test]
-fn r4_what_waited_for_a_link_that_went_down_is_dropped_and_lets_the_senders_go() {
+fn what_waited_for_a_link_that_went_down_is_dropped_and_lets_the_senders_go() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let flows = [1, 2].map(|from| star.start(from, 0, star.stream(0, C3, 400)));
     star.run_for(Nanos::from_millis(3));
@@ -70,7 +70,7 @@ fn r4_what_waited_for_a_link_that_went_down_is_dropped_and_lets_the_senders_go()
 }
 
 #[test]
-fn r4_what_was_dropped_with_the_link_is_no_debt_of_its_class() {
+fn what_was_dropped_with_the_link_is_no_debt_of_its_class() {
     let mut star = Star::new(plan::switch(&[LINK; 3]));
     let both = MacControl::Pfc(Pfc::default().with(C3, Quanta(600)).with(C4, Quanta(600)));
     star.pause(0, both);
@@ -88,7 +88,7 @@ fn r4_what_was_dropped_with_the_link_is_no_debt_of_its_class() {
 }
 
 #[test]
-fn r4_many_flaps_leave_nothing_behind() {
+fn many_flaps_leave_nothing_behind() {
     for seed in xoff_explore::seeds(0..20) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut star = Star::new(plan::switch(&[LINK; 4]));
@@ -109,7 +109,7 @@ fn r4_many_flaps_leave_nothing_behind() {
 }
 
 #[test]
-fn r5_a_peer_whose_final_xon_is_lost_resumes_when_the_pause_expires() {
+fn a_peer_whose_final_xon_is_lost_resumes_when_the_pause_expires() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.may_lapse = true;
     let mut star = Star::new(plan);
@@ -172,7 +172,7 @@ fn pause_frames_that_lack_a_slot_leave_as_soon_as_another_has_left() {
 }
 
 #[test]
-fn r7_any_number_of_frames_and_then_silence_all_leave() {
+fn any_number_of_frames_and_then_silence_all_leave() {
     for frames in 1..=40 {
         let mut star = Star::new(plan::switch(&[LINK; 2]));
         let flow = star.start(1, 0, Stream { len: 60, ..star.stream(0, C3, frames) });
@@ -330,7 +330,7 @@ fn frames_that_waited_for_room_can_move_at_once_when_the_link_is_lost() {
 
 /// Frames stay with the driver of a device that is down, and leave when it comes up.
 #[test]
-fn r4_a_pause_frame_from_before_a_flap_is_taken_back_if_its_pause_has_ended() {
+fn a_pause_frame_from_before_a_flap_is_taken_back_if_its_pause_has_ended() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_lossless(|class| (class.xoff, class.xon) = (Bytes(100), Bytes(50)));
     let mut store = MemoryStore::new(8, 8, 16, 2000);

@@ -1,5 +1,5 @@
-//! The watchdog in whole switches: R1 (longer and shorter), R2 (timing), R3 (no traffic), R10 (a ring
-//! of switches that wait for each other), and what each action does.
+//! The watchdog in whole switches: pauses longer and shorter than its time, to the nanosecond; without traffic; a
+//! ring of switches that wait for each other; and what each action does.
 
 use xoff_dataplane::counters::ClassCounters;
 use xoff_dataplane::drop_reason::{DropKind, DropReason};
@@ -49,7 +49,7 @@ fn stormed(star: &Star) -> bool {
 }
 
 #[test]
-fn r1_a_pause_as_long_as_detection_loses_nothing_and_one_quantum_more_is_a_storm() {
+fn a_pause_as_long_as_detection_loses_nothing_and_one_quantum_more_is_a_storm() {
     let run = |quanta| {
         let (mut star, flows) = overloaded(watched(WatchdogAction::Drop), 600);
         star.pause(0, stop(C3, quanta));
@@ -64,7 +64,7 @@ fn r1_a_pause_as_long_as_detection_loses_nothing_and_one_quantum_more_is_a_storm
 }
 
 #[test]
-fn r2_a_storm_begins_and_ends_at_the_nanosecond() {
+fn a_storm_begins_and_ends_at_the_nanosecond() {
     let (mut star, _) = overloaded(watched(WatchdogAction::Drop), 600);
     star.pause(0, stop(C3, 20_000));
     star.run_until(Nanos(BEGIN.0 + DETECT.0 - 1));
@@ -90,7 +90,7 @@ fn r2_a_storm_begins_and_ends_at_the_nanosecond() {
 }
 
 #[test]
-fn r3_a_storm_without_traffic_is_none() {
+fn a_storm_without_traffic_is_none() {
     let mut star = Star::new(watched(WatchdogAction::Drop));
     for _ in 0..20 {
         star.pause(0, stop(C3, 0xffff));
@@ -191,7 +191,7 @@ fn alert_only_tells() {
 }
 
 #[test]
-fn r4_a_storm_ends_with_the_link() {
+fn a_storm_ends_with_the_link() {
     let (mut star, _) = overloaded(watched(WatchdogAction::Drop), 1_000);
     star.pause(0, stop(C3, 0xffff));
     star.run_until(BEGIN + DETECT);
@@ -227,7 +227,7 @@ pub fn ring(frames: u64, change: impl Fn(&mut SwitchPlan)) -> (Bed, [NodeId; 3],
 }
 
 #[test]
-fn r10_a_ring_that_waits_for_itself_stands_still_for_good_without_a_watchdog() {
+fn a_ring_that_waits_for_itself_stands_still_for_good_without_a_watchdog() {
     let (mut bed, switches, hosts) = ring(3_000, |_| ());
     bed.run_until(Nanos::from_millis(50));
     let arrived = |bed: &Bed| hosts.map(|host| bed.host(host).arrivals.len());
@@ -242,7 +242,7 @@ fn r10_a_ring_that_waits_for_itself_stands_still_for_good_without_a_watchdog() {
 }
 
 #[test]
-fn r10_the_watchdog_breaks_the_ring_and_counts_what_that_costs() {
+fn the_watchdog_breaks_the_ring_and_counts_what_that_costs() {
     let settings = WatchdogSettings { action: WatchdogAction::Drop, detect: DETECT, restore: RESTORE };
     let (mut bed, switches, hosts) = ring(3_000, |plan| {
         plan.may_lose = true;

@@ -1,4 +1,4 @@
-//! I2: a port with asymmetric PFC obeys pauses of every class, and sends them for lossless ones only.
+//! A port with asymmetric PFC obeys pauses of every class, and sends them for lossless ones only.
 
 use xoff_netns_tests::{frames, wait_for};
 

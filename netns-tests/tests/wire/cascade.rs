@@ -1,4 +1,4 @@
-//! L3: a pause travels from switch to switch, back to the senders, and nothing is lost anywhere.
+//! A pause travels from switch to switch, back to the senders, and nothing is lost anywhere.
 
 use xoff_netns_tests::{Traffic, stream, unstalled};
 
@@ -6,7 +6,7 @@ use crate::{PATIENT, bed};
 
 /// Two senders, two switches; the second switch's other port carries a fifth of the trunk.
 #[test]
-fn l3_congestion_behind_the_second_switch_holds_the_senders_at_the_first() {
+fn congestion_behind_the_second_switch_holds_the_senders_at_the_first() {
     unstalled(|| {
         let bed = bed(3).far(1).build();
         let near = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));

@@ -1,4 +1,4 @@
-//! I3: every kind of frame lands in its class, for each kind of trust.
+//! Every kind of frame lands in its class, for each kind of trust.
 //!
 //! All frames leave by a port that tags them with their class as PCP, so that the far host sees what
 //! the switch made of every single one.

@@ -1,4 +1,4 @@
-//! R4: links that go down and come up again.
+//! Links that go down and come up again.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ fn flap(bed: &Bed, switch: &Switch, port: usize) {
 }
 
 #[test]
-fn r4_a_flap_ends_the_pause_that_the_peer_had_asked_for() {
+fn a_flap_ends_the_pause_that_the_peer_had_asked_for() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -34,7 +34,7 @@ fn r4_a_flap_ends_the_pause_that_the_peer_had_asked_for() {
 }
 
 #[test]
-fn r4_a_pause_that_still_holds_is_announced_again_after_a_flap() {
+fn a_pause_that_still_holds_is_announced_again_after_a_flap() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\"").more("[class.3]\nxoff = 2000"));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -108,7 +108,7 @@ fn frames_for_a_port_without_link_are_dropped_by_that_name() {
 }
 
 #[test]
-fn r4_a_host_whose_own_device_was_down_goes_on_sending() {
+fn a_host_whose_own_device_was_down_goes_on_sending() {
     const FRAMES: u64 = 2_000;
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"100M\"\nlossless = []"));

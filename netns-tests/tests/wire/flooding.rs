@@ -1,4 +1,4 @@
-//! B3 and B5: what is flooded where, and what never is.
+//! What is flooded where, and what never is.
 
 use xoff_dataplane::units::MacAddr;
 use xoff_netns_tests::frames::{self, Frame};
@@ -9,7 +9,7 @@ use crate::{bed, frame};
 const NOBODY: MacAddr = MacAddr([2, 0, 0, 0, 9, 9]);
 const GROUP: MacAddr = MacAddr([1, 0, 0x5e, 1, 2, 3]);
 
-#[test] // B3
+#[test]
 fn each_port_floods_what_it_is_configured_to() {
     let bed = bed(4).build();
     let config = bed
@@ -36,7 +36,7 @@ fn each_port_floods_what_it_is_configured_to() {
     bed.finish(switch);
 }
 
-#[test] // B5
+#[test]
 fn the_reserved_block_is_never_forwarded_and_its_neighbours_are() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));

@@ -1,4 +1,4 @@
-//! R11: whatever bytes a station sends, the switch lives, and nobody else's traffic suffers.
+//! Whatever bytes a station sends, the switch lives, and nobody else's traffic suffers.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn garbage(rng: &mut Rng, hosts: &[&Host]) -> Vec<u8> {
 }
 
 #[test]
-fn r11_garbage_harms_nobody() {
+fn garbage_harms_nobody() {
     unstalled(|| {
         let bed = bed(3).build();
         let config = bed.config("speed = \"200M\"\nlossless = [3, 4]").switch(PATIENT);

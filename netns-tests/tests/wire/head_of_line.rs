@@ -1,4 +1,4 @@
-//! I7: who is in the way of whom.
+//! Who is in the way of whom.
 
 use xoff_netns_tests::{Traffic, stream, unstalled};
 
@@ -9,7 +9,7 @@ const ROOM: &str = "[class.1]\negress_max = \"1MB\"";
 
 /// RFC 2889: half of what a sender offers goes to a congested port, half to a free one.
 #[test]
-fn i7_a_free_port_keeps_its_rate_beside_a_congested_one() {
+fn a_free_port_keeps_its_rate_beside_a_congested_one() {
     unstalled(|| {
         let bed = bed(4).build();
         let config = bed.config("speed = \"100M\"\nlossless = []").switch(PATIENT);
@@ -36,7 +36,7 @@ fn i7_a_free_port_keeps_its_rate_beside_a_congested_one() {
 /// Lossless: the victim shares neither its way in nor its way out with those who congest, or it
 /// shares both ports but not the class.
 #[test]
-fn i7_victims_of_another_port_or_class_are_never_paused() {
+fn victims_of_another_port_or_class_are_never_paused() {
     unstalled(|| {
         let bed = bed(4).build();
         let config = bed

@@ -5,9 +5,9 @@ use xoff_netns_tests::{Host, Traffic, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed};
 
-/// L4: two senders offer 108 % of the third port's line.
+/// Two senders offer 108 % of the third port's line.
 #[test]
-fn l4_a_little_too_much_is_held_back_at_both_senders() {
+fn a_little_too_much_is_held_back_at_both_senders() {
     unstalled(|| {
         let bed = bed(3).build();
         let switch = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));
@@ -26,9 +26,9 @@ fn l4_a_little_too_much_is_held_back_at_both_senders() {
     });
 }
 
-/// L5: a lossy class takes the rest of the line and far more; the lossless one beside it feels nothing.
+/// A lossy class takes the rest of the line and far more; the lossless one beside it feels nothing.
 #[test]
-fn l5_lossy_drops_are_counted_exactly_and_lossless_is_untouched() {
+fn lossy_drops_are_counted_exactly_and_lossless_is_untouched() {
     unstalled(|| {
         let bed = bed(3).build();
         let switch = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));

@@ -1,4 +1,4 @@
-//! L9: a peer that obeys late, by as much as headroom allows for, and by more.
+//! A peer that obeys late, by as much as headroom allows for, and by more.
 
 use xoff_dataplane::units::{BitRate, Quanta};
 use xoff_hosts::Obedience;
@@ -42,7 +42,7 @@ fn config(bed: &Bed) -> xoff_netns_tests::Config {
 }
 
 #[test]
-fn l9_nothing_is_lost_up_to_the_computed_limit() {
+fn nothing_is_lost_up_to_the_computed_limit() {
     unstalled(|| {
         let bed = bed(2).build();
         let switch = bed.start(&config(&bed));
@@ -58,7 +58,7 @@ fn l9_nothing_is_lost_up_to_the_computed_limit() {
 }
 
 #[test]
-fn l9_beyond_the_limit_every_loss_is_counted() {
+fn beyond_the_limit_every_loss_is_counted() {
     unstalled(|| {
         let bed = bed(2).build();
         let switch = bed.start(&config(&bed));

@@ -1,4 +1,4 @@
-//! B2: addresses are learned, age, move with their station, and are not learned where they should
+//! Addresses are learned, age, move with their station, and are not learned where they should
 //! not be.
 
 use std::thread;

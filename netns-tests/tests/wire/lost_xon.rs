@@ -1,4 +1,4 @@
-//! R5: a peer whose XONs are lost. Every pause ends by itself, to the nanosecond of its own length.
+//! A peer whose XONs are lost. Every pause ends by itself, to the nanosecond of its own length.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{PATIENT, bed};
 const PAUSE: Duration = Duration::from_nanos(65_535 * 5_120);
 
 #[test]
-fn r5_the_class_resumes_at_expiry_and_nothing_is_lost() {
+fn the_class_resumes_at_expiry_and_nothing_is_lost() {
     const PAUSES: u32 = 3;
     unstalled(|| {
         let bed = bed(2).build();

@@ -1,5 +1,4 @@
-//! MAC control that pauses nothing: C4, C5, C8 to C10, C12 to C14. Each is consumed, each is
-//! counted, and traffic goes on.
+//! MAC control that pauses nothing. Each frame is consumed, each is counted, and traffic goes on.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +44,7 @@ fn refused(switch: &Switch, malformed: &[(&str, u64)]) {
     });
 }
 
-#[test] // C4
+#[test]
 fn an_empty_vector_with_times_at_maximum() {
     let (bed, switch) = start("");
     let b = bed.host(2);
@@ -57,7 +56,7 @@ fn an_empty_vector_with_times_at_maximum() {
     bed.finish(switch);
 }
 
-#[test] // C5
+#[test]
 fn all_classes_with_time_zero_while_none_is_paused() {
     let (bed, switch) = start("pause = \"asymmetric\"");
     let b = bed.host(2);
@@ -67,7 +66,7 @@ fn all_classes_with_time_zero_while_none_is_paused() {
     bed.finish(switch);
 }
 
-#[test] // C8
+#[test]
 fn a_storm_of_802_3x_where_pfc_is_spoken() {
     let (bed, switch) = start("");
     let b = bed.host(2);
@@ -78,7 +77,7 @@ fn a_storm_of_802_3x_where_pfc_is_spoken() {
     bed.finish(switch);
 }
 
-#[test] // C9, C10, C12, C13
+#[test]
 fn what_is_not_exactly_right() {
     let (bed, switch) = start("");
     let (a, b) = (bed.host(1), bed.host(2));
@@ -102,7 +101,7 @@ fn what_is_not_exactly_right() {
     bed.finish(switch);
 }
 
-#[test] // C14
+#[test]
 fn a_good_frame_at_a_port_that_takes_no_part() {
     let (bed, switch) = start("pause = \"ignore\"");
     let b = bed.host(2);
@@ -113,7 +112,7 @@ fn a_good_frame_at_a_port_that_takes_no_part() {
     bed.finish(switch);
 }
 
-#[test] // C14
+#[test]
 fn a_good_frame_for_lossy_classes() {
     let (bed, switch) = start("lossless = [3]");
     let b = bed.host(2);

@@ -1,4 +1,4 @@
-//! What a PFC frame does to the port that receives it: C1 to C3, C6, C7, C11, C12 and C16.
+//! What a PFC frame does to the port that receives it.
 //!
 //! Host 1 sends, host 2 pauses. How long a class was paused is exact by the switch's own clock; on the
 //! wire a frame never comes before the end of its pause, and how long after depends on the machine.
@@ -68,7 +68,7 @@ impl Pausing {
     }
 }
 
-#[test] // C1
+#[test]
 fn the_paused_class_stops_and_no_other_until_its_time_is_over() {
     let it = Pausing::new();
     (1..=30).for_each(|number| it.send(3, number));
@@ -95,7 +95,7 @@ fn the_paused_class_stops_and_no_other_until_its_time_is_over() {
     it.finish();
 }
 
-#[test] // C2
+#[test]
 fn time_zero_resumes_at_once() {
     let it = Pausing::new();
     it.pause(&[(3, u16::MAX)]);
@@ -110,7 +110,7 @@ fn time_zero_resumes_at_once() {
     it.finish();
 }
 
-#[test] // C3
+#[test]
 fn the_last_value_wins_whether_longer_or_shorter() {
     for (first, last) in [(10_000, 2_000), (2_000, 10_000)] {
         let it = Pausing::new();
@@ -130,7 +130,7 @@ fn the_last_value_wins_whether_longer_or_shorter() {
     }
 }
 
-#[test] // C6
+#[test]
 fn eight_classes_expire_each_by_its_own_time() {
     let it = Pausing::new();
     let times: Vec<(u8, u16)> =
@@ -144,7 +144,7 @@ fn eight_classes_expire_each_by_its_own_time() {
     it.finish();
 }
 
-#[test] // C7, C11, C12
+#[test]
 fn reserved_bits_padding_and_a_source_of_zero_make_no_difference() {
     let it = Pausing::new();
     let source = it.bed.host(2).mac();
@@ -168,7 +168,7 @@ fn reserved_bits_padding_and_a_source_of_zero_make_no_difference() {
     it.finish();
 }
 
-#[test] // C16
+#[test]
 fn pauses_of_all_lengths_end_exactly_when_they_should() {
     const REPEATS: u32 = 20;
     let bed = bed(2).build();

@@ -1,4 +1,4 @@
-//! C15: the pause frames that the switch sends, byte by byte, by tshark and by scapy.
+//! The pause frames that the switch sends, byte by byte, by tshark and by scapy.
 //!
 //! Host 2 pauses the switch's port 2 for half a minute; what host 1 sends there piles up until the
 //! switch pauses host 1 in turn.

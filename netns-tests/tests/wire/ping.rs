@@ -1,4 +1,4 @@
-//! B1: ordinary hosts reach each other, over IPv4 and IPv6.
+//! Ordinary hosts reach each other, over IPv4 and IPv6.
 
 use crate::bed;
 

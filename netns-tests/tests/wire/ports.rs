@@ -1,4 +1,4 @@
-//! B6: a port learns no more stations than it may, isolated ports exchange nothing, and what a port's device
+//! A port learns no more stations than it may, isolated ports exchange nothing, and what a port's device
 //! loses is in the verdict.
 
 use std::sync::atomic::AtomicBool;

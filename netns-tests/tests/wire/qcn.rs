@@ -62,7 +62,7 @@ fn senders_slow_down_as_egress_points_ask_and_nothing_is_lost() {
 
 /// Host 2 pauses its port; what host 1 sends there piles up, and the third frame is a sample.
 #[test]
-fn c18_a_cnm_on_the_wire_is_about_the_frame_that_was_sampled() {
+fn a_cnm_on_the_wire_is_about_the_frame_that_was_sampled() {
     for (place, point) in [("ingress", 1), ("egress", 2)] {
         let bed = bed(2).build();
         let qcn = "set_point = 1000\nsample_every = 4000\njitter = 0\nframes_per_cnm = 1\n";

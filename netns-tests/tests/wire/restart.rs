@@ -1,4 +1,4 @@
-//! R4, R12: switches that end and start again, politely or not.
+//! Switches that end and start again, politely or not.
 
 use std::process::Command;
 
@@ -57,9 +57,9 @@ fn a_stopped_switch_that_holds_nobody_says_nothing() {
     }
 }
 
-/// R4: a new switch knows nothing of the pauses that the old one obeyed.
+/// A new switch knows nothing of the pauses that the old one obeyed.
 #[test]
-fn r4_a_restart_while_paused_leaves_no_pause_behind() {
+fn a_restart_while_paused_leaves_no_pause_behind() {
     let bed = bed(2).build();
     held(&bed).stop();
     let (a, b) = (bed.host(1), bed.host(2));
@@ -72,7 +72,7 @@ fn r4_a_restart_while_paused_leaves_no_pause_behind() {
     bed.finish(switch);
 }
 
-/// R12: killed while it holds a sender. Its XONs never come, nor those frames that it held.
+/// Killed while it holds a sender. Its XONs never come, nor those frames that it held.
 fn r12(mode: &str) {
     let bed = bed(2).build();
     let config = bed.config(&format!("speed = \"100M\"\nmode = \"{mode}\"")).switch(PATIENT);
@@ -101,11 +101,11 @@ fn r12(mode: &str) {
 }
 
 #[test]
-fn r12_after_kill_9_peers_resume_and_a_new_switch_takes_over() {
+fn after_kill_9_peers_resume_and_a_new_switch_takes_over() {
     r12("native");
 }
 
 #[test]
-fn r12_a_program_left_in_the_network_stack_is_replaced() {
+fn a_program_left_in_the_network_stack_is_replaced() {
     r12("generic");
 }

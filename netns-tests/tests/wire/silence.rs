@@ -1,4 +1,4 @@
-//! R7, R8: what was received leaves, whatever comes after it, and leaves nothing behind.
+//! What was received leaves, whatever comes after it, and leaves nothing behind.
 
 use xoff_netns_tests::frames::{self, BROADCAST, Frame};
 use xoff_netns_tests::{Bed, Switch, wait_for};
@@ -13,9 +13,9 @@ fn free_chunks(switch: &Switch) -> Vec<u64> {
     switch.status().workers.iter().map(|worker| worker.chunks_free).collect()
 }
 
-/// R7: bursts of every awkward size, then silence: not one frame waits for the next to push it out.
+/// Bursts of every awkward size, then silence: not one frame waits for the next to push it out.
 #[test]
-fn r7_the_last_frames_of_a_burst_leave_by_themselves() {
+fn the_last_frames_of_a_burst_leave_by_themselves() {
     for mode in ["adaptive", "busy"] {
         let bed = bed(2).build();
         let switch = poll(&bed, mode);
@@ -35,9 +35,9 @@ fn r7_the_last_frames_of_a_burst_leave_by_themselves() {
     }
 }
 
-/// R8: partial batches of all kinds of frames, again and again: all memory is free again after each.
+/// Partial batches of all kinds of frames, again and again: all memory is free again after each.
 #[test]
-fn r8_free_chunks_return_to_the_baseline() {
+fn free_chunks_return_to_the_baseline() {
     for workers in [1, 2] {
         let bed = bed(3).mtu(9000).build();
         let config = bed.config("speed = \"1G\"\nmtu = 9000\nuntagged = [1]\ntagged = [7]");

@@ -1,4 +1,4 @@
-//! I1, L7: a peer that pauses one class, on and on.
+//! A peer that pauses one class, on and on.
 
 use std::thread;
 use std::time::Duration;
@@ -11,9 +11,9 @@ fn pause(host: &Host, class: u8, quanta: u16) {
     host.send(frames::pfc(host.mac(), &[(class, quanta)]));
 }
 
-/// I1: what is below XOFF waits, and nobody behind the switch hears of it.
+/// What is below XOFF waits, and nobody behind the switch hears of it.
 #[test]
-fn i1_the_stormed_class_sends_nothing_and_the_pause_is_not_relayed() {
+fn the_stormed_class_sends_nothing_and_the_pause_is_not_relayed() {
     let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"10M\""));
     let (a, b) = (bed.host(1), bed.host(2));
@@ -40,9 +40,9 @@ fn i1_the_stormed_class_sends_nothing_and_the_pause_is_not_relayed() {
     assert_eq!(said.ports[0].pause_frames_sent, 0);
 }
 
-/// I1: the other classes keep their rate while the stormed one has filled its memory.
+/// The other classes keep their rate while the stormed one has filled its memory.
 #[test]
-fn i1_other_classes_do_not_feel_a_storm() {
+fn other_classes_do_not_feel_a_storm() {
     unstalled(|| {
         let bed = bed(2).build();
         // Room for what a stalled machine lets pile up, except in the stormed class.
@@ -67,9 +67,9 @@ fn i1_other_classes_do_not_feel_a_storm() {
     });
 }
 
-/// L7: storms come and go, the last one without an XON.
+/// Storms come and go, the last one without an XON.
 #[test]
-fn l7_after_storms_nothing_is_lost_or_out_of_order() {
+fn after_storms_nothing_is_lost_or_out_of_order() {
     unstalled(|| {
         let bed = bed(2).build();
         let switch = bed.start(&bed.config("speed = \"200M\"").switch(PATIENT));

@@ -1,4 +1,4 @@
-//! L1, L2: thresholds are reached to the byte. Frames stay where they are counted because the peer
+//! Thresholds are reached to the byte. Frames stay where they are counted because the peer
 //! behind the egress port has paused it.
 
 use xoff::control::status::IngressStatus;
@@ -54,7 +54,7 @@ fn resume(host: &Host) {
 }
 
 #[test]
-fn l1_one_byte_below_xoff_and_at_xoff() {
+fn one_byte_below_xoff_and_at_xoff() {
     let (bed, switch) = paused();
     let (a, b) = (bed.host(1), bed.host(2));
     assert_eq!(fill(&bed, &switch, 2, &[1000, 1000, 999]).bytes, 2999);
@@ -78,7 +78,7 @@ fn l1_one_byte_below_xoff_and_at_xoff() {
 }
 
 #[test]
-fn l1_the_last_byte_of_headroom_and_one_more() {
+fn the_last_byte_of_headroom_and_one_more() {
     let (bed, switch) = paused();
     let b = bed.host(2);
     let full = fill(&bed, &switch, 2, &[1000; 5]);
@@ -102,7 +102,7 @@ fn l1_the_last_byte_of_headroom_and_one_more() {
 
 /// Frames to two hosts, one of which lets go: what is left is at XON, or one byte below.
 #[test]
-fn l2_xoff_holds_until_less_than_xon_is_left() {
+fn xoff_holds_until_less_than_xon_is_left() {
     for (left, released) in [(1500, false), (1499, true)] {
         let (bed, switch) = paused();
         let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));

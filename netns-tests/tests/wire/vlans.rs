@@ -1,4 +1,4 @@
-//! B4: VLANs keep frames apart, for every VID; tags come and go at the ports as they should.
+//! VLANs keep frames apart, for every VID; tags come and go at the ports as they should.
 
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::{Bed, wait_for};

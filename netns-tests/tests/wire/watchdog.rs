@@ -1,4 +1,4 @@
-//! R1, R2, R3: `xoff traffic pause` as the storm, and what the watchdog makes of it.
+//! `xoff traffic pause` as the storm, and what the watchdog makes of it.
 //!
 //! Host 1 sends, host 2 pauses. The longest pause at 100 Mb/s is 335 ms, and detection takes longer.
 
@@ -55,7 +55,7 @@ fn calm(switch: &Switch, mut storm: Child) -> WatchdogStatus {
 }
 
 #[test]
-fn r1_r2_a_long_storm_costs_its_class_at_that_port_and_nobody_else() {
+fn a_long_storm_costs_its_class_at_that_port_and_nobody_else() {
     let (bed, switch) = watched("drop");
     let (a, b) = (bed.host(1), bed.host(2));
     let child = storm(b, "3=65535", &["--every", "50ms", "--duration", "1min"]);
@@ -100,7 +100,7 @@ fn r1_r2_a_long_storm_costs_its_class_at_that_port_and_nobody_else() {
 }
 
 #[test]
-fn r1_a_pause_shorter_than_detection_costs_nothing() {
+fn a_pause_shorter_than_detection_costs_nothing() {
     let (bed, switch) = watched("drop");
     let child = storm(bed.host(2), "3=65535", &[]);
     wait_for_pause(&switch);
@@ -113,7 +113,7 @@ fn r1_a_pause_shorter_than_detection_costs_nothing() {
 }
 
 #[test]
-fn r3_a_storm_without_traffic_is_none() {
+fn a_storm_without_traffic_is_none() {
     let (bed, switch) = watched("drop");
     let (a, b) = (bed.host(1), bed.host(2));
     let child = storm(b, "3=65535", &["--every", "50ms", "--duration", "1min"]);

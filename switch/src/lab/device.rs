@@ -163,7 +163,7 @@ impl Device {
     /// Where the kernel refuses it.
     pub fn add_address(&self, address: IpAddr, prefix_len: u8) -> Result<(), LabError> {
         if address.is_ipv6() {
-            self.quiet_ipv6()?;
+            self.silence_ipv6()?;
         }
         let what = format!("add {address}/{prefix_len} to {}", self.name);
         netlink(&self.namespace, &what, async |handle| {
@@ -227,7 +227,7 @@ impl Device {
         })
     }
 
-    fn quiet_ipv6(&self) -> Result<(), LabError> {
+    fn silence_ipv6(&self) -> Result<(), LabError> {
         const NO_LINK_LOCAL: &str = "1";
         let settings = [
             ("addr_gen_mode", NO_LINK_LOCAL),

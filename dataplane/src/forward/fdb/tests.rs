@@ -34,7 +34,7 @@ fn sweep_all(fdb: &mut Fdb, now: Nanos) {
     }
 }
 
-#[test] // B2
+#[test]
 fn learns_refreshes_and_moves() {
     let mut fdb = fdb(16, [None; 2]);
     assert_eq!(fdb.lookup(T, 1, mac(1)), None);
@@ -47,7 +47,7 @@ fn learns_refreshes_and_moves() {
     assert_eq!((fdb.learned_at(P0), fdb.learned_at(P1), fdb.len()), (0, 1, 1));
 }
 
-#[test] // C11
+#[test]
 fn group_and_zero_addresses_are_never_learned() {
     let mut fdb = fdb(16, [None; 2]);
     for not_a_station in [MacAddr::BROADCAST, MacAddr([1, 0, 0, 0, 0, 1]), MacAddr([0; 6])] {
@@ -56,7 +56,7 @@ fn group_and_zero_addresses_are_never_learned() {
     assert!(fdb.is_empty());
 }
 
-#[test] // B2
+#[test]
 fn a_port_with_learning_off_learns_nothing() {
     let ports = [PortSettings { learning: false, ..port_settings(0) }, port_settings(1)];
     let mut fdb = Fdb::new(&settings(16), &ports);
@@ -66,7 +66,7 @@ fn a_port_with_learning_off_learns_nothing() {
     assert_eq!((fdb.lookup(T, 1, mac(1)), fdb.lookup(T, 1, mac(2))), (Some(P1), None));
 }
 
-#[test] // B6
+#[test]
 fn a_port_learns_up_to_its_limit_and_no_further() {
     let mut fdb = fdb(16, [Some(3), None]);
     for n in 1..=3 {
@@ -83,7 +83,7 @@ fn a_port_learns_up_to_its_limit_and_no_further() {
     assert_eq!((fdb.moved_to(P0), fdb.moved_to(P1)), (0, 1));
 }
 
-#[test] // invariant 12
+#[test]
 fn the_capacity_is_a_bound_with_static_addresses_included() {
     let statics = vec![(1, mac(100), P1)];
     let mut fdb = Fdb::new(&FdbSettings { statics, ..settings(4) }, &[port_settings(0), port_settings(1)]);
@@ -96,7 +96,7 @@ fn the_capacity_is_a_bound_with_static_addresses_included() {
     assert_eq!(fdb.learn(T + AGEING, 1, mac(4), P0), Learned::New);
 }
 
-#[test] // B2
+#[test]
 fn an_address_is_unknown_from_the_ageing_time_on() {
     let mut fdb = fdb(16, [Some(1), None]);
     fdb.learn(T, 1, mac(1), P0);
@@ -216,7 +216,7 @@ fn addresses_that_crowd_a_station_out_do_so_for_one_seed_only() {
     }
 }
 
-#[test] // R4
+#[test]
 fn a_port_without_link_forgets_what_it_had_learned_and_no_more() {
     let mut fdb = fdb(16, [None; 2]);
     fdb.learn(T, 1, mac(1), P0);

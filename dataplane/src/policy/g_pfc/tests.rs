@@ -76,7 +76,7 @@ fn it_takes_over_what_is_over_its_thresholds() {
     assert_eq!(bench.adopt(), [higher(C1, 3, C2), xoff_of(C2, 3, Trigger::Ingress)]);
 }
 
-/// It will never pause itself: it drops, and no lossless class stops for that (L5).
+/// It will never pause itself: it drops, and no lossless class stops for that.
 #[test]
 fn a_lossy_class_pauses_nobody() {
     let mut bench = Bench::of_class(

@@ -29,7 +29,7 @@ fn parse(bytes: &[u8]) -> Result<Cnm, CnmError> {
     Cnm::parse(&header, bytes)
 }
 
-#[test] // C18
+#[test]
 fn every_byte_is_where_the_standard_has_it() {
     let frame = cnm(&[0x88, 0xb5, 7]).encode(&ENVELOPE);
     #[rustfmt::skip]

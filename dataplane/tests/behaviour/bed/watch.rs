@@ -232,7 +232,7 @@ impl SwitchNode {
         assert!(self.worker(port).buffer().egress(port, class) < settings.egress_max);
     }
 
-    /// L1, L2: held at XOFF and above, not held below XON, and in between as before.
+    /// Held at XOFF and above, not held below XON, and in between as before.
     fn thresholds_decide(&self, port: PortId, class: Class) {
         let settings = &self.settings.ports[port.index()].classes[class.index()];
         let counts_bytes = self.settings.memory == Memory::Dedicated && settings.xoff_frames == u32::MAX;
