@@ -50,10 +50,10 @@ pub struct Verdict {
     pub unproved: Vec<String>,
     /// Frames of lossless classes that had a way on and were dropped.
     pub lossless_lost: u64,
-    /// Losses before or behind the switch, whatever their class: all drop counters of XDP sockets and
-    /// devices added up, as they were read last. Zero is exact where nothing is unproved; more may be more than
-    /// there were, because a frame that a socket has no chunk for is in two counters of the socket (copy mode), and in one of the device with some drivers (veth,
-    /// natively) and not with others.
+    /// Losses before or behind the switch, whatever their class: all drop counters of XDP sockets and devices
+    /// added up, as they were read last. Zero is exact where nothing is unproved; more may be more than there
+    /// were, because a frame that a socket has no chunk for is in two counters of the socket (copy mode), and
+    /// in one of the device with some drivers (veth, natively) and not with others.
     pub unseen_lost: u64,
     /// Least headroom that any lossless class had left; `None` where no class is lossless.
     pub headroom_free_min_bytes: Option<u64>,
