@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use xoff::control::status::PauseStatus;
 use xoff_dataplane::units::MacAddr;
 use xoff_netns_tests::{Bed, Switch, frames, now, wait_for};
 
@@ -55,12 +56,15 @@ impl Pausing {
         self.bed.host(2).tap().numbered(number).at
     }
 
-    /// How long a class has been paused altogether, once it is not any more.
+    /// How long a class has been paused altogether, once it is not any more. (`nanos` of a pause that is over, but
+    /// has not been ended yet, goes on.)
     fn paused(&self, class: u8) -> Duration {
-        wait_for("the end of the pause", || {
-            let pause = self.switch.class(2, class.into()).pause_received;
-            (!pause.now).then(|| Duration::from_nanos(pause.nanos))
-        })
+        wait_for("the end of the pause", || (!self.received(class).now).then_some(()));
+        Duration::from_nanos(self.received(class).durations.sum_nanos)
+    }
+
+    fn received(&self, class: u8) -> PauseStatus {
+        self.switch.class(2, class.into()).pause_received
     }
 
     fn finish(self) {
