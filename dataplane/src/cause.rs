@@ -78,7 +78,7 @@ impl Cause {
 }
 
 /// How often each kind of cause held a peer, by [`Trigger::index`].
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Causes {
     /// The culprit's own line, or nobody's, was the limit.
     pub own: [Counter; Trigger::COUNT],

@@ -53,12 +53,19 @@ impl Counter {
     }
 }
 
+/// Equal where they show the same now.
+impl PartialEq for Counter {
+    fn eq(&self, other: &Counter) -> bool {
+        self.get() == other.get()
+    }
+}
+
 /// Doublings of a [`Histogram`].
 const DOUBLINGS: usize = 36;
 
 /// How often something took how long, in nanoseconds, in buckets that double, each of them divided into
 /// `STEPS` of one width. The last is open: it counts everything longer, too.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 #[repr(C)]
 pub struct Histogram<const STEPS: usize = 1> {
     sum: Counter,

@@ -229,6 +229,57 @@ fn the_egress_limit_binds_no_queue_of_a_class_that_is_lossless_at_another_port()
     assert!(buffer.egress_has_room(P0, LOSSY, Bytes(1)), "nor does it take from it");
 }
 
+/// Cuts `bytes` into `frames` frames at most, at random.
+fn cut(rng: &mut fastrand::Rng, margin: Margin) -> Vec<u64> {
+    let (mut left, mut sizes) = (margin.bytes.0.min(100_000), Vec::new());
+    while left > 0 && sizes.len() < margin.frames as usize {
+        let is_last = sizes.len() + 1 == margin.frames as usize;
+        sizes.push(if is_last { left } else { rng.u64(1..1_519).min(left) });
+        left -= sizes.last().unwrap();
+    }
+    sizes
+}
+
+/// Below XOFF and with room, frame by frame, to the last byte of the margin; one byte, or frame, beyond it
+/// not any more.
+#[test]
+fn margins_bind_frame_by_frame_and_end_where_they_must() {
+    for seed in xoff_explore::seeds(0..400) {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let alpha = rng.choice([None, None, Some(-2), Some(0), Some(1), Some(3)]).unwrap();
+        let memory = if rng.bool() { Memory::Dedicated } else { shared(alpha) };
+        let frames = if rng.bool() { u32::MAX } else { rng.u32(1..12) };
+        let mut buffer = buffer(memory, |class| {
+            (class.xoff_frames, class.egress_max_frames) = (frames, frames);
+        });
+        for _ in 0..rng.u8(0..12) {
+            let port = rng.choice([P0, P1]).unwrap();
+            let class = rng.choice([LOSSLESS, LOSSY, Class::ALL[5]]).unwrap();
+            let size = Bytes(rng.u64(64..1_519));
+            let entered = buffer.enter_ingress(port, class, size).is_ok();
+            if entered && buffer.egress_has_room(port, class, size) {
+                buffer.enter_egress(P1, port, class, size);
+            }
+        }
+        let class = rng.choice([LOSSLESS, LOSSY]).unwrap();
+        let margin = buffer.margin_below_xoff(P0, class);
+        for size in cut(&mut rng, margin) {
+            buffer.enter_ingress(P0, class, Bytes(size)).unwrap();
+            assert!(!buffer.at_xoff(P0, class), "within {margin:?} of {alpha:?}");
+        }
+        if alpha.is_none() || memory == Memory::Dedicated {
+            let is_refused = buffer.enter_ingress(P0, class, Bytes(1)).is_err();
+            assert!(is_refused || buffer.at_xoff(P0, class), "one byte beyond {margin:?}");
+        }
+        let room = buffer.egress_room(P0, class);
+        for size in cut(&mut rng, room) {
+            assert!(buffer.egress_has_room(P0, class, Bytes(size)), "within {room:?}");
+            buffer.enter_egress(P1, P0, class, Bytes(size));
+        }
+        assert!(!buffer.egress_has_room(P0, class, Bytes(1)), "one byte beyond {room:?}");
+    }
+}
+
 #[test]
 fn the_margin_ends_one_byte_below_xoff() {
     let mut buffer = buffer(Memory::Dedicated, |_| ());
@@ -264,23 +315,5 @@ fn the_margin_stays_below_a_threshold_that_sinks_meanwhile() {
             assert!(!buffer.at_xoff(P0, LOSSLESS), "{alpha_log2:?}");
         }
         assert!(margin > Bytes(100), "{alpha_log2:?}: {margin:?}");
-    }
-}
-
-#[test]
-fn the_margin_has_room_at_its_egress() {
-    for memory in [Memory::Dedicated, shared(None)] {
-        for class in [LOSSY, LOSSLESS] {
-            let mut buffer = buffer(memory, |class| class.egress_max_frames = 60);
-            buffer.enter_egress(P1, P0, class, Bytes(500));
-            let room = buffer.egress_room(P0, class);
-            let frames = u64::from(room.frames).min(room.bytes.0 / 64);
-            assert!(frames > 20);
-            for _ in 0..frames {
-                assert!(buffer.egress_has_room(P0, class, Bytes(64)));
-                buffer.enter_egress(P1, P0, class, Bytes(64));
-            }
-            assert!(!buffer.egress_has_room(P0, class, Bytes(64)), "{room:?}");
-        }
     }
 }

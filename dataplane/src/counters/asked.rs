@@ -5,7 +5,7 @@ use crate::counter::Counter;
 use crate::units::{BitRate, Nanos, RateStep};
 
 /// Pauses of single flows (OFC).
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct FlowsAsked {
     /// Times that flows were added to those that the peer is asked to pause: partial pauses.
     pub pauses: Counter,
@@ -26,7 +26,7 @@ impl FlowsAsked {
 }
 
 /// Rates (GFC).
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct RateAsked {
     /// Times that the rate changed.
     pub changes: Counter,
@@ -53,7 +53,7 @@ impl RateAsked {
 }
 
 /// What a shadow policy would have done at one port and class.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct ShadowCounters {
     /// Times that the peer would have been told to stop.
     pub xoff: Counter,

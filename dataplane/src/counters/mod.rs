@@ -15,7 +15,7 @@ use crate::wire::cnm::CnmError;
 use crate::wire::mac_control::MacControlError;
 
 /// Counters of all ports of a switch.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct Counters {
     ports: Box<[PortCounters]>,
     /// Bytes by ingress port, then egress port; each written by the owner of the egress port.
@@ -25,7 +25,7 @@ pub struct Counters {
 }
 
 /// Counters of one port, beyond those of its classes.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct PortCounters {
     /// Per class.
     pub classes: [ClassCounters; CLASSES],
@@ -64,7 +64,7 @@ pub struct PortCounters {
 
 /// Counters of one class on one port. Those that each frame writes come first, in as few cache lines as
 /// they need.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 #[repr(C, align(64))]
 pub struct ClassCounters {
     /// Frames received, those dropped later included.
@@ -153,7 +153,7 @@ pub struct ClassCounters {
 }
 
 /// Counters of what is said of single flows, of one class on one port.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct FlowCounters {
     /// Frames that asked the peer to pause flows, refreshes included.
     pub pause_frames_sent: Counter,
@@ -172,7 +172,7 @@ pub struct FlowCounters {
 }
 
 /// One storm.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct StormCounters {
     /// When it was detected (driver's clock, ns).
     pub began: Counter,

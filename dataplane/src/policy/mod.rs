@@ -21,6 +21,8 @@ mod blame;
 mod capfc;
 mod g_pfc;
 mod gfc;
+#[cfg(test)]
+mod margins;
 mod ofc;
 mod p_pfc;
 mod pfc;

@@ -187,6 +187,44 @@ mod tests {
         assert!(chosen[1].abs_diff(2 * chosen[2]) <= 2, "{chosen:?}");
     }
 
+    /// Bytes of a turn that are sent together leave the scheduler as if they had been sent one by one.
+    #[test]
+    fn a_turn_binds_frame_by_frame_to_its_last_byte_and_not_beyond() {
+        for seed in xoff_explore::seeds(0..20) {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let services = [(); CLASSES].map(|()| match rng.u8(0..6) {
+                0 => Service::Strict,
+                _ => Service::Weighted(rng.u32(1..9)),
+            });
+            let (mut together, mut alone) = (Scheduler::new(services, 1518), Scheduler::new(services, 1518));
+            for _ in 0..300 {
+                let eligible = ClassSet(rng.u8(1..));
+                let turn = together.choose(eligible).unwrap();
+                assert_eq!(alone.choose(eligible), Some(turn));
+                let most = turn.bytes().0.min(20_000);
+                let first = rng.u64(64..1519);
+                let mut sent = first;
+                alone.sent(&turn, Bytes(first), false);
+                while sent < most {
+                    let next = rng.u64(1..1519).min(most - sent);
+                    let again = alone.choose(eligible).unwrap();
+                    assert_eq!((again.class, again.left.is_some()), (turn.class, turn.left.is_some()));
+                    alone.sent(&again, Bytes(next), false);
+                    sent += next;
+                }
+                together.sent(&turn, Bytes(sent), false);
+                assert_eq!(format!("{together:?}"), format!("{alone:?}"));
+            }
+        }
+        let mut scheduler = Scheduler::new([Service::Weighted(1); CLASSES], 1518);
+        let turn = scheduler.choose(ClassSet(0b11)).unwrap();
+        scheduler.sent(&turn, Bytes(turn.bytes().0 - 1), false);
+        let again = scheduler.choose(ClassSet(0b11)).unwrap();
+        assert_eq!((again.class, again.bytes()), (turn.class, Bytes(1)));
+        scheduler.sent(&again, Bytes(1), false);
+        assert_ne!(scheduler.choose(ClassSet(0b11)).unwrap().class, turn.class, "its share is used up");
+    }
+
     #[test]
     fn strict_goes_first_and_the_highest_of_them_before_all() {
         let mut services = [Service::Weighted(1); CLASSES];

@@ -125,6 +125,33 @@ mod tests {
     }
 
     #[test]
+    fn a_credit_binds_frame_by_frame_to_its_last_byte_and_not_beyond() {
+        for seed in xoff_explore::seeds(0..20) {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let mut alone = Shaper::new(BitRate::from_mbps(rng.u64(1..400_000)), Bytes(rng.u64(0..20_000)));
+            let mut now = Nanos(0);
+            for _ in 0..100 {
+                now = now.after(Nanos(rng.u64(0..100_000))).max(alone.ready_at());
+                alone.spend(now, Bytes::ZERO); // it has all that it has earned
+                let mut together = alone.clone();
+                let bytes = alone.credit(now).bytes();
+                let mut left = bytes.0;
+                while left > 0 {
+                    let next = rng.u64(1..1519).min(left);
+                    assert!(alone.credit(now).allows_a_frame());
+                    alone.spend(now, Bytes(next));
+                    left -= next;
+                }
+                assert!(alone.credit(now).allows_a_frame(), "to the last byte");
+                alone.spend(now, Bytes(1));
+                together.spend(now, Bytes(bytes.0 + 1));
+                assert_eq!(format!("{together:?}"), format!("{alone:?}"));
+                assert!(!alone.credit(now).allows_a_frame(), "one byte beyond");
+            }
+        }
+    }
+
+    #[test]
     fn another_rate_counts_from_when_it_is_set() {
         let mut shaper = Shaper::new(BitRate::from_gbps(1), Bytes::ZERO);
         shaper.spend(Nanos(0), Bytes(1250));

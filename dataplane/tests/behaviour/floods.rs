@@ -137,6 +137,6 @@ fn copies_for_which_there_is_no_slot_are_counted_where_they_were_to_go() {
     star.run_to_rest();
     let seen = star.at(1).seen(id);
     assert!(missing > 0);
-    assert_eq!(seen.frames + missing + star.switch().never_seen, FRAMES);
+    assert_eq!(seen.frames + missing + star.switch().never_seen(), FRAMES);
     assert_eq!(seen.late_or_twice, 0);
 }

@@ -1,6 +1,7 @@
 //! Behaviours of whole switches, in virtual time: one file per family, all on the same bed.
 
 mod allocations;
+mod batches;
 mod bed;
 mod cascade;
 mod conformance;

@@ -5,8 +5,9 @@
 //! its delay. So time is exact, every run repeats, and a test can demand that something happens at
 //! one nanosecond and not at the next.
 //!
-//! After every event each switch is checked against its promises ([`watch`]): a test that merely runs
-//! has already proven something.
+//! After every event each switch is checked against its promises ([`watch`]), and against itself in the hands of a
+//! driver that takes each frame in a batch of its own ([`twin`]): a test that merely runs has already proven
+//! something.
 
 mod events;
 pub mod flow_pauses;
@@ -18,6 +19,7 @@ mod star;
 pub mod store;
 mod switch_node;
 mod trace;
+pub mod twin;
 mod watch;
 mod wire;
 
@@ -32,7 +34,6 @@ use events::{Event, Events};
 use trace::Trace;
 use wire::Wire;
 use xoff_dataplane::settings::PolicyKind;
-use xoff_dataplane::switch::Successor;
 use xoff_dataplane::units::{BitRate, Class, MacAddr, Nanos, PortId};
 
 /// More events than any test has: a bed that never comes to rest.
@@ -167,8 +168,7 @@ impl Bed {
     pub fn release_peers(&mut self, id: NodeId) {
         let now = self.now;
         let Node::Switch(switch) = &mut self.nodes[id.0] else { panic!("{id:?} is no switch yet") };
-        switch.stopping = true;
-        switch.workers.iter_mut().for_each(|worker| worker.batch(now).let_peers_go());
+        switch.let_peers_go(now);
         self.events.at(now, Event::Wake(id));
     }
 
@@ -177,9 +177,7 @@ impl Bed {
         self.make_switches();
         let now = self.now;
         let Node::Switch(switch) = &mut self.nodes[id.0] else { panic!("{id:?} is no switch") };
-        let successor = Successor::new(kind, class, &switch.settings);
-        drop(switch.workers[0].batch(now).set_policy(Box::new(successor)));
-        switch.watches.iter_mut().for_each(|watch| watch.set_by_flow(class, kind == PolicyKind::Ofc));
+        switch.set_policy(now, class, kind);
         self.events.at(now, Event::Wake(id));
     }
 

@@ -212,15 +212,15 @@ impl SwitchNode {
                 self.nothing_lossless_is_lost(port, class);
             }
         }
-        assert!(self.never_seen == 0 || self.may_lose, "the store has too few slots");
-        let fdb = self.workers[0].bridge().fdb();
+        assert!(self.never_seen() == 0 || self.may_lose, "the store has too few slots");
+        let fdb = self.large.workers[0].bridge().fdb();
         assert!(fdb.len() <= self.settings.fdb.capacity);
     }
 
     fn every_frame_is_in_one_place(&self) {
-        let ledgers = self.workers.iter().map(Switch::ledger);
+        let ledgers = self.large.workers.iter().map(Switch::ledger);
         let held: u64 = ledgers.inspect(|ledger| assert_eq!(ledger.missing(), 0)).map(|l| l.held).sum();
-        assert_eq!(self.store.in_use() as u64, held, "slots in use and frames held");
+        assert_eq!(self.large.store.in_use() as u64, held, "slots in use and frames held");
     }
 
     fn occupancy_is_bounded(&self, port: PortId, class: Class) {
@@ -283,7 +283,8 @@ impl SwitchNode {
 
     /// When nothing moves any more, nothing is left behind.
     pub fn check_empty(&self) {
-        assert_eq!(self.store.in_use(), 0);
+        self.batches_have_changed_nothing();
+        assert_eq!(self.large.store.in_use(), 0);
         for (port, class) in self.ports().flat_map(|port| Class::ALL.map(|class| (port, class))) {
             let buffer = self.worker(port).buffer();
             assert_eq!(buffer.ingress(port, class), Bytes::ZERO, "{port:?} class {class}");

@@ -19,6 +19,7 @@ use super::settings::{PORTS, PORTS_U8};
 use crate::bed::SwitchPlan;
 use crate::bed::flow_pauses::{FlowPauses, OfClass};
 use crate::bed::store::MemoryStore;
+use crate::bed::twin::Batches;
 pub use bursts::Burst;
 
 /// One thing that a driver may do.
@@ -96,8 +97,8 @@ const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 pub struct Driver {
     plan: SwitchPlan,
     pub now: Nanos,
-    /// Whether bursts are batches to the switch, too.
-    in_batches: bool,
+    /// In which it takes bursts.
+    batches: Batches,
     workers: Vec<Switch>,
     owners: Vec<usize>,
     store: MemoryStore,
@@ -114,7 +115,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    pub fn new(plan: SwitchPlan, in_batches: bool) -> Driver {
+    pub fn new(plan: SwitchPlan, batches: Batches) -> Driver {
         let owners: Vec<WorkerId> = match plan.owners.len() {
             0 => vec![WorkerId(0); PORTS],
             _ => plan.owners.iter().copied().map(WorkerId).collect(),
@@ -128,7 +129,7 @@ impl Driver {
         };
         Driver {
             now: Nanos::ZERO,
-            in_batches,
+            batches,
             workers: (0..count).map(worker).collect(),
             owners: owners.iter().map(|owner| owner.index()).collect(),
             store,

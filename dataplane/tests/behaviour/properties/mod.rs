@@ -13,6 +13,7 @@ use xoff_dataplane::units::Bytes;
 use xoff_explore::explore;
 
 use crate::bed::plan::{self, LINK};
+use crate::bed::twin::Batches;
 
 fn any_steps() -> impl Strategy<Value = Vec<Step>> {
     let port = 0..PORTS_U8;
@@ -79,7 +80,7 @@ explore! {
 
     #[test]
     fn whatever_a_driver_does(plan in any_plan(), steps in any_steps()) {
-        let mut driver = Driver::new(plan, true);
+        let mut driver = Driver::new(plan, Batches::Large);
         for step in &steps {
             driver.step(step);
         }
@@ -93,8 +94,8 @@ explore! {
     /// What is counted together is counted as if each frame were alone, to the last event.
     #[test]
     fn batches_change_nothing(plan in any_plan(), steps in any_steps()) {
-        let mut together = Driver::new(plan.clone(), true);
-        let mut alone = Driver::new(plan, false);
+        let mut together = Driver::new(plan.clone(), Batches::Large);
+        let mut alone = Driver::new(plan, Batches::OfOne);
         for step in &steps {
             together.step(step);
             alone.step(step);
@@ -110,7 +111,8 @@ explore! {
 fn a_class_that_sends_alone_owes_one_frame_and_not_a_batch() {
     let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
     plan.each_port(|port| (port.commit, port.burst) = (Bytes(4_000), Bytes(4_000)));
-    let [mut together, mut alone] = [true, false].map(|batches| Driver::new(plan.clone(), batches));
+    let [mut together, mut alone] =
+        [Batches::Large, Batches::OfOne].map(|batches| Driver::new(plan.clone(), batches));
     let burst = Burst { port: 2, to: 1, pcp: None, len: 196, frames: 3, leave: 3 };
     for driver in [&mut together, &mut alone] {
         driver.step(&Step::Burst(burst.clone()));

@@ -37,11 +37,10 @@ impl Driver {
             true
         });
         self.each_step(at_in, |steps, store| steps.forward(store));
-        let in_batches = self.in_batches;
+        let batches = self.batches;
         let mut sent = Vec::new();
         self.each_step(at_out, |steps, store| {
-            let most = if in_batches { leave - sent.len() } else { 1.min(leave - sent.len()) };
-            let most = u32::try_from(most).expect("a burst is short");
+            let most = batches.most(u32::try_from(leave - sent.len()).expect("a burst is short"));
             steps.transmit(PortId(out), store, most, |_, frame| sent.push(frame)) > 0
         });
         sent.iter().for_each(|frame| self.check_sent(out, frame));
@@ -60,11 +59,6 @@ impl Driver {
     /// Takes a step while there is one: in one batch, or each in a batch of its own.
     fn each_step(&mut self, worker: usize, mut step: impl FnMut(&mut Batch<'_>, &mut MemoryStore) -> bool) {
         let (worker, store) = (&mut self.workers[worker], &mut self.store);
-        if self.in_batches {
-            let mut batch = worker.batch(self.now);
-            while step(&mut batch, store) {}
-        } else {
-            while step(&mut worker.batch(self.now), store) {}
-        }
+        self.batches.take(worker, self.now, |batch| step(batch, store));
     }
 }
