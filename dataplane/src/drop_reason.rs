@@ -41,6 +41,9 @@ pub enum DropReason {
     EarlyDrop,
     /// The watchdog gave up a class that has been paused for too long.
     PausedDiscard,
+    /// A flood, at a port whose peer has paused its class: floods from its ingress fill already what they may
+    /// while they wait for paused ports.
+    FloodPaused,
 }
 
 /// What a drop means.
@@ -54,7 +57,7 @@ pub enum DropKind {
 
 impl DropReason {
     /// Every reason.
-    pub const ALL: [DropReason; 15] = [
+    pub const ALL: [DropReason; 16] = [
         DropReason::Malformed,
         DropReason::TooLong,
         DropReason::NotAdmitted,
@@ -70,6 +73,7 @@ impl DropReason {
         DropReason::NoFrames,
         DropReason::EarlyDrop,
         DropReason::PausedDiscard,
+        DropReason::FloodPaused,
     ];
     /// How many there are: the length of tables by [`DropReason::index`].
     pub const COUNT: usize = DropReason::ALL.len();
@@ -98,7 +102,8 @@ impl DropReason {
             | DropReason::EgressFull
             | DropReason::NoFrames
             | DropReason::EarlyDrop
-            | DropReason::PausedDiscard => DropKind::Lost,
+            | DropReason::PausedDiscard
+            | DropReason::FloodPaused => DropKind::Lost,
         }
     }
 
@@ -121,6 +126,7 @@ impl DropReason {
             DropReason::NoFrames => "no_frames",
             DropReason::EarlyDrop => "early_drop",
             DropReason::PausedDiscard => "paused_discard",
+            DropReason::FloodPaused => "flood_paused",
         }
     }
 }

@@ -85,6 +85,11 @@ impl IngressQueue {
         self.xoff(threshold).saturating_sub(self.hysteresis)
     }
 
+    /// Below so many frames it resumes.
+    pub(super) fn xon_in_frames(&self) -> u32 {
+        self.xon_frames
+    }
+
     /// How far it is to XOFF.
     #[inline]
     pub(super) fn until_xoff(&self, threshold: Bytes) -> Distance {

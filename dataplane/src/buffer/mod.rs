@@ -174,6 +174,12 @@ impl Buffer {
         self.ingress[port.index()][class.index()].xon(self.ingress_threshold(port, class))
     }
 
+    /// The most that a part, one in `parts`, of what is below XON may be, now.
+    pub(crate) fn part_of_xon(&self, port: PortId, class: Class, parts: u32) -> Load {
+        let frames = self.ingress[port.index()][class.index()].xon_in_frames() / parts;
+        Load { frames, bytes: Bytes(self.xon(port, class).0 / u64::from(parts)) }
+    }
+
     /// Bytes that came in through `port` in `class` and still count there.
     #[must_use]
     pub fn ingress(&self, port: PortId, class: Class) -> Bytes {

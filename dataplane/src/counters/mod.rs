@@ -136,6 +136,10 @@ pub struct ClassCounters {
     pub ecn_marked_frames: Counter,
     /// Their bytes, FCS included.
     pub ecn_marked_bytes: Counter,
+    /// Floods that came in here and have not left by all their ports, now: frames.
+    pub flood_frames: Counter,
+    /// Their bytes, each flood's once.
+    pub flood_bytes: Counter,
     /// Storms that the watchdog has seen.
     pub storms: Counter,
     /// Since when there is one now (driver's clock, ns); zero when there is none.

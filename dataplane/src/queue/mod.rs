@@ -6,7 +6,7 @@ mod nodes;
 
 pub(crate) use nested::{BYTES_PER_NESTED_FLOW, Nested};
 pub use nodes::{BYTES_PER_SLOT, FrameMeta};
-pub(crate) use nodes::{Fifo, NONE, Nodes};
+pub(crate) use nodes::{Fifo, NONE, Nodes, UNCOUNTED};
 
 use crate::frame::Frame;
 use crate::settings::QueueKind;
@@ -63,6 +63,15 @@ impl ClassQueue {
             ClassQueue::Fifo(fifo) => fifo.pop(nodes),
             ClassQueue::Voq(voq) => voq.pop(nodes),
             ClassQueue::Nested(nested) => nested.pop(nodes),
+        }
+    }
+
+    /// Takes the frames out that `leaves` says yes to; order is kept.
+    pub(crate) fn take_if(&mut self, nodes: &mut Nodes, mut leaves: impl FnMut(&FrameMeta) -> bool) -> Fifo {
+        match self {
+            ClassQueue::Fifo(fifo) => fifo.take_if(nodes, leaves),
+            ClassQueue::Voq(voq) => voq.take_if(nodes, &mut leaves),
+            ClassQueue::Nested(nested) => nested.take_if(nodes, leaves),
         }
     }
 
@@ -123,6 +132,19 @@ impl Voq {
         }
         self.next = PortId(ingress.0.wrapping_add(1));
         frame
+    }
+
+    fn take_if(&mut self, nodes: &mut Nodes, leaves: &mut impl FnMut(&FrameMeta) -> bool) -> Fifo {
+        let mut taken = Fifo::default();
+        for ingress in self.backlogged.iter() {
+            let fifo = &mut self.by_ingress[ingress.index()];
+            let of_ingress = fifo.take_if(nodes, &mut *leaves);
+            taken.append(nodes, of_ingress);
+            if fifo.is_empty() {
+                self.backlogged.remove(ingress);
+            }
+        }
+        taken
     }
 }
 

@@ -16,7 +16,7 @@
 //!
 //! After every step the head of the queue that is served may leave, or nothing may.
 
-use super::nodes::{Fifo, NONE, Nodes};
+use super::nodes::{Fifo, FrameMeta, NONE, Nodes};
 use crate::frame::Frame;
 use crate::units::Nanos;
 
@@ -112,6 +112,19 @@ impl Nested {
     pub(crate) fn pop_held(&mut self, nodes: &Nodes) -> Option<Frame> {
         debug_assert!(!self.is_ready());
         self.backup[self.paused].pop(nodes)
+    }
+
+    /// Takes the frames out that `leaves` says yes to, oldest queue first; order is kept.
+    pub(crate) fn take_if(&mut self, nodes: &mut Nodes, mut leaves: impl FnMut(&FrameMeta) -> bool) -> Fifo {
+        let mut taken = Fifo::default();
+        let [first, second] = &mut self.backup;
+        let (paused, drained) = if self.paused == 0 { (first, second) } else { (second, first) };
+        for queue in [paused, drained, &mut self.normal] {
+            let of_queue = queue.take_if(nodes, &mut leaves);
+            taken.append(nodes, of_queue);
+        }
+        self.settle(nodes);
+        taken
     }
 
     /// Whether a frame may leave.

@@ -11,6 +11,9 @@ use crate::wire::header::Layout;
 /// The end of a chain, and "no group".
 pub(crate) const NONE: u32 = u32::MAX;
 
+/// Any flood: nobody counts its copies.
+pub(crate) const UNCOUNTED: u32 = NONE - 1;
+
 /// What travels with a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameMeta {
@@ -18,7 +21,8 @@ pub struct FrameMeta {
     pub since: Nanos,
     /// Its length at ingress, without FCS: what it counts for, however it is rewritten.
     pub len: u32,
-    /// Which flood it belongs to; [`NONE`] for a frame with one destination.
+    /// Which flood it belongs to; [`NONE`] for a frame with one destination, [`UNCOUNTED`] where it counts nowhere
+    /// that it came in by a flood.
     pub(crate) group: u32,
     /// Its flow at its egress, as a number of the class's policy; [`NONE`] where no policy counts flows.
     pub(crate) flow: u32,
@@ -57,6 +61,12 @@ impl FrameMeta {
             tags: 0,
             follows: false,
         }
+    }
+
+    /// Whether it goes, or could have gone, to several ports.
+    #[inline]
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.group != NONE
     }
 
     /// What it counts for in buffers.
@@ -215,6 +225,17 @@ impl Fifo {
         front
     }
 
+    /// Takes the frames out that `leaves` says yes to; what it takes and what stays keep their order.
+    pub(crate) fn take_if(&mut self, nodes: &mut Nodes, mut leaves: impl FnMut(&FrameMeta) -> bool) -> Fifo {
+        let mut taken = Fifo::default();
+        let mut all = std::mem::take(self);
+        while let Some(frame) = all.pop(nodes) {
+            let to = if leaves(nodes.meta(&frame)) { &mut taken } else { &mut *self };
+            to.push(nodes, frame);
+        }
+        taken
+    }
+
     /// Puts all frames of `behind` behind its own.
     #[inline]
     pub(crate) fn append(&mut self, nodes: &mut Nodes, behind: Fifo) {
@@ -292,6 +313,28 @@ mod tests {
             assert_eq!(all.frames() as usize, front.len() + behind.len() + 1);
             let order: Vec<u32> = std::iter::from_fn(|| all.pop(&nodes).map(|f| f.into_parts().0)).collect();
             assert_eq!(order, [front, behind, &[7]].concat());
+        }
+    }
+
+    #[test]
+    fn frames_are_taken_out_of_the_middle_and_both_parts_keep_their_order() {
+        let mut nodes = Nodes::new(8);
+        for leaving in [0b0000, 0b0110, 0b1001, 0b1111] {
+            let mut fifo = Fifo::default();
+            (0..4).for_each(|slot| fifo.push(&mut nodes, Frame::new(slot, 60)));
+            let mut number = 0;
+            let mut taken = fifo.take_if(&mut nodes, |_| {
+                number += 1;
+                leaving >> (number - 1) & 1 == 1
+            });
+            taken.push(&mut nodes, Frame::new(6, 60));
+            fifo.push(&mut nodes, Frame::new(7, 60));
+            let slots = |fifo: &mut Fifo| -> Vec<u32> {
+                std::iter::from_fn(|| fifo.pop(&nodes).map(|f| f.into_parts().0)).collect()
+            };
+            let expected = |bit: u32| (0..4).filter(move |slot| leaving >> slot & 1 == bit);
+            assert_eq!(slots(&mut taken), expected(1).chain([6]).collect::<Vec<_>>());
+            assert_eq!(slots(&mut fifo), expected(0).chain([7]).collect::<Vec<_>>());
         }
     }
 

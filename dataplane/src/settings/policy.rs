@@ -74,6 +74,15 @@ impl PolicyKind {
         }
     }
 
+    /// Whether it holds peers for the length of an egress queue, whatever is in it.
+    #[must_use]
+    pub const fn goes_by_egress(self) -> bool {
+        match self {
+            PolicyKind::Pfc | PolicyKind::GPfc | PolicyKind::Gfc | PolicyKind::Ofc => false,
+            PolicyKind::CaPfcStopMax | PolicyKind::CaPfcStopCalibrate | PolicyKind::PPfc => true,
+        }
+    }
+
     /// Whether it needs to see ingress and egress in one worker.
     #[must_use]
     pub const fn needs_one_worker(self) -> bool {

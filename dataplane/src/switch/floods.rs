@@ -21,11 +21,7 @@ impl Switch {
         }
         self.leave_pipeline(&frame);
         let copies = u32::try_from(ports.len()).unwrap_or(u32::MAX);
-        let mut may_be_made = copies - 1;
-        if copies > 1 && self.accounting == Accounting::UntilTransmitted {
-            let meta = self.nodes.meta_mut(&frame);
-            (meta.group, may_be_made) = self.groups.open(class, copies);
-        }
+        let mut may_be_made = self.open_flood(&frame, copies);
         let meta = *self.nodes.meta(&frame);
         let mut rest = ports;
         while let Some(egress) = rest.first_from(PortId(0)) {

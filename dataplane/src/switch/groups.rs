@@ -26,7 +26,12 @@ impl Groups {
         Groups { entries, free: if slots == 0 { NONE } else { 0 }, bounded, most, beyond_one: 0 }
     }
 
-    /// A flood of `copies`, at least two, the frame itself included. Answers its number, and how many
+    /// Whether what floods of `class` fill is bounded.
+    pub(super) fn bounds(&self, class: Class) -> bool {
+        self.bounded.contains(class)
+    }
+
+    /// A flood of `copies`, the frame itself included. Answers its number, and how many
     /// copies may be made of the frame; for the others [`Groups::leave`] must be called at once.
     pub(super) fn open(&mut self, class: Class, copies: u32) -> (u32, u32) {
         let group = self.free;

@@ -217,10 +217,12 @@ impl Switch {
         let (egress, class) = (passage.egress(), passage.class());
         let meta = self.nodes.meta_mut(&frame);
         meta.egress = egress;
-        let &mut FrameMeta { len, vid, tags, .. } = meta;
+        let meta = *meta;
+        let FrameMeta { len, vid, tags, .. } = meta;
         let load =
             Load { frames: 1 + followers.frames.frames(), bytes: Bytes::of_frame(len) + followers.bytes };
-        if len <= self.len_max(egress, vid, tags) && self.joins_run(passage, load) {
+        let fits = len <= self.len_max(egress, vid, tags) && !self.meets_pause(egress, &meta);
+        if fits && self.joins_run(passage, load) {
             let queue = &mut self.ports[egress.index()].egress.queues[class.index()];
             queue.push(&mut self.nodes, frame);
             return queue.append(&mut self.nodes, followers.frames);

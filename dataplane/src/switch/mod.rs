@@ -28,6 +28,7 @@ mod journey;
 mod marking;
 mod notices;
 mod obey;
+mod paused_floods;
 mod policies;
 mod port;
 mod rates;

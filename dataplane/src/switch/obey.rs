@@ -127,6 +127,7 @@ impl Switch {
         self.agenda.look_at(port, paused.next_expiry());
         self.note_resumed(port, &resumed);
         self.watch_pauses(port, classes);
+        self.floods_meet_pause(port);
     }
 
     pub(super) fn note_resumed(&mut self, port: PortId, resumed: &Resumed) {

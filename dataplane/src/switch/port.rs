@@ -1,6 +1,7 @@
 //! A port: what comes in, what goes out, and what this end and its peer have asked of each other.
 //! Occupancies are not here: they are the switch's ([`crate::buffer`]).
 
+use super::paused_floods::Outlasted;
 use super::rates;
 use super::train::Train;
 use crate::buffer::Load;
@@ -81,6 +82,7 @@ pub(super) struct Peer {
     /// Classes that the peer has paused as a whole only because its flows could not be paused one by one.
     pub(super) paused_for_flows: ClassSet,
     pub(super) watchdog: Watchdog,
+    pub(super) outlasted: Outlasted,
 }
 
 impl Port {
@@ -108,6 +110,7 @@ impl Port {
                 flows_expire: Nanos::NEVER,
                 paused_for_flows: ClassSet::NONE,
                 watchdog: Watchdog::new(settings.classes.map(|class| class.watchdog)),
+                outlasted: Outlasted::default(),
             },
         }
     }
@@ -289,6 +292,6 @@ impl Peer {
     pub(super) fn next_deadline(&self) -> Nanos {
         let held = self.held.next_refresh().min(self.asked_rates.next_refresh());
         let paused = self.paused.next_expiry().min(self.kept_rates.next_expiry()).min(self.flows_expire);
-        held.min(paused).min(self.watchdog.next_look())
+        held.min(paused).min(self.watchdog.next_look()).min(self.floods_due())
     }
 }

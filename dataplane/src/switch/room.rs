@@ -25,6 +25,8 @@ impl Switch {
             Some(at.why_closed())
         } else if self.is_too_long_for(egress, meta) {
             Some(DropReason::TooLong)
+        } else if self.misses(egress, meta) {
+            Some(DropReason::FloodPaused)
         } else if !self.buffer.egress_has_room(egress, class, meta.counted()) {
             Some(DropReason::EgressFull)
         } else if at.egress.drops_early.contains(class) && self.is_dropped_early(egress, class, frame, store)
@@ -67,7 +69,8 @@ impl Switch {
         if self.when_full == WhenFull::Drop {
             return None;
         }
-        let joined = || ports.iter().filter(|&egress| self.joins(egress, class, frame));
+        let misses = |egress| self.flood_misses(egress, self.nodes.meta(frame));
+        let joined = || ports.iter().filter(|&egress| self.joins(egress, class, frame) && !misses(egress));
         let full = joined().find(|&egress| self.must_wait(egress, class, frame));
         let size = self.nodes.meta(frame).counted();
         let together = || !self.buffer.egresses_have_room(joined(), class, size);
@@ -80,6 +83,7 @@ impl Switch {
         self.workers.owns(egress)
             && !self.ports[egress.index()].egress.closed.contains(class)
             && !self.is_too_long_for(egress, self.nodes.meta(frame))
+            && !self.misses(egress, self.nodes.meta(frame))
     }
 
     #[cold]
@@ -100,7 +104,8 @@ impl Switch {
         store: &mut S,
     ) {
         let waiting = &self.ports[egress.index()].egress.handed_over[class.index()];
-        if waiting.is_empty() && !self.must_wait(egress, class, &frame) {
+        let misses = self.misses(egress, self.nodes.meta(&frame));
+        if misses || waiting.is_empty() && !self.must_wait(egress, class, &frame) {
             return self.enqueue_one(egress, frame, store);
         }
         self.ports[egress.index()].egress.handed_over[class.index()].push(&mut self.nodes, frame);

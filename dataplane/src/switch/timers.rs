@@ -30,6 +30,7 @@ impl Switch {
             self.expire_pauses(port);
             let of_flows = self.fire_flows(port);
             self.look_for_storms(port, store);
+            self.fit_floods(port, store);
             let deadline = self.ports[port.index()].peer.next_deadline().min(of_flows);
             if deadline == Nanos::NEVER {
                 self.agenda.timed.remove(port);

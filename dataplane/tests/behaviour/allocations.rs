@@ -168,7 +168,7 @@ fn traffic(Case { kind, ecn, .. }: Case) -> Vec<(u8, Vec<u8>)> {
         (port, bytes)
     };
     let pause = |n: u16| {
-        let what = if n % 100 == 57 { stop(C3, 500) } else { resume(C3) };
+        let what = if n % 100 == 57 { stop(C3, 1_000) } else { resume(C3) };
         ((n / 100).to_be_bytes()[1] % PORTS, what.encode(MacAddr([2; 6])).to_vec())
     };
     let list = |n: u16| {
@@ -253,7 +253,7 @@ fn allocates_nothing(case: Case) -> Driver {
     assert!(seen(|l| l.dropped) > 0, "drops");
     assert!(seen(|l| l.sent) > 1_000);
     let storms = [0, 3].map(|port| driver.counters.class(PortId(port), C3).storms.get());
-    assert!(storms.iter().all(|&storms| storms > 0), "storms: {storms:?}");
+    assert!(storms.iter().all(|&storms| storms > 0), "storms: {storms:?} {:?}", case.kind);
     driver
 }
 

@@ -13,6 +13,7 @@ mod isolation;
 mod losslessness;
 mod mixes;
 mod ofc;
+mod paused_floods;
 mod policies;
 mod properties;
 mod qcn;
