@@ -14,7 +14,7 @@ use crate::draft::{Draft, flow_control, policies, value};
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::sizing::Line;
-use crate::{Config, bridge, defaults, ofc, qcn, quantity, sockets, thresholds};
+use crate::{Config, bridge, defaults, ofc, own, qcn, quantity, sockets, thresholds};
 
 /// A configuration, as far as `document` has one; complete only if there are no errors.
 pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Config> {
@@ -44,6 +44,9 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
         vlans,
     };
     ofc::check(document, &drafts, &switch, problems);
+    let keys = &document.switch;
+    let places = [keys.policy.as_ref().map(|key| key.span), keys.shadow.as_ref().map(|key| key.span)];
+    own::check(places, &switch, problems);
     let shell = sockets::shell(document, &drafts, stall_budget, problems);
     assumptions(&drafts, problems);
     let headroom = drafts.iter().map(by_class).collect();
@@ -253,6 +256,7 @@ fn policy(document: &Document, problems: &mut Problems) -> PolicySettings {
             first: value(document.gfc.first.as_ref(), default.gfc.first),
             steps: value(document.gfc.steps.as_ref(), default.gfc.steps),
         },
+        custom: document.custom.clone(),
     }
 }
 

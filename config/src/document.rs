@@ -6,10 +6,11 @@ use std::net::SocketAddr;
 use toml_span::value::ValueInner;
 use toml_span::{Span, Spanned, Value};
 use xoff_dataplane::settings::{
-    Accounting, Culprit, PolicyKind, QueueKind, Service, Trust, WatchdogAction, Weigh, WhenFull,
+    Accounting, Culprit, Custom, PolicyKind, QueueKind, Service, Trust, WatchdogAction, Weigh, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
+use crate::own::{self, OwnPolicy};
 use crate::parse::{self, OrOff};
 use crate::problem::{Problem, Problems};
 use crate::profile::Profile;
@@ -301,6 +302,8 @@ pub(crate) struct Document {
     pub(crate) p_pfc: PPfcKeys,
     pub(crate) g_pfc: GPfcKeys,
     pub(crate) gfc: GfcKeys,
+    /// The policy that the program brings along, with its parameters.
+    pub(crate) custom: Option<Custom>,
     pub(crate) fdb: FdbKeys,
     pub(crate) statics: Vec<Static>,
     pub(crate) ports: Vec<Port>,
@@ -314,7 +317,7 @@ const CLASS_TABLES: [&str; CLASSES] =
     ["class.0", "class.1", "class.2", "class.3", "class.4", "class.5", "class.6", "class.7"];
 
 impl Document {
-    pub(crate) fn read(root: &Value<'_>, problems: &mut Problems) -> Document {
+    pub(crate) fn read(root: &Value<'_>, own: Option<&OwnPolicy>, problems: &mut Problems) -> Document {
         let Some(root) = Table::of("", root, problems) else { return Document::default() };
         root.no_others(&[TOP], problems);
         let mut document = Document::default();
@@ -326,8 +329,14 @@ impl Document {
             table.no_others(&[MemoryKeys::KEYS], problems);
             document.memory = MemoryKeys::read(&table, problems);
         }
-        if let Some(table) = root.table("policy", problems) {
+        let policies = root.table("policy", problems);
+        if let Some(table) = policies {
             document.read_policies(&table, problems);
+        }
+        let parameters = policies.and_then(|table| table.value("custom"));
+        document.custom = own.map(|own| own.make(parameters, problems));
+        if let Some(parameters) = parameters.filter(|_| own.is_none()) {
+            own::refuse_table(parameters.span, problems);
         }
         if let Some(table) = root.table("qcn", problems) {
             table.no_others(&[QcnKeys::KEYS], problems);
@@ -345,7 +354,7 @@ impl Document {
     }
 
     fn read_policies(&mut self, table: &Table<'_, '_>, problems: &mut Problems) {
-        table.no_others(&[&["capfc", "ofc", "p-pfc", "g-pfc", "gfc"]], problems);
+        table.no_others(&[&["capfc", "ofc", "p-pfc", "g-pfc", "gfc", "custom"]], problems);
         if let Some(table) = table.table("capfc", problems) {
             table.no_others(&[CaPfcKeys::KEYS], problems);
             self.capfc = CaPfcKeys::read(&table, problems);
@@ -496,29 +505,39 @@ fn queues(value: &Value<'_>) -> Parsed<Queues> {
         .ok_or_else(|| "\"all\", or a list of different queue numbers, such as [0, 1]".into())
 }
 
-fn policies(value: &Value<'_>) -> Parsed<PolicyByClass> {
+/// Whether there is one that is not built in is found by [`own::check`].
+fn policy(value: &Value<'_>) -> Parsed<PolicyKind> {
+    if value.as_str() == Some(PolicyKind::Custom.name()) {
+        return Ok(PolicyKind::Custom);
+    }
     let names = PolicyKind::ALL.map(|kind| (kind.name(), kind));
-    let one = parse::choice(&names);
+    parse::choice(&names)(value)
+        .map_err(|allowed| format!("{allowed}, or \"custom\" where the program brings a policy along"))
+}
+
+fn policies(value: &Value<'_>) -> Parsed<PolicyByClass> {
     if value.as_str().is_some() {
-        return one(value).map(|kind| [Some(kind); CLASSES]);
+        return policy(value).map(|kind| [Some(kind); CLASSES]);
     }
     let allowed =
         |word: String| format!("{word}, or such names by class, as in {{ 3 = \"capfc-stop-max\" }}");
     let mut by_class = [None; CLASSES];
-    for (key, entry) in value.as_table().ok_or_else(|| allowed(one(value).expect_err("it is no word")))? {
+    for (key, entry) in value.as_table().ok_or_else(|| allowed(policy(value).expect_err("it is no word")))? {
         let class = key.name.parse().ok().and_then(Class::new).ok_or_else(|| allowed("one name".into()))?;
-        by_class[class.index()] = Some(one(entry).map_err(allowed)?);
+        by_class[class.index()] = Some(policy(entry).map_err(allowed)?);
     }
     Ok(by_class)
 }
 
 fn shadows(value: &Value<'_>) -> Parsed<Vec<PolicyKind>> {
-    let names = PolicyKind::ALL.map(|kind| (kind.name(), kind));
-    let list = parse::list(value, parse::choice(&names));
+    let list = parse::list(value, policy);
     list.filter(|list| list.iter().enumerate().all(|(at, kind)| !list[..at].contains(kind))).ok_or_else(
         || {
-            let names: Vec<String> = names.iter().map(|(name, _)| format!("\"{name}\"")).collect();
-            format!("a list of different policies out of {}", names.join(", "))
+            let names = PolicyKind::ALL.map(|kind| format!("\"{}\"", kind.name()));
+            format!(
+                "a list of different policies out of {}, or \"custom\" where the program brings one along",
+                names.join(", ")
+            )
         },
     )
 }

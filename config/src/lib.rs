@@ -21,6 +21,7 @@ mod draft;
 mod ecn;
 pub mod memory;
 mod ofc;
+mod own;
 mod parse;
 mod problem;
 mod profile;
@@ -44,6 +45,7 @@ use xoff_dataplane::units::{BitRate, Bytes, CLASSES};
 use crate::document::Document;
 use crate::problem::Problems;
 
+pub use own::{OwnPolicy, Parameters, no_own_policy};
 pub use problem::{ConfigError, Invalid, Problem};
 pub use shell::{Mode, Poll, PortShell, Queues, Rings, ShellSettings, Worker, Workers, ZeroCopy};
 
@@ -60,8 +62,8 @@ pub struct Config {
     pub warnings: Vec<Problem>,
 }
 
-/// What a configuration must fit into. The default is a machine of which nothing is known: everything
-/// fits.
+/// What a configuration must fit into: a machine, and the program that runs there. The default is a machine of which
+/// nothing is known, where everything fits, and a program with no policy but the built-in ones.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// Memory; `None`: any amount.
@@ -70,11 +72,13 @@ pub struct Machine {
     pub cores: Vec<u16>,
     /// How many receive queues a device has, by its name; `None`: not known.
     pub queues: fn(&str) -> Option<u32>,
+    /// The policy that the program brings along.
+    pub own_policy: Option<OwnPolicy>,
 }
 
 impl Default for Machine {
     fn default() -> Machine {
-        Machine { memory: None, cores: Vec::new(), queues: |_| None }
+        Machine { memory: None, cores: Vec::new(), queues: |_| None, own_policy: None }
     }
 }
 
@@ -97,7 +101,7 @@ impl Config {
         let mut problems = Problems::default();
         let config = match toml_span::parse(text) {
             Ok(root) => {
-                let document = Document::read(&root, &mut problems);
+                let document = Document::read(&root, machine.own_policy.as_ref(), &mut problems);
                 build::build(&document, &mut problems)
             }
             Err(error) => {

@@ -85,7 +85,7 @@ fn for_one_worker(document: &Document) -> Option<String> {
     } else {
         let shadows = value(keys.shadow.as_ref(), Vec::new());
         let kinds = policies(document).into_iter().chain(shadows);
-        let needs = kinds.into_iter().find(|kind| kind.needs_one_worker());
+        let needs = kinds.into_iter().find(|kind| kind.needs_one_worker(document.custom.as_ref()));
         needs.map(|kind| format!("policy \"{}\"", kind.name()))
     }
 }

@@ -53,7 +53,7 @@ fn what_looks_at_ingress_alone_may_have_several_workers() {
     let several =
         |kind: PolicyKind| read(&format!("[switch]\nworkers = 2\npolicy = {:?}\n", kind.name())).is_ok();
     for kind in PolicyKind::ALL {
-        assert_eq!(several(kind), !kind.needs_one_worker(), "{kind:?}");
+        assert_eq!(several(kind), !kind.needs_one_worker(None), "{kind:?}");
     }
     assert!(several(PolicyKind::GPfc) && !several(PolicyKind::PPfc));
 }

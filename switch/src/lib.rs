@@ -19,3 +19,6 @@ pub mod run;
 pub mod sleeper;
 pub mod traffic;
 pub mod worker;
+
+pub use commands::main_with;
+pub use xoff_config::{OwnPolicy, Parameters};

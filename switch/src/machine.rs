@@ -10,7 +10,12 @@ use xoff_dataplane::units::Bytes;
 /// What this process may use, its devices in the network namespace of the thread that asks.
 #[must_use]
 pub fn here() -> Machine {
-    Machine { memory: memory(), cores: cores(), queues: |device| xoff_xdp::rx_queues(device).ok() }
+    Machine {
+        memory: memory(),
+        cores: cores(),
+        queues: |device| xoff_xdp::rx_queues(device).ok(),
+        own_policy: None,
+    }
 }
 
 /// A number that nobody else knows, another one at each call: the standard library's hashers are seeded by

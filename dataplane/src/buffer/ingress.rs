@@ -3,8 +3,8 @@
 //! Bytes enter the reserve first, then the pool, then the headroom, and leave in the opposite order.
 //! Dedicated memory is the case without a pool: everything up to the threshold is the queue's own.
 
-use super::load::{Distance, Load};
 use crate::drop_reason::DropReason;
+use crate::load::{Distance, Load};
 use crate::settings::{ClassSettings, Memory};
 use crate::units::Bytes;
 

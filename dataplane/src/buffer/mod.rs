@@ -12,18 +12,18 @@
 //!   then goes into its headroom. Headroom and reserves never lend to the pool.
 
 mod ingress;
-mod load;
 
 use std::sync::Arc;
 
 use crate::counters::Counters;
+use crate::decision::Occupancies;
 use crate::drop_reason::DropReason;
+use crate::load::Distance;
+pub(crate) use crate::load::Load;
+pub use crate::load::Margin;
 use crate::settings::{ClassSettings, Memory, SharedMemory, SwitchSettings};
 use crate::units::{Bytes, CLASSES, Class, PortId};
 use ingress::IngressQueue;
-use load::Distance;
-pub(crate) use load::Load;
-pub use load::Margin;
 
 /// All occupancies of a switch.
 #[derive(Debug)]
@@ -343,6 +343,36 @@ impl Buffer {
         counters.ingress_bytes.set(queue.bytes().0);
         counters.ingress_watermark.raise(queue.bytes().0);
         counters.headroom_watermark.raise(queue.headroom_used().0);
+    }
+}
+
+impl Occupancies for Buffer {
+    fn ingress(&self, port: PortId, class: Class) -> Bytes {
+        Buffer::ingress(self, port, class)
+    }
+
+    fn egress(&self, port: PortId, class: Class) -> Bytes {
+        Buffer::egress(self, port, class)
+    }
+
+    fn between(&self, ingress: PortId, egress: PortId, class: Class) -> Bytes {
+        Buffer::between(self, ingress, egress, class)
+    }
+
+    fn xoff(&self, port: PortId, class: Class) -> Bytes {
+        Buffer::xoff(self, port, class)
+    }
+
+    fn xon(&self, port: PortId, class: Class) -> Bytes {
+        Buffer::xon(self, port, class)
+    }
+
+    fn at_xoff(&self, port: PortId, class: Class) -> bool {
+        Buffer::at_xoff(self, port, class)
+    }
+
+    fn below_xon(&self, port: PortId, class: Class) -> bool {
+        Buffer::below_xon(self, port, class)
     }
 }
 

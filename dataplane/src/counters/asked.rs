@@ -69,6 +69,8 @@ pub struct ShadowCounters {
     pub lost: Counter,
     /// When the first of them was (driver's clock, ns); zero while there is none.
     pub first_loss: Counter,
+    /// What it wanted, as frames of the class came, waited or left here, and could not have been done.
+    pub refused: Counter,
 }
 
 impl ShadowCounters {

@@ -97,6 +97,8 @@ pub struct ClassCounters {
     pub xoff_sent: Counter,
     /// Times that it began to be held, by why.
     pub xoff_causes: Causes,
+    /// What the policy of the class wanted, as frames came, waited or left here, and cannot be done.
+    pub intents_refused: Counter,
     /// Times that it was told to resume.
     pub xon_sent: Counter,
     /// Times that a held XOFF was repeated to keep it alive.

@@ -1,9 +1,9 @@
 //! Flow-control policies: who is asked to pause, and when.
 //!
 //! A policy sees events (a frame came in, was enqueued, was dequeued, is gone) and the buffer's
-//! occupancies, and answers with intents. It never sees bytes of a frame: `wire` encodes what it wants,
-//! [`crate::pause`] keeps it alive. The set is closed and matched exhaustively, so the hot path stays
-//! inlined.
+//! occupancies, and answers with intents ([`crate::decision`]). It never sees bytes of a frame: `wire` encodes what it
+//! wants, [`crate::pause`] keeps it alive. The built-in ones are matched exhaustively, so that the hot path stays
+//! inlined; a policy that a program brings along ([`CustomPolicy`]) is one more that is called.
 //!
 //! Each class has a policy of its own ([`Policy`]), which sees the events of that class only. It may
 //! be replaced at any time: the new one begins with the buffer as it is ([`Policy::adopt`]).
@@ -26,6 +26,7 @@ mod margins;
 mod ofc;
 mod p_pfc;
 mod pfc;
+mod reach;
 mod shadow;
 mod share;
 mod thresholds;
@@ -36,83 +37,14 @@ pub use gfc::Gfc;
 pub use ofc::{Ofc, TableBytes, Told, memory as flow_memory};
 pub use p_pfc::PPfc;
 pub use pfc::Pfc;
+pub(crate) use reach::Reach;
 pub(crate) use shadow::Shadow;
 
-use crate::buffer::{Buffer, Margin};
-use crate::cause::Trigger;
+use crate::buffer::Buffer;
+pub use crate::buffer::Margin;
+pub use crate::decision::{CustomPolicy, Event, Intent, Occupancies};
 use crate::settings::{PolicyKind, SwitchSettings};
-use crate::units::{Class, Nanos, PortId, PortSet, RateStep};
-
-/// Something that happened to a frame of the policy's class, after the buffer has counted it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// It was counted in at this ingress port.
-    Received {
-        /// Where it came in.
-        ingress: PortId,
-    },
-    /// It was counted in at this egress port.
-    Enqueued {
-        /// Where it came in.
-        ingress: PortId,
-        /// Where it waits.
-        egress: PortId,
-        /// What it counts for.
-        size: crate::units::Bytes,
-    },
-    /// It no longer counts at this egress port.
-    Dequeued {
-        /// Where it waited.
-        egress: PortId,
-    },
-    /// It no longer counts at this ingress port.
-    Released {
-        /// Where it had come in.
-        ingress: PortId,
-    },
-}
-
-/// What a policy wants done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Intent {
-    /// The peer of this port is to stop this class.
-    Xoff {
-        /// The port whose peer is asked.
-        port: PortId,
-        /// The class: the policy's own, or a lower one.
-        class: Class,
-        /// Why.
-        trigger: Trigger,
-    },
-    /// The peer of this port is to pause more single flows of the policy's class.
-    PauseFlows {
-        /// The port whose peer is asked.
-        port: PortId,
-        /// How many more; the policy knows which.
-        count: u32,
-    },
-    /// It is to resume all of them.
-    ResumeFlows {
-        /// The port whose peer is told.
-        port: PortId,
-    },
-    /// The peer of this port is to send the policy's class no faster than this.
-    Rate {
-        /// The port whose peer is asked.
-        port: PortId,
-        /// The class.
-        class: Class,
-        /// The step of the peer's line rate; full ends the limit.
-        step: RateStep,
-    },
-    /// As far as this policy goes it may resume.
-    Xon {
-        /// The port whose peer is told.
-        port: PortId,
-        /// The class.
-        class: Class,
-    },
-}
+use crate::units::{Class, Nanos};
 
 /// The policy of one class.
 #[derive(Debug)]
@@ -129,13 +61,18 @@ pub enum Policy {
     GPfc(GPfc),
     /// PFC that asks for lower rates first.
     Gfc(Gfc),
+    /// One that is not built in.
+    Custom(Box<dyn CustomPolicy>),
 }
 
 impl Policy {
     /// A policy of `kind` for `class` in a switch of these settings.
+    ///
+    /// # Panics
+    /// Where it is to be custom and the settings have none.
     #[must_use]
     pub fn new(kind: PolicyKind, class: Class, settings: &SwitchSettings) -> Policy {
-        let pfc = Pfc::new(class, senders(class, settings));
+        let pfc = Pfc::new(class, settings.senders(class));
         let capfc = |culprits| Policy::CaPfc(CaPfc::new(pfc.clone(), culprits, settings));
         match kind {
             PolicyKind::Pfc => Policy::Pfc(pfc),
@@ -145,6 +82,10 @@ impl Policy {
             PolicyKind::PPfc => Policy::PPfc(PPfc::new(pfc, settings)),
             PolicyKind::GPfc => Policy::GPfc(GPfc::new(pfc, settings)),
             PolicyKind::Gfc => Policy::Gfc(Gfc::new(pfc, settings)),
+            PolicyKind::Custom => {
+                let custom = settings.policy.custom.as_ref().expect("it is chosen only where there is one");
+                Policy::Custom(custom.policy(class, settings))
+            }
         }
     }
 
@@ -153,7 +94,12 @@ impl Policy {
     pub(crate) const fn as_ofc(&self) -> Option<&Ofc> {
         match self {
             Policy::Ofc(ofc) => Some(ofc),
-            Policy::Pfc(_) | Policy::CaPfc(_) | Policy::PPfc(_) | Policy::GPfc(_) | Policy::Gfc(_) => None,
+            Policy::Pfc(_)
+            | Policy::CaPfc(_)
+            | Policy::PPfc(_)
+            | Policy::GPfc(_)
+            | Policy::Gfc(_)
+            | Policy::Custom(_) => None,
         }
     }
 
@@ -167,6 +113,7 @@ impl Policy {
             Policy::PPfc(p_pfc) => p_pfc.observe(now, event, buffer, intents),
             Policy::GPfc(g_pfc) => g_pfc.observe(event, buffer, intents),
             Policy::Gfc(gfc) => gfc.observe(event, buffer, intents),
+            Policy::Custom(custom) => custom.observe(now, event, buffer, intents),
         }
     }
 
@@ -179,6 +126,7 @@ impl Policy {
             Policy::Pfc(pfc) => pfc.margin(event),
             Policy::CaPfc(capfc) => capfc.margin(event, buffer),
             Policy::Ofc(_) | Policy::PPfc(_) | Policy::GPfc(_) | Policy::Gfc(_) => Margin::NONE,
+            Policy::Custom(custom) => custom.margin(event, buffer),
         }
     }
 
@@ -191,12 +139,7 @@ impl Policy {
             Policy::PPfc(p_pfc) => p_pfc.adopt(buffer, intents),
             Policy::GPfc(g_pfc) => g_pfc.adopt(buffer, intents),
             Policy::Gfc(gfc) => gfc.adopt(buffer, intents),
+            Policy::Custom(custom) => custom.adopt(buffer, intents),
         }
     }
-}
-
-/// The ports that may send XOFF for `class` at all.
-fn senders(class: Class, settings: &SwitchSettings) -> PortSet {
-    let ids = (0..=u8::MAX).map(PortId);
-    ids.zip(&settings.ports).filter(|(_, port)| port.sends().contains(class)).map(|(id, _)| id).collect()
 }

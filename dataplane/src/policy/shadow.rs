@@ -8,7 +8,7 @@
 //! OFC also hears what peers say of single flows, and numbers the flow of each frame that waits in tables
 //! of its own.
 
-use super::{Event, Intent, Policy};
+use super::{Event, Intent, Policy, Reach};
 use crate::buffer::Buffer;
 use crate::counters::ShadowCounters;
 use crate::queue::NONE;
@@ -26,17 +26,20 @@ pub(crate) struct Shadow {
     lines: Box<[BitRate]>,
     /// By slot, the number of its frame's flow where it waits; empty unless the policy is OFC.
     flows: Box<[u32]>,
+    /// What could be done of what it wants, where that is not known of the policy itself.
+    reach: Option<Reach>,
 }
 
 impl Shadow {
-    /// A policy of `kind` in a switch whose store has `slots` slots.
-    pub(crate) fn new(kind: PolicyKind, settings: &SwitchSettings, slots: u32) -> Shadow {
+    /// A policy of `kind` in a worker with this reach, whose store has `slots` slots.
+    pub(crate) fn new(kind: PolicyKind, settings: &SwitchSettings, slots: u32, reach: &Reach) -> Shadow {
         let flows = if kind == PolicyKind::Ofc { slots as usize } else { 0 };
         Shadow {
             policies: Class::ALL.map(|class| Policy::new(kind, class, settings)),
             demands: vec![[ClassSet::NONE; CLASSES]; settings.ports.len()].into_boxed_slice(),
             lines: settings.ports.iter().map(|port| port.speed).collect(),
             flows: vec![NONE; flows].into_boxed_slice(),
+            reach: (kind == PolicyKind::Custom).then(|| reach.clone()),
         }
     }
 
@@ -58,7 +61,11 @@ impl Shadow {
         counters: &[[ShadowCounters; CLASSES]],
     ) {
         self.policies[class.index()].observe(now, event, buffer, intents);
-        intents.drain(..).for_each(|intent| self.note(now, class, intent, counters));
+        if !intents.is_empty() {
+            let refused = self.reach.as_ref().map_or(0, |reach| reach.restrict(class, intents));
+            counters[event.port().index()][class.index()].refused.add(refused);
+            intents.drain(..).for_each(|intent| self.note(now, class, intent, counters));
+        }
     }
 
     #[cold]
@@ -75,8 +82,9 @@ impl Shadow {
             }
             Intent::Xon { port, class } => {
                 let demands = &mut self.demands[port.index()][class.index()];
+                let held = !demands.is_empty();
                 demands.remove(by);
-                if demands.is_empty() {
+                if held && demands.is_empty() {
                     let since = counters(port, class).held_since.get();
                     counters(port, class).held_nanos.add(now.0.saturating_sub(since));
                     counters(port, class).held_since.set(0);
@@ -190,7 +198,7 @@ mod tests {
             vlans: Vec::new(),
             qcn: Default::default(),
         };
-        Shadow::new(PolicyKind::Ofc, &settings, 8)
+        Shadow::new(PolicyKind::Ofc, &settings, 8, &Reach::new(&settings.ports, |_| true))
     }
 
     #[test]

@@ -11,7 +11,7 @@ impl PolicyKind {
         let part = |part: f64| Share::new(part).of(class.xoff);
         let egress = [("egress XOFF", class.egress_xoff), ("egress XON", class.egress_xon)];
         match self {
-            PolicyKind::Pfc => Vec::new(),
+            PolicyKind::Pfc | PolicyKind::Custom => Vec::new(),
             PolicyKind::CaPfcStopMax | PolicyKind::CaPfcStopCalibrate => {
                 [("egress WARN", class.egress_warn)].into_iter().chain(egress).collect()
             }

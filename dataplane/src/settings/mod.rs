@@ -1,13 +1,15 @@
 //! What a switch is told once, before its first frame: plain values, validated by whoever makes
-//! them (`config` from a file, a simulator from a scenario).
+//! them (`config` from a file, a simulator from a scenario), and who makes a policy that is not built in.
 
+mod custom;
 mod policy;
 mod qcn;
 
+pub use custom::{Custom, PolicyFactory};
 pub use policy::{GPfcSettings, GfcSettings, OfcSettings, PPfcSettings, PolicyKind, PolicySettings, Weigh};
 pub use qcn::{Culprit, QcnSettings};
 
-use crate::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
+use crate::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, PortSet, Quanta};
 
 /// A whole switch.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +42,13 @@ impl SwitchSettings {
     pub fn lossless_anywhere(&self) -> ClassSet {
         let lossless = |class: &Class| self.ports.iter().any(|port| port.classes[class.index()].lossless);
         Class::ALL.into_iter().filter(lossless).collect()
+    }
+
+    /// The ports that may send XOFF for `class` at all.
+    #[must_use]
+    pub fn senders(&self, class: Class) -> PortSet {
+        let ids = (0..=u8::MAX).map(PortId);
+        ids.zip(&self.ports).filter(|(_, port)| port.sends().contains(class)).map(|(id, _)| id).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The policies by name, and what can be set about them.
 
-use super::{Accounting, QueueKind, SwitchSettings};
+use super::{Accounting, Custom, QueueKind, SwitchSettings};
 use crate::units::{Class, Nanos};
 
 /// Which policy.
@@ -21,10 +21,12 @@ pub enum PolicyKind {
     GPfc,
     /// GFC: [`crate::policy::Gfc`].
     Gfc,
+    /// One that is not built in: [`PolicySettings::custom`].
+    Custom,
 }
 
 impl PolicyKind {
-    /// Every policy.
+    /// Every policy that is built in.
     pub const ALL: [PolicyKind; 7] = [
         PolicyKind::Pfc,
         PolicyKind::CaPfcStopMax,
@@ -46,10 +48,11 @@ impl PolicyKind {
             PolicyKind::PPfc => "p-pfc",
             PolicyKind::GPfc => "g-pfc",
             PolicyKind::Gfc => "gfc",
+            PolicyKind::Custom => "custom",
         }
     }
 
-    /// The policy of that name.
+    /// The built-in policy of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<PolicyKind> {
         PolicyKind::ALL.into_iter().find(|kind| kind.name() == name)
@@ -57,48 +60,58 @@ impl PolicyKind {
 
     /// What in `settings` keeps it from deciding about `class`, if anything.
     #[must_use]
-    pub fn misfit(self, class: Class, settings: &SwitchSettings) -> Option<&'static str> {
-        if self != PolicyKind::Ofc {
-            return None;
-        }
-        let alpha = settings.policy.ofc.alpha;
-        let mut classes = settings.ports.iter().map(|port| &port.classes[class.index()]);
-        if settings.accounting == Accounting::UntilForwarded {
-            Some("`accounting = \"until-transmitted\"`")
-        } else if classes.clone().any(|class| class.queue == QueueKind::Voq) {
-            Some("`queue = \"fifo\"` on every port")
-        } else if classes.any(|class| class.lossless && class.xon.0 as f64 >= alpha * class.xoff.0 as f64) {
-            Some("`alpha` x `xoff` above `xon` on every port")
-        } else {
-            None
+    pub fn misfit(self, class: Class, settings: &SwitchSettings) -> Option<String> {
+        match self {
+            PolicyKind::Ofc => of_ofc(class, settings).map(str::to_owned),
+            PolicyKind::Custom => settings.policy.custom.as_ref()?.misfit(class, settings),
+            _ => None,
         }
     }
 
-    /// Whether it holds peers for the length of an egress queue, whatever is in it.
+    /// Whether it holds peers for the length of an egress queue, whatever is in it; one that is not built in may.
     #[must_use]
     pub const fn goes_by_egress(self) -> bool {
         match self {
             PolicyKind::Pfc | PolicyKind::GPfc | PolicyKind::Gfc | PolicyKind::Ofc => false,
-            PolicyKind::CaPfcStopMax | PolicyKind::CaPfcStopCalibrate | PolicyKind::PPfc => true,
+            PolicyKind::CaPfcStopMax
+            | PolicyKind::CaPfcStopCalibrate
+            | PolicyKind::PPfc
+            | PolicyKind::Custom => true,
         }
     }
 
-    /// Whether it needs to see ingress and egress in one worker.
+    /// Whether it needs to see ingress and egress in one worker; `custom` is what [`PolicyKind::Custom`] stands for.
     #[must_use]
-    pub const fn needs_one_worker(self) -> bool {
+    pub fn needs_one_worker(self, custom: Option<&Custom>) -> bool {
         match self {
             PolicyKind::Pfc | PolicyKind::GPfc | PolicyKind::Gfc => false,
             PolicyKind::CaPfcStopMax
             | PolicyKind::CaPfcStopCalibrate
             | PolicyKind::Ofc
             | PolicyKind::PPfc => true,
+            PolicyKind::Custom => custom.is_none_or(|custom| custom.needs_one_worker()),
         }
+    }
+}
+
+/// What keeps OFC from deciding about `class`.
+fn of_ofc(class: Class, settings: &SwitchSettings) -> Option<&'static str> {
+    let alpha = settings.policy.ofc.alpha;
+    let mut classes = settings.ports.iter().map(|port| &port.classes[class.index()]);
+    if settings.accounting == Accounting::UntilForwarded {
+        Some("`accounting = \"until-transmitted\"`")
+    } else if classes.clone().any(|class| class.queue == QueueKind::Voq) {
+        Some("`queue = \"fifo\"` on every port")
+    } else if classes.any(|class| class.lossless && class.xon.0 as f64 >= alpha * class.xoff.0 as f64) {
+        Some("`alpha` x `xoff` above `xon` on every port")
+    } else {
+        None
     }
 }
 
 /// Parameters of the policies that are the same on every port; thresholds are in
 /// [`super::ClassSettings`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PolicySettings {
     /// CUT of CaPFC's Stop-Calibrate, above 0 and at most 1: the share of a congested queue's arrivals
     /// whose sources are paused (Table II: 0.8).
@@ -113,6 +126,21 @@ pub struct PolicySettings {
     pub g_pfc: GPfcSettings,
     /// Of GFC.
     pub gfc: GfcSettings,
+    /// The policy that is not built in, with its parameters; `None`: there is none.
+    pub custom: Option<Custom>,
+}
+
+impl PolicySettings {
+    /// All policies that there are: those that are built in, and the one that is not.
+    pub fn kinds(&self) -> impl Iterator<Item = PolicyKind> + use<> {
+        PolicyKind::ALL.into_iter().chain(self.custom.as_ref().map(|_| PolicyKind::Custom))
+    }
+
+    /// The one of that name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<PolicyKind> {
+        self.kinds().find(|kind| kind.name() == name)
+    }
 }
 
 impl Default for PolicySettings {
@@ -124,6 +152,7 @@ impl Default for PolicySettings {
             p_pfc: PPfcSettings::default(),
             g_pfc: GPfcSettings::default(),
             gfc: GfcSettings::default(),
+            custom: None,
         }
     }
 }
@@ -239,5 +268,6 @@ mod tests {
             assert_eq!(PolicyKind::named(kind.name()), Some(kind));
         }
         assert_eq!(PolicyKind::named("PFC"), None);
+        assert_eq!(PolicySettings::default().named("custom"), None, "there is none");
     }
 }

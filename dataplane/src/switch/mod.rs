@@ -48,6 +48,7 @@ use crate::counters::Counters;
 use crate::forward::Bridge;
 use crate::ledger::Ledger;
 use crate::pause::{Held, Paused};
+use crate::policy::Reach;
 use crate::queue::Nodes;
 use crate::settings::{Accounting, FLOOD_COPIES_MAX, SwitchSettings, WhenFull};
 use crate::units::{Bytes, Class, Nanos, PortId, PortSet};
@@ -102,6 +103,8 @@ impl Switch {
         let ports: Box<[Port]> = settings.ports.iter().map(|port| Port::new(port, count, lossless)).collect();
         let own = (0..=u8::MAX).map(PortId).take(count).filter(|&port| workers.owns(port));
         let flood_copies_max = own.map(|_| FLOOD_COPIES_MAX).sum();
+        let reach = Reach::new(&settings.ports, |port| workers.owns(port));
+        let policies = Policies::new(settings, slots, reach);
         let mut switch = Switch {
             now: Nanos::ZERO,
             accounting: settings.accounting,
@@ -112,7 +115,7 @@ impl Switch {
             nodes: Nodes::new(slots),
             groups: Groups::new(slots, lossless, flood_copies_max),
             buffer: Buffer::new(settings, Arc::clone(&counters)),
-            policies: Policies::new(settings, slots),
+            policies,
             congestion: CongestionPoints::new(&settings.qcn, &settings.ports, slots),
             bridge: Bridge::new(settings),
             counters,

@@ -5,7 +5,7 @@
 
 use super::Switch;
 use crate::cause::{Cause, Trigger};
-use crate::policy::{Event, Intent, Policy, Shadow};
+use crate::policy::{Event, Intent, Policy, Reach, Shadow};
 use crate::settings::{PolicyKind, SwitchSettings};
 use crate::units::{CLASSES, Class, PortId};
 
@@ -15,6 +15,8 @@ pub(super) struct Policies {
     pub(super) kinds: [PolicyKind; CLASSES],
     /// By class.
     pub(super) acting: [Policy; CLASSES],
+    /// What can be done of what they want.
+    pub(super) reach: Reach,
     pub(super) shadows: Box<[Shadow]>,
     /// One of them is OFC.
     pub(super) shadows_count_flows: bool,
@@ -23,13 +25,14 @@ pub(super) struct Policies {
 }
 
 impl Policies {
-    pub(super) fn new(settings: &SwitchSettings, slots: u32) -> Policies {
+    pub(super) fn new(settings: &SwitchSettings, slots: u32, reach: Reach) -> Policies {
         let kinds = settings.policies;
-        let shadow = |&kind| Shadow::new(kind, settings, slots);
+        let shadow = |&kind| Shadow::new(kind, settings, slots, &reach);
         let shadows: Box<[Shadow]> = settings.shadows.iter().map(shadow).collect();
         Policies {
             kinds,
             acting: Class::ALL.map(|class| Policy::new(kinds[class.index()], class, settings)),
+            reach,
             shadows_count_flows: shadows.iter().any(Shadow::counts_flows),
             shadows,
             intents: Vec::with_capacity(settings.ports.len() * CLASSES),
@@ -55,7 +58,7 @@ impl Switch {
             &mut self.policies.intents,
         );
         if !self.policies.intents.is_empty() {
-            self.carry_out(class);
+            self.carry_out(class, event.port());
         }
         if !self.policies.shadows.is_empty() {
             self.observe_in_shadow(class, event);
@@ -87,8 +90,13 @@ impl Switch {
         });
     }
 
+    /// Does what the policy of class `by` wanted at a port of this worker, as far as it can be done.
     #[cold]
-    pub(super) fn carry_out(&mut self, by: Class) {
+    pub(super) fn carry_out(&mut self, by: Class, at: PortId) {
+        if self.policies.kinds[by.index()] == PolicyKind::Custom {
+            let refused = self.policies.reach.restrict(by, &mut self.policies.intents);
+            self.counters.class(at, by).intents_refused.add(refused);
+        }
         let mut intents = std::mem::take(&mut self.policies.intents);
         for intent in intents.drain(..) {
             match intent {

@@ -60,7 +60,10 @@ impl Switch {
         }
         ports().for_each(|port| self.ask_rate(port, class, RateStep::FULL));
         self.policies.acting[class.index()].adopt(&self.buffer, &mut self.policies.intents);
-        self.carry_out(class);
+        match ports().find(|&port| self.workers.owns(port)) {
+            Some(own) => self.carry_out(class, own),
+            None => self.policies.intents.clear(), // without a port there is nothing to do
+        }
         for port in ports() {
             let at = &self.ports[port.index()];
             let unwanted =

@@ -5,6 +5,7 @@ mod batches;
 mod bed;
 mod cascade;
 mod conformance;
+mod custom;
 mod ecn;
 mod floods;
 mod gfc;

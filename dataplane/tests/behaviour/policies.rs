@@ -5,12 +5,13 @@
 use xoff_dataplane::cause::{Cause, Causes, Trigger};
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::counters::{FlowsAsked, RateAsked};
-use xoff_dataplane::settings::{Memory, PolicyKind, SharedMemory};
+use xoff_dataplane::settings::{Custom, Memory, PolicyKind, SharedMemory};
 use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId, Quanta};
 use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, Operation};
 
 use crate::bed::plan::{self, LINK, XOFF};
 use crate::bed::{Flow, Obeys, Star, Stream, SwitchPlan};
+use crate::custom::PartOfXoff;
 use crate::{C3, C4, resume, stop};
 
 /// Four senders and a receiver at port 0; an egress queue is congested from 10 frames on.
@@ -29,7 +30,13 @@ fn incast(kind: PolicyKind) -> (Star, Vec<Flow>) {
 fn plan(kind: PolicyKind) -> SwitchPlan {
     let mut plan = plan::switch(&[LINK; 5]);
     plan.settings.policies = [kind; 8];
+    plan.settings.policy.custom = Some(Custom::new(PartOfXoff::HALF));
     plan
+}
+
+/// Every policy, one that is not built in among them.
+fn kinds() -> impl Iterator<Item = PolicyKind> {
+    PolicyKind::ALL.into_iter().chain([PolicyKind::Custom])
 }
 
 fn told(star: &Star, port: u8) -> u64 {
@@ -50,7 +57,7 @@ fn nothing_was_lost(star: &mut Star, flows: &[Flow]) {
 
 #[test]
 fn every_policy_is_lossless_and_lets_everybody_go() {
-    for kind in PolicyKind::ALL {
+    for kind in kinds() {
         let (mut star, flows) = incast(kind);
         star.run_for(Nanos::from_millis(3));
         assert!((1..5).any(|port| told(&star, port) > 0), "{kind:?} never paused");
@@ -60,7 +67,7 @@ fn every_policy_is_lossless_and_lets_everybody_go() {
 
 #[test]
 fn every_policy_outlives_storms_and_lost_control_frames() {
-    for kind in PolicyKind::ALL {
+    for kind in kinds() {
         let (mut star, flows) = incast(kind);
         for round in 0..40_u64 {
             match round % 4 {
@@ -85,7 +92,7 @@ fn every_policy_outlives_storms_and_lost_control_frames() {
 
 #[test]
 fn policies_are_replaced_in_mid_flight_and_nothing_is_lost() {
-    for (from, to) in PolicyKind::ALL.into_iter().flat_map(|from| PolicyKind::ALL.map(|to| (from, to))) {
+    for (from, to) in kinds().flat_map(|from| kinds().map(move |to| (from, to))) {
         let (mut star, flows) = incast(from);
         for round in 0..30_u64 {
             star.run_for(Nanos::from_micros(70 + 13 * round));
@@ -243,7 +250,7 @@ fn wanted_in_open_loop(
 
 #[test]
 fn a_shadow_counts_exactly_what_it_would_have_done_if_it_had_acted() {
-    for kind in PolicyKind::ALL {
+    for kind in kinds() {
         let (acted, _) = wanted_in_open_loop(kind, &[], |_| ());
         let (_, watched) = wanted_in_open_loop(PolicyKind::Pfc, &[PolicyKind::Gfc, kind], |_| ());
         assert_eq!(acted, watched[1], "{kind:?} acting, and as a shadow");

@@ -4,15 +4,16 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use miette::{IntoDiagnostic, miette};
 use serde_json::json;
+use xoff_config::{OwnPolicy, no_own_policy};
 use xoff_dataplane::units::BitRate;
 use xoff_hosts::values;
 
 use crate::cli;
 use crate::experiment::{
-    EXPERIMENTS, Experiment, Figure, LINES, Length, Request, VARIANTS, Variant, rate_of_this_machine,
+    EXPERIMENTS, Experiment, Figure, LINES, Length, OWN, Request, VARIANTS, Variant, rate_of_this_machine,
 };
 
 /// Runs the same load under several policies, in namespaces that vanish afterwards, and shows what
@@ -24,8 +25,7 @@ pub struct Args {
     name: String,
     /// Policies to compare, instead of the experiment's own choice; may be repeated, or a list with
     /// commas.
-    #[arg(long, value_name = "POLICY", value_delimiter = ',',
-          value_parser = PossibleValuesParser::new(VARIANTS.iter().map(|variant| variant.name)))]
+    #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = names())]
     policy: Vec<String>,
     /// How often each policy is measured.
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = cli::number(1..=100_u32))]
@@ -45,13 +45,19 @@ pub struct Args {
     plot: Option<PathBuf>,
 }
 
-/// Runs the experiment.
+/// What `--policy` may name. Whether the program brings a policy along, it does not know.
+fn names() -> PossibleValuesParser {
+    let own = PossibleValue::new(OWN.name).hide(true);
+    PossibleValuesParser::new(VARIANTS.iter().map(|variant| PossibleValue::new(variant.name)).chain([own]))
+}
+
+/// Runs the experiment, in a program with this policy of its own.
 ///
 /// # Errors
 /// A name that there is not, and what kept the experiment from running.
-pub fn run(args: &Args) -> miette::Result<ExitCode> {
+pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     if args.name == "list" {
-        cli::print(if args.json { list_json() } else { list() })?;
+        cli::print(if args.json { list_json(own) } else { list(own) })?;
         return Ok(ExitCode::SUCCESS);
     }
     let experiment = find(&args.name)?;
@@ -59,10 +65,11 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
         Figure::check_place(plot).into_diagnostic()?;
     }
     let request = Request {
-        policies: policies(experiment, &args.policy)?,
+        policies: policies(experiment, &args.policy, own)?,
         line: args.rate.unwrap_or_else(rate_of_this_machine),
         runs: args.runs,
         seconds: seconds(experiment, args.seconds)?,
+        own_policy: own.cloned(),
     };
     let report = experiment.run(&request, &mut |line| cli::tell(line))?;
     if let Some(plot) = &args.plot {
@@ -83,13 +90,20 @@ fn find(name: &str) -> miette::Result<&'static Experiment> {
     })
 }
 
-fn policies(experiment: &Experiment, asked: &[String]) -> miette::Result<Vec<&'static Variant>> {
+fn policies(
+    experiment: &Experiment,
+    asked: &[String],
+    own: Option<&OwnPolicy>,
+) -> miette::Result<Vec<&'static Variant>> {
     if asked.is_empty() {
         return Ok(experiment.default_policies());
     }
     let mut policies = Vec::new();
     for variant in asked.iter().filter_map(|name| Variant::find(name)) {
-        experiment.fits(variant)?;
+        if variant.name == OWN.name && own.is_none() {
+            return Err(miette!("{}", no_own_policy()));
+        }
+        experiment.fits(variant, own)?;
         if policies.iter().any(|other: &&Variant| other.name == variant.name) {
             return Err(miette!(
                 "`{}` is asked for twice; --runs measures policies more often",
@@ -117,7 +131,7 @@ fn line_rate(text: &str) -> Result<BitRate, String> {
     if LINES.contains(&rate) { Ok(rate) } else { Err("experiments run at 5M to 1G".into()) }
 }
 
-fn list() -> String {
+fn list(own: Option<&OwnPolicy>) -> String {
     let mut text = "Experiments:\n".to_owned();
     for experiment in EXPERIMENTS {
         let Experiment { name, about, length, policies, .. } = experiment;
@@ -125,18 +139,25 @@ fn list() -> String {
         let _ = write!(text, "  {name:<18} {about}\n{:21}about {seconds} s: {}\n", "", policies.join(", "));
     }
     text += "\nPolicies:\n";
-    for variant in VARIANTS {
-        let _ = writeln!(text, "  {:<22} {}", variant.name, variant.about);
+    for variant in Variant::all(own) {
+        let _ = writeln!(text, "  {:<22} {}", variant.name, about(variant, own));
     }
     text
 }
 
+/// What a variant does; of the program's own, what people call it.
+fn about(variant: &Variant, own: Option<&OwnPolicy>) -> String {
+    let name = own.filter(|_| variant.name == OWN.name).map(|own| format!("{}: ", own.name()));
+    name.unwrap_or_default() + variant.about
+}
+
 /// The same as one JSON object.
-fn list_json() -> String {
+fn list_json(own: Option<&OwnPolicy>) -> String {
     let experiments = EXPERIMENTS.iter().map(|Experiment { name, about, length, policies, .. }| {
         json!({ "name": name, "about": about, "seconds_per_policy": length.seconds(), "policies": policies })
     });
-    let policies = VARIANTS.iter().map(|variant| json!({ "name": variant.name, "about": variant.about }));
+    let policies =
+        Variant::all(own).map(|variant| json!({ "name": variant.name, "about": about(variant, own) }));
     let (experiments, policies): (Vec<_>, Vec<_>) = (experiments.collect(), policies.collect());
     json!({ "experiments": experiments, "policies": policies }).to_string() + "\n"
 }
@@ -176,7 +197,7 @@ mod tests {
     fn a_policy_that_the_experiment_cannot_have_is_refused_before_anything_is_built() {
         let of = |experiment, names: &[&str]| {
             let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-            let policies = policies(Experiment::find(experiment).unwrap(), &names)?;
+            let policies = policies(Experiment::find(experiment).unwrap(), &names, None)?;
             Ok::<_, miette::Report>(policies.iter().map(|variant| variant.name).collect::<Vec<_>>())
         };
         assert_eq!(of("ofc-fig1", &["ofc", "pfc"]).unwrap(), ["ofc", "pfc"]);
@@ -187,18 +208,21 @@ mod tests {
         );
         let allowed = refused.help().unwrap().to_string();
         assert!(allowed.contains("pfc, capfc-stop-max") && !allowed.contains("ofc,"), "{allowed}");
+        let none = of("incast", &["pfc", "custom"]).unwrap_err().to_string();
+        assert!(none.contains("this one has none") && none.contains("docs/policies/own.md"), "{none}");
         let twice = of("incast", &["pfc", "pfc"]).unwrap_err().to_string();
         assert!(twice.contains("`pfc` is asked for twice"), "{twice}");
     }
 
     #[test]
     fn the_list_has_every_experiment_and_policy() {
-        let text = list();
+        let text = list(None);
+        assert!(!text.contains(OWN.name));
         let names = EXPERIMENTS.iter().map(|e| e.name).chain(VARIANTS.iter().map(|v| v.name));
         for name in names {
             assert!(text.contains(name), "{name} in {text}");
         }
-        let list: serde_json::Value = serde_json::from_str(&list_json()).unwrap();
+        let list: serde_json::Value = serde_json::from_str(&list_json(None)).unwrap();
         assert_eq!(list["experiments"].as_array().unwrap().len(), EXPERIMENTS.len());
         assert_eq!(list["experiments"][0]["name"], EXPERIMENTS[0].name);
         assert_eq!(list["policies"].as_array().unwrap().len(), VARIANTS.len());

@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use miette::{IntoDiagnostic as _, MietteHandlerOpts};
+use xoff_config::OwnPolicy;
 
 use crate::cli::{EXIT_CANNOT, tell};
 
@@ -29,11 +30,21 @@ pub struct Cli {
 /// Runs what the command line asks for.
 #[must_use]
 pub fn main() -> ExitCode {
+    main_of(None)
+}
+
+/// The same in a program that brings a flow-control policy along: it is called `"custom"` wherever policies have names.
+#[must_use]
+pub fn main_with(own: OwnPolicy) -> ExitCode {
+    main_of(Some(&own))
+}
+
+fn main_of(own: Option<&OwnPolicy>) -> ExitCode {
     // Every message names its cause itself; the chain would say it again. Lines are left to the terminal: a name
     // or command that is broken in two cannot be copied or searched for.
     let opts = || MietteHandlerOpts::new().without_cause_chain().wrap_lines(false);
     miette::set_hook(Box::new(move |_| Box::new(opts().build()))).expect("nobody else sets a hook");
-    match Cli::parse().command.run() {
+    match Cli::parse().command.run(own) {
         Ok(code) => code,
         Err(report) => {
             tell(format_args!("{report:?}"));
@@ -56,18 +67,18 @@ pub enum Command {
 }
 
 impl Command {
-    /// Does it.
+    /// Does it, in a program with this policy of its own.
     ///
     /// # Errors
     /// What kept it from starting.
-    pub fn run(self) -> miette::Result<ExitCode> {
+    pub fn run(self, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         match self {
-            Command::Check(args) => check::run(&args),
+            Command::Check(args) => check::run(&args, own),
             Command::Demo(args) => demo::run(&args),
-            Command::Experiment(args) => experiment::run(&args),
+            Command::Experiment(args) => experiment::run(&args, own),
             Command::Traffic(args) => traffic::run(&args),
             Command::Policy(args) => policy::run(&args).map(|()| ExitCode::SUCCESS),
-            Command::Run(args) => run::run(&args),
+            Command::Run(args) => run::run(&args, own),
             Command::Status(args) => status::run(&args).into_diagnostic().map(|()| ExitCode::SUCCESS),
         }
     }

@@ -7,7 +7,7 @@ use std::thread;
 use miette::IntoDiagnostic as _;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use xoff_config::Config;
+use xoff_config::{Config, Machine, OwnPolicy};
 
 use crate::control::logging;
 use crate::control::status::{Promise, Status, Verdict};
@@ -28,12 +28,13 @@ pub struct Args {
 /// Exit code where it cannot be proved that nothing was lost.
 const EXIT_NOT_PROVED: u8 = 3;
 
-/// Runs the switch.
+/// Runs the switch, in a program with this policy of its own.
 ///
 /// # Errors
 /// What kept it from starting.
-pub fn run(args: &Args) -> miette::Result<ExitCode> {
-    let config = Config::load(&args.config, machine::here())?;
+pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
+    let machine = Machine { own_policy: own.cloned(), ..machine::here() };
+    let config = Config::load(&args.config, machine)?;
     logging::start(&config.shell.log).into_diagnostic()?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");

@@ -16,7 +16,8 @@ use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use xoff_dataplane::settings::PolicyKind;
+use xoff_config::no_own_policy;
+use xoff_dataplane::settings::{PolicyKind, PolicySettings};
 use xoff_dataplane::switch::Successor;
 use xoff_dataplane::units::Class;
 
@@ -68,12 +69,13 @@ pub(super) async fn put(
         };
         bad(format!("{found}; {EXAMPLE}"))
     })?;
-    let kind = PolicyKind::named(&change.policy).ok_or_else(|| bad(unknown(&change.policy)))?;
+    let policies = &view.settings.policy;
+    let kind = policies.named(&change.policy).ok_or_else(|| bad(unknown(&change.policy, policies)))?;
     let class = change.class.map(|class| {
         Class::new(class).ok_or_else(|| bad(format!("there is no class {class}; classes are 0 to 7")))
     });
     let classes = class.transpose()?.map_or(Class::ALL.to_vec(), |class| vec![class]);
-    if kind.needs_one_worker() && view.workers.len() > 1 {
+    if kind.needs_one_worker(policies.custom.as_ref()) && view.workers.len() > 1 {
         let workers = view.workers.len();
         let message = format!("policy {} needs one worker, this switch has {workers}\n", kind.name());
         return Err((StatusCode::CONFLICT, message));
@@ -115,11 +117,16 @@ async fn replace(
     Ok(view.policies.names())
 }
 
-/// The message for a name that no policy has.
+/// The message for a name that none of these policies has.
 #[must_use]
-pub fn unknown(name: &str) -> String {
-    let known: Vec<&str> = PolicyKind::ALL.into_iter().map(PolicyKind::name).collect();
-    format!("there is no policy {name:?}; there are {}", known.join(", "))
+pub fn unknown(name: &str, policies: &PolicySettings) -> String {
+    let known: Vec<&str> = policies.kinds().map(PolicyKind::name).collect();
+    let why = if name == PolicyKind::Custom.name() {
+        no_own_policy()
+    } else {
+        format!("there is no policy {name:?}")
+    };
+    format!("{why}; there are {}", known.join(", "))
 }
 
 async fn set(view: &SwitchView, class: Class, kind: PolicyKind) -> Result<(), (StatusCode, String)> {

@@ -27,7 +27,8 @@ impl PolicyCells {
     /// The policy of `class` now.
     #[must_use]
     pub fn get(&self, class: Class) -> PolicyKind {
-        PolicyKind::ALL[self.kinds[class.index()].load(Relaxed)]
+        let kind = self.kinds[class.index()].load(Relaxed);
+        PolicyKind::ALL.get(kind).copied().unwrap_or(PolicyKind::Custom)
     }
 
     pub(super) fn set(&self, class: Class, kind: PolicyKind) {

@@ -293,7 +293,7 @@ fn shadows(view: &SwitchView, port: PortId, class: Class) -> Vec<ShadowStatus> {
             lost: counters.lost.get(),
             first_loss_nanos: after_start(view, counters.first_loss.get()),
             flows: (*kind == PolicyKind::Ofc).then(|| flows_asked(&counters.flows)),
-            rate: (*kind == PolicyKind::Gfc).then(|| RateAskedStatus {
+            rate: matches!(kind, PolicyKind::Gfc | PolicyKind::Custom).then(|| RateAskedStatus {
                 changes: counters.rate.changes.get(),
                 asked_bits_per_second: nonzero(&counters.rate.now),
                 asked_min_bits_per_second: nonzero(&counters.rate.lowest),

@@ -463,6 +463,7 @@ fn a_policy_is_changed_for_one_class_or_all_and_bad_ones_are_refused() {
     assert_eq!((code, text.matches("capfc-stop-calibrate").count()), (200, 8));
     for (body, expected) in [
         (r#"{"policy": "faster"}"#, "there is no policy \"faster\"; there are pfc, capfc-stop-max"),
+        (r#"{"policy": "custom"}"#, "this one has none: build a program with a policy of its own"),
         (r#"{"policy": "pfc", "class": 8}"#, "there is no class 8; classes are 0 to 7"),
         (r#"{"class": 3}"#, "not a policy's name and a class; send for example {\"policy\""),
         (r#"{"policy": "pfc", "class": 300}"#, "with a class from 0 to 7 or none"),

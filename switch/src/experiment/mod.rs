@@ -34,14 +34,14 @@ mod victim;
 use std::ops::RangeInclusive;
 use std::thread;
 
-use xoff_config::{Config, ConfigError, Machine};
+use xoff_config::{Config, ConfigError, Machine, OwnPolicy};
 use xoff_dataplane::units::BitRate;
 
 pub use conduct::{Conduct, Verdict};
 pub use plot::{Figure, PlotError};
 pub use report::{Findings, Report};
 pub use statistics::Spread;
-pub use variant::{VARIANTS, Variant};
+pub use variant::{OWN, VARIANTS, Variant};
 
 use crate::fabric::{FabricError, Plan, Settings};
 
@@ -117,6 +117,8 @@ pub struct Request {
     pub runs: u32,
     /// How long an experiment whose length can be chosen takes for each policy.
     pub seconds: u32,
+    /// The policy that the program brings along.
+    pub own_policy: Option<OwnPolicy>,
 }
 
 impl Experiment {
@@ -132,15 +134,15 @@ impl Experiment {
         self.policies.iter().filter_map(|name| Variant::find(name)).collect()
     }
 
-    /// Whether it can run under `variant`: whether its switches can be told so. What they are told depends on
+    /// Whether it can run under `variant` in a program with this policy of its own: whether its switches can be told so. What they are told depends on
     /// the rate of the lines in sizes alone, which fit at every rate of [`LINES`].
     ///
     /// # Errors
     /// [`Unfit`], which says why not, and which other variants there are.
-    pub fn fits(&self, variant: &Variant) -> Result<(), Unfit> {
-        self.probe(variant, *LINES.end()).map(|_| ()).map_err(|cause| {
-            let fits = |other: &&Variant| self.probe(other, *LINES.end()).is_ok();
-            let allowed: Vec<&str> = VARIANTS.iter().filter(fits).map(|variant| variant.name).collect();
+    pub fn fits(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), Unfit> {
+        self.probe(variant, *LINES.end(), own).map(|_| ()).map_err(|cause| {
+            let fits = |other: &&Variant| self.probe(other, *LINES.end(), own).is_ok();
+            let allowed: Vec<&str> = Variant::all(own).filter(fits).map(|variant| variant.name).collect();
             let cause = match cause {
                 ConfigError::Invalid(invalid) => invalid.problems().iter().map(ToString::to_string).collect(),
                 unread @ ConfigError::Read { .. } => vec![unread.to_string()],
@@ -151,13 +153,25 @@ impl Experiment {
     }
 
     /// A switch between a host at 40 % of the line, the slowest that an experiment has, and another switch.
-    fn probe(&self, variant: &Variant, line: BitRate) -> Result<Config, ConfigError> {
+    fn probe(
+        &self,
+        variant: &Variant,
+        line: BitRate,
+        own: Option<&OwnPolicy>,
+    ) -> Result<Config, ConfigError> {
         let mut plan = Plan::new(line);
         let [switch, other] = ["switch", "other"].map(|name| plan.switch(name));
         let slowest = BitRate::new(line.bits_per_second() / 100 * 40).unwrap_or(line);
         plan.host_with("host", switch, slowest);
         plan.trunk(switch, other);
-        plan.config(switch, &(self.settings)(variant, line), Machine::default())
+        plan.config(switch, &self.told(variant, line, own), Machine::default())
+    }
+
+    /// What its switches are told.
+    fn told(&self, variant: &Variant, line: BitRate, own: Option<&OwnPolicy>) -> Settings {
+        let mut settings = (self.settings)(variant, line);
+        settings.own_policy = own.cloned();
+        settings
     }
 
     /// Runs it. `tell` is called with lines for people.
@@ -195,7 +209,8 @@ fn compare<T>(
     for run in 1..=request.runs {
         for (variant, results) in &mut measured {
             tell(&format!("{} (run {run} of {})", variant.name, request.runs));
-            results.push(measure(variant, &(experiment.settings)(variant, request.line))?);
+            let told = experiment.told(variant, request.line, request.own_policy.as_ref());
+            results.push(measure(variant, &told)?);
         }
     }
     Ok(measured)
@@ -221,14 +236,14 @@ mod tests {
                 // OFC nests queues of its own, and the QCN paper's switches have VOQs.
                 let refused = experiment.name.starts_with("qcn-") && variant.name.starts_with("ofc");
                 assert_eq!(
-                    experiment.fits(variant).is_err(),
+                    experiment.fits(variant, None).is_err(),
                     refused,
                     "{} {}",
                     experiment.name,
                     variant.name
                 );
                 for line in [*LINES.start(), BitRate::from_mbps(100), *LINES.end()] {
-                    let Ok(config) = experiment.probe(variant, line) else {
+                    let Ok(config) = experiment.probe(variant, line, None) else {
                         assert!(refused, "{} {} at {line:?}", experiment.name, variant.name);
                         continue;
                     };
@@ -236,14 +251,15 @@ mod tests {
                     assert!(no_warning, "{} {}: {:?}", experiment.name, variant.name, config.warnings);
                 }
             }
-            assert!(experiment.default_policies().iter().all(|policy| experiment.fits(policy).is_ok()));
+            assert!(experiment.default_policies().iter().all(|policy| experiment.fits(policy, None).is_ok()));
         }
     }
 
     #[test]
     fn policies_take_turns() {
         let policies = vec![&VARIANTS[0], &VARIANTS[1]];
-        let request = Request { policies, line: BitRate::from_mbps(100), runs: 2, seconds: 1 };
+        let request =
+            Request { policies, line: BitRate::from_mbps(100), runs: 2, seconds: 1, own_policy: None };
         let mut order = Vec::new();
         let measured = compare(&EXPERIMENTS[0], &request, &mut |_| (), |variant, _| {
             order.push(variant.name);

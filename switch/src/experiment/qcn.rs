@@ -322,7 +322,7 @@ mod tests {
     fn the_title_says_when_f5_comes_and_goes() {
         let title = |seconds| {
             let line = BitRate::from_mbps(100);
-            title(Scene::FanIn, &Request { policies: Vec::new(), line, runs: 1, seconds })
+            title(Scene::FanIn, &Request { policies: Vec::new(), line, runs: 1, seconds, own_policy: None })
         };
         assert!(title(30).contains("f5 from 10 s to 20 s;"), "{}", title(30));
         assert!(title(4).contains("f5 from 1.3 s to 2.7 s;"), "{}", title(4));

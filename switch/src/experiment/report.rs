@@ -223,7 +223,13 @@ mod tests {
         for (name, conduct) in ["pfc", "pfc-wdrop"].iter().zip(conducts) {
             findings.add(Variant::find(name).unwrap(), conduct, &Measured { goodput_mbps: 90.0 });
         }
-        let request = Request { policies: Vec::new(), line: BitRate::from_mbps(100), runs: 1, seconds: 1 };
+        let request = Request {
+            policies: Vec::new(),
+            line: BitRate::from_mbps(100),
+            runs: 1,
+            seconds: 1,
+            own_policy: None,
+        };
         Report::new(&EXPERIMENTS[0], &request, findings)
     }
 

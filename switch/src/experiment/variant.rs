@@ -1,5 +1,6 @@
 //! What is compared: policies, each a name and the keys of a configuration that it needs.
 
+use xoff_config::OwnPolicy;
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
@@ -62,7 +63,7 @@ pub(super) const PLAIN_MIDDLE: &str = "ofc-pfc-middle";
 /// Where those that cannot be marked are dropped, and senders cannot.
 pub(super) const WITHOUT_ECN: &str = "lossy-wred";
 
-/// All there are.
+/// All there are by themselves.
 pub const VARIANTS: &[Variant] = &[
     Variant {
         name: "pfc",
@@ -209,11 +210,24 @@ pub const VARIANTS: &[Variant] = &[
     },
 ];
 
+/// The one that there is where the program brings a policy along.
+pub static OWN: Variant = Variant {
+    name: "custom",
+    about: "the policy that this program brings along, with the parameters that it has by itself",
+    lossless: true,
+    keys: &[("switch.policy", Word("custom"))],
+};
+
 impl Variant {
     /// The variant of this name.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Variant> {
-        VARIANTS.iter().find(|variant| variant.name == name)
+        VARIANTS.iter().chain([&OWN]).find(|variant| variant.name == name)
+    }
+
+    /// All that there are in a program with this policy of its own.
+    pub fn all(own: Option<&OwnPolicy>) -> impl Iterator<Item = &'static Variant> + use<> {
+        VARIANTS.iter().chain(own.map(|_| &OWN))
     }
 
     /// Its configuration for lines of `line`.

@@ -272,7 +272,8 @@ impl Plan {
         machine: Machine,
     ) -> Result<Config, ConfigError> {
         let name = format!("the configuration of {}", self.switches[switch.0].name);
-        Config::from_toml(&name, &self.toml(switch, variant), machine)
+        let own_policy = variant.own_policy.clone().or(machine.own_policy);
+        Config::from_toml(&name, &self.toml(switch, variant), Machine { own_policy, ..machine })
     }
 
     fn toml(&self, switch: SwitchId, variant: &Settings) -> String {

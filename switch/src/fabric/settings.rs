@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 
+use xoff_config::OwnPolicy;
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
@@ -14,6 +15,8 @@ pub struct Settings {
     tables: BTreeMap<String, BTreeMap<String, String>>,
     /// Streams of hosts slow down as CNMs ask, by these parameters; `None`: they do not.
     pub reaction: Option<ReactionSettings>,
+    /// The policy that the program brings along, which a key may choose.
+    pub own_policy: Option<OwnPolicy>,
 }
 
 impl Settings {
@@ -56,6 +59,7 @@ impl Settings {
             into.extend(keys.iter().map(|(key, value)| (key.clone(), value.clone())));
         }
         self.reaction = other.reaction.or(self.reaction);
+        self.own_policy = other.own_policy.clone().or(self.own_policy.take());
         self
     }
 
@@ -63,7 +67,7 @@ impl Settings {
     #[must_use]
     pub(super) fn of_trunks(&self) -> Settings {
         let keys = self.tables.get(TRUNK).cloned().unwrap_or_default();
-        Settings { tables: BTreeMap::from([(PORT.to_owned(), keys)]), reaction: None }
+        Settings { tables: BTreeMap::from([(PORT.to_owned(), keys)]), ..Settings::default() }
     }
 
     /// All but table `trunk`.

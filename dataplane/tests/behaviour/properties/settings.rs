@@ -35,7 +35,7 @@ pub fn any_plan() -> impl Strategy<Value = SwitchPlan> {
             if alone {
                 plan.settings.qcn = qcn;
             }
-            plan.settings.policies = policies.map(|kind| match kind.needs_one_worker() && !alone {
+            plan.settings.policies = policies.map(|kind| match kind.needs_one_worker(None) && !alone {
                 true => PolicyKind::Pfc,
                 false => kind,
             });

@@ -7,7 +7,7 @@ mod report;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use xoff_config::{Config, ConfigError, Machine};
+use xoff_config::{Config, ConfigError, Machine, OwnPolicy};
 
 use crate::cli::{self, EXIT_CANNOT};
 use crate::machine;
@@ -29,12 +29,14 @@ pub struct Args {
     pub elsewhere: bool,
 }
 
-/// Prints what follows from the configuration; exit code 0 with or without warnings.
+/// Prints what follows from the configuration, in a program with this policy of its own; exit code 0 with or without
+/// warnings.
 ///
 /// # Errors
 /// The configuration is invalid, or nothing can be printed.
-pub fn run(args: &Args) -> miette::Result<ExitCode> {
+pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     let machine = if args.elsewhere { Machine::default() } else { machine::here() };
+    let machine = Machine { own_policy: own.cloned(), ..machine };
     let file = args.config.display().to_string();
     match Config::load(&args.config, machine.clone()) {
         Ok(config) if args.json => print_json(&Report::of(&file, &config, &machine))?,

@@ -20,6 +20,14 @@ fn write_causes(text: &mut Exposition, view: &SwitchView) {
     for class in Class::ALL {
         family.sample(&[("class", DIGITS[class.index()]), ("policy", view.policies.get(class).name())], 1);
     }
+    if view.settings.policy.custom.is_some() {
+        let help = "What the policy that the program brings along wanted where frames came, waited or left, and cannot be \
+                    done.";
+        let mut family = text.family("xoff_policy_intents_refused_total", Kind::Counter, help);
+        for (port, class, counters) in view.classes() {
+            family.sample(&of_class(view, port, class), counters.intents_refused.get());
+        }
+    }
     let help = "Times that the peer began to be held, by what triggered it and whether the culprit egress \
                 queue was held by its own peer.";
     let mut family = text.family("xoff_pfc_xoff_causes_total", Kind::Counter, help);
@@ -66,6 +74,14 @@ const SHADOW_FAMILIES: [OfShadow; 3] = [
         |shadow| shadow.lost.get() as f64,
     ),
 ];
+
+/// Of shadows that are not built in.
+const CUSTOM_FAMILIES: [OfShadow; 1] = [(
+    "xoff_shadow_intents_refused_total",
+    Kind::Counter,
+    "What a shadow policy that the program brings along wanted, and could not have been done.",
+    |shadow| shadow.refused.get() as f64,
+)];
 
 /// Of shadows that pause single flows.
 const FLOW_FAMILIES: [OfShadow; 4] = [
@@ -120,7 +136,12 @@ const RATE_FAMILIES: [OfShadow; 3] = [
 fn write_shadows(text: &mut Exposition, view: &SwitchView) {
     write_shadow_families(text, view, &SHADOW_FAMILIES, |_| true);
     write_shadow_families(text, view, &FLOW_FAMILIES, |kind| kind == PolicyKind::Ofc);
-    write_shadow_families(text, view, &RATE_FAMILIES, |kind| kind == PolicyKind::Gfc);
+    write_shadow_families(text, view, &RATE_FAMILIES, |kind| {
+        matches!(kind, PolicyKind::Gfc | PolicyKind::Custom)
+    });
+    if view.settings.policy.custom.is_some() {
+        write_shadow_families(text, view, &CUSTOM_FAMILIES, |kind| kind == PolicyKind::Custom);
+    }
 }
 
 fn write_shadow_families(

@@ -87,25 +87,25 @@ impl Margin {
 
 /// How far it is to a threshold that is reached by bytes or by frames: zero of either where it is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Distance {
-    pub(super) frames: u32,
-    pub(super) bytes: Bytes,
+pub(crate) struct Distance {
+    pub(crate) frames: u32,
+    pub(crate) bytes: Bytes,
 }
 
 impl Distance {
-    pub(super) const REACHED: Distance = Distance { frames: 0, bytes: Bytes::ZERO };
+    pub(crate) const REACHED: Distance = Distance { frames: 0, bytes: Bytes::ZERO };
 
     #[inline]
-    pub(super) fn is_reached(&self) -> bool {
+    pub(crate) fn is_reached(&self) -> bool {
         self.frames == 0 || self.bytes == Bytes::ZERO
     }
 
-    pub(super) fn min(self, other: Distance) -> Distance {
+    pub(crate) fn min(self, other: Distance) -> Distance {
         Distance { frames: self.frames.min(other.frames), bytes: self.bytes.min(other.bytes) }
     }
 
     /// The most that may come with the threshold still ahead.
-    pub(super) fn margin(&self) -> Margin {
+    pub(crate) fn margin(&self) -> Margin {
         Margin { frames: self.frames.saturating_sub(1), bytes: self.bytes.saturating_sub(Bytes(1)) }
     }
 }

@@ -1,0 +1,176 @@
+//! A policy that the program brings along: how it is made of `[policy.custom]`, whatever keys it has there.
+
+use std::fmt::{self, Debug};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use toml_span::{Span, Value};
+use xoff_dataplane::settings::{Custom, PolicyFactory, PolicyKind, SwitchSettings};
+use xoff_dataplane::units::{Bytes, Class, Nanos};
+
+use crate::parse;
+use crate::problem::{Problem, Problems};
+use crate::read::{Parsed, Table};
+
+/// What to do where a configuration wants a policy that the program does not have.
+const BRING_ONE: &str = "build a program with a policy of its own, see docs/policies/own.md";
+
+/// A flow-control policy of the program's own: `"custom"` in configurations and commands.
+#[derive(Clone)]
+pub struct OwnPolicy {
+    name: &'static str,
+    make: Arc<dyn Fn(&mut Parameters<'_>) -> Custom + Send + Sync>,
+}
+
+impl OwnPolicy {
+    /// The policy that `read` makes of its parameters. `name` is told to people.
+    pub fn new<P: PolicyFactory + 'static>(
+        name: &'static str,
+        read: impl Fn(&mut Parameters<'_>) -> P + Send + Sync + 'static,
+    ) -> OwnPolicy {
+        OwnPolicy { name, make: Arc::new(move |parameters| Custom::new(read(parameters))) }
+    }
+
+    /// What people call it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// With the parameters of a file.
+    pub(crate) fn make(&self, value: Option<&Value<'_>>, problems: &mut Problems) -> Custom {
+        let table = value.and_then(|value| Table::of(TABLE, value, problems));
+        let mut parameters = Parameters { table, keys: Vec::new(), problems };
+        let custom = (self.make)(&mut parameters);
+        parameters.end();
+        custom
+    }
+}
+
+impl Debug for OwnPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OwnPolicy").field(&self.name).finish()
+    }
+}
+
+/// Equal to its copies.
+impl PartialEq for OwnPolicy {
+    fn eq(&self, other: &OwnPolicy) -> bool {
+        Arc::ptr_eq(&self.make, &other.make)
+    }
+}
+
+impl Eq for OwnPolicy {}
+
+const TABLE: &str = "policy.custom";
+
+/// The keys of `[policy.custom]`. Each is asked for by its name; `None` where it is not given, or is wrong: then the
+/// configuration is refused, with the place in the file. So is it for a key that nobody has asked for.
+pub struct Parameters<'a> {
+    table: Option<Table<'a, 'a>>,
+    keys: Vec<&'static str>,
+    problems: &'a mut Problems,
+}
+
+impl Parameters<'_> {
+    /// A number in `range`.
+    pub fn number(&mut self, key: &'static str, range: RangeInclusive<f64>) -> Option<f64> {
+        self.read(key, |value| {
+            let number = value.as_float().or_else(|| value.as_integer().map(|number| number as f64));
+            let allowed = || format!("a number from {} to {}", range.start(), range.end());
+            number.filter(|number| range.contains(number)).ok_or_else(allowed)
+        })
+    }
+
+    /// A whole number in `range`.
+    pub fn integer(&mut self, key: &'static str, range: RangeInclusive<i64>) -> Option<i64> {
+        self.read(key, parse::integer(range))
+    }
+
+    /// True or false.
+    pub fn boolean(&mut self, key: &'static str) -> Option<bool> {
+        self.read(key, parse::boolean)
+    }
+
+    /// A text.
+    pub fn text(&mut self, key: &'static str) -> Option<String> {
+        self.read(key, |value| value.as_str().map(str::to_owned).ok_or_else(|| "a text in quotes".into()))
+    }
+
+    /// A size, such as "100KB" or 1500.
+    pub fn bytes(&mut self, key: &'static str) -> Option<Bytes> {
+        self.read(key, parse::bytes)
+    }
+
+    /// A time in `range`, such as "5us".
+    pub fn time(&mut self, key: &'static str, range: RangeInclusive<Nanos>) -> Option<Nanos> {
+        self.read(key, parse::time(range))
+    }
+
+    /// Refuses the configuration for what stands under `key`: `allowed` goes on "has to be".
+    pub fn refuse(&mut self, key: &'static str, allowed: &str) {
+        self.read::<()>(key, |_| Err(allowed.to_owned()));
+    }
+
+    fn read<T>(&mut self, key: &'static str, parse: impl FnOnce(&Value<'_>) -> Parsed<T>) -> Option<T> {
+        if !self.keys.contains(&key) {
+            self.keys.push(key);
+        }
+        self.table?.read(key, parse, self.problems).map(|found| found.value)
+    }
+
+    fn end(self) {
+        if let Some(table) = self.table {
+            table.no_others(&[&self.keys], self.problems);
+        }
+    }
+}
+
+impl Debug for Parameters<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parameters").field("keys", &self.keys).finish_non_exhaustive()
+    }
+}
+
+/// `[policy.custom]`, where there is nobody to read it.
+pub(crate) fn refuse_table(span: Span, problems: &mut Problems) {
+    let problem = Problem::error(
+        "[policy.custom] is for a policy that the program brings along, and this one has none",
+    );
+    problems.push(problem.at(span, "nobody reads it").help(format!("leave it out, or {BRING_ONE}")));
+}
+
+/// Finds where the policy is chosen although there is none, or does not get what it needs. `chosen` is where the policies
+/// of the classes stand in the file, and `watching` where the shadows do.
+pub(crate) fn check([chosen, watching]: [Option<Span>; 2], switch: &SwitchSettings, problems: &mut Problems) {
+    let classes = Class::ALL.into_iter().filter(|class| switch.policies[class.index()] == PolicyKind::Custom);
+    let classes: Vec<Class> = classes.collect();
+    let acts = chosen.filter(|_| !classes.is_empty());
+    let watches = watching.filter(|_| switch.shadows.contains(&PolicyKind::Custom));
+    if switch.policy.custom.is_none() {
+        for span in acts.into_iter().chain(watches) {
+            let names = PolicyKind::ALL.map(|kind| format!("\"{}\"", kind.name())).join(", ");
+            problems.push(
+                Problem::error(
+                    "\"custom\" is the policy that the program brings along, and this one has none",
+                )
+                .at(span, "not here")
+                .help(format!("write one of {names}, or {BRING_ONE}")),
+            );
+        }
+    }
+    for class in classes {
+        if let (Some(span), Some(needed)) = (acts, PolicyKind::Custom.misfit(class, switch)) {
+            problems.push(
+                Problem::error(format!("`policy = \"custom\"` needs {needed} in class {class}"))
+                    .at(span, "not as it is told"),
+            );
+        }
+    }
+}
+
+/// What it means that a policy of that name is not known, in a command.
+#[must_use]
+pub fn no_own_policy() -> String {
+    format!("\"custom\" is the policy that a program brings along, and this one has none: {BRING_ONE}")
+}

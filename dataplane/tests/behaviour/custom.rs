@@ -1,0 +1,183 @@
+//! A policy that is not built in: it acts, watches and is replaced as the others do, sees what they see, and what it
+//! gets wrong harms nobody.
+
+use xoff_dataplane::cause::Trigger;
+use xoff_dataplane::policy::{CustomPolicy, Event, Intent, Margin, Occupancies};
+use xoff_dataplane::settings::{Custom, PolicyFactory, PolicyKind, SwitchSettings};
+use xoff_dataplane::units::{Bytes, Class, Nanos, PortId, PortSet, RateStep};
+
+use crate::bed::plan::{self, LINK};
+use crate::bed::{Flow, Star};
+use crate::{C0, C3, C4};
+
+/// Pauses at a part of XOFF and resumes at as much of XON: at 1 it is PFC.
+#[derive(Clone, Copy, Debug)]
+pub struct PartOfXoff {
+    pub part: u64,
+    pub errs: Errs,
+}
+
+/// Whether a policy wants what cannot be done, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errs {
+    Never,
+    AtEveryEvent,
+}
+
+impl PartOfXoff {
+    pub const HALF: PartOfXoff = PartOfXoff { part: 2, errs: Errs::Never };
+    const PFC: PartOfXoff = PartOfXoff { part: 1, errs: Errs::Never };
+    const WRONG: PartOfXoff = PartOfXoff { part: 1, errs: Errs::AtEveryEvent };
+}
+
+impl PolicyFactory for PartOfXoff {
+    fn policy(&self, class: Class, settings: &SwitchSettings) -> Box<dyn CustomPolicy> {
+        let senders = settings.senders(class);
+        Box::new(Of { class, parameters: *self, senders, paused: PortSet::NONE })
+    }
+
+    fn needs_one_worker(&self) -> bool {
+        false
+    }
+}
+
+#[derive(Debug)]
+struct Of {
+    class: Class,
+    parameters: PartOfXoff,
+    senders: PortSet,
+    paused: PortSet,
+}
+
+impl CustomPolicy for Of {
+    fn observe(&mut self, _: Nanos, event: Event, buffer: &dyn Occupancies, intents: &mut Vec<Intent>) {
+        let (class, part) = (self.class, self.parameters.part);
+        if self.parameters.errs == Errs::AtEveryEvent {
+            intents.extend(impossible(class));
+        }
+        match event {
+            Event::Received { ingress: port } => {
+                let bytes = buffer.ingress(port, class);
+                let reached =
+                    buffer.at_xoff(port, class) || bytes >= Bytes(buffer.xoff(port, class).0 / part);
+                if reached && self.senders.contains(port) && !self.paused.contains(port) {
+                    self.paused.insert(port);
+                    intents.push(Intent::Xoff { port, class, trigger: Trigger::Ingress });
+                }
+            }
+            Event::Released { ingress: port }
+                if self.paused.contains(port)
+                    && buffer.ingress(port, class) < Bytes(buffer.xon(port, class).0.div_ceil(part)) =>
+            {
+                self.paused.remove(port);
+                intents.push(Intent::Xon { port, class });
+            }
+            _ => (),
+        }
+    }
+
+    fn adopt(&mut self, buffer: &dyn Occupancies, intents: &mut Vec<Intent>) {
+        let class = self.class;
+        for ingress in self.senders.iter().filter(|&port| buffer.ingress(port, class) > Bytes::ZERO) {
+            self.observe(Nanos::ZERO, Event::Received { ingress }, buffer, intents);
+        }
+    }
+
+    fn margin(&self, event: Event, _: &dyn Occupancies) -> Margin {
+        match event {
+            Event::Enqueued { .. } | Event::Dequeued { .. } if self.parameters.errs == Errs::Never => {
+                Margin::ALL
+            }
+            _ => Margin::NONE,
+        }
+    }
+}
+
+/// What a policy of `class` (3 or 4, at ports that send XOFF for both) may want and nobody can do.
+fn impossible(class: Class) -> [Intent; 11] {
+    let (port, nowhere, trigger) = (PortId(1), PortId(200), Trigger::Ingress);
+    let (higher, step) = (Class::ALL[7], RateStep::FULL);
+    [
+        Intent::Xoff { port: nowhere, class, trigger },
+        Intent::Xoff { port, class: higher, trigger },
+        Intent::Xoff { port, class: C0, trigger },
+        Intent::Xoff { port, class, trigger: Trigger::Egress(nowhere) },
+        Intent::Xoff { port, class, trigger: Trigger::TableFull(PortId(5)) },
+        Intent::Xon { port: nowhere, class },
+        Intent::Xon { port, class: C0 },
+        Intent::PauseFlows { port, count: 1 },
+        Intent::ResumeFlows { port: nowhere },
+        Intent::Rate { port: nowhere, class, step },
+        Intent::Rate { port, class, step },
+    ]
+}
+
+/// Four senders and a receiver at port 0; when each frame came.
+fn run(custom: PartOfXoff, acting: PolicyKind, shadows: &[PolicyKind]) -> (Star, Vec<Vec<Nanos>>) {
+    let mut plan = plan::switch(&[LINK; 5]);
+    plan.settings.policies = [acting; 8];
+    plan.settings.policy.custom = Some(Custom::new(custom));
+    plan.settings.shadows = shadows.to_vec();
+    let mut star = Star::new(plan);
+    let flows: Vec<Flow> = (1..5).map(|from| star.start(from, 0, star.stream(0, C3, 400))).collect();
+    star.run_to_rest();
+    flows.iter().for_each(|&flow| star.came_whole(flow, 400));
+    let arrivals = flows.iter().map(|&flow| star.arrivals(flow)).collect();
+    (star, arrivals)
+}
+
+/// Pauses of a port's peer: how many, and for how long.
+fn pauses(star: &Star, port: u8) -> [u64; 2] {
+    let class = star.switch().counters.class(PortId(port), C3);
+    [class.xoff_sent.get(), class.held_nanos.get()]
+}
+
+fn would_have_paused(star: &Star, shadow: usize, port: u8) -> [u64; 2] {
+    let shadow = &star.switch().counters.shadow(shadow)[usize::from(port)][C3.index()];
+    [shadow.xoff.get(), shadow.held_nanos.get()]
+}
+
+#[test]
+fn a_policy_that_decides_as_pfc_does_leads_to_the_same_frames_at_the_same_times() {
+    let (pfc, expected) = run(PartOfXoff::PFC, PolicyKind::Pfc, &[]);
+    let (custom, seen) = run(PartOfXoff::PFC, PolicyKind::Custom, &[]);
+    assert_eq!(seen, expected);
+    for port in 1..5 {
+        assert_eq!(pauses(&custom, port), pauses(&pfc, port));
+        assert!(pauses(&custom, port)[0] > 0);
+    }
+    let (_, other) = run(PartOfXoff::HALF, PolicyKind::Custom, &[]);
+    assert_ne!(other, expected, "one that decides in another way leads to others");
+}
+
+#[test]
+fn in_shadow_it_is_not_heard_and_counts_what_it_would_have_done() {
+    let (_, expected) = run(PartOfXoff::PFC, PolicyKind::Pfc, &[]);
+    let (star, seen) = run(PartOfXoff::PFC, PolicyKind::Pfc, &[PolicyKind::Custom, PolicyKind::Pfc]);
+    assert_eq!(seen, expected, "a shadow changes nothing");
+    for port in 1..5 {
+        assert_eq!(would_have_paused(&star, 0, port), would_have_paused(&star, 1, port));
+        assert_eq!(would_have_paused(&star, 0, port), pauses(&star, port));
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_counted_and_nothing_comes_of_it() {
+    let (_, expected) = run(PartOfXoff::PFC, PolicyKind::Pfc, &[]);
+    let (acting, seen) = run(PartOfXoff::WRONG, PolicyKind::Custom, &[]);
+    let (watching, unseen) = run(PartOfXoff::WRONG, PolicyKind::Pfc, &[PolicyKind::Custom]);
+    assert_eq!((&seen, &unseen), (&expected, &expected), "as if it had wanted nothing else");
+    let events = 4 * 400 * 4; // four senders' frames, each received, enqueued, dequeued, released
+    let refused = |of: &dyn Fn(u8) -> u64| (0..5).map(of).sum::<u64>();
+    let counted = refused(&|port| acting.switch().counters.class(PortId(port), C3).intents_refused.get());
+    assert_eq!(counted, events * impossible(C3).len() as u64);
+    let shadow = watching.switch().counters.shadow(0);
+    let counted = refused(&|port| shadow[usize::from(port)][C3.index()].refused.get());
+    assert_eq!(counted, events * impossible(C3).len() as u64);
+    for port in 1..5 {
+        assert_eq!(would_have_paused(&watching, 0, port), pauses(&watching, port));
+        let others = [C0, C4, Class::ALL[7]];
+        let told = |class| acting.switch().counters.class(PortId(port), class).xoff_sent.get();
+        assert_eq!(others.map(told), [0; 3]);
+    }
+}
