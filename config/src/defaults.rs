@@ -186,6 +186,7 @@ pub fn stated() -> Vec<(&'static str, &'static str, String)> {
         ("class", "egress_xon", format!("{} + `commit`", quantity::bytes(EGRESS_XON))),
         ("switch", "when_full", "\"drop\"".into()),
         ("switch", "http", format!("\"{HTTP}\"")),
+        ("switch", "http_hosts", "[]".into()),
         ("switch", "log", format!("{LOG:?}")),
         ("qcn", "ingress", "[]".into()),
         ("qcn", "egress", "[]".into()),

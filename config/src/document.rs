@@ -36,6 +36,7 @@ keys! {
         shadow: Vec<PolicyKind> = shadows;
         when_full: WhenFull = parse::choice(&[("drop", WhenFull::Drop), ("stop", WhenFull::Stop)]);
         http: OrOff<SocketAddr> = parse::or_word("off", parse::socket);
+        http_hosts: Vec<String> = parse::hosts;
         log: &'static str = parse::choice(&[
             ("error", "error"),
             ("warn", "warn"),

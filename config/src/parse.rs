@@ -16,6 +16,8 @@ const VIDS: RangeInclusive<u16> = 1..=4094;
 /// Longest interface name that Linux takes (IFNAMSIZ less the final zero).
 const DEVICE_LEN_MAX: usize = 15;
 const NAME_LEN_MAX: usize = 32;
+/// Longest name in DNS.
+const HOST_LEN_MAX: usize = 253;
 
 /// `Off` is what the key's word for "not at all" means.
 #[derive(Clone, Debug, PartialEq)]
@@ -211,6 +213,18 @@ pub(crate) fn socket(value: &Value<'_>) -> Parsed<SocketAddr> {
         .as_str()
         .and_then(|text| text.parse().ok())
         .ok_or_else(|| "an address and port, such as \"127.0.0.1:9464\"".into())
+}
+
+/// Names that a host may be called by over HTTP.
+pub(crate) fn hosts(value: &Value<'_>) -> Parsed<Vec<String>> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let host = |entry: &Value<'_>| {
+        let name =
+            entry.as_str().filter(|name| (1..=HOST_LEN_MAX).contains(&name.len()) && name.chars().all(fine));
+        name.map(str::to_owned).ok_or_else(String::new)
+    };
+    list(value, host)
+        .ok_or_else(|| "a list of host names without ports, such as [\"leaf1.lab.example\"]".into())
 }
 
 /// Each entry of a list; `None` where it is no list or an entry is wrong.

@@ -20,8 +20,10 @@ pub struct ShellSettings {
     pub workers: Workers,
     /// What a worker does when there is nothing to do.
     pub poll: Poll,
-    /// Where `/metrics`, `/status`, `/healthz` and `/policy` are served; `None`: nowhere.
+    /// Where `/metrics`, `/status`, `/addresses`, `/healthz` and `/policy` are served; `None`: nowhere.
     pub http: Option<SocketAddr>,
+    /// Names that it may be asked by there, beside `localhost`, the machine's own, and addresses.
+    pub http_hosts: Vec<String>,
     /// What is logged: a `tracing` filter.
     pub log: String,
     /// The longest stall of a worker through which nothing lossless is lost.

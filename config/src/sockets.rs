@@ -31,6 +31,7 @@ pub(crate) fn shell(
             PollKind::Adaptive => Poll::Adaptive { idle_after },
         },
         http: value(keys.http.as_ref(), OrOff::Is(defaults::HTTP)).into_option(),
+        http_hosts: value(keys.http_hosts.as_ref(), Vec::new()),
         log: value(keys.log.as_ref(), defaults::LOG).to_owned(),
         stall_budget,
         smallest_frame,

@@ -8,7 +8,7 @@ use xoff::control::status::Status;
 use xoff::lab::{Counters, Device, End, Lab, Namespace, VethOptions};
 use xoff_dataplane::units::MacAddr;
 
-use crate::{Config, Exit, Host, Switch};
+use crate::{Config, Exit, Host, Surroundings, Switch};
 
 /// How a bed is to be built.
 #[derive(Clone, Debug)]
@@ -160,6 +160,12 @@ impl Bed {
     #[must_use]
     pub fn launch(&self, config: &Config) -> Switch {
         Switch::launch(&self.binary, &self.namespace, &config.to_string())
+    }
+
+    /// The same in other surroundings; see [`Switch::launch_in`].
+    #[must_use]
+    pub fn launch_in(&self, surroundings: Surroundings, config: &Config) -> Switch {
+        Switch::launch_in(surroundings, &self.binary, &self.namespace, &config.to_string())
     }
 
     /// Stops the switch and holds it to its promise: nothing was lost in any device or socket, no

@@ -26,7 +26,7 @@ pub use bed::{Bed, Plan, one_bed_at_a_time};
 pub use config::Config;
 pub use host::Host;
 pub use stall::{note_lab, unstalled};
-pub use switch::{Exit, Switch};
+pub use switch::{Exit, Surroundings, Switch};
 pub use tap::{Seen, Tap, now};
 pub use traffic::{Reports, Talk, Traffic, stream};
 

@@ -13,7 +13,7 @@ use xoff::control::status::{ClassStatus, PortStatus, Status};
 use xoff::lab::Namespace;
 
 use crate::host::dies_with_us;
-use crate::{stall, wait_for};
+use crate::{PATIENCE, stall, wait_for};
 
 const CONTROL: &str = "http://127.0.0.1:9464";
 
@@ -22,6 +22,15 @@ pub struct Switch {
     namespace: Namespace,
     child: Child,
     directory: TempDir,
+}
+
+/// What a switch is given by whoever starts it.
+#[derive(Debug, Default)]
+pub struct Surroundings {
+    /// Where it logs to; `None`: to a file that [`Switch::stderr`] reads.
+    pub stderr: Option<Stdio>,
+    /// Its limits of open files, soft and hard; `None`: those of the test.
+    pub descriptors: Option<(u64, u64)>,
 }
 
 /// How a switch ended.
@@ -39,25 +48,42 @@ impl Switch {
     /// Starts `binary run --config ..` in `namespace` with this configuration, and waits until it says
     /// that it is ready.
     pub fn start(binary: &Path, namespace: &Namespace, config: &str) -> Switch {
-        let mut switch = Switch::launch(binary, namespace, config);
+        Switch::launch(binary, namespace, config).ready()
+    }
+
+    /// Waits until it says that it is ready.
+    #[must_use]
+    pub fn ready(mut self) -> Switch {
         wait_for("the switch to be ready", || {
-            if let Some(status) = switch.child.try_wait().unwrap() {
-                panic!("the switch ended with {status} at its start:\n{}", switch.stderr());
+            if let Some(status) = self.child.try_wait().unwrap() {
+                panic!("the switch ended with {status} at its start:\n{}", self.stderr());
             }
-            switch.get("/healthz").is_ok().then_some(())
+            self.get("/healthz").is_ok().then_some(())
         });
-        switch
+        self
     }
 
     /// The same without waiting: for starts that are meant to fail.
     pub fn launch(binary: &Path, namespace: &Namespace, config: &str) -> Switch {
+        Switch::launch_in(Surroundings::default(), binary, namespace, config)
+    }
+
+    /// The same in other surroundings.
+    pub fn launch_in(
+        surroundings: Surroundings,
+        binary: &Path,
+        namespace: &Namespace,
+        config: &str,
+    ) -> Switch {
         let directory = TempDir::new().unwrap();
         let file = directory.path().join("switch.toml");
         fs::write(&file, config).unwrap();
         let open = |name| fs::File::create(directory.path().join(name)).unwrap();
-        let mut command = dies_with_us(&binary.to_string_lossy());
-        command.arg("run").arg("--config").arg(file);
-        command.stdin(Stdio::null()).stdout(open("stdout")).stderr(open("stderr"));
+        let mut command = dies_with_us("prlimit");
+        command.args(surroundings.descriptors.map(|(soft, hard)| format!("--nofile={soft}:{hard}")));
+        command.arg(binary).arg("run").arg("--config").arg(file);
+        command.stdin(Stdio::null()).stdout(open("stdout"));
+        command.stderr(surroundings.stderr.unwrap_or_else(|| open("stderr").into()));
         let child = namespace.spawn(command).expect("setpriv (util-linux) starts");
         Switch { namespace: namespace.clone(), child, directory }
     }
@@ -147,7 +173,7 @@ impl Switch {
 
     fn read(&self, name: &str) -> String {
         let path: PathBuf = self.directory.path().join(name);
-        String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned()
+        String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
     }
 
     /// What it can say about frames that are not where they should be.
@@ -169,9 +195,28 @@ impl Switch {
         lines.join("\n")
     }
 
-    fn get(&self, path: &str) -> Result<String, ureq::Error> {
+    /// Sends `body` to `path` by PUT; the status code and the body of the answer.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub fn put(&self, path: &str, body: &str) -> Result<(u16, String), ureq::Error> {
         let url = format!("{CONTROL}{path}");
-        self.namespace.run(|| ureq::get(&url).call()?.body_mut().read_to_string())
+        self.namespace.run(|| {
+            let request = ureq::put(&url).config().http_status_as_error(false);
+            let call = request.timeout_global(Some(PATIENCE)).build().send(body);
+            let mut answer = call?;
+            Ok((answer.status().as_u16(), answer.body_mut().read_to_string()?))
+        })
+    }
+
+    /// The body of what it answers to a GET of `path`.
+    ///
+    /// # Errors
+    /// There is no answer, or it is an error.
+    pub fn get(&self, path: &str) -> Result<String, ureq::Error> {
+        let url = format!("{CONTROL}{path}");
+        let get = || ureq::get(&url).config().timeout_global(Some(PATIENCE)).build().call();
+        self.namespace.run(|| get()?.body_mut().read_to_string())
     }
 }
 

@@ -260,7 +260,7 @@ mod tests {
     /// A switch with ports `left` and `right`, whose addresses end in `number` and 1 or 2.
     fn switch(number: u8) -> Status {
         let (view, _inbox) = view();
-        let mut status = snapshot(&view, &[Answer::Report(Default::default())]);
+        let mut status = snapshot(&view, &[Answer::Given(Default::default())]);
         status.name = format!("s{number}");
         for (port, end) in status.ports.iter_mut().zip(1..) {
             port.mac = mac(number, end);

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod commands;
 pub mod control;
 pub mod demo;
+pub mod descriptors;
 pub mod experiment;
 pub mod fabric;
 pub mod handoff;

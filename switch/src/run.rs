@@ -19,13 +19,15 @@ use xoff_dataplane::units::{ETHERNET_HEADER, PortId};
 use xoff_xdp::{Port, Share, Store, Umem, UmemSettings, XdpError};
 
 use crate::clock;
-use crate::control::mailbox::{Inbox, Mailbox, Report};
+use crate::control::mailbox::{Answer, Inbox, Mailbox};
 use crate::control::policy_cells::PolicyCells;
 use crate::control::privileges::{self, PrivilegeError};
 use crate::control::status::Status;
 use crate::control::{
-    self, Answer, ControlError, ControlHandle, PortView, SwitchView, WorkerFacts, WorkerView, snapshot,
+    self, ControlEnded, ControlError, ControlHandle, Http, PortView, SwitchView, WorkerFacts, WorkerView,
+    snapshot,
 };
+use crate::descriptors::{Allowed, DescriptorError};
 use crate::handoff::{Exchange, Handoff};
 use crate::machine;
 use crate::worker::Worker;
@@ -61,6 +63,9 @@ pub enum RunError {
         /// What it lacks.
         misfit: Problem,
     },
+    /// Open files.
+    #[error(transparent)]
+    Descriptors(#[from] DescriptorError),
     /// More packet memory than chunks can be numbered.
     #[error(
         "the configuration asks for {chunks} chunks of packet memory, more than 2^32; `xoff check` shows for what"
@@ -89,9 +94,9 @@ pub enum RunError {
     Thread(#[from] io::Error),
 }
 
-/// Why a worker ended before it was asked to.
+/// Why a thread of a switch ended before it was asked to.
 #[derive(Debug, thiserror::Error)]
-pub enum WorkerError {
+pub enum ThreadError {
     /// The system refused what a sleep needs.
     #[error("worker {worker} ended: {source}")]
     System {
@@ -105,6 +110,14 @@ pub enum WorkerError {
     Panicked {
         /// Its number.
         worker: usize,
+    },
+    /// HTTP is not served and links are not followed any more. The workers were stopped, and lost nothing by it.
+    #[error("{error}; the switch was stopped")]
+    Control {
+        /// How it ended.
+        error: ControlEnded,
+        /// What the switch was like when it was stopped.
+        status: Box<Status>,
     },
 }
 
@@ -148,7 +161,7 @@ impl Running {
         End(self.report_end.clone())
     }
 
-    /// Waits until somebody calls [`End::now`], or a worker has ended by itself.
+    /// Waits until somebody calls [`End::now`], or a thread has ended by itself.
     pub fn wait(&self) {
         let _ = self.ended.recv(); // fails only without senders, and this has one
     }
@@ -156,22 +169,25 @@ impl Running {
     /// Stops it: every held peer is let go, the programs are taken off, and the books are closed.
     ///
     /// # Errors
-    /// What a worker ended with before it was asked to; the others have stopped as they should.
-    pub fn stop(mut self) -> Result<Status, WorkerError> {
+    /// What a thread ended with before it was asked to; the others have stopped as they should.
+    pub fn stop(mut self) -> Result<Status, ThreadError> {
         self.finish()
     }
 
-    fn finish(&mut self) -> Result<Status, WorkerError> {
+    fn finish(&mut self) -> Result<Status, ThreadError> {
         self.stop.store(true, Ordering::Relaxed);
         self.exchange.wake_all();
         // All of them are waited for, whatever becomes of one.
-        let ended: Vec<Result<Worker, WorkerError>> =
+        let ended: Vec<Result<Worker, ThreadError>> =
             self.workers.drain(..).enumerate().map(|(worker, thread)| join(worker, thread)).collect();
-        let workers: Result<Vec<Worker>, WorkerError> = ended.into_iter().collect();
-        self.control.take();
-        let answer =
-            |worker: &Worker| Answer::Report(Report { ledger: worker.switch.ledger(), fdb: Vec::new() });
-        Ok(snapshot(&self.view, &workers?.iter().map(answer).collect::<Vec<_>>()))
+        let workers: Result<Vec<Worker>, ThreadError> = ended.into_iter().collect();
+        let control = self.control.take().map_or(Ok(()), ControlHandle::stop);
+        let ledgers: Vec<_> = workers?.iter().map(|worker| Answer::Given(worker.switch.ledger())).collect();
+        let status = snapshot(&self.view, &ledgers);
+        match control {
+            Ok(()) => Ok(status),
+            Err(error) => Err(ThreadError::Control { error, status: Box::new(status) }),
+        }
     }
 }
 
@@ -183,6 +199,15 @@ impl End {
     /// Now.
     pub fn now(&self) {
         let _ = self.0.send(()); // or it has ended already
+    }
+}
+
+/// Tells that a thread has ended, by a panic too.
+struct Tell(End);
+
+impl Drop for Tell {
+    fn drop(&mut self) {
+        self.0.now();
     }
 }
 
@@ -202,14 +227,17 @@ impl Drop for Running {
 /// Where anything of it cannot be had; then nothing is left open.
 pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunError> {
     let shell = &config.shell;
-    let listener = shell.http.map(control::listen).transpose()?;
+    let open_files = Allowed::raise()?;
+    let http = shell.http.map(|address| control::listen(address, &shell.http_hosts)).transpose()?;
     check_mtus(config)?;
     let machine = machine::here();
     if let Some(misfit) = config.misfits(&machine).into_iter().find(Problem::is_error) {
         return Err(RunError::Misfit { misfit });
     }
     let plans = config.workers(&machine.cores);
-    let shares = shares(config, &plans, &config.queues(&machine))?;
+    let queues = config.queues(&machine);
+    open_files.suffices(&queues, plans.len())?;
+    let shares = shares(config, &plans, &queues)?;
     let opened = match open(config, &plans, &shares, shell.zero_copy) {
         // One memory for all ports: where one device cannot share it, none does.
         Err(XdpError::NotZeroCopy { .. }) if shell.zero_copy == ZeroCopy::Auto => {
@@ -257,16 +285,24 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
     if privileges == Privileges::Drop {
         privileges::drop_all_but_network_administration()?;
     }
-    let control = control::start(Arc::clone(&view), listener)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let (report_end, ended) = mpsc::channel();
-    let mut running =
-        Running { view, exchange, stop, workers: Vec::new(), report_end, ended, control: Some(control) };
+    let mut running = with_control(view, exchange, http)?;
     for (core, worker) in workers {
         let (stop, end) = (Arc::clone(&running.stop), running.end());
         running.workers.push(spawn(worker, core, stop, end)?);
     }
     Ok(running)
+}
+
+/// A switch whose workers do not run yet.
+fn with_control(
+    view: Arc<SwitchView>,
+    exchange: Arc<Exchange>,
+    http: Option<Http>,
+) -> Result<Running, ControlError> {
+    let (report_end, ended) = mpsc::channel();
+    let control = control::start(Arc::clone(&view), http, Tell(End(report_end.clone())))?;
+    let stop = Arc::default();
+    Ok(Running { view, exchange, stop, workers: Vec::new(), report_end, ended, control: Some(control) })
 }
 
 /// What a refusal means for what was configured.
@@ -330,10 +366,10 @@ fn worker(
     Worker { switch, store, ports, handoff, inbox, facts, poll, stall_budget }
 }
 
-fn join(worker: usize, thread: JoinHandle<io::Result<Worker>>) -> Result<Worker, WorkerError> {
+fn join(worker: usize, thread: JoinHandle<io::Result<Worker>>) -> Result<Worker, ThreadError> {
     match thread.join() {
-        Ok(ended) => ended.map_err(|source| WorkerError::System { worker, source }),
-        Err(_) => Err(WorkerError::Panicked { worker }),
+        Ok(ended) => ended.map_err(|source| ThreadError::System { worker, source }),
+        Err(_) => Err(ThreadError::Panicked { worker }),
     }
 }
 
@@ -344,13 +380,6 @@ fn spawn(
     end: End,
 ) -> io::Result<JoinHandle<io::Result<Worker>>> {
     thread::Builder::new().name("xoff-worker".into()).spawn(move || {
-        /// Tells that the worker has ended, by a panic too.
-        struct Tell(End);
-        impl Drop for Tell {
-            fn drop(&mut self) {
-                self.0.now();
-            }
-        }
         let _tell = Tell(end);
         if let Some(core) = core
             && !core_affinity::set_for_current(core_affinity::CoreId { id: core.into() })
@@ -424,8 +453,28 @@ fn port_view(port: &Port, worker: usize) -> PortView {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use xoff_config::Machine;
+    use xoff_dataplane::units::{Class, Nanos};
 
     use super::*;
+
+    #[test]
+    fn a_control_thread_that_ends_by_itself_ends_the_switch_and_is_told() {
+        let (mut view, _inbox) = control::tests::view();
+        let seen = Arc::get_mut(&mut view).unwrap();
+        // Whoever tells of a storm that is over asks for the time.
+        seen.counters.class(PortId(1), Class::ALL[3]).storm_since.set(0);
+        seen.clock = || match thread::current().name() {
+            Some("xoff-control") => panic!("this test wants it to"),
+            _ => Nanos::from_secs(9),
+        };
+        let running = with_control(view, Exchange::new(1).unwrap(), None).unwrap();
+        running.wait();
+        let error = running.stop().unwrap_err();
+        assert!(
+            matches!(&error, ThreadError::Control { error: ControlEnded::Panicked, status } if status.name == "s1"),
+            "{error:?}"
+        );
+    }
 
     #[test]
     fn a_kernel_without_multi_buffer_is_told_as_an_mtu() {

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use xoff_config::Poll;
+use xoff_dataplane::forward::FdbEntry;
 use xoff_dataplane::switch::Switch;
 use xoff_dataplane::units::{Nanos, PortId};
 use xoff_xdp::{Port, Store};
@@ -243,15 +244,17 @@ impl Worker {
                 let own = self.ports.iter_mut().filter(|(id, _)| *id == port && !up);
                 own.for_each(|(_, port)| port.link_lost());
             }
-            Request::Report(request) => {
+            Request::Ledger(answer) => {
                 self.show();
-                let addresses = self.switch.bridge().fdb().entries(clock::now()).map(|entry| Address {
-                    vid: entry.vid,
-                    mac: entry.mac,
-                    port: entry.port,
-                    fixed: entry.age.is_none(),
-                });
-                request.answer(self.switch.ledger(), addresses);
+                let _ = answer.send(self.switch.ledger()); // who asked may have given up
+            }
+            Request::Addresses(request) => {
+                let fdb = self.switch.bridge().fdb();
+                let address = |entry: FdbEntry| {
+                    let FdbEntry { vid, mac, port, age } = entry;
+                    Address { vid, mac, port, fixed: age.is_none() }
+                };
+                request.answer(fdb.places(), |places| fdb.entries_at(clock::now(), places).map(address));
             }
         }
     }

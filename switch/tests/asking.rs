@@ -8,6 +8,10 @@ use std::thread;
 
 /// What the command says where everything is answered with `body`; every proxy leads nowhere.
 fn asked(command: &[&str], body: &'static str) -> Output {
+    asked_by(|xoff| xoff.args(command), body)
+}
+
+fn asked_by(command: impl FnOnce(&mut Command) -> &mut Command, body: &'static str) -> Output {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let switch = thread::spawn(move || {
@@ -23,7 +27,7 @@ fn asked(command: &[&str], body: &'static str) -> Output {
         String::from_utf8_lossy(&request[..len]).into_owned()
     });
     let mut xoff = Command::new(env!("CARGO_BIN_EXE_xoff"));
-    xoff.args(command).args(["--url", &url]);
+    command(&mut xoff).args(["--url", &url]);
     for proxy in ["http_proxy", "HTTP_PROXY", "ALL_PROXY", "https_proxy"] {
         xoff.env(proxy, "http://127.0.0.1:1");
     }
@@ -35,6 +39,14 @@ fn asked(command: &[&str], body: &'static str) -> Output {
         assert!(switch.join().unwrap().starts_with("GET /"));
     }
     output
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = asked_by(|xoff| xoff.args(["status", "--json"]).stdout(writer), "{}");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
 #[test]

@@ -21,6 +21,18 @@ fn text(bytes: &[u8]) -> &str {
 }
 
 #[test]
+fn a_reader_that_goes_away_is_no_error() {
+    for more in [&[][..], &["--json"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
+        command.args(["check", "--elsewhere", "--config"]).arg(example("roce-leaf.toml")).args(more);
+        let output = command.stdout(writer).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    }
+}
+
+#[test]
 fn a_valid_file_is_explained() {
     let output = check(&example("roce-leaf.toml"), &[]);
     assert!(output.status.success());

@@ -15,6 +15,8 @@
 //! does not age where its frames do not come in. The same messages feed a replica for whoever
 //! only wants to look.
 
+use std::ops::Range;
+
 use super::table::{Entry, Key, Table};
 use crate::settings::{FdbSettings, PortSettings};
 use crate::units::{MacAddr, Nanos, PortId};
@@ -264,7 +266,18 @@ impl Fdb {
 
     /// Every address that a frame would find now.
     pub fn entries(&self, now: Nanos) -> impl Iterator<Item = FdbEntry> {
-        (0..self.table.places()).filter_map(move |place| {
+        self.entries_at(now, 0..self.places())
+    }
+
+    /// How many places it has. An address keeps its place until it is forgotten.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        self.table.places()
+    }
+
+    /// The addresses at these places that a frame would find now.
+    pub fn entries_at(&self, now: Nanos, places: Range<usize>) -> impl Iterator<Item = FdbEntry> {
+        places.filter_map(move |place| {
             let key = self.table.key(place)?;
             let entry = self.table.entry(place);
             let age = (!entry.is_static).then_some(now.since(entry.seen));

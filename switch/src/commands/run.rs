@@ -12,12 +12,16 @@ use xoff_config::{Config, Machine, OwnPolicy};
 use crate::control::logging;
 use crate::control::status::{Promise, Status, Verdict};
 use crate::machine;
-use crate::run::{self, Privileges, WorkerError};
+use crate::run::{self, Privileges, ThreadError};
+
+/// Exit code of a switch whose control thread ended by itself.
+const EXIT_CONTROL_ENDED: u8 = 4;
 
 /// Runs the switch that a configuration describes, until SIGINT or SIGTERM. Exits with 0 where the
 /// lossless classes lost nothing and every frame is accounted for, with 1 where not or where a worker
-/// ended by itself, with 2 where it could not start, and with 3 where no loss is known but a counter
-/// that could tell of one cannot be read: a device is gone, or an XDP program was taken off.
+/// ended by itself, with 2 where it could not start, with 3 where no loss is known but a counter
+/// that could tell of one cannot be read: a device is gone, or an XDP program was taken off, and with 4
+/// where HTTP and link following ended by themselves.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The configuration, a TOML file.
@@ -35,7 +39,7 @@ const EXIT_NOT_PROVED: u8 = 3;
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     let machine = Machine { own_policy: own.cloned(), ..machine::here() };
     let config = Config::load(&args.config, machine)?;
-    logging::start(&config.shell.log).into_diagnostic()?;
+    let log = logging::start(&config.shell.log).into_diagnostic()?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -49,17 +53,28 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         }
     });
     running.wait();
-    Ok(conclude(running.stop()))
+    let outcome = running.stop();
+    log.flush(); // so that there is room for what follows
+    Ok(conclude(outcome))
 }
 
-fn conclude(outcome: Result<Status, WorkerError>) -> ExitCode {
-    let status = match outcome {
-        Ok(status) => status,
+fn conclude(outcome: Result<Status, ThreadError>) -> ExitCode {
+    match outcome {
+        Ok(status) => report(&status),
         Err(error) => {
             tracing::error!("{error}");
-            return ExitCode::FAILURE;
+            match error {
+                ThreadError::Control { status, .. } => {
+                    report(&status);
+                    ExitCode::from(EXIT_CONTROL_ENDED)
+                }
+                ThreadError::System { .. } | ThreadError::Panicked { .. } => ExitCode::FAILURE,
+            }
         }
-    };
+    }
+}
+
+fn report(status: &Status) -> ExitCode {
     let Verdict {
         promise,
         unproved,
@@ -68,7 +83,7 @@ fn conclude(outcome: Result<Status, WorkerError>) -> ExitCode {
         headroom_free_min_bytes,
         ledger_balanced,
         ..
-    } = status.verdict;
+    } = &status.verdict;
     let headroom = headroom_free_min_bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
     let unproved = unproved.join("; ");
     match promise {
@@ -89,7 +104,7 @@ fn conclude(outcome: Result<Status, WorkerError>) -> ExitCode {
             tracing::error!(
                 lossless_lost,
                 unseen_lost,
-                balanced = ledger_balanced == Some(true),
+                balanced = *ledger_balanced == Some(true),
                 unproved,
                 "stopped, and the promise was not kept (a frame may be in two of the drop counters that unseen_lost \
                  adds up); least headroom left {headroom} bytes"

@@ -1,10 +1,12 @@
 //! What keeps a switch from doing its work, for `/healthz`. A link that is down is none of it: its peer may be off.
 
-use super::snapshot::Answer;
+use xoff_dataplane::ledger::Ledger;
+
+use super::mailbox::Answer;
 use super::view::{Link, PortView, ProgramState, SwitchView};
 
 /// Each fault in words.
-pub(super) fn faults(view: &SwitchView, answers: &[Answer]) -> Vec<String> {
+pub(super) fn faults(view: &SwitchView, answers: &[Answer<Ledger>]) -> Vec<String> {
     let workers = answers.iter().enumerate().filter_map(|(worker, answer)| answer.fault(worker));
     let ports = view.ports().filter_map(|(id, port)| {
         Some(format!("port {}: {}", view.settings.ports[id.index()].name, of_port(port)?))

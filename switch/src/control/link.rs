@@ -43,7 +43,7 @@ impl Follower {
         Ok(Follower { view, handle, messages, connection: Box::pin(connection) })
     }
 
-    /// Follows until dropped.
+    /// Follows, until dropped or netlink closes its socket.
     pub async fn follow(self) {
         let Follower { view, handle, mut messages, connection } = self;
         let watch = async {
@@ -72,8 +72,6 @@ impl Follower {
             }
         };
         tokio::join!(connection, watch);
-        tracing::error!("netlink closed its socket: link changes are not followed any more");
-        std::future::pending().await
     }
 }
 
@@ -199,7 +197,7 @@ mod tests {
             lab.devices().iter().find(|it| it.name() == "r0" && it.namespace().name() == "host").unwrap();
         // Down before the control thread looks for the first time: it must see that by itself.
         peer.set_up(false).unwrap();
-        let _control = switch.run(|| start(Arc::clone(&view), None)).unwrap();
+        let _control = switch.run(|| start(Arc::clone(&view), None, ())).unwrap();
         assert_eq!(next(&inbox), (right, false));
         assert_eq!((view.ports[0].link.get(), view.ports[1].link.get()), (Link::Up, Link::Down));
         peer.set_up(true).unwrap();
@@ -228,7 +226,7 @@ mod tests {
             devices.find(|it| it.name() == name && it.namespace().name() == "switch").unwrap().index()
         };
         let (view, inbox) = view_on([index("l0"), index("r0")]);
-        let _control = switch.run(|| start(Arc::clone(&view), None)).unwrap();
+        let _control = switch.run(|| start(Arc::clone(&view), None, ())).unwrap();
         ip("link set l0 nomaster");
         ip("link set r0 down"); // said after all that there is to say about l0
         assert_eq!(next(&inbox), (PortId(1), false));

@@ -1,9 +1,47 @@
 //! Where log lines go and which are written: to standard error, by the filter of `RUST_LOG` where it
-//! is set, else by the configuration's `log`.
+//! is set, else by the configuration's `log`. Whoever logs never waits for that ([`LogQueue`]), and a
+//! panic is a line like any other.
 
-use std::io::IsTerminal as _;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::fs::File;
+use std::io::{self, IsTerminal as _};
+use std::os::fd::AsFd as _;
+use std::panic::{self, PanicHookInfo};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
+
+use super::log_queue::LogQueue;
+
+/// How long the end of the process waits for lines that nobody takes.
+const FLUSH_WITHIN: Duration = Duration::from_secs(1);
+
+/// The process has one log.
+static LINES_DROPPED: AtomicU64 = AtomicU64::new(0);
+
+/// Log lines that could not be written, or came faster than they could be.
+#[must_use]
+pub fn lines_dropped() -> u64 {
+    LINES_DROPPED.load(Relaxed)
+}
+
+/// The log of the process. Dropping it waits, for a second at most, until it is written.
+#[derive(Debug)]
+pub struct Log(LogQueue);
+
+impl Log {
+    /// Waits until what has been logged is written, but no longer than a second.
+    pub fn flush(&self) {
+        self.0.flush(FLUSH_WITHIN);
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
 
 /// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +58,9 @@ pub enum LogError {
         /// What is wrong with it.
         error: tracing_subscriber::filter::ParseError,
     },
+    /// No descriptor or no thread.
+    #[error("cannot start to log: {0}")]
+    System(#[from] io::Error),
     /// Logging was set up before.
     #[error("logging is set up already: {0}")]
     Twice(#[from] tracing_subscriber::util::TryInitError),
@@ -29,15 +70,30 @@ pub enum LogError {
 ///
 /// # Errors
 /// For a filter that does not parse, and when called twice.
-pub fn start(configured: &str) -> Result<(), LogError> {
+pub fn start(configured: &str) -> Result<Log, LogError> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(filter) if !filter.is_empty() => parse("RUST_LOG", &filter)?,
         _ => parse("log", configured)?,
     };
+    // A descriptor of its own: the one of `io::stderr` is locked while something is written to it.
+    let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
+    let queue = LogQueue::new(stderr, &LINES_DROPPED)?;
+    let writer = queue.clone();
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
-    let lines = lines.with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
+    let lines = lines.with_writer(move || writer.clone()).log_internal_errors(false);
+    let lines = lines.with_ansi(io::stderr().is_terminal());
     tracing_subscriber::util::SubscriberInitExt::try_init(lines.finish())?;
-    Ok(())
+    panic::set_hook(Box::new(log_panic));
+    Ok(Log(queue))
+}
+
+/// The hook of the standard library would wait for a pipe that nobody reads before a worker lets its peers go.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let backtrace = Backtrace::capture();
+    match backtrace.status() {
+        BacktraceStatus::Captured => tracing::error!("{panic}\n{backtrace}"),
+        _ => tracing::error!("{panic}"),
+    }
 }
 
 fn parse(given_as: &'static str, filter: &str) -> Result<EnvFilter, LogError> {

@@ -3,11 +3,13 @@
 //! The worker looks once per loop ([`Inbox::take`]: two loads while there is none). A worker that
 //! sleeps has [`Inbox::fd`] among the descriptors that wake it, and calls [`Inbox::acknowledge`] when
 //! it was that one. Answers go back through the message itself; a worker never waits for a reader, and
-//! finds one question at most, however many readers wait for it.
+//! finds one question of each kind at most, however many readers wait for it. None takes it long: it is
+//! asked for a part of its addresses at a time.
 //! A worker that has ended has dropped its inbox, and then [`Mailbox::send`] says so: that is how the
 //! control thread knows.
 
 use std::io;
+use std::ops::{Bound, Range, RangeBounds as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -20,7 +22,8 @@ use xoff_dataplane::ledger::Ledger;
 use xoff_dataplane::switch::Successor;
 use xoff_dataplane::units::{MacAddr, PortId};
 
-use super::snapshot::Answer;
+/// Places of its forwarding database that a worker looks at for one question: some microseconds.
+const PLACES_AT_ONCE: usize = 4_096;
 
 /// What a worker is told or asked.
 #[derive(Debug)]
@@ -39,44 +42,71 @@ pub enum Request {
         /// Given what the policy before has left, when the worker has the new one.
         done: oneshot::Sender<Box<Successor>>,
     },
-    /// Tell what only the worker knows.
-    Report(ReportRequest),
+    /// Tell the ledger.
+    Ledger(oneshot::Sender<Ledger>),
+    /// Tell some of the addresses.
+    Addresses(AddressesRequest),
 }
 
-/// A question for a [`Report`].
-#[derive(Debug)]
-pub struct ReportRequest {
-    fdb: Option<Vec<Address>>,
-    answer: oneshot::Sender<Report>,
+/// What came of asking a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer<T> {
+    /// It answered.
+    Given(T),
+    /// It did not, in time.
+    Silent,
+    /// It has ended.
+    Ended,
 }
 
-impl ReportRequest {
-    /// A question, and where its answer arrives. With `addresses`, the forwarding database is asked
-    /// for too; memory for that many is set aside here, so that the worker need not.
-    fn new(addresses: Option<usize>) -> (ReportRequest, oneshot::Receiver<Report>) {
-        let (answer, report) = oneshot::channel();
-        (ReportRequest { fdb: addresses.map(Vec::with_capacity), answer }, report)
-    }
-
-    /// Answers. `fdb` is looked at only where it was asked for.
-    pub fn answer(self, ledger: Ledger, fdb: impl Iterator<Item = Address>) {
-        let mut addresses = self.fdb;
-        if let Some(addresses) = &mut addresses {
-            addresses.extend(fdb);
+impl<T> Answer<T> {
+    /// What is wrong with the worker of that number, in words.
+    pub(super) fn fault(&self, worker: usize) -> Option<String> {
+        match self {
+            Answer::Given(_) => None,
+            Answer::Silent => Some(format!("worker {worker} does not answer")),
+            Answer::Ended => Some(format!("worker {worker} has ended")),
         }
-        // Whoever asked may have given up waiting.
-        let _ = self.answer.send(Report { ledger, fdb: addresses.unwrap_or_default() });
     }
 }
 
-/// What only a worker knows, all at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Its ledger.
-    pub ledger: Ledger,
-    /// Its forwarding database, where it was asked for.
-    pub fdb: Vec<Address>,
+/// A question for a part of the addresses.
+#[derive(Debug)]
+pub struct AddressesRequest {
+    from: usize,
+    wanted: AddressRange,
+    /// Set aside by whoever asks, so that the worker need not.
+    room: Vec<Address>,
+    answer: oneshot::Sender<AddressPart>,
 }
+
+impl AddressesRequest {
+    /// Answers from a table of so many places, given the addresses at some of them.
+    pub fn answer<I>(self, places: usize, at: impl FnOnce(Range<usize>) -> I)
+    where
+        I: Iterator<Item = Address>,
+    {
+        let AddressesRequest { from, wanted, room: mut addresses, answer } = self;
+        let end = (from + PLACES_AT_ONCE).min(places);
+        addresses.extend(at(from.min(end)..end).filter(|address| wanted.contains(&address.key())));
+        // Whoever asked may have given up waiting.
+        let _ = answer.send(AddressPart { addresses, next: (end < places).then_some(end) });
+    }
+}
+
+/// The addresses at some places of a worker's table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressPart {
+    /// Those that were wanted, in no order.
+    pub addresses: Vec<Address>,
+    /// The place from which to go on; `None`: this was the end of the table.
+    pub next: Option<usize>,
+}
+
+/// What addresses are ordered by: VLAN and address.
+pub type AddressKey = (u16, MacAddr);
+
+type AddressRange = (Bound<AddressKey>, Bound<AddressKey>);
 
 /// An address that a worker knows the port of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,14 +121,25 @@ pub struct Address {
     pub fixed: bool,
 }
 
+impl Address {
+    /// What it is ordered by.
+    #[must_use]
+    pub fn key(&self) -> AddressKey {
+        (self.vid, self.mac)
+    }
+}
+
 /// The control thread's end.
 #[derive(Debug)]
 pub struct Mailbox {
     requests: Sender<Request>,
     wake: Arc<EventFd>,
-    /// The question that is on its way; with whoever asked it gone, an earlier one may be.
-    asked: Mutex<Option<oneshot::Receiver<Report>>>,
+    ledgers: Asked<Ledger>,
+    addresses: Asked<AddressPart>,
 }
+
+/// The question of one kind that is on its way; with whoever asked it gone, an earlier one may be.
+type Asked<T> = Mutex<Option<oneshot::Receiver<T>>>;
 
 /// The worker has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +153,9 @@ impl Mailbox {
     pub fn new() -> io::Result<(Mailbox, Inbox)> {
         let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
         let (sender, receiver) = unbounded();
-        let mailbox = Mailbox { requests: sender, wake: Arc::clone(&wake), asked: Mutex::new(None) };
+        let wakes = Arc::clone(&wake);
+        let mailbox =
+            Mailbox { requests: sender, wake: wakes, ledgers: Asked::default(), addresses: Asked::default() };
         Ok((mailbox, Inbox { requests: receiver, wake }))
     }
 
@@ -128,26 +171,54 @@ impl Mailbox {
         }
     }
 
-    /// Asks for a report, with that many addresses of the forwarding database where given. Waits its
-    /// turn: no question is sent while an earlier one, whose asker may have given up, is unanswered.
-    pub(super) async fn ask(&self, addresses: Option<usize>, deadline: Instant) -> Answer {
-        let answer = timeout_at(deadline, self.ask_in_turn(addresses)).await;
-        answer.unwrap_or(Answer::Silent)
+    /// Asks for the ledger.
+    pub(super) async fn ledger(&self, deadline: Instant) -> Answer<Ledger> {
+        self.ask(&self.ledgers, deadline, Request::Ledger).await
     }
 
-    async fn ask_in_turn(&self, addresses: Option<usize>) -> Answer {
-        let mut asked = self.asked.lock().await;
+    /// Asks for the addresses from that place of the table on, as far as they come behind `after` and not
+    /// behind `last`.
+    pub(super) async fn addresses(
+        &self,
+        from: usize,
+        (after, last): (Option<AddressKey>, Option<AddressKey>),
+        deadline: Instant,
+    ) -> Answer<AddressPart> {
+        let wanted =
+            (after.map_or(Bound::Unbounded, Bound::Excluded), last.map_or(Bound::Unbounded, Bound::Included));
+        let room = Vec::with_capacity(PLACES_AT_ONCE);
+        let request = |answer| Request::Addresses(AddressesRequest { from, wanted, room, answer });
+        self.ask(&self.addresses, deadline, request).await
+    }
+
+    /// Waits its turn: no question is sent while an earlier one of its kind, whose asker may have given up, is
+    /// unanswered.
+    async fn ask<T>(
+        &self,
+        asked: &Asked<T>,
+        deadline: Instant,
+        request: impl FnOnce(oneshot::Sender<T>) -> Request,
+    ) -> Answer<T> {
+        timeout_at(deadline, self.ask_in_turn(asked, request)).await.unwrap_or(Answer::Silent)
+    }
+
+    async fn ask_in_turn<T>(
+        &self,
+        asked: &Asked<T>,
+        request: impl FnOnce(oneshot::Sender<T>) -> Request,
+    ) -> Answer<T> {
+        let mut asked = asked.lock().await;
         if let Some(earlier) = asked.as_mut() {
             let _ = earlier.await; // as old as its question
             *asked = None;
         }
-        let (request, report) = ReportRequest::new(addresses);
-        if self.send(Request::Report(request)).is_err() {
+        let (sender, answer) = oneshot::channel();
+        if self.send(request(sender)).is_err() {
             return Answer::Ended;
         }
-        let report = asked.insert(report).await;
+        let answer = asked.insert(answer).await;
         *asked = None;
-        report.map_or(Answer::Ended, Answer::Report)
+        answer.map_or(Answer::Ended, Answer::Given)
     }
 }
 
@@ -206,14 +277,28 @@ mod tests {
     }
 
     #[test]
-    fn a_report_carries_the_fdb_only_where_asked() {
-        let address = Address { vid: 1, mac: MacAddr([2; 6]), port: PortId(0), fixed: false };
-        let ledger = Ledger { received: 7, ..Ledger::default() };
-        for (asked, expected) in [(None, vec![]), (Some(1), vec![address])] {
-            let (request, mut report) = ReportRequest::new(asked);
-            request.answer(ledger, [address].into_iter());
-            assert_eq!(report.try_recv().unwrap(), Report { ledger, fdb: expected });
-        }
+    fn a_worker_looks_at_a_bounded_part_of_its_table_for_one_question() {
+        let address = |place: usize| {
+            let [.., c, d] = place.to_be_bytes();
+            Address { vid: 1, mac: MacAddr([2, 0, 0, 0, c, d]), port: PortId(0), fixed: false }
+        };
+        let ask = |from, wanted| {
+            let (answer, mut part) = oneshot::channel();
+            let request = AddressesRequest { from, wanted, room: Vec::new(), answer };
+            request.answer(PLACES_AT_ONCE + 2, |places| places.map(address));
+            part.try_recv().unwrap()
+        };
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let first = ask(0, all);
+        assert_eq!((first.addresses.len(), first.next), (PLACES_AT_ONCE, Some(PLACES_AT_ONCE)));
+        let rest = ask(PLACES_AT_ONCE, all);
+        assert_eq!(
+            rest,
+            AddressPart { addresses: [0, 1].map(|it| address(PLACES_AT_ONCE + it)).into(), next: None }
+        );
+        assert_eq!(ask(PLACES_AT_ONCE + 2, all), AddressPart::default());
+        let some = ask(0, (Bound::Excluded(address(3).key()), Bound::Included(address(5).key())));
+        assert_eq!(some.addresses, [address(4), address(5)]);
     }
 
     #[test]
@@ -221,30 +306,30 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let (mailbox, inbox) = Mailbox::new().unwrap();
         let question = || match inbox.take() {
-            Some(Request::Report(question)) => Some(question),
+            Some(Request::Ledger(question)) => Some(question),
             _ => None,
         };
         for _ in 0..3 {
-            assert_eq!(runtime.block_on(mailbox.ask(None, Instant::now())), Answer::Silent);
+            assert_eq!(runtime.block_on(mailbox.ledger(Instant::now())), Answer::Silent);
         }
         let first = question().unwrap();
         assert!(question().is_none());
-        first.answer(Ledger::default(), [].into_iter());
+        first.send(Ledger::default()).unwrap();
         // Whoever asks next is told what holds then, not that.
         let ledger = Ledger { received: 7, ..Ledger::default() };
-        let asker = mailbox.ask(None, Instant::now() + std::time::Duration::from_secs(20));
-        let worker = async { question().unwrap().answer(ledger, [].into_iter()) };
+        let asker = mailbox.ledger(Instant::now() + std::time::Duration::from_secs(20));
+        let worker = async { question().unwrap().send(ledger).unwrap() };
         let (answer, ()) = runtime.block_on(async { tokio::join!(asker, worker) });
-        assert_eq!(answer, Answer::Report(Report { ledger, fdb: vec![] }));
+        assert_eq!(answer, Answer::Given(ledger));
     }
 
     #[test]
     fn a_worker_that_ended_is_noticed() {
         let (mailbox, inbox) = Mailbox::new().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        assert_eq!(runtime.block_on(mailbox.ask(None, Instant::now())), Answer::Silent);
+        assert_eq!(runtime.block_on(mailbox.ledger(Instant::now())), Answer::Silent);
         drop(inbox);
-        assert_eq!(runtime.block_on(mailbox.ask(None, Instant::now())), Answer::Ended);
+        assert_eq!(runtime.block_on(mailbox.ledger(Instant::now())), Answer::Ended);
         assert_eq!(mailbox.send(Request::Link { port: PortId(0), up: true }), Err(Ended));
     }
 }

@@ -1,6 +1,6 @@
 //! Everything around the forwarding threads that people look at.
 //!
-//! One control thread serves `/metrics`, `/status`, `/healthz` and `/policy` and follows the links of the
+//! One control thread serves `/metrics`, `/status`, `/addresses`, `/healthz` and `/policy` and follows the links of the
 //! ports over netlink. What it knows of the switch is a [`SwitchView`]: settings, counters that their
 //! workers write and anybody reads, and ways to ask a port's driver that its worker never notices.
 //! A scrape of `/metrics` therefore never touches a forwarding thread. Only what cannot be read from
@@ -9,18 +9,21 @@
 //!
 //! ```no_run
 //! # fn example(view: std::sync::Arc<xoff::control::SwitchView>) -> Result<(), xoff::control::ControlError> {
-//! let listener = xoff::control::listen(([127, 0, 0, 1], 9464).into())?;
-//! let control = xoff::control::start(view, Some(listener))?;
+//! let http = xoff::control::listen(([127, 0, 0, 1], 9464).into(), &[])?;
+//! let control = xoff::control::start(view, Some(http), ())?;
 //! // the switch runs
-//! control.stop();
+//! control.stop().expect("it runs until it is stopped");
 //! # Ok(())
 //! # }
 //! ```
 
+mod addresses;
+mod connections;
 mod exposition;
 mod health;
 mod http;
 mod link;
+mod log_queue;
 pub mod logging;
 pub mod mailbox;
 mod metrics;
@@ -44,9 +47,13 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use futures::future::OptionFuture;
 use tokio::sync::oneshot;
 
-pub use snapshot::{Answer, snapshot};
+pub use addresses::AddressPage;
+pub use connections::CONNECTIONS_MAX;
+pub use mailbox::Answer;
+pub use snapshot::snapshot;
 pub use view::{Link, PortView, ProgramState, SwitchView, WorkerFacts, WorkerView};
 
 /// Why the control thread could not be started.
@@ -71,12 +78,22 @@ pub enum ControlError {
     Thread(io::Error),
 }
 
+/// The control thread ended before it was asked to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ControlEnded {
+    /// The kernel closed its netlink socket.
+    #[error("the control thread ended: netlink closed its socket, and links could not be followed any more")]
+    ByItself,
+    /// A bug of ours. What it said stands in the log.
+    #[error("the control thread panicked, which is a bug of xoff")]
+    Panicked,
+}
+
 /// The running control thread; it ends when this is stopped or dropped.
 #[derive(Debug)]
 pub struct ControlHandle {
     address: Option<SocketAddr>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
 impl ControlHandle {
@@ -87,61 +104,91 @@ impl ControlHandle {
     }
 
     /// Ends it, open requests included, and waits until it has ended.
-    pub fn stop(self) {}
-}
+    ///
+    /// # Errors
+    /// It had ended by itself.
+    pub fn stop(mut self) -> Result<(), ControlEnded> {
+        self.finish()
+    }
 
-impl Drop for ControlHandle {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            // An error says that the thread has ended already.
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the control thread panicked");
+    fn finish(&mut self) -> Result<(), ControlEnded> {
+        let Some((stop, thread)) = self.running.take() else { return Ok(()) };
+        let was_running = stop.send(()).is_ok();
+        match thread.join() {
+            Ok(()) if was_running => Ok(()),
+            Ok(()) => Err(ControlEnded::ByItself),
+            Err(_) => Err(ControlEnded::Panicked),
         }
     }
 }
 
-/// The socket for [`start`] to serve HTTP on, in the network namespace of the calling thread. It may
-/// need a privilege (a port below 1024), which serving does not.
+impl Drop for ControlHandle {
+    fn drop(&mut self) {
+        if let Err(error) = self.finish() {
+            tracing::error!("{error}");
+        }
+    }
+}
+
+/// Where HTTP is served, and by which names it may be asked.
+#[derive(Debug)]
+pub struct Http {
+    listener: TcpListener,
+    address: SocketAddr,
+    names: trust::Names,
+}
+
+/// What [`start`] serves HTTP on, in the network namespace of the calling thread. It may need a privilege (a
+/// port below 1024), which serving does not. `names` are those that it may be asked by beside `localhost`, the
+/// machine's own, and addresses.
 ///
 /// # Errors
 /// [`ControlError::Listen`].
-pub fn listen(address: SocketAddr) -> Result<TcpListener, ControlError> {
+pub fn listen(address: SocketAddr, names: &[String]) -> Result<Http, ControlError> {
     let bound = TcpListener::bind(address).and_then(|listener| {
         listener.set_nonblocking(true)?;
-        Ok(listener)
+        let address = listener.local_addr()?;
+        Ok(Http { listener, address, names: trust::Names::new(address.ip(), names) })
     });
     bound.map_err(|error| ControlError::Listen { listen: address, error })
 }
 
-/// Starts the control thread. It serves HTTP on `listener` (`None`: nowhere) and keeps the links of
-/// `view` up to date, in the network namespace of the calling thread.
+/// Starts the control thread. It serves HTTP on `http` (`None`: nowhere) and keeps the links of
+/// `view` up to date, in the network namespace of the calling thread. When it ends, however it does,
+/// `ended` is dropped.
 ///
 /// # Errors
 /// Everything that can fail has been tried when this returns.
-pub fn start(view: Arc<SwitchView>, listener: Option<TcpListener>) -> Result<ControlHandle, ControlError> {
-    let address = listener.as_ref().map(TcpListener::local_addr).transpose().map_err(ControlError::Thread)?;
+pub fn start(
+    view: Arc<SwitchView>,
+    http: Option<Http>,
+    ended: impl Send + 'static,
+) -> Result<ControlHandle, ControlError> {
+    let address = http.as_ref().map(|http| http.address);
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ControlError::Thread)?;
-    let (links, listener) = {
+    let (links, requests) = {
         let _context = runtime.enter();
         let links = link::Follower::open(Arc::clone(&view)).map_err(ControlError::Netlink)?;
-        let listener = listener.map(tokio::net::TcpListener::from_std).transpose();
-        (links, listener.map_err(ControlError::Thread)?)
+        let requests = http.map(|http| {
+            let listener = tokio::net::TcpListener::from_std(http.listener)?;
+            Ok(connections::serve(listener, http::routes(Arc::clone(&view), http.names)))
+        });
+        (links, OptionFuture::from(requests.transpose().map_err(ControlError::Thread)?))
     };
     let (stop, stopped) = oneshot::channel();
     let work = async move {
         tokio::select! {
             () = links.follow() => {}
-            () = http::serve(Arc::clone(&view), listener.zip(address)) => {}
+            Some(()) = requests => {}
             () = storms::tell(&view) => {}
             _ = stopped => {}
         }
     };
     let thread = std::thread::Builder::new().name("xoff-control".into());
-    let thread = thread.spawn(move || runtime.block_on(work)).map_err(ControlError::Thread)?;
-    Ok(ControlHandle { address, stop: Some(stop), thread: Some(thread) })
+    let thread = thread.spawn(move || {
+        let _ended = ended;
+        runtime.block_on(work);
+    });
+    Ok(ControlHandle { address, running: Some((stop, thread.map_err(ControlError::Thread)?)) })
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{self, ConnectInfo, FromRequest as _, State};
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
@@ -21,9 +21,9 @@ use xoff_dataplane::settings::{PolicyKind, PolicySettings};
 use xoff_dataplane::switch::Successor;
 use xoff_dataplane::units::Class;
 
-use super::http::Listening;
 use super::mailbox::Request;
 use super::policy_cells::PolicyNames;
+use super::trust::Names;
 use super::{SwitchView, trust};
 
 /// Most bytes of a request for a change, and how long it may take to arrive.
@@ -55,11 +55,11 @@ pub(super) async fn get(State(view): State<Arc<SwitchView>>) -> Json<PolicyNames
 pub(super) async fn put(
     State(view): State<Arc<SwitchView>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    Extension(Listening(address)): Extension<Listening>,
+    Extension(names): Extension<Arc<Names>>,
     request: extract::Request,
 ) -> Result<Json<PolicyNames>, (StatusCode, String)> {
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    trust::may_change(peer, host, address).map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))?;
+    let host = trust::host(request.headers());
+    names.may_change(peer, host).map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))?;
     let bad = |message: String| (StatusCode::BAD_REQUEST, message + "\n");
     let body = read(request).await?;
     let change: PolicyChange = serde_json::from_slice(&body).map_err(|error| {

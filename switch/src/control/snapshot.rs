@@ -9,68 +9,35 @@ use xoff_dataplane::cause::{Cause, Causes, Trigger};
 use xoff_dataplane::counter::{Counter, Histogram};
 use xoff_dataplane::counters::{ClassCounters, FlowCounters, FlowsAsked};
 use xoff_dataplane::drop_reason::{DropKind, DropReason};
+use xoff_dataplane::ledger::Ledger;
 use xoff_dataplane::settings::{FlowControl, PolicyKind};
 use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId};
 use xoff_dataplane::wire::CnmError;
 use xoff_dataplane::wire::mac_control::MacControlError;
 
-use super::mailbox::Report;
-use super::notification;
-use super::proof;
+use super::mailbox::Answer;
 use super::status::{
-    Books, CauseCount, CauseStatus, ClassStatus, CulpritStatus, EgressStatus, FdbEntry, FlowStatus,
-    FlowsAskedStatus, IngressStatus, PauseStatus, PortStatus, Promise, RateAskedStatus, ShadowStatus,
-    SocketMemory, Spread, Status, Verdict, WorkerState, WorkerStatus, XdpMode,
+    Books, CauseCount, CauseStatus, ClassStatus, CulpritStatus, EgressStatus, FlowStatus, FlowsAskedStatus,
+    IngressStatus, PauseStatus, PortStatus, Promise, RateAskedStatus, ShadowStatus, SocketMemory, Spread,
+    Status, Verdict, WorkerState, WorkerStatus, XdpMode,
 };
-use super::storms;
 use super::view::{PortView, SwitchView, WorkerView};
+use super::{addresses, logging, notification, proof, storms};
 
 /// How long workers have for an answer. A healthy one needs a loop; a stalled virtual machine may
 /// need much longer than any stall budget.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// What came of asking a worker.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// It answered.
-    Report(Report),
-    /// It did not, in time.
-    Silent,
-    /// It has ended.
-    Ended,
-}
-
-impl Answer {
-    fn report(&self) -> Option<&Report> {
-        match self {
-            Answer::Report(report) => Some(report),
-            Answer::Silent | Answer::Ended => None,
-        }
-    }
-
-    /// What is wrong with the worker of that number, in words.
-    pub(super) fn fault(&self, worker: usize) -> Option<String> {
-        match self {
-            Answer::Report(_) => None,
-            Answer::Silent => Some(format!("worker {worker} does not answer")),
-            Answer::Ended => Some(format!("worker {worker} has ended")),
-        }
-    }
-}
-
-/// Asks all workers at once, for their forwarding databases too where `fdb`.
-pub(super) async fn ask(view: &SwitchView, fdb: bool) -> Vec<Answer> {
-    let known: u64 = view.ports().map(|(port, _)| view.counters.port(port).fdb_entries.get()).sum();
-    // Some room for what is learned between here and the answer.
-    let addresses = usize::try_from(known).unwrap_or(0) + view.settings.fdb.statics.len() + 64;
-    let addresses = fdb.then_some(addresses);
+/// Asks all workers at once for their ledgers.
+pub(super) async fn ask(view: &SwitchView) -> Vec<Answer<Ledger>> {
     let deadline = Instant::now() + ANSWER_WITHIN;
-    join_all(view.workers.iter().map(|worker| worker.mailbox.ask(addresses, deadline))).await
+    join_all(view.workers.iter().map(|worker| worker.mailbox.ledger(deadline))).await
 }
 
-/// The status of a switch whose workers answered so, one answer for each.
+/// The status of a switch whose workers answered so, one answer for each. It names no addresses.
 #[must_use]
-pub fn snapshot(view: &SwitchView, answers: &[Answer]) -> Status {
+pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
+    let fdb_total = addresses::known(view);
     let ports: Vec<_> = view.ports().map(|(id, port)| port_status(view, id, port)).collect();
     let workers: Vec<_> =
         view.workers.iter().zip(answers).enumerate().map(|(n, it)| worker_status(view, n, it)).collect();
@@ -89,7 +56,10 @@ pub fn snapshot(view: &SwitchView, answers: &[Answer]) -> Status {
         policies: view.policies.names(),
         ports,
         workers,
-        fdb: fdb(view, answers),
+        log_lines_dropped: logging::lines_dropped(),
+        fdb: Vec::new(),
+        fdb_total,
+        fdb_truncated: fdb_total > 0,
     }
 }
 
@@ -347,13 +317,17 @@ fn spread<const STEPS: usize>(histogram: &Histogram<STEPS>) -> Spread {
     }
 }
 
-fn worker_status(view: &SwitchView, index: usize, (worker, answer): (&WorkerView, &Answer)) -> WorkerStatus {
+fn worker_status(
+    view: &SwitchView,
+    index: usize,
+    (worker, answer): (&WorkerView, &Answer<Ledger>),
+) -> WorkerStatus {
     let own = view.ports().filter(|(_, port)| port.worker == index);
     WorkerStatus {
         core: worker.core,
         ports: own.map(|(port, _)| view.settings.ports[port.index()].name.clone()).collect(),
         state: match answer {
-            Answer::Report(_) => WorkerState::Running,
+            Answer::Given(_) => WorkerState::Running,
             Answer::Silent => WorkerState::Silent,
             Answer::Ended => WorkerState::Ended,
         },
@@ -365,22 +339,9 @@ fn worker_status(view: &SwitchView, index: usize, (worker, answer): (&WorkerView
         send_reaction: spread(&worker.facts.pause_reaction),
         obey_reaction: spread(&worker.facts.obey_reaction),
         chunks_free: worker.facts.chunks_free.get(),
-        ledger: answer.report().map(|report| report.ledger.into()),
+        ledger: match answer {
+            Answer::Given(ledger) => Some((*ledger).into()),
+            Answer::Silent | Answer::Ended => None,
+        },
     }
-}
-
-/// What all workers know, each address once.
-fn fdb(view: &SwitchView, answers: &[Answer]) -> Vec<FdbEntry> {
-    let known = answers.iter().filter_map(Answer::report).flat_map(|report| &report.fdb);
-    let mut entries: Vec<FdbEntry> = known
-        .map(|address| FdbEntry {
-            vid: address.vid,
-            mac: address.mac.to_string(),
-            port: view.settings.ports[address.port.index()].name.clone(),
-            fixed: address.fixed,
-        })
-        .collect();
-    entries.sort();
-    entries.dedup();
-    entries
 }

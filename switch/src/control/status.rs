@@ -33,8 +33,17 @@ pub struct Status {
     pub ports: Vec<PortStatus>,
     /// Its forwarding threads.
     pub workers: Vec<WorkerStatus>,
-    /// Addresses and where they are, by VLAN and address.
+    /// Log lines that could not be written, or came faster than they could be.
+    #[serde(default)]
+    pub log_lines_dropped: u64,
+    /// The first addresses and where they are, by VLAN and address; `/addresses` has all.
     pub fdb: Vec<FdbEntry>,
+    /// How many addresses there are.
+    #[serde(default)]
+    pub fdb_total: u64,
+    /// There are more than `fdb` has.
+    #[serde(default)]
+    pub fdb_truncated: bool,
 }
 
 /// Whether the lossless classes lost nothing, and by how much.

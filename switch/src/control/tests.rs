@@ -216,15 +216,23 @@ fn fill(view: &SwitchView) {
 
 /// A worker that answers until it is told that a link is up.
 fn answer(inbox: Inbox) -> JoinHandle<()> {
-    let ledger = Ledger { received: 10, sent: 7, dropped: 3, ..Ledger::default() };
     let learned = Address { vid: 1, mac: MacAddr([2, 0, 0, 0, 0, 9]), port: PortId(1), fixed: false };
+    answer_with(inbox, vec![learned])
+}
+
+/// The same with a table of these addresses.
+fn answer_with(inbox: Inbox, table: Vec<Address>) -> JoinHandle<()> {
+    let ledger = Ledger { received: 10, sent: 7, dropped: 3, ..Ledger::default() };
     std::thread::spawn(move || {
         loop {
             poll(&mut [PollFd::new(inbox.fd(), PollFlags::POLLIN)], PollTimeout::NONE).unwrap();
             inbox.acknowledge();
             while let Some(request) = inbox.take() {
                 match request {
-                    Request::Report(request) => request.answer(ledger, [learned].into_iter()),
+                    Request::Ledger(answer) => answer.send(ledger).unwrap(),
+                    Request::Addresses(request) => {
+                        request.answer(table.len(), |places| places.map(|at| table[at]))
+                    }
                     Request::Link { up, .. } if up => return,
                     Request::SetPolicy { successor, done } => done.send(successor).unwrap(),
                     Request::Link { .. } => {}
@@ -246,8 +254,12 @@ fn get(control: &ControlHandle, path: &str) -> (u16, String) {
     (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
 }
 
-fn any_port() -> Option<TcpListener> {
-    Some(listen(([127, 0, 0, 1], 0).into()).unwrap())
+fn any_port() -> Http {
+    listen(([127, 0, 0, 1], 0).into(), &[]).unwrap()
+}
+
+fn serve(view: &Arc<SwitchView>) -> ControlHandle {
+    start(Arc::clone(view), Some(any_port()), ()).unwrap()
 }
 
 /// Samples by name and labels; fails where a line is not of the text format, a sample has no HELP and
@@ -276,7 +288,7 @@ fn parse(text: &str) -> HashMap<&str, f64> {
 #[test]
 fn metrics_are_read_without_the_worker() {
     let (view, inbox) = view();
-    let control = start(Arc::clone(&view), any_port()).unwrap();
+    let control = serve(&view);
     let (code, text) = get(&control, "/metrics");
     assert_eq!(code, 200);
     let samples = parse(&text);
@@ -330,7 +342,7 @@ fn metrics_are_read_without_the_worker() {
 fn status_says_everything_and_is_exact() {
     let (view, inbox) = view();
     let worker = answer(inbox);
-    let control = start(Arc::clone(&view), any_port()).unwrap();
+    let control = serve(&view);
     let (code, text) = get(&control, "/status");
     assert_eq!(code, 200);
     let status: Status = serde_json::from_str(&text).unwrap();
@@ -388,13 +400,13 @@ fn status_says_everything_and_is_exact() {
 fn a_promise_is_kept_not_kept_or_not_proved() {
     let answers = |missing: u64| {
         let ledger = Ledger { received: 5 + missing, sent: 5, ..Ledger::default() };
-        vec![Answer::Report(mailbox::Report { ledger, fdb: vec![] })]
+        vec![Answer::Given(ledger)]
     };
     let (view, _inbox) = view();
     let mut view = Arc::into_inner(view).unwrap();
     view.counters = Counters::with_shadows(2, 3);
     view.ports.iter_mut().for_each(|port| port.driver = Arc::new(SilentDriver));
-    let promise = |view: &SwitchView, answers: &[Answer]| {
+    let promise = |view: &SwitchView, answers: &[Answer<Ledger>]| {
         let verdict = snapshot(view, answers).verdict;
         assert_eq!(verdict.lossless, verdict.promise == Promise::Kept);
         (verdict.promise, verdict.unproved)
@@ -418,7 +430,7 @@ fn a_promise_is_kept_not_kept_or_not_proved() {
 fn health_is_that_of_the_workers_and_the_ports_devices() {
     let (view, inbox) = view();
     let worker = answer(inbox);
-    let control = start(Arc::clone(&view), any_port()).unwrap();
+    let control = serve(&view);
     assert_eq!(get(&control, "/healthz"), (200, "ok\n".into()));
     let health = || health::faults(&view, &[]);
     for (state, fault) in [
@@ -445,7 +457,7 @@ fn health_is_that_of_the_workers_and_the_ports_devices() {
 fn a_policy_is_changed_for_one_class_or_all_and_bad_ones_are_refused() {
     let (view, inbox) = view();
     let worker = answer(inbox);
-    let control = start(Arc::clone(&view), any_port()).unwrap();
+    let control = serve(&view);
     let put = |body: &str| {
         let url = format!("http://{}/policy", control.address().unwrap());
         let call = ureq::put(url).config().http_status_as_error(false).build().send(body);
@@ -493,7 +505,7 @@ fn put_under(control: &ControlHandle, host: &str, body: &str) -> (String, String
 #[test]
 fn a_body_that_does_not_end_is_given_up_and_a_long_one_not_read() {
     let (view, _inbox) = view();
-    let control = start(Arc::clone(&view), any_port()).unwrap();
+    let control = serve(&view);
     let answer = |head: &str, body: &[u8]| {
         let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -519,7 +531,7 @@ fn a_body_that_does_not_end_is_given_up_and_a_long_one_not_read() {
 #[test]
 fn a_head_that_does_not_end_is_given_up() {
     let (view, _inbox) = view();
-    let control = start(Arc::clone(&view), any_port()).unwrap();
+    let control = serve(&view);
     let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream.write_all(b"GET /status HTTP/1.1\r\nHost: localhost\r\n").unwrap();
@@ -531,7 +543,7 @@ fn a_head_that_does_not_end_is_given_up() {
 fn a_web_page_cannot_change_a_policy_under_a_name_of_its_own() {
     let (view, inbox) = view();
     let worker = answer(inbox);
-    let control = start(Arc::clone(&view), any_port()).unwrap();
+    let control = serve(&view);
     let body = r#"{"policy": "gfc", "class": 3}"#;
     let (code, text) = put_under(&control, "rebound.example:9464", body);
     assert_eq!(code, "HTTP/1.1 403 Forbidden");
@@ -569,7 +581,7 @@ fn answer_slowly(inbox: Inbox) -> JoinHandle<Vec<bool>> {
 fn two_changes_at_once_are_made_one_after_the_other() {
     let (view, inbox) = view();
     let worker = answer_slowly(inbox);
-    let control = start(Arc::clone(&view), any_port()).unwrap();
+    let control = serve(&view);
     std::thread::scope(|scope| {
         for name in ["gfc", "g-pfc"] {
             let control = &control;
@@ -588,10 +600,151 @@ fn two_changes_at_once_are_made_one_after_the_other() {
 }
 
 #[test]
+fn nobody_reads_anything_under_a_name_that_is_not_the_switchs() {
+    let (view, inbox) = view();
+    let worker = answer(inbox);
+    let http = listen(([127, 0, 0, 1], 0).into(), &["leaf1.example".into()]).unwrap();
+    let control = start(Arc::clone(&view), Some(http), ()).unwrap();
+    let get_as = |host: &str, path: &str| {
+        let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\n{host}Connection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        (answer.split(' ').nth(1).unwrap_or_default().to_owned(), answer)
+    };
+    for path in ["/", "/metrics", "/status", "/addresses", "/healthz", "/policy", "/nowhere"] {
+        let (code, text) = get_as("Host: rebound.example:9464\r\n", path);
+        assert_eq!(code, "403", "{path}");
+        assert!(text.contains("this switch is not \"rebound.example:9464\"; call it localhost"), "{text}");
+        assert!(text.contains("add the name to `http_hosts`"), "{text}");
+    }
+    for host in ["Host: localhost:9464\r\n", "Host: 192.0.2.7\r\n", "Host: leaf1.example:9464\r\n", ""] {
+        assert_eq!(get_as(host, "/healthz").0, "200", "{host}");
+    }
+    stop_worker(&view, worker);
+}
+
+/// `count` addresses in some order, in two VLANs.
+fn table(count: u32) -> Vec<Address> {
+    let address = |number: u32| {
+        let [a, b, c, d] = number.wrapping_mul(0x9e37_79b1).to_be_bytes(); // an odd number: none comes twice
+        let (vid, port) = (1 + (number % 2) as u16, PortId((number % 2) as u8));
+        Address { vid, mac: MacAddr([2, 0, a, b, c, d]), port, fixed: number.is_multiple_of(3) }
+    };
+    (0..count).map(address).collect()
+}
+
+#[test]
+fn a_walk_over_pages_meets_every_address_once_in_order() {
+    let (view, inbox) = view();
+    let table = table(100_000);
+    let worker = answer_with(inbox, table.clone());
+    let control = serve(&view);
+    let page = |query: &str| -> AddressPage {
+        let (code, text) = get(&control, &format!("/addresses{query}"));
+        assert_eq!(code, 200, "{text}");
+        serde_json::from_str(&text).unwrap()
+    };
+    assert_eq!(page("").addresses.len(), 1_000);
+    let mut met = Vec::new();
+    let mut next = Some(String::new());
+    while let Some(after) = next {
+        let after = if after.is_empty() { after } else { format!("&after={after}") };
+        let page = page(&format!("?limit=9999{after}"));
+        met.extend(page.addresses);
+        next = page.next;
+    }
+    let name = |address: &Address| {
+        let port = ["left", "right"][address.port.index()].to_owned();
+        super::status::FdbEntry { vid: address.vid, mac: address.mac.to_string(), port, fixed: address.fixed }
+    };
+    let mut expected: Vec<_> = table.iter().map(name).collect();
+    expected.sort();
+    assert!(met == expected, "{} met, of {}", met.len(), expected.len());
+    let last = page("?limit=1&after=2-ff:ff:ff:ff:ff:ff");
+    assert_eq!((last.addresses.len(), last.next), (0, None));
+    for (query, expected) in [
+        ("?limit=0", "`limit` is 0, but has to be from 1 to 10000"),
+        ("?limit=10001", "has to be from 1 to 10000"),
+        ("?limit=x", "limit"),
+        ("?after=x", "`after` is \"x\", but has to be what `next` of a page was"),
+        ("?from=1", "unknown field"),
+    ] {
+        let (code, text) = get(&control, &format!("/addresses{query}"));
+        assert_eq!(code, 400, "{query}");
+        assert!(text.contains(expected), "{text}");
+    }
+    stop_worker(&view, worker);
+    assert_eq!(get(&control, "/addresses"), (503, "worker 0 has ended\n".into()));
+}
+
+#[test]
+fn a_status_names_the_first_addresses_and_says_how_many_there_are() {
+    for (count, named, truncated) in [(1_000, 1_000, false), (1_001, 1_000, true)] {
+        let (view, inbox) = view();
+        let worker = answer_with(inbox, table(count));
+        view.counters.port(PortId(0)).fdb_entries.set(count.into()); // as the worker would
+        let control = serve(&view);
+        let status: Status = serde_json::from_str(&get(&control, "/status").1).unwrap();
+        assert_eq!(
+            (status.fdb.len(), status.fdb_total, status.fdb_truncated),
+            (named, count.into(), truncated)
+        );
+        assert!(status.fdb.is_sorted());
+        stop_worker(&view, worker);
+    }
+}
+
+/// The answer to what has been asked, as far as it comes: its code.
+fn code_of(mut stream: TcpStream) -> String {
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer); // closed connections have none
+    String::from_utf8_lossy(&answer).split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn who_comes_beyond_the_limit_is_told_so_and_served_when_others_have_been_given_up() {
+    let (view, inbox) = view();
+    let worker = answer(inbox);
+    let control = serve(&view);
+    let connect = || TcpStream::connect(control.address().unwrap()).unwrap();
+    let ask = |stream: &mut TcpStream| {
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    };
+    let silent: Vec<TcpStream> = (0..CONNECTIONS_MAX).map(|_| connect()).collect();
+    let mut beyond = connect();
+    ask(&mut beyond);
+    assert_eq!(code_of(beyond), "503");
+    // Those who send no head are given up, and then there is room.
+    silent.into_iter().for_each(|stream| assert_eq!(code_of(stream), ""));
+    let mut next = connect();
+    ask(&mut next);
+    assert_eq!(code_of(next), "200");
+    stop_worker(&view, worker);
+}
+
+#[test]
+fn an_answer_that_is_not_taken_is_given_up() {
+    let (view, inbox) = view();
+    let worker = answer_with(inbox, table(10_000));
+    let control = serve(&view);
+    let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
+    // Much more than the kernel keeps for who does not read.
+    for _ in 0..200 {
+        stream.write_all(b"GET /addresses?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    }
+    // Its end is seen without reading.
+    let mut ended = [PollFd::new(std::os::fd::AsFd::as_fd(&stream), PollFlags::POLLHUP)];
+    assert_eq!(poll(&mut ended, PollTimeout::from(60_000u16)).unwrap(), 1);
+    stop_worker(&view, worker);
+}
+
+#[test]
 fn an_address_in_use_is_one_clear_message() {
-    let first = any_port().unwrap();
-    let address = first.local_addr().unwrap();
-    let error = listen(address).unwrap_err().to_string();
+    let first = any_port();
+    let address = first.address;
+    let error = listen(address, &[]).unwrap_err().to_string();
     let expected = format!("cannot serve metrics and status on {address}: Address already in use");
     assert!(error.starts_with(&expected), "{error}");
 }
@@ -599,9 +752,9 @@ fn an_address_in_use_is_one_clear_message() {
 #[test]
 fn a_stopped_control_thread_serves_nobody() {
     let (view, _inbox) = view();
-    let control = start(view, any_port()).unwrap();
+    let control = serve(&view);
     let address = control.address().unwrap();
-    control.stop();
+    assert_eq!(control.stop(), Ok(()));
     assert!(std::net::TcpStream::connect(address).is_err());
 }
 

@@ -1,48 +1,108 @@
-//! Who may change a running switch: somebody on this machine, and no web page that he has open.
+//! Who may ask a running switch, and who may change it: no web page under a name of its own, and for
+//! changes nobody but somebody on this machine.
 //!
-//! A page may send requests to the loopback address of the machine that shows it, under a name whose
-//! owner has made it mean that address (DNS rebinding). A browser then writes that name into `Host`;
-//! whoever means the switch writes a name or address of the switch.
+//! A page may send requests to an address of this machine or network, under a name whose owner has made
+//! it mean that address (DNS rebinding), and then read the answers. A browser writes that name into
+//! `Host`. So a name has to be one of the switch's; an address as such cannot be made to mean another.
+//! Who sends no `Host` is no browser.
 
 use std::net::{IpAddr, SocketAddr};
 
 use axum::http::uri::Authority;
+use axum::http::{HeaderMap, header};
 
-/// Whether `peer`, who speaks to a switch called `host`, may change the one that listens on `listen`.
-///
-/// # Errors
-/// What is allowed.
-pub(super) fn may_change(peer: SocketAddr, host: Option<&str>, listen: IpAddr) -> Result<(), String> {
-    // Who speaks from the address listened on is on this machine, too.
-    let peer = peer.ip().to_canonical();
-    if !peer.is_loopback() && peer != listen {
-        return Err("a policy can be changed from this machine only".into());
+const LOCALHOST: &str = "localhost";
+
+/// The name or address that a request is addressed to; what is none is the empty one, which nobody has.
+pub(super) fn host(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::HOST).map(|host| host.to_str().unwrap_or_default())
+}
+
+/// The names and the address that a switch is asked by.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    listen: IpAddr,
+    /// In lower case.
+    names: Vec<String>,
+}
+
+impl Names {
+    /// Of one that listens on `listen`: `localhost`, the name of the machine, and those `configured`.
+    pub fn new(listen: IpAddr, configured: &[String]) -> Names {
+        let machine = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+        let own = [LOCALHOST.to_owned()].into_iter().chain(machine);
+        let names = own.chain(configured.iter().cloned());
+        Names { listen, names: names.map(|name| name.to_ascii_lowercase()).collect() }
     }
-    match host {
-        Some(host) if is_ours(host, listen) => Ok(()),
-        other => Err(format!(
-            "this switch is not {:?}; call it {} to change a policy",
-            other.unwrap_or_default(),
-            names(listen)
-        )),
+
+    /// Whether it answers who calls it `host`.
+    ///
+    /// # Errors
+    /// What it may be called.
+    pub fn may_ask(&self, host: Option<&str>) -> Result<(), String> {
+        let Some(host) = host else { return Ok(()) };
+        match Host::read(host) {
+            Some(Host::Address(_)) => Ok(()),
+            Some(Host::Name(name)) if self.names.contains(&name) => Ok(()),
+            _ => Err(format!(
+                "this switch is not {host:?}; call it {} or by its address, or add the name to `http_hosts`",
+                self.names.join(", ")
+            )),
+        }
+    }
+
+    /// Whether `peer`, who calls it `host`, may change it.
+    ///
+    /// # Errors
+    /// What is allowed.
+    pub fn may_change(&self, peer: SocketAddr, host: Option<&str>) -> Result<(), String> {
+        // Who speaks from the address listened on is on this machine, too.
+        let peer = peer.ip().to_canonical();
+        if !peer.is_loopback() && peer != self.listen {
+            return Err("a policy can be changed from this machine only".into());
+        }
+        let is_ours = match host.and_then(Host::read) {
+            Some(Host::Name(name)) => self.names.contains(&name),
+            Some(Host::Address(address)) => address.is_loopback() || address == self.listen,
+            None => false,
+        };
+        match is_ours {
+            true => Ok(()),
+            false => Err(format!(
+                "this switch is not {:?}; call it {} to change a policy",
+                host.unwrap_or_default(),
+                self.here()
+            )),
+        }
+    }
+
+    fn here(&self) -> String {
+        let loopback = "localhost, 127.0.0.1 or [::1]";
+        match self.listen.is_loopback() || self.listen.is_unspecified() {
+            true => loopback.into(),
+            false => format!("{} or, if it listens there, {loopback}", self.listen),
+        }
     }
 }
 
-fn names(listen: IpAddr) -> String {
-    let loopback = "localhost, 127.0.0.1 or [::1]";
-    match listen.is_loopback() || listen.is_unspecified() {
-        true => loopback.into(),
-        false => format!("{listen} or, if it listens there, {loopback}"),
-    }
+/// What stands in a `Host`, without the port.
+#[derive(Debug, PartialEq, Eq)]
+enum Host {
+    Address(IpAddr),
+    /// In lower case.
+    Name(String),
 }
 
-/// Whether a `Host` is a loopback name or address, or the address listened on.
-fn is_ours(host: &str, listen: IpAddr) -> bool {
-    let Ok(authority) = host.parse::<Authority>() else { return false };
-    let name = authority.host();
-    let address = name.trim_start_matches('[').trim_end_matches(']').parse();
-    let is_here = |address: IpAddr| address.to_canonical().is_loopback() || address == listen;
-    name.eq_ignore_ascii_case("localhost") || address.is_ok_and(is_here)
+impl Host {
+    fn read(host: &str) -> Option<Host> {
+        let authority: Authority = host.parse().ok()?;
+        let name = authority.host();
+        let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        Some(match address {
+            Ok(address) => Host::Address(address.to_canonical()),
+            Err(_) => Host::Name(name.trim_end_matches('.').to_ascii_lowercase()),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -51,47 +111,62 @@ mod tests {
     use super::*;
 
     const LISTEN: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    const HERE: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
+
+    fn names() -> Names {
+        Names::new(LISTEN, &["Leaf1.Lab.example".into()])
+    }
 
     #[test]
     fn a_switch_answers_to_its_own_names_and_addresses_only() {
+        let machine = nix::unistd::gethostname().unwrap().into_string().unwrap();
         let ours = [
             "localhost",
             "LocalHost:9464",
+            "localhost.:9464",
             "127.0.0.1:9464",
             "127.8.8.8",
             "[::1]:9464",
             "[::ffff:127.0.0.1]",
             "10.0.0.1:9464",
+            "leaf1.lab.example:9464",
+            &machine,
         ];
         for host in ours {
-            assert!(is_ours(host, LISTEN), "{host}");
+            assert_eq!(names().may_ask(Some(host)), Ok(()), "{host}");
+            assert_eq!(names().may_change(HERE, Some(host)), Ok(()), "{host}");
         }
-        let others = [
-            "",
-            "rebound.example",
-            "localhost.example:9464",
-            "127.0.0.1.example",
-            "10.0.0.2",
-            "[::2]",
-            "a b",
-        ];
-        for host in others {
-            assert!(!is_ours(host, LISTEN), "{host}");
+        for host in
+            ["", "rebound.example", "localhost.example:9464", "127.0.0.1.example", "lab.example", "a b"]
+        {
+            assert!(names().may_ask(Some(host)).is_err(), "{host}");
+            assert!(names().may_change(HERE, Some(host)).is_err(), "{host}");
         }
+        // Addresses that reach it some other way do to ask: nobody can make them mean something else.
+        for host in ["10.0.0.2", "[::2]:9464"] {
+            assert_eq!(names().may_ask(Some(host)), Ok(()), "{host}");
+            assert!(names().may_change(HERE, Some(host)).is_err(), "{host}");
+        }
+        assert_eq!(names().may_ask(None), Ok(()), "no browser");
+        let told = names().may_ask(Some("rebound.example")).unwrap_err();
+        assert!(told.starts_with("this switch is not \"rebound.example\"; call it localhost, "), "{told}");
+        assert!(
+            told.ends_with("leaf1.lab.example or by its address, or add the name to `http_hosts`"),
+            "{told}"
+        );
     }
 
     #[test]
     fn only_this_machine_changes_anything() {
-        let here = SocketAddr::from(([127, 0, 0, 1], 1));
         let there = SocketAddr::from(([10, 0, 0, 2], 1));
-        assert_eq!(may_change(here, Some("localhost"), LISTEN), Ok(()));
+        assert_eq!(names().may_change(HERE, Some("localhost")), Ok(()));
         let by_its_address = SocketAddr::from((LISTEN, 1));
-        assert_eq!(may_change(by_its_address, Some("10.0.0.1:9464"), LISTEN), Ok(()));
-        let told = |peer, host| may_change(peer, host, LISTEN).unwrap_err();
+        assert_eq!(names().may_change(by_its_address, Some("10.0.0.1:9464")), Ok(()));
+        let told = |peer, host| names().may_change(peer, host).unwrap_err();
         assert!(told(there, Some("localhost")).contains("from this machine only"));
-        assert!(told(here, Some("rebound.example")).contains("\"rebound.example\"; call it 10.0.0.1 or"));
-        assert!(told(here, None).contains("localhost"));
-        let at_home = may_change(here, None, IpAddr::V4(std::net::Ipv4Addr::LOCALHOST)).unwrap_err();
+        assert!(told(HERE, Some("rebound.example")).contains("\"rebound.example\"; call it 10.0.0.1 or"));
+        assert!(told(HERE, None).contains("localhost"));
+        let at_home = Names::new(HERE.ip(), &[]).may_change(HERE, None).unwrap_err();
         assert!(at_home.ends_with("call it localhost, 127.0.0.1 or [::1] to change a policy"), "{at_home}");
     }
 }

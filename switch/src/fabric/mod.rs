@@ -29,7 +29,7 @@ pub use settings::Settings;
 
 use crate::lab::{Device, Lab, LabError, Namespace, VethOptions};
 use crate::machine;
-use crate::run::{self, Privileges, RunError, Running, WorkerError};
+use crate::run::{self, Privileges, RunError, Running, ThreadError};
 use crate::traffic::{Host, HostError, HostOptions};
 
 /// Why a fabric could not be built or run.
@@ -50,7 +50,7 @@ pub enum FabricError {
     Config(#[from] ConfigError),
     /// A thread of a switch ended early.
     #[error(transparent)]
-    Worker(#[from] WorkerError),
+    Worker(#[from] ThreadError),
 }
 
 /// The class that fabrics keep lossless.
@@ -266,7 +266,7 @@ impl Switches {
         self.0.iter().map(|(_, running)| Arc::clone(running.view())).collect()
     }
 
-    fn stop(mut self) -> Result<Vec<crate::control::status::Status>, WorkerError> {
+    fn stop(mut self) -> Result<Vec<crate::control::status::Status>, ThreadError> {
         let stopped: Vec<_> =
             self.0.drain(..).map(|(namespace, running)| namespace.run(|| running.stop())).collect();
         stopped.into_iter().collect()

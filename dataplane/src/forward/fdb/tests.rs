@@ -48,6 +48,16 @@ fn learns_refreshes_and_moves() {
 }
 
 #[test]
+fn parts_of_the_table_are_all_of_it() {
+    let mut fdb = fdb(100, [None; 2]);
+    (0..100).for_each(|n| assert_eq!(fdb.learn(T, 1, mac(n), P0), Learned::New));
+    let (places, middle) = (fdb.places(), fdb.places() / 3);
+    let parts = fdb.entries_at(T, 0..middle).chain(fdb.entries_at(T, middle..places));
+    assert!(parts.eq(fdb.entries(T)));
+    assert_eq!(fdb.entries(T).count(), 100);
+}
+
+#[test]
 fn group_and_zero_addresses_are_never_learned() {
     let mut fdb = fdb(16, [None; 2]);
     for not_a_station in [MacAddr::BROADCAST, MacAddr([1, 0, 0, 0, 0, 1]), MacAddr([0; 6])] {

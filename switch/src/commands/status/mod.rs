@@ -14,8 +14,8 @@ use crate::control::status::Status;
 
 /// Longer than a switch takes to answer for workers that do not.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// More than a full forwarding database takes.
-const BODY_MAX: u64 = 256 << 20;
+/// More than the status of a switch with all the ports that there can be.
+const BODY_MAX: u64 = 64 << 20;
 const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
 
 /// Show a running switch: ports, classes with traffic, pauses, drops, the ledger.

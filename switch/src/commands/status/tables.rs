@@ -39,7 +39,7 @@ pub(super) fn render(
 }
 
 fn heading(status: &Status) -> String {
-    let addresses = status.fdb.len();
+    let addresses = grouped(status.fdb_total.max(status.fdb.len() as u64));
     format!(
         "{}: xoff {}, up {}, {addresses} addresses known",
         status.name,
@@ -395,7 +395,7 @@ mod tests {
 
     fn status() -> Status {
         let (view, _inbox) = view();
-        let mut status = snapshot(&view, &[Answer::Report(Default::default())]);
+        let mut status = snapshot(&view, &[Answer::Given(Default::default())]);
         status.uptime_nanos = 10_000_000_000;
         status
     }

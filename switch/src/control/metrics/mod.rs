@@ -15,8 +15,8 @@ use xoff_dataplane::units::{Class, PortId};
 use xoff_dataplane::wire::mac_control::MacControlError;
 
 use super::exposition::{Exposition, Kind, seconds};
-use super::proof;
 use super::view::{Link, PortView, ProgramState, SwitchView, WorkerFacts};
+use super::{logging, proof};
 
 /// The text of `/metrics`, read without any worker's help.
 pub(super) fn render(view: &SwitchView) -> String {
@@ -44,6 +44,8 @@ fn write_switch(text: &mut Exposition, view: &SwitchView) {
         .sample(&[], started);
     text.family("xoff_stall_budget_seconds", Kind::Gauge, "Longest stall of a worker that its memory bears.")
         .sample(&[], seconds(view.stall_budget.0));
+    let help = "Log lines that could not be written, or came faster than they could be.";
+    text.family("xoff_log_lines_dropped_total", Kind::Counter, help).sample(&[], logging::lines_dropped());
     if let Some(free) = view.headroom_least_free() {
         let help = "Least headroom that any lossless class of any port had left.";
         text.family("xoff_headroom_least_free_bytes", Kind::Gauge, help).sample(&[], free);

@@ -1,0 +1,54 @@
+//! A switch that may not have as many open files as it needs is told so before it touches a device; what it
+//! says that it needs is enough.
+
+use std::fs;
+
+use xoff_netns_tests::{Surroundings, Switch};
+
+use crate::bed;
+
+/// What a switch refused to start needs, by its own words.
+fn needed(said: &str) -> u64 {
+    let (_, rest) = said.split_once("the switch needs ").unwrap_or_else(|| panic!("{said}"));
+    rest.split(' ').next().unwrap().parse().unwrap()
+}
+
+fn limited(soft: u64, hard: u64) -> Surroundings {
+    Surroundings { descriptors: Some((soft, hard)), ..Surroundings::default() }
+}
+
+fn open(switch: &Switch) -> u64 {
+    fs::read_dir(format!("/proc/{}/fd", switch.pid())).unwrap().count() as u64
+}
+
+#[test]
+fn too_few_open_files_are_told_before_anything_is_attached() {
+    let bed = bed(3).queues(4).build();
+    let config = bed.config("speed = \"1G\"").switch("workers = 2");
+    let before: Vec<_> = (1..=3).map(|port| bed.port(port).counters().unwrap()).collect();
+    let exit = bed.launch_in(limited(20, 100), &config).wait();
+    let said = exit.stderr;
+    assert_eq!(exit.status.code(), Some(2), "{said}");
+    let needed = needed(&said);
+    for words in [
+        "open files (12 sockets on 3 ports".to_owned(),
+        "this process may have 100:".into(),
+        format!("ulimit -Hn {needed}"),
+        format!("LimitNOFILE={needed}"),
+        "fewer `queues`".into(),
+    ] {
+        assert!(said.contains(&words), "{words:?} is not in {said}");
+    }
+    assert!(!said.contains("port open"), "{said}");
+    let after: Vec<_> = (1..=3).map(|port| bed.port(port).counters().unwrap()).collect();
+    assert_eq!(format!("{before:?}"), format!("{after:?}"));
+
+    let exit = bed.launch_in(limited(20, needed - 1), &config).wait();
+    assert_eq!(exit.status.code(), Some(2), "{}", exit.stderr);
+
+    // As many as it says are enough, and the soft limit is no obstacle.
+    let switch = bed.launch_in(limited(20, needed), &config).ready();
+    let (taken, idle) = (open(&switch), 64); // connections that nobody has made
+    assert!((needed / 2..=needed).contains(&(taken + idle)), "{taken} taken, {needed} needed");
+    bed.finish(switch);
+}

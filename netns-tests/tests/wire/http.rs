@@ -1,0 +1,62 @@
+//! Clients of HTTP that read slowly or not at all cost a bounded amount of memory, and keep nobody else
+//! from being served.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::TcpStream;
+
+use xoff_netns_tests::{Bed, Switch, wait_for};
+
+use crate::bed;
+
+const ADDRESSES: u32 = 100_000;
+/// Many more than are served.
+const CLIENTS: usize = 250;
+/// What they may cost in all, in bytes.
+const MEMORY_MAX: u64 = 48 << 20;
+
+fn many_addresses() -> String {
+    let mut toml = format!("[fdb]\ncapacity = {ADDRESSES}\n");
+    for number in 0..ADDRESSES {
+        let [_, a, b, c] = number.to_be_bytes();
+        let _ = write!(toml, "[[fdb.static]]\nmac = \"02:01:00:{a:02x}:{b:02x}:{c:02x}\"\nport = \"p1\"\n");
+    }
+    toml
+}
+
+/// Clients that ask for `path`, some of them many times, and do not read.
+fn ask_and_do_not_read(bed: &Bed, path: &str) -> Vec<TcpStream> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").repeat(20);
+    let ask = || {
+        let mut stream = TcpStream::connect("127.0.0.1:9464").unwrap();
+        let _ = stream.write_all(request.as_bytes()); // it may have been refused already
+        stream
+    };
+    bed.namespace().run(|| (0..CLIENTS).map(|_| ask()).collect())
+}
+
+fn is_served(switch: &Switch) {
+    wait_for("HTTP to answer", || switch.get("/healthz").ok());
+}
+
+#[test]
+fn clients_that_do_not_read_take_a_bounded_amount_of_memory() {
+    let bed = bed(2).build();
+    let switch = bed.start(&bed.config("speed = \"1G\"").more(&many_addresses()));
+    let status = switch.status();
+    assert_eq!((status.fdb.len(), status.fdb_total, status.fdb_truncated), (1_000, ADDRESSES.into(), true));
+    let before = switch.resident_bytes();
+    let mut most = before;
+    for path in ["/status", "/addresses?limit=10000", "/metrics"] {
+        let clients = ask_and_do_not_read(&bed, path);
+        wait_for("HTTP to answer", || {
+            most = most.max(switch.resident_bytes());
+            switch.get("/healthz").ok()
+        });
+        drop(clients);
+        is_served(&switch);
+        most = most.max(switch.resident_bytes());
+    }
+    assert!(most - before < MEMORY_MAX, "{} bytes for clients that do not read", most - before);
+    bed.finish(switch);
+}

@@ -1,0 +1,79 @@
+//! A switch whose log cannot be written goes on as if it could: a full disk, a pipe whose reader is gone,
+//! a pipe that nobody reads.
+
+use std::fs::File;
+use std::io::{self, PipeReader, Write as _};
+use std::net::TcpStream;
+use std::process::Stdio;
+
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::sys::signal::Signal;
+use xoff::control::Link;
+use xoff_netns_tests::{Bed, Surroundings, Switch, wait_for};
+
+use crate::bed;
+
+/// Requests that are none, each of which makes a line of `log = "debug"`.
+fn send_garbage(bed: &Bed) {
+    let send = || {
+        let mut stream = TcpStream::connect("127.0.0.1:9464").unwrap();
+        let _ = stream.write_all(b"x\r\n\r\n"); // it may have been refused already
+    };
+    bed.namespace().run(|| (0..100).for_each(|_| send()));
+}
+
+fn lines_dropped(switch: &Switch) -> Option<u64> {
+    let metrics = switch.get("/metrics").ok()?; // it may still be busy with the garbage
+    let line = metrics.lines().find_map(|line| line.strip_prefix("xoff_log_lines_dropped_total "));
+    line.map(|count| count.parse().unwrap())
+}
+
+/// With a log of this kind HTTP answers, policies change, links are followed, and a signal ends it in good
+/// order.
+fn goes_on_with(stderr: impl Into<Stdio>) {
+    let bed = bed(2).build();
+    let config = bed.config("speed = \"1G\"").switch("log = \"debug\"");
+    let surroundings = Surroundings { stderr: Some(stderr.into()), ..Surroundings::default() };
+    let switch = bed.launch_in(surroundings, &config).ready();
+    wait_for("lines to be dropped", || {
+        send_garbage(&bed);
+        lines_dropped(&switch).filter(|&lines| lines > 0)
+    });
+    wait_for("the garbage to be dealt with", || switch.get("/healthz").ok());
+    let (code, policies) = switch.put("/policy", r#"{"policy": "capfc-stop-max", "class": 3}"#).unwrap();
+    assert_eq!((code, policies), (200, switch.get("/policy").unwrap()));
+    assert_eq!(switch.status().policies[3], "capfc-stop-max");
+    for (up, link) in [(false, Link::Down), (true, Link::Up)] {
+        bed.host(1).device().set_up(up).unwrap();
+        wait_for("the link to change", || (switch.port(1).link == link).then_some(()));
+    }
+    assert_eq!(switch.get("/healthz").unwrap(), "ok\n");
+    switch.signal(Signal::SIGINT);
+    assert_eq!(switch.wait().status.code(), Some(0));
+}
+
+/// A pipe of the least size.
+fn small_pipe() -> (PipeReader, Stdio) {
+    let (reader, writer) = io::pipe().unwrap();
+    fcntl(&writer, FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
+    (reader, writer.into())
+}
+
+#[test]
+fn a_full_disk() {
+    goes_on_with(File::options().write(true).open("/dev/full").unwrap());
+}
+
+#[test]
+fn a_pipe_whose_reader_is_gone() {
+    let (reader, writer) = small_pipe();
+    drop(reader);
+    goes_on_with(writer);
+}
+
+#[test]
+fn a_pipe_that_nobody_reads() {
+    let (reader, writer) = small_pipe();
+    goes_on_with(writer);
+    drop(reader);
+}

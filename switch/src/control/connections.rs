@@ -1,0 +1,101 @@
+//! Connections of HTTP: how many there are, and how long each may take.
+//!
+//! Whoever reads an answer slowly, or not at all, holds the memory of one answer. So there is a limit to
+//! how many are served at a time; who comes beyond it is told so (503), and where there are too many of
+//! those too, the next ones wait for them. An answer that is not taken in time is given up.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{ConnectInfo, Request};
+use axum::http::{StatusCode, header};
+use axum::middleware::{Next, from_fn};
+use axum::{Extension, Router};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// Most connections that are served at a time; as many are told that there are too many.
+pub const CONNECTIONS_MAX: usize = 32;
+
+/// How long a client has for the head of a request, and a connection without one stays open.
+const HEAD_WITHIN: Duration = Duration::from_secs(5);
+/// Most bytes of such a head.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+/// From the head of a request until all of its answer is taken.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+/// The same for an answer that there are too many.
+const REFUSED_WITHIN: Duration = Duration::from_secs(1);
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// Serves what comes by the listener, until dropped.
+pub(super) async fn serve(listener: TcpListener, routes: Router) {
+    let served = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let refused = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let refusal = Router::new().fallback(|| async {
+        let message = format!("{CONNECTIONS_MAX} others are being served; try again\n");
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            [(header::RETRY_AFTER, "1"), (header::CONNECTION, "close")],
+            message,
+        )
+    });
+    loop {
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            // No more file descriptors, for example.
+            Err(error) => {
+                tracing::warn!("cannot take a connection for metrics or status: {error}");
+                sleep(ACCEPT_AGAIN_AFTER).await;
+                continue;
+            }
+        };
+        let (permit, routes, within) = match Arc::clone(&served).try_acquire_owned() {
+            Ok(permit) => (permit, routes.clone(), ANSWERED_WITHIN),
+            Err(_) => {
+                let permit = Arc::clone(&refused).acquire_owned().await;
+                (permit.expect("nobody closes it"), refusal.clone(), REFUSED_WITHIN)
+            }
+        };
+        tokio::spawn(async move {
+            answer(stream, peer, routes, within).await;
+            drop(permit);
+        });
+    }
+}
+
+/// Answers what comes by one connection, until its client ends it, goes silent in a request, or does not
+/// take an answer in time.
+async fn answer(stream: TcpStream, peer: SocketAddr, routes: Router, within: Duration) {
+    let (begin, deadline) = watch::channel(Instant::now() + within);
+    let routes = routes.layer(from_fn(move |request: Request, next: Next| {
+        begin.send_replace(Instant::now() + within);
+        next.run(request)
+    }));
+    let service = TowerToHyperService::new(routes.layer(Extension(ConnectInfo(peer))));
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN).max_buf_size(HEAD_BYTES_MAX);
+    tokio::select! {
+        served = server.serve_connection(TokioIo::new(stream), service) => {
+            if let Err(error) = served {
+                tracing::debug!("{peer}: {error}");
+            }
+        }
+        () = passed(deadline) => tracing::debug!("{peer}: took longer than {within:?} over an answer"),
+    }
+}
+
+/// Waits for a deadline that may be put off.
+async fn passed(deadline: watch::Receiver<Instant>) {
+    loop {
+        let at = *deadline.borrow();
+        sleep_until(at).await;
+        if *deadline.borrow() == at {
+            return;
+        }
+    }
+}
