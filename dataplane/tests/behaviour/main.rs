@@ -2,7 +2,6 @@
 
 mod allocations;
 mod batches;
-mod bed;
 mod cascade;
 mod conformance;
 mod custom;
@@ -22,6 +21,7 @@ mod robustness;
 mod trains;
 mod watchdog;
 
+use xoff_conformance::bed;
 use xoff_dataplane::units::{Class, Quanta};
 use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
 

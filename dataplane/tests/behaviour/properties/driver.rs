@@ -16,10 +16,10 @@ use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
 use xoff_dataplane::wire::{FlowKey, FlowPauseWriter, Operation, Rates};
 
 use super::settings::{PORTS, PORTS_U8};
+use crate::bed::Batches;
 use crate::bed::SwitchPlan;
 use crate::bed::flow_pauses::{FlowPauses, OfClass};
 use crate::bed::store::MemoryStore;
-use crate::bed::twin::Batches;
 pub use bursts::Burst;
 
 /// One thing that a driver may do.

@@ -12,8 +12,8 @@ use xoff_dataplane::headroom::Link;
 use xoff_dataplane::units::Bytes;
 use xoff_explore::explore;
 
+use crate::bed::Batches;
 use crate::bed::plan::{self, LINK};
-use crate::bed::twin::Batches;
 
 fn any_steps() -> impl Strategy<Value = Vec<Step>> {
     let port = 0..PORTS_U8;

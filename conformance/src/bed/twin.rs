@@ -22,6 +22,7 @@ use super::switch_node::SwitchPlan;
 pub enum Batches {
     /// As many as there are.
     Large,
+    /// One.
     OfOne,
 }
 

@@ -12,12 +12,14 @@ use xoff_dataplane::settings::{PolicyKind, SwitchSettings};
 use xoff_dataplane::switch::{Successor, Switch};
 use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
 
+use super::breaches::{Breaches, Promise};
 use super::twin::{Batches, Twin};
 use super::watch::{self, Watch};
 
 /// A switch to be.
 #[derive(Clone, Debug)]
 pub struct SwitchPlan {
+    /// What it is told at its start.
     pub settings: SwitchSettings,
     /// Worker of each port; empty: one for all.
     pub owners: Vec<u8>,
@@ -35,23 +37,27 @@ pub struct SwitchPlan {
     pub may_lapse: bool,
 }
 
+/// A switch of the bed.
 #[derive(Debug)]
 pub struct SwitchNode {
+    /// What users see of it.
     pub counters: Arc<Counters>,
+    /// What it was told at its start.
     pub settings: SwitchSettings,
-    pub watches: Vec<Watch>,
-    pub may_lose: bool,
-    pub may_lapse: bool,
+    pub(super) watches: Vec<Watch>,
+    pub(super) may_lose: bool,
+    pub(super) may_lapse: bool,
     /// It has let its peers go: thresholds decide no more, and no data leave.
-    pub stopping: bool,
+    pub(super) stopping: bool,
     /// The driver that takes large batches.
-    pub large: Twin,
-    of_one: Twin,
+    pub(super) large: Twin,
+    /// The one beside it, as long as it does the same.
+    of_one: Option<Twin>,
     gap: Nanos,
 }
 
 impl SwitchNode {
-    pub fn new(plan: SwitchPlan, seed: u64) -> SwitchNode {
+    pub(super) fn new(plan: SwitchPlan, seed: u64) -> SwitchNode {
         let is_by_flow = |class: &Class| plan.settings.policies[class.index()] == PolicyKind::Ofc;
         let by_flow = Class::ALL.into_iter().filter(is_by_flow).collect();
         let [large, of_one] = [Batches::Large, Batches::OfOne].map(|batches| Twin::new(&plan, seed, batches));
@@ -63,7 +69,7 @@ impl SwitchNode {
             may_lapse: plan.may_lapse,
             stopping: false,
             large,
-            of_one,
+            of_one: Some(of_one),
             gap: plan.gap,
         }
     }
@@ -83,37 +89,36 @@ impl SwitchNode {
         (0..=u8::MAX).map(PortId).take(self.settings.ports.len())
     }
 
-    pub fn arrived(&mut self, port: PortId, bytes: Vec<u8>) {
-        self.of_one.arrived(port, bytes.clone());
-        self.large.arrived(port, bytes);
+    pub(super) fn arrived(&mut self, port: PortId, bytes: &[u8]) {
+        self.twins().for_each(|twin| twin.arrived(port, bytes.to_vec()));
     }
 
     /// The frame at the head of the ring has left.
-    pub fn left(&mut self, now: Nanos, port: PortId) {
+    pub(super) fn left(&mut self, now: Nanos, port: PortId, breaches: &mut Breaches) {
         let bytes = self.large.ring(port).next().expect("a frame was on the wire");
-        self.watches[port.index()].left(now, bytes);
+        self.watches[port.index()].left(now, bytes, breaches);
         self.twins().for_each(|twin| twin.left(port));
     }
 
     /// What the wire of `port` is to carry next.
-    pub fn next_frame(&self, port: PortId) -> Option<Vec<u8>> {
+    pub(super) fn next_frame(&self, port: PortId) -> Option<Vec<u8>> {
         self.large.ring(port).next().map(<[u8]>::to_vec)
     }
 
-    pub fn set_link(&mut self, now: Nanos, port: PortId, up: bool) {
+    pub(super) fn set_link(&mut self, now: Nanos, port: PortId, up: bool) {
         self.twins().for_each(|twin| twin.set_link(now, port, up));
         self.watches[port.index()].set_link(up);
     }
 
     /// Lets go every peer that it holds, as before a stop.
-    pub fn let_peers_go(&mut self, now: Nanos) {
+    pub(super) fn let_peers_go(&mut self, now: Nanos) {
         self.stopping = true;
         let workers = self.twins().flat_map(|twin| &mut twin.workers);
         workers.for_each(|worker| worker.batch(now).let_peers_go());
     }
 
     /// Gives a class another policy. For a switch with one worker.
-    pub fn set_policy(&mut self, now: Nanos, class: Class, kind: PolicyKind) {
+    pub(super) fn set_policy(&mut self, now: Nanos, class: Class, kind: PolicyKind) {
         let successors = [(); 2].map(|()| Box::new(Successor::new(kind, class, &self.settings)));
         for (twin, successor) in self.twins().zip(successors) {
             drop(twin.workers[0].batch(now).set_policy(successor));
@@ -122,12 +127,12 @@ impl SwitchNode {
     }
 
     /// Whether the switch looks at its ports at this time.
-    pub fn looks_at(&self, now: Nanos) -> bool {
+    pub(super) fn looks_at(&self, now: Nanos) -> bool {
         self.next_turn(now) == now
     }
 
     /// When it must look again.
-    pub fn next_look(&self, now: Nanos) -> Nanos {
+    pub(super) fn next_look(&self, now: Nanos) -> Nanos {
         let deadline = self.large.workers.iter().map(Switch::next_deadline).min().unwrap_or(Nanos::NEVER);
         let wanted = match (self.large.has_unseen(), self.stopping) {
             (true, _) => now,
@@ -146,7 +151,7 @@ impl SwitchNode {
     }
 
     /// One turn of the loop: everything that has happened, the pipeline, the timers, the ports.
-    pub fn look(&mut self, now: Nanos) {
+    pub(super) fn look(&mut self, now: Nanos, breaches: &mut Breaches) {
         for (port, bytes) in self.large.arrivals() {
             self.watches[port.index()].received(now, bytes);
         }
@@ -154,39 +159,48 @@ impl SwitchNode {
         let stopping = self.stopping;
         self.twins().for_each(|twin| twin.look(now, stopping));
         for (port, before) in self.ports().zip(before) {
-            self.check_given_out(now, port, before);
+            self.check_given_out(now, port, before, breaches);
         }
-        self.batches_change_nothing();
+        self.batches_change_nothing(breaches);
     }
 
     /// A frame of a worker goes to the driver: a pause whenever it is due, any other only where less is there
     /// than may be committed, so that it never delays a pause that is yet to come by more.
-    fn check_given_out(&mut self, now: Nanos, port: PortId, before: usize) {
+    fn check_given_out(&mut self, now: Nanos, port: PortId, before: usize, breaches: &mut Breaches) {
         let mut ahead = 0;
         for (place, bytes) in self.large.ring(port).enumerate() {
             if place >= before {
                 let may_join = ahead < self.settings.ports[port.index()].commit.0 || watch::is_pause(bytes);
-                assert!(may_join, "{port:?}: {ahead} bytes are ahead of a frame that is no pause");
-                self.watches[port.index()].transmitted(now, bytes);
+                breaches.expect(may_join, Promise::PausesKept, || {
+                    format!("{port:?}: {ahead} bytes are ahead of a frame that is no pause")
+                });
+                self.watches[port.index()].transmitted(now, bytes, breaches);
             }
             ahead += Bytes::on_line(u32::try_from(bytes.len()).expect("a frame's length")).0;
         }
     }
 
-    fn batches_change_nothing(&self) {
-        if let Some(difference) = self.large.difference(&self.of_one) {
-            panic!("large batches change what the switch does: {difference}");
+    /// Once they have parted they are no longer compared.
+    fn batches_change_nothing(&mut self, breaches: &mut Breaches) {
+        let difference = self.of_one.as_ref().and_then(|of_one| self.large.difference(of_one));
+        if let Some(difference) = difference {
+            breaches.expect(false, Promise::Batches, || difference);
+            self.of_one = None;
         }
     }
 
     /// The two have become the same, down to what nobody is shown.
-    pub fn batches_have_changed_nothing(&self) {
-        if let Some(difference) = self.large.difference_inside(&self.of_one) {
-            panic!("large batches have changed the switch: {difference}");
-        }
+    pub(super) fn batches_have_changed_nothing(&self, breaches: &mut Breaches) {
+        let inside = self.of_one.as_ref().and_then(|of_one| self.large.difference_inside(of_one));
+        breaches.expect(inside.is_none(), Promise::Batches, || inside.unwrap_or_default());
+    }
+
+    /// Frames that the switch holds.
+    pub fn frames_held(&self) -> u64 {
+        self.large.workers.iter().map(|worker| worker.ledger().held).sum()
     }
 
     fn twins(&mut self) -> impl Iterator<Item = &mut Twin> {
-        [&mut self.large, &mut self.of_one].into_iter()
+        [Some(&mut self.large), self.of_one.as_mut()].into_iter().flatten()
     }
 }

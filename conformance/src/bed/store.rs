@@ -9,6 +9,7 @@ use xoff_dataplane::frame::{Frame, FrameStore};
 /// As much of a frame as the switch is shown, unless it is MAC control.
 const HEAD: usize = 128;
 
+/// Slots, and what is in them.
 #[derive(Debug)]
 pub struct MemoryStore {
     /// Free bytes in front of each frame, for tags.
@@ -23,6 +24,7 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
+    /// So many slots for data and for control, with `room` bytes in front of frames of up to `frame_max`.
     pub fn new(data: u32, control: u32, room: usize, frame_max: usize) -> MemoryStore {
         let slots = data + control;
         let slot_size = (room + frame_max).next_multiple_of(64);

@@ -19,8 +19,11 @@ pub struct FlowPauses {
 /// What a list of flows does to its class as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfClass {
+    /// It goes on as before.
     Nothing,
+    /// It stands still until then.
     Stops(Nanos),
+    /// It goes on.
     Resumes,
 }
 

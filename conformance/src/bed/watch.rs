@@ -8,9 +8,9 @@ use xoff_dataplane::drop_reason::{DropKind, DropReason};
 use xoff_dataplane::settings::{
     ClassSettings, FlowControl, Memory, PolicyKind, PortSettings, WatchdogAction,
 };
-use xoff_dataplane::switch::Switch;
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, Quanta};
 
+use super::breaches::{Breaches, OnBreach, Promise};
 use super::flow_pauses::{FlowPauses, OfClass};
 use super::payload;
 use super::rates::Rates;
@@ -86,20 +86,21 @@ impl Watch {
 
     /// The switch gives a frame out: none of a class that its peer has paused, unless the watchdog may
     /// defy that pause by now, and none ahead of the rate that its peer has asked for.
-    pub fn transmitted(&mut self, now: Nanos, bytes: &[u8]) {
+    pub fn transmitted(&mut self, now: Nanos, bytes: &[u8], breaches: &mut Breaches) {
         if let Some(mark) = payload::decode(bytes) {
             let until = self.paused_until[mark.class.index()];
             let may_send = now >= until || self.may_defy(now, mark.class);
-            assert!(may_send, "{}: class {} sends while paused", self.port.name, mark.class);
+            breaches.expect(may_send, Promise::PausesKept, || {
+                format!("{}: class {} sends while paused", self.port.name, mark.class)
+            });
             let passes = self.flow_pauses.let_pass(now, mark.class, bytes);
-            assert!(passes, "{}: stream {} sends while paused", self.port.name, mark.stream);
+            breaches.expect(passes, Promise::PausesKept, || {
+                format!("{}: stream {} sends while paused", self.port.name, mark.stream)
+            });
             if let Some(rates) = &mut self.rates {
-                assert!(
-                    rates.let_pass(now, mark.class),
-                    "{}: class {} is too fast",
-                    self.port.name,
-                    mark.class
-                );
+                breaches.expect(rates.let_pass(now, mark.class), Promise::PausesKept, || {
+                    format!("{}: class {} is too fast", self.port.name, mark.class)
+                });
                 rates.sent(now, mark.class, bytes.len());
             }
         }
@@ -115,19 +116,23 @@ impl Watch {
     }
 
     /// The last bit of a frame of the switch has left.
-    pub fn left(&mut self, now: Nanos, bytes: &[u8]) {
+    pub fn left(&mut self, now: Nanos, bytes: &[u8], breaches: &mut Breaches) {
         let is_8023x = self.port.flow_control == FlowControl::Pause8023x;
         for (class, quanta) in pause_times(bytes, is_8023x) {
             let told = &mut self.told_until[class.index()];
             let settings = &self.port.classes[class.index()];
-            assert!(settings.lossless || is_8023x, "{}: pause for lossy {class}", self.port.name);
+            breaches.expect(settings.lossless || is_8023x, Promise::PausesKept, || {
+                format!("{}: pause for lossy {class}", self.port.name)
+            });
             if quanta != Quanta(0) {
                 *told = Some(now.after(self.port.speed.time_of_quanta(quanta)));
                 continue;
             }
             let was_told = told.take().is_some() || is_8023x || self.told_before.contains(class);
             self.told_before.remove(class);
-            assert!(was_told, "{}: XON without XOFF for class {class}", self.port.name);
+            breaches.expect(was_told, Promise::PausesKept, || {
+                format!("{}: XON without XOFF for class {class}", self.port.name)
+            });
         }
     }
 
@@ -163,10 +168,12 @@ impl Watch {
         }
     }
 
-    fn pauses_are_kept(&self, now: Nanos, held: ClassSet) {
+    fn pauses_are_kept(&self, now: Nanos, held: ClassSet, breaches: &mut Breaches) {
         for class in held.iter().filter(|_| self.link_is_up) {
             let lapsed = self.told_until[class.index()].is_some_and(|until| now > until);
-            assert!(!lapsed, "{}: the pause of class {class} was not refreshed", self.port.name);
+            breaches.expect(!lapsed, Promise::PausesKept, || {
+                format!("{}: the pause of class {class} was not refreshed", self.port.name)
+            });
         }
     }
 }
@@ -199,41 +206,55 @@ fn pause_times(bytes: &[u8], is_8023x: bool) -> Vec<(Class, Quanta)> {
 }
 
 impl SwitchNode {
-    /// Stops the test where the switch has broken a promise.
-    pub fn check(&self, now: Nanos) {
-        self.every_frame_is_in_one_place();
+    /// Notes where the switch has broken a promise.
+    pub(super) fn check(&self, now: Nanos, breaches: &mut Breaches) {
+        self.every_frame_is_in_one_place(breaches);
         for port in self.ports() {
             if !self.may_lapse {
-                self.watches[port.index()].pauses_are_kept(now, self.worker(port).held(port).classes());
+                let held = self.worker(port).held(port).classes();
+                self.watches[port.index()].pauses_are_kept(now, held, breaches);
             }
             for class in Class::ALL {
-                self.occupancy_is_bounded(port, class);
-                self.thresholds_decide(port, class);
-                self.nothing_lossless_is_lost(port, class);
+                self.occupancy_is_bounded(port, class, breaches);
+                self.nothing_lossless_is_lost(port, class, breaches);
+                // A policy that is on trial may have thresholds of its own.
+                if breaches.on_breach == OnBreach::Panic {
+                    self.thresholds_decide(port, class, breaches);
+                }
             }
         }
-        assert!(self.never_seen() == 0 || self.may_lose, "the store has too few slots");
+        let enough = self.never_seen() == 0 || self.may_lose;
+        breaches.expect(enough, Promise::NoLosslessDrop, || "the store has too few slots".to_owned());
         let fdb = self.large.workers[0].bridge().fdb();
-        assert!(fdb.len() <= self.settings.fdb.capacity);
+        breaches.expect(fdb.len() <= self.settings.fdb.capacity, Promise::Bounds, || "addresses".to_owned());
     }
 
-    fn every_frame_is_in_one_place(&self) {
-        let ledgers = self.large.workers.iter().map(Switch::ledger);
-        let held: u64 = ledgers.inspect(|ledger| assert_eq!(ledger.missing(), 0)).map(|l| l.held).sum();
-        assert_eq!(self.large.store.in_use() as u64, held, "slots in use and frames held");
+    fn every_frame_is_in_one_place(&self, breaches: &mut Breaches) {
+        for worker in &self.large.workers {
+            let ledger = worker.ledger();
+            breaches.expect(ledger.missing() == 0, Promise::Ledger, || format!("{ledger:?}"));
+        }
+        let (held, in_use) = (self.frames_held(), self.large.store.in_use() as u64);
+        breaches.expect(in_use == held, Promise::Ledger, || {
+            format!("{in_use} slots are in use for {held} frames")
+        });
     }
 
-    fn occupancy_is_bounded(&self, port: PortId, class: Class) {
+    fn occupancy_is_bounded(&self, port: PortId, class: Class, breaches: &mut Breaches) {
         let settings = &self.settings.ports[port.index()].classes[class.index()];
-        let held = self.worker(port).buffer().ingress(port, class);
-        assert!(held <= self.most_at_ingress(settings), "{port:?} class {class} holds {held:?}");
+        let buffer = self.worker(port).buffer();
+        let (held, waits) = (buffer.ingress(port, class), buffer.egress(port, class));
         let shown = self.counters.class(port, class);
-        assert!(settings.lossless || shown.headroom_watermark.get() == 0, "a lossy class in the headroom");
-        assert!(self.worker(port).buffer().egress(port, class) < settings.egress_max);
+        let at = |queue: &str, bytes: Bytes| format!("{port:?} class {class}: {} bytes at {queue}", bytes.0);
+        breaches.expect(held <= self.most_at_ingress(settings), Promise::Bounds, || at("ingress", held));
+        breaches.expect(waits < settings.egress_max, Promise::Bounds, || at("egress", waits));
+        let used = Bytes(shown.headroom_watermark.get());
+        let keeps_out = settings.lossless || used == Bytes::ZERO;
+        breaches.expect(keeps_out, Promise::Bounds, || at("the headroom, which is lossless", used));
     }
 
-    /// Held at XOFF and above, not held below XON, and in between as before.
-    fn thresholds_decide(&self, port: PortId, class: Class) {
+    /// L1, L2: held at XOFF and above, not held below XON, and in between as before.
+    fn thresholds_decide(&self, port: PortId, class: Class, breaches: &mut Breaches) {
         let settings = &self.settings.ports[port.index()].classes[class.index()];
         let counts_bytes = self.settings.memory == Memory::Dedicated && settings.xoff_frames == u32::MAX;
         if self.stopping || !counts_bytes || !self.watches[port.index()].may_send(class) {
@@ -241,12 +262,13 @@ impl SwitchNode {
         }
         let bytes = self.worker(port).buffer().ingress(port, class);
         let held = self.worker(port).held(port).classes().contains(class);
-        assert!(held || bytes < settings.xoff, "{port:?} class {class} is not held at {bytes:?}");
         let by_ingress_alone = self.worker(port).policy(class) == PolicyKind::Pfc;
-        assert!(
-            !held || bytes >= settings.xon || !by_ingress_alone,
-            "{port:?} class {class} is held at {bytes:?}"
-        );
+        breaches.expect(held || bytes < settings.xoff, Promise::Thresholds, || {
+            format!("{port:?} class {class} is not held at {bytes:?}")
+        });
+        breaches.expect(!held || bytes >= settings.xon || !by_ingress_alone, Promise::Thresholds, || {
+            format!("{port:?} class {class} is held at {bytes:?}")
+        });
     }
 
     fn most_at_ingress(&self, class: &ClassSettings) -> Bytes {
@@ -257,7 +279,7 @@ impl SwitchNode {
         }
     }
 
-    fn nothing_lossless_is_lost(&self, port: PortId, class: Class) {
+    fn nothing_lossless_is_lost(&self, port: PortId, class: Class, breaches: &mut Breaches) {
         let settings = &self.settings.ports[port.index()].classes[class.index()];
         if !settings.lossless || self.may_lose {
             return;
@@ -265,31 +287,39 @@ impl SwitchNode {
         let drops = &self.counters.class(port, class).drops;
         for reason in DropReason::ALL {
             let spared = reason.kind() != DropKind::Lost || reason == DropReason::LinkDown;
-            assert!(spared || drops[reason.index()].get() == 0, "{port:?} class {class}: {}", reason.name());
+            let kept = spared || drops[reason.index()].get() == 0;
+            breaches.expect(kept, Promise::NoLosslessDrop, || {
+                format!("{port:?} class {class}: {}", reason.name())
+            });
         }
     }
 
     /// After a turn of the loop nothing is left to do now.
-    pub fn check_idle(&self, now: Nanos) {
+    pub(super) fn check_idle(&self, now: Nanos, breaches: &mut Breaches) {
         for port in self.ports().filter(|port| self.watches[port.index()].link_is_up) {
             let starved = self.counters.port(port).control_starved.get() > 0;
-            assert!(
-                starved || !self.worker(port).held(port).due(),
-                "{port:?}: a pause frame did not leave at once"
-            );
+            let told = starved || !self.worker(port).held(port).due();
+            breaches.expect(told, Promise::PausesKept, || {
+                format!("{port:?}: a pause frame did not leave at once")
+            });
         }
-        assert!(self.next_look(now) > now, "the switch asks to be called again at once");
+        let rests = self.next_look(now) > now;
+        breaches.expect(rests, Promise::Rest, || "the switch asks to be called again at once".to_owned());
     }
 
     /// When nothing moves any more, nothing is left behind.
-    pub fn check_empty(&self) {
-        self.batches_have_changed_nothing();
-        assert_eq!(self.large.store.in_use(), 0);
+    pub(super) fn check_empty(&self, breaches: &mut Breaches) {
+        self.batches_have_changed_nothing(breaches);
+        let in_use = self.large.store.in_use();
+        breaches.expect(in_use == 0, Promise::NothingStranded, || format!("{in_use} slots are in use"));
         for (port, class) in self.ports().flat_map(|port| Class::ALL.map(|class| (port, class))) {
             let buffer = self.worker(port).buffer();
-            assert_eq!(buffer.ingress(port, class), Bytes::ZERO, "{port:?} class {class}");
-            assert_eq!(buffer.egress(port, class), Bytes::ZERO, "{port:?} class {class}");
-            assert!(!self.worker(port).held(port).classes().contains(class), "{port:?} class {class} held");
+            let (ingress, egress) = (buffer.ingress(port, class), buffer.egress(port, class));
+            breaches.expect((ingress, egress) == (Bytes::ZERO, Bytes::ZERO), Promise::Ledger, || {
+                format!("{port:?} class {class}: {ingress:?} at ingress, {egress:?} at egress, and no frame")
+            });
+            let held = self.worker(port).held(port).classes().contains(class);
+            breaches.expect(!held, Promise::PausesEnd, || format!("{port:?} class {class} held"));
         }
     }
 }

@@ -20,20 +20,28 @@ use super::rates::Rates;
 /// How a host takes pause frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obeys {
+    /// As soon as they have come.
     AtOnce,
+    /// So long after.
     Late(Nanos),
+    /// Not at all.
     Never,
 }
 
 /// Frames of one class to one address.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
+    /// Where they go.
     pub to: MacAddr,
+    /// Told by the PCP.
     pub class: Class,
+    /// Bytes of each, without FCS.
     pub len: u32,
+    /// How many.
     pub count: u64,
     /// Layer-1 rate; `None`: as fast as the line.
     pub rate: Option<BitRate>,
+    /// When the first is due.
     pub from: Nanos,
     /// It carries a CN-TAG, its number, and slows down as CNMs ask.
     pub qcn: Option<ReactionSettings>,
@@ -58,15 +66,22 @@ struct Sending {
 /// What a sink has seen of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
+    /// How many.
     pub frames: u64,
+    /// How long they were together.
     pub bytes: u64,
+    /// Frames that came behind a later one, or again.
     pub late_or_twice: u64,
+    /// The highest sequence number.
     pub last: Option<u64>,
+    /// When the last one came.
     pub last_at: Nanos,
 }
 
+/// A host: what it sends, what it obeys, what it has seen.
 #[derive(Debug)]
 pub struct Host {
+    /// Its address.
     pub mac: MacAddr,
     rate: BitRate,
     obeys: Obeys,
@@ -90,7 +105,7 @@ pub struct Host {
 }
 
 impl Host {
-    pub fn new(mac: MacAddr, rate: BitRate, obeys: Obeys) -> Host {
+    pub(super) fn new(mac: MacAddr, rate: BitRate, obeys: Obeys) -> Host {
         Host {
             mac,
             rate,
@@ -110,22 +125,22 @@ impl Host {
     }
 
     /// From here on it keeps the rates that it is asked for.
-    pub fn keep_rates(&mut self) {
+    pub(super) fn keep_rates(&mut self) {
         self.rates = Some(Rates::new(self.rate, MTU_FRAME));
     }
 
-    pub fn send(&mut self, id: u32, stream: Stream) {
+    pub(super) fn send(&mut self, id: u32, stream: Stream) {
         assert!(stream.len >= payload::LEN_MIN);
         let line = stream.rate.unwrap_or(self.rate);
         let limiter = stream.qcn.map(|qcn| (ReactionPoint::new(&qcn, line, id.into()), stream.from));
         self.streams.push(Sending { id, stream, sent: 0, limiter });
     }
 
-    pub fn send_first(&mut self, bytes: Vec<u8>) {
+    pub(super) fn send_first(&mut self, bytes: Vec<u8>) {
         self.urgent.push_back(bytes);
     }
 
-    pub fn set_link(&mut self, up: bool) {
+    pub(super) fn set_link(&mut self, up: bool) {
         self.up = up;
         self.paused = Paused::new(self.rate);
         self.rates = self.rates.take().map(|_| Rates::new(self.rate, MTU_FRAME));
@@ -158,7 +173,7 @@ impl Host {
     }
 
     /// The next frame for the wire, which is free.
-    pub fn next_frame(&mut self, now: Nanos) -> Option<Vec<u8>> {
+    pub(super) fn next_frame(&mut self, now: Nanos) -> Option<Vec<u8>> {
         if !self.up {
             return None;
         }
@@ -187,7 +202,7 @@ impl Host {
     }
 
     /// When it could send next: a stream becomes due, or a pause expires.
-    pub fn next_wake(&self, now: Nanos) -> Nanos {
+    pub(super) fn next_wake(&self, now: Nanos) -> Nanos {
         let wake = |due: Nanos| if due > now { due } else { self.paused.next_expiry() };
         let in_rate = |class| self.rates.as_ref().map_or(Nanos::ZERO, |rates| rates.next_pass(class));
         let due = self.streams.iter().filter(|sending| sending.due() != Nanos::NEVER);
@@ -198,7 +213,7 @@ impl Host {
     }
 
     /// A frame has come in. Where it is a pause to be obeyed later, says when.
-    pub fn arrived(&mut self, now: Nanos, bytes: &[u8]) -> Option<Nanos> {
+    pub(super) fn arrived(&mut self, now: Nanos, bytes: &[u8]) -> Option<Nanos> {
         let Ok(header) = Header::parse(bytes) else {
             self.strange.push(bytes.to_vec());
             return None;
@@ -248,7 +263,7 @@ impl Host {
     }
 
     /// Obeys a pause frame.
-    pub fn heed(&mut self, now: Nanos, bytes: &[u8]) {
+    pub(super) fn heed(&mut self, now: Nanos, bytes: &[u8]) {
         if self.rates.as_mut().is_some_and(|rates| rates.received(now, bytes)) {
             return;
         }

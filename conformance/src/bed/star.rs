@@ -8,6 +8,7 @@ use xoff_dataplane::wire::mac_control::MacControl;
 
 use super::{Bed, NodeId, Obeys, Seen, Stream, SwitchNode, SwitchPlan, end};
 
+/// A switch with a host at each port.
 #[derive(Debug)]
 pub struct Star {
     bed: Bed,
@@ -18,8 +19,11 @@ pub struct Star {
 /// A stream of a [`Star`]: from a port, to a port, and its number.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
+    /// The port that it comes in by.
     pub from: usize,
+    /// The port that it leaves by.
     pub to: usize,
+    /// Its number.
     pub id: u32,
 }
 
@@ -39,10 +43,12 @@ impl Star {
         Star { bed, switch, hosts }
     }
 
+    /// The switch.
     pub fn switch(&self) -> &SwitchNode {
         self.bed.switch(self.switch)
     }
 
+    /// The host at a port.
     pub fn at(&self, port: usize) -> &super::Host {
         self.bed.host(self.hosts[port])
     }
@@ -52,10 +58,12 @@ impl Star {
         Stream { class, ..Stream::new(self.mac(to), count, self.bed.now()) }
     }
 
+    /// The address of the host at a port.
     pub fn mac(&self, of: usize) -> MacAddr {
         self.at(of).mac
     }
 
+    /// Starts a stream to the host at `to`.
     pub fn start(&mut self, from: usize, to: usize, stream: Stream) -> Flow {
         let stream = Stream { to: self.mac(to), ..stream };
         Flow { from, to, id: self.bed.send(self.hosts[from], stream) }
@@ -66,6 +74,7 @@ impl Star {
         self.bed.send(self.hosts[from], stream)
     }
 
+    /// What has come of a flow.
     pub fn seen(&self, flow: Flow) -> Seen {
         self.at(flow.to).seen(flow.id)
     }
@@ -105,11 +114,13 @@ impl Star {
         self.bed.release_peers(switch);
     }
 
+    /// Gives a class another policy.
     pub fn set_policy(&mut self, class: Class, kind: PolicyKind) {
         let switch = self.switch;
         self.bed.set_policy(switch, class, kind);
     }
 
+    /// Takes the link of a port down, or up again.
     pub fn set_link(&mut self, port: u8, up: bool) {
         let at = end(self.switch, port);
         self.bed.set_link(at, up);
@@ -126,6 +137,7 @@ impl Star {
         self.switch().worker(PortId(port)).held(PortId(port)).classes().contains(class)
     }
 
+    /// Lets time pass.
     pub fn run_for(&mut self, span: Nanos) {
         let end = self.bed.now() + span;
         self.bed.run_until(end);

@@ -12,7 +12,9 @@ pub struct NodeId(pub usize);
 /// One end of a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct End {
+    /// Whose.
     pub node: NodeId,
+    /// At which of its ports; a host has port 0.
     pub port: PortId,
 }
 

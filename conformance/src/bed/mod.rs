@@ -5,10 +5,11 @@
 //! its delay. So time is exact, every run repeats, and a test can demand that something happens at
 //! one nanosecond and not at the next.
 //!
-//! After every event each switch is checked against its promises ([`watch`]), and against itself in the hands of a
-//! driver that takes each frame in a batch of its own ([`twin`]): a test that merely runs has already proven
+//! After every event each switch is checked against its promises (`watch`), and against itself in the hands of a
+//! driver that takes each frame in a batch of its own (`twin`): a test that merely runs has already proven
 //! something.
 
+mod breaches;
 mod events;
 pub mod flow_pauses;
 mod host;
@@ -19,20 +20,23 @@ mod star;
 pub mod store;
 mod switch_node;
 mod trace;
-pub mod twin;
+mod twin;
 mod watch;
 mod wire;
 
+pub use breaches::Promise;
 pub use events::{End, NodeId};
 pub use host::{Host, Obeys, Seen, Stream};
 pub use star::{Flow, Star};
 pub use switch_node::{SwitchNode, SwitchPlan};
+pub use twin::Batches;
+pub use wire::Wire;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use breaches::{Breaches, OnBreach};
 use events::{Event, Events};
 use trace::Trace;
-use wire::Wire;
 use xoff_dataplane::settings::PolicyKind;
 use xoff_dataplane::units::{BitRate, Class, MacAddr, Nanos, PortId};
 
@@ -47,6 +51,7 @@ enum Node {
     Host(Box<Host>),
 }
 
+/// Switches, hosts and wires, and the time.
 #[derive(Debug)]
 pub struct Bed {
     now: Nanos,
@@ -62,10 +67,23 @@ pub struct Bed {
     streams: u32,
     trace: Trace,
     happened: u64,
+    breaches: Breaches,
 }
 
 impl Bed {
+    /// An empty one, which panics where a promise is broken.
+    #[must_use]
     pub fn new(seed: u64) -> Bed {
+        Bed::with(seed, OnBreach::Panic)
+    }
+
+    /// An empty one, which goes on where a promise is broken, and [says](Bed::broken) what was.
+    #[must_use]
+    pub fn that_notes(seed: u64) -> Bed {
+        Bed::with(seed, OnBreach::Note)
+    }
+
+    fn with(seed: u64, on_breach: OnBreach) -> Bed {
         Bed {
             now: Nanos::ZERO,
             seed,
@@ -77,6 +95,7 @@ impl Bed {
             streams: 0,
             trace: Trace::default(),
             happened: 0,
+            breaches: Breaches::new(on_breach),
         }
     }
 
@@ -106,8 +125,15 @@ impl Bed {
         self.ways.insert((switch, host), PortId(port));
     }
 
+    /// What time it is.
     pub fn now(&self) -> Nanos {
         self.now
+    }
+
+    /// Promises that were broken, each with when that was first seen, and what was seen.
+    #[must_use]
+    pub fn broken(&self) -> &[(Nanos, Promise, String)] {
+        self.breaches.noted()
     }
 
     /// One number for all that has happened.
@@ -115,16 +141,19 @@ impl Bed {
         self.trace.digest()
     }
 
+    /// That host.
     pub fn host(&self, id: NodeId) -> &Host {
         let Node::Host(host) = &self.nodes[id.0] else { panic!("{id:?} is no host") };
         host
     }
 
+    /// That switch, once the bed has run.
     pub fn switch(&self, id: NodeId) -> &SwitchNode {
         let Node::Switch(switch) = &self.nodes[id.0] else { panic!("{id:?} is no switch yet") };
         switch
     }
 
+    /// The wire on which this end sends.
     pub fn wire_mut(&mut self, from: End) -> &mut Wire {
         self.wires.get_mut(&from).expect("a linked end")
     }
@@ -185,9 +214,12 @@ impl Bed {
     pub fn run_until(&mut self, end: Nanos) {
         self.make_switches();
         while let Some((now, event)) = self.events.pop_until(end) {
-            self.now = now;
+            (self.now, self.breaches.now) = (now, now);
             self.happened += 1;
-            assert!(self.happened < EVENTS_MAX, "the bed does not come to rest");
+            if self.happened >= EVENTS_MAX {
+                self.breaches.expect(false, Promise::Rest, || "the bed does not come to rest".to_owned());
+                break;
+            }
             self.trace.note(now, &event);
             self.happen(event);
         }
@@ -201,7 +233,7 @@ impl Bed {
         self.run_until(Nanos::NEVER);
         for node in &self.nodes {
             if let Node::Switch(switch) = node {
-                switch.check_empty();
+                switch.check_empty(&mut self.breaches);
             }
         }
     }
@@ -232,7 +264,7 @@ impl Bed {
             self.events.at(when, Event::Arrived(to, bytes));
         }
         if let Node::Switch(switch) = &mut self.nodes[end.node.0] {
-            switch.left(now, end.port);
+            switch.left(now, end.port, &mut self.breaches);
         }
         self.settle(end.node);
     }
@@ -243,7 +275,7 @@ impl Bed {
         }
         let now = self.now;
         match &mut self.nodes[end.node.0] {
-            Node::Switch(switch) => switch.arrived(end.port, bytes),
+            Node::Switch(switch) => switch.arrived(end.port, &bytes),
             Node::Host(host) => {
                 if let Some(later) = host.arrived(now, &bytes) {
                     self.events.at(later, Event::Heed(end.node, bytes));
@@ -261,7 +293,7 @@ impl Bed {
             Node::Switch(switch) => {
                 let is_looking = switch.looks_at(now);
                 if is_looking {
-                    switch.look(now);
+                    switch.look(now, &mut self.breaches);
                 }
                 (switch.ports().collect(), is_looking)
             }
@@ -273,9 +305,9 @@ impl Bed {
         }
         let next = match &self.nodes[id.0] {
             Node::Switch(switch) => {
-                switch.check(now);
+                switch.check(now, &mut self.breaches);
                 if is_looking {
-                    switch.check_idle(now);
+                    switch.check_idle(now, &mut self.breaches);
                 }
                 switch.next_look(now)
             }

@@ -13,12 +13,17 @@ const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 /// Who a frame is from and its place among those of its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
+    /// Told by its tag.
     pub class: Class,
+    /// Where its source has a rate limiter.
     pub cn_tag: Option<CnTag>,
+    /// Whose it is.
     pub stream: u32,
+    /// Its place, from zero.
     pub sequence: u64,
 }
 
+/// A frame of `len` bytes.
 pub fn encode(dst: MacAddr, src: MacAddr, mark: Mark, len: u32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len as usize);
     bytes.extend(dst.0);

@@ -10,13 +10,17 @@ use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, Qua
 
 use super::SwitchPlan;
 
+/// Line rate of every link unless told otherwise.
 pub const GIGABIT: BitRate = BitRate::from_gbps(1);
+/// The longest frame without a tag and FCS.
 pub const MTU_FRAME: u32 = 1514;
 /// Classes 3 and 4.
 pub const LOSSLESS: ClassSet = ClassSet(0b0001_1000);
 /// Cable delay of every link unless told otherwise.
 pub const CABLE: Nanos = Nanos(500);
+/// Where a class is paused, unless told otherwise.
 pub const XOFF: Bytes = Bytes(30_000);
+/// Below this it goes on.
 pub const XON: Bytes = Bytes(20_000);
 
 /// A short gigabit link between stations that obey at once.
@@ -61,10 +65,12 @@ pub fn switch(links: &[Link]) -> SwitchPlan {
 }
 
 impl SwitchPlan {
+    /// Changes every port.
     pub fn each_port(&mut self, change: impl FnMut(&mut PortSettings)) {
         self.settings.ports.iter_mut().for_each(change);
     }
 
+    /// Changes every lossless class of every port.
     pub fn each_lossless(&mut self, change: impl FnMut(&mut ClassSettings)) {
         let classes = self.settings.ports.iter_mut().flat_map(|port| &mut port.classes);
         classes.filter(|class| class.lossless).for_each(change);
