@@ -4,10 +4,9 @@
 
 use xoff_dataplane::headroom::Link;
 use xoff_dataplane::settings::{
-    Accounting, EcnSettings, Memory, PolicyKind, QcnSettings, Service, SharedMemory, WhenFull,
+    Accounting, Culprit, EcnSettings, Memory, PolicyKind, QcnSettings, Service, SharedMemory, Trust, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos};
-use xoff_dataplane::wire::header::Tci;
 
 use crate::bed::plan::{self, LINK, XOFF};
 use crate::bed::{Star, Stream, SwitchPlan};
@@ -21,7 +20,10 @@ const COMMIT: Bytes = Bytes(20_000);
 /// Looked at only now and then.
 fn plan() -> SwitchPlan {
     let mut plan = plan::switch(&[Link { loop_gap: GAP, commit: COMMIT, ..LINK }; PORTS]);
-    plan.each_port(|port| port.burst = COMMIT);
+    plan.each_port(|port| {
+        (port.burst, port.trust) = (COMMIT, Trust::Both);
+        port.dscp_to_class = std::array::from_fn(|dscp| Class::ALL[dscp / 8]);
+    });
     plan
 }
 
@@ -32,10 +34,10 @@ fn crowd(plan: SwitchPlan) {
         let stream = star.stream(0, class, 300);
         star.start(from, 0, Stream { len, ..stream });
     }
-    // Packets that can be marked.
+    // Packets that leave as they came, and so in trains; most can be marked.
     for number in 0..60 {
-        for (port, class) in [(2, C3), (4, C0)] {
-            let bytes = packet(&star, port, class, if number % 8 < 6 { 0b10 } else { 0b00 });
+        for (port, dscp) in [(1, 24), (2, 24), (3, 0), (4, 0)] {
+            let bytes = packet(&star, port, dscp << 2 | if number % 8 < 6 { 0b10 } else { 0b00 });
             star.inject(port, &bytes);
         }
     }
@@ -48,11 +50,9 @@ fn crowd(plan: SwitchPlan) {
     assert!(star.at(0).arrivals.len() > 300, "something came of it");
 }
 
-/// An IPv4 packet for the host at port 0.
-fn packet(star: &Star, from: usize, class: Class, tos: u8) -> Vec<u8> {
+/// An untagged IPv4 packet for the host at port 0.
+fn packet(star: &Star, from: usize, tos: u8) -> Vec<u8> {
     let mut bytes = [star.mac(0).0, star.mac(from).0].concat();
-    bytes.extend([0x81, 0x00]);
-    bytes.extend(Tci::new(class, false, 0).0.to_be_bytes());
     bytes.extend([0x08, 0x00, 0x45, tos]);
     bytes.resize(200, 0);
     bytes
@@ -81,10 +81,13 @@ fn under_every_policy_with_shadows_and_without() {
 fn with_congestion_points_at_ingress_and_at_egress() {
     let both = ClassSet(0b1001);
     for (ingress, egress) in [(both, ClassSet::NONE), (ClassSet::NONE, both)] {
-        let mut plan = plan();
-        let (set_point, sample_every) = (Bytes(4_000), Bytes(5_000));
-        plan.settings.qcn = QcnSettings { ingress, egress, set_point, sample_every, ..QcnSettings::PAPER };
-        crowd(plan);
+        for culprit in [Culprit::Arrival, Culprit::OccupancyDeterministic, Culprit::OccupancyRandom] {
+            let mut plan = plan();
+            let (set_point, sample_every) = (Bytes(4_000), Bytes(5_000));
+            plan.settings.qcn =
+                QcnSettings { ingress, egress, set_point, sample_every, culprit, ..QcnSettings::PAPER };
+            crowd(plan);
+        }
     }
 }
 
@@ -102,13 +105,16 @@ fn with_marks_and_early_drops() {
 #[test]
 fn with_rates_and_shares_of_classes() {
     for (rate, weights) in [(Some(300), [1, 1]), (Some(77), [1, 3]), (None, [2, 3]), (None, [7, 1])] {
-        let mut plan = plan();
-        plan.each_port(|port| {
-            port.classes[C0.index()].service = Service::Weighted(weights[0]);
-            port.classes[C3.index()].service = Service::Weighted(weights[1]);
-            port.classes[C3.index()].max_rate = rate.map(BitRate::from_mbps);
-        });
-        crowd(plan);
+        for (commit, burst) in [(COMMIT, COMMIT), (COMMIT, Bytes(3_000)), (Bytes(3_000), COMMIT)] {
+            let mut plan = plan();
+            plan.each_port(|port| {
+                (port.commit, port.burst) = (commit, burst);
+                port.classes[C0.index()].service = Service::Weighted(weights[0]);
+                port.classes[C3.index()].service = Service::Weighted(weights[1]);
+                port.classes[C3.index()].max_rate = rate.map(BitRate::from_mbps);
+            });
+            crowd(plan);
+        }
     }
 }
 
@@ -125,10 +131,14 @@ fn in_memory_of_every_kind_whatever_counts_and_whatever_a_full_queue_does() {
     };
     use {Accounting::*, WhenFull::*};
     for memory in [Memory::Dedicated, shared(None), shared(Some(-1)), shared(Some(0)), shared(Some(2))] {
-        for (accounting, when_full) in
-            [(UntilTransmitted, Drop), (UntilTransmitted, Stop), (UntilForwarded, Stop)]
-        {
+        for (accounting, when_full) in [
+            (UntilTransmitted, Drop),
+            (UntilTransmitted, Stop),
+            (UntilForwarded, Stop),
+            (UntilForwarded, Drop),
+        ] {
             let mut plan = plan();
+            plan.may_lose = (accounting, when_full) == (UntilForwarded, Drop); // its egress queues fill up
             plan.settings.memory = memory;
             (plan.settings.accounting, plan.settings.when_full) = (accounting, when_full);
             crowd(plan);
