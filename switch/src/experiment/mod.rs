@@ -134,8 +134,8 @@ impl Experiment {
         self.policies.iter().filter_map(|name| Variant::find(name)).collect()
     }
 
-    /// Whether it can run under `variant` in a program with this policy of its own: whether its switches can be told so. What they are told depends on
-    /// the rate of the lines in sizes alone, which fit at every rate of [`LINES`].
+    /// Whether it can run under `variant` in a program with this policy of its own: whether its switches can be told so.
+    /// What they are told depends on the rate of the lines in sizes alone, which fit at every rate of [`LINES`].
     ///
     /// # Errors
     /// [`Unfit`], which says why not, and which other variants there are.
