@@ -8,6 +8,8 @@ use xoff_dataplane::cause::Trigger;
 use xoff_dataplane::policy::{CustomPolicy, Event, Intent, Occupancies};
 use xoff_dataplane::settings::{PolicyFactory, SwitchSettings};
 use xoff_dataplane::units::{Bytes, Class, Nanos, PortId, PortSet};
+#[cfg(test)]
+mod tests;
 
 fn main() -> ExitCode {
     xoff::main_with(OwnPolicy::new("equal shares", EqualShares::read))

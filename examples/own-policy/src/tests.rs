@@ -1,0 +1,16 @@
+//! Whatever happens, equal shares lose, reorder and strand nothing, and hold nobody for good.
+
+use super::*;
+use xoff_conformance::{Subject, check};
+use xoff_dataplane::settings::{Custom, PolicyKind};
+
+#[test]
+fn equal_shares_keep_every_promise() {
+    for backlog in [Bytes(60_000), Bytes(5_000)] {
+        let subject = Subject::with(PolicyKind::Custom, move |settings| {
+            settings.policy.custom = Some(Custom::new(EqualShares { backlog }));
+        });
+        let report = check(&subject, 1);
+        assert!(report.is_clean() && report.left_out.is_empty(), "{report}");
+    }
+}
