@@ -18,6 +18,7 @@
 //! ```
 
 mod addresses;
+mod books;
 mod connections;
 mod exposition;
 mod health;

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use xoff_dataplane::ledger::Ledger;
 use xoff_xdp::{DeviceDrops, XdpStatistics};
 
+pub use super::books::Books;
 use super::notification::CongestionPointStatus;
 use super::policy_cells::PolicyNames;
 use super::view::{Link, ProgramState};
@@ -81,71 +81,6 @@ pub enum Promise {
     /// No loss is known, but not everything that could tell of one can be read.
     #[default]
     NotProved,
-}
-
-/// A ledger: where frames came from and where they are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Books {
-    /// Received.
-    pub received: u64,
-    /// Copies made for floods.
-    pub copied: u64,
-    /// Control frames made.
-    pub made: u64,
-    /// Taken over from other workers.
-    pub taken_over: u64,
-    /// Sent, control frames included.
-    pub sent: u64,
-    /// Dropped for a named reason.
-    pub dropped: u64,
-    /// Consumed: MAC control and the rest of the reserved block.
-    pub consumed: u64,
-    /// Handed over to other workers.
-    pub handed_over: u64,
-    /// Waiting in the switch.
-    pub held: u64,
-    /// Came and are nowhere: zero unless the switch has a bug.
-    pub missing: i64,
-    /// `missing` is zero.
-    pub balanced: bool,
-}
-
-impl From<Ledger> for Books {
-    fn from(ledger: Ledger) -> Books {
-        let missing = ledger.missing();
-        Books {
-            received: ledger.received,
-            copied: ledger.copied,
-            made: ledger.made,
-            taken_over: ledger.taken_over,
-            sent: ledger.sent,
-            dropped: ledger.dropped,
-            consumed: ledger.consumed,
-            handed_over: ledger.handed_over,
-            held: ledger.held,
-            missing: i64::try_from(missing).unwrap_or(i64::MAX),
-            balanced: missing == 0,
-        }
-    }
-}
-
-impl std::ops::Add for Books {
-    type Output = Books;
-    fn add(self, other: Books) -> Books {
-        Books {
-            received: self.received + other.received,
-            copied: self.copied + other.copied,
-            made: self.made + other.made,
-            taken_over: self.taken_over + other.taken_over,
-            sent: self.sent + other.sent,
-            dropped: self.dropped + other.dropped,
-            consumed: self.consumed + other.consumed,
-            handed_over: self.handed_over + other.handed_over,
-            held: self.held + other.held,
-            missing: self.missing + other.missing,
-            balanced: self.balanced && other.balanced,
-        }
-    }
 }
 
 /// One port.
