@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use toml_span::value::ValueInner;
 use toml_span::{Span, Spanned, Value};
 use xoff_dataplane::settings::{
-    Accounting, Culprit, Custom, PolicyKind, QueueKind, Service, Trust, WatchdogAction, Weigh, WhenFull,
+    Accounting, Culprit, Custom, PolicyKind, QueueKind, Service, StormLimit, Trust, WatchdogAction, Weigh,
+    WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
@@ -182,6 +183,8 @@ keys! {
         untagged: Vec<u16> = parse::vids;
         learning: bool = parse::boolean;
         learn_limit: OrOff<u32> = parse::or_word("none", parse::integer(0..=1_048_576));
+        storm_limit: OrOff<StormLimit> = parse::or_word("none", parse::storm_limit);
+        loop_detection: bool = parse::boolean;
         flood_unknown: bool = parse::boolean;
         flood_group: bool = parse::boolean;
         isolated: bool = parse::boolean;

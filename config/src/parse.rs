@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 
 use toml_span::Value;
 use toml_span::value::ValueInner;
+use xoff_dataplane::settings::{Flooded, StormLimit};
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
 use crate::quantity;
@@ -110,6 +111,20 @@ pub(crate) fn rate(value: &Value<'_>) -> Parsed<BitRate> {
     let rate = value.as_str().and_then(quantity::parse_rate);
     rate.filter(|rate| rate.bits_per_second() >= 1_000_000)
         .ok_or_else(|| "a rate from \"1M\" to \"1.6T\", such as \"400M\", \"1G\" or \"25Gb/s\"".into())
+}
+
+/// A rate for each kind of frames that are flooded, or some.
+pub(crate) fn storm_limit(value: &Value<'_>) -> Parsed<StormLimit> {
+    let allowed = || {
+        "rates of what may be flooded, such as { broadcast = \"10M\", multicast = \"50M\", unknown = \"10M\" }, \
+         each from \"1M\" to \"1.6T\""
+            .to_owned()
+    };
+    let table = value.as_table().filter(|table| !table.is_empty()).ok_or_else(allowed)?;
+    table.iter().try_fold(StormLimit::default(), |limit, (key, entry)| {
+        let kind = Flooded::ALL.into_iter().find(|kind| kind.name() == key.name).ok_or_else(allowed)?;
+        Ok(limit.with(kind, rate(entry).map_err(|_| allowed())?))
+    })
 }
 
 /// Cable length in metres.

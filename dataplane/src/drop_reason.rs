@@ -25,6 +25,10 @@ pub enum DropReason {
     Isolated,
     /// No port is left to send it to: the VLAN has no other member, or flooding is off.
     NoDestination,
+    /// A flood above the rate that its ingress port may flood.
+    StormLimit,
+    /// A flood by a port that takes no part in floods because it is one of two that form a loop.
+    Loop,
     /// Its only destination has no link, or lost it while the frame was queued.
     LinkDown,
 
@@ -57,7 +61,7 @@ pub enum DropKind {
 
 impl DropReason {
     /// Every reason.
-    pub const ALL: [DropReason; 16] = [
+    pub const ALL: [DropReason; 18] = [
         DropReason::Malformed,
         DropReason::TooLong,
         DropReason::NotAdmitted,
@@ -66,6 +70,8 @@ impl DropReason {
         DropReason::Hairpin,
         DropReason::Isolated,
         DropReason::NoDestination,
+        DropReason::StormLimit,
+        DropReason::Loop,
         DropReason::LinkDown,
         DropReason::IngressFull,
         DropReason::HeadroomExhausted,
@@ -95,7 +101,9 @@ impl DropReason {
             | DropReason::NotMember
             | DropReason::Hairpin
             | DropReason::Isolated
-            | DropReason::NoDestination => DropKind::Filtered,
+            | DropReason::NoDestination
+            | DropReason::StormLimit
+            | DropReason::Loop => DropKind::Filtered,
             DropReason::LinkDown
             | DropReason::IngressFull
             | DropReason::HeadroomExhausted
@@ -119,6 +127,8 @@ impl DropReason {
             DropReason::Hairpin => "hairpin",
             DropReason::Isolated => "isolated",
             DropReason::NoDestination => "no_destination",
+            DropReason::StormLimit => "storm_limit",
+            DropReason::Loop => "loop",
             DropReason::LinkDown => "link_down",
             DropReason::IngressFull => "ingress_full",
             DropReason::HeadroomExhausted => "headroom_exhausted",

@@ -71,6 +71,8 @@ pub fn port_settings(index: u8) -> PortSettings {
         pvid: Some(1),
         learning: true,
         learn_limit: None,
+        storm_limit: Default::default(),
+        loop_detection: true,
         flood_unknown: true,
         flood_group: true,
         isolated: false,

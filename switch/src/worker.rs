@@ -144,6 +144,7 @@ impl Worker {
         let (switch, store) = (&mut self.switch, &mut self.store);
         let obeyed_before = switch.pauses_obeyed();
         let mut batch = switch.batch(now);
+        batch.advance(store);
         for (id, port) in &mut self.ports {
             port.reap(store, |store, frame| {
                 batch.release(*id, frame, store);
@@ -169,7 +170,6 @@ impl Worker {
         while let Some(request) = self.inbox.take() {
             self.answer(now, request);
         }
-        self.switch.batch(now).advance(&mut self.store);
         busy | self.transmit(now)
     }
 

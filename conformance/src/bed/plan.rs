@@ -92,6 +92,8 @@ fn port(index: u8, link: &Link) -> PortSettings {
         pvid: Some(1),
         learning: true,
         learn_limit: None,
+        storm_limit: Default::default(),
+        loop_detection: true,
         flood_unknown: true,
         flood_group: true,
         isolated: false,

@@ -60,6 +60,10 @@ pub struct PortCounters {
     pub station_moves: Counter,
     /// Frames whose source was not learned for the port's limit or the table's capacity.
     pub learn_refused: Counter,
+    /// Loops found: the port was the higher of two with stations moving to and fro.
+    pub loops: Counter,
+    /// 1 while the port takes no part in floods because of one.
+    pub looped: Counter,
 }
 
 /// Counters of one class on one port. Those that each frame writes come first, in as few cache lines as

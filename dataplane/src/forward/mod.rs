@@ -10,17 +10,20 @@
 //! before the checks of [`Bridge`] on the port that was found.
 
 mod fdb;
+mod loops;
 mod table;
 mod vlan;
 
 pub use fdb::{Fdb, FdbEntry, FdbUpdate, Learned};
+pub use loops::{HOLD as LOOP_HOLD, MOVES as LOOP_MOVES, WINDOW as LOOP_WINDOW};
 pub use table::table_bytes;
 pub use vlan::{DEFAULT_VID, Membership, Vlans};
 
 use crate::drop_reason::DropReason;
-use crate::settings::{PortSettings, SwitchSettings};
+use crate::settings::{Flooded, PortSettings, SwitchSettings};
 use crate::units::{MacAddr, Nanos, PortId, PortSet};
 use crate::wire::header::Header;
+use loops::Loops;
 
 /// What becomes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +31,7 @@ pub enum Decision {
     /// It leaves through one port.
     Unicast(PortId),
     /// It leaves through each of these, of which there is at least one.
-    Flood(PortSet),
+    Flood(PortSet, Flooded),
     /// It ends here.
     Drop(DropReason),
 }
@@ -68,6 +71,9 @@ pub struct Bridge {
     version: u64,
     up: PortSet,
     isolated: PortSet,
+    loops: Loops,
+    /// Ports that take no part in floods because of a loop.
+    looped: PortSet,
     flood_unknown: PortSet,
     flood_group: PortSet,
 }
@@ -84,6 +90,8 @@ impl Bridge {
             version: 0,
             up: ports_where(ports, |_| true),
             isolated: ports_where(ports, |port| port.isolated),
+            loops: Loops::new(ports.iter().map(|port| port.loop_detection)),
+            looped: PortSet::NONE,
             flood_unknown: ports_where(ports, |port| port.flood_unknown),
             flood_group: ports_where(ports, |port| port.flood_group),
         };
@@ -105,7 +113,7 @@ impl Bridge {
                 };
             }
         };
-        let learned = match self.is_up(ingress) {
+        let learned = match self.is_up(ingress) && !self.looped.contains(ingress) {
             true => self.fdb.learn(now, vid, header.src, ingress),
             false => Learned::NotLearned,
         };
@@ -113,6 +121,11 @@ impl Bridge {
             self.version += 1;
             FdbUpdate { vid, mac: header.src, port: ingress, seen: now }
         });
+        if let Learned::Moved { from } = learned
+            && let Some(port) = self.loops.moved(now, from, ingress)
+        {
+            self.set_looped(port, true);
+        }
         let decision = self.route(now, ingress, vid, header.dst);
         // What was refused for want of room is counted for each frame.
         Forwarding { decision, vid, repeats: !learned.is_refused(), learned: update }
@@ -127,7 +140,7 @@ impl Bridge {
 
     /// Takes over what another worker's bridge has learned.
     pub fn apply_remote(&mut self, update: &FdbUpdate) {
-        if self.is_up(update.port) {
+        if self.is_up(update.port) && !self.looped.contains(update.port) {
             self.fdb.apply(update);
             self.version += 1;
         }
@@ -167,28 +180,63 @@ impl Bridge {
 
     /// When [`Bridge::advance`] must be called next.
     #[must_use]
-    pub const fn next_deadline(&self) -> Nanos {
-        self.fdb.next_deadline()
+    pub fn next_deadline(&self) -> Nanos {
+        self.fdb.next_deadline().min(self.loops.next_end())
+    }
+
+    /// Loops that were found at `port`: the higher of two ports that form one.
+    #[must_use]
+    pub fn loops_at(&self, port: PortId) -> u64 {
+        self.loops.found_at(port)
+    }
+
+    /// Whether `port` takes no part in floods now because of a loop.
+    #[must_use]
+    pub fn is_looped(&self, port: PortId) -> bool {
+        self.looped.contains(port)
+    }
+
+    #[cold]
+    fn set_looped(&mut self, port: PortId, is_looped: bool) {
+        if is_looped {
+            self.looped.insert(port);
+            self.fdb.flush(port);
+        } else {
+            self.looped.remove(port);
+        }
+        self.find_exits();
+        self.version += 1;
     }
 
     /// Ages the forwarding database, a bounded part of it at a time.
     pub fn advance(&mut self, now: Nanos) {
         self.fdb.advance(now);
+        while let Some(port) = self.loops.next_tried_again(now) {
+            self.set_looped(port, false);
+        }
     }
 
     #[inline]
     fn route(&self, now: Nanos, ingress: PortId, vid: u16, dst: MacAddr) -> Decision {
         let members = &self.vlans.get(vid).members;
         let exits = &self.exits[ingress.index()];
-        let flood = if dst.is_group() {
-            exits.group
+        let (exits, kind) = if dst == MacAddr::BROADCAST {
+            (exits.group, Flooded::Broadcast)
+        } else if dst.is_group() {
+            (exits.group, Flooded::Multicast)
         } else if let Some(port) = self.fdb.lookup(now, vid, dst) {
             return self.towards(ingress, port, members);
         } else {
-            exits.unknown
+            (exits.unknown, Flooded::Unknown)
         };
-        let flood = flood.and(members);
-        if flood.is_empty() { Decision::Drop(DropReason::NoDestination) } else { Decision::Flood(flood) }
+        let ports = exits.and(members);
+        if self.looped.contains(ingress) {
+            Decision::Drop(DropReason::Loop)
+        } else if ports.is_empty() {
+            Decision::Drop(DropReason::NoDestination)
+        } else {
+            Decision::Flood(ports, kind)
+        }
     }
 
     #[inline]
@@ -214,7 +262,9 @@ impl Bridge {
             if self.isolated.contains(ingress) {
                 all = all.without(&self.isolated);
             }
-            *exits = Exits { all, unknown: all.and(&self.flood_unknown), group: all.and(&self.flood_group) };
+            let floods = all.without(&self.looped);
+            *exits =
+                Exits { all, unknown: floods.and(&self.flood_unknown), group: floods.and(&self.flood_group) };
         }
     }
 }

@@ -39,18 +39,22 @@ fn decide(bridge: &mut Bridge, ingress: u8, src: MacAddr, dst: MacAddr) -> Decis
     bridge.forward(NOW, PortId(ingress), &frame(src, dst, None)).decision
 }
 
-fn flood(ports: &[u8]) -> Decision {
-    Decision::Flood(ports.iter().copied().map(PortId).collect())
+fn flood(kind: Flooded, ports: &[u8]) -> Decision {
+    Decision::Flood(ports.iter().copied().map(PortId).collect(), kind)
 }
 
 #[test]
 fn unknown_addresses_are_flooded_and_known_ones_are_not() {
     let mut bridge = Bridge::new(&settings(4));
-    assert_eq!(decide(&mut bridge, 0, A, B), flood(&[1, 2, 3]));
+    assert_eq!(decide(&mut bridge, 0, A, B), flood(Flooded::Unknown, &[1, 2, 3]));
     assert_eq!(decide(&mut bridge, 2, B, A), Decision::Unicast(PortId(0)));
     assert_eq!(decide(&mut bridge, 0, A, B), Decision::Unicast(PortId(2)));
-    assert_eq!(decide(&mut bridge, 0, A, MacAddr::BROADCAST), flood(&[1, 2, 3]));
-    assert_eq!(decide(&mut bridge, 3, A, GROUP), flood(&[0, 1, 2]), "A has moved to port 3");
+    assert_eq!(decide(&mut bridge, 0, A, MacAddr::BROADCAST), flood(Flooded::Broadcast, &[1, 2, 3]));
+    assert_eq!(
+        decide(&mut bridge, 3, A, GROUP),
+        flood(Flooded::Multicast, &[0, 1, 2]),
+        "A has moved to port 3"
+    );
     assert_eq!(decide(&mut bridge, 2, B, A), Decision::Unicast(PortId(3)));
 }
 
@@ -69,7 +73,7 @@ fn nothing_is_learned_at_a_port_without_link() {
     bridge.set_link(PortId(1), false);
     decide(&mut bridge, 1, A, B); // it was received before the link went down
     bridge.apply_remote(&FdbUpdate { vid: 1, mac: A, port: PortId(1), seen: NOW }); // and at another worker
-    assert_eq!(decide(&mut bridge, 0, B, A), flood(&[2]));
+    assert_eq!(decide(&mut bridge, 0, B, A), flood(Flooded::Unknown, &[2]));
     bridge.set_link(PortId(1), true);
     decide(&mut bridge, 1, A, B);
     assert_eq!(decide(&mut bridge, 0, B, A), Decision::Unicast(PortId(1)));
@@ -81,8 +85,8 @@ fn flooding_is_controlled_by_port_and_kind() {
     settings.ports[1].flood_unknown = false;
     settings.ports[2].flood_group = false;
     let mut bridge = Bridge::new(&settings);
-    assert_eq!(decide(&mut bridge, 0, A, B), flood(&[2, 3]));
-    assert_eq!(decide(&mut bridge, 0, A, GROUP), flood(&[1, 3]));
+    assert_eq!(decide(&mut bridge, 0, A, B), flood(Flooded::Unknown, &[2, 3]));
+    assert_eq!(decide(&mut bridge, 0, A, GROUP), flood(Flooded::Multicast, &[1, 3]));
     decide(&mut bridge, 1, B, A);
     assert_eq!(decide(&mut bridge, 0, A, B), Decision::Unicast(PortId(1)), "known: no flooding");
 }
@@ -93,8 +97,8 @@ fn isolated_ports_exchange_frames_with_others_only() {
     settings.ports[0].isolated = true;
     settings.ports[1].isolated = true;
     let mut bridge = Bridge::new(&settings);
-    assert_eq!(decide(&mut bridge, 0, A, GROUP), flood(&[2, 3]));
-    assert_eq!(decide(&mut bridge, 2, B, GROUP), flood(&[0, 1, 3]));
+    assert_eq!(decide(&mut bridge, 0, A, GROUP), flood(Flooded::Multicast, &[2, 3]));
+    assert_eq!(decide(&mut bridge, 2, B, GROUP), flood(Flooded::Multicast, &[0, 1, 3]));
     assert_eq!(decide(&mut bridge, 1, B, A), Decision::Drop(DropReason::Isolated));
     assert_eq!(decide(&mut bridge, 0, A, B), Decision::Drop(DropReason::Isolated));
     assert_eq!(decide(&mut bridge, 3, B, A), Decision::Unicast(PortId(0)));
@@ -112,9 +116,13 @@ fn vlans_are_apart() {
     settings.ports[3].pvid = Some(5);
     let mut bridge = Bridge::new(&settings);
     let tagged = bridge.forward(NOW, PortId(0), &frame(A, B, Some(5)));
-    assert_eq!((tagged.vid, tagged.decision), (5, flood(&[2, 3])));
+    assert_eq!((tagged.vid, tagged.decision), (5, flood(Flooded::Unknown, &[2, 3])));
     let untagged = bridge.forward(NOW, PortId(0), &frame(B, A, None));
-    assert_eq!((untagged.vid, untagged.decision), (1, flood(&[1])), "A is known in VLAN 5 only");
+    assert_eq!(
+        (untagged.vid, untagged.decision),
+        (1, flood(Flooded::Unknown, &[1])),
+        "A is known in VLAN 5 only"
+    );
     let back = bridge.forward(NOW, PortId(2), &frame(B, A, Some(0)));
     assert_eq!((back.vid, back.decision), (5, Decision::Unicast(PortId(0))));
     let refused = bridge.forward(NOW, PortId(1), &frame(B, A, Some(5)));
@@ -133,7 +141,7 @@ fn a_port_without_link_gets_nothing_and_its_stations_are_forgotten() {
     assert_eq!(decide(&mut bridge, 0, MacAddr([2; 6]), A), Decision::Drop(DropReason::NoDestination));
     assert_eq!(decide(&mut bridge, 0, MacAddr([2; 6]), B), Decision::Drop(DropReason::LinkDown));
     bridge.set_link(PortId(1), true);
-    assert_eq!(decide(&mut bridge, 0, MacAddr([2; 6]), A), flood(&[1]));
+    assert_eq!(decide(&mut bridge, 0, MacAddr([2; 6]), A), flood(Flooded::Unknown, &[1]));
     assert!(bridge.is_up(PortId(1)) && !bridge.is_up(PortId(2)));
 }
 
@@ -196,7 +204,7 @@ explore! {
             let forwarding = bridge.forward(NOW, PortId(ingress), &header);
             let out = match forwarding.decision {
                 Decision::Unicast(port) => [port].into_iter().collect(),
-                Decision::Flood(ports) => { prop_assert!(!ports.is_empty()); ports }
+                Decision::Flood(ports, _) => { prop_assert!(!ports.is_empty()); ports }
                 Decision::Drop(_) => PortSet::NONE,
             };
             for port in out.iter() {

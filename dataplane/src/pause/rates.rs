@@ -224,26 +224,26 @@ mod tests {
 
     #[test]
     fn a_limit_ends_by_itself_exactly_when_its_quanta_are_over() {
-        let mut paused = KeptRates::new(BitRate::from_gbps(1)); // a quantum is 512 ns
+        let mut kept = KeptRates::new(BitRate::from_gbps(1)); // a quantum is 512 ns
         let rates = Rates { time: Quanta(10), ..Rates::default() }.with(C3, step(2)).with(C4, step(1));
-        assert_eq!(paused.receive(Nanos(0), ClassSet(0b1000), &rates), ClassSet(0b1000), "4 is not obeyed");
-        assert_eq!(paused.rate(C3), Some(BitRate::from_mbps(250)));
-        assert_eq!((paused.rate(C4), paused.next_expiry()), (None, Nanos(5_120)));
-        assert_eq!(paused.expire(Nanos(5_119)), ClassSet::NONE);
-        assert_eq!(paused.expire(Nanos(5_120)), ClassSet(0b1000));
-        assert_eq!((paused.rate(C3), paused.next_expiry()), (None, Nanos::NEVER));
+        assert_eq!(kept.receive(Nanos(0), ClassSet(0b1000), &rates), ClassSet(0b1000), "4 is not obeyed");
+        assert_eq!(kept.rate(C3), Some(BitRate::from_mbps(250)));
+        assert_eq!((kept.rate(C4), kept.next_expiry()), (None, Nanos(5_120)));
+        assert_eq!(kept.expire(Nanos(5_119)), ClassSet::NONE);
+        assert_eq!(kept.expire(Nanos(5_120)), ClassSet(0b1000));
+        assert_eq!((kept.rate(C3), kept.next_expiry()), (None, Nanos::NEVER));
     }
 
     #[test]
     fn the_last_value_wins_and_step_or_time_zero_end_it() {
-        let mut paused = KeptRates::new(BitRate::from_gbps(1));
+        let mut kept = KeptRates::new(BitRate::from_gbps(1));
         let say = |k, time| Rates { time: Quanta(time), ..Rates::default() }.with(C3, step(k));
-        paused.receive(Nanos(0), ClassSet::ALL, &say(4, 100));
-        paused.receive(Nanos(10), ClassSet::ALL, &say(1, 20));
-        assert_eq!((paused.step(C3), paused.next_expiry()), (step(1), Nanos(10 + 20 * 512)));
-        paused.receive(Nanos(20), ClassSet::ALL, &say(0, 100));
-        assert_eq!((paused.step(C3), paused.next_expiry()), (RateStep::FULL, Nanos::NEVER));
-        paused.receive(Nanos(30), ClassSet::ALL, &say(3, 0));
-        assert_eq!(paused.step(C3), RateStep::FULL);
+        kept.receive(Nanos(0), ClassSet::ALL, &say(4, 100));
+        kept.receive(Nanos(10), ClassSet::ALL, &say(1, 20));
+        assert_eq!((kept.step(C3), kept.next_expiry()), (step(1), Nanos(10 + 20 * 512)));
+        kept.receive(Nanos(20), ClassSet::ALL, &say(0, 100));
+        assert_eq!((kept.step(C3), kept.next_expiry()), (RateStep::FULL, Nanos::NEVER));
+        kept.receive(Nanos(30), ClassSet::ALL, &say(3, 0));
+        assert_eq!(kept.step(C3), RateStep::FULL);
     }
 }

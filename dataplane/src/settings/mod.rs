@@ -67,6 +67,53 @@ pub struct VlanSettings {
     pub untagged: Vec<PortId>,
 }
 
+/// What kind of destination a frame is flooded for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Flooded {
+    /// The broadcast address.
+    Broadcast,
+    /// Another group address.
+    Multicast,
+    /// A station that is not known.
+    Unknown,
+}
+
+impl Flooded {
+    /// Every kind.
+    pub const ALL: [Flooded; 3] = [Flooded::Broadcast, Flooded::Multicast, Flooded::Unknown];
+
+    /// Its name in configurations.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Flooded::Broadcast => "broadcast",
+            Flooded::Multicast => "multicast",
+            Flooded::Unknown => "unknown",
+        }
+    }
+}
+
+/// Rates of what a port may flood, as the line counts frames; `None`: as much as comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StormLimit {
+    rates: [Option<BitRate>; Flooded::ALL.len()],
+}
+
+impl StormLimit {
+    /// That of one kind.
+    #[must_use]
+    pub const fn of(&self, kind: Flooded) -> Option<BitRate> {
+        self.rates[kind as usize]
+    }
+
+    /// The same with another rate for one kind.
+    #[must_use]
+    pub const fn with(mut self, kind: Flooded, rate: BitRate) -> StormLimit {
+        self.rates[kind as usize] = Some(rate);
+        self
+    }
+}
+
 /// The forwarding database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FdbSettings {
@@ -173,6 +220,10 @@ pub struct PortSettings {
     pub learning: bool,
     /// Most addresses learned here at a time; frames from others are still forwarded.
     pub learn_limit: Option<usize>,
+    /// What the port may flood: above these rates frames are dropped.
+    pub storm_limit: StormLimit,
+    /// Whether the port takes no part in floods while it is one of two that form a loop.
+    pub loop_detection: bool,
     /// Whether frames to unknown addresses are sent out here.
     pub flood_unknown: bool,
     /// Whether group-addressed frames are sent out here.

@@ -28,6 +28,7 @@ impl Switch {
             self.agenda.egress_active.insert(port);
         } else {
             self.agenda.untold.remove(port);
+            self.agenda.starved.remove(port);
         }
     }
 

@@ -6,7 +6,7 @@
 //! ```text
 //!   receive -> forward -> transmit -> release      a frame's journey
 //!              announce                            control frames that need not wait for data
-//!              advance, next_deadline              what is due by time alone
+//!              advance                             what is due by time alone
 //!              set_link, give_up                   links and devices that go and come
 //!              set_policy                          another policy takes over
 //!              let_peers_go                        before a stop

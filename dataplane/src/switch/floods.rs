@@ -4,22 +4,27 @@ use super::Switch;
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
-use crate::settings::Accounting;
-use crate::units::{Class, PortId, PortSet};
+use crate::settings::{Accounting, Flooded};
+use crate::units::{Bytes, PortId, PortSet};
 
 impl Switch {
     pub(super) fn flood<S: FrameStore>(
         &mut self,
         port: PortId,
-        class: Class,
         ports: PortSet,
+        kind: Flooded,
         frame: Frame,
         store: &mut S,
     ) {
+        let &FrameMeta { class, len, .. } = self.nodes.meta(&frame);
         if let Some(full) = self.must_wait_for_one_of(ports, class, &frame) {
             return self.wait_for_room(port, full, class, frame);
         }
         self.leave_pipeline(&frame);
+        let storm_control = &mut self.ports[port.index()].ingress.storm_control;
+        if !storm_control.allows(self.now, kind, Bytes::on_line(len)) {
+            return self.drop_admitted(port, DropReason::StormLimit, frame, store);
+        }
         let copies = u32::try_from(ports.len()).unwrap_or(u32::MAX);
         let mut may_be_made = self.open_flood(&frame, copies);
         let meta = *self.nodes.meta(&frame);

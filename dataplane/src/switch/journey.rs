@@ -87,7 +87,7 @@ impl Switch {
 
     pub(super) fn receive_margin(&self, passage: Passage) -> Margin {
         let (ingress, class) = (passage.ingress(), passage.class());
-        if self.has_duties_for_each_frame() || self.congestion.ingress().contains(class) {
+        if self.congestion.ingress().contains(class) {
             return Margin::NONE;
         }
         let of_policy = self.policies.acting[class.index()].margin(Event::Received { ingress }, &self.buffer);
@@ -142,7 +142,7 @@ impl Switch {
                 let followers = self.followers_to(passage, &frame);
                 self.enqueue(passage, frame, followers, store);
             }
-            Decision::Flood(ports) => self.flood(port, class, ports, frame, store),
+            Decision::Flood(ports, kind) => self.flood(port, ports, kind, frame, store),
         }
         let ingress = &mut self.ports[port.index()].ingress;
         if ingress.arrived[class.index()].is_empty() {
@@ -182,8 +182,11 @@ impl Switch {
     #[inline]
     fn followers_to(&mut self, passage: Passage, frame: &Frame) -> Followers {
         let (port, class) = (passage.ingress(), passage.class());
-        let next = self.ports[port.index()].ingress.arrived[class.index()].front(&self.nodes);
-        let is_train = next.is_some_and(|next| next.follows) && self.is_in_run(passage);
+        let ingress = &self.ports[port.index()].ingress;
+        let next = ingress.arrived[class.index()].front(&self.nodes);
+        let is_train = next.is_some_and(|next| next.follows)
+            && self.is_in_run(passage)
+            && ingress.train.route(self.now, class, &self.bridge).is_some();
         if !is_train || self.agenda.in_turn() != Some(port) {
             return Followers::default();
         }
@@ -271,7 +274,7 @@ impl Switch {
     pub(super) fn enqueue_margin(&self, passage: Passage) -> Margin {
         let (ingress, egress, class) = (passage.ingress(), passage.egress(), passage.class());
         let drops_early = self.ports[egress.index()].egress.drops_early.contains(class);
-        if self.has_duties_for_each_frame() || drops_early || self.congestion.egress().contains(class) {
+        if drops_early || self.congestion.egress().contains(class) {
             return Margin::NONE;
         }
         let event = Event::Enqueued { ingress, egress, size: Bytes::ZERO };
@@ -294,7 +297,7 @@ impl Switch {
     }
 
     /// Whether each frame is to be shown to somebody by itself, at every step.
-    fn has_duties_for_each_frame(&self) -> bool {
+    pub(super) fn has_duties_for_each_frame(&self) -> bool {
         !self.policies.shadows.is_empty()
             || self.when_full == WhenFull::Stop
             || self.accounting == Accounting::UntilForwarded
@@ -327,7 +330,10 @@ impl Switch {
             }
             self.expire_pauses(port);
             let Some(turn) = self.choose(port) else { break };
-            let Some((frame, mut followers)) = self.depart(port, &turn, most - sent, store) else { continue };
+            let Some(next) = self.dequeue(port, turn.class) else { break };
+            let Some((frame, mut followers)) = self.depart(port, &turn, next, most - sent, store) else {
+                continue;
+            };
             sent += 1 + followers.frames();
             send(store, frame);
             while let Some(frame) = followers.pop(&self.nodes) {
@@ -351,19 +357,19 @@ impl Switch {
         at.egress.choose(self.now, eligible)
     }
 
-    /// Takes the frames out of their queue that leave in this turn, `most` at most: the next, written as it is to
-    /// leave, and those like it right behind as long as there is nothing to choose, to write or to say. `None` where the
-    /// next cannot leave, and is dropped.
+    /// The frames that leave in this turn, `most` at most: the next, which has left its queue, written as it is to leave,
+    /// and those like it right behind as long as there is nothing to choose, to write or to say. `None` where the next
+    /// cannot leave, and is dropped.
     #[inline]
     fn depart<S: FrameStore>(
         &mut self,
         port: PortId,
         turn: &Turn,
+        mut frame: Frame,
         most: u32,
         store: &mut S,
     ) -> Option<(Frame, Fifo)> {
         let class = turn.class;
-        let mut frame = self.dequeue(port, class)?;
         let meta = *self.nodes.meta(&frame);
         let at = &self.ports[port.index()].egress;
         let is_marked = at.marks.contains(class) && self.mark(port, &frame, store);
@@ -473,7 +479,7 @@ impl Switch {
 
     pub(super) fn release_margin(&self, passage: Passage) -> Margin {
         let (ingress, egress, class) = (passage.ingress(), passage.egress(), passage.class());
-        if self.has_duties_for_each_frame() || !self.workers.owns(ingress) {
+        if !self.workers.owns(ingress) {
             return Margin::NONE;
         }
         let of_policy = |event| self.policies.acting[class.index()].margin(event, &self.buffer);

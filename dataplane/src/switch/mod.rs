@@ -10,7 +10,8 @@
 //!   train, run   frames alike, looked at and counted together
 //!   announce     what peers are asked    obey         what they ask
 //!   policies, flows, rates, notices, marking, storms  what congestion leads to
-//!   floods, groups, room                 several destinations; no room at one
+//!   floods, groups, paused_floods, room  several destinations; a paused one; no room at one
+//!   storm_control                        what a port may flood
 //!   agenda, timers, succession, workers  who is to be looked at, and when; another policy; other workers
 //! ```
 //!
@@ -34,6 +35,7 @@ mod port;
 mod rates;
 mod room;
 mod run;
+mod storm_control;
 mod storms;
 mod succession;
 mod timers;
@@ -203,6 +205,8 @@ impl Switch {
             counters.fdb_entries.set(fdb.learned_at(port) as u64);
             counters.station_moves.set(fdb.moved_to(port));
             counters.learn_refused.set(fdb.refused_at(port));
+            counters.loops.set(self.bridge.loops_at(port));
+            counters.looped.set(self.bridge.is_looped(port).into());
         }
     }
 }

@@ -173,7 +173,7 @@ impl Switch {
         if beyond_here == Bytes::ZERO && beyond.iter().all(|beyond| *beyond == Load::default()) {
             return;
         }
-        let leaves = |meta: &FrameMeta| {
+        let mut leaves = |meta: &FrameMeta| {
             let beyond = &mut beyond[meta.ingress.index()];
             let leaves = meta.is_flooded() && (beyond_here > Bytes::ZERO || *beyond != Load::default());
             if leaves {
@@ -185,7 +185,8 @@ impl Switch {
         };
         let at = &mut self.ports[port.index()].egress;
         let queue = &mut at.queues[class.index()];
-        let mut queued = queue.take_if(&mut self.nodes, leaves);
+        let mut queued = queue.take_if(&mut self.nodes, &mut leaves);
+        let mut waiting = at.handed_over[class.index()].take_if(&mut self.nodes, &mut leaves);
         if !queue.is_ready() {
             at.backlogged.remove(class);
         }
@@ -194,6 +195,9 @@ impl Switch {
             let meta = *self.nodes.meta(&frame);
             self.leave_egress(port, &meta);
             self.drop_admitted(port, DropReason::FloodPaused, frame, store);
+        }
+        while let Some(frame) = waiting.pop(&self.nodes) {
+            self.drop_admitted(port, DropReason::FloodPaused, frame, store); // it counts at no egress yet
         }
         self.room_at(port, class, store);
     }

@@ -3,6 +3,7 @@
 
 use super::paused_floods::Outlasted;
 use super::rates;
+use super::storm_control::StormControl;
 use super::train::Train;
 use crate::buffer::Load;
 use crate::classify::Classifier;
@@ -30,6 +31,7 @@ pub(super) struct Port {
 pub(super) struct Ingress {
     pub(super) classifier: Classifier,
     pub(super) train: Train,
+    pub(super) storm_control: StormControl,
     pub(super) arrived: [Fifo; CLASSES],
     pub(super) backlogged: ClassSet,
     /// Classes whose first frame waits for room at an egress queue ([`crate::settings::WhenFull::Stop`]).
@@ -94,6 +96,7 @@ impl Port {
             ingress: Ingress {
                 classifier: Classifier::new(settings),
                 train: Train::default(),
+                storm_control: StormControl::new(settings),
                 arrived: Default::default(),
                 backlogged: ClassSet::NONE,
                 waits_for_room: ClassSet::NONE,

@@ -157,6 +157,7 @@ impl Switch {
     #[inline(never)]
     fn look_for_margin(&mut self, passage: Passage, next: Bytes) {
         let margin = match passage.step() {
+            _ if self.has_duties_for_each_frame() => Margin::NONE,
             Step::None => Margin::NONE,
             Step::Receive => self.receive_margin(passage),
             Step::Enqueue => self.enqueue_margin(passage),

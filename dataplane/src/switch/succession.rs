@@ -44,6 +44,7 @@ pub(super) fn queue(kind: PolicyKind, settings: &SwitchSettings) -> Nested {
 impl Switch {
     /// See [`super::Batch::set_policy`].
     pub(super) fn set_policy(&mut self, mut successor: Box<Successor>) -> Box<Successor> {
+        self.end_run();
         let Successor { class, kind, ref mut policy, ref mut queues, ref mut left } = *successor;
         let count = self.ports.len();
         let ports = || (0..=u8::MAX).map(PortId).take(count);

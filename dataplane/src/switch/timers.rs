@@ -17,6 +17,7 @@ impl Switch {
 
     #[cold]
     fn fire<S: FrameStore>(&mut self, store: &mut S) {
+        self.end_run();
         self.bridge.advance(self.now);
         let mut next = self.bridge.next_deadline();
         for port in self.agenda.timed.iter() {
@@ -44,7 +45,7 @@ impl Switch {
     /// [advance](super::Batch::advance), and to transmit. Zero: at once. [`Nanos::NEVER`]: not by time.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
-        if self.can_forward() {
+        if !self.agenda.ingress_ready.is_empty() {
             return Nanos::ZERO;
         }
         let mut next = self.agenda.next_timer;
@@ -77,6 +78,7 @@ impl Switch {
 
     /// See [`super::Batch::set_link`].
     pub(super) fn set_link<S: FrameStore>(&mut self, port: PortId, up: bool, store: &mut S) {
+        self.end_run();
         self.bridge.set_link(port, up);
         if self.ports[port.index()].up == up || !self.workers.owns(port) {
             return;
@@ -128,10 +130,5 @@ impl Switch {
             self.agenda.egress_active.insert(port);
             self.note_untold(port);
         }
-    }
-
-    /// Whether there is a frame that the pipeline can take.
-    pub(super) fn can_forward(&self) -> bool {
-        !self.agenda.ingress_ready.is_empty()
     }
 }

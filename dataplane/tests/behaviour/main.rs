@@ -10,6 +10,7 @@ mod floods;
 mod gfc;
 mod headroom;
 mod isolation;
+mod loops;
 mod losslessness;
 mod mixes;
 mod ofc;
@@ -18,6 +19,7 @@ mod policies;
 mod properties;
 mod qcn;
 mod robustness;
+mod storm_control;
 mod trains;
 mod watchdog;
 

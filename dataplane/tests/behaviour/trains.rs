@@ -194,3 +194,13 @@ fn frames_of_different_vlans_leave_together_with_and_without_a_tag() {
     let [_, at_a, _] = bench.pass(HERE, &[of(6), of(6), of(5), of(5), of(6)]);
     assert_eq!(at_a.iter().map(Vec::len).collect::<Vec<_>>(), [76, 76, 80, 80, 76]);
 }
+
+#[test]
+fn each_frame_of_a_train_whose_station_finds_no_room_is_counted() {
+    let mut bench = Bench::new(|settings| settings.ports[0].learn_limit = Some(0));
+    let refused = |bench: &Bench| bench.switch.bridge().fdb().refused_at(HERE);
+    let before = refused(&bench);
+    let frames = vec![frame(HERE, A, &OTHER, 64); 5];
+    assert_eq!(bench.pass(HERE, &frames)[1].len(), 5);
+    assert_eq!(refused(&bench) - before, 5);
+}

@@ -27,6 +27,7 @@ mod jumbo;
 mod late_peer;
 mod learning;
 mod log;
+mod loops;
 mod lost_xon;
 mod memory;
 mod modes;

@@ -26,6 +26,7 @@ mod http;
 mod link;
 mod log_queue;
 pub mod logging;
+mod loops;
 pub mod mailbox;
 mod metrics;
 pub mod notification;
@@ -183,6 +184,7 @@ pub fn start(
             () = links.follow() => {}
             Some(()) = requests => {}
             () = storms::tell(&view) => {}
+            () = loops::tell(&view) => {}
             _ = stopped => {}
         }
     };

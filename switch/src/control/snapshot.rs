@@ -121,6 +121,8 @@ fn port_status(view: &SwitchView, id: PortId, port: &PortView) -> PortStatus {
         fdb_entries: counters.fdb_entries.get(),
         station_moves: counters.station_moves.get(),
         learn_refused: counters.learn_refused.get(),
+        loops: counters.loops.get(),
+        looped: counters.looped.get() != 0,
         xdp_statistics: port.driver.xdp_statistics().ok(),
         device_drops: device_drops.as_ref().ok().copied(),
         device_drops_last: device_drops.unwrap_or_else(|unread| unread.last),

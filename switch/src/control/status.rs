@@ -138,6 +138,10 @@ pub struct PortStatus {
     pub station_moves: u64,
     /// Frames whose source was not learned for want of room.
     pub learn_refused: u64,
+    /// Loops found: the port was the higher of two between which stations moved to and fro.
+    pub loops: u64,
+    /// Whether it takes no part in floods now because of one.
+    pub looped: bool,
     /// Statistics of its XDP sockets; `None` where they cannot be read.
     pub xdp_statistics: Option<XdpStatistics>,
     /// The device's own drops; `None` where they cannot be read.

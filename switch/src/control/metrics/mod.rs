@@ -54,7 +54,7 @@ fn write_switch(text: &mut Exposition, view: &SwitchView) {
 
 type OfPort = (&'static str, Kind, &'static str, fn(&PortCounters) -> &Counter);
 
-const PORT_FAMILIES: [OfPort; 11] = [
+const PORT_FAMILIES: [OfPort; 13] = [
     ("xoff_rate_frames_sent_total", Kind::Counter, "PFC frames with rates (GFC) sent.", |port| {
         &port.rate_frames_sent
     }),
@@ -104,6 +104,15 @@ const PORT_FAMILIES: [OfPort; 11] = [
         "Frames whose source was not learned for the port's limit or the table's capacity.",
         |port| &port.learn_refused,
     ),
+    (
+        "xoff_loops_total",
+        Kind::Counter,
+        "Loops found: the port was the higher of two between which stations moved to and fro.",
+        |port| &port.loops,
+    ),
+    ("xoff_looped", Kind::Gauge, "1 while the port takes no part in floods because of a loop.", |port| {
+        &port.looped
+    }),
 ];
 
 fn write_ports(text: &mut Exposition, view: &SwitchView) {

@@ -1,0 +1,195 @@
+//! Loops: two ports of the switch that are connected to each other somewhere outside. What is flooded out of one comes in
+//! again by the other, for ever, and multiplies.
+//!
+//! A loop shows in the stations: each frame that goes round seems to come from a station that has just moved, from the one
+//! port to the other and back, thousands of times a second. Stations do not: one that roams moves once, and where a
+//! link fails over to another port all behind it move, once and in one direction. So moves are counted between two
+//! ports in both directions; [`MOVES`] of them within [`WINDOW`] are a loop if there are as many there as back, but for
+//! one in four. (A link that flaps between two ports with many stations behind it looks the same, and is treated so.)
+//!
+//! Of the two ports the one with the higher number takes no part in floods then, neither way, and learns nothing, which ends
+//! the circle; what it had learned is forgotten, because it may have been learned from frames that went round. Frames between
+//! known stations go on. After [`HOLD`] the port is tried again.
+
+use crate::units::{Nanos, PortId};
+
+/// So many moves between two ports are a loop.
+pub const MOVES: u32 = 100;
+/// If they come within this time.
+pub const WINDOW: Nanos = Nanos::from_secs(1);
+/// A port takes no part in floods for so long.
+pub const HOLD: Nanos = Nanos::from_secs(10);
+
+/// What is known of each port, as the one with the higher number of a pair.
+#[derive(Clone, Debug)]
+pub(super) struct Loops {
+    ports: Box<[Suspect]>,
+    /// When a port is tried again next.
+    next_end: Nanos,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Suspect {
+    /// Whether it is looked after.
+    watched: bool,
+    /// The other port of most moves within the window.
+    partner: PortId,
+    /// When the window began.
+    since: Nanos,
+    /// Moves from the partner to here, and back.
+    moves: [u32; 2],
+    /// It takes no part in floods until then; [`Nanos::NEVER`]: it does.
+    until: Nanos,
+    /// Loops found.
+    found: u64,
+}
+
+impl Loops {
+    /// `watched`: by port, whether loops are looked for there.
+    pub(super) fn new(watched: impl Iterator<Item = bool>) -> Loops {
+        let suspect = |watched| Suspect {
+            watched,
+            partner: PortId(0),
+            since: Nanos::ZERO,
+            moves: [0; 2],
+            until: Nanos::NEVER,
+            found: 0,
+        };
+        Loops { ports: watched.map(suspect).collect(), next_end: Nanos::NEVER }
+    }
+
+    /// A station has moved. Answers the port that is to take no part in floods from now on, if that was one move too
+    /// many.
+    #[cold]
+    pub(super) fn moved(&mut self, now: Nanos, from: PortId, to: PortId) -> Option<PortId> {
+        let [lower, higher] = if from.0 < to.0 { [from, to] } else { [to, from] };
+        if ![lower, higher].iter().all(|port| self.ports[port.index()].watched) {
+            return None;
+        }
+        let suspect = &mut self.ports[higher.index()];
+        if now.since(suspect.since) >= WINDOW {
+            (suspect.since, suspect.moves) = (now, [0; 2]);
+        }
+        if suspect.partner != lower {
+            // Whoever moves most stays: each move of another takes one away.
+            let most = usize::from(suspect.moves[1] > suspect.moves[0]);
+            if suspect.moves[most] > 0 {
+                suspect.moves[most] -= 1;
+                return None;
+            }
+            (suspect.partner, suspect.since) = (lower, now);
+        }
+        suspect.moves[usize::from(to == lower)] += 1;
+        let [there, back] = suspect.moves;
+        if there + back < MOVES || there.abs_diff(back) > (there + back) / 4 {
+            return None;
+        }
+        suspect.moves = [0; 2];
+        suspect.until = now.after(HOLD);
+        suspect.found += 1;
+        self.next_end = self.next_end.min(suspect.until);
+        Some(higher)
+    }
+
+    /// A port that is to be tried again at `now`.
+    pub(super) fn next_tried_again(&mut self, now: Nanos) -> Option<PortId> {
+        if now < self.next_end {
+            return None;
+        }
+        let over = self.ports.iter().position(|suspect| suspect.until <= now);
+        if let Some(port) = over {
+            self.ports[port].until = Nanos::NEVER;
+        }
+        let ends = self.ports.iter().map(|suspect| suspect.until);
+        self.next_end = ends.min().unwrap_or(Nanos::NEVER);
+        over.and_then(|port| u8::try_from(port).ok()).map(PortId)
+    }
+
+    /// When [`Loops::next_tried_again`] must be called.
+    pub(super) const fn next_end(&self) -> Nanos {
+        self.next_end
+    }
+
+    /// Loops found at `port`.
+    pub(super) fn found_at(&self, port: PortId) -> u64 {
+        self.ports[port.index()].found
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const A: PortId = PortId(0);
+    const B: PortId = PortId(1);
+    const C: PortId = PortId(2);
+
+    fn loops() -> Loops {
+        Loops::new([true; 3].into_iter())
+    }
+
+    /// So many moves, there and back in turn; the port that the last of them finds.
+    fn bounce(loops: &mut Loops, now: Nanos, moves: u32) -> Option<PortId> {
+        let ways = [(A, B), (B, A)].into_iter().cycle();
+        ways.take(moves as usize).map(|(from, to)| loops.moved(now, from, to)).find_map(|found| found)
+    }
+
+    #[test]
+    fn a_loop_is_found_with_the_last_of_so_many_moves_and_not_before() {
+        let mut loops = loops();
+        assert_eq!(bounce(&mut loops, Nanos(5), MOVES - 1), None);
+        assert_eq!(loops.found_at(B), 0);
+        assert_eq!(loops.moved(Nanos(5), B, A), Some(B));
+        assert_eq!((loops.found_at(A), loops.found_at(B)), (0, 1));
+    }
+
+    #[test]
+    fn moves_that_are_farther_apart_are_none() {
+        let mut loops = loops();
+        assert_eq!(bounce(&mut loops, Nanos(0), MOVES - 1), None);
+        assert_eq!(bounce(&mut loops, WINDOW, MOVES - 1), None, "a new window");
+        assert_eq!(loops.moved(Nanos(2 * WINDOW.0 - 1), B, A), Some(B), "within it to the last nanosecond");
+    }
+
+    #[test]
+    fn all_that_move_once_in_one_direction_are_a_failover() {
+        let mut loops = loops();
+        assert!((0..10 * MOVES).all(|_| loops.moved(Nanos(0), A, B).is_none()));
+        assert_eq!(loops.found_at(B), 0);
+    }
+
+    #[test]
+    fn the_two_ports_of_most_moves_are_the_loop() {
+        let mut loops = loops();
+        // A station behind the first port sends into a loop of the two others: for each move to and fro of it
+        // there are many between those.
+        let mut found = None;
+        for _ in 0..MOVES {
+            found = found.or(loops.moved(Nanos(0), A, C)).or(loops.moved(Nanos(0), C, A));
+            for (from, to) in [(B, C), (C, B), (B, C), (C, B)] {
+                found = found.or(loops.moved(Nanos(0), from, to));
+            }
+        }
+        assert_eq!(found, Some(C));
+        assert_eq!(loops.found_at(B), 0);
+    }
+
+    #[test]
+    fn a_port_is_tried_again_when_its_time_is_over() {
+        let mut loops = loops();
+        assert_eq!(loops.next_end(), Nanos::NEVER);
+        assert_eq!(bounce(&mut loops, Nanos(5), MOVES), Some(B));
+        assert_eq!(loops.next_end(), Nanos(5).after(HOLD));
+        assert_eq!(loops.next_tried_again(Nanos(4).after(HOLD)), None);
+        assert_eq!(loops.next_tried_again(Nanos(5).after(HOLD)), Some(B));
+        assert_eq!(loops.next_end(), Nanos::NEVER);
+        assert_eq!(loops.next_tried_again(Nanos(6).after(HOLD)), None);
+    }
+
+    #[test]
+    fn nothing_is_found_at_a_port_that_is_not_looked_after() {
+        let mut loops = Loops::new([true, false, true].into_iter());
+        assert_eq!(bounce(&mut loops, Nanos(5), 2 * MOVES), None);
+    }
+}

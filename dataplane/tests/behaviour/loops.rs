@@ -1,0 +1,112 @@
+//! Two ports that are connected to each other outside of the switch: what is flooded does not go round for long.
+
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::forward::{LOOP_HOLD, LOOP_MOVES};
+use xoff_dataplane::units::{Nanos, PortId};
+
+use crate::C0;
+use crate::bed::plan::{self, CABLE, GIGABIT, LINK};
+use crate::bed::{Bed, NodeId, Obeys, Stream, end};
+
+/// What goes round has gone a thousand times, and the hold is far from over.
+const AWHILE: Nanos = Nanos::from_millis(5);
+
+/// Hosts at ports 0 and 1; ports 2 and 3 are connected to each other.
+struct Loop {
+    bed: Bed,
+    switch: NodeId,
+    hosts: [NodeId; 2],
+}
+
+fn looped(detection: bool) -> Loop {
+    let mut bed = Bed::new(9);
+    let mut plan = plan::switch(&[LINK; 4]);
+    plan.each_port(|port| port.loop_detection = detection);
+    let switch = bed.add_switch(plan);
+    let hosts = [0, 1].map(|port| bed.add_host(switch, port, Obeys::AtOnce));
+    bed.link(end(switch, 2), end(switch, 3), GIGABIT, CABLE);
+    Loop { bed, switch, hosts }
+}
+
+impl Loop {
+    /// A station that is not known before sends to everybody.
+    fn broadcast(&mut self, station: u8) {
+        let from = [2, 0, 0, 0, 9, station];
+        let bytes = [&[0xff; 6][..], &from, &[0x88, 0xb5], &[0; 46]].concat();
+        self.bed.inject(self.hosts[0], &bytes);
+    }
+
+    fn run_for(&mut self, span: Nanos) {
+        self.bed.run_until(self.bed.now() + span);
+    }
+
+    /// How many such frames the other host has got.
+    fn copies(&self) -> usize {
+        self.bed.host(self.hosts[1]).strange.len()
+    }
+
+    fn drops(&self, port: u8) -> u64 {
+        let class = self.bed.switch(self.switch).counters.class(PortId(port), C0);
+        class.drops[DropReason::Loop.index()].get()
+    }
+
+    fn found(&self, port: u8) -> (u64, bool) {
+        let bridge = self.bed.switch(self.switch).worker(PortId(port)).bridge();
+        (bridge.loops_at(PortId(port)), bridge.is_looped(PortId(port)))
+    }
+}
+
+#[test]
+fn without_detection_a_single_broadcast_goes_round_for_ever() {
+    let mut ring = looped(false);
+    ring.broadcast(1);
+    ring.run_for(AWHILE);
+    let before = ring.copies();
+    ring.run_for(AWHILE);
+    assert!(before > 2 * LOOP_MOVES as usize && ring.copies() > before + before / 2, "it goes on");
+    assert_eq!(ring.found(3), (0, false));
+}
+
+#[test]
+fn a_loop_is_found_and_ends_what_goes_round() {
+    let mut ring = looped(true);
+    ring.broadcast(1);
+    ring.run_for(AWHILE);
+    assert_eq!((ring.found(2), ring.found(3)), ((0, false), (1, true)), "the higher of the two");
+    assert!(ring.drops(3) > 0, "what was on its way to it");
+    let copies = ring.copies();
+    assert!(copies <= LOOP_MOVES as usize + 10, "{copies}");
+    ring.run_for(AWHILE);
+    assert_eq!(ring.copies(), copies, "nothing goes round any more");
+    (2..12).for_each(|station| ring.broadcast(station));
+    ring.run_for(AWHILE);
+    assert_eq!(ring.copies(), copies + 10, "everybody gets each once");
+}
+
+#[test]
+fn unicast_between_known_stations_goes_on_while_a_port_is_looped() {
+    let mut ring = looped(true);
+    ring.broadcast(1);
+    ring.run_for(AWHILE);
+    assert_eq!(ring.found(3), (1, true));
+    let [a, b] = ring.hosts;
+    for (from, to) in [(b, a), (a, b)] {
+        let stream = Stream { class: C0, ..Stream::new(ring.bed.host(to).mac, 100, ring.bed.now()) };
+        let id = ring.bed.send(from, stream);
+        ring.run_for(AWHILE);
+        let seen = ring.bed.host(to).seen(id);
+        assert_eq!((seen.frames, seen.late_or_twice), (100, 0));
+    }
+}
+
+#[test]
+fn a_port_is_tried_again_and_found_again_as_long_as_the_loop_is_there() {
+    let mut ring = looped(true);
+    ring.broadcast(1);
+    ring.run_for(AWHILE);
+    ring.run_for(LOOP_HOLD);
+    assert_eq!(ring.found(3), (1, false), "it takes part again");
+    ring.broadcast(2);
+    ring.run_for(AWHILE);
+    assert_eq!(ring.found(3), (2, true));
+}

@@ -1,0 +1,91 @@
+//! Storm control: what is flooded faster than a port may is dropped by name, and nothing else is.
+
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::settings::{Flooded, StormLimit};
+use xoff_dataplane::units::{BitRate, Bytes, MacAddr, Nanos, PortId};
+
+use crate::bed::plan::{self, LINK};
+use crate::bed::{Star, Stream};
+use crate::{C0, C3};
+
+const GROUP: MacAddr = MacAddr([1, 0, 0x5e, 0, 0, 1]);
+const NOBODY: MacAddr = MacAddr([2, 0, 0, 0, 0xee, 0xee]);
+/// On the line: 60 bytes, FCS, preamble and gap.
+const SMALL: u64 = 84;
+
+fn star(kind: Flooded, rate: BitRate) -> Star {
+    let mut plan = plan::switch(&[LINK; 3]);
+    plan.settings.ports[0].storm_limit = plan.settings.ports[0].storm_limit.with(kind, rate);
+    Star::new(plan)
+}
+
+fn dropped(star: &Star) -> u64 {
+    let reason = DropReason::StormLimit.index();
+    [C0, C3].iter().map(|&class| star.switch().counters.class(PortId(0), class).drops[reason].get()).sum()
+}
+
+/// So many small frames from port 0, as fast as the line; how many arrive at port 1.
+fn flood(star: &mut Star, to: MacAddr, frames: u64) -> u64 {
+    let stream = Stream { class: C0, len: 60, ..Stream::new(to, frames, Nanos::ZERO) };
+    let id = star.start_to_all(0, stream);
+    star.run_to_rest();
+    star.at(1).seen(id).frames
+}
+
+/// A hundred megabits a second carry 125,000 bytes in 10 ms, and a tenth of what a gigabit does while the frames come;
+/// one frame more starts with no credit left.
+#[test]
+fn a_burst_of_ten_milliseconds_passes_and_the_rate_from_then_on() {
+    const FRAMES: u64 = 4_000;
+    let mut star = star(Flooded::Broadcast, BitRate::from_mbps(100));
+    let came = flood(&mut star, MacAddr::BROADCAST, FRAMES);
+    let expected = (125_000 + FRAMES * SMALL / 10) / SMALL + 1;
+    assert!(came.abs_diff(expected) <= 1, "{came}, not {expected}");
+    assert_eq!(dropped(&star), FRAMES - came, "all else is dropped by name");
+}
+
+#[test]
+fn what_stays_within_the_burst_is_not_touched() {
+    let mut star = star(Flooded::Broadcast, BitRate::from_mbps(100));
+    let frames = 125_000 / SMALL;
+    assert_eq!(flood(&mut star, MacAddr::BROADCAST, frames), frames);
+    assert_eq!(dropped(&star), 0);
+}
+
+#[test]
+fn each_kind_has_a_limit_of_its_own_and_none_where_none_is_set() {
+    let kinds =
+        [(Flooded::Broadcast, MacAddr::BROADCAST), (Flooded::Multicast, GROUP), (Flooded::Unknown, NOBODY)];
+    for (limited, _) in kinds {
+        for (kind, to) in kinds {
+            let mut star = star(limited, BitRate::from_mbps(1));
+            let came = flood(&mut star, to, 1_000);
+            assert_eq!(came < 1_000, kind == limited, "{kind:?}, where {limited:?} is limited: {came}");
+            assert_eq!(dropped(&star), 1_000 - came);
+        }
+    }
+}
+
+#[test]
+fn unicast_is_not_limited_nor_is_what_comes_in_by_other_ports() {
+    let mut plan = plan::switch(&[LINK; 3]);
+    let limit = Flooded::ALL
+        .into_iter()
+        .fold(StormLimit::default(), |limit, kind| limit.with(kind, BitRate::from_mbps(1)));
+    plan.settings.ports[0].storm_limit = limit;
+    let mut star = Star::new(plan);
+    // Each is known once it has sent.
+    for from in [1, 0] {
+        let hello = star.start(from, 1 - from, star.stream(1 - from, C3, 1));
+        star.run_to_rest();
+        star.came_whole(hello, 1);
+    }
+    let unicast = star.start(0, 1, star.stream(1, C3, 500));
+    let stream = Stream { class: C0, len: 60, ..Stream::new(MacAddr::BROADCAST, 1_000, Nanos::ZERO) };
+    let elsewhere = star.start_to_all(2, stream);
+    star.run_to_rest();
+    star.came_whole(unicast, 500);
+    assert_eq!(star.at(1).seen(elsewhere).frames, 1_000);
+    assert_eq!(dropped(&star), 0);
+    assert_eq!(Bytes::on_line(60), Bytes(SMALL), "what a small frame takes of the line");
+}
