@@ -134,6 +134,10 @@ pub trait CustomPolicy: Debug + Send {
 
     /// How much may come, frame by frame with an `event` like this for each (its size does not matter), that it need not
     /// be shown: it would want nothing, and be as it was. As it stands, it is shown every frame.
+    ///
+    /// Of a frame that leaves, both the egress and the ingress occupancy shrink at once. The policy is asked for
+    /// [`Event::Dequeued`] and [`Event::Released`] separately, and as much leaves as both margins allow: each must hold
+    /// although the other occupancy shrinks, too.
     fn margin(&self, event: Event, buffer: &dyn Occupancies) -> Margin {
         let _ = (event, buffer);
         Margin::NONE

@@ -113,7 +113,7 @@ impl Policy {
             Policy::PPfc(p_pfc) => p_pfc.observe(now, event, buffer, intents),
             Policy::GPfc(g_pfc) => g_pfc.observe(event, buffer, intents),
             Policy::Gfc(gfc) => gfc.observe(event, buffer, intents),
-            Policy::Custom(custom) => custom.observe(now, event, buffer, intents),
+            Policy::Custom(custom) => observe_custom(custom.as_mut(), now, &{ event }, buffer, intents),
         }
     }
 
@@ -142,4 +142,18 @@ impl Policy {
             Policy::Custom(custom) => custom.adopt(buffer, intents),
         }
     }
+}
+
+/// Shows an event to a policy that is not built in. It is given a copy of it: were the event itself lent to a call, its
+/// kind would no longer be a constant for those that are built in.
+#[cold]
+#[inline(never)]
+fn observe_custom(
+    custom: &mut dyn CustomPolicy,
+    now: Nanos,
+    event: &Event,
+    buffer: &Buffer,
+    intents: &mut Vec<Intent>,
+) {
+    custom.observe(now, *event, buffer, intents);
 }

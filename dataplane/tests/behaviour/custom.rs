@@ -17,7 +17,7 @@ pub struct PartOfXoff {
     pub errs: Errs,
 }
 
-/// Whether a policy wants what cannot be done, too.
+/// Whether a policy wants what cannot be done, too, and takes back what it never asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Errs {
     Never,
@@ -54,6 +54,8 @@ impl CustomPolicy for Of {
         let (class, part) = (self.class, self.parameters.part);
         if self.parameters.errs == Errs::AtEveryEvent {
             intents.extend(impossible(class));
+            let not_held = self.senders.iter().filter(|&port| !self.paused.contains(port));
+            intents.extend(not_held.map(|port| Intent::Xon { port, class }));
         }
         match event {
             Event::Received { ingress: port } => {
