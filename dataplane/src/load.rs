@@ -17,7 +17,7 @@ impl Load {
 
     #[inline]
     pub(crate) const fn is_none(&self) -> bool {
-        self.frames == 0
+        self.frames == 0 && self.bytes.0 == 0
     }
 }
 

@@ -268,7 +268,7 @@ impl Fifo {
 
     /// When the frame at the head came.
     pub(crate) fn oldest(&self, nodes: &Nodes) -> Option<Nanos> {
-        (!self.is_empty()).then(|| nodes.0[self.head as usize].meta.since)
+        self.front(nodes).map(|meta| meta.since)
     }
 
     pub(crate) const fn frames(&self) -> u32 {

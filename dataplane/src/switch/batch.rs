@@ -10,7 +10,7 @@
 //!              set_link, give_up                   links and devices that go and come
 //!              set_policy                          another policy takes over
 //!              let_peers_go                        before a stop
-//!   hand_over, take_over, give_back, take_back, next_learned, hear_learned    between workers
+//!   hand_over, take_over, give_back, take_back, next_learned, hear_learned    between workers ([`super::workers`])
 //! ```
 //!
 //! Over AF_XDP a worker takes as many frames as there are; a simulator takes each step when its model says so. What a
@@ -19,15 +19,13 @@
 use super::Switch;
 use super::run::Run;
 use super::succession::Successor;
-use super::workers::{Handover, Return, WorkerId};
-use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::units::{Nanos, PortId};
 
 /// A switch at one instant, in the hands of its driver.
 #[derive(Debug)]
 pub struct Batch<'switch> {
-    switch: &'switch mut Switch,
+    pub(super) switch: &'switch mut Switch,
 }
 
 impl Switch {
@@ -120,36 +118,5 @@ impl Batch<'_> {
     /// Lets every peer go that this worker holds: the XONs are due at once. Before a stop.
     pub fn let_peers_go(&mut self) {
         self.switch.let_peers_go();
-    }
-
-    /// The next frame for `worker`. The driver must have room for it on the way.
-    pub fn hand_over(&mut self, worker: WorkerId) -> Option<Handover> {
-        self.switch.hand_over(worker)
-    }
-
-    /// The next slot that goes home to `worker`. The driver must have room for it on the way.
-    pub fn give_back(&mut self, worker: WorkerId) -> Option<Return> {
-        self.switch.give_back(worker)
-    }
-
-    /// The next that this worker's bridge has learned: every other worker is to [hear](Batch::hear_learned) of it. The
-    /// driver must have room for it on the way to each.
-    pub fn next_learned(&mut self) -> Option<FdbUpdate> {
-        self.switch.next_learned()
-    }
-
-    /// Takes a frame over that another worker received; it enters the queue of its egress port.
-    pub fn take_over<S: FrameStore>(&mut self, handover: Handover, store: &mut S) {
-        self.switch.take_over(handover, store);
-    }
-
-    /// Takes a slot back whose frame has left by another worker's port, or was dropped there.
-    pub fn take_back<S: FrameStore>(&mut self, back: Return, store: &mut S) {
-        self.switch.take_back(back, store);
-    }
-
-    /// Another worker's bridge has learned something.
-    pub fn hear_learned(&mut self, update: &FdbUpdate) {
-        self.switch.hear_learned(update);
     }
 }

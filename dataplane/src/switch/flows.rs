@@ -185,7 +185,7 @@ impl Switch {
         self.counters.class(port, class).flows.paused.set(paused as u64);
     }
 
-    /// Whether there is something to tell the peer of `port` about flows of `class` may have changed.
+    /// There may be something new to tell the peer of `port` about flows of `class`, or nothing any more.
     pub(super) fn tell_flows(&mut self, port: PortId, class: Class) {
         let Policy::Ofc(ofc) = &self.policies.acting[class.index()] else { return };
         let at = &mut self.ports[port.index()];

@@ -457,9 +457,9 @@ impl Switch {
     pub(super) fn release<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.ledger.sent += 1;
         let meta = *self.nodes.meta(&frame);
-        let FrameMeta { ingress, class, control, group, len, .. } = meta;
+        let FrameMeta { ingress, class, control, len, .. } = meta;
         let passage = Passage::new(Step::Release, ingress, port, class);
-        let may_join = !control && group == NONE && len == frame.len();
+        let may_join = !control && !meta.is_flooded() && len == frame.len();
         let joins = may_join && self.joins_run(passage, meta.counted().into());
         self.ports[port.index()].egress.take_back(on_line(&frame));
         if joins {

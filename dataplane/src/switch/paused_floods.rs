@@ -102,7 +102,7 @@ impl Switch {
     fn has_no_part_left(&self, egress: PortId, meta: &FrameMeta) -> bool {
         let (class, size) = (meta.class, meta.counted());
         let waits_for_room = self.when_full == WhenFull::Stop;
-        self.beyond_part(meta.ingress, class) != Load::default()
+        self.beyond_part(meta.ingress, class) != Load::NONE
             || self.buffer.egress(egress, class) + size > self.egress_part(egress, class)
             || waits_for_room && !self.buffer.egress_has_room(egress, class, size)
     }
@@ -110,7 +110,7 @@ impl Switch {
     /// What floods from `ingress` fill beyond their part.
     fn beyond_part(&self, ingress: PortId, class: Class) -> Load {
         if !self.groups.bounds(class) {
-            return Load::default();
+            return Load::NONE;
         }
         let part = self.buffer.part_of_xon(ingress, class, PARTS);
         let counters = self.counters.class(ingress, class);
@@ -165,17 +165,17 @@ impl Switch {
     }
 
     fn drop_floods_beyond<S: FrameStore>(&mut self, port: PortId, class: Class, store: &mut S) {
-        let mut beyond = [Load::default(); PORTS_MAX];
+        let mut beyond = [Load::NONE; PORTS_MAX];
         for (ingress, beyond) in (0..=u8::MAX).map(PortId).zip(&mut beyond[..self.ports.len()]) {
             *beyond = self.beyond_part(ingress, class);
         }
         let mut beyond_here = self.buffer.egress(port, class).saturating_sub(self.egress_part(port, class));
-        if beyond_here == Bytes::ZERO && beyond.iter().all(|beyond| *beyond == Load::default()) {
+        if beyond_here == Bytes::ZERO && beyond.iter().all(|beyond| *beyond == Load::NONE) {
             return;
         }
         let mut leaves = |meta: &FrameMeta| {
             let beyond = &mut beyond[meta.ingress.index()];
-            let leaves = meta.is_flooded() && (beyond_here > Bytes::ZERO || *beyond != Load::default());
+            let leaves = meta.is_flooded() && (beyond_here > Bytes::ZERO || *beyond != Load::NONE);
             if leaves {
                 beyond.frames = beyond.frames.saturating_sub(1);
                 beyond.bytes = beyond.bytes.saturating_sub(meta.counted());
@@ -186,7 +186,7 @@ impl Switch {
         let at = &mut self.ports[port.index()].egress;
         let queue = &mut at.queues[class.index()];
         let mut queued = queue.take_if(&mut self.nodes, &mut leaves);
-        let mut waiting = at.handed_over[class.index()].take_if(&mut self.nodes, &mut leaves);
+        let mut waiting = at.taken_over[class.index()].take_if(&mut self.nodes, &mut leaves);
         if !queue.is_ready() {
             at.backlogged.remove(class);
         }

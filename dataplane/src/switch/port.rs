@@ -54,7 +54,7 @@ pub(super) struct Egress {
     pub(super) line: Shaper,
     /// Of the classes that have a rate of their own.
     class_rates: [Option<Shaper>; CLASSES],
-    /// Those.
+    /// Which classes these are; mostly none.
     shaped: ClassSet,
     commit_max: Bytes,
     /// Layer-1 bytes handed to the driver and not yet released.
@@ -63,7 +63,7 @@ pub(super) struct Egress {
     /// Per class, ingress ports that wait for room here.
     pub(super) awaiting_room: [PortSet; CLASSES],
     /// Per class, frames from other workers' ports that wait for room here.
-    pub(super) handed_over: [Fifo; CLASSES],
+    pub(super) taken_over: [Fifo; CLASSES],
 }
 
 /// What this port has asked of its peer, and the peer of it.
@@ -122,13 +122,13 @@ impl Port {
     /// so that it never delays a pause by more than data do.
     #[inline]
     pub(super) fn announces(&self) -> bool {
-        self.up && (self.peer.held.due() || self.peer.can_wait() && !self.egress.is_fully_committed())
+        self.up && (self.peer.held.due() || self.peer.has_less_urgent() && !self.egress.is_fully_committed())
     }
 
     /// Whether there is something to announce, now or when what was committed has left.
     #[inline]
     pub(super) fn has_announcements(&self) -> bool {
-        self.up && (self.peer.held.due() || self.peer.can_wait())
+        self.up && (self.peer.held.due() || self.peer.has_less_urgent())
     }
 
     /// Classes with frames that may leave as far as the peer is concerned.
@@ -145,7 +145,7 @@ impl Port {
 
     /// Frames that wait here, those that the driver has included.
     pub(super) fn frames(&self) -> u64 {
-        let fifos = self.ingress.arrived.iter().chain(&self.egress.handed_over).chain([&self.peer.notices]);
+        let fifos = self.ingress.arrived.iter().chain(&self.egress.taken_over).chain([&self.peer.notices]);
         let queues = self.egress.queues.iter().map(ClassQueue::frames);
         fifos.map(Fifo::frames).chain(queues).map(u64::from).sum::<u64>() + self.egress.committed_frames
     }
@@ -181,7 +181,7 @@ impl Egress {
             committed: Bytes::ZERO,
             committed_frames: 0,
             awaiting_room: [PortSet::NONE; CLASSES],
-            handed_over: Default::default(),
+            taken_over: Default::default(),
         }
     }
 
@@ -273,7 +273,7 @@ impl Egress {
 
     /// Whether frames wait for room here.
     pub(super) fn is_awaited(&self) -> bool {
-        self.handed_over.iter().any(|fifo| !fifo.is_empty())
+        self.taken_over.iter().any(|fifo| !fifo.is_empty())
             || self.awaiting_room.iter().any(|ports| !ports.is_empty())
     }
 }
@@ -287,7 +287,7 @@ impl Peer {
 
     /// Whether the peer is to be told of a rate or of flows, or a source of congestion.
     #[inline]
-    pub(super) fn can_wait(&self) -> bool {
+    pub(super) fn has_less_urgent(&self) -> bool {
         self.asked_rates.due() || !self.notices.is_empty() || !self.tells_flows.is_empty()
     }
 

@@ -59,7 +59,7 @@ impl Switch {
     #[inline]
     pub(super) fn must_wait(&self, egress: PortId, class: Class, frame: &Frame) -> bool {
         self.when_full == WhenFull::Stop
-            && self.joins(egress, class, frame)
+            && self.may_enter(egress, class, frame)
             && !self.buffer.egress_has_room(egress, class, self.nodes.meta(frame).counted())
     }
 
@@ -70,7 +70,8 @@ impl Switch {
             return None;
         }
         let misses = |egress| self.flood_misses(egress, self.nodes.meta(frame));
-        let joined = || ports.iter().filter(|&egress| self.joins(egress, class, frame) && !misses(egress));
+        let joined =
+            || ports.iter().filter(|&egress| self.may_enter(egress, class, frame) && !misses(egress));
         let full = joined().find(|&egress| self.must_wait(egress, class, frame));
         let size = self.nodes.meta(frame).counted();
         let together = || !self.buffer.egresses_have_room(joined(), class, size);
@@ -79,7 +80,7 @@ impl Switch {
 
     /// Whether a frame for `egress` joins a queue of this worker, where there is room.
     #[inline]
-    fn joins(&self, egress: PortId, class: Class, frame: &Frame) -> bool {
+    fn may_enter(&self, egress: PortId, class: Class, frame: &Frame) -> bool {
         self.workers.owns(egress)
             && !self.ports[egress.index()].egress.closed.contains(class)
             && !self.is_too_long_for(egress, self.nodes.meta(frame))
@@ -103,12 +104,12 @@ impl Switch {
         frame: Frame,
         store: &mut S,
     ) {
-        let waiting = &self.ports[egress.index()].egress.handed_over[class.index()];
+        let waiting = &self.ports[egress.index()].egress.taken_over[class.index()];
         let misses = self.misses(egress, self.nodes.meta(&frame));
         if misses || waiting.is_empty() && !self.must_wait(egress, class, &frame) {
             return self.enqueue_one(egress, frame, store);
         }
-        self.ports[egress.index()].egress.handed_over[class.index()].push(&mut self.nodes, frame);
+        self.ports[egress.index()].egress.taken_over[class.index()].push(&mut self.nodes, frame);
         self.agenda.awaited.insert(egress);
     }
 
@@ -133,20 +134,20 @@ impl Switch {
     fn try_again_at<S: FrameStore>(&mut self, port: PortId, class: Class, store: &mut S) {
         let at = &mut self.ports[port.index()].egress;
         let waiting = std::mem::take(&mut at.awaiting_room[class.index()]);
-        let mut handed_over = std::mem::take(&mut at.handed_over[class.index()]);
+        let mut taken_over = std::mem::take(&mut at.taken_over[class.index()]);
         for ingress in waiting.iter() {
             self.ports[ingress.index()].ingress.waits_for_room.remove(class);
             self.agenda.ingress_ready.insert(ingress);
         }
-        while let Some(frame) = handed_over.pop(&self.nodes) {
+        while let Some(frame) = taken_over.pop(&self.nodes) {
             if self.must_wait(port, class, &frame) {
-                handed_over.unpop(&mut self.nodes, frame);
+                taken_over.unpop(&mut self.nodes, frame);
                 break;
             }
             self.enqueue_one(port, frame, store);
         }
         let at = &mut self.ports[port.index()].egress;
-        at.handed_over[class.index()] = handed_over;
+        at.taken_over[class.index()] = taken_over;
         if !at.is_awaited() {
             self.agenda.awaited.remove(port);
         }

@@ -24,9 +24,6 @@ impl Switch {
             let at = &mut self.ports[port.index()];
             at.peer.held.advance(self.now);
             at.peer.asked_rates.advance(self.now);
-            if at.has_announcements() {
-                self.agenda.egress_active.insert(port);
-            }
             self.note_untold(port);
             self.expire_pauses(port);
             let of_flows = self.fire_flows(port);
@@ -120,14 +117,9 @@ impl Switch {
                 continue;
             }
             let held = self.ports[port.index()].peer.held.classes();
-            for class in held.iter() {
-                if let Some(held_for) = self.ports[port.index()].peer.held.xon(self.now, class) {
-                    self.counters.class(port, class).end_hold(held_for);
-                }
-            }
+            held.iter().for_each(|class| self.let_go(port, class));
             self.let_flows_go(port);
             self.lift_rates(port);
-            self.agenda.egress_active.insert(port);
             self.note_untold(port);
         }
     }

@@ -23,7 +23,7 @@
 
 use std::collections::VecDeque;
 
-use super::Switch;
+use super::{Batch, Switch};
 use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta};
@@ -129,18 +129,54 @@ impl Outbox {
     }
 }
 
+/// Between workers.
+impl Batch<'_> {
+    /// The next frame for `worker`. The driver must have room for it on the way.
+    pub fn hand_over(&mut self, worker: WorkerId) -> Option<Handover> {
+        let frame = self.switch.outbox.by_worker[worker.index()].frames.pop(&self.switch.nodes)?;
+        self.switch.ledger.handed_over += 1;
+        let meta = *self.switch.nodes.meta(&frame);
+        Some(Handover { frame, meta })
+    }
+
+    /// Takes a frame over that another worker received; it enters the queue of its egress port.
+    pub fn take_over<S: FrameStore>(&mut self, handover: Handover, store: &mut S) {
+        let Handover { frame, meta } = handover;
+        self.switch.ledger.taken_over += 1;
+        *self.switch.nodes.meta_mut(&frame) = meta;
+        self.switch.enter_from_another(meta.egress, meta.class, frame, store);
+    }
+
+    /// The next slot that goes home to `worker`. The driver must have room for it on the way.
+    pub fn give_back(&mut self, worker: WorkerId) -> Option<Return> {
+        let frame = self.switch.outbox.by_worker[worker.index()].returns.pop(&self.switch.nodes)?;
+        let meta = *self.switch.nodes.meta(&frame);
+        Some(Return { frame, meta })
+    }
+
+    /// Takes a slot back whose frame has left by another worker's port, or was dropped there.
+    pub fn take_back<S: FrameStore>(&mut self, back: Return, store: &mut S) {
+        let Return { frame, meta } = back;
+        if self.switch.accounting == Accounting::UntilTransmitted {
+            self.switch.count_out(&meta);
+        }
+        store.free(frame);
+    }
+
+    /// The next that this worker's bridge has learned: every other worker is to [hear](Batch::hear_learned) of it. The
+    /// driver must have room for it on the way to each.
+    pub fn next_learned(&mut self) -> Option<FdbUpdate> {
+        self.switch.outbox.learned.pop_front()
+    }
+
+    /// Another worker's bridge has learned something.
+    pub fn hear_learned(&mut self, update: &FdbUpdate) {
+        self.switch.bridge.apply_remote(update);
+        self.switch.agenda.look_by(self.switch.bridge.next_deadline());
+    }
+}
+
 impl Switch {
-    /// See [`super::Batch::next_learned`].
-    pub(super) fn next_learned(&mut self) -> Option<FdbUpdate> {
-        self.outbox.learned.pop_front()
-    }
-
-    /// See [`super::Batch::hear_learned`].
-    pub(super) fn hear_learned(&mut self, update: &FdbUpdate) {
-        self.bridge.apply_remote(update);
-        self.agenda.look_by(self.bridge.next_deadline());
-    }
-
     /// This worker's bridge has learned something.
     #[cold]
     pub(super) fn spread(&mut self, update: FdbUpdate) {
@@ -150,21 +186,6 @@ impl Switch {
         }
     }
 
-    /// See [`super::Batch::hand_over`].
-    pub(super) fn hand_over(&mut self, worker: WorkerId) -> Option<Handover> {
-        let frame = self.outbox.by_worker[worker.index()].frames.pop(&self.nodes)?;
-        self.ledger.handed_over += 1;
-        let meta = *self.nodes.meta(&frame);
-        Some(Handover { frame, meta })
-    }
-
-    /// See [`super::Batch::give_back`].
-    pub(super) fn give_back(&mut self, worker: WorkerId) -> Option<Return> {
-        let frame = self.outbox.by_worker[worker.index()].returns.pop(&self.nodes)?;
-        let meta = *self.nodes.meta(&frame);
-        Some(Return { frame, meta })
-    }
-
     /// Whether something waits for room on its way to another worker, or home. Nobody tells when there is
     /// some: the driver is to look again soon.
     #[must_use]
@@ -172,22 +193,5 @@ impl Switch {
         let mut outbound = self.outbox.by_worker.iter();
         !self.outbox.learned.is_empty()
             || outbound.any(|out| !out.frames.is_empty() || !out.returns.is_empty())
-    }
-
-    /// See [`super::Batch::take_over`].
-    pub(super) fn take_over<S: FrameStore>(&mut self, handover: Handover, store: &mut S) {
-        let Handover { frame, meta } = handover;
-        self.ledger.taken_over += 1;
-        *self.nodes.meta_mut(&frame) = meta;
-        self.enter_from_another(meta.egress, meta.class, frame, store);
-    }
-
-    /// See [`super::Batch::take_back`].
-    pub(super) fn take_back<S: FrameStore>(&mut self, back: Return, store: &mut S) {
-        let Return { frame, meta } = back;
-        if self.accounting == Accounting::UntilTransmitted {
-            self.count_out(&meta);
-        }
-        store.free(frame);
     }
 }
