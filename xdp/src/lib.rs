@@ -44,8 +44,9 @@ use std::io;
 
 pub use device::{Facts, finish_frames};
 pub use error::XdpError;
-pub use monitor::{DeviceDrops, Look, Monitor, PortDriver, Unread, XdpStatistics};
+pub use monitor::{Look, Monitor, PortDriver, Unread, XdpStatistics};
 pub use port::{Port, rx_queues};
+pub use reading::DeviceDrops;
 pub use store::Store;
 pub use umem::{Share, Umem, UmemSettings};
 

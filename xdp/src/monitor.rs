@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use xoff_dataplane::counter::Counter;
 use xoff_ebpf::{Dropped, EbpfError, Place, Program};
 
-use crate::reading::{Reader, Reading};
+use crate::reading::{DeviceDrops, Reader, Reading};
 use crate::sys;
 use crate::transmit::FailedKicks;
 
@@ -71,48 +71,6 @@ impl XdpStatistics {
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.drops().iter().map(|(_, frames)| frames).sum::<u64>() - self.rx_too_long
-    }
-}
-
-/// Frames that a device lost by its own account, since the port was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeviceDrops {
-    /// Dropped on receive, or missed for want of buffers.
-    pub rx_dropped: u64,
-    /// Received with errors.
-    pub rx_errors: u64,
-    /// Dropped on transmit.
-    pub tx_dropped: u64,
-    /// Transmit errors.
-    pub tx_errors: u64,
-}
-
-impl DeviceDrops {
-    /// All of them, by name.
-    #[must_use]
-    pub const fn losses(&self) -> [(&'static str, u64); 4] {
-        [
-            ("rx_dropped", self.rx_dropped),
-            ("rx_errors", self.rx_errors),
-            ("tx_dropped", self.tx_dropped),
-            ("tx_errors", self.tx_errors),
-        ]
-    }
-
-    /// All of them added up.
-    #[must_use]
-    pub fn lost(&self) -> u64 {
-        self.losses().iter().map(|(_, frames)| frames).sum()
-    }
-
-    /// What was added since `start`; `None` where a counter is behind it.
-    fn since(self, start: DeviceDrops) -> Option<DeviceDrops> {
-        Some(DeviceDrops {
-            rx_dropped: self.rx_dropped.checked_sub(start.rx_dropped)?,
-            rx_errors: self.rx_errors.checked_sub(start.rx_errors)?,
-            tx_dropped: self.tx_dropped.checked_sub(start.tx_dropped)?,
-            tx_errors: self.tx_errors.checked_sub(start.tx_errors)?,
-        })
     }
 }
 
