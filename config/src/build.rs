@@ -121,7 +121,7 @@ fn settings(
             .and_then(|limit| limit.value.into_option())
             .map(|limit| limit as usize),
         storm_limit: keys.storm_limit.clone().and_then(|limit| limit.value.into_option()).unwrap_or_default(),
-        loop_detection: value(keys.loop_detection.as_ref(), defaults::LOOP_DETECTION),
+        loop_detection: value(keys.loop_detection.as_ref(), Default::default()),
         flood_unknown: value(keys.flood_unknown.as_ref(), defaults::FLOOD),
         flood_group: value(keys.flood_group.as_ref(), defaults::FLOOD),
         isolated: value(keys.isolated.as_ref(), defaults::ISOLATED),

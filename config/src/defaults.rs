@@ -42,8 +42,6 @@ pub const DEFAULT_CLASS: Class = Class::ALL[0];
 pub const VID: u16 = 1;
 /// `port.learning`.
 pub const LEARNING: bool = true;
-/// `port.loop_detection`.
-pub const LOOP_DETECTION: bool = true;
 /// `port.flood_unknown`, `port.flood_group`.
 pub const FLOOD: bool = true;
 /// `port.isolated`.
@@ -229,7 +227,7 @@ pub fn stated() -> Vec<(&'static str, &'static str, String)> {
         ("port", "learning", LEARNING.to_string()),
         ("port", "learn_limit", "\"none\"".into()),
         ("port", "storm_limit", "\"none\"".into()),
-        ("port", "loop_detection", LOOP_DETECTION.to_string()),
+        ("port", "loop_detection", "\"alert\"".into()),
         ("port", "flood_unknown", FLOOD.to_string()),
         ("port", "flood_group", FLOOD.to_string()),
         ("port", "isolated", ISOLATED.to_string()),

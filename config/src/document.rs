@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use toml_span::value::ValueInner;
 use toml_span::{Span, Spanned, Value};
 use xoff_dataplane::settings::{
-    Accounting, Culprit, Custom, PolicyKind, QueueKind, Service, StormLimit, Trust, WatchdogAction, Weigh,
-    WhenFull,
+    Accounting, Culprit, Custom, LoopDetection, PolicyKind, QueueKind, Service, StormLimit, Trust,
+    WatchdogAction, Weigh, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
@@ -184,7 +184,11 @@ keys! {
         learning: bool = parse::boolean;
         learn_limit: OrOff<u32> = parse::or_word("none", parse::integer(0..=1_048_576));
         storm_limit: OrOff<StormLimit> = parse::or_word("none", parse::storm_limit);
-        loop_detection: bool = parse::boolean;
+        loop_detection: LoopDetection = parse::choice(&[
+            ("alert", LoopDetection::Alert),
+            ("block", LoopDetection::Block),
+            ("off", LoopDetection::Off),
+        ]);
         flood_unknown: bool = parse::boolean;
         flood_group: bool = parse::boolean;
         isolated: bool = parse::boolean;

@@ -72,7 +72,7 @@ pub fn port_settings(index: u8) -> PortSettings {
         learning: true,
         learn_limit: None,
         storm_limit: Default::default(),
-        loop_detection: true,
+        loop_detection: Default::default(),
         flood_unknown: true,
         flood_group: true,
         isolated: false,

@@ -62,7 +62,7 @@ pub struct PortCounters {
     pub learn_refused: Counter,
     /// Loops found: the port was the higher of two with stations moving to and fro.
     pub loops: Counter,
-    /// 1 while the port takes no part in floods because of one.
+    /// 1 for a while after one was found; where the port is to be blocked it takes no part in floods meanwhile.
     pub looped: Counter,
 }
 

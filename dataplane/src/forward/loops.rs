@@ -7,10 +7,13 @@
 //! ports in both directions; [`MOVES`] of them within [`WINDOW`] are a loop if there are as many there as back, but for
 //! one in four. (A link that flaps between two ports with many stations behind it looks the same, and is treated so.)
 //!
-//! Of the two ports the one with the higher number takes no part in floods then, neither way, and learns nothing, which ends
+//! A loop is told of at the port with the higher number of the two, once in [`HOLD`]. Where that port is to be blocked
+//! ([`LoopDetection::Block`]) it takes no part in floods for so long, neither way, and learns nothing, which ends
 //! the circle; what it had learned is forgotten, because it may have been learned from frames that went round. Frames between
-//! known stations go on. After [`HOLD`] the port is tried again.
+//! known stations go on. That is not the default: who sends under the address of a station that keeps talking makes it move to
+//! and fro, too, and would take that station's port out.
 
+use crate::settings::LoopDetection;
 use crate::units::{Nanos, PortId};
 
 /// So many moves between two ports are a loop.
@@ -30,40 +33,40 @@ pub(super) struct Loops {
 
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
-    /// Whether it is looked after.
-    watched: bool,
+    detection: LoopDetection,
     /// The other port of most moves within the window.
     partner: PortId,
     /// When the window began.
     since: Nanos,
     /// Moves from the partner to here, and back.
     moves: [u32; 2],
-    /// It takes no part in floods until then; [`Nanos::NEVER`]: it does.
+    /// A loop was found, and nothing more is told until then; [`Nanos::NEVER`]: none was.
     until: Nanos,
     /// Loops found.
     found: u64,
 }
 
 impl Loops {
-    /// `watched`: by port, whether loops are looked for there.
-    pub(super) fn new(watched: impl Iterator<Item = bool>) -> Loops {
-        let suspect = |watched| Suspect {
-            watched,
+    /// `detection`: by port.
+    pub(super) fn new(detection: impl Iterator<Item = LoopDetection>) -> Loops {
+        let suspect = |detection| Suspect {
+            detection,
             partner: PortId(0),
             since: Nanos::ZERO,
             moves: [0; 2],
             until: Nanos::NEVER,
             found: 0,
         };
-        Loops { ports: watched.map(suspect).collect(), next_end: Nanos::NEVER }
+        Loops { ports: detection.map(suspect).collect(), next_end: Nanos::NEVER }
     }
 
     /// A station has moved. Answers the port that is to take no part in floods from now on, if that was one move too
-    /// many.
+    /// many and there is one.
     #[cold]
     pub(super) fn moved(&mut self, now: Nanos, from: PortId, to: PortId) -> Option<PortId> {
         let [lower, higher] = if from.0 < to.0 { [from, to] } else { [to, from] };
-        if ![lower, higher].iter().all(|port| self.ports[port.index()].watched) {
+        let is_off = |port: &PortId| self.ports[port.index()].detection == LoopDetection::Off;
+        if [lower, higher].iter().any(is_off) || self.is_found(higher) {
             return None;
         }
         let suspect = &mut self.ports[higher.index()];
@@ -88,7 +91,12 @@ impl Loops {
         suspect.until = now.after(HOLD);
         suspect.found += 1;
         self.next_end = self.next_end.min(suspect.until);
-        Some(higher)
+        (suspect.detection == LoopDetection::Block).then_some(higher)
+    }
+
+    /// Whether a loop was found at `port`, less than [`HOLD`] ago.
+    pub(super) fn is_found(&self, port: PortId) -> bool {
+        self.ports[port.index()].until != Nanos::NEVER
     }
 
     /// A port that is to be tried again at `now`.
@@ -126,7 +134,7 @@ mod tests {
     const C: PortId = PortId(2);
 
     fn loops() -> Loops {
-        Loops::new([true; 3].into_iter())
+        Loops::new([LoopDetection::Block; 3].into_iter())
     }
 
     /// So many moves, there and back in turn; the port that the last of them finds.
@@ -188,8 +196,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_only_told_of_is_told_of_once_in_a_while_and_blocks_nobody() {
+        let mut loops = Loops::new([LoopDetection::Alert; 3].into_iter());
+        assert_eq!(bounce(&mut loops, Nanos(5), 10 * MOVES), None);
+        assert_eq!((loops.found_at(B), loops.is_found(B), loops.is_found(A)), (1, true, false));
+    }
+
+    #[test]
     fn nothing_is_found_at_a_port_that_is_not_looked_after() {
-        let mut loops = Loops::new([true, false, true].into_iter());
+        let detection = [LoopDetection::Block, LoopDetection::Off, LoopDetection::Block];
+        let mut loops = Loops::new(detection.into_iter());
         assert_eq!(bounce(&mut loops, Nanos(5), 2 * MOVES), None);
+        assert_eq!(loops.found_at(B), 0);
     }
 }

@@ -190,10 +190,10 @@ impl Bridge {
         self.loops.found_at(port)
     }
 
-    /// Whether `port` takes no part in floods now because of a loop.
+    /// Whether one was found less than [`LOOP_HOLD`] ago.
     #[must_use]
     pub fn is_looped(&self, port: PortId) -> bool {
-        self.looped.contains(port)
+        self.loops.is_found(port)
     }
 
     #[cold]

@@ -93,6 +93,18 @@ impl Flooded {
     }
 }
 
+/// What is done where two ports seem to be connected to each other outside of the switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LoopDetection {
+    /// Nothing; nobody looks.
+    Off,
+    /// It is told.
+    #[default]
+    Alert,
+    /// It is told, and the port with the higher number takes no part in floods for a while, if it says so.
+    Block,
+}
+
 /// Rates of what a port may flood, as the line counts frames; `None`: as much as comes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StormLimit {
@@ -222,8 +234,8 @@ pub struct PortSettings {
     pub learn_limit: Option<usize>,
     /// What the port may flood: above these rates frames are dropped.
     pub storm_limit: StormLimit,
-    /// Whether the port takes no part in floods while it is one of two that form a loop.
-    pub loop_detection: bool,
+    /// What is done where stations move to and fro between the port and another.
+    pub loop_detection: LoopDetection,
     /// Whether frames to unknown addresses are sent out here.
     pub flood_unknown: bool,
     /// Whether group-addressed frames are sent out here.

@@ -2,6 +2,7 @@
 
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::forward::{LOOP_HOLD, LOOP_MOVES};
+use xoff_dataplane::settings::LoopDetection;
 use xoff_dataplane::units::{Nanos, PortId};
 
 use crate::C0;
@@ -18,7 +19,7 @@ struct Loop {
     hosts: [NodeId; 2],
 }
 
-fn looped(detection: bool) -> Loop {
+fn looped(detection: LoopDetection) -> Loop {
     let mut bed = Bed::new(9);
     let mut plan = plan::switch(&[LINK; 4]);
     plan.each_port(|port| port.loop_detection = detection);
@@ -58,7 +59,7 @@ impl Loop {
 
 #[test]
 fn without_detection_a_single_broadcast_goes_round_for_ever() {
-    let mut ring = looped(false);
+    let mut ring = looped(LoopDetection::Off);
     ring.broadcast(1);
     ring.run_for(AWHILE);
     let before = ring.copies();
@@ -69,7 +70,7 @@ fn without_detection_a_single_broadcast_goes_round_for_ever() {
 
 #[test]
 fn a_loop_is_found_and_ends_what_goes_round() {
-    let mut ring = looped(true);
+    let mut ring = looped(LoopDetection::Block);
     ring.broadcast(1);
     ring.run_for(AWHILE);
     assert_eq!((ring.found(2), ring.found(3)), ((0, false), (1, true)), "the higher of the two");
@@ -85,7 +86,7 @@ fn a_loop_is_found_and_ends_what_goes_round() {
 
 #[test]
 fn unicast_between_known_stations_goes_on_while_a_port_is_looped() {
-    let mut ring = looped(true);
+    let mut ring = looped(LoopDetection::Block);
     ring.broadcast(1);
     ring.run_for(AWHILE);
     assert_eq!(ring.found(3), (1, true));
@@ -101,7 +102,7 @@ fn unicast_between_known_stations_goes_on_while_a_port_is_looped() {
 
 #[test]
 fn a_port_is_tried_again_and_found_again_as_long_as_the_loop_is_there() {
-    let mut ring = looped(true);
+    let mut ring = looped(LoopDetection::Block);
     ring.broadcast(1);
     ring.run_for(AWHILE);
     ring.run_for(LOOP_HOLD);
@@ -109,4 +110,15 @@ fn a_port_is_tried_again_and_found_again_as_long_as_the_loop_is_there() {
     ring.broadcast(2);
     ring.run_for(AWHILE);
     assert_eq!(ring.found(3), (2, true));
+}
+
+#[test]
+fn by_default_a_loop_is_told_of_and_nothing_is_done() {
+    let mut ring = looped(LoopDetection::default());
+    ring.broadcast(1);
+    ring.run_for(AWHILE);
+    assert_eq!((ring.found(3), ring.drops(3)), ((1, true), 0));
+    let before = ring.copies();
+    ring.run_for(AWHILE);
+    assert!(ring.copies() > before + before / 2, "it goes on");
 }

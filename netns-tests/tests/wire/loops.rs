@@ -16,7 +16,7 @@ fn two_ports_that_are_connected_to_each_other_are_found_and_what_goes_round_ends
     }
     let ports =
         [0, 1].map(|end| format!("[[port]]\nname = \"loop{end}\"\ndevice = \"loop{end}\"\n")).concat();
-    let switch = bed.start(&bed.config("speed = \"1G\"").more(&ports));
+    let switch = bed.start(&bed.config("speed = \"1G\"\nloop_detection = \"block\"").more(&ports));
     let (a, b) = (bed.host(1), bed.host(2));
     a.send(Frame::new(a.mac(), frames::BROADCAST).numbered(1).build());
     wait_for("the loop", || (switch.port(2).loops > 0).then_some(()));

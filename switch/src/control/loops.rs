@@ -1,11 +1,12 @@
-//! Loops that the bridge has found, for people: a line in the log when a port stops taking part in floods, and when it is
-//! tried again.
+//! Loops that the bridge has found, for people: a line in the log when one is found, and when that is
+//! over.
 //!
 //! Workers count and never log; what they know of addresses they show once a second.
 
 use std::time::Duration;
 
 use xoff_dataplane::forward::LOOP_HOLD;
+use xoff_dataplane::settings::LoopDetection;
 use xoff_dataplane::units::PortId;
 
 use super::view::SwitchView;
@@ -33,18 +34,19 @@ struct Told {
 }
 
 impl Told {
-    fn look(&mut self, view: &SwitchView, port: PortId) {
-        let counters = view.counters.port(port);
+    fn look(&mut self, view: &SwitchView, id: PortId) {
+        let counters = view.counters.port(id);
         let now = Told { loops: counters.loops.get(), looped: counters.looped.get() != 0 };
-        let (port, loops) = (&view.settings.ports[port.index()].name, now.loops);
+        let (port, loops) = (&view.settings.ports[id.index()].name, now.loops);
         if now.loops > self.loops {
-            let hold_s = LOOP_HOLD.0 / 1_000_000_000;
+            let blocked = view.settings.ports[id.index()].loop_detection == LoopDetection::Block;
+            let blocked_s = if blocked { LOOP_HOLD.0 / 1_000_000_000 } else { 0 };
             tracing::warn!(
-                %port, loops, hold_s,
-                "a loop: stations move to and fro between this port and another; it takes no part in floods for a while"
+                %port, loops, blocked_s,
+                "a loop: stations move to and fro between this port and another, as if the two were connected outside"
             );
         } else if self.looped && !now.looped {
-            tracing::warn!(%port, loops, "the port takes part in floods again");
+            tracing::warn!(%port, loops, "no more is seen of the loop, or it is looked for again");
         }
         *self = now;
     }

@@ -140,7 +140,7 @@ pub struct PortStatus {
     pub learn_refused: u64,
     /// Loops found: the port was the higher of two between which stations moved to and fro.
     pub loops: u64,
-    /// Whether it takes no part in floods now because of one.
+    /// Whether one was found just now; where `loop_detection = "block"` it takes no part in floods meanwhile.
     pub looped: bool,
     /// Statistics of its XDP sockets; `None` where they cannot be read.
     pub xdp_statistics: Option<XdpStatistics>,

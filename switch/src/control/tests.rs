@@ -118,7 +118,7 @@ fn port_settings(name: &str) -> PortSettings {
         learning: true,
         learn_limit: None,
         storm_limit: Default::default(),
-        loop_detection: true,
+        loop_detection: Default::default(),
         flood_unknown: true,
         flood_group: true,
         isolated: false,

@@ -110,9 +110,7 @@ const PORT_FAMILIES: [OfPort; 13] = [
         "Loops found: the port was the higher of two between which stations moved to and fro.",
         |port| &port.loops,
     ),
-    ("xoff_looped", Kind::Gauge, "1 while the port takes no part in floods because of a loop.", |port| {
-        &port.looped
-    }),
+    ("xoff_looped", Kind::Gauge, "1 for a while after a loop was found at the port.", |port| &port.looped),
 ];
 
 fn write_ports(text: &mut Exposition, view: &SwitchView) {
