@@ -50,8 +50,11 @@ impl Peer {
 
 impl Switch {
     /// A frame becomes a flood of `copies`, and counts as one where it came in. Answers how many copies may be made of
-    /// it.
+    /// it. In a switch of two ports it is no flood: nobody else is there to be held up.
     pub(super) fn open_flood(&mut self, frame: &Frame, copies: u32) -> u32 {
+        if self.ports.len() == 2 {
+            return 0;
+        }
         let meta = self.nodes.meta_mut(frame);
         if self.accounting == Accounting::UntilForwarded {
             meta.group = UNCOUNTED;
