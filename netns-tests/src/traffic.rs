@@ -89,6 +89,7 @@ impl Traffic {
         HostOptions {
             line: self.line,
             linger: Some(FOREVER),
+            end_markers: false, // reports are settled with each other, and a sink may end before they come
             ring: RING,
             qcn: self.qcn,
             ..HostOptions::new(host.device().name())
