@@ -10,7 +10,7 @@ use xoff_dataplane::settings::{Flooded, StormLimit};
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
 use crate::quantity;
-use crate::read::{Parsed, closest};
+use crate::read::{Parsed, closest, found};
 
 /// VLAN identifiers that can be used; 0 is "no VLAN", 4095 is reserved (802.1Q table 9-2).
 const VIDS: RangeInclusive<u16> = 1..=4094;
@@ -115,15 +115,17 @@ pub(crate) fn rate(value: &Value<'_>) -> Parsed<BitRate> {
 
 /// A rate for each kind of frames that are flooded, or some.
 pub(crate) fn storm_limit(value: &Value<'_>) -> Parsed<StormLimit> {
-    let allowed = || {
-        "rates of what may be flooded, such as { broadcast = \"10M\", multicast = \"50M\", unknown = \"10M\" }, \
-         each from \"1M\" to \"1.6T\""
-            .to_owned()
-    };
-    let table = value.as_table().filter(|table| !table.is_empty()).ok_or_else(allowed)?;
+    let allowed = "rates of what may be flooded, such as { broadcast = \"10M\", multicast = \"50M\", unknown = \"10M\" }, \
+                   each from \"1M\" to \"1.6T\"";
+    let table = value.as_table().filter(|table| !table.is_empty()).ok_or(allowed)?;
+    let names = Flooded::ALL.map(Flooded::name);
     table.iter().try_fold(StormLimit::default(), |limit, (key, entry)| {
-        let kind = Flooded::ALL.into_iter().find(|kind| kind.name() == key.name).ok_or_else(allowed)?;
-        Ok(limit.with(kind, rate(entry).map_err(|_| allowed())?))
+        let kind = Flooded::ALL.into_iter().find(|kind| kind.name() == key.name).ok_or_else(|| {
+            let guess = closest(&key.name, &names).map(|close| format!("; did you mean `{close}`?"));
+            format!("{allowed} (there is no `{}`{})", key.name, guess.unwrap_or_default())
+        })?;
+        let rate = rate(entry).map_err(|_| format!("{allowed} (`{}` is {})", key.name, found(entry)))?;
+        Ok(limit.with(kind, rate))
     })
 }
 

@@ -80,7 +80,7 @@ fn wrong(key: &str, value: &Value<'_>, allowed: &str) -> Problem {
 const FOUND_LEN_MAX: usize = 60;
 
 /// A value as it is shown to whoever wrote it.
-fn found(value: &Value<'_>) -> String {
+pub(crate) fn found(value: &Value<'_>) -> String {
     let whole = written(value);
     match whole.char_indices().nth(FOUND_LEN_MAX) {
         Some((end, _)) => format!("{}...", &whole[..end]),

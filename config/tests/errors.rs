@@ -184,6 +184,19 @@ fn rates_and_times_fit_the_port() {
 }
 
 #[test]
+fn a_storm_limit_that_is_wrong_is_named() {
+    let of = |limit: &str| only(&format!("[defaults]\nstorm_limit = {limit}\n{PORTS}")).1;
+    assert!(read(&format!("[defaults]\nstorm_limit = {{ unknown = \"1M\" }}\n{PORTS}")).is_ok());
+    let message = of(r#"{ broadcast = "10M", unknown = "999K" }"#);
+    assert!(message.ends_with(r#"each from "1M" to "1.6T" (`unknown` is "999K"), or "none""#), "{message}");
+    let message = of("{ broadcast = 10 }");
+    assert!(message.contains("(`broadcast` is 10)"), "{message}");
+    let message = of(r#"{ brodcast = "10M" }"#);
+    assert!(message.contains("(there is no `brodcast`; did you mean `broadcast`?)"), "{message}");
+    assert!(of("{}").contains("such as { broadcast ="), "nothing is limited");
+}
+
+#[test]
 fn vlans_are_consistent() {
     assert_only("[defaults]\npvid = 10\nuntagged = [20]\n", (2, 8), &["VLAN 10", "no member"]);
     assert_only("[defaults]\ntagged = [10]\nuntagged = [1, 10]\n", (3, 12), &["both tagged and untagged"]);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Xdp, XdpFlags};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, PrintLevel, Xdp, XdpFlags, set_print};
 
 use skeleton::{XoffSkel, XoffSkelBuilder};
 
@@ -199,6 +199,8 @@ pub fn attach(
     longest: Option<u32>,
     clsact: Clsact,
 ) -> Result<Attached, EbpfError> {
+    // What it has to say is in its errors, too, or was to be expected.
+    set_print(Some((PrintLevel::Info, |_, said| tracing::debug!("{}", said.trim_end()))));
     let (device, ifindex) = (claim.device(), claim.ifindex());
     let refused = |doing, source| EbpfError::Refused { doing, device: device.to_owned(), source };
     let mut storage = MaybeUninit::uninit();

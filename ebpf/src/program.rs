@@ -113,13 +113,14 @@ impl Program {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::io::{Read as _, Seek as _};
     use std::process::Command;
     use std::thread;
 
     use nix::sched::{CloneFlags, unshare};
 
     use super::*;
-    use crate::{Attached, Clsact, attach};
+    use crate::{Attached, Clsact, Filtered, attach};
 
     /// Runs `test` in a network namespace with a veth of that index and one that is its peer.
     fn with_devices(test: impl FnOnce([i32; 2]) + Send + 'static) {
@@ -166,6 +167,22 @@ mod tests {
                 program.attach_again().unwrap();
                 assert_eq!(found(&program), Place::Empty, "it was taken off for good");
             }
+        });
+    }
+
+    #[test]
+    fn what_libbpf_says_is_a_line_of_the_log_for_who_wants_to_know() {
+        with_devices(|[v0, _]| {
+            let mut log = tempfile::tempfile().unwrap();
+            let lines = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_ansi(false);
+            let lines = lines.with_writer(log.try_clone().unwrap()).finish();
+            // There is no clsact, and so no filter.
+            let attached = tracing::subscriber::with_default(lines, || attached("v0", v0, Mode::Generic));
+            assert!(matches!(attached.filter(), Filtered::Refused(_)));
+            let mut said = String::new();
+            log.rewind().unwrap();
+            log.read_to_string(&mut said).unwrap();
+            assert!(said.contains(" DEBUG xoff_ebpf::attach: libbpf: Kernel error message: "), "{said}");
         });
     }
 

@@ -26,6 +26,8 @@ use super::view::SwitchView;
 pub(super) const PAGE: usize = 1_000;
 /// Most of them.
 const PAGE_MAX: usize = 10_000;
+/// How a page is asked for.
+const EXAMPLE: &str = "/addresses?after=1-02:00:00:00:00:01&limit=100";
 /// How long one worker has for one part of its table, and all of them for a page.
 const PART_WITHIN: Duration = Duration::from_secs(1);
 const PAGE_WITHIN: Duration = Duration::from_secs(3);
@@ -55,7 +57,7 @@ impl Status {
 #[serde(deny_unknown_fields)]
 pub(super) struct PageQuery {
     after: Option<String>,
-    limit: Option<usize>,
+    limit: Option<String>,
 }
 
 pub(super) async fn get(
@@ -63,11 +65,13 @@ pub(super) async fn get(
     query: Result<Query<PageQuery>, QueryRejection>,
 ) -> Result<Json<AddressPage>, (StatusCode, String)> {
     let bad = |message: String| (StatusCode::BAD_REQUEST, message + "\n");
-    let Query(query) = query.map_err(|error| bad(error.body_text()))?;
-    let limit = query.limit.unwrap_or(PAGE);
-    if !(1..=PAGE_MAX).contains(&limit) {
-        return Err(bad(format!("`limit` is {limit}, but has to be from 1 to {PAGE_MAX}")));
-    }
+    let Query(query) = query.map_err(|_| {
+        bad(format!("a page is asked for with `after` and `limit`, each once at most: {EXAMPLE}"))
+    })?;
+    let limit = query.limit.map_or(Ok(PAGE), |text| {
+        let wrong = || bad(format!("`limit` is {text:?}, but has to be a whole number from 1 to {PAGE_MAX}"));
+        text.parse().ok().filter(|limit| (1..=PAGE_MAX).contains(limit)).ok_or_else(wrong)
+    })?;
     let after = query.after.map(|text| {
         let wrong = || bad(format!("`after` is {text:?}, but has to be what `next` of a page was"));
         read_key(&text).ok_or_else(wrong)

@@ -35,7 +35,11 @@ pub(super) fn routes(view: Arc<SwitchView>, names: Names) -> Router {
 }
 
 async fn by_a_name_of_ours(State(names): State<Arc<Names>>, request: Request, next: Next) -> Response {
-    match names.may_ask(trust::host(request.headers())) {
+    let host = match trust::host(request.headers()) {
+        Ok(host) => host,
+        Err(why) => return (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response(),
+    };
+    match names.may_ask(host) {
         Ok(()) => next.run(request).await,
         Err(why) => (StatusCode::FORBIDDEN, why + "\n").into_response(),
     }

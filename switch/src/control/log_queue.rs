@@ -50,13 +50,12 @@ impl LogQueue {
         Ok(LogQueue { messages, dropped })
     }
 
-    /// Waits until what is in it is written or dropped, but no longer than `within`.
-    pub fn flush(&self, within: Duration) {
+    /// Waits until what is in it is written or dropped, but no longer than `within`. True where that was enough.
+    pub fn flush(&self, within: Duration) -> bool {
         let deadline = Instant::now() + within;
         let (done, flushed) = bounded(1);
-        if self.messages.send_deadline(Message::Flush(done), deadline).is_ok() {
-            let _ = flushed.recv_deadline(deadline); // nobody reads the pipe: its lines are lost
-        }
+        self.messages.send_deadline(Message::Flush(done), deadline).is_ok()
+            && flushed.recv_deadline(deadline).is_ok()
     }
 }
 
@@ -179,7 +178,7 @@ mod tests {
         let missing = dropped.load(Relaxed);
         assert!([LINES_MAX, LINES_MAX - 1].map(|it| it as u64).contains(&missing), "{missing}");
         drop(say);
-        queue.flush(LONG);
+        assert!(queue.flush(LONG));
         let text = text(&read);
         assert!(text.contains("\n1000\n"), "{text}");
         assert_eq!(text.matches(&format!("  WARN {missing} log lines were dropped\n")).count(), 1, "{text}");
@@ -193,9 +192,9 @@ mod tests {
         [full(), Ok(3), full(), full()].into_iter().for_each(|it| say.send(it).unwrap());
         drop(say);
         queue.write_all(b"first\n").unwrap();
-        queue.flush(LONG); // the notice comes to nothing after three bytes, and to nothing at all
+        assert!(queue.flush(LONG)); // the notice comes to nothing after three bytes, and to nothing at all
         queue.write_all(b"second\n").unwrap();
-        queue.flush(LONG);
+        assert!(queue.flush(LONG));
         let text = text(&read);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!((lines.len(), lines[0].len(), lines[1]), (3, 3, "second"), "{text}");
@@ -207,7 +206,7 @@ mod tests {
     fn a_line_is_cut_where_it_is_too_long() {
         let (mut queue, _, read, _) = queue();
         queue.write_all(&[b'x'; LINE_BYTES_MAX + 1]).unwrap();
-        queue.flush(LONG);
+        assert!(queue.flush(LONG));
         assert_eq!(text(&read).len(), LINE_BYTES_MAX + 4);
     }
 
@@ -215,10 +214,10 @@ mod tests {
     fn a_flush_ends_though_nobody_writes() {
         let (mut queue, _say, _, _) = queue();
         queue.write_all(b"x\n").unwrap();
-        queue.flush(Duration::from_millis(10));
+        assert!(!queue.flush(Duration::from_millis(10)));
         for _ in 0..=LINES_MAX {
             queue.write_all(b"x\n").unwrap();
         }
-        queue.flush(Duration::from_millis(10));
+        assert!(!queue.flush(Duration::from_millis(10)));
     }
 }

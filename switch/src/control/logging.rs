@@ -5,17 +5,19 @@
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fs::File;
 use std::io::{self, IsTerminal as _};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::panic::{self, PanicHookInfo};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tracing_subscriber::EnvFilter;
 
 use super::log_queue::LogQueue;
 
-/// How long the end of the process waits for lines that nobody takes.
+/// How long the end of the process waits for lines to be taken; where nobody takes any, it looks once.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The process has one log.
 static LINES_DROPPED: AtomicU64 = AtomicU64::new(0);
@@ -28,13 +30,24 @@ pub fn lines_dropped() -> u64 {
 
 /// The log of the process. Dropping it waits, for a second at most, until it is written.
 #[derive(Debug)]
-pub struct Log(LogQueue);
+pub struct Log {
+    queue: LogQueue,
+    stderr: File,
+}
 
 impl Log {
-    /// Waits until what has been logged is written, but no longer than a second.
+    /// Waits until what has been logged is written, but no longer than a second, and not for a pipe that is full:
+    /// nobody reads it.
     pub fn flush(&self) {
-        self.0.flush(FLUSH_WITHIN);
+        let deadline = Instant::now() + FLUSH_WITHIN;
+        while !self.queue.flush(LOOK_EVERY) && takes_more(self.stderr.as_fd()) && Instant::now() < deadline {}
     }
+}
+
+/// Whether something can be written there now.
+fn takes_more(out: BorrowedFd<'_>) -> bool {
+    let mut out = [PollFd::new(out, PollFlags::POLLOUT)];
+    poll(&mut out, PollTimeout::ZERO) != Ok(0)
 }
 
 impl Drop for Log {
@@ -77,14 +90,14 @@ pub fn start(configured: &str) -> Result<Log, LogError> {
     };
     // A descriptor of its own: the one of `io::stderr` is locked while something is written to it.
     let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
-    let queue = LogQueue::new(stderr, &LINES_DROPPED)?;
+    let queue = LogQueue::new(stderr.try_clone()?, &LINES_DROPPED)?;
     let writer = queue.clone();
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
     let lines = lines.with_writer(move || writer.clone()).log_internal_errors(false);
     let lines = lines.with_ansi(io::stderr().is_terminal());
     tracing_subscriber::util::SubscriberInitExt::try_init(lines.finish())?;
     panic::set_hook(Box::new(log_panic));
-    Ok(Log(queue))
+    Ok(Log { queue, stderr })
 }
 
 /// The hook of the standard library would wait for a pipe that nobody reads before a worker lets its peers go.
@@ -106,7 +119,21 @@ fn parse(given_as: &'static str, filter: &str) -> Result<EnvFilter, LogError> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
+    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
     use super::*;
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn a_pipe_that_is_full_takes_no_more() {
+        let (_reader, mut writer) = io::pipe().unwrap();
+        fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+        assert!(takes_more(writer.as_fd()));
+        while writer.write(&[b'x'; 4096]).is_ok() {}
+        assert!(!takes_more(writer.as_fd()));
+    }
 
     #[test]
     fn a_bad_filter_is_named_with_its_source() {

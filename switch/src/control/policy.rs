@@ -58,9 +58,9 @@ pub(super) async fn put(
     Extension(names): Extension<Arc<Names>>,
     request: extract::Request,
 ) -> Result<Json<PolicyNames>, (StatusCode, String)> {
-    let host = trust::host(request.headers());
-    names.may_change(peer, host).map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))?;
     let bad = |message: String| (StatusCode::BAD_REQUEST, message + "\n");
+    let host = trust::host(request.headers()).map_err(|why| bad(why.into()))?;
+    names.may_change(peer, host).map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))?;
     let body = read(request).await?;
     let change: PolicyChange = serde_json::from_slice(&body).map_err(|error| {
         let found = match error.is_data() {
@@ -105,7 +105,7 @@ async fn read(request: extract::Request) -> Result<Bytes, (StatusCode, String)> 
 }
 
 /// Gives all these classes the policy, with nobody else's change in between.
-async fn replace(
+pub(super) async fn replace(
     view: &SwitchView,
     classes: &[Class],
     kind: PolicyKind,
@@ -146,6 +146,9 @@ async fn set(view: &SwitchView, class: Class, kind: PolicyKind) -> Result<(), (S
     }
     let before = view.policies.get(class);
     view.policies.set(class, kind);
-    tracing::info!("class {class}: policy {} instead of {}", kind.name(), before.name());
+    // One that it has already is given to the workers all the same: an earlier change may have ended half-way.
+    if kind != before {
+        tracing::info!("class {class}: policy {} instead of {}", kind.name(), before.name());
+    }
     Ok(())
 }

@@ -14,8 +14,15 @@ use axum::http::{HeaderMap, header};
 const LOCALHOST: &str = "localhost";
 
 /// The name or address that a request is addressed to; what is none is the empty one, which nobody has.
-pub(super) fn host(headers: &HeaderMap) -> Option<&str> {
-    headers.get(header::HOST).map(|host| host.to_str().unwrap_or_default())
+///
+/// # Errors
+/// Several of them: whoever stands in between may have believed another one.
+pub(super) fn host(headers: &HeaderMap) -> Result<Option<&str>, &'static str> {
+    let mut hosts = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or_default());
+    match (hosts.next(), hosts.next()) {
+        (host, None) => Ok(host),
+        (_, Some(_)) => Err("a request has one `Host` header; this one has several"),
+    }
 }
 
 /// The names and the address that a switch is asked by.

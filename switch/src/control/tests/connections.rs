@@ -1,0 +1,122 @@
+//! Who is served: how many at a time, by which names, and for how long.
+
+use super::*;
+
+#[test]
+fn a_head_that_does_not_end_is_given_up() {
+    let (view, _inbox) = view();
+    let control = serve(&view);
+    let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(b"GET /status HTTP/1.1\r\nHost: localhost\r\n").unwrap();
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).expect("the switch ends the connection");
+}
+
+#[test]
+fn nobody_reads_anything_under_a_name_that_is_not_the_switchs() {
+    let (view, inbox) = view();
+    let worker = answer(inbox);
+    let http = listen(([127, 0, 0, 1], 0).into(), &["leaf1.example".into()]).unwrap();
+    let control = start(Arc::clone(&view), Some(http), ()).unwrap();
+    let get_as = |host: &str, path: &str| {
+        let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\n{host}Connection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        (answer.split(' ').nth(1).unwrap_or_default().to_owned(), answer)
+    };
+    for path in ["/", "/metrics", "/status", "/addresses", "/healthz", "/policy", "/nowhere"] {
+        let (code, text) = get_as("Host: rebound.example:9464\r\n", path);
+        assert_eq!(code, "403", "{path}");
+        assert!(text.contains("this switch is not \"rebound.example:9464\"; call it localhost"), "{text}");
+        assert!(text.contains("add the name to `http_hosts`"), "{text}");
+    }
+    for hosts in ["Host: localhost\r\nHost: localhost\r\n", "Host: rebound.example\r\nhost: localhost\r\n"] {
+        let (code, text) = get_as(hosts, "/healthz");
+        assert_eq!(code, "400", "{hosts}");
+        assert!(text.ends_with("a request has one `Host` header; this one has several\n"), "{text}");
+    }
+    for host in ["Host: localhost:9464\r\n", "Host: 192.0.2.7\r\n", "Host: leaf1.example:9464\r\n", ""] {
+        assert_eq!(get_as(host, "/healthz").0, "200", "{host}");
+    }
+    stop_worker(&view, worker);
+}
+
+/// The answer to what has been asked, as far as it comes: its code.
+fn code_of(mut stream: TcpStream) -> String {
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer); // closed connections have none
+    String::from_utf8_lossy(&answer).split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn who_comes_beyond_the_limit_is_told_so_and_served_when_others_have_been_given_up() {
+    let (view, inbox) = view();
+    let worker = answer(inbox);
+    let control = serve(&view);
+    let connect = || TcpStream::connect(control.address().unwrap()).unwrap();
+    let ask = |stream: &mut TcpStream| {
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    };
+    let silent: Vec<TcpStream> = (0..CONNECTIONS_MAX).map(|_| connect()).collect();
+    let mut beyond = connect();
+    ask(&mut beyond);
+    assert_eq!(code_of(beyond), "503");
+    // Those who send no head are given up, and then there is room.
+    silent.into_iter().for_each(|stream| assert_eq!(code_of(stream), ""));
+    let mut next = connect();
+    ask(&mut next);
+    assert_eq!(code_of(next), "200");
+    stop_worker(&view, worker);
+}
+
+#[test]
+fn paths_methods_and_heads_that_are_not_taken_have_their_codes() {
+    let (view, _inbox) = view();
+    let control = serve(&view);
+    let code = |request: &str| {
+        let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
+        let _ = stream.write_all(format!("{request}Host: localhost\r\nConnection: close\r\n\r\n").as_bytes());
+        code_of(stream)
+    };
+    assert_eq!(code("GET /nowhere HTTP/1.1\r\n"), "404");
+    assert_eq!(code("DELETE /policy HTTP/1.1\r\n"), "405");
+    assert_eq!(code("what is this\r\n"), "400");
+    assert_eq!(code(&format!("GET / HTTP/1.1\r\nX: {}\r\n", "x".repeat(16 << 10))), "431");
+}
+
+#[test]
+fn an_answer_that_is_not_taken_is_given_up() {
+    let (view, inbox) = view();
+    let worker = answer_with(inbox, table(10_000));
+    let control = serve(&view);
+    let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
+    // Much more than the kernel keeps for who does not read.
+    for _ in 0..200 {
+        stream.write_all(b"GET /addresses?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    }
+    // Its end is seen without reading.
+    let mut ended = [PollFd::new(std::os::fd::AsFd::as_fd(&stream), PollFlags::POLLHUP)];
+    assert_eq!(poll(&mut ended, PollTimeout::from(60_000u16)).unwrap(), 1);
+    stop_worker(&view, worker);
+}
+
+#[test]
+fn an_address_in_use_is_one_clear_message() {
+    let first = any_port();
+    let address = first.address;
+    let error = listen(address, &[]).unwrap_err().to_string();
+    let expected = format!("cannot serve metrics and status on {address}: Address already in use");
+    assert!(error.starts_with(&expected), "{error}");
+}
+
+#[test]
+fn a_stopped_control_thread_serves_nobody() {
+    let (view, _inbox) = view();
+    let control = serve(&view);
+    let address = control.address().unwrap();
+    assert_eq!(control.stop(), Ok(()));
+    assert!(std::net::TcpStream::connect(address).is_err());
+}

@@ -1,0 +1,115 @@
+//! `/metrics`: what stands in it, and the dashboard and alerts that are made of it.
+
+use std::collections::{HashMap, HashSet};
+
+use super::*;
+use crate::control::metrics::render;
+
+/// Samples by name and labels; fails where a line is not of the text format, a sample has no HELP and
+/// TYPE before it, or one comes twice.
+fn parse(text: &str) -> HashMap<&str, f64> {
+    let (mut described, mut typed, mut samples) = (HashSet::new(), HashMap::new(), HashMap::new());
+    for line in text.lines() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (family, help) = help.split_once(' ').unwrap();
+            assert!(!help.is_empty() && described.insert(family), "{line}");
+        } else if let Some(kind) = line.strip_prefix("# TYPE ") {
+            let (family, kind) = kind.split_once(' ').unwrap();
+            assert!(described.contains(family) && typed.insert(family, kind).is_none(), "{line}");
+        } else {
+            let (sample, value) = line.rsplit_once(' ').unwrap();
+            let name = sample.split('{').next().unwrap();
+            let family = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
+            let family = family.filter(|family| typed.get(family) == Some(&"histogram")).unwrap_or(name);
+            assert_eq!(typed[family] == "counter", family.ends_with("_total"), "{line}");
+            assert!(samples.insert(sample, value.parse().unwrap()).is_none(), "{line} comes twice");
+        }
+    }
+    samples
+}
+
+#[test]
+fn metrics_are_read_without_the_worker() {
+    let (view, inbox) = view();
+    let control = serve(&view);
+    let (code, text) = get(&control, "/metrics");
+    assert_eq!(code, 200);
+    let samples = parse(&text);
+    let expected = [
+        (r#"xoff_frames_received_total{port="left",class="3"}"#, 1000.0),
+        (r#"xoff_frames_received_total{port="right",class="3"}"#, 0.0),
+        (r#"xoff_bytes_received_total{port="left",class="3"}"#, 64_000.0),
+        (r#"xoff_drops_total{port="left",class="3",reason="hairpin",kind="filtered"}"#, 3.0),
+        (r#"xoff_drops_total{port="left",class="3",reason="headroom_exhausted",kind="lost"}"#, 1.0),
+        (r#"xoff_pfc_pause_seconds_total{port="left",class="3",direction="sent"}"#, 1.25),
+        (r#"xoff_pfc_pause_seconds_total{port="left",class="3",direction="received"}"#, 0.0),
+        (r#"xoff_pfc_paused{port="left",class="3",direction="sent"}"#, 1.0),
+        (r#"xoff_pfc_pause_duration_seconds_sum{port="left",class="3",direction="sent"}"#, 0.25),
+        (r#"xoff_headroom_free_min_bytes{port="left",class="3"}"#, 17_655.0),
+        (r#"xoff_headroom_least_free_bytes"#, 17_655.0),
+        (r#"xoff_mac_control_malformed_total{port="left",reason="truncated"}"#, 4.0),
+        (r#"xoff_xdp_drops_total{port="left",reason="rx_ring_full"}"#, 2.0),
+        (r#"xoff_xdp_failed_kicks_total{port="left"}"#, 7.0),
+        (r#"xoff_class_policy{class="3",policy="pfc"}"#, 1.0),
+        (r#"xoff_pfc_xoff_causes_total{port="left",class="3",trigger="egress",relayed="false"}"#, 2.0),
+        (r#"xoff_pfc_culprit_bytes{port="left",class="3",culprit="right"}"#, 7_000.0),
+        (r#"xoff_shadow_xoff_total{port="left",class="3",policy="capfc-stop-max"}"#, 1.0),
+        (r#"xoff_shadow_pause_seconds_total{port="left",class="3",policy="capfc-stop-max"}"#, 0.5),
+        (r#"xoff_shadow_lost_total{port="left",class="3",policy="capfc-stop-max"}"#, 2.0),
+        (r#"xoff_shadow_ofc_pauses_total{port="left",class="3",policy="ofc"}"#, 3.0),
+        (r#"xoff_shadow_ofc_flow_pauses_total{port="left",class="3",policy="ofc"}"#, 12.0),
+        (r#"xoff_shadow_ofc_resumes_total{port="left",class="3",policy="ofc"}"#, 2.0),
+        (r#"xoff_shadow_ofc_flows_asked{port="left",class="3",policy="ofc"}"#, 4.0),
+        (r#"xoff_shadow_rate_changes_total{port="left",class="3",policy="gfc"}"#, 5.0),
+        (r#"xoff_shadow_rate_asked_bits_per_second{port="left",class="3",policy="gfc"}"#, 5e8),
+        (r#"xoff_shadow_rate_asked_min_bits_per_second{port="left",class="3",policy="gfc"}"#, 2.5e8),
+        (r#"xoff_worker_stalls_total{worker="0"}"#, 1.0),
+        (r#"xoff_watchdog_storm{port="right",class="3"}"#, 1.0),
+        (r#"xoff_watchdog_storm{port="left",class="3"}"#, 0.0),
+        (r#"xoff_watchdog_storms_total{port="right",class="3"}"#, 2.0),
+        (r#"xoff_watchdog_storm_seconds_total{port="right",class="3"}"#, 2.5),
+        (r#"xoff_drops_total{port="right",class="3",reason="paused_discard",kind="lost"}"#, 70.0),
+        (r#"xoff_port_speed_bytes_per_second{port="left"}"#, 125e6),
+    ];
+    for (sample, value) in expected {
+        assert_eq!(samples.get(sample), Some(&value), "{sample}");
+    }
+    assert!(!samples.contains_key(r#"xoff_watchdog_storm{port="right",class="4"}"#), "it has no watchdog");
+    assert!(!text.contains("xoff_device_drops_total{"), "a device that cannot be read has no drops");
+    while let Some(request) = inbox.take() {
+        assert!(matches!(request, Request::Link { .. }), "a scrape asked the worker: {request:?}");
+    }
+}
+
+/// Names of all metrics.
+fn families(text: &str) -> HashSet<&str> {
+    text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect()
+}
+
+/// Names of metrics in a dashboard or in alerts.
+fn named(file: &str) -> HashSet<&str> {
+    let words = file.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    words.filter(|word| word.starts_with("xoff_")).map(|word| word.trim_end_matches("_bucket")).collect()
+}
+
+const DASHBOARD: &str = include_str!("../../../../dashboards/xoff.json");
+
+#[test]
+fn dashboards_and_alerts_name_only_metrics_that_exist() {
+    let (view, _inbox) = view();
+    let text = render(&view);
+    for file in [include_str!("../../../../dashboards/alerts.yml"), DASHBOARD] {
+        let unknown: Vec<_> = named(file).difference(&families(&text)).copied().collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+}
+
+#[test]
+fn what_shadow_policies_would_have_done_is_on_the_dashboard() {
+    let (view, _inbox) = view();
+    let text = render(&view);
+    let mut missing: Vec<_> = families(&text).difference(&named(DASHBOARD)).copied().collect();
+    missing
+        .retain(|metric| metric.starts_with("xoff_shadow_") && *metric != "xoff_shadow_rate_changes_total");
+    assert!(missing.is_empty(), "{missing:?}");
+}

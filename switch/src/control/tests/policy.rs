@@ -1,0 +1,162 @@
+//! `/policy`: what it takes, from whom, and in which order.
+
+use std::io::{BufRead as _, BufReader, Seek as _};
+
+use super::*;
+use crate::control::policy::replace;
+
+#[test]
+fn a_policy_is_changed_for_one_class_or_all_and_bad_ones_are_refused() {
+    let (view, inbox) = view();
+    let worker = answer(inbox);
+    let control = serve(&view);
+    let put = |body: &str| {
+        let url = format!("http://{}/policy", control.address().unwrap());
+        let call = ureq::put(url).config().http_status_as_error(false).build().send(body);
+        let mut response = call.unwrap();
+        (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
+    };
+    let (code, text) = put(r#"{"policy": "capfc-stop-max", "class": 3}"#);
+    let names: policy_cells::PolicyNames = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, names[2].as_str(), names[3].as_str()), (200, "pfc", "capfc-stop-max"));
+    assert_eq!(get(&control, "/policy"), (200, text));
+    assert!(
+        get(&control, "/metrics").1.contains(r#"xoff_class_policy{class="3",policy="capfc-stop-max"} 1"#)
+    );
+    let (code, text) = put(r#"{"policy": "capfc-stop-calibrate"}"#);
+    assert_eq!((code, text.matches("capfc-stop-calibrate").count()), (200, 8));
+    for (body, expected) in [
+        (r#"{"policy": "faster"}"#, "there is no policy \"faster\"; there are pfc, capfc-stop-max"),
+        (r#"{"policy": "custom"}"#, "this one has none: build a program with a policy of its own"),
+        (r#"{"policy": "pfc", "class": 8}"#, "there is no class 8; classes are 0 to 7"),
+        (r#"{"class": 3}"#, "not a policy's name and a class; send for example {\"policy\""),
+        (r#"{"policy": "pfc", "class": 300}"#, "with a class from 0 to 7 or none"),
+        ("pfc", "send for example {\"policy\""),
+    ] {
+        let (code, text) = put(body);
+        assert_eq!(code, 400, "{body}");
+        assert!(text.contains(expected), "{text}");
+    }
+    assert_eq!(view.policies.get(CLASS_3), PolicyKind::CaPfcStopCalibrate, "nothing changed by these");
+    stop_worker(&view, worker);
+    let (code, text) = put(r#"{"policy": "pfc"}"#);
+    assert_eq!((code, text.as_str()), (503, "worker 0 has ended\n"));
+}
+
+#[test]
+fn a_policy_that_a_class_has_already_makes_no_line_in_the_log() {
+    let (view, inbox) = view();
+    let worker = answer(inbox);
+    let mut log = tempfile::tempfile().unwrap();
+    let lines = tracing_subscriber::fmt().with_writer(log.try_clone().unwrap()).finish();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tracing::subscriber::with_default(lines, || {
+        for (kind, classes) in [(PolicyKind::GPfc, &[CLASS_3][..]), (PolicyKind::GPfc, &Class::ALL)] {
+            runtime.block_on(replace(&view, classes, kind)).unwrap();
+            runtime.block_on(replace(&view, classes, kind)).unwrap();
+        }
+    });
+    let mut text = String::new();
+    log.rewind().unwrap();
+    log.read_to_string(&mut text).unwrap();
+    assert_eq!(text.matches("policy g-pfc instead of pfc").count(), CLASSES, "{text}");
+    assert_eq!(text.lines().count(), CLASSES, "{text}");
+    stop_worker(&view, worker);
+}
+
+/// What a PUT to `/policy` under the name `host` answers: its first line, and all of it.
+fn put_under(control: &ControlHandle, host: &str, body: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
+    let length = body.len();
+    let head = format!("PUT /policy HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n");
+    stream.write_all(format!("{head}Connection: close\r\n\r\n{body}").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    (answer.lines().next().unwrap().to_owned(), answer)
+}
+
+#[test]
+fn a_body_that_does_not_end_is_given_up_and_a_long_one_not_read() {
+    let (view, _inbox) = view();
+    let control = serve(&view);
+    let answer = |head: &str, body: &[u8]| {
+        let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream
+            .write_all(format!("PUT /policy HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n").as_bytes())
+            .unwrap();
+        let _ = stream.write_all(body); // which may be refused before its end
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        line.split(' ').nth(1).unwrap_or_default().to_owned()
+    };
+    assert_eq!(answer("Content-Length: 100", b"{"), "408");
+    assert_eq!(answer("Transfer-Encoding: chunked", b"1\r\n{\r\n"), "408");
+    let body = |len: usize| format!("{{\"policy\": \"{}\"}}", "x".repeat(len - r#"{"policy": ""}"#.len()));
+    assert_eq!(answer("Content-Length: 1024", body(1024).as_bytes()), "400", "read, and no policy");
+    assert_eq!(answer("Content-Length: 1025", body(1025).as_bytes()), "413");
+    let chunk = |len| format!("{len:x}\r\n{}\r\n0\r\n\r\n", body(len));
+    assert_eq!(answer("Transfer-Encoding: chunked", chunk(1024).as_bytes()), "400");
+    assert_eq!(answer("Transfer-Encoding: chunked", chunk(1025).as_bytes()), "413");
+    assert_eq!(get(&control, "/healthz").0, 503, "others are served meanwhile and afterwards");
+}
+
+#[test]
+fn a_web_page_cannot_change_a_policy_under_a_name_of_its_own() {
+    let (view, inbox) = view();
+    let worker = answer(inbox);
+    let control = serve(&view);
+    let body = r#"{"policy": "gfc", "class": 3}"#;
+    let (code, text) = put_under(&control, "rebound.example:9464", body);
+    assert_eq!(code, "HTTP/1.1 403 Forbidden");
+    assert!(text.contains("this switch is not \"rebound.example:9464\"; call it localhost"), "{text}");
+    assert_eq!(view.policies.get(CLASS_3), PolicyKind::Pfc);
+    for host in ["localhost:9464", "[::1]:9464", &control.address().unwrap().to_string()] {
+        assert_eq!(put_under(&control, host, body).0, "HTTP/1.1 200 OK", "{host}");
+    }
+    assert_eq!(view.policies.get(CLASS_3), PolicyKind::Gfc);
+    stop_worker(&view, worker);
+}
+
+/// A worker that takes its time over the first policy, and tells of each whether it was G-PFC.
+fn answer_slowly(inbox: Inbox) -> JoinHandle<Vec<bool>> {
+    std::thread::spawn(move || {
+        let mut given = Vec::new();
+        while given.len() < 2 * CLASSES {
+            poll(&mut [PollFd::new(inbox.fd(), PollFlags::POLLIN)], PollTimeout::NONE).unwrap();
+            inbox.acknowledge();
+            while let Some(request) = inbox.take() {
+                if let Request::SetPolicy { successor, done } = request {
+                    if given.is_empty() {
+                        std::thread::sleep(Duration::from_millis(300)); // the other request comes meanwhile
+                    }
+                    given.push(format!("{successor:?}").contains("kind: GPfc"));
+                    done.send(successor).unwrap();
+                }
+            }
+        }
+        given
+    })
+}
+
+#[test]
+fn two_changes_at_once_are_made_one_after_the_other() {
+    let (view, inbox) = view();
+    let worker = answer_slowly(inbox);
+    let control = serve(&view);
+    std::thread::scope(|scope| {
+        for name in ["gfc", "g-pfc"] {
+            let control = &control;
+            scope.spawn(move || {
+                let (code, _) = put_under(control, "localhost", &format!("{{\"policy\": {name:?}}}"));
+                assert_eq!(code, "HTTP/1.1 200 OK");
+            });
+        }
+    });
+    let given = worker.join().unwrap();
+    let (first, second) = given.split_at(CLASSES);
+    assert!(first.iter().all(|it| *it == first[0]), "{given:?}");
+    assert!(second.iter().all(|it| *it != first[0]), "{given:?}");
+    let last = if second[0] { PolicyKind::GPfc } else { PolicyKind::Gfc };
+    assert_eq!(view.policies.get(CLASS_3), last);
+}

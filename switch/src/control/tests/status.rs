@@ -1,0 +1,135 @@
+//! `/status`, its verdict, and `/healthz`.
+
+use super::*;
+
+#[test]
+fn status_says_everything_and_is_exact() {
+    let (view, inbox) = view();
+    let worker = answer(inbox);
+    let control = serve(&view);
+    let (code, text) = get(&control, "/status");
+    assert_eq!(code, 200);
+    let status: Status = serde_json::from_str(&text).unwrap();
+    let class = &status.ports[0].classes[3];
+    assert_eq!((class.rx_frames, class.drops["hairpin"], class.lost), (1000, 3, 1));
+    assert_eq!(
+        (class.pause_sent.xoff, class.pause_sent.now, class.pause_sent.nanos),
+        (2, true, 1_250_000_000)
+    );
+    assert_eq!(class.ingress.headroom_free_min_bytes, Some(17_655));
+    let cause = class.cause.as_ref().unwrap();
+    assert_eq!(
+        (cause.trigger.as_str(), cause.culprit.as_deref(), cause.relayed),
+        ("egress", Some("right"), false)
+    );
+    assert_eq!((class.causes["egress"].own, class.culprits[0].bytes), (2, 7_000));
+    assert_eq!((class.shadows[0].xoff, class.shadows[0].lost), (1, 2));
+    assert_eq!((class.shadows[0].flows, class.shadows[0].rate), (None, None), "CaPFC asks for neither");
+    let flows = class.shadows[1].flows.unwrap();
+    assert_eq!((flows.pauses, flows.flow_pauses, flows.resumes, flows.asked), (3, 12, 2, 4));
+    let rate = class.shadows[2].rate.unwrap();
+    assert_eq!(
+        (rate.changes, rate.asked_bits_per_second, rate.asked_min_bits_per_second),
+        (5, Some(500_000_000), Some(250_000_000))
+    );
+    assert_eq!(status.ports[0].classes[0].ingress.headroom_free_min_bytes, None);
+    assert_eq!(status.ports[0].malformed_control["truncated"], 4);
+    assert_eq!(status.ports[0].xdp_statistics.unwrap().tx_ring_empty, 9);
+    assert_eq!(status.ports[0].device_drops, None);
+    assert_eq!(status.uptime_nanos, 4_000_000_000, "by the workers' clock");
+    assert_eq!(status.ports[0].classes[3].shadows[0].first_loss_nanos, Some(4_000_000_000));
+    assert_eq!(
+        status.ledger.map(|ledger| (ledger.received, ledger.missing, ledger.balanced)),
+        Some((10, 0, true))
+    );
+    assert_eq!(
+        (status.verdict.lossless, status.verdict.lossless_lost, status.verdict.unseen_lost),
+        (false, 71, 6),
+        "what the watchdog dropped is lost, and so is what the devices had counted when they were read last"
+    );
+    assert_eq!(status.verdict.promise, Promise::NotKept);
+    let gap = |port| format!("{port}: its drop counters cannot be read: nobody knows");
+    assert_eq!(status.verdict.unproved, [gap("left"), gap("right")]);
+    let watchdog = status.ports[1].classes[3].watchdog.clone().unwrap();
+    assert_eq!((watchdog.storm, watchdog.storms, watchdog.nanos), (true, 2, 2_500_000_000));
+    assert_eq!((watchdog.dropped, watchdog.last.unwrap().dropped), (70, 50));
+    assert_eq!(watchdog.last.unwrap().began_nanos_ago, 2_000_000_000);
+    assert_eq!(status.ports[1].classes[4].watchdog, None);
+    assert_eq!(status.workers[0].state, WorkerState::Running);
+    assert_eq!((status.fdb[0].mac.as_str(), status.fdb[0].port.as_str()), ("02:00:00:00:00:09", "right"));
+    stop_worker(&view, worker);
+}
+
+#[test]
+fn a_promise_is_kept_not_kept_or_not_proved() {
+    let answers = |missing: u64| {
+        let ledger = Ledger { received: 5 + missing, sent: 5, ..Ledger::default() };
+        vec![Answer::Given(ledger)]
+    };
+    let (view, _inbox) = view();
+    let mut view = Arc::into_inner(view).unwrap();
+    view.counters = Counters::with_shadows(2, 3);
+    view.ports.iter_mut().for_each(|port| port.driver = Arc::new(SilentDriver));
+    let promise = |view: &SwitchView, answers: &[Answer<Ledger>]| {
+        let verdict = snapshot(view, answers).verdict;
+        assert_eq!(verdict.lossless, verdict.promise == Promise::Kept);
+        (verdict.promise, verdict.unproved)
+    };
+    assert_eq!(promise(&view, &answers(0)), (Promise::Kept, vec![]));
+    assert_eq!(promise(&view, &answers(1)), (Promise::NotKept, vec![]));
+    let silent = promise(&view, &[Answer::Silent]);
+    assert_eq!(silent, (Promise::NotProved, vec!["worker 0 does not answer".into()]));
+    view.ports[1].program_detached.add(1);
+    view.ports[0].link.set(Link::Gone);
+    let gaps = [
+        "left: its device l0 is gone, with its last drop counters",
+        "right: its XDP program was taken off once, and what came meanwhile is not counted",
+    ];
+    assert_eq!(promise(&view, &answers(0)), (Promise::NotProved, gaps.map(String::from).to_vec()));
+    view.counters.class(PortId(0), CLASS_3).drops[DropReason::LinkDown.index()].add(1);
+    assert_eq!(promise(&view, &answers(0)), (Promise::NotKept, gaps.map(String::from).to_vec()));
+}
+
+#[test]
+fn health_is_that_of_the_workers_and_the_ports_devices() {
+    let (view, inbox) = view();
+    let worker = answer(inbox);
+    let control = serve(&view);
+    assert_eq!(get(&control, "/healthz"), (200, "ok\n".into()));
+    let health = || health::faults(&view, &[]);
+    for (state, fault) in [
+        (ProgramState::Detached, "port right: its XDP program was taken off r0: it receives nothing"),
+        (ProgramState::Replaced, "port right: another XDP program is on r0: it receives nothing"),
+    ] {
+        view.ports[1].program.replace(state);
+        assert_eq!(health(), [fault]);
+    }
+    view.ports[1].program.replace(ProgramState::Attached);
+    view.ports[1].link.set(Link::Down);
+    assert_eq!(health(), [""; 0]);
+    stop_worker(&view, worker);
+    assert_eq!(get(&control, "/healthz"), (503, "worker 0 has ended\n".into()));
+    let (_, text) = get(&control, "/status");
+    let status: Status = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (status.workers[0].state, status.ledger, status.verdict.lossless),
+        (WorkerState::Ended, None, false)
+    );
+}
+
+#[test]
+fn a_status_names_the_first_addresses_and_says_how_many_there_are() {
+    for (count, named, truncated) in [(1_000, 1_000, false), (1_001, 1_000, true)] {
+        let (view, inbox) = view();
+        let worker = answer_with(inbox, table(count));
+        view.counters.port(PortId(0)).fdb_entries.set(count.into()); // as the worker would
+        let control = serve(&view);
+        let status: Status = serde_json::from_str(&get(&control, "/status").1).unwrap();
+        assert_eq!(
+            (status.fdb.len(), status.fdb_total, status.fdb_truncated),
+            (named, count.into(), truncated)
+        );
+        assert!(status.fdb.is_sorted());
+        stop_worker(&view, worker);
+    }
+}
