@@ -14,11 +14,6 @@ pub(crate) struct Load {
 impl Load {
     /// Nothing.
     pub(crate) const NONE: Load = Load { frames: 0, bytes: Bytes::ZERO };
-
-    #[inline]
-    pub(crate) const fn is_none(&self) -> bool {
-        self.frames == 0 && self.bytes.0 == 0
-    }
 }
 
 impl From<Bytes> for Load {

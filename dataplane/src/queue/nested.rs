@@ -108,12 +108,6 @@ impl Nested {
         frame
     }
 
-    /// A frame of a flow that is held, where no other is left: for a queue that is emptied.
-    pub(crate) fn pop_held(&mut self, nodes: &Nodes) -> Option<Frame> {
-        debug_assert!(!self.is_ready());
-        self.backup[self.paused].pop(nodes)
-    }
-
     /// Takes the frames out that `leaves` says yes to, oldest queue first; order is kept.
     pub(crate) fn take_if(&mut self, nodes: &mut Nodes, mut leaves: impl FnMut(&FrameMeta) -> bool) -> Fifo {
         let mut taken = Fifo::default();

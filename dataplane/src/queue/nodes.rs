@@ -45,11 +45,12 @@ pub struct FrameMeta {
 }
 
 impl FrameMeta {
-    /// Of a control frame that leaves by `port`.
-    pub(crate) fn of_control(now: Nanos, port: PortId, class: Class, frame: &Frame) -> FrameMeta {
+    /// Of a frame of `len` bytes at `port`, of which no more is known.
+    #[inline]
+    pub(crate) const fn new(now: Nanos, port: PortId, class: Class, len: u32) -> FrameMeta {
         FrameMeta {
             since: now,
-            len: frame.len(),
+            len,
             group: NONE,
             flow: NONE,
             vid: 0,
@@ -57,10 +58,15 @@ impl FrameMeta {
             ingress: port,
             egress: port,
             class,
-            control: true,
+            control: false,
             tags: 0,
             follows: false,
         }
+    }
+
+    /// Of a control frame that leaves by `port`.
+    pub(crate) fn of_control(now: Nanos, port: PortId, class: Class, frame: &Frame) -> FrameMeta {
+        FrameMeta { control: true, ..FrameMeta::new(now, port, class, frame.len()) }
     }
 
     /// Whether it goes, or could have gone, to several ports.
@@ -99,20 +105,7 @@ const _: () = assert!(BYTES_PER_SLOT <= 40, "a node is half a cache line or litt
 
 impl Nodes {
     pub(crate) fn new(slots: u32) -> Nodes {
-        let meta = FrameMeta {
-            since: Nanos::ZERO,
-            len: 0,
-            group: NONE,
-            flow: NONE,
-            vid: 0,
-            layout: Layout::UNKNOWN,
-            ingress: PortId(0),
-            egress: PortId(0),
-            class: Class::from_low_bits(0),
-            control: false,
-            tags: 0,
-            follows: false,
-        };
+        let meta = FrameMeta::new(Nanos::ZERO, PortId(0), Class::from_low_bits(0), 0);
         Nodes(vec![Node { meta, len: 0, next: NONE }; slots as usize].into_boxed_slice())
     }
 

@@ -3,7 +3,7 @@
 use crate::units::{Nanos, PortId, PortSet};
 
 /// Sets of ports, and the time at which some of them must be looked at.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Agenda {
     /// Ports with frames that the pipeline can take.
     pub(super) ingress_ready: PortSet,
@@ -22,20 +22,6 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    /// Nothing, but to look when there is a time.
-    pub(super) const fn new() -> Agenda {
-        Agenda {
-            ingress_ready: PortSet::NONE,
-            next_ingress: PortId(0),
-            egress_active: PortSet::NONE,
-            awaited: PortSet::NONE,
-            untold: PortSet::NONE,
-            starved: PortSet::NONE,
-            timed: PortSet::NONE,
-            next_timer: Nanos::ZERO,
-        }
-    }
-
     /// The port whose turn it is at the pipeline, round robin.
     #[inline]
     pub(super) fn in_turn(&self) -> Option<PortId> {

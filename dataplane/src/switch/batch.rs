@@ -98,7 +98,9 @@ impl Batch<'_> {
     /// Costs a comparison while nothing is. [`Switch::next_deadline`] says when it must be called.
     #[inline]
     pub fn advance<S: FrameStore>(&mut self, store: &mut S) {
-        self.switch.advance(store);
+        if self.switch.now >= self.switch.agenda.next_timer {
+            self.switch.fire(store);
+        }
     }
 
     /// The link of `port` came up or went down. A port without link forgets what it had learned and

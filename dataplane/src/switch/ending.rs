@@ -6,9 +6,9 @@ use super::journey::on_line;
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
 use crate::policy::Event;
-use crate::queue::{ClassQueue, FrameMeta, NONE};
+use crate::queue::{FrameMeta, NONE};
 use crate::settings::Accounting;
-use crate::units::{Class, PortId};
+use crate::units::{Bytes, Class, PortId};
 
 impl Switch {
     /// See [`super::Batch::give_up`].
@@ -26,16 +26,6 @@ impl Switch {
         self.room_at(port, meta.class, store);
     }
 
-    /// A frame of a flow that the peer has paused, where no other is left.
-    fn dequeue_held(&mut self, port: PortId, class: Class) -> Option<Frame> {
-        let queue = &mut self.ports[port.index()].egress.queues[class.index()];
-        let ClassQueue::Nested(queue) = queue else { return None };
-        let frame = queue.pop_held(&self.nodes)?;
-        self.leave_congestion_point(&frame);
-        self.count_flow_out(port, class, &frame);
-        Some(frame)
-    }
-
     /// Drops all that waits at (`port`, `class`).
     pub(super) fn drop_queued<S: FrameStore>(
         &mut self,
@@ -44,7 +34,11 @@ impl Switch {
         reason: DropReason,
         store: &mut S,
     ) {
-        while let Some(frame) = self.dequeue(port, class).or_else(|| self.dequeue_held(port, class)) {
+        let at = &mut self.ports[port.index()].egress;
+        let mut queued = at.queues[class.index()].take_if(&mut self.nodes, |_| true);
+        at.backlogged.remove(class);
+        while let Some(frame) = queued.pop(&self.nodes) {
+            self.count_flow_out(port, class, &frame);
             let meta = *self.nodes.meta(&frame);
             self.leave_egress(port, &meta);
             self.drop_admitted(port, reason, frame, store);
@@ -52,7 +46,7 @@ impl Switch {
         self.room_at(port, class, store);
     }
 
-    /// Drops a frame that is in no queue and counts nowhere, for `reason`, counted at `port`.
+    /// Drops a frame that has come in by `port` and is not admitted, for `reason`.
     #[cold]
     pub(super) fn discard<S: FrameStore>(
         &mut self,
@@ -62,6 +56,7 @@ impl Switch {
         frame: Frame,
         store: &mut S,
     ) {
+        self.count_received(port, class, Bytes::of_frame(frame.len()));
         self.counters.class(port, class).drops[reason.index()].add(1);
         self.ledger.dropped += 1;
         store.free(frame);
@@ -120,11 +115,5 @@ impl Switch {
     pub(super) fn leave_egress(&mut self, egress: PortId, meta: &FrameMeta) {
         self.buffer.leave_egress(meta.ingress, egress, meta.class, meta.counted());
         self.observe(meta.class, Event::Dequeued { egress });
-    }
-
-    /// A frame that was meant for this station.
-    pub(super) fn consume<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
-        self.ledger.consumed += 1;
-        store.free(frame);
     }
 }

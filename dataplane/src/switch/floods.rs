@@ -10,20 +10,19 @@ use crate::units::{Bytes, PortId, PortSet};
 impl Switch {
     pub(super) fn flood<S: FrameStore>(
         &mut self,
-        port: PortId,
         ports: PortSet,
         kind: Flooded,
         frame: Frame,
         store: &mut S,
     ) {
-        let &FrameMeta { class, len, .. } = self.nodes.meta(&frame);
-        if let Some(full) = self.must_wait_for_one_of(ports, class, &frame) {
-            return self.wait_for_room(port, full, class, frame);
+        let meta = *self.nodes.meta(&frame);
+        if let Some(full) = self.must_wait_for_one_of(ports, &meta) {
+            return self.wait_for_room(full, frame);
         }
-        self.leave_pipeline(&frame);
-        let storm_control = &mut self.ports[port.index()].ingress.storm_control;
-        if !storm_control.allows(self.now, kind, Bytes::on_line(len)) {
-            return self.drop_admitted(port, DropReason::StormLimit, frame, store);
+        self.leave_pipeline(&meta);
+        let storm_control = &mut self.ports[meta.ingress.index()].ingress.storm_control;
+        if !storm_control.allows(self.now, kind, Bytes::on_line(meta.len)) {
+            return self.drop_admitted(meta.ingress, DropReason::StormLimit, frame, store);
         }
         let copies = u32::try_from(ports.len()).unwrap_or(u32::MAX);
         let mut may_be_made = self.open_flood(&frame, copies);
@@ -32,14 +31,15 @@ impl Switch {
         while let Some(egress) = rest.first_from(PortId(0)) {
             rest.remove(egress);
             if rest.is_empty() {
-                return self.enqueue_one(egress, frame, store);
+                self.enqueue(egress, frame, store);
+                return;
             }
             match if may_be_made > 0 { store.copy(&frame) } else { None } {
                 Some(copy) => {
                     may_be_made -= 1;
                     self.ledger.copied += 1;
                     *self.nodes.meta_mut(&copy) = meta;
-                    self.enqueue_one(egress, copy, store);
+                    self.enqueue(egress, copy, store);
                 }
                 None => self.count_missing_copy(egress, &meta),
             }

@@ -1,21 +1,21 @@
 //! The journey of a frame: [receive](Switch::receive), [forward](Switch::forward), [transmit](Switch::transmit),
-//! [release](Switch::release), each beside the margin up to which its frames are counted together ([`super::run`]).
+//! [release](Switch::release).
 //!
-//! Whatever a step does for each frame must be ruled out by its margin, or be done for a whole run when it is counted.
-//! The test bed drives every scenario with large batches and with batches of one beside each other and compares
-//! all they do, so that a duty which a margin forgets is found.
+//! Whatever a step does for each frame must be ruled out by its margin, or be done for a whole run when it is counted
+//! ([`super::run`] has both). The test bed drives every scenario with large batches and with batches of one beside
+//! each other and compares all they do, so that a duty which a margin forgets is found.
 
 use super::Switch;
 use super::obey::Reading;
 use super::run::{Passage, Step};
-use crate::buffer::{Load, Margin};
+use crate::buffer::Load;
 use crate::drop_reason::DropReason;
 use crate::forward::Decision;
 use crate::frame::{Frame, FrameStore};
 use crate::policy::Event;
-use crate::queue::{Fifo, FrameMeta, NONE};
+use crate::queue::{Fifo, FrameMeta};
 use crate::schedule::Turn;
-use crate::settings::{Accounting, WhenFull};
+use crate::settings::Accounting;
 use crate::units::{Bytes, Class, PortId};
 use crate::wire::header::Header;
 
@@ -31,42 +31,30 @@ impl Switch {
         let follows = before.is_some();
         let kind = match before {
             Some(kind) => kind,
-            None => match self.read(port, head, Bytes::of_frame(frame.len())) {
+            None => match self.read(port, head) {
                 Reading::Data(kind) => kind,
-                Reading::Consumed => return self.consume(frame, store),
-                Reading::Malformed(class) => {
+                Reading::Consumed => {
+                    self.ledger.consumed += 1;
+                    return store.free(frame);
+                }
+                Reading::Malformed => {
+                    let class = self.ports[port.index()].settings.default_class;
                     return self.discard(port, class, DropReason::Malformed, frame, store);
                 }
             },
         };
         let (class, size) = (kind.class, Bytes::of_frame(frame.len()));
         if frame.len() - u32::from(kind.tags) > self.ports[port.index()].settings.mtu_frame {
-            self.count_received(port, class, size);
             return self.discard(port, class, DropReason::TooLong, frame, store);
         }
-        let passage = Passage::new(Step::Receive, port, port, class);
-        let joins = self.joins_run(passage, size.into());
-        if !joins {
-            self.count_received(port, class, size);
-            if let Err(reason) = self.buffer.enter_ingress(port, class, size) {
-                self.note_loss(port, class);
-                return self.discard(port, class, reason, frame, store);
-            }
+        let passage = Passage { step: Step::Receive, ingress: port, egress: port, class };
+        let joins = self.joins_run(passage, size);
+        if !joins && let Err(reason) = self.buffer.enter_ingress(port, class, size) {
+            self.note_loss(port, class);
+            return self.discard(port, class, reason, frame, store);
         }
-        *self.nodes.meta_mut(&frame) = FrameMeta {
-            since: self.now,
-            len: frame.len(),
-            group: NONE,
-            flow: NONE,
-            vid: 0,
-            layout: kind.layout,
-            ingress: port,
-            egress: port,
-            class,
-            control: false,
-            tags: kind.tags,
-            follows,
-        };
+        let meta = FrameMeta::new(self.now, port, class, frame.len());
+        *self.nodes.meta_mut(&frame) = FrameMeta { layout: kind.layout, tags: kind.tags, follows, ..meta };
         let slot = frame.slot();
         let ingress = &mut self.ports[port.index()].ingress;
         if !follows {
@@ -80,24 +68,12 @@ impl Switch {
         if !ingress.waits_for_room.contains(class) {
             self.agenda.ingress_ready.insert(port);
         }
-        self.sample_ingress(port, class, slot, store);
+        self.count_received(port, class, size);
+        if self.congestion.ingress().contains(class) {
+            self.sample(port, slot, self.buffer.ingress(port, class), store);
+        }
         self.observe(class, Event::Received { ingress: port });
         self.begin_run(passage);
-    }
-
-    pub(super) fn receive_margin(&self, passage: Passage) -> Margin {
-        let (ingress, class) = (passage.ingress(), passage.class());
-        if self.congestion.ingress().contains(class) {
-            return Margin::NONE;
-        }
-        let of_policy = self.policies.acting[class.index()].margin(Event::Received { ingress }, &self.buffer);
-        self.buffer.margin_below_xoff(ingress, class).min(of_policy)
-    }
-
-    pub(super) fn count_received_run(&mut self, passage: Passage, load: Load) {
-        let (ingress, class) = (passage.ingress(), passage.class());
-        self.count_received(ingress, class, load);
-        self.buffer.enter_ingress(ingress, class, load).expect("below XOFF there is room");
     }
 
     #[inline]
@@ -107,14 +83,6 @@ impl Switch {
         counters.rx_frames.add(load.frames.into());
         counters.rx_bytes.add(load.bytes.0);
     }
-}
-
-/// Frames that take the same passage as the one before them.
-#[derive(Debug, Default)]
-pub(super) struct Followers {
-    frames: Fifo,
-    /// What they count for.
-    bytes: Bytes,
 }
 
 /// Through.
@@ -127,22 +95,22 @@ impl Switch {
         let Some(class) = ingress.movable().highest() else { return false };
         let Some(frame) = ingress.arrived[class.index()].pop(&self.nodes) else { return false };
         let (decision, vid) = self.route(port, class, &frame, store);
-        self.nodes.meta_mut(&frame).vid = vid;
+        let meta = self.nodes.meta_mut(&frame);
+        meta.vid = vid;
+        let meta = *meta;
         match decision {
             Decision::Drop(reason) => {
-                self.leave_pipeline(&frame);
+                self.leave_pipeline(&meta);
                 self.drop_admitted(port, reason, frame, store);
             }
-            Decision::Unicast(egress) if self.must_wait(egress, class, &frame) => {
-                self.wait_for_room(port, egress, class, frame);
-            }
+            Decision::Unicast(egress) if self.must_wait(egress, &meta) => self.wait_for_room(egress, frame),
             Decision::Unicast(egress) => {
-                self.leave_pipeline(&frame);
-                let passage = Passage::new(Step::Enqueue, port, egress, class);
-                let followers = self.followers_to(passage, &frame);
-                self.enqueue(passage, frame, followers, store);
+                self.leave_pipeline(&meta);
+                if self.enqueue(egress, frame, store) {
+                    self.enqueue_followers(egress, &meta);
+                }
             }
-            Decision::Flood(ports, kind) => self.flood(port, ports, kind, frame, store),
+            Decision::Flood(ports, kind) => self.flood(ports, kind, frame, store),
         }
         let ingress = &mut self.ports[port.index()].ingress;
         if ingress.arrived[class.index()].is_empty() {
@@ -177,83 +145,59 @@ impl Switch {
         (forwarding.decision, forwarding.vid)
     }
 
-    /// Frames right behind one that is about to be enqueued, and follow it: as far as a run is open that they all join,
+    /// Admits a frame to the queue of `egress`, which may be another worker's. True where it joined the open run.
+    #[inline]
+    pub(super) fn enqueue<S: FrameStore>(&mut self, egress: PortId, frame: Frame, store: &mut S) -> bool {
+        let meta = self.nodes.meta_mut(&frame);
+        meta.egress = egress;
+        let meta = *meta;
+        let passage = Passage { step: Step::Enqueue, ingress: meta.ingress, egress, class: meta.class };
+        let fits = !self.is_too_long_for(egress, &meta) && !self.meets_pause(egress, &meta);
+        let joins = fits && self.joins_run(passage, meta.counted());
+        if joins {
+            self.ports[egress.index()].egress.queues[meta.class.index()].push(&mut self.nodes, frame);
+        } else {
+            self.enqueue_alone(passage, frame, store);
+        }
+        joins
+    }
+
+    /// Frames right behind one that has joined the open run, and follow it, join that too, as far as there is margin,
     /// and no other port is in turn.
     #[inline]
-    fn followers_to(&mut self, passage: Passage, frame: &Frame) -> Followers {
-        let (port, class) = (passage.ingress(), passage.class());
-        let ingress = &self.ports[port.index()].ingress;
-        let next = ingress.arrived[class.index()].front(&self.nodes);
+    fn enqueue_followers(&mut self, egress: PortId, first: &FrameMeta) {
+        let FrameMeta { ingress, class, vid, tags, .. } = *first;
+        let at = &self.ports[ingress.index()].ingress;
+        let next = at.arrived[class.index()].front(&self.nodes);
         let is_train = next.is_some_and(|next| next.follows)
-            && self.is_in_run(passage)
-            && ingress.train.route(self.now, class, &self.bridge).is_some();
-        if !is_train || self.agenda.in_turn() != Some(port) {
-            return Followers::default();
+            && at.train.route(self.now, class, &self.bridge).is_some()
+            && self.agenda.in_turn() == Some(ingress);
+        if !is_train {
+            return;
         }
-        let &FrameMeta { vid, tags, len, .. } = self.nodes.meta(frame);
-        let (first, egress) = (Bytes::of_frame(len), passage.egress());
-        let (margin, len_max) = (self.run_margin(passage, first), self.len_max(egress, vid, tags));
-        let mut bytes = first;
-        let arrived = &mut self.ports[port.index()].ingress.arrived[class.index()];
-        let frames = arrived.split_while(&mut self.nodes, |meta| {
-            let with_it = bytes + meta.counted();
-            let follows = meta.follows && meta.len <= len_max && with_it <= margin;
+        let len_max = self.len_max(egress, vid, tags);
+        let run = &mut self.run;
+        let arrived = &mut self.ports[ingress.index()].ingress.arrived[class.index()];
+        let followers = arrived.split_while(&mut self.nodes, |meta| {
+            let follows = meta.follows && meta.len <= len_max && run.takes(meta.counted());
             if follows {
-                bytes = with_it;
                 (meta.vid, meta.egress) = (vid, egress);
             }
             follows
         });
-        Followers { bytes: bytes - first, frames }
-    }
-
-    /// Admits a frame, and what follows it in the open run, to the queue of the passage's egress port, which may be
-    /// another worker's.
-    #[inline]
-    pub(super) fn enqueue<S: FrameStore>(
-        &mut self,
-        passage: Passage,
-        frame: Frame,
-        followers: Followers,
-        store: &mut S,
-    ) {
-        let (egress, class) = (passage.egress(), passage.class());
-        let meta = self.nodes.meta_mut(&frame);
-        meta.egress = egress;
-        let meta = *meta;
-        let FrameMeta { len, vid, tags, .. } = meta;
-        let load =
-            Load { frames: 1 + followers.frames.frames(), bytes: Bytes::of_frame(len) + followers.bytes };
-        let fits = len <= self.len_max(egress, vid, tags) && !self.meets_pause(egress, &meta);
-        if fits && self.joins_run(passage, load) {
-            let queue = &mut self.ports[egress.index()].egress.queues[class.index()];
-            queue.push(&mut self.nodes, frame);
-            return queue.append(&mut self.nodes, followers.frames);
-        }
-        self.enqueue_alone(passage, frame, store);
-        let mut frames = followers.frames;
-        while let Some(frame) = frames.pop(&self.nodes) {
-            self.enqueue_alone(passage, frame, store);
-        }
-    }
-
-    /// Admits a frame to the queue of `egress`.
-    pub(super) fn enqueue_one<S: FrameStore>(&mut self, egress: PortId, frame: Frame, store: &mut S) {
-        let &FrameMeta { ingress, class, .. } = self.nodes.meta(&frame);
-        let passage = Passage::new(Step::Enqueue, ingress, egress, class);
-        self.enqueue(passage, frame, Followers::default(), store);
+        self.ports[egress.index()].egress.queues[class.index()].append(&mut self.nodes, followers);
     }
 
     #[inline]
     fn enqueue_alone<S: FrameStore>(&mut self, passage: Passage, frame: Frame, store: &mut S) {
         self.end_run();
-        let (ingress, egress, class) = (passage.ingress(), passage.egress(), passage.class());
+        let Passage { ingress, egress, class, .. } = passage;
         if !self.workers.owns(egress) {
             self.leave_congestion_point(&frame);
             let worker = self.workers.owner(egress);
             return self.outbox.by_worker[worker.index()].frames.push(&mut self.nodes, frame);
         }
-        if let Some(reason) = self.why_refused(egress, class, &frame, store) {
+        if let Some(reason) = self.why_refused(egress, &frame, store) {
             return self.drop_admitted(egress, reason, frame, store);
         }
         let size = self.nodes.meta(&frame).counted();
@@ -266,41 +210,19 @@ impl Switch {
             at.backlogged.insert(class);
             self.agenda.egress_active.insert(egress);
         }
-        self.sample_egress(egress, class, slot, store);
+        if self.congestion.egress().contains(class) {
+            self.sample(egress, slot, self.buffer.egress(egress, class), store);
+        }
         self.observe(class, Event::Enqueued { ingress, egress, size });
         self.begin_run(passage);
     }
 
-    pub(super) fn enqueue_margin(&self, passage: Passage) -> Margin {
-        let (ingress, egress, class) = (passage.ingress(), passage.egress(), passage.class());
-        let drops_early = self.ports[egress.index()].egress.drops_early.contains(class);
-        if drops_early || self.congestion.egress().contains(class) {
-            return Margin::NONE;
-        }
-        let event = Event::Enqueued { ingress, egress, size: Bytes::ZERO };
-        let of_policy = self.policies.acting[class.index()].margin(event, &self.buffer);
-        self.buffer.egress_room(egress, class).min(of_policy)
-    }
-
-    pub(super) fn count_enqueued_run(&mut self, passage: Passage, load: Load) {
-        let (ingress, egress, class) = (passage.ingress(), passage.egress(), passage.class());
-        self.buffer.enter_egress(ingress, egress, class, load);
-    }
-
     /// The frame leaves its ingress queue: in `until-forwarded` accounting it counts there no longer.
     #[inline]
-    pub(super) fn leave_pipeline(&mut self, frame: &Frame) {
+    pub(super) fn leave_pipeline(&mut self, meta: &FrameMeta) {
         if self.accounting == Accounting::UntilForwarded {
-            let meta = *self.nodes.meta(frame);
-            self.count_out(&meta);
+            self.count_out(meta);
         }
-    }
-
-    /// Whether each frame is to be shown to somebody by itself, at every step.
-    pub(super) fn has_duties_for_each_frame(&self) -> bool {
-        !self.policies.shadows.is_empty()
-            || self.when_full == WhenFull::Stop
-            || self.accounting == Accounting::UntilForwarded
     }
 }
 
@@ -458,9 +380,9 @@ impl Switch {
         self.ledger.sent += 1;
         let meta = *self.nodes.meta(&frame);
         let FrameMeta { ingress, class, control, len, .. } = meta;
-        let passage = Passage::new(Step::Release, ingress, port, class);
+        let passage = Passage { step: Step::Release, ingress, egress: port, class };
         let may_join = !control && !meta.is_flooded() && len == frame.len();
-        let joins = may_join && self.joins_run(passage, meta.counted().into());
+        let joins = may_join && self.joins_run(passage, meta.counted());
         self.ports[port.index()].egress.take_back(on_line(&frame));
         if joins {
             return store.free(frame);
@@ -477,24 +399,8 @@ impl Switch {
         }
     }
 
-    pub(super) fn release_margin(&self, passage: Passage) -> Margin {
-        let (ingress, egress, class) = (passage.ingress(), passage.egress(), passage.class());
-        if !self.workers.owns(ingress) {
-            return Margin::NONE;
-        }
-        let of_policy = |event| self.policies.acting[class.index()].margin(event, &self.buffer);
-        of_policy(Event::Dequeued { egress }).min(of_policy(Event::Released { ingress }))
-    }
-
-    pub(super) fn count_released_run(&mut self, passage: Passage, load: Load) {
-        let (ingress, egress, class) = (passage.ingress(), passage.egress(), passage.class());
-        self.count_sent(egress, class, load);
-        self.buffer.leave_egress(ingress, egress, class, load);
-        self.buffer.leave_ingress(ingress, class, load);
-    }
-
     #[inline]
-    fn count_sent(&self, port: PortId, class: Class, load: impl Into<Load>) {
+    pub(super) fn count_sent(&self, port: PortId, class: Class, load: impl Into<Load>) {
         let counters = self.counters.class(port, class);
         let load = load.into();
         counters.tx_frames.add(load.frames.into());

@@ -4,6 +4,7 @@
 use super::Switch;
 use crate::congestion::ecn::is_congested;
 use crate::frame::{Frame, FrameStore};
+use crate::queue::FrameMeta;
 use crate::units::{Bytes, Class, PortId};
 use crate::wire::ecn::{self, Ecn};
 use crate::wire::header::Header;
@@ -12,8 +13,7 @@ impl Switch {
     /// Marks a frame that leaves a congested queue by `port`, as it came in and itself still counted there. False where
     /// it need not, or cannot, be marked: it goes as it is.
     pub(super) fn mark<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &mut S) -> bool {
-        let meta = self.nodes.meta(frame);
-        let (class, layout) = (meta.class, meta.layout);
+        let &FrameMeta { class, layout, .. } = self.nodes.meta(frame);
         let head = store.head_mut(frame);
         self.tells_congestion(port, class) && ecn::mark(head, &Header::read(layout, head))
     }
@@ -25,16 +25,10 @@ impl Switch {
     }
 
     /// Whether a frame that is about to join a queue is dropped because it could not be marked there.
-    pub(super) fn is_dropped_early<S: FrameStore>(
-        &mut self,
-        port: PortId,
-        class: Class,
-        frame: &Frame,
-        store: &S,
-    ) -> bool {
+    pub(super) fn is_dropped_early<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &S) -> bool {
+        let &FrameMeta { class, layout, .. } = self.nodes.meta(frame);
         let head = store.head(frame);
-        let header = Header::read(self.nodes.meta(frame).layout, head);
-        ecn::get(head, &header) == Ecn::NotCapable && self.tells_congestion(port, class)
+        ecn::get(head, &Header::read(layout, head)) == Ecn::NotCapable && self.tells_congestion(port, class)
     }
 
     fn tells_congestion(&mut self, port: PortId, class: Class) -> bool {

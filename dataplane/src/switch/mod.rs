@@ -126,7 +126,7 @@ impl Switch {
             pauses_obeyed: 0,
             stops_told: 0,
             ecn_rng: fastrand::Rng::with_seed(ECN_SEED),
-            agenda: Agenda::new(),
+            agenda: Agenda::default(),
         };
         for port in (0..=u8::MAX).map(PortId).take(count) {
             for class in Class::ALL {

@@ -16,36 +16,6 @@ use crate::wire::cnm::{Cnm, CongestionPointId, Envelope, Msdu};
 const WAITING_MAX: u32 = 4;
 
 impl Switch {
-    /// The frame in `slot` has come in by `port` and counts there.
-    #[inline]
-    pub(super) fn sample_ingress<S: FrameStore>(
-        &mut self,
-        port: PortId,
-        class: Class,
-        slot: u32,
-        store: &mut S,
-    ) {
-        if self.congestion.ingress().contains(class) {
-            let occupancy = self.buffer.ingress(port, class);
-            self.sample(port, class, slot, occupancy, store);
-        }
-    }
-
-    /// The frame in `slot` waits at egress `port` and counts there.
-    #[inline]
-    pub(super) fn sample_egress<S: FrameStore>(
-        &mut self,
-        port: PortId,
-        class: Class,
-        slot: u32,
-        store: &mut S,
-    ) {
-        if self.congestion.egress().contains(class) {
-            let occupancy = self.buffer.egress(port, class);
-            self.sample(port, class, slot, occupancy, store);
-        }
-    }
-
     /// The frame waits no longer: it is given to a driver, to another worker, or dropped.
     #[inline]
     pub(super) fn leave_congestion_point(&mut self, frame: &Frame) {
@@ -53,23 +23,16 @@ impl Switch {
         self.congestion.left(ingress, egress, class, frame.slot(), self.nodes.meta(frame).counted());
     }
 
-    fn sample<S: FrameStore>(
-        &mut self,
-        port: PortId,
-        class: Class,
-        slot: u32,
-        occupancy: Bytes,
-        store: &mut S,
-    ) {
-        let &FrameMeta { layout, .. } = self.nodes.meta_at(slot);
-        let size = self.nodes.meta_at(slot).counted();
+    /// The frame in `slot` has joined a queue at `port`, which has a congestion point and holds `occupancy` with it.
+    pub(super) fn sample<S: FrameStore>(&mut self, port: PortId, slot: u32, occupancy: Bytes, store: &mut S) {
+        let meta = *self.nodes.meta_at(slot);
         let flow = || {
             self.nodes.look_at(slot, |frame| {
                 let head = store.head(frame);
-                flow_digest(&Header::read(layout, head), head)
+                flow_digest(&Header::read(meta.layout, head), head)
             })
         };
-        let arrival = Arrival { port, class, slot, size, occupancy };
+        let arrival = Arrival { port, class: meta.class, slot, size: meta.counted(), occupancy };
         if let Some(sample) = self.congestion.arrived(&arrival, flow) {
             self.heed_sample(&arrival, &sample, store);
         }

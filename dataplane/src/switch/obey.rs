@@ -5,7 +5,7 @@ use super::Switch;
 use super::train::Kind;
 use crate::pause::Resumed;
 use crate::settings::FlowControl;
-use crate::units::{Bytes, CLASSES, Class, ClassSet, PortId, Quanta};
+use crate::units::{CLASSES, ClassSet, PortId, Quanta};
 use crate::wire::cnm::Cnm;
 use crate::wire::header::Header;
 use crate::wire::mac_control::MacControl;
@@ -17,19 +17,15 @@ pub(super) enum Reading {
     Data(Kind),
     /// It was meant for this station, which has heard it.
     Consumed,
-    /// It cannot be read, and counts in this class.
-    Malformed(Class),
+    /// It cannot be read.
+    Malformed,
 }
 
 impl Switch {
-    /// What a frame is that begins with `head` and counts for `size`.
+    /// What a frame is that begins with `head`.
     #[inline]
-    pub(super) fn read(&mut self, port: PortId, head: &[u8], size: Bytes) -> Reading {
-        let Ok(header) = Header::parse(head) else {
-            let class = self.ports[port.index()].settings.default_class;
-            self.count_received(port, class, size);
-            return Reading::Malformed(class);
-        };
+    pub(super) fn read(&mut self, port: PortId, head: &[u8]) -> Reading {
+        let Ok(header) = Header::parse(head) else { return Reading::Malformed };
         if MacControl::is_mac_control(&header) {
             self.obey(port, &header, head);
             return Reading::Consumed;

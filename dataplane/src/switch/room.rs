@@ -15,22 +15,20 @@ impl Switch {
     pub(super) fn why_refused<S: FrameStore>(
         &mut self,
         egress: PortId,
-        class: Class,
         frame: &Frame,
         store: &S,
     ) -> Option<DropReason> {
         let at = &self.ports[egress.index()];
         let meta = self.nodes.meta(frame);
-        if at.egress.closed.contains(class) {
+        if at.egress.closed.contains(meta.class) {
             Some(at.why_closed())
         } else if self.is_too_long_for(egress, meta) {
             Some(DropReason::TooLong)
         } else if self.misses(egress, meta) {
             Some(DropReason::FloodPaused)
-        } else if !self.buffer.egress_has_room(egress, class, meta.counted()) {
+        } else if !self.buffer.egress_has_room(egress, meta.class, meta.counted()) {
             Some(DropReason::EgressFull)
-        } else if at.egress.drops_early.contains(class) && self.is_dropped_early(egress, class, frame, store)
-        {
+        } else if at.egress.drops_early.contains(meta.class) && self.is_dropped_early(egress, frame, store) {
             Some(DropReason::EarlyDrop)
         } else {
             None
@@ -39,7 +37,7 @@ impl Switch {
 
     /// Whether a frame is longer than what `egress` sends may be.
     #[inline]
-    fn is_too_long_for(&self, egress: PortId, meta: &FrameMeta) -> bool {
+    pub(super) fn is_too_long_for(&self, egress: PortId, meta: &FrameMeta) -> bool {
         meta.len > self.len_max(egress, meta.vid, meta.tags)
     }
 
@@ -57,38 +55,39 @@ impl Switch {
     /// worker's port is not known here: there the frame waits at that port. What will be dropped there
     /// waits for nothing.
     #[inline]
-    pub(super) fn must_wait(&self, egress: PortId, class: Class, frame: &Frame) -> bool {
+    pub(super) fn must_wait(&self, egress: PortId, meta: &FrameMeta) -> bool {
         self.when_full == WhenFull::Stop
-            && self.may_enter(egress, class, frame)
-            && !self.buffer.egress_has_room(egress, class, self.nodes.meta(frame).counted())
+            && self.may_enter(egress, meta)
+            && !self.buffer.egress_has_room(egress, meta.class, meta.counted())
     }
 
     /// The port for whose room a flood waits, if it does: one that has none for a copy, or the first, where the
     /// memory that egress queues share has none for all copies together.
-    pub(super) fn must_wait_for_one_of(&self, ports: PortSet, class: Class, frame: &Frame) -> Option<PortId> {
+    pub(super) fn must_wait_for_one_of(&self, ports: PortSet, meta: &FrameMeta) -> Option<PortId> {
         if self.when_full == WhenFull::Drop {
             return None;
         }
-        let misses = |egress| self.flood_misses(egress, self.nodes.meta(frame));
-        let joined =
-            || ports.iter().filter(|&egress| self.may_enter(egress, class, frame) && !misses(egress));
-        let full = joined().find(|&egress| self.must_wait(egress, class, frame));
-        let size = self.nodes.meta(frame).counted();
-        let together = || !self.buffer.egresses_have_room(joined(), class, size);
+        let joined = || {
+            ports.iter().filter(|&egress| self.may_enter(egress, meta) && !self.flood_misses(egress, meta))
+        };
+        let full = joined().find(|&egress| self.must_wait(egress, meta));
+        let together = || !self.buffer.egresses_have_room(joined(), meta.class, meta.counted());
         full.or_else(|| joined().next().filter(|_| together()))
     }
 
     /// Whether a frame for `egress` joins a queue of this worker, where there is room.
     #[inline]
-    fn may_enter(&self, egress: PortId, class: Class, frame: &Frame) -> bool {
+    fn may_enter(&self, egress: PortId, meta: &FrameMeta) -> bool {
         self.workers.owns(egress)
-            && !self.ports[egress.index()].egress.closed.contains(class)
-            && !self.is_too_long_for(egress, self.nodes.meta(frame))
-            && !self.misses(egress, self.nodes.meta(frame))
+            && !self.ports[egress.index()].egress.closed.contains(meta.class)
+            && !self.is_too_long_for(egress, meta)
+            && !self.misses(egress, meta)
     }
 
+    /// The frame goes back to where it came from, and waits there until `egress` has room.
     #[cold]
-    pub(super) fn wait_for_room(&mut self, port: PortId, egress: PortId, class: Class, frame: Frame) {
+    pub(super) fn wait_for_room(&mut self, egress: PortId, frame: Frame) {
+        let &FrameMeta { ingress: port, class, .. } = self.nodes.meta(&frame);
         let ingress = &mut self.ports[port.index()].ingress;
         ingress.arrived[class.index()].unpop(&mut self.nodes, frame);
         ingress.waits_for_room.insert(class);
@@ -97,19 +96,15 @@ impl Switch {
     }
 
     /// A frame that another worker has handed over waits where others do, or need not.
-    pub(super) fn enter_from_another<S: FrameStore>(
-        &mut self,
-        egress: PortId,
-        class: Class,
-        frame: Frame,
-        store: &mut S,
-    ) {
-        let waiting = &self.ports[egress.index()].egress.taken_over[class.index()];
-        let misses = self.misses(egress, self.nodes.meta(&frame));
-        if misses || waiting.is_empty() && !self.must_wait(egress, class, &frame) {
-            return self.enqueue_one(egress, frame, store);
+    pub(super) fn enter_from_another<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
+        let meta = self.nodes.meta(&frame);
+        let (egress, class) = (meta.egress, meta.class.index());
+        let is_awaited = !self.ports[egress.index()].egress.taken_over[class].is_empty();
+        if self.misses(egress, meta) || !is_awaited && !self.must_wait(egress, meta) {
+            self.enqueue(egress, frame, store);
+            return;
         }
-        self.ports[egress.index()].egress.taken_over[class.index()].push(&mut self.nodes, frame);
+        self.ports[egress.index()].egress.taken_over[class].push(&mut self.nodes, frame);
         self.agenda.awaited.insert(egress);
     }
 
@@ -140,11 +135,11 @@ impl Switch {
             self.agenda.ingress_ready.insert(ingress);
         }
         while let Some(frame) = taken_over.pop(&self.nodes) {
-            if self.must_wait(port, class, &frame) {
+            if self.must_wait(port, self.nodes.meta(&frame)) {
                 taken_over.unpop(&mut self.nodes, frame);
                 break;
             }
-            self.enqueue_one(port, frame, store);
+            self.enqueue(port, frame, store);
         }
         let at = &mut self.ports[port.index()].egress;
         at.taken_over[class.index()] = taken_over;

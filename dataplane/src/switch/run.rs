@@ -13,16 +13,23 @@
 
 use super::Switch;
 use crate::buffer::{Load, Margin};
+use crate::policy::Event;
+use crate::settings::{Accounting, WhenFull};
 use crate::units::{Bytes, Class, PortId};
 
 /// What frames have in common that are counted together: the step that they take, from which port to which port, and
-/// their class. In one number, so that two are compared at once.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Passage(u32);
+/// their class.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passage {
+    pub(super) step: Step,
+    pub(super) ingress: PortId,
+    pub(super) egress: PortId,
+    pub(super) class: Class,
+}
 
 /// The steps that count frames one by one. (Those that leave together are counted by [`Switch::transmit`] as they
 /// do.)
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     /// No frame's.
     None,
@@ -32,37 +39,16 @@ pub(super) enum Step {
 }
 
 impl Passage {
-    const NONE: Passage = Passage::new(Step::None, PortId(0), PortId(0), Class::from_low_bits(0));
-
-    #[inline]
-    pub(super) const fn new(step: Step, ingress: PortId, egress: PortId, class: Class) -> Passage {
-        Passage(u32::from_ne_bytes([step as u8, ingress.0, egress.0, class.get()]))
-    }
-
-    fn step(self) -> Step {
-        let steps = [Step::None, Step::Receive, Step::Enqueue, Step::Release];
-        steps[usize::from(self.0.to_ne_bytes()[0])]
-    }
-
-    #[inline]
-    pub(super) const fn ingress(self) -> PortId {
-        PortId(self.0.to_ne_bytes()[1])
-    }
-
-    #[inline]
-    pub(super) const fn egress(self) -> PortId {
-        PortId(self.0.to_ne_bytes()[2])
-    }
-
-    #[inline]
-    pub(super) const fn class(self) -> Class {
-        Class::from_low_bits(self.0.to_ne_bytes()[3])
-    }
+    const NONE: Passage =
+        Passage { step: Step::None, ingress: PortId(0), egress: PortId(0), class: Class::ALL[0] };
 }
 
-impl std::fmt::Debug for Passage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?} {:?} {:?} {:?}", self.step(), self.ingress(), self.egress(), self.class())
+impl PartialEq for Passage {
+    /// All is compared at once, in one number.
+    #[inline]
+    fn eq(&self, other: &Passage) -> bool {
+        let number = |it: &Passage| [it.step as u8, it.ingress.0, it.egress.0, it.class.get()];
+        u32::from_ne_bytes(number(self)) == u32::from_ne_bytes(number(other))
     }
 }
 
@@ -70,9 +56,8 @@ impl std::fmt::Debug for Passage {
 #[derive(Debug)]
 pub(super) struct Run {
     passage: Passage,
-    /// Bytes that may still follow, once it was looked.
+    /// How much may be tallied; zero until it was looked.
     margin: Bytes,
-    looked: bool,
     /// The last passage that had no margin: not looked at again in this batch.
     without_margin: Passage,
     /// Not yet counted.
@@ -80,42 +65,36 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) const NONE: Run = Run {
-        passage: Passage::NONE,
-        margin: Bytes::ZERO,
-        looked: false,
-        without_margin: Passage::NONE,
-        tally: Load::NONE,
-    };
+    pub(super) const NONE: Run =
+        Run { passage: Passage::NONE, margin: Bytes::ZERO, without_margin: Passage::NONE, tally: Load::NONE };
+
+    /// Tallies a frame of `size` that takes the same passage, if there is margin.
+    #[inline]
+    pub(super) fn takes(&mut self, size: Bytes) -> bool {
+        let with_it = self.tally + size.into();
+        let is_within = with_it.bytes <= self.margin;
+        if is_within {
+            self.tally = with_it;
+        }
+        is_within
+    }
 }
 
 impl Switch {
-    /// Tallies a frame that counts for `load`, or several, and takes this passage in the run that is open. False where it
-    /// does not, or must not: then it is to be counted by itself, and everything before is.
+    /// Tallies a frame of `size` that takes this passage in the run that is open. False where it does not, or must not:
+    /// then it is to be counted by itself, and everything before is.
     #[inline]
-    pub(super) fn joins_run(&mut self, passage: Passage, load: Load) -> bool {
-        if self.run.passage == passage && load.bytes <= self.run_margin(passage, load.bytes) {
-            self.run.margin -= load.bytes;
-            self.run.tally += load;
-            return true;
+    pub(super) fn joins_run(&mut self, passage: Passage, size: Bytes) -> bool {
+        if self.run.passage == passage {
+            if self.run.margin == Bytes::ZERO {
+                self.look_for_margin(passage, size);
+            }
+            if self.run.takes(size) {
+                return true;
+            }
         }
         self.end_run();
         false
-    }
-
-    /// Bytes that may join the run, to which this passage belongs; `next` come next.
-    #[inline]
-    pub(super) fn run_margin(&mut self, passage: Passage, next: Bytes) -> Bytes {
-        if !self.run.looked {
-            self.look_for_margin(passage, next);
-        }
-        self.run.margin
-    }
-
-    /// Whether frames that take this passage now would join the run that is open.
-    #[inline]
-    pub(super) fn is_in_run(&self, passage: Passage) -> bool {
-        self.run.passage == passage
     }
 
     /// A frame has taken this passage, counted by itself: others may follow.
@@ -129,43 +108,67 @@ impl Switch {
     /// Everything is counted, and no run is open.
     #[inline]
     pub(super) fn end_run(&mut self) {
-        if self.run.passage == Passage::NONE {
-            return;
-        }
-        if !self.run.tally.is_none() {
+        if self.run.tally.frames > 0 {
             self.count_run();
         }
-        (self.run.passage, self.run.looked) = (Passage::NONE, false);
+        (self.run.passage, self.run.margin) = (Passage::NONE, Bytes::ZERO);
     }
 
     /// Whether every frame is counted.
     pub(super) fn is_counted(&self) -> bool {
-        self.run.tally.is_none()
+        self.run.tally.frames == 0
     }
 
     #[inline(never)]
     fn count_run(&mut self) {
-        let (passage, load) = (self.run.passage, std::mem::take(&mut self.run.tally));
-        match passage.step() {
+        let load = std::mem::take(&mut self.run.tally);
+        let Passage { step, ingress, egress, class } = self.run.passage;
+        match step {
             Step::None => (),
-            Step::Receive => self.count_received_run(passage, load),
-            Step::Enqueue => self.count_enqueued_run(passage, load),
-            Step::Release => self.count_released_run(passage, load),
+            Step::Receive => {
+                self.count_received(ingress, class, load);
+                self.buffer.enter_ingress(ingress, class, load).expect("below XOFF there is room");
+            }
+            Step::Enqueue => self.buffer.enter_egress(ingress, egress, class, load),
+            Step::Release => {
+                self.count_sent(egress, class, load);
+                self.buffer.leave_egress(ingress, egress, class, load);
+                self.buffer.leave_ingress(ingress, class, load);
+            }
         }
     }
 
     #[inline(never)]
     fn look_for_margin(&mut self, passage: Passage, next: Bytes) {
-        let margin = match passage.step() {
-            _ if self.has_duties_for_each_frame() => Margin::NONE,
-            Step::None => Margin::NONE,
-            Step::Receive => self.receive_margin(passage),
-            Step::Enqueue => self.enqueue_margin(passage),
-            Step::Release => self.release_margin(passage),
-        };
-        (self.run.margin, self.run.looked) = (margin.in_bytes(), true);
-        if next > self.run.margin {
+        let margin = self.margin(passage).in_bytes();
+        self.run.margin = margin;
+        if next > margin {
             self.run.without_margin = passage;
+        }
+    }
+
+    /// How much may take this passage with nothing to be decided, and nobody who is to see each frame.
+    fn margin(&self, Passage { step, ingress, egress, class }: Passage) -> Margin {
+        let is_each_seen = !self.policies.shadows.is_empty()
+            || self.when_full == WhenFull::Stop
+            || self.accounting == Accounting::UntilForwarded;
+        if is_each_seen {
+            return Margin::NONE;
+        }
+        let drops_early = self.ports[egress.index()].egress.drops_early;
+        let of_policy = |event| self.policies.acting[class.index()].margin(event, &self.buffer);
+        match step {
+            Step::Receive if !self.congestion.ingress().contains(class) => {
+                self.buffer.margin_below_xoff(ingress, class).min(of_policy(Event::Received { ingress }))
+            }
+            Step::Enqueue if !self.congestion.egress().contains(class) && !drops_early.contains(class) => {
+                let event = Event::Enqueued { ingress, egress, size: Bytes::ZERO };
+                self.buffer.egress_room(egress, class).min(of_policy(event))
+            }
+            Step::Release if self.workers.owns(ingress) => {
+                of_policy(Event::Dequeued { egress }).min(of_policy(Event::Released { ingress }))
+            }
+            Step::None | Step::Receive | Step::Enqueue | Step::Release => Margin::NONE,
         }
     }
 }

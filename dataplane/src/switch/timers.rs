@@ -6,17 +6,9 @@ use crate::frame::FrameStore;
 use crate::units::{Class, ClassSet, Nanos, PortId};
 
 impl Switch {
-    /// Fires everything that is due at `now`: refreshes of held pauses, ends of obeyed ones, the
-    /// watchdog, ageing. Costs a comparison while nothing is due.
-    #[inline]
-    pub(super) fn advance<S: FrameStore>(&mut self, store: &mut S) {
-        if self.now >= self.agenda.next_timer {
-            self.fire(store);
-        }
-    }
-
+    /// See [`super::Batch::advance`].
     #[cold]
-    fn fire<S: FrameStore>(&mut self, store: &mut S) {
+    pub(super) fn fire<S: FrameStore>(&mut self, store: &mut S) {
         self.end_run();
         self.bridge.advance(self.now);
         let mut next = self.bridge.next_deadline();

@@ -144,7 +144,7 @@ impl Batch<'_> {
         let Handover { frame, meta } = handover;
         self.switch.ledger.taken_over += 1;
         *self.switch.nodes.meta_mut(&frame) = meta;
-        self.switch.enter_from_another(meta.egress, meta.class, frame, store);
+        self.switch.enter_from_another(frame, store);
     }
 
     /// The next slot that goes home to `worker`. The driver must have room for it on the way.
