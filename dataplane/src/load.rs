@@ -79,28 +79,3 @@ impl Margin {
         load.frames <= self.frames && load.bytes <= self.bytes
     }
 }
-
-/// How far it is to a threshold that is reached by bytes or by frames: zero of either where it is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Distance {
-    pub(crate) frames: u32,
-    pub(crate) bytes: Bytes,
-}
-
-impl Distance {
-    pub(crate) const REACHED: Distance = Distance { frames: 0, bytes: Bytes::ZERO };
-
-    #[inline]
-    pub(crate) fn is_reached(&self) -> bool {
-        self.frames == 0 || self.bytes == Bytes::ZERO
-    }
-
-    pub(crate) fn min(self, other: Distance) -> Distance {
-        Distance { frames: self.frames.min(other.frames), bytes: self.bytes.min(other.bytes) }
-    }
-
-    /// The most that may come with the threshold still ahead.
-    pub(crate) fn margin(&self) -> Margin {
-        Margin { frames: self.frames.saturating_sub(1), bytes: self.bytes.saturating_sub(Bytes(1)) }
-    }
-}

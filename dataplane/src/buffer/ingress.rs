@@ -4,7 +4,7 @@
 //! Dedicated memory is the case without a pool: everything up to the threshold is the queue's own.
 
 use crate::drop_reason::DropReason;
-use crate::load::{Distance, Load};
+use crate::load::{Load, Margin};
 use crate::settings::{ClassSettings, Memory};
 use crate::units::Bytes;
 
@@ -90,16 +90,12 @@ impl IngressQueue {
         self.xon_frames
     }
 
-    /// How far it is to XOFF.
+    /// What may come with XOFF still ahead; `None` where it is reached.
     #[inline]
-    pub(super) fn until_xoff(&self, threshold: Bytes) -> Distance {
-        if self.headroom_used > Bytes::ZERO {
-            return Distance::REACHED;
-        }
-        Distance {
-            frames: self.xoff_frames.saturating_sub(self.frames),
-            bytes: self.xoff(threshold).saturating_sub(self.body),
-        }
+    pub(super) fn below_xoff(&self, threshold: Bytes) -> Option<Margin> {
+        let bytes = self.xoff(threshold).0.checked_sub(self.body.0 + 1)?;
+        let frames = self.xoff_frames.checked_sub(self.frames + 1)?;
+        (self.headroom_used == Bytes::ZERO).then_some(Margin { frames, bytes: Bytes(bytes) })
     }
 
     #[inline]

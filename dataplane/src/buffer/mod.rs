@@ -18,7 +18,6 @@ use std::sync::Arc;
 use crate::counters::Counters;
 use crate::decision::Occupancies;
 use crate::drop_reason::DropReason;
-use crate::load::Distance;
 pub(crate) use crate::load::Load;
 pub use crate::load::Margin;
 use crate::settings::{ClassSettings, Memory, SharedMemory, SwitchSettings};
@@ -115,23 +114,22 @@ impl Buffer {
     /// What may enter the ingress queue with none of it at XOFF or refused.
     #[must_use]
     pub fn margin_below_xoff(&self, port: PortId, class: Class) -> Margin {
-        self.until_xoff(port, class).margin()
+        self.below_xoff(port, class).unwrap_or(Margin::NONE)
     }
 
-    /// How far it is for the ingress queue to XOFF, as it fills.
+    /// The same; `None` where the queue is at XOFF.
     #[inline]
-    fn until_xoff(&self, port: PortId, class: Class) -> Distance {
+    fn below_xoff(&self, port: PortId, class: Class) -> Option<Margin> {
         let queue = &self.ingress[port.index()][class.index()];
-        let fixed = queue.until_xoff(self.fixed_threshold(port, class));
+        let fixed = queue.below_xoff(self.fixed_threshold(port, class))?;
         match self.memory {
             Memory::Shared(SharedMemory { alpha_log2: Some(n), pool, .. }) => {
-                let mut dynamic = queue.until_xoff(self.dynamic_threshold(pool, n));
+                let mut dynamic = queue.below_xoff(self.dynamic_threshold(pool, n))?;
                 // What enters takes `alpha` times as much off the threshold, too.
-                let closes_faster = u32::from(n.max(0).unsigned_abs()) + 1;
-                dynamic.bytes = Bytes(dynamic.bytes.0.div_ceil(1 << closes_faster));
-                fixed.min(dynamic)
+                dynamic.bytes.0 >>= u32::from(n.max(0).unsigned_abs()) + 1;
+                Some(fixed.min(dynamic))
             }
-            Memory::Shared(_) | Memory::Dedicated => fixed,
+            Memory::Shared(_) | Memory::Dedicated => Some(fixed),
         }
     }
 
@@ -151,7 +149,7 @@ impl Buffer {
     #[inline]
     #[must_use]
     pub fn at_xoff(&self, port: PortId, class: Class) -> bool {
-        self.until_xoff(port, class).is_reached()
+        self.below_xoff(port, class).is_none()
     }
 
     /// Whether the queue is below its XON threshold.

@@ -9,10 +9,10 @@ use super::Switch;
 use crate::frame::{Frame, FrameStore};
 use crate::policy::{Ofc, Policy, Told};
 use crate::queue::{ClassQueue, FrameMeta, Nested};
-use crate::settings::{FlowControl, PortSettings};
-use crate::units::{Class, Nanos, PortId, Quanta};
+use crate::settings::PortSettings;
+use crate::units::{CLASSES, Class, Nanos, PortId, Quanta};
 use crate::wire::ofc::{FlowPause, LEN_MAX, Operation};
-use crate::wire::{FlowKey, Header, Pfc};
+use crate::wire::{FlowKey, Header, MacControlError, Pfc};
 
 impl Switch {
     /// The tables of `class`, where its policy is OFC.
@@ -43,8 +43,9 @@ impl Switch {
         let &FrameMeta { ingress, class, layout, .. } = self.nodes.meta(frame);
         let head = store.head(frame);
         let key = FlowKey::of(&Header::read(layout, head), head);
-        let shadows = self.policies.shadows.iter_mut().filter(|shadow| shadow.counts_flows());
-        shadows.for_each(|shadow| shadow.packet_in(self.now, frame.slot(), class, [ingress, egress], &key));
+        for shadow in &mut self.policies.shadows {
+            shadow.packet_in(self.now, frame.slot(), class, [ingress, egress], &key);
+        }
     }
 
     /// A frame waits at `port` no longer.
@@ -54,48 +55,47 @@ impl Switch {
             ofc.packet_out(port, self.nodes.meta(frame).flow);
         }
         if self.policies.shadows_count_flows {
-            self.count_flow_out_in_shadow(port, class, frame);
+            for shadow in &mut self.policies.shadows {
+                shadow.packet_out(frame.slot(), class, port);
+            }
         }
     }
 
-    #[cold]
-    fn count_flow_out_in_shadow(&mut self, port: PortId, class: Class, frame: &Frame) {
-        let shadows = self.policies.shadows.iter_mut().filter(|shadow| shadow.counts_flows());
-        shadows.for_each(|shadow| shadow.packet_out(frame.slot(), class, port));
-    }
-
-    /// Whether the peer of `port` may pause `class`.
-    pub(super) fn obeys(&self, port: PortId, class: Class) -> bool {
-        match self.ports[port.index()].settings.flow_control {
-            FlowControl::Pfc { obey, .. } => obey.contains(class),
-            FlowControl::Pause8023x | FlowControl::Ignore => false,
+    /// Obeys the list of flows in the PFC frame `pfc` from the station `peer`, where one may come by `port`: flow by
+    /// flow, or else by stopping the class. Answers whether there was one.
+    pub(super) fn obey_list(
+        &mut self,
+        port: PortId,
+        pfc: &Pfc,
+        head: &[u8],
+        peer: u64,
+    ) -> Result<bool, MacControlError> {
+        if !self.ports[port.index()].settings.ofc_peer {
+            return Ok(false);
         }
-    }
-
-    /// Obeys a list of flows in the PFC frame `pfc`: flow by flow, or else by stopping the class.
-    pub(super) fn obey_list(&mut self, port: PortId, pfc: &Pfc, list: &FlowPause<'_>) {
+        let list = FlowPause::parse(pfc, head)?;
+        let Some(list) = list.filter(|list| self.obeys(port).contains(list.class)) else { return Ok(false) };
+        self.count_obeyed(port, peer);
+        self.tell_shadows(port, &list);
+        let all_are_paused = self.obey_flows(port, &list);
         let class = list.class;
-        self.tell_shadows(port, list);
-        let obeyed = self.obey_flows(port, list);
         match list.operation {
-            Operation::Pause(_) if obeyed => (),
+            Operation::Pause(_) if all_are_paused => (),
             Operation::Pause(_) => {
                 self.expire_pauses(port);
-                let at = &self.ports[port.index()];
-                let already =
-                    at.peer.paused.classes().contains(class) && !at.peer.paused_for_flows.contains(class);
+                let peer = &self.ports[port.index()].peer;
+                let already = peer.paused.classes().contains(class) && !peer.paused_for_flows.contains(class);
                 self.pause_classes(port, pfc.classes, &pfc.times);
                 if !already {
                     self.ports[port.index()].peer.paused_for_flows.insert(class);
                 }
             }
-            Operation::Resume => {
-                if self.ports[port.index()].peer.paused_for_flows.contains(class) {
-                    let resume = Pfc::default().with(class, Quanta(0));
-                    self.pause_classes(port, resume.classes, &resume.times);
-                }
+            Operation::Resume if self.ports[port.index()].peer.paused_for_flows.contains(class) => {
+                self.pause_classes(port, [class].into_iter().collect(), &[Quanta(0); CLASSES]);
             }
+            Operation::Resume => (),
         }
+        Ok(true)
     }
 
     /// Shadows hear what the peer of `port` says of single flows.
@@ -104,12 +104,8 @@ impl Switch {
         for shadow in &mut self.policies.shadows {
             match list.operation {
                 Operation::Pause(time) => {
-                    shadow.pause_flows(
-                        port,
-                        list.class,
-                        self.now.after(speed.time_of_quanta(time)),
-                        list.flows(),
-                    );
+                    let until = self.now.after(speed.time_of_quanta(time));
+                    shadow.pause_flows(port, list.class, until, list.flows());
                 }
                 Operation::Resume => shadow.resume_flows(port, list.class, list.flows()),
             }
@@ -148,18 +144,11 @@ impl Switch {
     /// The peer of `port` has paused no flow of `class` any more.
     pub(super) fn resume_flows(&mut self, port: PortId, class: Class) {
         self.policies.shadows.iter_mut().for_each(|shadow| shadow.resume_all_flows(port, class));
-        self.expire_flows_of(Nanos::NEVER, port, class);
+        self.expire_flows(Nanos::NEVER, port, class);
     }
 
-    /// Lets flows at `port` go on whose pause is over.
-    #[cold]
-    pub(super) fn expire_flows(&mut self, port: PortId) {
-        for class in Class::ALL {
-            self.expire_flows_of(self.now, port, class);
-        }
-    }
-
-    fn expire_flows_of(&mut self, until: Nanos, port: PortId, class: Class) {
+    /// Flows of `class` at `port` go on whose pause is over by then.
+    pub(super) fn expire_flows(&mut self, until: Nanos, port: PortId, class: Class) {
         let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] else { return };
         let at = &mut self.ports[port.index()];
         let ClassQueue::Nested(queue) = &mut at.egress.queues[class.index()] else { return };
@@ -255,9 +244,8 @@ impl Switch {
     /// is of no use any more.
     pub(super) fn end_flows(&mut self, port: PortId, class: Class) -> Nested {
         let Policy::Ofc(ofc) = &self.policies.acting[class.index()] else { return Nested::default() };
-        let at = &mut self.ports[port.index()];
         if ofc.has_told(port) {
-            at.peer.held.suspect(class);
+            self.ports[port.index()].peer.held.suspect(class);
             self.note_untold(port);
         }
         let at = &mut self.ports[port.index()];

@@ -27,7 +27,8 @@ impl Switch {
         self.ledger.received += 1;
         let head = store.head(&frame);
         let head = &head[..head.len().min(frame.len() as usize)];
-        let before = self.ports[port.index()].ingress.train.kind(head);
+        let at = &self.ports[port.index()];
+        let (before, mtu_frame) = (at.ingress.train.kind(head), at.settings.mtu_frame);
         let follows = before.is_some();
         let kind = match before {
             Some(kind) => kind,
@@ -44,7 +45,7 @@ impl Switch {
             },
         };
         let (class, size) = (kind.class, Bytes::of_frame(frame.len()));
-        if frame.len() - u32::from(kind.tags) > self.ports[port.index()].settings.mtu_frame {
+        if frame.len() - u32::from(kind.tags) > mtu_frame {
             return self.discard(port, class, DropReason::TooLong, frame, store);
         }
         let passage = Passage { step: Step::Receive, ingress: port, egress: port, class };
@@ -148,14 +149,13 @@ impl Switch {
     /// Admits a frame to the queue of `egress`, which may be another worker's. True where it joined the open run.
     #[inline]
     pub(super) fn enqueue<S: FrameStore>(&mut self, egress: PortId, frame: Frame, store: &mut S) -> bool {
-        let meta = self.nodes.meta_mut(&frame);
-        meta.egress = egress;
-        let meta = *meta;
-        let passage = Passage { step: Step::Enqueue, ingress: meta.ingress, egress, class: meta.class };
-        let fits = !self.is_too_long_for(egress, &meta) && !self.meets_pause(egress, &meta);
+        self.nodes.meta_mut(&frame).egress = egress;
+        let meta @ &FrameMeta { ingress, class, .. } = self.nodes.meta(&frame);
+        let passage = Passage { step: Step::Enqueue, ingress, egress, class };
+        let fits = !self.is_too_long_for(egress, meta) && !self.meets_pause(egress, meta);
         let joins = fits && self.joins_run(passage, meta.counted());
         if joins {
-            self.ports[egress.index()].egress.queues[meta.class.index()].push(&mut self.nodes, frame);
+            self.ports[egress.index()].egress.queues[class.index()].push(&mut self.nodes, frame);
         } else {
             self.enqueue_alone(passage, frame, store);
         }
@@ -382,7 +382,7 @@ impl Switch {
         let FrameMeta { ingress, class, control, len, .. } = meta;
         let passage = Passage { step: Step::Release, ingress, egress: port, class };
         let may_join = !control && !meta.is_flooded() && len == frame.len();
-        let joins = may_join && self.joins_run(passage, meta.counted());
+        let joins = may_join && self.joins_run(passage, Bytes::of_frame(frame.len()));
         self.ports[port.index()].egress.take_back(on_line(&frame));
         if joins {
             return store.free(frame);

@@ -103,8 +103,7 @@ impl Switch {
         let count = settings.ports.len();
         let lossless = settings.lossless_anywhere();
         let ports: Box<[Port]> = settings.ports.iter().map(|port| Port::new(port, count, lossless)).collect();
-        let own = (0..=u8::MAX).map(PortId).take(count).filter(|&port| workers.owns(port));
-        let flood_copies_max = own.map(|_| FLOOD_COPIES_MAX).sum();
+        let flood_copies_max = workers.own().iter().map(|_| FLOOD_COPIES_MAX).sum();
         let reach = Reach::new(&settings.ports, |port| workers.owns(port));
         let policies = Policies::new(settings, slots, reach);
         let mut switch = Switch {
@@ -199,8 +198,7 @@ impl Switch {
     /// every frame.
     pub fn show_addresses(&self) {
         let fdb = self.bridge.fdb();
-        let own = (0..=u8::MAX).map(PortId).take(self.ports.len()).filter(|&port| self.workers.owns(port));
-        for port in own {
+        for port in self.workers.own().iter() {
             let counters = self.counters.port(port);
             counters.fdb_entries.set(fdb.learned_at(port) as u64);
             counters.station_moves.set(fdb.moved_to(port));

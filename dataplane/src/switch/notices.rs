@@ -8,7 +8,7 @@ use crate::congestion::points::Arrival;
 use crate::congestion::qcn::Sample;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
-use crate::units::{Bytes, Class, PortId};
+use crate::units::{Bytes, Class, MacAddr, PortId};
 use crate::wire::Header;
 use crate::wire::cnm::{Cnm, CongestionPointId, Envelope, Msdu};
 
@@ -49,12 +49,13 @@ impl Switch {
         }
         let size = |slot: u32| self.nodes.meta_at(slot).counted();
         let Some(culprit) = self.congestion.culprit(port, class, slot, size) else { return };
-        if self.notify(port, culprit, sample, store) {
-            let counters = self.counters.class(port, class);
+        let is_sent = self.notify(port, culprit, sample, store);
+        let counters = self.counters.class(port, class);
+        if is_sent {
             counters.cnms_sent.add(1);
             counters.cnm_feedback_sum.add(sample.feedback.into());
         } else {
-            self.counters.class(port, class).cnms_not_sent.add(1);
+            counters.cnms_not_sent.add(1);
         }
     }
 
@@ -65,16 +66,14 @@ impl Switch {
         let message = self.nodes.look_at(slot, |frame| {
             let head = store.head(frame);
             let head = &head[..head.len().min(frame.len() as usize)];
-            let header = Header::read(layout, head);
-            about(&header, head, sample, CongestionPointId::new(mac, class), class)
+            about(&Header::read(layout, head), head, sample, mac, class)
         });
-        let Some((to, cnm)) = message else { return false };
+        let Some((envelope, cnm)) = message else { return false };
         let at = &self.ports[ingress.index()];
         if !at.up || at.peer.notices.frames() >= WAITING_MAX || !self.workers.owns(ingress) {
             return false;
         }
-        let bytes = cnm.encode(&Envelope { src: mac, ..to });
-        let Some(frame) = store.control(bytes.as_bytes()) else {
+        let Some(frame) = store.control(cnm.encode(&envelope).as_bytes()) else {
             self.counters.port(ingress).control_starved.add(1);
             return false;
         };
@@ -115,22 +114,22 @@ impl Switch {
     }
 }
 
-/// The message to the source of a frame, and where to; `None` where that is no station, or the frame
-/// itself is a CNM: no CNM is ever sent about one.
+/// The message to the source of a frame from the congestion point of `class` at the port with address `mac`; `None` where
+/// the source is no station, or the frame itself is a CNM: no CNM is ever sent about one.
 fn about(
     header: &Header,
     head: &[u8],
     sample: &Sample,
-    congestion_point: CongestionPointId,
+    mac: MacAddr,
     class: Class,
 ) -> Option<(Envelope, Cnm)> {
     if header.src.is_group() || Cnm::is_cnm(header) {
         return None;
     }
-    let envelope = Envelope { dst: header.src, src: header.src, tag: header.tag, cn_tag: header.cn_tag };
+    let envelope = Envelope { dst: header.src, src: mac, tag: header.tag, cn_tag: header.cn_tag };
     let cnm = Cnm {
         feedback: sample.feedback,
-        congestion_point,
+        congestion_point: CongestionPointId::new(mac, class),
         q_offset: in_units(sample.offset),
         q_delta: in_units(sample.delta),
         priority: class,

@@ -8,8 +8,7 @@ use crate::settings::FlowControl;
 use crate::units::{CLASSES, ClassSet, PortId, Quanta};
 use crate::wire::cnm::Cnm;
 use crate::wire::header::Header;
-use crate::wire::mac_control::MacControl;
-use crate::wire::ofc::FlowPause;
+use crate::wire::mac_control::{MacControl, MacControlError};
 
 /// What the head of a frame says.
 pub(super) enum Reading {
@@ -44,61 +43,50 @@ impl Switch {
     #[cold]
     fn obey(&mut self, port: PortId, header: &Header, head: &[u8]) {
         self.end_run();
-        let counters = self.counters.port(port);
-        let control = match MacControl::parse(header, head) {
-            Ok(control) => control,
-            Err(error) => return counters.malformed_control[error.index()].add(1),
-        };
-        if self.ports[port.index()].settings.ofc_peer
-            && let MacControl::Pfc(pfc) = control
-        {
-            match FlowPause::parse(&pfc, head) {
-                Ok(Some(list)) if self.obeys(port, list.class) => {
-                    counters.pfc_frames_received.add(1);
-                    self.pauses_obeyed += 1;
-                    counters.pause_peer.set(header.src.to_number());
-                    return self.obey_list(port, &pfc, &list);
+        if let Err(error) = self.obey_control(port, header, head) {
+            self.counters.port(port).malformed_control[error.index()].add(1);
+        }
+    }
+
+    fn obey_control(&mut self, port: PortId, header: &Header, head: &[u8]) -> Result<(), MacControlError> {
+        let peer = header.src.to_number();
+        let (named, times, obeyed) = match MacControl::parse(header, head)? {
+            MacControl::Pfc(pfc) => {
+                let is_list = self.obey_list(port, &pfc, head, peer)?;
+                let is_done = is_list || self.obey_rates(port, &pfc, head)?;
+                self.counters.port(port).pfc_frames_received.add(1);
+                if is_done {
+                    return Ok(());
                 }
-                Ok(_) => (),
-                Err(error) => return counters.malformed_control[error.index()].add(1),
+                (pfc.classes, pfc.times, ClassSet(pfc.classes.0 & self.obeys(port).0))
             }
-        }
-        if let MacControl::Pfc(pfc) = control {
-            match self.obey_rates(port, &pfc, head) {
-                Ok(true) => return self.counters.port(port).pfc_frames_received.add(1),
-                Ok(false) => (),
-                Err(error) => return self.counters.port(port).malformed_control[error.index()].add(1),
-            }
-        }
-        let counters = self.counters.port(port);
-        let flow_control = self.ports[port.index()].settings.flow_control;
-        let (named, obeyed, times) = match (control, flow_control) {
-            (MacControl::Pfc(pfc), FlowControl::Pfc { obey, .. }) => {
-                counters.pfc_frames_received.add(1);
-                (pfc.classes, ClassSet(pfc.classes.0 & obey.0), pfc.times)
-            }
-            (MacControl::Pause(time), FlowControl::Pause8023x) => {
-                counters.pause_frames_received.add(1);
-                (ClassSet::ALL, ClassSet::ALL, [time; CLASSES])
-            }
-            (MacControl::Pfc(pfc), _) => {
-                counters.pfc_frames_received.add(1);
-                (pfc.classes, ClassSet::NONE, pfc.times)
-            }
-            (MacControl::Pause(time), _) => {
-                counters.pause_frames_received.add(1);
-                (ClassSet::ALL, ClassSet::NONE, [time; CLASSES])
+            MacControl::Pause(time) => {
+                self.counters.port(port).pause_frames_received.add(1);
+                let obeys = self.ports[port.index()].settings.flow_control == FlowControl::Pause8023x;
+                (ClassSet::ALL, [time; CLASSES], if obeys { ClassSet::ALL } else { ClassSet::NONE })
             }
         };
-        if obeyed.is_empty() {
-            if !named.is_empty() {
-                counters.pause_frames_ignored.add(1);
-            }
-            return;
+        if !obeyed.is_empty() {
+            self.count_obeyed(port, peer);
+            self.pause_classes(port, obeyed, &times);
+        } else if !named.is_empty() {
+            self.counters.port(port).pause_frames_ignored.add(1);
         }
+        Ok(())
+    }
+
+    /// Classes that the peer of `port` may pause by PFC.
+    pub(super) fn obeys(&self, port: PortId) -> ClassSet {
+        match self.ports[port.index()].settings.flow_control {
+            FlowControl::Pfc { obey, .. } => obey,
+            FlowControl::Pause8023x | FlowControl::Ignore => ClassSet::NONE,
+        }
+    }
+
+    /// A pause from the station `peer` is obeyed.
+    pub(super) fn count_obeyed(&mut self, port: PortId, peer: u64) {
         self.pauses_obeyed += 1;
-        counters.pause_peer.set(header.src.to_number());
-        self.pause_classes(port, obeyed, &times);
+        self.counters.port(port).pause_peer.set(peer);
     }
 
     pub(super) fn pause_classes(&mut self, port: PortId, classes: ClassSet, times: &[Quanta; CLASSES]) {

@@ -51,13 +51,9 @@ impl Switch {
     #[inline(always)] // where it is called the kind of event is a constant
     pub(super) fn observe(&mut self, class: Class, event: Event) {
         debug_assert!(self.is_counted(), "a policy sees every frame counted");
-        self.policies.acting[class.index()].observe(
-            self.now,
-            event,
-            &self.buffer,
-            &mut self.policies.intents,
-        );
-        if !self.policies.intents.is_empty() {
+        let Policies { acting, intents, .. } = &mut self.policies;
+        acting[class.index()].observe(self.now, event, &self.buffer, intents);
+        if !intents.is_empty() {
             self.carry_out(class, event.port());
         }
         if !self.policies.shadows.is_empty() {
@@ -83,11 +79,11 @@ impl Switch {
         if first.get() == 0 {
             first.set(self.now.0.max(1));
         }
-        let unasked =
-            self.policies.shadows.iter().enumerate().filter(|(_, shadow)| !shadow.holds(ingress, class));
-        unasked.for_each(|(number, _)| {
-            self.counters.shadow(number)[ingress.index()][class.index()].lose(self.now)
-        });
+        for (number, shadow) in self.policies.shadows.iter().enumerate() {
+            if !shadow.holds(ingress, class) {
+                self.counters.shadow(number)[ingress.index()][class.index()].lose(self.now);
+            }
+        }
     }
 
     /// Does what the policy of class `by` wanted at a port of this worker, as far as it can be done.

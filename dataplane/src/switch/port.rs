@@ -122,13 +122,15 @@ impl Port {
     /// so that it never delays a pause by more than data do.
     #[inline]
     pub(super) fn announces(&self) -> bool {
-        self.up && (self.peer.held.due() || self.peer.has_less_urgent() && !self.egress.is_fully_committed())
+        self.has_announcements() && (self.peer.held.due() || !self.egress.is_fully_committed())
     }
 
-    /// Whether there is something to announce, now or when what was committed has left.
+    /// Whether there is something to announce, now or when what was committed has left: to the peer, of pauses, rates or
+    /// flows, or to a source of congestion.
     #[inline]
     pub(super) fn has_announcements(&self) -> bool {
-        self.up && (self.peer.held.due() || self.peer.has_less_urgent())
+        let peer = &self.peer;
+        self.up && (peer.is_untold() || !peer.notices.is_empty() || !peer.tells_flows.is_empty())
     }
 
     /// Classes with frames that may leave as far as the peer is concerned.
@@ -165,6 +167,7 @@ impl Egress {
         let those_where = |holds: fn(&crate::settings::ClassSettings) -> bool| -> ClassSet {
             Class::ALL.into_iter().filter(|class| holds(&classes[class.index()])).collect()
         };
+        let own_rate = |rate| Shaper::new(rate, rates::burst(settings, rate));
         let early = those_where(|class| class.ecn.is_some_and(|ecn| ecn.wred));
         Egress {
             rewriter: Rewriter::new(settings),
@@ -175,7 +178,7 @@ impl Egress {
             backlogged: ClassSet::NONE,
             scheduler: Scheduler::new(classes.map(|class| class.service), settings.mtu_frame + TAGS + FCS),
             line: Shaper::new(settings.speed, settings.burst),
-            class_rates: classes.map(|class| class.max_rate.map(|rate| rates::shaper(settings, rate))),
+            class_rates: classes.map(|class| class.max_rate.map(own_rate)),
             shaped: those_where(|class| class.max_rate.is_some()),
             commit_max: settings.commit,
             committed: Bytes::ZERO,
@@ -285,16 +288,15 @@ impl Peer {
         self.held.due() || self.asked_rates.due()
     }
 
-    /// Whether the peer is to be told of a rate or of flows, or a source of congestion.
+    /// When something that the peer has asked for ends by itself.
     #[inline]
-    pub(super) fn has_less_urgent(&self) -> bool {
-        self.asked_rates.due() || !self.notices.is_empty() || !self.tells_flows.is_empty()
+    pub(super) fn next_expiry(&self) -> Nanos {
+        self.paused.next_expiry().min(self.kept_rates.next_expiry()).min(self.flows_expire)
     }
 
     /// When something here happens by time alone.
     pub(super) fn next_deadline(&self) -> Nanos {
         let held = self.held.next_refresh().min(self.asked_rates.next_refresh());
-        let paused = self.paused.next_expiry().min(self.kept_rates.next_expiry()).min(self.flows_expire);
-        held.min(paused).min(self.watchdog.next_look()).min(self.floods_due())
+        held.min(self.next_expiry()).min(self.watchdog.next_look()).min(self.floods_due())
     }
 }

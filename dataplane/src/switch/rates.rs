@@ -7,9 +7,8 @@
 use super::{Port, Switch};
 use crate::frame::{Frame, FrameStore};
 use crate::policy::Policy;
-use crate::schedule::Shaper;
 use crate::settings::{FlowControl, PortSettings};
-use crate::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId, RateStep, TAGS};
+use crate::units::{BitRate, Bytes, Class, ClassSet, PortId, RateStep, TAGS};
 use crate::wire::{MacControlError, Pfc, Rates};
 
 impl Switch {
@@ -66,20 +65,12 @@ impl Switch {
         Ok(true)
     }
 
-    /// Ends the limits whose time is over.
-    #[cold]
-    pub(super) fn expire_rates(&mut self, port: PortId) {
-        let over = self.ports[port.index()].peer.kept_rates.expire(self.now);
-        self.keep_rates(port, over);
-    }
-
     /// The link is gone, and with it what either side had asked.
     pub(super) fn forget_rates(&mut self, port: PortId) {
         let at = &mut self.ports[port.index()];
         at.peer.asked_rates.forget_told();
-        let all =
-            Class::ALL.into_iter().fold(Rates::default(), |rates, class| rates.with(class, RateStep::FULL));
-        let changed = at.peer.kept_rates.receive(self.now, ClassSet::ALL, &all);
+        let over = Rates { classes: ClassSet::ALL, ..Rates::default() };
+        let changed = at.peer.kept_rates.receive(self.now, ClassSet::ALL, &over);
         self.keep_rates(port, changed);
     }
 
@@ -93,12 +84,22 @@ impl Switch {
         }
     }
 
-    fn keep_rates(&mut self, port: PortId, classes: ClassSet) {
+    /// Each of the classes is held to the lower of its own rate and the one that the peer asks for.
+    pub(super) fn keep_rates(&mut self, port: PortId, classes: ClassSet) {
+        let Port { settings, egress, peer, .. } = &mut self.ports[port.index()];
         for class in classes.iter() {
-            let at = &mut self.ports[port.index()];
-            at.keep_rate(self.now, class);
-            let rate = at.peer.kept_rates.rate(class).map_or(0, |rate| rate.bits_per_second());
-            self.counters.class(port, class).rate_obeyed.set(rate);
+            let asked = peer.kept_rates.rate(class);
+            self.counters.class(port, class).rate_obeyed.set(asked.map_or(0, BitRate::bits_per_second));
+            let own = settings.classes[class.index()].max_rate;
+            let Some(rate) = own.into_iter().chain(asked).min() else {
+                egress.lift_rate(class);
+                continue;
+            };
+            let burst = if asked.is_some() { longest(settings) } else { burst(settings, rate) };
+            let shaper = egress.keep_rate(self.now, class, rate, burst);
+            if asked.is_some() {
+                shaper.forgo(self.now);
+            }
         }
     }
 }
@@ -110,27 +111,6 @@ fn longest(port: &PortSettings) -> Bytes {
 
 /// How far a class of `port` may run ahead of a rate of its own: for as long as the port may run ahead of
 /// its line, so by the part of the port's burst that the rate is of the line; one frame at least.
-fn burst(port: &PortSettings, rate: BitRate) -> Bytes {
+pub(super) fn burst(port: &PortSettings, rate: BitRate) -> Bytes {
     rate.bytes_in(port.speed.time_of(port.burst)).max(longest(port))
-}
-
-/// What holds a class of `port` to a rate of its own.
-pub(super) fn shaper(port: &PortSettings, rate: BitRate) -> Shaper {
-    Shaper::new(rate, burst(port, rate))
-}
-
-impl Port {
-    /// The class is held to the lower of its own rate and the one that the peer asks for.
-    fn keep_rate(&mut self, now: Nanos, class: Class) {
-        let own = self.settings.classes[class.index()].max_rate;
-        let asked = self.peer.kept_rates.rate(class);
-        let Some(rate) = own.into_iter().chain(asked).min() else {
-            return self.egress.lift_rate(class);
-        };
-        let burst = if asked.is_some() { longest(&self.settings) } else { burst(&self.settings, rate) };
-        let shaper = self.egress.keep_rate(now, class, rate, burst);
-        if asked.is_some() {
-            shaper.forgo(now);
-        }
-    }
 }

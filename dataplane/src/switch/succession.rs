@@ -7,7 +7,7 @@ use super::Switch;
 use crate::policy::Policy;
 use crate::queue::Nested;
 use crate::settings::{PolicyKind, SwitchSettings};
-use crate::units::{Class, ClassSet, PortId, RateStep};
+use crate::units::{Class, PortId, RateStep};
 
 /// A policy that is to take over a class; afterwards, what the one before has left.
 #[derive(Debug)]
@@ -55,22 +55,20 @@ impl Switch {
         std::mem::swap(&mut self.policies.acting[class.index()], policy);
         for (port, queue) in ports().zip(queues) {
             self.begin_flows(port, class, std::mem::take(queue));
+            self.ports[port.index()].peer.demands.iter_mut().for_each(|demands| demands.remove(class));
+            self.ask_rate(port, class, RateStep::FULL);
         }
-        for port in &mut self.ports {
-            port.peer.demands.iter_mut().for_each(|demands| demands.remove(class));
-        }
-        ports().for_each(|port| self.ask_rate(port, class, RateStep::FULL));
         self.policies.acting[class.index()].adopt(&self.buffer, &mut self.policies.intents);
-        match ports().find(|&port| self.workers.owns(port)) {
+        match self.workers.own().first_from(PortId(0)) {
             Some(own) => self.carry_out(class, own),
             None => self.policies.intents.clear(), // without a port there is nothing to do
         }
         for port in ports() {
-            let at = &self.ports[port.index()];
-            let unwanted =
-                at.peer.held.classes().iter().filter(|held| at.peer.demands[held.index()].is_empty());
-            let unwanted: ClassSet = unwanted.collect();
-            unwanted.iter().for_each(|class| self.let_go(port, class));
+            for held in self.ports[port.index()].peer.held.classes().iter() {
+                if self.ports[port.index()].peer.demands[held.index()].is_empty() {
+                    self.let_go(port, held);
+                }
+            }
         }
         successor
     }

@@ -50,19 +50,21 @@ impl Switch {
         next
     }
 
+    /// Ends what the peer of `port` has asked for, where its time is over.
     #[inline]
     pub(super) fn expire_pauses(&mut self, port: PortId) {
-        let paused = &mut self.ports[port.index()].peer.paused;
-        if self.now >= paused.next_expiry() {
-            let resumed = paused.expire(self.now);
-            self.note_resumed(port, &resumed);
+        if self.now >= self.ports[port.index()].peer.next_expiry() {
+            self.expire(port);
         }
-        if self.now >= self.ports[port.index()].peer.kept_rates.next_expiry() {
-            self.expire_rates(port);
-        }
-        if self.now >= self.ports[port.index()].peer.flows_expire {
-            self.expire_flows(port);
-        }
+    }
+
+    #[cold]
+    fn expire(&mut self, port: PortId) {
+        let peer = &mut self.ports[port.index()].peer;
+        let (resumed, over) = (peer.paused.expire(self.now), peer.kept_rates.expire(self.now));
+        self.note_resumed(port, &resumed);
+        self.keep_rates(port, over);
+        Class::ALL.into_iter().for_each(|class| self.expire_flows(self.now, port, class));
     }
 
     /// See [`super::Batch::set_link`].
@@ -87,14 +89,13 @@ impl Switch {
             // What is with the driver may leave when the link is back, and say what does not hold by then.
             told.iter().for_each(|class| at.peer.held.suspect(class));
         }
-        Class::ALL.into_iter().for_each(|class| self.forget_told_flows(port, class));
-        let at = &mut self.ports[port.index()];
         let paused = at.peer.paused.classes();
         let resumed = at.peer.paused.receive(self.now, paused, &Default::default());
         self.note_resumed(port, &resumed);
         self.forget_rates(port);
         self.forget_notices(port, store);
         for class in Class::ALL {
+            self.forget_told_flows(port, class);
             self.resume_flows(port, class);
             self.drop_queued(port, class, DropReason::LinkDown, store);
         }
@@ -102,12 +103,7 @@ impl Switch {
 
     /// See [`super::Batch::let_peers_go`].
     pub(super) fn let_peers_go(&mut self) {
-        let count = self.ports.len();
-        let ports = (0..=u8::MAX).map(PortId).take(count);
-        for port in ports {
-            if !self.workers.owns(port) {
-                continue;
-            }
+        for port in self.workers.own().iter() {
             let held = self.ports[port.index()].peer.held.classes();
             held.iter().for_each(|class| self.let_go(port, class));
             self.let_flows_go(port);

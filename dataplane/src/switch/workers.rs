@@ -28,7 +28,7 @@ use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta};
 use crate::settings::Accounting;
-use crate::units::PortId;
+use crate::units::{PortId, PortSet};
 
 /// Most that a worker keeps to tell the others, beside what is on the way to them. What is beyond is left
 /// out: until the station is learned anew the others flood for it, or, where it has moved, send to where it was.
@@ -51,27 +51,25 @@ impl WorkerId {
 pub struct Workers {
     owners: Box<[WorkerId]>,
     me: WorkerId,
-    count: usize,
 }
 
 impl Workers {
     /// One worker that owns all `ports`.
     #[must_use]
     pub fn single(ports: usize) -> Workers {
-        Workers { owners: vec![WorkerId(0); ports].into_boxed_slice(), me: WorkerId(0), count: 1 }
+        Workers::new(vec![WorkerId(0); ports].into_boxed_slice(), WorkerId(0))
     }
 
     /// `owners`: by port. `me`: the worker whose `Switch` this is for.
     #[must_use]
-    pub fn new(owners: Box<[WorkerId]>, me: WorkerId) -> Workers {
-        let count = owners.iter().map(|owner| owner.index() + 1).max().unwrap_or(1);
-        Workers { count: count.max(me.index() + 1), owners, me }
+    pub const fn new(owners: Box<[WorkerId]>, me: WorkerId) -> Workers {
+        Workers { owners, me }
     }
 
     /// How many workers there are.
     #[must_use]
-    pub const fn count(&self) -> usize {
-        self.count
+    pub fn count(&self) -> usize {
+        self.owners.iter().chain([&self.me]).map(|worker| worker.index() + 1).max().unwrap_or(1)
     }
 
     /// The worker that owns `port`.
@@ -79,6 +77,13 @@ impl Workers {
     #[must_use]
     pub fn owner(&self, port: PortId) -> WorkerId {
         self.owners[port.index()]
+    }
+
+    /// The ports that this worker owns.
+    #[must_use]
+    pub fn own(&self) -> PortSet {
+        let ports = (0..=u8::MAX).map(PortId).take(self.owners.len());
+        ports.filter(|&port| self.owns(port)).collect()
     }
 
     /// Whether this worker owns `port`.
