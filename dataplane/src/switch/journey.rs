@@ -152,7 +152,7 @@ impl Switch {
         self.nodes.meta_mut(&frame).egress = egress;
         let meta @ &FrameMeta { ingress, class, .. } = self.nodes.meta(&frame);
         let passage = Passage { step: Step::Enqueue, ingress, egress, class };
-        let fits = !self.is_too_long_for(egress, meta) && !self.meets_pause(egress, meta);
+        let fits = !self.is_too_long_for(egress, meta) && !self.is_bounded(egress, meta);
         let joins = fits && self.joins_run(passage, meta.counted());
         if joins {
             self.ports[egress.index()].egress.queues[class.index()].push(&mut self.nodes, frame);

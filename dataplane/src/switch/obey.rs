@@ -2,6 +2,7 @@
 //! (pauses of classes, lists of flows, rates).
 
 use super::Switch;
+use super::port::Peer;
 use super::train::Kind;
 use crate::pause::Resumed;
 use crate::settings::FlowControl;
@@ -111,7 +112,9 @@ impl Switch {
         self.agenda.look_at(port, paused.next_expiry());
         self.note_resumed(port, &resumed);
         self.watch_pauses(port, classes);
-        self.floods_meet_pause(port);
+        let Peer { mostly_paused, paused, .. } = &mut self.ports[port.index()].peer;
+        mostly_paused.pauses_changed(self.now, paused);
+        self.agenda.look_at(port, mostly_paused.next_look());
     }
 
     pub(super) fn note_resumed(&mut self, port: PortId, resumed: &Resumed) {

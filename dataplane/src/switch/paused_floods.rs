@@ -1,52 +1,34 @@
-//! Floods, and ports whose peers have paused them.
+//! Floods, and ports whose peers hardly ever let them send.
 //!
 //! A flood counts where it came in until the last of its copies has left. One port that is paused for ever would
 //! hold all that was ever flooded to it, and with that, by a pause of our own, whoever floods: what that sends to
-//! others would stop, too. So floods may fill a part of what is below XON of their ingress queue while they wait
-//! for paused ports, one in [`PARTS`], by bytes and by frames; a pause for any other reason can end then, and
-//! there is room for other frames. A flood beyond that joins no queue whose peer has paused it, and is dropped
-//! there ([`DropReason::FloodPaused`]). The others get it. Where a policy goes by the length of egress queues,
+//! others would stop, too. So where a port was paused for nearly all of a window ([`MostlyPaused`]), and while it is
+//! paused, floods from an ingress queue fill a part of what is below its XON, one in [`PARTS`], by bytes and by frames;
+//! a pause for any other reason can end then, and there is room for other frames. What waits beyond that is
+//! dropped at the end of the window, and what comes later joins no queue of such a port
+//! ([`DropReason::FloodPaused`]). The others get it. Where a policy goes by the length of egress queues,
 //! whatever is in them, a flood must leave the same room below their XON. What has one known destination waits
-//! for it, as ever.
+//! for it, as ever; so do floods where pauses come and go, as they do where there is congestion.
 //!
 //! * All floods from the ingress port count, those on their way to ports that are not paused, too: which copies a
 //!   flood still has is not known, and another worker's queues are not either. Its counters are read: so the port
 //!   that is paused decides, whoever its owner is.
-//! * What waits when a pause begins may be more. It is no loss as long as the pause may be a short one; after
-//!   [`PATIENCE`], once for each pause, the oldest floods of the queue go, until all fits. The oldest: they are the
-//!   same at several paused ports, so that their last copies go.
-//! * A pipeline that stops for a full queue ([`WhenFull::Stop`]) does not stop for a flood at a paused one.
+//! * The oldest go first: they are the same at several paused ports, so that their last copies go.
+//! * A pipeline that stops for a full queue ([`WhenFull::Stop`]) does not stop for a flood at such a port.
 
 use super::Switch;
 use super::port::Peer;
 use crate::buffer::Load;
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
+#[cfg(doc)]
+use crate::pause::MostlyPaused;
 use crate::queue::{FrameMeta, UNCOUNTED};
 use crate::settings::{Accounting, WhenFull};
-use crate::units::{Bytes, CLASSES, Class, Nanos, PORTS_MAX, PortId};
+use crate::units::{Bytes, Class, ClassSet, PORTS_MAX, PortId};
 
-/// Floods that wait for paused ports fill at most one part of so many of what is below XON.
+/// Floods that wait for ports that are mostly paused fill at most one part of so many of what is below XON.
 const PARTS: u32 = 4;
-/// For so long more may wait than that, at a port that was not paused when it came.
-const PATIENCE: Nanos = Nanos::from_millis(10);
-
-/// Which pauses of a port's peer have outlasted [`PATIENCE`]: by class, when the last of them began.
-#[derive(Debug, Default)]
-pub(super) struct Outlasted([Option<Nanos>; CLASSES]);
-
-impl Peer {
-    /// When the next pause in force will have outlasted [`PATIENCE`].
-    pub(super) fn floods_due(&self) -> Nanos {
-        let pauses = self.paused.blocked().iter().filter_map(|class| self.lasts_since(class));
-        pauses.map(|since| since.after(PATIENCE)).min().unwrap_or(Nanos::NEVER)
-    }
-
-    /// Since when a pause of `class` lasts that has not been found to outlast [`PATIENCE`].
-    fn lasts_since(&self, class: Class) -> Option<Nanos> {
-        self.paused.since(class).filter(|since| self.outlasted.0[class.index()] != Some(*since))
-    }
-}
 
 impl Switch {
     /// A frame becomes a flood of `copies`, and counts as one where it came in. Answers how many copies may be made of
@@ -79,13 +61,13 @@ impl Switch {
         is_last
     }
 
-    /// Whether a frame is one of a flood, for a port that is paused.
+    /// Whether a frame is one of a flood for a port that hardly ever sends.
     #[inline]
-    pub(super) fn meets_pause(&self, egress: PortId, meta: &FrameMeta) -> bool {
-        meta.is_flooded() && self.is_blocked(egress, meta.class)
+    pub(super) fn is_bounded(&self, egress: PortId, meta: &FrameMeta) -> bool {
+        meta.is_flooded() && self.ports[egress.index()].peer.hardly_lets_send().contains(meta.class)
     }
 
-    /// Whether a frame misses `egress` because it is one of a flood and the port is paused.
+    /// Whether a frame misses `egress` because it is one of a flood.
     #[inline]
     pub(super) fn misses(&self, egress: PortId, meta: &FrameMeta) -> bool {
         meta.is_flooded() && self.flood_misses(egress, meta)
@@ -93,21 +75,11 @@ impl Switch {
 
     /// Whether a frame misses `egress` if it is flooded.
     pub(super) fn flood_misses(&self, egress: PortId, meta: &FrameMeta) -> bool {
-        self.is_blocked(egress, meta.class) && self.has_no_part_left(egress, meta)
-    }
-
-    #[inline]
-    fn is_blocked(&self, egress: PortId, class: Class) -> bool {
-        self.ports[egress.index()].peer.paused.blocked().contains(class)
-    }
-
-    #[cold]
-    fn has_no_part_left(&self, egress: PortId, meta: &FrameMeta) -> bool {
         let (class, size) = (meta.class, meta.counted());
-        let waits_for_room = self.when_full == WhenFull::Stop;
-        self.beyond_part(meta.ingress, class) != Load::NONE
-            || self.buffer.egress(egress, class) + size > self.egress_part(egress, class)
-            || waits_for_room && !self.buffer.egress_has_room(egress, class, size)
+        self.ports[egress.index()].peer.hardly_lets_send().contains(class)
+            && (self.beyond_part(meta.ingress, class) != Load::NONE
+                || self.buffer.egress(egress, class) + size > self.egress_part(egress, class)
+                || self.when_full == WhenFull::Stop && !self.buffer.egress_has_room(egress, class, size))
     }
 
     /// What floods from `ingress` fill beyond their part.
@@ -133,37 +105,16 @@ impl Switch {
         Bytes(settings.egress_xon.0 / u64::from(PARTS))
     }
 
-    /// The peer of `port` has paused it, or has let it go. Floods that wait for room there do not any more.
-    pub(super) fn floods_meet_pause(&mut self, port: PortId) {
-        self.agenda.look_by(self.ports[port.index()].peer.floods_due());
-        if !self.agenda.awaited.contains(port) {
-            return;
-        }
-        for class in self.ports[port.index()].peer.paused.blocked().iter() {
-            let waiting = std::mem::take(&mut self.ports[port.index()].egress.awaiting_room[class.index()]);
-            for ingress in waiting.iter() {
-                self.ports[ingress.index()].ingress.waits_for_room.remove(class);
-                self.agenda.ingress_ready.insert(ingress);
-            }
-        }
-        if !self.ports[port.index()].egress.is_awaited() {
-            self.agenda.awaited.remove(port);
-        }
-    }
-
-    /// Where a pause of `port` has outlasted [`PATIENCE`], the floods that wait are made to fit.
+    /// Where a window of `port` is over, the floods that wait there are made to fit.
     pub(super) fn fit_floods<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
-        if self.now < self.ports[port.index()].peer.floods_due() {
+        let Peer { mostly_paused, paused, .. } = &mut self.ports[port.index()].peer;
+        if self.now < mostly_paused.next_look() {
             return;
         }
-        for class in self.ports[port.index()].peer.paused.blocked().iter() {
-            let at = &mut self.ports[port.index()].peer;
-            if let Some(since) = at.lasts_since(class)
-                && since.after(PATIENCE) <= self.now
-            {
-                at.outlasted.0[class.index()] = Some(since);
-                self.drop_floods_beyond(port, class, store);
-            }
+        mostly_paused.look(self.now, paused);
+        for class in self.ports[port.index()].peer.hardly_lets_send().iter() {
+            self.drop_floods_beyond(port, class, store);
+            self.room_at(port, class, store);
         }
     }
 
@@ -202,6 +153,13 @@ impl Switch {
         while let Some(frame) = waiting.pop(&self.nodes) {
             self.drop_admitted(port, DropReason::FloodPaused, frame, store); // it counts at no egress yet
         }
-        self.room_at(port, class, store);
+    }
+}
+
+impl Peer {
+    /// Classes that are paused now, and were for nearly all of the last window.
+    #[inline]
+    pub(super) fn hardly_lets_send(&self) -> ClassSet {
+        ClassSet(self.mostly_paused.classes().0 & self.paused.blocked().0)
     }
 }

@@ -59,3 +59,35 @@ fn the_reserved_block_is_never_forwarded_and_its_neighbours_are() {
     wait_for("the count", || (switch.port(1).reserved_frames == 33).then_some(()));
     bed.finish(switch);
 }
+
+/// Host 1 floods, and talks to host 2; host 3 never lets its port send.
+#[test]
+fn a_port_that_is_paused_for_ever_holds_nobody_who_floods() {
+    const FRAMES: u32 = 400;
+    let bed = bed(3).build();
+    let thresholds = "[class.3]\nxoff = \"40KB\"\nxon = \"20KB\"";
+    let switch = bed.start(&bed.config("speed = \"1G\"").more(thresholds));
+    let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
+    b.send(frame(b, a, 0, 0)); // learned
+    a.tap().numbered(0);
+    let pause = || c.send(frames::pfc(c.mac(), &[(3, 65_535)]));
+    pause();
+    wait_for("the pause", || switch.class(3, 3).pause_received.now.then_some(()));
+    for number in 1..=FRAMES {
+        a.send(Frame::new(a.mac(), NOBODY).tag(3, 0).build_len(1_000));
+        a.send(frame(a, b, 3, number));
+    }
+    wait_for("what was sent to who pauses nothing", || {
+        pause();
+        let known = b.tap().count(|bytes| frames::sequence(bytes).is_some_and(|number| number > 0));
+        let flooded = b.tap().count(|bytes| bytes.starts_with(&NOBODY.0));
+        ((known, flooded) == (FRAMES as usize, FRAMES as usize)).then_some(())
+    });
+    assert!(!switch.class(1, 3).pause_sent.now, "what waits for host 3 holds nobody");
+    let missed = switch.class(3, 3).drops["flood_paused"];
+    assert!(missed > 0);
+    c.send(frames::pfc(c.mac(), &[(3, 0)]));
+    c.tap().wait(FRAMES as usize - usize::try_from(missed).unwrap(), |bytes| bytes.starts_with(&NOBODY.0));
+    assert_eq!(switch.status().verdict.lossless_lost, missed, "nothing else was lost");
+    assert_eq!(switch.stop().status.code(), Some(1));
+}
