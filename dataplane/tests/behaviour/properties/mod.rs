@@ -9,6 +9,7 @@ use driver::{Burst, Driver, Step};
 use proptest::prelude::*;
 use settings::{PORTS, PORTS_U8, any_plan, any_policy};
 use xoff_dataplane::headroom::Link;
+use xoff_dataplane::settings::PolicyKind;
 use xoff_dataplane::units::Bytes;
 use xoff_explore::explore;
 
@@ -119,4 +120,22 @@ fn a_class_that_sends_alone_owes_one_frame_and_not_a_batch() {
     }
     assert!(together.state() == alone.state(), "batches changed what the scheduler does next");
     [together, alone].iter_mut().for_each(Driver::drain);
+}
+
+#[test]
+fn a_frame_that_waits_when_ofc_takes_over_belongs_to_no_flow() {
+    let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
+    plan.settings.ports[3].ofc_peer = true;
+    let mut driver = Driver::new(plan, Batches::Large);
+    let class = 3;
+    let burst = |frames, leave| Step::Burst(Burst { port: 2, to: 13, pcp: Some(3), len: 24, frames, leave });
+    for step in [
+        burst(2, 1),
+        Step::SetPolicy { class, kind: PolicyKind::Ofc },
+        Step::Flows { port: 3, class, resume: false, quanta: 100, flows: vec![(2, 13)] },
+        burst(1, 2),
+    ] {
+        driver.step(&step);
+    }
+    driver.drain();
 }
