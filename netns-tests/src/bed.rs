@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use nix::fcntl::{Flock, FlockArg};
 use xoff::control::status::Status;
@@ -18,14 +19,33 @@ pub struct Plan {
     far: u8,
     ipv6: bool,
     options: VethOptions,
+    neighbours: Neighbours,
+}
+
+/// Whether other beds may stand at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Neighbours {
+    /// None: traffic is paced, or something is claimed of time.
+    None,
+    /// Those that say the same.
+    Others,
 }
 
 impl Plan {
-    /// For the binary at `binary`: that many hosts, IPv4 only, an MTU of 1500, one queue.
+    /// For the binary at `binary`: that many hosts, IPv4 only, an MTU of 1500, one queue. No other bed stands at the
+    /// same time.
     #[must_use]
     pub fn new(binary: impl AsRef<Path>, hosts: u8) -> Plan {
         let binary = binary.as_ref().to_owned();
-        Plan { binary, hosts, far: 0, ipv6: false, options: VethOptions::default() }
+        let options = VethOptions::default();
+        Plan { binary, hosts, far: 0, ipv6: false, options, neighbours: Neighbours::None }
+    }
+
+    /// It may stand beside others that may, too: its frames come one by one, and nothing is claimed of time.
+    #[must_use]
+    pub fn beside_others(mut self) -> Plan {
+        self.neighbours = Neighbours::Others;
+        self
     }
 
     /// The last so many of the hosts are behind a second switch, the far one. Its ports are p1, p2, ..
@@ -60,22 +80,22 @@ impl Plan {
     /// Makes the namespaces and the wires; no switch yet.
     #[must_use]
     pub fn build(self) -> Bed {
-        let alone = one_bed_at_a_time(&self.binary);
+        let place = place(&self.binary, self.neighbours);
         let mut lab = Lab::new();
         let switch = namespace(&lab, "switch");
         let far = namespace(&lab, "far");
-        let (mut hosts, mut ports, mut far_ports) = (Vec::new(), Vec::new(), 0);
+        let (mut devices, mut ports, mut far_ports) = (Vec::new(), Vec::new(), 0);
         let near = self.hosts - self.far;
         for number in 1..=near {
             let (port, host) = self.wire(&mut lab, end(&switch, &format!("p{number}"), 1, number), number);
-            hosts.push(Host::new(number, host));
+            devices.push(host);
             ports.push(port);
         }
         for number in 1..=self.far {
-            let (name, host) = (format!("p{number}"), near + number);
-            let (_, device) = self.wire(&mut lab, end(&far, &name, 2, number), host);
-            hosts.push(Host::new(host, device));
+            let (_, host) = self.wire(&mut lab, end(&far, &format!("p{number}"), 2, number), near + number);
+            devices.push(host);
         }
+        let hosts = start(devices);
         if self.far > 0 {
             let (here, there) = (near + 1, self.far + 1);
             let (a, b) = (format!("p{here}"), format!("p{there}"));
@@ -86,7 +106,7 @@ impl Plan {
         }
         let baseline = counters(&lab);
         let binary = self.binary;
-        Bed { hosts, ports, namespace: switch, far, far_ports, lab, baseline, binary, _alone: alone }
+        Bed { hosts, ports, namespace: switch, far, far_ports, lab, baseline, binary, _place: place }
     }
 
     /// From a switch's port to a new host: the device at each end.
@@ -100,6 +120,15 @@ impl Plan {
     }
 }
 
+/// A host for each of these devices, all made at the same time.
+fn start(devices: Vec<Device>) -> Vec<Host> {
+    thread::scope(|scope| {
+        let start = |(number, device)| scope.spawn(move || Host::new(number, device));
+        let threads: Vec<_> = (1..).zip(devices).map(start).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
 /// One namespace for the switch, with ports p1, p2, ..., and one for each host.
 pub struct Bed {
     hosts: Vec<Host>,
@@ -110,7 +139,7 @@ pub struct Bed {
     lab: Lab,
     baseline: Vec<Counters>,
     binary: PathBuf,
-    _alone: Flock<File>,
+    _place: Flock<File>,
 }
 
 impl Bed {
@@ -197,6 +226,12 @@ impl Bed {
     }
 }
 
+impl Drop for Bed {
+    fn drop(&mut self) {
+        Host::end(self.hosts.drain(..));
+    }
+}
+
 fn drops(counters: &Counters) -> (u64, u64) {
     (counters.rx_dropped, counters.tx_dropped)
 }
@@ -214,11 +249,18 @@ fn end<'a>(switch: &'a Namespace, name: &'a str, side: u8, number: u8) -> End<'a
     switch.end(name).mac(MacAddr([2, 0, 0, 0, side, number]))
 }
 
-/// Beds carry paced traffic and would measure each other: whoever runs the tests, threads or
-/// processes, there is one bed at a time. A command that makes its own is one as long as this is kept.
+/// Beds that carry paced traffic would measure each other: whoever runs the tests, threads or processes, there is
+/// one such bed at a time, and no other beside it. A command that makes its own is one as long as this is kept.
 #[must_use]
 pub fn one_bed_at_a_time(binary: impl AsRef<Path>) -> Flock<File> {
-    let binary = binary.as_ref();
+    place(binary.as_ref(), Neighbours::None)
+}
+
+fn place(binary: &Path, neighbours: Neighbours) -> Flock<File> {
     let file = File::create(binary.with_extension("lock")).unwrap();
-    Flock::lock(file, FlockArg::LockExclusive).unwrap_or_else(|(_, error)| panic!("{error}"))
+    let lock = match neighbours {
+        Neighbours::None => FlockArg::LockExclusive,
+        Neighbours::Others => FlockArg::LockShared,
+    };
+    Flock::lock(file, lock).unwrap_or_else(|(_, error)| panic!("{error}"))
 }

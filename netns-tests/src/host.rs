@@ -20,7 +20,7 @@ pub struct Host {
     device: Device,
     tap: Tap,
     sender: RefCell<Capture<Active>>,
-    _takers: Vec<Socket>,
+    takers: Vec<Socket>,
 }
 
 /// What tests send and no host's stack understands: the kernel counts a tagged frame as dropped where
@@ -30,14 +30,26 @@ const TAKEN: [u16; 3] = [EXPERIMENTAL, 0x8100, 0x88a8];
 impl Host {
     pub(crate) fn new(number: u8, device: Device) -> Host {
         let tap = Tap::on(&device);
-        let mut sender = tap::open(&device);
+        let mut sender = tap::open(&device, tap::SENDING);
         sender.filter("less 1", true).unwrap(); // it never reads
         let takers = TAKEN.iter().map(|&ether_type| taker(&device, ether_type)).collect();
-        let host = Host { number, device, tap, sender: RefCell::new(sender), _takers: takers };
+        let host = Host { number, device, tap, sender: RefCell::new(sender), takers };
         // A frame that is sent has to be whole: checksum filled in, tag in its place, no longer than
         // the MTU. GRO makes a veth keep the order when a sender changes its CPU.
         host.run("ethtool", &["-K", "eth0", "tx", "off", "txvlan", "off", "tso", "off", "gro", "on"]);
         host
+    }
+
+    /// Closes all that `hosts` have open, at once: the kernel takes its time for each socket by itself, and none for
+    /// many together.
+    pub(crate) fn end(hosts: impl IntoIterator<Item = Host>) {
+        thread::scope(|scope| {
+            for Host { tap, sender, takers, .. } in hosts {
+                scope.spawn(move || drop(tap));
+                scope.spawn(move || drop(sender));
+                takers.into_iter().for_each(|taker| _ = scope.spawn(move || drop(taker)));
+            }
+        });
     }
 
     /// The MAC address of host `number`.

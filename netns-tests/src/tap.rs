@@ -39,7 +39,7 @@ impl Tap {
     /// Starts to watch.
     #[must_use]
     pub fn on(device: &Device) -> Tap {
-        let mut capture = open(device);
+        let mut capture = open(device, WATCHING);
         capture.direction(Direction::In).unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let stopped = Arc::new(AtomicBool::new(false));
@@ -100,15 +100,20 @@ impl Drop for Tap {
     }
 }
 
-/// A packet socket on `device`.
-pub(crate) fn open(device: &Device) -> Capture<Active> {
+/// Bytes of what has been seen and not been taken yet: several seconds of a test's traffic.
+const WATCHING: i32 = 64 << 20;
+/// Of who only sends. Such memory is mapped and given back for every host of every test.
+pub(crate) const SENDING: i32 = 64 << 10;
+
+/// A packet socket on `device`, with a buffer of so many bytes.
+pub(crate) fn open(device: &Device, buffer: i32) -> Capture<Active> {
     device.namespace().run(|| {
         Capture::from_device(device.name())
             .unwrap()
             .immediate_mode(true)
             .promisc(true)
             .snaplen(16_384)
-            .buffer_size(64 << 20)
+            .buffer_size(buffer)
             .open()
             .unwrap_or_else(|error| panic!("cannot capture on {} (root?): {error}", device.name()))
     })

@@ -1,7 +1,8 @@
 //! Traffic between hosts that obey pauses, and what became of it.
 //!
-//! Every host opens its device before any of them sends. A run is over when all that was sent has
-//! arrived, or when nothing has for a while.
+//! Every host has made itself known, and has opened its device, before any of them sends: no frame of a test is
+//! flooded because its receiver came late. A run is over when all that was sent has arrived, or when nothing has
+//! for a while.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -12,7 +13,7 @@ use xoff::traffic::{self, HostOptions};
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Nanos};
 use xoff_hosts::report::ReceivedStream;
-use xoff_hosts::{HostReport, Obedience, Progress, Volume, parse_streams, settle};
+use xoff_hosts::{HostReport, Obedience, Progress, Volume, announce, parse_streams, settle};
 
 use crate::{Host, stall};
 
@@ -31,56 +32,56 @@ pub fn stream(to: &Host, class: u8, rate: &str, count: u64) -> String {
     format!("dst={},class={class},rate={rate},count={count}", to.mac())
 }
 
-/// Hosts that talk.
-pub struct Traffic {
+/// Hosts that are going to talk.
+pub struct Traffic<'a> {
     line: BitRate,
     qcn: Option<ReactionSettings>,
-    hosts: Vec<Talker>,
+    hosts: Vec<(&'a Host, HostOptions, Vec<String>)>,
 }
 
-impl Traffic {
+impl<'a> Traffic<'a> {
     /// Over lines of this rate.
     #[must_use]
-    pub fn at_mbps(line: u64) -> Traffic {
+    pub fn at_mbps(line: u64) -> Traffic<'a> {
         Traffic { line: BitRate::from_mbps(line), qcn: None, hosts: Vec::new() }
     }
 
     /// Hosts that join from here on have a rate limiter for each stream, and CN-TAGs.
     #[must_use]
-    pub fn rate_limited(mut self) -> Traffic {
+    pub fn rate_limited(mut self) -> Traffic<'a> {
         self.qcn = Some(ReactionSettings::STANDARD);
         self
     }
 
     /// `host` receives.
     #[must_use]
-    pub fn sink(self, host: &Host) -> Traffic {
+    pub fn sink(self, host: &'a Host) -> Traffic<'a> {
         self.source(host, &[])
     }
 
     /// `host` receives, and sends `streams` as `xoff traffic` takes them, each with a count.
     #[must_use]
-    pub fn source(self, host: &Host, streams: &[String]) -> Traffic {
+    pub fn source(self, host: &'a Host, streams: &[String]) -> Traffic<'a> {
         self.source_that(host, streams, Obedience::Obey)
     }
 
     /// The same for a host that answers to pauses in its own way.
     #[must_use]
-    pub fn source_that(self, host: &Host, streams: &[String], obedience: Obedience) -> Traffic {
+    pub fn source_that(self, host: &'a Host, streams: &[String], obedience: Obedience) -> Traffic<'a> {
         let options = HostOptions { obedience, ..self.options(host) };
         self.with(host, streams, options)
     }
 
     /// The same for a host that obeys lists of flows.
     #[must_use]
-    pub fn source_of_flows(self, host: &Host, streams: &[String]) -> Traffic {
+    pub fn source_of_flows(self, host: &'a Host, streams: &[String]) -> Traffic<'a> {
         let options = HostOptions { obey_flows: true, ..self.options(host) };
         self.with(host, streams, options)
     }
 
     /// The same for a host that keeps the rates that it is asked for.
     #[must_use]
-    pub fn source_of_rates(self, host: &Host, streams: &[String]) -> Traffic {
+    pub fn source_of_rates(self, host: &'a Host, streams: &[String]) -> Traffic<'a> {
         let options = HostOptions { obey_rates: true, ..self.options(host) };
         self.with(host, streams, options)
     }
@@ -96,18 +97,32 @@ impl Traffic {
         }
     }
 
-    fn with(mut self, host: &Host, streams: &[String], options: HostOptions) -> Traffic {
-        self.hosts.push(Talker::start(host, options, streams));
+    fn with(mut self, host: &'a Host, streams: &[String], options: HostOptions) -> Traffic<'a> {
+        self.hosts.push((host, options, streams.to_vec()));
         self
     }
 
     /// All send now.
     #[must_use]
     pub fn start(self) -> Talk {
-        for host in &self.hosts {
+        self.introduce();
+        let start = |(host, options, streams): (&Host, _, Vec<_>)| Talker::start(host, options, &streams);
+        let hosts: Vec<Talker> = self.hosts.into_iter().map(start).collect();
+        for host in &hosts {
             host.go.send(()).expect("the host waits for it");
         }
-        Talk { hosts: self.hosts }
+        Talk { hosts }
+    }
+
+    /// Every host tells where it is, and has been heard by all others: by every switch between them, too.
+    fn introduce(&self) {
+        for (host, ..) in &self.hosts {
+            let hello = announce::gratuitous_arp(host.mac());
+            host.send(hello);
+            for (other, ..) in self.hosts.iter().filter(|(other, ..)| other.number() != host.number()) {
+                other.tap().wait(1, |bytes| bytes == hello);
+            }
+        }
     }
 
     /// All send now, until it is over.

@@ -64,7 +64,7 @@ fn it_takes_over_from_pfc_under_load_and_pauses_who_has_more_than_a_share() {
 fn an_experiment_compares_it_with_pfc_and_nothing_is_lost() {
     unstalled(|| {
         let _alone = one_bed_at_a_time(BINARY);
-        let args = ["experiment", "incast", "--json", "--rate", "50M", "--policy", "pfc,custom"];
+        let args = ["experiment", "incast", "--json", "--rate", "100M", "--policy", "pfc,custom"];
         let run = program(&args);
         let report: Value = serde_json::from_slice(&run.stdout).unwrap();
         let of = |policy: &str| &report["policies"][policy];

@@ -4,14 +4,14 @@
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::wait_for;
 
-use crate::{bed, frame};
+use crate::{bed_beside_others, frame};
 
 /// Ports 1 and 3 belong to one worker, port 2 to another.
 const TWO: &str = "workers = [{ ports = [\"p1\", \"p3\"] }, { ports = [\"p2\"] }]";
 
 #[test]
 fn an_address_learned_by_one_is_known_to_the_other() {
-    let bed = bed(3).build();
+    let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").switch(TWO));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
     let broadcast = |number| Frame::new(a.mac(), frames::BROADCAST).numbered(number).build();
@@ -35,7 +35,7 @@ fn an_address_learned_by_one_is_known_to_the_other() {
 
 #[test]
 fn a_pause_at_one_holds_back_senders_at_the_other() {
-    let bed = bed(3).build();
+    let bed = bed_beside_others(3).build();
     let config = bed.config("speed = \"1M\"").switch(TWO).more("[class.3]\nxoff = 4000\nxon = 2000");
     let switch = bed.start(&config);
     let (a, b) = (bed.host(1), bed.host(2));
@@ -57,7 +57,7 @@ fn a_pause_at_one_holds_back_senders_at_the_other() {
 
 #[test]
 fn copies_large_frames_and_new_tags_cross() {
-    let bed = bed(3).mtu(9_000).build();
+    let bed = bed_beside_others(3).mtu(9_000).build();
     let config = bed
         .config("speed = \"1G\"\nmtu = 9000")
         .switch(TWO)

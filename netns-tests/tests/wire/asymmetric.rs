@@ -2,11 +2,11 @@
 
 use xoff_netns_tests::{frames, wait_for};
 
-use crate::bed;
+use crate::bed_beside_others;
 
 #[test]
 fn a_lossy_class_is_paused_but_pauses_nobody() {
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     let config = bed
         .config("speed = \"1M\"\npause = \"asymmetric\"\nlossless = [3]")
         .more("[class.3]\nxoff = 4000")

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use xoff_netns_tests::{Bed, Host, frames, wait_for};
 
-use crate::bed;
+use crate::bed_beside_others;
 
 const MAPS: &str = "
     default_class = 5
@@ -83,7 +83,7 @@ fn classes_seen(bed: &Bed, collector: usize) -> BTreeMap<u32, u8> {
 #[test]
 fn every_dscp_pcp_and_tag_lands_in_its_class_by_each_kind_of_trust() {
     const TRUST: [&str; 4] = ["pcp", "dscp", "both", "port"];
-    let bed = bed(5).build();
+    let bed = bed_beside_others(5).build();
     let mut config = bed.config("speed = \"1G\"\nuntagged = [1]");
     for (port, trust) in (1..).zip(TRUST) {
         config = config.port(port, &format!("trust = \"{trust}\"\n{MAPS}"));

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use xoff::control::Link;
 use xoff_netns_tests::{Bed, wait_for};
 
-use crate::{BINARY, bed};
+use crate::{BINARY, bed_beside_others};
 
 const FRAMES: u32 = 20;
 /// Of each, with FCS.
@@ -29,7 +29,7 @@ fn xoff_status(bed: &Bed, args: &[&str]) -> Output {
 
 #[test]
 fn status_metrics_and_the_table_count_every_frame() {
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     exchange(&bed);
     let (frames, bytes) = (u64::from(FRAMES), u64::from(FRAMES * BYTES));
@@ -63,7 +63,7 @@ fn status_metrics_and_the_table_count_every_frame() {
 
 #[test]
 fn without_a_switch_status_says_what_to_do() {
-    let bed = bed(1).build();
+    let bed = bed_beside_others(1).build();
     let Output { status, stderr, .. } = xoff_status(&bed, &[]);
     let message = String::from_utf8(stderr).unwrap();
     assert_eq!(status.code(), Some(2));
@@ -75,7 +75,7 @@ fn without_a_switch_status_says_what_to_do() {
 
 #[test]
 fn a_link_that_goes_and_comes_is_followed() {
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     exchange(&bed);
     let link_is = |link| wait_for("the link to change", || (switch.port(1).link == link).then_some(()));
@@ -97,7 +97,7 @@ fn a_link_that_goes_and_comes_is_followed() {
 
 #[test]
 fn only_network_administration_is_left_to_a_running_switch() {
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     let devices_before = devices(&bed);
     // HTTP needs a privilege, too: to be bound, not to be served.
     bed.namespace().sysctl("ipv4/ip_unprivileged_port_start", "10000").unwrap();

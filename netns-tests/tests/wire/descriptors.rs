@@ -5,7 +5,7 @@ use std::fs;
 
 use xoff_netns_tests::{Surroundings, Switch};
 
-use crate::bed;
+use crate::bed_beside_others;
 
 /// What a switch refused to start needs, by its own words.
 fn needed(said: &str) -> u64 {
@@ -23,7 +23,7 @@ fn open(switch: &Switch) -> u64 {
 
 #[test]
 fn too_few_open_files_are_told_before_anything_is_attached() {
-    let bed = bed(3).queues(4).build();
+    let bed = bed_beside_others(3).queues(4).build();
     let config = bed.config("speed = \"1G\"").switch("workers = 2");
     let before: Vec<_> = (1..=3).map(|port| bed.port(port).counters().unwrap()).collect();
     let exit = bed.launch_in(limited(20, 100), &config).wait();

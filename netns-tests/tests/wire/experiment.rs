@@ -28,6 +28,9 @@ const KEYS: [&str; 13] = [
     "/longest_stall_ms",
     "/longest_host_gap_ms",
 ];
+/// What takes its time whatever the rate leaves the machine some to spare.
+const SLOW: [&str; 2] = ["--rate", "50M"];
+
 fn experiment(args: &[&str]) -> Command {
     let mut command = Command::new(super::BINARY);
     command.arg("experiment").args(args);
@@ -39,7 +42,7 @@ fn experiment(args: &[&str]) -> Command {
 fn compare(name: &str, policies: &[&str], more: &[&str], numbers: &[&str]) -> Value {
     let directory = tempfile::tempdir().unwrap();
     let plot = directory.path().join("plot.svg");
-    let args = [name, "--json", "--rate", "50M", "--policy", &policies.join(","), "--plot"];
+    let args = [name, "--json", "--policy", &policies.join(","), "--plot"];
     let mut command = experiment(&args);
     let _alone = one_bed_at_a_time(super::BINARY);
     let run = command.arg(&plot).args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -85,7 +88,7 @@ fn incast(which: impl Fn(&Variant) -> bool) {
     let lossless: Vec<&str> = lossless.map(|variant| variant.name).collect();
     for policies in lossless.chunks(3) {
         unstalled(|| {
-            let report = compare("incast", policies, &[], &numbers);
+            let report = compare("incast", policies, &["--rate", "100M"], &numbers);
             for (policy, of) in report["policies"].as_object().unwrap() {
                 assert!(number(of, "/pfc/xoff_sent") > 0, "{policy}: the port was congested");
                 assert_eq!(number(of, "/pfc/xoff_sent"), number(of, "/pfc/xon_sent"), "every pause ended");
@@ -124,7 +127,7 @@ fn a_victim_is_seen_beside_heavy_senders() {
         "/sweep/3/light_messages/mbps/p50",
     ];
     unstalled(|| {
-        let report = compare("victim", &["pfc", "capfc-stop-max"], &[], &numbers);
+        let report = compare("victim", &["pfc", "capfc-stop-max"], &SLOW, &numbers);
         for (_, of) in report["policies"].as_object().unwrap() {
             for point in of["sweep"].as_array().unwrap() {
                 let broken = ["/victim/broken", "/light_messages/broken"].map(|key| number(point, key));
@@ -145,7 +148,7 @@ fn ofc_fig_1_runs_over_three_switches() {
         "/burst_completion_ms/max",
     ];
     unstalled(|| {
-        let report = compare("ofc-fig1", &["pfc", "ofc"], &[], &numbers);
+        let report = compare("ofc-fig1", &["pfc", "ofc"], &SLOW, &numbers);
         for (_, of) in report["policies"].as_object().unwrap() {
             assert_eq!(number(of, "/f0/completion_ms/count"), 1, "all of F0 arrived");
         }
@@ -156,7 +159,7 @@ fn ofc_fig_1_runs_over_three_switches() {
 fn a_cascade_tells_every_step() {
     let numbers = ["/other_class_sent", "/timeline/0/at_ms"];
     unstalled(|| {
-        let report = compare("cascade", &["pfc", "capfc-stop-max"], &[], &numbers);
+        let report = compare("cascade", &["pfc", "capfc-stop-max"], &SLOW, &numbers);
         for (_, of) in report["policies"].as_object().unwrap() {
             for step in of["steps"].as_array().unwrap() {
                 assert!(step["at_ms"].is_number(), "{step}");
@@ -169,7 +172,7 @@ fn a_cascade_tells_every_step() {
 #[test]
 fn what_a_deadlock_holds_is_not_lost() {
     unstalled(|| {
-        let report = compare("deadlock", &["pfc", "ofc"], &[], &["/deadlocks", "/delivered_mbps/p50"]);
+        let report = compare("deadlock", &["pfc", "ofc"], &SLOW, &["/deadlocks", "/delivered_mbps/p50"]);
         for (_, of) in report["policies"].as_object().unwrap() {
             assert_eq!(number(of, "/held") > 0, number(of, "/deadlocks") > 0);
             assert_eq!(of["circle"].as_array().unwrap().is_empty(), number(of, "/deadlocks") == 0);
@@ -193,7 +196,7 @@ fn what_a_deadlock_holds_is_not_lost() {
 fn qcn(name: &str, flows: usize) {
     let numbers = ["/phases/2/congested_mbps/p50", "/phases/2/fairness/p50", "/flows/4/mbps/1/p50", "/cnms"];
     let policies = ["qcn-egress", "qcn-ingress-occupancy"];
-    let report = compare(name, &policies, &["--seconds", "3"], &numbers);
+    let report = compare(name, &policies, &["--rate", "50M", "--seconds", "3"], &numbers);
     for (policy, at_inputs) in policies.into_iter().zip([false, true]) {
         let of = &report["policies"][policy];
         let told: Vec<u64> =
@@ -230,7 +233,7 @@ fn two_lossless_classes_lose_nothing_side_by_side() {
         "/lower/paused_ms",
     ];
     unstalled(|| {
-        let report = compare("two-classes", &["pfc", "g-pfc"], &[], &numbers);
+        let report = compare("two-classes", &["pfc", "g-pfc"], &SLOW, &numbers);
         for (_, of) in report["policies"].as_object().unwrap() {
             assert!(number(of, "/lower/xoff_sent") > 0, "the port was congested");
         }
@@ -252,7 +255,7 @@ fn the_kernels_tcp_sees_every_mark_and_reads_all_that_was_written() {
         "/retransmitted_segments",
     ];
     unstalled(|| {
-        let report = compare("ecn", &["pfc", "pfc-ecn"], &["--seconds", "3"], &numbers);
+        let report = compare("ecn", &["pfc", "pfc-ecn"], &["--rate", "50M", "--seconds", "3"], &numbers);
         let [pfc, marking] = ["pfc", "pfc-ecn"].map(|policy| &report["policies"][policy]);
         for of in [pfc, marking] {
             assert!(number(of, "/bytes_read") > 0);

@@ -11,7 +11,8 @@ const THREE: &str = "[class.3]\negress_max = 3001\n";
 fn paused(bed: &Bed, config: &Config) -> Switch {
     let switch = bed.start(config);
     let b = bed.host(2);
-    b.send(b.to(bed.host(1)).numbered(0).build()); // learned
+    b.send(b.to(bed.host(1)).numbered(0).build());
+    bed.host(1).tap().numbered(0); // learned, by the worker of its port too
     b.send(frames::pfc(b.mac(), &[(3, 65535)]));
     wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
     switch

@@ -1,9 +1,12 @@
 //! The harness itself, proven on a switch that is known to work: the kernel's bridge.
 
+use std::collections::BTreeSet;
+use std::fs;
+
 use xoff_netns_tests::frames::{self, Frame, PAUSE_ADDRESS};
 use xoff_netns_tests::{Bed, decode};
 
-use crate::bed;
+use crate::bed_beside_others;
 
 fn bridge(bed: &Bed, ports: usize) {
     let ip = |words: &str| {
@@ -18,7 +21,7 @@ fn bridge(bed: &Bed, ports: usize) {
 
 #[test]
 fn pings_cross_and_nothing_is_lost() {
-    let bed = bed(2).ipv6().build();
+    let bed = bed_beside_others(2).ipv6().build();
     bridge(&bed, 2);
     let (a, b) = (bed.host(1), bed.host(2));
     a.run("ping", &["-c", "2", "-i", "0.2", "-W", "5", &b.ipv4().to_string()]);
@@ -28,7 +31,7 @@ fn pings_cross_and_nothing_is_lost() {
 
 #[test]
 fn tags_are_seen_where_they_were() {
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     bridge(&bed, 2);
     let (a, b) = (bed.host(1), bed.host(2));
     let sent = a.to(b).tag(3, 100).numbered(7).build_len(200);
@@ -41,7 +44,7 @@ fn tags_are_seen_where_they_were() {
 
 #[test]
 fn a_pfc_frame_means_the_same_to_everybody() {
-    let bed = bed(1).build();
+    let bed = bed_beside_others(1).build();
     let host = bed.host(1);
     let sent = frames::pfc(host.mac(), &[(0, 1), (3, 65535), (7, 0)]);
     assert_eq!((sent.len(), frames::pfc_time(&sent, 3), frames::pfc_time(&sent, 4)), (60, Some(65535), None));
@@ -71,10 +74,42 @@ fn a_udp_frame_is_one_that_others_accept() {
 #[test]
 #[should_panic(expected = "frames lost in devices")]
 fn a_lost_frame_is_noticed() {
-    let bed = bed(1).build();
+    let bed = bed_beside_others(1).build();
     // Nobody in the switch's namespace wants this.
     let nobody = Frame::new(bed.host(1).mac(), bed.port(1).mac()).numbered(1).build();
     bed.host(1).send(nobody);
     bed.host(1).run("sleep", &["0.1"]);
     bed.assert_no_drops();
+}
+
+#[test]
+fn modules_that_the_runner_runs_beside_others_are_those_whose_beds_may_stand_beside_others() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/");
+    let runner = fs::read_to_string(format!("{root}../.config/nextest.toml")).unwrap();
+    let named = runner.split_once("^(").unwrap().1.split_once(")::/").unwrap().0;
+    let named: BTreeSet<String> = named.split('|').map(|name| name.trim().to_owned()).collect();
+    let (mut beside, mut alone) = (BTreeSet::new(), BTreeSet::new());
+    for file in fs::read_dir(format!("{root}tests/wire")).unwrap() {
+        let file = file.unwrap().path();
+        let (name, text) =
+            (file.file_stem().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(&file).unwrap());
+        if name == "main" {
+            continue;
+        }
+        let imports = |what: &str| {
+            text.lines().any(|line| {
+                line.starts_with("use crate::")
+                    && line.split(['{', '}', ',', ' ', ':', ';']).any(|word| word == what)
+            })
+        };
+        if imports("bed_beside_others") {
+            beside.insert(name.clone());
+        }
+        if imports("bed") {
+            alone.insert(name);
+        }
+    }
+    assert_eq!(named, beside);
+    let both: Vec<_> = beside.intersection(&alone).collect();
+    assert!(both.is_empty(), "some of their beds stand alone: {both:?}");
 }

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 
 use xoff_netns_tests::{Bed, Switch, wait_for};
 
-use crate::bed;
+use crate::bed_beside_others;
 
 const ADDRESSES: u32 = 100_000;
 /// Many more than are served.
@@ -41,7 +41,7 @@ fn is_served(switch: &Switch) {
 
 #[test]
 fn clients_that_do_not_read_take_a_bounded_amount_of_memory() {
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").more(&many_addresses()));
     let status = switch.status();
     assert_eq!((status.fdb.len(), status.fdb_total, status.fdb_truncated), (1_000, ADDRESSES.into(), true));

@@ -3,7 +3,7 @@
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::{Bed, Host, wait_for};
 
-use crate::bed;
+use crate::bed_beside_others;
 
 /// A numbered frame of `len` bytes, no two of which are alike.
 fn patterned(frame: Frame, number: u32, len: usize) -> Vec<u8> {
@@ -41,7 +41,7 @@ fn flood_whole(bed: &Bed, len: usize) {
 
 #[test]
 fn in_one_descriptor() {
-    let bed = bed(3).mtu(3_818).build();
+    let bed = bed_beside_others(3).mtu(3_818).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 3818"));
     cross_whole(&bed, [60, 1_514, 1_788, 1_792, 1_796, 2_048, 3_831, 3_832]);
     flood_whole(&bed, 3_832);
@@ -50,7 +50,7 @@ fn in_one_descriptor() {
 
 #[test]
 fn in_several_descriptors() {
-    let bed = bed(3).mtu(9_000).build();
+    let bed = bed_beside_others(3).mtu(9_000).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 9000"));
     // A chunk holds 3,840 bytes: one below, at, and one beyond one and two of them, tags considered.
     cross_whole(
@@ -63,7 +63,7 @@ fn in_several_descriptors() {
 
 #[test]
 fn tags_come_and_go_on_frames_of_several_descriptors() {
-    let bed = bed(2).mtu(9_000).build();
+    let bed = bed_beside_others(2).mtu(9_000).build();
     let config =
         bed.config("speed = \"1G\"\nmtu = 9000").port(2, "untagged = []\ntagged = [1]\npvid = \"none\"");
     let switch = bed.start(&config);
@@ -86,7 +86,7 @@ fn tags_come_and_go_on_frames_of_several_descriptors() {
 
 #[test]
 fn frames_beyond_the_mtu_of_either_port_end_there() {
-    let bed = bed(3).mtu(9_000).build();
+    let bed = bed_beside_others(3).mtu(9_000).build();
     let switch =
         bed.start(&bed.config("speed = \"1G\"\nmtu = 9000").port(2, "mtu = 2000").port(3, "mtu = 1500"));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
@@ -116,7 +116,7 @@ fn frames_beyond_the_mtu_of_either_port_end_there() {
 
 #[test]
 fn large_packets_of_ordinary_hosts() {
-    let bed = bed(2).ipv6().mtu(9_000).build();
+    let bed = bed_beside_others(2).ipv6().mtu(9_000).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 9000"));
     let (a, b) = (bed.host(1), bed.host(2));
     for (address, bytes) in [(b.ipv4().to_string(), "8972"), (b.ipv6().to_string(), "8952")] {
@@ -128,7 +128,7 @@ fn large_packets_of_ordinary_hosts() {
 #[test]
 fn frames_longer_than_any_mtu_are_filtered_whether_a_chunk_holds_them_or_not() {
     for (device_mtu, chunk) in [(3_000, 1_792), (9_000, 1_792), (9_000, 3_840)] {
-        let bed = bed(2).mtu(device_mtu).build();
+        let bed = bed_beside_others(2).mtu(device_mtu).build();
         let mtu = if chunk == 1_792 { 1_500 } else { 3_000 };
         let switch = bed.start(&bed.config(&format!("speed = \"1G\"\nmtu = {mtu}")));
         let (a, b) = (bed.host(1), bed.host(2));

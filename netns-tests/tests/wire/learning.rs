@@ -8,7 +8,7 @@ use xoff_dataplane::units::MacAddr;
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::{Bed, Host, Switch, wait_for};
 
-use crate::{bed, frame};
+use crate::{bed_beside_others, frame};
 
 /// The ports at which the switch has this address.
 fn places(switch: &Switch, mac: MacAddr) -> Vec<String> {
@@ -31,7 +31,7 @@ fn came(host: &Host, number: u32) -> bool {
 
 #[test]
 fn a_station_is_flooded_to_until_it_is_known_and_again_when_it_has_aged() {
-    let bed = bed(3).build();
+    let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").more("[fdb]\nageing = \"1s\""));
     let (a, b) = (bed.host(1), bed.host(2));
     assert_eq!(reached(&bed, b.mac(), 1), [2, 3]);
@@ -47,7 +47,7 @@ fn a_station_is_flooded_to_until_it_is_known_and_again_when_it_has_aged() {
 
 #[test]
 fn a_station_that_keeps_talking_does_not_age() {
-    let bed = bed(3).build();
+    let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").more("[fdb]\nageing = \"2s\""));
     let (a, b) = (bed.host(1), bed.host(2));
     for number in 0..12 {
@@ -61,7 +61,7 @@ fn a_station_that_keeps_talking_does_not_age() {
 
 #[test]
 fn a_station_is_found_where_it_has_moved_to() {
-    let bed = bed(3).build();
+    let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
     let station = MacAddr([2, 0, 0, 0, 9, 9]);
@@ -78,7 +78,7 @@ fn a_station_is_found_where_it_has_moved_to() {
 
 #[test]
 fn what_is_no_station_or_comes_in_where_learning_is_off_is_not_learned() {
-    let bed = bed(3).build();
+    let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, "learning = false"));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
     b.send(frame(b, a, 0, 1));
@@ -95,7 +95,7 @@ fn what_is_no_station_or_comes_in_where_learning_is_off_is_not_learned() {
 
 #[test]
 fn a_static_address_stays_where_it_was_put() {
-    let bed = bed(3).build();
+    let bed = bed_beside_others(3).build();
     let b = bed.host(2).mac();
     let entry = format!("[[fdb.static]]\nmac = \"{b}\"\nport = \"p3\"");
     let switch = bed.start(&bed.config("speed = \"1G\"").more(&entry));

@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use xoff::control::Link;
 use xoff_netns_tests::{Bed, Surroundings, Switch, wait_for};
 
-use crate::bed;
+use crate::bed_beside_others;
 
 /// Requests that are none, each of which makes a line of `log = "debug"`.
 fn send_garbage(bed: &Bed) {
@@ -31,7 +31,7 @@ fn lines_dropped(switch: &Switch) -> Option<u64> {
 /// With a log of this kind HTTP answers, policies change, links are followed, and a signal ends it in good
 /// order.
 fn goes_on_with(stderr: impl Into<Stdio>) {
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1G\"").switch("log = \"debug\"");
     let surroundings = Surroundings { stderr: Some(stderr.into()), ..Surroundings::default() };
     let switch = bed.launch_in(surroundings, &config).ready();

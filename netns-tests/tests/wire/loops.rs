@@ -5,11 +5,11 @@ use std::process::Command;
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::wait_for;
 
-use crate::bed;
+use crate::bed_beside_others;
 
 #[test]
 fn two_ports_that_are_connected_to_each_other_are_found_and_what_goes_round_ends() {
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     for line in ["link add loop0 type veth peer name loop1", "link set loop0 up", "link set loop1 up"] {
         let done = bed.namespace().output(Command::new("ip").args(line.split(' '))).expect("ip runs");
         assert!(done.status.success(), "{line}: {done:?}");
@@ -35,7 +35,7 @@ fn two_ports_that_are_connected_to_each_other_are_found_and_what_goes_round_ends
 #[test]
 fn what_is_flooded_faster_than_a_port_may_is_dropped_by_name_and_all_else_arrives() {
     const FRAMES: u32 = 2_000;
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1G\"").port(1, "storm_limit = { broadcast = \"1M\" }");
     let switch = bed.start(&config);
     let (a, b) = (bed.host(1), bed.host(2));

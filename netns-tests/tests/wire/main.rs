@@ -57,9 +57,15 @@ use xoff_netns_tests::{Host, Plan};
 /// The binary that cargo has built for these tests.
 const BINARY: &str = env!("CARGO_BIN_EXE_xoff-under-test");
 
-/// A bed for it.
+/// A bed for it, while no other stands.
 fn bed(hosts: u8) -> Plan {
     Plan::new(BINARY, hosts)
+}
+
+/// A bed for tests whose frames come one by one, and which claim nothing of time. `.config/nextest.toml` names the
+/// modules of such tests, which run beside others.
+fn bed_beside_others(hosts: u8) -> Plan {
+    bed(hosts).beside_others()
 }
 
 /// For lossless traffic on a loaded virtual machine. Frames are large there.

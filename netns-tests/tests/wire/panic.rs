@@ -7,11 +7,11 @@ use xoff_config::{Config, Machine};
 use xoff_dataplane::units::{Class, PortId};
 use xoff_netns_tests::{frames, wait_for};
 
-use crate::{bed, frame};
+use crate::{bed_beside_others, frame};
 
 #[test]
 fn a_panic_lets_go_of_every_class_that_is_held() {
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     let (a, b) = (bed.host(1), bed.host(2));
     let text = bed.config("speed = \"10M\"").more("[class.3]\nxoff = 2000").to_string();
     let config = Config::from_toml("switch.toml", &text, Machine::default()).unwrap();

@@ -10,7 +10,7 @@ use xoff_dataplane::units::MacAddr;
 use xoff_netns_tests::frames::{self, PAUSE_ADDRESS};
 use xoff_netns_tests::{Bed, Switch, decode, wait_for};
 
-use crate::{bed, frame};
+use crate::{bed_beside_others, frame};
 
 /// 65535 quanta at 1 Mb/s.
 const PAUSE: Duration = Duration::from_micros(33_553_920);
@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_micros(33_553_920);
 const CLASS: &str = "xoff = 4000\nxon = 2000\n";
 
 fn start(defaults: &str) -> (Bed, Switch) {
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     let defaults = format!("speed = \"1M\"\nlossless = [3, 4]\n{defaults}");
     let config = bed.config(&defaults).more(&format!("[class.3]\n{CLASS}[class.4]\n{CLASS}"));
     let switch = bed.start(&config);
@@ -130,7 +130,7 @@ fn a_state_that_holds_is_told_again_before_it_could_run_out() {
 
 #[test]
 fn a_port_of_802_3x_pauses_as_a_whole() {
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1M\"").port(1, "pause = \"802.3x\"").more("[class.3]\nxoff = 4000");
     let switch = bed.start(&config);
     tell(&bed, &switch, &[(3, u16::MAX)]);

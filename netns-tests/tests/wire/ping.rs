@@ -1,10 +1,10 @@
 //! Ordinary hosts reach each other, over IPv4 and IPv6.
 
-use crate::bed;
+use crate::bed_beside_others;
 
 #[test]
 fn hosts_ping_each_other_over_both_families() {
-    let bed = bed(3).ipv6().build();
+    let bed = bed_beside_others(3).ipv6().build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     for (from, to) in [(1, 2), (2, 3), (3, 1)] {
         let (from, to) = (bed.host(from), bed.host(to));
@@ -16,7 +16,7 @@ fn hosts_ping_each_other_over_both_families() {
 
 #[test]
 fn the_largest_packet_crosses_whole_and_a_fragmented_one_too() {
-    let bed = bed(2).ipv6().build();
+    let bed = bed_beside_others(2).ipv6().build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
     for bytes in ["1472", "8000"] {

@@ -8,11 +8,11 @@ use xoff_dataplane::units::{MacAddr, Nanos};
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::wait_for;
 
-use crate::{bed, frame};
+use crate::{bed_beside_others, frame};
 
 #[test]
 fn stations_beyond_the_limit_are_forwarded_but_not_learned() {
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, "learn_limit = 3"));
     let (a, b) = (bed.host(1), bed.host(2));
     let station = |number: u32| MacAddr([2, 0, 0, 0, 8, u8::try_from(number).unwrap()]);
@@ -29,7 +29,7 @@ fn stations_beyond_the_limit_are_forwarded_but_not_learned() {
 
 #[test]
 fn a_frame_that_only_the_device_knows_to_be_lost_fails_the_verdict() {
-    let bed = bed(1).build();
+    let bed = bed_beside_others(1).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     // The device drops what is longer than its peer takes, whoever in the switch's namespace sends it.
     bed.host(1).run("ip", &["link", "set", "eth0", "mtu", "1000"]);
@@ -48,7 +48,7 @@ fn a_frame_that_only_the_device_knows_to_be_lost_fails_the_verdict() {
 
 #[test]
 fn isolated_ports_reach_all_others_and_not_each_other() {
-    let bed = bed(4).build();
+    let bed = bed_beside_others(4).build();
     let config = bed.config("speed = \"1G\"").port(2, "isolated = true").port(3, "isolated = true");
     let switch = bed.start(&config);
     for from in 1..=4 {

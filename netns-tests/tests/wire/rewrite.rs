@@ -3,7 +3,7 @@
 use pnet_packet::ipv4::{self, Ipv4Packet};
 use xoff_netns_tests::{decode, frames};
 
-use crate::bed;
+use crate::bed_beside_others;
 
 const MAPS: &str = "
     rewrite_pcp = [7, 6, 5, 4, 3, 2, 1, 0]
@@ -12,7 +12,7 @@ const MAPS: &str = "
 
 #[test]
 fn frames_leave_with_the_marks_of_their_class() {
-    let bed = bed(3).build();
+    let bed = bed_beside_others(3).build();
     let tagged = format!("{MAPS}\nuntagged = []\ntagged = [1]\npvid = \"none\"");
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, MAPS).port(3, &tagged));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
@@ -39,7 +39,7 @@ fn frames_leave_with_the_marks_of_their_class() {
 
 #[test]
 fn the_checksum_is_mended_with_the_dscp_and_ecn_is_left_alone() {
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"").port(2, MAPS));
     let (a, b) = (bed.host(1), bed.host(2));
     for ecn in 0..4 {
@@ -62,7 +62,7 @@ fn the_checksum_is_mended_with_the_dscp_and_ecn_is_left_alone() {
 
 #[test]
 fn hosts_accept_what_was_rewritten() {
-    let bed = bed(2).ipv6().build();
+    let bed = bed_beside_others(2).ipv6().build();
     let switch = bed.start(&bed.config(&format!("speed = \"1G\"\n{MAPS}")));
     let (a, b) = (bed.host(1), bed.host(2));
     for tos in ["0x00", "0x68", "0xb8"] {

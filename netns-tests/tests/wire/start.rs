@@ -7,7 +7,7 @@ use std::process::Command;
 use tempfile::TempDir;
 use xoff_netns_tests::{Bed, Config};
 
-use crate::{BINARY, bed};
+use crate::{BINARY, bed_beside_others};
 
 /// How the devices of the switch look: flags, programs, queueing disciplines.
 fn devices(bed: &Bed) -> String {
@@ -35,7 +35,7 @@ fn refused(code: Option<i32>, stdout: &str, stderr: &str, words: &[&str]) {
 
 #[test]
 fn a_device_that_is_not_there() {
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1G\"").more("[[port]]\nname = \"p9\"\ndevice = \"nosuch\"");
     refuses(&bed, &config, &["no interface nosuch", "ip link"]);
     bed.assert_no_drops();
@@ -43,7 +43,7 @@ fn a_device_that_is_not_there() {
 
 #[test]
 fn a_queue_that_is_not_there() {
-    let bed = bed(2).queues(2).build();
+    let bed = bed_beside_others(2).queues(2).build();
     let config = bed.config("speed = \"1G\"").port(2, "queues = [0, 2]");
     refuses(&bed, &config, &["p2 has 2 hardware queues (0 to 1), there is no queue 2"]);
     bed.assert_no_drops();
@@ -51,7 +51,7 @@ fn a_queue_that_is_not_there() {
 
 #[test]
 fn a_core_that_is_not_there() {
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     let config = bed.config("speed = \"1G\"").switch("workers = [{ core = 1023, ports = [\"p1\", \"p2\"] }]");
     refuses(&bed, &config, &["core 1023 is none that xoff may use here: those are "]);
     bed.assert_no_drops();
@@ -59,7 +59,7 @@ fn a_core_that_is_not_there() {
 
 #[test]
 fn an_mtu_that_the_device_has_not() {
-    let bed = bed(2).mtu(1_600).build();
+    let bed = bed_beside_others(2).mtu(1_600).build();
     let config = bed.config("speed = \"1G\"\nmtu = 1600").port(2, "mtu = 1601");
     refuses(&bed, &config, &["p2", "1601", "1600", "ip link set p2 mtu 1601"]);
     bed.assert_no_drops();
@@ -67,7 +67,7 @@ fn an_mtu_that_the_device_has_not() {
 
 #[test]
 fn a_device_that_another_switch_has() {
-    let bed = bed(3).build();
+    let bed = bed_beside_others(3).build();
     let two_of_them = bed.config("speed = \"1G\"");
     let first = bed.start(&two_of_them);
     let second = bed.config("speed = \"1G\"").switch("http = \"127.0.0.1:9465\"");
@@ -79,7 +79,7 @@ fn a_device_that_another_switch_has() {
 
 #[test]
 fn an_http_address_that_is_taken() {
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     let taken = bed.namespace().run(|| TcpListener::bind("127.0.0.1:9464")).unwrap();
     let config = bed.config("speed = \"1G\"");
     refuses(&bed, &config, &["cannot serve metrics and status on 127.0.0.1:9464", "`http`"]);
@@ -89,7 +89,7 @@ fn an_http_address_that_is_taken() {
 
 #[test]
 fn a_process_without_privileges() {
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("switch.toml");
     fs::write(&file, bed.config("speed = \"1G\"").to_string()).unwrap();
@@ -114,7 +114,7 @@ fn a_process_without_privileges() {
 
 #[test]
 fn a_configuration_with_several_errors_names_them_all() {
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     let config = bed
         .config("sped = \"1G\"")
         .port(1, "mtu = 70000\nspeed = \"fast\"")
@@ -137,7 +137,7 @@ fn a_configuration_with_several_errors_names_them_all() {
 
 #[test]
 fn a_configuration_that_is_not_there() {
-    let bed = bed(1).build();
+    let bed = bed_beside_others(1).build();
     let mut command = Command::new(BINARY);
     let output = bed.namespace().output(command.args(["run", "--config", "nosuch.toml"])).unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

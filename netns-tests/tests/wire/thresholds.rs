@@ -4,7 +4,7 @@
 use xoff::control::status::IngressStatus;
 use xoff_netns_tests::{Bed, Exit, Host, Switch, frames, wait_for};
 
-use crate::bed;
+use crate::bed_beside_others;
 
 const CLASS: u8 = 3;
 /// One pause at 10 Mb/s lasts 3.4 s.
@@ -14,7 +14,7 @@ const SMALL: &str = "[class.3]\nxoff = 3000\nxon = 1500\nheadroom = 3000";
 
 /// Three hosts; nothing of the class leaves towards the second and third.
 fn paused() -> (Bed, Switch) {
-    let bed = bed(3).build();
+    let bed = bed_beside_others(3).build();
     let switch = bed.start(&bed.config(SLOW).more(SMALL));
     for number in [2, 3] {
         let host = bed.host(number);

@@ -3,7 +3,7 @@
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::{Bed, wait_for};
 
-use crate::bed;
+use crate::bed_beside_others;
 
 /// (VID or none, number) of the numbered frames that a host has seen, by number.
 fn tagged_numbers(bed: &Bed, host: usize) -> Vec<(Option<u16>, u32)> {
@@ -20,7 +20,7 @@ fn tagged_numbers(bed: &Bed, host: usize) -> Vec<(Option<u16>, u32)> {
 
 #[test]
 fn every_vid_reaches_its_members_and_nobody_else() {
-    let bed = bed(3).build();
+    let bed = bed_beside_others(3).build();
     let list = |low: u16, high: u16| format!("tagged = [\"{low}-{high}\"]\nuntagged = []\npvid = \"none\"");
     let config = bed
         .config("speed = \"1G\"")
@@ -50,7 +50,7 @@ fn every_vid_reaches_its_members_and_nobody_else() {
 
 #[test]
 fn access_ports_and_a_trunk_put_tags_on_and_take_them_off() {
-    let bed = bed(4).build();
+    let bed = bed_beside_others(4).build();
     let config = bed
         .config("speed = \"1G\"")
         .port(1, "pvid = 10\nuntagged = [10]")
@@ -95,7 +95,7 @@ fn access_ports_and_a_trunk_put_tags_on_and_take_them_off() {
 
 #[test]
 fn a_priority_tag_keeps_its_pcp_and_a_service_tag_passes() {
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
     let frames = [
@@ -119,7 +119,7 @@ fn a_priority_tag_keeps_its_pcp_and_a_service_tag_passes() {
 /// A veth takes a tag more than its MTU says, so that frames for an MTU of 1496 may have two.
 #[test]
 fn the_longest_frame_passes_with_one_or_two_tags_of_802_1ad() {
-    let bed = bed(2).build();
+    let bed = bed_beside_others(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\"\nmtu = 1496"));
     let (a, b) = (bed.host(1), bed.host(2));
     // A packet socket allows for 802.1Q tags only.
