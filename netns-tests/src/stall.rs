@@ -128,11 +128,14 @@ impl Watch {
                 let mut one = CpuSet::new();
                 one.set(core).unwrap();
                 sched_setaffinity(own, &one).unwrap();
-                while !stop.load(Ordering::Relaxed) {
+                loop {
                     let begin = Instant::now();
                     thread::sleep(Watch::NAP);
                     let late = begin.elapsed().saturating_sub(Watch::NAP);
                     longest.fetch_max(u64::try_from(late.as_nanos()).unwrap(), Ordering::Relaxed);
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
                 }
             })
         };
@@ -180,12 +183,16 @@ fn note(stalled: bool, budget: Duration) {
 mod tests {
     use super::*;
 
-    fn attempts_until(run: &Run, passes: u32, stalls: bool) -> (u32, bool) {
+    fn attempts_until(run: &Run, passes: u32, stalled: bool) -> (u32, bool) {
+        attempts(run, passes, Said { stalled, budget: Duration::MAX })
+    }
+
+    fn attempts(run: &Run, passes: u32, said: Said) -> (u32, bool) {
         let runs = Cell::new(0);
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
             attempt(run, || {
                 runs.set(runs.get() + 1);
-                SAID.set(Said { stalled: stalls, budget: Duration::MAX });
+                SAID.set(said);
                 assert!(runs.get() == passes, "attempt {}", runs.get());
             });
         }));
@@ -201,6 +208,70 @@ mod tests {
         assert_eq!(attempts_until(&run, 9, false), (1, false), "nothing stalled");
         assert_eq!(attempts_until(&run, 9, true), (3, false), "three times and no more");
         assert_eq!(fs::read_to_string(&run.file).unwrap().lines().count(), 3);
+    }
+
+    #[test]
+    fn a_core_that_wakes_its_thread_later_than_anybody_can_bridge_is_a_stall() {
+        let directory = tempfile::tempdir().unwrap();
+        let run = Run { file: directory.path().join("stalls") };
+        // No thread wakes to the nanosecond.
+        assert_eq!(attempts(&run, 2, Said { stalled: false, budget: Duration::ZERO }), (2, true));
+        assert_eq!(attempts(&run, 2, Said { stalled: false, budget: Duration::MAX }), (1, false));
+    }
+
+    #[test]
+    fn what_one_attempt_said_is_no_excuse_for_the_next() {
+        let directory = tempfile::tempdir().unwrap();
+        let run = Run { file: directory.path().join("stalls") };
+        let runs = Cell::new(0);
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
+            attempt(&run, || {
+                runs.set(runs.get() + 1);
+                note(runs.get() == 1, Duration::MAX);
+                SAID.set(Said { budget: Duration::MAX, ..SAID.get() });
+                panic!("attempt {}", runs.get());
+            });
+        }));
+        assert_eq!((runs.get(), outcome.is_err()), (2, true));
+    }
+
+    #[test]
+    fn one_stall_among_all_that_is_said_counts_and_the_least_budget() {
+        SAID.set(Said::NOTHING);
+        for (stalled, ms) in [(false, 100), (true, 50), (false, 80)] {
+            note(stalled, Duration::from_millis(ms));
+        }
+        assert_eq!(SAID.get(), Said { stalled: true, budget: Duration::from_millis(50) });
+    }
+
+    #[test]
+    fn a_switch_that_lost_frames_has_not_stalled_by_that() {
+        let status = |stalls: u64| -> Status {
+            let spread = serde_json::json!({
+                "count": 0, "sum_nanos": 0, "p50_nanos": null, "p99_nanos": null
+            });
+            let worker = serde_json::json!({
+                "core": null, "ports": [], "state": "running", "loops": 9, "longest_gap_nanos": 1, "stalls": stalls,
+                "stall_budget_nanos": 5_000_000, "gaps": spread, "send_reaction": spread, "obey_reaction": spread,
+                "chunks_free": 0, "ledger": null
+            });
+            let status = serde_json::json!({
+                "name": "s1", "version": "0", "uptime_nanos": 1, "ledger": null, "policies": vec!["pfc"; 8],
+                "ports": [], "workers": [worker], "fdb": [],
+                "verdict": {
+                    "lossless": false, "promise": "not-kept", "lossless_lost": 7, "unseen_lost": 7,
+                    "headroom_free_min_bytes": 0, "ledger_balanced": true
+                }
+            });
+            serde_json::from_value(status).unwrap()
+        };
+        let said = |stalls| {
+            SAID.set(Said::NOTHING);
+            note_switch(&status(stalls));
+            SAID.get()
+        };
+        let budget = Duration::from_millis(5);
+        assert_eq!([said(0), said(1)], [false, true].map(|stalled| Said { stalled, budget }));
     }
 
     #[test]

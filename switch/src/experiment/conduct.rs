@@ -119,6 +119,10 @@ impl Verdict {
 
 #[cfg(test)]
 mod tests {
+    use xoff_dataplane::units::CLASSES;
+    use xoff_hosts::HostReport;
+    use xoff_hosts::report::ReceivedStream;
+
     use super::*;
 
     fn run(lost: u64, held: u64) -> Conduct {
@@ -135,6 +139,25 @@ mod tests {
             Verdict::Lossy,
             "nothing received proves nothing"
         );
+    }
+
+    #[test]
+    fn an_account_is_judged_by_what_is_gone() {
+        let mut stream = ReceivedStream { class: LOSSLESS.get(), frames: 8, ..ReceivedStream::default() };
+        stream.settle(10);
+        let mut host =
+            HostReport { received: vec![stream], longest_gap_ns: 3_000_000, ..HostReport::default() };
+        host.drops.total = 7;
+        let of = |waiting| {
+            let mut held = [0; CLASSES];
+            held[LOSSLESS.index()] = waiting;
+            Conduct::of([&Account::of_hosts(vec![host.clone()], held)])
+        };
+        let [waits, gone] = [of(2), of(1)];
+        assert_eq!((waits.lossless.lost, waits.gone, waits.verdict), (2, 0, Verdict::Kept));
+        assert_eq!((gone.lossless.lost, gone.gone, gone.verdict), (2, 1, Verdict::Lossy));
+        assert!((gone.gone_percent() - 10.0).abs() < 1e-9, "of what was sent");
+        assert_eq!((gone.xdp_drops, gone.longest_host_gap_ms), (7, 3.0), "what the machine did");
     }
 
     #[test]

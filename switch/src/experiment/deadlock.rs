@@ -163,3 +163,26 @@ fn figure(request: &Request, all: &All) -> Figure {
         Panel::new("What all hosts receive, first run", "time (s)", y, Content::Lines(lines.collect()));
     Figure { title: title(request), panels: vec![panel] }
 }
+
+#[cfg(test)]
+mod tests {
+    use xoff_dataplane::units::CLASSES;
+
+    use super::*;
+
+    #[test]
+    fn a_run_in_which_frames_still_wait_is_a_deadlock_and_no_other() {
+        let run = |last, circles: &[&str], waiting| Run {
+            account: Account::of_hosts(Vec::new(), [0; CLASSES]),
+            delivered: Series::default(),
+            last: Nanos::from_millis(last),
+            circles: circles.iter().map(|step| vec![(*step).to_owned()]).collect(),
+            waiting,
+        };
+        let of = Measured::of(&[run(1_500, &["a pause that passed"], 0), run(300, &["a", "b"], 1)]);
+        assert_eq!((of.deadlocks, of.stopped_ms, of.circle), (1, Spread::of([300.0]), vec!["a".to_owned()]));
+        assert_eq!(of.delivered_mbps, None, "nobody looked");
+        let none = Measured::of(&[run(1_500, &[], 0)]);
+        assert_eq!((none.deadlocks, none.stopped_ms), (0, None));
+    }
+}

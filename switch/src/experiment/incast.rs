@@ -312,6 +312,15 @@ mod tests {
     }
 
     #[test]
+    fn goodput_is_of_what_arrived() {
+        let goodput = |frames| {
+            let flow = flow(frames, Nanos::from_millis(60));
+            Round::of(BEGIN, Nanos::ZERO, &[&flow]).goodput_mbps.unwrap_or_default()
+        };
+        assert!((goodput(FRAMES) / goodput(FRAMES / 2) - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
     fn a_flow_that_lost_frames_is_broken_and_has_no_completion_time() {
         let (whole, broken) = (flow(FRAMES, Nanos::from_millis(60)), flow(FRAMES - 1, Nanos::from_millis(9)));
         let round = Round::of(BEGIN, Nanos::ZERO, &[&whole, &broken]);

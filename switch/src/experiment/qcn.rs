@@ -316,6 +316,8 @@ fn figure(scene: Scene, request: &Request, all: &All) -> Figure {
 
 #[cfg(test)]
 mod tests {
+    use xoff_dataplane::units::CLASSES;
+
     use super::*;
 
     #[test]
@@ -326,5 +328,22 @@ mod tests {
         };
         assert!(title(30).contains("f5 from 10 s to 20 s;"), "{}", title(30));
         assert!(title(4).contains("f5 from 1.3 s to 2.7 s;"), "{}", title(4));
+    }
+
+    #[test]
+    fn a_phase_in_which_nobody_looked_has_no_rate_and_a_flow_without_a_cnm_no_feedback() {
+        let phase = Nanos::from_secs(1);
+        let account = Account::of_hosts(Vec::new(), [0; CLASSES]);
+        let mut run = Run { account, phase, rates: vec![Series::default(); SIXTH], told: Vec::new() };
+        // All but f5 at 1 Mb/s in the first phase.
+        for series in &mut run.rates[..FIFTH] {
+            (0..=1_000).for_each(|ms| series.look(Nanos::from_millis(ms), ms * 125));
+        }
+        let of = Measured::of(Scene::FanIn, phase, &[run]);
+        let congested = of.phases.iter().map(|phase| phase.congested_mbps.map(|spread| spread.p50.round()));
+        assert_eq!(congested.collect::<Vec<_>>(), [Some(4.0), None, None]);
+        let f5 = &of.flows[FIFTH];
+        assert_eq!((&f5.mbps[..], f5.cnms), (&[None; 3][..], 0));
+        assert_eq!((f5.feedback, f5.feedback_mean), (None, None));
     }
 }

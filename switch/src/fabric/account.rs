@@ -118,6 +118,12 @@ impl Account {
         Account { hosts, switches, held, views }
     }
 
+    /// What these hosts said; there was no switch in which so many frames could wait.
+    #[cfg(test)]
+    pub(crate) fn of_hosts(hosts: Vec<HostReport>, held: [u64; CLASSES]) -> Account {
+        Account::new(hosts, Vec::new(), Vec::new(), held)
+    }
+
     /// What one host said.
     #[must_use]
     pub fn host(&self, host: HostId) -> &HostReport {
@@ -230,6 +236,17 @@ mod tests {
     #[test]
     fn nothing_is_not_shared_at_all() {
         assert_eq!([jain(&[]), jain(&[0.0, 0.0])], [None, None]);
+    }
+
+    #[test]
+    fn of_streams_every_loss_and_no_duplicate_counts() {
+        let stream = |frames, duplicated| {
+            let mut stream = ReceivedStream { frames, duplicated, ..ReceivedStream::default() };
+            stream.settle(10);
+            stream
+        };
+        let totals = Totals::of([stream(8, 0), stream(11, 2), stream(10, 0)].iter());
+        assert_eq!(totals, Totals { sent: 30, received: 27, lost: 3, duplicated: 2, reordered: 0 });
     }
 
     #[test]
