@@ -278,6 +278,7 @@ fn what_a_lossy_class_drops_tcp_sends_again() {
     let of = &report["policies"]["lossy-wred"];
     assert!(number(of, "/dropped_frames") > 0, "{of}");
     assert!(number(of, "/retransmitted_segments") > 0, "{of}");
+    assert!(number(of, "/lossless/lost") >= number(of, "/dropped_frames"), "every drop is a loss: {of}");
     assert_eq!(number(of, "/bytes_written"), number(of, "/bytes_read"));
     assert_eq!((number(of, "/marked_frames"), number(of, "/marks_seen")), (0, 0), "no sender is capable");
     assert_eq!(number(of, "/pfc/xoff_sent"), 0);
