@@ -4,14 +4,14 @@ use xoff_dataplane::units::MacAddr;
 use xoff_netns_tests::frames::{self, Frame};
 use xoff_netns_tests::wait_for;
 
-use crate::{bed_beside_others, frame};
+use crate::{bed, frame};
 
 const NOBODY: MacAddr = MacAddr([2, 0, 0, 0, 9, 9]);
 const GROUP: MacAddr = MacAddr([1, 0, 0x5e, 1, 2, 3]);
 
 #[test]
 fn each_port_floods_what_it_is_configured_to() {
-    let bed = bed_beside_others(4).build();
+    let bed = bed(4).build();
     let config = bed
         .config("speed = \"1G\"")
         .port(2, "flood_unknown = false")
@@ -38,7 +38,7 @@ fn each_port_floods_what_it_is_configured_to() {
 
 #[test]
 fn the_reserved_block_is_never_forwarded_and_its_neighbours_are() {
-    let bed = bed_beside_others(2).build();
+    let bed = bed(2).build();
     let switch = bed.start(&bed.config("speed = \"1G\""));
     let (a, b) = (bed.host(1), bed.host(2));
     for last in 0..=0x1f {
