@@ -31,10 +31,16 @@ use crate::units::{Bytes, Class, ClassSet, PORTS_MAX, PortId};
 const PARTS: u32 = 4;
 
 impl Switch {
+    /// Whether a frame with several destinations, or one that may have several, is treated as a flood. Not in a switch of
+    /// two ports: nobody else is there to be held up, and it waits for a paused port as all else does.
+    fn has_floods(&self) -> bool {
+        self.ports.len() > 2
+    }
+
     /// A frame becomes a flood of `copies`, and counts as one where it came in. Answers how many copies may be made of
-    /// it. In a switch of two ports it is no flood: nobody else is there to be held up.
+    /// it.
     pub(super) fn open_flood(&mut self, frame: &Frame, copies: u32) -> u32 {
-        if self.ports.len() == 2 {
+        if !self.has_floods() {
             return 0;
         }
         let meta = self.nodes.meta_mut(frame);
@@ -76,7 +82,8 @@ impl Switch {
     /// Whether a frame misses `egress` if it is flooded.
     pub(super) fn flood_misses(&self, egress: PortId, meta: &FrameMeta) -> bool {
         let (class, size) = (meta.class, meta.counted());
-        self.ports[egress.index()].peer.hardly_lets_send().contains(class)
+        self.has_floods()
+            && self.ports[egress.index()].peer.hardly_lets_send().contains(class)
             && (self.beyond_part(meta.ingress, class) != Load::NONE
                 || self.buffer.egress(egress, class) + size > self.egress_part(egress, class)
                 || self.when_full == WhenFull::Stop && !self.buffer.egress_has_room(egress, class, size))

@@ -348,3 +348,20 @@ fn with_a_watchdog_what_it_does_comes_after_the_floods_were_made_to_fit() {
         star.run_to_rest();
     }
 }
+
+/// Nobody else is there to be held up: what has no room at the paused port waits for it, and is not dropped.
+#[test]
+fn in_a_switch_of_two_ports_a_pipeline_that_stops_for_a_full_queue_stops_for_floods_too() {
+    for accounting in [Accounting::UntilTransmitted, Accounting::UntilForwarded] {
+        let mut plan = plan(2);
+        (plan.settings.accounting, plan.settings.when_full) = (accounting, WhenFull::Stop);
+        plan.each_lossless(|class| class.egress_max = Bytes(5_000));
+        let mut star = Star::new(plan);
+        star.pause(1, stop(C3, 0xffff));
+        let flood = star.start_to_all(0, Stream { len: 996, ..Stream::new(UNKNOWN, 100, star.now()) });
+        star.run_for(Nanos::from_millis(25));
+        star.pause(1, resume(C3));
+        star.run_to_rest();
+        assert_eq!((star.at(1).seen(flood).frames, missed(&star, 0..2)), (100, 0), "{accounting:?}");
+    }
+}
