@@ -11,11 +11,14 @@ mod header;
 mod mac_control;
 #[path = "../../fuzz/src/ofc.rs"]
 mod ofc;
+#[path = "../../fuzz/src/switch/mod.rs"]
+mod switch;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-fn run(target: &str, body: fn(&[u8])) {
+fn run(target: &str, mut body: impl FnMut(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
     let seeds = fs::read_dir(&folder).expect("the corpus is in the repository");
     let mut count = 0;
@@ -51,4 +54,16 @@ fn lists_of_flows() {
 #[test]
 fn rates_of_classes() {
     run("gfc", gfc::check);
+}
+
+#[test]
+fn whole_switches() {
+    let mut reached: BTreeMap<&str, u64> = BTreeMap::new();
+    run("switch", |bytes| {
+        for (what, count) in switch::check(bytes) {
+            *reached.entry(what).or_default() += count;
+        }
+    });
+    let missing: Vec<_> = reached.iter().filter(|(_, count)| **count == 0).collect();
+    assert!(missing.is_empty(), "the corpus never reaches {missing:?}");
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use xoff_dataplane::units::{BitRate, Class, ClassSet, Nanos, Quanta};
 
+use super::payload::ETHER_TYPE;
+
 /// Source and destination.
 type Pair = [u8; 12];
 
@@ -45,7 +47,9 @@ impl FlowPauses {
         let class = Class::from_low_bits(bytes[39]);
         let at = 18 + 2 * class.index();
         let time = speed.time_of_quanta(Quanta(u16::from_be_bytes([bytes[at], bytes[at + 1]])));
-        for flow in bytes[42..].chunks_exact(18).take(usize::from(bytes[41])).filter(|_| by_flow) {
+        let of_the_bed = |flow: &&[u8]| flow[0] == 0 && flow[2..4] == ETHER_TYPE;
+        let flows = bytes[42..].chunks_exact(18).take(usize::from(bytes[41])).filter(of_the_bed);
+        for flow in flows.filter(|_| by_flow) {
             let pair: Pair = flow[6..].try_into().expect("two addresses");
             match pauses {
                 true => _ = self.until.insert((class, pair), now.after(time)),

@@ -264,7 +264,7 @@ impl Host {
 
     /// Obeys a pause frame.
     pub(super) fn heed(&mut self, now: Nanos, bytes: &[u8]) {
-        if self.rates.as_mut().is_some_and(|rates| rates.received(now, bytes)) {
+        if self.rates.as_mut().is_some_and(|rates| rates.received(now, bytes, ClassSet::ALL)) {
             return;
         }
         let header = Header::parse(bytes).expect("it was read before");

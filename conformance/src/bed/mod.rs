@@ -201,7 +201,7 @@ impl Bed {
         self.events.at(now, Event::Wake(id));
     }
 
-    /// Gives a class of a switch with one worker another policy.
+    /// Gives a class of a switch another policy.
     pub fn set_policy(&mut self, id: NodeId, class: Class, kind: PolicyKind) {
         self.make_switches();
         let now = self.now;

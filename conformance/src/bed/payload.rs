@@ -8,7 +8,8 @@ use xoff_dataplane::wire::header::{Header, Tci};
 
 /// Addresses, both tags, EtherType, stream and sequence number.
 pub const LEN_MIN: u32 = 22 + 4 + 8;
-const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
+/// By which they are told from others.
+pub const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 
 /// Who a frame is from and its place among those of its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

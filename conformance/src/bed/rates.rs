@@ -1,7 +1,7 @@
 //! Rates of classes (GFC), kept a second time from the bytes of the frames alone: hosts keep them, and
 //! switches are judged by them.
 
-use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, Nanos, Quanta, TAGS};
+use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos, Quanta, TAGS};
 
 /// Credit is counted in bits times nanoseconds per second, so that nothing is rounded.
 const BYTE: i128 = 8 * 1_000_000_000;
@@ -29,13 +29,13 @@ impl Rates {
         Rates { line, burst: Bytes::on_line(mtu_frame + TAGS), limits: [None; CLASSES] }
     }
 
-    /// Takes note of what a frame says of rates. False where it says nothing of them.
-    pub fn received(&mut self, now: Nanos, bytes: &[u8]) -> bool {
+    /// Takes note of what a frame says of the rates of classes in `obeyed`. False where it says nothing of rates.
+    pub fn received(&mut self, now: Nanos, bytes: &[u8], obeyed: ClassSet) -> bool {
         if bytes.get(12..16) != Some(&[0x88, 0x08, 1, 1]) || bytes.get(34..38) != Some(b"GFC1") {
             return false;
         }
         let time = self.line.time_of_quanta(Quanta(u16::from_be_bytes([bytes[48], bytes[49]])));
-        for class in Class::ALL.into_iter().filter(|class| bytes[38] >> class.get() & 1 == 1) {
+        for class in ClassSet(bytes[38] & obeyed.0).iter() {
             let step = bytes[40 + class.index()];
             let before = self.limit(now, class);
             self.limits[class.index()] = (step > 0 && time > Nanos::ZERO).then(|| Limit {

@@ -91,6 +91,11 @@ impl Star {
         assert_eq!(self.at(flow.from).sent(flow.id), frames, "{flow:?}");
     }
 
+    /// From here on the host at `port` keeps the rates that it is asked for.
+    pub fn keep_rates(&mut self, port: usize) {
+        self.bed.keep_rates(self.hosts[port]);
+    }
+
     /// The host at `port` sends a pause frame.
     pub fn pause(&mut self, port: usize, control: MacControl) {
         let bytes = control.encode(self.mac(port));

@@ -117,11 +117,12 @@ impl SwitchNode {
         workers.for_each(|worker| worker.batch(now).let_peers_go());
     }
 
-    /// Gives a class another policy. For a switch with one worker.
+    /// Gives a class another policy.
     pub(super) fn set_policy(&mut self, now: Nanos, class: Class, kind: PolicyKind) {
-        let successors = [(); 2].map(|()| Box::new(Successor::new(kind, class, &self.settings)));
-        for (twin, successor) in self.twins().zip(successors) {
-            drop(twin.workers[0].batch(now).set_policy(successor));
+        let settings = self.settings.clone();
+        for worker in self.twins().flat_map(|twin| &mut twin.workers) {
+            let successor = Box::new(Successor::new(kind, class, &settings));
+            drop(worker.batch(now).set_policy(successor));
         }
         self.watches.iter_mut().for_each(|watch| watch.set_by_flow(class, kind == PolicyKind::Ofc));
     }

@@ -2,13 +2,14 @@
 //! each frame that it sends.
 //!
 //! Pauses are kept here a second time, from the bytes of the frames alone, so that the switch is not
-//! judged by its own code.
+//! judged by its own code. Only whether a frame is well-formed is asked of `wire`, which has fuzz targets of its own.
 
 use xoff_dataplane::drop_reason::{DropKind, DropReason};
 use xoff_dataplane::settings::{
     ClassSettings, FlowControl, Memory, PolicyKind, PortSettings, WatchdogAction,
 };
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, Quanta};
+use xoff_dataplane::wire::{self, FlowPause, Header, MacControl};
 
 use super::breaches::{Breaches, OnBreach, Promise};
 use super::flow_pauses::{FlowPauses, OfClass};
@@ -31,7 +32,7 @@ pub struct Watch {
     rates: Option<Rates>,
     /// Until when the peer believes itself paused; `None`: it was told to go on, or never to stop.
     told_until: [Option<Nanos>; CLASSES],
-    /// Classes that it was told to stop before the link was lost.
+    /// Classes that it was told to stop before the link was lost, or flow by flow.
     told_before: ClassSet,
 }
 
@@ -53,11 +54,19 @@ impl Watch {
 
     /// The switch sees a frame that has come in.
     pub fn received(&mut self, now: Nanos, bytes: &[u8]) {
-        if self.rates.as_mut().is_some_and(|rates| rates.received(now, bytes)) {
+        if !self.is_good_control(bytes) {
+            return;
+        }
+        let obeyed = match self.port.flow_control {
+            FlowControl::Pfc { obey, .. } => obey,
+            FlowControl::Pause8023x => ClassSet::ALL,
+            FlowControl::Ignore => ClassSet::NONE,
+        };
+        if self.rates.as_mut().is_some_and(|rates| rates.received(now, bytes, obeyed)) {
             return;
         }
         let class = bytes.get(39).map(|&class| Class::from_low_bits(class));
-        if let Some(class) = class.filter(|_| self.port.ofc_peer) {
+        if let Some(class) = class.filter(|class| self.port.ofc_peer && obeyed.contains(*class)) {
             let by_flow = self.by_flow.contains(class);
             let until = &mut self.paused_until[class.index()];
             match self.flow_pauses.received(now, self.port.speed, bytes, by_flow, now < *until) {
@@ -67,11 +76,6 @@ impl Watch {
                 None => (),
             }
         }
-        let obeyed = match self.port.flow_control {
-            FlowControl::Pfc { obey, .. } => obey,
-            FlowControl::Pause8023x => ClassSet::ALL,
-            FlowControl::Ignore => ClassSet::NONE,
-        };
         let is_8023x = self.port.flow_control == FlowControl::Pause8023x;
         for (class, quanta) in pause_times(bytes, is_8023x) {
             if obeyed.contains(class) {
@@ -81,6 +85,20 @@ impl Watch {
                 self.paused_until[class.index()] = now.after(self.port.speed.time_of_quanta(quanta));
                 self.flow_pauses.named(class, quanta);
             }
+        }
+    }
+
+    /// Whether a frame is MAC control that a switch may obey: with a fault in it, it stops nothing.
+    fn is_good_control(&self, bytes: &[u8]) -> bool {
+        let header = Header::parse(bytes).ok().filter(MacControl::is_mac_control);
+        let control = header.and_then(|header| MacControl::parse(&header, bytes).ok());
+        match control {
+            Some(MacControl::Pfc(pfc)) => {
+                (!self.port.ofc_peer || FlowPause::parse(&pfc, bytes).is_ok())
+                    && (!self.port.gfc_peer || wire::Rates::parse(&pfc, bytes).is_ok())
+            }
+            Some(MacControl::Pause(_)) => true,
+            None => false,
         }
     }
 
@@ -124,6 +142,10 @@ impl Watch {
             breaches.expect(settings.lossless || is_8023x, Promise::PausesKept, || {
                 format!("{}: pause for lossy {class}", self.port.name)
             });
+            if lists_more(bytes) {
+                self.told_before.insert(class); // flow by flow: no pause of the class to be kept alive
+                continue;
+            }
             if quanta != Quanta(0) {
                 *told = Some(now.after(self.port.speed.time_of_quanta(quanta)));
                 continue;
@@ -185,8 +207,12 @@ fn rates(port: &PortSettings) -> Option<Rates> {
 
 /// Whether a frame tells a peer to stop or to go on, and nothing about flows or rates.
 pub fn is_pause(bytes: &[u8]) -> bool {
-    let lists_more = bytes.get(34..38).is_some_and(|magic| [b"OFC1", b"GFC1"].iter().any(|it| *it == magic));
-    [false, true].iter().any(|&is_8023x| !pause_times(bytes, is_8023x).is_empty()) && !lists_more
+    [false, true].iter().any(|&is_8023x| !pause_times(bytes, is_8023x).is_empty()) && !lists_more(bytes)
+}
+
+/// Whether a pause frame goes on with a list of flows, or with rates.
+fn lists_more(bytes: &[u8]) -> bool {
+    bytes.get(34..38).is_some_and(|magic| [b"OFC1", b"GFC1"].iter().any(|it| *it == magic))
 }
 
 /// Class by class, what a pause frame says; by offsets, see the wire formats.
@@ -262,7 +288,9 @@ impl SwitchNode {
         }
         let bytes = self.worker(port).buffer().ingress(port, class);
         let held = self.worker(port).held(port).classes().contains(class);
-        let by_ingress_alone = self.worker(port).policy(class) == PolicyKind::Pfc;
+        let policy = |class| self.worker(port).policy(class);
+        let speaks_for_others = Class::ALL.into_iter().any(|other| policy(other) == PolicyKind::GPfc);
+        let by_ingress_alone = policy(class) == PolicyKind::Pfc && !speaks_for_others;
         breaches.expect(held || bytes < settings.xoff, Promise::Thresholds, || {
             format!("{port:?} class {class} is not held at {bytes:?}")
         });

@@ -212,8 +212,10 @@ impl Egress {
 
     /// Bytes on the line that may be sent in this turn, one frame after the other, with nothing to decide.
     pub(super) fn margin(&mut self, now: Nanos, turn: &Turn) -> Bytes {
-        let of_class = self.class_rates[turn.class.index()].as_mut();
-        let of_class = of_class.map_or(Bytes::MAX, |rate| rate.credit(now).bytes());
+        let of_class = match &mut self.class_rates[turn.class.index()] {
+            Some(rate) => rate.credit(now).bytes(),
+            None => Bytes::MAX,
+        };
         let uncommitted = self.commit_max.saturating_sub(self.committed);
         turn.bytes().min(of_class).min(self.line.credit(now).bytes()).min(uncommitted)
     }
@@ -222,7 +224,9 @@ impl Egress {
     #[inline]
     pub(super) fn sent(&mut self, now: Nanos, turn: &Turn, load: Load) {
         self.scheduler.sent(turn, load.bytes, !self.backlogged.contains(turn.class));
-        if let Some(rate) = &mut self.class_rates[turn.class.index()] {
+        if self.shaped.contains(turn.class)
+            && let Some(rate) = &mut self.class_rates[turn.class.index()]
+        {
             rate.spend(now, load.bytes);
         }
         self.commit(now, load);

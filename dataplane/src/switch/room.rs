@@ -18,29 +18,18 @@ impl Switch {
         frame: &Frame,
         store: &S,
     ) -> Option<DropReason> {
-        let meta = self.nodes.meta(frame);
-        let drops_early = self.ports[egress.index()].egress.drops_early;
-        if let Some(reason) = self.why_kept_out(egress, meta) {
-            Some(reason)
-        } else if !self.buffer.egress_has_room(egress, meta.class, meta.counted()) {
-            Some(DropReason::EgressFull)
-        } else if drops_early.contains(meta.class) && self.is_dropped_early(egress, frame, store) {
-            Some(DropReason::EarlyDrop)
-        } else {
-            None
-        }
-    }
-
-    /// Why a frame joins no queue of `egress`, whatever room there is.
-    #[inline]
-    fn why_kept_out(&self, egress: PortId, meta: &FrameMeta) -> Option<DropReason> {
         let at = &self.ports[egress.index()];
+        let meta = self.nodes.meta(frame);
         if at.egress.closed.contains(meta.class) {
             Some(at.why_closed())
         } else if self.is_too_long_for(egress, meta) {
             Some(DropReason::TooLong)
         } else if self.misses(egress, meta) {
             Some(DropReason::FloodPaused)
+        } else if !self.buffer.egress_has_room(egress, meta.class, meta.counted()) {
+            Some(DropReason::EgressFull)
+        } else if at.egress.drops_early.contains(meta.class) && self.is_dropped_early(egress, frame, store) {
+            Some(DropReason::EarlyDrop)
         } else {
             None
         }
@@ -89,7 +78,10 @@ impl Switch {
     /// Whether a frame for `egress` joins a queue of this worker, where there is room.
     #[inline]
     fn may_enter(&self, egress: PortId, meta: &FrameMeta) -> bool {
-        self.workers.owns(egress) && self.why_kept_out(egress, meta).is_none()
+        self.workers.owns(egress)
+            && !self.ports[egress.index()].egress.closed.contains(meta.class)
+            && !self.is_too_long_for(egress, meta)
+            && !self.misses(egress, meta)
     }
 
     /// The frame goes back to where it came from, and waits there until `egress` has room.

@@ -15,8 +15,10 @@ pub struct Successor {
     class: Class,
     kind: PolicyKind,
     policy: Policy,
-    /// By port, a queue for flows, where the policy nests them; afterwards, the one that is of no use any more.
+    /// By port, a queue for flows, where the policy nests them.
     queues: Box<[Nested]>,
+    /// By port, the queue that is of no use any more.
+    left: Box<[Nested]>,
 }
 
 impl Successor {
@@ -28,6 +30,7 @@ impl Successor {
             kind,
             policy: Policy::new(kind, class, settings),
             queues: settings.ports.iter().map(|_| queue(kind, settings)).collect(),
+            left: settings.ports.iter().map(|_| Nested::default()).collect(),
         }
     }
 }
@@ -42,14 +45,16 @@ impl Switch {
     /// See [`super::Batch::set_policy`].
     pub(super) fn set_policy(&mut self, mut successor: Box<Successor>) -> Box<Successor> {
         self.end_run();
-        let Successor { class, kind, ref mut policy, ref mut queues } = *successor;
+        let Successor { class, kind, ref mut policy, ref mut queues, ref mut left } = *successor;
         let count = self.ports.len();
         let ports = || (0..=u8::MAX).map(PortId).take(count);
+        for (port, left) in ports().zip(left) {
+            *left = self.end_flows(port, class);
+        }
         self.policies.kinds[class.index()] = kind;
         std::mem::swap(&mut self.policies.acting[class.index()], policy);
         for (port, queue) in ports().zip(queues) {
-            let left = self.end_flows(policy, port, class);
-            self.begin_flows(port, class, std::mem::replace(queue, left));
+            self.begin_flows(port, class, std::mem::take(queue));
             self.ports[port.index()].peer.demands.iter_mut().for_each(|demands| demands.remove(class));
             self.ask_rate(port, class, RateStep::FULL);
         }

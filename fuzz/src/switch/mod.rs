@@ -1,0 +1,275 @@
+//! What must hold for a whole switch, whatever comes in: hosts that obey send streams through it, and frames of any
+//! bytes, pauses, lists of flows, rates, and CNMs come in between; links flap, policies take over. The bed looks at all of
+//! its promises after each event. The fuzz target and the corpus test of `dataplane` run this same function.
+//!
+//! ```text
+//!   bytes --> plan     a configuration
+//!        `--> script   what happens, one step after the other; frames
+//! ```
+
+mod frames;
+mod input;
+mod plan;
+
+use input::Input;
+use xoff_conformance::bed::{Flow, Obeys, Star, Stream};
+use xoff_dataplane::classify::Classifier;
+use xoff_dataplane::counter::Counter;
+use xoff_dataplane::counters::{ClassCounters, PortCounters};
+use xoff_dataplane::drop_reason::{DropKind, DropReason};
+use xoff_dataplane::settings::{Accounting, SwitchSettings, WatchdogAction, WhenFull};
+use xoff_dataplane::units::{Bytes, Class, Nanos, PortId, Quanta, RateStep};
+use xoff_dataplane::wire::{Header, MacControl, Pfc, Rates};
+
+/// Enough for anything to happen, and an end to what one input costs.
+const STEPS_MAX: usize = 64;
+
+/// What has happened and how often, so that nobody fuzzes a switch in which nothing does.
+pub type Reached = [(&'static str, u64); 16];
+
+/// Reads a configuration and a script, and follows it to its end.
+pub fn check(bytes: &[u8]) -> Reached {
+    let mut input = Input(bytes);
+    let mut run = Run::new(&mut input);
+    for _ in 0..STEPS_MAX {
+        if input.is_empty() {
+            break;
+        }
+        run.step(&mut input);
+    }
+    if !run.stops {
+        run.drain();
+    }
+    run.no_loss_without_leave();
+    if run.stops {
+        run.stop(); // nobody is held from here on
+    }
+    run.reached()
+}
+
+struct Run {
+    star: Star,
+    settings: SwitchSettings,
+    has_one_worker: bool,
+    flows: Vec<(Flow, Stream)>,
+    /// By port: its host sends lossless frames whatever it is told.
+    unruly: Vec<bool>,
+    /// By port: its link was down.
+    flapped: Vec<bool>,
+    up: Vec<bool>,
+    /// The switch stops in the middle of it all.
+    stops: bool,
+    flaps: u64,
+    policies_replaced: u64,
+}
+
+impl Run {
+    fn new(input: &mut Input<'_>) -> Run {
+        let (plan, response) = plan::any(input);
+        let (settings, has_one_worker) = (plan.settings.clone(), plan.owners.is_empty());
+        let ports = settings.ports.len();
+        let obeys = if response == Nanos::ZERO { Obeys::AtOnce } else { Obeys::Late(response) };
+        let mut star = Star::with(plan, |_| obeys);
+        for (port, _) in settings.ports.iter().enumerate().filter(|(_, port)| port.gfc_peer) {
+            star.keep_rates(port);
+        }
+        star.run_for(Nanos::ZERO);
+        Run {
+            star,
+            settings,
+            has_one_worker,
+            flows: Vec::new(),
+            unruly: vec![false; ports],
+            flapped: vec![false; ports],
+            up: vec![true; ports],
+            stops: input.below(4) == 3,
+            flaps: 0,
+            policies_replaced: 0,
+        }
+    }
+
+    fn step(&mut self, input: &mut Input<'_>) {
+        let ports = u8::try_from(self.settings.ports.len()).expect("few ports");
+        let port = usize::from(input.below(ports));
+        match input.below(14) {
+            0 | 1 => self.stream(port, input),
+            2 | 3 => {
+                let frame = frames::data(input, &self.star);
+                (0..=input.below(16)).for_each(|_| self.come(port, &frame));
+            }
+            4 => self.come(port, &frames::notice(input, &self.star)),
+            5 => self.come(port, &frames::any(input)),
+            6 => self.come(port, &frames::any_control(input)),
+            7 => self.star.pause(port, frames::pfc(input)),
+            8 => self.star.pause(port, MacControl::Pause(Quanta(input.number()))),
+            9 => self.come(port, &frames::list(input, &self.star)),
+            10 => self.come(port, &frames::rates(input).encode(self.star.mac(port))),
+            11 => self.set_link(port, !self.up[port]),
+            12 => self.replace_policy(input),
+            _ => self.star.run_for(input.span()),
+        }
+    }
+
+    /// A host sends a stream, as fast as it may.
+    fn stream(&mut self, from: usize, input: &mut Input<'_>) {
+        let ports = self.settings.ports.len();
+        let to = (from + 1 + usize::from(input.byte()) % (ports - 1)) % ports;
+        let class = input.class();
+        let stream = Stream {
+            len: input.len(),
+            rate: input.rate(),
+            qcn: input.flag().then(Default::default),
+            ..self.star.stream(to, class, 1 + u64::from(input.below(64)))
+        };
+        match input.below(4) {
+            0 => _ = self.star.start_to_all(from, Stream { to: input.address(&self.star), ..stream }),
+            _ => self.flows.push((self.star.start(from, to, stream), stream)),
+        }
+    }
+
+    /// These bytes come in at a port, whatever its host was told.
+    fn come(&mut self, port: usize, bytes: &[u8]) {
+        let settings = &self.settings.ports[port];
+        if let Ok(header) = Header::parse(bytes)
+            && !MacControl::is_mac_control(&header)
+        {
+            let class = Classifier::new(settings).classify(&header);
+            self.unruly[port] |= settings.classes[class.index()].lossless;
+        }
+        self.star.inject(port, bytes);
+    }
+
+    fn set_link(&mut self, port: usize, up: bool) {
+        if self.up[port] != up {
+            self.star.set_link(u8::try_from(port).expect("few ports"), up);
+            (self.up[port], self.flapped[port]) = (up, true);
+            self.flaps += 1;
+        }
+    }
+
+    fn replace_policy(&mut self, input: &mut Input<'_>) {
+        let (class, kind) = (input.class(), input.policy());
+        let kind = plan::fitting(kind, class, &self.settings);
+        if self.has_one_worker || !kind.needs_one_worker(None) {
+            self.star.set_policy(class, kind);
+            self.policies_replaced += 1;
+        }
+    }
+
+    /// Everybody lets the switch go, and what is in it leaves.
+    fn drain(&mut self) {
+        for port in 0..self.settings.ports.len() {
+            self.set_link(port, true);
+            let all = Class::ALL.into_iter();
+            let xon = all.clone().fold(Pfc::default(), |pfc, class| pfc.with(class, Quanta(0)));
+            self.star.pause(port, MacControl::Pfc(xon));
+            self.star.pause(port, MacControl::Pause(Quanta(0)));
+            let full = all.fold(Rates::default(), |rates, class| rates.with(class, RateStep::FULL));
+            let mac = self.star.mac(port);
+            self.star.inject(port, &full.encode(mac));
+        }
+        self.star.run_to_rest();
+        for (flow, stream) in &self.flows {
+            let seen = self.star.seen(*flow);
+            assert_eq!(self.star.at(flow.from).sent(flow.id), stream.count, "{flow:?} stands still");
+            assert_eq!(seen.late_or_twice, 0, "{flow:?} is out of order");
+            if self.must_come(*flow, stream.class) {
+                assert_eq!(seen.frames, stream.count, "{flow:?}: lost, and nobody has counted it");
+            }
+        }
+    }
+
+    /// The switch stops: nobody is held any more.
+    fn stop(&mut self) {
+        self.star.release_peers();
+        for port in self.star.switch().ports() {
+            let held = self.star.switch().worker(port).held(port).classes();
+            assert!(held.is_empty(), "{port:?} holds {held:?}");
+        }
+        self.star.run_for(Nanos::from_micros(100));
+    }
+
+    /// Nothing of this class was lost in the switch, on the wire, or by an empty fill ring.
+    fn must_come(&self, flow: Flow, class: Class) -> bool {
+        let [from, to] = [flow.from, flow.to];
+        let isolated = |port: usize| self.settings.ports[port].isolated;
+        let lost = |reason: &DropReason| reason.kind() == DropKind::Lost;
+        let mut drops = DropReason::ALL.into_iter().filter(lost);
+        let none = drops.all(|reason| self.classes(class, |it| it.drops[reason.index()].get()) == 0);
+        let flapped = self.flapped[from] || self.flapped[to];
+        none && !flapped && !(isolated(from) && isolated(to)) && self.star.switch().never_seen() == 0
+    }
+
+    fn no_loss_without_leave(&self) {
+        for (port, settings) in self.star.switch().ports().zip(&self.settings.ports) {
+            for class in settings.lossless().iter() {
+                let drops = &self.star.switch().counters.class(port, class).drops;
+                for reason in DropReason::ALL.into_iter().filter(|it| drops[it.index()].get() > 0) {
+                    let spared = reason.kind() != DropKind::Lost || self.may_lose(port, class, reason);
+                    assert!(spared, "{port:?} class {class}: {}", reason.name());
+                }
+            }
+        }
+    }
+
+    /// Whether lossless frames may be lost for that reason, by these settings and what has happened.
+    fn may_lose(&self, port: PortId, class: Class, reason: DropReason) -> bool {
+        let settings = &self.settings.ports[port.index()];
+        let floods_may = self.settings.ports.len() > 2;
+        match reason {
+            DropReason::LinkDown => true,
+            DropReason::HeadroomExhausted => {
+                let starved = self.ports(|port| port.control_starved.get()) > 0;
+                let at = port.index();
+                self.unruly[at] || self.flapped[at] || starved || !settings.sends().contains(class)
+            }
+            DropReason::EgressFull => {
+                let all: u64 =
+                    self.settings.ports.iter().map(|port| port.classes[class.index()].ingress_most().0).sum();
+                self.settings.when_full == WhenFull::Drop
+                    && (self.settings.accounting == Accounting::UntilForwarded
+                        || settings.classes[class.index()].egress_max <= Bytes(all))
+            }
+            DropReason::PausedDiscard => {
+                let watchdog = settings.classes[class.index()].watchdog;
+                watchdog.is_some_and(|it| it.action == WatchdogAction::Drop)
+            }
+            DropReason::NoFrames | DropReason::FloodPaused => floods_may,
+            _ => false,
+        }
+    }
+
+    fn ports(&self, count: impl Fn(&PortCounters) -> u64) -> u64 {
+        let switch = self.star.switch();
+        switch.ports().map(|port| count(switch.counters.port(port))).sum()
+    }
+
+    fn classes(&self, class: Class, count: impl Fn(&ClassCounters) -> u64) -> u64 {
+        self.ports(|port| count(&port.classes[class.index()]))
+    }
+
+    fn reached(&self) -> Reached {
+        let all = |count: fn(&ClassCounters) -> u64| {
+            Class::ALL.iter().map(|&class| self.classes(class, count)).sum()
+        };
+        let switch = self.star.switch();
+        [
+            ("frames sent", all(|it| it.tx_frames.get())),
+            ("XOFFs sent", all(|it| it.xoff_sent.get())),
+            ("XONs sent", all(|it| it.xon_sent.get())),
+            ("pauses obeyed", all(|it| it.paused_durations.count())),
+            ("lists of flows obeyed", all(|it| it.flows.pause_frames_received.get())),
+            ("lists of flows sent", all(|it| it.flows.pause_frames_sent.get())),
+            ("rates obeyed", self.ports(|it| it.rate_frames_received.get())),
+            ("rates asked for", self.ports(|it| it.rate_frames_sent.get())),
+            ("CNMs sent", all(|it| it.cnms_sent.get())),
+            ("copies for floods", switch.worker(PortId(0)).ledger().copied),
+            ("floods that missed a paused port", switch.counters.dropped(DropReason::FloodPaused)),
+            ("storms of pauses", all(|it| it.storms.get())),
+            ("malformed MAC control", self.ports(|it| it.malformed_control.iter().map(Counter::get).sum())),
+            ("links that went down or came up", self.flaps),
+            ("policies replaced", self.policies_replaced),
+            ("stops", self.stops.into()),
+        ]
+    }
+}
