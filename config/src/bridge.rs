@@ -7,8 +7,9 @@ use xoff_dataplane::settings::{FdbSettings, HashSeed, VlanSettings};
 use xoff_dataplane::units::{MacAddr, PortId};
 
 use crate::defaults;
-use crate::document::{Document, PortKeys, StaticKeys};
+use crate::document::Document;
 use crate::draft::{Draft, value};
+use crate::keys::{PortKeys, StaticKeys};
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::read::closest;

@@ -9,8 +9,9 @@ use xoff_dataplane::settings::{
 };
 use xoff_dataplane::units::{Bytes, CLASSES, Class, MacAddr, Nanos, PORTS_MAX};
 
-use crate::document::{Document, MemoryModel, Pause};
+use crate::document::Document;
 use crate::draft::{Draft, flow_control, policies, value};
+use crate::keys::{MemoryModel, Pause};
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::sizing::Line;

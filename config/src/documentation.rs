@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::defaults;
-use crate::document::{
+use crate::keys::{
     CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, MemoryKeys, OfcKeys, PPfcKeys, PortIdentityKeys,
     PortKeys, QcnKeys, StaticKeys, SwitchKeys,
 };

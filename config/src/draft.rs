@@ -7,7 +7,8 @@ use xoff_dataplane::settings::{FlowControl, PolicyKind};
 use xoff_dataplane::units::{CLASSES, ClassSet, Nanos};
 
 use crate::defaults;
-use crate::document::{Document, Pause, Port};
+use crate::document::{Document, Port};
+use crate::keys::Pause;
 use crate::sizing::Line;
 
 /// What `key` says, or `default` without it.

@@ -4,8 +4,8 @@ use xoff_dataplane::settings::{ClassSettings, EcnSettings};
 use xoff_dataplane::units::{Bytes, Class};
 
 use crate::defaults;
-use crate::document::ClassKeys;
 use crate::draft::{Draft, value};
+use crate::keys::ClassKeys;
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 

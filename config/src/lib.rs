@@ -6,7 +6,7 @@
 //!
 //! Nothing stops at the first mistake: [`Config::from_toml`] either finds all that is wrong, each with
 //! its place in the file, or yields a configuration and a list of warnings. The keys that there are,
-//! and how each is read, stand in `document`; [`defaults`] has what is not given; `sizing`,
+//! and how each is read, stand in `keys`; [`defaults`] has what is not given; `sizing`,
 //! `thresholds` and [`memory`] compute what follows from it.
 
 #![forbid(unsafe_code)]
@@ -19,6 +19,7 @@ mod document;
 mod documentation;
 mod draft;
 mod ecn;
+mod keys;
 pub mod memory;
 mod ofc;
 mod own;

@@ -4,8 +4,9 @@ use toml_span::Spanned;
 use xoff_dataplane::settings::{Accounting, PortSettings, QcnSettings};
 use xoff_dataplane::units::{Bytes, Class, ClassSet};
 
-use crate::document::{Document, QcnKeys};
+use crate::document::Document;
 use crate::draft::value;
+use crate::keys::QcnKeys;
 use crate::problem::{Problem, Problems};
 
 /// Classes that have congestion points, wherever.

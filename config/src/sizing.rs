@@ -18,7 +18,7 @@ use xoff_dataplane::headroom::{Headroom, Link, cable_delay, standard_response};
 use xoff_dataplane::units::{BitRate, Bytes, ETHERNET_HEADER, LINE_OVERHEAD, Nanos, Quanta, TAGS};
 
 use crate::defaults;
-use crate::document::{PeerResponse, PortKeys};
+use crate::keys::{PeerResponse, PortKeys};
 use crate::shell::Rings;
 
 /// FCS, preamble and gap of what `smallest_frame` (which has its FCS) leaves out.

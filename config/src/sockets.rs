@@ -4,8 +4,9 @@ use toml_span::{Span, Spanned};
 use xoff_dataplane::settings::{Accounting, WhenFull};
 use xoff_dataplane::units::{Nanos, PortId};
 
-use crate::document::{Document, MemoryModel, PollKind, WorkersKey};
+use crate::document::Document;
 use crate::draft::{Draft, policies, value};
+use crate::keys::{MemoryModel, PollKind, WorkersKey};
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::shell::{Chunks, Poll, PortShell, Rings, ShellSettings, Worker, Workers};

@@ -12,8 +12,9 @@ use toml_span::Spanned;
 use xoff_dataplane::settings::{Accounting, ClassSettings, PortSettings, WhenFull};
 use xoff_dataplane::units::{Bytes, CLASSES, Class};
 
-use crate::document::{ClassKeys, Document, MemoryModel, Pause, Scale};
+use crate::document::Document;
 use crate::draft::{Draft, value};
+use crate::keys::{ClassKeys, MemoryModel, Pause, Scale};
 use crate::problem::{Problem, Problems};
 use crate::sizing::FRAME_MIN;
 use crate::{defaults, ecn, watchdog};

@@ -4,8 +4,8 @@ use toml_span::Spanned;
 use xoff_dataplane::settings::{FlowControl, WatchdogSettings};
 use xoff_dataplane::units::{Class, ClassSet, Nanos, Quanta};
 
-use crate::document::ClassKeys;
 use crate::draft::{Draft, flow_control, value};
+use crate::keys::ClassKeys;
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::{defaults, quantity};

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
 
+use xoff_dataplane::policy::CustomPanic;
 use xoff_dataplane::settings::{PolicyKind, SwitchSettings};
 use xoff_dataplane::units::{Class, Nanos};
 
@@ -65,7 +66,8 @@ impl<'subject> Trial<'subject> {
             }
         });
         if let Err(cause) = panic::catch_unwind(run) {
-            let text = cause.downcast_ref::<String>().cloned();
+            let text = cause.downcast_ref::<CustomPanic>().map(|policy| policy.said.clone());
+            let text = text.or_else(|| cause.downcast_ref::<String>().cloned());
             let text = text.or_else(|| cause.downcast_ref::<&str>().map(|text| (*text).to_owned()));
             self.panicked = Some(text.unwrap_or_else(|| "for no reason that it told".to_owned()));
         }

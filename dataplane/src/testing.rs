@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use crate::frame::{Frame, FrameStore};
-use crate::settings::{ClassSettings, FlowControl, PortSettings, QueueKind, Service, Trust};
-use crate::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, Quanta};
+use crate::settings::{ClassSettings, PortSettings};
+use crate::units::{BitRate, Bytes, MacAddr, Nanos};
 use crate::wire::FlowKey;
 
 /// Frames of the kinds that a switch looks into (tagged or not, CN-TAG or not, IP or not), with
@@ -57,33 +57,13 @@ pub fn any_flow() -> impl Strategy<Value = FlowKey> {
 
 /// A port as plain as can be: 1 Gb/s, in VLAN 1, class 3 lossless, maps one to one.
 pub fn port_settings(index: u8) -> PortSettings {
+    let mac = MacAddr([2, 0, 0, 0, 0xff, index]);
+    let classes = std::array::from_fn(class_settings);
     PortSettings {
-        name: format!("p{index}"),
-        mac: MacAddr([2, 0, 0, 0, 0xff, index]),
-        speed: BitRate::from_gbps(1),
-        mtu_frame: 1514,
-        trust: Trust::Both,
-        default_class: Class::ALL[0],
-        pcp_to_class: Class::ALL,
-        dscp_to_class: std::array::from_fn(|dscp| Class::ALL[dscp / 8]),
-        rewrite_pcp: None,
-        rewrite_dscp: None,
-        pvid: Some(1),
-        learning: true,
-        learn_limit: None,
-        storm_limit: Default::default(),
-        loop_detection: Default::default(),
-        flood_unknown: true,
-        flood_group: true,
-        isolated: false,
-        flow_control: FlowControl::Pfc { obey: ClassSet::ALL, send: ClassSet(0b1000) },
-        ofc_peer: false,
-        gfc_peer: false,
-        pause_time: Quanta(0xffff),
         refresh: Nanos::from_millis(10),
         burst: Bytes(3_000),
         commit: Bytes(3_000),
-        classes: std::array::from_fn(class_settings),
+        ..PortSettings::plain(format!("p{index}"), mac, BitRate::from_gbps(1), classes)
     }
 }
 
@@ -94,20 +74,12 @@ fn class_settings(class: usize) -> ClassSettings {
         xoff: Bytes(20_000),
         xon: Bytes(10_000),
         headroom: if lossless { Bytes(20_000) } else { Bytes::ZERO },
-        xoff_frames: u32::MAX,
         ingress_reserve: Bytes(2_000),
-        ingress_max: Bytes(40_000),
-        egress_max: Bytes(40_000),
-        egress_max_frames: u32::MAX,
         egress_reserve: Bytes(2_000),
         egress_warn: Bytes(8_000),
         egress_xoff: Bytes(10_000),
         egress_xon: Bytes(8_000),
-        queue: QueueKind::Fifo,
-        service: Service::Weighted(1),
-        max_rate: None,
-        ecn: None,
-        watchdog: None,
+        ..ClassSettings::lossy(Bytes(40_000))
     }
 }
 

@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_read_as_they_are_shown() {
+    fn addresses_are_read_as_they_are_written() {
         let address = MacAddr([2, 0, 0x10, 0xff, 0, 1]);
         assert_eq!(MacAddr::parse(&address.to_string()), Some(address));
         assert_eq!(MacAddr::parse("02:00:10:FF:00:01"), Some(address));

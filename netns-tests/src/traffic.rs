@@ -149,12 +149,12 @@ impl Talker {
         let (stop, progress) = (Arc::new(AtomicBool::new(false)), Arc::new(Progress::default()));
         let (report, opened) = mpsc::channel();
         let (go, may_go) = mpsc::channel();
-        let (halt, shown) = (Arc::clone(&stop), Arc::clone(&progress));
+        let (halt, count) = (Arc::clone(&stop), Arc::clone(&progress));
         let thread = host.namespace().spawn_thread(move || {
             let host = traffic::Host::open(options).unwrap_or_else(|error| panic!("{error}"));
             report.send(()).expect("the harness waits for it");
             may_go.recv().expect("the harness lets it go");
-            host.run(&streams, &halt, &shown).unwrap_or_else(|error| panic!("{error}"))
+            host.run(&streams, &halt, &count).unwrap_or_else(|error| panic!("{error}"))
         });
         opened.recv().expect("the host has opened its device");
         Talker { number: host.number(), expected, progress, go, stop, thread }

@@ -233,15 +233,15 @@ impl Causes {
 
     /// One way round a knot of places that all wait for each other.
     fn round(&self, knot: &[NodeIndex]) -> Vec<Place> {
-        let mut way = vec![knot[knot.len() - 1]];
+        let mut path = vec![knot[knot.len() - 1]];
         loop {
-            let here = way[way.len() - 1];
+            let here = path[path.len() - 1];
             let onward = self.graph.neighbors(here).find(|next| knot.contains(next));
             let next = onward.expect("every place of a knot waits for another of it");
-            if let Some(begin) = way.iter().position(|place| *place == next) {
-                return way[begin..].iter().map(|&place| self.graph[place].clone()).collect();
+            if let Some(begin) = path.iter().position(|place| *place == next) {
+                return path[begin..].iter().map(|&place| self.graph[place].clone()).collect();
             }
-            way.push(next);
+            path.push(next);
         }
     }
 }

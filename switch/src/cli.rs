@@ -3,12 +3,27 @@
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::ops::RangeInclusive;
+use std::process::ExitCode;
 use std::str::FromStr;
 
 use miette::miette;
 
+use crate::control::status::Promise;
+
 /// Exit code of what could not be started: bad usage, bad configuration, missing privilege.
 pub const EXIT_CANNOT: u8 = 2;
+/// Exit code where it cannot be proved that nothing was lost.
+const EXIT_NOT_PROVED: u8 = 3;
+
+/// The exit code that tells what became of a promise.
+#[must_use]
+pub fn exit_code(promise: Promise) -> ExitCode {
+    match promise {
+        Promise::Kept => ExitCode::SUCCESS,
+        Promise::NotProved => ExitCode::from(EXIT_NOT_PROVED),
+        Promise::NotKept => ExitCode::FAILURE,
+    }
+}
 
 /// Reads a whole number in `range`; what is wrong is said in words of the command line.
 pub fn number<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone

@@ -14,8 +14,10 @@ use std::time::SystemTime;
 use xoff_config::shell::{Chunks, Worker as WorkerPlan, ZeroCopy};
 use xoff_config::{Config, Problem};
 use xoff_dataplane::counters::Counters;
+use xoff_dataplane::policy::CustomPanic;
+use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
-use xoff_dataplane::units::{ETHERNET_HEADER, PortId};
+use xoff_dataplane::units::{ETHERNET_HEADER, MacAddr, PortId};
 use xoff_xdp::{Port, Share, Store, Umem, UmemSettings, XdpError};
 
 use crate::clock;
@@ -110,6 +112,16 @@ pub enum ThreadError {
     Panicked {
         /// Its number.
         worker: usize,
+    },
+    /// A bug of the policy that the program brings along.
+    #[error(
+        "worker {worker} ended because the custom policy of this program panicked ({said}); its peers were let go"
+    )]
+    CustomPolicy {
+        /// Its number.
+        worker: usize,
+        /// What the policy said.
+        said: String,
     },
     /// HTTP is not served and links are not followed any more. The workers were stopped, and lost nothing by it.
     #[error("{error}; the switch was stopped")]
@@ -246,11 +258,8 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
         opened => opened,
     };
     let Opened { stores, ports, views } = opened.map_err(|error| in_terms_of(config, error))?;
-    let mut settings = config.switch.clone();
-    settings.fdb.seed = machine::secret();
-    for (id, port) in ports.iter().flatten() {
-        settings.ports[id.index()].mac = port.facts().mac;
-    }
+    let macs = ports.iter().flatten().map(|(id, port)| (*id, port.facts().mac));
+    let settings = settings_here(&config.switch, macs);
     let counters = Counters::with_shadows(settings.ports.len(), settings.shadows.len());
     let owners: Box<[WorkerId]> =
         (0..=u8::MAX).map(PortId).take(settings.ports.len()).map(|id| owner(&plans, id)).collect();
@@ -291,6 +300,19 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
         running.workers.push(spawn(worker, core, stop, end)?);
     }
     Ok(running)
+}
+
+/// What was configured, with what is known at a start only: a secret of its own, and the devices' addresses.
+fn settings_here(
+    configured: &SwitchSettings,
+    macs: impl Iterator<Item = (PortId, MacAddr)>,
+) -> SwitchSettings {
+    let mut settings = configured.clone();
+    settings.fdb.seed = machine::secret();
+    for (id, mac) in macs {
+        settings.ports[id.index()].mac = mac;
+    }
+    settings
 }
 
 /// A switch whose workers do not run yet.
@@ -369,7 +391,10 @@ fn worker(
 fn join(worker: usize, thread: JoinHandle<io::Result<Worker>>) -> Result<Worker, ThreadError> {
     match thread.join() {
         Ok(ended) => ended.map_err(|source| ThreadError::System { worker, source }),
-        Err(_) => Err(ThreadError::Panicked { worker }),
+        Err(cause) => Err(match cause.downcast::<CustomPanic>() {
+            Ok(policy) => ThreadError::CustomPolicy { worker, said: policy.said },
+            Err(_) => ThreadError::Panicked { worker },
+        }),
     }
 }
 
@@ -453,6 +478,7 @@ fn port_view(port: &Port, worker: usize) -> PortView {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use xoff_config::Machine;
+    use xoff_dataplane::settings::HashSeed;
     use xoff_dataplane::units::{Class, Nanos};
 
     use super::*;
@@ -474,6 +500,32 @@ mod tests {
             matches!(&error, ThreadError::Control { error: ControlEnded::Panicked, status } if status.name == "s1"),
             "{error:?}"
         );
+    }
+
+    #[test]
+    fn two_starts_of_one_configuration_have_secrets_of_their_own() {
+        let text = "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n";
+        let config = Config::from_toml("test", text, Machine::default()).unwrap();
+        let mac = MacAddr([2, 0, 0, 0, 0, 7]);
+        let starts = [0, 1].map(|_| settings_here(&config.switch, [(PortId(0), mac)].into_iter()));
+        assert!(starts[0].fdb.seed != starts[1].fdb.seed);
+        for settings in starts {
+            assert!(settings.fdb.seed != config.switch.fdb.seed && settings.fdb.seed != HashSeed::KNOWN);
+            assert_eq!(settings.ports[0].mac, mac);
+        }
+    }
+
+    #[test]
+    fn a_worker_that_a_custom_policy_ended_does_not_call_it_a_bug_of_xoff() {
+        let said = |cause: Box<dyn std::any::Any + Send>| {
+            let thread = thread::spawn(move || std::panic::resume_unwind(cause));
+            join(3, thread).map(|_| ()).unwrap_err().to_string()
+        };
+        let policy = said(Box::new(CustomPanic { said: "no such share".into() }));
+        let expected =
+            "worker 3 ended because the custom policy of this program panicked (no such share); its";
+        assert!(policy.starts_with(expected), "{policy}");
+        assert!(said(Box::new("a bug")).contains("which is a bug of xoff"));
     }
 
     #[test]

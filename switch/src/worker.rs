@@ -78,7 +78,10 @@ impl Worker {
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.work(stop)));
         self.let_peers_go();
         match outcome {
-            Ok(outcome) => outcome.map(|()| self),
+            Ok(outcome) => {
+                self.show();
+                outcome.map(|()| self)
+            }
             Err(cause) => panic::resume_unwind(cause),
         }
     }
@@ -88,13 +91,15 @@ impl Worker {
         let mut sleeper = Sleeper::new(&wakers);
         let mut idle_since = None;
         let mut watch = Watch::new(clock::now());
-        let mut show_at = Nanos::ZERO;
+        let (mut show_at, mut loops_found) = (Nanos::ZERO, 0);
         while !stop.load(Ordering::Relaxed) {
             let now = clock::now();
             watch.turn(now, self.stall_budget, &self.facts);
             let busy = self.turn(now, &watch);
-            if now >= show_at {
+            // A loop is told of at once: a line of the log waits for it.
+            if now >= show_at || self.switch.bridge().loops_found() != loops_found {
                 self.show();
+                loops_found = self.switch.bridge().loops_found();
                 show_at = now.after(SHOW_PERIOD);
             }
             if busy {

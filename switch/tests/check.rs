@@ -127,7 +127,7 @@ fn a_missing_file_is_named() {
 }
 
 #[test]
-fn thresholds_of_policies_are_shown_for_lossless_classes() {
+fn thresholds_of_policies_are_printed_for_lossless_classes() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let policies = "[switch]\npolicy = { 2 = \"pfc\", 3 = \"g-pfc\", 4 = \"p-pfc\" }\n";
     let port = "[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\nlossless = [2, 3]\n";

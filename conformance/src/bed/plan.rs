@@ -2,10 +2,7 @@
 //! that the link needs, one frame at a time committed to the driver.
 
 use xoff_dataplane::headroom::{Headroom, Link};
-use xoff_dataplane::settings::{
-    Accounting, ClassSettings, FdbSettings, FlowControl, HashSeed, Memory, PortSettings, QueueKind, Service,
-    SwitchSettings, Trust, WhenFull,
-};
+use xoff_dataplane::settings::{ClassSettings, FlowControl, PortSettings, SwitchSettings, Trust};
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, Quanta};
 
 use super::SwitchPlan;
@@ -38,18 +35,7 @@ pub const LINK: Link = Link {
 pub fn switch(links: &[Link]) -> SwitchPlan {
     let ports: Vec<PortSettings> = (0..).zip(links).map(|(index, link)| port(index, link)).collect();
     let mut plan = SwitchPlan {
-        settings: SwitchSettings {
-            ports,
-            accounting: Accounting::UntilTransmitted,
-            memory: Memory::Dedicated,
-            when_full: WhenFull::Drop,
-            policies: Default::default(),
-            shadows: Vec::new(),
-            policy: Default::default(),
-            fdb: FdbSettings { capacity: 256, ageing: None, statics: Vec::new(), seed: HashSeed::KNOWN },
-            vlans: Vec::new(),
-            qcn: Default::default(),
-        },
+        settings: SwitchSettings::plain(ports),
         owners: Vec::new(),
         gap: links.iter().map(|link| link.loop_gap).max().unwrap_or_default(),
         slots: 4096,
@@ -58,6 +44,7 @@ pub fn switch(links: &[Link]) -> SwitchPlan {
         may_lose: false,
         may_lapse: false,
     };
+    plan.settings.fdb.capacity = 256;
     let lossless = plan.settings.ports.iter().flat_map(|port| port.classes.iter().filter(|c| c.lossless));
     let all = Bytes(lossless.map(|class| (class.xoff + class.headroom).0).sum());
     plan.each_lossless(|class| class.egress_max = all + Bytes(1)); // it is full at its maximum
@@ -78,33 +65,18 @@ impl SwitchPlan {
 }
 
 fn port(index: u8, link: &Link) -> PortSettings {
+    let mac = MacAddr([2, 0, 0, 1, 0, index]);
+    let classes = Class::ALL.map(|class| class_settings(LOSSLESS.contains(class), link));
     PortSettings {
-        name: format!("p{index}"),
-        mac: MacAddr([2, 0, 0, 1, 0, index]),
-        speed: link.speed,
         mtu_frame: link.mtu_frame,
         trust: Trust::Pcp,
-        default_class: Class::ALL[0],
-        pcp_to_class: Class::ALL,
         dscp_to_class: [Class::ALL[0]; 64],
-        rewrite_pcp: None,
-        rewrite_dscp: None,
-        pvid: Some(1),
-        learning: true,
-        learn_limit: None,
-        storm_limit: Default::default(),
-        loop_detection: Default::default(),
-        flood_unknown: true,
-        flood_group: true,
-        isolated: false,
         flow_control: FlowControl::Pfc { obey: LOSSLESS, send: LOSSLESS },
-        ofc_peer: false,
-        gfc_peer: false,
         pause_time: Quanta(1000),
         refresh: Nanos(link.speed.time_of_quanta(Quanta(1000)).0 / 2),
         burst: Bytes::on_line(link.mtu_frame),
         commit: link.commit,
-        classes: Class::ALL.map(|class| class_settings(LOSSLESS.contains(class), link)),
+        ..PortSettings::plain(format!("p{index}"), mac, link.speed, classes)
     }
 }
 
@@ -114,19 +86,11 @@ fn class_settings(lossless: bool, link: &Link) -> ClassSettings {
         xoff: XOFF,
         xon: XON,
         headroom: if lossless { Headroom::of(link).total() } else { Bytes::ZERO },
-        xoff_frames: u32::MAX,
         ingress_reserve: Bytes(3_000),
-        ingress_max: Bytes(60_000),
-        egress_max: Bytes(60_000),
-        egress_max_frames: u32::MAX,
         egress_reserve: Bytes(3_000),
         egress_warn: Bytes(20_000),
         egress_xoff: Bytes(25_000),
         egress_xon: Bytes(20_000),
-        queue: QueueKind::Fifo,
-        service: Service::Weighted(1),
-        max_rate: None,
-        ecn: None,
-        watchdog: None,
+        ..ClassSettings::lossy(Bytes(60_000))
     }
 }

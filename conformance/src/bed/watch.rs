@@ -270,11 +270,11 @@ impl SwitchNode {
         let settings = &self.settings.ports[port.index()].classes[class.index()];
         let buffer = self.worker(port).buffer();
         let (held, waits) = (buffer.ingress(port, class), buffer.egress(port, class));
-        let shown = self.counters.class(port, class);
+        let counted = self.counters.class(port, class);
         let at = |queue: &str, bytes: Bytes| format!("{port:?} class {class}: {} bytes at {queue}", bytes.0);
         breaches.expect(held <= self.most_at_ingress(settings), Promise::Bounds, || at("ingress", held));
         breaches.expect(waits < settings.egress_max, Promise::Bounds, || at("egress", waits));
-        let used = Bytes(shown.headroom_watermark.get());
+        let used = Bytes(counted.headroom_watermark.get());
         let keeps_out = settings.lossless || used == Bytes::ZERO;
         breaches.expect(keeps_out, Promise::Bounds, || at("the headroom, which is lossless", used));
     }

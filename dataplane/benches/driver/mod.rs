@@ -5,12 +5,9 @@ use std::hint::black_box;
 use xoff_dataplane::counters::Counters;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::ledger::Ledger;
-use xoff_dataplane::settings::{
-    Accounting, ClassSettings, FdbSettings, FlowControl, HashSeed, Memory, PolicyKind, PortSettings,
-    QueueKind, Service, SwitchSettings, Trust, WhenFull,
-};
+use xoff_dataplane::settings::{ClassSettings, PolicyKind, PortSettings, SwitchSettings};
 use xoff_dataplane::switch::{Switch, Workers};
-use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
+use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, MacAddr, Nanos, PortId};
 
 pub const BATCH: u32 = 64;
 const SLOT_SIZE: usize = 2048;
@@ -159,53 +156,21 @@ impl Bench {
 
 /// Of a switch whose queues are behind no threshold.
 pub fn settings(ports: u8, policy: PolicyKind) -> SwitchSettings {
-    SwitchSettings {
-        ports: (0..ports).map(port).collect(),
-        accounting: Accounting::UntilTransmitted,
-        memory: Memory::Dedicated,
-        when_full: WhenFull::Drop,
-        policies: [policy; CLASSES],
-        shadows: Vec::new(),
-        policy: Default::default(),
-        fdb: FdbSettings {
-            capacity: 8192,
-            ageing: Some(Nanos::from_secs(300)),
-            statics: Vec::new(),
-            seed: HashSeed::KNOWN,
-        },
-        vlans: Vec::new(),
-        qcn: Default::default(),
-    }
+    let mut settings = SwitchSettings::plain((0..ports).map(port).collect());
+    settings.policies = [policy; CLASSES];
+    settings.fdb.ageing = Some(Nanos::from_secs(300));
+    settings
 }
 
 fn port(index: u8) -> PortSettings {
+    let mac = MacAddr([2, 0, 0, 1, 0, index]);
+    let classes = Class::ALL.map(class_settings);
     PortSettings {
-        name: format!("p{index}"),
-        mac: MacAddr([2, 0, 0, 1, 0, index]),
-        speed: BitRate::from_gbps(100),
-        mtu_frame: 1514,
-        trust: Trust::Both,
-        default_class: Class::ALL[0],
-        pcp_to_class: Class::ALL,
         dscp_to_class: [Class::ALL[0]; 64],
-        rewrite_pcp: None,
-        rewrite_dscp: None,
-        pvid: Some(1),
-        learning: true,
-        learn_limit: None,
-        storm_limit: Default::default(),
-        loop_detection: Default::default(),
-        flood_unknown: true,
-        flood_group: true,
-        isolated: false,
-        flow_control: FlowControl::Pfc { obey: ClassSet::ALL, send: ClassSet(0b1_1000) },
-        ofc_peer: false,
-        gfc_peer: false,
-        pause_time: Quanta(0xffff),
         refresh: Nanos::from_millis(1),
         burst: Bytes(100_000),
         commit: Bytes(100_000),
-        classes: Class::ALL.map(class_settings),
+        ..PortSettings::plain(format!("p{index}"), mac, BitRate::from_gbps(100), classes)
     }
 }
 
@@ -216,19 +181,9 @@ fn class_settings(class: Class) -> ClassSettings {
         xoff: Bytes(100_000),
         xon: Bytes(80_000),
         headroom: if lossless { Bytes(100_000) } else { Bytes::ZERO },
-        xoff_frames: u32::MAX,
-        ingress_reserve: Bytes::ZERO,
-        ingress_max: Bytes(200_000),
-        egress_max: Bytes(200_000),
-        egress_max_frames: u32::MAX,
-        egress_reserve: Bytes::ZERO,
         egress_warn: Bytes(20_000),
         egress_xoff: Bytes(25_000),
         egress_xon: Bytes(20_000),
-        queue: QueueKind::Fifo,
-        service: Service::Weighted(1),
-        max_rate: None,
-        ecn: None,
-        watchdog: None,
+        ..ClassSettings::lossy(Bytes(200_000))
     }
 }

@@ -62,6 +62,8 @@ pub struct PortCounters {
     pub learn_refused: Counter,
     /// Loops found: the port was the higher of two with stations moving to and fro.
     pub loops: Counter,
+    /// The number of the other port of the last one, and one; zero while there was none.
+    pub loop_with: Counter,
     /// 1 for a while after one was found; where the port is to be blocked it takes no part in floods meanwhile.
     pub looped: Counter,
 }

@@ -29,6 +29,8 @@ pub(super) struct Loops {
     ports: Box<[Suspect]>,
     /// When a port is tried again next.
     next_end: Nanos,
+    /// Loops found at all ports.
+    found: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +46,8 @@ struct Suspect {
     until: Nanos,
     /// Loops found.
     found: u64,
+    /// The other port of the last one.
+    found_with: Option<PortId>,
 }
 
 impl Loops {
@@ -56,8 +60,9 @@ impl Loops {
             moves: [0; 2],
             until: Nanos::NEVER,
             found: 0,
+            found_with: None,
         };
-        Loops { ports: detection.map(suspect).collect(), next_end: Nanos::NEVER }
+        Loops { ports: detection.map(suspect).collect(), next_end: Nanos::NEVER, found: 0 }
     }
 
     /// A station has moved. Answers the port that is to take no part in floods from now on, if that was one move too
@@ -90,6 +95,8 @@ impl Loops {
         suspect.moves = [0; 2];
         suspect.until = now.after(HOLD);
         suspect.found += 1;
+        suspect.found_with = Some(lower);
+        self.found += 1;
         self.next_end = self.next_end.min(suspect.until);
         (suspect.detection == LoopDetection::Block).then_some(higher)
     }
@@ -122,6 +129,16 @@ impl Loops {
     pub(super) fn found_at(&self, port: PortId) -> u64 {
         self.ports[port.index()].found
     }
+
+    /// The other port of the last one found at `port`.
+    pub(super) fn found_with(&self, port: PortId) -> Option<PortId> {
+        self.ports[port.index()].found_with
+    }
+
+    /// Loops found at all ports.
+    pub(super) const fn found(&self) -> u64 {
+        self.found
+    }
 }
 
 #[cfg(test)]
@@ -139,8 +156,8 @@ mod tests {
 
     /// So many moves, there and back in turn; the port that the last of them finds.
     fn bounce(loops: &mut Loops, now: Nanos, moves: u32) -> Option<PortId> {
-        let ways = [(A, B), (B, A)].into_iter().cycle();
-        ways.take(moves as usize).map(|(from, to)| loops.moved(now, from, to)).find_map(|found| found)
+        let to_and_fro = [(A, B), (B, A)].into_iter().cycle();
+        to_and_fro.take(moves as usize).map(|(from, to)| loops.moved(now, from, to)).find_map(|found| found)
     }
 
     #[test]
@@ -149,7 +166,8 @@ mod tests {
         assert_eq!(bounce(&mut loops, Nanos(5), MOVES - 1), None);
         assert_eq!(loops.found_at(B), 0);
         assert_eq!(loops.moved(Nanos(5), B, A), Some(B));
-        assert_eq!((loops.found_at(A), loops.found_at(B)), (0, 1));
+        assert_eq!((loops.found_at(A), loops.found_at(B), loops.found()), (0, 1, 1));
+        assert_eq!((loops.found_with(A), loops.found_with(B)), (None, Some(A)));
     }
 
     #[test]
@@ -179,7 +197,7 @@ mod tests {
                 found = found.or(loops.moved(Nanos(0), from, to));
             }
         }
-        assert_eq!(found, Some(C));
+        assert_eq!((found, loops.found_with(C)), (Some(C), Some(B)));
         assert_eq!(loops.found_at(B), 0);
     }
 

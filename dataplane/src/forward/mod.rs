@@ -190,6 +190,19 @@ impl Bridge {
         self.loops.found_at(port)
     }
 
+    /// The other port of the last one found at `port`.
+    #[must_use]
+    pub fn loop_with(&self, port: PortId) -> Option<PortId> {
+        self.loops.found_with(port)
+    }
+
+    /// Loops that were found at all ports.
+    #[inline]
+    #[must_use]
+    pub const fn loops_found(&self) -> u64 {
+        self.loops.found()
+    }
+
     /// Whether one was found less than [`LOOP_HOLD`] ago.
     #[must_use]
     pub fn is_looped(&self, port: PortId) -> bool {

@@ -48,10 +48,10 @@ impl Bench {
             vlans: Vec::new(),
         };
         for port in &mut settings.ports {
-            let like = port.classes[C3.index()];
+            let model = port.classes[C3.index()];
             port.flow_control = FlowControl::Pfc { obey: ClassSet::ALL, send: ClassSet::ALL };
             port.classes[C3.index()].lossless = false;
-            lossless.iter().for_each(|class| port.classes[class.index()] = like);
+            lossless.iter().for_each(|class| port.classes[class.index()] = model);
         }
         change(&mut settings);
         Bench {

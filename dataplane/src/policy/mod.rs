@@ -19,6 +19,7 @@
 mod bench;
 mod blame;
 mod capfc;
+mod custom;
 mod g_pfc;
 mod gfc;
 #[cfg(test)]
@@ -32,6 +33,7 @@ mod share;
 mod thresholds;
 
 pub use capfc::{CaPfc, Culprits};
+pub use custom::CustomPanic;
 pub use g_pfc::GPfc;
 pub use gfc::Gfc;
 pub use ofc::{Ofc, TableBytes, Told, memory as flow_memory};
@@ -113,7 +115,7 @@ impl Policy {
             Policy::PPfc(p_pfc) => p_pfc.observe(now, event, buffer, intents),
             Policy::GPfc(g_pfc) => g_pfc.observe(event, buffer, intents),
             Policy::Gfc(gfc) => gfc.observe(event, buffer, intents),
-            Policy::Custom(custom) => observe_custom(custom.as_mut(), now, &{ event }, buffer, intents),
+            Policy::Custom(policy) => custom::observe(policy.as_mut(), now, &{ event }, buffer, intents),
         }
     }
 
@@ -126,7 +128,7 @@ impl Policy {
             Policy::Pfc(pfc) => pfc.margin(event),
             Policy::CaPfc(capfc) => capfc.margin(event, buffer),
             Policy::Ofc(_) | Policy::PPfc(_) | Policy::GPfc(_) | Policy::Gfc(_) => Margin::NONE,
-            Policy::Custom(custom) => custom.margin(event, buffer),
+            Policy::Custom(policy) => custom::margin(policy.as_ref(), event, buffer),
         }
     }
 
@@ -139,21 +141,7 @@ impl Policy {
             Policy::PPfc(p_pfc) => p_pfc.adopt(buffer, intents),
             Policy::GPfc(g_pfc) => g_pfc.adopt(buffer, intents),
             Policy::Gfc(gfc) => gfc.adopt(buffer, intents),
-            Policy::Custom(custom) => custom.adopt(buffer, intents),
+            Policy::Custom(policy) => custom::adopt(policy.as_mut(), buffer, intents),
         }
     }
-}
-
-/// Shows an event to a policy that is not built in. It is given a copy of it: were the event itself lent to a call, its
-/// kind would no longer be a constant for those that are built in.
-#[cold]
-#[inline(never)]
-fn observe_custom(
-    custom: &mut dyn CustomPolicy,
-    now: Nanos,
-    event: &Event,
-    buffer: &Buffer,
-    intents: &mut Vec<Intent>,
-) {
-    custom.observe(now, *event, buffer, intents);
 }

@@ -2,6 +2,7 @@
 //! them (`config` from a file, a simulator from a scenario), and who makes a policy that is not built in.
 
 mod custom;
+mod plain;
 mod policy;
 mod qcn;
 

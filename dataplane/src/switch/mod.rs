@@ -203,6 +203,7 @@ impl Switch {
             counters.fdb_entries.set(fdb.learned_at(port) as u64);
             counters.station_moves.set(fdb.moved_to(port));
             counters.learn_refused.set(fdb.refused_at(port));
+            counters.loop_with.set(self.bridge.loop_with(port).map_or(0, |other| 1 + u64::from(other.0)));
             counters.loops.set(self.bridge.loops_at(port));
             counters.looped.set(self.bridge.is_looped(port).into());
         }

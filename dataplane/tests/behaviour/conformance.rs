@@ -276,8 +276,8 @@ fn xoff_leaves_the_moment_the_threshold_is_reached_and_is_refreshed_on_time() {
         (0..times.len() as u64).map(|n| crossing + span(n, refresh) + PAUSE + CABLE).collect();
     assert!(times.len() >= 4, "XOFF and refreshes: {times:?}");
     assert_eq!(times, expected);
-    let shown = star.switch().counters.class(PortId(1), C3);
-    assert_eq!((shown.xoff_sent.get(), shown.refreshes_sent.get()), (1, times.len() as u64 - 1));
+    let counted = star.switch().counters.class(PortId(1), C3);
+    assert_eq!((counted.xoff_sent.get(), counted.refreshes_sent.get()), (1, times.len() as u64 - 1));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! gets wrong harms nobody.
 
 use xoff_dataplane::cause::Trigger;
-use xoff_dataplane::policy::{CustomPolicy, Event, Intent, Margin, Occupancies};
+use xoff_dataplane::policy::{CustomPanic, CustomPolicy, Event, Intent, Margin, Occupancies};
 use xoff_dataplane::settings::{Custom, PolicyFactory, PolicyKind, SwitchSettings};
 use xoff_dataplane::units::{Bytes, Class, Nanos, PortId, PortSet, RateStep};
 
@@ -22,6 +22,8 @@ pub struct PartOfXoff {
 pub enum Errs {
     Never,
     AtEveryEvent,
+    /// It panics when a frame is received.
+    Panics,
 }
 
 impl PartOfXoff {
@@ -58,6 +60,7 @@ impl CustomPolicy for Of {
             intents.extend(not_held.map(|port| Intent::Xon { port, class }));
         }
         match event {
+            Event::Received { .. } if self.parameters.errs == Errs::Panics => panic!("too much for {class}"),
             Event::Received { ingress: port } => {
                 let bytes = buffer.ingress(port, class);
                 let reached =
@@ -160,6 +163,16 @@ fn in_shadow_it_is_not_heard_and_counts_what_it_would_have_done() {
     for port in 1..5 {
         assert_eq!(would_have_paused(&star, 0, port), would_have_paused(&star, 1, port));
         assert_eq!(would_have_paused(&star, 0, port), pauses(&star, port));
+    }
+}
+
+#[test]
+fn where_it_panics_that_is_said() {
+    let panics = PartOfXoff { part: 1, errs: Errs::Panics };
+    for (acting, shadows) in [(PolicyKind::Custom, &[][..]), (PolicyKind::Pfc, &[PolicyKind::Custom][..])] {
+        let cause = std::panic::catch_unwind(|| drop(run(panics, acting, shadows))).expect_err("it panics");
+        let said = cause.downcast_ref::<CustomPanic>().map(|policy| policy.said.as_str());
+        assert_eq!(said, Some("too much for 3"));
     }
 }
 

@@ -66,8 +66,8 @@ fn marks_come_first_and_not_last_on_a_queue_that_drains_and_begin_at_the_byte() 
         let arrived = held_up(&mut star, C3, [ECT; 20]);
         let expected = |k| (k, if k < marked { Ecn::Congested } else { Ecn::Capable });
         assert_eq!(arrived, (0..20).map(expected).collect::<Vec<_>>(), "threshold {threshold}");
-        let shown = star.switch().counters.class(PortId(0), C3);
-        let counted = (shown.ecn_marked_frames.get(), shown.ecn_marked_bytes.get());
+        let class = star.switch().counters.class(PortId(0), C3);
+        let counted = (class.ecn_marked_frames.get(), class.ecn_marked_bytes.get());
         assert_eq!(counted, (marked.into(), u64::from(marked) * SIZE));
     }
 }

@@ -74,6 +74,8 @@ fn a_loop_is_found_and_ends_what_goes_round() {
     ring.broadcast(1);
     ring.run_for(AWHILE);
     assert_eq!((ring.found(2), ring.found(3)), ((0, false), (1, true)), "the higher of the two");
+    let bridge = ring.bed.switch(ring.switch).worker(PortId(3)).bridge();
+    assert_eq!((bridge.loop_with(PortId(3)), bridge.loops_found()), (Some(PortId(2)), 1));
     assert!(ring.drops(3) > 0, "what was on its way to it");
     let copies = ring.copies();
     assert!(copies <= LOOP_MOVES as usize + 10, "{copies}");

@@ -275,9 +275,9 @@ fn a_list_is_obeyed_flow_by_flow_only_where_the_peer_is_known_to_send_lists() {
         star.inject(0, &list);
         star.run_for(Nanos::from_micros(100));
         let switch = star.switch();
-        let shown = switch.counters.class(PortId(0), C3);
-        assert_eq!(shown.flows.paused.get(), u64::from(ofc_peer));
-        assert_eq!(shown.xoff_received.get(), u64::from(!ofc_peer));
-        assert_eq!(shown.paused_since.get() > 0, !ofc_peer, "the class is stopped");
+        let counted = switch.counters.class(PortId(0), C3);
+        assert_eq!(counted.flows.paused.get(), u64::from(ofc_peer));
+        assert_eq!(counted.xoff_received.get(), u64::from(!ofc_peer));
+        assert_eq!(counted.paused_since.get() > 0, !ofc_peer, "the class is stopped");
     }
 }

@@ -82,11 +82,11 @@ fn what_is_counted_is_what_was_sent() {
     for flow in flows {
         let cnms = star.at(flow.from).cnms();
         let port = PortId(u8::try_from(flow.from).expect("few ports"));
-        let shown = star.switch().counters.class(port, C3);
-        assert_eq!(shown.cnms_sent.get(), cnms.len() as u64);
-        assert_eq!(shown.cnm_feedback_sum.get(), cnms.iter().map(|(_, cnm)| u64::from(cnm.feedback)).sum());
-        assert!(cnms.len() > 3 && shown.qcn_samples.get() > shown.cnms_sent.get());
-        assert_eq!(shown.cnms_not_sent.get(), 0);
+        let counted = star.switch().counters.class(port, C3);
+        assert_eq!(counted.cnms_sent.get(), cnms.len() as u64);
+        assert_eq!(counted.cnm_feedback_sum.get(), cnms.iter().map(|(_, cnm)| u64::from(cnm.feedback)).sum());
+        assert!(cnms.len() > 3 && counted.qcn_samples.get() > counted.cnms_sent.get());
+        assert_eq!(counted.cnms_not_sent.get(), 0);
     }
 }
 
@@ -278,7 +278,7 @@ fn messages_of_other_switches_pass_and_are_counted_malformed_or_not() {
     star.run_to_rest();
     let came: Vec<&[u8]> = star.at(1).notices.iter().map(|(_, bytes)| &bytes[..]).collect();
     assert_eq!(came, [good.as_bytes(), &bad]);
-    let shown = star.switch().counters.port(PortId(2));
-    assert_eq!(shown.cnms_received.get(), 1);
-    assert_eq!(shown.malformed_cnms[CnmError::UnknownVersion.index()].get(), 1);
+    let counted = star.switch().counters.port(PortId(2));
+    assert_eq!(counted.cnms_received.get(), 1);
+    assert_eq!(counted.malformed_cnms[CnmError::UnknownVersion.index()].get(), 1);
 }

@@ -195,9 +195,9 @@ fn on_a_stop_every_held_peer_is_told_to_go_on() {
     for host in [1, 2] {
         assert_eq!(star.at(host).pauses().last().map(|(_, what)| *what), Some(resume(C3)));
     }
-    let shown = star.switch().counters.class(PortId(1), C3);
-    assert_eq!(shown.held_since.get(), 0);
-    assert!(shown.held_nanos.get() > 500_000);
+    let counted = star.switch().counters.class(PortId(1), C3);
+    assert_eq!(counted.held_since.get(), 0);
+    assert!(counted.held_nanos.get() > 500_000);
 }
 
 #[test]

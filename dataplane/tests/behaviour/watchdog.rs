@@ -79,10 +79,13 @@ fn a_storm_begins_and_ends_at_the_nanosecond() {
     assert!(stormed(&star));
     star.run_until(over);
     assert!(!stormed(&star));
-    let shown = counters(&star);
+    let counted = counters(&star);
     let lasted = over.since(BEGIN + DETECT).0;
-    assert_eq!((shown.storm_since.get(), shown.storm_nanos.get()), (0, lasted));
-    assert_eq!((shown.last_storm.began.get(), shown.last_storm.nanos.get()), ((BEGIN + DETECT).0, lasted));
+    assert_eq!((counted.storm_since.get(), counted.storm_nanos.get()), (0, lasted));
+    assert_eq!(
+        (counted.last_storm.began.get(), counted.last_storm.nanos.get()),
+        ((BEGIN + DETECT).0, lasted)
+    );
     star.run_to_rest();
     let flow = star.start(1, 0, star.stream(0, C3, 200));
     star.run_to_rest();

@@ -122,6 +122,6 @@ fn only_network_administration_is_left_to_a_running_switch() {
 
 fn devices(bed: &Bed) -> String {
     let mut show = Command::new("ip");
-    let shown = bed.namespace().output(show.args(["-details", "link", "show"])).unwrap();
-    String::from_utf8(shown.stdout).unwrap()
+    let output = bed.namespace().output(show.args(["-details", "link", "show"])).unwrap();
+    String::from_utf8(output.stdout).unwrap()
 }

@@ -120,6 +120,8 @@ fn a_device_under_another_name_is_still_read() {
     ip(&bed, "link set p2 name other");
     ip(&bed, "link set other up");
     wait_for("the link", || (switch.port(2).link == Link::Up).then_some(()));
+    let port = switch.port(2);
+    assert_eq!((port.name.as_str(), port.device.as_str()), ("p2", "other"));
     b.send(frame(b, a, 3, 1));
     a.tap().numbered(1);
     // The device drops what is longer than its peer takes.
@@ -202,6 +204,6 @@ fn a_program_that_is_taken_off_under_load_is_attached_again() {
     assert_eq!(exit.status.code(), Some(3), "{}", exit.stderr);
     assert!(exit.stderr.contains("is attached again"), "{}", exit.stderr);
     let mut show = Command::new("ip");
-    let shown = bed.namespace().output(show.args(["-o", "link"])).unwrap();
-    assert!(!String::from_utf8(shown.stdout).unwrap().contains("prog/xdp"));
+    let output = bed.namespace().output(show.args(["-o", "link"])).unwrap();
+    assert!(!String::from_utf8(output.stdout).unwrap().contains("prog/xdp"));
 }

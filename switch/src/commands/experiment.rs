@@ -18,7 +18,8 @@ use crate::experiment::{
 
 /// Runs the same load under several policies, in namespaces that vanish afterwards, and shows what
 /// became of it side by side. `list` says what there is. Exits with 0 where every policy that promises to
-/// lose nothing lossless lost nothing and every frame is accounted for, with 1 where not.
+/// lose nothing lossless lost nothing and every frame is accounted for, with 1 where not, and with 3 where something
+/// that could tell of a loss cannot be read.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Name of the experiment, or `list`.
@@ -80,7 +81,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     } else {
         cli::print(&report)?;
     }
-    Ok(if report.is_kept() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(cli::exit_code(report.promise()))
 }
 
 fn find(name: &str) -> miette::Result<&'static Experiment> {

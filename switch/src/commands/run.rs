@@ -9,6 +9,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use xoff_config::{Config, Machine, OwnPolicy};
 
+use crate::cli;
 use crate::control::logging;
 use crate::control::status::{Promise, Status, Verdict};
 use crate::machine;
@@ -28,9 +29,6 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 }
-
-/// Exit code where it cannot be proved that nothing was lost.
-const EXIT_NOT_PROVED: u8 = 3;
 
 /// Runs the switch, in a program with this policy of its own.
 ///
@@ -68,7 +66,9 @@ fn conclude(outcome: Result<Status, ThreadError>) -> ExitCode {
                     report(&status);
                     ExitCode::from(EXIT_CONTROL_ENDED)
                 }
-                ThreadError::System { .. } | ThreadError::Panicked { .. } => ExitCode::FAILURE,
+                ThreadError::System { .. }
+                | ThreadError::Panicked { .. }
+                | ThreadError::CustomPolicy { .. } => ExitCode::FAILURE,
             }
         }
     }
@@ -91,14 +91,12 @@ fn report(status: &Status) -> ExitCode {
             tracing::info!(
                 "stopped: 0 lossless frames lost, ledger balanced, least headroom left {headroom} bytes"
             );
-            ExitCode::SUCCESS
         }
         Promise::NotProved => {
             tracing::error!(
                 "stopped: no loss is known, but it is not proved that there was none: {unproved}; least headroom left \
                  {headroom} bytes"
             );
-            ExitCode::from(EXIT_NOT_PROVED)
         }
         Promise::NotKept => {
             tracing::error!(
@@ -109,7 +107,7 @@ fn report(status: &Status) -> ExitCode {
                 "stopped, and the promise was not kept (a frame may be in two of the drop counters that unseen_lost \
                  adds up); least headroom left {headroom} bytes"
             );
-            ExitCode::FAILURE
         }
     }
+    cli::exit_code(*promise)
 }

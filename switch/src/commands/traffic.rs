@@ -275,11 +275,11 @@ fn run_host(args: &HostArgs) -> miette::Result<ExitCode> {
     let host = Host::open(options(args)).into_diagnostic()?;
     carried(&streams, host.facts())?;
     announce_ready(&host);
-    let shown = args.progress.then(|| show_progress(Arc::clone(&progress), Arc::clone(&stop)));
+    let display = args.progress.then(|| show_progress(Arc::clone(&progress), Arc::clone(&stop)));
     let report = host.run(&streams, &stop, &progress).into_diagnostic()?;
     stop.store(true, Ordering::Relaxed);
-    if let Some(shown) = shown {
-        shown.join().map_err(|_| miette!("the progress display failed"))?;
+    if let Some(display) = display {
+        display.join().map_err(|_| miette!("the progress display failed"))?;
     }
     if args.json {
         cli::print(serde_json::to_string(&report).into_diagnostic()? + "\n")?;

@@ -15,7 +15,7 @@ pub(super) fn faults(view: &SwitchView, answers: &[Answer<Ledger>]) -> Vec<Strin
 }
 
 fn of_port(port: &PortView) -> Option<String> {
-    let device = &port.device;
+    let device = port.device.get();
     match (port.link.get(), port.program.get()) {
         (Link::Gone, _) => Some(format!("its device {device} is gone")),
         (_, ProgramState::Attached) => None,

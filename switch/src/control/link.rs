@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::channel::mpsc::UnboundedReceiver;
 use rtnetlink::packet_core::{NetlinkMessage, NetlinkPayload};
-use rtnetlink::packet_route::link::{LinkFlags, LinkMessage};
+use rtnetlink::packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::SocketAddr;
 use rtnetlink::{Handle, MulticastGroup, new_multicast_connection};
@@ -61,7 +61,7 @@ impl Follower {
                 let Some((message, _)) = message else { break };
                 match message.payload {
                     NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) if of_device(&link) => {
-                        observe(&view, link.header.index, state(&link));
+                        found(&view, &link);
                     }
                     NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) if of_device(&link) => {
                         observe(&view, link.header.index, Link::Gone);
@@ -81,7 +81,7 @@ async fn read_all(view: &SwitchView, handle: &Handle) {
     while let Some(link) = links.next().await {
         match link {
             Ok(link) => {
-                observe(view, link.header.index, state(&link));
+                found(view, &link);
                 present.push(link.header.index);
             }
             Err(error) => {
@@ -104,6 +104,22 @@ fn of_device(link: &LinkMessage) -> bool {
 fn state(link: &LinkMessage) -> Link {
     let needed = LinkFlags::Up | LinkFlags::LowerUp;
     if link.header.flags.contains(needed) { Link::Up } else { Link::Down }
+}
+
+/// A device that is there.
+fn found(view: &SwitchView, link: &LinkMessage) {
+    let name = link.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::IfName(name) => Some(name),
+        _ => None,
+    });
+    let ports = || view.ports().filter(|(_, port)| port.ifindex == link.header.index);
+    for (id, port) in ports().filter(|(_, port)| port.link.get() != Link::Gone) {
+        if let Some((name, before)) = name.and_then(|name| Some((name, port.device.replace(name)?))) {
+            let port = &view.settings.ports[id.index()].name;
+            tracing::warn!(%port, device = %name, "the port's device was {before} and has another name now");
+        }
+    }
+    observe(view, link.header.index, state(link));
 }
 
 /// What the kernel has said of the device of that index.
@@ -133,7 +149,7 @@ fn set(view: &SwitchView, id: PortId, port: &PortView, link: Link) {
     if !port.link.set(link) {
         return;
     }
-    let (name, device) = (&view.settings.ports[id.index()].name, &port.device);
+    let (name, device) = (&view.settings.ports[id.index()].name, port.device.get());
     match link {
         Link::Up => tracing::info!(port = %name, %device, "link up"),
         Link::Down => tracing::warn!(port = %name, %device, "link down"),
@@ -206,6 +222,24 @@ mod tests {
         let mut delete = std::process::Command::new("ip");
         assert!(host.output(delete.args(["link", "del", "l0"])).unwrap().status.success());
         assert_eq!(next(&inbox), (left, false));
+    }
+
+    #[test]
+    fn a_device_with_another_name_is_told_by_that_and_is_still_the_ports() {
+        let mut lab = Lab::new();
+        let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
+        lab.veth(switch.end("l0"), host.end("l0"), &VethOptions::default()).unwrap();
+        let index = lab.devices().iter().find(|it| it.namespace().name() == "switch").unwrap().index();
+        let (view, inbox) = view_on([index; 2]);
+        let _control = switch.run(|| start(Arc::clone(&view), None, ())).unwrap();
+        for words in ["link set l0 down", "link set l0 name other", "link set other up"] {
+            let output = switch.output(std::process::Command::new("ip").args(words.split(' '))).unwrap();
+            assert!(output.status.success(), "ip {words}: {output:?}");
+        }
+        while !next(&inbox).1 {}
+        assert_eq!(view.ports[0].device.get(), "other");
+        let status = crate::control::snapshot(&view, &[]);
+        assert_eq!((status.ports[0].name.as_str(), status.ports[0].device.as_str()), ("left", "other"));
     }
 
     #[test]

@@ -179,14 +179,16 @@ pub fn start(
         (links, OptionFuture::from(requests.transpose().map_err(ControlError::Thread)?))
     };
     let (stop, stopped) = oneshot::channel();
+    let mut loops = loops::Teller::new(&view);
     let work = async move {
         tokio::select! {
             () = links.follow() => {}
             Some(()) = requests => {}
             () = storms::tell(&view) => {}
-            () = loops::tell(&view) => {}
+            () = loops.tell(&view) => {}
             _ = stopped => {}
         }
+        loops.look(&view); // the workers have ended, and said the last
     };
     let thread = std::thread::Builder::new().name("xoff-control".into());
     let thread = thread.spawn(move || {

@@ -28,7 +28,7 @@ pub(super) fn found(view: &SwitchView, id: PortId, port: &PortView, place: Place
     } else if before == state {
         return;
     }
-    let (name, device) = (&view.settings.ports[id.index()].name, &port.device);
+    let (name, device) = (&view.settings.ports[id.index()].name, port.device.get());
     match (place, refused) {
         (Place::Taken(program), _) => tracing::error!(
             port = %name,

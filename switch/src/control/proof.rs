@@ -20,7 +20,7 @@ pub(super) fn has_gaps(view: &SwitchView, id: PortId) -> bool {
 
 fn of_port(port: &PortView) -> Vec<String> {
     let gone = (port.link.get() == Link::Gone)
-        .then(|| format!("its device {} is gone, with its last drop counters", port.device));
+        .then(|| format!("its device {} is gone, with its last drop counters", port.device.get()));
     let device = port.driver.device_drops().err().map(|unread| unread.to_string()).filter(|_| gone.is_none());
     let sockets = port.driver.xdp_statistics().err();
     let sockets = sockets.map(|error| format!("the drop counters of its sockets cannot be read: {error}"));

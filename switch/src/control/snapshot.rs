@@ -22,7 +22,7 @@ use super::status::{
     Status, Verdict, WorkerState, WorkerStatus, XdpMode,
 };
 use super::view::{PortView, SwitchView, WorkerView};
-use super::{addresses, logging, notification, proof, storms};
+use super::{addresses, logging, loops, notification, proof, storms};
 
 /// How long workers have for an answer. A healthy one needs a loop; a stalled virtual machine may
 /// need much longer than any stall budget.
@@ -93,7 +93,7 @@ fn port_status(view: &SwitchView, id: PortId, port: &PortView) -> PortStatus {
     let device_drops = port.driver.device_drops();
     PortStatus {
         name: settings.name.clone(),
-        device: port.device.clone(),
+        device: port.device.get(),
         ifindex: port.ifindex,
         mac: settings.mac.to_string(),
         link: port.link.get(),
@@ -122,6 +122,7 @@ fn port_status(view: &SwitchView, id: PortId, port: &PortView) -> PortStatus {
         station_moves: counters.station_moves.get(),
         learn_refused: counters.learn_refused.get(),
         loops: counters.loops.get(),
+        loop_with: loops::with(view, id).map(str::to_owned),
         looped: counters.looped.get() != 0,
         xdp_statistics: port.driver.xdp_statistics().ok(),
         device_drops: device_drops.as_ref().ok().copied(),
@@ -169,6 +170,7 @@ fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
         rate_asked_min_bits_per_second: nonzero(&counters.rate_asked.lowest),
         rate_changes: counters.rate_asked.changes.get(),
         rate_obeyed_bits_per_second: nonzero(&counters.rate_obeyed),
+        intents_refused: counters.intents_refused.get(),
         refreshes_sent: counters.refreshes_sent.get(),
         pause_received: PauseStatus {
             xoff: counters.xoff_received.get(),
@@ -263,6 +265,7 @@ fn shadows(view: &SwitchView, port: PortId, class: Class) -> Vec<ShadowStatus> {
             now: running > 0,
             nanos: counters.held_nanos.get() + running,
             lost: counters.lost.get(),
+            intents_refused: counters.refused.get(),
             first_loss_nanos: after_start(view, counters.first_loss.get()),
             flows: (*kind == PolicyKind::Ofc).then(|| flows_asked(&counters.flows)),
             rate: matches!(kind, PolicyKind::Gfc | PolicyKind::Custom).then(|| RateAskedStatus {

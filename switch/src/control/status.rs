@@ -140,6 +140,9 @@ pub struct PortStatus {
     pub learn_refused: u64,
     /// Loops found: the port was the higher of two between which stations moved to and fro.
     pub loops: u64,
+    /// Name of the other port of the last one; `None` while there was none.
+    #[serde(default)]
+    pub loop_with: Option<String>,
     /// Whether one was found just now; where `loop_detection = "block"` it takes no part in floods meanwhile.
     pub looped: bool,
     /// Statistics of its XDP sockets; `None` where they cannot be read.
@@ -219,6 +222,10 @@ pub struct ClassStatus {
     pub rate_changes: u64,
     /// The rate that this port keeps for its peer now; `None`: no limit.
     pub rate_obeyed_bits_per_second: Option<u64>,
+    /// What a policy of the program's own wanted, as frames came, waited or left here, and cannot be done: above zero it
+    /// is wrong.
+    #[serde(default)]
+    pub intents_refused: u64,
     /// Times that a held XOFF was repeated.
     pub refreshes_sent: u64,
     /// Pauses that the peer asked for.
@@ -296,6 +303,9 @@ pub struct ShadowStatus {
     pub lost: u64,
     /// When the first of them was, after the start.
     pub first_loss_nanos: Option<u64>,
+    /// What it wanted, as frames came, waited or left here, and could not be done.
+    #[serde(default)]
+    pub intents_refused: u64,
     /// What it would have asked of single flows; `None` where it does not look at flows.
     pub flows: Option<FlowsAskedStatus>,
     /// Rates that it would have asked for; `None` where it does not.

@@ -1,7 +1,7 @@
 //! What the control thread can see of a running switch, and by whom each part is written.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use xoff_dataplane::counter::{Counter, FineHistogram};
@@ -48,12 +48,12 @@ impl SwitchView {
     /// included.
     pub(super) fn pause_times(&self, port: PortId, class: Class) -> PauseTimes {
         let counters = self.counters.class(port, class);
-        let shown = &self.ports[port.index()].pause_shown[class.index()];
+        let totals = &self.ports[port.index()].pause_totals[class.index()];
         let now = (self.clock)();
         PauseTimes {
-            sent: shown[0].total(now, &counters.held_nanos, &counters.held_since),
-            received: shown[1].total(now, &counters.paused_nanos, &counters.paused_since),
-            stormed: shown[2].total(now, &counters.storm_nanos, &counters.storm_since),
+            sent: totals[0].total(now, &counters.held_nanos, &counters.held_since),
+            received: totals[1].total(now, &counters.paused_nanos, &counters.paused_since),
+            stormed: totals[2].total(now, &counters.storm_nanos, &counters.storm_since),
         }
     }
 
@@ -84,8 +84,8 @@ impl SwitchView {
 /// A port and its device.
 #[derive(Debug)]
 pub struct PortView {
-    /// The Linux interface.
-    pub device: String,
+    /// The Linux interface, by the name that it has now.
+    pub device: DeviceName,
     /// Its index, in the network namespace of the switch.
     pub ifindex: u32,
     /// Index of the worker that owns the port.
@@ -104,7 +104,7 @@ pub struct PortView {
     pub program: ProgramCell,
     /// Times that the control thread found the program off its device.
     pub program_detached: Counter,
-    pause_shown: [[PauseShown; 3]; CLASSES],
+    pause_totals: [[PauseTotal; 3]; CLASSES],
 }
 
 impl PortView {
@@ -112,7 +112,7 @@ impl PortView {
     #[must_use]
     pub fn new(device: &str, ifindex: u32, driver: Arc<dyn PortDriver>) -> PortView {
         PortView {
-            device: device.to_owned(),
+            device: DeviceName::new(device),
             ifindex,
             worker: 0,
             native: false,
@@ -122,8 +122,34 @@ impl PortView {
             link: LinkCell::default(),
             program: ProgramCell::default(),
             program_detached: Counter::default(),
-            pause_shown: Default::default(),
+            pause_totals: Default::default(),
         }
+    }
+}
+
+/// The name of a device. It may get another; it is still the port's.
+#[derive(Debug)]
+pub struct DeviceName(Mutex<String>);
+
+impl DeviceName {
+    fn new(name: &str) -> DeviceName {
+        DeviceName(Mutex::new(name.to_owned()))
+    }
+
+    /// The name now.
+    #[must_use]
+    pub fn get(&self) -> String {
+        self.lock().clone()
+    }
+
+    /// Gives it another name, and says which it had if that is not the same.
+    pub(super) fn replace(&self, name: &str) -> Option<String> {
+        let mut now = self.lock();
+        (*now != name).then(|| std::mem::replace(&mut *now, name.to_owned()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -268,9 +294,9 @@ pub(super) struct PauseTimes {
 /// length added to the total), and a reader that comes between them must not show time running
 /// backwards.
 #[derive(Debug, Default)]
-struct PauseShown(AtomicU64);
+struct PauseTotal(AtomicU64);
 
-impl PauseShown {
+impl PauseTotal {
     fn total(&self, now: Nanos, finished: &Counter, since: &Counter) -> u64 {
         let finished = finished.get();
         let running = match since.get() {
@@ -288,14 +314,14 @@ mod tests {
 
     #[test]
     fn a_running_pause_counts_and_never_runs_backwards() {
-        let (finished, since, shown) = (Counter::default(), Counter::default(), PauseShown::default());
-        assert_eq!(shown.total(Nanos(50), &finished, &since), 0);
+        let (finished, since, total) = (Counter::default(), Counter::default(), PauseTotal::default());
+        assert_eq!(total.total(Nanos(50), &finished, &since), 0);
         since.set(100);
-        assert_eq!(shown.total(Nanos(130), &finished, &since), 30);
+        assert_eq!(total.total(Nanos(130), &finished, &since), 30);
         since.set(0); // the worker's first step of two
-        assert_eq!(shown.total(Nanos(140), &finished, &since), 30);
+        assert_eq!(total.total(Nanos(140), &finished, &since), 30);
         finished.add(35);
-        assert_eq!(shown.total(Nanos(150), &finished, &since), 35);
+        assert_eq!(total.total(Nanos(150), &finished, &since), 35);
     }
 
     #[test]

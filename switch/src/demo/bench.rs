@@ -127,6 +127,7 @@ impl From<&Account> for Report {
             headroom: Headroom { least_free_bytes: account.least_headroom() },
             xdp_drops: account.kernel_drops(),
             ledger_balanced: account.is_balanced(),
+            unproved: account.unproved(),
             longest_stall_ms: account.longest_stall_nanos() as f64 / 1e6,
             longest_host_gap_ms: account.longest_host_gap_nanos() as f64 / 1e6,
             ..Report::default()

@@ -10,6 +10,7 @@ pub mod report;
 
 use std::time::Duration;
 
+use crate::control::status::Promise;
 use crate::fabric::FabricError;
 pub use bench::{Bench, Progress};
 use report::Report;
@@ -38,7 +39,7 @@ fn probe(tell: &mut dyn FnMut(&str)) -> Result<u64, FabricError> {
     let (&last, higher) = RATES_MBPS.split_last().expect("there are rates");
     for &rate in higher {
         let report = Bench::build(rate)?.run(PROBE, &mut |_| ())?;
-        if report.is_kept() && report.xdp_drops == 0 && report.goodput_ratio >= CARRIED {
+        if report.promise() == Promise::Kept && report.xdp_drops == 0 && report.goodput_ratio >= CARRIED {
             return Ok(rate);
         }
         tell(&format!(

@@ -6,6 +6,7 @@ use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{Cell, CellAlignment, Table};
 use serde::Serialize;
 
+use crate::control::status::Promise;
 use crate::fabric::{Pfc, Totals};
 
 /// The result of a demo; its JSON is stable.
@@ -30,6 +31,8 @@ pub struct Report {
     pub xdp_drops: u64,
     /// Whether every frame is delivered, queued, or dropped for a named reason.
     pub ledger_balanced: bool,
+    /// What could tell of a loss and cannot be read.
+    pub unproved: Vec<String>,
     /// Longest time that the machine kept the switch from running, ms.
     pub longest_stall_ms: f64,
     /// The same of a host.
@@ -68,10 +71,15 @@ pub struct Headroom {
 }
 
 impl Report {
-    /// Whether the switch kept its promise: the lossless class clean, and the ledger balanced.
+    /// Whether the switch kept its promise: the lossless class clean, the ledger balanced, and all read that could tell of
+    /// a loss.
     #[must_use]
-    pub const fn is_kept(&self) -> bool {
-        self.lossless.is_clean() && self.ledger_balanced
+    pub const fn promise(&self) -> Promise {
+        match self.lossless.is_clean() && self.ledger_balanced {
+            true if self.unproved.is_empty() => Promise::Kept,
+            true => Promise::NotProved,
+            false => Promise::NotKept,
+        }
     }
 }
 
@@ -94,13 +102,20 @@ impl Display for Report {
             facts.add_row([Cell::new(name), right(value), Cell::new(meaning)]);
         }
         writeln!(f, "{facts}\n")?;
-        match self.is_kept() {
-            true => writeln!(
+        match self.promise() {
+            Promise::Kept => writeln!(
                 f,
                 "0 lost, 0 duplicated, 0 reordered in the lossless class; least headroom left: {} bytes.",
                 self.headroom.least_free_bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string())
             ),
-            false => writeln!(f, "The promise was NOT kept: see the lossless row and the ledger above."),
+            Promise::NotProved => writeln!(
+                f,
+                "No loss is known, but it is NOT proved that there was none: {}.",
+                self.unproved.join("; ")
+            ),
+            Promise::NotKept => {
+                writeln!(f, "The promise was NOT kept: see the lossless row and the ledger above.")
+            }
         }
     }
 }
@@ -156,4 +171,25 @@ fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(UTF8_BORDERS_ONLY).set_header(header);
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_proved_is_not_kept_and_says_so() {
+        let lossless = Totals { sent: 5, received: 5, ..Totals::default() };
+        let kept = Report { lossless, ledger_balanced: true, ..Report::default() };
+        let unproved = Report { unproved: vec!["demo: its device is gone".into()], ..kept.clone() };
+        let lost = Report { lossless: Totals { lost: 1, ..lossless }, ..unproved.clone() };
+        let promises = [&kept, &unproved, &lost].map(Report::promise);
+        assert_eq!(promises, [Promise::Kept, Promise::NotProved, Promise::NotKept]);
+        let said = [kept, unproved, lost].map(|report| report.to_string());
+        let words =
+            ["0 lost, 0 duplicated", "NOT proved that there was none: demo: its device is gone.", "NOT kept"];
+        for (said, words) in said.iter().zip(words) {
+            assert!(said.contains(words), "{said}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use xoff_dataplane::units::Class;
 use crate::fabric::{Account, LOSSLESS, Pfc, Totals};
 
 /// How hosts, switches and machine behaved, all runs of a policy added up. Names are those of `xoff demo`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Conduct {
     /// Frames of the lossless class.
     pub lossless: Totals,
@@ -24,6 +24,8 @@ pub struct Conduct {
     pub xdp_drops: u64,
     /// Whether every frame is delivered, queued, or dropped for a named reason.
     pub ledger_balanced: bool,
+    /// What could tell of a loss and cannot be read.
+    pub unproved: Vec<String>,
     /// Least headroom that was left, bytes; null where no class has any.
     pub least_headroom_bytes: Option<u64>,
     /// Longest time that the machine kept a switch from running, ms.
@@ -41,6 +43,8 @@ pub enum Verdict {
     /// All that was sent came once and in order, or still waits.
     #[default]
     Kept,
+    /// The same as far as is known, but not everything that could tell of a loss can be read.
+    Unproved,
     /// Frames were lost, or none came: a policy that promises nothing may do so.
     Lossy,
     /// Frames came twice or out of order, or nobody knows where they went: no policy may do so.
@@ -65,6 +69,8 @@ impl Conduct {
     #[must_use]
     pub fn new(account: &Account, lossless: Totals, held: u64) -> Conduct {
         let ledger_balanced = account.is_balanced();
+        let unproved = account.unproved();
+        let proof = if unproved.is_empty() { Verdict::Kept } else { Verdict::Unproved };
         Conduct {
             lossless,
             held,
@@ -72,10 +78,11 @@ impl Conduct {
             pfc: Pfc::from(account),
             xdp_drops: account.kernel_drops(),
             ledger_balanced,
+            unproved,
             least_headroom_bytes: account.least_headroom(),
             longest_stall_ms: account.longest_stall_nanos() as f64 / 1e6,
             longest_host_gap_ms: account.longest_host_gap_nanos() as f64 / 1e6,
-            verdict: Verdict::of(lossless, held, ledger_balanced),
+            verdict: Verdict::of(lossless, held, ledger_balanced).max(proof),
         }
     }
 
@@ -95,6 +102,7 @@ impl Sum for Conduct {
             pfc: sum.pfc + next.pfc,
             xdp_drops: sum.xdp_drops + next.xdp_drops,
             ledger_balanced: sum.ledger_balanced && next.ledger_balanced,
+            unproved: [sum.unproved, next.unproved].concat(),
             least_headroom_bytes: sum.least_headroom_bytes.into_iter().chain(next.least_headroom_bytes).min(),
             longest_stall_ms: sum.longest_stall_ms.max(next.longest_stall_ms),
             longest_host_gap_ms: sum.longest_host_gap_ms.max(next.longest_host_gap_ms),

@@ -27,7 +27,7 @@ use super::tcp::{self, Counts, Ecn, Transfer, Volume};
 use super::variant::{WITHOUT_ECN, scaled};
 use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
 use crate::fabric::{
-    Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, Settings, Totals, jain,
+    Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Pfc, Plan, PortOf, Settings, Totals, jain,
 };
 use crate::lab::{Device, LabError};
 
@@ -130,11 +130,12 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     let mut findings = Findings::default();
     let mut all = Vec::new();
     for (variant, runs) in measured {
-        let conduct = runs.iter().map(conduct).sum();
+        let conduct: Conduct = runs.iter().map(conduct).sum();
         let measured = Measured::of(&runs);
+        let pfc = conduct.pfc;
         let name = findings.add(variant, conduct, &measured);
         let queue = runs.first().map(|run| run.watched.queue_over_time()).unwrap_or_default();
-        all.push(Outcome { name, conduct, measured, queue });
+        all.push(Outcome { name, pfc, measured, queue });
     }
     findings.text = text(request, &all);
     findings.figure = figure(request, &all);
@@ -326,7 +327,7 @@ impl Run {
 /// What became of a policy.
 struct Outcome {
     name: String,
-    conduct: Conduct,
+    pfc: Pfc,
     measured: Measured,
     /// First run.
     queue: Vec<Point>,
@@ -348,7 +349,7 @@ fn text(request: &Request, all: &[Outcome]) -> String {
         "marked\nby us / seen by TCP",
         "dropped / sent again",
     ]);
-    for Outcome { name, conduct, measured: of, .. } in all {
+    for Outcome { name, pfc, measured: of, .. } in all {
         let flow = |of_flow: fn(Spread) -> f64| number(of.flow_mbps.map(of_flow), 1);
         let queue = |of_queue: fn(&Queue) -> f64| {
             number(of.queue_bytes.as_ref().map(|queue| of_queue(queue) / 1e3), 1)
@@ -363,7 +364,7 @@ fn text(request: &Request, all: &[Outcome]) -> String {
                 format!("{} / {}", median(of.goodput_mbps, 1), flows.join(" / ")),
                 median_and_least(of.fairness, 3),
                 queues.join(" / "),
-                format!("{} / {}", conduct.pfc.xoff_sent, number(of.paused_percent, 1)),
+                format!("{} / {}", pfc.xoff_sent, number(of.paused_percent, 1)),
                 format!("{} / {}", of.marked_frames, of.marks_seen),
                 format!("{} / {}", of.dropped_frames, of.retransmitted_segments),
             ],

@@ -172,21 +172,21 @@ fn run(scene: Scene, settings: &Settings, line: BitRate, phase: Nanos) -> Result
     }
     let fabric = Fabric::build(plan, settings)?;
     let limit = Duration::from_nanos(phase.0 * PHASES) + PATIENCE;
-    let ways: Vec<(HostId, HostId)> = flows
+    let pairs: Vec<(HostId, HostId)> = flows
         .iter()
         .enumerate()
         .map(|(flow, &(_, sender, _))| (sender, free.filter(|_| flow == SIXTH).unwrap_or(congested)))
         .collect();
-    let ((begin, rates), account) = fabric.run(&load, PATIENCE, |live| watch(live, &ways, limit))?;
+    let ((begin, rates), account) = fabric.run(&load, PATIENCE, |live| watch(live, &pairs, limit))?;
     let told = cnms::told(&account, begin, &flows);
     Ok(Run { account, phase, rates, told })
 }
 
 /// From where to where each flow goes. No two go the same way.
-fn watch(live: &Live<'_>, ways: &[(HostId, HostId)], limit: Duration) -> (Nanos, Vec<Series>) {
-    let mut rates = vec![Series::default(); ways.len()];
+fn watch(live: &Live<'_>, pairs: &[(HostId, HostId)], limit: Duration) -> (Nanos, Vec<Series>) {
+    let mut rates = vec![Series::default(); pairs.len()];
     live.every(LOOK, limit, |now| {
-        for (series, &(from, to)) in rates.iter_mut().zip(ways) {
+        for (series, &(from, to)) in rates.iter_mut().zip(pairs) {
             series.look(now, live.received_from(from, to));
         }
     });

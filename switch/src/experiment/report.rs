@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::plot::{Content, Panel};
 use super::statistics::p50;
 use super::{Conduct, Experiment, Figure, Request, Spread, Variant, Verdict};
+use crate::control::status::Promise;
 
 /// Of times from begin to end, where nothing came to an end.
 pub(super) const NONE_COMPLETED: &str = "none completed";
@@ -34,14 +35,15 @@ impl Findings {
     /// # Panics
     /// Where `measured` is no object; it is one for every struct.
     pub fn add(&mut self, variant: &'static Variant, conduct: Conduct, measured: &impl Serialize) -> String {
-        let mut all = serde_json::to_value(conduct).expect("numbers have a JSON form");
+        let mut all = serde_json::to_value(&conduct).expect("numbers have a JSON form");
         let measured = serde_json::to_value(measured).expect("numbers have a JSON form");
         let (Value::Object(into), Value::Object(more)) = (&mut all, measured) else {
             panic!("structs are objects")
         };
         into.extend(more);
+        let name = label(variant, &conduct);
         self.policies.push((variant, conduct, all));
-        label(variant, &conduct)
+        name
     }
 
     /// What each policy lost; `None` where none lost anything.
@@ -106,12 +108,17 @@ impl Report {
 
     /// Whether every policy that promises to lose nothing lossless lost nothing, and none did what none may.
     #[must_use]
-    pub fn is_kept(&self) -> bool {
-        self.policies.iter().all(|(variant, conduct, _)| match conduct.verdict {
-            Verdict::Kept => true,
-            Verdict::Lossy => !variant.lossless,
-            Verdict::Broken => false,
-        })
+    pub fn promise(&self) -> Promise {
+        let promises =
+            self.policies.iter().map(|(variant, conduct, _)| match (conduct.verdict, variant.lossless) {
+                (Verdict::Kept, _) | (Verdict::Unproved | Verdict::Lossy, false) => Promise::Kept,
+                (Verdict::Unproved, true) => Promise::NotProved,
+                (Verdict::Lossy, true) | (Verdict::Broken, _) => Promise::NotKept,
+            });
+        let promises: Vec<Promise> = promises.collect();
+        let worst =
+            [Promise::NotKept, Promise::NotProved].into_iter().find(|promise| promises.contains(promise));
+        worst.unwrap_or(Promise::Kept)
     }
 }
 
@@ -142,7 +149,13 @@ impl Display for Report {
         writeln!(f, "{conduct}")?;
         for (variant, of, _) in &self.policies {
             match (of.verdict, variant.lossless) {
-                (Verdict::Kept, _) => {}
+                (Verdict::Kept, _) | (Verdict::Unproved, false) => {}
+                (Verdict::Unproved, true) => writeln!(
+                    f,
+                    "{}: no loss is known, but it is NOT proved that there was none: {}.",
+                    variant.name,
+                    of.unproved.join("; ")
+                )?,
                 (Verdict::Lossy, false) => {
                     writeln!(f, "{} loses frames, as it says of itself.", variant.name)?
                 }
@@ -284,14 +297,26 @@ mod tests {
     #[test]
     fn only_a_policy_that_promises_to_lose_nothing_breaks_a_promise() {
         let lossy = Conduct { verdict: Verdict::Lossy, ..clean() };
-        assert!(report([clean(), lossy]).is_kept());
-        assert!(!report([lossy, clean()]).is_kept());
+        assert_eq!(report([clean(), lossy.clone()]).promise(), Promise::Kept);
+        assert_eq!(report([lossy, clean()]).promise(), Promise::NotKept);
+    }
+
+    #[test]
+    fn what_is_not_proved_is_said_where_it_was_promised() {
+        let gaps = vec!["s1: its device is gone".to_owned()];
+        let unproved = Conduct { verdict: Verdict::Unproved, unproved: gaps, ..clean() };
+        assert_eq!(report([clean(), unproved.clone()]).promise(), Promise::Kept, "it promises nothing");
+        let of = report([unproved.clone(), clean()]);
+        assert_eq!(of.promise(), Promise::NotProved);
+        assert!(of.to_string().contains("NOT proved that there was none: s1: its device is gone."), "{of}");
+        let broken = Conduct { verdict: Verdict::Broken, ..clean() };
+        assert_eq!(report([unproved, broken]).promise(), Promise::NotKept);
     }
 
     #[test]
     fn no_policy_may_lose_count_of_frames() {
         let broken = report([clean(), Conduct { verdict: Verdict::Broken, ..clean() }]);
-        assert!(!broken.is_kept());
+        assert_eq!(broken.promise(), Promise::NotKept);
         let text = broken.to_string();
         assert!(text.contains("pfc-wdrop may lose frames, but NOT"), "{text}");
     }

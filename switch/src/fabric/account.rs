@@ -172,6 +172,23 @@ impl Account {
         self.switches.iter().all(|status| status.verdict.ledger_balanced == Some(true))
     }
 
+    /// What could tell of a loss and cannot be read, at a switch or a host.
+    #[must_use]
+    pub fn unproved(&self) -> Vec<String> {
+        let gaps = |status: &Status| {
+            status.verdict.unproved.iter().map(|gap| format!("{}: {gap}", status.name)).collect::<Vec<_>>()
+        };
+        let unread = |host: &HostReport| {
+            host.drops
+                .unread
+                .iter()
+                .map(|what| format!("host at {}: {what}", host.device))
+                .collect::<Vec<_>>()
+        };
+        let switches = self.switches.iter().flat_map(gaps);
+        switches.chain(self.hosts.iter().flat_map(unread)).collect()
+    }
+
     /// Least headroom that any lossless class had left, bytes; `None` where there is no such class.
     #[must_use]
     pub fn least_headroom(&self) -> Option<u64> {

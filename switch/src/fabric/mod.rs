@@ -189,10 +189,10 @@ impl Fabric {
         let (mut threads, mut progress) = (Vec::new(), Vec::new());
         for host in self.plan.hosts() {
             let streams = load.of(host);
-            let shown = Arc::new(Progress::of_senders(self.plan.hosts().map(HostId::number)));
-            progress.push((shown.clone(), !streams.is_empty()));
+            let of_host = Arc::new(Progress::of_senders(self.plan.hosts().map(HostId::number)));
+            progress.push((of_host.clone(), !streams.is_empty()));
             if self.plan.hosts[host.0].stack == Stack::Traffic {
-                threads.push(self.start_host(host, streams, shown, &start, &stop));
+                threads.push(self.start_host(host, streams, of_host, &start, &stop));
             }
         }
         start.wait();

@@ -164,11 +164,11 @@ mod tests {
         assert_ne!(inside, inode(), "the caller stays where it was");
         let mut readlink = Command::new("readlink");
         readlink.arg("/proc/self/ns/net");
-        let shown = format!("net:[{inside}]\n");
-        assert_eq!(namespace.output(&mut readlink).unwrap().stdout, shown.as_bytes());
+        let expected = format!("net:[{inside}]\n");
+        assert_eq!(namespace.output(&mut readlink).unwrap().stdout, expected.as_bytes());
         readlink.stdout(std::process::Stdio::piped());
         let child = namespace.spawn(readlink).unwrap();
-        assert_eq!(child.wait_with_output().unwrap().stdout, shown.as_bytes());
+        assert_eq!(child.wait_with_output().unwrap().stdout, expected.as_bytes());
         assert_eq!(namespace.spawn_thread(inode).join().unwrap(), inside);
     }
 

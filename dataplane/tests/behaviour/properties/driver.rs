@@ -425,19 +425,19 @@ impl Driver {
         }
         for (port, class) in all_queues() {
             let bytes = self.buffer(port).ingress(PortId(port), class);
-            let shown = self.counters.class(PortId(port), class).ingress_bytes.get();
+            let counted = self.counters.class(PortId(port), class).ingress_bytes.get();
             assert_eq!(bytes, Bytes(expected[usize::from(port)][class.index()]), "port {port} class {class}");
-            assert_eq!(bytes, Bytes(shown));
+            assert_eq!(bytes, Bytes(counted));
         }
     }
 
     /// Lossy classes never use headroom, and no egress queue exceeds its maximum.
     fn check_watermarks(&self) {
         for (port, class) in all_queues() {
-            let shown = self.counters.class(PortId(port), class);
+            let counted = self.counters.class(PortId(port), class);
             let settings = &self.plan.settings.ports[usize::from(port)].classes[class.index()];
-            assert!(settings.lossless || shown.headroom_watermark.get() == 0);
-            assert!(shown.egress_watermark.get() < settings.egress_max.0);
+            assert!(settings.lossless || counted.headroom_watermark.get() == 0);
+            assert!(counted.egress_watermark.get() < settings.egress_max.0);
         }
     }
 

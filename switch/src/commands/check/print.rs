@@ -147,23 +147,23 @@ fn classes_table(report: &Report) -> Table {
         "watchdog",
     ]);
     for port in &report.ports {
-        for (classes, like) in alike(&port.classes) {
+        for (classes, class) in alike(&port.classes) {
             table.add_row([
                 port.name.clone(),
                 classes,
-                if like.lossless { "lossless".into() } else { "lossy".into() },
-                or_dash(like.xoff_bytes),
-                or_dash(like.xon_bytes),
-                or_dash(like.lossless.then_some(like.headroom_bytes)),
-                or_dash(like.xoff_frames.map(u64::from)),
-                or_dash(like.ingress_max_bytes),
-                or_dash(like.egress_max_bytes),
-                or_dash(like.egress_max_frames.map(u64::from)),
-                like.queue.to_owned(),
-                like.weight.clone(),
-                like.max_rate_bps.and_then(BitRate::new).map_or("-".into(), quantity::rate),
-                like.ecn.as_ref().map_or("off".into(), ecn),
-                like.watchdog.as_ref().map_or("off".into(), watchdog),
+                if class.lossless { "lossless".into() } else { "lossy".into() },
+                or_dash(class.xoff_bytes),
+                or_dash(class.xon_bytes),
+                or_dash(class.lossless.then_some(class.headroom_bytes)),
+                or_dash(class.xoff_frames.map(u64::from)),
+                or_dash(class.ingress_max_bytes),
+                or_dash(class.egress_max_bytes),
+                or_dash(class.egress_max_frames.map(u64::from)),
+                class.queue.to_owned(),
+                class.weight.clone(),
+                class.max_rate_bps.and_then(BitRate::new).map_or("-".into(), quantity::rate),
+                class.ecn.as_ref().map_or("off".into(), ecn),
+                class.watchdog.as_ref().map_or("off".into(), watchdog),
             ]);
         }
     }
@@ -186,9 +186,9 @@ fn watchdog(watchdog: &WatchdogReport) -> String {
 fn policies_table(report: &Report) -> String {
     let mut table = table(&["port", "classes", "policy", "threshold", "bytes"]);
     for port in &report.ports {
-        for (classes, like) in alike(&port.classes) {
-            for (name, bytes) in &like.policy_thresholds {
-                let cells = [&port.name, &classes, like.policy, name].map(str::to_owned);
+        for (classes, class) in alike(&port.classes) {
+            for (name, bytes) in &class.policy_thresholds {
+                let cells = [&port.name, &classes, class.policy, name].map(str::to_owned);
                 table.add_row(cells.into_iter().chain([grouped(*bytes)]));
             }
         }

@@ -80,13 +80,13 @@ pub enum StatusError {
 /// # Errors
 /// Where there is no switch, or nobody to show it to.
 pub fn run(args: &Args) -> Result<(), StatusError> {
-    match shown(args) {
+    match print(args) {
         Err(StatusError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
 }
 
-fn shown(args: &Args) -> Result<(), StatusError> {
+fn print(args: &Args) -> Result<(), StatusError> {
     let url = of_status(&args.url);
     let mut before = None;
     loop {

@@ -50,9 +50,9 @@ pub(super) fn rate_table(ports: &[&PortStatus]) -> String {
 /// The classes with a limit now.
 fn rates(port: &PortStatus, rate: impl Fn(&ClassStatus) -> Option<u64>) -> String {
     let limited = port.classes.iter().filter_map(|class| Some((class.class, rate(class)?)));
-    let shown: Vec<String> =
+    let rates: Vec<String> =
         limited.map(|(class, rate)| format!("class {class} {}", scaled(rate as f64, "b/s"))).collect();
-    if shown.is_empty() { "no limit".into() } else { shown.join(", ") }
+    if rates.is_empty() { "no limit".into() } else { rates.join(", ") }
 }
 
 /// Classes of ports that have exchanged lists of flows (OFC), or fell back from them.
@@ -113,9 +113,9 @@ fn would_have_asked(shadow: &ShadowStatus) -> String {
             format!("{} flows paused in {} x{now}", grouped(flows.flow_pauses), grouped(flows.pauses))
         }
         (_, Some(rate)) if rate.changes > 0 => {
-            let shown = |rate: u64| scaled(rate as f64, "b/s");
-            let lowest = rate.asked_min_bits_per_second.map_or("-".into(), shown);
-            let now = rate.asked_bits_per_second.map_or("".into(), |rate| format!(", NOW {}", shown(rate)));
+            let text = |rate: u64| scaled(rate as f64, "b/s");
+            let lowest = rate.asked_min_bits_per_second.map_or("-".into(), text);
+            let now = rate.asked_bits_per_second.map_or("".into(), |rate| format!(", NOW {}", text(rate)));
             format!("{} rates, lowest {lowest}{now}", grouped(rate.changes))
         }
         _ => "-".into(),

@@ -70,7 +70,18 @@ fn verdict(status: &Status) -> String {
         ),
     };
     let unproved: String = verdict.unproved.iter().map(|gap| format!("\nNOT PROVED: {gap}")).collect();
-    format!("lossless classes: {} lost{unseen}, {headroom}{unproved}", grouped(verdict.lossless_lost))
+    let loops: String = status.ports.iter().filter_map(looped).collect();
+    format!("lossless classes: {} lost{unseen}, {headroom}{unproved}{loops}", grouped(verdict.lossless_lost))
+}
+
+/// Loops that were found at a port.
+fn looped(port: &PortStatus) -> Option<String> {
+    let other = port.loop_with.as_ref()?;
+    let now = if port.looped { ", NOW" } else { "" };
+    Some(format!(
+        "\nLOOP: {} and {other} seem to be connected outside; found {} x{now}",
+        port.name, port.loops
+    ))
 }
 
 fn ledger(status: &Status) -> String {
@@ -108,7 +119,7 @@ fn sent(classes: &[ClassStatus]) -> Traffic {
 
 impl Traffic {
     /// A total, or a rate where there is something before.
-    fn shown(&self, before: Option<(Traffic, f64)>) -> String {
+    fn cell(&self, before: Option<(Traffic, f64)>) -> String {
         let Some((before, seconds)) = before else {
             return format!("{} ({})", grouped(self.frames), bytes(self.bytes));
         };
@@ -139,7 +150,7 @@ impl<'a> Before<'a> {
 }
 
 fn traffic(classes: &[ClassStatus], before: Option<&Before<'_>>) -> [String; 2] {
-    [received, sent].map(|way| way(classes).shown(before.map(|before| (way(before.classes), before.seconds))))
+    [received, sent].map(|of| of(classes).cell(before.map(|before| (of(before.classes), before.seconds))))
 }
 
 fn port_table(ports: &[&PortStatus], now: &Status, before: Option<&Status>) -> String {
@@ -417,6 +428,7 @@ mod tests {
             ],
         );
         line(&text, &["NOT PROVED: left: its drop counters cannot be read: nobody knows"]);
+        line(&text, &["LOOP: right and left seem to be connected outside; found 2 x, NOW"]);
         line(&text, &["ledger: balanced; 0 received"]);
         line(&text, &["left", "l0", "up", "1.00 Gb/s", "generic, copy", "xdp rx_ring_full 2"]);
         let class = line(
@@ -434,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_shown_where_there_were_any() {
+    fn rates_are_printed_where_there_were_any() {
         let mut status = status();
         assert!(!render(&status, None, None).unwrap().contains("rate frames"));
         status.ports[0].rate_frames_sent = 1_200;
@@ -448,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_shown_where_lists_went_or_a_table_was_full() {
+    fn flows_are_printed_where_lists_went_or_a_table_was_full() {
         let mut status = status();
         let head = "flows asked to pause";
         for port in &mut status.ports {

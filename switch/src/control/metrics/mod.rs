@@ -119,7 +119,7 @@ fn write_ports(text: &mut Exposition, view: &SwitchView) {
         let mac = view.settings.ports[id.index()].mac.to_string();
         let labels = [
             ("port", name(view, id)),
-            ("device", &port.device),
+            ("device", &port.device.get()),
             ("mac", &mac),
             ("xdp", if port.native { "native" } else { "generic" }),
             ("memory", if port.zero_copy { "zero-copy" } else { "copy" }),

@@ -105,6 +105,16 @@ fn dashboards_and_alerts_name_only_metrics_that_exist() {
 }
 
 #[test]
+fn floods_loops_and_the_log_are_on_the_dashboard() {
+    for metric in ["xoff_loops_total", "xoff_looped", "xoff_fdb_moves_total", "xoff_log_lines_dropped_total"]
+    {
+        assert!(named(DASHBOARD).contains(metric), "{metric}");
+    }
+    let reasons = [DropReason::FloodPaused, DropReason::StormLimit, DropReason::Loop].map(DropReason::name);
+    assert!(DASHBOARD.contains(&format!(r#"xoff_drops_total{{reason=~\"{}\""#, reasons.join("|"))));
+}
+
+#[test]
 fn what_shadow_policies_would_have_done_is_on_the_dashboard() {
     let (view, _inbox) = view();
     let text = render(&view);

@@ -10,10 +10,9 @@ use xoff_dataplane::counters::Counters;
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::ledger::Ledger;
 use xoff_dataplane::settings::{
-    Accounting, ClassSettings, FdbSettings, FlowControl, HashSeed, Memory, PolicyKind, PortSettings,
-    QueueKind, Service, SwitchSettings, Trust, WatchdogAction, WatchdogSettings, WhenFull,
+    ClassSettings, PolicyKind, PortSettings, Service, SwitchSettings, WatchdogAction, WatchdogSettings,
 };
-use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
+use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, MacAddr, Nanos, PortId};
 use xoff_dataplane::wire::mac_control::MacControlError;
 use xoff_ebpf::{EbpfError, Place};
 use xoff_xdp::{DeviceDrops, Look, PortDriver, Unread, XdpStatistics};
@@ -83,59 +82,20 @@ fn class_settings(class: usize) -> ClassSettings {
     let lossless = class == 3;
     ClassSettings {
         lossless,
-        xoff: Bytes(20_000),
-        xon: Bytes(10_000),
         headroom: if lossless { Bytes(30_000) } else { Bytes::ZERO },
-        xoff_frames: u32::MAX,
-        ingress_reserve: Bytes::ZERO,
-        ingress_max: Bytes(40_000),
-        egress_max: Bytes(40_000),
-        egress_max_frames: u32::MAX,
-        egress_reserve: Bytes::ZERO,
-        egress_warn: Bytes(20_000),
-        egress_xoff: Bytes(25_000),
-        egress_xon: Bytes(20_000),
-        queue: QueueKind::Fifo,
         service: Service::Strict,
-        max_rate: None,
-        ecn: None,
         watchdog: lossless.then_some(WatchdogSettings {
             action: WatchdogAction::Drop,
             detect: Nanos::from_millis(200),
             restore: Nanos::from_millis(200),
         }),
+        ..ClassSettings::lossy(Bytes(40_000))
     }
 }
 
 fn port_settings(name: &str) -> PortSettings {
-    PortSettings {
-        name: name.into(),
-        mac: MacAddr([2, 0, 0, 0, 0, 1]),
-        speed: BitRate::from_gbps(1),
-        mtu_frame: 1514,
-        trust: Trust::Both,
-        default_class: Class::ALL[0],
-        pcp_to_class: Class::ALL,
-        dscp_to_class: [Class::ALL[0]; 64],
-        rewrite_pcp: None,
-        rewrite_dscp: None,
-        pvid: Some(1),
-        learning: true,
-        learn_limit: None,
-        storm_limit: Default::default(),
-        loop_detection: Default::default(),
-        flood_unknown: true,
-        flood_group: true,
-        isolated: false,
-        flow_control: FlowControl::Pfc { obey: ClassSet::ALL, send: ClassSet(0b1000) },
-        ofc_peer: false,
-        gfc_peer: false,
-        pause_time: Quanta(0xffff),
-        refresh: Nanos::from_millis(10),
-        burst: Bytes(3_000),
-        commit: Bytes(3_000),
-        classes: std::array::from_fn(class_settings),
-    }
+    let mac = MacAddr([2, 0, 0, 0, 0, 1]);
+    PortSettings::plain(name, mac, BitRate::from_gbps(1), std::array::from_fn(class_settings))
 }
 
 /// A switch of two ports and one worker, and that worker's inbox. The ports' devices are there: they are `lo`.
@@ -145,18 +105,8 @@ pub(crate) fn view() -> (Arc<SwitchView>, Inbox) {
 
 /// The same on devices of these indices.
 pub(super) fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
-    let settings = SwitchSettings {
-        ports: vec![port_settings("left"), port_settings("right")],
-        accounting: Accounting::default(),
-        memory: Memory::default(),
-        when_full: WhenFull::default(),
-        policies: Default::default(),
-        shadows: vec![PolicyKind::CaPfcStopMax, PolicyKind::Ofc, PolicyKind::Gfc],
-        policy: Default::default(),
-        fdb: FdbSettings { capacity: 100, ageing: None, statics: vec![], seed: HashSeed::KNOWN },
-        vlans: vec![],
-        qcn: Default::default(),
-    };
+    let mut settings = SwitchSettings::plain(["left", "right"].map(port_settings).into());
+    settings.shadows = vec![PolicyKind::CaPfcStopMax, PolicyKind::Ofc, PolicyKind::Gfc];
     let port = |(device, ifindex)| PortView::new(device, ifindex, Arc::new(FakeDriver));
     let ports = ["l0", "r0"].into_iter().zip(devices).map(port);
     let (mailbox, inbox) = Mailbox::new().unwrap();
@@ -179,7 +129,12 @@ pub(super) fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
 fn fill(view: &SwitchView) {
     let left = view.counters.port(PortId(0));
     left.malformed_control[MacControlError::Truncated.index()].add(4);
+    let right = view.counters.port(PortId(1));
+    right.loops.add(2);
+    right.loop_with.set(1);
+    right.looped.set(1);
     let class = view.counters.class(PortId(0), CLASS_3);
+    class.intents_refused.add(6);
     class.rx_frames.add(1000);
     class.rx_bytes.add(64_000);
     class.drops[DropReason::Hairpin.index()].add(3);
@@ -197,6 +152,7 @@ fn fill(view: &SwitchView) {
     shadow.xoff.add(1);
     shadow.held_nanos.add(500_000_000);
     shadow.lost.add(2);
+    shadow.refused.add(8);
     shadow.first_loss.set(NOW.0);
     let flows = &view.counters.shadow(1)[0][3].flows;
     let rate = &view.counters.shadow(2)[0][3].rate;

@@ -16,6 +16,9 @@ fn status_says_everything_and_is_exact() {
         (class.pause_sent.xoff, class.pause_sent.now, class.pause_sent.nanos),
         (2, true, 1_250_000_000)
     );
+    assert_eq!((class.intents_refused, class.shadows[0].intents_refused), (6, 8));
+    let looped = |port: usize| (status.ports[port].loops, status.ports[port].loop_with.as_deref());
+    assert_eq!((looped(0), looped(1)), ((0, None), (2, Some("left"))));
     assert_eq!(class.ingress.headroom_free_min_bytes, Some(17_655));
     let cause = class.cause.as_ref().unwrap();
     assert_eq!(
@@ -93,9 +96,6 @@ fn a_promise_is_kept_not_kept_or_not_proved() {
 #[test]
 fn health_is_that_of_the_workers_and_the_ports_devices() {
     let (view, inbox) = view();
-    let worker = answer(inbox);
-    let control = serve(&view);
-    assert_eq!(get(&control, "/healthz"), (200, "ok\n".into()));
     let health = || health::faults(&view, &[]);
     for (state, fault) in [
         (ProgramState::Detached, "port right: its XDP program was taken off r0: it receives nothing"),
@@ -107,6 +107,10 @@ fn health_is_that_of_the_workers_and_the_ports_devices() {
     view.ports[1].program.replace(ProgramState::Attached);
     view.ports[1].link.set(Link::Down);
     assert_eq!(health(), [""; 0]);
+    view.ports[1].link.set(Link::Up);
+    let worker = answer(inbox);
+    let control = serve(&view);
+    assert_eq!(get(&control, "/healthz"), (200, "ok\n".into()));
     stop_worker(&view, worker);
     assert_eq!(get(&control, "/healthz"), (503, "worker 0 has ended\n".into()));
     let (_, text) = get(&control, "/status");

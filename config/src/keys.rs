@@ -1,0 +1,378 @@
+//! The keys that there are, table by table, and how the value of each is read.
+
+use std::net::SocketAddr;
+
+use toml_span::value::ValueInner;
+use toml_span::{Spanned, Value};
+use xoff_dataplane::settings::{
+    Accounting, Culprit, LoopDetection, PolicyKind, QueueKind, Service, StormLimit, Trust, WatchdogAction,
+    Weigh, WhenFull,
+};
+use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
+
+use crate::parse::{self, OrOff};
+use crate::profile::Profile;
+use crate::read::{Parsed, keys};
+use crate::shell::{Mode, Queues, ZeroCopy};
+
+keys! {
+    /// `[switch]`.
+    struct SwitchKeys {
+        name: String = parse::name;
+        profile: Profile = parse::choice(&[("plain", Profile::Plain), ("roce", Profile::Roce)]);
+        stall_budget: Nanos = parse::time(Nanos::ZERO..=Nanos::from_secs(10));
+        smallest_frame: u32 = parse::integer(64..=9_000);
+        poll: PollKind = parse::choice(&[("adaptive", PollKind::Adaptive), ("busy", PollKind::Busy)]);
+        idle_after: Nanos = parse::time(Nanos::ZERO..=Nanos::from_secs(1));
+        zero_copy: ZeroCopy = parse::choice(&[("auto", ZeroCopy::Auto), ("on", ZeroCopy::On), ("off", ZeroCopy::Off)]);
+        workers: WorkersKey = workers;
+        accounting: Accounting = parse::choice(&[
+            ("until-transmitted", Accounting::UntilTransmitted),
+            ("until-forwarded", Accounting::UntilForwarded),
+        ]);
+        policy: PolicyByClass = policies;
+        shadow: Vec<PolicyKind> = shadows;
+        when_full: WhenFull = parse::choice(&[("drop", WhenFull::Drop), ("stop", WhenFull::Stop)]);
+        http: OrOff<SocketAddr> = parse::or_word("off", parse::socket);
+        http_hosts: Vec<String> = parse::hosts;
+        log: &'static str = parse::choice(&[
+            ("error", "error"),
+            ("warn", "warn"),
+            ("info", "info"),
+            ("debug", "debug"),
+            ("trace", "trace"),
+        ]);
+    }
+}
+
+keys! {
+    /// `[memory]`.
+    struct MemoryKeys {
+        model: MemoryModel = parse::choice(&[
+            ("dedicated", MemoryModel::Dedicated),
+            ("shared", MemoryModel::Shared),
+        ]);
+        pool: Bytes = parse::bytes;
+        ingress_limit: Bytes = parse::bytes;
+        egress_limit: Bytes = parse::bytes;
+        port_limit: Bytes = parse::bytes;
+        alpha_log2: OrOff<i8> = parse::or_word("none", parse::integer(-7..=6));
+    }
+}
+
+keys! {
+    /// `[policy.capfc]`.
+    struct CaPfcKeys {
+        cut: f64 = parse::share;
+        count: Weigh = parse::choice(&[("frames", Weigh::Frames), ("bytes", Weigh::Bytes)]);
+        scale: Scale = parse::choice(&[("none", Scale::None), ("speed", Scale::Speed)]);
+    }
+}
+
+keys! {
+    /// `[policy.ofc]`.
+    struct OfcKeys {
+        alpha: f64 = parse::part;
+        flows: u32 = parse::integer(1..=1_048_576);
+        congested_flows: u32 = parse::integer(1..=65_536);
+        paused_flows: u32 = parse::integer(1..=65_536);
+    }
+}
+
+keys! {
+    /// `[qcn]`.
+    struct QcnKeys {
+        ingress: ClassSet = parse::classes;
+        egress: ClassSet = parse::classes;
+        set_point: Bytes = parse::bytes;
+        weight: u32 = parse::integer(0..=64);
+        sample_every: Bytes = parse::bytes;
+        jitter: u8 = parse::integer(0..=50);
+        frames_per_cnm: u32 = parse::integer(1..=1_000_000);
+        culprit: Culprit = parse::choice(&[
+            ("arrival", Culprit::Arrival),
+            ("occupancy-deterministic", Culprit::OccupancyDeterministic),
+            ("occupancy-random", Culprit::OccupancyRandom),
+        ]);
+        flows: u16 = parse::integer(1..=16_384);
+        seed: u64 = parse::integer(0..=u64::MAX);
+    }
+}
+
+keys! {
+    /// `[policy.p-pfc]`.
+    struct PPfcKeys {
+        prediction: OrOff<Nanos> = parse::or_word("off", parse::time(Nanos::from_micros(1)..=Nanos::from_secs(1)));
+    }
+}
+
+keys! {
+    /// `[policy.gfc]`.
+    struct GfcKeys {
+        first: f64 = parse::share;
+        steps: u8 = parse::integer(1..=16);
+    }
+}
+
+keys! {
+    /// `[policy.g-pfc]`.
+    struct GPfcKeys {
+        pause_lower: f64 = parse::share;
+        resume_lower: f64 = parse::share;
+    }
+}
+
+keys! {
+    /// `[fdb]`, but for `[[fdb.static]]`.
+    struct FdbKeys {
+        capacity: u32 = parse::integer(16..=1_048_576);
+        ageing: OrOff<Nanos> = parse::or_word("never", parse::time(Nanos::from_secs(1)..=Nanos::from_secs(1_000_000)));
+    }
+}
+
+keys! {
+    /// `[[fdb.static]]`.
+    struct StaticKeys {
+        mac: MacAddr = parse::mac;
+        port: String = parse::name;
+        vlan: u16 = parse::vid;
+    }
+}
+
+keys! {
+    /// `[[port]]` alone.
+    struct PortIdentityKeys {
+        name: String = parse::name;
+        device: String = parse::device;
+    }
+}
+
+keys! {
+    /// `[[port]]` and `[defaults]`.
+    layered struct PortKeys {
+        speed: BitRate = parse::rate;
+        mtu: u32 = parse::integer(256..=9_216);
+        queues: Queues = queues;
+        mode: Mode = parse::choice(&[("auto", Mode::Auto), ("native", Mode::Native), ("generic", Mode::Generic)]);
+        lossless: ClassSet = parse::classes;
+        pause: Pause = parse::choice(&[
+            ("pfc", Pause::Pfc),
+            ("asymmetric", Pause::Asymmetric),
+            ("802.3x", Pause::Whole),
+            ("ignore", Pause::Ignore),
+        ]);
+        ofc_peer: bool = parse::boolean;
+        gfc_peer: bool = parse::boolean;
+        pause_time: u16 = parse::integer(1..=65_535);
+        refresh: OrOff<Nanos> = parse::or_word("auto", parse::time(Nanos(1_000)..=Nanos::from_secs(4)));
+        peer_response: PeerResponse = peer_response;
+        cable: u64 = parse::metres;
+        burst: Bytes = parse::bytes;
+        commit: Bytes = parse::bytes;
+        trust: Trust = parse::choice(&[("both", Trust::Both), ("pcp", Trust::Pcp), ("dscp", Trust::Dscp), ("port", Trust::Port)]);
+        default_class: Class = parse::class;
+        pcp_map: [Option<Class>; 8] = parse::class_map;
+        dscp_map: [Option<Class>; 64] = parse::class_map;
+        rewrite_pcp: OrOff<[u8; CLASSES]> = parse::or_word("off", parse::by_class(7, [0, 1, 2, 3, 4, 5, 6, 7]));
+        rewrite_dscp: OrOff<[u8; CLASSES]> = parse::or_word("off", parse::by_class(63, [0, 8, 16, 24, 32, 40, 48, 56]));
+        pvid: OrOff<u16> = parse::or_word("none", parse::vid);
+        tagged: Vec<u16> = parse::vids;
+        untagged: Vec<u16> = parse::vids;
+        learning: bool = parse::boolean;
+        learn_limit: OrOff<u32> = parse::or_word("none", parse::integer(0..=1_048_576));
+        storm_limit: OrOff<StormLimit> = parse::or_word("none", parse::storm_limit);
+        loop_detection: LoopDetection = parse::choice(&[
+            ("alert", LoopDetection::Alert),
+            ("block", LoopDetection::Block),
+            ("off", LoopDetection::Off),
+        ]);
+        flood_unknown: bool = parse::boolean;
+        flood_group: bool = parse::boolean;
+        isolated: bool = parse::boolean;
+    }
+}
+
+keys! {
+    /// `[class.N]` and `[port.class.N]`.
+    layered struct ClassKeys {
+        xoff: Bytes = parse::bytes;
+        xon: Bytes = parse::bytes;
+        headroom: Bytes = parse::bytes;
+        xoff_frames: u32 = parse::integer(1..=u32::MAX);
+        ingress_reserve: Bytes = parse::bytes;
+        ingress_max: Bytes = parse::bytes;
+        egress_max: Bytes = parse::bytes;
+        egress_max_frames: u32 = parse::integer(1..=u32::MAX);
+        egress_reserve: Bytes = parse::bytes;
+        egress_warn: Bytes = parse::bytes;
+        egress_xoff: Bytes = parse::bytes;
+        egress_xon: Bytes = parse::bytes;
+        queue: QueueKind = parse::choice(&[("fifo", QueueKind::Fifo), ("voq", QueueKind::Voq)]);
+        weight: Service = weight;
+        max_rate: BitRate = parse::rate;
+        ecn_min: OrOff<OrOff<Bytes>> = parse::or_word("off", parse::or_word("auto", parse::bytes));
+        ecn_max: Bytes = parse::bytes;
+        ecn_probability: f64 = parse::share;
+        wred: bool = parse::boolean;
+        watchdog: OrOff<WatchdogAction> = parse::or_word("off", parse::choice(&[
+            ("drop", WatchdogAction::Drop),
+            ("forward", WatchdogAction::Forward),
+            ("alert", WatchdogAction::Alert),
+        ]));
+        watchdog_detect: Nanos = parse::time(Nanos::from_millis(1)..=Nanos::from_secs(60));
+        watchdog_restore: Nanos = parse::time(Nanos::from_millis(1)..=Nanos::from_secs(60));
+    }
+}
+
+/// `poll`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PollKind {
+    Busy,
+    Adaptive,
+}
+
+/// `memory.model`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryModel {
+    Dedicated,
+    Shared,
+}
+
+/// `switch.policy`: one for all classes, or some classes' own.
+pub(crate) type PolicyByClass = [Option<PolicyKind>; CLASSES];
+
+/// `policy.capfc.scale`: whether the paper's thresholds, which are for 1 Gb/s, grow with the port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Scale {
+    #[default]
+    None,
+    Speed,
+}
+
+/// `pause`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pause {
+    Pfc,
+    Asymmetric,
+    Whole,
+    Ignore,
+}
+
+/// `peer_response`: how long the other end of the cable takes to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PeerResponse {
+    /// As long as our own stall budget.
+    Software,
+    /// As 802.3 allows hardware.
+    Standard,
+    Within(Nanos),
+}
+
+/// `workers`.
+#[derive(Clone, Debug)]
+pub(crate) enum WorkersKey {
+    Auto,
+    Count(u16),
+    List(Vec<(Option<u16>, Vec<Spanned<String>>)>),
+}
+
+fn queues(value: &Value<'_>) -> Parsed<Queues> {
+    if value.as_str() == Some("all") {
+        return Ok(Queues::All);
+    }
+    let list = parse::list(value, parse::integer(0..=1_023)).filter(|list| !list.is_empty());
+    let distinct = list.filter(|list| list.iter().enumerate().all(|(at, queue)| !list[..at].contains(queue)));
+    distinct
+        .map(Queues::List)
+        .ok_or_else(|| "\"all\", or a list of different queue numbers, such as [0, 1]".into())
+}
+
+/// Whether there is one that is not built in is found by `own`.
+fn policy(value: &Value<'_>) -> Parsed<PolicyKind> {
+    if value.as_str() == Some(PolicyKind::Custom.name()) {
+        return Ok(PolicyKind::Custom);
+    }
+    let names = PolicyKind::ALL.map(|kind| (kind.name(), kind));
+    parse::choice(&names)(value)
+        .map_err(|allowed| format!("{allowed}, or \"custom\" where the program brings a policy along"))
+}
+
+fn policies(value: &Value<'_>) -> Parsed<PolicyByClass> {
+    if value.as_str().is_some() {
+        return policy(value).map(|kind| [Some(kind); CLASSES]);
+    }
+    let allowed =
+        |word: String| format!("{word}, or such names by class, as in {{ 3 = \"capfc-stop-max\" }}");
+    let mut by_class = [None; CLASSES];
+    for (key, entry) in value.as_table().ok_or_else(|| allowed(policy(value).expect_err("it is no word")))? {
+        let class = key.name.parse().ok().and_then(Class::new).ok_or_else(|| allowed("one name".into()))?;
+        by_class[class.index()] = Some(policy(entry).map_err(allowed)?);
+    }
+    Ok(by_class)
+}
+
+fn shadows(value: &Value<'_>) -> Parsed<Vec<PolicyKind>> {
+    let list = parse::list(value, policy);
+    list.filter(|list| list.iter().enumerate().all(|(at, kind)| !list[..at].contains(kind))).ok_or_else(
+        || {
+            let names = PolicyKind::ALL.map(|kind| format!("\"{}\"", kind.name()));
+            format!(
+                "a list of different policies out of {}, or \"custom\" where the program brings one along",
+                names.join(", ")
+            )
+        },
+    )
+}
+
+fn peer_response(value: &Value<'_>) -> Parsed<PeerResponse> {
+    match value.as_str() {
+        Some("software") => Ok(PeerResponse::Software),
+        Some("standard") => Ok(PeerResponse::Standard),
+        _ => parse::time(Nanos::ZERO..=Nanos::from_secs(10))(value)
+            .map(PeerResponse::Within)
+            .map_err(|allowed| format!("\"software\", \"standard\", or {allowed}")),
+    }
+}
+
+fn weight(value: &Value<'_>) -> Parsed<Service> {
+    if value.as_str() == Some("strict") {
+        return Ok(Service::Strict);
+    }
+    parse::integer(1..=100_000)(value)
+        .map(Service::Weighted)
+        .map_err(|allowed| format!("\"strict\", or {allowed}"))
+}
+
+fn workers(value: &Value<'_>) -> Parsed<WorkersKey> {
+    let allowed = || {
+        format!(
+            "\"auto\", a number from 1 to 64, or a list such as [{{ core = 1, ports = [\"a\", \"b\"] }}, \
+             {{ ports = [\"c\"] }}] with cores from 0 to {CORE_MAX}"
+        )
+    };
+    match value.as_ref() {
+        ValueInner::String(text) if text == "auto" => Ok(WorkersKey::Auto),
+        ValueInner::Integer(_) => parse::integer(1..=64)(value).map(WorkersKey::Count).map_err(|_| allowed()),
+        ValueInner::Array(_) => parse::list(value, worker)
+            .filter(|list| !list.is_empty())
+            .map(WorkersKey::List)
+            .ok_or_else(allowed),
+        _ => Err(allowed()),
+    }
+}
+
+/// The last core that a thread can be pinned to (glibc's CPU_SETSIZE less one).
+const CORE_MAX: u16 = 1_023;
+
+fn worker(value: &Value<'_>) -> Parsed<(Option<u16>, Vec<Spanned<String>>)> {
+    let wrong = String::new;
+    let table = value.as_table().ok_or_else(wrong)?;
+    if table.keys().any(|key| key.name != "core" && key.name != "ports") {
+        return Err(wrong());
+    }
+    let core = table.get("core").map(parse::integer(0..=CORE_MAX)).transpose()?;
+    let name = |entry: &Value<'_>| parse::name(entry).map(|name| Spanned::with_span(name, entry.span));
+    let ports =
+        table.get("ports").and_then(|ports| parse::list(ports, name)).filter(|ports| !ports.is_empty());
+    Ok((core, ports.ok_or_else(wrong)?))
+}
