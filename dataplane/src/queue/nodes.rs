@@ -201,21 +201,21 @@ impl Fifo {
         nodes: &mut Nodes,
         mut moves: impl FnMut(&mut FrameMeta) -> bool,
     ) -> Fifo {
-        let mut front = Fifo { head: self.head, ..Fifo::default() };
-        while self.head != NONE {
-            let node = &mut nodes.0[self.head as usize];
+        let (mut tail, mut frames, mut next) = (NONE, 0, self.head);
+        while next != NONE {
+            let node = &mut nodes.0[next as usize];
             if !moves(&mut node.meta) {
                 break;
             }
-            (front.tail, self.head) = (self.head, node.next);
-            front.frames += 1;
+            (tail, next) = (next, node.next);
+            frames += 1;
         }
-        if front.frames == 0 {
+        if frames == 0 {
             return Fifo::default();
         }
-        nodes.0[front.tail as usize].next = NONE;
-        self.frames -= front.frames;
-        front
+        nodes.0[tail as usize].next = NONE;
+        self.frames -= frames;
+        Fifo { head: std::mem::replace(&mut self.head, next), tail, frames }
     }
 
     /// Takes the frames out that `leaves` says yes to; what it takes and what stays keep their order.

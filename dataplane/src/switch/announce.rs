@@ -76,8 +76,14 @@ impl Switch {
         let bytes =
             pause_frame(at.settings.flow_control, &what, at.settings.pause_time).encode(at.settings.mac);
         self.agenda.look_at(port, at.peer.held.next_refresh());
-        self.count_announcement(port, &what);
         self.stops_told += u64::from(!what.xoff.is_empty());
+        self.counters.port(port).pause_frames_sent.add(1);
+        for class in what.vector().iter() {
+            let counters = self.counters.class(port, class);
+            counters.xoff_sent.add(u64::from(what.xoff.contains(class)));
+            counters.xon_sent.add(u64::from(what.xon.contains(class)));
+            counters.refreshes_sent.add(u64::from(what.refreshed.contains(class)));
+        }
         for class in what.xon.iter() {
             self.forget_told_flows(port, class); // whoever hears that the class may send resumes all
         }
@@ -88,20 +94,10 @@ impl Switch {
     pub(super) fn send_control<S: FrameStore>(&mut self, port: PortId, bytes: &[u8], store: &mut S) -> Frame {
         let frame = store.control(bytes).expect("one was free a moment ago");
         let at = &mut self.ports[port.index()];
-        at.egress.commit(self.now, on_line(&frame));
+        at.egress.commit(self.now, on_line(&frame).into());
         self.ledger.made += 1;
         *self.nodes.meta_mut(&frame) = FrameMeta::of_control(self.now, port, Class::ALL[7], &frame);
         frame
-    }
-
-    fn count_announcement(&self, port: PortId, what: &Announcement) {
-        self.counters.port(port).pause_frames_sent.add(1);
-        for class in what.vector().iter() {
-            let counters = self.counters.class(port, class);
-            counters.xoff_sent.add(u64::from(what.xoff.contains(class)));
-            counters.xon_sent.add(u64::from(what.xon.contains(class)));
-            counters.refreshes_sent.add(u64::from(what.refreshed.contains(class)));
-        }
     }
 }
 

@@ -26,24 +26,26 @@ impl Switch {
         self.room_at(port, meta.class, store);
     }
 
-    /// Drops all that waits at (`port`, `class`).
+    /// Drops what waits at (`port`, `class`) and `leaves` says yes to. There may be room then ([`Switch::room_at`]).
     pub(super) fn drop_queued<S: FrameStore>(
         &mut self,
         port: PortId,
         class: Class,
         reason: DropReason,
+        leaves: impl FnMut(&FrameMeta) -> bool,
         store: &mut S,
     ) {
         let at = &mut self.ports[port.index()].egress;
-        let mut queued = at.queues[class.index()].take_if(&mut self.nodes, |_| true);
-        at.backlogged.remove(class);
+        let mut queued = at.queues[class.index()].take_if(&mut self.nodes, leaves);
+        if !at.queues[class.index()].is_ready() {
+            at.backlogged.remove(class);
+        }
         while let Some(frame) = queued.pop(&self.nodes) {
             self.count_flow_out(port, class, &frame);
             let meta = *self.nodes.meta(&frame);
             self.leave_egress(port, &meta);
             self.drop_admitted(port, reason, frame, store);
         }
-        self.room_at(port, class, store);
     }
 
     /// Drops a frame that has come in by `port` and is not admitted, for `reason`.
@@ -56,7 +58,7 @@ impl Switch {
         frame: Frame,
         store: &mut S,
     ) {
-        self.count_received(port, class, Bytes::of_frame(frame.len()));
+        self.count_received(port, class, Bytes::of_frame(frame.len()).into());
         self.counters.class(port, class).drops[reason.index()].add(1);
         self.ledger.dropped += 1;
         store.free(frame);

@@ -240,10 +240,10 @@ impl Switch {
         next
     }
 
-    /// The policy of `class` ends: all its flows go on, and its queues are FIFOs again. Answers the queue that
-    /// is of no use any more.
-    pub(super) fn end_flows(&mut self, port: PortId, class: Class) -> Nested {
-        let Policy::Ofc(ofc) = &self.policies.acting[class.index()] else { return Nested::default() };
+    /// The policy of `class` has ended: all its flows go on, and its queue at `port` is a FIFO again. Answers the queue
+    /// that is of no use any more.
+    pub(super) fn end_flows(&mut self, ended: &Policy, port: PortId, class: Class) -> Nested {
+        let Policy::Ofc(ofc) = ended else { return Nested::default() };
         if ofc.has_told(port) {
             self.ports[port.index()].peer.held.suspect(class);
             self.note_untold(port);

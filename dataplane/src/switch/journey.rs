@@ -16,7 +16,7 @@ use crate::policy::Event;
 use crate::queue::{Fifo, FrameMeta};
 use crate::schedule::Turn;
 use crate::settings::Accounting;
-use crate::units::{Bytes, Class, PortId};
+use crate::units::{Bytes, Class, ClassSet, PortId};
 use crate::wire::header::Header;
 
 /// In.
@@ -69,7 +69,7 @@ impl Switch {
         if !ingress.waits_for_room.contains(class) {
             self.agenda.ingress_ready.insert(port);
         }
-        self.count_received(port, class, size);
+        self.count_received(port, class, size.into());
         if self.congestion.ingress().contains(class) {
             self.sample(port, slot, self.buffer.ingress(port, class), store);
         }
@@ -78,9 +78,8 @@ impl Switch {
     }
 
     #[inline]
-    pub(super) fn count_received(&self, port: PortId, class: Class, load: impl Into<Load>) {
+    pub(super) fn count_received(&self, port: PortId, class: Class, load: Load) {
         let counters = self.counters.class(port, class);
-        let load = load.into();
         counters.rx_frames.add(load.frames.into());
         counters.rx_bytes.add(load.bytes.0);
     }
@@ -251,7 +250,13 @@ impl Switch {
                 continue;
             }
             self.expire_pauses(port);
-            let Some(turn) = self.choose(port) else { break };
+            let at = &mut self.ports[port.index()];
+            let Some(turn) = at.egress.choose(self.now, at.eligible()) else {
+                if at.egress.backlogged.is_empty() && !at.has_announcements() {
+                    self.agenda.egress_active.remove(port);
+                }
+                break;
+            };
             let Some(next) = self.dequeue(port, turn.class) else { break };
             let Some((frame, mut followers)) = self.depart(port, &turn, next, most - sent, store) else {
                 continue;
@@ -263,20 +268,6 @@ impl Switch {
             }
         }
         sent
-    }
-
-    /// The class that sends next: backlogged, unpaused, in rate, and only while the line is free.
-    #[inline]
-    fn choose(&mut self, port: PortId) -> Option<Turn> {
-        let at = &mut self.ports[port.index()];
-        let eligible = at.eligible();
-        if eligible.is_empty() {
-            if at.egress.backlogged.is_empty() && !at.has_announcements() {
-                self.agenda.egress_active.remove(port);
-            }
-            return None;
-        }
-        at.egress.choose(self.now, eligible)
     }
 
     /// The frames that leave in this turn, `most` at most: the next, which has left its queue, written as it is to leave,
@@ -332,11 +323,12 @@ impl Switch {
         let is_like =
             |next: &FrameMeta| (next.since, next.vid, next.tags) == (first.since, first.vid, first.tags);
         let egress = &mut self.ports[port.index()].egress;
+        let sampled = ClassSet(self.congestion.ingress().0 | self.congestion.egress().0 | egress.marks.0);
+        let is_each_seen = sampled.contains(class) || self.policies.shadows_count_flows;
         let next = egress.queues[class.index()].fifo().and_then(|fifo| fifo.front(&self.nodes));
-        if !next.is_some_and(is_like) || self.each_departure_is_seen(port, class) {
+        if !next.is_some_and(is_like) || is_each_seen {
             return Fifo::default();
         }
-        let egress = &mut self.ports[port.index()].egress;
         let margin = egress.margin(self.now, turn);
         let Some(fifo) = egress.queues[class.index()].fifo() else { return Fifo::default() };
         let followers = fifo.split_while(&mut self.nodes, |meta| {
@@ -353,14 +345,8 @@ impl Switch {
         followers
     }
 
-    /// Whether somebody is to see each frame of `class` that leaves its queue at `port`.
-    fn each_departure_is_seen(&self, port: PortId, class: Class) -> bool {
-        let samples = self.congestion.ingress().contains(class) || self.congestion.egress().contains(class);
-        samples || self.policies.shadows_count_flows || self.ports[port.index()].egress.marks.contains(class)
-    }
-
     #[inline]
-    pub(super) fn dequeue(&mut self, port: PortId, class: Class) -> Option<Frame> {
+    fn dequeue(&mut self, port: PortId, class: Class) -> Option<Frame> {
         let at = &mut self.ports[port.index()].egress;
         let frame = at.queues[class.index()].pop(&mut self.nodes)?;
         if !at.queues[class.index()].is_ready() {
@@ -378,8 +364,7 @@ impl Switch {
     #[inline]
     pub(super) fn release<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.ledger.sent += 1;
-        let meta = *self.nodes.meta(&frame);
-        let FrameMeta { ingress, class, control, len, .. } = meta;
+        let meta @ &FrameMeta { ingress, class, control, len, .. } = self.nodes.meta(&frame);
         let passage = Passage { step: Step::Release, ingress, egress: port, class };
         let may_join = !control && !meta.is_flooded() && len == frame.len();
         let joins = may_join && self.joins_run(passage, Bytes::of_frame(frame.len()));
@@ -389,7 +374,8 @@ impl Switch {
         }
         self.end_run();
         if !control {
-            self.count_sent(port, class, Bytes::of_frame(frame.len()));
+            self.count_sent(port, class, Bytes::of_frame(frame.len()).into());
+            let meta = *self.nodes.meta(&frame);
             self.leave_egress(port, &meta);
             self.room_at(port, class, store);
         }
@@ -400,9 +386,8 @@ impl Switch {
     }
 
     #[inline]
-    pub(super) fn count_sent(&self, port: PortId, class: Class, load: impl Into<Load>) {
+    pub(super) fn count_sent(&self, port: PortId, class: Class, load: Load) {
         let counters = self.counters.class(port, class);
-        let load = load.into();
         counters.tx_frames.add(load.frames.into());
         counters.tx_bytes.add(load.bytes.0);
     }

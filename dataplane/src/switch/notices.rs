@@ -91,7 +91,7 @@ impl Switch {
             return None;
         }
         let frame = at.peer.notices.pop(&self.nodes)?;
-        at.egress.commit(self.now, on_line(&frame));
+        at.egress.commit(self.now, on_line(&frame).into());
         Some(frame)
     }
 

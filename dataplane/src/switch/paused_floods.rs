@@ -144,19 +144,9 @@ impl Switch {
             }
             leaves
         };
-        let at = &mut self.ports[port.index()].egress;
-        let queue = &mut at.queues[class.index()];
-        let mut queued = queue.take_if(&mut self.nodes, &mut leaves);
-        let mut waiting = at.taken_over[class.index()].take_if(&mut self.nodes, &mut leaves);
-        if !queue.is_ready() {
-            at.backlogged.remove(class);
-        }
-        while let Some(frame) = queued.pop(&self.nodes) {
-            self.count_flow_out(port, class, &frame);
-            let meta = *self.nodes.meta(&frame);
-            self.leave_egress(port, &meta);
-            self.drop_admitted(port, DropReason::FloodPaused, frame, store);
-        }
+        self.drop_queued(port, class, DropReason::FloodPaused, &mut leaves, store);
+        let taken_over = &mut self.ports[port.index()].egress.taken_over[class.index()];
+        let mut waiting = taken_over.take_if(&mut self.nodes, leaves);
         while let Some(frame) = waiting.pop(&self.nodes) {
             self.drop_admitted(port, DropReason::FloodPaused, frame, store); // it counts at no egress yet
         }

@@ -12,7 +12,7 @@ use crate::queue::{ClassQueue, Fifo};
 use crate::rewrite::Rewriter;
 use crate::schedule::{Scheduler, Shaper, Turn};
 use crate::settings::PortSettings;
-use crate::units::{BitRate, Bytes, CLASSES, Class, ClassSet, FCS, Nanos, PortSet, TAGS};
+use crate::units::{Bytes, CLASSES, Class, ClassSet, FCS, Nanos, PortSet, TAGS};
 use crate::watchdog::Watchdog;
 
 /// Everything of one port but its occupancies.
@@ -52,9 +52,9 @@ pub(super) struct Egress {
     scheduler: Scheduler,
     pub(super) line: Shaper,
     /// Of the classes that have a rate of their own.
-    class_rates: [Option<Shaper>; CLASSES],
+    pub(super) class_rates: [Option<Shaper>; CLASSES],
     /// Which classes these are; mostly none.
-    shaped: ClassSet,
+    pub(super) shaped: ClassSet,
     commit_max: Bytes,
     /// Layer-1 bytes handed to the driver and not yet released.
     pub(super) committed: Bytes,
@@ -212,10 +212,8 @@ impl Egress {
 
     /// Bytes on the line that may be sent in this turn, one frame after the other, with nothing to decide.
     pub(super) fn margin(&mut self, now: Nanos, turn: &Turn) -> Bytes {
-        let of_class = match &mut self.class_rates[turn.class.index()] {
-            Some(rate) => rate.credit(now).bytes(),
-            None => Bytes::MAX,
-        };
+        let of_class = self.class_rates[turn.class.index()].as_mut();
+        let of_class = of_class.map_or(Bytes::MAX, |rate| rate.credit(now).bytes());
         let uncommitted = self.commit_max.saturating_sub(self.committed);
         turn.bytes().min(of_class).min(self.line.credit(now).bytes()).min(uncommitted)
     }
@@ -224,32 +222,15 @@ impl Egress {
     #[inline]
     pub(super) fn sent(&mut self, now: Nanos, turn: &Turn, load: Load) {
         self.scheduler.sent(turn, load.bytes, !self.backlogged.contains(turn.class));
-        if self.shaped.contains(turn.class)
-            && let Some(rate) = &mut self.class_rates[turn.class.index()]
-        {
+        if let Some(rate) = &mut self.class_rates[turn.class.index()] {
             rate.spend(now, load.bytes);
         }
         self.commit(now, load);
     }
 
-    /// The class has no rate of its own any more.
-    pub(super) fn lift_rate(&mut self, class: Class) {
-        self.class_rates[class.index()] = None;
-        self.shaped.remove(class);
-    }
-
-    /// The class is held to `rate`, ahead of which it may run by `burst`.
-    pub(super) fn keep_rate(&mut self, now: Nanos, class: Class, rate: BitRate, burst: Bytes) -> &mut Shaper {
-        self.shaped.insert(class);
-        let shaper = self.class_rates[class.index()].get_or_insert_with(|| Shaper::new(rate, burst));
-        shaper.set_rate(now, rate, burst);
-        shaper
-    }
-
     /// The driver has these.
     #[inline]
-    pub(super) fn commit(&mut self, now: Nanos, load: impl Into<Load>) {
-        let load = load.into();
+    pub(super) fn commit(&mut self, now: Nanos, load: Load) {
         self.committed += load.bytes;
         self.committed_frames += u64::from(load.frames);
         self.line.spend(now, load.bytes);
@@ -271,12 +252,6 @@ impl Egress {
         let in_rate =
             |class: Class| self.class_rates[class.index()].as_ref().map_or(Nanos::ZERO, Shaper::ready_at);
         eligible.iter().map(in_rate).min().map(|soonest| soonest.max(self.line.ready_at()))
-    }
-
-    /// Whether frames wait for room here.
-    pub(super) fn is_awaited(&self) -> bool {
-        self.taken_over.iter().any(|fifo| !fifo.is_empty())
-            || self.awaiting_room.iter().any(|ports| !ports.is_empty())
     }
 }
 

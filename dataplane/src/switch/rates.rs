@@ -7,6 +7,7 @@
 use super::{Port, Switch};
 use crate::frame::{Frame, FrameStore};
 use crate::policy::Policy;
+use crate::schedule::Shaper;
 use crate::settings::{FlowControl, PortSettings};
 use crate::units::{BitRate, Bytes, Class, ClassSet, PortId, RateStep, TAGS};
 use crate::wire::{MacControlError, Pfc, Rates};
@@ -91,12 +92,16 @@ impl Switch {
             let asked = peer.kept_rates.rate(class);
             self.counters.class(port, class).rate_obeyed.set(asked.map_or(0, BitRate::bits_per_second));
             let own = settings.classes[class.index()].max_rate;
+            let shaper = &mut egress.class_rates[class.index()];
             let Some(rate) = own.into_iter().chain(asked).min() else {
-                egress.lift_rate(class);
+                egress.shaped.remove(class);
+                *shaper = None;
                 continue;
             };
+            egress.shaped.insert(class);
             let burst = if asked.is_some() { longest(settings) } else { burst(settings, rate) };
-            let shaper = egress.keep_rate(self.now, class, rate, burst);
+            let shaper = shaper.get_or_insert_with(|| Shaper::new(rate, burst));
+            shaper.set_rate(self.now, rate, burst);
             if asked.is_some() {
                 shaper.forgo(self.now);
             }

@@ -4,7 +4,7 @@
 use super::Switch;
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
-use crate::queue::FrameMeta;
+use crate::queue::{Fifo, FrameMeta};
 use crate::settings::WhenFull;
 use crate::units::{Class, PortId, PortSet, TAGS};
 use crate::wire::header::field;
@@ -18,18 +18,29 @@ impl Switch {
         frame: &Frame,
         store: &S,
     ) -> Option<DropReason> {
-        let at = &self.ports[egress.index()];
         let meta = self.nodes.meta(frame);
+        let drops_early = self.ports[egress.index()].egress.drops_early;
+        if let Some(reason) = self.why_kept_out(egress, meta) {
+            Some(reason)
+        } else if !self.buffer.egress_has_room(egress, meta.class, meta.counted()) {
+            Some(DropReason::EgressFull)
+        } else if drops_early.contains(meta.class) && self.is_dropped_early(egress, frame, store) {
+            Some(DropReason::EarlyDrop)
+        } else {
+            None
+        }
+    }
+
+    /// Why a frame joins no queue of `egress`, whatever room there is.
+    #[inline]
+    fn why_kept_out(&self, egress: PortId, meta: &FrameMeta) -> Option<DropReason> {
+        let at = &self.ports[egress.index()];
         if at.egress.closed.contains(meta.class) {
             Some(at.why_closed())
         } else if self.is_too_long_for(egress, meta) {
             Some(DropReason::TooLong)
         } else if self.misses(egress, meta) {
             Some(DropReason::FloodPaused)
-        } else if !self.buffer.egress_has_room(egress, meta.class, meta.counted()) {
-            Some(DropReason::EgressFull)
-        } else if at.egress.drops_early.contains(meta.class) && self.is_dropped_early(egress, frame, store) {
-            Some(DropReason::EarlyDrop)
         } else {
             None
         }
@@ -78,10 +89,7 @@ impl Switch {
     /// Whether a frame for `egress` joins a queue of this worker, where there is room.
     #[inline]
     fn may_enter(&self, egress: PortId, meta: &FrameMeta) -> bool {
-        self.workers.owns(egress)
-            && !self.ports[egress.index()].egress.closed.contains(meta.class)
-            && !self.is_too_long_for(egress, meta)
-            && !self.misses(egress, meta)
+        self.workers.owns(egress) && self.why_kept_out(egress, meta).is_none()
     }
 
     /// The frame goes back to where it came from, and waits there until `egress` has room.
@@ -143,7 +151,8 @@ impl Switch {
         }
         let at = &mut self.ports[port.index()].egress;
         at.taken_over[class.index()] = taken_over;
-        if !at.is_awaited() {
+        let nobody_waits = at.awaiting_room.iter().all(PortSet::is_empty);
+        if nobody_waits && at.taken_over.iter().all(Fifo::is_empty) {
             self.agenda.awaited.remove(port);
         }
     }

@@ -85,13 +85,8 @@ impl Switch {
     /// then it is to be counted by itself, and everything before is.
     #[inline]
     pub(super) fn joins_run(&mut self, passage: Passage, size: Bytes) -> bool {
-        if self.run.passage == passage {
-            if self.run.margin == Bytes::ZERO {
-                self.look_for_margin(passage, size);
-            }
-            if self.run.takes(size) {
-                return true;
-            }
+        if self.run.passage == passage && (self.run.takes(size) || self.look_for_margin(passage, size)) {
+            return true;
         }
         self.end_run();
         false
@@ -138,13 +133,17 @@ impl Switch {
         }
     }
 
+    /// Looks for a margin, where that has yet to be done, and tallies a frame of `size` if there is.
     #[inline(never)]
-    fn look_for_margin(&mut self, passage: Passage, next: Bytes) {
-        let margin = self.margin(passage).in_bytes();
-        self.run.margin = margin;
-        if next > margin {
+    fn look_for_margin(&mut self, passage: Passage, size: Bytes) -> bool {
+        if self.run.margin > Bytes::ZERO {
+            return false;
+        }
+        self.run.margin = self.margin(passage).in_bytes();
+        if size > self.run.margin {
             self.run.without_margin = passage;
         }
+        self.run.takes(size)
     }
 
     /// How much may take this passage with nothing to be decided, and nobody who is to see each frame.

@@ -48,17 +48,17 @@ impl Switch {
     fn begin_storm<S: FrameStore>(&mut self, port: PortId, class: Class, store: &mut S) {
         self.counters.class(port, class).begin_storm(self.now);
         let at = &mut self.ports[port.index()];
-        let Some(settings) = at.peer.watchdog.settings(class) else { return };
-        match settings.action {
-            WatchdogAction::Drop => {
+        match at.peer.watchdog.settings(class).map(|settings| settings.action) {
+            Some(WatchdogAction::Drop) => {
                 at.egress.closed.insert(class);
-                self.drop_queued(port, class, DropReason::PausedDiscard, store);
+                self.drop_queued(port, class, DropReason::PausedDiscard, |_| true, store);
+                self.room_at(port, class, store);
             }
-            WatchdogAction::Forward => {
+            Some(WatchdogAction::Forward) => {
                 at.peer.paused.defy(class, true);
                 self.agenda.egress_active.insert(port);
             }
-            WatchdogAction::Alert => {}
+            Some(WatchdogAction::Alert) | None => {}
         }
     }
 

@@ -15,10 +15,8 @@ pub struct Successor {
     class: Class,
     kind: PolicyKind,
     policy: Policy,
-    /// By port, a queue for flows, where the policy nests them.
+    /// By port, a queue for flows, where the policy nests them; afterwards, the one that is of no use any more.
     queues: Box<[Nested]>,
-    /// By port, the queue that is of no use any more.
-    left: Box<[Nested]>,
 }
 
 impl Successor {
@@ -30,7 +28,6 @@ impl Successor {
             kind,
             policy: Policy::new(kind, class, settings),
             queues: settings.ports.iter().map(|_| queue(kind, settings)).collect(),
-            left: settings.ports.iter().map(|_| Nested::default()).collect(),
         }
     }
 }
@@ -45,16 +42,14 @@ impl Switch {
     /// See [`super::Batch::set_policy`].
     pub(super) fn set_policy(&mut self, mut successor: Box<Successor>) -> Box<Successor> {
         self.end_run();
-        let Successor { class, kind, ref mut policy, ref mut queues, ref mut left } = *successor;
+        let Successor { class, kind, ref mut policy, ref mut queues } = *successor;
         let count = self.ports.len();
         let ports = || (0..=u8::MAX).map(PortId).take(count);
-        for (port, left) in ports().zip(left) {
-            *left = self.end_flows(port, class);
-        }
         self.policies.kinds[class.index()] = kind;
         std::mem::swap(&mut self.policies.acting[class.index()], policy);
         for (port, queue) in ports().zip(queues) {
-            self.begin_flows(port, class, std::mem::take(queue));
+            let left = self.end_flows(policy, port, class);
+            self.begin_flows(port, class, std::mem::replace(queue, left));
             self.ports[port.index()].peer.demands.iter_mut().for_each(|demands| demands.remove(class));
             self.ask_rate(port, class, RateStep::FULL);
         }

@@ -97,7 +97,8 @@ impl Switch {
         for class in Class::ALL {
             self.forget_told_flows(port, class);
             self.resume_flows(port, class);
-            self.drop_queued(port, class, DropReason::LinkDown, store);
+            self.drop_queued(port, class, DropReason::LinkDown, |_| true, store);
+            self.room_at(port, class, store);
         }
     }
 
