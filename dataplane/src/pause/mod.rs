@@ -6,11 +6,11 @@
 //! alive.
 
 mod held;
-mod mostly;
 mod paused;
 mod rates;
+mod standstill;
 
 pub use held::{Announcement, Held};
-pub(crate) use mostly::MostlyPaused;
 pub use paused::{Paused, Resumed};
 pub use rates::{AskedRates, KeptRates};
+pub(crate) use standstill::Standstill;

@@ -14,8 +14,6 @@ pub struct Paused {
     until: [Nanos; CLASSES],
     since: [Nanos; CLASSES],
     ended: [Nanos; CLASSES],
-    /// Of pauses that are over.
-    paused_for: [Nanos; CLASSES],
     next_expiry: Nanos,
 }
 
@@ -40,7 +38,6 @@ impl Paused {
             until: [Nanos::ZERO; CLASSES],
             since: [Nanos::ZERO; CLASSES],
             ended: [Nanos::ZERO; CLASSES],
-            paused_for: [Nanos::ZERO; CLASSES],
             next_expiry: Nanos::NEVER,
         }
     }
@@ -118,13 +115,6 @@ impl Paused {
         self.ended[class.index()]
     }
 
-    /// For how long `class` has been paused by `now`, all its pauses together; call [`Paused::expire`] before.
-    #[must_use]
-    pub fn paused_for(&self, now: Nanos, class: Class) -> Nanos {
-        let lasting = self.since(class).map_or(Nanos::ZERO, |since| now.since(since));
-        self.paused_for[class.index()] + lasting
-    }
-
     /// When the next class resumes by itself.
     #[inline]
     #[must_use]
@@ -137,9 +127,7 @@ impl Paused {
             self.classes.remove(class);
             self.ended[class.index()] = at;
             resumed.classes.insert(class);
-            let paused_for = at.since(self.since[class.index()]);
-            resumed.paused_for[class.index()] += paused_for;
-            self.paused_for[class.index()] += paused_for;
+            resumed.paused_for[class.index()] += at.since(self.since[class.index()]);
         }
     }
 
@@ -231,7 +219,6 @@ mod tests {
         let resumed = paused.receive(Nanos(1_000_000), C3, &times(10));
         assert_eq!((resumed.classes, resumed.paused_for[3]), (C3, Nanos(5120)));
         assert_eq!(paused.since(class(3)), Some(Nanos(1_000_000)));
-        assert_eq!(paused.paused_for(Nanos(1_000_007), class(3)), Nanos(5127), "both pauses");
         assert_eq!(paused.ended(class(3)), Nanos(5120));
     }
 

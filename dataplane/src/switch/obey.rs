@@ -112,9 +112,9 @@ impl Switch {
         self.agenda.look_at(port, paused.next_expiry());
         self.note_resumed(port, &resumed);
         self.watch_pauses(port, classes);
-        let Peer { mostly_paused, paused, .. } = &mut self.ports[port.index()].peer;
-        mostly_paused.pauses_changed(self.now, paused);
-        self.agenda.look_at(port, mostly_paused.next_look());
+        let Peer { standstill, paused, .. } = &mut self.ports[port.index()].peer;
+        standstill.pauses_changed(self.now, paused.blocked());
+        self.agenda.look_at(port, standstill.next_look());
     }
 
     pub(super) fn note_resumed(&mut self, port: PortId, resumed: &Resumed) {

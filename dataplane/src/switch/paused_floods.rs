@@ -1,18 +1,19 @@
-//! Floods, and ports whose peers hardly ever let them send.
+//! Floods, and ports that stand still because their peers let nothing pass.
 //!
 //! A flood counts where it came in until the last of its copies has left. One port that is paused for ever would
 //! hold all that was ever flooded to it, and with that, by a pause of our own, whoever floods: what that sends to
-//! others would stop, too. So where a port was paused for nearly all of a window ([`MostlyPaused`]), and while it is
-//! paused, floods from an ingress queue fill a part of what is below its XON, one in [`PARTS`], by bytes and by frames;
-//! a pause for any other reason can end then, and there is room for other frames. What waits beyond that is
-//! dropped at the end of the window, and what comes later joins no queue of such a port
-//! ([`DropReason::FloodPaused`]). The others get it. Where a policy goes by the length of egress queues,
-//! whatever is in them, a flood must leave the same room below their XON. What has one known destination waits
-//! for it, as ever; so do floods where pauses come and go, as they do where there is congestion.
+//! others would stop, too. So where a class of a port stands still ([`Standstill`]), floods from an ingress queue
+//! fill a part of what is below its XON, one in [`PARTS`], by bytes and by frames; a pause for any other reason can end
+//! then, and there is room for other frames. What waits beyond that is dropped at each look that finds the class so,
+//! and what comes later joins no queue that is paused then ([`DropReason::FloodPaused`]). The others get it. Where
+//! a policy goes by the length of egress queues, whatever is in them, a flood must leave the same room below
+//! their XON. What has one known destination waits for it, as ever; so do floods where pauses come and go,
+//! as they do where there is congestion.
 //!
 //! * All floods from the ingress port count, those on their way to ports that are not paused, too: which copies a
 //!   flood still has is not known, and another worker's queues are not either. Its counters are read: so the port
-//!   that is paused decides, whoever its owner is.
+//!   that is paused decides, whoever its owner is. Beside a port that is merely slow, one that stands still may so
+//!   get none.
 //! * The oldest go first: they are the same at several paused ports, so that their last copies go.
 //! * A pipeline that stops for a full queue ([`WhenFull::Stop`]) does not stop for a flood at such a port.
 
@@ -22,12 +23,12 @@ use crate::buffer::Load;
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
 #[cfg(doc)]
-use crate::pause::MostlyPaused;
+use crate::pause::Standstill;
 use crate::queue::{FrameMeta, UNCOUNTED};
 use crate::settings::{Accounting, WhenFull};
 use crate::units::{Bytes, Class, ClassSet, PORTS_MAX, PortId};
 
-/// Floods that wait for ports that are mostly paused fill at most one part of so many of what is below XON.
+/// Floods that wait for ports that stand still fill at most one part of so many of what is below XON.
 const PARTS: u32 = 4;
 
 impl Switch {
@@ -67,10 +68,10 @@ impl Switch {
         is_last
     }
 
-    /// Whether a frame is one of a flood for a port that hardly ever sends.
+    /// Whether a frame is one of a flood for a port that stands still.
     #[inline]
     pub(super) fn is_bounded(&self, egress: PortId, meta: &FrameMeta) -> bool {
-        meta.is_flooded() && self.ports[egress.index()].peer.hardly_lets_send().contains(meta.class)
+        meta.is_flooded() && self.ports[egress.index()].peer.lets_nothing_pass().contains(meta.class)
     }
 
     /// Whether a frame misses `egress` because it is one of a flood.
@@ -83,7 +84,7 @@ impl Switch {
     pub(super) fn flood_misses(&self, egress: PortId, meta: &FrameMeta) -> bool {
         let (class, size) = (meta.class, meta.counted());
         self.has_floods()
-            && self.ports[egress.index()].peer.hardly_lets_send().contains(class)
+            && self.ports[egress.index()].peer.lets_nothing_pass().contains(class)
             && (self.beyond_part(meta.ingress, class) != Load::NONE
                 || self.buffer.egress(egress, class) + size > self.egress_part(egress, class)
                 || self.when_full == WhenFull::Stop && !self.buffer.egress_has_room(egress, class, size))
@@ -112,14 +113,15 @@ impl Switch {
         Bytes(settings.egress_xon.0 / u64::from(PARTS))
     }
 
-    /// Where a window of `port` is over, the floods that wait there are made to fit.
-    pub(super) fn fit_floods<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
-        let Peer { mostly_paused, paused, .. } = &mut self.ports[port.index()].peer;
-        if self.now < mostly_paused.next_look() {
+    /// Where a look at `port` is due; before pauses end that are over by now: what counts is whether something could be
+    /// sent until now. Floods that wait where a class stands still are made to fit.
+    pub(super) fn look_for_standstill<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
+        let Peer { standstill, paused, .. } = &mut self.ports[port.index()].peer;
+        if self.now < standstill.next_look() {
             return;
         }
-        mostly_paused.look(self.now, paused);
-        for class in self.ports[port.index()].peer.hardly_lets_send().iter() {
+        standstill.look(self.now, paused.blocked());
+        for class in standstill.classes().iter() {
             self.drop_floods_beyond(port, class, store);
             self.room_at(port, class, store);
         }
@@ -154,9 +156,9 @@ impl Switch {
 }
 
 impl Peer {
-    /// Classes that are paused now, and were for nearly all of the last window.
+    /// Classes that stand still, but for those that were let go since that was found.
     #[inline]
-    pub(super) fn hardly_lets_send(&self) -> ClassSet {
-        ClassSet(self.mostly_paused.classes().0 & self.paused.blocked().0)
+    pub(super) fn lets_nothing_pass(&self) -> ClassSet {
+        ClassSet(self.standstill.classes().0 & self.paused.blocked().0)
     }
 }

@@ -7,7 +7,7 @@ use super::train::Train;
 use crate::buffer::Load;
 use crate::classify::Classifier;
 use crate::drop_reason::DropReason;
-use crate::pause::{AskedRates, Held, KeptRates, MostlyPaused, Paused};
+use crate::pause::{AskedRates, Held, KeptRates, Paused, Standstill};
 use crate::queue::{ClassQueue, Fifo};
 use crate::rewrite::Rewriter;
 use crate::schedule::{Scheduler, Shaper, Turn};
@@ -83,7 +83,7 @@ pub(super) struct Peer {
     /// Classes that the peer has paused as a whole only because its flows could not be paused one by one.
     pub(super) paused_for_flows: ClassSet,
     pub(super) watchdog: Watchdog,
-    pub(super) mostly_paused: MostlyPaused,
+    pub(super) standstill: Standstill,
 }
 
 impl Port {
@@ -112,7 +112,7 @@ impl Port {
                 flows_expire: Nanos::NEVER,
                 paused_for_flows: ClassSet::NONE,
                 watchdog: Watchdog::new(settings.classes.map(|class| class.watchdog)),
-                mostly_paused: MostlyPaused::NONE,
+                standstill: Standstill::NONE,
             },
         }
     }
@@ -271,6 +271,6 @@ impl Peer {
     /// When something here happens by time alone.
     pub(super) fn next_deadline(&self) -> Nanos {
         let held = self.held.next_refresh().min(self.asked_rates.next_refresh());
-        held.min(self.next_expiry()).min(self.watchdog.next_look()).min(self.mostly_paused.next_look())
+        held.min(self.next_expiry()).min(self.watchdog.next_look()).min(self.standstill.next_look())
     }
 }

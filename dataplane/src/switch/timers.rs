@@ -3,6 +3,7 @@
 use super::Switch;
 use crate::drop_reason::DropReason;
 use crate::frame::FrameStore;
+use crate::pause::Standstill;
 use crate::units::{Class, ClassSet, Nanos, PortId};
 
 impl Switch {
@@ -17,10 +18,10 @@ impl Switch {
             at.peer.held.advance(self.now);
             at.peer.asked_rates.advance(self.now);
             self.note_untold(port);
+            self.look_for_standstill(port, store);
             self.expire_pauses(port);
             let of_flows = self.fire_flows(port);
             self.look_for_storms(port, store);
-            self.fit_floods(port, store);
             let deadline = self.ports[port.index()].peer.next_deadline().min(of_flows);
             if deadline == Nanos::NEVER {
                 self.agenda.timed.remove(port);
@@ -92,6 +93,7 @@ impl Switch {
         let paused = at.peer.paused.classes();
         let resumed = at.peer.paused.receive(self.now, paused, &Default::default());
         self.note_resumed(port, &resumed);
+        self.ports[port.index()].peer.standstill = Standstill::NONE;
         self.forget_rates(port);
         self.forget_notices(port, store);
         for class in Class::ALL {

@@ -83,8 +83,10 @@ fn a_port_that_is_paused_for_ever_holds_nobody_who_floods() {
         let flooded = b.tap().count(|bytes| bytes.starts_with(&NOBODY.0));
         ((known, flooded) == (FRAMES as usize, FRAMES as usize)).then_some(())
     });
-    assert!(!switch.class(1, 3).pause_sent.now, "what waits for host 3 holds nobody");
-    let missed = switch.class(3, 3).drops["flood_paused"];
+    let missed = wait_for("what waits for host 3 to hold nobody", || {
+        pause();
+        (!switch.class(1, 3).pause_sent.now).then(|| switch.class(3, 3).drops["flood_paused"])
+    });
     assert!(missed > 0);
     c.send(frames::pfc(c.mac(), &[(3, 0)]));
     c.tap().wait(FRAMES as usize - usize::try_from(missed).unwrap(), |bytes| bytes.starts_with(&NOBODY.0));
