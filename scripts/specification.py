@@ -65,7 +65,7 @@ def main():
     crates = list(binaries())
     missing = []
     for file, test in named:
-        short, rest = file.split("/", 1)
+        short, _, rest = file.partition("/")
         paths = [PurePosixPath(shorthands.get(f"{short}/", short), rest), PurePosixPath(file)]
         if not any(is_run(path, test, crates) for path in paths):
             missing.append(f"{file}::{test}")
