@@ -105,7 +105,8 @@ impl Batch<'_> {
 
     /// The link of `port` came up or went down. A port without link forgets what it had learned and
     /// what its peer had asked, and drops what was queued; when it comes up again, pauses that still
-    /// hold are announced anew.
+    /// hold are announced anew. What a peer asks is obeyed whatever the link is said to be: it may come in before
+    /// the driver hears that the link is up, and who ignored it would send what the peer cannot take.
     pub fn set_link<S: FrameStore>(&mut self, port: PortId, up: bool, store: &mut S) {
         self.switch.set_link(port, up, store);
     }

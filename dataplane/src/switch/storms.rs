@@ -69,7 +69,8 @@ impl Switch {
         at.peer.paused.defy(class, false);
     }
 
-    /// The link of `port` came or went: it has another peer now, or none.
+    /// The link of `port` has gone, and with it every pause: it has no peer now. A pause that comes in before
+    /// the link is known to be back is watched on; no frame waits until then, so it is no storm.
     pub(super) fn forget_storms(&mut self, port: PortId) {
         for class in self.ports[port.index()].peer.watchdog.forget().iter() {
             self.end_storm(port, class);

@@ -75,15 +75,16 @@ impl Switch {
         if self.ports[port.index()].up == up || !self.workers.owns(port) {
             return;
         }
-        self.forget_storms(port);
-        let at = &mut self.ports[port.index()];
-        at.up = up;
-        at.egress.closed = if up { ClassSet::NONE } else { ClassSet::ALL };
         if up {
+            let at = &mut self.ports[port.index()];
+            (at.up, at.egress.closed) = (true, ClassSet::NONE);
             self.agenda.egress_active.insert(port);
             self.note_untold(port);
             return;
         }
+        self.forget_storms(port);
+        let at = &mut self.ports[port.index()];
+        (at.up, at.egress.closed) = (false, ClassSet::ALL);
         self.agenda.untold.remove(port);
         let told = at.peer.held.forget_told();
         if at.egress.committed_frames > 0 {
