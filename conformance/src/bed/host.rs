@@ -201,9 +201,11 @@ impl Host {
         Some(payload::encode(to, self.mac, mark, len))
     }
 
-    /// When it could send next: a stream becomes due, or a pause expires.
+    /// When it could send next: a stream becomes due, or a pause expires. What has expired while its wire is busy, or
+    /// down, is found when that ends.
     pub(super) fn next_wake(&self, now: Nanos) -> Nanos {
-        let wake = |due: Nanos| if due > now { due } else { self.paused.next_expiry() };
+        let expiry = Some(self.paused.next_expiry()).filter(|expiry| *expiry > now).unwrap_or(Nanos::NEVER);
+        let wake = |due: Nanos| if due > now { due } else { expiry };
         let in_rate = |class| self.rates.as_ref().map_or(Nanos::ZERO, |rates| rates.next_pass(class));
         let due = self.streams.iter().filter(|sending| sending.due() != Nanos::NEVER);
         due.map(|sending| sending.due().max(in_rate(sending.stream.class)))
