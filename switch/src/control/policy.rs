@@ -96,7 +96,10 @@ pub(super) async fn put(
 async fn read(request: extract::Request) -> Result<Bytes, (StatusCode, String)> {
     match timeout(BODY_WITHIN, Bytes::from_request(request, &())).await {
         Ok(Ok(body)) => Ok(body),
-        Ok(Err(refused)) => Err((refused.status(), refused.body_text() + "\n")),
+        Ok(Err(refused)) if refused.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+            Err((refused.status(), format!("the request has more than {BODY_MAX} bytes; {EXAMPLE}\n")))
+        }
+        Ok(Err(refused)) => Err((refused.status(), format!("the request was cut off; {EXAMPLE}\n"))),
         Err(_) => {
             let message = format!("the request did not end within {} s\n", BODY_WITHIN.as_secs());
             Err((StatusCode::REQUEST_TIMEOUT, message))

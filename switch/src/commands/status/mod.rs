@@ -54,6 +54,16 @@ pub enum StatusError {
         /// What the network said.
         error: Box<ureq::Error>,
     },
+    /// Something answers, and does not give it.
+    #[error("{url} answers with HTTP status {status}: {said}")]
+    Refused {
+        /// Where it was asked.
+        url: String,
+        /// The status.
+        status: u16,
+        /// What it says beside that.
+        said: String,
+    },
     /// Something answers, but not with a status.
     #[error("{url} is no status of this version of xoff: {error}")]
     Foreign {
@@ -124,9 +134,15 @@ fn causes(args: &Args) -> Result<String, StatusError> {
 }
 
 fn fetch(url: &str) -> Result<String, StatusError> {
-    let answer = agent(TIMEOUT).build().new_agent().get(url).call();
-    let body = answer.and_then(|mut answer| answer.body_mut().with_config().limit(BODY_MAX).read_to_string());
-    body.map_err(|error| StatusError::Silent { url: url.into(), error: Box::new(error) })
+    let silent = |error| StatusError::Silent { url: url.into(), error: Box::new(error) };
+    let agent = agent(TIMEOUT).http_status_as_error(false).build().new_agent();
+    let mut answer = agent.get(url).call().map_err(silent)?;
+    let body = answer.body_mut().with_config().limit(BODY_MAX).read_to_string().map_err(silent)?;
+    if answer.status().is_success() {
+        return Ok(body);
+    }
+    let said = body.lines().next().unwrap_or("nothing more is said; is it a switch of this version?");
+    Err(StatusError::Refused { url: url.into(), status: answer.status().as_u16(), said: said.into() })
 }
 
 fn parse(url: &str, body: &str) -> Result<Status, StatusError> {
@@ -161,7 +177,12 @@ fn period(text: &str) -> Result<Duration, String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use std::io::Read as _;
+    use std::net::TcpListener;
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -172,6 +193,20 @@ mod tests {
         for bad in ["99ms", "0", "", "s", "-1s", "1m", "99999999999999999999s"] {
             assert!(period(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn who_answers_and_refuses_is_quoted() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/status", server.local_addr().unwrap());
+        let serve = thread::spawn(move || {
+            let (mut stream, _) = server.accept().unwrap();
+            let _ = stream.read(&mut [0; 1024]).unwrap();
+            stream.write_all(b"HTTP/1.1 503 -\r\nContent-Length: 5\r\n\r\nbusy\n").unwrap();
+        });
+        let message = fetch(&url).map_err(|error| error.to_string()).unwrap_err();
+        assert_eq!(message, format!("{url} answers with HTTP status 503: busy"));
+        serve.join().unwrap();
     }
 
     #[test]
