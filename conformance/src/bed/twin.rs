@@ -152,6 +152,7 @@ impl Twin {
         for worker in self.some_order() {
             self.workers[worker].batch(now).set_link(port, up, &mut self.store);
         }
+        while self.exchange(now) {} // what was dropped goes home
     }
 
     /// One turn of the loop: everything that has happened, the pipeline, the timers, the ports. One that is `stopping`

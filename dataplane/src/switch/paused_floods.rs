@@ -121,7 +121,7 @@ impl Switch {
             return;
         }
         standstill.look(self.now, paused.blocked());
-        for class in standstill.classes().iter() {
+        for class in self.ports[port.index()].peer.lets_nothing_pass().iter() {
             self.drop_floods_beyond(port, class, store);
             self.room_at(port, class, store);
         }
