@@ -3,10 +3,11 @@
 //! A pause may be as short as it likes and come again as soon as it likes, so that how long one lasts says little. So
 //! the switch looks, about every millisecond from the first pause on: a class that was blocked at all but [`FREE_MAX`] of
 //! the last [`LOOKS`] looks stands still. A class that may send for a tenth of the time, as where ten congest a
-//! port, is never taken for one of those; one that may for less than a hundredth as good as always.
+//! port, is as good as never taken for one of those, one that may for a few thousandths as good as always; what is
+//! between may be, now and then.
 //!
 //! Looks are counted, not time, so that a switch that was kept from running takes no time for a pause that it could not
-//! hear the end of. They are not evenly spaced, so that no rhythm of pauses hides between them.
+//! hear the end of. They are not evenly spaced, so that few rhythms of pauses hide between them.
 
 use crate::units::{CLASSES, Class, ClassSet, Nanos};
 
@@ -81,8 +82,7 @@ impl Standstill {
         self.next_look = if is_over { Nanos::NEVER } else { now.after(self.period()) };
     }
 
-    /// Time to the next look: multiples of the golden ratio fill what is between the bounds evenly, and never in step
-    /// with anything.
+    /// Time to the next look: multiples of the golden ratio fill what is between the bounds evenly.
     fn period(&self) -> Nanos {
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
         PERIOD_MIN.after(Nanos(self.looks.wrapping_mul(GOLDEN) >> (64 - BETWEEN_BITS)))
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_send_for_a_tenth_of_the_time_is_never_found_in_whatever_rhythm() {
+    fn who_may_send_for_a_tenth_of_the_time_is_not_found_in_usual_rhythms() {
         for cycle in [7_000, 50_000, 100_000, 500_000, 1_000_000, 1_000_001, 2_000_000, 5_000_000, 20_000_000]
         {
             assert!(!is_found(cycle * 9 / 10, cycle), "{cycle} ns");

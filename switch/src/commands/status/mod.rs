@@ -141,7 +141,10 @@ fn fetch(url: &str) -> Result<String, StatusError> {
     if answer.status().is_success() {
         return Ok(body);
     }
-    let said = body.lines().next().unwrap_or("nothing more is said; is it a switch of this version?");
+    let said = body
+        .lines()
+        .find(|line| !line.is_empty())
+        .unwrap_or("nothing more is said; is it a switch of this version?");
     Err(StatusError::Refused { url: url.into(), status: answer.status().as_u16(), said: said.into() })
 }
 
