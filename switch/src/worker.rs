@@ -287,9 +287,12 @@ impl Worker {
     fn peers_wait(&mut self) -> bool {
         let now = clock::now();
         let mut waiting = false;
+        // All are told before anything else is done: a policy that panics at what has left stops nobody's XON.
+        for (id, port) in &mut self.ports {
+            tell(now, *id, port, &mut self.switch, &mut self.store);
+        }
         for (id, port) in &mut self.ports {
             let (switch, store) = (&mut self.switch, &mut self.store);
-            tell(now, *id, port, switch, store);
             let mut batch = switch.batch(now);
             port.reap(store, |store, frame| batch.release(*id, frame, store));
             drop(batch);

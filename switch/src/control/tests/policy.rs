@@ -83,21 +83,27 @@ fn a_body_that_does_not_end_is_given_up_and_a_long_one_not_read() {
         let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         stream
-            .write_all(format!("PUT /policy HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n").as_bytes())
+            .write_all(
+                format!("PUT /policy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{head}\r\n\r\n")
+                    .as_bytes(),
+            )
             .unwrap();
         let _ = stream.write_all(body); // which may be refused before its end
-        let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line).unwrap();
-        line.split(' ').nth(1).unwrap_or_default().to_owned()
+        let lines: Vec<String> = BufReader::new(stream).lines().map_while(Result::ok).collect();
+        let code = lines.first().and_then(|line| line.split(' ').nth(1)).unwrap_or_default().to_owned();
+        (code, lines.last().cloned().unwrap_or_default())
     };
-    assert_eq!(answer("Content-Length: 100", b"{"), "408");
-    assert_eq!(answer("Transfer-Encoding: chunked", b"1\r\n{\r\n"), "408");
+    let code = |head: &str, body: &[u8]| answer(head, body).0;
+    assert_eq!(code("Content-Length: 100", b"{"), "408");
+    assert_eq!(code("Transfer-Encoding: chunked", b"1\r\n{\r\n"), "408");
     let body = |len: usize| format!("{{\"policy\": \"{}\"}}", "x".repeat(len - r#"{"policy": ""}"#.len()));
-    assert_eq!(answer("Content-Length: 1024", body(1024).as_bytes()), "400", "read, and no policy");
-    assert_eq!(answer("Content-Length: 1025", body(1025).as_bytes()), "413");
+    assert_eq!(code("Content-Length: 1024", body(1024).as_bytes()), "400", "read, and no policy");
+    let (refused, said) = answer("Content-Length: 1025", body(1025).as_bytes());
+    assert_eq!(refused, "413");
+    assert!(said.starts_with("the request has more than 1024 bytes; send for example "), "{said}");
     let chunk = |len| format!("{len:x}\r\n{}\r\n0\r\n\r\n", body(len));
-    assert_eq!(answer("Transfer-Encoding: chunked", chunk(1024).as_bytes()), "400");
-    assert_eq!(answer("Transfer-Encoding: chunked", chunk(1025).as_bytes()), "413");
+    assert_eq!(code("Transfer-Encoding: chunked", chunk(1024).as_bytes()), "400");
+    assert_eq!(code("Transfer-Encoding: chunked", chunk(1025).as_bytes()), "413");
     assert_eq!(get(&control, "/healthz").0, 503, "others are served meanwhile and afterwards");
 }
 
