@@ -2,7 +2,9 @@
 //! that the link needs, one frame at a time committed to the driver.
 
 use xoff_dataplane::headroom::{Headroom, Link};
-use xoff_dataplane::settings::{ClassSettings, FlowControl, PortSettings, SwitchSettings, Trust};
+use xoff_dataplane::settings::{
+    ClassSettings, FlowControl, Memory, PortSettings, SharedMemory, SwitchSettings, Trust,
+};
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, Quanta};
 
 use super::SwitchPlan;
@@ -62,6 +64,17 @@ impl SwitchPlan {
         let classes = self.settings.ports.iter_mut().flat_map(|port| &mut port.classes);
         classes.filter(|class| class.lossless).for_each(change);
     }
+}
+
+/// Shared memory that a few frames fill.
+pub fn tight_memory(alpha_log2: Option<i8>) -> Memory {
+    Memory::Shared(SharedMemory {
+        pool: Bytes(5_000),
+        ingress_limit: Bytes(4_000),
+        egress_limit: Bytes(1_500),
+        port_limit: Bytes(3_000),
+        alpha_log2,
+    })
 }
 
 fn port(index: u8, link: &Link) -> PortSettings {

@@ -108,11 +108,4 @@ impl ClassSettings {
             watchdog: None,
         }
     }
-
-    /// A lossless one with these thresholds, and with room for all that its ingress holds at egress.
-    #[must_use]
-    pub const fn lossless(xoff: Bytes, xon: Bytes, headroom: Bytes) -> ClassSettings {
-        let lossy = ClassSettings::lossy(Bytes(xoff.0 + headroom.0 + 1)); // it is full at its maximum
-        ClassSettings { lossless: true, xoff, xon, headroom, ..lossy }
-    }
 }

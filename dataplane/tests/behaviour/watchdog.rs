@@ -208,20 +208,25 @@ fn a_storm_ends_with_the_link() {
     star.came_whole(flow, 10);
 }
 
+const TURN: Nanos = Nanos::from_micros(2);
+
+/// The link of port 0 goes down while a pause is still in the ring.
+fn down_before_a_pause_is_heard() -> Star {
+    let mut star = Star::new(SwitchPlan { gap: TURN, ..watched(WatchdogAction::Alert) });
+    star.pause(0, stop(C3, 0xffff));
+    star.run_until(Nanos(1_500));
+    star.set_link(0, false);
+    star
+}
+
 #[test]
 fn a_pause_that_came_as_the_link_went_down_and_up_again_is_watched_from_its_coming_on() {
-    let turn = Nanos::from_micros(2);
-    let mut plan = watched(WatchdogAction::Alert);
-    plan.gap = turn;
-    let mut star = Star::new(plan);
-    star.pause(0, stop(C3, 0xffff));
-    star.run_until(Nanos(1_500)); // it is still in the ring
-    star.set_link(0, false);
-    star.run_until(turn);
+    let mut star = down_before_a_pause_is_heard();
+    star.run_until(TURN);
     assert!(star.switch().worker(PortId(0)).paused(PortId(0)).classes().contains(C3));
     star.set_link(0, true);
     star.start(1, 0, star.stream(0, C3, 10));
-    let looked = Nanos(turn.0 + DETECT.0);
+    let looked = Nanos(TURN.0 + DETECT.0);
     star.run_until(Nanos(looked.0 + DETECT.0));
     assert!(stormed(&star), "nobody has told of the pause again");
     assert!(counters(&star).storm_since.get() > looked.0, "frames have waited since the link is back");
@@ -229,18 +234,12 @@ fn a_pause_that_came_as_the_link_went_down_and_up_again_is_watched_from_its_comi
 
 #[test]
 fn a_pause_before_the_link_came_back_asks_for_no_look_in_the_past() {
-    let turn = Nanos::from_micros(2);
-    let mut plan = watched(WatchdogAction::Alert);
-    plan.gap = turn;
-    let mut star = Star::new(plan);
-    star.pause(0, stop(C3, 0xffff));
-    star.run_until(Nanos(1_500));
-    star.set_link(0, false);
+    let mut star = down_before_a_pause_is_heard();
     star.run_until(Nanos(2 * DETECT.0));
     star.set_link(0, true);
     star.pause(0, stop(C3, 0xffff)); // the bed asks after each turn whether all is done
-    star.run_for(turn);
-    star.run_for(turn);
+    star.run_for(TURN);
+    star.run_for(TURN);
     assert!(!stormed(&star));
 }
 

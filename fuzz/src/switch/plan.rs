@@ -5,8 +5,8 @@ use xoff_conformance::bed::plan::{self, LINK};
 use xoff_dataplane::headroom::{Headroom, Link};
 use xoff_dataplane::settings::{
     Accounting, ClassSettings, Culprit, EcnSettings, Flooded, FlowControl, LoopDetection, Memory,
-    PPfcSettings, PolicyKind, PortSettings, QcnSettings, QueueKind, Service, SharedMemory, StormLimit,
-    SwitchSettings, Trust, VlanSettings, WatchdogAction, WatchdogSettings, WhenFull,
+    PPfcSettings, PolicyKind, PortSettings, QcnSettings, QueueKind, Service, StormLimit, SwitchSettings,
+    Trust, VlanSettings, WatchdogAction, WatchdogSettings, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
 
@@ -83,15 +83,7 @@ fn any_link(input: &mut Input<'_>, loop_gap: Nanos, peer_response: Nanos) -> Lin
 }
 
 fn any_memory(input: &mut Input<'_>) -> Memory {
-    let shared = |alpha_log2| {
-        Memory::Shared(SharedMemory {
-            pool: Bytes(5_000),
-            ingress_limit: Bytes(4_000),
-            egress_limit: Bytes(1_500),
-            port_limit: Bytes(3_000),
-            alpha_log2,
-        })
-    };
+    let shared = plan::tight_memory;
     input.one_of([Memory::Dedicated, Memory::Dedicated, shared(None), shared(Some(-2)), shared(Some(1))])
 }
 

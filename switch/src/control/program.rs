@@ -51,46 +51,18 @@ pub(super) fn found(view: &SwitchView, id: PortId, port: &PortView, place: Place
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::io;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-    use xoff_ebpf::EbpfError;
-    use xoff_xdp::{DeviceDrops, Look, PortDriver, Unread, XdpStatistics};
-
     use super::*;
-    use crate::control::tests::view;
-
-    /// A device that takes programs, or none.
-    struct Device {
-        takes: Arc<AtomicBool>,
-    }
-
-    impl PortDriver for Device {
-        fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
-            Ok(XdpStatistics::default())
-        }
-
-        fn device_drops(&self) -> Result<DeviceDrops, Unread> {
-            Ok(DeviceDrops::default())
-        }
-
-        fn look(&self) -> Look {
-            Look::There(Place::Ours)
-        }
-
-        fn attach_again(&self) -> Result<(), EbpfError> {
-            let refused = || EbpfError::AnotherXoff { device: "l0".into() };
-            self.takes.load(Relaxed).then_some(()).ok_or_else(refused)
-        }
-    }
+    use crate::control::tests::{SilentDriver, view};
 
     #[test]
     fn each_time_that_a_program_is_off_is_counted_once() {
         use ProgramState::{Attached, Detached, Replaced};
         let takes = Arc::new(AtomicBool::new(true));
         let mut view = Arc::into_inner(view().0).unwrap();
-        view.ports[0].driver = Arc::new(Device { takes: Arc::clone(&takes) });
+        view.ports[0].driver = Arc::new(SilentDriver { takes: Arc::clone(&takes) });
         for (place, takes_it, state, times) in [
             (Place::Ours, true, Attached, 0),
             (Place::Empty, true, Attached, 1),

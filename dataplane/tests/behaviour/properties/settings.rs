@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use xoff_dataplane::headroom::Link;
 use xoff_dataplane::settings::{
     Accounting, ClassSettings, Culprit, FlowControl, GPfcSettings, Memory, PPfcSettings, PolicyKind,
-    PolicySettings, PortSettings, QcnSettings, QueueKind, Service, SharedMemory, VlanSettings,
-    WatchdogAction, WatchdogSettings, WhenFull,
+    PolicySettings, PortSettings, QcnSettings, QueueKind, Service, VlanSettings, WatchdogAction,
+    WatchdogSettings, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, ClassSet, Nanos, PortId, Quanta};
 
@@ -176,16 +176,10 @@ fn any_accounting() -> impl Strategy<Value = (Accounting, WhenFull)> {
 }
 
 fn any_memory() -> impl Strategy<Value = Memory> {
-    let shared = |alpha_log2| {
-        Memory::Shared(SharedMemory {
-            pool: Bytes(5_000),
-            ingress_limit: Bytes(4_000),
-            egress_limit: Bytes(1_500),
-            port_limit: Bytes(3_000),
-            alpha_log2,
-        })
-    };
-    prop_oneof![Just(Memory::Dedicated), prop_oneof![Just(None), (-2..3i8).prop_map(Some)].prop_map(shared)]
+    prop_oneof![
+        Just(Memory::Dedicated),
+        prop_oneof![Just(None), (-2..3i8).prop_map(Some)].prop_map(plan::tight_memory)
+    ]
 }
 
 /// Any policy of one class.

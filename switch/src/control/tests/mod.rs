@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
@@ -57,8 +58,10 @@ impl PortDriver for FakeDriver {
     }
 }
 
-/// Of a port that has lost nothing.
-struct SilentDriver;
+/// Of a port that has lost nothing, whose device takes programs where `takes` says so.
+pub(super) struct SilentDriver {
+    pub(super) takes: Arc<AtomicBool>,
+}
 
 impl PortDriver for SilentDriver {
     fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
@@ -74,7 +77,8 @@ impl PortDriver for SilentDriver {
     }
 
     fn attach_again(&self) -> Result<(), EbpfError> {
-        Ok(())
+        let refused = || EbpfError::AnotherXoff { device: "l0".into() };
+        self.takes.load(Relaxed).then_some(()).ok_or_else(refused)
     }
 }
 

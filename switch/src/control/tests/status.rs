@@ -72,7 +72,7 @@ fn a_promise_is_kept_not_kept_or_not_proved() {
     let (view, _inbox) = view();
     let mut view = Arc::into_inner(view).unwrap();
     view.counters = Counters::with_shadows(2, 3);
-    view.ports.iter_mut().for_each(|port| port.driver = Arc::new(SilentDriver));
+    view.ports.iter_mut().for_each(|port| port.driver = Arc::new(SilentDriver { takes: Arc::default() }));
     let promise = |view: &SwitchView, answers: &[Answer<Ledger>]| {
         let verdict = snapshot(view, answers).verdict;
         assert_eq!(verdict.lossless, verdict.promise == Promise::Kept);
