@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Compares how fast xoff, Open vSwitch, DPDK testpmd and the kernel bridge forward between two veth
-# pairs, in one run, in turns: about four minutes. docs/benchmarks.md says what is measured and how.
-# Arguments go to scripts/bench_forward.py, for example --json; --help lists them.
+# Compares how fast xoff, Open vSwitch, DPDK testpmd, the kernel bridge and a loop on the crate xsk-rs forward
+# between two veth pairs, in one run, in turns: about ten minutes. With --workers 2: how xoff scales.
+# docs/benchmarks.md says what is measured and how. Arguments go to scripts/bench_forward.py, for example --json; --help lists them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,5 +12,6 @@ if [[ $EUID -ne 0 ]]; then
 fi
 scripts/install-deps.sh --bench >&2
 source scripts/find-cargo.sh
-cargo build --release --locked --quiet --package xoff >&2
-exec python3 scripts/bench_forward.py --xoff "${CARGO_TARGET_DIR:-target}/release/xoff" "$@"
+cargo build --release --locked --quiet --package xoff --package xoff-bench >&2
+built=${CARGO_TARGET_DIR:-target}/release
+exec python3 scripts/bench_forward.py --xoff "$built/xoff" --bench "$built/xoff-bench" "$@"

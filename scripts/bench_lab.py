@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 V1 = Path("/sys/fs/cgroup/cpu")
 V2 = Path("/sys/fs/cgroup")
@@ -85,6 +86,14 @@ class Group:
                 path.rmdir()
 
 
+class Counted(NamedTuple):
+    """Frames, and bytes of those that came in."""
+
+    received: int
+    received_bytes: int
+    sent: int
+
+
 class Lab:
     """Two namespaces: `hosts`, and `switch` between them; and everything that was started in them."""
 
@@ -128,10 +137,13 @@ class Lab:
         run("ip", "-n", self.hosts, "link", "del", host_end)
 
     def devices(self):
-        """(Frames received, frames sent) of each device of the hosts."""
+        """What each device of the hosts has counted."""
         lines = Path(f"/proc/{self.resident.pid}/net/dev").read_text().splitlines()[2:]
         counters = {name.strip(): numbers.split() for name, _, numbers in (line.partition(":") for line in lines)}
-        return {name: (int(numbers[1]), int(numbers[9])) for name, numbers in counters.items()}
+        return {
+            name: Counted(received=int(numbers[1]), received_bytes=int(numbers[0]), sent=int(numbers[9]))
+            for name, numbers in counters.items()
+        }
 
     def start(self, namespace, *command, ready=None, env=None):
         """Starts a process, which is ended when the lab is left or by `end`; waits until it has printed

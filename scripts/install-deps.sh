@@ -4,8 +4,8 @@
 set -euo pipefail
 
 build=(clang gcc libc6-dev libelf-dev llvm make pkg-config zlib1g-dev)
-tests=(curl ethtool iperf3 iproute2 iputils-ping libpcap-dev procps python3 python3-scapy tcpdump tshark util-linux)
-bench=(dpdk dpdk-dev iproute2 openvswitch-switch python3 util-linux valgrind)
+tests=(curl ethtool iperf3 iproute2 iputils-ping libpcap-dev m4 procps python3 python3-scapy tcpdump tshark util-linux)
+bench=(dpdk dpdk-dev iproute2 m4 openvswitch-switch python3 util-linux valgrind)
 
 case "${1-}" in
 "") wanted=("${build[@]}") ;;

@@ -1,0 +1,23 @@
+//! What the system can refuse.
+
+use std::io;
+
+/// Why there is no socket, no memory or no program.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the messages say it
+pub enum BenchError {
+    #[error("there is no interface {device}: {source}")]
+    NoSuchInterface { device: String, source: nix::Error },
+    #[error("cannot run an XDP program natively on {device}: {source:#}")]
+    Program { device: String, source: libbpf_rs::Error },
+    #[error("cannot take {chunks} chunks of {chunk_bytes} bytes for packets: {reason}")]
+    Memory { chunks: u32, chunk_bytes: u32, reason: String },
+    #[error("cannot open an AF_XDP socket on queue 0 of {device}: {reason}")]
+    Socket { device: String, reason: String },
+    #[error("cannot make the kernel send on {device}: {source}")]
+    Kick { device: String, source: io::Error },
+    #[error(
+        "a frame of {bytes} bytes does not fit {chunks} chunks of {room} bytes; ask for several buffers or send less"
+    )]
+    TooLong { bytes: usize, chunks: usize, room: usize },
+}

@@ -1,0 +1,94 @@
+//! The processes of `scripts/bench_forward.py`.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::thread;
+
+use clap::{Parser, Subcommand};
+use xoff_bench::load::{FLOWS_MAX, FrameBytes, Load};
+use xoff_bench::{BenchError, Buffers, PortSettings, Ports, Program};
+
+/// Frames that are prepared: a multiple of 192, so that with up to 16 flows all of them have sent the whole mix.
+const PREPARED: usize = 1920;
+
+/// Each of two numbers that together are at most [`FLOWS_MAX`].
+const LIMIT: i64 = FLOWS_MAX as i64 / 2;
+
+/// What xoff is measured with, and against. Each command says "ready" and then works until it is ended.
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Forwards between two interfaces by sockets of the crate xsk-rs, whatever comes, without a pause.
+    Forward { one: String, two: String },
+    /// Sends as fast as the kernel takes it.
+    Generate {
+        device: String,
+        /// 64 to 1518 with FCS, or imix (64, 594 and 1518, 7:4:1).
+        #[arg(long, default_value = "64")]
+        frame_bytes: FrameBytes,
+        /// Conversations, each of a pair of stations of its own, which take turns frame by frame.
+        #[arg(long, default_value = "1", value_parser = clap::value_parser!(u16).range(1..=LIMIT))]
+        flows: u16,
+        /// Conversations before these: those of another generator.
+        #[arg(long, default_value = "0", value_parser = clap::value_parser!(u16).range(0..=LIMIT))]
+        first: u16,
+    },
+    /// Drops what arrives as early as can be; the interface counts it.
+    Sink { device: String },
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Forward { one, two } => forward(&one, &two),
+        Command::Generate { device, frame_bytes, flows, first } => {
+            generate(&device, Load { frame_bytes, flows, first })
+        }
+        Command::Sink { device } => sink(&device),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xoff-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn forward(one: &str, two: &str) -> Result<(), BenchError> {
+    let mut ports = Ports::open(&[one, two], &PortSettings::default())?;
+    ports.listen()?;
+    ready();
+    loop {
+        ports.forward(0, 1)?;
+        ports.forward(1, 0)?;
+    }
+}
+
+fn generate(device: &str, load: Load) -> Result<(), BenchError> {
+    let mut ports = Ports::open(&[device], &PortSettings::default())?;
+    for frame in load.frames().take(PREPARED) {
+        assert!(ports.send(0, Buffers::One, &frame)?, "fewer frames than the ring has entries");
+    }
+    ready();
+    loop {
+        ports.send_again(0)?;
+    }
+}
+
+fn sink(device: &str) -> Result<(), BenchError> {
+    let _program = Program::sink(device)?;
+    ready();
+    loop {
+        thread::park();
+    }
+}
+
+fn ready() {
+    // Who started this waits for it; nobody else has to read it.
+    let _ = writeln!(io::stdout(), "ready").and_then(|()| io::stdout().flush());
+}

@@ -1,0 +1,165 @@
+"""What is compared: forwarders between pairs of veth ends in the namespace `switch`.
+
+Pair n forwards between s<2n-1> and s<2n>. `start` answers the process, if there is one, and `thread` matches the names of the
+threads that forward.
+"""
+
+from bench_lab import await_that, end, run
+
+XOFF_CONFIG = """
+[switch]
+http = false
+log = "info"
+poll = "busy"
+stall_budget = "50us"  # rings of 2048 frames, as the others have them
+workers = [{workers}]
+
+[defaults]
+speed = "10G"
+"""
+
+XOFF_PORT = """
+[[port]]
+name = "{device}"
+device = "{device}"
+"""
+
+XOFF_STATION = """
+[[fdb.static]]
+mac = "{mac}"
+port = "{device}"
+"""
+
+
+class Pair:
+    """Two ports, the core that forwards between them, and the stations behind the second one."""
+
+    def __init__(self, number, core, stations):
+        self.one, self.two = f"s{2 * number - 1}", f"s{2 * number}"
+        self.core, self.stations = core, stations
+
+
+class Xoff:
+    """A switch with everything on: bridging, eight queues a port, PFC for class 3. One worker for each pair."""
+
+    thread = "^xoff-worker"
+
+    def __init__(self, binary):
+        self.binary = binary
+
+    def start(self, lab, pairs):
+        workers = (f'{{ core = {pair.core}, ports = ["{pair.one}", "{pair.two}"] }}' for pair in pairs)
+        text = [XOFF_CONFIG.format(workers=", ".join(workers))]
+        for pair in pairs:
+            text += [XOFF_PORT.format(device=device) for device in (pair.one, pair.two)]
+            text += [XOFF_STATION.format(mac=mac, device=pair.two) for mac in pair.stations]
+        config = lab.directory / "xoff.toml"
+        config.write_text("".join(text))
+        self.process = lab.start(lab.switch, self.binary, "run", "--config", str(config), ready="running")
+        return self.process.pid
+
+    def stop(self, lab):
+        end(self.process)
+
+
+class XskRs:
+    """A loop on the crate xsk-rs that switches nothing: what one port receives leaves by the other."""
+
+    thread = "^xoff-bench"
+
+    def __init__(self, binary):
+        self.binary = binary
+
+    def start(self, lab, pairs):
+        [pair] = pairs
+        self.process = lab.start(
+            lab.switch, "taskset", "--cpu-list", str(pair.core), self.binary, "forward", pair.one, pair.two,
+            ready="ready",
+        )  # fmt: skip
+        return self.process.pid
+
+    def stop(self, lab):
+        end(self.process)
+
+
+class Testpmd:
+    """DPDK's example forwarder: from one port to the other, whatever it is."""
+
+    thread = "^(dpdk|rte)-worker|^lcore-worker"
+
+    def __init__(self, main_core):
+        self.main_core = main_core
+
+    def start(self, lab, pairs):
+        [pair] = pairs
+        ports = [f"--vdev=net_af_xdp{n},iface={device}" for n, device in enumerate((pair.one, pair.two))]
+        self.process = lab.start(
+            lab.switch, "dpdk-testpmd", "--no-huge", "-m", "512", "--no-pci", "--file-prefix", lab.tag,
+            "-l", f"{pair.core},{self.main_core}", "--main-lcore", str(self.main_core), *ports, "--",
+            "--forward-mode=io", "--nb-cores=1", "--auto-start", "--stats-period=3600",
+            "--total-num-mbufs=16384", ready="packet forwarding - ports=2",
+        )  # fmt: skip
+        return self.process.pid
+
+    def stop(self, lab):
+        end(self.process)
+
+
+class OpenVswitch:
+    """A learning bridge of the userspace datapath; a daemon and a database of its own."""
+
+    thread = "^pmd"
+
+    def start(self, lab, pairs):
+        [pair] = pairs
+        home = lab.directory / "ovs"
+        home.mkdir(exist_ok=True)
+        for old in home.iterdir():
+            old.unlink()
+        env = {f"OVS_{name}": str(home) for name in ("RUNDIR", "LOGDIR", "DBDIR", "SYSCONFDIR")}
+        database, remote, self.control = home / "conf.db", home / "db.sock", str(home / "ctl")
+        run("ovsdb-tool", "create", str(database), "/usr/share/openvswitch/vswitch.ovsschema")
+        self.database = lab.start(
+            lab.switch, "ovsdb-server", str(database), f"--remote=punix:{remote}",
+            f"--unixctl={home / 'db.ctl'}", "--no-chdir", env=env,
+        )  # fmt: skip
+        await_that("ovsdb-server", remote.exists)
+
+        def vsctl(*command):
+            run("ovs-vsctl", f"--db=unix:{remote}", *command)
+
+        vsctl("--no-wait", "init")
+        vsctl("--no-wait", "set", "Open_vSwitch", ".", f"other_config:pmd-cpu-mask={1 << pair.core:#x}")
+        self.process = lab.start(
+            lab.switch, "ovs-vswitchd", f"unix:{remote}", f"--unixctl={self.control}", "--no-chdir", env=env
+        )
+        vsctl("--timeout=15", "add-br", "br-ovs", "--", "set", "bridge", "br-ovs", "datapath_type=netdev")
+        for port in (pair.one, pair.two):
+            vsctl("--timeout=15", "add-port", "br-ovs", port, "--", "set", "interface", port, "type=afxdp")
+        for mac in pair.stations:
+            run("ovs-appctl", "-t", self.control, "fdb/add", "br-ovs", pair.two, "0", mac)
+        return self.process.pid
+
+    def stop(self, lab):
+        run("ovs-appctl", "-t", self.control, "exit", "--cleanup")
+        end(self.process)
+        end(self.database)
+
+
+class KernelBridge:
+    """The kernel's bridge: its work is done in the sender's context, on the sender's core."""
+
+    thread = None
+
+    def start(self, lab, pairs):
+        [pair] = pairs
+        ip = ("ip", "-n", lab.switch, "link")
+        run(*ip, "add", "br-kernel", "type", "bridge")
+        for port in (pair.one, pair.two):
+            run(*ip, "set", port, "master", "br-kernel")
+        for mac in pair.stations:
+            run("bridge", "-n", lab.switch, "fdb", "replace", mac, "dev", pair.two, "master", "static")
+        run(*ip, "set", "br-kernel", "up")
+
+    def stop(self, lab):
+        run("ip", "-n", lab.switch, "link", "del", "br-kernel")

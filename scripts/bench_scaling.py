@@ -1,0 +1,71 @@
+"""How xoff scales: one worker with one pair of ports, and N workers with N pairs, each held to the same share of a core.
+
+Where there are two cores for each worker, generators have cores of their own; otherwise each shares its core with another
+pair's worker, and the cap is what makes that fair: without it workers and generators would take from each other.
+"""
+
+import json
+import statistics
+
+from bench_forwarders import Xoff
+from bench_lab import tell
+
+# A worker more is worth a worker, if not more than this is missing.
+MISSING = 0.05
+
+
+def measure(bench, options, loads):
+    xoff, counts = Xoff(options.xoff), (1, options.workers)
+    measured = {}
+    for round_ in range(options.rounds):
+        for workers in counts if round_ % 2 == 0 else counts[::-1]:
+            for load, one in bench.turn(xoff, "capped", loads, workers).items():
+                measured.setdefault((load, workers), []).append(one)
+                tell(f"round {round_ + 1} {load[0]:>5} {load[1]:>2}  {workers} worker(s) {one['kpps']:8.1f} kpps"
+                     f"  of {one['offered_kpps']:7.1f}, {one['core_share']:.2f} of a core")  # fmt: skip
+    runs = [run(load, options.workers, measured) for load in loads]
+    print(json.dumps({"runs": runs}) if options.json else table(runs))
+
+
+def run(load, workers, measured):
+    one, many = measured[load, 1], measured[load, workers]
+
+    def median_ratio(of):
+        return statistics.median(of(b) / of(a) for a, b in zip(one, many))
+
+    share = median_ratio(lambda taken: taken["core_share"])
+    efficiency = median_ratio(lambda taken: taken["kpps"] / taken["core_share"])
+    return {
+        "frame_bytes": load[0],
+        "flows": load[1],
+        "mode": "capped",
+        "workers": workers,
+        "kpps": round(statistics.median(taken["kpps"] for taken in many), 1),
+        "kpps_one_worker": round(statistics.median(taken["kpps"] for taken in one), 1),
+        "to_one_worker": round(median_ratio(lambda taken: taken["kpps"]), 3),
+        "core_share_to_one_worker": round(share, 3),
+        "kpps_per_core_share_to_one_worker": round(efficiency, 3),
+        "limited_by": limits(workers, share, efficiency),
+    }
+
+
+def limits(workers, share, efficiency):
+    """Frames a second are CPU time, and frames in that time: which of them is less than it should be."""
+    limited_by = []
+    if share < workers * (1 - MISSING):
+        limited_by.append("cores")  # workers do not get the CPU time that they may have
+    if efficiency < 1 - MISSING:
+        limited_by.append("cost per frame")  # caches, memory and the kernel's locks are shared
+    return limited_by or ["nothing"]
+
+
+def table(runs):
+    lines = ["frame flows    one worker   workers            to one   CPU time   frames in the same CPU time   limited by"]
+    for one in runs:
+        lines.append(
+            f"{one['frame_bytes']:>5} {one['flows']:>5}  {one['kpps_one_worker']:>7.0f} kpps"
+            f"   {one['workers']}: {one['kpps']:>7.0f} kpps   {one['to_one_worker']:>6.2f} x"
+            f"   {one['core_share_to_one_worker']:>6.2f} x   {one['kpps_per_core_share_to_one_worker']:>24.2f} x"
+            f"   {', '.join(one['limited_by'])}"
+        )
+    return "\n".join(lines)

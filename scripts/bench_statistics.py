@@ -1,0 +1,80 @@
+"""Medians, ratios and their intervals, and how they are shown."""
+
+import random
+import statistics
+
+RESAMPLES = 4000
+
+
+def spread(numbers):
+    """(max - min) / median."""
+    middle = statistics.median(numbers)
+    return (max(numbers) - min(numbers)) / middle if middle else 0.0
+
+
+def ratios(ours, theirs):
+    """Ratios round by round, which are of neighbours in time; `None` where theirs is 0."""
+    return [a / b for a, b in zip(ours, theirs) if b]
+
+
+def interval(numbers):
+    """What holds 95 % of the medians of resamples; the same numbers give the same interval."""
+    chance = random.Random(1)
+    medians = sorted(statistics.median(chance.choices(numbers, k=len(numbers))) for _ in range(RESAMPLES))
+    return medians[RESAMPLES * 25 // 1000], medians[RESAMPLES * 975 // 1000 - 1]
+
+
+def summary(measured, cases, names):
+    """One object for each case. `measured[case, name]` is a list of measurements, one for each round."""
+    runs = []
+    for case in cases:
+        taken = {name: measured[case, name] for name in names if measured.get((case, name))}
+        kpps = {name: [one["kpps"] for one in rounds] for name, rounds in taken.items()}
+
+        def each(of, what):
+            return {name: of(what[name]) if name in what else None for name in names}
+
+        def middle(key, digits):
+            return each(lambda rounds: round(statistics.median(one[key] for one in rounds), digits), taken)
+
+        to = {name: ratios(kpps["xoff"], theirs) for name, theirs in kpps.items() if name != "xoff" and "xoff" in kpps}
+        to = {name: of_rounds for name, of_rounds in to.items() if of_rounds}
+        mode, frame_bytes, flows = case
+        runs.append({
+            "frame_bytes": frame_bytes,
+            "flows": flows,
+            "mode": mode,
+            "kpps": each(lambda rounds: round(statistics.median(rounds), 1), kpps),
+            "spread": each(lambda rounds: round(spread(rounds), 3), kpps),
+            "xoff_to": {name: round(statistics.median(of_rounds), 3) for name, of_rounds in to.items()},
+            "xoff_to_interval": {name: [round(end, 3) for end in interval(of_rounds)] for name, of_rounds in to.items()},
+            "offered_kpps": middle("offered_kpps", 1),
+            "core_share": middle("core_share", 3),
+        })  # fmt: skip
+    return runs
+
+
+def table(runs, names):
+    lines = [f"{'frame':>5} {'flows':>5}  {'mode':<18}" + "".join(f"{name:>18}" for name in names)]
+    for one in runs:
+        cells = []
+        for name in names:
+            kpps, spread_ = one["kpps"][name], one["spread"][name]
+            cells.append("-" if kpps is None else f"{kpps:.0f} (±{spread_ * 50:.0f} %)")
+        lines.append(beginning(one) + "".join(f"{cell:>18}" for cell in cells))
+    lines.append(
+        "\nthousands of frames a second that arrived, medians; ± half of the range. xoff to the others, medians of the"
+        "\nratios round by round (and what 95 % of resamples have):"
+    )
+    for one in runs:
+        intervals = one["xoff_to_interval"]
+        ratio = (
+            f"{value:.2f} x {name} ({intervals[name][0]:.2f} to {intervals[name][1]:.2f})"
+            for name, value in one["xoff_to"].items()
+        )
+        lines.append(beginning(one) + ", ".join(ratio))
+    return "\n".join(lines)
+
+
+def beginning(one):
+    return f"{one['frame_bytes']:>5} {one['flows']:>5}  {one['mode']:<18}"
