@@ -32,7 +32,11 @@ keys! {
         ]);
         policy: PolicyByClass = policies;
         shadow: Vec<PolicyKind> = shadows;
-        when_full: WhenFull = parse::choice(&[("drop", WhenFull::Drop), ("stop", WhenFull::Stop)]);
+        when_full: WhenFull = parse::choice(&[
+            ("drop", WhenFull::Drop),
+            ("stop", WhenFull::Stop),
+            ("stop-class", WhenFull::StopClass),
+        ]);
         http: OrOff<SocketAddr> = parse::or_word("off", parse::socket);
         http_hosts: Vec<String> = parse::hosts;
         log: &'static str = parse::choice(&[

@@ -6,7 +6,7 @@
 use xoff_dataplane::congestion::points;
 use xoff_dataplane::forward::table_bytes;
 use xoff_dataplane::policy::flow_memory;
-use xoff_dataplane::settings::{Accounting, FLOOD_COPIES_MAX, WhenFull};
+use xoff_dataplane::settings::{Accounting, FLOOD_COPIES_MAX};
 use xoff_dataplane::units::{Bytes, PortId, TAGS};
 
 use crate::Config;
@@ -150,7 +150,7 @@ impl Config {
         let mut buffered = Buffered::default();
         for (class, settings) in self.switch.ports[port].classes.iter().enumerate() {
             let protected = self.switch.ports.iter().any(|port| port.classes[class].lossless);
-            let stops = self.switch.when_full == WhenFull::Stop;
+            let stops = self.switch.when_full.waits();
             let Buffered { lossless, entered, waiting } = &mut buffered;
             if settings.lossless {
                 let before_xoff =

@@ -258,8 +258,16 @@ fn a_core_is_one_that_threads_can_be_pinned_to_and_may() {
 }
 
 #[test]
+fn a_pipeline_that_halts_belongs_to_one_worker() {
+    let stop = |workers: &str| format!("[switch]\nwhen_full = \"stop\"\nworkers = {workers}\n");
+    assert_only(&stop("2"), (3, 11), &["`when_full = \"stop\"` needs one worker"]);
+    let config = read(&format!("{}{PORTS}", stop("\"auto\""))).unwrap();
+    assert_eq!(config.workers(&Vec::from_iter(0..64)).len(), 1);
+}
+
+#[test]
 fn a_pipeline_that_counts_and_waits_belongs_to_one_worker() {
-    const BOTH: &str = "accounting = \"until-forwarded\"\nwhen_full = \"stop\"";
+    const BOTH: &str = "accounting = \"until-forwarded\"\nwhen_full = \"stop-class\"";
     let stop = |workers: &str| format!("[switch]\n{BOTH}\nworkers = {workers}\n");
     assert_only(&stop("2"), (4, 11), &["needs one worker"]);
     assert_only(&stop("[{ ports = [\"a\"] }, { ports = [\"b\"] }]"), (4, 11), &["needs one worker"]);

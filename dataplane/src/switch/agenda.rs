@@ -10,7 +10,7 @@ pub(super) struct Agenda {
     next_ingress: PortId,
     /// Ports with frames to send, or a control frame due.
     pub(super) egress_active: PortSet,
-    /// Egress ports where frames wait for room ([`crate::settings::WhenFull::Stop`]).
+    /// Egress ports where frames wait for room ([`crate::settings::WhenFull`]).
     pub(super) awaited: PortSet,
     /// Ports whose peers are to be told of a pause, of a rate, or of the end of one.
     pub(super) untold: PortSet,

@@ -90,10 +90,36 @@ impl Switch {
     /// See [`super::Batch::forward`].
     #[inline]
     pub(super) fn forward<S: FrameStore>(&mut self, store: &mut S) -> bool {
+        if !self.pipeline.is_empty() {
+            return self.forward_head(store);
+        }
         let Some(port) = self.agenda.take_turn() else { return false };
         let ingress = &mut self.ports[port.index()].ingress;
         let Some(class) = ingress.movable().highest() else { return false };
         let Some(frame) = ingress.arrived[class.index()].pop(&self.nodes) else { return false };
+        self.decide(port, class, frame, store);
+        let ingress = &mut self.ports[port.index()].ingress;
+        if ingress.arrived[class.index()].is_empty() {
+            ingress.backlogged.remove(class);
+        }
+        if ingress.movable().is_empty() {
+            self.agenda.ingress_ready.remove(port);
+        }
+        true
+    }
+
+    /// The same, where a frame is in the pipeline: at its head, it goes first.
+    #[cold]
+    fn forward_head<S: FrameStore>(&mut self, store: &mut S) -> bool {
+        let Some(frame) = self.pipeline.take_head(&self.nodes) else { return false };
+        let &FrameMeta { ingress, class, .. } = self.nodes.meta(&frame);
+        self.decide(ingress, class, frame, store);
+        true
+    }
+
+    /// Where a frame of `port` and `class` goes that has passed the pipeline: to an egress queue, to several, or nowhere.
+    #[inline]
+    fn decide<S: FrameStore>(&mut self, port: PortId, class: Class, frame: Frame, store: &mut S) {
         let (decision, vid) = self.route(port, class, &frame, store);
         let meta = self.nodes.meta_mut(&frame);
         meta.vid = vid;
@@ -112,14 +138,6 @@ impl Switch {
             }
             Decision::Flood(ports, kind) => self.flood(ports, kind, frame, store),
         }
-        let ingress = &mut self.ports[port.index()].ingress;
-        if ingress.arrived[class.index()].is_empty() {
-            ingress.backlogged.remove(class);
-        }
-        if ingress.movable().is_empty() {
-            self.agenda.ingress_ready.remove(port);
-        }
-        true
     }
 
     /// Learns from a frame, and looks up where it goes and in which VLAN.

@@ -7,6 +7,7 @@
 //! ```text
 //!   batch        the contract            journey      receive, forward, transmit, release
 //!   port         ingress, egress, peer   ending       consumed, dropped, given up
+//!   pipeline     what is neither in an ingress nor in an egress queue
 //!   train, run   frames alike, looked at and counted together
 //!   announce     what peers are asked    obey         what they ask
 //!   policies, flows, rates, notices, marking, storms  what congestion leads to
@@ -30,6 +31,7 @@ mod marking;
 mod notices;
 mod obey;
 mod paused_floods;
+mod pipeline;
 mod policies;
 mod port;
 mod rates;
@@ -57,6 +59,7 @@ use crate::units::{Bytes, Class, Nanos, PortId, PortSet};
 use agenda::Agenda;
 pub use batch::Batch;
 use groups::Groups;
+use pipeline::Pipeline;
 use policies::Policies;
 use port::Port;
 use run::Run;
@@ -76,6 +79,7 @@ pub struct Switch {
     when_full: WhenFull,
     workers: Workers,
     ports: Box<[Port]>,
+    pipeline: Pipeline,
     nodes: Nodes,
     groups: Groups,
     buffer: Buffer,
@@ -113,6 +117,7 @@ impl Switch {
             outbox: Outbox::new(workers.count()),
             workers,
             ports,
+            pipeline: Pipeline::default(),
             nodes: Nodes::new(slots),
             groups: Groups::new(slots, lossless, flood_copies_max),
             buffer: Buffer::new(settings, Arc::clone(&counters)),
@@ -191,7 +196,8 @@ impl Switch {
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         let outbound: u64 = self.outbox.by_worker.iter().map(|out| u64::from(out.frames.frames())).sum();
-        Ledger { held: self.ports.iter().map(Port::frames).sum::<u64>() + outbound, ..self.ledger }
+        let inside = self.ports.iter().map(Port::frames).sum::<u64>() + u64::from(self.pipeline.frames());
+        Ledger { held: inside + outbound, ..self.ledger }
     }
 
     /// Shows what the forwarding database knows of this worker's ports in their counters. Not for

@@ -15,7 +15,7 @@
 //!   that is paused decides, whoever its owner is. Beside a port that is merely slow, one that stands still may so
 //!   get none.
 //! * The oldest go first: they are the same at several paused ports, so that their last copies go.
-//! * A pipeline that stops for a full queue ([`WhenFull::Stop`]) does not stop for a flood at such a port.
+//! * A pipeline that waits for room in a full queue ([`WhenFull`]) does not wait for a flood at such a port.
 
 use super::Switch;
 use super::port::Peer;
@@ -25,7 +25,9 @@ use crate::frame::{Frame, FrameStore};
 #[cfg(doc)]
 use crate::pause::Standstill;
 use crate::queue::{FrameMeta, UNCOUNTED};
-use crate::settings::{Accounting, WhenFull};
+use crate::settings::Accounting;
+#[cfg(doc)]
+use crate::settings::WhenFull;
 use crate::units::{Bytes, Class, ClassSet, PORTS_MAX, PortId};
 
 /// Floods that wait for ports that stand still fill at most one part of so many of what is below XON.
@@ -87,7 +89,7 @@ impl Switch {
             && self.ports[egress.index()].peer.lets_nothing_pass().contains(class)
             && (self.beyond_part(meta.ingress, class) != Load::NONE
                 || self.buffer.egress(egress, class) + size > self.egress_part(egress, class)
-                || self.when_full == WhenFull::Stop && !self.buffer.egress_has_room(egress, class, size))
+                || self.when_full.waits() && !self.buffer.egress_has_room(egress, class, size))
     }
 
     /// What floods from `ingress` fill beyond their part.

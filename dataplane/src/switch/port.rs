@@ -33,7 +33,7 @@ pub(super) struct Ingress {
     pub(super) storm_control: StormControl,
     pub(super) arrived: [Fifo; CLASSES],
     pub(super) backlogged: ClassSet,
-    /// Classes whose first frame waits for room at an egress queue ([`crate::settings::WhenFull::Stop`]).
+    /// Classes whose first frame waits for room at an egress queue ([`crate::settings::WhenFull::StopClass`]).
     pub(super) waits_for_room: ClassSet,
 }
 

@@ -1,5 +1,6 @@
-//! Whether a frame finds room at its egress. Where it does not it is dropped, or waits ([`WhenFull::Stop`]): in its ingress
-//! queue, and with it all behind it; one from another worker's port at the egress port itself.
+//! Whether a frame finds room at its egress. Where it does not it is dropped, or waits ([`WhenFull`]): at the head of the
+//! pipeline, which halts ([`super::pipeline`]); or in its ingress queue, and with it all behind it. One from another worker's
+//! port waits at the egress port itself.
 
 use super::Switch;
 use crate::drop_reason::DropReason;
@@ -67,7 +68,7 @@ impl Switch {
     /// waits for nothing.
     #[inline]
     pub(super) fn must_wait(&self, egress: PortId, meta: &FrameMeta) -> bool {
-        self.when_full == WhenFull::Stop
+        self.when_full.waits()
             && self.may_enter(egress, meta)
             && !self.buffer.egress_has_room(egress, meta.class, meta.counted())
     }
@@ -75,7 +76,7 @@ impl Switch {
     /// The port for whose room a flood waits, if it does: one that has none for a copy, or the first, where the
     /// memory that egress queues share has none for all copies together.
     pub(super) fn must_wait_for_one_of(&self, ports: PortSet, meta: &FrameMeta) -> Option<PortId> {
-        if self.when_full == WhenFull::Drop {
+        if !self.when_full.waits() {
             return None;
         }
         let joined = || {
@@ -92,15 +93,18 @@ impl Switch {
         self.workers.owns(egress) && self.why_kept_out(egress, meta).is_none()
     }
 
-    /// The frame goes back to where it came from, and waits there until `egress` has room.
+    /// The frame waits until `egress` has room: at the head of the pipeline, or back where it came from.
     #[cold]
     pub(super) fn wait_for_room(&mut self, egress: PortId, frame: Frame) {
         let &FrameMeta { ingress: port, class, .. } = self.nodes.meta(&frame);
+        self.agenda.awaited.insert(egress);
+        if self.when_full == WhenFull::Stop {
+            return self.pipeline.halt(&mut self.nodes, frame, (egress, class));
+        }
         let ingress = &mut self.ports[port.index()].ingress;
         ingress.arrived[class.index()].unpop(&mut self.nodes, frame);
         ingress.waits_for_room.insert(class);
         self.ports[egress.index()].egress.awaiting_room[class.index()].insert(port);
-        self.agenda.awaited.insert(egress);
     }
 
     /// A frame that another worker has handed over waits where others do, or need not.
@@ -119,7 +123,7 @@ impl Switch {
     /// There is room at (`port`, `class`): what waited for it may try again.
     #[inline]
     pub(super) fn room_at<S: FrameStore>(&mut self, port: PortId, class: Class, store: &mut S) {
-        if self.when_full == WhenFull::Stop && !self.agenda.awaited.is_empty() {
+        if self.when_full.waits() && !self.agenda.awaited.is_empty() {
             self.try_again(port, class, store);
         }
     }
@@ -135,6 +139,7 @@ impl Switch {
     }
 
     fn try_again_at<S: FrameStore>(&mut self, port: PortId, class: Class, store: &mut S) {
+        self.pipeline.go_on_for((port, class));
         let at = &mut self.ports[port.index()].egress;
         let waiting = std::mem::take(&mut at.awaiting_room[class.index()]);
         let mut taken_over = std::mem::take(&mut at.taken_over[class.index()]);
@@ -152,7 +157,7 @@ impl Switch {
         let at = &mut self.ports[port.index()].egress;
         at.taken_over[class.index()] = taken_over;
         let nobody_waits = at.awaiting_room.iter().all(PortSet::is_empty);
-        if nobody_waits && at.taken_over.iter().all(Fifo::is_empty) {
+        if nobody_waits && at.taken_over.iter().all(Fifo::is_empty) && !self.pipeline.is_halted_for(port) {
             self.agenda.awaited.remove(port);
         }
     }

@@ -11,7 +11,11 @@ impl Switch {
     #[cold]
     pub(super) fn fire<S: FrameStore>(&mut self, store: &mut S) {
         self.end_run();
+        let before = self.bridge.version();
         self.bridge.advance(self.now);
+        if self.bridge.version() != before {
+            self.pipeline.go_on();
+        }
         let mut next = self.bridge.next_deadline();
         for port in self.agenda.timed.iter() {
             let at = &mut self.ports[port.index()];
@@ -35,7 +39,7 @@ impl Switch {
     /// [advance](super::Batch::advance), and to transmit. Zero: at once. [`Nanos::NEVER`]: not by time.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
-        if !self.agenda.ingress_ready.is_empty() {
+        if self.pipeline.can_move(!self.agenda.ingress_ready.is_empty()) {
             return Nanos::ZERO;
         }
         let mut next = self.agenda.next_timer;

@@ -135,6 +135,8 @@ fn in_memory_of_every_kind_whatever_counts_and_whatever_a_full_queue_does() {
             (UntilTransmitted, Drop),
             (UntilTransmitted, Stop),
             (UntilForwarded, Stop),
+            (UntilTransmitted, StopClass),
+            (UntilForwarded, StopClass),
             (UntilForwarded, Drop),
         ] {
             let mut plan = plan();

@@ -8,6 +8,7 @@ mod custom;
 mod ecn;
 mod floods;
 mod gfc;
+mod halts;
 mod headroom;
 mod isolation;
 mod loops;

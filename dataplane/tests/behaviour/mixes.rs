@@ -27,7 +27,7 @@ fn plan(accounting: Accounting, when_full: WhenFull, memory: Memory, queue: Queu
             (class.queue, class.egress_reserve) = (queue, Bytes(1_000));
         }
     });
-    if when_full == WhenFull::Stop {
+    if when_full.waits() {
         plan.each_lossless(|class| class.egress_max = Bytes(20_000));
     }
     plan
@@ -69,9 +69,13 @@ fn loses_nothing_lossless(plan: &SwitchPlan, seeds: std::ops::Range<u64>) {
 #[test]
 fn every_way_to_set_up_a_switch() {
     use {Accounting::*, QueueKind::*, WhenFull::*};
-    for (accounting, when_full) in
-        [(UntilTransmitted, Drop), (UntilTransmitted, Stop), (UntilForwarded, Stop)]
-    {
+    for (accounting, when_full) in [
+        (UntilTransmitted, Drop),
+        (UntilTransmitted, Stop),
+        (UntilForwarded, Stop),
+        (UntilTransmitted, StopClass),
+        (UntilForwarded, StopClass),
+    ] {
         for memory in [Memory::Dedicated, SHARED] {
             for queue in [Fifo, Voq] {
                 loses_nothing_lossless(&plan(accounting, when_full, memory, queue), 0..3);
@@ -83,7 +87,7 @@ fn every_way_to_set_up_a_switch() {
 #[test]
 fn several_workers_with_any_share_of_the_ports() {
     for owners in [vec![0, 1, 0, 1, 0, 1], vec![0, 0, 1, 1, 2, 2], vec![5, 4, 3, 2, 1, 0]] {
-        for (memory, when_full) in [(Memory::Dedicated, WhenFull::Stop), (SHARED, WhenFull::Drop)] {
+        for (memory, when_full) in [(Memory::Dedicated, WhenFull::StopClass), (SHARED, WhenFull::Drop)] {
             let mut plan = plan(Accounting::UntilTransmitted, when_full, memory, QueueKind::Fifo);
             plan.owners.clone_from(&owners);
             loses_nothing_lossless(&plan, 10..13);

@@ -138,17 +138,18 @@ fn nor_with_several_workers() {
 
 #[test]
 fn nor_where_the_pipeline_stops_for_full_queues() {
-    for (accounting, owners) in [
-        (Accounting::UntilForwarded, vec![]),
-        (Accounting::UntilTransmitted, vec![]),
-        (Accounting::UntilTransmitted, vec![0, 0, 1]),
-        (Accounting::UntilTransmitted, vec![0, 1, 2]),
+    for (accounting, when_full, owners) in [
+        (Accounting::UntilForwarded, WhenFull::Stop, vec![]),
+        (Accounting::UntilTransmitted, WhenFull::Stop, vec![]),
+        (Accounting::UntilForwarded, WhenFull::StopClass, vec![]),
+        (Accounting::UntilTransmitted, WhenFull::StopClass, vec![]),
+        (Accounting::UntilTransmitted, WhenFull::StopClass, vec![0, 0, 1]),
+        (Accounting::UntilTransmitted, WhenFull::StopClass, vec![0, 1, 2]),
     ] {
         let mut plan = SwitchPlan { owners, ..plan(3) };
-        plan.settings.accounting = accounting;
-        plan.settings.when_full = WhenFull::Stop;
+        (plan.settings.accounting, plan.settings.when_full) = (accounting, when_full);
         plan.each_lossless(|class| class.egress_max = Bytes(10_000));
-        let what = format!("{accounting:?}, workers: {:?}", plan.owners);
+        let what = format!("{accounting:?}, {when_full:?}, workers: {:?}", plan.owners);
         talk_beside_paused_ports(plan, &what);
     }
 }
@@ -157,7 +158,7 @@ fn nor_where_the_pipeline_stops_for_full_queues() {
 fn a_flood_that_waits_for_room_at_a_paused_port_waits_for_a_window_and_no_longer() {
     let mut plan = plan(4);
     plan.settings.accounting = Accounting::UntilForwarded;
-    plan.settings.when_full = WhenFull::Stop;
+    plan.settings.when_full = WhenFull::StopClass; // or class 7 would wait, too
     plan.each_lossless(|class| class.egress_max = Bytes(5_000));
     plan.each_port(|port| port.classes[7].service = Service::Strict);
     let mut star = Star::new(plan);
@@ -202,7 +203,7 @@ fn what_waits_behind_floods_goes_on_when_they_are_made_to_fit() {
 #[test]
 fn floods_from_another_worker_do_not_queue_up_behind_what_waits_for_room() {
     let mut plan = SwitchPlan { owners: vec![0, 0, 1], ..plan(3) };
-    plan.settings.when_full = WhenFull::Stop;
+    plan.settings.when_full = WhenFull::StopClass;
     plan.each_lossless(|class| class.egress_max = Bytes(10_000));
     let mut star = Star::new(plan);
     bring_to_a_standstill(&mut star, 2..3);

@@ -29,7 +29,7 @@ pub fn any(input: &mut Input<'_>) -> (SwitchPlan, Nanos) {
     let obey = input.one_of([lossless, ClassSet::ALL]);
     let settings = &mut plan.settings;
     settings.accounting = input.one_of([Accounting::UntilTransmitted, Accounting::UntilForwarded]);
-    settings.when_full = input.one_of([WhenFull::Drop, WhenFull::Stop]);
+    settings.when_full = input.one_of([WhenFull::Drop, WhenFull::Stop, WhenFull::StopClass]);
     settings.memory = any_memory(input);
     settings.vlans = any_vlans(input, links.len());
     (settings.fdb.capacity, settings.fdb.ageing) =
@@ -68,10 +68,10 @@ pub fn fitting(kind: PolicyKind, class: Class, settings: &SwitchSettings) -> Pol
 }
 
 fn needs_one_worker(settings: &SwitchSettings) -> bool {
-    let stops_unseen =
-        (settings.accounting, settings.when_full) == (Accounting::UntilForwarded, WhenFull::Stop);
+    let stops_unseen = settings.accounting == Accounting::UntilForwarded && settings.when_full.waits();
     let mut kinds = settings.policies.iter().chain(&settings.shadows);
     stops_unseen
+        || settings.when_full == WhenFull::Stop
         || settings.memory != Memory::Dedicated
         || settings.qcn.ingress.0 | settings.qcn.egress.0 != 0
         || kinds.any(|kind| kind.needs_one_worker(None))

@@ -51,11 +51,38 @@ fn drop_lets_go_of_exactly_what_does_not_fit() {
     bed.assert_no_drops();
 }
 
+/// What does not fit halts the pipeline: whatever comes in, by whatever port and of whatever class, waits.
+#[test]
+fn stop_halts_the_pipeline() {
+    let bed = bed(3).build();
+    let config = bed.config("speed = \"10M\"\nlossless = [3, 4]").switch("when_full = \"stop\"");
+    let switch = paused(&bed, &config.more(THREE));
+    let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
+    c.send(c.to(a).numbered(0).build()); // learned
+    a.tap().wait(2, |frame| frames::sequence(frame) == Some(0));
+    send(&bed, &switch, 1..=5);
+    a.send(a.to(c).tag(4, 0).numbered(6).build());
+    c.send(c.to(a).tag(4, 0).numbered(7).build());
+    wait_for("both", || [1, 3].iter().all(|&port| switch.class(port, 4).rx_frames == 1).then_some(()));
+    // A pause is obeyed all the same; what came in before it could have gone by then.
+    b.send(frames::pfc(b.mac(), &[(3, 65535), (4, 0)]));
+    wait_for("the second pause", || (switch.class(2, 4).pause_received.xon == 1).then_some(()));
+    assert_eq!([1, 3].map(|port| switch.class(port, 4).egress.bytes), [0, 0]);
+    assert!([1, 3].iter().all(|&port| switch.class(port, 4).ingress.bytes > 0));
+    resume(&bed);
+    b.tap().numbered(5);
+    c.tap().numbered(6);
+    a.tap().numbered(7);
+    assert_eq!(numbers(b), [1, 2, 3, 4, 5]);
+    bed.finish(switch);
+}
+
 /// What does not fit waits where it came in, with all of its class that follows it there.
 #[test]
-fn stop_makes_the_pipeline_wait() {
+fn stop_class_makes_what_follows_wait() {
     let bed = bed(3).build();
-    let switch = paused(&bed, &bed.config("speed = \"10M\"").switch("when_full = \"stop\"").more(THREE));
+    let config = bed.config("speed = \"10M\"").switch("when_full = \"stop-class\"");
+    let switch = paused(&bed, &config.more(THREE));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
     c.send(c.to(a).numbered(0).build()); // learned
     a.tap().wait(2, |frame| frames::sequence(frame) == Some(0));
@@ -74,10 +101,10 @@ fn stop_makes_the_pipeline_wait() {
 
 /// The queue belongs to another worker than the port where its frames come in.
 #[test]
-fn stop_makes_frames_wait_between_workers_too() {
+fn stop_class_makes_frames_wait_between_workers_too() {
     let bed = bed(3).build();
     let workers = "workers = [{ ports = [\"p1\"] }, { ports = [\"p2\", \"p3\"] }]";
-    let config = bed.config("speed = \"10M\"").switch("when_full = \"stop\"").switch(workers);
+    let config = bed.config("speed = \"10M\"").switch("when_full = \"stop-class\"").switch(workers);
     let switch = paused(&bed, &config.more(THREE));
     let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
     send(&bed, &switch, 1..=5);

@@ -28,7 +28,10 @@ pub fn any_plan() -> impl Strategy<Value = SwitchPlan> {
                 change.apply(settings);
             }
             plan.settings.accounting = accounting;
-            plan.settings.when_full = when_full;
+            plan.settings.when_full = match when_full {
+                WhenFull::Stop if !owners.is_empty() => WhenFull::StopClass,
+                _ => when_full,
+            };
             plan.settings.memory = memory;
             plan.settings.vlans = vlans;
             let alone = owners.is_empty();
@@ -172,7 +175,7 @@ fn any_watchdog() -> impl Strategy<Value = Option<WatchdogSettings>> {
 fn any_accounting() -> impl Strategy<Value = (Accounting, WhenFull)> {
     let accounting =
         prop_oneof![2 => Just(Accounting::UntilTransmitted), 1 => Just(Accounting::UntilForwarded)];
-    (accounting, prop_oneof![Just(WhenFull::Drop), Just(WhenFull::Stop)])
+    (accounting, prop_oneof![Just(WhenFull::Drop), Just(WhenFull::Stop), Just(WhenFull::StopClass)])
 }
 
 fn any_memory() -> impl Strategy<Value = Memory> {

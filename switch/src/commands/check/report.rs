@@ -5,7 +5,7 @@ use xoff_config::{Config, Machine, PortShell, Problem, Queues, Rings, Worker};
 use xoff_dataplane::headroom::Headroom;
 use xoff_dataplane::settings::{
     Accounting, ClassSettings, Culprit, EcnSettings, FlowControl, Memory, PortSettings, QcnSettings,
-    QueueKind, Service, SwitchSettings, Trust, VlanSettings, WatchdogSettings, WhenFull,
+    QueueKind, Service, SwitchSettings, Trust, VlanSettings, WatchdogSettings,
 };
 use xoff_dataplane::units::{Bytes, Class, ClassSet, ETHERNET_HEADER, PortId};
 
@@ -239,10 +239,7 @@ impl Report {
                 Memory::Dedicated => "dedicated",
                 Memory::Shared(_) => "shared",
             },
-            when_full: match switch.when_full {
-                WhenFull::Drop => "drop",
-                WhenFull::Stop => "stop",
-            },
+            when_full: switch.when_full.name(),
             workers: workers.iter().map(|worker| worker_report(worker, config)).collect(),
             ports: ports(config, &queues),
             qcn: qcn_report(&switch.qcn),

@@ -1,0 +1,150 @@
+//! A frame whose egress queue is full waits: the pipeline halts for it, for every port and class (`stop`), or what
+//! follows it of the same port and class waits behind it (`stop-class`).
+
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::settings::{Accounting, Memory, SharedMemory, WhenFull};
+use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
+
+use crate::bed::plan::{self, LINK};
+use crate::bed::{Flow, Star, Stream};
+use crate::{C0, C3, resume, stop};
+
+/// From the end of a PFC frame's first bit at the host to its last at the switch: 84 bytes, and the cable.
+const HEARD: Nanos = Nanos(672 + 500);
+/// A frame of 1000 bytes, FCS included, on the line.
+const SENT: Nanos = Nanos(8_160);
+
+fn frames(star: &Star, to: usize, class: Class, count: u64) -> Stream {
+    Stream { len: 996, ..star.stream(to, class, count) }
+}
+
+/// The host at port 2 lets nothing of class 3 out, and `waiting` frames have come in for it by port 0. Three fill the
+/// queue but for a byte.
+fn crowded(when_full: WhenFull, waiting: u64) -> (Star, Flow) {
+    let mut plan = plan::switch(&[LINK; 4]);
+    plan.settings.accounting = Accounting::UntilForwarded;
+    plan.settings.when_full = when_full;
+    plan.settings.ports[2].classes[C3.index()].egress_max = Bytes(3_001);
+    let mut star = Star::new(plan);
+    star.pause(2, stop(C3, 0xffff));
+    star.run_for(HEARD);
+    let stream = frames(&star, 2, C3, waiting);
+    let crowd = star.start(0, 2, stream);
+    star.run_for(Nanos::from_micros(100));
+    (star, crowd)
+}
+
+/// A frame of the same class from the same port, of another class, from another port, and both.
+fn others(star: &mut Star) -> [Flow; 4] {
+    [(0, C3), (0, C0), (1, C3), (1, C0)].map(|(from, class)| {
+        let stream = frames(star, 3, class, 1);
+        star.start(from, 3, stream)
+    })
+}
+
+/// Which of the others pass beside so many that wait for port 2; they all do in the end.
+fn passed(when_full: WhenFull, waiting: u64) -> [u64; 4] {
+    let (mut star, crowd) = crowded(when_full, waiting);
+    let others = others(&mut star);
+    star.run_for(Nanos::from_micros(100));
+    let passed = others.map(|flow| star.seen(flow).frames);
+    star.pause(2, resume(C3));
+    star.run_to_rest();
+    star.came_whole(crowd, waiting);
+    others.into_iter().for_each(|flow| star.came_whole(flow, 1));
+    passed
+}
+
+#[test]
+fn a_full_queue_halts_every_port_and_class_and_one_that_is_not_yet_full_none() {
+    assert_eq!(passed(WhenFull::Stop, 3), [1, 1, 1, 1]);
+    assert_eq!(passed(WhenFull::Stop, 4), [0, 0, 0, 0]);
+}
+
+#[test]
+fn where_the_class_stops_only_what_follows_of_the_same_port_and_class_waits() {
+    assert_eq!(passed(WhenFull::StopClass, 3), [1, 1, 1, 1]);
+    assert_eq!(passed(WhenFull::StopClass, 4), [0, 1, 1, 1]);
+}
+
+#[test]
+fn the_halt_ends_in_the_instant_in_which_a_frame_has_left() {
+    let (mut star, _) = crowded(WhenFull::Stop, 4);
+    others(&mut star);
+    star.run_for(Nanos::from_micros(100));
+    let waiting = |star: &Star| {
+        let buffer = star.switch().worker(PortId(0)).buffer();
+        [(0, C3), (0, C0), (1, C3), (1, C0)].map(|(port, class)| buffer.ingress(PortId(port), class).0)
+    };
+    star.pause(2, resume(C3));
+    let leaves = star.now() + HEARD + SENT;
+    star.run_until(Nanos(leaves.0 - 1));
+    assert_eq!(
+        waiting(&star),
+        [2_000, 1_000, 1_000, 1_000],
+        "what halts the pipeline counts where it came in"
+    );
+    star.run_until(leaves);
+    assert_eq!(waiting(&star), [0; 4]);
+    star.run_to_rest();
+}
+
+#[test]
+fn what_halts_the_pipeline_is_the_next_whatever_comes_meanwhile() {
+    let (mut star, crowd) = crowded(WhenFull::Stop, 4);
+    // All want the room that one frame leaves; a higher class, and a port whose turn it would be.
+    let beside = [0, 1, 3].map(|from| {
+        let stream = frames(&star, 2, C3, 1);
+        star.start(from, 2, stream)
+    });
+    let stream = frames(&star, 2, Class::ALL[7], 1);
+    let higher = star.start(0, 2, stream);
+    star.run_for(Nanos::from_micros(100));
+    assert_eq!(star.seen(higher).frames, 0, "nothing passes, however much room its own queue has");
+    star.pause(2, resume(C3));
+    star.run_to_rest();
+    let order: Vec<u32> = star.at(2).arrivals.iter().map(|(_, mark)| mark.stream).collect();
+    let place = |flow: Flow| order.iter().rposition(|&stream| stream == flow.id).expect("it came");
+    assert!(beside.into_iter().all(|flow| place(crowd) < place(flow)), "{order:?}");
+}
+
+#[test]
+fn the_halt_ends_where_the_frame_is_dropped_for_a_named_reason() {
+    let (mut star, crowd) = crowded(WhenFull::Stop, 4);
+    let others = others(&mut star);
+    star.run_for(Nanos::from_micros(100));
+    star.set_link(2, false);
+    star.run_to_rest();
+    others.into_iter().for_each(|flow| star.came_whole(flow, 1));
+    assert_eq!(star.lost(crowd), 4);
+    assert_eq!(
+        star.switch().counters.dropped(DropReason::LinkDown),
+        4,
+        "three waited there, and one for them"
+    );
+}
+
+/// Egress queues share memory: a frame that leaves one of them makes room for another.
+#[test]
+fn the_halt_ends_when_another_queue_leaves_room_in_the_memory_that_they_share() {
+    let mut plan = plan::switch(&[LINK; 4]);
+    plan.settings.accounting = Accounting::UntilForwarded;
+    plan.settings.when_full = WhenFull::Stop;
+    plan.settings.memory = Memory::Shared(SharedMemory {
+        pool: Bytes(50_000),
+        ingress_limit: Bytes(50_000),
+        egress_limit: Bytes(3_000),
+        port_limit: Bytes(50_000),
+        alpha_log2: None,
+    });
+    plan.each_port(|port| port.classes[C0.index()].egress_reserve = Bytes::ZERO);
+    let mut star = Star::new(plan);
+    // Three frames on their way to port 2 have the memory; one to port 3 halts the pipeline until the first has left.
+    let crowd = frames(&star, 2, C0, 3);
+    let crowd = [star.start(0, 2, crowd), star.start(1, 2, crowd)];
+    let beside = frames(&star, 3, C0, 20);
+    let beside = star.start(1, 3, beside);
+    star.run_to_rest();
+    crowd.into_iter().for_each(|flow| star.came_whole(flow, 3));
+    star.came_whole(beside, 20);
+}
