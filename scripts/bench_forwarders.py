@@ -10,7 +10,7 @@ XOFF_CONFIG = """
 [switch]
 http = false
 log = "info"
-poll = "busy"
+poll = "{poll}"
 stall_budget = "50us"  # rings of 2048 frames, as the others have them
 workers = [{workers}]
 
@@ -44,12 +44,12 @@ class Xoff:
 
     thread = "^xoff-worker"
 
-    def __init__(self, binary):
-        self.binary = binary
+    def __init__(self, binary, poll="busy"):
+        self.binary, self.poll = binary, poll
 
     def start(self, lab, pairs):
         workers = (f'{{ core = {pair.core}, ports = ["{pair.one}", "{pair.two}"] }}' for pair in pairs)
-        text = [XOFF_CONFIG.format(workers=", ".join(workers))]
+        text = [XOFF_CONFIG.format(poll=self.poll, workers=", ".join(workers))]
         for pair in pairs:
             text += [XOFF_PORT.format(device=device) for device in (pair.one, pair.two)]
             text += [XOFF_STATION.format(mac=mac, device=pair.two) for mac in pair.stations]

@@ -133,6 +133,13 @@ class Lab:
         for namespace, end in ((self.hosts, host_end), (self.switch, switch_end)):
             run("ip", "-n", namespace, "link", "set", end, "up")
 
+    def wire_hosts(self, one, other, address, other_address):
+        """Two ends of one veth, both of the hosts: nothing is in between."""
+        run("ip", "link", "add", one, "netns", self.hosts, "address", address,
+            "type", "veth", "peer", "name", other, "address", other_address, "netns", self.hosts)  # fmt: skip
+        for end_ in (one, other):
+            run("ip", "-n", self.hosts, "link", "set", end_, "up")
+
     def unwire(self, host_end):
         run("ip", "-n", self.hosts, "link", "del", host_end)
 

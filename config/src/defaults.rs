@@ -15,7 +15,7 @@ pub const SMALLEST_FRAME: u32 = 256;
 /// before it is full of bytes.
 pub const LOSSY_FRAME: u32 = 512;
 /// `switch.idle_after`.
-pub const IDLE_AFTER: Nanos = Nanos::from_micros(50);
+pub const IDLE_AFTER: Nanos = Nanos::from_micros(20);
 /// `switch.http`.
 pub const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9464);
 /// `switch.log`.

@@ -156,28 +156,30 @@ pub struct Worker {
 pub enum Poll {
     /// Ask again, always: least delay, one core for each worker.
     Busy,
-    /// Ask again for so long, then sleep until a frame or a deadline comes.
+    /// Ask again as long as that has been worth it lately, then sleep until a frame or a deadline comes.
     Adaptive {
-        /// Idle time before sleep.
+        /// Most time of asking again before sleep.
         idle_after: Nanos,
     },
 }
 
 impl Workers {
-    /// The threads for ports of these line rates on a machine with these cores, ascending; empty: not known.
+    /// The threads for ports of these line rates on a machine with so many cores (zero: not known), of which those
+    /// that are isolated are named, ascending.
     ///
     /// `Auto` takes one for each 20 Gb/s, at most half the cores. Ports are dealt out fastest first, each
-    /// to the worker with the least rate so far; cores are taken from the last one down, because
-    /// interrupts and everybody else's threads tend to be on the first.
+    /// to the worker with the least rate so far. Nobody else runs on an isolated core unless put there, and whoever is
+    /// there stays: workers are pinned to those, from the last one down. On all other cores a switch is not alone,
+    /// and whom it would meet there only the kernel knows: two switches that chose by the same rule would meet each other.
     #[must_use]
-    pub fn assign(&self, rates: &[BitRate], cores: &[u16]) -> Vec<Worker> {
+    pub fn assign(&self, rates: &[BitRate], cores: usize, isolated: &[u16]) -> Vec<Worker> {
         let sum: u64 = rates.iter().map(|rate| rate.bits_per_second()).sum();
         let wanted = match self {
             Workers::List(list) => return list.clone(),
             Workers::Count(count) => usize::from(*count),
             Workers::Auto => {
                 let by_rate = usize::try_from(sum.div_ceil(defaults::WORKER_RATE.bits_per_second()));
-                let most = if cores.is_empty() { usize::MAX } else { cores.len() / 2 };
+                let most = if cores == 0 { usize::MAX } else { cores / 2 };
                 by_rate.unwrap_or(usize::MAX).min(most)
             }
         };
@@ -189,7 +191,7 @@ impl Workers {
             least.0 += rate.bits_per_second();
             least.1.extend(u8::try_from(port).ok().map(PortId));
         }
-        let cores = cores.iter().rev().copied().map(Some).chain(iter::repeat(None));
+        let cores = isolated.iter().rev().copied().map(Some).chain(iter::repeat(None));
         loads.into_iter().zip(cores).map(|((_, ports), core)| Worker { core, ports }).collect()
     }
 }
@@ -203,31 +205,33 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_switch_is_one_worker_on_the_last_core() {
-        let workers = Workers::Auto.assign(&[BitRate::from_gbps(1); 8], &[0, 4, 15]);
-        assert_eq!(workers.len(), 1);
-        assert_eq!((workers[0].core, workers[0].ports.len()), (Some(15), 8));
+    fn a_slow_switch_is_one_worker_that_is_pinned_to_the_last_isolated_core_or_to_none() {
+        for (isolated, core) in [(&[][..], None), (&[4], Some(4)), (&[2, 4], Some(4))] {
+            let workers = Workers::Auto.assign(&[BitRate::from_gbps(1); 8], 16, isolated);
+            assert_eq!(workers.len(), 1);
+            assert_eq!((workers[0].core, workers[0].ports.len()), (core, 8));
+        }
     }
 
     #[test]
     fn auto_counts_rates_up_to_half_the_cores() {
         let rates = [BitRate::from_gbps(10); 4];
-        for (cores, workers) in [(&[0, 1, 2, 3][..], 2), (&[1, 2, 3], 1), (&[9], 1), (&[], 2)] {
-            assert_eq!(Workers::Auto.assign(&rates, cores).len(), workers, "{cores:?}");
+        for (cores, workers) in [(4, 2), (3, 1), (1, 1), (0, 2)] {
+            assert_eq!(Workers::Auto.assign(&rates, cores, &[]).len(), workers, "{cores} cores");
         }
     }
 
     #[test]
     fn fast_ports_are_spread() {
         let rates = [1, 100, 1, 100].map(BitRate::from_gbps);
-        let workers = Workers::Count(2).assign(&rates, &[0, 1, 6, 9]);
+        let workers = Workers::Count(2).assign(&rates, 4, &[1, 6, 9]);
         assert_eq!(ports_of(&workers), [vec![1, 0], vec![3, 2]]);
         assert_eq!(workers.iter().map(|worker| worker.core).collect::<Vec<_>>(), [Some(9), Some(6)]);
     }
 
     #[test]
-    fn more_workers_than_ports_or_cores() {
-        let workers = Workers::Count(64).assign(&[BitRate::from_gbps(1); 3], &[2, 3]);
+    fn more_workers_than_ports_or_isolated_cores() {
+        let workers = Workers::Count(64).assign(&[BitRate::from_gbps(1); 3], 4, &[2, 3]);
         assert_eq!(workers.iter().map(|worker| worker.core).collect::<Vec<_>>(), [Some(3), Some(2), None]);
     }
 }

@@ -18,6 +18,7 @@ pub mod lab;
 pub mod machine;
 pub mod run;
 pub mod sleeper;
+pub mod spin;
 pub mod traffic;
 pub mod worker;
 

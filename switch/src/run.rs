@@ -246,7 +246,7 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
     if let Some(misfit) = config.misfits(&machine).into_iter().find(Problem::is_error) {
         return Err(RunError::Misfit { misfit });
     }
-    let plans = config.workers(&machine.cores);
+    let plans = config.workers(&machine.cores, &machine.isolated);
     let queues = config.queues(&machine);
     open_files.suffices(&queues, plans.len())?;
     let shares = shares(config, &plans, &queues)?;
@@ -266,6 +266,7 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
     let exchange = Exchange::new(plans.len())?;
     let mut workers = Vec::new();
     let mut worker_views = Vec::new();
+    plans.iter().enumerate().for_each(|(worker, plan)| tell_core(worker, plan.core));
     for ((me, (plan, store)), ports) in (0..=u8::MAX).map(WorkerId).zip(plans.iter().zip(stores)).zip(ports) {
         let (mailbox, inbox) = Mailbox::new()?;
         let facts = Arc::new(WorkerFacts::default());
@@ -395,6 +396,13 @@ fn join(worker: usize, thread: JoinHandle<io::Result<Worker>>) -> Result<Worker,
             Ok(policy) => ThreadError::CustomPolicy { worker, said: policy.said },
             Err(_) => ThreadError::Panicked { worker },
         }),
+    }
+}
+
+fn tell_core(worker: usize, core: Option<u16>) {
+    match core {
+        Some(core) => tracing::info!(worker, core, "pinned"),
+        None => tracing::info!(worker, "not pinned: `workers` gives it no core, and none is isolated for it"),
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A turn of the loop: reap completions, refill fill rings, receive a batch, move it through the
 //! pipeline, exchange with other workers, fire timers, transmit, kick. A turn that found nothing to
-//! do is idle; with adaptive polling a worker that has been idle for a while blocks until a frame, a
-//! message or the next deadline comes.
+//! do is idle; with adaptive polling a worker blocks then until a frame, a message or the next deadline comes, and
+//! [`SpinWindow`] says how soon.
 //!
 //! The worker measures itself: the longest time between two turns in which it should have run, and
 //! how often that was longer than the stall budget, which is what rings and headroom were sized for.
@@ -26,6 +26,7 @@ use crate::control::WorkerFacts;
 use crate::control::mailbox::{Address, Inbox, Request};
 use crate::handoff::Handoff;
 use crate::sleeper::{Sleeper, duplicates};
+use crate::spin::SpinWindow;
 
 /// Most frames taken from one queue of a port in one turn. Sending brings much of the kernel into the core's
 /// caches, and receiving much of ours: the more frames share that, the less it costs each.
@@ -35,15 +36,18 @@ const BATCH: u32 = 128;
 /// that as many long frames can leave as come in.
 const SERVINGS: usize = 2;
 
-/// A sleep ends after this to see what nobody tells: that frames have left, that a queue to another worker
-/// has room.
+/// A sleep ends after this to see what nobody tells, where something waits for it: that frames have left, that a
+/// driver or a queue to another worker has room.
 const LOOK_AGAIN: Nanos = Nanos::from_micros(200);
+
+/// A sleep ends after this to see that frames have left, for which nothing waits but their counters.
+const LOOK_AT_LEISURE: Nanos = Nanos::from_millis(10);
 
 /// A sleep ends after this anyway.
 const LONGEST_SLEEP: Nanos = Nanos::from_secs(10);
 
-/// What takes a walk over all queues is shown this often, before every sleep, and when asked for.
-const SHOW_PERIOD: Nanos = Nanos::from_secs(1);
+/// What takes a walk over all queues is shown when something has moved, this often, and when asked for.
+const SHOW_PERIOD: Nanos = Nanos::from_millis(200);
 
 /// A stop waits no longer for the kernel to take the last XON.
 const LAST_WAIT: Nanos = Nanos::from_millis(100);
@@ -89,29 +93,32 @@ impl Worker {
     fn work(&mut self, stop: &AtomicBool) -> io::Result<()> {
         let wakers = self.wakers()?;
         let mut sleeper = Sleeper::new(&wakers);
-        let mut idle_since = None;
+        let mut spin = match self.poll {
+            Poll::Adaptive { idle_after } => Some(SpinWindow::new(idle_after)),
+            Poll::Busy => None,
+        };
         let mut watch = Watch::new(clock::now());
-        let (mut show_at, mut loops_found) = (Nanos::ZERO, 0);
+        let (mut show_at, mut loops_found) = (Some(Nanos::ZERO), 0);
         while !stop.load(Ordering::Relaxed) {
             let now = clock::now();
             watch.turn(now, self.stall_budget, &self.facts);
             let busy = self.turn(now, &watch);
             // A loop is told of at once: a line of the log waits for it.
-            if now >= show_at || self.switch.bridge().loops_found() != loops_found {
+            if show_at.is_some_and(|time| now >= time) || self.switch.bridge().loops_found() != loops_found {
                 self.show();
                 loops_found = self.switch.bridge().loops_found();
-                show_at = now.after(SHOW_PERIOD);
+                show_at = None;
             }
             if busy {
-                idle_since = None;
-                continue;
+                show_at.get_or_insert(now.after(SHOW_PERIOD));
             }
-            let idle_since = *idle_since.get_or_insert(now);
-            if let Poll::Adaptive { idle_after } = self.poll
-                && now.since(idle_since) >= idle_after
+            let Some(spin) = &mut spin else { continue };
+            if busy {
+                spin.busy(now);
+            } else if spin.idle(now)
+                && let Some(awake_at) = self.sleep(&mut sleeper, spin, show_at.unwrap_or(Nanos::NEVER))?
             {
-                self.show();
-                watch.woken(self.sleep(&mut sleeper)?);
+                watch.woken(awake_at);
             }
         }
         Ok(())
@@ -123,24 +130,36 @@ impl Worker {
         duplicates(sockets.chain([self.handoff.bell().event().as_fd(), self.inbox.fd()]))
     }
 
-    /// Sleeps, and answers when the worker should have run again: at the deadline, or now that it was
-    /// woken before.
-    fn sleep(&self, sleeper: &mut Sleeper<'_>) -> io::Result<Nanos> {
+    /// Sleeps at most until `until`, and answers when the worker should have run again: at the deadline, or now that it
+    /// was woken before. `None` where no sleep was worth it.
+    fn sleep(&self, sleeper: &mut Sleeper<'_>, spin: &SpinWindow, until: Nanos) -> io::Result<Option<Nanos>> {
+        let now = clock::now();
+        let deadline = self.switch.next_deadline().min(now.after(self.longest_sleep())).min(until);
+        if !spin.is_worth_it(now, deadline) {
+            return Ok(None);
+        }
         let bell = self.handoff.bell();
         bell.close_eyes();
-        let now = clock::now();
-        let deadline = self.switch.next_deadline().min(now.after(self.longest_sleep()));
-        if deadline > now && !self.handoff.waiting() {
+        if !self.handoff.waiting() {
             sleeper.sleep(deadline.since(now))?;
         }
         bell.open_eyes();
         self.inbox.acknowledge();
-        Ok(clock::now().min(deadline).max(now))
+        Ok(Some(clock::now().min(deadline).max(now)))
     }
 
     fn longest_sleep(&self) -> Nanos {
-        let in_flight = self.ports.iter().any(|(_, port)| port.in_flight());
-        if in_flight || self.switch.waits_for_workers() { LOOK_AGAIN } else { LONGEST_SLEEP }
+        let any = |is: fn(&Port) -> bool| self.ports.iter().any(|(_, port)| is(port));
+        let in_flight = any(Port::in_flight);
+        if self.switch.waits_for_workers()
+            || in_flight && (self.switch.waits_for_releases() || any(Port::is_unsent))
+        {
+            LOOK_AGAIN
+        } else if in_flight {
+            LOOK_AT_LEISURE
+        } else {
+            LONGEST_SLEEP
+        }
     }
 
     /// One turn. True where something moved.

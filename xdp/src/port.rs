@@ -183,6 +183,12 @@ impl Port {
         self.transmitter.in_flight()
     }
 
+    /// Whether the kernel has yet to take frames that it was given to send: only a [`flush`](Self::flush) makes it.
+    #[must_use]
+    pub fn is_unsent(&self) -> bool {
+        self.transmitter.is_unsent()
+    }
+
     /// The sockets, to wait for frames on.
     pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.receivers.iter().map(descriptor)

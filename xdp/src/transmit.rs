@@ -90,6 +90,11 @@ impl<T: TxRing, C: CompletionRing> Transmitter<T, C> {
         self.out > 0 && self.interface == Interface::Up
     }
 
+    /// Whether the kernel has yet to take something, over an interface that is up.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.in_flight() && self.tx.unsent() > 0
+    }
+
     /// How many frames would be taken, of as many chunks as any frame has.
     #[inline]
     pub(crate) fn room(&self) -> u32 {
@@ -275,8 +280,10 @@ mod tests {
             assert_eq!(rings.with(|rings| (rings.tx.len(), rings.kicks)), (1, kicks));
             assert!(reap_all(&mut transmitter, &mut store).is_empty());
             assert_eq!(transmitter.in_flight(), in_flight, "not while the interface is down");
+            assert_eq!(transmitter.is_unsent(), in_flight);
         }
         transmitter.flush();
+        assert!(transmitter.in_flight() && !transmitter.is_unsent(), "sent, and not seen to be");
         assert_eq!(reap_all(&mut transmitter, &mut store), [60]);
         assert_eq!(transmitter.dropped().get(), 0);
     }

@@ -375,3 +375,32 @@ fn parse(bytes: &[u8]) -> Pfc {
         other => panic!("{other:?} is no PFC frame"),
     }
 }
+
+/// Who drives a switch may come late to tell of frames that have left, but not here.
+#[test]
+fn somebody_waits_for_releases_where_frames_wait_or_a_peer_is_held() {
+    let mut star = Star::new(plan::switch(&[LINK; 3]));
+    let waits = |star: &Star| star.switch().worker(PortId(0)).waits_for_releases();
+    let one = star.start(1, 0, star.stream(0, C3, 1));
+    star.run_to_rest();
+    star.came_whole(one, 1);
+    assert!(!waits(&star), "at rest");
+    star.pause(0, stop(C3, 0xffff));
+    let many = star.start(1, 0, star.stream(0, C3, 100));
+    star.run_for(Nanos::from_millis(1));
+    assert!(star.holds(1, C3) && waits(&star));
+    star.pause(0, resume(C3));
+    star.run_to_rest();
+    star.came_whole(many, 100);
+    assert!(!waits(&star));
+    let mut committed = plan::switch(&[LINK; 3]);
+    committed.each_port(|port| port.commit = Bytes(1));
+    let mut star = Star::new(committed);
+    for from in [1, 2] {
+        star.start(from, 0, star.stream(0, C0, 1));
+    }
+    star.run_for(Nanos::from_micros(20));
+    assert!(waits(&star), "the second frame may leave when the first has left");
+    star.run_to_rest();
+    assert!(!waits(&star));
+}

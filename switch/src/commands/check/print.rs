@@ -32,7 +32,7 @@ pub fn print(report: &Report) -> String {
 }
 
 fn summary(report: &Report) -> String {
-    let core = |core: Option<u16>| core.map_or("any core".into(), |core| format!("core {core}"));
+    let core = |core: Option<u16>| core.map_or("any core (not pinned)".into(), |core| format!("core {core}"));
     let workers: Vec<String> = report
         .workers
         .iter()

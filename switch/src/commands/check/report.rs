@@ -53,7 +53,7 @@ pub struct Report {
 /// One thread.
 #[derive(Clone, Debug, Serialize)]
 pub struct WorkerReport {
-    /// The core to which it is pinned.
+    /// The core to which it is pinned; `None`: the kernel decides where it runs.
     pub core: Option<u16>,
     /// Its ports.
     pub ports: Vec<String>,
@@ -212,7 +212,7 @@ impl Report {
     #[must_use]
     pub fn of(file: &str, config: &Config, machine: &Machine) -> Report {
         let (switch, shell) = (&config.switch, &config.shell);
-        let workers = config.workers(&machine.cores);
+        let workers = config.workers(&machine.cores, &machine.isolated);
         let queues = config.queues(machine);
         let plan = config.memory(&workers, &queues);
         let memory = plan.consumers.iter().map(|consumer| MemoryReport {

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""What forwarding costs at a steady load, and what it adds to a frame's way. See docs/benchmarks.md.
+
+    sender (core 1) -- g1 === s1 -- forwarder (core 0) -- s2 === g2 -- the kernel notes when each frame came
+
+The same is measured over a plain veth, with nobody in between: what a forwarder adds is what is more.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from bench_forwarders import KernelBridge, OpenVswitch, Pair, Xoff  # noqa: E402
+from bench_lab import Lab, run, tell  # noqa: E402
+
+FORWARDER_CORE, SENDER_CORE = 0, 1
+SENDER, NOBODY, SINK = "02:00:00:00:00:01", "02:00:00:00:00:02", "02:00:00:00:02:01"
+SETTLE_S = 0.5
+WIRE = "wire"
+
+
+class Bench:
+    def __init__(self, lab, options):
+        self.lab, self.options = lab, options
+
+    def turn(self, forwarder):
+        """Starts a forwarder (`None`: a plain veth), and measures it at every rate: {kpps: measurement}."""
+        if forwarder is None:
+            self.lab.wire_hosts("g1", "g2", SENDER, NOBODY)
+            try:
+                return {rate: self.measure(None, rate) for rate in self.options.kpps}
+            finally:
+                self.lab.unwire("g1")
+        self.lab.wire("g1", "s1", SENDER)  # new ones each time: some forwarders leave programs behind
+        self.lab.wire("g2", "s2", NOBODY)
+        pid = forwarder.start(self.lab, [Pair(1, FORWARDER_CORE, [SINK])])
+        try:
+            time.sleep(SETTLE_S)
+            return {rate: self.measure(pid, rate) for rate in self.options.kpps}
+        finally:
+            forwarder.stop(self.lab)
+            self.lab.unwire("g1")
+            self.lab.unwire("g2")
+
+    def measure(self, pid, kpps):
+        options = self.options
+        probe = run(
+            "ip", "netns", "exec", self.lab.hosts, sys.executable, str(Path(__file__).with_name("bench_probe.py")),
+            "--source", "g1", "--sink", "g2", "--src", SENDER, "--dst", SINK, "--rate", str(kpps * 1e3),
+            "--seconds", str(options.seconds), "--size", str(options.size), "--gaps", options.gaps,
+            "--core", str(SENDER_CORE), *([] if pid is None else ["--watch", str(pid)]),
+        )  # fmt: skip
+        one = json.loads(probe)
+        delays = sorted(one.pop("delays"))
+        one["lost"] = one["sent"] - len(delays)
+        one["p50_us"], one["p99_us"] = (percentile(delays, share) / 1e3 for share in (0.5, 0.99))
+        return one
+
+
+def percentile(ordered, share):
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("nan")
+
+
+def summary(measured, options, names):
+    """`measured[name, kpps]` is a list of measurements, one for each round; medians, of which the plain veth's are
+    taken off where something is said to be added."""
+
+    def median(name, kpps, key):
+        return statistics.median(one[key] for one in measured[name, kpps])
+
+    runs = []
+    for kpps in options.kpps:
+        wire = {key: median(WIRE, kpps, key) for key in ("p50_us", "p99_us", "sending")}
+        run_ = {"kpps": kpps, "frame_bytes": options.size, "gaps": options.gaps, WIRE: rounded(wire)}
+        for name in names:
+            run_[name] = rounded({
+                "core_share": median(name, kpps, "core_share"),
+                "sender_core_share_added": median(name, kpps, "sending") - wire["sending"],
+                "p50_added_us": median(name, kpps, "p50_us") - wire["p50_us"],
+                "p99_added_us": median(name, kpps, "p99_us") - wire["p99_us"],
+                "kpps": median(name, kpps, "kpps"),
+                "lost": median(name, kpps, "lost"),
+            })  # fmt: skip
+        runs.append(run_)
+    return runs
+
+
+def rounded(numbers):
+    return {key: round(value, 4) for key, value in numbers.items()}
+
+
+def table(runs, names):
+    lines = [
+        f"{'kpps':>6}  " + "".join(f"{name:>34}" for name in names),
+        f"{'':>6}  " + f"{'core  (sender)  p50 us   p99 us':>34}" * len(names),
+    ]
+    for one in runs:
+        cells = [
+            f"{of['core_share']:7.1%}  ({of['sender_core_share_added']:6.1%}) {of['p50_added_us']:7.1f} {of['p99_added_us']:8.1f}"
+            for of in (one[name] for name in names)
+        ]
+        lines.append(f"{one['kpps']:>6}  " + "".join(f"{cell:>34}" for cell in cells))
+    lines.append("share of a core that all threads of the forwarder took; (what the sender's core paid more for sending than over a")
+    lines.append("plain veth); delay that the forwarder added to that of a plain veth. Medians of rounds.")
+    return "\n".join(lines)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    number_list = lambda text: [float(one) for one in text.split(",")]  # noqa: E731
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--rounds", type=int, default=1, help="how often everything is measured")
+    parser.add_argument("--seconds", type=float, default=3.0, help="how long each measurement is")
+    parser.add_argument("--kpps", type=number_list, default=[0.1, 0.8, 1.0, 8.0, 10.0, 100.0], help="thousands of frames a second")
+    parser.add_argument("--size", type=int, default=64, help="frames, bytes with FCS")
+    parser.add_argument("--gaps", choices=["even", "random"], default="even", help="between frames; random: exponential")
+    parser.add_argument("--peers", type=lambda text: [one for one in text.split(",") if one],
+                        default=["kernel_bridge", "ovs_afxdp"], help="what xoff is compared with; also xoff_busy")  # fmt: skip
+    parser.add_argument("--xoff", default="target/release/xoff", help="the binary")
+    parser.add_argument("--also", action="append", default=[], metavar="NAME=BINARY",
+                        help="a further xoff, to compare versions with each other")  # fmt: skip
+    options = parser.parse_args()
+    options.xoff = str(Path(options.xoff).resolve())
+    return options
+
+
+def main():
+    options = arguments()
+    peers = {"kernel_bridge": KernelBridge, "ovs_afxdp": OpenVswitch, "xoff_busy": lambda: Xoff(options.xoff)}
+    forwarders = {"xoff": Xoff(options.xoff, "adaptive")}
+    for name, path in (one.split("=", 1) for one in options.also):
+        forwarders[name] = Xoff(str(Path(path).resolve()), "adaptive")
+    forwarders |= {name: peers[name]() for name in options.peers}
+    measured = {}
+    with Lab() as lab:
+        bench = Bench(lab, options)
+        for round_ in range(options.rounds):
+            for name, forwarder in [(WIRE, None), *forwarders.items()]:
+                for kpps, one in bench.turn(forwarder).items():
+                    measured.setdefault((name, kpps), []).append(one)
+                    tell(f"round {round_ + 1} {kpps:>6} kpps {name:<14} {one['core_share']:6.1%} of a core, "
+                         f"{one['p50_us']:7.1f} / {one['p99_us']:7.1f} us, sending {one['sending']:6.1%}, "
+                         f"lost {one['lost']}, {one['kpps']:.2f} kpps")  # fmt: skip
+    runs = summary(measured, options, list(forwarders))
+    print(json.dumps({"seconds": options.seconds, "runs": runs}) if options.json else table(runs, list(forwarders)))
+
+
+if __name__ == "__main__":
+    main()

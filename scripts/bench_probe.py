@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Sends frames from one device to another at a steady rate, and says how long they took.
+
+Each frame says when it was sent; when it has arrived is the kernel's own time stamp, from a ring that is read
+afterwards. So the receiver takes no time from anybody, and what is measured ends where the frame reaches the
+receiver's device. Prints one JSON object: frames sent, nanoseconds of each that arrived, and how much of a core sending
+took, and how much the threads of a process that it was told to watch.
+"""
+
+import argparse
+import json
+import mmap
+import os
+import random
+import socket
+import struct
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from bench_lab import cpu_ns, threads  # noqa: E402
+
+ETHERTYPE = 0x88B5  # for experiments: no host answers
+SOL_PACKET, PACKET_RX_RING, PACKET_VERSION, TPACKET_V2 = 263, 5, 10, 1
+SLOT, BLOCK = 256, 1 << 20
+ARRIVED = 1  # TP_STATUS_USER
+STAMP = struct.Struct("<QQ")  # number, nanoseconds
+HEADER = 14
+ARRIVES_WITHIN_S = 0.2
+
+
+def ring(device, frames):
+    """A socket that keeps the next `frames` frames of `device`, and their memory."""
+    blocks = -(-frames * SLOT // BLOCK)
+    receiver = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    receiver.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
+    request = struct.pack("IIII", BLOCK, blocks, SLOT, blocks * BLOCK // SLOT)
+    receiver.setsockopt(SOL_PACKET, PACKET_RX_RING, request)
+    memory = mmap.mmap(receiver.fileno(), blocks * BLOCK)
+    receiver.bind((device, ETHERTYPE))
+    return receiver, memory
+
+
+def delays(memory):
+    """Nanoseconds from sending to arrival of each frame, and how many came."""
+    taken = []
+    for at in range(0, len(memory), SLOT):
+        status, _, _, mac, _, seconds, nanos = struct.unpack_from("<IIIHHII", memory, at)
+        if not status & ARRIVED:
+            break
+        _, sent = STAMP.unpack_from(memory, at + mac + HEADER)
+        taken.append(seconds * 1_000_000_000 + nanos - sent)
+    return taken
+
+
+def send(device, frame, gaps):
+    """Sends a frame after each of the gaps, spinning in between. Answers how long that took, and how long the sending
+    of it."""
+    sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    sender.bind((device, 0))
+    clock, out, pack = lambda: time.clock_gettime_ns(time.CLOCK_REALTIME), sender.send, STAMP.pack_into
+    in_send, begin = 0, clock()
+    due = begin
+    for number, gap in enumerate(gaps):
+        due += gap
+        now = clock()
+        while now < due:
+            now = clock()
+        pack(frame, HEADER, number, now)
+        out(frame)
+        after = clock()
+        in_send += after - now
+        due = max(due, after - 1_000_000)  # what is later than a millisecond is not made up for
+    return clock() - begin, in_send
+
+
+def ran(pid):
+    """Nanoseconds that all threads of a process have run."""
+    return 0 if pid is None else sum(cpu_ns(pid, tid) for tid in threads(pid, ""))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--source", required=True)
+    parser.add_argument("--sink", required=True)
+    parser.add_argument("--dst", required=True, help="address")
+    parser.add_argument("--src", required=True, help="address")
+    parser.add_argument("--rate", type=float, required=True, help="frames a second")
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--size", type=int, default=64, help="of a frame, with its FCS")
+    parser.add_argument("--gaps", choices=["even", "random"], default="even", help="random: as of many independent senders")
+    parser.add_argument("--watch", type=int, metavar="PID")
+    parser.add_argument("--core", type=int, required=True)
+    options = parser.parse_args()
+    os.sched_setaffinity(0, {options.core})
+    mean = 1e9 / options.rate
+    count = max(1, round(options.rate * options.seconds))
+    draw = random.Random(1).expovariate
+    gaps = [round(mean if options.gaps == "even" else draw(1 / mean)) for _ in range(count)]
+    addresses = bytes.fromhex((options.dst + options.src).replace(":", ""))
+    frame = bytearray(addresses + ETHERTYPE.to_bytes(2, "big")).ljust(options.size - 4, b"\0")
+    _receiver, memory = ring(options.sink, count + count // 8 + 64)
+    before = ran(options.watch)
+    took, in_send = send(options.source, frame, gaps)
+    after = ran(options.watch)
+    time.sleep(ARRIVES_WITHIN_S)
+    print(json.dumps({
+        "sent": count,
+        "kpps": count / took * 1e6,
+        "sending": in_send / took,
+        "core_share": (after - before) / took,
+        "delays": delays(memory),
+    }))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
