@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What flow-control policies cost per frame beside plain PFC, while no queue is behind a threshold:
 # instructions, counted by callgrind (the same in every run), of frames that all differ from the one
-# before and of one flow's; and time, all policies in turn, round by round. Then what a frame costs OFC
+# before and of IMIX as two hosts send it; and time, all policies in turn, round by round. Then what a frame costs OFC
 # whose flow joins a congested queue of ever more flows. Fails where CaPFC takes more than 3 % more
 # instructions than PFC.
 #
@@ -31,17 +31,17 @@ ratio() {
     awk "BEGIN { printf \"%.3f\", $1 / $2 }"
 }
 
-declare -A mixed one
+declare -A mixed imix
 failed=0
-printf '%-22s %9s %6s   %9s %6s   %8s %s\n' policy mixed ratio one-flow ratio 'time, ns' 'ratio (half of the rounds)'
+printf '%-22s %9s %6s   %9s %6s   %8s %s\n' policy mixed ratio imix ratio 'time, ns' 'ratio (half of the rounds)'
 while read -r policy nanos median low high; do
     mixed[$policy]=$(instructions count mixed "$policy")
-    one[$policy]=$(instructions count one-flow "$policy")
+    imix[$policy]=$(instructions count imix "$policy")
     of_mixed=$(ratio "${mixed[$policy]}" "${mixed[pfc]}")
-    of_one=$(ratio "${one[$policy]}" "${one[pfc]}")
+    of_imix=$(ratio "${imix[$policy]}" "${imix[pfc]}")
     printf '%-22s %9s %6s   %9s %6s   %8s %s (%s to %s)\n' "$policy" \
-        "${mixed[$policy]}" "$of_mixed" "${one[$policy]}" "$of_one" "$nanos" "$median" "$low" "$high"
-    if [[ $policy == capfc-* ]] && awk "BEGIN { exit !($of_mixed > 1.03 || $of_one > 1.03) }"; then
+        "${mixed[$policy]}" "$of_mixed" "${imix[$policy]}" "$of_imix" "$nanos" "$median" "$low" "$high"
+    if [[ $policy == capfc-* ]] && awk "BEGIN { exit !($of_mixed > 1.03 || $of_imix > 1.03) }"; then
         failed=1
     fi
 done < <("$bench" time "$rounds")

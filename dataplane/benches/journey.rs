@@ -1,4 +1,4 @@
-//! What a frame costs: receive, forward, transmit and release of 64-byte frames in plain memory, in
+//! What a frame costs: receive, forward, transmit and release of frames of 64 bytes and of IMIX in plain memory, in
 //! batches as a worker takes them from a port, in a switch of ever more ports.
 //!
 //! The time per element is the time per frame. It must not grow with the number of ports, and hardly
@@ -17,8 +17,8 @@ fn journey(c: &mut Criterion) {
     for ports in [2, 8, 32, 128] {
         let id = BenchmarkId::new("ports", ports);
         group.bench_function(id, |b| run(b, Bench::new(ports, PolicyKind::Pfc, Load::Mixed)));
-        let id = BenchmarkId::new("one-flow", ports);
-        group.bench_function(id, |b| run(b, Bench::new(ports, PolicyKind::Pfc, Load::OneFlow)));
+        let id = BenchmarkId::new("imix", ports);
+        group.bench_function(id, |b| run(b, Bench::new(ports, PolicyKind::Pfc, Load::Imix)));
     }
     for policy in PolicyKind::ALL {
         let id = BenchmarkId::new("policy", policy.name());

@@ -12,7 +12,9 @@ use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, MacAddr, Nanos, Port
 pub const BATCH: u32 = 64;
 const SLOT_SIZE: usize = 2048;
 /// A minimum frame, without FCS.
-const LEN: u32 = 60;
+const SHORT: u32 = 60;
+/// Lengths of simple IMIX, without FCS: seven, four and one of twelve.
+const IMIX: [u32; 12] = [SHORT, 566, SHORT, 1514, SHORT, 566, SHORT, 566, SHORT, SHORT, 566, SHORT];
 const HEADROOM: usize = 256;
 
 /// What the frames of one port are.
@@ -20,16 +22,27 @@ const HEADROOM: usize = 256;
 pub enum Load {
     /// Priority-tagged, of all classes in turn and of 16 pairs of stations: no frame is like the one before.
     Mixed,
-    /// Untagged, all of one flow: trains as long as a batch.
-    OneFlow,
+    /// As two hosts with Linux send them: untagged UDP over IPv4 of 16 flows, simple IMIX, lengths and
+    /// Identifications that differ from frame to frame. Trains as long as a batch.
+    Imix,
 }
 
 /// Slots as a UMEM has them, a batch for each port. The frames are written beforehand and stay when
 /// their slots are freed: receiving costs no copy, and reads nothing that was written just now.
 struct Slots {
     bytes: Vec<u8>,
+    load: Load,
     /// By port.
     free: Vec<Vec<u32>>,
+}
+
+impl Load {
+    fn len(self, slot: u32) -> u32 {
+        match self {
+            Load::Mixed => SHORT,
+            Load::Imix => IMIX[slot as usize % IMIX.len()],
+        }
+    }
 }
 
 impl Slots {
@@ -37,22 +50,28 @@ impl Slots {
         let count = u32::from(ports) * BATCH;
         let mut slots = Slots {
             bytes: vec![0; count as usize * SLOT_SIZE],
+            load,
             free: (0..u32::from(ports)).map(|port| (port * BATCH..(port + 1) * BATCH).collect()).collect(),
         };
         for slot in 0..count {
             let [from, ..] = (slot / BATCH).to_le_bytes();
-            let [station, ..] = match load {
-                Load::Mixed => slot % 16,
-                Load::OneFlow => 0,
-            }
-            .to_le_bytes();
-            let frame = Frame::new(slot, LEN);
+            let [number, ..] = slot.to_le_bytes();
+            let station = match load {
+                Load::Mixed => number % 16,
+                Load::Imix => 0,
+            };
+            let frame = Frame::new(slot, load.len(slot));
             let head = slots.head_mut(&frame);
             head[..6].copy_from_slice(&[2, 0, 0, 0, station, (from + 1) % ports]);
             head[6..12].copy_from_slice(&[2, 0, 0, 0, station, from]);
             match load {
                 Load::Mixed => head[12..18].copy_from_slice(&[0x81, 0x00, (station % 8) << 5, 0, 0x88, 0xb5]),
-                Load::OneFlow => head[12..14].copy_from_slice(&[0x88, 0xb5]),
+                Load::Imix => {
+                    let [high, low] = u16::try_from(head.len() - 14).expect("IMIX is short").to_be_bytes();
+                    head[12..24].copy_from_slice(&[8, 0, 0x45, 0, high, low, 0, number, 0x40, 0, 64, 17]);
+                    head[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+                    head[34..38].copy_from_slice(&[0xc0, number % 16, 18, 183]);
+                }
             }
             let _ = frame.into_parts();
         }
@@ -60,7 +79,7 @@ impl Slots {
     }
 
     fn receive(&mut self, port: u8) -> Option<Frame> {
-        self.free[usize::from(port)].pop().map(|slot| Frame::new(slot, LEN))
+        self.free[usize::from(port)].pop().map(|slot| Frame::new(slot, self.load.len(slot)))
     }
 }
 
@@ -71,12 +90,12 @@ impl FrameStore for Slots {
 
     fn head(&self, frame: &Frame) -> &[u8] {
         let start = frame.slot() as usize * SLOT_SIZE + HEADROOM;
-        &self.bytes[start..start + LEN as usize]
+        &self.bytes[start..start + frame.len() as usize]
     }
 
     fn head_mut(&mut self, frame: &Frame) -> &mut [u8] {
         let start = frame.slot() as usize * SLOT_SIZE + HEADROOM;
-        &mut self.bytes[start..start + LEN as usize]
+        &mut self.bytes[start..start + frame.len() as usize]
     }
 
     fn move_start(&mut self, _: &mut Frame, _: i32) -> bool {
@@ -181,9 +200,9 @@ fn class_settings(class: Class) -> ClassSettings {
         xoff: Bytes(100_000),
         xon: Bytes(80_000),
         headroom: if lossless { Bytes(100_000) } else { Bytes::ZERO },
-        egress_warn: Bytes(20_000),
-        egress_xoff: Bytes(25_000),
-        egress_xon: Bytes(20_000),
+        egress_warn: Bytes(40_000),
+        egress_xoff: Bytes(50_000),
+        egress_xon: Bytes(40_000),
         ..ClassSettings::lossy(Bytes(200_000))
     }
 }

@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     match arguments[..] {
         ["count", load, policy] => match (load, PolicyKind::named(policy)) {
             ("mixed", Some(policy)) => count(policy, Load::Mixed),
-            ("one-flow", Some(policy)) => count(policy, Load::OneFlow),
+            ("imix", Some(policy)) => count(policy, Load::Imix),
             _ => return usage(),
         },
         ["count-joins", flows] => match flows.parse() {
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: policies [count mixed|one-flow POLICY | count-joins FLOWS | time ROUNDS]");
+    eprintln!("usage: policies [count mixed|imix POLICY | count-joins FLOWS | time ROUNDS]");
     ExitCode::from(2)
 }
 

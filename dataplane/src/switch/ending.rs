@@ -48,7 +48,7 @@ impl Switch {
         }
     }
 
-    /// Drops a frame that has come in by `port` and is not admitted, for `reason`.
+    /// Drops a frame that has come in by `port` and is not admitted, for `reason`. None follows it.
     #[cold]
     pub(super) fn discard<S: FrameStore>(
         &mut self,
@@ -58,6 +58,7 @@ impl Switch {
         frame: Frame,
         store: &mut S,
     ) {
+        self.ports[port.index()].ingress.train.end();
         self.count_received(port, class, Bytes::of_frame(frame.len()).into());
         self.counters.class(port, class).drops[reason.index()].add(1);
         self.ledger.dropped += 1;

@@ -58,9 +58,6 @@ impl Switch {
         *self.nodes.meta_mut(&frame) = FrameMeta { layout: kind.layout, tags: kind.tags, follows, ..meta };
         let slot = frame.slot();
         let ingress = &mut self.ports[port.index()].ingress;
-        if !follows {
-            ingress.train.begin(head, kind);
-        }
         ingress.arrived[class.index()].push(&mut self.nodes, frame);
         if joins {
             return;

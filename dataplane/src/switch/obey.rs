@@ -23,7 +23,7 @@ pub(super) enum Reading {
 
 impl Switch {
     /// What a frame is that begins with `head`.
-    #[inline]
+    #[inline(never)]
     pub(super) fn read(&mut self, port: PortId, head: &[u8]) -> Reading {
         let Ok(header) = Header::parse(head) else { return Reading::Malformed };
         if MacControl::is_mac_control(&header) {
@@ -37,8 +37,11 @@ impl Switch {
         if Cnm::is_cnm(&header) {
             self.count_notice(port, &header, head);
         }
-        let class = self.ports[port.index()].ingress.classifier.classify(&header);
-        Reading::Data(Kind::new(class, &header, head))
+        let ingress = &mut self.ports[port.index()].ingress;
+        let class = ingress.classifier.classify(&header);
+        let kind = Kind { class, layout: header.layout(), tags: header.tags_len(head) };
+        ingress.train.begin(head, kind);
+        Reading::Data(kind)
     }
 
     #[cold]

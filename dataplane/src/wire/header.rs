@@ -81,6 +81,24 @@ impl Layout {
     const fn has(self, part: u8) -> bool {
         self.parts & part != 0
     }
+
+    /// EtherType (or 802.3 length) after the tags.
+    #[must_use]
+    pub const fn ether_type(self) -> EtherType {
+        self.ether_type
+    }
+
+    /// Whether there is an 802.1Q tag.
+    #[must_use]
+    pub const fn has_tag(self) -> bool {
+        self.has(Layout::TAG)
+    }
+
+    /// Whether there is a CN-TAG.
+    #[must_use]
+    pub const fn has_cn_tag(self) -> bool {
+        self.has(Layout::CN_TAG)
+    }
 }
 
 /// Tag control information of an 802.1Q tag: PCP (3 bits), DEI (1), VID (12).
