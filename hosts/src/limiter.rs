@@ -56,7 +56,7 @@ impl Limiter {
     #[must_use]
     pub fn new(settings: &ReactionSettings, index: usize, line: BitRate, now: Nanos) -> Limiter {
         Limiter {
-            point: ReactionPoint::new(settings, line, index as u64),
+            point: ReactionPoint::new(settings, line, settings.seed.wrapping_add(index as u64)),
             pace: Pacer::new(line, now),
             begin: now,
             cnms: 0,
@@ -146,7 +146,7 @@ impl Limiter {
 /// What is allowed.
 pub fn parse_reaction(text: &str) -> Result<ReactionSettings, String> {
     const KEYS: &str =
-        "gd (a divisor), recovery (cycles), bytes, time, ai, hai, min (rates), jitter (percent)";
+        "gd (a divisor), recovery (cycles), bytes, time, ai, hai, min (rates), jitter (percent), seed";
     let mut settings = ReactionSettings::STANDARD;
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let (key, value) = part.split_once('=').ok_or_else(|| format!("KEY=VALUE of {KEYS}"))?;
@@ -163,6 +163,7 @@ pub fn parse_reaction(text: &str) -> Result<ReactionSettings, String> {
             "hai" => settings.hyper_step = values::rate(value)?,
             "min" => settings.rate_min = values::rate(value)?,
             "jitter" => settings.jitter_percent = u8::try_from(number(0, 50)?).unwrap_or(50),
+            "seed" => settings.seed = number(0, u32::MAX)?.into(),
             _ => return Err(format!("unknown key `{key}`; known are {KEYS}")),
         }
     }
@@ -214,7 +215,8 @@ mod tests {
     fn parameters_are_the_standards_unless_they_are_given() {
         assert_eq!(parse_reaction(""), Ok(ReactionSettings::STANDARD));
         let given =
-            parse_reaction("gd=64,recovery=3,bytes=15KB,time=5ms,ai=1M,hai=2M,min=3M,jitter=0").unwrap();
+            parse_reaction("gd=64,recovery=3,bytes=15KB,time=5ms,ai=1M,hai=2M,min=3M,jitter=0,seed=9")
+                .unwrap();
         let expected = ReactionSettings {
             decrease_divisor: 64,
             decrease_percent_max: 50,
@@ -225,6 +227,7 @@ mod tests {
             hyper_step: BitRate::from_mbps(2),
             rate_min: BitRate::from_mbps(3),
             jitter_percent: 0,
+            seed: 9,
         };
         assert_eq!(given, expected);
         for wrong in ["gd", "gd=0", "x=1", "time=0s", "bytes=0", "jitter=51"] {

@@ -39,6 +39,8 @@ pub struct ReactionSettings {
     /// Cycles are up to so many percent shorter or longer, so that limiters keep no step with each
     /// other.
     pub jitter_percent: u8,
+    /// Where the chance begins by which they are: each flow adds its number.
+    pub seed: u64,
 }
 
 impl ReactionSettings {
@@ -53,7 +55,14 @@ impl ReactionSettings {
         hyper_step: BitRate::from_mbps(50),
         rate_min: BitRate::from_mbps(10),
         jitter_percent: 15,
+        seed: 0,
     };
+
+    /// The seed of a station with this number, so that no two of its flows and another's have the same.
+    #[must_use]
+    pub const fn seed_of(&self, station: u16) -> u64 {
+        self.seed ^ ((station as u64) << 32)
+    }
 }
 
 impl Default for ReactionSettings {

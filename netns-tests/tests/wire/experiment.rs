@@ -1,7 +1,7 @@
 //! `xoff experiment`: every policy under the same load, the keys that scripts rely on, and nothing left. What
 //! was measured is the machine's, and not judged.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use xoff::experiment::{VARIANTS, Variant};
+use xoff::experiment::{Experiment, VARIANTS, Variant};
 use xoff_netns_tests::{note_lab, one_bed_at_a_time, unstalled, wait_for};
 
 /// Of every policy, whatever the experiment.
@@ -84,7 +84,8 @@ fn incast(which: impl Fn(&Variant) -> bool) {
         "/sweep/2/queue_bytes/peak",
         "/sweep/2/xoff_per_gb",
     ];
-    let lossless = VARIANTS.iter().filter(|variant| variant.lossless && which(variant));
+    let fits = |variant: &Variant| Experiment::find("incast").unwrap().fits(variant, None).is_ok();
+    let lossless = VARIANTS.iter().filter(|variant| variant.lossless && which(variant) && fits(variant));
     let lossless: Vec<&str> = lossless.map(|variant| variant.name).collect();
     for policies in lossless.chunks(3) {
         unstalled(|| {
@@ -125,11 +126,12 @@ fn a_victim_is_seen_beside_heavy_senders() {
         "/sweep/3/victim/mbps/p50",
         "/sweep/3/light_messages/completion_ms/max",
         "/sweep/3/light_messages/mbps/p50",
+        "/small/2/victim/completion_ms/p50",
     ];
     unstalled(|| {
         let report = compare("victim", &["pfc", "capfc-stop-max"], &SLOW, &numbers);
         for (_, of) in report["policies"].as_object().unwrap() {
-            for point in of["sweep"].as_array().unwrap() {
+            for point in ["sweep", "small"].iter().flat_map(|size| of[size].as_array().unwrap()) {
                 let broken = ["/victim/broken", "/light_messages/broken"].map(|key| number(point, key));
                 assert_eq!(broken, [0, 0]);
                 assert!(number(point, "/heavy/xoff_sent") > 0, "the port was congested");
@@ -166,6 +168,10 @@ fn a_cascade_tells_every_step() {
             }
             assert!(number(of, "/other_class_received") > 0, "class 0 was not paused");
         }
+        let pfc = &report["policies"]["pfc"];
+        let runs = ["/runs_in_order", "/runs_relayed"].map(|key| number(pfc, key));
+        assert_eq!(runs, [1, 1], "{}", pfc["deviations"]);
+        assert_eq!(report["unmet"].as_array().unwrap().len(), 0);
     });
 }
 
@@ -282,6 +288,73 @@ fn what_a_lossy_class_drops_tcp_sends_again() {
     assert_eq!(number(of, "/bytes_written"), number(of, "/bytes_read"));
     assert_eq!((number(of, "/marked_frames"), number(of, "/marks_seen")), (0, 0), "no sender is capable");
     assert_eq!(number(of, "/pfc/xoff_sent"), 0);
+}
+
+/// The rows of a file of raw data, by the names of its columns.
+fn rows(directory: &Path, name: &str) -> Vec<BTreeMap<String, String>> {
+    let text = fs::read_to_string(directory.join(name)).unwrap();
+    let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned));
+    let header: Vec<String> = lines.next().unwrap().collect();
+    lines.map(|cells| header.iter().cloned().zip(cells).collect()).collect()
+}
+
+#[test]
+fn what_is_set_is_told_and_raw_data_agree_with_the_result() {
+    unstalled(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let raw = directory.path().join("raw");
+        let csv = raw.to_str().unwrap();
+        let more =
+            ["--rate", "100M", "--runs", "2", "--seed", "3", "--set", "class.3.xoff=80KB", "--csv", csv];
+        let report = compare("incast", &["pfc"], &more, &["/sweep/2/goodput_mbps/p50"]);
+        assert_eq!((&report["seed"], &report["set"]["class.3.xoff"]), (&3.into(), &"80KB".into()));
+        let of = &report["policies"]["pfc"];
+        let interval = &of["ci95"]["/sweep/2/goodput_mbps/p50"];
+        assert!(interval["low"].as_f64() <= interval["high"].as_f64() && interval["runs"] == 2, "{interval}");
+        // Two runs of four rounds with two, four and eight senders.
+        let completions = rows(&raw, "completions.csv");
+        assert_eq!(completions.len(), 2 * 4 * (2 + 4 + 8));
+        let mut ms: Vec<f64> = Vec::new();
+        for row in completions.iter().filter(|row| row["point"] == "senders=8") {
+            assert_eq!((row["sent_frames"].as_str(), row["lost_frames"].as_str()), ("256", "0"));
+            ms.push(row["completion_ns"].parse::<f64>().unwrap() / 1e6);
+        }
+        assert_eq!(ms.len() as u64, number(of, "/sweep/2/completion_ms/count"));
+        let queues = rows(&raw, "queues.csv");
+        let bytes = |row: &BTreeMap<String, String>| row["bytes"].parse::<u64>().unwrap();
+        let congested =
+            |row: &&BTreeMap<String, String>| row["port"] == "receiver" && row["point"] == "senders=8";
+        let most = queues.iter().filter(congested).map(bytes).max().unwrap();
+        assert!(most > 0 && most <= number(of, "/sweep/2/queue_bytes/peak"));
+        let told = |event: &str| -> u64 {
+            let rows = rows(&raw, "pauses.csv");
+            rows.iter()
+                .filter(|row| row["event"] == event)
+                .map(|row| row["count"].parse::<u64>().unwrap())
+                .sum()
+        };
+        assert_eq!((told("xoff"), told("xon")), (number(of, "/pfc/xoff_sent"), number(of, "/pfc/xon_sent")));
+        let again = experiment(&["incast", "--csv", csv]).output().unwrap();
+        assert_eq!(again.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&again.stderr).contains("raw data of another run"), "{again:?}");
+    });
+}
+
+#[test]
+fn a_key_that_there_is_not_is_refused_before_anything_runs() {
+    for (set, why) in [
+        ("class.3.xof=80KB", "did you mean `xoff`?"),
+        ("class.3.xon=90KB", "xon"),
+        ("port.speed=1G", "--rate"),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let csv = directory.path().join("raw");
+        let run = experiment(&["incast", "--set", set, "--csv", csv.to_str().unwrap()]).output().unwrap();
+        let message = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(run.status.code(), Some(2), "{message}");
+        assert!(message.contains(why) && !message.contains("run 1 of 1"), "{set}: {message}");
+        assert!(!csv.exists());
+    }
 }
 
 #[test]

@@ -13,7 +13,8 @@ use xoff_hosts::values;
 
 use crate::cli;
 use crate::experiment::{
-    EXPERIMENTS, Experiment, Figure, LINES, Length, OWN, Request, VARIANTS, Variant, rate_of_this_machine,
+    EXPERIMENTS, Experiment, Figure, Given, LINES, Length, OWN, RawData, Request, VARIANTS, Variant,
+    rate_of_this_machine,
 };
 
 /// Runs the same load under several policies, in namespaces that vanish afterwards, and shows what
@@ -38,6 +39,16 @@ pub struct Args {
     /// Rate of the lines, 5M to 1G; thresholds grow with it [default: 50 Mb/s for each core].
     #[arg(long, value_name = "RATE", value_parser = line_rate)]
     rate: Option<BitRate>,
+    /// A key of the configuration for all switches that are compared, over what experiment and policy say: class.3.xoff=80KB.
+    /// May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Given>,
+    /// Where chance begins in the first run; one more in each that follows.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    seed: u64,
+    /// Write raw data into files in this directory: completion times, queue lengths, pauses.
+    #[arg(long, value_name = "DIR")]
+    csv: Option<PathBuf>,
     /// Print one JSON object on standard output; progress goes to standard error.
     #[arg(long)]
     json: bool,
@@ -65,13 +76,18 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     if let Some(plot) = &args.plot {
         Figure::check_place(plot).into_diagnostic()?;
     }
-    let request = Request {
+    let mut request = Request {
         policies: policies(experiment, &args.policy, own)?,
         line: args.rate.unwrap_or_else(rate_of_this_machine),
         runs: args.runs,
         seconds: seconds(experiment, args.seconds)?,
+        seed: args.seed,
+        given: args.set.clone(),
+        raw: None,
         own_policy: own.cloned(),
     };
+    experiment.check(&request)?;
+    request.raw = args.csv.as_deref().map(RawData::create).transpose()?;
     let report = experiment.run(&request, &mut |line| cli::tell(line))?;
     if let Some(plot) = &args.plot {
         report.figure.write(plot).into_diagnostic()?;
@@ -205,10 +221,11 @@ mod tests {
         let refused = of("qcn-fanin", &["pfc", "ofc"]).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "`qcn-fanin` cannot run under `ofc`: `policy = \"ofc\"` needs `queue = \"fifo\"` in class 3 of port host"
+            "`qcn-fanin` cannot run under `ofc`: it acts between switches that know it, and here is one switch with hosts \
+             that know plain PFC, which is then all that it does"
         );
         let allowed = refused.help().unwrap().to_string();
-        assert!(allowed.contains("pfc, capfc-stop-max") && !allowed.contains("ofc,"), "{allowed}");
+        assert!(allowed.contains("pfc, ") && allowed.contains("`ofc` can be seen in cascade, "), "{allowed}");
         let none = of("incast", &["pfc", "custom"]).unwrap_err().to_string();
         assert!(none.contains("this one has none") && none.contains("docs/policies/own.md"), "{none}");
         let twice = of("incast", &["pfc", "pfc"]).unwrap_err().to_string();

@@ -3,7 +3,13 @@
 //! Two rail switches, a spine, a rail switch: a GPU behind the last takes less than two others send it.
 //! DSCP 24 is class 3 in every switch. What is told is what the switches did: when each held its peer and
 //! let it go, when each obeyed, and the cause that the switch itself gives.
+//!
+//! Together the two send twice what the third takes, and less than the wires between the switches carry: what begins behind
+//! the last switch is the only congestion, and every other pause is a relay of it. Under plain PFC the steps therefore have to
+//! come in the article's order, each hold for the queue that the one before holds. An experiment that sees it
+//! otherwise fails, unless the machine kept a switch from running for so long that it was congested by that.
 
+use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -13,7 +19,7 @@ use xoff_hosts::Stream;
 
 use super::plot::{Content, Panel};
 use super::report::{add_row, table};
-use super::{Conduct, Experiment, Figure, Findings, Length, Request, Tell, Variant, compare};
+use super::{Conduct, Experiment, Figure, Findings, Length, Promises, Request, Tell, Variant, compare};
 use crate::fabric::{
     Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, Settings, lossless,
 };
@@ -22,15 +28,28 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "cascade",
     about: "leaf, spine, leaf: who pauses whom, when and why, along the steps of the article on DSCP-based PFC",
     length: Length::Fixed(4),
-    policies: &["pfc", "capfc-stop-max", "ofc"],
+    policies: &[ARTICLE, "capfc-stop-max", "ofc"],
     settings: Variant::settings,
+    plans: |_, line| vec![plan(line).0],
+    promises: Promises::Variants,
+    headlines: &[
+        ("1-3 rail-c\nholds, ms", "/steps/0/at_ms"),
+        ("5-7 spine\nholds rail-a", "/steps/2/at_ms"),
+        ("9 rail-a\nholds gpu-1", "/steps/6/at_ms"),
+        ("10-12 rail-c\nreleases", "/steps/8/at_ms"),
+        ("14 rail-a\nreleases gpu-1", "/steps/12/at_ms"),
+    ],
     measure,
 };
 
+/// The policy that the article is about.
+const ARTICLE: &str = "pfc";
 /// Both GPUs send for so long, each this part of its line, to one whose line is this part of theirs.
 const SEND: Nanos = Nanos::from_millis(600);
-const OFFERED_PERCENT: u64 = 60;
+const OFFERED_PERCENT: u64 = 40;
 const GPU_3_PERCENT: u64 = 40;
+/// What a rail switch or the spine receives of one sender in that time is half of XOFF.
+const STALL: Nanos = Nanos::from_millis(5);
 /// Another class, which nobody pauses.
 const OTHER_PERCENT: u64 = 20;
 const LOOK: Duration = Duration::from_micros(200);
@@ -60,6 +79,9 @@ struct Event {
     deed: Deed,
     /// Of a hold: what the switch says.
     why: Option<String>,
+    /// Of a hold: where most of it waits for, and whether that is held by its own peer.
+    culprit: Option<String>,
+    relayed: Option<bool>,
 }
 
 /// One of the article's steps, and when it was first seen; null where it was not.
@@ -73,7 +95,13 @@ struct Step {
 
 #[derive(Debug, Serialize)]
 struct Measured {
+    /// Of the first run.
     steps: Vec<Step>,
+    /// Runs in which the steps came in the article's order, and those in which every hold but the first was a relay.
+    runs_in_order: usize,
+    runs_relayed: usize,
+    /// What was otherwise, by run.
+    deviations: Vec<String>,
     /// What a stream of class 0 on the same wires had offered and got, frames.
     other_class_sent: u64,
     other_class_received: u64,
@@ -98,30 +126,45 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     for (variant, runs) in measured {
         let conduct = Conduct::of(runs.iter().map(|run| &run.account));
         let measured = Measured::of(&runs);
-        all.push((findings.add(variant, conduct, &measured), measured));
+        if variant.name == ARTICLE {
+            let against = runs.iter().enumerate().filter(|(_, run)| !run.is_stalled());
+            let against = against.flat_map(|(number, run)| run.deviations(number));
+            findings.unmet.extend(against.map(|deviation| format!("{ARTICLE}, {deviation}")));
+        }
+        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
+        all.push((findings.add(variant, conduct, &measured, each), measured));
     }
     findings.text = text(request, &all);
     findings.figure = figure(request, &all);
     Ok(findings)
 }
 
-fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
-    let percent = |percent: u64| BitRate::new(line.bits_per_second() / 100 * percent);
+fn percent_of(line: BitRate, percent: u64) -> Option<BitRate> {
+    BitRate::new(line.bits_per_second() / 100 * percent)
+}
+
+/// With the senders, who receives, and both ends of the other class.
+fn plan(line: BitRate) -> (Plan, [HostId; 2], HostId, [HostId; 2]) {
     let mut plan = Plan::new(line);
     let [rail_a, rail_b, spine, rail_c] =
         ["rail-a", "rail-b", "spine", "rail-c"].map(|name| plan.switch(name));
     let senders = [plan.host("gpu-1", rail_a), plan.host("gpu-2", rail_b)];
-    let gpu_3 = plan.host_with("gpu-3", rail_c, percent(GPU_3_PERCENT).unwrap_or(line));
+    let gpu_3 = plan.host_with("gpu-3", rail_c, percent_of(line, GPU_3_PERCENT).unwrap_or(line));
     let others = [plan.host("other-1", rail_a), plan.host("other-3", rail_c)];
     for (leaf, top) in [(rail_a, spine), (rail_b, spine), (spine, rail_c)] {
         plan.trunk(leaf, top);
     }
+    (plan, senders, gpu_3, others)
+}
+
+fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
+    let (plan, senders, gpu_3, others) = plan(line);
     let mut load = Load::default();
     for sender in senders {
-        let rate = percent(OFFERED_PERCENT);
+        let rate = percent_of(line, OFFERED_PERCENT);
         load.send(sender, Stream { rate, duration: Some(SEND), ..lossless(gpu_3) });
     }
-    load.send(others[0], other_class(others[1], percent(OTHER_PERCENT)));
+    load.send(others[0], other_class(others[1], percent_of(line, OTHER_PERCENT)));
     let fabric = Fabric::build(plan, settings)?;
     let ports = ports(fabric.plan());
     let ((events, end), account) =
@@ -158,9 +201,9 @@ fn watch(live: &Live<'_>, ports: &[Watched]) -> Vec<Event> {
         for (port, before) in ports.iter().zip(&mut before) {
             let class = live.class(port.at, LOSSLESS);
             let since = [class.held_since.get(), class.paused_since.get()];
-            let why = Cause::unpack(class.held_cause.get()).map(|cause| port.explain(cause));
-            let deeds = [(Deed::Holds, Deed::Releases, why), (Deed::Stops, Deed::Resumes, None)];
-            for ((since, before), (begins, ends, why)) in since.into_iter().zip(before).zip(deeds) {
+            let cause = Cause::unpack(class.held_cause.get());
+            let deeds = [(Deed::Holds, Deed::Releases, cause), (Deed::Stops, Deed::Resumes, None)];
+            for ((since, before), (begins, ends, cause)) in since.into_iter().zip(before).zip(deeds) {
                 if since == *before {
                     continue;
                 }
@@ -170,7 +213,7 @@ fn watch(live: &Live<'_>, ports: &[Watched]) -> Vec<Event> {
                     events.push(port.event(ended, ends, None));
                 }
                 if since != 0 {
-                    events.push(port.event(begun, begins, why));
+                    events.push(port.event(begun, begins, cause));
                 }
                 *before = since;
             }
@@ -181,9 +224,16 @@ fn watch(live: &Live<'_>, ports: &[Watched]) -> Vec<Event> {
 }
 
 impl Watched {
-    fn event(&self, at: Nanos, deed: Deed, why: Option<String>) -> Event {
-        let port = self.names[self.at.port.index()].clone();
-        Event { at_ms: at.0 as f64 / 1e6, switch: self.switch.clone(), port, deed, why }
+    fn event(&self, at: Nanos, deed: Deed, cause: Option<Cause>) -> Event {
+        Event {
+            at_ms: at.0 as f64 / 1e6,
+            switch: self.switch.clone(),
+            port: self.names[self.at.port.index()].clone(),
+            deed,
+            why: cause.map(|cause| self.explain(cause)),
+            culprit: cause.and_then(|cause| Some(self.names[cause.culprit?.index()].clone())),
+            relayed: cause.map(|cause| cause.relayed),
+        }
     }
 
     fn explain(&self, cause: Cause) -> String {
@@ -217,10 +267,80 @@ const STEPS: [(&str, &str, &str, &str, Deed); 14] = [
     ("14", "rail-b: gpu-2 may go on", "rail-b", "gpu-2", Deed::Releases),
 ];
 
+/// No step of the second comes before the first: places in [`STEPS`].
+const ORDER: [(usize, usize); 13] = [
+    (0, 1),
+    (1, 2),
+    (1, 3),
+    (2, 4),
+    (3, 5),
+    (4, 6),
+    (5, 7),
+    (0, 8),
+    (8, 9),
+    (9, 10),
+    (9, 11),
+    (6, 12),
+    (7, 13),
+];
+
+/// Holds among [`STEPS`], what most of each waits for, and whether that is held in turn.
+const RELAY: [(usize, &str, bool); 5] = [
+    (0, "gpu-3", false),
+    (2, "to-rail-c", true),
+    (3, "to-rail-c", true),
+    (6, "to-spine", true),
+    (7, "to-spine", true),
+];
+
+/// When a step was first seen.
+fn first(events: &[Event], place: usize) -> Option<&Event> {
+    let (_, _, switch, port, deed) = STEPS[place];
+    events.iter().find(|event| event.switch == switch && event.port == port && event.deed == deed)
+}
+
+/// Steps that are missing, or come before one that has to come first.
+fn out_of_order(events: &[Event]) -> Vec<String> {
+    let name = |place: usize| format!("step {} ({} {:?})", STEPS[place].0, STEPS[place].2, STEPS[place].4);
+    let missing = (0..STEPS.len()).filter(|&place| first(events, place).is_none());
+    let missing = missing.map(|place| format!("{} was not seen", name(place)));
+    let against = ORDER.iter().filter_map(|&(before, after)| {
+        let (early, late) = (first(events, before)?.at_ms, first(events, after)?.at_ms);
+        let text = || format!("{} at {late:.3} ms before {} at {early:.3} ms", name(after), name(before));
+        (late < early).then(text)
+    });
+    missing.chain(against).collect()
+}
+
+/// Holds with another cause than the article's.
+fn not_relayed(events: &[Event]) -> Vec<String> {
+    let against = RELAY.iter().filter_map(|&(place, culprit, relayed)| {
+        let event = first(events, place)?;
+        let is_so = event.culprit.as_deref() == Some(culprit) && event.relayed == Some(relayed);
+        let why = event.why.as_deref().unwrap_or("no cause");
+        (!is_so).then(|| {
+            format!("step {}: {} holds {} because of: {why}", STEPS[place].0, event.switch, event.port)
+        })
+    });
+    against.collect()
+}
+
+impl Run {
+    fn deviations(&self, number: usize) -> impl Iterator<Item = String> {
+        let all = out_of_order(&self.events).into_iter().chain(not_relayed(&self.events));
+        let stalled = if self.is_stalled() { " (in which a switch did not run for a while)" } else { "" };
+        all.map(move |deviation| format!("run {}{stalled}: {deviation}", number + 1))
+    }
+
+    /// Whether a switch may have been congested by not running.
+    fn is_stalled(&self) -> bool {
+        self.account.longest_stall_nanos() >= STALL.0
+    }
+}
+
 fn steps(events: &[Event]) -> Vec<Step> {
-    let step = |(step, what, switch, port, deed): (_, _, &str, &str, Deed)| {
-        let is_it = |event: &&Event| event.switch == switch && event.port == port && event.deed == deed;
-        let seen = events.iter().find(is_it);
+    let step = |(place, (step, what, ..)): (usize, (_, _, &str, &str, Deed))| {
+        let seen = first(events, place);
         Step {
             step,
             what,
@@ -228,15 +348,20 @@ fn steps(events: &[Event]) -> Vec<Step> {
             why: seen.and_then(|event| event.why.clone()),
         }
     };
-    STEPS.map(step).into()
+    STEPS.into_iter().enumerate().map(step).collect()
 }
 
 impl Measured {
     fn of(runs: &[Run]) -> Measured {
         let timeline = runs.first().map(|run| run.events.clone()).unwrap_or_default();
         let others = || runs.iter().flat_map(|run| run.account.received(Class::default()));
+        let count =
+            |of: fn(&[Event]) -> Vec<String>| runs.iter().filter(|run| of(&run.events).is_empty()).count();
         Measured {
             steps: steps(&timeline),
+            runs_in_order: count(out_of_order),
+            runs_relayed: count(not_relayed),
+            deviations: runs.iter().enumerate().flat_map(|(number, run)| run.deviations(number)).collect(),
             other_class_sent: others().map(|stream| stream.sent).sum(),
             other_class_received: others().map(|stream| stream.frames).sum(),
             timeline,
@@ -246,6 +371,9 @@ impl Measured {
 }
 
 type All = [(String, Measured)];
+
+/// The rest stands in the JSON.
+const DEVIATIONS_TOLD: usize = 6;
 
 fn title(request: &Request) -> String {
     let mbps = request.line.bits_per_second() / 1_000_000;
@@ -265,9 +393,15 @@ fn text(request: &Request, all: &All) -> String {
         }
         let (sent, received) = (of.other_class_sent, of.other_class_received);
         text += &format!(
-            "\n{name}: {} events; class 0 on the same wires: {received} of {sent} frames arrived\n{table}\n",
-            of.timeline.len()
+            "\n{name}: {} events; class 0 on the same wires: {received} of {sent} frames arrived; runs in the article's order: {}, \
+             with holds relayed as there: {}\n{table}\n",
+            of.timeline.len(),
+            of.runs_in_order,
+            of.runs_relayed
         );
+        for deviation in of.deviations.iter().take(DEVIATIONS_TOLD) {
+            text += &format!("{deviation}\n");
+        }
     }
     text
 }
@@ -307,14 +441,59 @@ mod tests {
     use super::*;
 
     fn event(at_ms: f64, deed: Deed) -> Event {
-        Event { at_ms, switch: "rail-c".into(), port: "to-spine".into(), deed, why: None }
+        at(at_ms, "rail-c", "to-spine", deed)
+    }
+
+    fn at(at_ms: f64, switch: &str, port: &str, deed: Deed) -> Event {
+        let [switch, port] = [switch, port].map(str::to_owned);
+        Event { at_ms, switch, port, deed, why: None, culprit: None, relayed: None }
+    }
+
+    /// The article's steps a millisecond apart, with their causes.
+    fn as_told() -> Vec<Event> {
+        let event = |(place, (_, _, switch, port, deed)): (usize, (&str, &str, &str, &str, Deed))| {
+            let cause = RELAY.iter().find(|of| of.0 == place);
+            Event {
+                culprit: cause.map(|of| of.1.to_owned()),
+                relayed: cause.map(|of| of.2),
+                ..at(place as f64, switch, port, deed)
+            }
+        };
+        STEPS.into_iter().enumerate().map(event).collect()
+    }
+
+    #[test]
+    fn the_articles_order_is_met_by_it_and_by_no_other() {
+        assert!(out_of_order(&as_told()).is_empty(), "{:?}", out_of_order(&as_told()));
+        for place in 0..STEPS.len() {
+            let mut without = as_told();
+            without.remove(place);
+            assert!(out_of_order(&without).iter().any(|of| of.contains("was not seen")), "{place}");
+            // First of all, which only the first may be.
+            let mut early = as_told();
+            early[place].at_ms = -1.0;
+            assert_eq!(out_of_order(&early).is_empty(), place == 0, "{place}");
+        }
+    }
+
+    #[test]
+    fn every_hold_but_the_first_is_a_relay() {
+        assert!(not_relayed(&as_told()).is_empty());
+        for (place, culprit, relayed) in RELAY {
+            let mut other = as_told();
+            other[place].relayed = Some(!relayed);
+            assert_eq!(not_relayed(&other).len(), 1, "{culprit}");
+            let mut other = as_told();
+            other[place].culprit = Some("other-3".into());
+            assert_eq!(not_relayed(&other).len(), 1, "{culprit}");
+        }
     }
 
     #[test]
     fn a_step_is_when_it_was_first_seen_and_null_where_it_was_not() {
         let steps = steps(&[event(3.0, Deed::Holds), event(5.0, Deed::Releases), event(7.0, Deed::Holds)]);
-        let at = |step: &str| steps.iter().find(|of| of.step == step).and_then(|of| of.at_ms);
-        assert_eq!((at("1-3"), at("10-12"), at("4")), (Some(3.0), Some(5.0), None));
+        let seen = |step: &str| steps.iter().find(|of| of.step == step).and_then(|of| of.at_ms);
+        assert_eq!((seen("1-3"), seen("10-12"), seen("4")), (Some(3.0), Some(5.0), None));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! nobody can ever let go: a deadlock. Afterwards the hosts are silent, and what still waits then waits for
 //! good.
 
+use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -15,7 +16,9 @@ use xoff_hosts::Stream;
 use super::plot::{Content, Panel, Point};
 use super::report::{add_row, median, table};
 use super::series::Series;
-use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
+use super::{
+    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+};
 use crate::causes::Causes;
 use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, Settings, lossless};
 
@@ -25,6 +28,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     length: Length::Fixed(5),
     policies: &["pfc", "pfc-watchdog-drop", "pfc-watchdog-forward", "capfc-stop-max", "ofc"],
     settings: Variant::roomy_settings,
+    plans: |_, line| vec![plan(line).0],
+    promises: Promises::Variants,
+    headlines: &[
+        ("stopped for good\npart of runs", "/deadlocks"),
+        ("delivered\nMb/s", "/delivered_mbps/p50"),
+    ],
     measure,
 };
 
@@ -63,7 +72,8 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     for (variant, runs) in measured {
         let conduct = Conduct::of(runs.iter().map(|run| &run.account));
         let measured = Measured::of(&runs);
-        let name = findings.add(variant, conduct, &measured);
+        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
+        let name = findings.add(variant, conduct, &measured, each);
         let rates = runs.first().map(|run| run.delivered.points(Nanos::from_millis(50)));
         all.push((name, measured, rates.unwrap_or_default()));
     }
@@ -72,7 +82,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings)
 }
 
-fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
+fn plan(line: BitRate) -> (Plan, [HostId; 3]) {
     let mut plan = Plan::new(line);
     let switches = ["a", "b", "c"].map(|name| plan.switch(name));
     let hosts = [0, 1, 2].map(|n| plan.host(&format!("host-{}", ["a", "b", "c"][n]), switches[n]));
@@ -82,6 +92,11 @@ fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
         plan.route(hosts[(place + 1) % 3], by);
         plan.route(hosts[(place + 2) % 3], by);
     }
+    (plan, hosts)
+}
+
+fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
+    let (plan, hosts) = plan(line);
     let mut load = Load::default();
     for (place, &host) in hosts.iter().enumerate() {
         let to = hosts[(place + 2) % 3];

@@ -12,6 +12,7 @@
 //! Without marks TCP sends as much as the receiver's window allows, the queue grows until senders are
 //! paused, and stays there. With marks TCP keeps it short, and pauses become rare.
 
+use std::slice;
 use std::thread;
 use std::time::Duration;
 
@@ -25,7 +26,9 @@ use super::series::Series;
 use super::statistics::mean;
 use super::tcp::{self, Counts, Ecn, Transfer, Volume};
 use super::variant::{WITHOUT_ECN, scaled};
-use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
+use super::{
+    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+};
 use crate::fabric::{
     Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Pfc, Plan, PortOf, Settings, Totals, jain,
 };
@@ -37,6 +40,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     length: Length::Unless(4),
     policies: &["pfc", "pfc-ecn", "pfc-ecn-step", "lossy", "lossy-ecn", WITHOUT_ECN],
     settings,
+    plans: |_, line| vec![plan(line).0],
+    promises: Promises::Variants,
+    headlines: &[
+        ("goodput\nMb/s", "/goodput_mbps/p50"),
+        ("fairness", "/fairness/p50"),
+        ("mean queue\nbytes", "/queue_bytes/mean"),
+        ("senders held\n%", "/paused_percent"),
+    ],
     measure,
 };
 
@@ -133,7 +144,8 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
         let conduct: Conduct = runs.iter().map(conduct).sum();
         let measured = Measured::of(&runs);
         let pfc = conduct.pfc;
-        let name = findings.add(variant, conduct, &measured);
+        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
+        let name = findings.add(variant, conduct, &measured, each);
         let queue = runs.first().map(|run| run.watched.queue_over_time()).unwrap_or_default();
         all.push(Outcome { name, pfc, measured, queue });
     }
@@ -210,6 +222,7 @@ impl Scene {
         let (mut flows, mut queue) = (vec![Series::default(); self.senders.len()], Vec::new());
         let begin = live.elapsed();
         loop {
+            live.look();
             let now = live.elapsed().since(begin);
             if now >= end {
                 break;

@@ -6,6 +6,7 @@
 //! Between two rounds the port is idle, and saves up credit with which it runs ahead of its line in the next.
 //! That is time of the line which the round uses, although it lies before the round: goodput is by both.
 
+use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -16,7 +17,9 @@ use xoff_hosts::report::ReceivedStream;
 use super::plot::{Content, Panel};
 use super::report::{NONE_COMPLETED, NOTHING_ARRIVED, add_row, completion, median_and_least, number, table};
 use super::statistics::{mean, p50};
-use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
+use super::{
+    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+};
 use crate::fabric::{
     Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, PortOf, Settings, jain, lossless,
 };
@@ -25,8 +28,30 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "incast",
     about: "N senders into one port at once, for several N: goodput, fairness, completion times, pauses, queue",
     length: Length::Fixed(4),
-    policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "ofc", "p-pfc", "pfc-wdrop", "pfc-wstop"],
+    policies: &[
+        "pfc",
+        "pfc-control",
+        "capfc-stop-max",
+        "capfc-stop-calibrate",
+        "p-pfc",
+        "pfc-wdrop",
+        "capfc-max-wdrop",
+        "capfc-calibrate-wdrop",
+        "pfc-wstop",
+        "capfc-max-wstop",
+        "capfc-calibrate-wstop",
+    ],
     settings: Variant::settings,
+    plans: |_, line| SENDERS.map(|count| plan(line, count).0).into(),
+    promises: Promises::Variants,
+    headlines: &[
+        ("goodput, Mb/s\n8 senders", "/sweep/2/goodput_mbps/p50"),
+        ("completion, ms\n2 senders", "/sweep/0/completion_ms/p50"),
+        ("4 senders", "/sweep/1/completion_ms/p50"),
+        ("8 senders", "/sweep/2/completion_ms/p50"),
+        ("mean queue, bytes\n8 senders", "/sweep/2/queue_bytes/mean"),
+        ("XOFF per GB\n8 senders", "/sweep/2/xoff_per_gb"),
+    ],
     measure,
 };
 
@@ -66,7 +91,7 @@ struct Point {
 
 #[derive(Debug, Serialize)]
 struct Queue {
-    /// Over all looks that found something in it; null where none did.
+    /// Over all looks from the first round's beginning to the last one's end; null where nobody looked.
     mean: Option<f64>,
     /// Most at a time.
     peak: u64,
@@ -103,32 +128,41 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     let mut all = Vec::new();
     for (variant, runs) in measured {
         let conduct = Conduct::of(runs.iter().flatten().map(|run| &run.account));
-        let sweep = SENDERS
-            .iter()
-            .enumerate()
-            .map(|(place, &senders)| point(senders, &runs.iter().map(|run| &run[place]).collect::<Vec<_>>()));
-        let measured = Measured { sweep: sweep.collect() };
-        all.push((findings.add(variant, conduct, &measured), measured));
+        let measured = Measured::of(&runs);
+        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
+        all.push((findings.add(variant, conduct, &measured, each), measured));
     }
     findings.text = text(request, &all);
     findings.figure = figure(request, &all);
     Ok(findings)
 }
 
-fn run(settings: &Settings, line: BitRate, count: u8) -> Result<Run, FabricError> {
-    let mut plan = Plan::new(line);
+impl Measured {
+    fn of(runs: &[Vec<Run>]) -> Measured {
+        let of = |(place, &senders)| point(senders, &runs.iter().map(|run| &run[place]).collect::<Vec<_>>());
+        Measured { sweep: SENDERS.iter().enumerate().map(of).collect() }
+    }
+}
+
+/// Its senders, and who receives.
+fn plan(line: BitRate, count: u8) -> (Plan, Vec<HostId>, HostId) {
+    let mut plan = Plan::new(line).at_point(format!("senders={count}"));
     let switch = plan.switch("switch");
-    let senders: Vec<HostId> = (1..=count).map(|n| plan.host(&format!("sender-{n}"), switch)).collect();
+    let senders = (1..=count).map(|n| plan.host(&format!("sender-{n}"), switch)).collect();
     let receiver = plan.host("receiver", switch);
+    (plan, senders, receiver)
+}
+
+fn run(settings: &Settings, line: BitRate, count: u8) -> Result<Run, FabricError> {
+    let (plan, senders, receiver) = plan(line, count);
     let congested = plan.port_of(receiver);
     let load = load(line, &senders, receiver);
     let fabric = Fabric::build(plan, settings)?;
     let credit = fabric.credit(congested, Bytes::on_line(Stream::default().frame_len()));
     let (queue, account) = fabric.run(&load, PATIENCE, |live| {
         let mut queue = Vec::new();
-        live.every(LOOK, PATIENCE, |_| match live.class(congested, LOSSLESS).egress_bytes.get() {
-            0 => {}
-            bytes => queue.push(bytes as f64),
+        live.every(LOOK, PATIENCE, |_| {
+            queue.push(live.class(congested, LOSSLESS).egress_bytes.get() as f64);
         });
         queue
     })?;

@@ -17,12 +17,15 @@
 mod cascade;
 mod cnms;
 mod conduct;
+mod confidence;
 mod deadlock;
 mod ecn;
+mod given;
 mod incast;
 mod ofc_fig1;
 mod plot;
 mod qcn;
+mod raw;
 mod report;
 mod series;
 mod statistics;
@@ -38,12 +41,15 @@ use xoff_config::{Config, ConfigError, Machine, OwnPolicy};
 use xoff_dataplane::units::BitRate;
 
 pub use conduct::{Conduct, Verdict};
+pub use given::Given;
 pub use plot::{Figure, PlotError};
+pub use raw::{RawData, RawError};
 pub use report::{Findings, Report};
-pub use statistics::Spread;
+pub use statistics::{Interval, Spread};
 pub use variant::{OWN, VARIANTS, Variant};
 
-use crate::fabric::{FabricError, Plan, Settings};
+use crate::fabric::{FabricError, Plan, Recorder, Settings};
+use crate::machine;
 
 /// One experiment.
 pub struct Experiment {
@@ -57,6 +63,12 @@ pub struct Experiment {
     pub policies: &'static [&'static str],
     /// What its switches are told of a variant, for lines of a rate.
     settings: fn(&Variant, BitRate) -> Settings,
+    /// The fabrics that it builds under a variant, for lines of a rate.
+    plans: fn(&Variant, BitRate) -> Vec<Plan>,
+    /// Who promises that nothing lossless is lost.
+    promises: Promises,
+    /// What is told with its confidence where there were several runs: a name, and its place in the JSON.
+    headlines: &'static [(&'static str, &'static str)],
     measure: fn(&Request, &mut Tell<'_>) -> Result<Findings, FabricError>,
 }
 
@@ -79,6 +91,15 @@ impl Length {
     }
 }
 
+/// Who promises in an experiment that nothing lossless is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promises {
+    /// Every variant that does so by itself.
+    Variants,
+    /// Nobody: its memory is smaller than that would take.
+    Nobody,
+}
+
 /// All there are.
 pub const EXPERIMENTS: &[Experiment] = &[
     incast::EXPERIMENT,
@@ -98,12 +119,13 @@ pub type Tell<'a> = dyn FnMut(&str) + 'a;
 /// An experiment cannot run under a policy.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[error("`{experiment}` cannot run under `{policy}`: {cause}")]
-#[diagnostic(help("it can under {allowed}"))]
+#[diagnostic(help("`{experiment}` can run under {allowed}; `{policy}` can be seen in {elsewhere}"))]
 pub struct Unfit {
     experiment: &'static str,
     policy: &'static str,
     cause: String,
     allowed: String,
+    elsewhere: String,
 }
 
 /// How an experiment is to be run.
@@ -117,8 +139,23 @@ pub struct Request {
     pub runs: u32,
     /// How long an experiment whose length can be chosen takes for each policy.
     pub seconds: u32,
+    /// Where chance begins in the first run; one more in each that follows.
+    pub seed: u64,
+    /// What is laid over what experiment and variants say of the switches.
+    pub given: Vec<Given>,
+    /// Where raw data go.
+    pub raw: Option<RawData>,
     /// The policy that the program brings along.
     pub own_policy: Option<OwnPolicy>,
+}
+
+impl Request {
+    /// One run of each of these, of a second where the length can be chosen.
+    #[must_use]
+    pub fn new(policies: Vec<&'static Variant>, line: BitRate) -> Request {
+        let (given, raw, own_policy) = (Vec::new(), None, None);
+        Request { policies, line, runs: 1, seconds: 1, seed: 0, given, raw, own_policy }
+    }
 }
 
 impl Experiment {
@@ -134,43 +171,80 @@ impl Experiment {
         self.policies.iter().filter_map(|name| Variant::find(name)).collect()
     }
 
-    /// Whether it can run under `variant` in a program with this policy of its own: whether its switches can be told so.
-    /// What they are told depends on the rate of the lines in sizes alone, which fit at every rate of [`LINES`].
+    /// Whether it can run under `variant` in a program with this policy of its own: whether its switches can be told so,
+    /// and do anything else for it than plain PFC. What they are told depends on the rate of the lines in sizes alone,
+    /// which fit at every rate of [`LINES`].
     ///
     /// # Errors
-    /// [`Unfit`], which says why not, and which other variants there are.
+    /// [`Unfit`], which says why not, and which other variants and experiments there are.
     pub fn fits(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), Unfit> {
-        self.probe(variant, *LINES.end(), own).map(|_| ()).map_err(|cause| {
-            let fits = |other: &&Variant| self.probe(other, *LINES.end(), own).is_ok();
+        self.suits(variant, own).map_err(|cause| {
+            let fits = |other: &&Variant| self.suits(other, own).is_ok();
             let allowed: Vec<&str> = Variant::all(own).filter(fits).map(|variant| variant.name).collect();
-            let cause = match cause {
-                ConfigError::Invalid(invalid) => invalid.problems().iter().map(ToString::to_string).collect(),
-                unread @ ConfigError::Read { .. } => vec![unread.to_string()],
-            };
+            let elsewhere = EXPERIMENTS.iter().filter(|other| other.suits(variant, own).is_ok());
+            let elsewhere: Vec<&str> = elsewhere.map(|experiment| experiment.name).collect();
             let (experiment, policy) = (self.name, variant.name);
-            Unfit { experiment, policy, cause: cause.join("; "), allowed: allowed.join(", ") }
+            Unfit { experiment, policy, cause, allowed: allowed.join(", "), elsewhere: elsewhere.join(", ") }
         })
     }
 
-    /// A switch between a host at 40 % of the line, the slowest that an experiment has, and another switch.
-    fn probe(
-        &self,
-        variant: &Variant,
-        line: BitRate,
-        own: Option<&OwnPolicy>,
-    ) -> Result<Config, ConfigError> {
-        let mut plan = Plan::new(line);
-        let [switch, other] = ["switch", "other"].map(|name| plan.switch(name));
-        let slowest = BitRate::new(line.bits_per_second() / 100 * 40).unwrap_or(line);
-        plan.host_with("host", switch, slowest);
-        plan.trunk(switch, other);
-        plan.config(switch, &self.told(variant, line, own), Machine::default())
+    fn suits(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), String> {
+        let plans = (self.plans)(variant, *LINES.end());
+        if variant.is_for_trunks() && !plans.iter().any(Plan::has_trunks) {
+            return Err("it acts between switches that know it, and here is one switch with hosts that know plain PFC, \
+                        which is then all that it does"
+                .into());
+        }
+        let request = Request { own_policy: own.cloned(), ..Request::new(Vec::new(), *LINES.end()) };
+        self.configs(variant, &request, &Machine::default()).map(drop).map_err(|cause| match cause {
+            ConfigError::Invalid(invalid) => {
+                let causes: Vec<String> = invalid.problems().iter().map(ToString::to_string).collect();
+                causes.join("; ")
+            }
+            unread @ ConfigError::Read { .. } => unread.to_string(),
+        })
     }
 
-    /// What its switches are told.
-    fn told(&self, variant: &Variant, line: BitRate, own: Option<&OwnPolicy>) -> Settings {
-        let mut settings = (self.settings)(variant, line);
-        settings.own_policy = own.cloned();
+    /// What every switch is under this variant, on a machine.
+    fn configs(
+        &self,
+        variant: &Variant,
+        request: &Request,
+        machine: &Machine,
+    ) -> Result<Vec<Config>, ConfigError> {
+        let told = self.told(variant, request, 1);
+        let of_plan = |plan: &Plan| {
+            plan.switches().map(|switch| plan.config(switch, &told, machine.clone())).collect::<Vec<_>>()
+        };
+        (self.plans)(variant, request.line).iter().flat_map(of_plan).collect()
+    }
+
+    /// Whether every switch can be as the request wants it, under each of its policies, before anything is built.
+    ///
+    /// # Errors
+    /// What the configuration says against it.
+    pub fn check(&self, request: &Request) -> Result<(), ConfigError> {
+        let machine = Machine { queues: |_| None, ..machine::here() };
+        request.policies.iter().try_for_each(|variant| self.configs(variant, request, &machine).map(drop))
+    }
+
+    /// Whether nothing lossless may be lost in it under this variant.
+    #[must_use]
+    pub fn promises(&self, variant: &Variant) -> bool {
+        variant.lossless && self.promises == Promises::Variants
+    }
+
+    /// What its switches are told in this run.
+    fn told(&self, variant: &Variant, request: &Request, run: u32) -> Settings {
+        let mut settings = (self.settings)(variant, request.line);
+        settings.own_policy = request.own_policy.clone();
+        settings.seed = request.seed.wrapping_add(u64::from(run - 1));
+        // TOML has no numbers beyond this.
+        settings.set("qcn.seed", (settings.seed & i64::MAX.unsigned_abs()).to_string());
+        if let Some(reaction) = &mut settings.reaction {
+            reaction.seed = settings.seed;
+        }
+        request.given.iter().for_each(|given| given.lay_over(&mut settings));
         settings
     }
 
@@ -209,14 +283,19 @@ fn compare<T>(
     for run in 1..=request.runs {
         for (variant, results) in &mut measured {
             tell(&format!("{} (run {run} of {})", variant.name, request.runs));
-            let told = experiment.told(variant, request.line, request.own_policy.as_ref());
+            let mut told = experiment.told(variant, request, run);
+            told.recorder = request.raw.as_ref().map(|_| Recorder::default());
             results.push(measure(variant, &told)?);
+            if let (Some(raw), Some(recorder)) = (&request.raw, &told.recorder) {
+                raw.append(variant.name, run, &recorder.records())?;
+            }
         }
     }
     Ok(measured)
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -233,22 +312,22 @@ mod tests {
     fn every_policy_is_a_valid_configuration_of_every_experiment_or_is_refused_beforehand() {
         for experiment in EXPERIMENTS {
             for variant in VARIANTS {
-                // OFC nests queues of its own, and the QCN paper's switches have VOQs.
-                let refused = experiment.name.starts_with("qcn-") && variant.name.starts_with("ofc");
-                assert_eq!(
-                    experiment.fits(variant, None).is_err(),
-                    refused,
-                    "{} {}",
-                    experiment.name,
-                    variant.name
-                );
+                // OFC and GFC do nothing with a single switch. OFC nests queues of its own, too, where the QCN paper's
+                // switches have VOQs.
+                let has_trunks = ["cascade", "ofc-fig1", "deadlock"].contains(&experiment.name);
+                // Ingress congestion points need frames that count until they have left.
+                let forwarded = experiment.name == "shared-memory" && variant.name.starts_with("qcn-ingress");
+                let refused = variant.is_for_trunks() && !has_trunks || forwarded;
+                let what = format!("{} {}", experiment.name, variant.name);
+                assert_eq!(experiment.fits(variant, None).is_err(), refused, "{what}");
                 for line in [*LINES.start(), BitRate::from_mbps(100), *LINES.end()] {
-                    let Ok(config) = experiment.probe(variant, line, None) else {
-                        assert!(refused, "{} {} at {line:?}", experiment.name, variant.name);
+                    let request = Request::new(Vec::new(), line);
+                    let Ok(configs) = experiment.configs(variant, &request, &Machine::default()) else {
+                        assert!(refused, "{what} at {line:?}");
                         continue;
                     };
-                    let no_warning = !variant.lossless || config.warnings.is_empty();
-                    assert!(no_warning, "{} {}: {:?}", experiment.name, variant.name, config.warnings);
+                    let warnings: Vec<_> = configs.iter().flat_map(|config| &config.warnings).collect();
+                    assert!(!experiment.promises(variant) || warnings.is_empty(), "{what}: {warnings:?}");
                 }
             }
             assert!(experiment.default_policies().iter().all(|policy| experiment.fits(policy, None).is_ok()));
@@ -256,10 +335,64 @@ mod tests {
     }
 
     #[test]
+    fn who_is_refused_is_told_why_and_where_else() {
+        let refused = |experiment: &str, policy: &str| {
+            let policy = Variant::find(policy).unwrap();
+            Experiment::find(experiment).unwrap().fits(policy, None).unwrap_err()
+        };
+        for (experiment, policy) in [("incast", "ofc"), ("victim", "gfc"), ("two-classes", "ofc-pfc-middle")]
+        {
+            let refused = refused(experiment, policy);
+            assert!(refused.cause.contains("acts between switches that know it"), "{refused}");
+            assert_eq!(refused.elsewhere, "cascade, ofc-fig1, deadlock");
+            assert!(refused.allowed.contains("capfc-stop-max") && !refused.allowed.contains("ofc"));
+        }
+    }
+
+    #[test]
+    fn what_is_given_reaches_every_switch_and_is_checked_before_anything_is_built() {
+        let experiment = Experiment::find("ofc-fig1").unwrap();
+        let pfc = Variant::find("pfc").unwrap();
+        let with = |text: &str| {
+            let given = vec![text.parse().unwrap()];
+            Request { given, ..Request::new(vec![pfc], BitRate::from_mbps(100)) }
+        };
+        let configs = experiment.configs(pfc, &with("class.3.xoff=80KB"), &Machine::default()).unwrap();
+        assert_eq!(configs.len(), 3);
+        assert!(configs.iter().all(|of| of.switch.ports[0].classes[3].xoff.0 == 80_000));
+        experiment.check(&with("class.3.xoff=80KB")).unwrap();
+        let said = |text: &str| match experiment.check(&with(text)).unwrap_err() {
+            ConfigError::Invalid(invalid) => {
+                let problem = &invalid.problems()[0];
+                format!("{problem} / {}", problem.help.clone().unwrap_or_default())
+            }
+            unread @ ConfigError::Read { .. } => panic!("{unread}"),
+        };
+        let message = said("class.3.xof=80KB");
+        assert!(message.contains("`xof` is not a key in [class.3]"), "{message}");
+        assert!(message.contains("did you mean `xoff`?"), "{message}");
+        let message = said("class.3.xoff=30 ells");
+        assert!(message.contains("`xoff` is \"30 ells\""), "{message}");
+    }
+
+    #[test]
+    fn chance_begins_at_the_seed_and_one_further_in_each_run() {
+        let experiment = Experiment::find("qcn-fanin").unwrap();
+        let variant = Variant::find("qcn-ingress-occupancy").unwrap();
+        let request = Request { seed: 7, ..Request::new(vec![variant], BitRate::from_mbps(100)) };
+        let told = [1, 2].map(|run| experiment.told(variant, &request, run));
+        assert_eq!(told.each_ref().map(|told| told.seed), [7, 8]);
+        assert_eq!(told.each_ref().map(|told| told.reaction.unwrap().seed), [7, 8]);
+        let configs = experiment.configs(variant, &request, &Machine::default()).unwrap();
+        assert_eq!(configs[0].switch.qcn.seed, 7);
+        let most = Request { seed: u64::MAX, ..request };
+        experiment.configs(variant, &most, &Machine::default()).unwrap();
+    }
+
+    #[test]
     fn policies_take_turns() {
         let policies = vec![&VARIANTS[0], &VARIANTS[1]];
-        let request =
-            Request { policies, line: BitRate::from_mbps(100), runs: 2, seconds: 1, own_policy: None };
+        let request = Request { runs: 2, ..Request::new(policies, BitRate::from_mbps(100)) };
         let mut order = Vec::new();
         let measured = compare(&EXPERIMENTS[0], &request, &mut |_| (), |variant, _| {
             order.push(variant.name);

@@ -5,6 +5,7 @@
 //! whoever pauses more than the flows that cause it. Before the bursts begin both have the way for
 //! themselves: that is F0's solo rate.
 
+use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -17,7 +18,9 @@ use super::report::{
 };
 use super::series::Series;
 use super::variant::PLAIN_MIDDLE;
-use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
+use super::{
+    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+};
 use crate::fabric::{Account, Fabric, FabricError, HostId, Load, Plan, Settings, lossless};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -26,6 +29,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     length: Length::Fixed(5),
     policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "ofc", PLAIN_MIDDLE],
     settings: Variant::roomy_settings,
+    plans: |variant, line| vec![plan(variant, line).0],
+    promises: Promises::Variants,
+    headlines: &[
+        ("F0, of its solo rate", "/f0/share_of_solo/p50"),
+        ("F0 complete, ms", "/f0/completion_ms/p50"),
+        ("F1 complete, ms", "/f1/completion_ms/p50"),
+        ("bursts, ms", "/burst_completion_ms/p50"),
+    ],
     measure,
 };
 
@@ -92,7 +103,8 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     for (variant, runs) in measured {
         let conduct = Conduct::of(runs.iter().map(|run| &run.account));
         let measured = Measured::of(&runs);
-        let name = findings.add(variant, conduct, &measured);
+        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
+        let name = findings.add(variant, conduct, &measured, each);
         let rates = |flow: usize| {
             runs.first().map(|run| run.rates[flow].points(Nanos::from_millis(50))).unwrap_or_default()
         };
@@ -103,7 +115,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings)
 }
 
-fn run(variant: &Variant, settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
+fn plan(variant: &Variant, line: BitRate) -> (Plan, Hosts) {
     let mut plan = Plan::new(line);
     let [a, b, c] = ["sa", "sb", "sc"].map(|name| plan.switch(name));
     let long = ["f0-sender", "f1-sender"].map(|name| plan.host(name, a));
@@ -114,7 +126,11 @@ fn run(variant: &Variant, settings: &Settings, line: BitRate) -> Result<Run, Fab
     if variant.name == PLAIN_MIDDLE {
         plan.settings_of(b).text("switch.policy", "pfc");
     }
-    let hosts = Hosts { long, bursts, receivers };
+    (plan, Hosts { long, bursts, receivers })
+}
+
+fn run(variant: &Variant, settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
+    let (plan, hosts) = plan(variant, line);
     let load = hosts.load(line);
     let fabric = Fabric::build(plan, settings)?;
     let (rates, account) = fabric.run(&load, PATIENCE, |live| {

@@ -8,6 +8,7 @@
 //! have 10 Gb/s. Here sizes are the paper's at 100 Mb/s, and every rate is in proportion to the line, those
 //! of the reaction points too; what took the paper 1 ms takes 100 ms, and its 300 ms take 30 s.
 
+use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -19,10 +20,21 @@ use super::plot::{Content, Limits, Panel, Point, nice_top};
 use super::report::{add_row, median, number, table};
 use super::series::Series;
 use super::statistics::mean;
-use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
+use super::{
+    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+};
 use crate::fabric::{Account, Fabric, FabricError, HostId, Live, Load, Plan, Settings, jain, lossless};
 
 const POLICIES: &[&str] = &["pfc", "qcn-egress", "qcn-ingress-arrival", "qcn-ingress-occupancy"];
+
+const HEADLINES: &[(&str, &str)] = &[
+    ("congested, Mb/s\nat first", "/phases/0/congested_mbps/p50"),
+    ("with f5", "/phases/1/congested_mbps/p50"),
+    ("fairness\nat first", "/phases/0/fairness/p50"),
+    ("with f5", "/phases/1/fairness/p50"),
+    ("f1, Mb/s\nat first", "/flows/0/mbps/0/p50"),
+    ("CNMs", "/cnms"),
+];
 
 pub(super) const FAN_IN: Experiment = Experiment {
     name: "qcn-fanin",
@@ -30,6 +42,9 @@ pub(super) const FAN_IN: Experiment = Experiment {
     length: Length::Unless(30),
     policies: POLICIES,
     settings: Variant::voq_settings,
+    plans: |_, line| vec![plan(Scene::FanIn, line).0],
+    promises: Promises::Variants,
+    headlines: HEADLINES,
     measure: |request, tell| measure(Scene::FanIn, request, tell),
 };
 
@@ -39,6 +54,9 @@ pub(super) const SHARED_INPUT: Experiment = Experiment {
     length: Length::Unless(30),
     policies: POLICIES,
     settings: Variant::voq_settings,
+    plans: |_, line| vec![plan(Scene::SharedInput, line).0],
+    promises: Promises::Variants,
+    headlines: HEADLINES,
     measure: |request, tell| measure(Scene::SharedInput, request, tell),
 };
 
@@ -143,20 +161,31 @@ fn measure(scene: Scene, request: &Request, tell: &mut Tell<'_>) -> Result<Findi
     for (variant, runs) in measured {
         let conduct = Conduct::of(runs.iter().map(|run| &run.account));
         let measured = Measured::of(scene, phase, &runs);
-        all.push((findings.add(variant, conduct, &measured), measured));
+        let each = runs.iter().map(|run| Measured::of(scene, phase, slice::from_ref(run)));
+        all.push((findings.add(variant, conduct, &measured, each), measured));
     }
     findings.text = text(scene, request, &all);
     findings.figure = figure(scene, request, &all);
     Ok(findings)
 }
 
-fn run(scene: Scene, settings: &Settings, line: BitRate, phase: Nanos) -> Result<Run, FabricError> {
+struct Hosts {
+    senders: Vec<HostId>,
+    congested: HostId,
+    free: Option<HostId>,
+}
+
+fn plan(scene: Scene, line: BitRate) -> (Plan, Hosts) {
     let mut plan = Plan::new(line);
     let switch = plan.switch("switch");
-    let senders: Vec<HostId> =
-        (1..=SIXTH).map(|number| plan.host(&format!("input-{number}"), switch)).collect();
+    let senders = (1..=SIXTH).map(|number| plan.host(&format!("input-{number}"), switch)).collect();
     let congested = plan.host("congested", switch);
     let free = (scene == Scene::SharedInput).then(|| plan.host("free", switch));
+    (plan, Hosts { senders, congested, free })
+}
+
+fn run(scene: Scene, settings: &Settings, line: BitRate, phase: Nanos) -> Result<Run, FabricError> {
+    let (plan, Hosts { senders, congested, free }) = plan(scene, line);
     let mut load = Load::default();
     for (flow, &sender) in senders.iter().enumerate() {
         let stream = Stream { rate: scene.offered(flow, line), ..lossless(congested) };
@@ -324,7 +353,7 @@ mod tests {
     fn the_title_says_when_f5_comes_and_goes() {
         let title = |seconds| {
             let line = BitRate::from_mbps(100);
-            title(Scene::FanIn, &Request { policies: Vec::new(), line, runs: 1, seconds, own_policy: None })
+            title(Scene::FanIn, &Request { seconds, ..Request::new(Vec::new(), line) })
         };
         assert!(title(30).contains("f5 from 10 s to 20 s;"), "{}", title(30));
         assert!(title(4).contains("f5 from 1.3 s to 2.7 s;"), "{}", title(4));

@@ -8,9 +8,10 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use super::confidence::{self, Intervals};
 use super::plot::{Content, Panel};
-use super::statistics::p50;
-use super::{Conduct, Experiment, Figure, Request, Spread, Variant, Verdict};
+use super::statistics::{Interval, p50};
+use super::{Conduct, Experiment, Figure, Given, Request, Spread, Variant, Verdict};
 use crate::control::status::Promise;
 
 /// Of times from begin to end, where nothing came to an end.
@@ -21,37 +22,62 @@ pub(super) const NOTHING_ARRIVED: &str = "nothing arrived";
 /// What was measured of each policy.
 #[derive(Debug, Default)]
 pub struct Findings {
-    policies: Vec<(&'static Variant, Conduct, Value)>,
+    policies: Vec<Outcome>,
+    /// What the experiment is sure of beforehand and did not see.
+    pub unmet: Vec<String>,
     /// What people read.
     pub text: String,
     /// What they look at.
     pub figure: Figure,
 }
 
+/// What became of one policy.
+#[derive(Debug)]
+struct Outcome {
+    variant: &'static Variant,
+    /// Whether nothing lossless may be lost.
+    promises: bool,
+    conduct: Conduct,
+    /// As JSON, its conduct too.
+    measured: Value,
+    intervals: Intervals,
+}
+
 impl Findings {
-    /// One more policy: its conduct, and beside it what this experiment measures. Returns what it is called in
-    /// tables and figures, where one that lost frames is marked.
+    /// One more policy: its conduct, and beside it what this experiment measures, in all runs together and in
+    /// `each` by itself. Returns what it is called in tables and figures, where one that lost frames is marked.
     ///
     /// # Panics
     /// Where `measured` is no object; it is one for every struct.
-    pub fn add(&mut self, variant: &'static Variant, conduct: Conduct, measured: &impl Serialize) -> String {
+    pub fn add<M: Serialize>(
+        &mut self,
+        variant: &'static Variant,
+        conduct: Conduct,
+        measured: &M,
+        each: impl IntoIterator<Item = M>,
+    ) -> String {
         let mut all = serde_json::to_value(&conduct).expect("numbers have a JSON form");
         let measured = serde_json::to_value(measured).expect("numbers have a JSON form");
+        let intervals = confidence::intervals(each);
+        let ci95 = (!intervals.is_empty()).then_some(&intervals);
+        let ci95 = serde_json::to_value(ci95).expect("numbers have a JSON form");
         let (Value::Object(into), Value::Object(more)) = (&mut all, measured) else {
             panic!("structs are objects")
         };
         into.extend(more);
+        into.insert("ci95".to_owned(), ci95);
         let name = label(variant, &conduct);
-        self.policies.push((variant, conduct, all));
+        let promises = variant.lossless;
+        self.policies.push(Outcome { variant, promises, conduct, measured: all, intervals });
         name
     }
 
     /// What each policy lost; `None` where none lost anything.
     fn losses(&self) -> Option<Panel> {
-        let lost = |(variant, conduct, _): &(&Variant, Conduct, _)| {
+        let lost = |Outcome { variant, conduct, .. }: &Outcome| {
             (label(variant, conduct), vec![(0.0, conduct.gone_percent())])
         };
-        let any = self.policies.iter().any(|(_, conduct, _)| conduct.gone > 0);
+        let any = self.policies.iter().any(|of| of.conduct.gone > 0);
         any.then(|| {
             let x = "lost, of all frames of the class that were sent (%)";
             Panel::new("Losses", x, "", Content::Spans(self.policies.iter().map(lost).collect()))
@@ -72,23 +98,38 @@ pub struct Report {
     pub line_mbps: f64,
     /// How often each policy was measured.
     pub runs: u32,
+    /// Where chance began in the first run; one more in each that followed.
+    pub seed: u64,
+    /// What the user said of the switches.
+    #[serde(serialize_with = "by_path")]
+    set: Vec<Given>,
     /// By policy.
     #[serde(serialize_with = "by_policy")]
-    policies: Vec<(&'static Variant, Conduct, Value)>,
+    policies: Vec<Outcome>,
+    /// What the experiment is sure of beforehand and did not see.
+    pub unmet: Vec<String>,
     #[serde(skip)]
     text: String,
+    /// What is told with its confidence: name and place.
+    #[serde(skip)]
+    headlines: &'static [(&'static str, &'static str)],
     /// What people look at.
     #[serde(skip)]
     pub figure: Figure,
 }
 
-fn by_policy<S: Serializer>(
-    policies: &[(&'static Variant, Conduct, Value)],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+fn by_policy<S: Serializer>(policies: &[Outcome], serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(Some(policies.len()))?;
-    for (variant, _, value) in policies {
-        map.serialize_entry(variant.name, value)?;
+    for Outcome { variant, measured, .. } in policies {
+        map.serialize_entry(variant.name, measured)?;
+    }
+    map.end()
+}
+
+fn by_path<S: Serializer>(set: &[Given], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(set.len()))?;
+    for Given { path, value } in set {
+        map.serialize_entry(path, value)?;
     }
     map.end()
 }
@@ -96,35 +137,74 @@ fn by_policy<S: Serializer>(
 impl Report {
     pub(super) fn new(experiment: &Experiment, request: &Request, mut findings: Findings) -> Report {
         findings.figure.panels.extend(findings.losses());
+        findings.policies.iter_mut().for_each(|of| of.promises = experiment.promises(of.variant));
         Report {
             name: experiment.name,
             line_mbps: request.line.bits_per_second() as f64 / 1e6,
             runs: request.runs,
+            seed: request.seed,
+            set: request.given.clone(),
             policies: findings.policies,
+            unmet: findings.unmet,
             text: findings.text,
+            headlines: experiment.headlines,
             figure: findings.figure,
         }
     }
 
-    /// Whether every policy that promises to lose nothing lossless lost nothing, and none did what none may.
+    /// Whether every policy that promises to lose nothing lossless lost nothing, none did what none may, and the
+    /// experiment saw what it is sure of.
     #[must_use]
     pub fn promise(&self) -> Promise {
-        let promises =
-            self.policies.iter().map(|(variant, conduct, _)| match (conduct.verdict, variant.lossless) {
-                (Verdict::Kept, _) | (Verdict::Unproved | Verdict::Lossy, false) => Promise::Kept,
-                (Verdict::Unproved, true) => Promise::NotProved,
-                (Verdict::Lossy, true) | (Verdict::Broken, _) => Promise::NotKept,
-            });
+        if !self.unmet.is_empty() {
+            return Promise::NotKept;
+        }
+        let promises = self.policies.iter().map(|of| match (of.conduct.verdict, of.promises) {
+            (Verdict::Kept, _) | (Verdict::Unproved | Verdict::Lossy, false) => Promise::Kept,
+            (Verdict::Unproved, true) => Promise::NotProved,
+            (Verdict::Lossy, true) | (Verdict::Broken, _) => Promise::NotKept,
+        });
         let promises: Vec<Promise> = promises.collect();
         let worst =
             [Promise::NotKept, Promise::NotProved].into_iter().find(|promise| promises.contains(promise));
         worst.unwrap_or(Promise::Kept)
     }
+
+    /// The headlines with their confidence; `None` where there was one run.
+    fn intervals(&self) -> Option<Table> {
+        let any = self.policies.iter().any(|of| !of.intervals.is_empty());
+        let header =
+            [&["mean ± 95 %"][..], &self.headlines.iter().map(|of| of.0).collect::<Vec<_>>()].concat();
+        let mut table = table(&header);
+        for of in &self.policies {
+            let cells = self.headlines.iter().map(|(_, place)| interval(of.intervals.get(*place)));
+            add_row(&mut table, [label(of.variant, &of.conduct)].into_iter().chain(cells));
+        }
+        (any && !self.headlines.is_empty()).then_some(table)
+    }
+}
+
+/// The mean, and how far its interval goes on either side.
+fn interval(of: Option<&Interval>) -> String {
+    of.map_or_else(
+        || "-".to_owned(),
+        |Interval { mean, high, .. }| {
+            let half = high - mean;
+            let decimals = if mean.abs().max(half) < 10.0 { 2 } else { 1 };
+            format!("{mean:.decimals$} ± {half:.decimals$}")
+        },
+    )
 }
 
 impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n", self.text.trim_end())?;
+        if let Some(intervals) = self.intervals() {
+            writeln!(f, "{intervals}\nOver {} runs; each counts once.\n", self.runs)?;
+        }
+        for given in &self.set {
+            writeln!(f, "set: {given}")?;
+        }
         let mut conduct = table(&[
             "lossless class",
             "sent",
@@ -136,7 +216,7 @@ impl Display for Report {
             "kernel drops",
             "longest stall",
         ]);
-        for (variant, of, _) in &self.policies {
+        for Outcome { variant, conduct: of, .. } in &self.policies {
             let totals = of.lossless;
             let numbers = [totals.sent, totals.received, totals.lost, totals.duplicated, totals.reordered];
             let mut row = vec![label(variant, of)];
@@ -147,8 +227,11 @@ impl Display for Report {
             add_row(&mut conduct, row);
         }
         writeln!(f, "{conduct}")?;
-        for (variant, of, _) in &self.policies {
-            match (of.verdict, variant.lossless) {
+        for unmet in &self.unmet {
+            writeln!(f, "NOT as it has to be: {unmet}")?;
+        }
+        for Outcome { variant, promises, conduct: of, .. } in &self.policies {
+            match (of.verdict, *promises) {
                 (Verdict::Kept, _) | (Verdict::Unproved, false) => {}
                 (Verdict::Unproved, true) => writeln!(
                     f,
@@ -231,19 +314,19 @@ mod tests {
         goodput_mbps: f64,
     }
 
-    fn report(conducts: [Conduct; 2]) -> Report {
+    fn of_runs(conducts: [Conduct; 2], goodputs: &[f64]) -> Report {
         let mut findings = Findings::default();
         for (name, conduct) in ["pfc", "pfc-wdrop"].iter().zip(conducts) {
-            findings.add(Variant::find(name).unwrap(), conduct, &Measured { goodput_mbps: 90.0 });
+            let each = goodputs.iter().map(|&goodput_mbps| Measured { goodput_mbps });
+            findings.add(Variant::find(name).unwrap(), conduct, &Measured { goodput_mbps: 90.0 }, each);
         }
-        let request = Request {
-            policies: Vec::new(),
-            line: BitRate::from_mbps(100),
-            runs: 1,
-            seconds: 1,
-            own_policy: None,
-        };
+        let given = vec!["class.3.xoff=80KB".parse().unwrap()];
+        let request = Request { seed: 5, given, ..Request::new(Vec::new(), BitRate::from_mbps(100)) };
         Report::new(&EXPERIMENTS[0], &request, findings)
+    }
+
+    fn report(conducts: [Conduct; 2]) -> Report {
+        of_runs(conducts, &[90.0])
     }
 
     fn clean() -> Conduct {
@@ -261,6 +344,36 @@ mod tests {
         for path in ["/lossless/lost", "/pfc/xoff_sent", "/ledger_balanced", "/goodput_mbps"] {
             assert!(policies["pfc"].pointer(path).is_some(), "{path} in {json}");
         }
+    }
+
+    #[test]
+    fn what_was_measured_several_times_has_its_confidence_in_table_and_json() {
+        let headlines = &[("goodput, Mb/s", "/goodput_mbps")];
+        let of = Report { headlines, runs: 2, ..of_runs([clean(), clean()], &[89.0, 91.0]) };
+        // Deviation sqrt(2), error 1, t with one degree of freedom 12.706.
+        assert!(of.to_string().contains("90.0 ± 12.7"), "{of}");
+        let json = serde_json::to_value(&of).unwrap();
+        let interval = &json["policies"]["pfc"]["ci95"]["/goodput_mbps"];
+        assert_eq!((interval["mean"].as_f64(), interval["runs"].as_u64()), (Some(90.0), Some(2)));
+        assert!((interval["high"].as_f64().unwrap() - 102.706).abs() < 1e-9);
+        let once = Report { headlines, ..report([clean(), clean()]) };
+        assert!(!once.to_string().contains('±'), "{once}");
+        assert!(serde_json::to_value(&once).unwrap()["policies"]["pfc"]["ci95"].is_null());
+    }
+
+    #[test]
+    fn seed_and_settings_of_the_user_are_told() {
+        let of = report([clean(), clean()]);
+        assert!(of.to_string().contains("set: class.3.xoff = 80KB"), "{of}");
+        let json = serde_json::to_value(&of).unwrap();
+        assert_eq!((&json["seed"], &json["set"]["class.3.xoff"]), (&5.into(), &"80KB".into()));
+    }
+
+    #[test]
+    fn what_an_experiment_is_sure_of_and_did_not_see_fails_it() {
+        let of = Report { unmet: vec!["step 4 before step 3".into()], ..report([clean(), clean()]) };
+        assert_eq!(of.promise(), Promise::NotKept);
+        assert!(of.to_string().contains("NOT as it has to be: step 4 before step 3"), "{of}");
     }
 
     #[test]

@@ -49,6 +49,40 @@ impl Spread {
     }
 }
 
+/// Where the mean of all runs that might be made lies with 95 % confidence, if what differs from run to run is
+/// normally distributed: mean of the runs that were made, and Student's t times its standard error on either side.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// Of the runs.
+    pub mean: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// How many runs had a value.
+    pub runs: usize,
+}
+
+/// The 97.5 % quantile of Student's t with 1, 2, .. degrees of freedom.
+const T_975: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+];
+
+impl Interval {
+    /// Of one value for each run; `None` of fewer than two, which say nothing of how runs differ.
+    pub fn of(values: &[f64]) -> Option<Interval> {
+        let runs = values.len();
+        let freedom = runs.checked_sub(1).filter(|&freedom| freedom > 0)?;
+        let mean = mean(values.iter().copied())?;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let error = (squares / freedom as f64 / runs as f64).sqrt();
+        // Beyond the table a little too wide, never too narrow.
+        let half = T_975[freedom.min(T_975.len()) - 1] * error;
+        Some(Interval { mean, low: mean - half, high: mean + half, runs })
+    }
+}
+
 /// The median of what was measured.
 pub fn p50(of: Option<Spread>) -> Option<f64> {
     of.map(|spread| spread.p50)
@@ -61,6 +95,7 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -83,6 +118,22 @@ mod tests {
     fn one_value_is_all_of_them() {
         let one = Spread { count: 1, min: 7.0, p25: 7.0, p50: 7.0, p75: 7.0, max: 7.0 };
         assert_eq!(Spread::of([7.0]), Some(one));
+    }
+
+    #[test]
+    fn an_interval_is_the_mean_and_students_t_times_its_error() {
+        let of = Interval::of(&[93.0, 95.0, 94.0]).unwrap();
+        // The deviation of these is 1, the error of their mean 1 / sqrt(3), and t with two degrees of freedom 4.303.
+        let half = 4.303 / 3.0_f64.sqrt();
+        assert_eq!((of.mean, of.runs), (94.0, 3));
+        assert!((of.high - 94.0 - half).abs() < 1e-9 && (94.0 - of.low - half).abs() < 1e-9, "{of:?}");
+        assert_eq!(
+            (Interval::of(&[]), Interval::of(&[94.0])),
+            (None, None),
+            "one run says nothing of others"
+        );
+        let same = Interval::of(&[7.0; 40]).unwrap();
+        assert_eq!((same.low, same.high), (7.0, 7.0));
     }
 
     #[test]

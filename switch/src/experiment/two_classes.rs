@@ -4,6 +4,7 @@
 //! first the higher class is alone. Plain PFC treats both alike: once both are there, either is held to
 //! its half. Who pauses lower classes first leaves the higher one its rate.
 
+use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -13,7 +14,9 @@ use xoff_hosts::Stream;
 use super::plot::{Content, Limits, Panel, Point};
 use super::report::{add_row, median, median_and_least, number, table};
 use super::series::Series;
-use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
+use super::{
+    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+};
 use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, Settings, lossless};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -22,6 +25,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     length: Length::Fixed(3),
     policies: &["pfc", "g-pfc"],
     settings,
+    plans: |_, line| vec![plan(line).0],
+    promises: Promises::Variants,
+    headlines: &[
+        ("class 3 alone\nMb/s", "/higher_alone_mbps/p50"),
+        ("class 3\nMb/s", "/higher/mbps/p50"),
+        ("class 2\nMb/s", "/lower/mbps/p50"),
+        ("class 3\nXOFF", "/higher/xoff_sent"),
+    ],
     measure,
 };
 
@@ -71,7 +82,8 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     for (variant, runs) in measured {
         let conduct = runs.iter().map(|run| Conduct::of_classes(&run.account, &[LOSSLESS, LOWER])).sum();
         let measured = Measured::of(&runs);
-        let name = findings.add(variant, conduct, &measured);
+        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
+        let name = findings.add(variant, conduct, &measured, each);
         let rates =
             runs.first().map(|run| [0, 1].map(|class| run.rates[class].points(Nanos::from_millis(50))));
         all.push((name, measured, rates.unwrap_or_default()));
@@ -88,11 +100,16 @@ fn settings(variant: &Variant, line: BitRate) -> Settings {
     settings
 }
 
-fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
+fn plan(line: BitRate) -> (Plan, Vec<HostId>, HostId) {
     let mut plan = Plan::new(line);
     let switch = plan.switch("switch");
-    let senders: Vec<HostId> = (1..=SENDERS).map(|n| plan.host(&format!("sender-{n}"), switch)).collect();
+    let senders = (1..=SENDERS).map(|n| plan.host(&format!("sender-{n}"), switch)).collect();
     let receiver = plan.host("receiver", switch);
+    (plan, senders, receiver)
+}
+
+fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
+    let (plan, senders, receiver) = plan(line);
     let load = load(line, &senders, receiver);
     let fabric = Fabric::build(plan, settings)?;
     let (rates, account) = fabric.run(&load, PATIENCE, |live| {

@@ -72,6 +72,12 @@ pub const VARIANTS: &[Variant] = &[
         keys: &[],
     },
     Variant {
+        name: "pfc-control",
+        about: "plain PFC that stops a sender when it has as much in the switch as CaPFC lets it have: ingress XOFF at CaPFC's egress XOFF",
+        lossless: true,
+        keys: &[("class.3.xoff", Kilobytes(25)), ("class.3.xon", Kilobytes(20))],
+    },
+    Variant {
         name: "capfc-stop-max",
         about: "CaPFC: above XOFF at egress the heaviest contributor is paused, one after the other",
         lossless: true,
@@ -190,7 +196,7 @@ pub const VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "pfc-wdrop",
-        about: "CaPFC's PFC_wdrop: frames count at ingress until forwarded, a full egress queue drops",
+        about: "CaPFC's PFC_wdrop: frames count at ingress until forwarded, a full egress queue (60 KB) drops",
         lossless: false,
         keys: &[
             ("switch.accounting", Word("until-forwarded")),
@@ -200,9 +206,63 @@ pub const VARIANTS: &[Variant] = &[
     },
     Variant {
         name: "pfc-wstop",
-        about: "CaPFC's PFC_wstop: the same, but a full egress queue stops the pipeline",
+        about: "CaPFC's PFC_wstop: the same, but a full egress queue stops the pipeline, for every port and class",
         lossless: true,
         keys: &[
+            ("switch.accounting", Word("until-forwarded")),
+            ("switch.when_full", Word("stop")),
+            ("class.3.egress_max", Kilobytes(60)),
+        ],
+    },
+    Variant {
+        name: "pfc-wstop-class",
+        about: "the same, but only what came in by the same port and class waits behind a frame that finds its queue full",
+        lossless: true,
+        keys: &[
+            ("switch.accounting", Word("until-forwarded")),
+            ("switch.when_full", Word("stop-class")),
+            ("class.3.egress_max", Kilobytes(60)),
+        ],
+    },
+    Variant {
+        name: "capfc-max-wdrop",
+        about: "Stop-Max on the switch of its paper: as pfc-wdrop, a full egress queue drops (Algorithm 1)",
+        lossless: false,
+        keys: &[
+            ("switch.policy", Word("capfc-stop-max")),
+            ("switch.accounting", Word("until-forwarded")),
+            ("switch.when_full", Word("drop")),
+            ("class.3.egress_max", Kilobytes(60)),
+        ],
+    },
+    Variant {
+        name: "capfc-max-wstop",
+        about: "Stop-Max on the same switch, but as pfc-wstop, so that nothing is lost",
+        lossless: true,
+        keys: &[
+            ("switch.policy", Word("capfc-stop-max")),
+            ("switch.accounting", Word("until-forwarded")),
+            ("switch.when_full", Word("stop")),
+            ("class.3.egress_max", Kilobytes(60)),
+        ],
+    },
+    Variant {
+        name: "capfc-calibrate-wdrop",
+        about: "Stop-Calibrate on the switch of its paper: as pfc-wdrop, a full egress queue drops (Algorithm 1)",
+        lossless: false,
+        keys: &[
+            ("switch.policy", Word("capfc-stop-calibrate")),
+            ("switch.accounting", Word("until-forwarded")),
+            ("switch.when_full", Word("drop")),
+            ("class.3.egress_max", Kilobytes(60)),
+        ],
+    },
+    Variant {
+        name: "capfc-calibrate-wstop",
+        about: "Stop-Calibrate on the same switch, but as pfc-wstop, so that nothing is lost",
+        lossless: true,
+        keys: &[
+            ("switch.policy", Word("capfc-stop-calibrate")),
             ("switch.accounting", Word("until-forwarded")),
             ("switch.when_full", Word("stop")),
             ("class.3.egress_max", Kilobytes(60)),
@@ -245,6 +305,12 @@ impl Variant {
         }
         settings.reaction = self.has_congestion_points().then(|| reaction(line));
         settings
+    }
+
+    /// Whether it differs from plain PFC only between switches that both know it: hosts of a fabric know PFC.
+    #[must_use]
+    pub fn is_for_trunks(&self) -> bool {
+        self.keys.iter().any(|(path, value)| *path == "switch.policy" && matches!(value, Word("ofc" | "gfc")))
     }
 
     fn has_congestion_points(&self) -> bool {

@@ -8,6 +8,7 @@
 //! so that beyond an eighth of the line a fair switch, too, has to hold them. So the load is swept from below
 //! that share to well above it.
 
+use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -19,7 +20,9 @@ use super::report::{NONE_COMPLETED, NOTHING_ARRIVED, add_row, median, number, ta
 use super::series::Series;
 use super::statistics::p50;
 use super::variant::scaled;
-use super::{Conduct, Experiment, Figure, Findings, Length, Request, Spread, Tell, Variant, compare};
+use super::{
+    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+};
 use crate::fabric::{
     Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, Settings, lossless,
 };
@@ -28,8 +31,31 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "victim",
     about: "heavy and light senders into a congested and a free port: who is paused, and what it costs the light ones",
     length: Length::Fixed(20),
-    policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "ofc", "p-pfc", "pfc-wdrop", "pfc-wstop"],
+    policies: &[
+        "pfc",
+        "pfc-control",
+        "capfc-stop-max",
+        "capfc-stop-calibrate",
+        "p-pfc",
+        "pfc-wdrop",
+        "capfc-max-wdrop",
+        "capfc-calibrate-wdrop",
+        "pfc-wstop",
+        "capfc-max-wstop",
+        "capfc-calibrate-wstop",
+    ],
     settings: Variant::settings,
+    plans: |_, line| vec![plan(line).0],
+    promises: Promises::Variants,
+    headlines: &[
+        ("victim, ms\n64 KB, 10 %", "/sweep/1/victim/completion_ms/p50"),
+        ("64 KB, 15 %", "/sweep/2/victim/completion_ms/p50"),
+        ("small, 10 %", "/small/1/victim/completion_ms/p50"),
+        ("light, ms\n64 KB, 10 %", "/sweep/1/light_messages/completion_ms/p50"),
+        ("64 KB, 15 %", "/sweep/2/light_messages/completion_ms/p50"),
+        ("small, 10 %", "/small/1/light_messages/completion_ms/p50"),
+        ("victim, Mb/s\n64 KB, 15 %", "/sweep/2/victim/mbps/p50"),
+    ],
     measure,
 };
 
@@ -40,9 +66,22 @@ const LIGHT: usize = 2;
 const LOADS: [u64; 4] = [5, 10, 15, 20];
 /// What each offers to the free port.
 const VICTIM: u64 = 30;
-/// Frames of a message: 64 KB, the short flows of CaPFC's Table I.
-/// Above 100 Mb/s they grow with the line, as all sizes do: there are as many of them, and a host can number so many.
-const MESSAGE: u64 = 45;
+/// How long messages are, in frames.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    /// Into the congested port.
+    light: u64,
+    /// Into the free one.
+    victim: u64,
+    /// What each light sender offers to the congested port.
+    loads: &'static [u64],
+}
+
+/// 64 KB, the short flows of CaPFC's Table I.
+const LONG: Sizes = Sizes { light: 45, victim: 45, loads: &LOADS };
+/// Into congestion half of that, as few as a sender can number: of 20 % there would be too many. To the free port a
+/// little more than 64 KB.
+const SMALL: Sizes = Sizes { light: 24, victim: 48, loads: &[5, 10, 15] };
 /// Light senders are alone for so long.
 const ALONE: Nanos = Nanos::from_millis(600);
 /// Congestion is there so long after the heavy ones have begun.
@@ -52,15 +91,15 @@ const END: Nanos = Nanos::from_millis(2200);
 const LOOK: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Frames of a message.
-fn message(line: BitRate) -> u64 {
-    scaled(Bytes(MESSAGE), line).0.max(MESSAGE)
+/// Above 100 Mb/s messages grow with the line, as all sizes do: there are as many of them, and a host can number so many.
+fn frames(at_100_mbps: u64, line: BitRate) -> u64 {
+    scaled(Bytes(at_100_mbps), line).0.max(at_100_mbps)
 }
 
-/// Messages that take `percent` of the line begin so far apart.
-fn apart(line: BitRate, percent: u64) -> Nanos {
+/// Messages of so many frames that take `percent` of the line begin so far apart.
+fn apart(line: BitRate, frames: u64, percent: u64) -> Nanos {
     let frame = line.time_of(Bytes::on_line(Stream::default().frame_len()));
-    Nanos(frame.0 * message(line) * 100 / percent)
+    Nanos(frame.0 * frames * 100 / percent)
 }
 
 /// What became of senders of one kind, all of them added up.
@@ -94,6 +133,8 @@ struct Delivery {
 struct Point {
     /// What each of them offers to the congested port, of a line.
     light_percent: u64,
+    /// Frames of a message to the congested port, and to the free one.
+    message_frames: [u64; 2],
     heavy: Senders,
     light: Senders,
     /// Into the congested port.
@@ -104,7 +145,10 @@ struct Point {
 
 #[derive(Debug, Serialize)]
 struct Measured {
+    /// With messages of 64 KB.
     sweep: Vec<Point>,
+    /// With smaller ones into the congested port.
+    small: Vec<Point>,
 }
 
 /// One run.
@@ -136,25 +180,29 @@ struct Scene {
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
     let measured = compare(&EXPERIMENT, request, tell, |_, settings| {
-        LOADS.iter().map(|&percent| run(settings, request.line, percent)).collect::<Result<Vec<Run>, _>>()
+        let run = |sizes: Sizes| {
+            let runs = sizes.loads.iter().map(move |&percent| run(settings, request.line, sizes, percent));
+            runs.collect::<Result<Vec<Run>, _>>()
+        };
+        Ok([run(LONG)?, run(SMALL)?])
     })?;
     let mut findings = Findings::default();
     let mut all = Vec::new();
     for (variant, runs) in measured {
-        let conduct = Conduct::of(runs.iter().flatten().map(|run| &run.account));
-        let of_load = |place: usize| runs.iter().map(|run| &run[place]).collect::<Vec<_>>();
-        let sweep = LOADS.iter().enumerate().map(|(place, &percent)| Point::of(percent, &of_load(place)));
-        let measured = Measured { sweep: sweep.collect() };
-        all.push((findings.add(variant, conduct, &measured), measured));
+        let conduct = Conduct::of(runs.iter().flatten().flatten().map(|run| &run.account));
+        let measured = Measured::of(&runs, request.line);
+        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run), request.line));
+        all.push((findings.add(variant, conduct, &measured, each), measured));
     }
     findings.text = text(request, &all);
     findings.figure = figure(request, &all);
     Ok(findings)
 }
 
-fn run(settings: &Settings, line: BitRate, light_percent: u64) -> Result<Run, FabricError> {
+fn run(settings: &Settings, line: BitRate, sizes: Sizes, light_percent: u64) -> Result<Run, FabricError> {
     let (plan, scene) = plan(line);
-    let load = scene.load(light_percent);
+    let plan = plan.at_point(format!("light={light_percent}% message={}", frames(sizes.light, line)));
+    let load = scene.load(sizes, light_percent);
     let fabric = Fabric::build(plan, settings)?;
     let (seen, account) = fabric.run(&load, PATIENCE, |live| scene.watch(live))?;
     Ok(Run { load, scene, account, seen })
@@ -171,20 +219,22 @@ fn plan(line: BitRate) -> (Plan, Scene) {
 }
 
 impl Scene {
-    fn load(&self, light_percent: u64) -> Load {
+    fn load(&self, sizes: Sizes, light_percent: u64) -> Load {
         let mut load = Load::default();
         for &heavy in &self.heavy {
             let duration = Some(END.since(ALONE));
             load.send(heavy, Stream { start: ALONE, duration, ..lossless(self.congested) });
         }
         for (place, &light) in self.light.iter().enumerate() {
-            for (percent, to) in [(light_percent, self.congested), (VICTIM, self.free)] {
-                let every = apart(self.line, percent);
+            let kinds = [(sizes.light, light_percent, self.congested), (sizes.victim, VICTIM, self.free)];
+            for (length, percent, to) in kinds {
+                let length = frames(length, self.line);
+                let every = apart(self.line, length, percent);
                 // The two do not send at the same moment.
                 let shift = every.0 * place as u64 / self.light.len() as u64;
                 let starts = (0..).map(|n| Nanos(shift + n * every.0)).take_while(|&start| start < END);
                 for start in starts {
-                    load.send(light, Stream { start, count: Some(message(self.line)), ..lossless(to) });
+                    load.send(light, Stream { start, count: Some(length), ..lossless(to) });
                 }
             }
         }
@@ -250,10 +300,24 @@ impl Run {
     }
 }
 
+impl Measured {
+    /// Of runs, each with both sizes.
+    fn of(runs: &[[Vec<Run>; 2]], line: BitRate) -> Measured {
+        let of = |place: usize, sizes: Sizes| {
+            let runs_with = move |load: usize| runs.iter().map(|run| &run[place][load]).collect::<Vec<_>>();
+            let message_frames = [sizes.light, sizes.victim].map(|of| frames(of, line));
+            let point = |(load, &percent)| Point::of(percent, message_frames, &runs_with(load));
+            sizes.loads.iter().enumerate().map(point).collect()
+        };
+        Measured { sweep: of(0, LONG), small: of(1, SMALL) }
+    }
+}
+
 impl Point {
-    fn of(light_percent: u64, runs: &[&Run]) -> Point {
+    fn of(light_percent: u64, message_frames: [u64; 2], runs: &[&Run]) -> Point {
         Point {
             light_percent,
+            message_frames,
             heavy: Senders::of(runs, 0..HEAVY),
             light: Senders::of(runs, HEAVY..HEAVY + LIGHT),
             light_messages: Delivery::of(runs, |run| run.scene.congested, |run| &run.seen.light),
@@ -292,6 +356,8 @@ impl Delivery {
 
 type All = [(String, Measured)];
 
+const LOAD_X: &str = "offered to the congested port by each light sender (% of a line)";
+
 fn title(request: &Request) -> String {
     let mbps = request.line.bits_per_second() / 1_000_000;
     format!("Victim: {HEAVY} heavy and {LIGHT} light senders, a congested and a free port, {mbps} Mb/s each")
@@ -300,7 +366,7 @@ fn title(request: &Request) -> String {
 fn text(request: &Request, all: &All) -> String {
     let mut table = table(&[
         "policy",
-        "light\noffer, %",
+        "light\noffer, % / frames",
         "first XOFF, ms\nheavy / light",
         "in pause, %\nheavy / light",
         "victim Mb/s\nalone / congested",
@@ -321,12 +387,12 @@ fn text(request: &Request, all: &All) -> String {
         format!("{} / {congested}", median(of.solo_completion_ms, 1))
     };
     for (name, measured) in all {
-        for of in &measured.sweep {
+        for of in measured.sweep.iter().chain(&measured.small) {
             add_row(
                 &mut table,
                 [
                     name.clone(),
-                    of.light_percent.to_string(),
+                    format!("{} / {}", of.light_percent, of.message_frames[0]),
                     format!("{} / {}", first(&of.heavy), first(&of.light)),
                     format!(
                         "{} / {}",
@@ -353,23 +419,30 @@ fn text(request: &Request, all: &All) -> String {
 }
 
 fn figure(request: &Request, all: &All) -> Figure {
+    let through = |points: &[Point], of: &Of| {
+        points.iter().map(|point| (point.light_percent as f64, of(point))).collect::<Vec<_>>()
+    };
     let over_load = |title: &str, y: &str, of: &Of, alone: Option<&Of>| {
-        let through = |measured: &Measured, of: &Of| {
-            measured.sweep.iter().map(|point| (point.light_percent as f64, of(point))).collect::<Vec<_>>()
-        };
+        let through = |measured: &Measured, of: &Of| through(&measured.sweep, of);
         let alone = all.first().zip(alone).map(|((_, first), of)| ("alone".to_owned(), through(first, of)));
         let lines = all.iter().map(|(name, measured)| (name.clone(), through(measured, of)));
-        let x = "offered to the congested port by each light sender (% of a line)";
-        Panel::new(title, x, y, Content::Lines(alone.into_iter().chain(lines).collect()))
+        Panel::new(title, LOAD_X, y, Content::Lines(alone.into_iter().chain(lines).collect()))
     };
     let rate = |title: &str, of: fn(&Point) -> &Delivery| {
         let [alone, congested]: [&Of; 2] = [&|p| p50(of(p).solo_mbps), &|p| p50(of(p).mbps)];
         let panel = over_load(title, "received, line rate used (Mb/s)", congested, Some(alone));
         panel.absent(NOTHING_ARRIVED)
     };
+    let completion_y = "median, from due to complete (ms)";
     let completion = |title: &str, of: fn(&Point) -> &Delivery| {
-        let y = "median, from due to complete (ms)";
-        over_load(title, y, &|p| p50(of(p).completion_ms), None).absent(NONE_COMPLETED)
+        over_load(title, completion_y, &|p| p50(of(p).completion_ms), None).absent(NONE_COMPLETED)
+    };
+    let small = |title: &str, of: fn(&Point) -> &Delivery| {
+        let line = |(name, measured): &(String, Measured)| {
+            (name.clone(), through(&measured.small, &|p| p50(of(p).completion_ms)))
+        };
+        Panel::new(title, LOAD_X, completion_y, Content::Lines(all.iter().map(line).collect()))
+            .absent(NONE_COMPLETED)
     };
     let pause = |title: &str, of: fn(&Point) -> &Senders| {
         over_load(title, "time in pause (%)", &|p| Some(of(p).paused_percent), None)
@@ -379,8 +452,10 @@ fn figure(request: &Request, all: &All) -> Figure {
         panels: vec![
             rate("Victim, into the free port", |p| &p.victim),
             rate("Light senders, into congestion", |p| &p.light_messages),
-            completion("Victim's messages", |p| &p.victim),
-            completion("Light senders' messages", |p| &p.light_messages),
+            completion("Victim's messages, 64 KB", |p| &p.victim),
+            completion("Light senders' messages, 64 KB", |p| &p.light_messages),
+            small("Victim's messages beside small ones", |p| &p.victim),
+            small("Light senders' messages, small", |p| &p.light_messages),
             pause("Heavy senders", |p| &p.heavy),
             pause("Light senders", |p| &p.light),
         ],
@@ -400,8 +475,10 @@ mod tests {
     #[test]
     fn light_senders_can_number_their_messages_at_every_rate_and_load() {
         for line in [5, 100, 130, 200, 1000].map(BitRate::from_mbps) {
-            for percent in LOADS {
-                let _ = plan(line).1.load(percent); // panics where they cannot
+            for sizes in [LONG, SMALL] {
+                for &percent in sizes.loads {
+                    let _ = plan(line).1.load(sizes, percent); // panics where they cannot
+                }
             }
         }
     }
@@ -411,8 +488,9 @@ mod tests {
     fn run() -> Run {
         let line = BitRate::from_mbps(100);
         let (_, scene) = plan(line);
-        let (load, light) = (scene.load(LOADS[0]), scene.light[0]);
-        let every = apart(line, LOADS[0]).0;
+        let (load, light) = (scene.load(LONG, LOADS[0]), scene.light[0]);
+        let message = frames(LONG.light, line);
+        let every = apart(line, message, LOADS[0]).0;
         let first = |from: Nanos| u8::try_from(from.0.div_ceil(every)).expect("a few messages");
         let congested = first(ALONE.after(RAMP));
         let mut hosts = vec![HostReport::default(); HEAVY + LIGHT + 2];
@@ -421,11 +499,11 @@ mod tests {
             let mut stream = ReceivedStream {
                 sender: light.number(),
                 stream: number,
-                frames: message(line) - lost,
+                frames: message - lost,
                 last_ns: 1_000 + u64::from(number) * every + took.0,
                 ..ReceivedStream::default()
             };
-            stream.settle(message(line));
+            stream.settle(message);
             stream
         };
         let messages = [(0, 10, 0), (congested, 30, 0), (congested + 1, 20, 1)];

@@ -1,5 +1,6 @@
 //! A fabric while it runs, for whoever watches.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use xoff_dataplane::counters::{ClassCounters, Counters};
 use xoff_dataplane::units::{Class, Nanos};
 use xoff_hosts::{HostReport, Progress};
 
+use super::record::Looks;
 use super::{HostId, PortOf, SwitchId};
 use crate::clock;
 use crate::control::status::Status;
@@ -21,6 +23,8 @@ pub struct Live<'a> {
     progress: Vec<(Arc<Progress>, bool)>,
     threads: &'a [JoinHandle<Result<HostReport, HostError>>],
     begin: Nanos,
+    /// What the looks saw, where that is to be kept.
+    looks: Option<RefCell<Looks>>,
 }
 
 impl<'a> Live<'a> {
@@ -28,8 +32,22 @@ impl<'a> Live<'a> {
         views: Vec<Arc<SwitchView>>,
         progress: Vec<(Arc<Progress>, bool)>,
         threads: &'a [JoinHandle<Result<HostReport, HostError>>],
+        looks: Option<Looks>,
     ) -> Live<'a> {
-        Live { views, progress, threads, begin: clock::now() }
+        Live { views, progress, threads, begin: clock::now(), looks: looks.map(RefCell::new) }
+    }
+
+    /// What queues and pauses are now, for raw data.
+    pub fn look(&self) {
+        if let Some(looks) = &self.looks {
+            looks.borrow_mut().look(&self.views, self.elapsed(), self.begin);
+        }
+    }
+
+    /// When the hosts began, and what the looks have seen.
+    pub(super) fn into_looks(self) -> (Nanos, Option<Looks>) {
+        self.look();
+        (self.begin, self.looks.map(RefCell::into_inner))
     }
 
     /// A switch.
@@ -113,6 +131,7 @@ impl<'a> Live<'a> {
     pub fn every(&self, interval: Duration, limit: Duration, mut look: impl FnMut(Nanos)) {
         let end = Instant::now() + limit;
         while !self.is_calm() && Instant::now() < end {
+            self.look();
             look(self.elapsed());
             thread::sleep(interval);
         }

@@ -8,9 +8,12 @@
 mod account;
 mod live;
 mod plan;
+mod record;
 mod settings;
 
+use std::io;
 use std::panic;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
@@ -25,6 +28,8 @@ pub use account::{Account, Pfc, Totals, jain};
 pub use live::Live;
 use plan::Stack;
 pub use plan::{HostId, Plan, PortOf, SwitchId};
+use record::Looks;
+pub use record::{Completion, PauseEvent, QueueLook, Record, Recorder, Told};
 pub use settings::Settings;
 
 use crate::lab::{Device, Lab, LabError, Namespace, VethOptions};
@@ -51,6 +56,15 @@ pub enum FabricError {
     /// A thread of a switch ended early.
     #[error(transparent)]
     Worker(#[from] ThreadError),
+    /// Raw data find no place.
+    #[error("cannot write raw data to {path}: {error}", path = .path.display())]
+    #[diagnostic(help("look after the file system, or leave --csv out"))]
+    Raw {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
 }
 
 /// The class that fabrics keep lossless.
@@ -104,6 +118,7 @@ impl Load {
         Some(completed.since(self.due(account, from, number)?))
     }
 
+    /// The streams of a host, by number.
     fn of(&self, host: HostId) -> Vec<Stream> {
         self.streams.iter().filter(|(of, _)| *of == host).map(|(_, stream)| stream.clone()).collect()
     }
@@ -116,6 +131,7 @@ pub struct Fabric {
     switches: Vec<(Namespace, Config)>,
     hosts: Vec<Device>,
     reaction: Option<ReactionSettings>,
+    recorder: Option<Recorder>,
     _lab: Lab,
 }
 
@@ -149,7 +165,8 @@ impl Fabric {
             let [a, b] = [a, b].map(|at| (&switches[at.switch.0].0, plan.port_name(at)));
             lab.veth(a.0.end(a.1), b.0.end(b.1), &VethOptions::default())?;
         }
-        Ok(Fabric { plan, switches, hosts, reaction: variant.reaction, _lab: lab })
+        let (reaction, recorder) = (variant.reaction, variant.recorder.clone());
+        Ok(Fabric { plan, switches, hosts, reaction, recorder, _lab: lab })
     }
 
     /// Its plan.
@@ -196,9 +213,11 @@ impl Fabric {
             }
         }
         start.wait();
-        let live = Live::new(switches.views(), progress, &threads);
+        let looks = self.recorder.is_some().then(Looks::default);
+        let live = Live::new(switches.views(), progress, &threads, looks);
         let seen = watch(&live);
         live.wait_until_calm(CALM, patience);
+        let (begin, looks) = live.into_looks();
         stop.store(true, Ordering::Relaxed);
         let join = |thread: JoinHandle<_>| thread.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
         let reports: Vec<Result<HostReport, HostError>> = threads.into_iter().map(join).collect();
@@ -213,7 +232,11 @@ impl Fabric {
             hosts[host.0].drops.total = self.hosts[host.0].counters()?.dropped();
         }
         settle(&mut hosts);
-        Ok((seen, Account::new(hosts, statuses, views, held)))
+        let account = Account::new(hosts, statuses, views, held);
+        if let (Some(recorder), Some(looks)) = (&self.recorder, looks) {
+            recorder.take(Record::of(&self.plan, load, &account, begin, looks));
+        }
+        Ok((seen, account))
     }
 
     fn start_switches(&self) -> Result<Switches, FabricError> {
@@ -240,7 +263,8 @@ impl Fabric {
         options.linger = Some(Nanos::NEVER);
         options.announce = false;
         options.end_markers = false;
-        options.qcn = self.reaction;
+        // Their cycles differ from host to host.
+        options.qcn = self.reaction.map(|of| ReactionSettings { seed: of.seed_of(host.number()), ..of });
         self.hosts[host.0].namespace().spawn_thread(move || {
             let host = Host::open(options);
             start.wait(); // also where it failed: the others wait for all

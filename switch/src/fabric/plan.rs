@@ -98,6 +98,8 @@ pub(super) enum Stack {
 #[derive(Clone, Debug)]
 pub struct Plan {
     line: BitRate,
+    /// What tells it from others of the same experiment.
+    pub(super) point: String,
     pub(super) switches: Vec<PlannedSwitch>,
     pub(super) hosts: Vec<PlannedHost>,
     /// The ports at both ends of each wire between switches.
@@ -131,6 +133,7 @@ impl Plan {
             .set("defaults.flood_group", "false");
         Plan {
             line,
+            point: String::new(),
             switches: Vec::new(),
             hosts: Vec::new(),
             trunks: Vec::new(),
@@ -143,6 +146,19 @@ impl Plan {
     #[must_use]
     pub const fn line(&self) -> BitRate {
         self.line
+    }
+
+    /// The same, under a name by which raw data tell it from others: `senders=8`.
+    #[must_use]
+    pub fn at_point(self, point: impl Into<String>) -> Plan {
+        Plan { point: point.into(), ..self }
+    }
+
+    /// Whether switches that are compared are connected to each other.
+    #[must_use]
+    pub fn has_trunks(&self) -> bool {
+        let compared = |at: PortOf| self.switches[at.switch.0].role == Role::Compared;
+        self.trunks.iter().any(|&(a, b)| compared(a) && compared(b))
     }
 
     /// What one switch is told beyond that.
@@ -287,6 +303,9 @@ impl Plan {
             settings.extend(variant);
         }
         settings.extend(&planned.settings);
+        if planned.role == Role::Compared {
+            settings.laid_over_by(variant);
+        }
         let of_trunks = settings.of_trunks();
         let mut toml = settings.without_trunks().to_string();
         for port in &planned.ports {
@@ -373,6 +392,22 @@ mod tests {
         let xoff = |at: PortOf| config.switch.ports[at.port.index()].classes[3].xoff.0;
         assert_eq!((xoff(a_b), xoff(plan.port_of(at_a))), (70_000, 50_000));
         assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+    }
+
+    #[test]
+    fn what_is_laid_over_counts_whatever_plan_and_variant_say_but_for_nics() {
+        let mut plan = Plan::new(BitRate::from_mbps(100));
+        let (switch, nic) = (plan.switch("switch"), plan.nic("nic"));
+        plan.trunk(switch, nic);
+        [switch, nic].iter().for_each(|&of| _ = plan.settings_of(of).set("class.3.xoff", "60000"));
+        let mut variant = Settings::default();
+        variant.set("class.3.xoff", "70000").lay_over("class.3.xoff", "\"80KB\"");
+        let xoff = |of| {
+            let config = plan.config(of, &variant, Machine::default()).unwrap();
+            config.switch.ports[0].classes[3].xoff.0
+        };
+        assert_eq!((xoff(switch), xoff(nic)), (80_000, 60_000));
+        assert!(!plan.has_trunks(), "a NIC is part of a host");
     }
 
     #[test]

@@ -8,15 +8,23 @@ use xoff_config::OwnPolicy;
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
+use super::record::Recorder;
+
 /// Keys and values by table; a later value replaces an earlier one. Table `trunk` is for all ports that lead
 /// to switches.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     tables: BTreeMap<String, BTreeMap<String, String>>,
+    /// What is said last, of every switch that is compared: place and value.
+    over: Vec<(String, String)>,
     /// Streams of hosts slow down as CNMs ask, by these parameters; `None`: they do not.
     pub reaction: Option<ReactionSettings>,
     /// The policy that the program brings along, which a key may choose.
     pub own_policy: Option<OwnPolicy>,
+    /// Where chance begins: of congestion points, of the hosts' reaction points, and of what a load draws by lot.
+    pub seed: u64,
+    /// Takes what every look saw; `None`: nobody asks for it.
+    pub recorder: Option<Recorder>,
 }
 
 impl Settings {
@@ -27,6 +35,18 @@ impl Settings {
     pub fn set(&mut self, path: &str, value: impl Into<String>) -> &mut Settings {
         let (table, key) = path.rsplit_once('.').expect("a path names a table and a key");
         self.tables.entry(table.to_owned()).or_default().insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// A value that counts whatever a plan says of its switches.
+    pub fn lay_over(&mut self, path: &str, value: impl Into<String>) -> &mut Settings {
+        self.over.push((path.to_owned(), value.into()));
+        self
+    }
+
+    /// Says last what `other` lays over.
+    pub(super) fn laid_over_by(&mut self, other: &Settings) -> &mut Settings {
+        other.over.iter().for_each(|(path, value)| _ = self.set(path, value));
         self
     }
 
@@ -60,6 +80,7 @@ impl Settings {
         }
         self.reaction = other.reaction.or(self.reaction);
         self.own_policy = other.own_policy.clone().or(self.own_policy.take());
+        self.over.extend(other.over.iter().cloned());
         self
     }
 

@@ -1,0 +1,299 @@
+//! Raw data of a fabric that ran: what became of each stream, how long queues were, and who was paused when.
+//!
+//! Switches and hosts run as they would without: whoever watches looks at the switches' counters now and then, and a
+//! look costs a few hundred loads. So what lies between two looks is known as far as counters tell: how often
+//! a port's peer was told to stop and to go on, and of a pause that lasts when it began.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use xoff_dataplane::units::{Class, Nanos, PortId};
+
+use super::{Account, HostId, Load, Plan, PortOf, SwitchId};
+use crate::control::SwitchView;
+
+/// Takes the raw data of each fabric that has run.
+#[derive(Clone, Debug, Default)]
+pub struct Recorder(Arc<Mutex<Vec<Record>>>);
+
+impl Recorder {
+    pub(super) fn take(&self, record: Record) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(record);
+    }
+
+    /// All that it has, in the order in which they ran.
+    #[must_use]
+    pub fn records(&self) -> Vec<Record> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Raw data of one fabric. All times count from when its hosts began.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Record {
+    /// What tells the fabric from others of the same experiment: `senders=8`.
+    pub point: String,
+    /// Of every stream that a host had to send.
+    pub completions: Vec<Completion>,
+    /// In the order of time.
+    pub queues: Vec<QueueLook>,
+    /// In the order of looks.
+    pub pauses: Vec<PauseEvent>,
+}
+
+/// What became of a stream: a flow, a message, a burst.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// Who sent it.
+    pub sender: String,
+    /// To whom.
+    pub receiver: String,
+    /// Its number at the sender.
+    pub stream: u8,
+    /// Its class.
+    pub class: Class,
+    /// Frames that were sent.
+    pub sent: u64,
+    /// Those that never came.
+    pub lost: u64,
+    /// When its first frame was due; `None` where none was sent.
+    pub due: Option<Nanos>,
+    /// From then until its last frame was there; `None` where frames are missing, and of a stream that ends by time.
+    pub completion: Option<Nanos>,
+}
+
+/// The length of an egress queue where it differs from what the look before saw. All begin empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueLook {
+    /// When.
+    pub at: Nanos,
+    /// At this switch.
+    pub switch: String,
+    /// At this port.
+    pub port: String,
+    /// Of this class.
+    pub class: Class,
+    /// What is in it, frames that the driver has included.
+    pub bytes: u64,
+}
+
+/// A port's peer was told to stop, or to go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PauseEvent {
+    /// When: of an XOFF that still holds at the look to the nanosecond, else the time of the look.
+    pub at: Nanos,
+    /// By this switch.
+    pub switch: String,
+    /// At this port.
+    pub port: String,
+    /// Of this class.
+    pub class: Class,
+    /// What.
+    pub event: Told,
+    /// How often since the look before.
+    pub count: u64,
+}
+
+/// What a peer is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// To stop.
+    Xoff,
+    /// To go on.
+    Xon,
+}
+
+impl Told {
+    /// As data have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Told::Xoff => "xoff",
+            Told::Xon => "xon",
+        }
+    }
+}
+
+/// Where a counter stands: switch, port, class.
+type Place = (usize, PortId, Class);
+
+/// What looks have seen, switches and ports by their numbers.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    queues: Vec<(Nanos, Place, u64)>,
+    pauses: Vec<(Nanos, Place, Told, u64)>,
+    before: BTreeMap<Place, Seen>,
+}
+
+/// What the last look saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Seen {
+    bytes: u64,
+    xoffs: u64,
+    xons: u64,
+    held_since: u64,
+}
+
+impl Looks {
+    /// At all switches. The time is `now`, the hosts began at `begin` of the switches' clock.
+    pub(super) fn look(&mut self, views: &[Arc<SwitchView>], now: Nanos, begin: Nanos) {
+        for (switch, view) in views.iter().enumerate() {
+            for (port, class, counters) in view.classes() {
+                let seen = Seen {
+                    bytes: counters.egress_bytes.get(),
+                    xoffs: counters.xoff_sent.get(),
+                    xons: counters.xon_sent.get(),
+                    held_since: counters.held_since.get(),
+                };
+                self.note(now, begin, (switch, port, class), seen);
+            }
+        }
+    }
+
+    fn note(&mut self, now: Nanos, begin: Nanos, place: Place, seen: Seen) {
+        let before = self.before.get(&place).copied().unwrap_or_default();
+        if seen == before {
+            return;
+        }
+        self.before.insert(place, seen);
+        if seen.bytes != before.bytes {
+            self.queues.push((now, place, seen.bytes));
+        }
+        if seen.xons > before.xons {
+            self.pauses.push((now, place, Told::Xon, seen.xons - before.xons));
+        }
+        if seen.xoffs > before.xoffs {
+            let lasts = seen.held_since != 0 && seen.held_since != before.held_since;
+            let at = if lasts { Nanos(seen.held_since).since(begin).min(now) } else { now };
+            self.pauses.push((at, place, Told::Xoff, seen.xoffs - before.xoffs));
+        }
+    }
+}
+
+impl Record {
+    pub(super) fn of(plan: &Plan, load: &Load, account: &Account, begin: Nanos, looks: Looks) -> Record {
+        let name = |(switch, port, class): Place| {
+            let at = PortOf { switch: SwitchId(switch), port };
+            (plan.switch_name(at.switch).to_owned(), plan.port_name(at).to_owned(), class)
+        };
+        let queue = |(at, place, bytes)| {
+            let (switch, port, class) = name(place);
+            QueueLook { at, switch, port, class, bytes }
+        };
+        let pause = |(at, place, event, count)| {
+            let (switch, port, class) = name(place);
+            PauseEvent { at, switch, port, class, event, count }
+        };
+        Record {
+            point: plan.point.clone(),
+            completions: plan
+                .hosts()
+                .flat_map(|host| completions(plan, load, account, begin, host))
+                .collect(),
+            queues: looks.queues.into_iter().map(queue).collect(),
+            pauses: looks.pauses.into_iter().map(pause).collect(),
+        }
+    }
+}
+
+fn completions(plan: &Plan, load: &Load, account: &Account, begin: Nanos, from: HostId) -> Vec<Completion> {
+    let name = |host: HostId| plan.hosts[host.0].name.clone();
+    let of = |(number, stream): (usize, &xoff_hosts::Stream)| {
+        let to = plan.hosts().find(|host| host.address() == stream.dst)?;
+        let number = u8::try_from(number).ok()?;
+        let sent = account.host(from).sent.get(usize::from(number)).map_or(0, |sent| sent.frames);
+        let came = account.stream(from, to, number);
+        Some(Completion {
+            sender: name(from),
+            receiver: name(to),
+            stream: number,
+            class: stream.class,
+            sent,
+            lost: came.map_or(sent, |came| came.lost),
+            due: (sent > 0).then(|| load.due(account, from, number)).flatten().map(|due| due.since(begin)),
+            completion: load.completion(account, from, to, number),
+        })
+    };
+    load.of(from).iter().enumerate().filter_map(of).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_dataplane::units::{BitRate, CLASSES};
+    use xoff_hosts::report::{ReceivedStream, SentStream};
+    use xoff_hosts::{HostReport, Stream};
+
+    use super::super::lossless;
+    use super::*;
+
+    const BEGIN: Nanos = Nanos::from_millis(1000);
+    const PLACE: Place = (0, PortId(1), Class::ALL[3]);
+
+    fn ms(ms: u64) -> Nanos {
+        Nanos::from_millis(ms)
+    }
+
+    #[test]
+    fn a_look_keeps_what_has_changed_and_no_more() {
+        let mut looks = Looks::default();
+        let mut look = |at, bytes, xoffs, xons, held_since| {
+            looks.note(ms(at), BEGIN, PLACE, Seen { bytes, xoffs, xons, held_since });
+        };
+        look(1, 0, 0, 0, 0);
+        look(2, 5000, 0, 0, 0);
+        look(3, 5000, 1, 0, BEGIN.0 + 2_300_000);
+        look(4, 5000, 1, 0, BEGIN.0 + 2_300_000);
+        look(5, 0, 3, 3, 0);
+        assert_eq!(looks.queues, [(ms(2), PLACE, 5000), (ms(5), PLACE, 0)]);
+        let first = (Nanos(2_300_000), PLACE, Told::Xoff, 1);
+        // Two pauses more, which no look saw, and three ends.
+        assert_eq!(looks.pauses, [first, (ms(5), PLACE, Told::Xon, 3), (ms(5), PLACE, Told::Xoff, 2)]);
+    }
+
+    #[test]
+    fn a_record_names_who_sent_what_to_whom_and_what_became_of_it() {
+        let mut plan = Plan::new(BitRate::from_mbps(100)).at_point("senders=1");
+        let switch = plan.switch("switch");
+        let [from, to] = ["sender", "receiver"].map(|name| plan.host(name, switch));
+        let mut load = Load::default();
+        for start in [0, 50] {
+            load.send(from, Stream { count: Some(10), start: ms(start), ..lossless(to) });
+        }
+        let mut hosts = vec![HostReport::default(); 2];
+        let sent = |stream, at: u64| SentStream {
+            stream,
+            frames: 10,
+            first_ns: BEGIN.after(ms(at)).0,
+            ..SentStream::default()
+        };
+        hosts[0].sent = vec![sent(0, 2), sent(1, 52)];
+        let came = |stream, frames, last: u64| {
+            let mut of =
+                ReceivedStream { sender: from.number(), stream, frames, ..ReceivedStream::default() };
+            of.last_ns = BEGIN.after(ms(last)).0;
+            of.settle(10);
+            of
+        };
+        hosts[1].received = vec![came(0, 10, 9), came(1, 8, 70)];
+        let account = Account::of_hosts(hosts, [0; CLASSES]);
+        let mut looks = Looks::default();
+        looks.note(ms(4), BEGIN, PLACE, Seen { bytes: 1518, ..Seen::default() });
+        let record = Record::of(&plan, &load, &account, BEGIN, looks);
+        let queue = QueueLook {
+            at: ms(4),
+            switch: "switch".into(),
+            port: "receiver".into(),
+            class: PLACE.2,
+            bytes: 1518,
+        };
+        assert_eq!((record.point.as_str(), &record.queues[..]), ("senders=1", &[queue][..]));
+        let of = |of: &Completion| (of.sent, of.lost, of.due.unwrap(), of.completion);
+        let expected = [(10, 0, ms(2), Some(ms(7))), (10, 2, ms(52), None)];
+        assert_eq!(record.completions.iter().map(of).collect::<Vec<_>>(), expected);
+        assert_eq!(
+            (&*record.completions[0].sender, &*record.completions[0].receiver),
+            ("sender", "receiver")
+        );
+    }
+}
