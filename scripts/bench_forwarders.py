@@ -15,7 +15,7 @@ stall_budget = "50us"  # rings of 2048 frames, as the others have them
 workers = [{workers}]
 
 [defaults]
-speed = "10G"
+speed = "100G"  # more than any of them reaches: no other has a line rate to keep
 """
 
 XOFF_PORT = """
