@@ -4,18 +4,17 @@
 use toml_span::Spanned;
 use xoff_dataplane::headroom::Headroom;
 use xoff_dataplane::settings::{
-    FlowControl, GPfcSettings, GfcSettings, Memory, PPfcSettings, PolicySettings, PortSettings, SharedMemory,
-    SwitchSettings, Weigh,
+    FlowControl, GPfcSettings, GfcSettings, PPfcSettings, PolicySettings, PortSettings, SwitchSettings, Weigh,
 };
 use xoff_dataplane::units::{Bytes, CLASSES, Class, MacAddr, Nanos, PORTS_MAX};
 
 use crate::document::Document;
 use crate::draft::{Draft, flow_control, policies, value};
-use crate::keys::{MemoryModel, Pause};
+use crate::keys::Pause;
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::sizing::Line;
-use crate::{Config, bridge, defaults, ofc, own, qcn, quantity, sockets, thresholds};
+use crate::{Config, bridge, defaults, ofc, own, qcn, quantity, shared, sockets, thresholds};
 
 /// A configuration, as far as `document` has one; complete only if there are no errors.
 pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Config> {
@@ -34,7 +33,7 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
     let ports: Vec<PortSettings> = ports.collect();
     let switch = SwitchSettings {
         qcn: qcn::settings(document, &ports, problems),
-        memory: memory(document, &drafts, &ports, problems),
+        memory: shared::memory(document, &drafts, &ports, problems),
         accounting: value(document.switch.accounting.as_ref(), Default::default()),
         when_full: value(document.switch.when_full.as_ref(), Default::default()),
         policies: policies(document),
@@ -261,56 +260,6 @@ fn policy(document: &Document, problems: &mut Problems) -> PolicySettings {
         },
         custom: document.custom.clone(),
     }
-}
-
-fn memory(
-    document: &Document,
-    drafts: &[Draft<'_>],
-    ports: &[PortSettings],
-    problems: &mut Problems,
-) -> Memory {
-    let keys = &document.memory;
-    if value(keys.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Dedicated {
-        let given = [
-            ("pool", keys.pool.as_ref().map(|key| key.span)),
-            ("ingress_limit", keys.ingress_limit.as_ref().map(|key| key.span)),
-            ("egress_limit", keys.egress_limit.as_ref().map(|key| key.span)),
-            ("port_limit", keys.port_limit.as_ref().map(|key| key.span)),
-            ("alpha_log2", keys.alpha_log2.as_ref().map(|key| key.span)),
-        ];
-        for (key, span) in given.into_iter().filter_map(|(key, span)| Some((key, span?))) {
-            problems.push(
-                Problem::error(format!("`{key}` is for shared memory, but `model` is \"dedicated\""))
-                    .at(span, "has no meaning here")
-                    .help("write model = \"shared\" in [memory], or leave it out"),
-            );
-        }
-        return Memory::Dedicated;
-    }
-    let pool = value(keys.pool.as_ref(), Bytes(thresholds::wanted(ports).0 / 2));
-    let limits = [
-        ("pool", &keys.pool),
-        ("ingress_limit", &keys.ingress_limit),
-        ("egress_limit", &keys.egress_limit),
-        ("port_limit", &keys.port_limit),
-    ];
-    let longest = drafts.iter().map(|draft| draft.line.longest()).max().unwrap_or_default();
-    for (name, limit) in limits {
-        if let Some(limit) = limit.as_ref().filter(|limit| limit.value < longest) {
-            problems.push(
-                Problem::error(format!("`{name}` is {} bytes, less than one frame", limit.value.0))
-                    .at(limit.span, "cannot hold a frame")
-                    .help(format!("the longest frame takes {} bytes", longest.0)),
-            );
-        }
-    }
-    Memory::Shared(SharedMemory {
-        pool,
-        ingress_limit: value(keys.ingress_limit.as_ref(), pool),
-        egress_limit: value(keys.egress_limit.as_ref(), pool),
-        port_limit: value(keys.port_limit.as_ref(), pool),
-        alpha_log2: value(keys.alpha_log2.as_ref(), OrOff::Is(defaults::ALPHA_LOG2)).into_option(),
-    })
 }
 
 /// What was assumed for want of an answer, where the answer matters.

@@ -199,6 +199,8 @@ pub fn stated() -> Vec<(&'static str, &'static str, String)> {
         ("qcn", "flows", QcnSettings::PAPER.flows_max.to_string()),
         ("qcn", "seed", QcnSettings::PAPER.seed.to_string()),
         ("memory", "model", "\"dedicated\"".into()),
+        ("memory", "egress_limits", "\"lossy\"".into()),
+        ("memory", "headroom", "\"reserved\"".into()),
         ("memory", "alpha_log2", ALPHA_LOG2.to_string()),
         ("fdb", "capacity", FDB_CAPACITY.to_string()),
         ("fdb", "ageing", format!("\"{}\"", quantity::time(FDB_AGEING))),

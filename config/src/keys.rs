@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use toml_span::value::ValueInner;
 use toml_span::{Spanned, Value};
 use xoff_dataplane::settings::{
-    Accounting, Culprit, LoopDetection, PolicyKind, QueueKind, Service, StormLimit, Trust, WatchdogAction,
-    Weigh, WhenFull,
+    Accounting, Culprit, EgressLimits, HeadroomPlace, LoopDetection, PolicyKind, QueueKind, Service,
+    StormLimit, Trust, WatchdogAction, Weigh, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
@@ -60,6 +60,12 @@ keys! {
         ingress_limit: Bytes = parse::bytes;
         egress_limit: Bytes = parse::bytes;
         port_limit: Bytes = parse::bytes;
+        egress_port_limit: Bytes = parse::bytes;
+        egress_limits: EgressLimits = parse::choice(&[("lossy", EgressLimits::Lossy), ("all", EgressLimits::All)]);
+        headroom: HeadroomPlace = parse::choice(&[
+            ("reserved", HeadroomPlace::Reserved),
+            ("pool", HeadroomPlace::Pool),
+        ]);
         alpha_log2: OrOff<i8> = parse::or_word("none", parse::integer(-7..=6));
     }
 }

@@ -29,6 +29,7 @@ mod profile;
 mod qcn;
 pub mod quantity;
 mod read;
+mod shared;
 pub mod shell;
 mod sizing;
 mod sockets;

@@ -290,7 +290,7 @@ fn shared_memory_belongs_to_one_worker() {
 
 #[test]
 fn a_limit_of_shared_memory_holds_a_frame_at_least() {
-    for key in ["pool", "ingress_limit", "egress_limit", "port_limit"] {
+    for key in ["pool", "ingress_limit", "egress_limit", "port_limit", "egress_port_limit"] {
         let text = |bytes| format!("[memory]\nmodel = \"shared\"\n{key} = {bytes}\n");
         assert_only(&text(1_525), (3, key.len() + 4), &[key, "1526 bytes"]);
         assert!(errors(&format!("{}{PORTS}", text(1_526))).is_empty());
@@ -300,6 +300,7 @@ fn a_limit_of_shared_memory_holds_a_frame_at_least() {
 #[test]
 fn shared_memory_keys_need_shared_memory() {
     assert_only("[memory]\npool = \"1MB\"\n", (2, 9), &["`pool` is for shared memory"]);
+    assert_only("[memory]\nheadroom = \"pool\"\n", (2, 13), &["`headroom` is for shared memory"]);
     assert!(read(&format!("[memory]\nmodel = \"shared\"\npool = \"1MB\"\n{PORTS}")).is_ok());
 }
 

@@ -3,8 +3,8 @@
 
 use xoff_config::{Config, Machine, Rings};
 use xoff_dataplane::settings::{
-    ClassSettings, EcnSettings, FlowControl, Memory, OfcSettings, PolicyKind, PortSettings, QueueKind,
-    Service, SharedMemory, Trust, WatchdogAction, WatchdogSettings,
+    ClassSettings, EcnSettings, EgressLimits, FlowControl, HeadroomPlace, Memory, OfcSettings, PolicyKind,
+    PortSettings, QueueKind, Service, SharedMemory, Trust, WatchdogAction, WatchdogSettings,
 };
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
 
@@ -149,6 +149,9 @@ fn shared_memory_and_its_defaults() {
         ingress_limit: Bytes(1_000_000),
         egress_limit: Bytes(1_000_000),
         port_limit: Bytes(300_000),
+        egress_port_limit: Bytes(1_000_000),
+        egress_limits: EgressLimits::Lossy,
+        headroom: HeadroomPlace::Reserved,
         alpha_log2: Some(-2),
     };
     assert_eq!(config.switch.memory, Memory::Shared(expected));
@@ -158,6 +161,44 @@ fn shared_memory_and_its_defaults() {
     // of two ports: seven lossy queues of 8 ms and one lossless one up to XOFF, halved
     assert_eq!(default.pool, Bytes(7 * 1_000_000 + 2 * (32 * 1_546 + 1_526)));
     assert_eq!(default.alpha_log2, Some(0));
+}
+
+/// The one that docs/configuration.md shows.
+#[test]
+fn the_shared_memory_of_capfc_can_be_said_and_what_it_may_lose_is_told() {
+    let document = include_str!("../../docs/configuration.md");
+    let (_, example) = document.split_once("`egress_warn`:\n\n").unwrap();
+    let (example, _) = example.split_once("\n## ").unwrap();
+    let config = two_ports(example, "");
+    let expected = SharedMemory {
+        pool: Bytes(350_000),
+        ingress_limit: Bytes(350_000),
+        egress_limit: Bytes(350_000),
+        port_limit: Bytes(100_000),
+        egress_port_limit: Bytes(100_000),
+        egress_limits: EgressLimits::All,
+        headroom: HeadroomPlace::Pool,
+        alpha_log2: None,
+    };
+    assert_eq!(config.switch.memory, Memory::Shared(expected));
+    let a = class(&config, 0, 3);
+    assert_eq!((a.ingress_reserve + a.xoff, a.ingress_reserve + a.xon), (Bytes(30_000), Bytes(20_000)));
+    assert_eq!((a.xoff + a.headroom, a.egress_max - a.egress_reserve), (Bytes(80_000), Bytes(80_000)));
+    assert_eq!([a.egress_xoff, a.egress_xon, a.egress_warn], [50_000, 35_000, 35_000].map(Bytes));
+    let warns = |text: &str| {
+        let warnings = two_ports(text, "").warnings;
+        ["a lossless class may lose frames", "a lossless class may be dropped at egress"]
+            .map(|words| warnings.iter().any(|warning| warning.message.starts_with(words)))
+    };
+    assert_eq!(warns(example), [true, true]);
+    assert_eq!(
+        warns(&example.replace("\"until-forwarded\"", "\"until-forwarded\"\nwhen_full = \"stop\"")),
+        [true, false]
+    );
+    let shared = |keys: &str| format!("[memory]\nmodel = \"shared\"\n{keys}\n");
+    assert_eq!(warns(&shared("")), [false, false]);
+    assert_eq!(warns(&shared("headroom = \"pool\"")), [true, false]);
+    assert_eq!(warns(&shared("egress_limits = \"all\"")), [false, true]);
 }
 
 #[test]

@@ -54,6 +54,7 @@ fn shared(alpha_log2: Option<i8>) -> SwitchPlan {
         egress_limit: Bytes(20_000),
         port_limit: Bytes(60_000),
         alpha_log2,
+        ..SharedMemory::UNLIMITED
     });
     plan
 }

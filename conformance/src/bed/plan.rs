@@ -3,7 +3,8 @@
 
 use xoff_dataplane::headroom::{Headroom, Link};
 use xoff_dataplane::settings::{
-    ClassSettings, FlowControl, Memory, PortSettings, SharedMemory, SwitchSettings, Trust,
+    ClassSettings, EgressLimits, FlowControl, HeadroomPlace, Memory, PortSettings, SharedMemory,
+    SwitchSettings, Trust,
 };
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, Quanta};
 
@@ -74,6 +75,20 @@ pub fn tight_memory(alpha_log2: Option<i8>) -> Memory {
         egress_limit: Bytes(1_500),
         port_limit: Bytes(3_000),
         alpha_log2,
+        ..SharedMemory::UNLIMITED
+    })
+}
+
+/// The same, with limits for the egress queues of a port and of all classes, and with headroom in the pool: lossless frames
+/// may be lost there.
+pub fn tight_memory_for_all(alpha_log2: Option<i8>) -> Memory {
+    let Memory::Shared(shared) = tight_memory(alpha_log2) else { return Memory::Dedicated };
+    Memory::Shared(SharedMemory {
+        egress_limit: Bytes(2_500),
+        egress_port_limit: Bytes(1_500),
+        egress_limits: EgressLimits::All,
+        headroom: HeadroomPlace::Pool,
+        ..shared
     })
 }
 

@@ -1,11 +1,12 @@
 //! One (ingress port, class): a waterfall of reserve, pool and headroom.
 //!
-//! Bytes enter the reserve first, then the pool, then the headroom, and leave in the opposite order.
+//! Bytes enter the reserve first, then the pool, then the headroom, which may be of the pool too, and leave in the opposite
+//! order.
 //! Dedicated memory is the case without a pool: everything up to the threshold is the queue's own.
 
 use crate::drop_reason::DropReason;
 use crate::load::{Load, Margin};
-use crate::settings::{ClassSettings, Memory};
+use crate::settings::{ClassSettings, HeadroomPlace, Memory};
 use crate::units::Bytes;
 
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +20,7 @@ pub(super) struct IngressQueue {
     /// XOFF - XON: how far below the threshold a queue must fall to resume.
     hysteresis: Bytes,
     headroom: Bytes,
+    headroom_place: HeadroomPlace,
     xoff_frames: u32,
     xon_frames: u32,
     lossless: bool,
@@ -26,9 +28,9 @@ pub(super) struct IngressQueue {
 
 impl IngressQueue {
     pub(super) fn new(class: &ClassSettings, memory: Memory) -> IngressQueue {
-        let reserve = match memory {
-            Memory::Dedicated => Bytes::ZERO,
-            Memory::Shared(_) => class.ingress_reserve,
+        let (reserve, headroom_place) = match memory {
+            Memory::Dedicated => (Bytes::ZERO, HeadroomPlace::Reserved),
+            Memory::Shared(shared) => (class.ingress_reserve, shared.headroom),
         };
         let limit = if class.lossless { class.xoff } else { class.ingress_max };
         IngressQueue {
@@ -39,6 +41,7 @@ impl IngressQueue {
             limit,
             hysteresis: class.xoff.saturating_sub(class.xon),
             headroom: if class.lossless { class.headroom } else { Bytes::ZERO },
+            headroom_place,
             xoff_frames: class.xoff_frames,
             xon_frames: xon_frames(class),
             lossless: class.lossless,
@@ -46,17 +49,22 @@ impl IngressQueue {
     }
 
     /// Takes `load` in, where `threshold` bounds what the queue may hold beyond its
-    /// reserve; what does not fit below it goes into the headroom, which a lossy queue does not have.
-    /// Answers how much came from the pool.
+    /// reserve; what does not fit below it goes into the headroom, which a lossy queue does not have. `left` is what
+    /// the pool has for both, where headroom is taken from there. Answers how much came from the pool.
     #[inline]
-    pub(super) fn enter(&mut self, load: Load, threshold: Bytes) -> Result<Bytes, DropReason> {
+    pub(super) fn enter(&mut self, load: Load, threshold: Bytes, left: Bytes) -> Result<Bytes, DropReason> {
         let before = self.pooled();
         let room = self.reserve.saturating_add(threshold).saturating_sub(self.body);
         let beyond = load.bytes.saturating_sub(room);
-        if self.headroom_used + beyond > self.headroom {
-            return Err(if self.lossless { DropReason::HeadroomExhausted } else { DropReason::IngressFull });
+        let body = self.body + (load.bytes - beyond);
+        if beyond > Bytes::ZERO {
+            let below = body.saturating_sub(self.reserve) - self.pooled_below_xoff();
+            if self.headroom_used + beyond > self.headroom || beyond > left.saturating_sub(below) {
+                let lossless = self.lossless;
+                return Err(if lossless { DropReason::HeadroomExhausted } else { DropReason::IngressFull });
+            }
         }
-        self.body += load.bytes - beyond;
+        self.body = body;
         self.headroom_used += beyond;
         self.frames += load.frames;
         Ok(self.pooled() - before)
@@ -112,9 +120,18 @@ impl IngressQueue {
         self.headroom_used
     }
 
+    /// What it has taken of the pool.
+    #[inline]
+    fn pooled(&self) -> Bytes {
+        match self.headroom_place {
+            HeadroomPlace::Reserved => self.pooled_below_xoff(),
+            HeadroomPlace::Pool => self.pooled_below_xoff() + self.headroom_used,
+        }
+    }
+
     /// What it holds beyond its reserve, headroom not included.
     #[inline]
-    pub(super) fn pooled(&self) -> Bytes {
+    pub(super) fn pooled_below_xoff(&self) -> Bytes {
         self.body.saturating_sub(self.reserve)
     }
 

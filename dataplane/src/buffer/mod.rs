@@ -9,7 +9,8 @@
 //!   then into its headroom; a lossy one up to its maximum.
 //! * [`Memory::Shared`]: a queue fills its reserve, then takes from the common pool while every limit
 //!   (its own, `alpha` times what is free, its port's, all ingress queues') allows, and a lossless one
-//!   then goes into its headroom. Headroom and reserves never lend to the pool.
+//!   then goes into its headroom. Reserves never lend to the pool, nor does headroom, unless it is taken from there.
+//!   Egress queues have limits of their own beyond their reserves: each one's, its port's, that of all.
 
 mod ingress;
 
@@ -20,8 +21,10 @@ use crate::decision::Occupancies;
 use crate::drop_reason::DropReason;
 pub(crate) use crate::load::Load;
 pub use crate::load::Margin;
-use crate::settings::{ClassSettings, Memory, SharedMemory, SwitchSettings};
-use crate::units::{Bytes, CLASSES, Class, PortId};
+use crate::settings::{
+    Accounting, ClassSettings, EgressLimits, HeadroomPlace, Memory, SharedMemory, SwitchSettings,
+};
+use crate::units::{Bytes, CLASSES, Class, ClassSet, PortId};
 use ingress::IngressQueue;
 
 /// All occupancies of a switch.
@@ -30,9 +33,14 @@ pub struct Buffer {
     memory: Memory,
     ingress: Box<[[IngressQueue; CLASSES]]>,
     egress: Box<[[EgressQueue; CLASSES]]>,
+    /// What ingress queues have taken of the pool, and those of each port.
     pool_used: Bytes,
     port_used: Box<[Bytes]>,
+    /// What egress queues hold beyond their reserves, and those of each port.
     egress_used: Bytes,
+    egress_port_used: Box<[Bytes]>,
+    /// Whether that is of the pool: frames that wait there count nowhere else.
+    egress_is_pooled: bool,
     counters: Arc<Counters>,
 }
 
@@ -43,25 +51,25 @@ struct EgressQueue {
     frames: u32,
     frames_max: u32,
     reserve: Bytes,
-    /// The class is lossless somewhere: whatever its ingress lets in has room here.
-    protected: bool,
+    /// The class is lossless somewhere, and whatever its ingress lets in has room here: no limit that queues share holds.
+    exempt: bool,
 }
 
 impl EgressQueue {
-    const fn new(class: &ClassSettings, protected: bool) -> EgressQueue {
+    const fn new(class: &ClassSettings, exempt: bool) -> EgressQueue {
         EgressQueue {
             bytes: Bytes::ZERO,
             max: class.egress_max,
             frames: 0,
             frames_max: class.egress_max_frames,
             reserve: class.egress_reserve,
-            protected,
+            exempt,
         }
     }
 
-    /// What `size` bytes more take beyond the reserve; nothing that counts in a protected queue.
+    /// What `size` bytes more take beyond the reserve, where that counts.
     fn beyond_reserve_with(&self, size: Bytes) -> Bytes {
-        match self.protected {
+        match self.exempt {
             true => Bytes::ZERO,
             false => (self.bytes + size).saturating_sub(self.bytes.max(self.reserve)),
         }
@@ -72,7 +80,11 @@ impl Buffer {
     pub(crate) fn new(settings: &SwitchSettings, counters: Arc<Counters>) -> Buffer {
         let per_port = |port: usize| settings.ports[port].classes;
         let ports = settings.ports.len();
-        let protected = settings.lossless_anywhere();
+        let limits_all = match settings.memory {
+            Memory::Shared(shared) => shared.egress_limits == EgressLimits::All,
+            Memory::Dedicated => false,
+        };
+        let exempt = if limits_all { ClassSet::NONE } else { settings.lossless_anywhere() };
         Buffer {
             memory: settings.memory,
             ingress: (0..ports)
@@ -81,13 +93,14 @@ impl Buffer {
             egress: (0..ports)
                 .map(|port| {
                     let classes = per_port(port);
-                    Class::ALL
-                        .map(|class| EgressQueue::new(&classes[class.index()], protected.contains(class)))
+                    Class::ALL.map(|class| EgressQueue::new(&classes[class.index()], exempt.contains(class)))
                 })
                 .collect(),
             pool_used: Bytes::ZERO,
             port_used: vec![Bytes::ZERO; ports].into_boxed_slice(),
             egress_used: Bytes::ZERO,
+            egress_port_used: vec![Bytes::ZERO; ports].into_boxed_slice(),
+            egress_is_pooled: limits_all && settings.accounting == Accounting::UntilForwarded,
             counters,
         }
     }
@@ -101,8 +114,9 @@ impl Buffer {
         load: impl Into<Load>,
     ) -> Result<(), DropReason> {
         let threshold = self.ingress_threshold(port, class);
+        let left = self.left_for_headroom(port);
         let queue = &mut self.ingress[port.index()][class.index()];
-        let from_pool = queue.enter(load.into(), threshold)?;
+        let from_pool = queue.enter(load.into(), threshold, left)?;
         if let Memory::Shared(_) = self.memory {
             self.pool_used += from_pool;
             self.port_used[port.index()] += from_pool;
@@ -223,9 +237,10 @@ impl Buffer {
             bytes: queue.max.saturating_sub(queue.bytes.saturating_add(Bytes(1))),
         };
         match self.memory {
-            Memory::Shared(shared) if !queue.protected => {
+            Memory::Shared(shared) if !queue.exempt => {
                 let in_reserve = queue.reserve.saturating_sub(queue.bytes);
-                let in_pool = shared.egress_limit.saturating_sub(self.egress_used);
+                let of_port = shared.egress_port_limit.saturating_sub(self.egress_port_used[port.index()]);
+                let in_pool = shared.egress_limit.saturating_sub(self.egress_used).min(of_port);
                 own.min(Margin::of(in_reserve.saturating_add(in_pool)))
             }
             Memory::Shared(_) | Memory::Dedicated => own,
@@ -265,7 +280,9 @@ impl Buffer {
         self.counters.between(ingress, port, class).add(load.bytes.0);
         let queue = &mut self.egress[port.index()][class.index()];
         if let Memory::Shared(_) = self.memory {
-            self.egress_used += queue.beyond_reserve_with(load.bytes);
+            let beyond = queue.beyond_reserve_with(load.bytes);
+            self.egress_used += beyond;
+            self.egress_port_used[port.index()] += beyond;
         }
         queue.bytes += load.bytes;
         queue.frames += load.frames;
@@ -289,7 +306,9 @@ impl Buffer {
         queue.bytes -= load.bytes;
         queue.frames -= load.frames;
         if let Memory::Shared(_) = self.memory {
-            self.egress_used -= queue.beyond_reserve_with(load.bytes);
+            let beyond = queue.beyond_reserve_with(load.bytes);
+            self.egress_used -= beyond;
+            self.egress_port_used[port.index()] -= beyond;
         }
         self.counters.class(port, class).egress_bytes.set(queue.bytes.0);
     }
@@ -316,18 +335,42 @@ impl Buffer {
             Memory::Dedicated => own,
             Memory::Shared(shared) => {
                 // What others leave of each limit; what this queue holds already counts for it.
-                let left = |limit: Bytes, used: Bytes| queue.pooled() + limit.saturating_sub(used);
-                own.min(left(shared.pool, self.pool_used))
+                let left = |limit: Bytes, used: Bytes| {
+                    queue.pooled_below_xoff().saturating_add(limit.saturating_sub(used))
+                };
+                own.min(left(shared.pool, self.all_pool_used()))
                     .min(left(shared.ingress_limit, self.pool_used))
                     .min(left(shared.port_limit, self.port_used[port.index()]))
             }
         }
     }
 
+    /// What of the pool is taken.
+    #[inline]
+    fn all_pool_used(&self) -> Bytes {
+        match self.egress_is_pooled {
+            true => self.pool_used.saturating_add(self.egress_used),
+            false => self.pool_used,
+        }
+    }
+
+    /// What ingress queues of `port` may take of the pool yet, where headroom is taken from there.
+    #[inline]
+    fn left_for_headroom(&self, port: PortId) -> Bytes {
+        match self.memory {
+            Memory::Shared(shared) if shared.headroom == HeadroomPlace::Pool => {
+                let left = shared.pool.saturating_sub(self.all_pool_used());
+                left.min(shared.ingress_limit.saturating_sub(self.pool_used))
+                    .min(shared.port_limit.saturating_sub(self.port_used[port.index()]))
+            }
+            Memory::Shared(_) | Memory::Dedicated => Bytes::MAX,
+        }
+    }
+
     /// 2^n times what is free of the pool.
     #[inline]
     fn dynamic_threshold(&self, pool: Bytes, n: i8) -> Bytes {
-        let free = pool.saturating_sub(self.pool_used);
+        let free = pool.saturating_sub(self.all_pool_used());
         match n {
             0.. => Bytes(free.0.saturating_mul(1 << n)),
             _ => Bytes(free.0 >> n.unsigned_abs()),

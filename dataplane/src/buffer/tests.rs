@@ -15,6 +15,10 @@ fn buffer(memory: Memory, change: impl Fn(&mut ClassSettings)) -> Buffer {
 }
 
 fn buffer_by_port(memory: Memory, change: impl Fn(PortId, &mut ClassSettings)) -> Buffer {
+    buffer_of(Accounting::default(), memory, change)
+}
+
+fn buffer_of(accounting: Accounting, memory: Memory, change: impl Fn(PortId, &mut ClassSettings)) -> Buffer {
     let mut ports = vec![port_settings(0), port_settings(1)];
     for (id, port) in [P0, P1].into_iter().zip(&mut ports) {
         for class in &mut port.classes {
@@ -30,7 +34,7 @@ fn buffer_by_port(memory: Memory, change: impl Fn(PortId, &mut ClassSettings)) -
     }
     let settings = SwitchSettings {
         ports,
-        accounting: Accounting::default(),
+        accounting,
         memory,
         when_full: WhenFull::default(),
         policies: Default::default(),
@@ -50,6 +54,7 @@ fn shared(alpha_log2: Option<i8>) -> Memory {
         egress_limit: Bytes(2_000),
         port_limit: Bytes::MAX,
         alpha_log2,
+        ..SharedMemory::UNLIMITED
     })
 }
 
@@ -199,12 +204,96 @@ fn the_port_limit_binds_all_classes_of_a_port_together() {
         egress_limit: Bytes::MAX,
         port_limit: Bytes(3_000),
         alpha_log2: None,
+        ..SharedMemory::UNLIMITED
     });
     let mut buffer = buffer(memory, |class| class.lossless = false);
     enter(&mut buffer, P0, Class::ALL[1], &[1_000, 2_000]);
     enter(&mut buffer, P0, Class::ALL[2], &[1_000, 1_000]);
     assert_eq!(buffer.enter_ingress(P0, Class::ALL[2], Bytes(1)), Err(DropReason::IngressFull));
     enter(&mut buffer, P1, Class::ALL[2], &[1_000, 3_000]);
+}
+
+#[test]
+fn the_egress_limit_of_a_port_binds_all_its_queues_together_beyond_their_reserves() {
+    let memory = SharedMemory { egress_port_limit: Bytes(2_000), ..SharedMemory::UNLIMITED };
+    let mut buffer = buffer(Memory::Shared(memory), |class| class.lossless = false);
+    buffer.enter_egress(P1, P0, Class::ALL[1], Bytes(2_500));
+    assert!(
+        buffer.egress_has_room(P0, Class::ALL[2], Bytes(1_500)),
+        "the reserve, and what is left of the limit"
+    );
+    assert!(!buffer.egress_has_room(P0, Class::ALL[2], Bytes(1_501)));
+    assert!(buffer.egress_has_room(P1, Class::ALL[2], Bytes(3_000)), "another port has its own");
+    buffer.leave_egress(P1, P0, Class::ALL[1], Bytes(1_500));
+    assert!(buffer.egress_has_room(P0, Class::ALL[2], Bytes(3_000)));
+    assert!(!buffer.egress_has_room(P0, Class::ALL[2], Bytes(3_001)));
+}
+
+#[test]
+fn egress_limits_bind_lossless_queues_where_that_is_asked_for() {
+    for (limits, room) in [(EgressLimits::Lossy, [true, true]), (EgressLimits::All, [true, false])] {
+        for (egress_limit, egress_port_limit) in [(2_000, 9_000), (9_000, 2_000)] {
+            let [egress_limit, egress_port_limit] = [egress_limit, egress_port_limit].map(Bytes);
+            let memory = SharedMemory {
+                egress_limit,
+                egress_port_limit,
+                egress_limits: limits,
+                ..SharedMemory::UNLIMITED
+            };
+            let mut buffer = buffer(Memory::Shared(memory), |_| ());
+            buffer.enter_egress(P1, P0, LOSSLESS, Bytes(2_000));
+            let has = |size| buffer.egress_has_room(P0, LOSSLESS, Bytes(size));
+            assert_eq!([has(1_000), has(1_001)], room);
+        }
+    }
+}
+
+#[test]
+fn headroom_of_the_pool_is_what_others_have_left_of_it_and_of_each_limit() {
+    for (pool, ingress_limit, port_limit) in
+        [(12_000, 90_000, 90_000), (90_000, 12_000, 90_000), (90_000, 90_000, 12_000)]
+    {
+        let [pool, ingress_limit, port_limit] = [pool, ingress_limit, port_limit].map(Bytes);
+        let headroom = HeadroomPlace::Pool;
+        let memory = SharedMemory { pool, ingress_limit, port_limit, headroom, ..SharedMemory::UNLIMITED };
+        let mut buffer = buffer(Memory::Shared(memory), |class| class.lossless = true);
+        enter(&mut buffer, P0, LOSSLESS, &[11_000]); // its reserve, and all below XOFF
+        enter(&mut buffer, P0, LOSSLESS, &[1_500]);
+        enter(&mut buffer, P0, Class::ALL[4], &[1_000]); // a reserve
+        assert_eq!(buffer.enter_ingress(P0, LOSSLESS, Bytes(501)), Err(DropReason::HeadroomExhausted));
+        enter(&mut buffer, P0, LOSSLESS, &[500]);
+        assert_eq!(buffer.enter_ingress(P0, Class::ALL[4], Bytes(1)), Err(DropReason::HeadroomExhausted));
+        buffer.leave_ingress(P0, LOSSLESS, Bytes(1));
+        enter(&mut buffer, P0, Class::ALL[4], &[1]);
+        buffer.leave_ingress(P0, LOSSLESS, Bytes(12_999));
+        buffer.leave_ingress(P0, Class::ALL[4], Bytes(1_001));
+        assert_eq!((buffer.pool_used, buffer.port_used[0]), (Bytes::ZERO, Bytes::ZERO));
+    }
+}
+
+#[test]
+fn headroom_of_the_pool_is_no_more_than_what_a_queue_may_have() {
+    let memory = SharedMemory { headroom: HeadroomPlace::Pool, ..SharedMemory::UNLIMITED };
+    let mut buffer = buffer(Memory::Shared(memory), |_| ());
+    enter(&mut buffer, P0, LOSSLESS, &[11_000, 4_000]);
+    assert_eq!(buffer.enter_ingress(P0, LOSSLESS, Bytes(1)), Err(DropReason::HeadroomExhausted));
+}
+
+/// Where a frame counts in one place only, both draw on one pool.
+#[test]
+fn what_egress_queues_hold_is_of_the_pool_where_all_are_limited_and_frames_count_there_only() {
+    for (accounting, egress_limits, left) in [
+        (Accounting::UntilForwarded, EgressLimits::All, 3_000),
+        (Accounting::UntilForwarded, EgressLimits::Lossy, 8_000),
+        (Accounting::UntilTransmitted, EgressLimits::All, 8_000),
+    ] {
+        let memory = SharedMemory { pool: Bytes(8_000), egress_limits, ..SharedMemory::UNLIMITED };
+        let mut buffer = buffer_of(accounting, Memory::Shared(memory), |_, _| ());
+        buffer.enter_egress(P1, P0, LOSSLESS, Bytes(6_000)); // 5,000 beyond its reserve
+        assert_eq!(buffer.xoff(P1, LOSSLESS), Bytes(1_000 + left), "{accounting:?}, {egress_limits:?}");
+        buffer.leave_egress(P1, P0, LOSSLESS, Bytes(6_000));
+        assert_eq!(buffer.xoff(P1, LOSSLESS), Bytes(9_000));
+    }
 }
 
 #[test]

@@ -154,6 +154,13 @@ impl Shadow {
         }
     }
 
+    /// Whether the peer of `port` has paused `class` as a whole now.
+    pub(crate) fn class_is_paused(&mut self, port: PortId, class: Class, is_paused: bool) {
+        if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {
+            ofc.class_is_paused(port, is_paused);
+        }
+    }
+
     /// It has resumed these.
     pub(crate) fn resume_flows(&mut self, port: PortId, class: Class, flows: impl Iterator<Item = FlowKey>) {
         if let Policy::Ofc(ofc) = &mut self.policies[class.index()] {

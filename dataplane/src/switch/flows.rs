@@ -88,6 +88,7 @@ impl Switch {
                 self.pause_classes(port, pfc.classes, &pfc.times);
                 if !already {
                     self.ports[port.index()].peer.paused_for_flows.insert(class);
+                    self.tell_policy_of_class_pause(port, class);
                 }
             }
             Operation::Resume if self.ports[port.index()].peer.paused_for_flows.contains(class) => {
@@ -96,6 +97,19 @@ impl Switch {
             Operation::Resume => (),
         }
         Ok(true)
+    }
+
+    /// Policies that go by flows hear whether the peer of `port` has paused `class` as a whole: by a pause of it, and
+    /// not by a list.
+    pub(super) fn tell_policy_of_class_pause(&mut self, port: PortId, class: Class) {
+        let peer = &self.ports[port.index()].peer;
+        let is_paused = peer.paused.classes().contains(class) && !peer.paused_for_flows.contains(class);
+        if let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] {
+            ofc.class_is_paused(port, is_paused);
+        }
+        for shadow in &mut self.policies.shadows {
+            shadow.class_is_paused(port, class, is_paused);
+        }
     }
 
     /// Shadows hear what the peer of `port` says of single flows.
@@ -266,6 +280,7 @@ impl Switch {
             nested.go_on_with(std::mem::take(fifo));
             self.ports[port.index()].egress.queues[class.index()] = ClassQueue::Nested(nested);
         }
+        self.tell_policy_of_class_pause(port, class);
         self.note_flows(port, class);
     }
 }

@@ -113,6 +113,7 @@ impl Switch {
             self.counters.class(port, class).paused_since.set(since);
         }
         self.agenda.look_at(port, paused.next_expiry());
+        classes.iter().for_each(|class| self.tell_policy_of_class_pause(port, class));
         self.note_resumed(port, &resumed);
         self.watch_pauses(port, classes);
         let Peer { standstill, paused, .. } = &mut self.ports[port.index()].peer;
@@ -123,6 +124,7 @@ impl Switch {
     pub(super) fn note_resumed(&mut self, port: PortId, resumed: &Resumed) {
         self.watch_pauses(port, resumed.classes);
         for class in resumed.classes.iter() {
+            self.tell_policy_of_class_pause(port, class);
             let counters = self.counters.class(port, class);
             let paused_for = resumed.paused_for[class.index()].0;
             // No longer running, then counted: a reader in between sees too little for a moment, never

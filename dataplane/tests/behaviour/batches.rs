@@ -127,6 +127,7 @@ fn in_memory_of_every_kind_whatever_counts_and_whatever_a_full_queue_does() {
             egress_limit: Bytes(9_000),
             port_limit: Bytes(20_000),
             alpha_log2,
+            ..SharedMemory::UNLIMITED
         })
     };
     use {Accounting::*, WhenFull::*};

@@ -77,6 +77,7 @@ fn a_flood_waits_until_all_its_copies_have_room_in_the_memory_that_queues_share(
             egress_limit: Bytes(5_000), // a flood of four copies, or parts of two
             port_limit: NO_LIMIT,
             alpha_log2: None,
+            ..SharedMemory::UNLIMITED
         });
         plan.each_port(|port| port.classes[C0.index()].egress_reserve = Bytes::ZERO);
         let mut star = Star::new(plan);

@@ -136,6 +136,7 @@ fn the_halt_ends_when_another_queue_leaves_room_in_the_memory_that_they_share() 
         egress_limit: Bytes(3_000),
         port_limit: Bytes(50_000),
         alpha_log2: None,
+        ..SharedMemory::UNLIMITED
     });
     plan.each_port(|port| port.classes[C0.index()].egress_reserve = Bytes::ZERO);
     let mut star = Star::new(plan);

@@ -142,6 +142,7 @@ fn a_reserve_is_there_whatever_the_others_have_taken() {
         egress_limit: Bytes::MAX,
         port_limit: Bytes::MAX,
         alpha_log2: Some(6),
+        ..SharedMemory::UNLIMITED
     });
     let mut star = Star::new(plan);
     let hogs = [1, 2].map(|from| star.start(from, 0, star.stream(0, C0, 1000)));

@@ -15,6 +15,7 @@ const SHARED: Memory = Memory::Shared(SharedMemory {
     egress_limit: Bytes(20_000),
     port_limit: Bytes(60_000),
     alpha_log2: Some(0),
+    ..SharedMemory::UNLIMITED
 });
 
 fn plan(accounting: Accounting, when_full: WhenFull, memory: Memory, queue: QueueKind) -> SwitchPlan {

@@ -259,6 +259,52 @@ fn a_list_that_stood_for_its_class_ends_no_pause_but_its_own() {
     assert!(!is_stopped_after(&[&xon, &pause, &resume_flow]));
 }
 
+/// The peer of port 0 lists the flow of port 1 alone. Others that congest port 0 are asked for while the class as a whole is
+/// paused there, and no longer.
+#[test]
+fn a_pause_of_the_class_makes_all_flows_there_culprits_until_it_ends() {
+    for (ends, until) in [("by time", None), ("by an XON", Some(resume(C3)))] {
+        let mut plan = plan::switch(&[LINK; 4]);
+        plan.settings.policies[3] = PolicyKind::Ofc;
+        plan.settings.policy.ofc.alpha = 0.75;
+        plan.each_port(|port| port.ofc_peer = true);
+        let mut star = Star::with(plan, |_| Obeys::Never);
+        let mut bytes = [0; 600];
+        let mut list = FlowPauseWriter::new(&mut bytes, star.mac(0), Operation::Pause(Quanta(0xffff)), C3);
+        list.push(&FlowKey::L2 { src: star.mac(1), dst: star.mac(0), ether_type: 0x88b5 });
+        let list = list.finish().to_vec();
+        star.inject(0, &list);
+        star.pause(0, stop(C3, 1_000)); // 512 us, from 1,844 ns on, behind the list
+        star.run_for(Nanos::from_micros(5));
+        star.start(2, 0, star.stream(0, C3, 16)); // beyond X_OFF^c, below X_OFF
+        star.run_for(Nanos::from_micros(300));
+        let asked = |star: &Star| {
+            let switch = star.switch().worker(PortId(2));
+            switch.ofc(C3).map_or(0, |ofc| ofc.flows_asked(PortId(2)))
+        };
+        assert_eq!(asked(&star), 1, "it is not listed, but its class is paused");
+        if let Some(xon) = until {
+            star.pause(0, xon);
+        }
+        star.run_until(Nanos::from_millis(1));
+        star.inject(0, &list); // an XON resumes all flows
+        star.run_for(Nanos::from_micros(5));
+        // Two ports share the line: half of what comes in by each waits.
+        for (from, frames) in [(1, 16), (2, 35), (3, 35)] {
+            star.start(from, 0, star.stream(0, C3, frames));
+        }
+        star.run_for(Nanos::from_micros(450));
+        let of_port = |port| {
+            let switch = star.switch().worker(PortId(port));
+            let ingress = switch.buffer().ingress(PortId(port), C3);
+            (ingress > Bytes(22_500), switch.ofc(C3).map_or(0, |ofc| ofc.flows_asked(PortId(port))))
+        };
+        assert_eq!(of_port(1), (true, 1), "{ends}");
+        assert_eq!([2, 3].map(of_port), [(true, 0); 2], "{ends}: they are not listed");
+        star.run_to_rest();
+    }
+}
+
 /// A list is a plain PFC frame to whoever does not expect one: a port that is not told that its peer sends
 /// lists stops the whole class.
 #[test]

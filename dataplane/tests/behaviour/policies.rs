@@ -339,6 +339,7 @@ fn a_new_policy_holds_nobody_whose_queue_is_empty_although_the_pool_is_used_up()
             egress_limit: Bytes::MAX,
             port_limit: Bytes::MAX,
             alpha_log2: None,
+            ..SharedMemory::UNLIMITED
         });
         plan.each_lossless(|class| class.ingress_reserve = Bytes::ZERO);
         let mut star = Star::new(plan);

@@ -17,7 +17,9 @@ use xoff_dataplane::classify::Classifier;
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::counters::{ClassCounters, PortCounters};
 use xoff_dataplane::drop_reason::{DropKind, DropReason};
-use xoff_dataplane::settings::{Accounting, SwitchSettings, WatchdogAction, WhenFull};
+use xoff_dataplane::settings::{
+    Accounting, EgressLimits, HeadroomPlace, Memory, SharedMemory, SwitchSettings, WatchdogAction, WhenFull,
+};
 use xoff_dataplane::units::{Bytes, Class, Nanos, PortId, Quanta, RateStep};
 use xoff_dataplane::wire::{Header, MacControl, Pfc, Rates};
 
@@ -218,6 +220,7 @@ impl Run {
         let floods_may = self.settings.ports.len() > 2;
         match reason {
             DropReason::LinkDown => true,
+            DropReason::HeadroomExhausted if self.shares(|it| it.headroom == HeadroomPlace::Pool) => true,
             DropReason::HeadroomExhausted => {
                 let starved = self.ports(|port| port.control_starved.get()) > 0;
                 let at = port.index();
@@ -228,6 +231,7 @@ impl Run {
                     self.settings.ports.iter().map(|port| port.classes[class.index()].ingress_most().0).sum();
                 self.settings.when_full == WhenFull::Drop
                     && (self.settings.accounting == Accounting::UntilForwarded
+                        || self.shares(|it| it.egress_limits == EgressLimits::All)
                         || settings.classes[class.index()].egress_max <= Bytes(all))
             }
             DropReason::PausedDiscard => {
@@ -237,6 +241,11 @@ impl Run {
             DropReason::NoFrames | DropReason::FloodPaused => floods_may,
             _ => false,
         }
+    }
+
+    /// Whether memory is shared, and so.
+    fn shares(&self, so: impl Fn(&SharedMemory) -> bool) -> bool {
+        matches!(&self.settings.memory, Memory::Shared(shared) if so(shared))
     }
 
     fn ports(&self, count: impl Fn(&PortCounters) -> u64) -> u64 {

@@ -83,8 +83,12 @@ fn any_link(input: &mut Input<'_>, loop_gap: Nanos, peer_response: Nanos) -> Lin
 }
 
 fn any_memory(input: &mut Input<'_>) -> Memory {
-    let shared = plan::tight_memory;
-    input.one_of([Memory::Dedicated, Memory::Dedicated, shared(None), shared(Some(-2)), shared(Some(1))])
+    let (shared, for_all) = (plan::tight_memory, plan::tight_memory_for_all);
+    let memories = [shared(None), shared(Some(-2)), shared(Some(1)), for_all(None), for_all(Some(0))];
+    match input.flag() {
+        true => input.one_of(memories),
+        false => Memory::Dedicated,
+    }
 }
 
 /// None, or one of all ports, and another of some.

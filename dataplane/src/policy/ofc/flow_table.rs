@@ -141,7 +141,7 @@ impl FlowTable {
     }
 
     /// A flow of that chain; asking for it takes it out.
-    pub(super) fn first_of(&self, chain: Chain) -> Option<u32> {
+    pub(super) fn first_in(&self, chain: Chain) -> Option<u32> {
         Some(*self.head(chain)).filter(|&flow| flow != NONE)
     }
 
@@ -320,7 +320,7 @@ mod tests {
     #[test] // Algorithm 1 lines 5 to 8: whom it looks for
     fn flows_to_be_asked_for_are_found_by_ingress_and_congestion() {
         let mut table = FlowTable::new(8, 2);
-        let of = |table: &FlowTable, ingress, congested| table.first_of(Chain { ingress, congested });
+        let of = |table: &FlowTable, ingress, congested| table.first_in(Chain { ingress, congested });
         let [first, second, third] = [1, 2, 3].map(|number| table.packet_in(&key(number), P0));
         let away = table.packet_in(&key(4), P1);
         assert_eq!((of(&table, P0, false), of(&table, P1, false)), (Some(third), Some(away)));

@@ -11,7 +11,8 @@
 //! means congestion there (Algorithm 1). Where the peer of that egress port has paused no flow, the
 //! congestion is *original*: all flows to it are paused. Otherwise it is *local*: those are paused that
 //! the peer has paused, so that the cause travels up the tree and nobody else is stopped for it. At X_OFF
-//! the class as a whole is paused by plain PFC.
+//! the class as a whole is paused by plain PFC; to whom that is told it is the paper's PAUSE with all keys (line 11): while
+//! the pause holds congestion there is local, and every flow that waits there is one that the peer has paused.
 //!
 //! Where this differs from the paper, and why:
 //!
@@ -63,6 +64,8 @@ pub struct Ofc {
     alpha: Share,
     /// Ports whose peers are asked to pause single flows.
     tells_flows: PortSet,
+    /// Ports whose peers have paused the class as a whole.
+    class_paused: PortSet,
     /// Ports whose peers have to stop the class because a table was full.
     fallen_back: PortSet,
     egress: Box<[Egress]>,
@@ -74,6 +77,15 @@ pub struct Ofc {
 struct Egress {
     flows: FlowTable,
     congested: CongestedFlows,
+}
+
+/// Whose flows congest an egress queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Culprits {
+    /// All that wait there: congestion is original, or the peer has paused the class as a whole.
+    All,
+    /// Those in the congested_flow_tab: congestion is local.
+    Paused,
 }
 
 /// A list of flows that was written for a peer.
@@ -92,6 +104,7 @@ impl Ofc {
         let tells_flows = ids.zip(&settings.ports).filter(|(id, port)| port.ofc_peer && pfc.may_send(*id));
         Ofc {
             tells_flows: tells_flows.map(|(id, _)| id).collect(),
+            class_paused: PortSet::NONE,
             fallen_back: PortSet::NONE,
             egress: settings.ports.iter().map(|_| Egress::new(ofc, settings.ports.len())).collect(),
             pause_frames: settings
@@ -147,24 +160,25 @@ impl Ofc {
             flows.take_overflow(ingress);
             return;
         }
-        let chain = Chain { ingress, congested: !paused.is_empty() };
-        if flows.first_of(chain).is_some() || flows.has_overflow(ingress) {
-            self.pause(chain, egress, intents);
+        let culprits = match paused.is_empty() || self.class_paused.contains(egress) {
+            true => Culprits::All,
+            false => Culprits::Paused,
+        };
+        if flows.first_of(ingress, culprits).is_some() || flows.has_overflow(ingress) {
+            self.pause(ingress, culprits, egress, intents);
         }
     }
 
-    /// Algorithm 1, lines 5 to 8 and 13 to 15: asks the peer that the flows of `chain` come from to pause
-    /// them, because they congest `egress`. At original congestion no flow is in the congested_flow_tab, and
-    /// the chain has all that wait; at local congestion it has those that are.
+    /// Algorithm 1, lines 5 to 8 and 13 to 15: asks the peer of `port` to pause the culprits among the flows that come
+    /// from there, because they congest `egress`.
     #[cold]
-    fn pause(&mut self, chain: Chain, egress: PortId, intents: &mut Vec<Intent>) {
-        let port = chain.ingress;
+    fn pause(&mut self, port: PortId, culprits: Culprits, egress: PortId, intents: &mut Vec<Intent>) {
         let flows = &mut self.egress[egress.index()].flows;
         let pause_frames = &mut self.pause_frames[port.index()];
         let mut full = flows.take_overflow(port);
         let mut count = 0;
         let mut again = false;
-        while let Some(flow) = flows.first_of(chain) {
+        while let Some(flow) = flows.first_of(port, culprits) {
             match flows.entry(flow).asked {
                 Asked::Leaving => again = true,
                 Asked::No if pause_frames.ask(FlowId { flow, egress }) => (),
@@ -250,6 +264,14 @@ impl Ofc {
         let flow = flows.find(key).filter(|&flow| congested.resume(flow))?;
         flows.clear_congested(flow);
         Some(flow)
+    }
+
+    /// Whether the peer of `egress` has paused the class as a whole now.
+    pub fn class_is_paused(&mut self, egress: PortId, is_paused: bool) {
+        match is_paused {
+            true => self.class_paused.insert(egress),
+            false => self.class_paused.remove(egress),
+        }
     }
 
     /// A flow at `egress` whose pause is over by `now`; [`Nanos::NEVER`] ends every pause.
@@ -378,6 +400,15 @@ impl Egress {
 }
 
 impl FlowTable {
+    /// A culprit that came in through `ingress` and waits here, and has yet to be asked for.
+    fn first_of(&self, ingress: PortId, culprits: Culprits) -> Option<u32> {
+        let congested = self.first_in(Chain { ingress, congested: true });
+        match culprits {
+            Culprits::Paused => congested,
+            Culprits::All => congested.or_else(|| self.first_in(Chain { ingress, congested: false })),
+        }
+    }
+
     /// The peer that the flow comes from has been told: with a resume that is the end of it.
     fn was_told(&mut self, flow: u32, say: Say) {
         if say == Say::Resume {

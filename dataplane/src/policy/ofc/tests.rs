@@ -158,6 +158,24 @@ fn at_local_congestion_those_flows_are_paused_that_the_peer_has_paused() {
     assert_eq!(bench.told(IN), Some(("pause", vec![1])), "the peer has paused it meanwhile");
 }
 
+#[test] // Algorithm 1, line 11: a pause of the class is one of all flows
+fn while_the_peer_has_paused_the_class_all_flows_there_are_culprits_whatever_it_has_listed() {
+    let mut bench = Bench::new();
+    bench.ofc.pause_flow(OUT, &key(2), Nanos(100)).unwrap();
+    bench.ofc.class_is_paused(FREE, true);
+    bench.arrive(IN, OUT, 1, 9_000);
+    bench.arrive(IN, OUT, 2, 9_000);
+    assert_eq!(bench.told(IN), Some(("pause", vec![2])), "another port's class is paused");
+    bench.ofc.class_is_paused(OUT, true);
+    bench.arrive(IN, OUT, 2, 100);
+    assert_eq!(bench.told(IN), Some(("pause", vec![1])), "and that one, too");
+    bench.arrive(IN, OUT, 3, 100);
+    assert_eq!(bench.told(IN), Some(("pause", vec![3])));
+    bench.ofc.class_is_paused(OUT, false);
+    bench.arrive(IN, OUT, 4, 100);
+    assert_eq!(bench.told(IN), None, "the list alone holds again, and 4 is not in it");
+}
+
 #[test] // Algorithm 1, lines 5 and 7: a port whose peer resumes is original again
 fn congestion_is_original_again_when_the_peer_has_paused_nothing_any_more() {
     let mut bench = Bench::new();
@@ -355,6 +373,7 @@ fn x_off_c_and_x_on_move_with_the_memory_that_is_shared() {
         egress_limit: Bytes::MAX,
         port_limit: Bytes::MAX,
         alpha_log2: None,
+        ..SharedMemory::UNLIMITED
     };
     let mut bench = Bench::in_memory(Memory::Shared(pool), OfcSettings::default());
     bench.arrive(IN, OUT, 1, 8_999);

@@ -181,7 +181,8 @@ fn any_accounting() -> impl Strategy<Value = (Accounting, WhenFull)> {
 fn any_memory() -> impl Strategy<Value = Memory> {
     prop_oneof![
         Just(Memory::Dedicated),
-        prop_oneof![Just(None), (-2..3i8).prop_map(Some)].prop_map(plan::tight_memory)
+        prop_oneof![Just(None), (-2..3i8).prop_map(Some)].prop_map(plan::tight_memory),
+        prop_oneof![Just(None), (-2..3i8).prop_map(Some)].prop_map(plan::tight_memory_for_all)
     ]
 }
 
