@@ -11,7 +11,8 @@ XOFF_CONFIG = """
 http = false
 log = "info"
 poll = "{poll}"
-stall_budget = "50us"  # rings of 2048 frames, as the others have them
+stall_budget = "50us"  # with this and
+smallest_frame = 2560  # this, rings of 2048 frames, as the others have them
 workers = [{workers}]
 
 [defaults]
