@@ -290,6 +290,36 @@ fn what_a_lossy_class_drops_tcp_sends_again() {
     assert_eq!(number(of, "/pfc/xoff_sent"), 0);
 }
 
+#[test]
+fn policies_have_the_same_traffic_by_lot_and_what_shared_memory_loses_is_told() {
+    unstalled(|| {
+        let args = ["shared-memory", "--json", "--rate", "50M", "--seed", "2", "--policy"];
+        let policies = ["pfc-wdrop", "capfc-max-wstop"];
+        let run = {
+            let _alone = one_bed_at_a_time(super::BINARY);
+            experiment(&args).arg(policies.join(",")).output().unwrap()
+        };
+        let report: Value = serde_json::from_slice(&run.stdout).unwrap();
+        let of = policies.map(|policy| &report["policies"][policy]);
+        of.into_iter().for_each(note_lab);
+        assert!(run.status.success(), "{report}\n{}", String::from_utf8_lossy(&run.stderr));
+        assert_eq!(number(of[0], "/lossless/sent"), number(of[1], "/lossless/sent"));
+        for of in of {
+            assert_eq!(of["ledger_balanced"], true);
+            assert_eq!(number(of, "/frames_lost"), number(of, "/lossless/lost"));
+            assert_eq!((number(of, "/lossless/duplicated"), number(of, "/lossless/reordered")), (0, 0));
+            for kind in ["query", "short", "long"] {
+                assert!(of[kind]["completion_ms"]["max"].is_number(), "{kind} in {of}");
+            }
+        }
+        let flows = |of: &Value| {
+            let one = |kind: &str| number(&of[kind], "/completion_ms/count") + number(&of[kind], "/broken");
+            ["query", "short", "long"].map(one)
+        };
+        assert_eq!(flows(of[0]), flows(of[1]));
+    });
+}
+
 /// The rows of a file of raw data, by the names of its columns.
 fn rows(directory: &Path, name: &str) -> Vec<BTreeMap<String, String>> {
     let text = fs::read_to_string(directory.join(name)).unwrap();

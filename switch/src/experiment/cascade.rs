@@ -301,7 +301,10 @@ fn first(events: &[Event], place: usize) -> Option<&Event> {
 
 /// Steps that are missing, or come before one that has to come first.
 fn out_of_order(events: &[Event]) -> Vec<String> {
-    let name = |place: usize| format!("step {} ({} {:?})", STEPS[place].0, STEPS[place].2, STEPS[place].4);
+    let name = |place: usize| {
+        let (step, _, switch, port, deed) = STEPS[place];
+        format!("step {step} ({switch}, {port}: {deed:?})")
+    };
     let missing = (0..STEPS.len()).filter(|&place| first(events, place).is_none());
     let missing = missing.map(|place| format!("{} was not seen", name(place)));
     let against = ORDER.iter().filter_map(|&(before, after)| {

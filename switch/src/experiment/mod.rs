@@ -28,6 +28,7 @@ mod qcn;
 mod raw;
 mod report;
 mod series;
+mod shared_memory;
 mod statistics;
 mod tcp;
 mod two_classes;
@@ -110,6 +111,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     qcn::FAN_IN,
     qcn::SHARED_INPUT,
     two_classes::EXPERIMENT,
+    shared_memory::EXPERIMENT,
     ecn::EXPERIMENT,
 ];
 

@@ -190,7 +190,11 @@ fn interval(of: Option<&Interval>) -> String {
         || "-".to_owned(),
         |Interval { mean, high, .. }| {
             let half = high - mean;
-            let decimals = if mean.abs().max(half) < 10.0 { 2 } else { 1 };
+            let decimals = match mean.abs().max(half) {
+                small if small < 10.0 => 2,
+                middling if middling < 1000.0 => 1,
+                _ => 0,
+            };
             format!("{mean:.decimals$} ± {half:.decimals$}")
         },
     )
@@ -240,7 +244,7 @@ impl Display for Report {
                     of.unproved.join("; ")
                 )?,
                 (Verdict::Lossy, false) => {
-                    writeln!(f, "{} loses frames, as it says of itself.", variant.name)?
+                    writeln!(f, "{} lost frames; it does not promise to lose none.", variant.name)?
                 }
                 (_, true) => writeln!(f, "{}: the promise was NOT kept.", variant.name)?,
                 (Verdict::Broken, false) => writeln!(
