@@ -1,4 +1,5 @@
-"""How much of a core a switch of eight ports takes when nothing comes. See docs/benchmarks.md."""
+"""How much of a core a switch takes when nothing comes, how soon it runs, and how much memory it has then. See
+docs/benchmarks.md."""
 
 import argparse
 import json
@@ -7,7 +8,6 @@ from pathlib import Path
 
 from bench_lab import Lab, cpu_ns, end, threads
 
-PORTS = 8
 SETTLE_S = 2
 
 CONFIG = """
@@ -26,13 +26,15 @@ device = "s{n}"
 
 
 def measure(lab, options):
-    """The share of a core that all threads of the switch take."""
-    ports = range(1, PORTS + 1)
+    """What is said of the switch."""
+    ports = range(1, options.ports + 1)
     for n in ports:
         lab.wire(f"g{n}", f"s{n}", f"02:00:00:00:00:{n:02x}")
     config = lab.directory / "xoff.toml"
     config.write_text(CONFIG + "".join(PORT.format(n=n) for n in ports))
+    begin = time.monotonic()
     switch = lab.start(lab.switch, options.xoff, "run", "--config", str(config), ready="running")
+    start_s = time.monotonic() - begin
     time.sleep(SETTLE_S)
 
     def look():
@@ -41,21 +43,29 @@ def measure(lab, options):
     before = look()
     time.sleep(options.seconds)
     after = look()
+    resident_kib = int(next(line for line in open(f"/proc/{switch.pid}/status") if line.startswith("VmRSS")).split()[1])
     end(switch)
-    return (after[1] - before[1]) / 1e9 / (after[0] - before[0])
+    return {
+        "ports": options.ports,
+        "seconds": options.seconds,
+        "core_share": round((after[1] - before[1]) / 1e9 / (after[0] - before[0]), 5),
+        "start_seconds": round(start_s, 2),
+        "resident_mib": round(resident_kib / 1024),
+    }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a line")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long it is watched")
+    parser.add_argument("--ports", type=int, default=8, help="how many there are")
     parser.add_argument("--xoff", default="target/release/xoff", help="the binary")
     options = parser.parse_args()
     options.xoff = str(Path(options.xoff).resolve())
     with Lab() as lab:
-        share = measure(lab, options)
-    result = {"ports": PORTS, "seconds": options.seconds, "core_share": round(share, 5)}
-    print(json.dumps(result) if options.json else f"{PORTS} idle ports: {share:.3%} of a core")
+        result = measure(lab, options)
+    said = "{ports} idle ports: {core_share:.3%} of a core; started in {start_seconds} s, {resident_mib} MiB resident"
+    print(json.dumps(result) if options.json else said.format(**result))
 
 
 if __name__ == "__main__":
