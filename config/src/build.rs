@@ -14,7 +14,7 @@ use crate::keys::Pause;
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::sizing::Line;
-use crate::{Config, bridge, defaults, ofc, own, qcn, quantity, shared, sockets, thresholds};
+use crate::{Config, bridge, defaults, ofc, own, pipeline, qcn, quantity, shared, sockets, thresholds};
 
 /// A configuration, as far as `document` has one; complete only if there are no errors.
 pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Config> {
@@ -36,6 +36,7 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
         memory: shared::memory(document, &drafts, &ports, problems),
         accounting: value(document.switch.accounting.as_ref(), Default::default()),
         when_full: value(document.switch.when_full.as_ref(), Default::default()),
+        pipeline: pipeline::settings(document),
         policies: policies(document),
         shadows: value(document.switch.shadow.as_ref(), Vec::new()),
         policy: policy(document, problems),
@@ -44,6 +45,7 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
         vlans,
     };
     ofc::check(document, &drafts, &switch, problems);
+    pipeline::check(document, problems);
     let keys = &document.switch;
     let places = [keys.policy.as_ref().map(|key| key.span), keys.shadow.as_ref().map(|key| key.span)];
     own::check(places, &switch, problems);

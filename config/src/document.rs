@@ -6,8 +6,8 @@ use xoff_dataplane::settings::Custom;
 use xoff_dataplane::units::{CLASSES, Class};
 
 use crate::keys::{
-    CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, MemoryKeys, OfcKeys, PPfcKeys, PortIdentityKeys,
-    PortKeys, QcnKeys, StaticKeys, SwitchKeys,
+    CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, MemoryKeys, OfcKeys, PPfcKeys, PipelineKeys,
+    PortIdentityKeys, PortKeys, QcnKeys, StaticKeys, SwitchKeys,
 };
 use crate::own::{self, OwnPolicy};
 use crate::problem::{Problem, Problems};
@@ -38,6 +38,7 @@ pub(crate) struct Static {
 #[derive(Debug, Default)]
 pub(crate) struct Document {
     pub(crate) switch: SwitchKeys,
+    pub(crate) pipeline: PipelineKeys,
     pub(crate) memory: MemoryKeys,
     pub(crate) capfc: CaPfcKeys,
     pub(crate) ofc: OfcKeys,
@@ -54,7 +55,7 @@ pub(crate) struct Document {
     pub(crate) ports_garbled: bool,
 }
 
-const TOP: &[&str] = &["switch", "memory", "policy", "qcn", "fdb", "defaults", "class", "port"];
+const TOP: &[&str] = &["switch", "pipeline", "memory", "policy", "qcn", "fdb", "defaults", "class", "port"];
 const CLASS_NAMES: [&str; CLASSES] = ["0", "1", "2", "3", "4", "5", "6", "7"];
 const CLASS_TABLES: [&str; CLASSES] =
     ["class.0", "class.1", "class.2", "class.3", "class.4", "class.5", "class.6", "class.7"];
@@ -67,6 +68,10 @@ impl Document {
         if let Some(table) = root.table("switch", problems) {
             table.no_others(&[SwitchKeys::KEYS], problems);
             document.switch = SwitchKeys::read(&table, problems);
+        }
+        if let Some(table) = root.table("pipeline", problems) {
+            table.no_others(&[PipelineKeys::KEYS], problems);
+            document.pipeline = PipelineKeys::read(&table, problems);
         }
         if let Some(table) = root.table("memory", problems) {
             table.no_others(&[MemoryKeys::KEYS], problems);

@@ -4,8 +4,8 @@
 
 use crate::defaults;
 use crate::keys::{
-    CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, MemoryKeys, OfcKeys, PPfcKeys, PortIdentityKeys,
-    PortKeys, QcnKeys, StaticKeys, SwitchKeys,
+    CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, MemoryKeys, OfcKeys, PPfcKeys, PipelineKeys,
+    PortIdentityKeys, PortKeys, QcnKeys, StaticKeys, SwitchKeys,
 };
 
 const DOCUMENT: &str = include_str!("../../docs/configuration.md");
@@ -23,6 +23,7 @@ fn tables() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
         ("\n## `[policy.p-pfc]`", "p-pfc", PPfcKeys::KEYS.to_vec()),
         ("\n## `[policy.gfc]`", "gfc", GfcKeys::KEYS.to_vec()),
         ("\n## `[policy.g-pfc]`", "g-pfc", GPfcKeys::KEYS.to_vec()),
+        ("\n## `[pipeline]`", "pipeline", PipelineKeys::KEYS.to_vec()),
         ("\n## `[memory]`", "memory", MemoryKeys::KEYS.to_vec()),
         ("\n## `[fdb]`", "fdb", FdbKeys::KEYS.to_vec()),
         ("\n`[[fdb.static]]`", "static", StaticKeys::KEYS.to_vec()),
@@ -90,8 +91,13 @@ fn every_headroom_term_is_documented() {
 fn stated_defaults_are_the_defaults() {
     let ports = "[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\n[[port]]\nname = \"b\"\ndevice = \"y\"\nspeed = \"1G\"\n";
     let mut spelled_out = String::new();
-    for (table, heading) in [("switch", "switch"), ("fdb", "fdb"), ("port", "defaults"), ("class", "class.5")]
-    {
+    for (table, heading) in [
+        ("switch", "switch"),
+        ("pipeline", "pipeline"),
+        ("fdb", "fdb"),
+        ("port", "defaults"),
+        ("class", "class.5"),
+    ] {
         spelled_out += &format!("[{heading}]\n");
         for (_, key, text) in defaults::stated().iter().filter(|(of, _, _)| *of == table) {
             let line = format!("{key} = {text}\n");

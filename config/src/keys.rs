@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use toml_span::value::ValueInner;
 use toml_span::{Spanned, Value};
 use xoff_dataplane::settings::{
-    Accounting, Culprit, EgressLimits, HeadroomPlace, LoopDetection, PolicyKind, QueueKind, Service,
-    StormLimit, Trust, WatchdogAction, Weigh, WhenFull,
+    Accounting, Culprit, EgressLimits, FrameRate, HeadroomPlace, IngressOrder, LoopDetection, PolicyKind,
+    QueueKind, Service, StormLimit, Trust, WatchdogAction, Weigh, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
@@ -45,6 +45,18 @@ keys! {
             ("info", "info"),
             ("debug", "debug"),
             ("trace", "trace"),
+        ]);
+    }
+}
+
+keys! {
+    /// `[pipeline]`.
+    struct PipelineKeys {
+        rate: OrOff<FrameRate> = parse::or_word("none", parse::frame_rate);
+        delay: OrOff<Nanos> = parse::or_word("none", parse::time(Nanos(1)..=Nanos::from_secs(1)));
+        ingress: IngressOrder = parse::choice(&[
+            ("by-class", IngressOrder::ByClass),
+            ("fifo", IngressOrder::Fifo),
         ]);
     }
 }

@@ -24,6 +24,7 @@ pub mod memory;
 mod ofc;
 mod own;
 mod parse;
+mod pipeline;
 mod problem;
 mod profile;
 mod qcn;

@@ -7,7 +7,7 @@ use xoff_dataplane::congestion::points;
 use xoff_dataplane::forward::table_bytes;
 use xoff_dataplane::policy::flow_memory;
 use xoff_dataplane::settings::{Accounting, FLOOD_COPIES_MAX};
-use xoff_dataplane::units::{Bytes, PortId, TAGS};
+use xoff_dataplane::units::{Bytes, Nanos, PortId, TAGS};
 
 use crate::Config;
 use crate::shell::{PortShell, Rings, Worker};
@@ -80,6 +80,9 @@ impl Config {
         if flows > 0 {
             consumers.push(plain("flow tables", flows));
         }
+        if self.switch.pipeline.delay > Nanos::ZERO {
+            consumers.push(plain("pipeline", chunks.saturating_mul(threads * size_of::<Nanos>() as u64)));
+        }
         consumers.push(plain("process", PROCESS));
         let total = consumers.iter().fold(Bytes::ZERO, |sum, consumer| sum.saturating_add(consumer.bytes));
         Plan { consumers, chunks, total }
@@ -150,7 +153,7 @@ impl Config {
         let mut buffered = Buffered::default();
         for (class, settings) in self.switch.ports[port].classes.iter().enumerate() {
             let protected = self.switch.ports.iter().any(|port| port.classes[class].lossless);
-            let stops = self.switch.when_full.waits();
+            let stops = self.switch.when_full.waits() || self.switch.pipeline.keeps_frames();
             let Buffered { lossless, entered, waiting } = &mut buffered;
             if settings.lossless {
                 let before_xoff =

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use toml_span::Value;
 use toml_span::value::ValueInner;
-use xoff_dataplane::settings::{Flooded, StormLimit};
+use xoff_dataplane::settings::{Flooded, FrameRate, StormLimit};
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
 use crate::quantity;
@@ -111,6 +111,12 @@ pub(crate) fn rate(value: &Value<'_>) -> Parsed<BitRate> {
     let rate = value.as_str().and_then(quantity::parse_rate);
     rate.filter(|rate| rate.bits_per_second() >= 1_000_000)
         .ok_or_else(|| "a rate from \"1M\" to \"1.6T\", such as \"400M\", \"1G\" or \"25Gb/s\"".into())
+}
+
+/// Frames a second.
+pub(crate) fn frame_rate(value: &Value<'_>) -> Parsed<FrameRate> {
+    let rate = value.as_str().and_then(quantity::parse_frame_rate);
+    rate.ok_or_else(|| "frames a second, up to \"4000Mpps\", such as \"1Mpps\" or \"500kpps\"".into())
 }
 
 /// A rate for each kind of frames that are flooded, or some.

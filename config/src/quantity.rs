@@ -3,6 +3,9 @@
 //! A number (decimals allowed, `_` ignored) and a unit; what is finer than the smallest unit is
 //! rounded up. The same units are used to print, so that what is printed can be pasted back.
 
+use std::num::NonZeroU32;
+
+use xoff_dataplane::settings::FrameRate;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
 /// Unit, and what it is worth in the smallest one.
@@ -30,6 +33,7 @@ const TIMES: &Units = &[
 const RATES: &Units =
     &[("", 1), ("K", 1_000), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000), ("T", 1_000_000_000_000)];
 const RATE_ENDINGS: [&str; 5] = ["b/s", "bit/s", "bps", "bit", "b"];
+const FRAME_RATES: &Units = &[("pps", 1), ("kpps", 1_000), ("Kpps", 1_000), ("Mpps", 1_000_000)];
 const LENGTHS: &Units = &[("m", 1), ("km", 1_000)];
 
 /// An amount of data; `None` where it is none.
@@ -50,6 +54,13 @@ pub fn parse_rate(text: &str) -> Option<BitRate> {
     let text = text.trim();
     let stem = RATE_ENDINGS.iter().find_map(|ending| text.strip_suffix(ending)).unwrap_or(text);
     parse(stem, RATES).and_then(BitRate::new)
+}
+
+/// Frames a second, one at least; `None` where it is no such number.
+#[must_use]
+pub fn parse_frame_rate(text: &str) -> Option<FrameRate> {
+    let frames = parse(text, FRAME_RATES).filter(|frames| *frames <= 4_000_000_000)?;
+    NonZeroU32::new(u32::try_from(frames).ok()?).map(FrameRate)
 }
 
 pub(crate) fn parse_metres(text: &str) -> Option<u64> {
@@ -101,6 +112,12 @@ pub fn rate(rate: BitRate) -> String {
     exact(rate.bits_per_second(), &[("Gb/s", 1_000_000_000), ("Mb/s", 1_000_000), ("kb/s", 1_000)], "b/s")
 }
 
+/// `rate` in the largest unit that needs no fraction: `1Mpps`.
+#[must_use]
+pub fn frame_rate(rate: FrameRate) -> String {
+    exact(rate.0.get().into(), &[("Mpps", 1_000_000), ("kpps", 1_000)], "pps")
+}
+
 fn exact(value: u64, units: &Units, smallest: &str) -> String {
     match units.iter().find(|(_, factor)| value >= *factor && value.is_multiple_of(*factor)) {
         Some((unit, factor)) => format!("{}{unit}", value / factor),
@@ -127,6 +144,14 @@ mod tests {
         }
         assert_eq!(parse_rate("400M"), Some(BitRate::from_mbps(400)));
         assert_eq!(parse_metres("2km"), Some(2_000));
+        for (text, frames) in [("1Mpps", 1_000_000), ("0.5 Mpps", 500_000), ("500kpps", 500_000), ("1pps", 1)]
+        {
+            assert_eq!(parse_frame_rate(text).map(|rate| rate.0.get()), Some(frames), "{text}");
+        }
+        assert_eq!(
+            (parse_frame_rate("0pps"), parse_frame_rate("1M"), parse_frame_rate("4001Mpps")),
+            (None, None, None)
+        );
     }
 
     #[test]
@@ -161,6 +186,10 @@ mod tests {
             let value = value / 10_u64.pow(zeros) * 10_u64.pow(zeros);
             prop_assert_eq!(parse_bytes(&bytes(Bytes(value))), Some(Bytes(value)));
             prop_assert_eq!(parse_time(&time(Nanos(value))), Some(Nanos(value)));
+            if let Some(frames) = u32::try_from(value).ok().and_then(NonZeroU32::new).map(FrameRate) {
+                let most = frames.0.get() > 4_000_000_000;
+                prop_assert_eq!(parse_frame_rate(&frame_rate(frames)), (!most).then_some(frames));
+            }
             if let Some(bits) = BitRate::new(value % 1_600_000_000_000) {
                 prop_assert_eq!(parse_rate(&rate(bits)), Some(bits));
             }

@@ -11,7 +11,7 @@ use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::shell::{Chunks, Poll, PortShell, Rings, ShellSettings, Worker, Workers};
 use crate::sizing::RING_MOST;
-use crate::{bridge, defaults, qcn, quantity};
+use crate::{bridge, defaults, pipeline, qcn, quantity};
 
 pub(crate) fn shell(
     document: &Document,
@@ -78,6 +78,9 @@ fn for_one_worker(document: &Document) -> Option<String> {
     if value(document.memory.model.as_ref(), MemoryModel::Dedicated) == MemoryModel::Shared {
         // Each worker counts its own ports only: every one of them would fill the pool.
         Some("`model = \"shared\"`".into())
+    } else if pipeline::settings(document).rate.is_some() {
+        // Each worker would have a pipeline of that rate.
+        Some("`rate` in `[pipeline]`".into())
     } else if when_full == WhenFull::Stop {
         // Each worker has a pipeline of its own: one of them would halt, and the others go on.
         Some("`when_full = \"stop\"`".into())

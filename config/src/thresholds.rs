@@ -17,7 +17,7 @@ use crate::draft::{Draft, value};
 use crate::keys::{ClassKeys, MemoryModel, Pause, Scale};
 use crate::problem::{Problem, Problems};
 use crate::sizing::FRAME_MIN;
-use crate::{defaults, ecn, watchdog};
+use crate::{defaults, ecn, pipeline, watchdog};
 
 /// The classes of every port, in the order of `drafts`.
 pub(crate) fn classes(
@@ -75,7 +75,7 @@ fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings 
         MemoryModel::Shared => value(key, Bytes::ZERO),
     };
     let ingress_reserve = reserve(keys.ingress_reserve.as_ref());
-    let waits = when_full.waits();
+    let waits = when_full.waits() || pipeline::settings(document).keeps_frames();
     let (own, smallest_out) = match lossless {
         true => (xoff.saturating_add(headroom), smallest_frame),
         false => (defaults::lossy_egress_max(draft.line.speed), defaults::LOSSY_FRAME),

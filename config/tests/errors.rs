@@ -266,6 +266,20 @@ fn a_pipeline_that_halts_belongs_to_one_worker() {
 }
 
 #[test]
+fn a_pipeline_with_a_rate_belongs_to_one_worker_and_in_one_with_a_delay_no_class_stops_alone() {
+    let text = |keys: &str| format!("[pipeline]\n{keys}\n");
+    let two = "[switch]\nworkers = 2\n";
+    let rate = format!("{two}{}", text("rate = \"1Mpps\""));
+    assert_only(&rate, (2, 11), &["`rate` in `[pipeline]` needs one worker"]);
+    assert!(read(&format!("{two}{}{PORTS}", text("delay = \"25us\"\ningress = \"fifo\""))).is_ok());
+    let stops = "[switch]\nwhen_full = \"stop-class\"\n";
+    let delay = format!("{stops}{}", text("delay = \"25us\""));
+    assert_only(&delay, (2, 14), &["`when_full = \"stop-class\"` needs a pipeline without `delay`"]);
+    assert!(read(&format!("{stops}{}{PORTS}", text("delay = \"none\"\nrate = \"1Mpps\""))).is_ok());
+    assert_only(&text("rate = \"fast\""), (2, 9), &["frames a second"]);
+}
+
+#[test]
 fn a_pipeline_that_counts_and_waits_belongs_to_one_worker() {
     const BOTH: &str = "accounting = \"until-forwarded\"\nwhen_full = \"stop-class\"";
     let stop = |workers: &str| format!("[switch]\n{BOTH}\nworkers = {workers}\n");

@@ -3,8 +3,9 @@
 
 use xoff_config::{Config, Machine, Rings};
 use xoff_dataplane::settings::{
-    ClassSettings, EcnSettings, EgressLimits, FlowControl, HeadroomPlace, Memory, OfcSettings, PolicyKind,
-    PortSettings, QueueKind, Service, SharedMemory, Trust, WatchdogAction, WatchdogSettings,
+    ClassSettings, EcnSettings, EgressLimits, FlowControl, HeadroomPlace, IngressOrder, Memory, OfcSettings,
+    PipelineSettings, PolicyKind, PortSettings, QueueKind, Service, SharedMemory, Trust, WatchdogAction,
+    WatchdogSettings,
 };
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
 
@@ -161,6 +162,22 @@ fn shared_memory_and_its_defaults() {
     // of two ports: seven lossy queues of 8 ms and one lossless one up to XOFF, halved
     assert_eq!(default.pool, Bytes(7 * 1_000_000 + 2 * (32 * 1_546 + 1_526)));
     assert_eq!(default.alpha_log2, Some(0));
+}
+
+#[test]
+fn a_pipeline_that_keeps_frames_bounds_them_where_they_come_in() {
+    let switch = |keys: &str| two_ports(&format!("[pipeline]\n{keys}\n"), "");
+    let papers = switch("rate = \"0.5Mpps\"\ndelay = \"25us\"\ningress = \"fifo\"");
+    let PipelineSettings { rate, delay, ingress } = papers.switch.pipeline;
+    assert_eq!(rate.map(|rate| rate.0.get()), Some(500_000));
+    assert_eq!((delay, ingress), (Nanos::from_micros(25), IngressOrder::Fifo));
+    for (keys, bounded) in
+        [("rate = \"1Mpps\"", true), ("delay = \"1us\"", true), ("ingress = \"fifo\"", false)]
+    {
+        let most = class(&switch(keys), 0, 0).ingress_max;
+        assert_eq!(most < Bytes::MAX, bounded, "{keys}");
+    }
+    assert_eq!(two_ports("", "").switch.pipeline, PipelineSettings::default());
 }
 
 /// The one that docs/configuration.md shows.

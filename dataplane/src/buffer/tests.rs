@@ -37,6 +37,7 @@ fn buffer_of(accounting: Accounting, memory: Memory, change: impl Fn(PortId, &mu
         accounting,
         memory,
         when_full: WhenFull::default(),
+        pipeline: Default::default(),
         policies: Default::default(),
         shadows: Vec::new(),
         policy: Default::default(),

@@ -21,6 +21,7 @@ fn settings(ports: u8) -> SwitchSettings {
         accounting: Accounting::default(),
         memory: Memory::default(),
         when_full: WhenFull::default(),
+        pipeline: Default::default(),
         policies: Default::default(),
         shadows: Vec::new(),
         policy: Default::default(),

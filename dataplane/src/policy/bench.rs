@@ -40,6 +40,7 @@ impl Bench {
             accounting: Accounting::default(),
             memory: Memory::Dedicated,
             when_full: WhenFull::Drop,
+            pipeline: Default::default(),
             policies: Default::default(),
             shadows: Vec::new(),
             qcn: Default::default(),

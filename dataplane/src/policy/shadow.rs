@@ -193,6 +193,7 @@ mod tests {
             accounting: Default::default(),
             memory: Default::default(),
             when_full: Default::default(),
+            pipeline: Default::default(),
             policies: Default::default(),
             shadows: vec![PolicyKind::Ofc],
             policy: Default::default(),

@@ -2,11 +2,13 @@
 //! them (`config` from a file, a simulator from a scenario), and who makes a policy that is not built in.
 
 mod custom;
+mod pipeline;
 mod plain;
 mod policy;
 mod qcn;
 
 pub use custom::{Custom, PolicyFactory};
+pub use pipeline::{FrameRate, IngressOrder, PipelineSettings};
 pub use policy::{GPfcSettings, GfcSettings, OfcSettings, PPfcSettings, PolicyKind, PolicySettings, Weigh};
 pub use qcn::{Culprit, QcnSettings};
 
@@ -23,6 +25,8 @@ pub struct SwitchSettings {
     pub memory: Memory,
     /// What happens to a frame whose egress queue is full.
     pub when_full: WhenFull,
+    /// What is between ingress and egress queues.
+    pub pipeline: PipelineSettings,
     /// The flow-control policy of each class.
     pub policies: [PolicyKind; CLASSES],
     /// Policies that watch all classes and are not heard.

@@ -22,6 +22,7 @@ impl SwitchSettings {
             accounting: Default::default(),
             memory: Default::default(),
             when_full: Default::default(),
+            pipeline: Default::default(),
             policies: Default::default(),
             shadows: Vec::new(),
             policy: Default::default(),

@@ -238,6 +238,7 @@ mod tests {
             accounting: Accounting::UntilTransmitted,
             memory: crate::settings::Memory::Dedicated,
             when_full: crate::settings::WhenFull::Drop,
+            pipeline: Default::default(),
             policies: Default::default(),
             shadows: Vec::new(),
             policy: PolicySettings::default(),

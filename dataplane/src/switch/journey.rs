@@ -7,6 +7,7 @@
 
 use super::Switch;
 use super::obey::Reading;
+use super::pipeline::Next;
 use super::run::{Passage, Step};
 use crate::buffer::Load;
 use crate::drop_reason::DropReason;
@@ -58,12 +59,13 @@ impl Switch {
         *self.nodes.meta_mut(&frame) = FrameMeta { layout: kind.layout, tags: kind.tags, follows, ..meta };
         let slot = frame.slot();
         let ingress = &mut self.ports[port.index()].ingress;
-        ingress.arrived[class.index()].push(&mut self.nodes, frame);
+        let lane = ingress.lane(class);
+        ingress.arrived[lane.index()].push(&mut self.nodes, frame);
         if joins {
             return;
         }
-        ingress.backlogged.insert(class);
-        if !ingress.waits_for_room.contains(class) {
+        ingress.backlogged.insert(lane);
+        if !ingress.waits_for_room.contains(lane) {
             self.agenda.ingress_ready.insert(port);
         }
         self.count_received(port, class, size.into());
@@ -87,17 +89,29 @@ impl Switch {
     /// See [`super::Batch::forward`].
     #[inline]
     pub(super) fn forward<S: FrameStore>(&mut self, store: &mut S) -> bool {
-        if !self.pipeline.is_empty() {
-            return self.forward_head(store);
+        let at_once = self.pipeline.passes_at_once();
+        if !at_once {
+            match self.pipeline.next(self.now, &self.nodes) {
+                Next::Head(frame) => {
+                    self.decide_through(frame, store);
+                    return true;
+                }
+                Next::Enter => (),
+                Next::Wait => return false,
+            }
         }
         let Some(port) = self.agenda.take_turn() else { return false };
         let ingress = &mut self.ports[port.index()].ingress;
-        let Some(class) = ingress.movable().highest() else { return false };
-        let Some(frame) = ingress.arrived[class.index()].pop(&self.nodes) else { return false };
-        self.decide(port, class, frame, store);
+        let Some(lane) = ingress.movable().highest() else { return false };
+        let Some(frame) = ingress.arrived[lane.index()].pop(&self.nodes) else { return false };
+        if at_once {
+            self.decide(port, lane, frame, store); // the lane is the class
+        } else if let Some(frame) = self.pipeline.enter(&mut self.nodes, frame) {
+            self.decide_through(frame, store);
+        }
         let ingress = &mut self.ports[port.index()].ingress;
-        if ingress.arrived[class.index()].is_empty() {
-            ingress.backlogged.remove(class);
+        if ingress.arrived[lane.index()].is_empty() {
+            ingress.backlogged.remove(lane);
         }
         if ingress.movable().is_empty() {
             self.agenda.ingress_ready.remove(port);
@@ -105,13 +119,11 @@ impl Switch {
         true
     }
 
-    /// The same, where a frame is in the pipeline: at its head, it goes first.
-    #[cold]
-    fn forward_head<S: FrameStore>(&mut self, store: &mut S) -> bool {
-        let Some(frame) = self.pipeline.take_head(&self.nodes) else { return false };
+    /// The same for a frame that has taken its time in the pipeline.
+    #[inline(never)]
+    fn decide_through<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
         let &FrameMeta { ingress, class, .. } = self.nodes.meta(&frame);
         self.decide(ingress, class, frame, store);
-        true
     }
 
     /// Where a frame of `port` and `class` goes that has passed the pipeline: to an egress queue, to several, or nowhere.

@@ -106,18 +106,25 @@ impl Switch {
     pub fn new(settings: &SwitchSettings, slots: u32, workers: Workers, counters: Arc<Counters>) -> Switch {
         let count = settings.ports.len();
         let lossless = settings.lossless_anywhere();
-        let ports: Box<[Port]> = settings.ports.iter().map(|port| Port::new(port, count, lossless)).collect();
+        let ports: Box<[Port]> = {
+            let lanes = pipeline::lanes(settings.pipeline.ingress);
+            settings.ports.iter().map(|port| Port::new(port, count, lossless, lanes)).collect()
+        };
         let flood_copies_max = workers.own().iter().map(|_| FLOOD_COPIES_MAX).sum();
         let reach = Reach::new(&settings.ports, |port| workers.owns(port));
         let policies = Policies::new(settings, slots, reach);
         let mut switch = Switch {
             now: Nanos::ZERO,
             accounting: settings.accounting,
-            when_full: settings.when_full,
+            // What is in a pipeline can only stop as a whole.
+            when_full: match settings.when_full {
+                WhenFull::StopClass if settings.pipeline.delay > Nanos::ZERO => WhenFull::Stop,
+                when_full => when_full,
+            },
             outbox: Outbox::new(workers.count()),
             workers,
             ports,
-            pipeline: Pipeline::default(),
+            pipeline: Pipeline::new(&settings.pipeline, slots),
             nodes: Nodes::new(slots),
             groups: Groups::new(slots, lossless, flood_copies_max),
             buffer: Buffer::new(settings, Arc::clone(&counters)),

@@ -1,47 +1,153 @@
 //! The pipeline: what is neither in an ingress nor in an egress queue.
 //!
-//! A frame passes it at once, and nothing of it is here. Only where its egress has no room and the pipeline is to
-//! halt for that ([`WhenFull::Stop`]) a frame stays: at the head, and until it has gone nothing else is forwarded, whatever
+//! By default a frame passes it at once, and nothing of it is here. The papers' switch has one that takes so many frames a
+//! second, from the ports in turn, each as it came in whatever its class, and has each for a while
+//! ([`PipelineSettings`]). It has a clock of its own:
+//!
+//! ```text
+//!   arrived --- in turn, at `free_at` or when it comes ---> frames --- `delay` later, at `due` ---> room at egress?
+//! ```
+//!
+//! Only where its egress has no room and the pipeline is to halt for that ([`WhenFull::Stop`]) a frame stays at the head: the
+//! clock stands still, and until that frame has gone nothing else is forwarded or taken in, whatever
 //! port it came in by, whatever class it is of and wherever it goes. It is tried again when there may be room: frames have
 //! left that queue, or another one that shares its memory, or were dropped there; the queue is closed (no link, a watchdog that
 //! drops), and the frame is dropped for that; a port stands still, and a flood misses it; or the bridge has forgotten an
 //! address, and the frame may go elsewhere. (Nothing is learned meanwhile.)
 //!
-//! It counts where it came in as if it waited there.
+//! A frame counts where it came in as if it waited there. A driver that comes late finds frames that should have moved before,
+//! and moves them as if it had been there, as far as room is concerned as it is now.
+
+use std::collections::VecDeque;
 
 use crate::frame::Frame;
-use crate::queue::{Fifo, Nodes};
+use crate::queue::{Fifo, FrameMeta, Nodes};
 #[cfg(doc)]
 use crate::settings::WhenFull;
-use crate::units::{Class, PortId};
+use crate::settings::{FrameRate, IngressOrder, PipelineSettings};
+use crate::units::{Class, Nanos, PortId};
 
 /// An egress queue.
 type Queue = (PortId, Class);
 
-#[derive(Debug, Default)]
+/// What can be done with it now.
+pub(super) enum Next {
+    /// The frame at the head is through.
+    Head(Frame),
+    /// It takes a frame in.
+    Enter,
+    /// Nothing.
+    Wait,
+}
+
+#[derive(Debug)]
 pub(super) struct Pipeline {
+    /// Whether a frame passes at once: it takes no time, no other order than that of classes, and none is in it.
+    passes_at_once: bool,
+    takes_time: bool,
+    rate: Option<FrameRate>,
+    delay: Nanos,
     frames: Fifo,
+    /// When each of them is through, by its own clock; empty where there is no delay.
+    due: VecDeque<Nanos>,
+    /// When the next may enter, by its own clock, and what of a nanosecond is left out.
+    free_at: Nanos,
+    owed: u64,
     /// The queue that has no room for the frame at the head.
     halted_for: Option<Queue>,
+    /// When the last frame was through, by its own clock: where that stands still in a halt.
+    at: Nanos,
+    /// How far its clock is behind.
+    behind: Nanos,
 }
 
 impl Pipeline {
-    /// The frame that was at the head has no room at `full`.
-    pub(super) fn halt(&mut self, nodes: &mut Nodes, head: Frame, full: Queue) {
-        self.frames.unpop(nodes, head);
-        self.halted_for = Some(full);
-    }
-
-    /// There may be room at `queue` now.
-    pub(super) fn go_on_for(&mut self, queue: Queue) {
-        if self.halted_for == Some(queue) {
-            self.go_on();
+    /// In a switch whose store has `slots` slots.
+    pub(super) fn new(settings: &PipelineSettings, slots: u32) -> Pipeline {
+        let takes_time = *settings != PipelineSettings::default();
+        let delayed = if settings.delay > Nanos::ZERO { slots as usize } else { 0 };
+        Pipeline {
+            passes_at_once: !takes_time,
+            takes_time,
+            rate: settings.rate,
+            delay: settings.delay,
+            frames: Fifo::default(),
+            due: VecDeque::with_capacity(delayed),
+            free_at: Nanos::ZERO,
+            owed: 0,
+            halted_for: None,
+            at: Nanos::ZERO,
+            behind: Nanos::ZERO,
         }
     }
 
-    /// The frame at the head may go elsewhere now.
-    pub(super) fn go_on(&mut self) {
-        self.halted_for = None;
+    #[inline]
+    pub(super) fn passes_at_once(&self) -> bool {
+        self.passes_at_once
+    }
+
+    /// Whether it is another than that of a switch that runs to completion.
+    pub(super) fn takes_time(&self) -> bool {
+        self.takes_time
+    }
+
+    /// What is next. The head goes before others enter.
+    pub(super) fn next(&mut self, now: Nanos, nodes: &Nodes) -> Next {
+        if self.halted_for.is_some() {
+            return Next::Wait;
+        }
+        if self.head_due() <= now
+            && let Some(frame) = self.frames.pop(nodes)
+        {
+            self.at = self.due.pop_front().unwrap_or(self.at);
+            self.passes_at_once = !self.takes_time && self.frames.is_empty();
+            return Next::Head(frame);
+        }
+        if self.free_at.after(self.behind) <= now { Next::Enter } else { Next::Wait }
+    }
+
+    /// Takes a frame in, whose turn it is. It comes back where it is through at once.
+    pub(super) fn enter(&mut self, nodes: &mut Nodes, frame: Frame) -> Option<Frame> {
+        let &FrameMeta { since, .. } = nodes.meta(&frame);
+        let start = self.free_at.max(since.since(self.behind));
+        if let Some(rate) = self.rate {
+            let owed = if start > self.free_at { 0 } else { self.owed };
+            (self.free_at, self.owed) = rate.next(start, owed);
+        }
+        if self.delay == Nanos::ZERO {
+            self.at = start;
+            return Some(frame);
+        }
+        self.due.push_back(start.after(self.delay));
+        self.frames.push(nodes, frame);
+        None
+    }
+
+    /// The frame that is through has no room at `full`.
+    pub(super) fn halt(&mut self, nodes: &mut Nodes, head: Frame, full: Queue) {
+        self.frames.unpop(nodes, head);
+        if self.delay > Nanos::ZERO {
+            self.due.push_front(self.at);
+        }
+        self.halted_for = Some(full);
+        self.passes_at_once = false;
+    }
+
+    /// There may be room at `queue` now.
+    pub(super) fn go_on_for(&mut self, now: Nanos, queue: Queue) {
+        if self.halted_for == Some(queue) {
+            self.go_on(now);
+        }
+    }
+
+    /// The frame at the head may have room now, or go elsewhere.
+    pub(super) fn go_on(&mut self, now: Nanos) {
+        if self.halted_for.take().is_some() {
+            self.behind = now.since(self.at);
+            if self.at > self.free_at {
+                (self.free_at, self.owed) = (self.at, 0);
+            }
+        }
     }
 
     /// Whether the frame at the head waits for room at `port`.
@@ -49,23 +155,32 @@ impl Pipeline {
         self.halted_for.is_some_and(|(egress, _)| egress == port)
     }
 
-    /// Whether no frame is in it: the next one passes at once.
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.frames.is_empty()
+    /// When a frame can move; `arrived`: some have come in that may enter.
+    pub(super) fn next_move(&self, arrived: bool) -> Nanos {
+        if self.halted_for.is_some() {
+            return Nanos::NEVER;
+        }
+        let entry = if arrived { self.free_at.after(self.behind) } else { Nanos::NEVER };
+        entry.min(self.head_due())
     }
 
-    /// The frame at the head, where it may be tried.
-    pub(super) fn take_head(&mut self, nodes: &Nodes) -> Option<Frame> {
-        if self.halted_for.is_some() { None } else { self.frames.pop(nodes) }
-    }
-
-    /// Whether a frame can move; `arrived`: some have come in that may enter.
-    pub(super) fn can_move(&self, arrived: bool) -> bool {
-        self.halted_for.is_none() && (arrived || !self.is_empty())
+    /// When the frame at the head is through.
+    fn head_due(&self) -> Nanos {
+        match self.frames.is_empty() {
+            true => Nanos::NEVER,
+            false => self.due.front().map_or(self.at, |due| *due).after(self.behind),
+        }
     }
 
     pub(super) fn frames(&self) -> u32 {
         self.frames.frames()
+    }
+}
+
+/// What of a class tells which queue of its ingress port a frame waits in.
+pub(super) const fn lanes(order: IngressOrder) -> u8 {
+    match order {
+        IngressOrder::ByClass => 0b111,
+        IngressOrder::Fifo => 0,
     }
 }

@@ -31,10 +31,13 @@ pub(super) struct Ingress {
     pub(super) classifier: Classifier,
     pub(super) train: Train,
     pub(super) storm_control: StormControl,
+    /// By [lane](Ingress::lane), as is what follows.
     pub(super) arrived: [Fifo; CLASSES],
     pub(super) backlogged: ClassSet,
-    /// Classes whose first frame waits for room at an egress queue ([`crate::settings::WhenFull::StopClass`]).
+    /// Whose first frame waits for room at an egress queue ([`crate::settings::WhenFull::StopClass`]).
     pub(super) waits_for_room: ClassSet,
+    /// What of a class tells its lane.
+    lanes: u8,
 }
 
 /// Frames that wait to leave, and what decides which may.
@@ -87,8 +90,8 @@ pub(super) struct Peer {
 }
 
 impl Port {
-    /// `lossless`: classes that are lossless at a port of the switch.
-    pub(super) fn new(settings: &PortSettings, ports: usize, lossless: ClassSet) -> Port {
+    /// `lossless`: classes that are lossless at a port of the switch; `lanes`: what of a class tells its [lane](Ingress::lane).
+    pub(super) fn new(settings: &PortSettings, ports: usize, lossless: ClassSet, lanes: u8) -> Port {
         Port {
             settings: settings.clone(),
             up: true,
@@ -99,6 +102,7 @@ impl Port {
                 arrived: Default::default(),
                 backlogged: ClassSet::NONE,
                 waits_for_room: ClassSet::NONE,
+                lanes,
             },
             egress: Egress::new(settings, ports, lossless),
             peer: Peer {
@@ -153,7 +157,13 @@ impl Port {
 }
 
 impl Ingress {
-    /// Classes with frames that do not wait for room.
+    /// The queue that a frame of `class` waits in: one for each class, or one for all.
+    #[inline]
+    pub(super) fn lane(&self, class: Class) -> Class {
+        Class::from_low_bits(class.get() & self.lanes)
+    }
+
+    /// Lanes with frames that do not wait for room.
     #[inline]
     pub(super) fn movable(&self) -> ClassSet {
         ClassSet(self.backlogged.0 & !self.waits_for_room.0)

@@ -102,8 +102,9 @@ impl Switch {
             return self.pipeline.halt(&mut self.nodes, frame, (egress, class));
         }
         let ingress = &mut self.ports[port.index()].ingress;
-        ingress.arrived[class.index()].unpop(&mut self.nodes, frame);
-        ingress.waits_for_room.insert(class);
+        let lane = ingress.lane(class);
+        ingress.arrived[lane.index()].unpop(&mut self.nodes, frame);
+        ingress.waits_for_room.insert(lane);
         self.ports[egress.index()].egress.awaiting_room[class.index()].insert(port);
     }
 
@@ -139,12 +140,13 @@ impl Switch {
     }
 
     fn try_again_at<S: FrameStore>(&mut self, port: PortId, class: Class, store: &mut S) {
-        self.pipeline.go_on_for((port, class));
+        self.pipeline.go_on_for(self.now, (port, class));
         let at = &mut self.ports[port.index()].egress;
         let waiting = std::mem::take(&mut at.awaiting_room[class.index()]);
         let mut taken_over = std::mem::take(&mut at.taken_over[class.index()]);
         for ingress in waiting.iter() {
-            self.ports[ingress.index()].ingress.waits_for_room.remove(class);
+            let from = &mut self.ports[ingress.index()].ingress;
+            from.waits_for_room.remove(from.lane(class));
             self.agenda.ingress_ready.insert(ingress);
         }
         while let Some(frame) = taken_over.pop(&self.nodes) {

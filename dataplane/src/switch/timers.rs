@@ -14,7 +14,7 @@ impl Switch {
         let before = self.bridge.version();
         self.bridge.advance(self.now);
         if self.bridge.version() != before {
-            self.pipeline.go_on();
+            self.pipeline.go_on(self.now);
         }
         let mut next = self.bridge.next_deadline();
         for port in self.agenda.timed.iter() {
@@ -36,13 +36,14 @@ impl Switch {
     }
 
     /// When the driver must come again with a batch even if no frame comes and none is released: to
-    /// [advance](super::Batch::advance), and to transmit. Zero: at once. [`Nanos::NEVER`]: not by time.
+    /// [advance](super::Batch::advance), to forward, and to transmit. Zero: at once. [`Nanos::NEVER`]: not by time.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
-        if self.pipeline.can_move(!self.agenda.ingress_ready.is_empty()) {
+        let next_move = self.pipeline.next_move(!self.agenda.ingress_ready.is_empty());
+        if next_move <= self.now {
             return Nanos::ZERO;
         }
-        let mut next = self.agenda.next_timer;
+        let mut next = self.agenda.next_timer.min(next_move);
         for port in self.agenda.egress_active.iter() {
             let at = &self.ports[port.index()];
             if at.announces() && !self.agenda.starved.contains(port) {

@@ -15,7 +15,8 @@
 //! at its ingress all the while, so a slow worker makes its neighbours' peers pause, and nothing is
 //! dropped between workers. (`until-forwarded` accounting ends when the frame is handed over: where frames wait for
 //! room it belongs to a switch of one worker, where the pipeline itself can wait.) Never: a frame that is handed over
-//! twice, a slot that is freed by a worker other than its owner, an egress queue that a frame enters without having been counted at an ingress.
+//! twice, a slot that is freed by a worker other than its owner, an egress queue that a frame enters without having been
+//! counted at an ingress.
 //!
 //! Each worker's bridge knows what all have learned: it tells the others ([`super::Batch::next_learned`]), and
 //! hears from them ([`super::Batch::hear_learned`]).

@@ -16,6 +16,7 @@ mod losslessness;
 mod mixes;
 mod ofc;
 mod paused_floods;
+mod pipeline;
 mod policies;
 mod properties;
 mod qcn;

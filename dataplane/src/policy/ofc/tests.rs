@@ -42,6 +42,7 @@ impl Bench {
             accounting: Accounting::default(),
             memory,
             when_full: WhenFull::Drop,
+            pipeline: Default::default(),
             policies: Default::default(),
             shadows: Vec::new(),
             qcn: Default::default(),

@@ -1,11 +1,13 @@
 //! Arbitrary settings of a small switch, tight enough that every limit is met within a few frames.
 
+use std::num::NonZeroU32;
+
 use proptest::prelude::*;
 use xoff_dataplane::headroom::Link;
 use xoff_dataplane::settings::{
-    Accounting, ClassSettings, Culprit, FlowControl, GPfcSettings, Memory, PPfcSettings, PolicyKind,
-    PolicySettings, PortSettings, QcnSettings, QueueKind, Service, VlanSettings, WatchdogAction,
-    WatchdogSettings, WhenFull,
+    Accounting, ClassSettings, Culprit, FlowControl, FrameRate, GPfcSettings, IngressOrder, Memory,
+    PPfcSettings, PipelineSettings, PolicyKind, PolicySettings, PortSettings, QcnSettings, QueueKind,
+    Service, VlanSettings, WatchdogAction, WatchdogSettings, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, ClassSet, Nanos, PortId, Quanta};
 
@@ -21,8 +23,9 @@ pub fn any_plan() -> impl Strategy<Value = SwitchPlan> {
     let owners = prop_oneof![2 => Just(vec![]), 1 => prop::collection::vec(0..3u8, PORTS)];
     let policies = (prop::array::uniform8(any_policy()), any_parameters(), any_qcn());
     let store = (prop_oneof![Just(12u32), Just(200)], prop_oneof![1 => Just(0), 4 => Just(16)]);
-    (ports, any_accounting(), any_memory(), any_vlan(), owners, policies, store).prop_map(
-        |(ports, (accounting, when_full), memory, vlans, owners, (policies, policy, qcn), (slots, room))| {
+    (ports, any_accounting(), (any_memory(), any_pipeline()), any_vlan(), owners, policies, store).prop_map(
+        |(ports, (accounting, when_full), (memory, pipeline), vlans, owners, policies, (slots, room))| {
+            let (policies, policy, qcn) = policies;
             let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
             for (settings, change) in plan.settings.ports.iter_mut().zip(&ports) {
                 change.apply(settings);
@@ -33,6 +36,10 @@ pub fn any_plan() -> impl Strategy<Value = SwitchPlan> {
                 _ => when_full,
             };
             plan.settings.memory = memory;
+            plan.settings.pipeline = pipeline;
+            if !owners.is_empty() {
+                plan.settings.pipeline.rate = None;
+            }
             plan.settings.vlans = vlans;
             let alone = owners.is_empty();
             if alone {
@@ -176,6 +183,16 @@ fn any_accounting() -> impl Strategy<Value = (Accounting, WhenFull)> {
     let accounting =
         prop_oneof![2 => Just(Accounting::UntilTransmitted), 1 => Just(Accounting::UntilForwarded)];
     (accounting, prop_oneof![Just(WhenFull::Drop), Just(WhenFull::Stop), Just(WhenFull::StopClass)])
+}
+
+fn any_pipeline() -> impl Strategy<Value = PipelineSettings> {
+    let rate =
+        prop_oneof![Just(None), (20_000..3_000_000u32).prop_map(|rate| NonZeroU32::new(rate).map(FrameRate))];
+    let delay = prop_oneof![Just(Nanos::ZERO), (1..20_000u64).prop_map(Nanos)];
+    let ingress = prop_oneof![Just(IngressOrder::ByClass), Just(IngressOrder::Fifo)];
+    let any =
+        (rate, delay, ingress).prop_map(|(rate, delay, ingress)| PipelineSettings { rate, delay, ingress });
+    prop_oneof![2 => Just(PipelineSettings::default()), 1 => any]
 }
 
 fn any_memory() -> impl Strategy<Value = Memory> {

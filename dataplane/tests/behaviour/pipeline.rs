@@ -1,0 +1,206 @@
+//! A pipeline that takes its time, as the switch of the CaPFC and QCN papers: so many frames a second, from the ports in turn,
+//! each for a while in it, and as they came in whatever their class.
+
+use std::num::NonZeroU32;
+
+use xoff_dataplane::headroom::Link;
+use xoff_dataplane::settings::{Accounting, FrameRate, IngressOrder, PipelineSettings, WhenFull};
+use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
+
+use crate::bed::plan::{self, LINK};
+use crate::bed::{Star, Stream, SwitchPlan};
+use crate::{C0, C3, resume, stop};
+
+/// A frame of 64 bytes, FCS included, from its first bit at one end of a link to its last at the other.
+const HOP: Nanos = Nanos(672 + 500);
+
+fn per_second(frames: u32) -> Option<FrameRate> {
+    NonZeroU32::new(frames).map(FrameRate)
+}
+
+fn plan(pipeline: PipelineSettings) -> SwitchPlan {
+    let mut plan = plan::switch(&[LINK; 4]);
+    plan.settings.accounting = Accounting::UntilForwarded;
+    plan.settings.pipeline = pipeline;
+    plan
+}
+
+fn short(star: &Star, to: usize, class: Class, count: u64) -> Stream {
+    Stream { len: 60, ..star.stream(to, class, count) }
+}
+
+/// When frames came to the host at port 0, as times after one has passed the switch without a pipeline; and of which stream.
+fn came(star: &Star, first: Nanos) -> Vec<(u64, u32)> {
+    let first = first + HOP + HOP;
+    star.at(0).arrivals.iter().map(|(at, mark)| (at.since(first).0, mark.stream)).collect()
+}
+
+#[test]
+fn frames_pass_at_the_rate_from_the_ports_in_turn() {
+    let mut star = Star::new(plan(PipelineSettings { rate: per_second(100_000), ..Default::default() }));
+    let stream = short(&star, 0, C0, 3);
+    let [a, b] = [1, 2].map(|from| star.start(from, 0, stream).id);
+    star.run_to_rest();
+    let expected = [(0, a), (10_000, b), (20_000, a), (30_000, b), (40_000, a), (50_000, b)];
+    assert_eq!(came(&star, Nanos::ZERO), expected);
+}
+
+#[test]
+fn an_idle_pipeline_saves_nothing_up_and_takes_a_frame_at_once() {
+    let mut star = Star::new(plan(PipelineSettings { rate: per_second(100_000), ..Default::default() }));
+    let stream = short(&star, 0, C0, 1);
+    star.start(1, 0, stream);
+    star.run_for(Nanos::from_millis(1));
+    let stream = short(&star, 0, C0, 3);
+    star.start(1, 0, stream);
+    star.run_to_rest();
+    let times: Vec<u64> = came(&star, Nanos::ZERO).iter().map(|&(at, _)| at).collect();
+    assert_eq!(times, [0, 1_000_000, 1_010_000, 1_020_000]);
+}
+
+#[test]
+fn a_rate_is_kept_to_the_last_frame_where_its_time_is_no_whole_number() {
+    let mut star = Star::new(plan(PipelineSettings { rate: per_second(300_000), ..Default::default() }));
+    let stream = short(&star, 0, C0, 301);
+    star.start(1, 0, stream);
+    star.run_to_rest();
+    let times: Vec<u64> = came(&star, Nanos::ZERO).iter().map(|&(at, _)| at).collect();
+    assert_eq!(times[..4], [0, 3_333, 6_666, 10_000]);
+    assert_eq!(times[300], 1_000_000);
+}
+
+#[test]
+fn a_frame_joins_its_egress_queue_after_the_delay_and_counts_at_its_ingress_until_then() {
+    let delay = Nanos::from_micros(25);
+    let mut star = Star::new(plan(PipelineSettings { delay, ..Default::default() }));
+    let stream = short(&star, 0, C0, 2);
+    star.start(1, 0, stream);
+    let counted = |star: &Star| {
+        let buffer = star.switch().worker(PortId(0)).buffer();
+        (buffer.ingress(PortId(1), C0).0, buffer.egress(PortId(0), C0).0)
+    };
+    star.run_until(Nanos(HOP.0 + delay.0 - 1));
+    assert_eq!(counted(&star), (128, 0));
+    star.run_until(HOP + delay);
+    assert_eq!(counted(&star), (64, 64));
+    star.run_to_rest();
+    let times: Vec<u64> = came(&star, delay).iter().map(|&(at, _)| at).collect();
+    assert_eq!(times, [0, 672], "one behind the other, as they came");
+}
+
+#[test]
+fn a_driver_that_comes_late_finds_that_its_frames_have_gone_on_meanwhile() {
+    let mut plan = plan::switch(&[Link { loop_gap: Nanos::from_micros(100), ..LINK }; 2]);
+    plan.settings.accounting = Accounting::UntilForwarded;
+    plan.settings.pipeline = PipelineSettings { rate: per_second(100_000), ..Default::default() };
+    let mut star = Star::new(plan);
+    let stream = short(&star, 0, C0, 30);
+    star.start(1, 0, stream);
+    // They are seen after 100 us; one enters then, and one each 10 us.
+    for (micros, left) in [(100, 29), (200, 19), (300, 9), (400, 0)] {
+        star.run_until(Nanos::from_micros(micros));
+        let waiting = star.switch().worker(PortId(1)).buffer().ingress(PortId(1), C0);
+        assert_eq!(waiting, Bytes(64 * left), "after {micros} us");
+    }
+    star.run_to_rest();
+}
+
+/// Streams of the frames that come to port 0, where two of class 0 and one of class 7 come in, in this order, and wait.
+fn order(ingress: IngressOrder) -> Vec<u32> {
+    let mut star =
+        Star::new(plan(PipelineSettings { rate: per_second(100_000), ingress, ..Default::default() }));
+    for (class, count, from) in [(C0, 2, 0), (Class::ALL[7], 1, 2_000)] {
+        let stream = Stream { from: Nanos(from), ..short(&star, 0, class, count) };
+        star.start(1, 0, stream);
+    }
+    star.run_to_rest();
+    came(&star, Nanos::ZERO).into_iter().map(|(_, stream)| stream).collect()
+}
+
+#[test]
+fn frames_leave_their_port_by_class_or_as_they_came() {
+    assert_eq!(order(IngressOrder::ByClass), [0, 1, 0]);
+    assert_eq!(order(IngressOrder::Fifo), [0, 0, 1]);
+}
+
+/// Three frames fill the queue of class 3 at port 2, whose peer has paused it, and a fourth of port 0 waits; what passes of
+/// other classes, from that port and from another?
+fn passed_beside(ingress: IngressOrder) -> [u64; 2] {
+    let mut plan = plan(PipelineSettings { ingress, ..Default::default() });
+    plan.settings.when_full = WhenFull::StopClass;
+    plan.settings.ports[2].classes[C3.index()].egress_max = Bytes(3 * 64 + 1);
+    let mut star = Star::new(plan);
+    star.pause(2, stop(C3, 0xffff));
+    star.run_for(Nanos::from_micros(2));
+    let stream = short(&star, 2, C3, 4);
+    star.start(0, 2, stream);
+    star.run_for(Nanos::from_micros(10));
+    let others = [0, 1].map(|from| {
+        let stream = short(&star, 3, C0, 1);
+        star.start(from, 3, stream)
+    });
+    star.run_for(Nanos::from_micros(10));
+    let passed = others.map(|flow| star.seen(flow).frames);
+    star.pause(2, resume(C3));
+    star.run_to_rest();
+    others.into_iter().for_each(|flow| star.came_whole(flow, 1));
+    passed
+}
+
+#[test]
+fn in_one_queue_for_all_classes_what_waits_stops_every_class_of_its_port_and_no_other_port() {
+    assert_eq!(passed_beside(IngressOrder::ByClass), [1, 1]);
+    assert_eq!(passed_beside(IngressOrder::Fifo), [0, 1]);
+}
+
+/// A frame without room halts it; one for another port entered 10 us behind that, and is through 10 us behind it.
+#[test]
+fn the_clock_of_a_pipeline_stands_still_while_it_is_halted() {
+    for (delay, apart) in [(Nanos::from_micros(25), 10_000), (Nanos::ZERO, 10_000)] {
+        let mut plan = plan(PipelineSettings { rate: per_second(100_000), delay, ..Default::default() });
+        plan.settings.when_full = WhenFull::Stop;
+        plan.settings.ports[2].classes[C3.index()].egress_max = Bytes(3 * 64 + 1);
+        let mut star = Star::new(plan);
+        star.pause(2, stop(C3, 0xffff));
+        star.run_for(Nanos::from_micros(2));
+        let stream = short(&star, 2, C3, 4);
+        star.start(0, 2, stream);
+        let stream = short(&star, 0, C0, 3);
+        star.run_for(Nanos::from_micros(5));
+        let beside = star.start(1, 0, stream); // in turn: behind the first three
+        star.run_for(Nanos::from_micros(15));
+        let stream = short(&star, 0, C0, 1);
+        let last = star.start(1, 0, stream); // behind the fourth
+        star.run_for(Nanos::from_millis(1));
+        assert_eq!((star.seen(beside).frames, star.seen(last).frames), (3, 0), "halted, with {delay:?}");
+        star.pause(2, resume(C3));
+        let room = star.now() + HOP + Nanos(672); // the first of the three has left
+        star.run_to_rest();
+        assert_eq!(star.arrivals(last), [room + Nanos(apart) + HOP], "with {delay:?}");
+    }
+}
+
+/// Everything at once, and little room: nothing is lost, nothing overtakes.
+#[test]
+fn the_papers_switch_loses_nothing_lossless_where_it_halts() {
+    for when_full in [WhenFull::Stop, WhenFull::StopClass] {
+        let pipeline = PipelineSettings {
+            rate: per_second(500_000),
+            delay: Nanos::from_micros(25),
+            ingress: IngressOrder::Fifo,
+        };
+        let mut plan = plan(pipeline);
+        plan.settings.when_full = when_full;
+        plan.each_lossless(|class| class.egress_max = Bytes(10_000));
+        let mut star = Star::new(plan);
+        let flows: Vec<_> = [(0, 2, 300), (1, 2, 1_514), (3, 2, 60), (0, 1, 900), (2, 1, 200), (3, 0, 1_000)]
+            .into_iter()
+            .map(|(from, to, len)| {
+                let stream = Stream { len, ..star.stream(to, C3, 200) };
+                star.start(from, to, stream)
+            })
+            .collect();
+        star.run_to_rest();
+        flows.into_iter().for_each(|flow| star.came_whole(flow, 200));
+    }
+}
