@@ -19,11 +19,10 @@ use crate::{Config, bridge, defaults, ofc, own, pipeline, qcn, quantity, shared,
 /// A configuration, as far as `document` has one; complete only if there are no errors.
 pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Config> {
     identities(document, problems);
-    let lines: Vec<Line> = document.ports.iter().map(|port| Line::of(&port.keys)).collect();
-    let shortest_pause = lines.iter().map(Line::pause).min().unwrap_or(Nanos::NEVER);
+    let pauses = document.ports.iter().map(|port| Line::of(&port.keys, Nanos::ZERO).pause());
+    let shortest_pause = pauses.min().unwrap_or(Nanos::NEVER);
     let stall_budget = value(document.switch.stall_budget.as_ref(), defaults::stall_budget(shortest_pause));
-    let drafts: Vec<Draft<'_>> =
-        document.ports.iter().zip(lines).map(|(port, line)| Draft::of(port, line, stall_budget)).collect();
+    let drafts: Vec<Draft<'_>> = document.ports.iter().map(|port| Draft::of(port, stall_budget)).collect();
 
     let vlans = bridge::vlans(&drafts, problems);
     let fdb = bridge::fdb(document, &drafts, &vlans, problems);

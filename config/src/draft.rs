@@ -26,14 +26,15 @@ pub(crate) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Of this port, whose line is `line`.
-    pub(crate) fn of(port: &'a Port, line: Line, stall_budget: Nanos) -> Draft<'a> {
+    /// Of this port.
+    pub(crate) fn of(port: &'a Port, stall_budget: Nanos) -> Draft<'a> {
+        let line = Line::of(&port.keys, stall_budget);
         Draft {
             name: value(port.identity.name.as_ref(), String::new()),
             port,
             line,
             lossless: value(port.keys.lossless.as_ref(), defaults::LOSSLESS),
-            headroom: line.headroom(stall_budget),
+            headroom: line.headroom(),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! refreshed. `stall_budget` is how long that may last. From it follow
 //!
 //! * headroom ([`xoff_dataplane::headroom`]): what still arrives after XOFF was due,
+//! * `burst` and XON: a line makes up for a fifth of the budget, and does not run dry while its peer takes as long to go on,
 //! * RX and fill rings: `speed x (stall budget + one turn of the loop)`, and what a software peer may
 //!   send ahead of its rate, in frames of `smallest_frame` bytes,
 //! * the refresh period: the last refresh before a stall must outlast it.
@@ -44,25 +45,30 @@ pub(crate) struct Line {
     pub(crate) burst: Bytes,
     pub(crate) commit: Bytes,
     pub(crate) pause_time: Quanta,
+    pub(crate) stall_budget: Nanos,
     cable: Nanos,
     peer: PeerResponse,
 }
 
 impl Line {
     /// Where there is no speed (an error elsewhere), as if there were one, to find what else is wrong.
-    pub(crate) fn of(keys: &PortKeys) -> Line {
+    pub(crate) fn of(keys: &PortKeys, stall_budget: Nanos) -> Line {
         let speed = keys.speed.as_ref().map_or(NO_SPEED, |speed| speed.value);
         let mtu_frame = keys.mtu.as_ref().map_or(defaults::MTU, |mtu| mtu.value) + ETHERNET_HEADER;
         let on_line = Bytes::on_line(mtu_frame + TAGS);
         Line {
             speed,
             mtu_frame,
-            burst: keys.burst.as_ref().map_or_else(|| defaults::burst(speed, on_line), |burst| burst.value),
+            burst: keys
+                .burst
+                .as_ref()
+                .map_or_else(|| defaults::burst(speed, on_line, stall_budget), |burst| burst.value),
             commit: keys
                 .commit
                 .as_ref()
                 .map_or_else(|| defaults::commit(speed, on_line), |commit| commit.value),
             pause_time: keys.pause_time.as_ref().map_or(defaults::PAUSE_TIME, |time| Quanta(time.value)),
+            stall_budget,
             cable: cable_delay(keys.cable.as_ref().map_or(defaults::CABLE_METRES, |metres| metres.value)),
             peer: keys.peer_response.as_ref().map_or(PeerResponse::Software, |peer| peer.value),
         }
@@ -93,19 +99,36 @@ impl Line {
         self.speed.time_of(self.commit.saturating_add(self.longest_on_line()))
     }
 
-    pub(crate) fn headroom(&self, stall_budget: Nanos) -> Headroom {
-        let (peer_response, peer_backlog) = match self.peer {
-            PeerResponse::Software => (stall_budget, self.peer_backlog()),
-            PeerResponse::Standard => (standard_response(self.speed), Bytes::ZERO),
-            PeerResponse::Within(time) => (time, Bytes::ZERO),
+    /// How long the peer may take to stop.
+    fn peer_response(&self) -> Nanos {
+        match self.peer {
+            PeerResponse::Software => self.stall_budget,
+            PeerResponse::Standard => standard_response(self.speed),
+            PeerResponse::Within(time) => time,
+        }
+    }
+
+    /// What the line takes from when the peer may go on until what it then sends is here.
+    pub(crate) fn until_peer_goes_on(&self) -> Bytes {
+        let away = match self.peer {
+            PeerResponse::Software => defaults::away(self.stall_budget),
+            PeerResponse::Standard | PeerResponse::Within(_) => self.peer_response(),
+        };
+        self.speed.bytes_in(away.clamp(defaults::TURN, defaults::GAP_MAX).after(self.cable).after(self.cable))
+    }
+
+    pub(crate) fn headroom(&self) -> Headroom {
+        let peer_backlog = match self.peer {
+            PeerResponse::Software => self.peer_backlog(),
+            PeerResponse::Standard | PeerResponse::Within(_) => Bytes::ZERO,
         };
         Headroom::of(&Link {
             speed: self.speed,
             mtu_frame: self.mtu_frame,
             cable: self.cable,
-            loop_gap: stall_budget,
+            loop_gap: self.stall_budget,
             commit: self.commit,
-            peer_response,
+            peer_response: self.peer_response(),
             peer_backlog,
         })
     }
@@ -117,8 +140,8 @@ impl Line {
 
     /// How many frames may arrive, on average of `smallest_frame` bytes, before the worker comes back
     /// to the port after a stall.
-    pub(crate) fn stall_frames(&self, stall_budget: Nanos, smallest_frame: u32) -> u64 {
-        let bytes = self.speed.bytes_in(stall_budget.after(defaults::TURN)).saturating_add(self.burst);
+    pub(crate) fn stall_frames(&self, smallest_frame: u32) -> u64 {
+        let bytes = self.speed.bytes_in(self.stall_budget.after(defaults::TURN)).saturating_add(self.burst);
         bytes.0.div_ceil(u64::from(smallest_frame) + LINE_GAP).max(u64::from(RX_RING_LEAST / 2))
     }
 
@@ -141,22 +164,19 @@ fn ring(entries: u64, least: u32) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn line(mbps: u64) -> Line {
+    fn line(mbps: u64, stall_budget: Nanos) -> Line {
         let keys = PortKeys {
             speed: Some(toml_span::Spanned::new(BitRate::from_mbps(mbps))),
             ..PortKeys::default()
         };
-        Line::of(&keys)
+        Line::of(&keys, stall_budget)
     }
 
     #[test]
     fn rings_hold_what_arrives_in_a_stall_and_a_turn() {
-        let line = line(1_000);
-        // 25.2 ms at 1 Gb/s, and a burst of 32 x 1546 bytes, in frames of 256 + 20 bytes
-        assert_eq!(
-            line.stall_frames(Nanos::from_millis(25), 256),
-            (3_150_000_u64 + 32 * 1_546).div_ceil(276)
-        );
+        let line = line(1_000, Nanos::from_millis(25));
+        // 25.2 ms at 1 Gb/s, and a burst of 5 ms, in frames of 256 + 20 bytes
+        assert_eq!(line.stall_frames(256), (3_150_000_u64 + 625_000).div_ceil(276));
         assert_eq!(line.rings(2_048).unwrap().rx, 2_048);
         assert_eq!(line.rings(2_049).unwrap().rx, 4_096);
         assert_eq!(line.rings(1).unwrap().fill, 2_048);
@@ -167,25 +187,55 @@ mod tests {
     #[test]
     fn a_ring_is_less_than_twice_what_arrives() {
         for millis in [0, 1, 3, 7, 25, 100] {
-            let frames = line(1_000).stall_frames(Nanos::from_millis(millis), 256);
-            assert!(u64::from(line(1_000).rings(frames).unwrap().fill) <= 2 * frames);
+            let line = line(1_000, Nanos::from_millis(millis));
+            let frames = line.stall_frames(256);
+            assert!(u64::from(line.rings(frames).unwrap().fill) <= 2 * frames);
         }
     }
 
     #[test]
     fn a_tx_ring_holds_the_commit_in_the_smallest_frames() {
         // 32 x 1546 bytes are 589 frames of 84; with 64 control frames, 653
-        assert_eq!(line(1_000).rings(1).unwrap().tx, 1_024);
+        assert_eq!(line(1_000, Nanos::ZERO).rings(1).unwrap().tx, 1_024);
     }
 
     #[test]
     fn a_hardware_peer_needs_less_than_a_software_one() {
-        let software = line(10_000);
+        let software = line(10_000, Nanos::from_millis(1));
         let standard = Line { peer: PeerResponse::Standard, ..software };
-        let budget = Nanos::from_millis(1);
-        assert_eq!(software.headroom(budget).peer_response, Bytes(1_250_000));
-        assert_eq!(software.headroom(budget).peer_backlog, software.commit + software.burst);
-        assert_eq!(standard.headroom(budget).peer_response, Bytes(3_840));
-        assert_eq!(standard.headroom(budget).peer_backlog, Bytes::ZERO);
+        assert_eq!(software.headroom().peer_response, Bytes(1_250_000));
+        assert_eq!(software.headroom().peer_backlog, software.commit + software.burst);
+        assert_eq!(standard.headroom().peer_response, Bytes(3_840));
+        assert_eq!(standard.headroom().peer_backlog, Bytes::ZERO);
+    }
+
+    #[test]
+    fn a_peer_goes_on_within_a_fifth_of_the_budget_a_millisecond_or_what_it_says() {
+        let (us, ms) = (Nanos::from_micros, Nanos::from_millis);
+        let cable = Bytes(125); // 2 x 50 ns at 10 Gb/s
+        let until = |peer: PeerResponse, budget: Nanos| {
+            let line = Line { peer, ..line(10_000, budget) };
+            line.until_peer_goes_on().saturating_sub(cable)
+        };
+        let bytes = |time: Nanos| BitRate::from_gbps(10).bytes_in(time);
+        assert_eq!(until(PeerResponse::Software, us(2_500)), bytes(us(500)));
+        assert_eq!(
+            until(PeerResponse::Software, ms(25)),
+            bytes(ms(1)),
+            "more costs more delay than it is worth"
+        );
+        assert_eq!(until(PeerResponse::Software, us(50)), bytes(us(200)), "a turn of the loop");
+        assert_eq!(until(PeerResponse::Standard, ms(25)), bytes(us(200)));
+        assert_eq!(until(PeerResponse::Within(us(700)), ms(25)), bytes(us(700)));
+        let long = Line { cable: ms(5), ..line(10_000, us(2_500)) };
+        assert_eq!(long.until_peer_goes_on(), bytes(us(10_500)), "there and back");
+    }
+
+    #[test]
+    fn a_line_makes_up_for_a_fifth_of_the_budget() {
+        assert_eq!(line(1_000, Nanos::from_millis(25)).burst, Bytes(625_000));
+        assert_eq!(line(10_000, Nanos::from_micros(2_500)).burst, Bytes(625_000));
+        assert_eq!(line(100_000, Nanos::from_micros(250)).burst, Bytes(2_500_000), "a turn of the loop");
+        assert_eq!(line(1_000, Nanos::ZERO).burst, Bytes(32 * 1_546), "a batch");
     }
 }

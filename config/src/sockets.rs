@@ -48,7 +48,7 @@ fn port_shell(
     problems: &mut Problems,
 ) -> PortShell {
     let keys = &draft.port.keys;
-    let stall_frames = draft.line.stall_frames(stall_budget, smallest_frame);
+    let stall_frames = draft.line.stall_frames(smallest_frame);
     let rings = draft.line.rings(stall_frames).unwrap_or_else(|| {
         problems.push(
             Problem::error(format!(

@@ -115,7 +115,7 @@ fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings 
 /// XOFF and XON; where only one is given the other follows from it.
 fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     let (xoff, xon) = (keys.xoff.as_ref().map(|key| key.value), keys.xon.as_ref().map(|key| key.value));
-    let default = defaults::xon(draft.line.speed, draft.line.commit, draft.line.longest());
+    let default = defaults::xon(draft.line.until_peer_goes_on(), draft.line.commit, draft.line.longest());
     match (xoff, xon) {
         (Some(xoff), Some(xon)) => (xoff, xon),
         (Some(xoff), None) => (xoff, Bytes(xoff.0.div_ceil(2)).min(default)),

@@ -73,14 +73,17 @@ fn watermarks_follow_from_speed_and_from_each_other() {
         let config = two_ports(text, "");
         (class(&config, 0, 3).xoff.0, class(&config, 0, 3).xon.0)
     };
-    let xon = 32 * 1_546 + 1_526;
-    assert_eq!(marks(""), (2 * xon, xon), "what is committed, and a frame");
-    assert_eq!(marks("[defaults]\ncommit = 80000\n").1, 80_000 + 1_526);
+    let xon = 125_013;
+    assert_eq!(marks(""), (2 * xon, xon), "a millisecond and 20 m of cable at 1 Gb/s");
+    let committed = 32 * 1_546 + 1_526;
+    let hardware = "[defaults]\npeer_response = \"standard\"\n";
+    assert_eq!(marks(hardware), (2 * committed, committed), "what is committed, and a frame");
+    assert_eq!(marks("[defaults]\ncommit = 200000\n").1, 200_000 + 1_526);
     assert_eq!(marks("[class.3]\nxoff = 50000\n"), (50_000, 25_000));
     assert_eq!(marks("[class.3]\nxon = 50000\n"), (100_000, 50_000));
     assert_eq!(marks("[class.3]\nxoff = 1000000\n"), (1_000_000, xon), "no lower than it has to be");
     let fast = read("[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"40G\"\n");
-    assert_eq!(class(&fast, 0, 3).xon, Bytes(1_000_000), "200 us at 40 Gb/s");
+    assert_eq!(class(&fast, 0, 3).xon, Bytes(1_000_500), "200 us at 40 Gb/s");
 }
 
 #[test]
@@ -160,7 +163,7 @@ fn shared_memory_and_its_defaults() {
         panic!()
     };
     // of two ports: seven lossy queues of 8 ms and one lossless one up to XOFF, halved
-    assert_eq!(default.pool, Bytes(7 * 1_000_000 + 2 * (32 * 1_546 + 1_526)));
+    assert_eq!(default.pool, Bytes(7 * 1_000_000 + 2 * 125_013));
     assert_eq!(default.alpha_log2, Some(0));
 }
 
@@ -313,7 +316,7 @@ fn memory_is_the_sum_of_its_lines_by_hand() {
     let (xoff, headroom) = (class(&config, 0, 3).xoff.0, class(&config, 0, 3).headroom.0);
     let lossless = xoff.div_ceil(256) + headroom.div_ceil(256);
     let lines = config.port_chunks(0, &[]).map(|(_, chunks)| chunks);
-    assert_eq!(lines, [11_593, 11_593, lossless, 7 * 1_954, 1_024, 512, 64]);
+    assert_eq!(lines, [13_678, 13_678, lossless, 7 * 1_954, 1_024, 512, 64]);
 
     let one = config.memory(&config.workers(&[0], &[]), &[]);
     assert_eq!(one.chunks, 2 * lines.iter().sum::<u64>());
@@ -352,7 +355,7 @@ fn every_queue_has_rings_and_every_worker_room_for_egress_queues_of_all() {
     assert_eq!(chunks(&[Some(1), None]), chunks(&[]));
     assert_eq!(
         chunks(&[Some(3), None]) - chunks(&[]),
-        2 * 11_593,
+        2 * 13_678,
         "fill rings; the line fills no more RX rings, and only the first queue sends"
     );
     let nine = Machine { queues: |_| Some(9), ..Machine::default() };

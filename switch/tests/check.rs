@@ -54,6 +54,36 @@ fn a_valid_file_is_explained() {
 }
 
 #[test]
+fn what_thresholds_do_for_a_congested_line_is_told() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let port = |name: &str, speed: &str, more: &str| {
+        format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"{speed}\"\n{more}\n")
+    };
+    let large = "[port.class.3]\nxon = \"200KB\"\nxoff = \"500KB\"";
+    let config =
+        [port("a", "1G", "burst = \"1MB\""), port("b", "1G", large), port("slow", "200M", "")].concat();
+    file.write_all(config.as_bytes()).unwrap();
+    let printed = check(file.path(), &[]);
+    let printed = text(&printed.stdout);
+    for part in [
+        "Thresholds, what they do for a congested line, and cost it (us)",
+        // slow, of which 200 Mb/s carry 49,472 + 1,526 bytes in 2 ms, and b, of which 1 Gb/s carry 500,000 in 4 ms
+        "│ a       ┆ 3       ┆               408 ┆   2008 ┆              4000 ┆   4816 ┆        8000 │",
+        "│ slow    ┆ 3       ┆              5001 ┆  13001 ┆             20000 ┆  30001 ┆        5000 │",
+    ] {
+        assert!(printed.contains(part), "{part:?} is not in\n{printed}");
+    }
+    let output = check(file.path(), &["--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let congested = |class: usize| &report["ports"][2]["classes"][class]["congested"];
+    assert_eq!(congested(0), &Value::Null, "a lossy class");
+    let of = |key: &str| (congested(3)[key]["one"].as_f64(), congested(3)[key]["all"].as_f64());
+    assert_eq!(of("covered_us"), (Some(5_000.52), Some(13_000.52)));
+    assert_eq!(of("delay_us"), (Some(20_000.0), Some(30_001.04)));
+    assert_eq!(congested(3)["made_up_us"].as_f64(), Some(5_000.0));
+}
+
+#[test]
 fn json_says_the_same_as_numbers() {
     let output = check(&example("minimal.toml"), &["--json"]);
     assert!(output.status.success());

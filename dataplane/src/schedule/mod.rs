@@ -10,7 +10,7 @@
 
 mod shaper;
 
-pub(crate) use shaper::Shaper;
+pub(crate) use shaper::{Ahead, Shaper};
 
 use crate::settings::Service;
 use crate::units::{Bytes, CLASSES, Class, ClassSet};

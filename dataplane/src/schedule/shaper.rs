@@ -1,33 +1,57 @@
 //! A token bucket in exact arithmetic: credit is kept in bit-nanoseconds per second, so that adding
 //! `elapsed x rate` needs no division and nothing is ever rounded away.
+//!
+//! Credit is what a stream may run ahead of its rate. It is earned by time, and there is more of it for whoever had
+//! something to send and was kept from it, a worker that did not run, than for whoever had nothing to send, or was not allowed
+//! to: the first makes up for what its line has missed, the second would only surprise its peer.
 
 use crate::units::{BitRate, Bytes, Nanos};
 
-const SCALE: i128 = 8 * 1_000_000_000; // one byte, in units of bits x ns/s
+const SCALE: i64 = 8 * 1_000_000_000; // one byte, in units of bits x ns/s
+
+/// How far a stream may run ahead of its rate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    /// After time in which it had something to send.
+    pub(crate) late: Bytes,
+    /// After time in which it had not; no more than `late`.
+    pub(crate) idle: Bytes,
+}
+
+impl From<Bytes> for Ahead {
+    /// As far after either.
+    fn from(bytes: Bytes) -> Ahead {
+        Ahead { late: bytes, idle: bytes }
+    }
+}
 
 /// Holds a stream of frames to a rate. A frame may start while credit is not negative; its whole
 /// size is then taken, so that a frame larger than the burst still passes, and is paid for after.
 #[derive(Clone, Debug)]
 pub(crate) struct Shaper {
     rate: BitRate,
-    burst: i128,
-    credit: i128,
+    /// Most credit, of a stream that rests and of one that does not.
+    most: [i64; 2],
+    credit: i64,
     updated: Nanos,
+    /// There is nothing to send.
+    rests: bool,
 }
 
 impl Shaper {
-    /// Up to `burst` bytes may be sent ahead of `rate` after a pause.
-    pub(crate) fn new(rate: BitRate, burst: Bytes) -> Shaper {
-        let credit = i128::from(burst.0) * SCALE;
-        Shaper { rate, burst: most_credit(rate, burst), credit, updated: Nanos::ZERO }
+    /// A stream that has had nothing to send yet.
+    pub(crate) fn new(rate: BitRate, ahead: impl Into<Ahead>) -> Shaper {
+        let ahead = ahead.into();
+        let credit = credit_of(ahead.idle.min(ahead.late)).min(i64::MAX / 2);
+        Shaper { rate, most: most_credit(rate, ahead), credit, updated: Nanos::ZERO, rests: true }
     }
 
-    /// Frames are held to another rate from `now` on, with another burst.
-    pub(crate) fn set_rate(&mut self, now: Nanos, rate: BitRate, burst: Bytes) {
+    /// Frames are held to another rate from `now` on, and may run ahead of it in another way.
+    pub(crate) fn set_rate(&mut self, now: Nanos, rate: BitRate, ahead: impl Into<Ahead>) {
         self.refill(now);
         self.rate = rate;
-        self.burst = most_credit(rate, burst);
-        self.credit = self.credit.min(self.burst);
+        self.most = most_credit(rate, ahead.into());
+        self.credit = self.credit.min(self.most());
     }
 
     /// What was saved up until `now` is forgone.
@@ -36,13 +60,30 @@ impl Shaper {
         self.credit = self.credit.min(0);
     }
 
-    /// What may start at `now`.
+    /// There is nothing to send from `now` on, until [`Shaper::credit`] is asked for again.
+    #[inline]
+    pub(crate) fn rest(&mut self, now: Nanos) {
+        if !self.rests {
+            self.refill(now);
+            self.rests = true;
+            self.credit = self.credit.min(self.most());
+        }
+    }
+
+    /// What may start at `now`, at which there is something to send.
     #[inline]
     pub(crate) fn credit(&mut self, now: Nanos) -> Credit {
-        if self.credit < 0 {
+        if self.credit < 0 || self.rests {
             self.refill(now);
+            self.rests = false;
         }
         Credit(self.credit)
+    }
+
+    /// Whether something could have started when credit was last counted, or can at `now`.
+    #[inline]
+    pub(crate) fn is_ready(&self, now: Nanos) -> bool {
+        self.ready_at() <= now
     }
 
     /// When the next frame may start, if none other is sent before.
@@ -50,16 +91,14 @@ impl Shaper {
         if self.credit >= 0 {
             return Nanos::ZERO;
         }
-        let wait = (-self.credit + i128::from(self.rate.bits_per_second()) - 1)
-            / i128::from(self.rate.bits_per_second());
-        self.updated.after(Nanos(u64::try_from(wait).unwrap_or(u64::MAX)))
+        self.updated.after(Nanos(self.credit.unsigned_abs().div_ceil(self.rate.bits_per_second())))
     }
 
     /// Pays for a frame that starts at `now`.
     #[inline]
     pub(crate) fn spend(&mut self, now: Nanos, bytes: Bytes) {
         self.refill(now);
-        self.credit -= i128::from(bytes.0) * SCALE;
+        self.credit = self.credit.saturating_sub(credit_of(bytes));
     }
 
     #[inline]
@@ -67,16 +106,22 @@ impl Shaper {
         if now <= self.updated {
             return;
         }
-        let elapsed = now.since(self.updated);
-        let earned = i128::from(elapsed.0) * i128::from(self.rate.bits_per_second());
-        self.credit = (self.credit + earned).min(self.burst);
+        let earned = u128::from(now.since(self.updated).0) * u128::from(self.rate.bits_per_second());
+        let lacking = u64::try_from(self.most().saturating_sub(self.credit)).unwrap_or(0);
+        let earned = u64::try_from(earned).unwrap_or(u64::MAX).min(lacking);
+        self.credit = self.credit.saturating_add_unsigned(earned);
         self.updated = now;
+    }
+
+    #[inline]
+    fn most(&self) -> i64 {
+        self.most[usize::from(self.rests)]
     }
 }
 
 /// What may start at one time, as far as a [`Shaper`] is concerned.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Credit(i128);
+pub(crate) struct Credit(i64);
 
 impl Credit {
     /// Whether a frame may.
@@ -91,10 +136,15 @@ impl Credit {
     }
 }
 
-/// One nanosecond's worth at least: a driver that comes at `ready_at`, which is rounded up, keeps the
-/// fraction.
-fn most_credit(rate: BitRate, burst: Bytes) -> i128 {
-    (i128::from(burst.0) * SCALE).max(i128::from(rate.bits_per_second()))
+/// By whether the stream rests. One nanosecond's worth at least: a driver that comes at `ready_at`, which is rounded up,
+/// keeps the fraction. Half a gigabyte at most, so that there is room for debts.
+fn most_credit(rate: BitRate, Ahead { late, idle }: Ahead) -> [i64; 2] {
+    let nanosecond = i64::try_from(rate.bits_per_second()).unwrap_or(i64::MAX);
+    [late, idle.min(late)].map(|bytes| credit_of(bytes).max(nanosecond).min(i64::MAX / 2))
+}
+
+fn credit_of(bytes: Bytes) -> i64 {
+    i64::try_from(bytes.0).unwrap_or(i64::MAX).saturating_mul(SCALE)
 }
 
 #[cfg(test)]
@@ -132,6 +182,7 @@ mod tests {
             let mut now = Nanos(0);
             for _ in 0..100 {
                 now = now.after(Nanos(rng.u64(0..100_000))).max(alone.ready_at());
+                let _ = alone.credit(now);
                 alone.spend(now, Bytes::ZERO); // it has all that it has earned
                 let mut together = alone.clone();
                 let bytes = alone.credit(now).bytes();
@@ -188,5 +239,30 @@ mod tests {
         })
         .count();
         assert_eq!(sent, 4); // three from the burst, and one that starts at zero credit
+    }
+    #[test]
+    fn who_had_something_to_send_may_make_up_for_more_than_who_rested() {
+        let ahead = Ahead { late: Bytes(10_000), idle: Bytes(2_000) };
+        let gigabit = BitRate::from_gbps(1); // a byte in 8 ns
+        let mut shaper = Shaper::new(gigabit, ahead);
+        assert_eq!(shaper.credit(Nanos(1_000_000)).bytes(), Bytes(2_000), "nothing was sent before");
+        shaper.spend(Nanos(1_000_000), Bytes(2_000));
+        let after = |shaper: &Shaper, now: u64| {
+            let mut shaper = shaper.clone();
+            shaper.spend(Nanos(now), Bytes::ZERO);
+            shaper.credit(Nanos(now)).bytes()
+        };
+        assert_eq!(after(&shaper, 1_000_000 + 8 * 9_999), Bytes(9_999), "frames waited");
+        assert_eq!(after(&shaper, 1_000_000 + 8 * 10_001), Bytes(10_000), "to the byte");
+        let mut rested = shaper.clone();
+        rested.rest(Nanos(1_000_000 + 8 * 5_000));
+        assert_eq!(after(&rested, 1_000_000 + 8 * 5_000), Bytes(2_000), "what it had is cut");
+        assert_eq!(after(&rested, 9_000_000), Bytes(2_000));
+        assert_eq!(rested.credit(Nanos(9_000_000)).bytes(), Bytes(2_000));
+        assert_eq!(after(&rested, 9_000_000 + 8 * 3_000), Bytes(5_000), "it rests no more");
+        let mut owing = shaper;
+        owing.spend(Nanos(1_000_000), Bytes(1_000));
+        owing.rest(Nanos(1_000_000 + 8 * 400));
+        assert_eq!(owing.ready_at(), Nanos(1_000_000 + 8 * 1_000), "a debt is a debt");
     }
 }

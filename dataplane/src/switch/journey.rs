@@ -294,6 +294,8 @@ impl Switch {
                 send(store, frame);
             }
         }
+        let at = &mut self.ports[port.index()];
+        at.egress.rest(self.now, at.eligible());
         sent
     }
 

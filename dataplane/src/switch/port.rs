@@ -176,7 +176,7 @@ impl Egress {
         let those_where = |holds: fn(&crate::settings::ClassSettings) -> bool| -> ClassSet {
             Class::ALL.into_iter().filter(|class| holds(&classes[class.index()])).collect()
         };
-        let own_rate = |rate| Shaper::new(rate, rates::burst(settings, rate));
+        let own_rate = |rate| Shaper::new(rate, rates::ahead(settings, rate));
         let early = those_where(|class| class.ecn.is_some_and(|ecn| ecn.wred));
         Egress {
             rewriter: Rewriter::new(settings),
@@ -186,7 +186,7 @@ impl Egress {
             queues: classes.map(|class| ClassQueue::new(class.queue, ports)),
             backlogged: ClassSet::NONE,
             scheduler: Scheduler::new(classes.map(|class| class.service), settings.mtu_frame + TAGS + FCS),
-            line: Shaper::new(settings.speed, settings.burst),
+            line: Shaper::new(settings.speed, rates::line_ahead(settings)),
             class_rates: classes.map(|class| class.max_rate.map(own_rate)),
             shaped: those_where(|class| class.max_rate.is_some()),
             commit_max: settings.commit,
@@ -218,6 +218,21 @@ impl Egress {
             }
         }
         self.scheduler.choose(eligible)
+    }
+
+    /// What could send nothing at `now` if the line were free, the line itself included, saves up little from then on.
+    #[inline]
+    pub(super) fn rest(&mut self, now: Nanos, mut eligible: ClassSet) {
+        for class in self.shaped.iter() {
+            match &mut self.class_rates[class.index()] {
+                Some(rate) if !eligible.contains(class) => rate.rest(now),
+                Some(rate) if !rate.is_ready(now) => eligible.remove(class),
+                _ => (),
+            }
+        }
+        if eligible.is_empty() {
+            self.line.rest(now);
+        }
     }
 
     /// Bytes on the line that may be sent in this turn, one frame after the other, with nothing to decide.

@@ -7,7 +7,7 @@
 use super::{Port, Switch};
 use crate::frame::{Frame, FrameStore};
 use crate::policy::Policy;
-use crate::schedule::Shaper;
+use crate::schedule::{Ahead, Shaper};
 use crate::settings::{FlowControl, PortSettings};
 use crate::units::{BitRate, Bytes, Class, ClassSet, PortId, RateStep, TAGS};
 use crate::wire::{MacControlError, Pfc, Rates};
@@ -99,9 +99,9 @@ impl Switch {
                 continue;
             };
             egress.shaped.insert(class);
-            let burst = if asked.is_some() { longest(settings) } else { burst(settings, rate) };
-            let shaper = shaper.get_or_insert_with(|| Shaper::new(rate, burst));
-            shaper.set_rate(self.now, rate, burst);
+            let ahead = if asked.is_some() { longest(settings).into() } else { ahead(settings, rate) };
+            let shaper = shaper.get_or_insert_with(|| Shaper::new(rate, ahead));
+            shaper.set_rate(self.now, rate, ahead);
             if asked.is_some() {
                 shaper.forgo(self.now);
             }
@@ -114,8 +114,14 @@ fn longest(port: &PortSettings) -> Bytes {
     Bytes::on_line(port.mtu_frame + TAGS)
 }
 
+/// How far `port` may run ahead of its line: by its burst where it is late, by its commit where it had nothing to send.
+pub(super) fn line_ahead(port: &PortSettings) -> Ahead {
+    Ahead { late: port.burst, idle: port.commit }
+}
+
 /// How far a class of `port` may run ahead of a rate of its own: for as long as the port may run ahead of
-/// its line, so by the part of the port's burst that the rate is of the line; one frame at least.
-pub(super) fn burst(port: &PortSettings, rate: BitRate) -> Bytes {
-    rate.bytes_in(port.speed.time_of(port.burst)).max(longest(port))
+/// its line, so by the part of it that the rate is of the line; one frame at least.
+pub(super) fn ahead(port: &PortSettings, rate: BitRate) -> Ahead {
+    let part = |of_line: Bytes| rate.bytes_in(port.speed.time_of(of_line)).max(longest(port));
+    Ahead { late: part(port.burst), idle: part(port.commit) }
 }

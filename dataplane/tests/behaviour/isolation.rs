@@ -225,10 +225,10 @@ fn weighted_classes_share_by_weight_and_strict_goes_first() {
 }
 
 #[test]
-fn a_class_runs_ahead_of_its_own_rate_by_its_part_of_the_ports_burst() {
+fn a_class_runs_ahead_of_its_own_rate_by_its_part_of_what_its_port_may() {
     let mut plan = plan::switch(&[LINK; 2]);
     plan.each_port(|port| {
-        port.burst = Bytes(100_000);
+        (port.commit, port.burst) = (Bytes(100_000), Bytes(200_000));
         port.classes[C0.index()].max_rate = Some(BitRate::from_mbps(100)); // a tenth of the line
     });
     let mut star = Star::new(plan);

@@ -21,6 +21,7 @@ mod policies;
 mod properties;
 mod qcn;
 mod robustness;
+mod stalls;
 mod storm_control;
 mod trains;
 mod watchdog;

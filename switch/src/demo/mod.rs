@@ -19,7 +19,7 @@ use report::Report;
 const RATES_MBPS: [u64; 5] = [1000, 500, 200, 100, 50];
 
 /// A rate is carried where at least this share of the congested line was used.
-const CARRIED: f64 = 0.95;
+const CARRIED: f64 = 0.97;
 
 const PROBE: Duration = Duration::from_millis(1500);
 

@@ -180,7 +180,7 @@ impl Fabric {
     #[must_use]
     pub fn credit(&self, at: PortOf, frame: Bytes) -> Nanos {
         let port = &self.switches[at.switch.0].1.switch.ports[at.port.index()];
-        port.speed.time_of(port.burst.saturating_add(frame))
+        port.speed.time_of(port.commit.min(port.burst).saturating_add(frame))
     }
 
     /// The device of a host.

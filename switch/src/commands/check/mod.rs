@@ -13,7 +13,9 @@ use crate::cli::{self, EXIT_CANNOT};
 use crate::machine;
 
 pub use print::{memory_table, print, warnings};
-pub use report::{ClassReport, MemoryReport, PortReport, ProblemReport, Report, WorkerReport};
+pub use report::{
+    ClassReport, CongestedReport, MemoryReport, PortReport, ProblemReport, Report, Spread, WorkerReport,
+};
 
 /// Validate a configuration and print what follows from it.
 #[derive(Debug, clap::Args)]

@@ -19,6 +19,7 @@ pub fn print(report: &Report) -> String {
         ("Ports", ports_table(report).to_string()),
         ("Classes (bytes)", classes_table(report).to_string()),
         ("Policies beside PFC, thresholds of lossless classes (bytes)", policies_table(report)),
+        ("Thresholds, what they do for a congested line, and cost it (us)", congested_table(report)),
         ("Headroom, what may still arrive after XOFF was due (bytes)", headroom_table(report).to_string()),
         ("Congestion points", report.qcn.as_ref().map(qcn_line).unwrap_or_default()),
         ("Memory", memory_table(report).to_string() + &assumed(report)),
@@ -194,6 +195,28 @@ fn policies_table(report: &Report) -> String {
         }
     }
     if table.is_empty() { String::new() } else { align_right(table, &[4]).to_string() }
+}
+
+/// One row for each port and lossless class that others feed; nothing where there is none.
+fn congested_table(report: &Report) -> String {
+    let mut table = table(&[
+        "line of",
+        "classes",
+        "busy after XON\none port feeds it",
+        "all do",
+        "delay up to\none port feeds it",
+        "all do",
+        "own stalls\nmade up for",
+    ]);
+    for port in &report.ports {
+        for (classes, class) in alike(&port.classes) {
+            let Some(congested) = &class.congested else { continue };
+            let (covered, delay) = (congested.covered_us, congested.delay_us);
+            let times = [covered.one, covered.all, delay.one, delay.all, congested.made_up_us];
+            table.add_row([port.name.clone(), classes].into_iter().chain(times.map(micros)));
+        }
+    }
+    if table.is_empty() { String::new() } else { align_right(table, &[2, 3, 4, 5, 6]).to_string() }
 }
 
 /// Classes with the same settings, as "0-2, 4".

@@ -117,10 +117,33 @@ pub struct ClassReport {
     /// What the policy compares with beside XOFF and XON; none for a lossy class.
     #[serde(serialize_with = "in_order")]
     pub policy_thresholds: Vec<(&'static str, u64)>,
+    /// Where this port's line is congested in the class; `null` where it has no thresholds that could tell.
+    pub congested: Option<CongestedReport>,
     /// `null`: off.
     pub ecn: Option<EcnReport>,
     /// `null`: off.
     pub watchdog: Option<WatchdogReport>,
+}
+
+/// A congested line, as far as the thresholds of the ports that feed it decide.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CongestedReport {
+    /// How long what is queued below XON keeps the line busy while a peer has yet to go on: of the one port that
+    /// has least, and of all others together.
+    pub covered_us: Spread,
+    /// How long a frame waits for what is queued up to XOFF: of the one port that has most, and of all others together.
+    pub delay_us: Spread,
+    /// How much of its own worker's absence the line makes up for.
+    pub made_up_us: f64,
+}
+
+/// Of one feeding port, and of all.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// Of one.
+    pub one: f64,
+    /// Of all.
+    pub all: f64,
 }
 
 /// ECN of one class.
@@ -288,6 +311,25 @@ fn ports(config: &Config, queues: &[Option<u32>]) -> Vec<PortReport> {
         .collect()
 }
 
+/// What the thresholds of the other ports mean for the line of `port` where it is congested in `class`.
+fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Option<CongestedReport> {
+    let feeding = || {
+        let others = switch.ports.iter().filter(|other| other.name != port.name);
+        others.map(|other| &other.classes[class.index()]).filter(|class| class.lossless)
+    };
+    let time = |bytes: Bytes| micros(port.speed.time_of(bytes).0);
+    let all =
+        |of: fn(&ClassSettings) -> Bytes| time(feeding().map(of).fold(Bytes::ZERO, Bytes::saturating_add));
+    let is_told = switch.accounting == Accounting::UntilTransmitted && port.classes[class.index()].lossless;
+    let least = feeding().map(|class| class.xon).min().filter(|_| is_told)?;
+    let most = feeding().map(|class| class.xoff).max()?;
+    Some(CongestedReport {
+        covered_us: Spread { one: time(least), all: all(|class| class.xon) },
+        delay_us: Spread { one: time(most), all: all(|class| class.xoff) },
+        made_up_us: time(port.burst),
+    })
+}
+
 fn port_report(
     id: PortId,
     port: &PortSettings,
@@ -334,7 +376,8 @@ fn port_report(
         classes: Class::ALL
             .map(|class| {
                 let (settings, headroom) = (&port.classes[class.index()], headroom[class.index()].as_ref());
-                class_report(class, settings, headroom, switch)
+                let congested = congested(port, class, switch);
+                ClassReport { congested, ..class_report(class, settings, headroom, switch) }
             })
             .to_vec(),
     }
@@ -372,6 +415,7 @@ fn class_report(
         ecn: settings.ecn.map(EcnReport::from),
         watchdog: settings.watchdog.map(WatchdogReport::from),
         policy: policy.name(),
+        congested: None,
         policy_thresholds: thresholds
             .into_iter()
             .filter(|_| settings.lossless)
