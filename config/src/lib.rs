@@ -73,8 +73,6 @@ pub struct Machine {
     pub memory: Option<Bytes>,
     /// Numbers of the cores that the process may use, ascending; empty: not known.
     pub cores: Vec<u16>,
-    /// Those of them that the kernel gives to nobody by itself (`isolcpus`), ascending.
-    pub isolated: Vec<u16>,
     /// How many receive queues a device has, by its name; `None`: not known.
     pub queues: fn(&str) -> Option<u32>,
     /// The policy that the program brings along.
@@ -83,7 +81,7 @@ pub struct Machine {
 
 impl Default for Machine {
     fn default() -> Machine {
-        Machine { memory: None, cores: Vec::new(), isolated: Vec::new(), queues: |_| None, own_policy: None }
+        Machine { memory: None, cores: Vec::new(), queues: |_| None, own_policy: None }
     }
 }
 
@@ -122,11 +120,11 @@ impl Config {
         Ok(Config { warnings, ..config })
     }
 
-    /// The threads of this switch on a machine with these cores, of which some are isolated.
+    /// The threads of this switch on a machine with these cores.
     #[must_use]
-    pub fn workers(&self, cores: &[u16], isolated: &[u16]) -> Vec<Worker> {
+    pub fn workers(&self, cores: &[u16]) -> Vec<Worker> {
         let rates: Vec<BitRate> = self.switch.ports.iter().map(|port| port.speed).collect();
-        self.shell.workers.assign(&rates, cores.len(), isolated)
+        self.shell.workers.assign(&rates, cores.len())
     }
 
     /// How many hardware queues of each port get a socket. Where the file gives no list and `machine` does
@@ -143,8 +141,8 @@ impl Config {
     /// What of it `machine` does not have: errors, and warnings where it only just does.
     #[must_use]
     pub fn misfits(&self, machine: &Machine) -> Vec<Problem> {
-        let Machine { memory, cores, isolated, .. } = machine;
-        let workers = self.workers(cores, isolated);
+        let Machine { memory, cores, .. } = machine;
+        let workers = self.workers(cores);
         let pinned = workers.iter().filter_map(|worker| worker.core);
         let foreign = pinned.filter(|core| !cores.is_empty() && !cores.contains(core)).map(|core| {
             let allowed = written::ranges(cores);

@@ -2,7 +2,6 @@
 //! devices, queues, rings, memory, threads, and where it can be asked.
 
 use std::cmp::Reverse;
-use std::iter;
 use std::net::SocketAddr;
 
 use xoff_dataplane::units::{BitRate, ETHERNET_HEADER, Nanos, PortId, TAGS};
@@ -164,15 +163,13 @@ pub enum Poll {
 }
 
 impl Workers {
-    /// The threads for ports of these line rates on a machine with so many cores (zero: not known), of which those
-    /// that are isolated are named, ascending.
+    /// The threads for ports of these line rates on a machine with so many cores (zero: not known).
     ///
     /// `Auto` takes one for each 20 Gb/s, at most half the cores. Ports are dealt out fastest first, each
-    /// to the worker with the least rate so far. Nobody else runs on an isolated core unless put there, and whoever is
-    /// there stays: workers are pinned to those, from the last one down. On all other cores a switch is not alone,
-    /// and whom it would meet there only the kernel knows: two switches that chose by the same rule would meet each other.
+    /// to the worker with the least rate so far. Nobody is pinned to a core that was not given: two switches that chose by
+    /// the same rule would meet on the same core, and only the kernel knows which one others leave free.
     #[must_use]
-    pub fn assign(&self, rates: &[BitRate], cores: usize, isolated: &[u16]) -> Vec<Worker> {
+    pub fn assign(&self, rates: &[BitRate], cores: usize) -> Vec<Worker> {
         let sum: u64 = rates.iter().map(|rate| rate.bits_per_second()).sum();
         let wanted = match self {
             Workers::List(list) => return list.clone(),
@@ -191,8 +188,7 @@ impl Workers {
             least.0 += rate.bits_per_second();
             least.1.extend(u8::try_from(port).ok().map(PortId));
         }
-        let cores = isolated.iter().rev().copied().map(Some).chain(iter::repeat(None));
-        loads.into_iter().zip(cores).map(|((_, ports), core)| Worker { core, ports }).collect()
+        loads.into_iter().map(|(_, ports)| Worker { core: None, ports }).collect()
     }
 }
 
@@ -205,33 +201,30 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_switch_is_one_worker_that_is_pinned_to_the_last_isolated_core_or_to_none() {
-        for (isolated, core) in [(&[][..], None), (&[4], Some(4)), (&[2, 4], Some(4))] {
-            let workers = Workers::Auto.assign(&[BitRate::from_gbps(1); 8], 16, isolated);
-            assert_eq!(workers.len(), 1);
-            assert_eq!((workers[0].core, workers[0].ports.len()), (core, 8));
-        }
+    fn a_slow_switch_is_one_worker_that_is_pinned_nowhere() {
+        let workers = Workers::Auto.assign(&[BitRate::from_gbps(1); 8], 16);
+        assert_eq!(
+            workers.iter().map(|worker| (worker.core, worker.ports.len())).collect::<Vec<_>>(),
+            [(None, 8)]
+        );
     }
 
     #[test]
     fn auto_counts_rates_up_to_half_the_cores() {
         let rates = [BitRate::from_gbps(10); 4];
         for (cores, workers) in [(4, 2), (3, 1), (1, 1), (0, 2)] {
-            assert_eq!(Workers::Auto.assign(&rates, cores, &[]).len(), workers, "{cores} cores");
+            assert_eq!(Workers::Auto.assign(&rates, cores).len(), workers, "{cores} cores");
         }
     }
 
     #[test]
     fn fast_ports_are_spread() {
         let rates = [1, 100, 1, 100].map(BitRate::from_gbps);
-        let workers = Workers::Count(2).assign(&rates, 4, &[1, 6, 9]);
-        assert_eq!(ports_of(&workers), [vec![1, 0], vec![3, 2]]);
-        assert_eq!(workers.iter().map(|worker| worker.core).collect::<Vec<_>>(), [Some(9), Some(6)]);
+        assert_eq!(ports_of(&Workers::Count(2).assign(&rates, 4)), [vec![1, 0], vec![3, 2]]);
     }
 
     #[test]
-    fn more_workers_than_ports_or_isolated_cores() {
-        let workers = Workers::Count(64).assign(&[BitRate::from_gbps(1); 3], 4, &[2, 3]);
-        assert_eq!(workers.iter().map(|worker| worker.core).collect::<Vec<_>>(), [Some(3), Some(2), None]);
+    fn there_are_no_more_workers_than_ports() {
+        assert_eq!(Workers::Count(64).assign(&[BitRate::from_gbps(1); 3], 4).len(), 3);
     }
 }

@@ -262,7 +262,7 @@ fn a_pipeline_that_halts_belongs_to_one_worker() {
     let stop = |workers: &str| format!("[switch]\nwhen_full = \"stop\"\nworkers = {workers}\n");
     assert_only(&stop("2"), (3, 11), &["`when_full = \"stop\"` needs one worker"]);
     let config = read(&format!("{}{PORTS}", stop("\"auto\""))).unwrap();
-    assert_eq!(config.workers(&Vec::from_iter(0..64), &[]).len(), 1);
+    assert_eq!(config.workers(&Vec::from_iter(0..64)).len(), 1);
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn a_pipeline_that_counts_and_waits_belongs_to_one_worker() {
     }
     for one in ["1", "\"auto\"", "[{ ports = [\"a\", \"b\"] }]"] {
         let config = read(&format!("{}{PORTS}", stop(one))).unwrap();
-        assert_eq!(config.workers(&Vec::from_iter(0..64), &[]).len(), 1, "{one}");
+        assert_eq!(config.workers(&Vec::from_iter(0..64)).len(), 1, "{one}");
     }
 }
 
@@ -324,8 +324,8 @@ fn memory_has_to_fit_the_machine_to_the_byte() {
     let with_three = Machine { queues: |device| (device == "eth2").then_some(3), ..Machine::default() };
     let queues = config.queues(&with_three);
     assert_eq!(queues, [None, Some(3)]);
-    let needed = config.memory(&config.workers(&[], &[]), &queues).total;
-    assert!(needed > config.memory(&config.workers(&[], &[]), &[]).total);
+    let needed = config.memory(&config.workers(&[]), &queues).total;
+    assert!(needed > config.memory(&config.workers(&[]), &[]).total);
     let on = |memory: u64| {
         Config::from_toml("test.toml", PORTS, Machine { memory: Some(Bytes(memory)), ..with_three.clone() })
     };

@@ -255,7 +255,7 @@ fn shared_memory_is_that_of_one_worker() {
         let port =
             |name: &str| format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"100G\"\n");
         read(&format!("{before}[switch]\nstall_budget = \"0us\"\n{}{}", port("a"), port("b")))
-            .workers(&Vec::from_iter(0..16), &[])
+            .workers(&Vec::from_iter(0..16))
             .len()
     };
     assert!(workers("") > 1);
@@ -273,7 +273,7 @@ fn ofc_and_its_tables() {
     let given = OfcSettings { alpha: 0.8, flows: 64, congested_flows: 32, paused_flows: 16 };
     assert_eq!(config.switch.policy.ofc, given);
     assert_eq!((port(&config, 0).ofc_peer, port(&config, 1).ofc_peer), (false, true));
-    assert_eq!(config.workers(&Vec::from_iter(0..16), &[]).len(), 1);
+    assert_eq!(config.workers(&Vec::from_iter(0..16)).len(), 1);
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn memory_is_the_sum_of_its_lines_by_hand() {
     let lines = config.port_chunks(0, &[]).map(|(_, chunks)| chunks);
     assert_eq!(lines, [13_678, 13_678, lossless, 7 * 1_954, 1_024, 512, 64]);
 
-    let one = config.memory(&config.workers(&[0], &[]), &[]);
+    let one = config.memory(&config.workers(&[0]), &[]);
     assert_eq!(one.chunks, 2 * lines.iter().sum::<u64>());
     let umem = one.chunks * 2_048;
     let ring_memory = 2 * (17_408 * 8 + 17_408 * 16);
@@ -335,7 +335,7 @@ fn memory_is_the_sum_of_its_lines_by_hand() {
 fn tables_of_flows_take_memory_where_ofc_decides_or_watches() {
     let memory = |more: &str| {
         let config = two_ports(&format!("[switch]\nworkers = 1\n{more}"), "");
-        let plan = config.memory(&config.workers(&[0], &[]), &[]);
+        let plan = config.memory(&config.workers(&[0]), &[]);
         let tables = plan.consumers.iter().find(|consumer| consumer.what == "flow tables");
         (tables.map(|consumer| consumer.bytes.0), plan.chunks)
     };
@@ -350,7 +350,7 @@ fn tables_of_flows_take_memory_where_ofc_decides_or_watches() {
 #[test]
 fn every_queue_has_rings_and_every_worker_room_for_egress_queues_of_all() {
     let config = two_ports("", "");
-    let workers = config.workers(&[0], &[]);
+    let workers = config.workers(&[0]);
     let chunks = |queues: &[Option<u32>]| config.memory(&workers, queues).chunks;
     assert_eq!(chunks(&[Some(1), None]), chunks(&[]));
     assert_eq!(
@@ -367,7 +367,7 @@ fn every_queue_has_rings_and_every_worker_room_for_egress_queues_of_all() {
     assert_eq!(one[3], both[3], "egress queues of both ports");
     assert_eq!(one[0] * 2, both[0]);
     let split = two_ports("[switch]\nworkers = 2\n", "");
-    assert_eq!(split.memory(&split.workers(&[0, 1], &[]), &[]).chunks - chunks(&[]), both[3]);
+    assert_eq!(split.memory(&split.workers(&[0, 1]), &[]).chunks - chunks(&[]), both[3]);
 }
 
 #[test]
@@ -404,7 +404,7 @@ fn congestion_points_are_the_papers_unless_they_are_told_otherwise() {
         seed: 5,
     };
     assert_eq!(given.switch.qcn, expected);
-    assert_eq!(given.workers(&Vec::from_iter(0..64), &[]).len(), 1, "it needs one worker");
+    assert_eq!(given.workers(&Vec::from_iter(0..64)).len(), 1, "it needs one worker");
 }
 
 #[test]

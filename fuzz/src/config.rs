@@ -26,7 +26,7 @@ fn follow(config: &Config) {
     let ports = config.switch.ports.len();
     assert!((1..=256).contains(&ports));
     assert_eq!((config.shell.ports.len(), config.headroom.len()), (ports, ports));
-    let workers = config.workers(&[0, 1, 2, 3], &[]);
+    let workers = config.workers(&[0, 1, 2, 3]);
     let mut owned: Vec<usize> =
         workers.iter().flat_map(|worker| &worker.ports).map(|port| port.index()).collect();
     owned.sort_unstable();

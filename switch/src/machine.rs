@@ -7,17 +7,12 @@ use xoff_config::Machine;
 use xoff_dataplane::settings::HashSeed;
 use xoff_dataplane::units::Bytes;
 
-/// Where the kernel lists the cores that it gives to nobody by itself.
-const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
-
 /// What this process may use, its devices in the network namespace of the thread that asks.
 #[must_use]
 pub fn here() -> Machine {
-    let cores = cores();
     Machine {
         memory: memory(),
-        isolated: isolated(&cores, &fs::read_to_string(ISOLATED).unwrap_or_default()),
-        cores,
+        cores: cores(),
         queues: |device| xoff_xdp::rx_queues(device).ok(),
         own_policy: None,
     }
@@ -44,29 +39,10 @@ fn cores() -> Vec<u16> {
     cores.into_iter().filter_map(|core| u16::try_from(core.id).ok()).collect()
 }
 
-/// Those of `cores` that are in the kernel's `list`, such as `2-3,7`.
-fn isolated(cores: &[u16], list: &str) -> Vec<u16> {
-    let range = |range: &str| -> Option<(u16, u16)> {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        Some((first.parse().ok()?, last.parse().ok()?))
-    };
-    let ranges: Vec<(u16, u16)> = list.trim().split(',').filter_map(range).collect();
-    let is_listed = |core: &u16| ranges.iter().any(|(first, last)| (*first..=*last).contains(core));
-    cores.iter().copied().filter(is_listed).collect()
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn isolated_cores_are_those_of_the_kernels_list_that_this_process_may_use() {
-        let cores = [0, 1, 2, 3, 7];
-        for (list, expected) in [("\n", &[][..]), ("2\n", &[2]), ("1-2,5-9\n", &[1, 2, 7]), ("4-6", &[])] {
-            assert_eq!(isolated(&cores, list), expected, "{list:?}");
-        }
-    }
 
     #[test]
     fn cores_are_those_that_this_thread_may_use_by_their_numbers() {

@@ -17,7 +17,7 @@ use xoff_dataplane::counters::Counters;
 use xoff_dataplane::policy::CustomPanic;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
-use xoff_dataplane::units::{ETHERNET_HEADER, MacAddr, PortId};
+use xoff_dataplane::units::{ETHERNET_HEADER, MacAddr, Nanos, PortId};
 use xoff_xdp::{Port, Share, Store, Umem, UmemSettings, XdpError};
 
 use crate::clock;
@@ -246,7 +246,7 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
     if let Some(misfit) = config.misfits(&machine).into_iter().find(Problem::is_error) {
         return Err(RunError::Misfit { misfit });
     }
-    let plans = config.workers(&machine.cores, &machine.isolated);
+    let plans = config.workers(&machine.cores);
     let queues = config.queues(&machine);
     open_files.suffices(&queues, plans.len())?;
     let shares = shares(config, &plans, &queues)?;
@@ -266,7 +266,6 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
     let exchange = Exchange::new(plans.len())?;
     let mut workers = Vec::new();
     let mut worker_views = Vec::new();
-    plans.iter().enumerate().for_each(|(worker, plan)| tell_core(worker, plan.core));
     for ((me, (plan, store)), ports) in (0..=u8::MAX).map(WorkerId).zip(plans.iter().zip(stores)).zip(ports) {
         let (mailbox, inbox) = Mailbox::new()?;
         let facts = Arc::new(WorkerFacts::default());
@@ -386,7 +385,9 @@ fn worker(
     facts: Arc<WorkerFacts>,
 ) -> Worker {
     let (poll, stall_budget) = (config.shell.poll, config.shell.stall_budget);
-    Worker { switch, store, ports, handoff, inbox, facts, poll, stall_budget }
+    let lines = ports.iter().map(|(id, _)| &config.switch.ports[id.index()]);
+    let commit_time = lines.map(|port| port.speed.time_of(port.commit)).min().unwrap_or(Nanos::NEVER);
+    Worker { switch, store, ports, handoff, inbox, facts, poll, stall_budget, commit_time }
 }
 
 fn join(worker: usize, thread: JoinHandle<io::Result<Worker>>) -> Result<Worker, ThreadError> {
@@ -399,13 +400,6 @@ fn join(worker: usize, thread: JoinHandle<io::Result<Worker>>) -> Result<Worker,
     }
 }
 
-fn tell_core(worker: usize, core: Option<u16>) {
-    match core {
-        Some(core) => tracing::info!(worker, core, "pinned"),
-        None => tracing::info!(worker, "not pinned: `workers` gives it no core, and none is isolated for it"),
-    }
-}
-
 fn spawn(
     worker: Worker,
     core: Option<u16>,
@@ -414,19 +408,23 @@ fn spawn(
 ) -> io::Result<JoinHandle<io::Result<Worker>>> {
     thread::Builder::new().name("xoff-worker".into()).spawn(move || {
         let _tell = Tell(end);
-        if let Some(core) = core
-            && !core_affinity::set_for_current(core_affinity::CoreId { id: core.into() })
-        {
-            tracing::warn!(core, "cannot pin a worker to its core; the kernel decides where it runs");
+        match core {
+            Some(core) if core_affinity::set_for_current(core_affinity::CoreId { id: core.into() }) => {
+                tracing::info!(core, "a worker is pinned");
+            }
+            Some(core) => {
+                tracing::warn!(core, "cannot pin a worker to its core; the kernel decides where it runs");
+            }
+            None => tracing::info!("a worker is not pinned: `workers` gives it no core"),
         }
         worker.run(&stop)
     })
 }
 
 fn owner(plans: &[WorkerPlan], port: PortId) -> WorkerId {
-    let place = plans.iter().position(|plan| plan.ports.contains(&port));
-    let place = place.expect("a plan gives every port to one worker");
-    WorkerId(u8::try_from(place).expect("no more workers than ports"))
+    let ids = (0..=u8::MAX).map(WorkerId).zip(plans);
+    let mut owners = ids.filter(|(_, plan)| plan.ports.contains(&port)).map(|(id, _)| id);
+    owners.next().expect("a plan gives every port to one worker")
 }
 
 fn umem_settings(config: &Config, zero_copy: ZeroCopy) -> UmemSettings {

@@ -1,10 +1,13 @@
 //! How long a worker with nothing to do asks again before it sleeps.
 //!
 //! Who sleeps is woken late, by what it takes to wake a thread on a core that may be idle; who asks again takes a core.
-//! A worker that would have had work a moment after it fell asleep asks a little longer the next time, up to
-//! `idle_after`; one that waited longer than that would have asked in vain, and next time sleeps at once. So a
+//! A worker to whom frames came one after the other sooner than `idle_after` asks for twice as long the next time, up to
+//! `idle_after`; one to whom they came later would have asked in vain, and next time sleeps at once. So a
 //! switch under load never sleeps, and a frame now and then costs one sleep and no spinning. (KVM polls so
 //! before it halts a virtual core.)
+//!
+//! A worker that is slow to wake finds more than one frame: what counts is how far apart they came. Work that came with no
+//! frame (a timer, a look for what has left, a message) says nothing about when the next one comes.
 //!
 //! No clock is read here: times are arguments.
 
@@ -20,24 +23,29 @@ pub struct SpinWindow {
     most: Nanos,
     window: Nanos,
     idle_since: Option<Nanos>,
+    /// Since the last frames.
+    silent_since: Option<Nanos>,
 }
 
 impl SpinWindow {
     /// Never longer than `most`.
     #[must_use]
     pub const fn new(most: Nanos) -> SpinWindow {
-        SpinWindow { most, window: most, idle_since: None }
+        SpinWindow { most, window: most, idle_since: None, silent_since: None }
     }
 
-    /// There was something to do at `now`.
+    /// There was something to do at `now`, and so many `frames` had come.
     #[inline]
-    pub fn busy(&mut self, now: Nanos) {
-        if let Some(idle_since) = self.idle_since.take() {
-            let idle = now.since(idle_since);
-            if idle > self.most {
+    pub fn busy(&mut self, now: Nanos, frames: u32) {
+        self.idle_since = None;
+        if frames > 0
+            && let Some(silent_since) = self.silent_since.take()
+        {
+            let apart = Nanos(now.since(silent_since).0 / u64::from(frames));
+            if apart > self.most {
                 self.window = Nanos::ZERO;
-            } else if idle > self.window {
-                self.window = Nanos(2 * idle.0).max(WORTH_A_SLEEP).min(self.most);
+            } else if apart > self.window {
+                self.window = Nanos(2 * apart.0).max(WORTH_A_SLEEP).min(self.most);
             }
         }
     }
@@ -46,6 +54,7 @@ impl SpinWindow {
     #[inline]
     #[must_use]
     pub fn idle(&mut self, now: Nanos) -> bool {
+        self.silent_since.get_or_insert(now);
         let idle_since = *self.idle_since.get_or_insert(now);
         now.since(idle_since) >= self.window
     }
@@ -63,14 +72,15 @@ mod tests {
 
     const MOST: Nanos = Nanos::from_micros(50);
 
-    /// How long a worker asks before it sleeps, after waits of these many microseconds.
-    fn asks_for(waits: &[u64]) -> Nanos {
+    /// How long a worker asks before it sleeps, after waits of these many microseconds, at the end of which it finds so
+    /// many frames.
+    fn asks_for(waits: &[(u64, u32)]) -> Nanos {
         let mut spin = SpinWindow::new(MOST);
         let mut now = Nanos(0);
-        for &wait in waits {
+        for &(wait, frames) in waits {
             assert_eq!(spin.idle(now), spin.window == Nanos::ZERO);
             now = now.after(Nanos::from_micros(wait));
-            spin.busy(now);
+            spin.busy(now, frames);
         }
         let asks = (0..=MOST.0).find(|&span| spin.idle(now.after(Nanos(span))));
         Nanos(asks.expect("it sleeps some time"))
@@ -79,22 +89,33 @@ mod tests {
     #[test]
     fn a_wait_longer_than_the_most_ends_asking_and_one_as_long_does_not() {
         assert_eq!(asks_for(&[]), MOST);
-        assert_eq!(asks_for(&[50]), MOST);
-        assert_eq!(asks_for(&[51]), Nanos::ZERO);
-        assert_eq!(asks_for(&[51, 10_000]), Nanos::ZERO);
+        assert_eq!(asks_for(&[(50, 1)]), MOST);
+        assert_eq!(asks_for(&[(51, 1)]), Nanos::ZERO);
+        assert_eq!(asks_for(&[(51, 1), (10_000, 1)]), Nanos::ZERO);
     }
 
     #[test]
-    fn work_soon_after_it_fell_asleep_makes_it_ask_for_twice_as_long_as_that_took() {
-        assert_eq!(asks_for(&[51, 1]), WORTH_A_SLEEP);
-        assert_eq!(asks_for(&[51, 12]), Nanos::from_micros(24));
-        assert_eq!(asks_for(&[51, 12, 25]), MOST);
-        assert_eq!(asks_for(&[51, 50]), MOST);
+    fn frames_soon_after_it_fell_asleep_make_it_ask_for_twice_as_long_as_that_took() {
+        assert_eq!(asks_for(&[(51, 1), (1, 1)]), WORTH_A_SLEEP);
+        assert_eq!(asks_for(&[(51, 1), (12, 1)]), Nanos::from_micros(24));
+        assert_eq!(asks_for(&[(51, 1), (12, 1), (25, 1)]), MOST);
+        assert_eq!(asks_for(&[(51, 1), (50, 1)]), MOST);
+    }
+
+    #[test]
+    fn waking_late_is_no_silence_and_waking_without_a_frame_says_nothing() {
+        let slow = 300; // microseconds until it runs
+        assert_eq!(asks_for(&[(51, 1), (slow, 300)]), WORTH_A_SLEEP, "a frame each microsecond");
+        assert_eq!(asks_for(&[(51, 1), (slow, 6)]), MOST);
+        assert_eq!(asks_for(&[(51, 1), (slow, 5)]), Nanos::ZERO, "60 us apart");
+        assert_eq!(asks_for(&[(slow, 0)]), MOST);
+        assert_eq!(asks_for(&[(51, 1), (slow, 0), (12, 1)]), Nanos::ZERO, "silent for 312 us");
+        assert_eq!(asks_for(&[(51, 1), (12, 0), (12, 1)]), Nanos::from_micros(48), "24 us");
     }
 
     #[test]
     fn work_while_it_asks_changes_nothing() {
-        assert_eq!(asks_for(&[51, 12, 24, 1, 0]), Nanos::from_micros(24));
+        assert_eq!(asks_for(&[(51, 1), (12, 1), (24, 1), (1, 1), (0, 1)]), Nanos::from_micros(24));
     }
 
     #[test]
@@ -102,7 +123,7 @@ mod tests {
         let mut spin = SpinWindow::new(MOST);
         assert!(!spin.idle(Nanos(0)) && !spin.idle(Nanos(49_999)) && spin.idle(Nanos(50_000)));
         assert!(spin.idle(Nanos(90_000)), "woken for nothing: it sleeps on");
-        spin.busy(Nanos(90_001));
+        spin.busy(Nanos(90_001), 1);
         assert_eq!(spin.window, Nanos::ZERO, "90 us without work");
     }
 

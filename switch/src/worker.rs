@@ -1,4 +1,4 @@
-//! One worker: a pinned thread that owns some ports completely and runs their frames to completion.
+//! One worker: a thread that owns some ports completely and runs their frames to completion.
 //!
 //! A turn of the loop: reap completions, refill fill rings, receive a batch, move it through the
 //! pipeline, exchange with other workers, fire timers, transmit, kick. A turn that found nothing to
@@ -36,8 +36,8 @@ const BATCH: u32 = 128;
 /// that as many long frames can leave as come in.
 const SERVINGS: usize = 2;
 
-/// A sleep ends after this to see what nobody tells, where something waits for it: that frames have left, that a
-/// driver or a queue to another worker has room.
+/// A sleep ends after this at the latest to see what nobody tells, where something waits for it: that frames have left, that
+/// a driver or a queue to another worker has room.
 const LOOK_AGAIN: Nanos = Nanos::from_micros(200);
 
 /// A sleep ends after this to see that frames have left, for which nothing waits but their counters.
@@ -70,6 +70,37 @@ pub struct Worker {
     pub poll: Poll,
     /// The longest stall that rings and headroom were sized for.
     pub stall_budget: Nanos,
+    /// The shortest time in which the line of one of its ports carries what is committed: then there is room again.
+    pub commit_time: Nanos,
+}
+
+/// What a turn has done.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    /// Something moved, was due, or was asked for.
+    is_busy: bool,
+    /// Frames that came in.
+    received: u32,
+}
+
+/// What a worker that sleeps is not told of, and for which it looks again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unseen {
+    Nothing,
+    /// Frames leave, and nothing waits for that but their counters.
+    Leaving,
+    /// Something waits for room.
+    Room,
+}
+
+impl Unseen {
+    fn longest_sleep(self, commit_time: Nanos) -> Nanos {
+        match self {
+            Unseen::Nothing => LONGEST_SLEEP,
+            Unseen::Leaving => LOOK_AT_LEISURE,
+            Unseen::Room => LOOK_AGAIN.min(commit_time),
+        }
+    }
 }
 
 impl Worker {
@@ -102,19 +133,19 @@ impl Worker {
         while !stop.load(Ordering::Relaxed) {
             let now = clock::now();
             watch.turn(now, self.stall_budget, &self.facts);
-            let busy = self.turn(now, &watch);
+            let turn = self.turn(now, &watch);
             // A loop is told of at once: a line of the log waits for it.
             if show_at.is_some_and(|time| now >= time) || self.switch.bridge().loops_found() != loops_found {
                 self.show();
                 loops_found = self.switch.bridge().loops_found();
                 show_at = None;
             }
-            if busy {
+            if turn.is_busy {
                 show_at.get_or_insert(now.after(SHOW_PERIOD));
             }
             let Some(spin) = &mut spin else { continue };
-            if busy {
-                spin.busy(now);
+            if turn.is_busy {
+                spin.busy(now, turn.received);
             } else if spin.idle(now)
                 && let Some(awake_at) = self.sleep(&mut sleeper, spin, show_at.unwrap_or(Nanos::NEVER))?
             {
@@ -134,7 +165,8 @@ impl Worker {
     /// was woken before. `None` where no sleep was worth it.
     fn sleep(&self, sleeper: &mut Sleeper<'_>, spin: &SpinWindow, until: Nanos) -> io::Result<Option<Nanos>> {
         let now = clock::now();
-        let deadline = self.switch.next_deadline().min(now.after(self.longest_sleep())).min(until);
+        let longest = self.unseen().longest_sleep(self.commit_time);
+        let deadline = self.switch.next_deadline().min(now.after(longest)).min(until);
         if !spin.is_worth_it(now, deadline) {
             return Ok(None);
         }
@@ -148,38 +180,38 @@ impl Worker {
         Ok(Some(clock::now().min(deadline).max(now)))
     }
 
-    fn longest_sleep(&self) -> Nanos {
+    fn unseen(&self) -> Unseen {
         let any = |is: fn(&Port) -> bool| self.ports.iter().any(|(_, port)| is(port));
         let in_flight = any(Port::in_flight);
-        if self.switch.waits_for_workers()
-            || in_flight && (self.switch.waits_for_releases() || any(Port::is_unsent))
-        {
-            LOOK_AGAIN
-        } else if in_flight {
-            LOOK_AT_LEISURE
-        } else {
-            LONGEST_SLEEP
+        let awaited = in_flight && (self.switch.waits_for_releases() || any(Port::is_unsent));
+        match (in_flight, awaited || self.switch.waits_for_workers()) {
+            (_, true) => Unseen::Room,
+            (true, false) => Unseen::Leaving,
+            (false, false) => Unseen::Nothing,
         }
     }
 
-    /// One turn. True where something moved.
-    fn turn(&mut self, now: Nanos, watch: &Watch) -> bool {
-        let mut busy = false;
+    fn turn(&mut self, now: Nanos, watch: &Watch) -> Turn {
         let (switch, store) = (&mut self.switch, &mut self.store);
         let obeyed_before = switch.pauses_obeyed();
         let mut batch = switch.batch(now);
-        batch.advance(store);
+        let (mut busy, mut received) = (batch.advance(store), 0);
+        // What has left counts no more when the first frame comes in.
         for (id, port) in &mut self.ports {
             port.reap(store, |store, frame| {
                 batch.release(*id, frame, store);
                 busy = true;
             });
             if port.is_gone() {
-                port.take_back(store, |store, frame| batch.give_up(*id, frame, store));
+                port.take_back(store, |store, frame| {
+                    batch.give_up(*id, frame, store);
+                    busy = true;
+                });
             }
+        }
+        for (id, port) in &mut self.ports {
             port.refill(store);
-            let received = port.receive(store, BATCH, |store, frame| batch.receive(*id, frame, store));
-            busy |= received > 0;
+            received += port.receive(store, BATCH, |store, frame| batch.receive(*id, frame, store));
         }
         drop(batch);
         if switch.pauses_obeyed() != obeyed_before {
@@ -193,8 +225,10 @@ impl Worker {
         busy |= self.handoff.exchange(now, switch, store);
         while let Some(request) = self.inbox.take() {
             self.answer(now, request);
+            busy = true;
         }
-        busy | self.transmit(now)
+        busy |= self.transmit(now) || received > 0;
+        Turn { is_busy: busy, received }
     }
 
     /// Tells peers what they are newly held to, before any port sends data. Not before the batch has moved on:
@@ -383,16 +417,28 @@ mod tests {
             facts: Arc::default(),
             poll: Poll::Busy,
             stall_budget: Nanos::ZERO,
+            commit_time: Nanos::NEVER,
         };
         let mut sleeps_with = |frames: usize| {
             for _ in 0..frames {
                 receive(&mut worker.switch, &mut worker.store, [0, 2, 1], 60);
             }
             worker.turn(NOW, &Watch::new(NOW));
-            worker.longest_sleep()
+            worker.unseen()
         };
-        assert_eq!(sleeps_with(CAPACITY), LONGEST_SLEEP, "the queue takes them all");
-        assert_eq!(sleeps_with(1), LOOK_AGAIN);
+        assert_eq!(sleeps_with(CAPACITY), Unseen::Nothing, "the queue takes them all");
+        assert_eq!(sleeps_with(1), Unseen::Room);
+    }
+
+    #[test]
+    fn a_sleep_is_as_long_as_what_waits_allows() {
+        let of = |unseen: Unseen, commit_us| unseen.longest_sleep(Nanos::from_micros(commit_us));
+        assert_eq!(of(Unseen::Nothing, 40), LONGEST_SLEEP);
+        assert_eq!(of(Unseen::Leaving, 40), LOOK_AT_LEISURE);
+        assert_eq!(
+            [40, 200, 400].map(|us| of(Unseen::Room, us)),
+            [Nanos::from_micros(40), LOOK_AGAIN, LOOK_AGAIN]
+        );
     }
 
     #[test]

@@ -95,12 +95,16 @@ impl Batch<'_> {
     }
 
     /// Fires everything that is due: refreshes of held pauses, ends of obeyed ones, the watchdog, ageing.
-    /// Costs a comparison while nothing is. [`Switch::next_deadline`] says when it must be called.
+    /// Costs a comparison while nothing is. [`Switch::next_deadline`] says when it must be called. True where something
+    /// was due.
     #[inline]
-    pub fn advance<S: FrameStore>(&mut self, store: &mut S) {
-        if self.switch.now >= self.switch.agenda.next_timer {
+    #[allow(clippy::must_use_candidate)]
+    pub fn advance<S: FrameStore>(&mut self, store: &mut S) -> bool {
+        let is_due = self.switch.now >= self.switch.agenda.next_timer;
+        if is_due {
             self.switch.fire(store);
         }
+        is_due
     }
 
     /// The link of `port` came up or went down. A port without link forgets what it had learned and

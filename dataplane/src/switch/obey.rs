@@ -22,7 +22,8 @@ pub(super) enum Reading {
 }
 
 impl Switch {
-    /// What a frame is that begins with `head`.
+    /// What a frame is that begins with `head`. The next may follow it, unless it is not let in: whoever refuses it
+    /// [discards](Switch::discard) it.
     #[inline(never)]
     pub(super) fn read(&mut self, port: PortId, head: &[u8]) -> Reading {
         let Ok(header) = Header::parse(head) else { return Reading::Malformed };

@@ -57,12 +57,15 @@ impl Switch {
     }
 
     /// Whether something may go on as soon as a frame that was given out has left: what waits to be sent, or a peer
-    /// that is held. Else a driver may [release](super::Batch::release) when it comes by. Other workers' ports may always.
+    /// that is held. Else a driver may [release](super::Batch::release) when it comes by. Other workers' ports may always, and
+    /// shadows hold peers that nobody sees.
     #[must_use]
     pub fn waits_for_releases(&self) -> bool {
         let agenda = &self.agenda;
         let waits = [agenda.egress_active, agenda.awaited, agenda.starved, agenda.timed];
-        self.workers.count() > 1 || waits.iter().any(|ports| !ports.is_empty())
+        self.workers.count() > 1
+            || !self.policies.shadows.is_empty()
+            || waits.iter().any(|ports| !ports.is_empty())
     }
 
     /// Ends what the peer of `port` has asked for, where its time is over.

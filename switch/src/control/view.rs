@@ -229,10 +229,10 @@ impl ProgramCell {
     }
 }
 
-/// A worker: a pinned thread and what it tells.
+/// A worker: a thread and what it tells.
 #[derive(Debug)]
 pub struct WorkerView {
-    /// The core that it is pinned to.
+    /// The core that it is pinned to, if it is.
     pub core: Option<usize>,
     /// Written by the worker.
     pub facts: Arc<WorkerFacts>,

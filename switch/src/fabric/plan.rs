@@ -295,7 +295,7 @@ impl Plan {
     fn toml(&self, switch: SwitchId, variant: &Settings) -> String {
         let planned = &self.switches[switch.0];
         let mut settings = self.settings.clone();
-        // The kernel runs their workers where there is room; pinned, all would share the last core.
+        // One each, whatever the rates: many switches share the machine.
         let ports: Vec<String> = planned.ports.iter().map(|port| format!("\"{}\"", port.name)).collect();
         settings.set("switch.workers", format!("[{{ ports = [{}] }}]", ports.join(", ")));
         settings.text("switch.name", &planned.name);

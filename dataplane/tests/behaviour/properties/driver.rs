@@ -349,7 +349,9 @@ impl Driver {
     fn advance(&mut self, by: u64) {
         self.now = self.now.after(Nanos(by));
         let now = self.now;
-        self.workers.iter_mut().for_each(|worker| worker.batch(now).advance(&mut self.store));
+        self.workers.iter_mut().for_each(|worker| {
+            worker.batch(now).advance(&mut self.store);
+        });
     }
 
     fn set_link(&mut self, port: u8, up: bool) {

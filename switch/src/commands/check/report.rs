@@ -235,7 +235,7 @@ impl Report {
     #[must_use]
     pub fn of(file: &str, config: &Config, machine: &Machine) -> Report {
         let (switch, shell) = (&config.switch, &config.shell);
-        let workers = config.workers(&machine.cores, &machine.isolated);
+        let workers = config.workers(&machine.cores);
         let queues = config.queues(machine);
         let plan = config.memory(&workers, &queues);
         let memory = plan.consumers.iter().map(|consumer| MemoryReport {
