@@ -14,6 +14,7 @@ use std::time::SystemTime;
 use xoff_config::shell::{Chunks, Worker as WorkerPlan, ZeroCopy};
 use xoff_config::{Config, Problem};
 use xoff_dataplane::counters::Counters;
+use xoff_dataplane::frame::FrameStore as _;
 use xoff_dataplane::policy::CustomPanic;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
@@ -275,7 +276,7 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
             mailbox,
         });
         let roles = Workers::new(owners.clone(), me);
-        let switch = Switch::new(&settings, chunk_count(&store), roles, Arc::clone(&counters));
+        let switch = Switch::new(&settings, store.capacity(), roles, Arc::clone(&counters));
         let handoff = Handoff::new(Arc::clone(&exchange), me);
         workers.push((plan.core, worker(config, switch, store, ports, handoff, inbox, facts)));
     }
@@ -452,10 +453,6 @@ fn shares(config: &Config, plans: &[WorkerPlan], queues: &[Option<u32>]) -> Resu
         .iter()
         .map(|plan| Ok(Share { chunks: number(sum(plan, false))?, control: number(sum(plan, true))? }))
         .collect()
-}
-
-fn chunk_count(store: &Store) -> u32 {
-    xoff_dataplane::frame::FrameStore::capacity(store)
 }
 
 fn port_view(port: &Port, worker: usize) -> PortView {
