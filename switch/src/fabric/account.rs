@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use xoff_dataplane::counter::Counter;
-use xoff_dataplane::counters::ClassCounters;
-use xoff_dataplane::units::{CLASSES, Class};
+use xoff_dataplane::counters::{ClassCounters, Counters};
+use xoff_dataplane::units::{CLASSES, Class, PortId};
 use xoff_hosts::HostReport;
 use xoff_hosts::report::ReceivedStream;
 
@@ -105,23 +105,48 @@ pub struct Account {
     /// Frames by class that still waited in a switch when the hosts had ended, before the first switch was
     /// stopped. A switch that stops lets its peers go, and these may be on their way to one that is no more.
     pub held: [u64; CLASSES],
-    views: Vec<Arc<SwitchView>>,
+    counted: Vec<Counted>,
+}
+
+/// What stays of a switch that has stopped: what it counted. Its view has its sockets, and with them its packet memory,
+/// which an experiment of many fabrics would add up.
+#[derive(Debug)]
+struct Counted {
+    counters: Arc<Counters>,
+    ports: usize,
+    longest_stall_nanos: u64,
+}
+
+impl Counted {
+    fn of(view: &SwitchView) -> Counted {
+        let stalls = view.workers.iter().map(|worker| worker.facts.longest_gap.get());
+        Counted {
+            counters: Arc::clone(&view.counters),
+            ports: view.ports.len(),
+            longest_stall_nanos: stalls.max().unwrap_or(0),
+        }
+    }
+
+    fn class(&self, class: Class) -> impl Iterator<Item = &ClassCounters> {
+        (0..=u8::MAX).map(PortId).take(self.ports).map(move |port| self.counters.class(port, class))
+    }
 }
 
 impl Account {
     pub(super) fn new(
         hosts: Vec<HostReport>,
         switches: Vec<Status>,
-        views: Vec<Arc<SwitchView>>,
+        views: &[Arc<SwitchView>],
         held: [u64; CLASSES],
     ) -> Account {
-        Account { hosts, switches, held, views }
+        let counted = views.iter().map(|view| Counted::of(view)).collect();
+        Account { hosts, switches, held, counted }
     }
 
     /// What these hosts said; there was no switch in which so many frames could wait.
     #[cfg(test)]
     pub(crate) fn of_hosts(hosts: Vec<HostReport>, held: [u64; CLASSES]) -> Account {
-        Account::new(hosts, Vec::new(), Vec::new(), held)
+        Account::new(hosts, Vec::new(), &[], held)
     }
 
     /// What one host said.
@@ -133,7 +158,7 @@ impl Account {
     /// Counters of one class at one port.
     #[must_use]
     pub fn class(&self, at: PortOf, class: Class) -> &ClassCounters {
-        self.views[at.switch.0].counters.class(at.port, class)
+        self.counted[at.switch.0].counters.class(at.port, class)
     }
 
     /// Streams of a class as they were received, by all hosts.
@@ -198,8 +223,7 @@ impl Account {
     /// Longest time that the machine kept a switch from running, ns.
     #[must_use]
     pub fn longest_stall_nanos(&self) -> u64 {
-        let workers = self.views.iter().flat_map(|view| &view.workers);
-        workers.map(|worker| worker.facts.longest_gap.get()).max().unwrap_or(0)
+        self.counted.iter().map(|of| of.longest_stall_nanos).max().unwrap_or(0)
     }
 
     /// Longest time that the machine kept a host from running, ns.
@@ -209,7 +233,7 @@ impl Account {
     }
 
     fn classes(&self, class: Class) -> impl Iterator<Item = &ClassCounters> {
-        counters(&self.views, class)
+        self.counted.iter().flat_map(move |of| of.class(class))
     }
 }
 
@@ -217,18 +241,14 @@ impl Account {
 /// tell while nothing moves.
 pub(super) fn held(views: &[Arc<SwitchView>]) -> [u64; CLASSES] {
     Class::ALL.map(|class| {
-        let (came, gone) = counters(views, class).fold((0, 0), |(came, gone), of| {
+        let counted: Vec<Counted> = views.iter().map(|view| Counted::of(view)).collect();
+        let counters = counted.iter().flat_map(|of| of.class(class));
+        let (came, gone) = counters.fold((0, 0), |(came, gone), of| {
             let dropped: u64 = of.drops.iter().map(Counter::get).sum();
             (came + of.rx_frames.get(), gone + of.tx_frames.get() + dropped)
         });
         came.saturating_sub(gone)
     })
-}
-
-/// Of one class, at every port of every switch.
-fn counters(views: &[Arc<SwitchView>], of: Class) -> impl Iterator<Item = &ClassCounters> {
-    let classes = views.iter().flat_map(|view| view.classes());
-    classes.filter(move |&(_, class, _)| class == of).map(|(_, _, counters)| counters)
 }
 
 /// Jain's fairness index of `shares`: 1 where all are equal, 1/n where one has everything; `None` where nobody

@@ -232,7 +232,7 @@ impl Fabric {
             hosts[host.0].drops.total = self.hosts[host.0].counters()?.dropped();
         }
         settle(&mut hosts);
-        let account = Account::new(hosts, statuses, views, held);
+        let account = Account::new(hosts, statuses, &views, held);
         if let (Some(recorder), Some(looks)) = (&self.recorder, looks) {
             recorder.take(Record::of(&self.plan, load, &account, begin, looks));
         }
