@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures what forwarding costs at a steady load, and what it adds to a frame's way, for xoff, Open vSwitch and the kernel
-# bridge: about two minutes. docs/benchmarks.md says what is measured and how.
+# bridge: about five minutes. docs/benchmarks.md says what is measured and how.
 # Arguments go to scripts/bench_load.py, for example --json; --help lists them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from bench_forwarders import KernelBridge, OpenVswitch, Pair, Xoff  # noqa: E402
+from bench_forwarders import XOFF_BY_DEFAULT, KernelBridge, OpenVswitch, Pair, Xoff  # noqa: E402
 from bench_lab import Lab, run, tell  # noqa: E402
 
 FORWARDER_CORE, SENDER_CORE = 0, 1
@@ -56,26 +56,32 @@ class Bench:
         )  # fmt: skip
         one = json.loads(probe)
         delays = sorted(one.pop("delays"))
+        if not delays:
+            raise RuntimeError(f"none of {one['sent']} frames arrived")
         one["lost"] = one["sent"] - len(delays)
         one["p50_us"], one["p99_us"] = (percentile(delays, share) / 1e3 for share in (0.5, 0.99))
         return one
 
 
 def percentile(ordered, share):
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("nan")
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
 def summary(measured, options, names):
     """`measured[name, kpps]` is a list of measurements, one for each round; medians, of which the plain veth's are
-    taken off where something is said to be added."""
+    taken off where something is said to be added. Frames are those of all rounds."""
 
     def median(name, kpps, key):
         return statistics.median(one[key] for one in measured[name, kpps])
 
+    def frames(name, kpps):
+        return {key: sum(one[key] for one in measured[name, kpps]) for key in ("sent", "lost")}
+
     runs = []
     for kpps in options.kpps:
-        wire = {key: median(WIRE, kpps, key) for key in ("p50_us", "p99_us", "sending")}
-        run_ = {"kpps": kpps, "frame_bytes": options.size, "gaps": options.gaps, WIRE: rounded(wire)}
+        wire = {key: median(WIRE, kpps, key) for key in ("p50_us", "p99_us", "sending", "kpps")}
+        run_ = {"kpps": kpps, "frame_bytes": options.size, "gaps": options.gaps}
+        run_[WIRE] = rounded(wire) | frames(WIRE, kpps)
         for name in names:
             run_[name] = rounded({
                 "core_share": median(name, kpps, "core_share"),
@@ -83,8 +89,7 @@ def summary(measured, options, names):
                 "p50_added_us": median(name, kpps, "p50_us") - wire["p50_us"],
                 "p99_added_us": median(name, kpps, "p99_us") - wire["p99_us"],
                 "kpps": median(name, kpps, "kpps"),
-                "lost": median(name, kpps, "lost"),
-            })  # fmt: skip
+            }) | frames(name, kpps)  # fmt: skip
         runs.append(run_)
     return runs
 
@@ -94,26 +99,34 @@ def rounded(numbers):
 
 
 def table(runs, names):
-    lines = [
-        f"{'kpps':>6}  " + "".join(f"{name:>34}" for name in names),
-        f"{'':>6}  " + f"{'core  (sender)  p50 us   p99 us':>34}" * len(names),
-    ]
+    lines = [f"{'kpps':>6}  {'':<14} {'sent':>6}   {'core  (sender)':>16} {'p50 us':>8} {'p99 us':>9}"]
     for one in runs:
-        cells = [
-            f"{of['core_share']:7.1%}  ({of['sender_core_share_added']:6.1%}) {of['p50_added_us']:7.1f} {of['p99_added_us']:8.1f}"
-            for of in (one[name] for name in names)
-        ]
-        lines.append(f"{one['kpps']:>6}  " + "".join(f"{cell:>34}" for cell in cells))
-    lines.append("share of a core that all threads of the forwarder took; (what the sender's core paid more for sending than over a")
-    lines.append("plain veth); delay that the forwarder added to that of a plain veth. Medians of rounds.")
+        wire = one[WIRE]
+        lines.append(
+            f"{one['kpps']:>6}  {WIRE:<14} {wire['kpps']:>6.4g}   {'':>16}"
+            f" {wire['p50_us']:8.1f} {wire['p99_us']:9.1f}{losses(wire)}"
+        )
+        for name in names:
+            of = one[name]
+            lines.append(
+                f"{'':>6}  {name:<14} {of['kpps']:>6.4g}   {of['core_share']:6.1%}  ({of['sender_core_share_added']:6.1%})"
+                f" {of['p50_added_us']:8.1f} {of['p99_added_us']:9.1f}{losses(of)}"
+            )
+    lines.append("kpps that were to be sent, and were; share of a core that all threads of the forwarder took; (what the sender's core paid")
+    lines.append(f"more for sending than over a plain veth); delay of the frames that arrived: of the {WIRE}, a plain veth, and what a")
+    lines.append("forwarder adds to that. Medians of rounds, no interval; losses are of all rounds.")
     return "\n".join(lines)
+
+
+def losses(of):
+    return f"  LOST {of['lost']} of {of['sent']}" if of["lost"] else ""
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     number_list = lambda text: [float(one) for one in text.split(",")]  # noqa: E731
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
-    parser.add_argument("--rounds", type=int, default=1, help="how often everything is measured")
+    parser.add_argument("--rounds", type=int, default=3, help="how often everything is measured")
     parser.add_argument("--seconds", type=float, default=3.0, help="how long each measurement is")
     parser.add_argument("--kpps", type=number_list, default=[0.1, 0.8, 1.0, 8.0, 10.0, 100.0], help="thousands of frames a second")
     parser.add_argument("--size", type=int, default=64, help="frames, bytes with FCS")
@@ -130,10 +143,11 @@ def arguments():
 
 def main():
     options = arguments()
-    peers = {"kernel_bridge": KernelBridge, "ovs_afxdp": OpenVswitch, "xoff_busy": lambda: Xoff(options.xoff)}
-    forwarders = {"xoff": Xoff(options.xoff, "adaptive")}
+    peers = {"kernel_bridge": KernelBridge, "ovs_afxdp": OpenVswitch,
+             "xoff_busy": lambda: Xoff(options.xoff, 'poll = "busy"' + XOFF_BY_DEFAULT)}  # fmt: skip
+    forwarders = {"xoff": Xoff(options.xoff, XOFF_BY_DEFAULT)}
     for name, path in (one.split("=", 1) for one in options.also):
-        forwarders[name] = Xoff(str(Path(path).resolve()), "adaptive")
+        forwarders[name] = Xoff(str(Path(path).resolve()), XOFF_BY_DEFAULT)
     forwarders |= {name: peers[name]() for name in options.peers}
     measured = {}
     with Lab() as lab:
@@ -146,7 +160,8 @@ def main():
                          f"{one['p50_us']:7.1f} / {one['p99_us']:7.1f} us, sending {one['sending']:6.1%}, "
                          f"lost {one['lost']}, {one['kpps']:.2f} kpps")  # fmt: skip
     runs = summary(measured, options, list(forwarders))
-    print(json.dumps({"seconds": options.seconds, "runs": runs}) if options.json else table(runs, list(forwarders)))
+    taken = {"rounds": options.rounds, "seconds": options.seconds, "runs": runs}
+    print(json.dumps(taken) if options.json else table(runs, list(forwarders)))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ pair's worker, and the cap is what makes that fair: without it workers and gener
 import json
 import statistics
 
-from bench_forwarders import Xoff
+from bench_forwarders import XOFF_LIKE_OTHERS, Xoff
 from bench_lab import tell
 
 # A worker more is worth a worker, if not more than this is missing.
@@ -15,7 +15,7 @@ MISSING = 0.05
 
 
 def measure(bench, options, loads):
-    xoff, counts = Xoff(options.xoff), (1, options.workers)
+    xoff, counts = Xoff(options.xoff, XOFF_LIKE_OTHERS), (1, options.workers)
     measured = {}
     for round_ in range(options.rounds):
         for workers in counts if round_ % 2 == 0 else counts[::-1]:
@@ -46,17 +46,22 @@ def run(load, workers, measured):
         "core_share_to_one_worker": round(share, 3),
         "kpps_per_core_share_to_one_worker": round(efficiency, 3),
         "limited_by": limits(workers, share, efficiency),
+        "disturbed": sum(taken["disturbed"] for taken in one + many),
     }
 
 
 def limits(workers, share, efficiency):
-    """Frames a second are CPU time, and frames in that time: which of them is less than it should be."""
+    """Frames a second are CPU time, and frames in that time: which of them is less than it should be.
+
+    Workers that are held to a share of a core seldom run at the same time: what they would take from each other at full
+    speed hardly shows.
+    """
     limited_by = []
     if share < workers * (1 - MISSING):
         limited_by.append("cores")  # workers do not get the CPU time that they may have
     if efficiency < 1 - MISSING:
         limited_by.append("cost per frame")  # caches, memory and the kernel's locks are shared
-    return limited_by or ["nothing"]
+    return limited_by
 
 
 def table(runs):
@@ -66,6 +71,13 @@ def table(runs):
             f"{one['frame_bytes']:>5} {one['flows']:>5}  {one['kpps_one_worker']:>7.0f} kpps"
             f"   {one['workers']}: {one['kpps']:>7.0f} kpps   {one['to_one_worker']:>6.2f} x"
             f"   {one['core_share_to_one_worker']:>6.2f} x   {one['kpps_per_core_share_to_one_worker']:>24.2f} x"
-            f"   {', '.join(one['limited_by'])}"
+            f"   {', '.join(one['limited_by']) or '-'}{disturbed(one)}"
         )
+    lines.append("limited by: cores, where N workers got less CPU time than N times one's, and cost per frame, where they forwarded fewer")
+    lines.append(f"frames in the same CPU time, by more than {MISSING:.0%}. Under the cap they seldom run at the same time: what they would take")
+    lines.append("from each other at full speed hardly shows. Medians of rounds, no interval.")
     return "\n".join(lines)
+
+
+def disturbed(one):
+    return f", {one['disturbed']} measurements disturbed" if one["disturbed"] else ""

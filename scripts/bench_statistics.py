@@ -4,6 +4,8 @@ import random
 import statistics
 
 RESAMPLES = 4000
+# The medians of resamples of fewer numbers say no more than the least and the most of them.
+ROUNDS_LEAST = 5
 
 
 def spread(numbers):
@@ -13,15 +15,17 @@ def spread(numbers):
 
 
 def ratios(ours, theirs):
-    """Ratios round by round, which are of neighbours in time; `None` where theirs is 0."""
+    """Ratios round by round, which are of neighbours in time; there is none of a round where theirs is 0."""
     return [a / b for a, b in zip(ours, theirs) if b]
 
 
 def interval(numbers):
-    """What holds 95 % of the medians of resamples; the same numbers give the same interval."""
+    """What holds 95 % of the medians of resamples; the same numbers give the same interval. `None`: too few numbers."""
+    if len(numbers) < ROUNDS_LEAST:
+        return None
     chance = random.Random(1)
     medians = sorted(statistics.median(chance.choices(numbers, k=len(numbers))) for _ in range(RESAMPLES))
-    return medians[RESAMPLES * 25 // 1000], medians[RESAMPLES * 975 // 1000 - 1]
+    return [round(medians[at], 3) for at in (RESAMPLES * 25 // 1000, RESAMPLES * 975 // 1000 - 1)]
 
 
 def summary(measured, cases, names):
@@ -47,33 +51,52 @@ def summary(measured, cases, names):
             "kpps": each(lambda rounds: round(statistics.median(rounds), 1), kpps),
             "spread": each(lambda rounds: round(spread(rounds), 3), kpps),
             "xoff_to": {name: round(statistics.median(of_rounds), 3) for name, of_rounds in to.items()},
-            "xoff_to_interval": {name: [round(end, 3) for end in interval(of_rounds)] for name, of_rounds in to.items()},
+            "xoff_to_interval": {name: interval(of_rounds) for name, of_rounds in to.items()},
+            "gbps": middle("gbps", 3),
             "offered_kpps": middle("offered_kpps", 1),
             "core_share": middle("core_share", 3),
+            "rounds": each(len, taken),
+            "rounds_disturbed": each(lambda rounds: sum(one["disturbed"] for one in rounds), taken),
+            "rounds_without_frames": each(lambda rounds: sum(not one["kpps"] for one in rounds), taken),
         })  # fmt: skip
     return runs
 
 
 def table(runs, names):
-    lines = [f"{'frame':>5} {'flows':>5}  {'mode':<18}" + "".join(f"{name:>18}" for name in names)]
+    lines = [f"{'frame':>5} {'flows':>5}  {'mode':<18}" + "".join(f"{name:>22}" for name in names)]
     for one in runs:
         cells = []
         for name in names:
-            kpps, spread_ = one["kpps"][name], one["spread"][name]
-            cells.append("-" if kpps is None else f"{kpps:.0f} (±{spread_ * 50:.0f} %)")
-        lines.append(beginning(one) + "".join(f"{cell:>18}" for cell in cells))
+            kpps, spread_, gbps = (one[key][name] for key in ("kpps", "spread", "gbps"))
+            cells.append("-" if kpps is None else f"{kpps:.0f} (±{spread_ * 50:.0f} %) {gbps:5.2f}")
+        lines.append(beginning(one) + "".join(f"{cell:>22}" for cell in cells))
     lines.append(
-        "\nthousands of frames a second that arrived, medians; ± half of the range. xoff to the others, medians of the"
-        "\nratios round by round (and what 95 % of resamples have):"
+        "\nthousands of frames a second that arrived, medians (± half of the range), and Gb/s of these frames with FCS. xoff to"
+        f"\nthe others, medians of the ratios round by round (and what 95 % of resamples have, from {ROUNDS_LEAST} rounds on):"
     )
     for one in runs:
         intervals = one["xoff_to_interval"]
         ratio = (
-            f"{value:.2f} x {name} ({intervals[name][0]:.2f} to {intervals[name][1]:.2f})"
+            f"{value:.2f} x {name}" + ("" if (of := intervals[name]) is None else f" ({of[0]:.2f} to {of[1]:.2f})")
             for name, value in one["xoff_to"].items()
         )
         lines.append(beginning(one) + ", ".join(ratio))
-    return "\n".join(lines)
+    return "\n".join(lines + notes(runs))
+
+
+def notes(runs):
+    """What numbers hide."""
+    said = {
+        "rounds_disturbed": "the forwarder's share of its core was another than it should be, however often it was measured",
+        "rounds_without_frames": "it forwarded nothing: there is no ratio to it",
+    }
+    return [
+        f"{beginning(one)}{name}: in {rounds} of {one['rounds'][name]} rounds {text}"
+        for one in runs
+        for key, text in said.items()
+        for name, rounds in one[key].items()
+        if rounds
+    ]
 
 
 def beginning(one):
