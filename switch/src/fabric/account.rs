@@ -265,6 +265,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_account_keeps_what_a_switch_counted_and_lets_go_of_its_sockets() {
+        let (view, _) = crate::control::tests::view();
+        let [left, right] = [0, 1].map(|port| view.counters.class(PortId(port), LOSSLESS).rx_frames.get());
+        let account = Account::new(Vec::new(), Vec::new(), &[Arc::clone(&view)], [0; CLASSES]);
+        let is_there = Arc::downgrade(&view);
+        drop(view);
+        assert!(is_there.upgrade().is_none(), "the view has the packet memory");
+        assert_eq!((account.sum(LOSSLESS, |class| &class.rx_frames), left > 0), (left + right, true));
+    }
+
+    #[test]
     fn jain_is_one_for_equal_shares_and_a_quarter_for_one_of_four() {
         assert_eq!(jain(&[5.0; 4]), Some(1.0));
         assert_eq!(jain(&[5.0, 0.0, 0.0, 0.0]), Some(0.25));
