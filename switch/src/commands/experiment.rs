@@ -86,6 +86,16 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         raw: None,
         own_policy: own.cloned(),
     };
+    if let Some(given) = args.set.iter().find(|given| given.is_of_trunks())
+        && !request.policies.iter().any(|variant| experiment.has_trunks(variant))
+    {
+        return Err(miette!(
+            help = "`defaults.KEY` says something of all ports",
+            "`{}`: `{}` has no wires between switches, of which that would be said",
+            given.path,
+            experiment.name
+        ));
+    }
     experiment.check(&request)?;
     request.raw = args.csv.as_deref().map(RawData::create).transpose()?;
     let report = experiment.run(&request, &mut |line| cli::tell(line))?;

@@ -19,7 +19,9 @@ use xoff_hosts::Stream;
 
 use super::plot::{Content, Panel};
 use super::report::{add_row, table};
-use super::{Conduct, Experiment, Figure, Findings, Length, Promises, Request, Tell, Variant, compare};
+use super::{
+    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Tell, Variant, Verdict, compare,
+};
 use crate::fabric::{
     Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, Settings, lossless,
 };
@@ -124,12 +126,16 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     let mut findings = Findings::default();
     let mut all = Vec::new();
     for (variant, runs) in measured {
-        let conduct = Conduct::of(runs.iter().map(|run| &run.account));
+        let mut conduct = Conduct::of(runs.iter().map(|run| &run.account));
         let measured = Measured::of(&runs);
         if variant.name == ARTICLE {
             let against = runs.iter().enumerate().filter(|(_, run)| !run.is_stalled());
             let against = against.flat_map(|(number, run)| run.deviations(number));
             findings.unmet.extend(against.map(|deviation| format!("{ARTICLE}, {deviation}")));
+            if runs.iter().all(Run::is_stalled) {
+                conduct.unproved.push("the order of the article's steps: each run had a stall".into());
+                conduct.verdict = conduct.verdict.max(Verdict::Unproved);
+            }
         }
         let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
         all.push((findings.add(variant, conduct, &measured, each), measured));

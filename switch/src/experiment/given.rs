@@ -17,6 +17,9 @@ pub struct Given {
     pub value: String,
 }
 
+/// The table for ports between switches.
+const TRUNK: &str = "trunk";
+
 /// What every port has from the experiment.
 const OF_PORTS: &str = "ports, their names and their speeds are the experiment's; `--rate` sets the speed, `defaults.KEY` says \
                         something of all ports, and `trunk.KEY` of those between switches";
@@ -41,14 +44,27 @@ impl FromStr for Given {
         if value.chars().any(char::is_control) {
             return Err("a value stands in one line".into());
         }
-        if parts[0] == "port" || path.starts_with("fdb.static") || path == "defaults.speed" {
+        let is_of_ports =
+            ["defaults", TRUNK].contains(&parts[0]) && ["speed", "name", "device"].contains(&parts[1]);
+        if parts[0] == "port" || path.starts_with("fdb.static") || is_of_ports {
             return Err(OF_PORTS.into());
+        }
+        if parts[0] == TRUNK && parts.len() > 2 {
+            return Err(format!(
+                "`{path}` is none of a port's own keys: of those between switches `trunk.KEY` says something"
+            ));
         }
         Ok(Given { path: path.to_owned(), value: value.to_owned() })
     }
 }
 
 impl Given {
+    /// Whether it is said of the ports between switches.
+    #[must_use]
+    pub fn is_of_trunks(&self) -> bool {
+        self.path.split('.').next() == Some(TRUNK)
+    }
+
     /// As TOML: numbers, truth values, lists, tables and what is quoted as they stand, everything else as a text.
     fn toml(&self) -> String {
         let value = self.value.as_str();
@@ -103,12 +119,21 @@ mod tests {
 
     #[test]
     fn what_is_no_key_with_its_table_and_a_value_is_refused() {
-        for text in
-            ["xoff=80KB", "class.3.xoff", "=80KB", "class.3.xoff=", "class..xoff=1", "a]b.c=1", "a.b=1\n2"]
-        {
+        for text in [
+            "xoff=80KB",
+            "trunk.class.3.xoff=1",
+            "class.3.xoff",
+            "=80KB",
+            "class.3.xoff=",
+            "class..xoff=1",
+            "a]b.c=1",
+            "a.b=1\n2",
+        ] {
             assert!(text.parse::<Given>().is_err(), "{text}");
         }
-        for text in ["port.speed=1G", "port.class.3.xoff=1", "fdb.static=[]", "defaults.speed=1G"] {
+        for text in
+            ["port.speed=1G", "port.class.3.xoff=1", "fdb.static=[]", "defaults.speed=1G", "trunk.name=x"]
+        {
             let message = text.parse::<Given>().unwrap_err();
             assert!(message.contains("--rate") && message.contains("`trunk.KEY`"), "{message}");
         }

@@ -190,9 +190,26 @@ impl Experiment {
         })
     }
 
+    /// Whether there are wires between switches under this variant.
+    #[must_use]
+    pub fn has_trunks(&self, variant: &Variant) -> bool {
+        (self.plans)(variant, *LINES.end()).iter().any(Plan::has_trunks)
+    }
+
+    /// The variant, one of its own choice if there is one, from which its switches cannot tell this one: the experiment says
+    /// itself what would be different.
+    fn twin(&self, variant: &Variant) -> Option<&'static str> {
+        let told = |of: &Variant| (self.settings)(of, *LINES.end()).to_string();
+        let same = || VARIANTS.iter().map(|of| (of.name, of)).filter(|(_, of)| told(of) == told(variant));
+        let chosen = same().find(|(name, _)| self.policies.contains(name));
+        chosen.or_else(|| same().next()).map(|(name, _)| name).filter(|name| *name != variant.name)
+    }
+
     fn suits(&self, variant: &Variant, own: Option<&OwnPolicy>) -> Result<(), String> {
-        let plans = (self.plans)(variant, *LINES.end());
-        if variant.is_for_trunks() && !plans.iter().any(Plan::has_trunks) {
+        if let Some(twin) = self.twin(variant) {
+            return Err(format!("its switches would do what they do under `{twin}`"));
+        }
+        if variant.is_for_trunks() && !self.has_trunks(variant) {
             return Err("it acts between switches that know it, and here is one switch with hosts that know plain PFC, \
                         which is then all that it does"
                 .into());
@@ -319,7 +336,8 @@ mod tests {
                 let has_trunks = ["cascade", "ofc-fig1", "deadlock"].contains(&experiment.name);
                 // Ingress congestion points need frames that count until they have left.
                 let forwarded = experiment.name == "shared-memory" && variant.name.starts_with("qcn-ingress");
-                let refused = variant.is_for_trunks() && !has_trunks || forwarded;
+                let is_twin = experiment.twin(variant).is_some();
+                let refused = variant.is_for_trunks() && !has_trunks || forwarded || is_twin;
                 let what = format!("{} {}", experiment.name, variant.name);
                 assert_eq!(experiment.fits(variant, None).is_err(), refused, "{what}");
                 for line in [*LINES.start(), BitRate::from_mbps(100), *LINES.end()] {
@@ -334,6 +352,21 @@ mod tests {
             }
             assert!(experiment.default_policies().iter().all(|policy| experiment.fits(policy, None).is_ok()));
         }
+    }
+
+    /// Where an experiment says itself what would be different, two names would stand for one switch.
+    #[test]
+    fn variants_that_an_experiment_cannot_tell_apart_are_one() {
+        let twins = |name: &str| -> Vec<_> {
+            let experiment = Experiment::find(name).unwrap();
+            VARIANTS.iter().filter_map(|of| Some((of.name, experiment.twin(of)?))).collect()
+        };
+        assert_eq!(twins("incast"), []);
+        assert_eq!(twins("ofc-fig1"), [("pfc-control", "pfc")]);
+        assert_eq!(twins("qcn-fanin"), [("pfc-control", "pfc")]);
+        let of_shared_memory = twins("shared-memory");
+        assert!(of_shared_memory.contains(&("pfc", "pfc-wstop")), "{of_shared_memory:?}");
+        assert!(of_shared_memory.contains(&("capfc-stop-max", "capfc-max-wstop")), "{of_shared_memory:?}");
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub enum RawError {
 
 impl RawData {
     /// The directory, made where there is none, with files that have names of columns and no rows yet. Where
-    /// one of them exists nothing is touched.
+    /// one of them has anything else nothing is touched.
     ///
     /// # Errors
     /// See [`RawError`].
@@ -61,12 +61,16 @@ impl RawData {
         };
         fs::create_dir_all(directory).map_err(refused(directory))?;
         let paths = FILES.map(|(name, header)| (directory.join(name), header));
-        if let Some((path, _)) = paths.iter().find(|(path, _)| path.exists()) {
+        // One that could not begin leaves the names of columns.
+        let is_taken = |path: &Path, header: &str| {
+            let has_more = fs::metadata(path).is_ok_and(|file| file.len() > header.len() as u64);
+            has_more || path.exists() && !fs::read(path).is_ok_and(|bytes| bytes == header.as_bytes())
+        };
+        if let Some((path, _)) = paths.iter().find(|(path, header)| is_taken(path, header)) {
             return Err(RawError::Taken(path.clone()));
         }
         for (path, header) in &paths {
-            let write = |mut file: File| file.write_all(header.as_bytes());
-            File::create_new(path).and_then(write).map_err(refused(path))?;
+            fs::write(path, header).map_err(refused(path))?;
         }
         Ok(RawData { directory: directory.to_owned() })
     }
@@ -162,7 +166,8 @@ mod tests {
     fn each_file_has_a_header_and_as_many_cells_in_every_row() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("made/here");
-        let raw = RawData::create(&place).unwrap();
+        RawData::create(&place).unwrap();
+        let raw = RawData::create(&place).unwrap(); // what could not begin before is in nobody's way
         raw.append("pfc", 1, &[record()]).unwrap();
         raw.append("pfc", 2, &[record()]).unwrap();
         let rows = |name: &str| {

@@ -204,7 +204,11 @@ impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n", self.text.trim_end())?;
         if let Some(intervals) = self.intervals() {
-            writeln!(f, "{intervals}\nOver {} runs; each counts once.\n", self.runs)?;
+            writeln!(
+                f,
+                "{intervals}\nOver {} runs, or those of them that have a value; each counts once.\n",
+                self.runs
+            )?;
         }
         for given in &self.set {
             writeln!(f, "set: {given}")?;

@@ -37,7 +37,7 @@ pub struct Record {
     pub completions: Vec<Completion>,
     /// In the order of time.
     pub queues: Vec<QueueLook>,
-    /// In the order of looks.
+    /// Of each place in the order in which they came.
     pub pauses: Vec<PauseEvent>,
 }
 
@@ -80,7 +80,8 @@ pub struct QueueLook {
 /// A port's peer was told to stop, or to go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PauseEvent {
-    /// When: of an XOFF that still holds at the look to the nanosecond, else the time of the look.
+    /// When: of an XOFF that still holds at the look to the nanosecond, else the time of the look; of an XON before
+    /// such an XOFF, not later than that.
     pub at: Nanos,
     /// By this switch.
     pub switch: String,
@@ -159,14 +160,16 @@ impl Looks {
         if seen.bytes != before.bytes {
             self.queues.push((now, place, seen.bytes));
         }
-        if seen.xons > before.xons {
-            self.pauses.push((now, place, Told::Xon, seen.xons - before.xons));
+        let (xons, xoffs) = (seen.xons - before.xons, seen.xoffs - before.xoffs);
+        // A pause that lasts was the last to begin; of others the end came last.
+        let lasts = seen.held_since != 0 && xoffs > 0;
+        let at = if lasts { Nanos(seen.held_since).since(begin).min(now) } else { now };
+        let mut told = [(Told::Xoff, xoffs), (Told::Xon, xons)];
+        if lasts {
+            told.reverse();
         }
-        if seen.xoffs > before.xoffs {
-            let lasts = seen.held_since != 0 && seen.held_since != before.held_since;
-            let at = if lasts { Nanos(seen.held_since).since(begin).min(now) } else { now };
-            self.pauses.push((at, place, Told::Xoff, seen.xoffs - before.xoffs));
-        }
+        let told = told.into_iter().filter(|(_, count)| *count > 0);
+        self.pauses.extend(told.map(|(event, count)| (at, place, event, count)));
     }
 }
 
@@ -248,7 +251,30 @@ mod tests {
         assert_eq!(looks.queues, [(ms(2), PLACE, 5000), (ms(5), PLACE, 0)]);
         let first = (Nanos(2_300_000), PLACE, Told::Xoff, 1);
         // Two pauses more, which no look saw, and three ends.
-        assert_eq!(looks.pauses, [first, (ms(5), PLACE, Told::Xon, 3), (ms(5), PLACE, Told::Xoff, 2)]);
+        assert_eq!(looks.pauses, [first, (ms(5), PLACE, Told::Xoff, 2), (ms(5), PLACE, Told::Xon, 3)]);
+    }
+
+    #[test]
+    fn who_is_held_at_a_look_is_held_by_what_was_told() {
+        let mut looks = Looks::default();
+        let mut look = |at, xoffs, xons, held_since| {
+            looks.note(ms(at), BEGIN, PLACE, Seen { bytes: 0, xoffs, xons, held_since });
+        };
+        let since = |micros| BEGIN.after(Nanos::from_micros(micros)).0;
+        look(3, 1, 0, since(2_300));
+        look(5, 2, 1, since(4_700));
+        look(6, 2, 1, since(5_900)); // wanted, and not yet told
+        look(7, 3, 2, since(5_900));
+        look(8, 3, 3, 0);
+        let told = [
+            (2_300, Told::Xoff),
+            (4_700, Told::Xon),
+            (4_700, Told::Xoff),
+            (5_900, Told::Xon),
+            (5_900, Told::Xoff),
+        ];
+        let told = told.map(|(micros, event)| (Nanos::from_micros(micros), PLACE, event, 1));
+        assert_eq!(looks.pauses, [&told[..], &[(ms(8), PLACE, Told::Xon, 1)]].concat());
     }
 
     #[test]
