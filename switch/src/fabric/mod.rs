@@ -190,12 +190,13 @@ impl Fabric {
     }
 
     /// Starts the switches, lets the hosts send, and calls `watch`, which comes back when it has seen
-    /// enough. Then the hosts end: as soon as all is sent and has arrived, at the latest after `patience`.
+    /// enough. Then the hosts end: as soon as all is sent and has arrived, at the latest after `patience`. Namespaces and
+    /// devices are there as long as the fabric.
     ///
     /// # Errors
     /// Where a switch or a host cannot run.
     pub fn run<T>(
-        self,
+        &self,
         load: &Load,
         patience: Duration,
         watch: impl FnOnce(&Live) -> T,
