@@ -12,8 +12,8 @@
 //! clock stands still, and until that frame has gone nothing else is forwarded or taken in, whatever
 //! port it came in by, whatever class it is of and wherever it goes. It is tried again when there may be room: frames have
 //! left that queue, or another one that shares its memory, or were dropped there; the queue is closed (no link, a watchdog that
-//! drops), and the frame is dropped for that; a port stands still, and a flood misses it; or the bridge has forgotten an
-//! address, and the frame may go elsewhere. (Nothing is learned meanwhile.)
+//! drops), and the frame is dropped for that; or a port stands still, and a flood misses it. Where a frame goes stays as it was
+//! decided: nothing is learned meanwhile, and that an address ages frees nobody.
 //!
 //! A frame counts where it came in as if it waited there. A driver that comes late finds frames that should have moved before,
 //! and moves them as if it had been there, as far as room is concerned as it is now.

@@ -11,11 +11,7 @@ impl Switch {
     #[cold]
     pub(super) fn fire<S: FrameStore>(&mut self, store: &mut S) {
         self.end_run();
-        let before = self.bridge.version();
         self.bridge.advance(self.now);
-        if self.bridge.version() != before {
-            self.pipeline.go_on(self.now);
-        }
         let mut next = self.bridge.next_deadline();
         for port in self.agenda.timed.iter() {
             let at = &mut self.ports[port.index()];
