@@ -65,8 +65,7 @@ impl Shaper {
     pub(crate) fn rest(&mut self, now: Nanos) {
         if !self.rests {
             self.refill(now);
-            self.rests = true;
-            self.credit = self.credit.min(self.most());
+            self.rests = true; // what is too much is lost with time: at one instant it may have something to send again
         }
     }
 
@@ -107,6 +106,7 @@ impl Shaper {
             return;
         }
         let earned = u128::from(now.since(self.updated).0) * u128::from(self.rate.bits_per_second());
+        self.credit = self.credit.min(self.most());
         let lacking = u64::try_from(self.most().saturating_sub(self.credit)).unwrap_or(0);
         let earned = u64::try_from(earned).unwrap_or(u64::MAX).min(lacking);
         self.credit = self.credit.saturating_add_unsigned(earned);
@@ -256,7 +256,8 @@ mod tests {
         assert_eq!(after(&shaper, 1_000_000 + 8 * 10_001), Bytes(10_000), "to the byte");
         let mut rested = shaper.clone();
         rested.rest(Nanos(1_000_000 + 8 * 5_000));
-        assert_eq!(after(&rested, 1_000_000 + 8 * 5_000), Bytes(2_000), "what it had is cut");
+        assert_eq!(after(&rested, 1_000_000 + 8 * 5_000), Bytes(5_000), "at that instant it may go on");
+        assert_eq!(after(&rested, 1_000_000 + 8 * 5_000 + 1), Bytes(2_000), "what it had is cut");
         assert_eq!(after(&rested, 9_000_000), Bytes(2_000));
         assert_eq!(rested.credit(Nanos(9_000_000)).bytes(), Bytes(2_000));
         assert_eq!(after(&rested, 9_000_000 + 8 * 3_000), Bytes(5_000), "it rests no more");
