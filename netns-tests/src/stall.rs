@@ -157,7 +157,9 @@ pub fn note_lab(said: &Value) {
         said[key].as_f64().is_some_and(|ms| Duration::from_secs_f64(ms / 1e3) > budget)
     };
     let host = beyond("longest_host_gap_ms", LAB_HOST_BUDGET);
-    note(beyond("longest_stall_ms", LAB_BUDGET) || host, LAB_BUDGET);
+    // What comes first is judged where the machine let everybody run and look in time.
+    let unjudged = said["runs_judged"] == 0;
+    note(beyond("longest_stall_ms", LAB_BUDGET) || host || unjudged, LAB_BUDGET);
 }
 
 /// Notes what a switch says of its workers.
@@ -296,6 +298,8 @@ mod tests {
             [of(25.0, 50.0, 9), of(25.1, 0.0, 0), of(0.0, 50.1, 0)].map(|it| said(&it)),
             [false, true, true]
         );
+        let judged = |runs: u64| said(&serde_json::json!({ "runs_judged": runs }));
+        assert_eq!([judged(1), judged(0)], [false, true]);
         let host = |longest_gap_ns, lost| {
             SAID.set(Said::NOTHING);
             let mut report = HostReport { line_mbps: 123.04, longest_gap_ns, ..HostReport::default() };

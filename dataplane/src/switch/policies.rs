@@ -126,10 +126,11 @@ impl Switch {
         }
         if at.peer.held.xoff(self.now, class) {
             let counters = self.counters.class(port, class);
-            counters.held_since.set(self.now.0.max(1));
             let cause = self.cause(port, class, trigger);
             counters.xoff_causes.count(cause);
+            // First why, then since when: for whoever looks in between.
             counters.held_cause.set(cause.pack());
+            counters.held_since.set(self.now.0.max(1));
             self.note_untold(port);
         }
     }

@@ -159,9 +159,9 @@ fn ofc_fig_1_runs_over_three_switches() {
 
 #[test]
 fn a_cascade_tells_every_step() {
-    let numbers = ["/other_class_sent", "/timeline/0/at_ms"];
+    let numbers = ["/other_class_sent", "/timeline/0/at_ms", "/runs_in_order", "/runs_judged"];
     unstalled(|| {
-        // A run in which a switch stalled is not judged; of three one is.
+        // A run in which the machine stalled is not judged; of three one is.
         let three_runs = [&SLOW[..], &["--runs", "3"]].concat();
         let report = compare("cascade", &["pfc", "capfc-stop-max"], &three_runs, &numbers);
         for (_, of) in report["policies"].as_object().unwrap() {

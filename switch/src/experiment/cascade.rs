@@ -7,13 +7,14 @@
 //! Together the two send twice what the third takes, and less than the wires between the switches carry: what begins behind
 //! the last switch is the only congestion, and every other pause is a relay of it. Under plain PFC the steps therefore have to
 //! come in the article's order, each hold for the queue that the one before holds. An experiment that sees it
-//! otherwise fails, unless the machine kept a switch from running for so long that it was congested by that.
+//! otherwise fails, unless the machine kept a switch or a host from running for so long that a switch was congested by that.
+
+mod watch;
 
 use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
-use xoff_dataplane::cause::{Cause, Trigger};
 use xoff_dataplane::units::{BitRate, Class, Nanos};
 use xoff_hosts::Stream;
 
@@ -22,9 +23,8 @@ use super::report::{add_row, table};
 use super::{
     Conduct, Experiment, Figure, Findings, Length, Promises, Request, Tell, Variant, Verdict, compare,
 };
-use crate::fabric::{
-    Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, Settings, lossless,
-};
+use crate::fabric::{Account, Fabric, FabricError, HostId, Live, Load, Plan, Settings, lossless};
+use watch::{Deed, Event, Sight, watch};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "cascade",
@@ -50,41 +50,12 @@ const ARTICLE: &str = "pfc";
 const SEND: Nanos = Nanos::from_millis(600);
 const OFFERED_PERCENT: u64 = 40;
 const GPU_3_PERCENT: u64 = 40;
-/// What a rail switch or the spine receives of one sender in that time is half of XOFF.
+/// What a rail switch or the spine receives of one sender in that time is half of XOFF, and so is what a sender
+/// that did not run for so long has to catch up on.
 const STALL: Nanos = Nanos::from_millis(5);
 /// Another class, which nobody pauses.
 const OTHER_PERCENT: u64 = 20;
-const LOOK: Duration = Duration::from_micros(200);
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// What a switch did at a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Deed {
-    /// It told its peer to stop.
-    Holds,
-    /// It told it to go on.
-    Releases,
-    /// It stopped, as its peer had told it.
-    Stops,
-    /// It goes on.
-    Resumes,
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct Event {
-    /// After the first frame was due.
-    at_ms: f64,
-    switch: String,
-    /// The port, called after who is behind it.
-    port: String,
-    deed: Deed,
-    /// Of a hold: what the switch says.
-    why: Option<String>,
-    /// Of a hold: where most of it waits for, and whether that is held by its own peer.
-    culprit: Option<String>,
-    relayed: Option<bool>,
-}
 
 /// One of the article's steps, and when it was first seen; null where it was not.
 #[derive(Clone, Debug, Serialize)]
@@ -102,6 +73,8 @@ struct Measured {
     /// Runs in which the steps came in the article's order, and those in which every hold but the first was a relay.
     runs_in_order: usize,
     runs_relayed: usize,
+    /// Runs that prove it, or the contrary; in the others the machine stalled, or a pause was over before anybody looked.
+    runs_judged: usize,
     /// What was otherwise, by run.
     deviations: Vec<String>,
     /// What a stream of class 0 on the same wires had offered and got, frames.
@@ -116,7 +89,7 @@ struct Measured {
 
 struct Run {
     account: Account,
-    events: Vec<Event>,
+    sight: Sight,
     /// When nobody watched any more.
     end: Nanos,
 }
@@ -129,14 +102,15 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
         let mut conduct = Conduct::of(runs.iter().map(|run| &run.account));
         let measured = Measured::of(&runs);
         if variant.name == ARTICLE {
-            let against = runs.iter().enumerate().filter(|(_, run)| !run.is_stalled());
-            let against = against.flat_map(|(number, run)| run.deviations(number));
+            let judged = runs.iter().enumerate().filter(|(_, run)| run.is_judged());
+            let against = judged.flat_map(|(number, run)| run.deviations(number));
             findings.unmet.extend(against.map(|deviation| format!("{ARTICLE}, {deviation}")));
-            let proves_nothing = |run: &Run| run.is_stalled() && run.deviations(0).next().is_some();
-            if runs.iter().all(proves_nothing) {
-                conduct
-                    .unproved
-                    .push("the order of the article's steps: no run without a stall had it".into());
+            if measured.runs_judged == 0 {
+                conduct.unproved.push(
+                    "the order of the article's steps: in every run the machine stalled, or a pause was over before anybody \
+                     looked"
+                        .into(),
+                );
                 conduct.verdict = conduct.verdict.max(Verdict::Unproved);
             }
         }
@@ -175,81 +149,13 @@ fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
     }
     load.send(others[0], other_class(others[1], percent_of(line, OTHER_PERCENT)));
     let fabric = Fabric::build(plan, settings)?;
-    let ports = ports(fabric.plan());
-    let ((events, end), account) =
-        fabric.run(&load, PATIENCE, |live| (watch(live, &ports), live.elapsed()))?;
-    Ok(Run { account, events, end })
+    let watched = |live: &Live<'_>| (watch(live, fabric.plan(), PATIENCE), live.elapsed());
+    let ((sight, end), account) = fabric.run(&load, PATIENCE, watched)?;
+    Ok(Run { account, sight, end })
 }
 
 fn other_class(to: HostId, rate: Option<BitRate>) -> Stream {
     Stream { dst: to.address(), rate, duration: Some(SEND), ..Stream::default() }
-}
-
-/// Every port, with the names of its switch, of itself and of the switch's other ports.
-struct Watched {
-    at: PortOf,
-    switch: String,
-    names: Vec<String>,
-}
-
-fn ports(plan: &Plan) -> Vec<Watched> {
-    let of = |switch| {
-        let names: Vec<String> = plan.ports_of(switch).map(|at| plan.port_name(at).to_owned()).collect();
-        let name = plan.switch_name(switch).to_owned();
-        plan.ports_of(switch).map(move |at| Watched { at, switch: name.clone(), names: names.clone() })
-    };
-    plan.switches().flat_map(of).collect()
-}
-
-/// Notes every change of who is held and who obeys. A pause's begin is known to the nanosecond, from the
-/// switch; its end to the next look. One that begins and ends between two looks is not seen.
-fn watch(live: &Live<'_>, ports: &[Watched]) -> Vec<Event> {
-    let mut events = Vec::new();
-    let mut before = vec![[0; 2]; ports.len()];
-    live.every(LOOK, PATIENCE, |now| {
-        for (port, before) in ports.iter().zip(&mut before) {
-            let class = live.class(port.at, LOSSLESS);
-            let since = [class.held_since.get(), class.paused_since.get()];
-            let cause = Cause::unpack(class.held_cause.get());
-            let deeds = [(Deed::Holds, Deed::Releases, cause), (Deed::Stops, Deed::Resumes, None)];
-            for ((since, before), (begins, ends, cause)) in since.into_iter().zip(before).zip(deeds) {
-                if since == *before {
-                    continue;
-                }
-                let begun = Nanos(since).since(live.begin());
-                if *before != 0 {
-                    let ended = if since == 0 { now } else { begun.min(now) };
-                    events.push(port.event(ended, ends, None));
-                }
-                if since != 0 {
-                    events.push(port.event(begun, begins, cause));
-                }
-                *before = since;
-            }
-        }
-    });
-    events.sort_by(|a: &Event, b: &Event| a.at_ms.total_cmp(&b.at_ms));
-    events
-}
-
-impl Watched {
-    fn event(&self, at: Nanos, deed: Deed, cause: Option<Cause>) -> Event {
-        Event {
-            at_ms: at.0 as f64 / 1e6,
-            switch: self.switch.clone(),
-            port: self.names[self.at.port.index()].clone(),
-            deed,
-            why: cause.map(|cause| self.explain(cause)),
-            culprit: cause.and_then(|cause| Some(self.names[cause.culprit?.index()].clone())),
-            relayed: cause.map(|cause| cause.relayed),
-        }
-    }
-
-    fn explain(&self, cause: Cause) -> String {
-        let culprit = cause.culprit.map_or("none", |port| &self.names[port.index()]);
-        let held = if cause.relayed { ", which its own peer holds" } else { "" };
-        format!("{} threshold; most of it waits for {culprit}{held}", Trigger::NAMES[cause.trigger])
-    }
 }
 
 /// The article's steps, as what has to be seen: at which switch and port, which deed.
@@ -308,45 +214,74 @@ fn first(events: &[Event], place: usize) -> Option<&Event> {
     events.iter().find(|event| event.switch == switch && event.port == port && event.deed == deed)
 }
 
-/// Steps that are missing, or come before one that has to come first.
-fn out_of_order(events: &[Event]) -> Vec<String> {
-    let name = |place: usize| {
-        let (step, _, switch, port, deed) = STEPS[place];
-        format!("step {step} ({switch}, {port}: {deed:?})")
-    };
-    let missing = (0..STEPS.len()).filter(|&place| first(events, place).is_none());
-    let missing = missing.map(|place| format!("{} was not seen", name(place)));
-    let against = ORDER.iter().filter_map(|&(before, after)| {
-        let (early, late) = (first(events, before)?.at_ms, first(events, after)?.at_ms);
-        let text = || format!("{} at {late:.3} ms before {} at {early:.3} ms", name(after), name(before));
-        (late < early).then(text)
-    });
-    missing.chain(against).collect()
-}
+impl Sight {
+    /// Steps that came before one that has to come first, and steps that did not come at all.
+    fn out_of_order(&self) -> Vec<String> {
+        let name = |place: usize| {
+            let (step, _, switch, port, deed) = STEPS[place];
+            format!("step {step} ({switch}, {port}: {deed:?})")
+        };
+        let missing =
+            (0..STEPS.len()).filter(|&place| self.unseen_from_ms.is_none() && self.first(place).is_none());
+        let missing = missing.map(|place| format!("{} was not seen", name(place)));
+        let against = ORDER.iter().filter_map(|&(before, after)| {
+            let (early, late) = (self.first(before)?.not_before_ms, self.first(after)?.at_ms);
+            let text = || format!("{} at {late:.3} ms before {} at {early:.3} ms", name(after), name(before));
+            (late < early).then(text)
+        });
+        missing.chain(against).collect()
+    }
 
-/// Holds with another cause than the article's.
-fn not_relayed(events: &[Event]) -> Vec<String> {
-    let against = RELAY.iter().filter_map(|&(place, culprit, relayed)| {
-        let event = first(events, place)?;
-        let is_so = event.culprit.as_deref() == Some(culprit) && event.relayed == Some(relayed);
-        let why = event.why.as_deref().unwrap_or("no cause");
-        (!is_so).then(|| {
-            format!("step {}: {} holds {} because of: {why}", STEPS[place].0, event.switch, event.port)
-        })
-    });
-    against.collect()
+    /// Holds with another cause than the article's.
+    fn not_relayed(&self) -> Vec<String> {
+        let against = RELAY.iter().filter_map(|&(place, culprit, relayed)| {
+            let event = self.first(place)?;
+            let is_so = event.culprit.as_deref() == Some(culprit) && event.relayed == Some(relayed);
+            let why = event.why.as_deref().unwrap_or("no cause");
+            (!is_so).then(|| {
+                format!("step {}: {} holds {} because of: {why}", STEPS[place].0, event.switch, event.port)
+            })
+        });
+        against.collect()
+    }
+
+    /// When a step first came, if nothing was missed before.
+    fn first(&self, place: usize) -> Option<&Event> {
+        first(self.known(), place)
+    }
+
+    fn has_all(&self) -> bool {
+        (0..STEPS.len()).all(|place| self.first(place).is_some())
+    }
+
+    fn is_in_order(&self) -> bool {
+        self.has_all() && self.out_of_order().is_empty()
+    }
+
+    fn is_relayed(&self) -> bool {
+        self.has_all() && self.not_relayed().is_empty()
+    }
+
+    fn is_as_told(&self) -> bool {
+        self.is_in_order() && self.is_relayed()
+    }
 }
 
 impl Run {
     fn deviations(&self, number: usize) -> impl Iterator<Item = String> {
-        let all = out_of_order(&self.events).into_iter().chain(not_relayed(&self.events));
-        let stalled = if self.is_stalled() { " (in which a switch did not run for a while)" } else { "" };
+        let all = self.sight.out_of_order().into_iter().chain(self.sight.not_relayed());
+        let stalled = if self.is_stalled() { " (in which the machine stalled)" } else { "" };
         all.map(move |deviation| format!("run {}{stalled}: {deviation}", number + 1))
     }
 
-    /// Whether a switch may have been congested by not running.
+    /// Whether it proves that the steps come as told, or that they do not.
+    fn is_judged(&self) -> bool {
+        self.sight.is_as_told() || (!self.is_stalled() && self.deviations(0).next().is_some())
+    }
+
+    /// Whether a switch may have been congested because it, or a host, did not run.
     fn is_stalled(&self) -> bool {
-        self.account.longest_stall_nanos() >= STALL.0
+        self.account.longest_stall_nanos().max(self.account.longest_host_gap_nanos()) >= STALL.0
     }
 }
 
@@ -365,14 +300,14 @@ fn steps(events: &[Event]) -> Vec<Step> {
 
 impl Measured {
     fn of(runs: &[Run]) -> Measured {
-        let timeline = runs.first().map(|run| run.events.clone()).unwrap_or_default();
+        let timeline = runs.first().map(|run| run.sight.events.clone()).unwrap_or_default();
         let others = || runs.iter().flat_map(|run| run.account.received(Class::default()));
-        let count =
-            |of: fn(&[Event]) -> Vec<String>| runs.iter().filter(|run| of(&run.events).is_empty()).count();
+        let count = |of: fn(&Sight) -> bool| runs.iter().filter(|run| of(&run.sight)).count();
         Measured {
             steps: steps(&timeline),
-            runs_in_order: count(out_of_order),
-            runs_relayed: count(not_relayed),
+            runs_in_order: count(Sight::is_in_order),
+            runs_relayed: count(Sight::is_relayed),
+            runs_judged: runs.iter().filter(|run| run.is_judged()).count(),
             deviations: runs.iter().enumerate().flat_map(|(number, run)| run.deviations(number)).collect(),
             other_class_sent: others().map(|stream| stream.sent).sum(),
             other_class_received: others().map(|stream| stream.frames).sum(),
@@ -458,7 +393,11 @@ mod tests {
 
     fn at(at_ms: f64, switch: &str, port: &str, deed: Deed) -> Event {
         let [switch, port] = [switch, port].map(str::to_owned);
-        Event { at_ms, switch, port, deed, why: None, culprit: None, relayed: None }
+        Event { at_ms, not_before_ms: at_ms, switch, port, deed, why: None, culprit: None, relayed: None }
+    }
+
+    fn whole(events: Vec<Event>) -> Sight {
+        Sight { events, unseen_from_ms: None }
     }
 
     /// The article's steps a millisecond apart, with their causes.
@@ -476,28 +415,55 @@ mod tests {
 
     #[test]
     fn the_articles_order_is_met_by_it_and_by_no_other() {
-        assert!(out_of_order(&as_told()).is_empty(), "{:?}", out_of_order(&as_told()));
+        let told = whole(as_told());
+        assert!(told.is_as_told(), "{:?}", told.out_of_order());
         for place in 0..STEPS.len() {
             let mut without = as_told();
             without.remove(place);
-            assert!(out_of_order(&without).iter().any(|of| of.contains("was not seen")), "{place}");
+            assert!(whole(without).out_of_order().iter().any(|of| of.contains("was not seen")), "{place}");
             // First of all, which only the first may be.
             let mut early = as_told();
-            early[place].at_ms = -1.0;
-            assert_eq!(out_of_order(&early).is_empty(), place == 0, "{place}");
+            (early[place].at_ms, early[place].not_before_ms) = (-1.0, -1.0);
+            assert_eq!(whole(early).is_in_order(), place == 0, "{place}");
         }
     }
 
     #[test]
+    fn what_a_look_saw_together_came_in_any_order() {
+        let (release, resume) = (8, 9);
+        let mut events = as_told();
+        assert_eq!((events[release].deed, events[resume].deed), (Deed::Releases, Deed::Resumes));
+        // The look that saw the release was late, and may have been so since before the resume.
+        for (not_before, in_order) in [(9.0, true), (9.1, false)] {
+            (events[release].not_before_ms, events[release].at_ms) = (not_before, 9.2);
+            assert_eq!(whole(events.clone()).is_in_order(), in_order, "{not_before}");
+        }
+    }
+
+    #[test]
+    fn where_a_pause_was_missed_the_steps_before_it_count() {
+        let seen_until = |unseen_from_ms| Sight { events: as_told(), unseen_from_ms: Some(unseen_from_ms) };
+        let last = STEPS.len() as f64 - 1.0;
+        assert!(seen_until(last + 0.5).is_as_told());
+        let too_few = seen_until(last);
+        assert!(!too_few.is_in_order() && !too_few.is_relayed());
+        assert!(too_few.out_of_order().is_empty(), "which is no deviation: {:?}", too_few.out_of_order());
+        let mut early = as_told();
+        (early[1].at_ms, early[1].not_before_ms) = (-1.0, -1.0);
+        let known = Sight { events: early, unseen_from_ms: Some(5.0) };
+        assert_eq!(known.out_of_order().len(), 1, "and what is known to be otherwise is one");
+    }
+
+    #[test]
     fn every_hold_but_the_first_is_a_relay() {
-        assert!(not_relayed(&as_told()).is_empty());
+        assert!(whole(as_told()).is_relayed());
         for (place, culprit, relayed) in RELAY {
             let mut other = as_told();
             other[place].relayed = Some(!relayed);
-            assert_eq!(not_relayed(&other).len(), 1, "{culprit}");
+            assert_eq!(whole(other).not_relayed().len(), 1, "{culprit}");
             let mut other = as_told();
             other[place].culprit = Some("other-3".into());
-            assert_eq!(not_relayed(&other).len(), 1, "{culprit}");
+            assert_eq!(whole(other).not_relayed().len(), 1, "{culprit}");
         }
     }
 
