@@ -44,14 +44,15 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
         vlans,
     };
     ofc::check(document, &drafts, &switch, problems);
-    pipeline::check(document, problems);
+    pipeline::check(document, &switch, problems);
     let keys = &document.switch;
     let places = [keys.policy.as_ref().map(|key| key.span), keys.shadow.as_ref().map(|key| key.span)];
     own::check(places, &switch, problems);
     let shell = sockets::shell(document, &drafts, stall_budget, problems);
     assumptions(&drafts, problems);
     let headroom = drafts.iter().map(by_class).collect();
-    (!problems.has_errors()).then_some(Config { switch, shell, headroom, warnings: Vec::new() })
+    let (warnings, notes) = (Vec::new(), Vec::new());
+    (!problems.has_errors()).then_some(Config { switch, shell, headroom, warnings, notes })
 }
 
 fn by_class(draft: &Draft<'_>) -> [Option<Headroom>; CLASSES] {

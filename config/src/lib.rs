@@ -46,7 +46,7 @@ use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES};
 
 use crate::document::Document;
-use crate::problem::Problems;
+use crate::problem::{Problems, Remarks};
 
 pub use own::{OwnPolicy, Parameters, no_own_policy};
 pub use problem::{ConfigError, Invalid, Problem};
@@ -63,6 +63,8 @@ pub struct Config {
     pub headroom: Vec<[Option<Headroom>; CLASSES]>,
     /// What is doubtful about it.
     pub warnings: Vec<Problem>,
+    /// What is meant so, and has a price.
+    pub notes: Vec<Problem>,
 }
 
 /// What a configuration must fit into: a machine, and the program that runs there. The default is a machine of which
@@ -115,9 +117,9 @@ impl Config {
         if let Some(config) = &config {
             config.misfits(&machine).into_iter().for_each(|problem| problems.push(problem));
         }
-        let warnings = problems.finish(name, text)?;
+        let Remarks { warnings, notes } = problems.finish(name, text)?;
         let config = config.expect("a configuration without errors is complete");
-        Ok(Config { warnings, ..config })
+        Ok(Config { warnings, notes, ..config })
     }
 
     /// The threads of this switch on a machine with these cores.

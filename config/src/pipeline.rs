@@ -1,12 +1,15 @@
 //! `[pipeline]`: what is between ingress and egress queues.
 
-use xoff_dataplane::settings::{PipelineSettings, WhenFull};
-use xoff_dataplane::units::Nanos;
+use xoff_dataplane::settings::{
+    FlowControl, PipelineSettings, PortSettings, SwitchSettings, WatchdogAction, WhenFull,
+};
+use xoff_dataplane::units::{Class, ClassSet, Nanos};
 
 use crate::document::Document;
 use crate::draft::value;
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
+use crate::written;
 
 pub(crate) fn settings(document: &Document) -> PipelineSettings {
     let keys = &document.pipeline;
@@ -17,8 +20,8 @@ pub(crate) fn settings(document: &Document) -> PipelineSettings {
     }
 }
 
-/// What is in a pipeline can only stop as a whole.
-pub(crate) fn check(document: &Document, problems: &mut Problems) {
+/// What is in a pipeline can only stop as a whole; what stops as a whole can be stopped by one peer.
+pub(crate) fn check(document: &Document, switch: &SwitchSettings, problems: &mut Problems) {
     let when_full = document.switch.when_full.as_ref().filter(|key| key.value == WhenFull::StopClass);
     if let (Some(when_full), Some(delay)) = (when_full, document.pipeline.delay.as_ref())
         && settings(document).delay > Nanos::ZERO
@@ -30,4 +33,32 @@ pub(crate) fn check(document: &Document, problems: &mut Problems) {
                 .help("write when_full = \"stop\", or delay = \"none\""),
         );
     }
+    let exposed: Vec<String> = switch.ports.iter().filter_map(exposed).collect();
+    if let Some(when_full) = document.switch.when_full.as_ref().filter(|key| key.value == WhenFull::Stop)
+        && !exposed.is_empty()
+    {
+        problems.push(
+            Problem::note(format!(
+                "a peer that pauses a class for good halts the whole switch for good, every port and class: {}",
+                exposed.join(", ")
+            ))
+            .at(when_full.span, "halts until there is room")
+            .help("a watchdog with \"drop\" or \"forward\" in these classes would end that, and lose or send frames against a pause"),
+        );
+    }
+}
+
+/// A port with classes that its peer can pause for good.
+fn exposed(port: &PortSettings) -> Option<String> {
+    let obeyed = match port.flow_control {
+        FlowControl::Pfc { obey, .. } => obey,
+        FlowControl::Pause8023x => ClassSet::ALL,
+        FlowControl::Ignore => ClassSet::NONE,
+    };
+    let ends = |class: &Class| {
+        let watchdog = port.classes[class.index()].watchdog;
+        watchdog.is_some_and(|it| it.action != WatchdogAction::Alert)
+    };
+    let classes: Vec<u8> = obeyed.iter().filter(|class| !ends(class)).map(Class::get).collect();
+    (!classes.is_empty()).then(|| format!("{} ({})", port.name, written::ranges(&classes)))
 }

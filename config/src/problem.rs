@@ -1,5 +1,5 @@
 //! What is wrong with a configuration, and where: errors, which keep the switch from starting, and
-//! warnings, which do not.
+//! warnings, which do not. And notes: what is meant so, and has a price.
 
 use std::fmt;
 use std::io;
@@ -93,6 +93,10 @@ impl Problem {
         Problem { severity: Severity::Warning, ..Problem::error(message) }
     }
 
+    pub(crate) fn note(message: impl Into<String>) -> Problem {
+        Problem { severity: Severity::Advice, ..Problem::error(message) }
+    }
+
     /// Whether it keeps the switch from starting.
     #[must_use]
     pub fn is_error(&self) -> bool {
@@ -157,6 +161,13 @@ impl Diagnostic for Problem {
 pub(crate) struct Problems {
     errors: Vec<Problem>,
     warnings: Vec<Problem>,
+    notes: Vec<Problem>,
+}
+
+/// What does not keep a switch from starting.
+pub(crate) struct Remarks {
+    pub warnings: Vec<Problem>,
+    pub notes: Vec<Problem>,
 }
 
 impl Problems {
@@ -165,7 +176,8 @@ impl Problems {
     pub(crate) fn push(&mut self, problem: Problem) {
         let list = match problem.severity {
             Severity::Error => &mut self.errors,
-            Severity::Warning | Severity::Advice => &mut self.warnings,
+            Severity::Warning => &mut self.warnings,
+            Severity::Advice => &mut self.notes,
         };
         let known = problem
             .labels
@@ -180,14 +192,14 @@ impl Problems {
         !self.errors.is_empty()
     }
 
-    /// The warnings, or all errors.
-    pub(crate) fn finish(mut self, name: &str, text: &str) -> Result<Vec<Problem>, ConfigError> {
-        for list in [&mut self.errors, &mut self.warnings] {
+    /// Warnings and notes, or all errors.
+    pub(crate) fn finish(mut self, name: &str, text: &str) -> Result<Remarks, ConfigError> {
+        for list in [&mut self.errors, &mut self.warnings, &mut self.notes] {
             list.iter_mut().for_each(|problem| problem.place(text));
             list.sort_by_key(|problem| problem.position);
         }
         if self.errors.is_empty() {
-            return Ok(self.warnings);
+            return Ok(Remarks { warnings: self.warnings, notes: self.notes });
         }
         let file = NamedSource::new(name, text.to_owned()).with_language("TOML");
         let invalid = Invalid { name: name.to_owned(), file, problems: self.errors };

@@ -33,6 +33,6 @@ mod tests {
     fn the_profile_is_without_problems() {
         let mut problems = Problems::default();
         Layer::read(&toml_span::parse(ROCE).unwrap(), &mut problems);
-        assert!(problems.finish("profile", ROCE).unwrap().is_empty());
+        assert!(problems.finish("profile", ROCE).unwrap().warnings.is_empty());
     }
 }

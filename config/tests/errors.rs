@@ -266,6 +266,31 @@ fn a_pipeline_that_halts_belongs_to_one_worker() {
 }
 
 #[test]
+fn a_pipeline_that_one_peer_can_halt_for_good_is_noted() {
+    let notes = |text: &str| {
+        let config = read(text).unwrap();
+        let notes = config.notes.iter().map(|note| (note.position, note.message.clone()));
+        notes.collect::<Vec<_>>()
+    };
+    let text = |keys: &str| format!("[switch]\n{keys}\n[defaults]\nlossless = [3, 4]\n{PORTS}");
+    let [(place, message)] = &notes(&text("when_full = \"stop\""))[..] else { panic!("one note") };
+    assert_eq!(*place, Some((2, 14)));
+    assert!(message.ends_with("every port and class: a (3-4), b (3-4)"), "{message}");
+    let watched = |action: &str, classes: &[u8]| {
+        let class = |class: &u8| format!("[class.{class}]\nwatchdog = \"{action}\"\n");
+        let classes: String = classes.iter().map(class).collect();
+        notes(&format!("{classes}{}", text("when_full = \"stop\"")))
+    };
+    assert_eq!(watched("drop", &[3, 4]), []);
+    assert_eq!(watched("forward", &[3, 4]), []);
+    assert!(watched("drop", &[3])[0].1.ends_with(": a (4), b (4)"));
+    assert!(watched("alert", &[3, 4])[0].1.ends_with(": a (3-4), b (3-4)"), "it only tells");
+    for keys in ["when_full = \"drop\"", "when_full = \"stop-class\""] {
+        assert_eq!(notes(&text(keys)), [], "{keys}");
+    }
+}
+
+#[test]
 fn a_pipeline_with_a_rate_belongs_to_one_worker_and_in_one_with_a_delay_no_class_stops_alone() {
     let text = |keys: &str| format!("[pipeline]\n{keys}\n");
     let two = "[switch]\nworkers = 2\n";

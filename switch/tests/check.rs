@@ -84,6 +84,31 @@ fn what_thresholds_do_for_a_congested_line_is_told() {
 }
 
 #[test]
+fn the_papers_pipeline_is_told_and_what_it_costs_to_halt_it() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let port = |name: &str| format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"1G\"\n");
+    let pipeline = "[pipeline]\nrate = \"1Mpps\"\ndelay = \"25us\"\ningress = \"fifo\"\n";
+    let config = ["[switch]\nwhen_full = \"stop\"\n", pipeline, &port("a"), &port("b")].concat();
+    file.write_all(config.as_bytes()).unwrap();
+    let printed = check(file.path(), &[]);
+    let printed = text(&printed.stdout);
+    for part in [
+        "full queues stop",
+        "Pipeline\n1,000,000 frames a second, from the ports in turn; 25.00 us of delay; at ingress one queue for all classes",
+        "Notes",
+        ":2:14: a peer that pauses a class for good halts the whole switch for good, every port and class: a (3), b (3)",
+    ] {
+        assert!(printed.contains(part), "{part:?} is not in\n{printed}");
+    }
+    let output = check(file.path(), &["--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let pipeline = serde_json::json!({ "rate_pps": 1_000_000, "delay_us": 25.0, "ingress": "fifo" });
+    assert_eq!((&report["pipeline"], report["notes"].as_array().unwrap().len()), (&pipeline, 1));
+    let printed = check(&example("minimal.toml"), &[]);
+    assert!(!text(&printed.stdout).contains("Pipeline"), "a frame passes it at once");
+}
+
+#[test]
 fn json_says_the_same_as_numbers() {
     let output = check(&example("minimal.toml"), &["--json"]);
     assert!(output.status.success());

@@ -158,6 +158,12 @@ pub struct ClassCounters {
     pub storm_forwarded: Counter,
     /// The latest storm, what it did so far or in the end.
     pub last_storm: StormCounters,
+    /// Times that the pipeline was halted because this queue had no room ([`crate::settings::WhenFull::Stop`]).
+    pub halts: Counter,
+    /// Since when it is halted for that now (driver's clock, ns); zero when it is not.
+    pub halted_since: Counter,
+    /// How long it was, in nanoseconds: finished halts only.
+    pub halted_nanos: Counter,
     /// Lengths of the pauses that the peer was held to.
     pub held_durations: Histogram,
     /// Lengths of the pauses that were obeyed.
@@ -225,6 +231,18 @@ impl ClassCounters {
         self.last_storm.nanos.set(lasted);
         self.storm_since.set(0);
         self.storm_nanos.add(lasted);
+    }
+
+    /// The pipeline halts: this queue has no room.
+    pub(crate) fn begin_halt(&self, now: Nanos) {
+        self.halted_since.set(now.0.max(1));
+        self.halts.add(1);
+    }
+
+    /// The halt is over, after so long.
+    pub(crate) fn end_halt(&self, lasted: Nanos) {
+        self.halted_since.set(0);
+        self.halted_nanos.add(lasted.0);
     }
 
     /// The peer, which was held for so long, is let go.

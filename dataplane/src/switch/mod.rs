@@ -124,7 +124,7 @@ impl Switch {
             outbox: Outbox::new(workers.count()),
             workers,
             ports,
-            pipeline: Pipeline::new(&settings.pipeline, slots),
+            pipeline: Pipeline::new(&settings.pipeline, slots, Arc::clone(&counters)),
             nodes: Nodes::new(slots),
             groups: Groups::new(slots, lossless, flood_copies_max),
             buffer: Buffer::new(settings, Arc::clone(&counters)),

@@ -13,13 +13,16 @@
 //! port it came in by, whatever class it is of and wherever it goes. It is tried again when there may be room: frames have
 //! left that queue, or another one that shares its memory, or were dropped there; the queue is closed (no link, a watchdog that
 //! drops), and the frame is dropped for that; or a port stands still, and a flood misses it. Where a frame goes stays as it was
-//! decided: nothing is learned meanwhile, and that an address ages frees nobody.
+//! decided: nothing is learned meanwhile, and that an address ages frees nobody. Halts are counted at the queue that is full:
+//! a frame that tries again and finds it full still goes on with the same halt.
 //!
 //! A frame counts where it came in as if it waited there. A driver that comes late finds frames that should have moved before,
 //! and moves them as if it had been there, as far as room is concerned as it is now.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use crate::counters::Counters;
 use crate::frame::Frame;
 use crate::queue::{Fifo, FrameMeta, Nodes};
 #[cfg(doc)]
@@ -40,6 +43,15 @@ pub(super) enum Next {
     Wait,
 }
 
+/// A halt, as it is counted.
+#[derive(Clone, Copy, Debug)]
+struct Halt {
+    queue: Queue,
+    since: Nanos,
+    /// When the frame at the head tried again: the end of the halt, unless that finds no room.
+    tried: Option<Nanos>,
+}
+
 #[derive(Debug)]
 pub(super) struct Pipeline {
     /// Whether a frame passes at once: it takes no time, no other order than that of classes, and none is in it.
@@ -55,6 +67,9 @@ pub(super) struct Pipeline {
     owed: u64,
     /// The queue that has no room for the frame at the head.
     halted_for: Option<Queue>,
+    /// The one that has not yet been found to be over.
+    halt: Option<Halt>,
+    counters: Arc<Counters>,
     /// When the last frame was through, by its own clock: where that stands still in a halt.
     at: Nanos,
     /// How far its clock is behind.
@@ -63,7 +78,7 @@ pub(super) struct Pipeline {
 
 impl Pipeline {
     /// In a switch whose store has `slots` slots.
-    pub(super) fn new(settings: &PipelineSettings, slots: u32) -> Pipeline {
+    pub(super) fn new(settings: &PipelineSettings, slots: u32, counters: Arc<Counters>) -> Pipeline {
         let takes_time = *settings != PipelineSettings::default();
         let delayed = if settings.delay > Nanos::ZERO { slots as usize } else { 0 };
         Pipeline {
@@ -76,6 +91,8 @@ impl Pipeline {
             free_at: Nanos::ZERO,
             owed: 0,
             halted_for: None,
+            halt: None,
+            counters,
             at: Nanos::ZERO,
             behind: Nanos::ZERO,
         }
@@ -96,11 +113,17 @@ impl Pipeline {
         if self.halted_for.is_some() {
             return Next::Wait;
         }
+        if let Some(Halt { tried: Some(tried), .. }) = self.halt {
+            self.end_halt(tried); // the frame that tried is through
+            self.passes_at_once = !self.takes_time;
+        }
         if self.head_due() <= now
             && let Some(frame) = self.frames.pop(nodes)
         {
             self.at = self.due.pop_front().unwrap_or(self.at);
-            self.passes_at_once = !self.takes_time && self.frames.is_empty();
+            if let Some(halt) = &mut self.halt {
+                halt.tried = Some(now);
+            }
             return Next::Head(frame);
         }
         if self.free_at.after(self.behind) <= now { Next::Enter } else { Next::Wait }
@@ -124,13 +147,28 @@ impl Pipeline {
     }
 
     /// The frame that is through has no room at `full`.
-    pub(super) fn halt(&mut self, nodes: &mut Nodes, head: Frame, full: Queue) {
+    pub(super) fn halt(&mut self, now: Nanos, nodes: &mut Nodes, head: Frame, full: Queue) {
+        match &mut self.halt {
+            Some(halt) if halt.queue == full => halt.tried = None,
+            _ => {
+                self.end_halt(now);
+                self.halt = Some(Halt { queue: full, since: now, tried: None });
+                self.counters.class(full.0, full.1).begin_halt(now);
+            }
+        }
         self.frames.unpop(nodes, head);
         if self.delay > Nanos::ZERO {
             self.due.push_front(self.at);
         }
         self.halted_for = Some(full);
         self.passes_at_once = false;
+    }
+
+    /// What was a halt, if there was one, was over at that time.
+    fn end_halt(&mut self, at: Nanos) {
+        if let Some(Halt { queue: (port, class), since, .. }) = self.halt.take() {
+            self.counters.class(port, class).end_halt(at.since(since));
+        }
     }
 
     /// There may be room at `queue` now.

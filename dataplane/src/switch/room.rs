@@ -99,7 +99,7 @@ impl Switch {
         let &FrameMeta { ingress: port, class, .. } = self.nodes.meta(&frame);
         self.agenda.awaited.insert(egress);
         if self.when_full == WhenFull::Stop {
-            return self.pipeline.halt(&mut self.nodes, frame, (egress, class));
+            return self.pipeline.halt(self.now, &mut self.nodes, frame, (egress, class));
         }
         let ingress = &mut self.ports[port.index()].ingress;
         let lane = ingress.lane(class);

@@ -8,6 +8,7 @@ use xoff_dataplane::settings::{
 };
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos};
 
+use crate::KEEPING;
 use crate::bed::plan::{self, LINK, XOFF};
 use crate::bed::{Star, Stream, SwitchPlan};
 use crate::{C0, C3, resume, stop};
@@ -130,18 +131,11 @@ fn in_memory_of_every_kind_whatever_counts_and_whatever_a_full_queue_does() {
             ..SharedMemory::UNLIMITED
         })
     };
-    use {Accounting::*, WhenFull::*};
     for memory in [Memory::Dedicated, shared(None), shared(Some(-1)), shared(Some(0)), shared(Some(2))] {
-        for (accounting, when_full) in [
-            (UntilTransmitted, Drop),
-            (UntilTransmitted, Stop),
-            (UntilForwarded, Stop),
-            (UntilTransmitted, StopClass),
-            (UntilForwarded, StopClass),
-            (UntilForwarded, Drop),
-        ] {
+        let losing = (Accounting::UntilForwarded, WhenFull::Drop);
+        for (accounting, when_full) in KEEPING.into_iter().chain([losing]) {
             let mut plan = plan();
-            plan.may_lose = (accounting, when_full) == (UntilForwarded, Drop); // its egress queues fill up
+            plan.may_lose = (accounting, when_full) == losing; // its egress queues fill up
             plan.settings.memory = memory;
             (plan.settings.accounting, plan.settings.when_full) = (accounting, when_full);
             crowd(plan);

@@ -124,6 +124,58 @@ fn the_halt_ends_where_the_frame_is_dropped_for_a_named_reason() {
     );
 }
 
+/// How often the pipeline was halted for the queue of class 3 at a port, since when it is (0: not now), and how long it was
+/// before.
+fn halts(star: &Star, port: u8) -> (u64, u64, u64) {
+    let counters = star.switch().counters.class(PortId(port), C3);
+    (counters.halts.get(), counters.halted_since.get(), counters.halted_nanos.get())
+}
+
+#[test]
+fn halts_are_counted_at_the_queue_that_was_full_with_the_time_that_they_took() {
+    let came = Nanos(HEARD.0 + 4 * SENT.0 + 500);
+    let (mut star, _) = crowded(WhenFull::Stop, 4);
+    assert_eq!(halts(&star, 2), (1, came.0, 0));
+    star.pause(2, resume(C3));
+    let left = star.now() + HEARD + SENT;
+    star.run_until(left);
+    assert_eq!(halts(&star, 2), (1, 0, left.since(came).0));
+    star.run_to_rest();
+    assert_eq!([0, 1, 3].map(|port| halts(&star, port)), [(0, 0, 0); 3]);
+    let (star, _) = crowded(WhenFull::StopClass, 4);
+    assert_eq!(halts(&star, 2), (0, 0, 0), "other ports and classes go on");
+}
+
+/// A frame of 64 bytes leaves: that is no room for one of 1000. Then one of 1000 leaves.
+#[test]
+fn a_frame_that_tries_again_in_vain_goes_on_with_the_same_halt() {
+    let mut plan = plan::switch(&[LINK; 4]);
+    plan.settings.accounting = Accounting::UntilForwarded;
+    plan.settings.when_full = WhenFull::Stop;
+    plan.settings.ports[2].classes[C3.index()].egress_max = Bytes(3_000);
+    let mut star = Star::new(plan);
+    star.pause(2, stop(C3, 0xffff));
+    star.run_for(HEARD);
+    let stream = Stream { len: 60, ..star.stream(2, C3, 1) };
+    star.start(0, 2, stream);
+    star.run_for(HEARD);
+    let stream = frames(&star, 2, C3, 4);
+    star.start(0, 2, stream);
+    star.run_for(Nanos::from_micros(100));
+    let (_, since, _) = halts(&star, 2);
+    star.pause(2, resume(C3));
+    let [short, long] = [Nanos(672), SENT];
+    let first = star.now() + HEARD + short;
+    star.run_until(first);
+    assert_eq!(halts(&star, 2), (1, since, 0), "no room yet");
+    star.run_until(first + long);
+    let lasted = (first + long).0 - since;
+    assert_eq!(halts(&star, 2), (2, (first + long).0, lasted), "room for one, and the next finds none");
+    star.run_until(first + long + long);
+    assert_eq!(halts(&star, 2), (2, 0, lasted + long.0));
+    star.run_to_rest();
+}
+
 /// Egress queues share memory: a frame that leaves one of them makes room for another.
 #[test]
 fn the_halt_ends_when_another_queue_leaves_room_in_the_memory_that_they_share() {

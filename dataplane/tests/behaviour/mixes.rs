@@ -4,6 +4,7 @@
 use xoff_dataplane::settings::{Accounting, Memory, QueueKind, SharedMemory, WhenFull};
 use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
 
+use crate::KEEPING;
 use crate::bed::plan::{self, LINK, LOSSLESS, MTU_FRAME};
 use crate::bed::{Flow, Star, Stream, SwitchPlan};
 
@@ -69,16 +70,9 @@ fn loses_nothing_lossless(plan: &SwitchPlan, seeds: std::ops::Range<u64>) {
 
 #[test]
 fn every_way_to_set_up_a_switch() {
-    use {Accounting::*, QueueKind::*, WhenFull::*};
-    for (accounting, when_full) in [
-        (UntilTransmitted, Drop),
-        (UntilTransmitted, Stop),
-        (UntilForwarded, Stop),
-        (UntilTransmitted, StopClass),
-        (UntilForwarded, StopClass),
-    ] {
+    for (accounting, when_full) in KEEPING {
         for memory in [Memory::Dedicated, SHARED] {
-            for queue in [Fifo, Voq] {
+            for queue in [QueueKind::Fifo, QueueKind::Voq] {
                 loses_nothing_lossless(&plan(accounting, when_full, memory, queue), 0..3);
             }
         }

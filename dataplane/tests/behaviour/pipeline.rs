@@ -123,17 +123,22 @@ fn frames_leave_their_port_by_class_or_as_they_came() {
     assert_eq!(order(IngressOrder::Fifo), [0, 0, 1]);
 }
 
-/// Three frames fill the queue of class 3 at port 2, whose peer has paused it, and a fourth of port 0 waits; what passes of
-/// other classes, from that port and from another?
-fn passed_beside(ingress: IngressOrder) -> [u64; 2] {
-    let mut plan = plan(PipelineSettings { ingress, ..Default::default() });
-    plan.settings.when_full = WhenFull::StopClass;
+/// Of four frames from port 0 three fill the queue of class 3 at port 2, whose peer has paused it, and the fourth has to wait.
+fn crowded(pipeline: PipelineSettings, when_full: WhenFull) -> Star {
+    let mut plan = plan(pipeline);
+    plan.settings.when_full = when_full;
     plan.settings.ports[2].classes[C3.index()].egress_max = Bytes(3 * 64 + 1);
     let mut star = Star::new(plan);
     star.pause(2, stop(C3, 0xffff));
     star.run_for(Nanos::from_micros(2));
     let stream = short(&star, 2, C3, 4);
     star.start(0, 2, stream);
+    star
+}
+
+/// What passes of other classes, from the port of the frame that waits and from another?
+fn passed_beside(ingress: IngressOrder) -> [u64; 2] {
+    let mut star = crowded(PipelineSettings { ingress, ..Default::default() }, WhenFull::StopClass);
     star.run_for(Nanos::from_micros(10));
     let others = [0, 1].map(|from| {
         let stream = short(&star, 3, C0, 1);
@@ -157,14 +162,8 @@ fn in_one_queue_for_all_classes_what_waits_stops_every_class_of_its_port_and_no_
 #[test]
 fn the_clock_of_a_pipeline_stands_still_while_it_is_halted() {
     for (delay, apart) in [(Nanos::from_micros(25), 10_000), (Nanos::ZERO, 10_000)] {
-        let mut plan = plan(PipelineSettings { rate: per_second(100_000), delay, ..Default::default() });
-        plan.settings.when_full = WhenFull::Stop;
-        plan.settings.ports[2].classes[C3.index()].egress_max = Bytes(3 * 64 + 1);
-        let mut star = Star::new(plan);
-        star.pause(2, stop(C3, 0xffff));
-        star.run_for(Nanos::from_micros(2));
-        let stream = short(&star, 2, C3, 4);
-        star.start(0, 2, stream);
+        let pipeline = PipelineSettings { rate: per_second(100_000), delay, ..Default::default() };
+        let mut star = crowded(pipeline, WhenFull::Stop);
         let stream = short(&star, 0, C0, 3);
         star.run_for(Nanos::from_micros(5));
         let beside = star.start(1, 0, stream); // in turn: behind the first three

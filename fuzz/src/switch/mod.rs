@@ -27,7 +27,7 @@ use xoff_dataplane::wire::{Header, MacControl, Pfc, Rates};
 const STEPS_MAX: usize = 64;
 
 /// What has happened and how often, so that nobody fuzzes a switch in which nothing does.
-pub type Reached = [(&'static str, u64); 16];
+pub type Reached = [(&'static str, u64); 18];
 
 /// Reads a configuration and a script, and follows it to its end.
 pub fn check(bytes: &[u8]) -> Reached {
@@ -279,6 +279,8 @@ impl Run {
             ("links that went down or came up", self.flaps),
             ("policies replaced", self.policies_replaced),
             ("stops", self.stops.into()),
+            ("halts of the pipeline", all(|it| it.halts.get())),
+            ("switches whose pipeline takes time", self.settings.pipeline.keeps_frames().into()),
         ]
     }
 }

@@ -1,12 +1,14 @@
 //! Any small switch that a configuration may ask for, tight enough that its thresholds are met within a few frames.
 
+use std::num::NonZeroU32;
+
 use xoff_conformance::bed::SwitchPlan;
 use xoff_conformance::bed::plan::{self, LINK};
 use xoff_dataplane::headroom::{Headroom, Link};
 use xoff_dataplane::settings::{
-    Accounting, ClassSettings, Culprit, EcnSettings, Flooded, FlowControl, LoopDetection, Memory,
-    PPfcSettings, PolicyKind, PortSettings, QcnSettings, QueueKind, Service, StormLimit, SwitchSettings,
-    Trust, VlanSettings, WatchdogAction, WatchdogSettings, WhenFull,
+    Accounting, ClassSettings, Culprit, EcnSettings, Flooded, FlowControl, FrameRate, IngressOrder,
+    LoopDetection, Memory, PPfcSettings, PipelineSettings, PolicyKind, PortSettings, QcnSettings, QueueKind,
+    Service, StormLimit, SwitchSettings, Trust, VlanSettings, WatchdogAction, WatchdogSettings, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
 
@@ -29,7 +31,7 @@ pub fn any(input: &mut Input<'_>) -> (SwitchPlan, Nanos) {
     let obey = input.one_of([lossless, ClassSet::ALL]);
     let settings = &mut plan.settings;
     settings.accounting = input.one_of([Accounting::UntilTransmitted, Accounting::UntilForwarded]);
-    settings.when_full = input.one_of([WhenFull::Drop, WhenFull::Stop, WhenFull::StopClass]);
+    (settings.when_full, settings.pipeline) = any_pipeline(input);
     settings.memory = any_memory(input);
     settings.vlans = any_vlans(input, links.len());
     (settings.fdb.capacity, settings.fdb.ageing) =
@@ -72,6 +74,7 @@ fn needs_one_worker(settings: &SwitchSettings) -> bool {
     let mut kinds = settings.policies.iter().chain(&settings.shadows);
     stops_unseen
         || settings.when_full == WhenFull::Stop
+        || settings.pipeline.rate.is_some()
         || settings.memory != Memory::Dedicated
         || settings.qcn.ingress.0 | settings.qcn.egress.0 != 0
         || kinds.any(|kind| kind.needs_one_worker(None))
@@ -89,6 +92,22 @@ fn any_memory(input: &mut Input<'_>) -> Memory {
         true => input.one_of(memories),
         false => Memory::Dedicated,
     }
+}
+
+/// What a full queue does, and in the upper part of the same byte the pipeline: at first the one that a frame passes at once.
+fn any_pipeline(input: &mut Input<'_>) -> (WhenFull, PipelineSettings) {
+    let byte = input.byte();
+    let when_full = [WhenFull::Drop, WhenFull::Stop, WhenFull::StopClass][usize::from(byte % 3)];
+    let pick = |shift: u8| usize::from(((byte / 3) >> shift) & 3);
+    let rate = [0, 3_000_000, 500_000, 60_000][pick(0)];
+    let delay = [Nanos::ZERO, Nanos(700), Nanos::from_micros(5), Nanos::from_micros(40)][pick(2)];
+    let pipeline = PipelineSettings {
+        rate: NonZeroU32::new(rate).map(FrameRate),
+        // What is in a pipeline can only stop as a whole.
+        delay: if when_full == WhenFull::StopClass { Nanos::ZERO } else { delay },
+        ingress: if pick(4) & 1 == 0 { IngressOrder::ByClass } else { IngressOrder::Fifo },
+    };
+    (when_full, pipeline)
 }
 
 /// None, or one of all ports, and another of some.

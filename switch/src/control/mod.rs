@@ -30,6 +30,7 @@ mod loops;
 pub mod mailbox;
 mod metrics;
 pub mod notification;
+mod pipeline;
 pub mod policy;
 pub mod policy_cells;
 pub mod privileges;

@@ -22,7 +22,7 @@ use super::status::{
     Status, Verdict, WorkerState, WorkerStatus, XdpMode,
 };
 use super::view::{PortView, SwitchView, WorkerView};
-use super::{addresses, logging, loops, notification, proof, storms};
+use super::{addresses, logging, loops, notification, pipeline, proof, storms};
 
 /// How long workers have for an answer. A healthy one needs a loop; a stalled virtual machine may
 /// need much longer than any stall budget.
@@ -54,6 +54,7 @@ pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
         verdict: verdict(view, &ports, ledger, unproved),
         ledger,
         policies: view.policies.names(),
+        pipeline: pipeline::status(&view.settings),
         ports,
         workers,
         log_lines_dropped: logging::lines_dropped(),
@@ -193,6 +194,7 @@ fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
             bytes: counters.egress_bytes.get(),
             bytes_max: counters.egress_watermark.get(),
             limit_bytes: settings.egress_max.0,
+            halts: pipeline::halts(view, port, class),
         },
         congestion_point: notification::status(view, port, class),
         ecn_marked_frames: counters.ecn_marked_frames.get(),

@@ -11,6 +11,7 @@ use xoff_xdp::{DeviceDrops, XdpStatistics};
 
 pub use super::books::Books;
 use super::notification::CongestionPointStatus;
+pub use super::pipeline::{HaltStatus, PipelineStatus};
 use super::policy_cells::PolicyNames;
 use super::view::{Link, ProgramState};
 
@@ -29,6 +30,9 @@ pub struct Status {
     pub ledger: Option<Books>,
     /// The flow-control policies of classes 0 to 7.
     pub policies: PolicyNames,
+    /// What is between ingress and egress queues.
+    #[serde(default)]
+    pub pipeline: PipelineStatus,
     /// Its ports, in the order of the configuration.
     pub ports: Vec<PortStatus>,
     /// Its forwarding threads.
@@ -431,6 +435,9 @@ pub struct EgressStatus {
     pub bytes_max: u64,
     /// A frame that would take the queue beyond this is dropped, or waits.
     pub limit_bytes: u64,
+    /// The pipeline was halted, for every port and class, because this queue was full.
+    #[serde(default)]
+    pub halts: HaltStatus,
 }
 
 /// How a time is spread. Quantiles are upper bounds: a worker's are at most an eighth too high, the others at

@@ -44,8 +44,8 @@ impl SwitchView {
         (0..=u8::MAX).map(PortId).zip(&self.ports)
     }
 
-    /// How long the peer of `port` has been held, and has held it, for `class`, the pauses that last
-    /// included.
+    /// How long the peer of `port` has been held, and has held it, for `class`, and how long the pipeline was halted for that
+    /// queue; what lasts is included.
     pub(super) fn pause_times(&self, port: PortId, class: Class) -> PauseTimes {
         let counters = self.counters.class(port, class);
         let totals = &self.ports[port.index()].pause_totals[class.index()];
@@ -54,6 +54,7 @@ impl SwitchView {
             sent: totals[0].total(now, &counters.held_nanos, &counters.held_since),
             received: totals[1].total(now, &counters.paused_nanos, &counters.paused_since),
             stormed: totals[2].total(now, &counters.storm_nanos, &counters.storm_since),
+            halted: totals[3].total(now, &counters.halted_nanos, &counters.halted_since),
         }
     }
 
@@ -104,7 +105,7 @@ pub struct PortView {
     pub program: ProgramCell,
     /// Times that the control thread found the program off its device.
     pub program_detached: Counter,
-    pause_totals: [[PauseTotal; 3]; CLASSES],
+    pause_totals: [[PauseTotal; 4]; CLASSES],
 }
 
 impl PortView {
@@ -288,6 +289,8 @@ pub(super) struct PauseTimes {
     pub received: u64,
     /// By the peer, for so long that it was a storm.
     pub stormed: u64,
+    /// The whole pipeline, because this queue was full.
+    pub halted: u64,
 }
 
 /// The most pause time shown so far. The worker ends a pause in two steps (no pause any more; its

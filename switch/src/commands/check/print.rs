@@ -8,7 +8,10 @@ use xoff_config::quantity;
 use xoff_config::written::{grouped, ranges};
 use xoff_dataplane::units::{BitRate, Bytes};
 
-use super::report::{ClassReport, EcnReport, PortReport, ProblemReport, QcnReport, Report, WatchdogReport};
+use super::report::{
+    ClassReport, EcnReport, PipelineReport, PortReport, ProblemReport, QcnReport, Report, WatchdogReport,
+};
+use xoff_dataplane::settings::IngressOrder;
 
 /// The whole report.
 #[must_use]
@@ -22,8 +25,10 @@ pub fn print(report: &Report) -> String {
         ("Thresholds, what they do for a congested line, and cost it (us)", congested_table(report)),
         ("Headroom, what may still arrive after XOFF was due (bytes)", headroom_table(report).to_string()),
         ("Congestion points", report.qcn.as_ref().map(qcn_line).unwrap_or_default()),
+        ("Pipeline", pipeline_line(&report.pipeline)),
         ("Memory", memory_table(report).to_string() + &assumed(report)),
         ("Warnings", warnings(&report.file, &report.warnings)),
+        ("Notes", warnings(&report.file, &report.notes)),
     ];
     for (title, section) in sections.iter().filter(|(_, section)| !section.is_empty()) {
         let heading = if title.is_empty() { String::new() } else { format!("\n{title}\n") };
@@ -56,6 +61,21 @@ fn summary(report: &Report) -> String {
         workers.join("; "),
         report.http.as_deref().unwrap_or("off"),
     )
+}
+
+/// Nothing where frames pass it at once, as in a switch that is fast enough.
+fn pipeline_line(pipeline: &PipelineReport) -> String {
+    let PipelineReport { rate_pps, delay_us, ingress } = pipeline;
+    if rate_pps.is_none() && *delay_us == 0.0 && *ingress == IngressOrder::default().name() {
+        return String::new();
+    }
+    let rate =
+        rate_pps.map_or("as they come".into(), |rate| format!("{} frames a second", grouped(rate.into())));
+    let order = match *ingress {
+        "fifo" => "one queue for all classes",
+        _ => "a queue for each class",
+    };
+    format!("{rate}, from the ports in turn; {} us of delay; at ingress {order}", micros(*delay_us))
 }
 
 fn qcn_line(qcn: &QcnReport) -> String {

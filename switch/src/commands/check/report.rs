@@ -4,8 +4,8 @@ use serde::{Serialize, Serializer};
 use xoff_config::{Config, Machine, PortShell, Problem, Queues, Rings, Worker};
 use xoff_dataplane::headroom::Headroom;
 use xoff_dataplane::settings::{
-    Accounting, ClassSettings, Culprit, EcnSettings, FlowControl, Memory, PortSettings, QcnSettings,
-    QueueKind, Service, SwitchSettings, Trust, VlanSettings, WatchdogSettings,
+    Accounting, ClassSettings, Culprit, EcnSettings, FlowControl, Memory, PipelineSettings, PortSettings,
+    QcnSettings, QueueKind, Service, SwitchSettings, Trust, VlanSettings, WatchdogSettings,
 };
 use xoff_dataplane::units::{Bytes, Class, ClassSet, ETHERNET_HEADER, PortId};
 
@@ -32,6 +32,8 @@ pub struct Report {
     pub memory_model: &'static str,
     /// What a full egress queue does.
     pub when_full: &'static str,
+    /// What is between ingress and egress queues.
+    pub pipeline: PipelineReport,
     /// Threads, as they would be on the machine.
     pub workers: Vec<WorkerReport>,
     /// Ports.
@@ -48,6 +50,26 @@ pub struct Report {
     pub memory_total_bytes: u64,
     /// What is doubtful.
     pub warnings: Vec<ProblemReport>,
+    /// What is meant so, and has a price.
+    pub notes: Vec<ProblemReport>,
+}
+
+/// The pipeline.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PipelineReport {
+    /// Frames a second; `null`: as they come.
+    pub rate_pps: Option<u32>,
+    /// How long a frame is in it.
+    pub delay_us: f64,
+    /// `by-class` or `fifo`.
+    pub ingress: &'static str,
+}
+
+impl From<PipelineSettings> for PipelineReport {
+    fn from(PipelineSettings { rate, delay, ingress }: PipelineSettings) -> PipelineReport {
+        let rate_pps = rate.map(|rate| rate.0.get());
+        PipelineReport { rate_pps, delay_us: micros(delay.0), ingress: ingress.name() }
+    }
 }
 
 /// One thread.
@@ -208,7 +230,7 @@ pub struct MemoryReport {
     pub bytes: u64,
 }
 
-/// One error or warning.
+/// One error, warning or note.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProblemReport {
     /// What was found and what is allowed.
@@ -263,6 +285,7 @@ impl Report {
                 Memory::Shared(_) => "shared",
             },
             when_full: switch.when_full.name(),
+            pipeline: switch.pipeline.into(),
             workers: workers.iter().map(|worker| worker_report(worker, config)).collect(),
             ports: ports(config, &queues),
             qcn: qcn_report(&switch.qcn),
@@ -271,6 +294,7 @@ impl Report {
             multi_buffer: shell.chunks.multi_buffer,
             memory_total_bytes: plan.total.0,
             warnings: config.warnings.iter().map(ProblemReport::of).collect(),
+            notes: config.notes.iter().map(ProblemReport::of).collect(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `xoff status`: a running switch at a glance, asked over its `/status`.
 
 mod format;
+mod pipeline;
 mod policies;
 mod tables;
 

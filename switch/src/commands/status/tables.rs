@@ -5,6 +5,7 @@ use xoff_config::written::grouped;
 
 use super::StatusError;
 use super::format::{bytes, scaled, span};
+use super::pipeline::{halt_table, pipeline};
 use super::policies::{congestion_table, flow_table, rate_table, shadow_table};
 use crate::control::status::{
     ClassStatus, PauseStatus, PortStatus, SocketMemory, Spread, Status, WatchdogStatus, WorkerState,
@@ -26,7 +27,7 @@ pub(super) fn render(
     }
     // A switch that was started anew has nothing to do with the one before.
     let before = before.filter(|before| before.uptime_nanos < now.uptime_nanos);
-    let mut parts = vec![heading(now), policies(now), verdict(now), ledger(now)];
+    let mut parts = vec![heading(now), policies(now), pipeline(now), verdict(now), ledger(now)];
     parts.push(port_table(&ports, now, before));
     parts.push(class_table(&ports, now, before));
     parts.push(rate_table(&ports));
@@ -34,6 +35,7 @@ pub(super) fn render(
     parts.push(shadow_table(&ports));
     parts.push(congestion_table(&ports));
     parts.push(storm_table(&ports));
+    parts.push(halt_table(&ports));
     parts.push(worker_table(&now.workers));
     Ok(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n"))
 }
@@ -399,12 +401,12 @@ pub(super) fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) ->
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::control::status::{FlowStatus, FlowsAskedStatus};
     use crate::control::{Answer, snapshot, tests::view};
 
-    fn status() -> Status {
+    pub(in super::super) fn status() -> Status {
         let (view, _inbox) = view();
         let mut status = snapshot(&view, &[Answer::Given(Default::default())]);
         status.uptime_nanos = 10_000_000_000;
@@ -412,7 +414,7 @@ mod tests {
     }
 
     /// The line that holds all of `words`.
-    fn line<'a>(text: &'a str, words: &[&str]) -> &'a str {
+    pub(in super::super) fn line<'a>(text: &'a str, words: &[&str]) -> &'a str {
         let mut lines = text.lines().filter(|line| words.iter().all(|word| line.contains(word)));
         lines.next().unwrap_or_else(|| panic!("no line with {words:?} in:\n{text}"))
     }

@@ -1,6 +1,7 @@
 //! The metric families of `/metrics`: names, help, and where each value is read.
 
 mod flows;
+mod halts;
 mod notification;
 mod policies;
 mod storms;
@@ -31,6 +32,7 @@ pub(super) fn render(view: &SwitchView) -> String {
     flows::write(&mut text, view);
     notification::write(&mut text, view);
     storms::write(&mut text, view);
+    halts::write(&mut text, view);
     write_histograms(&mut text, view);
     write_workers(&mut text, view);
     text.finish()

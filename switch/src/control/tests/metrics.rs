@@ -69,6 +69,11 @@ fn metrics_are_read_without_the_worker() {
         (r#"xoff_watchdog_storms_total{port="right",class="3"}"#, 2.0),
         (r#"xoff_watchdog_storm_seconds_total{port="right",class="3"}"#, 2.5),
         (r#"xoff_drops_total{port="right",class="3",reason="paused_discard",kind="lost"}"#, 70.0),
+        (r#"xoff_pipeline_info{rate="none",delay_ns="25000",ingress="by-class",when_full="stop"}"#, 1.0),
+        (r#"xoff_pipeline_halted{port="right",class="3"}"#, 1.0),
+        (r#"xoff_pipeline_halted{port="left",class="3"}"#, 0.0),
+        (r#"xoff_pipeline_halts_total{port="right",class="3"}"#, 3.0),
+        (r#"xoff_pipeline_halted_seconds_total{port="right",class="3"}"#, 0.75),
         (r#"xoff_port_speed_bytes_per_second{port="left"}"#, 125e6),
     ];
     for (sample, value) in expected {

@@ -12,6 +12,7 @@ use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::ledger::Ledger;
 use xoff_dataplane::settings::{
     ClassSettings, PolicyKind, PortSettings, Service, SwitchSettings, WatchdogAction, WatchdogSettings,
+    WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, MacAddr, Nanos, PortId};
 use xoff_dataplane::wire::mac_control::MacControlError;
@@ -110,6 +111,8 @@ pub(crate) fn view() -> (Arc<SwitchView>, Inbox) {
 /// The same on devices of these indices.
 pub(super) fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
     let mut settings = SwitchSettings::plain(["left", "right"].map(port_settings).into());
+    settings.when_full = WhenFull::Stop;
+    settings.pipeline.delay = Nanos::from_micros(25);
     settings.shadows = vec![PolicyKind::CaPfcStopMax, PolicyKind::Ofc, PolicyKind::Gfc];
     let port = |(device, ifindex)| PortView::new(device, ifindex, Arc::new(FakeDriver));
     let ports = ["l0", "r0"].into_iter().zip(devices).map(port);
@@ -178,6 +181,10 @@ fn fill(view: &SwitchView) {
     stormed.drops[DropReason::PausedDiscard.index()].add(70);
     stormed.last_storm.began.set(NOW.0 - 2_000_000_000);
     stormed.last_storm.dropped_before.set(20);
+    let full = view.counters.class(PortId(1), CLASS_3);
+    full.halts.add(3);
+    full.halted_nanos.add(250_000_000);
+    full.halted_since.set(NOW.0 - 500_000_000);
     view.workers[0].facts.looped(Nanos::from_millis(11), view.stall_budget);
 }
 

@@ -58,6 +58,9 @@ fn status_says_everything_and_is_exact() {
     assert_eq!((watchdog.dropped, watchdog.last.unwrap().dropped), (70, 50));
     assert_eq!(watchdog.last.unwrap().began_nanos_ago, 2_000_000_000);
     assert_eq!(status.ports[1].classes[4].watchdog, None);
+    let halts = status.ports[1].classes[3].egress.halts;
+    assert_eq!((halts.count, halts.now, halts.nanos), (3, true, 750_000_000));
+    assert_eq!((&*status.pipeline.when_full, status.pipeline.delay_nanos), ("stop", 25_000));
     assert_eq!(status.workers[0].state, WorkerState::Running);
     assert_eq!((status.fdb[0].mac.as_str(), status.fdb[0].port.as_str()), ("02:00:00:00:00:09", "right"));
     stop_worker(&view, worker);
