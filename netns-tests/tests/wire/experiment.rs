@@ -374,6 +374,35 @@ fn what_is_set_is_told_and_raw_data_agree_with_the_result() {
     });
 }
 
+/// A frame every 143 us, where the line carries one every 123 us: the pipeline is what is congested.
+#[test]
+fn the_papers_pipeline_is_set_and_halts_are_counted() {
+    let set = |key: &'static str| ["--set", key];
+    let sets = ["pipeline.rate=7kpps", "pipeline.delay=25us", "pipeline.ingress=fifo"].map(set).concat();
+    let more = [&["--rate", "100M"], &sets[..]].concat();
+    unstalled(|| {
+        let numbers = ["/sweep/2/goodput_mbps/p50", "/halts/count", "/halts/ms"];
+        let report = compare("incast", &["pfc", "pfc-wstop"], &more, &numbers);
+        assert_eq!(report["set"]["pipeline.rate"], "7kpps");
+        let [pfc, stop] = ["pfc", "pfc-wstop"].map(|policy| &report["policies"][policy]);
+        for of in [pfc, stop] {
+            let most = of.pointer("/sweep/2/goodput_mbps/max").and_then(Value::as_f64).unwrap();
+            assert!(
+                most <= 1472.0 * 8.0 * 7_000.0 / 1e6 * 1.01,
+                "{most} Mb/s are more than the pipeline takes"
+            );
+            assert_eq!(number(of, "/held"), 0);
+        }
+        assert_eq!(number(pfc, "/halts/count"), 0, "its queues are never full");
+    });
+    let refused =
+        experiment(&["incast", "--policy", "pfc-wstop-class", "--set", "pipeline.delay=25us"]).output();
+    let refused = refused.unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert!(message.contains("needs a pipeline without `delay`"), "{message}");
+}
+
 #[test]
 fn a_key_that_there_is_not_is_refused_before_anything_runs() {
     for (set, why) in [

@@ -20,6 +20,8 @@ pub struct Conduct {
     pub gone: u64,
     /// Pause frames of the lossless class.
     pub pfc: Pfc,
+    /// Halts of pipelines because an egress queue was full.
+    pub halts: Halts,
     /// Every XDP and veth drop counter of every port and host.
     pub xdp_drops: u64,
     /// Whether every frame is delivered, queued, or dropped for a named reason.
@@ -35,6 +37,31 @@ pub struct Conduct {
     /// What follows from it.
     #[serde(skip)]
     pub verdict: Verdict,
+}
+
+/// Halts of pipelines, all switches, classes and ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Halts {
+    /// How often.
+    pub count: u64,
+    /// How long they were, ms, all added up.
+    pub ms: f64,
+}
+
+impl Add for Halts {
+    type Output = Halts;
+    fn add(self, other: Halts) -> Halts {
+        Halts { count: self.count + other.count, ms: self.ms + other.ms }
+    }
+}
+
+impl From<&Account> for Halts {
+    fn from(account: &Account) -> Halts {
+        let ports = account.switches.iter().flat_map(|switch| &switch.ports);
+        let halts = ports.flat_map(|port| &port.classes).map(|class| class.egress.halts);
+        let halts = halts.map(|of| Halts { count: of.count, ms: of.nanos as f64 / 1e6 });
+        halts.fold(Halts::default(), Add::add)
+    }
 }
 
 /// Of a run. Of several runs, the worst.
@@ -76,6 +103,7 @@ impl Conduct {
             held,
             gone: lossless.lost.saturating_sub(held),
             pfc: Pfc::from(account),
+            halts: Halts::from(account),
             xdp_drops: account.kernel_drops(),
             ledger_balanced,
             unproved,
@@ -100,6 +128,7 @@ impl Sum for Conduct {
             held: sum.held + next.held,
             gone: sum.gone + next.gone,
             pfc: sum.pfc + next.pfc,
+            halts: sum.halts + next.halts,
             xdp_drops: sum.xdp_drops + next.xdp_drops,
             ledger_balanced: sum.ledger_balanced && next.ledger_balanced,
             unproved: [sum.unproved, next.unproved].concat(),

@@ -27,6 +27,9 @@ const LEFT_OUT: [&str; 10] = [
     "circle",
 ];
 
+/// What a run says yes or no to, as 1 or 0.
+const YES_OR_NO: [&str; 3] = ["deadlocks", "runs_in_order", "runs_relayed"];
+
 /// Of what each run measured by itself.
 ///
 /// # Panics
@@ -37,7 +40,12 @@ pub fn intervals<M: Serialize>(each: impl IntoIterator<Item = M>) -> Intervals {
         let run = serde_json::to_value(&run).expect("numbers have a JSON form");
         numbers(&run, String::new(), &mut |place, number| values.entry(place).or_default().push(number));
     }
-    values.into_iter().filter_map(|(place, values)| Some((place, Interval::of(&values)?))).collect()
+    let interval = |(place, values): (String, Vec<f64>)| {
+        let is_share = YES_OR_NO.iter().any(|key| place.rsplit('/').next() == Some(key));
+        let interval = if is_share { Interval::of_share(&values) } else { Interval::of(&values) };
+        Some((place, interval?))
+    };
+    values.into_iter().filter_map(interval).collect()
 }
 
 fn numbers(value: &Value, place: String, found: &mut impl FnMut(String, f64)) {
@@ -88,6 +96,15 @@ mod tests {
             of.keys().all(|place| place.starts_with("/sweep/0/mbps/") && !place.ends_with("count")),
             "{of:?}"
         );
+    }
+
+    #[test]
+    fn of_what_a_run_says_yes_or_no_to_the_interval_is_that_of_a_share() {
+        let of =
+            intervals([1, 1, 1].map(|deadlocks| serde_json::json!({ "deadlocks": deadlocks, "xoffs": 1 })));
+        assert_eq!((of["/deadlocks"].mean, of["/deadlocks"].high), (1.0, 1.0));
+        assert!((of["/deadlocks"].low - 0.4385).abs() < 1e-4, "three of three prove little: {of:?}");
+        assert_eq!(of["/xoffs"].low, 1.0);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use xoff_hosts::report::ReceivedStream;
 use super::plot::{Content, Panel};
 use super::report::{NONE_COMPLETED, NOTHING_ARRIVED, add_row, completion, median_and_least, number, table};
 use super::statistics::{mean, p50};
+use super::variant::ON_ONE_SWITCH;
 use super::{
     Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
 };
@@ -28,19 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "incast",
     about: "N senders into one port at once, for several N: goodput, fairness, completion times, pauses, queue",
     length: Length::Fixed(4),
-    policies: &[
-        "pfc",
-        "pfc-control",
-        "capfc-stop-max",
-        "capfc-stop-calibrate",
-        "p-pfc",
-        "pfc-wdrop",
-        "capfc-max-wdrop",
-        "capfc-calibrate-wdrop",
-        "pfc-wstop",
-        "capfc-max-wstop",
-        "capfc-calibrate-wstop",
-    ],
+    policies: ON_ONE_SWITCH,
     settings: Variant::settings,
     plans: |_, line| SENDERS.map(|count| plan(line, count).0).into(),
     promises: Promises::Variants,

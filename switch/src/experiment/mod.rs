@@ -247,6 +247,18 @@ impl Experiment {
         request.policies.iter().try_for_each(|variant| self.configs(variant, request, &machine).map(drop))
     }
 
+    /// Where that is more than one place: which of them the request's keys reach.
+    fn reaches(&self, request: &Request) -> Vec<String> {
+        let Some(variant) = request.policies.first() else { return Vec::new() };
+        let told = self.told(variant, request, 1);
+        let reach = |given: &Given| {
+            let places = told.reach(&given.path);
+            (places.len() > 1)
+                .then(|| format!("{given}: of all classes that are alike here, {}", places.join(", ")))
+        };
+        request.given.iter().filter_map(reach).collect()
+    }
+
     /// Whether nothing lossless may be lost in it under this variant.
     #[must_use]
     pub fn promises(&self, variant: &Variant) -> bool {
@@ -272,6 +284,7 @@ impl Experiment {
     /// # Errors
     /// What kept it from running; what it found is in the report.
     pub fn run(&self, request: &Request, tell: &mut Tell<'_>) -> Result<Report, FabricError> {
+        self.reaches(request).iter().for_each(|line| tell(line));
         let findings = (self.measure)(request, tell)?;
         Ok(Report::new(self, request, findings))
     }
@@ -303,11 +316,11 @@ fn compare<T>(
         for (variant, results) in &mut measured {
             tell(&format!("{} (run {run} of {})", variant.name, request.runs));
             let mut told = experiment.told(variant, request, run);
-            told.recorder = request.raw.as_ref().map(|_| Recorder::default());
+            told.recorder = request.raw.clone().map(|raw| {
+                let policy = variant.name;
+                Recorder::new(move |record| raw.append(policy, run, record))
+            });
             results.push(measure(variant, &told)?);
-            if let (Some(raw), Some(recorder)) = (&request.raw, &told.recorder) {
-                raw.append(variant.name, run, &recorder.records())?;
-            }
         }
     }
     Ok(measured)
@@ -408,6 +421,27 @@ mod tests {
         assert!(message.contains("did you mean `xoff`?"), "{message}");
         let message = said("class.3.xoff=30 ells");
         assert!(message.contains("`xoff` is \"30 ells\""), "{message}");
+    }
+
+    #[test]
+    fn what_is_given_to_a_class_reaches_those_that_are_like_it_and_that_is_told() {
+        let experiment = Experiment::find("shared-memory").unwrap();
+        let policy = Variant::find("pfc-wstop").unwrap();
+        let given = |texts: &[&str]| {
+            let given = texts.iter().map(|text| text.parse().unwrap()).collect();
+            Request { given, ..Request::new(vec![policy], BitRate::from_mbps(100)) }
+        };
+        let xoff = |request: &Request| {
+            let configs = experiment.configs(policy, request, &Machine::default()).unwrap();
+            [2, 3, 4].map(|class| configs[0].switch.ports[0].classes[class].xoff.0)
+        };
+        let all = given(&["class.3.xoff=25KB"]);
+        assert_eq!(xoff(&all), [25_000; 3]);
+        let told = "class.3.xoff = 25KB: of all classes that are alike here, class.3.xoff, class.2.xoff, class.4.xoff";
+        assert_eq!(experiment.reaches(&all), [told]);
+        let but_one = given(&["class.4.xoff=24KB", "class.3.xoff=25KB"]);
+        assert_eq!(xoff(&but_one), [25_000, 25_000, 24_000]);
+        assert_eq!(experiment.reaches(&given(&["class.4.xoff=24KB"])), [""; 0]);
     }
 
     #[test]

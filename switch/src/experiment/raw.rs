@@ -1,14 +1,13 @@
 //! `--csv DIR`: what an experiment saw, unweighed, one row for each flow, look and pause. Columns and units stand in
 //! docs/experiments.md.
 
-use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use xoff_dataplane::units::Nanos;
 
-use crate::fabric::{FabricError, Record};
+use crate::fabric::{Completion, FabricError, PauseEvent, QueueLook, Record};
 
 /// A directory with the raw data of one experiment.
 #[derive(Clone, Debug)]
@@ -75,32 +74,30 @@ impl RawData {
         Ok(RawData { directory: directory.to_owned() })
     }
 
-    /// Adds what one run of a policy saw.
-    pub(super) fn append(&self, policy: &str, run: u32, records: &[Record]) -> Result<(), FabricError> {
-        let texts = [
-            (COMPLETIONS, rows(policy, run, records, completions)),
-            (QUEUES, rows(policy, run, records, queues)),
-            (PAUSES, rows(policy, run, records, pauses)),
-        ];
-        for (name, text) in texts {
-            let path = self.directory.join(name);
-            let write = |mut file: File| file.write_all(text.as_bytes());
-            let written = File::options().append(true).open(&path).and_then(write);
-            written.map_err(|error| FabricError::Raw { path, error })?;
-        }
-        Ok(())
+    /// Adds what one fabric of a run of a policy saw: a row for each.
+    pub(super) fn append(&self, policy: &str, run: u32, record: &Record) -> Result<(), FabricError> {
+        let begin = format!("{policy},{run},{}", record.point);
+        self.add(COMPLETIONS, &begin, record.completions.iter().map(completion))?;
+        self.add(QUEUES, &begin, record.queues.iter().map(queue))?;
+        self.add(PAUSES, &begin, record.pauses.iter().map(pause))
     }
-}
 
-/// A row for each of the texts that `of` makes of a record. No name in them has a comma or a quote.
-fn rows(policy: &str, run: u32, records: &[Record], of: fn(&Record) -> Vec<String>) -> String {
-    let mut text = String::new();
-    for record in records {
-        for row in of(record) {
-            let _ = writeln!(text, "{policy},{run},{},{row}", record.point);
-        }
+    /// Adds rows that begin alike. No name in them has a comma or a quote.
+    fn add(
+        &self,
+        name: &str,
+        begin: &str,
+        mut rows: impl Iterator<Item = String>,
+    ) -> Result<(), FabricError> {
+        let path = self.directory.join(name);
+        let write = |file: File| {
+            let mut file = BufWriter::new(file);
+            rows.try_for_each(|row| writeln!(file, "{begin},{row}"))?;
+            file.flush()
+        };
+        let written = File::options().append(true).open(&path).and_then(write);
+        written.map_err(|error| FabricError::Raw { path, error })
     }
-    text
 }
 
 /// Empty where there is none.
@@ -108,28 +105,19 @@ fn time(of: Option<Nanos>) -> String {
     of.map_or_else(String::new, |time| time.0.to_string())
 }
 
-fn completions(record: &Record) -> Vec<String> {
-    let row = |of: &crate::fabric::Completion| {
-        let (due, completion) = (time(of.due), time(of.completion));
-        let (stream, class) = (of.stream, of.class.get());
-        format!("{},{},{stream},{class},{},{},{due},{completion}", of.sender, of.receiver, of.sent, of.lost)
-    };
-    record.completions.iter().map(row).collect()
+fn completion(of: &Completion) -> String {
+    let (due, completion) = (time(of.due), time(of.completion));
+    let (stream, class) = (of.stream, of.class.get());
+    format!("{},{},{stream},{class},{},{},{due},{completion}", of.sender, of.receiver, of.sent, of.lost)
 }
 
-fn queues(record: &Record) -> Vec<String> {
-    let row = |of: &crate::fabric::QueueLook| {
-        format!("{},{},{},{},{}", of.at.0, of.switch, of.port, of.class.get(), of.bytes)
-    };
-    record.queues.iter().map(row).collect()
+fn queue(of: &QueueLook) -> String {
+    format!("{},{},{},{},{}", of.at.0, of.switch, of.port, of.class.get(), of.bytes)
 }
 
-fn pauses(record: &Record) -> Vec<String> {
-    let row = |of: &crate::fabric::PauseEvent| {
-        let (class, event) = (of.class.get(), of.event.name());
-        format!("{},{},{},{class},{event},{}", of.at.0, of.switch, of.port, of.count)
-    };
-    record.pauses.iter().map(row).collect()
+fn pause(of: &PauseEvent) -> String {
+    let (class, event) = (of.class.get(), of.event.name());
+    format!("{},{},{},{class},{event},{}", of.at.0, of.switch, of.port, of.count)
 }
 
 #[cfg(test)]
@@ -138,7 +126,7 @@ mod tests {
     use xoff_dataplane::units::Class;
 
     use super::*;
-    use crate::fabric::{Completion, PauseEvent, QueueLook, Told};
+    use crate::fabric::Told;
 
     fn record() -> Record {
         let class = Class::ALL[3];
@@ -168,8 +156,8 @@ mod tests {
         let place = directory.path().join("made/here");
         RawData::create(&place).unwrap();
         let raw = RawData::create(&place).unwrap(); // what could not begin before is in nobody's way
-        raw.append("pfc", 1, &[record()]).unwrap();
-        raw.append("pfc", 2, &[record()]).unwrap();
+        raw.append("pfc", 1, &record()).unwrap();
+        raw.append("pfc", 2, &record()).unwrap();
         let rows = |name: &str| {
             let text = fs::read_to_string(place.join(name)).unwrap();
             let rows: Vec<Vec<String>> =

@@ -184,12 +184,15 @@ impl Report {
     }
 }
 
-/// The mean, and how far its interval goes on either side.
+/// The mean, and how far its interval goes on either side; where that is not the same, its ends.
 fn interval(of: Option<&Interval>) -> String {
     of.map_or_else(
         || "-".to_owned(),
-        |Interval { mean, high, .. }| {
+        |Interval { mean, low, high, .. }| {
             let half = high - mean;
+            if (half - (mean - low)).abs() > 1e-9 * mean.abs().max(half) {
+                return format!("{mean:.2} ({low:.2} to {high:.2})");
+            }
             let decimals = match mean.abs().max(half) {
                 small if small < 10.0 => 2,
                 middling if middling < 1000.0 => 1,

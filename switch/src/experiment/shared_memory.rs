@@ -58,6 +58,22 @@ const LONG_PERCENT: u64 = 30;
 const SHORT_PERCENT: u64 = 15;
 /// From one query to the next, on average.
 const QUERY_EVERY: Nanos = Nanos::from_millis(30);
+/// The paper's memory, in KB.
+const SIZES: [(&str, u64); 12] = [
+    ("memory.pool", 350),
+    ("memory.port_limit", 100),
+    ("memory.egress_port_limit", 100),
+    ("class.3.ingress_reserve", 8),
+    // In shared memory these three count on top of the reserve, and the others do not.
+    ("class.3.xoff", 30 - 8),
+    ("class.3.xon", 20 - 8),
+    ("class.3.headroom", 58),
+    ("class.3.egress_reserve", 8),
+    ("class.3.egress_max", 88),
+    ("class.3.egress_xoff", 50),
+    ("class.3.egress_xon", 35),
+    ("class.3.egress_warn", 35),
+];
 const LOOK: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(8);
 
@@ -163,26 +179,13 @@ fn settings(variant: &Variant, line: BitRate) -> Settings {
     settings
         .text("switch.accounting", "until-forwarded")
         .text("memory.model", "shared")
-        .bytes("memory.pool", size(350))
-        .bytes("memory.port_limit", size(100))
-        .bytes("memory.egress_port_limit", size(100))
         .text("memory.egress_limits", "all")
         .text("memory.headroom", "pool")
         .text("memory.alpha_log2", "none");
-    // In shared memory these three count on top of the reserve of 8 KB, and the others do not.
-    settings
-        .bytes("class.3.ingress_reserve", size(8))
-        .bytes("class.3.xoff", size(30 - 8))
-        .bytes("class.3.xon", size(20 - 8))
-        .bytes("class.3.headroom", size(58))
-        .bytes("class.3.egress_reserve", size(8))
-        .bytes("class.3.egress_max", size(88))
-        .bytes("class.3.egress_xoff", size(50))
-        .bytes("class.3.egress_xon", size(35))
-        .bytes("class.3.egress_warn", size(35))
-        .copy("class.3", "class.2")
-        .copy("class.3", "class.4")
-        .text("class.4.weight", "strict");
+    for (key, kilobytes) in SIZES {
+        settings.bytes(key, size(kilobytes));
+    }
+    settings.copy("class.3", "class.2").copy("class.3", "class.4").text("class.4.weight", "strict");
     settings
 }
 

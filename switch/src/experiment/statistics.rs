@@ -49,8 +49,7 @@ impl Spread {
     }
 }
 
-/// Where the mean of all runs that might be made lies with 95 % confidence, if what differs from run to run is
-/// normally distributed: mean of the runs that were made, and Student's t times its standard error on either side.
+/// Where the mean of all runs that might be made lies with 95 % confidence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     /// Of the runs.
@@ -69,8 +68,12 @@ const T_975: [f64; 30] = [
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
+/// The same quantile of the normal distribution.
+const Z_975: f64 = 1.959_964;
+
 impl Interval {
-    /// Of one value for each run; `None` of fewer than two, which say nothing of how runs differ.
+    /// Of one value for each run, where what differs from run to run is normally distributed: mean of the runs that were made,
+    /// and Student's t times its standard error on either side. `None` of fewer than two, which say nothing of how runs differ.
     pub fn of(values: &[f64]) -> Option<Interval> {
         let runs = values.len();
         let freedom = runs.checked_sub(1).filter(|&freedom| freedom > 0)?;
@@ -80,6 +83,17 @@ impl Interval {
         // Beyond the table a little too wide, never too narrow.
         let half = T_975[freedom.min(T_975.len()) - 1] * error;
         Some(Interval { mean, low: mean - half, high: mean + half, runs })
+    }
+
+    /// Of how often something happened, at most once in each run: Wilson's score interval, which lies within 0 and 1 and
+    /// has a width where all runs ended alike, too. `None` of fewer than two runs, as above.
+    pub fn of_share(values: &[f64]) -> Option<Interval> {
+        let mean = mean(values.iter().copied()).filter(|_| values.len() > 1)?;
+        let (runs, z) = (values.len() as f64, Z_975);
+        let centre = mean + z * z / (2.0 * runs);
+        let half = z * (mean * (1.0 - mean) / runs + (z / (2.0 * runs)).powi(2)).sqrt();
+        let end = |of: f64| (of / (1.0 + z * z / runs)).clamp(0.0, 1.0);
+        Some(Interval { mean, low: end(centre - half), high: end(centre + half), runs: values.len() })
     }
 }
 
@@ -134,6 +148,22 @@ mod tests {
         );
         let same = Interval::of(&[7.0; 40]).unwrap();
         assert_eq!((same.low, same.high), (7.0, 7.0));
+    }
+
+    /// Against published values: Newcombe (1998), table I, and the rule of three for none of ten.
+    #[test]
+    fn the_interval_of_a_share_is_wilsons() {
+        let of = |yes: usize, runs: usize| {
+            let values: Vec<f64> = (0..runs).map(|run| f64::from(u8::from(run < yes))).collect();
+            let Interval { low, high, .. } = Interval::of_share(&values).unwrap();
+            [low, high].map(|end| (end * 1e4).round() / 1e4)
+        };
+        assert_eq!(of(81, 263), [0.2553, 0.3662]);
+        assert_eq!(of(15, 148), [0.0624, 0.1605]);
+        assert_eq!(of(0, 20), [0.0, 0.1611]);
+        assert_eq!(of(1, 29), [0.0061, 0.1718]);
+        assert_eq!(of(20, 20), [0.8389, 1.0]);
+        assert_eq!((Interval::of_share(&[]), Interval::of_share(&[1.0])), (None, None));
     }
 
     #[test]

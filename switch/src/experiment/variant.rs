@@ -63,6 +63,22 @@ pub(super) const PLAIN_MIDDLE: &str = "ofc-pfc-middle";
 /// Where those that cannot be marked are dropped, and senders cannot.
 pub(super) const WITHOUT_ECN: &str = "lossy-wred";
 
+/// What is compared on one switch with hosts that know plain PFC: CaPFC and P-PFC beside their controls, and CaPFC on the
+/// switch of its paper beside those of its paper.
+pub(super) const ON_ONE_SWITCH: &[&str] = &[
+    "pfc",
+    "pfc-control",
+    "capfc-stop-max",
+    "capfc-stop-calibrate",
+    "p-pfc",
+    "pfc-wdrop",
+    "capfc-max-wdrop",
+    "capfc-calibrate-wdrop",
+    "pfc-wstop",
+    "capfc-max-wstop",
+    "capfc-calibrate-wstop",
+];
+
 /// All there are by themselves.
 pub const VARIANTS: &[Variant] = &[
     Variant {

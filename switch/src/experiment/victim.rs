@@ -19,7 +19,7 @@ use super::plot::{Content, Panel};
 use super::report::{NONE_COMPLETED, NOTHING_ARRIVED, add_row, median, number, table};
 use super::series::Series;
 use super::statistics::p50;
-use super::variant::scaled;
+use super::variant::{ON_ONE_SWITCH, scaled};
 use super::{
     Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
 };
@@ -31,19 +31,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "victim",
     about: "heavy and light senders into a congested and a free port: who is paused, and what it costs the light ones",
     length: Length::Fixed(20),
-    policies: &[
-        "pfc",
-        "pfc-control",
-        "capfc-stop-max",
-        "capfc-stop-calibrate",
-        "p-pfc",
-        "pfc-wdrop",
-        "capfc-max-wdrop",
-        "capfc-calibrate-wdrop",
-        "pfc-wstop",
-        "capfc-max-wstop",
-        "capfc-calibrate-wstop",
-    ],
+    policies: ON_ONE_SWITCH,
     settings: Variant::settings,
     plans: |_, line| vec![plan(line).0],
     promises: Promises::Variants,

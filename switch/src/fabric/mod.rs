@@ -235,7 +235,7 @@ impl Fabric {
         settle(&mut hosts);
         let account = Account::new(hosts, statuses, &views, held);
         if let (Some(recorder), Some(looks)) = (&self.recorder, looks) {
-            recorder.take(Record::of(&self.plan, load, &account, begin, looks));
+            recorder.take(&Record::of(&self.plan, load, &account, begin, looks))?;
         }
         Ok((seen, account))
     }

@@ -5,26 +5,34 @@
 //! a port's peer was told to stop and to go on, and of a pause that lasts when it began.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fmt;
+use std::sync::Arc;
 
 use xoff_dataplane::units::{Class, Nanos, PortId};
 
-use super::{Account, HostId, Load, Plan, PortOf, SwitchId};
+use super::{Account, FabricError, HostId, Load, Plan, PortOf, SwitchId};
 use crate::control::SwitchView;
 
-/// Takes the raw data of each fabric that has run.
-#[derive(Clone, Debug, Default)]
-pub struct Recorder(Arc<Mutex<Vec<Record>>>);
+/// Takes the raw data of each fabric as soon as it has run.
+#[derive(Clone)]
+pub struct Recorder(Arc<Take>);
+
+type Take = dyn Fn(&Record) -> Result<(), FabricError> + Send + Sync;
 
 impl Recorder {
-    pub(super) fn take(&self, record: Record) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(record);
+    /// One that gives them to `take`.
+    pub fn new(take: impl Fn(&Record) -> Result<(), FabricError> + Send + Sync + 'static) -> Recorder {
+        Recorder(Arc::new(take))
     }
 
-    /// All that it has, in the order in which they ran.
-    #[must_use]
-    pub fn records(&self) -> Vec<Record> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn take(&self, record: &Record) -> Result<(), FabricError> {
+        (self.0)(record)
+    }
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Recorder")
     }
 }
 

@@ -15,6 +15,8 @@ use super::record::Recorder;
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     tables: BTreeMap<String, BTreeMap<String, String>>,
+    /// Tables of which the second has what the first has.
+    copies: Vec<(String, String)>,
     /// What is said last, of every switch that is compared: place and value.
     over: Vec<(String, String)>,
     /// Streams of hosts slow down as CNMs ask, by these parameters; `None`: they do not.
@@ -44,10 +46,24 @@ impl Settings {
         self
     }
 
-    /// Says last what `other` lays over.
+    /// Says last what `other` lays over, wherever that reaches.
     pub(super) fn laid_over_by(&mut self, other: &Settings) -> &mut Settings {
-        other.over.iter().for_each(|(path, value)| _ = self.set(path, value));
+        for (path, value) in &other.over {
+            other.reach(path).into_iter().for_each(|path| _ = self.set(&path, value));
+        }
         self
+    }
+
+    /// Where a value that is laid over at `path` stands in the end: there, and in tables that have what this one has, unless
+    /// another value of that key was given them, or is laid over there.
+    #[must_use]
+    pub fn reach(&self, path: &str) -> Vec<String> {
+        let (table, key) = path.rsplit_once('.').unwrap_or(("", path));
+        let value = |table: &str| self.tables.get(table).and_then(|keys| keys.get(key));
+        let copies = self.copies.iter().filter(|(from, to)| from == table && value(from) == value(to));
+        let others = copies.map(|(_, to)| format!("{to}.{key}"));
+        let others = others.filter(|other| self.over.iter().all(|(over, _)| over != other));
+        std::iter::once(path.to_owned()).chain(others).collect()
     }
 
     /// A text.
@@ -65,10 +81,11 @@ impl Settings {
         self.bytes(path, rate.bytes_in(span))
     }
 
-    /// What stands in table `from` stands in table `to` too.
+    /// What stands in table `from` stands in table `to` too, and what is laid over it later.
     pub fn copy(&mut self, from: &str, to: &str) -> &mut Settings {
         let keys = self.tables.get(from).cloned().unwrap_or_default();
         self.tables.entry(to.to_owned()).or_default().extend(keys);
+        self.copies.push((from.to_owned(), to.to_owned()));
         self
     }
 
@@ -81,6 +98,7 @@ impl Settings {
         self.reaction = other.reaction.or(self.reaction);
         self.own_policy = other.own_policy.clone().or(self.own_policy.take());
         self.over.extend(other.over.iter().cloned());
+        self.copies.extend(other.copies.iter().cloned());
         self
     }
 
@@ -139,6 +157,24 @@ mod tests {
         let mut settings = Settings::default();
         settings.set("class.3.xoff", "1").set("class.2.xon", "2").copy("class.3", "class.2");
         assert_eq!(settings.to_string(), "[class.2]\nxoff = 1\nxon = 2\n[class.3]\nxoff = 1\n");
+    }
+
+    #[test]
+    fn what_is_laid_over_a_table_reaches_those_that_have_the_same() {
+        let mut variant = Settings::default();
+        variant.set("class.3.xoff", "1").copy("class.3", "class.2").copy("class.3", "class.4");
+        variant.text("class.4.weight", "strict");
+        for (path, value) in [("class.3.xoff", "5"), ("class.3.weight", "7"), ("class.2.weight", "9")] {
+            variant.lay_over(path, value);
+        }
+        assert_eq!(variant.reach("class.3.xoff"), ["class.3.xoff", "class.2.xoff", "class.4.xoff"]);
+        assert_eq!(variant.reach("class.3.weight"), ["class.3.weight"], "both say something else");
+        assert_eq!(variant.reach("class.2.xoff"), ["class.2.xoff"]);
+        assert_eq!(variant.reach("switch.log"), ["switch.log"]);
+        let mut settings = Settings::default();
+        settings.extend(&variant).laid_over_by(&variant);
+        let expected = "[class.2]\nweight = 9\nxoff = 5\n[class.3]\nweight = 7\nxoff = 5\n[class.4]\nweight = \"strict\"\nxoff = 5\n";
+        assert_eq!(settings.to_string(), expected);
     }
 
     #[test]
