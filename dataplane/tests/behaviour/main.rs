@@ -10,6 +10,7 @@ mod floods;
 mod gfc;
 mod halts;
 mod headroom;
+mod ignored_pauses;
 mod isolation;
 mod loops;
 mod losslessness;

@@ -1,0 +1,53 @@
+//! What is left to a sender that obeys pauses beside one that does not, into the same port, by policy.
+//!
+//! The one that ignores them sends as fast as its line, the other a quarter less; together too much. The queue never falls to
+//! XON, because the one goes on, so that whom a policy has blamed once stays blamed.
+
+use xoff_dataplane::headroom::Link;
+use xoff_dataplane::settings::PolicyKind;
+use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+
+use crate::C3;
+use crate::bed::plan::{self, LINK};
+use crate::bed::{Obeys, Star, Stream};
+
+/// From here on, and so long.
+const SETTLED: Nanos = Nanos::from_millis(500);
+const LOOK: Nanos = Nanos::from_millis(1_000);
+
+/// Of 1,000 frames that come through, those of the sender that obeys.
+fn share(kind: PolicyKind, cut: f64) -> u64 {
+    let mut plan = plan::switch(&[Link { speed: BitRate::from_mbps(200), ..LINK }; 3]);
+    plan.may_lose = true;
+    plan.settings.policies = [kind; 8];
+    plan.settings.policy.capfc_cut = cut;
+    plan.each_lossless(|class| {
+        (class.xoff, class.xon) = (Bytes(100_000), Bytes(80_000));
+        class.headroom = Bytes(625_000); // for stalls of 25 ms, as hosts and switches of one machine need it
+        (class.egress_xoff, class.egress_warn, class.egress_xon) =
+            (Bytes(50_000), Bytes(40_000), Bytes(40_000));
+        class.egress_max = Bytes(2_000_000);
+    });
+    let mut star = Star::with(plan, |port| if port == 0 { Obeys::AtOnce } else { Obeys::Never });
+    let most = star.stream(2, C3, 100_000);
+    let obeying = star.start(0, 2, Stream { rate: Some(BitRate::from_mbps(150)), ..most });
+    let ignoring = star.start(1, 2, most);
+    let seen = |star: &Star| [obeying, ignoring].map(|flow| star.seen(flow).frames);
+    star.run_for(SETTLED);
+    let before = seen(&star);
+    star.run_for(LOOK);
+    let after = seen(&star);
+    let [his, the_others] = [0, 1].map(|of| after[of] - before[of]);
+    his * 1_000 / (his + the_others)
+}
+
+#[test]
+fn stop_calibrate_starves_who_obeys_beside_who_does_not_and_stop_max_leaves_what_pfc_does() {
+    let shares = [
+        share(PolicyKind::Pfc, 0.8),
+        share(PolicyKind::CaPfcStopMax, 0.8),
+        share(PolicyKind::CaPfcStopCalibrate, 0.5), // which the ignoring one has alone
+        share(PolicyKind::CaPfcStopCalibrate, 0.8),
+    ];
+    assert_eq!(shares, [121, 121, 121, 0]);
+}
