@@ -12,6 +12,8 @@ if [[ $EUID -ne 0 ]]; then
 fi
 scripts/install-deps.sh --bench >&2
 source scripts/find-cargo.sh
-cargo build --release --locked --quiet --package xoff --package xoff-bench >&2
+# One by one: what the benchmark is built with is then no part of the switch.
+cargo build --release --locked --quiet --package xoff >&2
+cargo build --release --locked --quiet --package xoff-xdp --example bench >&2
 built=${CARGO_TARGET_DIR:-target}/release
-exec python3 scripts/bench_forward.py --xoff "$built/xoff" --bench "$built/xoff-bench" "$@"
+exec python3 scripts/bench_forward.py --xoff "$built/xoff" --bench "$built/examples/bench" "$@"

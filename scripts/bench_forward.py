@@ -179,7 +179,7 @@ def arguments():
     parser.add_argument("--peers", type=words, default=list(PEERS), help="what xoff is compared with")
     parser.add_argument("--sink", choices=["xdp", "stack"], default="xdp", help="who drops what arrives")
     parser.add_argument("--xoff", default="target/release/xoff", help="the switch")
-    parser.add_argument("--bench", default="target/release/xoff-bench", help="generator, sink and loop on xsk-rs")
+    parser.add_argument("--bench", default="target/release/examples/bench", help="generator, sink, loop on xsk-rs")
     parser.add_argument("--also", action="append", default=[], metavar="NAME=BINARY",
                         help="a further xoff, to compare versions with each other")  # fmt: skip
     parser.add_argument("--workers", type=int, default=1, help="more than one: how xoff scales, without peers")

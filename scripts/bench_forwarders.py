@@ -75,7 +75,7 @@ class Xoff:
 class XskRs:
     """A loop on the crate xsk-rs that switches nothing: what one port receives leaves by the other."""
 
-    thread = "^xoff-bench"
+    thread = "^bench$"
 
     def __init__(self, binary):
         self.binary = binary

@@ -261,8 +261,40 @@ impl CompletionRing for XskCompletion {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use std::os::unix::net::UnixDatagram;
+
     use super::*;
+    use crate::atomics::{AtomicU32, Ordering};
+
+    /// The memory is plain and the kernel's part is played here: only drivers with zero copy set the flag, and no virtual
+    /// device has that. The call is a real one, on a socket of which it takes a message, which tells that it was made.
+    #[test]
+    fn a_driver_that_waits_for_chunks_is_told_of_them_and_no_other() {
+        let layout = Layout { producer: 0, consumer: 64, flags: 128, entries: 192 };
+        let memory = Mapping::anonymous(256).unwrap();
+        let flags = memory.at::<AtomicU32>(layout.flags, 1);
+        let (message, socket) = UnixDatagram::pair().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut fill = XskFill {
+            ring: Producer::new(memory, layout, 4),
+            socket: Arc::new(socket.try_clone().unwrap().into()),
+            chunks: Chunks { bits: 11 },
+        };
+        let mut is_told = |flag, chunks: u32| {
+            // SAFETY: in the memory that the ring keeps.
+            unsafe { flags.as_ref() }.store(flag, Ordering::Relaxed);
+            message.send(&[0]).unwrap();
+            (0..chunks).for_each(|slot| fill.push(slot));
+            fill.submit();
+            socket.recv(&mut [0]).is_err()
+        };
+        assert!(!is_told(0, 1), "it takes them by itself");
+        assert!(is_told(libc::XDP_RING_NEED_WAKEUP, 1));
+        assert!(!is_told(libc::XDP_RING_NEED_WAKEUP, 0), "there are none");
+        assert!(!is_told(0, 1), "it no longer waits");
+    }
 
     #[test]
     fn an_old_kernel_refuses_frames_of_several_chunks_only() {

@@ -1,18 +1,35 @@
 //! Two understandings of AF_XDP on one wire: the crate `xsk-rs`, which has the rings of libxdp, at one end of a veth pair, and
-//! the rings of the crate `xdp` at the other. What both take the kernel to promise is then not what one of them made up.
+//! the rings of this crate at the other. What both take the kernel to promise is then not what one of them made up.
 //! Needs root, and says so where it is missing.
+//!
+//! A kernel that copies frames, as it does at a veth, never asks to be told of chunks in a fill ring: what ours does where
+//! a driver asks for it is tested in `socket.rs`.
 
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
 use std::time::{Duration, Instant};
 
+use ports::{Buffers, PortSettings, Ports};
 use xoff::lab::{Lab, VethOptions};
-use xoff_bench::{Buffers, PortSettings, Ports};
 use xoff_config::shell::{Mode, PortShell, Queues, Rings, ZeroCopy};
 use xoff_dataplane::frame::{Frame, FrameStore as _};
 use xoff_xdp::{Port, PortDriver as _, Share, Store, Umem, UmemSettings};
 
+#[path = "../examples/bench/error.rs"]
+mod error;
+#[allow(unsafe_code)] // every call of `xsk-rs` that moves a descriptor is unsafe
+#[allow(dead_code)] // the benchmark needs more of it
+#[path = "../examples/bench/ports.rs"]
+mod ports;
+
 const RING: u32 = 256;
+
+/// Bytes of a chunk, at both ends.
+const CHUNK_BYTES: u32 = 2048;
+
+/// Bytes of a chunk that XDP takes (XDP_PACKET_HEADROOM).
+const XDP_HEADROOM: u32 = 256;
 
 /// Frames under way at a time: fewer than any ring holds.
 const BATCH: usize = 32;
@@ -42,7 +59,7 @@ impl Wire {
         });
         let (ours, store) = ours.run(|| {
             let settings = UmemSettings {
-                chunk_bytes: 2048,
+                chunk_bytes: CHUNK_BYTES,
                 multi_buffer: buffers == Buffers::Several,
                 zero_copy: ZeroCopy::Auto,
                 fill: RING,
@@ -84,6 +101,13 @@ impl Wire {
             self.ours.receive(&mut self.store, 64, |_, frame| self.held.push(frame));
             (self.held.len() >= frames).then_some(())
         });
+    }
+
+    /// We put a frame of our own on our TX ring.
+    fn we_send(&mut self, bytes: &[u8]) {
+        let frame = self.store.allocate(u32::try_from(bytes.len()).unwrap()).unwrap();
+        self.store.head_mut(&frame).copy_from_slice(bytes);
+        self.ours.send(&self.store, frame).expect("a ring with room for it");
     }
 
     /// We put all that is held on our TX ring.
@@ -182,12 +206,20 @@ fn frames_go_round_unchanged_and_in_order_and_so_do_all_rings() {
 }
 
 #[test]
-fn their_headroom_takes_nothing_from_what_arrives() {
-    let mut wire = Wire::new(1500, 192, Buffers::One);
+fn their_headroom_bounds_frames_to_the_byte_and_changes_none_that_fits() {
+    const HEADROOM: u32 = 192;
+    let room = (CHUNK_BYTES - XDP_HEADROOM - HEADROOM) as usize;
+    let mut wire = Wire::new(1700, HEADROOM, Buffers::One);
     let frames: Vec<_> =
-        [60, 1514, 777].iter().cycle().take(99).zip(0..).map(|(&len, n)| frame(n, len)).collect();
+        [60, room, 777].iter().cycle().take(99).zip(0..).map(|(&len, n)| frame(n, len)).collect();
     wire.goes_round(&frames);
     wire.assert_nothing_lost();
+    wire.we_send(&frame(99, room + 1));
+    wire.we_flush();
+    wait_for(|| (wire.they_lost() == [1, 0]).then_some(()));
+    assert!(wire.theirs.receive(0).is_none(), "it would have been written into the next chunk");
+    wire.goes_round(&frames);
+    assert_eq!((wire.they_lost(), wire.we_lost()), ([1, 0], [0, 0]), "nothing more");
 }
 
 #[test]

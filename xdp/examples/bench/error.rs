@@ -2,14 +2,15 @@
 
 use std::io;
 
+use xoff_ebpf::EbpfError;
+
 /// Why there is no socket, no memory or no program.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // the messages say it
 pub enum BenchError {
     #[error("there is no interface {device}: {source}")]
     NoSuchInterface { device: String, source: nix::Error },
-    #[error("cannot run an XDP program natively on {device}: {source:#}")]
-    Program { device: String, source: libbpf_rs::Error },
+    #[error(transparent)]
+    Program(#[from] EbpfError),
     #[error("cannot take {chunks} chunks of {chunk_bytes} bytes for packets: {reason}")]
     Memory { chunks: u32, chunk_bytes: u32, reason: String },
     #[error("cannot open an AF_XDP socket on queue 0 of {device}: {reason}")]

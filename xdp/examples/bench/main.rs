@@ -1,12 +1,28 @@
-//! The processes of `scripts/bench_forward.py`.
+//! The processes of `scripts/bench_forward.py`: what xoff is measured with, and against.
+//!
+//! * [`load`]: the frames of a benchmark, as real senders send them;
+//! * [`ports`]: AF_XDP sockets of the crate `xsk-rs`, which has libxdp's rings. A forwarder on them that
+//!   switches nothing is a peer in the benchmark, so that xoff's own rings justify themselves in each run;
+//!   and in `tests/interoperability.rs` they are at one end of a wire, and xoff's own at the other, so that both
+//!   understand the kernel alike.
+
+#![deny(unsafe_code)]
+
+mod error;
+mod load;
+#[allow(unsafe_code)] // every call of `xsk-rs` that moves a descriptor is unsafe
+#[allow(dead_code)] // the test needs more of it
+mod ports;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::thread;
 
 use clap::{Parser, Subcommand};
-use xoff_bench::load::{FLOWS_MAX, FrameBytes, Load};
-use xoff_bench::{BenchError, Buffers, PortSettings, Ports, Program};
+
+use error::BenchError;
+use load::{FLOWS_MAX, FrameBytes, Load};
+use ports::{Buffers, PortSettings, Ports, attach};
 
 /// Frames that are prepared: a multiple of 192, so that each of up to 16 flows has sent the whole mix; and so few that they
 /// stay in a core's cache (long ones cost the generator 4 % more time where there are 1920).
@@ -17,6 +33,7 @@ const LIMIT: i64 = FLOWS_MAX as i64 / 2;
 
 /// What xoff is measured with, and against. Each command says "ready" and then works until it is ended.
 #[derive(Parser)]
+#[command(name = "bench")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -54,7 +71,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("xoff-bench: {error}");
+            eprintln!("bench: {error}");
             ExitCode::FAILURE
         }
     }
@@ -82,7 +99,7 @@ fn generate(device: &str, load: Load) -> Result<(), BenchError> {
 }
 
 fn sink(device: &str) -> Result<(), BenchError> {
-    let _program = Program::sink(device)?;
+    let _program = attach(device, None)?;
     ready();
     loop {
         thread::park();

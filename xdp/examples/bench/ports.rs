@@ -4,14 +4,18 @@
 //! nobody else may have it. Here that holds by construction. The memory belongs to [`Ports`], which no descriptor
 //! ever leaves; and a descriptor is in one place at a time: among the free ones, or with the kernel (in one of four
 //! rings), or in the batch on its way between these. So each is taken from where it was before it is given on.
+//!
+//! In front of the sockets is the XDP program of a switch ([`attach`]); it is at the benchmark's far end, too, without a socket.
 
 use std::error::Error;
 use std::io::{self, Write as _};
 use std::num::NonZeroU32;
-use std::os::fd::{AsRawFd as _, RawFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
 use std::thread;
 use std::time::Duration;
 
+use nix::net::if_::if_nametoindex;
+use xoff_ebpf::{Attached, Claim, Clsact, Mode};
 use xsk_rs::config::{
     BindFlags, FrameSize, Interface, LibxdpFlags, QueueSize, SocketConfig, UmemConfig,
     XDP_UMEM_MIN_CHUNK_SIZE,
@@ -19,7 +23,7 @@ use xsk_rs::config::{
 use xsk_rs::socket::{SocketCreateError, XdpStatistics};
 use xsk_rs::{CompQueue, FillQueue, FrameDesc, RxQueue, Socket, TxQueue, Umem};
 
-use crate::{BenchError, Program};
+use crate::error::BenchError;
 
 /// Most descriptors that are moved at once.
 const BATCH: usize = 256;
@@ -64,6 +68,28 @@ impl Default for PortSettings {
     fn default() -> PortSettings {
         PortSettings { ring: 2048, headroom: 0, buffers: Buffers::One }
     }
+}
+
+/// A switch's XDP program at work on an interface, natively; dropping it takes it off.
+#[derive(Debug)]
+pub struct Program {
+    // Goes before the claim does.
+    _attached: Attached,
+    _claim: Claim,
+}
+
+/// Gives what comes in on queue 0 of `device` to the socket, or ends it where there is none.
+///
+/// # Errors
+/// Where the driver does not run XDP programs, and what else the kernel says.
+pub fn attach(device: &str, socket: Option<BorrowedFd<'_>>) -> Result<Program, BenchError> {
+    let ifindex = if_nametoindex(device)
+        .map_err(|source| BenchError::NoSuchInterface { device: device.to_owned(), source })?;
+    let claim = Claim::take(device, ifindex.cast_signed())?;
+    let sockets: Vec<_> = socket.map(|socket| (0, socket)).into_iter().collect();
+    // No clsact is made, so that where there is none the program is alone, without the filter for what the stack sends.
+    let attached = xoff_ebpf::attach(&claim, &sockets, Some(Mode::Native), None, Clsact::Found)?;
+    Ok(Program { _attached: attached, _claim: claim })
 }
 
 /// Ports, and the packet memory that they share.
@@ -134,7 +160,10 @@ impl Ports {
         for at in 0..self.ports.len() {
             self.refill(at);
             let port = &mut self.ports[at];
-            port.program = Some(Program::receive(&port.device, port.rx.fd().as_raw_fd())?);
+            // SAFETY: the socket is open as long as `port.rx` is there, and that is longer than what borrows it here:
+            // `attach` enters it into the program's map, which keeps it by itself.
+            let socket = unsafe { BorrowedFd::borrow_raw(port.rx.fd().as_raw_fd()) };
+            port.program = Some(attach(&port.device, Some(socket))?);
         }
         Ok(())
     }
@@ -281,12 +310,6 @@ impl Ports {
     /// What the kernel says.
     pub fn statistics(&self, port: usize) -> io::Result<XdpStatistics> {
         self.ports[port].rx.fd().xdp_statistics()
-    }
-
-    /// Chunks that are neither with the kernel nor in a ring.
-    #[must_use]
-    pub fn free_chunks(&self) -> usize {
-        self.free.len()
     }
 }
 
