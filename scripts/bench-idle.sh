@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures how much of a core an idle switch of eight ports takes: half a minute. docs/benchmarks.md says how.
+# Measures how much of a core an idle switch takes, how soon it runs, and its memory: half a minute. docs/benchmarks.md says how.
 # Arguments go to scripts/bench_idle.py, for example --json; --help lists them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

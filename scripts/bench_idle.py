@@ -32,9 +32,10 @@ def measure(lab, options):
         lab.wire(f"g{n}", f"s{n}", f"02:00:00:00:00:{n:02x}")
     config = lab.directory / "xoff.toml"
     config.write_text(CONFIG + "".join(PORT.format(n=n) for n in ports))
-    begin = time.monotonic()
+    kernel_kib, begin = in_kib("/proc/meminfo", "VmallocUsed"), time.monotonic()
     switch = lab.start(lab.switch, options.xoff, "run", "--config", str(config), ready="running")
     start_s = time.monotonic() - begin
+    kernel_kib = in_kib("/proc/meminfo", "VmallocUsed") - kernel_kib
     time.sleep(SETTLE_S)
 
     def look():
@@ -43,7 +44,7 @@ def measure(lab, options):
     before = look()
     time.sleep(options.seconds)
     after = look()
-    resident_kib = int(next(line for line in open(f"/proc/{switch.pid}/status") if line.startswith("VmRSS")).split()[1])
+    resident_kib = in_kib(f"/proc/{switch.pid}/status", "VmRSS")
     end(switch)
     return {
         "ports": options.ports,
@@ -51,7 +52,12 @@ def measure(lab, options):
         "core_share": round((after[1] - before[1]) / 1e9 / (after[0] - before[0]), 5),
         "start_seconds": round(start_s, 2),
         "resident_mib": round(resident_kib / 1024),
+        "kernel_mib": round(kernel_kib / 1024),
     }
+
+
+def in_kib(file, key):
+    return int(next(line for line in open(file) if line.startswith(key)).split()[1])
 
 
 def main():
@@ -64,7 +70,7 @@ def main():
     options.xoff = str(Path(options.xoff).resolve())
     with Lab() as lab:
         result = measure(lab, options)
-    said = "{ports} idle ports: {core_share:.3%} of a core; started in {start_seconds} s, {resident_mib} MiB resident"
+    said = "{ports} idle ports: {core_share:.3%} of a core; started in {start_seconds} s, {resident_mib} MiB resident, {kernel_mib} MiB in the kernel"
     print(json.dumps(result) if options.json else said.format(**result))
 
 

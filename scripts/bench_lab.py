@@ -17,7 +17,7 @@ from typing import NamedTuple
 V1 = Path("/sys/fs/cgroup/cpu")
 V2 = Path("/sys/fs/cgroup")
 PERIOD_US = 10_000
-START_WITHIN_S = 15
+START_WITHIN_S = 60
 
 
 def tell(text):

@@ -3,7 +3,8 @@
 
     sender (core 1) -- g1 === s1 -- forwarder (core 0) -- s2 === g2 -- the kernel notes when each frame came
 
-The same is measured over a plain veth, with nobody in between: what a forwarder adds is what is more.
+The same is measured over a plain veth, with nobody in between: what a forwarder adds is what is more. Beside it stands how
+long a process takes to run that sleeps on core 0 and is woken at that rate, without any frame: who sleeps pays that.
 """
 
 import argparse
@@ -20,12 +21,16 @@ from bench_lab import Lab, run, tell  # noqa: E402
 FORWARDER_CORE, SENDER_CORE = 0, 1
 SENDER, NOBODY, SINK = "02:00:00:00:00:01", "02:00:00:00:00:02", "02:00:00:00:02:01"
 SETTLE_S = 0.5
-WIRE = "wire"
+WIRE, WAKE = "wire", "wake"
 
 
 class Bench:
     def __init__(self, lab, options):
         self.lab, self.options = lab, options
+
+    def wake(self):
+        """How soon a process wakes, at every rate."""
+        return {rate: self.probe(rate, "--wake", str(FORWARDER_CORE)) for rate in self.options.kpps}
 
     def turn(self, forwarder):
         """Starts a forwarder (`None`: a plain veth), and measures it at every rate: {kpps: measurement}."""
@@ -47,12 +52,16 @@ class Bench:
             self.lab.unwire("g2")
 
     def measure(self, pid, kpps):
-        options = self.options
+        return self.probe(
+            kpps, "--source", "g1", "--sink", "g2", "--src", SENDER, "--dst", SINK, "--size", str(self.options.size),
+            *([] if pid is None else ["--watch", str(pid)]),
+        )  # fmt: skip
+
+    def probe(self, kpps, *arguments):
         probe = run(
             "ip", "netns", "exec", self.lab.hosts, sys.executable, str(Path(__file__).with_name("bench_probe.py")),
-            "--source", "g1", "--sink", "g2", "--src", SENDER, "--dst", SINK, "--rate", str(kpps * 1e3),
-            "--seconds", str(options.seconds), "--size", str(options.size), "--gaps", options.gaps,
-            "--core", str(SENDER_CORE), *([] if pid is None else ["--watch", str(pid)]),
+            "--rate", str(kpps * 1e3), "--seconds", str(self.options.seconds), "--gaps", self.options.gaps,
+            "--core", str(SENDER_CORE), *arguments,
         )  # fmt: skip
         one = json.loads(probe)
         delays = sorted(one.pop("delays"))
@@ -74,6 +83,10 @@ def summary(measured, options, names):
     def median(name, kpps, key):
         return statistics.median(one[key] for one in measured[name, kpps])
 
+    def p50_range(name, kpps, less=0.0):
+        ordered = sorted(one["p50_us"] - less for one in measured[name, kpps])
+        return [round(ordered[at], 4) for at in (0, -1)]
+
     def frames(name, kpps):
         return {key: sum(one[key] for one in measured[name, kpps]) for key in ("sent", "lost")}
 
@@ -82,6 +95,8 @@ def summary(measured, options, names):
         wire = {key: median(WIRE, kpps, key) for key in ("p50_us", "p99_us", "sending", "kpps")}
         run_ = {"kpps": kpps, "frame_bytes": options.size, "gaps": options.gaps}
         run_[WIRE] = rounded(wire) | frames(WIRE, kpps)
+        wake = {key: median(WAKE, kpps, key) for key in ("p50_us", "p99_us", "kpps")}
+        run_[WAKE] = rounded(wake) | {"p50_us_range": p50_range(WAKE, kpps)}
         for name in names:
             run_[name] = rounded({
                 "core_share": median(name, kpps, "core_share"),
@@ -89,7 +104,7 @@ def summary(measured, options, names):
                 "p50_added_us": median(name, kpps, "p50_us") - wire["p50_us"],
                 "p99_added_us": median(name, kpps, "p99_us") - wire["p99_us"],
                 "kpps": median(name, kpps, "kpps"),
-            }) | frames(name, kpps)  # fmt: skip
+            }) | frames(name, kpps) | {"p50_added_us_range": p50_range(name, kpps, wire["p50_us"])}  # fmt: skip
         runs.append(run_)
     return runs
 
@@ -99,23 +114,33 @@ def rounded(numbers):
 
 
 def table(runs, names):
-    lines = [f"{'kpps':>6}  {'':<14} {'sent':>6}   {'core  (sender)':>16} {'p50 us':>8} {'p99 us':>9}"]
+    lines = [f"{'kpps':>6}  {'':<14} {'sent':>6}   {'core  (sender)':>16} {'p50 us':>8}  {'(rounds)':<15} {'p99 us':>9}"]
     for one in runs:
         wire = one[WIRE]
         lines.append(
             f"{one['kpps']:>6}  {WIRE:<14} {wire['kpps']:>6.4g}   {'':>16}"
-            f" {wire['p50_us']:8.1f} {wire['p99_us']:9.1f}{losses(wire)}"
+            f" {wire['p50_us']:8.1f}  {'':<15} {wire['p99_us']:9.1f}{losses(wire)}"
+        )
+        wake = one[WAKE]
+        lines.append(
+            f"{'':>6}  {WAKE:<14} {wake['kpps']:>6.4g}   {'':>16}"
+            f" {wake['p50_us']:8.1f}  {between(wake['p50_us_range']):<15} {wake['p99_us']:9.1f}"
         )
         for name in names:
             of = one[name]
             lines.append(
                 f"{'':>6}  {name:<14} {of['kpps']:>6.4g}   {of['core_share']:6.1%}  ({of['sender_core_share_added']:6.1%})"
-                f" {of['p50_added_us']:8.1f} {of['p99_added_us']:9.1f}{losses(of)}"
+                f" {of['p50_added_us']:8.1f}  {between(of['p50_added_us_range']):<15} {of['p99_added_us']:9.1f}{losses(of)}"
             )
     lines.append("kpps that were to be sent, and were; share of a core that all threads of the forwarder took; (what the sender's core paid")
     lines.append(f"more for sending than over a plain veth); delay of the frames that arrived: of the {WIRE}, a plain veth, and what a")
-    lines.append("forwarder adds to that. Medians of rounds, no interval; losses are of all rounds.")
+    lines.append(f"forwarder adds to that; {WAKE}: until a process runs that sleeps on the forwarder's core and is woken at that rate.")
+    lines.append("Medians of rounds, with the least and the most of the rounds' p50; losses are of all rounds.")
     return "\n".join(lines)
+
+
+def between(ends):
+    return "({:.1f} to {:.1f})".format(*ends)
 
 
 def losses(of):
@@ -127,7 +152,7 @@ def arguments():
     number_list = lambda text: [float(one) for one in text.split(",")]  # noqa: E731
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--rounds", type=int, default=3, help="how often everything is measured")
-    parser.add_argument("--seconds", type=float, default=3.0, help="how long each measurement is")
+    parser.add_argument("--seconds", type=float, default=2.0, help="how long each measurement is")
     parser.add_argument("--kpps", type=number_list, default=[0.1, 0.8, 1.0, 8.0, 10.0, 100.0], help="thousands of frames a second")
     parser.add_argument("--size", type=int, default=64, help="frames, bytes with FCS")
     parser.add_argument("--gaps", choices=["even", "random"], default="even", help="between frames; random: exponential")
@@ -153,8 +178,9 @@ def main():
     with Lab() as lab:
         bench = Bench(lab, options)
         for round_ in range(options.rounds):
-            for name, forwarder in [(WIRE, None), *forwarders.items()]:
-                for kpps, one in bench.turn(forwarder).items():
+            for name, forwarder in [(WAKE, None), (WIRE, None), *forwarders.items()]:
+                turn = bench.wake() if name == WAKE else bench.turn(forwarder)
+                for kpps, one in turn.items():
                     measured.setdefault((name, kpps), []).append(one)
                     tell(f"round {round_ + 1} {kpps:>6} kpps {name:<14} {one['core_share']:6.1%} of a core, "
                          f"{one['p50_us']:7.1f} / {one['p99_us']:7.1f} us, sending {one['sending']:6.1%}, "

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Sends frames from one device to another at a steady rate, and says how long they took.
+"""Sends frames from one device to another at a steady rate, and says how long they took; or wakes a process at that rate
+(--wake CORE), and says how long it took to run.
 
 Each frame says when it was sent; when it has arrived is the kernel's own time stamp, from a ring that is read
 afterwards. So the receiver takes no time from anybody, and what is measured ends where the frame reaches the
@@ -12,6 +13,7 @@ import json
 import mmap
 import os
 import random
+import signal
 import socket
 import struct
 import sys
@@ -54,12 +56,48 @@ def delays(memory):
     return taken
 
 
-def send(device, frame, gaps):
-    """Sends a frame after each of the gaps, spinning in between. Answers how long that took, and how long the sending
-    of it."""
+def sender(device):
+    """What sends a frame."""
     sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     sender.bind((device, 0))
-    clock, out, pack = lambda: time.clock_gettime_ns(time.CLOCK_REALTIME), sender.send, STAMP.pack_into
+    return sender.send
+
+
+def wake(core, count, gaps):
+    """Wakes a process that sleeps on `core` after each of the gaps. Answers what `send` does, and nanoseconds until it ran
+    each time."""
+    # What the process has seen: in the first place how often it ran, then each time how often it was woken, and when.
+    memory, event, sent = mmap.mmap(-1, STAMP.size * (count + 1)), os.eventfd(0), []
+    if (child := os.fork()) == 0:
+        os.sched_setaffinity(0, {core})
+        for ran in range(1, count + 1):
+            wakes = os.eventfd_read(event)
+            STAMP.pack_into(memory, STAMP.size * ran, wakes, time.clock_gettime_ns(time.CLOCK_REALTIME))
+            STAMP.pack_into(memory, 0, ran, 0)
+        os._exit(0)
+
+    def out(frame):
+        sent.append(STAMP.unpack_from(frame, HEADER)[1])
+        os.eventfd_write(event, 1)
+
+    try:
+        time.sleep(ARRIVES_WITHIN_S)  # it sleeps now
+        spent = send(out, bytearray(HEADER + STAMP.size), gaps)
+        time.sleep(ARRIVES_WITHIN_S)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    taken, stamps = [], iter(sent)
+    for ran in range(1, STAMP.unpack_from(memory)[0] + 1):
+        wakes, when = STAMP.unpack_from(memory, STAMP.size * ran)
+        taken += [when - next(stamps) for _ in range(wakes)]
+    return spent, taken
+
+
+def send(out, frame, gaps):
+    """Sends a frame after each of the gaps, spinning in between. Answers how long that took, and how long the sending
+    of it."""
+    clock, pack = lambda: time.clock_gettime_ns(time.CLOCK_REALTIME), STAMP.pack_into
     in_send, begin = 0, clock()
     due = begin
     for number, gap in enumerate(gaps):
@@ -82,15 +120,16 @@ def ran(pid):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--source", required=True)
-    parser.add_argument("--sink", required=True)
-    parser.add_argument("--dst", required=True, help="address")
-    parser.add_argument("--src", required=True, help="address")
+    parser.add_argument("--source")
+    parser.add_argument("--sink")
+    parser.add_argument("--dst", help="address")
+    parser.add_argument("--src", help="address")
     parser.add_argument("--rate", type=float, required=True, help="frames a second")
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--size", type=int, default=64, help="of a frame, with its FCS")
     parser.add_argument("--gaps", choices=["even", "random"], default="even", help="random: as of many independent senders")
     parser.add_argument("--watch", type=int, metavar="PID")
+    parser.add_argument("--wake", type=int, metavar="CORE", help="no frames: how soon a process there wakes")
     parser.add_argument("--core", type=int, required=True)
     options = parser.parse_args()
     os.sched_setaffinity(0, {options.core})
@@ -98,19 +137,24 @@ def main():
     count = max(1, round(options.rate * options.seconds))
     draw = random.Random(1).expovariate
     gaps = [round(mean if options.gaps == "even" else draw(1 / mean)) for _ in range(count)]
-    addresses = bytes.fromhex((options.dst + options.src).replace(":", ""))
-    frame = bytearray(addresses + ETHERTYPE.to_bytes(2, "big")).ljust(options.size - 4, b"\0")
-    _receiver, memory = ring(options.sink, count + count // 8 + 64)
-    before = ran(options.watch)
-    took, in_send = send(options.source, frame, gaps)
-    after = ran(options.watch)
-    time.sleep(ARRIVES_WITHIN_S)
+    if options.wake is not None:
+        (took, in_send), taken = wake(options.wake, count, gaps)
+        share = 0.0
+    else:
+        addresses = bytes.fromhex((options.dst + options.src).replace(":", ""))
+        frame = bytearray(addresses + ETHERTYPE.to_bytes(2, "big")).ljust(options.size - 4, b"\0")
+        _receiver, memory = ring(options.sink, count + count // 8 + 64)
+        before = ran(options.watch)
+        took, in_send = send(sender(options.source), frame, gaps)
+        share = (ran(options.watch) - before) / took
+        time.sleep(ARRIVES_WITHIN_S)
+        taken = delays(memory)
     print(json.dumps({
         "sent": count,
         "kpps": count / took * 1e6,
         "sending": in_send / took,
-        "core_share": (after - before) / took,
-        "delays": delays(memory),
+        "core_share": share,
+        "delays": taken,
     }))  # fmt: skip
 
 

@@ -152,7 +152,7 @@ impl Config {
                 "give another `core` in `workers`, or none; `taskset` and cpusets limit which there are",
             )
         });
-        let needed = self.memory(&workers, &self.queues(machine)).total;
+        let needed = self.memory(&workers, &self.queues(machine)).needed();
         foreign.chain(memory.and_then(|available| shortage(needed, available))).collect()
     }
 }

@@ -22,6 +22,8 @@ pub const CONTROL_FRAMES: u64 = 64;
 const PER_CHUNK: u64 = 12;
 /// What each worker remembers of each chunk: the dataplane's node, and a place in a free list.
 const PER_CHUNK_AND_WORKER: u64 = xoff_dataplane::queue::BYTES_PER_SLOT as u64 + 4;
+/// What the kernel remembers of each chunk for each socket, beside the process (`struct xdp_buff_xsk`, Linux 6.18).
+const KERNEL_PER_CHUNK_AND_SOCKET: u64 = 128;
 /// The program itself, its threads, its XDP programs and what it serves.
 const PROCESS: u64 = 10 << 20;
 
@@ -48,8 +50,18 @@ pub struct Plan {
     pub consumers: Vec<Consumer>,
     /// Chunks of the UMEM.
     pub chunks: u64,
-    /// All of it.
+    /// All that the process takes.
     pub total: Bytes,
+    /// What the kernel takes beside it: for each socket it remembers all chunks.
+    pub kernel: Bytes,
+}
+
+impl Plan {
+    /// What the machine must have.
+    #[must_use]
+    pub fn needed(&self) -> Bytes {
+        self.total.saturating_add(self.kernel)
+    }
 }
 
 impl Config {
@@ -85,7 +97,9 @@ impl Config {
         }
         consumers.push(plain("process", PROCESS));
         let total = consumers.iter().fold(Bytes::ZERO, |sum, consumer| sum.saturating_add(consumer.bytes));
-        Plan { consumers, chunks, total }
+        let sockets: u64 = (0..self.shell.ports.len()).map(|port| known_or_one(queues, port)).sum();
+        let kernel = Bytes(chunks.saturating_mul(sockets * KERNEL_PER_CHUNK_AND_SOCKET));
+        Plan { consumers, chunks, total, kernel }
     }
 
     /// One UMEM has one size of fill and completion rings: the largest that a port asks for.

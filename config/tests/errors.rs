@@ -349,8 +349,8 @@ fn memory_has_to_fit_the_machine_to_the_byte() {
     let with_three = Machine { queues: |device| (device == "eth2").then_some(3), ..Machine::default() };
     let queues = config.queues(&with_three);
     assert_eq!(queues, [None, Some(3)]);
-    let needed = config.memory(&config.workers(&[]), &queues).total;
-    assert!(needed > config.memory(&config.workers(&[]), &[]).total);
+    let needed = config.memory(&config.workers(&[]), &queues).needed();
+    assert!(needed > config.memory(&config.workers(&[]), &[]).needed());
     let on = |memory: u64| {
         Config::from_toml("test.toml", PORTS, Machine { memory: Some(Bytes(memory)), ..with_three.clone() })
     };

@@ -320,6 +320,8 @@ fn memory_is_the_sum_of_its_lines_by_hand() {
 
     let one = config.memory(&config.workers(&[0]), &[]);
     assert_eq!(one.chunks, 2 * lines.iter().sum::<u64>());
+    assert_eq!(one.kernel.0, 2 * one.chunks * 128, "it remembers all chunks for each of two sockets");
+    assert_eq!(one.needed(), one.total.saturating_add(one.kernel));
     let umem = one.chunks * 2_048;
     let ring_memory = 2 * (17_408 * 8 + 17_408 * 16);
     let beside = one.consumers.iter().filter(|consumer| consumer.chunks == 0);
@@ -353,6 +355,8 @@ fn every_queue_has_rings_and_every_worker_room_for_egress_queues_of_all() {
     let workers = config.workers(&[0]);
     let chunks = |queues: &[Option<u32>]| config.memory(&workers, queues).chunks;
     assert_eq!(chunks(&[Some(1), None]), chunks(&[]));
+    let three = config.memory(&workers, &[Some(3), None]);
+    assert_eq!(three.kernel.0, 4 * three.chunks * 128);
     assert_eq!(
         chunks(&[Some(3), None]) - chunks(&[]),
         2 * 13_678,

@@ -39,6 +39,11 @@ impl Bell {
     /// The worker is awake again.
     pub fn open_eyes(&self) {
         self.asleep.store(false, Ordering::Relaxed);
+    }
+
+    /// The worker, awake again, has seen that it rang. It must look for messages before it sleeps. As long as this is not
+    /// called, a bell that rang ends every sleep at once.
+    pub fn acknowledge(&self) {
         let _ = self.event.read(); // empty unless it rang
     }
 

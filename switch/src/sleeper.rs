@@ -44,4 +44,10 @@ impl<'fd> Sleeper<'fd> {
             Err(error) => Err(error.into()),
         }
     }
+
+    /// Whether descriptor number `index` was readable when the last sleep ended.
+    #[must_use]
+    pub fn found_readable(&self, index: usize) -> bool {
+        self.0[index].any().unwrap_or(true)
+    }
 }

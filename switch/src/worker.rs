@@ -49,6 +49,10 @@ const LONGEST_SLEEP: Nanos = Nanos::from_secs(10);
 /// What takes a walk over all queues is shown when something has moved, this often, and when asked for.
 const SHOW_PERIOD: Nanos = Nanos::from_millis(200);
 
+/// Where two descriptors stand among those that end a sleep.
+const BELL: usize = 0;
+const INBOX: usize = 1;
+
 /// A stop waits no longer for the kernel to take the last XON.
 const LAST_WAIT: Nanos = Nanos::from_millis(100);
 
@@ -155,10 +159,10 @@ impl Worker {
         Ok(())
     }
 
-    /// What ends a sleep.
+    /// What ends a sleep, [`BELL`] and [`INBOX`] first.
     fn wakers(&self) -> io::Result<Vec<OwnedFd>> {
         let sockets = self.ports.iter().flat_map(|(_, port)| port.sockets());
-        duplicates(sockets.chain([self.handoff.bell().event().as_fd(), self.inbox.fd()]))
+        duplicates([self.handoff.bell().event().as_fd(), self.inbox.fd()].into_iter().chain(sockets))
     }
 
     /// Sleeps at most until `until`, and answers when the worker should have run again: at the deadline, or now that it
@@ -176,7 +180,13 @@ impl Worker {
             sleeper.sleep(deadline.since(now))?;
         }
         bell.open_eyes();
-        self.inbox.acknowledge();
+        // Frames wait: no system call more than it takes.
+        if sleeper.found_readable(BELL) {
+            bell.acknowledge();
+        }
+        if sleeper.found_readable(INBOX) {
+            self.inbox.acknowledge();
+        }
         Ok(Some(clock::now().min(deadline).max(now)))
     }
 
@@ -398,17 +408,18 @@ impl Watch {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::*;
-    use crate::handoff::CAPACITY;
-    use crate::handoff::tests::{NOW, receive, two_workers};
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-    /// What the other has not taken counts here, and may hold a peer: who sleeps until something comes would
-    /// wait for that peer.
-    #[test]
-    fn a_worker_sleeps_but_shortly_while_frames_wait_for_room_at_another() {
-        let (node, _other) = two_workers("");
-        let (_mailbox, inbox) = crate::control::mailbox::Mailbox::new().unwrap();
-        let mut worker = Worker {
+    use super::*;
+    use crate::control::mailbox::Mailbox;
+    use crate::handoff::CAPACITY;
+    use crate::handoff::tests::{NOW, Node, receive, two_workers};
+
+    /// A worker without ports, and who writes to it.
+    fn worker() -> (Worker, Node, Mailbox) {
+        let (node, other) = two_workers("");
+        let (mailbox, inbox) = Mailbox::new().unwrap();
+        let worker = Worker {
             switch: node.switch,
             store: node.store,
             ports: Vec::new(),
@@ -419,6 +430,36 @@ mod tests {
             stall_budget: Nanos::ZERO,
             commit_time: Nanos::NEVER,
         };
+        (worker, other, mailbox)
+    }
+
+    #[test]
+    fn what_has_woken_a_worker_does_not_wake_it_again() {
+        let (worker, _other, mailbox) = worker();
+        let wakers = worker.wakers().unwrap();
+        let mut sleeper = Sleeper::new(&wakers);
+        let mut sleep = || worker.sleep(&mut sleeper, &SpinWindow::new(Nanos::ZERO), Nanos::NEVER).unwrap();
+        let is_readable = |fd| {
+            let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
+            poll(&mut fds, PollTimeout::ZERO).unwrap() == 1
+        };
+        let woken_by =
+            || (is_readable(worker.handoff.bell().event().as_fd()), is_readable(worker.inbox.fd()));
+        worker.handoff.bell().wake();
+        assert_eq!(woken_by(), (true, false));
+        assert!(sleep().is_some());
+        assert_eq!(woken_by(), (false, false));
+        mailbox.send(Request::Link { port: PortId(0), up: true }).unwrap();
+        assert_eq!(woken_by(), (false, true));
+        assert!(sleep().is_some());
+        assert_eq!(woken_by(), (false, false));
+    }
+
+    /// What the other has not taken counts here, and may hold a peer: who sleeps until something comes would
+    /// wait for that peer.
+    #[test]
+    fn a_worker_sleeps_but_shortly_while_frames_wait_for_room_at_another() {
+        let (mut worker, _other, _mailbox) = worker();
         let mut sleeps_with = |frames: usize| {
             for _ in 0..frames {
                 receive(&mut worker.switch, &mut worker.store, [0, 2, 1], 60);

@@ -53,6 +53,7 @@ fn sleeps(senders: usize, naps: usize) {
         for _ in 0..naps {
             shared.bell.close_eyes();
             shared.bell.open_eyes();
+            shared.bell.acknowledge();
         }
         shared.bell.close_eyes();
         let seen = shared.look();

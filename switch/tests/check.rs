@@ -46,6 +46,7 @@ fn a_valid_file_is_explained() {
         "│ spine ┆ 3           ┆ lossless ┆ 1,600,000 ┆ 800,000 ┆",
         "crossing frame ┆  loop gap ┆ tx backlog",
         "all, in chunks of 4096, several for a large frame",
+        "beside them, in the kernel",
         "one queue is assumed of each device that was not asked: ens1f0, ens1f1",
     ] {
         assert!(printed.contains(part), "{part:?} is not in\n{printed}");
@@ -128,6 +129,8 @@ fn json_says_the_same_as_numbers() {
     let lines = report["memory"].as_array().unwrap();
     let bytes: u64 = lines.iter().map(|line| line["bytes"].as_u64().unwrap()).sum();
     assert_eq!(report["memory_total_bytes"].as_u64(), Some(bytes));
+    let chunks: u64 = lines.iter().map(|line| line["chunks"].as_u64().unwrap()).sum();
+    assert_eq!(report["kernel_memory_bytes"].as_u64(), Some(3 * chunks * 128));
     assert_eq!(report["warnings"].as_array().unwrap().len(), 1);
 }
 

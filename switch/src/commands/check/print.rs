@@ -6,7 +6,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use xoff_config::quantity;
 use xoff_config::written::{grouped, ranges};
-use xoff_dataplane::units::{BitRate, Bytes};
+use xoff_dataplane::units::BitRate;
 
 use super::report::{
     ClassReport, EcnReport, PipelineReport, PortReport, ProblemReport, QcnReport, Report, WatchdogReport,
@@ -288,12 +288,14 @@ pub fn memory_table(report: &Report) -> Table {
         ]);
     }
     let chunks = report.memory.iter().map(|line| line.chunks).sum();
+    let sum = |bytes: u64| format!("{} ({} MiB)", grouped(bytes), bytes >> 20);
     let several = if report.multi_buffer { ", several for a large frame" } else { "" };
     table.add_row([
         format!("all, in chunks of {}{several}", report.chunk_bytes),
         grouped(chunks),
-        format!("{} ({} MiB)", grouped(report.memory_total_bytes), Bytes(report.memory_total_bytes).0 >> 20),
+        sum(report.memory_total_bytes),
     ]);
+    table.add_row(["beside them, in the kernel".to_owned(), or_dash(None), sum(report.kernel_memory_bytes)]);
     align_right(table, &[1, 2])
 }
 

@@ -46,8 +46,10 @@ pub struct Report {
     pub chunk_bytes: u32,
     /// Whether frames may take several chunks.
     pub multi_buffer: bool,
-    /// All memory.
+    /// All memory of the process.
     pub memory_total_bytes: u64,
+    /// What the kernel takes beside it.
+    pub kernel_memory_bytes: u64,
     /// What is doubtful.
     pub warnings: Vec<ProblemReport>,
     /// What is meant so, and has a price.
@@ -293,6 +295,7 @@ impl Report {
             chunk_bytes: shell.chunks.bytes,
             multi_buffer: shell.chunks.multi_buffer,
             memory_total_bytes: plan.total.0,
+            kernel_memory_bytes: plan.kernel.0,
             warnings: config.warnings.iter().map(ProblemReport::of).collect(),
             notes: config.notes.iter().map(ProblemReport::of).collect(),
         }
