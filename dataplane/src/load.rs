@@ -14,6 +14,12 @@ pub(crate) struct Load {
 impl Load {
     /// Nothing.
     pub(crate) const NONE: Load = Load { frames: 0, bytes: Bytes::ZERO };
+
+    /// What it takes of a line, if its bytes are those of frames ([`Bytes::of_frame`]).
+    #[inline]
+    pub(crate) const fn on_line(self) -> Bytes {
+        Bytes(self.bytes.0 + self.frames as u64 * Bytes::BETWEEN_FRAMES)
+    }
 }
 
 impl From<Bytes> for Load {

@@ -11,7 +11,7 @@
 use crate::frame::{Frame, FrameStore};
 use crate::settings::PortSettings;
 use crate::units::{CLASSES, Class};
-use crate::wire::header::{Header, Tci};
+use crate::wire::header::{Header, Layout, Tci};
 use crate::wire::{dscp, vlan};
 
 /// One port's way with outgoing frames.
@@ -28,12 +28,12 @@ impl Rewriter {
         Rewriter { pcp: port.rewrite_pcp.map(|pcp| pcp.map(Class::from_low_bits)), dscp: port.rewrite_dscp }
     }
 
-    /// Whether every frame that carries a tag or none as `carries_tag` says, and is to leave `tagged` or
-    /// not, leaves as it came.
+    /// Whether every frame that came with this layout, and is to leave `tagged` or not, leaves as it came.
     #[inline]
     #[must_use]
-    pub const fn has_nothing_to_do(&self, carries_tag: bool, tagged: bool) -> bool {
-        self.dscp.is_none() && !carries_tag && !tagged
+    pub const fn has_nothing_to_do(&self, layout: Layout, tagged: bool) -> bool {
+        let keeps_pcp = self.pcp.is_none() || !layout.has_tag();
+        layout.names_vlan() == tagged && keeps_pcp && self.dscp.is_none()
     }
 
     /// Makes a frame of VLAN `vid` ready to leave, `tagged` as the port's membership says. False
@@ -99,7 +99,8 @@ mod tests {
         let bytes = frame(tci);
         let (mut store, mut frame) = OneSlot::holding(&bytes, 4);
         assert!(rewriter.apply(&mut store, &mut frame, 5, tagged, CLASS));
-        if rewriter.has_nothing_to_do(tci.is_some(), tagged) {
+        let layout = Header::parse(&bytes).unwrap().layout();
+        if rewriter.has_nothing_to_do(layout, tagged) {
             assert_eq!(store.head(&frame), bytes, "as it came");
         }
         let header = Header::parse(store.head(&frame)).unwrap();

@@ -35,6 +35,8 @@ impl Bytes {
     pub const ZERO: Bytes = Bytes(0);
     /// No limit.
     pub const MAX: Bytes = Bytes(u64::MAX);
+    /// Preamble, start delimiter and gap of each frame on a line.
+    pub(crate) const BETWEEN_FRAMES: u64 = (LINE_OVERHEAD - FCS) as u64;
 
     /// What a frame of `frame_len` bytes (without FCS) counts for: padded to the minimum of 60, as a
     /// veth does not and every line does, with its FCS.
@@ -47,7 +49,7 @@ impl Bytes {
     /// What it occupies of a line: with preamble and gap.
     #[must_use]
     pub const fn on_line(frame_len: u32) -> Bytes {
-        Bytes(Bytes::of_frame(frame_len).0 + (LINE_OVERHEAD - FCS) as u64)
+        Bytes(Bytes::of_frame(frame_len).0 + Bytes::BETWEEN_FRAMES)
     }
 
     /// `self - other`, or zero.
@@ -327,7 +329,7 @@ impl ClassSet {
     #[inline]
     #[must_use]
     pub const fn highest(self) -> Option<Class> {
-        if self.is_empty() { None } else { Some(Class::ALL[self.0.ilog2() as usize]) }
+        if self.is_empty() { None } else { Some(Class::from_low_bits(7 - self.0.leading_zeros() as u8)) }
     }
 
     /// Its members, lowest first.
@@ -377,7 +379,7 @@ impl MacAddr {
     #[must_use]
     pub const fn to_number(self) -> u64 {
         let [a, b, c, d, e, f] = self.0;
-        u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+        u64::from_be_bytes([a, b, c, d, e, f, 0, 0]) >> 16
     }
 
     /// What such a counter shows.

@@ -24,10 +24,9 @@ pub(super) struct Key(u64);
 impl Key {
     const FREE: Key = Key(0);
 
+    #[inline]
     pub fn new(vid: u16, mac: MacAddr) -> Key {
-        let [a, b, c, d, e, g] = mac.0;
-        let [v, w] = vid.to_be_bytes();
-        Key(u64::from_be_bytes([v, w, a, b, c, d, e, g]))
+        Key(u64::from(vid) << 48 | mac.to_number())
     }
 
     pub fn vid(self) -> u16 {

@@ -35,6 +35,7 @@ impl Switch {
     /// See [`super::Batch::announce`].
     #[cold]
     pub(super) fn announce<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
+        self.end_run();
         if !self.ports[port.index()].up {
             return None;
         }

@@ -2,7 +2,6 @@
 //! it has ended, is counted out where it came in.
 
 use super::Switch;
-use super::journey::on_line;
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
 use crate::policy::Event;
@@ -16,7 +15,7 @@ impl Switch {
     pub(super) fn give_up<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.end_run();
         let meta = *self.nodes.meta(&frame);
-        self.ports[port.index()].egress.take_back(on_line(&frame));
+        self.ports[port.index()].egress.take_back(Bytes::of_frame(frame.len()).into());
         if meta.control {
             self.ledger.made -= 1;
             return self.finish(frame, store);

@@ -19,7 +19,7 @@ impl Switch {
         if let Some(full) = self.must_wait_for_one_of(ports, &meta) {
             return self.wait_for_room(full, frame);
         }
-        self.leave_pipeline(&meta);
+        self.leave_pipeline(&frame);
         let storm_control = &mut self.ports[meta.ingress.index()].ingress.storm_control;
         if !storm_control.allows(self.now, kind, Bytes::on_line(meta.len)) {
             return self.drop_admitted(meta.ingress, DropReason::StormLimit, frame, store);

@@ -132,17 +132,18 @@ impl Switch {
         let (decision, vid) = self.route(port, class, &frame, store);
         let meta = self.nodes.meta_mut(&frame);
         meta.vid = vid;
-        let meta = *meta;
         match decision {
             Decision::Drop(reason) => {
-                self.leave_pipeline(&meta);
+                self.leave_pipeline(&frame);
                 self.drop_admitted(port, reason, frame, store);
             }
-            Decision::Unicast(egress) if self.must_wait(egress, &meta) => self.wait_for_room(egress, frame),
+            Decision::Unicast(egress) if self.must_wait(egress, self.nodes.meta(&frame)) => {
+                self.wait_for_room(egress, frame);
+            }
             Decision::Unicast(egress) => {
-                self.leave_pipeline(&meta);
+                self.leave_pipeline(&frame);
                 if self.enqueue(egress, frame, store) {
-                    self.enqueue_followers(egress, &meta);
+                    self.enqueue_followers(port, class);
                 }
             }
             Decision::Flood(ports, kind) => self.flood(ports, kind, frame, store),
@@ -175,10 +176,11 @@ impl Switch {
     /// Admits a frame to the queue of `egress`, which may be another worker's. True where it joined the open run.
     #[inline]
     pub(super) fn enqueue<S: FrameStore>(&mut self, egress: PortId, frame: Frame, store: &mut S) -> bool {
-        self.nodes.meta_mut(&frame).egress = egress;
-        let meta @ &FrameMeta { ingress, class, .. } = self.nodes.meta(&frame);
+        let meta = self.nodes.meta_mut(&frame);
+        meta.egress = egress;
+        let meta @ FrameMeta { ingress, class, .. } = *meta;
         let passage = Passage { step: Step::Enqueue, ingress, egress, class };
-        let fits = !self.is_too_long_for(egress, meta) && !self.is_bounded(egress, meta);
+        let fits = !self.is_too_long_for(egress, &meta) && !self.is_bounded(egress, &meta);
         let joins = fits && self.joins_run(passage, meta.counted());
         if joins {
             self.ports[egress.index()].egress.queues[class.index()].push(&mut self.nodes, frame);
@@ -188,22 +190,19 @@ impl Switch {
         joins
     }
 
-    /// Frames right behind one that has joined the open run, and follow it, join that too, as far as there is margin,
-    /// and no other port is in turn.
+    /// Frames of `port` and `class` right behind one that has joined the open run, and follow it, join that too, as far
+    /// as there is margin, and no other port is in turn.
     #[inline]
-    fn enqueue_followers(&mut self, egress: PortId, first: &FrameMeta) {
-        let FrameMeta { ingress, class, vid, tags, .. } = *first;
-        let at = &self.ports[ingress.index()].ingress;
-        let next = at.arrived[class.index()].front(&self.nodes);
-        let is_train = next.is_some_and(|next| next.follows)
-            && at.train.route(self.now, class, &self.bridge).is_some()
-            && self.agenda.in_turn() == Some(ingress);
-        if !is_train {
+    fn enqueue_followers(&mut self, port: PortId, class: Class) {
+        let at = &self.ports[port.index()].ingress;
+        let Some(next) = at.arrived[class.index()].front(&self.nodes) else { return };
+        if !next.follows || self.agenda.in_turn() != Some(port) {
             return;
         }
-        let len_max = self.len_max(egress, vid, tags);
+        let Some((egress, vid)) = at.train.route(self.now, class, &self.bridge) else { return };
+        let len_max = self.len_max(egress, vid, next.tags);
         let run = &mut self.run;
-        let arrived = &mut self.ports[ingress.index()].ingress.arrived[class.index()];
+        let arrived = &mut self.ports[port.index()].ingress.arrived[class.index()];
         let followers = arrived.split_while(&mut self.nodes, |meta| {
             let follows = meta.follows && meta.len <= len_max && run.takes(meta.counted());
             if follows {
@@ -245,9 +244,10 @@ impl Switch {
 
     /// The frame leaves its ingress queue: in `until-forwarded` accounting it counts there no longer.
     #[inline]
-    pub(super) fn leave_pipeline(&mut self, meta: &FrameMeta) {
+    pub(super) fn leave_pipeline(&mut self, frame: &Frame) {
         if self.accounting == Accounting::UntilForwarded {
-            self.count_out(meta);
+            let meta = *self.nodes.meta(frame);
+            self.count_out(&meta);
         }
     }
 }
@@ -317,7 +317,7 @@ impl Switch {
         let is_marked = at.marks.contains(class) && self.mark(port, &frame, store);
         let tagged = self.bridge.is_tagged(port, meta.vid);
         let rewriter = &self.ports[port.index()].egress.rewriter;
-        let is_as_it_came = rewriter.has_nothing_to_do(meta.tags > 0, tagged);
+        let is_as_it_came = rewriter.has_nothing_to_do(meta.layout, tagged);
         if !is_as_it_came && !rewriter.apply(store, &mut frame, meta.vid, tagged, class) {
             self.leave_egress(port, &meta);
             self.drop_admitted(port, DropReason::NoFrames, frame, store);
@@ -349,8 +349,9 @@ impl Switch {
         load: &mut Load,
     ) -> Fifo {
         let class = turn.class;
-        let is_like =
-            |next: &FrameMeta| (next.since, next.vid, next.tags) == (first.since, first.vid, first.tags);
+        let is_like = |next: &FrameMeta| {
+            (next.since, next.vid) == (first.since, first.vid) && next.layout.is_tagged_like(first.layout)
+        };
         let egress = &mut self.ports[port.index()].egress;
         let sampled = ClassSet(self.congestion.ingress().0 | self.congestion.egress().0 | egress.marks.0);
         let is_each_seen = sampled.contains(class) || self.policies.shadows_count_flows;
@@ -396,14 +397,14 @@ impl Switch {
         let meta @ &FrameMeta { ingress, class, control, len, .. } = self.nodes.meta(&frame);
         let passage = Passage { step: Step::Release, ingress, egress: port, class };
         let may_join = !control && !meta.is_flooded() && len == frame.len();
-        let joins = may_join && self.joins_run(passage, Bytes::of_frame(frame.len()));
-        self.ports[port.index()].egress.take_back(on_line(&frame));
-        if joins {
+        let size = Bytes::of_frame(frame.len());
+        if may_join && self.joins_run(passage, size) {
             return store.free(frame);
         }
         self.end_run();
+        self.ports[port.index()].egress.take_back(size.into());
         if !control {
-            self.count_sent(port, class, Bytes::of_frame(frame.len()).into());
+            self.count_sent(port, class, size.into());
             let meta = *self.nodes.meta(&frame);
             self.leave_egress(port, &meta);
             self.room_at(port, class, store);

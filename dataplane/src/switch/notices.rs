@@ -105,9 +105,9 @@ impl Switch {
 
     /// A CNM passes through, as any frame does: it is merely counted.
     #[cold]
-    pub(super) fn count_notice(&self, port: PortId, header: &Header, head: &[u8]) {
+    pub(super) fn count_notice(&self, port: PortId, header: Header, head: &[u8]) {
         let counters = self.counters.port(port);
-        match Cnm::parse(header, head) {
+        match Cnm::parse(&header, head) {
             Ok(_) => counters.cnms_received.add(1),
             Err(error) => counters.malformed_cnms[error.index()].add(1),
         }

@@ -28,7 +28,7 @@ impl Switch {
     pub(super) fn read(&mut self, port: PortId, head: &[u8]) -> Reading {
         let Ok(header) = Header::parse(head) else { return Reading::Malformed };
         if MacControl::is_mac_control(&header) {
-            self.obey(port, &header, head);
+            self.obey(port, header, head);
             return Reading::Consumed;
         }
         if header.dst.is_link_local() {
@@ -36,7 +36,7 @@ impl Switch {
             return Reading::Consumed;
         }
         if Cnm::is_cnm(&header) {
-            self.count_notice(port, &header, head);
+            self.count_notice(port, header, head);
         }
         let ingress = &mut self.ports[port.index()].ingress;
         let class = ingress.classifier.classify(&header);
@@ -46,9 +46,9 @@ impl Switch {
     }
 
     #[cold]
-    fn obey(&mut self, port: PortId, header: &Header, head: &[u8]) {
+    fn obey(&mut self, port: PortId, header: Header, head: &[u8]) {
         self.end_run();
-        if let Err(error) = self.obey_control(port, header, head) {
+        if let Err(error) = self.obey_control(port, &header, head) {
             self.counters.port(port).malformed_control[error.index()].add(1);
         }
     }

@@ -261,11 +261,11 @@ impl Egress {
         self.line.spend(now, load.bytes);
     }
 
-    /// The driver no longer has a frame of `size` on the line.
+    /// The driver no longer has these.
     #[inline]
-    pub(super) fn take_back(&mut self, size: Bytes) {
-        self.committed_frames -= 1;
-        self.committed -= size;
+    pub(super) fn take_back(&mut self, load: Load) {
+        self.committed_frames -= u64::from(load.frames);
+        self.committed -= load.on_line();
     }
 
     /// When the next of the `eligible` may start, as far as rates are concerned; `None` where only a release

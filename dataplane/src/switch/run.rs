@@ -7,9 +7,9 @@
 //! over. Near a threshold there is no margin, and each frame is counted by itself: what a switch decides, and
 //! in which order, does not depend on batches.
 //!
-//! Only counting is put off (occupancies, counters, events for policies); frames move as they always do. A run is open only
-//! within a [`super::Batch`], which lets nobody else look at the switch; and whatever inside looks at counts, or
-//! changes them in another way, ends the run before.
+//! Only counting is put off (occupancies, counters, what is committed, events for policies); frames move as they
+//! always do. A run is open only within a [`super::Batch`], which lets nobody else look at the switch; and whatever
+//! inside looks at counts, or changes them in another way, ends the run before.
 
 use super::Switch;
 use crate::buffer::{Load, Margin};
@@ -127,6 +127,7 @@ impl Switch {
             Step::Enqueue => self.buffer.enter_egress(ingress, egress, class, load),
             Step::Release => {
                 self.count_sent(egress, class, load);
+                self.ports[egress.index()].egress.take_back(load);
                 self.buffer.leave_egress(ingress, egress, class, load);
                 self.buffer.leave_ingress(ingress, class, load);
             }

@@ -77,6 +77,8 @@ impl Layout {
     const TAG: u8 = 1;
     const CN_TAG: u8 = 2;
     const DSCP: u8 = 4;
+    /// A tag that is no priority tag.
+    const VID: u8 = 8;
 
     const fn has(self, part: u8) -> bool {
         self.parts & part != 0
@@ -98,6 +100,18 @@ impl Layout {
     #[must_use]
     pub const fn has_cn_tag(self) -> bool {
         self.has(Layout::CN_TAG)
+    }
+
+    /// Whether there is an 802.1Q tag that names a VLAN.
+    #[must_use]
+    pub const fn names_vlan(self) -> bool {
+        self.has(Layout::VID)
+    }
+
+    /// Whether the other has the same kind of 802.1Q tag: none, a priority tag, or one that names a VLAN.
+    #[must_use]
+    pub const fn is_tagged_like(self, other: Layout) -> bool {
+        (self.parts ^ other.parts) & (Layout::TAG | Layout::VID) == 0
     }
 }
 
@@ -153,6 +167,7 @@ impl Header {
     pub fn layout(&self) -> Layout {
         let part = |is_there: bool, part: u8| if is_there { part } else { 0 };
         let parts = part(self.tag.is_some(), Layout::TAG)
+            | part(self.tag.is_some_and(|tag| tag.vid() != 0), Layout::VID)
             | part(self.cn_tag.is_some(), Layout::CN_TAG)
             | part(self.dscp.is_some(), Layout::DSCP);
         Layout { ether_type: self.ether_type, l3: self.l3, parts }

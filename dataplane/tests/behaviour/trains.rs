@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use xoff_dataplane::counters::Counters;
 use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::settings::{SwitchSettings, Trust, VlanSettings};
+use xoff_dataplane::settings::{PolicyKind, SwitchSettings, Trust, VlanSettings};
 use xoff_dataplane::switch::{Switch, Workers};
 use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
 
@@ -193,6 +193,56 @@ fn frames_of_different_vlans_leave_together_with_and_without_a_tag() {
     }
     let [_, at_a, _] = bench.pass(HERE, &[of(6), of(6), of(5), of(5), of(6)]);
     assert_eq!(at_a.iter().map(Vec::len).collect::<Vec<_>>(), [76, 76, 80, 80, 76]);
+}
+
+#[test]
+fn frames_of_one_vlan_leave_as_each_would_alone_whatever_tags_they_came_with() {
+    let kinds: [&[u8]; 3] = [&[], &TAGGED, &[0x81, 0x00, 0, 5]];
+    let sequences = (0..81).map(|n| [n % 3, n / 3 % 3, n / 9 % 3, n / 27]);
+    let frame = |kind: usize| frame(HERE, A, &[kinds[kind], &OTHER].concat(), 80);
+    for (is_tagged, pcps) in [(false, None), (true, None), (false, Some([2; 8])), (true, Some([2; 8]))] {
+        let mut bench = Bench::new(|settings| {
+            let (tagged, untagged) = if is_tagged { (vec![A], vec![]) } else { (vec![], vec![A]) };
+            settings.vlans =
+                vec![VlanSettings { vid: 5, tagged: [vec![HERE, B], tagged].concat(), untagged }];
+            settings.ports.iter_mut().for_each(|port| (port.pvid, port.rewrite_pcp) = (Some(5), pcps));
+        });
+        let mut sent = |kinds: &[usize]| {
+            let [_, at_a, _] = bench.pass(HERE, &kinds.iter().map(|kind| frame(*kind)).collect::<Vec<_>>());
+            at_a
+        };
+        let alone = [0, 1, 2].map(|kind| sent(&[kind]));
+        for sequence in sequences.clone() {
+            let expected = sequence.map(|kind| alone[kind].clone()).concat();
+            assert_eq!(
+                sent(&sequence),
+                expected,
+                "{sequence:?} to a tagged port: {is_tagged}, PCPs {pcps:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_waits_until_committed_frames_have_left_may_go_as_soon_as_a_train_of_them_has() {
+    let mut bench = Bench::new(|settings| {
+        settings.policies[C3.index()] = PolicyKind::Gfc;
+        (settings.ports[0].gfc_peer, settings.ports[0].commit) = (true, Bytes(200));
+        settings.ports[0].classes[C3.index()].xoff = Bytes(1_000);
+    });
+    let now = Nanos(NOW.0 + 10_000);
+    let [short, long] = [60, 1_500].map(|len| frame(A, HERE, &OTHER, len));
+    bench.take_in(now, A, &[short, long]);
+    let mut out = Vec::new();
+    bench.switch.batch(now).transmit(HERE, &mut bench.store, u32::MAX, |_, frame| out.push(frame));
+    assert_eq!(out.len(), 2, "the second may begin");
+    bench.take_in(now, HERE, &[frame(HERE, A, &[0x81, 0x00, 3 << 5, 0, 0x88, 0xb5], 900)]);
+    assert!(bench.switch.untold().contains(HERE), "a rate is to be asked for");
+    let mut batch = bench.switch.batch(now);
+    assert_eq!(batch.announce(HERE, &mut bench.store), None, "more is committed than may be");
+    out.into_iter().for_each(|frame| batch.release(HERE, frame, &mut bench.store));
+    let rates = batch.announce(HERE, &mut bench.store).expect("nothing is committed any more");
+    batch.release(HERE, rates, &mut bench.store);
 }
 
 #[test]
