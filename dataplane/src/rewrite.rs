@@ -135,6 +135,15 @@ mod tests {
     }
 
     #[test]
+    fn a_map_of_pcps_alone_writes_what_has_a_tag_and_leaves_all_else() {
+        let mapped =
+            Rewriter::new(&PortSettings { rewrite_pcp: Some([0, 1, 2, 6, 4, 5, 3, 7]), ..port_settings(0) });
+        assert_eq!(sent(&mapped, None, false), (None, Some(8)));
+        assert_eq!(sent(&mapped, Some(0x2000), false), (Some(0xc000), Some(8)));
+        assert_eq!(sent(&mapped, Some(0x3005), true), (Some(0xd005), Some(8)));
+    }
+
+    #[test]
     fn no_room_for_a_tag_is_told() {
         let (mut store, mut frame) = OneSlot::holding(&frame(None), 3);
         let plain = Rewriter::new(&port_settings(0));
