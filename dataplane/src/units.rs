@@ -329,7 +329,7 @@ impl ClassSet {
     #[inline]
     #[must_use]
     pub const fn highest(self) -> Option<Class> {
-        if self.is_empty() { None } else { Some(Class::from_low_bits(7 - self.0.leading_zeros() as u8)) }
+        if self.is_empty() { None } else { Some(Class::from_low_bits(self.0.ilog2().to_le_bytes()[0])) }
     }
 
     /// Its members, lowest first.
