@@ -16,6 +16,19 @@ use crate::control::status::Status;
 use crate::control::{Answer, SwitchView, snapshot};
 use crate::traffic::HostError;
 
+/// What `read` reads of counters that belong together and change meanwhile, as they were at one moment: whoever looks
+/// may be kept from running between two loads. So it is read until twice the same was there.
+pub fn settled<T: PartialEq>(mut read: impl FnMut() -> T) -> T {
+    let mut before = read();
+    loop {
+        let now = read();
+        if now == before {
+            return now;
+        }
+        before = now;
+    }
+}
+
 /// What can be seen of running hosts and switches.
 pub struct Live<'a> {
     views: Vec<Arc<SwitchView>>,
@@ -146,5 +159,18 @@ impl<'a> Live<'a> {
                 calm_since = Instant::now();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changed_between_two_loads_is_read_again() {
+        // XOFF was read before both were told, and XON afterwards.
+        let mut reads = [(0, 1), (1, 1), (2, 1), (2, 1), (2, 2)].into_iter();
+        assert_eq!(settled(|| reads.next()), Some((2, 1)));
+        assert_eq!(reads.len(), 1, "and no more often than it has to be");
     }
 }

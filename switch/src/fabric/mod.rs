@@ -25,7 +25,7 @@ use xoff_dataplane::units::{Bytes, Class, Nanos};
 use xoff_hosts::{HostReport, Progress, STREAMS_MAX, Stream, settle};
 
 pub use account::{Account, Pfc, Totals, jain};
-pub use live::Live;
+pub use live::{Live, settled};
 use plan::Stack;
 pub use plan::{HostId, Plan, PortOf, SwitchId};
 use record::Looks;

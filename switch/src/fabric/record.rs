@@ -6,11 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 
+use xoff_dataplane::counter::Counter;
+use xoff_dataplane::counters::ClassCounters;
 use xoff_dataplane::units::{Class, Nanos, PortId};
 
-use super::{Account, FabricError, HostId, Load, Plan, PortOf, SwitchId};
+use super::{Account, FabricError, HostId, Load, Plan, PortOf, SwitchId, settled};
 use crate::control::SwitchView;
 
 /// Takes the raw data of each fabric as soon as it has run.
@@ -88,8 +91,8 @@ pub struct QueueLook {
 /// A port's peer was told to stop, or to go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PauseEvent {
-    /// When: of an XOFF that still holds at the look to the nanosecond, else the time of the look; of an XON before
-    /// such an XOFF, not later than that.
+    /// When: of an XOFF that still holds at the look to the nanosecond; of what was told before such a hold, not later than
+    /// it began; else the time of the look. Never before the last event of the same place.
     pub at: Nanos,
     /// By this switch.
     pub switch: String,
@@ -131,16 +134,36 @@ type Place = (usize, PortId, Class);
 pub(super) struct Looks {
     queues: Vec<(Nanos, Place, u64)>,
     pauses: Vec<(Nanos, Place, Told, u64)>,
-    before: BTreeMap<Place, Seen>,
+    before: BTreeMap<Place, Before>,
 }
 
-/// What the last look saw.
+/// What the last look saw, and what follows from all so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Before {
+    seen: Seen,
+    /// What the peer was told last was to stop.
+    stopped: bool,
+    /// When the last event was.
+    told_at: Nanos,
+}
+
+/// What a look sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
     bytes: u64,
     xoffs: u64,
     xons: u64,
+    /// A hold begins before the peer is told, and ends before it is told so.
     held_since: u64,
+}
+
+impl Seen {
+    fn of(counters: &ClassCounters) -> Seen {
+        let pauses =
+            settled(|| [&counters.xoff_sent, &counters.xon_sent, &counters.held_since].map(Counter::get));
+        let [xoffs, xons, held_since] = pauses;
+        Seen { bytes: counters.egress_bytes.get(), xoffs, xons, held_since }
+    }
 }
 
 impl Looks {
@@ -148,36 +171,35 @@ impl Looks {
     pub(super) fn look(&mut self, views: &[Arc<SwitchView>], now: Nanos, begin: Nanos) {
         for (switch, view) in views.iter().enumerate() {
             for (port, class, counters) in view.classes() {
-                let seen = Seen {
-                    bytes: counters.egress_bytes.get(),
-                    xoffs: counters.xoff_sent.get(),
-                    xons: counters.xon_sent.get(),
-                    held_since: counters.held_since.get(),
-                };
-                self.note(now, begin, (switch, port, class), seen);
+                self.note(now, begin, (switch, port, class), Seen::of(counters));
             }
         }
     }
 
     fn note(&mut self, now: Nanos, begin: Nanos, place: Place, seen: Seen) {
-        let before = self.before.get(&place).copied().unwrap_or_default();
-        if seen == before {
+        let before = self.before.entry(place).or_default();
+        let was = mem::replace(&mut before.seen, seen);
+        if seen == was {
             return;
         }
-        self.before.insert(place, seen);
-        if seen.bytes != before.bytes {
+        if seen.bytes != was.bytes {
             self.queues.push((now, place, seen.bytes));
         }
-        let (xons, xoffs) = (seen.xons - before.xons, seen.xoffs - before.xoffs);
-        // A pause that lasts was the last to begin; of others the end came last.
-        let lasts = seen.held_since != 0 && xoffs > 0;
-        let at = if lasts { Nanos(seen.held_since).since(begin).min(now) } else { now };
-        let mut told = [(Told::Xoff, xoffs), (Told::Xon, xons)];
-        if lasts {
-            told.reverse();
+        let (xons, xoffs) = (seen.xons - was.xons, seen.xoffs - was.xoffs);
+        if xons + xoffs == 0 {
+            return;
         }
+        // XOFF and XON take turns, so that the last was an XOFF where fewer XONs than this were told.
+        before.stopped = xoffs + u64::from(before.stopped) > xons;
+        let last = u64::from(before.stopped && xoffs > 0);
+        let at = match seen.held_since {
+            0 => now,
+            since => Nanos(since).since(begin).min(now),
+        };
+        before.told_at = at.max(before.told_at);
+        let told = [(Told::Xoff, xoffs - last), (Told::Xon, xons), (Told::Xoff, last)];
         let told = told.into_iter().filter(|(_, count)| *count > 0);
-        self.pauses.extend(told.map(|(event, count)| (at, place, event, count)));
+        self.pauses.extend(told.map(|(event, count)| (before.told_at, place, event, count)));
     }
 }
 
@@ -283,6 +305,47 @@ mod tests {
         ];
         let told = told.map(|(micros, event)| (Nanos::from_micros(micros), PLACE, event, 1));
         assert_eq!(looks.pauses, [&told[..], &[(ms(8), PLACE, Told::Xon, 1)]].concat());
+    }
+
+    #[test]
+    fn no_event_is_before_the_last_one_of_its_place() {
+        let mut looks = Looks::default();
+        let mut look = |at, xoffs, xons, held_since| {
+            looks.note(ms(at), BEGIN, PLACE, Seen { bytes: 0, xoffs, xons, held_since });
+        };
+        let since = |micros| BEGIN.after(Nanos::from_micros(micros)).0;
+        look(3, 1, 0, since(2_300));
+        look(5, 1, 1, 0);
+        look(6, 2, 1, since(4_900)); // which that look has not seen
+        look(8, 2, 2, since(7_100)); // the XON of the hold before; the next is not yet told
+        look(9, 3, 2, since(7_100));
+        let told = [
+            (2_300, Told::Xoff),
+            (5_000, Told::Xon),
+            (5_000, Told::Xoff),
+            (7_100, Told::Xon),
+            (7_100, Told::Xoff),
+        ];
+        assert_eq!(looks.pauses, told.map(|(micros, event)| (Nanos::from_micros(micros), PLACE, event, 1)));
+    }
+
+    #[test]
+    fn nobody_goes_on_before_he_was_stopped() {
+        let looks = |seen: &[(u64, u64, u64)]| {
+            let mut looks = Looks::default();
+            for (at, &(xoffs, xons, held_since)) in (1..).zip(seen) {
+                looks.note(ms(at), BEGIN, PLACE, Seen { bytes: 0, xoffs, xons, held_since });
+            }
+            looks.pauses.into_iter().map(|(_, _, event, count)| (event.name(), count)).collect::<Vec<_>>()
+        };
+        let since = BEGIN.0 + 1;
+        // One that no look saw, and one that lasts.
+        assert_eq!(looks(&[(2, 1, since)]), [("xoff", 1), ("xon", 1), ("xoff", 1)]);
+        // The next has begun, and is not yet told.
+        assert_eq!(looks(&[(1, 1, since), (2, 1, since)]), [("xoff", 1), ("xon", 1), ("xoff", 1)]);
+        // It has ended, and that is not yet told.
+        assert_eq!(looks(&[(1, 0, 0), (2, 2, 0)]), [("xoff", 1), ("xoff", 1), ("xon", 2)]);
+        assert_eq!(looks(&[(1, 0, since), (3, 3, 0)]), [("xoff", 1), ("xoff", 2), ("xon", 3)]);
     }
 
     #[test]

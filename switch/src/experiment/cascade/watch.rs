@@ -13,7 +13,7 @@ use xoff_dataplane::counter::Histogram;
 use xoff_dataplane::counters::ClassCounters;
 use xoff_dataplane::units::Nanos;
 
-use crate::fabric::{LOSSLESS, Live, Plan, PortOf};
+use crate::fabric::{LOSSLESS, Live, Plan, PortOf, settled};
 
 const LOOK: Duration = Duration::from_micros(200);
 
@@ -158,14 +158,11 @@ pub(super) fn watch(live: &Live<'_>, plan: &Plan, patience: Duration) -> Sight {
 
 /// How many holds and pauses have ended, since when those that last have, and the cause of the hold.
 fn read(class: &ClassCounters) -> ([u64; 2], [u64; 2], Option<Cause>) {
-    loop {
+    settled(|| {
         let ended = [&class.held_durations, &class.paused_durations].map(Histogram::count);
         let since = [class.held_since.get(), class.paused_since.get()];
-        let cause = Cause::unpack(class.held_cause.get());
-        if class.held_since.get() == since[0] {
-            return (ended, since, cause);
-        }
-    }
+        (ended, since, Cause::unpack(class.held_cause.get()))
+    })
 }
 
 fn ms(at: Nanos) -> f64 {
