@@ -1,5 +1,6 @@
 //! `xoff experiment`: policies side by side under one load.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -82,7 +83,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         runs: args.runs,
         seconds: seconds(experiment, args.seconds)?,
         seed: args.seed,
-        given: args.set.clone(),
+        given: given(&args.set)?,
         raw: None,
         own_policy: own.cloned(),
     };
@@ -140,6 +141,19 @@ fn policies(
         policies.push(variant);
     }
     Ok(policies)
+}
+
+/// Each key once: nobody knows which of two values is meant.
+fn given(set: &[Given]) -> miette::Result<Vec<Given>> {
+    let mut values = BTreeMap::new();
+    for Given { path, value } in set {
+        if let Some(other) = values.insert(path, value) {
+            return Err(miette!(
+                "--set says `{path}` twice: {other} and {value}; give each key once, and run the experiment once for each value"
+            ));
+        }
+    }
+    Ok(set.to_vec())
 }
 
 fn seconds(experiment: &Experiment, asked: Option<u32>) -> miette::Result<u32> {
@@ -240,6 +254,18 @@ mod tests {
         assert!(none.contains("this one has none") && none.contains("docs/policies/own.md"), "{none}");
         let twice = of("incast", &["pfc", "pfc"]).unwrap_err().to_string();
         assert!(twice.contains("`pfc` is asked for twice"), "{twice}");
+    }
+
+    #[test]
+    fn a_key_is_set_once() {
+        let of = |keys: &[&str]| {
+            let args =
+                [&["incast"], &*keys.iter().flat_map(|key| ["--set", key]).collect::<Vec<_>>()].concat();
+            given(&parse(&args).unwrap().set)
+        };
+        assert_eq!(of(&["class.3.xoff=80KB", "class.3.xon=60KB"]).unwrap().len(), 2);
+        let twice = of(&["class.3.xoff=80KB", "pipeline.rate=1Mpps", "class.3.xoff = 90KB"]).unwrap_err();
+        assert!(twice.to_string().contains("`class.3.xoff` twice: 80KB and 90KB"), "{twice}");
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! Together the two send twice what the third takes, and less than the wires between the switches carry: what begins behind
 //! the last switch is the only congestion, and every other pause is a relay of it. Under plain PFC the steps therefore have to
 //! come in the article's order, each hold for the queue that the one before holds. An experiment that sees it
-//! otherwise fails, unless the machine kept a switch or a host from running for so long that a switch was congested by that.
+//! otherwise fails, unless the machine kept a switch or a host from running for so long that a switch was congested by that,
+//! or the user has set anything of the switches, which are others then: what was otherwise is told, and is no failure.
 
 mod watch;
 
@@ -101,18 +102,8 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     for (variant, runs) in measured {
         let mut conduct = Conduct::of(runs.iter().map(|run| &run.account));
         let measured = Measured::of(&runs);
-        if variant.name == ARTICLE {
-            let judged = runs.iter().enumerate().filter(|(_, run)| run.is_judged());
-            let against = judged.flat_map(|(number, run)| run.deviations(number));
-            findings.unmet.extend(against.map(|deviation| format!("{ARTICLE}, {deviation}")));
-            if measured.runs_judged == 0 {
-                conduct.unproved.push(
-                    "the order of the article's steps: in every run the machine stalled, or a pause was over before anybody \
-                     looked"
-                        .into(),
-                );
-                conduct.verdict = conduct.verdict.max(Verdict::Unproved);
-            }
+        if is_the_articles(variant, request) {
+            findings.unmet.extend(hold_to_it(&runs, &mut conduct));
         }
         let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
         all.push((findings.add(variant, conduct, &measured, each), measured));
@@ -120,6 +111,24 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     findings.text = text(request, &all);
     findings.figure = figure(request, &all);
     Ok(findings)
+}
+
+/// Whether its switches are those of the article: what the user says of them makes them others, under the same name.
+fn is_the_articles(variant: &Variant, request: &Request) -> bool {
+    variant.name == ARTICLE && request.given.is_empty()
+}
+
+/// What these runs have against the article. Where none of them can be judged, that is not proved.
+fn hold_to_it(runs: &[Run], conduct: &mut Conduct) -> Vec<String> {
+    if !runs.iter().any(Run::is_judged) {
+        let unproved = "the order of the article's steps: in every run the machine stalled, or a pause was over before anybody \
+                        looked";
+        conduct.unproved.push(unproved.into());
+        conduct.verdict = conduct.verdict.max(Verdict::Unproved);
+    }
+    let judged = runs.iter().enumerate().filter(|(_, run)| run.is_judged());
+    let against = judged.flat_map(|(number, run)| run.deviations(number));
+    against.map(|deviation| format!("{ARTICLE}, {deviation}")).collect()
 }
 
 fn percent_of(line: BitRate, percent: u64) -> Option<BitRate> {
@@ -385,6 +394,9 @@ fn spans(events: &[Event], end_ms: f64) -> Vec<(String, Vec<(f64, f64)>)> {
 
 #[cfg(test)]
 mod tests {
+    use xoff_dataplane::units::CLASSES;
+
+    use super::super::confidence::intervals;
     use super::*;
 
     fn event(at_ms: f64, deed: Deed) -> Event {
@@ -425,6 +437,48 @@ mod tests {
             let mut early = as_told();
             (early[place].at_ms, early[place].not_before_ms) = (-1.0, -1.0);
             assert_eq!(whole(early).is_in_order(), place == 0, "{place}");
+        }
+    }
+
+    fn run_of(sight: Sight) -> Run {
+        Run { account: Account::of_hosts(Vec::new(), [0; CLASSES]), sight, end: Nanos::ZERO }
+    }
+
+    #[test]
+    fn only_the_articles_own_switch_is_held_to_its_order() {
+        let mut request = Request::new(Vec::new(), BitRate::from_mbps(100));
+        let is_held = |name, request: &Request| {
+            Variant::find(name).is_some_and(|variant| is_the_articles(variant, request))
+        };
+        assert_eq!(["pfc", "pfc-control"].map(|name| is_held(name, &request)), [true, false]);
+        request.given.extend("pipeline.rate=7kpps".parse::<super::super::Given>());
+        assert!(!is_held("pfc", &request), "the pipeline is congested, too");
+    }
+
+    #[test]
+    fn runs_are_held_to_the_article_where_they_can_be_judged() {
+        let held = |runs: &[Run]| {
+            let mut conduct = Conduct::default();
+            let unmet = hold_to_it(runs, &mut conduct);
+            (unmet.len(), conduct.verdict, conduct.unproved.len())
+        };
+        let mut early = as_told();
+        (early[1].at_ms, early[1].not_before_ms) = (-1.0, -1.0);
+        let [good, bad] = [as_told(), early].map(|events| run_of(whole(events)));
+        let unseen = run_of(Sight { events: as_told(), unseen_from_ms: Some(5.0) });
+        assert_eq!(held(&[good]), (0, Verdict::Kept, 0));
+        assert_eq!(held(&[bad]), (1, Verdict::Kept, 0));
+        assert_eq!(held(&[unseen]), (0, Verdict::Unproved, 1));
+    }
+
+    #[test]
+    fn how_many_runs_is_a_share_of_them() {
+        let runs = [(); 3].map(|()| run_of(whole(as_told())));
+        let of = intervals(runs.iter().map(|run| Measured::of(slice::from_ref(run))));
+        let counts: Vec<_> = of.iter().filter(|(place, _)| place.starts_with("/runs_")).collect();
+        assert_eq!(counts.len(), 3);
+        for (place, of) in counts {
+            assert!(of.mean == 1.0 && (of.low - 0.4385).abs() < 1e-4, "{place}: {of:?}");
         }
     }
 

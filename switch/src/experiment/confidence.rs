@@ -28,7 +28,7 @@ const LEFT_OUT: [&str; 10] = [
 ];
 
 /// What a run says yes or no to, as 1 or 0.
-const YES_OR_NO: [&str; 3] = ["deadlocks", "runs_in_order", "runs_relayed"];
+const YES_OR_NO: [&str; 4] = ["deadlocks", "runs_in_order", "runs_relayed", "runs_judged"];
 
 /// Of what each run measured by itself.
 ///

@@ -24,6 +24,10 @@ const TRUNK: &str = "trunk";
 const OF_PORTS: &str = "ports, their names and their speeds are the experiment's; `--rate` sets the speed, `defaults.KEY` says \
                         something of all ports, and `trunk.KEY` of those between switches";
 
+/// What results are named after.
+const POLICY: &str =
+    "the policy is what is compared, and what results are named after: `--policy NAME` chooses it";
+
 impl FromStr for Given {
     type Err = String;
 
@@ -48,6 +52,9 @@ impl FromStr for Given {
             ["defaults", TRUNK].contains(&parts[0]) && ["speed", "name", "device"].contains(&parts[1]);
         if parts[0] == "port" || path.starts_with("fdb.static") || is_of_ports {
             return Err(OF_PORTS.into());
+        }
+        if path == "switch.policy" || path.starts_with("switch.policy.") {
+            return Err(POLICY.into());
         }
         if parts[0] == TRUNK && parts.len() > 2 {
             return Err(format!(
@@ -107,7 +114,7 @@ mod tests {
             ("policy.ofc.alpha=0.5", "0.5"),
             ("defaults.ofc_peer=true", "true"),
             ("qcn.egress=[3]", "[3]"),
-            ("switch.policy={ 3 = \"ofc\" }", "{ 3 = \"ofc\" }"),
+            ("class.3={ xoff = 80000 }", "{ xoff = 80000 }"),
             ("switch.when_full=stop", "\"stop\""),
             ("switch.when_full=\"stop\"", "\"stop\""),
             ("switch.name=a\"b\\", "\"a\\\"b\\\\\""),
@@ -130,6 +137,10 @@ mod tests {
             "a.b=1\n2",
         ] {
             assert!(text.parse::<Given>().is_err(), "{text}");
+        }
+        for text in ["switch.policy=capfc-stop-max", "switch.policy={ 3 = \"ofc\" }", "switch.policy.3=ofc"] {
+            let message = text.parse::<Given>().unwrap_err();
+            assert!(message.contains("--policy NAME"), "{message}");
         }
         for text in
             ["port.speed=1G", "port.class.3.xoff=1", "fdb.static=[]", "defaults.speed=1G", "trunk.name=x"]
