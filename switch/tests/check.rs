@@ -85,6 +85,26 @@ fn what_thresholds_do_for_a_congested_line_is_told() {
 }
 
 #[test]
+fn of_a_congested_line_thresholds_tell_only_where_they_alone_hold_peers() {
+    let of = |more: &str, b: &str| {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let port = |name: &str| format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"1G\"\n");
+        let config = [more, &port("a"), &port("b"), b, "\n", &port("c")].concat();
+        file.write_all(config.as_bytes()).unwrap();
+        let output = check(file.path(), &["--json"]);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let delay = |port: usize| report["ports"][port]["classes"][3]["congested"]["delay_us"].clone();
+        let us = |port: usize, of: &str| delay(port)[of].as_f64().map(f64::round);
+        ([0, 2].map(|port| us(port, "one")), [0, 2].map(|port| us(port, "all")))
+    };
+    assert_eq!(of("", ""), ([Some(2000.0); 2], [Some(4000.0); 2]));
+    assert_eq!(of("", "pause = \"ignore\""), ([Some(2000.0); 2], [Some(2000.0); 2]), "its peer never stops");
+    let nothing = ([None; 2], [None; 2]);
+    assert_eq!(of("[switch]\npolicy = \"capfc-stop-max\"\n", ""), nothing);
+    assert_eq!(of("[memory]\nmodel = \"shared\"\n", ""), nothing);
+}
+
+#[test]
 fn the_papers_pipeline_is_told_and_what_it_costs_to_halt_it() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let port = |name: &str| format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"1G\"\n");

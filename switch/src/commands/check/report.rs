@@ -4,8 +4,8 @@ use serde::{Serialize, Serializer};
 use xoff_config::{Config, Machine, PortShell, Problem, Queues, Rings, Worker};
 use xoff_dataplane::headroom::Headroom;
 use xoff_dataplane::settings::{
-    Accounting, ClassSettings, Culprit, EcnSettings, FlowControl, Memory, PipelineSettings, PortSettings,
-    QcnSettings, QueueKind, Service, SwitchSettings, Trust, VlanSettings, WatchdogSettings,
+    Accounting, ClassSettings, Culprit, EcnSettings, FlowControl, Memory, PipelineSettings, PolicyKind,
+    PortSettings, QcnSettings, QueueKind, Service, SwitchSettings, Trust, VlanSettings, WatchdogSettings,
 };
 use xoff_dataplane::units::{Bytes, Class, ClassSet, ETHERNET_HEADER, PortId};
 
@@ -141,7 +141,8 @@ pub struct ClassReport {
     /// What the policy compares with beside XOFF and XON; none for a lossy class.
     #[serde(serialize_with = "in_order")]
     pub policy_thresholds: Vec<(&'static str, u64)>,
-    /// Where this port's line is congested in the class; `null` where it has no thresholds that could tell.
+    /// Where this port's line is congested in the class; `null` where no thresholds of
+    /// the ports that feed it tell that by themselves.
     pub congested: Option<CongestedReport>,
     /// `null`: off.
     pub ecn: Option<EcnReport>,
@@ -338,16 +339,21 @@ fn ports(config: &Config, queues: &[Option<u32>]) -> Vec<PortReport> {
         .collect()
 }
 
-/// What the thresholds of the other ports mean for the line of `port` where it is congested in `class`.
+/// What the thresholds of the other ports mean for the line of `port` where it is congested in `class`: of those whose
+/// peers are told to stop, by ingress thresholds that are what the settings say. Those of shared memory depend on what is
+/// free there, and other policies look at egress queues, rates or other classes, too.
 fn congested(port: &PortSettings, class: Class, switch: &SwitchSettings) -> Option<CongestedReport> {
     let feeding = || {
         let others = switch.ports.iter().filter(|other| other.name != port.name);
-        others.map(|other| &other.classes[class.index()]).filter(|class| class.lossless)
+        others.filter(|other| other.sends().contains(class)).map(|other| &other.classes[class.index()])
     };
     let time = |bytes: Bytes| micros(port.speed.time_of(bytes).0);
     let all =
         |of: fn(&ClassSettings) -> Bytes| time(feeding().map(of).fold(Bytes::ZERO, Bytes::saturating_add));
-    let is_told = switch.accounting == Accounting::UntilTransmitted && port.classes[class.index()].lossless;
+    let decide = switch.accounting == Accounting::UntilTransmitted
+        && matches!(switch.memory, Memory::Dedicated)
+        && switch.policies[class.index()] == PolicyKind::Pfc;
+    let is_told = decide && port.classes[class.index()].lossless;
     let least = feeding().map(|class| class.xon).min().filter(|_| is_told)?;
     let most = feeding().map(|class| class.xoff).max()?;
     Some(CongestedReport {
