@@ -156,11 +156,13 @@ impl Verdict {
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::units::CLASSES;
+    use xoff_dataplane::units::{CLASSES, PortId};
     use xoff_hosts::HostReport;
     use xoff_hosts::report::ReceivedStream;
 
     use super::*;
+    use crate::control::tests::view;
+    use crate::control::{Answer, snapshot};
 
     fn run(lost: u64, held: u64) -> Conduct {
         let lossless = Totals { sent: 8 + lost, received: 8, lost, ..Totals::default() };
@@ -195,6 +197,27 @@ mod tests {
         assert_eq!((gone.lossless.lost, gone.gone, gone.verdict), (2, 1, Verdict::Lossy));
         assert!((gone.gone_percent() - 10.0).abs() < 1e-9, "of what was sent");
         assert_eq!((gone.xdp_drops, gone.longest_host_gap_ms), (7, 3.0), "what the machine did");
+    }
+
+    #[test]
+    fn halts_are_those_of_all_classes_ports_and_switches() {
+        let (view, _inbox) = view();
+        let mut account = Account::of_hosts(Vec::new(), [0; CLASSES]);
+        let halts = |account: &mut Account| {
+            let status = snapshot(&view, &[Answer::Silent]);
+            account.switches = vec![status.clone(), status];
+            Conduct::of([&*account]).halts
+        };
+        let before = halts(&mut account);
+        for (port, class, count, ms) in [(0, 3, 2, 3), (0, 4, 10, 20), (1, 3, 100, 300)] {
+            let counters = view.counters.class(PortId(port), Class::ALL[class]);
+            counters.halts.add(count);
+            counters.halted_nanos.add(ms * 1_000_000);
+        }
+        let after = halts(&mut account);
+        assert_eq!((after.count - before.count, (after.ms - before.ms).round()), (2 * 112, 2.0 * 323.0));
+        let two_runs: Conduct = [Conduct::of([&account]), Conduct::of([&account])].into_iter().sum();
+        assert_eq!(two_runs.halts, after + after);
     }
 
     #[test]
