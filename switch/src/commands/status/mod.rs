@@ -17,6 +17,8 @@ use crate::control::status::Status;
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// More than the status of a switch with all the ports that there can be.
 const BODY_MAX: u64 = 64 << 20;
+/// Characters of what somebody says who refuses.
+const QUOTED_MAX: usize = 200;
 const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
 
 /// Show a running switch: ports, classes with traffic, pauses, drops, the ledger.
@@ -142,11 +144,15 @@ fn fetch(url: &str) -> Result<String, StatusError> {
     if answer.status().is_success() {
         return Ok(body);
     }
-    let said = body
-        .lines()
-        .find(|line| !line.is_empty())
-        .unwrap_or("nothing more is said; is it a switch of this version?");
-    Err(StatusError::Refused { url: url.into(), status: answer.status().as_u16(), said: said.into() })
+    let said =
+        first_line(&body).unwrap_or_else(|| "nothing more is said; is it a switch of this version?".into());
+    Err(StatusError::Refused { url: url.into(), status: answer.status().as_u16(), said })
+}
+
+/// The first line that says something, as far as a terminal should have it from somebody who may be no switch at all.
+fn first_line(body: &str) -> Option<String> {
+    let plain = |line: &str| line.chars().filter(|c| !c.is_control()).take(QUOTED_MAX).collect::<String>();
+    body.lines().map(plain).find(|line| !line.trim().is_empty())
 }
 
 fn parse(url: &str, body: &str) -> Result<Status, StatusError> {
@@ -211,6 +217,14 @@ mod tests {
         let message = fetch(&url).map_err(|error| error.to_string()).unwrap_err();
         assert_eq!(message, format!("{url} answers with HTTP status 503: busy"));
         serve.join().unwrap();
+    }
+
+    #[test]
+    fn what_a_stranger_says_is_one_short_line_without_control_characters() {
+        let of = |body: &str| first_line(body);
+        assert_eq!(of("\r\n \n\x1b[2Jno\tsuch page\nmore").as_deref(), Some("[2Jnosuch page"));
+        assert_eq!(of("\x07\n"), None);
+        assert_eq!(of(&"<ö>".repeat(1_000)).unwrap().chars().count(), 200);
     }
 
     #[test]
