@@ -23,6 +23,8 @@ smallest_frame = 2560  # this, 2,180 frames in an RX ring; the others have 2,048
 speed = "100G"  # more than any of them reaches: no other has a line rate to keep
 """
 
+# But that its worker has a core of its own (XOFF_CONFIG), as all that it is compared with have: by default it has one only where one is
+# isolated, and is not pinned elsewhere.
 XOFF_BY_DEFAULT = """
 [defaults]
 speed = "10G"
