@@ -108,7 +108,7 @@ pub fn stall_budget(shortest_pause: Nanos) -> Nanos {
 }
 
 /// `port.burst`: a batch of the longest frames, or what the line takes in one turn of the loop, or while a worker is mostly
-/// away. (A fifth of the default budget costs the same memory at every speed, as the budget does: 625 KB.)
+/// away. (A fifth of the default budget costs the same memory from 1G to 25G, as the budget does: 625 KB.)
 #[must_use]
 pub fn burst(speed: BitRate, line_frame: Bytes, stall_budget: Nanos) -> Bytes {
     Bytes(BATCH * line_frame.0).max(speed.bytes_in(TURN.max(away(stall_budget))))
@@ -123,8 +123,8 @@ pub fn commit(speed: BitRate, line_frame: Bytes) -> Bytes {
 /// `class.xon`: what the line takes until the peer has gone on, so that the queue does not run dry meanwhile; at least all
 /// that a port commits to its driver, `commit` and a frame, so that what a device that is down keeps there holds no sender.
 ///
-/// Whatever line is congested does not run dry: lines that together carry more feed it, and each has its own time's worth
-/// in the queue.
+/// A congested line does not run dry: lines that together carry more feed it, and each has its own time's worth
+/// in the queue. (Where the same lines feed several congested ones, what is left at XON may all wait for another.)
 #[must_use]
 pub fn xon(until_peer_goes_on: Bytes, commit: Bytes, longest_frame: Bytes) -> Bytes {
     commit.saturating_add(longest_frame).max(until_peer_goes_on)

@@ -1,7 +1,9 @@
 //! `[memory]`: who may take how much of the memory that queues share, and what a lossless class may lose by that.
 
 use toml_span::Span;
-use xoff_dataplane::settings::{EgressLimits, HeadroomPlace, Memory, PortSettings, SharedMemory, WhenFull};
+use xoff_dataplane::settings::{
+    Accounting, EgressLimits, HeadroomPlace, Memory, PortSettings, SharedMemory, WhenFull,
+};
 use xoff_dataplane::units::Bytes;
 
 use crate::document::Document;
@@ -51,8 +53,8 @@ pub(crate) fn memory(
         alpha_log2: value(keys.alpha_log2.as_ref(), OrOff::Is(defaults::ALPHA_LOG2)).into_option(),
     };
     if drafts.iter().any(|draft| !draft.lossless.is_empty()) {
-        let when_full = value(document.switch.when_full.as_ref(), WhenFull::default());
-        what_may_be_lost(keys, &shared, ports, when_full, problems);
+        what_may_be_lost(document, &shared, ports, problems);
+        reserves_hold_a_frame(&shared, drafts, ports, keys, problems);
     }
     Memory::Shared(shared)
 }
@@ -80,33 +82,78 @@ fn dedicated(keys: &MemoryKeys, problems: &mut Problems) {
     }
 }
 
-/// Lossless frames for which there is room only where others have left some.
-fn what_may_be_lost(
-    keys: &MemoryKeys,
+/// Where headroom is what others leave, an empty queue has its reserve, and nothing else for sure.
+fn reserves_hold_a_frame(
     shared: &SharedMemory,
+    drafts: &[Draft<'_>],
     ports: &[PortSettings],
-    when_full: WhenFull,
+    keys: &MemoryKeys,
     problems: &mut Problems,
 ) {
+    let Some(key) = keys.headroom.as_ref().filter(|_| shared.headroom == HeadroomPlace::Pool) else { return };
+    for (draft, port) in drafts.iter().zip(ports) {
+        let longest = draft.line.longest();
+        let short = draft.lossless.iter().find(|class| port.classes[class.index()].ingress_reserve < longest);
+        if let Some(class) = short {
+            let reserve = port.classes[class.index()].ingress_reserve;
+            problems.push(
+                Problem::error(format!(
+                    "`headroom = \"pool\"` needs an `ingress_reserve` of {} bytes, one frame: class {} of {} has {}",
+                    longest.0,
+                    class.get(),
+                    port.name,
+                    reserve.0
+                ))
+                .at(key.span, "an empty queue may find nothing else")
+                .help("write an ingress_reserve for the lossless classes, or headroom = \"reserved\""),
+            );
+            return;
+        }
+    }
+}
+
+/// Lossless frames for which there is room only where others have left some.
+fn what_may_be_lost(
+    document: &Document,
+    shared: &SharedMemory,
+    ports: &[PortSettings],
+    problems: &mut Problems,
+) {
+    let keys = &document.memory;
+    let when_full = value(document.switch.when_full.as_ref(), WhenFull::default());
+    let accounting = value(document.switch.accounting.as_ref(), Accounting::default());
     let of_port = |port: &PortSettings| {
         let classes = port.classes.iter().map(|class| class.ingress_most());
         classes.fold(Bytes::ZERO, Bytes::saturating_add)
     };
     let at_one = ports.iter().map(of_port).max().unwrap_or_default();
     let at_all = ports.iter().map(of_port).fold(Bytes::ZERO, Bytes::saturating_add);
-    let ingress = shared.pool.min(shared.ingress_limit);
+    let of_egress = match shared.egress_limits {
+        EgressLimits::All if accounting == Accounting::UntilForwarded => shared.egress_limit,
+        EgressLimits::All | EgressLimits::Lossy => Bytes::ZERO,
+    };
+    let wanted = [
+        ("pool", shared.pool, at_all.saturating_add(of_egress)),
+        ("ingress_limit", shared.ingress_limit, at_all),
+        ("port_limit", shared.port_limit, at_one),
+    ];
+    let mut short = wanted.into_iter().filter(|(_, has, wanted)| has < wanted).peekable();
     if let Some(key) = keys.headroom.as_ref().filter(|key| key.value == HeadroomPlace::Pool)
-        && (ingress < at_all || shared.port_limit < at_one)
+        && short.peek().is_some()
     {
+        let or = match at_all {
+            Bytes::MAX => "an `ingress_max` for lossy classes, which may take all of it".to_owned(),
+            _ => short
+                .map(|(key, _, wanted)| format!("{key} = {}", wanted.0))
+                .collect::<Vec<_>>()
+                .join(" and "),
+        };
         problems.push(
             Problem::warning(
                 "a lossless class may lose frames: its headroom is what others have left of the pool",
             )
             .at(key.span, "not reserved")
-            .help(format!(
-                "write headroom = \"reserved\", or a pool for all that can come in, {} bytes",
-                at_all.0
-            )),
+            .help(format!("write headroom = \"reserved\", or {or}")),
         );
     }
     if let Some(key) = keys.egress_limits.as_ref().filter(|key| key.value == EgressLimits::All)

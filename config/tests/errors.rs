@@ -291,7 +291,7 @@ fn a_pipeline_that_one_peer_can_halt_for_good_is_noted() {
 }
 
 #[test]
-fn a_pipeline_with_a_rate_belongs_to_one_worker_and_in_one_with_a_delay_no_class_stops_alone() {
+fn a_pipeline_with_a_rate_belongs_to_one_worker_and_in_one_that_keeps_frames_no_class_stops_alone() {
     let text = |keys: &str| format!("[pipeline]\n{keys}\n");
     let two = "[switch]\nworkers = 2\n";
     let rate = format!("{two}{}", text("rate = \"1Mpps\""));
@@ -300,7 +300,12 @@ fn a_pipeline_with_a_rate_belongs_to_one_worker_and_in_one_with_a_delay_no_class
     let stops = "[switch]\nwhen_full = \"stop-class\"\n";
     let delay = format!("{stops}{}", text("delay = \"25us\""));
     assert_only(&delay, (2, 14), &["`when_full = \"stop-class\"` needs a pipeline without `delay`"]);
-    assert!(read(&format!("{stops}{}{PORTS}", text("delay = \"none\"\nrate = \"1Mpps\""))).is_ok());
+    let rate = format!("{stops}{}", text("rate = \"1Mpps\""));
+    assert_only(&rate, (2, 14), &["`when_full = \"stop-class\"` needs a pipeline without `rate`"]);
+    assert!(
+        read(&format!("{stops}{}{PORTS}", text("delay = \"none\"\nrate = \"none\"\ningress = \"fifo\"")))
+            .is_ok()
+    );
     assert_only(&text("rate = \"fast\""), (2, 9), &["frames a second"]);
 }
 

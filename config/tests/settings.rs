@@ -217,7 +217,24 @@ fn the_shared_memory_of_capfc_can_be_said_and_what_it_may_lose_is_told() {
     );
     let shared = |keys: &str| format!("[memory]\nmodel = \"shared\"\n{keys}\n");
     assert_eq!(warns(&shared("")), [false, false]);
-    assert_eq!(warns(&shared("headroom = \"pool\"")), [true, false]);
+    let reserves = "[class.3]\ningress_reserve = \"2KB\"\n";
+    assert_eq!(
+        warns(&format!("{}{reserves}", shared("headroom = \"pool\""))),
+        [true, false],
+        "lossy classes may take it"
+    );
+    let lossy =
+        (0..8).filter(|class| *class != 3).map(|class| format!("[class.{class}]\ningress_max = \"9KB\"\n"));
+    let bounded = format!("{reserves}{}", lossy.collect::<String>());
+    let pooled = |keys: &str| format!("{}{bounded}", shared(&format!("headroom = \"pool\"\n{keys}")));
+    assert_eq!(warns(&pooled("pool = \"100MB\"")), [false, false], "there is room for all that can come in");
+    assert_eq!(warns(&pooled("pool = \"100MB\"\nport_limit = \"100KB\"")), [true, false]);
+    let counted_once = |keys: &str| {
+        let keys = format!("pool = \"100MB\"\negress_limits = \"all\"\n{keys}");
+        format!("[switch]\naccounting = \"until-forwarded\"\nwhen_full = \"stop\"\n{}", pooled(&keys))
+    };
+    assert_eq!(warns(&counted_once("")), [true, false], "egress queues may hold the pool");
+    assert_eq!(warns(&counted_once("egress_limit = \"1MB\"")), [false, false]);
     assert_eq!(warns(&shared("egress_limits = \"all\"")), [false, true]);
 }
 

@@ -2,9 +2,10 @@
 //!
 //! A counter belongs to the worker that owns its port. The owner adds with a plain load and store
 //! (no locked instruction: there is no second writer); a scrape reads at any time without touching
-//! the worker.
+//! the worker. Who sees one number sees what its owner wrote before it.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// A number with one writer: a counter, a gauge or a watermark, as its owner uses it.
 #[derive(Debug, Default)]
@@ -14,19 +15,19 @@ impl Counter {
     /// Adds `n`. Only the owner calls it.
     #[inline]
     pub fn add(&self, n: u64) {
-        self.0.store(self.get().wrapping_add(n), Relaxed);
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Release);
     }
 
     /// Lowers a gauge. Only the owner calls it.
     #[inline]
     pub fn sub(&self, n: u64) {
-        self.0.store(self.0.load(Relaxed).wrapping_sub(n), Relaxed);
+        self.0.store(self.0.load(Relaxed).wrapping_sub(n), Release);
     }
 
     /// Sets a gauge. Only the owner calls it.
     #[inline]
     pub fn set(&self, value: u64) {
-        self.0.store(value, Relaxed);
+        self.0.store(value, Release);
     }
 
     /// Raises a watermark to `value` if that is higher. Only the owner calls it.
@@ -49,7 +50,7 @@ impl Counter {
     #[inline]
     #[must_use]
     pub fn get(&self) -> u64 {
-        self.0.load(Relaxed)
+        self.0.load(Acquire)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::units::{Bytes, Class, Nanos, PortId, RateStep};
 /// Something that happened to a frame of the policy's class, after the buffer has counted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It was counted in at this ingress port.
+    /// It was counted in at this ingress port; or was lossless, and found no room there.
     Received {
         /// Where it came in.
         ingress: PortId,

@@ -101,6 +101,15 @@ impl Exchange {
     }
 }
 
+/// What an exchange moved.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Exchanged {
+    /// Anything, either way.
+    pub moved: bool,
+    /// Frames that others have handed over.
+    pub frames: u32,
+}
+
 /// One worker's end of the exchange.
 #[derive(Debug)]
 pub struct Handoff {
@@ -124,13 +133,13 @@ impl Handoff {
     }
 
     /// Sends what the dataplane has for the others, as far as there is room, and takes what they sent.
-    /// True where something moved.
-    pub fn exchange(&self, now: Nanos, switch: &mut Switch, store: &mut Store) -> bool {
+    pub fn exchange(&self, now: Nanos, switch: &mut Switch, store: &mut Store) -> Exchanged {
         if self.others.is_empty() {
-            return false;
+            return Exchanged::default();
         }
         let mut batch = switch.batch(now);
-        self.take(&mut batch, store) | self.send(&mut batch, store)
+        let taken = self.take(&mut batch, store);
+        Exchanged { moved: taken.moved | self.send(&mut batch, store), ..taken }
     }
 
     fn send(&self, batch: &mut Batch<'_>, store: &mut Store) -> bool {
@@ -184,17 +193,19 @@ impl Handoff {
         any
     }
 
-    fn take(&self, batch: &mut Batch<'_>, store: &mut Store) -> bool {
-        let mut any = false;
+    fn take(&self, batch: &mut Batch<'_>, store: &mut Store) -> Exchanged {
+        let mut taken = Exchanged::default();
         for &from in &self.others {
             let link = self.from(from);
-            any |= drain(&link.chunks, |chunk| store.free(chunk));
-            any |= drain(&link.returns, |back| batch.take_back(back, store));
-            any |= drain(&link.frames, |handover| batch.take_over(handover, store));
+            let mut messages = drain(&link.chunks, |chunk| store.free(chunk));
+            messages += drain(&link.returns, |back| batch.take_back(back, store));
+            let frames = drain(&link.frames, |handover| batch.take_over(handover, store));
             // What is learned is sent before frames and taken after them: a reply never overtakes it.
-            any |= drain(&link.learned, |update| batch.hear_learned(&update));
+            messages += drain(&link.learned, |update| batch.hear_learned(&update));
+            taken.moved |= messages + frames > 0;
+            taken.frames += frames;
         }
-        any
+        taken
     }
 
     /// Whether a message waits for this worker.
@@ -223,14 +234,10 @@ fn fill<T>(queue: &ArrayQueue<T>, mut next: impl FnMut() -> Option<T>) -> bool {
     any
 }
 
-fn drain<T>(queue: &ArrayQueue<T>, mut take: impl FnMut(T)) -> bool {
-    let mut any = false;
-    for _ in 0..CAPACITY {
-        let Some(message) = queue.pop() else { break };
-        take(message);
-        any = true;
-    }
-    any
+/// Says how many there were.
+fn drain<T>(queue: &ArrayQueue<T>, take: impl FnMut(T)) -> u32 {
+    let messages = iter::from_fn(|| queue.pop()).take(CAPACITY);
+    messages.map(take).map(|()| 1).sum()
 }
 
 #[cfg(test)]
@@ -266,7 +273,7 @@ pub(crate) mod tests {
 
     impl Node {
         fn exchange(&mut self) -> bool {
-            self.handoff.exchange(NOW, &mut self.switch, &mut self.store)
+            self.handoff.exchange(NOW, &mut self.switch, &mut self.store).moved
         }
 
         fn receive(&mut self, port: u8, dst: u8, src: u8, len: u32) {

@@ -83,7 +83,7 @@ pub struct Worker {
 struct Turn {
     /// Something moved, was due, or was asked for.
     is_busy: bool,
-    /// Frames that came in.
+    /// Frames that came in, or from another worker.
     received: u32,
 }
 
@@ -98,6 +98,15 @@ enum Unseen {
 }
 
 impl Unseen {
+    /// Frames are `in_flight`, something waits until they have left (`is_awaited`), or `for_workers`.
+    const fn of(in_flight: bool, is_awaited: bool, for_workers: bool) -> Unseen {
+        match (in_flight, is_awaited, for_workers) {
+            (_, _, true) | (true, true, _) => Unseen::Room,
+            (true, false, false) => Unseen::Leaving,
+            (false, _, false) => Unseen::Nothing,
+        }
+    }
+
     fn longest_sleep(self, commit_time: Nanos) -> Nanos {
         match self {
             Unseen::Nothing => LONGEST_SLEEP,
@@ -178,27 +187,22 @@ impl Worker {
         bell.close_eyes();
         if !self.handoff.waiting() {
             sleeper.sleep(deadline.since(now))?;
+            // Frames wait: no system call more than it takes.
+            if sleeper.found_readable(BELL) {
+                bell.acknowledge();
+            }
+            if sleeper.found_readable(INBOX) {
+                self.inbox.acknowledge();
+            }
         }
         bell.open_eyes();
-        // Frames wait: no system call more than it takes.
-        if sleeper.found_readable(BELL) {
-            bell.acknowledge();
-        }
-        if sleeper.found_readable(INBOX) {
-            self.inbox.acknowledge();
-        }
         Ok(Some(clock::now().min(deadline).max(now)))
     }
 
     fn unseen(&self) -> Unseen {
         let any = |is: fn(&Port) -> bool| self.ports.iter().any(|(_, port)| is(port));
-        let in_flight = any(Port::in_flight);
-        let awaited = in_flight && (self.switch.waits_for_releases() || any(Port::is_unsent));
-        match (in_flight, awaited || self.switch.waits_for_workers()) {
-            (_, true) => Unseen::Room,
-            (true, false) => Unseen::Leaving,
-            (false, false) => Unseen::Nothing,
-        }
+        let is_awaited = self.switch.waits_for_releases() || any(Port::is_unsent);
+        Unseen::of(any(Port::in_flight), is_awaited, self.switch.waits_for_workers())
     }
 
     fn turn(&mut self, now: Nanos, watch: &Watch) -> Turn {
@@ -232,7 +236,9 @@ impl Worker {
         let mut batch = switch.batch(now);
         while batch.forward(store) {}
         drop(batch);
-        busy |= self.handoff.exchange(now, switch, store);
+        let exchanged = self.handoff.exchange(now, switch, store);
+        received += exchanged.frames;
+        busy |= exchanged.moved;
         while let Some(request) = self.inbox.take() {
             self.answer(now, request);
             busy = true;
@@ -469,6 +475,27 @@ mod tests {
         };
         assert_eq!(sleeps_with(CAPACITY), Unseen::Nothing, "the queue takes them all");
         assert_eq!(sleeps_with(1), Unseen::Room);
+    }
+
+    #[test]
+    fn frames_that_another_hands_over_are_frames_that_came() {
+        let (mut worker, mut other, _mailbox) = worker();
+        let mut came = |frames: usize| {
+            for _ in 0..frames {
+                receive(&mut other.switch, &mut other.store, [1, 1, 2], 60);
+            }
+            other.handoff.exchange(NOW, &mut other.switch, &mut other.store);
+            worker.turn(NOW, &Watch::new(NOW)).received
+        };
+        assert_eq!([came(0), came(3), came(1)], [0, 3, 1]);
+    }
+
+    #[test]
+    fn frames_that_leave_are_looked_for_at_leisure_unless_something_waits_for_that() {
+        assert_eq!(Unseen::of(false, true, false), Unseen::Nothing, "what is not there does not leave");
+        assert_eq!(Unseen::of(true, false, false), Unseen::Leaving);
+        assert_eq!(Unseen::of(true, true, false), Unseen::Room);
+        assert_eq!([false, true].map(|in_flight| Unseen::of(in_flight, false, true)), [Unseen::Room; 2]);
     }
 
     #[test]

@@ -21,13 +21,15 @@ pub(super) struct IngressQueue {
     hysteresis: Bytes,
     headroom: Bytes,
     headroom_place: HeadroomPlace,
+    longest_frame: Bytes,
     xoff_frames: u32,
     xon_frames: u32,
     lossless: bool,
 }
 
 impl IngressQueue {
-    pub(super) fn new(class: &ClassSettings, memory: Memory) -> IngressQueue {
+    /// At a port that takes frames of at most `longest_frame`.
+    pub(super) fn new(class: &ClassSettings, memory: Memory, longest_frame: Bytes) -> IngressQueue {
         let (reserve, headroom_place) = match memory {
             Memory::Dedicated => (Bytes::ZERO, HeadroomPlace::Reserved),
             Memory::Shared(shared) => (class.ingress_reserve, shared.headroom),
@@ -42,6 +44,7 @@ impl IngressQueue {
             hysteresis: class.xoff.saturating_sub(class.xon),
             headroom: if class.lossless { class.headroom } else { Bytes::ZERO },
             headroom_place,
+            longest_frame,
             xoff_frames: class.xoff_frames,
             xon_frames: xon_frames(class),
             lossless: class.lossless,
@@ -106,6 +109,21 @@ impl IngressQueue {
         (self.headroom_used == Bytes::ZERO).then_some(Margin { frames, bytes: Bytes(bytes) })
     }
 
+    /// What may come with room for one more frame still, whatever its length, where there is `left` for the headroom of
+    /// lossless queues: that is XOFF, too, because what comes then is lost. `None` where there is no such room
+    /// any more, and will be when what the queue holds has gone.
+    #[inline]
+    pub(super) fn before_last_frame(&self, left: Bytes) -> Option<Bytes> {
+        if !self.lossless {
+            return Some(Bytes::MAX);
+        }
+        let room = self.reserve.saturating_sub(self.body).saturating_add(left);
+        match room.0.checked_sub(self.longest_frame.0) {
+            None if self.bytes() > Bytes::ZERO => None,
+            before => Some(Bytes(before.unwrap_or(0))),
+        }
+    }
+
     #[inline]
     pub(super) fn below_xon(&self, threshold: Bytes) -> bool {
         let drained = self.body < self.xon(threshold) || self.body == Bytes::ZERO;
@@ -122,7 +140,7 @@ impl IngressQueue {
 
     /// What it has taken of the pool.
     #[inline]
-    fn pooled(&self) -> Bytes {
+    pub(super) fn pooled(&self) -> Bytes {
         match self.headroom_place {
             HeadroomPlace::Reserved => self.pooled_below_xoff(),
             HeadroomPlace::Pool => self.pooled_below_xoff() + self.headroom_used,

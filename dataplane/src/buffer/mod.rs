@@ -24,7 +24,7 @@ pub use crate::load::Margin;
 use crate::settings::{
     Accounting, ClassSettings, EgressLimits, HeadroomPlace, Memory, SharedMemory, SwitchSettings,
 };
-use crate::units::{Bytes, CLASSES, Class, ClassSet, PortId};
+use crate::units::{Bytes, CLASSES, Class, ClassSet, PortId, TAGS};
 use ingress::IngressQueue;
 
 /// All occupancies of a switch.
@@ -88,7 +88,10 @@ impl Buffer {
         Buffer {
             memory: settings.memory,
             ingress: (0..ports)
-                .map(|port| per_port(port).map(|class| IngressQueue::new(&class, settings.memory)))
+                .map(|port| {
+                    let longest = Bytes::of_frame(settings.ports[port].mtu_frame + TAGS);
+                    per_port(port).map(|class| IngressQueue::new(&class, settings.memory, longest))
+                })
                 .collect(),
             egress: (0..ports)
                 .map(|port| {
@@ -114,7 +117,7 @@ impl Buffer {
         load: impl Into<Load>,
     ) -> Result<(), DropReason> {
         let threshold = self.ingress_threshold(port, class);
-        let left = self.left_for_headroom(port);
+        let left = self.left_for_headroom(port).unwrap_or(Bytes::MAX);
         let queue = &mut self.ingress[port.index()][class.index()];
         let from_pool = queue.enter(load.into(), threshold, left)?;
         if let Memory::Shared(_) = self.memory {
@@ -135,7 +138,10 @@ impl Buffer {
     #[inline]
     fn below_xoff(&self, port: PortId, class: Class) -> Option<Margin> {
         let queue = &self.ingress[port.index()][class.index()];
-        let fixed = queue.below_xoff(self.fixed_threshold(port, class))?;
+        let mut fixed = queue.below_xoff(self.fixed_threshold(port, class))?;
+        if let Some(left) = self.left_for_headroom(port) {
+            fixed.bytes = fixed.bytes.min(queue.before_last_frame(left)?);
+        }
         match self.memory {
             Memory::Shared(SharedMemory { alpha_log2: Some(n), pool, .. }) => {
                 let mut dynamic = queue.below_xoff(self.dynamic_threshold(pool, n))?;
@@ -159,7 +165,8 @@ impl Buffer {
         self.counters.class(port, class).ingress_bytes.set(queue.bytes().0);
     }
 
-    /// Whether the queue is at or above its XOFF threshold.
+    /// Whether the queue is at or above its XOFF threshold; or, where headroom is of the pool, whether that has no room
+    /// for one more frame.
     #[inline]
     #[must_use]
     pub fn at_xoff(&self, port: PortId, class: Class) -> bool {
@@ -170,7 +177,12 @@ impl Buffer {
     #[inline]
     #[must_use]
     pub fn below_xon(&self, port: PortId, class: Class) -> bool {
-        self.ingress[port.index()][class.index()].below_xon(self.ingress_threshold(port, class))
+        let queue = &self.ingress[port.index()][class.index()];
+        let has_room = || match self.left_for_headroom(port) {
+            Some(left) => queue.before_last_frame(left).is_some(),
+            None => true,
+        };
+        queue.below_xon(self.ingress_threshold(port, class)) && has_room()
     }
 
     /// Bytes at which the queue reaches XOFF now: in shared memory that depends on what others hold.
@@ -227,10 +239,22 @@ impl Buffer {
         self.egress_room(port, class).allows(Load::from(size))
     }
 
+    /// Whether the egress queue has room for a frame of `size` that counts at its ingress queue until it is there.
+    #[inline]
+    pub(crate) fn egress_has_room_for(&self, from: PortId, port: PortId, class: Class, size: Bytes) -> bool {
+        self.egress_room_with(port, class, self.gives_back(from, class, size)).allows(Load::from(size))
+    }
+
     /// What may enter the egress queue with room for each frame of it.
     #[inline]
     #[must_use]
     pub fn egress_room(&self, port: PortId, class: Class) -> Margin {
+        self.egress_room_with(port, class, Bytes::ZERO)
+    }
+
+    /// The same once so much has been given back to the pool.
+    #[inline]
+    fn egress_room_with(&self, port: PortId, class: Class, given_back: Bytes) -> Margin {
         let queue = &self.egress[port.index()][class.index()];
         let own = Margin {
             frames: queue.frames_max.saturating_sub(queue.frames),
@@ -241,16 +265,37 @@ impl Buffer {
                 let in_reserve = queue.reserve.saturating_sub(queue.bytes);
                 let of_port = shared.egress_port_limit.saturating_sub(self.egress_port_used[port.index()]);
                 let in_pool = shared.egress_limit.saturating_sub(self.egress_used).min(of_port);
+                let in_pool = match self.egress_is_pooled && self.makes_room(queue) {
+                    true => in_pool.min(self.pool_left(shared.pool).saturating_add(given_back)),
+                    false => in_pool,
+                };
                 own.min(Margin::of(in_reserve.saturating_add(in_pool)))
             }
             Memory::Shared(_) | Memory::Dedicated => own,
         }
     }
 
-    /// Whether what the egress queues share has room for a frame of `size` at each of `ports`; true, too, where
-    /// nothing is there that could make room.
-    pub(crate) fn egresses_have_room(
+    /// Whether something waits that makes room for the queue when it leaves. What is not there makes none, and whoever
+    /// waited for it would wait for ever.
+    #[inline]
+    fn makes_room(&self, queue: &EgressQueue) -> bool {
+        self.egress_used > Bytes::ZERO || queue.bytes > Bytes::ZERO
+    }
+
+    /// What a frame of `size` gives back to the pool, where egress queues take from there, when it leaves its ingress queue.
+    #[inline]
+    fn gives_back(&self, from: PortId, class: Class, size: Bytes) -> Bytes {
+        match self.egress_is_pooled {
+            true => self.ingress[from.index()][class.index()].pooled().min(size),
+            false => Bytes::ZERO,
+        }
+    }
+
+    /// Whether what the egress queues share has room for a frame of `size`, which counts at its ingress queue yet, at
+    /// each of `ports`; true, too, where nothing is there that could make room.
+    pub(crate) fn egresses_have_room_for(
         &self,
+        from: PortId,
         ports: impl Iterator<Item = PortId>,
         class: Class,
         size: Bytes,
@@ -259,7 +304,11 @@ impl Buffer {
         let at = |port: PortId| self.egress[port.index()][class.index()].beyond_reserve_with(size);
         let taken = ports.map(at).fold(Bytes::ZERO, Bytes::saturating_add);
         let makes_room = taken > Bytes::ZERO && self.egress_used > Bytes::ZERO;
-        !makes_room || self.egress_used.saturating_add(taken) <= shared.egress_limit
+        let in_pool = || {
+            let left = self.pool_left(shared.pool).saturating_add(self.gives_back(from, class, size));
+            !self.egress_is_pooled || taken <= left
+        };
+        !makes_room || self.egress_used.saturating_add(taken) <= shared.egress_limit && in_pool()
     }
 
     /// Whether room at one egress queue may come of frames that leave another.
@@ -345,6 +394,12 @@ impl Buffer {
         }
     }
 
+    /// What of a pool of this size is left.
+    #[inline]
+    fn pool_left(&self, pool: Bytes) -> Bytes {
+        pool.saturating_sub(self.all_pool_used())
+    }
+
     /// What of the pool is taken.
     #[inline]
     fn all_pool_used(&self) -> Bytes {
@@ -354,23 +409,23 @@ impl Buffer {
         }
     }
 
-    /// What ingress queues of `port` may take of the pool yet, where headroom is taken from there.
+    /// What ingress queues of `port` may take of the pool yet; `None` where headroom is not taken from there.
     #[inline]
-    fn left_for_headroom(&self, port: PortId) -> Bytes {
+    fn left_for_headroom(&self, port: PortId) -> Option<Bytes> {
         match self.memory {
             Memory::Shared(shared) if shared.headroom == HeadroomPlace::Pool => {
-                let left = shared.pool.saturating_sub(self.all_pool_used());
-                left.min(shared.ingress_limit.saturating_sub(self.pool_used))
-                    .min(shared.port_limit.saturating_sub(self.port_used[port.index()]))
+                let left = self.pool_left(shared.pool);
+                let of_ingress = shared.ingress_limit.saturating_sub(self.pool_used);
+                Some(left.min(of_ingress).min(shared.port_limit.saturating_sub(self.port_used[port.index()])))
             }
-            Memory::Shared(_) | Memory::Dedicated => Bytes::MAX,
+            Memory::Shared(_) | Memory::Dedicated => None,
         }
     }
 
     /// 2^n times what is free of the pool.
     #[inline]
     fn dynamic_threshold(&self, pool: Bytes, n: i8) -> Bytes {
-        let free = pool.saturating_sub(self.all_pool_used());
+        let free = self.pool_left(pool);
         match n {
             0.. => Bytes(free.0.saturating_mul(1 << n)),
             _ => Bytes(free.0 >> n.unsigned_abs()),

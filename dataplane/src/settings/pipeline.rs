@@ -9,14 +9,14 @@ use crate::units::Nanos;
 pub struct PipelineSettings {
     /// Most frames that it takes a second, from the ports in turn; `None`: as they come. For a switch of one worker.
     pub rate: Option<FrameRate>,
-    /// How long a frame is in it. Not with [`super::WhenFull::StopClass`]: what is in a pipeline can only stop as a whole, and does.
+    /// How long a frame is in it.
     pub delay: Nanos,
     /// Which of the frames that have come in by a port it takes next.
     pub ingress: IngressOrder,
 }
 
 impl PipelineSettings {
-    /// Whether frames may wait for it, or in it.
+    /// Whether frames may wait for it, or in it: then it can stop as a whole only, and not with [`super::WhenFull::StopClass`].
     #[must_use]
     pub fn keeps_frames(&self) -> bool {
         self.rate.is_some() || self.delay > Nanos::ZERO

@@ -53,8 +53,9 @@ impl Batch<'_> {
         self.switch.receive(port, frame, store);
     }
 
-    /// Moves a frame through the pipeline, and what follows it in its train: the next port in turn, its highest
-    /// class that can move. False where no frame can move.
+    /// Moves a frame, and what follows it in its train, through the pipeline: of the next port in turn the one that is next
+    /// there. Where the pipeline has each frame for a while, it is moved in, or out. False where nothing can move now; what
+    /// will move later is of [`Switch::next_deadline`].
     #[inline]
     pub fn forward<S: FrameStore>(&mut self, store: &mut S) -> bool {
         self.switch.forward(store)

@@ -53,6 +53,9 @@ impl Switch {
         let joins = self.joins_run(passage, size);
         if !joins && let Err(reason) = self.buffer.enter_ingress(port, class, size) {
             self.note_loss(port, class);
+            if reason == DropReason::HeadroomExhausted {
+                self.observe(class, Event::Received { ingress: port }); // who sent what found no room has to stop
+            }
             return self.discard(port, class, reason, frame, store);
         }
         let meta = FrameMeta::new(self.now, port, class, frame.len());
@@ -119,7 +122,7 @@ impl Switch {
         true
     }
 
-    /// The same for a frame that has taken its time in the pipeline.
+    /// [`Switch::decide`] for a frame that waited for the pipeline, or in it: its class is its own, and not its lane.
     #[inline(never)]
     fn decide_through<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
         let &FrameMeta { ingress, class, .. } = self.nodes.meta(&frame);

@@ -102,13 +102,20 @@ impl Switch {
     /// `counters` are those of the whole switch; this worker writes those of its own ports.
     ///
     /// Everything that the switch will ever need is allocated here.
+    ///
+    /// # Panics
+    /// If one class is to stop in a pipeline that keeps frames.
     #[must_use]
     pub fn new(settings: &SwitchSettings, slots: u32, workers: Workers, counters: Arc<Counters>) -> Switch {
+        assert!(
+            settings.when_full != WhenFull::StopClass || !settings.pipeline.keeps_frames(),
+            "a pipeline that keeps frames stops as a whole"
+        );
         let count = settings.ports.len();
         let lossless = settings.lossless_anywhere();
         let ports: Box<[Port]> = {
-            let lanes = pipeline::lanes(settings.pipeline.ingress);
-            settings.ports.iter().map(|port| Port::new(port, count, lossless, lanes)).collect()
+            let lane_bits = pipeline::lane_bits(settings.pipeline.ingress);
+            settings.ports.iter().map(|port| Port::new(port, count, lossless, lane_bits)).collect()
         };
         let flood_copies_max = workers.own().iter().map(|_| FLOOD_COPIES_MAX).sum();
         let reach = Reach::new(&settings.ports, |port| workers.owns(port));
@@ -116,11 +123,7 @@ impl Switch {
         let mut switch = Switch {
             now: Nanos::ZERO,
             accounting: settings.accounting,
-            // What is in a pipeline can only stop as a whole.
-            when_full: match settings.when_full {
-                WhenFull::StopClass if settings.pipeline.delay > Nanos::ZERO => WhenFull::Stop,
-                when_full => when_full,
-            },
+            when_full: settings.when_full,
             outbox: Outbox::new(workers.count()),
             workers,
             ports,

@@ -12,9 +12,9 @@
 //! clock stands still, and until that frame has gone nothing else is forwarded or taken in, whatever
 //! port it came in by, whatever class it is of and wherever it goes. It is tried again when there may be room: frames have
 //! left that queue, or another one that shares its memory, or were dropped there; the queue is closed (no link, a watchdog that
-//! drops), and the frame is dropped for that; or a port stands still, and a flood misses it. Where a frame goes stays as it was
-//! decided: nothing is learned meanwhile, and that an address ages frees nobody. Halts are counted at the queue that is full:
-//! a frame that tries again and finds it full still goes on with the same halt.
+//! drops), and the frame is dropped for that; or a port stands still, and a flood misses it. That an address ages ends no
+//! halt; but a frame that tries again is decided anew, and flooded where its address is no longer known. Halts are counted at the
+//! queue that is full: a frame that tries again and finds it full still goes on with the same halt.
 //!
 //! A frame counts where it came in as if it waited there. A driver that comes late finds frames that should have moved before,
 //! and moves them as if it had been there, as far as room is concerned as it is now.
@@ -56,7 +56,7 @@ struct Halt {
 pub(super) struct Pipeline {
     /// Whether a frame passes at once: it takes no time, no other order than that of classes, and none is in it.
     passes_at_once: bool,
-    takes_time: bool,
+    is_default: bool,
     rate: Option<FrameRate>,
     delay: Nanos,
     frames: Fifo,
@@ -79,11 +79,11 @@ pub(super) struct Pipeline {
 impl Pipeline {
     /// In a switch whose store has `slots` slots.
     pub(super) fn new(settings: &PipelineSettings, slots: u32, counters: Arc<Counters>) -> Pipeline {
-        let takes_time = *settings != PipelineSettings::default();
+        let is_default = *settings == PipelineSettings::default();
         let delayed = if settings.delay > Nanos::ZERO { slots as usize } else { 0 };
         Pipeline {
-            passes_at_once: !takes_time,
-            takes_time,
+            passes_at_once: is_default,
+            is_default,
             rate: settings.rate,
             delay: settings.delay,
             frames: Fifo::default(),
@@ -103,9 +103,9 @@ impl Pipeline {
         self.passes_at_once
     }
 
-    /// Whether it is another than that of a switch that runs to completion.
-    pub(super) fn takes_time(&self) -> bool {
-        self.takes_time
+    /// Whether it is that of a switch that runs to completion: no rate, no delay, and classes in their order.
+    pub(super) fn is_default(&self) -> bool {
+        self.is_default
     }
 
     /// What is next. The head goes before others enter.
@@ -115,7 +115,7 @@ impl Pipeline {
         }
         if let Some(Halt { tried: Some(tried), .. }) = self.halt {
             self.end_halt(tried); // the frame that tried is through
-            self.passes_at_once = !self.takes_time;
+            self.passes_at_once = self.is_default;
         }
         if self.head_due() <= now
             && let Some(frame) = self.frames.pop(nodes)
@@ -215,8 +215,8 @@ impl Pipeline {
     }
 }
 
-/// What of a class tells which queue of its ingress port a frame waits in.
-pub(super) const fn lanes(order: IngressOrder) -> u8 {
+/// The bits of a class that tell in which queue of its ingress port a frame waits: one for each class, or one for all.
+pub(super) const fn lane_bits(order: IngressOrder) -> u8 {
     match order {
         IngressOrder::ByClass => 0b111,
         IngressOrder::Fifo => 0,

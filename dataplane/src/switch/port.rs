@@ -37,7 +37,7 @@ pub(super) struct Ingress {
     /// Whose first frame waits for room at an egress queue ([`crate::settings::WhenFull::StopClass`]).
     pub(super) waits_for_room: ClassSet,
     /// What of a class tells its lane.
-    lanes: u8,
+    lane_bits: u8,
 }
 
 /// Frames that wait to leave, and what decides which may.
@@ -90,8 +90,8 @@ pub(super) struct Peer {
 }
 
 impl Port {
-    /// `lossless`: classes that are lossless at a port of the switch; `lanes`: what of a class tells its [lane](Ingress::lane).
-    pub(super) fn new(settings: &PortSettings, ports: usize, lossless: ClassSet, lanes: u8) -> Port {
+    /// `lossless`: classes that are lossless at a port of the switch; `lane_bits`: those of a class that tell its [lane](Ingress::lane).
+    pub(super) fn new(settings: &PortSettings, ports: usize, lossless: ClassSet, lane_bits: u8) -> Port {
         Port {
             settings: settings.clone(),
             up: true,
@@ -102,7 +102,7 @@ impl Port {
                 arrived: Default::default(),
                 backlogged: ClassSet::NONE,
                 waits_for_room: ClassSet::NONE,
-                lanes,
+                lane_bits,
             },
             egress: Egress::new(settings, ports, lossless),
             peer: Peer {
@@ -160,7 +160,7 @@ impl Ingress {
     /// The queue that a frame of `class` waits in: one for each class, or one for all.
     #[inline]
     pub(super) fn lane(&self, class: Class) -> Class {
-        Class::from_low_bits(class.get() & self.lanes)
+        Class::from_low_bits(class.get() & self.lane_bits)
     }
 
     /// Lanes with frames that do not wait for room.

@@ -151,7 +151,7 @@ impl Switch {
     fn margin(&self, Passage { step, ingress, egress, class }: Passage) -> Margin {
         let is_each_seen = !self.policies.shadows.is_empty()
             || self.when_full.waits()
-            || self.pipeline.takes_time()
+            || !self.pipeline.is_default()
             || self.accounting == Accounting::UntilForwarded;
         if is_each_seen {
             return Margin::NONE;

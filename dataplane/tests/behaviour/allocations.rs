@@ -42,11 +42,14 @@ struct Case {
     shadows: &'static [PolicyKind],
     /// ECN marks in all classes, WRED in the lossy ones.
     ecn: bool,
+    /// How long the pipeline has a frame.
+    delay: Nanos,
 }
 
 impl Driver {
-    fn new(Case { kind, culprit, shadows, ecn }: Case) -> Driver {
+    fn new(Case { kind, culprit, shadows, ecn, delay }: Case) -> Driver {
         let mut plan = plan::switch(&[LINK; PORTS as usize]);
+        plan.settings.pipeline.delay = delay;
         plan.settings.policies = [kind; 8];
         plan.settings.shadows = shadows.to_vec();
         plan.settings.policy.ofc.alpha = 0.5;
@@ -228,6 +231,11 @@ fn marks_and_early_drops_allocate_nothing() {
         assert!(driver.all(|class| &class.ecn_marked_frames) > 50);
         assert!(driver.counters.dropped(DropReason::EarlyDrop) > 10);
     }
+}
+
+#[test]
+fn a_pipeline_that_keeps_frames_allocates_nothing() {
+    allocates_nothing(Case { delay: Nanos::from_micros(25), ..Case::default() });
 }
 
 fn allocates_nothing(case: Case) -> Driver {

@@ -7,11 +7,12 @@
 
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::headroom::{Headroom, Link};
+use xoff_dataplane::settings::{Accounting, HeadroomPlace, Memory, SharedMemory, WhenFull};
 use xoff_dataplane::units::{Bytes, Nanos, PortId};
 
 use crate::bed::plan::{self, GIGABIT, LINK, MTU_FRAME};
 use crate::bed::{Obeys, Star, Stream};
-use crate::{C0, C3, stop};
+use crate::{C0, C3, resume, stop};
 
 /// One byte of the twentieth frame fills what is left below XOFF: nearly all of it needs headroom.
 const XOFF: Bytes = Bytes(19 * Bytes::of_frame(MTU_FRAME).0 + 1);
@@ -95,4 +96,43 @@ fn a_peer_that_is_later_than_declared_by_a_frame_or_two_loses_and_is_counted() {
     assert_eq!(used(link, computed, link.peer_response, phase).1, 0);
     let later = link.peer_response + frame_time + frame_time;
     assert!((1..=2).contains(&used(link, computed, later, phase).1));
+}
+
+/// In shared memory others may take what would be a class's headroom. Its peer is told to stop where there is no room for
+/// one more frame, although its own queue is far below XOFF, and goes on when there is.
+#[test]
+fn a_peer_whose_frames_would_find_no_room_in_the_pool_is_told_to_stop() {
+    for accounting in [Accounting::UntilTransmitted, Accounting::UntilForwarded] {
+        let mut plan = plan::switch(&[LINK; 3]);
+        plan.may_lose = true;
+        plan.settings.accounting = accounting;
+        plan.settings.when_full = WhenFull::Stop; // so that frames wait where they came in, until they are forwarded
+        let (pool, headroom) = (Bytes(100_000), HeadroomPlace::Pool);
+        plan.settings.memory = Memory::Shared(SharedMemory { pool, headroom, ..SharedMemory::UNLIMITED });
+        plan.each_lossless(|class| {
+            (class.ingress_reserve, class.egress_max) = (Bytes(4_000), Bytes(3_000));
+            (class.xoff, class.xon, class.headroom) = (Bytes(90_000), Bytes(80_000), Bytes(50_000));
+        });
+        let mut star = Star::new(plan);
+        star.pause(0, stop(C3, 0xffff));
+        let hog = star.start(1, 0, star.stream(0, C3, 200));
+        star.run_for(Nanos::from_millis(3));
+        assert!(star.holds(1, C3), "{accounting:?}");
+        let small = star.start(2, 0, star.stream(0, C3, 200));
+        star.run_for(Nanos::from_millis(1));
+        let held = Bytes(star.switch().counters.class(PortId(2), C3).ingress_bytes.get());
+        assert!(star.holds(2, C3) && held < Bytes(20_000), "{accounting:?}: held with {held:?}");
+        let dropped = |star: &Star| {
+            star.switch().counters.class(PortId(2), C3).drops[DropReason::HeadroomExhausted.index()].get()
+        };
+        let lost = dropped(&star);
+        assert!(lost < 5, "{accounting:?}: what was on its way when it was told to, {lost}");
+        star.pause(0, resume(C3));
+        star.run_to_rest();
+        assert!(!star.holds(2, C3), "{accounting:?}");
+        let (came, dropped) = (star.seen(small).frames, dropped(&star));
+        assert_eq!(came + dropped, 200, "{accounting:?}");
+        assert!(came > 150, "{accounting:?}: it went on, and {came} came");
+        assert!(star.seen(hog).frames > 190);
+    }
 }

@@ -203,12 +203,13 @@ fn what_comes_during_a_halt_has_its_delay_before_it_and_what_comes_later_is_no_l
 /// Everything at once, and little room: nothing is lost, nothing overtakes.
 #[test]
 fn the_papers_switch_loses_nothing_lossless_where_it_halts() {
-    for when_full in [WhenFull::Stop, WhenFull::StopClass] {
-        let pipeline = PipelineSettings {
-            rate: per_second(500_000),
-            delay: Nanos::from_micros(25),
-            ingress: IngressOrder::Fifo,
-        };
+    let papers = PipelineSettings {
+        rate: per_second(500_000),
+        delay: Nanos::from_micros(25),
+        ingress: IngressOrder::Fifo,
+    };
+    let ordered = PipelineSettings { ingress: IngressOrder::Fifo, ..Default::default() };
+    for (when_full, pipeline) in [(WhenFull::Stop, papers), (WhenFull::StopClass, ordered)] {
         let mut plan = plan(pipeline);
         plan.settings.when_full = when_full;
         plan.each_lossless(|class| class.egress_max = Bytes(10_000));

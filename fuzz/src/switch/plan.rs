@@ -101,10 +101,11 @@ fn any_pipeline(input: &mut Input<'_>) -> (WhenFull, PipelineSettings) {
     let pick = |shift: u8| usize::from(((byte / 3) >> shift) & 3);
     let rate = [0, 3_000_000, 500_000, 60_000][pick(0)];
     let delay = [Nanos::ZERO, Nanos(700), Nanos::from_micros(5), Nanos::from_micros(40)][pick(2)];
+    // A pipeline that keeps frames can only stop as a whole.
+    let (rate, delay) = if when_full == WhenFull::StopClass { (0, Nanos::ZERO) } else { (rate, delay) };
     let pipeline = PipelineSettings {
         rate: NonZeroU32::new(rate).map(FrameRate),
-        // What is in a pipeline can only stop as a whole.
-        delay: if when_full == WhenFull::StopClass { Nanos::ZERO } else { delay },
+        delay,
         ingress: if pick(4) & 1 == 0 { IngressOrder::ByClass } else { IngressOrder::Fifo },
     };
     (when_full, pipeline)

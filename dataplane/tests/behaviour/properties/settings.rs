@@ -40,6 +40,9 @@ pub fn any_plan() -> impl Strategy<Value = SwitchPlan> {
             if !owners.is_empty() {
                 plan.settings.pipeline.rate = None;
             }
+            if plan.settings.when_full == WhenFull::StopClass {
+                plan.settings.pipeline = PipelineSettings { ingress: pipeline.ingress, ..Default::default() };
+            }
             plan.settings.vlans = vlans;
             let alone = owners.is_empty();
             if alone {

@@ -1,0 +1,71 @@
+//! Who owns the packet memory, and what of it is shared.
+
+use crate::units::Bytes;
+
+/// Who owns the packet memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Memory {
+    /// Every queue has its own: `max`, `xoff` and `xon` of each class as they stand.
+    #[default]
+    Dedicated,
+    /// Each queue has a reserve of its own; beyond it, frames take from one pool, under limits.
+    Shared(SharedMemory),
+}
+
+/// Limits on the common pool (CaPFC II-F, and the dynamic threshold of today's switches).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SharedMemory {
+    /// The common pool: reserves not included, nor headroom that is reserved.
+    pub pool: Bytes,
+    /// Most that all ingress queues together may take of it.
+    pub ingress_limit: Bytes,
+    /// Most that all egress queues together may hold beyond their reserves.
+    pub egress_limit: Bytes,
+    /// Most that one port's ingress queues may take together.
+    pub port_limit: Bytes,
+    /// Most that one port's egress queues together may hold beyond their reserves.
+    pub egress_port_limit: Bytes,
+    /// For whose egress queues both egress limits hold.
+    pub egress_limits: EgressLimits,
+    /// Where the headroom of lossless ingress queues is. Of the pool: their reserves hold the longest frame, or a peer
+    /// whose frames find no room at an empty queue is not told to stop, since nothing that leaves would let it go on.
+    pub headroom: HeadroomPlace,
+    /// A queue may take at most `alpha` times what is free of the pool, alpha = 2^n with n in -7..=6;
+    /// `None`: fixed limits only.
+    pub alpha_log2: Option<i8>,
+}
+
+impl SharedMemory {
+    /// A pool without end: to start from.
+    pub const UNLIMITED: SharedMemory = SharedMemory {
+        pool: Bytes::MAX,
+        ingress_limit: Bytes::MAX,
+        egress_limit: Bytes::MAX,
+        port_limit: Bytes::MAX,
+        egress_port_limit: Bytes::MAX,
+        egress_limits: EgressLimits::Lossy,
+        headroom: HeadroomPlace::Reserved,
+        alpha_log2: None,
+    };
+}
+
+/// For whose egress queues the egress limits of shared memory hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EgressLimits {
+    /// Those of classes that are lossy at every port.
+    #[default]
+    Lossy,
+    /// All, lossless ones too. Where frames no longer count at their ingress then, what the queues hold beyond their reserves is
+    /// part of the pool.
+    All,
+}
+
+/// Where the headroom of lossless ingress queues is in shared memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HeadroomPlace {
+    /// Beside the pool, for each queue.
+    #[default]
+    Reserved,
+    /// In the pool, under its limits, as far as others have left some.
+    Pool,
+}
