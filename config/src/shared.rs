@@ -143,6 +143,9 @@ fn what_may_be_lost(
     {
         let or = match at_all {
             Bytes::MAX => "an `ingress_max` for lossy classes, which may take all of it".to_owned(),
+            _ if of_egress > Bytes::ZERO && keys.egress_limit.is_none() => {
+                format!("an `egress_limit`, and a `pool` that is larger than that by {} bytes", at_all.0)
+            }
             _ => short
                 .map(|(key, _, wanted)| format!("{key} = {}", wanted.0))
                 .collect::<Vec<_>>()

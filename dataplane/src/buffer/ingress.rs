@@ -109,19 +109,27 @@ impl IngressQueue {
         (self.headroom_used == Bytes::ZERO).then_some(Margin { frames, bytes: Bytes(bytes) })
     }
 
-    /// What may come with room for one more frame still, whatever its length, where there is `left` for the headroom of
-    /// lossless queues: that is XOFF, too, because what comes then is lost. `None` where there is no such room
-    /// any more, and will be when what the queue holds has gone.
+    /// What may come with room for one more frame still, whatever its length, where the pool has `left`, headroom
+    /// included. `None` where a lossless queue has no such room: what comes then is lost.
     #[inline]
-    pub(super) fn before_last_frame(&self, left: Bytes) -> Option<Bytes> {
+    fn before_last_frame(&self, left: Bytes) -> Option<Bytes> {
         if !self.lossless {
             return Some(Bytes::MAX);
         }
         let room = self.reserve.saturating_sub(self.body).saturating_add(left);
-        match room.0.checked_sub(self.longest_frame.0) {
-            None if self.bytes() > Bytes::ZERO => None,
-            before => Some(Bytes(before.unwrap_or(0))),
-        }
+        room.0.checked_sub(self.longest_frame.0).map(Bytes)
+    }
+
+    /// Whether the next frame may find no room, and will find some when what the queue holds has gone.
+    #[inline]
+    pub(super) fn lacks_room(&self, left: Bytes) -> bool {
+        self.bytes() > Bytes::ZERO && self.before_last_frame(left).is_none()
+    }
+
+    /// What may come until it lacks room.
+    #[inline]
+    pub(super) fn until_room_lacks(&self, left: Bytes) -> Bytes {
+        self.before_last_frame(left).unwrap_or_default()
     }
 
     #[inline]
@@ -140,7 +148,7 @@ impl IngressQueue {
 
     /// What it has taken of the pool.
     #[inline]
-    pub(super) fn pooled(&self) -> Bytes {
+    fn pooled(&self) -> Bytes {
         match self.headroom_place {
             HeadroomPlace::Reserved => self.pooled_below_xoff(),
             HeadroomPlace::Pool => self.pooled_below_xoff() + self.headroom_used,

@@ -140,7 +140,10 @@ impl Buffer {
         let queue = &self.ingress[port.index()][class.index()];
         let mut fixed = queue.below_xoff(self.fixed_threshold(port, class))?;
         if let Some(left) = self.left_for_headroom(port) {
-            fixed.bytes = fixed.bytes.min(queue.before_last_frame(left)?);
+            if queue.lacks_room(left) {
+                return None;
+            }
+            fixed.bytes = fixed.bytes.min(queue.until_room_lacks(left));
         }
         match self.memory {
             Memory::Shared(SharedMemory { alpha_log2: Some(n), pool, .. }) => {
@@ -178,11 +181,8 @@ impl Buffer {
     #[must_use]
     pub fn below_xon(&self, port: PortId, class: Class) -> bool {
         let queue = &self.ingress[port.index()][class.index()];
-        let has_room = || match self.left_for_headroom(port) {
-            Some(left) => queue.before_last_frame(left).is_some(),
-            None => true,
-        };
-        queue.below_xon(self.ingress_threshold(port, class)) && has_room()
+        let lacks_room = || self.left_for_headroom(port).is_some_and(|left| queue.lacks_room(left));
+        queue.below_xon(self.ingress_threshold(port, class)) && !lacks_room()
     }
 
     /// Bytes at which the queue reaches XOFF now: in shared memory that depends on what others hold.
@@ -239,22 +239,10 @@ impl Buffer {
         self.egress_room(port, class).allows(Load::from(size))
     }
 
-    /// Whether the egress queue has room for a frame of `size` that counts at its ingress queue until it is there.
-    #[inline]
-    pub(crate) fn egress_has_room_for(&self, from: PortId, port: PortId, class: Class, size: Bytes) -> bool {
-        self.egress_room_with(port, class, self.gives_back(from, class, size)).allows(Load::from(size))
-    }
-
     /// What may enter the egress queue with room for each frame of it.
     #[inline]
     #[must_use]
     pub fn egress_room(&self, port: PortId, class: Class) -> Margin {
-        self.egress_room_with(port, class, Bytes::ZERO)
-    }
-
-    /// The same once so much has been given back to the pool.
-    #[inline]
-    fn egress_room_with(&self, port: PortId, class: Class, given_back: Bytes) -> Margin {
         let queue = &self.egress[port.index()][class.index()];
         let own = Margin {
             frames: queue.frames_max.saturating_sub(queue.frames),
@@ -265,37 +253,16 @@ impl Buffer {
                 let in_reserve = queue.reserve.saturating_sub(queue.bytes);
                 let of_port = shared.egress_port_limit.saturating_sub(self.egress_port_used[port.index()]);
                 let in_pool = shared.egress_limit.saturating_sub(self.egress_used).min(of_port);
-                let in_pool = match self.egress_is_pooled && self.makes_room(queue) {
-                    true => in_pool.min(self.pool_left(shared.pool).saturating_add(given_back)),
-                    false => in_pool,
-                };
                 own.min(Margin::of(in_reserve.saturating_add(in_pool)))
             }
             Memory::Shared(_) | Memory::Dedicated => own,
         }
     }
 
-    /// Whether something waits that makes room for the queue when it leaves. What is not there makes none, and whoever
-    /// waited for it would wait for ever.
-    #[inline]
-    fn makes_room(&self, queue: &EgressQueue) -> bool {
-        self.egress_used > Bytes::ZERO || queue.bytes > Bytes::ZERO
-    }
-
-    /// What a frame of `size` gives back to the pool, where egress queues take from there, when it leaves its ingress queue.
-    #[inline]
-    fn gives_back(&self, from: PortId, class: Class, size: Bytes) -> Bytes {
-        match self.egress_is_pooled {
-            true => self.ingress[from.index()][class.index()].pooled().min(size),
-            false => Bytes::ZERO,
-        }
-    }
-
-    /// Whether what the egress queues share has room for a frame of `size`, which counts at its ingress queue yet, at
-    /// each of `ports`; true, too, where nothing is there that could make room.
-    pub(crate) fn egresses_have_room_for(
+    /// Whether what the egress queues share has room for a frame of `size` at each of `ports`; true, too, where
+    /// nothing is there that could make room.
+    pub(crate) fn egresses_have_room(
         &self,
-        from: PortId,
         ports: impl Iterator<Item = PortId>,
         class: Class,
         size: Bytes,
@@ -304,11 +271,7 @@ impl Buffer {
         let at = |port: PortId| self.egress[port.index()][class.index()].beyond_reserve_with(size);
         let taken = ports.map(at).fold(Bytes::ZERO, Bytes::saturating_add);
         let makes_room = taken > Bytes::ZERO && self.egress_used > Bytes::ZERO;
-        let in_pool = || {
-            let left = self.pool_left(shared.pool).saturating_add(self.gives_back(from, class, size));
-            !self.egress_is_pooled || taken <= left
-        };
-        !makes_room || self.egress_used.saturating_add(taken) <= shared.egress_limit && in_pool()
+        !makes_room || self.egress_used.saturating_add(taken) <= shared.egress_limit
     }
 
     /// Whether room at one egress queue may come of frames that leave another.

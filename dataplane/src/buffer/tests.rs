@@ -301,30 +301,6 @@ fn a_pool_that_has_no_room_for_the_headroom_of_one_more_frame_is_xoff() {
     assert!(!buffer.at_xoff(P0, Class::ALL[4]), "an empty queue that holds nothing makes no room by waiting");
 }
 
-/// What is in a reserve at ingress may not push what is in the pool out of its memory at egress.
-#[test]
-fn egress_queues_that_take_from_the_pool_take_what_is_left_and_what_the_frame_itself_gives_back() {
-    let egress_limits = EgressLimits::All;
-    let memory = SharedMemory { pool: Bytes(8_000), egress_limits, ..SharedMemory::UNLIMITED };
-    let mut buffer = buffer_of(Accounting::UntilForwarded, Memory::Shared(memory), |_, class| {
-        class.egress_max = Bytes(100_000);
-    });
-    enter(&mut buffer, P1, LOSSLESS, &[8_000]); // 7,000 of the pool
-    assert!(buffer.egress_has_room(P0, LOSSLESS, Bytes(9_000)), "nothing is there that could make room");
-    buffer.enter_egress(P0, P0, LOSSLESS, Bytes(1_000)); // a reserve
-    for (from, most) in [(P0, 1_000), (P1, 8_000)] {
-        let has_room = |bytes| buffer.egress_has_room_for(from, P0, LOSSLESS, Bytes(bytes));
-        assert_eq!([most, most + 1].map(has_room), [true, false], "from {from:?}");
-        let at_both = |bytes| buffer.egresses_have_room_for(from, [P0].into_iter(), LOSSLESS, Bytes(bytes));
-        assert!(at_both(most), "no more than egress queues hold is in the way");
-    }
-    buffer.enter_egress(P0, P0, LOSSLESS, Bytes(500)); // of the pool
-    for (from, most) in [(P0, 500), (P1, 7_500)] {
-        let at_both = |bytes| buffer.egresses_have_room_for(from, [P0].into_iter(), LOSSLESS, Bytes(bytes));
-        assert_eq!([most, most + 1].map(at_both), [true, false], "a flood from {from:?}");
-    }
-}
-
 /// Where a frame counts in one place only, both draw on one pool.
 #[test]
 fn what_egress_queues_hold_is_of_the_pool_where_all_are_limited_and_frames_count_there_only() {

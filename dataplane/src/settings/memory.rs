@@ -27,8 +27,8 @@ pub struct SharedMemory {
     pub egress_port_limit: Bytes,
     /// For whose egress queues both egress limits hold.
     pub egress_limits: EgressLimits,
-    /// Where the headroom of lossless ingress queues is. Of the pool: their reserves hold the longest frame, or a peer
-    /// whose frames find no room at an empty queue is not told to stop, since nothing that leaves would let it go on.
+    /// Where the headroom of lossless ingress queues is. Of the pool: a peer whose frames find no room at an empty queue is not
+    /// told to stop, since nothing that leaves there would let it go on; so their reserves should hold the longest frame.
     pub headroom: HeadroomPlace,
     /// A queue may take at most `alpha` times what is free of the pool, alpha = 2^n with n in -7..=6;
     /// `None`: fixed limits only.
@@ -56,7 +56,7 @@ pub enum EgressLimits {
     #[default]
     Lossy,
     /// All, lossless ones too. Where frames no longer count at their ingress then, what the queues hold beyond their reserves is
-    /// part of the pool.
+    /// taken from the pool, which ingress queues then have the less of.
     All,
 }
 

@@ -53,8 +53,9 @@ impl Switch {
         let joins = self.joins_run(passage, size);
         if !joins && let Err(reason) = self.buffer.enter_ingress(port, class, size) {
             self.note_loss(port, class);
-            if reason == DropReason::HeadroomExhausted {
-                self.observe(class, Event::Received { ingress: port }); // who sent what found no room has to stop
+            if reason == DropReason::HeadroomExhausted && self.buffer.ingress(port, class) > Bytes::ZERO {
+                // Who sent what found no room has to stop, if something is here whose leaving lets it go on.
+                self.observe(class, Event::Received { ingress: port });
             }
             return self.discard(port, class, reason, frame, store);
         }

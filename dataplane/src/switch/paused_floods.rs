@@ -89,8 +89,7 @@ impl Switch {
             && self.ports[egress.index()].peer.lets_nothing_pass().contains(class)
             && (self.beyond_part(meta.ingress, class) != Load::NONE
                 || self.buffer.egress(egress, class) + size > self.egress_part(egress, class)
-                || self.when_full.waits()
-                    && !self.buffer.egress_has_room_for(meta.ingress, egress, class, size))
+                || self.when_full.waits() && !self.buffer.egress_has_room(egress, class, size))
     }
 
     /// What floods from `ingress` fill beyond their part.

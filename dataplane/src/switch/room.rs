@@ -70,7 +70,7 @@ impl Switch {
     pub(super) fn must_wait(&self, egress: PortId, meta: &FrameMeta) -> bool {
         self.when_full.waits()
             && self.may_enter(egress, meta)
-            && !self.buffer.egress_has_room_for(meta.ingress, egress, meta.class, meta.counted())
+            && !self.buffer.egress_has_room(egress, meta.class, meta.counted())
     }
 
     /// The port for whose room a flood waits, if it does: one that has none for a copy, or the first, where the
@@ -83,8 +83,7 @@ impl Switch {
             ports.iter().filter(|&egress| self.may_enter(egress, meta) && !self.flood_misses(egress, meta))
         };
         let full = joined().find(|&egress| self.must_wait(egress, meta));
-        let together =
-            || !self.buffer.egresses_have_room_for(meta.ingress, joined(), meta.class, meta.counted());
+        let together = || !self.buffer.egresses_have_room(joined(), meta.class, meta.counted());
         full.or_else(|| joined().next().filter(|_| together()))
     }
 

@@ -136,3 +136,26 @@ fn a_peer_whose_frames_would_find_no_room_in_the_pool_is_told_to_stop() {
         assert!(star.seen(hog).frames > 190);
     }
 }
+
+/// An empty queue sends nothing whose leaving would let its peer go on.
+#[test]
+fn a_peer_whose_frames_find_no_room_at_an_empty_queue_is_not_held() {
+    for headroom in [HeadroomPlace::Pool, HeadroomPlace::Reserved] {
+        let mut plan = plan::switch(&[LINK; 3]);
+        plan.may_lose = true;
+        plan.settings.memory =
+            Memory::Shared(SharedMemory { pool: Bytes(20_000), headroom, ..SharedMemory::UNLIMITED });
+        plan.each_lossless(|class| (class.ingress_reserve, class.headroom) = (Bytes::ZERO, Bytes(1_000)));
+        let mut star = Star::new(plan);
+        star.pause(0, stop(C3, 0xffff));
+        star.start(1, 0, Stream { len: 300, ..star.stream(0, C3, 400) });
+        star.run_for(Nanos::from_millis(1));
+        let room_for = star.start(2, 0, star.stream(0, C3, 20));
+        star.run_for(Nanos::from_millis(1));
+        assert_eq!(star.seen(room_for).frames, 0, "{headroom:?}: all of the pool is taken");
+        let held = star.switch().counters.class(PortId(2), C3).ingress_bytes.get();
+        assert_eq!((held, star.holds(2, C3)), (0, false), "{headroom:?}");
+        star.pause(0, resume(C3));
+        star.run_to_rest();
+    }
+}
