@@ -10,7 +10,7 @@
 
 use std::time::{Duration, Instant};
 
-use ports::{Buffers, PortSettings, Ports};
+use ports::{PortSettings, Ports};
 use xoff::lab::{Lab, VethOptions};
 use xoff_config::shell::{Mode, PortShell, Queues, Rings, ZeroCopy};
 use xoff_dataplane::frame::{Frame, FrameStore as _};
@@ -19,9 +19,11 @@ use xoff_xdp::{Port, PortDriver as _, Share, Store, Umem, UmemSettings};
 #[path = "../examples/bench/error.rs"]
 mod error;
 #[allow(unsafe_code)] // every call of `xsk-rs` that moves a descriptor is unsafe
-#[allow(dead_code)] // the benchmark needs more of it
 #[path = "../examples/bench/ports.rs"]
 mod ports;
+#[allow(unsafe_code)]
+#[path = "interoperability/receive.rs"]
+mod receive;
 
 const RING: u32 = 256;
 
@@ -42,11 +44,12 @@ struct Wire {
     store: Store,
     /// Frames that our port has received and not sent back.
     held: Vec<Frame>,
-    buffers: Buffers,
+    /// Buffers of a frame that has not come to them whole.
+    partial: Vec<u8>,
 }
 
 impl Wire {
-    fn new(mtu: u32, headroom: u32, buffers: Buffers) -> Wire {
+    fn new(mtu: u32, headroom: u32, buffers: usize) -> Wire {
         let mut lab = Lab::new();
         let (theirs, ours) = (lab.namespace("theirs").unwrap(), lab.namespace("ours").unwrap());
         let options = VethOptions { mtu, ..VethOptions::default() };
@@ -60,7 +63,7 @@ impl Wire {
         let (ours, store) = ours.run(|| {
             let settings = UmemSettings {
                 chunk_bytes: CHUNK_BYTES,
-                multi_buffer: buffers == Buffers::Several,
+                multi_buffer: buffers > 1,
                 zero_copy: ZeroCopy::Auto,
                 fill: RING,
                 completion: RING,
@@ -76,14 +79,14 @@ impl Wire {
             };
             (Port::open(&umem, &mut store, &shell).unwrap(), store)
         });
-        Wire { lab, theirs, ours, store, held: Vec::new(), buffers }
+        Wire { lab, theirs, ours, store, held: Vec::new(), partial: Vec::new() }
     }
 
     /// They put a frame on their TX ring.
     fn they_send(&mut self, frame: &[u8]) {
         wait_for(|| {
             self.theirs.reap(0);
-            self.theirs.send(0, self.buffers, frame).unwrap().then_some(())
+            self.theirs.send(0, frame).unwrap().then_some(())
         });
     }
 
@@ -91,7 +94,7 @@ impl Wire {
     fn they_kick(&mut self) {
         wait_for(|| {
             self.theirs.kick(0).unwrap();
-            (self.theirs.unsent(0) == 0).then_some(())
+            (self.theirs.ports[0].unsent() == 0).then_some(())
         });
     }
 
@@ -128,7 +131,7 @@ impl Wire {
     }
 
     fn they_receive(&mut self) -> Vec<u8> {
-        let frame = wait_for(|| self.theirs.receive(0));
+        let frame = wait_for(|| self.theirs.receive(0, &mut self.partial));
         self.theirs.refill(0);
         frame
     }
@@ -157,7 +160,7 @@ impl Wire {
 
     /// Frames that their socket has dropped, and those of them that found the fill ring empty.
     fn they_lost(&self) -> [u64; 2] {
-        let counted = self.theirs.statistics(0).unwrap();
+        let counted = self.theirs.ports[0].rx.fd().xdp_statistics().unwrap();
         let other = counted.rx_ring_full() + counted.rx_invalid_descs() + counted.tx_invalid_descs();
         [counted.rx_dropped() + other, counted.rx_fill_ring_empty_descs()]
     }
@@ -198,7 +201,7 @@ fn frame(number: usize, len: usize) -> Vec<u8> {
 
 #[test]
 fn frames_go_round_unchanged_and_in_order_and_so_do_all_rings() {
-    let mut wire = Wire::new(1500, 0, Buffers::One);
+    let mut wire = Wire::new(1500, 0, 1);
     let lens = [60, 61, 64, 1514, 512, 127, 128, 129];
     let frames: Vec<_> = (0..4 * RING as usize).map(|n| frame(n, lens[n % lens.len()])).collect();
     wire.goes_round(&frames);
@@ -209,7 +212,7 @@ fn frames_go_round_unchanged_and_in_order_and_so_do_all_rings() {
 fn their_headroom_bounds_frames_to_the_byte_and_changes_none_that_fits() {
     const HEADROOM: u32 = 192;
     let room = (CHUNK_BYTES - XDP_HEADROOM - HEADROOM) as usize;
-    let mut wire = Wire::new(1700, HEADROOM, Buffers::One);
+    let mut wire = Wire::new(1700, HEADROOM, 1);
     let frames: Vec<_> =
         [60, room, 777].iter().cycle().take(99).zip(0..).map(|(&len, n)| frame(n, len)).collect();
     wire.goes_round(&frames);
@@ -217,15 +220,19 @@ fn their_headroom_bounds_frames_to_the_byte_and_changes_none_that_fits() {
     wire.we_send(&frame(99, room + 1));
     wire.we_flush();
     wait_for(|| (wire.they_lost() == [1, 0]).then_some(()));
-    assert!(wire.theirs.receive(0).is_none(), "it would have been written into the next chunk");
+    assert!(
+        wire.theirs.receive(0, &mut wire.partial).is_none(),
+        "it would have been written into the next chunk"
+    );
     wire.goes_round(&frames);
     assert_eq!((wire.they_lost(), wire.we_lost()), ([1, 0], [0, 0]), "nothing more");
 }
 
 #[test]
 fn frames_of_several_buffers_are_whole_where_each_end_cuts_them_elsewhere() {
+    const BUFFERS: usize = 6;
     // 1664 bytes a buffer at theirs, 1792 at ours.
-    let mut wire = Wire::new(9000, 128, Buffers::Several);
+    let mut wire = Wire::new(9000, 128, BUFFERS);
     let lens = [60, 1664, 1665, 1792, 1793, 3328, 3329, 3584, 3585, 8042, 9014];
     for round in 0..8 {
         // One at a time: six buffers each, and both ends hold a few hundred.
@@ -236,16 +243,16 @@ fn frames_of_several_buffers_are_whole_where_each_end_cuts_them_elsewhere() {
 
 #[test]
 fn nothing_leaves_before_the_kernel_is_told_and_all_of_it_after() {
-    let mut wire = Wire::new(1500, 0, Buffers::One);
+    let mut wire = Wire::new(1500, 0, 1);
     let frames: Vec<_> = (0..3).map(|n| frame(n, 100)).collect();
     frames.iter().for_each(|frame| wire.they_send(frame));
-    assert!(wire.theirs.needs_kick(0), "the driver does not send by itself");
-    assert_eq!((wire.theirs.unsent(0), wire.sent()), (3, [0, 0]));
+    assert!(wire.theirs.ports[0].tx.needs_wakeup(), "the driver does not send by itself");
+    assert_eq!((wire.theirs.ports[0].unsent(), wire.sent()), (3, [0, 0]));
     wire.they_kick();
     wire.we_hold(3);
     wire.we_send_back();
     assert_eq!(wire.sent(), [3, 0], "ours are not yet flushed");
-    assert!(wire.theirs.receive(0).is_none());
+    assert!(wire.theirs.receive(0, &mut wire.partial).is_none());
     wire.we_flush();
     assert_eq!(wire.sent(), [3, 3]);
     frames.iter().for_each(|frame| assert!(wire.they_receive() == *frame));
@@ -256,7 +263,7 @@ fn nothing_leaves_before_the_kernel_is_told_and_all_of_it_after() {
 fn who_has_run_out_of_chunks_counts_what_is_lost_and_goes_on_once_refilled() {
     const MORE: usize = 16;
     let lost = [MORE as u64; 2];
-    let mut wire = Wire::new(1500, 0, Buffers::One);
+    let mut wire = Wire::new(1500, 0, 1);
     let ring = RING as usize;
     let all: Vec<_> = (0..ring + MORE).map(|n| frame(n, 60 + n)).collect();
     // We do not look while they send.
@@ -279,7 +286,7 @@ fn who_has_run_out_of_chunks_counts_what_is_lost_and_goes_on_once_refilled() {
     wire.we_flush();
     wait_for(|| (wire.they_lost() == lost).then_some(()));
     all[..ring].iter().for_each(|frame| assert!(wire.they_receive() == *frame));
-    assert!(wire.theirs.receive(0).is_none(), "what was lost is not there");
+    assert!(wire.theirs.receive(0, &mut wire.partial).is_none(), "what was lost is not there");
     wire.goes_round(&all[..BATCH]);
     assert_eq!((wire.they_lost(), wire.we_lost()), (lost, lost), "nothing more");
 }

@@ -11,7 +11,8 @@
 mod error;
 mod load;
 #[allow(unsafe_code)] // every call of `xsk-rs` that moves a descriptor is unsafe
-#[allow(dead_code)] // the test needs more of it
+mod moves;
+#[allow(unsafe_code)]
 mod ports;
 
 use std::io::{self, Write as _};
@@ -22,7 +23,7 @@ use clap::{Parser, Subcommand};
 
 use error::BenchError;
 use load::{FLOWS_MAX, FrameBytes, Load};
-use ports::{Buffers, PortSettings, Ports, attach};
+use ports::{PortSettings, Ports, attach};
 
 /// Frames that are prepared: a multiple of 192, so that each of up to 16 flows has sent the whole mix; and so few that they
 /// stay in a core's cache (long ones cost the generator 4 % more time where there are 1920).
@@ -90,7 +91,7 @@ fn forward(one: &str, two: &str) -> Result<(), BenchError> {
 fn generate(device: &str, load: Load) -> Result<(), BenchError> {
     let mut ports = Ports::open(&[device], &PortSettings::default())?;
     for frame in load.frames().take(PREPARED) {
-        assert!(ports.send(0, Buffers::One, &frame)?, "fewer frames than the ring has entries");
+        assert!(ports.send(0, &frame)?, "fewer frames than the ring has entries");
     }
     ready();
     loop {

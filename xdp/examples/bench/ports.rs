@@ -3,7 +3,8 @@
 //! Each call of `xsk-rs` that moves a descriptor is unsafe: the descriptor must be of the same packet memory, and
 //! nobody else may have it. Here that holds by construction. The memory belongs to [`Ports`], which no descriptor
 //! ever leaves; and a descriptor is in one place at a time: among the free ones, or with the kernel (in one of four
-//! rings), or in the batch on its way between these. So each is taken from where it was before it is given on.
+//! rings), or in the batch on its way between these. So each is taken from where it was before it is given on. That holds
+//! in the two files, too, that move descriptors beside this one: what only the benchmark does, and what only the test does.
 //!
 //! In front of the sockets is the XDP program of a switch ([`attach`]); it is at the benchmark's far end, too, without a socket.
 
@@ -20,13 +21,13 @@ use xsk_rs::config::{
     BindFlags, FrameSize, Interface, LibxdpFlags, QueueSize, SocketConfig, UmemConfig,
     XDP_UMEM_MIN_CHUNK_SIZE,
 };
-use xsk_rs::socket::{SocketCreateError, XdpStatistics};
+use xsk_rs::socket::SocketCreateError;
 use xsk_rs::{CompQueue, FillQueue, FrameDesc, RxQueue, Socket, TxQueue, Umem};
 
 use crate::error::BenchError;
 
 /// Most descriptors that are moved at once.
-const BATCH: usize = 256;
+pub(crate) const BATCH: usize = 256;
 
 /// Chunks that are worth refilling a ring for.
 const REFILL: usize = 64;
@@ -44,15 +45,6 @@ const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 /// What there is of a socket; the latter two where it is the first of its queue.
 type Rings = (TxQueue, RxQueue, Option<(FillQueue, CompQueue)>);
 
-/// How many buffers a frame may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Buffers {
-    /// One.
-    One,
-    /// As many as it needs (XDP multi-buffer).
-    Several,
-}
-
 /// How ports are opened.
 #[derive(Clone, Copy, Debug)]
 pub struct PortSettings {
@@ -60,13 +52,13 @@ pub struct PortSettings {
     pub ring: u32,
     /// Bytes that stay free at the start of each chunk, beside the 256 that XDP takes.
     pub headroom: u32,
-    /// How many buffers a frame may take.
-    pub buffers: Buffers,
+    /// Most buffers that a frame may take: more than one is XDP multi-buffer.
+    pub buffers: usize,
 }
 
 impl Default for PortSettings {
     fn default() -> PortSettings {
-        PortSettings { ring: 2048, headroom: 0, buffers: Buffers::One }
+        PortSettings { ring: 2048, headroom: 0, buffers: 1 }
     }
 }
 
@@ -95,30 +87,30 @@ pub fn attach(device: &str, socket: Option<BorrowedFd<'_>>) -> Result<Program, B
 /// Ports, and the packet memory that they share.
 #[derive(Debug)]
 pub struct Ports {
-    ports: Vec<Port>,
-    free: Vec<FrameDesc>,
-    /// By chunk, what was last sent of it; for [`Ports::send_again`].
-    sent: Vec<FrameDesc>,
-    batch: [FrameDesc; BATCH],
-    umem: Umem,
+    pub(crate) ports: Vec<Port>,
+    pub(crate) free: Vec<FrameDesc>,
+    /// By chunk, what was last sent of it.
+    pub(crate) sent: Vec<FrameDesc>,
+    pub(crate) batch: [FrameDesc; BATCH],
+    pub(crate) umem: Umem,
     /// Bytes of a frame that a chunk holds.
     room: usize,
+    /// Most chunks that a frame may take.
+    buffers: usize,
 }
 
 #[derive(Debug)]
-struct Port {
+pub(crate) struct Port {
     /// Goes before the socket does.
     program: Option<Program>,
-    rx: RxQueue,
+    pub(crate) rx: RxQueue,
     fill: FillQueue,
-    tx: TxQueue,
-    completion: CompQueue,
+    pub(crate) tx: TxQueue,
+    pub(crate) completion: CompQueue,
     device: String,
     ring: usize,
     /// Chunks in the fill or the RX ring, or between them.
-    receiving: usize,
-    /// Buffers of a frame whose end has not come yet.
-    partial: Vec<u8>,
+    pub(crate) receiving: usize,
 }
 
 impl Ports {
@@ -149,6 +141,7 @@ impl Ports {
             batch: [FrameDesc::default(); BATCH],
             umem,
             room: config.mtu() as usize,
+            buffers: settings.buffers,
         })
     }
 
@@ -168,34 +161,15 @@ impl Ports {
         Ok(())
     }
 
-    /// Moves what has come in at one port to the other, makes the kernel send it, and says how many descriptors it was.
-    ///
-    /// # Errors
-    /// Where the kernel does not send.
-    pub fn forward(&mut self, from: usize, to: usize) -> Result<usize, BenchError> {
-        self.reap(to);
-        let room = self.ports[to].tx.nb_free(BATCH_U32) as usize;
-        let batch = &mut self.batch[..room.min(BATCH)];
-        // SAFETY: what is in the batch was given on; the descriptors that are written there leave the RX ring.
-        let received = unsafe { self.ports[from].rx.consume(batch) };
-        self.ports[from].receiving -= received;
-        // SAFETY: they left the RX ring just now, and are nowhere else.
-        let taken = unsafe { self.ports[to].tx.produce(&batch[..received]) };
-        assert_eq!(taken, received, "the ring had room");
-        self.kick(to)?;
-        self.refill(from);
-        Ok(received)
-    }
-
     /// Writes a frame, and puts it on the port's TX ring; [`kick`](Self::kick) makes the kernel send it. Says whether
     /// there was room.
     ///
     /// # Errors
-    /// Where it takes more than one chunk, and may not.
-    pub fn send(&mut self, port: usize, buffers: Buffers, frame: &[u8]) -> Result<bool, BenchError> {
-        let chunks = if buffers == Buffers::One { 1 } else { frame.len().div_ceil(self.room) };
-        if frame.is_empty() || frame.len() > chunks * self.room || chunks > BATCH {
-            return Err(BenchError::TooLong { bytes: frame.len(), chunks, room: self.room });
+    /// Where it takes more chunks than it may.
+    pub fn send(&mut self, port: usize, frame: &[u8]) -> Result<bool, BenchError> {
+        let (chunks, most) = (frame.len().div_ceil(self.room), self.buffers.min(BATCH));
+        if frame.is_empty() || chunks > most {
+            return Err(BenchError::TooLong { bytes: frame.len(), chunks: most, room: self.room });
         }
         let to = &mut self.ports[port];
         if self.free.len() < chunks || (to.tx.nb_free_exact() as usize) < chunks {
@@ -220,23 +194,6 @@ impl Ports {
         Ok(true)
     }
 
-    /// Puts what has left on the port's TX ring once more, and makes the kernel send it.
-    ///
-    /// # Errors
-    /// Where the kernel does not send.
-    pub fn send_again(&mut self, port: usize) -> Result<(), BenchError> {
-        let to = &mut self.ports[port];
-        // SAFETY: what is in the batch was given on; the descriptors that are written there leave the completion ring.
-        let back = unsafe { to.completion.consume(&mut self.batch) };
-        for chunk in &mut self.batch[..back] {
-            *chunk = self.sent[chunk.addr() / XDP_UMEM_MIN_CHUNK_SIZE as usize];
-        }
-        // SAFETY: the same chunks, with the lengths that they had: they left the completion ring just now.
-        let taken = unsafe { to.tx.produce(&self.batch[..back]) };
-        assert_eq!(taken, back, "they had room before");
-        self.kick(port)
-    }
-
     /// Makes the kernel send what is on the TX ring, if it has to be told.
     ///
     /// # Errors
@@ -257,23 +214,6 @@ impl Ports {
         back
     }
 
-    /// The next frame that has come in whole.
-    pub fn receive(&mut self, port: usize) -> Option<Vec<u8>> {
-        let from = &mut self.ports[port];
-        let mut chunk = FrameDesc::default();
-        // SAFETY: the descriptor that is written leaves the RX ring.
-        while unsafe { from.rx.consume_one(&mut chunk) } == 1 {
-            from.receiving -= 1;
-            // SAFETY: it left the RX ring just now, and is nowhere else; the kernel says how much of it was written.
-            from.partial.extend_from_slice(unsafe { self.umem.data(&chunk) }.contents());
-            self.free.push(chunk);
-            if !chunk.has_more_frames() {
-                return Some(std::mem::take(&mut from.partial));
-            }
-        }
-        None
-    }
-
     /// Gives the kernel free chunks to receive into, as many as the ring holds; waits until a batch is worth it.
     pub fn refill(&mut self, port: usize) {
         let to = &mut self.ports[port];
@@ -292,25 +232,6 @@ impl Ports {
             let _ = to.fill.wakeup(to.rx.fd_mut(), 0);
         }
     }
-
-    /// Descriptors on the TX ring that the kernel has not taken.
-    pub fn unsent(&mut self, port: usize) -> usize {
-        self.ports[port].unsent()
-    }
-
-    /// Whether the kernel wants to be told of what is on the TX ring.
-    #[must_use]
-    pub fn needs_kick(&self, port: usize) -> bool {
-        self.ports[port].tx.needs_wakeup()
-    }
-
-    /// What the socket has counted.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn statistics(&self, port: usize) -> io::Result<XdpStatistics> {
-        self.ports[port].rx.fd().xdp_statistics()
-    }
 }
 
 impl Port {
@@ -318,7 +239,7 @@ impl Port {
         let refused = |reason: String| BenchError::Socket { device: device.to_owned(), reason };
         let interface: Interface = device.parse().map_err(|error| refused(said(&error)))?;
         let mut flags = BindFlags::XDP_USE_NEED_WAKEUP;
-        flags.set(BindFlags::XDP_USE_SG, settings.buffers == Buffers::Several);
+        flags.set(BindFlags::XDP_USE_SG, settings.buffers > 1);
         let config = SocketConfig::builder()
             .rx_queue_size(ring)
             .tx_queue_size(ring)
@@ -329,20 +250,11 @@ impl Port {
         let (fill, completion) = shared.ok_or_else(|| refused("it was named twice".to_owned()))?;
         raise_budget(tx.fd().as_raw_fd(), settings.ring);
         let ring = settings.ring as usize;
-        Ok(Port {
-            program: None,
-            rx,
-            fill,
-            tx,
-            completion,
-            device: device.to_owned(),
-            ring,
-            receiving: 0,
-            partial: Vec::new(),
-        })
+        Ok(Port { program: None, rx, fill, tx, completion, device: device.to_owned(), ring, receiving: 0 })
     }
 
-    fn unsent(&mut self) -> usize {
+    /// Descriptors on the TX ring that the kernel has not taken.
+    pub(crate) fn unsent(&mut self) -> usize {
         self.ring - self.tx.nb_free_exact() as usize
     }
 }
@@ -365,7 +277,7 @@ fn errno(error: &SocketCreateError) -> Option<i32> {
 }
 
 /// [`BATCH`], as the rings count.
-const BATCH_U32: u32 = 256;
+pub(crate) const BATCH_U32: u32 = 256;
 const _: () = assert!(BATCH_U32 as usize == BATCH);
 
 /// Lets one kick send `frames`, where the kernel knows the option (Linux 6.17); others send 32.
