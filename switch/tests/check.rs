@@ -20,6 +20,19 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
+/// What is printed for this file, and the same as JSON.
+fn told(config: &str) -> (String, Value) {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(config.as_bytes()).unwrap();
+    let printed = text(&check(file.path(), &[]).stdout).to_owned();
+    (printed, serde_json::from_slice(&check(file.path(), &["--json"]).stdout).unwrap())
+}
+
+/// A port, with what else stands below it.
+fn port(name: &str, speed: &str, more: &str) -> String {
+    format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"{speed}\"\n{more}\n")
+}
+
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     for more in [&[][..], &["--json"]] {
@@ -56,16 +69,10 @@ fn a_valid_file_is_explained() {
 
 #[test]
 fn what_thresholds_do_for_a_congested_line_is_told() {
-    let mut file = tempfile::NamedTempFile::new().unwrap();
-    let port = |name: &str, speed: &str, more: &str| {
-        format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"{speed}\"\n{more}\n")
-    };
     let large = "[port.class.3]\nxon = \"200KB\"\nxoff = \"500KB\"";
     let config =
         [port("a", "1G", "burst = \"1MB\""), port("b", "1G", large), port("slow", "200M", "")].concat();
-    file.write_all(config.as_bytes()).unwrap();
-    let printed = check(file.path(), &[]);
-    let printed = text(&printed.stdout);
+    let (printed, report) = told(&config);
     for part in [
         "Thresholds, what they do for a congested line, and cost it (us)",
         // slow, of which 200 Mb/s carry 49,472 + 1,526 bytes in 2 ms, and b, of which 1 Gb/s carry 500,000 in 4 ms
@@ -74,8 +81,6 @@ fn what_thresholds_do_for_a_congested_line_is_told() {
     ] {
         assert!(printed.contains(part), "{part:?} is not in\n{printed}");
     }
-    let output = check(file.path(), &["--json"]);
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let congested = |class: usize| &report["ports"][2]["classes"][class]["congested"];
     assert_eq!(congested(0), &Value::Null, "a lossy class");
     let of = |key: &str| (congested(3)[key]["one"].as_f64(), congested(3)[key]["all"].as_f64());
@@ -87,12 +92,8 @@ fn what_thresholds_do_for_a_congested_line_is_told() {
 #[test]
 fn of_a_congested_line_thresholds_tell_only_where_they_alone_hold_peers() {
     let of = |more: &str, b: &str| {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        let port = |name: &str| format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"1G\"\n");
-        let config = [more, &port("a"), &port("b"), b, "\n", &port("c")].concat();
-        file.write_all(config.as_bytes()).unwrap();
-        let output = check(file.path(), &["--json"]);
-        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let (_, report) =
+            told(&[more, &port("a", "1G", ""), &port("b", "1G", b), &port("c", "1G", "")].concat());
         let delay = |port: usize| report["ports"][port]["classes"][3]["congested"]["delay_us"].clone();
         let us = |port: usize, of: &str| delay(port)[of].as_f64().map(f64::round);
         ([0, 2].map(|port| us(port, "one")), [0, 2].map(|port| us(port, "all")))
@@ -106,13 +107,9 @@ fn of_a_congested_line_thresholds_tell_only_where_they_alone_hold_peers() {
 
 #[test]
 fn the_papers_pipeline_is_told_and_what_it_costs_to_halt_it() {
-    let mut file = tempfile::NamedTempFile::new().unwrap();
-    let port = |name: &str| format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"1G\"\n");
     let pipeline = "[pipeline]\nrate = \"1Mpps\"\ndelay = \"25us\"\ningress = \"fifo\"\n";
-    let config = ["[switch]\nwhen_full = \"stop\"\n", pipeline, &port("a"), &port("b")].concat();
-    file.write_all(config.as_bytes()).unwrap();
-    let printed = check(file.path(), &[]);
-    let printed = text(&printed.stdout);
+    let ports = ["a", "b"].map(|name| port(name, "1G", "")).concat();
+    let (printed, report) = told(&["[switch]\nwhen_full = \"stop\"\n", pipeline, &ports].concat());
     for part in [
         "full queues stop",
         "Pipeline\n1,000,000 frames a second, from the ports in turn; 25.00 us of delay; at ingress one queue for all classes",
@@ -121,8 +118,6 @@ fn the_papers_pipeline_is_told_and_what_it_costs_to_halt_it() {
     ] {
         assert!(printed.contains(part), "{part:?} is not in\n{printed}");
     }
-    let output = check(file.path(), &["--json"]);
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let pipeline = serde_json::json!({ "rate_pps": 1_000_000, "delay_us": 25.0, "ingress": "fifo" });
     assert_eq!((&report["pipeline"], report["notes"].as_array().unwrap().len()), (&pipeline, 1));
     let printed = check(&example("minimal.toml"), &[]);

@@ -267,6 +267,21 @@ mod tests {
         Nanos::from_millis(ms)
     }
 
+    /// What comes of looks at these times, ms, that saw so many XOFF and XON, and since when the peer was held, us, or 0: when
+    /// (us), what and how often.
+    fn told(seen: &[(u64, u64, u64, u64)]) -> Vec<(u64, Told, u64)> {
+        let mut looks = Looks::default();
+        for &(at, xoffs, xons, since) in seen {
+            let held_since = if since == 0 { 0 } else { BEGIN.after(Nanos::from_micros(since)).0 };
+            looks.note(ms(at), BEGIN, PLACE, Seen { bytes: 0, xoffs, xons, held_since });
+        }
+        let event = |(at, place, event, count): (Nanos, Place, Told, u64)| {
+            assert_eq!((place, at.0 % 1_000), (PLACE, 0), "{at:?}");
+            (at.0 / 1_000, event, count)
+        };
+        looks.pauses.into_iter().map(event).collect()
+    }
+
     #[test]
     fn a_look_keeps_what_has_changed_and_no_more() {
         let mut looks = Looks::default();
@@ -286,66 +301,53 @@ mod tests {
 
     #[test]
     fn who_is_held_at_a_look_is_held_by_what_was_told() {
-        let mut looks = Looks::default();
-        let mut look = |at, xoffs, xons, held_since| {
-            looks.note(ms(at), BEGIN, PLACE, Seen { bytes: 0, xoffs, xons, held_since });
-        };
-        let since = |micros| BEGIN.after(Nanos::from_micros(micros)).0;
-        look(3, 1, 0, since(2_300));
-        look(5, 2, 1, since(4_700));
-        look(6, 2, 1, since(5_900)); // wanted, and not yet told
-        look(7, 3, 2, since(5_900));
-        look(8, 3, 3, 0);
-        let told = [
+        let wanted_and_not_yet_told = (6, 2, 1, 5_900);
+        let looks =
+            [(3, 1, 0, 2_300), (5, 2, 1, 4_700), wanted_and_not_yet_told, (7, 3, 2, 5_900), (8, 3, 3, 0)];
+        let events = [
             (2_300, Told::Xoff),
             (4_700, Told::Xon),
             (4_700, Told::Xoff),
             (5_900, Told::Xon),
             (5_900, Told::Xoff),
+            (8_000, Told::Xon),
         ];
-        let told = told.map(|(micros, event)| (Nanos::from_micros(micros), PLACE, event, 1));
-        assert_eq!(looks.pauses, [&told[..], &[(ms(8), PLACE, Told::Xon, 1)]].concat());
+        assert_eq!(told(&looks), events.map(|(at, event)| (at, event, 1)));
     }
 
     #[test]
     fn no_event_is_before_the_last_one_of_its_place() {
-        let mut looks = Looks::default();
-        let mut look = |at, xoffs, xons, held_since| {
-            looks.note(ms(at), BEGIN, PLACE, Seen { bytes: 0, xoffs, xons, held_since });
-        };
-        let since = |micros| BEGIN.after(Nanos::from_micros(micros)).0;
-        look(3, 1, 0, since(2_300));
-        look(5, 1, 1, 0);
-        look(6, 2, 1, since(4_900)); // which that look has not seen
-        look(8, 2, 2, since(7_100)); // the XON of the hold before; the next is not yet told
-        look(9, 3, 2, since(7_100));
-        let told = [
+        let before_the_last_look = (6, 2, 1, 4_900);
+        let next_not_yet_told = (8, 2, 2, 7_100);
+        let looks =
+            [(3, 1, 0, 2_300), (5, 1, 1, 0), before_the_last_look, next_not_yet_told, (9, 3, 2, 7_100)];
+        let events = [
             (2_300, Told::Xoff),
             (5_000, Told::Xon),
             (5_000, Told::Xoff),
             (7_100, Told::Xon),
             (7_100, Told::Xoff),
         ];
-        assert_eq!(looks.pauses, told.map(|(micros, event)| (Nanos::from_micros(micros), PLACE, event, 1)));
+        assert_eq!(told(&looks), events.map(|(at, event)| (at, event, 1)));
     }
 
     #[test]
     fn nobody_goes_on_before_he_was_stopped() {
-        let looks = |seen: &[(u64, u64, u64)]| {
-            let mut looks = Looks::default();
-            for (at, &(xoffs, xons, held_since)) in (1..).zip(seen) {
-                looks.note(ms(at), BEGIN, PLACE, Seen { bytes: 0, xoffs, xons, held_since });
-            }
-            looks.pauses.into_iter().map(|(_, _, event, count)| (event.name(), count)).collect::<Vec<_>>()
-        };
-        let since = BEGIN.0 + 1;
+        let (xoff, xon) = (Told::Xoff, Told::Xon);
         // One that no look saw, and one that lasts.
-        assert_eq!(looks(&[(2, 1, since)]), [("xoff", 1), ("xon", 1), ("xoff", 1)]);
+        assert_eq!(told(&[(1, 2, 1, 400)]), [(400, xoff, 1), (400, xon, 1), (400, xoff, 1)]);
         // The next has begun, and is not yet told.
-        assert_eq!(looks(&[(1, 1, since), (2, 1, since)]), [("xoff", 1), ("xon", 1), ("xoff", 1)]);
+        let not_yet_told = [(1, 1, 1, 400), (2, 2, 1, 400)];
+        assert_eq!(told(&not_yet_told), [(400, xoff, 1), (400, xon, 1), (400, xoff, 1)]);
         // It has ended, and that is not yet told.
-        assert_eq!(looks(&[(1, 0, 0), (2, 2, 0)]), [("xoff", 1), ("xoff", 1), ("xon", 2)]);
-        assert_eq!(looks(&[(1, 0, since), (3, 3, 0)]), [("xoff", 1), ("xoff", 2), ("xon", 3)]);
+        assert_eq!(
+            told(&[(1, 1, 0, 0), (2, 2, 2, 0)]),
+            [(1_000, xoff, 1), (2_000, xoff, 1), (2_000, xon, 2)]
+        );
+        assert_eq!(
+            told(&[(1, 1, 0, 400), (2, 3, 3, 0)]),
+            [(400, xoff, 1), (2_000, xoff, 2), (2_000, xon, 3)]
+        );
     }
 
     #[test]
