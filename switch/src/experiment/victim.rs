@@ -24,7 +24,7 @@ use super::{
     Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
 };
 use crate::fabric::{
-    Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, Settings, lossless,
+    Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, Settings, lossless, settled,
 };
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -242,11 +242,11 @@ impl Scene {
             seen.light.look(now, come(self.congested));
             for ((&port, first), before) in self.ports.iter().zip(&mut seen.first_xoff).zip(&mut before) {
                 let class = live.class(port, LOSSLESS);
+                let [xoffs, since] = settled(|| [class.xoff_sent.get(), class.held_since.get()]);
                 if now < ALONE {
-                    *before = class.xoff_sent.get();
-                } else if first.is_none() && class.xoff_sent.get() > *before {
-                    let since = Nanos(class.held_since.get());
-                    *first = Some(if since == Nanos::ZERO { now } else { since.since(live.begin()) });
+                    *before = xoffs;
+                } else if first.is_none() && xoffs > *before {
+                    *first = Some(if since == 0 { now } else { Nanos(since).since(live.begin()) });
                 }
             }
         });
