@@ -4,7 +4,11 @@
 set -euo pipefail
 
 build=(clang gcc libc6-dev libelf-dev llvm make pkg-config zlib1g-dev)
-tests=(curl ethtool iperf3 iproute2 iputils-ping libpcap-dev m4 procps python3 python3-scapy tcpdump tshark util-linux)
+tests=(
+    chromium chromium-driver curl ethtool iperf iperf3 iproute2 iputils-ping libpcap-dev m4 mininet openmpi-bin procps
+    prometheus python3 python3-jsonschema python3-mpi4py python3-pip python3-pytest python3-scapy python3-selenium python3-yaml redis-server
+    redis-tools tcpdump tshark util-linux
+)
 bench=(dpdk dpdk-dev iproute2 m4 openvswitch-switch python3 util-linux valgrind)
 
 case "${1-}" in

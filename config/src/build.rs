@@ -14,7 +14,9 @@ use crate::keys::Pause;
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::sizing::Line;
-use crate::{Config, bridge, defaults, ofc, own, pipeline, qcn, quantity, shared, sockets, thresholds};
+use crate::{
+    Config, bridge, defaults, ofc, own, pipeline, qcn, quantity, shared, sockets, thresholds, unreached,
+};
 
 /// A configuration, as far as `document` has one; complete only if there are no errors.
 pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Config> {
@@ -45,6 +47,7 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
     };
     ofc::check(document, &drafts, &switch, problems);
     pipeline::check(document, &switch, problems);
+    unreached::check(document, &drafts, &switch, problems);
     let keys = &document.switch;
     let places = [keys.policy.as_ref().map(|key| key.span), keys.shadow.as_ref().map(|key| key.span)];
     own::check(places, &switch, problems);
@@ -134,6 +137,8 @@ fn settings(
         refresh: refresh(draft, stall_budget, problems),
         burst: room_for_a_frame("burst", draft.line.burst, keys.burst.as_ref(), draft, problems),
         commit: room_for_a_frame("commit", draft.line.commit, keys.commit.as_ref(), draft, problems),
+        past_xoff: draft.headroom.total(),
+        peer_response: draft.line.peer_response(),
         classes,
     }
 }

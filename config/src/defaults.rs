@@ -18,7 +18,9 @@ pub const LOSSY_FRAME: u32 = 512;
 pub const IDLE_AFTER: Nanos = Nanos::from_micros(20);
 /// `switch.http`.
 pub const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9464);
-/// `switch.log`.
+/// `nic.http`: beside a switch's.
+pub const NIC_HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9465);
+/// `switch.log`, `nic.log`.
 pub const LOG: &str = "info";
 /// `switch.workers = "auto"`: line rate for each worker. A core forwards about 1.5 Mpps over veth.
 pub const WORKER_RATE: BitRate = BitRate::from_gbps(20);
@@ -34,6 +36,8 @@ pub const MTU: u32 = 1_500;
 pub const LOSSLESS: ClassSet = ClassSet(1 << 3);
 /// `port.pause_time`: the longest, so that the fewest refreshes are needed; XON ends it early.
 pub const PAUSE_TIME: Quanta = Quanta(u16::MAX);
+/// The least `pause_above` of `[nic]`: a few datagrams wait in any socket.
+pub const PAUSE_ABOVE_MIN: Bytes = Bytes(4_000);
 /// `port.cable`, metres.
 pub const CABLE_METRES: u64 = 10;
 /// `port.default_class`.
@@ -201,8 +205,12 @@ pub fn stated() -> Vec<(&'static str, &'static str, String)> {
         ("pipeline", "ingress", "\"by-class\"".into()),
         ("switch", "when_full", "\"drop\"".into()),
         ("switch", "http", format!("\"{HTTP}\"")),
+        ("switch", "http_netns", "the switch's own".into()),
         ("switch", "http_hosts", "[]".into()),
+        ("switch", "user", "false".into()),
         ("switch", "log", format!("{LOG:?}")),
+        ("switch", "log_format", "\"text\"".into()),
+        ("switch", "sighup", "\"stop\"".into()),
         ("qcn", "ingress", "[]".into()),
         ("qcn", "egress", "[]".into()),
         ("qcn", "set_point", format!("\"{}\"", quantity::bytes(QcnSettings::PAPER.set_point))),

@@ -55,7 +55,8 @@ pub(crate) struct Document {
     pub(crate) ports_garbled: bool,
 }
 
-const TOP: &[&str] = &["switch", "pipeline", "memory", "policy", "qcn", "fdb", "defaults", "class", "port"];
+pub(crate) const TOP: &[&str] =
+    &["switch", "pipeline", "memory", "policy", "qcn", "fdb", "defaults", "class", "port"];
 const CLASS_NAMES: [&str; CLASSES] = ["0", "1", "2", "3", "4", "5", "6", "7"];
 const CLASS_TABLES: [&str; CLASSES] =
     ["class.0", "class.1", "class.2", "class.3", "class.4", "class.5", "class.6", "class.7"];
@@ -229,7 +230,11 @@ fn read_classes(table: &Table<'_, '_>, problems: &mut Problems) -> [ClassKeys; C
 }
 
 /// The entries of an array of tables.
-fn tables<'a, 'de>(parent: &Table<'a, 'de>, key: &'a str, problems: &mut Problems) -> Vec<Table<'a, 'de>> {
+pub(crate) fn tables<'a, 'de>(
+    parent: &Table<'a, 'de>,
+    key: &'a str,
+    problems: &mut Problems,
+) -> Vec<Table<'a, 'de>> {
     let Some(value) = parent.value(key) else { return Vec::new() };
     let Some(entries) = value.as_array() else {
         problems.push(

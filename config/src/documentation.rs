@@ -1,14 +1,20 @@
-//! docs/configuration.md has every key, in the section of its table, with its default.
+//! docs/configuration.md has every key of a switch, docs/hosts.md every key of a host's agent, in the section of its
+//! table, with its default.
 
 #![allow(clippy::unwrap_used)]
 
-use crate::defaults;
+use xoff_dataplane::congestion::ReactionSettings;
+use xoff_dataplane::units::{BitRate, Class};
+
 use crate::keys::{
     CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, MemoryKeys, OfcKeys, PPfcKeys, PipelineKeys,
     PortIdentityKeys, PortKeys, QcnKeys, StaticKeys, SwitchKeys,
 };
+use crate::nic::{NicKeys, ReactionKeys};
+use crate::{defaults, quantity};
 
-const DOCUMENT: &str = include_str!("../../docs/configuration.md");
+const DOCUMENT: &str =
+    concat!(include_str!("../../docs/configuration.md"), include_str!("../../docs/hosts.md"));
 
 /// What the documentation calls a table, the name that [`defaults::stated`] has for it, and its keys.
 fn tables() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
@@ -27,7 +33,44 @@ fn tables() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
         ("\n## `[memory]`", "memory", MemoryKeys::KEYS.to_vec()),
         ("\n## `[fdb]`", "fdb", FdbKeys::KEYS.to_vec()),
         ("\n`[[fdb.static]]`", "static", StaticKeys::KEYS.to_vec()),
+        ("\n## `[nic]`", "nic", NicKeys::KEYS.to_vec()),
+        ("\n### `[qcn]` of a host", "reaction", ReactionKeys::KEYS.to_vec()),
     ]
+}
+
+/// The same of a host's agent.
+fn stated_of_hosts() -> Vec<(&'static str, &'static str, String)> {
+    let standard = ReactionSettings::STANDARD;
+    let classes: Vec<u8> = defaults::LOSSLESS.iter().map(Class::get).collect();
+    vec![
+        ("nic", "lossless", format!("{classes:?}")),
+        ("nic", "trust", "\"dscp\"".into()),
+        ("nic", "default_class", defaults::DEFAULT_CLASS.to_string()),
+        ("nic", "pcp_map", "PCP".into()),
+        ("nic", "dscp_map", "DSCP / 8".into()),
+        ("nic", "obey_rates", "false".into()),
+        ("nic", "pause_above", "\"off\"".into()),
+        ("nic", "pause_time", defaults::PAUSE_TIME.0.to_string()),
+        ("nic", "peer_response", "\"auto\"".into()),
+        ("nic", "real_time", "true".into()),
+        ("nic", "http", format!("\"{}\"", defaults::NIC_HTTP)),
+        ("nic", "http_hosts", "[]".into()),
+        ("nic", "log", format!("{:?}", defaults::LOG)),
+        ("nic", "log_format", "\"text\"".into()),
+        ("reaction", "gd", standard.decrease_divisor.to_string()),
+        ("reaction", "recovery", standard.recovery_cycles.to_string()),
+        ("reaction", "bytes", format!("\"{}\"", quantity::bytes(standard.cycle_bytes))),
+        ("reaction", "time", format!("\"{}\"", quantity::time(standard.cycle_time))),
+        ("reaction", "ai", rate(standard.active_step)),
+        ("reaction", "hai", rate(standard.hyper_step)),
+        ("reaction", "min", rate(standard.rate_min)),
+        ("reaction", "jitter", standard.jitter_percent.to_string()),
+        ("reaction", "seed", standard.seed.to_string()),
+    ]
+}
+
+fn rate(rate: BitRate) -> String {
+    format!("\"{}\"", quantity::rate(rate))
 }
 
 /// The rows of a section: key and default.
@@ -55,7 +98,7 @@ fn every_key_is_documented_and_nothing_else() {
 
 #[test]
 fn every_default_is_documented() {
-    let stated = defaults::stated();
+    let stated = [defaults::stated(), stated_of_hosts()].concat();
     for (heading, table, _) in tables() {
         for (key, documented) in rows(heading) {
             let default = stated.iter().find(|(of, name, _)| (*of, *name) == (table, key));

@@ -1,6 +1,6 @@
 //! The keys that there are, table by table, and how the value of each is read.
 
-use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use toml_span::value::ValueInner;
 use toml_span::{Spanned, Value};
@@ -10,10 +10,11 @@ use xoff_dataplane::settings::{
 };
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
+use crate::choices::Choice as _;
 use crate::parse::{self, OrOff};
 use crate::profile::Profile;
 use crate::read::{Parsed, keys};
-use crate::shell::{Mode, Queues, ZeroCopy};
+use crate::shell::{HttpAt, LogFormat, Mode, Queues, Sighup, ZeroCopy};
 
 keys! {
     /// `[switch]`.
@@ -24,12 +25,9 @@ keys! {
         smallest_frame: u32 = parse::integer(64..=9_000);
         poll: PollKind = parse::choice(&[("adaptive", PollKind::Adaptive), ("busy", PollKind::Busy)]);
         idle_after: Nanos = parse::time(Nanos::ZERO..=Nanos::from_secs(1));
-        zero_copy: ZeroCopy = parse::choice(&[("auto", ZeroCopy::Auto), ("on", ZeroCopy::On), ("off", ZeroCopy::Off)]);
+        zero_copy: ZeroCopy = parse::choice(ZeroCopy::WORDS);
         workers: WorkersKey = workers;
-        accounting: Accounting = parse::choice(&[
-            ("until-transmitted", Accounting::UntilTransmitted),
-            ("until-forwarded", Accounting::UntilForwarded),
-        ]);
+        accounting: Accounting = parse::choice(Accounting::WORDS);
         policy: PolicyByClass = policies;
         shadow: Vec<PolicyKind> = shadows;
         when_full: WhenFull = parse::choice(&[
@@ -37,8 +35,10 @@ keys! {
             ("stop", WhenFull::Stop),
             ("stop-class", WhenFull::StopClass),
         ]);
-        http: OrOff<SocketAddr> = parse::or_word("off", parse::socket);
+        http: OrOff<HttpAt> = parse::or_word("off", parse::http);
+        http_netns: PathBuf = parse::netns;
         http_hosts: Vec<String> = parse::hosts;
+        user: OrOff<String> = parse::or_word("off", parse::name);
         log: &'static str = parse::choice(&[
             ("error", "error"),
             ("warn", "warn"),
@@ -46,6 +46,8 @@ keys! {
             ("debug", "debug"),
             ("trace", "trace"),
         ]);
+        sighup: Sighup = parse::choice(Sighup::WORDS);
+        log_format: LogFormat = parse::choice(LogFormat::WORDS);
     }
 }
 
@@ -73,11 +75,8 @@ keys! {
         egress_limit: Bytes = parse::bytes;
         port_limit: Bytes = parse::bytes;
         egress_port_limit: Bytes = parse::bytes;
-        egress_limits: EgressLimits = parse::choice(&[("lossy", EgressLimits::Lossy), ("all", EgressLimits::All)]);
-        headroom: HeadroomPlace = parse::choice(&[
-            ("reserved", HeadroomPlace::Reserved),
-            ("pool", HeadroomPlace::Pool),
-        ]);
+        egress_limits: EgressLimits = parse::choice(EgressLimits::WORDS);
+        headroom: HeadroomPlace = parse::choice(HeadroomPlace::WORDS);
         alpha_log2: OrOff<i8> = parse::or_word("none", parse::integer(-7..=6));
     }
 }
@@ -86,7 +85,7 @@ keys! {
     /// `[policy.capfc]`.
     struct CaPfcKeys {
         cut: f64 = parse::share;
-        count: Weigh = parse::choice(&[("frames", Weigh::Frames), ("bytes", Weigh::Bytes)]);
+        count: Weigh = parse::choice(Weigh::WORDS);
         scale: Scale = parse::choice(&[("none", Scale::None), ("speed", Scale::Speed)]);
     }
 }
@@ -111,13 +110,9 @@ keys! {
         sample_every: Bytes = parse::bytes;
         jitter: u8 = parse::integer(0..=50);
         frames_per_cnm: u32 = parse::integer(1..=1_000_000);
-        culprit: Culprit = parse::choice(&[
-            ("arrival", Culprit::Arrival),
-            ("occupancy-deterministic", Culprit::OccupancyDeterministic),
-            ("occupancy-random", Culprit::OccupancyRandom),
-        ]);
+        culprit: Culprit = parse::choice(Culprit::WORDS);
         flows: u16 = parse::integer(1..=16_384);
-        seed: u64 = parse::integer(0..=u64::MAX);
+        seed: u64 = parse::integer(0..=i64::MAX.unsigned_abs()); // TOML has no numbers beyond
     }
 }
 
@@ -175,7 +170,7 @@ keys! {
         speed: BitRate = parse::rate;
         mtu: u32 = parse::integer(256..=9_216);
         queues: Queues = queues;
-        mode: Mode = parse::choice(&[("auto", Mode::Auto), ("native", Mode::Native), ("generic", Mode::Generic)]);
+        mode: Mode = parse::choice(Mode::WORDS);
         lossless: ClassSet = parse::classes;
         pause: Pause = parse::choice(&[
             ("pfc", Pause::Pfc),
@@ -191,7 +186,7 @@ keys! {
         cable: u64 = parse::metres;
         burst: Bytes = parse::bytes;
         commit: Bytes = parse::bytes;
-        trust: Trust = parse::choice(&[("both", Trust::Both), ("pcp", Trust::Pcp), ("dscp", Trust::Dscp), ("port", Trust::Port)]);
+        trust: Trust = parse::choice(Trust::WORDS);
         default_class: Class = parse::class;
         pcp_map: [Option<Class>; 8] = parse::class_map;
         dscp_map: [Option<Class>; 64] = parse::class_map;
@@ -203,11 +198,7 @@ keys! {
         learning: bool = parse::boolean;
         learn_limit: OrOff<u32> = parse::or_word("none", parse::integer(0..=1_048_576));
         storm_limit: OrOff<StormLimit> = parse::or_word("none", parse::storm_limit);
-        loop_detection: LoopDetection = parse::choice(&[
-            ("alert", LoopDetection::Alert),
-            ("block", LoopDetection::Block),
-            ("off", LoopDetection::Off),
-        ]);
+        loop_detection: LoopDetection = parse::choice(LoopDetection::WORDS);
         flood_unknown: bool = parse::boolean;
         flood_group: bool = parse::boolean;
         isolated: bool = parse::boolean;
@@ -229,7 +220,7 @@ keys! {
         egress_warn: Bytes = parse::bytes;
         egress_xoff: Bytes = parse::bytes;
         egress_xon: Bytes = parse::bytes;
-        queue: QueueKind = parse::choice(&[("fifo", QueueKind::Fifo), ("voq", QueueKind::Voq)]);
+        queue: QueueKind = parse::choice(QueueKind::WORDS);
         weight: Service = weight;
         max_rate: BitRate = parse::rate;
         ecn_min: OrOff<OrOff<Bytes>> = parse::or_word("off", parse::or_word("auto", parse::bytes));
@@ -295,7 +286,14 @@ pub(crate) enum PeerResponse {
 pub(crate) enum WorkersKey {
     Auto,
     Count(u16),
-    List(Vec<(Option<u16>, Vec<Spanned<String>>)>),
+    List(Vec<WorkerKey>),
+}
+
+/// A worker that is listed: its core, and its ports by name.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkerKey {
+    pub(crate) core: Option<Spanned<u16>>,
+    pub(crate) ports: Vec<Spanned<String>>,
 }
 
 fn queues(value: &Value<'_>) -> Parsed<Queues> {
@@ -386,15 +384,16 @@ fn workers(value: &Value<'_>) -> Parsed<WorkersKey> {
 /// The last core that a thread can be pinned to (glibc's CPU_SETSIZE less one).
 const CORE_MAX: u16 = 1_023;
 
-fn worker(value: &Value<'_>) -> Parsed<(Option<u16>, Vec<Spanned<String>>)> {
+fn worker(value: &Value<'_>) -> Parsed<WorkerKey> {
     let wrong = String::new;
     let table = value.as_table().ok_or_else(wrong)?;
     if table.keys().any(|key| key.name != "core" && key.name != "ports") {
         return Err(wrong());
     }
-    let core = table.get("core").map(parse::integer(0..=CORE_MAX)).transpose()?;
+    let number = parse::integer(0..=CORE_MAX);
+    let core = table.get("core").map(|core| Ok::<_, String>(Spanned::with_span(number(core)?, core.span)));
     let name = |entry: &Value<'_>| parse::name(entry).map(|name| Spanned::with_span(name, entry.span));
     let ports =
         table.get("ports").and_then(|ports| parse::list(ports, name)).filter(|ports| !ports.is_empty());
-    Ok((core, ports.ok_or_else(wrong)?))
+    Ok(WorkerKey { core: core.transpose()?, ports: ports.ok_or_else(wrong)? })
 }

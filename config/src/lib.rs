@@ -13,6 +13,8 @@
 
 mod bridge;
 mod build;
+mod changes;
+mod choices;
 pub mod defaults;
 mod document;
 #[cfg(test)]
@@ -20,7 +22,10 @@ mod documentation;
 mod draft;
 mod ecn;
 mod keys;
+pub mod lab;
+mod machine;
 pub mod memory;
+mod nic;
 mod ofc;
 mod own;
 mod parse;
@@ -35,6 +40,8 @@ pub mod shell;
 mod sizing;
 mod sockets;
 mod thresholds;
+mod unreached;
+mod uses;
 mod watchdog;
 pub mod written;
 
@@ -43,14 +50,20 @@ use std::path::Path;
 
 use xoff_dataplane::headroom::Headroom;
 use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::{BitRate, Bytes, CLASSES};
+use xoff_dataplane::units::{BitRate, CLASSES, PortId};
 
 use crate::document::Document;
 use crate::problem::{Problems, Remarks};
 
+pub use changes::{Change, Changes};
+pub use machine::{Device, Machine};
+pub use nic::{NicMissing, NicSettings, NicWishes};
 pub use own::{OwnPolicy, Parameters, no_own_policy};
 pub use problem::{ConfigError, Invalid, Problem};
-pub use shell::{Mode, Poll, PortShell, Queues, Rings, ShellSettings, Worker, Workers, ZeroCopy};
+pub use shell::{
+    LogFormat, Mode, Poll, PortShell, Queues, Rings, ShellSettings, Sighup, Worker, Workers, ZeroCopy,
+};
+pub use uses::Uses;
 
 /// A validated configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,26 +78,6 @@ pub struct Config {
     pub warnings: Vec<Problem>,
     /// What is meant so, and has a price.
     pub notes: Vec<Problem>,
-}
-
-/// What a configuration must fit into: a machine, and the program that runs there. The default is a machine of which
-/// nothing is known, where everything fits, and a program with no policy but the built-in ones.
-#[derive(Clone, Debug)]
-pub struct Machine {
-    /// Memory; `None`: any amount.
-    pub memory: Option<Bytes>,
-    /// Numbers of the cores that the process may use, ascending; empty: not known.
-    pub cores: Vec<u16>,
-    /// How many receive queues a device has, by its name; `None`: not known.
-    pub queues: fn(&str) -> Option<u32>,
-    /// The policy that the program brings along.
-    pub own_policy: Option<OwnPolicy>,
-}
-
-impl Default for Machine {
-    fn default() -> Machine {
-        Machine { memory: None, cores: Vec::new(), queues: |_| None, own_policy: None }
-    }
 }
 
 impl Config {
@@ -107,16 +100,17 @@ impl Config {
         let config = match toml_span::parse(text) {
             Ok(root) => {
                 let document = Document::read(&root, machine.own_policy.as_ref(), &mut problems);
-                build::build(&document, &mut problems)
+                let config = build::build(&document, &mut problems);
+                let misfits =
+                    config.iter().flat_map(|config| machine::misfits(config, &machine, Some(&document)));
+                misfits.collect::<Vec<_>>().into_iter().for_each(|problem| problems.push(problem));
+                config
             }
             Err(error) => {
                 problems.push(Problem::error(format!("not TOML: {error}")).at(error.span, "here"));
                 None
             }
         };
-        if let Some(config) = &config {
-            config.misfits(&machine).into_iter().for_each(|problem| problems.push(problem));
-        }
         let Remarks { warnings, notes } = problems.finish(name, text)?;
         let config = config.expect("a configuration without errors is complete");
         Ok(Config { warnings, notes, ..config })
@@ -129,45 +123,30 @@ impl Config {
         self.shell.workers.assign(&rates, cores.len())
     }
 
+    /// What of it `machine` does not have: errors, and warnings where it only just does.
+    #[must_use]
+    pub fn misfits(&self, machine: &Machine) -> Vec<Problem> {
+        machine::misfits(self, machine, None)
+    }
+
+    /// What a device cannot do for a port that is to have it.
+    #[must_use]
+    pub fn misfit(&self, port: PortId, device: &Device) -> Option<Problem> {
+        let (shell, settings) = (&self.shell.ports[port.index()], &self.switch.ports[port.index()]);
+        machine::of_device(shell, settings, device, None).into_iter().find(Problem::is_error)
+    }
+
     /// How many hardware queues of each port get a socket. Where the file gives no list and `machine` does
     /// not know the device it is `None`, and one is assumed for sizes.
     #[must_use]
     pub fn queues(&self, machine: &Machine) -> Vec<Option<u32>> {
         let count = |port: &PortShell| match &port.queues {
             Queues::List(list) => u32::try_from(list.len()).ok(),
-            Queues::All => (machine.queues)(&port.device),
+            Queues::All => match (machine.device)(&port.device) {
+                Device::Has { queues, .. } => Some(queues),
+                Device::Missing | Device::Unknown => None,
+            },
         };
         self.shell.ports.iter().map(count).collect()
     }
-
-    /// What of it `machine` does not have: errors, and warnings where it only just does.
-    #[must_use]
-    pub fn misfits(&self, machine: &Machine) -> Vec<Problem> {
-        let Machine { memory, cores, .. } = machine;
-        let workers = self.workers(cores);
-        let pinned = workers.iter().filter_map(|worker| worker.core);
-        let foreign = pinned.filter(|core| !cores.is_empty() && !cores.contains(core)).map(|core| {
-            let allowed = written::ranges(cores);
-            Problem::error(format!("core {core} is none that xoff may use here: those are {allowed}")).help(
-                "give another `core` in `workers`, or none; `taskset` and cpusets limit which there are",
-            )
-        });
-        let needed = self.memory(&workers, &self.queues(machine)).needed();
-        foreign.chain(memory.and_then(|available| shortage(needed, available))).collect()
-    }
-}
-
-fn shortage(needed: Bytes, available: Bytes) -> Option<Problem> {
-    let (needs, has) = (needed.0 >> 20, available.0 >> 20);
-    let problem = if needed > available {
-        Problem::error(format!("the switch needs {needs} MiB of memory, the machine has {has} MiB"))
-    } else if needed.0 > available.0 / 2 {
-        Problem::warning(format!("the switch takes {needs} of the machine's {has} MiB of memory"))
-    } else {
-        return None;
-    };
-    Some(problem.help(
-        "shorten stall_budget, raise smallest_frame, list fewer `queues`, or make fewer classes lossless; \
-         `xoff check` shows what takes how much",
-    ))
 }

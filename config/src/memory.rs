@@ -7,7 +7,7 @@ use xoff_dataplane::congestion::points;
 use xoff_dataplane::forward::table_bytes;
 use xoff_dataplane::policy::flow_memory;
 use xoff_dataplane::settings::{Accounting, FLOOD_COPIES_MAX};
-use xoff_dataplane::units::{Bytes, Nanos, PortId, TAGS};
+use xoff_dataplane::units::{Bytes, CLASSES, Nanos, PortId, TAGS};
 
 use crate::Config;
 use crate::shell::{PortShell, Rings, Worker};
@@ -17,7 +17,7 @@ use crate::sizing::FRAME_MIN;
 const ADDRESS: u64 = 8;
 const DESCRIPTOR: u64 = 16;
 /// Frames for pause, congestion and LLDP frames, for each port.
-pub const CONTROL_FRAMES: u64 = 64;
+pub const CONTROL_FRAMES: u32 = 64;
 /// What the shell remembers of each chunk: a row, and a place in a free list.
 const PER_CHUNK: u64 = 12;
 /// What each worker remembers of each chunk: the dataplane's node, and a place in a free list.
@@ -122,38 +122,19 @@ impl Config {
     /// so each share has room for that.
     #[must_use]
     pub fn worker_chunks(&self, ports: &[PortId], queues: &[Option<u32>]) -> Chunks {
-        let own = |index: &usize| ports.iter().any(|port| port.index() == *index);
-        let mut share = total(ports.iter().map(|port| self.port_chunks(port.index(), queues)));
-        let others = (0..self.shell.ports.len()).filter(|index| !own(index));
-        let foreign = others.map(|index| self.buffered_frames(index).waiting).sum::<u64>();
-        share[EGRESS].1 = share[EGRESS].1.saturating_add(foreign);
-        share
+        Successive(&[self]).worker_chunks(ports, queues)
+    }
+
+    /// The same for a worker that holds what all of these configurations, with the same places of ports, have let in or will.
+    #[must_use]
+    pub fn worker_chunks_of(successive: &[&Config], ports: &[PortId], queues: &[Option<u32>]) -> Chunks {
+        Successive(successive).worker_chunks(ports, queues)
     }
 
     /// UMEM chunks that port number `index` takes, by consumer.
     #[must_use]
     pub fn port_chunks(&self, index: usize, queues: &[Option<u32>]) -> Chunks {
-        let port = &self.shell.ports[index];
-        let queues = known_or_one(queues, index);
-        let stall_frames = u64::from(port.stall_frames);
-        let buffered = self.buffered_frames(index);
-        [
-            // Waiting in fill rings: every queue ready for the next stall.
-            ("fill rings", queues * stall_frames),
-            // Arrived during a stall and not yet looked at; the line bounds it for all queues together.
-            ("rx rings", stall_frames),
-            // Lossless: up to XOFF, and the headroom beyond.
-            ("lossless buffers", buffered.lossless),
-            // What only the limits of egress queues bound, and lossy frames that share a class with lossless.
-            ("egress buffers", buffered.entered.saturating_add(buffered.waiting)),
-            // Handed to the driver, not yet completed; only the first queue sends.
-            ("tx rings", port.rings.tx.into()),
-            // Copies of flooded frames of lossless classes, which count only once at their ingress; there
-            // are never more.
-            ("flooding", u64::from(FLOOD_COPIES_MAX * self.longest_in_chunks())),
-            // Never taken by data, so that a pause frame never lacks a frame.
-            ("control frames", CONTROL_FRAMES),
-        ]
+        Successive(&[self]).port_chunks(index, queues)
     }
 
     /// Chunks of the longest frame.
@@ -162,40 +143,107 @@ impl Config {
         longest.div_ceil(self.shell.chunks.room())
     }
 
-    fn buffered_frames(&self, port: usize) -> Buffered {
+    fn buffered_frames(&self, port: usize, class: usize) -> Buffered {
         let smallest = u64::from(self.shell.smallest_frame);
+        let settings = &self.switch.ports[port].classes[class];
+        let protected = self.switch.ports.iter().any(|port| port.classes[class].lossless);
+        let stops = self.switch.when_full.waits() || self.switch.pipeline.keeps_frames();
         let mut buffered = Buffered::default();
-        for (class, settings) in self.switch.ports[port].classes.iter().enumerate() {
-            let protected = self.switch.ports.iter().any(|port| port.classes[class].lossless);
-            let stops = self.switch.when_full.waits() || self.switch.pipeline.keeps_frames();
-            let Buffered { lossless, entered, waiting } = &mut buffered;
-            if settings.lossless {
-                let before_xoff =
-                    settings.ingress_reserve.saturating_add(settings.xoff).0.div_ceil(FRAME_MIN);
-                let frames = before_xoff.min(settings.xoff_frames.into());
-                *lossless =
-                    lossless.saturating_add(frames).saturating_add(settings.headroom.0.div_ceil(smallest));
-            } else if protected || stops {
-                *entered = entered.saturating_add(settings.ingress_most().0.div_ceil(FRAME_MIN));
-            }
-            if !protected || self.switch.accounting == Accounting::UntilForwarded {
-                let frames = settings.egress_max.0.div_ceil(FRAME_MIN);
-                *waiting = waiting.saturating_add(frames.min(settings.egress_max_frames.into()));
-            }
+        if settings.lossless {
+            let before_xoff = settings.ingress_reserve.saturating_add(settings.xoff).0.div_ceil(FRAME_MIN);
+            buffered.before_xoff = before_xoff.min(settings.xoff_frames.into());
+            buffered.headroom = settings.headroom.0.div_ceil(smallest);
+        } else if protected || stops {
+            buffered.entered = settings.ingress_most().0.div_ceil(FRAME_MIN);
+        }
+        if !protected || self.switch.accounting == Accounting::UntilForwarded {
+            let frames = settings.egress_max.0.div_ceil(FRAME_MIN);
+            buffered.waiting = frames.min(settings.egress_max_frames.into());
         }
         buffered
+    }
+}
+
+/// Configurations that hold one after the other, while what an earlier one has let in may still be there.
+struct Successive<'a>(&'a [&'a Config]);
+
+impl Successive<'_> {
+    fn worker_chunks(&self, ports: &[PortId], queues: &[Option<u32>]) -> Chunks {
+        let own = |index: &usize| ports.iter().any(|port| port.index() == *index);
+        let mut share = total(ports.iter().map(|port| self.port_chunks(port.index(), queues)));
+        let places = self.0.iter().map(|config| config.shell.ports.len()).min().unwrap_or(0);
+        let others = (0..places).filter(|index| !own(index));
+        let foreign = others.map(|index| self.buffered_frames(index).waiting).sum::<u64>();
+        share[EGRESS].1 = share[EGRESS].1.saturating_add(foreign);
+        share
+    }
+
+    fn port_chunks(&self, index: usize, queues: &[Option<u32>]) -> Chunks {
+        let queues = known_or_one(queues, index);
+        let most = |of: &dyn Fn(&Config, &PortShell) -> u32| {
+            let there = self.0.iter().map(|config| (config, &config.shell.ports[index]));
+            let there = there.filter(|(_, port)| !port.is_vacant());
+            u64::from(there.map(|(config, port)| of(config, port)).max().unwrap_or(0))
+        };
+        let stall_frames = most(&|_, port| port.stall_frames);
+        let buffered = self.buffered_frames(index);
+        let Buffered { before_xoff, headroom, entered, waiting } = buffered;
+        [
+            // Waiting in fill rings: every queue ready for the next stall.
+            ("fill rings", queues * stall_frames),
+            // Arrived during a stall and not yet looked at; the line bounds it for all queues together.
+            ("rx rings", stall_frames),
+            // Lossless: up to XOFF, and the headroom beyond.
+            ("lossless buffers", before_xoff.saturating_add(headroom)),
+            // What only the limits of egress queues bound, and lossy frames that share a class with lossless.
+            ("egress buffers", entered.saturating_add(waiting)),
+            // Handed to the driver, not yet completed; only the first queue sends.
+            ("tx rings", most(&|_, port| port.rings.tx)),
+            // Copies of flooded frames of lossless classes, which count only once at their ingress; there
+            // are never more.
+            ("flooding", most(&|config, _| FLOOD_COPIES_MAX * config.longest_in_chunks())),
+            // Never taken by data, so that a pause frame never lacks a frame.
+            ("control frames", most(&|_, _| CONTROL_FRAMES)),
+        ]
+    }
+
+    /// Of each class the most of each kind that one of them lets in.
+    fn buffered_frames(&self, port: usize) -> Buffered {
+        let mut sum = Buffered::default();
+        for class in 0..CLASSES {
+            let mut most = Buffered::default();
+            for config in self.0 {
+                most = most.with(&config.buffered_frames(port, class), u64::max);
+            }
+            sum = sum.with(&most, u64::saturating_add);
+        }
+        sum
     }
 }
 
 /// Frames that a port's classes can hold.
 #[derive(Clone, Copy, Debug, Default)]
 struct Buffered {
-    /// Lossless ones that came in.
-    lossless: u64,
+    /// Lossless ones that came in, up to XOFF.
+    before_xoff: u64,
+    /// And beyond.
+    headroom: u64,
     /// Lossy ones that came in, where that is bounded.
     entered: u64,
     /// Those that wait to go out, whoever received them, and count nowhere else.
     waiting: u64,
+}
+
+impl Buffered {
+    fn with(self, other: &Buffered, by: fn(u64, u64) -> u64) -> Buffered {
+        let Buffered { before_xoff, headroom, entered, waiting } = self;
+        Buffered {
+            before_xoff: by(before_xoff, other.before_xoff),
+            headroom: by(headroom, other.headroom),
+            entered: by(entered, other.entered),
+            waiting: by(waiting, other.waiting),
+        }
+    }
 }
 
 fn total(shares: impl Iterator<Item = Chunks>) -> Chunks {

@@ -1,8 +1,8 @@
 //! One value each: from TOML to its type, or the text that says what is allowed.
 
 use std::fmt::Display;
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 
 use toml_span::Value;
 use toml_span::value::ValueInner;
@@ -11,11 +11,14 @@ use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, N
 
 use crate::quantity;
 use crate::read::{Parsed, closest, found};
+use crate::shell::HttpAt;
 
 /// VLAN identifiers that can be used; 0 is "no VLAN", 4095 is reserved (802.1Q table 9-2).
 const VIDS: RangeInclusive<u16> = 1..=4094;
 /// Longest interface name that Linux takes (IFNAMSIZ less the final zero).
 const DEVICE_LEN_MAX: usize = 15;
+/// Where `ip netns` has namespaces.
+const NAMESPACES: &str = "/run/netns";
 const NAME_LEN_MAX: usize = 32;
 /// Longest name in DNS.
 const HOST_LEN_MAX: usize = 253;
@@ -231,11 +234,19 @@ pub(crate) fn mac(value: &Value<'_>) -> Parsed<MacAddr> {
         .ok_or_else(|| "an address of one station, such as \"02:00:00:00:00:01\"".into())
 }
 
-pub(crate) fn socket(value: &Value<'_>) -> Parsed<SocketAddr> {
-    value
-        .as_str()
-        .and_then(|text| text.parse().ok())
-        .ok_or_else(|| "an address and port, such as \"127.0.0.1:9464\"".into())
+/// Where HTTP is served.
+pub(crate) fn http(value: &Value<'_>) -> Parsed<HttpAt> {
+    value.as_str().unwrap_or_default().parse()
+}
+
+/// A network namespace, by its name for `ip netns` or by its file.
+pub(crate) fn netns(value: &Value<'_>) -> Parsed<PathBuf> {
+    let fine = |text: &&str| {
+        !text.is_empty() && !text.contains('\0') && (text.starts_with('/') || !text.contains('/'))
+    };
+    let text = value.as_str().filter(fine);
+    text.map(|text| Path::new(NAMESPACES).join(text))
+        .ok_or_else(|| "a name that `ip netns` lists, or the path of a namespace from the root on".into())
 }
 
 /// Names that a host may be called by over HTTP.

@@ -20,6 +20,15 @@ pub enum ConfigError {
         /// What the system said.
         error: io::Error,
     },
+    /// The same of a lab's file.
+    #[error("cannot read the network {path}: {error}")]
+    #[diagnostic(help("give the path of a TOML file; config/examples/lab has some to start from"))]
+    ReadLab {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
     /// The file says something that cannot be.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -77,6 +86,7 @@ impl Problem {
             "device" => "device = \"eth1\"",
             "port" => "port = \"a\"",
             "mac" => "mac = \"02:00:00:00:00:01\"",
+            "between" => "between = [\"h1\", \"s1\"]",
             _ => "name = \"a\"",
         };
         Problem::error(format!("`{key}` is missing in [[{table}]]"))

@@ -4,14 +4,14 @@ use toml_span::Span;
 use xoff_dataplane::settings::{
     Accounting, EgressLimits, HeadroomPlace, Memory, PortSettings, SharedMemory, WhenFull,
 };
-use xoff_dataplane::units::Bytes;
+use xoff_dataplane::units::{Bytes, Class};
 
 use crate::document::Document;
 use crate::draft::{Draft, value};
 use crate::keys::{MemoryKeys, MemoryModel};
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
-use crate::{defaults, thresholds};
+use crate::{defaults, thresholds, written};
 
 pub(crate) fn memory(
     document: &Document,
@@ -52,6 +52,7 @@ pub(crate) fn memory(
         headroom: value(keys.headroom.as_ref(), Default::default()),
         alpha_log2: value(keys.alpha_log2.as_ref(), OrOff::Is(defaults::ALPHA_LOG2)).into_option(),
     };
+    room_for_a_frame(&shared, drafts, ports, keys, problems);
     if drafts.iter().any(|draft| !draft.lossless.is_empty()) {
         what_may_be_lost(document, &shared, ports, problems);
         reserves_hold_a_frame(&shared, drafts, ports, keys, problems);
@@ -79,6 +80,48 @@ fn dedicated(keys: &MemoryKeys, problems: &mut Problems) {
                 .at(span, "has no meaning here")
                 .help("write model = \"shared\" in [memory], or leave it out"),
         );
+    }
+}
+
+/// A lossy class has its reserve, and of the pool no more than `alpha` times what is free.
+fn room_for_a_frame(
+    shared: &SharedMemory,
+    drafts: &[Draft<'_>],
+    ports: &[PortSettings],
+    keys: &MemoryKeys,
+    problems: &mut Problems,
+) {
+    let Some(n) = shared.alpha_log2 else { return };
+    let most = match n {
+        0.. => shared.pool.0.saturating_mul(1 << n),
+        _ => shared.pool.0 >> n.unsigned_abs(),
+    };
+    for (draft, port) in drafts.iter().zip(ports) {
+        let longest = draft.line.longest();
+        let short = |class: &&Class| {
+            let settings = &port.classes[class.index()];
+            !settings.lossless && settings.ingress_reserve.saturating_add(Bytes(most)) < longest
+        };
+        let short: Vec<u8> = Class::ALL.iter().filter(short).map(|class| class.get()).collect();
+        if short.is_empty() {
+            continue;
+        }
+        let problem = Problem::warning(format!(
+            "frames of {} bytes, the longest, find no room in classes {} of port {}: 2^{n} x `pool` is {most} bytes",
+            longest.0,
+            written::ranges(&short),
+            port.name
+        ))
+        .help(format!(
+            "write a larger alpha_log2 or pool, or an `ingress_reserve` that makes it {} bytes for each class that is used",
+            longest.0
+        ));
+        let place = keys.alpha_log2.as_ref().map(|key| key.span).or(keys.pool.as_ref().map(|key| key.span));
+        problems.push(match place {
+            Some(span) => problem.at(span, format!("{most} bytes for a queue")),
+            None => problem,
+        });
+        return;
     }
 }
 

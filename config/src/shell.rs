@@ -2,7 +2,10 @@
 //! devices, queues, rings, memory, threads, and where it can be asked.
 
 use std::cmp::Reverse;
+use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
 
 use xoff_dataplane::units::{BitRate, ETHERNET_HEADER, Nanos, PortId, TAGS};
 
@@ -20,11 +23,19 @@ pub struct ShellSettings {
     /// What a worker does when there is nothing to do.
     pub poll: Poll,
     /// Where `/metrics`, `/status`, `/addresses`, `/healthz` and `/policy` are served; `None`: nowhere.
-    pub http: Option<SocketAddr>,
+    pub http: Option<HttpAt>,
+    /// The network namespace of that address; `None`: the switch's own.
+    pub http_netns: Option<PathBuf>,
     /// Names that it may be asked by there, beside `localhost`, the machine's own, and addresses.
     pub http_hosts: Vec<String>,
+    /// Who the switch becomes once it has opened its devices; `None`: it stays who started it.
+    pub user: Option<String>,
     /// What is logged: a `tracing` filter.
     pub log: String,
+    /// How.
+    pub log_format: LogFormat,
+    /// What SIGHUP does.
+    pub sighup: Sighup,
     /// The longest stall of a worker through which nothing lossless is lost.
     pub stall_budget: Nanos,
     /// Smallest average frame (bytes with FCS) for which that holds.
@@ -33,6 +44,72 @@ pub struct ShellSettings {
     pub zero_copy: ZeroCopy,
     /// How packet memory is cut, so that the frames of every port fit.
     pub chunks: Chunks,
+}
+
+/// How lines of the log are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What SIGHUP does: a closed terminal sends it, and so does who wants a service to read its configuration again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sighup {
+    /// The switch stops, as by SIGTERM.
+    #[default]
+    Stop,
+    /// The switch reads its configuration again.
+    Reload,
+}
+
+/// Where HTTP is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HttpAt {
+    /// At an address and port.
+    Tcp(SocketAddr),
+    /// At a Unix socket, which is a file and of no network namespace.
+    Unix(PathBuf),
+}
+
+impl From<SocketAddr> for HttpAt {
+    fn from(address: SocketAddr) -> HttpAt {
+        HttpAt::Tcp(address)
+    }
+}
+
+impl fmt::Display for HttpAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HttpAt::Tcp(address) => address.fmt(f),
+            HttpAt::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Of the kernel's address of a Unix socket, without the end.
+const SOCKET_LEN_MAX: usize = 107;
+
+impl FromStr for HttpAt {
+    /// What it may be.
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<HttpAt, String> {
+        let at = match text.strip_prefix("unix:") {
+            Some(path) => Some(HttpAt::Unix(path.into()))
+                .filter(|_| path.starts_with('/') && path.len() <= SOCKET_LEN_MAX && !path.contains('\0')),
+            None => text.parse().ok().map(HttpAt::Tcp),
+        };
+        at.ok_or_else(|| {
+            format!(
+                "an address and port, such as \"127.0.0.1:9464\", or \"unix:\" and the path of a socket from the root on, of at most \
+                 {SOCKET_LEN_MAX} bytes, such as \"unix:/run/xoff/s1.sock\""
+            )
+        })
+    }
 }
 
 /// How packet memory (UMEM) is cut.
@@ -80,6 +157,19 @@ pub struct PortShell {
     pub rings: Rings,
     /// Frames that may arrive while its worker is stalled, the whole budget long.
     pub stall_frames: u32,
+}
+
+impl PortShell {
+    /// Whether this is a place without a port: no device is without a name.
+    #[must_use]
+    pub fn is_vacant(&self) -> bool {
+        self.device.is_empty()
+    }
+
+    /// The place without the port.
+    pub(crate) fn vacated(&self) -> PortShell {
+        PortShell { device: String::new(), stall_frames: 0, ..self.clone() }
+    }
 }
 
 /// Hardware queues of a device.
@@ -163,6 +253,22 @@ pub enum Poll {
 }
 
 impl Workers {
+    /// Whether these, which came to so many, and others leave the ports of which `stays` holds where they are.
+    pub(crate) fn are_alike(&self, count: usize, other: &Workers, stays: impl Fn(&PortId) -> bool) -> bool {
+        let (old, new) = match (self, other) {
+            (Workers::List(old), Workers::List(new)) => (old, new),
+            (Workers::List(_), _) | (_, Workers::List(_)) => return false,
+            (_, Workers::Auto) => return true,
+            (_, Workers::Count(other)) => return usize::from(*other) == count,
+        };
+        let those_that_stay = |worker: &Worker| {
+            let mut ports: Vec<PortId> = worker.ports.iter().copied().filter(&stays).collect();
+            ports.sort_unstable();
+            (worker.core, ports)
+        };
+        old.iter().map(those_that_stay).eq(new.iter().map(those_that_stay))
+    }
+
     /// The threads for ports of these line rates on a machine with so many cores (zero: not known).
     ///
     /// `Auto` takes one for each 20 Gb/s, at most half the cores. Ports are dealt out fastest first, each

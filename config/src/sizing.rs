@@ -100,7 +100,7 @@ impl Line {
     }
 
     /// How long the peer may take to stop.
-    fn peer_response(&self) -> Nanos {
+    pub(crate) fn peer_response(&self) -> Nanos {
         match self.peer {
             PeerResponse::Software => self.stall_budget,
             PeerResponse::Standard => standard_response(self.speed),

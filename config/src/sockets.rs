@@ -6,7 +6,7 @@ use xoff_dataplane::units::{Nanos, PortId};
 
 use crate::document::Document;
 use crate::draft::{Draft, policies, value};
-use crate::keys::{MemoryModel, PollKind, WorkersKey};
+use crate::keys::{MemoryModel, PollKind, WorkerKey, WorkersKey};
 use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::shell::{Chunks, Poll, PortShell, Rings, ShellSettings, Worker, Workers};
@@ -25,15 +25,22 @@ pub(crate) fn shell(
     let idle_after = value(keys.idle_after.as_ref(), defaults::IDLE_AFTER);
     ShellSettings {
         name: value(keys.name.as_ref(), defaults::NAME.to_owned()),
-        ports: drafts.iter().map(|draft| port_shell(draft, stall_budget, smallest_frame, problems)).collect(),
+        ports: drafts
+            .iter()
+            .map(|draft| port_shell(document, draft, stall_budget, smallest_frame, problems))
+            .collect(),
         workers: workers(document, drafts, problems),
         poll: match value(keys.poll.as_ref(), PollKind::Adaptive) {
             PollKind::Busy => Poll::Busy,
             PollKind::Adaptive => Poll::Adaptive { idle_after },
         },
-        http: value(keys.http.as_ref(), OrOff::Is(defaults::HTTP)).into_option(),
+        http: value(keys.http.as_ref(), OrOff::Is(defaults::HTTP.into())).into_option(),
+        http_netns: keys.http_netns.as_ref().map(|key| key.value.clone()),
         http_hosts: value(keys.http_hosts.as_ref(), Vec::new()),
+        user: value(keys.user.as_ref(), OrOff::Off).into_option(),
         log: value(keys.log.as_ref(), defaults::LOG).to_owned(),
+        log_format: value(keys.log_format.as_ref(), Default::default()),
+        sighup: value(keys.sighup.as_ref(), Default::default()),
         stall_budget,
         smallest_frame,
         zero_copy: value(keys.zero_copy.as_ref(), Default::default()),
@@ -42,6 +49,7 @@ pub(crate) fn shell(
 }
 
 fn port_shell(
+    document: &Document,
     draft: &Draft<'_>,
     stall_budget: Nanos,
     smallest_frame: u32,
@@ -50,15 +58,21 @@ fn port_shell(
     let keys = &draft.port.keys;
     let stall_frames = draft.line.stall_frames(smallest_frame);
     let rings = draft.line.rings(stall_frames).unwrap_or_else(|| {
-        problems.push(
-            Problem::error(format!(
-                "{stall_frames} frames can reach port {} during a stall of {}, more than a ring can hold ({})",
-                draft.name,
-                quantity::time(stall_budget),
-                RING_MOST
-            ))
-            .help("shorten stall_budget, or raise smallest_frame if your lossless frames are larger on average"),
-        );
+        let problem = Problem::error(format!(
+            "{stall_frames} frames can reach port {} during a stall of {}, more than a ring can hold ({})",
+            draft.name,
+            quantity::time(stall_budget),
+            RING_MOST
+        ))
+        .help("shorten stall_budget, or raise smallest_frame if your lossless frames are larger on average");
+        let budget = document.switch.stall_budget.as_ref().map(|key| key.span);
+        let place = budget.or(keys.speed.as_ref().map(|key| key.span));
+        problems.push(match place {
+            Some(span) => {
+                problem.at(span, format!("{stall_frames} frames at {}", quantity::rate(draft.line.speed)))
+            }
+            None => problem,
+        });
         Rings { fill: 0, rx: 0, tx: 0, completion: 0 }
     });
     PortShell {
@@ -119,9 +133,13 @@ fn workers(document: &Document, drafts: &[Draft<'_>], problems: &mut Problems) -
         WorkersKey::Count(count) => Workers::Count(*count),
         WorkersKey::List(list) => {
             let mut taken: Vec<(PortId, Span)> = Vec::new();
-            let mut worker = |(core, names): &(Option<u16>, Vec<Spanned<String>>)| Worker {
-                core: *core,
-                ports: names.iter().filter_map(|name| claim(name, drafts, &mut taken, problems)).collect(),
+            let mut worker = |listed: &WorkerKey| Worker {
+                core: listed.core.as_ref().map(|core| core.value),
+                ports: listed
+                    .ports
+                    .iter()
+                    .filter_map(|name| claim(name, drafts, &mut taken, problems))
+                    .collect(),
             };
             let workers: Vec<Worker> = list.iter().map(&mut worker).collect();
             let idle = |id: PortId| !taken.iter().any(|(other, _)| *other == id);

@@ -293,6 +293,7 @@ fn check_lossless(
             );
         }
     }
+    too_low(draft, keys, settings, whose, problems);
     let needed = draft.headroom.total();
     if let Some(key) = keys.headroom.as_ref().filter(|key| key.value < needed) {
         problems.push(
@@ -309,6 +310,42 @@ fn check_lossless(
             Problem::warning(format!("`ingress_max` has no effect on {whose}, which is lossless"))
                 .at(key.span, "no effect")
                 .help("xoff + headroom is the most that a lossless class holds"),
+        );
+    }
+}
+
+/// Thresholds by which nothing is lost, and the line stands still.
+fn too_low(
+    draft: &Draft<'_>,
+    keys: &ClassKeys,
+    settings: &ClassSettings,
+    whose: &str,
+    problems: &mut Problems,
+) {
+    let (longest, commit) = (draft.line.longest(), draft.line.commit);
+    let beyond_zero = |key: &&Spanned<Bytes>| key.value > Bytes::ZERO;
+    if let Some(key) = keys.xoff.as_ref().filter(beyond_zero).filter(|key| key.value < longest) {
+        problems.push(
+            Problem::note(format!(
+                "XOFF of {whose} is {} bytes, less than its longest frame ({} bytes): each one pauses its sender",
+                key.value.0, longest.0
+            ))
+            .at(key.span, "less than a frame")
+            .help("nothing is lost by that, but the line stands still most of the time; leave `xoff` out to have it computed"),
+        );
+    } else if let Some(key) = keys.xon.as_ref().or(keys.xoff.as_ref()).filter(beyond_zero)
+        && settings.xon < commit
+    {
+        problems.push(
+            Problem::note(format!(
+                "XON of {whose} is {} bytes, less than a port commits to its driver ({} bytes)",
+                settings.xon.0, commit.0
+            ))
+            .at(key.span, "less than `commit`")
+            .help(
+                "nothing is lost by that, but the line may run dry before the sender goes on, and a device that stands still \
+                 holds senders to other ports; leave `xon` out to have it computed, or write a smaller `commit` for the port",
+            ),
         );
     }
 }

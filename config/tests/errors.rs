@@ -3,7 +3,6 @@
 
 use miette::{GraphicalReportHandler, GraphicalTheme};
 use xoff_config::{Config, ConfigError, Machine, Problem};
-use xoff_dataplane::units::Bytes;
 
 /// Two ports that are fine; what a test adds comes before them.
 const PORTS: &str = r#"
@@ -245,19 +244,6 @@ fn workers_share_the_ports_out() {
 }
 
 #[test]
-fn a_core_is_one_that_threads_can_be_pinned_to_and_may() {
-    let core = |core: u16| format!("[switch]\nworkers = [{{ core = {core}, ports = [\"a\", \"b\"] }}]\n");
-    assert_only(&core(1_024), (2, 11), &["core = 1024", "cores from 0 to 1023"]);
-    assert!(read(&format!("{}{PORTS}", core(1_023))).is_ok());
-    let here = Machine { cores: vec![2, 4, 5], ..Machine::default() };
-    let on = |number| Config::from_toml("test.toml", &format!("{}{PORTS}", core(number)), here.clone());
-    assert!(on(4).is_ok());
-    let Err(ConfigError::Invalid(invalid)) = on(3) else { panic!("core 3 is not allowed") };
-    let [problem] = invalid.problems() else { panic!("{invalid:?}") };
-    assert_eq!(problem.message, "core 3 is none that xoff may use here: those are 2, 4-5");
-}
-
-#[test]
 fn a_pipeline_that_halts_belongs_to_one_worker() {
     let stop = |workers: &str| format!("[switch]\nwhen_full = \"stop\"\nworkers = {workers}\n");
     assert_only(&stop("2"), (3, 11), &["`when_full = \"stop\"` needs one worker"]);
@@ -346,26 +332,6 @@ fn shared_memory_keys_need_shared_memory() {
     assert_only("[memory]\npool = \"1MB\"\n", (2, 9), &["`pool` is for shared memory"]);
     assert_only("[memory]\nheadroom = \"pool\"\n", (2, 13), &["`headroom` is for shared memory"]);
     assert!(read(&format!("[memory]\nmodel = \"shared\"\npool = \"1MB\"\n{PORTS}")).is_ok());
-}
-
-#[test]
-fn memory_has_to_fit_the_machine_to_the_byte() {
-    let config = read(PORTS).unwrap();
-    let with_three = Machine { queues: |device| (device == "eth2").then_some(3), ..Machine::default() };
-    let queues = config.queues(&with_three);
-    assert_eq!(queues, [None, Some(3)]);
-    let needed = config.memory(&config.workers(&[]), &queues).needed();
-    assert!(needed > config.memory(&config.workers(&[]), &[]).needed());
-    let on = |memory: u64| {
-        Config::from_toml("test.toml", PORTS, Machine { memory: Some(Bytes(memory)), ..with_three.clone() })
-    };
-    assert!(on(needed.0).is_ok());
-    let Err(ConfigError::Invalid(invalid)) = on(needed.0 - 1) else { panic!("does not fit") };
-    assert!(invalid.problems()[0].message.contains("MiB of memory"));
-    let doubts = |memory| {
-        on(memory).unwrap().warnings.iter().filter(|warning| warning.message.contains("MiB")).count()
-    };
-    assert_eq!((doubts(needed.0 * 2 - 1), doubts(needed.0 * 2)), (1, 0));
 }
 
 #[test]
@@ -506,4 +472,19 @@ fn congestion_points_are_in_one_place_and_counted_until_frames_are_gone() {
     assert_only("[switch]\nworkers = 2\n[qcn]\negress = [3]\n", (2, 11), &["`[qcn]` needs one worker"]);
     assert_only("[qcn]\nset_point = 0\n", (2, 13), &["`set_point` is nothing"]);
     assert_only("[qcn]\nculprit = \"arivals\"\n", (2, 12), &["did you mean \"arrival\""]);
+}
+
+#[test]
+fn a_stall_of_more_frames_than_a_ring_holds_stands_where_it_was_asked_for() {
+    let (place, message, _) = only_with_ports(
+        "[switch]\nstall_budget = \"10s\"\nsmallest_frame = 64\n[defaults]\nlossless = []\nspeed = \"1G\"\n",
+    );
+    assert_eq!(place, (2, 17), "{message}");
+    assert!(message.contains("more than a ring can hold"), "{message}");
+}
+
+#[test]
+fn a_seed_is_a_number_that_toml_has() {
+    assert!(read(&format!("[qcn]\nseed = 9223372036854775807\n{PORTS}")).is_ok());
+    assert_only("[qcn]\nseed = -1\n", (2, 8), &["`seed` is -1", "from 0 to 9223372036854775807"]);
 }

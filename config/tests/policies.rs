@@ -57,3 +57,27 @@ fn what_looks_at_ingress_alone_may_have_several_workers() {
     }
     assert!(several(PolicyKind::GPfc) && !several(PolicyKind::PPfc));
 }
+
+#[test]
+fn a_queue_that_is_full_before_it_is_congested_is_told() {
+    let of = |policy: &str, most: u64| {
+        let class = format!("[class.3]\negress_max = {most}\negress_xoff = 20000\negress_xon = 15000\n");
+        let config = read(&format!("[switch]\nwhen_full = \"stop\"\n{policy}\n{class}")).unwrap();
+        let found = config.warnings.into_iter().map(|it| it.message);
+        found.filter(|it| it.contains("never finds")).collect::<Vec<_>>()
+    };
+    for policy in
+        ["policy = \"capfc-stop-max\"", "policy = \"p-pfc\"", "shadow = [\"gfc\", \"capfc-stop-calibrate\"]"]
+    {
+        assert_eq!(of(policy, 20_001), [""; 0], "{policy}");
+        let found = of(policy, 20_000);
+        assert_eq!(found.len(), 1, "{policy}: {found:?}");
+        assert!(
+            found[0].contains("class 3 of port a congested: its egress queue is full at 20000 bytes"),
+            "{found:?}"
+        );
+    }
+    assert_eq!(of("policy = \"pfc\"", 10_000), [""; 0]);
+    assert_eq!(of("policy = { 4 = \"capfc-stop-max\" }", 10_000), [""; 0], "class 4 is lossy");
+    assert_eq!(of("policy = \"p-pfc\"\n[policy.p-pfc]\nprediction = \"1ms\"", 10_000), [""; 0]);
+}

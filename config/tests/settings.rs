@@ -29,6 +29,31 @@ fn class(config: &Config, index: usize, class: usize) -> &ClassSettings {
 }
 
 #[test]
+fn thresholds_by_which_the_line_stands_still_are_told() {
+    let told = |keys: &str| {
+        let notes = two_ports(&format!("[class.3]\n{keys}"), "").notes.into_iter();
+        let of_thresholds = notes.filter(|it| it.message.contains("less than"));
+        of_thresholds.map(|it| (it.position.unwrap(), it.message)).collect::<Vec<_>>()
+    };
+    let config = two_ports("", "");
+    let commit = port(&config, 0).commit.0;
+    let longest = Bytes::of_frame(port(&config, 0).mtu_frame + xoff_dataplane::units::TAGS).0;
+    let [(place, said)] = &told(&format!("xon = {}\n", commit - 1))[..] else { panic!("one") };
+    assert!(
+        *place == (2, 7)
+            && said.contains(&format!("less than a port commits to its driver ({commit} bytes)")),
+        "{said}"
+    );
+    assert_eq!(told(&format!("xon = {commit}\n")), []);
+    assert_eq!(told(&format!("xoff = {}\n", 2 * commit)), []);
+    let [(place, said)] = &told(&format!("xoff = {}\n", 2 * commit - 2))[..] else { panic!("one") };
+    assert!(*place == (2, 8) && said.contains("XON of class 3"), "{said}");
+    let [(_, said)] = &told(&format!("xoff = {}\n", longest - 1))[..] else { panic!("one") };
+    assert!(said.contains(&format!("less than its longest frame ({longest} bytes)")), "{said}");
+    assert!(!told(&format!("xoff = {longest}\n"))[0].1.contains("longest"));
+}
+
+#[test]
 fn the_nearer_layer_wins() {
     let config = two_ports(
         "[switch]\nprofile = \"roce\"\n[defaults]\ncable = \"1km\"\ntrust = \"dscp\"\n[class.3]\nweight = 70\nxoff = \"300KB\"\n",
@@ -379,7 +404,10 @@ fn every_queue_has_rings_and_every_worker_room_for_egress_queues_of_all() {
         2 * 13_678,
         "fill rings; the line fills no more RX rings, and only the first queue sends"
     );
-    let nine = Machine { queues: |_| Some(9), ..Machine::default() };
+    let nine = Machine {
+        device: |_| xoff_config::Device::Has { queues: 9, mtu: 9_216, uses: xoff_config::Uses::default() },
+        ..Machine::default()
+    };
     let listed = two_ports("", "queues = [0, 5]\n");
     assert_eq!(listed.queues(&nine), [Some(9), Some(2)], "a list is what it says");
 
@@ -452,4 +480,25 @@ fn ecn_is_off_unless_asked_for_and_auto_marks_before_the_class_pauses() {
     let all = EcnSettings { min: Bytes(20_000), max: Bytes(30_000), probability: 1.0, wred: false };
     assert_eq!(ecn(own, 3), Some(all));
     assert_eq!(ecn(&format!("{own}[class.4]\necn_min = \"off\"\n"), 4), None);
+}
+
+#[test]
+fn alpha_leaves_a_lossy_class_room_for_a_frame() {
+    // The longest frame is 1526 bytes.
+    let of = |memory: &str, class: &str| {
+        let text = format!("[memory]\nmodel = \"shared\"\n{memory}\n{class}\n");
+        let found = two_ports(&text, "").warnings.into_iter().map(|it| it.message);
+        found.filter(|it| it.contains("find no room")).collect::<Vec<_>>()
+    };
+    assert_eq!(of("pool = 195328\nalpha_log2 = -7", ""), [""; 0], "1526 bytes");
+    let found = of("pool = 195327\nalpha_log2 = -7", "");
+    assert_eq!(
+        found,
+        [
+            "frames of 1526 bytes, the longest, find no room in classes 0-2, 4-7 of port a: 2^-7 x `pool` is 1525 bytes"
+        ]
+    );
+    assert_eq!(of("pool = 195327\nalpha_log2 = \"none\"", ""), [""; 0]);
+    let found = of("pool = 195327\nalpha_log2 = -7", "[class.0]\ningress_reserve = 1");
+    assert!(found[0].contains("in classes 1-2, 4-7 of"), "{found:?}");
 }

@@ -61,6 +61,49 @@ impl PartialEq for Counter {
     }
 }
 
+/// Minutes that a [`RecentMax`] tells apart.
+const RECENT: usize = 6;
+const MINUTE: u64 = 60_000_000_000;
+
+/// A watermark of the last five minutes, each with a maximum of its own, and of the minute that runs.
+#[derive(Debug, Default, PartialEq)]
+pub struct RecentMax {
+    /// (Number of the minute, from 1; the maximum in it).
+    minutes: [(Counter, Counter); RECENT],
+}
+
+impl RecentMax {
+    /// Raises it to `value`, at `now` in nanoseconds. Only the owner calls it.
+    pub fn raise(&self, now: u64, value: u64) {
+        let number = minute(now);
+        let (stamp, max) = self.of(number);
+        if stamp.get() != number {
+            stamp.set(0); // who looks meanwhile sees none
+            max.set(value);
+            stamp.set(number);
+        }
+        max.raise(value);
+    }
+
+    /// The maximum, at `now` in nanoseconds; zero where there was none.
+    #[must_use]
+    pub fn get(&self, now: u64) -> u64 {
+        let newest = minute(now);
+        let is_recent = |stamp: u64| stamp > 0 && newest.saturating_sub(stamp) < RECENT as u64;
+        let recent = self.minutes.iter().filter(|(stamp, _)| is_recent(stamp.get()));
+        recent.map(|(_, max)| max.get()).max().unwrap_or(0)
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // less than RECENT
+    fn of(&self, number: u64) -> &(Counter, Counter) {
+        &self.minutes[(number % RECENT as u64) as usize]
+    }
+}
+
+const fn minute(now: u64) -> u64 {
+    1 + now / MINUTE
+}
+
 /// Doublings of a [`Histogram`].
 const DOUBLINGS: usize = 36;
 
@@ -160,6 +203,20 @@ mod tests {
         assert_eq!(buckets[..4], [(Some(0), 1), (Some(1), 1), (Some(3), 2), (Some(7), 1)]);
         assert_eq!(buckets.last(), Some(&(None, 1)));
         assert_eq!(histogram.count(), 6);
+    }
+
+    #[test]
+    fn a_recent_maximum_is_forgotten_after_five_minutes_and_not_before() {
+        let recent = RecentMax::default();
+        let at = |minutes: u64| minutes * MINUTE;
+        assert_eq!(recent.get(at(3)), 0);
+        recent.raise(at(3), 900);
+        recent.raise(at(3) + 1, 20);
+        recent.raise(at(5), 70);
+        let seen: Vec<u64> = (3..12).map(|minutes| recent.get(at(minutes))).collect();
+        assert_eq!(seen, [900, 900, 900, 900, 900, 900, 70, 70, 0]);
+        recent.raise(at(9), 5); // where the 900 were
+        assert_eq!((recent.get(at(9)), recent.get(at(14)), recent.get(at(15))), (70, 5, 0));
     }
 
     #[test]

@@ -73,6 +73,14 @@ pub trait FrameStore {
     /// may carry lists, all of them.
     fn head(&self, frame: &Frame) -> &[u8];
 
+    /// Copies the first bytes of the frame to `into`, as many as fit and are kept, and says how many these were.
+    fn read(&self, frame: &Frame, into: &mut [u8]) -> usize {
+        let head = self.head(frame);
+        let len = head.len().min(frame.len() as usize).min(into.len());
+        into[..len].copy_from_slice(&head[..len]);
+        len
+    }
+
     /// The same bytes, to be rewritten.
     fn head_mut(&mut self, frame: &Frame) -> &mut [u8];
 

@@ -26,6 +26,7 @@ pub mod rewrite;
 mod schedule;
 pub mod settings;
 pub mod switch;
+pub mod tap;
 #[cfg(test)]
 mod testing;
 pub mod units;

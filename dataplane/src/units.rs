@@ -36,7 +36,7 @@ impl Bytes {
     /// No limit.
     pub const MAX: Bytes = Bytes(u64::MAX);
     /// Preamble, start delimiter and gap of each frame on a line.
-    pub(crate) const BETWEEN_FRAMES: u64 = (LINE_OVERHEAD - FCS) as u64;
+    pub const BETWEEN_FRAMES: u64 = (LINE_OVERHEAD - FCS) as u64;
 
     /// What a frame of `frame_len` bytes (without FCS) counts for: padded to the minimum of 60, as a
     /// veth does not and every line does, with its FCS.

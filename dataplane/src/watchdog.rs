@@ -59,6 +59,22 @@ impl Watchdog {
         }
     }
 
+    /// Classes are watched in this way from now on. Answers those whose storm ends with that: what was done about it may be
+    /// something else now.
+    pub(crate) fn revise(&mut self, settings: [Option<WatchdogSettings>; CLASSES]) -> ClassSet {
+        let differs = |class: &Class| self.settings(*class) != settings[class.index()];
+        let others: ClassSet = Class::ALL.into_iter().filter(differs).collect();
+        let fresh = Watchdog::new(settings);
+        for class in others.iter() {
+            self.classes[class.index()] = fresh.classes[class.index()];
+        }
+        let ended = ClassSet(self.stormed.0 & others.0);
+        self.stormed = ClassSet(self.stormed.0 & !others.0);
+        self.watched = fresh.watched;
+        self.find_next_look();
+        ended
+    }
+
     /// Classes with a watchdog.
     pub(crate) const fn watched(&self) -> ClassSet {
         self.watched

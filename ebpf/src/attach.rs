@@ -1,5 +1,6 @@
 //! Attaching, with an answer for whatever is already there.
 
+use std::fmt;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -31,6 +32,15 @@ pub enum Mode {
     Native,
     /// In the kernel's network stack: works with every driver, and slower.
     Generic,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::Native => "native",
+            Mode::Generic => "generic",
+        })
+    }
 }
 
 impl Mode {
@@ -70,10 +80,25 @@ pub enum EbpfError {
         id: u32,
     },
     /// Another xoff has the interface, and its process is alive.
-    #[error("another xoff runs on {device}; stop it first (`bpftool net` shows XDP programs)")]
+    #[error("another xoff{} runs on {device}; stop it first", process.map_or_else(String::new, |id| format!(" (process {id})")))]
     AnotherXoff {
         /// The interface.
         device: String,
+        /// Its process; `None` where this one may not see it.
+        process: Option<u32>,
+    },
+    /// It cannot be said that the interface is taken.
+    #[error(
+        "cannot claim {device} in {directory}: {source}. Only who runs xoff may enter that directory: \
+         `install -d -m 700 -o USER {directory}` makes it for a user that is not root"
+    )]
+    Unclaimed {
+        /// The interface.
+        device: String,
+        /// Where that is said.
+        directory: &'static str,
+        /// The system's words.
+        source: std::io::Error,
     },
     /// The driver has no native XDP, or not for the interface as it is set up.
     #[error("{device} cannot run XDP natively: {source:#}; use mode \"auto\" or \"generic\"")]
@@ -216,7 +241,7 @@ pub fn attach(
             .update(&key, &value, MapFlags::ANY)
             .map_err(|source| refused("enter an AF_XDP socket into the XDP program's map", source))?;
     }
-    clear_leftover(device, ifindex, &program)?;
+    clear_leftover(claim, &program)?;
     let dropped = MapHandle::try_from(&program.maps.dropped)
         .map_err(|source| refused("keep the XDP program's counters", source))?;
     let link = match mode {
@@ -238,6 +263,7 @@ pub fn attach(
     let filter = Filter::attach(program.progs.xoff_hold_back.as_fd(), ifindex, clsact);
     let program = Program::new(claim, fd, mode_of(ifindex, &program), link);
     let program = program.map_err(|source| refused("keep the XDP program of", source))?;
+    claim.attached(program.id());
     let attached = Attached { program: Arc::new(program), filter, dropped };
     if mode == Some(Mode::Native) && attached.mode() != Mode::Native {
         let source = libbpf_rs::Error::from_raw_os_error(EOPNOTSUPP);
@@ -261,25 +287,36 @@ fn load(
 }
 
 /// Takes off what a killed run left; refuses to touch anything else.
-fn clear_leftover(device: &str, ifindex: i32, program: &XoffSkel<'_>) -> Result<(), EbpfError> {
+fn clear_leftover(claim: &Claim, program: &XoffSkel<'_>) -> Result<(), EbpfError> {
+    let ifindex = claim.ifindex();
     let xdp = Xdp::new(program.progs.xoff_receive.as_fd());
     let id = match xdp.query_id(ifindex, XdpFlags::NONE) {
         Ok(0) | Err(_) => return Ok(()),
         Ok(id) => id,
     };
-    let device = device.to_owned();
-    let mode = mode_of(ifindex, program);
-    match name_of(id) {
+    may_replace(claim, id)?;
+    let (device, mode) = (claim.device().to_owned(), mode_of(ifindex, program));
+    xdp.detach(ifindex, mode.flag()).map_err(|source| match mode {
+        // It hangs on a link, and somebody holds that.
+        Mode::Native => EbpfError::AnotherXoff { device, process: None },
+        Mode::Generic => {
+            let doing = "take off the XDP program that a killed xoff left";
+            EbpfError::Refused { doing, device, source }
+        }
+    })
+}
+
+/// Whether the program of that id, which the interface runs, is one that a killed xoff left: [`attach`] replaces no other.
+///
+/// # Errors
+/// [`EbpfError::Stranger`], and [`EbpfError::Unknown`] where it takes a capability to know.
+pub fn may_replace(claim: &Claim, id: u32) -> Result<(), EbpfError> {
+    let device = claim.device().to_owned();
+    let name = if claim.left() == Some(id) { Some(PROGRAM_NAME.to_owned()) } else { name_of(id) };
+    match name {
         None => Err(EbpfError::Unknown { device, id }),
         Some(name) if name != PROGRAM_NAME => Err(EbpfError::Stranger { device, name, id }),
-        Some(_) => xdp.detach(ifindex, mode.flag()).map_err(|source| match mode {
-            // It hangs on a link, and somebody holds that.
-            Mode::Native => EbpfError::AnotherXoff { device },
-            Mode::Generic => {
-                let doing = "take off the XDP program that a killed xoff left";
-                EbpfError::Refused { doing, device, source }
-            }
-        }),
+        Some(_) => Ok(()),
     }
 }
 

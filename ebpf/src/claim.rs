@@ -1,21 +1,73 @@
 //! One xoff at a time has an interface, and no longer than its process lives.
 //!
 //! A program in generic mode outlives the process that attached it, so the program does not say whether
-//! it is still in use. A name that the kernel forgets with its process does: an abstract Unix socket,
-//! which is known in its network namespace only, as an interface's index is.
+//! it is still in use. A lock that the kernel gives up with its process does. Each network namespace has a file, in a
+//! directory that only root may enter, or the user that a service manager runs all xoff as: nobody else can
+//! take an interface away from a switch. In the file each interface has four words, at 16 times its index: who has
+//! the interface has locked them, and written there which process it is, which program it has attached, and something about the
+//! interface as it was (the fourth is free). So who comes after a process that was killed knows its program, which else only
+//! somebody with CAP_SYS_ADMIN does, and can put back what that one has changed.
+//!
+//! A process opens such a file once and keeps it open: with what it has left when it has given up its privileges, it could not open it
+//! again. Its own claims are known by heart then, since the kernel knows locks by who opened the file.
 
-use std::io::{self, ErrorKind};
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
 
 use crate::EbpfError;
+
+/// Where the files are.
+const DIRECTORY: &str = "/run/xoff/interfaces";
+const WORD: usize = 4;
+/// Of an entry, and where in it the program stands.
+const ENTRY: u64 = 16;
+const PROGRAM: u64 = 4;
+const FOUND: u64 = 8;
+const RETRY_EVERY: Duration = Duration::from_millis(5);
+
+/// By network namespace.
+static TABLES: Mutex<BTreeMap<u64, Table>> = Mutex::new(BTreeMap::new());
 
 /// An interface that is ours until this is dropped.
 #[derive(Debug)]
 pub struct Claim {
     device: String,
     ifindex: i32,
-    _name: UnixDatagram,
+    namespace: u64,
+    left: Left,
+}
+
+/// What whoever had an interface before has written down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Left {
+    program: Option<u32>,
+    found: Option<u32>,
+}
+
+/// Who has the interfaces of a network namespace.
+#[derive(Debug)]
+struct Table {
+    file: File,
+    /// What this process has.
+    ours: BTreeSet<i32>,
+}
+
+/// Why an interface is not ours.
+enum Refused {
+    /// Somebody has it.
+    Held(Option<u32>),
+    System(io::Error),
 }
 
 impl Claim {
@@ -24,12 +76,23 @@ impl Claim {
     /// # Errors
     /// [`EbpfError::AnotherXoff`], and what the system says.
     pub fn take(device: &str, ifindex: i32) -> Result<Claim, EbpfError> {
-        let device = device.to_owned();
-        match bind(ifindex) {
-            Ok(name) => Ok(Claim { device, ifindex, _name: name }),
-            Err(error) if error.kind() == ErrorKind::AddrInUse => Err(EbpfError::AnotherXoff { device }),
-            Err(error) => {
-                Err(EbpfError::Refused { doing: "claim the interface", device, source: error.into() })
+        Claim::take_within(Duration::ZERO, device, ifindex)
+    }
+
+    /// The same, with so much patience for who has it.
+    ///
+    /// # Errors
+    /// As [`Claim::take`].
+    pub fn take_within(patience: Duration, device: &str, ifindex: i32) -> Result<Claim, EbpfError> {
+        let (device, deadline) = (device.to_owned(), Instant::now() + patience);
+        loop {
+            match take(ifindex) {
+                Ok((namespace, left)) => return Ok(Claim { device, ifindex, namespace, left }),
+                Err(Refused::System(source)) => {
+                    return Err(EbpfError::Unclaimed { device, directory: DIRECTORY, source });
+                }
+                Err(Refused::Held(_)) if Instant::now() < deadline => thread::sleep(RETRY_EVERY),
+                Err(Refused::Held(process)) => return Err(EbpfError::AnotherXoff { device, process }),
             }
         }
     }
@@ -41,15 +104,140 @@ impl Claim {
     pub(crate) fn ifindex(&self) -> i32 {
         self.ifindex
     }
+
+    /// The id of the program that whoever had it before attached last. Where that is still on the interface, it was left there.
+    pub(crate) fn left(&self) -> Option<u32> {
+        self.left.program
+    }
+
+    /// What whoever had it before [noted](Claim::note) of it. Where that one has not ended as it should, it holds still.
+    #[must_use]
+    pub fn noted(&self) -> Option<u32> {
+        self.left.found
+    }
+
+    /// Writes down for who comes after us how something was about the interface; not 0.
+    pub fn note(&self, found: u32) {
+        self.write(FOUND, found);
+    }
+
+    /// Writes down for who comes after us which program is ours.
+    pub(crate) fn attached(&self, program: u32) {
+        self.write(PROGRAM, program);
+    }
+
+    fn write(&self, word: u64, value: u32) {
+        if let Some(table) = tables().get(&self.namespace) {
+            table.write(place(self.ifindex) + word, value);
+        }
+    }
 }
 
-fn bind(ifindex: i32) -> io::Result<UnixDatagram> {
-    UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(format!("xoff/interface/{ifindex}"))?)
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(table) = tables().get_mut(&self.namespace) {
+            table.release(self.ifindex);
+        }
+    }
+}
+
+fn tables() -> MutexGuard<'static, BTreeMap<u64, Table>> {
+    TABLES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes the interface, and says in which network namespace, and what was left there.
+fn take(ifindex: i32) -> Result<(u64, Left), Refused> {
+    let namespace = fs::metadata("/proc/thread-self/ns/net").map_err(Refused::System)?.ino();
+    let mut tables = tables();
+    let table = match tables.entry(namespace) {
+        Entry::Occupied(table) => table.into_mut(),
+        Entry::Vacant(place) => {
+            place.insert(Table::open(Path::new(DIRECTORY), namespace).map_err(Refused::System)?)
+        }
+    };
+    Ok((namespace, table.take(ifindex)?))
+}
+
+impl Table {
+    fn open(directory: &Path, namespace: u64) -> io::Result<Table> {
+        if let Some(parent) = directory.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        match DirBuilder::new().mode(0o700).create(directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let made = fs::metadata(directory)?; // a service manager may have made a link of it
+        if !made.is_dir() || made.mode() & 0o077 != 0 {
+            return Err(io::Error::other("others may enter that directory"));
+        }
+        let mut open = OpenOptions::new();
+        let open = open.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = open.open(directory.join(namespace.to_string()))?;
+        // Root may start one by hand where a service manager starts the others as another user.
+        if file.metadata()?.uid() != made.uid() {
+            fchown(&file, Some(made.uid()), Some(made.gid()))?;
+        }
+        Ok(Table { file, ours: BTreeSet::new() })
+    }
+
+    fn take(&mut self, ifindex: i32) -> Result<Left, Refused> {
+        if self.ours.contains(&ifindex) {
+            return Err(Refused::Held(Some(std::process::id())));
+        }
+        match self.lock(ifindex, libc::F_WRLCK) {
+            Ok(()) => {}
+            Err(Errno::EAGAIN | Errno::EACCES) => return Err(Refused::Held(self.read(place(ifindex)))),
+            Err(error) => return Err(Refused::System(error.into())),
+        }
+        self.ours.insert(ifindex);
+        self.write(place(ifindex), std::process::id());
+        let word = |word| self.read(place(ifindex) + word);
+        Ok(Left { program: word(PROGRAM), found: word(FOUND) })
+    }
+
+    fn release(&mut self, ifindex: i32) {
+        self.ours.remove(&ifindex);
+        self.write(place(ifindex), 0);
+        let _ = self.lock(ifindex, libc::F_UNLCK);
+    }
+
+    fn lock(&self, ifindex: i32, kind: i32) -> nix::Result<()> {
+        #[allow(clippy::cast_possible_truncation)] // one of two small numbers
+        let lock = libc::flock {
+            l_type: kind as i16,
+            l_whence: libc::SEEK_SET as i16,
+            l_start: place(ifindex).cast_signed(),
+            l_len: ENTRY.cast_signed(),
+            l_pid: 0,
+        };
+        fcntl(&self.file, FcntlArg::F_OFD_SETLK(&lock)).map(drop)
+    }
+
+    /// A word, unless it is zero.
+    fn read(&self, place: u64) -> Option<u32> {
+        let mut word = [0; WORD];
+        self.file.read_exact_at(&mut word, place).ok()?;
+        Some(u32::from_ne_bytes(word)).filter(|&word| word > 0)
+    }
+
+    /// Who cannot write it is not named to others, and has the interface all the same.
+    fn write(&self, place: u64, word: u32) {
+        let _ = self.file.write_all_at(&word.to_ne_bytes(), place);
+    }
+}
+
+fn place(ifindex: i32) -> u64 {
+    u64::from(ifindex.cast_unsigned()) * ENTRY
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -57,9 +245,64 @@ mod tests {
         let index = i32::MAX; // of no interface
         let claim = Claim::take("eth1", index).unwrap();
         let again = Claim::take("eth1", index).unwrap_err();
-        assert!(matches!(&again, EbpfError::AnotherXoff { device } if device == "eth1"), "{again}");
+        let told = format!("another xoff (process {}) runs on eth1; stop it first", std::process::id());
+        assert_eq!(again.to_string(), told);
         assert!(Claim::take("eth2", index - 1).is_ok());
         drop(claim);
         assert!(Claim::take("eth1", index).is_ok());
+    }
+
+    #[test]
+    fn another_process_is_kept_off_by_the_lock_and_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let inside = directory.path().join("interfaces");
+        let [mut first, mut second] = [0; 2].map(|_| Table::open(&inside, 7).unwrap()); // as two processes have them
+        assert!(first.take(3).is_ok());
+        let named =
+            |refused| matches!(refused, Err(Refused::Held(Some(process))) if process == std::process::id());
+        assert!(named(second.take(3)));
+        assert!(second.take(4).is_ok() && named(first.take(4)));
+        first.release(3);
+        assert!(second.take(3).is_ok());
+    }
+
+    #[test]
+    fn what_a_process_that_was_killed_has_attached_is_known_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = || Table::open(&directory.path().join("interfaces"), 7).unwrap();
+        let mut killed = open();
+        let left = |program, found| Left { program, found };
+        assert!(killed.take(3).is_ok_and(|it| it == left(None, None)));
+        killed.write(place(3) + PROGRAM, 42);
+        killed.write(place(3) + FOUND, 7);
+        drop(killed); // without a release
+        let mut next = open();
+        assert!(next.take(3).is_ok_and(|it| it == left(Some(42), Some(7))));
+        assert!(next.take(4).is_ok_and(|it| it == left(None, None)));
+        next.release(3);
+        let again = open().take(3);
+        assert!(
+            again.is_ok_and(|it| it == left(Some(42), Some(7))),
+            "it may not have come so far as to take it off"
+        );
+    }
+
+    #[test]
+    fn a_process_without_privileges_can_take_no_interface() {
+        let _claim = Claim::take("eth1", i32::MAX - 2).unwrap();
+        let file = fs::read_dir(DIRECTORY).unwrap().next().unwrap().unwrap().path();
+        let mut open = Command::new("sh");
+        open.arg("-c").arg(format!("exec 3<{}", file.display()));
+        assert!(open.status().unwrap().success(), "root may");
+        assert!(!open.uid(65_534).gid(65_534).status().unwrap().success(), "and nobody else");
+    }
+
+    #[test]
+    fn a_directory_that_others_may_enter_is_not_trusted() {
+        let directory = tempfile::tempdir().unwrap();
+        let inside = directory.path().join("interfaces");
+        drop(Table::open(&inside, 7).unwrap());
+        fs::set_permissions(&inside, fs::Permissions::from_mode(0o711)).unwrap();
+        assert!(Table::open(&inside, 7).is_err());
     }
 }

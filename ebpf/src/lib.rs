@@ -17,7 +17,7 @@ mod claim;
 mod filter;
 mod program;
 
-pub use attach::{Attached, Dropped, EbpfError, Mode, attach};
+pub use attach::{Attached, Dropped, EbpfError, Mode, attach, may_replace};
 pub use claim::Claim;
 pub use filter::{Clsact, Filter, Filtered};
 pub use program::{Place, Program};

@@ -61,6 +61,10 @@ impl Program {
         })
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.id
+    }
+
     /// How it is attached.
     #[must_use]
     pub fn mode(&self) -> Mode {

@@ -36,6 +36,8 @@ pub struct ClassPauses {
     pub xon: u64,
     /// How long it was stopped.
     pub paused: Nanos,
+    /// The longest of these times at a stretch.
+    pub longest: Nanos,
 }
 
 /// Pause frames received, all told.
@@ -49,6 +51,8 @@ pub struct PauseCounts {
     pub rate_frames: u64,
     /// 802.3x PAUSE frames.
     pub pause_frames: u64,
+    /// Well-formed ones of either kind that stop no class that obeys them.
+    pub ignored: u64,
     /// MAC control that pauses nothing, by [`MacControlError::index`].
     pub refused: [u64; MacControlError::COUNT],
     /// By class.
@@ -60,6 +64,8 @@ pub struct PauseCounts {
 pub struct Gate {
     obedience: Obedience,
     obey_802_3x: bool,
+    /// Classes that PFC may stop.
+    classes: ClassSet,
     paused: Paused,
     /// Flows that are paused one by one, where lists of flows are obeyed.
     flows: Option<FlowGate>,
@@ -81,12 +87,20 @@ impl Gate {
         Gate {
             obedience,
             obey_802_3x,
+            classes: ClassSet::ALL,
             paused: Paused::new(line),
             flows: None,
             rates: None,
             pending,
             counts: PauseCounts::default(),
         }
+    }
+
+    /// Pauses of other classes than these are counted as ignored, and no more.
+    #[must_use]
+    pub fn obeying_classes(mut self, classes: ClassSet) -> Gate {
+        self.classes = classes;
+        self
     }
 
     /// Lists of flows (OFC) stop those flows; otherwise, and where the host is late, they are the pauses of
@@ -103,6 +117,24 @@ impl Gate {
     pub fn obeying_rates(mut self, line: BitRate) -> Gate {
         self.rates = (self.obedience == Obedience::Obey).then(|| RateGate::new(line));
         self
+    }
+
+    /// The rate that `class` was asked to keep, as of the last [`Gate::paused`]; `None`: no limit.
+    #[must_use]
+    pub fn rate(&self, class: Class) -> Option<BitRate> {
+        self.rates.as_ref()?.rate(class)
+    }
+
+    /// When the pause in force on `class` began; `None` where there is none.
+    #[must_use]
+    pub fn since(&self, class: Class) -> Option<Nanos> {
+        self.paused.since(class)
+    }
+
+    /// When the pause in force on `class` ends by itself; `None` where there is none.
+    #[must_use]
+    pub fn until(&self, class: Class) -> Option<Nanos> {
+        self.paused.until(class)
     }
 
     /// A frame of `class` that takes `bytes` of the line is sent at `now`.
@@ -127,13 +159,17 @@ impl Gate {
                 if self.obey_flows(now, &pfc, head) || self.obey_rates(now, &pfc, head) {
                     return;
                 }
-                self.answer(now, pfc);
+                let obeyed = Pfc { classes: ClassSet(pfc.classes.0 & self.classes.0), ..pfc };
+                self.counts.ignored += u64::from(obeyed.classes.is_empty() && !pfc.classes.is_empty());
+                self.answer(now, obeyed);
             }
             Ok(MacControl::Pause(time)) => {
                 self.counts.pause_frames += 1;
                 if self.obey_802_3x {
                     let all = Class::ALL.into_iter().fold(Pfc::default(), |pfc, class| pfc.with(class, time));
                     self.answer(now, all);
+                } else {
+                    self.counts.ignored += 1;
                 }
             }
             Err(reason) => self.counts.refused[reason.index()] += 1,
@@ -163,13 +199,28 @@ impl Gate {
         pending.min(self.paused.next_expiry()).min(flows).min(rates)
     }
 
+    /// The link is lost at `now`, and with it all that the peer has asked for, as at a switch's port.
+    pub fn link_lost(&mut self, now: Nanos) {
+        self.pending.clear();
+        let resumed = self.paused.receive(now, ClassSet::ALL, &Default::default());
+        self.note(&resumed);
+        if let Some(flows) = &mut self.flows {
+            Class::ALL.into_iter().for_each(|class| flows.resume(class));
+        }
+        if let Some(rates) = &mut self.rates {
+            rates.obey(now, &Rates { classes: ClassSet::ALL, ..Rates::default() });
+        }
+    }
+
     /// What was received until `now`; pauses in force count as far as they got.
     #[must_use]
     pub fn counts(&self, now: Nanos) -> PauseCounts {
         let mut counts = self.counts;
         for class in self.paused.classes().iter() {
             let since = self.paused.since(class).unwrap_or(now);
-            counts.classes[class.index()].paused += now.since(since);
+            let counts = &mut counts.classes[class.index()];
+            counts.paused += now.since(since);
+            counts.longest = counts.longest.max(now.since(since));
         }
         counts
     }
@@ -244,7 +295,9 @@ impl Gate {
 
     fn note(&mut self, resumed: &Resumed) {
         for class in resumed.classes.iter().map(Class::index) {
-            self.counts.classes[class].paused += resumed.paused_for[class];
+            let counts = &mut self.counts.classes[class];
+            counts.paused += resumed.paused_for[class];
+            counts.longest = counts.longest.max(resumed.paused_for[class]);
         }
     }
 }
@@ -283,7 +336,10 @@ mod tests {
         receive(&mut gate, 12_000, &pause(0));
         assert_eq!(gate.paused(Nanos(12_000)), ClassSet::NONE);
         let counts = gate.counts(Nanos(20_000));
-        assert_eq!(counts.classes[3], ClassPauses { xoff: 2, xon: 1, paused: Nanos(5120 + 2000) });
+        assert_eq!(
+            counts.classes[3],
+            ClassPauses { xoff: 2, xon: 1, paused: Nanos(5120 + 2000), longest: Nanos(5120) }
+        );
         assert_eq!(counts.pfc_frames, 3);
     }
 
@@ -298,6 +354,19 @@ mod tests {
         assert_eq!(gate.paused(Nanos(2499)), C3);
         assert_eq!(gate.paused(Nanos(2500)), ClassSet::NONE);
         assert_eq!(gate.counts(Nanos(3000)).classes[3].paused, Nanos(2000));
+    }
+
+    #[test]
+    fn a_class_that_does_not_obey_is_not_stopped_and_the_frame_counts_as_ignored() {
+        let mut gate = gate(Obedience::Obey).obeying_classes(ClassSet(1 << 4));
+        receive(&mut gate, 0, &pause(65535));
+        assert_eq!((gate.paused(Nanos(1)), gate.next_change()), (ClassSet::NONE, Nanos::NEVER));
+        let both = Pfc::default().with(Class::ALL[3], Quanta(9)).with(Class::ALL[4], Quanta(9));
+        receive(&mut gate, 2, &MacControl::Pfc(both).encode(MacAddr::default()));
+        assert_eq!(gate.paused(Nanos(2)), ClassSet(1 << 4));
+        let counts = gate.counts(Nanos(3));
+        assert_eq!((counts.pfc_frames, counts.ignored), (2, 1));
+        assert_eq!((counts.classes[3].xoff, counts.classes[4].xoff), (0, 1));
     }
 
     #[test]

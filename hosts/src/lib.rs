@@ -39,7 +39,7 @@
 //! let mut now = Nanos::from_secs(1);
 //! let mut sender = Sender::new(&streams, settings, now, Arc::default());
 //! let mut gate = Gate::new(line, Obedience::Obey, false);
-//! let mut sink = Sink::new(MacAddr([2, 0, 0, 0, 0, 2]), false, Arc::default());
+//! let mut sink = Sink::new(MacAddr([2, 0, 0, 0, 0, 2]), false, Nanos::ZERO, Arc::default());
 //! let mut pause_at = now.after(Nanos::from_micros(100));
 //!
 //! loop {

@@ -71,6 +71,12 @@ impl Notices {
 
     /// Takes a CNM at the host with this address; answers which limiter it is for, if it names one.
     pub fn receive(&mut self, now: Nanos, address: MacAddr, header: &Header, head: &[u8]) -> Option<Notice> {
+        let cnm = self.read(now, address, header, head)?;
+        header.cn_tag.map(|cn_tag| (cn_tag.0, cnm.feedback))
+    }
+
+    /// Takes a CNM at the host with this address; answers what it says, if it is for this host and well-formed.
+    pub fn read(&mut self, now: Nanos, address: MacAddr, header: &Header, head: &[u8]) -> Option<Cnm> {
         if header.dst != address && !header.dst.is_group() {
             return None;
         }
@@ -80,13 +86,25 @@ impl Notices {
                 if self.captured.len() < self.captured.capacity() {
                     self.captured.push(CapturedCnm::new(now, head));
                 }
-                header.cn_tag.map(|cn_tag| (cn_tag.0, cnm.feedback))
+                Some(cnm)
             }
             Err(reason) => {
                 self.refused[reason.index()] += 1;
                 None
             }
         }
+    }
+
+    /// Well-formed ones.
+    #[must_use]
+    pub const fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Malformed ones, by [`CnmError::index`].
+    #[must_use]
+    pub const fn refused(&self) -> &[u64; CnmError::COUNT] {
+        &self.refused
     }
 
     /// The CNM received last is for no stream here.

@@ -14,7 +14,7 @@
 //! | 4 | stream |
 //! | 5 | bit 7: end of stream, bit 6: a flow stamp follows, bits 2:0: class |
 //! | 6-11 | sequence number from 0; at the end of a stream: how many data frames it had |
-//! | 12-17 | time of sending, low 48 bits of the monotonic clock in nanoseconds |
+//! | 12-17 | time of sending, low 48 bits of the monotonic clock in nanoseconds; at the end of a stream: that of its first frame |
 //! | 18-21 | flow number |
 //! | 22-25 | bytes of the flow |
 //! | 26-29 | frames of the flow |
@@ -81,7 +81,7 @@ pub struct Stamp {
     pub end: bool,
     /// Place in the stream, from 0; at its end the number of data frames. 48 bits.
     pub sequence: u64,
-    /// Time of sending, 48 bits.
+    /// Time of sending, 48 bits; at its end that of its first frame.
     pub sent: Nanos,
     /// The flow that it belongs to, where the stream consists of flows.
     pub flow: Option<FlowStamp>,

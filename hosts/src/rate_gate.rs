@@ -37,6 +37,12 @@ impl RateGate {
         Class::ALL.into_iter().filter(waits).collect()
     }
 
+    /// The rate of `class`, as of the last look; `None`: no limit.
+    #[must_use]
+    pub fn rate(&self, class: Class) -> Option<BitRate> {
+        self.kept.rate(class)
+    }
+
     /// A frame of `class` is sent at `now`.
     pub fn sent(&mut self, now: Nanos, class: Class, bytes: Bytes) {
         if let Some(pacer) = &mut self.pacers[class.index()] {

@@ -6,7 +6,8 @@
 //!
 //! `lost` is what was sent and never came. How much was sent is known where an end marker came
 //! through or where sender and sink were settled with each other ([`settle`]); until then
-//! `sent_known` is false, and `sent` is the highest sequence number seen.
+//! `sent_known` is false, and `sent` is the highest sequence number seen. What was sent before a host was ready is
+//! `missed_at_start`, and not lost ([`Incoming::missed_at_start`]).
 
 use std::collections::BTreeMap;
 
@@ -83,6 +84,9 @@ pub struct ReceivedStream {
     pub sent_known: bool,
     pub frames: u64,
     pub lost: u64,
+    /// Sent before this host was ready, and so not received; not among those lost.
+    #[serde(default)]
+    pub missed_at_start: u64,
     pub duplicated: u64,
     pub reordered: u64,
     /// So late that repeated and new could not be told apart.
@@ -219,7 +223,7 @@ impl SentStream {
 impl From<&Incoming> for ReceivedStream {
     fn from(stream: &Incoming) -> ReceivedStream {
         let tracker = &stream.tracker;
-        let sent = stream.sent_at_least();
+        let (sent, missed_at_start) = (stream.sent_at_least(), stream.missed_at_start());
         let named = |(code, &frames): (usize, &u64)| {
             let name = if code == CLASSES { "untagged".to_owned() } else { code.to_string() };
             (frames > 0).then_some((name, frames))
@@ -231,7 +235,8 @@ impl From<&Incoming> for ReceivedStream {
             sent,
             sent_known: stream.total.is_some(),
             frames: stream.frames,
-            lost: lost(sent, stream.frames, tracker.duplicated() + tracker.beyond_window()),
+            lost: lost(sent - missed_at_start, stream.frames, tracker.duplicated() + tracker.beyond_window()),
+            missed_at_start,
             duplicated: tracker.duplicated(),
             reordered: tracker.reordered(),
             beyond_window: tracker.beyond_window(),
@@ -277,7 +282,11 @@ impl ReceivedStream {
     pub fn settle(&mut self, frames: u64) {
         self.sent = frames;
         self.sent_known = true;
-        self.lost = lost(frames, self.frames, self.duplicated + self.beyond_window);
+        self.lost = lost(
+            frames.saturating_sub(self.missed_at_start),
+            self.frames,
+            self.duplicated + self.beyond_window,
+        );
     }
 
     /// What a lossless network never does, if it did; `None` where all frames came once and in order.
@@ -288,6 +297,7 @@ impl ReceivedStream {
             ("duplicated", self.duplicated),
             ("reordered", self.reordered),
             ("beyond the window", self.beyond_window),
+            ("sent before this host was ready", self.missed_at_start),
         ]
         .into_iter()
         .filter(|(_, count)| *count > 0)
@@ -324,12 +334,21 @@ impl HostReport {
             violations.push(format!("{frames} frames of more streams than a host tells apart"));
         }
         if self.drops.total > 0 {
-            violations
-                .push(format!("{} frames dropped at the host: {:?}", self.drops.total, self.drops.counters));
+            violations.push(format!(
+                "{} frames dropped at the host: {}",
+                self.drops.total,
+                listed(&self.drops.counters)
+            ));
         }
         violations.extend(self.drops.unread.iter().map(|unread| format!("not proved at the host: {unread}")));
         violations
     }
+}
+
+/// Counts with their names, as a person reads them.
+pub(crate) fn listed(counts: &BTreeMap<String, u64>) -> String {
+    let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
 }
 
 /// Settles senders and sinks with each other: every sink learns how much each stream that it received,

@@ -311,7 +311,7 @@ impl Outgoing {
             class: self.class,
             end: turn.end,
             sequence: self.sent.frames,
-            sent: now,
+            sent: if turn.end { self.sent.first } else { now },
             flow: turn.frame.flow,
         };
         let len = turn.frame.len as usize;
@@ -365,7 +365,8 @@ mod tests {
             end_markers: END_MARKERS,
             qcn,
         };
-        Sender::new(&parse_streams(streams).unwrap(), settings, T0, Arc::default())
+        let streams: Vec<String> = streams.iter().map(|stream| format!("{stream},dst=broadcast")).collect();
+        Sender::new(&parse_streams(&streams).unwrap(), settings, T0, Arc::default())
     }
 
     fn at(micros: u64) -> Nanos {
@@ -384,7 +385,8 @@ mod tests {
                     let Parsed::Data(arrival) = parse(&header, &frame, turn.frame_len() as usize) else {
                         panic!("not a data frame")
                     };
-                    assert_eq!((arrival.stamp.sender, arrival.stamp.sent), (7, now));
+                    let (stamp, began) = (arrival.stamp, sender.sent().nth(turn.stream).unwrap().first);
+                    assert_eq!((stamp.sender, stamp.sent), (7, if stamp.end { began } else { now }));
                     sent.push(arrival.stamp.stream + if arrival.stamp.end { 100 } else { 0 });
                 }
                 other => return (sent, other),

@@ -3,6 +3,10 @@
 //!
 //! A host takes what is addressed to it or to a group, as a network card does; with `promiscuous`
 //! everything. Streams are known by their first frame; from then on nothing is allocated.
+//!
+//! Who sends before its sink is there has not lost what nobody could receive. A sink knows how long it had been ready when
+//! the first frame came, and from the end of the stream how long its sender had been sending by then: the times of one
+//! clock each. Where the sender had for longer, what it had sent before that frame was missed at the start.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,6 +34,7 @@ const LATENCY_DIGITS: u8 = 2;
 pub struct Sink {
     address: MacAddr,
     promiscuous: bool,
+    ready: Nanos,
     streams: Vec<Incoming>,
     places: HashMap<(u16, u8), usize>,
     last: usize,
@@ -71,6 +76,14 @@ pub struct Incoming {
     pub payload: Bytes,
     /// Which of them.
     pub tracker: Tracker,
+    /// The lowest sequence number that arrived.
+    lowest: u64,
+    /// When the first that arrived had been sent.
+    first_sent: Nanos,
+    /// When its first frame was sent, once an end marker said so.
+    began: Option<Nanos>,
+    /// How long its sink had been ready when the first frame arrived.
+    watched: Nanos,
     /// How many were sent, once an end marker said so.
     pub total: Option<u64>,
     /// When the first arrived.
@@ -104,12 +117,13 @@ pub struct FlowsReceived {
 }
 
 impl Sink {
-    /// A sink at `address`.
+    /// A sink at `address`, which receives from `ready` on.
     #[must_use]
-    pub fn new(address: MacAddr, promiscuous: bool, progress: Arc<Progress>) -> Sink {
+    pub fn new(address: MacAddr, promiscuous: bool, ready: Nanos, progress: Arc<Progress>) -> Sink {
         Sink {
             address,
             promiscuous,
+            ready,
             streams: Vec::with_capacity(STREAMS_MAX),
             places: HashMap::with_capacity(STREAMS_MAX),
             last: 0,
@@ -160,7 +174,11 @@ impl Sink {
         let stream = &mut self.streams[place];
         if arrival.stamp.end {
             stream.total = Some(arrival.stamp.sequence);
+            stream.began = Some(arrival.stamp.sent);
             return true;
+        }
+        if stream.frames == 0 {
+            stream.watched = now.since(self.ready);
         }
         stream.receive(now, arrival, frame_len);
         let on_line = Bytes::on_line(frame_len);
@@ -202,6 +220,10 @@ impl Incoming {
             line_bytes: Bytes::ZERO,
             payload: Bytes::ZERO,
             tracker: Tracker::default(),
+            lowest: u64::MAX,
+            first_sent: Nanos::ZERO,
+            began: None,
+            watched: Nanos::ZERO,
             total: None,
             first: Nanos::ZERO,
             first_line_bytes: Bytes::ZERO,
@@ -220,7 +242,9 @@ impl Incoming {
         let (on_line, payload) = (Bytes::on_line(frame_len), Bytes(arrival.payload as u64));
         if self.frames == 0 {
             (self.first, self.first_line_bytes, self.first_payload) = (now, on_line, payload);
+            self.first_sent = arrival.stamp.sent;
         }
+        self.lowest = self.lowest.min(arrival.stamp.sequence);
         self.last = now;
         self.frames += 1;
         self.bytes += Bytes::of_frame(frame_len);
@@ -241,6 +265,13 @@ impl Incoming {
     #[must_use]
     pub fn sent_at_least(&self) -> u64 {
         self.total.unwrap_or(0).max(self.tracker.sent_at_least())
+    }
+
+    /// How many were sent before all that arrived, where the stream began before its sink was ready.
+    #[must_use]
+    pub fn missed_at_start(&self) -> u64 {
+        let had_begun = |began| span_48(self.first_sent, began) > self.watched;
+        if self.frames > 0 && self.began.is_some_and(had_begun) { self.lowest } else { 0 }
     }
 
     /// Bits per second of layer 1 between the first arrival and the last.
@@ -320,7 +351,7 @@ mod tests {
     const ADDRESS: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
     fn sink(promiscuous: bool) -> Sink {
-        Sink::new(ADDRESS, promiscuous, Arc::default())
+        Sink::new(ADDRESS, promiscuous, Nanos::ZERO, Arc::default())
     }
 
     fn stamp(sequence: u64) -> Stamp {
@@ -373,9 +404,23 @@ mod tests {
     }
 
     #[test]
+    fn what_was_sent_before_the_sink_was_ready_is_missed_and_not_lost() {
+        // The stream begins at 1000 by its own clock; its frame 5 is sent at 4000, and comes when the sink has been ready for so long.
+        for (watched, sequence, missed) in [(2_999, 5, 5), (3_000, 5, 0), (10_000, 5, 0), (2_999, 0, 0)] {
+            let ready = Nanos(50_000);
+            let mut sink = Sink::new(ADDRESS, false, ready, Arc::default());
+            let first = Stamp { sent: Nanos(4000), ..stamp(sequence) };
+            receive(&mut sink, ready.0 + watched, ADDRESS, &first);
+            assert_eq!(sink.streams()[0].missed_at_start(), 0, "nobody has said when it began");
+            receive(&mut sink, ready.0 + 20_000, ADDRESS, &Stamp { end: true, ..stamp(8) });
+            assert_eq!(sink.streams()[0].missed_at_start(), missed, "{watched}");
+        }
+    }
+
+    #[test]
     fn what_came_is_told_apart_by_sender() {
         let progress = Arc::new(Progress::of_senders([1, 2]));
-        let mut sink = Sink::new(ADDRESS, false, Arc::clone(&progress));
+        let mut sink = Sink::new(ADDRESS, false, Nanos::ZERO, Arc::clone(&progress));
         for (sequence, sender) in [(0, 1), (0, 2), (1, 1), (0, 3)] {
             receive(&mut sink, 0, ADDRESS, &Stamp { sender, ..stamp(sequence) });
         }

@@ -145,28 +145,28 @@ pub fn parse_streams<T: AsRef<str>>(texts: &[T]) -> Result<Vec<Stream>, StreamEr
     if errors.is_empty() { Ok(streams) } else { Err(StreamErrors(errors)) }
 }
 
-/// The keys of a stream, and what each takes.
-const KEYS: &[(&str, &str)] = &[
-    ("class", "0 to 7"),
-    ("pcp", "0 to 7, written into a tag"),
-    ("vlan", "0 to 4094, written into a tag"),
-    ("dscp", "0 to 63"),
-    ("ecn", "0 (not capable), 1 or 2 (ECT: marks are counted where it arrives)"),
-    ("dst", "an address"),
-    ("src", "an address"),
-    ("sport", "a UDP port"),
-    ("dport", "a UDP port"),
-    ("size", "64 to 9018 bytes with FCS"),
-    ("rate", "bits per second, or line"),
-    ("count", "frames"),
-    ("duration", "a time"),
-    ("start", "a time"),
-    ("on", "a time, with off"),
-    ("off", "a time, with on"),
-    ("burst", "an amount (64KB), with every"),
-    ("every", "a time, with burst"),
-    ("flows", "edu1, edu2 or a file"),
-    ("seed", "a number, with flows"),
+/// The keys of a stream, what each takes, and what holds where it is not given.
+const KEYS: &[(&str, &str, &str)] = &[
+    ("dst", "an address, or broadcast", ""),
+    ("class", "0 to 7", "0"),
+    ("pcp", "0 to 7, written into a tag", "the class, where vlan is given"),
+    ("vlan", "0 to 4094, written into a tag", "0, where pcp is given"),
+    ("dscp", "0 to 63", "class x 8"),
+    ("ecn", "0 (not capable), 1 or 2 (ECT: marks are counted where it arrives)", "0"),
+    ("src", "an address", "the host's"),
+    ("sport", "a UDP port", "49152 + the stream's number"),
+    ("dport", "a UDP port", "9"),
+    ("size", "64 to 9018 bytes with FCS", "1518"),
+    ("rate", "bits per second, or line", "line"),
+    ("count", "frames", "no end"),
+    ("duration", "a time", "no end"),
+    ("start", "a time", "0s"),
+    ("on", "a time, with off", "always"),
+    ("off", "a time, with on", "never"),
+    ("burst", "an amount (64KB), with every", "none"),
+    ("every", "a time, with burst", "none"),
+    ("flows", "edu1, edu2 or a file; needs rate", "none"),
+    ("seed", "a number, with flows", "1"),
 ];
 
 /// The values of one stream while it is read; errors are collected on the way.
@@ -234,7 +234,11 @@ impl<'a> Fields<'a> {
 /// The keys and what they take, for `--help`.
 #[must_use]
 pub fn keys_help() -> String {
-    KEYS.iter().map(|(key, takes)| format!("  {key:<9} {takes}\n")).collect()
+    let default = |default: &str| match default {
+        "" => " (required)".to_owned(),
+        default => format!(" [default: {default}]"),
+    };
+    KEYS.iter().map(|(key, takes, otherwise)| format!("  {key:<9} {takes}{}\n", default(otherwise))).collect()
 }
 
 fn parse_stream(text: &str) -> Result<Stream, Vec<String>> {
@@ -248,7 +252,7 @@ fn parse_stream(text: &str) -> Result<Stream, Vec<String>> {
         tag,
         dscp: fields.byte("dscp", 63).unwrap_or(class.get() << 3),
         ecn: fields.byte("ecn", 2).unwrap_or(defaults.ecn),
-        dst: fields.take("dst", values::mac).unwrap_or(defaults.dst),
+        dst: fields.take("dst", destination).unwrap_or(defaults.dst),
         src: fields.take("src", values::mac),
         source_port: fields.port("sport"),
         destination_port: fields.port("dport").unwrap_or(defaults.destination_port),
@@ -261,10 +265,20 @@ fn parse_stream(text: &str) -> Result<Stream, Vec<String>> {
         start: fields.take("start", values::duration).unwrap_or_default(),
         pattern,
     };
+    if !fields.has("dst") {
+        fields.errors.push(
+            "`dst` is missing: dst=ADDRESS, as the host that is to receive it says with \"ready\", or dst=broadcast for all hosts"
+                .to_owned(),
+        );
+    }
     if matches!(stream.pattern, Pattern::Flows { .. }) && stream.rate.is_none() {
         fields.errors.push("flows need a rate: the mean load that they are to offer".to_owned());
     }
     if fields.errors.is_empty() { Ok(stream) } else { Err(fields.errors) }
+}
+
+fn destination(text: &str) -> Result<MacAddr, String> {
+    if text == "broadcast" { Ok(MacAddr::BROADCAST) } else { values::mac(text) }
 }
 
 fn read_tag(fields: &mut Fields<'_>, class: Class) -> Option<Tci> {
@@ -322,8 +336,13 @@ fn read_flow_sizes(name: &str) -> Result<FlowSizes, String> {
 mod tests {
     use super::*;
 
+    /// To everybody, where it does not say to whom.
     fn one(text: &str) -> Stream {
-        parse_streams(&[text]).unwrap().remove(0)
+        parse_streams(&[to_all(text)]).unwrap().remove(0)
+    }
+
+    fn to_all(text: &str) -> String {
+        if text.contains("dst=") { text.to_owned() } else { format!("{text},dst=broadcast") }
     }
 
     fn tag(pcp: u8, vid: u16) -> Tci {
@@ -331,12 +350,23 @@ mod tests {
     }
 
     fn errors(text: &str) -> Vec<String> {
-        parse_streams(&[text]).unwrap_err().0
+        parse_streams(&[to_all(text)]).unwrap_err().0
     }
 
     #[test]
-    fn nothing_given_is_broadcast_on_class_0_at_line_rate() {
+    fn nothing_but_to_whom_is_given_is_class_0_at_line_rate() {
         assert_eq!(one(""), Stream::default());
+    }
+
+    #[test]
+    fn a_stream_says_to_whom_it_goes() {
+        for text in ["", "class=3,rate=1G"] {
+            let StreamErrors(errors) = parse_streams(&[text]).unwrap_err();
+            assert!(errors.len() == 1 && errors[0].contains("dst=broadcast"), "{errors:?}");
+        }
+        assert_eq!(one("dst=broadcast").dst, MacAddr::BROADCAST);
+        assert!(keys_help().contains("  dst       an address, or broadcast (required)\n"));
+        assert!(keys_help().contains("  size      64 to 9018 bytes with FCS [default: 1518]\n"));
     }
 
     #[test]
@@ -418,7 +448,7 @@ mod tests {
             ("flows=edu1,rate=1G,size=127", false),
             ("flows=edu1,rate=1G,size=128", true),
         ] {
-            assert_eq!(parse_streams(&[text]).is_ok(), fits, "{text}");
+            assert_eq!(parse_streams(&[to_all(text)]).is_ok(), fits, "{text}");
         }
     }
 
@@ -433,7 +463,7 @@ mod tests {
         ] {
             assert_eq!(errors(text).len(), 1, "{text}");
         }
-        assert!(parse_streams(&vec![""; 256]).is_ok());
-        assert!(parse_streams(&vec![""; 257]).is_err());
+        assert!(parse_streams(&vec!["dst=broadcast"; 256]).is_ok());
+        assert!(parse_streams(&vec!["dst=broadcast"; 257]).is_err());
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
-use crate::report::{Distribution, HostReport, ReceivedStream};
+use crate::report::{Distribution, HostReport, ReceivedStream, listed};
 
 /// Shows a report as tables.
 #[derive(Debug)]
@@ -95,7 +95,16 @@ fn write_received(f: &mut Formatter<'_>, report: &HostReport) -> fmt::Result {
             micros(latency.max),
         ]));
     }
-    writeln!(f, "{table}")
+    writeln!(f, "{table}")?;
+    for r in report.received.iter().filter(|r| r.missed_at_start > 0) {
+        writeln!(
+            f,
+            "{} stream {}: {} frames missed at start, not lost: they were sent before this host was ready. Start the host that \
+             receives first, and the sender when that says \"ready\"",
+            r.sender, r.stream, r.missed_at_start
+        )?;
+    }
+    Ok(())
 }
 
 /// At least so many, where nobody said how many there were.
@@ -139,8 +148,9 @@ fn write_pauses(f: &mut Formatter<'_>, report: &HostReport) -> fmt::Result {
     if refused + report.pauses.pause_frames > 0 {
         writeln!(
             f,
-            "MAC control that paused nothing: {} PAUSE (802.3x), refused {:?}",
-            report.pauses.pause_frames, report.pauses.refused
+            "MAC control that paused nothing: {} PAUSE (802.3x), refused: {}",
+            report.pauses.pause_frames,
+            listed(&report.pauses.refused)
         )?;
     }
     Ok(())
@@ -158,7 +168,7 @@ fn write_rest(f: &mut Formatter<'_>, report: &HostReport) -> fmt::Result {
     if report.drops.total == 0 {
         writeln!(f, "no frame was dropped at this host")
     } else {
-        writeln!(f, "dropped at this host, by counter: {:?}", report.drops.counters)
+        writeln!(f, "dropped at this host, by counter: {}", listed(&report.drops.counters))
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
 use xoff::control::status::Status;
@@ -161,6 +163,12 @@ impl Bed {
         &self.namespace
     }
 
+    /// The far switch's namespace.
+    #[must_use]
+    pub fn far_namespace(&self) -> &Namespace {
+        &self.far
+    }
+
     /// A configuration for all its ports with these `[defaults]`; see [`Config`].
     #[must_use]
     pub fn config(&self, defaults: &str) -> Config {
@@ -195,6 +203,25 @@ impl Bed {
     #[must_use]
     pub fn launch_in(&self, surroundings: Surroundings, config: &Config) -> Switch {
         Switch::launch_in(surroundings, &self.binary, &self.namespace, &config.to_string())
+    }
+
+    /// Runs a program beside the switch that looks at it, and does `meanwhile` every 50 ms, with how often it was done before, as
+    /// long as it takes.
+    ///
+    /// # Panics
+    /// If the program does not succeed, with what it said.
+    pub fn watched_by(&self, mut program: Command, mut meanwhile: impl FnMut(u32)) {
+        program.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut program = self.namespace.spawn(program).unwrap();
+        let mut round = 0;
+        while program.try_wait().unwrap().is_none() {
+            meanwhile(round);
+            round += 1;
+            thread::sleep(Duration::from_millis(50));
+        }
+        let Output { status, stdout, stderr } = program.wait_with_output().unwrap();
+        let [stdout, stderr] = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        assert!(status.success(), "{stdout}\n{stderr}");
     }
 
     /// Stops the switch and holds it to its promise: nothing was lost in any device or socket, no

@@ -163,7 +163,7 @@ pub fn note_lab(said: &Value) {
 }
 
 /// Notes what a switch says of its workers.
-pub(crate) fn note_switch(status: &Status) {
+pub fn note_switch(status: &Status) {
     for worker in &status.workers {
         note(worker.stalls > 0, Duration::from_nanos(worker.stall_budget_nanos));
     }

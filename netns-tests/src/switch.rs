@@ -13,7 +13,7 @@ use xoff::control::status::{ClassStatus, PortStatus, Status};
 use xoff::lab::Namespace;
 
 use crate::host::dies_with_us;
-use crate::{PATIENCE, stall, wait_for};
+use crate::{Config, PATIENCE, stall, wait_for};
 
 const CONTROL: &str = "http://127.0.0.1:9464";
 
@@ -31,6 +31,8 @@ pub struct Surroundings {
     pub stderr: Option<Stdio>,
     /// Its limits of open files, soft and hard; `None`: those of the test.
     pub descriptors: Option<(u64, u64)>,
+    /// Of its environment, what the test does not have itself.
+    pub environment: Vec<(&'static str, String)>,
 }
 
 /// How a switch ended.
@@ -82,7 +84,7 @@ impl Switch {
         let mut command = dies_with_us("prlimit");
         command.args(surroundings.descriptors.map(|(soft, hard)| format!("--nofile={soft}:{hard}")));
         command.arg(binary).arg("run").arg("--config").arg(file);
-        command.stdin(Stdio::null()).stdout(open("stdout"));
+        command.stdin(Stdio::null()).stdout(open("stdout")).envs(surroundings.environment);
         command.stderr(surroundings.stderr.unwrap_or_else(|| open("stderr").into()));
         let child = namespace.spawn(command).expect("setpriv (util-linux) starts");
         Switch { namespace: namespace.clone(), child, directory }
@@ -140,6 +142,11 @@ impl Switch {
     #[must_use]
     pub fn pid(&self) -> Pid {
         Pid::from_raw(i32::try_from(self.child.id()).unwrap())
+    }
+
+    /// Writes another configuration where it was started with one: it is read when it is read again.
+    pub fn write(&self, config: &Config) {
+        fs::write(self.directory.path().join("switch.toml"), config.to_string()).unwrap();
     }
 
     /// Sends it a signal.

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
-use std::ops::RangeInclusive;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::process::ExitCode;
 use std::str::FromStr;
 
@@ -42,12 +42,19 @@ where
 /// # Errors
 /// It cannot be written for another reason: a full disk.
 pub fn print(text: impl Display) -> miette::Result<()> {
+    print_more(text).map(drop)
+}
+
+/// The same, for who would print more later: breaks off where the reader has gone away.
+///
+/// # Errors
+/// As [`print()`].
+pub fn print_more(text: impl Display) -> miette::Result<ControlFlow<()>> {
     let mut out = io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(miette!("cannot write the result: {error}"))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(ControlFlow::Continue(())),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
+        Err(error) => Err(miette!("cannot write the result: {error}")),
     }
 }
 

@@ -9,8 +9,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::control::CONNECTIONS_MAX;
 
-/// For each socket: it, and the duplicate that its worker sleeps on.
-const BY_SOCKET: u64 = 2;
+/// For each socket: it, the duplicate that its worker sleeps on, and that by which its counters are read.
+const BY_SOCKET: u64 = 3;
 /// For each port: its program, maps and link, and two conversations with netlink.
 const BY_PORT: u64 = 16;
 /// For each worker: what wakes it, and duplicates of that.
@@ -73,17 +73,20 @@ impl Allowed {
     /// # Errors
     /// It cannot.
     pub fn suffices(self, queues: &[Option<u32>], workers: usize) -> Result<(), DescriptorError> {
-        let sockets = queues.iter().map(|queues| u64::from(queues.unwrap_or(1))).sum();
-        let (needed, allowed) = (open() + needed(sockets, queues.len(), workers), self.0);
+        let sockets: Vec<u64> = queues.iter().map(|queues| u64::from(queues.unwrap_or(1))).collect();
+        let (needed, allowed) = (open() + needed(&sockets, workers), self.0);
+        let (sockets, ports) = (sockets.iter().sum(), queues.len());
         match needed <= allowed {
             true => Ok(()),
-            false => Err(DescriptorError::TooFew { needed, sockets, ports: queues.len(), allowed }),
+            false => Err(DescriptorError::TooFew { needed, sockets, ports, allowed }),
         }
     }
 }
 
-fn needed(sockets: u64, ports: usize, workers: usize) -> u64 {
-    sockets * BY_SOCKET + ports as u64 * BY_PORT + workers as u64 * BY_WORKER + CONNECTIONS + ALWAYS
+/// With so many sockets at each port. One port counts twice: while it is opened again, its old sockets may not be closed yet.
+fn needed(sockets: &[u64], workers: usize) -> u64 {
+    let ports = sockets.iter().chain(sockets.iter().max()).map(|sockets| sockets * BY_SOCKET + BY_PORT);
+    ports.sum::<u64>() + workers as u64 * BY_WORKER + CONNECTIONS + ALWAYS
 }
 
 /// How many the process has open.

@@ -4,22 +4,28 @@
 
 mod atomics;
 pub mod bell;
+pub mod capture;
 pub mod causes;
 pub mod cli;
+pub mod client;
 pub mod clock;
 pub mod commands;
+pub mod confine;
 pub mod control;
 pub mod demo;
 pub mod descriptors;
 pub mod experiment;
 pub mod fabric;
+mod format;
 pub mod handoff;
 pub mod lab;
 pub mod machine;
+pub mod network;
 pub mod run;
 pub mod sleeper;
 pub mod spin;
 pub mod traffic;
+mod turns;
 pub mod worker;
 
 pub use commands::main_with;

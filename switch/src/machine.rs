@@ -1,21 +1,20 @@
 //! The machine that this process runs on, for configurations to fit into.
 
-use std::fs;
 use std::hash::{BuildHasher, RandomState};
 
-use xoff_config::Machine;
+use nix::sys::sysinfo::sysinfo;
+use xoff_config::{Device, Machine};
 use xoff_dataplane::settings::HashSeed;
 use xoff_dataplane::units::Bytes;
 
 /// What this process may use, its devices in the network namespace of the thread that asks.
 #[must_use]
 pub fn here() -> Machine {
-    Machine {
-        memory: memory(),
-        cores: cores(),
-        queues: |device| xoff_xdp::rx_queues(device).ok(),
-        own_policy: None,
-    }
+    Machine { memory: memory(), cores: cores(), device, own_policy: None }
+}
+
+fn device(name: &str) -> Device {
+    xoff_xdp::look(name).unwrap_or(Device::Unknown)
 }
 
 /// A number that nobody else knows, another one at each call: the standard library's hashers are seeded by
@@ -27,10 +26,7 @@ pub fn secret() -> HashSeed {
 }
 
 fn memory() -> Option<Bytes> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(Bytes(kib * 1_024))
+    Some(Bytes(sysinfo().ok()?.ram_total()))
 }
 
 /// Those that `taskset`, cpusets and `isolcpus` leave to this thread.

@@ -8,32 +8,37 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use xoff_config::shell::{Chunks, Worker as WorkerPlan, ZeroCopy};
+use xoff_config::shell::{Chunks, HttpAt, Worker as WorkerPlan, ZeroCopy};
 use xoff_config::{Config, Problem};
 use xoff_dataplane::counters::Counters;
 use xoff_dataplane::frame::FrameStore as _;
 use xoff_dataplane::policy::CustomPanic;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
-use xoff_dataplane::units::{ETHERNET_HEADER, MacAddr, Nanos, PortId};
+use xoff_dataplane::units::{ETHERNET_HEADER, MacAddr, PortId};
 use xoff_xdp::{Port, Share, Store, Umem, UmemSettings, XdpError};
 
 use crate::clock;
+pub use crate::confine::Privileges;
+use crate::confine::{ConfineError, Part};
+use crate::control::current::Current;
+use crate::control::loss_books::LossBooks;
 use crate::control::mailbox::{Answer, Inbox, Mailbox};
+use crate::control::opener::{self, Opener};
 use crate::control::policy_cells::PolicyCells;
-use crate::control::privileges::{self, PrivilegeError};
+use crate::control::reload::{Reloader, Reloads, Reserved, Source, commit_time};
 use crate::control::status::Status;
 use crate::control::{
-    self, ControlEnded, ControlError, ControlHandle, Http, PortView, SwitchView, WorkerFacts, WorkerView,
-    snapshot,
+    self, ControlEnded, ControlError, ControlHandle, GoingOn, Http, Link, PortDevice, PortView, SwitchView,
+    WorkerFacts, WorkerView, snapshot,
 };
 use crate::descriptors::{Allowed, DescriptorError};
 use crate::handoff::{Exchange, Handoff};
 use crate::machine;
-use crate::worker::Worker;
+use crate::worker::{Outcome, Worker};
 
 /// Why a switch could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +51,7 @@ pub enum RunError {
     Control(#[from] ControlError),
     /// Capabilities.
     #[error(transparent)]
-    Privileges(#[from] PrivilegeError),
+    Privileges(#[from] ConfineError),
     /// The kernel is too old for an MTU.
     #[error(
         "{device} is to forward an MTU of {mtu}, and frames of more than {most} bytes of payload take Linux 6.6 or \
@@ -76,21 +81,6 @@ pub enum RunError {
     TooMuchMemory {
         /// How many.
         chunks: u64,
-    },
-    /// Frames as long as the switch forwards would not go through the device.
-    #[error(
-        "port {port} has an MTU of {mtu}, but its device {device} one of {device_mtu}: \
-         `ip link set {device} mtu {mtu}` (at both ends of the cable), or write mtu = {device_mtu}"
-    )]
-    Mtu {
-        /// Name of the port.
-        port: String,
-        /// Its MTU.
-        mtu: u32,
-        /// Its device.
-        device: String,
-        /// The device's MTU.
-        device_mtu: u32,
     },
     /// A thread, or what it needs.
     #[error("cannot start a worker: {0}")]
@@ -134,25 +124,19 @@ pub enum ThreadError {
     },
 }
 
-/// What becomes of the privileges of the calling thread and its children.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Privileges {
-    /// They stay: the switch is part of a larger program.
-    Keep,
-    /// All that is not needed any more goes, before the first frame is looked at.
-    Drop,
-}
-
 /// A running switch. Dropping it stops it.
 #[derive(Debug)]
 pub struct Running {
     view: Arc<SwitchView>,
     exchange: Arc<Exchange>,
     stop: Arc<AtomicBool>,
-    workers: Vec<JoinHandle<io::Result<Worker>>>,
+    workers: Vec<JoinHandle<(Worker, Outcome)>>,
     report_end: Sender<()>,
     ended: Receiver<()>,
     control: Option<ControlHandle>,
+    /// The thread that opens ports, which ends after the control thread.
+    opening: Option<JoinHandle<()>>,
+    reloads: Option<Reloads>,
 }
 
 impl Running {
@@ -164,14 +148,20 @@ impl Running {
 
     /// Where it serves HTTP.
     #[must_use]
-    pub fn http(&self) -> Option<std::net::SocketAddr> {
-        self.control.as_ref().and_then(ControlHandle::address)
+    pub fn http(&self) -> Option<&HttpAt> {
+        self.control.as_ref().and_then(ControlHandle::at)
     }
 
     /// Ends [`Running::wait`] from another thread.
     #[must_use]
     pub fn end(&self) -> End {
         End(self.report_end.clone())
+    }
+
+    /// By which its configuration is read again, if it came from a file.
+    #[must_use]
+    pub fn reloads(&self) -> Option<&Reloads> {
+        self.reloads.as_ref()
     }
 
     /// Waits until somebody calls [`End::now`], or a thread has ended by itself.
@@ -188,6 +178,14 @@ impl Running {
     }
 
     fn finish(&mut self) -> Result<Status, ThreadError> {
+        let outcome = self.end_threads();
+        if let Some(opening) = self.opening.take() {
+            let _ = opening.join(); // a panic of its own stands on standard error
+        }
+        outcome
+    }
+
+    fn end_threads(&mut self) -> Result<Status, ThreadError> {
         self.stop.store(true, Ordering::Relaxed);
         self.exchange.wake_all();
         // All of them are waited for, whatever becomes of one.
@@ -216,6 +214,7 @@ impl End {
 }
 
 /// Tells that a thread has ended, by a panic too.
+#[derive(Clone)]
 struct Tell(End);
 
 impl Drop for Tell {
@@ -238,11 +237,23 @@ impl Drop for Running {
 ///
 /// # Errors
 /// Where anything of it cannot be had; then nothing is left open.
-pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunError> {
+pub fn start(config: &Config, privileges: &Privileges) -> Result<Running, RunError> {
+    start_from(None, config, privileges)
+}
+
+/// The same of a configuration that can be read again where it came from.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_from(
+    source: Option<Source>,
+    config: &Config,
+    privileges: &Privileges,
+) -> Result<Running, RunError> {
     let shell = &config.shell;
     let open_files = Allowed::raise()?;
-    let http = shell.http.map(|address| control::listen(address, &shell.http_hosts)).transpose()?;
-    check_mtus(config)?;
+    let listen = |at| control::listen(at, shell.http_netns.as_deref(), &shell.http_hosts);
+    let http = shell.http.as_ref().map(listen).transpose()?;
     let machine = machine::here();
     if let Some(misfit) = config.misfits(&machine).into_iter().find(Problem::is_error) {
         return Err(RunError::Misfit { misfit });
@@ -258,7 +269,7 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
         }
         opened => opened,
     };
-    let Opened { stores, ports, views } = opened.map_err(|error| in_terms_of(config, error))?;
+    let Opened { umem, stores, ports, views } = opened.map_err(|error| in_terms_of(config, error))?;
     let macs = ports.iter().flatten().map(|(id, port)| (*id, port.facts().mac));
     let settings = settings_here(&config.switch, macs);
     let counters = Counters::with_shadows(settings.ports.len(), settings.shadows.len());
@@ -272,6 +283,7 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
         let facts = Arc::new(WorkerFacts::default());
         worker_views.push(WorkerView {
             core: plan.core.map(usize::from),
+            slots: store.capacity(),
             facts: Arc::clone(&facts),
             mailbox,
         });
@@ -283,7 +295,7 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
     let view = Arc::new(SwitchView {
         name: shell.name.clone(),
         policies: PolicyCells::new(settings.policies),
-        settings,
+        configured: Current::new(settings),
         counters,
         ports: views,
         workers: worker_views,
@@ -291,14 +303,26 @@ pub fn start(config: &Config, privileges: Privileges) -> Result<Running, RunErro
         clock: clock::now,
         started_at: clock::now(),
         started: SystemTime::now(),
+        books: LossBooks::new(owners.len()),
+        going_on: GoingOn::default(),
     });
-    if privileges == Privileges::Drop {
-        privileges::drop_all_but_network_administration()?;
+    let (opener, opening) = opener::start(umem, config, Arc::clone(&view), privileges)?;
+    if let Privileges::Drop(confinement) = privileges {
+        confinement.enter(Part::Owner)?;
     }
-    let mut running = with_control(view, exchange, http)?;
+    // Before the first frame: what netlink tells may come after it.
+    for (id, _) in view.ports().filter(|(_, port)| port.link.get() == Link::Down) {
+        for (_, worker) in &mut workers {
+            worker.switch.batch(clock::now()).set_link(id, false, &mut worker.store);
+        }
+    }
+    let reserved = Reserved { plans, shares, queues };
+    let reload = source.map(|source| Reloader::new(Arc::clone(&view), config.clone(), reserved, source));
+    let mut running = with_control(view, exchange, http, Some(opener), reload, privileges)?;
+    running.opening = Some(opening);
     for (core, worker) in workers {
         let (stop, end) = (Arc::clone(&running.stop), running.end());
-        running.workers.push(spawn(worker, core, stop, end)?);
+        running.workers.push(spawn(worker, core, stop, end, privileges)?);
     }
     Ok(running)
 }
@@ -321,11 +345,16 @@ fn with_control(
     view: Arc<SwitchView>,
     exchange: Arc<Exchange>,
     http: Option<Http>,
+    opener: Option<Opener>,
+    reload: Option<(Reloads, Reloader)>,
+    privileges: &Privileges,
 ) -> Result<Running, ControlError> {
     let (report_end, ended) = mpsc::channel();
-    let control = control::start(Arc::clone(&view), http, Tell(End(report_end.clone())))?;
-    let stop = Arc::default();
-    Ok(Running { view, exchange, stop, workers: Vec::new(), report_end, ended, control: Some(control) })
+    let tell = Tell(End(report_end.clone()));
+    let reloads = reload.as_ref().map(|(reloads, _)| reloads.clone());
+    let control = control::start(Arc::clone(&view), http, opener, reload, &privileges.of_http(), tell)?;
+    let (stop, workers, control, opening) = (Arc::default(), Vec::new(), Some(control), None);
+    Ok(Running { view, exchange, stop, workers, report_end, ended, control, opening, reloads })
 }
 
 /// What a refusal means for what was configured.
@@ -339,19 +368,9 @@ fn in_terms_of(config: &Config, error: XdpError) -> RunError {
     }
 }
 
-fn check_mtus(config: &Config) -> Result<(), RunError> {
-    for (shell, port) in config.shell.ports.iter().zip(&config.switch.ports) {
-        let (mtu, device_mtu) = (port.mtu_frame - ETHERNET_HEADER, xoff_xdp::mtu(&shell.device)?);
-        if mtu > device_mtu {
-            let (port, device) = (port.name.clone(), shell.device.clone());
-            return Err(RunError::Mtu { port, mtu, device, device_mtu });
-        }
-    }
-    Ok(())
-}
-
 /// Everything that is taken from the kernel.
 struct Opened {
+    umem: Umem,
     stores: Vec<Store>,
     /// By worker.
     ports: Vec<Vec<(PortId, Port)>>,
@@ -370,10 +389,10 @@ fn open(
     for (id, port) in (0..=u8::MAX).map(PortId).zip(&config.shell.ports) {
         let worker = owner(plans, id).index();
         let open = Port::open(&umem, &mut stores[worker], port)?;
-        views.push(port_view(&open, worker));
+        views.push(port_view(&open, worker).named(&config.switch.ports[id.index()].name));
         ports[worker].push((id, open));
     }
-    Ok(Opened { stores, ports, views })
+    Ok(Opened { umem, stores, ports, views })
 }
 
 fn worker(
@@ -386,13 +405,14 @@ fn worker(
     facts: Arc<WorkerFacts>,
 ) -> Worker {
     let (poll, stall_budget) = (config.shell.poll, config.shell.stall_budget);
-    let lines = ports.iter().map(|(id, _)| &config.switch.ports[id.index()]);
-    let commit_time = lines.map(|port| port.speed.time_of(port.commit)).min().unwrap_or(Nanos::NEVER);
-    Worker { switch, store, ports, handoff, inbox, facts, poll, stall_budget, commit_time }
+    let commit_time = commit_time(ports.iter().map(|(id, _)| &config.switch.ports[id.index()]));
+    let has_other_ports = false;
+    Worker { switch, store, ports, handoff, inbox, facts, poll, stall_budget, commit_time, has_other_ports }
 }
 
-fn join(worker: usize, thread: JoinHandle<io::Result<Worker>>) -> Result<Worker, ThreadError> {
-    match thread.join() {
+/// What it owned is closed here where it ended otherwise than it should: by a thread that may do that.
+fn join(worker: usize, thread: JoinHandle<(Worker, Outcome)>) -> Result<Worker, ThreadError> {
+    match thread.join().and_then(|(owned, outcome)| outcome.map(|ended| ended.map(|()| owned))) {
         Ok(ended) => ended.map_err(|source| ThreadError::System { worker, source }),
         Err(cause) => Err(match cause.downcast::<CustomPanic>() {
             Ok(policy) => ThreadError::CustomPolicy { worker, said: policy.said },
@@ -406,8 +426,9 @@ fn spawn(
     core: Option<u16>,
     stop: Arc<AtomicBool>,
     end: End,
-) -> io::Result<JoinHandle<io::Result<Worker>>> {
-    thread::Builder::new().name("xoff-worker".into()).spawn(move || {
+    privileges: &Privileges,
+) -> Result<JoinHandle<(Worker, Outcome)>, ConfineError> {
+    let work = move || {
         let _tell = Tell(end);
         match core {
             Some(core) if core_affinity::set_for_current(core_affinity::CoreId { id: core.into() }) => {
@@ -419,7 +440,8 @@ fn spawn(
             None => tracing::info!("a worker is not pinned: `workers` gives it no core"),
         }
         worker.run(&stop)
-    })
+    };
+    privileges.spawn(Part::Worker, "xoff-worker", work)
 }
 
 fn owner(plans: &[WorkerPlan], port: PortId) -> WorkerId {
@@ -457,93 +479,14 @@ fn shares(config: &Config, plans: &[WorkerPlan], queues: &[Option<u32>]) -> Resu
 
 fn port_view(port: &Port, worker: usize) -> PortView {
     let facts = port.facts();
-    for warning in &facts.warnings {
-        tracing::warn!("{warning}");
+    control::log_open(facts);
+    let view = PortView::new(&facts.device, worker, PortDevice::of(port));
+    if !facts.carrier {
+        view.link.set(Link::Down);
     }
-    tracing::info!(
-        device = %facts.device,
-        mac = %facts.mac,
-        queues = facts.queues,
-        mode = ?facts.mode,
-        zero_copy = facts.zero_copy,
-        "port open"
-    );
-    let ifindex = u32::try_from(facts.ifindex).unwrap_or(0);
-    let mut view = PortView::new(&facts.device, ifindex, port.monitor());
-    view.worker = worker;
-    view.native = facts.mode == xoff_ebpf::Mode::Native;
-    view.zero_copy = facts.zero_copy;
-    view.queues = facts.queues;
     view
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests {
-    use xoff_config::Machine;
-    use xoff_dataplane::settings::HashSeed;
-    use xoff_dataplane::units::{Class, Nanos};
-
-    use super::*;
-
-    #[test]
-    fn a_control_thread_that_ends_by_itself_ends_the_switch_and_is_told() {
-        let (mut view, _inbox) = control::tests::view();
-        let seen = Arc::get_mut(&mut view).unwrap();
-        // Whoever tells of a storm that is over asks for the time.
-        seen.counters.class(PortId(1), Class::ALL[3]).storm_since.set(0);
-        seen.clock = || match thread::current().name() {
-            Some("xoff-control") => panic!("this test wants it to"),
-            _ => Nanos::from_secs(9),
-        };
-        let running = with_control(view, Exchange::new(1).unwrap(), None).unwrap();
-        running.wait();
-        let error = running.stop().unwrap_err();
-        assert!(
-            matches!(&error, ThreadError::Control { error: ControlEnded::Panicked, status } if status.name == "s1"),
-            "{error:?}"
-        );
-    }
-
-    #[test]
-    fn two_starts_of_one_configuration_have_secrets_of_their_own() {
-        let text = "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n";
-        let config = Config::from_toml("test", text, Machine::default()).unwrap();
-        let mac = MacAddr([2, 0, 0, 0, 0, 7]);
-        let starts = [0, 1].map(|_| settings_here(&config.switch, [(PortId(0), mac)].into_iter()));
-        assert!(starts[0].fdb.seed != starts[1].fdb.seed);
-        for settings in starts {
-            assert!(settings.fdb.seed != config.switch.fdb.seed && settings.fdb.seed != HashSeed::KNOWN);
-            assert_eq!(settings.ports[0].mac, mac);
-        }
-    }
-
-    #[test]
-    fn a_worker_that_a_custom_policy_ended_does_not_call_it_a_bug_of_xoff() {
-        let said = |cause: Box<dyn std::any::Any + Send>| {
-            let thread = thread::spawn(move || std::panic::resume_unwind(cause));
-            join(3, thread).map(|_| ()).unwrap_err().to_string()
-        };
-        let policy = said(Box::new(CustomPanic { said: "no such share".into() }));
-        let expected =
-            "worker 3 ended because the custom policy of this program panicked (no such share); its";
-        assert!(policy.starts_with(expected), "{policy}");
-        assert!(said(Box::new("a bug")).contains("which is a bug of xoff"));
-    }
-
-    #[test]
-    fn a_kernel_without_multi_buffer_is_told_as_an_mtu() {
-        let port = |name, mtu| {
-            format!("[[port]]\nname = \"{name}\"\ndevice = \"{name}\"\nspeed = \"1G\"\nmtu = {mtu}\n")
-        };
-        let text = port("a", 1500) + &port("b", 9000);
-        let config = Config::from_toml("test", &text, Machine::default()).unwrap();
-        let said = in_terms_of(&config, XdpError::NoMultiBuffer { device: "a".into() }).to_string();
-        assert!(
-            said.contains("MTU of 9000") && said.contains("Linux 6.6") && said.contains("mtu = 3818"),
-            "{said}"
-        );
-        let other = in_terms_of(&config, XdpError::NoAfXdp).to_string();
-        assert!(other.contains("Linux 5.18"), "{other}");
-    }
-}
+mod tests;

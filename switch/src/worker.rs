@@ -27,6 +27,7 @@ use crate::control::mailbox::{Address, Inbox, Request};
 use crate::handoff::Handoff;
 use crate::sleeper::{Sleeper, duplicates};
 use crate::spin::SpinWindow;
+use crate::turns::Watch;
 
 /// Most frames taken from one queue of a port in one turn. Sending brings much of the kernel into the core's
 /// caches, and receiving much of ours: the more frames share that, the less it costs each.
@@ -76,7 +77,12 @@ pub struct Worker {
     pub stall_budget: Nanos,
     /// The shortest time in which the line of one of its ports carries what is committed: then there is room again.
     pub commit_time: Nanos,
+    /// Its ports are others than when it last looked for what wakes it.
+    pub has_other_ports: bool,
 }
+
+/// How a worker has ended: as it was told to, refused by the system what a sleep needs, or by a panic.
+pub type Outcome = thread::Result<io::Result<()>>;
 
 /// What a turn has done.
 #[derive(Clone, Copy, Debug, Default)]
@@ -118,34 +124,36 @@ impl Unseen {
 
 impl Worker {
     /// Runs until `stop`, then lets every held peer go and returns what it owns, with its frames still
-    /// in it, to be counted and closed. A panic lets the peers go too, and goes on.
-    ///
-    /// # Errors
-    /// Where the system refuses what a sleep needs. Nothing else ends it.
-    pub fn run(mut self, stop: &AtomicBool) -> io::Result<Worker> {
+    /// in it, to be counted, and closed by who may do that. A panic lets the peers go too.
+    pub fn run(mut self, stop: &AtomicBool) -> (Worker, Outcome) {
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.work(stop)));
         self.let_peers_go();
-        match outcome {
-            Ok(outcome) => {
-                self.show();
-                outcome.map(|()| self)
-            }
-            Err(cause) => panic::resume_unwind(cause),
+        if outcome.is_ok() {
+            self.show();
         }
+        (self, outcome)
     }
 
     fn work(&mut self, stop: &AtomicBool) -> io::Result<()> {
-        let wakers = self.wakers()?;
-        let mut sleeper = Sleeper::new(&wakers);
         let mut spin = match self.poll {
             Poll::Adaptive { idle_after } => Some(SpinWindow::new(idle_after)),
             Poll::Busy => None,
         };
         let mut watch = Watch::new(clock::now());
         let (mut show_at, mut loops_found) = (Some(Nanos::ZERO), 0);
+        let mut wakers = self.wakers()?;
+        let mut sleeper = Sleeper::new(&wakers);
         while !stop.load(Ordering::Relaxed) {
+            if std::mem::take(&mut self.has_other_ports) {
+                drop(sleeper);
+                drop(wakers); // first: there may be no descriptors to spare
+                wakers = self.wakers()?;
+                sleeper = Sleeper::new(&wakers);
+            }
             let now = clock::now();
-            watch.turn(now, self.stall_budget, &self.facts);
+            if watch.turn(now, self.stall_budget, &self.facts) {
+                self.switch.was_away(now);
+            }
             let turn = self.turn(now, &watch);
             // A loop is told of at once: a line of the log waits for it.
             if show_at.is_some_and(|time| now >= time) || self.switch.bridge().loops_found() != loops_found {
@@ -313,10 +321,40 @@ impl Worker {
             Request::SetPolicy { successor, done } => {
                 let _ = done.send(self.switch.batch(now).set_policy(successor)); // who asked may have given up
             }
+            Request::Revise { revision, commit_time, done } => {
+                self.commit_time = commit_time;
+                let left = self.switch.batch(now).revise(revision, &mut self.store);
+                let _ = done.send(left); // who asked may have given up
+            }
+            Request::PutTap { id, tap, done } => {
+                let _ = done.send(self.switch.batch(now).put_tap(id, tap)); // who asked takes it off in any case
+            }
+            Request::TakeTap { id, done } => {
+                let _ = done.send(self.switch.batch(now).take_tap(id)); // who asked may have given up
+            }
             Request::Link { port, up } => {
                 self.switch.batch(now).set_link(port, up, &mut self.store);
                 let own = self.ports.iter_mut().filter(|(id, _)| *id == port && !up);
                 own.for_each(|(_, port)| port.link_lost());
+            }
+            Request::GiveUp { port, done } => {
+                if let Some(port) = self.give_up(now, port) {
+                    let _ = done.send(Box::new(port)); // dropped here where nobody closes it
+                }
+            }
+            Request::Fill { mut port, done } => {
+                port.refill(&mut self.store);
+                let _ = done.send(port); // where nobody takes it, its chunks are lost: a device may still write there
+            }
+            Request::Adopt(id, port) => {
+                debug_assert!(
+                    self.ports.iter().all(|(other, _)| *other != id),
+                    "the port before was given up"
+                );
+                self.switch.batch(now).set_mac(id, port.facts().mac);
+                let at = self.ports.partition_point(|(other, _)| *other < id);
+                self.ports.insert(at, (id, *port));
+                self.has_other_ports = true;
             }
             Request::Ledger(answer) => {
                 self.show();
@@ -331,6 +369,23 @@ impl Worker {
                 request.answer(fdb.places(), |places| fdb.entries_at(clock::now(), places).map(address));
             }
         }
+    }
+
+    /// Takes leave of a port whose device is gone. What it has received is forwarded; what it was to send is dropped.
+    fn give_up(&mut self, now: Nanos, id: PortId) -> Option<Port> {
+        let (switch, store) = (&mut self.switch, &mut self.store);
+        let at = self.ports.iter().position(|(port, _)| *port == id)?;
+        let port = &mut self.ports[at].1;
+        port.link_lost();
+        if !port.is_gone() {
+            return None;
+        }
+        let mut batch = switch.batch(now);
+        port.reap(store, |store, frame| batch.release(id, frame, store));
+        while port.receive(store, BATCH, |store, frame| batch.receive(id, frame, store)) > 0 {}
+        port.end(store, |store, frame| batch.give_up(id, frame, store));
+        self.has_other_ports = true;
+        Some(self.ports.remove(at).1)
     }
 
     fn show(&self) {
@@ -382,144 +437,6 @@ fn tell(now: Nanos, id: PortId, port: &mut Port, switch: &mut Switch, store: &mu
     port.flush();
 }
 
-/// Measures a worker's turns.
-struct Watch {
-    /// When the worker should have been running again at the latest.
-    expected: Nanos,
-    /// When the turn before this one began.
-    previous: Nanos,
-    current: Nanos,
-}
-
-impl Watch {
-    fn new(now: Nanos) -> Watch {
-        Watch { expected: now, previous: now, current: now }
-    }
-
-    /// The worker slept, and should have been running again `at` that time. Nothing moved meanwhile.
-    fn woken(&mut self, at: Nanos) {
-        self.expected = at;
-        self.current = at;
-    }
-
-    #[inline]
-    fn turn(&mut self, now: Nanos, budget: Nanos, facts: &WorkerFacts) {
-        facts.looped(now.since(self.expected), budget);
-        self.expected = now;
-        self.previous = self.current;
-        self.current = now;
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests {
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-
-    use super::*;
-    use crate::control::mailbox::Mailbox;
-    use crate::handoff::CAPACITY;
-    use crate::handoff::tests::{NOW, Node, receive, two_workers};
-
-    /// A worker without ports, and who writes to it.
-    fn worker() -> (Worker, Node, Mailbox) {
-        let (node, other) = two_workers("");
-        let (mailbox, inbox) = Mailbox::new().unwrap();
-        let worker = Worker {
-            switch: node.switch,
-            store: node.store,
-            ports: Vec::new(),
-            handoff: node.handoff,
-            inbox,
-            facts: Arc::default(),
-            poll: Poll::Busy,
-            stall_budget: Nanos::ZERO,
-            commit_time: Nanos::NEVER,
-        };
-        (worker, other, mailbox)
-    }
-
-    #[test]
-    fn what_has_woken_a_worker_does_not_wake_it_again() {
-        let (worker, _other, mailbox) = worker();
-        let wakers = worker.wakers().unwrap();
-        let mut sleeper = Sleeper::new(&wakers);
-        let mut sleep = || worker.sleep(&mut sleeper, &SpinWindow::new(Nanos::ZERO), Nanos::NEVER).unwrap();
-        let is_readable = |fd| {
-            let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
-            poll(&mut fds, PollTimeout::ZERO).unwrap() == 1
-        };
-        let woken_by =
-            || (is_readable(worker.handoff.bell().event().as_fd()), is_readable(worker.inbox.fd()));
-        worker.handoff.bell().wake();
-        assert_eq!(woken_by(), (true, false));
-        assert!(sleep().is_some());
-        assert_eq!(woken_by(), (false, false));
-        mailbox.send(Request::Link { port: PortId(0), up: true }).unwrap();
-        assert_eq!(woken_by(), (false, true));
-        assert!(sleep().is_some());
-        assert_eq!(woken_by(), (false, false));
-    }
-
-    /// What the other has not taken counts here, and may hold a peer: who sleeps until something comes would
-    /// wait for that peer.
-    #[test]
-    fn a_worker_sleeps_but_shortly_while_frames_wait_for_room_at_another() {
-        let (mut worker, _other, _mailbox) = worker();
-        let mut sleeps_with = |frames: usize| {
-            for _ in 0..frames {
-                receive(&mut worker.switch, &mut worker.store, [0, 2, 1], 60);
-            }
-            worker.turn(NOW, &Watch::new(NOW));
-            worker.unseen()
-        };
-        assert_eq!(sleeps_with(CAPACITY), Unseen::Nothing, "the queue takes them all");
-        assert_eq!(sleeps_with(1), Unseen::Room);
-    }
-
-    #[test]
-    fn frames_that_another_hands_over_are_frames_that_came() {
-        let (mut worker, mut other, _mailbox) = worker();
-        let mut came = |frames: usize| {
-            for _ in 0..frames {
-                receive(&mut other.switch, &mut other.store, [1, 1, 2], 60);
-            }
-            other.handoff.exchange(NOW, &mut other.switch, &mut other.store);
-            worker.turn(NOW, &Watch::new(NOW)).received
-        };
-        assert_eq!([came(0), came(3), came(1)], [0, 3, 1]);
-    }
-
-    #[test]
-    fn frames_that_leave_are_looked_for_at_leisure_unless_something_waits_for_that() {
-        assert_eq!(Unseen::of(false, true, false), Unseen::Nothing, "what is not there does not leave");
-        assert_eq!(Unseen::of(true, false, false), Unseen::Leaving);
-        assert_eq!(Unseen::of(true, true, false), Unseen::Room);
-        assert_eq!([false, true].map(|in_flight| Unseen::of(in_flight, false, true)), [Unseen::Room; 2]);
-    }
-
-    #[test]
-    fn a_sleep_is_as_long_as_what_waits_allows() {
-        let of = |unseen: Unseen, commit_us| unseen.longest_sleep(Nanos::from_micros(commit_us));
-        assert_eq!(of(Unseen::Nothing, 40), LONGEST_SLEEP);
-        assert_eq!(of(Unseen::Leaving, 40), LOOK_AT_LEISURE);
-        assert_eq!(
-            [40, 200, 400].map(|us| of(Unseen::Room, us)),
-            [Nanos::from_micros(40), LOOK_AGAIN, LOOK_AGAIN]
-        );
-    }
-
-    #[test]
-    fn sleep_is_neither_a_stall_nor_a_reaction() {
-        let (facts, budget) = (WorkerFacts::default(), Nanos(50));
-        let mut watch = Watch::new(Nanos(0));
-        watch.turn(Nanos(10), budget, &facts);
-        watch.turn(Nanos(60), budget, &facts);
-        assert_eq!((watch.previous, facts.stalls.get()), (Nanos(10), 0));
-        watch.woken(Nanos(1_000));
-        watch.turn(Nanos(1_050), budget, &facts);
-        assert_eq!((watch.previous, facts.stalls.get()), (Nanos(1_000), 0), "awake since 1000");
-        watch.turn(Nanos(1_101), budget, &facts);
-        assert_eq!((facts.stalls.get(), facts.longest_gap.get()), (1, 51));
-    }
-}
+mod tests;

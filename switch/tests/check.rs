@@ -53,7 +53,7 @@ fn a_valid_file_is_explained() {
     let printed = text(&output.stdout);
     for part in [
         "roce-leaf.toml: valid",
-        "h1 h2 h3 h4 on core 2; spine on core 3",
+        "h1 h2 h3 h4 on core 0; spine on core 1",
         "│ spine ┆ ens3f0 ┆ 40Gb/s ┆ 4200 ┆",
         "│ h1    ┆ 1-2, 4-5, 7 ┆ lossy    ┆",
         "│ spine ┆ 3           ┆ lossless ┆ 1,600,000 ┆ 800,000 ┆",
@@ -190,6 +190,22 @@ fn a_full_disk_is_a_failure_and_a_reader_that_left_is_none() {
     let (_, pipe_without_reader) = std::io::pipe().unwrap();
     let gone = run(pipe_without_reader.into());
     assert!(gone.status.success() && gone.stderr.is_empty());
+}
+
+/// What `xoff run` would refuse here, at its place; not for another machine.
+#[test]
+fn a_device_that_is_not_here_is_refused_unless_the_file_is_for_another_machine() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(port("a", "1G", "").replace("device = \"a\"", "device = \"no-such-one\"").as_bytes())
+        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
+    let here = command.args(["check", "--config"]).arg(file.path()).output().unwrap();
+    assert_eq!(here.status.code(), Some(2));
+    let said = text(&here.stderr);
+    for part in ["port a: no interface no-such-one", ":3:11", "xoff check --elsewhere"] {
+        assert!(said.contains(part), "{part:?} is not in\n{said}");
+    }
+    assert!(check(file.path(), &[]).status.success());
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn at_line_rate_in_both_directions_nothing_is_lost_and_the_line_is_not_exceeded(
 fn what_is_written_into_headers_arrives_there() {
     let streams = [
         format!("class=5,pcp=2,vlan=7,{TO_B},count=10,size=68"),
-        "dscp=46,count=10,size=64".to_owned(),
+        "dst=broadcast,dscp=46,count=10,size=64".to_owned(),
         "dst=02:00:00:00:00:99,count=10".to_owned(),
     ];
     let pair = pair(1500);
@@ -334,6 +334,36 @@ fn the_command_reports_in_json_and_judges_by_its_exit_code() {
 }
 
 #[test]
+fn what_is_sent_before_a_host_is_ready_is_missed_and_not_lost() {
+    let pair = pair(1500);
+    let stream = format!("class=3,{TO_B},rate=1M");
+    let mut sender = xoff(&pair.a, &["--device", "eth0", "--line", "100M", "--stream", &stream]);
+    wait_until_ready(&mut sender);
+    let frames = || pair.b.counters().unwrap().rx_packets;
+    while frames() < 20 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let mut sink = xoff(&pair.b, &["--device", "eth0", "--linger", "1s", "--json", "--expect-lossless"]);
+    wait_until_ready(&mut sink);
+    let ready = frames();
+    while frames() < ready + 20 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    kill(Pid::from_raw(sender.id().try_into().unwrap()), Signal::SIGINT).unwrap();
+    finish(sender);
+    let (code, output) = finish(sink);
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let of = |key: &str| json["received"][0][key].as_u64().unwrap();
+    assert!(of("missed_at_start") >= 20 && of("lost") == 0, "{json}");
+    assert_eq!(of("sent"), of("missed_at_start") + of("frames"));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        code == Some(1) && told.contains("sent before this host was ready"),
+        "nothing is proved of those: {told}"
+    );
+}
+
+#[test]
 fn a_host_whose_interface_is_deleted_reports_and_says_so() {
     let stream = format!("class=3,{TO_B},rate=1M");
     for rest in [&["--stream", &stream][..], &[]] {
@@ -404,14 +434,17 @@ fn a_host_whose_messages_nobody_reads_goes_on() {
 fn bad_usage_is_told_at_once_and_exits_with_2() {
     let pair = pair(1500);
     for (args, told) in [
-        (&["--device", "eth0", "--stream", "class=9,sise=1"][..], &["class=`9`", "`sise`"][..]),
+        (
+            &["--device", "eth0", "--stream", "class=9,sise=1"][..],
+            &["class=`9`", "`sise`", "dst=broadcast"][..],
+        ),
         (&["--device", "none"], &["none"]),
         (
-            &["--device", "eth0", "--stream", "size=1518", "--stream", "size=9018"],
+            &["--device", "eth0", "--stream", "dst=broadcast", "--stream", "dst=broadcast,size=9018"],
             &["stream 1: size=9018", "MTU of 1500 carries size=1518", "ip link set eth0 mtu 9000"],
         ),
         (
-            &["--device", "eth0", "--stream", "size=1523,pcp=3"],
+            &["--device", "eth0", "--stream", "dst=broadcast,size=1523,pcp=3"],
             &["stream 0: size=1523", "carries size=1522", "ip link set eth0 mtu 1501"],
         ),
         (&["pause", "--device", "none", "--pause", "3=1"], &["none"]),

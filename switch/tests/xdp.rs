@@ -389,9 +389,7 @@ fn what_cannot_be_opened_is_refused_in_words() {
     );
 }
 
-#[test]
-fn a_strangers_program_is_left_alone() {
-    let (_lab, switch) = one_device();
+fn attach_a_stranger(switch: &Namespace) {
     let directory = tempfile::tempdir().unwrap();
     let (source, object) = (directory.path().join("s.c"), directory.path().join("s.o"));
     let code = "__attribute__((section(\"xdp\"), used)) int stranger(void *frame) { return 2; }";
@@ -402,6 +400,12 @@ fn a_strangers_program_is_left_alone() {
     let mut attach = Command::new("ip");
     attach.args(["link", "set", "dev", "p0", "xdpgeneric", "obj"]).arg(&object).args(["sec", "xdp"]);
     assert!(switch.output(&mut attach).unwrap().status.success());
+}
+
+#[test]
+fn a_strangers_program_is_left_alone() {
+    let (_lab, switch) = one_device();
+    attach_a_stranger(&switch);
     let before = described(&switch, "p0");
     for mode in [Mode::Auto, Mode::Generic] {
         let error = switch.run(|| open_one(&PortShell { mode, ..shell("p0") }).map(drop)).unwrap_err();
@@ -412,17 +416,17 @@ fn a_strangers_program_is_left_alone() {
 }
 
 #[test]
-fn a_program_whose_owner_cannot_be_told_is_left_alone() {
+fn a_program_whose_owner_cannot_be_told_is_left_alone_and_that_of_a_killed_switch_is_known() {
     let (_lab, switch) = one_device();
-    let mut victim = victim(&switch, "generic");
+    let poorly = || caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_SYS_ADMIN);
+    let open = || switch.run(|| poorly().map(|()| open_one(&shell("p0")).map(drop)).unwrap());
+    let mut killed = victim(&switch, "generic");
     wait_for(|| described(&switch, "p0").contains("prog/xdp").then_some(()));
-    victim.kill().unwrap();
-    victim.wait().unwrap();
+    killed.kill().and_then(|()| killed.wait()).unwrap();
+    open().unwrap();
+    attach_a_stranger(&switch);
     let before = described(&switch, "p0");
-    let error = switch.run(|| {
-        caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_SYS_ADMIN).unwrap();
-        open_one(&shell("p0")).map(drop).unwrap_err()
-    });
+    let error = open().unwrap_err();
     assert!(matches!(&error, XdpError::Program(EbpfError::Unknown { .. })), "{error}");
     assert_eq!(described(&switch, "p0"), before);
 }
@@ -440,7 +444,7 @@ fn a_living_switchs_device_is_left_to_it_in_every_mode() {
         for other in [Mode::Auto, Mode::Native, Mode::Generic] {
             let error = switch.run(|| open_one(&on(1, other)).map(drop)).unwrap_err();
             let another =
-                matches!(&error, XdpError::Program(EbpfError::AnotherXoff { device }) if device == "p0");
+                matches!(&error, XdpError::Program(EbpfError::AnotherXoff { device, .. }) if device == "p0");
             assert!(another, "{mode:?}, {other:?}: {error}");
         }
         assert_eq!(described(&switch, "p0"), before);

@@ -3,11 +3,13 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use xoff_config::shell::Mode as ModeSetting;
 use xoff_dataplane::units::MacAddr;
 use xoff_ebpf::{Claim, Clsact, Filtered, Mode};
 
-use crate::XdpError;
-use crate::netlink::{Netlink, PFIFO};
+use crate::driver::{self, Driver};
+use crate::error::{Obstacle, XdpError};
+use crate::netlink::{Link, Netlink, OwnAddresses, PFIFO};
 use crate::sys::{self, Ethtool};
 
 /// Major number of the handle of a queueing discipline that we gave a device (`tc qdisc` shows it as `ff:`): the
@@ -31,6 +33,8 @@ pub struct Facts {
     pub mode: Mode,
     /// Whether the device shares the packet memory.
     pub zero_copy: bool,
+    /// Whether frames reached anybody when the port was opened.
+    pub carrier: bool,
     /// Whether VLAN tags, and with them PCPs, stay in the frames. A port where they do not is not
     /// lossless by PCP.
     pub tags_kept: bool,
@@ -38,27 +42,19 @@ pub struct Facts {
     pub warnings: Vec<String>,
 }
 
-/// Makes a veth the device of a host whose kernel finishes its own frames: checksums in place, no longer
-/// than the MTU, and in order where a sender changes its CPU (which takes GRO).
-///
-/// # Errors
-/// Where there is no such device, or its driver refuses.
-pub fn finish_frames(device: &str) -> io::Result<()> {
-    let ethtool = Ethtool::new(device)?;
-    let features = [(Ethtool::SET_TX_CHECKSUM, 0), (Ethtool::SET_TSO, 0), (Ethtool::SET_GRO, 1)];
-    features.into_iter().try_for_each(|(command, value)| ethtool.set(command, value))
-}
-
-/// A device that has been made ready. Dropping it undoes what was done.
+/// A device that is claimed, or made ready, too. Dropping it undoes what was done.
 #[derive(Debug)]
 pub(crate) struct Device {
     name: String,
+    driver: Driver,
     ifindex: i32,
     mac: MacAddr,
     mtu: u32,
     queues: u32,
     tags_kept: bool,
     warnings: Vec<String>,
+    /// As it was before it was made ready.
+    found: Link,
     netlink: Netlink,
     ethtool: Ethtool,
     _promiscuous: Option<OwnedFd>,
@@ -67,32 +63,41 @@ pub(crate) struct Device {
     claim: Claim,
 }
 
+/// What it means that something could not be done to a device.
+fn refused(device: &str, doing: &'static str) -> impl Fn(io::Error) -> XdpError {
+    let device = device.to_owned();
+    move |source| match source.kind() {
+        io::ErrorKind::PermissionDenied => {
+            XdpError::NotPrivileged { missing: vec!["CAP_NET_ADMIN".to_owned()] }
+        }
+        _ => XdpError::Device { doing, device: device.clone(), source },
+    }
+}
+
 #[derive(Debug, Default)]
 struct Undo {
     down: bool,
     qdisc: bool,
     clsact: bool,
     flags: Option<u32>,
+    own_addresses: Option<OwnAddresses>,
 }
 
 impl Device {
-    /// Brings the device up, makes it promiscuous, keeps VLAN tags in the frames, and gives a device
-    /// without a queue (a veth) one, so that it says busy instead of dropping.
-    pub(crate) fn prepare(name: &str) -> Result<Device, XdpError> {
-        let refused = |doing| {
-            move |source: io::Error| match source.kind() {
-                io::ErrorKind::PermissionDenied => {
-                    XdpError::NotPrivileged { missing: vec!["CAP_NET_ADMIN".to_owned()] }
-                }
-                _ => XdpError::Device { doing, device: name.to_owned(), source },
-            }
-        };
+    /// The device of that name, for nobody else, and as it is: it is to be [made ready](Self::prepare). One that runs a
+    /// stranger's program is left alone.
+    pub(crate) fn take(name: &str) -> Result<Device, XdpError> {
+        let refused = |doing| refused(name, doing);
         let netlink = Netlink::open().map_err(refused("talk to the kernel about"))?;
         let link = netlink.link(name).map_err(refused("look at"))?;
         let link = link.ok_or_else(|| XdpError::NoSuchInterface { device: name.to_owned() })?;
         let claim = Claim::take(name, link.ifindex)?;
+        if let Some(program) = link.program {
+            xoff_ebpf::may_replace(&claim, program)?;
+        }
         let ethtool = Ethtool::new(name).map_err(refused("talk to the driver of"))?;
-        let mut device = Device {
+        Ok(Device {
+            driver: Driver(ethtool.driver().unwrap_or_default()),
             name: name.to_owned(),
             ifindex: link.ifindex,
             mac: link.mac,
@@ -105,17 +110,28 @@ impl Device {
             _promiscuous: None,
             undo: Undo::default(),
             claim,
-        };
-        if !link.up {
-            device.netlink.set_up(link.ifindex, true).map_err(refused("bring up"))?;
-            device.undo.down = true;
+            found: link,
+        })
+    }
+
+    /// Has the kernel make no IPv6 address of its own there, brings the device up, makes it promiscuous, keeps VLAN tags in
+    /// the frames, and gives a device without a queue (a veth) one, so that it says busy instead of dropping.
+    pub(crate) fn prepare(&mut self) -> Result<(), XdpError> {
+        let name = self.name.clone();
+        let refused = |doing| refused(&name, doing);
+        self.stop_own_addresses();
+        if !self.found.up {
+            self.netlink.set_up(self.ifindex, true).map_err(refused("bring up"))?;
+            self.undo.down = true;
         }
-        let promiscuous = sys::promiscuous(link.ifindex).map_err(refused("make promiscuous"))?;
-        device._promiscuous = Some(promiscuous);
-        device.keep_tags();
-        device.add_queue(&link.qdisc);
-        device.undo.clsact = device.netlink.add_clsact(link.ifindex).unwrap_or(false); // the filter says why not
-        Ok(device)
+        let promiscuous = sys::promiscuous(self.ifindex).map_err(refused("make promiscuous"))?;
+        self._promiscuous = Some(promiscuous);
+        self.keep_tags();
+        self.warnings.extend(self.ethtool.receive_ring().and_then(|ring| ring.advice(&name)));
+        self.warnings.extend(self.ethtool.flow_control().and_then(|pause| pause.advice(&name)));
+        self.add_queue();
+        self.undo.clsact = self.netlink.add_clsact(self.ifindex).unwrap_or(false); // the filter says why not
+        Ok(())
     }
 
     /// How many receive queues the device called `name` has.
@@ -127,25 +143,40 @@ impl Device {
         Ok(Ethtool::new(name).map_err(refused)?.rx_queues())
     }
 
+    /// A device that comes up, or whose cable does, gets an address of the kernel's, which the kernel then tells others of, asks
+    /// whether it has it alone, and asks routers for more.
+    fn stop_own_addresses(&mut self) {
+        let found = self.found.own_addresses.filter(|&found| found != OwnAddresses::NONE);
+        if let Some(found) = found
+            && self.netlink.set_own_addresses(self.ifindex, OwnAddresses::NONE).is_ok()
+        {
+            self.undo.own_addresses = Some(found);
+        }
+    }
+
     fn keep_tags(&mut self) {
         let before = self.ethtool.flags();
-        if let Some(flags) = before.filter(|flags| flags & Ethtool::VLAN_FLAGS != 0)
-            && self.ethtool.set_flags(flags & !Ethtool::VLAN_FLAGS).is_ok()
-        {
-            self.undo.flags = Some(flags);
+        if let Some(flags) = before.filter(|flags| flags & Ethtool::VLAN_FLAGS != 0) {
+            // A driver that cannot change one of them refuses both; e1000 takes the other along. What is sent has its
+            // tags in the frames anyway.
+            let wanted = [Ethtool::VLAN_FLAGS, Ethtool::RX_VLAN_FLAG];
+            if wanted.into_iter().any(|off| self.ethtool.set_flags(flags & !off).is_ok()) {
+                self.undo.flags = Some(flags);
+            }
         }
         let now = self.ethtool.flags();
-        self.tags_kept = now.is_some_and(|flags| flags & Ethtool::VLAN_FLAGS == 0);
+        self.tags_kept = now.is_some_and(|flags| flags & Ethtool::RX_VLAN_FLAG == 0);
         if !self.tags_kept {
             self.warnings.push(format!(
-                "the driver of {} keeps VLAN tags out of the frames (`ethtool -K {} rxvlan off txvlan off` \
+                "the driver of {} keeps VLAN tags out of the frames (`ethtool -K {} rxvlan off` \
                  fails): classes by PCP cannot be called lossless here",
                 self.name, self.name
             ));
         }
     }
 
-    fn add_queue(&mut self, qdisc: &str) {
+    fn add_queue(&mut self) {
+        let qdisc = self.found.qdisc.as_str();
         if qdisc == PFIFO && self.netlink.has_pfifo(self.ifindex, OUR_QDISC).unwrap_or(false) {
             self.undo.qdisc = true; // a killed xoff left it
         }
@@ -165,13 +196,19 @@ impl Device {
     pub(crate) fn filtered(&mut self, filter: &Filtered) {
         match filter {
             Filtered::New(_) => {}
-            Filtered::Replaced(_) => self.undo.clsact = true, // a killed xoff left it
+            Filtered::Replaced(_) => {
+                // A killed xoff left it.
+                self.undo.clsact = true;
+                let noted = self.claim.noted().and_then(OwnAddresses::of_word);
+                self.undo.own_addresses = self.undo.own_addresses.or(noted);
+            }
             Filtered::Refused(error) => self.warnings.push(format!(
                 "the kernel's own stack cannot be kept from sending on {} ({error:#}): where it does while the link is down, \
                  the device counts losses, and the switch cannot tell them from its own",
                 self.name
             )),
         }
+        self.claim.note(self.undo.own_addresses.unwrap_or(OwnAddresses::NONE).word());
     }
 
     /// Where filters of the device hang.
@@ -185,6 +222,33 @@ impl Device {
 
     pub(crate) fn ifindex(&self) -> i32 {
         self.ifindex
+    }
+
+    /// How the XDP program is to be attached: natively, generically, or as it turns out.
+    pub(crate) fn mode(&self, wanted: ModeSetting) -> Result<Option<Mode>, XdpError> {
+        let release = driver::kernel_release().unwrap_or_default();
+        let most = self.driver.native_mtu_max(&release).filter(|&most| self.mtu > most);
+        match (wanted, most) {
+            (ModeSetting::Auto, None) => Ok(None),
+            (ModeSetting::Auto, Some(_)) | (ModeSetting::Generic, _) => Ok(Some(Mode::Generic)),
+            (ModeSetting::Native, None) => Ok(Some(Mode::Native)),
+            (ModeSetting::Native, Some(most)) => {
+                Err(XdpError::LostNatively { device: self.name.clone(), mtu: self.mtu, most })
+            }
+        }
+    }
+
+    /// What keeps it from sharing packet memory with chunks of that size.
+    pub(crate) fn obstacle(&self, mode: Mode, chunk_bytes: u32) -> Option<Obstacle> {
+        match mode {
+            Mode::Generic => Some(Obstacle::Generic),
+            Mode::Native => self.driver.obstacle(chunk_bytes, self.mtu),
+        }
+    }
+
+    /// It is gone: whatever has its name or its index since is left alone.
+    pub(crate) fn forget(&mut self) {
+        self.undo = Undo::default();
     }
 
     pub(crate) fn claim(&self) -> &Claim {
@@ -204,6 +268,7 @@ impl Device {
             queues,
             mode,
             zero_copy,
+            carrier: self.netlink.link(&self.name).ok().flatten().is_none_or(|link| link.carrier),
             tags_kept: self.tags_kept,
             warnings: self.warnings.clone(),
         }
@@ -224,6 +289,9 @@ impl Drop for Device {
         }
         if self.undo.down {
             let _ = self.netlink.set_up(self.ifindex, false);
+        }
+        if let Some(mode) = self.undo.own_addresses {
+            let _ = self.netlink.set_own_addresses(self.ifindex, mode);
         }
     }
 }

@@ -27,7 +27,7 @@ pub enum XdpError {
         device: String,
     },
     /// A queue was named that the interface does not have.
-    #[error("{device} has {queues} hardware queues (0 to {}), there is no queue {queue}", .queues - 1)]
+    #[error("{device} has no hardware queue {queue}, it has {queues}, counted from 0")]
     NoSuchQueue {
         /// The interface.
         device: String,
@@ -47,14 +47,29 @@ pub enum XdpError {
         /// The queue.
         queue: u32,
     },
-    /// The memory is shared with a device that is zero copy, and this one cannot be.
+    /// The memory is to be shared with the devices, and this one cannot do that.
     #[error(
-        "{device} cannot do zero copy, and all ports of a switch share one memory: \
-         set zero_copy = \"off\" in [switch]"
+        "{device} cannot do zero copy{}, and all ports of a switch share one memory: \
+         set zero_copy = \"off\" in [switch]", .why.as_clause()
     )]
     NotZeroCopy {
         /// The interface.
         device: String,
+        /// What keeps it from that.
+        why: Obstacle,
+    },
+    /// The driver takes the XDP program, and loses frames.
+    #[error(
+        "{device} has an MTU of {mtu}, and its driver loses frames above {most} where it runs XDP natively: use mode \"auto\" or \
+         \"generic\", an MTU of {most} (`ip link set {device} mtu {most}`), or Linux 6.3"
+    )]
+    LostNatively {
+        /// The interface.
+        device: String,
+        /// Its MTU.
+        mtu: u32,
+        /// The largest MTU with which it works.
+        most: u32,
     },
     /// The kernel does not know frames of several chunks.
     #[error(
@@ -98,6 +113,34 @@ pub enum XdpError {
     /// The XDP program could not be attached.
     #[error(transparent)]
     Program(#[from] EbpfError),
+}
+
+/// What keeps a device from sharing the packet memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Its driver does not know how.
+    Driver,
+    /// The XDP program runs in generic mode: the driver's own path, where frames would come without a copy, is not taken.
+    Generic,
+    /// Its driver makes whole KiB of the room in a chunk, and longer frames come in pieces.
+    WholeKibibytes {
+        /// Bytes that are left of a chunk so.
+        room: u32,
+        /// Bytes of the longest frame.
+        longest: u32,
+    },
+}
+
+impl Obstacle {
+    fn as_clause(self) -> String {
+        match self {
+            Obstacle::Driver => String::new(),
+            Obstacle::Generic => " while its XDP program runs in generic mode".to_owned(),
+            Obstacle::WholeKibibytes { room, longest } => format!(
+                " with frames of up to {longest} bytes, because its driver takes no more than {room} of a chunk"
+            ),
+        }
+    }
 }
 
 /// Capabilities needed to open ports.

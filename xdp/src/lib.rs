@@ -24,10 +24,15 @@
 
 mod atomics;
 mod device;
+mod driver;
 mod error;
+pub mod host;
+mod look;
 mod mapping;
 mod monitor;
 mod netlink;
+mod offloads;
+mod packet;
 mod port;
 mod reading;
 mod receive;
@@ -42,9 +47,13 @@ mod umem;
 
 use std::io;
 
-pub use device::{Facts, finish_frames};
-pub use error::XdpError;
+pub use device::Facts;
+pub use driver::Driver;
+pub use error::{Obstacle, XdpError};
+pub use look::look;
 pub use monitor::{Look, Monitor, PortDriver, Unread, XdpStatistics};
+pub use offloads::{Offloads, OffloadsBefore, finish_frames};
+pub use packet::PacketSender;
 pub use port::{Port, rx_queues};
 pub use reading::DeviceDrops;
 pub use store::Store;

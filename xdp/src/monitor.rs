@@ -4,8 +4,9 @@
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::counter::Counter;
 use xoff_ebpf::{Dropped, EbpfError, Place, Program};
@@ -15,7 +16,7 @@ use crate::sys;
 use crate::transmit::FailedKicks;
 
 /// What the kernel and the sockets of a port lost, added up over its queues, since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct XdpStatistics {
     /// Dropped for want of a chunk in the fill ring, or for other reasons.
     pub rx_dropped: u64,
@@ -50,6 +51,27 @@ pub struct XdpStatistics {
 }
 
 impl XdpStatistics {
+    /// These and those of sockets that the port had before.
+    #[must_use]
+    pub const fn and(self, before: XdpStatistics) -> XdpStatistics {
+        let errno = if self.tx_failed_errno == 0 { before.tx_failed_errno } else { self.tx_failed_errno };
+        XdpStatistics {
+            rx_dropped: self.rx_dropped + before.rx_dropped,
+            rx_ring_full: self.rx_ring_full + before.rx_ring_full,
+            rx_fill_ring_empty: self.rx_fill_ring_empty + before.rx_fill_ring_empty,
+            rx_invalid: self.rx_invalid + before.rx_invalid,
+            rx_unclaimed: self.rx_unclaimed + before.rx_unclaimed,
+            rx_too_long: self.rx_too_long + before.rx_too_long,
+            tx_held_back: self.tx_held_back + before.tx_held_back,
+            rx_malformed: self.rx_malformed + before.rx_malformed,
+            tx_invalid: self.tx_invalid + before.tx_invalid,
+            tx_dropped: self.tx_dropped + before.tx_dropped,
+            tx_failed_kicks: self.tx_failed_kicks + before.tx_failed_kicks,
+            tx_failed_errno: errno,
+            tx_ring_empty: self.tx_ring_empty + before.tx_ring_empty,
+        }
+    }
+
     /// All that tell of a dropped frame, by name.
     #[must_use]
     pub const fn drops(&self) -> [(&'static str, u64); 9] {
@@ -126,12 +148,33 @@ impl fmt::Debug for dyn PortDriver {
     }
 }
 
+/// How frames come to the sockets of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SocketMemory {
+    /// The kernel copies each of them into a chunk.
+    Copied,
+    /// The driver has the NIC write them into chunks.
+    Shared,
+}
+
+impl SocketMemory {
+    /// Frames that were lost because there was no chunk for them. A driver that shares the memory asks ahead, for frames to
+    /// come: where there is no chunk for it, it loses nothing, and what it lacks in the end the device counts itself.
+    fn frames_without_chunk(self, socket: &libc::xdp_statistics) -> u64 {
+        match self {
+            SocketMemory::Copied => socket.rx_fill_ring_empty_descs,
+            SocketMemory::Shared => 0,
+        }
+    }
+}
+
 /// Answers for one port.
 #[derive(Debug)]
 pub struct Monitor {
     device: Reader,
     counted: Mutex<Counted>,
     sockets: Vec<OwnedFd>,
+    memory: SocketMemory,
     program: Arc<Program>,
     program_drops: Dropped,
     malformed: Vec<Arc<Counter>>,
@@ -147,6 +190,15 @@ struct Counted {
     last: DeviceDrops,
     /// They were set back by somebody: what they say since is too little.
     set_back: bool,
+    /// What the sockets had dropped before they had a chunk.
+    early: Early,
+}
+
+/// Frames that came when the port had no chunk yet, by the counters of its sockets that they are in.
+#[derive(Clone, Copy, Debug, Default)]
+struct Early {
+    rx_dropped: u64,
+    rx_fill_ring_empty: u64,
 }
 
 impl Counted {
@@ -172,7 +224,7 @@ impl Monitor {
     /// Of the port on the device of that index in the namespace of the calling thread.
     pub(crate) fn new(
         ifindex: i32,
-        sockets: &[BorrowedFd<'_>],
+        (sockets, memory): (&[BorrowedFd<'_>], SocketMemory),
         program: (Arc<Program>, Dropped),
         malformed: Vec<Arc<Counter>>,
         tx_dropped: Arc<Counter>,
@@ -182,8 +234,14 @@ impl Monitor {
         let at_start = device.read()?.drops;
         Ok(Monitor {
             device,
-            counted: Mutex::new(Counted { at_start, last: DeviceDrops::default(), set_back: false }),
+            counted: Mutex::new(Counted {
+                at_start,
+                last: DeviceDrops::default(),
+                set_back: false,
+                early: Early::default(),
+            }),
             sockets: sockets.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?,
+            memory,
             program: program.0,
             program_drops: program.1,
             malformed,
@@ -192,16 +250,34 @@ impl Monitor {
         })
     }
 
-    /// Where the device has gone the kernel has unbound the sockets, for good. A device that has its index
-    /// since is another one.
+    /// The sockets have chunks now: what was dropped before came before the port was open. Where that cannot be read it
+    /// counts as lost.
+    pub(crate) fn begin(&self) {
+        let (device, sockets) = (self.device.read(), self.xdp_statistics());
+        let mut counted = self.counted();
+        if let Ok(reading) = device {
+            counted.at_start = reading.drops;
+            counted.last = DeviceDrops::default();
+        }
+        if let Ok(XdpStatistics { rx_dropped, rx_fill_ring_empty, .. }) = sockets {
+            counted.early = Early { rx_dropped, rx_fill_ring_empty };
+        }
+    }
+
+    fn counted(&self) -> MutexGuard<'_, Counted> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the device has gone the kernel has unbound the sockets, for good, one after the other: the port is given up
+    /// when it has done with the last. A device that has its index since is another one.
     fn is_gone(&self) -> bool {
-        self.sockets.iter().any(|socket| sys::is_unbound(socket.as_fd()))
+        self.sockets.iter().all(|socket| sys::is_unbound(socket.as_fd()))
     }
 
     /// What the device says, `None` where it is gone, and what it has counted by that.
     fn read(&self) -> (Option<io::Result<Reading>>, Result<DeviceDrops, Unread>) {
         let reading = self.device.read();
-        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counted = self.counted();
         if self.is_gone() {
             return (None, Err(counted.unread(io::Error::other("the device is gone"))));
         }
@@ -229,11 +305,14 @@ impl PortDriver for Monitor {
             let socket = sys::xdp_statistics(socket.as_fd())?;
             sum.rx_dropped += socket.rx_dropped;
             sum.rx_ring_full += socket.rx_ring_full;
-            sum.rx_fill_ring_empty += socket.rx_fill_ring_empty_descs;
+            sum.rx_fill_ring_empty += self.memory.frames_without_chunk(&socket);
             sum.rx_invalid += socket.rx_invalid_descs;
             sum.tx_invalid += socket.tx_invalid_descs;
             sum.tx_ring_empty += socket.tx_ring_empty_descs;
         }
+        let early = self.counted().early;
+        sum.rx_dropped -= early.rx_dropped;
+        sum.rx_fill_ring_empty -= early.rx_fill_ring_empty;
         Ok(sum)
     }
 
@@ -260,9 +339,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_driver_that_asks_ahead_loses_nothing_by_it() {
+        let socket = libc::xdp_statistics {
+            rx_dropped: 0,
+            rx_invalid_descs: 0,
+            tx_invalid_descs: 0,
+            rx_ring_full: 0,
+            rx_fill_ring_empty_descs: 6,
+            tx_ring_empty_descs: 0,
+        };
+        assert_eq!(SocketMemory::Copied.frames_without_chunk(&socket), 6);
+        assert_eq!(SocketMemory::Shared.frames_without_chunk(&socket), 0);
+    }
+
+    #[test]
     fn counters_that_were_set_back_are_not_believed_again() {
         let at = |tx_dropped| DeviceDrops { tx_dropped, ..DeviceDrops::default() };
-        let mut counted = Counted { at_start: at(5), last: at(0), set_back: false };
+        let mut counted = Counted { at_start: at(5), last: at(0), set_back: false, early: Early::default() };
         assert_eq!(counted.read(at(5)).unwrap().lost(), 0);
         assert_eq!(counted.read(at(8)).unwrap().lost(), 3);
         for later in [6, 8, 100] {

@@ -2,17 +2,24 @@
 //! discipline.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use futures::{StreamExt, TryStreamExt};
 use rtnetlink::packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
 };
 use rtnetlink::packet_route::RouteNetlinkMessage;
-use rtnetlink::packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use rtnetlink::packet_route::address::{AddressAttribute, AddressMessage, AddressScope};
+use rtnetlink::packet_route::link::{
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+};
+use rtnetlink::packet_route::route::{RouteAttribute, RouteMessage, RouteType};
 use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage};
-use rtnetlink::{Error, Handle, LinkUnspec};
+use rtnetlink::{Error, Handle, LinkGetRequest, LinkUnspec, RouteMessageBuilder};
 use tokio::runtime::{Builder, Runtime};
 use xoff_dataplane::units::MacAddr;
+
+use crate::reading::program;
 
 /// The queueing discipline that says busy instead of dropping.
 pub(crate) const PFIFO: &str = "pfifo";
@@ -24,10 +31,42 @@ const CLSACT: &str = "clsact";
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub(crate) ifindex: i32,
+    pub(crate) name: String,
     pub(crate) mac: MacAddr,
     pub(crate) mtu: u32,
     pub(crate) up: bool,
+    /// Up, and what is at the other end is there, too.
+    pub(crate) carrier: bool,
     pub(crate) qdisc: String,
+    /// Most frames of one superframe.
+    pub(crate) gso_max_segs: u32,
+    /// Id of the XDP program that it runs.
+    pub(crate) program: Option<u32>,
+    /// How the kernel makes IPv6 addresses of its own there; `None` where it speaks no IPv6.
+    pub(crate) own_addresses: Option<OwnAddresses>,
+    pub(crate) loopback: bool,
+    /// Index of the bridge, the bond or the like that it belongs to.
+    pub(crate) master: Option<u32>,
+    /// Of a device that is none of hardware: `bridge`, `veth`.
+    pub(crate) kind: Option<String>,
+}
+
+/// How the kernel makes IPv6 addresses of its own for a device (`addrgenmode`), by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OwnAddresses(u8);
+
+impl OwnAddresses {
+    /// Not at all.
+    pub(crate) const NONE: OwnAddresses = OwnAddresses(1);
+
+    /// As a word to write down, which is not 0.
+    pub(crate) fn word(self) -> u32 {
+        u32::from(self.0) + 1
+    }
+
+    pub(crate) fn of_word(word: u32) -> Option<OwnAddresses> {
+        word.checked_sub(1).and_then(|mode| u8::try_from(mode).ok()).map(OwnAddresses)
+    }
 }
 
 /// A conversation with the kernel, about one network namespace: that of the thread that opened it.
@@ -49,7 +88,16 @@ impl Netlink {
 
     /// `None`: there is no such device.
     pub(crate) fn link(&self, device: &str) -> io::Result<Option<Link>> {
-        let mut links = self.handle.link().get().match_name(device.to_owned()).execute();
+        self.first(self.handle.link().get().match_name(device.to_owned()))
+    }
+
+    /// The same by its index, whatever its name is by now.
+    pub(crate) fn link_at(&self, ifindex: i32) -> io::Result<Option<Link>> {
+        self.first(self.handle.link().get().match_index(ifindex.cast_unsigned()))
+    }
+
+    fn first(&self, request: LinkGetRequest) -> io::Result<Option<Link>> {
+        let mut links = request.execute();
         match self.runtime.block_on(links.try_next()) {
             Ok(link) => Ok(link.map(|link| read(&link))),
             Err(Error::NetlinkError(error)) if error.to_io().raw_os_error() == Some(libc::ENODEV) => Ok(None),
@@ -60,6 +108,53 @@ impl Netlink {
     pub(crate) fn set_up(&self, ifindex: i32, up: bool) -> io::Result<()> {
         let link = LinkUnspec::new_with_index(ifindex.cast_unsigned());
         let link = if up { link.up() } else { link.down() };
+        self.runtime.block_on(self.handle.link().set(link.build()).execute()).map_err(to_io)
+    }
+
+    /// From now on; what the kernel has made before stays.
+    pub(crate) fn set_own_addresses(&self, ifindex: i32, mode: OwnAddresses) -> io::Result<()> {
+        let mode = AfSpecInet6::AddrGenMode(In6AddrGenMode::from(mode.0));
+        let mode = LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![mode])]);
+        let link = LinkUnspec::new_with_index(ifindex.cast_unsigned()).append_extra_attribute(mode);
+        self.runtime.block_on(self.handle.link().set(link.build()).execute()).map_err(to_io)
+    }
+
+    /// Addresses of the device, but for those that are its own in IPv6 (link-local ones).
+    pub(crate) fn addresses(&self, ifindex: i32) -> io::Result<Vec<IpAddr>> {
+        let ours = self.handle.address().get().set_link_index_filter(ifindex.cast_unsigned()).execute();
+        let ours: Vec<AddressMessage> = self.runtime.block_on(ours.try_collect()).map_err(to_io)?;
+        let given = ours.iter().filter(|it| it.header.scope != AddressScope::Link);
+        let address = |message: &AddressMessage| {
+            let local = message.attributes.iter().find_map(|attribute| match attribute {
+                AddressAttribute::Local(address) => Some(*address),
+                _ => None,
+            });
+            local.or_else(|| {
+                message.attributes.iter().find_map(|attribute| match attribute {
+                    AddressAttribute::Address(address) => Some(*address),
+                    _ => None,
+                })
+            })
+        };
+        Ok(given.filter_map(address).collect())
+    }
+
+    /// Whether what goes anywhere goes out of the device.
+    pub(crate) fn is_default_route(&self, ifindex: i32) -> io::Result<bool> {
+        let (v4, v6) = (RouteMessageBuilder::<Ipv4Addr>::new(), RouteMessageBuilder::<Ipv6Addr>::new());
+        for request in [v4.build(), v6.build()] {
+            let routes = self.handle.route().get(request).execute();
+            let routes: Vec<RouteMessage> = self.runtime.block_on(routes.try_collect()).map_err(to_io)?;
+            if routes.iter().any(|route| is_default(route, ifindex.cast_unsigned())) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    pub(crate) fn set_gso_max_segs(&self, ifindex: i32, segments: u32) -> io::Result<()> {
+        let link = LinkUnspec::new_with_index(ifindex.cast_unsigned());
+        let link = link.append_extra_attribute(LinkAttribute::GsoMaxSegs(segments));
         self.runtime.block_on(self.handle.link().set(link.build()).execute()).map_err(to_io)
     }
 
@@ -134,6 +229,18 @@ fn clsact(ifindex: i32) -> TcMessage {
     message
 }
 
+fn is_default(route: &RouteMessage, ifindex: u32) -> bool {
+    let via = |attribute: &RouteAttribute| match attribute {
+        RouteAttribute::Oif(index) => *index == ifindex,
+        RouteAttribute::MultiPath(hops) => hops.iter().any(|hop| hop.interface_index == ifindex),
+        _ => false,
+    };
+    let header = &route.header;
+    header.destination_prefix_length == 0
+        && header.kind == RouteType::Unicast
+        && route.attributes.iter().any(via)
+}
+
 fn to_io(error: Error) -> io::Error {
     match error {
         Error::NetlinkError(error) => error.to_io(),
@@ -144,20 +251,51 @@ fn to_io(error: Error) -> io::Error {
 fn read(message: &LinkMessage) -> Link {
     let mut link = Link {
         ifindex: message.header.index.cast_signed(),
+        name: String::new(),
         mac: MacAddr::default(),
         mtu: 0,
         up: message.header.flags.contains(LinkFlags::Up),
+        carrier: message.header.flags.contains(LinkFlags::Up | LinkFlags::LowerUp),
         qdisc: String::new(),
+        gso_max_segs: 0,
+        program: None,
+        own_addresses: None,
+        loopback: message.header.flags.contains(LinkFlags::Loopback),
+        master: None,
+        kind: None,
     };
     for attribute in &message.attributes {
         match attribute {
             LinkAttribute::Address(octets) => {
                 link.mac = octets.as_slice().try_into().map(MacAddr).unwrap_or_default();
             }
+            LinkAttribute::IfName(name) => link.name.clone_from(name),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+            LinkAttribute::GsoMaxSegs(segments) => link.gso_max_segs = *segments,
             LinkAttribute::Qdisc(name) => link.qdisc.clone_from(name),
+            LinkAttribute::Xdp(facts) => link.program = Some(program(facts)).filter(|&id| id != 0),
+            LinkAttribute::Controller(master) => link.master = Some(*master).filter(|&index| index != 0),
+            LinkAttribute::LinkInfo(facts) => link.kind = facts.iter().find_map(kind),
+            LinkAttribute::AfSpecUnspec(families) => {
+                link.own_addresses = families.iter().find_map(own_addresses)
+            }
             _ => {}
         }
     }
     link
+}
+
+fn kind(fact: &LinkInfo) -> Option<String> {
+    match fact {
+        LinkInfo::Kind(kind) => Some(kind.to_string()),
+        _ => None,
+    }
+}
+
+fn own_addresses(family: &AfSpecUnspec) -> Option<OwnAddresses> {
+    let AfSpecUnspec::Inet6(facts) = family else { return None };
+    facts.iter().find_map(|fact| match fact {
+        AfSpecInet6::AddrGenMode(mode) => Some(OwnAddresses(mode.into())),
+        _ => None,
+    })
 }

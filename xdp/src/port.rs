@@ -1,23 +1,127 @@
 //! One interface: the XDP program, a socket for each hardware queue, and the rings of each.
 //!
 //! All queues receive. One sends, so that frames leave in the order in which the switch sent them.
+//!
+//! What it receives into is of the store of a worker. Where nothing runs yet, a port has its chunks before the XDP program
+//! ([`Port::open`]), so that nothing arrives for which there is none. Where the worker is at work, a port is opened
+//! without chunks ([`Port::without_chunks`]): one that is refused has none to give back, into which a device may still write.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
-use xoff_config::shell::{Mode as ModeSetting, PortShell, Queues};
-use xoff_dataplane::frame::{Frame, FrameStore as _};
+use xoff_config::shell::{PortShell, Queues};
+use xoff_dataplane::frame::Frame;
 use xoff_ebpf::{Attached, Mode};
 
 use crate::device::{Device, Facts};
 use crate::error::XdpError;
-use crate::monitor::Monitor;
+use crate::monitor::{Monitor, SocketMemory};
 use crate::receive::Receiver;
 use crate::socket::{Socket, XskCompletion, XskFill, XskRx, XskTx};
-use crate::store::Store;
+use crate::store::{Lent, Store};
 use crate::sys;
 use crate::transmit::Transmitter;
 use crate::umem::Umem;
+
+/// A port to be: its device is ready and its sockets are bound, but nothing arrives yet, because no XDP program gives
+/// them anything.
+struct Prepared {
+    // Dropped in this order: sockets, device.
+    receivers: Vec<Receiver<XskRx, XskFill>>,
+    transmitter: Transmitter<XskTx, XskCompletion>,
+    idle: Vec<(XskTx, XskCompletion)>,
+    device: Device,
+    queues: Vec<u32>,
+    /// As what is known beforehand has it.
+    mode: Option<Mode>,
+    numbers: Lent,
+    /// Most bytes of a frame; `None` where it may take several chunks.
+    longest: Option<u32>,
+    chunk_bytes: u32,
+}
+
+impl Prepared {
+    /// Makes the device ready and opens a socket for each of its queues, unless it is known beforehand that it does not do.
+    fn open(umem: &Umem, shell: &PortShell) -> Result<Prepared, XdpError> {
+        let mut device = Device::take(&shell.device)?;
+        let queues = queues_of(&shell.queues, &device)?;
+        let mode = device.mode(shell.mode)?;
+        if umem.is_shared() {
+            able_to_share(&device, mode.unwrap_or(Mode::Native), umem.settings().chunk_bytes)?;
+        }
+        device.prepare()?;
+        let numbers = umem.numbers(count(&queues));
+        let mut receivers = Vec::with_capacity(queues.len());
+        let mut transmitter = None;
+        let mut idle = Vec::new();
+        for (&queue, number) in queues.iter().zip(numbers.sockets()) {
+            let Socket { rx, fill, tx, completion } =
+                Socket::open(umem, &shell.rings, (device.name(), device.ifindex().cast_unsigned()), queue)?;
+            if transmitter.is_none() {
+                let size = shell.rings.tx.min(umem.settings().completion);
+                sys::set_tx_budget(rx.as_fd(), shell.rings.tx);
+                transmitter = Some(Transmitter::new(tx, completion, size, umem.chunks()));
+            } else {
+                idle.push((tx, completion));
+            }
+            let size = shell.stall_frames.clamp(1, shell.rings.fill.min(shell.rings.rx));
+            receivers.push(Receiver::new(rx, fill, size, number));
+        }
+        Ok(Prepared {
+            receivers,
+            transmitter: transmitter.expect("a port has at least one queue"),
+            idle,
+            device,
+            queues,
+            mode,
+            numbers,
+            longest: (!umem.settings().multi_buffer).then(|| umem.chunk_room()),
+            chunk_bytes: umem.settings().chunk_bytes,
+        })
+    }
+
+    /// Has the frames come: the port is open.
+    fn attach(self) -> Result<Port, XdpError> {
+        // Where one of them is dropped here, the device is the last.
+        let Prepared {
+            mut device,
+            receivers,
+            transmitter,
+            idle,
+            queues,
+            mode,
+            numbers,
+            longest,
+            chunk_bytes,
+        } = self;
+        let sockets: Vec<(u32, BorrowedFd<'_>)> =
+            queues.iter().copied().zip(receivers.iter().map(descriptor)).collect();
+        let program = xoff_ebpf::attach(device.claim(), &sockets, mode, longest, device.clsact())?;
+        device.filtered(program.filter());
+        let zero_copy = sys::is_zero_copy(receivers[0].rx().as_fd());
+        if zero_copy {
+            able_to_share(&device, program.mode(), chunk_bytes)?;
+        }
+        let memory = if zero_copy { SocketMemory::Shared } else { SocketMemory::Copied };
+        let facts = device.facts(count(&queues), program.mode(), zero_copy);
+        let descriptors: Vec<_> = sockets.iter().map(|&(_, socket)| socket).collect();
+        let malformed = receivers.iter().map(Receiver::malformed).collect();
+        let monitor = Monitor::new(
+            device.ifindex(),
+            (&descriptors, memory),
+            (program.program(), program.dropped().map_err(XdpError::Program)?),
+            malformed,
+            transmitter.dropped(),
+            transmitter.failed(),
+        );
+        let monitor = monitor.map(Arc::new).map_err(|source| XdpError::Device {
+            doing: "read the counters of",
+            device: device.name().to_owned(),
+            source,
+        })?;
+        Ok(Port { _program: program, receivers, transmitter, _idle: idle, numbers, monitor, facts, device })
+    }
+}
 
 /// A port, open: frames arrive at it from the moment that it exists. Dropping it takes the XDP program
 /// off, closes the sockets, and leaves the device as it was found; that must happen in the network namespace
@@ -30,9 +134,10 @@ pub struct Port {
     transmitter: Transmitter<XskTx, XskCompletion>,
     /// Halves of further sockets that are not used, but belong to them.
     _idle: Vec<(XskTx, XskCompletion)>,
+    numbers: Lent,
     monitor: Arc<Monitor>,
     facts: Facts,
-    _device: Device,
+    device: Device,
 }
 
 impl Port {
@@ -41,55 +146,24 @@ impl Port {
     /// # Errors
     /// [`XdpError`], with the device as it was.
     pub fn open(umem: &Umem, store: &mut Store, shell: &PortShell) -> Result<Port, XdpError> {
-        let mut device = Device::prepare(&shell.device)?;
-        let queues = queues_of(&shell.queues, &device)?;
-        let mut receivers = Vec::with_capacity(queues.len());
-        let mut transmitter = None;
-        let mut idle = Vec::new();
-        for &queue in &queues {
-            let Socket { rx, fill, tx, completion } =
-                Socket::open(umem, &shell.rings, (device.name(), device.ifindex().cast_unsigned()), queue)?;
-            if transmitter.is_none() {
-                let size = shell.rings.tx.min(umem.settings().completion);
-                sys::set_tx_budget(rx.as_fd(), shell.rings.tx);
-                transmitter = Some(Transmitter::new(tx, completion, size, store.capacity()));
-            } else {
-                idle.push((tx, completion));
-            }
-            let size = shell.stall_frames.clamp(1, shell.rings.fill.min(shell.rings.rx));
-            let mut receiver = Receiver::new(rx, fill, size);
-            receiver.refill(store);
-            receivers.push(receiver);
-        }
-        let transmitter = transmitter.expect("a port has at least one queue");
-        let sockets: Vec<(u32, BorrowedFd<'_>)> =
-            queues.iter().copied().zip(receivers.iter().map(descriptor)).collect();
-        let mode = match shell.mode {
-            ModeSetting::Auto => None,
-            ModeSetting::Native => Some(Mode::Native),
-            ModeSetting::Generic => Some(Mode::Generic),
-        };
-        let longest = (!umem.settings().multi_buffer).then(|| store.chunk_room());
-        let program = xoff_ebpf::attach(device.claim(), &sockets, mode, longest, device.clsact())?;
-        device.filtered(program.filter());
-        let count = u32::try_from(queues.len()).expect("a device has fewer than 2^32 queues");
-        let facts = device.facts(count, program.mode(), sys::is_zero_copy(receivers[0].rx().as_fd()));
-        let descriptors: Vec<_> = sockets.iter().map(|&(_, socket)| socket).collect();
-        let malformed = receivers.iter().map(Receiver::malformed).collect();
-        let monitor = Monitor::new(
-            device.ifindex(),
-            &descriptors,
-            (program.program(), program.dropped().map_err(XdpError::Program)?),
-            malformed,
-            transmitter.dropped(),
-            transmitter.failed(),
-        );
-        let monitor = monitor.map(Arc::new).map_err(|source| XdpError::Device {
-            doing: "read the counters of",
-            device: device.name().to_owned(),
-            source,
-        })?;
-        Ok(Port { _program: program, receivers, transmitter, _idle: idle, monitor, facts, _device: device })
+        let mut prepared = Prepared::open(umem, shell)?;
+        prepared.receivers.iter_mut().for_each(|receiver| receiver.refill(store));
+        let numbers = prepared.numbers;
+        prepared.attach().inspect_err(|_| store.take_back(numbers))
+    }
+
+    /// Opens a port of `umem` that has nothing to receive into yet: it is to be [filled](Self::refill) by who has the
+    /// [`Store`], and then it [begins](Self::begin).
+    ///
+    /// # Errors
+    /// [`XdpError`], with the device as it was.
+    pub fn without_chunks(umem: &Umem, shell: &PortShell) -> Result<Port, XdpError> {
+        Prepared::open(umem, shell)?.attach()
+    }
+
+    /// The port has chunks: what came before was not for it, and is no loss.
+    pub fn begin(&self) {
+        self.monitor.begin();
     }
 
     /// What the port turned out to be.
@@ -175,6 +249,19 @@ impl Port {
         self.transmitter.take_back(store, unsent);
     }
 
+    /// Takes leave of an interface that is gone: all that it was given comes back, and nothing is done to it when this
+    /// port is dropped. To be called when nothing is left to be [received](Self::receive).
+    ///
+    /// # Panics
+    /// Where it is not gone.
+    #[cold]
+    pub fn end(&mut self, store: &mut Store, unsent: impl FnMut(&mut Store, Frame)) {
+        self.take_back(store, unsent);
+        self.receivers.iter_mut().for_each(|receiver| receiver.end(store));
+        store.take_back(self.numbers);
+        self.device.forget();
+    }
+
     /// Whether frames are with the kernel to be sent. As long as there are any, somebody must call
     /// [`flush`](Self::flush) and [`reap`](Self::reap) now and then.
     #[inline]
@@ -207,6 +294,18 @@ impl Port {
 /// [`XdpError::NoSuchInterface`], and what the system says.
 pub fn rx_queues(device: &str) -> Result<u32, XdpError> {
     Device::rx_queues(device)
+}
+
+/// A device that does not share the packet memory is no port where others do.
+fn able_to_share(device: &Device, mode: Mode, chunk_bytes: u32) -> Result<(), XdpError> {
+    match device.obstacle(mode, chunk_bytes) {
+        Some(why) => Err(XdpError::NotZeroCopy { device: device.name().to_owned(), why }),
+        None => Ok(()),
+    }
+}
+
+fn count(queues: &[u32]) -> u32 {
+    u32::try_from(queues.len()).expect("a device has fewer than 2^32 queues")
 }
 
 fn descriptor(receiver: &Receiver<XskRx, XskFill>) -> BorrowedFd<'_> {

@@ -12,10 +12,11 @@ use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage, LinkXdp, Stats64};
 use rtnetlink::sys::protocols::NETLINK_ROUTE;
 use rtnetlink::sys::{Socket, SocketAddr};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Frames that a device lost by its own account, since the port was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceDrops {
     /// Dropped on receive, or missed for want of buffers.
     pub rx_dropped: u64,
@@ -43,6 +44,17 @@ impl DeviceDrops {
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.losses().iter().map(|(_, frames)| frames).sum()
+    }
+
+    /// These and those of another device that the port had.
+    #[must_use]
+    pub fn and(self, other: DeviceDrops) -> DeviceDrops {
+        DeviceDrops {
+            rx_dropped: self.rx_dropped + other.rx_dropped,
+            rx_errors: self.rx_errors + other.rx_errors,
+            tx_dropped: self.tx_dropped + other.tx_dropped,
+            tx_errors: self.tx_errors + other.tx_errors,
+        }
     }
 
     /// What was added since `start`; `None` where a counter is behind it.
@@ -145,8 +157,9 @@ fn drops(stats: &Stats64) -> DeviceDrops {
     }
 }
 
-/// A device that has several (one in the driver, one in the hardware) names each by its place.
-fn program(facts: &[LinkXdp]) -> u32 {
+/// Id of the XDP program that a device runs; 0: none. One that has several (one in the driver, one in the hardware) names
+/// each by its place.
+pub(crate) fn program(facts: &[LinkXdp]) -> u32 {
     let id = |fact: &LinkXdp| match fact {
         LinkXdp::ProgId(id) | LinkXdp::DrvProgId(id) | LinkXdp::SkbProgId(id) | LinkXdp::HwProgId(id) => {
             Some(*id)

@@ -27,6 +27,8 @@ const HEAD: u32 = 128;
 pub(crate) struct Receiver<R, F> {
     rx: R,
     fill: F,
+    /// The number by which chunks are lent to this socket.
+    number: u32,
     /// Most chunks out at a time.
     size: u32,
     /// Chunks with the kernel or in the RX ring.
@@ -35,9 +37,18 @@ pub(crate) struct Receiver<R, F> {
 }
 
 impl<R: RxRing, F: FillRing> Receiver<R, F> {
-    /// `size`: most chunks out at a time; neither ring is smaller.
-    pub(crate) fn new(rx: R, fill: F, size: u32) -> Receiver<R, F> {
-        Receiver { rx, fill, size, out: 0, assembly: Assembly::default() }
+    /// `size`: most chunks out at a time; neither ring is smaller. `number`: no other socket on the same memory has it.
+    pub(crate) fn new(rx: R, fill: F, size: u32, number: u32) -> Receiver<R, F> {
+        Receiver { rx, fill, number, size, out: 0, assembly: Assembly::default() }
+    }
+
+    /// The kernel looks at the rings no more, and all that it received is taken: drops what was to become a frame.
+    #[cold]
+    pub(crate) fn end(&mut self, store: &mut Store) {
+        if let Some(begun) = self.assembly.partial.take() {
+            store.free(begun.finish());
+        }
+        (self.out, self.size) = (0, 0);
     }
 
     /// The RX ring.
@@ -60,7 +71,7 @@ impl<R: RxRing, F: FillRing> Receiver<R, F> {
     pub(crate) fn refill(&mut self, store: &mut Store) {
         if self.size - self.out >= REFILL.min(self.size / 4).max(1) {
             while self.out < self.size
-                && let Some(slot) = store.take()
+                && let Some(slot) = store.lend(self.number)
             {
                 self.fill.push(slot);
                 self.out += 1;
@@ -145,12 +156,13 @@ mod tests {
 
     use super::*;
     use crate::ring::memory::Rings;
+    use crate::store::Lent;
 
     const CHUNKS: u32 = 128;
 
     fn receiver(size: u32) -> (Rings, Receiver<Rings, Rings>, Store) {
         let rings = Rings::new(size as usize);
-        let receiver = Receiver::new(rings.clone(), rings.clone(), size);
+        let receiver = Receiver::new(rings.clone(), rings.clone(), size, 3);
         (rings, receiver, Store::plain(&[CHUNKS]).remove(0))
     }
 
@@ -181,6 +193,29 @@ mod tests {
         receiver.refill(&mut store);
         assert_eq!(rings.with(|rings| rings.fill.len()), 32);
         assert_eq!(store.free_chunks(), CHUNKS - 32);
+    }
+
+    /// Wherever it is: in the fill ring, in the hands of the kernel, or received as the begin of a frame.
+    #[test]
+    fn what_a_device_took_along_comes_back_and_nothing_else() {
+        let (rings, mut receiver, mut store) = receiver(32);
+        let mut other = Receiver::new(rings.clone(), Rings::new(8), 8, 4);
+        receiver.refill(&mut store);
+        other.refill(&mut store);
+        assert!(rings.arrive(&[60]) && rings.arrive(&[1792, 100]));
+        let (_, kept) = receive(&mut receiver, &mut store, 2);
+        receive(&mut receiver, &mut store, 1).1.into_iter().for_each(|frame| store.free(frame));
+        assert!(rings.arrive(&[1792, 100]));
+        assert_eq!(receive(&mut receiver, &mut store, 1), (1, vec![]));
+        rings.with(|rings| (rings.rx.clear(), rings.fill.pop_front())); // with the kernel for good
+        receiver.end(&mut store);
+        store.take_back(Lent { first: 3, count: 1 });
+        assert_eq!(store.free_chunks(), CHUNKS - 8 - 1, "the other's, and a frame that was received");
+        receiver.refill(&mut store);
+        assert_eq!((receiver.out(), store.free_chunks()), (0, CHUNKS - 8 - 1), "it takes none any more");
+        free_all(&mut store, kept);
+        store.take_back(Lent { first: 3, count: 2 });
+        assert_eq!(store.free_chunks(), CHUNKS);
     }
 
     #[test]

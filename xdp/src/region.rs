@@ -6,6 +6,9 @@
 //! A row says how many bytes of its chunk are in use and which chunk is next. The chunks of one frame
 //! form a ring: the last one points back to the first. Thus a completion for the last chunk, the only
 //! thing that the kernel reports, finds the whole frame.
+//!
+//! The row of a chunk that is with the kernel, to receive into, says by which socket instead, until something is
+//! received in it: where a device is gone, so the chunks are found that it took along.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -28,6 +31,8 @@ pub(crate) struct Row {
 
 impl Row {
     const LAST: u64 = 1 << 31;
+    /// Not a row at all: the other half is the number of a socket.
+    const LENT: u64 = 1 << 30;
 
     fn pack(self) -> u64 {
         let last = if self.last { Row::LAST } else { 0 };
@@ -50,7 +55,7 @@ pub(crate) struct Region {
     chunk_bytes: u32,
     rows: Box<[AtomicU64]>,
     /// What `base` is the address of.
-    _memory: Mapping,
+    memory: Mapping,
 }
 
 // SAFETY: `base` is the address of memory that lives as long as the region. It is used only through
@@ -66,7 +71,7 @@ impl Region {
         assert!(chunk_bytes > HEADROOM && chunk_bytes <= 0x8000, "a chunk has room for a packet");
         let rows = (0..chunks).map(|_| AtomicU64::new(0)).collect();
         let base = memory.at(0, chunks as usize * chunk_bytes as usize);
-        Region { base, chunk_bytes, rows, _memory: memory }
+        Region { base, chunk_bytes, rows, memory }
     }
 
     /// A region of its own, for tests.
@@ -96,6 +101,24 @@ impl Region {
     pub(crate) fn set_row(&self, slot: u32, row: Row) {
         debug_assert!(row.len <= self.room());
         self.rows[slot as usize].store(row.pack(), Relaxed);
+    }
+
+    /// Takes note that the socket of that number may receive into a chunk, until it has a row.
+    #[inline]
+    pub(crate) fn lend(&self, slot: u32, socket: u32) {
+        self.rows[slot as usize].store(u64::from(socket) << 32 | Row::LENT, Relaxed);
+    }
+
+    /// The number of the socket that has a chunk to receive into, if one has.
+    #[allow(clippy::cast_possible_truncation)] // the halves of a word
+    pub(crate) fn borrower(&self, slot: u32) -> Option<u32> {
+        let word = self.rows[slot as usize].load(Relaxed);
+        (word as u32 == Row::LENT as u32).then_some((word >> 32) as u32)
+    }
+
+    /// All of it, for the kernel.
+    pub(crate) fn memory(&self) -> &Mapping {
+        &self.memory
     }
 
     /// The chunks of the frame that begins with `first`, with their rows.
@@ -173,6 +196,19 @@ mod tests {
         ] {
             assert_eq!(Row::unpack(row.pack()), row);
         }
+    }
+
+    #[test]
+    fn a_chunk_is_lent_to_one_socket_until_it_has_a_row() {
+        let region = Region::plain(2048, 2);
+        let row = Row { len: 64, next: 1, last: true };
+        region.set_row(1, row);
+        assert_eq!(region.borrower(1), None);
+        region.lend(1, 7);
+        assert_eq!(region.borrower(1), Some(7));
+        assert_eq!(region.borrower(0), None, "nobody has it");
+        region.set_row(1, row);
+        assert_eq!((region.borrower(1), region.row(1)), (None, row));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! AF_XDP sockets, by system calls (Documentation/networking/af_xdp.rst).
 //!
 //! A socket gets its four rings, which are then mapped, and is bound to one hardware queue. The packet
-//! memory is registered with one socket; every other one names that, once it is bound.
+//! memory is registered with one socket; every other one names one that is bound.
 //!
 //! Addresses in the rings count bytes from the start of the packet memory. A chunk is a power of two of
 //! bytes, so that its number is an address without the low bits.
@@ -16,7 +16,7 @@ use std::time::Duration;
 use libc::{xdp_desc, xdp_ring_offset};
 use xoff_config::shell::Rings;
 
-use crate::error::XdpError;
+use crate::error::{Obstacle, XdpError};
 use crate::mapping::Mapping;
 use crate::region::HEADROOM;
 use crate::ring::{CompletionRing, Descriptor, FillRing, Kick, RxRing, TxRing};
@@ -50,7 +50,7 @@ impl Socket {
             |source| XdpError::Device { doing: "open an AF_XDP socket for", device: name.to_owned(), source };
         let fd = Arc::new(umem.socket().map_err(refused)?);
         let socket = Socket::with_rings(&fd, umem, rx, tx).map_err(refused)?;
-        bind(umem, fd.as_fd(), name, ifindex, queue)?;
+        bind(umem, &fd, name, ifindex, queue)?;
         Ok(socket)
     }
 
@@ -108,7 +108,7 @@ fn map<T>(socket: &OwnedFd, offset: i64, at: &xdp_ring_offset, size: u32) -> io:
     Ok((Mapping::of_socket(socket.as_fd(), offset, bytes)?, layout))
 }
 
-fn bind(umem: &Umem, socket: BorrowedFd<'_>, name: &str, ifindex: u32, queue: u32) -> Result<(), XdpError> {
+fn bind(umem: &Umem, socket: &Arc<OwnedFd>, name: &str, ifindex: u32, queue: u32) -> Result<(), XdpError> {
     for _ in 0..BUSY_RETRIES {
         match umem.bind(socket, ifindex, queue) {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => thread::sleep(BUSY_PAUSE),
@@ -122,7 +122,7 @@ fn bind(umem: &Umem, socket: BorrowedFd<'_>, name: &str, ifindex: u32, queue: u3
 fn refusal(source: io::Error, device: &str, multi_buffer: bool) -> XdpError {
     let device = device.to_owned();
     match source.raw_os_error() {
-        Some(libc::EOPNOTSUPP) => XdpError::NotZeroCopy { device },
+        Some(libc::EOPNOTSUPP) => XdpError::NotZeroCopy { device, why: Obstacle::Driver },
         // The queue is there, so what the kernel does not know is XDP_USE_SG.
         Some(libc::EINVAL) if multi_buffer => XdpError::NoMultiBuffer { device },
         _ => XdpError::Device { doing: "bind an AF_XDP socket to", device, source },

@@ -15,6 +15,24 @@ use xoff_dataplane::frame::{Frame, FrameStore};
 
 use crate::region::{Region, Row};
 
+/// The numbers of a port's sockets, one after the other, by which they are lent chunks to receive into.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lent {
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+}
+
+impl Lent {
+    /// The number of each.
+    pub(crate) fn sockets(self) -> impl Iterator<Item = u32> {
+        (0..self.count).map(move |at| self.first.wrapping_add(at))
+    }
+
+    fn contains(self, socket: u32) -> bool {
+        socket.wrapping_sub(self.first) < self.count
+    }
+}
+
 /// One worker's share of the packet memory.
 #[derive(Debug)]
 pub struct Store {
@@ -134,6 +152,25 @@ impl Store {
         self.free.pop()
     }
 
+    /// A free chunk for the socket of that number to receive into.
+    #[inline]
+    pub(crate) fn lend(&mut self, socket: u32) -> Option<u32> {
+        let slot = self.free.pop()?;
+        self.region.lend(slot, socket);
+        Some(slot)
+    }
+
+    /// Has back what sockets had to receive into at which the kernel looks no more.
+    #[cold]
+    pub(crate) fn take_back(&mut self, lent: Lent) {
+        for slot in self.own.clone() {
+            if self.region.borrower(slot).is_some_and(|socket| lent.contains(socket)) {
+                self.region.set_row(slot, Row { len: 0, next: slot, last: true });
+                self.give(slot);
+            }
+        }
+    }
+
     #[inline]
     pub(crate) fn give(&mut self, slot: u32) {
         if self.control.contains(&slot) {
@@ -208,6 +245,16 @@ impl FrameStore for Store {
         let row = self.region.row(frame.slot());
         // SAFETY: the frame is in the hands of this store's worker; writing takes `&mut self`.
         unsafe { self.region.bytes(frame.slot(), row.len) }
+    }
+
+    fn read(&self, frame: &Frame, into: &mut [u8]) -> usize {
+        let mut done = 0;
+        for bytes in self.fragments(frame) {
+            let len = bytes.len().min(into.len() - done);
+            into[done..done + len].copy_from_slice(&bytes[..len]);
+            done += len;
+        }
+        done
     }
 
     #[inline]

@@ -1,4 +1,4 @@
-//! System calls on sockets that no safe crate offers: kicks, AF_XDP's options, ethtool's requests.
+//! System calls on sockets that no safe crate offers: kicks, AF_XDP's options, packet sockets, ethtool's requests.
 //!
 //! Each function is one call with arguments of the type that the kernel expects, and none keeps a
 //! pointer beyond it.
@@ -9,7 +9,9 @@ use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use xoff_dataplane::units::MacAddr;
 
+use crate::driver::{FlowControl, ReceiveRing};
 use crate::mapping::Mapping;
 use crate::ring::Kick;
 
@@ -18,6 +20,10 @@ const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
 /// PACKET_MR_PROMISC (linux/if_packet.h).
 const PACKET_MR_PROMISC: libc::c_ushort = 1;
+/// PACKET_IGNORE_OUTGOING.
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+/// PACKET_MR_MULTICAST.
+const PACKET_MR_MULTICAST: libc::c_ushort = 0;
 
 /// Makes the kernel send what is in the socket's TX ring.
 #[inline]
@@ -137,10 +143,69 @@ pub(crate) fn bind_xdp(
 /// with the socket, however the process ends.
 pub(crate) fn promiscuous(ifindex: i32) -> io::Result<OwnedFd> {
     let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
-    let request =
-        libc::packet_mreq { mr_ifindex: ifindex, mr_type: PACKET_MR_PROMISC, mr_alen: 0, mr_address: [0; 8] };
-    set_option(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)?;
+    join(socket.as_fd(), ifindex, PACKET_MR_PROMISC, None)?;
     Ok(socket)
+}
+
+/// Makes the interface receive what is sent to `group` as long as the packet socket is open.
+pub(crate) fn join_group(socket: BorrowedFd<'_>, ifindex: i32, group: MacAddr) -> io::Result<()> {
+    join(socket, ifindex, PACKET_MR_MULTICAST, Some(group))
+}
+
+fn join(socket: BorrowedFd<'_>, ifindex: i32, kind: u16, group: Option<MacAddr>) -> io::Result<()> {
+    let mut request =
+        libc::packet_mreq { mr_ifindex: ifindex, mr_type: kind, mr_alen: 0, mr_address: [0; 8] };
+    if let Some(MacAddr(octets)) = group {
+        request.mr_alen = 6;
+        request.mr_address[..6].copy_from_slice(&octets);
+    }
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
+}
+
+/// The calling thread runs before all others that are not real-time threads, as soon as it can (SCHED_FIFO). What it starts does not.
+pub(crate) fn run_in_real_time(priority: i32) -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: priority };
+    // SAFETY: `parameters` is readable; 0 is the calling thread.
+    let failed = unsafe {
+        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameters)
+    };
+    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// A packet socket that sends through one device and receives nothing, since it asks for no protocol.
+pub(crate) fn packet_sender(ifindex: i32) -> io::Result<OwnedFd> {
+    let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
+    bind_packet(socket.as_fd(), ifindex, 0)?;
+    Ok(socket)
+}
+
+/// Binds a packet socket to one device, and to an EtherType (ETH_P_ALL: all; 0: none).
+pub(crate) fn bind_packet(socket: BorrowedFd<'_>, ifindex: i32, ether_type: u16) -> io::Result<()> {
+    let address = libc::sockaddr_ll {
+        sll_family: u16::try_from(libc::AF_PACKET).expect("a small number"),
+        sll_protocol: ether_type.to_be(),
+        sll_ifindex: ifindex,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    // SAFETY: `address` is readable, and of the size given.
+    let failed = unsafe {
+        libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_ll>())
+    };
+    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The packet socket is not told of what is sent.
+pub(crate) fn receive_only(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)
+}
+
+/// Frames that a packet socket had no room for since this was asked last.
+pub(crate) fn missed(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let [_received, missed] = option(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, [0_u32; 2])?;
+    Ok(missed)
 }
 
 /// The size of a `T`, as socket options want it.
@@ -162,12 +227,15 @@ fn set_option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, value: &T)
 }
 
 /// An option of an AF_XDP socket, of a type that any bytes are a value of; what an older kernel does not know of it stays.
-fn xdp_option<T: Copy>(socket: BorrowedFd<'_>, name: i32, mut value: T) -> io::Result<T> {
+fn xdp_option<T: Copy>(socket: BorrowedFd<'_>, name: i32, value: T) -> io::Result<T> {
+    option(socket, libc::SOL_XDP, name, value)
+}
+
+fn option<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, mut value: T) -> io::Result<T> {
     let (socket, mut len) = (socket.as_raw_fd(), size_of::<T>());
     // SAFETY: `value` is writable, of the size given, and any bytes are a value of it: this function is
     // private, and called with integers and structs of such only.
-    let failed =
-        unsafe { libc::getsockopt(socket, libc::SOL_XDP, name, (&raw mut value).cast(), &raw mut len) };
+    let failed = unsafe { libc::getsockopt(socket, level, name, (&raw mut value).cast(), &raw mut len) };
     if failed == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -190,6 +258,62 @@ struct Channels {
     combined: u32,
 }
 
+/// Most 32s of features that a kernel is asked about; it has two.
+pub(crate) const FEATURE_WORDS: usize = 4;
+
+/// struct ethtool_gfeatures, with 32 features in a block: available, requested, active, never changed.
+#[repr(C)]
+struct GetFeatures {
+    command: u32,
+    size: u32,
+    blocks: [[u32; 4]; FEATURE_WORDS],
+}
+
+/// struct ethtool_sfeatures, with 32 features in a block: valid, requested.
+#[repr(C)]
+struct SetFeatures {
+    command: u32,
+    size: u32,
+    blocks: [[u32; 2]; FEATURE_WORDS],
+}
+
+/// struct ethtool_drvinfo, of which only the driver's name is of interest.
+#[repr(C)]
+struct DriverInfo {
+    command: u32,
+    driver: [u8; 32],
+    rest: [u8; 160],
+}
+
+/// struct ethtool_ringparam.
+#[repr(C)]
+#[derive(Default)]
+struct Rings {
+    command: u32,
+    rx_max: u32,
+    other_max: [u32; 3],
+    rx: u32,
+    other: [u32; 3],
+}
+
+/// struct ethtool_pauseparam.
+#[repr(C)]
+#[derive(Default)]
+struct Pause {
+    command: u32,
+    autonegotiated: u32,
+    rx: u32,
+    tx: u32,
+}
+
+fn name_of(device: &str) -> [libc::c_char; libc::IFNAMSIZ] {
+    let mut name = [0; libc::IFNAMSIZ];
+    for (to, &from) in name[..libc::IFNAMSIZ - 1].iter_mut().zip(device.as_bytes()) {
+        *to = from.cast_signed();
+    }
+    name
+}
+
 /// ethtool's requests about one interface. The socket fixes the network namespace.
 #[derive(Debug)]
 pub(crate) struct Ethtool {
@@ -198,25 +322,35 @@ pub(crate) struct Ethtool {
 }
 
 impl Ethtool {
+    const GET_DRIVER_INFO: u32 = 0x03;
     const GET_FLAGS: u32 = 0x25;
     const SET_FLAGS: u32 = 0x26;
     const GET_CHANNELS: u32 = 0x3c;
+    const GET_FEATURES: u32 = 0x3a;
+    const SET_FEATURES: u32 = 0x3b;
     /// ETHTOOL_STXCSUM.
     pub(crate) const SET_TX_CHECKSUM: u32 = 0x17;
     /// ETHTOOL_STSO.
     pub(crate) const SET_TSO: u32 = 0x1f;
+    /// ETHTOOL_SGSO.
+    pub(crate) const SET_GSO: u32 = 0x24;
     /// ETHTOOL_SGRO.
     pub(crate) const SET_GRO: u32 = 0x2c;
-    /// ETH_FLAG_TXVLAN and ETH_FLAG_RXVLAN: tags beside the frame instead of in it.
-    pub(crate) const VLAN_FLAGS: u32 = 1 << 7 | 1 << 8;
+    /// ETH_FLAG_RXVLAN: tags beside the frames received, instead of in them.
+    pub(crate) const RX_VLAN_FLAG: u32 = 1 << 8;
+    /// ETH_FLAG_TXVLAN and that: the same of frames sent.
+    pub(crate) const VLAN_FLAGS: u32 = 1 << 7 | Ethtool::RX_VLAN_FLAG;
+    const GET_RINGS: u32 = 0x10;
+    const GET_FLOW_CONTROL: u32 = 0x12;
 
     pub(crate) fn new(device: &str) -> io::Result<Ethtool> {
         let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
-        let mut name = [0; libc::IFNAMSIZ];
-        for (to, &from) in name[..libc::IFNAMSIZ - 1].iter_mut().zip(device.as_bytes()) {
-            *to = from.cast_signed();
-        }
-        Ok(Ethtool { socket, name })
+        Ok(Ethtool { socket, name: name_of(device) })
+    }
+
+    /// The same about another device of the same network namespace.
+    pub(crate) fn about(&self, device: &str) -> io::Result<Ethtool> {
+        Ok(Ethtool { socket: self.socket.try_clone()?, name: name_of(device) })
     }
 
     /// What a request without arguments answers; `None` where the driver does not know it.
@@ -225,9 +359,52 @@ impl Ethtool {
         self.request(&mut value).ok().map(|()| value.data)
     }
 
+    /// The request that says what a SET_ request has set: they come in pairs.
+    pub(crate) const fn get_of(set: u32) -> u32 {
+        set - 1
+    }
+
     /// A request with one argument.
     pub(crate) fn set(&self, command: u32, data: u32) -> io::Result<()> {
         self.request(&mut Value { command, data })
+    }
+
+    /// The same where the driver has such a thing; without effect where it has not.
+    pub(crate) fn set_if_known(&self, command: u32, data: u32) -> io::Result<()> {
+        match self.set(command, data) {
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// The driver's name.
+    pub(crate) fn driver(&self) -> io::Result<String> {
+        let mut info = DriverInfo { command: Ethtool::GET_DRIVER_INFO, driver: [0; 32], rest: [0; 160] };
+        self.request(&mut info)?;
+        let name = info.driver.split(|&byte| byte == 0).next().unwrap_or_default();
+        Ok(String::from_utf8_lossy(name).into_owned())
+    }
+
+    /// Of 32 features at a time: those that may be chosen, and those that are asked for.
+    pub(crate) fn features(&self) -> io::Result<Vec<[u32; 2]>> {
+        let size = u32::try_from(FEATURE_WORDS).expect("a small number");
+        let mut features =
+            GetFeatures { command: Ethtool::GET_FEATURES, size, blocks: [[0; 4]; FEATURE_WORDS] };
+        self.request(&mut features)?;
+        let size = usize::try_from(features.size).unwrap_or(FEATURE_WORDS).min(FEATURE_WORDS);
+        let choice = |&[available, requested, _, fixed]: &[u32; 4]| [available & !fixed, requested];
+        Ok(features.blocks[..size].iter().map(choice).collect())
+    }
+
+    /// Asks for these features, of those that may be chosen.
+    pub(crate) fn set_features(&self, features: &[[u32; 2]]) -> io::Result<()> {
+        let size = u32::try_from(features.len()).unwrap_or(0);
+        let mut request =
+            SetFeatures { command: Ethtool::SET_FEATURES, size, blocks: [[0; 2]; FEATURE_WORDS] };
+        for (block, &[valid, requested]) in request.blocks.iter_mut().zip(features) {
+            *block = [valid, requested & valid];
+        }
+        self.request(&mut request)
     }
 
     pub(crate) fn flags(&self) -> Option<u32> {
@@ -247,6 +424,18 @@ impl Ethtool {
         }
     }
 
+    /// `None` where the driver does not say.
+    pub(crate) fn receive_ring(&self) -> Option<ReceiveRing> {
+        let mut rings = Rings { command: Ethtool::GET_RINGS, ..Rings::default() };
+        self.request(&mut rings).ok().map(|()| ReceiveRing { entries: rings.rx, max: rings.rx_max })
+    }
+
+    /// `None` where the driver has none.
+    pub(crate) fn flow_control(&self) -> Option<FlowControl> {
+        let mut pause = Pause { command: Ethtool::GET_FLOW_CONTROL, ..Pause::default() };
+        self.request(&mut pause).ok().map(|()| FlowControl { rx: pause.rx != 0, tx: pause.tx != 0 })
+    }
+
     fn request<T>(&self, request: &mut T) -> io::Result<()> {
         let mut ifreq = libc::ifreq {
             ifr_name: self.name,
@@ -255,6 +444,7 @@ impl Ethtool {
         // SAFETY: SIOCETHTOOL reads and writes the ifreq and the request behind it; both are of the
         // kernel's layout for the command, and live until the call is over.
         let failed = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut ifreq) };
-        if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        // More than zero: done, and what else is to be said of it.
+        if failed >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }

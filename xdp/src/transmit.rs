@@ -9,7 +9,7 @@
 //! nothing from the TX ring any more, so everything that has not come back is taken back here, and the
 //! completion ring is not looked at again. What the kernel had taken before is in the hands of a driver that is
 //! gone, or was delivered; of a frame that some further device still has, only the contents may change.
-//! The chunks in the fill ring stay there: they were the port's share, which no other port counts on.
+//! So do the chunks in the fill ring ([`crate::receive`]).
 
 use std::sync::Arc;
 

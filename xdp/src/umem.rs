@@ -1,16 +1,16 @@
 //! The packet memory of the whole switch.
 
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use xoff_config::shell::ZeroCopy;
 
 use crate::error::{XdpError, check_privileges};
 use crate::mapping::Mapping;
 use crate::region::Region;
-use crate::store::Store;
+use crate::store::{Lent, Store};
 use crate::sys;
 
 /// How the packet memory is laid out. One switch has one such memory, so these hold for all ports.
@@ -39,13 +39,21 @@ pub struct Share {
 }
 
 /// The packet memory of the whole switch, as the kernel knows it: by a socket that it is registered
-/// with. Ports are opened on it; its bytes live until the last of them and the last [`Store`] are gone.
+/// with. Ports are opened on it, also while others work; its bytes live until the last of them and the last
+/// [`Store`] are gone.
+///
+/// Whoever joins names a socket that is bound. A device that goes takes its sockets along, the first one too; where
+/// none is left, the same memory is registered once more, and shared with devices or not as it was.
 #[derive(Debug)]
 pub struct Umem {
-    /// It becomes the first port's. The others name it.
-    socket: OwnedFd,
-    /// Whether it is bound.
-    is_bound: AtomicBool,
+    /// The memory is registered with it; it becomes the first port's.
+    first: Mutex<Option<OwnedFd>>,
+    /// Those that were bound, as long as their ports are open.
+    bound: Mutex<Vec<Weak<OwnedFd>>>,
+    /// Whether the first that was bound shares the memory with its device: so do all others, or none.
+    is_shared: OnceLock<bool>,
+    numbers: AtomicU32,
+    region: Arc<Region>,
     settings: UmemSettings,
 }
 
@@ -73,9 +81,11 @@ impl Umem {
             _ => refused(error),
         })?;
         sys::register_umem(socket.as_fd(), &memory, settings.chunk_bytes).map_err(refused)?;
-        let region = Region::new(memory, settings.chunk_bytes, count);
-        let stores = cut(&Arc::new(region), shares);
-        Ok((Umem { socket, is_bound: AtomicBool::new(false), settings }, stores))
+        let region = Arc::new(Region::new(memory, settings.chunk_bytes, count));
+        let stores = cut(&region, shares);
+        let (first, bound, is_shared) = (Mutex::new(Some(socket)), Mutex::default(), OnceLock::new());
+        let numbers = AtomicU32::default();
+        Ok((Umem { first, bound, is_shared, numbers, region, settings }, stores))
     }
 
     /// How it was laid out.
@@ -84,28 +94,65 @@ impl Umem {
         &self.settings
     }
 
+    /// All chunks.
+    pub(crate) fn chunks(&self) -> u32 {
+        self.region.chunks()
+    }
+
+    /// Most bytes of a frame in one chunk.
+    pub(crate) fn chunk_room(&self) -> u32 {
+        self.region.room()
+    }
+
+    /// Numbers that no other sockets on this memory have.
+    pub(crate) fn numbers(&self, count: u32) -> Lent {
+        Lent { first: self.numbers.fetch_add(count, Ordering::Relaxed), count }
+    }
+
+    /// Whether it is known by now that devices share it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.is_shared.get().is_some_and(|&shared| shared)
+    }
+
     /// A socket to be given rings, and then bound.
     pub(crate) fn socket(&self) -> io::Result<OwnedFd> {
-        if self.is_bound.load(Ordering::Relaxed) { sys::xdp_socket() } else { self.socket.try_clone() }
+        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
+        first.map_or_else(sys::xdp_socket, Ok)
     }
 
     /// Binds what [`socket`](Self::socket) has given to a queue of a device.
-    pub(crate) fn bind(&self, socket: BorrowedFd<'_>, ifindex: u32, queue: u32) -> io::Result<()> {
-        if self.is_bound.load(Ordering::Relaxed) {
-            let umem = Some(self.socket.as_fd());
-            return sys::bind_xdp(socket, ifindex, queue, libc::XDP_SHARED_UMEM, umem);
-        }
-        sys::bind_xdp(socket, ifindex, queue, self.flags(), None)?;
-        self.is_bound.store(true, Ordering::Relaxed);
+    pub(crate) fn bind(&self, socket: &Arc<OwnedFd>, ifindex: u32, queue: u32) -> io::Result<()> {
+        let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        bound.retain(|other| other.strong_count() > 0);
+        let joined = bound.iter().filter_map(Weak::upgrade).find_map(|other| {
+            let named = Some(other.as_fd());
+            match sys::bind_xdp(socket.as_fd(), ifindex, queue, libc::XDP_SHARED_UMEM, named) {
+                Err(error) if error.raw_os_error() == Some(libc::EBADF) => None, // its device is gone
+                answer => Some(answer),
+            }
+        });
+        joined.unwrap_or_else(|| self.bind_alone(socket, ifindex, queue))?;
+        bound.push(Arc::downgrade(socket));
         Ok(())
     }
 
-    /// What the first socket is bound with; the others take over what came of it.
+    /// Binds a socket that can name none that is bound.
+    fn bind_alone(&self, socket: &OwnedFd, ifindex: u32, queue: u32) -> io::Result<()> {
+        match sys::register_umem(socket.as_fd(), self.region.memory(), self.settings.chunk_bytes) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {} // the memory is registered with it
+            registered => registered?,
+        }
+        sys::bind_xdp(socket.as_fd(), ifindex, queue, self.flags(), None)?;
+        self.is_shared.get_or_init(|| sys::is_zero_copy(socket.as_fd()));
+        Ok(())
+    }
+
+    /// What the first socket is bound with; the others take over what came of it, also where none of the first are left.
     fn flags(&self) -> u16 {
-        let sharing = match self.settings.zero_copy {
-            ZeroCopy::Auto => 0,
-            ZeroCopy::On => libc::XDP_ZEROCOPY,
-            ZeroCopy::Off => libc::XDP_COPY,
+        let sharing = match (self.is_shared.get(), self.settings.zero_copy) {
+            (None, ZeroCopy::Auto) => 0,
+            (Some(true), _) | (None, ZeroCopy::On) => libc::XDP_ZEROCOPY,
+            (Some(false), _) | (None, ZeroCopy::Off) => libc::XDP_COPY,
         };
         let chains = if self.settings.multi_buffer { libc::XDP_USE_SG } else { 0 };
         libc::XDP_USE_NEED_WAKEUP | sharing | chains

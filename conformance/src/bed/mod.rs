@@ -37,7 +37,7 @@ use std::collections::{BTreeMap, VecDeque};
 use breaches::{Breaches, OnBreach};
 use events::{Event, Events};
 use trace::Trace;
-use xoff_dataplane::settings::PolicyKind;
+use xoff_dataplane::settings::{PolicyKind, SwitchSettings};
 use xoff_dataplane::units::{BitRate, Class, MacAddr, Nanos, PortId};
 
 /// More events than any test has: a bed that never comes to rest.
@@ -207,6 +207,15 @@ impl Bed {
         let now = self.now;
         let Node::Switch(switch) = &mut self.nodes[id.0] else { panic!("{id:?} is no switch") };
         switch.set_policy(now, class, kind);
+        self.events.at(now, Event::Wake(id));
+    }
+
+    /// Other settings hold in a switch from now on.
+    pub fn revise(&mut self, id: NodeId, settings: SwitchSettings) {
+        self.make_switches();
+        let now = self.now;
+        let Node::Switch(switch) = &mut self.nodes[id.0] else { panic!("{id:?} is no switch") };
+        switch.revise(now, settings);
         self.events.at(now, Event::Wake(id));
     }
 

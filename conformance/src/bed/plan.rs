@@ -104,6 +104,8 @@ fn port(index: u8, link: &Link) -> PortSettings {
         refresh: Nanos(link.speed.time_of_quanta(Quanta(1000)).0 / 2),
         burst: Bytes::on_line(link.mtu_frame),
         commit: link.commit,
+        past_xoff: Headroom::of(link).total(),
+        peer_response: link.peer_response,
         ..PortSettings::plain(format!("p{index}"), mac, link.speed, classes)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use xoff_dataplane::settings::PolicyKind;
+use xoff_dataplane::settings::{PolicyKind, SwitchSettings};
 use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId};
 use xoff_dataplane::wire::mac_control::MacControl;
 
@@ -123,6 +123,12 @@ impl Star {
     pub fn set_policy(&mut self, class: Class, kind: PolicyKind) {
         let switch = self.switch;
         self.bed.set_policy(switch, class, kind);
+    }
+
+    /// Other settings hold from now on.
+    pub fn revise(&mut self, settings: SwitchSettings) {
+        let switch = self.switch;
+        self.bed.revise(switch, settings);
     }
 
     /// Takes the link of a port down, or up again.

@@ -42,8 +42,10 @@ pub struct SwitchPlan {
 pub struct SwitchNode {
     /// What users see of it.
     pub counters: Arc<Counters>,
-    /// What it was told at its start.
+    /// What it was told last.
     pub settings: SwitchSettings,
+    /// What it was told before: what that has let in may still be there.
+    pub(super) before: Vec<SwitchSettings>,
     pub(super) watches: Vec<Watch>,
     pub(super) may_lose: bool,
     pub(super) may_lapse: bool,
@@ -65,6 +67,7 @@ impl SwitchNode {
             watches: plan.settings.ports.iter().map(|port| Watch::new(port, by_flow)).collect(),
             counters: Arc::clone(&large.counters),
             settings: plan.settings,
+            before: Vec::new(),
             may_lose: plan.may_lose,
             may_lapse: plan.may_lapse,
             stopping: false,
@@ -125,6 +128,19 @@ impl SwitchNode {
             drop(worker.batch(now).set_policy(successor));
         }
         self.watches.iter_mut().for_each(|watch| watch.set_by_flow(class, kind == PolicyKind::Ofc));
+    }
+
+    /// Other settings hold.
+    pub(super) fn revise(&mut self, now: Nanos, settings: SwitchSettings) {
+        self.twins().for_each(|twin| twin.revise(now, &settings));
+        for (watch, port) in self.watches.iter_mut().zip(&settings.ports) {
+            watch.revise(now, port);
+        }
+        for class in Class::ALL {
+            let is_by_flow = settings.policies[class.index()] == PolicyKind::Ofc;
+            self.watches.iter_mut().for_each(|watch| watch.set_by_flow(class, is_by_flow));
+        }
+        self.before.push(std::mem::replace(&mut self.settings, settings));
     }
 
     /// Whether the switch looks at its ports at this time.

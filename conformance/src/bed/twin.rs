@@ -11,7 +11,8 @@ use std::sync::Arc;
 use xoff_dataplane::counters::Counters;
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::ledger::Ledger;
-use xoff_dataplane::switch::{Batch, Switch, WorkerId, Workers};
+use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::switch::{Batch, Revision, Switch, WorkerId, Workers};
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, PortSet, RateStep};
 
 use super::store::MemoryStore;
@@ -82,6 +83,7 @@ pub struct Twin {
     /// Frames that came when the store had no slot: a driver's empty fill ring.
     pub never_seen: u64,
     owners: Vec<WorkerId>,
+    slots: u32,
     batches: Batches,
     unseen: Vec<Happening>,
     rings: Vec<VecDeque<Frame>>,
@@ -107,6 +109,7 @@ impl Twin {
             counters,
             store: MemoryStore::new(plan.slots, plan.control_slots, plan.room, frame_max as usize + 100),
             never_seen: 0,
+            slots: plan.slots + plan.control_slots,
             owners,
             batches,
             unseen: Vec::new(),
@@ -153,6 +156,16 @@ impl Twin {
             self.workers[worker].batch(now).set_link(port, up, &mut self.store);
         }
         while self.exchange(now) {} // what was dropped goes home
+    }
+
+    /// Other settings hold.
+    pub fn revise(&mut self, now: Nanos, settings: &SwitchSettings) {
+        for (me, worker) in (0..=u8::MAX).map(WorkerId).zip(&mut self.workers) {
+            let roles = Workers::new(self.owners.clone().into_boxed_slice(), me);
+            let revision = Box::new(Revision::new(settings.clone(), &roles, self.slots));
+            drop(worker.batch(now).revise(revision, &mut self.store));
+        }
+        while self.exchange(now) {}
     }
 
     /// One turn of the loop: everything that has happened, the pipeline, the timers, the ports. One that is `stopping`

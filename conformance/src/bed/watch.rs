@@ -139,14 +139,15 @@ impl Watch {
         for (class, quanta) in pause_times(bytes, is_8023x) {
             let told = &mut self.told_until[class.index()];
             let settings = &self.port.classes[class.index()];
-            breaches.expect(settings.lossless || is_8023x, Promise::PausesKept, || {
+            let goes_on = quanta == Quanta(0); // which may be of one that was lossless before
+            breaches.expect(settings.lossless || is_8023x || goes_on, Promise::PausesKept, || {
                 format!("{}: pause for lossy {class}", self.port.name)
             });
             if lists_more(bytes) {
                 self.told_before.insert(class); // flow by flow: no pause of the class to be kept alive
                 continue;
             }
-            if quanta != Quanta(0) {
+            if !goes_on {
                 *told = Some(now.after(self.port.speed.time_of_quanta(quanta)));
                 continue;
             }
@@ -176,6 +177,18 @@ impl Watch {
         if by_flow && self.port.ofc_peer {
             self.by_flow.insert(class);
         }
+    }
+
+    /// The port has other settings: what it no longer obeys is over.
+    pub fn revise(&mut self, now: Nanos, port: &PortSettings) {
+        if let (FlowControl::Pfc { obey: before, .. }, FlowControl::Pfc { obey, .. }) =
+            (self.port.flow_control, port.flow_control)
+        {
+            for class in ClassSet(before.0 & !obey.0).iter() {
+                self.paused_until[class.index()] = self.paused_until[class.index()].min(now);
+            }
+        }
+        self.port = port.clone();
     }
 
     pub fn set_link(&mut self, up: bool) {
@@ -246,6 +259,7 @@ impl SwitchNode {
                 // A policy that is on trial may have thresholds of its own.
                 if breaches.on_breach == OnBreach::Panic {
                     self.thresholds_decide(port, class, breaches);
+                    self.nobody_is_blamed(port, class, breaches);
                 }
             }
         }
@@ -272,10 +286,15 @@ impl SwitchNode {
         let (held, waits) = (buffer.ingress(port, class), buffer.egress(port, class));
         let counted = self.counters.class(port, class);
         let at = |queue: &str, bytes: Bytes| format!("{port:?} class {class}: {} bytes at {queue}", bytes.0);
-        breaches.expect(held <= self.most_at_ingress(settings), Promise::Bounds, || at("ingress", held));
-        breaches.expect(waits < settings.egress_max, Promise::Bounds, || at("egress", waits));
+        let of_before =
+            self.before.iter().map(|settings| &settings.ports[port.index()].classes[class.index()]);
+        let all = || of_before.clone().chain([settings]);
+        let most = all().map(|settings| self.most_at_ingress(settings)).max().unwrap_or_default();
+        let most_waits = all().map(|settings| settings.egress_max).max().unwrap_or_default();
+        breaches.expect(held <= most, Promise::Bounds, || at("ingress", held));
+        breaches.expect(waits < most_waits, Promise::Bounds, || at("egress", waits));
         let used = Bytes(counted.headroom_watermark.get());
-        let keeps_out = settings.lossless || used == Bytes::ZERO;
+        let keeps_out = all().any(|settings| settings.lossless) || used == Bytes::ZERO;
         breaches.expect(keeps_out, Promise::Bounds, || at("the headroom, which is lossless", used));
     }
 
@@ -320,6 +339,16 @@ impl SwitchNode {
                 format!("{port:?} class {class}: {}", reason.name())
             });
         }
+    }
+
+    /// Peers that are as they were declared are not said to be faster or later.
+    fn nobody_is_blamed(&self, port: PortId, class: Class, breaches: &mut Breaches) {
+        let counters = self.counters.class(port, class);
+        let blamed = counters.excess_frames.get() + counters.late_frames.get();
+        let innocent = blamed == 0 || self.may_lose || self.may_lapse;
+        breaches.expect(innocent, Promise::PausesKept, || {
+            format!("{port:?} class {class}: its peer is blamed for {blamed} frames")
+        });
     }
 
     /// After a turn of the loop nothing is left to do now.

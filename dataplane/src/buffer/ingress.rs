@@ -20,6 +20,8 @@ pub(super) struct IngressQueue {
     /// XOFF - XON: how far below the threshold a queue must fall to resume.
     hysteresis: Bytes,
     headroom: Bytes,
+    /// What it is once nothing is in it: less is taken from nobody who has been told that there is more.
+    headroom_next: Bytes,
     headroom_place: HeadroomPlace,
     longest_frame: Bytes,
     xoff_frames: u32,
@@ -35,6 +37,7 @@ impl IngressQueue {
             Memory::Shared(shared) => (class.ingress_reserve, shared.headroom),
         };
         let limit = if class.lossless { class.xoff } else { class.ingress_max };
+        let headroom = if class.lossless { class.headroom } else { Bytes::ZERO };
         IngressQueue {
             body: Bytes::ZERO,
             headroom_used: Bytes::ZERO,
@@ -42,12 +45,29 @@ impl IngressQueue {
             reserve,
             limit,
             hysteresis: class.xoff.saturating_sub(class.xon),
-            headroom: if class.lossless { class.headroom } else { Bytes::ZERO },
+            headroom,
+            headroom_next: headroom,
             headroom_place,
             longest_frame,
             xoff_frames: class.xoff_frames,
             xon_frames: xon_frames(class),
             lossless: class.lossless,
+        }
+    }
+
+    /// Other limits from now on. What it holds it keeps, where it is; headroom in use does not become less.
+    pub(super) fn revise(&mut self, class: &ClassSettings, memory: Memory, longest_frame: Bytes) {
+        let before = *self;
+        let IngressQueue { body, headroom_used, frames, .. } = before;
+        *self =
+            IngressQueue { body, headroom_used, frames, ..IngressQueue::new(class, memory, longest_frame) };
+        if memory == Memory::Dedicated {
+            let fits = self.headroom_used.min(self.limit.saturating_sub(self.body)); // below a higher XOFF
+            self.body += fits;
+            self.headroom_used -= fits;
+        }
+        if self.headroom_used > Bytes::ZERO {
+            self.headroom = self.headroom_next.max(before.headroom);
         }
     }
 
@@ -79,6 +99,9 @@ impl IngressQueue {
         let before = self.pooled();
         let from_headroom = load.bytes.min(self.headroom_used);
         self.headroom_used -= from_headroom;
+        if self.headroom_used == Bytes::ZERO {
+            self.headroom = self.headroom_next;
+        }
         self.body -= load.bytes - from_headroom;
         self.frames -= load.frames;
         before - self.pooled()
@@ -148,7 +171,7 @@ impl IngressQueue {
 
     /// What it has taken of the pool.
     #[inline]
-    fn pooled(&self) -> Bytes {
+    pub(super) fn pooled(&self) -> Bytes {
         match self.headroom_place {
             HeadroomPlace::Reserved => self.pooled_below_xoff(),
             HeadroomPlace::Pool => self.pooled_below_xoff() + self.headroom_used,

@@ -22,7 +22,8 @@ use crate::drop_reason::DropReason;
 pub(crate) use crate::load::Load;
 pub use crate::load::Margin;
 use crate::settings::{
-    Accounting, ClassSettings, EgressLimits, HeadroomPlace, Memory, SharedMemory, SwitchSettings,
+    Accounting, ClassSettings, EgressLimits, HeadroomPlace, Memory, PortSettings, SharedMemory,
+    SwitchSettings,
 };
 use crate::units::{Bytes, CLASSES, Class, ClassSet, PortId, TAGS};
 use ingress::IngressQueue;
@@ -50,6 +51,8 @@ struct EgressQueue {
     max: Bytes,
     frames: u32,
     frames_max: u32,
+    /// Both of them once the queue is empty.
+    next: (Bytes, u32),
     reserve: Bytes,
     /// The class is lossless somewhere, and whatever its ingress lets in has room here: no limit that queues share holds.
     exempt: bool,
@@ -62,8 +65,20 @@ impl EgressQueue {
             max: class.egress_max,
             frames: 0,
             frames_max: class.egress_max_frames,
+            next: (class.egress_max, class.egress_max_frames),
             reserve: class.egress_reserve,
             exempt,
+        }
+    }
+
+    /// Other limits from now on. Where it `keeps_room`, what ingress queues have let in under the limits before has it still.
+    fn revise(&mut self, class: &ClassSettings, exempt: bool, keeps_room: bool) {
+        let before = *self;
+        let EgressQueue { bytes, frames, .. } = before;
+        *self = EgressQueue { bytes, frames, ..EgressQueue::new(class, exempt) };
+        if keeps_room {
+            self.max = self.max.max(before.max);
+            self.frames_max = self.frames_max.max(before.frames_max);
         }
     }
 
@@ -80,16 +95,13 @@ impl Buffer {
     pub(crate) fn new(settings: &SwitchSettings, counters: Arc<Counters>) -> Buffer {
         let per_port = |port: usize| settings.ports[port].classes;
         let ports = settings.ports.len();
-        let limits_all = match settings.memory {
-            Memory::Shared(shared) => shared.egress_limits == EgressLimits::All,
-            Memory::Dedicated => false,
-        };
-        let exempt = if limits_all { ClassSet::NONE } else { settings.lossless_anywhere() };
+        let limits_all = limits_all_egress(settings);
+        let exempt = exempt(settings);
         Buffer {
             memory: settings.memory,
             ingress: (0..ports)
                 .map(|port| {
-                    let longest = Bytes::of_frame(settings.ports[port].mtu_frame + TAGS);
+                    let longest = longest_frame(&settings.ports[port]);
                     per_port(port).map(|class| IngressQueue::new(&class, settings.memory, longest))
                 })
                 .collect(),
@@ -105,6 +117,40 @@ impl Buffer {
             egress_port_used: vec![Bytes::ZERO; ports].into_boxed_slice(),
             egress_is_pooled: limits_all && settings.accounting == Accounting::UntilForwarded,
             counters,
+        }
+    }
+
+    /// Other limits from now on. What has been counted in stays counted, however much more that is than the new limits
+    /// allow.
+    pub(crate) fn revise(&mut self, settings: &SwitchSettings) {
+        let (exempt, lossless) = (exempt(settings), settings.lossless_anywhere());
+        let is_shared = matches!(settings.memory, Memory::Shared(_));
+        // Where what waits at an egress counts nowhere else, memory is reckoned by these limits.
+        let counts_at_ingress = settings.accounting == Accounting::UntilTransmitted;
+        self.memory = settings.memory;
+        self.egress_is_pooled =
+            limits_all_egress(settings) && settings.accounting == Accounting::UntilForwarded;
+        (self.pool_used, self.egress_used) = (Bytes::ZERO, Bytes::ZERO);
+        for (index, port) in settings.ports.iter().enumerate() {
+            let (mut pooled, mut beyond_reserves) = (Bytes::ZERO, Bytes::ZERO);
+            for class in Class::ALL {
+                let of_class = &port.classes[class.index()];
+                let ingress = &mut self.ingress[index][class.index()];
+                ingress.revise(of_class, settings.memory, longest_frame(port));
+                pooled += ingress.pooled();
+                let egress = &mut self.egress[index][class.index()];
+                let keeps_room =
+                    lossless.contains(class) && (counts_at_ingress || egress.bytes > Bytes::ZERO);
+                egress.revise(of_class, exempt.contains(class), keeps_room);
+                if !egress.exempt {
+                    beyond_reserves += egress.bytes.saturating_sub(egress.reserve);
+                }
+            }
+            if is_shared {
+                (self.port_used[index], self.egress_port_used[index]) = (pooled, beyond_reserves);
+                self.pool_used += pooled;
+                self.egress_used += beyond_reserves;
+            }
         }
     }
 
@@ -165,7 +211,9 @@ impl Buffer {
             self.pool_used -= to_pool;
             self.port_used[port.index()] -= to_pool;
         }
-        self.counters.class(port, class).ingress_bytes.set(queue.bytes().0);
+        let counters = self.counters.class(port, class);
+        counters.ingress_bytes.set(queue.bytes().0);
+        counters.headroom_bytes.set(queue.headroom_used().0);
     }
 
     /// Whether the queue is at or above its XOFF threshold; or, where headroom is of the pool, whether that has no room
@@ -208,6 +256,13 @@ impl Buffer {
     #[must_use]
     pub fn ingress(&self, port: PortId, class: Class) -> Bytes {
         self.ingress[port.index()][class.index()].bytes()
+    }
+
+    /// Bytes of them in the headroom.
+    #[inline]
+    #[must_use]
+    pub fn headroom_used(&self, port: PortId, class: Class) -> Bytes {
+        self.ingress[port.index()][class.index()].headroom_used()
     }
 
     /// Bytes of `class` that wait or are committed at egress `port`.
@@ -317,6 +372,9 @@ impl Buffer {
         let queue = &mut self.egress[port.index()][class.index()];
         queue.bytes -= load.bytes;
         queue.frames -= load.frames;
+        if queue.frames == 0 {
+            (queue.max, queue.frames_max) = queue.next;
+        }
         if let Memory::Shared(_) = self.memory {
             let beyond = queue.beyond_reserve_with(load.bytes);
             self.egress_used -= beyond;
@@ -401,8 +459,26 @@ impl Buffer {
         let counters = self.counters.class(port, class);
         counters.ingress_bytes.set(queue.bytes().0);
         counters.ingress_watermark.raise(queue.bytes().0);
+        counters.headroom_bytes.set(queue.headroom_used().0);
         counters.headroom_watermark.raise(queue.headroom_used().0);
     }
+}
+
+/// Whether what egress queues share bounds those of lossless classes, too.
+fn limits_all_egress(settings: &SwitchSettings) -> bool {
+    match settings.memory {
+        Memory::Shared(shared) => shared.egress_limits == EgressLimits::All,
+        Memory::Dedicated => false,
+    }
+}
+
+/// Classes for which no limit that egress queues share holds.
+fn exempt(settings: &SwitchSettings) -> ClassSet {
+    if limits_all_egress(settings) { ClassSet::NONE } else { settings.lossless_anywhere() }
+}
+
+fn longest_frame(port: &PortSettings) -> Bytes {
+    Bytes::of_frame(port.mtu_frame + TAGS)
 }
 
 impl Occupancies for Buffer {

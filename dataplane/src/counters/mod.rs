@@ -8,7 +8,7 @@ pub use asked::{FlowsAsked, RateAsked, ShadowCounters};
 use std::sync::Arc;
 
 use crate::cause::Causes;
-use crate::counter::{Counter, Histogram};
+use crate::counter::{Counter, Histogram, RecentMax};
 use crate::drop_reason::DropReason;
 use crate::units::{CLASSES, Class, Nanos, PortId};
 use crate::wire::cnm::CnmError;
@@ -81,7 +81,9 @@ pub struct ClassCounters {
     pub ingress_bytes: Counter,
     /// Most of them at a time.
     pub ingress_watermark: Counter,
-    /// Most headroom used at a time.
+    /// Bytes of them in the headroom, now.
+    pub headroom_bytes: Counter,
+    /// Most of these at a time.
     pub headroom_watermark: Counter,
     /// Bytes that wait or are committed here, now.
     pub egress_bytes: Counter,
@@ -99,6 +101,17 @@ pub struct ClassCounters {
     /// When the first frame that had come in here was lost for want of room (driver's clock, ns); zero
     /// while none was.
     pub first_loss: Counter,
+    /// Most that came of the class after its peer was to be held, in one pause.
+    pub after_xoff_max: Counter,
+    /// The longest after it was told to stop that something of the class was found to have come, in nanoseconds, with the time in
+    /// which nobody looked.
+    pub response_max: Counter,
+    /// Frames that came while their class was held, in time, and were more than a peer sends that is as fast as declared.
+    pub excess_frames: Counter,
+    /// Frames that came while their class was held, later than a peer sends that stops as declared.
+    pub late_frames: Counter,
+    /// Most headroom used, lately.
+    pub headroom_recent: RecentMax,
     /// Times that the peer was told to stop.
     pub xoff_sent: Counter,
     /// Times that it began to be held, by why.

@@ -162,6 +162,55 @@ impl Fdb {
         }
     }
 
+    /// As configured otherwise, in a table of the same size. What was learned stays, but for what is static now. Answers how
+    /// many static addresses found no place among those whose hash is alike.
+    pub(super) fn revise(&mut self, settings: &FdbSettings, ports: &[PortSettings]) -> usize {
+        for (state, port) in self.ports.iter_mut().zip(ports) {
+            let of = PortState::new(port);
+            (state.learning, state.limit) = (of.learning, of.limit);
+        }
+        let ageing = settings.ageing.unwrap_or(Nanos::NEVER);
+        if ageing != self.ageing {
+            self.ageing = ageing;
+            self.update_shift = (ageing.0 / 4).max(1).ilog2();
+            self.sweep = Sweep::new(self.table.places(), ageing);
+            if ageing != Nanos::NEVER {
+                self.sweep.due = Nanos::ZERO; // at once: what has aged by now goes
+            }
+        }
+        self.fix(&settings.statics)
+    }
+
+    /// These are the static addresses from now on.
+    fn fix(&mut self, statics: &[(u16, MacAddr, PortId)]) -> usize {
+        let is_there = |&(vid, mac, port): &(u16, MacAddr, PortId)| {
+            let entry = self.table.find(Key::new(vid, mac)).map(|place| self.table.entry(place));
+            entry.is_some_and(|entry| entry.is_static && entry.port == port)
+        };
+        if statics.len() == self.statics && statics.iter().all(is_there) {
+            return 0;
+        }
+        for place in 0..self.table.places() {
+            if self.table.key(place).is_some() && self.table.entry(place).is_static {
+                self.table.remove(place);
+            }
+        }
+        for &(vid, mac, port) in statics {
+            let entry = Entry { seen: Nanos::ZERO, port, is_static: true };
+            let key = Key::new(vid, mac);
+            if let Some(place) = self.table.find(key).filter(|&place| !self.table.entry(place).is_static) {
+                self.forget(place);
+            }
+            match self.table.find(key) {
+                Some(place) => *self.table.entry_mut(place) = entry,
+                None => _ = self.table.insert(key, entry),
+            }
+        }
+        let is_static = |&place: &usize| self.table.key(place).is_some() && self.table.entry(place).is_static;
+        self.statics = (0..self.table.places()).filter(is_static).count();
+        statics.len() - self.statics
+    }
+
     /// Takes note that `mac` is behind `port`.
     #[inline]
     pub fn learn(&mut self, now: Nanos, vid: u16, mac: MacAddr, port: PortId) -> Learned {

@@ -65,6 +65,13 @@ impl Loops {
         Loops { ports: detection.map(suspect).collect(), next_end: Nanos::NEVER, found: 0 }
     }
 
+    /// The same ports are looked after in this way from now on.
+    pub(super) fn revise(&mut self, detection: impl Iterator<Item = LoopDetection>) {
+        for (suspect, detection) in self.ports.iter_mut().zip(detection) {
+            suspect.detection = detection;
+        }
+    }
+
     /// A station has moved. Answers the port that is to take no part in floods from now on, if that was one move too
     /// many and there is one.
     #[cold]

@@ -20,7 +20,7 @@ pub use table::table_bytes;
 pub use vlan::{DEFAULT_VID, Membership, Vlans};
 
 use crate::drop_reason::DropReason;
-use crate::settings::{Flooded, PortSettings, SwitchSettings};
+use crate::settings::{Flooded, LoopDetection, PortSettings, SwitchSettings};
 use crate::units::{MacAddr, Nanos, PortId, PortSet};
 use crate::wire::header::Header;
 use loops::Loops;
@@ -97,6 +97,23 @@ impl Bridge {
         };
         bridge.find_exits();
         bridge
+    }
+
+    /// As configured otherwise from now on, with the same ports; `vlans` are those of the settings, made where memory may be
+    /// allocated, and afterwards those before. What was learned stays. Answers how many static addresses found no place.
+    pub fn revise(&mut self, settings: &SwitchSettings, vlans: &mut Vlans) -> usize {
+        let ports = &settings.ports;
+        std::mem::swap(&mut self.vlans, vlans);
+        let unplaced = self.fdb.revise(&settings.fdb, ports);
+        self.isolated = ports_where(ports, |port| port.isolated);
+        self.loops.revise(ports.iter().map(|port| port.loop_detection));
+        let blocks = ports_where(ports, |port| port.loop_detection == LoopDetection::Block);
+        self.looped = self.looped.and(&blocks);
+        self.flood_unknown = ports_where(ports, |port| port.flood_unknown);
+        self.flood_group = ports_where(ports, |port| port.flood_group);
+        self.find_exits();
+        self.version += 1;
+        unplaced
     }
 
     /// Learns from a frame, and says where it goes.

@@ -49,6 +49,14 @@ impl Held {
         }
     }
 
+    /// What is held is announced again every `refresh` from now on.
+    pub(crate) fn set_refresh(&mut self, now: Nanos, refresh: Nanos) {
+        self.refresh = refresh;
+        if self.next_refresh != Nanos::NEVER {
+            self.next_refresh = self.next_refresh.min(now.after(refresh));
+        }
+    }
+
     /// The peer should stop `class`. False where that was so already.
     pub fn xoff(&mut self, now: Nanos, class: Class) -> bool {
         let changed = !self.wanted.contains(class);

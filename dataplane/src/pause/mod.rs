@@ -8,9 +8,11 @@
 mod held;
 mod paused;
 mod rates;
+mod response;
 mod standstill;
 
 pub use held::{Announcement, Held};
 pub use paused::{Paused, Resumed};
 pub use rates::{AskedRates, KeptRates};
+pub(crate) use response::{Answer, Fault, Response};
 pub(crate) use standstill::Standstill;

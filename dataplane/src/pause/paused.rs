@@ -109,6 +109,12 @@ impl Paused {
         self.classes.contains(class).then(|| self.since[class.index()])
     }
 
+    /// When the pause in force on `class` ends by itself; `None` where there is none.
+    #[must_use]
+    pub fn until(&self, class: Class) -> Option<Nanos> {
+        self.classes.contains(class).then(|| self.until[class.index()])
+    }
+
     /// When the last pause of `class` that is over ended; zero where there was none.
     #[must_use]
     pub const fn ended(&self, class: Class) -> Nanos {

@@ -31,6 +31,14 @@ impl AskedRates {
         }
     }
 
+    /// What holds is told again every `refresh` from now on.
+    pub(crate) fn set_refresh(&mut self, now: Nanos, refresh: Nanos) {
+        self.refresh = refresh;
+        if self.next_refresh != Nanos::NEVER {
+            self.next_refresh = self.next_refresh.min(now.after(refresh));
+        }
+    }
+
     /// The peer should send `class` at this step.
     pub fn set(&mut self, class: Class, step: RateStep) {
         self.wanted[class.index()] = step;

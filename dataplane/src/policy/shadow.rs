@@ -43,6 +43,34 @@ impl Shadow {
         }
     }
 
+    /// Lets everybody go, and leaves its place to another one, which begins with the buffer as it is.
+    pub(crate) fn give_way(
+        &mut self,
+        successor: &mut Shadow,
+        now: Nanos,
+        buffer: &Buffer,
+        intents: &mut Vec<Intent>,
+        counters: &[[ShadowCounters; CLASSES]],
+    ) {
+        for (port, of_port) in (0..=u8::MAX).map(PortId).zip(counters) {
+            for (class, of_class) in Class::ALL.into_iter().zip(of_port) {
+                for by in self.demands[port.index()][class.index()].iter() {
+                    self.note(now, by, Intent::Xon { port, class }, counters);
+                }
+                of_class.flows.now.set(0);
+                of_class.rate.now.set(0);
+            }
+        }
+        std::mem::swap(self, successor);
+        for class in Class::ALL {
+            self.policies[class.index()].adopt(buffer, intents);
+            if let Some(reach) = &self.reach {
+                reach.restrict(class, intents);
+            }
+            intents.drain(..).for_each(|intent| self.note(now, class, intent, counters));
+        }
+    }
+
     /// Whether it would hold the peer of `port` for `class` now.
     pub(crate) fn holds(&self, port: PortId, class: Class) -> bool {
         !self.demands[port.index()][class.index()].is_empty()

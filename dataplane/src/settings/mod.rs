@@ -263,6 +263,11 @@ pub struct PortSettings {
     pub burst: Bytes,
     /// Most bytes (layer 1) handed to the driver and not yet sent: they can no longer be paused.
     pub commit: Bytes,
+    /// Most that a peer sends of a class past its XOFF if it is as it was declared: what headroom is computed for,
+    /// however much there is. [`Bytes::MAX`]: nothing was declared, and no peer is held to it.
+    pub past_xoff: Bytes,
+    /// The longest that the peer was declared to take to stop.
+    pub peer_response: Nanos,
     /// Per class.
     pub classes: [ClassSettings; CLASSES],
 }

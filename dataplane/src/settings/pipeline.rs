@@ -28,6 +28,12 @@ impl PipelineSettings {
 pub struct FrameRate(pub NonZeroU32);
 
 impl FrameRate {
+    /// How long so many take.
+    #[must_use]
+    pub const fn time_of(self, frames: u64) -> Nanos {
+        Nanos(frames.saturating_mul(1_000_000_000) / self.0.get() as u64)
+    }
+
     /// When the frame after one of that time may start; `owed` is what whole nanoseconds leave out, in parts of one
     /// (as many as frames a second).
     pub(crate) fn next(self, at: Nanos, owed: u64) -> (Nanos, u64) {

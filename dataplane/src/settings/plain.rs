@@ -77,6 +77,8 @@ impl PortSettings {
             refresh: Nanos(speed.time_of_quanta(pause_time).0 / 2),
             burst: ahead,
             commit: ahead,
+            past_xoff: Bytes::MAX,
+            peer_response: Nanos::NEVER,
             classes,
         }
     }

@@ -80,6 +80,16 @@ impl PolicyKind {
         }
     }
 
+    /// Whether it goes by the thresholds of egress queues, `egress_xoff` and those below it.
+    #[must_use]
+    pub const fn has_egress_thresholds(self, policy: &PolicySettings) -> bool {
+        match self {
+            PolicyKind::CaPfcStopMax | PolicyKind::CaPfcStopCalibrate => true,
+            PolicyKind::PPfc => policy.p_pfc.prediction.is_none(),
+            _ => false,
+        }
+    }
+
     /// Whether it needs to see ingress and egress in one worker; `custom` is what [`PolicyKind::Custom`] stands for.
     #[must_use]
     pub fn needs_one_worker(self, custom: Option<&Custom>) -> bool {

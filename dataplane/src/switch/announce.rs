@@ -80,6 +80,11 @@ impl Switch {
         self.stops_told += u64::from(!what.xoff.is_empty());
         self.counters.port(port).pause_frames_sent.add(1);
         for class in what.vector().iter() {
+            if what.xoff.contains(class)
+                && let Some(since) = at.peer.held.since(class)
+            {
+                at.peer.response.told(self.now, class, since);
+            }
             let counters = self.counters.class(port, class);
             counters.xoff_sent.add(u64::from(what.xoff.contains(class)));
             counters.xon_sent.add(u64::from(what.xon.contains(class)));

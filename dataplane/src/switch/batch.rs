@@ -7,9 +7,10 @@
 //!   receive -> forward -> transmit -> release      a frame's journey
 //!              announce                            control frames that need not wait for data
 //!              advance                             what is due by time alone
-//!              set_link, give_up                   links and devices that go and come
-//!              set_policy                          another policy takes over
+//!              set_link, set_mac, give_up          links and devices that go and come
+//!              set_policy, revise                  another policy takes over; other settings hold
 //!              let_peers_go                        before a stop
+//!              put_tap, take_tap                   who looks on ([`super::taps`])
 //!   hand_over, take_over, give_back, take_back, next_learned, hear_learned    between workers ([`super::workers`])
 //! ```
 //!
@@ -17,10 +18,11 @@
 //! switch decides, and in which order, does not depend on that: [`super::run`] says why.
 
 use super::Switch;
+use super::revision::Revision;
 use super::run::Run;
 use super::succession::Successor;
 use crate::frame::{Frame, FrameStore};
-use crate::units::{Nanos, PortId};
+use crate::units::{MacAddr, Nanos, PortId};
 
 /// A switch at one instant, in the hands of its driver.
 #[derive(Debug)]
@@ -80,7 +82,11 @@ impl Batch<'_> {
     /// for those of all [untold](Switch::untold) peers before it sends data of any.
     #[cold]
     pub fn announce<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
-        self.switch.announce(port, store)
+        let frame = self.switch.announce(port, store)?;
+        if self.switch.taps.watch(port) {
+            self.switch.see_sent(port, &frame, store);
+        }
+        Some(frame)
     }
 
     /// A frame given out for `port` has left.
@@ -116,11 +122,23 @@ impl Batch<'_> {
         self.switch.set_link(port, up, store);
     }
 
+    /// The device of `port` is another one, of this address: frames made here come from it.
+    pub fn set_mac(&mut self, port: PortId, mac: MacAddr) {
+        self.switch.ports[port.index()].settings.mac = mac;
+    }
+
     /// Gives a class another policy. Peers that both the old and the new one want held stay held; no frame
     /// is touched. Nothing is allocated, and nothing freed: that is for whoever drops what comes back.
     #[must_use = "it may be large, and is to be dropped where there is time"]
     pub fn set_policy(&mut self, successor: Box<Successor>) -> Box<Successor> {
         self.switch.set_policy(successor)
+    }
+
+    /// Other settings hold from now on. No frame is touched or lost by it, and peers are told what changes for them. Nothing is
+    /// allocated, and nothing freed: that is for whoever drops what comes back.
+    #[must_use = "it is large, and is to be dropped where there is time"]
+    pub fn revise<S: FrameStore>(&mut self, revision: Box<Revision>, store: &mut S) -> Box<Revision> {
+        self.switch.revise(revision, store)
     }
 
     /// Lets every peer go that this worker holds: the XONs are due at once. Before a stop.

@@ -58,6 +58,7 @@ impl Switch {
         store: &mut S,
     ) {
         self.ports[port.index()].ingress.train.end();
+        self.see_discarded(port, class, reason, &frame, store);
         self.count_received(port, class, Bytes::of_frame(frame.len()).into());
         self.counters.class(port, class).drops[reason.index()].add(1);
         self.ledger.dropped += 1;
@@ -74,6 +75,7 @@ impl Switch {
         store: &mut S,
     ) {
         self.end_run();
+        self.see_dropped(port, reason, &frame, store);
         let &FrameMeta { ingress, class, .. } = self.nodes.meta(&frame);
         self.counters.class(port, class).drops[reason.index()].add(1);
         if reason == DropReason::EgressFull {

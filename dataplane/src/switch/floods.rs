@@ -41,15 +41,22 @@ impl Switch {
                     *self.nodes.meta_mut(&copy) = meta;
                     self.enqueue(egress, copy, store);
                 }
-                None => self.count_missing_copy(egress, &meta),
+                None => self.count_missing_copy(egress, &meta, &frame, store),
             }
         }
     }
 
     /// A copy that should have gone to `egress` could not be made.
     #[cold]
-    fn count_missing_copy(&mut self, egress: PortId, meta: &FrameMeta) {
+    fn count_missing_copy<S: FrameStore>(
+        &mut self,
+        egress: PortId,
+        meta: &FrameMeta,
+        frame: &Frame,
+        store: &S,
+    ) {
         let at = if self.workers.owns(egress) { egress } else { meta.ingress };
+        self.see_dropped(at, DropReason::NoFrames, frame, store);
         self.counters.class(at, meta.class).drops[DropReason::NoFrames.index()].add(1);
         if self.accounting == Accounting::UntilTransmitted {
             self.count_out(meta);

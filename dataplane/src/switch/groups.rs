@@ -4,7 +4,7 @@
 //! ingress does. What a flood adds to what its ingress counts is bounded here.
 
 use crate::queue::NONE;
-use crate::units::{Class, ClassSet};
+use crate::units::{CLASSES, Class, ClassSet};
 
 /// How many copies of each flood are still in the switch. Each holds a slot, so that there are never
 /// more floods than slots.
@@ -15,20 +15,26 @@ pub(super) struct Groups {
     free: u32,
     /// Classes in which the frames beyond one of each flood are bounded.
     bounded: ClassSet,
-    /// How many of those there may be, and are.
+    /// How many of those there may be.
     most: u32,
-    beyond_one: u32,
+    /// How many there are of each class, bounded or not.
+    beyond_one: [u32; CLASSES],
 }
 
 impl Groups {
     pub(super) fn new(slots: u32, bounded: ClassSet, most: u32) -> Groups {
         let entries = (1..=slots).map(|next| if next == slots { NONE } else { next }).collect();
-        Groups { entries, free: if slots == 0 { NONE } else { 0 }, bounded, most, beyond_one: 0 }
+        Groups { entries, free: if slots == 0 { NONE } else { 0 }, bounded, most, beyond_one: [0; CLASSES] }
     }
 
     /// Whether what floods of `class` fill is bounded.
     pub(super) fn bounds(&self, class: Class) -> bool {
         self.bounded.contains(class)
+    }
+
+    /// Other classes are bounded from now on.
+    pub(super) fn bound(&mut self, bounded: ClassSet) {
+        self.bounded = bounded;
     }
 
     /// A flood of `copies`, the frame itself included. Answers its number, and how many
@@ -38,12 +44,12 @@ impl Groups {
         let entry = &mut self.entries[group as usize];
         self.free = *entry;
         *entry = copies;
-        if !self.bounded.contains(class) {
-            return (group, copies - 1);
+        let are_bounded = self.bounded.iter().map(|class| self.beyond_one[class.index()]).sum();
+        self.beyond_one[class.index()] += copies - 1;
+        match self.bounded.contains(class) {
+            true => (group, self.most.saturating_sub(are_bounded)),
+            false => (group, copies - 1),
         }
-        let may_be_made = self.most.saturating_sub(self.beyond_one);
-        self.beyond_one += copies - 1;
-        (group, may_be_made)
     }
 
     /// One copy has left. True with the last.
@@ -51,7 +57,7 @@ impl Groups {
         let entry = &mut self.entries[group as usize];
         *entry -= 1;
         if *entry > 0 {
-            self.beyond_one -= u32::from(self.bounded.contains(class));
+            self.beyond_one[class.index()] -= 1;
             return false;
         }
         *entry = self.free;
@@ -74,6 +80,17 @@ mod tests {
         assert!(groups.leave(class, a));
         assert_eq!(groups.open(class, 2).0, a);
         assert!(groups.leave(class, b));
+    }
+
+    #[test]
+    fn floods_that_were_there_when_their_class_became_bounded_count() {
+        let class = Class::ALL[3];
+        let mut groups = Groups::new(4, ClassSet::NONE, 3);
+        let (before, _) = groups.open(class, 3);
+        groups.bound(ClassSet(0b1000));
+        assert_eq!(groups.open(class, 2).1, 1, "two are there");
+        groups.bound(ClassSet::NONE);
+        assert_eq!([(); 3].map(|()| groups.leave(class, before)), [false, false, true]);
     }
 
     #[test]

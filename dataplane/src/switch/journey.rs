@@ -37,6 +37,9 @@ impl Switch {
                 Reading::Data(kind) => kind,
                 Reading::Consumed => {
                     self.ledger.consumed += 1;
+                    if self.taps.watch(port) {
+                        self.see_consumed(port, &frame, store);
+                    }
                     return store.free(frame);
                 }
                 Reading::Malformed => {
@@ -59,6 +62,9 @@ impl Switch {
             }
             return self.discard(port, class, reason, frame, store);
         }
+        if self.taps.watch(port) {
+            self.see_received(port, class, kind.layout, &frame, store);
+        }
         let meta = FrameMeta::new(self.now, port, class, frame.len());
         *self.nodes.meta_mut(&frame) = FrameMeta { layout: kind.layout, tags: kind.tags, follows, ..meta };
         let slot = frame.slot();
@@ -73,6 +79,7 @@ impl Switch {
             self.agenda.ingress_ready.insert(port);
         }
         self.count_received(port, class, size.into());
+        self.show_headroom(port, class);
         if self.congestion.ingress().contains(class) {
             self.sample(port, slot, self.buffer.ingress(port, class), store);
         }
@@ -81,10 +88,13 @@ impl Switch {
     }
 
     #[inline]
-    pub(super) fn count_received(&self, port: PortId, class: Class, load: Load) {
+    pub(super) fn count_received(&mut self, port: PortId, class: Class, load: Load) {
         let counters = self.counters.class(port, class);
         counters.rx_frames.add(load.frames.into());
         counters.rx_bytes.add(load.bytes.0);
+        if self.ports[port.index()].peer.held.classes().contains(class) {
+            self.note_response(port, class, load);
+        }
     }
 }
 
@@ -272,10 +282,14 @@ impl Switch {
         if !self.agenda.egress_active.contains(port) {
             return sent;
         }
+        let is_watched = self.taps.watch(port);
         while sent < most {
             if self.ports[port.index()].announces()
                 && let Some(frame) = self.control(port, store)
             {
+                if is_watched {
+                    self.see_sent(port, &frame, store);
+                }
                 send(store, frame);
                 sent += 1;
                 continue;
@@ -293,8 +307,14 @@ impl Switch {
                 continue;
             };
             sent += 1 + followers.frames();
+            if is_watched {
+                self.see_sent(port, &frame, store);
+            }
             send(store, frame);
             while let Some(frame) = followers.pop(&self.nodes) {
+                if is_watched {
+                    self.see_sent(port, &frame, store);
+                }
                 send(store, frame);
             }
         }

@@ -13,7 +13,9 @@
 //!   policies, flows, rates, notices, marking, storms  what congestion leads to
 //!   floods, groups, paused_floods, room  several destinations; a paused one; no room at one
 //!   storm_control                        what a port may flood
-//!   agenda, timers, succession, workers  who is to be looked at, and when; another policy; other workers
+//!   taps                                 who looks on
+//!   agenda, timers, workers              who is to be looked at, and when; other workers
+//!   succession, revision                 another policy; other settings
 //! ```
 //!
 //! A switch with several workers has one `Switch` per worker. Each owns some ports completely, and
@@ -31,15 +33,18 @@ mod marking;
 mod notices;
 mod obey;
 mod paused_floods;
+mod peers;
 mod pipeline;
 mod policies;
 mod port;
 mod rates;
+mod revision;
 mod room;
 mod run;
 mod storm_control;
 mod storms;
 mod succession;
+mod taps;
 mod timers;
 mod train;
 pub mod workers;
@@ -62,8 +67,10 @@ use groups::Groups;
 use pipeline::Pipeline;
 use policies::Policies;
 use port::Port;
+pub use revision::Revision;
 use run::Run;
 pub use succession::Successor;
+use taps::Taps;
 use workers::Outbox;
 pub use workers::{Handover, Return, WorkerId, Workers};
 
@@ -91,10 +98,13 @@ pub struct Switch {
     ledger: Ledger,
     pauses_obeyed: u64,
     stops_told: u64,
+    /// When its driver came back last from where it was for too long.
+    away: Option<Nanos>,
     /// Decides which frames are marked while a queue is between its ECN thresholds.
     ecn_rng: fastrand::Rng,
     agenda: Agenda,
     outbox: Outbox,
+    taps: Taps,
 }
 
 impl Switch {
@@ -139,8 +149,10 @@ impl Switch {
             ledger: Ledger::default(),
             pauses_obeyed: 0,
             stops_told: 0,
+            away: None,
             ecn_rng: fastrand::Rng::with_seed(ECN_SEED),
             agenda: Agenda::default(),
+            taps: Taps::new(),
         };
         for port in (0..=u8::MAX).map(PortId).take(count) {
             for class in Class::ALL {

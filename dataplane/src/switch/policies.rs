@@ -125,6 +125,7 @@ impl Switch {
             self.counters.class(port, class).flows.fallbacks.add(1);
         }
         if at.peer.held.xoff(self.now, class) {
+            at.peer.response.held(class);
             let counters = self.counters.class(port, class);
             let cause = self.cause(port, class, trigger);
             counters.xoff_causes.count(cause);

@@ -7,11 +7,11 @@ use super::train::Train;
 use crate::buffer::Load;
 use crate::classify::Classifier;
 use crate::drop_reason::DropReason;
-use crate::pause::{AskedRates, Held, KeptRates, Paused, Standstill};
+use crate::pause::{AskedRates, Held, KeptRates, Paused, Response, Standstill};
 use crate::queue::{ClassQueue, Fifo};
 use crate::rewrite::Rewriter;
 use crate::schedule::{Scheduler, Shaper, Turn};
-use crate::settings::PortSettings;
+use crate::settings::{ClassSettings, PortSettings};
 use crate::units::{Bytes, CLASSES, Class, ClassSet, FCS, Nanos, PortSet, TAGS};
 use crate::watchdog::Watchdog;
 
@@ -72,6 +72,8 @@ pub(super) struct Egress {
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) held: Held,
+    /// What comes of what is held.
+    pub(super) response: Response,
     /// Per class, whose policies want it held: it is while there is one.
     pub(super) demands: [ClassSet; CLASSES],
     pub(super) asked_rates: AskedRates,
@@ -107,6 +109,7 @@ impl Port {
             egress: Egress::new(settings, ports, lossless),
             peer: Peer {
                 held: Held::new(settings.refresh),
+                response: Response::new(settings),
                 demands: [ClassSet::NONE; CLASSES],
                 asked_rates: AskedRates::new(settings.refresh),
                 paused: Paused::new(settings.speed),
@@ -173,28 +176,34 @@ impl Ingress {
 impl Egress {
     fn new(settings: &PortSettings, ports: usize, lossless: ClassSet) -> Egress {
         let classes = &settings.classes;
-        let those_where = |holds: fn(&crate::settings::ClassSettings) -> bool| -> ClassSet {
-            Class::ALL.into_iter().filter(|class| holds(&classes[class.index()])).collect()
-        };
         let own_rate = |rate| Shaper::new(rate, rates::ahead(settings, rate));
-        let early = those_where(|class| class.ecn.is_some_and(|ecn| ecn.wred));
+        let (marks, drops_early) = marked(settings, lossless);
         Egress {
             rewriter: Rewriter::new(settings),
-            marks: those_where(|class| class.ecn.is_some()),
-            drops_early: ClassSet(early.0 & !lossless.0),
+            marks,
+            drops_early,
             closed: ClassSet::NONE,
             queues: classes.map(|class| ClassQueue::new(class.queue, ports)),
             backlogged: ClassSet::NONE,
-            scheduler: Scheduler::new(classes.map(|class| class.service), settings.mtu_frame + TAGS + FCS),
+            scheduler: scheduler(settings),
             line: Shaper::new(settings.speed, rates::line_ahead(settings)),
             class_rates: classes.map(|class| class.max_rate.map(own_rate)),
-            shaped: those_where(|class| class.max_rate.is_some()),
+            shaped: those_where(settings, |class| class.max_rate.is_some()),
             commit_max: settings.commit,
             committed: Bytes::ZERO,
             committed_frames: 0,
             awaiting_room: [PortSet::NONE; CLASSES],
             taken_over: Default::default(),
         }
+    }
+
+    /// Frames leave by other rules from now on, but for the rates of classes, which depend on the peer, too.
+    pub(super) fn revise(&mut self, now: Nanos, settings: &PortSettings, lossless: ClassSet) {
+        self.rewriter = Rewriter::new(settings);
+        (self.marks, self.drops_early) = marked(settings, lossless);
+        self.scheduler = scheduler(settings);
+        self.line.set_rate(now, settings.speed, rates::line_ahead(settings));
+        self.commit_max = settings.commit;
     }
 
     /// Whether no more frames may leave before some have been released.
@@ -278,6 +287,20 @@ impl Egress {
             |class: Class| self.class_rates[class.index()].as_ref().map_or(Nanos::ZERO, Shaper::ready_at);
         eligible.iter().map(in_rate).min().map(|soonest| soonest.max(self.line.ready_at()))
     }
+}
+
+fn those_where(settings: &PortSettings, holds: fn(&ClassSettings) -> bool) -> ClassSet {
+    Class::ALL.into_iter().filter(|class| holds(&settings.classes[class.index()])).collect()
+}
+
+/// Classes whose frames are marked, and those whose frames are dropped if they cannot be.
+fn marked(settings: &PortSettings, lossless: ClassSet) -> (ClassSet, ClassSet) {
+    let early = those_where(settings, |class| class.ecn.is_some_and(|ecn| ecn.wred));
+    (those_where(settings, |class| class.ecn.is_some()), ClassSet(early.0 & !lossless.0))
+}
+
+fn scheduler(settings: &PortSettings) -> Scheduler {
+    Scheduler::new(settings.classes.map(|class| class.service), settings.mtu_frame + TAGS + FCS)
 }
 
 impl Peer {

@@ -62,7 +62,7 @@ impl Switch {
         }
     }
 
-    fn end_storm(&mut self, port: PortId, class: Class) {
+    pub(super) fn end_storm(&mut self, port: PortId, class: Class) {
         self.counters.class(port, class).end_storm(self.now);
         let at = &mut self.ports[port.index()];
         at.egress.closed.remove(class);

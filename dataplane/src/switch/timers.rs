@@ -100,6 +100,7 @@ impl Switch {
         (at.up, at.egress.closed) = (false, ClassSet::ALL);
         self.agenda.untold.remove(port);
         let told = at.peer.held.forget_told();
+        at.peer.response.forget_told();
         if at.egress.committed_frames > 0 {
             // What is with the driver may leave when the link is back, and say what does not hold by then.
             told.iter().for_each(|class| at.peer.held.suspect(class));

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::counters::{ClassCounters, Counters};
 use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::frame::Frame;
+use xoff_dataplane::frame::{Frame, FrameStore};
+use xoff_dataplane::ledger::Ledger;
 use xoff_dataplane::settings::{
     Culprit, EcnSettings, PolicyKind, QcnSettings, SwitchSettings, VlanSettings, WatchdogAction,
     WatchdogSettings,
 };
-use xoff_dataplane::switch::{Successor, Switch, WorkerId, Workers};
-use xoff_dataplane::units::{Bytes, Class, ClassSet, MacAddr, Nanos, PortId, Quanta};
+use xoff_dataplane::switch::{Revision, Successor, Switch, WorkerId, Workers};
+use xoff_dataplane::tap::{Sighting, Tap, TapId};
+use xoff_dataplane::units::{Bytes, Class, ClassSet, MacAddr, Nanos, PortId, PortSet, Quanta};
 use xoff_dataplane::wire::{CnTag, FlowKey, FlowPauseWriter, Operation};
 
 use crate::bed::payload::{self, Mark};
@@ -32,6 +34,8 @@ struct Driver {
     settings: SwitchSettings,
     store: MemoryStore,
     rings: [VecDeque<Frame>; PORTS as usize],
+    /// What taps have seen, by worker.
+    seen: [Arc<Counter>; WORKERS],
 }
 
 /// What is on beside forwarding: congestion points always are.
@@ -44,10 +48,30 @@ struct Case {
     ecn: bool,
     /// How long the pipeline has a frame.
     delay: Nanos,
+    /// Who looks on sees all frames.
+    is_tapped: bool,
+}
+
+/// Sees as captures do.
+#[derive(Debug)]
+struct Eye {
+    seen: Arc<Counter>,
+    bytes: [u8; 256],
+}
+
+impl Tap for Eye {
+    fn ports(&self) -> PortSet {
+        PortSet::ALL
+    }
+
+    fn see(&mut self, _: &Sighting, frame: &Frame, store: &dyn FrameStore) {
+        assert!(store.read(frame, &mut self.bytes) > 0);
+        self.seen.add(1);
+    }
 }
 
 impl Driver {
-    fn new(Case { kind, culprit, shadows, ecn, delay }: Case) -> Driver {
+    fn new(Case { kind, culprit, shadows, ecn, delay, is_tapped }: Case) -> Driver {
         let mut plan = plan::switch(&[LINK; PORTS as usize]);
         plan.settings.pipeline.delay = delay;
         plan.settings.policies = [kind; 8];
@@ -91,9 +115,16 @@ impl Driver {
             let workers = Workers::new(owners.clone(), WorkerId(me));
             Switch::new(&plan.settings, 512, workers, Arc::clone(&counters))
         };
+        let seen: [Arc<Counter>; WORKERS] = Default::default();
+        let mut workers = [worker(0), worker(1)];
+        for (worker, seen) in workers.iter_mut().zip(&seen).filter(|_| is_tapped) {
+            let eye = Box::new(Eye { seen: Arc::clone(seen), bytes: [0; 256] });
+            worker.batch(Nanos::ZERO).put_tap(TapId(1), eye).expect("there is none");
+        }
         Driver {
             now: Nanos::ZERO,
-            workers: [worker(0), worker(1)],
+            workers,
+            seen,
             counters,
             settings: plan.settings,
             store: MemoryStore::new(480, 32, 16, 1600),
@@ -238,6 +269,20 @@ fn a_pipeline_that_keeps_frames_allocates_nothing() {
     allocates_nothing(Case { delay: Nanos::from_micros(25), ..Case::default() });
 }
 
+#[test]
+fn who_looks_on_allocates_nothing_and_sees_every_frame() {
+    let driver = allocates_nothing(Case { is_tapped: true, ..Case::default() });
+    let ledgers = driver.workers.each_ref().map(Switch::ledger);
+    let sum = |count: fn(&Ledger) -> u64| ledgers.iter().map(count).sum::<u64>();
+    let dropped: u64 = DropReason::ALL.into_iter().map(|reason| driver.counters.dropped(reason)).sum();
+    // What was not let in is seen once, as it came.
+    let not_let_in =
+        [DropReason::Malformed, DropReason::TooLong, DropReason::IngressFull, DropReason::HeadroomExhausted];
+    let not_let_in: u64 = not_let_in.into_iter().map(|reason| driver.counters.dropped(reason)).sum();
+    let expected = sum(|ledger| ledger.received) + sum(|ledger| ledger.sent) + dropped - not_let_in;
+    assert_eq!(driver.seen.each_ref().map(|seen| seen.get()).iter().sum::<u64>(), expected);
+}
+
 fn allocates_nothing(case: Case) -> Driver {
     let mut driver = Driver::new(case);
     let traffic = traffic(case);
@@ -253,7 +298,7 @@ fn allocates_nothing(case: Case) -> Driver {
     assert_eq!(allocated.count_total, 0, "no warm-up is needed");
 
     let ledgers = driver.workers.each_ref().map(Switch::ledger);
-    let seen = |count: fn(&xoff_dataplane::ledger::Ledger) -> u64| ledgers.iter().map(count).sum::<u64>();
+    let seen = |count: fn(&Ledger) -> u64| ledgers.iter().map(count).sum::<u64>();
     assert!(seen(|l| l.copied) > 100, "floods");
     assert!(seen(|l| l.handed_over) > 100, "handovers");
     assert!(seen(|l| l.made) > 5, "pauses of our own");
@@ -289,6 +334,32 @@ fn a_worker_that_is_given_a_policy_allocates_nothing() {
         assert_eq!(allocated.count_total, 0, "{from:?} to {to:?}");
         let kinds = driver.workers.each_ref().map(|worker| Class::ALL.map(|class| worker.policy(class)));
         assert_eq!(kinds, [[to; 8]; 2]);
+    }
+}
+
+#[test]
+fn a_worker_that_is_given_other_settings_allocates_nothing() {
+    for kind in PolicyKind::ALL {
+        let case = Case { kind, shadows: &[PolicyKind::Ofc], ..Case::default() };
+        let mut driver = Driver::new(case);
+        for (port, bytes) in &traffic(case) {
+            driver.receive(*port, bytes);
+        }
+        let mut settings = driver.settings.clone();
+        settings.fdb.statics.push((1, MacAddr([2, 0, 0, 0, 9, 9]), PortId(1)));
+        settings.ports.iter_mut().for_each(|port| port.classes[3].xoff = Bytes(1_200));
+        let owners = [0, 0, 1, 1].map(WorkerId);
+        let given = [0, 1].map(|me| {
+            let roles = Workers::new(owners.into(), WorkerId(me));
+            Box::new(Revision::new(settings.clone(), &roles, 512))
+        });
+        let Driver { workers, store, now, .. } = &mut driver;
+        let allocated = allocation_counter::measure(|| {
+            for (worker, given) in workers.iter_mut().zip(given) {
+                std::mem::forget(worker.batch(*now).revise(given, store));
+            }
+        });
+        assert_eq!(allocated.count_total, 0, "{kind:?}");
     }
 }
 

@@ -32,8 +32,8 @@ fn link(gap: u64, commit: u64, late: u64) -> Link {
     Link { loop_gap: Nanos(gap), commit: Bytes(commit), peer_response: Nanos(late), ..LINK }
 }
 
-/// Most headroom that a peer uses which obeys after `late`, and the frames that it lost.
-fn used(link: Link, headroom: Bytes, late: Nanos, phase: Phase) -> (Bytes, u64) {
+/// A switch whose port 1 a peer has filled that obeys after `late`.
+fn filled(link: Link, headroom: Bytes, late: Nanos, phase: Phase) -> Star {
     let mut plan = plan::switch(&[link; 4]);
     plan.may_lose = true;
     plan.each_port(|port| port.burst = Bytes(20_000));
@@ -45,6 +45,12 @@ fn used(link: Link, headroom: Bytes, late: Nanos, phase: Phase) -> (Bytes, u64) 
     }
     star.start(1, 0, Stream { from: phase.0, ..star.stream(0, C3, 200) });
     star.run_for(Nanos::from_micros(1500));
+    star
+}
+
+/// Most headroom that a peer uses which obeys after `late`, and the frames that it lost.
+fn used(link: Link, headroom: Bytes, late: Nanos, phase: Phase) -> (Bytes, u64) {
+    let star = filled(link, headroom, late, phase);
     let counters = &star.switch().counters;
     let most = Bytes(counters.class(PortId(1), C3).headroom_watermark.get());
     (most, counters.dropped(DropReason::HeadroomExhausted))
@@ -96,6 +102,27 @@ fn a_peer_that_is_later_than_declared_by_a_frame_or_two_loses_and_is_counted() {
     assert_eq!(used(link, computed, link.peer_response, phase).1, 0);
     let later = link.peer_response + frame_time + frame_time;
     assert!((1..=2).contains(&used(link, computed, later, phase).1));
+}
+
+/// What is said of the peer of port 1 in the worst phase, where it obeys after `late`: the most that came in one pause, the
+/// longest after, and frames in time, but too many, and too late.
+fn said(link: Link, late: Nanos) -> [u64; 4] {
+    let star = filled(link, Bytes(1_000_000), late, worst(link).1);
+    let said = star.switch().counters.class(PortId(1), C3);
+    [&said.after_xoff_max, &said.response_max, &said.excess_frames, &said.late_frames].map(|it| it.get())
+}
+
+#[test]
+fn a_peer_as_late_as_declared_is_not_blamed_and_one_that_is_later_is() {
+    let link = link(20_000, 4_000, 50_000);
+    let allowed = Headroom::of(&link).total();
+    let [came, after, excess, late] = said(link, link.peer_response);
+    assert_eq!((excess, late), (0, 0));
+    assert!(came > 0 && came <= allowed.0 && after > link.peer_response.0, "{came} bytes, {after} ns");
+    let slow = link.peer_response + GIGABIT.time_of(allowed) + GIGABIT.time_of(allowed);
+    let [came_of_slow, after_of_slow, excess, late] = said(link, slow);
+    assert!(late > 0 && excess < late, "{excess} in time, {late} late");
+    assert!(came_of_slow > allowed.0 && after_of_slow >= slow.0, "{came_of_slow} bytes, {after_of_slow} ns");
 }
 
 /// In shared memory others may take what would be a class's headroom. Its peer is told to stop where there is no room for

@@ -21,6 +21,7 @@ mod pipeline;
 mod policies;
 mod properties;
 mod qcn;
+mod revisions;
 mod robustness;
 mod stalls;
 mod storm_control;

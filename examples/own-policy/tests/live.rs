@@ -41,11 +41,14 @@ fn it_takes_over_from_pfc_under_load_and_pauses_who_has_more_than_a_share() {
         assert!(ask(&bed, &["policy", "custom", "--class", "3"]).contains("class 3  custom\n"));
         talk.finish().assert_lossless(&[3]);
         let metrics = switch.metrics();
-        assert!(metrics.contains("xoff_class_policy{class=\"3\",policy=\"custom\"} 1"), "{metrics}");
+        assert!(
+            metrics.contains("xoff_class_policy{switch=\"xoff\",class=\"3\",policy=\"custom\"} 1"),
+            "{metrics}"
+        );
         let refused = |line: &&str| line.contains("intents_refused_total{") && !line.ends_with(" 0");
         assert_eq!(metrics.lines().find(refused), None, "it wants nothing that cannot be done");
         assert!(
-            metrics.contains("xoff_policy_intents_refused_total{port=\"p1\",class=\"3\"} 0"),
+            metrics.contains("xoff_policy_intents_refused_total{switch=\"xoff\",port=\"p1\",class=\"3\"} 0"),
             "{metrics}"
         );
         let said = bed.finish(switch);

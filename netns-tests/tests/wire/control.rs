@@ -1,11 +1,10 @@
 //! What a running switch says of itself is what happened: `/status`, `/metrics`, `xoff status`, its
-//! links, its privileges.
+//! links.
 
-use std::fs;
 use std::process::{Command, Output};
 
 use xoff::control::Link;
-use xoff_netns_tests::{Bed, wait_for};
+use xoff_netns_tests::{Bed, frames, wait_for};
 
 use crate::{BINARY, bed_beside_others};
 
@@ -44,12 +43,12 @@ fn status_metrics_and_the_table_count_every_frame() {
 
     let metrics = switch.metrics();
     for line in [
-        format!("xoff_frames_received_total{{port=\"p1\",class=\"3\"}} {frames}"),
-        format!("xoff_bytes_received_total{{port=\"p1\",class=\"3\"}} {bytes}"),
-        format!("xoff_frames_sent_total{{port=\"p2\",class=\"3\"}} {frames}"),
-        format!("xoff_queueing_delay_seconds_count{{port=\"p2\",class=\"3\"}} {frames}"),
-        "xoff_fdb_entries{port=\"p1\"} 1".into(),
-        "xoff_port_up{port=\"p2\"} 1".into(),
+        format!("xoff_frames_received_total{{switch=\"xoff\",port=\"p1\",class=\"3\"}} {frames}"),
+        format!("xoff_bytes_received_total{{switch=\"xoff\",port=\"p1\",class=\"3\"}} {bytes}"),
+        format!("xoff_frames_sent_total{{switch=\"xoff\",port=\"p2\",class=\"3\"}} {frames}"),
+        format!("xoff_queueing_delay_seconds_count{{switch=\"xoff\",port=\"p2\",class=\"3\"}} {frames}"),
+        "xoff_fdb_entries{switch=\"xoff\",port=\"p1\"} 1".into(),
+        "xoff_port_up{switch=\"xoff\",port=\"p2\"} 1".into(),
     ] {
         assert!(metrics.lines().any(|it| it == line), "no {line} in\n{metrics}");
     }
@@ -58,6 +57,94 @@ fn status_metrics_and_the_table_count_every_frame() {
     let table = String::from_utf8(stdout).unwrap();
     assert!(status.success() && table.contains("ledger: balanced; "), "{table}");
     assert!(table.contains(&format!("{FRAMES} (4.08 kB)")), "{table}");
+    bed.finish(switch);
+}
+
+#[test]
+fn each_thing_of_a_switch_is_told_by_itself_as_text_and_as_json() {
+    let bed = bed_beside_others(2).build();
+    let switch = bed.start(&bed.config("speed = \"1G\""));
+    exchange(&bed);
+    let (a, b) = (bed.host(1).mac().to_string(), bed.host(2).mac().to_string());
+    let told = |args: &[&str]| {
+        let Output { status, stdout, stderr } = xoff_status(&bed, args);
+        assert!(status.success(), "{args:?}: {}", String::from_utf8_lossy(&stderr));
+        String::from_utf8(stdout).unwrap()
+    };
+    for (what, words) in [
+        ("ports", "p2"),
+        ("classes", "20 (4.08 kB)"),
+        ("pauses", "nobody was paused"),
+        ("drops", ""),
+        ("headroom", "was never held"),
+        ("mac", &a),
+        ("flows", "no peer understands pauses of single flows"),
+        ("causes", "nobody is held"),
+    ] {
+        let text = told(&[what]);
+        assert!(text.contains(words), "{what}: {text}");
+        let json: serde_json::Value = serde_json::from_str(&told(&[what, "--json"])).unwrap();
+        assert!(json.is_array() || what == "causes", "{what}: {json}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&told(&["mac", "--port", "p1", "--json"])).unwrap();
+    let addresses = json.as_array().unwrap();
+    assert!(addresses.iter().any(|it| it["mac"] == a.as_str() && it["static"] == false), "{json}");
+    assert!(addresses.iter().all(|it| it["mac"] != b.as_str()), "it is at p2: {json}");
+    let json = told(&["classes", "--json", "--port", "p2", "--class", "3"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json[0]["classes"][0]["tx_frames"], FRAMES);
+    assert_eq!((json.as_array().unwrap().len(), json[0]["classes"].as_array().unwrap().len()), (1, 1));
+    assert_eq!(told(&["pauses", "--congested"]).trim(), "nobody was paused");
+    let Output { status, stderr, .. } = xoff_status(&bed, &["ports", "--port", "p7"]);
+    let message = String::from_utf8(stderr).unwrap();
+    assert!(!status.success() && message.contains("no port \"p7\"; it has p1, p2"), "{message}");
+    bed.finish(switch);
+}
+
+#[test]
+fn on_a_terminal_status_is_a_screen_that_obeys_keys() {
+    let bed = bed_beside_others(2).build();
+    let switch = bed.start(&bed.config("speed = \"1G\""));
+    let mut look = Command::new("/usr/bin/python3");
+    look.args(["-c", include_str!("watch.py"), BINARY, "status", "--watch=200ms"]);
+    let Output { status, stdout, stderr } = bed.namespace().output(&mut look).unwrap();
+    let [stdout, stderr] = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(status.success(), "{stdout}\n{stderr}");
+    bed.finish(switch);
+}
+
+/// With everything on that `/status` may leave out.
+#[test]
+fn what_a_switch_says_under_load_is_as_its_schema_has_it() {
+    let bed = bed_beside_others(2).build();
+    let config = bed.config("speed = \"10M\"").switch("shadow = [\"capfc-stop-max\", \"ofc\", \"gfc\"]");
+    let config = config.port(1, "ofc_peer = true").port(2, "gfc_peer = true");
+    let more = "[qcn]\ningress = [3]\n[class.3]\nxoff = 20000\nxon = 2000\nwatchdog = \"alert\"\nwatchdog_detect = \"1ms\"\n";
+    let switch = bed.start(&config.more(more));
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &[u8]| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let (a, b) = (bed.host(1), bed.host(2));
+    let frame = a.to(b).udp(DSCP, &[0; 1_000]).build();
+    let mut answers = Vec::new();
+    for round in 0..4 {
+        b.send(frames::pfc(b.mac(), &[(3, 65535)]));
+        (0..FRAMES).for_each(|_| a.send(&frame));
+        let answer = xoff_status(&bed, &["--json"]).stdout;
+        answers.push(file(&format!("{round}.json"), &answer));
+    }
+    wait_for("the sender to be held", || (switch.class(1, 3).pause_sent.xoff > 0).then_some(()));
+    answers.push(file("held.json", &xoff_status(&bed, &["--json"]).stdout));
+    let schema =
+        file("schema.json", &Command::new(BINARY).args(["status", "schema"]).output().unwrap().stdout);
+    let mut check = Command::new("/usr/bin/python3");
+    check.args(["-c", include_str!("schema.py")]).arg(schema).args(answers);
+    let Output { status, stderr, .. } = check.output().unwrap();
+    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+    b.send(frames::pfc(b.mac(), &[(3, 0)]));
     bed.finish(switch);
 }
 
@@ -93,35 +180,4 @@ fn a_link_that_goes_and_comes_is_followed() {
     let log = switch.stderr();
     assert!(log.contains("link down") && log.contains("link up"), "{log}");
     bed.finish(switch);
-}
-
-#[test]
-fn only_network_administration_is_left_to_a_running_switch() {
-    let bed = bed_beside_others(2).build();
-    let devices_before = devices(&bed);
-    // HTTP needs a privilege, too: to be bound, not to be served.
-    bed.namespace().sysctl("ipv4/ip_unprivileged_port_start", "10000").unwrap();
-    let switch = bed.start(&bed.config("speed = \"1G\""));
-    assert_ne!(devices(&bed), devices_before, "the XDP program is there");
-    let tasks: Vec<_> = fs::read_dir(format!("/proc/{}/task", switch.pid())).unwrap().collect();
-    assert!(tasks.len() >= 3, "main, control, and a worker");
-    for task in tasks {
-        let task = task.unwrap().path();
-        let status = fs::read_to_string(task.join("status")).unwrap();
-        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
-        for set in ["CapPrm:", "CapEff:", "CapBnd:"] {
-            assert_eq!(field(set), "0000000000001000", "{set} of {task:?}"); // bit 12: CAP_NET_ADMIN
-        }
-        assert_eq!((field("CapInh:"), field("NoNewPrivs:")), ("0000000000000000", "1"));
-    }
-    // It is enough to work, and to leave the devices as they were.
-    exchange(&bed);
-    bed.finish(switch);
-    assert_eq!(devices(&bed), devices_before);
-}
-
-fn devices(bed: &Bed) -> String {
-    let mut show = Command::new("ip");
-    let output = bed.namespace().output(show.args(["-details", "link", "show"])).unwrap();
-    String::from_utf8(output.stdout).unwrap()
 }

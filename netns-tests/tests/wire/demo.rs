@@ -1,9 +1,16 @@
 //! `xoff demo --json`: the promise kept on this machine, and the keys that scripts rely on.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Stdio};
+use std::{fs, io};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use serde_json::Value;
-use xoff_netns_tests::{note_lab, one_bed_at_a_time, unstalled};
+use xoff_netns_tests::{note_lab, one_bed_at_a_time, unstalled, wait_for};
 
 const KEYS: [&str; 24] = [
     "/lossless/sent",
@@ -51,4 +58,44 @@ fn the_demo_loses_nothing_lossless_and_accounts_for_every_frame() {
         assert_eq!(count("/xdp_drops"), 0);
         assert_eq!(count("/lossy/lost"), count("/lossy/dropped_by_switch"), "the switch knows every loss");
     });
+}
+
+/// The network namespaces of all processes and their threads.
+fn namespaces_in_use() -> Vec<u64> {
+    let of = |task: io::Result<fs::DirEntry>| {
+        fs::metadata(task.ok()?.path().join("ns/net")).ok().map(|it| it.ino())
+    };
+    let tasks = |process: fs::DirEntry| fs::read_dir(process.path().join("task")).ok();
+    let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok).filter_map(tasks);
+    processes.flatten().filter_map(of).collect()
+}
+
+#[test]
+fn with_any_signal_its_namespaces_go() {
+    let _alone = one_bed_at_a_time(super::BINARY);
+    for (command, signal) in [
+        (&["demo"][..], Signal::SIGHUP),
+        (&["demo"], Signal::SIGTERM),
+        (&["experiment", "incast"], Signal::SIGHUP),
+    ] {
+        let before = namespaces_in_use();
+        let mut child = Command::new(super::BINARY)
+            .args(command)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_raw(child.id().try_into().unwrap());
+        let mine = wait_for("a thread in a namespace of its own", || {
+            let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+            let inodes = tasks.filter_map(|task| fs::metadata(task.ok()?.path().join("ns/net")).ok());
+            inodes.map(|it| it.ino()).find(|inode| !before.contains(inode))
+        });
+        kill(pid, signal).unwrap();
+        let mut said = String::new();
+        let status = child.wait().unwrap();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
+        assert_eq!(status.signal(), Some(signal as i32), "{command:?}: {said}");
+        wait_for("its namespaces to be left", || (!namespaces_in_use().contains(&mine)).then_some(()));
+    }
 }

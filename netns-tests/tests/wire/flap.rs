@@ -15,6 +15,22 @@ fn flap(bed: &Bed, switch: &Switch, port: usize) {
     }
 }
 
+/// Nothing is sent to a port before it is known that nobody is there.
+#[test]
+fn a_link_that_is_down_from_the_start_loses_nothing() {
+    let bed = bed(3).build();
+    bed.host(3).device().set_up(false).unwrap();
+    let switch = bed.start(&bed.config("speed = \"1G\""));
+    assert_eq!(switch.port(3).link, Link::Down);
+    let (a, b) = (bed.host(1), bed.host(2));
+    (1..=10).for_each(|number| a.send(frame(a, b, 3, number)));
+    b.tap().numbered(10);
+    assert_eq!(switch.port(3).device_drops.unwrap().tx_dropped, 0);
+    bed.host(3).device().set_up(true).unwrap();
+    wait_for("the link", || (switch.port(3).link == Link::Up).then_some(()));
+    bed.finish(switch);
+}
+
 #[test]
 fn a_flap_ends_the_pause_that_the_peer_had_asked_for() {
     let bed = bed(2).build();

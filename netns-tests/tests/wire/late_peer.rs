@@ -1,10 +1,11 @@
 //! A peer that obeys late, by as much as headroom allows for, and by more.
 
+use nix::sys::signal::Signal;
 use xoff_dataplane::units::{BitRate, Quanta};
 use xoff_hosts::Obedience;
 use xoff_netns_tests::{Bed, Exit, Reports, Switch, Traffic, frames, stream, unstalled, wait_for};
 
-use crate::bed;
+use crate::{BINARY, bed};
 
 /// A quantum is 5.12 us here: 20 ms.
 const RESPONSE_QUANTA: u16 = 3906;
@@ -54,6 +55,9 @@ fn nothing_is_lost_up_to_the_computed_limit() {
         assert_eq!(ingress.bytes_max, sent * FRAME, "{ingress:?}");
         assert!(ingress.bytes_max > ingress.xoff_bytes, "{ingress:?}");
         assert_eq!(ingress.headroom_used_max_bytes, ingress.bytes_max - ingress.xoff_bytes, "{ingress:?}");
+        let (peer, response) = (said.ports[0].peer, said.ports[0].classes[3].response);
+        assert!(!peer.too_late && !peer.too_fast, "as declared: {response:?}");
+        assert!(response.after_xoff_max_bytes > 0 && response.response_max_nanos > 0, "{response:?}");
     });
 }
 
@@ -73,8 +77,82 @@ fn beyond_the_limit_every_loss_is_counted() {
         assert_eq!(said.ports[0].classes[3].drops["headroom_exhausted"], got.lost);
         assert_eq!((said.verdict.lossless, said.verdict.lossless_lost), (false, got.lost));
         assert_eq!((said.verdict.unseen_lost, said.verdict.ledger_balanced), (0, Some(true)));
-        let Exit { status, stderr, .. } = switch.stop();
+        let response = said.ports[0].classes[3].response;
+        assert!(said.ports[0].peer.too_late && response.late_frames > 0, "{response:?}");
+        wait_for("the log", || switch.stderr().contains("event=loss phase=over").then_some(()));
+        // A terminal that is closed.
+        switch.signal(Signal::SIGHUP);
+        let Exit { status, stderr, .. } = switch.wait();
         assert_eq!(status.code(), Some(1), "{stderr}");
+        for (what, line) in [
+            ("event=loss phase=began", "lossless frames are lost"),
+            ("event=loss phase=over", "no more lossless frames are lost"),
+            ("event=peer-late phase=began", "the peer goes on while it is held"),
+            ("stopped, and the promise was not kept", "ERROR"),
+        ] {
+            let said: Vec<&str> = stderr.lines().filter(|line| line.contains(what)).collect();
+            assert!(said.len() == 1 && said[0].contains(line), "{what}:\n{stderr}");
+        }
+        assert!(
+            stderr.contains(&format!("frames: {} in", xoff_config::written::grouped(got.lost))),
+            "{stderr}"
+        );
         bed.assert_no_drops();
     });
+}
+
+#[test]
+fn a_peer_that_is_faster_than_its_port_says_is_named() {
+    unstalled(|| {
+        let bed = bed(2).build();
+        let config = bed
+            .config("")
+            .port(1, "speed = \"50M\"")
+            .port(2, "speed = \"1G\"")
+            .switch("stall_budget = \"60ms\"");
+        let switch = bed.start(&config);
+        let (a, b) = (bed.host(1), bed.host(2));
+        let reports =
+            Traffic::at_mbps(300).sink(b).source(a, &[stream(b, 3, "line", 50_000)]).start().finish();
+        reports.assert_lossless(&[3]);
+        let peer =
+            wait_for("the peer to be named", || Some(switch.port(1).peer).filter(|peer| peer.too_fast));
+        assert!(peer.overspeed_bytes > 1_000_000 && !switch.port(2).peer.too_fast, "{peer:?}");
+        wait_for("the log", || {
+            switch.stderr().contains("event=peer-too-fast phase=began port=p1").then_some(())
+        });
+        bed.finish(switch);
+    });
+}
+
+/// Two hosts that take the line for ten times what it is: the pause that they are sent is over for them in a hundredth of its time.
+#[test]
+fn hosts_that_were_not_told_the_speed_of_the_line_are_named_with_what_they_lose() {
+    let bed = bed(2).build();
+    let switch = bed.start(&bed.config("speed = \"100M\""));
+    let (a, b) = (bed.host(1), bed.host(2));
+    let mut sink = b.start(BINARY, &["traffic", "--device", "eth0"]);
+    wait_for("the sink", || (switch.port(2).classes[0].rx_frames > 0).then_some(())); // it tells where it is
+    let stream = format!("class=3,dst={}", b.mac());
+    let mut sender = a.start(BINARY, &["traffic", "--device", "eth0", "--stream", &stream]);
+    let counted = |port: &str| format!("xoff_peer_overspeed_bytes_total{{switch=\"xoff\",port=\"{port}\"}} ");
+    let of = |metrics: &str, port: &str| {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&counted(port)).map(str::to_owned));
+        line.map_or(0.0, |value| value.parse::<f64>().unwrap())
+    };
+    for event in ["event=peer-too-fast phase=began port=p1", "event=loss phase=began"] {
+        wait_for(event, || switch.stderr().contains(event).then_some(()));
+    }
+    // What the alert watches rises on and on, at the port of the sender alone.
+    let first = of(&switch.metrics(), "p1");
+    let later = wait_for("it to rise", || Some(switch.metrics()).filter(|metrics| of(metrics, "p1") > first));
+    assert_eq!(of(&later, "p2"), 0.0);
+    let said = switch.status();
+    assert!(said.ports[0].peer.too_fast && !said.ports[1].peer.too_fast, "{:?}", said.ports[0].peer);
+    assert!(said.ports[0].classes[3].drops["headroom_exhausted"] > 0, "{:?}", said.ports[0].classes[3].drops);
+    for host in [&mut sender, &mut sink] {
+        host.kill().unwrap();
+        host.wait().unwrap();
+    }
+    assert_eq!(switch.stop().status.code(), Some(1));
 }

@@ -24,8 +24,8 @@ fn send_garbage(bed: &Bed) {
 
 fn lines_dropped(switch: &Switch) -> Option<u64> {
     let metrics = switch.get("/metrics").ok()?; // it may still be busy with the garbage
-    let line = metrics.lines().find_map(|line| line.strip_prefix("xoff_log_lines_dropped_total "));
-    line.map(|count| count.parse().unwrap())
+    let mut counts = metrics.lines().filter(|line| line.starts_with("xoff_log_lines_dropped_total{"));
+    counts.next().map(|line| line.rsplit(' ').next().unwrap().parse().unwrap())
 }
 
 /// With a log of this kind HTTP answers, policies change, links are followed, and a signal ends it in good
@@ -47,7 +47,7 @@ fn goes_on_with(stderr: impl Into<Stdio>) {
         bed.host(1).device().set_up(up).unwrap();
         wait_for("the link to change", || (switch.port(1).link == link).then_some(()));
     }
-    assert_eq!(switch.get("/healthz").unwrap(), "ok\n");
+    assert!(switch.get("/healthz").unwrap().starts_with("ok\n"));
     switch.signal(Signal::SIGINT);
     assert_eq!(switch.wait().status.code(), Some(0));
 }

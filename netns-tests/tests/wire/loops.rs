@@ -21,7 +21,7 @@ fn two_ports_that_are_connected_to_each_other_are_found_and_what_goes_round_ends
     a.send(Frame::new(a.mac(), frames::BROADCAST).numbered(1).build());
     wait_for("the loop", || (switch.port(2).loops > 0).then_some(()));
     assert_eq!(switch.port(1).loops, 0, "the port with the higher number is taken out");
-    assert!(switch.metrics().contains("xoff_loops_total{port=\"loop1\"}"));
+    assert!(switch.metrics().contains("xoff_loops_total{switch=\"xoff\",port=\"loop1\"}"));
     assert_eq!(switch.port(2).loop_with.as_deref(), Some("loop0"));
     let copies = |number| b.tap().count(|bytes| frames::sequence(bytes) == Some(number));
     a.send(Frame::new(a.mac(), frames::BROADCAST).numbered(2).build());
@@ -30,7 +30,8 @@ fn two_ports_that_are_connected_to_each_other_are_found_and_what_goes_round_ends
     b.tap().numbered(3);
     assert_eq!(copies(2), 1, "it did not go round");
     let exit = switch.stop();
-    assert!(exit.stderr.contains("port=loop1 other=loop0 loops=1"), "{}", exit.stderr);
+    let told = ["the other port is loop0", "event=loop phase=began port=loop1 count=1"];
+    told.iter().for_each(|words| assert!(exit.stderr.contains(words), "{}", exit.stderr));
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn a_panic_lets_go_of_every_class_that_is_held() {
     let (a, b) = (bed.host(1), bed.host(2));
     let text = bed.config("speed = \"10M\"").more("[class.3]\nxoff = 2000").to_string();
     let config = Config::from_toml("switch.toml", &text, Machine::default()).unwrap();
-    let running = bed.namespace().run(|| run::start(&config, Privileges::Keep)).unwrap();
+    let running = bed.namespace().run(|| run::start(&config, &Privileges::Keep)).unwrap();
     let xons = || a.tap().count(|frame| frames::pfc_time(frame, 3) == Some(0));
 
     b.send(frame(b, a, 0, 0)); // learned

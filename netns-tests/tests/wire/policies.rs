@@ -113,10 +113,10 @@ fn a_chain_of_pauses_is_told_from_the_senders_to_the_station_at_its_root() {
     for step in order {
         rest = rest.split_once(step).unwrap_or_else(|| panic!("no {step:?} in its place in\n{chain}")).1;
     }
-    let (_, alone) = xoff(&bed, &["status", "--causes", "http://127.0.0.1:9464"]);
+    let (_, alone) = xoff(&bed, &["status", "causes"]);
     let unknown = format!("paused by: station {}", far.port(2).mac);
     assert!(alone.contains(&unknown), "a switch that was not asked is a station:\n{alone}");
-    let (_, dot) = xoff(&bed, &["status", "--dot", "--causes", "http://127.0.0.1:9464"]);
+    let (_, dot) = xoff(&bed, &["status", "causes", "--dot"]);
     assert!(dot.starts_with("digraph {"), "{dot}");
     stop(0);
     let _ = talk.finish();

@@ -61,7 +61,7 @@ fn a_core_that_is_not_there() {
 fn an_mtu_that_the_device_has_not() {
     let bed = bed_beside_others(2).mtu(1_600).build();
     let config = bed.config("speed = \"1G\"\nmtu = 1600").port(2, "mtu = 1601");
-    refuses(&bed, &config, &["p2", "1601", "1600", "ip link set p2 mtu 1601"]);
+    refuses(&bed, &config, &["p2", "1601", "1600", "ip link set p2 mtu 1601", ".toml:"]);
     bed.assert_no_drops();
 }
 
@@ -71,7 +71,7 @@ fn a_device_that_another_switch_has() {
     let two_of_them = bed.config("speed = \"1G\"");
     let first = bed.start(&two_of_them);
     let second = bed.config("speed = \"1G\"").switch("http = \"127.0.0.1:9465\"");
-    refuses(&bed, &second, &["another xoff runs on p1; stop it first"]);
+    refuses(&bed, &second, &["another xoff (process ", "runs on p1; stop it first"]);
     let (a, b) = (bed.host(1), bed.host(2));
     a.run("ping", &["-c", "2", "-i", "0.05", "-W", "5", &b.ipv4().to_string()]);
     bed.finish(first);

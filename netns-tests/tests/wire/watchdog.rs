@@ -90,12 +90,14 @@ fn a_long_storm_costs_its_class_at_that_port_and_nobody_else() {
     send_large(&bed, 201..=210);
     b.tap().numbered(210);
     assert_eq!((watchdog(&switch).dropped, watchdog(&switch).storms), (60, 1));
-    assert!(switch.metrics().contains("xoff_watchdog_storms_total{port=\"p2\",class=\"3\"} 1"));
+    assert!(
+        switch.metrics().contains("xoff_watchdog_storms_total{switch=\"xoff\",port=\"p2\",class=\"3\"} 1")
+    );
     wait_for("the log", || switch.stderr().contains("the pause storm is over").then_some(()));
     let exit = switch.stop();
     assert_eq!(exit.stderr.matches("pause storm: the peer keeps the class stopped").count(), 1);
     let line = exit.stderr.lines().find(|line| line.contains("the pause storm is over")).unwrap();
-    assert!(line.contains("dropped=60") && line.contains("port=p2"), "{line}");
+    assert!(line.contains(" 60 dropped, 0 forwarded") && line.contains("port=p2"), "{line}");
     assert_eq!(exit.status.code(), Some(1), "frames of a lossless class were lost");
 }
 

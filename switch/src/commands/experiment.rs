@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Given>,
     /// Where chance begins in the first run; one more in each that follows.
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = cli::number(0..=SEED_MAX))]
     seed: u64,
     /// Write raw data into files in this directory: completion times, queue lengths, pauses.
     #[arg(long, value_name = "DIR")]
@@ -57,6 +57,9 @@ pub struct Args {
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 }
+
+/// A round number that leaves room for one more in each run below 2^63, beyond which TOML has none.
+const SEED_MAX: u64 = 1_000_000_000_000_000_000;
 
 /// What `--policy` may name. Whether the program brings a policy along, it does not know.
 fn names() -> PossibleValuesParser {
@@ -97,7 +100,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
             experiment.name
         ));
     }
-    experiment.check(&request)?;
+    experiment.check(&request, &mut |line| cli::tell(line))?;
     request.raw = args.csv.as_deref().map(RawData::create).transpose()?;
     let report = experiment.run(&request, &mut |line| cli::tell(line))?;
     if let Some(plot) = &args.plot {
@@ -266,6 +269,16 @@ mod tests {
         assert_eq!(of(&["class.3.xoff=80KB", "class.3.xon=60KB"]).unwrap().len(), 2);
         let twice = of(&["class.3.xoff=80KB", "pipeline.rate=1Mpps", "class.3.xoff = 90KB"]).unwrap_err();
         assert!(twice.to_string().contains("`class.3.xoff` twice: 80KB and 90KB"), "{twice}");
+    }
+
+    #[test]
+    fn a_seed_is_a_number_that_runs_can_be_counted_from() {
+        let of = |seed| parse(&["incast", "--seed", seed]).map(|args| args.seed);
+        assert_eq!(of("1000000000000000000").unwrap(), SEED_MAX);
+        for seed in ["abc", "0.5", "1000000000000000001", "18446744073709551615"] {
+            let message = of(seed).unwrap_err().to_string();
+            assert!(message.contains("a whole number from 0 to 1000000000000000000"), "{message}");
+        }
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! The command line, and the commands of `xoff`, one file each: its arguments, and `run`. What a command's
 //! failure looks like: one report on standard error, exit code 2.
 
-mod agent;
+pub mod capture;
 pub mod check;
 pub mod demo;
+pub mod documents;
 pub mod experiment;
+pub mod lab;
+pub mod nic;
 pub mod policy;
+pub mod reload;
 pub mod run;
 pub mod status;
 pub mod traffic;
@@ -57,10 +61,18 @@ fn main_of(own: Option<&OwnPolicy>) -> ExitCode {
 #[derive(Debug, Subcommand)]
 #[allow(missing_docs)] // each `Args` says it, and `xoff help` prints that
 pub enum Command {
+    Capture(capture::Args),
     Check(check::Args),
+    Completions(documents::CompletionsArgs),
     Demo(demo::Args),
     Experiment(experiment::Args),
+    Lab(lab::Args),
+    Manual(documents::ManualArgs),
+    Nic(Box<nic::Args>),
+    #[command(hide = true)]
+    NicGuard(nic::GuardArgs),
     Policy(policy::Args),
+    Reload(reload::Args),
     Run(run::Args),
     Status(status::Args),
     Traffic(Box<traffic::Args>),
@@ -73,10 +85,17 @@ impl Command {
     /// What kept it from starting.
     pub fn run(self, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         match self {
+            Command::Capture(args) => capture::run(&args),
             Command::Check(args) => check::run(&args, own),
+            Command::Completions(args) => documents::completions(&args).map(|()| ExitCode::SUCCESS),
+            Command::Manual(args) => documents::manual(&args).map(|()| ExitCode::SUCCESS),
             Command::Demo(args) => demo::run(&args),
             Command::Experiment(args) => experiment::run(&args, own),
+            Command::Nic(args) => nic::run(&args),
+            Command::NicGuard(args) => nic::run_guard(&args),
+            Command::Lab(args) => lab::run(&args, own),
             Command::Traffic(args) => traffic::run(&args),
+            Command::Reload(args) => reload::run(&args).map(|()| ExitCode::SUCCESS),
             Command::Policy(args) => policy::run(&args).map(|()| ExitCode::SUCCESS),
             Command::Run(args) => run::run(&args, own),
             Command::Status(args) => status::run(&args).into_diagnostic().map(|()| ExitCode::SUCCESS),

@@ -1,12 +1,11 @@
 //! `xoff policy`: which flow-control policy each class of a running switch has, and another one for it.
 
-use std::io;
 use std::time::Duration;
 
 use miette::IntoDiagnostic as _;
 
-use super::agent::agent;
 use crate::cli::{number, print};
+use crate::client::{self, DEFAULT_URL};
 use crate::control::policy::PolicyChange;
 use crate::control::policy_cells::PolicyNames;
 
@@ -21,60 +20,26 @@ pub struct Args {
     /// The class that gets it, 0 to 7; without it, all.
     #[arg(long, requires = "policy", value_parser = number(0..=7_u8))]
     class: Option<u8>,
-    /// Where the switch serves its status.
-    #[arg(long, default_value = "http://127.0.0.1:9464")]
+    /// Where the switch serves its status: an address, or unix: and the path of a socket.
+    #[arg(long, default_value = DEFAULT_URL, value_parser = client::url)]
     url: String,
-}
-
-/// Why it was not shown or changed.
-#[derive(Debug, thiserror::Error)]
-pub enum PolicyError {
-    /// Nothing answers there.
-    #[error(
-        "no switch answers at {url}: {error}; start one with `xoff run`, or say where it serves with --url"
-    )]
-    Silent {
-        /// Where it was asked.
-        url: String,
-        /// What the network said.
-        error: Box<ureq::Error>,
-    },
-    /// The switch says no.
-    #[error("{0}")]
-    Refused(String),
-    /// Something answers, but not with policies.
-    #[error("{url} is no policy list of this version of xoff: {error}")]
-    Foreign {
-        /// Where it was asked.
-        url: String,
-        /// What is wrong with the answer.
-        error: io::Error,
-    },
 }
 
 /// Runs the command.
 ///
 /// # Errors
 /// Where there is no switch, or it refuses.
-pub fn run(args: &Args) -> miette::Result<()> {
-    let url = format!("{}/policy", args.url.trim_end_matches('/'));
-    let names = ask(&url, args).into_diagnostic()?;
+pub fn run(Args { policy, class, url }: &Args) -> miette::Result<()> {
+    let names: Result<PolicyNames, _> = client::ask(url, TIMEOUT, |agent, base| {
+        let place = format!("{base}/policy");
+        match policy {
+            None => agent.get(place).call(),
+            Some(policy) => {
+                agent.put(place).send_json(PolicyChange { policy: policy.clone(), class: *class })
+            }
+        }
+    });
+    let names = names.into_diagnostic()?;
     let lines = names.iter().enumerate().map(|(class, name)| format!("class {class}  {name}\n"));
     print(lines.collect::<String>())
-}
-
-fn ask(url: &str, args: &Args) -> Result<PolicyNames, PolicyError> {
-    let agent = agent(TIMEOUT).http_status_as_error(false).build().new_agent();
-    let answer = match &args.policy {
-        None => agent.get(url).call(),
-        Some(policy) => agent.put(url).send_json(PolicyChange { policy: policy.clone(), class: args.class }),
-    };
-    let silent = |error| PolicyError::Silent { url: url.into(), error: Box::new(error) };
-    let mut answer = answer.map_err(silent)?;
-    let body = answer.body_mut().read_to_string().map_err(silent)?;
-    if !answer.status().is_success() {
-        return Err(PolicyError::Refused(body.trim_end().into()));
-    }
-    let foreign = |error: serde_json::Error| PolicyError::Foreign { url: url.into(), error: error.into() };
-    serde_json::from_str(&body).map_err(foreign)
 }

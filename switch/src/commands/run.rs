@@ -1,16 +1,20 @@
-//! `xoff run`: the switch, until SIGINT or SIGTERM.
+//! `xoff run`: the switch, until SIGINT or SIGTERM, or SIGHUP where that does not have it read its configuration again.
 
-use std::path::PathBuf;
+use std::path::{self, Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
 
 use miette::IntoDiagnostic as _;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use xoff_config::{Config, Machine, OwnPolicy};
+use xoff_config::shell::HttpAt;
+use xoff_config::{Config, Machine, OwnPolicy, Problem, Sighup};
 
 use crate::cli;
+use crate::confine::{Confinement, User};
 use crate::control::logging;
+use crate::control::reload::Source;
+use crate::control::service;
 use crate::control::status::{Promise, Status, Verdict};
 use crate::machine;
 use crate::run::{self, Privileges, ThreadError};
@@ -18,7 +22,7 @@ use crate::run::{self, Privileges, ThreadError};
 /// Exit code of a switch whose control thread ended by itself.
 const EXIT_CONTROL_ENDED: u8 = 4;
 
-/// Runs the switch that a configuration describes, until SIGINT or SIGTERM. Exits with 0 where the
+/// Runs the switch that a configuration describes, until SIGINT, SIGTERM or SIGHUP (unless `sighup = "reload"`). Exits with 0 where the
 /// lossless classes lost nothing and every frame is accounted for, with 1 where not or where a worker
 /// ended by itself, with 2 where it could not start, with 3 where no loss is known but a counter
 /// that could tell of one cannot be read: a device is gone, or an XDP program was taken off, and with 4
@@ -37,23 +41,48 @@ pub struct Args {
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     let machine = Machine { own_policy: own.cloned(), ..machine::here() };
     let config = Config::load(&args.config, machine)?;
-    let log = logging::start(&config.shell.log).into_diagnostic()?;
-    for warning in &config.warnings {
-        tracing::warn!("{warning}");
-    }
-    let mut signals = Signals::new([SIGINT, SIGTERM]).into_diagnostic()?;
-    let running = run::start(&config, Privileges::Drop).into_diagnostic()?;
-    tracing::info!(ports = config.switch.ports.len(), http = ?running.http(), "running");
+    let user = config.shell.user.as_deref().map(User::named).transpose().into_diagnostic()?;
+    let removable = match &config.shell.http {
+        Some(HttpAt::Unix(path)) => path.parent().map(Path::to_owned),
+        _ => None,
+    };
+    let confinement = Confinement { user, readable: directory(&args.config), removable };
+    let log = logging::start(&config.shell.log, config.shell.log_format, &confinement).into_diagnostic()?;
+    let placed = |problem: &Problem| {
+        let place =
+            problem.position.map(|(line, column)| format!("{}:{line}:{column}: ", args.config.display()));
+        format!("{}{problem}", place.unwrap_or_default())
+    };
+    config.warnings.iter().for_each(|warning| tracing::warn!("{}", placed(warning)));
+    config.notes.iter().for_each(|note| tracing::info!("{}", placed(note)));
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).into_diagnostic()?;
+    let source =
+        Source { path: std::path::absolute(&args.config).into_diagnostic()?, own_policy: own.cloned() };
+    let running = run::start_from(Some(source), &config, &Privileges::Drop(confinement)).into_diagnostic()?;
+    let http = running.http().map_or_else(|| "off".to_owned(), ToString::to_string);
+    tracing::info!(ports = config.switch.ports.len(), %http, "running");
+    service::runs(&format!("{} ports", config.switch.ports.len()));
     let end = running.end();
+    let reloads = running.reloads().filter(|_| config.shell.sighup == Sighup::Reload).cloned();
     thread::spawn(move || {
-        if signals.forever().next().is_some() {
-            end.now();
+        for signal in signals.forever() {
+            match &reloads {
+                Some(reloads) if signal == SIGHUP => reloads.now(),
+                Some(_) | None => end.now(),
+            }
         }
     });
     running.wait();
+    service::ends();
     let outcome = running.stop();
     log.flush(); // so that there is room for what follows
     Ok(conclude(outcome))
+}
+
+/// Where a file is, and where what its name leads to: another one may take its place in both.
+fn directory(file: &Path) -> Vec<PathBuf> {
+    let parents = [path::absolute(file), file.canonicalize()].into_iter().flatten();
+    parents.filter_map(|file| file.parent().map(Path::to_owned)).collect()
 }
 
 fn conclude(outcome: Result<Status, ThreadError>) -> ExitCode {

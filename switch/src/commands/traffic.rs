@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use miette::{IntoDiagnostic, miette};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use xoff_config::quantity;
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, ClassSet, MacAddr, Nanos, Quanta};
 use xoff_hosts::control::{Control, Distortion, Overwrite, build, parse_control, parse_overwrite};
@@ -99,7 +100,7 @@ struct HostArgs {
     #[arg(long, value_name = "TIME", default_value = "50us", value_parser = values::duration)]
     nap: Nanos,
     /// Streams carry a CN-TAG with their number and slow down as CNMs ask (802.1Qau); parameters other
-    /// than the standard's: gd=128,recovery=5,bytes=150KB,time=15ms,ai=5M,hai=50M,min=10M,jitter=15
+    /// than the standard's: gd=128,recovery=5,bytes=150KB,time=15ms,ai=5M,hai=50M,min=10M,jitter=15,seed=0
     #[arg(long, value_name = "KEY=VALUE,...", num_args = 0..=1, default_missing_value = "",
           require_equals = true, value_parser = parse_reaction)]
     qcn: Option<ReactionSettings>,
@@ -210,7 +211,8 @@ fn ring_entries(text: &str) -> Result<u32, String> {
 
 fn after_help() -> String {
     format!(
-        "Streams:\n{}\nA stream without rate is as fast as the line; without count and duration it lasts as long as \
+        "Start the host that receives first, and those that send when it says \"ready\": what is sent before is missed at start.\n\n\
+         Streams:\n{}\nA stream without rate is as fast as the line; without count and duration it lasts as long as \
          the host. class decides DSCP (class x 8) and PCP unless they are given; a tag is written where pcp or vlan \
          is.\n\nExit codes: 0 done, 1 not lossless (--expect-lossless), 2 bad usage, an interface that cannot be used or was deleted.",
         keys_help()
@@ -229,10 +231,10 @@ pub fn run(args: &Args) -> miette::Result<ExitCode> {
     }
 }
 
-/// A flag that SIGINT and SIGTERM raise.
+/// A flag that SIGINT, SIGTERM and SIGHUP raise.
 fn stop_on_signals() -> miette::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).into_diagnostic()?;
     }
     Ok(stop)
@@ -270,6 +272,9 @@ fn run_host(args: &HostArgs) -> miette::Result<ExitCode> {
     if args.qcn.is_some() {
         room_for_cn_tags(&streams)?;
     }
+    for told in above_line(&streams, args.line) {
+        cli::tell(format_args!("xoff traffic: {told}"));
+    }
     let stop = stop_on_signals()?;
     let progress = Arc::new(Progress::default());
     let host = Host::open(options(args)).into_diagnostic()?;
@@ -294,6 +299,18 @@ fn run_host(args: &HostArgs) -> miette::Result<ExitCode> {
         return Ok(ExitCode::from(EXIT_CANNOT));
     }
     Ok(judge(args, &report))
+}
+
+/// Streams that want more than the line carries, in words.
+fn above_line(streams: &[Stream], line: BitRate) -> Vec<String> {
+    let above = |(index, stream): (usize, &Stream)| {
+        let rate = stream.rate.filter(|&rate| rate > line)?;
+        let [rate, line] = [rate, line].map(quantity::rate);
+        Some(format!(
+            "stream {index}: its rate of {rate} is more than the line carries, which is taken for {line} (--line): it sends no faster"
+        ))
+    };
+    streams.iter().enumerate().filter_map(above).collect()
 }
 
 /// The smallest frames are full of headers.
@@ -332,7 +349,7 @@ fn announce_ready(host: &Host) {
     facts.warnings.iter().for_each(|warning| cli::tell(format_args!("xoff traffic: {warning}")));
     let copy = if facts.zero_copy { "zero copy" } else { "copy" };
     cli::tell(format_args!(
-        "xoff traffic: ready on {} ({}), {:?} mode, {copy}",
+        "xoff traffic: ready on {} ({}), {} mode, {copy}",
         facts.device,
         host.address(),
         facts.mode
@@ -431,6 +448,19 @@ mod tests {
             parse(&["--device", "eth0", "--stream", "class=3", "--stream", "class=4"]).unwrap().host.unwrap();
         assert_eq!(host.streams.len(), 2);
         assert_eq!(host.expect_lossless, None);
+    }
+
+    #[test]
+    fn a_rate_above_the_line_is_told() {
+        let streams = ["rate=10G", "rate=10001M", "rate=line"].map(|rate| format!("dst=broadcast,{rate}"));
+        let told = above_line(&parse_streams(&streams).unwrap(), BitRate::from_gbps(10));
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].starts_with(
+                "stream 1: its rate of 10001Mb/s is more than the line carries, which is taken for 10Gb/s"
+            ),
+            "{told:?}"
+        );
     }
 
     #[test]

@@ -23,7 +23,7 @@ use super::status::{FdbEntry, Status};
 use super::view::SwitchView;
 
 /// Addresses of a page where nothing else is asked for.
-pub(super) const PAGE: usize = 1_000;
+const PAGE: usize = 1_000;
 /// Most of them.
 const PAGE_MAX: usize = 10_000;
 /// How a page is asked for.
@@ -64,20 +64,32 @@ pub(super) async fn get(
     State(view): State<Arc<SwitchView>>,
     query: Result<Query<PageQuery>, QueryRejection>,
 ) -> Result<Json<AddressPage>, (StatusCode, String)> {
-    let bad = |message: String| (StatusCode::BAD_REQUEST, message + "\n");
     let Query(query) = query.map_err(|_| {
         bad(format!("a page is asked for with `after` and `limit`, each once at most: {EXAMPLE}"))
     })?;
-    let limit = query.limit.map_or(Ok(PAGE), |text| {
-        let wrong = || bad(format!("`limit` is {text:?}, but has to be a whole number from 1 to {PAGE_MAX}"));
-        text.parse().ok().filter(|limit| (1..=PAGE_MAX).contains(limit)).ok_or_else(wrong)
-    })?;
+    let limit = limit("limit", query.limit.as_deref(), 1)?;
     let after = query.after.map(|text| {
         let wrong = || bad(format!("`after` is {text:?}, but has to be what `next` of a page was"));
         read_key(&text).ok_or_else(wrong)
     });
     let silent = |why: String| (StatusCode::SERVICE_UNAVAILABLE, why + "\n");
     page(&view, after.transpose()?, limit).await.map(Json).map_err(silent)
+}
+
+fn bad(message: String) -> (StatusCode, String) {
+    (StatusCode::BAD_REQUEST, message + "\n")
+}
+
+/// How many addresses are asked for by `text` as `name`: as many as a page has, where it is not given.
+///
+/// # Errors
+/// What is allowed.
+pub(super) fn limit(name: &str, text: Option<&str>, least: usize) -> Result<usize, (StatusCode, String)> {
+    let Some(text) = text else { return Ok(PAGE) };
+    let limit = text.parse().ok().filter(|limit| (least..=PAGE_MAX).contains(limit));
+    limit.ok_or_else(|| {
+        bad(format!("`{name}` is {text:?}, but has to be a whole number from {least} to {PAGE_MAX}"))
+    })
 }
 
 /// The first `limit` addresses after that one.
@@ -100,7 +112,7 @@ pub(super) async fn page(
     let name = |address: Address| FdbEntry {
         vid: address.vid,
         mac: address.mac.to_string(),
-        port: view.settings.ports[address.port.index()].name.clone(),
+        port: view.name_of(address.port).to_owned(),
         fixed: address.fixed,
     };
     Ok(AddressPage { addresses: found.into_values().map(name).collect(), next, total })
@@ -143,7 +155,7 @@ async fn gather(
 /// How many addresses there are.
 pub(super) fn known(view: &SwitchView) -> u64 {
     let learned: u64 = view.ports().map(|(port, _)| view.counters.port(port).fdb_entries.get()).sum();
-    learned + view.settings.fdb.statics.len() as u64
+    learned + view.settings().fdb.statics.len() as u64
 }
 
 fn write_key((vid, mac): AddressKey) -> String {

@@ -1,10 +1,11 @@
 //! The ledger of a worker, or of all of them added up, as `/status` says it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::ledger::Ledger;
 
 /// A ledger: where frames came from and where they are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Books {
     /// Received.
     pub received: u64,

@@ -2,9 +2,10 @@
 //!
 //! Whoever reads an answer slowly, or not at all, holds the memory of one answer. So there is a limit to
 //! how many are served at a time; who comes beyond it is told so (503), and where there are too many of
-//! those too, the next ones wait for them. An answer that is not taken in time is given up.
+//! those too, the next ones wait for them. An answer that is not taken in time is given up; those few that have no end
+//! move their [`Deadline`] themselves.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +16,10 @@ use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until};
+
+use super::listen::{Registered, Stream};
 
 /// Most connections that are served at a time; as many are told that there are too many.
 pub const CONNECTIONS_MAX: usize = 32;
@@ -30,10 +32,49 @@ const HEAD_BYTES_MAX: usize = 16 << 10;
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 /// The same for an answer that there are too many.
 const REFUSED_WITHIN: Duration = Duration::from_secs(1);
+/// As good as.
+const FOR_EVER: Duration = Duration::from_secs(30 * 365 * 86_400);
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
+/// Who comes by a socket file is on this machine.
+const HERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// Who is at the other end of a connection: an extension of each request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Asker {
+    /// From there, and where that reached us.
+    Tcp { peer: SocketAddr, here: SocketAddr },
+    /// By a socket file: that user, as the kernel says.
+    Unix { uid: u32 },
+}
+
+impl Asker {
+    pub(super) fn address(self) -> SocketAddr {
+        match self {
+            Asker::Tcp { peer, .. } => peer,
+            Asker::Unix { .. } => HERE,
+        }
+    }
+}
+
+/// When an answer has to be taken: an extension of each request, for those whose answer has no end and is bounded elsewhere.
+#[derive(Clone, Debug)]
+pub(super) struct Deadline(watch::Sender<Instant>);
+
+impl Deadline {
+    /// There is none, for now.
+    pub(super) fn lift(&self) {
+        self.0.send_replace(Instant::now() + FOR_EVER);
+    }
+
+    /// What is left of the answer is like any other from now on.
+    pub(super) fn restore(&self) {
+        self.0.send_replace(Instant::now() + ANSWERED_WITHIN);
+    }
+}
+
 /// Serves what comes by the listener, until dropped.
-pub(super) async fn serve(listener: TcpListener, routes: Router) {
+pub(super) async fn serve(listener: Registered, routes: Router) {
     let served = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let refused = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let refusal = Router::new().fallback(|| async {
@@ -45,7 +86,7 @@ pub(super) async fn serve(listener: TcpListener, routes: Router) {
         )
     });
     loop {
-        let (stream, peer) = match listener.accept().await {
+        let (stream, asker) = match listener.accept().await {
             Ok(accepted) => accepted,
             // No more file descriptors, for example.
             Err(error) => {
@@ -62,7 +103,7 @@ pub(super) async fn serve(listener: TcpListener, routes: Router) {
             }
         };
         tokio::spawn(async move {
-            answer(stream, peer, routes, within).await;
+            answer(stream, asker, routes, within).await;
             drop(permit);
         });
     }
@@ -70,12 +111,15 @@ pub(super) async fn serve(listener: TcpListener, routes: Router) {
 
 /// Answers what comes by one connection, until its client ends it, goes silent in a request, or does not
 /// take an answer in time.
-async fn answer(stream: TcpStream, peer: SocketAddr, routes: Router, within: Duration) {
+async fn answer(stream: impl Stream, asker: Asker, routes: Router, within: Duration) {
+    let peer = asker.address();
     let (begin, deadline) = watch::channel(Instant::now() + within);
+    let of_answer = Deadline(begin.clone());
     let routes = routes.layer(from_fn(move |request: Request, next: Next| {
         begin.send_replace(Instant::now() + within);
         next.run(request)
     }));
+    let routes = routes.layer(Extension(of_answer)).layer(Extension(asker));
     let service = TowerToHyperService::new(routes.layer(Extension(ConnectInfo(peer))));
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN).max_buf_size(HEAD_BYTES_MAX);
@@ -89,13 +133,35 @@ async fn answer(stream: TcpStream, peer: SocketAddr, routes: Router, within: Dur
     }
 }
 
-/// Waits for a deadline that may be put off.
-async fn passed(deadline: watch::Receiver<Instant>) {
+/// Waits for a deadline that may be put off, and set anew.
+async fn passed(mut deadline: watch::Receiver<Instant>) {
     loop {
-        let at = *deadline.borrow();
-        sleep_until(at).await;
-        if *deadline.borrow() == at {
-            return;
+        let at = *deadline.borrow_and_update();
+        tokio::select! {
+            biased;
+            Ok(()) = deadline.changed() => (),
+            () = sleep_until(at) => return,
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use tokio::runtime::Builder;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[test]
+    fn a_deadline_that_was_lifted_is_looked_at_again_when_it_is_back() {
+        let (begin, deadline) = watch::channel(Instant::now());
+        Deadline(begin.clone()).lift();
+        let set_again = async {
+            tokio::task::yield_now().await;
+            begin.send_replace(Instant::now());
+        };
+        let both = async { tokio::join!(timeout(Duration::from_secs(60), passed(deadline)), set_again).0 };
+        assert!(Builder::new_current_thread().enable_time().build().unwrap().block_on(both).is_ok());
     }
 }

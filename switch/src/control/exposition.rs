@@ -32,12 +32,17 @@ pub(super) enum Kind {
 pub(super) type Labels<'a> = &'a [(&'static str, &'a str)];
 
 /// The text so far.
-#[derive(Default)]
 pub(super) struct Exposition {
     text: String,
+    everywhere: Vec<Label>,
 }
 
 impl Exposition {
+    /// A text whose samples all have these labels: those of several switches are told apart wherever they are put together.
+    pub fn with(everywhere: Labels<'_>) -> Exposition {
+        Exposition { text: String::new(), everywhere: owned(everywhere).collect() }
+    }
+
     /// Begins a family; its samples must follow before the next one begins.
     pub fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Family<'_> {
         write_help_line(&mut self.text, name, None, None, help);
@@ -47,7 +52,7 @@ impl Exposition {
             Kind::Histogram => "histogram",
         };
         write_type_line(&mut self.text, name, None, None, kind);
-        Family { text: &mut self.text, name }
+        Family { text: &mut self.text, everywhere: &self.everywhere, name }
     }
 
     /// The whole text.
@@ -59,18 +64,19 @@ impl Exposition {
 /// One metric family.
 pub(super) struct Family<'a> {
     text: &'a mut String,
+    everywhere: &'a [Label],
     name: &'static str,
 }
 
 impl Family<'_> {
     /// Adds a value of a counter or gauge.
     pub fn sample(&mut self, labels: Labels<'_>, value: impl Display) {
-        self.line(None, &label_set(labels), None::<(_, f64)>, value);
+        self.line(None, &self.labels(labels), None::<(_, f64)>, value);
     }
 
     /// Adds a histogram of nanoseconds, in seconds.
     pub fn histogram<const STEPS: usize>(&mut self, labels: Labels<'_>, histogram: &Histogram<STEPS>) {
-        let labels = label_set(labels);
+        let labels = self.labels(labels);
         let mut count = 0;
         for (bound, counted) in histogram.buckets() {
             count += counted;
@@ -81,6 +87,11 @@ impl Family<'_> {
         self.line(Some("bucket"), &labels, Some(("le", "+Inf")), count);
         self.line(Some("sum"), &labels, None::<(_, f64)>, seconds(histogram.sum()));
         self.line(Some("count"), &labels, None::<(_, f64)>, count);
+    }
+
+    fn labels(&self, labels: Labels<'_>) -> LabelSet {
+        let labels: Vec<Label> = self.everywhere.iter().cloned().chain(owned(labels)).collect();
+        LabelSet::from_key_and_global(&Key::from_parts("", labels), &Default::default())
     }
 
     fn line<L: Display>(
@@ -94,14 +105,13 @@ impl Family<'_> {
     }
 }
 
+fn owned(labels: Labels<'_>) -> impl Iterator<Item = Label> {
+    labels.iter().map(|&(name, value)| Label::new(name, value.to_owned()))
+}
+
 /// Nanoseconds as seconds.
 pub(super) fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
-}
-
-fn label_set(labels: Labels<'_>) -> LabelSet {
-    let labels: Vec<Label> = labels.iter().map(|&(name, value)| Label::new(name, value.to_owned())).collect();
-    LabelSet::from_key_and_global(&Key::from_parts("", labels), &Default::default())
 }
 
 #[cfg(test)]
@@ -114,26 +124,26 @@ mod tests {
         for nanos in [0, 1023, 1024, 5_000_000_000] {
             histogram.record(nanos);
         }
-        let mut exposition = Exposition::default();
+        let mut exposition = Exposition::with(&[("switch", "s")]);
         exposition
             .family("wait_seconds", Kind::Histogram, "Waits.")
             .histogram(&[("port", "p\"1")], &histogram);
         let text = exposition.finish();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[..2], ["# HELP wait_seconds Waits.", "# TYPE wait_seconds histogram"]);
-        assert_eq!(lines[2], r#"wait_seconds_bucket{port="p\"1",le="0.000001023"} 2"#);
-        assert_eq!(lines[3], r#"wait_seconds_bucket{port="p\"1",le="0.000002047"} 3"#);
+        assert_eq!(lines[2], r#"wait_seconds_bucket{switch="s",port="p\"1",le="0.000001023"} 2"#);
+        assert_eq!(lines[3], r#"wait_seconds_bucket{switch="s",port="p\"1",le="0.000002047"} 3"#);
         let last = &lines[lines.len() - 4..];
-        assert_eq!(last[0], r#"wait_seconds_bucket{port="p\"1",le="1.073741823"} 3"#);
-        assert_eq!(last[1], r#"wait_seconds_bucket{port="p\"1",le="+Inf"} 4"#);
-        assert_eq!(last[2], r#"wait_seconds_sum{port="p\"1"} 5.000002047"#);
-        assert_eq!(last[3], r#"wait_seconds_count{port="p\"1"} 4"#);
+        assert_eq!(last[0], r#"wait_seconds_bucket{switch="s",port="p\"1",le="1.073741823"} 3"#);
+        assert_eq!(last[1], r#"wait_seconds_bucket{switch="s",port="p\"1",le="+Inf"} 4"#);
+        assert_eq!(last[2], r#"wait_seconds_sum{switch="s",port="p\"1"} 5.000002047"#);
+        assert_eq!(last[3], r#"wait_seconds_count{switch="s",port="p\"1"} 4"#);
     }
 
     #[test]
     fn counters_beyond_53_bits_are_exact() {
-        let mut exposition = Exposition::default();
+        let mut exposition = Exposition::with(&[("switch", "s")]);
         exposition.family("bytes_total", Kind::Counter, "Bytes.").sample(&[], u64::MAX);
-        assert!(exposition.finish().ends_with("bytes_total 18446744073709551615\n"));
+        assert!(exposition.finish().ends_with("bytes_total{switch=\"s\"} 18446744073709551615\n"));
     }
 }

@@ -1,20 +1,87 @@
-//! What keeps a switch from doing its work, for `/healthz`. A link that is down is none of it: its peer may be off.
+//! Whether a switch can do its work, for `/healthz`: each port and each worker is ready, or not and why. A link that is down
+//! is no fault: its peer may be off.
 
+use axum::Json;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
 use xoff_dataplane::ledger::Ledger;
 
 use super::mailbox::Answer;
 use super::view::{Link, PortView, ProgramState, SwitchView};
 
-/// Each fault in words.
-pub(super) fn faults(view: &SwitchView, answers: &[Answer<Ledger>]) -> Vec<String> {
-    let workers = answers.iter().enumerate().filter_map(|(worker, answer)| answer.fault(worker));
-    let ports = view.ports().filter_map(|(id, port)| {
-        Some(format!("port {}: {}", view.settings.ports[id.index()].name, of_port(port)?))
-    });
-    workers.chain(ports).collect()
+/// All parts of a switch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// Every part is.
+    pub ready: bool,
+    /// In the order of the configuration.
+    pub ports: Vec<PartHealth>,
+    /// By number.
+    pub workers: Vec<PartHealth>,
 }
 
-fn of_port(port: &PortView) -> Option<String> {
+/// One part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartHealth {
+    /// A port's, or the worker's number.
+    pub name: String,
+    /// It does its work, or would.
+    pub ready: bool,
+    /// Why it does not, or what there is to know; `None`: nothing.
+    pub note: Option<String>,
+}
+
+impl PartHealth {
+    fn line(&self, what: &str) -> String {
+        let state = if self.ready { "ready" } else { "not ready" };
+        let note = self.note.as_ref().map_or(String::new(), |note| format!(": {note}"));
+        format!("{what} {}: {state}{note}\n", self.name)
+    }
+}
+
+impl Health {
+    /// That of a switch whose workers answered so.
+    pub(super) fn of(view: &SwitchView, answers: &[Answer<Ledger>]) -> Health {
+        let port = |(id, port): (xoff_dataplane::units::PortId, &PortView)| {
+            let fault = fault_of_port(port);
+            let is_down = port.link.get() == Link::Down;
+            PartHealth {
+                name: view.name_of(id).to_owned(),
+                ready: fault.is_none(),
+                note: fault.or_else(|| is_down.then(|| "without link".to_owned())),
+            }
+        };
+        let worker = |(number, answer): (usize, &Answer<Ledger>)| {
+            let fault = answer.fault(number);
+            PartHealth { name: number.to_string(), ready: fault.is_none(), note: fault }
+        };
+        let ports: Vec<PartHealth> = view.ports().map(port).collect();
+        let workers: Vec<PartHealth> = answers.iter().enumerate().map(worker).collect();
+        Health { ready: ports.iter().chain(&workers).all(|part| part.ready), ports, workers }
+    }
+
+    /// As lines for people, `ok` or `not ok` first.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let ports = self.ports.iter().map(|port| port.line("port"));
+        let workers = self.workers.iter().map(|worker| worker.line("worker"));
+        let state = if self.ready { "ok\n" } else { "not ok\n" };
+        std::iter::once(state.to_owned()).chain(ports).chain(workers).collect()
+    }
+
+    /// As JSON where `asked` says that this is wanted, else as text.
+    pub(super) fn respond(self, asked: &HeaderMap) -> Response {
+        let code = if self.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        let accepts = asked.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        match accepts.contains("application/json") {
+            true => (code, Json(self)).into_response(),
+            false => (code, self.text()).into_response(),
+        }
+    }
+}
+
+fn fault_of_port(port: &PortView) -> Option<String> {
     let device = port.device.get();
     match (port.link.get(), port.program.get()) {
         (Link::Gone, _) => Some(format!("its device {device} is gone")),

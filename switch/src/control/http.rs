@@ -1,37 +1,53 @@
-//! `/metrics`, `/status`, `/addresses`, `/healthz`, `/policy`.
+//! `/metrics`, `/status`, `/addresses`, `/healthz`, `/log`, `/policy`, `/reload`, `/capture`; the page at `/` is in [`page`].
 
 use std::sync::Arc;
 
-use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{StatusCode, header};
+use axum::extract::{DefaultBodyLimit, Query, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{delete, get, put};
 use axum::{Extension, Json, Router};
+use serde::Deserialize;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{DefaultPredicate, NotForContentType, Predicate as _};
 
+use super::capture::{self, Captures};
+use super::health::Health;
 use super::mailbox::Answer;
+use super::reload::{self, Reloads};
 use super::snapshot::{ask, snapshot};
 use super::status::Status;
 use super::trust::{self, Names};
-use super::{SwitchView, metrics, policy};
-use super::{addresses, health};
+use super::{SwitchView, addresses, logging, metrics, page, policy};
 
-const INDEX: &str = "xoff\n/metrics    for Prometheus\n/status     everything, as JSON\n/addresses  the forwarding database, page by page: ?after=NEXT&limit=N\n/healthz    200 while all workers run and all ports receive\n/policy     the policy of each class; PUT {\"policy\": NAME, \"class\": N} changes it\n";
-
-/// All that is served, to who may ask by the name that he uses.
-pub(super) fn routes(view: Arc<SwitchView>, names: Names) -> Router {
-    let names = Arc::new(names);
-    Router::new()
-        .route("/", get(|| async { INDEX }))
+/// All that a switch serves, to who may ask by the name that he uses.
+pub(super) fn routes(view: Arc<SwitchView>, names: Names, reloads: Option<Reloads>) -> Router {
+    let routes = Router::new()
+        .merge(page::routes())
         .route("/metrics", get(get_metrics))
         .route("/status", get(get_status))
         .route("/addresses", get(addresses::get))
         .route("/healthz", get(get_health))
+        .route("/log", get(|| async { logging::recent() }))
         .route("/policy", get(policy::get).put(policy::put))
+        .route("/reload", put(reload::http::put))
+        .layer(Extension(reloads))
+        .route("/capture", get(capture::get))
+        .route("/capture/{id}", delete(capture::delete))
+        .layer(Extension(Arc::<Captures>::default()))
         .layer(DefaultBodyLimit::max(policy::BODY_MAX))
-        .layer(from_fn_with_state(Arc::clone(&names), by_a_name_of_ours))
-        .layer(Extension(names))
-        .with_state(view)
+        .with_state(view);
+    by_name(routes, names)
+}
+
+/// These, to who may ask by the name that he uses.
+pub(super) fn by_name(routes: Router, names: Names) -> Router {
+    let names = Arc::new(names);
+    // A capture would wait in the compressor, and take the time of everybody else's answers.
+    let compressed = DefaultPredicate::new().and(NotForContentType::new(capture::MEDIA_TYPE));
+    let routes = routes.layer(CompressionLayer::new().compress_when(compressed));
+    routes.layer(from_fn_with_state(Arc::clone(&names), by_a_name_of_ours)).layer(Extension(names))
 }
 
 async fn by_a_name_of_ours(State(names): State<Arc<Names>>, request: Request, next: Next) -> Response {
@@ -40,29 +56,61 @@ async fn by_a_name_of_ours(State(names): State<Arc<Names>>, request: Request, ne
         Err(why) => return (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response(),
     };
     match names.may_ask(host) {
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            let origin = request.headers().get(header::ORIGIN);
+            let origin = origin.filter(|origin| names.may_read(origin, host)).cloned();
+            let mut response = next.run(request).await;
+            readable_by(origin, &mut response);
+            response
+        }
         Err(why) => (StatusCode::FORBIDDEN, why + "\n").into_response(),
     }
 }
 
-async fn get_metrics(State(view): State<Arc<SwitchView>>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics::render(&view))
+/// A browser lets a page of another origin read an answer only where this says so.
+fn readable_by(origin: Option<HeaderValue>, response: &mut Response) {
+    let headers = response.headers_mut();
+    headers.append(header::VARY, HeaderValue::from_static("accept, origin"));
+    origin.map(|origin| headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin));
 }
 
-async fn get_status(State(view): State<Arc<SwitchView>>) -> Json<Status> {
+async fn get_metrics(State(view): State<Arc<SwitchView>>) -> impl IntoResponse {
+    exposed(metrics::render(&view))
+}
+
+/// Metrics as Prometheus takes them.
+pub(super) fn exposed(text: String) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
+}
+
+/// What `/status` is asked with; what else stands there is for caches in between.
+#[derive(Debug, Deserialize)]
+struct StatusQuery {
+    addresses: Option<String>,
+}
+
+async fn get_status(
+    State(view): State<Arc<SwitchView>>,
+    Query(query): Query<StatusQuery>,
+) -> Result<Json<Status>, (StatusCode, String)> {
+    let limit = addresses::limit("addresses", query.addresses.as_deref(), 0)?;
     let answers = ask(&view).await;
     let mut status = snapshot(&view, &answers);
-    if answers.iter().all(|answer| matches!(answer, Answer::Given(_)))
-        && let Ok(page) = addresses::page(&view, None, addresses::PAGE).await
+    if limit > 0
+        && answers.iter().all(|answer| matches!(answer, Answer::Given(_)))
+        && let Ok(page) = addresses::page(&view, None, limit).await
     {
         status.name(page);
     }
-    Json(status)
+    Ok(Json(status))
 }
 
-async fn get_health(State(view): State<Arc<SwitchView>>) -> (StatusCode, String) {
-    let answers = ask(&view).await;
-    let faults = health::faults(&view, &answers);
+async fn get_health(State(view): State<Arc<SwitchView>>, headers: HeaderMap) -> Response {
+    Health::of(&view, &ask(&view).await).respond(&headers)
+}
+
+/// What `/healthz` of a host says of these faults.
+pub(super) fn healthy(faults: &[String]) -> (StatusCode, String) {
     if faults.is_empty() {
         (StatusCode::OK, "ok\n".into())
     } else {

@@ -4,94 +4,91 @@
 //! Beside what the kernel tells, each port's device is looked at every second, and whenever there was
 //! something about it: not everything that becomes of an XDP program is told, and a device that has gone and come back
 //! between two messages that were lost is another one to the port's sockets.
+//!
+//! A port whose device is gone is given up by its worker and closed; when a device of its name is there, the port is
+//! opened anew ([`super::opener`]) and given to its worker. To the others nothing happens.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::channel::mpsc::UnboundedReceiver;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
 use rtnetlink::packet_core::{NetlinkMessage, NetlinkPayload};
 use rtnetlink::packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::SocketAddr;
 use rtnetlink::{Handle, MulticastGroup, new_multicast_connection};
+use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 use xoff_dataplane::units::PortId;
-use xoff_xdp::Look;
+use xoff_xdp::{Facts, Look, Port};
 
 use super::mailbox::Request;
+use super::opener::{NotOpened, Opener};
 use super::program;
-use super::view::{Link, PortView, SwitchView};
+use super::view::{Link, PortDevice, PortView, SwitchView};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 type Messages = UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, SocketAddr)>;
 
+/// A port, and what came of opening it.
+type Opened = (PortId, Result<Box<Port>, NotOpened>);
+
 /// Keeps [`PortView::link`](super::PortView::link) true and tells the workers of every change.
 pub(super) struct Follower {
-    view: Arc<SwitchView>,
+    links: Links,
     handle: Handle,
     messages: Messages,
-    connection: futures::future::BoxFuture<'static, ()>,
+    connection: BoxFuture<'static, ()>,
 }
 
 impl Follower {
-    /// Subscribes. To be called inside the runtime.
-    pub fn open(view: Arc<SwitchView>) -> io::Result<Follower> {
+    /// Subscribes. To be called inside the runtime. Devices that come back are opened by `opener`.
+    pub fn open(view: Arc<SwitchView>, opener: Option<Opener>) -> io::Result<Follower> {
         let (connection, handle, messages) = new_multicast_connection(&[MulticastGroup::Link])?;
-        Ok(Follower { view, handle, messages, connection: Box::pin(connection) })
+        Ok(Follower { links: Links::new(view, opener), handle, messages, connection: Box::pin(connection) })
     }
 
     /// Follows, until dropped or netlink closes its socket.
     pub async fn follow(self) {
-        let Follower { view, handle, mut messages, connection } = self;
+        let Follower { mut links, handle, mut messages, connection } = self;
         let watch = async {
             let mut looks = tokio::time::interval(LOOK_EVERY);
             looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            read_all(&view, &handle).await;
+            links.read_all(&handle).await;
             loop {
                 let message = tokio::select! {
                     message = messages.next() => message,
                     _ = looks.tick() => {
-                        view.ports().for_each(|(id, port)| look(&view, id, port));
+                        links.look_at_all();
+                        continue;
+                    }
+                    Some((id, opened)) = links.opening.next() => {
+                        if links.opened(id, opened) {
+                            links.read_all(&handle).await; // what was said of it before it was a port's
+                        }
                         continue;
                     }
                 };
                 let Some((message, _)) = message else { break };
                 match message.payload {
                     NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) if of_device(&link) => {
-                        found(&view, &link);
+                        links.found(&link);
                     }
                     NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) if of_device(&link) => {
-                        observe(&view, link.header.index, Link::Gone);
+                        links.lost(link.header.index);
                     }
-                    NetlinkPayload::Overrun(_) => read_all(&view, &handle).await,
+                    NetlinkPayload::Overrun(_) => links.read_all(&handle).await,
                     _ => {}
                 }
             }
         };
         tokio::join!(connection, watch);
-    }
-}
-
-async fn read_all(view: &SwitchView, handle: &Handle) {
-    let mut present = Vec::new();
-    let mut links = handle.link().get().execute();
-    while let Some(link) = links.next().await {
-        match link {
-            Ok(link) => {
-                found(view, &link);
-                present.push(link.header.index);
-            }
-            Err(error) => {
-                tracing::warn!("cannot list the links: {error}");
-                return;
-            }
-        }
-    }
-    for port in view.ports.iter().filter(|port| !present.contains(&port.ifindex)) {
-        observe(view, port.ifindex, Link::Gone);
     }
 }
 
@@ -106,78 +103,214 @@ fn state(link: &LinkMessage) -> Link {
     if link.header.flags.contains(needed) { Link::Up } else { Link::Down }
 }
 
-/// A device that is there.
-fn found(view: &SwitchView, link: &LinkMessage) {
-    let name = link.attributes.iter().find_map(|attribute| match attribute {
-        LinkAttribute::IfName(name) => Some(name),
-        _ => None,
-    });
-    let ports = || view.ports().filter(|(_, port)| port.ifindex == link.header.index);
-    for (id, port) in ports().filter(|(_, port)| port.link.get() != Link::Gone) {
-        if let Some((name, before)) = name.and_then(|name| Some((name, port.device.replace(name)?))) {
-            let port = &view.settings.ports[id.index()].name;
-            tracing::warn!(%port, device = %name, "the port's device was {before} and has another name now");
+/// Says in the log what a port that is open turned out to be.
+pub(crate) fn log_open(facts: &Facts) {
+    for warning in &facts.warnings {
+        tracing::warn!("{warning}");
+    }
+    let copy = if facts.zero_copy { "packet memory shared with the device" } else { "frames copied" };
+    tracing::info!(
+        device = %facts.device,
+        mac = %facts.mac,
+        queues = facts.queues,
+        mode = %facts.mode,
+        zero_copy = facts.zero_copy,
+        "port open: {} XDP, {copy}", facts.mode
+    );
+}
+
+/// The links of the ports, as far as they are known.
+struct Links {
+    view: Arc<SwitchView>,
+    opener: Option<Opener>,
+    /// Ports that are being opened again.
+    opening: FuturesUnordered<BoxFuture<'static, Opened>>,
+    are_opening: BTreeSet<PortId>,
+    /// What was said of ports that could not be, by port: once, not each second.
+    refused: BTreeMap<PortId, String>,
+}
+
+impl Links {
+    fn new(view: Arc<SwitchView>, opener: Option<Opener>) -> Links {
+        let (opening, are_opening, refused) = Default::default();
+        Links { view, opener, opening, are_opening, refused }
+    }
+
+    async fn read_all(&mut self, handle: &Handle) {
+        let mut present = Vec::new();
+        let mut links = handle.link().get().execute();
+        while let Some(link) = links.next().await {
+            match link {
+                Ok(link) => {
+                    self.found(&link);
+                    present.push(link.header.index);
+                }
+                Err(error) => {
+                    tracing::warn!("cannot list the links: {error}");
+                    return;
+                }
+            }
+        }
+        for port in self.view.ports.iter().map(|port| port.now().ifindex).filter(|it| !present.contains(it)) {
+            self.lost(port);
         }
     }
-    observe(view, link.header.index, state(link));
-}
 
-/// What the kernel has said of the device of that index.
-fn observe(view: &SwitchView, ifindex: u32, link: Link) {
-    for (id, port) in view.ports().filter(|(_, port)| port.ifindex == ifindex) {
-        if link == Link::Gone {
-            set(view, id, port, link);
+    /// A device that is there.
+    fn found(&mut self, link: &LinkMessage) {
+        let name = link.attributes.iter().find_map(|attribute| match attribute {
+            LinkAttribute::IfName(name) => Some(name),
+            _ => None,
+        });
+        let view = Arc::clone(&self.view);
+        for (id, port) in view.ports() {
+            let is_gone = port.link.get() == Link::Gone;
+            if port.now().ifindex == link.header.index
+                && !is_gone
+                && let Some((name, before)) = name.and_then(|name| Some((name, port.device.replace(name)?)))
+            {
+                let port = view.name_of(id);
+                tracing::warn!(%port, device = %name, "the port's device was {before} and has another name now");
+            }
+            let is_back = |opener: &Opener| name.is_some_and(|name| name == opener.device(id));
+            if is_gone && self.opener.as_ref().is_some_and(is_back) {
+                self.open(id);
+            }
         }
-        look(view, id, port);
-        set(view, id, port, link);
+        for (id, port) in self.on(link.header.index) {
+            self.look(id, port);
+            self.set(id, port, state(link));
+        }
     }
-}
 
-/// Looks at the device of a port, unless it is gone.
-fn look(view: &SwitchView, id: PortId, port: &PortView) {
-    if port.link.get() == Link::Gone {
-        return;
+    /// The kernel has said that a device of that index is gone: whether it is the port's, the port's sockets know, which are
+    /// unbound before the kernel says so.
+    fn lost(&self, ifindex: u32) {
+        self.on(ifindex).for_each(|(id, port)| self.look(id, port));
     }
-    match port.driver.look() {
-        Look::Gone => set(view, id, port, Link::Gone),
-        Look::There(place) => program::found(view, id, port, place),
-        Look::Unknown(_) => {} // the verdict says so
-    }
-}
 
-fn set(view: &SwitchView, id: PortId, port: &PortView, link: Link) {
-    if !port.link.set(link) {
-        return;
+    /// The port on the device of that index.
+    fn on(&self, ifindex: u32) -> impl Iterator<Item = (PortId, &PortView)> {
+        self.view.ports().filter(move |(_, port)| port.now().ifindex == ifindex)
     }
-    let (name, device) = (&view.settings.ports[id.index()].name, port.device.get());
-    match link {
-        Link::Up => tracing::info!(port = %name, %device, "link up"),
-        Link::Down => tracing::warn!(port = %name, %device, "link down"),
-        Link::Gone => tracing::error!(
-            port = %name,
-            %device,
-            "the port's device is gone, and the port with it: frames for it are dropped; where the device is back, \
-             restart the switch"
-        ),
-    }
-    tell_workers(view, id, link == Link::Up);
-}
 
-fn tell_workers(view: &SwitchView, port: PortId, up: bool) {
-    for worker in &view.workers {
-        // A worker that has ended forwards nothing, over whichever link.
-        let _ = worker.mailbox.send(Request::Link { port, up });
+    /// Looks at the devices of all ports, and for those that are gone.
+    fn look_at_all(&mut self) {
+        let view = Arc::clone(&self.view);
+        for (id, port) in view.ports() {
+            match port.link.get() {
+                Link::Gone => self.open(id),
+                Link::Up | Link::Down => self.look(id, port),
+            }
+        }
+    }
+
+    /// Looks at the device of a port, unless it is gone.
+    fn look(&self, id: PortId, port: &PortView) {
+        if port.link.get() == Link::Gone {
+            return;
+        }
+        match port.now().driver.look() {
+            Look::Gone => self.set(id, port, Link::Gone),
+            Look::There(place) => program::found(&self.view, id, port, place),
+            Look::Unknown(_) => {} // the verdict says so
+        }
+    }
+
+    fn set(&self, id: PortId, port: &PortView, link: Link) {
+        if !port.link.set(link) {
+            return;
+        }
+        let (name, device) = (self.view.name_of(id), port.device.get());
+        match link {
+            Link::Up => tracing::info!(port = %name, %device, "link up"),
+            Link::Down => tracing::warn!(port = %name, %device, "link down"),
+            Link::Gone => tracing::error!(
+                port = %name,
+                %device,
+                "the port's device is gone, and the port with it: frames for it are dropped, until a device of that name \
+                 is there"
+            ),
+        }
+        self.tell_workers(id, link == Link::Up);
+        if link == Link::Gone
+            && let Some(opener) = &self.opener
+        {
+            let (done, given_up) = oneshot::channel();
+            self.tell_owner(id, Request::GiveUp { port: id, done });
+            opener.close(given_up);
+        }
+    }
+
+    fn tell_workers(&self, port: PortId, up: bool) {
+        for worker in &self.view.workers {
+            // A worker that has ended forwards nothing, over whichever link.
+            let _ = worker.mailbox.send(Request::Link { port, up });
+        }
+    }
+
+    fn tell_owner(&self, port: PortId, request: Request) {
+        let worker = self.view.ports[port.index()].worker;
+        let _ = self.view.workers[worker].mailbox.send(request); // or it has ended
+    }
+
+    /// Has a port opened whose device was gone.
+    fn open(&mut self, id: PortId) {
+        let Some(opener) = self.opener.as_ref().filter(|_| !self.are_opening.contains(&id)) else { return };
+        let opened = opener.open(id);
+        self.opening.push(Box::pin(async move { (id, opened.await.unwrap_or(Err(NotOpened::Panicked))) }));
+        self.are_opening.insert(id);
+    }
+
+    /// A port whose device was gone is open again, or not. True where it is.
+    fn opened(&mut self, id: PortId, opened: Result<Box<Port>, NotOpened>) -> bool {
+        self.are_opening.remove(&id);
+        let (name, device) = (self.view.name_of(id), &self.view.ports[id.index()]);
+        match opened {
+            Ok(port) => {
+                log_open(port.facts());
+                device.returned(&port.facts().device, PortDevice::of(&port));
+                tracing::info!(port = %name, device = %port.facts().device, "the port's device is back, and open again");
+                self.refused.remove(&id);
+                self.tell_owner(id, Request::Adopt(id, port));
+                true
+            }
+            Err(NotOpened::Missing | NotOpened::Ended) => {
+                self.refused.remove(&id);
+                false
+            }
+            Err(NotOpened::Panicked) => {
+                let why = NotOpened::Panicked.to_string();
+                if self.refused.get(&id) != Some(&why) {
+                    tracing::error!(port = %name, "the port is not opened again before the switch is restarted: {why}");
+                    self.refused.insert(id, why);
+                }
+                false
+            }
+            Err(why) => {
+                let why = why.to_string();
+                if self.refused.get(&id) != Some(&why) {
+                    tracing::error!(port = %name, "the port's device is back and cannot be opened: {why}; tried again each second");
+                    self.refused.insert(id, why);
+                }
+                false
+            }
+        }
     }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
     use super::*;
+    use crate::confine::Confinement;
     use crate::control::mailbox::Inbox;
-    use crate::control::{start, tests::view_on};
+    use crate::control::start;
+    use crate::control::tests::{FickleDriver, device, view, view_on};
     use crate::lab::{Lab, VethOptions};
 
     /// The next message to the worker.
@@ -213,7 +346,8 @@ mod tests {
             lab.devices().iter().find(|it| it.name() == "r0" && it.namespace().name() == "host").unwrap();
         // Down before the control thread looks for the first time: it must see that by itself.
         peer.set_up(false).unwrap();
-        let _control = switch.run(|| start(Arc::clone(&view), None, ())).unwrap();
+        let _control =
+            switch.run(|| start(Arc::clone(&view), None, None, None, &Confinement::default(), ())).unwrap();
         assert_eq!(next(&inbox), (right, false));
         assert_eq!((view.ports[0].link.get(), view.ports[1].link.get()), (Link::Up, Link::Down));
         peer.set_up(true).unwrap();
@@ -224,6 +358,23 @@ mod tests {
         assert_eq!(next(&inbox), (left, false));
     }
 
+    /// What netlink says may be of another device, which had the index before.
+    #[test]
+    fn a_device_is_gone_when_the_ports_sockets_say_so() {
+        let (mut view, inbox) = view();
+        let driver = FickleDriver::default();
+        let is_gone = Arc::clone(&driver.is_gone);
+        Arc::get_mut(&mut view).unwrap().ports[0] = PortView::new("l0", 0, device(7, driver));
+        let links = Links::new(Arc::clone(&view), None);
+        links.lost(7);
+        assert_eq!(view.ports[0].link.get(), Link::Up);
+        is_gone.store(true, Relaxed);
+        links.lost(7);
+        assert_eq!(view.ports[0].link.get(), Link::Gone);
+        assert_eq!(next(&inbox), (PortId(0), false), "and told once");
+        assert!(inbox.take().is_none());
+    }
+
     #[test]
     fn a_device_with_another_name_is_told_by_that_and_is_still_the_ports() {
         let mut lab = Lab::new();
@@ -231,7 +382,8 @@ mod tests {
         lab.veth(switch.end("l0"), host.end("l0"), &VethOptions::default()).unwrap();
         let index = lab.devices().iter().find(|it| it.namespace().name() == "switch").unwrap().index();
         let (view, inbox) = view_on([index; 2]);
-        let _control = switch.run(|| start(Arc::clone(&view), None, ())).unwrap();
+        let _control =
+            switch.run(|| start(Arc::clone(&view), None, None, None, &Confinement::default(), ())).unwrap();
         for words in ["link set l0 down", "link set l0 name other", "link set other up"] {
             let output = switch.output(std::process::Command::new("ip").args(words.split(' '))).unwrap();
             assert!(output.status.success(), "ip {words}: {output:?}");
@@ -260,7 +412,8 @@ mod tests {
             devices.find(|it| it.name() == name && it.namespace().name() == "switch").unwrap().index()
         };
         let (view, inbox) = view_on([index("l0"), index("r0")]);
-        let _control = switch.run(|| start(Arc::clone(&view), None, ())).unwrap();
+        let _control =
+            switch.run(|| start(Arc::clone(&view), None, None, None, &Confinement::default(), ())).unwrap();
         ip("link set l0 nomaster");
         ip("link set r0 down"); // said after all that there is to say about l0
         assert_eq!(next(&inbox), (PortId(1), false));

@@ -3,23 +3,58 @@
 //! Whoever logs neither waits nor fails: a pipe that nobody reads would hold the control thread, and with
 //! it HTTP, links and the end of the switch; a full disk would end it. Lines go through a bounded queue
 //! to a thread of its own. One that finds no room there, or cannot be written, is dropped and counted, and
-//! when writing works again a line says how many were.
+//! when writing works again a line says how many were. The last lines that came to that thread are kept, for who
+//! looks at the switch and not at its log.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::thread;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use anstream::adapter::strip_bytes;
 use crossbeam::channel::{Receiver, Sender, bounded};
-use tracing_subscriber::fmt::format::Writer as Text;
-use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
-use super::privileges;
+use super::log_line::Line;
+use crate::confine::{ConfineError, Confinement, Part};
 
 /// Most lines that wait.
 const LINES_MAX: usize = 1024;
 /// Most bytes of a line; what is longer is cut.
 const LINE_BYTES_MAX: usize = 16 << 10;
+
+/// Most lines that are kept, and most bytes of one of them.
+const KEPT_MAX: usize = 200;
+const KEPT_BYTES_MAX: usize = 1 << 10;
+
+/// The last lines, without colours.
+#[derive(Debug)]
+pub(super) struct Recent(Mutex<VecDeque<String>>);
+
+impl Recent {
+    pub const fn new() -> Recent {
+        Recent(Mutex::new(VecDeque::new()))
+    }
+
+    /// The oldest first.
+    pub fn text(&self) -> String {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.iter().map(String::as_str).collect()
+    }
+
+    fn keep(&self, line: &[u8]) {
+        let plain = strip_bytes(&line[..line.len().min(KEPT_BYTES_MAX)]).into_vec();
+        let mut text = String::from_utf8_lossy(&plain).into_owned();
+        if !text.ends_with('\n') {
+            text += "...\n";
+        }
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == KEPT_MAX {
+            lines.pop_front();
+        }
+        lines.push_back(text);
+    }
+}
 
 enum Message {
     Line(Box<[u8]>),
@@ -35,18 +70,21 @@ pub(super) struct LogQueue {
 }
 
 impl LogQueue {
-    /// A queue whose lines are written to `out`. Those that are not are counted in `dropped`.
+    /// A queue whose lines are written to `out`, the last of them kept in `recent`. Those that are not written are counted in
+    /// `dropped`.
     ///
     /// # Errors
-    /// Where the system has no thread for it.
-    pub fn new(out: impl Write + Send + 'static, dropped: &'static AtomicU64) -> io::Result<LogQueue> {
+    /// Where the system has no thread for it, or one that keeps privileges.
+    pub fn new(
+        out: impl Write + Send + 'static,
+        dropped: &'static AtomicU64,
+        recent: &'static Recent,
+        line: Line,
+        confinement: &Confinement,
+    ) -> Result<LogQueue, ConfineError> {
         let (messages, queue) = bounded(LINES_MAX);
-        let mut writer = LineWriter { out, dropped, told: 0, is_cut: false };
-        thread::Builder::new().name("xoff-log".into()).spawn(move || {
-            // Where this fails it does so for the whole switch, which then does not start.
-            let _ = privileges::drop_all_but_network_administration();
-            writer.run(&queue);
-        })?;
+        let mut writer = LineWriter { out, dropped, recent, line, told: 0, is_cut: false };
+        confinement.spawn(Part::Log, "xoff-log", move || writer.run(&queue))?;
         Ok(LogQueue { messages, dropped })
     }
 
@@ -80,6 +118,8 @@ impl Write for LogQueue {
 struct LineWriter<W> {
     out: W,
     dropped: &'static AtomicU64,
+    recent: &'static Recent,
+    line: Line,
     /// How many of those dropped the log has been told of.
     told: u64,
     /// The last line was written in part.
@@ -90,6 +130,9 @@ impl<W: Write> LineWriter<W> {
     fn run(&mut self, queue: &Receiver<Message>) {
         for message in queue {
             self.tell_dropped();
+            if let Message::Line(line) = &message {
+                self.recent.keep(line);
+            }
             match message {
                 Message::Line(line) if !self.put(&line) => drop(self.dropped.fetch_add(1, Relaxed)),
                 Message::Line(_) => {}
@@ -100,9 +143,9 @@ impl<W: Write> LineWriter<W> {
 
     fn tell_dropped(&mut self) {
         let dropped = self.dropped.load(Relaxed);
-        let mut line = String::new();
-        if dropped > self.told && SystemTime.format_time(&mut Text::new(&mut line)).is_ok() {
-            line += &format!("  WARN {} log lines were dropped\n", dropped - self.told);
+        if dropped > self.told {
+            let line = self.line.warning(&format!("{} log lines were dropped", dropped - self.told));
+            self.recent.keep(line.as_bytes());
             if self.put(line.as_bytes()) {
                 self.told = dropped;
             }
@@ -159,7 +202,10 @@ mod tests {
         let (say, takes) = mpsc::channel();
         let (written, read) = mpsc::channel();
         let dropped: &'static AtomicU64 = Box::leak(Box::default());
-        (LogQueue::new(Sink { takes, written }, dropped).unwrap(), say, read, dropped)
+        let recent: &'static Recent = Box::leak(Box::new(Recent::new()));
+        let confinement = Confinement::default();
+        let queue = LogQueue::new(Sink { takes, written }, dropped, recent, Line::default(), &confinement);
+        (queue.unwrap(), say, read, dropped)
     }
 
     fn text(read: &mpsc::Receiver<Vec<u8>>) -> String {
@@ -208,6 +254,25 @@ mod tests {
         queue.write_all(&[b'x'; LINE_BYTES_MAX + 1]).unwrap();
         assert!(queue.flush(LONG));
         assert_eq!(text(&read).len(), LINE_BYTES_MAX + 4);
+    }
+
+    #[test]
+    fn the_last_lines_are_kept_without_colours_though_they_are_not_written() {
+        let recent: &'static Recent = Box::leak(Box::new(Recent::new()));
+        let dropped: &'static AtomicU64 = Box::leak(Box::default());
+        let mut queue =
+            LogQueue::new(io::empty(), dropped, recent, Line::default(), &Confinement::default()).unwrap();
+        for number in 0..=KEPT_MAX {
+            queue.write_all(format!("\x1b[33m{number}\x1b[0m\n").as_bytes()).unwrap();
+        }
+        queue.write_all(&[b'x'; 2 * KEPT_BYTES_MAX]).unwrap();
+        assert!(queue.flush(LONG));
+        let text = recent.text();
+        assert!(
+            text.starts_with("2\n3\n") && text.contains("\n200\nxxx") && text.ends_with("x...\n"),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), KEPT_MAX);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Where log lines go and which are written: to standard error, by the filter of `RUST_LOG` where it
-//! is set, else by the configuration's `log`. Whoever logs never waits for that ([`LogQueue`]), and a
+//! is set, else by the configuration's `log`, in the form of `log_format`. Whoever logs never waits for that ([`LogQueue`]), and a
 //! panic is a line like any other.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -7,13 +7,19 @@ use std::fs::File;
 use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::panic::{self, PanicHookInfo};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use tracing_subscriber::EnvFilter;
+use tracing::Dispatch;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, reload};
+use xoff_config::LogFormat;
 
-use super::log_queue::LogQueue;
+use super::log_line::Line;
+use super::log_queue::{LogQueue, Recent};
+use crate::confine::{ConfineError, Confinement};
 
 /// How long the end of the process waits for lines to be taken; where nobody takes any, it looks once.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
@@ -21,11 +27,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The process has one log.
 static LINES_DROPPED: AtomicU64 = AtomicU64::new(0);
+static RECENT: Recent = Recent::new();
 
 /// Log lines that could not be written, or came faster than they could be.
 #[must_use]
 pub fn lines_dropped() -> u64 {
     LINES_DROPPED.load(Relaxed)
+}
+
+/// The last lines of the log, the oldest first.
+#[must_use]
+pub fn recent() -> String {
+    RECENT.text()
 }
 
 /// The log of the process. Dropping it waits, for a second at most, until it is written.
@@ -71,7 +84,10 @@ pub enum LogError {
         /// What is wrong with it.
         error: tracing_subscriber::filter::ParseError,
     },
-    /// No descriptor or no thread.
+    /// No thread, or one that keeps privileges.
+    #[error("cannot start to log: {0}")]
+    Confine(#[from] ConfineError),
+    /// No descriptor.
     #[error("cannot start to log: {0}")]
     System(#[from] io::Error),
     /// Logging was set up before.
@@ -79,25 +95,61 @@ pub enum LogError {
     Twice(#[from] tracing_subscriber::util::TryInitError),
 }
 
-/// Starts logging for the whole process.
+/// Starts logging for the whole process, by a thread so confined.
 ///
 /// # Errors
 /// For a filter that does not parse, and when called twice.
-pub fn start(configured: &str) -> Result<Log, LogError> {
+pub fn start(configured: &str, format: LogFormat, confinement: &Confinement) -> Result<Log, LogError> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(filter) if !filter.is_empty() => parse("RUST_LOG", &filter)?,
         _ => parse("log", configured)?,
     };
     // A descriptor of its own: the one of `io::stderr` is locked while something is written to it.
     let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
-    let queue = LogQueue::new(stderr.try_clone()?, &LINES_DROPPED)?;
+    let line = Line::of(format, &stderr);
+    let queue = LogQueue::new(stderr.try_clone()?, &LINES_DROPPED, &RECENT, line, confinement)?;
     let writer = queue.clone();
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
     let lines = lines.with_writer(move || writer.clone()).log_internal_errors(false);
     let lines = lines.with_ansi(io::stderr().is_terminal());
-    tracing_subscriber::util::SubscriberInitExt::try_init(lines.finish())?;
+    let dispatch = match format {
+        LogFormat::Text => {
+            let text = lines.map_event_format(|text| line.around(text)).with_filter_reloading();
+            keep(text.reload_handle());
+            Dispatch::new(text.finish())
+        }
+        LogFormat::Json => {
+            let json = lines.json().flatten_event(true).with_current_span(false).with_span_list(false);
+            let json = json.map_event_format(|json| line.around(json)).with_filter_reloading();
+            keep(json.reload_handle());
+            Dispatch::new(json.finish())
+        }
+    };
+    dispatch.try_init()?;
     panic::set_hook(Box::new(log_panic));
     Ok(Log { queue, stderr })
+}
+
+type SetFilter = dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync;
+
+/// Gives the log another filter.
+static SET_FILTER: OnceLock<Box<SetFilter>> = OnceLock::new();
+
+fn keep<S: 'static>(handle: reload::Handle<EnvFilter, S>) {
+    let _ = SET_FILTER.set(Box::new(move |filter| handle.reload(filter))); // a second log is refused anyway
+}
+
+/// The configuration's `log` is this now. Where `RUST_LOG` decides what is logged, it goes on to.
+pub(crate) fn set_filter(configured: &str) {
+    if std::env::var("RUST_LOG").is_ok_and(|filter| !filter.is_empty()) {
+        tracing::warn!("RUST_LOG is set, and decides what is logged instead of `log`");
+        return;
+    }
+    let Some(set) = SET_FILTER.get() else { return }; // somebody else's log
+    let filter = parse("log", configured).map_err(|error| error.to_string());
+    if let Err(error) = filter.and_then(|filter| set(filter).map_err(|error| error.to_string())) {
+        tracing::error!("what is logged stays as it was: {error}");
+    }
 }
 
 /// The hook of the standard library would wait for a pipe that nobody reads before a worker lets its peers go.

@@ -19,8 +19,10 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::{Instant, timeout_at};
 use xoff_dataplane::ledger::Ledger;
-use xoff_dataplane::switch::Successor;
-use xoff_dataplane::units::{MacAddr, PortId};
+use xoff_dataplane::switch::{Revision, Successor};
+use xoff_dataplane::tap::{Tap, TapId};
+use xoff_dataplane::units::{MacAddr, Nanos, PortId};
+use xoff_xdp::Port;
 
 /// Places of its forwarding database that a worker looks at for one question: some microseconds.
 const PLACES_AT_ONCE: usize = 4_096;
@@ -35,12 +37,53 @@ pub enum Request {
         /// Whether frames can pass now.
         up: bool,
     },
+    /// The device of one of its ports is gone: take back what the port was given, and give the port away.
+    GiveUp {
+        /// The port, whose link is down.
+        port: PortId,
+        /// Given it.
+        done: oneshot::Sender<Box<Port>>,
+    },
+    /// Give a port that is about to be one of its own chunks to receive into.
+    Fill {
+        /// It.
+        port: Box<Port>,
+        /// Given it back.
+        done: oneshot::Sender<Box<Port>>,
+    },
+    /// One of its ports is open again.
+    Adopt(PortId, Box<Port>),
     /// Give a class another policy, and say when that is done.
     SetPolicy {
         /// The policy and its class; made where memory may be allocated.
         successor: Box<Successor>,
         /// Given what the policy before has left, when the worker has the new one.
         done: oneshot::Sender<Box<Successor>>,
+    },
+    /// Other settings hold from now on; say when that is done.
+    Revise {
+        /// They, made where memory may be allocated.
+        revision: Box<Revision>,
+        /// See [`crate::worker::Worker::commit_time`].
+        commit_time: Nanos,
+        /// Given what those before have left.
+        done: oneshot::Sender<Box<Revision>>,
+    },
+    /// Show frames to a tap; it comes back where there are too many.
+    PutTap {
+        /// By which it is taken off.
+        id: TapId,
+        /// Made where memory may be allocated.
+        tap: Box<dyn Tap>,
+        /// Told when it is on.
+        done: oneshot::Sender<Result<(), Box<dyn Tap>>>,
+    },
+    /// Take a tap off.
+    TakeTap {
+        /// Which.
+        id: TapId,
+        /// Given the tap, to be dropped.
+        done: oneshot::Sender<Option<Box<dyn Tap>>>,
     },
     /// Tell the ledger.
     Ledger(oneshot::Sender<Ledger>),

@@ -1,16 +1,17 @@
 //! Everything around the forwarding threads that people look at.
 //!
-//! One control thread serves `/metrics`, `/status`, `/addresses`, `/healthz` and `/policy` and follows the links of the
-//! ports over netlink. What it knows of the switch is a [`SwitchView`]: settings, counters that their
-//! workers write and anybody reads, and ways to ask a port's driver that its worker never notices.
+//! One thread serves the live page, `/metrics`, `/status`, `/addresses`, `/healthz`, `/log`, `/policy`, `/reload` and `/capture`,
+//! apart from all that may do anything to a device ([`crate::confine`]); the control thread follows the links of the ports
+//! over netlink. What they know of the switch is a [`SwitchView`]: settings, counters that their workers write and anybody
+//! reads, and ways to ask a port's driver that its worker never notices.
 //! A scrape of `/metrics` therefore never touches a forwarding thread. Only what cannot be read from
 //! outside (the ledger, the forwarding database) and what a worker must be told (a link went down)
 //! goes through its [`mailbox`], which costs the worker two loads per loop.
 //!
 //! ```no_run
 //! # fn example(view: std::sync::Arc<xoff::control::SwitchView>) -> Result<(), xoff::control::ControlError> {
-//! let http = xoff::control::listen(([127, 0, 0, 1], 9464).into(), &[])?;
-//! let control = xoff::control::start(view, Some(http), ())?;
+//! let http = xoff::control::listen(&std::net::SocketAddr::from(([127, 0, 0, 1], 9464)).into(), None, &[])?;
+//! let control = xoff::control::start(view, Some(http), None, None, &Default::default(), ())?;
 //! // the switch runs
 //! control.stop().expect("it runs until it is stopped");
 //! # Ok(())
@@ -19,23 +20,35 @@
 
 mod addresses;
 mod books;
+pub mod capture;
 mod connections;
+pub mod current;
 mod exposition;
 mod health;
 mod http;
+mod judged;
 mod link;
+pub mod listen;
+mod log_line;
 mod log_queue;
 pub mod logging;
 mod loops;
+pub mod loss_books;
 pub mod mailbox;
 mod metrics;
+pub mod nic;
 pub mod notification;
+pub mod opener;
+mod page;
 mod pipeline;
 pub mod policy;
 pub mod policy_cells;
-pub mod privileges;
+mod process;
 mod program;
 mod proof;
+pub mod reload;
+pub mod schema;
+pub mod service;
 mod snapshot;
 pub mod status;
 mod storms;
@@ -44,44 +57,72 @@ mod storms;
 pub(crate) mod tests;
 mod trust;
 mod view;
+mod watch;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use futures::future::OptionFuture;
+use axum::Router;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
+use xoff_config::shell::HttpAt;
+
+use self::listen::{Listener, Place};
+use self::opener::Opener;
+use self::reload::{Reloader, Reloads};
+use crate::confine::{ConfineError, Confinement, Part};
 
 pub use addresses::AddressPage;
 pub use connections::CONNECTIONS_MAX;
+pub use health::{Health, PartHealth};
+pub(crate) use link::log_open;
+pub use listen::{Http, listen};
 pub use mailbox::Answer;
+pub(crate) use snapshot::ask;
 pub use snapshot::snapshot;
-pub use view::{Link, PortView, ProgramState, SwitchView, WorkerFacts, WorkerView};
+pub use view::{Link, PortDevice, PortView, ProgramState, SwitchView, WorkerFacts, WorkerView};
+pub use watch::GoingOn;
 
 /// Why the control thread could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// The address is taken, or is not one of this machine.
+    /// The address is taken, or is not one of this machine; or there can be no socket there.
     #[error(
         "cannot serve metrics and status on {listen}: {error}; set `http` to a free address of this \
-         machine, or to \"off\""
+         machine, to \"unix:/run/xoff/NAME.sock\", or to \"off\""
     )]
     Listen {
-        /// The address from the configuration.
-        listen: SocketAddr,
+        /// Where, from the configuration.
+        listen: HttpAt,
         /// What the system said.
         error: io::Error,
+    },
+    /// A switch serves there.
+    #[error(
+        "{name} is already running, pid {process}: it serves at {listen}; stop it first, or give this one another `http`"
+    )]
+    Running {
+        /// Where, from the configuration.
+        listen: HttpAt,
+        /// The name of that switch.
+        name: String,
+        /// Its process.
+        process: u32,
     },
     /// No netlink socket.
     #[error("cannot follow the links of the ports over netlink: {0}")]
     Netlink(io::Error),
-    /// No thread, or no runtime for it.
+    /// No runtime for a thread.
     #[error("cannot start the control thread: {0}")]
     Thread(io::Error),
+    /// No thread, or one that keeps privileges.
+    #[error(transparent)]
+    Confine(#[from] ConfineError),
 }
 
-/// The control thread ended before it was asked to.
+/// The control thread, or that of HTTP, ended before it was asked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlEnded {
     /// The kernel closed its netlink socket.
@@ -92,36 +133,59 @@ pub enum ControlEnded {
     Panicked,
 }
 
-/// The running control thread; it ends when this is stopped or dropped.
+/// The running threads of control and of HTTP; they end when this is stopped or dropped.
 #[derive(Debug)]
 pub struct ControlHandle {
-    address: Option<SocketAddr>,
-    running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+    at: Option<Place>,
+    running: Vec<Service>,
+}
+
+/// A thread that ends when it is told to.
+#[derive(Debug)]
+struct Service {
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Service {
+    fn finish(self) -> Result<(), ControlEnded> {
+        let was_running = self.stop.send(()).is_ok();
+        match self.thread.join() {
+            Ok(()) if was_running => Ok(()),
+            Ok(()) => Err(ControlEnded::ByItself),
+            Err(_) => Err(ControlEnded::Panicked),
+        }
+    }
 }
 
 impl ControlHandle {
     /// Where it listens: the address asked for, with the port that port 0 became.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
-        self.address
+        match self.at.as_ref()?.at() {
+            HttpAt::Tcp(address) => Some(*address),
+            HttpAt::Unix(_) => None,
+        }
     }
 
-    /// Ends it, open requests included, and waits until it has ended.
+    /// The same, whatever it is.
+    #[must_use]
+    pub fn at(&self) -> Option<&HttpAt> {
+        self.at.as_ref().map(Place::at)
+    }
+
+    /// Ends them, open requests included, and waits until they have ended.
     ///
     /// # Errors
-    /// It had ended by itself.
+    /// One had ended by itself.
     pub fn stop(mut self) -> Result<(), ControlEnded> {
         self.finish()
     }
 
     fn finish(&mut self) -> Result<(), ControlEnded> {
-        let Some((stop, thread)) = self.running.take() else { return Ok(()) };
-        let was_running = stop.send(()).is_ok();
-        match thread.join() {
-            Ok(()) if was_running => Ok(()),
-            Ok(()) => Err(ControlEnded::ByItself),
-            Err(_) => Err(ControlEnded::Panicked),
-        }
+        self.at = None; // nobody comes to a switch that is about to end
+        let ended: Vec<_> = self.running.drain(..).map(Service::finish).collect(); // each of them, whatever becomes of one
+        ended.into_iter().collect()
     }
 }
 
@@ -133,31 +197,9 @@ impl Drop for ControlHandle {
     }
 }
 
-/// Where HTTP is served, and by which names it may be asked.
-#[derive(Debug)]
-pub struct Http {
-    listener: TcpListener,
-    address: SocketAddr,
-    names: trust::Names,
-}
-
-/// What [`start`] serves HTTP on, in the network namespace of the calling thread. It may need a privilege (a
-/// port below 1024), which serving does not. `names` are those that it may be asked by beside `localhost`, the
-/// machine's own, and addresses.
-///
-/// # Errors
-/// [`ControlError::Listen`].
-pub fn listen(address: SocketAddr, names: &[String]) -> Result<Http, ControlError> {
-    let bound = TcpListener::bind(address).and_then(|listener| {
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
-        Ok(Http { listener, address, names: trust::Names::new(address.ip(), names) })
-    });
-    bound.map_err(|error| ControlError::Listen { listen: address, error })
-}
-
-/// Starts the control thread. It serves HTTP on `http` (`None`: nowhere) and keeps the links of
-/// `view` up to date, in the network namespace of the calling thread. When it ends, however it does,
+/// Starts the control thread, which keeps the links of `view` up to date and has devices that come back opened by `opener`
+/// (`None`: they are not), and one that serves HTTP on `http` (`None`: nowhere), both in the network namespace of the calling
+/// thread. `reload` says when the configuration is to be read again, and does that. When one of them ends, however it does, its
 /// `ended` is dropped.
 ///
 /// # Errors
@@ -165,36 +207,70 @@ pub fn listen(address: SocketAddr, names: &[String]) -> Result<Http, ControlErro
 pub fn start(
     view: Arc<SwitchView>,
     http: Option<Http>,
-    ended: impl Send + 'static,
+    opener: Option<Opener>,
+    reload: Option<(Reloads, Reloader)>,
+    confinement: &Confinement,
+    ended: impl Clone + Send + 'static,
 ) -> Result<ControlHandle, ControlError> {
-    let address = http.as_ref().map(|http| http.address);
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ControlError::Thread)?;
-    let (links, requests) = {
+    let (http, at) = http.map(Http::apart).unzip();
+    let (reloads, reloader) = reload.unzip();
+    let mut running = Vec::new();
+    if let Some((listener, names)) = http {
+        let routes = http::routes(Arc::clone(&view), names, reloads);
+        running.push(serve(listener, routes, confinement, ended.clone())?);
+    }
+    let runtime = runtime()?;
+    let links = {
         let _context = runtime.enter();
-        let links = link::Follower::open(Arc::clone(&view)).map_err(ControlError::Netlink)?;
-        let requests = http.map(|http| {
-            let listener = tokio::net::TcpListener::from_std(http.listener)?;
-            Ok(connections::serve(listener, http::routes(Arc::clone(&view), http.names)))
-        });
-        (links, OptionFuture::from(requests.transpose().map_err(ControlError::Thread)?))
+        link::Follower::open(Arc::clone(&view), opener).map_err(ControlError::Netlink)?
     };
     let (stop, stopped) = oneshot::channel();
-    let mut loops = loops::Teller::new(&view);
+    let mut watch = watch::Watch::new(&view);
     let work = async move {
         tokio::select! {
             () = links.follow() => {}
-            Some(()) = requests => {}
-            () = storms::tell(&view) => {}
-            () = loops.tell(&view) => {}
+            () = service::lives(&view) => {}
+            () = watch.run(&view) => {}
+            () = reload::run(reloader) => {}
             _ = stopped => {}
         }
-        loops.look(&view); // the workers have ended, and said the last
+        watch.end(&view); // the workers have ended, and said the last
     };
-    let thread = std::thread::Builder::new().name("xoff-control".into());
-    let thread = thread.spawn(move || {
+    let thread = std::thread::Builder::new().name("xoff-control".into()).spawn(move || {
         let _ended = ended;
         runtime.block_on(work);
     });
-    Ok(ControlHandle { address, running: Some((stop, thread.map_err(ControlError::Thread)?)) })
+    running.push(Service { stop, thread: thread.map_err(ControlError::Thread)? });
+    Ok(ControlHandle { at, running })
+}
+
+/// A thread that serves these by HTTP, and can do nothing else.
+fn serve(
+    listener: Listener,
+    routes: Router,
+    confinement: &Confinement,
+    ended: impl Send + 'static,
+) -> Result<Service, ControlError> {
+    let runtime = runtime()?;
+    let listener = {
+        let _context = runtime.enter();
+        listener.registered().map_err(ControlError::Thread)?
+    };
+    let (stop, stopped) = oneshot::channel();
+    let work = async move {
+        tokio::select! {
+            () = connections::serve(listener, routes) => {}
+            _ = stopped => {}
+        }
+    };
+    process::prepare();
+    let thread = confinement.spawn(Part::Http, "xoff-http", move || {
+        let _ended = ended;
+        runtime.block_on(work);
+    })?;
+    Ok(Service { stop, thread })
+}
+
+fn runtime() -> Result<Runtime, ControlError> {
+    Builder::new_current_thread().enable_all().build().map_err(ControlError::Thread)
 }

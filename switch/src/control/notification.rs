@@ -1,12 +1,13 @@
 //! Congestion notification as a part of `/status`: what congestion points found and said.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::units::{Class, ClassSet, PortId};
 
 use super::view::SwitchView;
 
 /// One congestion point.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CongestionPointStatus {
     /// Samples taken.
     pub samples: u64,
@@ -22,7 +23,7 @@ pub struct CongestionPointStatus {
 
 /// Classes that have congestion points.
 pub(super) fn classes(view: &SwitchView) -> ClassSet {
-    ClassSet(view.settings.qcn.ingress.0 | view.settings.qcn.egress.0)
+    ClassSet(view.settings().qcn.ingress.0 | view.settings().qcn.egress.0)
 }
 
 /// Of one port and class; `None` where there is no congestion point.

@@ -1,5 +1,6 @@
 //! What is between ingress and egress queues, and for which of these it was halted, as `/status` has it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::settings::{PipelineSettings, SwitchSettings};
 use xoff_dataplane::units::{Class, PortId};
@@ -7,7 +8,7 @@ use xoff_dataplane::units::{Class, PortId};
 use super::view::SwitchView;
 
 /// The pipeline as it is configured.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PipelineStatus {
     /// Most frames that it takes; `None`: as they come.
     pub rate_frames_per_second: Option<u32>,
@@ -20,7 +21,7 @@ pub struct PipelineStatus {
 }
 
 /// Halts of the pipeline (`when_full = "stop"`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HaltStatus {
     /// How often.
     pub count: u64,

@@ -60,8 +60,8 @@ pub(super) async fn put(
 ) -> Result<Json<PolicyNames>, (StatusCode, String)> {
     let bad = |message: String| (StatusCode::BAD_REQUEST, message + "\n");
     let host = trust::host(request.headers()).map_err(|why| bad(why.into()))?;
-    names.may_change(peer, host).map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))?;
-    let body = read(request).await?;
+    names.may(peer, host, "change a policy").map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))?;
+    let body = read(request, EXAMPLE).await?;
     let change: PolicyChange = serde_json::from_slice(&body).map_err(|error| {
         let found = match error.is_data() {
             true => "this is not a policy's name and a class".into(),
@@ -69,7 +69,7 @@ pub(super) async fn put(
         };
         bad(format!("{found}; {EXAMPLE}"))
     })?;
-    let policies = &view.settings.policy;
+    let policies = &view.settings().policy;
     let kind = policies.named(&change.policy).ok_or_else(|| bad(unknown(&change.policy, policies)))?;
     let class = change.class.map(|class| {
         Class::new(class).ok_or_else(|| bad(format!("there is no class {class}; classes are 0 to 7")))
@@ -81,7 +81,7 @@ pub(super) async fn put(
         return Err((StatusCode::CONFLICT, message));
     }
     for &class in &classes {
-        if let Some(needed) = kind.misfit(class, &view.settings) {
+        if let Some(needed) = kind.misfit(class, &view.settings()) {
             let message = format!("policy {} needs {needed} in class {class}\n", kind.name());
             return Err((StatusCode::CONFLICT, message));
         }
@@ -92,14 +92,14 @@ pub(super) async fn put(
     changed.map_err(failed)?.map(Json)
 }
 
-/// The body of a request; who sends one without end is not waited for.
-async fn read(request: extract::Request) -> Result<Bytes, (StatusCode, String)> {
+/// The body of a request, such as the `example`; who sends one without end is not waited for.
+pub(super) async fn read(request: extract::Request, example: &str) -> Result<Bytes, (StatusCode, String)> {
     match timeout(BODY_WITHIN, Bytes::from_request(request, &())).await {
         Ok(Ok(body)) => Ok(body),
         Ok(Err(refused)) if refused.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-            Err((refused.status(), format!("the request has more than {BODY_MAX} bytes; {EXAMPLE}\n")))
+            Err((refused.status(), format!("the request has more than {BODY_MAX} bytes; {example}\n")))
         }
-        Ok(Err(refused)) => Err((refused.status(), format!("the request was cut off; {EXAMPLE}\n"))),
+        Ok(Err(refused)) => Err((refused.status(), format!("the request was cut off; {example}\n"))),
         Err(_) => {
             let message = format!("the request did not end within {} s\n", BODY_WITHIN.as_secs());
             Err((StatusCode::REQUEST_TIMEOUT, message))
@@ -136,7 +136,7 @@ async fn set(view: &SwitchView, class: Class, kind: PolicyKind) -> Result<(), (S
     let failed = |message: String| (StatusCode::SERVICE_UNAVAILABLE, message + "\n");
     for (number, worker) in view.workers.iter().enumerate() {
         let (done, taken) = oneshot::channel();
-        let successor = Box::new(Successor::new(kind, class, &view.settings));
+        let successor = Box::new(Successor::new(kind, class, &view.settings()));
         let sent = worker.mailbox.send(Request::SetPolicy { successor, done });
         sent.map_err(|_| failed(format!("worker {number} has ended")))?;
         match timeout(TAKEN_WITHIN, taken).await {

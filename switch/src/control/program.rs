@@ -13,7 +13,7 @@ use super::view::{PortView, ProgramState, SwitchView};
 /// A look at the device of `port` has found its program in that place.
 pub(super) fn found(view: &SwitchView, id: PortId, port: &PortView, place: Place) {
     let refused = match place {
-        Place::Empty => port.driver.attach_again().err(),
+        Place::Empty => port.now().driver.attach_again().err(),
         Place::Ours | Place::Taken(_) => None,
     };
     let state = match place {
@@ -28,7 +28,7 @@ pub(super) fn found(view: &SwitchView, id: PortId, port: &PortView, place: Place
     } else if before == state {
         return;
     }
-    let (name, device) = (&view.settings.ports[id.index()].name, port.device.get());
+    let (name, device) = (view.name_of(id), port.device.get());
     match (place, refused) {
         (Place::Taken(program), _) => tracing::error!(
             port = %name,
@@ -55,14 +55,14 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     use super::*;
-    use crate::control::tests::{SilentDriver, view};
+    use crate::control::tests::{SilentDriver, device, view};
 
     #[test]
     fn each_time_that_a_program_is_off_is_counted_once() {
         use ProgramState::{Attached, Detached, Replaced};
         let takes = Arc::new(AtomicBool::new(true));
         let mut view = Arc::into_inner(view().0).unwrap();
-        view.ports[0].driver = Arc::new(SilentDriver { takes: Arc::clone(&takes) });
+        view.ports[0] = PortView::new("l0", 0, device(1, SilentDriver { takes: Arc::clone(&takes) }));
         for (place, takes_it, state, times) in [
             (Place::Ours, true, Attached, 0),
             (Place::Empty, true, Attached, 1),

@@ -8,7 +8,7 @@ use super::view::{Link, PortView, SwitchView};
 /// Each gap at a port in words, with the port's name.
 pub(super) fn gaps(view: &SwitchView) -> impl Iterator<Item = String> {
     view.ports().flat_map(|(id, port)| {
-        let name = &view.settings.ports[id.index()].name;
+        let name = view.name_of(id);
         of_port(port).into_iter().map(move |gap| format!("{name}: {gap}"))
     })
 }
@@ -21,8 +21,8 @@ pub(super) fn has_gaps(view: &SwitchView, id: PortId) -> bool {
 fn of_port(port: &PortView) -> Vec<String> {
     let gone = (port.link.get() == Link::Gone)
         .then(|| format!("its device {} is gone, with its last drop counters", port.device.get()));
-    let device = port.driver.device_drops().err().map(|unread| unread.to_string()).filter(|_| gone.is_none());
-    let sockets = port.driver.xdp_statistics().err();
+    let device = port.device_drops().err().map(|unread| unread.to_string()).filter(|_| gone.is_none());
+    let sockets = port.xdp_statistics().err();
     let sockets = sockets.map(|error| format!("the drop counters of its sockets cannot be read: {error}"));
     let detached = Some(port.program_detached.get()).filter(|&times| times > 0);
     let detached = detached.map(|times| match times {
@@ -31,5 +31,10 @@ fn of_port(port: &PortView) -> Vec<String> {
             format!("its XDP program was taken off {times} times, and what came meanwhile is not counted")
         }
     });
-    [gone, device, sockets, detached].into_iter().flatten().collect()
+    let returned = Some(port.returns.get()).filter(|&times| times > 0);
+    let returned = returned.map(|times| match times {
+        1 => "its device was gone once, with its last drop counters".into(),
+        times => format!("its device was gone {times} times, with its last drop counters"),
+    });
+    [gone, returned, device, sockets, detached].into_iter().flatten().collect()
 }

@@ -11,15 +11,15 @@ use xoff_dataplane::counters::{ClassCounters, FlowCounters, FlowsAsked};
 use xoff_dataplane::drop_reason::{DropKind, DropReason};
 use xoff_dataplane::ledger::Ledger;
 use xoff_dataplane::settings::{FlowControl, PolicyKind};
-use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId};
+use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId};
 use xoff_dataplane::wire::CnmError;
 use xoff_dataplane::wire::mac_control::MacControlError;
 
 use super::mailbox::Answer;
 use super::status::{
     Books, CauseCount, CauseStatus, ClassStatus, CulpritStatus, EgressStatus, FlowStatus, FlowsAskedStatus,
-    IngressStatus, PauseStatus, PortStatus, Promise, RateAskedStatus, ShadowStatus, SocketMemory, Spread,
-    Status, Verdict, WorkerState, WorkerStatus, XdpMode,
+    IngressStatus, PauseStatus, PeerStatus, PortStatus, Promise, RateAskedStatus, ResponseStatus,
+    ShadowStatus, SocketMemory, Spread, Status, Verdict, WorkerState, WorkerStatus, XdpMode,
 };
 use super::view::{PortView, SwitchView, WorkerView};
 use super::{addresses, logging, loops, notification, pipeline, proof, storms};
@@ -29,7 +29,7 @@ use super::{addresses, logging, loops, notification, pipeline, proof, storms};
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 /// Asks all workers at once for their ledgers.
-pub(super) async fn ask(view: &SwitchView) -> Vec<Answer<Ledger>> {
+pub(crate) async fn ask(view: &SwitchView) -> Vec<Answer<Ledger>> {
     let deadline = Instant::now() + ANSWER_WITHIN;
     join_all(view.workers.iter().map(|worker| worker.mailbox.ledger(deadline))).await
 }
@@ -50,13 +50,15 @@ pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
     Status {
         name: view.name.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
+        process_id: std::process::id(),
         uptime_nanos: uptime(view),
         verdict: verdict(view, &ports, ledger, unproved),
         ledger,
         policies: view.policies.names(),
-        pipeline: pipeline::status(&view.settings),
+        pipeline: pipeline::status(&view.settings()),
         ports,
         workers,
+        going_on: view.going_on.get((view.clock)()),
         log_lines_dropped: logging::lines_dropped(),
         fdb: Vec::new(),
         fdb_total,
@@ -65,8 +67,12 @@ pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
 }
 
 fn verdict(view: &SwitchView, ports: &[PortStatus], ledger: Option<Books>, unproved: Vec<String>) -> Verdict {
-    let classes = ports.iter().flat_map(|port| &port.classes);
-    let lossless_lost = classes.filter(|class| class.lossless).map(|class| class.lost).sum();
+    let settings = view.settings();
+    let lossless = view
+        .classes()
+        .filter(|(port, class, _)| settings.ports[port.index()].classes[class.index()].lossless);
+    let since_lossless = lossless.map(|(port, class, _)| view.books.of(view, port, class));
+    let lossless_lost = since_lossless.sum::<u64>() + view.books.closed_ones();
     let unseen =
         |port: &PortStatus| port.xdp_statistics.map_or(0, |xdp| xdp.lost()) + port.device_drops_last.lost();
     let unseen_lost = ports.iter().map(unseen).sum();
@@ -89,19 +95,19 @@ fn verdict(view: &SwitchView, ports: &[PortStatus], ledger: Option<Books>, unpro
 }
 
 fn port_status(view: &SwitchView, id: PortId, port: &PortView) -> PortStatus {
-    let settings = &view.settings.ports[id.index()];
+    let settings = &view.settings().ports[id.index()];
     let counters = view.counters.port(id);
-    let device_drops = port.driver.device_drops();
+    let (device_drops, device) = (port.device_drops(), port.now());
     PortStatus {
         name: settings.name.clone(),
         device: port.device.get(),
-        ifindex: port.ifindex,
-        mac: settings.mac.to_string(),
+        ifindex: device.ifindex,
+        mac: device.mac.to_string(),
         link: port.link.get(),
         worker: port.worker,
-        xdp: if port.native { XdpMode::Native } else { XdpMode::Generic },
-        memory: if port.zero_copy { SocketMemory::ZeroCopy } else { SocketMemory::Copy },
-        queues: port.queues,
+        xdp: if device.native { XdpMode::Native } else { XdpMode::Generic },
+        memory: if device.zero_copy { SocketMemory::ZeroCopy } else { SocketMemory::Copy },
+        queues: device.queues,
         speed_bits_per_second: settings.speed.bits_per_second(),
         flow_control: flow_control(settings.flow_control).into(),
         pause_frames_sent: counters.pause_frames_sent.get(),
@@ -125,12 +131,35 @@ fn port_status(view: &SwitchView, id: PortId, port: &PortView) -> PortStatus {
         loops: counters.loops.get(),
         loop_with: loops::with(view, id).map(str::to_owned),
         looped: counters.looped.get() != 0,
-        xdp_statistics: port.driver.xdp_statistics().ok(),
+        xdp_statistics: port.xdp_statistics().ok(),
         device_drops: device_drops.as_ref().ok().copied(),
         device_drops_last: device_drops.unwrap_or_else(|unread| unread.last),
         program: port.program.get(),
         program_detached: port.program_detached.get(),
+        returns: port.returns.get(),
+        peer: peer_status(view, id, port),
         classes: Class::ALL.map(|class| class_status(view, id, class)).into(),
+    }
+}
+
+/// What headroom is computed to be at a port, as its peer was declared.
+fn needed(view: &SwitchView, port: PortId) -> Option<u64> {
+    Some(view.settings().ports[port.index()].past_xoff)
+        .filter(|bytes| *bytes != Bytes::MAX)
+        .map(|bytes| bytes.0)
+}
+
+fn peer_status(view: &SwitchView, id: PortId, port: &PortView) -> PeerStatus {
+    let frames = |of: fn(&ClassCounters) -> &Counter| {
+        Class::ALL.into_iter().map(|class| of(view.counters.class(id, class)).get()).sum::<u64>()
+    };
+    let overspeed_bytes = port.overspeed_bytes.get();
+    let response = view.settings().ports[id.index()].peer_response;
+    PeerStatus {
+        too_fast: overspeed_bytes + frames(|class| &class.excess_frames) > 0,
+        too_late: frames(|class| &class.late_frames) > 0,
+        overspeed_bytes,
+        response_declared_nanos: (response != Nanos::NEVER).then_some(response.0),
     }
 }
 
@@ -143,7 +172,7 @@ fn flow_control(configured: FlowControl) -> &'static str {
 }
 
 fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
-    let settings = &view.settings.ports[port.index()].classes[class.index()];
+    let settings = &view.settings().ports[port.index()].classes[class.index()];
     let counters = view.counters.class(port, class);
     let times = view.pause_times(port, class);
     ClassStatus {
@@ -173,6 +202,12 @@ fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
         rate_obeyed_bits_per_second: nonzero(&counters.rate_obeyed),
         intents_refused: counters.intents_refused.get(),
         refreshes_sent: counters.refreshes_sent.get(),
+        response: ResponseStatus {
+            after_xoff_max_bytes: counters.after_xoff_max.get(),
+            response_max_nanos: counters.response_max.get(),
+            excess_frames: counters.excess_frames.get(),
+            late_frames: counters.late_frames.get(),
+        },
         pause_received: PauseStatus {
             xoff: counters.xoff_received.get(),
             xon: counters.xon_received.get(),
@@ -180,7 +215,7 @@ fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
             nanos: times.received,
             durations: spread(&counters.paused_durations),
         },
-        flows: view.settings.ports[port.index()].ofc_peer.then(|| flow_status(&counters.flows)),
+        flows: view.settings().ports[port.index()].ofc_peer.then(|| flow_status(&counters.flows)),
         ingress: IngressStatus {
             bytes: counters.ingress_bytes.get(),
             bytes_max: counters.ingress_watermark.get(),
@@ -189,6 +224,8 @@ fn class_status(view: &SwitchView, port: PortId, class: Class) -> ClassStatus {
             headroom_bytes: settings.headroom.0,
             headroom_used_max_bytes: counters.headroom_watermark.get(),
             headroom_free_min_bytes: view.headroom_free(port, class),
+            headroom_free_recent_bytes: view.headroom_free_recent(port, class),
+            headroom_needed_bytes: needed(view, port).filter(|_| settings.lossless),
         },
         egress: EgressStatus {
             bytes: counters.egress_bytes.get(),
@@ -222,7 +259,7 @@ fn cause(view: &SwitchView, counters: &ClassCounters) -> Option<CauseStatus> {
     Some(CauseStatus {
         trigger: Trigger::NAMES[cause.trigger].into(),
         class: cause.class.get(),
-        culprit: cause.culprit.map(|port| view.settings.ports[port.index()].name.clone()),
+        culprit: cause.culprit.map(|port| view.name_of(port).to_owned()),
         relayed: cause.relayed,
     })
 }
@@ -243,7 +280,7 @@ fn culprits(view: &SwitchView, ingress: PortId, class: Class) -> Vec<CulpritStat
     let queue = |(egress, _): (PortId, _)| {
         let counters = view.counters.class(egress, class);
         CulpritStatus {
-            port: view.settings.ports[egress.index()].name.clone(),
+            port: view.name_of(egress).to_owned(),
             class: class.get(),
             bytes: view.counters.between(ingress, egress, class).get(),
             held: counters.paused_since.get() != 0 || counters.flows.paused.get() != 0,
@@ -277,7 +314,7 @@ fn shadows(view: &SwitchView, port: PortId, class: Class) -> Vec<ShadowStatus> {
             }),
         }
     };
-    view.settings.shadows.iter().enumerate().map(shadow).collect()
+    view.settings().shadows.iter().enumerate().map(shadow).collect()
 }
 
 fn flow_status(flows: &FlowCounters) -> FlowStatus {
@@ -306,16 +343,19 @@ fn nonzero(counter: &Counter) -> Option<u64> {
 }
 
 /// Frames that had a way on and were dropped.
-fn lost(counters: &ClassCounters) -> u64 {
+pub(super) fn lost(counters: &ClassCounters) -> u64 {
     let reasons = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Lost);
     reasons.map(|reason| counters.drops[reason.index()].get()).sum()
 }
 
-fn by_name<const N: usize>(names: [&'static str; N], counters: &[Counter; N]) -> BTreeMap<String, u64> {
+pub(super) fn by_name<const N: usize>(
+    names: [&'static str; N],
+    counters: &[Counter; N],
+) -> BTreeMap<String, u64> {
     names.into_iter().map(String::from).zip(counters.iter().map(Counter::get)).collect()
 }
 
-fn spread<const STEPS: usize>(histogram: &Histogram<STEPS>) -> Spread {
+pub(super) fn spread<const STEPS: usize>(histogram: &Histogram<STEPS>) -> Spread {
     Spread {
         count: histogram.count(),
         sum_nanos: histogram.sum(),
@@ -332,7 +372,7 @@ fn worker_status(
     let own = view.ports().filter(|(_, port)| port.worker == index);
     WorkerStatus {
         core: worker.core,
-        ports: own.map(|(port, _)| view.settings.ports[port.index()].name.clone()).collect(),
+        ports: own.map(|(port, _)| view.name_of(port).to_owned()).collect(),
         state: match answer {
             Answer::Given(_) => WorkerState::Running,
             Answer::Silent => WorkerState::Silent,

@@ -6,22 +6,27 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_xdp::{DeviceDrops, XdpStatistics};
 
 pub use super::books::Books;
+pub use super::judged::{GoingOnStatus, PeerStatus, ResponseStatus};
 use super::notification::CongestionPointStatus;
 pub use super::pipeline::{HaltStatus, PipelineStatus};
 use super::policy_cells::PolicyNames;
 use super::view::{Link, ProgramState};
 
 /// A whole switch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// Its name.
     pub name: String,
     /// Version of the program.
     pub version: String,
+    /// Its process.
+    #[serde(default)]
+    pub process_id: u32,
     /// Time since it was started.
     pub uptime_nanos: u64,
     /// Whether it kept its promise.
@@ -37,6 +42,9 @@ pub struct Status {
     pub ports: Vec<PortStatus>,
     /// Its forwarding threads.
     pub workers: Vec<WorkerStatus>,
+    /// What goes wrong now, or did in the last seconds: what the log has told the beginning of, and not the end.
+    #[serde(default)]
+    pub going_on: Vec<GoingOnStatus>,
     /// Log lines that could not be written, or came faster than they could be.
     #[serde(default)]
     pub log_lines_dropped: u64,
@@ -51,7 +59,7 @@ pub struct Status {
 }
 
 /// Whether the lossless classes lost nothing, and by how much.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// Nothing was lost, and that is proved: `promise` is `kept`.
     pub lossless: bool,
@@ -75,7 +83,7 @@ pub struct Verdict {
 }
 
 /// What became of the promise that lossless classes lose nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Promise {
     /// Nothing was lost, and every frame is accounted for.
@@ -88,7 +96,7 @@ pub enum Promise {
 }
 
 /// One port.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PortStatus {
     /// Its name.
     pub name: String,
@@ -162,12 +170,18 @@ pub struct PortStatus {
     /// Times that the XDP program was found off the device; frames that came meanwhile are counted nowhere.
     #[serde(default)]
     pub program_detached: u64,
+    /// Times that its device had gone and came back.
+    #[serde(default)]
+    pub returns: u64,
+    /// Its peer, beside what was declared of it.
+    #[serde(default)]
+    pub peer: PeerStatus,
     /// Classes 0 to 7.
     pub classes: Vec<ClassStatus>,
 }
 
 /// Where the XDP program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum XdpMode {
     /// In the driver.
@@ -177,7 +191,7 @@ pub enum XdpMode {
 }
 
 /// How frames come into the switch's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SocketMemory {
     /// By the device itself.
@@ -187,7 +201,7 @@ pub enum SocketMemory {
 }
 
 /// One class on one port.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassStatus {
     /// 0 to 7.
     pub class: u8,
@@ -232,6 +246,9 @@ pub struct ClassStatus {
     pub intents_refused: u64,
     /// Times that a held XOFF was repeated.
     pub refreshes_sent: u64,
+    /// What came after XOFF.
+    #[serde(default)]
+    pub response: ResponseStatus,
     /// Pauses that the peer asked for.
     pub pause_received: PauseStatus,
     /// Pauses of single flows; `None` where the peer does not understand them.
@@ -257,7 +274,7 @@ pub struct ClassStatus {
 }
 
 /// Why a peer is held.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseStatus {
     /// `ingress` (the ingress queue reached XOFF), `egress` (an egress queue is congested), or another
     /// that the policy knows.
@@ -271,7 +288,7 @@ pub struct CauseStatus {
 }
 
 /// How often something was the cause.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CauseCount {
     /// With a culprit that was not held.
     pub own: u64,
@@ -280,7 +297,7 @@ pub struct CauseCount {
 }
 
 /// An egress queue that holds what came in through a port.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CulpritStatus {
     /// Name of the egress port.
     pub port: String,
@@ -293,7 +310,7 @@ pub struct CulpritStatus {
 }
 
 /// What a shadow policy would have done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShadowStatus {
     /// Its name.
     pub policy: String,
@@ -317,7 +334,7 @@ pub struct ShadowStatus {
 }
 
 /// What a peer was asked to do about single flows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowsAskedStatus {
     /// Times that flows were added to those that it is asked to pause.
     pub pauses: u64,
@@ -330,7 +347,7 @@ pub struct FlowsAskedStatus {
 }
 
 /// Rates that a peer was asked to keep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RateAskedStatus {
     /// Times that the rate changed.
     pub changes: u64,
@@ -341,7 +358,7 @@ pub struct RateAskedStatus {
 }
 
 /// What the watchdog of one class has seen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WatchdogStatus {
     /// `drop`, `forward` or `alert`.
     pub action: String,
@@ -360,7 +377,7 @@ pub struct WatchdogStatus {
 }
 
 /// One storm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StormStatus {
     /// How long ago it was detected.
     pub began_nanos_ago: u64,
@@ -373,7 +390,7 @@ pub struct StormStatus {
 }
 
 /// Pauses in one direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PauseStatus {
     /// Times of XOFF; received ones include refreshes.
     pub xoff: u64,
@@ -388,7 +405,7 @@ pub struct PauseStatus {
 }
 
 /// Pauses of single flows (OFC) of one class on one port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowStatus {
     /// Frames that asked the peer to pause flows, refreshes included.
     pub pause_frames_sent: u64,
@@ -408,7 +425,7 @@ pub struct FlowStatus {
 }
 
 /// Bytes of one ingress port and class, and the thresholds that they meet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IngressStatus {
     /// Now.
     pub bytes: u64,
@@ -424,10 +441,16 @@ pub struct IngressStatus {
     pub headroom_used_max_bytes: u64,
     /// Least of it left; `None` for a lossy class.
     pub headroom_free_min_bytes: Option<u64>,
+    /// The same of the last five minutes, to the minute.
+    #[serde(default)]
+    pub headroom_free_recent_bytes: Option<u64>,
+    /// What is computed for the line and the peer as they were declared; `None` for a lossy class, or where nothing was.
+    #[serde(default)]
+    pub headroom_needed_bytes: Option<u64>,
 }
 
 /// Bytes of one egress queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EgressStatus {
     /// Now, those committed to the driver included.
     pub bytes: u64,
@@ -442,7 +465,7 @@ pub struct EgressStatus {
 
 /// How a time is spread. Quantiles are upper bounds: a worker's are at most an eighth too high, the others at
 /// most twice as high.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     /// How many.
     pub count: u64,
@@ -455,7 +478,7 @@ pub struct Spread {
 }
 
 /// A forwarding thread.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerStatus {
     /// The core that it is pinned to.
     pub core: Option<usize>,
@@ -484,7 +507,7 @@ pub struct WorkerStatus {
 }
 
 /// What a worker said when it was asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkerState {
     /// It answered.
@@ -496,7 +519,7 @@ pub enum WorkerState {
 }
 
 /// An address and where it is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct FdbEntry {
     /// VLAN.
     pub vid: u16,

@@ -9,7 +9,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderValue, Uri, header};
 
 const LOCALHOST: &str = "localhost";
 
@@ -58,15 +58,27 @@ impl Names {
         }
     }
 
-    /// Whether `peer`, who calls it `host`, may change it.
+    /// Whether a page of `origin` may read what is answered to who asks for `host`: that of a switch on the same machine, or on one
+    /// that is configured, which joins this one to its picture.
+    pub fn may_read(&self, origin: &HeaderValue, host: Option<&str>) -> bool {
+        let uri: Option<Uri> = origin.to_str().ok().and_then(|origin| origin.parse().ok());
+        let Some(from) = uri.as_ref().and_then(Uri::host).map(str::to_ascii_lowercase) else { return false };
+        let (from_host, host) = (Host::read(&from), host.and_then(Host::read));
+        let is_one_of_ours = from != LOCALHOST && self.names.contains(&from);
+        is_one_of_ours
+            || host.is_some()
+                && (host == from_host || [&host, &from_host].into_iter().flatten().all(Host::is_here))
+    }
+
+    /// Whether `peer`, who calls it `host`, may do `what`, which is for who is on this machine.
     ///
     /// # Errors
     /// What is allowed.
-    pub fn may_change(&self, peer: SocketAddr, host: Option<&str>) -> Result<(), String> {
+    pub fn may(&self, peer: SocketAddr, host: Option<&str>, what: &str) -> Result<(), String> {
         // Who speaks from the address listened on is on this machine, too.
         let peer = peer.ip().to_canonical();
         if !peer.is_loopback() && peer != self.listen {
-            return Err("a policy can be changed from this machine only".into());
+            return Err(format!("who wants to {what} can do so from this machine only"));
         }
         let is_ours = match host.and_then(Host::read) {
             Some(Host::Name(name)) => self.names.contains(&name),
@@ -76,7 +88,7 @@ impl Names {
         match is_ours {
             true => Ok(()),
             false => Err(format!(
-                "this switch is not {:?}; call it {} to change a policy",
+                "this switch is not {:?}; call it {} to {what}",
                 host.unwrap_or_default(),
                 self.here()
             )),
@@ -101,6 +113,14 @@ enum Host {
 }
 
 impl Host {
+    /// Whether whoever says it means his own machine.
+    fn is_here(&self) -> bool {
+        match self {
+            Host::Address(address) => address.is_loopback(),
+            Host::Name(name) => name == LOCALHOST,
+        }
+    }
+
     fn read(host: &str) -> Option<Host> {
         let authority: Authority = host.parse().ok()?;
         let name = authority.host();
@@ -119,6 +139,10 @@ mod tests {
 
     const LISTEN: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
     const HERE: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
+
+    fn may_change(names: &Names, peer: SocketAddr, host: Option<&str>) -> Result<(), String> {
+        names.may(peer, host, "change a policy")
+    }
 
     fn names() -> Names {
         Names::new(LISTEN, &["Leaf1.Lab.example".into()])
@@ -141,18 +165,18 @@ mod tests {
         ];
         for host in ours {
             assert_eq!(names().may_ask(Some(host)), Ok(()), "{host}");
-            assert_eq!(names().may_change(HERE, Some(host)), Ok(()), "{host}");
+            assert_eq!(may_change(&names(), HERE, Some(host)), Ok(()), "{host}");
         }
         for host in
             ["", "rebound.example", "localhost.example:9464", "127.0.0.1.example", "lab.example", "a b"]
         {
             assert!(names().may_ask(Some(host)).is_err(), "{host}");
-            assert!(names().may_change(HERE, Some(host)).is_err(), "{host}");
+            assert!(may_change(&names(), HERE, Some(host)).is_err(), "{host}");
         }
         // Addresses that reach it some other way do to ask: nobody can make them mean something else.
         for host in ["10.0.0.2", "[::2]:9464"] {
             assert_eq!(names().may_ask(Some(host)), Ok(()), "{host}");
-            assert!(names().may_change(HERE, Some(host)).is_err(), "{host}");
+            assert!(may_change(&names(), HERE, Some(host)).is_err(), "{host}");
         }
         assert_eq!(names().may_ask(None), Ok(()), "no browser");
         let told = names().may_ask(Some("rebound.example")).unwrap_err();
@@ -164,16 +188,37 @@ mod tests {
     }
 
     #[test]
+    fn a_page_of_the_same_host_may_read_and_no_other() {
+        let may = |origin, host| names().may_read(&HeaderValue::from_static(origin), Some(host));
+        assert!(may("http://10.0.0.2:9465", "10.0.0.2:9464"));
+        assert!(may("http://[::1]:9465", "[::1]:9464"));
+        assert!(
+            may("http://localhost:9465", "127.0.0.1:9464") && may("http://leaf1.lab.example", "10.0.0.1")
+        );
+        assert!(!may("http://localhost:8000", "10.0.0.1:9464"), "of another machine");
+        for origin in
+            ["http://10.0.0.3", "http://rebound.example", "null", "file://", "", "http://localhost.example"]
+        {
+            assert!(!may(origin, "127.0.0.1:9464"), "{origin}");
+        }
+        assert!(!names().may_read(&HeaderValue::from_static("http://10.0.0.2"), None));
+        let with_address = Names::new(LISTEN, &["10.0.0.3".into()]);
+        assert!(
+            with_address.may_read(&HeaderValue::from_static("http://10.0.0.3:9464"), Some("10.0.0.1:9464"))
+        );
+    }
+
+    #[test]
     fn only_this_machine_changes_anything() {
         let there = SocketAddr::from(([10, 0, 0, 2], 1));
-        assert_eq!(names().may_change(HERE, Some("localhost")), Ok(()));
+        assert_eq!(may_change(&names(), HERE, Some("localhost")), Ok(()));
         let by_its_address = SocketAddr::from((LISTEN, 1));
-        assert_eq!(names().may_change(by_its_address, Some("10.0.0.1:9464")), Ok(()));
-        let told = |peer, host| names().may_change(peer, host).unwrap_err();
+        assert_eq!(may_change(&names(), by_its_address, Some("10.0.0.1:9464")), Ok(()));
+        let told = |peer, host| may_change(&names(), peer, host).unwrap_err();
         assert!(told(there, Some("localhost")).contains("from this machine only"));
         assert!(told(HERE, Some("rebound.example")).contains("\"rebound.example\"; call it 10.0.0.1 or"));
         assert!(told(HERE, None).contains("localhost"));
-        let at_home = Names::new(HERE.ip(), &[]).may_change(HERE, None).unwrap_err();
+        let at_home = may_change(&Names::new(HERE.ip(), &[]), HERE, None).unwrap_err();
         assert!(at_home.ends_with("call it localhost, 127.0.0.1 or [::1] to change a policy"), "{at_home}");
     }
 }

@@ -1,25 +1,30 @@
 //! What the control thread can see of a running switch, and by whom each part is written.
 
+use std::io;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 use xoff_dataplane::counter::{Counter, FineHistogram};
 use xoff_dataplane::counters::{ClassCounters, Counters};
 use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::{CLASSES, Class, Nanos, PortId};
-use xoff_xdp::PortDriver;
+use xoff_dataplane::units::{CLASSES, Class, MacAddr, Nanos, PortId};
+use xoff_ebpf::Mode;
+use xoff_xdp::{DeviceDrops, Port, PortDriver, Unread, XdpStatistics};
 
+use super::current::Current;
+use super::loss_books::LossBooks;
 use super::mailbox::Mailbox;
 use super::policy_cells::PolicyCells;
+use super::watch::GoingOn;
 
 /// A running switch, as seen from outside its workers.
 #[derive(Debug)]
 pub struct SwitchView {
     /// The switch's name.
     pub name: String,
-    /// What the dataplane was told at start.
-    pub settings: SwitchSettings,
+    /// What the dataplane was told last.
+    pub configured: Current<SwitchSettings>,
     /// The policy of each class now.
     pub policies: PolicyCells,
     /// Written by the workers.
@@ -36,9 +41,25 @@ pub struct SwitchView {
     pub started_at: Nanos,
     /// And by the wall clock, which may have been set since.
     pub started: SystemTime,
+    /// What lossless classes have lost.
+    pub books: LossBooks,
+    /// What goes wrong now. Written by the control thread.
+    pub going_on: GoingOn,
 }
 
 impl SwitchView {
+    /// What the dataplane was told last.
+    #[must_use]
+    pub fn settings(&self) -> Arc<SwitchSettings> {
+        self.configured.get()
+    }
+
+    /// The name of a port.
+    #[must_use]
+    pub fn name_of(&self, port: PortId) -> &str {
+        self.ports[port.index()].name()
+    }
+
     /// All ports, with what is seen of each.
     pub fn ports(&self) -> impl Iterator<Item = (PortId, &PortView)> {
         (0..=u8::MAX).map(PortId).zip(&self.ports)
@@ -66,9 +87,17 @@ impl SwitchView {
         ports.flatten().min()
     }
 
+    /// Least headroom left in the last five minutes, to the minute, in a lossless class.
+    pub(super) fn headroom_free_recent(&self, port: PortId, class: Class) -> Option<u64> {
+        let settings = self.settings().ports[port.index()].classes[class.index()];
+        let counters = self.counters.class(port, class);
+        let used = counters.headroom_recent.get((self.clock)().0).max(counters.headroom_bytes.get());
+        settings.lossless.then(|| settings.headroom.0.saturating_sub(used))
+    }
+
     /// Least headroom left so far in a lossless class.
     pub(super) fn headroom_free(&self, port: PortId, class: Class) -> Option<u64> {
-        let settings = &self.settings.ports[port.index()].classes[class.index()];
+        let settings = self.settings().ports[port.index()].classes[class.index()];
         let used = self.counters.class(port, class).headroom_watermark.get();
         settings.lossless.then(|| settings.headroom.0.saturating_sub(used))
     }
@@ -85,46 +114,141 @@ impl SwitchView {
 /// A port and its device.
 #[derive(Debug)]
 pub struct PortView {
+    /// The port's own name. Once it has one it keeps it, whatever becomes of the port.
+    name: OnceLock<String>,
     /// The Linux interface, by the name that it has now.
     pub device: DeviceName,
-    /// Its index, in the network namespace of the switch.
-    pub ifindex: u32,
     /// Index of the worker that owns the port.
     pub worker: usize,
-    /// Whether the XDP program runs in the driver; else in the network stack (generic).
-    pub native: bool,
-    /// Whether frames go in and out without a copy.
-    pub zero_copy: bool,
-    /// How many hardware queues have a socket.
-    pub queues: u32,
-    /// Answers for its sockets and its device.
-    pub driver: Arc<dyn PortDriver>,
     /// Written by the control thread as netlink tells.
     pub link: LinkCell,
     /// Written by the control thread, which looks after the program.
     pub program: ProgramCell,
     /// Times that the control thread found the program off its device.
     pub program_detached: Counter,
+    /// Times that the device has come back since the start.
+    pub returns: Counter,
+    devices: Mutex<Devices>,
+    /// Bytes that the peer sent beyond what the line rate allows. Written by the control thread.
+    pub overspeed_bytes: Counter,
     pause_totals: [[PauseTotal; 4]; CLASSES],
 }
 
-impl PortView {
-    /// A port whose link is up, on device `device`.
+/// What the device of a port turned out to be.
+#[derive(Clone, Debug)]
+pub struct PortDevice {
+    /// Its index, in the network namespace of the switch.
+    pub ifindex: u32,
+    /// Its address.
+    pub mac: MacAddr,
+    /// Whether the XDP program runs in the driver; else in the network stack (generic).
+    pub native: bool,
+    /// Whether frames go in and out without a copy.
+    pub zero_copy: bool,
+    /// How many hardware queues have a socket.
+    pub queues: u32,
+    /// Answers for the sockets and the device.
+    pub driver: Arc<dyn PortDriver>,
+}
+
+impl PortDevice {
+    /// That of an open port.
     #[must_use]
-    pub fn new(device: &str, ifindex: u32, driver: Arc<dyn PortDriver>) -> PortView {
+    pub fn of(port: &Port) -> PortDevice {
+        let facts = port.facts();
+        PortDevice {
+            ifindex: facts.ifindex.unsigned_abs(),
+            mac: facts.mac,
+            native: facts.mode == Mode::Native,
+            zero_copy: facts.zero_copy,
+            queues: facts.queues,
+            driver: port.monitor(),
+        }
+    }
+}
+
+/// A port may have one device after the other.
+#[derive(Debug)]
+struct Devices {
+    /// The one that it has, or had last.
+    now: PortDevice,
+    /// What those before it had lost, as far as that was read.
+    before: (XdpStatistics, DeviceDrops),
+}
+
+impl PortView {
+    /// A port whose link is up, on device `device`, of the worker of that index.
+    #[must_use]
+    pub fn new(device: &str, worker: usize, now: PortDevice) -> PortView {
         PortView {
+            name: OnceLock::new(),
             device: DeviceName::new(device),
-            ifindex,
-            worker: 0,
-            native: false,
-            zero_copy: false,
-            queues: 1,
-            driver,
+            worker,
             link: LinkCell::default(),
             program: ProgramCell::default(),
             program_detached: Counter::default(),
+            returns: Counter::default(),
+            devices: Mutex::new(Devices { now, before: Default::default() }),
+            overspeed_bytes: Counter::default(),
             pause_totals: Default::default(),
         }
+    }
+
+    /// The same of that name.
+    #[must_use]
+    pub fn named(self, name: &str) -> PortView {
+        self.name.get_or_init(|| name.to_owned());
+        self
+    }
+
+    /// Its own name; none as long as nobody has taken the place.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.name.get().map_or("", String::as_str)
+    }
+
+    /// The device that it has, or had last.
+    #[must_use]
+    pub fn now(&self) -> PortDevice {
+        self.devices().now.clone()
+    }
+
+    /// XDP statistics of its sockets, and of those that it had before.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
+        let Devices { now, before } = &*self.devices();
+        Ok(now.driver.xdp_statistics()?.and(before.0))
+    }
+
+    /// What its device has dropped, and those that it had before.
+    ///
+    /// # Errors
+    /// [`Unread`], with what they said last.
+    pub fn device_drops(&self) -> Result<DeviceDrops, Unread> {
+        let Devices { now, before } = &*self.devices();
+        let counted = now.driver.device_drops();
+        counted
+            .map(|drops| drops.and(before.1))
+            .map_err(|Unread { last, why }| Unread { last: last.and(before.1), why })
+    }
+
+    /// The device is back: another one to the kernel, and of that name.
+    pub(super) fn returned(&self, name: &str, device: PortDevice) {
+        let before = (
+            self.xdp_statistics().unwrap_or_else(|_| self.devices().before.0),
+            self.device_drops().unwrap_or_else(|unread| unread.last),
+        );
+        self.device.replace(name);
+        *self.devices() = Devices { now: device, before };
+        self.program.replace(ProgramState::Attached);
+        self.link.returned();
+        self.returns.add(1);
+    }
+
+    fn devices(&self) -> MutexGuard<'_, Devices> {
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -155,7 +279,9 @@ impl DeviceName {
 }
 
 /// State of a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Link {
     /// Frames can pass.
@@ -164,11 +290,11 @@ pub enum Link {
     /// No carrier, or switched off.
     Down,
     /// The device has been deleted or has left the switch's network namespace, and the kernel has closed the
-    /// port's sockets with it: so it stays, whatever has its name or its index since.
+    /// port's sockets with it: so it stays, until one of its name has been opened in its place.
     Gone,
 }
 
-/// A [`Link`] that one thread writes and any thread reads. What is gone stays gone.
+/// A [`Link`] that one thread writes and any thread reads. What is gone stays gone, until another is in its place.
 #[derive(Debug, Default)]
 pub struct LinkCell(AtomicU8);
 
@@ -184,7 +310,7 @@ impl LinkCell {
     }
 
     /// Sets the state, and says whether that changes it.
-    pub(super) fn set(&self, link: Link) -> bool {
+    pub fn set(&self, link: Link) -> bool {
         let before = self.get();
         let changes = before != link && before != Link::Gone;
         if changes {
@@ -192,10 +318,17 @@ impl LinkCell {
         }
         changes
     }
+
+    /// Another device is in the place of the one that is gone; frames cannot pass yet.
+    fn returned(&self) {
+        self.0.store(Link::Down as u8, Relaxed);
+    }
 }
 
 /// Whether frames that arrive at a device reach the switch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum ProgramState {
     /// The port's XDP program receives them.
@@ -235,6 +368,8 @@ impl ProgramCell {
 pub struct WorkerView {
     /// The core that it is pinned to, if it is.
     pub core: Option<usize>,
+    /// How many slots its store has.
+    pub slots: u32,
     /// Written by the worker.
     pub facts: Arc<WorkerFacts>,
     /// Messages to the worker.
@@ -314,6 +449,7 @@ impl PauseTotal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::tests::{FickleDriver, device};
 
     #[test]
     fn a_running_pause_counts_and_never_runs_backwards() {
@@ -328,13 +464,31 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_stays_gone() {
+    fn what_is_gone_stays_gone_until_another_is_in_its_place() {
         let link = LinkCell::default();
         assert!(!link.set(Link::Up) && link.set(Link::Down) && link.set(Link::Gone));
         for later in [Link::Up, Link::Down, Link::Gone] {
             assert!(!link.set(later));
             assert_eq!(link.get(), Link::Gone);
         }
+        link.returned();
+        assert!(!link.set(Link::Down) && link.set(Link::Up));
+    }
+
+    #[test]
+    fn what_devices_had_lost_is_not_forgotten_where_one_cannot_be_asked() {
+        let of_a_device = || {
+            let driver = FickleDriver::default();
+            (Arc::clone(&driver.is_gone), device(1, driver))
+        };
+        let lost = |port: &PortView| port.xdp_statistics().map_or(0, |statistics| statistics.rx_dropped);
+        let port = PortView::new("l0", 0, of_a_device().1);
+        let (second_is_gone, second) = of_a_device();
+        port.returned("l0", second);
+        assert_eq!(lost(&port), 10);
+        second_is_gone.store(true, Relaxed);
+        port.returned("l0", of_a_device().1);
+        assert_eq!(lost(&port), 10, "of the first and of the last");
     }
 
     #[test]

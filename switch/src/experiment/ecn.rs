@@ -333,7 +333,8 @@ impl Run {
     fn paused_percent(&self) -> Option<f64> {
         let inputs = self.scene.inputs.iter();
         let paused = inputs.map(|&port| self.account.class(port, LOSSLESS).held_nanos.get());
-        Some(100.0 * mean(paused.map(|nanos| nanos as f64))? / self.watched.lasted.0 as f64)
+        // What is paused when the programs have ended is paused a little longer.
+        Some((100.0 * mean(paused.map(|nanos| nanos as f64))? / self.watched.lasted.0 as f64).min(100.0))
     }
 }
 

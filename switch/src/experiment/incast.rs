@@ -3,8 +3,9 @@
 //! Rounds of it, one after the other. What is called a round begins with its first frame and ends with
 //! its last; a flow is what one sender sends in a round, and is complete when all of it has arrived.
 //!
-//! Between two rounds the port is idle, and saves up credit with which it runs ahead of its line in the next.
-//! That is time of the line which the round uses, although it lies before the round: goodput is by both.
+//! Between two rounds the port is idle, and saves up credit with which it runs ahead of its line in the next, as far as
+//! frames come faster than that. That is time of the line which the round uses, although it lies before the round: goodput is
+//! by both.
 
 use std::slice;
 use std::time::Duration;
@@ -147,7 +148,7 @@ fn run(settings: &Settings, line: BitRate, count: u8) -> Result<Run, FabricError
     let congested = plan.port_of(receiver);
     let load = load(line, &senders, receiver);
     let fabric = Fabric::build(plan, settings)?;
-    let credit = fabric.credit(congested, Bytes::on_line(Stream::default().frame_len()));
+    let frame = Bytes::on_line(Stream::default().frame_len());
     let (queue, account) = fabric.run(&load, PATIENCE, |live| {
         let mut queue = Vec::new();
         live.every(LOOK, PATIENCE, |_| {
@@ -159,6 +160,7 @@ fn run(settings: &Settings, line: BitRate, count: u8) -> Result<Run, FabricError
         let first = |sender: &HostId| Some(account.host(*sender).sent.get(usize::from(number))?.first_ns);
         let begin = senders.iter().filter_map(first).filter(|&first| first > 0).min()?;
         let flows = senders.iter().filter_map(|&sender| account.stream(sender, receiver, number));
+        let credit = |frames| fabric.credit(congested, frame, frames);
         Some(Round::of(Nanos(begin), credit, &flows.collect::<Vec<_>>()))
     };
     let rounds = (0..ROUNDS).filter_map(round).collect();
@@ -181,8 +183,8 @@ fn load(line: BitRate, senders: &[HostId], receiver: HostId) -> Load {
 }
 
 impl Round {
-    /// A round with these flows that began then. The port may have run ahead of its line by `credit`.
-    fn of(begin: Nanos, credit: Nanos, flows: &[&ReceivedStream]) -> Round {
+    /// A round with these flows that began then. With so many frames the port has run ahead of its line by `credit`.
+    fn of(begin: Nanos, credit: impl Fn(u64) -> Nanos, flows: &[&ReceivedStream]) -> Round {
         let payload = u64::from(Stream::default().size) - HEADERS;
         let bits = |flow: &ReceivedStream| (flow.distinct() * payload * 8) as f64;
         let ms = |time: Nanos| time.since(begin).0 as f64 / 1e6;
@@ -192,6 +194,7 @@ impl Round {
         let rates: Vec<f64> = flows.iter().map(rate).collect();
         let last = flows.iter().filter(|flow| flow.frames > 0).map(|flow| Nanos(flow.last_ns)).max();
         let all: f64 = flows.iter().copied().map(bits).sum();
+        let credit = credit(flows.iter().map(|flow| flow.distinct()).sum());
         Round {
             goodput_mbps: last.map(|last| all / ms(last.after(credit)) / 1e3),
             fairness: jain(&rates),
@@ -328,17 +331,33 @@ mod tests {
             // As fast as a port can: what it has saved up is sent in no time.
             let last = line.time_of(Bytes(senders * FRAMES * frame.0)).since(credit);
             let flows: Vec<_> = (0..senders).map(|_| flow(FRAMES, last)).collect();
-            let round = Round::of(BEGIN, credit, &flows.iter().collect::<Vec<_>>());
+            let round = Round::of(BEGIN, |_| credit, &flows.iter().collect::<Vec<_>>());
             let goodput = round.goodput_mbps.unwrap_or_default();
             assert!((goodput - 100.0 * 1472.0 / 1538.0).abs() < 1e-3, "{senders} senders: {goodput}");
         }
     }
 
     #[test]
+    fn behind_a_pipeline_that_is_slower_than_the_line_goodput_is_the_pipelines() {
+        let frames = 2 * FRAMES;
+        let took = Nanos::from_millis(100);
+        let flows = [flow(FRAMES, took), flow(FRAMES, took)];
+        let asked = std::cell::Cell::new(0);
+        let credit = |frames| {
+            asked.set(frames);
+            Nanos::ZERO
+        };
+        let round = Round::of(BEGIN, credit, &flows.each_ref());
+        let payload = (frames * 1_472 * 8) as f64;
+        assert!((round.goodput_mbps.unwrap_or_default() - payload / 100e3).abs() < 1e-9);
+        assert_eq!(asked.get(), frames, "the credit is for all of them");
+    }
+
+    #[test]
     fn goodput_is_of_what_arrived() {
         let goodput = |frames| {
             let flow = flow(frames, Nanos::from_millis(60));
-            Round::of(BEGIN, Nanos::ZERO, &[&flow]).goodput_mbps.unwrap_or_default()
+            Round::of(BEGIN, |_| Nanos::ZERO, &[&flow]).goodput_mbps.unwrap_or_default()
         };
         assert!((goodput(FRAMES) / goodput(FRAMES / 2) - 2.0).abs() < 1e-9);
     }
@@ -346,7 +365,7 @@ mod tests {
     #[test]
     fn a_flow_that_lost_frames_is_broken_and_has_no_completion_time() {
         let (whole, broken) = (flow(FRAMES, Nanos::from_millis(60)), flow(FRAMES - 1, Nanos::from_millis(9)));
-        let round = Round::of(BEGIN, Nanos::ZERO, &[&whole, &broken]);
+        let round = Round::of(BEGIN, |_| Nanos::ZERO, &[&whole, &broken]);
         assert_eq!((round.completion_ms, round.broken), (vec![60.0], 1));
     }
 
@@ -354,8 +373,8 @@ mod tests {
     fn where_nothing_arrived_nothing_was_measured() {
         let nothing = flow(0, Nanos::ZERO);
         let expected = Round { goodput_mbps: None, fairness: None, completion_ms: Vec::new(), broken: 2 };
-        assert_eq!(Round::of(BEGIN, Nanos::ZERO, &[&nothing, &nothing]), expected);
-        let some = Round::of(BEGIN, Nanos::ZERO, &[&nothing, &flow(FRAMES, Nanos::from_millis(60))]);
+        assert_eq!(Round::of(BEGIN, |_| Nanos::ZERO, &[&nothing, &nothing]), expected);
+        let some = Round::of(BEGIN, |_| Nanos::ZERO, &[&nothing, &flow(FRAMES, Nanos::from_millis(60))]);
         assert_eq!(some.fairness, Some(0.5), "one has all");
     }
 }

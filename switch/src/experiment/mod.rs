@@ -26,6 +26,7 @@ mod ofc_fig1;
 mod plot;
 mod qcn;
 mod raw;
+mod remarks;
 mod report;
 mod series;
 mod shared_memory;
@@ -38,13 +39,14 @@ mod victim;
 use std::ops::RangeInclusive;
 use std::thread;
 
-use xoff_config::{Config, ConfigError, Machine, OwnPolicy};
+use xoff_config::{Config, ConfigError, Device, Machine, OwnPolicy};
 use xoff_dataplane::units::BitRate;
 
 pub use conduct::{Conduct, Verdict};
 pub use given::Given;
 pub use plot::{Figure, PlotError};
 pub use raw::{RawData, RawError};
+use remarks::{ByPolicy, warnings};
 pub use report::{Findings, Report};
 pub use statistics::{Interval, Spread};
 pub use variant::{OWN, VARIANTS, Variant};
@@ -220,7 +222,7 @@ impl Experiment {
                 let causes: Vec<String> = invalid.problems().iter().map(ToString::to_string).collect();
                 causes.join("; ")
             }
-            unread @ ConfigError::Read { .. } => unread.to_string(),
+            unread @ (ConfigError::Read { .. } | ConfigError::ReadLab { .. }) => unread.to_string(),
         })
     }
 
@@ -238,25 +240,39 @@ impl Experiment {
         (self.plans)(variant, request.line).iter().flat_map(of_plan).collect()
     }
 
-    /// Whether every switch can be as the request wants it, under each of its policies, before anything is built.
+    /// Whether every switch can be as the request wants it, under each of its policies, before anything is built. `tell` is
+    /// called with what the request's keys reach, and with what they make doubtful.
     ///
     /// # Errors
     /// What the configuration says against it.
-    pub fn check(&self, request: &Request) -> Result<(), ConfigError> {
-        let machine = Machine { queues: |_| None, ..machine::here() };
-        request.policies.iter().try_for_each(|variant| self.configs(variant, request, &machine).map(drop))
+    pub fn check(&self, request: &Request, tell: &mut Tell<'_>) -> Result<(), ConfigError> {
+        self.reaches(request).iter().for_each(|line| tell(line));
+        let machine = Machine { device: |_| Device::Unknown, ..machine::here() };
+        let mut doubts = ByPolicy::default();
+        for variant in &request.policies {
+            let given = warnings(&self.configs(variant, request, &machine)?);
+            let own = Request { given: Vec::new(), ..request.clone() };
+            let own = warnings(&self.configs(variant, &own, &machine)?);
+            given.into_iter().filter(|warning| !own.contains(warning)).for_each(|of| doubts.add(of, variant));
+        }
+        doubts.lines(request).iter().for_each(|line| tell(&format!("warning: {line}")));
+        Ok(())
     }
 
     /// Where that is more than one place: which of them the request's keys reach.
     fn reaches(&self, request: &Request) -> Vec<String> {
-        let Some(variant) = request.policies.first() else { return Vec::new() };
-        let told = self.told(variant, request, 1);
-        let reach = |given: &Given| {
-            let places = told.reach(&given.path);
-            (places.len() > 1)
-                .then(|| format!("{given}: of all classes that are alike here, {}", places.join(", ")))
-        };
-        request.given.iter().filter_map(reach).collect()
+        let mut reaches = ByPolicy::default();
+        for variant in &request.policies {
+            let told = self.told(variant, request, 1);
+            for given in &request.given {
+                let places = told.reach(&given.path);
+                if places.len() > 1 {
+                    let places = places.join(", ");
+                    reaches.add(format!("{given}: of all classes that are alike here, {places}"), variant);
+                }
+            }
+        }
+        reaches.lines(request)
     }
 
     /// Whether nothing lossless may be lost in it under this variant.
@@ -269,6 +285,7 @@ impl Experiment {
     fn told(&self, variant: &Variant, request: &Request, run: u32) -> Settings {
         let mut settings = (self.settings)(variant, request.line);
         settings.own_policy = request.own_policy.clone();
+        settings.policy = Some(variant.name);
         settings.seed = request.seed.wrapping_add(u64::from(run - 1));
         // TOML has no numbers beyond this.
         settings.set("qcn.seed", (settings.seed & i64::MAX.unsigned_abs()).to_string());
@@ -284,7 +301,6 @@ impl Experiment {
     /// # Errors
     /// What kept it from running; what it found is in the report.
     pub fn run(&self, request: &Request, tell: &mut Tell<'_>) -> Result<Report, FabricError> {
-        self.reaches(request).iter().for_each(|line| tell(line));
         let findings = (self.measure)(request, tell)?;
         Ok(Report::new(self, request, findings))
     }
@@ -328,146 +344,4 @@ fn compare<T>(
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_experiment_has_a_name_of_its_own_and_policies_that_exist() {
-        for experiment in EXPERIMENTS {
-            assert_eq!(EXPERIMENTS.iter().filter(|other| other.name == experiment.name).count(), 1);
-            assert_eq!(experiment.default_policies().len(), experiment.policies.len(), "{}", experiment.name);
-            assert_ne!(experiment.name, "list", "that lists them");
-        }
-    }
-
-    #[test]
-    fn every_policy_is_a_valid_configuration_of_every_experiment_or_is_refused_beforehand() {
-        for experiment in EXPERIMENTS {
-            for variant in VARIANTS {
-                // OFC and GFC do nothing with a single switch. OFC nests queues of its own, too, where the QCN paper's
-                // switches have VOQs.
-                let has_trunks = ["cascade", "ofc-fig1", "deadlock"].contains(&experiment.name);
-                // Ingress congestion points need frames that count until they have left.
-                let forwarded = experiment.name == "shared-memory" && variant.name.starts_with("qcn-ingress");
-                let is_twin = experiment.twin(variant).is_some();
-                let refused = variant.is_for_trunks() && !has_trunks || forwarded || is_twin;
-                let what = format!("{} {}", experiment.name, variant.name);
-                assert_eq!(experiment.fits(variant, None).is_err(), refused, "{what}");
-                for line in [*LINES.start(), BitRate::from_mbps(100), *LINES.end()] {
-                    let request = Request::new(Vec::new(), line);
-                    let Ok(configs) = experiment.configs(variant, &request, &Machine::default()) else {
-                        assert!(refused, "{what} at {line:?}");
-                        continue;
-                    };
-                    let warnings: Vec<_> = configs.iter().flat_map(|config| &config.warnings).collect();
-                    assert!(!experiment.promises(variant) || warnings.is_empty(), "{what}: {warnings:?}");
-                }
-            }
-            assert!(experiment.default_policies().iter().all(|policy| experiment.fits(policy, None).is_ok()));
-        }
-    }
-
-    /// Where an experiment says itself what would be different, two names would stand for one switch.
-    #[test]
-    fn variants_that_an_experiment_cannot_tell_apart_are_one() {
-        let twins = |name: &str| -> Vec<_> {
-            let experiment = Experiment::find(name).unwrap();
-            VARIANTS.iter().filter_map(|of| Some((of.name, experiment.twin(of)?))).collect()
-        };
-        assert_eq!(twins("incast"), []);
-        assert_eq!(twins("ofc-fig1"), [("pfc-control", "pfc")]);
-        assert_eq!(twins("qcn-fanin"), [("pfc-control", "pfc")]);
-        let of_shared_memory = twins("shared-memory");
-        assert!(of_shared_memory.contains(&("pfc", "pfc-wstop")), "{of_shared_memory:?}");
-        assert!(of_shared_memory.contains(&("capfc-stop-max", "capfc-max-wstop")), "{of_shared_memory:?}");
-    }
-
-    #[test]
-    fn who_is_refused_is_told_why_and_where_else() {
-        let refused = |experiment: &str, policy: &str| {
-            let policy = Variant::find(policy).unwrap();
-            Experiment::find(experiment).unwrap().fits(policy, None).unwrap_err()
-        };
-        for (experiment, policy) in [("incast", "ofc"), ("victim", "gfc"), ("two-classes", "ofc-pfc-middle")]
-        {
-            let refused = refused(experiment, policy);
-            assert!(refused.cause.contains("acts between switches that know it"), "{refused}");
-            assert_eq!(refused.elsewhere, "cascade, ofc-fig1, deadlock");
-            assert!(refused.allowed.contains("capfc-stop-max") && !refused.allowed.contains("ofc"));
-        }
-    }
-
-    #[test]
-    fn what_is_given_reaches_every_switch_and_is_checked_before_anything_is_built() {
-        let experiment = Experiment::find("ofc-fig1").unwrap();
-        let pfc = Variant::find("pfc").unwrap();
-        let with = |text: &str| {
-            let given = vec![text.parse().unwrap()];
-            Request { given, ..Request::new(vec![pfc], BitRate::from_mbps(100)) }
-        };
-        let configs = experiment.configs(pfc, &with("class.3.xoff=80KB"), &Machine::default()).unwrap();
-        assert_eq!(configs.len(), 3);
-        assert!(configs.iter().all(|of| of.switch.ports[0].classes[3].xoff.0 == 80_000));
-        experiment.check(&with("class.3.xoff=80KB")).unwrap();
-        let said = |text: &str| match experiment.check(&with(text)).unwrap_err() {
-            ConfigError::Invalid(invalid) => {
-                let problem = &invalid.problems()[0];
-                format!("{problem} / {}", problem.help.clone().unwrap_or_default())
-            }
-            unread @ ConfigError::Read { .. } => panic!("{unread}"),
-        };
-        let message = said("class.3.xof=80KB");
-        assert!(message.contains("`xof` is not a key in [class.3]"), "{message}");
-        assert!(message.contains("did you mean `xoff`?"), "{message}");
-        let message = said("class.3.xoff=30 ells");
-        assert!(message.contains("`xoff` is \"30 ells\""), "{message}");
-    }
-
-    #[test]
-    fn what_is_given_to_a_class_reaches_those_that_are_like_it_and_that_is_told() {
-        let experiment = Experiment::find("shared-memory").unwrap();
-        let policy = Variant::find("pfc-wstop").unwrap();
-        let given = |texts: &[&str]| {
-            let given = texts.iter().map(|text| text.parse().unwrap()).collect();
-            Request { given, ..Request::new(vec![policy], BitRate::from_mbps(100)) }
-        };
-        let xoff = |request: &Request| {
-            let configs = experiment.configs(policy, request, &Machine::default()).unwrap();
-            [2, 3, 4].map(|class| configs[0].switch.ports[0].classes[class].xoff.0)
-        };
-        let all = given(&["class.3.xoff=25KB"]);
-        assert_eq!(xoff(&all), [25_000; 3]);
-        let told = "class.3.xoff = 25KB: of all classes that are alike here, class.3.xoff, class.2.xoff, class.4.xoff";
-        assert_eq!(experiment.reaches(&all), [told]);
-        let but_one = given(&["class.4.xoff=24KB", "class.3.xoff=25KB"]);
-        assert_eq!(xoff(&but_one), [25_000, 25_000, 24_000]);
-        assert_eq!(experiment.reaches(&given(&["class.4.xoff=24KB"])), [""; 0]);
-    }
-
-    #[test]
-    fn chance_begins_at_the_seed_and_one_further_in_each_run() {
-        let experiment = Experiment::find("qcn-fanin").unwrap();
-        let variant = Variant::find("qcn-ingress-occupancy").unwrap();
-        let request = Request { seed: 7, ..Request::new(vec![variant], BitRate::from_mbps(100)) };
-        let told = [1, 2].map(|run| experiment.told(variant, &request, run));
-        assert_eq!(told.each_ref().map(|told| told.seed), [7, 8]);
-        assert_eq!(told.each_ref().map(|told| told.reaction.unwrap().seed), [7, 8]);
-        let configs = experiment.configs(variant, &request, &Machine::default()).unwrap();
-        assert_eq!(configs[0].switch.qcn.seed, 7);
-        let most = Request { seed: u64::MAX, ..request };
-        experiment.configs(variant, &most, &Machine::default()).unwrap();
-    }
-
-    #[test]
-    fn policies_take_turns() {
-        let policies = vec![&VARIANTS[0], &VARIANTS[1]];
-        let request = Request { runs: 2, ..Request::new(policies, BitRate::from_mbps(100)) };
-        let mut order = Vec::new();
-        let measured = compare(&EXPERIMENTS[0], &request, &mut |_| (), |variant, _| {
-            order.push(variant.name);
-            Ok(order.len())
-        });
-        let counts: Vec<_> = measured.into_iter().flatten().map(|(_, results)| results).collect();
-        assert_eq!(counts, [[1, 3], [2, 4]]);
-    }
-}
+mod tests;

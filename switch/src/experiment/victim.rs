@@ -12,6 +12,7 @@ use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
+use xoff_dataplane::counter::Counter;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 use xoff_hosts::Stream;
 
@@ -155,6 +156,8 @@ struct Seen {
     victim: Series,
     /// By port, since the heavy ones began.
     first_xoff: Vec<Option<Nanos>>,
+    /// By port, for how long its peer had been held (ns), at the first look since then and at the last before they ended.
+    held: Vec<Option<[(Nanos, u64); 2]>>,
 }
 
 struct Scene {
@@ -234,15 +237,23 @@ impl Scene {
             light: Series::default(),
             victim: Series::default(),
             first_xoff: vec![None; self.ports.len()],
+            held: vec![None; self.ports.len()],
         };
         let mut before = vec![0; self.ports.len()];
         live.every(LOOK, PATIENCE, |now| {
             let come = |to| self.light.iter().map(|&light| live.received_from(light, to)).sum();
             seen.victim.look(now, come(self.free));
             seen.light.look(now, come(self.congested));
-            for ((&port, first), before) in self.ports.iter().zip(&mut seen.first_xoff).zip(&mut before) {
+            let looked = seen.first_xoff.iter_mut().zip(&mut seen.held).zip(&mut before);
+            for (&port, ((first, held), before)) in self.ports.iter().zip(looked) {
                 let class = live.class(port, LOSSLESS);
-                let [xoffs, since] = settled(|| [class.xoff_sent.get(), class.held_since.get()]);
+                let counters = [&class.xoff_sent, &class.held_since, &class.held_nanos];
+                let [xoffs, since, ended] = settled(|| counters.map(Counter::get));
+                if (ALONE..=END).contains(&now) {
+                    let goes_on = if since == 0 { 0 } else { live.begin().after(now).since(Nanos(since)).0 };
+                    let look = (now, ended + goes_on);
+                    held.get_or_insert([look; 2])[1] = look;
+                }
                 if now < ALONE {
                     *before = xoffs;
                 } else if first.is_none() && xoffs > *before {
@@ -255,12 +266,15 @@ impl Scene {
 }
 
 impl Run {
-    fn senders(&self, range: std::ops::Range<usize>) -> (u64, u64, Option<Nanos>) {
+    /// How often they were told to stop, for how long (ns), of how long (ns), and when first.
+    fn senders(&self, range: std::ops::Range<usize>) -> (u64, u64, u64, Option<Nanos>) {
         let classes =
             || self.scene.ports[range.clone()].iter().map(|&port| self.account.class(port, LOSSLESS));
         let xoff = classes().map(|class| class.xoff_sent.get()).sum();
-        let paused = classes().map(|class| class.held_nanos.get()).sum();
-        (xoff, paused, self.seen.first_xoff[range].iter().copied().flatten().min())
+        let held = || self.seen.held[range.clone()].iter().flatten();
+        let paused = held().map(|[first, last]| last.1.saturating_sub(first.1)).sum();
+        let time = held().map(|[first, last]| last.0.since(first.0).0).sum();
+        (xoff, paused, time, self.seen.first_xoff[range].iter().copied().flatten().min())
     }
 
     /// Completion times in ms, of messages due while nobody else sent, of those due in congestion, and how
@@ -317,13 +331,14 @@ impl Point {
 impl Senders {
     fn of(runs: &[&Run], range: std::ops::Range<usize>) -> Senders {
         let each: Vec<_> = runs.iter().map(|run| run.senders(range.clone())).collect();
-        let time = END.since(ALONE).0 as f64 * (range.len() * runs.len()) as f64;
         let paused: u64 = each.iter().map(|run| run.1).sum();
-        let first = each.iter().filter_map(|run| run.2).min();
+        let time: u64 = each.iter().map(|run| run.2).sum();
+        let first = each.iter().filter_map(|run| run.3).min();
         Senders {
             xoff_sent: each.iter().map(|run| run.0).sum(),
-            paused_percent: 100.0 * paused as f64 / time,
-            first_xoff_ms: first.map(|first| first.0 as f64 / 1e6 - ALONE.0 as f64 / 1e6),
+            // The time of a look is taken before its counters are.
+            paused_percent: (100.0 * paused as f64 / time.max(1) as f64).min(100.0),
+            first_xoff_ms: first.map(|first| first.since(ALONE).0 as f64 / 1e6),
         }
     }
 }
@@ -501,6 +516,7 @@ mod tests {
             light: Series::default(),
             victim: Series::default(),
             first_xoff: vec![None; HEAVY + LIGHT],
+            held: vec![None; HEAVY + LIGHT],
         };
         Run { load, scene, account: Account::of_hosts(hosts, [0; CLASSES]), seen }
     }

@@ -6,6 +6,7 @@
 //! is left when the process goes, however it goes ([`crate::lab`]).
 
 mod account;
+mod credit;
 mod live;
 mod plan;
 mod record;
@@ -19,7 +20,7 @@ use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use xoff_config::{Config, ConfigError, Machine};
+use xoff_config::{Config, ConfigError, Device as DeviceFacts, Machine};
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{Bytes, Class, Nanos};
 use xoff_hosts::{HostReport, Progress, STREAMS_MAX, Stream, settle};
@@ -32,9 +33,9 @@ use record::Looks;
 pub use record::{Completion, PauseEvent, QueueLook, Record, Recorder, Told};
 pub use settings::Settings;
 
-use crate::lab::{Device, Lab, LabError, Namespace, VethOptions};
+use crate::lab::{Device, Lab, LabError, Namespace, Switches, VethOptions};
 use crate::machine;
-use crate::run::{self, Privileges, RunError, Running, ThreadError};
+use crate::run::{RunError, ThreadError};
 use crate::traffic::{Host, HostError, HostOptions};
 
 /// Why a fabric could not be built or run.
@@ -145,7 +146,7 @@ impl Fabric {
         let mut lab = Lab::new();
         let mut switches = Vec::new();
         // Devices of these names in the namespace of the caller are others.
-        let machine = Machine { queues: |_| None, ..machine::here() };
+        let machine = Machine { device: |_| DeviceFacts::Unknown, ..machine::here() };
         for switch in plan.switches() {
             let config = plan.config(switch, variant, machine.clone())?;
             switches.push((lab.namespace(plan.switch_name(switch))?, config));
@@ -175,12 +176,11 @@ impl Fabric {
         &self.plan
     }
 
-    /// By how much time a port may run ahead of its line after it was idle: it sends what it has saved up, and
-    /// the frame that it begins with the last of that.
+    /// By how much time a port runs ahead of its line after it was idle, while it sends so many frames of this size.
     #[must_use]
-    pub fn credit(&self, at: PortOf, frame: Bytes) -> Nanos {
-        let port = &self.switches[at.switch.0].1.switch.ports[at.port.index()];
-        port.speed.time_of(port.commit.min(port.burst).saturating_add(frame))
+    pub fn credit(&self, at: PortOf, frame: Bytes, frames: u64) -> Nanos {
+        let switch = &self.switches[at.switch.0].1.switch;
+        credit::credit(&switch.ports[at.port.index()], &switch.pipeline, frame, frames)
     }
 
     /// The device of a host.
@@ -201,7 +201,7 @@ impl Fabric {
         patience: Duration,
         watch: impl FnOnce(&Live) -> T,
     ) -> Result<(T, Account), FabricError> {
-        let switches = self.start_switches()?;
+        let mut switches = Switches::start(&self.switches).map_err(|(_, error)| error)?;
         let stop = Arc::new(AtomicBool::new(false));
         let start = Arc::new(Barrier::new(self.plan.hosts_with(Stack::Traffic).count() + 1));
         let (mut threads, mut progress) = (Vec::new(), Vec::new());
@@ -224,7 +224,7 @@ impl Fabric {
         let reports: Vec<Result<HostReport, HostError>> = threads.into_iter().map(join).collect();
         let views = switches.views();
         let held = account::held(&views);
-        let statuses = switches.stop()?;
+        let statuses = switches.stop().into_iter().collect::<Result<_, _>>()?;
         let mut hosts = vec![HostReport::default(); self.hosts.len()];
         for (host, report) in self.plan.hosts_with(Stack::Traffic).zip(reports) {
             hosts[host.0] = report?;
@@ -238,15 +238,6 @@ impl Fabric {
             recorder.take(&Record::of(&self.plan, load, &account, begin, looks))?;
         }
         Ok((seen, account))
-    }
-
-    fn start_switches(&self) -> Result<Switches, FabricError> {
-        let mut switches = Switches(Vec::new());
-        for (namespace, config) in &self.switches {
-            let running = namespace.run(|| run::start(config, Privileges::Keep))?;
-            switches.0.push((namespace.clone(), running));
-        }
-        Ok(switches)
     }
 
     fn start_host(
@@ -280,28 +271,4 @@ fn introduce(plan: &Plan, host: HostId, device: &Device) -> Result<(), LabError>
     device.add_address(host.ipv4().into(), 16)?;
     let mut others = plan.hosts_with(Stack::Kernel).filter(|&other| other != host);
     others.try_for_each(|other| device.add_neighbour(other.ipv4().into(), other.address()))
-}
-
-/// Running switches, which are stopped where they were started: a generic program comes off nowhere
-/// else.
-struct Switches(Vec<(Namespace, Running)>);
-
-impl Switches {
-    fn views(&self) -> Vec<Arc<crate::control::SwitchView>> {
-        self.0.iter().map(|(_, running)| Arc::clone(running.view())).collect()
-    }
-
-    fn stop(mut self) -> Result<Vec<crate::control::status::Status>, ThreadError> {
-        let stopped: Vec<_> =
-            self.0.drain(..).map(|(namespace, running)| namespace.run(|| running.stop())).collect();
-        stopped.into_iter().collect()
-    }
-}
-
-impl Drop for Switches {
-    fn drop(&mut self) {
-        for (namespace, running) in self.0.drain(..) {
-            namespace.run(|| drop(running));
-        }
-    }
 }

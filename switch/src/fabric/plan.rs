@@ -287,7 +287,8 @@ impl Plan {
         variant: &Settings,
         machine: Machine,
     ) -> Result<Config, ConfigError> {
-        let name = format!("the configuration of {}", self.switches[switch.0].name);
+        let under = variant.policy.map_or(String::new(), |policy| format!(" under {policy}"));
+        let name = format!("the configuration of {}{under}", self.switches[switch.0].name);
         let own_policy = variant.own_policy.clone().or(machine.own_policy);
         Config::from_toml(&name, &self.toml(switch, variant), Machine { own_policy, ..machine })
     }

@@ -21,6 +21,8 @@ pub struct Settings {
     over: Vec<(String, String)>,
     /// Streams of hosts slow down as CNMs ask, by these parameters; `None`: they do not.
     pub reaction: Option<ReactionSettings>,
+    /// What is compared, for messages.
+    pub policy: Option<&'static str>,
     /// The policy that the program brings along, which a key may choose.
     pub own_policy: Option<OwnPolicy>,
     /// Where chance begins: of congestion points, of the hosts' reaction points, and of what a load draws by lot.

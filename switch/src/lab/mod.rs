@@ -22,12 +22,24 @@
 //! seen on a wire is one that somebody sent on purpose.
 
 mod device;
+mod mark;
+mod mounts;
 mod namespace;
+mod netlink;
+mod queue;
+mod switches;
+mod tap;
+mod veth;
 
 use std::io;
 
-pub use device::{Counters, Device, End, VethOptions};
+pub use device::{Counters, Device};
+pub use mark::{marks, set_mark};
 pub use namespace::Namespace;
+pub use queue::QueueCounts;
+pub use switches::Switches;
+pub use tap::Tie;
+pub use veth::{End, VethOptions};
 
 /// Namespaces and the wires between them.
 #[derive(Debug, Default)]
@@ -63,7 +75,7 @@ impl Lab {
         b: End<'_>,
         options: &VethOptions,
     ) -> Result<(Device, Device), LabError> {
-        let (a, b) = device::veth(a, b, options)?;
+        let (a, b) = veth::veth(a, b, options)?;
         self.devices.extend([a.clone(), b.clone()]);
         Ok((a, b))
     }

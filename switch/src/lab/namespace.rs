@@ -3,15 +3,18 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::panic;
+use std::path::PathBuf;
 use std::process::{Child, Command, Output};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::unistd::{Pid, gettid};
 
-use super::{End, LabError};
+use super::{End, LabError, mounts};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -28,25 +31,46 @@ struct Inner {
     file: File,
     /// To the thread that lives here and becomes the parent of every child process.
     keeper: Sender<Job>,
+    /// That thread.
+    keeper_id: Pid,
 }
 
 impl Namespace {
     pub(super) fn create(name: &str) -> Result<Namespace, LabError> {
+        Namespace::kept(name, enter_new)
+    }
+
+    /// One that exists: the file is below `/run/netns`, or a `/proc/PID/ns/net`.
+    ///
+    /// # Errors
+    /// [`LabError::Namespace`] where the file is no network namespace, or this process may not enter it.
+    pub fn existing(name: &str, file: File) -> Result<Namespace, LabError> {
+        Namespace::kept(name, move || {
+            setns(file.as_fd(), CloneFlags::CLONE_NEWNET)?;
+            Ok(file)
+        })
+    }
+
+    fn kept(
+        name: &str,
+        enter: impl FnOnce() -> io::Result<File> + Send + 'static,
+    ) -> Result<Namespace, LabError> {
         let failed = |source| LabError::Namespace { name: name.to_owned(), source };
         let (keeper, jobs) = mpsc::channel::<Job>();
         let (report, made) = mpsc::channel();
         thread::Builder::new()
             .name(format!("ns-{name}"))
             .spawn(move || {
-                let file = enter_new();
+                let file = enter().map(|file| (file, gettid()));
                 let alive = file.is_ok();
                 if report.send(file).is_ok() && alive {
                     jobs.into_iter().for_each(|job| job());
                 }
             })
             .map_err(failed)?;
-        let file = made.recv().expect("the thread reports before it ends").map_err(failed)?;
-        Ok(Namespace { inner: Arc::new(Inner { name: name.to_owned(), file, keeper }) })
+        let made = made.recv().expect("the thread reports before it ends");
+        let (file, keeper_id) = made.map_err(failed)?;
+        Ok(Namespace { inner: Arc::new(Inner { name: name.to_owned(), file, keeper, keeper_id }) })
     }
 
     /// What it was called when made.
@@ -85,6 +109,27 @@ impl Namespace {
         })
     }
 
+    /// Gives the programs that are started here from now on files of their own, as `ip netns exec` does: `/etc/hosts`
+    /// says what `hosts` says, and `/sys` tells of the devices here; and its own name as that of the host. Nobody else
+    /// sees it, and nothing is left of it.
+    ///
+    /// # Errors
+    /// Where the kernel refuses a mount.
+    pub fn furnish(&self, hosts: String) -> Result<(), LabError> {
+        let name = self.name().to_owned();
+        self.on_keeper(move || mounts::furnish(&name, &hosts)).map_err(|source| LabError::Io {
+            what: "give programs an /etc/hosts of their own".into(),
+            namespace: self.name().to_owned(),
+            source,
+        })
+    }
+
+    /// Where the namespaces of the thread that lives here are found, as long as it lives: a directory with `net` and `mnt`.
+    #[must_use]
+    pub fn entrance(&self) -> PathBuf {
+        format!("/proc/{}/task/{}/ns", std::process::id(), self.inner.keeper_id).into()
+    }
+
     /// Starts a program inside this namespace. Its parent is the thread that lives here, which ends
     /// with the namespace or the process: a child that asks for a signal on its parent's death gets
     /// it then, not earlier.
@@ -92,9 +137,14 @@ impl Namespace {
     /// # Errors
     /// As [`Command::spawn`].
     pub fn spawn(&self, mut command: Command) -> io::Result<Child> {
+        self.on_keeper(move || command.spawn())
+    }
+
+    /// Runs `work` in the thread that lives here.
+    fn on_keeper<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let (report, done) = mpsc::channel();
         let job = Box::new(move || {
-            let _ = report.send(command.spawn()); // fails only if the caller is gone
+            let _ = report.send(work()); // fails only if the caller is gone
         });
         self.inner.keeper.send(job).expect("the thread outlives every clone of the namespace");
         done.recv().expect("the thread runs every job")
@@ -120,9 +170,10 @@ impl Namespace {
         })
     }
 
-    #[cfg(test)]
-    pub(super) fn inode(&self) -> u64 {
-        std::os::unix::fs::MetadataExt::ino(&self.inner.file.metadata().expect("an open file"))
+    /// By which the kernel tells it from other namespaces that exist now.
+    #[must_use]
+    pub fn inode(&self) -> u64 {
+        self.inner.file.metadata().expect("an open file").ino()
     }
 
     /// For netlink messages that name a namespace by descriptor.
@@ -148,8 +199,6 @@ fn enter_new() -> io::Result<File> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
-
     use super::*;
     use crate::lab::Lab;
 
@@ -170,6 +219,25 @@ mod tests {
         let child = namespace.spawn(readlink).unwrap();
         assert_eq!(child.wait_with_output().unwrap().stdout, expected.as_bytes());
         assert_eq!(namespace.spawn_thread(inode).join().unwrap(), inside);
+    }
+
+    #[test]
+    fn programs_have_names_and_devices_of_the_namespace_and_nobody_else_sees_that() {
+        let namespace = Lab::new().namespace("lab-c").unwrap();
+        namespace.furnish("192.0.2.7 somebody\n".into()).unwrap();
+        let mut look = Command::new("sh");
+        look.args(["-c", "hostname; cat /etc/hosts; ls /sys/class/net; cat /proc/mounts"])
+            .stdout(std::process::Stdio::piped());
+        let output = namespace.spawn(look).unwrap().wait_with_output().unwrap();
+        let output = String::from_utf8(output.stdout).unwrap();
+        assert!(output.starts_with("lab-c\n192.0.2.7 somebody\nlo\n"), "{output}");
+        let outside = fs::read_to_string("/proc/mounts").unwrap();
+        assert!(output.contains(" /etc/hosts ") && !outside.contains("xoff-lab"), "{outside}");
+        assert!(!fs::read_to_string("/etc/hosts").unwrap().contains("somebody"));
+        let entrance = namespace.entrance();
+        assert_eq!(fs::metadata(entrance.join("net")).unwrap().ino(), namespace.inode());
+        let again = Namespace::existing("again", File::open(entrance.join("net")).unwrap()).unwrap();
+        assert_eq!((again.run(inode), again.inode()), (namespace.inode(), namespace.inode()));
     }
 
     #[test]

@@ -137,6 +137,8 @@ pub struct Host {
     station: Station,
     address: MacAddr,
     id: u16,
+    /// From then on it receives.
+    ready: Nanos,
 }
 
 impl Host {
@@ -149,7 +151,7 @@ impl Host {
         let address = options.address.unwrap_or(station.address());
         let [.., high, low] = address.0;
         let id = options.id.unwrap_or(u16::from_be_bytes([high, low]));
-        Ok(Host { options, station, address, id })
+        Ok(Host { options, station, address, id, ready: now() })
     }
 
     /// Its address.
@@ -245,7 +247,7 @@ enum Received {
 
 impl<'fd> Run<'fd> {
     fn new(host: Host, streams: &[Stream], progress: &Arc<Progress>, sleeper: Sleeper<'fd>) -> Run<'fd> {
-        let Host { options, station, address, id } = host;
+        let Host { options, station, address, id, ready } = host;
         let now = now();
         let settings = SenderSettings {
             address,
@@ -259,7 +261,7 @@ impl<'fd> Run<'fd> {
             sender: Sender::new(streams, settings, now, Arc::clone(progress)),
             id,
             has_streams: !streams.is_empty(),
-            sink: Sink::new(address, options.promiscuous, Arc::clone(progress)),
+            sink: Sink::new(address, options.promiscuous, ready, Arc::clone(progress)),
             gate: gate(&options),
             notices: Notices::new(options.qcn.is_some()),
             frames: Vec::with_capacity(station.receive_max()),

@@ -34,11 +34,18 @@ impl Station {
     /// # Errors
     /// Where the interface cannot be used.
     pub fn open(device: &str, ring: u32) -> Result<Station, XdpError> {
+        match Station::open_with(ZeroCopy::Auto, device, ring) {
+            Err(XdpError::NotZeroCopy { .. }) => Station::open_with(ZeroCopy::Off, device, ring),
+            opened => opened,
+        }
+    }
+
+    fn open_with(zero_copy: ZeroCopy, device: &str, ring: u32) -> Result<Station, XdpError> {
         let chunks = Chunks::for_mtu(xoff_xdp::mtu(device)?);
         let settings = UmemSettings {
             chunk_bytes: chunks.bytes,
             multi_buffer: chunks.multi_buffer,
-            zero_copy: ZeroCopy::Auto,
+            zero_copy,
             fill: ring,
             completion: ring,
         };

@@ -1,6 +1,7 @@
 //! A driver that does one step at a time, in any order that a driver may, and remembers what it saw.
 
 mod bursts;
+mod revised;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -8,7 +9,9 @@ use std::sync::Arc;
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::counters::{ClassCounters, Counters};
 use xoff_dataplane::frame::Frame;
-use xoff_dataplane::settings::{Accounting, FlowControl, PolicyKind, QueueKind, WatchdogAction};
+use xoff_dataplane::settings::{
+    Accounting, FlowControl, PolicyKind, QueueKind, SwitchSettings, WatchdogAction,
+};
 use xoff_dataplane::switch::{Successor, Switch, WorkerId, Workers};
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, Quanta, RateStep};
 use xoff_dataplane::wire::header::{Header, Tci};
@@ -21,6 +24,7 @@ use crate::bed::SwitchPlan;
 use crate::bed::flow_pauses::{FlowPauses, OfClass};
 use crate::bed::store::MemoryStore;
 pub use bursts::Burst;
+pub use revised::Revised;
 
 /// One thing that a driver may do.
 #[derive(Clone, Debug)]
@@ -87,6 +91,8 @@ pub enum Step {
         class: u8,
         kind: PolicyKind,
     },
+    /// Other settings hold, of what may be otherwise in a running switch.
+    Revise(Box<Revised>),
 }
 
 /// What a frame carries to be known by: where it came in, its class, its number.
@@ -96,6 +102,8 @@ const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 
 pub struct Driver {
     plan: SwitchPlan,
+    /// What held before.
+    before: Vec<SwitchSettings>,
     pub now: Nanos,
     /// In which it takes bursts.
     batches: Batches,
@@ -143,6 +151,7 @@ impl Driver {
             flow_pauses: Default::default(),
             of_no_flow: [0; CLASSES],
             paused_until: Default::default(),
+            before: Vec::new(),
             plan,
         }
     }
@@ -170,6 +179,7 @@ impl Driver {
             Step::Advance { by } => self.advance(by),
             Step::SetLink { port, up } => self.set_link(port, up),
             Step::SetPolicy { class, kind } => self.set_policy(Class::from_low_bits(class), kind),
+            Step::Revise(ref revised) => self.revise(revised),
         }
         self.check();
     }
@@ -439,9 +449,11 @@ impl Driver {
     fn check_watermarks(&self) {
         for (port, class) in all_queues() {
             let counted = self.counters.class(PortId(port), class);
-            let settings = &self.plan.settings.ports[usize::from(port)].classes[class.index()];
-            assert!(settings.lossless || counted.headroom_watermark.get() == 0);
-            assert!(counted.egress_watermark.get() < settings.egress_max.0);
+            let all = self.before.iter().chain([&self.plan.settings]);
+            let all =
+                || all.clone().map(|settings| &settings.ports[usize::from(port)].classes[class.index()]);
+            assert!(all().any(|settings| settings.lossless) || counted.headroom_watermark.get() == 0);
+            assert!(all().any(|settings| counted.egress_watermark.get() < settings.egress_max.0));
         }
     }
 

@@ -5,9 +5,9 @@
 mod driver;
 mod settings;
 
-use driver::{Burst, Driver, Step};
+use driver::{Burst, Driver, Revised, Step};
 use proptest::prelude::*;
-use settings::{PORTS, PORTS_U8, any_plan, any_policy};
+use settings::{PORTS, PORTS_U8, any_plan, any_policy, any_port};
 use xoff_dataplane::headroom::Link;
 use xoff_dataplane::settings::PolicyKind;
 use xoff_dataplane::units::Bytes;
@@ -43,6 +43,8 @@ fn any_steps() -> impl Strategy<Value = Vec<Step>> {
         1 => port.clone().prop_map(|port| Step::GiveUp { port }),
         10 => (0..30_000u64).prop_map(|by| Step::Advance { by }),
         1 => (0..8u8, any_policy()).prop_map(|(class, kind)| Step::SetPolicy { class, kind }),
+        1 => (prop::collection::vec(any_port(), PORTS), any::<bool>(), any::<bool>())
+            .prop_map(|(ports, is_lossless, is_tagged)| Step::Revise(Box::new(Revised { ports, is_lossless, is_tagged }))),
         1 => (port, any::<bool>()).prop_map(|(port, up)| Step::SetLink { port, up }),
     ];
     prop::collection::vec(step, 1..250)

@@ -84,7 +84,7 @@ fn any_qcn() -> impl Strategy<Value = QcnSettings> {
 
 /// What is arbitrary of a port.
 #[derive(Clone, Debug)]
-struct AnyPort {
+pub struct AnyPort {
     flow_control: FlowControl,
     ofc_peer: bool,
     queue: QueueKind,
@@ -113,6 +113,20 @@ impl AnyPort {
         }
     }
 
+    /// Of a port that is in use: how pauses are told stays, and what the peer understands, and the kinds of queues.
+    pub fn revise(&self, port: &mut PortSettings) {
+        let before = port.clone();
+        self.apply(port);
+        (port.ofc_peer, port.gfc_peer) = (before.ofc_peer, before.gfc_peer);
+        let is_pfc = |flow_control| matches!(flow_control, FlowControl::Pfc { .. });
+        if !is_pfc(before.flow_control) || !is_pfc(port.flow_control) {
+            port.flow_control = before.flow_control;
+        }
+        for (class, before) in port.classes.iter_mut().zip(&before.classes) {
+            class.queue = before.queue;
+        }
+    }
+
     fn apply_to_class(&self, class: &mut ClassSettings) {
         class.queue = self.queue;
         class.max_rate = self.max_rate;
@@ -129,7 +143,7 @@ impl AnyPort {
     }
 }
 
-fn any_port() -> impl Strategy<Value = AnyPort> {
+pub fn any_port() -> impl Strategy<Value = AnyPort> {
     let flow_control = prop_oneof![
         4 => Just(FlowControl::Pfc { obey: LOSSLESS, send: LOSSLESS }),
         1 => Just(FlowControl::Pfc { obey: ClassSet::ALL, send: LOSSLESS }),

@@ -278,7 +278,7 @@ impl Report {
                 xoff_config::Poll::Busy => "busy",
                 xoff_config::Poll::Adaptive { .. } => "adaptive",
             },
-            http: shell.http.map(|address| address.to_string()),
+            http: shell.http.as_ref().map(ToString::to_string),
             accounting: match switch.accounting {
                 Accounting::UntilTransmitted => "until-transmitted",
                 Accounting::UntilForwarded => "until-forwarded",

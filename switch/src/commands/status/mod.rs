@@ -1,91 +1,100 @@
 //! `xoff status`: a running switch at a glance, asked over its `/status`.
+//!
+//! What is to be seen is one word; whose, of which ports and classes, how often and in what form are options, the same for
+//! every word.
 
-mod format;
+mod ask;
+mod headroom;
 mod pipeline;
 mod policies;
-mod tables;
+mod screen;
+mod selection;
+mod summary;
+pub(super) mod tables;
+mod views;
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::agent::agent;
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+pub use self::ask::StatusError;
+pub(super) use self::ask::fetch;
+use self::ask::{Told, ask};
+use self::screen::Look;
+use self::selection::Selection;
 use crate::causes::Causes;
+use crate::cli::number;
+use crate::client::{DEFAULT_URL, url};
+use crate::control::schema::schema;
 use crate::control::status::Status;
 
-/// Longer than a switch takes to answer for workers that do not.
-const TIMEOUT: Duration = Duration::from_secs(5);
-/// More than the status of a switch with all the ports that there can be.
-const BODY_MAX: u64 = 64 << 20;
-/// Characters of what somebody says who refuses.
-const QUOTED_MAX: usize = 200;
-const CLEAR_SCREEN: &str = "\x1b[H\x1b[2J";
+const EXAMPLES: &str = "\
+Examples:
+  xoff status
+  xoff status --watch --congested
+  xoff status pauses --port p1 --port p2 --class 3
+  xoff status drops --json | jq '.[].classes[] | {class, lost}'
+  xoff status causes --url http://10.0.0.1:9464 --url http://10.0.0.2:9464";
 
-/// Show a running switch: ports, classes with traffic, pauses, drops, the ledger.
+/// Show a running switch: ports, classes with traffic, pauses, drops, the ledger; or one thing of it.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Where the switch serves its status.
-    #[arg(long, default_value = "http://127.0.0.1:9464")]
-    url: String,
+    /// What to show; everything where nothing is named.
+    #[arg(value_enum)]
+    what: Option<What>,
+    /// Where the switch serves its status: an address, or unix: and the path of a socket. Several may be given.
+    /// [default: http://127.0.0.1:9464]
+    #[arg(long, value_name = "URL", value_parser = url)]
+    url: Vec<String>,
+    /// Show all switches that serve at a socket in /run/xoff, whatever network namespaces they are in.
+    #[arg(long)]
+    all: bool,
     /// Show again and again, with rates, every second or as often as given (2s, 500ms).
     #[arg(long, value_name = "PERIOD", num_args = 0..=1, require_equals = true, default_missing_value = "1s", value_parser = period)]
     watch: Option<Duration>,
-    /// Print the switch's own JSON instead.
+    /// Print JSON: all that the switch says where nothing is named, else a part of it under the same keys.
     #[arg(long)]
     json: bool,
-    /// Show who holds whom and why, over all the switches at these addresses; each cycle is named.
-    #[arg(long, value_name = "URL", num_args = 1.., conflicts_with_all = ["url", "port"])]
-    causes: Vec<String>,
-    /// Print the graph of `--causes` for Graphviz.
-    #[arg(long, requires = "causes", conflicts_with = "json")]
+    /// Print the graph of `causes` for Graphviz.
+    #[arg(long, conflicts_with = "json")]
     dot: bool,
-    /// Show this port only.
-    #[arg(long, value_name = "NAME", conflicts_with = "json")]
-    port: Option<String>,
+    /// Show this port only. Several may be given.
+    #[arg(long, value_name = "NAME")]
+    port: Vec<String>,
+    /// Show this class only, 0 to 7. Several may be given.
+    #[arg(long, value_name = "N", value_parser = number(0..=7_u8))]
+    class: Vec<u8>,
+    /// Show only what is congested or paused, or was paused since it was looked at before.
+    #[arg(long)]
+    congested: bool,
 }
 
-/// Why there is nothing to show.
-#[derive(Debug, thiserror::Error)]
-pub enum StatusError {
-    /// Nothing answers there.
-    #[error(
-        "no switch answers at {url}: {error}; start one with `xoff run`, or say where it serves with --url"
-    )]
-    Silent {
-        /// Where it was asked.
-        url: String,
-        /// What the network said.
-        error: Box<ureq::Error>,
-    },
-    /// Something answers, and does not give it.
-    #[error("{url} answers with HTTP status {status}: {said}")]
-    Refused {
-        /// Where it was asked.
-        url: String,
-        /// The status.
-        status: u16,
-        /// What it says beside that.
-        said: String,
-    },
-    /// Something answers, but not with a status.
-    #[error("{url} is no status of this version of xoff: {error}")]
-    Foreign {
-        /// Where it was asked.
-        url: String,
-        /// What is wrong with the answer.
-        error: serde_json::Error,
-    },
-    /// `--port` names no port.
-    #[error("the switch has no port {name:?}; it has {known}")]
-    NoSuchPort {
-        /// What was given.
-        name: String,
-        /// What there is.
-        known: String,
-    },
-    /// Standard output takes nothing more.
-    #[error("cannot write: {0}")]
-    Output(#[from] io::Error),
+/// One thing of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Ports: link, rates, pause frames, losses.
+    Ports,
+    /// Classes with traffic: rates, what waits, pauses, headroom, delay, drops.
+    Classes,
+    /// Whose peer is held, or is held by its peer: how often, how long, why.
+    Pauses,
+    /// Frames that ended in the switch, and those that the kernel dropped, by reason.
+    Drops,
+    /// Headroom of lossless classes: what the peer was declared to need, and what was seen.
+    Headroom,
+    /// All addresses, and where they are.
+    Mac,
+    /// Pauses of single flows (OFC): asked for, obeyed, and what shadow policies would have asked for.
+    Flows,
+    /// Who holds whom and why, over all the switches that are asked; each cycle is named.
+    Causes,
+    /// The JSON Schema of what `--json` prints of a whole switch, and `/status` has; asks no switch.
+    Schema,
 }
 
 /// Runs the command.
@@ -93,87 +102,188 @@ pub enum StatusError {
 /// # Errors
 /// Where there is no switch, or nobody to show it to.
 pub fn run(args: &Args) -> Result<(), StatusError> {
-    match print(args) {
+    args.check()?;
+    let watched = match args.watch {
+        Some(period) if io::stdout().is_terminal() && !args.json && !args.dot => screen::run(args, period),
+        _ => print(args),
+    };
+    match watched {
         Err(StatusError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
 }
 
 fn print(args: &Args) -> Result<(), StatusError> {
-    let url = of_status(&args.url);
-    let mut before = None;
+    let mut past = Past::new();
     loop {
-        if !args.causes.is_empty() {
-            present(&causes(args)?, args)?;
-        } else if args.json {
-            writeln!(io::stdout(), "{}", fetch(&url)?)?;
-        } else {
-            let status = parse(&url, &fetch(&url)?)?;
-            show(&status, before.as_ref(), args)?;
-            before = Some(status);
-        }
+        let text = args.answer(&mut past)?;
+        let mut out = io::stdout().lock();
+        writeln!(out, "{}", text.trim_end())?;
+        out.flush()?;
         let Some(period) = args.watch else { return Ok(()) };
         sleep(period);
     }
 }
 
-fn of_status(url: &str) -> String {
-    format!("{}/status", url.trim_end_matches('/'))
-}
+/// What each switch said when it was asked before, by address.
+type Past = BTreeMap<String, Status>;
 
-/// The graph of who holds whom, in the form asked for.
-fn causes(args: &Args) -> Result<String, StatusError> {
-    let status = |url: &String| {
-        let url = of_status(url);
-        parse(&url, &fetch(&url)?)
-    };
-    let switches: Vec<Status> = args.causes.iter().map(status).collect::<Result<_, _>>()?;
-    let causes = Causes::of(&switches);
-    Ok(match (args.dot, args.json) {
-        (true, _) => causes.dot(),
-        (_, true) => causes.json().to_string(),
-        _ => causes.text(),
-    })
-}
+/// What is to be shown of a switch, and what it said before.
+type Picked = (Status, Option<Status>);
 
-fn fetch(url: &str) -> Result<String, StatusError> {
-    let silent = |error| StatusError::Silent { url: url.into(), error: Box::new(error) };
-    let agent = agent(TIMEOUT).http_status_as_error(false).build().new_agent();
-    let mut answer = agent.get(url).call().map_err(silent)?;
-    let body = answer.body_mut().with_config().limit(BODY_MAX).read_to_string().map_err(silent)?;
-    if answer.status().is_success() {
-        return Ok(body);
+impl Args {
+    /// Refuses options that say nothing.
+    fn check(&self) -> Result<(), StatusError> {
+        let of_classes = !matches!(self.what, Some(What::Mac | What::Causes | What::Schema));
+        let of_ports = !matches!(self.what, Some(What::Causes | What::Schema));
+        let of_switches = self.what != Some(What::Schema);
+        let given = [
+            ("--dot", self.dot, self.what == Some(What::Causes), "it draws `xoff status causes`"),
+            ("--url", !self.url.is_empty(), of_switches, "no switch is asked"),
+            ("--all", self.all, of_switches, "no switch is asked"),
+            ("--watch", self.watch.is_some(), of_switches, "it stays as it is"),
+            ("--port", !self.port.is_empty(), of_ports, "there is nothing in it by port"),
+            ("--class", !self.class.is_empty(), of_classes, "there is nothing in it by class"),
+            ("--congested", self.congested, of_classes, "there is nothing in it by class"),
+        ];
+        let meaningless = given.into_iter().find(|(_, is_given, has_meaning, _)| *is_given && !has_meaning);
+        meaningless.map_or(Ok(()), |(option, _, _, why)| {
+            let of = self.what.and_then(|what| what.to_possible_value());
+            let of = of.map_or(String::new(), |what| format!(" {}", what.get_name()));
+            Err(StatusError::Meaningless { option, of, why })
+        })
     }
-    let said =
-        first_line(&body).unwrap_or_else(|| "nothing more is said; is it a switch of this version?".into());
-    Err(StatusError::Refused { url: url.into(), status: answer.status().as_u16(), said })
-}
 
-/// The first line that says something, as far as a terminal should have it from somebody who may be no switch at all.
-fn first_line(body: &str) -> Option<String> {
-    let plain = |line: &str| line.chars().filter(|c| !c.is_control()).take(QUOTED_MAX).collect::<String>();
-    body.lines().map(plain).find(|line| !line.trim().is_empty())
-}
-
-fn parse(url: &str, body: &str) -> Result<Status, StatusError> {
-    serde_json::from_str(body).map_err(|error| StatusError::Foreign { url: url.into(), error })
-}
-
-fn show(status: &Status, before: Option<&Status>, args: &Args) -> Result<(), StatusError> {
-    present(&tables::render(status, before, args.port.as_deref())?, args)
-}
-
-fn present(text: &str, args: &Args) -> Result<(), StatusError> {
-    let mut out = io::stdout().lock();
-    if args.watch.is_some() && out.is_terminal() {
-        write!(out, "{CLEAR_SCREEN}")?;
+    /// Asks, and says what is to be seen.
+    fn answer(&self, past: &mut Past) -> Result<String, StatusError> {
+        let selection = self.selection();
+        if let (Some(url), None, true, true) = (self.only(), self.what, self.json, selection.is_everything())
+        {
+            return fetch(url); // as the switch has it
+        }
+        if self.what == Some(What::Schema) {
+            return Ok(format!("{:#}", schema().as_value()));
+        }
+        let told = self.ask()?;
+        match self.what {
+            Some(What::Causes) => self.causes(told),
+            _ if self.json => self.as_json(told, past),
+            _ => self.as_text(told, past),
+        }
     }
-    writeln!(out, "{}", text.trim_end())?;
-    Ok(out.flush()?)
+
+    /// Asks for what is seen on a terminal.
+    fn look(&self, past: &mut Past) -> Result<Look, StatusError> {
+        if self.what.is_some() {
+            return Ok(Look::Text(self.answer(past)?));
+        }
+        // Classes, and what is congested, are picked where it is drawn.
+        let selection = Selection { ports: self.port.clone(), ..Selection::default() };
+        let mut switches = Vec::new();
+        for told in self.ask()? {
+            match (pick(told, &selection, past), self.only()) {
+                ((_, Err(error)), Some(_)) => return Err(error),
+                (switch, _) => switches.push(switch),
+            }
+        }
+        Ok(Look::Switches(switches))
+    }
+
+    fn ask(&self) -> Result<Vec<Told>, StatusError> {
+        match self.only() {
+            Some(url) => ask(&[url.to_owned()], false, self.what),
+            None => ask(&self.url, self.all, self.what),
+        }
+    }
+
+    /// The only switch that is asked.
+    fn only(&self) -> Option<&str> {
+        match &self.url[..] {
+            [] if !self.all => Some(DEFAULT_URL),
+            [url] if !self.all => Some(url),
+            _ => None,
+        }
+    }
+
+    fn selection(&self) -> Selection {
+        Selection { ports: self.port.clone(), classes: self.class.clone(), congested: self.congested }
+    }
+
+    fn as_text(&self, told: Vec<Told>, past: &mut Past) -> Result<String, StatusError> {
+        let text = |(status, before): Picked| match self.what {
+            None => tables::render(&status, before.as_ref()),
+            Some(what) => views::text(what, &status, before.as_ref()),
+        };
+        let mut texts = Vec::new();
+        for told in told {
+            let (url, picked) = pick(told, &self.selection(), past);
+            texts.push(match (picked, self.only()) {
+                (picked, Some(_)) => text(picked?),
+                (Ok(picked), None) => format!("{url}\n{}\n", text(picked).trim_end()),
+                (Err(error), None) => format!("{error}\n"),
+            });
+        }
+        Ok(texts.join("\n"))
+    }
+
+    fn as_json(&self, told: Vec<Told>, past: &mut Past) -> Result<String, StatusError> {
+        let value = |(status, _): Picked| match self.what {
+            None => json!(status),
+            Some(what) => views::json(what, &status),
+        };
+        let mut values = Vec::new();
+        for told in told {
+            values.push(match (pick(told, &self.selection(), past), self.only()) {
+                ((_, picked), Some(_)) => return Ok(value(picked?).to_string()),
+                ((url, Ok(picked)), None) => json!({ "url": url, "status": value(picked) }),
+                ((url, Err(error)), None) => json!({ "url": url, "error": error.to_string() }),
+            });
+        }
+        Ok(Value::from(values).to_string())
+    }
+
+    /// The graph of who holds whom, as far as it can be seen; who does not answer is named.
+    fn causes(&self, told: Vec<Told>) -> Result<String, StatusError> {
+        let (mut switches, mut silent) = (Vec::new(), Vec::new());
+        for told in told {
+            match told.status {
+                Ok(status) => switches.push(status),
+                Err(error) => silent.push(error),
+            }
+        }
+        if switches.is_empty() {
+            return Err(silent.swap_remove(0)); // there is no switch without an address to ask it at
+        }
+        let causes = Causes::of(&switches);
+        let unseen: Vec<String> = silent.iter().map(ToString::to_string).collect();
+        Ok(match (self.dot, self.json) {
+            (true, _) => {
+                unseen.iter().map(|why| format!("// not seen: {why}\n")).collect::<String>() + &causes.dot()
+            }
+            (_, true) => {
+                let mut json = causes.json();
+                json["unseen"] = unseen.into();
+                json.to_string()
+            }
+            _ => causes.text() + &unseen.iter().map(|why| format!("NOT SEEN: {why}\n")).collect::<String>(),
+        })
+    }
+}
+
+/// What is wanted of what a switch said, beside what it said before.
+fn pick(told: Told, selection: &Selection, past: &mut Past) -> (String, Result<Picked, StatusError>) {
+    let Told { url, status } = told;
+    let picked = status.and_then(|status| {
+        // A switch that was started anew has nothing to do with the one before.
+        let before = past.insert(url.clone(), status.clone());
+        let before = before.filter(|before| before.uptime_nanos < status.uptime_nanos);
+        Ok((selection.of(&status, before.as_ref())?, before))
+    });
+    (url, picked)
 }
 
 /// A number of seconds or milliseconds, at least 100 ms.
-fn period(text: &str) -> Result<Duration, String> {
+pub(super) fn period(text: &str) -> Result<Duration, String> {
     let (number, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
         (Some(number), _) => (number, 1),
         (None, Some(number)) => (number, 1000),
@@ -187,12 +297,7 @@ fn period(text: &str) -> Result<Duration, String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
-    use std::io::Read as _;
-    use std::net::TcpListener;
-    use std::thread;
-
     use super::*;
 
     #[test]
@@ -206,36 +311,27 @@ mod tests {
     }
 
     #[test]
-    fn who_answers_and_refuses_is_quoted() {
-        let server = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/status", server.local_addr().unwrap());
-        let serve = thread::spawn(move || {
-            let (mut stream, _) = server.accept().unwrap();
-            let _ = stream.read(&mut [0; 1024]).unwrap();
-            stream.write_all(b"HTTP/1.1 503 -\r\nContent-Length: 5\r\n\r\nbusy\n").unwrap();
-        });
-        let message = fetch(&url).map_err(|error| error.to_string()).unwrap_err();
-        assert_eq!(message, format!("{url} answers with HTTP status 503: busy"));
-        serve.join().unwrap();
-    }
-
-    #[test]
-    fn what_a_stranger_says_is_one_short_line_without_control_characters() {
-        let of = |body: &str| first_line(body);
-        assert_eq!(of("\r\n \n\x1b[2Jno\tsuch page\nmore").as_deref(), Some("[2Jnosuch page"));
-        assert_eq!(of("\x07\n"), None);
-        assert_eq!(of(&"<ö>".repeat(1_000)).unwrap().chars().count(), 200);
-    }
-
-    #[test]
-    fn nobody_listening_is_said_with_what_to_do() {
-        // Port 0 is nobody's.
-        let message = fetch("http://127.0.0.1:0/status").map_err(|error| error.to_string());
-        let message = message.expect_err("nobody serves on port 0");
-        assert!(message.starts_with("no switch answers at http://127.0.0.1:0/status: "), "{message}");
-        assert!(
-            message.ends_with("start one with `xoff run`, or say where it serves with --url"),
-            "{message}"
-        );
+    fn options_that_say_nothing_are_refused_with_where_they_do() {
+        let args = |what, port: &[&str], dot| Args {
+            what,
+            url: Vec::new(),
+            all: false,
+            watch: None,
+            json: false,
+            dot,
+            port: port.iter().map(|&port| port.to_owned()).collect(),
+            class: Vec::new(),
+            congested: false,
+        };
+        let refused = |args: Args| args.check().map_err(|error| error.to_string()).err();
+        assert_eq!(refused(args(Some(What::Causes), &[], true)), None);
+        assert_eq!(refused(args(Some(What::Mac), &["p1"], false)), None);
+        let said = refused(args(None, &[], true));
+        assert_eq!(said.as_deref(), Some("--dot is not for `xoff status`: it draws `xoff status causes`"));
+        let said = refused(args(Some(What::Causes), &["p1"], false));
+        let told = "--port is not for `xoff status causes`: there is nothing in it by port";
+        assert_eq!(said.as_deref(), Some(told));
+        let classes = Args { class: vec![3], ..args(Some(What::Mac), &[], false) };
+        assert!(refused(classes).is_some_and(|said| said.starts_with("--class is not for")));
     }
 }

@@ -3,9 +3,9 @@
 use xoff_config::written::grouped;
 use xoff_dataplane::settings::{IngressOrder, WhenFull};
 
-use super::format::{scaled, span};
 use super::tables::table;
 use crate::control::status::{HaltStatus, PipelineStatus, PortStatus, Status};
+use crate::format::{scaled, span};
 
 /// What is between the queues, where that is not what a switch does that is fast enough.
 pub(super) fn pipeline(status: &Status) -> String {
@@ -46,7 +46,7 @@ mod tests {
         let mut status = status();
         status.pipeline = PipelineStatus::default();
         status.ports[1].classes[3].egress.halts = HaltStatus::default();
-        let text = render(&status, None, None).unwrap();
+        let text = render(&status, None);
         assert!(!text.contains("pipeline"), "{text}");
         status.pipeline = PipelineStatus {
             rate_frames_per_second: Some(1_000_000),
@@ -56,7 +56,7 @@ mod tests {
         };
         status.ports[1].classes[3].egress.halts =
             HaltStatus { count: 1_200, now: true, nanos: 2_500_000_000 };
-        let text = render(&status, None, None).unwrap();
+        let text = render(&status, None);
         let queues = "one queue for each ingress port, halts for a full queue";
         line(&text, &[&format!("pipeline: 1.00 Mpps, 25.0 us of delay, {queues}")]);
         line(&text, &["right", "3", "1,200 x, 2.50 s, NOW"]);

@@ -3,9 +3,9 @@
 
 use xoff_config::written::grouped;
 
-use super::format::{scaled, span};
 use super::tables::{has_traffic, table};
 use crate::control::status::{ClassStatus, FlowStatus, PortStatus, ShadowStatus};
+use crate::format::{scaled, span};
 
 /// Congestion points that have taken a sample.
 pub(super) fn congestion_table(ports: &[&PortStatus]) -> String {
@@ -55,13 +55,13 @@ fn rates(port: &PortStatus, rate: impl Fn(&ClassStatus) -> Option<u64>) -> Strin
     if rates.is_empty() { "no limit".into() } else { rates.join(", ") }
 }
 
-/// Classes of ports that have exchanged lists of flows (OFC), or fell back from them.
-pub(super) fn flow_table(ports: &[&PortStatus]) -> String {
+/// Classes of ports whose peers understand lists of flows (OFC), as far as they are wanted.
+pub(super) fn flow_table(ports: &[&PortStatus], wanted: fn(&FlowStatus) -> bool) -> String {
     let header = ["port", "class", "flows asked to pause", "paused by peer", "lists in / out", "fallbacks"];
     let rows = ports.iter().flat_map(|port| {
         let classes = port.classes.iter().filter_map(|class| Some((class.class, class.flows?)));
-        let used = classes.filter(|(_, flows)| lists(flows).iter().sum::<u64>() + flows.fallbacks > 0);
-        used.map(|(class, flows)| flow_row(&port.name, class, &flows)).collect::<Vec<_>>()
+        let wanted = classes.filter(|(_, flows)| wanted(flows));
+        wanted.map(|(class, flows)| flow_row(&port.name, class, &flows)).collect::<Vec<_>>()
     });
     table(&header, rows)
 }
@@ -80,18 +80,18 @@ fn flow_row(port: &str, class: u8, flows: &FlowStatus) -> Vec<String> {
 }
 
 /// Lists that came from the peer, and that it was sent.
-const fn lists(flows: &FlowStatus) -> [u64; 2] {
+pub(super) const fn lists(flows: &FlowStatus) -> [u64; 2] {
     let received = flows.pause_frames_received + flows.resume_frames_received;
     [received, flows.pause_frames_sent + flows.resume_frames_sent]
 }
 
-/// What shadow policies would have done, of lossless classes with traffic.
-pub(super) fn shadow_table(ports: &[&PortStatus]) -> String {
+/// What shadow policies would have done that are wanted, of lossless classes with traffic.
+pub(super) fn shadow_table(ports: &[&PortStatus], wanted: fn(&ShadowStatus) -> bool) -> String {
     let header = ["port", "class", "shadow policy", "would have held", "would have asked", "would have lost"];
     let rows = ports.iter().flat_map(|port| {
         let classes = port.classes.iter().filter(|class| class.lossless && has_traffic(class));
         classes.flat_map(|class| {
-            class.shadows.iter().map(|shadow| {
+            class.shadows.iter().filter(|shadow| wanted(shadow)).map(|shadow| {
                 let now = if shadow.now { ", NOW" } else { "" };
                 let held = format!("{} x, {}{now}", grouped(shadow.xoff), span(shadow.nanos));
                 let first =

@@ -68,7 +68,7 @@ pub(super) fn write(text: &mut Exposition, view: &SwitchView) {
     for (metric, kind, help, counter) in FLOW_FAMILIES {
         let mut family = text.family(metric, kind, help);
         for (port, class, counters) in view.classes() {
-            if view.settings.ports[port.index()].ofc_peer {
+            if view.settings().ports[port.index()].ofc_peer {
                 family.sample(&of_class(view, port, class), counter(&counters.flows).get());
             }
         }

@@ -9,7 +9,7 @@ use super::of_class;
 
 /// Halts only of a switch that halts.
 pub(super) fn write(text: &mut Exposition, view: &SwitchView) {
-    let of = pipeline::status(&view.settings);
+    let of = pipeline::status(&view.settings());
     let rate = of.rate_frames_per_second.map_or("none".to_owned(), |rate| rate.to_string());
     let labels = [
         ("rate", rate.as_str()),
@@ -20,7 +20,7 @@ pub(super) fn write(text: &mut Exposition, view: &SwitchView) {
     let help =
         "What the pipeline is: frames a second, delay, order at ingress, what a full queue does; always 1.";
     text.family("xoff_pipeline_info", Kind::Gauge, help).sample(&labels, 1);
-    let halting = || view.classes().filter(|_| view.settings.when_full == WhenFull::Stop);
+    let halting = || view.classes().filter(|_| view.settings().when_full == WhenFull::Stop);
     let help = "1 while the pipeline is halted, for every port and class, because this egress queue is full.";
     let mut family = text.family("xoff_pipeline_halted", Kind::Gauge, help);
     for (port, class, counters) in halting() {

@@ -1,34 +1,37 @@
 //! The metric families of `/metrics`: names, help, and where each value is read.
 
+mod drops;
 mod flows;
 mod halts;
 mod notification;
 mod policies;
+pub(super) mod rates;
 mod storms;
 
 use std::time::UNIX_EPOCH;
 
 use xoff_dataplane::counter::{Counter, FineHistogram, Histogram};
 use xoff_dataplane::counters::{ClassCounters, PortCounters};
-use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::settings::ClassSettings;
 use xoff_dataplane::units::{Class, PortId};
 use xoff_dataplane::wire::mac_control::MacControlError;
 
 use super::exposition::{Exposition, Kind, seconds};
 use super::view::{Link, PortView, ProgramState, SwitchView, WorkerFacts};
-use super::{logging, proof};
+use super::{logging, process, proof};
 
 /// The text of `/metrics`, read without any worker's help.
 pub(super) fn render(view: &SwitchView) -> String {
-    let mut text = Exposition::default();
+    let mut text = Exposition::with(&[("switch", &view.name)]);
     write_switch(&mut text, view);
+    process::write(&mut text);
     write_ports(&mut text, view);
     write_drivers(&mut text, view);
     write_classes(&mut text, view);
-    write_drops(&mut text, view);
+    drops::write(&mut text, view);
     write_pauses(&mut text, view);
     policies::write(&mut text, view);
+    rates::write(&mut text, view);
     flows::write(&mut text, view);
     notification::write(&mut text, view);
     storms::write(&mut text, view);
@@ -40,7 +43,7 @@ pub(super) fn render(view: &SwitchView) -> String {
 
 fn write_switch(text: &mut Exposition, view: &SwitchView) {
     text.family("xoff_build_info", Kind::Gauge, "Version of the program; always 1.")
-        .sample(&[("version", env!("CARGO_PKG_VERSION")), ("switch", &view.name)], 1);
+        .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     let started = view.started.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
     text.family("xoff_start_time_seconds", Kind::Gauge, "When the switch was started, in Unix time.")
         .sample(&[], started);
@@ -54,9 +57,9 @@ fn write_switch(text: &mut Exposition, view: &SwitchView) {
     }
 }
 
-type OfPort = (&'static str, Kind, &'static str, fn(&PortCounters) -> &Counter);
+pub(super) type OfPort = (&'static str, Kind, &'static str, fn(&PortCounters) -> &Counter);
 
-const PORT_FAMILIES: [OfPort; 13] = [
+pub(super) const PORT_FAMILIES: [OfPort; 13] = [
     ("xoff_rate_frames_sent_total", Kind::Counter, "PFC frames with rates (GFC) sent.", |port| {
         &port.rate_frames_sent
     }),
@@ -118,13 +121,13 @@ const PORT_FAMILIES: [OfPort; 13] = [
 fn write_ports(text: &mut Exposition, view: &SwitchView) {
     let mut family = text.family("xoff_port_info", Kind::Gauge, "What a port is made of; always 1.");
     for (id, port) in view.ports() {
-        let mac = view.settings.ports[id.index()].mac.to_string();
+        let mac = port.now().mac.to_string();
         let labels = [
             ("port", name(view, id)),
             ("device", &port.device.get()),
             ("mac", &mac),
-            ("xdp", if port.native { "native" } else { "generic" }),
-            ("memory", if port.zero_copy { "zero-copy" } else { "copy" }),
+            ("xdp", if port.now().native { "native" } else { "generic" }),
+            ("memory", if port.now().zero_copy { "zero-copy" } else { "copy" }),
             ("worker", &port.worker.to_string()),
         ];
         family.sample(&labels, 1);
@@ -133,10 +136,15 @@ fn write_ports(text: &mut Exposition, view: &SwitchView) {
     for (id, port) in view.ports() {
         family.sample(&[("port", name(view, id))], u8::from(port.link.get() == Link::Up));
     }
-    let help = "1 once the port's device is gone: until the switch is started again.";
+    let help = "1 while the port's device is gone: until one of its name is there.";
     let mut family = text.family("xoff_port_gone", Kind::Gauge, help);
     for (id, port) in view.ports() {
         family.sample(&[("port", name(view, id))], u8::from(port.link.get() == Link::Gone));
+    }
+    let help = "Times that the port's device had gone and came back.";
+    let mut family = text.family("xoff_port_returns_total", Kind::Counter, help);
+    for (id, port) in view.ports() {
+        family.sample(&[("port", name(view, id))], port.returns.get());
     }
     let help = "1 where what the port lost cannot be told: a counter cannot be read, or frames went past it.";
     let mut family = text.family("xoff_port_unproved", Kind::Gauge, help);
@@ -154,12 +162,17 @@ fn write_ports(text: &mut Exposition, view: &SwitchView) {
     for (id, port) in view.ports() {
         family.sample(&[("port", name(view, id))], port.program_detached.get());
     }
+    let help = "Bytes that the peer sent beyond what the port's line rate allows, as the line counts them.";
+    let mut family = text.family("xoff_peer_overspeed_bytes_total", Kind::Counter, help);
+    for (id, port) in view.ports() {
+        family.sample(&[("port", name(view, id))], port.overspeed_bytes.get());
+    }
     let help = "Line rate of the port, layer 1.";
     let mut family = text.family("xoff_port_speed_bytes_per_second", Kind::Gauge, help);
     for (id, _) in view.ports() {
         family.sample(
             &[("port", name(view, id))],
-            view.settings.ports[id.index()].speed.bits_per_second() as f64 / 8.0,
+            view.settings().ports[id.index()].speed.bits_per_second() as f64 / 8.0,
         );
     }
     for (metric, kind, help, counter) in PORT_FAMILIES {
@@ -180,21 +193,21 @@ fn write_ports(text: &mut Exposition, view: &SwitchView) {
 
 /// What the kernel dropped before or behind the switch.
 fn write_drivers(text: &mut Exposition, view: &SwitchView) {
-    let xdp = |port: &PortView| port.driver.xdp_statistics().ok().map(|statistics| statistics.drops());
-    let device = |port: &PortView| port.driver.device_drops().ok().map(|drops| drops.losses());
+    let xdp = |port: &PortView| port.xdp_statistics().ok().map(|statistics| statistics.drops());
+    let device = |port: &PortView| port.device_drops().ok().map(|drops| drops.losses());
     let help = "Frames that the port's XDP sockets dropped, by their statistics; the switch never saw them.";
     write_losses(text, view, "xoff_xdp_drops_total", help, xdp);
     let help = "Times that the kernel refused to send for a reason that xoff does not know.";
     let mut family = text.family("xoff_xdp_failed_kicks_total", Kind::Counter, help);
     for (id, port) in view.ports() {
-        if let Ok(statistics) = port.driver.xdp_statistics() {
+        if let Ok(statistics) = port.xdp_statistics() {
             family.sample(&[("port", name(view, id))], statistics.tx_failed_kicks);
         }
     }
     let help = "Frames that the machine's own stack wanted to send on the port, and was not let.";
     let mut family = text.family("xoff_xdp_held_back_total", Kind::Counter, help);
     for (id, port) in view.ports() {
-        if let Ok(statistics) = port.driver.xdp_statistics() {
+        if let Ok(statistics) = port.xdp_statistics() {
             family.sample(&[("port", name(view, id))], statistics.tx_held_back);
         }
     }
@@ -217,9 +230,9 @@ fn write_losses<const N: usize>(
     }
 }
 
-type OfClass = (&'static str, Kind, &'static str, fn(&ClassCounters) -> &Counter);
+pub(super) type OfClass = (&'static str, Kind, &'static str, fn(&ClassCounters) -> &Counter);
 
-const CLASS_FAMILIES: [OfClass; 20] = [
+pub(super) const CLASS_FAMILIES: [OfClass; 17] = [
     (
         "xoff_ecn_marked_frames_total",
         Kind::Counter,
@@ -230,28 +243,10 @@ const CLASS_FAMILIES: [OfClass; 20] = [
         &class.ecn_marked_bytes
     }),
     (
-        "xoff_rate_asked_bits_per_second",
-        Kind::Gauge,
-        "Rate that the peer is asked to keep (GFC); zero: no limit.",
-        |class| &class.rate_asked.now,
-    ),
-    (
         "xoff_rate_changes_total",
         Kind::Counter,
         "Times that the rate changed that the peer is asked to keep (GFC).",
         |class| &class.rate_asked.changes,
-    ),
-    (
-        "xoff_rate_asked_min_bits_per_second",
-        Kind::Gauge,
-        "Lowest rate that the peer was ever asked to keep (GFC); zero: there was none.",
-        |class| &class.rate_asked.lowest,
-    ),
-    (
-        "xoff_rate_obeyed_bits_per_second",
-        Kind::Gauge,
-        "Rate that the port keeps for its peer (GFC); zero: no limit.",
-        |class| &class.rate_obeyed,
     ),
     (
         "xoff_frames_received_total",
@@ -308,6 +303,28 @@ const CLASS_FAMILIES: [OfClass; 20] = [
     ),
 ];
 
+/// Of lossless classes: what came after XOFF.
+const PEER_FAMILIES: [OfClass; 3] = [
+    (
+        "xoff_peer_excess_frames_total",
+        Kind::Counter,
+        "Frames that came in time after an XOFF, and were more than a peer as fast as declared sends.",
+        |class| &class.excess_frames,
+    ),
+    (
+        "xoff_peer_late_frames_total",
+        Kind::Counter,
+        "Frames that came after an XOFF later than a peer that stops as declared sends.",
+        |class| &class.late_frames,
+    ),
+    (
+        "xoff_peer_after_xoff_max_bytes",
+        Kind::Gauge,
+        "Most bytes that came in one pause after XOFF, since the start.",
+        |class| &class.after_xoff_max,
+    ),
+];
+
 type OfSettings = (&'static str, &'static str, fn(&ClassSettings) -> u64);
 
 const LOSSLESS_FAMILIES: [OfSettings; 3] = [
@@ -333,7 +350,29 @@ fn write_classes(text: &mut Exposition, view: &SwitchView) {
         for (port, class, _) in
             view.classes().filter(|&(port, class, _)| settings(view, port, class).lossless)
         {
-            family.sample(&of_class(view, port, class), value(settings(view, port, class)));
+            family.sample(&of_class(view, port, class), value(&settings(view, port, class)));
+        }
+    }
+    for (metric, kind, help, counter) in PEER_FAMILIES {
+        let mut family = text.family(metric, kind, help);
+        for (port, class, counters) in
+            view.classes().filter(|&(port, class, _)| settings(view, port, class).lossless)
+        {
+            family.sample(&of_class(view, port, class), counter(counters).get());
+        }
+    }
+    let help = "The longest after an XOFF was told that a frame of its class was found to have come, since the start.";
+    let mut family = text.family("xoff_peer_response_max_seconds", Kind::Gauge, help);
+    for (port, class, counters) in
+        view.classes().filter(|&(port, class, _)| settings(view, port, class).lossless)
+    {
+        family.sample(&of_class(view, port, class), seconds(counters.response_max.get()));
+    }
+    let help = "Least headroom left at a time in the last five minutes, to the minute.";
+    let mut family = text.family("xoff_headroom_free_recent_bytes", Kind::Gauge, help);
+    for (port, class, _) in view.classes() {
+        if let Some(free) = view.headroom_free_recent(port, class) {
+            family.sample(&of_class(view, port, class), free);
         }
     }
     let help = "Least headroom left at a time since the start.";
@@ -345,21 +384,8 @@ fn write_classes(text: &mut Exposition, view: &SwitchView) {
     }
 }
 
-fn write_drops(text: &mut Exposition, view: &SwitchView) {
-    let help = "Frames that ended in the switch, by reason. kind: consumed (the switch was the destination), \
-                filtered (bridging or configuration gives no way on), lost (no room, no time, no link).";
-    let mut family = text.family("xoff_drops_total", Kind::Counter, help);
-    for (port, class, counters) in view.classes() {
-        let [port, class] = of_class(view, port, class);
-        for reason in DropReason::ALL {
-            let labels = [port, class, ("reason", reason.name()), ("kind", reason.kind().name())];
-            family.sample(&labels, counters.drops[reason.index()].get());
-        }
-    }
-}
-
-const SENT: (&str, &str) = ("direction", "sent");
-const RECEIVED: (&str, &str) = ("direction", "received");
+pub(super) const SENT: (&str, &str) = ("direction", "sent");
+pub(super) const RECEIVED: (&str, &str) = ("direction", "received");
 
 fn write_pauses(text: &mut Exposition, view: &SwitchView) {
     let help = "Time in pause, the running one included. direction: sent (the peer was held), received (the \
@@ -468,14 +494,14 @@ fn write_workers(text: &mut Exposition, view: &SwitchView) {
 }
 
 pub(super) fn name(view: &SwitchView, port: PortId) -> &str {
-    &view.settings.ports[port.index()].name
+    view.name_of(port)
 }
 
-fn settings(view: &SwitchView, port: PortId, class: Class) -> &ClassSettings {
-    &view.settings.ports[port.index()].classes[class.index()]
+fn settings(view: &SwitchView, port: PortId, class: Class) -> ClassSettings {
+    view.settings().ports[port.index()].classes[class.index()]
 }
 
-const DIGITS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
+pub(super) const DIGITS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
 
 pub(super) fn of_class(view: &SwitchView, port: PortId, class: Class) -> [(&'static str, &str); 2] {
     [("port", name(view, port)), ("class", DIGITS[class.index()])]

@@ -7,6 +7,7 @@ use xoff_dataplane::units::{Class, PortId};
 
 use super::super::exposition::{Exposition, Kind, seconds};
 use super::super::view::SwitchView;
+use super::rates::bytes;
 use super::{DIGITS, name, of_class, settings};
 
 pub(super) fn write(text: &mut Exposition, view: &SwitchView) {
@@ -20,7 +21,7 @@ fn write_causes(text: &mut Exposition, view: &SwitchView) {
     for class in Class::ALL {
         family.sample(&[("class", DIGITS[class.index()]), ("policy", view.policies.get(class).name())], 1);
     }
-    if view.settings.policy.custom.is_some() {
+    if view.settings().policy.custom.is_some() {
         let help = "What the policy that the program brings along wanted where frames came, waited or left, and cannot be \
                     done.";
         let mut family = text.family("xoff_policy_intents_refused_total", Kind::Counter, help);
@@ -120,16 +121,16 @@ const RATE_FAMILIES: [OfShadow; 3] = [
         |shadow| shadow.rate.changes.get() as f64,
     ),
     (
-        "xoff_shadow_rate_asked_bits_per_second",
+        "xoff_shadow_rate_asked_bytes_per_second",
         Kind::Gauge,
         "Rate that a shadow policy would ask the peer to keep now; zero: no limit.",
-        |shadow| shadow.rate.now.get() as f64,
+        |shadow| bytes(&shadow.rate.now),
     ),
     (
-        "xoff_shadow_rate_asked_min_bits_per_second",
+        "xoff_shadow_rate_asked_min_bytes_per_second",
         Kind::Gauge,
         "Lowest rate that a shadow policy would ever have asked for; zero: there was none.",
-        |shadow| shadow.rate.lowest.get() as f64,
+        |shadow| bytes(&shadow.rate.lowest),
     ),
 ];
 
@@ -139,7 +140,7 @@ fn write_shadows(text: &mut Exposition, view: &SwitchView) {
     write_shadow_families(text, view, &RATE_FAMILIES, |kind| {
         matches!(kind, PolicyKind::Gfc | PolicyKind::Custom)
     });
-    if view.settings.policy.custom.is_some() {
+    if view.settings().policy.custom.is_some() {
         write_shadow_families(text, view, &CUSTOM_FAMILIES, |kind| kind == PolicyKind::Custom);
     }
 }
@@ -152,9 +153,10 @@ fn write_shadow_families(
 ) {
     for &(metric, kind, help, value) in families {
         let mut family = text.family(metric, kind, help);
+        let settings = view.settings();
         for (port, class, _) in lossless(view) {
             let labels = of_class(view, port, class);
-            let shadows = view.settings.shadows.iter().enumerate();
+            let shadows = settings.shadows.iter().enumerate();
             for (number, policy) in shadows.filter(|(_, policy)| has_them(**policy)) {
                 let shadow = &view.counters.shadow(number)[port.index()][class.index()];
                 family.sample(&[labels[0], labels[1], ("policy", policy.name())], value(shadow));

@@ -17,8 +17,9 @@ fn a_head_that_does_not_end_is_given_up() {
 fn nobody_reads_anything_under_a_name_that_is_not_the_switchs() {
     let (view, inbox) = view();
     let worker = answer(inbox);
-    let http = listen(([127, 0, 0, 1], 0).into(), &["leaf1.example".into()]).unwrap();
-    let control = start(Arc::clone(&view), Some(http), ()).unwrap();
+    let http =
+        listen(&SocketAddr::from(([127, 0, 0, 1], 0)).into(), None, &["leaf1.example".into()]).unwrap();
+    let control = start(Arc::clone(&view), Some(http), None, None, &Confinement::default(), ()).unwrap();
     let get_as = |host: &str, path: &str| {
         let mut stream = TcpStream::connect(control.address().unwrap()).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\n{host}Connection: close\r\n\r\n").unwrap();
@@ -104,12 +105,24 @@ fn an_answer_that_is_not_taken_is_given_up() {
 }
 
 #[test]
-fn an_address_in_use_is_one_clear_message() {
-    let first = any_port();
-    let address = first.address;
-    let error = listen(address, &[]).unwrap_err().to_string();
+fn an_address_in_use_is_one_clear_message_and_a_switch_there_is_named() {
+    let somebody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = somebody.local_addr().unwrap();
+    let closes = std::thread::spawn(move || drop(somebody.accept().unwrap()));
+    let error = listen(&address.into(), None, &[]).unwrap_err().to_string();
     let expected = format!("cannot serve metrics and status on {address}: Address already in use");
     assert!(error.starts_with(&expected), "{error}");
+    closes.join().unwrap();
+
+    let (view, inbox) = view();
+    let worker = answer(inbox);
+    let control = serve(&view);
+    let at = control.at().unwrap();
+    let error = listen(at, None, &[]).unwrap_err().to_string();
+    let expected =
+        format!("s1 is already running, pid {}: it serves at {at}; stop it first", std::process::id());
+    assert!(error.starts_with(&expected), "{error}");
+    stop_worker(&view, worker);
 }
 
 #[test]

@@ -24,9 +24,12 @@ use super::status::{Promise, Status, WorkerState};
 use super::*;
 
 mod addresses;
+mod capture;
 mod connections;
 mod metrics;
 mod policy;
+mod reference;
+mod reload;
 mod status;
 
 const CLASS_3: Class = Class::ALL[3];
@@ -78,9 +81,42 @@ impl PortDriver for SilentDriver {
     }
 
     fn attach_again(&self) -> Result<(), EbpfError> {
-        let refused = || EbpfError::AnotherXoff { device: "l0".into() };
+        let refused = || EbpfError::AnotherXoff { device: "l0".into(), process: None };
         self.takes.load(Relaxed).then_some(()).ok_or_else(refused)
     }
+}
+
+/// Of a port that has lost five frames, as long as its device is not gone.
+#[derive(Default)]
+pub(super) struct FickleDriver {
+    pub(super) is_gone: Arc<AtomicBool>,
+}
+
+impl PortDriver for FickleDriver {
+    fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
+        match self.is_gone.load(Relaxed) {
+            true => Err(io::Error::other("it is gone")),
+            false => Ok(XdpStatistics { rx_dropped: 5, ..XdpStatistics::default() }),
+        }
+    }
+
+    fn device_drops(&self) -> Result<DeviceDrops, Unread> {
+        Ok(DeviceDrops::default())
+    }
+
+    fn look(&self) -> Look {
+        if self.is_gone.load(Relaxed) { Look::Gone } else { Look::There(Place::Ours) }
+    }
+
+    fn attach_again(&self) -> Result<(), EbpfError> {
+        Ok(())
+    }
+}
+
+/// What is answered for by that driver.
+pub(super) fn device(ifindex: u32, driver: impl PortDriver + 'static) -> PortDevice {
+    let mac = MacAddr([2, 0, 0, 0, 0, 1]);
+    PortDevice { ifindex, mac, native: false, zero_copy: false, queues: 1, driver: Arc::new(driver) }
 }
 
 fn class_settings(class: usize) -> ClassSettings {
@@ -114,20 +150,27 @@ pub(super) fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
     settings.when_full = WhenFull::Stop;
     settings.pipeline.delay = Nanos::from_micros(25);
     settings.shadows = vec![PolicyKind::CaPfcStopMax, PolicyKind::Ofc, PolicyKind::Gfc];
-    let port = |(device, ifindex)| PortView::new(device, ifindex, Arc::new(FakeDriver));
-    let ports = ["l0", "r0"].into_iter().zip(devices).map(port);
+    let port = |(name, ifindex)| PortView::new(name, 0, device(ifindex, FakeDriver));
+    let ports = ["l0", "r0"]
+        .into_iter()
+        .zip(devices)
+        .map(port)
+        .zip(["left", "right"])
+        .map(|(port, name)| port.named(name));
     let (mailbox, inbox) = Mailbox::new().unwrap();
     let view = SwitchView {
         name: "s1".into(),
         counters: Counters::with_shadows(2, settings.shadows.len()),
         policies: policy_cells::PolicyCells::new(settings.policies),
-        settings,
+        configured: current::Current::new(settings),
         ports: ports.collect(),
-        workers: vec![WorkerView { core: Some(1), facts: Arc::default(), mailbox }],
+        workers: vec![WorkerView { core: Some(1), slots: 16, facts: Arc::default(), mailbox }],
         stall_budget: Nanos::from_millis(10),
         clock: || NOW,
         started_at: Nanos(NOW.0 - 4_000_000_000),
         started: SystemTime::now(),
+        books: loss_books::LossBooks::new(2),
+        going_on: GoingOn::default(),
     };
     fill(&view);
     (Arc::new(view), inbox)
@@ -209,7 +252,13 @@ fn answer_with(inbox: Inbox, table: Vec<Address>) -> JoinHandle<()> {
                     }
                     Request::Link { up, .. } if up => return,
                     Request::SetPolicy { successor, done } => done.send(successor).unwrap(),
-                    Request::Link { .. } => {}
+                    Request::Revise { revision, done, .. } => done.send(revision).unwrap(),
+                    Request::PutTap { done, .. } => done.send(Ok(())).unwrap(),
+                    Request::TakeTap { done, .. } => done.send(None).unwrap(),
+                    Request::Link { .. }
+                    | Request::GiveUp { .. }
+                    | Request::Fill { .. }
+                    | Request::Adopt(..) => {}
                 }
             }
         }
@@ -229,11 +278,11 @@ fn get(control: &ControlHandle, path: &str) -> (u16, String) {
 }
 
 fn any_port() -> Http {
-    listen(([127, 0, 0, 1], 0).into(), &[]).unwrap()
+    listen(&SocketAddr::from(([127, 0, 0, 1], 0)).into(), None, &[]).unwrap()
 }
 
 fn serve(view: &Arc<SwitchView>) -> ControlHandle {
-    start(Arc::clone(view), Some(any_port()), ()).unwrap()
+    start(Arc::clone(view), Some(any_port()), None, None, &Confinement::default(), ()).unwrap()
 }
 
 /// `count` addresses in some order, in two VLANs.

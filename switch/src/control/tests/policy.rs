@@ -21,7 +21,9 @@ fn a_policy_is_changed_for_one_class_or_all_and_bad_ones_are_refused() {
     assert_eq!((code, names[2].as_str(), names[3].as_str()), (200, "pfc", "capfc-stop-max"));
     assert_eq!(get(&control, "/policy"), (200, text));
     assert!(
-        get(&control, "/metrics").1.contains(r#"xoff_class_policy{class="3",policy="capfc-stop-max"} 1"#)
+        get(&control, "/metrics")
+            .1
+            .contains(r#"xoff_class_policy{switch="s1",class="3",policy="capfc-stop-max"} 1"#)
     );
     let (code, text) = put(r#"{"policy": "capfc-stop-calibrate"}"#);
     assert_eq!((code, text.matches("capfc-stop-calibrate").count()), (200, 8));

@@ -75,7 +75,9 @@ fn a_promise_is_kept_not_kept_or_not_proved() {
     let (view, _inbox) = view();
     let mut view = Arc::into_inner(view).unwrap();
     view.counters = Counters::with_shadows(2, 3);
-    view.ports.iter_mut().for_each(|port| port.driver = Arc::new(SilentDriver { takes: Arc::default() }));
+    view.ports = [("l0", "left"), ("r0", "right")]
+        .map(|(it, name)| PortView::new(it, 0, device(1, SilentDriver { takes: Arc::default() })).named(name))
+        .into();
     let promise = |view: &SwitchView, answers: &[Answer<Ledger>]| {
         let verdict = snapshot(view, answers).verdict;
         assert_eq!(verdict.lossless, verdict.promise == Promise::Kept);
@@ -99,23 +101,51 @@ fn a_promise_is_kept_not_kept_or_not_proved() {
 #[test]
 fn health_is_that_of_the_workers_and_the_ports_devices() {
     let (view, inbox) = view();
-    let health = || health::faults(&view, &[]);
+    let health = || Health::of(&view, &[]);
     for (state, fault) in [
-        (ProgramState::Detached, "port right: its XDP program was taken off r0: it receives nothing"),
-        (ProgramState::Replaced, "port right: another XDP program is on r0: it receives nothing"),
+        (
+            ProgramState::Detached,
+            "port right: not ready: its XDP program was taken off r0: it receives nothing",
+        ),
+        (ProgramState::Replaced, "port right: not ready: another XDP program is on r0: it receives nothing"),
     ] {
         view.ports[1].program.replace(state);
-        assert_eq!(health(), [fault]);
+        assert_eq!(
+            (health().text(), health().ready),
+            (format!("not ok\nport left: ready\n{fault}\n"), false)
+        );
     }
     view.ports[1].program.replace(ProgramState::Attached);
     view.ports[1].link.set(Link::Down);
-    assert_eq!(health(), [""; 0]);
+    assert_eq!(health().text(), "ok\nport left: ready\nport right: ready: without link\n");
     view.ports[1].link.set(Link::Up);
     let worker = answer(inbox);
     let control = serve(&view);
-    assert_eq!(get(&control, "/healthz"), (200, "ok\n".into()));
+    let all = "ok\nport left: ready\nport right: ready\nworker 0: ready\n";
+    assert_eq!(get(&control, "/healthz"), (200, all.into()));
+    let url = format!("http://{}/healthz", control.address().unwrap());
+    let json = ureq::get(url)
+        .header("Accept", "application/json")
+        .call()
+        .unwrap()
+        .body_mut()
+        .read_to_string()
+        .unwrap();
+    let health: Health = serde_json::from_str(&json).unwrap();
+    assert_eq!((health.ready, health.ports.len(), health.workers.len()), (true, 2, 1));
     stop_worker(&view, worker);
-    assert_eq!(get(&control, "/healthz"), (503, "worker 0 has ended\n".into()));
+    // By then the control thread has looked at the devices, and changes nothing of them any more.
+    while view.ports[0].device.get() != "lo" {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    view.ports[0].link.set(Link::Gone);
+    let (code, text) = get(&control, "/healthz");
+    assert_eq!(code, 503);
+    assert!(
+        text.starts_with("not ok\nport left: not ready: its device lo is gone\nport right: ready\n"),
+        "{text}"
+    );
+    assert!(text.contains("worker 0: not ready: worker 0 has ended"), "{text}");
     let (_, text) = get(&control, "/status");
     let status: Status = serde_json::from_str(&text).unwrap();
     assert_eq!(

@@ -6,6 +6,7 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use super::style::{Dashes, colour, dashes};
 use super::{Content, Figure, Panel, Point, nice_top};
 use crate::experiment::Spread;
 
@@ -17,28 +18,13 @@ const TITLE_LINE_HEIGHT: i32 = 22;
 const TITLE_CHARACTER_WIDTH: u32 = 9;
 const LEGEND_ROW_HEIGHT: u32 = 22;
 const LEGEND_COLUMN_WIDTH: u32 = 165;
+const LEGEND_LINE: i32 = 28;
 /// Of a character, so that names fit.
 const CHARACTER_WIDTH: u32 = 7;
 /// Points of lines with so many are marked.
 const MARKED: usize = 12;
 const FONT: &str = "sans-serif";
 const TEXT_HEIGHT: i32 = 13;
-
-/// Colours that differ for the colour-blind too: Okabe and Ito's, and four more.
-const COLOURS: [RGBColor; 12] = [
-    RGBColor(0, 0, 0),
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-    RGBColor(0, 158, 115),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 114, 178),
-    RGBColor(204, 121, 167),
-    RGBColor(150, 150, 0),
-    RGBColor(120, 70, 30),
-    RGBColor(130, 130, 130),
-    RGBColor(110, 0, 160),
-    RGBColor(160, 200, 60),
-];
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
@@ -52,7 +38,7 @@ impl Figure {
         let panels_height: u32 = (0..rows).map(|row| self.row_height(row * columns, columns)).sum();
         let in_legend = self.legend(&names);
         let longest = in_legend.iter().map(|name| name.len()).max().unwrap_or(0);
-        let column_width = LEGEND_COLUMN_WIDTH.max(40 + CHARACTER_WIDTH * u32::try_from(longest)?);
+        let column_width = LEGEND_COLUMN_WIDTH.max(52 + CHARACTER_WIDTH * u32::try_from(longest)?);
         let per_legend_row = usize::try_from(width / column_width)?.max(1);
         let legend_rows = u32::try_from(in_legend.len().div_ceil(per_legend_row))?;
         let legend_height = legend_rows * LEGEND_ROW_HEIGHT + 10;
@@ -69,15 +55,18 @@ impl Figure {
         for row in 0..rows {
             let (this, below) = rest.split_vertically(self.row_height(row * columns, columns));
             for (area, panel) in this.split_evenly((1, columns)).iter().zip(&self.panels[row * columns..]) {
-                panel.draw(area, &names)?;
+                panel.draw(area, &names, &in_legend)?;
             }
             rest = below;
         }
-        for (place, name) in in_legend.into_iter().enumerate() {
+        for (place, &name) in in_legend.iter().enumerate() {
             let x = 14 + i32::try_from(place % per_legend_row * usize::try_from(column_width)?)?;
             let y = 4 + i32::try_from(place / per_legend_row * usize::try_from(LEGEND_ROW_HEIGHT)?)?;
-            legend.draw(&Rectangle::new([(x, y), (x + 16, y + 11)], colour(&names, name).filled()))?;
-            legend.draw(&Text::new(name.to_owned(), (x + 22, y), (FONT, TEXT_HEIGHT)))?;
+            for (from, to) in strokes(dashes(&in_legend, name), LEGEND_LINE) {
+                let corners = [(x + from, y + 3), (x + to, y + 8)];
+                legend.draw(&Rectangle::new(corners, colour(&names, name).filled()))?;
+            }
+            legend.draw(&Text::new(name.to_owned(), (x + LEGEND_LINE + 6, y), (FONT, TEXT_HEIGHT)))?;
         }
         root.present()?;
         Ok(())
@@ -117,11 +106,6 @@ impl Figure {
     }
 }
 
-fn colour(names: &[&str], name: &str) -> RGBColor {
-    let place = names.iter().position(|other| *other == name).unwrap_or(0);
-    COLOURS[place % COLOURS.len()]
-}
-
 impl Panel {
     fn names(&self) -> impl Iterator<Item = &str> {
         let names: Vec<&str> = match &self.content {
@@ -132,15 +116,20 @@ impl Panel {
         names.into_iter()
     }
 
-    fn draw(&self, area: &Area<'_>, names: &[&str]) -> Drawn {
+    fn draw(&self, area: &Area<'_>, names: &[&str], in_legend: &[&str]) -> Drawn {
         match &self.content {
-            Content::Lines(lines) => self.draw_lines(area, names, lines),
+            Content::Lines(lines) => self.draw_lines(area, (names, in_legend), lines),
             Content::Spreads(rows) => self.draw_spreads(area, names, rows),
             Content::Spans(rows) => self.draw_spans(area, names, rows),
         }
     }
 
-    fn draw_lines(&self, area: &Area<'_>, names: &[&str], lines: &[(String, Vec<Point>)]) -> Drawn {
+    fn draw_lines(
+        &self,
+        area: &Area<'_>,
+        (names, in_legend): (&[&str], &[&str]),
+        lines: &[(String, Vec<Point>)],
+    ) -> Drawn {
         let points = || lines.iter().flat_map(|(_, points)| points);
         let (from, to) = self.limits.x.unwrap_or_else(|| ends(points().map(|point| point.0)));
         let top = self.limits.top.unwrap_or_else(|| nice_top(points().filter_map(|point| point.1)));
@@ -160,13 +149,23 @@ impl Panel {
             .y_label_formatter(&short)
             .draw()?;
         for (name, points) in lines {
-            let colour = colour(names, name);
+            let (colour, dashes) = (colour(names, name), dashes(in_legend, name));
             for part in points.split(|point| point.1.is_none()) {
                 let part: Vec<(f64, f64)> = part.iter().filter_map(|&(x, y)| Some((x, y?))).collect();
                 if points.len() <= MARKED {
                     chart.draw_series(part.iter().map(|&point| Circle::new(point, 3, colour.filled())))?;
                 }
-                chart.draw_series(LineSeries::new(part, colour.stroke_width(2)))?;
+                match dashes {
+                    None => _ = chart.draw_series(LineSeries::new(part, colour.stroke_width(2)))?,
+                    Some((dash, gap)) => {
+                        _ = chart.draw_series(DashedLineSeries::new(
+                            part,
+                            dash,
+                            gap,
+                            colour.stroke_width(2),
+                        ))?;
+                    }
+                }
             }
         }
         let notes = lines.iter().filter_map(|(name, points)| Some((name, self.note(name, points)?)));
@@ -274,6 +273,13 @@ impl Panel {
 
 type Rows<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
+/// From where to where a line of that length is drawn.
+fn strokes(dashes: Dashes, length: i32) -> Vec<(i32, i32)> {
+    let (dash, gap) = dashes.map_or((length, 0), |(dash, gap)| (dash.cast_signed(), gap.cast_signed()));
+    let step = usize::try_from(dash + gap).unwrap_or(1).max(1);
+    (0..length).step_by(step).map(|from| (from, (from + dash).min(length))).collect()
+}
+
 /// Where row `row` of `count` lies: the first at the top.
 fn middle(row: usize, count: usize) -> f64 {
     (count - row) as f64 - 1.0
@@ -314,6 +320,13 @@ fn short(value: &f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_of_the_legend_is_drawn_as_its_line() {
+        assert_eq!(strokes(None, 28), [(0, 28)]);
+        assert_eq!(strokes(Some((9, 7)), 28), [(0, 9), (16, 25)]);
+        assert_eq!(strokes(Some((10, 6)), 20), [(0, 10), (16, 20)]);
+    }
 
     #[test]
     fn a_text_is_broken_between_words() {

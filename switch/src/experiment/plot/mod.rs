@@ -1,9 +1,11 @@
 //! A figure of panels, as SVG: lines over a quantity, spreads by name, spans of time.
 //!
-//! Colours belong to names: a policy has the same one in every panel, and the legend below explains it
-//! once. What was not measured is not drawn: a line has a gap there, a row stays empty, and both say so.
+//! Colours belong to names: a policy has the same one in every figure, and the legend below explains it
+//! once. Lines that lie on each other are told apart by dashes. What was not measured is not drawn: a line has a gap there,
+//! a row stays empty, and both say so.
 
 mod draw;
+mod style;
 
 use std::fs::{self, File};
 use std::io;
@@ -98,8 +100,14 @@ impl Figure {
     /// there is as it is.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// Where the file cannot be written, or its name says that it is something else than SVG.
     pub fn check_place(path: &Path) -> Result<(), PlotError> {
+        if let Some(other) = path.extension().filter(|extension| !extension.eq_ignore_ascii_case("svg")) {
+            let (path, other) = (path.display(), other.display());
+            return Err(PlotError(format!(
+                "{path}: a plot is SVG, not {other}: give it a name that ends in .svg"
+            )));
+        }
         let opened = match File::create_new(path) {
             Ok(_) => fs::remove_file(path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open(path),
@@ -159,17 +167,23 @@ mod tests {
     fn what_was_not_measured_is_a_gap_that_says_so() {
         let lines = |middle| {
             let wdrop = vec![(5.0, Some(1.0)), (10.0, middle), (15.0, Some(1.0)), (20.0, Some(1.0))];
-            let pfc = vec![(5.0, Some(2.0)), (20.0, Some(2.0))];
-            svg(panel(Content::Lines(vec![("pfc".into(), pfc), ("wdrop".into(), wdrop)]))
-                .absent("none completed"))
+            svg(panel(Content::Lines(vec![("wdrop".into(), wdrop)])).absent("none completed"))
         };
         let (whole, broken) = (lines(Some(1.0)), lines(None));
         assert!(!whole.contains("none completed"), "{whole}");
         assert!(broken.contains("wdrop: none completed at 10"), "{broken}");
         let drawn = |svg: &str| svg.matches("stroke-width=\"2\"").count();
-        assert_eq!((drawn(&whole), drawn(&broken)), (2, 3), "what lies on both sides of a gap is not joined");
-        assert_eq!(whole.matches("<circle").count(), 6);
-        assert_eq!(broken.matches("<circle").count(), 5, "no point where nothing was measured");
+        assert_eq!((drawn(&whole), drawn(&broken)), (1, 2), "what lies on both sides of a gap is not joined");
+        assert_eq!(whole.matches("<circle").count(), 4);
+        assert_eq!(broken.matches("<circle").count(), 3, "no point where nothing was measured");
+    }
+
+    #[test]
+    fn of_two_equal_lines_both_are_seen() {
+        let line = || vec![(0.0, Some(1.0)), (1.0, Some(1.0))];
+        let svg = svg(panel(Content::Lines(vec![("pfc".into(), line()), ("gfc".into(), line())])));
+        let drawn = svg.matches("stroke-width=\"2\"").count();
+        assert!(drawn > 10, "one of them is dashed: {drawn}");
     }
 
     #[test]
@@ -231,6 +245,10 @@ mod tests {
                 "{message}"
             );
         }
+        let picture = refused(&directory.join("p.png")).unwrap();
+        assert!(picture.contains("a plot is SVG, not png") && picture.contains("ends in .svg"), "{picture}");
+        assert_eq!(refused(&directory.join("p.SVG")), None);
+        assert_eq!(refused(Path::new("/dev/null")), None);
         fs::remove_dir_all(&directory).unwrap();
     }
 

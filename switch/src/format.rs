@@ -1,7 +1,7 @@
 //! Numbers as people read them.
 
 /// Three digits and a decimal prefix: `1.23 M`.
-pub(super) fn scaled(number: f64, unit: &str) -> String {
+pub(crate) fn scaled(number: f64, unit: &str) -> String {
     let steps = ["", "k", "M", "G", "T"];
     let mut value = number;
     let mut step = 0;
@@ -19,12 +19,12 @@ pub(super) fn scaled(number: f64, unit: &str) -> String {
 }
 
 /// Bytes: `12.3 kB`.
-pub(super) fn bytes(bytes: u64) -> String {
+pub(crate) fn bytes(bytes: u64) -> String {
     scaled(bytes as f64, "B")
 }
 
 /// Nanoseconds: `250 ms`.
-pub(super) fn span(nanos: u64) -> String {
+pub(crate) fn span(nanos: u64) -> String {
     let (value, unit) = match nanos {
         0 => return "0".into(),
         1..1_000 => return format!("{nanos} ns"),

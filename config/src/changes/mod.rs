@@ -1,0 +1,293 @@
+//! What another configuration would change of a running switch: what can be otherwise while it runs, and what takes a restart.
+//!
+//! Both configurations are taken apart field by field, and each field says which of the two it is, so that a field
+//! that is added cannot be forgotten here. What is compared is what the switch does, with every default and
+//! everything that is computed: a longer `cable` shows as more headroom.
+//!
+//! Ports are the same where their names are: their order in the file means nothing to a running switch.
+
+mod fields;
+mod places;
+mod told;
+
+use xoff_dataplane::settings::{
+    ClassSettings, FdbSettings, FlowControl, PolicySettings, PortSettings, SwitchSettings,
+};
+use xoff_dataplane::units::{Class, PortId};
+
+use crate::Config;
+use crate::shell::{PortShell, ShellSettings, Workers};
+use fields::differences;
+use told::{Told, absent};
+
+/// One difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What is otherwise, in words of the file: `port "a": class 3: xoff`.
+    pub what: String,
+    /// How it is.
+    pub before: String,
+    /// How it is to be.
+    pub after: String,
+}
+
+/// All differences between a running switch and a configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Those that are made while it runs.
+    pub live: Vec<Change>,
+    /// Those that take a restart.
+    pub restart: Vec<Change>,
+}
+
+impl Changes {
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.live.is_empty() && self.restart.is_empty()
+    }
+
+    fn live(&mut self, what: String, before: String, after: String) {
+        self.live.push(Change { what, before, after });
+    }
+
+    /// One more that takes a restart.
+    pub fn restart(&mut self, what: String, before: String, after: String) {
+        self.restart.push(Change { what, before, after });
+    }
+}
+
+impl Config {
+    /// `new`, with its ports at the places where those of this configuration are, which so many workers run, and what that
+    /// would change. Ports that are left out leave their place empty, and others take a place that was spare.
+    #[must_use]
+    pub fn changes(&self, workers: usize, new: Config) -> (Config, Changes) {
+        let mut changes = Changes::default();
+        let new = places::placed(self, new, &mut changes);
+        of_switch(self, &new, &mut changes);
+        of_shell(&self.shell, workers, &new.shell, &mut changes);
+        (new, changes)
+    }
+}
+
+/// All that is no port's.
+fn of_switch(before: &Config, after: &Config, changes: &mut Changes) {
+    let (old, new) = (&before.switch, &after.switch);
+    differences!(changes, "", old, new, SwitchSettings {
+        ports: other,
+        accounting: restart "switch.accounting",
+        memory: restart "memory",
+        when_full: restart "switch.when_full",
+        pipeline: restart "pipeline",
+        policies: other,
+        shadows: restart "switch.shadow",
+        policy: other,
+        fdb: other,
+        vlans: other,
+        qcn: restart "qcn",
+    });
+    for class in Class::ALL {
+        let kinds = [old, new].map(|settings| settings.policies[class.index()].told());
+        changed(changes, format!("policy of class {class}"), kinds);
+    }
+    of_policies(&old.policy, &new.policy, changes);
+    differences!(
+        changes,
+        "fdb.",
+        &old.fdb,
+        &new.fdb,
+        FdbSettings {
+            capacity: restart,
+            ageing: live,
+            statics: other,
+            seed: other, // a secret, which stays
+        }
+    );
+    of_statics(old, new, changes);
+    for (index, (old_port, new_port)) in (0_u8..).zip(old.ports.iter().zip(&new.ports)) {
+        let shells = [before, after].map(|config| &config.shell.ports[usize::from(index)]);
+        let place = format!("port {:?}: ", new_port.name);
+        match shells.map(PortShell::is_vacant) {
+            [true, true] => {}
+            [true, false] => {
+                changes.restart(format!("port {:?}", new_port.name), absent(), shells[1].device.clone())
+            }
+            [false, true] => {
+                changes.restart(format!("port {:?}", old_port.name), shells[0].device.clone(), absent())
+            }
+            [false, false] => {
+                of_port(&place, old_port, new_port, changes);
+                of_vlans(&place, PortId(index), [old, new], changes);
+                of_device(&place, shells, changes);
+            }
+        }
+    }
+}
+
+/// One that is made while the switch runs, if it is one.
+fn changed(changes: &mut Changes, what: String, [before, after]: [String; 2]) {
+    if before != after {
+        changes.live(what, before, after);
+    }
+}
+
+/// Parameters of policies. Those that a program brings along begin anew with any change.
+fn of_policies(old: &PolicySettings, new: &PolicySettings, changes: &mut Changes) {
+    differences!(changes, "policy.", old, new, PolicySettings {
+        capfc_cut: live "capfc.cut",
+        capfc_weigh: live "capfc.count",
+        ofc: live,
+        p_pfc: live "p-pfc",
+        g_pfc: live "g-pfc",
+        gfc: live,
+        custom: other,
+    });
+}
+
+fn of_statics(old: &SwitchSettings, new: &SwitchSettings, changes: &mut Changes) {
+    let name = |settings: &SwitchSettings, port: PortId| {
+        settings.ports.get(port.index()).map_or_else(absent, |port| format!("port {:?}", port.name))
+    };
+    let at = |settings: &SwitchSettings, of: (u16, xoff_dataplane::units::MacAddr)| {
+        let found = settings.fdb.statics.iter().find(|(vid, mac, _)| (*vid, *mac) == of);
+        found.map_or_else(absent, |(_, _, port)| name(settings, *port))
+    };
+    let mut all: Vec<_> =
+        old.fdb.statics.iter().chain(&new.fdb.statics).map(|(vid, mac, _)| (*vid, *mac)).collect();
+    all.sort_unstable();
+    all.dedup();
+    for of @ (vid, mac) in all {
+        changed(changes, format!("static address {mac} in VLAN {vid}"), [at(old, of), at(new, of)]);
+    }
+}
+
+fn of_vlans(place: &str, port: PortId, settings: [&SwitchSettings; 2], changes: &mut Changes) {
+    type Members = fn(&xoff_dataplane::settings::VlanSettings) -> &Vec<PortId>;
+    let lists: [(&str, Members); 2] = [("tagged", |vlan| &vlan.tagged), ("untagged", |vlan| &vlan.untagged)];
+    for (key, members) in lists {
+        let told = settings.map(|settings| {
+            let vlans = settings.vlans.iter().filter(|vlan| members(vlan).contains(&port));
+            vlans.map(|vlan| vlan.vid).collect::<Vec<u16>>().told()
+        });
+        changed(changes, format!("{place}{key}"), told);
+    }
+}
+
+fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Changes) {
+    differences!(changes, place, old, new, PortSettings {
+        name: other,
+        mac: other, // the device's
+        speed: restart,
+        mtu_frame: restart "mtu (frames of so many bytes)",
+        trust: live,
+        default_class: live,
+        pcp_to_class: live "pcp_map",
+        dscp_to_class: live "dscp_map",
+        rewrite_pcp: live,
+        rewrite_dscp: live,
+        pvid: live,
+        learning: live,
+        learn_limit: live,
+        storm_limit: live,
+        loop_detection: live,
+        flood_unknown: live,
+        flood_group: live,
+        isolated: live,
+        flow_control: other,
+        ofc_peer: restart,
+        gfc_peer: restart,
+        pause_time: live,
+        refresh: live,
+        burst: live,
+        commit: live,
+        past_xoff: live "headroom that its peer needs",
+        peer_response: live,
+        classes: other,
+    });
+    of_pauses(place, old.flow_control, new.flow_control, changes);
+    for class in Class::ALL {
+        let place = format!("{place}class {class}: ");
+        let [old, new] = [old, new].map(|port| &port.classes[class.index()]);
+        differences!(changes, &place, old, new, ClassSettings {
+            lossless: live,
+            xoff: live,
+            xon: live,
+            headroom: live,
+            xoff_frames: live,
+            ingress_reserve: restart,
+            ingress_max: live,
+            egress_max: live,
+            egress_max_frames: live,
+            egress_reserve: restart,
+            egress_warn: live,
+            egress_xoff: live,
+            egress_xon: live,
+            queue: restart,
+            service: live "weight",
+            max_rate: live,
+            ecn: live,
+            watchdog: live,
+        });
+    }
+}
+
+/// How pauses are told stays: a peer that was told in one way would not hear the other.
+fn of_pauses(place: &str, old: FlowControl, new: FlowControl, changes: &mut Changes) {
+    let told = [old.told(), new.told()];
+    match (old, new) {
+        (FlowControl::Pfc { .. }, FlowControl::Pfc { .. })
+        | (FlowControl::Pause8023x, FlowControl::Pause8023x)
+        | (FlowControl::Ignore, FlowControl::Ignore) => changed(changes, format!("{place}pause"), told),
+        (FlowControl::Pfc { .. } | FlowControl::Pause8023x | FlowControl::Ignore, _) => {
+            let [before, after] = told;
+            changes.restart(format!("{place}pause"), before, after);
+        }
+    }
+}
+
+fn of_device(place: &str, [old, new]: [&PortShell; 2], changes: &mut Changes) {
+    differences!(changes, place, old, new, PortShell {
+        device: restart,
+        queues: restart,
+        mode: restart,
+        rings: restart "rings (by speed, stall_budget, smallest_frame, commit)",
+        stall_frames: restart "frames that are kept ready for a stall (by speed, stall_budget, smallest_frame, burst)",
+    });
+}
+
+fn of_shell(old: &ShellSettings, workers: usize, new: &ShellSettings, changes: &mut Changes) {
+    differences!(changes, "switch.", old, new, ShellSettings {
+        name: restart,
+        ports: other,
+        workers: other,
+        poll: restart,
+        http: restart,
+        http_netns: restart,
+        http_hosts: restart,
+        user: restart,
+        log: live,
+        log_format: restart,
+        sighup: restart,
+        stall_budget: restart,
+        smallest_frame: live,
+        zero_copy: restart,
+        chunks: restart "chunks (by mtu)",
+    });
+    // Who is added or left out is no difference between the workers of the others.
+    let stays = |id: &PortId| {
+        let is_there =
+            |shell: &ShellSettings| shell.ports.get(id.index()).is_some_and(|port| !port.is_vacant());
+        is_there(old) && is_there(new)
+    };
+    if !old.workers.are_alike(workers, &new.workers, stays) {
+        let before = match &old.workers {
+            Workers::List(_) => old.workers.told(),
+            Workers::Auto | Workers::Count(_) => workers.to_string(),
+        };
+        changes.restart("switch.workers".into(), before, new.workers.told());
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

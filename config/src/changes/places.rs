@@ -1,0 +1,98 @@
+//! Where the ports of another configuration are in a running switch.
+
+use xoff_dataplane::settings::{ClassSettings, FlowControl, PortSettings, VlanSettings};
+use xoff_dataplane::units::{Bytes, CLASSES, ClassSet, PORTS_MAX, PortId};
+
+use super::told::absent;
+use super::{Change, Changes};
+use crate::Config;
+use crate::shell::{PortShell, Worker, Workers};
+
+/// `new`, with each port at its place of `running`; where there is none, that takes a restart.
+pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Config {
+    let mut places: Vec<PortId> = Vec::new();
+    for index in 0..new.switch.ports.len() {
+        let place = place(running, &new, index, &places);
+        if place.index() >= running.switch.ports.len() {
+            let (name, device) = (&new.switch.ports[index].name, &new.shell.ports[index].device);
+            changes.restart.push(Change {
+                what: format!("port {name:?}"),
+                before: absent(),
+                after: device.clone(),
+            });
+        }
+        places.push(place);
+    }
+    let moved = |ports: &[PortId]| -> Vec<PortId> {
+        let mut moved: Vec<PortId> = ports.iter().map(|port| places[port.index()]).collect();
+        moved.sort_unstable();
+        moved
+    };
+    let mut config = new.clone();
+    for vlan in &mut config.switch.vlans {
+        let VlanSettings { vid: _, tagged, untagged } = vlan;
+        (*tagged, *untagged) = (moved(tagged), moved(untagged));
+    }
+    for (_, _, port) in &mut config.switch.fdb.statics {
+        *port = places[port.index()];
+    }
+    if let Workers::List(list) = &mut config.shell.workers {
+        for Worker { core: _, ports } in list {
+            *ports = moved(ports);
+        }
+    }
+    config.switch.ports = running.switch.ports.iter().map(vacated).collect();
+    config.shell.ports = running.shell.ports.iter().map(PortShell::vacated).collect();
+    config.headroom = vec![[None; CLASSES]; running.headroom.len()];
+    for (index, place) in places.iter().map(|place| place.index()).enumerate() {
+        if place < config.switch.ports.len() {
+            config.switch.ports[place] = new.switch.ports[index].clone();
+            config.shell.ports[place] = new.shell.ports[index].clone();
+            config.headroom[place] = new.headroom[index];
+        }
+    }
+    config
+}
+
+/// Where the port of that name is or was, else a spare place; beyond all where there is none.
+fn place(running: &Config, new: &Config, index: usize, taken: &[PortId]) -> PortId {
+    let name = &new.switch.ports[index].name;
+    let ids = || (0..=u8::MAX).map(PortId).zip(&running.switch.ports);
+    let known = ids().find(|(_, port)| port.name == *name);
+    let spare = || {
+        ids().find(|(id, port)| {
+            port.name.is_empty() && !taken.contains(id) && of_worker(running, new, *id, index)
+        })
+    };
+    let beyond =
+        || PortId(u8::try_from((running.switch.ports.len() + index).min(PORTS_MAX - 1)).unwrap_or(u8::MAX));
+    known.or_else(spare).map_or_else(beyond, |(id, _)| id)
+}
+
+/// Whether a place belongs to the worker that is to have a port, where the file says which.
+fn of_worker(running: &Config, new: &Config, place: PortId, index: usize) -> bool {
+    let (Workers::List(old), Workers::List(new)) = (&running.shell.workers, &new.shell.workers) else {
+        return true;
+    };
+    let owner = |list: &[Worker], id: usize| {
+        list.iter().position(|worker| worker.ports.iter().any(|port| port.index() == id))
+    };
+    owner(old, place.index()) == owner(new, index)
+}
+
+/// The place of a port that is not there: it holds nothing, and nobody is paused for it.
+fn vacated(port: &PortSettings) -> PortSettings {
+    let classes = port.classes.map(|class| ClassSettings {
+        queue: class.queue,
+        ingress_reserve: class.ingress_reserve,
+        egress_reserve: class.egress_reserve,
+        ..ClassSettings::lossy(Bytes::ZERO)
+    });
+    let PortSettings { name, mac, speed, mtu_frame, ofc_peer, gfc_peer, .. } = port.clone();
+    let flow_control = match port.flow_control {
+        FlowControl::Pfc { .. } => FlowControl::Pfc { obey: ClassSet::NONE, send: ClassSet::NONE },
+        other => other,
+    };
+    let plain = PortSettings::plain(name, mac, speed, classes);
+    PortSettings { mtu_frame, ofc_peer, gfc_peer, flow_control, pvid: None, ..plain }
+}

@@ -1,0 +1,177 @@
+//! How values are told to people: as a file has them, where it can have them.
+
+use xoff_dataplane::settings::{
+    Accounting, EcnSettings, Flooded, FlowControl, GPfcSettings, GfcSettings, LoopDetection, Memory,
+    OfcSettings, PPfcSettings, PipelineSettings, PolicyKind, QcnSettings, QueueKind, Service, SharedMemory,
+    StormLimit, Trust, WatchdogSettings, Weigh, WhenFull,
+};
+use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
+
+use crate::choices::Choice as _;
+use crate::quantity;
+use crate::shell::{Chunks, HttpAt, LogFormat, Mode, Poll, Queues, Rings, Sighup, Workers, ZeroCopy};
+use crate::written::ranges;
+
+/// What can be told.
+pub(super) trait Told {
+    fn told(&self) -> String;
+}
+
+/// How something is told that is not there.
+pub(super) fn absent() -> String {
+    "none".to_owned()
+}
+
+macro_rules! told_as_displayed {
+    ($($type:ty),*) => { $(impl Told for $type {
+        fn told(&self) -> String {
+            self.to_string()
+        }
+    })* };
+}
+told_as_displayed!(bool, u8, u16, u32, usize, f64, String, Class, HttpAt);
+
+macro_rules! told_by_word {
+    ($($type:ty),*) => { $(impl Told for $type {
+        fn told(&self) -> String {
+            self.word().into()
+        }
+    })* };
+}
+told_by_word!(Accounting, LogFormat, LoopDetection, Mode, QueueKind, Sighup, Trust, Weigh, ZeroCopy);
+
+macro_rules! told_by {
+    ($($type:ty: $how:expr),* $(,)?) => { $(impl Told for $type {
+        fn told(&self) -> String {
+            let how: fn(&$type) -> String = $how;
+            how(self)
+        }
+    })* };
+}
+
+told_by! {
+    Bytes: |bytes| if *bytes == Bytes::MAX { "no limit".into() } else { quantity::bytes(*bytes) },
+    Nanos: |time| quantity::time(*time),
+    BitRate: |rate| quantity::rate(*rate),
+    Quanta: |quanta| format!("{} quanta", quanta.0),
+    ClassSet: |classes| ranges(&classes.iter().map(Class::get).collect::<Vec<u8>>()),
+    std::path::PathBuf: |path| path.display().to_string(),
+    PolicyKind: |kind| kind.name().into(),
+    WhenFull: |when| when.name().into(),
+    Service: |service| match service {
+        Service::Strict => "strict".into(),
+        Service::Weighted(weight) => weight.to_string(),
+    },
+    Poll: |poll| match poll {
+        Poll::Busy => "busy".into(),
+        Poll::Adaptive { idle_after } => format!("adaptive, idle_after {}", idle_after.told()),
+    },
+    Queues: |queues| match queues {
+        Queues::All => "all".into(),
+        Queues::List(list) => ranges(list),
+    },
+    Rings: |Rings { fill, rx, tx, completion }| format!("fill {fill}, rx {rx}, tx {tx}, completion {completion}"),
+    Chunks: |Chunks { bytes, multi_buffer }| {
+        format!("{bytes} bytes{}", if *multi_buffer { ", several for a frame" } else { "" })
+    },
+    Workers: |workers| match workers {
+        Workers::Auto => "auto".into(),
+        Workers::Count(count) => count.to_string(),
+        Workers::List(list) => format!("a list of {}", list.len()),
+    },
+    StormLimit: |limit| {
+        let rates = Flooded::ALL.map(|kind| limit.of(kind).map(|rate| format!("{} {}", kind.name(), rate.told())));
+        let rates: Vec<String> = rates.into_iter().flatten().collect();
+        if rates.is_empty() { absent() } else { rates.join(", ") }
+    },
+    EcnSettings: |EcnSettings { min, max, probability, wred }| {
+        let wred = if *wred { ", wred" } else { "" };
+        format!("from {} to {}, probability {probability}{wred}", min.told(), max.told())
+    },
+    WatchdogSettings: |WatchdogSettings { action, detect, restore }| {
+        format!("{} after {}, over after {}", action.name(), detect.told(), restore.told())
+    },
+    FlowControl: |flow_control| match flow_control {
+        FlowControl::Pfc { obey, send } => format!("pfc, obeyed in {}, sent in {}", some(obey), some(send)),
+        FlowControl::Pause8023x => "802.3x".into(),
+        FlowControl::Ignore => "ignore".into(),
+    },
+    OfcSettings: |OfcSettings { alpha, flows, congested_flows, paused_flows }| {
+        format!("alpha {alpha}, flows {flows}, congested_flows {congested_flows}, paused_flows {paused_flows}")
+    },
+    PPfcSettings: |PPfcSettings { prediction }| {
+        format!("prediction {}", prediction.map_or("off".into(), quantity::time))
+    },
+    GPfcSettings: |GPfcSettings { pause_lower, resume_lower }| {
+        format!("pause_lower {pause_lower}, resume_lower {resume_lower}")
+    },
+    GfcSettings: |GfcSettings { first, steps }| format!("first {first}, steps {steps}"),
+    PipelineSettings: |PipelineSettings { rate, delay, ingress }| {
+        let rate = rate.map_or("none".into(), quantity::frame_rate);
+        format!("rate {rate}, delay {}, ingress {}", delay.told(), ingress.name())
+    },
+    Memory: |memory| match memory {
+        Memory::Dedicated => "dedicated".into(),
+        Memory::Shared(shared) => shared.told(),
+    },
+    SharedMemory: |shared| {
+        let SharedMemory {
+            pool, ingress_limit, egress_limit, port_limit, egress_port_limit, egress_limits, headroom, alpha_log2
+        } = shared;
+        let limits = [
+            ("pool", pool),
+            ("ingress_limit", ingress_limit),
+            ("egress_limit", egress_limit),
+            ("port_limit", port_limit),
+            ("egress_port_limit", egress_port_limit),
+        ];
+        let limits = limits.map(|(name, bytes)| format!("{name} {}", bytes.told())).join(", ");
+        let (of_egress, headroom) = (egress_limits.word(), headroom.word());
+        let alpha = alpha_log2.map_or_else(absent, |alpha| alpha.to_string());
+        format!("shared, {limits}, egress_limits {of_egress}, headroom {headroom}, alpha_log2 {alpha}")
+    },
+    QcnSettings: |qcn| {
+        let QcnSettings {
+            ingress, egress, set_point, weight, sample_every, jitter_percent, frames_per_cnm, culprit, flows_max, seed,
+        } = qcn;
+        let culprit = culprit.word();
+        format!(
+            "ingress {}, egress {}, set_point {}, weight {weight}, sample_every {}, jitter {jitter_percent}, \
+             frames_per_cnm {frames_per_cnm}, culprit {culprit}, flows {flows_max}, seed {seed}",
+            some(ingress), some(egress), set_point.told(), sample_every.told(),
+        )
+    },
+}
+
+/// Classes, if there are any.
+fn some(classes: &ClassSet) -> String {
+    if classes.is_empty() { absent() } else { classes.told() }
+}
+
+impl<T: Told> Told for Option<T> {
+    fn told(&self) -> String {
+        self.as_ref().map_or_else(absent, Told::told)
+    }
+}
+
+impl<T: Told> Told for Vec<T> {
+    fn told(&self) -> String {
+        let all: Vec<String> = self.iter().map(Told::told).collect();
+        if all.is_empty() { absent() } else { all.join(", ") }
+    }
+}
+
+/// A map: from its index to what stands there, where that is another than before it.
+impl<T: Told + PartialEq, const N: usize> Told for [T; N] {
+    fn told(&self) -> String {
+        let runs = self.chunk_by(|left, right| left == right).scan(0, |from, run| {
+            let (first, last) = (*from, *from + run.len() - 1);
+            *from = last + 1;
+            Some(match first == last {
+                true => format!("{first} = {}", run[0].told()),
+                false => format!("{first}-{last} = {}", run[0].told()),
+            })
+        });
+        runs.collect::<Vec<_>>().join(", ")
+    }
+}

@@ -1,0 +1,56 @@
+//! Words that stand for one of a few things: by which a configuration is read, and by which a change of it is told.
+
+use xoff_dataplane::settings::{
+    Accounting, Culprit, EgressLimits, HeadroomPlace, LoopDetection, QueueKind, Trust, Weigh,
+};
+
+use crate::shell::{LogFormat, Mode, Sighup, ZeroCopy};
+
+/// One of a few things.
+pub(crate) trait Choice: Copy + PartialEq + 'static {
+    /// Each of them, by its word.
+    const WORDS: &'static [(&'static str, Self)];
+
+    fn word(self) -> &'static str {
+        let named = Self::WORDS.iter().find(|(_, meaning)| *meaning == self);
+        named.map_or("", |(word, _)| word)
+    }
+}
+
+macro_rules! choices {
+    ($($type:ident: $($word:literal => $variant:ident),+;)+) => {
+        $(impl Choice for $type {
+            const WORDS: &'static [(&'static str, Self)] = &[$(($word, $type::$variant)),+];
+        })+
+
+        #[cfg(test)]
+        mod tests {
+            use super::*;
+
+            // Each variant is matched, so that none is without a word.
+            #[test]
+            fn each_has_a_word_of_its_own() {
+                $(for (word, choice) in $type::WORDS {
+                    match choice {
+                        $($type::$variant)|+ => assert_eq!(choice.word(), *word),
+                    }
+                })+
+            }
+        }
+    };
+}
+
+choices! {
+    Accounting: "until-transmitted" => UntilTransmitted, "until-forwarded" => UntilForwarded;
+    Culprit: "arrival" => Arrival, "occupancy-deterministic" => OccupancyDeterministic, "occupancy-random" => OccupancyRandom;
+    EgressLimits: "lossy" => Lossy, "all" => All;
+    HeadroomPlace: "reserved" => Reserved, "pool" => Pool;
+    LogFormat: "text" => Text, "json" => Json;
+    LoopDetection: "alert" => Alert, "block" => Block, "off" => Off;
+    Mode: "auto" => Auto, "native" => Native, "generic" => Generic;
+    QueueKind: "fifo" => Fifo, "voq" => Voq;
+    Sighup: "stop" => Stop, "reload" => Reload;
+    Trust: "both" => Both, "pcp" => Pcp, "dscp" => Dscp, "port" => Port;
+    Weigh: "frames" => Frames, "bytes" => Bytes;
+    ZeroCopy: "auto" => Auto, "on" => On, "off" => Off;
+}

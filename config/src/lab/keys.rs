@@ -1,0 +1,313 @@
+//! The keys of a lab's file, table by table, and how the value of each is read.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use toml_span::value::ValueInner;
+use toml_span::{Span, Spanned, Value};
+use xoff_dataplane::units::{BitRate, MacAddr};
+
+use super::{NicSettings, Place};
+use crate::parse;
+use crate::problem::{Problem, Problems};
+use crate::read::{Parsed, Table, keys};
+
+/// Names of nodes are names of devices, too: those of the ports that lead there.
+const NODE_LEN_MAX: usize = 15;
+/// Names that mean something else to Linux where devices have names.
+const OF_LINUX: [&str; 3] = ["lo", "all", "default"];
+pub(super) const LAB_NAME_LEN_MAX: usize = 32;
+const HOSTS_MAX: u16 = 250;
+
+/// An address and the length of its prefix.
+pub(super) type Address<T> = (T, u8);
+
+/// The end of a wire as it is written: a node, and perhaps a port of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct EndName {
+    pub(super) node: String,
+    pub(super) port: Option<String>,
+}
+
+/// `hosts` of a switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum HostsKey {
+    Count(u16),
+    Names(Vec<(String, Span)>),
+}
+
+keys! {
+    /// At the top level.
+    struct TopKeys {
+        name: String = lab_name;
+    }
+}
+
+keys! {
+    /// `[defaults]`.
+    struct DefaultKeys {
+        speed: BitRate = parse::rate;
+        mtu: u32 = parse::integer(256..=9_216);
+        nic: Option<NicSettings> = nic;
+    }
+}
+
+keys! {
+    /// `[[host]]`.
+    struct HostKeys {
+        name: String = node_name;
+        switch: EndName = end_name;
+        speed: BitRate = parse::rate;
+        mtu: u32 = parse::integer(256..=9_216);
+        mac: MacAddr = parse::mac;
+        ipv4: Address<Ipv4Addr> = ipv4;
+        ipv6: Address<Ipv6Addr> = ipv6;
+        nic: Option<NicSettings> = nic;
+        netns: String = netns;
+        pid: i32 = parse::integer(1..=i32::MAX);
+        container: String = container;
+        tap: String = parse::device;
+    }
+}
+
+keys! {
+    /// `[[switch]]`, beside all that a switch is configured by.
+    struct SwitchKeys {
+        name: String = node_name;
+        hosts: HostsKey = hosts;
+    }
+}
+
+keys! {
+    /// `[[link]]`.
+    struct LinkKeys {
+        between: [EndName; 2] = between;
+        speed: BitRate = parse::rate;
+        mtu: u32 = parse::integer(256..=9_216);
+    }
+}
+
+/// What the documentation calls each table, and its keys.
+#[cfg(test)]
+pub(super) fn documented() -> [(&'static str, &'static [&'static str]); 5] {
+    [
+        ("## At the top", TopKeys::KEYS),
+        ("## `[defaults]`", DefaultKeys::KEYS),
+        ("## `[[switch]]`", SwitchKeys::KEYS),
+        ("## `[[host]]`", HostKeys::KEYS),
+        ("## `[[link]]`", LinkKeys::KEYS),
+    ]
+}
+
+/// A table `[[switch]]`, as far as the lab itself looks at it.
+#[derive(Debug)]
+pub(super) struct Switch {
+    pub(super) name: Option<Spanned<String>>,
+    pub(super) hosts: Option<Spanned<HostsKey>>,
+    pub(super) span: Span,
+}
+
+/// A table `[[host]]`.
+#[derive(Debug)]
+pub(super) struct Host {
+    pub(super) keys: HostKeys,
+    pub(super) place: Place,
+}
+
+/// What stands in the file.
+#[derive(Debug, Default)]
+pub(super) struct File {
+    pub(super) name: Option<Spanned<String>>,
+    pub(super) defaults: DefaultKeys,
+    pub(super) switches: Vec<Switch>,
+    pub(super) hosts: Vec<Host>,
+    pub(super) links: Vec<LinkKeys>,
+}
+
+impl File {
+    pub(super) fn read(root: &Table<'_, '_>, problems: &mut Problems) -> File {
+        root.no_others(&[TopKeys::KEYS, &["defaults", "switch", "host", "link"]], problems);
+        let mut file = File { name: TopKeys::read(root, problems).name, ..File::default() };
+        if let Some(table) = root.table("defaults", problems) {
+            table.no_others(&[DefaultKeys::KEYS, &["switch"]], problems);
+            file.defaults = DefaultKeys::read(&table, problems);
+            // What stands in it is looked at with each switch.
+            let _ = table.table("switch", problems);
+        }
+        for table in crate::document::tables(root, "switch", problems) {
+            required("switch", &["name"], &table, problems);
+            let SwitchKeys { name, hosts } = SwitchKeys::read(&table, problems);
+            file.switches.push(Switch { name, hosts, span: table.span });
+        }
+        for table in crate::document::tables(root, "host", problems) {
+            table.no_others(&[HostKeys::KEYS], problems);
+            required("host", &["name"], &table, problems);
+            let keys = HostKeys::read(&table, problems);
+            let place = place(&keys, problems);
+            file.hosts.push(Host { keys, place });
+        }
+        for table in crate::document::tables(root, "link", problems) {
+            table.no_others(&[LinkKeys::KEYS], problems);
+            required("link", &["between"], &table, problems);
+            file.links.push(LinkKeys::read(&table, problems));
+        }
+        file
+    }
+}
+
+fn required(table: &str, keys: &[&str], of: &Table<'_, '_>, problems: &mut Problems) {
+    for key in keys.iter().filter(|key| of.value(key).is_none()) {
+        problems.push(Problem::missing(table, key, of.span));
+    }
+}
+
+/// A host lives in one place.
+fn place(keys: &HostKeys, problems: &mut Problems) -> Place {
+    let places = [
+        keys.netns.as_ref().map(|key| (Place::Netns(key.value.clone()), key.span)),
+        keys.pid.as_ref().map(|key| (Place::Pid(key.value), key.span)),
+        keys.container.as_ref().map(|key| (Place::Container(key.value.clone()), key.span)),
+        keys.tap.as_ref().map(|key| (Place::Tap(key.value.clone()), key.span)),
+    ];
+    let mut given = places.into_iter().flatten();
+    let first = given.next();
+    if let (Some((_, first)), Some((_, second))) = (&first, given.next()) {
+        problems.push(
+            Problem::error("a host lives in one place")
+                .at(second, "and another here")
+                .at(*first, "one here")
+                .help("give one of netns, pid, container and tap, or none: then the lab makes a namespace"),
+        );
+    }
+    first.map(|(place, _)| place).unwrap_or_default()
+}
+
+fn words(text: &str, len_max: usize) -> bool {
+    let fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    (1..=len_max).contains(&text.len()) && text.chars().all(fine) && !text.starts_with('-')
+}
+
+/// What ports are called, their devices are called too.
+fn device(name: &str) -> bool {
+    words(name, NODE_LEN_MAX) && !OF_LINUX.contains(&name)
+}
+
+fn lab_name(value: &Value<'_>) -> Parsed<String> {
+    let name = value.as_str().filter(|name| words(name, LAB_NAME_LEN_MAX));
+    name.map(str::to_owned)
+        .ok_or_else(|| format!("a name of 1 to {LAB_NAME_LEN_MAX} letters, digits, '-' or '_'"))
+}
+
+fn node_name(value: &Value<'_>) -> Parsed<String> {
+    let name = value.as_str().filter(|name| device(name) && *name != "localhost");
+    name.map(str::to_owned).ok_or_else(|| {
+        format!(
+            "a name of 1 to {NODE_LEN_MAX} letters, digits, '-' or '_' (a port that leads there has it as its device's), but for {}",
+            OF_LINUX.join(", ")
+        )
+    })
+}
+
+fn hosts(value: &Value<'_>) -> Parsed<HostsKey> {
+    let allowed =
+        || format!("a number of hosts from 1 to {HOSTS_MAX}, or a list of names such as [\"h1\", \"h2\"]");
+    if let Ok(count) = parse::integer(1..=HOSTS_MAX)(value) {
+        return Ok(HostsKey::Count(count));
+    }
+    let names = value.as_array().ok_or_else(allowed)?;
+    let name = |entry: &Value<'_>| node_name(entry).map(|name| (name, entry.span));
+    names
+        .iter()
+        .map(name)
+        .collect::<Parsed<Vec<_>>>()
+        .map(HostsKey::Names)
+        .map_err(|wrong| format!("{}, each {wrong}", allowed()))
+}
+
+fn end_name(value: &Value<'_>) -> Parsed<EndName> {
+    let allowed = || {
+        "a node such as \"s1\", or a port of a switch such as \"s1:uplink\" (names of up to 15 letters)"
+            .to_owned()
+    };
+    let text = value.as_str().ok_or_else(allowed)?;
+    let (node, port) = text.split_once(':').map_or((text, None), |(node, port)| (node, Some(port)));
+    let fine = device(node) && port.is_none_or(device);
+    fine.then(|| EndName { node: node.to_owned(), port: port.map(str::to_owned) }).ok_or_else(allowed)
+}
+
+fn between(value: &Value<'_>) -> Parsed<[EndName; 2]> {
+    let ends = parse::list(value, end_name).and_then(|ends| <[EndName; 2]>::try_from(ends).ok());
+    ends.ok_or_else(|| "the two ends, such as [\"h1\", \"s1\"] or [\"s1:uplink\", \"s2\"]".into())
+}
+
+fn address<T: FromStr>(value: &Value<'_>, bits: u8, such_as: &str) -> Parsed<Address<T>> {
+    let split = value.as_str().and_then(|text| text.split_once('/'));
+    let address = split.and_then(|(address, length)| {
+        let length = length.parse().ok().filter(|length| (1..=bits).contains(length))?;
+        Some((address.parse().ok()?, length))
+    });
+    address.ok_or_else(|| format!("an address with the length of its prefix, such as {such_as:?}"))
+}
+
+fn ipv4(value: &Value<'_>) -> Parsed<Address<Ipv4Addr>> {
+    address(value, 32, "192.0.2.1/24")
+}
+
+fn ipv6(value: &Value<'_>) -> Parsed<Address<Ipv6Addr>> {
+    address(value, 128, "2001:db8::1/64")
+}
+
+fn netns(value: &Value<'_>) -> Parsed<String> {
+    let fine = |name: &&str| !name.is_empty() && !name.contains('/') && *name != "." && *name != "..";
+    let name = value.as_str().filter(fine);
+    name.map(str::to_owned).ok_or_else(|| "the name of a namespace as `ip netns` lists it".into())
+}
+
+fn container(value: &Value<'_>) -> Parsed<String> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let name = value
+        .as_str()
+        .filter(|name| name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(fine));
+    name.map(str::to_owned).ok_or_else(|| "the name or id of a container as docker or podman list it".into())
+}
+
+/// Arguments of `xoff nic` that are not for a file to give.
+const OF_THE_LAB: [&str; 6] = ["device", "speed", "http", "check", "status", "json"];
+
+/// `true`, `false`, or arguments of `xoff nic`.
+fn nic(value: &Value<'_>) -> Parsed<Option<NicSettings>> {
+    let allowed = || {
+        format!(
+            "true, false, or arguments of `xoff nic` such as {{ lossless = 3, trust = \"dscp\" }}, but for {}, which the lab gives",
+            OF_THE_LAB.join(", ")
+        )
+    };
+    match value.as_ref() {
+        ValueInner::Boolean(yes) => Ok(yes.then(NicSettings::default)),
+        ValueInner::Table(entries) => {
+            let argument = |(key, value): (&toml_span::value::Key<'_>, &Value<'_>)| {
+                let fine =
+                    |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+                let value = fine(&key.name).then(|| plain(value)).flatten()?;
+                let name = key.name.replace('_', "-");
+                (!OF_THE_LAB.contains(&name.as_str())).then_some((name, value))
+            };
+            let arguments = entries.iter().map(argument).collect::<Option<_>>();
+            arguments.map(|arguments| Some(NicSettings(arguments))).ok_or_else(allowed)
+        }
+        _ => Err(allowed()),
+    }
+}
+
+fn plain(value: &Value<'_>) -> Option<String> {
+    match value.as_ref() {
+        ValueInner::String(text) => Some(text.to_string()),
+        ValueInner::Integer(number) => Some(number.to_string()),
+        ValueInner::Float(number) => Some(number.to_string()),
+        ValueInner::Boolean(yes) => Some(yes.to_string()),
+        ValueInner::Array(entries) => {
+            entries.iter().map(plain).collect::<Option<Vec<_>>>().map(|entries| entries.join(","))
+        }
+        ValueInner::Table(_) => None,
+    }
+}

@@ -1,0 +1,251 @@
+//! The configuration of each switch, put together as if it stood in a file of its own: what `[[switch]]` says, over
+//! `[defaults.switch]`, and a port for each wire. Every value keeps the place at which it stands in the lab's file.
+//!
+//! | in the lab's file | in a switch's own |
+//! |---|---|
+//! | keys of `[[switch]]` | `[switch]` |
+//! | `[switch.class.3]`, `[switch.defaults]`, `[switch.fdb]`, ... | `[class.3]`, `[defaults]`, `[fdb]`, ... |
+//! | `[[switch.port]]` with the name of a port | what is added to that `[[port]]` |
+//! | `[switch.policy.ofc]`, and `switch.policy.all = "ofc"` | `[policy.ofc]`, and `policy = "ofc"` in `[switch]` |
+
+use std::borrow::Cow;
+
+use toml_span::value::{Key, Table, ValueInner};
+use toml_span::{Span, Value};
+use xoff_dataplane::units::BitRate;
+
+use super::keys::{File, SwitchKeys};
+use super::wires::{Port, Wiring};
+use crate::build;
+use crate::document::{Document, TOP};
+use crate::problem::{Problem, Problems};
+use crate::{Config, Machine};
+
+/// For each switch of the file; `None` where it cannot be.
+pub(super) fn configs(
+    text: &str,
+    file: &File,
+    wiring: &Wiring,
+    machine: &Machine,
+    problems: &mut Problems,
+) -> Vec<Option<Config>> {
+    let config = |(index, switch): (usize, &super::keys::Switch)| {
+        if wiring.ports[index].is_empty() {
+            return None; // which is an error already
+        }
+        // Values move into the tables where they belong, so each switch has its own.
+        let Ok(mut root) = toml_span::parse(text) else { return None };
+        let ports = wiring.ports[index].iter().map(|port| {
+            let link = &wiring.wires[port.link];
+            (port, link.speed, link.mtu)
+        });
+        let root = root_of(&mut root, index, switch.span, ports.collect(), problems)?;
+        let document = Document::read(&root, machine.own_policy.as_ref(), problems);
+        let config = build::build(&document, problems)?;
+        for problem in crate::machine::misfits(&config, machine, Some(&document)) {
+            problems.push(problem);
+        }
+        Some(config)
+    };
+    file.switches.iter().enumerate().map(config).collect()
+}
+
+/// What a file with this switch alone would be.
+fn root_of<'de>(
+    lab: &mut Value<'de>,
+    index: usize,
+    span: Span,
+    ports: Vec<(&Port, BitRate, u32)>,
+    problems: &mut Problems,
+) -> Option<Value<'de>> {
+    let mut top = table(lab.take())?;
+    let mut said = table(array(top.remove("switch")?.take())?.into_iter().nth(index)?.take())?;
+    let below = top.remove("defaults").and_then(|mut defaults| table(defaults.take())?.remove("switch"));
+    if let Some(below) = below.and_then(|mut below| table(below.take())) {
+        for key in SwitchKeys::KEYS.iter().chain(&["port"]) {
+            if let Some((key, _)) = below.get_key_value(*key) {
+                problems.push(
+                    Problem::error(format!("`{}` is not a key in [defaults.switch]", key.name))
+                        .at(key.span, "unknown key")
+                        .help("it is one switch's own: say it in [[switch]]"),
+                );
+            }
+        }
+        lay_below(&mut said, below);
+    }
+    said.remove("hosts");
+    let own_ports = said.remove("port");
+    let mut root = Table::new();
+    let mut switch = Table::new();
+    for (key, value) in said {
+        match key.name.as_ref() {
+            "policy" => policies(key, value, &mut switch, &mut root),
+            "defaults" if value.as_table().is_none() => {
+                problems.push(
+                    Problem::error("`defaults` has to be a table")
+                        .at(value.span, "something else")
+                        .help("write [switch.defaults]"),
+                );
+            }
+            "defaults" => {
+                refuse(&value, &["speed", "mtu"], problems);
+                root.insert(key, value);
+            }
+            name if TOP.contains(&name) => _ = root.insert(key, value),
+            _ => _ = switch.insert(key, value),
+        }
+    }
+    if !switch.contains_key("workers") {
+        // One, whatever the rates: all switches share the machine.
+        let names = ports.iter().map(|(port, ..)| text(port.name.clone(), port.span)).collect();
+        let worker = Table::from([entry("ports", ValueInner::Array(names), span)]);
+        let worker = Value::with_span(ValueInner::Table(worker), span);
+        switch.extend([entry("workers", ValueInner::Array(vec![worker]), span)]);
+    }
+    root.extend([entry("switch", ValueInner::Table(switch), span)]);
+    // What is at the ports runs on this machine.
+    let mut defaults =
+        root.remove("defaults").and_then(|mut defaults| table(defaults.take())).unwrap_or_default();
+    if !defaults.contains_key("peer_response") {
+        defaults.extend([entry("peer_response", ValueInner::String("software".into()), span)]);
+    }
+    root.extend([entry("defaults", ValueInner::Table(defaults), span)]);
+    let ports = with_own(ports, own_ports, problems);
+    root.extend([entry("port", ValueInner::Array(ports), span)]);
+    Some(Value::with_span(ValueInner::Table(root), span))
+}
+
+/// What chooses policies goes to `[switch]`, what they are told to `[policy]`.
+fn policies<'de>(key: Key<'de>, mut value: Value<'de>, switch: &mut Table<'de>, root: &mut Table<'de>) {
+    let (span, inner) = (value.span, value.take());
+    let ValueInner::Table(entries) = inner else {
+        switch.insert(key, Value::with_span(inner, span));
+        return;
+    };
+    let (chosen, told): (Table<'de>, Table<'de>) =
+        entries.into_iter().partition(|(_, entry)| entry.as_table().is_none());
+    let mut chosen = chosen;
+    if let Some(mut all) = chosen.remove("all").filter(|_| chosen.is_empty()) {
+        let span = all.span;
+        switch.insert(key.clone(), Value::with_span(all.take(), span));
+    } else if !chosen.is_empty() {
+        switch.insert(key.clone(), Value::with_span(ValueInner::Table(chosen), span));
+    }
+    if !told.is_empty() {
+        root.insert(key, Value::with_span(ValueInner::Table(told), span));
+    }
+}
+
+/// A table for each port: what the wire says, and over it what `[[switch.port]]` of the same name adds.
+fn with_own<'de>(
+    ports: Vec<(&Port, BitRate, u32)>,
+    own: Option<Value<'de>>,
+    problems: &mut Problems,
+) -> Vec<Value<'de>> {
+    let mut own = own_ports(own, problems);
+    let made = ports.into_iter().map(|(port, speed, mtu)| {
+        let span = port.span;
+        let mut keys = Table::from([
+            entry("name", ValueInner::String(port.name.clone().into()), span),
+            entry("device", ValueInner::String(port.name.clone().into()), span),
+            entry("speed", ValueInner::String(speed.bits_per_second().to_string().into()), span),
+            entry("mtu", ValueInner::Integer(mtu.into()), span),
+        ]);
+        if let Some(at) = own.iter().position(|(name, _)| *name == port.name) {
+            let (_, mut said) = own.swap_remove(at);
+            refuse(&said, &["device", "speed", "mtu"], problems);
+            if let Some(mut said) = table(said.take()) {
+                ["name", "device", "speed", "mtu"].iter().for_each(|key| _ = said.remove(*key));
+                keys.extend(said);
+            }
+        }
+        Value::with_span(ValueInner::Table(keys), span)
+    });
+    let made: Vec<_> = made.collect();
+    for (name, said) in own {
+        let known: Vec<String> =
+            made.iter().filter_map(|port| Some(port.as_table()?.get("name")?.as_str()?.to_owned())).collect();
+        problems.push(
+            Problem::error(format!("no wire leads to port {name:?}"))
+                .at(Span::new(said.span.start, said.span.end.min(said.span.start + 15)), "configured here")
+                .help(format!("ports of this switch: {}", known.join(", "))),
+        );
+    }
+    made
+}
+
+/// `[[switch.port]]` by name.
+fn own_ports<'de>(own: Option<Value<'de>>, problems: &mut Problems) -> Vec<(String, Value<'de>)> {
+    let Some(mut own) = own else { return Vec::new() };
+    let span = own.span;
+    let Some(entries) = array(own.take()) else {
+        problems.push(
+            Problem::error("`port` has to be a list of tables")
+                .at(span, "something else")
+                .help("write [[switch.port]] with two brackets, once for each"),
+        );
+        return Vec::new();
+    };
+    let mut named = Vec::new();
+    for entry in entries {
+        match entry.as_table().map(|keys| keys.get("name").and_then(|name| name.as_str())) {
+            Some(Some(name)) => named.push((name.to_owned(), entry)),
+            _ => problems.push(Problem::missing("switch.port", "name", entry.span)),
+        }
+    }
+    named
+}
+
+/// What wires say is not said by a switch.
+fn refuse(value: &Value<'_>, keys: &[&str], problems: &mut Problems) {
+    let said = keys.iter().filter_map(|key| value.as_table()?.get_key_value(*key));
+    for (key, _) in said {
+        let help = match key.name.as_ref() {
+            "device" => "the lab makes the devices, and calls them as their ports",
+            _ => "it belongs to a wire: say it in [[link]], [[host]], or for all wires in [defaults]",
+        };
+        problems.push(
+            Problem::error(format!("`{}` is not for ports of a lab's switch", key.name))
+                .at(key.span, "not allowed here")
+                .help(help),
+        );
+    }
+}
+
+/// What `below` says where `over` says nothing; tables are merged.
+fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
+    for (key, mut value) in below {
+        match over.get_mut(key.name.as_ref()) {
+            None => _ = over.insert(key, value),
+            Some(said) if said.as_table().is_some() && value.as_table().is_some() => {
+                if let (Some(mut merged), Some(below)) = (table(said.take()), table(value.take())) {
+                    lay_below(&mut merged, below);
+                    said.set(ValueInner::Table(merged));
+                }
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn entry<'de>(key: &'static str, value: ValueInner<'de>, span: Span) -> (Key<'de>, Value<'de>) {
+    (Key { name: Cow::Borrowed(key), span }, Value::with_span(value, span))
+}
+
+fn text<'de>(text: String, span: Span) -> Value<'de> {
+    Value::with_span(ValueInner::String(text.into()), span)
+}
+
+fn table(value: ValueInner<'_>) -> Option<Table<'_>> {
+    match value {
+        ValueInner::Table(table) => Some(table),
+        _ => None,
+    }
+}
+
+fn array(value: ValueInner<'_>) -> Option<Vec<Value<'_>>> {
+    match value {
+        ValueInner::Array(array) => Some(array),
+        _ => None,
+    }
+}

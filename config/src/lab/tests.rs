@@ -1,0 +1,276 @@
+#![allow(clippy::unwrap_used)]
+
+use xoff_dataplane::settings::PolicyKind;
+
+use super::*;
+
+const FIVE_LINES: &str = "[defaults]\nspeed = \"100M\"\n[[switch]]\nname = \"s1\"\nhosts = 2\n";
+
+fn read(text: &str) -> Result<Network, ConfigError> {
+    Network::from_toml("lab.toml", text, "lab", &Machine::default())
+}
+
+fn problems(text: &str) -> Vec<Problem> {
+    match read(text) {
+        Err(ConfigError::Invalid(invalid)) => invalid.problems().to_vec(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The one thing that is wrong: line, message and help.
+fn only(text: &str) -> (usize, String) {
+    let all = problems(text);
+    assert_eq!(all.len(), 1, "{all:#?}");
+    let problem = all.into_iter().next().unwrap();
+    (problem.position.unwrap().0, format!("{problem}; {}", problem.help.clone().unwrap_or_default()))
+}
+
+fn assert_only(text: &str, line: usize, words: &[&str]) {
+    let (at, message) = only(text);
+    assert_eq!(at, line, "{message}");
+    words.iter().for_each(|word| assert!(message.contains(word), "{word:?} is not in {message:?}"));
+}
+
+#[test]
+fn five_lines_are_two_hosts_and_a_switch() {
+    let network = read(FIVE_LINES).unwrap();
+    let names: Vec<&str> = network.hosts.iter().map(|host| host.name.as_str()).collect();
+    assert_eq!((names, network.switches.len(), network.links.len()), (vec!["h1", "h2"], 1, 2));
+    let [eth0] = &network.hosts[1].interfaces[..] else { panic!("one device") };
+    assert_eq!((eth0.device.as_str(), eth0.ipv4), ("eth0", ("10.1.0.2".parse().unwrap(), 16)));
+    assert_eq!(eth0.ipv6, ("fd78:6f66:6600:1::2".parse().unwrap(), 64));
+    assert_eq!(eth0.mac, MacAddr([2, 0, 0, 0, 0, 2]));
+    assert_eq!(network.hosts[1].nic, Some(NicSettings::default()));
+    let config = &network.switches[0].config;
+    assert_eq!((config.shell.name.as_str(), config.shell.ports[1].device.as_str()), ("s1", "h2"));
+    assert_eq!(config.switch.ports[0].speed, BitRate::from_mbps(100));
+    let [End::Host { host: 1, interface: 0 }, End::Port { switch: 0, port: 1 }] = network.links[1].ends
+    else {
+        panic!("{:?}", network.links[1]);
+    };
+}
+
+#[test]
+fn a_switch_takes_every_key_of_its_own_file_over_defaults_of_all() {
+    let network = read(
+        "[defaults.switch]\nstall_budget = \"5ms\"\n[defaults.switch.class.3]\nxoff = \"80KB\"\nxon = \"40KB\"\n\
+         [[switch]]\nname = \"a\"\nhosts = [\"x\"]\nstall_budget = \"4ms\"\n\
+         [switch.policy]\nall = \"ofc\"\nofc = { flows = 77 }\n\
+         [switch.class.3]\nxoff = \"90KB\"\n[switch.defaults]\nlearning = false\n\
+         [[switch.port]]\nname = \"to-b\"\nofc_peer = true\n[switch.port.class.3]\nxoff = \"70KB\"\n\
+         [[switch]]\nname = \"b\"\nhosts = [\"y\"]\npolicy = { 3 = \"capfc-stop-max\" }\n\
+         [[link]]\nbetween = [\"a:to-b\", \"b\"]\nspeed = \"2G\"\n",
+    )
+    .unwrap();
+    let [a, b] = &network.switches[..] else { panic!("two switches") };
+    let xoff = |node: &SwitchNode, port: usize| node.config.switch.ports[port].classes[3].xoff.0;
+    assert_eq!((xoff(a, 0), xoff(a, 1), xoff(b, 0)), (90_000, 70_000, 80_000));
+    assert_eq!((a.config.shell.stall_budget.0, b.config.shell.stall_budget.0), (4_000_000, 5_000_000));
+    assert_eq!(a.config.switch.policies[3], PolicyKind::Ofc);
+    assert_eq!(a.config.switch.policy.ofc.flows, 77);
+    assert_eq!(b.config.switch.policies[3].name(), "capfc-stop-max");
+    assert!(a.config.switch.ports[1].ofc_peer && !a.config.switch.ports[0].ofc_peer);
+    assert!(!a.config.switch.ports[0].learning && b.config.switch.ports[0].learning);
+    assert_eq!(a.config.switch.ports[1].speed, BitRate::from_gbps(2));
+    assert_eq!(b.config.switch.ports[1].name, "a");
+}
+
+#[test]
+fn what_a_switch_says_wrongly_is_told_with_its_place_in_the_lab() {
+    assert_only(
+        &format!("{FIVE_LINES}stall_bugdet = \"1ms\"\n"),
+        6,
+        &["`stall_bugdet` is not a key in [switch]", "`stall_budget`"],
+    );
+    assert_only(&format!("{FIVE_LINES}[switch.class.3]\nxon = \"90KB\"\nxoff = \"80KB\"\n"), 7, &["xon"]);
+    assert_only(
+        &format!("{FIVE_LINES}[[switch.port]]\nname = \"h3\"\n"),
+        6,
+        &["no wire leads to port \"h3\"", "h1, h2"],
+    );
+    assert_only(
+        &format!("{FIVE_LINES}[[switch.port]]\nname = \"h2\"\ndevice = \"x\"\n"),
+        8,
+        &["`device`", "the lab makes the devices"],
+    );
+    assert_only(&format!("{FIVE_LINES}[switch.defaults]\nspeed = \"1G\"\n"), 7, &["`speed`", "[[link]]"]);
+    assert_only(
+        &format!("{FIVE_LINES}[defaults.switch]\nhosts = 2\n"),
+        7,
+        &["`hosts` is not a key in [defaults.switch]"],
+    );
+}
+
+#[test]
+fn names_are_given_once_and_ends_exist() {
+    assert_only(
+        &format!("{FIVE_LINES}[[host]]\nname = \"s1\"\nswitch = \"s1\"\n"),
+        7,
+        &["two nodes are called \"s1\""],
+    );
+    assert_only(
+        &format!(
+            "{FIVE_LINES}[[host]]\nname = \"H-1\"\nswitch = \"s1\"\n[[host]]\nname = \"h_1\"\nswitch = \"s1\"\n"
+        ),
+        10,
+        &["two nodes"],
+    );
+    assert_only(
+        &format!("{FIVE_LINES}[[link]]\nbetween = [\"h1\", \"s2\"]\n"),
+        7,
+        &["there is no node \"s2\"", "did you mean"],
+    );
+    assert_only(
+        &format!("{FIVE_LINES}[[host]]\nname = \"lonely\"\n"),
+        7,
+        &["\"lonely\" is connected to nothing"],
+    );
+    assert_only("[[switch]]\nname = \"s1\"\n", 1, &["switch \"s1\" is connected to nothing"]);
+    assert_only(
+        &format!("{FIVE_LINES}[[link]]\nbetween = [\"h1:a\", \"s1\"]\n"),
+        7,
+        &["h1 is a host, and has no port"],
+    );
+    let twice = "[[link]]\nbetween = [\"h1\", \"s1:a\"]\n[[link]]\nbetween = [\"h2\", \"s1:a\"]\n";
+    assert_only(&format!("{FIVE_LINES}{twice}"), 9, &["two wires lead to port s1:a"]);
+    assert_only("[[switch]]\nname = \"a-name-of-16-chr\"\nhosts = 2\n", 2, &["1 to 15 letters"]);
+    assert_only("[[switch]]\nname = \"s\"\nhosts = [\"sixteen-letters-\"]\n", 3, &["1 to 15 letters"]);
+}
+
+#[test]
+fn a_loop_of_wires_is_refused() {
+    let three = "[[switch]]\nname = \"a\"\n[[switch]]\nname = \"b\"\n[[switch]]\nname = \"c\"\n\
+                 [[link]]\nbetween = [\"a\", \"b\"]\n[[link]]\nbetween = [\"b\", \"c\"]\n";
+    read(three).unwrap();
+    assert_only(
+        &format!("{three}[[link]]\nbetween = [\"c\", \"a\"]\n"),
+        12,
+        &["between c and a there would be a loop"],
+    );
+    assert_only(&format!("{three}[[link]]\nbetween = [\"a\", \"b\"]\n"), 12, &["loop"]);
+    assert_only(&format!("{three}[[link]]\nbetween = [\"a\", \"a\"]\n"), 12, &["loop"]);
+    // A host at two switches forwards nothing.
+    read(&format!("{three}[[host]]\nname = \"h\"\nswitch = \"a\"\n[[link]]\nbetween = [\"h\", \"c\"]\n"))
+        .unwrap();
+}
+
+#[test]
+fn addresses_follow_the_order_of_the_file_and_may_be_given() {
+    let network = read(
+        "[[switch]]\nname = \"s\"\nhosts = [\"a\", \"b\"]\n[[host]]\nname = \"b\"\nipv4 = \"192.0.2.9/24\"\nmac = \"02:00:00:00:00:99\"\n\
+         [[host]]\nname = \"c\"\nswitch = \"s\"\n[[switch]]\nname = \"t\"\nhosts = [\"d\"]\n[[link]]\nbetween = [\"a\", \"t\"]\n",
+    )
+    .unwrap();
+    let of: Vec<Vec<String>> = network
+        .hosts
+        .iter()
+        .map(|host| host.interfaces.iter().map(|of| of.ipv4.0.to_string()).collect())
+        .collect();
+    assert_eq!(of, [vec!["10.1.0.1", "10.2.0.1"], vec!["192.0.2.9"], vec!["10.1.0.3"], vec!["10.2.0.2"]]);
+    assert_eq!(network.hosts[0].interfaces[1].device, "eth1");
+    let clash = "[[host]]\nname = \"x\"\nswitch = \"s1\"\nipv4 = \"10.1.0.1/16\"\n";
+    assert_only(&format!("{FIVE_LINES}{clash}"), 9, &["h1 and x have the same address 10.1.0.1"]);
+    assert_only(
+        &format!("{FIVE_LINES}[[host]]\nname = \"h1\"\nipv6 = \"::1\"\n"),
+        8,
+        &["an address with the length of its prefix"],
+    );
+}
+
+#[test]
+fn a_host_lives_in_one_place() {
+    let places = |keys: &str| format!("{FIVE_LINES}[[host]]\nname = \"h1\"\n{keys}\n");
+    let place = |keys: &str| read(&places(keys)).unwrap().hosts[0].clone();
+    assert_eq!(place("netns = \"blue\"").place, Place::Netns("blue".into()));
+    assert_eq!(place("pid = 77").interfaces[0].device, "xoff0");
+    assert_eq!(place("container = \"web\"").place, Place::Container("web".into()));
+    let guest = place("tap = \"tap3\"");
+    assert_eq!((guest.interfaces[0].device.as_str(), guest.nic), ("tap3", None));
+    assert_only(&places("pid = 77\ntap = \"tap3\""), 9, &["a host lives in one place"]);
+    assert_only(&places("netns = \"../x\""), 8, &["`ip netns`"]);
+}
+
+#[test]
+fn the_agent_of_a_host_is_told_what_the_file_says() {
+    let network = read(
+        "[defaults]\nnic = { lossless = [3, 4], trust = \"dscp\" }\n[[switch]]\nname = \"s\"\nhosts = 2\n[[host]]\nname = \"h2\"\nnic = false\n",
+    )
+    .unwrap();
+    let told = NicSettings(vec![("lossless".into(), "3,4".into()), ("trust".into(), "dscp".into())]);
+    assert_eq!((network.hosts[0].nic.clone(), network.hosts[1].nic.clone()), (Some(told), None));
+}
+
+#[test]
+fn all_that_is_wrong_is_found_at_once_and_unknown_keys_are_told() {
+    let all = problems(
+        "names = \"x\"\n[[switch]]\nname = \"s\"\nhosts = 0\n[[host]]\nname = \"h\"\nswich = \"s\"\n[[link]]\nbetween = [\"h\"]\ndelay = \"1ms\"\n",
+    );
+    let lines: Vec<usize> = all.iter().filter_map(|problem| problem.position).map(|(line, _)| line).collect();
+    assert_eq!(lines, [1, 4, 7, 9, 10], "{all:#?}");
+    let error = read("x = 1 1").unwrap_err().to_string();
+    assert!(error.starts_with("lab.toml: 1 error"), "{error}");
+}
+
+#[test]
+fn whatever_stands_there_is_refused_or_read() {
+    for text in [
+        "",
+        "switch = 1",
+        "[[switch]]",
+        "[switch]",
+        "[[switch]]\nname = \"s\"\nhosts = 2\nport = 3",
+        "[defaults]\nswitch = 3",
+        "host = [1]",
+    ] {
+        let _ = read(text);
+        let _ = read(&format!("{FIVE_LINES}{text}"));
+    }
+}
+
+/// The keys in the rows of a section of the documentation.
+fn rows(heading: &str) -> Vec<&'static str> {
+    let (_, section) = include_str!("../../../docs/lab.md").split_once(&format!("\n{heading}\n")).unwrap();
+    let lines = section.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
+    lines.take_while(|line| line.starts_with("| `")).map(|line| line.split('`').nth(1).unwrap()).collect()
+}
+
+#[test]
+fn every_key_of_a_lab_is_documented_and_nothing_else() {
+    for (heading, keys) in keys::documented() {
+        let (mut documented, mut keys) = (rows(heading), keys.to_vec());
+        documented.sort_unstable();
+        keys.sort_unstable();
+        assert_eq!(documented, keys, "{heading}");
+    }
+}
+
+#[test]
+fn an_agent_is_told_what_is_not_the_labs_to_say_and_its_file_stands_beside_the_labs() {
+    for key in ["device", "speed", "http", "check", "status", "json"] {
+        let text = FIVE_LINES.replace("[defaults]", &format!("[defaults]\nnic = {{ {key} = \"x\" }}"));
+        assert_only(&text, 2, &["which the lab gives"]);
+    }
+    let directory = std::env::temp_dir().join(format!("xoff-lab-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let path = directory.join("lab.toml");
+    let text = FIVE_LINES.replace("[defaults]", "[defaults]\nnic = { config = \"nic.toml\", lossless = 4 }");
+    fs::write(&path, text).unwrap();
+    let network = Network::load(&path, &Machine::default()).unwrap();
+    fs::remove_dir_all(&directory).unwrap();
+    let told = &network.hosts[0].nic.as_ref().unwrap().0;
+    let config = directory.join("nic.toml").display().to_string();
+    assert!(
+        told.contains(&("config".into(), config)) && told.contains(&("lossless".into(), "4".into())),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn names_of_linux_and_more_hosts_than_addresses_are_refused() {
+    for name in ["lo", "all", "default"] {
+        assert_only(&FIVE_LINES.replace("\"s1\"", &format!("{name:?}")), 4, &["lo, all, default"]);
+    }
+    assert_only(&format!("{FIVE_LINES}[[link]]\nbetween = [\"s1:lo\", \"h1\"]\n"), 7, &["the two ends"]);
+    let many: String = (0..263).map(|n| format!("[[switch]]\nname = \"s{n}\"\nhosts = 250\n")).collect();
+    assert_only(&many, 789, &["more than 65534 hosts"]);
+}

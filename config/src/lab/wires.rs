@@ -1,0 +1,352 @@
+//! Who is connected to whom: names become indexes, every switch gets its ports, every host its devices, and wires in a circle
+//! are refused: a frame to all would run in it for ever.
+
+use std::collections::BTreeMap;
+
+use toml_span::Span;
+use xoff_dataplane::units::BitRate;
+
+use super::keys::{EndName, File, HostsKey};
+use super::{End, Link, Place};
+use crate::problem::{Problem, Problems};
+use crate::read::closest;
+
+/// What a wire carries where nothing is said.
+pub(super) const SPEED: BitRate = BitRate::from_gbps(1);
+pub(super) const MTU: u32 = crate::defaults::MTU;
+/// Hosts, and devices of hosts, that the plan has addresses for.
+pub(super) const DEVICES_MAX: u16 = u16::MAX - 1;
+
+/// A host by its name, and where it is named first.
+#[derive(Debug)]
+pub(super) struct HostName {
+    pub(super) name: String,
+    pub(super) span: Span,
+    /// Which of the names is meant that `span` stands for.
+    nth: usize,
+    /// Index of its table, where it has one.
+    pub(super) table: Option<usize>,
+    /// Its devices: the wire of each.
+    pub(super) links: Vec<usize>,
+}
+
+/// A port of a switch that a wire leads to.
+#[derive(Clone, Debug)]
+pub(super) struct Port {
+    pub(super) name: String,
+    pub(super) link: usize,
+    /// What asked for it.
+    pub(super) span: Span,
+}
+
+#[derive(Clone, Copy)]
+enum Node {
+    Host(usize),
+    Switch(usize),
+}
+
+/// A wire as the file asks for it.
+struct Wanted {
+    ends: [EndName; 2],
+    speed: BitRate,
+    mtu: u32,
+    span: Span,
+}
+
+/// All names resolved.
+#[derive(Debug, Default)]
+pub(super) struct Wiring {
+    pub(super) hosts: Vec<HostName>,
+    /// By switch.
+    pub(super) ports: Vec<Vec<Port>>,
+    pub(super) wires: Vec<Link>,
+    /// Segment of each wire: wires whose stations hear each other's broadcasts have the same number.
+    pub(super) segments: Vec<usize>,
+}
+
+impl Wiring {
+    pub(super) fn of(file: &File, problems: &mut Problems) -> Wiring {
+        let mut wanted = Vec::new();
+        let mut wiring = Wiring { ports: vec![Vec::new(); file.switches.len()], ..Wiring::default() };
+        wiring.hosts = hosts(file, &mut wanted, problems);
+        wanted.extend(links(file));
+        wanted.sort_by_key(|wire| wire.span.start);
+        let Some(nodes) = wiring.nodes(file, problems) else { return wiring };
+        let mut islands: Vec<usize> = (0..file.switches.len()).collect();
+        for wire in wanted {
+            wiring.add(&wire, file, &nodes, &mut islands, problems);
+        }
+        wiring.number_segments(&islands);
+        if problems.has_errors() {
+            return wiring; // which may be why something is connected to nothing
+        }
+        for host in wiring.hosts.iter().filter(|host| host.links.is_empty()) {
+            problems.push(
+                Problem::error(format!("host {:?} is connected to nothing", host.name))
+                    .at(host.span, "no wire leads here")
+                    .help("give it `switch = \"s1\"`, or a [[link]] between it and another node"),
+            );
+        }
+        let unused = file.switches.iter().zip(&wiring.ports).filter(|(_, ports)| ports.is_empty());
+        for (switch, _) in unused {
+            let name = switch.name.as_ref().map_or("", |name| &name.value);
+            problems.push(
+                Problem::error(format!("switch {name:?} is connected to nothing"))
+                    .at(heading(switch.span), "no wire leads here")
+                    .help("give it `hosts = 2`, or a [[link]] between it and another node"),
+            );
+        }
+        wiring
+    }
+
+    /// Every node by its name; `None` where a name is given twice.
+    fn nodes(&self, file: &File, problems: &mut Problems) -> Option<BTreeMap<String, Node>> {
+        let (mut nodes, mut distinct) = (BTreeMap::new(), true);
+        let mut seen: BTreeMap<String, Span> = BTreeMap::new();
+        let switches = file.switches.iter().enumerate();
+        let switches =
+            switches.filter_map(|(index, switch)| Some((switch.name.as_ref()?, Node::Switch(index))));
+        let switches = switches.map(|(name, node)| (name.value.clone(), name.span, node));
+        let hosts = self.hosts.iter().enumerate();
+        let hosts = hosts.map(|(index, host)| (host.name.clone(), host.span, Node::Host(index)));
+        for (name, span, node) in switches.chain(hosts) {
+            // They become parts of names of environment variables.
+            let key = variable(&name);
+            match seen.get(&key) {
+                Some(&first) => {
+                    distinct = false;
+                    problems.push(
+                        Problem::error(format!("two nodes are called {name:?}, or nearly so"))
+                            .at(span, "given again")
+                            .at(first, "first given here")
+                            .help("each node has a name of its own; upper and lower case, '-' and '_' make no difference"),
+                    );
+                }
+                None => {
+                    seen.insert(key, span);
+                    nodes.insert(name, node);
+                }
+            }
+        }
+        distinct.then_some(nodes)
+    }
+
+    fn add(
+        &mut self,
+        wire: &Wanted,
+        file: &File,
+        nodes: &BTreeMap<String, Node>,
+        islands: &mut [usize],
+        problems: &mut Problems,
+    ) {
+        let [Some(a), Some(b)] = [0, 1].map(|end| known(&wire.ends[end], wire.span, nodes, problems)) else {
+            return;
+        };
+        if let (Node::Switch(from), Node::Switch(to)) = (a, b) {
+            let (from, to) = (islands[from], islands[to]);
+            if from == to {
+                let [a, b] = [0, 1].map(|end| &wire.ends[end].node);
+                problems.push(
+                    Problem::error(format!("with the wire between {a} and {b} there would be a loop"))
+                        .at(wire.span, "closes it")
+                        .help("a frame to all would run in it for ever: leave one of its wires out (xoff speaks no spanning tree)"),
+                );
+                return;
+            }
+            islands.iter_mut().filter(|island| **island == from).for_each(|island| *island = to);
+        }
+        let link = self.wires.len();
+        let ends = [(a, 0, 1), (b, 1, 0)].map(|(node, near, far)| {
+            self.end(node, &wire.ends[near], &wire.ends[far].node, (link, wire.span), file, problems)
+        });
+        self.wires.push(Link { ends, speed: wire.speed, mtu: wire.mtu });
+    }
+
+    /// A port or a device for the end of a wire.
+    fn end(
+        &mut self,
+        node: Node,
+        named: &EndName,
+        far: &str,
+        (link, span): (usize, Span),
+        file: &File,
+        problems: &mut Problems,
+    ) -> End {
+        match node {
+            Node::Host(host) => {
+                let of = &mut self.hosts[host];
+                if let Some(port) = &named.port {
+                    problems.push(
+                        Problem::error(format!("{} is a host, and has no port {port:?}", of.name))
+                            .at(span, "names it")
+                            .help(format!(
+                                "write {:?}; devices of hosts are called eth0, eth1, ...",
+                                of.name
+                            )),
+                    );
+                }
+                let place = of.table.map_or(&Place::Fresh, |table| &file.hosts[table].place);
+                if let (Place::Tap(tap), false) = (place, of.links.is_empty()) {
+                    problems.push(
+                        Problem::error(format!("host {:?} has a second wire, but one TAP", of.name))
+                            .at(span, "the second")
+                            .help(format!(
+                                "what is behind {tap} has one wire; name a second host for a second TAP"
+                            )),
+                    );
+                }
+                of.links.push(link);
+                End::Host { host, interface: of.links.len() - 1 }
+            }
+            Node::Switch(switch) => {
+                let ports = &mut self.ports[switch];
+                let find = |name: &str| ports.iter().position(|port| port.name == name);
+                let name = match &named.port {
+                    Some(port) => port.clone(),
+                    None => {
+                        let numbered = (2..).map(|number| format!("{far:.11}-{number}"));
+                        let mut names = std::iter::once(far.to_owned()).chain(numbered);
+                        names.find(|name| find(name).is_none()).expect("there is always another number")
+                    }
+                };
+                if let Some(port) = find(&name) {
+                    problems.push(
+                        Problem::error(format!("two wires lead to port {}:{name}", named.node))
+                            .at(span, "the second")
+                            .at(ports[port].span, "the first")
+                            .help("each wire has a port of its own; without a name one is made"),
+                    );
+                    return End::Port { switch, port };
+                }
+                ports.push(Port { name, link, span });
+                End::Port { switch, port: ports.len() - 1 }
+            }
+        }
+    }
+
+    /// Wires at the same switches are one segment; each other one is one by itself.
+    fn number_segments(&mut self, islands: &[usize]) {
+        let mut known: Vec<Option<usize>> = Vec::new();
+        for link in &self.wires {
+            let island = link.ends.iter().find_map(|end| match end {
+                End::Port { switch, .. } => Some(islands[*switch]),
+                End::Host { .. } => None,
+            });
+            let before = island.and_then(|_| known.iter().position(|other| *other == island));
+            self.segments.push(before.unwrap_or_else(|| {
+                known.push(island);
+                known.len() - 1
+            }));
+        }
+    }
+}
+
+/// The name of a node as part of an environment variable.
+#[must_use]
+pub fn variable(name: &str) -> String {
+    name.to_ascii_uppercase().replace('-', "_")
+}
+
+/// The line that opens a table.
+fn heading(span: Span) -> Span {
+    Span::new(span.start, span.end.min(span.start + 10))
+}
+
+fn known(end: &EndName, span: Span, nodes: &BTreeMap<String, Node>, problems: &mut Problems) -> Option<Node> {
+    let node = nodes.get(&end.node).copied();
+    if node.is_none() {
+        let names: Vec<&str> = nodes.keys().map(String::as_str).collect();
+        let help = match closest(&end.node, &names) {
+            Some(close) => format!("did you mean {close:?}?"),
+            None if names.is_empty() => "give the network a [[switch]] and hosts".into(),
+            None => format!("nodes here: {}; a [[host]] or [[switch]] makes another", names.join(", ")),
+        };
+        problems.push(
+            Problem::error(format!("there is no node {:?}", end.node)).at(span, "named here").help(help),
+        );
+    }
+    node
+}
+
+/// All hosts in the order in which they are named first, and the wires that go with their names.
+fn hosts(file: &File, wanted: &mut Vec<Wanted>, problems: &mut Problems) -> Vec<HostName> {
+    let speed = file.defaults.speed.as_ref().map_or(SPEED, |speed| speed.value);
+    let mtu = file.defaults.mtu.as_ref().map_or(MTU, |mtu| mtu.value);
+    let mut hosts: Vec<HostName> = Vec::new();
+    for (index, host) in file.hosts.iter().enumerate() {
+        let Some(name) = &host.keys.name else { continue };
+        if let Some(switch) = &host.keys.switch {
+            let ends = [EndName { node: name.value.clone(), port: None }, switch.value.clone()];
+            let speed = host.keys.speed.as_ref().map_or(speed, |speed| speed.value);
+            let mtu = host.keys.mtu.as_ref().map_or(mtu, |mtu| mtu.value);
+            wanted.push(Wanted { ends, speed, mtu, span: switch.span });
+        }
+        let name = HostName {
+            name: name.value.clone(),
+            span: name.span,
+            nth: 0,
+            table: Some(index),
+            links: Vec::new(),
+        };
+        hosts.push(name);
+    }
+    let mut number = 0_u16;
+    for switch in &file.switches {
+        let (Some(name), Some(key)) = (&switch.name, &switch.hosts) else { continue };
+        let named: Vec<(String, Span)> = match &key.value {
+            HostsKey::Names(names) => names.clone(),
+            HostsKey::Count(count) => {
+                let Some(last) = number.checked_add(*count).filter(|last| *last <= DEVICES_MAX) else {
+                    problems.push(
+                        Problem::error(format!("the network has more than {DEVICES_MAX} hosts"))
+                            .at(key.span, "more than there are addresses")
+                            .help("make several labs of it"),
+                    );
+                    wanted.clear();
+                    return Vec::new();
+                };
+                let numbers = number + 1..=last;
+                number = last;
+                numbers.map(|number| (format!("h{number}"), key.span)).collect()
+            }
+        };
+        for (nth, (host, span)) in named.into_iter().enumerate() {
+            let table = hosts.iter_mut().find(|known| known.name == host && known.table.is_some());
+            let of = table.as_ref().and_then(|known| known.table).map(|table| &file.hosts[table].keys);
+            if let Some(twice) = of.and_then(|keys| keys.switch.as_ref()) {
+                problems.push(
+                    Problem::error(format!("host {host:?} is connected twice"))
+                        .at(twice.span, "here")
+                        .at(span, "and by `hosts`")
+                        .help("leave one of them out; a [[link]] gives a host a second wire"),
+                );
+            }
+            let speed = of.and_then(|keys| keys.speed.as_ref()).map_or(speed, |speed| speed.value);
+            let mtu = of.and_then(|keys| keys.mtu.as_ref()).map_or(mtu, |mtu| mtu.value);
+            let ends = [&host, &name.value].map(|node| EndName { node: node.clone(), port: None });
+            wanted.push(Wanted { ends, speed, mtu, span });
+            match table {
+                // It stands where it is named first.
+                Some(known) if known.span.start > span.start => (known.span, known.nth) = (span, nth),
+                Some(_) => {}
+                None => hosts.push(HostName { name: host, span, nth, table: None, links: Vec::new() }),
+            }
+        }
+    }
+    hosts.sort_by_key(|host| (host.span.start, host.nth));
+    hosts
+}
+
+fn links(file: &File) -> impl Iterator<Item = Wanted> {
+    let speed = file.defaults.speed.as_ref().map_or(SPEED, |speed| speed.value);
+    let mtu = file.defaults.mtu.as_ref().map_or(MTU, |mtu| mtu.value);
+    file.links.iter().filter_map(move |link| {
+        let between = link.between.as_ref()?;
+        Some(Wanted {
+            ends: between.value.clone(),
+            speed: link.speed.as_ref().map_or(speed, |speed| speed.value),
+            mtu: link.mtu.as_ref().map_or(mtu, |mtu| mtu.value),
+            span: between.span,
+        })
+    })
+}

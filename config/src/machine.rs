@@ -1,0 +1,169 @@
+//! What a configuration must fit into: a machine, its devices, and the program that runs there.
+
+use toml_span::Span;
+use xoff_dataplane::settings::PortSettings;
+use xoff_dataplane::units::{Bytes, ETHERNET_HEADER};
+
+use crate::document::{Document, Port};
+use crate::keys::WorkersKey;
+use crate::own::OwnPolicy;
+use crate::problem::Problem;
+use crate::shell::{PortShell, Queues};
+use crate::uses::{self, Uses};
+use crate::{Config, written};
+
+/// A machine, and the program that runs there. The default is a machine of which nothing is known, where everything
+/// fits, and a program with no policy but the built-in ones.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Memory; `None`: any amount.
+    pub memory: Option<Bytes>,
+    /// Numbers of the cores that the process may use, ascending; empty: not known.
+    pub cores: Vec<u16>,
+    /// What is known of a device, by its name.
+    pub device: fn(&str) -> Device,
+    /// The policy that the program brings along.
+    pub own_policy: Option<OwnPolicy>,
+}
+
+/// What is known of a network device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// Nothing.
+    Unknown,
+    /// There is none of that name.
+    Missing,
+    /// It is there.
+    Has {
+        /// How many receive queues it has.
+        queues: u32,
+        /// Payload bytes of its longest frame.
+        mtu: u32,
+        /// What the machine has it for.
+        uses: Uses,
+    },
+}
+
+impl Default for Machine {
+    fn default() -> Machine {
+        Machine { memory: None, cores: Vec::new(), device: |_| Device::Unknown, own_policy: None }
+    }
+}
+
+/// What of `config` `machine` does not have; with the place in `document`, where that is known.
+pub(crate) fn misfits(config: &Config, machine: &Machine, document: Option<&Document>) -> Vec<Problem> {
+    let mut problems = foreign_cores(config, &machine.cores, document);
+    let ports = config.shell.ports.iter().zip(&config.switch.ports).enumerate();
+    for (number, (shell, port)) in ports {
+        let place = document.and_then(|document| document.ports.get(number));
+        problems.extend(of_device(shell, port, &(machine.device)(&shell.device), place));
+    }
+    let needed = config.memory(&config.workers(&machine.cores), &config.queues(machine)).needed();
+    problems.extend(machine.memory.and_then(|available| shortage(needed, available)));
+    problems
+}
+
+fn foreign_cores(config: &Config, cores: &[u16], document: Option<&Document>) -> Vec<Problem> {
+    let listed = match document.and_then(|document| document.switch.workers.as_ref()).map(|key| &key.value) {
+        Some(WorkersKey::List(list)) => list.as_slice(),
+        _ => &[],
+    };
+    let workers = config.workers(cores);
+    let pinned = workers.iter().filter_map(|worker| worker.core);
+    let foreign = pinned.filter(|core| !cores.is_empty() && !cores.contains(core)).map(|core| {
+        let allowed = written::ranges(cores);
+        let problem =
+            Problem::error(format!("core {core} is none that xoff may use here: those are {allowed}")).help(
+                "give another `core` in `workers`, or none; `taskset` and cpusets limit which there are; \
+                 `xoff check --elsewhere` checks a file for another machine",
+            );
+        let place = listed.iter().filter_map(|worker| worker.core.as_ref()).find(|key| key.value == core);
+        place.map_or(problem.clone(), |key| problem.at(key.span, "not here"))
+    });
+    foreign.collect()
+}
+
+/// What `device` cannot do for its port, and what it does for others.
+pub(crate) fn of_device(
+    shell: &PortShell,
+    port: &PortSettings,
+    device: &Device,
+    place: Option<&Port>,
+) -> Vec<Problem> {
+    let name = &shell.device;
+    let at_device = place.and_then(|port| port.identity.device.as_ref()).map(|key| key.span);
+    let placed = |(problem, span, text): (Problem, Option<Span>, String)| match span {
+        Some(span) => problem.at(span, text),
+        None => problem,
+    };
+    let lost = match device {
+        Device::Has { uses, .. } => uses::lost(&port.name, name, uses),
+        Device::Missing | Device::Unknown => None,
+    };
+    let lost = lost.map(|(problem, text)| (problem, at_device, text));
+    lost.into_iter().chain(cannot(shell, port, device, place)).map(placed).collect()
+}
+
+/// What `device` cannot do for its port, where that is said, and in which words there.
+fn cannot(
+    shell: &PortShell,
+    port: &PortSettings,
+    device: &Device,
+    place: Option<&Port>,
+) -> Option<(Problem, Option<Span>, String)> {
+    let name = &shell.device;
+    let at_device = place.and_then(|port| port.identity.device.as_ref()).map(|key| key.span);
+    Some(match *device {
+        Device::Unknown => return None,
+        Device::Missing => (
+            Problem::error(format!("port {}: no interface {name} in this network namespace", port.name)).help(
+                "`ip link` lists those that exist; `xoff check --elsewhere` checks a file for another machine",
+            ),
+            at_device,
+            "not here".to_owned(),
+        ),
+        Device::Has { queues, mtu, .. } => {
+            let wanted = port.mtu_frame - ETHERNET_HEADER;
+            if wanted > mtu {
+                let problem = Problem::error(format!(
+                    "port {} has an MTU of {wanted}, but its device {name} one of {mtu}",
+                    port.name
+                ));
+                let help =
+                    format!("`ip link set {name} mtu {wanted}` (at both ends of the cable), or write mtu = {mtu}");
+                let at = place.and_then(|port| port.keys.mtu.as_ref()).map(|key| key.span).or(at_device);
+                (problem.help(help), at, format!("{name} has {mtu}"))
+            } else {
+                let Queues::List(list) = &shell.queues else { return None };
+                let absent = list.iter().find(|&&queue| queue >= queues)?;
+                let has = counted(queues);
+                let help = format!("`ethtool -l {name}` shows how many there can be, `queues = \"all\"` takes those that there are");
+                let at = place.and_then(|port| port.keys.queues.as_ref()).map(|key| key.span);
+                let problem = Problem::error(format!("{name} has {has}, there is no queue {absent}"));
+                (problem.help(help), at, format!("{name} has {has}"))
+            }
+        }
+    })
+}
+
+fn counted(queues: u32) -> String {
+    match queues {
+        1 => "1 hardware queue (0)".into(),
+        _ => format!("{queues} hardware queues (0 to {})", queues.saturating_sub(1)),
+    }
+}
+
+fn shortage(needed: Bytes, available: Bytes) -> Option<Problem> {
+    let (needs, has) = (needed.0 >> 20, available.0 >> 20);
+    let problem = if needed > available {
+        Problem::error(format!("the switch needs {needs} MiB of memory, the machine has {has} MiB"))
+    } else if needed.0 > available.0 / 2 {
+        Problem::warning(format!("the switch takes {needs} of the machine's {has} MiB of memory"))
+    } else {
+        return None;
+    };
+    Some(problem.help(
+        "shorten stall_budget, raise smallest_frame, list fewer `queues`, or make fewer classes lossless; \
+         `xoff check` shows what takes how much, with --elsewhere on any machine",
+    ))
+}

@@ -1,0 +1,368 @@
+//! `xoff nic --config FILE`: what a host's agent is told, in the words of a switch's port where they mean the same.
+//!
+//! ```text
+//! command line over file over defaults --settings--> NicSettings
+//! ```
+
+use std::fs;
+use std::path::Path;
+
+use toml_span::Spanned;
+use xoff_dataplane::congestion::ReactionSettings;
+use xoff_dataplane::settings::Trust;
+use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
+
+use crate::defaults;
+use crate::parse::{self, OrOff};
+use crate::problem::{ConfigError, Problem, Problems};
+use crate::read::{Table, keys};
+use crate::shell::{HttpAt, LogFormat};
+
+keys! {
+    /// `[nic]`.
+    struct NicKeys {
+        device: String = parse::device;
+        speed: BitRate = parse::rate;
+        lossless: ClassSet = parse::classes;
+        trust: Trust = parse::choice(&[("dscp", Trust::Dscp), ("pcp", Trust::Pcp)]);
+        default_class: Class = parse::class;
+        pcp_map: [Option<Class>; 8] = parse::class_map;
+        dscp_map: [Option<Class>; 64] = parse::class_map;
+        obey_rates: bool = parse::boolean;
+        pause_above: OrOff<Bytes> = parse::or_word("off", parse::bytes);
+        pause_time: u16 = parse::integer(1..=65_535);
+        peer_response: OrOff<Nanos> = parse::or_word("auto", parse::time(Nanos(1_000)..=Nanos::from_secs(10)));
+        real_time: bool = parse::boolean;
+        http: OrOff<HttpAt> = parse::or_word("off", parse::http);
+        http_hosts: Vec<String> = parse::hosts;
+        log: &'static str = parse::choice(&[
+            ("error", "error"),
+            ("warn", "warn"),
+            ("info", "info"),
+            ("debug", "debug"),
+            ("trace", "trace"),
+        ]);
+        log_format: LogFormat = parse::choice(&[("text", LogFormat::Text), ("json", LogFormat::Json)]);
+    }
+}
+
+keys! {
+    /// `[qcn]` beside `[nic]`: the reaction point of each class.
+    struct ReactionKeys {
+        gd: u32 = parse::integer(1..=1_000_000);
+        recovery: u32 = parse::integer(1..=1_000);
+        bytes: Bytes = parse::bytes;
+        time: Nanos = parse::time(Nanos::from_micros(10)..=Nanos::from_secs(10));
+        ai: BitRate = parse::rate;
+        hai: BitRate = parse::rate;
+        min: BitRate = parse::rate;
+        jitter: u8 = parse::integer(0..=50);
+        seed: u64 = parse::integer(0..=u64::MAX);
+    }
+}
+
+/// What an agent is told by its command line, or by its file; `None`: nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs)] // NicSettings says it
+pub struct NicWishes {
+    pub device: Option<String>,
+    pub speed: Option<BitRate>,
+    pub lossless: Option<ClassSet>,
+    pub trust: Option<Trust>,
+    pub default_class: Option<Class>,
+    pub pcp_map: Option<[Option<Class>; 8]>,
+    pub dscp_map: Option<[Option<Class>; 64]>,
+    pub qcn: Option<ReactionSettings>,
+    pub obey_rates: Option<bool>,
+    pub pause_above: Option<Option<Bytes>>,
+    pub pause_time: Option<Quanta>,
+    pub peer_response: Option<Option<Nanos>>,
+    pub real_time: Option<bool>,
+    pub http: Option<Option<HttpAt>>,
+    pub http_hosts: Option<Vec<String>>,
+    pub log: Option<&'static str>,
+    pub log_format: Option<LogFormat>,
+}
+
+/// What an agent does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NicSettings {
+    /// The interface.
+    pub device: String,
+    /// Its line, layer 1.
+    pub speed: BitRate,
+    /// Classes that pauses stop.
+    pub lossless: ClassSet,
+    /// By what the class of a frame is found.
+    pub trust: Trust,
+    /// Class of a frame that says none.
+    pub default_class: Class,
+    /// Class by PCP.
+    pub pcp_to_class: [Class; 8],
+    /// Class by DSCP.
+    pub dscp_to_class: [Class; 64],
+    /// How CNMs set the rate of a class; `None`: they are counted.
+    pub qcn: Option<ReactionSettings>,
+    /// Whether rates of classes (GFC) are kept.
+    pub obey_rates: bool,
+    /// The switch is paused while a receiving socket has more than this; `None`: never.
+    pub pause_above: Option<Bytes>,
+    /// For how long a pause that is sent holds.
+    pub pause_time: Quanta,
+    /// The `peer_response` that the switch reckons with; `None`: what is recommended before anything is measured.
+    pub peer_response: Option<Nanos>,
+    /// Whether real-time priority and locked memory are asked for.
+    pub real_time: bool,
+    /// Where `/metrics`, `/status` and `/healthz` are served; `None`: nowhere.
+    pub http: Option<HttpAt>,
+    /// Names that it may be asked by there.
+    pub http_hosts: Vec<String>,
+    /// What is logged.
+    pub log: &'static str,
+    /// How.
+    pub log_format: LogFormat,
+}
+
+/// What an agent cannot do without, or with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NicMissing {
+    /// No interface.
+    #[error("which interface? Give --device eth0, or `device` in the file")]
+    Device,
+    /// No line rate.
+    #[error(
+        "how fast is the line of {0}? Give --speed 1G, or `speed` in the file: what the switch's port has (pause \
+         times are counted in it, and a veth or a virtual machine's NIC has no rate of its own)"
+    )]
+    Speed(String),
+    /// No class to stop.
+    #[error(
+        "no class is lossless, so there is nothing to stop: give --lossless 3, or `lossless = [3]` in the file"
+    )]
+    Lossless,
+    /// A limit that is always reached.
+    #[error(
+        "{bytes} bytes wait in a socket that is read well, and the switch would be held for ever: give --pause-above 4KB or more, or \
+         `pause_above` in the file", bytes = .0.0
+    )]
+    PauseAbove(Bytes),
+}
+
+impl NicWishes {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// It cannot be read, or says something that cannot be.
+    pub fn load(path: &Path) -> Result<NicWishes, ConfigError> {
+        let read = fs::read_to_string(path);
+        let text = read.map_err(|error| ConfigError::Read { path: path.to_owned(), error })?;
+        NicWishes::from_toml(&path.display().to_string(), &text)
+    }
+
+    /// Reads `text`, which is called `name` in messages.
+    ///
+    /// # Errors
+    /// All that is wrong with it; where it is not TOML, the first thing that is not.
+    pub fn from_toml(name: &str, text: &str) -> Result<NicWishes, ConfigError> {
+        let mut problems = Problems::default();
+        let wishes = match toml_span::parse(text) {
+            Ok(root) => read(&root, &mut problems),
+            Err(error) => {
+                problems.push(Problem::error(format!("not TOML: {error}")).at(error.span, "here"));
+                None
+            }
+        };
+        problems.finish(name, text)?;
+        Ok(wishes.unwrap_or_default())
+    }
+
+    /// Each wish of `self`, or where it has none that of `below`.
+    #[must_use]
+    pub fn over(self, below: NicWishes) -> NicWishes {
+        NicWishes {
+            device: self.device.or(below.device),
+            speed: self.speed.or(below.speed),
+            lossless: self.lossless.or(below.lossless),
+            trust: self.trust.or(below.trust),
+            default_class: self.default_class.or(below.default_class),
+            pcp_map: self.pcp_map.or(below.pcp_map),
+            dscp_map: self.dscp_map.or(below.dscp_map),
+            qcn: self.qcn.or(below.qcn),
+            obey_rates: self.obey_rates.or(below.obey_rates),
+            pause_above: self.pause_above.or(below.pause_above),
+            pause_time: self.pause_time.or(below.pause_time),
+            peer_response: self.peer_response.or(below.peer_response),
+            real_time: self.real_time.or(below.real_time),
+            http: self.http.or(below.http),
+            http_hosts: self.http_hosts.or(below.http_hosts),
+            log: self.log.or(below.log),
+            log_format: self.log_format.or(below.log_format),
+        }
+    }
+
+    /// With the defaults for what nobody has said.
+    ///
+    /// # Errors
+    /// What has no default.
+    pub fn settings(self) -> Result<NicSettings, NicMissing> {
+        let device = self.device.ok_or(NicMissing::Device)?;
+        let speed = self.speed.ok_or_else(|| NicMissing::Speed(device.clone()))?;
+        let lossless = self.lossless.unwrap_or(defaults::LOSSLESS);
+        if lossless.is_empty() {
+            return Err(NicMissing::Lossless);
+        }
+        if let Some(above) = self.pause_above.flatten().filter(|above| *above < defaults::PAUSE_ABOVE_MIN) {
+            return Err(NicMissing::PauseAbove(above));
+        }
+        Ok(NicSettings {
+            device,
+            speed,
+            lossless,
+            trust: self.trust.unwrap_or(Trust::Dscp),
+            default_class: self.default_class.unwrap_or(defaults::DEFAULT_CLASS),
+            pcp_to_class: by_code(self.pcp_map, |pcp| pcp),
+            dscp_to_class: by_code(self.dscp_map, |dscp| dscp / 8),
+            qcn: self.qcn,
+            obey_rates: self.obey_rates.unwrap_or(false),
+            pause_above: self.pause_above.flatten(),
+            pause_time: self.pause_time.unwrap_or(defaults::PAUSE_TIME),
+            peer_response: self.peer_response.flatten(),
+            real_time: self.real_time.unwrap_or(true),
+            http: self.http.unwrap_or(Some(defaults::NIC_HTTP.into())),
+            http_hosts: self.http_hosts.unwrap_or_default(),
+            log: self.log.unwrap_or(defaults::LOG),
+            log_format: self.log_format.unwrap_or_default(),
+        })
+    }
+}
+
+fn by_code<const N: usize>(map: Option<[Option<Class>; N]>, default: fn(u8) -> u8) -> [Class; N] {
+    let map = map.unwrap_or([None; N]);
+    std::array::from_fn(|code| {
+        let class = default(u8::try_from(code).unwrap_or(u8::MAX));
+        map[code].unwrap_or(Class::from_low_bits(class))
+    })
+}
+
+fn read(root: &toml_span::Value<'_>, problems: &mut Problems) -> Option<NicWishes> {
+    let root = Table::of("", root, problems)?;
+    root.no_others(&[&["nic", "qcn"]], problems);
+    let keys = root.table("nic", problems).map(|table| {
+        table.no_others(&[NicKeys::KEYS], problems);
+        NicKeys::read(&table, problems)
+    });
+    let qcn = root.table("qcn", problems).map(|table| {
+        table.no_others(&[ReactionKeys::KEYS], problems);
+        reaction(&ReactionKeys::read(&table, problems))
+    });
+    Some(NicWishes { qcn, ..wishes(keys.unwrap_or_default()) })
+}
+
+fn wishes(keys: NicKeys) -> NicWishes {
+    NicWishes {
+        device: given(keys.device),
+        speed: given(keys.speed),
+        lossless: given(keys.lossless),
+        trust: given(keys.trust),
+        default_class: given(keys.default_class),
+        pcp_map: given(keys.pcp_map),
+        dscp_map: given(keys.dscp_map),
+        qcn: None,
+        obey_rates: given(keys.obey_rates),
+        pause_above: given(keys.pause_above).map(OrOff::into_option),
+        pause_time: given(keys.pause_time).map(Quanta),
+        peer_response: given(keys.peer_response).map(OrOff::into_option),
+        real_time: given(keys.real_time),
+        http: given(keys.http).map(OrOff::into_option),
+        http_hosts: given(keys.http_hosts),
+        log: given(keys.log),
+        log_format: given(keys.log_format),
+    }
+}
+
+fn reaction(keys: &ReactionKeys) -> ReactionSettings {
+    let standard = ReactionSettings::STANDARD;
+    ReactionSettings {
+        decrease_divisor: or(&keys.gd, standard.decrease_divisor),
+        decrease_percent_max: standard.decrease_percent_max,
+        recovery_cycles: or(&keys.recovery, standard.recovery_cycles),
+        cycle_bytes: or(&keys.bytes, standard.cycle_bytes).max(Bytes(1)),
+        cycle_time: or(&keys.time, standard.cycle_time),
+        active_step: or(&keys.ai, standard.active_step),
+        hyper_step: or(&keys.hai, standard.hyper_step),
+        rate_min: or(&keys.min, standard.rate_min),
+        jitter_percent: or(&keys.jitter, standard.jitter_percent),
+        seed: or(&keys.seed, standard.seed),
+    }
+}
+
+fn given<T>(key: Option<Spanned<T>>) -> Option<T> {
+    key.map(|key| key.value)
+}
+
+fn or<T: Copy>(key: &Option<Spanned<T>>, default: T) -> T {
+    key.as_ref().map_or(default, |key| key.value)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn wishes(text: &str) -> NicWishes {
+        NicWishes::from_toml("nic.toml", text).unwrap()
+    }
+
+    fn wrong(text: &str) -> Vec<String> {
+        match NicWishes::from_toml("nic.toml", text) {
+            Err(ConfigError::Invalid(invalid)) => {
+                invalid.problems().iter().map(ToString::to_string).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_over_the_file_and_the_file_over_the_defaults() {
+        let file = wishes(
+            "[nic]\ndevice = \"eth0\"\nspeed = \"1G\"\nlossless = [3, 4]\nhttp = false\ndscp_map = { 26 = 4 }",
+        );
+        let line = NicWishes { speed: Some(BitRate::from_gbps(10)), ..NicWishes::default() };
+        let settings = line.over(file).settings().unwrap();
+        assert_eq!((settings.device.as_str(), settings.speed), ("eth0", BitRate::from_gbps(10)));
+        assert_eq!((settings.lossless, settings.http), (ClassSet(0b1_1000), None));
+        assert_eq!([24, 26, 27, 63].map(|dscp| settings.dscp_to_class[dscp].get()), [3, 4, 3, 7]);
+        assert_eq!((settings.trust, settings.qcn, settings.pause_above), (Trust::Dscp, None, None));
+    }
+
+    #[test]
+    fn a_table_for_qcn_is_a_reaction_point_with_the_standards_values_but_those_given() {
+        assert_eq!(wishes("[qcn]").qcn, Some(ReactionSettings::STANDARD));
+        let given = wishes("[qcn]\nai = \"1M\"\ntime = \"5ms\"").qcn.unwrap();
+        assert_eq!((given.active_step, given.cycle_time), (BitRate::from_mbps(1), Nanos::from_millis(5)));
+        assert_eq!(given.hyper_step, ReactionSettings::STANDARD.hyper_step);
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_with_what_is_allowed() {
+        let told = wrong("[nic]\nspeed = \"fast\"\nlosless = [3]\ntrust = \"both\"\n[port]");
+        assert_eq!(told.len(), 4, "{told:?}");
+        assert!(told.iter().any(|line| line.contains("`losless` is not a key in [nic]")), "{told:?}");
+        assert!(told.iter().any(|line| line.contains("one of \"dscp\", \"pcp\"")), "{told:?}");
+        assert!(wrong("nic = 3")[0].contains("[nic]"));
+        assert!(wrong("[nic")[0].contains("not TOML"));
+    }
+
+    #[test]
+    fn what_has_no_default_is_asked_for() {
+        let settings = |text: &str| wishes(text).settings();
+        assert_eq!(settings(""), Err(NicMissing::Device));
+        assert_eq!(settings("[nic]\ndevice = \"e\""), Err(NicMissing::Speed("e".into())));
+        let none = "[nic]\ndevice = \"e\"\nspeed = \"1G\"\nlossless = []";
+        assert_eq!(settings(none), Err(NicMissing::Lossless));
+        let above =
+            |size: &str| settings(&format!("[nic]\ndevice = \"e\"\nspeed = \"1G\"\npause_above = {size}"));
+        assert_eq!(above("3999"), Err(NicMissing::PauseAbove(Bytes(3_999))));
+        assert_eq!(above("\"4KB\"").unwrap().pause_above, Some(Bytes(4_000)));
+    }
+}

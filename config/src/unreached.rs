@@ -1,0 +1,51 @@
+//! Thresholds that no queue reaches, because it is full before.
+
+use xoff_dataplane::settings::{PortSettings, SwitchSettings};
+use xoff_dataplane::units::Class;
+
+use crate::document::Document;
+use crate::draft::Draft;
+use crate::problem::{Problem, Problems};
+
+/// A policy that goes by the length of egress queues does nothing where these are full before they are congested.
+pub(crate) fn check(
+    document: &Document,
+    drafts: &[Draft<'_>],
+    switch: &SwitchSettings,
+    problems: &mut Problems,
+) {
+    let keys = &document.switch;
+    let lossless = |class: &Class| drafts.iter().any(|draft| draft.lossless.contains(*class));
+    for class in Class::ALL.into_iter().filter(lossless) {
+        let acting = [switch.policies[class.index()]];
+        let kinds =
+            acting.iter().chain(&switch.shadows).filter(|kind| kind.has_egress_thresholds(&switch.policy));
+        let kinds: Vec<&str> = kinds.map(|kind| kind.name()).collect();
+        let Some(kind) = kinds.first() else { continue };
+        let full = |port: &PortSettings| {
+            let settings = &port.classes[class.index()];
+            settings.egress_max <= settings.egress_xoff
+        };
+        let ports = drafts.iter().zip(&switch.ports).filter(|(_, port)| full(port));
+        for (draft, port) in ports {
+            let (given, settings) = (&draft.port.classes[class.index()], &port.classes[class.index()]);
+            let (most, xoff) = (settings.egress_max.0, settings.egress_xoff.0);
+            let problem = Problem::warning(format!(
+                "{kind} never finds class {class} of port {} congested: its egress queue is full at {most} bytes, and \
+                 congested from {xoff} on (`egress_xoff`)",
+                draft.name
+            ))
+            .help(
+                "what is left is plain PFC: write egress_xoff, and egress_xon and egress_warn with it, below egress_max, \
+                 or leave egress_max out",
+            );
+            let of_class = given.egress_max.as_ref().or(given.egress_xoff.as_ref()).map(|key| key.span);
+            let chosen =
+                keys.policy.as_ref().map(|key| key.span).or(keys.shadow.as_ref().map(|key| key.span));
+            problems.push(match of_class.or(chosen) {
+                Some(span) => problem.at(span, "full before it is congested"),
+                None => problem,
+            });
+        }
+    }
+}

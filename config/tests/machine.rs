@@ -1,0 +1,145 @@
+//! What a configuration wants of the machine that it is for.
+#![allow(clippy::unwrap_used)]
+
+use xoff_config::{Config, ConfigError, Device, Machine, Uses};
+use xoff_dataplane::units::Bytes;
+
+/// Two ports that are fine; what a test adds comes before them.
+const PORTS: &str = r#"
+[[port]]
+name = "a"
+device = "eth1"
+speed = "1G"
+[[port]]
+name = "b"
+device = "eth2"
+speed = "1G"
+"#;
+
+fn read(text: &str) -> Result<Config, ConfigError> {
+    Config::from_toml("test.toml", text, Machine::default())
+}
+
+#[test]
+fn a_core_is_one_that_threads_can_be_pinned_to_and_may() {
+    let core = |core: u16| format!("[switch]\nworkers = [{{ core = {core}, ports = [\"a\", \"b\"] }}]\n");
+    let Err(ConfigError::Invalid(invalid)) = read(&format!("{}{PORTS}", core(1_024))) else {
+        panic!("beyond glibc's set")
+    };
+    assert_eq!(invalid.problems()[0].position, Some((2, 11)));
+    assert!(invalid.problems()[0].message.contains("cores from 0 to 1023"));
+    assert!(read(&format!("{}{PORTS}", core(1_023))).is_ok());
+    let here = Machine { cores: vec![2, 4, 5], ..Machine::default() };
+    let on = |number| Config::from_toml("test.toml", &format!("{}{PORTS}", core(number)), here.clone());
+    assert!(on(4).is_ok());
+    let Err(ConfigError::Invalid(invalid)) = on(3) else { panic!("core 3 is not allowed") };
+    let [problem] = invalid.problems() else { panic!("{invalid:?}") };
+    assert_eq!(problem.message, "core 3 is none that xoff may use here: those are 2, 4-5");
+    assert_eq!(problem.position, Some((2, 21)));
+    assert!(problem.help.as_ref().unwrap().contains("--elsewhere"));
+}
+
+#[test]
+fn memory_has_to_fit_the_machine_to_the_byte() {
+    let config = read(PORTS).unwrap();
+    let with_three = Machine {
+        device: |name| {
+            if name == "eth2" {
+                Device::Has { queues: 3, mtu: 1_500, uses: Uses::default() }
+            } else {
+                Device::Unknown
+            }
+        },
+        ..Machine::default()
+    };
+    let queues = config.queues(&with_three);
+    assert_eq!(queues, [None, Some(3)]);
+    let needed = config.memory(&config.workers(&[]), &queues).needed();
+    assert!(needed > config.memory(&config.workers(&[]), &[]).needed());
+    let on = |memory: u64| {
+        Config::from_toml("test.toml", PORTS, Machine { memory: Some(Bytes(memory)), ..with_three.clone() })
+    };
+    assert!(on(needed.0).is_ok());
+    let Err(ConfigError::Invalid(invalid)) = on(needed.0 - 1) else { panic!("does not fit") };
+    assert!(invalid.problems()[0].message.contains("MiB of memory"));
+    let doubts = |memory| {
+        on(memory).unwrap().warnings.iter().filter(|warning| warning.message.contains("MiB")).count()
+    };
+    assert_eq!((doubts(needed.0 * 2 - 1), doubts(needed.0 * 2)), (1, 0));
+}
+
+#[test]
+fn what_the_machine_has_a_device_for_is_refused_or_told_by_what_it_would_lose() {
+    fn with(uses: Uses) -> Device {
+        Device::Has { queues: 1, mtu: 1_500, uses }
+    }
+    type Look = fn(&str) -> Device;
+    let devices: [(Look, &str, bool); 4] = [
+        (|_| with(Uses { loopback: true, ..Uses::default() }), "is the machine's loopback", true),
+        (
+            |_| with(Uses { master: Some("bond bond0".into()), ..Uses::default() }),
+            "belongs to bond bond0",
+            true,
+        ),
+        (|_| with(Uses { default_route: true, ..Uses::default() }), "default route goes by eth1", true),
+        (
+            |_| with(Uses { addresses: vec!["10.0.0.1".parse().unwrap()], ..Uses::default() }),
+            "port a: eth1 has the address 10.0.0.1, where nobody reaches",
+            false,
+        ),
+    ];
+    for (device, words, refused) in devices {
+        let here = Machine { device, ..Machine::default() };
+        let problems = match Config::from_toml("test.toml", PORTS, here) {
+            Ok(config) if !refused => config.warnings,
+            Err(ConfigError::Invalid(invalid)) if refused => invalid.problems().to_vec(),
+            other => panic!("{words}: {other:?}"),
+        };
+        let told =
+            problems.iter().find(|it| it.message.contains(words)).unwrap_or_else(|| panic!("{problems:?}"));
+        assert_eq!((told.position, told.is_error()), (Some((4, 11)), refused), "{told:?}");
+    }
+}
+
+#[test]
+fn a_device_has_what_its_port_wants_of_it() {
+    let here = Machine {
+        device: |name| match name {
+            "eth1" => Device::Has { queues: 1, mtu: 1_500, uses: Uses::default() },
+            "eth2" => Device::Has { queues: 2, mtu: 9_000, uses: Uses::default() },
+            "eth3" => Device::Unknown,
+            _ => Device::Missing,
+        },
+        ..Machine::default()
+    };
+    let on = |keys: &str| {
+        let text = format!("{keys}{PORTS}");
+        let problems = match Config::from_toml("test.toml", &text, here.clone()) {
+            Ok(_) => Vec::new(),
+            Err(ConfigError::Invalid(invalid)) => invalid.problems().to_vec(),
+            Err(error) => panic!("{error}"),
+        };
+        // What is known of it without the file says the same, at no place.
+        let config = Config::from_toml("test.toml", &text, Machine::default()).unwrap();
+        let blind: Vec<String> = config.misfits(&here).into_iter().map(|it| it.message).collect();
+        assert_eq!(blind, problems.iter().map(|it| it.message.clone()).collect::<Vec<_>>());
+        problems
+            .into_iter()
+            .map(|it| (it.position.unwrap(), it.message, it.help.unwrap()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(on(""), []);
+    assert_eq!(on("[defaults]\nmtu = 1500\nqueues = [0]\n"), []);
+    let [(place, message, help)] = &on("[defaults]\nmtu = 1501\n")[..] else { panic!("eth2 carries it") };
+    assert_eq!(
+        (*place, message.as_str()),
+        ((2, 7), "port a has an MTU of 1501, but its device eth1 one of 1500")
+    );
+    assert!(help.contains("ip link set eth1 mtu 1501"), "{help}");
+    let [(place, message, _)] = &on("[defaults]\nqueues = [0, 1]\n")[..] else { panic!("eth2 has two") };
+    assert_eq!((*place, message.as_str()), ((2, 10), "eth1 has 1 hardware queue (0), there is no queue 1"));
+    let absent = "[[port]]\nname = \"c\"\ndevice = \"eth3\"\nspeed = \"1G\"\n[[port]]\nname = \"d\"\ndevice = \"eth4\"\nspeed = \"1G\"\n";
+    let [(place, message, help)] = &on(absent)[..] else { panic!("eth3 is not known") };
+    assert_eq!((*place, message.as_str()), ((7, 11), "port d: no interface eth4 in this network namespace"));
+    assert!(help.contains("`ip link`") && help.contains("--elsewhere"), "{help}");
+}

@@ -1,0 +1,142 @@
+//! How a switch is configured otherwise while frames are inside.
+//!
+//! All that this takes is made beforehand, where memory may be allocated, and what is left over is taken back there: a worker
+//! only exchanges it, between two batches. What is in the switch stays where it is and counted as it is, however much
+//! more that is than the new limits allow; from then on the new ones decide. So whoever makes a [`Revision`] has to know that the
+//! store holds both: what the old limits have let in, and what the new ones will.
+//!
+//! Peers that the old settings and the new ones want held stay held, others are told at once. A peer that may pause a class no
+//! longer is taken to have let it go. Policies begin anew, with the buffer as it is.
+//!
+//! Not everything can be otherwise: [`Revision::new`] says what stays.
+
+use super::Switch;
+use super::port::Port;
+use super::storm_control::StormControl;
+use super::succession::Successor;
+use super::train::Train;
+use crate::classify::Classifier;
+use crate::forward::Vlans;
+use crate::frame::FrameStore;
+use crate::policy::{Reach, Shadow};
+use crate::settings::{FlowControl, SwitchSettings};
+use crate::switch::Workers;
+use crate::units::{CLASSES, Class, ClassSet, PortId};
+
+/// Other settings for a running switch, or for one worker of it; afterwards, what those before have left.
+#[derive(Debug)]
+pub struct Revision {
+    settings: SwitchSettings,
+    vlans: Vlans,
+    classifiers: Box<[Classifier]>,
+    reach: Reach,
+    successors: [Option<Box<Successor>>; CLASSES],
+    shadows: Box<[Shadow]>,
+    unplaced: usize,
+}
+
+impl Revision {
+    /// These settings, for the worker of these `workers` whose store has `slots` slots. They are to have as many ports as those
+    /// that the switch was made with, on lines of the same speed and with the same longest frame, and to be the same in
+    /// what stays: accounting, the pipeline and what it does when a queue is full, the kinds of queues, the shadows, congestion points,
+    /// how pauses are told, which peers understand more than PFC, and the capacity of the forwarding database.
+    #[must_use]
+    pub fn new(settings: SwitchSettings, workers: &Workers, slots: u32) -> Revision {
+        let reach = Reach::new(&settings.ports, |port| workers.owns(port));
+        let successor =
+            |class: Class| Some(Box::new(Successor::new(settings.policies[class.index()], class, &settings)));
+        Revision {
+            vlans: Vlans::new(&settings.vlans, &settings.ports),
+            classifiers: settings.ports.iter().map(Classifier::new).collect(),
+            successors: Class::ALL.map(successor),
+            shadows: settings
+                .shadows
+                .iter()
+                .map(|&kind| Shadow::new(kind, &settings, slots, &reach))
+                .collect(),
+            reach,
+            settings,
+            unplaced: 0,
+        }
+    }
+
+    /// Static addresses for which the forwarding database had no place: so many others are there whose hash is alike.
+    #[must_use]
+    pub const fn unplaced(&self) -> usize {
+        self.unplaced
+    }
+}
+
+impl Switch {
+    /// See [`super::Batch::revise`].
+    pub(super) fn revise<S: FrameStore>(
+        &mut self,
+        mut revision: Box<Revision>,
+        store: &mut S,
+    ) -> Box<Revision> {
+        self.end_run();
+        let Revision { settings, vlans, classifiers, reach, successors, shadows, unplaced } = &mut *revision;
+        let lossless = settings.lossless_anywhere();
+        let count = self.ports.len();
+        let ports = || (0..=u8::MAX).map(PortId).take(count);
+        self.buffer.revise(settings);
+        self.groups.bound(lossless);
+        *unplaced = self.bridge.revise(settings, vlans);
+        std::mem::swap(&mut self.policies.reach, reach);
+        for port in ports() {
+            let mac = self.ports[port.index()].settings.mac;
+            let of_port = &mut settings.ports[port.index()];
+            of_port.mac = mac; // of the device that it has now
+            std::mem::swap(&mut self.ports[port.index()].settings, of_port);
+            let classifier = &mut self.ports[port.index()].ingress.classifier;
+            std::mem::swap(classifier, &mut classifiers[port.index()]);
+            self.revise_port(port, lossless);
+        }
+        for class in Class::ALL {
+            let successor = successors[class.index()].take().expect("one for each class");
+            successors[class.index()] = Some(self.set_policy(successor));
+        }
+        self.revise_shadows(shadows);
+        for (port, class) in ports().flat_map(|port| Class::ALL.map(|class| (port, class))) {
+            self.room_at(port, class, store); // there may be more now
+        }
+        self.agenda.timed = self.workers.own();
+        self.agenda.next_timer = self.now;
+        self.agenda.egress_active = self.workers.own();
+        revision
+    }
+
+    /// The port does what its settings say now.
+    fn revise_port(&mut self, port: PortId, lossless: ClassSet) {
+        let at = &mut self.ports[port.index()];
+        let Port { settings, ingress, egress, peer, .. } = at;
+        ingress.train = Train::default();
+        ingress.storm_control = StormControl::new(settings);
+        egress.revise(self.now, settings, lossless);
+        peer.held.set_refresh(self.now, settings.refresh);
+        peer.asked_rates.set_refresh(self.now, settings.refresh);
+        peer.response.revise(settings);
+        if !self.workers.owns(port) {
+            return;
+        }
+        let ended = peer.watchdog.revise(settings.classes.map(|class| class.watchdog));
+        let obeyed = match settings.flow_control {
+            FlowControl::Pfc { obey, .. } => obey,
+            FlowControl::Pause8023x | FlowControl::Ignore => ClassSet::ALL,
+        };
+        let not_obeyed = ClassSet(peer.paused.classes().0 & !obeyed.0);
+        let resumed = peer.paused.receive(self.now, not_obeyed, &Default::default());
+        ended.iter().for_each(|class| self.end_storm(port, class));
+        self.note_resumed(port, &resumed);
+        self.watch_pauses(port, ClassSet::ALL);
+        self.keep_rates(port, ClassSet::ALL);
+        self.note_untold(port);
+    }
+
+    fn revise_shadows(&mut self, successors: &mut [Shadow]) {
+        let Switch { policies, buffer, counters, now, .. } = self;
+        for (number, (shadow, successor)) in policies.shadows.iter_mut().zip(successors).enumerate() {
+            shadow.give_way(successor, *now, buffer, &mut policies.intents, counters.shadow(number));
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Where frames are shown to [taps](crate::tap). Without any it costs a frame one look at a set of ports as it comes in, and
+//! a port's turn to send another.
+
+use super::{Batch, Switch};
+use crate::drop_reason::DropReason;
+use crate::frame::{Frame, FrameStore};
+use crate::queue::FrameMeta;
+use crate::tap::{Seen, Sighting, TAPS_MAX, Tap, TapId};
+use crate::units::{Class, PortId, PortSet};
+use crate::wire::cnm::CNM;
+use crate::wire::header::Layout;
+
+/// Those that are on.
+#[derive(Debug)]
+pub(super) struct Taps {
+    /// Ports whose frames somebody sees.
+    watched: PortSet,
+    taps: Vec<(TapId, Box<dyn Tap>)>,
+}
+
+impl Taps {
+    pub(super) fn new() -> Taps {
+        Taps { watched: PortSet::NONE, taps: Vec::with_capacity(TAPS_MAX) }
+    }
+
+    /// Whether somebody sees the frames of `port`.
+    #[inline]
+    pub(super) const fn watch(&self, port: PortId) -> bool {
+        self.watched.contains(port)
+    }
+
+    fn note_watched(&mut self) {
+        let ports = self.taps.iter().flat_map(|(_, tap)| tap.ports().iter());
+        self.watched = ports.collect();
+    }
+}
+
+impl Batch<'_> {
+    /// Shows the frames of its ports, as far as this worker owns them, to `tap` from now on.
+    ///
+    /// # Errors
+    /// There are [`TAPS_MAX`]; then it comes back.
+    pub fn put_tap(&mut self, id: TapId, tap: Box<dyn Tap>) -> Result<(), Box<dyn Tap>> {
+        let taps = &mut self.switch.taps;
+        if taps.taps.len() == TAPS_MAX {
+            return Err(tap);
+        }
+        taps.taps.push((id, tap));
+        taps.note_watched();
+        Ok(())
+    }
+
+    /// Takes a tap off. It is for the caller to drop it where there is time.
+    pub fn take_tap(&mut self, id: TapId) -> Option<Box<dyn Tap>> {
+        let taps = &mut self.switch.taps;
+        let at = taps.taps.iter().position(|(it, _)| *it == id)?;
+        let (_, tap) = taps.taps.swap_remove(at);
+        taps.note_watched();
+        Some(tap)
+    }
+}
+
+impl Switch {
+    /// A frame of this class and layout has been let in by `port`.
+    #[cold]
+    pub(super) fn see_received<S: FrameStore>(
+        &mut self,
+        port: PortId,
+        class: Class,
+        layout: Layout,
+        frame: &Frame,
+        store: &S,
+    ) {
+        let is_control = layout.ether_type() == CNM;
+        self.see(port, Some(class), is_control, Seen::Received { dropped: None }, frame, store);
+    }
+
+    /// A frame for the switch itself has come in by `port`.
+    #[cold]
+    pub(super) fn see_consumed<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &S) {
+        self.see(port, None, true, Seen::Received { dropped: None }, frame, store);
+    }
+
+    /// A frame has come in by `port` and is not let in.
+    pub(super) fn see_discarded<S: FrameStore>(
+        &mut self,
+        port: PortId,
+        class: Class,
+        reason: DropReason,
+        frame: &Frame,
+        store: &S,
+    ) {
+        if self.taps.watch(port) {
+            self.see(port, Some(class), false, Seen::Received { dropped: Some(reason) }, frame, store);
+        }
+    }
+
+    /// A frame leaves by `port`, written as it is to leave.
+    #[cold]
+    pub(super) fn see_sent<S: FrameStore>(&mut self, port: PortId, frame: &Frame, store: &S) {
+        let meta = *self.nodes.meta(frame);
+        let seen = Seen::Sent { after: self.now.since(meta.since) };
+        self.see_admitted(port, &meta, seen, frame, store);
+    }
+
+    /// A frame that was let in is dropped, and counted at `port`.
+    pub(super) fn see_dropped<S: FrameStore>(
+        &mut self,
+        port: PortId,
+        reason: DropReason,
+        frame: &Frame,
+        store: &S,
+    ) {
+        if self.taps.watch(port) {
+            let meta = *self.nodes.meta(frame);
+            let seen = Seen::Dropped { reason, after: self.now.since(meta.since) };
+            self.see_admitted(port, &meta, seen, frame, store);
+        }
+    }
+
+    fn see_admitted<S: FrameStore>(
+        &mut self,
+        port: PortId,
+        meta: &FrameMeta,
+        what: Seen,
+        frame: &Frame,
+        store: &S,
+    ) {
+        let class = (!meta.control).then_some(meta.class);
+        self.see(port, class, meta.control || meta.layout.ether_type() == CNM, what, frame, store);
+    }
+
+    fn see<S: FrameStore>(
+        &mut self,
+        port: PortId,
+        class: Option<Class>,
+        is_control: bool,
+        what: Seen,
+        frame: &Frame,
+        store: &S,
+    ) {
+        let sighting = Sighting { at: self.now, port, class, is_control, what };
+        for (_, tap) in self.taps.taps.iter_mut().filter(|(_, tap)| tap.ports().contains(port)) {
+            tap.see(&sighting, frame, store);
+        }
+    }
+}

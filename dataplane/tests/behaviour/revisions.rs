@@ -1,0 +1,290 @@
+//! Other settings hold from one instant on, in a switch that is full of frames: nothing lossless is lost, and peers are held by what
+//! holds now. The bed checks bounds, thresholds, pauses and losses after every event.
+
+use proptest::prelude::*;
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::headroom::{Headroom, Link};
+use xoff_dataplane::settings::{
+    FlowControl, LoopDetection, PolicyKind, PortSettings, Service, SwitchSettings, VlanSettings,
+    WatchdogAction, WatchdogSettings,
+};
+use xoff_dataplane::units::{BitRate, Bytes, ClassSet, Nanos, PortId, Quanta};
+use xoff_explore::explore;
+
+use crate::bed::plan::{self, LINK};
+use crate::bed::{Star, Stream};
+use crate::{C0, C3, C4, resume, stop};
+
+const PORTS: usize = 4;
+const ROOMY: Bytes = Bytes(10_000_000);
+
+/// A switch whose egress queues bound nothing lossless.
+fn star() -> Star {
+    let mut plan = plan::switch(&[LINK; PORTS]);
+    plan.each_lossless(|class| class.egress_max = ROOMY);
+    let mut star = Star::new(plan);
+    star.run_for(Nanos(1));
+    star
+}
+
+/// No lossless egress queue holds more than all ingress queues let in.
+fn bound_egress(settings: &mut SwitchSettings) {
+    let lossless = |port: &PortSettings| port.classes.into_iter().filter(|class| class.lossless);
+    let all: u64 =
+        settings.ports.iter().flat_map(lossless).map(|class| (class.xoff + class.headroom).0).sum();
+    let classes = settings.ports.iter_mut().flat_map(|port| &mut port.classes);
+    classes.filter(|class| class.lossless).for_each(|class| class.egress_max = Bytes(all + 1));
+}
+
+/// The settings of the switch, changed.
+fn changed(star: &Star, change: impl FnOnce(&mut SwitchSettings)) -> SwitchSettings {
+    let mut settings = star.switch().settings.clone();
+    change(&mut settings);
+    settings
+}
+
+/// What is arbitrary of the settings that may be otherwise.
+#[derive(Clone, Debug)]
+struct Other {
+    xoff: u64,
+    xon: u64,
+    more_headroom: u64,
+    service: Service,
+    max_rate: Option<BitRate>,
+    commit: u64,
+    pause_time: u16,
+    kinds: [PolicyKind; 2],
+    watchdog: Option<WatchdogSettings>,
+    loop_detection: LoopDetection,
+}
+
+impl Other {
+    /// To one port alone, or to all.
+    fn apply(&self, settings: &mut SwitchSettings, only: Option<usize>) {
+        (settings.policies[3], settings.policies[4]) = (self.kinds[0], self.kinds[1]);
+        let ports = settings.ports.iter_mut().enumerate();
+        for (_, port) in ports.filter(|(index, _)| only.is_none_or(|only| only == *index)) {
+            port.commit = Bytes(self.commit);
+            port.pause_time = Quanta(self.pause_time);
+            port.refresh = Nanos(port.speed.time_of_quanta(port.pause_time).0 / 2);
+            port.loop_detection = self.loop_detection;
+            let needed = Headroom::of(&Link { commit: Bytes(8_000), ..LINK }).total();
+            for class in port.classes.iter_mut().filter(|class| class.lossless) {
+                (class.xoff, class.xon) = (Bytes(self.xoff), Bytes(self.xoff * self.xon / 100));
+                class.headroom = needed + Bytes(self.more_headroom);
+                (class.service, class.max_rate) = (self.service, self.max_rate);
+                class.watchdog = self.watchdog;
+            }
+        }
+        bound_egress(settings);
+    }
+}
+
+fn any_other() -> impl Strategy<Value = (Other, Option<usize>)> {
+    let service = prop_oneof![1 => Just(Service::Strict), 2 => (1..10u32).prop_map(Service::Weighted)];
+    let rates = prop::option::of((50..900u64).prop_map(BitRate::from_mbps));
+    let kind = prop_oneof![
+        4 => Just(PolicyKind::Pfc),
+        1 => Just(PolicyKind::CaPfcStopMax),
+        1 => Just(PolicyKind::GPfc),
+        1 => Just(PolicyKind::PPfc),
+    ];
+    let watchdog = prop::option::of((1..200u64).prop_map(|micros| WatchdogSettings {
+        action: WatchdogAction::Alert,
+        detect: Nanos::from_micros(micros),
+        restore: Nanos::from_micros(micros),
+    }));
+    let detection =
+        prop::sample::select(vec![LoopDetection::Off, LoopDetection::Alert, LoopDetection::Block]);
+    let thresholds = (3_000..60_000u64, 10..100u64, 0..20_000u64);
+    let of_port = (1..8_000u64, 200..2_000u16, detection);
+    (thresholds, service, rates, of_port, [kind.clone(), kind], watchdog, prop::option::of(0..PORTS))
+        .prop_map(
+            |(
+                (xoff, xon, more_headroom),
+                service,
+                max_rate,
+                (commit, pause_time, loop_detection),
+                kinds,
+                watchdog,
+                only,
+            )| {
+                let other = Other {
+                    xoff,
+                    xon,
+                    more_headroom,
+                    service,
+                    max_rate,
+                    commit,
+                    pause_time,
+                    kinds,
+                    watchdog,
+                    loop_detection,
+                };
+                (other, only)
+            },
+        )
+}
+
+explore! {
+    cases = 60;
+
+    /// Three hosts send two lossless classes to one, which pauses the switch now and then.
+    #[test]
+    fn nothing_lossless_is_lost_whenever_and_whatever_settings_change(
+        changes in prop::collection::vec((any_other(), 1..400u64, prop::option::of(1..0xffffu16)), 1..12),
+    ) {
+        let link = Link { commit: Bytes(8_000), ..LINK };
+        let mut star = Star::new(plan::switch(&[link; PORTS]));
+        let frames = 300;
+        let flows: Vec<_> = [(1, C3), (2, C3), (2, C4), (3, C4)]
+            .into_iter()
+            .map(|(from, class)| {
+                let stream = star.stream(0, class, frames);
+                star.start(from, 0, stream)
+            })
+            .collect();
+        for ((other, only), micros, pause) in changes {
+            star.run_for(Nanos::from_micros(micros));
+            if let Some(quanta) = pause {
+                star.pause(0, stop(C3, quanta));
+            }
+            let settings = changed(&star, |settings| other.apply(settings, only));
+            star.revise(settings);
+        }
+        star.run_to_rest();
+        flows.iter().for_each(|flow| star.came_whole(*flow, frames));
+    }
+}
+
+/// Port 0 is paused for good, and this many frames to it wait that came in by port 1.
+fn filled(star: &mut Star, frames: u64) {
+    star.pause(0, stop(C3, 0xffff));
+    star.run_for(Nanos::from_micros(10));
+    let stream = Stream { len: 996, ..star.stream(0, C3, frames) };
+    star.start(1, 0, stream);
+    star.run_for(Nanos::from_millis(1));
+}
+
+#[test]
+fn a_peer_is_held_by_the_thresholds_that_hold_now() {
+    let mut star = star();
+    filled(&mut star, 10);
+    assert!(!star.holds(1, C3), "10,000 bytes");
+    for (xoff, xon, held) in
+        [(10_000, 9_000, true), (20_000, 19_000, false), (9_000, 500, true), (10_001, 500, false)]
+    {
+        let settings = changed(&star, |settings| {
+            (settings.ports[1].classes[3].xoff, settings.ports[1].classes[3].xon) = (Bytes(xoff), Bytes(xon));
+        });
+        star.revise(settings);
+        star.run_for(Nanos::from_micros(5));
+        assert_eq!(star.holds(1, C3), held, "XOFF at {xoff}");
+        assert_eq!(star.at(1).paused(star.now()).contains(C3), held, "and told");
+    }
+    star.pause(0, resume(C3));
+    star.run_to_rest();
+}
+
+/// Headroom that is in use was promised to whoever has been told to stop.
+#[test]
+fn headroom_becomes_less_when_nothing_is_in_it() {
+    let mut plan = plan::switch(&[LINK; PORTS]);
+    plan.may_lose = true;
+    plan.each_lossless(|class| {
+        (class.xoff, class.xon, class.headroom) = (Bytes(5_000), Bytes(4_000), Bytes(8_000));
+        class.egress_max = ROOMY;
+    });
+    let never = |port| if port == 1 { crate::bed::Obeys::Never } else { crate::bed::Obeys::AtOnce };
+    let mut star = Star::with(plan, never);
+    filled(&mut star, 7); // 2,000 bytes in the headroom
+    let less = changed(&star, |settings| settings.ports[1].classes[3].headroom = Bytes(2_000));
+    star.revise(less);
+    let lost = |star: &Star| star.switch().counters.dropped(DropReason::HeadroomExhausted);
+    let more = |star: &mut Star, frames| {
+        let stream = Stream { len: 996, ..star.stream(0, C3, frames) };
+        star.start(1, 0, stream);
+        star.run_for(Nanos::from_millis(1));
+    };
+    more(&mut star, 6);
+    assert_eq!(lost(&star), 0, "as much as was promised");
+    star.pause(0, resume(C3));
+    star.run_for(Nanos::from_millis(1));
+    star.pause(0, stop(C3, 0xffff));
+    star.run_for(Nanos::from_micros(10));
+    more(&mut star, 8);
+    assert_eq!(lost(&star), 1, "5 before XOFF and 2 of headroom");
+}
+
+#[test]
+fn a_class_that_is_no_longer_lossless_lets_its_peer_go_and_holds_it_again_when_it_is() {
+    let mut star = star();
+    let small = changed(&star, |settings| {
+        (settings.ports[1].classes[3].xoff, settings.ports[1].classes[3].xon) = (Bytes(5_000), Bytes(4_000));
+    });
+    star.revise(small.clone());
+    filled(&mut star, 10);
+    assert!(star.at(1).paused(star.now()).contains(C3));
+    let mut lossy = small.clone();
+    for port in &mut lossy.ports {
+        (port.classes[3].lossless, port.classes[3].headroom) = (false, Bytes::ZERO);
+    }
+    star.revise(lossy);
+    star.run_for(Nanos::from_micros(5));
+    assert!(!star.holds(1, C3) && !star.at(1).paused(star.now()).contains(C3), "XON was told");
+    star.revise(small);
+    star.run_for(Nanos::from_micros(5));
+    assert!(star.holds(1, C3) && star.at(1).paused(star.now()).contains(C3), "what waits is over XOFF");
+    star.pause(0, resume(C3));
+    star.run_to_rest();
+}
+
+#[test]
+fn a_pause_that_is_no_longer_obeyed_is_over() {
+    let mut star = star();
+    filled(&mut star, 10);
+    let settings = changed(&star, |settings| {
+        let FlowControl::Pfc { obey, .. } = &mut settings.ports[0].flow_control else { panic!("it is PFC") };
+        *obey = ClassSet::NONE;
+    });
+    star.revise(settings);
+    star.run_to_rest();
+    assert!(star.switch().worker(PortId(0)).paused(PortId(0)).classes().is_empty());
+    assert_eq!(star.switch().counters.class(PortId(0), C3).tx_frames.get(), 10);
+}
+
+#[test]
+fn frames_go_where_the_vlans_and_static_addresses_of_now_say() {
+    let mut star = star();
+    let to_2 = star.mac(2);
+    let send = |star: &mut Star| {
+        let stream = star.stream(2, C0, 1);
+        star.start(1, 2, stream);
+        star.run_to_rest();
+        [0, 2, 3].map(|port| star.switch().counters.class(PortId(port), C0).tx_frames.get())
+    };
+    assert_eq!(send(&mut star), [0, 1, 0]);
+    let members = |ports: &[u8]| {
+        vec![VlanSettings {
+            vid: 1,
+            tagged: Vec::new(),
+            untagged: ports.iter().copied().map(PortId).collect(),
+        }]
+    };
+    let apart = changed(&star, |settings| settings.vlans = members(&[0, 1, 3]));
+    star.revise(apart);
+    send(&mut star);
+    assert_eq!(star.switch().counters.class(PortId(2), C0).tx_frames.get(), 1, "it is of no VLAN now");
+    let elsewhere = changed(&star, |settings| {
+        settings.vlans = members(&[0, 1, 2, 3]);
+        settings.fdb.statics.retain(|(_, mac, _)| *mac != to_2);
+        settings.fdb.statics.push((1, to_2, PortId(3)));
+    });
+    star.revise(elsewhere.clone());
+    let before = star.switch().counters.class(PortId(3), C0).tx_frames.get();
+    assert_eq!(send(&mut star)[2], before + 1, "a static address says so");
+    let gone = changed(&star, |settings| settings.fdb.statics.retain(|(_, mac, _)| *mac != to_2));
+    star.revise(gone);
+    let places = star.switch().worker(PortId(0)).bridge().fdb().lookup(star.now(), 1, to_2);
+    assert_eq!(places, None, "and says nothing any more");
+}

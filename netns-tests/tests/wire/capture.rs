@@ -1,0 +1,422 @@
+//! `xoff capture`: what tshark reads of it while it grows is what passed at the ports, and nobody who is forwarded notices.
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::thread::{self, JoinHandle};
+
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
+use xoff::control::status::PortStatus;
+use xoff_netns_tests::{Bed, Config, Switch, frames, wait_for};
+
+use crate::{BINARY, bed_beside_others, frame};
+
+/// What is asked of each frame; the fields as [`Line`] has them.
+const FIELDS: [&str; 6] = [
+    "frame.interface_name",
+    "frame.packet_flags_direction",
+    "frame.comment",
+    "macc.cbfc.pause_time.c3",
+    "frame.time_epoch",
+    "frame.len",
+];
+
+/// A frame as tshark reads it.
+#[derive(Clone, Debug)]
+struct Line {
+    port: String,
+    /// `in`, `out`, or neither.
+    direction: &'static str,
+    comment: String,
+    /// The pause time of class 3, where it is a PFC frame.
+    pause: String,
+    at: f64,
+    len: usize,
+}
+
+impl Line {
+    fn read(line: &str) -> Line {
+        let fields: Vec<&str> = line.split('|').collect();
+        let direction = match u32::from_str_radix(fields[1].trim_start_matches("0x"), 16).unwrap() {
+            1 => "in",
+            2 => "out",
+            _ => "",
+        };
+        let [port, comment, pause] = [0, 2, 3].map(|at| fields[at].to_owned());
+        Line {
+            port,
+            direction,
+            comment,
+            pause,
+            at: fields[4].parse().unwrap(),
+            len: fields[5].parse().unwrap(),
+        }
+    }
+
+    /// Where, which way, and with which comment but for times.
+    fn what(&self) -> (&str, &str, String) {
+        let words = self.comment.split(' ').filter(|word| !word.starts_with("delay_ns="));
+        (&self.port, self.direction, words.collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// `xoff capture` in the switch's namespace.
+fn capture(bed: &Bed, arguments: &[&str]) -> Child {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", BINARY, "capture"]).args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    bed.namespace().spawn(command).unwrap()
+}
+
+fn interrupt(child: &Child) {
+    signal::kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+}
+
+/// A capture whose frames a tshark reads as they come.
+struct Live {
+    capture: Child,
+    tshark: Child,
+    lines: std::sync::Arc<std::sync::Mutex<Vec<String>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Live {
+    fn start(bed: &Bed, switch: &Switch, arguments: &[&str]) -> Live {
+        let before = captures(switch);
+        let mut capture = capture(bed, &[&["-w", "-"], arguments].concat());
+        let mut tshark = Command::new("tshark");
+        tshark.args(["-l", "-r", "-", "-T", "fields", "-E", "separator=|"]);
+        FIELDS.iter().for_each(|field| _ = tshark.args(["-e", field]));
+        tshark.stdin(capture.stdout.take().unwrap()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut tshark = tshark.spawn().unwrap();
+        let lines = std::sync::Arc::default();
+        let reader = read_lines(tshark.stdout.take().unwrap(), std::sync::Arc::clone(&lines));
+        wait_for("the capture to begin", || (captures(switch) > before).then_some(()));
+        Live { capture, tshark, lines, reader }
+    }
+
+    /// Waits until tshark has told of so many frames, which is while they are captured.
+    fn wait(&self, count: usize) -> Vec<Line> {
+        wait_for(&format!("{count} frames"), || {
+            let lines = self.lines.lock().unwrap();
+            (lines.len() >= count).then(|| lines.iter().map(|line| Line::read(line)).collect())
+        })
+    }
+
+    /// Ends it as Ctrl-C does; all frames, and what it says.
+    fn end(mut self) -> (Vec<Line>, String) {
+        interrupt(&self.capture);
+        let output = self.capture.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert!(self.tshark.wait().unwrap().success());
+        self.reader.join().unwrap();
+        let lines = self.lines.lock().unwrap().iter().map(|line| Line::read(line)).collect();
+        (lines, String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+fn read_lines(from: ChildStdout, to: std::sync::Arc<std::sync::Mutex<Vec<String>>>) -> JoinHandle<()> {
+    thread::spawn(move || {
+        BufReader::new(from).lines().for_each(|line| to.lock().unwrap().push(line.unwrap()));
+    })
+}
+
+/// How many the switch has begun, by its log.
+fn captures(switch: &Switch) -> usize {
+    switch.stderr().matches("frames are captured").count()
+}
+
+fn ended(switch: &Switch) -> usize {
+    switch.stderr().matches("the capture has ended").count()
+}
+
+/// Starts a switch in whose namespace captures can be told by its log.
+fn start(bed: &Bed, config: &Config) -> Switch {
+    let switch = bed.start(&config.clone().switch("log = \"info\""));
+    let (a, b) = (bed.host(1), bed.host(2));
+    b.send(frame(b, a, 0, 0)); // learned
+    a.tap().numbered(0);
+    switch
+}
+
+/// Frames in classes: received, sent, and what was dropped.
+fn counted(port: &PortStatus) -> [u64; 3] {
+    let sum = |of: fn(&xoff::control::status::ClassStatus) -> u64| port.classes.iter().map(of).sum();
+    [sum(|class| class.rx_frames), sum(|class| class.tx_frames), sum(|class| class.drops.values().sum())]
+}
+
+/// Host 2 pauses port 2, what host 1 sends there makes the switch pause host 1, and all ends again.
+fn pauses_in_both_directions(config: &str) {
+    let bed = bed_beside_others(2).build();
+    let defaults = "speed = \"1M\"\nlossless = [3]";
+    let thresholds = "[class.3]\nxoff = 4000\nxon = 2000\n";
+    let switch = start(&bed, &bed.config(defaults).switch(config).more(thresholds));
+    let (a, b) = (bed.host(1), bed.host(2));
+    let before = [1, 2].map(|port| counted(&switch.port(port)));
+    let live = Live::start(&bed, &switch, &["p1", "p2"]);
+    b.send(frames::pfc(b.mac(), &[(3, u16::MAX)]));
+    live.wait(1);
+    (1..=3).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(1_500)));
+    live.wait(5);
+    b.send(frames::pfc(b.mac(), &[(3, 0)]));
+    b.tap().numbered(3);
+    a.tap().wait(1, |bytes| frames::pfc_time(bytes, 3) == Some(0));
+    let (lines, said) = live.end();
+    assert_eq!(said, "10 frames captured, 0 missed\n");
+
+    // In the order in which it happened, as far as that is one port's.
+    let of = |port: &str| lines.iter().filter(|line| line.port == port).map(Line::what).collect::<Vec<_>>();
+    let [data, control] = ["class=3", "control"].map(str::to_owned);
+    let at = |port, direction, what: &String| (port, direction, what.clone());
+    let (p1, p2) = (of("p1"), of("p2"));
+    assert_eq!(
+        p1,
+        [[0; 3].map(|_| at("p1", "in", &data)).to_vec(), [0; 2].map(|_| at("p1", "out", &control)).to_vec()]
+            .concat()
+    );
+    let sent = at("p2", "out", &data);
+    assert_eq!(p2, [at("p2", "in", &control), at("p2", "in", &control), sent.clone(), sent.clone(), sent]);
+    let pauses = lines.iter().filter(|line| !line.pause.is_empty());
+    let pauses: Vec<_> = pauses.map(|line| (line.port.as_str(), line.pause.as_str())).collect();
+    assert_eq!(pauses, [("p2", "65535"), ("p1", "65535"), ("p2", "0"), ("p1", "0")]);
+
+    // What it waited for is told, and is the time between the two.
+    let [first_in, first_out] = ["in", "out"].map(|direction| {
+        lines
+            .iter()
+            .find(|line| line.direction == direction && line.comment.starts_with("class=3"))
+            .unwrap()
+            .clone()
+    });
+    let delay: f64 = first_out.comment.split_once("delay_ns=").unwrap().1.parse().unwrap();
+    assert!((first_out.at - first_in.at - delay / 1e9).abs() < 1e-6, "{first_in:?} {first_out:?}");
+    assert_eq!((first_in.len, first_out.len), (1_500, 1_500));
+
+    // Every frame that a port counts is there.
+    for (number, (before, name)) in (1..).zip(before.into_iter().zip(["p1", "p2"])) {
+        let after = wait_for("the frames to have left", || {
+            let port = counted(&switch.port(number));
+            (number == 1 || port[1] == before[1] + 3).then_some(port)
+        });
+        let seen = |way: &str| of(name).iter().filter(|it| it.1 == way && it.2 == data).count() as u64;
+        assert_eq!([after[0] - before[0], after[1] - before[1]], ["in", "out"].map(seen), "{name}");
+    }
+    bed.finish(switch);
+}
+
+#[test]
+fn tshark_reads_every_frame_and_both_directions_of_pauses_while_it_grows() {
+    pauses_in_both_directions("");
+}
+
+#[test]
+fn ports_of_two_workers_are_one_capture() {
+    pauses_in_both_directions("workers = [{ ports = [\"p1\"] }, { ports = [\"p2\"] }]");
+}
+
+#[test]
+fn dropped_frames_are_there_with_their_reason_and_nothing_else_where_so_asked() {
+    let bed = bed_beside_others(2).build();
+    let config = bed.config("speed = \"10M\"\nlossless = []").port(2, "lossless = [3]");
+    let switch = start(&bed, &config.more("[class.3]\negress_max = 3001\n"));
+    let (a, b) = (bed.host(1), bed.host(2));
+    let all = Live::start(&bed, &switch, &["--dropped"]);
+    let full = Live::start(&bed, &switch, &["p2", "--dropped=egress_full", "--snap", "64"]);
+    b.send(frames::pfc(b.mac(), &[(3, 65535)]));
+    wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
+    a.send(a.to(a).tag(5, 0).numbered(9).build()); // to where it comes from
+    all.wait(1); // or it might be forwarded behind what has a higher class
+    a.send(a.to(b).tag(6, 4_095).numbered(9).build()); // of no VLAN
+    (1..=5).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(996)));
+    let lines = all.wait(4);
+    let what: Vec<_> = lines.iter().map(Line::what).collect();
+    let at = |port, direction, comment: &str| (port, direction, comment.to_owned());
+    let no_room = at("p2", "", "class=3 drop=egress_full");
+    let filtered = [at("p1", "", "class=5 drop=hairpin"), at("p1", "", "class=6 drop=reserved_vid")];
+    assert_eq!(what, [&filtered[..], &[no_room.clone(), no_room.clone()]].concat());
+    assert_eq!(full.wait(2).iter().map(Line::what).collect::<Vec<_>>(), [no_room.clone(), no_room]);
+    b.send(frames::pfc(b.mac(), &[(3, 0)]));
+    b.tap().numbered(3);
+    let [port1, port2] = [1, 2].map(|port| counted(&switch.port(port))[2]);
+    assert_eq!([port1, port2], [2, 2], "as many as are counted");
+    assert_eq!(all.end().1, "4 frames captured, 0 missed\n");
+    assert_eq!(full.end().1, "2 frames captured, 0 missed\n");
+    switch.stop();
+    bed.assert_no_drops();
+}
+
+#[test]
+fn a_class_or_control_frames_alone_and_an_end_by_count() {
+    let bed = bed_beside_others(2).build();
+    let switch = start(&bed, &bed.config("speed = \"1G\""));
+    let (a, b) = (bed.host(1), bed.host(2));
+    let of_class = Live::start(&bed, &switch, &["p2", "--class", "4"]);
+    let control = Live::start(&bed, &switch, &["--control"]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let three = capture(&bed, &["p1", "-c", "3", "-w", file.path().to_str().unwrap()]);
+    wait_for("the third", || (captures(&switch) == 3).then_some(()));
+    for number in 1..=3 {
+        [3, 4, 5].into_iter().for_each(|class| a.send(frame(a, b, class, number * 10 + u32::from(class))));
+    }
+    a.send(frames::pfc(a.mac(), &[(0, 9)]));
+    let output = three.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "3 frames captured, 0 missed\n");
+    let second =
+        capture(&bed, &["p2", "--class", "7", "--seconds", "1", "-w", "-"]).wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&second.stderr), "0 frames captured, 0 missed\n", "it ends by itself");
+    of_class.wait(3);
+    let line = control.wait(1).swap_remove(0);
+    assert_eq!(line.what(), ("p1", "in", "control".into()));
+    let (lines, said) = of_class.end();
+    assert!(lines.iter().all(|line| line.what() == ("p2", "out", "class=4".into())), "{lines:?}");
+    assert_eq!((lines.len(), said.as_str()), (3, "3 frames captured, 0 missed\n"));
+    assert_eq!(control.end().1, "1 frames captured, 0 missed\n");
+    let Output { stdout, .. } =
+        Command::new("capinfos").args(["-c", "-M"]).arg(file.path()).output().unwrap();
+    let said = String::from_utf8(stdout).unwrap();
+    assert!(said.lines().any(|line| line.starts_with("Number of packets") && line.ends_with(" 3")), "{said}");
+    bed.finish(switch);
+}
+
+/// How many frames were missed, by the statistics of a file's interfaces as Wireshark reads them.
+fn missed_in(file: &Path) -> u64 {
+    let dropped = "pcapng.options.option.data.interface.dropped";
+    let mut tshark = Command::new("tshark");
+    tshark.args(["-X", "read_format:MIME Files Format", "-T", "fields", "-e", dropped, "-r"]).arg(file);
+    let said = String::from_utf8(tshark.output().unwrap().stdout).unwrap();
+    said.split([',', '\n'])
+        .filter(|text| !text.is_empty())
+        .map(|text| text.trim().parse::<u64>().unwrap())
+        .sum()
+}
+
+/// Nobody reads what is captured until all has been forwarded: megabytes more than fit on the way.
+#[test]
+fn a_slow_reader_misses_frames_and_costs_none() {
+    const FRAMES: u32 = 16_000;
+    let bed = bed_beside_others(2).build();
+    let switch = start(&bed, &bed.config("speed = \"10G\""));
+    let (a, b) = (bed.host(1), bed.host(2));
+    let mut capture = capture(&bed, &["-w", "-"]);
+    wait_for("the capture", || (captures(&switch) == 1).then_some(()));
+    for number in 1..=FRAMES {
+        a.send(a.to(b).tag(0, 0).numbered(number).build_len(1_500));
+        if number % 200 == 0 {
+            b.tap().numbered(number);
+        }
+    }
+    b.tap().numbered(FRAMES);
+    assert_eq!(b.tap().count(|bytes| bytes.len() == 1_500), FRAMES as usize, "all are forwarded");
+    interrupt(&capture);
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let bytes = std::io::copy(&mut capture.stdout.take().unwrap(), &mut file).unwrap();
+    let said = String::from_utf8(capture.wait_with_output().unwrap().stderr).unwrap();
+    let numbers: Vec<u64> = said.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let [captured, missed] = numbers[..] else { panic!("{said}") };
+    assert_eq!(captured + missed, 2 * u64::from(FRAMES), "in and out");
+    assert!(captured > 0 && missed > 0, "{said}");
+    assert!(bytes > captured * 1_500);
+    assert_eq!(missed_in(file.path()), missed);
+    assert_eq!(switch.status().ports.iter().map(|port| counted(port)[2]).sum::<u64>(), 0);
+    bed.finish(switch);
+}
+
+#[test]
+fn captures_are_few_end_with_who_reads_them_and_leave_nothing() {
+    let bed = bed_beside_others(2).build();
+    let switch = start(&bed, &bed.config("speed = \"1G\""));
+    let mut running: Vec<Child> = (0..4).map(|_| capture(&bed, &["-w", "-"])).collect();
+    wait_for("all four", || (captures(&switch) == 4).then_some(()));
+    let Output { status, stderr, .. } = capture(&bed, &["-w", "-"]).wait_with_output().unwrap();
+    let said = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(2), "{said}");
+    assert!(said.contains("4 captures are running, as many as there may be"), "{said}");
+    running[0].kill().unwrap();
+    running[0].wait().unwrap();
+    wait_for("the end of it", || (ended(&switch) == 1).then_some(()));
+    running.push(capture(&bed, &["-w", "-"]));
+    wait_for("another", || (captures(&switch) == 5).then_some(()));
+    for child in &mut running[1..] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    wait_for("all ends", || (ended(&switch) == 5).then_some(()));
+    let (a, b) = (bed.host(1), bed.host(2));
+    (1..=20).for_each(|number| a.send(frame(a, b, 3, number)));
+    b.tap().numbered(20);
+    // One that is on when the switch stops ends, and says that this was not all.
+    let last = capture(&bed, &["-w", "-"]);
+    wait_for("the last", || (captures(&switch) == 6).then_some(()));
+    bed.finish(switch);
+    let Output { status, stderr, .. } = last.wait_with_output().unwrap();
+    let said = String::from_utf8(stderr).unwrap();
+    assert_eq!((status.code(), said.contains("the switch has ended")), (Some(1), true), "{said}");
+}
+
+#[test]
+fn frames_are_not_for_everybody_on_the_machine() {
+    let bed = bed_beside_others(2).build();
+    let switch = start(&bed, &bed.config("speed = \"1G\""));
+    let nobody = |arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args([
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "curl",
+            "--silent",
+            "--max-time",
+            "10",
+        ]);
+        let output = bed.namespace().output(command.args(arguments)).unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let health = nobody(&["http://127.0.0.1:9464/healthz"]);
+    assert!(health.starts_with("ok\n"), "{health}");
+    let said = nobody(&["http://127.0.0.1:9464/capture?count=1"]);
+    assert!(said.contains("(uid 0), and uid 65534 asks"), "{said}");
+    let said = nobody(&["--request", "DELETE", "http://127.0.0.1:9464/capture/1"]);
+    assert!(said.contains("uid 65534 asks"), "{said}");
+    for header in ["Origin: http://127.0.0.1:1", "Sec-Fetch-Mode: no-cors"] {
+        let page = ["--silent", "--header", header, "http://127.0.0.1:9464/capture?count=1"];
+        let said = bed.namespace().output(Command::new("curl").args(page)).unwrap().stdout;
+        let refused = "captures are for programs, and not for web pages; use `xoff capture`\n";
+        assert_eq!(String::from_utf8(said).unwrap(), refused, "{header}");
+    }
+    bed.finish(switch);
+}
+
+/// Whose group may open the file is not among those who may look.
+#[test]
+fn a_socket_file_has_frames_for_root_and_not_for_all_who_may_open_it() {
+    let bed = bed_beside_others(2).build();
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+    let path = directory.path().join("s1.sock");
+    let url = format!("unix:{}", path.display());
+    let switch =
+        bed.launch(&bed.config("speed = \"1G\"").switch(&format!("log = \"info\"\nhttp = \"{url}\"")));
+    let its_mode = || fs::metadata(&path).ok().filter(|file| file.mode() & 0o777 == 0o660);
+    wait_for("the socket", its_mode);
+    fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+    let one = capture(&bed, &["p1", "-c", "1", "-w", "-", "--url", &url]);
+    wait_for("the capture", || (captures(&switch) == 1).then_some(()));
+    let (a, b) = (bed.host(1), bed.host(2));
+    a.send(frame(a, b, 3, 1));
+    let output = one.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "1 frames captured, 0 missed\n");
+    let long = capture(&bed, &["-w", "-", "--url", &url]);
+    wait_for("the next", || (captures(&switch) == 2).then_some(()));
+    interrupt(&long);
+    assert!(long.wait_with_output().unwrap().status.success(), "it can be ended");
+    let mut nobody = Command::new("setpriv");
+    nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups", "curl", "--silent", "--max-time", "10"]);
+    nobody.arg("--unix-socket").args([path.to_str().unwrap(), "http://127.0.0.1/capture?count=1"]);
+    let said = String::from_utf8(nobody.output().unwrap().stdout).unwrap();
+    assert!(said.contains("uid 65534 asks"), "{said}");
+    assert!(switch.stop().status.success());
+    bed.assert_no_drops();
+}

@@ -1,0 +1,106 @@
+//! What agents are for: ordinary programs of four hosts, each as fast as its kernel lets it, send to a fifth in a lossless class, beside
+//! lossy traffic that does lose. With an agent at each host nothing of the class is lost; without agents the same run loses.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use xoff_netns_tests::{note_switch, one_bed_at_a_time, unstalled};
+
+use crate::BINARY;
+
+/// What `scripts/hosts_incast.py` says of a run, and the account of the network.
+struct Said {
+    programs: Value,
+    account: Value,
+    code: Option<i32>,
+}
+
+impl Said {
+    fn of(&self, class: u8, key: &str) -> &Value {
+        &self.programs[format!("class_{class}")][key]
+    }
+
+    fn sum(&self, class: u8, key: &str) -> u64 {
+        self.of(class, key).as_array().unwrap().iter().map(|one| one.as_u64().unwrap()).sum()
+    }
+}
+
+/// Five hosts, with agents or without, at a switch with so little room that TCP without agents has filled it within seconds.
+fn run(transport: &str, seconds: &str, agents: bool) -> Said {
+    let _alone = one_bed_at_a_time(BINARY);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("incast.toml");
+    let network = format!(
+        "[defaults]\nspeed = \"50M\"\nnic = {agents}\n[[switch]]\nname = \"s1\"\nhosts = 5\nstall_budget = \"5ms\"\n\
+         [switch.defaults]\npeer_response = \"3ms\"\n[switch.class.0]\negress_max = \"60KB\"\n"
+    );
+    fs::write(&file, network).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/hosts_incast.py");
+    let mut command = Command::new(BINARY);
+    command.args(["lab", "run", "--json"]).arg(&file).args(["--", "/usr/bin/python3"]).arg(script);
+    let output = command
+        .args(["--xoff", BINARY, "--transport", transport, "--lossy", "--seconds", seconds])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    let read =
+        |text: &str| serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}\n{told}"));
+    let account: Value = read(&String::from_utf8_lossy(&output.stdout));
+    for switch in account["switches"].as_array().unwrap() {
+        note_switch(&serde_json::from_value(switch.clone()).unwrap());
+    }
+    let programs = told.lines().find(|line| line.starts_with("{\"class_3\"")).unwrap_or_default();
+    Said { programs: read(programs), account, code: output.status.code() }
+}
+
+#[test]
+fn datagrams_of_kernels_with_agents_are_not_lost_beside_traffic_that_is() {
+    unstalled(|| {
+        let said = run("udp", "4", true);
+        assert_eq!(said.of(3, "received"), said.of(3, "sent"), "{}", said.programs);
+        assert!(said.sum(0, "received") < said.sum(0, "sent"), "{}", said.programs);
+        assert!(said.of(3, "jain").as_f64() >= Some(0.98), "{}", said.programs);
+        assert_eq!(
+            (said.code, &said.account["verdict"]["promise"]),
+            (Some(0), &"kept".into()),
+            "{}",
+            said.account
+        );
+    });
+}
+
+#[test]
+fn datagrams_of_kernels_without_agents_are_lost_in_the_same_run() {
+    let said = run("udp", "4", false);
+    assert!(said.sum(3, "received") < said.sum(3, "sent"), "{}", said.programs);
+    assert_eq!(
+        (said.code, &said.account["verdict"]["promise"]),
+        (Some(1), &"not-kept".into()),
+        "{}",
+        said.account
+    );
+}
+
+#[test]
+fn no_segment_of_kernels_with_agents_is_sent_again_beside_traffic_that_is() {
+    unstalled(|| {
+        let said = run("tcp", "8", true);
+        assert_eq!(said.of(3, "sent_again"), 0, "{}", said.programs);
+        assert!(said.of(0, "sent_again").as_u64() > Some(0), "{}", said.programs);
+        assert_eq!(
+            (said.code, &said.account["verdict"]["promise"]),
+            (Some(0), &"kept".into()),
+            "{}",
+            said.account
+        );
+    });
+}
+
+#[test]
+fn segments_of_kernels_without_agents_are_sent_again_in_the_same_run() {
+    let said = run("tcp", "8", false);
+    assert!(said.of(3, "sent_again").as_u64() > Some(0), "{}", said.programs);
+    assert_eq!(said.code, Some(1), "{}", said.account);
+}

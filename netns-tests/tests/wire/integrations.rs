@@ -1,0 +1,105 @@
+//! xoff in the hands of tools that people use already: what is in `integrations/`, each tried by its own tests, and these by the
+//! binary under test.
+
+use std::path::Path;
+use std::process::Command;
+
+use xoff_netns_tests::one_bed_at_a_time;
+
+/// Where Debian's packages are, whatever other Python is on the PATH.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// Runs these tests of `integrations/`, by the names that pytest has for them.
+fn pass(of: &str, tests: &[&str]) {
+    let _alone = one_bed_at_a_time(crate::BINARY);
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../integrations").join(of);
+    let mut command = Command::new(PYTHON);
+    command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]).args(tests);
+    let output = command
+        .current_dir(directory)
+        .env("XOFF", crate::BINARY)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .expect("python3 starts: scripts/install-deps.sh --tests");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains(&format!("{} passed", tests.len())), "{said}");
+}
+
+#[test]
+fn mininets_own_pingall_and_iperf_run_over_xoff() {
+    pass(
+        "mininet",
+        &[
+            "tests/test_xoff_mininet.py::test_everybody_reaches_everybody_over_two_switches",
+            "tests/test_xoff_mininet.py::test_iperf_measures_no_more_than_the_line",
+        ],
+    );
+}
+
+#[test]
+fn mininets_hosts_come_and_go_while_the_switch_runs() {
+    pass(
+        "mininet",
+        &[
+            "tests/test_xoff_mininet.py::test_hosts_come_and_go_and_nobody_else_notices",
+            "tests/test_xoff_mininet.py::test_a_wire_between_running_switches_is_a_restart_of_both",
+        ],
+    );
+}
+
+#[test]
+fn mininet_is_told_what_xoff_cannot_do() {
+    pass(
+        "mininet",
+        &[
+            "tests/test_xoff_mininet.py::test_what_a_wire_cannot_do_is_refused",
+            "tests/test_xoff_mininet.py::test_a_switch_that_does_not_start_says_why",
+            "tests/test_xoff_mininet.py::test_tables_are_toml",
+        ],
+    );
+}
+
+#[test]
+fn kernel_senders_of_mininet_lose_nothing() {
+    pass(
+        "mininet",
+        &[
+            "tests/test_xoff_mininet.py::test_a_burst_of_kernel_senders_loses_nothing",
+            "tests/test_xoff_mininet.py::test_the_same_burst_of_hosts_that_do_not_obey_loses",
+        ],
+    );
+}
+
+#[test]
+fn the_topology_for_containerlab_is_the_network_that_a_lab_makes() {
+    pass(
+        "containerlab",
+        &[
+            "tests/test_topology.py::test_every_node_is_one_that_containerlab_can_start",
+            "tests/test_topology.py::test_it_is_the_network_that_xoff_lab_makes",
+        ],
+    );
+}
+
+#[test]
+fn a_fixture_of_pytest_brings_a_network_up_and_fails_where_it_loses() {
+    pass(
+        "pytest",
+        &[
+            "tests/test_pytest_xoff.py::test_a_network_is_up_for_the_test_and_gone_after_it",
+            "tests/test_pytest_xoff.py::test_a_network_that_loses_fails_the_test",
+        ],
+    );
+}
+
+#[test]
+fn the_step_of_the_workflow_runs() {
+    pass(
+        "github-actions",
+        &[
+            "tests/test_workflow.py::test_the_step_runs_and_leaves_an_account",
+            "tests/test_workflow.py::test_what_it_installs_is_there",
+        ],
+    );
+}

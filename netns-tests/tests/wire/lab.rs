@@ -1,0 +1,379 @@
+//! `xoff lab`: anybody's programs on hosts of a network that one file describes.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::Flock;
+use serde_json::Value;
+use tempfile::TempDir;
+use xoff_netns_tests::one_bed_at_a_time;
+
+pub(super) const FIVE_LINES: &str = "[defaults]\nspeed = \"100M\"\n[[switch]]\nname = \"s1\"\nhosts = 2\n";
+
+/// A directory with a file for each network, while no other bed stands.
+pub(super) struct Desk {
+    pub(super) directory: TempDir,
+    _alone: Flock<File>,
+}
+
+impl Desk {
+    pub(super) fn new() -> Desk {
+        Desk { directory: tempfile::tempdir().unwrap(), _alone: one_bed_at_a_time(super::BINARY) }
+    }
+
+    /// A network under a name that no other test's process has.
+    pub(super) fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.directory.path().join(format!("{}.toml", named(name)));
+        fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+/// What a network is called whose file has this name.
+fn named(name: &str) -> String {
+    format!("{name}-{}", std::process::id())
+}
+
+pub(super) fn lab(arguments: &[&str]) -> Command {
+    let mut command = Command::new(super::BINARY);
+    command.arg("lab").args(arguments).env_remove("XOFF_LAB").stdin(Stdio::null());
+    command
+}
+
+pub(super) fn run(file: &Path, options: &[&str], script: &str) -> Output {
+    let script = script.replace("xoff lab", &format!("{} lab", super::BINARY));
+    let mut command = lab(&["run", file.to_str().unwrap()]);
+    command.args(options).args(["--", "sh", "-c", &script]).output().unwrap()
+}
+
+pub(super) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+pub(super) fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// The first line that a program prints.
+pub(super) fn first_line(child: &mut Child) -> (String, BufReader<ChildStdout>) {
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    (line.trim().to_owned(), output)
+}
+
+pub(super) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn five_lines_are_a_network_for_any_command_and_every_frame_is_accounted_for() {
+    let desk = Desk::new();
+    let file = desk.file("five", FIVE_LINES);
+    let script =
+        "xoff lab exec h1 -- ping -c 3 -i 0.1 h2 && xoff lab exec h2 -- ping -6 -c 2 -i 0.1 h1 && env";
+    let output = run(&file, &["--json"], script);
+    let (said, commands) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{said}\n{commands}");
+    assert!(
+        commands.contains("3 received, 0% packet loss") && commands.contains("2 received, 0% packet loss")
+    );
+    let name = format!("XOFF_LAB={}", named("five"));
+    for variable in [name.as_str(), "XOFF_LAB_HOSTS=h1 h2", "XOFF_H2_IPV4=10.1.0.2", "XOFF_S1_NETNS=/proc/"] {
+        assert!(commands.contains(variable), "{variable} is not in {commands}");
+    }
+    let account: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(account["verdict"]["promise"], "kept");
+    let sent =
+        |host: usize| account["hosts"][host]["interfaces"][0]["counters"]["tx_frames"].as_u64().unwrap();
+    let ledger = &account["switches"][0]["ledger"];
+    assert!(sent(0) >= 5 && sent(1) >= 5, "{account}");
+    assert_eq!(
+        (ledger["received"].as_u64(), ledger["balanced"].as_bool()),
+        (Some(sent(0) + sent(1)), Some(true))
+    );
+}
+
+#[test]
+fn the_exit_code_is_the_commands_and_only_a_success_is_overruled() {
+    let desk = Desk::new();
+    let file = desk.file("codes", FIVE_LINES);
+    let code = |script: &str| {
+        let output = run(&file, &[], script);
+        assert!(text(&output.stderr).contains("nothing lossless was lost"), "{}", text(&output.stderr));
+        output.status.code()
+    };
+    assert_eq!(code("exit 7"), Some(7));
+    assert_eq!(code("kill -9 $$"), Some(137));
+    assert_eq!(code("xoff lab exec h1 -- no-such-program"), Some(127));
+    assert_eq!(code("xoff lab exec h1 -- sh -c 'exit 9'"), Some(9));
+    let no_command = lab(&["run", file.to_str().unwrap(), "--", "/no/such/program"]).output().unwrap();
+    assert_eq!(no_command.status.code(), Some(127));
+    let wrong = desk.file("wrong", &format!("{FIVE_LINES}stall_bugdet = 1\n"));
+    let refused = lab(&["run", wrong.to_str().unwrap(), "--", "true"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let said = text(&refused.stderr);
+    assert!(said.contains("stall_bugdet") && said.contains(".toml:6"), "{said}");
+}
+
+/// Two senders that do not obey, of a line each, into one; DSCP 24 is the lossless class. Their kernels throw away what the switch says
+/// to them, and the receiver's some frames that nobody takes there.
+#[test]
+fn a_lossless_frame_that_is_lost_is_exit_code_1_though_the_command_succeeds() {
+    let desk = Desk::new();
+    let network = "[defaults]\nspeed = \"10M\"\nnic = false\n[[switch]]\nname = \"s1\"\nhosts = 3\nstall_budget = \"1ms\"\n\
+                   [switch.qcn]\negress = [3]\nset_point = 1000\nsample_every = 4000\nframes_per_cnm = 1\n";
+    let file = desk.file("lossy", network);
+    let sender = "import socket\n\
+                  unknown = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\nunknown.bind((\"eth0\", 0))\n\
+                  unknown.send(bytes.fromhex(\"020000000003 020000000009 88b5\") + bytes(46))\n\
+                  s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+                  s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 24 << 2)\n\
+                  for n in range(3000): s.sendto(bytes(1400), (\"h3\", 9))\n";
+    fs::write(desk.directory.path().join("sender.py"), sender).unwrap();
+    let sender = desk.directory.path().join("sender.py");
+    let script =
+        format!("xoff lab exec h1 -- python3 {0} & xoff lab exec h2 -- python3 {0}; wait", sender.display());
+    let output = run(&file, &["--json"], &script);
+    let account: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{account}");
+    assert_eq!(account["verdict"]["promise"], "not-kept");
+    let lost = account["verdict"]["lossless_lost"].as_u64().unwrap();
+    assert!(lost > 0, "{account}");
+    let port = |port: usize| &account["switches"][0]["ports"][port];
+    let cnms = port(2)["classes"][3]["congestion_point"]["cnms_sent"].as_u64().unwrap();
+    assert!(cnms > 0 && port(0)["pause_frames_sent"].as_u64().unwrap() > 0, "{account}");
+    let lost_at =
+        [0, 1, 2].map(|host| account["hosts"][host]["interfaces"][0]["counters"]["rx_dropped"].as_u64());
+    assert_eq!(lost_at, [Some(0), Some(0), Some(2)], "{account}");
+    assert_eq!(account["verdict"]["host_dropped"], 2, "{account}");
+}
+
+#[test]
+fn two_networks_live_side_by_side_and_outlive_the_shell_and_go_without_a_trace() {
+    let desk = Desk::new();
+    let hosts_before = fs::read_to_string("/etc/hosts").unwrap();
+    let devices = || succeed(Command::new("ip").args(["-brief", "link"]));
+    let devices_before = devices();
+    for name in ["side-a", "side-b"] {
+        let file = desk.file(name, FIVE_LINES);
+        // In a process group that ends, as that of a terminal does.
+        let said = succeed(Command::new("setsid").args([super::BINARY, "lab", "up"]).arg(&file));
+        assert_eq!(said, format!("{}\n", named(name)));
+    }
+    let [a, b] = ["side-a", "side-b"].map(named);
+    let up = || {
+        succeed(&mut lab(&["list"])).lines().filter(|name| [&a, &b].contains(&&(*name).to_owned())).count()
+    };
+    assert_eq!(up(), 2);
+    let again = lab(&["up", desk.file("side-a", FIVE_LINES).to_str().unwrap()]).output().unwrap();
+    assert_eq!(again.status.code(), Some(2));
+    assert!(
+        text(&again.stderr).contains(&format!("a lab called {a} is up already")),
+        "{}",
+        text(&again.stderr)
+    );
+    let which = lab(&["exec", "h1", "--", "true"]).output().unwrap();
+    assert!(text(&which.stderr).contains("several labs are up: "), "{}", text(&which.stderr));
+    for name in [&a, &b] {
+        succeed(&mut lab(&["exec", "--lab", name, "h1", "--", "ping", "-c", "1", "h2"]));
+    }
+    // Where one is, and what one is told, comes along.
+    let mut there =
+        lab(&["exec", "--lab", &a, "h1", "--", "sh", "-c", "pwd; echo $GREETING $XOFF_NODE; cat"]);
+    let mut there = there
+        .current_dir("/usr")
+        .env("GREETING", "hello")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut there.stdin.take().unwrap(), b"from outside\n").unwrap();
+    let mut said = String::new();
+    there.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(there.wait().unwrap().success());
+    assert_eq!(said, "/usr\nhello h1\nfrom outside\n");
+    // A program that does not want to end is no obstacle.
+    let stubborn = "trap '' TERM; echo started; while :; do sleep 1; done";
+    let mut stubborn =
+        lab(&["exec", "--lab", &a, "h2", "--", "sh", "-c", stubborn]).stdout(Stdio::piped()).spawn().unwrap();
+    assert_eq!(first_line(&mut stubborn).0, "started");
+    let account: Value = serde_json::from_str(&succeed(&mut lab(&["down", &a, "--json"]))).unwrap();
+    assert_eq!(account["verdict"]["promise"], "kept");
+    assert!(!stubborn.wait().unwrap().success());
+    assert_eq!(up(), 1);
+    succeed(lab(&["exec", "h1", "--", "ping", "-c", "1", "h2"]).env("XOFF_LAB", &b));
+    succeed(lab(&["down"]).env("XOFF_LAB", &b));
+    let none = lab(&["down"]).env("XOFF_LAB", &b).output().unwrap();
+    assert_eq!(none.status.code(), Some(2));
+    assert!(text(&none.stderr).contains(&format!("no lab called {b} is up")), "{}", text(&none.stderr));
+    assert_eq!(fs::read_to_string("/etc/hosts").unwrap(), hosts_before);
+    assert_eq!(devices(), devices_before);
+    let left =
+        fs::read_dir("/run/xoff/lab").unwrap().flatten().map(|file| file.file_name()).collect::<Vec<_>>();
+    assert!(
+        !left
+            .iter()
+            .any(|file| [&a, &b].iter().any(|name| file.to_string_lossy().starts_with(name.as_str()))),
+        "{left:?}"
+    );
+}
+
+#[test]
+fn what_a_killed_run_leaves_is_removed_by_the_next() {
+    let desk = Desk::new();
+    let file = desk.file("killed", FIVE_LINES);
+    // The program's own standard output goes elsewhere, or whoever reads would wait for it.
+    let script = "xoff lab exec h1 -- sh -c 'echo $$; exec sleep 1000'";
+    let script = script.replace("xoff lab", &format!("{} lab", super::BINARY));
+    let mut victim = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", &script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (sleeper, _output) = first_line(&mut victim);
+    let sleeper = PathBuf::from("/proc").join(sleeper);
+    wait_until("the program sleeps", || {
+        fs::read_to_string(sleeper.join("comm")).is_ok_and(|name| name == "sleep\n")
+    });
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    let socket = PathBuf::from(format!("/run/xoff/lab/{}.sock", named("killed")));
+    assert!(sleeper.exists(), "a program in the network lives on");
+    assert!(socket.exists());
+    assert!(!succeed(&mut lab(&["list"])).contains(&named("killed")), "and the network does not");
+    let next = run(&file, &[], "true");
+    assert!(next.status.success(), "{}", text(&next.stderr));
+    assert!(
+        text(&next.stderr).contains(&format!("removed what lab {} has left", named("killed"))),
+        "{}",
+        text(&next.stderr)
+    );
+    wait_until("the program has ended", || !sleeper.exists());
+    assert!(!socket.exists());
+}
+
+#[test]
+fn the_command_ends_with_a_run_that_is_killed_and_a_run_ends_by_down() {
+    let desk = Desk::new();
+    let file = desk.file("ends", FIVE_LINES);
+    let start = |trap: &str| {
+        let script = format!("{trap}echo $$; exec sleep 1000");
+        let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", &script]);
+        let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
+        let (pid, _) = first_line(&mut run);
+        (run, PathBuf::from("/proc").join(pid))
+    };
+    let (mut killed, command) = start("trap '' TERM INT HUP; ");
+    assert!(command.exists());
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    wait_until("the command has ended", || !command.exists());
+    let (mut ended, command) = start("");
+    succeed(&mut lab(&["down", &named("ends")]));
+    assert_eq!(ended.wait().unwrap().code(), Some(128 + 15));
+    assert!(!command.exists());
+}
+
+/// Two senders of a line each into one, in the lossless class and far more than sockets hold.
+#[test]
+fn unmodified_senders_are_paused_at_their_hosts_and_that_is_on_the_screen_and_the_drawing() {
+    let desk = Desk::new();
+    let network = "[defaults]\nspeed = \"20M\"\n[[switch]]\nname = \"s1\"\nhosts = 3\n";
+    let file = desk.file("obey", network);
+    let sender = "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+                  s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 24 << 2)\n\
+                  for n in range(6000): s.sendto(n.to_bytes(4, 'big') + bytes(1396), (\"h3\", 7777))\n";
+    let receiver = "import socket, sys\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+                    s.setsockopt(socket.SOL_SOCKET, 33, 1 << 26)\ns.bind(('', 7777)); s.settimeout(20)\n\
+                    print('ready', flush=True)\ncame = {}\n\
+                    while sum(map(len, came.values())) < 12000:\n\
+                    \x20   data, at = s.recvfrom(2000)\n    came.setdefault(at, []).append(int.from_bytes(data[:4], 'big'))\n\
+                    assert len(came) == 2 and all(all_of == list(range(6000)) for all_of in came.values())\n\
+                    print('all came, in order')\n";
+    let place = |name: &str, text: &str| {
+        let path = desk.directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (sender, receiver) = (place("sender.py", sender), place("receiver.py", receiver));
+    let at = |name: &str| desk.directory.path().join(name).display().to_string();
+    let script = format!(
+        "set -e
+         xoff lab exec h3 -- python3 {receiver} > {said} & receiver=$!
+         until grep -q ready {said}; do sleep 0.05; done
+         timeout 10 xoff lab pcap h1 -w {pcap} -- -c 2000 2> /dev/null & pcap=$!
+         for host in h1 h2; do xoff lab exec $host -- python3 {sender} & done
+         until xoff lab status | grep -q 'obeys, class 3 held NOW'; do sleep 0.05; done
+         xoff lab graph -o {svg}
+         wait $receiver; wait $pcap || true; cat {said}",
+        said = at("said"),
+        pcap = at("h1.pcap"),
+        svg = at("lab.svg"),
+    );
+    let output = run(&file, &["--json"], &script);
+    let account: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    assert!(text(&output.stderr).contains("all came, in order"), "{}", text(&output.stderr));
+    assert_eq!(
+        (output.status.code(), &account["verdict"]["promise"]),
+        (Some(0), &Value::from("kept")),
+        "{account}"
+    );
+    assert!(
+        account["hosts"][0]["interfaces"][0]["agent"]["pfc_frames_received"].as_u64().unwrap() > 0,
+        "{account}"
+    );
+    let svg = fs::read_to_string(at("lab.svg")).unwrap();
+    assert!(["h1", "h2", "h3", "s1", "10.1.0.3"].iter().all(|word| svg.contains(word)), "{svg}");
+    let seen = succeed(Command::new("tshark").args([
+        "-r",
+        &at("h1.pcap"),
+        "-T",
+        "fields",
+        "-e",
+        "eth.type",
+        "-e",
+        "ip.dsfield.dscp",
+    ]));
+    assert!(seen.lines().any(|line| line.starts_with("0x8808")), "no pause in {seen}");
+    assert!(seen.lines().any(|line| line.trim_end().ends_with("\t24")), "no data in {seen}");
+}
+
+#[test]
+fn frames_between_two_switches_are_captured_and_an_agent_that_cannot_run_is_told() {
+    let desk = Desk::new();
+    let two = "[defaults]\nnic = false\nspeed = \"100M\"\n[[switch]]\nname = \"s1\"\nhosts = 1\n[[switch]]\nname = \"s2\"\nhosts = 1\n[[link]]\nbetween = [\"s1\", \"s2\"]\n";
+    let file = desk.directory.path().join("trunk.pcapng").display().to_string();
+    let script = format!(
+        "xoff lab pcap s1-s2 -w {file} & pcap=$!
+         until [ -s {file} ]; do sleep 0.05; done
+         xoff lab exec h1 -- ping -4 -c 1 h2
+         kill $pcap; wait $pcap"
+    );
+    let output = run(&desk.file("two", two), &[], &script);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("1 received"), "{}", text(&output.stdout));
+    let fields = ["frame.interface_name", "frame.packet_flags_direction", "frame.comment", "icmp.type"];
+    let mut tshark = Command::new("tshark");
+    tshark.args(["-r", &file, "-Y", "icmp", "-T", "fields", "-E", "separator=|"]);
+    fields.iter().for_each(|field| _ = tshark.args(["-e", field]));
+    let seen = succeed(&mut tshark);
+    let seen: Vec<Vec<&str>> = seen.lines().map(|line| line.split('|').collect()).collect();
+    let what: Vec<[&str; 2]> = seen.iter().map(|fields| [fields[0], fields[3]]).collect();
+    assert_eq!(what, [["s2", "8"], ["s2", "0"]], "{seen:?}");
+    assert!(seen[0][2].starts_with("class=0 delay_ns=") && seen[1][2] == "class=0", "{seen:?}");
+    let wrong = FIVE_LINES.replace("[defaults]", "[defaults]\nnic = { trust = \"colour\" }");
+    let output = run(&desk.file("agent", &wrong), &[], "true");
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(said.contains("the agent of host h1 ended") && said.contains("colour"), "{said}");
+}

@@ -1,0 +1,181 @@
+//! How networks of `xoff lab` end, and what does not end with them: signals, kills, failures, and what still waits.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::lab::{Desk, FIVE_LINES, first_line, lab, run, succeed, text, wait_until};
+use super::lab_places::holder;
+
+/// What the network of a file is called.
+fn name_of(file: &Path) -> &str {
+    file.file_stem().unwrap().to_str().unwrap()
+}
+
+fn is_up(file: &Path) -> bool {
+    succeed(&mut lab(&["list"])).lines().any(|name| name == name_of(file))
+}
+
+#[test]
+fn what_is_typed_at_a_terminal_reaches_the_command_and_no_agent() {
+    let desk = Desk::new();
+    let script = "ps -o pgid= -p $PPID; ps -o pgid=,args= --ppid $PPID";
+    let output = run(&desk.file("groups", FIVE_LINES), &[], script);
+    let said = text(&output.stdout);
+    let group = said.lines().next().unwrap().trim();
+    let agents: Vec<&str> = said.lines().filter(|line| line.contains(" nic --device")).collect();
+    assert_eq!(agents.len(), 2, "{said}");
+    assert!(agents.iter().all(|line| line.split_whitespace().next() != Some(group)), "{said}");
+}
+
+#[test]
+fn a_command_that_does_not_hear_is_no_obstacle_for_down() {
+    let desk = Desk::new();
+    let file = desk.file("stubborn", FIVE_LINES);
+    let script = "trap '' TERM; echo started; while :; do sleep 1; done";
+    let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", script]);
+    let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
+    assert_eq!(first_line(&mut run).0, "started");
+    succeed(&mut lab(&["down", name_of(&file)]));
+    assert_eq!(run.wait().unwrap().code(), Some(128 + 9));
+    assert!(!is_up(&file));
+}
+
+/// Neither the command nor what it runs at a host hears.
+#[test]
+fn who_interrupts_a_run_twice_ends_it_at_once_and_completely() {
+    let desk = Desk::new();
+    let file = desk.file("twice", FIVE_LINES);
+    let script = format!(
+        "trap '' INT TERM; {} lab exec h1 -- sh -c 'echo $$; exec sleep 1000' & echo $!; while :; do sleep 1; done",
+        super::BINARY
+    );
+    let mut run = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", &script]);
+    let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
+    let (program, _output) = first_line(&mut run);
+    let program = Path::new("/proc").join(program);
+    wait_until("the program runs", || {
+        fs::read_to_string(program.join("comm")).is_ok_and(|name| name == "sleep\n")
+    });
+    let pid = run.id().to_string();
+    let interrupt = || succeed(Command::new("kill").args(["-INT", &pid]));
+    interrupt();
+    thread::sleep(Duration::from_millis(100)); // two signals that wait are one
+    assert!(run.try_wait().unwrap().is_none(), "the command did not hear, and goes on");
+    wait_until("the run has ended", || {
+        interrupt();
+        run.try_wait().unwrap().is_some()
+    });
+    assert_eq!(run.wait().unwrap().code(), Some(128 + 9));
+    assert!(!is_up(&file));
+    wait_until("the program is gone", || !program.exists());
+}
+
+/// Somebody asks for a container's process while the network comes up: that is the moment.
+#[test]
+fn who_wants_a_network_to_end_while_it_comes_up_is_heard() {
+    let desk = Desk::new();
+    let mut holder = holder();
+    let docker = |does: &str| {
+        let path = desk.directory.path().join("docker");
+        fs::write(&path, format!("#!/bin/sh\n{does}\necho {}\n", holder.id())).unwrap();
+        succeed(Command::new("chmod").arg("+x").arg(&path));
+        format!("{}:{}", desk.directory.path().display(), std::env::var("PATH").unwrap())
+    };
+    let file = desk.file("early", &format!("{FIVE_LINES}[[host]]\nname = \"h2\"\ncontainer = \"box\"\n"));
+    let marker = desk.directory.path().join("ran");
+    let mut run = lab(&["run", file.to_str().unwrap(), "--", "touch", marker.to_str().unwrap()]);
+    let output = run.env("PATH", docker("kill -INT $PPID")).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("told to end while it came up"), "{}", text(&output.stderr));
+    assert!(!marker.exists(), "the command ran");
+    // Who has asked for one in the background is killed, and nobody else knows of it.
+    let path = docker("kill -KILL $(ps -o ppid= $PPID)");
+    let asked = lab(&["up", file.to_str().unwrap()]).env("PATH", path).output().unwrap();
+    assert_eq!(asked.status.code(), None);
+    wait_until("the network has gone", || !is_up(&file));
+    let log = Path::new("/run/xoff/lab").join(format!("{}.log", name_of(&file)));
+    wait_until("its log, too", || !log.exists());
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+}
+
+#[test]
+fn no_device_is_left_with_others_by_a_network_that_fails_or_is_killed() {
+    let desk = Desk::new();
+    let [red, green] = ["red", "green"].map(|name| format!("xoff-{name}-{}", std::process::id()));
+    let names = [&red, &green];
+    for name in names {
+        succeed(Command::new("ip").args(["netns", "add", name]));
+    }
+    let left = || {
+        names.map(|name| succeed(Command::new("ip").args(["-n", name, "-brief", "link"])).contains("xoff0"))
+    };
+    let network = format!(
+        "[[host]]\nname = \"a\"\nnetns = \"{red}\"\n[[host]]\nname = \"b\"\nnetns = \"{green}\"\n\
+                   [[link]]\nbetween = [\"a\", \"b\"]\n"
+    );
+    let file = desk.file("between", &network);
+    let wrong = desk.file("wrong", &format!("[defaults]\nnic = {{ trust = \"colour\" }}\n{network}"));
+    let failed = run(&wrong, &[], "true");
+    let after_failure = left();
+    let mut victim = lab(&["run", file.to_str().unwrap(), "--", "sh", "-c", "echo; exec sleep 1000"]);
+    let mut victim = victim.stdout(Stdio::piped()).spawn().unwrap();
+    first_line(&mut victim);
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    let after_kill = left();
+    let next = run(&file, &[], "xoff lab exec a -- ping -c 1 b");
+    let after_all = left();
+    for name in names {
+        succeed(Command::new("ip").args(["netns", "del", name]));
+    }
+    assert_eq!(failed.status.code(), Some(2), "{}", text(&failed.stderr));
+    assert_eq!((after_failure, after_kill, after_all), ([false; 2], [true; 2], [false; 2]));
+    assert!(next.status.success(), "{}{}", text(&next.stdout), text(&next.stderr));
+}
+
+/// More than a line carries before a network that is to end does not wait any longer.
+#[test]
+fn what_still_waits_in_the_end_is_not_called_delivered() {
+    let desk = Desk::new();
+    let file = desk.file("waiting", &FIVE_LINES.replace("100M", "1M"));
+    let sender = desk.directory.path().join("sender.py");
+    let program = "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+                   s.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 24 << 2)\n\
+                   s.setsockopt(socket.SOL_SOCKET, 32, 1 << 24)\n\
+                   for n in range(600): s.sendto(bytes(1400), (\"h2\", 9))\n";
+    fs::write(&sender, program).unwrap();
+    let output = run(&file, &["--json"], &format!("xoff lab exec h1 -- python3 {}", sender.display()));
+    let account: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    let unproved = account["verdict"]["unproved"].as_array().unwrap();
+    let told = |line: &Value| {
+        line.as_str().unwrap().starts_with("h1: ") && line.as_str().unwrap().contains("still waited")
+    };
+    assert!(unproved.iter().any(told), "{}", account["verdict"]);
+    assert!([Some(1), Some(3)].contains(&output.status.code()), "{:?}", output.status);
+}
+
+#[test]
+fn who_watches_ends_with_the_reader() {
+    let desk = Desk::new();
+    let output = run(&desk.file("watched", FIVE_LINES), &[], "xoff lab status --watch=100ms | head -n 1");
+    assert!(output.status.success() && !output.stdout.is_empty(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_program_whose_parent_has_ended_before_it_began_does_not_begin() {
+    let desk = Desk::new();
+    let marker = desk.directory.path().join("ran");
+    let child = |parent: u32| {
+        let mut command = lab(&["child", "--parent", &parent.to_string(), "--", "touch"]);
+        let code = command.arg(&marker).status().unwrap().code();
+        (code, marker.exists())
+    };
+    assert_eq!(child(1), (Some(2), false));
+    assert_eq!(child(std::process::id()), (Some(0), true));
+}

@@ -1,0 +1,52 @@
+//! Programs as Debian has them, over networks of `xoff lab`: what comes out is compared byte for byte, under several policies.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::lab::{Desk, lab, text};
+
+/// `config/examples/lab`.
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/examples/lab").join(name)
+}
+
+/// HTTP downloads, Redis, datagrams as soft-RoCE sends them, and an MPI all-to-all; all of them lossless.
+fn carries_programs(policy: &str) {
+    let desk = Desk::new();
+    let network = example(&format!("{policy}.toml"));
+    let mut command = lab(&["run", "--json", network.to_str().unwrap(), "--", "sh"]);
+    command.arg(example("programs.sh")).current_dir(&desk.directory).env("XOFF", super::BINARY);
+    let output = command.output().unwrap();
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    for line in [
+        "http: three downloads are the file",
+        "redis: what was set is what was got",
+        "udp: 9000 datagrams came once and in order",
+        "mpi: four ranks have what the others sent",
+    ] {
+        assert!(said.contains(line), "{line:?} is not in {said}");
+    }
+    let account: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(account["verdict"]["promise"], "kept");
+    let pauses =
+        account["switches"].as_array().unwrap().iter().flat_map(|switch| switch["ports"].as_array().unwrap());
+    let pauses = pauses.map(|port| port["classes"][0]["pause_sent"]["xoff"].as_u64().unwrap());
+    assert!(pauses.sum::<u64>() > 0, "it was congested");
+}
+
+#[test]
+fn under_pfc() {
+    carries_programs("pfc");
+}
+
+#[test]
+fn under_capfc() {
+    carries_programs("capfc");
+}
+
+#[test]
+fn under_ofc() {
+    carries_programs("ofc");
+}

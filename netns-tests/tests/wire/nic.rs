@@ -1,0 +1,323 @@
+//! `xoff nic`: the kernel's own stack obeys pauses, and the device is as it was when the agent has ended, however it ends.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use xoff_netns_tests::nic::{Agent, Wire};
+use xoff_netns_tests::{frames, wait_for};
+
+use crate::BINARY;
+
+const LOSSLESS: u16 = 5_003;
+const LOSSY: u16 = 5_000;
+/// DSCP of class 3.
+const CLASS_3: u8 = 24;
+/// At this rate a pause lasts 16.8 s at most: nobody waits so long for a test.
+const SLOW: &str = "--speed 2M";
+/// At this rate it lasts so long, to the nanosecond.
+const FAST: &str = "--speed 100M";
+const LONGEST_PAUSE_NANOS: u64 = 65_535 * 5_120;
+
+fn wire() -> Wire {
+    Wire::build(BINARY)
+}
+
+/// The peer stops a class of the host, and the host has obeyed.
+fn stop(wire: &Wire, agent: &Agent, class: u8) {
+    wire.peer().send(frames::pfc(wire.peer().mac(), &[(class, 65_535)]));
+    agent.await_pause(class.into(), true);
+}
+
+fn ends_well(agent: Agent) {
+    let (status, log) = agent.end(Signal::SIGTERM);
+    assert_eq!(status.code(), Some(0), "{log}");
+}
+
+#[test]
+fn between_xoff_and_xon_nothing_of_the_class_passes_the_sender_sleeps_and_the_other_class_goes_on() {
+    let wire = wire();
+    let _sinks = [wire.listen(LOSSLESS), wire.listen(LOSSY)];
+    let agent = wire.start(SLOW);
+    stop(&wire, &agent, 3);
+    let stopped = wire.send(LOSSLESS, CLASS_3, 100);
+    wait_for("frames that wait", || (agent.class(3).waiting_frames > 0).then_some(()));
+    wire.send(LOSSY, 0, 40).finish();
+    assert_eq!(wire.await_arrival(LOSSY, 40), (0..40).collect::<Vec<_>>());
+    assert!(wire.arrived(LOSSLESS).is_empty(), "a frame of the class has passed");
+    assert!(stopped.sent() < 100, "the sender does not sleep");
+
+    wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 0)]));
+    assert_eq!(wire.await_arrival(LOSSLESS, 100), (0..100).collect::<Vec<_>>());
+    stopped.finish();
+    let class = agent.class(3);
+    assert_eq!((class.pause_received.xoff, class.pause_received.xon, class.lost), (1, 1, 0), "{class:?}");
+    assert_eq!(agent.status().pause_peer, Some(wire.peer().mac().to_string()));
+    wire.assert_nothing_dropped();
+    ends_well(agent);
+}
+
+#[test]
+fn a_pause_ends_by_itself_after_exactly_its_quanta() {
+    let wire = wire();
+    let _sink = wire.listen(LOSSLESS);
+    let agent = wire.start(FAST);
+    wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 65_535)]));
+    wait_for("the pause", || (agent.class(3).pause_received.xoff == 1).then_some(()));
+    wire.send(LOSSLESS, CLASS_3, 20).finish();
+    assert_eq!(wire.await_arrival(LOSSLESS, 20), (0..20).collect::<Vec<_>>());
+    agent.await_pause(3, false);
+    let pause = agent.class(3).pause_received;
+    assert_eq!((pause.xon, pause.nanos), (0, LONGEST_PAUSE_NANOS));
+    ends_well(agent);
+}
+
+/// At this rate a pause lasts 33 s; where it ends sooner, it was ended.
+#[test]
+fn a_link_that_is_lost_takes_its_pauses_along() {
+    let wire = wire();
+    let _sink = wire.listen(LOSSLESS);
+    let agent = wire.start("--speed 1M");
+    stop(&wire, &agent, 3);
+    for words in ["link set eth0 down", "link set eth0 up"] {
+        assert!(wire.run("ip", words).1.success(), "{words}");
+    }
+    agent.await_pause(3, false);
+    let pause = agent.class(3).pause_received;
+    assert!((pause.xoff, pause.xon) == (1, 0) && pause.nanos < 65_535 * 512_000, "{pause:?}");
+    wire.send(LOSSLESS, CLASS_3, 20).finish();
+    assert_eq!(wire.await_arrival(LOSSLESS, 20), (0..20).collect::<Vec<_>>());
+    stop(&wire, &agent, 3);
+    wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 0)]));
+    agent.await_pause(3, false);
+    ends_well(agent);
+}
+
+/// More than it can read, for as long as it takes: the guard would open the queue as well, but says nothing of it here.
+#[test]
+fn a_flood_of_control_frames_keeps_no_pause_from_its_end() {
+    let wire = wire();
+    let agent = wire.start(FAST);
+    wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 65_535)]));
+    let flood = frames::pfc(wire.peer().mac(), &[(5, 65_535)]);
+    wait_for("the pause to end under a flood", || {
+        (0..2_000).for_each(|_| wire.peer().send(&flood));
+        let pause = agent.class(3).pause_received;
+        (pause.xoff == 1 && !pause.now).then_some(())
+    });
+    let status = agent.status();
+    assert_eq!(status.classes[3].pause_received.nanos, LONGEST_PAUSE_NANOS, "{status:?}");
+    assert!(status.pause_frames_ignored >= 64, "{status:?}");
+    ends_well(agent);
+}
+
+#[test]
+fn a_refresh_prolongs_a_pause_and_is_no_second_one() {
+    let wire = wire();
+    let agent = wire.start(SLOW);
+    stop(&wire, &agent, 3);
+    wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 65_535)]));
+    wait_for("the refresh", || (agent.class(3).pause_received.xoff == 2).then_some(()));
+    wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 1)]));
+    agent.await_pause(3, false);
+    let status = agent.status();
+    let pause = status.classes[3].pause_received;
+    assert_eq!((pause.xoff, pause.durations.count, status.obey_reaction.count), (3, 1, 1), "{status:?}");
+    ends_well(agent);
+}
+
+#[test]
+fn a_pause_that_is_over_when_it_is_read_stops_nothing_and_its_delay_is_measured() {
+    let wire = wire();
+    let agent = wire.start(SLOW);
+    agent.signal(Signal::SIGSTOP);
+    wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, 200)])); // 51.2 ms
+    let over = Instant::now() + Duration::from_millis(52);
+    wait_for("the pause to be over", || (Instant::now() > over).then_some(()));
+    agent.signal(Signal::SIGCONT);
+    let status = wait_for("the pause to be read", || {
+        Some(agent.status()).filter(|status| status.obey_reaction.count > 0)
+    });
+    let pause = status.classes[3].pause_received;
+    assert_eq!((pause.xoff, pause.now, pause.durations.count), (1, false, 0), "{status:?}");
+    assert!(status.obey_reaction_max_nanos > 51_200_000, "{status:?}");
+    ends_well(agent);
+}
+
+#[test]
+fn an_xoff_that_is_taken_back_before_it_is_read_is_measured() {
+    let wire = wire();
+    let agent = wire.start(SLOW);
+    agent.signal(Signal::SIGSTOP);
+    for time in [65_535, 0] {
+        wire.peer().send(frames::pfc(wire.peer().mac(), &[(3, time)]));
+    }
+    agent.signal(Signal::SIGCONT);
+    let pause = wait_for("both", || Some(agent.class(3).pause_received).filter(|pause| pause.xon == 1));
+    assert_eq!((pause.xoff, pause.now), (1, false));
+    assert_eq!(
+        wait_for("its delay", || Some(agent.status().obey_reaction.count).filter(|count| *count > 0)),
+        1
+    );
+    ends_well(agent);
+}
+
+#[test]
+fn what_is_malformed_pauses_nothing_and_is_counted_by_its_reason() {
+    let wire = wire();
+    let agent = wire.start(SLOW);
+    let good = frames::pfc(wire.peer().mac(), &[(3, 65_535)]);
+    let mut elsewhere = good.clone();
+    elsewhere[..6].copy_from_slice(&wire.mac().0);
+    let mut opcode = good.clone();
+    opcode[15] = 2;
+    let tagged = [&good[..12], &[0x81, 0, 0xe0, 0], &good[12..]].concat();
+    for frame in [&elsewhere, &opcode, &tagged, &good[..33].to_vec()] {
+        wire.peer().send(frame);
+    }
+    wire.peer().send(frames::pause(wire.peer().mac(), 65_535));
+    wire.peer().send(frames::pfc(wire.peer().mac(), &[(5, 65_535)])); // of a class that is not lossless
+    let status = wait_for("all of them", || {
+        let status = agent.status();
+        let malformed: u64 = status.malformed_control.values().sum();
+        (malformed == 4 && status.pause_frames_ignored == 2).then_some(status)
+    });
+    for reason in ["wrong_destination", "unknown_opcode", "tagged", "truncated"] {
+        assert_eq!(status.malformed_control[reason], 1, "{reason}: {:?}", status.malformed_control);
+    }
+    assert_eq!((status.pfc_frames_received, status.pause_frames_received), (1, 1));
+    assert!(status.classes.iter().all(|class| class.pause_received.xoff == 0 && !class.pause_received.now));
+    ends_well(agent);
+}
+
+#[test]
+fn a_stopped_agent_lets_go_what_waits_and_leaves_the_device_as_it_was() {
+    let wire = wire();
+    let _sink = wire.listen(LOSSLESS);
+    let before = wire.state();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        wire.peer().tap().clear();
+        let agent = wire.start(SLOW);
+        assert_ne!(wire.state(), before);
+        stop(&wire, &agent, 3);
+        wire.send(LOSSLESS, CLASS_3, 3).finish();
+        let (status, log) = agent.end(signal);
+        assert_eq!(status.code(), Some(0), "{signal}: {log}");
+        assert_eq!(wire.await_arrival(LOSSLESS, 3), [0, 1, 2]);
+        assert_eq!(wire.state(), before, "{signal}");
+    }
+    wire.assert_nothing_dropped();
+}
+
+#[test]
+fn a_killed_agent_leaves_a_host_that_sends() {
+    let wire = wire();
+    let _sink = wire.listen(LOSSLESS);
+    let before = wire.state();
+    let agent = wire.start(SLOW);
+    stop(&wire, &agent, 3);
+    let talk = wire.send(LOSSLESS, CLASS_3, 100);
+    wait_for("frames that wait", || (agent.class(3).waiting_frames > 0).then_some(()));
+    assert!(wire.arrived(LOSSLESS).is_empty());
+    agent.end(Signal::SIGKILL);
+    // What had waited, and what the kernel drops where the queues are taken away, is not counted here: that it sends is.
+    talk.finish();
+    wait_for("the device to be as it was", || (wire.state() == before).then_some(()));
+    wire.peer().tap().clear();
+    wire.send(LOSSLESS, CLASS_3, 10).finish();
+    assert_eq!(wire.await_arrival(LOSSLESS, 10), (0..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_device_has_one_agent() {
+    let wire = wire();
+    let agent = wire.start(SLOW);
+    let (status, log) = wire.launch(&format!("{SLOW} --http off")).wait();
+    assert_eq!(status.code(), Some(2), "{log}");
+    assert!(log.contains(&format!("another xoff (process {}) runs on eth0", agent.id())), "{log}");
+    let (status, log) = wire.launch(SLOW).wait();
+    assert_eq!(status.code(), Some(2), "{log}");
+    assert!(log.contains("--http 127.0.0.1:9466"), "{log}");
+    stop(&wire, &agent, 3);
+    ends_well(agent);
+}
+
+#[test]
+fn it_says_how_it_is_in_a_switchs_words() {
+    let wire = wire();
+    let agent = wire.start(SLOW);
+    stop(&wire, &agent, 3);
+    let metrics = agent.get("/metrics").unwrap();
+    for line in [
+        "xoff_pfc_xoff_received_total{switch=\"eth0\",port=\"eth0\",class=\"3\"} 1",
+        "xoff_pfc_paused{switch=\"eth0\",port=\"eth0\",class=\"3\",direction=\"received\"} 1",
+        "xoff_pfc_frames_received_total{switch=\"eth0\",port=\"eth0\"} 1",
+        "xoff_class_lossless{switch=\"eth0\",port=\"eth0\",class=\"4\"} 0",
+        "xoff_nic_control_missed_total{switch=\"eth0\",port=\"eth0\"} 0",
+        "xoff_pfc_obey_reaction_seconds_count{switch=\"eth0\",port=\"eth0\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
+    }
+    let (text, ended) = wire.run(BINARY, "nic --status");
+    assert!(ended.success() && text.contains("eth0 (02:00:00:00:00:01)") && text.contains("NOW"), "{text}");
+    let (json, ended) = wire.run(BINARY, "nic --status --json");
+    assert!(ended.success() && json.contains("\"device\":\"eth0\""), "{json}");
+    ends_well(agent);
+    let (text, ended) = wire.run(BINARY, "nic --status");
+    assert_eq!(ended.code(), Some(2));
+    assert!(text.contains("no agent answers at http://127.0.0.1:9465"), "{text}");
+}
+
+#[test]
+fn a_check_says_what_there_is_and_changes_nothing() {
+    let wire = wire();
+    let before = wire.state();
+    let (text, ended) = wire.run(BINARY, "nic --device eth0 --speed 1G --check");
+    assert_eq!(ended.code(), Some(0), "{text}");
+    for part in
+        ["driver         veth", "stopped by     ", "MAC control    reaches this host", "peer_response  "]
+    {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    let (text, ended) = wire.run(BINARY, "nic --device eth9 --speed 1G --check");
+    assert_eq!(ended.code(), Some(2), "{text}");
+    assert!(text.contains("there is no interface eth9"), "{text}");
+    assert_eq!(wire.state(), before);
+}
+
+#[test]
+fn a_device_that_is_deleted_ends_its_agent() {
+    let wire = wire();
+    let mut agent = wire.start(SLOW);
+    assert!(wire.run("ip", "link del eth0").1.success());
+    let (status, log) = agent.wait();
+    assert_eq!(status.code(), Some(2), "{log}");
+    assert!(log.contains("the interface eth0 is gone"), "{log}");
+}
+
+#[test]
+fn an_agent_whose_queues_somebody_replaces_says_so_and_puts_the_rest_back() {
+    let wire = wire();
+    let offloads = || wire.run("ethtool", "-k eth0").0;
+    let before = offloads();
+    let mut agent = wire.start(SLOW);
+    assert_ne!(offloads(), before);
+    assert!(wire.run("tc", "qdisc replace dev eth0 root handle 9: pfifo limit 55").1.success());
+    let (status, log) = agent.wait();
+    assert_eq!(status.code(), Some(2), "{log}");
+    assert!(log.contains("its root queueing discipline is pfifo 9: now"), "{log}");
+    assert_eq!(offloads(), before);
+    assert!(wire.state().contains("pfifo 9: root"), "{}", wire.state());
+}
+
+#[test]
+fn what_has_not_left_when_an_agent_ends_is_in_its_exit_code() {
+    let wire = wire();
+    let agent = wire.start("--speed 100K");
+    stop(&wire, &agent, 3);
+    let talk = wire.send(LOSSLESS, CLASS_3, 30);
+    wait_for("frames that wait", || (agent.class(3).waiting_frames >= 8).then_some(()));
+    let (status, log) = agent.end(Signal::SIGTERM);
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("had not left when the queues were taken away"), "{log}");
+    talk.finish();
+}

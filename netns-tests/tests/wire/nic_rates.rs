@@ -1,0 +1,133 @@
+//! `xoff nic` beyond pauses: congestion notifications and rates slow a class down, and a host that does not read pauses its
+//! switch.
+
+use std::net::UdpSocket;
+
+use nix::sys::signal::Signal;
+use xoff_dataplane::units::{Class, MacAddr, Quanta, RateStep};
+use xoff_dataplane::wire::cnm::{CongestionPointId, Envelope, Msdu};
+use xoff_dataplane::wire::{Cnm, Rates};
+use xoff_netns_tests::nic::{Agent, Wire};
+use xoff_netns_tests::{frames, wait_for};
+
+use crate::BINARY;
+
+const C3: Class = Class::ALL[3];
+
+fn cnm(wire: &Wire, feedback: u8) -> Vec<u8> {
+    cnm_to(wire.mac(), wire, feedback)
+}
+
+fn cnm_to(dst: MacAddr, wire: &Wire, feedback: u8) -> Vec<u8> {
+    let peer = wire.peer().mac();
+    let cnm = Cnm {
+        feedback,
+        congestion_point: CongestionPointId::new(peer, C3),
+        q_offset: 0,
+        q_delta: 0,
+        priority: C3,
+        destination: peer,
+        msdu: Msdu::of(&[]),
+    };
+    cnm.encode(&Envelope { dst, src: peer, tag: None, cn_tag: None }).as_bytes().to_vec()
+}
+
+fn rate(agent: &Agent) -> Option<u64> {
+    agent.class(3).rate_obeyed_bits_per_second
+}
+
+/// The rate that the kernel keeps for class 3, as `tc` shows it.
+fn kept(wire: &Wire) -> String {
+    let (classes, _) = wire.run("tc", "class show dev eth0");
+    classes.lines().find(|line| line.contains(":13 ")).unwrap_or_default().to_owned()
+}
+
+fn ends_well(agent: Agent) {
+    let (status, log) = agent.end(Signal::SIGTERM);
+    assert_eq!(status.code(), Some(0), "{log}");
+}
+
+#[test]
+fn a_cnm_slows_its_class_down_and_it_recovers() {
+    let wire = Wire::build(BINARY);
+    let agent = wire.start("--speed 1G --qcn=ai=1M,hai=2M");
+    let before = kept(&wire);
+    wire.peer().send(cnm(&wire, 63));
+    let slower = wait_for("a rate", || rate(&agent));
+    assert!((500_000_000..1_000_000_000).contains(&slower), "{slower}");
+    wait_for("the rate in the kernel", || (kept(&wire) != before).then_some(()));
+    assert_eq!(agent.class(3).cnms_received, 1);
+    assert_eq!(agent.class(4).rate_obeyed_bits_per_second, None);
+    wait_for("the line's rate", || rate(&agent).is_none().then_some(()));
+    wait_for("the line's rate in the kernel", || (kept(&wire) == before).then_some(()));
+    ends_well(agent);
+}
+
+#[test]
+fn without_qcn_a_cnm_is_counted_and_no_more() {
+    let wire = Wire::build(BINARY);
+    let agent = wire.start("--speed 1G");
+    wire.peer().send(&cnm(&wire, 63)[..30]);
+    wire.peer().send(cnm(&wire, 63));
+    let status = wait_for("the CNM", || Some(agent.status()).filter(|status| status.cnms_received == 1));
+    assert_eq!(status.malformed_cnms["truncated"], 1);
+    assert_eq!(status.classes[3].rate_obeyed_bits_per_second, None);
+    ends_well(agent);
+}
+
+#[test]
+fn a_cnm_to_the_address_that_the_device_got_meanwhile_is_obeyed() {
+    let wire = Wire::build(BINARY);
+    let agent = wire.start("--speed 1G --qcn=ai=1M,hai=2M");
+    let address = MacAddr([2, 0, 0, 0, 0, 0x77]);
+    assert!(wire.run("ip", &format!("link set eth0 address {address}")).1.success());
+    wait_for("the new address", || (agent.status().mac == address.to_string()).then_some(()));
+    wire.peer().send(cnm(&wire, 63));
+    wire.peer().send(cnm_to(address, &wire, 63));
+    wait_for("a rate", || rate(&agent));
+    assert_eq!(agent.class(3).cnms_received, 1);
+    ends_well(agent);
+}
+
+#[test]
+fn a_rate_that_the_switch_asks_for_is_kept_until_its_time_is_over() {
+    let wire = Wire::build(BINARY);
+    let agent = wire.start("--speed 2M --obey-rates");
+    let before = kept(&wire);
+    let quarter = |time| {
+        let rates = Rates { time: Quanta(time), ..Rates::default() };
+        rates.with(C3, RateStep::new(2).unwrap()).encode(wire.peer().mac())
+    };
+    wire.peer().send(quarter(65_535)); // 16.8 s
+    assert_eq!(wait_for("a rate", || rate(&agent)), 500_000);
+    wait_for("the rate in the kernel", || (kept(&wire) != before).then_some(()));
+    wire.peer().send(quarter(100)); // 26 ms
+    wait_for("its end", || rate(&agent).is_none().then_some(()));
+    wait_for("its end in the kernel", || (kept(&wire) == before).then_some(()));
+    assert_eq!(agent.status().rate_frames_received, 2);
+    ends_well(agent);
+}
+
+#[test]
+fn a_program_that_does_not_read_pauses_the_switch_until_it_does() {
+    let wire = Wire::build(BINARY);
+    let agent = wire.start("--speed 100M --pause-above 20KB");
+    let slow = wire.namespace().run(|| UdpSocket::bind("10.0.0.1:6000").unwrap());
+    let fast = wire.peer().namespace().run(|| UdpSocket::bind("10.0.0.2:6000").unwrap());
+    let told = |time: fn(u16) -> bool| {
+        wire.peer().tap().wait(1, |frame| frames::pfc_time(frame, 3).is_some_and(time));
+    };
+    for _ in 0..40 {
+        fast.send_to(&[0; 1_000], "10.0.0.1:6000").unwrap();
+    }
+    told(|time| time == 65_535);
+    assert!(agent.class(3).pause_sent.now && !agent.class(4).pause_sent.now);
+    for _ in 0..40 {
+        slow.recv(&mut [0; 1_000]).unwrap();
+    }
+    told(|time| time == 0);
+    wait_for("the end of the pause", || (!agent.class(3).pause_sent.now).then_some(()));
+    let sent = agent.class(3).pause_sent;
+    assert_eq!((sent.xoff, sent.xon), (1, 1));
+    ends_well(agent);
+}

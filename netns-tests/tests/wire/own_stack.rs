@@ -1,0 +1,146 @@
+//! The machine's own stack on a port: it makes itself no address there, sends nothing, and finds everything as it was when
+//! the switch has ended. What the machine has a device for is said before, by `xoff check` and `xoff run` alike.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+use xoff::control::Link;
+use xoff_netns_tests::{Bed, Config, Switch, wait_for};
+
+use crate::returns::{is_back, is_gone, make_again};
+use crate::{BINARY, bed_beside_others, frame};
+
+fn ip(bed: &Bed, words: &str) -> String {
+    let output = bed.namespace().output(Command::new("ip").args(words.split(' '))).unwrap();
+    assert!(output.status.success(), "ip {words}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Two hosts, and port 1 as machines have their devices: where it comes up, the kernel gives it an address of its own.
+fn with_ipv6() -> Bed {
+    let bed = bed_beside_others(2).build();
+    ip(&bed, "link set p1 down");
+    for device in ["p1", "default"] {
+        bed.namespace().sysctl(&format!("ipv6/conf/{device}/disable_ipv6"), "0").unwrap();
+    }
+    assert_eq!(own_addresses(&bed), "eui64");
+    bed
+}
+
+fn start(bed: &Bed) -> Switch {
+    bed.start(&bed.config("speed = \"1G\""))
+}
+
+/// How the kernel makes addresses for port 1.
+fn own_addresses(bed: &Bed) -> String {
+    let link = ip(bed, "-details link show dev p1");
+    let mode = link.split("addrgenmode ").nth(1).expect("it speaks IPv6");
+    mode.split_whitespace().next().unwrap().to_owned()
+}
+
+#[test]
+fn the_kernel_makes_no_address_and_sends_nothing_on_a_port() {
+    let bed = with_ipv6();
+    let switch = start(&bed);
+    let (a, b) = (bed.host(1), bed.host(2));
+    let await_link = |link| wait_for("the link", || (switch.port(1).link == link).then_some(()));
+    for number in [1, 2] {
+        await_link(Link::Up);
+        b.send(frame(b, a, 3, number));
+        a.tap().numbered(number);
+        assert_eq!(own_addresses(&bed), "none");
+        assert_eq!(ip(&bed, "-6 -oneline address show dev p1"), "");
+        // Once more, when its cable has been out.
+        ip(&bed, "link set p1 down");
+        await_link(Link::Down);
+        ip(&bed, "link set p1 up");
+    }
+    assert_eq!(switch.port(1).xdp_statistics.unwrap().tx_held_back, 0);
+    assert_eq!(a.tap().matching(|bytes| bytes[12..14] == [0x86, 0xdd]), []);
+    bed.finish(switch);
+    assert_eq!(own_addresses(&bed), "eui64");
+    assert!(!ip(&bed, "link show dev p1").contains(",UP"), "it was down");
+    assert_eq!(ip(&bed, "-6 -oneline address show dev p1"), "");
+}
+
+#[test]
+fn after_kill_9_the_next_switch_puts_back_how_addresses_were_made() {
+    let bed = with_ipv6();
+    for killed in 0..2 {
+        start(&bed).kill();
+        assert_eq!(own_addresses(&bed), "none", "killed {killed} times before");
+    }
+    start(&bed).stop();
+    assert_eq!(own_addresses(&bed), "eui64");
+    // Whoever wants none has none.
+    ip(&bed, "link set p1 addrgenmode none");
+    start(&bed).kill();
+    start(&bed).stop();
+    assert_eq!(own_addresses(&bed), "none");
+}
+
+#[test]
+fn a_device_that_is_back_gets_no_address_of_the_kernels_either() {
+    let bed = with_ipv6();
+    let switch = start(&bed);
+    ip(&bed, "link del p1");
+    is_gone(&switch, 1);
+    make_again(&bed, 1, "");
+    is_back(&switch, 1, 1);
+    assert_eq!(own_addresses(&bed), "none");
+    switch.stop();
+    assert_eq!(own_addresses(&bed), "eui64");
+}
+
+/// What `xoff check` and `xoff run` say: both the same, where they refuse.
+fn refused_by_both(bed: &Bed, config: &Config) -> String {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("switch.toml");
+    fs::write(&file, config.to_string()).unwrap();
+    let [check, run] = ["check", "run"].map(|command| {
+        let mut command_line = Command::new(BINARY);
+        let Output { status, stderr, .. } =
+            bed.namespace().output(command_line.args([command, "--config"]).arg(&file)).unwrap();
+        let stderr = String::from_utf8(stderr).unwrap();
+        assert_eq!(status.code(), Some(2), "{command}: {stderr}");
+        stderr
+    });
+    assert_eq!(check, run);
+    let mut elsewhere = Command::new(BINARY);
+    let elsewhere = elsewhere.args(["check", "--elsewhere", "--config"]).arg(&file);
+    assert!(bed.namespace().output(elsewhere).unwrap().status.success());
+    check
+}
+
+#[test]
+fn a_device_that_the_machine_cannot_spare_is_refused() {
+    let bed = bed_beside_others(2).build();
+    let config = bed.config("speed = \"1G\"");
+    let refused = |config: &Config, words: &[&str]| {
+        let said = refused_by_both(&bed, config);
+        for words in words {
+            assert!(said.contains(words), "{words:?} is not in {said}");
+        }
+    };
+    let loopback = config.clone().more("[[port]]\nname = \"p9\"\ndevice = \"lo\"");
+    refused(&loopback, &["port p9: lo is the machine's loopback", "no cable", "switch.toml:"]);
+    ip(&bed, "link add br0 type bridge");
+    ip(&bed, "link set p2 master br0");
+    refused(&config, &["port p2: p2 belongs to bridge br0, which would lose it", "ip link set p2 nomaster"]);
+    ip(&bed, "link set p2 nomaster");
+    bed.namespace().sysctl("ipv6/conf/p1/disable_ipv6", "0").unwrap();
+    ip(&bed, "address add 10.9.9.1/24 dev p1");
+    ip(&bed, "address add fd09::1/64 dev p1 nodad");
+    for gateway in ["10.9.9.2", "fd09::2"] {
+        let family = if gateway.contains(':') { "-6" } else { "-4" };
+        ip(&bed, &format!("{family} route add default via {gateway} dev p1"));
+        refused(&config, &["the machine's default route goes by p1", "ip route del default dev p1"]);
+        ip(&bed, &format!("{family} route del default via {gateway} dev p1"));
+    }
+    // Its addresses alone are the machine's own affair.
+    let switch = bed.start(&config);
+    let exit = switch.stop();
+    let said = "port p1: p1 has the address 10.9.9.1 (and 1 more), where nobody reaches the machine";
+    assert!(exit.stderr.contains(said), "{}", exit.stderr);
+}

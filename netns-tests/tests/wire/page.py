@@ -1,0 +1,106 @@
+"""Looks at the live page in a real browser, as somebody who has a keyboard only; see page.rs."""
+
+import os
+import sys
+import time
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.ui import WebDriverWait
+
+near, far, profile = sys.argv[1:4]
+options = webdriver.ChromeOptions()
+options.binary_location = "/usr/bin/chromium"
+without_a_screen = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,1000"]
+for argument in [*without_a_screen, f"--user-data-dir={profile}"]:
+    options.add_argument(argument)
+options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+browser = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+
+
+def text(at):
+    return browser.execute_script("return document.querySelector(arguments[0]).innerText", at)
+
+
+def wait(what, ready):
+    """Waits for as long as the test runs: how long it takes is no promise."""
+    try:
+        WebDriverWait(browser, 60, poll_frequency=0.2).until(lambda _: ready())
+    except Exception as error:
+        raise SystemExit(f"the page never had {what}:\n{text('body')}\n{browser.get_log('browser')}") from error
+
+
+def press(*keys):
+    for key in keys:
+        browser.switch_to.active_element.send_keys(key)
+
+
+def tab_to(wanted):
+    """Goes there as a keyboard does."""
+    for _ in range(60):
+        if browser.execute_script("return document.activeElement.matches(arguments[0])", wanted):
+            return
+        press(Keys.TAB)
+    raise SystemExit(f"no key leads to {wanted}")
+
+
+def picture(name):
+    directory = os.environ.get("XOFF_PICTURES")
+    if directory:
+        browser.save_screenshot(f"{directory}/{name}.png")
+
+
+try:
+    browser.get(near)
+    wait("the switch's name", lambda: text("h1") == "near")
+    wait("what is held", lambda: "near holds the peer of p1, class 3" in text("#holds"))
+    assert "egress queue near p3, class 3" in text("#holds")
+    assert "paused by: station" in text("#holds"), text("#holds")
+    wait("pauses", lambda: "p1, class 3: holds" in text("#pauses"))
+    assert browser.title == "near – xoff" and "nothing lossless was lost" in text("#verdict")
+
+    tab_to("#which")
+    press("congested")
+    wait("the ports that are held alone", lambda: "p2" in text("#rows") and "p4" not in text("#rows"))
+    tab_to("#rows button")
+    press(Keys.ENTER)
+    wait("classes", lambda: "class 3, lossless" in text("#rows"))
+    heads = browser.execute_script("return [...document.querySelectorAll('th')].map(it => [it.innerText, it.title])")
+    assert ["Headroom left", "Least in the last five minutes"] in heads, heads
+    assert browser.switch_to.active_element.get_attribute("aria-expanded") == "true"
+    tab_to("#log")
+    assert "running" in text("#log"), text("#log")
+
+    browser.execute_script("document.activeElement.blur()")
+    tab_to("#url")
+    press(far, Keys.ENTER)
+    wait("the other switch", lambda: "paused by: far holds the peer of p2, class 3" in text("#holds"))
+    assert "paused by: station" in text("#holds") and browser.current_url.endswith("#join=" + far.replace(":", "%3A").replace("/", "%2F"))
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#graph rect")) >= 5
+    picture("light")
+    browser.execute_script("document.activeElement.blur()")
+    tab_to("#theme")
+    before = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    press(Keys.ENTER)
+    assert browser.execute_script("return getComputedStyle(document.body).backgroundColor") != before
+    time.sleep(1)
+    picture("dark")
+
+    tab_to("#joined button")
+    press(Keys.ENTER)
+    wait("the other switch gone", lambda: "far holds" not in text("#holds"))
+    browser.get(near + "/#join=http://127.0.0.1:1")
+    browser.refresh()
+    wait("word of who does not answer", lambda: "http://127.0.0.1:1 does not answer" in text("#trouble"))
+    assert "near holds the peer of p1, class 3" in text("#holds")
+
+    asked = browser.execute_script("return performance.getEntriesByType('resource').map(it => it.name)")
+    foreign = [name for name in asked if not name.startswith((near, far, "http://127.0.0.1:1/", "data:"))]
+    assert not foreign, foreign
+    said = [line["message"] for line in browser.get_log("browser")]
+    unexpected = [line for line in said if "http://127.0.0.1:1/" not in line]
+    assert not unexpected, unexpected
+finally:
+    browser.quit()

@@ -1,0 +1,46 @@
+//! Metrics and dashboard before a real Prometheus, which scrapes two switches whose ports have the same names.
+
+use std::process::Command;
+
+use xoff::lab::{Lab, VethOptions};
+use xoff_netns_tests::{Config, Traffic, frames, stream};
+
+use crate::bed;
+
+const LOOK: &str = include_str!("prometheus.py");
+const DASHBOARD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dashboards/xoff.json");
+const NEAR: [u8; 4] = [10, 99, 0, 1];
+const FAR: [u8; 4] = [10, 99, 0, 2];
+
+/// With everything on of which the dashboard has a panel.
+fn everything(config: Config, name: &str) -> Config {
+    let switch = format!(
+        "name = \"{name}\"\nhttp = \"0.0.0.0:9464\"\nshadow = [\"capfc-stop-max\", \"ofc\", \"gfc\"]"
+    );
+    let more = "[qcn]\ningress = [3]\n[class.3]\nwatchdog = \"alert\"\nwatchdog_detect = \"1ms\"\n";
+    config.switch(&switch).more(more).port(1, "ofc_peer = true")
+}
+
+/// A host stops the far switch's port, and the pause travels back to two senders.
+#[test]
+fn every_query_of_the_dashboard_has_its_data_and_promtool_nothing_to_say() {
+    let bed = bed(3).far(1).build();
+    let mut lab = Lab::new();
+    let ends =
+        (bed.namespace().end("look").address(NEAR, 24), bed.far_namespace().end("look").address(FAR, 24));
+    lab.veth(ends.0, ends.1, &VethOptions::default()).unwrap();
+    let near = bed.start(&everything(bed.config("speed = \"100M\""), "near"));
+    let far = bed.start_far(&everything(bed.far_config("speed = \"100M\""), "far"));
+    let (a, b, sink) = (bed.host(1), bed.host(2), bed.host(3));
+    let stop = |quanta| sink.send(frames::pfc(sink.mac(), &[(3, quanta)]));
+    let much = [stream(sink, 3, "10M", 12_000)];
+    let talk = Traffic::at_mbps(100).sink(sink).source(a, &much).source(b, &much).start();
+    let directory = tempfile::tempdir().unwrap();
+    let mut look = Command::new("/usr/bin/python3");
+    look.args(["-c", LOOK, DASHBOARD]).arg(directory.path()).args(["127.0.0.1:9464", "10.99.0.2:9464"]);
+    bed.watched_by(look, |round| stop(if round % 4 == 3 { 0 } else { 65535 }));
+    stop(0);
+    let _ = talk.finish();
+    bed.finish(near);
+    bed.finish(far);
+}

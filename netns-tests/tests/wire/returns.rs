@@ -1,0 +1,239 @@
+//! Devices that go and come back, as those of containers and virtual machines do: their ports are opened again, and the
+//! others lose nothing meanwhile.
+
+use std::process::{Child, Command};
+
+use xoff::control::Link;
+use xoff_netns_tests::{Bed, Host, Switch, Traffic, frames, stream, wait_for};
+
+use crate::{PATIENT, bed, frame};
+
+/// Room for two frames of 1000 bytes before XOFF.
+const SMALL: &str = "[class.3]\nxoff = 2000";
+
+/// Ports 1 and 2 belong to the first worker, 3 to the second.
+const TWO: &str = "workers = [{ ports = [\"p1\", \"p2\"] }, { ports = [\"p3\"] }]";
+
+/// Runs `ip` in the switch's namespace.
+fn ip(bed: &Bed, words: &str) {
+    let output = bed.namespace().output(Command::new("ip").args(words.split(' '))).unwrap();
+    assert!(output.status.success(), "ip {words}: {output:?}");
+}
+
+/// Somebody in a host's namespace, by whose process others name it.
+struct There(Child);
+
+impl There {
+    fn at(host: &Host) -> There {
+        There(host.start("sleep", &["1000"]))
+    }
+}
+
+impl Drop for There {
+    fn drop(&mut self) {
+        let _ = self.0.kill(); // it may have ended by itself
+        let _ = self.0.wait();
+    }
+}
+
+/// The wire of port `number` is made anew, the host's end where it was; `with` is said of the switch's end.
+pub fn make_again(bed: &Bed, number: usize, with: &str) {
+    let host = bed.host(number);
+    let there = There::at(host);
+    ip(bed, &format!("link add p{number}{with} type veth peer name eth0 netns {}", there.0.id()));
+    ip(bed, &format!("link set p{number} up"));
+    host.run("ip", &["link", "set", "eth0", "up"]);
+    host.run("ip", &["address", "add", &format!("{}/24", host.ipv4()), "dev", "eth0"]);
+}
+
+pub fn is_gone(switch: &Switch, number: usize) {
+    wait_for("the device to be gone", || (switch.port(number).link == Link::Gone).then_some(()));
+}
+
+/// The device of port `number` is there for the time after that.
+pub fn is_back(switch: &Switch, number: usize, times: u64) {
+    wait_for("the port to be open again", || {
+        let port = switch.port(number);
+        (port.link == Link::Up && port.returns == times).then_some(())
+    });
+}
+
+fn ping(from: &Host, to: &Host) {
+    // The address is another one than at the last time.
+    from.run("ip", &["neigh", "flush", "dev", "eth0"]);
+    from.run("ping", &["-c", "3", "-i", "0.2", "-W", "5", &to.ipv4().to_string()]);
+}
+
+/// Chunks of packet memory that hold no frame, by worker.
+fn chunks_free(switch: &Switch) -> Vec<u64> {
+    switch.status().workers.iter().map(|worker| worker.chunks_free).collect()
+}
+
+/// The device of port 2 goes while frames wait for it, and one of its name comes.
+fn comes_back(go: impl FnOnce(&Bed, &Switch), come: impl FnOnce(&Bed)) {
+    let bed = bed(3).build();
+    let switch = bed.start(&bed.config("speed = \"10M\"").more(SMALL));
+    let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
+    b.send(frame(b, a, 0, 0));
+    c.send(frame(c, a, 0, 1));
+    a.tap().numbered(0);
+    a.tap().numbered(1);
+    let free = chunks_free(&switch);
+    b.send(frames::pfc(b.mac(), &[(3, 65535)]));
+    wait_for("the pause", || switch.class(2, 3).pause_received.now.then_some(()));
+    (2..=7).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(1000)));
+    wait_for("the sender to be held", || switch.class(1, 3).pause_sent.now.then_some(()));
+
+    go(&bed, &switch);
+    is_gone(&switch, 2);
+    wait_for("the sender to go on", || (!switch.class(1, 3).pause_sent.now).then_some(()));
+    let (code, health) = switch.health();
+    assert!(code == 503 && health.contains("\nport p2: not ready: its device p2 is gone\n"), "{health}");
+    let gone = switch.metrics();
+    assert!(gone.lines().any(|line| line == "xoff_port_gone{switch=\"xoff\",port=\"p2\"} 1"), "{gone}");
+    // What is for nobody known goes to the other port, and nothing waits.
+    (8..=20).for_each(|number| a.send(frame(a, b, 3, number)));
+    c.tap().numbered(20);
+    let lost = switch.class(2, 3);
+    assert_eq!((lost.tx_frames, lost.drops["link_down"]), (0, 6));
+
+    come(&bed);
+    is_back(&switch, 2, 1);
+    ping(a, b);
+    ping(b, c);
+    let port = switch.port(2);
+    let device = bed.namespace().output(Command::new("ip").args(["link", "show", "dev", "p2"])).unwrap();
+    let device = String::from_utf8(device.stdout).unwrap();
+    assert!(device.contains(&port.mac), "it sends as the device that it has: {device}");
+    assert_eq!(port.classes[3].drops["link_down"], 6, "what was counted stays counted");
+    assert_eq!(switch.health().0, 200);
+    let back = switch.metrics();
+    for line in [
+        "xoff_port_gone{switch=\"xoff\",port=\"p2\"} 0",
+        "xoff_port_returns_total{switch=\"xoff\",port=\"p2\"} 1",
+    ] {
+        assert!(back.lines().any(|it| it == line), "{line}");
+    }
+    wait_for("all memory to be free", || (chunks_free(&switch) == free).then_some(()));
+    let said = switch.status();
+    assert_eq!(said.verdict.ledger_balanced, Some(true));
+    assert_eq!(said.verdict.unproved, ["p2: its device was gone once, with its last drop counters"]);
+    let exit = switch.stop();
+    assert_eq!(exit.status.code(), Some(1), "six frames of a lossless class were dropped: {}", exit.stderr);
+    for line in ["the port's device is gone", "the port's device is back, and open again"] {
+        assert!(exit.stderr.contains(line), "{line}: {}", exit.stderr);
+    }
+}
+
+#[test]
+fn a_device_that_was_made_again_is_opened_again() {
+    comes_back(|bed, _| ip(bed, "link del p2"), |bed| make_again(bed, 2, ""));
+}
+
+/// The kernel would give the old sockets nothing of it, and the old port does nothing to it.
+#[test]
+fn a_device_of_the_same_index_is_another_one() {
+    comes_back(
+        |bed, _| ip(bed, "link del p2"),
+        |bed| make_again(bed, 2, &format!(" index {}", bed.port(2).index())),
+    );
+}
+
+#[test]
+fn a_device_that_was_in_another_namespace_is_opened_again() {
+    let away = |bed: &Bed, _: &Switch| {
+        let there = There::at(bed.host(3));
+        ip(bed, &format!("link set p2 netns {}", there.0.id()));
+    };
+    comes_back(away, |bed| {
+        let here = bed.namespace().output(Command::new("readlink").arg("/proc/self/ns/net")).unwrap();
+        assert!(here.status.success());
+        let mut sleep = Command::new("sleep");
+        sleep.arg("1000");
+        let here = There(bed.namespace().spawn(sleep).unwrap());
+        bed.host(3).run("ip", &["link", "set", "p2", "netns", &here.0.id().to_string()]);
+        ip(bed, "link set p2 up");
+    });
+}
+
+/// Each time, under load between two others, one of which is another worker's.
+#[test]
+fn the_others_lose_nothing_however_often_a_device_comes_and_goes() {
+    const TIMES: u64 = 8;
+    let bed = bed(3).build();
+    let switch = bed.start(&bed.config("speed = \"100M\"").switch(PATIENT).switch(TWO));
+    let (a, b, c) = (bed.host(1), bed.host(2), bed.host(3));
+    let free = chunks_free(&switch);
+    let talk = Traffic::at_mbps(100)
+        .source(a, &[stream(c, 3, "40M", 30_000)])
+        .source(c, &[stream(a, 3, "40M", 30_000)])
+        .start();
+    talk.wait_received(100);
+    for times in 1..=TIMES {
+        ip(&bed, "link del p2");
+        is_gone(&switch, 2);
+        make_again(&bed, 2, "");
+        is_back(&switch, 2, times);
+    }
+    assert!(talk.received() < 60_000, "the load went on meanwhile");
+    talk.finish().assert_lossless(&[3]);
+    ping(b, c);
+    wait_for("all memory to be free", || (chunks_free(&switch) == free).then_some(()));
+    let status = switch.status();
+    assert_eq!((status.verdict.lossless_lost, status.verdict.ledger_balanced), (0, Some(true)));
+    for port in [1, 3] {
+        let port = switch.port(port);
+        assert_eq!(
+            (port.xdp_statistics.unwrap().lost(), port.device_drops.unwrap().lost()),
+            (0, 0),
+            "{port:?}"
+        );
+    }
+    // What floods had given to the second device is lost with it, where it had not left, and what it counted is unknown.
+    let exit = switch.stop();
+    assert!([Some(1), Some(3)].contains(&exit.status.code()), "not proved: {}", exit.stderr);
+}
+
+/// The packet memory is the kernel's by the first port's socket, and by nobody's where all are gone.
+#[test]
+fn every_device_may_go() {
+    let bed = bed(2).build();
+    let switch = bed.start(&bed.config("speed = \"100M\""));
+    let (a, b) = (bed.host(1), bed.host(2));
+    ping(a, b);
+    for (times, gone) in [(1, [1].as_slice()), (2, &[1, 2]), (3, &[2, 1])] {
+        gone.iter().for_each(|number| ip(&bed, &format!("link del p{number}")));
+        gone.iter().for_each(|&number| is_gone(&switch, number));
+        gone.iter().for_each(|&number| make_again(&bed, number, ""));
+        gone.iter().for_each(|&number| is_back(&switch, number, if number == 1 { times } else { times - 1 }));
+        ping(a, b);
+        ping(b, a);
+    }
+    assert_eq!(switch.status().verdict.ledger_balanced, Some(true));
+    switch.stop();
+}
+
+#[test]
+fn a_device_that_does_not_fit_any_more_is_named_and_opened_when_it_does() {
+    let bed = bed(2).build();
+    let switch = bed.start(&bed.config("speed = \"100M\""));
+    for (with, said, mend) in [
+        (" mtu 1000", "port p2 has an MTU of 1500, but its device p2 one of 1000", "link set p2 mtu 1500"),
+        (" numrxqueues 2", "it has 2 receive queues, and memory was set aside for 1", "link del p2"),
+    ] {
+        ip(&bed, "link del p2");
+        is_gone(&switch, 2);
+        make_again(&bed, 2, with);
+        wait_for("it to be refused", || switch.stderr().contains(said).then_some(()));
+        assert_eq!(switch.health().0, 503);
+        ip(&bed, mend);
+        if mend == "link del p2" {
+            make_again(&bed, 2, "");
+        }
+        wait_for("the port to be open again", || (switch.port(2).link == Link::Up).then_some(()));
+        ping(bed.host(1), bed.host(2));
+    }
+    let told = switch.stderr().matches("cannot be opened").count();
+    assert_eq!(told, 2, "not at each try: {}", switch.stderr());
+    switch.stop();
+}

@@ -1,0 +1,95 @@
+//! Switches in namespaces of one machine, reached over socket files and over addresses of another namespace.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use xoff_netns_tests::wait_for;
+
+use crate::{BINARY, bed, frame};
+
+/// A path in `/run/xoff` that no other test has.
+fn socket(name: &str) -> PathBuf {
+    Path::new("/run/xoff").join(format!("test-{}-{name}.sock", std::process::id()))
+}
+
+/// Runs `xoff` where this test runs, which is none of the namespaces of a bed.
+fn xoff(args: &[&str]) -> Output {
+    Command::new(BINARY).args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn a_switch_in_another_namespace_is_reached_by_its_socket_and_does_not_run_twice() {
+    let bed = bed(2).build();
+    let path = socket("near");
+    let url = format!("unix:{}", path.display());
+    let config = bed.config("speed = \"1G\"").switch(&format!("name = \"near\"\nhttp = \"{url}\""));
+    let switch = bed.launch(&config);
+    let asked = || xoff(&["status", "--url", &url]);
+    wait_for("it to answer", || asked().status.success().then_some(()));
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
+    let (a, b) = (bed.host(1), bed.host(2));
+    a.send(frame(a, b, 3, 1));
+    b.tap().numbered(1);
+    assert!(text(&asked().stdout).contains("near"));
+    let changed = xoff(&["policy", "--url", &url, "--class", "3", "capfc-stop-max"]);
+    assert!(text(&changed.stdout).contains("class 3  capfc-stop-max"), "{changed:?}");
+
+    // All that have a socket, and those at which nobody answers, by name.
+    let dead = socket("dead");
+    drop(UnixListener::bind(&dead).unwrap());
+    let all = text(&xoff(&["status", "--all"]).stdout);
+    assert!(all.contains(&format!("{url}\n")) && all.contains("near"), "{all}");
+    assert!(all.contains(&format!("no switch answers at unix:{}", dead.display())), "{all}");
+    let causes = xoff(&["status", "causes", "--url", &url, "--url", &format!("unix:{}", dead.display())]);
+    let causes = text(&causes.stdout);
+    assert!(causes.starts_with("nobody is held\nNOT SEEN: no switch answers at unix:"), "{causes}");
+    let json = xoff(&["status", "--all", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let near = json.as_array().unwrap().iter().find(|it| it["url"] == url.as_str()).unwrap();
+    assert_eq!(near["status"]["name"], "near");
+    fs::remove_file(&dead).unwrap();
+
+    let again = bed.launch(&config).wait();
+    assert_eq!(again.status.code(), Some(2), "{}", again.stderr);
+    let told = format!("near is already running, pid {}", switch.pid());
+    assert!(again.stderr.contains(&told), "{}", again.stderr);
+    assert!(asked().status.success(), "the first goes on");
+    switch.kill();
+    assert!(path.exists(), "it had no time to take it away");
+
+    let switch = bed.launch(&config);
+    wait_for("the next to answer", || asked().status.success().then_some(()));
+    let exit = switch.stop();
+    assert!(exit.status.success(), "{}", exit.stderr);
+    assert!(!path.exists());
+    bed.assert_no_drops();
+}
+
+#[test]
+fn an_address_may_be_one_of_another_namespace() {
+    let bed = bed(2).build();
+    let (a, b) = (bed.host(1), bed.host(2));
+    let mut there = a.start("sleep", &["1000"]);
+    let netns = format!("http = \"127.0.0.1:9470\"\nhttp_netns = \"/proc/{}/ns/net\"", there.id());
+    let switch = bed.launch(&bed.config("speed = \"1G\"").switch(&netns));
+    let asked =
+        || a.namespace().output(Command::new(BINARY).args(["status", "--url", "127.0.0.1:9470"])).unwrap();
+    wait_for("it to answer there", || asked().status.success().then_some(()));
+    there.kill().unwrap();
+    there.wait().unwrap();
+    a.send(frame(a, b, 3, 1));
+    b.tap().numbered(1);
+    let here =
+        bed.namespace().output(Command::new(BINARY).args(["status", "--url", "127.0.0.1:9470"])).unwrap();
+    assert!(!here.status.success(), "it forwards here, and answers there: {here:?}");
+    let exit = switch.stop();
+    assert!(exit.status.success(), "{}", exit.stderr);
+    bed.assert_no_drops();
+}

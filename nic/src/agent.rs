@@ -1,0 +1,480 @@
+//! The agent itself: one thread that sleeps until a frame comes or a pause ends, asks the [`Brain`], and does what
+//! it says to the device's queues, one netlink message for each transition.
+//!
+//! Before a class is stopped the [`Guard`] is told until when, and again whenever that changes: whatever becomes of this
+//! thread, a class does not stay stopped.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, SystemTime};
+
+use nix::errno::Errno;
+use nix::net::if_::if_nametoindex;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::mman::{MlockAllFlags, mlockall};
+use nix::sys::prctl::set_timerslack;
+use nix::sys::time::TimeSpec;
+use xoff_config::NicSettings;
+use xoff_dataplane::counters::Counters;
+use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId};
+use xoff_xdp::PacketSender;
+
+use crate::asked::Asked;
+use crate::backlog::{Hold, Watch};
+use crate::brain::{Brain, COUNT_EVERY, Change};
+use crate::egress::{Egress, EgressError, EgressSettings, LeafCounts, Removed};
+use crate::guard::{self, Guard};
+use crate::link::{LinkNews, News};
+use crate::response::{NEAR_TIMEOUT, Response};
+use crate::sockets::{Device, Receiver};
+use crate::view::NicView;
+
+/// How often queues are counted, the device looked at and the guard looked after.
+const LOOK_EVERY: Nanos = Nanos::from_secs(1);
+/// Among real-time threads: above most, below those of the kernel.
+pub(crate) const PRIORITY: i32 = 40;
+
+/// Why an agent cannot start, or cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// There is no such device.
+    #[error("no interface `{0}` with an Ethernet address here; `ip link` lists those that there are")]
+    NoDevice(String),
+    /// It has gone.
+    #[error("the interface {0} is gone, or has another name now; where it is back, start again")]
+    Gone(String),
+    /// Queues cannot be had.
+    #[error(transparent)]
+    Egress(#[from] EgressError),
+    /// The system refuses.
+    #[error("cannot {doing} {device}: {source}; it takes CAP_NET_ADMIN and CAP_NET_RAW (run as root)")]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// The device.
+        device: String,
+        /// The system's words.
+        source: io::Error,
+    },
+}
+
+/// An agent whose queues are in place.
+#[derive(Debug)]
+pub struct Agent {
+    brain: Brain,
+    egress: Egress,
+    guard: Guard,
+    receiver: Receiver,
+    link: LinkNews,
+    view: Arc<NicView>,
+    watch: Option<Watch>,
+    asked: Asked,
+    /// Of classes that are stopped.
+    stopped_at: [Nanos; CLASSES],
+    next_look: Nanos,
+    next_count: Nanos,
+    /// The longest pause that was told, and the recommendation.
+    told_pause: Nanos,
+    told_response: Nanos,
+}
+
+impl Agent {
+    /// Opens the device, of the calling thread's network namespace, and installs its queues. From here on pauses are
+    /// received. `guard` is the command by which a process is started that calls [`guard::stand`].
+    ///
+    /// # Errors
+    /// [`AgentError`]; the device is left as it was.
+    pub fn open(settings: &NicSettings, guard: Command) -> Result<Agent, AgentError> {
+        let name = &settings.device;
+        let refused = |doing| move |source| AgentError::System { doing, device: name.clone(), source };
+        let device = Device::find(name).ok_or_else(|| AgentError::NoDevice(name.clone()))?;
+        let receiver = Receiver::open(&device).map_err(refused("receive MAC control on"))?;
+        let link = LinkNews::open(device.ifindex).map_err(refused("hear what becomes of"))?;
+        let egress = Egress::install(&egress_settings(settings))?;
+        let guard = Guard::start(guard).map_err(refused("start what guards the queues of"))?;
+        let view = Arc::new(NicView {
+            settings: settings.clone(),
+            ifindex: device.ifindex,
+            address: Default::default(),
+            leaf: egress.leaf().name(),
+            counters: Counters::new(1),
+            response: Response::new(settings.speed, egress.overrun()),
+            waiting_frames: Default::default(),
+            dropped: Default::default(),
+            cnms: Default::default(),
+            longest_pause: Default::default(),
+            refused: Default::default(),
+            missed: Default::default(),
+            guards_lost: Default::default(),
+            receive_backlog: Default::default(),
+            looks: Default::default(),
+            real_time: Default::default(),
+            started_at: guard::now(),
+            started: SystemTime::now(),
+        });
+        view.address.set(device.address.to_number());
+        let watch = settings.pause_above.map(|above| {
+            let ifindex = i32::try_from(device.ifindex).map_err(io::Error::other)?;
+            let hold = Hold::new(settings, above);
+            Watch::start(hold, PacketSender::open(ifindex)?, Arc::clone(&view))
+        });
+        for warning in egress.warnings() {
+            tracing::warn!("{warning}");
+        }
+        Ok(Agent {
+            brain: Brain::new(settings, device.address),
+            egress,
+            guard,
+            receiver,
+            link,
+            watch: watch.transpose().map_err(refused("send pauses on"))?,
+            asked: Asked::default(),
+            stopped_at: [Nanos::ZERO; CLASSES],
+            next_look: Nanos::ZERO,
+            next_count: Nanos::ZERO,
+            told_pause: NEAR_TIMEOUT,
+            told_response: Nanos::ZERO,
+            view,
+        })
+    }
+
+    /// What can be seen of it while it runs.
+    #[must_use]
+    pub fn view(&self) -> Arc<NicView> {
+        Arc::clone(&self.view)
+    }
+
+    /// Obeys until `stop` becomes readable; then everything is put back. The calling thread becomes a real-time
+    /// thread where that is wanted and allowed.
+    ///
+    /// # Errors
+    /// The device is gone, or the kernel refuses what it did not refuse before. What can be put back is.
+    pub fn run(mut self, stop: BorrowedFd<'_>) -> Result<Removed, AgentError> {
+        self.hurry();
+        self.told_response = self.view.expected_response();
+        tracing::info!(
+            peer_response = %text(self.told_response),
+            "what the switch's port is taken to reckon with, until more has to be"
+        );
+        let outcome = self.obey(stop);
+        let Agent { egress, guard, watch, view, .. } = self;
+        drop(watch); // lets the switch go
+        let removed = egress.remove();
+        // What was dropped since the last look, too.
+        for (counter, &dropped) in view.dropped.iter().zip(&removed.dropped) {
+            counter.set(counter.get().max(dropped));
+        }
+        let _ = guard.dismiss(); // it has nothing left to guard
+        removed.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        outcome.map(|()| removed)
+    }
+
+    /// Whatever comes has to wait for no other thread, and for no page.
+    fn hurry(&self) {
+        let _ = set_timerslack(1); // nanoseconds; where the kernel refuses, pauses end 50 us late
+        if !self.view.settings.real_time {
+            return;
+        }
+        match xoff_xdp::host::run_in_real_time(PRIORITY) {
+            Ok(()) => self.view.real_time.store(true, Relaxed),
+            Err(error) => tracing::warn!(
+                "no real-time priority ({error}): it takes CAP_SYS_NICE, and a control group with real-time \
+                 runtime; on a busy machine pauses are obeyed milliseconds late"
+            ),
+        }
+        if let Err(error) = mlockall(MlockAllFlags::MCL_CURRENT) {
+            tracing::warn!("memory is not locked ({error}): it takes CAP_IPC_LOCK, or a higher `ulimit -l`");
+        }
+    }
+
+    fn obey(&mut self, stop: BorrowedFd<'_>) -> Result<(), AgentError> {
+        loop {
+            let now = guard::now();
+            if now >= self.next_look {
+                self.next_look = now.after(LOOK_EVERY);
+                self.look(now)?;
+                self.view.looks.add(1);
+            }
+            if now >= self.next_count || self.brain.counts_anew() {
+                self.count();
+                let limited = !self.brain.counted().is_empty();
+                self.next_count = if limited { now.after(COUNT_EVERY) } else { self.next_look };
+            }
+            self.act(now)?;
+            self.publish(now);
+            if self.wait(stop)? {
+                return Ok(());
+            }
+            self.hear_of_link()?;
+            self.receive()?;
+        }
+    }
+
+    /// True where it is over.
+    fn wait(&mut self, stop: BorrowedFd<'_>) -> Result<bool, AgentError> {
+        let deadline = self.brain.next_deadline().min(self.next_look).min(self.next_count);
+        let guard = self.guard.fd().unwrap_or(stop);
+        let mut on = [stop, guard, self.receiver.descriptor(), self.link.descriptor()]
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let span = Duration::from_nanos(deadline.since(guard::now()).0);
+        let waited = ppoll(&mut on, Some(TimeSpec::from(span)), None);
+        let [is_over, guard_speaks] = [0, 1].map(|index| on[index].any().unwrap_or(true));
+        match waited {
+            Ok(_) => {
+                if guard_speaks {
+                    self.next_look = Nanos::ZERO;
+                }
+                Ok(is_over)
+            }
+            Err(Errno::EINTR) => Ok(false),
+            Err(error) => Err(self.refused("wait for frames on")(error.into())),
+        }
+    }
+
+    /// Before frames are read: what came before the link was lost may hold for its time, and what came since has to.
+    fn hear_of_link(&mut self) -> Result<(), AgentError> {
+        let heard = self.link.read().map_err(self.refused("hear what becomes of"))?;
+        if let Some(News { lost }) = heard {
+            self.next_look = Nanos::ZERO;
+            if lost {
+                self.brain.link_lost(guard::now());
+                tracing::info!("the link is lost, and what the switch had asked for with it");
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<(), AgentError> {
+        let stopped = self.brain.stopped();
+        let (brain, asked) = (&mut self.brain, &mut self.asked);
+        asked.begin();
+        let received = self.receiver.receive(|came, frame| {
+            brain
+                .receive(came, frame)
+                .iter()
+                .for_each(|class| asked.xoff(came, class, stopped.contains(class)));
+        });
+        received.map_err(self.refused("receive MAC control on"))?;
+        self.act(guard::now())
+    }
+
+    /// Does what the brain says.
+    fn act(&mut self, now: Nanos) -> Result<(), AgentError> {
+        self.tell_guard(now);
+        while let Some(change) = self.brain.next_change(now) {
+            let done = match change {
+                Change::Stop(class) => self.egress.stop(class),
+                Change::Start(class) => self.egress.start(class),
+                Change::Limit(class, rate) => self.egress.limit(class, rate),
+            };
+            match done {
+                Ok(()) => self.done(now, change),
+                Err(error) => {
+                    self.brain.refused(now, change);
+                    self.tell_refusal(&error)?;
+                }
+            }
+        }
+        let let_go = self.asked.let_go(guard::now(), self.brain.paused());
+        let_go.for_each(|time| self.view.response.record(time));
+        self.tell_guard(now);
+        Ok(())
+    }
+
+    fn done(&mut self, now: Nanos, change: Change) {
+        match change {
+            Change::Stop(class) => {
+                self.stopped_at[class.index()] = now;
+                if let Some(time) = self.asked.stopped(guard::now(), class) {
+                    self.view.response.record(time);
+                }
+            }
+            Change::Start(class) => {
+                let lasted = now.since(self.stopped_at[class.index()]);
+                self.view.counters.class(PortId(0), class).paused_durations.record(lasted.0);
+            }
+            Change::Limit(..) => {}
+        }
+    }
+
+    /// Tells the guard of every pause that is new, or ends at another time, and of every class that goes on.
+    fn tell_guard(&mut self, now: Nanos) {
+        for class in Class::ALL {
+            match self.brain.paused_until(class).filter(|until| *until > now) {
+                Some(until) => self.guard.tell(class, until),
+                None if self.brain.stopped().contains(class) => {} // until it goes on
+                None => self.guard.tell(class, Nanos::ZERO),
+            }
+        }
+    }
+
+    /// Once a second, and when the guard, or the kernel about the link, has something to say.
+    fn look(&mut self, now: Nanos) -> Result<(), AgentError> {
+        let name = &self.view.settings.device;
+        let device = Device::find(name).filter(|device| device.ifindex == self.view.ifindex);
+        let address = device.ok_or_else(|| AgentError::Gone(name.clone()))?.address;
+        if address != self.view.address() {
+            self.brain.has_address(address);
+            self.view.address.set(address.to_number());
+            tracing::info!(%address, "the device has another address");
+        }
+        match self.egress.look() {
+            Err(error @ (EgressError::Replaced { .. } | EgressError::TooLong { .. })) => Err(error)?,
+            Err(error) => self.tell_refusal(&error)?,
+            Ok(()) => {}
+        }
+        let looked = self.guard.look_after(now);
+        match looked.replaced {
+            None => {}
+            Some(Ok(())) => {
+                self.view.guards_lost.add(1);
+                tracing::warn!("the process that guards the queues had ended; there is another one");
+            }
+            Some(Err(error)) => tracing::error!(
+                "the process that guards the queues has ended, and another one cannot be started: {error}; tried again in a second"
+            ),
+        }
+        if !looked.opened.is_empty() {
+            tracing::warn!(
+                classes = %classes(looked.opened),
+                "the guard opened queues that this thread had not, for want of a processor"
+            );
+            let again = ClassSet(looked.opened.0 & self.brain.stopped().0);
+            for class in again.iter() {
+                self.brain.opened(class);
+                self.asked.opened(class); // what is still to be stopped is stopped next
+            }
+        }
+        let missed = self.receiver.missed().map_err(self.refused("receive MAC control on"))?;
+        if missed > 0 {
+            self.view.missed.add(missed.into());
+            tracing::warn!(
+                missed,
+                "MAC control and CNMs came faster than they could be read, and some were lost"
+            );
+        }
+        self.tell_times(now);
+        Ok(())
+    }
+
+    fn tell_times(&mut self, now: Nanos) {
+        let pauses = self.brain.pauses(now).classes;
+        let longest = Class::ALL.into_iter().max_by_key(|class| pauses[class.index()].longest);
+        if let Some(class) = longest.filter(|class| pauses[class.index()].longest > self.told_pause) {
+            let pause = pauses[class.index()].longest;
+            self.told_pause = Nanos(2 * pause.0);
+            tracing::warn!(
+                %class,
+                pause_ms = pause.0 / 1_000_000,
+                "a pause that is near the timeouts of transports: RoCE's is 4.096 us x 2^timeout (67 ms at 14; \
+                 18 bears a second), TCP repeats after 200 ms or more"
+            );
+        }
+        if let Some(response) =
+            self.view.response.recommended().filter(|response| *response > self.told_response)
+        {
+            tracing::warn!(
+                "this host takes up to {} to stop, and {} was reckoned with: give the switch's port \
+                 `peer_response = \"{}\"`, or what it sends meanwhile may be lost",
+                text(response),
+                text(self.told_response),
+                text(response)
+            );
+            self.told_response = Nanos(2 * response.0);
+        }
+    }
+
+    /// Reads what the queues have counted.
+    fn count(&mut self) {
+        let Ok(counts) = self.egress.counts() else { return }; // the next change says why
+        for (class, LeafCounts { frames, bytes, dropped, waiting_frames, waiting_bytes }) in
+            Class::ALL.into_iter().zip(counts)
+        {
+            let (index, of_class) = (class.index(), self.view.counters.class(PortId(0), class));
+            of_class.tx_frames.set(frames);
+            of_class.tx_bytes.set(bytes + 4 * frames); // FCS
+            of_class.egress_bytes.set(waiting_bytes);
+            of_class.egress_watermark.raise(waiting_bytes);
+            self.view.waiting_frames[index].set(waiting_frames);
+            if dropped > self.view.dropped[index].get() {
+                self.view.dropped[index].set(dropped);
+                tracing::warn!(%class, dropped, "the queue of a class was full, and frames were dropped in this host");
+            }
+            self.brain.carried(class, Bytes(bytes));
+        }
+    }
+
+    /// Writes down what anybody may read.
+    fn publish(&self, now: Nanos) {
+        let counts = self.brain.pauses(now);
+        let port = self.view.counters.port(PortId(0));
+        port.pfc_frames_received.set(counts.pfc_frames);
+        port.rate_frames_received.set(counts.rate_frames);
+        port.pause_frames_received.set(counts.pause_frames);
+        port.pause_frames_ignored.set(counts.ignored);
+        port.malformed_control.iter().zip(counts.refused).for_each(|(counter, count)| counter.set(count));
+        port.pause_peer.set(self.brain.peer().map_or(0, |peer| peer.to_number()));
+        let (cnms, by_class, refused) = self.brain.notices();
+        port.cnms_received.set(cnms);
+        port.malformed_cnms.iter().zip(refused).for_each(|(counter, &count)| counter.set(count));
+        for class in Class::ALL {
+            let (index, of_class) = (class.index(), &port.classes[class.index()]);
+            let pauses = counts.classes[index];
+            of_class.xoff_received.set(pauses.xoff);
+            of_class.xon_received.set(pauses.xon);
+            let since = self.brain.paused_since(class);
+            let running = since.map_or(Nanos::ZERO, |since| now.since(since));
+            of_class.paused_since.set(since.map_or(0, |since| since.0.max(1)));
+            of_class.paused_nanos.set(pauses.paused.since(running).0);
+            let rate = self.brain.rate(class);
+            let limited = rate < self.view.settings.speed;
+            of_class.rate_obeyed.set(if limited { rate.bits_per_second() } else { 0 });
+            self.view.cnms[index].set(by_class[index]);
+            self.view.longest_pause[index].set(pauses.longest.0);
+        }
+    }
+
+    /// What the kernel refuses is counted and told; it is an error where the device is gone.
+    fn tell_refusal(&mut self, error: &EgressError) -> Result<(), AgentError> {
+        let refused = self.view.refused.get() + 1;
+        self.view.refused.set(refused);
+        let name = &self.view.settings.device;
+        if if_nametoindex(name.as_str()).ok() != Some(self.view.ifindex) {
+            return Err(AgentError::Gone(name.clone()));
+        }
+        if refused.is_power_of_two() {
+            tracing::error!(
+                refused,
+                "a queue could not be changed: {error}; has somebody else changed the device's queueing?"
+            );
+        }
+        Ok(())
+    }
+
+    fn refused(&self, doing: &'static str) -> impl Fn(io::Error) -> AgentError + use<> {
+        let device = self.view.settings.device.clone();
+        move |source| AgentError::System { doing, device: device.clone(), source }
+    }
+}
+
+fn egress_settings(settings: &NicSettings) -> EgressSettings {
+    EgressSettings {
+        trust: settings.trust,
+        default_class: settings.default_class,
+        pcp_to_class: settings.pcp_to_class,
+        dscp_to_class: settings.dscp_to_class,
+        lossless: settings.lossless,
+        ..EgressSettings::new(&settings.device, settings.speed)
+    }
+}
+
+fn classes(set: ClassSet) -> String {
+    set.iter().map(|class| class.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+fn text(time: Nanos) -> String {
+    xoff_config::quantity::time(time)
+}

@@ -1,0 +1,61 @@
+//! When a frame came: by the kernel's stamp, on the agent's clock.
+//!
+//! A pause counts from when it came, not from when a thread that had no processor read it. The stamp is the wall clock's, which may be
+//! set at any time. So a frame is taken to be no older than the last look that found nothing waiting, and none to come before
+//! the one that was read before it.
+
+use xoff_dataplane::units::Nanos;
+
+/// On the clock of [`crate::guard::now`].
+#[derive(Debug)]
+pub(crate) struct Arrivals {
+    empty_at: Nanos,
+    last: Nanos,
+}
+
+impl Arrivals {
+    /// Nothing waits at `now`.
+    pub(crate) const fn new(now: Nanos) -> Arrivals {
+        Arrivals { empty_at: now, last: now }
+    }
+
+    /// Nothing waited at `now`.
+    pub(crate) const fn empty(&mut self, now: Nanos) {
+        self.empty_at = now;
+    }
+
+    /// When the frame came that is read at `now`, at `wall` by the clock that stamped it; without a stamp it counts from now.
+    pub(crate) fn came(&mut self, now: Nanos, wall: Nanos, stamp: Option<Nanos>) -> Nanos {
+        let age = stamp.map_or(Nanos::ZERO, |stamp| wall.since(stamp)).min(now.since(self.empty_at));
+        self.last = Nanos(now.since(age).0).max(self.last);
+        self.last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_as_old_as_its_stamp_says() {
+        let mut arrivals = Arrivals::new(Nanos(100));
+        assert_eq!(arrivals.came(Nanos(1_000), Nanos(70_000), Some(Nanos(69_300))), Nanos(300));
+        assert_eq!(arrivals.came(Nanos(1_001), Nanos(70_001), Some(Nanos(69_900))), Nanos(900));
+        assert_eq!(arrivals.came(Nanos(1_002), Nanos(70_002), None), Nanos(1_002));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_makes_no_frame_older_than_the_last_look_nor_younger_than_now() {
+        let mut arrivals = Arrivals::new(Nanos(0));
+        arrivals.empty(Nanos(900));
+        assert_eq!(arrivals.came(Nanos(1_000), Nanos(9_000_000), Some(Nanos(5))), Nanos(900));
+        assert_eq!(arrivals.came(Nanos(1_000), Nanos(5), Some(Nanos(9_000_000))), Nanos(1_000));
+    }
+
+    #[test]
+    fn no_frame_comes_before_the_one_that_was_read_before() {
+        let mut arrivals = Arrivals::new(Nanos(0));
+        assert_eq!(arrivals.came(Nanos(1_000), Nanos(50), Some(Nanos(40))), Nanos(990));
+        assert_eq!(arrivals.came(Nanos(1_001), Nanos(80), Some(Nanos(41))), Nanos(990));
+    }
+}

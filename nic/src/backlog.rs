@@ -1,0 +1,205 @@
+//! `--pause-above`: a host that cannot keep up pauses its switch.
+//!
+//! The signal is what a UDP socket has received and its program has not read, the fullest socket's: when that reaches
+//! the socket's buffer the kernel drops, and UDP has no other means to slow its sender down (TCP has a window). It is
+//! read where `ss` reads it, /proc/net/udp and udp6, every [`LOOK_EVERY`], by a thread without haste. RDMA bypasses
+//! sockets and is not seen here.
+//!
+//! From the limit on all lossless classes are told to stop, at half of it to go on. What is held is told
+//! again by the same timer that a switch's port has ([`Held`]).
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use xoff_config::NicSettings;
+use xoff_dataplane::pause::Held;
+use xoff_dataplane::units::{Bytes, Class, ClassSet, Nanos, PortId, Quanta};
+use xoff_dataplane::wire::{MacControl, Pfc};
+use xoff_xdp::PacketSender;
+
+use crate::guard::now;
+use crate::view::NicView;
+
+/// From one look to the next. A socket needs room beyond the limit for what the line brings meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// What decides when to hold the switch, in any time.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    above: Bytes,
+    classes: ClassSet,
+    time: Quanta,
+    held: Held,
+}
+
+impl Hold {
+    pub(crate) fn new(settings: &NicSettings, above: Bytes) -> Hold {
+        let pause = settings.speed.time_of_quanta(settings.pause_time);
+        Hold {
+            above,
+            classes: settings.lossless,
+            time: settings.pause_time,
+            held: Held::new(Nanos(pause.0 / 2)),
+        }
+    }
+
+    /// So much waits at `now`; answers the pause frame that is to be sent, if there is one.
+    pub(crate) fn look(&mut self, now: Nanos, backlog: Bytes) -> Option<Pfc> {
+        for class in self.classes.iter() {
+            if backlog >= self.above {
+                self.held.xoff(now, class);
+            } else if backlog.0 <= self.above.0 / 2 {
+                self.held.xon(now, class);
+            }
+        }
+        self.held.advance(now);
+        let said = self.held.announce(now)?;
+        let time = |class| if said.xon.contains(class) { Quanta(0) } else { self.time };
+        Some(said.vector().iter().fold(Pfc::default(), |pfc, class| pfc.with(class, time(class))))
+    }
+
+    /// The frame that lets go whoever is held.
+    fn let_go(&mut self, now: Nanos) -> Option<Pfc> {
+        self.look(now, Bytes::ZERO)
+    }
+}
+
+/// The thread that looks. It ends, and lets the switch go, when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    pub(crate) fn start(mut hold: Hold, sender: PacketSender, view: Arc<NicView>) -> std::io::Result<Watch> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let work = move || {
+            while !stopped.load(Relaxed) {
+                let backlog = fullest();
+                view.receive_backlog.set(backlog.0);
+                if let Some(pfc) = hold.look(now(), backlog) {
+                    tell(&view, &sender, &pfc);
+                }
+                thread::sleep(LOOK_EVERY);
+            }
+            if let Some(pfc) = hold.let_go(now()) {
+                tell(&view, &sender, &pfc);
+            }
+        };
+        let thread = thread::Builder::new().name("xoff-backlog".into()).spawn(work)?;
+        Ok(Watch { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn tell(view: &NicView, sender: &PacketSender, pfc: &Pfc) {
+    let counters = view.counters.port(PortId(0));
+    match sender.send(&MacControl::Pfc(*pfc).encode(view.address())) {
+        Ok(()) => counters.pause_frames_sent.add(1),
+        Err(_) => counters.control_starved.add(1), // the device is busy or down; a refresh follows
+    }
+    for (class, time) in pfc.iter() {
+        note(view, class, time);
+    }
+}
+
+fn note(view: &NicView, class: Class, time: Quanta) {
+    let counters = view.counters.class(PortId(0), class);
+    let since = counters.held_since.get();
+    match (time, since) {
+        (Quanta(0), 0) => {}
+        (Quanta(0), since) => {
+            counters.xon_sent.add(1);
+            let held = now().since(Nanos(since));
+            counters.held_since.set(0);
+            counters.held_nanos.add(held.0);
+            counters.held_durations.record(held.0);
+        }
+        (_, 0) => {
+            counters.xoff_sent.add(1);
+            counters.held_since.set(now().0.max(1));
+        }
+        _ => counters.refreshes_sent.add(1),
+    }
+}
+
+/// What waits in the fullest UDP socket of this thread's network namespace.
+fn fullest() -> Bytes {
+    let files = ["udp", "udp6"].map(|name| fs::read_to_string(format!("/proc/thread-self/net/{name}")));
+    let queues = files.iter().flatten().flat_map(|text| text.lines().skip(1).filter_map(queue));
+    Bytes(queues.max().unwrap_or(0))
+}
+
+/// `sl local rem st tx_queue:rx_queue ..`, in hexadecimal digits.
+fn queue(line: &str) -> Option<u64> {
+    let (_, received) = line.split_whitespace().nth(4)?.split_once(':')?;
+    u64::from_str_radix(received, 16).ok()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_config::NicWishes;
+    use xoff_dataplane::units::BitRate;
+
+    use super::*;
+
+    const C3: Class = Class::ALL[3];
+
+    fn hold() -> Hold {
+        let wishes = NicWishes {
+            device: Some("eth0".into()),
+            speed: Some(BitRate::from_gbps(1)),
+            pause_time: Some(Quanta(1_000)), // 512 us
+            ..NicWishes::default()
+        };
+        Hold::new(&wishes.settings().unwrap(), Bytes(1_000))
+    }
+
+    fn times(pfc: Option<Pfc>) -> Vec<(Class, Quanta)> {
+        pfc.iter().flat_map(Pfc::iter).collect()
+    }
+
+    #[test]
+    fn it_holds_at_the_limit_and_lets_go_at_half_of_it() {
+        let mut hold = hold();
+        assert_eq!(hold.look(Nanos(0), Bytes(999)), None);
+        assert_eq!(times(hold.look(Nanos(1), Bytes(1_000))), [(C3, Quanta(1_000))]);
+        assert_eq!(hold.look(Nanos(2), Bytes(501)), None);
+        assert_eq!(times(hold.look(Nanos(3), Bytes(500))), [(C3, Quanta(0))]);
+        assert_eq!(hold.look(Nanos::from_secs(1), Bytes(0)), None);
+    }
+
+    #[test]
+    fn what_is_held_is_told_again_at_half_its_time() {
+        let mut hold = hold();
+        assert!(hold.look(Nanos(0), Bytes(1_000)).is_some());
+        assert_eq!(hold.look(Nanos(255_999), Bytes(1_000)), None);
+        assert_eq!(times(hold.look(Nanos(256_000), Bytes(700))), [(C3, Quanta(1_000))]);
+        assert_eq!(times(hold.let_go(Nanos(256_001))), [(C3, Quanta(0))]);
+        assert_eq!(hold.let_go(Nanos(256_002)), None);
+    }
+
+    #[test]
+    fn a_socket_is_read_as_the_kernel_prints_it() {
+        let line =
+            "  123: 00000000:12B7 00000000:0000 07 00000000:0001A900 00:00000000 00000000  0 0 77 2 0 12";
+        assert_eq!(queue(line), Some(0x1a900));
+        for wrong in ["", "sl local_address rem_address st tx_queue rx_queue", "1: a b c 1"] {
+            assert_eq!(queue(wrong), None);
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Which class a frame of the kernel's stack belongs to: a switch's classifier ([`xoff_dataplane::classify`]) as a program of classic BPF.
+//!
+//! It reads what a switch's port would read of the frame on the wire. A tag may be beside the frame (in the kernel's metadata,
+//! where a VLAN device or a forwarded frame has it), and is outermost then. It answers with the number of the class in the tree, and
+//! never with none.
+
+use xoff_dataplane::settings::Trust;
+use xoff_dataplane::units::Class;
+use xoff_tc::BpfInstruction;
+
+use super::EgressSettings;
+
+/// What the program answers.
+pub(super) struct Classes {
+    /// For MAC control.
+    pub(super) control: u32,
+    /// For the frames of each class.
+    pub(super) class: [u32; 8],
+}
+
+/// The frame that wakes the queues: of an EtherType for local experiments, from nobody to nobody.
+pub(super) const WAKE_FRAME: [u8; 60] = {
+    let mut frame = [0; 60];
+    let head = *b"\x88\xb5xoffwake";
+    let mut at = 0;
+    while at < head.len() {
+        frame[12 + at] = head[at];
+        at += 1;
+    }
+    frame
+};
+
+const LOAD_WORD: u16 = 0x20;
+const LOAD_HALF: u16 = 0x28;
+const LOAD_LEN: u16 = 0x80;
+const LOAD_MEMORY: u16 = 0x60;
+const LOAD_HALF_X: u16 = 0x48;
+const LOAD_BYTE_X: u16 = 0x50;
+const LOAD_IMMEDIATE: u16 = 0x00;
+const LOAD_X: u16 = 0x01;
+const STORE: u16 = 0x02;
+const ADD: u16 = 0x04;
+const SUBTRACT_X: u16 = 0x1c;
+const AND: u16 = 0x54;
+const SHIFT_RIGHT: u16 = 0x74;
+const JUMP: u16 = 0x05;
+const IF_EQUAL: u16 = 0x15;
+const IF_GREATER: u16 = 0x25;
+const IF_AT_LEAST: u16 = 0x35;
+const RETURN: u16 = 0x06;
+const TO_X: u16 = 0x07;
+const FROM_X: u16 = 0x87;
+
+/// What is beside the frame (SKF_AD_OFF and on): the tag, whether there is one, and its protocol.
+const VLAN_TAG: u32 = 0xffff_f000 + 44;
+const VLAN_TAG_PRESENT: u32 = 0xffff_f000 + 48;
+const VLAN_TPID: u32 = 0xffff_f000 + 60;
+
+const DOT1Q: u32 = 0x8100;
+const CN_TAG: u32 = 0x22e9;
+const MAC_CONTROL: u32 = 0x8808;
+const IPV4: u32 = 0x0800;
+const IPV6: u32 = 0x86dd;
+const LOCAL_EXPERIMENT: u32 = 0x88b5;
+
+/// Words of the program's own memory.
+const PCP: u32 = 0;
+const ETHER_TYPE: u32 = 1;
+/// In the place of a PCP: no tag.
+const NO_PCP: u32 = 8;
+
+/// Verdicts of a filter that gives them itself.
+const ASK_NEXT: u32 = u32::MAX;
+const ENDS_HERE: u32 = 4;
+
+/// A place that jumps lead to, always further on.
+#[derive(Clone, Copy)]
+struct Label(usize);
+
+/// A program being written: jumps are filled in when the place is known that they lead to.
+#[derive(Default)]
+struct Assembler {
+    code: Vec<BpfInstruction>,
+    /// Where each label is; jumps to it: where they are, and which of their arms it is.
+    labels: Vec<Option<usize>>,
+    open: Vec<(usize, Arm, Label)>,
+}
+
+#[derive(Clone, Copy)]
+enum Arm {
+    Always,
+    True,
+    False,
+}
+
+impl Assembler {
+    fn label(&mut self) -> Label {
+        self.labels.push(None);
+        Label(self.labels.len() - 1)
+    }
+
+    /// The label is here.
+    fn here(&mut self, label: Label) {
+        self.labels[label.0] = Some(self.code.len());
+    }
+
+    fn put(&mut self, code: u16, k: u32) -> &mut Assembler {
+        self.code.push(BpfInstruction { code, jt: 0, jf: 0, k });
+        self
+    }
+
+    fn jump(&mut self, to: Label) {
+        self.open.push((self.code.len(), Arm::Always, to));
+        self.put(JUMP, 0);
+    }
+
+    /// Goes on where it is so.
+    fn unless(&mut self, test: u16, k: u32, to: Label) -> &mut Assembler {
+        self.open.push((self.code.len(), Arm::False, to));
+        self.put(test, k)
+    }
+
+    /// Goes on where it is not so.
+    fn when(&mut self, test: u16, k: u32, to: Label) -> &mut Assembler {
+        self.open.push((self.code.len(), Arm::True, to));
+        self.put(test, k)
+    }
+
+    /// Returns `answers[A]`, for any A below their number; a larger one is taken for the last.
+    fn table(&mut self, answers: &[u32]) {
+        self.table_from(0, answers);
+    }
+
+    fn table_from(&mut self, first: u32, answers: &[u32]) {
+        let Some((&answer, _)) = answers.split_first() else { return };
+        if answers.iter().all(|&other| other == answer) {
+            self.put(RETURN, answer);
+            return;
+        }
+        let (low, high) = answers.split_at(answers.len() / 2);
+        let middle = first + u32::try_from(low.len()).expect("tables are small");
+        let above = self.label();
+        self.when(IF_AT_LEAST, middle, above);
+        self.table_from(first, low);
+        self.here(above);
+        self.table_from(middle, high);
+    }
+
+    fn finish(mut self) -> Vec<BpfInstruction> {
+        for (at, arm, to) in self.open {
+            let distance = self.labels[to.0].expect("every label is somewhere") - at - 1;
+            let short = || u8::try_from(distance).expect("conditional jumps are short");
+            match arm {
+                Arm::Always => self.code[at].k = u32::try_from(distance).expect("programs are small"),
+                Arm::True => self.code[at].jt = short(),
+                Arm::False => self.code[at].jf = short(),
+            }
+        }
+        self.code
+    }
+}
+
+/// The classifier.
+pub(super) fn program(settings: &EgressSettings, classes: &Classes) -> Vec<BpfInstruction> {
+    let answer = |class: Class| classes.class[class.index()];
+    let none = answer(settings.default_class);
+    let by_dscp = settings.dscp_to_class.map(answer);
+    let by_pcp = settings.pcp_to_class.map(answer);
+    let (by_dscp, by_pcp) = match settings.trust {
+        Trust::Dscp => (Some(by_dscp), None),
+        Trust::Pcp => (None, Some(by_pcp)),
+        Trust::Both => (Some(by_dscp), Some(by_pcp)),
+        Trust::Port => (None, None),
+    };
+    let mut code = Assembler::default();
+    read_tags(&mut code, classes.control, none);
+    if let Some(by_dscp) = by_dscp {
+        let no_dscp = code.label();
+        let dscp = read_dscp(&mut code, no_dscp);
+        code.here(no_dscp);
+        without_dscp(&mut code, by_pcp, none);
+        code.here(dscp);
+        code.table(&by_dscp);
+    } else {
+        without_dscp(&mut code, by_pcp, none);
+    }
+    code.finish()
+}
+
+/// After it the PCP and the EtherType are in memory, and X is where the payload of Ethernet begins.
+fn read_tags(code: &mut Assembler, control: u32, none: u32) {
+    let [inline, tagged, cn_tag, ip] = [(); 4].map(|()| code.label());
+    let not_8021q = code.label();
+    code.put(LOAD_WORD, VLAN_TAG_PRESENT).when(IF_EQUAL, 0, inline);
+    code.put(LOAD_WORD, VLAN_TPID).unless(IF_EQUAL, DOT1Q, not_8021q);
+    code.put(LOAD_WORD, VLAN_TAG).put(SHIFT_RIGHT, 13).put(STORE, PCP).put(LOAD_X, 14).put(LOAD_HALF, 12);
+    code.jump(cn_tag);
+    code.here(not_8021q);
+    code.put(RETURN, none);
+    code.here(inline);
+    code.put(LOAD_HALF, 12).when(IF_EQUAL, DOT1Q, tagged);
+    let data = code.label();
+    code.unless(IF_EQUAL, MAC_CONTROL, data).put(RETURN, control);
+    code.here(data);
+    code.put(LOAD_IMMEDIATE, NO_PCP).put(STORE, PCP).put(LOAD_X, 14).put(LOAD_HALF, 12);
+    code.jump(cn_tag);
+    code.here(tagged);
+    code.put(LOAD_HALF, 14).put(SHIFT_RIGHT, 13).put(STORE, PCP).put(LOAD_X, 18).put(LOAD_HALF, 16);
+    code.here(cn_tag);
+    code.unless(IF_EQUAL, CN_TAG, ip);
+    code.put(LOAD_HALF_X, 2).put(STORE, ETHER_TYPE).put(FROM_X, 0).put(ADD, 4).put(TO_X, 0);
+    code.put(LOAD_MEMORY, ETHER_TYPE);
+    code.here(ip);
+    code.put(STORE, ETHER_TYPE);
+}
+
+/// Goes on at the label that it returns with the DSCP, or at `none`.
+fn read_dscp(code: &mut Assembler, none: Label) -> Label {
+    let [ipv4, dscp] = [(); 2].map(|()| code.label());
+    code.put(LOAD_MEMORY, ETHER_TYPE).when(IF_EQUAL, IPV4, ipv4).unless(IF_EQUAL, IPV6, none);
+    code.put(LOAD_LEN, 0).put(SUBTRACT_X, 0).unless(IF_AT_LEAST, 40, none);
+    code.put(LOAD_HALF_X, 0).put(SHIFT_RIGHT, 12).unless(IF_EQUAL, 6, none);
+    code.put(LOAD_HALF_X, 0).put(SHIFT_RIGHT, 6).put(AND, 63);
+    code.jump(dscp);
+    code.here(ipv4);
+    code.put(LOAD_LEN, 0).put(SUBTRACT_X, 0).unless(IF_AT_LEAST, 20, none);
+    code.put(LOAD_BYTE_X, 0).unless(IF_AT_LEAST, 0x45, none).when(IF_GREATER, 0x4f, none);
+    code.put(LOAD_BYTE_X, 1).put(SHIFT_RIGHT, 2);
+    code.jump(dscp);
+    dscp
+}
+
+fn without_dscp(code: &mut Assembler, by_pcp: Option<[u32; 8]>, none: u32) {
+    match by_pcp {
+        Some(by_pcp) => {
+            code.put(LOAD_MEMORY, PCP);
+            code.table(&[&by_pcp[..], &[none]].concat());
+        }
+        None => {
+            code.put(RETURN, none);
+        }
+    }
+}
+
+/// Takes the frame that wakes the queues, and no other.
+pub(super) fn wake_program() -> Vec<BpfInstruction> {
+    let mut code = Assembler::default();
+    let other = code.label();
+    code.put(LOAD_HALF, 12).unless(IF_EQUAL, LOCAL_EXPERIMENT, other);
+    code.put(LOAD_LEN, 0).unless(IF_AT_LEAST, 22, other);
+    for (at, text) in [(14, *b"xoff"), (18, *b"wake")] {
+        code.put(LOAD_WORD, at).unless(IF_EQUAL, u32::from_be_bytes(text), other);
+    }
+    code.put(RETURN, ENDS_HERE);
+    code.here(other);
+    code.put(RETURN, ASK_NEXT);
+    code.finish()
+}

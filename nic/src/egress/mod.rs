@@ -1,0 +1,460 @@
+//! What a device sends, class by class: the tree of queueing disciplines of a host that obeys PFC.
+//!
+//! ```text
+//!   786e:  htb               which class, by DSCP or PCP (classify)
+//!    └─ 786e:1               the line: just below its rate, so that nothing piles up where no pause reaches
+//!        ├─ 786e:17          class 7, served first       └─ 7877: leaf
+//!        ├─  ...                                             ...
+//!        └─ 786e:10          class 0, served last        └─ 7870: leaf
+//! ```
+//!
+//! Classes are served in strict priority, the highest first, as a switch's strict classes are: HTB gives each next to nothing for
+//! itself, and lends what the line has in that order. A [leaf](Leaf) that is stopped keeps its frames; HTB goes on with the next
+//! class. What waits in a leaf counts in its socket's send buffer, so a program that sends more sleeps: nothing is dropped
+//! as long as the leaf's limit is larger than what the sockets together may keep waiting.
+//!
+//! How long a frame is counts as a line counts it: with FCS, preamble and gap, at least 64 bytes, and always as if it had a tag, because a
+//! tag may be beside the frame where the shaper does not see it. So the shaped rate is never above the line's, and the device's
+//! own ring, which cannot be stopped, stays empty.
+//!
+//! Frames of MAC control leave before all others, unshaped and never stopped.
+//!
+//! What was at the device before (the root queueing discipline, offloads, what may wait for neighbours) is written into the tree
+//! itself, as a filter that takes no frame ([`before`]): whoever finds the tree, however its maker ended, can put it back.
+
+mod before;
+mod classify;
+mod error;
+mod leaf;
+mod neighbours;
+mod tree;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::net::if_::if_nametoindex;
+use xoff_dataplane::settings::Trust;
+use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, Nanos};
+use xoff_ebpf::Claim;
+use xoff_tc::{Handle, Tc};
+use xoff_xdp::Offloads;
+
+use before::Before;
+use neighbours::NeighbourQueues;
+use tree::Tree;
+
+pub use error::EgressError;
+pub use leaf::Leaf;
+
+/// What a host sends by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EgressSettings {
+    /// The device.
+    pub device: String,
+    /// Its line rate.
+    pub speed: BitRate,
+    /// How far the shaper may be ahead of its rate, layer 1: what a late timer lets it catch up. It is also what may leave
+    /// faster than the line, so that it is part of what a peer's headroom holds.
+    pub burst: Bytes,
+    /// How the class of a frame is found, as at a switch's port.
+    pub trust: Trust,
+    /// Class of frames that carry nothing to trust.
+    pub default_class: Class,
+    /// Class of each PCP.
+    pub pcp_to_class: [Class; 8],
+    /// Class of each DSCP.
+    pub dscp_to_class: [Class; 64],
+    /// Classes whose frames may not be dropped here either.
+    pub lossless: ClassSet,
+    /// Most bytes that wait in a lossless class; see [`EgressSettings::LIMIT_LOSSLESS`].
+    pub limit_lossless: u32,
+    /// Most bytes that wait in a lossy class; see [`EgressSettings::LIMIT_LOSSY`].
+    pub limit_lossy: u32,
+    /// Which kind of queue can be stopped; `None`: the best that the kernel has.
+    pub leaf: Option<Leaf>,
+}
+
+impl EgressSettings {
+    /// The part of the line that is used, 99 %: what two clocks may differ by is a hundredth of that, and what a timer was late by
+    /// leaves the device's ring within a hundred times as long.
+    pub const SHARE: f64 = 0.99;
+    /// 64 MiB: three hundred sockets with Linux's default send buffer (208 KiB), or the 65 frames of 4 KiB each that
+    /// soft-RoCE keeps waiting for 250 queue pairs. It takes memory only as far as somebody fills it.
+    pub const LIMIT_LOSSLESS: u32 = 64 << 20;
+    /// 4 MiB: what an ordinary queue of a thousand frames holds, and more where they are small.
+    pub const LIMIT_LOSSY: u32 = 4 << 20;
+
+    /// The defaults: class by DSCP (its upper three bits) or PCP, class 3 lossless.
+    #[must_use]
+    pub fn new(device: &str, speed: BitRate) -> EgressSettings {
+        EgressSettings {
+            device: device.to_owned(),
+            speed,
+            burst: EgressSettings::burst_at(speed),
+            trust: Trust::Dscp,
+            default_class: Class::default(),
+            pcp_to_class: Class::ALL,
+            dscp_to_class: std::array::from_fn(|dscp| Class::ALL[dscp / 8]),
+            lossless: [Class::ALL[3]].into_iter().collect(),
+            limit_lossless: EgressSettings::LIMIT_LOSSLESS,
+            limit_lossy: EgressSettings::LIMIT_LOSSY,
+            leaf: None,
+        }
+    }
+
+    /// Most bytes (layer 1) that still leave after [`Egress::stop`] has returned, at a device of that MTU: the frame in the driver's
+    /// hands, and what the shaper was ahead of the line. What a peer's headroom holds beyond the time that stopping takes.
+    #[must_use]
+    pub fn overrun(&self, mtu: u32) -> Bytes {
+        tree::overrun(self.burst, tree::longest_at(mtu))
+    }
+
+    /// The default burst: 100 us of the line, as late as a timer of an idle machine is at worst, and two frames at least.
+    #[must_use]
+    pub fn burst_at(speed: BitRate) -> Bytes {
+        const TWO_FRAMES: Bytes = Bytes(2 * 1542);
+        speed.bytes_in(Nanos::from_micros(100)).max(TWO_FRAMES)
+    }
+
+    fn limit(&self, class: Class) -> u32 {
+        if self.lossless.contains(class) { self.limit_lossless } else { self.limit_lossy }
+    }
+
+    /// What the shaper lets through, in bytes a second.
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // rates are below 2^53
+    fn shaped_bytes_per_second(&self) -> u64 {
+        ((self.speed.bits_per_second() as f64 * EgressSettings::SHARE / 8.0) as u64).max(1)
+    }
+}
+
+/// What a leaf has done, and what it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeafCounts {
+    /// Frames that have left it.
+    pub frames: u64,
+    /// Their bytes, without FCS.
+    pub bytes: u64,
+    /// Frames dropped because it was full, or because they were longer than the device's MTU was.
+    pub dropped: u64,
+    /// Frames that wait.
+    pub waiting_frames: u64,
+    /// Their bytes.
+    pub waiting_bytes: u64,
+}
+
+/// The tree at a device, in the network namespace of the thread that made or found it; any thread may use it.
+#[derive(Debug)]
+pub struct Egress {
+    tc: Tc,
+    tree: Tree,
+    offloads: Offloads,
+    neighbours: NeighbourQueues,
+    before: Before,
+    /// Nobody else's device; `None` for the guard, which comes after who had it.
+    claim: Option<Claim>,
+    /// What the leafs had counted when this began, so that a predecessor's counts are not taken for its own.
+    base: [LeafCounts; CLASSES],
+    /// The kernel's 32 bits of drops, and how many those were in all.
+    dropped: [(u32, u64); CLASSES],
+    /// Classes that were stopped and not started.
+    stopped: ClassSet,
+    warnings: Vec<String>,
+    removed: bool,
+}
+
+impl Egress {
+    /// How long removal waits for what is queued to leave.
+    const DRAIN: Duration = Duration::from_millis(300);
+    /// How long the device may still be in the hands of an agent that is dying, or of its guard, which puts it back.
+    const HEIR: Duration = Duration::from_secs(1);
+
+    /// Builds the tree, with every class running and nobody limited. Where a killed one left a tree, it is taken over, and nothing
+    /// that waits in it is lost.
+    ///
+    /// # Errors
+    /// [`EgressError`]; the device is left as it was.
+    pub fn install(settings: &EgressSettings) -> Result<Egress, EgressError> {
+        let device = settings.device.as_str();
+        let ifindex = index_of(device)?;
+        let claim = claim(device, ifindex)?;
+        let mtu = xoff_xdp::mtu(device)?;
+        let mut tc =
+            Tc::open().map_err(|source| EgressError::system("talk to the kernel about", device, source))?;
+        let nodes = tc.qdiscs(ifindex)?;
+        let (offloads, neighbours) = (offloads_of(device, ifindex)?, NeighbourQueues::open(device));
+        let before = match Tree::is_in(&nodes) {
+            true => Before::read(&mut tc, ifindex)?,
+            false => Before::of(device, &nodes, &offloads, &neighbours)?,
+        };
+        let tree = Tree::new(device, ifindex, &nodes, settings, mtu)?;
+        let mut egress = Egress {
+            tc,
+            tree,
+            offloads,
+            neighbours,
+            before,
+            claim: Some(claim),
+            base: Default::default(),
+            dropped: Default::default(),
+            stopped: ClassSet::NONE,
+            warnings: Vec::new(),
+            removed: false,
+        };
+        egress.build(settings)?; // who is dropped puts everything back
+        egress.base = egress.counts()?;
+        Ok(egress)
+    }
+
+    fn build(&mut self, settings: &EgressSettings) -> Result<(), EgressError> {
+        self.tree.plant(&mut self.tc)?;
+        self.before.write(&mut self.tc, self.tree.ifindex())?;
+        let device = &settings.device;
+        let single = self.offloads.single_frames();
+        if let Err(error) = single {
+            self.warnings.push(format!(
+                "the driver of {device} keeps its offloads ({error}): superframes, or frames without checksum, may leave it \
+                 (`ethtool -k {device}` shows which)"
+            ));
+        }
+        let waiting = self.before.neighbours().at_least(settings.limit_lossless);
+        if let Err(error) = self.neighbours.set(waiting) {
+            self.warnings.push(format!(
+                "what waits for a neighbour's address at {device} stays bounded as it is ({error}): frames beyond that are dropped \
+                 (net.ipv4.neigh.{device}.unres_qlen_bytes)"
+            ));
+        }
+        self.tree.grow(&mut self.tc, settings)
+    }
+
+    /// The tree that is at a device, whoever made it; `None` where there is none.
+    ///
+    /// # Errors
+    /// Where there is no such device, or the kernel does not answer.
+    pub fn find(device: &str) -> Result<Option<Egress>, EgressError> {
+        let ifindex = index_of(device)?;
+        let mtu = xoff_xdp::mtu(device)?;
+        let mut tc =
+            Tc::open().map_err(|source| EgressError::system("talk to the kernel about", device, source))?;
+        let nodes = tc.qdiscs(ifindex)?;
+        if !Tree::is_in(&nodes) {
+            return Ok(None);
+        }
+        let before = Before::read(&mut tc, ifindex)?;
+        let tree = Tree::found(device, ifindex, &nodes, mtu)?;
+        let (offloads, neighbours) = (offloads_of(device, ifindex)?, NeighbourQueues::open(device));
+        Ok(Some(Egress {
+            tc,
+            tree,
+            offloads,
+            neighbours,
+            before,
+            claim: None,
+            base: Default::default(),
+            dropped: Default::default(),
+            stopped: ClassSet::NONE,
+            warnings: Vec::new(),
+            removed: false,
+        }))
+    }
+
+    /// Stops a class: when this returns no frame of it is taken from its leaf any more. One may be on its way through the driver.
+    ///
+    /// # Errors
+    /// What the kernel says: the device, or the tree, may be gone.
+    pub fn stop(&mut self, class: Class) -> Result<(), EgressError> {
+        self.stopped.insert(class);
+        Ok(self.tc.send(self.tree.stop(class))?)
+    }
+
+    /// Lets a class go on.
+    ///
+    /// # Errors
+    /// As [`Egress::stop`].
+    pub fn start(&mut self, class: Class) -> Result<(), EgressError> {
+        self.tc.send(self.tree.start(class))?;
+        self.stopped.remove(class);
+        self.tree.wake()
+    }
+
+    /// To be called now and then: sees that the tree is still there, and lets its leafs keep what the device's MTU is by now.
+    ///
+    /// # Errors
+    /// [`EgressError::Replaced`], [`EgressError::TooLong`], and as [`Egress::stop`].
+    pub fn look(&mut self) -> Result<(), EgressError> {
+        let nodes = self.tc.qdiscs(self.tree.ifindex())?;
+        if !Tree::is_in(&nodes) {
+            let root = nodes.iter().find(|node| node.parent == Handle::ROOT);
+            let root =
+                root.map_or_else(|| "none".to_owned(), |node| format!("{} {}", node.kind, node.handle));
+            return Err(EgressError::Replaced { device: self.tree.device().to_owned(), root });
+        }
+        if self.fit()? {
+            self.tc.send(&mut self.tree.line())?;
+            for class in Class::ALL {
+                let stopped = self.stopped.contains(class);
+                self.tc.send(if stopped { self.tree.stop(class) } else { self.tree.start(class) })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// From here on classes are stopped and started for frames of the device's MTU by now. Whether that is another one than before.
+    ///
+    /// # Errors
+    /// [`EgressError::TooLong`], or where the device is gone.
+    pub fn fit(&mut self) -> Result<bool, EgressError> {
+        let doing = |source| EgressError::system("read the MTU of", self.tree.device(), source);
+        let mtu = self.offloads.mtu().map_err(doing)?;
+        self.tree.fit(mtu)
+    }
+
+    /// Lets a class send no faster than that; the line's rate, or more, ends the limit.
+    ///
+    /// # Errors
+    /// As [`Egress::stop`].
+    pub fn limit(&mut self, class: Class, rate: BitRate) -> Result<(), EgressError> {
+        Ok(self.tc.send(&mut self.tree.limit(class, rate))?)
+    }
+
+    /// What each leaf has counted since this was installed; of a tree that was only [found](Egress::find), since that was made.
+    ///
+    /// # Errors
+    /// As [`Egress::stop`].
+    pub fn counts(&mut self) -> Result<[LeafCounts; CLASSES], EgressError> {
+        let mut counts = [LeafCounts::default(); CLASSES];
+        for node in self.tc.qdiscs(self.tree.ifindex())? {
+            let Some(class) = tree::class_of(node.handle) else { continue };
+            let statistics = node.statistics;
+            let (last, all) = &mut self.dropped[class.index()];
+            *all += u64::from(statistics.drops.wrapping_sub(*last));
+            *last = statistics.drops;
+            let base = self.base[class.index()];
+            counts[class.index()] = LeafCounts {
+                frames: statistics.frames.saturating_sub(base.frames),
+                bytes: statistics.bytes.saturating_sub(base.bytes),
+                dropped: all.saturating_sub(base.dropped),
+                waiting_frames: statistics.qlen.into(),
+                waiting_bytes: statistics.backlog.into(),
+            };
+        }
+        Ok(counts)
+    }
+
+    /// Which kind of leaf the kernel had.
+    #[must_use]
+    pub fn leaf(&self) -> Leaf {
+        self.tree.leaf()
+    }
+
+    /// Index of the device in its network namespace.
+    #[must_use]
+    pub fn ifindex(&self) -> i32 {
+        self.tree.ifindex()
+    }
+
+    /// As [`EgressSettings::overrun`].
+    #[must_use]
+    pub fn overrun(&self) -> Bytes {
+        self.tree.overrun()
+    }
+
+    /// What could not be set, in words.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Lets every class go on at the line's rate.
+    ///
+    /// # Errors
+    /// As [`Egress::stop`].
+    pub fn open(&mut self) -> Result<(), EgressError> {
+        for class in Class::ALL {
+            self.tc.send(self.tree.start(class))?;
+            self.tc.send(self.tree.unlimit(class))?;
+        }
+        self.tree.wake()
+    }
+
+    /// Lets all go on, waits a moment for what is queued to leave, and puts back what was at the device before: each part of it,
+    /// whatever becomes of the others.
+    #[must_use]
+    pub fn remove(mut self) -> Removed {
+        self.put_back()
+    }
+
+    fn put_back(&mut self) -> Removed {
+        self.removed = true;
+        let mut removed = Removed::default();
+        let device = match self.offloads.device() {
+            Ok(Some(device)) => device,
+            Ok(None) => return removed, // it has gone, and all that was at it
+            Err(_) => self.tree.device().to_owned(),
+        };
+        match self.tc.qdiscs(self.tree.ifindex()) {
+            Ok(nodes) if !Tree::is_in(&nodes) => {
+                removed
+                    .warnings
+                    .push(format!("the queues of {device} were replaced; what is there now stays"));
+            }
+            _ => {
+                let done = self.empty(&mut removed);
+                removed.warnings.extend(done.err().map(|error| error.to_string()));
+                removed.warnings.extend(self.before.put_root_back(&mut self.tc, self.tree.ifindex()));
+            }
+        }
+        removed.warnings.extend(self.before.put_rest_back(&device, &self.offloads, &self.neighbours));
+        removed
+    }
+
+    /// Opens all, and waits until nothing is queued, or that has taken too long.
+    fn empty(&mut self, removed: &mut Removed) -> Result<(), EgressError> {
+        let _ = self.fit(); // what fits no longer is opened as it is
+        self.open()?;
+        let deadline = Instant::now() + Self::DRAIN;
+        loop {
+            let counts = self.counts()?;
+            removed.lost = counts.map(|counts| counts.waiting_frames);
+            removed.dropped = counts.map(|counts| counts.dropped);
+            if removed.lost == [0; CLASSES] || Instant::now() >= deadline {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Drop for Egress {
+    fn drop(&mut self) {
+        // Who only found the tree leaves it to who made it.
+        if !self.removed && self.claim.is_some() {
+            self.put_back();
+        }
+    }
+}
+
+/// How the removal of a tree ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Frames of each class that were still queued, and were lost.
+    pub lost: [u64; CLASSES],
+    /// Frames of each class that were dropped because it was full, in all.
+    pub dropped: [u64; CLASSES],
+    /// What could not be put back, in words.
+    pub warnings: Vec<String>,
+}
+
+/// Claims the device, with patience for who had it before: what a dying process has, the kernel gives up one by one, so that its
+/// guard hears of its death before the device is free.
+pub(crate) fn claim(device: &str, ifindex: i32) -> Result<Claim, EgressError> {
+    Ok(Claim::take_within(Egress::HEIR, device, ifindex)?)
+}
+
+fn offloads_of(device: &str, ifindex: i32) -> Result<Offloads, EgressError> {
+    Offloads::open(ifindex).map_err(|source| EgressError::system("talk to the driver of", device, source))
+}
+
+fn index_of(device: &str) -> Result<i32, EgressError> {
+    let index = if_nametoindex(device).ok().and_then(|index| i32::try_from(index).ok());
+    index.ok_or_else(|| EgressError::NoSuchDevice { device: device.to_owned() })
+}

@@ -1,0 +1,220 @@
+//! What a device and its kernel can do for a host that obeys pauses, found out without changing anything: `xoff nic --check`.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+
+use serde::Serialize;
+use xoff_config::{NicSettings, quantity};
+use xoff_xdp::Driver;
+use xoff_xdp::host::{driver, run_in_real_time};
+
+use crate::agent::PRIORITY;
+use crate::egress::{EgressSettings, Leaf};
+use crate::response::Response;
+use crate::sockets::Device;
+
+/// Drivers of devices that take MAC control out of what they receive, where flow control is on: a host never sees it.
+const SWALLOWING: [&str; 16] = [
+    "atlantic",
+    "be2net",
+    "bnx2x",
+    "bnxt_en",
+    "cxgb4",
+    "e1000e",
+    "i40e",
+    "ice",
+    "igb",
+    "igc",
+    "ixgbe",
+    "mlx4_en",
+    "mlx5_core",
+    "nfp",
+    "qede",
+    "tg3",
+];
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Facts {
+    /// The interface.
+    pub device: String,
+    /// Its driver; `None` where the kernel does not say.
+    pub driver: Option<String>,
+    /// What stops a class; `None` where the kernel has nothing that does.
+    pub leaf: Option<&'static str>,
+    /// What would be set at the device, and put back.
+    pub offloads: String,
+    /// Whether pause frames reach the host, as far as that can be known.
+    pub mac_control: MacControl,
+    /// RDMA devices that send past the queues.
+    pub rdma: Vec<String>,
+    /// Whether real-time priority is allowed.
+    pub real_time: bool,
+    /// The `peer_response` for the switch's port, before anything is measured.
+    pub peer_response: String,
+    /// What keeps the agent from starting.
+    pub errors: Vec<String>,
+    /// What it starts in spite of.
+    pub warnings: Vec<String>,
+}
+
+/// Whether pause frames reach the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MacControl {
+    /// They do.
+    Seen,
+    /// The device obeys them itself, or something takes them before.
+    Swallowed,
+    /// Nothing is known against it.
+    #[default]
+    Unknown,
+}
+
+impl Facts {
+    /// Looks.
+    #[must_use]
+    pub fn of(settings: &NicSettings) -> Facts {
+        let device = settings.device.as_str();
+        let mut facts = Facts { device: device.to_owned(), ..Facts::default() };
+        if Device::find(device).is_none() {
+            let missing = format!(
+                "there is no interface {device} with an Ethernet address here; `ip link` lists those that there are"
+            );
+            facts.errors.push(missing);
+        }
+        facts.look_at_queues();
+        let (driver, obeys_pause) = driver(device).unwrap_or_default();
+        facts.look_at_driver(&driver, obeys_pause);
+        facts.look_for_rdma(Path::new("/sys/class/infiniband"));
+        facts.look_at_threads(settings);
+        facts
+    }
+
+    fn look_at_queues(&mut self) {
+        match Leaf::of_this_kernel() {
+            Ok(leaf) => self.leaf = Some(leaf.name()),
+            Err(error) => self.errors.push(error.to_string()),
+        }
+    }
+
+    fn look_at_driver(&mut self, driver: &Driver, obeys_pause: Option<bool>) {
+        self.driver = driver.name().map(str::to_owned);
+        let (device, name) = (&self.device, driver.name().unwrap_or_default());
+        let checksums = if driver.is_memory() { "the kernel, GRO on" } else { "the device" };
+        self.offloads = format!("superframes off (TSO, GSO, gso_max_segs 1), checksums by {checksums}");
+        self.mac_control = match obeys_pause {
+            _ if driver.is_memory() => MacControl::Seen,
+            Some(true) => MacControl::Swallowed,
+            _ => MacControl::Unknown,
+        };
+        if self.mac_control == MacControl::Swallowed {
+            self.warnings.push(format!(
+                "{device} obeys PAUSE by itself and keeps MAC control for itself: turn that off (`ethtool -A {device} autoneg off rx \
+                 off tx off`)"
+            ));
+        } else if SWALLOWING.contains(&name) {
+            self.warnings.push(format!(
+                "devices of the driver {name} may keep MAC control for themselves, PFC too: see that it is off (`dcb pfc show dev \
+                 {device}`), and whether `xoff nic --status` counts pause frames"
+            ));
+        }
+    }
+
+    fn look_for_rdma(&mut self, infiniband: &Path) {
+        let Ok(entries) = fs::read_dir(infiniband) else { return };
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if uses(&entry.path(), &self.device) && !is_software(&entry.path(), &name) {
+                self.warnings.push(format!(
+                    "the RDMA device {name} sends on {} past the kernel's queues, and will not be stopped here: it has PFC of its own \
+                     (`dcb pfc`), or none",
+                    self.device
+                ));
+                self.rdma.push(name);
+            }
+        }
+        self.rdma.sort();
+    }
+
+    fn look_at_threads(&mut self, settings: &NicSettings) {
+        let tried = thread::spawn(|| run_in_real_time(PRIORITY)).join();
+        let refused = tried.ok().and_then(Result::err);
+        self.real_time = refused.is_none();
+        if let Some(error) = refused.filter(|_| settings.real_time) {
+            self.warnings.push(format!(
+                "no real-time priority ({error}): it takes CAP_SYS_NICE, and a control group with real-time runtime; on a busy machine \
+                 pauses are obeyed late"
+            ));
+        }
+        let mtu = xoff_xdp::mtu(&settings.device).unwrap_or(1500);
+        let overrun = EgressSettings::new(&settings.device, settings.speed).overrun(mtu);
+        let expected = Response::new(settings.speed, overrun).expected(self.real_time && settings.real_time);
+        self.peer_response = quantity::time(expected);
+    }
+}
+
+/// Whether an RDMA device sends by this interface.
+fn uses(rdma: &Path, device: &str) -> bool {
+    let is_it = |path: &Path| fs::read_to_string(path).is_ok_and(|name| name.trim() == device);
+    let list = |path: &Path| {
+        fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let ports = list(&rdma.join("ports"));
+    let named = ports.iter().any(|port| list(&port.join("gid_attrs/ndevs")).iter().any(|path| is_it(path)));
+    named || rdma.join("device/net").join(device).exists()
+}
+
+/// rxe says whose child it is; siw has no device below it. Both send through the kernel's queues.
+fn is_software(rdma: &Path, name: &str) -> bool {
+    rdma.join("parent").exists()
+        || !rdma.join("device").exists()
+        || ["rxe", "siw"].iter().any(|kind| name.starts_with(kind))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn facts() -> Facts {
+        Facts { device: "eth0".into(), ..Facts::default() }
+    }
+
+    #[test]
+    fn a_device_that_obeys_pause_by_itself_keeps_it() {
+        let look = |driver: &str, obeys_pause| {
+            let mut facts = facts();
+            facts.look_at_driver(&Driver::named(driver), obeys_pause);
+            (facts.mac_control, facts.warnings.len())
+        };
+        assert_eq!(look("veth", None), (MacControl::Seen, 0));
+        assert_eq!(look("e1000e", Some(true)), (MacControl::Swallowed, 1));
+        assert_eq!(look("mlx5_core", Some(false)), (MacControl::Unknown, 1));
+        assert_eq!(look("another", None), (MacControl::Unknown, 0));
+    }
+
+    #[test]
+    fn hardware_rdma_on_the_device_is_named_and_soft_roce_is_not() {
+        let sys = tempfile::tempdir().unwrap();
+        let make = |name: &str, device: &str| {
+            let ndevs = sys.path().join(name).join("ports/1/gid_attrs/ndevs");
+            fs::create_dir_all(&ndevs).unwrap();
+            fs::write(ndevs.join("0"), format!("{device}\n")).unwrap();
+        };
+        for (name, device) in [("mlx5_0", "eth0"), ("mlx5_1", "eth1"), ("rocep1", "eth0"), ("siw0", "eth0")] {
+            make(name, device);
+        }
+        for hardware in ["mlx5_0", "mlx5_1", "rocep1"] {
+            fs::create_dir(sys.path().join(hardware).join("device")).unwrap();
+        }
+        fs::write(sys.path().join("rocep1/parent"), "eth0").unwrap();
+        let mut facts = facts();
+        facts.look_for_rdma(sys.path());
+        assert_eq!(facts.rdma, ["mlx5_0"]);
+        assert!(facts.warnings[0].contains("mlx5_0 sends on eth0 past"), "{:?}", facts.warnings);
+        facts.look_for_rdma(&sys.path().join("none"));
+        assert_eq!(facts.warnings.len(), 1);
+    }
+}

@@ -1,0 +1,34 @@
+//! A Linux host that obeys 802.1Qbb beside the kernel's own stack: no frame passes through this code, it stops and starts queues.
+//!
+//! ```text
+//!   device -- MAC control, CNMs --> Sockets --> Brain --> egress --> queues of the device <-- what programs send
+//!                                                 |         ^
+//!                                              NicView    guard
+//!
+//!   brain    what decides: which class stops, goes on, keeps a rate; no clock, no socket
+//!   agent    the thread that receives, asks the brain, and does what it says
+//!   egress   the queueing disciplines of a device: a class each, stopped, started, limited
+//!   guard    a second process, which opens what the first one left shut
+//!   backlog  the other direction: a host that cannot keep up pauses its switch
+//!   facts    what a device and its kernel can do of all this
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod agent;
+mod arrivals;
+mod asked;
+mod backlog;
+mod brain;
+pub mod egress;
+pub mod facts;
+pub mod guard;
+mod link;
+mod response;
+mod sockets;
+mod view;
+
+pub use agent::{Agent, AgentError};
+pub use brain::{Brain, Change};
+pub use response::{NEAR_TIMEOUT, Response};
+pub use view::NicView;

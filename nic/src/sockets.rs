@@ -1,0 +1,200 @@
+//! MAC control and CNMs, seen by a packet socket. It stands before everything else that takes received frames (so it works at a
+//! port of a kernel bridge, too), and its filter takes these and leaves all others: that is what they cost. The device receives
+//! 01:80:C2:00:00:01 by a membership of the socket, without being promiscuous, and the kernel takes it back however the
+//! process ends.
+//!
+//! The kernel takes a VLAN tag out of a frame before a socket sees it. MAC control with a tag must pause nothing,
+//! so the filter cuts such a frame shorter than any frame is, and it gets a head with a tag by which the parser knows it.
+
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use nix::errno::Errno;
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::sockopt::ReceiveTimestampns;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime};
+use socket2::{Domain, SockFilter, Socket, Type};
+use xoff_dataplane::units::{MacAddr, Nanos};
+use xoff_dataplane::wire::mac_control::DESTINATION;
+
+use crate::arrivals::Arrivals;
+use crate::guard::now;
+
+const MAC_CONTROL: u32 = 0x8808;
+const CNM: u32 = 0x22e7;
+const CN_TAG: u32 = 0x22e9;
+/// Frames of every EtherType (ETH_P_ALL).
+const ALL: u16 = 3;
+/// More than the longest of these that is read.
+const FRAME_MAX: usize = 256;
+/// So many are read before what they ask for is done: a flood must not keep a thread that runs before all others.
+pub(crate) const AT_MOST: usize = 64;
+/// What the filter leaves of MAC control that had a tag.
+const TAGGED_LEN: usize = 13;
+/// An 802.1Q tag, of whichever VLAN, and what it stood before.
+const TAGGED_END: [u8; 6] = [0x81, 0, 0, 0, 0x88, 0x08];
+/// Where a tag stands.
+const TAG_AT: usize = 12;
+
+/// The socket's filter (linux/filter.h).
+#[allow(clippy::cast_possible_truncation)] // small lengths
+const FILTER: [SockFilter; 12] = {
+    const LOAD_HALF: u16 = 0x28;
+    const LOAD_WORD: u16 = 0x20;
+    const IF_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    /// The frame's EtherType, and whether the kernel has taken a tag out of it (SKF_AD_OFF and on).
+    const PROTOCOL: u32 = 0xffff_f000;
+    const TAG_PRESENT: u32 = 0xffff_f000 + 48;
+    /// What stands behind an EtherType and a CN-TAG.
+    const INNER_TYPE: u32 = 16;
+    [
+        SockFilter::new(LOAD_HALF, 0, 0, PROTOCOL),
+        SockFilter::new(IF_EQUAL, 5, 0, MAC_CONTROL), // to TAG_PRESENT
+        SockFilter::new(IF_EQUAL, 7, 0, CNM),         // to where it is taken
+        SockFilter::new(IF_EQUAL, 0, 7, CN_TAG),      // or to the end
+        SockFilter::new(LOAD_HALF, 0, 0, INNER_TYPE),
+        SockFilter::new(IF_EQUAL, 4, 0, CNM),
+        SockFilter::new(RETURN, 0, 0, 0),
+        SockFilter::new(LOAD_WORD, 0, 0, TAG_PRESENT),
+        SockFilter::new(IF_EQUAL, 1, 0, 0),
+        SockFilter::new(RETURN, 0, 0, TAGGED_LEN as u32),
+        SockFilter::new(RETURN, 0, 0, FRAME_MAX as u32),
+        SockFilter::new(RETURN, 0, 0, 0),
+    ]
+};
+
+/// A device that is there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Device {
+    /// Its index in this network namespace.
+    pub(crate) ifindex: u32,
+    /// Its address.
+    pub(crate) address: MacAddr,
+}
+
+impl Device {
+    /// `None`: there is none of that name with an Ethernet address here.
+    pub(crate) fn find(name: &str) -> Option<Device> {
+        getifaddrs().ok()?.filter(|interface| interface.interface_name == name).find_map(|interface| {
+            let link = *interface.address?.as_link_addr()?;
+            let address = MacAddr(link.addr()?);
+            Some(Device { ifindex: u32::try_from(link.ifindex()).ok()?, address })
+        })
+    }
+}
+
+/// What tells a host of its switch.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    socket: Socket,
+    control: Vec<u8>,
+    arrivals: Arrivals,
+}
+
+impl Receiver {
+    /// Opens it, in the network namespace of the calling thread.
+    pub(crate) fn open(device: &Device) -> io::Result<Receiver> {
+        let arrivals = Arrivals::new(now());
+        let socket = Socket::new(Domain::PACKET, Type::RAW.nonblocking(), None)?;
+        socket.attach_filter(&FILTER)?;
+        setsockopt(&socket, ReceiveTimestampns, &true)?;
+        let ifindex = i32::try_from(device.ifindex).map_err(io::Error::other)?;
+        xoff_xdp::host::receive_only(socket.as_fd())?;
+        xoff_xdp::host::join_group(socket.as_fd(), ifindex, DESTINATION)?;
+        xoff_xdp::host::bind(socket.as_fd(), ifindex, ALL)?;
+        Ok(Receiver { socket, control: nix::cmsg_space!(TimeSpec), arrivals })
+    }
+
+    /// What to wait on for frames.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// How many frames were lost since this was asked last, because they came faster than they were read.
+    pub(crate) fn missed(&self) -> io::Result<u32> {
+        xoff_xdp::host::missed(self.socket.as_fd())
+    }
+
+    /// Gives frames that have come to `take`, [`AT_MOST`] so many, and when each came by the clock of [`now`].
+    pub(crate) fn receive(&mut self, mut take: impl FnMut(Nanos, &[u8])) -> io::Result<()> {
+        let mut buffer = [0; FRAME_MAX];
+        for _ in 0..AT_MOST {
+            let asked_at = now();
+            let mut parts = [IoSliceMut::new(&mut buffer)];
+            let flags = MsgFlags::MSG_DONTWAIT;
+            let fd = self.socket.as_raw_fd();
+            let (len, stamp) = match recvmsg::<()>(fd, &mut parts, Some(&mut self.control), flags) {
+                Ok(message) => (message.bytes, stamp(&message)),
+                Err(Errno::EAGAIN) => {
+                    self.arrivals.empty(asked_at);
+                    return Ok(());
+                }
+                Err(Errno::EINTR) => continue,
+                Err(Errno::ENETDOWN) => return Ok(()), // the device is down, and may come up again
+                Err(error) => return Err(error.into()),
+            };
+            let came = self.arrivals.came(now(), wall_clock(), stamp);
+            if len == TAGGED_LEN {
+                buffer[TAG_AT..TAG_AT + TAGGED_END.len()].copy_from_slice(&TAGGED_END);
+                take(came, &buffer[..TAG_AT + TAGGED_END.len()]);
+            } else {
+                take(came, &buffer[..len]);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn stamp(message: &nix::sys::socket::RecvMsg<'_, '_, ()>) -> Option<Nanos> {
+    message.cmsgs().ok()?.find_map(|message| match message {
+        ControlMessageOwned::ScmTimestampns(time) => Some(nanos(&time)),
+        _ => None,
+    })
+}
+
+fn wall_clock() -> Nanos {
+    clock_gettime(ClockId::CLOCK_REALTIME).as_ref().map(nanos).unwrap_or_default()
+}
+
+/// A time of the kernel's.
+fn nanos(time: &TimeSpec) -> Nanos {
+    let part = |number: i64| u64::try_from(number).unwrap_or(0);
+    Nanos(part(time.tv_sec()) * 1_000_000_000 + part(time.tv_nsec()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::process::Command;
+    use std::thread;
+
+    use nix::sched::{CloneFlags, unshare};
+    use xoff_dataplane::wire::{MacControl, Pfc};
+    use xoff_xdp::PacketSender;
+
+    use super::*;
+
+    #[test]
+    fn a_turn_reads_so_many_frames_and_leaves_the_others_to_the_next() {
+        let test = thread::spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNET).unwrap();
+            let links = "ip link add v0 type veth peer name v1 && ip link set v0 up && ip link set v1 up";
+            assert!(Command::new("sh").args(["-c", links]).status().unwrap().success());
+            let [here, there] = ["v0", "v1"].map(|name| Device::find(name).unwrap());
+            let mut receiver = Receiver::open(&here).unwrap();
+            let sender = PacketSender::open(there.ifindex.cast_signed()).unwrap();
+            let frame = MacControl::Pfc(Pfc::default()).encode(there.address);
+            (0..AT_MOST + 36).for_each(|_| sender.send(&frame).unwrap());
+            let mut turn = || {
+                let mut count = 0;
+                receiver.receive(|_, _| count += 1).unwrap();
+                count
+            };
+            assert_eq!([turn(), turn(), turn()], [AT_MOST, 36, 0]);
+        });
+        test.join().unwrap();
+    }
+}

@@ -1,0 +1,223 @@
+//! A host and its peer, and programs on them that send and receive.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::RcvBufForce;
+use socket2::{Domain, Socket, Type};
+use xoff::lab::{Device, Lab, Namespace, VethOptions};
+use xoff_dataplane::units::{BitRate, Class};
+use xoff_nic::egress::{Egress, EgressSettings, LeafCounts};
+
+/// How long a test waits for what must come: much longer than it ever takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub const LOSSLESS: Class = Class::ALL[3];
+/// Not class 0, in which the kernel's own frames are (multicast listeners of IPv6 report when they like).
+pub const LOSSY: Class = Class::ALL[1];
+/// DSCPs of those two.
+pub const DSCP_LOSSLESS: u8 = 24;
+pub const DSCP_LOSSY: u8 = 8;
+
+const PORT: u16 = 7000;
+
+/// The device at both ends: no device of a machine has that name.
+pub const DEVICE: &str = "nic0";
+
+/// Index of a device in the namespace of the calling thread.
+pub fn nic(device: &str) -> u32 {
+    nix::net::if_::if_nametoindex(device).unwrap()
+}
+
+pub struct Bed {
+    _lab: Lab,
+    pub host: Device,
+    pub peer: Device,
+}
+
+impl Bed {
+    /// A veth pair with pfifos at both ends, which have the same name.
+    pub fn new() -> Bed {
+        let mut lab = Lab::new();
+        let (a, b) = (lab.namespace("host").unwrap(), lab.namespace("peer").unwrap());
+        let near = a.end(DEVICE).address([10, 0, 0, 1], 24).address(v6(1), 64);
+        let far = b.end(DEVICE).address([10, 0, 0, 2], 24).address(v6(2), 64);
+        let (host, peer) = lab.veth(near, far, &VethOptions::default()).unwrap();
+        host.finish_frames().unwrap();
+        peer.finish_frames().unwrap(); // GRO: frames arrive in order whichever CPU sends
+        for (device, other, number) in [(&host, &peer, 2), (&peer, &host, 1)] {
+            device.add_neighbour(IpAddr::from([10, 0, 0, number]), other.mac()).unwrap();
+            device.add_neighbour(v6(number.into()).into(), other.mac()).unwrap();
+        }
+        for device in [&host, &peer] {
+            wait_for("the kernel to say that there is a link", || {
+                Bed::description_in(device.namespace()).contains(" state UP ").then_some(())
+            });
+        }
+        Bed { _lab: lab, host, peer }
+    }
+
+    pub fn namespace(&self) -> &Namespace {
+        self.host.namespace()
+    }
+
+    pub fn install(&self, settings: &EgressSettings) -> Egress {
+        self.namespace().run(|| Egress::install(settings)).unwrap()
+    }
+
+    /// The host's end, as anybody sees it.
+    pub fn description(&self) -> String {
+        Bed::description_in(self.namespace())
+    }
+
+    /// The device of that name in a namespace.
+    pub fn description_in(namespace: &Namespace) -> String {
+        let show = |program: &str, words: &str| {
+            let output = namespace.output(Command::new(program).args(words.split(' '))).unwrap();
+            format!("{program} {words}\n{}", String::from_utf8(output.stdout).unwrap())
+        };
+        [
+            show("tc", "-d qdisc show dev nic0"),
+            show("tc", "class show dev nic0"),
+            show("tc", "filter show dev nic0"),
+            show("ethtool", "-k nic0"),
+            show("ip", "-d link show dev nic0"),
+            show("cat", "/proc/sys/net/ipv4/neigh/nic0/unres_qlen_bytes"),
+            show("cat", "/proc/sys/net/ipv6/neigh/nic0/unres_qlen_bytes"),
+        ]
+        .concat()
+    }
+
+    pub fn run(&self, program: &str, words: &str) {
+        let output = self.namespace().output(Command::new(program).args(words.split(' '))).unwrap();
+        assert!(output.status.success(), "{program} {words}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// A program on the host that sends `count` numbered datagrams.
+    pub fn send(&self, dscp: u8, to: IpAddr, count: usize) -> Sender {
+        let socket = self.namespace().run(|| {
+            let domain = Domain::for_address(SocketAddr::new(to, PORT));
+            let socket = Socket::new(domain, Type::DGRAM, None).unwrap();
+            let traffic_class = u32::from(dscp) << 2;
+            if to.is_ipv6() { socket.set_tclass_v6(traffic_class) } else { socket.set_tos_v4(traffic_class) }
+                .unwrap();
+            socket.connect(&SocketAddr::new(to, port_of(dscp)).into()).unwrap();
+            UdpSocket::from(socket)
+        });
+        let sent = Arc::new(AtomicUsize::new(0));
+        let (tell, told) = mpsc::channel();
+        let counter = Arc::clone(&sent);
+        let thread = thread::spawn(move || {
+            tell.send(nix::unistd::gettid()).unwrap();
+            for number in 0..count {
+                let mut datagram = [0; DATAGRAM];
+                datagram[..8].copy_from_slice(&number.to_be_bytes());
+                socket.send(&datagram).unwrap();
+                counter.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        Sender { sent, task: told.recv().unwrap().as_raw(), thread }
+    }
+
+    /// A program on the peer that receives what is sent with that DSCP.
+    pub fn receive(&self, dscp: u8, at: IpAddr) -> UdpSocket {
+        self.peer.namespace().run(|| {
+            let domain = Domain::for_address(SocketAddr::new(at, PORT));
+            let socket = Socket::new(domain, Type::DGRAM, None).unwrap();
+            setsockopt(&socket, RcvBufForce, &(64 << 20)).unwrap(); // whatever net.core.rmem_max says
+            socket.bind(&SocketAddr::new(at, port_of(dscp)).into()).unwrap();
+            UdpSocket::from(socket)
+        })
+    }
+}
+
+/// Payload bytes of a datagram, and bytes of its frame over IPv4.
+pub const DATAGRAM: usize = 1000;
+pub const FRAME: u64 = DATAGRAM as u64 + 8 + 20 + 14;
+
+fn port_of(dscp: u8) -> u16 {
+    PORT + u16::from(dscp)
+}
+
+pub fn peer_ipv4() -> IpAddr {
+    [10, 0, 0, 2].into()
+}
+
+pub fn peer_ipv6() -> IpAddr {
+    v6(2).into()
+}
+
+fn v6(host: u16) -> Ipv6Addr {
+    Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, host)
+}
+
+/// A line slow enough for this machine.
+pub fn settings() -> EgressSettings {
+    EgressSettings::new(DEVICE, BitRate::from_mbps(200))
+}
+
+pub struct Sender {
+    sent: Arc<AtomicUsize>,
+    task: i32,
+    thread: JoinHandle<()>,
+}
+
+impl Sender {
+    pub fn sent(&self) -> usize {
+        self.sent.load(Ordering::SeqCst)
+    }
+
+    /// Waits until the program sleeps in the system call that sends.
+    pub fn await_sleep(&self) {
+        wait_for("the sender to sleep in sendto", || {
+            let call = fs::read_to_string(format!("/proc/self/task/{}/syscall", self.task)).ok()?;
+            let number = call.split(' ').next()?.parse::<i64>().ok()?;
+            (number == nix::libc::SYS_sendto).then_some(())
+        });
+    }
+
+    pub fn join(self) {
+        self.thread.join().unwrap();
+    }
+}
+
+/// The numbers of the next `count` datagrams.
+pub fn received(socket: &UdpSocket, count: usize) -> Vec<usize> {
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut datagram = [0; DATAGRAM];
+    let mut next = || {
+        socket.recv(&mut datagram).unwrap();
+        usize::from_be_bytes(*datagram.first_chunk().unwrap())
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// Nothing has come.
+pub fn nothing(socket: &UdpSocket) {
+    socket.set_nonblocking(true).unwrap();
+    assert_eq!(socket.recv(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    socket.set_nonblocking(false).unwrap();
+}
+
+pub fn of(counts: [LeafCounts; 8], class: Class) -> LeafCounts {
+    counts[class.index()]
+}
+
+/// Waits until `ready` gives something.
+pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = ready() {
+            return value;
+        }
+        assert!(start.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain for {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,221 @@
+//! Every frame goes into the class where a switch's port would put it: asked of a real kernel, frame by frame, with all classes stopped.
+
+use std::process::Command;
+
+use fastrand::Rng;
+use xoff_config::{Config, Machine};
+use xoff_dataplane::classify::Classifier;
+use xoff_dataplane::settings::{PortSettings, Trust};
+use xoff_dataplane::units::Class;
+use xoff_dataplane::wire::header::Header;
+use xoff_nic::egress::{Egress, EgressSettings};
+use xoff_tc::{Filter, Handle, Place, Qdisc, Tc};
+use xoff_xdp::PacketSender;
+
+use crate::bed::{Bed, DEVICE, nic, settings, wait_for};
+
+const MAC_CONTROL: u16 = 0x8808;
+
+/// What is between the addresses and the payload, and the payload.
+#[derive(Clone, Debug)]
+struct Frame {
+    tags: Vec<(u16, u16)>,
+    ether_type: u16,
+    payload: Vec<u8>,
+}
+
+impl Frame {
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![2; 12];
+        for &(tpid, word) in &self.tags {
+            bytes.extend(tpid.to_be_bytes());
+            bytes.extend(word.to_be_bytes());
+        }
+        bytes.extend(self.ether_type.to_be_bytes());
+        bytes.extend(&self.payload);
+        bytes
+    }
+}
+
+/// All tags that a switch tells apart, and some that it does not.
+fn tags() -> Vec<Vec<(u16, u16)>> {
+    let pcps =
+        (0..8).map(|pcp: u16| vec![(0x8100, pcp << 13 | if pcp.is_multiple_of(2) { 0 } else { 0x1007 })]);
+    let others = [
+        vec![],
+        vec![(0x88a8, 5 << 13 | 9)],
+        vec![(0x8100, 5 << 13 | 9), (0x8100, 2 << 13 | 8)],
+        vec![(0x88a8, 5 << 13 | 9), (0x8100, 2 << 13 | 8)],
+        vec![(0x22e9, 77)],
+        vec![(0x8100, 6 << 13), (0x22e9, 77)],
+    ];
+    pcps.chain(others).collect()
+}
+
+/// Each DSCP over both IPs, and what only looks like IP.
+fn payloads() -> Vec<(u16, Vec<u8>)> {
+    let v4 = |first: u8, dscp: u8, len: usize| {
+        let mut bytes = vec![first, dscp << 2 | 1];
+        bytes.resize(len, 0);
+        (0x0800, bytes)
+    };
+    let v6 = |version: u8, dscp: u8, len: usize| {
+        let mut bytes = vec![version << 4 | dscp >> 2, dscp << 6 | 0x1f];
+        bytes.resize(len, 0);
+        (0x86dd, bytes)
+    };
+    let every_dscp = (0..64).flat_map(|dscp| [v4(0x45, dscp, 46), v6(6, dscp, 46)]);
+    let broken = [
+        v4(0x45, 41, 19),
+        v4(0x45, 41, 20),
+        v4(0x44, 41, 46),
+        v4(0x4f, 41, 60),
+        v4(0x50, 41, 46),
+        v6(6, 41, 39),
+        v6(6, 41, 40),
+        v6(5, 41, 46),
+        (0x88b5, vec![0; 46]),
+        (0x88b5, vec![0; 2]),
+        (0x0806, vec![0; 28]),
+    ];
+    every_dscp.chain(broken).collect()
+}
+
+/// A switch's port, for the rest of its settings.
+fn port() -> PortSettings {
+    let text = "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"1G\"\n[[port]]\nname = \"b\"\ndevice = \"b\"\nspeed = \"1G\"\n";
+    Config::from_toml("a file", text, Machine::default()).unwrap().switch.ports[0].clone()
+}
+
+/// What carries frames into the queues of the host's device.
+struct Road {
+    how: &'static str,
+    /// The device that they are sent by.
+    index: i32,
+    /// The last of them sends: the buffers of those before are full of frames that wait.
+    senders: Vec<PacketSender>,
+}
+
+impl Road {
+    /// As a program sends them: all tags are in the frame.
+    fn sent(egress: &Egress) -> Road {
+        Road { how: "sent", index: egress.ifindex(), senders: Vec::new() }
+    }
+
+    /// As they are forwarded from another device: the outermost tag is beside the frame.
+    fn forwarded(egress: &Egress) -> Road {
+        let ip = |words: &str| assert!(Command::new("ip").args(words.split(' ')).status().unwrap().success());
+        ip("link add nic1 type veth peer name nic2");
+        ip("link set nic1 up");
+        ip("link set nic2 up");
+        let index = |device| i32::try_from(nic(device)).unwrap();
+        let mut tc = Tc::open().unwrap();
+        let place = |parent, handle| Place { ifindex: index("nic1"), parent, handle };
+        tc.send(&mut Qdisc::Clsact.add(place(Handle::CLSACT, Handle::NONE))).unwrap();
+        let on = Filter::redirect(1, egress.ifindex());
+        tc.send(&mut on.put(place(Handle::INGRESS, Handle::NONE))).unwrap();
+        assert!(
+            tc.filters(index("nic1"), Handle::INGRESS).unwrap().iter().any(|filter| filter.kind == "bpf")
+        );
+        Road { how: "forwarded", index: index("nic2"), senders: Vec::new() }
+    }
+
+    fn send(&mut self, frame: &[u8]) {
+        if self.senders.last().is_none_or(|sender| sender.send(frame).is_err()) {
+            self.senders.push(PacketSender::open(self.index).unwrap());
+            self.senders.last().unwrap().send(frame).unwrap();
+        }
+    }
+}
+
+fn waiting(egress: &mut Egress) -> [u64; 8] {
+    egress.counts().unwrap().map(|counts| counts.waiting_frames)
+}
+
+/// Sends every kind of frame by both roads and compares where it waits.
+fn compare(settings: &EgressSettings, port: &PortSettings) {
+    let bed = Bed::new();
+    // The host's own IPv6 says now and then which groups it listens to.
+    bed.namespace().sysctl(&format!("ipv6/conf/{DEVICE}/disable_ipv6"), "1").unwrap();
+    bed.namespace().run(|| {
+        let classifier = Classifier::new(port);
+        let mut egress = Egress::install(settings).unwrap();
+        Class::ALL.into_iter().for_each(|class| egress.stop(class).unwrap());
+        let mut roads = [Road::sent(&egress), Road::forwarded(&egress)];
+        for tags in tags() {
+            for (ether_type, payload) in payloads() {
+                let frame = Frame { tags: tags.clone(), ether_type, payload };
+                let bytes = frame.bytes();
+                let expected = classifier.classify(&Header::parse(&bytes).unwrap());
+                for road in &mut roads {
+                    let how = road.how;
+                    let before = waiting(&mut egress);
+                    road.send(&bytes);
+                    let after = wait_for(&format!("{frame:x?}, {how}, to wait"), || {
+                        let after = waiting(&mut egress);
+                        (after != before).then_some(after)
+                    });
+                    let mut right = before;
+                    right[expected.index()] += 1;
+                    assert_eq!(after, right, "{frame:x?}, {how}, by {:?}: class {expected}", settings.trust);
+                }
+            }
+        }
+    });
+}
+
+fn compare_all(trust: Trust) {
+    for seed in xoff_explore::seeds([8021]) {
+        let mut rng = Rng::with_seed(seed);
+        let mut class = || Class::ALL[rng.usize(..8)];
+        let settings = EgressSettings {
+            trust,
+            default_class: class(),
+            pcp_to_class: std::array::from_fn(|_| class()),
+            dscp_to_class: std::array::from_fn(|_| class()),
+            ..settings()
+        };
+        let EgressSettings { default_class, pcp_to_class, dscp_to_class, .. } = settings;
+        compare(&settings, &PortSettings { trust, default_class, pcp_to_class, dscp_to_class, ..port() });
+    }
+}
+
+#[test]
+fn by_dscp() {
+    compare_all(Trust::Dscp);
+}
+
+#[test]
+fn by_pcp() {
+    compare_all(Trust::Pcp);
+}
+
+#[test]
+fn by_dscp_or_else_by_pcp() {
+    compare_all(Trust::Both);
+}
+
+#[test]
+fn by_the_port_alone() {
+    compare_all(Trust::Port);
+}
+
+#[test]
+fn mac_control_is_never_stopped_and_what_wakes_the_queues_is_never_seen() {
+    let bed = Bed::new();
+    bed.run("sysctl", "-qw net.ipv6.conf.nic0.disable_ipv6=1"); // the kernel tells of its multicast groups when it likes
+    let mut egress = bed.install(&settings());
+    let sender = bed.namespace().run(|| PacketSender::open(egress.ifindex()).unwrap());
+    Class::ALL.into_iter().for_each(|class| egress.stop(class).unwrap());
+    let before = bed.peer.counters().unwrap().rx_packets;
+    let control = Frame { tags: vec![], ether_type: MAC_CONTROL, payload: vec![0; 46] };
+    (0..10).for_each(|_| sender.send(&control.bytes()).unwrap());
+    wait_for("MAC control to arrive", || {
+        (bed.peer.counters().unwrap().rx_packets == before + 10).then_some(())
+    });
+    Class::ALL.into_iter().for_each(|class| egress.start(class).unwrap()); // each wakes the queues
+    sender.send(&control.bytes()).unwrap();
+    wait_for("one more", || (bed.peer.counters().unwrap().rx_packets > before + 10).then_some(()));
+    assert_eq!(bed.peer.counters().unwrap().rx_packets, before + 11);
+    assert_eq!(egress.counts().unwrap().map(|counts| counts.frames), [0; 8]);
+}

@@ -1,0 +1,243 @@
+//! What the guard does when the agent no longer can.
+
+use std::env;
+use std::fs;
+use std::io::{BufRead as _, BufReader, ErrorKind, Lines};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread;
+
+use nix::sys::prctl::set_child_subreaper;
+use nix::sys::signal::{Signal, kill, raise};
+use nix::unistd::Pid;
+use xoff_dataplane::units::Nanos;
+use xoff_nic::egress::Egress;
+use xoff_nic::guard::{Guard, now, stand};
+
+use crate::bed::{Bed, DEVICE, DSCP_LOSSLESS, LOSSLESS, peer_ipv4, received, settings, wait_for};
+
+/// A test is started again as the process that it needs: this says as which.
+const ROLE: &str = "XOFF_NIC_ROLE";
+const COUNT: usize = 50;
+const HOUR: Nanos = Nanos::from_secs(3600);
+
+fn role() -> Option<String> {
+    env::var(ROLE).ok()
+}
+
+fn again(test: &str, role: &str) -> Command {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", &format!("guard::{test}"), "--nocapture"]).env(ROLE, role);
+    command
+}
+
+/// Starts the agent of a test in the host's namespace.
+fn agent(bed: &Bed, test: &str) -> (Child, Lines<BufReader<ChildStdout>>) {
+    let mut command = again(test, "agent");
+    command.stdout(Stdio::piped());
+    let mut child = bed.namespace().spawn(command).unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    (child, lines)
+}
+
+/// The rest of the line that begins so.
+fn await_line(lines: &mut Lines<BufReader<ChildStdout>>, begin: &str) -> String {
+    lines.map_while(Result::ok).find_map(|line| line.strip_prefix(begin).map(str::to_owned)).unwrap()
+}
+
+/// What ends an agent, and not its guard.
+const ENDING: [Signal; 3] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM];
+
+/// Waits until a guard does not end by those any more.
+fn await_guarding(guard: Pid) {
+    wait_for("the guard to take signals", || {
+        let status = fs::read_to_string(format!("/proc/{guard}/status")).ok()?;
+        let taken = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+        let taken = u64::from_str_radix(taken.trim(), 16).ok()?;
+        ENDING.iter().all(|&signal| taken >> (signal as i32 - 1) & 1 == 1).then_some(())
+    });
+}
+
+/// Builds the tree, and stops a class for so long, in the order in which an agent does.
+fn stopped(test: &str, time: Nanos) -> (Egress, Guard) {
+    let mut egress = Egress::install(&settings()).unwrap();
+    let mut guard = Guard::start(again(test, "guard")).unwrap();
+    guard.tell(LOSSLESS, now().after(time));
+    egress.stop(LOSSLESS).unwrap();
+    (egress, guard)
+}
+
+#[test]
+fn after_kill_9_of_the_agent_all_goes_on_and_the_device_is_put_back() {
+    const THIS: &str = "after_kill_9_of_the_agent_all_goes_on_and_the_device_is_put_back";
+    match role().as_deref() {
+        Some("guard") => return stand(DEVICE).unwrap(),
+        Some(_) => {
+            let (_egress, guard) = stopped(THIS, HOUR);
+            println!("\nguard {}", guard.id());
+            loop {
+                thread::park();
+            }
+        }
+        None => {}
+    }
+    let bed = Bed::new();
+    let before = bed.description();
+    let (mut agent, mut lines) = agent(&bed, THIS);
+    let guard = await_line(&mut lines, "guard ").parse().map(Pid::from_raw).unwrap();
+    let receiver = bed.receive(DSCP_LOSSLESS, peer_ipv4());
+    bed.send(DSCP_LOSSLESS, peer_ipv4(), COUNT).join();
+    await_guarding(guard);
+    ENDING.iter().for_each(|&signal| kill(guard, signal).unwrap());
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    assert_eq!(received(&receiver, COUNT), (0..COUNT).collect::<Vec<_>>());
+    wait_for("the device to be as it was", || (bed.description() == before).then_some(()));
+}
+
+#[test]
+fn a_class_that_is_overdue_is_opened_and_the_agent_told() {
+    const THIS: &str = "a_class_that_is_overdue_is_opened_and_the_agent_told";
+    match role().as_deref() {
+        Some("guard") => return stand(DEVICE).unwrap(),
+        Some(_) => {
+            let (egress, mut guard) = stopped(THIS, Nanos::from_millis(100));
+            println!("\nstopped");
+            raise(Signal::SIGSTOP).unwrap();
+            let opened = wait_for("the guard's word", || {
+                let opened = guard.look_after(now()).opened;
+                (!opened.is_empty()).then_some(opened)
+            });
+            println!("\nopened {opened:?}");
+            assert_eq!(egress.remove().warnings, [""; 0]);
+            return guard.dismiss().unwrap();
+        }
+        None => {}
+    }
+    let bed = Bed::new();
+    let before = bed.description();
+    let (mut agent, mut lines) = agent(&bed, THIS);
+    await_line(&mut lines, "stopped");
+    let receiver = bed.receive(DSCP_LOSSLESS, peer_ipv4());
+    bed.send(DSCP_LOSSLESS, peer_ipv4(), COUNT).join();
+    assert_eq!(received(&receiver, COUNT), (0..COUNT).collect::<Vec<_>>(), "while the agent stands still");
+    let id = Pid::from_raw(i32::try_from(agent.id()).unwrap());
+    kill(id, Signal::SIGCONT).unwrap();
+    assert_eq!(
+        await_line(&mut lines, "opened "),
+        format!("{:?}", [LOSSLESS].into_iter().collect::<xoff_dataplane::units::ClassSet>())
+    );
+    assert!(agent.wait().unwrap().success());
+    assert_eq!(bed.description(), before);
+}
+
+#[test]
+fn a_guard_that_dies_is_replaced_and_the_next_knows_what_it_knew() {
+    const THIS: &str = "a_guard_that_dies_is_replaced_and_the_next_knows_what_it_knew";
+    if role().is_some() {
+        return stand(DEVICE).unwrap();
+    }
+    let bed = Bed::new();
+    let before = bed.description();
+    let receiver = bed.receive(DSCP_LOSSLESS, peer_ipv4());
+    bed.namespace().run(|| {
+        let (egress, mut guard) = stopped(THIS, Nanos::from_millis(500));
+        bed.send(DSCP_LOSSLESS, peer_ipv4(), COUNT).join();
+        let first = guard.id();
+        kill(Pid::from_raw(i32::try_from(first).unwrap()), Signal::SIGKILL).unwrap();
+        wait_for("another guard", || guard.look_after(now()).replaced.and_then(Result::ok));
+        assert_ne!(guard.id(), first);
+        assert_eq!(received(&receiver, COUNT), (0..COUNT).collect::<Vec<_>>(), "opened by the second");
+        let opened =
+            wait_for("its word", || Some(guard.look_after(now()).opened).filter(|opened| !opened.is_empty()));
+        assert!(opened.contains(LOSSLESS));
+        assert_eq!(egress.remove().warnings, [""; 0]);
+        guard.dismiss().unwrap();
+    });
+    assert_eq!(bed.description(), before);
+}
+
+#[test]
+fn a_guard_leaves_the_device_to_the_next_agent() {
+    const THIS: &str = "a_guard_leaves_the_device_to_the_next_agent";
+    match role().as_deref() {
+        Some("guard") => return stand(DEVICE).unwrap(),
+        Some(_) => {
+            let (_egress, guard) = stopped(THIS, HOUR);
+            println!("\nguard {}", guard.id());
+            loop {
+                thread::park();
+            }
+        }
+        None => {}
+    }
+    let bed = Bed::new();
+    let before = bed.description();
+    // Who is left without a parent comes to this process: the kernel would wake a process group that is left without one.
+    set_child_subreaper(true).unwrap();
+    let (mut agent, mut lines) = agent(&bed, THIS);
+    let guard = await_line(&mut lines, "guard ").parse().map(Pid::from_raw).unwrap();
+    kill(guard, Signal::SIGSTOP).unwrap(); // it comes too late
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    let mut egress = bed.install(&settings());
+    let during = bed.description();
+    egress.stop(LOSSLESS).unwrap();
+    kill(guard, Signal::SIGCONT).unwrap();
+    wait_for("the guard to end", || {
+        let state = fs::read_to_string(format!("/proc/{guard}/stat"));
+        let has_ended = state.map_or(true, |state| state.contains(") Z "));
+        has_ended.then_some(())
+    });
+    let receiver = bed.receive(DSCP_LOSSLESS, peer_ipv4());
+    bed.send(DSCP_LOSSLESS, peer_ipv4(), COUNT).join();
+    assert_eq!(
+        egress.counts().unwrap()[LOSSLESS.index()].waiting_frames,
+        COUNT as u64,
+        "it has opened nothing"
+    );
+    egress.start(LOSSLESS).unwrap();
+    assert_eq!(received(&receiver, COUNT).len(), COUNT);
+    assert_eq!(bed.description(), during);
+    assert_eq!(egress.remove().warnings, [""; 0]);
+    assert_eq!(bed.description(), before);
+}
+
+#[test]
+fn a_guard_that_cannot_live_is_started_again_once_a_second_and_tried_again_where_it_cannot_be_started() {
+    let place = tempfile::tempdir().unwrap();
+    let program = place.path().join("guard");
+    symlink("/bin/true", &program).unwrap(); // it ends at once
+    let mut guard = Guard::start(Command::new(&program)).unwrap();
+    let await_death = |guard: &mut Guard, at| {
+        wait_for("its death", || {
+            assert!(guard.look_after(at).replaced.is_none());
+            guard.fd().is_none().then_some(())
+        });
+    };
+    await_death(&mut guard, Nanos::ZERO);
+    let first = guard.id();
+    let second = now().after(Guard::START_EVERY);
+    assert!(matches!(guard.look_after(second).replaced, Some(Ok(()))));
+    assert_ne!(guard.id(), first);
+    await_death(&mut guard, second);
+    fs::remove_file(&program).unwrap();
+    let third = second.after(Guard::START_EVERY);
+    let refused = guard.look_after(third).replaced.unwrap().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NotFound);
+    assert!(guard.look_after(third).replaced.is_none());
+    symlink("/bin/true", &program).unwrap();
+    assert!(matches!(guard.look_after(third.after(Guard::START_EVERY)).replaced, Some(Ok(()))));
+    guard.dismiss().unwrap();
+}
+
+#[test]
+fn a_guard_that_does_not_go_is_killed_when_it_is_dismissed() {
+    let mut command = Command::new("sleep");
+    command.arg("infinity");
+    let guard = Guard::start(command).unwrap();
+    let process = format!("/proc/{}", guard.id());
+    guard.dismiss().unwrap();
+    assert!(!Path::new(&process).exists());
+}

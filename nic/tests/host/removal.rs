@@ -1,0 +1,194 @@
+//! What was at the device before is there again afterwards, however the tree ends.
+
+use std::env;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use xoff_nic::egress::{Egress, EgressSettings};
+use xoff_xdp::PacketSender;
+
+use crate::bed::{Bed, DSCP_LOSSLESS, FRAME, LOSSLESS, of, peer_ipv4, received, settings, wait_for};
+
+#[test]
+fn a_device_is_put_back_as_it_was() {
+    let roots = [
+        "qdisc del dev nic0 root",
+        "qdisc replace dev nic0 root handle ff: pfifo limit 77",
+        "qdisc replace dev nic0 root handle 8: bfifo limit 50000",
+        "qdisc replace dev nic0 root handle 7: tbf rate 90mbit burst 20000 limit 90000",
+    ];
+    let bed = Bed::new();
+    bed.run("ethtool", "-K nic0 gso on tx-udp-segmentation on gro off");
+    let others = Bed::description_in(bed.peer.namespace());
+    for root in roots {
+        bed.run("tc", root);
+        let before = bed.description();
+        let egress = bed.install(&settings());
+        assert_eq!(egress.warnings(), [""; 0]);
+        let during = bed.description();
+        for expected in [
+            "qdisc htb 786e: root refcnt 2 r2q 10 default 0 ", // no class has a frame before its leaf is there
+            "class htb 786e:13 parent 786e:1 leaf 7873:",
+            "tx-checksum-ip-generic: off",
+            "tx-tcp-segmentation: off",
+            "generic-segmentation-offload: off",
+            "gso_max_segs 1 ",
+            "ipv4/neigh/nic0/unres_qlen_bytes\n67108864\n",
+            "ipv6/neigh/nic0/unres_qlen_bytes\n67108864\n",
+        ] {
+            assert!(during.contains(expected), "no {expected:?} in {during}");
+        }
+        // From elsewhere, where a device has the same name.
+        let removed = bed.peer.namespace().run(|| egress.remove());
+        assert_eq!(Bed::description_in(bed.peer.namespace()), others);
+        assert_eq!((removed.lost, removed.warnings), ([0; 8], vec![]));
+        assert_eq!(bed.description(), before);
+        drop(bed.install(&settings()));
+        assert_eq!(bed.description(), before, "who is dropped puts everything back, too");
+    }
+}
+
+#[test]
+fn what_could_not_be_put_back_is_left_alone() {
+    let bed = Bed::new();
+    bed.run("tc", "qdisc replace dev nic0 root handle 1: htb default 1");
+    bed.run("tc", "class add dev nic0 parent 1: classid 1:1 htb rate 10mbit");
+    let before = bed.description();
+    let refused = bed.namespace().run(|| Egress::install(&settings())).unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "nic0 has queueing discipline htb 1: at its root, which could not be put back as it is; remove it first \
+         (`tc qdisc del dev nic0 root`)"
+    );
+    assert_eq!(bed.description(), before);
+    let mut nowhere = settings();
+    nowhere.device = "eth9".to_owned();
+    let refused = bed.namespace().run(|| Egress::install(&nowhere)).unwrap_err().to_string();
+    assert_eq!(refused, "there is no network device eth9 here; `ip link` shows those that there are");
+}
+
+#[test]
+fn a_device_has_one_tree_at_a_time() {
+    let bed = Bed::new();
+    let _egress = bed.install(&settings());
+    let refused = bed.namespace().run(|| Egress::install(&settings())).unwrap_err().to_string();
+    assert!(
+        refused.ends_with(" runs on nic0; stop it first") && refused.contains("another xoff"),
+        "{refused}"
+    );
+}
+
+/// Not a test by itself: the process that the next one kills.
+const VICTIM: &str = "XOFF_NIC_VICTIM";
+
+#[test]
+fn a_tree_that_a_killed_one_left_is_taken_over_with_all_that_waits_in_it() {
+    const COUNT: usize = 50;
+    if env::var_os(VICTIM).is_some() {
+        let limit_lossless = u32::try_from(FRAME).unwrap() * u32::try_from(COUNT).unwrap();
+        let mut egress = Egress::install(&EgressSettings { limit_lossless, ..settings() }).unwrap();
+        egress.stop(LOSSLESS).unwrap();
+        println!("\nstopped");
+        loop {
+            thread::park();
+        }
+    }
+    let bed = Bed::new();
+    let before = bed.description();
+    let this = "removal::a_tree_that_a_killed_one_left_is_taken_over_with_all_that_waits_in_it";
+    let mut victim = Command::new(env::current_exe().unwrap());
+    victim.args(["--exact", this, "--nocapture"]).env(VICTIM, "1").stdout(Stdio::piped());
+    let mut victim = bed.namespace().spawn(victim).unwrap();
+    let lines = BufReader::new(victim.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line == "stopped"));
+    let receiver = bed.receive(DSCP_LOSSLESS, peer_ipv4());
+    bed.send(DSCP_LOSSLESS, peer_ipv4(), COUNT + 5).join(); // five find no room
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    assert_ne!(bed.description(), before);
+
+    let mut egress = bed.install(&settings());
+    assert_eq!(received(&receiver, COUNT), (0..COUNT).collect::<Vec<_>>());
+    assert_eq!(
+        of(egress.counts().unwrap(), LOSSLESS).dropped,
+        0,
+        "what the killed one dropped is not told again"
+    );
+    assert_eq!(egress.remove().warnings, [""; 0]);
+    assert_eq!(bed.description(), before);
+}
+
+#[test]
+fn what_has_not_left_in_time_is_counted_as_lost() {
+    let bed = Bed::new();
+    let mut settings = settings();
+    settings.speed = xoff_dataplane::units::BitRate::new(8_000).unwrap(); // a second for a frame
+    let mut egress = bed.install(&settings);
+    let sender = bed.namespace().run(|| PacketSender::open(egress.ifindex()).unwrap());
+    egress.stop(LOSSLESS).unwrap();
+    let mut frame = vec![0; 1514];
+    frame[12..16].copy_from_slice(&[0x08, 0x00, 0x45, DSCP_LOSSLESS << 2]);
+    (0..20).for_each(|_| sender.send(&frame).unwrap());
+    let lost = egress.remove().lost[LOSSLESS.index()];
+    assert!((1..20).contains(&lost), "{lost}");
+}
+
+#[test]
+fn what_was_dropped_and_not_asked_for_yet_is_told_at_the_end() {
+    let bed = Bed::new();
+    let mut egress = bed.install(&EgressSettings { limit_lossless: 600, ..settings() });
+    let sender = bed.namespace().run(|| PacketSender::open(egress.ifindex()).unwrap());
+    egress.stop(LOSSLESS).unwrap();
+    let mut frame = vec![0; 60];
+    frame[12..16].copy_from_slice(&[0x08, 0x00, 0x45, DSCP_LOSSLESS << 2]);
+    (0..17).for_each(|_| _ = sender.send(&frame)); // it says where there is no room
+    let removed = egress.remove();
+    assert_eq!((removed.dropped[LOSSLESS.index()], removed.lost[LOSSLESS.index()]), (7, 0));
+}
+
+#[test]
+fn what_somebody_else_put_in_the_trees_place_stays_and_the_rest_is_put_back() {
+    let bed = Bed::new();
+    bed.run("ethtool", "-K nic0 gso on gro off");
+    let theirs = "qdisc replace dev nic0 root handle 9: pfifo limit 55";
+    bed.run("tc", theirs);
+    let expected = bed.description();
+    bed.run("tc", "qdisc replace dev nic0 root handle 8: bfifo limit 50000");
+    let mut egress = bed.install(&settings());
+    egress.look().unwrap();
+    bed.run("tc", theirs);
+    let told = egress.look().unwrap_err().to_string();
+    assert!(told.contains("its root queueing discipline is pfifo 9: now"), "{told}");
+    assert_eq!(egress.remove().warnings, ["the queues of nic0 were replaced; what is there now stays"]);
+    assert_eq!(bed.description(), expected);
+}
+
+#[test]
+fn a_device_that_was_renamed_is_put_back_and_who_has_its_name_by_now_is_left_alone() {
+    let bed = Bed::new();
+    let before = bed.description();
+    let egress = bed.install(&settings());
+    let rename = |from: &str, to: &str| {
+        bed.run("ip", &format!("link set {from} down"));
+        bed.run("ip", &format!("link set {from} name {to}"));
+        bed.run("ip", &format!("link set {to} up"));
+    };
+    rename("nic0", "nic9");
+    bed.run("ip", "link add nic0 type veth peer name nic8");
+    let other = bed.description();
+    let removed = bed.namespace().run(|| egress.remove());
+    assert_eq!(removed.warnings, [""; 0]);
+    assert_eq!(bed.description(), other);
+    bed.run("ip", "link del nic0");
+    rename("nic9", "nic0");
+    wait_for("the device to be as it was", || (bed.description() == before).then_some(()));
+}
+
+#[test]
+fn a_device_that_is_gone_has_nothing_to_be_put_back() {
+    let bed = Bed::new();
+    let egress = bed.install(&settings());
+    bed.run("ip", "link del nic0");
+    assert_eq!(egress.remove(), xoff_nic::egress::Removed::default());
+}

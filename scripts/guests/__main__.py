@@ -1,0 +1,157 @@
+"""Boots guests under QEMU, and sees whether xoff and its hosts keep in them what docs/drivers.md promises."""
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import drivers
+import lab
+import nic
+import roce
+import tap
+import wire
+from models import MODELS, promise
+from packages import KERNELS, Packages
+from workshop import Workshop
+
+PARTS = ("drivers", "nic", "tap", "lab", "roce")
+
+
+def tell(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="scripts/test-guests.sh", description=__doc__)
+    parser.add_argument("part", nargs="?", choices=PARTS, help="this part only")
+    parser.add_argument("--model", choices=MODELS, help="this NIC only")
+    parser.add_argument("--kernel", choices=KERNELS, help="this kernel only: Debian 12's, its backports', the next Debian's newest")
+    parser.add_argument("--json", action="store_true", help="print one JSON object for each row instead of tables")
+    parser.add_argument("--xoff", default="target/debug/xoff", help="the binary")
+    parser.add_argument("--tests", type=Path, default="target/guests/tests.json", help="what cargo said when it built the tests of xoff nic")
+    parser.add_argument("--cache", default="target/guests", help="where packages are kept")
+    parser.add_argument("--fetch", action="store_true", help="get the packages only")
+    return parser.parse_args()
+
+
+def run_drivers(options, workshop):
+    """A row for each model and kernel."""
+    for kernel in [options.kernel] if options.kernel else KERNELS:
+        for name in [options.model] if options.model else MODELS:
+            tell(f"{name} with Linux {kernel} ...")
+            start = lambda devices: workshop.start(kernel, name, devices)  # noqa: E731
+            with drivers.bench(start, MODELS[name]) as bench:
+                seen = bench.all_of_it(promise(name, kernel))
+            yield {"part": "drivers", "model": name, "kernel": kernel, **seen}
+
+
+def print_driver(row):
+    marks = []
+    for mode, one in row["modes"].items():
+        steps = " ".join(f"{step}={'yes' if one.get(step) else 'NO'}" for step in drivers.STEPS)
+        marks.append(f"    {mode + ':':9} {one.get('xdp')}, {one.get('memory')}, {one.get('queues')} queues: {steps}, exit code {one.get('exit_code')}")
+    mtus = [f"    MTU {mtu}: {', '.join(how) if isinstance(how, tuple) else how}" for mtu, how in row["mtus"].items()]
+    print(f"{row['model']} ({row['driver']}, Linux {row['release']})", *marks, *mtus, sep="\n", flush=True)
+
+
+def run_nic(options, workshop):
+    """One row: the tests of the agent."""
+    kernel = options.kernel or "6.1"
+    archive = workshop.archive(kernel, nic.PROGRAMS, built=nic.built(options.tests))
+    tell(f"xoff nic with Linux {kernel} ...")
+    with nic.bench(lambda devices: workshop.start(kernel, "nic", devices, archive, cores=1)) as bench:
+        seen = bench.measure()
+        yield {"part": "nic", "kernel": kernel, **seen, "wrong": nic.judge(seen)}
+
+
+def print_nic(row):
+    print(f"xoff nic, Linux {row['kernel']}: classes are stopped by {row['leaf']}; {len(row['passed'])} tests passed, {len(row['failed'])} failed", flush=True)
+
+
+def run_tap(options, workshop):
+    """A row for each way of attaching a guest."""
+    start = lambda devices: workshop.start(options.kernel or "6.1", "tap", devices)  # noqa: E731
+    with tap.bench(start, workshop.xoff, workshop.directory) as bench:
+        for name, (attach, reaches) in tap.ATTACHMENTS.items():
+            tell(f"{name} ...")
+            seen = bench.measure(attach)
+            yield {"part": "tap", "attachment": name, **seen, "wrong": tap.judge(seen, reaches)}
+
+
+def print_tap(row):
+    out, into = row["from_guest"], row["to_guest"]
+    print(
+        f"{row['attachment']}: of {tap.FRAMES} frames {out['received']} came from the guest, {into['frames']} to it; "
+        f"the switch told it {out['told']} times to stop, and it obeyed {out['obeyed']} frames that said so; "
+        f"dropped in the switch: {row['switch_drops'] or 'none'}, on the machine: {row['host_drops'] or 'none'}",
+        flush=True,
+    )
+
+
+def run_lab(options, workshop):
+    """One row: a network with a guest at one of its wires."""
+    kernel = options.kernel or "6.1"
+    archive = workshop.archive(kernel, lab.PROGRAMS)
+    tell("xoff lab with a guest ...")
+    start = lambda devices: workshop.start(kernel, "lab", devices, archive, cores=1)  # noqa: E731
+    with lab.bench(start, workshop.xoff, workshop.directory) as bench:
+        seen = bench.measure()
+        yield {"part": "lab", **seen, "wrong": lab.judge(seen)}
+
+
+def print_lab(row):
+    ways = "; ".join(f"{way}: {one['mbps']} Mb/s, {one['lost']} of {one['sent']} datagrams lost" for way, one in row["ways"].items())
+    print(
+        f"xoff lab with a guest: {ways}; told to stop {row['told']} times, the guest obeyed {row['obeyed']}, "
+        f"and told the switch {row['guest_told']} times; exit code {row['exit_code']}",
+        flush=True,
+    )
+
+
+def run_roce(options, workshop):
+    """A row for each thing in between."""
+    kernel = options.kernel or "6.1"
+    archive = workshop.archive(kernel, roce.PROGRAMS, (roce.provider(workshop.packages),))
+    start = lambda name, devices: workshop.start(kernel, name, devices, archive, cores=1, megabytes=768)  # noqa: E731
+    with roce.bench(start, workshop.xoff, workshop.directory) as bench:
+        for name, (across, is_lossless) in roce.SCENES.items():
+            tell(f"RoCE {name} ...")
+            seen = bench.measure(across, is_lossless)
+            yield {"part": "roce", "scene": name, **seen, "wrong": roce.judge(seen, is_lossless)}
+
+
+def print_roce(row):
+    rates = " and ".join(f"{rate} Mb/s" if rate else "nothing, it gave up," for rate in row["mbps"].values())
+    print(
+        f"RoCE {row['scene']}: {rates}; lost or sent again, as rxe counts: {row['rxe'] or 'nothing'}; "
+        f"dropped in the switch: {row['switch_drops'] or 'none'}, on the machine: {row['host_drops'] or 'none'}",
+        flush=True,
+    )
+
+
+PRINT = {"drivers": print_driver, "nic": print_nic, "tap": print_tap, "lab": print_lab, "roce": print_roce}
+RUN = {"drivers": run_drivers, "nic": run_nic, "tap": run_tap, "lab": run_lab, "roce": run_roce}
+
+
+def main():
+    options = arguments()
+    packages = Packages(options.cache)
+    if options.fetch:
+        return packages.fetch([options.kernel] if options.kernel else KERNELS)
+    wire.silence()
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="xoff-guests-") as directory:
+        workshop = Workshop(packages, Path(options.xoff).resolve(), Path(directory))
+        for part in [options.part] if options.part else PARTS:
+            for row in RUN[part](options, workshop):
+                print(json.dumps(row), flush=True) if options.json else PRINT[part](row)
+                for wrong in row["wrong"]:
+                    failed += 1
+                    tell(f"    NOT AS PROMISED: {wrong}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""xoff itself, inside a guest, between two NICs; and what it says of them."""
+
+import json
+
+CONFIG = """
+[switch]
+log = "info"
+
+[defaults]
+speed = "{speed}"
+mode = "{mode}"
+mtu = {mtu}
+lossless = [3]
+tagged = [10]
+
+[class.3]
+xoff = "30KB"
+xon = "15KB"
+
+[[port]]
+name = "a"
+device = "eth0"
+
+[[port]]
+name = "b"
+device = "eth1"
+"""
+
+START_WITHIN_S = 30
+DROPS = ("early_drop", "egress_full", "headroom_exhausted", "ingress_full", "link_down", "malformed", "no_frames")
+
+
+class Switch:
+    """Runs in the guest as long as this is open."""
+
+    def __init__(self, guest, mode="auto", mtu=1500, speed="100M"):
+        self.guest = guest
+        guest.write("/tmp/xoff.toml", CONFIG.format(mode=mode, mtu=mtu, speed=speed))
+        guest.do("rm -f /tmp/xoff.code; (xoff run --config /tmp/xoff.toml; echo $? >/tmp/xoff.code) >/tmp/xoff.log 2>&1 &")
+        ended = f"for n in $(seq {START_WITHIN_S * 10}); do grep -q ' running ' /tmp/xoff.log && exit; [ ! -s /tmp/xoff.code ] || exit 1; sleep 0.1; done; exit 1"
+        self.runs = guest.run(ended).code == 0
+
+    def log(self):
+        return self.guest.do("cat /tmp/xoff.log")
+
+    def warnings(self):
+        return [line.split(" WARN ", 1)[1] for line in self.log().splitlines() if " WARN " in line]
+
+    def status(self):
+        return json.loads(self.guest.do("xoff status --json"))
+
+    def ports(self):
+        return {port["name"]: port for port in self.status()["ports"]}
+
+    def stop(self):
+        """Its exit code; `None` where it did not end."""
+        done = self.guest.run(
+            "killall -TERM xoff; for n in $(seq 300); do [ -s /tmp/xoff.code ] && exec cat /tmp/xoff.code; sleep 0.1; done"
+        )
+        return int(done.text.split()[-1]) if done.text.split()[-1:] and done.text.split()[-1].isdigit() else None

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Makes target/package/xoff.oci.tar, an OCI image from scratch: the binary, the libraries that it names, and directories
+# for what it is given. docs/operations.md says how it is run. Needs umoci.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/find-cargo.sh
+
+command -v umoci >/dev/null || {
+    echo "image.sh: install what is missing: apt-get install umoci" >&2
+    exit 1
+}
+cargo build --release --locked --bin xoff
+binary=${CARGO_TARGET_DIR:-target}/release/xoff
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+umoci init --layout "$work/image"
+umoci new --image "$work/image:latest"
+umoci unpack --image "$work/image:latest" "$work/bundle" 2>/dev/null
+root=$work/bundle/rootfs
+mkdir -p "$root"/{etc/xoff,proc,run/xoff,sys,tmp,usr/bin}
+objcopy --strip-debug "$binary" "$root/usr/bin/xoff"
+# Each at the place where it is looked for.
+ldd "$binary" | grep -o '/[^ ]*' | while read -r library; do
+    install -D --mode 755 "$(readlink --canonicalize "$library")" "$root$library"
+done
+umoci repack --image "$work/image:latest" "$work/bundle"
+umoci config --image "$work/image:latest" --config.entrypoint /usr/bin/xoff --config.cmd run --config.cmd --config \
+    --config.cmd /etc/xoff/xoff.toml --config.volume /etc/xoff --config.volume /run/xoff
+umoci gc --layout "$work/image"
+mkdir -p target/package
+tar --create --file target/package/xoff.oci.tar --directory "$work/image" .
+du --human-readable target/package/xoff.oci.tar

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Makes target/package/xoff_VERSION_ARCH.deb, and one with the symbols of the binary beside it. What is in it, and where it
+# goes, stands in switch/Cargo.toml; manual pages and completions come from the command line itself.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/find-cargo.sh
+
+cargo_deb=3.8.0
+made=$PWD/target/package
+
+if [[ $(cargo deb --version 2>/dev/null) != "$cargo_deb" ]]; then
+    cargo install --quiet --locked "cargo-deb@$cargo_deb"
+fi
+cargo build --release --locked --bin xoff
+binary=${CARGO_TARGET_DIR:-target}/release/xoff
+
+rm -rf "$made"
+mkdir -p "$made/completions"
+"$binary" manual --to "$made/man"
+gzip --best --no-name "$made"/man/*.1
+"$binary" completions bash >"$made/completions/xoff"
+"$binary" completions zsh >"$made/completions/_xoff"
+"$binary" completions fish >"$made/completions/xoff.fish"
+cargo deb --quiet --no-build --package xoff --dbgsym --output "$made/"
+ls "$made"/*.*deb

@@ -1,0 +1,369 @@
+//! Captures as pcapng: the few kinds of blocks that one is made of, written, and told apart again.
+//!
+//! The format is that of <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-02.html>. Blocks begin and end with their
+//! length, options are a code, a length and a value, and everything is padded to four bytes. All numbers here are in the byte
+//! order of little-endian machines, as the first block says.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use xoff_dataplane::tap::Seen;
+use xoff_dataplane::units::{MacAddr, PortId};
+
+use super::record::{Counts, Record};
+
+const SECTION: u32 = 0x0a0d_0d0a;
+const INTERFACE: u32 = 1;
+const STATISTICS: u32 = 5;
+const PACKET: u32 = 6;
+
+const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+const ETHERNET: u16 = 1;
+
+/// What a block is never longer than here.
+const BLOCK_MAX: usize = 1 << 20;
+/// Its type and its length, and the same length again at its end.
+const BLOCK_MIN: usize = 12;
+
+/// Codes of options.
+mod option {
+    pub(super) const COMMENT: u16 = 1;
+    pub(super) const SECTION_APPLICATION: u16 = 4;
+    pub(super) const NAME: u16 = 2;
+    pub(super) const DESCRIPTION: u16 = 3;
+    pub(super) const MAC: u16 = 6;
+    pub(super) const SPEED: u16 = 8;
+    pub(super) const RESOLUTION: u16 = 9;
+    pub(super) const FLAGS: u16 = 2;
+    pub(super) const DROP_COUNT: u16 = 4;
+    pub(super) const START: u16 = 2;
+    pub(super) const END: u16 = 3;
+    pub(super) const RECEIVED: u16 = 4;
+    pub(super) const DROPPED: u16 = 5;
+}
+
+/// A port, as an interface of a capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Which it is.
+    pub port: PortId,
+    /// Its name.
+    pub name: String,
+    /// What else is to be said of it.
+    pub description: String,
+    /// Its address.
+    pub mac: MacAddr,
+    /// Bits per second.
+    pub speed: u64,
+}
+
+/// Makes blocks, and has those that were not taken yet.
+#[derive(Debug)]
+pub struct Writer {
+    blocks: Vec<u8>,
+    interfaces: Vec<Interface>,
+    /// What the zero of the driver's clock was since 1970.
+    zero: Duration,
+    /// Since 1970.
+    begun: Duration,
+    comment: String,
+}
+
+impl Writer {
+    /// Begins a capture at `begun` (since 1970) of these interfaces, in the order of their ports; `zero` was when the clock of
+    /// its records was.
+    #[must_use]
+    pub fn new(
+        application: &str,
+        interfaces: Vec<Interface>,
+        snap: u32,
+        zero: Duration,
+        begun: Duration,
+    ) -> Writer {
+        let mut writer =
+            Writer { blocks: Vec::new(), interfaces: Vec::new(), zero, begun, comment: String::new() };
+        writer.block(SECTION, |block| {
+            block.u32(BYTE_ORDER);
+            block.u16(1);
+            block.u16(0);
+            block.u64(u64::MAX); // nobody knows yet how long
+            block.option(option::SECTION_APPLICATION, application.as_bytes());
+            block.end_of_options();
+        });
+        for interface in &interfaces {
+            writer.block(INTERFACE, |block| {
+                block.u16(ETHERNET);
+                block.u16(0);
+                block.u32(snap);
+                block.option(option::NAME, interface.name.as_bytes());
+                block.option(option::DESCRIPTION, interface.description.as_bytes());
+                block.option(option::MAC, &interface.mac.0);
+                block.option(option::SPEED, &interface.speed.to_le_bytes());
+                block.option(option::RESOLUTION, &[9]); // nanoseconds
+                block.end_of_options();
+            });
+        }
+        writer.interfaces = interfaces;
+        writer
+    }
+
+    /// A frame. (One of a port that is no interface here is left out.)
+    pub fn frame(&mut self, record: &Record<'_>) {
+        let Some(interface) = self.interfaces.iter().position(|it| it.port == record.sighting.port) else {
+            return;
+        };
+        let at = self.zero + Duration::from_nanos(record.sighting.at.0);
+        let mut comment = std::mem::take(&mut self.comment);
+        comment.clear();
+        describe(record, &mut comment);
+        let direction: u32 = match record.sighting.what {
+            Seen::Received { .. } => 1,
+            Seen::Sent { .. } => 2,
+            Seen::Dropped { .. } => 0,
+        };
+        self.block(PACKET, |block| {
+            block.number(interface);
+            block.time(at);
+            block.number(record.bytes.len());
+            block.u32(record.len);
+            block.padded(record.bytes);
+            block.option(option::FLAGS, &direction.to_le_bytes());
+            if record.missed_before > 0 {
+                block.option(option::DROP_COUNT, &u64::from(record.missed_before).to_le_bytes());
+            }
+            block.option(option::COMMENT, comment.as_bytes());
+            block.end_of_options();
+        });
+        self.comment = comment;
+    }
+
+    /// What was seen and missed until `now`, since 1970: the end of the capture.
+    pub fn statistics(&mut self, counts: &Counts, now: Duration) {
+        for (number, interface) in self.interfaces.clone().into_iter().enumerate() {
+            let (begun, port) = (self.begun, interface.port);
+            self.block(STATISTICS, |block| {
+                block.number(number);
+                block.time(now);
+                for (code, time) in [(option::START, begun), (option::END, now)] {
+                    let [high, low] = halves(time);
+                    block.option(code, &[high.to_le_bytes(), low.to_le_bytes()].concat());
+                }
+                block.option(option::RECEIVED, &counts.wanted(port).to_le_bytes());
+                block.option(option::DROPPED, &counts.missed(port).to_le_bytes());
+                block.end_of_options();
+            });
+        }
+    }
+
+    /// Bytes that were not taken yet.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Takes what has been written so far: whole blocks.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.blocks)
+    }
+
+    fn block(&mut self, kind: u32, write: impl FnOnce(&mut Block<'_>)) {
+        let begin = self.blocks.len();
+        let mut block = Block(&mut self.blocks);
+        block.u32(kind);
+        block.u32(0);
+        write(&mut block);
+        let len = self.blocks.len() - begin + size_of::<u32>();
+        Block(&mut self.blocks).number(len);
+        let (end, at) = (self.blocks.len(), begin + size_of::<u32>());
+        self.blocks.copy_within(end - size_of::<u32>().., at);
+    }
+}
+
+/// What the headers of a frame do not say.
+fn describe(record: &Record<'_>, text: &mut String) {
+    let sighting = &record.sighting;
+    // To write to a String does not fail.
+    let _ = match sighting.class {
+        Some(class) => write!(text, "class={class}"),
+        None => write!(text, "control"),
+    };
+    if let Seen::Sent { after } | Seen::Dropped { after, .. } = sighting.what {
+        let _ = write!(text, " delay_ns={}", after.0);
+    }
+    if let Some(reason) = sighting.what.dropped() {
+        let _ = write!(text, " drop={}", reason.name());
+    }
+}
+
+fn halves(time: Duration) -> [u32; 2] {
+    #[allow(clippy::cast_possible_truncation)] // that is what halves are; 64 bits last until 2554
+    let (high, low) = ((time.as_nanos() >> 32) as u32, time.as_nanos() as u32);
+    [high, low]
+}
+
+struct Block<'a>(&'a mut Vec<u8>);
+
+impl Block<'_> {
+    fn u16(&mut self, value: u16) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn u32(&mut self, value: u32) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn u64(&mut self, value: u64) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // interfaces and bytes of a block are few
+    fn number(&mut self, value: usize) {
+        self.u32(value as u32);
+    }
+
+    fn time(&mut self, time: Duration) {
+        halves(time).into_iter().for_each(|half| self.u32(half));
+    }
+
+    fn padded(&mut self, bytes: &[u8]) {
+        self.0.extend(bytes);
+        self.0.resize(self.0.len().next_multiple_of(size_of::<u32>()), 0); // blocks begin at such a place
+    }
+
+    fn option(&mut self, code: u16, value: &[u8]) {
+        let value = &value[..value.len().min(u16::MAX.into())];
+        self.u16(code);
+        self.u16(u16::try_from(value.len()).unwrap_or(u16::MAX));
+        self.padded(value);
+    }
+
+    fn end_of_options(&mut self) {
+        self.u32(0);
+    }
+}
+
+/// What a stream of blocks has had so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Frames.
+    pub frames: u64,
+    /// Those that were missed, as the end of the capture says it; `None` where that has not come.
+    pub missed: Option<u64>,
+}
+
+/// Finds blocks in a stream that comes in pieces.
+#[derive(Debug, Default)]
+pub struct Splitter {
+    bytes: Vec<u8>,
+    tally: Tally,
+}
+
+/// What is no capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("what the switch sends is no capture: a block of {len} bytes")]
+pub struct NoBlock {
+    /// Its length, as it says.
+    len: usize,
+}
+
+impl Splitter {
+    /// Another piece.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The blocks that are whole now, to be kept.
+    ///
+    /// # Errors
+    /// These are no blocks.
+    pub fn whole(&mut self) -> Result<Vec<u8>, NoBlock> {
+        let mut end = 0;
+        while let Some(block) = next_block(&self.bytes[end..])? {
+            self.tally.count(block);
+            end += block.len();
+        }
+        Ok(self.bytes.drain(..end).collect())
+    }
+
+    /// What has come.
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+}
+
+fn word_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn next_block(bytes: &[u8]) -> Result<Option<&[u8]>, NoBlock> {
+    let Some(len) = word_at(bytes, 4) else { return Ok(None) };
+    let len = len as usize;
+    match len {
+        BLOCK_MIN..=BLOCK_MAX if len.is_multiple_of(4) => Ok(bytes.get(..len)),
+        _ => Err(NoBlock { len }),
+    }
+}
+
+impl Tally {
+    fn count(&mut self, block: &[u8]) {
+        match word_at(block, 0) {
+            Some(PACKET) => self.frames += 1,
+            Some(STATISTICS) => {
+                let options = block.get(20..block.len() - 4).unwrap_or_default();
+                let missed = find(options, option::DROPPED).unwrap_or(0);
+                self.missed = Some(self.missed.unwrap_or(0).saturating_add(missed));
+            }
+            _ => (),
+        }
+    }
+}
+
+/// The value of an option of eight bytes.
+fn find(mut options: &[u8], wanted: u16) -> Option<u64> {
+    loop {
+        let (head, rest) = options.split_first_chunk::<4>()?;
+        let [code, len] = [[head[0], head[1]], [head[2], head[3]]].map(u16::from_le_bytes);
+        if code == wanted {
+            return Some(u64::from_le_bytes(*rest.first_chunk()?));
+        }
+        options = rest.get(usize::from(len).next_multiple_of(4)..)?;
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn tally(pieces: &[&[u8]]) -> Tally {
+        let mut splitter = Splitter::default();
+        pieces.iter().for_each(|piece| splitter.push(piece));
+        assert_eq!(splitter.whole().unwrap(), pieces.concat());
+        splitter.tally().clone()
+    }
+
+    #[test]
+    fn what_was_missed_at_each_port_is_added_up() {
+        let interface = |port| {
+            let (name, description) = (String::new(), String::new());
+            Interface { port: PortId(port), name, description, mac: MacAddr([2; 6]), speed: 1 }
+        };
+        let interfaces = [0, 1].map(interface).into();
+        let mut writer = Writer::new("xoff", interfaces, 99, Duration::ZERO, Duration::ZERO);
+        let counts = Counts::new(2);
+        counts.add(PortId(0), 4, 3);
+        counts.add(PortId(1), 9, 2);
+        writer.statistics(&counts, Duration::ZERO);
+        assert_eq!(tally(&[&writer.take()]), Tally { frames: 0, missed: Some(5) });
+    }
+
+    #[test]
+    fn statistics_that_are_cut_short_say_nothing() {
+        for len in (12_u32..=24).step_by(4) {
+            let mut block = vec![0; len as usize];
+            block[..8].copy_from_slice(&[STATISTICS.to_le_bytes(), len.to_le_bytes()].concat());
+            assert_eq!(tally(&[&block]).missed, Some(0), "{len}");
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! From a worker to the control thread: a ring of bytes, in which each frame is a head of fixed length and its first bytes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use xoff_dataplane::counter::Counter;
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::frame::{Frame, FrameStore};
+use xoff_dataplane::tap::{Seen, Sighting, Tap};
+use xoff_dataplane::units::{Class, Nanos, PortId, PortSet};
+
+use super::filter::Filter;
+
+/// The longest frame that a capture keeps whole: more than any MTU lets in.
+const FRAME_MAX: usize = 16 << 10;
+
+/// What stands before the bytes of a frame.
+const HEAD: usize = 40;
+
+/// "None" in a head.
+const NONE: u8 = u8::MAX;
+
+const RECEIVED: u8 = 0;
+const SENT: u8 = 1;
+const DROPPED: u8 = 2;
+
+/// What a capture has seen at each port. Those of a probe are written by the worker that owns the port.
+#[derive(Debug)]
+pub struct Counts(Box<[(Counter, Counter)]>);
+
+impl Counts {
+    /// Of a switch with so many ports.
+    #[must_use]
+    pub fn new(ports: usize) -> Arc<Counts> {
+        Arc::new(Counts((0..ports).map(|_| Default::default()).collect()))
+    }
+
+    /// Frames at `port` that were wanted.
+    #[must_use]
+    pub fn wanted(&self, port: PortId) -> u64 {
+        self.0[port.index()].0.get()
+    }
+
+    /// Those of them for which there was no room.
+    #[must_use]
+    pub fn missed(&self, port: PortId) -> u64 {
+        self.0[port.index()].1.get()
+    }
+
+    /// So many more at `port`. Only who writes them calls it.
+    pub fn add(&self, port: PortId, wanted: u64, missed: u64) {
+        let counts = &self.0[port.index()];
+        counts.0.add(wanted);
+        counts.1.add(missed);
+    }
+}
+
+/// A capture's eye in one worker.
+pub struct Probe {
+    ports: PortSet,
+    filter: Filter,
+    ring: Producer<u8>,
+    /// Room for a head and the bytes of a frame that are kept.
+    scratch: Box<[u8]>,
+    counts: Arc<Counts>,
+    /// By port, frames missed since the last that was not.
+    missed: Box<[u32]>,
+}
+
+impl fmt::Debug for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Probe")
+            .field("ports", &self.ports)
+            .field("filter", &self.filter)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The other end of it.
+#[derive(Debug)]
+pub struct Reader {
+    ring: Consumer<u8>,
+    bytes: Vec<u8>,
+}
+
+/// A worker's end and the control thread's, with `room` bytes between them. Of each frame at most `snap` bytes are kept.
+#[must_use]
+pub fn channel(
+    ports: PortSet,
+    filter: Filter,
+    snap: usize,
+    room: usize,
+    counts: Arc<Counts>,
+) -> (Probe, Reader) {
+    let (mut producer, mut consumer) = RingBuffer::new(room);
+    // Every page is there before the worker writes to the first.
+    if let Ok(all) = producer.write_chunk(room) {
+        all.commit_all();
+    }
+    if let Ok(all) = consumer.read_chunk(room) {
+        all.commit_all();
+    }
+    let scratch = vec![0; HEAD + snap.min(FRAME_MAX)].into_boxed_slice();
+    let missed = vec![0; counts.0.len()].into_boxed_slice();
+    let probe = Probe { ports, filter, ring: producer, scratch, counts, missed };
+    (probe, Reader { ring: consumer, bytes: Vec::with_capacity(room) })
+}
+
+impl Tap for Probe {
+    fn ports(&self) -> PortSet {
+        self.ports
+    }
+
+    fn see(&mut self, sighting: &Sighting, frame: &Frame, store: &dyn FrameStore) {
+        if !self.filter.wants(sighting) {
+            return;
+        }
+        let port = sighting.port.index();
+        let (wanted, missed) = &self.counts.0[port];
+        wanted.add(1);
+        let (head, body) = self.scratch.split_at_mut(HEAD);
+        let most = body.len().min(frame.len() as usize);
+        if self.ring.slots() < HEAD + most {
+            missed.add(1);
+            self.missed[port] = self.missed[port].saturating_add(1);
+            return;
+        }
+        let kept = store.read(frame, &mut body[..most]);
+        let missed_before = std::mem::take(&mut self.missed[port]);
+        write_head(head, sighting, frame.len(), kept, missed_before);
+        self.ring.push_entire_slice(&self.scratch[..HEAD + kept]).expect("there was room a moment ago");
+    }
+}
+
+fn write_head(head: &mut [u8], sighting: &Sighting, len: u32, kept: usize, missed_before: u32) {
+    let (what, reason, after) = match sighting.what {
+        Seen::Received { dropped } => (RECEIVED, dropped, Nanos::ZERO),
+        Seen::Sent { after } => (SENT, None, after),
+        Seen::Dropped { reason, after } => (DROPPED, Some(reason), after),
+    };
+    #[allow(clippy::cast_possible_truncation)] // few, and no longer than FRAME_MAX
+    let (reason, kept) = (reason.map_or(NONE, |reason| reason.index() as u8), kept as u32);
+    head[..8].copy_from_slice(&sighting.at.0.to_ne_bytes());
+    head[8..16].copy_from_slice(&after.0.to_ne_bytes());
+    head[16..20].copy_from_slice(&len.to_ne_bytes());
+    head[20..24].copy_from_slice(&kept.to_ne_bytes());
+    head[24..28].copy_from_slice(&missed_before.to_ne_bytes());
+    let class = sighting.class.map_or(NONE, Class::get);
+    head[28..33].copy_from_slice(&[sighting.port.0, class, sighting.is_control.into(), what, reason]);
+}
+
+/// A frame as it was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// When, where, and what became of it.
+    pub sighting: Sighting,
+    /// How long it was.
+    pub len: u32,
+    /// Frames at its port that were missed between the one before and this one.
+    pub missed_before: u32,
+    /// Its first bytes.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// The one at the beginning of `bytes`, and what follows it.
+    fn read(bytes: &'a [u8]) -> Option<(Record<'a>, &'a [u8])> {
+        let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
+        let long = |at: usize| u64::from_ne_bytes(std::array::from_fn(|index| head[at + index]));
+        let short = |at: usize| u32::from_ne_bytes(std::array::from_fn(|index| head[at + index]));
+        let (bytes, rest) = rest.split_at_checked(short(20) as usize)?;
+        let (after, dropped) = (Nanos(long(8)), DropReason::ALL.get(usize::from(head[32])).copied());
+        let what = match (head[31], dropped) {
+            (SENT, _) => Seen::Sent { after },
+            (DROPPED, Some(reason)) => Seen::Dropped { reason, after },
+            _ => Seen::Received { dropped },
+        };
+        let sighting = Sighting {
+            at: Nanos(long(0)),
+            port: PortId(head[28]),
+            class: Class::new(head[29]),
+            is_control: head[30] != 0,
+            what,
+        };
+        Some((Record { sighting, len: short(16), missed_before: short(24), bytes }, rest))
+    }
+}
+
+impl Reader {
+    /// Takes what is there, so that it can be [looked at](Reader::records). False where that is nothing.
+    pub fn take(&mut self) -> bool {
+        self.bytes.clear();
+        // A record is there as a whole or not at all: it was written in one piece.
+        if let Ok(chunk) = self.ring.read_chunk(self.ring.slots()) {
+            let (first, second) = chunk.as_slices();
+            self.bytes.extend_from_slice(first);
+            self.bytes.extend_from_slice(second);
+            chunk.commit_all();
+        }
+        !self.bytes.is_empty()
+    }
+
+    /// What was taken, in the order in which the worker saw it.
+    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
+        let mut rest = &self.bytes[..];
+        std::iter::from_fn(move || {
+            let (record, following) = Record::read(rest)?;
+            rest = following;
+            Some(record)
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_xdp::Store;
+
+    use super::*;
+
+    const PORT: PortId = PortId(1);
+    /// Four frames of 60 bytes, and not five.
+    const ROOM: usize = 4 * (HEAD + 60) + 99;
+
+    fn pair(snap: usize) -> (Probe, Reader, Arc<Counts>) {
+        let counts = Counts::new(2);
+        let (probe, reader) =
+            channel([PORT].into_iter().collect(), Filter::ALL, snap, ROOM, Arc::clone(&counts));
+        (probe, reader, counts)
+    }
+
+    fn see(probe: &mut Probe, at: u64, what: Seen, len: u32) {
+        let mut store = Store::plain(&[16]).remove(0);
+        let frame = store.allocate(len).unwrap();
+        let mut next = 0_u8;
+        store.for_each_fragment_mut(&frame, |bytes| {
+            bytes.iter_mut().for_each(|byte| (*byte, next) = (next, next.wrapping_add(1)));
+        });
+        let sighting = Sighting { at: Nanos(at), port: PORT, class: Class::new(3), is_control: false, what };
+        probe.see(&sighting, &frame, &store);
+        store.free(frame);
+    }
+
+    #[test]
+    fn frames_come_out_as_they_were_seen() {
+        let (mut probe, mut reader, counts) = pair(100);
+        let all = [
+            Seen::Received { dropped: None },
+            Seen::Received { dropped: Some(DropReason::TooLong) },
+            Seen::Sent { after: Nanos(u64::MAX) },
+            Seen::Dropped { reason: DropReason::FloodPaused, after: Nanos(7) },
+        ];
+        for round in 0..9 {
+            for (at, what) in (0..).zip(all) {
+                see(&mut probe, at, what, 50 + round);
+            }
+            assert!(reader.take());
+            let seen: Vec<_> = reader.records().collect();
+            assert_eq!(seen.len(), all.len());
+            for ((at, what), record) in (0..).zip(all).zip(seen) {
+                assert_eq!((record.sighting.at, record.sighting.what), (Nanos(at), what));
+                assert_eq!((record.sighting.port, record.sighting.class), (PORT, Class::new(3)));
+                assert_eq!((record.len, record.missed_before), (50 + round, 0));
+                assert!(record.bytes.iter().copied().eq(0..50 + u8::try_from(round).unwrap()));
+            }
+        }
+        assert_eq!((counts.wanted(PORT), counts.missed(PORT)), (36, 0));
+        assert!(!reader.take() && reader.records().next().is_none());
+    }
+
+    #[test]
+    fn of_a_frame_in_several_chunks_the_first_bytes_are_kept() {
+        let (mut probe, mut reader, _) = pair(200);
+        see(&mut probe, 1, Seen::Received { dropped: None }, 5_000);
+        assert!(reader.take());
+        let record = reader.records().next().unwrap();
+        assert_eq!((record.len, record.bytes.len()), (5_000, 200));
+        let counts = Counts::new(2);
+        let (mut probe, mut reader) = channel(PortSet::ALL, Filter::ALL, 9_000, 9_000, counts);
+        see(&mut probe, 1, Seen::Received { dropped: None }, 5_000);
+        assert!(reader.take());
+        let record = reader.records().next().unwrap();
+        assert!(record.bytes.iter().enumerate().all(|(at, byte)| at % 256 == usize::from(*byte)));
+        assert_eq!(record.bytes.len(), 5_000);
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_and_told_with_the_next_that_does() {
+        let (mut probe, mut reader, counts) = pair(100);
+        for at in 0..7 {
+            see(&mut probe, at, Seen::Received { dropped: None }, 60);
+        }
+        assert_eq!((counts.wanted(PORT), counts.missed(PORT)), (7, 3));
+        assert!(reader.take());
+        assert!(reader.records().map(|record| record.sighting.at.0).eq(0..4));
+        see(&mut probe, 7, Seen::Received { dropped: None }, 60);
+        see(&mut probe, 8, Seen::Received { dropped: None }, 60);
+        assert!(reader.take());
+        assert!(reader.records().map(|record| record.missed_before).eq([3, 0]));
+    }
+}

@@ -1,0 +1,243 @@
+//! How commands ask a running switch: over HTTP, at an address or a Unix socket, and directly. A proxy that the environment
+//! names is for the web; it knows nothing of the addresses of this machine.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use ureq::config::ConfigBuilder;
+use ureq::http::Response;
+use ureq::typestate::AgentScope;
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{
+    Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
+};
+use ureq::{Agent, Body, Error};
+
+/// Before the path of a socket.
+const UNIX: &str = "unix:";
+/// Where switches serve that are not told otherwise.
+pub const DEFAULT_URL: &str = "http://127.0.0.1:9464";
+
+/// Where a switch serves, from the command line: with `http://` before it where nothing else is.
+///
+/// # Errors
+/// What it may be.
+pub fn url(text: &str) -> Result<String, String> {
+    if let Some(path) = text.strip_prefix(UNIX) {
+        let path = path.strip_prefix("//").unwrap_or(path);
+        return match path.starts_with('/') {
+            true => Ok(format!("{UNIX}{path}")),
+            false => {
+                Err("the path of a socket is one from the root on, such as unix:/run/xoff/s1.sock".into())
+            }
+        };
+    }
+    match text.split_once("://") {
+        None => Ok(format!("http://{text}")),
+        Some(("http", _)) => Ok(text.to_owned()),
+        Some((scheme, _)) => Err(format!("a switch serves http:// or {UNIX}, not {scheme}://")),
+    }
+}
+
+/// Nobody answers.
+#[derive(Debug, thiserror::Error)]
+#[error("no switch answers at {url}: {error}; start one with `xoff run`, or say where it serves with --url")]
+pub struct Silent {
+    /// Where it was asked.
+    pub url: String,
+    /// What the network said.
+    pub error: Box<Error>,
+}
+
+impl Silent {
+    /// As a closure for `map_err`.
+    pub fn at(url: &str) -> impl Fn(Error) -> Silent {
+        move |error| Silent { url: url.into(), error: Box::new(error) }
+    }
+}
+
+/// Why a switch did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// Nobody answers.
+    #[error(transparent)]
+    Silent(#[from] Silent),
+    /// The switch says no.
+    #[error("{0}")]
+    Refused(String),
+    /// Somebody answers, but not so.
+    #[error("what answers at {url} is no switch of this version of xoff: {error}")]
+    Foreign {
+        /// Where it was asked.
+        url: String,
+        /// What is wrong with the answer.
+        error: serde_json::Error,
+    },
+}
+
+/// Sends who serves at `url`, which [`url`] has read, what `send` makes of an agent and what comes before the path; and waits so long
+/// for the whole answer.
+///
+/// # Errors
+/// [`AskError`].
+pub fn ask<T: DeserializeOwned>(
+    url: &str,
+    timeout: Duration,
+    send: impl FnOnce(&Agent, &str) -> Result<Response<Body>, Error>,
+) -> Result<T, AskError> {
+    let (agent, base) = agent(url, timeout);
+    let mut answer = send(&agent, &base).map_err(Silent::at(url))?;
+    let body = answer.body_mut().read_to_string().map_err(Silent::at(url))?;
+    if !answer.status().is_success() {
+        return Err(AskError::Refused(body.trim_end().into()));
+    }
+    serde_json::from_str(&body).map_err(|error| AskError::Foreign { url: url.into(), error })
+}
+
+/// Asks who serves at `base`, which [`url`] has read, and waits so long for the whole answer; any status is one.
+///
+/// # Errors
+/// Nobody answers.
+pub fn get(base: &str, path: &str, timeout: Duration) -> Result<Response<Body>, Error> {
+    let (agent, base) = agent(base, timeout);
+    agent.get(format!("{base}{path}")).call()
+}
+
+/// What asks who serves at `base`, and what comes before the path then.
+#[must_use]
+pub fn agent(base: &str, timeout: Duration) -> (Agent, String) {
+    of(base, Agent::config_builder().timeout_global(Some(timeout)))
+}
+
+/// The same, for answers without an end: it waits so long for them to begin.
+#[must_use]
+pub fn endless(base: &str, timeout: Duration) -> (Agent, String) {
+    let config = Agent::config_builder().timeout_connect(Some(timeout)).timeout_recv_response(Some(timeout));
+    of(base, config)
+}
+
+fn of(base: &str, config: ConfigBuilder<AgentScope>) -> (Agent, String) {
+    let config = config.proxy(None).http_status_as_error(false).build();
+    match base.strip_prefix(UNIX) {
+        Some(path) => {
+            let agent = Agent::with_parts(config, Socket(path.into()), DefaultResolver::default());
+            (agent, "http://127.0.0.1".to_owned()) // the name that any switch answers to
+        }
+        None => (config.new_agent(), base.trim_end_matches('/').to_owned()),
+    }
+}
+
+/// Connects to a Unix socket, whatever is asked for.
+#[derive(Debug)]
+struct Socket(PathBuf);
+
+impl Connector for Socket {
+    type Out = Connection;
+
+    fn connect(&self, details: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<Connection>, Error> {
+        let stream = UnixStream::connect(&self.0)?;
+        let buffers =
+            LazyBuffers::new(details.config.input_buffer_size(), details.config.output_buffer_size());
+        Ok(Some(Connection { stream, buffers }))
+    }
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: UnixStream,
+    buffers: LazyBuffers,
+}
+
+impl Transport for Connection {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        &mut self.buffers
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
+        self.stream.set_write_timeout(left(&timeout))?;
+        let output = &self.buffers.output()[..amount];
+        self.stream.write_all(output).map_err(|error| told(error, &timeout))
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
+        self.stream.set_read_timeout(left(&timeout))?;
+        let amount =
+            self.stream.read(self.buffers.input_append_buf()).map_err(|error| told(error, &timeout))?;
+        self.buffers.input_appended(amount);
+        Ok(amount > 0)
+    }
+
+    fn is_open(&mut self) -> bool {
+        false // each is used once
+    }
+}
+
+fn left(timeout: &NextTimeout) -> Option<Duration> {
+    timeout.not_zero().map(|left| (*left).max(Duration::from_millis(1)))
+}
+
+fn told(error: io::Error, timeout: &NextTimeout) -> Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Timeout(timeout.reason),
+        _ => error.into(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn an_address_needs_no_scheme_and_has_no_other() {
+        for given in ["10.0.0.1:9464", "http://10.0.0.1:9464"] {
+            assert_eq!(url(given).unwrap(), "http://10.0.0.1:9464");
+        }
+        assert_eq!(url("localhost:9464").unwrap(), "http://localhost:9464");
+        for given in ["unix:/run/xoff/s1.sock", "unix:///run/xoff/s1.sock"] {
+            assert_eq!(url(given).unwrap(), "unix:/run/xoff/s1.sock");
+        }
+        assert!(url("https://10.0.0.1:9464").unwrap_err().contains("serves http:// or unix:, not https://"));
+        assert!(url("unix:s1.sock").unwrap_err().contains("from the root on"));
+    }
+
+    #[test]
+    fn a_socket_is_asked_like_an_address() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s1.sock");
+        let base = format!("unix:{}", path.display());
+        let ask = || get(&base, "/status", Duration::from_secs(20));
+        ask().unwrap_err();
+        let server = UnixListener::bind(&path).unwrap();
+        let serve = thread::spawn(move || {
+            let (mut stream, _) = server.accept().unwrap();
+            let mut asked = [0; 1024];
+            let n = stream.read(&mut asked).unwrap();
+            stream.write_all(b"HTTP/1.1 503 -\r\nContent-Length: 5\r\n\r\nbusy\n").unwrap();
+            String::from_utf8(asked[..n].to_vec()).unwrap()
+        });
+        let mut answer = ask().unwrap();
+        assert_eq!(answer.status().as_u16(), 503);
+        assert_eq!(answer.body_mut().read_to_string().unwrap(), "busy\n");
+        let asked = serve.join().unwrap().to_lowercase();
+        assert!(
+            asked.starts_with("get /status http/1.1\r\n") && asked.contains("host: 127.0.0.1\r\n"),
+            "{asked}"
+        );
+    }
+
+    #[test]
+    fn who_says_nothing_is_not_waited_for_for_ever() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s1.sock");
+        let _silent = UnixListener::bind(&path).unwrap();
+        let asked = get(&format!("unix:{}", path.display()), "/status", Duration::from_millis(50));
+        assert!(matches!(asked, Err(Error::Timeout(_))), "{asked:?}");
+    }
+}

@@ -1,0 +1,294 @@
+//! A switch starts with the privileges that opening devices takes, and then gives up all that it does not need: each of
+//! its threads by itself, as capabilities, system calls and files belong to threads in Linux.
+//!
+//! | part | capabilities | system calls | reads |
+//! |---|---|---|---|
+//! | [`Part::Owner`]: main and control | [`OWNER`] | but those by which one leaves a process | /proc, /sys, configuration |
+//! | [`Part::Opener`]: opens devices that come back | [`OPENER`] | the same | the same |
+//! | [`Part::Worker`]: forwards frames | none | those that it is known to make | nothing |
+//! | [`Part::Http`]: answers strangers | none | those that it is known to make | what the process says of itself |
+//! | [`Part::Log`]: writes lines | none | those that it is known to make | nothing |
+//!
+//! They share one memory: whoever runs code of his own in one of them can make another one do what that may. What this stops
+//! is everything short of that: a wrong path, a file or address that a stranger chose, a call that nobody meant.
+//!
+//! All have `no_new_privs`, the user of the configuration where it names one, and nobody opens a file for writing or speaks
+//! TCP to anybody. SECURITY.md argues each line of this.
+
+mod calls;
+mod capabilities;
+mod files;
+mod user;
+
+use std::io;
+use std::panic;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+use nix::errno::Errno;
+
+pub use capabilities::{OPENER, OWNER};
+pub use user::{User, UserError};
+
+/// What a thread is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Looks after devices and puts them back.
+    Owner,
+    /// Opens devices, while the switch runs.
+    Opener,
+    /// Forwards frames by sockets that are open already.
+    Worker,
+    /// Answers whoever asks over HTTP.
+    Http,
+    /// Writes log lines.
+    Log,
+}
+
+/// What all threads of a process have in common once they have given up what they do not need.
+#[derive(Clone, Debug, Default)]
+pub struct Confinement {
+    /// Who they become; `None`: who started them.
+    pub user: Option<User>,
+    /// What its owner may read beside /proc and /sys: directories, or files.
+    pub readable: Vec<PathBuf>,
+    /// Where it may take a file away: the directory of the socket at which HTTP is served.
+    pub removable: Option<PathBuf>,
+}
+
+/// What becomes of the privileges of those who run a switch.
+#[derive(Clone, Debug)]
+pub enum Privileges {
+    /// They stay with all but HTTP: the switch is part of a larger program.
+    Keep,
+    /// All that is not needed any more goes, before the first frame is looked at, thread by thread.
+    Drop(Confinement),
+}
+
+/// Why a thread could not give up what it does not need.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfineError {
+    /// The kernel refused to change a set.
+    #[error("cannot drop capabilities: {0}")]
+    Capabilities(#[from] caps::errors::CapsError),
+    /// The kernel refused `no_new_privs`.
+    #[error("cannot set no_new_privs: {0}")]
+    NoNewPrivileges(#[from] Errno),
+    /// Another user.
+    #[error(transparent)]
+    User(#[from] UserError),
+    /// Landlock.
+    #[error("cannot limit which files are reached (Landlock): {0}")]
+    Files(#[from] landlock::RulesetError),
+    /// seccomp.
+    #[error("cannot limit which system calls are made (seccomp): {0}")]
+    Calls(#[from] seccompiler::Error),
+    /// No thread.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] io::Error),
+}
+
+impl Confinement {
+    /// The calling thread, and those that it starts from now on, keep what this part needs, and never get more again.
+    ///
+    /// # Errors
+    /// Where the kernel refuses; something may have been given up then.
+    pub fn enter(&self, part: Part) -> Result<(), ConfineError> {
+        nix::sys::prctl::set_no_new_privs()?;
+        files::limit(part, &self.readable, self.removable.as_deref())?;
+        user::become_user(self.user.as_ref())?;
+        capabilities::limit(part)?;
+        calls::limit(part)
+    }
+
+    /// A thread of that part, which has given up what it does not need when this returns.
+    ///
+    /// # Errors
+    /// As [`Confinement::enter`], and where the system has no thread.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        part: Part,
+        name: &str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, ConfineError> {
+        let (tell, told) = mpsc::channel();
+        let confinement = self.clone();
+        let thread = thread::Builder::new().name(name.into()).spawn(move || {
+            if let Err(error) = confinement.enter(part) {
+                let _ = tell.send(Err(error)); // whoever started it waits
+                panic::resume_unwind(Box::new(())); // and is told by that alone
+            }
+            let _ = tell.send(Ok(()));
+            work()
+        })?;
+        told.recv().map_err(io::Error::other)??;
+        Ok(thread)
+    }
+}
+
+impl Privileges {
+    /// A thread of that part.
+    ///
+    /// # Errors
+    /// As [`Confinement::spawn`].
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        part: Part,
+        name: &str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, ConfineError> {
+        match self {
+            Privileges::Keep => Ok(thread::Builder::new().name(name.into()).spawn(work)?),
+            Privileges::Drop(confinement) => confinement.spawn(part, name, work),
+        }
+    }
+
+    /// HTTP has no use for any.
+    pub(crate) fn of_http(&self) -> Confinement {
+        match self {
+            Privileges::Keep => Confinement::default(),
+            Privileges::Drop(confinement) => confinement.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs::{self, File, OpenOptions, Permissions};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::net::UnixListener;
+    use std::process::Command;
+
+    use caps::{CapSet, CapsHashSet};
+    use nix::sched::{CloneFlags, setns, unshare};
+    use nix::sys::ptrace;
+    use nix::sys::signal::kill;
+    use nix::unistd::{Pid, getppid};
+
+    use super::*;
+
+    /// What `tried` comes to in a thread of that part.
+    fn within<T: Send + 'static>(part: Part, tried: impl FnOnce() -> T + Send + 'static) -> T {
+        Confinement::default().spawn(part, "confined", tried).unwrap().join().unwrap()
+    }
+
+    const PARTS: [Part; 5] = [Part::Owner, Part::Opener, Part::Worker, Part::Http, Part::Log];
+
+    #[test]
+    fn nobody_writes_a_file_or_changes_who_may() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("of-root");
+        fs::write(&path, "as it was").unwrap();
+        for part in PARTS {
+            let (file, new) = (path.clone(), directory.path().join("new"));
+            let tried = within(part, move || {
+                [
+                    OpenOptions::new().write(true).open(&file).is_ok(),
+                    OpenOptions::new().append(true).open("/proc/self/comm").is_ok(),
+                    File::create(&new).is_ok(),
+                    UnixListener::bind(&new).is_ok(),
+                    fs::set_permissions(&file, Permissions::from_mode(0o666)).is_ok(),
+                    std::os::unix::fs::chown(&file, Some(1), None).is_ok(),
+                    fs::remove_file(&file).is_ok(),
+                    fs::rename(&file, &new).is_ok(),
+                ]
+            });
+            assert_eq!(tried, [false; 8], "{part:?}");
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), "as it was");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+    }
+
+    #[test]
+    fn files_are_read_by_who_needs_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let [here, elsewhere] = ["here", "elsewhere"].map(|name| directory.path().join(name));
+        [&here, &elsewhere].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+        let files = [here.join("switch.toml"), elsewhere.join("secret")];
+        files.iter().for_each(|path| fs::write(path, "text").unwrap());
+        let confinement = Confinement { readable: vec![here], ..Confinement::default() };
+        let read = |part| {
+            let [config, secret] = files.clone();
+            let paths =
+                [config, secret, "/sys/class/net".into(), "/proc/self/stat".into(), "/etc/shadow".into()];
+            let can = move || paths.map(|path| File::open(path).is_ok());
+            confinement.spawn(part, "confined", can).unwrap().join().unwrap()
+        };
+        assert_eq!(read(Part::Owner), [true, false, true, true, false]);
+        assert_eq!(read(Part::Http), [false, false, false, true, false]);
+        assert_eq!(read(Part::Worker), [false; 5]);
+        assert_eq!(read(Part::Log), [false; 5]);
+    }
+
+    #[test]
+    fn nobody_starts_looks_into_or_signals_a_process_or_leaves_the_namespace() {
+        let namespace = File::open("/proc/self/ns/net").unwrap();
+        for part in PARTS {
+            let namespace = namespace.try_clone().unwrap();
+            let tried = within(part, move || {
+                [
+                    Command::new("/bin/true").spawn().is_ok(),
+                    ptrace::attach(getppid()).is_ok(),
+                    kill(getppid(), None).is_ok(),
+                    kill(Pid::this(), None).is_ok(),
+                    unshare(CloneFlags::CLONE_NEWNET).is_ok(),
+                    unshare(CloneFlags::CLONE_NEWUSER).is_ok(),
+                    setns(namespace, CloneFlags::CLONE_NEWNET).is_ok(),
+                ]
+            });
+            assert_eq!(tried, [false; 7], "{part:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_speaks_tcp_to_anybody_or_listens_anew() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        for part in PARTS {
+            let tried = within(part, move || {
+                [TcpStream::connect(address).is_ok(), TcpListener::bind("127.0.0.1:0").is_ok()]
+            });
+            assert_eq!(tried, [false; 2], "{part:?}");
+        }
+    }
+
+    #[test]
+    fn only_who_opens_devices_starts_threads_and_keeps_capabilities() {
+        let held = |part| {
+            within(part, move || {
+                let sets = [CapSet::Effective, CapSet::Permitted].map(|set| caps::read(None, set).unwrap());
+                let others = [CapSet::Inheritable, CapSet::Ambient].map(|set| caps::read(None, set).unwrap());
+                assert!(others.iter().all(CapsHashSet::is_empty));
+                assert_eq!(sets[0], sets[1]);
+                sets[0].clone()
+            })
+        };
+        assert_eq!(held(Part::Owner), OWNER.into());
+        assert_eq!(held(Part::Opener), OPENER.into());
+        assert!(within(Part::Owner, || thread::spawn(|| 7).join().unwrap()) == 7);
+        assert!(!within(Part::Http, || thread::Builder::new().spawn(|| 7).is_ok()));
+    }
+
+    #[test]
+    fn a_thread_becomes_another_user_by_itself() {
+        let nobody = User::named("nobody").unwrap();
+        let confinement = Confinement { user: Some(nobody), ..Confinement::default() };
+        let ids = || {
+            let text = fs::read_to_string("/proc/thread-self/status").unwrap();
+            let line =
+                |name| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+            (line("Uid:"), line("Groups:"), caps::read(None, CapSet::Effective).unwrap())
+        };
+        let before = ids();
+        let (uid, groups, capabilities) =
+            confinement.spawn(Part::Owner, "confined", ids).unwrap().join().unwrap();
+        assert_eq!((uid.as_str(), groups.as_str()), ("65534\t65534\t65534\t65534", ""));
+        assert_eq!(capabilities, OWNER.into());
+        assert_eq!(ids(), before, "the others stay who they are");
+        let error = User::named("no.such.user").unwrap_err().to_string();
+        assert!(error.contains("there is no such user on this machine"), "{error}");
+    }
+}

@@ -1,0 +1,173 @@
+//! Who may see frames: root, and the user whom the switch runs as, on this machine. Others could not look at a device
+//! either, and a port that anybody on the machine may connect to must not let them.
+//!
+//! The kernel knows whose socket is at the other end of a connection of this machine: it says so of one by a socket file, and
+//! lists those of TCP in `/proc/net/tcp`.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use nix::unistd::geteuid;
+
+use crate::control::connections::Asker;
+
+/// TCP's state of a connection that is there.
+const ESTABLISHED: &str = "01";
+
+/// The kernel writes such a list in parts: while others come and go a line may be missing from it, or stand there twice.
+const LOOKS_MAX: usize = 5;
+
+/// Whether whoever has the other end of a connection, on this machine, may see frames.
+///
+/// # Errors
+/// Who may.
+pub(super) fn may_look(asker: Asker) -> Result<(), String> {
+    let askers = match asker {
+        Asker::Unix { uid } => vec![uid],
+        Asker::Tcp { peer, here } => {
+            let mut looks = (0..LOOKS_MAX).map(|_| owners(&lists(), peer, here));
+            looks.find(|askers| !askers.is_empty()).unwrap_or_default()
+        }
+    };
+    judge(&askers, geteuid().as_raw())
+}
+
+fn lists() -> String {
+    // Of this thread: it may be in another network namespace than the first.
+    let lists = ["tcp", "tcp6"].map(|list| fs::read_to_string(format!("/proc/thread-self/net/{list}")));
+    lists.map(Result::unwrap_or_default).concat()
+}
+
+/// There is one who asks, and he may look.
+fn judge(askers: &[u32], us: u32) -> Result<(), String> {
+    match *askers {
+        [uid] if uid == 0 || uid == us => Ok(()),
+        [uid] => Err(format!(
+            "frames are shown to root and to the user whom the switch runs as (uid {us}), and uid {uid} asks; try sudo"
+        )),
+        _ => Err("frames are shown to root only, and it cannot be seen who asks".into()),
+    }
+}
+
+/// Who has the other end of that connection. A port alone may be that of several sockets, each with another peer, and whose they
+/// are says nothing: both addresses are looked at.
+fn owners(lists: &str, peer: SocketAddr, here: SocketAddr) -> Vec<u32> {
+    let asker = [peer, here].map(|end| (end.ip().to_canonical(), end.port()));
+    let owner = |line: &str| {
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        let addresses = [read(fields.next()?)?, read(fields.next()?)?];
+        let is_asker = addresses == asker && fields.next()? == ESTABLISHED;
+        is_asker.then(|| fields.nth(3)?.parse().ok())?
+    };
+    let mut owners: Vec<u32> = lists.lines().filter_map(owner).collect();
+    owners.dedup();
+    owners
+}
+
+/// An address and a port as the kernel writes them: words in the machine's own order, in hexadecimal digits.
+fn read(text: &str) -> Option<(IpAddr, u16)> {
+    let (address, port) = text.split_once(':')?;
+    let word =
+        |at: usize| u32::from_str_radix(address.get(at * 8..at * 8 + 8)?, 16).ok().map(u32::to_ne_bytes);
+    let ip = match address.len() {
+        8 => IpAddr::V4(Ipv4Addr::from(word(0)?)),
+        32 => {
+            let bytes = [word(0)?, word(1)?, word(2)?, word(3)?].concat();
+            IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?))
+        }
+        _ => return None,
+    };
+    Some((ip.to_canonical(), u16::from_str_radix(port, 16).ok()?))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::net::TcpListener;
+
+    use tokio::net::{TcpSocket, TcpStream};
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    /// Port 9464 here, as the kernel writes it.
+    const HERE: &str = "0100007F:24F8";
+
+    /// As the kernel writes it, by whom each socket is.
+    fn list(sockets: &[(&str, &str, &str, u32)]) -> String {
+        let line = |(local, remote, state, uid): &(&str, &str, &str, u32)| {
+            format!(
+                "   0: {local} {remote} {state} 00000000:00000000 00:00000000 00000000 {uid:5} 0 1234 1\n"
+            )
+        };
+        let heading = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
+        heading.to_owned() + &sockets.iter().map(line).collect::<String>()
+    }
+
+    fn of(peer: &str, here: &str, text: &str) -> Vec<u32> {
+        owners(text, peer.parse().unwrap(), here.parse().unwrap())
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn the_user_of_a_socket_is_found_by_its_addresses() {
+        let text = list(&[("0100007F:C350", HERE, "01", 1000), ("0100007F:C351", HERE, "0A", 7)]);
+        assert_eq!(of("127.0.0.1:50000", "127.0.0.1:9464", &text), [1000]);
+        assert_eq!(of("[::ffff:127.0.0.1]:50000", "[::ffff:127.0.0.1]:9464", &text), [1000]);
+        assert!(of("127.0.0.1:50001", "127.0.0.1:9464", &text).is_empty(), "it is not connected");
+        assert!(of("127.0.0.2:50000", "127.0.0.1:9464", &text).is_empty());
+        let local = "00000000000000000000000001000000:C350";
+        let mapped = ["0000000000000000FFFF00000100007F:C350", "0000000000000000FFFF00000100007F:24F8"];
+        let six = list(&[
+            (local, "00000000000000000000000001000000:24F8", "01", 3),
+            (mapped[0], mapped[1], "01", 4),
+        ]);
+        assert_eq!(of("[::1]:50000", "[::1]:9464", &six), [3]);
+        assert_eq!(of("127.0.0.1:50000", "127.0.0.1:9464", &six), [4]);
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn sockets_of_the_same_port_with_other_peers_are_not_who_asks() {
+        let (port, elsewhere) = ("0100007F:C350", "0100007F:0050");
+        let found = |sockets: &[_]| of("127.0.0.1:50000", "127.0.0.1:9464", &list(sockets));
+        assert_eq!(found(&[(port, elsewhere, "01", 0), (port, HERE, "01", 1000)]), [1000]);
+        assert_eq!(found(&[(port, HERE, "01", 0), (port, elsewhere, "01", 1000)]), [0]);
+        // The asker's is half closed, and root's goes elsewhere.
+        assert!(found(&[(port, elsewhere, "01", 0), (port, HERE, "05", 1000)]).is_empty());
+        assert_eq!(found(&[(port, HERE, "01", 0), (port, HERE, "01", 1000)]), [0, 1000], "two devices");
+    }
+
+    #[test]
+    fn root_and_the_user_of_the_switch_may_look_and_nobody_else() {
+        assert_eq!((judge(&[0], 5), judge(&[5], 5)), (Ok(()), Ok(())));
+        let told = judge(&[1000], 0).unwrap_err();
+        assert!(told.contains("(uid 0), and uid 1000 asks"), "{told}");
+        for unclear in [&[][..], &[0, 1000], &[0, 0]] {
+            assert!(judge(unclear, 0).unwrap_err().contains("it cannot be seen who asks"));
+        }
+    }
+
+    /// From `from`, which others may have, too.
+    async fn connect(from: SocketAddr, to: SocketAddr) -> TcpStream {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_reuseaddr(true).unwrap();
+        socket.bind(from).unwrap();
+        socket.connect(to).await.unwrap()
+    }
+
+    #[test]
+    fn the_kernel_tells_who_asks() {
+        let [listener, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [here, elsewhere] = [&listener, &other].map(|listener| listener.local_addr().unwrap());
+        Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+            let client = connect("127.0.0.1:0".parse().unwrap(), here).await;
+            let peer = client.local_addr().unwrap();
+            let _beside = connect(peer, elsewhere).await;
+            assert_eq!(owners(&lists(), peer, here).len(), 1);
+            assert_eq!(may_look(Asker::Tcp { peer, here }), Ok(()), "it is us");
+            drop(client);
+            assert!(may_look(Asker::Tcp { peer, here }).is_err());
+        });
+    }
+}

@@ -1,0 +1,339 @@
+//! `/capture`: frames of some ports as they pass, as pcapng, for as long as whoever asks goes on to read.
+//!
+//! Whoever sees frames sees what users send to each other, so frames are shown on this machine only, and to those who could
+//! look at the devices themselves ([`asker`]). A capture is a task: it puts [probes](crate::capture::Probe) into the
+//! workers, carries what they see to the client, and takes them off again when the client has enough, or is gone. A client that
+//! reads slowly is waited for here, and the workers count what it misses; when its time is over it is not waited for any more.
+
+mod asker;
+mod request;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use futures::future::OptionFuture;
+use futures::stream::unfold;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use xoff_dataplane::tap::{TAPS_MAX, TapId};
+use xoff_dataplane::units::{PortId, PortSet};
+
+use super::connections::{Asker, Deadline};
+use super::mailbox::Request;
+use super::trust::{self, Names};
+use super::view::SwitchView;
+use crate::capture::pcapng::{Interface, Writer};
+use crate::capture::{Counts, Reader, channel};
+use request::Wanted;
+
+/// Where a response says which capture it is.
+pub const ID_HEADER: &str = "x-xoff-capture";
+
+/// What a capture is.
+pub(super) const MEDIA_TYPE: &str = "application/x-pcapng";
+
+/// Headers that a browser sends along with what a page asks; it does not let the page leave them out.
+const OF_PAGES: [HeaderName; 3] =
+    [header::ORIGIN, HeaderName::from_static("sec-fetch-site"), HeaderName::from_static("sec-fetch-mode")];
+
+/// What the frames of one worker wait in until they are taken.
+const RING_BYTES: usize = 8 << 20;
+
+/// How often they are.
+const TAKEN_EVERY: Duration = Duration::from_millis(10);
+
+/// So many frames are put in order before others are answered: a millisecond or two.
+const RECORDS_AT_ONCE: u64 = 4_096;
+
+/// How long a worker has to take a probe, or to give it back.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
+
+type Refusal = (StatusCode, String);
+
+/// Those that run.
+#[derive(Debug, Default)]
+pub(super) struct Captures(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    begun: u64,
+    running: BTreeMap<u64, Arc<Notify>>,
+}
+
+/// The place of one that runs, until it is dropped.
+#[derive(Debug)]
+struct Place {
+    captures: Arc<Captures>,
+    id: u64,
+    end: Arc<Notify>,
+}
+
+impl Captures {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place(captures: &Arc<Captures>) -> Result<Place, Refusal> {
+        let mut table = captures.table();
+        if table.running.len() == TAPS_MAX {
+            let why =
+                format!("{TAPS_MAX} captures are running, as many as there may be; end one of them first\n");
+            return Err((StatusCode::SERVICE_UNAVAILABLE, why));
+        }
+        table.begun += 1;
+        let (id, end) = (table.begun, Arc::new(Notify::new()));
+        table.running.insert(id, Arc::clone(&end));
+        Ok(Place { captures: Arc::clone(captures), id, end })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.captures.table().running.remove(&self.id);
+    }
+}
+
+pub(super) async fn get(
+    State(view): State<Arc<SwitchView>>,
+    Extension(asker): Extension<Asker>,
+    Extension(deadline): Extension<Deadline>,
+    Extension(names): Extension<Arc<Names>>,
+    Extension(captures): Extension<Arc<Captures>>,
+    headers: HeaderMap,
+    query: Result<Query<Vec<(String, String)>>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    allow(asker, &names, &headers)?;
+    let bad = |why: String| (StatusCode::BAD_REQUEST, why + "\n");
+    let Query(query) = query.map_err(|error| bad(error.body_text()))?;
+    let wanted = Wanted::read(&query, &view.settings().ports).map_err(|error| bad(error.to_string()))?;
+    let place = Captures::place(&captures)?;
+    let id = place.id;
+    let (blocks, body) = mpsc::channel(1);
+    let (tell, told) = oneshot::channel();
+    // A task of its own takes the probes off where this request is given up.
+    tokio::spawn(run(view, wanted, place, Client { blocks, deadline }, tell));
+    let ended = |_| Err("the switch stops".to_owned());
+    let begun = told.await.unwrap_or_else(ended);
+    begun.map_err(|why| (StatusCode::SERVICE_UNAVAILABLE, why + "\n"))?;
+    let body = unfold(body, async |mut body: mpsc::Receiver<Vec<u8>>| {
+        body.recv().await.map(|blocks| (Ok::<_, Infallible>(blocks), body))
+    });
+    let head = [(header::CONTENT_TYPE.as_str(), MEDIA_TYPE.to_owned()), (ID_HEADER, id.to_string())];
+    Ok((head, Body::from_stream(body)).into_response())
+}
+
+/// Ends a capture: what it has seen until now is still sent, and what it has missed.
+pub(super) async fn delete(
+    Extension(asker): Extension<Asker>,
+    Extension(names): Extension<Arc<Names>>,
+    Extension(captures): Extension<Arc<Captures>>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Refusal> {
+    allow(asker, &names, &headers)?;
+    let end = id.parse().ok().and_then(|id: u64| captures.table().running.get(&id).cloned());
+    let Some(end) = end else { return Err((StatusCode::NOT_FOUND, format!("there is no capture {id}\n"))) };
+    end.notify_one();
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn allow(asker: Asker, names: &Names, headers: &HeaderMap) -> Result<(), Refusal> {
+    if OF_PAGES.iter().any(|name| headers.contains_key(name)) {
+        let why = "captures are for programs, and not for web pages; use `xoff capture`\n";
+        return Err((StatusCode::FORBIDDEN, why.into()));
+    }
+    let host = trust::host(headers).map_err(|why| (StatusCode::BAD_REQUEST, format!("{why}\n")))?;
+    let allowed = names.may(asker.address(), host, "capture frames").and_then(|()| asker::may_look(asker));
+    allowed.map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))
+}
+
+/// Whom a capture is for.
+struct Client {
+    /// What is next for it. When it takes no more, or its connection is given up, this is closed.
+    blocks: mpsc::Sender<Vec<u8>>,
+    /// Of its connection.
+    deadline: Deadline,
+}
+
+/// A capture from its begin to its end.
+async fn run(
+    view: Arc<SwitchView>,
+    wanted: Wanted,
+    place: Place,
+    client: Client,
+    begun: oneshot::Sender<Result<(), String>>,
+) {
+    let id = TapId(place.id);
+    let counts = Counts::new(view.settings().ports.len());
+    let mut capture = Capture::new(&view, &wanted);
+    match put_probes(&view, id, &wanted, &counts).await {
+        Ok(readers) => capture.readers = readers,
+        Err(why) => {
+            take_probes(&view, id).await;
+            let _ = begun.send(Err(why)); // or nobody waits for it any more
+            return;
+        }
+    }
+    client.deadline.lift();
+    let _ = begun.send(Ok(()));
+    tracing::info!(capture = place.id, ports = %wanted.names(&view.settings().ports), "frames are captured");
+    let is_read = capture.carry(&wanted, &client.blocks, &place.end).await;
+    client.deadline.restore(); // who does not read what is left in time is given up
+    take_probes(&view, id).await;
+    if is_read {
+        capture.take().await;
+    }
+    // Those after the last that was to be are no part of it.
+    let counts = if capture.is_full() { &capture.told } else { &counts };
+    if is_read {
+        capture.writer.statistics(counts, wall());
+        let _ = client.blocks.send(capture.writer.take()).await; // who reads may be gone by now
+    }
+    let missed: u64 = wanted.ports.iter().map(|port| counts.missed(port)).sum();
+    tracing::info!(capture = place.id, frames = capture.frames, missed, "the capture has ended");
+}
+
+/// What the workers see, on its way to the client.
+struct Capture {
+    readers: Vec<Reader>,
+    writer: Writer,
+    frames: u64,
+    /// How many frames there are to be.
+    most: u64,
+    /// What these frames tell: of themselves, and of those that were missed before each.
+    told: Arc<Counts>,
+}
+
+impl Capture {
+    /// One that begins now, and has no readers yet.
+    fn new(view: &SwitchView, wanted: &Wanted) -> Capture {
+        let interface = |port: PortId| {
+            let (settings, at) = (&view.settings().ports[port.index()], &view.ports[port.index()]);
+            let device = at.device.get();
+            Interface {
+                port,
+                name: settings.name.clone(),
+                description: format!("port {} of switch {}, device {device}", settings.name, view.name),
+                mac: at.now().mac,
+                speed: settings.speed.bits_per_second(),
+            }
+        };
+        let interfaces = wanted.ports.iter().map(interface).collect();
+        let begun = wall();
+        let zero = begun.saturating_sub(Duration::from_nanos((view.clock)().0));
+        let application = format!("xoff {}", env!("CARGO_PKG_VERSION"));
+        let writer = Writer::new(&application, interfaces, wanted.snap, zero, begun);
+        let (most, told) = (wanted.count.unwrap_or(u64::MAX), Counts::new(view.settings().ports.len()));
+        Capture { readers: Vec::new(), writer, frames: 0, most, told }
+    }
+
+    /// Carries frames until there are enough, or somebody ends it; those that were not sent by then are still with the writer. False
+    /// where nobody reads any more.
+    async fn carry(&mut self, wanted: &Wanted, blocks: &mpsc::Sender<Vec<u8>>, end: &Notify) -> bool {
+        let until = wanted.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+        let mut is_over = pin!(async {
+            tokio::select! {
+                () = end.notified() => (),
+                Some(()) = OptionFuture::from(until.map(sleep_until)) => (),
+            }
+        });
+        loop {
+            self.take().await;
+            if self.is_full() {
+                return true;
+            }
+            if self.writer.pending() > 0 {
+                tokio::select! {
+                    room = blocks.reserve() => match room {
+                        Ok(room) => room.send(self.writer.take()),
+                        Err(_) => return false,
+                    },
+                    () = &mut is_over => return true,
+                }
+            }
+            tokio::select! {
+                () = blocks.closed() => return false,
+                () = &mut is_over => return true,
+                () = sleep(TAKEN_EVERY) => (),
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.frames == self.most
+    }
+
+    /// Takes what the workers have seen, and puts it in the order of time: each tells what it saw in that order.
+    async fn take(&mut self) {
+        self.readers.iter_mut().for_each(|reader| _ = reader.take());
+        let mut seen: Vec<_> = self.readers.iter().map(|reader| reader.records().peekable()).collect();
+        while self.frames < self.most {
+            let times = seen.iter_mut().enumerate();
+            let times = times.filter_map(|(reader, records)| Some((records.peek()?.sighting.at, reader)));
+            let Some((_, first)) = times.min() else { break };
+            let record = seen[first].next().expect("it was there a moment ago");
+            self.writer.frame(&record);
+            let missed = u64::from(record.missed_before);
+            self.told.add(record.sighting.port, missed + 1, missed);
+            self.frames += 1;
+            if self.frames.is_multiple_of(RECORDS_AT_ONCE) {
+                yield_now().await;
+            }
+        }
+    }
+}
+
+/// Since 1970.
+fn wall() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Puts a probe into each worker that owns one of the ports.
+async fn put_probes(
+    view: &SwitchView,
+    id: TapId,
+    wanted: &Wanted,
+    counts: &Arc<Counts>,
+) -> Result<Vec<Reader>, String> {
+    let mut readers = Vec::new();
+    for (number, worker) in view.workers.iter().enumerate() {
+        let own = view.ports().filter(|(_, port)| port.worker == number).map(|(id, _)| id);
+        let ports: PortSet = own.filter(|id| wanted.ports.contains(*id)).collect();
+        if ports.is_empty() {
+            continue;
+        }
+        let (probe, reader) =
+            channel(ports, wanted.filter, wanted.snap as usize, RING_BYTES, Arc::clone(counts));
+        let (done, answer) = oneshot::channel();
+        let request = Request::PutTap { id, tap: Box::new(probe), done };
+        let ended = || format!("worker {number} has ended");
+        worker.mailbox.send(request).map_err(|_| ended())?;
+        match timeout(ANSWERED_WITHIN, answer).await {
+            Ok(Ok(Ok(()))) => readers.push(reader),
+            Ok(Ok(Err(_))) => return Err(format!("worker {number} has {TAPS_MAX} others look on already")),
+            Ok(Err(_)) => return Err(ended()),
+            Err(_) => return Err(format!("worker {number} does not answer")),
+        }
+    }
+    Ok(readers)
+}
+
+/// Takes them off. Their memory is given back here, and not by the workers.
+async fn take_probes(view: &SwitchView, id: TapId) {
+    for worker in &view.workers {
+        let (done, answer) = oneshot::channel();
+        if worker.mailbox.send(Request::TakeTap { id, done }).is_ok() {
+            let _ = timeout(ANSWERED_WITHIN, answer).await;
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What is asked of `/capture`.
+
+use xoff_dataplane::settings::PortSettings;
+use xoff_dataplane::units::{PortId, PortSet};
+
+use crate::capture::{Filter, FilterError};
+
+/// Most bytes of a frame that are kept; as many as other captures have by default.
+const SNAP_MAX: u32 = 262_144;
+/// Least: Ethernet's header.
+const SNAP_MIN: u32 = 14;
+
+/// What is to be captured, and how much of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) ports: PortSet,
+    pub(super) filter: Filter,
+    /// Bytes of each frame.
+    pub(super) snap: u32,
+    /// Frames, and then no more.
+    pub(super) count: Option<u64>,
+    /// And for how long.
+    pub(super) seconds: Option<u64>,
+}
+
+/// Why that cannot be done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum WantedError {
+    #[error("this switch has no port {port:?}; its ports are {known}")]
+    Port { port: String, known: String },
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+    #[error("`{key}` is {given:?}, but has to be a whole number from {least} to {most}")]
+    Number { key: &'static str, given: String, least: u64, most: u64 },
+    #[error("`{0}` is given twice")]
+    Twice(&'static str),
+    #[error(
+        "`{0}` is nothing that a capture is asked with; that is port, class and dropped (each as often as needed), \
+         control, snap, count and seconds: /capture?port=p1&class=3&dropped=egress_full"
+    )]
+    Unknown(String),
+}
+
+impl Wanted {
+    /// Reads what is asked of a switch with these ports. Where no port is named all are meant.
+    pub(super) fn read(query: &[(String, String)], ports: &[PortSettings]) -> Result<Wanted, WantedError> {
+        let (mut named, mut classes) = (PortSet::NONE, Vec::new());
+        let (mut dropped, mut control) = (None, false);
+        let (mut snap, mut count, mut seconds) = (None, None, None);
+        for (key, value) in query {
+            match key.as_str() {
+                "port" => named.insert(find(value, ports)?),
+                "class" => classes.push(value.as_str()),
+                "dropped" => dropped
+                    .get_or_insert_with(Vec::new)
+                    .extend(Some(value.as_str()).filter(|it| !it.is_empty())),
+                "control" => control = true,
+                "snap" => set(&mut snap, "snap", value, SNAP_MIN.into(), SNAP_MAX.into())?,
+                "count" => set(&mut count, "count", value, 1, u64::MAX)?,
+                "seconds" => set(&mut seconds, "seconds", value, 1, u32::MAX.into())?,
+                _ => return Err(WantedError::Unknown(key.clone())),
+            }
+        }
+        if named.is_empty() {
+            named = numbered(ports).map(|(id, _)| id).collect();
+        }
+        let filter = Filter::new(&classes, dropped.as_deref(), control)?;
+        let snap = snap.and_then(|snap| u32::try_from(snap).ok()).unwrap_or(SNAP_MAX);
+        Ok(Wanted { ports: named, filter, snap, count, seconds })
+    }
+
+    /// The names of its ports.
+    pub(super) fn names(&self, ports: &[PortSettings]) -> String {
+        let names = self.ports.iter().map(|id| ports[id.index()].name.as_str());
+        names.collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn numbered(ports: &[PortSettings]) -> impl Iterator<Item = (PortId, &PortSettings)> {
+    (0..=u8::MAX).map(PortId).zip(ports)
+}
+
+fn find(name: &str, ports: &[PortSettings]) -> Result<PortId, WantedError> {
+    let found = numbered(ports).find(|(_, port)| port.name == name).map(|(id, _)| id);
+    found.ok_or_else(|| {
+        let known = ports.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
+        WantedError::Port { port: name.to_owned(), known }
+    })
+}
+
+fn set(
+    to: &mut Option<u64>,
+    key: &'static str,
+    given: &str,
+    least: u64,
+    most: u64,
+) -> Result<(), WantedError> {
+    let number = given.parse().ok().filter(|number| (least..=most).contains(number));
+    let number = number.ok_or_else(|| WantedError::Number { key, given: given.to_owned(), least, most })?;
+    match to.replace(number) {
+        None => Ok(()),
+        Some(_) => Err(WantedError::Twice(key)),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_dataplane::settings::ClassSettings;
+    use xoff_dataplane::units::{BitRate, Bytes, MacAddr};
+
+    use super::*;
+
+    fn read(query: &[(&str, &str)]) -> Result<Wanted, String> {
+        let classes = [(); 8].map(|()| ClassSettings::lossy(Bytes(1)));
+        let port = |name| PortSettings::plain(name, MacAddr([0; 6]), BitRate::from_gbps(1), classes);
+        let query: Vec<_> = query.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        Wanted::read(&query, &["a", "b", "c"].map(port)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_not_said_is_everything() {
+        let wanted = read(&[]).unwrap();
+        assert_eq!((wanted.ports.len(), wanted.filter, wanted.snap), (3, Filter::ALL, SNAP_MAX));
+        assert_eq!((wanted.count, wanted.seconds), (None, None));
+        let wanted =
+            read(&[("port", "c"), ("port", "a"), ("snap", "14"), ("count", "2"), ("seconds", "3")]).unwrap();
+        assert!(wanted.ports.iter().eq([PortId(0), PortId(2)]));
+        assert_eq!((wanted.snap, wanted.count, wanted.seconds), (14, Some(2), Some(3)));
+        let wanted =
+            read(&[("class", "3"), ("dropped", ""), ("dropped", "egress_full"), ("control", "")]).unwrap();
+        assert_eq!(Ok(wanted.filter), Filter::new(&["3"], Some(&["egress_full"]), true));
+    }
+
+    #[test]
+    fn what_cannot_be_is_told_with_what_can() {
+        for (query, expected) in [
+            (("port", "d"), "this switch has no port \"d\"; its ports are a, b, c"),
+            (("class", "9"), "there is no class 9; classes are 0 to 7"),
+            (("snap", "13"), "`snap` is \"13\", but has to be a whole number from 14 to 262144"),
+            (("count", "0"), "`count` is \"0\", but has to be a whole number from 1 to 18446744073709551615"),
+            (("seconds", "-1"), "`seconds` is \"-1\", but has to be a whole number from 1 to 4294967295"),
+        ] {
+            assert_eq!(read(&[query]).unwrap_err(), expected);
+        }
+        assert!(
+            read(&[("filter", "x")])
+                .unwrap_err()
+                .starts_with("`filter` is nothing that a capture is asked with")
+        );
+        assert_eq!(read(&[("snap", "99"), ("snap", "98")]).unwrap_err(), "`snap` is given twice");
+    }
+}

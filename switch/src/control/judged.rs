@@ -1,0 +1,51 @@
+//! What `/status` says of what goes wrong now, and of peers that are not as they were declared.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Something that goes wrong now; docs/log.md has all that there is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GoingOnStatus {
+    /// Its name.
+    pub event: String,
+    /// Name of the port, where it is one's.
+    pub port: Option<String>,
+    /// The class.
+    pub class: Option<u8>,
+    /// Index of the worker.
+    pub worker: Option<usize>,
+    /// Which counter says so.
+    pub cause: Option<String>,
+    /// How much was counted since it began.
+    pub count: u64,
+    /// What else there is to say.
+    pub detail: Option<String>,
+    /// How long ago it began.
+    pub began_nanos_ago: u64,
+}
+
+/// What was seen of a port's peer that is not as it was declared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PeerStatus {
+    /// It sent faster than the port's `speed`, all the time or after an XOFF.
+    pub too_fast: bool,
+    /// It went on while it was held, for longer than the port's `peer_response` allows.
+    pub too_late: bool,
+    /// Bytes beyond what the line rate allows, frames as the line counts them.
+    pub overspeed_bytes: u64,
+    /// How long it was declared to take to stop; `None`: nothing was declared.
+    pub response_declared_nanos: Option<u64>,
+}
+
+/// What came of a class after XOFF.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ResponseStatus {
+    /// Most bytes in one pause.
+    pub after_xoff_max_bytes: u64,
+    /// The longest after which something was found to have come, with the time in which the worker looked elsewhere.
+    pub response_max_nanos: u64,
+    /// Frames that came in time, and were more than a peer sends that is as fast as declared.
+    pub excess_frames: u64,
+    /// Frames later than a peer sends that stops as declared.
+    pub late_frames: u64,
+}

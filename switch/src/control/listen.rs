@@ -1,0 +1,257 @@
+//! Where HTTP is served: at an address, which may be one of another network namespace, or at a Unix socket, which is a file and
+//! so of none.
+//!
+//! A socket that nobody listens at is what a killed switch has left; it is replaced. Who listens is asked who it is, so that
+//! a switch that is started twice is told so.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use nix::sched::{CloneFlags, setns};
+use serde::Deserialize;
+use tokio::io::{AsyncRead, AsyncWrite};
+use xoff_config::shell::HttpAt;
+
+use super::connections::Asker;
+use super::{ControlError, trust};
+use crate::client;
+
+/// Who may open a socket may change the switch: its owner, and the group.
+const MODE: u32 = 0o660;
+/// How long who has the place may take to say who it is.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// Where HTTP is served, and by which names it may be asked.
+#[derive(Debug)]
+pub struct Http {
+    listener: Listener,
+    place: Place,
+    names: trust::Names,
+}
+
+/// What connections come by.
+#[derive(Debug)]
+pub(super) enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// Where that is. A socket file goes when this is dropped.
+#[derive(Debug)]
+pub(super) struct Place(HttpAt);
+
+/// The same, known to the runtime.
+pub(super) enum Registered {
+    Tcp(tokio::net::TcpListener),
+    Unix(tokio::net::UnixListener),
+}
+
+/// A connection, by whatever it came.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// What [`start`](super::start) serves HTTP on, in that network namespace (`None`: that of the calling thread). It may need a
+/// privilege (a port below 1024), which serving does not. `names` are those that it may be asked by beside `localhost`, the
+/// machine's own, and addresses.
+///
+/// # Errors
+/// [`ControlError::Listen`], [`ControlError::Running`].
+pub fn listen(at: &HttpAt, netns: Option<&Path>, names: &[String]) -> Result<Http, ControlError> {
+    bound(at, netns, names).map_err(|error| {
+        let told = if error.kind() == io::ErrorKind::AddrInUse {
+            inside(netns, || running(at)).ok().flatten()
+        } else {
+            None
+        };
+        match told {
+            Some(Told { name, process_id }) => {
+                ControlError::Running { listen: at.clone(), name, process: process_id }
+            }
+            None => ControlError::Listen { listen: at.clone(), error },
+        }
+    })
+}
+
+fn bound(at: &HttpAt, netns: Option<&Path>, names: &[String]) -> io::Result<Http> {
+    match at {
+        HttpAt::Tcp(address) => {
+            let listener = inside(netns, || TcpListener::bind(address))??;
+            listener.set_nonblocking(true)?;
+            let address = listener.local_addr()?;
+            let names = trust::Names::new(address.ip(), names);
+            Ok(Http { listener: Listener::Tcp(listener), place: Place(address.into()), names })
+        }
+        HttpAt::Unix(path) => {
+            let listener = socket(path)?;
+            let place = Place(at.clone());
+            listener.set_nonblocking(true)?;
+            fs::set_permissions(path, Permissions::from_mode(MODE))?;
+            Ok(Http {
+                listener: Listener::Unix(listener),
+                place,
+                names: trust::Names::new(Ipv4Addr::LOCALHOST.into(), names),
+            })
+        }
+    }
+}
+
+/// A socket at that path, where nobody else listens.
+fn socket(path: &Path) -> io::Result<UnixListener> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    if is_socket
+        && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    {
+        fs::remove_file(path)?;
+    }
+    UnixListener::bind(path)
+}
+
+/// Does it in a network namespace, by a thread of its own.
+fn inside<T: Send>(netns: Option<&Path>, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let Some(netns) = netns else { return Ok(work()) };
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", netns.display()));
+    let namespace = File::open(netns).map_err(named)?;
+    let enter = || {
+        setns(namespace, CloneFlags::CLONE_NEWNET).map_err(|error| named(error.into()))?;
+        Ok(work())
+    };
+    thread::scope(|scope| scope.spawn(enter).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// As much of a status as tells who it is.
+#[derive(Deserialize)]
+struct Told {
+    name: String,
+    process_id: u32,
+}
+
+fn running(at: &HttpAt) -> Option<Told> {
+    let base = match at {
+        HttpAt::Tcp(address) => format!("http://{address}"),
+        HttpAt::Unix(_) => at.to_string(),
+    };
+    let mut answer = client::get(&base, "/status?addresses=0", ANSWER_WITHIN).ok()?;
+    serde_json::from_str(&answer.body_mut().read_to_string().ok()?).ok()
+}
+
+impl Http {
+    /// What is served by one thread, and where, for another to end it.
+    pub(super) fn apart(self) -> ((Listener, trust::Names), Place) {
+        ((self.listener, self.names), self.place)
+    }
+}
+
+impl Place {
+    pub(super) fn at(&self) -> &HttpAt {
+        &self.0
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let HttpAt::Unix(path) = &self.0 {
+            let _ = fs::remove_file(path); // or it is left, and the next switch replaces it
+        }
+    }
+}
+
+impl Listener {
+    /// To be called inside the runtime.
+    pub(super) fn registered(self) -> io::Result<Registered> {
+        Ok(match self {
+            Listener::Tcp(listener) => Registered::Tcp(tokio::net::TcpListener::from_std(listener)?),
+            Listener::Unix(listener) => Registered::Unix(tokio::net::UnixListener::from_std(listener)?),
+        })
+    }
+}
+
+impl Registered {
+    pub(super) async fn accept(&self) -> io::Result<(Box<dyn Stream>, Asker)> {
+        Ok(match self {
+            Registered::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                let here = stream.local_addr()?;
+                (Box::new(stream), Asker::Tcp { peer, here })
+            }
+            Registered::Unix(listener) => {
+                let (stream, _) = listener.accept().await?;
+                let uid = stream.peer_cred()?.uid();
+                (Box::new(stream), Asker::Unix { uid })
+            }
+        })
+    }
+}
+
+/// Where sockets of switches are that `xoff status --all` shows.
+pub const DIRECTORY: &str = "/run/xoff";
+
+/// The sockets in that directory, by name.
+#[must_use]
+pub fn sockets(directory: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten().map(|file| file.path());
+    let mut sockets: Vec<PathBuf> = files
+        .filter(|path| path.extension().is_some_and(|extension| extension == "sock"))
+        .filter(|path| fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()))
+        .collect();
+    sockets.sort();
+    sockets
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_socket_that_a_killed_switch_left_is_replaced_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run/s1.sock");
+        let at = HttpAt::Unix(path.clone());
+        let http = listen(&at, None, &[]).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, MODE);
+        let taken = listen(&at, None, &[]).unwrap_err().to_string();
+        assert!(
+            taken.contains("Address already in use") && taken.contains("set `http` to a free"),
+            "{taken}"
+        );
+        drop(http);
+        assert!(!path.exists(), "it goes with the switch");
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        drop(listen(&at, None, &[]).unwrap());
+        fs::write(&path, "a file of somebody").unwrap();
+        listen(&at, None, &[]).unwrap_err();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a file of somebody");
+    }
+
+    #[test]
+    fn sockets_are_found_by_their_names() {
+        let directory = tempfile::tempdir().unwrap();
+        let of = |name: &str| directory.path().join(name);
+        let _listeners = ["b.sock", "a.sock", "other"].map(|name| UnixListener::bind(of(name)).unwrap());
+        fs::write(of("c.sock"), "").unwrap();
+        assert_eq!(sockets(directory.path()), [of("a.sock"), of("b.sock")]);
+        assert!(sockets(&of("nowhere")).is_empty());
+    }
+
+    #[test]
+    fn a_namespace_that_is_not_there_is_named() {
+        let at = SocketAddr::from(([127, 0, 0, 1], 0)).into();
+        let error =
+            listen(&at, Some(Path::new("/run/netns/none-of-that-name")), &[]).unwrap_err().to_string();
+        assert!(error.contains("/run/netns/none-of-that-name: No such file"), "{error}");
+    }
+}

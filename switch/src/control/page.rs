@@ -1,0 +1,62 @@
+//! The live page at `/`, for a browser: who asks for anything else gets a list of paths there.
+//!
+//! It is part of the program and takes nothing from elsewhere, so it works where there is no other network; a browser is told
+//! to load nothing else (`Content-Security-Policy`). What it shows it makes of `/status`, once a second, and of `/log`.
+
+use axum::Router;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+const PATHS: &str = "\
+xoff
+/           this list; for a browser the live page
+/metrics    for Prometheus
+/status     everything, as JSON; ?addresses=0 without addresses
+/addresses  the forwarding database, page by page: ?after=NEXT&limit=N
+/healthz    each port and worker, ready or why not: 200 while all are
+/log        the last lines of the log
+/policy     the policy of each class; PUT {\"policy\": NAME, \"class\": N} changes it
+/capture    frames as they pass, as pcapng: ?port=NAME&class=N&dropped=REASON&control; see `xoff capture`
+";
+
+/// Nothing but what the switch itself serves, except answers of other switches, which the page joins.
+const ONLY_OURS: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src http: https:; \
+     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+const HTML: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// What the page is made of.
+const FILES: [(&str, &str, &str); 4] = [
+    ("/page/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
+    ("/page/page.js", SCRIPT, include_str!("page/page.js")),
+    ("/page/model.js", SCRIPT, include_str!("page/model.js")),
+    ("/page/view.js", SCRIPT, include_str!("page/view.js")),
+];
+
+/// The page, its parts, and the list of paths.
+pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    FILES.iter().fold(Router::new().route("/", get(root)), |routes, &(path, kind, text)| {
+        routes.route(path, get(move || async move { part(kind, text) }))
+    })
+}
+
+async fn root(headers: HeaderMap) -> Response {
+    let accepts = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    match accepts.contains("text/html") {
+        true => ([(header::CONTENT_SECURITY_POLICY, ONLY_OURS)], part(HTML, include_str!("page/index.html")))
+            .into_response(),
+        false => PATHS.into_response(),
+    }
+}
+
+/// A switch that was replaced by a newer one shall not be seen through the page of the older.
+fn part(kind: &'static str, text: &'static str) -> impl IntoResponse {
+    let headers = [
+        (header::CONTENT_TYPE, kind),
+        (header::CACHE_CONTROL, "no-cache"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (headers, text)
+}

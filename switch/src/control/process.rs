@@ -1,0 +1,63 @@
+//! What the process takes of the machine, under the names that Prometheus' own clients give it.
+
+use nix::time::{ClockId, clock_gettime};
+use procfs::process::{LimitValue, Process};
+use procfs::{ProcError, ProcResult, WithCurrentSystemInfo as _, ticks_per_second};
+
+use super::exposition::{Exposition, Kind};
+
+/// Asks what a thread that answers may not ask any more.
+pub(super) fn prepare() {
+    let _ = (procfs::page_size(), ticks_per_second());
+}
+
+/// What cannot be read is left out.
+pub(super) fn write(text: &mut Exposition) {
+    for (name, kind, help, value) in facts().unwrap_or_default() {
+        text.family(name, kind, help).sample(&[], value);
+    }
+}
+
+/// When the machine was started, in Unix time. Of /proc, who answers reads what is of the process only.
+fn booted() -> ProcResult<f64> {
+    let [now, since] = [ClockId::CLOCK_REALTIME, ClockId::CLOCK_BOOTTIME].map(|clock| {
+        let time = clock_gettime(clock).map_err(|error| ProcError::Other(error.to_string()))?;
+        Ok::<f64, ProcError>(time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9)
+    });
+    Ok(now? - since?)
+}
+
+type Fact = (&'static str, Kind, &'static str, f64);
+
+fn facts() -> ProcResult<Vec<Fact>> {
+    let process = Process::myself()?;
+    let stat = process.stat()?;
+    let seconds = (stat.utime + stat.stime) as f64 / ticks_per_second() as f64;
+    let began = booted()? + stat.starttime as f64 / ticks_per_second() as f64;
+    let mut facts = vec![
+        (
+            "process_cpu_seconds_total",
+            Kind::Counter,
+            "Time on processors, in the program and in the kernel.",
+            seconds,
+        ),
+        (
+            "process_resident_memory_bytes",
+            Kind::Gauge,
+            "Memory that is there.",
+            stat.rss_bytes().get() as f64,
+        ),
+        ("process_virtual_memory_bytes", Kind::Gauge, "Memory that is mapped.", stat.vsize as f64),
+        ("process_threads", Kind::Gauge, "Threads.", stat.num_threads as f64),
+        ("process_start_time_seconds", Kind::Gauge, "When the process was started, in Unix time.", began),
+    ];
+    if let Ok(count) = process.fd_count() {
+        facts.push(("process_open_fds", Kind::Gauge, "Open files and sockets.", count as f64));
+    }
+    if let Ok(limits) = process.limits()
+        && let LimitValue::Value(most) = limits.max_open_files.soft_limit
+    {
+        facts.push(("process_max_fds", Kind::Gauge, "Most of them.", most as f64));
+    }
+    Ok(facts)
+}

@@ -1,0 +1,443 @@
+//! The configuration is read again, and what is otherwise in it is made so while the switch runs.
+//!
+//! A switch reads the file that it was started with, and no other: whoever may ask for a reload ([`http`]) chooses when, and
+//! only who may write the file chooses what. All of it is checked first. Where something is wrong with it, or takes a restart, that
+//! is told, all of it at once, and nothing changes.
+//!
+//! Then every worker is given the same [`Revision`], made here, and exchanges it between two batches; where there are several,
+//! each gets room first for what the others will let in. Before that all workers have to answer: one that does not would be left
+//! behind. From the moment at which the last has taken it, what is shown is what the file says.
+//!
+//! Packet memory was cut at the start. What the old limits have let in may still be there when the new ones hold, so both have to
+//! fit: where a class is to get what another one gives away, a second reload does it.
+
+pub(super) mod http;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{mpsc, oneshot};
+use xoff_config::shell::Worker as WorkerPlan;
+use xoff_config::{Change, Changes, Config, ConfigError, Device, Machine, OwnPolicy, Problem};
+use xoff_dataplane::settings::{PortSettings, SwitchSettings};
+use xoff_dataplane::switch::{Revision, WorkerId, Workers};
+use xoff_dataplane::units::{Class, Nanos};
+use xoff_xdp::Share;
+
+pub use http::ReloadRequest;
+
+use super::mailbox::{Answer, Request};
+use super::{SwitchView, ask, logging};
+use crate::machine;
+
+/// What a switch was started with, and reads again.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The file.
+    pub path: PathBuf,
+    /// The policy that the program brings along.
+    pub own_policy: Option<OwnPolicy>,
+}
+
+/// Memory that was cut at the start, and for whom.
+#[derive(Clone, Debug)]
+pub struct Reserved {
+    /// By worker.
+    pub plans: Vec<WorkerPlan>,
+    /// By worker.
+    pub shares: Vec<Share>,
+    /// By port.
+    pub queues: Vec<Option<u32>>,
+}
+
+/// What came of a reload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// Nothing was changed: it was only asked what would be.
+    pub dry_run: bool,
+    /// What is otherwise now.
+    pub changes: Vec<Changed>,
+    /// What is doubtful about the file.
+    pub warnings: Vec<String>,
+}
+
+/// One difference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// What it is, in words of the file.
+    pub what: String,
+    /// How it was.
+    pub before: String,
+    /// How it is.
+    pub after: String,
+}
+
+/// Why nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum NotReloaded {
+    /// It was not started with a file.
+    #[error("this switch was not started with a file that it could read again")]
+    NoFile,
+    /// The file cannot be read.
+    #[error("nothing was changed: cannot read {path}: {error}", path = .path.display())]
+    Unread {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// The file is wrong.
+    #[error("nothing was changed, since {path} is not valid:{}", lines(.problems), path = .path.display())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// All that is wrong with it, with the place.
+        problems: Vec<String>,
+    },
+    /// The file says what a running switch cannot be.
+    #[error("nothing was changed, since this takes a restart:{}", lines(.0.iter().map(line).collect::<Vec<_>>().as_slice()))]
+    Restart(Vec<Changed>),
+    /// A worker does not answer.
+    #[error("nothing was changed: {0}")]
+    Silent(String),
+    /// The switch is about to end.
+    #[error("the switch is about to end")]
+    Ended,
+}
+
+fn lines(list: &[String]) -> String {
+    list.iter().map(|line| format!("\n  {line}")).collect()
+}
+
+/// A difference as a line for people.
+#[must_use]
+pub fn line(Changed { what, before, after }: &Changed) -> String {
+    format!("{what}: {before} -> {after}")
+}
+
+impl From<&Change> for Changed {
+    fn from(Change { what, before, after }: &Change) -> Changed {
+        Changed { what: what.clone(), before: before.clone(), after: after.clone() }
+    }
+}
+
+/// Somebody asks for a reload.
+#[derive(Debug)]
+struct Asked {
+    dry_run: bool,
+    answer: oneshot::Sender<Result<Reloaded, NotReloaded>>,
+}
+
+/// Asks for reloads.
+#[derive(Clone, Debug)]
+pub struct Reloads(mpsc::UnboundedSender<Asked>);
+
+impl Reloads {
+    /// One more; it is answered when it is done, after those before it.
+    fn ask(&self, dry_run: bool) -> oneshot::Receiver<Result<Reloaded, NotReloaded>> {
+        let (answer, done) = oneshot::channel();
+        let _ = self.0.send(Asked { dry_run, answer }); // who waits learns that nobody answers
+        done
+    }
+
+    /// One more, of which the log tells.
+    pub fn now(&self) {
+        drop(self.ask(false));
+    }
+}
+
+/// Does what [`Reloads`] ask for, in the thread that may read the file.
+pub struct Reloader {
+    view: Arc<SwitchView>,
+    /// What holds now.
+    config: Config,
+    /// What held before, as long as frames may be there that these have let in.
+    before: Vec<Config>,
+    reserved: Reserved,
+    source: Source,
+    asked: mpsc::UnboundedReceiver<Asked>,
+}
+
+impl Reloader {
+    /// Both ends, for a switch that runs with this configuration.
+    #[must_use]
+    pub fn new(
+        view: Arc<SwitchView>,
+        config: Config,
+        reserved: Reserved,
+        source: Source,
+    ) -> (Reloads, Reloader) {
+        let (asks, asked) = mpsc::unbounded_channel();
+        (Reloads(asks), Reloader { view, config, before: Vec::new(), reserved, source, asked })
+    }
+
+    /// Does it for good, one after the other.
+    async fn run(&mut self) {
+        while let Some(Asked { dry_run, answer }) = self.asked.recv().await {
+            let outcome = self.reload(dry_run).await;
+            if !dry_run {
+                log(&self.source, &outcome);
+            }
+            let _ = answer.send(outcome); // or nobody waits for it
+        }
+        std::future::pending().await // nobody can ask any more
+    }
+
+    async fn reload(&mut self, dry_run: bool) -> Result<Reloaded, NotReloaded> {
+        let view = Arc::clone(&self.view);
+        let _alone = view.policies.changing.lock().await;
+        let file = self.read()?;
+        let warnings = file.warnings.iter().map(ToString::to_string).collect();
+        let running = self.running();
+        let (next, mut changes) = running.changes(self.reserved.plans.len(), file);
+        self.fit(&running, &next, &mut changes);
+        if !changes.restart.is_empty() {
+            return Err(NotReloaded::Restart(changes.restart.iter().map(Changed::from).collect()));
+        }
+        let done = Reloaded { dry_run, changes: changes.live.iter().map(Changed::from).collect(), warnings };
+        if dry_run || changes.live.is_empty() {
+            return Ok(done);
+        }
+        self.change(running, next).await?;
+        Ok(done)
+    }
+
+    /// The configuration that the switch was told, with the policies that it was told since.
+    fn running(&self) -> Config {
+        let mut config = self.config.clone();
+        config.switch.policies = Class::ALL.map(|class| self.view.policies.get(class));
+        config
+    }
+
+    fn read(&self) -> Result<Config, NotReloaded> {
+        let Source { path, own_policy } = &self.source;
+        // What the machine has left is what this switch has left of it, and a device that is gone may come back.
+        let machine = Machine {
+            own_policy: own_policy.clone(),
+            memory: None,
+            device: |_| Device::Unknown,
+            ..machine::here()
+        };
+        Config::load(path, machine).map_err(|error| match error {
+            ConfigError::Read { path, error } | ConfigError::ReadLab { path, error } => {
+                NotReloaded::Unread { path, error }
+            }
+            ConfigError::Invalid(invalid) => {
+                let place = |problem: &Problem| {
+                    let line = problem
+                        .position
+                        .map_or(String::new(), |(line, column)| format!("line {line}, column {column}: "));
+                    let help = problem
+                        .help
+                        .as_ref()
+                        .map_or(String::new(), |help| format!("; {}", help.replace('\n', " ")));
+                    format!("{line}{}{help}", problem.message)
+                };
+                NotReloaded::Invalid {
+                    path: path.clone(),
+                    problems: invalid.problems().iter().map(place).collect(),
+                }
+            }
+        })
+    }
+
+    /// Whether what both let in fits into the memory that was cut; what does not takes a restart.
+    fn fit(&mut self, running: &Config, next: &Config, changes: &mut Changes) {
+        if changes.is_empty() {
+            return;
+        }
+        if self.is_drained(running) {
+            self.before.clear();
+        }
+        let Reserved { plans, shares, queues } = &self.reserved;
+        let successive: Vec<&Config> = self.before.iter().chain([running, next]).collect();
+        for (number, (plan, share)) in plans.iter().zip(shares).enumerate() {
+            let needed = chunks(&Config::worker_chunks_of(&successive, &plan.ports, queues));
+            let had = u64::from(share.chunks) + u64::from(share.control);
+            if needed > had {
+                let kept = "with what may still be inside of what the limits before have let in";
+                changes.restart(
+                    format!("packet memory of worker {number}, {kept}"),
+                    format!("{had} chunks"),
+                    format!("{needed} chunks"),
+                );
+            }
+        }
+    }
+
+    /// Whether no queue holds more than it may now, with its headroom as it is before it is used: then what an earlier
+    /// configuration had let in takes no memory that is counted on.
+    fn is_drained(&self, running: &Config) -> bool {
+        self.view.classes().all(|(port, class, counters)| {
+            let settings = &running.switch.ports[port.index()].classes[class.index()];
+            let below_headroom = match settings.lossless {
+                true => settings.ingress_reserve.saturating_add(settings.xoff),
+                false => settings.ingress_most(),
+            };
+            counters.ingress_bytes.get() <= below_headroom.0
+                && counters.egress_bytes.get() <= settings.egress_max.0
+        })
+    }
+
+    /// Makes it so.
+    async fn change(&mut self, running: Config, mut next: Config) -> Result<(), NotReloaded> {
+        next.switch.fdb.seed = running.switch.fdb.seed; // which each reading makes anew
+        if next.switch != running.switch {
+            self.revise(&next).await?;
+        }
+        if next.shell.log != running.shell.log {
+            logging::set_filter(&next.shell.log);
+        }
+        self.before.push(running);
+        self.config = next;
+        Ok(())
+    }
+
+    /// Has all workers take it, or none.
+    async fn revise(&self, next: &Config) -> Result<(), NotReloaded> {
+        let view = &self.view;
+        let silent = ask(view).await.iter().enumerate().find_map(|(worker, answer)| match answer {
+            Answer::Given(_) => None,
+            Answer::Silent | Answer::Ended => answer.fault(worker),
+        });
+        if let Some(silent) = silent {
+            return Err(NotReloaded::Silent(silent));
+        }
+        let settings = self.settings(next);
+        let was = view.settings();
+        let policies = Class::ALL.map(|class| view.policies.get(class)); // which may be others than at the start
+        let now = SwitchSettings { policies, ..(*was).clone() };
+        if let Some(roomier) = roomier(&now, &settings).filter(|_| view.workers.len() > 1) {
+            self.exchange(&roomier).await?;
+        }
+        view.books.closed(view, &was, &settings);
+        let left = self.exchange(&settings).await;
+        view.books.opened(view, &was, &settings);
+        for class in Class::ALL {
+            view.policies.set(class, settings.policies[class.index()]);
+        }
+        view.configured.set(settings);
+        let unplaced = left?.iter().map(|left| left.unplaced()).max().unwrap_or(0);
+        if unplaced > 0 {
+            tracing::error!(
+                "{unplaced} static addresses found no place in the forwarding database, for others that are there: restart the \
+                 switch"
+            );
+        }
+        Ok(())
+    }
+
+    /// Has all workers take these settings; what those before have left. All of them take it, as soon as they run: whoever is
+    /// late is waited for.
+    async fn exchange(&self, settings: &SwitchSettings) -> Result<Vec<Box<Revision>>, NotReloaded> {
+        let made = self.reserved.plans.iter().zip(&self.view.workers).enumerate();
+        let made = made.map(|(number, (plan, worker))| {
+            let revision = Box::new(Revision::new(settings.clone(), &self.roles(number), worker.slots));
+            (worker, revision, commit_time(plan.ports.iter().map(|port| &settings.ports[port.index()])))
+        });
+        let made: Vec<_> = made.collect(); // all of them before the first is sent
+        let left = made.into_iter().map(|(worker, revision, commit_time)| {
+            let (done, left) = oneshot::channel();
+            let sent = worker.mailbox.send(Request::Revise { revision, commit_time, done });
+            async move { if sent.is_ok() { left.await.ok() } else { None } }
+        });
+        let left = join_all(left.collect::<Vec<_>>()).await;
+        left.into_iter().collect::<Option<_>>().ok_or(NotReloaded::Ended)
+    }
+
+    /// What workers are told: with what is known at a start only.
+    fn settings(&self, next: &Config) -> SwitchSettings {
+        let mut settings = next.switch.clone();
+        let now = self.view.settings();
+        settings.fdb.seed = now.fdb.seed;
+        for (port, now) in settings.ports.iter_mut().zip(&now.ports) {
+            port.mac = now.mac;
+        }
+        settings
+    }
+
+    /// Who owns which port, as that worker sees it.
+    fn roles(&self, worker: usize) -> Workers {
+        let id = |number: usize| WorkerId(u8::try_from(number).unwrap_or(u8::MAX));
+        Workers::new(self.view.ports.iter().map(|port| id(port.worker)).collect(), id(worker))
+    }
+}
+
+/// What holds with room at each egress for what the next settings let in, where that is more: a worker that has those hands
+/// frames to one that does not have them yet.
+fn roomier(was: &SwitchSettings, next: &SwitchSettings) -> Option<SwitchSettings> {
+    let mut roomier = was.clone();
+    for (port, next) in roomier.ports.iter_mut().zip(&next.ports) {
+        for (class, next) in port.classes.iter_mut().zip(&next.classes) {
+            class.egress_max = class.egress_max.max(next.egress_max);
+            class.egress_max_frames = class.egress_max_frames.max(next.egress_max_frames);
+        }
+    }
+    (roomier != *was).then_some(roomier)
+}
+
+/// Does what is asked for; never ends.
+pub(super) async fn run(reloader: Option<Reloader>) {
+    match reloader {
+        Some(mut reloader) => reloader.run().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn chunks(consumers: &xoff_config::memory::Chunks) -> u64 {
+    consumers.iter().map(|(_, chunks)| *chunks).sum()
+}
+
+/// The shortest time in which the line of one of these ports carries what is committed.
+pub(crate) fn commit_time<'a>(ports: impl Iterator<Item = &'a PortSettings>) -> Nanos {
+    ports.map(|port| port.speed.time_of(port.commit)).min().unwrap_or(Nanos::NEVER)
+}
+
+/// A line of the log for what came of it, and one for each change.
+fn log(source: &Source, outcome: &Result<Reloaded, NotReloaded>) {
+    let file = source.path.display();
+    match outcome {
+        Ok(Reloaded { changes, .. }) if changes.is_empty() => {
+            tracing::info!(event = "reload", %file, changes = 0, "the configuration was read again: nothing is otherwise in it");
+        }
+        Ok(Reloaded { changes, warnings, .. }) => {
+            tracing::info!(event = "reload", %file, changes = changes.len(), "the configuration was read again, and holds");
+            changes.iter().for_each(|change| tracing::info!(event = "reload-change", "{}", line(change)));
+            warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        }
+        Err(error) => {
+            let said = error.to_string();
+            let mut said = said.lines().map(str::trim);
+            let head = said.next().unwrap_or_default();
+            let rest = said.collect::<Vec<_>>().join("; ");
+            tracing::error!(event = "reload-refused", %file, "the configuration was read again: {head} {rest}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use xoff_dataplane::units::Bytes;
+
+    use super::*;
+    use crate::control::tests::view;
+
+    #[test]
+    fn whoever_is_handed_frames_has_room_first_and_all_else_is_as_it_was() {
+        let (view, _inbox) = view();
+        let was = (*view.settings()).clone();
+        assert_eq!(roomier(&was, &was), None);
+        let mut next = was.clone();
+        let [raised, lowered] = [3, 4];
+        next.ports[1].classes[raised].xoff = Bytes(1 << 30);
+        next.ports[1].classes[raised].egress_max = was.ports[1].classes[raised].egress_max + Bytes(1);
+        next.ports[1].classes[lowered].egress_max = Bytes(1);
+        let mut expected = was.clone();
+        expected.ports[1].classes[raised].egress_max = next.ports[1].classes[raised].egress_max;
+        assert_eq!(roomier(&was, &next), Some(expected));
+        next.ports[1].classes[raised].egress_max = Bytes(1);
+        assert_eq!(roomier(&was, &next), None, "nothing lets in more");
+    }
+}

@@ -1,0 +1,67 @@
+//! What a service manager (systemd) is told, where one has started us and asks: that it runs, in a line what it does, that it
+//! still lives, and that it ends. Without one, nothing happens.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+use xoff_nic::NicView;
+
+use super::{Answer, SwitchView, ask};
+
+const ASK_AGAIN: Duration = Duration::from_millis(500);
+
+/// It runs, and this is what it does.
+pub fn runs(what: &str) {
+    tell(&[NotifyState::Ready, NotifyState::Status(what)]);
+}
+
+/// It is about to end.
+pub fn ends() {
+    tell(&[NotifyState::Stopping]);
+}
+
+/// Says that the switch lives as often as it is to be said, as long as every worker answers; who did not is asked again soon, so
+/// that one late answer does not end a switch. Never ends.
+pub(crate) async fn lives(view: &SwitchView) {
+    let Some(every) = interval() else { return std::future::pending().await };
+    let mut next = every;
+    loop {
+        tokio::time::sleep(next).await;
+        let all_live = ask(view).await.iter().all(|answer| matches!(answer, Answer::Given(_)));
+        if all_live {
+            tell(&[NotifyState::Watchdog]);
+        }
+        next = if all_live { every } else { ASK_AGAIN.min(every) };
+    }
+}
+
+/// The same of a host's agent, as long as it looks after its queues; in a thread of its own.
+pub fn agent_lives(view: Arc<NicView>) {
+    let Some(every) = interval() else { return };
+    let mut looks = 0;
+    let watch = move || {
+        loop {
+            thread::sleep(every);
+            if view.looks.get() != std::mem::replace(&mut looks, view.looks.get()) {
+                tell(&[NotifyState::Watchdog]);
+            }
+        }
+    };
+    let thread = thread::Builder::new().name("xoff-service".into()).spawn(watch);
+    if let Err(error) = thread {
+        tracing::warn!("cannot tell the service manager that the agent lives: {error}");
+    }
+}
+
+/// Half of what it waits for a word.
+fn interval() -> Option<Duration> {
+    sd_notify::watchdog_enabled().map(|within| within / 2)
+}
+
+fn tell(words: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(words) {
+        tracing::warn!("cannot tell the service manager: {error}");
+    }
+}

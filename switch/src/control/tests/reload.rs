@@ -1,0 +1,58 @@
+//! Reloads, as far as no worker is needed.
+
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::units::PortId;
+
+use super::*;
+
+#[test]
+fn a_reload_is_asked_for_from_here_and_of_a_switch_with_a_file() {
+    let (view, _inbox) = view();
+    let control = serve(&view);
+    let url = format!("http://{}/reload", control.address().unwrap());
+    let put = |host: &str, body: &str| {
+        let request = ureq::put(&url).header("Host", host).config().http_status_as_error(false).build();
+        let mut answer = request.send(body).unwrap();
+        (answer.status().as_u16(), answer.body_mut().read_to_string().unwrap())
+    };
+    let (code, text) = put("localhost", "{}");
+    assert_eq!(
+        (code, text.as_str()),
+        (409, "this switch was not started with a file that it could read again\n")
+    );
+    assert_eq!(put("localhost", "").0, 409);
+    assert_eq!(put("rebound.example", "{}").0, 403);
+    let (code, text) = put("localhost", "{\"dry\": 1}");
+    assert!(code == 400 && text.contains("send {} or {\"dry_run\": true}"), "{code}: {text}");
+}
+
+#[test]
+fn losses_count_for_what_the_class_was_then() {
+    let (view, _inbox) = view();
+    let lossless = |class: usize, is_lossless: bool| {
+        let mut settings = (*view.settings()).clone();
+        settings.ports[0].classes[class].lossless = is_lossless;
+        settings
+    };
+    let change = |settings: SwitchSettings| {
+        let was = view.settings();
+        view.books.closed(&view, &was, &settings);
+        view.books.opened(&view, &was, &settings);
+        view.configured.set(settings);
+    };
+    let lost = || snapshot(&view, &[]).verdict.lossless_lost;
+    let before = lost();
+    let drop_one =
+        || view.counters.class(PortId(0), Class::ALL[5]).drops[DropReason::EgressFull.index()].add(1);
+    drop_one();
+    assert_eq!(lost(), before, "it is lossy");
+    change(lossless(5, true));
+    assert_eq!(lost(), before, "and was, when it lost that");
+    drop_one();
+    assert_eq!(lost(), before + 1);
+    change(lossless(5, false));
+    drop_one();
+    assert_eq!(lost(), before + 1, "no more, and no less");
+    change(lossless(5, true));
+    assert_eq!(lost(), before + 1);
+}

@@ -1,0 +1,315 @@
+//! The conditions that are watched, all of them: what is counted, where, and in which words it is told.
+
+use xoff_dataplane::drop_reason::{DropKind, DropReason};
+use xoff_dataplane::forward::LOOP_HOLD;
+use xoff_dataplane::settings::{FlowControl, LoopDetection};
+use xoff_dataplane::units::{Class, PortId};
+use xoff_xdp::{DeviceDrops, XdpStatistics};
+
+use super::super::view::{PortView, SwitchView};
+use super::super::{loops, storms};
+use crate::format::span;
+
+/// A kind of condition.
+#[derive(Debug)]
+pub(super) struct Kind {
+    /// Its name, for programs that read the log.
+    pub event: &'static str,
+    /// Frames are lost by it.
+    pub is_loss: bool,
+    pub began: &'static str,
+    pub goes_on: &'static str,
+    pub over: &'static str,
+    /// What its counter counts.
+    pub counted: &'static str,
+}
+
+/// Where something is the matter, and which of several counters says so.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub port: Option<PortId>,
+    pub class: Option<Class>,
+    pub worker: Option<usize>,
+    pub cause: Option<String>,
+}
+
+type Count = dyn Fn(&SwitchView, &Seen) -> u64 + Send;
+type Lasts = dyn Fn(&SwitchView) -> bool + Send;
+type Detail = dyn Fn(&SwitchView) -> Option<String> + Send;
+
+/// A counter that should stand still.
+pub(super) struct Condition {
+    pub kind: &'static Kind,
+    pub place: Place,
+    /// How often it was so since the start.
+    pub count: Box<Count>,
+    /// Whether it is so now, whatever was counted.
+    pub lasts: Box<Lasts>,
+    /// What else there is to say.
+    pub detail: Box<Detail>,
+}
+
+const LOSS: Kind = Kind {
+    event: "loss",
+    is_loss: true,
+    began: "lossless frames are lost",
+    goes_on: "lossless frames are still being lost",
+    over: "no more lossless frames are lost",
+    counted: "frames",
+};
+const UNSEEN_LOSS: Kind = Kind {
+    event: "unseen-loss",
+    is_loss: true,
+    began: "the kernel drops frames before or behind the switch",
+    goes_on: "the kernel still drops frames before or behind the switch",
+    over: "the kernel drops no more frames before or behind the switch",
+    counted: "frames",
+};
+const STALL: Kind = Kind {
+    event: "stall",
+    is_loss: false,
+    began: "a worker did not run for longer than stall_budget: the machine had no core for it",
+    goes_on: "a worker still does not run for longer than stall_budget again and again",
+    over: "the worker runs in time again",
+    counted: "stalls",
+};
+const STORM: Kind = Kind {
+    event: "storm",
+    is_loss: false,
+    began: "pause storm: the peer keeps the class stopped",
+    goes_on: "the pause storm goes on",
+    over: "the pause storm is over",
+    counted: "storms",
+};
+const LOOP: Kind = Kind {
+    event: "loop",
+    is_loss: false,
+    began: "a loop: stations move to and fro between these two ports, as if they were connected outside",
+    goes_on: "the loop is still there: stations move to and fro between these two ports",
+    over: "no more is seen of the loop",
+    counted: "times found",
+};
+const PEER_FAST: Kind = Kind {
+    event: "peer-too-fast",
+    is_loss: false,
+    began: "the peer sends faster than `speed` of its port says",
+    goes_on: "the peer still sends faster than `speed` of its port says",
+    over: "the peer keeps to `speed` again",
+    counted: "bytes too many",
+};
+const PEER_EXCESS: Kind = Kind {
+    event: "peer-excess",
+    is_loss: false,
+    began: "the peer sends more after XOFF than it may: it is faster than `speed`, or has more with its driver than is declared",
+    goes_on: "the peer still sends more after XOFF than it may: it is faster than `speed`, or has more with its driver",
+    over: "the peer sends no more after XOFF than it may",
+    counted: "frames too many",
+};
+const PEER_LATE: Kind = Kind {
+    event: "peer-late",
+    is_loss: false,
+    began: "the peer goes on while it is held: it does not obey PFC, or takes longer than `peer_response` says",
+    goes_on: "the peer still goes on while it is held: it does not obey PFC, or takes longer than `peer_response` says",
+    over: "the peer stops when it is held again",
+    counted: "frames too late",
+};
+const PAUSE_UNKNOWN: Kind = Kind {
+    event: "pause-mismatch",
+    is_loss: false,
+    began: "the peer pauses this port in another way than its `pause` says, and is not obeyed",
+    goes_on: "the peer still pauses this port in another way than its `pause` says, and is not obeyed",
+    over: "the peer no longer pauses this port in another way than its `pause` says",
+    counted: "pause frames",
+};
+const MALFORMED: Kind = Kind {
+    event: "malformed-control",
+    is_loss: false,
+    began: "MAC control frames come in that pause nothing",
+    goes_on: "MAC control frames still come in that pause nothing",
+    over: "no more MAC control frames come in that pause nothing",
+    counted: "frames",
+};
+
+/// Every kind, in the order in which docs/log.md has them.
+#[cfg(test)]
+pub(super) const KINDS: [&Kind; 10] = [
+    &LOSS,
+    &UNSEEN_LOSS,
+    &STALL,
+    &STORM,
+    &LOOP,
+    &PEER_FAST,
+    &PEER_EXCESS,
+    &PEER_LATE,
+    &PAUSE_UNKNOWN,
+    &MALFORMED,
+];
+
+impl Condition {
+    fn new(
+        kind: &'static Kind,
+        place: Place,
+        count: impl Fn(&SwitchView, &Seen) -> u64 + Send + 'static,
+    ) -> Condition {
+        Condition {
+            kind,
+            place,
+            count: Box::new(count),
+            lasts: Box::new(|_| false),
+            detail: Box::new(|_| None),
+        }
+    }
+
+    /// What tells it from all others.
+    pub fn key(&self) -> (&'static str, Place) {
+        (self.kind.event, self.place.clone())
+    }
+
+    fn lasting(self, lasts: impl Fn(&SwitchView) -> bool + Send + 'static) -> Condition {
+        Condition { lasts: Box::new(lasts), ..self }
+    }
+
+    fn saying(self, detail: impl Fn(&SwitchView) -> Option<String> + Send + 'static) -> Condition {
+        Condition { detail: Box::new(detail), ..self }
+    }
+}
+
+/// All conditions of a switch.
+pub(super) fn all(view: &SwitchView) -> Vec<Condition> {
+    let workers = (0..view.workers.len()).map(stall);
+    let ports = view.ports().flat_map(|(id, _)| of_port(view, id));
+    let classes = view.classes().flat_map(|(port, class, _)| of_class(view, port, class));
+    workers.chain(ports).chain(classes).collect()
+}
+
+fn stall(worker: usize) -> Condition {
+    let place = Place { worker: Some(worker), ..Place::default() };
+    Condition::new(&STALL, place, move |view, _| view.workers[worker].facts.stalls.get()).saying(
+        move |view| {
+            let (longest, budget) = (view.workers[worker].facts.longest_gap.get(), view.stall_budget.0);
+            Some(format!("the longest took {}, and {} are bridged", span(longest), span(budget)))
+        },
+    )
+}
+
+fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
+    let place = |cause| Place { port: Some(id), cause, ..Place::default() };
+    let kernel = kernel_counters(XdpStatistics::default(), DeviceDrops::default()).map(|(name, _)| name);
+    let unseen = kernel.enumerate().map(|(number, name)| {
+        Condition::new(&UNSEEN_LOSS, place(Some(name)), move |_, seen| seen.kernel[id.index()][number])
+    });
+    let found = Condition::new(&LOOP, place(None), move |view, _| view.counters.port(id).loops.get())
+        .lasting(move |view| view.counters.port(id).looped.get() != 0)
+        .saying(move |view| {
+            let blocked = view.settings().ports[id.index()].loop_detection == LoopDetection::Block;
+            let other = format!("the other port is {}", loops::with(view, id)?);
+            let seconds = LOOP_HOLD.0 / 1_000_000_000;
+            Some(if blocked {
+                format!("{other}, and this one takes no part in floods for {seconds} s")
+            } else {
+                other
+            })
+        });
+    let fast =
+        Condition::new(&PEER_FAST, place(None), move |view, _| view.ports[id.index()].overspeed_bytes.get());
+    let flow_control = view.settings().ports[id.index()].flow_control;
+    let unknown = Condition::new(&PAUSE_UNKNOWN, place(None), move |view, _| {
+        let counters = view.counters.port(id);
+        match flow_control {
+            FlowControl::Pfc { .. } => counters.pause_frames_received.get(),
+            FlowControl::Pause8023x => counters.pfc_frames_received.get(),
+            FlowControl::Ignore => 0,
+        }
+    });
+    let malformed = Condition::new(&MALFORMED, place(None), move |view, _| {
+        view.counters.port(id).malformed_control.iter().map(|counter| counter.get()).sum()
+    });
+    unseen.chain([found, fast, unknown, malformed]).collect()
+}
+
+fn of_class(view: &SwitchView, port: PortId, class: Class) -> Vec<Condition> {
+    let settings = &view.settings().ports[port.index()].classes[class.index()];
+    let place = |cause| Place { port: Some(port), class: Some(class), cause, ..Place::default() };
+    let reasons = DropReason::ALL.into_iter().filter(|reason| reason.kind() == DropKind::Lost);
+    let losses = reasons.filter(|_| settings.lossless).map(|reason| {
+        Condition::new(&LOSS, place(Some(reason.name().into())), move |view, _| {
+            view.counters.class(port, class).drops[reason.index()].get()
+        })
+    });
+    let excess = Condition::new(&PEER_EXCESS, place(None), move |view, _| {
+        view.counters.class(port, class).excess_frames.get()
+    })
+    .saying(move |view| after_xoff(view, port, class));
+    let late = Condition::new(&PEER_LATE, place(None), move |view, _| {
+        view.counters.class(port, class).late_frames.get()
+    })
+    .saying(move |view| after_xoff(view, port, class));
+    let peer = [excess, late].into_iter().filter(|_| settings.lossless);
+    let storm = settings.watchdog.map(|watchdog| {
+        Condition::new(&STORM, place(None), move |view, _| view.counters.class(port, class).storms.get())
+            .lasting(move |view| view.counters.class(port, class).storm_since.get() != 0)
+            .saying(move |view| {
+                let seen = storms::status(view, port, class, watchdog);
+                let last = seen.last?;
+                let action = format!("action {}, after {} in pause", seen.action, span(watchdog.detect.0));
+                let cost = format!(
+                    "the last took {}, {} dropped, {} forwarded",
+                    span(last.nanos),
+                    last.dropped,
+                    last.forwarded
+                );
+                Some(if seen.storm { action } else { cost })
+            })
+    });
+    losses.chain(peer).chain(storm).collect()
+}
+
+/// What a peer did, beside what it was declared to do.
+fn after_xoff(view: &SwitchView, port: PortId, class: Class) -> Option<String> {
+    let (counters, settings) = (view.counters.class(port, class), &view.settings().ports[port.index()]);
+    let (bytes, nanos) = (counters.after_xoff_max.get(), counters.response_max.get());
+    Some(format!(
+        "at most {} bytes came after an XOFF, up to {} later; headroom is computed for {} bytes at {} and a response of {}",
+        xoff_config::written::grouped(bytes),
+        span(nanos),
+        xoff_config::written::grouped(settings.past_xoff.0),
+        xoff_config::quantity::rate(settings.speed),
+        span(settings.peer_response.0)
+    ))
+}
+
+/// What the kernel counts, by port, as it was read last.
+#[derive(Debug)]
+pub(super) struct Seen {
+    kernel: Vec<Vec<u64>>,
+}
+
+impl Seen {
+    pub fn new(view: &SwitchView) -> Seen {
+        let none = kernel_counters(XdpStatistics::default(), DeviceDrops::default()).map(|(_, count)| count);
+        let none: Vec<u64> = none.collect();
+        Seen { kernel: vec![none; view.ports.len()] }
+    }
+
+    pub fn read_kernel(&mut self, view: &SwitchView) {
+        for (seen, port) in self.kernel.iter_mut().zip(&view.ports) {
+            if let Some(now) = read(port) {
+                *seen = now;
+            }
+        }
+    }
+}
+
+/// `None` where the sockets cannot be read: the verdict says so.
+fn read(port: &PortView) -> Option<Vec<u64>> {
+    let xdp = port.xdp_statistics().ok()?;
+    let device = port.device_drops().unwrap_or_else(|unread| unread.last);
+    Some(kernel_counters(xdp, device).map(|(_, count)| count).collect())
+}
+
+/// All counters of losses that nobody but the kernel sees, by name.
+fn kernel_counters(xdp: XdpStatistics, device: DeviceDrops) -> impl Iterator<Item = (String, u64)> {
+    let xdp = xdp.drops().into_iter().filter(|(name, _)| *name != "rx_too_long").map(|loss| ("xdp", loss));
+    let device = device.losses().into_iter().map(|loss| ("device", loss));
+    xdp.chain(device).map(|(whose, (name, count))| (format!("{whose} {name}"), count))
+}

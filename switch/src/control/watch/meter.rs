@@ -1,0 +1,103 @@
+//! Whether a peer sends faster than its port's `speed` says: what came is held against what the line could bring.
+//!
+//! A bucket leaks at the line rate. What a worker finds when it comes back is there at once, though it came meanwhile: the
+//! bucket holds what comes in the longest time that the worker was ever away, or may be. What runs over came too fast.
+
+use xoff_dataplane::settings::PortSettings;
+use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
+
+use super::super::view::{PortView, SwitchView};
+
+/// Nobody's clock is right: so much of the line rate more is as fast as it.
+const TOLERANCE_PERCENT: u64 = 1;
+/// A look that took longer says nothing.
+const LOOK_MOST: Nanos = Nanos::from_millis(10);
+/// What looks themselves may be wrong by.
+const LOOK_ERROR: Nanos = Nanos::from_millis(50);
+
+/// Of one port.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    level: u64,
+    /// When it was looked, and what had come by then.
+    before: Option<(Nanos, u64)>,
+}
+
+impl Meter {
+    pub fn look(&mut self, view: &SwitchView, id: PortId, port: &PortView) {
+        let begin = (view.clock)();
+        let came = on_line(view, id);
+        let now = (view.clock)();
+        if now.since(begin) > LOOK_MOST {
+            self.before = None; // nobody knows when it was
+            return;
+        }
+        let away = Nanos(view.workers[port.worker].facts.longest_gap.get()).max(view.stall_budget);
+        let excess = self.take(now, came, &view.settings().ports[id.index()], away);
+        port.overspeed_bytes.add(excess);
+    }
+
+    /// `came` has come by `now` in all. Answers how much of that was too much.
+    fn take(&mut self, now: Nanos, came: u64, port: &PortSettings, away: Nanos) -> u64 {
+        let before = self.before.replace((now, came));
+        let Some((then, had_come)) = before else { return 0 };
+        let leaks = port.speed.bytes_in(now.since(then)).0;
+        let leaks = leaks + leaks * TOLERANCE_PERCENT / 100;
+        self.level = (self.level + came.saturating_sub(had_come)).saturating_sub(leaks);
+        let holds = port.speed.bytes_in(away.after(LOOK_ERROR)).saturating_add(port.burst).0;
+        let excess = self.level.saturating_sub(holds);
+        self.level -= excess;
+        excess
+    }
+}
+
+/// What has come in by a port, as its line counts it.
+fn on_line(view: &SwitchView, port: PortId) -> u64 {
+    let of_class = |class| {
+        let counters = view.counters.class(port, class);
+        counters.rx_bytes.get() + Bytes::BETWEEN_FRAMES * counters.rx_frames.get()
+    };
+    Class::ALL.into_iter().map(of_class).sum()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_dataplane::units::BitRate;
+
+    use super::*;
+    use crate::control::tests::view;
+
+    /// 125 bytes a microsecond.
+    fn port() -> PortSettings {
+        PortSettings { speed: BitRate::from_gbps(1), ..view().0.settings().ports[0].clone() }
+    }
+
+    const AWAY: Nanos = Nanos::from_millis(25);
+
+    #[test]
+    fn who_sends_at_the_line_rate_is_never_too_fast_however_late_it_is_seen() {
+        let (port, mut meter, mut rng) = (port(), Meter::default(), fastrand::Rng::with_seed(7));
+        let (mut now, mut came) = (Nanos::ZERO, 0_u64);
+        for _ in 0..10_000 {
+            now = now.after(Nanos(rng.u64(0..200_000_000)));
+            let seen_until = Nanos(now.0 - rng.u64(0..AWAY.0.min(now.0 + 1)));
+            came = came.max(port.speed.bytes_in(seen_until).0);
+            assert_eq!(meter.take(now, came, &port, AWAY), 0, "{now:?}");
+        }
+    }
+
+    #[test]
+    fn who_is_a_tenth_too_fast_is_found_within_seconds_and_by_how_much() {
+        let (port, mut meter) = (port(), Meter::default());
+        let look = |number: u64| Nanos::from_millis(100 * number);
+        let fast = |number| port.speed.bytes_in(look(number)).0 * 11 / 10;
+        let excess: Vec<u64> =
+            (0..100).map(|number| meter.take(look(number), fast(number), &port, AWAY)).collect();
+        assert_eq!(excess[..8].iter().sum::<u64>(), 0, "that may be a burst");
+        let all: u64 = excess.iter().sum();
+        let beyond = port.speed.bytes_in(look(99)).0 * 9 / 100;
+        assert!(all > beyond * 9 / 10 - 10_000_000 && all <= beyond, "{all} of {beyond}");
+        assert!(excess[99] > 0);
+    }
+}

@@ -1,0 +1,247 @@
+//! What goes wrong, for people: a line in the log when it begins, now and then one while it lasts, and one when it is over.
+//!
+//! Workers count and never log. This looks at their counters ten times a second, and at what the kernel counts once a
+//! second, and compares: each [`Condition`] is a counter that should stand still ([`conditions`] has all of them).
+//! One that has risen, or says that it lasts, is an [`Episode`], until neither has been so for a while. What goes on now stands in
+//! `/status`, too.
+
+mod conditions;
+mod meter;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::units::Nanos;
+
+use self::conditions::{Condition, Place, Seen};
+use self::meter::Meter;
+use super::status::GoingOnStatus;
+use super::view::SwitchView;
+use crate::format::span;
+
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Looks from one at the kernel's counters, which takes system calls, to the next.
+const KERNEL_EVERY: u32 = 10;
+/// What has not been seen for so long is over.
+const OVER_AFTER: Nanos = Nanos::from_secs(5);
+/// What lasts is told again after so long, then after twice as long, and so on up to the most.
+const AGAIN_AFTER: Nanos = Nanos::from_secs(10);
+const AGAIN_AFTER_MOST: Nanos = Nanos::from_secs(600);
+
+/// What goes on now. Written by the control thread.
+#[derive(Debug, Default)]
+pub struct GoingOn(Mutex<Vec<(Nanos, GoingOnStatus)>>);
+
+impl GoingOn {
+    /// All of it, at `now`.
+    pub(super) fn get(&self, now: Nanos) -> Vec<GoingOnStatus> {
+        let at = |(since, status): &(Nanos, GoingOnStatus)| GoingOnStatus {
+            began_nanos_ago: now.since(*since).0,
+            ..status.clone()
+        };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(at).collect()
+    }
+
+    fn set(&self, now: Vec<(Nanos, GoingOnStatus)>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+}
+
+/// Watches one switch.
+pub(super) struct Watch {
+    conditions: Vec<(Condition, Course)>,
+    meters: Vec<Meter>,
+    seen: Seen,
+    /// What the conditions were made for.
+    settings: Arc<SwitchSettings>,
+}
+
+/// What a condition was like so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Course {
+    /// Its counter at the last look.
+    count: u64,
+    episode: Option<Episode>,
+}
+
+/// From when a counter rose until it has stood still for a while.
+#[derive(Clone, Copy, Debug)]
+struct Episode {
+    since: Nanos,
+    /// What the counter was before.
+    before: u64,
+    last_seen: Nanos,
+    told_at: Nanos,
+    told_count: u64,
+    again_after: Nanos,
+}
+
+/// What there is to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Began,
+    GoesOn,
+    Over,
+}
+
+impl Watch {
+    pub fn new(view: &SwitchView) -> Watch {
+        let conditions = conditions::all(view).into_iter().map(|condition| (condition, Course::default()));
+        Watch {
+            conditions: conditions.collect(),
+            meters: view.ports.iter().map(|_| Meter::default()).collect(),
+            seen: Seen::new(view),
+            settings: view.settings(),
+        }
+    }
+
+    /// Other settings have other conditions. What goes on in one that is still there goes on, and what a new one has counted
+    /// before was none.
+    fn renew(&mut self, view: &SwitchView) {
+        self.settings = view.settings();
+        let mut before: BTreeMap<_, Course> =
+            self.conditions.drain(..).map(|(condition, course)| (condition.key(), course)).collect();
+        let follow = |condition: Condition| {
+            let fresh = || Course { count: (condition.count)(view, &self.seen), episode: None };
+            let course = before.remove(&condition.key()).unwrap_or_else(fresh);
+            (condition, course)
+        };
+        self.conditions = conditions::all(view).into_iter().map(follow).collect();
+    }
+
+    /// Looks for good.
+    pub async fn run(&mut self, view: &SwitchView) {
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        for number in (0..KERNEL_EVERY).cycle() {
+            looks.tick().await;
+            if number == 0 {
+                self.seen.read_kernel(view);
+            }
+            self.look(view, (view.clock)());
+        }
+    }
+
+    /// Looks for the last time: tells what has not been told yet.
+    pub fn end(&mut self, view: &SwitchView) {
+        self.seen.read_kernel(view);
+        let now = (view.clock)();
+        self.look(view, now);
+        for (condition, course) in &mut self.conditions {
+            if let Some(episode) = course.episode.filter(|episode| course.count > episode.told_count) {
+                tell(view, condition, Phase::GoesOn, &episode, course.count, now);
+            }
+        }
+    }
+
+    fn look(&mut self, view: &SwitchView, now: Nanos) {
+        let mut changes = !Arc::ptr_eq(&self.settings, &view.settings());
+        if changes {
+            self.renew(view);
+        }
+        for ((id, port), meter) in view.ports().zip(&mut self.meters) {
+            meter.look(view, id, port);
+        }
+        for (condition, course) in &mut self.conditions {
+            let (count, lasts) = ((condition.count)(view, &self.seen), (condition.lasts)(view));
+            let phase = course.follow(now, count, lasts);
+            let Some((phase, episode)) = phase else { continue };
+            tell(view, condition, phase, &episode, count, now);
+            changes = true;
+        }
+        let is_any = self.conditions.iter().any(|(_, course)| course.episode.is_some());
+        if changes || is_any {
+            view.going_on.set(self.going_on(view));
+        }
+    }
+
+    fn going_on(&self, view: &SwitchView) -> Vec<(Nanos, GoingOnStatus)> {
+        let open = |(condition, course): &(Condition, Course)| {
+            let episode = course.episode?;
+            let Place { port, class, worker, cause } = condition.place.clone();
+            let status = GoingOnStatus {
+                event: condition.kind.event.into(),
+                port: port.map(|port| view.name_of(port).to_owned()),
+                class: class.map(|class| class.get()),
+                worker,
+                cause,
+                count: course.count - episode.before,
+                detail: (condition.detail)(view),
+                began_nanos_ago: 0,
+            };
+            Some((episode.since, status))
+        };
+        self.conditions.iter().filter_map(open).collect()
+    }
+}
+
+impl Course {
+    /// The counter is at `count` now, and the condition `lasts`: what is to be told of which episode, if anything.
+    fn follow(&mut self, now: Nanos, count: u64, lasts: bool) -> Option<(Phase, Episode)> {
+        let before = std::mem::replace(&mut self.count, count);
+        let is_seen = count > before || lasts;
+        let Some(episode) = &mut self.episode else {
+            let begun = Episode {
+                since: now,
+                before: before.min(count),
+                last_seen: now,
+                told_at: now,
+                told_count: count,
+                again_after: AGAIN_AFTER,
+            };
+            self.episode = is_seen.then_some(begun);
+            return is_seen.then_some((Phase::Began, begun));
+        };
+        if is_seen {
+            episode.last_seen = now;
+        } else if now.since(episode.last_seen) >= OVER_AFTER {
+            return self.episode.take().map(|episode| (Phase::Over, episode));
+        }
+        if !is_seen || now.since(episode.told_at) < episode.again_after {
+            return None;
+        }
+        (episode.told_at, episode.told_count) = (now, count);
+        episode.again_after = Nanos(episode.again_after.0 * 2).min(AGAIN_AFTER_MOST);
+        Some((Phase::GoesOn, *episode))
+    }
+}
+
+/// Writes a line of the log.
+fn tell(view: &SwitchView, condition: &Condition, phase: Phase, episode: &Episode, count: u64, now: Nanos) {
+    let (kind, Place { port, class, worker, cause }) = (condition.kind, &condition.place);
+    let (words, until, name) = match phase {
+        Phase::Began => (kind.began, None, "began"),
+        Phase::GoesOn => (kind.goes_on, Some(now), "goes_on"),
+        Phase::Over => (kind.over, Some(episode.last_seen), "over"),
+    };
+    let count = count.saturating_sub(episode.before);
+    let lasted = until.map(|until| until.since(episode.since));
+    let mut message = words.to_owned();
+    let counted = (count > 0).then(|| format!("{}: {}", kind.counted, xoff_config::written::grouped(count)));
+    let time = lasted.map(|lasted| format!("in {}", span(lasted.0)));
+    let facts: Vec<String> = counted.into_iter().chain(time).collect();
+    let facts = Some(facts.join(" ")).filter(|facts| !facts.is_empty());
+    for part in facts.into_iter().chain((condition.detail)(view)) {
+        message += &format!("; {part}");
+    }
+    let port = port.map(|port| tracing::field::display(view.name_of(port)));
+    let class = class.map(|class| class.get());
+    let cause = cause.as_ref().map(tracing::field::display);
+    let milliseconds = lasted.map(|lasted| lasted.0 / 1_000_000);
+    let (event, phase, switch) = (kind.event, name, &view.name);
+    macro_rules! line {
+        ($level:ident) => {
+            tracing::$level!(%event, %phase, port, class, worker, cause, count, milliseconds, %switch, "{message}")
+        };
+    }
+    match kind.is_loss {
+        true => line!(error),
+        false => line!(warn),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

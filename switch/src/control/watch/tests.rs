@@ -1,0 +1,165 @@
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
+use std::sync::Arc;
+
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::units::{Class, PortId};
+
+use super::*;
+use crate::control::{start, tests::view};
+
+const CLASS: Class = Class::ALL[3];
+
+fn read(log: &mut File) -> String {
+    let mut text = String::new();
+    log.rewind().unwrap();
+    log.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// What is logged about a switch to which this happens, without what is so from the beginning.
+fn logged(happens: impl FnOnce(&mut dyn FnMut(u64), &SwitchView)) -> Vec<String> {
+    let (view, _inbox) = view();
+    let mut watch = Watch::new(&view);
+    watch.seen.read_kernel(&view);
+    let begin = (view.clock)();
+    // Five seconds and more before the test begins: what has been counted before is over.
+    watch.look(&view, begin);
+    view.counters.port(PortId(1)).looped.set(0);
+    view.counters.class(PortId(1), CLASS).storm_since.set(0);
+    watch.look(&view, begin.after(OVER_AFTER));
+    let start = begin.after(Nanos::from_secs(100));
+    watch.look(&view, start);
+    let mut log = tempfile::tempfile().unwrap();
+    let lines = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_target(false)
+        .with_writer(log.try_clone().unwrap())
+        .finish();
+    tracing::subscriber::with_default(lines, || {
+        let mut look = |seconds: u64| watch.look(&view, start.after(Nanos::from_secs(seconds)));
+        happens(&mut look, &view);
+    });
+    read(&mut log).lines().map(str::to_owned).collect()
+}
+
+fn lose(view: &SwitchView, frames: u64) {
+    view.counters.class(PortId(0), CLASS).drops[DropReason::HeadroomExhausted.index()].add(frames);
+}
+
+fn has(line: &str, words: &[&str]) {
+    words.iter().for_each(|word| assert!(line.contains(word), "no {word:?} in {line}"));
+}
+
+#[test]
+fn a_loss_is_told_when_it_begins_now_and_then_while_it_lasts_and_when_it_is_over() {
+    let lines = logged(|look, view| {
+        for second in 1..=100 {
+            lose(view, 10);
+            look(second);
+        }
+        (101..=120).for_each(look);
+    });
+    assert_eq!(lines.len(), 5, "{lines:#?}"); // after 10, 30 and 70 seconds
+    let place = ["event=loss", "port=left", "class=3", "cause=headroom_exhausted"];
+    lines.iter().for_each(|line| has(line, &place));
+    has(&lines[0], &["ERROR lossless frames are lost; frames: 10", "phase=began", "count=10"]);
+    has(&lines[1], &["still being lost; frames: 110 in 10.0 s", "phase=goes_on", "count=110"]);
+    has(&lines[3], &["frames: 710 in 70.0 s"]);
+    has(&lines[4], &["no more lossless frames are lost; frames: 1,000 in 99.0 s", "phase=over"]);
+}
+
+#[test]
+fn what_is_over_and_comes_again_is_told_anew_and_a_lossy_class_loses_in_silence() {
+    let lines = logged(|look, view| {
+        lose(view, 1);
+        look(1);
+        look(5);
+        look(6);
+        lose(view, 2);
+        look(20);
+        view.counters.class(PortId(0), Class::ALL[0]).drops[DropReason::EgressFull.index()].add(9);
+        look(21);
+    });
+    assert_eq!(lines.len(), 3, "{lines:#?}");
+    has(&lines[1], &["no more lossless frames are lost; frames: 1 in"]);
+    has(&lines[2], &["lossless frames are lost; frames: 2", "count=2"]);
+}
+
+#[test]
+fn stalls_peers_storms_and_loops_are_told_in_words_for_people() {
+    let lines = logged(|look, view| {
+        view.workers[0].facts.looped(Nanos::from_millis(1_640), view.stall_budget);
+        look(1);
+        view.ports[0].overspeed_bytes.add(5_000_000);
+        look(2);
+        view.counters.class(PortId(0), CLASS).late_frames.add(12);
+        look(3);
+        view.counters.port(PortId(0)).pause_frames_received.add(4);
+        look(4);
+        view.counters.port(PortId(1)).loops.add(1);
+        view.counters.port(PortId(1)).looped.set(1);
+        view.counters.class(PortId(1), CLASS).storms.add(1);
+        view.counters.class(PortId(1), CLASS).storm_since.set(1);
+        look(5);
+    });
+    has(
+        &lines[0],
+        &["WARN", "a worker did not run", "the longest took 1.64 s, and 10.0 ms are bridged", "worker=0"],
+    );
+    has(&lines[1], &["the peer sends faster than `speed`", "bytes too many: 5,000,000", "port=left"]);
+    has(&lines[2], &["the peer goes on while it is held", "frames too late: 12", "class=3"]);
+    has(&lines[3], &["in another way than its `pause` says", "pause frames: 4"]);
+    let line = |word: &str| lines.iter().find(|line| line.contains(word)).unwrap();
+    has(line("event=loop"), &["these two ports", "the other port is left", "port=right"]);
+    has(
+        line("event=storm"),
+        &["pause storm: the peer keeps the class stopped", "action drop, after 200.0 ms in pause"],
+    );
+    for line in &lines {
+        assert!(!line.contains("Some(") && !line.contains("None") && !line.contains(" { "), "{line}");
+    }
+}
+
+#[test]
+fn what_goes_on_stands_in_the_status_until_it_is_over() {
+    let (view, _inbox) = view();
+    let mut watch = Watch::new(&view);
+    let begin = (view.clock)();
+    lose(&view, 7);
+    watch.look(&view, begin);
+    let now = view.going_on.get(begin.after(Nanos(50)));
+    let loss = now.iter().find(|it| it.cause.as_deref() == Some("headroom_exhausted")).unwrap();
+    assert_eq!((loss.event.as_str(), loss.port.as_deref(), loss.class), ("loss", Some("left"), Some(3)));
+    assert_eq!((loss.count, loss.began_nanos_ago), (8, 50), "one was lost before");
+    watch.look(&view, begin.after(OVER_AFTER));
+    assert!(view.going_on.get(begin).iter().all(|it| it.event != "loss"));
+}
+
+#[test]
+fn what_is_counted_last_before_the_end_is_told() {
+    let (view, _inbox) = view();
+    let counters = view.counters.port(PortId(1));
+    counters.loops.set(0);
+    counters.looped.set(0);
+    let mut log = tempfile::tempfile().unwrap();
+    let lines = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_target(false)
+        .with_writer(log.try_clone().unwrap())
+        .finish();
+    tracing::subscriber::set_global_default(lines).unwrap(); // for the control thread
+    let control = start(Arc::clone(&view), None, None, None, &Default::default(), ()).unwrap();
+    counters.loops.set(7);
+    control.stop().unwrap();
+    assert!(read(&mut log).contains("event=loop"), "it is told");
+}
+
+#[test]
+fn the_document_has_every_event() {
+    let document = include_str!("../../../../docs/log.md");
+    let rows: Vec<&str> =
+        document.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    let events: Vec<&str> = conditions::KINDS.iter().map(|kind| kind.event).collect();
+    assert_eq!(rows, events);
+}

@@ -1,0 +1,170 @@
+//! What holds for every experiment, whichever it is.
+
+use super::*;
+
+#[test]
+fn every_experiment_has_a_name_of_its_own_and_policies_that_exist() {
+    for experiment in EXPERIMENTS {
+        assert_eq!(EXPERIMENTS.iter().filter(|other| other.name == experiment.name).count(), 1);
+        assert_eq!(experiment.default_policies().len(), experiment.policies.len(), "{}", experiment.name);
+        assert_ne!(experiment.name, "list", "that lists them");
+    }
+}
+
+#[test]
+fn every_policy_is_a_valid_configuration_of_every_experiment_or_is_refused_beforehand() {
+    for experiment in EXPERIMENTS {
+        for variant in VARIANTS {
+            // OFC and GFC do nothing with a single switch. OFC nests queues of its own, too, where the QCN paper's
+            // switches have VOQs.
+            let has_trunks = ["cascade", "ofc-fig1", "deadlock"].contains(&experiment.name);
+            // Ingress congestion points need frames that count until they have left.
+            let forwarded = experiment.name == "shared-memory" && variant.name.starts_with("qcn-ingress");
+            let is_twin = experiment.twin(variant).is_some();
+            let refused = variant.is_for_trunks() && !has_trunks || forwarded || is_twin;
+            let what = format!("{} {}", experiment.name, variant.name);
+            assert_eq!(experiment.fits(variant, None).is_err(), refused, "{what}");
+            for line in [*LINES.start(), BitRate::from_mbps(100), *LINES.end()] {
+                let request = Request::new(Vec::new(), line);
+                let Ok(configs) = experiment.configs(variant, &request, &Machine::default()) else {
+                    assert!(refused, "{what} at {line:?}");
+                    continue;
+                };
+                let warnings: Vec<_> = configs.iter().flat_map(|config| &config.warnings).collect();
+                assert!(!experiment.promises(variant) || warnings.is_empty(), "{what}: {warnings:?}");
+            }
+        }
+        assert!(experiment.default_policies().iter().all(|policy| experiment.fits(policy, None).is_ok()));
+    }
+}
+
+/// Where an experiment says itself what would be different, two names would stand for one switch.
+#[test]
+fn variants_that_an_experiment_cannot_tell_apart_are_one() {
+    let twins = |name: &str| -> Vec<_> {
+        let experiment = Experiment::find(name).unwrap();
+        VARIANTS.iter().filter_map(|of| Some((of.name, experiment.twin(of)?))).collect()
+    };
+    assert_eq!(twins("incast"), []);
+    assert_eq!(twins("ofc-fig1"), [("pfc-control", "pfc")]);
+    assert_eq!(twins("qcn-fanin"), [("pfc-control", "pfc")]);
+    let of_shared_memory = twins("shared-memory");
+    assert!(of_shared_memory.contains(&("pfc", "pfc-wstop")), "{of_shared_memory:?}");
+    assert!(of_shared_memory.contains(&("capfc-stop-max", "capfc-max-wstop")), "{of_shared_memory:?}");
+}
+
+#[test]
+fn who_is_refused_is_told_why_and_where_else() {
+    let refused = |experiment: &str, policy: &str| {
+        let policy = Variant::find(policy).unwrap();
+        Experiment::find(experiment).unwrap().fits(policy, None).unwrap_err()
+    };
+    for (experiment, policy) in [("incast", "ofc"), ("victim", "gfc"), ("two-classes", "ofc-pfc-middle")] {
+        let refused = refused(experiment, policy);
+        assert!(refused.cause.contains("acts between switches that know it"), "{refused}");
+        assert_eq!(refused.elsewhere, "cascade, ofc-fig1, deadlock");
+        assert!(refused.allowed.contains("capfc-stop-max") && !refused.allowed.contains("ofc"));
+    }
+}
+
+#[test]
+fn what_is_given_reaches_every_switch_and_is_checked_before_anything_is_built() {
+    let experiment = Experiment::find("ofc-fig1").unwrap();
+    let pfc = Variant::find("pfc").unwrap();
+    let with = |text: &str| {
+        let given = vec![text.parse().unwrap()];
+        Request { given, ..Request::new(vec![pfc], BitRate::from_mbps(100)) }
+    };
+    let configs = experiment.configs(pfc, &with("class.3.xoff=80KB"), &Machine::default()).unwrap();
+    assert_eq!(configs.len(), 3);
+    assert!(configs.iter().all(|of| of.switch.ports[0].classes[3].xoff.0 == 80_000));
+    experiment.check(&with("class.3.xoff=80KB"), &mut |line| panic!("{line}")).unwrap();
+    let said = |text: &str| match experiment.check(&with(text), &mut |_| ()).unwrap_err() {
+        ConfigError::Invalid(invalid) => {
+            let problem = &invalid.problems()[0];
+            assert!(invalid.to_string().contains("under pfc: 1 error"), "{invalid}");
+            format!("{problem} / {}", problem.help.clone().unwrap_or_default())
+        }
+        unread @ (ConfigError::Read { .. } | ConfigError::ReadLab { .. }) => panic!("{unread}"),
+    };
+    let message = said("class.3.xof=80KB");
+    assert!(message.contains("`xof` is not a key in [class.3]"), "{message}");
+    assert!(message.contains("did you mean `xoff`?"), "{message}");
+    let message = said("class.3.xoff=30 ells");
+    assert!(message.contains("`xoff` is \"30 ells\""), "{message}");
+}
+
+#[test]
+fn what_is_given_to_a_class_reaches_those_that_are_like_it_and_that_is_told() {
+    let experiment = Experiment::find("shared-memory").unwrap();
+    let policy = Variant::find("pfc-wstop").unwrap();
+    let given = |texts: &[&str]| {
+        let given = texts.iter().map(|text| text.parse().unwrap()).collect();
+        Request { given, ..Request::new(vec![policy], BitRate::from_mbps(100)) }
+    };
+    let xoff = |request: &Request| {
+        let configs = experiment.configs(policy, request, &Machine::default()).unwrap();
+        [2, 3, 4].map(|class| configs[0].switch.ports[0].classes[class].xoff.0)
+    };
+    let all = given(&["class.3.xoff=25KB"]);
+    assert_eq!(xoff(&all), [25_000; 3]);
+    let told =
+        "class.3.xoff = 25KB: of all classes that are alike here, class.3.xoff, class.2.xoff, class.4.xoff";
+    assert_eq!(experiment.reaches(&all), [told]);
+    let but_one = given(&["class.4.xoff=24KB", "class.3.xoff=25KB"]);
+    assert_eq!(xoff(&but_one), [25_000, 25_000, 24_000]);
+    assert_eq!(experiment.reaches(&given(&["class.4.xoff=24KB"])), [""; 0]);
+    // Also where nothing can be built so, and with the names of those whom it concerns.
+    let mut lines = Vec::new();
+    let refused = given(&["class.3.xoff=25KB", "class.3.xon=26KB"]);
+    experiment.check(&refused, &mut |line| lines.push(line.to_owned())).unwrap_err();
+    assert_eq!(lines[0], told);
+}
+
+#[test]
+fn what_given_keys_make_doubtful_is_told_once_and_of_whom() {
+    let experiment = Experiment::find("incast").unwrap();
+    let policies = ["pfc", "capfc-stop-max", "capfc-stop-calibrate"].map(|name| Variant::find(name).unwrap());
+    let mut told = Vec::new();
+    let request = |given: &[&str]| Request {
+        given: given.iter().map(|text| text.parse().unwrap()).collect(),
+        ..Request::new(policies.to_vec(), BitRate::from_mbps(100))
+    };
+    let mut check = |given: &[&str]| {
+        told.clear();
+        experiment.check(&request(given), &mut |line| told.push(line.to_owned())).unwrap();
+        told.clone()
+    };
+    assert_eq!(check(&[]), [""; 0]);
+    let all = check(&["class.3.headroom=1KB"]);
+    assert!(all[0].starts_with("warning: headroom of class 3 of port "), "{all:?}");
+    let some = check(&["class.3.egress_max=20KB", "switch.when_full=stop"]);
+    assert_eq!(some.iter().filter(|line| line.contains("never finds class 3")).count(), 2, "{some:?}");
+}
+
+#[test]
+fn chance_begins_at_the_seed_and_one_further_in_each_run() {
+    let experiment = Experiment::find("qcn-fanin").unwrap();
+    let variant = Variant::find("qcn-ingress-occupancy").unwrap();
+    let request = Request { seed: 7, ..Request::new(vec![variant], BitRate::from_mbps(100)) };
+    let told = [1, 2].map(|run| experiment.told(variant, &request, run));
+    assert_eq!(told.each_ref().map(|told| told.seed), [7, 8]);
+    assert_eq!(told.each_ref().map(|told| told.reaction.unwrap().seed), [7, 8]);
+    let configs = experiment.configs(variant, &request, &Machine::default()).unwrap();
+    assert_eq!(configs[0].switch.qcn.seed, 7);
+    let most = Request { seed: u64::MAX, ..request };
+    experiment.configs(variant, &most, &Machine::default()).unwrap();
+}
+
+#[test]
+fn policies_take_turns() {
+    let policies = vec![&VARIANTS[0], &VARIANTS[1]];
+    let request = Request { runs: 2, ..Request::new(policies, BitRate::from_mbps(100)) };
+    let mut order = Vec::new();
+    let measured = compare(&EXPERIMENTS[0], &request, &mut |_| (), |variant, _| {
+        order.push(variant.name);
+        Ok(order.len())
+    });
+    let counts: Vec<_> = measured.into_iter().flatten().map(|(_, results)| results).collect();
+    assert_eq!(counts, [[1, 3], [2, 4]]);
+}

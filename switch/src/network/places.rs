@@ -1,0 +1,97 @@
+//! Hosts that were there before the network: where each lives, found once and held open from then on. A process may end while the
+//! network is up, and another get its number.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::process::Command;
+
+use xoff_config::lab::{Host, Place};
+
+use super::NetworkError;
+use super::names::Entrance;
+
+/// Where a host lives.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// Its network namespace.
+    pub(super) net: File,
+    /// All namespaces of its programs, where it has such: a container has files of its own, and they stay as they are.
+    pub(super) programs: Option<Held>,
+}
+
+/// Namespaces that exist as long as this does.
+#[derive(Debug)]
+pub(super) struct Held {
+    net: File,
+    mnt: File,
+    uts: File,
+}
+
+impl Held {
+    fn of(pid: &str) -> io::Result<Held> {
+        // Files below it are those of one process, or there are none.
+        let directory = File::open(format!("/proc/{pid}/ns"))?;
+        let open = |name: &str| File::open(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()));
+        Ok(Held { net: open("net")?, mnt: open("mnt")?, uts: open("uts")? })
+    }
+
+    /// Where others find them.
+    pub(super) fn entrance(&self) -> Entrance {
+        let [net, mnt, uts] = [&self.net, &self.mnt, &self.uts]
+            .map(|file| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into());
+        Entrance { net, mnt, uts }
+    }
+}
+
+/// Where a host lives; `None` where the network makes a namespace for it.
+///
+/// # Errors
+/// Where there is no such place.
+pub(super) fn find(host: &Host) -> Result<Option<Found>, NetworkError> {
+    let no_place = |reason: String| NetworkError::NoPlace { host: host.name.clone(), reason };
+    let of_process = |pid: &str, what: &str| -> Result<Option<Found>, NetworkError> {
+        let found =
+            Held::of(pid).and_then(|held| Ok(Found { net: held.net.try_clone()?, programs: Some(held) }));
+        found.map(Some).map_err(|error| no_place(format!("there is no {what} (/proc/{pid}/ns: {error})")))
+    };
+    match &host.place {
+        Place::Fresh => Ok(None),
+        Place::Netns(name) => {
+            let path = format!("/run/netns/{name}");
+            let net = File::open(&path).map_err(|error| {
+                no_place(format!(
+                    "there is no namespace {name}; `ip netns add {name}` makes it ({path}: {error})"
+                ))
+            })?;
+            Ok(Some(Found { net, programs: None }))
+        }
+        Place::Pid(pid) => of_process(&pid.to_string(), &format!("process {pid}")),
+        Place::Container(name) => {
+            let pid = container(name).map_err(no_place)?;
+            of_process(&pid.to_string(), &format!("process {pid} of container {name}"))
+        }
+        // Where this process is, there the TAP is.
+        Place::Tap(_) => of_process("self", "namespace of this process"),
+    }
+}
+
+/// The first process of a container, as docker or podman says it.
+fn container(name: &str) -> Result<i32, String> {
+    let mut said = Vec::new();
+    for program in ["docker", "podman"] {
+        let output = Command::new(program).args(["inspect", "--format", "{{.State.Pid}}", name]).output();
+        match output {
+            Err(error) => said.push(format!("{program}: {error}")),
+            Ok(output) => match String::from_utf8_lossy(&output.stdout).trim().parse() {
+                Ok(pid) if pid > 0 => return Ok(pid),
+                Ok(_) => said.push(format!("{program}: the container does not run")),
+                Err(_) => said.push(format!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+            },
+        }
+    }
+    Err(format!(
+        "container {name} cannot be found ({}); start it first, or give `pid`, which every container has",
+        said.join("; ")
+    ))
+}

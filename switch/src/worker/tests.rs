@@ -1,0 +1,108 @@
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::*;
+use crate::control::mailbox::Mailbox;
+use crate::handoff::CAPACITY;
+use crate::handoff::tests::{NOW, Node, receive, two_workers};
+
+/// A worker without ports, and who writes to it.
+fn worker() -> (Worker, Node, Mailbox) {
+    let (node, other) = two_workers("");
+    let (mailbox, inbox) = Mailbox::new().unwrap();
+    let worker = Worker {
+        switch: node.switch,
+        store: node.store,
+        ports: Vec::new(),
+        handoff: node.handoff,
+        inbox,
+        facts: Arc::default(),
+        poll: Poll::Busy,
+        stall_budget: Nanos::ZERO,
+        commit_time: Nanos::NEVER,
+        has_other_ports: false,
+    };
+    (worker, other, mailbox)
+}
+
+#[test]
+fn what_has_woken_a_worker_does_not_wake_it_again() {
+    let (worker, _other, mailbox) = worker();
+    let wakers = worker.wakers().unwrap();
+    let mut sleeper = Sleeper::new(&wakers);
+    let mut sleep = || worker.sleep(&mut sleeper, &SpinWindow::new(Nanos::ZERO), Nanos::NEVER).unwrap();
+    let is_readable = |fd| {
+        let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
+        poll(&mut fds, PollTimeout::ZERO).unwrap() == 1
+    };
+    let woken_by = || (is_readable(worker.handoff.bell().event().as_fd()), is_readable(worker.inbox.fd()));
+    worker.handoff.bell().wake();
+    assert_eq!(woken_by(), (true, false));
+    assert!(sleep().is_some());
+    assert_eq!(woken_by(), (false, false));
+    mailbox.send(Request::Link { port: PortId(0), up: true }).unwrap();
+    assert_eq!(woken_by(), (false, true));
+    assert!(sleep().is_some());
+    assert_eq!(woken_by(), (false, false));
+}
+
+/// What the other has not taken counts here, and may hold a peer: who sleeps until something comes would
+/// wait for that peer.
+#[test]
+fn a_worker_sleeps_but_shortly_while_frames_wait_for_room_at_another() {
+    let (mut worker, _other, _mailbox) = worker();
+    let mut sleeps_with = |frames: usize| {
+        for _ in 0..frames {
+            receive(&mut worker.switch, &mut worker.store, [0, 2, 1], 60);
+        }
+        worker.turn(NOW, &Watch::new(NOW));
+        worker.unseen()
+    };
+    assert_eq!(sleeps_with(CAPACITY), Unseen::Nothing, "the queue takes them all");
+    assert_eq!(sleeps_with(1), Unseen::Room);
+}
+
+#[test]
+fn frames_that_another_hands_over_are_frames_that_came() {
+    let (mut worker, mut other, _mailbox) = worker();
+    let mut came = |frames: usize| {
+        for _ in 0..frames {
+            receive(&mut other.switch, &mut other.store, [1, 1, 2], 60);
+        }
+        other.handoff.exchange(NOW, &mut other.switch, &mut other.store);
+        worker.turn(NOW, &Watch::new(NOW)).received
+    };
+    assert_eq!([came(0), came(3), came(1)], [0, 3, 1]);
+}
+
+#[test]
+fn frames_that_leave_are_looked_for_at_leisure_unless_something_waits_for_that() {
+    assert_eq!(Unseen::of(false, true, false), Unseen::Nothing, "what is not there does not leave");
+    assert_eq!(Unseen::of(true, false, false), Unseen::Leaving);
+    assert_eq!(Unseen::of(true, true, false), Unseen::Room);
+    assert_eq!([false, true].map(|in_flight| Unseen::of(in_flight, false, true)), [Unseen::Room; 2]);
+}
+
+#[test]
+fn a_sleep_is_as_long_as_what_waits_allows() {
+    let of = |unseen: Unseen, commit_us| unseen.longest_sleep(Nanos::from_micros(commit_us));
+    assert_eq!(of(Unseen::Nothing, 40), LONGEST_SLEEP);
+    assert_eq!(of(Unseen::Leaving, 40), LOOK_AT_LEISURE);
+    assert_eq!(
+        [40, 200, 400].map(|us| of(Unseen::Room, us)),
+        [Nanos::from_micros(40), LOOK_AGAIN, LOOK_AGAIN]
+    );
+}
+
+#[test]
+fn sleep_is_neither_a_stall_nor_a_reaction() {
+    let (facts, budget) = (WorkerFacts::default(), Nanos(50));
+    let mut watch = Watch::new(Nanos(0));
+    watch.turn(Nanos(10), budget, &facts);
+    watch.turn(Nanos(60), budget, &facts);
+    assert_eq!((watch.previous, facts.stalls.get()), (Nanos(10), 0));
+    watch.woken(Nanos(1_000));
+    watch.turn(Nanos(1_050), budget, &facts);
+    assert_eq!((watch.previous, facts.stalls.get()), (Nanos(1_000), 0), "awake since 1000");
+    watch.turn(Nanos(1_101), budget, &facts);
+    assert_eq!((facts.stalls.get(), facts.longest_gap.get()), (1, 51));
+}

@@ -1,0 +1,104 @@
+//! Attributes of netlink messages: written one after the other, and found by their number.
+
+use rtnetlink::packet_core::{NLA_F_NESTED, NLA_HEADER_SIZE, NlasIterator};
+
+/// Attributes that are being written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Attributes(Vec<u8>);
+
+impl Attributes {
+    pub(crate) fn bytes(mut self, kind: u16, value: &[u8]) -> Attributes {
+        let len = u16::try_from(NLA_HEADER_SIZE + value.len()).expect("attributes are small");
+        self.0.extend(len.to_ne_bytes());
+        self.0.extend(kind.to_ne_bytes());
+        self.0.extend(value);
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self
+    }
+
+    pub(crate) fn u16(self, kind: u16, value: u16) -> Attributes {
+        self.bytes(kind, &value.to_ne_bytes())
+    }
+
+    pub(crate) fn u32(self, kind: u16, value: u32) -> Attributes {
+        self.bytes(kind, &value.to_ne_bytes())
+    }
+
+    pub(crate) fn u64(self, kind: u16, value: u64) -> Attributes {
+        self.bytes(kind, &value.to_ne_bytes())
+    }
+
+    /// A text, with the zero byte that ends it.
+    pub(crate) fn text(self, kind: u16, value: &str) -> Attributes {
+        self.bytes(kind, &[value.as_bytes(), &[0]].concat())
+    }
+
+    pub(crate) fn nested(self, kind: u16, inner: &Attributes) -> Attributes {
+        self.bytes(kind | NLA_F_NESTED, &inner.0)
+    }
+
+    /// Numbers one after the other, as a C struct of such.
+    pub(crate) fn words(self, kind: u16, words: &[u32]) -> Attributes {
+        self.bytes(kind, Attributes::plain(words).as_bytes())
+    }
+
+    /// No attributes, but numbers in their place.
+    pub(crate) fn plain(words: &[u32]) -> Attributes {
+        Attributes(words.iter().copied().flat_map(u32::to_ne_bytes).collect())
+    }
+
+    /// What the kernel has written.
+    pub(crate) fn read(bytes: &[u8]) -> Attributes {
+        Attributes(bytes.to_vec())
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// The value of the first attribute of that kind.
+pub(crate) fn find(attributes: &[u8], kind: u16) -> Option<&[u8]> {
+    NlasIterator::new(attributes).map_while(Result::ok).find(|found| found.kind() == kind).map(|found| {
+        let at = found.into_inner();
+        &at[NLA_HEADER_SIZE..usize::from(u16::from_ne_bytes([at[0], at[1]]))]
+    })
+}
+
+/// Text up to its zero byte.
+pub(crate) fn text(value: &[u8]) -> String {
+    let end = value.iter().position(|&byte| byte == 0).unwrap_or(value.len());
+    String::from_utf8_lossy(&value[..end]).into_owned()
+}
+
+/// The `index`th 32-bit number in it; 0 where it ends before.
+pub(crate) fn word(value: &[u8], index: usize) -> u32 {
+    value.get(index * 4..).and_then(<[u8]>::first_chunk).map_or(0, |&bytes| u32::from_ne_bytes(bytes))
+}
+
+/// The 64-bit number that it begins with; 0 where it is shorter.
+pub(crate) fn long(value: &[u8]) -> u64 {
+    value.first_chunk().map_or(0, |&bytes| u64::from_ne_bytes(bytes))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_found_again_and_what_is_cut_short_is_not() {
+        let inner = Attributes::default().u16(1, 7).u64(2, 1 << 40);
+        let outer = Attributes::default().text(1, "htb").nested(2, &inner).u32(3, 5);
+        let bytes = outer.as_bytes();
+        assert_eq!(text(find(bytes, 1).unwrap()), "htb");
+        let nested = find(bytes, 2).unwrap();
+        assert_eq!(
+            (find(nested, 1).unwrap(), long(find(nested, 2).unwrap())),
+            (&7u16.to_ne_bytes()[..], 1 << 40)
+        );
+        assert_eq!(word(find(bytes, 3).unwrap(), 0), 5);
+        assert_eq!((find(bytes, 4), find(&bytes[..bytes.len() - 1], 3)), (None, None));
+        assert_eq!((word(&[1, 2, 3], 0), long(&[0; 7]), text(b"plug")), (0, 0, "plug".to_owned()));
+    }
+}

@@ -1,0 +1,87 @@
+//! Rates, and the classes of an HTB.
+
+use rtnetlink::packet_core::NLM_F_CREATE;
+
+use crate::attributes::Attributes;
+use crate::request::{Place, Request, told};
+use crate::ticks;
+
+const RTM_NEWTCLASS: u16 = 40;
+
+const TCA_HTB_PARMS: u16 = 1;
+const TCA_HTB_RATE64: u16 = 6;
+const TCA_HTB_CEIL64: u16 = 7;
+
+/// A rate, and what of a frame it is a rate of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Bytes a second; not zero.
+    pub bytes_per_second: u64,
+    /// Bytes that each frame costs beyond its own (FCS, preamble, gap).
+    pub overhead: u16,
+    /// What a frame costs at least, overhead included. Before Linux 5.16: 0.
+    pub least: u16,
+}
+
+impl Rate {
+    /// How long `bytes` take, overhead not counted.
+    #[must_use]
+    pub fn nanos(self, bytes: u64) -> u64 {
+        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second.max(1));
+        u64::try_from(nanos).unwrap_or(u64::MAX)
+    }
+}
+
+/// struct tc_ratespec.
+pub(crate) struct RateBytes(pub(crate) [u8; RateBytes::LEN]);
+
+impl RateBytes {
+    pub(crate) const LEN: usize = 12;
+    /// TC_LINKLAYER_ETHERNET: the kernel computes itself, and takes no table.
+    const ETHERNET: u8 = 1;
+
+    pub(crate) fn of(rate: Rate) -> RateBytes {
+        let [o0, o1] = rate.overhead.to_ne_bytes();
+        let [l0, l1] = rate.least.to_ne_bytes();
+        // A rate that does not fit is in an attribute of its own besides.
+        let [r0, r1, r2, r3] = u32::try_from(rate.bytes_per_second).unwrap_or(u32::MAX).to_ne_bytes();
+        RateBytes([0, RateBytes::ETHERNET, o0, o1, 0, 0, l0, l1, r0, r1, r2, r3])
+    }
+}
+
+/// A class of an HTB. It is always served up to its rate, and beyond, up to its ceil, with what its parent has left: in the order
+/// of `priority`, classes of the same one in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HtbClass {
+    /// What it has for itself.
+    pub rate: Rate,
+    /// Most that it gets.
+    pub ceil: Rate,
+    /// Bytes that it may be ahead of its rate.
+    pub burst: u32,
+    /// Bytes that it may be ahead of its ceil.
+    pub ceil_burst: u32,
+    /// 0..=7; 0 is served first.
+    pub priority: u32,
+    /// Bytes of a turn among classes of the same priority.
+    pub quantum: u32,
+}
+
+impl HtbClass {
+    /// To make it, or to change it where there is one; what waits in it stays.
+    #[must_use]
+    pub fn put(&self, place: Place) -> Request {
+        let HtbClass { rate, ceil, burst, ceil_burst, priority, quantum } = *self;
+        // struct tc_htb_opt: rate, ceil, depths, quantum, level, priority.
+        let [depth, ceil_depth] =
+            [(rate, burst), (ceil, ceil_burst)].map(|(rate, burst)| ticks(rate.nanos(burst.into())).max(1));
+        let mut parameters = [RateBytes::of(rate).0, RateBytes::of(ceil).0].concat();
+        parameters.extend([depth, ceil_depth, quantum, 0, priority].map(u32::to_ne_bytes).concat());
+        let options = Attributes::default()
+            .bytes(TCA_HTB_PARMS, &parameters)
+            .u64(TCA_HTB_RATE64, rate.bytes_per_second)
+            .u64(TCA_HTB_CEIL64, ceil.bytes_per_second);
+        let what = told("put", "htb class", place);
+        Request::new(RTM_NEWTCLASS, NLM_F_CREATE, place, 0, Some(("htb", &options)), what)
+    }
+}

@@ -1,0 +1,103 @@
+//! Filters: programs that say which class a frame goes into, or what else becomes of it.
+
+use rtnetlink::packet_core::NLM_F_CREATE;
+
+use crate::attributes::Attributes;
+use crate::request::{Place, Request, told};
+
+const RTM_NEWTFILTER: u16 = 44;
+
+const TCA_BPF_ACT: u16 = 1;
+const TCA_BPF_OPS_LEN: u16 = 4;
+pub(crate) const TCA_BPF_OPS: u16 = 5;
+const TCA_BPF_FLAGS: u16 = 8;
+const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
+
+const TCA_ACT_KIND: u16 = 1;
+const TCA_ACT_OPTIONS: u16 = 2;
+const TCA_MIRRED_PARMS: u16 = 2;
+/// TC_ACT_STOLEN: the frame has gone.
+const ACT_STOLEN: u32 = 4;
+const REDIRECT_OUT: u32 = 1;
+
+/// ETH_P_ALL.
+const ALL_PROTOCOLS: u16 = 3;
+
+/// A filter (cls_bpf): a program that is asked about frames of every EtherType.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// Its turn among the filters of the same place; lower ones are asked first.
+    pub priority: u16,
+    /// What is asked: classic BPF.
+    pub program: Vec<BpfInstruction>,
+    /// What its answer means.
+    pub answer: Answer,
+}
+
+/// What the number means that a [`Filter`]'s program answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The class of the frame; 0: the next filter is asked.
+    Class,
+    /// What becomes of the frame: -1 that the next filter is asked, 4 (TC_ACT_STOLEN) that it ends here.
+    Verdict,
+    /// -1 that the frame leaves by the device of this index instead (mirred), 0 that the next filter is asked.
+    RedirectTo(i32),
+}
+
+/// An instruction of classic BPF (struct sock_filter).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the names are the kernel's
+pub struct BpfInstruction {
+    pub code: u16,
+    pub jt: u8,
+    pub jf: u8,
+    pub k: u32,
+}
+
+impl Filter {
+    /// That every frame leaves by another device.
+    #[must_use]
+    pub fn redirect(priority: u16, ifindex: i32) -> Filter {
+        const RETURN: u16 = 0x06;
+        let program = vec![BpfInstruction { code: RETURN, jt: 0, jf: 0, k: u32::MAX }];
+        Filter { priority, program, answer: Answer::RedirectTo(ifindex) }
+    }
+
+    /// To make it at `place` (whose handle is the filter's own number), or to exchange the one of that number.
+    #[must_use]
+    pub fn put(&self, place: Place) -> Request {
+        let len = u16::try_from(self.program.len()).expect("the kernel takes 4,096 instructions");
+        let bytes: Vec<u8> = self.program.iter().flat_map(|instruction| instruction.to_bytes()).collect();
+        let program = Attributes::default().u16(TCA_BPF_OPS_LEN, len).bytes(TCA_BPF_OPS, &bytes);
+        let options = match self.answer {
+            Answer::Class => program,
+            Answer::Verdict => program.u32(TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT),
+            Answer::RedirectTo(ifindex) => {
+                program.nested(TCA_BPF_ACT, &Attributes::default().nested(1, &redirection(ifindex)))
+            }
+        };
+        let info = u32::from(self.priority) << 16 | u32::from(ALL_PROTOCOLS.to_be());
+        let what = told("put", "bpf filter", place);
+        Request::new(RTM_NEWTFILTER, NLM_F_CREATE, place, info, Some(("bpf", &options)), what)
+    }
+}
+
+impl BpfInstruction {
+    fn to_bytes(self) -> [u8; 8] {
+        let [c0, c1] = self.code.to_ne_bytes();
+        let [k0, k1, k2, k3] = self.k.to_ne_bytes();
+        [c0, c1, self.jt, self.jf, k0, k1, k2, k3]
+    }
+
+    pub(crate) fn from_bytes([c0, c1, jt, jf, k0, k1, k2, k3]: [u8; 8]) -> BpfInstruction {
+        BpfInstruction { code: u16::from_ne_bytes([c0, c1]), jt, jf, k: u32::from_ne_bytes([k0, k1, k2, k3]) }
+    }
+}
+
+fn redirection(ifindex: i32) -> Attributes {
+    // struct tc_mirred: index, capabilities, verdict, references, bindings, how, device.
+    let parameters = [0, 0, ACT_STOLEN, 0, 0, REDIRECT_OUT, ifindex.cast_unsigned()];
+    let options = Attributes::default().words(TCA_MIRRED_PARMS, &parameters);
+    Attributes::default().text(TCA_ACT_KIND, "mirred").nested(TCA_ACT_OPTIONS, &options)
+}

@@ -1,0 +1,146 @@
+//! Finished messages, and how the kernel names what they are about.
+
+use std::fmt;
+
+use rtnetlink::packet_core::{NLM_F_ACK, NLM_F_REQUEST};
+
+use crate::attributes::Attributes;
+
+/// Bytes of a netlink header, and of what follows it in a message about traffic control.
+pub(crate) const HEADER: usize = 16;
+pub(crate) const TC_HEADER: usize = 20;
+
+const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+
+/// The number of a queueing discipline (minor 0), a class or a filter. `tc` shows it as `major:minor` in hexadecimal digits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Handle(pub u32);
+
+impl Handle {
+    /// None: the kernel chooses one, or nothing is there.
+    pub const NONE: Handle = Handle(0);
+    /// What the queueing discipline at the root of a device hangs on.
+    pub const ROOT: Handle = Handle(0xffff_ffff);
+    /// What a clsact hangs on.
+    pub const CLSACT: Handle = Handle(0xffff_fff1);
+    /// Where the filters of a clsact are for what the device has received.
+    pub const INGRESS: Handle = Handle(0xffff_fff2);
+
+    /// Of its two halves.
+    #[must_use]
+    pub const fn new(major: u16, minor: u16) -> Handle {
+        Handle((major as u32) << 16 | minor as u32)
+    }
+
+    /// The half that a queueing discipline and its classes have in common.
+    #[must_use]
+    pub const fn major(self) -> u16 {
+        let [high, low, ..] = self.0.to_be_bytes();
+        u16::from_be_bytes([high, low])
+    }
+}
+
+impl fmt::Display for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Handle::NONE => f.write_str("none"),
+            Handle::ROOT => f.write_str("root"),
+            Handle(both) if both & 0xffff == 0 => write!(f, "{:x}:", both >> 16),
+            Handle(both) => write!(f, "{:x}:{:x}", both >> 16, both & 0xffff),
+        }
+    }
+}
+
+/// Where something is to be: at which device, below what, by which number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Index of the device in its network namespace.
+    pub ifindex: i32,
+    /// What it hangs on: [`Handle::ROOT`], or a queueing discipline or class.
+    pub parent: Handle,
+    /// Its own number; [`Handle::NONE`] where the kernel is to choose.
+    pub handle: Handle,
+}
+
+/// A message that is ready to be [sent](crate::Tc::send), any number of times.
+#[derive(Clone, Debug)]
+pub struct Request {
+    what: String,
+    bytes: Vec<u8>,
+}
+
+impl Request {
+    /// `kind`: its message type; `info`: of filters, priority and protocol; 0 for others.
+    pub(crate) fn new(
+        kind: u16,
+        flags: u16,
+        place: Place,
+        info: u32,
+        body: Option<(&str, &Attributes)>,
+        what: String,
+    ) -> Request {
+        let mut attributes = Attributes::default();
+        if let Some((kind, options)) = body {
+            attributes = attributes.text(TCA_KIND, kind);
+            if !options.as_bytes().is_empty() {
+                attributes = attributes.bytes(TCA_OPTIONS, options.as_bytes());
+            }
+        }
+        Request::raw(kind, flags | NLM_F_REQUEST | NLM_F_ACK, place, info, attributes.as_bytes(), what)
+    }
+
+    pub(crate) fn raw(
+        kind: u16,
+        flags: u16,
+        place: Place,
+        info: u32,
+        attributes: &[u8],
+        what: String,
+    ) -> Request {
+        let len = u32::try_from(HEADER + TC_HEADER + attributes.len()).expect("messages are small");
+        let mut bytes = Vec::new();
+        bytes.extend(len.to_ne_bytes());
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(flags.to_ne_bytes());
+        bytes.extend([0; 8]); // sequence number and sender
+        bytes.extend([0; 4]); // family
+        bytes.extend(place.ifindex.to_ne_bytes());
+        bytes.extend(place.handle.0.to_ne_bytes());
+        bytes.extend(place.parent.0.to_ne_bytes());
+        bytes.extend(info.to_ne_bytes());
+        bytes.extend(attributes);
+        Request { what, bytes }
+    }
+
+    /// What it asks for, for messages: "add tbf 7873: below 786e:13 at device 4".
+    #[must_use]
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// Its bytes, with that sequence number.
+    pub(crate) fn numbered(&mut self, sequence: u32) -> &[u8] {
+        self.bytes[8..12].copy_from_slice(&sequence.to_ne_bytes());
+        &self.bytes
+    }
+}
+
+/// "add tbf 7873: below 786e:13 at device 4".
+pub(crate) fn told(verb: &str, kind: &str, place: Place) -> String {
+    let Place { ifindex, parent, handle } = place;
+    let number = if handle == Handle::NONE { String::new() } else { format!(" {handle}") };
+    format!("{verb} {kind}{number} below {parent} at device {ifindex}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_are_written_as_tc_writes_them() {
+        let handles = [Handle::new(0x786e, 0x13), Handle::new(0xff, 0), Handle::ROOT, Handle::NONE];
+        assert_eq!(handles.map(|handle| handle.to_string()), ["786e:13", "ff:", "root", "none"]);
+        assert_eq!(Handle::new(0x786e, 0x13).major(), 0x786e);
+    }
+}

@@ -1,0 +1,135 @@
+//! What is asked of a real kernel, in a network namespace of its own. Needs root, and fails without.
+
+#![allow(clippy::unwrap_used)]
+
+use std::process::Command;
+use std::thread;
+
+use nix::sched::{CloneFlags, unshare};
+use xoff_tc::{Answer, BpfInstruction, Bucket, Filter, Handle, HtbClass, Place, Qdisc, Rate, Tc};
+
+const DEVICE: i32 = 10;
+const PEER: i32 = 11;
+
+/// A veth of that index, in a namespace where nothing else is.
+fn with_device(test: impl FnOnce(Tc) + Send + 'static) {
+    let test = thread::spawn(|| {
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        run("ip link add v0 index 10 type veth peer name v1 index 11");
+        test(Tc::open().unwrap());
+    });
+    test.join().unwrap();
+}
+
+fn run(words: &str) -> String {
+    let mut words = words.split(' ');
+    let output = Command::new(words.next().unwrap()).args(words).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn at(parent: Handle, handle: Handle) -> Place {
+    Place { ifindex: DEVICE, parent, handle }
+}
+
+#[test]
+fn what_is_made_is_there_as_tc_sees_it() {
+    with_device(|mut tc| {
+        let (root, class, leaf) = (Handle::new(1, 0), Handle::new(1, 0x10), Handle::new(0x20, 0));
+        let megabyte = Rate { bytes_per_second: 1_000_000, overhead: 24, least: 84 };
+        tc.send(&mut Qdisc::Htb.add(at(Handle::ROOT, root))).unwrap();
+        let htb = HtbClass {
+            rate: megabyte,
+            ceil: megabyte,
+            burst: 5000,
+            ceil_burst: 5000,
+            priority: 2,
+            quantum: 1600,
+        };
+        tc.send(&mut htb.put(at(root, class))).unwrap();
+        let bucket = Bucket::Open { rate: megabyte, burst: 3000 };
+        tc.send(&mut Qdisc::Tbf { bucket, limit: 7000 }.add(at(class, leaf))).unwrap();
+        let program = vec![BpfInstruction { code: 0x06, jt: 0, jf: 0, k: class.0 }];
+        let filter = Filter { priority: 7, program: program.clone(), answer: Answer::Class };
+        tc.send(&mut filter.put(at(root, Handle(1)))).unwrap();
+        tc.send(&mut Filter::redirect(8, PEER).put(at(root, Handle(1)))).unwrap();
+        let described =
+            run("tc -d qdisc show dev v0") + &run("tc -d class show dev v0") + &run("tc filter show dev v0");
+        for expected in [
+            "qdisc htb 1: root ",
+            "qdisc tbf 20: parent 1:10 rate 8Mbit ",
+            "class htb 1:10 root leaf 20: prio 2 quantum 1600 rate 8Mbit ",
+            " overhead 24 ",
+            " mpu 84b ",
+            "filter parent 1: protocol all pref 7 bpf",
+            "bytecode '1,6 0 0 65552'",
+            "mirred (Egress Redirect to device v1) stolen",
+        ] {
+            assert!(described.contains(expected), "no {expected:?} in {described}");
+        }
+        let kinds =
+            |tc: &mut Tc| tc.qdiscs(DEVICE).unwrap().into_iter().map(|node| node.kind).collect::<Vec<_>>();
+        assert_eq!(kinds(&mut tc), ["htb", "tbf"]);
+        let kept = tc.filters(DEVICE, root).unwrap();
+        let kept: Vec<_> = kept.iter().filter(|filter| !filter.options.is_empty()).collect();
+        assert_eq!([kept[0].priority(), kept[1].priority()], [7, 8]);
+        assert_eq!(kept[0].program(), program);
+        tc.send(&mut Qdisc::delete(at(Handle::ROOT, root))).unwrap();
+        assert_eq!(kinds(&mut tc), [""; 0]);
+    });
+}
+
+#[test]
+fn rates_beyond_32_bits_are_kept() {
+    with_device(|mut tc| {
+        let rate = Rate { bytes_per_second: 25_000_000_000, overhead: 0, least: 0 };
+        let bucket = Bucket::Open { rate, burst: 9000 };
+        tc.send(&mut Qdisc::Tbf { bucket, limit: 1 << 20 }.add(at(Handle::ROOT, Handle::new(1, 0)))).unwrap();
+        assert!(run("tc qdisc show dev v0").contains("rate 200Gbit"));
+    });
+}
+
+#[test]
+fn what_waits_and_what_is_dropped_is_counted() {
+    with_device(|mut tc| {
+        run("ip addr add 10.0.0.1/24 dev v0");
+        run("ip link set v1 up");
+        let bucket = Bucket::Shut { burst: 1600 };
+        let place = at(Handle::ROOT, Handle::new(1, 0));
+        tc.send(&mut Qdisc::Tbf { bucket, limit: 250 }.add(place)).unwrap();
+        run("sysctl -qw net.ipv6.conf.v0.disable_ipv6=1");
+        run("ip link set v0 up");
+        run("ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev v0");
+        let socket = std::net::UdpSocket::bind("10.0.0.1:0").unwrap();
+        for _ in 0..5 {
+            let _ = socket.send_to(&[0; 58], "10.0.0.2:9"); // a frame of 100 bytes
+        }
+        let statistics = tc.qdiscs(DEVICE).unwrap()[0].statistics;
+        let counted =
+            (statistics.qlen, statistics.backlog, statistics.drops, statistics.frames, statistics.bytes);
+        assert_eq!(counted, (2, 200, 3, 0, 0));
+        let rate = Rate { bytes_per_second: 1_000_000_000, overhead: 0, least: 0 };
+        let open = Bucket::Open { rate, burst: 1600 };
+        tc.send(&mut Qdisc::Tbf { bucket: open, limit: 250 }.change(place)).unwrap();
+        let _ = socket.send_to(&[0; 58], "10.0.0.2:9"); // there is no room for it, but the kernel looks again
+        let statistics = tc.qdiscs(DEVICE).unwrap()[0].statistics;
+        assert_eq!((statistics.qlen, statistics.frames, statistics.bytes), (0, 2, 200));
+    });
+}
+
+#[test]
+fn a_refusal_has_the_kernels_words() {
+    with_device(|mut tc| {
+        let unknown = Qdisc::Other { kind: "nosuch".to_owned(), options: vec![] };
+        let refused = tc.send(&mut unknown.add(at(Handle::ROOT, Handle::new(0x21, 0)))).unwrap_err();
+        assert!(refused.is_not_found());
+        assert_eq!(
+            refused.to_string(),
+            "cannot add nosuch 21: below root at device 10: Specified qdisc kind is unknown (No such file or directory (os error 2))"
+        );
+        let nowhere = Place { ifindex: 99, parent: Handle::ROOT, handle: Handle::NONE };
+        let refused = tc.send(&mut Qdisc::Clsact.add(nowhere)).unwrap_err();
+        assert!(refused.to_string().starts_with("cannot add clsact below root at device 99: "), "{refused}");
+        assert_eq!(tc.qdiscs(DEVICE).unwrap().len(), 0, "the next answer is that to the next question");
+    });
+}

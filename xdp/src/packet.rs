@@ -1,0 +1,31 @@
+//! A frame sent by the kernel's own road: through the queueing discipline of a device, as those of a program are.
+
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use nix::sys::socket::{MsgFlags, send};
+
+use crate::sys;
+
+/// A packet socket that sends through one device, and receives nothing.
+#[derive(Debug)]
+pub struct PacketSender(OwnedFd);
+
+impl PacketSender {
+    /// For the device of that index in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// Without CAP_NET_RAW, and where there is no such device.
+    pub fn open(ifindex: i32) -> io::Result<PacketSender> {
+        sys::packet_sender(ifindex).map(PacketSender)
+    }
+
+    /// Sends a frame, its Ethernet header included, without waiting for room.
+    ///
+    /// # Errors
+    /// What the system says: the device is down, the queueing discipline has no room.
+    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        send(self.0.as_raw_fd(), frame, MsgFlags::MSG_DONTWAIT)?;
+        Ok(())
+    }
+}
