@@ -15,7 +15,8 @@ use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::sizing::Line;
 use crate::{
-    Config, bridge, defaults, ofc, own, pipeline, qcn, quantity, shared, sockets, thresholds, unreached,
+    Config, bridge, defaults, ofc, own, pipeline, qcn, quantity, shared, sockets, spare, thresholds,
+    unreached,
 };
 
 /// A configuration, as far as `document` has one; complete only if there are no errors.
@@ -75,6 +76,11 @@ fn identities(document: &Document, problems: &mut Problems) {
             Problem::error(format!("{found} ports, but a switch has at most {PORTS_MAX}"))
                 .at(port.span, "one too many"),
         );
+    }
+    if let Some(key) = &document.switch.spare_ports
+        && let Some(problem) = spare::too_many(document.ports.len(), key.value)
+    {
+        problems.push(problem.at(key.span, "too many"));
     }
     for port in &document.ports {
         for key in &port.missing {

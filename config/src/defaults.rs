@@ -211,6 +211,7 @@ pub fn stated() -> Vec<(&'static str, &'static str, String)> {
         ("switch", "log", format!("{LOG:?}")),
         ("switch", "log_format", "\"text\"".into()),
         ("switch", "sighup", "\"stop\"".into()),
+        ("switch", "spare_ports", "0".into()),
         ("qcn", "ingress", "[]".into()),
         ("qcn", "egress", "[]".into()),
         ("qcn", "set_point", format!("\"{}\"", quantity::bytes(QcnSettings::PAPER.set_point))),

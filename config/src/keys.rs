@@ -27,6 +27,7 @@ keys! {
         idle_after: Nanos = parse::time(Nanos::ZERO..=Nanos::from_secs(1));
         zero_copy: ZeroCopy = parse::choice(ZeroCopy::WORDS);
         workers: WorkersKey = workers;
+        spare_ports: u8 = parse::integer(0..=u8::MAX);
         accounting: Accounting = parse::choice(Accounting::WORDS);
         policy: PolicyByClass = policies;
         shadow: Vec<PolicyKind> = shadows;

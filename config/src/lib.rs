@@ -39,6 +39,7 @@ mod shared;
 pub mod shell;
 mod sizing;
 mod sockets;
+mod spare;
 mod thresholds;
 mod unreached;
 mod uses;
@@ -140,13 +141,22 @@ impl Config {
     /// not know the device it is `None`, and one is assumed for sizes.
     #[must_use]
     pub fn queues(&self, machine: &Machine) -> Vec<Option<u32>> {
-        let count = |port: &PortShell| match &port.queues {
-            Queues::List(list) => u32::try_from(list.len()).ok(),
-            Queues::All => match (machine.device)(&port.device) {
-                Device::Has { queues, .. } => Some(queues),
-                Device::Missing | Device::Unknown => None,
-            },
-        };
-        self.shell.ports.iter().map(count).collect()
+        self.shell.ports.iter().map(|port| sockets(port, || (machine.device)(&port.device))).collect()
+    }
+
+    /// The same of one port with that device.
+    #[must_use]
+    pub fn queues_of(&self, port: PortId, device: &Device) -> Option<u32> {
+        sockets(&self.shell.ports[port.index()], || device.clone())
+    }
+}
+
+fn sockets(port: &PortShell, device: impl FnOnce() -> Device) -> Option<u32> {
+    match &port.queues {
+        Queues::List(list) => u32::try_from(list.len()).ok(),
+        Queues::All => match device() {
+            Device::Has { queues, .. } => Some(queues),
+            Device::Missing | Device::Unknown => None,
+        },
     }
 }

@@ -58,7 +58,8 @@ pub(crate) fn misfits(config: &Config, machine: &Machine, document: Option<&Docu
         let place = document.and_then(|document| document.ports.get(number));
         problems.extend(of_device(shell, port, &(machine.device)(&shell.device), place));
     }
-    let needed = config.memory(&config.workers(&machine.cores), &config.queues(machine)).needed();
+    let placed = config.with_spare_places();
+    let needed = placed.memory(&placed.workers(&machine.cores), &placed.queues(machine)).needed();
     problems.extend(machine.memory.and_then(|available| shortage(needed, available)));
     problems
 }

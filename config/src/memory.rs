@@ -28,9 +28,11 @@ const KERNEL_PER_CHUNK_AND_SOCKET: u64 = 128;
 const PROCESS: u64 = 10 << 20;
 
 /// UMEM chunks by consumer.
-pub type Chunks = [(&'static str, u64); 7];
-/// Where the egress buffers stand among them.
-const EGRESS: usize = 3;
+pub type Chunks = [(&'static str, u64); 8];
+/// Where some of them stand.
+pub(crate) const EGRESS: usize = 3;
+pub(crate) const CONTROL: usize = 6;
+const SPARE: usize = 7;
 
 /// One consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +72,10 @@ impl Config {
     #[must_use]
     pub fn memory(&self, workers: &[Worker], queues: &[Option<u32>]) -> Plan {
         let shares = workers.iter().map(|worker| self.worker_chunks(&worker.ports, queues));
-        let mut consumers: Vec<Consumer> = total(shares)
-            .into_iter()
+        let mut consumers: Vec<Consumer> = (0..)
+            .zip(total(shares))
+            .filter(|&(at, (_, chunks))| at != SPARE || chunks > 0)
+            .map(|(_, consumer)| consumer)
             .map(|(what, chunks)| {
                 let bytes = Bytes(chunks.saturating_mul(self.shell.chunks.bytes.into()));
                 Consumer { what, chunks, bytes }
@@ -122,10 +126,13 @@ impl Config {
     /// so each share has room for that.
     #[must_use]
     pub fn worker_chunks(&self, ports: &[PortId], queues: &[Option<u32>]) -> Chunks {
-        Successive(&[self]).worker_chunks(ports, queues)
+        let mut share = Successive(&[self]).worker_chunks(ports, queues);
+        share[SPARE].1 = self.spare_chunks(ports, queues);
+        share
     }
 
-    /// The same for a worker that holds what all of these configurations, with the same places of ports, have let in or will.
+    /// The same for a worker that holds what all of these configurations, with the same places of ports, have let in or will;
+    /// nothing is for spare places.
     #[must_use]
     pub fn worker_chunks_of(successive: &[&Config], ports: &[PortId], queues: &[Option<u32>]) -> Chunks {
         Successive(successive).worker_chunks(ports, queues)
@@ -203,7 +210,9 @@ impl Successive<'_> {
             // are never more.
             ("flooding", most(&|config, _| FLOOD_COPIES_MAX * config.longest_in_chunks())),
             // Never taken by data, so that a pause frame never lacks a frame.
-            ("control frames", most(&|_, _| CONTROL_FRAMES)),
+            ("control frames", CONTROL_FRAMES.into()),
+            // Set aside for ports that are not there yet.
+            ("spare ports", 0),
         ]
     }
 

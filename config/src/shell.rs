@@ -20,6 +20,8 @@ pub struct ShellSettings {
     pub ports: Vec<PortShell>,
     /// Who works on which ports.
     pub workers: Workers,
+    /// How many places there are for ports that a running switch may be given.
+    pub spare_ports: u8,
     /// What a worker does when there is nothing to do.
     pub poll: Poll,
     /// Where `/metrics`, `/status`, `/addresses`, `/healthz` and `/policy` are served; `None`: nowhere.

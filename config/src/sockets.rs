@@ -30,6 +30,7 @@ pub(crate) fn shell(
             .map(|draft| port_shell(document, draft, stall_budget, smallest_frame, problems))
             .collect(),
         workers: workers(document, drafts, problems),
+        spare_ports: value(keys.spare_ports.as_ref(), 0),
         poll: match value(keys.poll.as_ref(), PollKind::Adaptive) {
             PollKind::Busy => Poll::Busy,
             PollKind::Adaptive => Poll::Adaptive { idle_after },

@@ -258,6 +258,8 @@ pub fn start_from(
     if let Some(misfit) = config.misfits(&machine).into_iter().find(Problem::is_error) {
         return Err(RunError::Misfit { misfit });
     }
+    let config = &config.with_spare_places();
+    let shell = &config.shell;
     let plans = config.workers(&machine.cores);
     let queues = config.queues(&machine);
     open_files.suffices(&queues, plans.len())?;
@@ -311,15 +313,18 @@ pub fn start_from(
         confinement.enter(Part::Owner)?;
     }
     // Before the first frame: what netlink tells may come after it.
-    for (id, _) in view.ports().filter(|(_, port)| port.link.get() == Link::Down) {
+    for (id, _) in view.places().filter(|(_, port)| port.link.get() == Link::Down) {
         for (_, worker) in &mut workers {
             worker.switch.batch(clock::now()).set_link(id, false, &mut worker.store);
         }
     }
     let reserved = Reserved { plans, shares, queues };
-    let reload = source.map(|source| Reloader::new(Arc::clone(&view), config.clone(), reserved, source));
+    let reload = |source| Reloader::new(Arc::clone(&view), config.clone(), reserved, source, opener.clone());
+    let reload = source.map(reload);
     let mut running = with_control(view, exchange, http, Some(opener), reload, privileges)?;
     running.opening = Some(opening);
+    // To open many takes seconds, in which nobody takes what comes to the first.
+    workers.iter().flat_map(|(_, worker)| &worker.ports).for_each(|(_, port)| port.begin());
     for (core, worker) in workers {
         let (stop, end) = (Arc::clone(&running.stop), running.end());
         running.workers.push(spawn(worker, core, stop, end, privileges)?);
@@ -388,6 +393,10 @@ fn open(
     let mut ports: Vec<Vec<(PortId, Port)>> = plans.iter().map(|_| Vec::new()).collect();
     for (id, port) in (0..=u8::MAX).map(PortId).zip(&config.shell.ports) {
         let worker = owner(plans, id).index();
+        if port.is_vacant() {
+            views.push(PortView::spare(worker));
+            continue;
+        }
         let open = Port::open(&umem, &mut stores[worker], port)?;
         views.push(port_view(&open, worker).named(&config.switch.ports[id.index()].name));
         ports[worker].push((id, open));

@@ -338,10 +338,11 @@ impl Worker {
                 own.for_each(|(_, port)| port.link_lost());
             }
             Request::GiveUp { port, done } => {
-                if let Some(port) = self.give_up(now, port) {
-                    let _ = done.send(Box::new(port)); // dropped here where nobody closes it
+                if self.ports.iter().any(|(id, _)| *id == port) {
+                    let _ = done.send(self.give_up(now, port).map(Box::new)); // dropped here where nobody closes it
                 }
             }
+            Request::TakeBack(lent) => self.store.take_back(lent),
             Request::Fill { mut port, done } => {
                 port.refill(&mut self.store);
                 let _ = done.send(port); // where nobody takes it, its chunks are lost: a device may still write there
@@ -371,19 +372,28 @@ impl Worker {
         }
     }
 
-    /// Takes leave of a port whose device is gone. What it has received is forwarded; what it was to send is dropped.
+    /// Takes leave of a port whose device is gone, or which has nothing to send any more. What it has received is forwarded; what
+    /// could not be sent is dropped.
     fn give_up(&mut self, now: Nanos, id: PortId) -> Option<Port> {
         let (switch, store) = (&mut self.switch, &mut self.store);
         let at = self.ports.iter().position(|(port, _)| *port == id)?;
         let port = &mut self.ports[at].1;
         port.link_lost();
-        if !port.is_gone() {
+        let mut batch = switch.batch(now);
+        port.reap(store, |store, frame| batch.release(id, frame, store));
+        drop(batch);
+        if !(port.is_gone() || port.is_at_rest() && switch.is_drained(id)) {
             return None;
         }
         let mut batch = switch.batch(now);
-        port.reap(store, |store, frame| batch.release(id, frame, store));
-        while port.receive(store, BATCH, |store, frame| batch.receive(id, frame, store)) > 0 {}
-        port.end(store, |store, frame| batch.give_up(id, frame, store));
+        let mut left = port.chunks_out(); // a device that is there goes on
+        while left > 0 {
+            match port.receive(store, BATCH, |store, frame| batch.receive(id, frame, store)) {
+                0 => break,
+                taken => left = left.saturating_sub(taken),
+            }
+        }
+        port.leave(store, |store, frame| batch.give_up(id, frame, store));
         self.has_other_ports = true;
         Some(self.ports.remove(at).1)
     }

@@ -56,7 +56,7 @@ pub use offloads::{Offloads, OffloadsBefore, finish_frames};
 pub use packet::PacketSender;
 pub use port::{Port, rx_queues};
 pub use reading::DeviceDrops;
-pub use store::Store;
+pub use store::{Lent, Store};
 pub use umem::{Share, Umem, UmemSettings};
 
 /// The MTU of `device`: payload bytes of its longest frame.

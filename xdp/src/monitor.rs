@@ -270,7 +270,7 @@ impl Monitor {
 
     /// Where the device has gone the kernel has unbound the sockets, for good, one after the other: the port is given up
     /// when it has done with the last. A device that has its index since is another one.
-    fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         self.sockets.iter().all(|socket| sys::is_unbound(socket.as_fd()))
     }
 

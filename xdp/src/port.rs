@@ -119,7 +119,7 @@ impl Prepared {
             device: device.name().to_owned(),
             source,
         })?;
-        Ok(Port { _program: program, receivers, transmitter, _idle: idle, numbers, monitor, facts, device })
+        Ok(Port { program, receivers, transmitter, _idle: idle, numbers, monitor, facts, device })
     }
 }
 
@@ -129,7 +129,7 @@ impl Prepared {
 #[derive(Debug)]
 pub struct Port {
     // Dropped in this order: program, sockets, device.
-    _program: Attached,
+    program: Attached,
     receivers: Vec<Receiver<XskRx, XskFill>>,
     transmitter: Transmitter<XskTx, XskCompletion>,
     /// Halves of further sockets that are not used, but belong to them.
@@ -161,7 +161,7 @@ impl Port {
         Prepared::open(umem, shell)?.attach()
     }
 
-    /// The port has chunks: what came before was not for it, and is no loss.
+    /// There is somebody to take what it receives: what came before was not for it, and is no loss.
     pub fn begin(&self) {
         self.monitor.begin();
     }
@@ -249,17 +249,39 @@ impl Port {
         self.transmitter.take_back(store, unsent);
     }
 
-    /// Takes leave of an interface that is gone: all that it was given comes back, and nothing is done to it when this
-    /// port is dropped. To be called when nothing is left to be [received](Self::receive).
+    /// Whether nothing is with the kernel that it may still send, unless it is told to by another [`flush`](Self::flush).
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        self.transmitter.is_at_rest()
+    }
+
+    /// Takes leave of an interface that is gone, or at which the port [is at rest](Self::is_at_rest): calls `unsent` with what has not
+    /// been sent. To be called when nothing is left to be [received](Self::receive); what comes in from now on is nobody's.
     ///
     /// # Panics
-    /// Where it is not gone.
+    /// Where the kernel may still send something.
     #[cold]
-    pub fn end(&mut self, store: &mut Store, unsent: impl FnMut(&mut Store, Frame)) {
+    pub fn leave(&mut self, store: &mut Store, unsent: impl FnMut(&mut Store, Frame)) {
         self.take_back(store, unsent);
         self.receivers.iter_mut().for_each(|receiver| receiver.end(store));
-        store.take_back(self.numbers);
-        self.device.forget();
+    }
+
+    /// Closes a port that was left, or never used, and leaves the device as it was found, if it is there. What it has still been lent
+    /// to receive into is to be [taken back](Store::take_back); `None` where it is not certain that a device does not write there any
+    /// more: then it is lost to the switch.
+    #[must_use]
+    pub fn close(self) -> Option<Lent> {
+        let Port { program, receivers, transmitter, _idle, numbers, monitor, facts, mut device } = self;
+        drop(program);
+        let is_unused = if monitor.is_gone() {
+            device.forget();
+            true
+        } else {
+            // Whoever was at a frame when the program was taken off is done with it afterwards.
+            !facts.zero_copy && sys::wait_for_readers().is_ok()
+        };
+        drop((receivers, transmitter));
+        is_unused.then_some(numbers)
     }
 
     /// Whether frames are with the kernel to be sent. As long as there are any, somebody must call

@@ -15,9 +15,10 @@ use xoff_dataplane::frame::{Frame, FrameStore};
 
 use crate::region::{Region, Row};
 
-/// The numbers of a port's sockets, one after the other, by which they are lent chunks to receive into.
+/// The numbers of a port's sockets, one after the other, by which they are lent chunks to receive into. Who has them from a
+/// port that is [closed](crate::Port::close) may take the chunks back.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lent {
+pub struct Lent {
     pub(crate) first: u32,
     pub(crate) count: u32,
 }
@@ -162,7 +163,7 @@ impl Store {
 
     /// Has back what sockets had to receive into at which the kernel looks no more.
     #[cold]
-    pub(crate) fn take_back(&mut self, lent: Lent) {
+    pub fn take_back(&mut self, lent: Lent) {
         for slot in self.own.clone() {
             if self.region.borrower(slot).is_some_and(|socket| lent.contains(socket)) {
                 self.region.set_row(slot, Row { len: 0, next: slot, last: true });

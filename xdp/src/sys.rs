@@ -62,6 +62,14 @@ pub(crate) fn is_unbound(socket: BorrowedFd<'_>) -> bool {
     received < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENXIO)
 }
 
+/// Waits until nobody in the kernel looks at what was taken from its sight before (`synchronize_rcu`).
+pub(crate) fn wait_for_readers() -> io::Result<()> {
+    const GLOBAL: libc::c_int = 1 << 0; // MEMBARRIER_CMD_GLOBAL
+    // SAFETY: no memory is passed.
+    let failed = unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0, 0) };
+    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Lets one kick send `frames`, where the kernel knows the option (Linux 6.17); others send 32.
 pub(crate) fn set_tx_budget(socket: BorrowedFd<'_>, frames: u32) {
     // Only a matter of speed: kicks are repeated until the ring is empty.

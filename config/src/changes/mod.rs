@@ -16,8 +16,9 @@ use xoff_dataplane::settings::{
 use xoff_dataplane::units::{Class, PortId};
 
 use crate::Config;
-use crate::shell::{PortShell, ShellSettings, Workers};
+use crate::shell::{PortShell, Rings, ShellSettings, Workers};
 use fields::differences;
+pub(crate) use places::vacated;
 use told::{Told, absent};
 
 /// One difference.
@@ -38,6 +39,10 @@ pub struct Changes {
     pub live: Vec<Change>,
     /// Those that take a restart.
     pub restart: Vec<Change>,
+    /// Ports that are to be there, at places where there is none now.
+    pub added: Vec<PortId>,
+    /// Ports that are to be there no more.
+    pub removed: Vec<PortId>,
 }
 
 impl Changes {
@@ -110,10 +115,13 @@ fn of_switch(before: &Config, after: &Config, changes: &mut Changes) {
         match shells.map(PortShell::is_vacant) {
             [true, true] => {}
             [true, false] => {
-                changes.restart(format!("port {:?}", new_port.name), absent(), shells[1].device.clone())
+                changes.live(format!("port {:?}", new_port.name), absent(), shells[1].device.clone());
+                changes.added.push(PortId(index));
+                of_place(&place, before, after, PortId(index), changes);
             }
             [false, true] => {
-                changes.restart(format!("port {:?}", old_port.name), shells[0].device.clone(), absent())
+                changes.live(format!("port {:?}", old_port.name), shells[0].device.clone(), absent());
+                changes.removed.push(PortId(index));
             }
             [false, false] => {
                 of_port(&place, old_port, new_port, changes);
@@ -170,6 +178,30 @@ fn of_vlans(place: &str, port: PortId, settings: [&SwitchSettings; 2], changes: 
             vlans.map(|vlan| vlan.vid).collect::<Vec<u16>>().told()
         });
         changed(changes, format!("{place}{key}"), told);
+    }
+}
+
+/// What a port that takes a place cannot have otherwise than the place.
+fn of_place(place: &str, before: &Config, after: &Config, id: PortId, changes: &mut Changes) {
+    let mut kept = |what: String, [before, after]: [String; 2]| {
+        if before != after {
+            changes.restart(what, before, after);
+        }
+    };
+    let [old, new] = [before, after].map(|config| &config.switch.ports[id.index()].classes);
+    for (class, (old, new)) in Class::ALL.into_iter().zip(old.iter().zip(new)) {
+        let told = |of: fn(&ClassSettings) -> String| [of(old), of(new)];
+        kept(format!("{place}class {class}: queue"), told(|class| class.queue.told()));
+        kept(format!("{place}class {class}: ingress_reserve"), told(|class| class.ingress_reserve.told()));
+        kept(format!("{place}class {class}: egress_reserve"), told(|class| class.egress_reserve.told()));
+    }
+    // All sockets on one packet memory have fill and completion rings of one size: the largest at the start.
+    let rings: [fn(&Rings) -> u32; 2] = [|rings| rings.fill, |rings| rings.completion];
+    for (what, of) in ["fill ring", "completion ring"].into_iter().zip(rings) {
+        let most = before.shell.ports.iter().map(|port| of(&port.rings)).max().unwrap_or(0);
+        let wanted = of(&after.shell.ports[id.index()].rings);
+        let of_what = format!("{place}{what} (by speed, stall_budget, smallest_frame, commit)");
+        kept(of_what, [most.to_string(), wanted.max(most).to_string()]);
     }
 }
 
@@ -260,6 +292,7 @@ fn of_shell(old: &ShellSettings, workers: usize, new: &ShellSettings, changes: &
         name: restart,
         ports: other,
         workers: other,
+        spare_ports: restart,
         poll: restart,
         http: restart,
         http_netns: restart,

@@ -16,7 +16,7 @@ pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Co
         if place.index() >= running.switch.ports.len() {
             let (name, device) = (&new.switch.ports[index].name, &new.shell.ports[index].device);
             changes.restart.push(Change {
-                what: format!("port {name:?}"),
+                what: format!("port {name:?}, for which no place is spare (`spare_ports`)"),
                 before: absent(),
                 after: device.clone(),
             });
@@ -80,8 +80,9 @@ fn of_worker(running: &Config, new: &Config, place: PortId, index: usize) -> boo
     owner(old, place.index()) == owner(new, index)
 }
 
-/// The place of a port that is not there: it holds nothing, and nobody is paused for it.
-fn vacated(port: &PortSettings) -> PortSettings {
+/// The place of a port that is not there: it holds nothing, and nobody is paused for it. What it has yet to send leaves when its peer
+/// lets it.
+pub(crate) fn vacated(port: &PortSettings) -> PortSettings {
     let classes = port.classes.map(|class| ClassSettings {
         queue: class.queue,
         ingress_reserve: class.ingress_reserve,
@@ -90,7 +91,7 @@ fn vacated(port: &PortSettings) -> PortSettings {
     });
     let PortSettings { name, mac, speed, mtu_frame, ofc_peer, gfc_peer, .. } = port.clone();
     let flow_control = match port.flow_control {
-        FlowControl::Pfc { .. } => FlowControl::Pfc { obey: ClassSet::NONE, send: ClassSet::NONE },
+        FlowControl::Pfc { obey, .. } => FlowControl::Pfc { obey, send: ClassSet::NONE },
         other => other,
     };
     let plain = PortSettings::plain(name, mac, speed, classes);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::Machine;
+use crate::{ConfigError, Machine};
 
 const FILE: &str = r#"
 [switch]
@@ -115,13 +115,86 @@ fn vlans_static_addresses_and_policies_are_changed_live() {
     assert!(told(&of.live).contains(&"port \"a\": untagged: 1 -> 7".to_owned()), "{:?}", told(&of.live));
 }
 
+const A: &str = "[[port]]\nname = \"a\"\ndevice = \"eth1\"\nspeed = \"1G\"\nlossless = [3]\n";
+const C: &str = "[[port]]\nname = \"c\"\ndevice = \"eth3\"\nspeed = \"1G\"\nlossless = [3]\n[class.3]";
+
+/// The file with places that are spare.
+fn spare(places: u8) -> String {
+    FILE.replacen("[switch]", &format!("[switch]\nspare_ports = {places}"), 1)
+}
+
 #[test]
-fn ports_that_come_and_go_take_a_restart() {
-    let without =
-        FILE.replacen("[[port]]\nname = \"a\"\ndevice = \"eth1\"\nspeed = \"1G\"\nlossless = [3]\n", "", 1);
-    let (_, of) = config(FILE).changes(1, config(&without));
-    assert_eq!(told(&of.restart), ["port \"a\": eth1 -> none"]);
-    let (_, of) =
-        changes(&[("[class.3]", "[[port]]\nname = \"c\"\ndevice = \"eth3\"\nspeed = \"1G\"\n[class.3]")]);
-    assert_eq!(told(&of.restart), ["port \"c\": none -> eth3"]);
+fn a_port_that_is_left_out_leaves_its_place_to_one_of_its_name() {
+    let without = FILE.replacen(A, "", 1);
+    let (left, of) = config(FILE).changes(1, config(&without));
+    assert!(
+        told(&of.live).contains(&"port \"a\": eth1 -> none".to_owned()) && of.restart.is_empty(),
+        "{of:?}"
+    );
+    assert_eq!((&of.removed, &of.added), (&vec![PortId(0)], &vec![]));
+    let (place, class) = (&left.switch.ports[0], &left.switch.ports[0].classes[3]);
+    assert!(left.shell.ports[0].is_vacant() && !class.lossless && place.pvid.is_none(), "{place:?}");
+    assert!(left.switch.vlans.iter().all(|vlan| !vlan.untagged.contains(&PortId(0))));
+    assert_eq!(left.switch.ports[1], config(&without).switch.ports[0]);
+    let (again, of) = left.changes(1, config(FILE));
+    assert!(
+        told(&of.live).contains(&"port \"a\": none -> eth1".to_owned()) && of.restart.is_empty(),
+        "{of:?}"
+    );
+    assert_eq!(of.added, [PortId(0)]);
+    assert_eq!(again.switch, config(FILE).switch);
+    let (_, of) = left.changes(1, config(&without.replacen("[class.3]", C, 1)));
+    let no_place = "port \"c\", for which no place is spare (`spare_ports`): none -> eth3";
+    assert_eq!(told(&of.restart), [no_place], "its place keeps its name");
+}
+
+#[test]
+fn a_port_that_is_added_takes_a_spare_place() {
+    let running = config(&spare(1)).with_spare_places();
+    assert!(running.is_spare(2) && running.shell.ports.len() == 3);
+    let with_c = spare(1).replacen("[class.3]", C, 1);
+    let (new, of) = running.changes(1, config(&with_c));
+    assert!(
+        told(&of.live).contains(&"port \"c\": none -> eth3".to_owned()) && of.restart.is_empty(),
+        "{of:?}"
+    );
+    assert_eq!((of.added, new.switch), (vec![PortId(2)], config(&with_c).switch));
+    let (_, of) = running
+        .changes(1, config(&with_c.replacen("\"eth3\"\nspeed = \"1G\"", "\"eth3\"\nspeed = \"100G\"", 1)));
+    let restart = told(&of.restart);
+    assert!(restart.iter().any(|line| line.starts_with("port \"c\": fill ring (by speed")), "{restart:?}");
+    let (_, of) = running.changes(1, config(&(with_c + "queue = \"voq\"\n")));
+    let restart = told(&of.restart);
+    assert!(restart.contains(&"port \"c\": class 3: queue: fifo -> voq".to_owned()), "{restart:?}");
+}
+
+#[test]
+fn a_spare_place_is_of_the_worker_that_is_to_have_the_port() {
+    let two = |ports: &str| {
+        let workers = format!("[switch]\nworkers = [{{ ports = [\"a\"] }}, {{ ports = {ports} }}]");
+        spare(2).replacen("[switch]", &workers, 1)
+    };
+    let running = config(&two("[\"b\"]")).with_spare_places();
+    let with_c = two("[\"b\", \"c\"]").replacen("[class.3]", C, 1);
+    let (_, of) = running.changes(2, config(&with_c));
+    assert_eq!((of.added, told(&of.restart)), (vec![PortId(3)], vec![]));
+}
+
+/// What is set aside is what a port takes, and no more than that.
+#[test]
+fn memory_for_a_spare_place_is_that_of_the_largest_port() {
+    let chunks = |config: &Config| -> u64 {
+        let workers = config.workers(&[]);
+        config.memory(&workers, &[]).chunks
+    };
+    let with_c = FILE.replacen("[class.3]", C, 1);
+    assert_eq!(chunks(&config(&spare(1)).with_spare_places()), chunks(&config(&with_c)));
+    assert_eq!(chunks(&config(&spare(0)).with_spare_places()), chunks(&config(FILE)));
+    let text = spare(255);
+    let ConfigError::Invalid(refused) = Config::from_toml("test", &text, Machine::default()).unwrap_err()
+    else {
+        panic!("it was read");
+    };
+    let said = format!("{:?}", refused.problems());
+    assert!(said.contains("2 ports and 255 spare places") && said.contains("spare_ports = 254"), "{said}");
 }

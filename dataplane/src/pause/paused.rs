@@ -42,6 +42,11 @@ impl Paused {
         }
     }
 
+    /// A quantum is 512 bit times at `rate` from now on.
+    pub(crate) fn set_rate(&mut self, rate: BitRate) {
+        self.rate = rate;
+    }
+
     /// Obeys a pause frame that names `classes`, each with its time.
     pub fn receive(&mut self, now: Nanos, classes: ClassSet, times: &[Quanta; CLASSES]) -> Resumed {
         let mut resumed = self.expire(now);

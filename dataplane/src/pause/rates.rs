@@ -119,6 +119,11 @@ impl KeptRates {
         }
     }
 
+    /// A quantum is 512 bit times at `line` from now on.
+    pub(crate) fn set_line(&mut self, line: BitRate) {
+        self.line = line;
+    }
+
     /// Obeys a frame as far as it names `classes`. Answers those whose step it may have changed.
     pub fn receive(&mut self, now: Nanos, classes: ClassSet, rates: &Rates) -> ClassSet {
         let changed = self.expire(now);

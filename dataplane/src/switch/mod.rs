@@ -213,6 +213,15 @@ impl Switch {
         self.ports[port.index()].egress.committed
     }
 
+    /// Whether there is nothing to do at `port` before it is taken away: nothing waits there, and its peer has been told all that it is
+    /// to know; or its link is down.
+    #[must_use]
+    pub fn is_drained(&self, port: PortId) -> bool {
+        let at = &self.ports[port.index()];
+        let is_awaited = at.egress.awaiting_room.iter().any(|ports| !ports.is_empty());
+        !at.up || at.frames() == 0 && !is_awaited && !at.peer.is_untold()
+    }
+
     /// This worker's account of its frames, with those that it holds counted now. Not for every
     /// frame: it walks all queues' heads.
     #[must_use]

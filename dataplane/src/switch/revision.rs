@@ -37,9 +37,10 @@ pub struct Revision {
 
 impl Revision {
     /// These settings, for the worker of these `workers` whose store has `slots` slots. They are to have as many ports as those
-    /// that the switch was made with, on lines of the same speed and with the same longest frame, and to be the same in
-    /// what stays: accounting, the pipeline and what it does when a queue is full, the kinds of queues, the shadows, congestion points,
-    /// how pauses are told, which peers understand more than PFC, and the capacity of the forwarding database.
+    /// that the switch was made with, and ports of which something is inside or with a peer on lines of the same speed and
+    /// with the same longest frame. They are to be the same in what stays: accounting, the pipeline and what it does when a queue
+    /// is full, the kinds of queues, the shadows, congestion points, how pauses are told, which peers understand more than PFC, and
+    /// the capacity of the forwarding database.
     #[must_use]
     pub fn new(settings: SwitchSettings, workers: &Workers, slots: u32) -> Revision {
         let reach = Reach::new(&settings.ports, |port| workers.owns(port));
@@ -116,6 +117,8 @@ impl Switch {
         peer.held.set_refresh(self.now, settings.refresh);
         peer.asked_rates.set_refresh(self.now, settings.refresh);
         peer.response.revise(settings);
+        peer.paused.set_rate(settings.speed);
+        peer.kept_rates.set_line(settings.speed);
         if !self.workers.owns(port) {
             return;
         }

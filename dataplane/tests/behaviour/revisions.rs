@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::headroom::{Headroom, Link};
 use xoff_dataplane::settings::{
-    FlowControl, LoopDetection, PolicyKind, PortSettings, Service, SwitchSettings, VlanSettings,
-    WatchdogAction, WatchdogSettings,
+    ClassSettings, FlowControl, LoopDetection, PolicyKind, PortSettings, Service, SwitchSettings,
+    VlanSettings, WatchdogAction, WatchdogSettings,
 };
 use xoff_dataplane::units::{BitRate, Bytes, ClassSet, Nanos, PortId, Quanta};
 use xoff_explore::explore;
@@ -287,4 +287,67 @@ fn frames_go_where_the_vlans_and_static_addresses_of_now_say() {
     star.revise(gone);
     let places = star.switch().worker(PortId(0)).bridge().fdb().lookup(star.now(), 1, to_2);
     assert_eq!(places, None, "and says nothing any more");
+}
+
+fn ids() -> [PortId; PORTS] {
+    [0, 1, 2, 3].map(PortId)
+}
+
+/// The place of a port that is taken away: of no VLAN, and with room for nothing.
+fn vacate(settings: &mut SwitchSettings, port: usize) {
+    let classes = settings.ports[port]
+        .classes
+        .map(|class| ClassSettings { queue: class.queue, ..ClassSettings::lossy(Bytes::ZERO) });
+    let PortSettings { name, mac, speed, mtu_frame, .. } = settings.ports[port].clone();
+    let FlowControl::Pfc { obey, .. } = settings.ports[port].flow_control else { panic!("it is PFC") };
+    let flow_control = FlowControl::Pfc { obey, send: ClassSet::NONE };
+    let plain = PortSettings::plain(name, mac, speed, classes);
+    settings.ports[port] = PortSettings { mtu_frame, flow_control, pvid: None, ..plain };
+    let id = ids()[port];
+    settings.fdb.statics.retain(|(_, _, other)| *other != id);
+    for vlan in &mut settings.vlans {
+        vlan.tagged.retain(|other| *other != id);
+        vlan.untagged.retain(|other| *other != id);
+    }
+}
+
+#[test]
+fn a_place_without_a_port_sends_what_it_has_lets_its_peer_go_and_gets_nothing_more() {
+    let mut star = star();
+    let small = changed(&star, |settings| {
+        (settings.ports[1].classes[3].xoff, settings.ports[1].classes[3].xon) = (Bytes(5_000), Bytes(4_000));
+        settings.vlans = vec![VlanSettings { vid: 1, tagged: Vec::new(), untagged: ids().to_vec() }];
+    });
+    star.revise(small.clone());
+    filled(&mut star, 10); // from 1, which is held, to 0, which is paused
+    let back = Stream { len: 996, ..star.stream(1, C3, 3) };
+    star.pause(1, stop(C3, 0xffff));
+    star.run_for(Nanos::from_micros(10));
+    star.start(2, 1, back);
+    star.run_for(Nanos::from_millis(1));
+    let worker = |star: &Star| star.switch().worker(PortId(1)).is_drained(PortId(1));
+    assert!(!worker(&star), "3 frames wait, and its peer is held");
+    let sent = |star: &Star| star.switch().counters.class(PortId(1), C3).tx_frames.get();
+    let before = sent(&star);
+    let mut without = small.clone();
+    vacate(&mut without, 1);
+    star.revise(without);
+    star.run_for(Nanos::from_micros(5));
+    assert!(!star.holds(1, C3) && !star.at(1).paused(star.now()).contains(C3), "XON was told");
+    star.run_for(Nanos::from_millis(1));
+    assert!(sent(&star) == before && !worker(&star), "its peer's pause is obeyed");
+    star.pause(1, resume(C3));
+    star.run_for(Nanos::from_millis(1));
+    assert!(sent(&star) == before + 3 && worker(&star));
+    let more = Stream { len: 996, ..star.stream(1, C3, 2) };
+    star.start(2, 1, more);
+    star.run_for(Nanos::from_millis(1));
+    assert_eq!(sent(&star), before + 3);
+    star.revise(small);
+    star.pause(0, resume(C3));
+    star.run_to_rest();
+    let again = Stream { len: 996, ..star.stream(1, C3, 2) };
+    star.start(2, 1, again);
+    star.run_to_rest();
+    assert_eq!(sent(&star), before + 5, "it is a port again");
 }

@@ -55,6 +55,7 @@ mod prometheus;
 mod qcn;
 mod queues;
 mod reload;
+mod reload_ports;
 mod restart;
 mod returns;
 mod rewrite;

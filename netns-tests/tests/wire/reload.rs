@@ -13,7 +13,7 @@ fn lossless(xoff: &str, xon: &str) -> String {
 }
 
 /// Runs `xoff reload` with these arguments: whether it did, and what it said.
-fn reload(bed: &Bed, args: &[&str]) -> (bool, String) {
+pub fn reload(bed: &Bed, args: &[&str]) -> (bool, String) {
     let output = bed.namespace().output(Command::new(BINARY).arg("reload").args(args)).unwrap();
     let text = if output.status.success() { output.stdout } else { output.stderr };
     (output.status.success(), String::from_utf8(text).unwrap())

@@ -58,6 +58,7 @@ impl Follower {
     pub async fn follow(self) {
         let Follower { mut links, handle, mut messages, connection } = self;
         let watch = async {
+            let opener = links.opener.clone();
             let mut looks = tokio::time::interval(LOOK_EVERY);
             looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             links.read_all(&handle).await;
@@ -66,6 +67,10 @@ impl Follower {
                     message = messages.next() => message,
                     _ = looks.tick() => {
                         links.look_at_all();
+                        continue;
+                    }
+                    () = joined(opener.as_ref()) => {
+                        links.read_all(&handle).await;
                         continue;
                     }
                     Some((id, opened)) = links.opening.next() => {
@@ -89,6 +94,14 @@ impl Follower {
             }
         };
         tokio::join!(connection, watch);
+    }
+}
+
+/// Waits until a port takes part that was not there.
+async fn joined(opener: Option<&Opener>) {
+    match opener {
+        Some(opener) => opener.has_joined().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -151,7 +164,8 @@ impl Links {
                 }
             }
         }
-        for port in self.view.ports.iter().map(|port| port.now().ifindex).filter(|it| !present.contains(it)) {
+        let known: Vec<u32> = self.view.ports().map(|(_, port)| port.now().ifindex).collect();
+        for port in known.into_iter().filter(|it| !present.contains(it)) {
             self.lost(port);
         }
     }
@@ -172,7 +186,7 @@ impl Links {
                 let port = view.name_of(id);
                 tracing::warn!(%port, device = %name, "the port's device was {before} and has another name now");
             }
-            let is_back = |opener: &Opener| name.is_some_and(|name| name == opener.device(id));
+            let is_back = |opener: &Opener| name.is_some_and(|name| *name == opener.device(id));
             if is_gone && self.opener.as_ref().is_some_and(is_back) {
                 self.open(id);
             }
@@ -238,7 +252,7 @@ impl Links {
         {
             let (done, given_up) = oneshot::channel();
             self.tell_owner(id, Request::GiveUp { port: id, done });
-            opener.close(given_up);
+            opener.close(id, given_up);
         }
     }
 
@@ -267,6 +281,12 @@ impl Links {
         self.are_opening.remove(&id);
         let (name, device) = (self.view.name_of(id), &self.view.ports[id.index()]);
         match opened {
+            Ok(port) if !device.is_there() => {
+                if let Some(opener) = &self.opener {
+                    drop(opener.close_now(id, port)); // taken away meanwhile
+                }
+                false
+            }
             Ok(port) => {
                 log_open(port.facts());
                 device.returned(&port.facts().device, PortDevice::of(&port));

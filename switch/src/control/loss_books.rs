@@ -5,7 +5,7 @@
 
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::{CLASSES, Class, PortId};
+use xoff_dataplane::units::{CLASSES, Class, ClassSet, PortId};
 
 use super::SwitchView;
 use super::snapshot::lost;
@@ -40,7 +40,13 @@ impl LossBooks {
     pub(super) fn closed(&self, view: &SwitchView, old: &SwitchSettings, new: &SwitchSettings) {
         for (port, class) in differing(old, new, true) {
             self.closed.add(self.of(view, port, class));
+            self.before[port.index()][class.index()].set(lost(view.counters.class(port, class)));
         }
+    }
+
+    /// The port is there no more: what these classes, lossless until it was to go, have lost since counts, too.
+    pub(super) fn left(&self, view: &SwitchView, port: PortId, lossless: ClassSet) {
+        lossless.iter().for_each(|class| self.closed.add(self.of(view, port, class)));
     }
 
     /// Classes have become lossless.

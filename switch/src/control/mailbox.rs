@@ -22,7 +22,7 @@ use xoff_dataplane::ledger::Ledger;
 use xoff_dataplane::switch::{Revision, Successor};
 use xoff_dataplane::tap::{Tap, TapId};
 use xoff_dataplane::units::{MacAddr, Nanos, PortId};
-use xoff_xdp::Port;
+use xoff_xdp::{Lent, Port};
 
 /// Places of its forwarding database that a worker looks at for one question: some microseconds.
 const PLACES_AT_ONCE: usize = 4_096;
@@ -37,13 +37,15 @@ pub enum Request {
         /// Whether frames can pass now.
         up: bool,
     },
-    /// The device of one of its ports is gone: take back what the port was given, and give the port away.
+    /// One of its ports is to go: take back what the port was given, and give it away.
     GiveUp {
-        /// The port, whose link is down.
+        /// The port.
         port: PortId,
-        /// Given it.
-        done: oneshot::Sender<Box<Port>>,
+        /// Given it; `None` as long as its device is there and something is to be sent. Dropped where it is none of its own.
+        done: oneshot::Sender<Option<Box<Port>>>,
     },
+    /// A port that it gave away, or had never adopted, is closed: have back what that was lent.
+    TakeBack(Lent),
     /// Give a port that is about to be one of its own chunks to receive into.
     Fill {
         /// It.

@@ -43,6 +43,7 @@ mod page;
 mod pipeline;
 pub mod policy;
 pub mod policy_cells;
+mod port_view;
 mod process;
 mod program;
 mod proof;

@@ -1,24 +1,29 @@
-//! Opens ports whose devices have come back, and closes those whose devices are gone.
+//! Opens ports whose devices have come back or that a reload adds, and closes those whose devices are gone or that a reload takes
+//! away.
 //!
-//! Both are system calls that take their time, and opening takes capabilities that no other thread has any more. So
+//! All of it is system calls that take their time, and opening takes capabilities that no other thread has any more. So
 //! a thread of its own does it: it speaks with nobody but the control thread, which says which port, and the worker
 //! that owns the port, which has the chunks.
 //!
-//! Whatever comes back is opened as it was configured. A device that needs more than was set aside for it (more queues,
+//! Whatever comes back is opened as it is configured. A device that needs more than was set aside for it (more queues,
 //! a smaller MTU) is refused, in words.
+//!
+//! What a port was lent to receive into goes back to its worker when the port is closed: only then does no device write there
+//! any more.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use xoff_config::shell::Queues;
 use xoff_config::{Config, Device, Problem};
 use xoff_dataplane::units::PortId;
 use xoff_xdp::{Port, Umem, XdpError};
 
 use super::SwitchView;
-use super::mailbox::Request;
+use super::current::Current;
+use super::mailbox::{Mailbox, Request};
 use crate::confine::{ConfineError, Part, Privileges};
 use crate::machine;
 
@@ -56,43 +61,107 @@ pub enum NotOpened {
 }
 
 enum Order {
-    Open(PortId, oneshot::Sender<Result<Box<Port>, NotOpened>>),
-    Close(oneshot::Receiver<Box<Port>>),
+    Look(String, oneshot::Sender<Device>),
+    Open(Wanted, oneshot::Sender<Result<Box<Port>, NotOpened>>),
+    Close(PortId, Closing),
+}
+
+/// A port to be opened.
+struct Wanted {
+    port: PortId,
+    /// In which it is.
+    config: Arc<Config>,
+    /// For how many queues there is memory.
+    queues: u32,
+}
+
+/// A port to be closed: from its worker, or that no worker has adopted.
+enum Closing {
+    GivenUp(oneshot::Receiver<Option<Box<Port>>>),
+    Unused(Box<Port>, oneshot::Sender<()>),
 }
 
 /// Asks the thread that opens and closes ports; it ends when this is dropped.
 #[derive(Clone, Debug)]
 pub struct Opener {
     asked: Sender<Order>,
+    configured: Arc<Current<Configured>>,
+    joined: Arc<Notify>,
+}
+
+/// What ports are opened by.
+#[derive(Clone, Debug)]
+struct Configured {
     config: Arc<Config>,
+    /// By port, for how many queues there is memory.
+    queues: Vec<u32>,
 }
 
 impl Opener {
     /// The name of the device that a port is to have.
     #[must_use]
-    pub fn device(&self, port: PortId) -> &str {
-        &self.config.shell.ports[port.index()].device
+    pub fn device(&self, port: PortId) -> String {
+        self.configured.get().config.shell.ports[port.index()].device.clone()
     }
 
-    /// Opens a port; the answer comes when that is done.
+    /// This is configured from now on, with memory for so many queues of each port.
+    pub fn configure(&self, config: &Arc<Config>, queues: &[Option<u32>]) {
+        let queues = queues.iter().map(|queues| queues.unwrap_or(1)).collect();
+        self.configured.set(Configured { config: Arc::clone(config), queues });
+    }
+
+    /// A port takes part that this has opened: what was said of its device before was not about a port.
+    pub fn joined(&self) {
+        self.joined.notify_one();
+    }
+
+    /// Waits until one does.
+    pub async fn has_joined(&self) {
+        self.joined.notified().await;
+    }
+
+    /// What there is of a device: to look at one takes its time, too.
+    pub async fn look(&self, device: &str) -> Device {
+        let (answer, seen) = oneshot::channel();
+        let _ = self.asked.send(Order::Look(device.to_owned(), answer)); // nothing is known where the thread has ended
+        seen.await.unwrap_or(Device::Unknown)
+    }
+
+    /// Opens a port as it is configured; the answer comes when that is done.
     pub fn open(&self, port: PortId) -> oneshot::Receiver<Result<Box<Port>, NotOpened>> {
+        let Configured { config, queues } = &*self.configured.get();
+        self.open_as(port, config, queues[port.index()])
+    }
+
+    /// Opens a port as this configuration has it, with memory for so many queues.
+    pub fn open_as(
+        &self,
+        port: PortId,
+        config: &Arc<Config>,
+        queues: u32,
+    ) -> oneshot::Receiver<Result<Box<Port>, NotOpened>> {
         let (answer, opened) = oneshot::channel();
-        let _ = self.asked.send(Order::Open(port, answer)); // who waits learns that the thread has ended
+        let wanted = Wanted { port, config: Arc::clone(config), queues };
+        let _ = self.asked.send(Order::Open(wanted, answer)); // who waits learns that the thread has ended
         opened
     }
 
     /// Closes a port that its worker is about to give up.
-    pub fn close(&self, port: oneshot::Receiver<Box<Port>>) {
-        let _ = self.asked.send(Order::Close(port)); // it is closed when it is dropped
+    pub fn close(&self, id: PortId, port: oneshot::Receiver<Option<Box<Port>>>) {
+        let _ = self.asked.send(Order::Close(id, Closing::GivenUp(port))); // it is closed when it is dropped
+    }
+
+    /// Closes a port that its worker has given up, or never had; the answer comes when the device is as it was found.
+    pub fn close_now(&self, id: PortId, port: Box<Port>) -> oneshot::Receiver<()> {
+        let (done, closed) = oneshot::channel();
+        let _ = self.asked.send(Order::Close(id, Closing::Unused(port, done))); // as before
+        closed
     }
 }
 
 /// What the thread knows.
 struct Opening {
     umem: Umem,
-    config: Arc<Config>,
-    /// How many queues each port had at the start.
-    queues: Vec<u32>,
     view: Arc<SwitchView>,
 }
 
@@ -107,45 +176,67 @@ pub fn start(
     view: Arc<SwitchView>,
     privileges: &Privileges,
 ) -> Result<(Opener, JoinHandle<()>), ConfineError> {
-    let config = Arc::new(config.clone());
     let (asked, received) = channel();
-    let queues = view.ports.iter().map(|port| port.now().queues).collect();
-    let opening = Opening { umem, config: Arc::clone(&config), queues, view };
+    let queues = view.places().map(|(_, port)| port.now().queues).collect();
+    let configured = Arc::new(Current::new(Configured { config: Arc::new(config.clone()), queues }));
+    let opening = Opening { umem, view };
     let thread = privileges.spawn(Part::Opener, "xoff-opener", move || opening.obey(&received))?;
-    Ok((Opener { asked, config }, thread))
+    Ok((Opener { asked, configured, joined: Arc::default() }, thread))
 }
 
 impl Opening {
     fn obey(&self, asked: &Receiver<Order>) {
         for order in asked {
             match order {
-                Order::Open(port, answer) => drop(answer.send(self.open(port))),
-                Order::Close(port) => drop(port.blocking_recv()),
+                Order::Look(device, answer) => drop(answer.send((machine::here().device)(&device))),
+                Order::Open(wanted, answer) => drop(answer.send(self.open(&wanted))),
+                Order::Close(id, Closing::Unused(port, done)) => {
+                    self.close(id, *port);
+                    let _ = done.send(()); // or nobody waits
+                }
+                Order::Close(id, Closing::GivenUp(port)) => {
+                    if let Ok(Some(port)) = port.blocking_recv() {
+                        self.close(id, *port);
+                    }
+                }
             }
         }
     }
 
-    fn open(&self, id: PortId) -> Result<Box<Port>, NotOpened> {
-        let shell = &self.config.shell.ports[id.index()];
+    fn close(&self, id: PortId, port: Port) {
+        match port.close() {
+            Some(lent) => drop(self.mailbox(id).send(Request::TakeBack(lent))), // or the worker has ended
+            None => tracing::error!(
+                port = %self.view.name_of(id),
+                "the kernel does not say whether it still writes to what the port had to receive into, and the switch does without"
+            ),
+        }
+    }
+
+    fn mailbox(&self, id: PortId) -> &Mailbox {
+        &self.view.workers[self.view.ports[id.index()].worker].mailbox
+    }
+
+    fn open(&self, wanted: &Wanted) -> Result<Box<Port>, NotOpened> {
+        let Wanted { port: id, config, queues: had } = wanted;
+        let shell = &config.shell.ports[id.index()];
         let found = (machine::here().device)(&shell.device);
         match (&found, &shell.queues) {
             (Device::Missing, _) => return Err(NotOpened::Missing),
-            (Device::Has { queues, .. }, Queues::All) if *queues > self.queues[id.index()] => {
-                let (device, had) = (shell.device.clone(), self.queues[id.index()]);
-                return Err(NotOpened::MoreQueues { device, has: *queues, had });
+            (Device::Has { queues: has, .. }, Queues::All) if has > had => {
+                return Err(NotOpened::MoreQueues { device: shell.device.clone(), has: *has, had: *had });
             }
             _ => {}
         }
-        if let Some(misfit) = self.config.misfit(id, &found) {
+        if let Some(misfit) = config.misfit(*id, &found) {
             return Err(NotOpened::Misfit(misfit));
         }
         let port = match Port::without_chunks(&self.umem, shell) {
             Err(XdpError::NoSuchInterface { .. }) => return Err(NotOpened::Missing),
             port => Box::new(port?),
         };
-        let mailbox = &self.view.workers[self.view.ports[id.index()].worker].mailbox;
         let (done, filled) = oneshot::channel();
-        mailbox.send(Request::Fill { port, done }).map_err(|_| NotOpened::Ended)?;
+        self.mailbox(*id).send(Request::Fill { port, done }).map_err(|_| NotOpened::Ended)?;
         let port = filled.blocking_recv().map_err(|_| NotOpened::Ended)?;
         port.begin();
         Ok(port)

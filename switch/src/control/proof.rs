@@ -7,7 +7,7 @@ use super::view::{Link, PortView, SwitchView};
 
 /// Each gap at a port in words, with the port's name.
 pub(super) fn gaps(view: &SwitchView) -> impl Iterator<Item = String> {
-    view.ports().flat_map(|(id, port)| {
+    view.places().flat_map(|(id, port)| {
         let name = view.name_of(id);
         of_port(port).into_iter().map(move |gap| format!("{name}: {gap}"))
     })

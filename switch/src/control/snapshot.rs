@@ -75,7 +75,11 @@ fn verdict(view: &SwitchView, ports: &[PortStatus], ledger: Option<Books>, unpro
     let lossless_lost = since_lossless.sum::<u64>() + view.books.closed_ones();
     let unseen =
         |port: &PortStatus| port.xdp_statistics.map_or(0, |xdp| xdp.lost()) + port.device_drops_last.lost();
-    let unseen_lost = ports.iter().map(unseen).sum();
+    let of_removed = view.places().filter(|(_, port)| !port.is_there()).map(|(_, port)| {
+        let xdp = port.xdp_statistics().map_or(0, |xdp| xdp.lost());
+        xdp + port.device_drops().unwrap_or_else(|unread| unread.last).lost()
+    });
+    let unseen_lost = ports.iter().map(unseen).sum::<u64>() + of_removed.sum::<u64>();
     let ledger_balanced = ledger.map(|ledger| ledger.balanced);
     let promise = match lossless_lost + unseen_lost {
         0 if ledger_balanced == Some(false) => Promise::NotKept,

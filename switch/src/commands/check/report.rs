@@ -260,9 +260,10 @@ impl Report {
     #[must_use]
     pub fn of(file: &str, config: &Config, machine: &Machine) -> Report {
         let (switch, shell) = (&config.switch, &config.shell);
-        let workers = config.workers(&machine.cores);
         let queues = config.queues(machine);
-        let plan = config.memory(&workers, &queues);
+        let placed = config.with_spare_places();
+        let workers = placed.workers(&machine.cores);
+        let plan = placed.memory(&workers, &placed.queues(machine));
         let memory = plan.consumers.iter().map(|consumer| MemoryReport {
             what: consumer.what,
             chunks: consumer.chunks,
@@ -324,8 +325,8 @@ fn qcn_report(qcn: &QcnSettings) -> Option<QcnReport> {
 }
 
 fn worker_report(worker: &Worker, config: &Config) -> WorkerReport {
-    let name = |port: &PortId| config.switch.ports[port.index()].name.clone();
-    WorkerReport { core: worker.core, ports: worker.ports.iter().map(name).collect() }
+    let name = |port: &PortId| config.switch.ports.get(port.index()).map(|port| port.name.clone());
+    WorkerReport { core: worker.core, ports: worker.ports.iter().filter_map(name).collect() }
 }
 
 fn ports(config: &Config, queues: &[Option<u32>]) -> Vec<PortReport> {

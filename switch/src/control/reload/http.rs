@@ -49,7 +49,9 @@ pub(in super::super) async fn put(
     };
     outcome.map(Json).map_err(|error| {
         let code = match error {
-            NotReloaded::NoFile | NotReloaded::Restart(_) => StatusCode::CONFLICT,
+            NotReloaded::NoFile | NotReloaded::Restart(_) | NotReloaded::NotAdded { .. } => {
+                StatusCode::CONFLICT
+            }
             NotReloaded::Unread { .. } | NotReloaded::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             NotReloaded::Silent(_) | NotReloaded::Ended => StatusCode::SERVICE_UNAVAILABLE,
         };

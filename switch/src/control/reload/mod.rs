@@ -8,10 +8,13 @@
 //! each gets room first for what the others will let in. Before that all workers have to answer: one that does not would be left
 //! behind. From the moment at which the last has taken it, what is shown is what the file says.
 //!
+//! Ports that are added are opened before anything is changed, and those that are taken away leave when all of it is ([`ports`]).
+//!
 //! Packet memory was cut at the start. What the old limits have let in may still be there when the new ones hold, so both have to
 //! fit: where a class is to get what another one gives away, a second reload does it.
 
 pub(super) mod http;
+mod ports;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,6 +32,7 @@ use xoff_xdp::Share;
 pub use http::ReloadRequest;
 
 use super::mailbox::{Answer, Request};
+use super::opener::{NotOpened, Opener};
 use super::{SwitchView, ask, logging};
 use crate::machine;
 
@@ -48,7 +52,7 @@ pub struct Reserved {
     pub plans: Vec<WorkerPlan>,
     /// By worker.
     pub shares: Vec<Share>,
-    /// By port.
+    /// By port, for how many queues.
     pub queues: Vec<Option<u32>>,
 }
 
@@ -96,6 +100,14 @@ pub enum NotReloaded {
         /// All that is wrong with it, with the place.
         problems: Vec<String>,
     },
+    /// A port that is to be added cannot be opened.
+    #[error("nothing was changed: port {name}, to be added, cannot be opened: {error}")]
+    NotAdded {
+        /// Its name.
+        name: String,
+        /// Why not.
+        error: Box<NotOpened>,
+    },
     /// The file says what a running switch cannot be.
     #[error("nothing was changed, since this takes a restart:{}", lines(.0.iter().map(line).collect::<Vec<_>>().as_slice()))]
     Restart(Vec<Changed>),
@@ -105,6 +117,14 @@ pub enum NotReloaded {
     /// The switch is about to end.
     #[error("the switch is about to end")]
     Ended,
+}
+
+/// A problem as a line for people, with its place in the file.
+fn placed(problem: &Problem) -> String {
+    let line =
+        problem.position.map_or(String::new(), |(line, column)| format!("line {line}, column {column}: "));
+    let help = problem.help.as_ref().map_or(String::new(), |help| format!("; {}", help.replace('\n', " ")));
+    format!("{line}{}{help}", problem.message)
 }
 
 fn lines(list: &[String]) -> String {
@@ -157,6 +177,7 @@ pub struct Reloader {
     before: Vec<Config>,
     reserved: Reserved,
     source: Source,
+    opener: Opener,
     asked: mpsc::UnboundedReceiver<Asked>,
 }
 
@@ -168,9 +189,10 @@ impl Reloader {
         config: Config,
         reserved: Reserved,
         source: Source,
+        opener: Opener,
     ) -> (Reloads, Reloader) {
         let (asks, asked) = mpsc::unbounded_channel();
-        (Reloads(asks), Reloader { view, config, before: Vec::new(), reserved, source, asked })
+        (Reloads(asks), Reloader { view, config, before: Vec::new(), reserved, source, opener, asked })
     }
 
     /// Does it for good, one after the other.
@@ -192,7 +214,9 @@ impl Reloader {
         let warnings = file.warnings.iter().map(ToString::to_string).collect();
         let running = self.running();
         let (next, mut changes) = running.changes(self.reserved.plans.len(), file);
-        self.fit(&running, &next, &mut changes);
+        let queues = self.queues(&next, &changes).await?;
+        self.shared(&running, &mut changes);
+        self.fit(&running, &next, &queues, &mut changes);
         if !changes.restart.is_empty() {
             return Err(NotReloaded::Restart(changes.restart.iter().map(Changed::from).collect()));
         }
@@ -200,7 +224,7 @@ impl Reloader {
         if dry_run || changes.live.is_empty() {
             return Ok(done);
         }
-        self.change(running, next).await?;
+        self.change(running, next, queues, &changes).await?;
         Ok(done)
     }
 
@@ -224,34 +248,49 @@ impl Reloader {
             ConfigError::Read { path, error } | ConfigError::ReadLab { path, error } => {
                 NotReloaded::Unread { path, error }
             }
-            ConfigError::Invalid(invalid) => {
-                let place = |problem: &Problem| {
-                    let line = problem
-                        .position
-                        .map_or(String::new(), |(line, column)| format!("line {line}, column {column}: "));
-                    let help = problem
-                        .help
-                        .as_ref()
-                        .map_or(String::new(), |help| format!("; {}", help.replace('\n', " ")));
-                    format!("{line}{}{help}", problem.message)
-                };
-                NotReloaded::Invalid {
-                    path: path.clone(),
-                    problems: invalid.problems().iter().map(place).collect(),
-                }
-            }
+            ConfigError::Invalid(invalid) => NotReloaded::Invalid {
+                path: path.clone(),
+                problems: invalid.problems().iter().map(placed).collect(),
+            },
         })
     }
 
+    /// For how many queues each port is to have memory: those that it was given at the start, or as many as a device to come has.
+    async fn queues(&self, next: &Config, changes: &Changes) -> Result<Vec<Option<u32>>, NotReloaded> {
+        let (mut queues, mut problems) = (self.reserved.queues.clone(), Vec::new());
+        for &id in &changes.added {
+            let device = self.opener.look(&next.shell.ports[id.index()].device).await;
+            queues[id.index()] = next.queues_of(id, &device);
+            problems.extend(next.misfit(id, &device).iter().map(placed));
+        }
+        match problems.is_empty() {
+            true => Ok(queues),
+            false => Err(NotReloaded::Invalid { path: self.source.path.clone(), problems }),
+        }
+    }
+
+    /// A device that shares the packet memory may write there as long as the switch runs.
+    fn shared(&self, running: &Config, changes: &mut Changes) {
+        for id in std::mem::take(&mut changes.removed) {
+            let (name, device) = (self.view.name_of(id), &running.shell.ports[id.index()].device);
+            if self.view.ports[id.index()].now().zero_copy {
+                let what = format!("port {name:?}, whose device shares the packet memory (zero copy)");
+                changes.restart(what, device.clone(), "none".into());
+            } else {
+                changes.removed.push(id);
+            }
+        }
+    }
+
     /// Whether what both let in fits into the memory that was cut; what does not takes a restart.
-    fn fit(&mut self, running: &Config, next: &Config, changes: &mut Changes) {
+    fn fit(&mut self, running: &Config, next: &Config, queues: &[Option<u32>], changes: &mut Changes) {
         if changes.is_empty() {
             return;
         }
         if self.is_drained(running) {
             self.before.clear();
         }
-        let Reserved { plans, shares, queues } = &self.reserved;
+        let Reserved { plans, shares, queues: _ } = &self.reserved;
         let successive: Vec<&Config> = self.before.iter().chain([running, next]).collect();
         for (number, (plan, share)) in plans.iter().zip(shares).enumerate() {
             let needed = chunks(&Config::worker_chunks_of(&successive, &plan.ports, queues));
@@ -270,8 +309,9 @@ impl Reloader {
     /// Whether no queue holds more than it may now, with its headroom as it is before it is used: then what an earlier
     /// configuration had let in takes no memory that is counted on.
     fn is_drained(&self, running: &Config) -> bool {
-        self.view.classes().all(|(port, class, counters)| {
-            let settings = &running.switch.ports[port.index()].classes[class.index()];
+        self.view.places().flat_map(|(id, _)| Class::ALL.map(|class| (id, class))).all(|(id, class)| {
+            let counters = self.view.counters.class(id, class);
+            let settings = &running.switch.ports[id.index()].classes[class.index()];
             let below_headroom = match settings.lossless {
                 true => settings.ingress_reserve.saturating_add(settings.xoff),
                 false => settings.ingress_most(),
@@ -282,21 +322,36 @@ impl Reloader {
     }
 
     /// Makes it so.
-    async fn change(&mut self, running: Config, mut next: Config) -> Result<(), NotReloaded> {
+    async fn change(
+        &mut self,
+        running: Config,
+        mut next: Config,
+        queues: Vec<Option<u32>>,
+        changes: &Changes,
+    ) -> Result<(), NotReloaded> {
         next.switch.fdb.seed = running.switch.fdb.seed; // which each reading makes anew
-        if next.switch != running.switch {
-            self.revise(&next).await?;
+        let added = ports::open(&self.opener, &changes.added, &next, &queues).await?;
+        let settings = self.settings(&next, &added);
+        if next.switch != running.switch
+            && let Err(error) = self.revise(settings).await
+        {
+            added.close(&self.opener);
+            return Err(error);
         }
         if next.shell.log != running.shell.log {
             logging::set_filter(&next.shell.log);
         }
-        self.before.push(running);
+        self.reserved.queues = queues;
+        self.opener.configure(&Arc::new(next.clone()), &self.reserved.queues);
+        added.join(&self.view, &self.opener);
         self.config = next;
+        ports::leave(&self.view, &self.opener, &running, &changes.removed).await;
+        self.before.push(running);
         Ok(())
     }
 
     /// Has all workers take it, or none.
-    async fn revise(&self, next: &Config) -> Result<(), NotReloaded> {
+    async fn revise(&self, settings: SwitchSettings) -> Result<(), NotReloaded> {
         let view = &self.view;
         let silent = ask(view).await.iter().enumerate().find_map(|(worker, answer)| match answer {
             Answer::Given(_) => None,
@@ -305,7 +360,6 @@ impl Reloader {
         if let Some(silent) = silent {
             return Err(NotReloaded::Silent(silent));
         }
-        let settings = self.settings(next);
         let was = view.settings();
         let policies = Class::ALL.map(|class| view.policies.get(class)); // which may be others than at the start
         let now = SwitchSettings { policies, ..(*was).clone() };
@@ -348,13 +402,14 @@ impl Reloader {
     }
 
     /// What workers are told: with what is known at a start only.
-    fn settings(&self, next: &Config) -> SwitchSettings {
+    fn settings(&self, next: &Config, added: &ports::Added) -> SwitchSettings {
         let mut settings = next.switch.clone();
         let now = self.view.settings();
         settings.fdb.seed = now.fdb.seed;
         for (port, now) in settings.ports.iter_mut().zip(&now.ports) {
             port.mac = now.mac;
         }
+        added.macs().for_each(|(id, mac)| settings.ports[id.index()].mac = mac);
         settings
     }
 

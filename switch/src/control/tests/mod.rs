@@ -257,6 +257,7 @@ fn answer_with(inbox: Inbox, table: Vec<Address>) -> JoinHandle<()> {
                     Request::TakeTap { done, .. } => done.send(None).unwrap(),
                     Request::Link { .. }
                     | Request::GiveUp { .. }
+                    | Request::TakeBack(_)
                     | Request::Fill { .. }
                     | Request::Adopt(..) => {}
                 }

@@ -141,7 +141,9 @@ impl Watch {
         if changes {
             self.renew(view);
         }
-        for ((id, port), meter) in view.ports().zip(&mut self.meters) {
+        for ((id, port), meter) in
+            view.places().zip(&mut self.meters).filter(|((_, port), _)| port.is_there())
+        {
             meter.look(view, id, port);
         }
         for (condition, course) in &mut self.conditions {

@@ -1,0 +1,143 @@
+//! Ports are added to a running switch and taken away, and the others lose nothing.
+
+use std::process::Command;
+
+use xoff_netns_tests::{Bed, Config, Host, Switch, Traffic, frames, stream, unstalled, wait_for};
+
+use crate::reload::reload;
+use crate::{BINARY, PATIENT, bed, frame};
+
+/// The first so many ports of the bed, with a place for one more.
+fn config(ports: u8) -> Config {
+    Config::new(ports, "speed = \"100M\"").switch(PATIENT).switch("spare_ports = 1")
+}
+
+fn is_reloaded(bed: &Bed, switch: &Switch, config: &Config, change: &str) {
+    switch.write(config);
+    let (done, text) = reload(bed, &[]);
+    assert!(done && text.contains(change), "{text}");
+}
+
+fn device(bed: &Bed, name: &str) -> String {
+    let output = bed.namespace().output(Command::new("ip").args(["-details", "link", "show", "dev", name]));
+    String::from_utf8(output.unwrap().stdout).unwrap()
+}
+
+fn ping(from: &Host, to: &Host) {
+    from.run("ping", &["-c", "2", "-i", "0.2", "-W", "5", &to.ipv4().to_string()]);
+}
+
+fn chunks_free(switch: &Switch) -> Vec<u64> {
+    switch.status().workers.iter().map(|worker| worker.chunks_free).collect()
+}
+
+#[test]
+fn a_port_comes_and_goes_under_load_and_the_others_lose_nothing() {
+    for workers in ["workers = 1", "workers = 2"] {
+        unstalled(|| {
+            let bed = bed(5).build();
+            let config = |ports| config(ports).switch(workers);
+            let found = device(&bed, "p5");
+            let switch = bed.start(&config(4));
+            let free = chunks_free(&switch);
+            let [a, b, sink, other, late] = [1, 2, 3, 4, 5].map(|number| bed.host(number));
+            let much = [stream(sink, 3, "90M", 6_000)];
+            let talk = Traffic::at_mbps(100).sink(sink).source(a, &much).source(b, &much).start();
+            for round in 1..=4 {
+                talk.wait_received(round * 2_000);
+                is_reloaded(&bed, &switch, &config(5), "port \"p5\": none -> p5");
+                wait_for("its link", || (switch.port(5).link == xoff::control::Link::Up).then_some(()));
+                assert!(device(&bed, "p5").contains("prog/xdp"));
+                ping(late, other);
+                assert_eq!(switch.health().0, 200);
+                is_reloaded(&bed, &switch, &config(4), "port \"p5\": p5 -> none");
+                assert_eq!(device(&bed, "p5"), found, "as it was found");
+                let status = switch.status();
+                assert!(status.ports.iter().map(|port| &port.name).eq(["p1", "p2", "p3", "p4"]));
+                assert!(!switch.metrics().contains("port=\"p5\""));
+            }
+            talk.finish().assert_lossless(&[3]);
+            wait_for("all memory to be free", || (chunks_free(&switch) == free).then_some(()));
+            bed.finish(switch);
+        });
+    }
+}
+
+#[test]
+fn a_port_that_goes_lets_its_peer_go_and_sends_what_it_has() {
+    let bed = bed(4).build();
+    let small = |ports| config(ports).more("[class.3]\nxoff = 2000");
+    let switch = bed.start(&small(4));
+    let (a, b, leaving) = (bed.host(1), bed.host(2), bed.host(4));
+    for (host, number) in [(b, 0), (leaving, 1)] {
+        host.send(frame(host, a, 0, number));
+        a.tap().numbered(number);
+    }
+    // Its peer is held for a paused host, and it has frames for its own that pauses, too.
+    b.send(frames::pfc(b.mac(), &[(3, 65535)]));
+    leaving.send(frames::pfc(leaving.mac(), &[(3, 65535)])); // a third of a second
+    wait_for("the pauses", || {
+        [2, 4].iter().all(|&port| switch.class(port, 3).pause_received.xoff == 1).then_some(())
+    });
+    (2..=7).for_each(|number| leaving.send(leaving.to(b).tag(3, 0).numbered(number).build_len(1000)));
+    wait_for("its peer to be held", || switch.class(4, 3).pause_sent.now.then_some(()));
+    (8..=10).for_each(|number| a.send(frame(a, leaving, 3, number)));
+    wait_for("frames for it", || (switch.class(1, 3).rx_frames == 3).then_some(()));
+    leaving.tap().clear();
+    is_reloaded(&bed, &switch, &small(3), "port \"p4\": p4 -> none");
+    leaving.tap().wait(1, |frame| frames::pfc_time(frame, 3) == Some(0));
+    (8..=10).for_each(|number| drop(leaving.tap().numbered(number)));
+    b.send(frames::pfc(b.mac(), &[(3, 0)]));
+    (2..=7).for_each(|number| drop(b.tap().numbered(number)));
+    bed.finish(switch);
+}
+
+/// A peer that stops it keeps nobody waiting: what it has is dropped by name, and counts.
+#[test]
+fn a_port_that_may_not_send_goes_all_the_same() {
+    let bed = bed(3).build();
+    let switch = bed.start(&config(3));
+    let (a, b, leaving) = (bed.host(1), bed.host(2), bed.host(3));
+    leaving.send(frame(leaving, a, 0, 0));
+    a.tap().numbered(0);
+    leaving.send(frames::pfc(leaving.mac(), &[(3, 65535)]));
+    wait_for("the pause", || switch.class(3, 3).pause_received.now.then_some(()));
+    (1..=4).for_each(|number| a.send(frame(a, leaving, 3, number)));
+    wait_for("frames to wait", || (switch.class(1, 3).rx_frames == 4).then_some(()));
+    switch.write(&config(2));
+    let mut reload = Command::new(BINARY);
+    reload.arg("reload");
+    bed.watched_by(reload, |_| leaving.send(frames::pfc(leaving.mac(), &[(3, 65535)])));
+    assert_eq!(switch.status().ports.len(), 2);
+    a.send(frame(a, b, 3, 5));
+    b.tap().numbered(5);
+    let exit = switch.stop();
+    assert_eq!(exit.status.code(), Some(1), "four frames of a lossless class were dropped: {}", exit.stderr);
+}
+
+#[test]
+fn a_port_that_cannot_be_added_is_named_and_nothing_changes() {
+    let bed = bed(3).build();
+    let with = |ports, xoff: u32| config(ports).more(&format!("[class.3]\nxoff = {xoff}"));
+    let switch = bed.start(&with(2, 100_000));
+    let free = chunks_free(&switch);
+    let refused = |config: &Config, why: &str| {
+        switch.write(config);
+        let (done, text) = reload(&bed, &[]);
+        assert!(!done && text.contains("nothing was changed") && text.contains(why), "{text}");
+        assert_eq!((switch.status().ports.len(), switch.class(1, 3).ingress.xoff_bytes), (2, 100_000));
+    };
+    refused(&with(3, 90_000).port(3, "mtu = 9000"), "its device p3 one of 1500");
+    refused(&with(4, 90_000), "no place is spare (`spare_ports`)");
+    let missing = with(2, 90_000).more("[[port]]\nname = \"x\"\ndevice = \"veth7\"");
+    refused(&missing, "port x: no interface veth7");
+    let third = Config::new(0, "speed = \"100M\"").more("[[port]]\nname = \"p3\"\ndevice = \"p3\"");
+    let other = bed.launch(&third.switch("http = \"127.0.0.1:9465\""));
+    wait_for("the other switch", || device(&bed, "p3").contains("prog/xdp").then_some(()));
+    refused(&with(3, 90_000), "port p3, to be added, cannot be opened: another xoff (process ");
+    assert!(other.stop().status.success());
+    is_reloaded(&bed, &switch, &with(3, 90_000), "port \"p3\": none -> p3");
+    is_reloaded(&bed, &switch, &with(2, 90_000), "port \"p3\": p3 -> none");
+    wait_for("all memory to be free", || (chunks_free(&switch) == free).then_some(()));
+    bed.finish(switch);
+}
