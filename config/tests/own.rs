@@ -151,3 +151,13 @@ fn a_program_without_one_says_what_there_is_and_what_to_do() {
         assert_eq!(help.contains("\"pfc\", \"capfc-stop-max\""), text.starts_with("[switch]"), "{help}");
     }
 }
+
+#[test]
+fn a_reload_notices_other_parameters_and_no_others() {
+    let config = |part: &str| read(&format!("[policy.custom]\npart = {part}\n")).0.unwrap();
+    let (_, none) = config("1").changes(1, config("1.0"));
+    assert!(none.is_empty(), "{none:?}");
+    let (_, of) = config("1").changes(1, config("2"));
+    let [change] = of.live.as_slice() else { panic!("{of:?}") };
+    assert!(change.what == "policy.custom" && change.after.contains("part: Some(2.0)"), "{change:?}");
+}

@@ -139,7 +139,7 @@ fn changed(changes: &mut Changes, what: String, [before, after]: [String; 2]) {
     }
 }
 
-/// Parameters of policies. Those that a program brings along begin anew with any change.
+/// Parameters of policies.
 fn of_policies(old: &PolicySettings, new: &PolicySettings, changes: &mut Changes) {
     differences!(changes, "policy.", old, new, PolicySettings {
         capfc_cut: live "capfc.cut",
@@ -150,6 +150,8 @@ fn of_policies(old: &PolicySettings, new: &PolicySettings, changes: &mut Changes
         gfc: live,
         custom: other,
     });
+    // Each reading makes another one, which tells its parameters where it is printed.
+    changed(changes, "policy.custom".into(), [old, new].map(|policies| format!("{:?}", policies.custom)));
 }
 
 fn of_statics(old: &SwitchSettings, new: &SwitchSettings, changes: &mut Changes) {

@@ -8,7 +8,8 @@ use super::SwitchSettings;
 use crate::decision::CustomPolicy;
 use crate::units::Class;
 
-/// Makes a [`CustomPolicy`] for each class that gets one, with the parameters that it was made with itself.
+/// Makes a [`CustomPolicy`] for each class that gets one, with the parameters that it was made with itself. How it is printed for
+/// debugging tells these: by that a change of them is noticed.
 pub trait PolicyFactory: Debug + Send + Sync {
     /// The policy of `class`, in a switch of these settings. All that it will ever need is to be allocated here.
     fn policy(&self, class: Class, settings: &SwitchSettings) -> Box<dyn CustomPolicy>;
