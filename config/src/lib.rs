@@ -141,7 +141,11 @@ impl Config {
     /// not know the device it is `None`, and one is assumed for sizes.
     #[must_use]
     pub fn queues(&self, machine: &Machine) -> Vec<Option<u32>> {
-        self.shell.ports.iter().map(|port| sockets(port, || (machine.device)(&port.device))).collect()
+        let of = |port: &PortShell| sockets(port, || (machine.device)(&port.device));
+        let ports: Vec<Option<u32>> = self.shell.ports.iter().map(of).collect();
+        let most = ports.iter().copied().max().flatten();
+        let of_place = |(index, queues)| if self.is_spare(index) { most } else { queues };
+        ports.into_iter().enumerate().map(of_place).collect()
     }
 
     /// The same of one port with that device.

@@ -308,7 +308,7 @@ pub fn start_from(
         books: LossBooks::new(owners.len()),
         going_on: GoingOn::default(),
     });
-    let (opener, opening) = opener::start(umem, config, Arc::clone(&view), privileges)?;
+    let (opener, opening) = opener::start(umem, config, &queues, Arc::clone(&view), privileges)?;
     if let Privileges::Drop(confinement) = privileges {
         confinement.enter(Part::Owner)?;
     }
@@ -415,8 +415,20 @@ fn worker(
 ) -> Worker {
     let (poll, stall_budget) = (config.shell.poll, config.shell.stall_budget);
     let commit_time = commit_time(ports.iter().map(|(id, _)| &config.switch.ports[id.index()]));
-    let has_other_ports = false;
-    Worker { switch, store, ports, handoff, inbox, facts, poll, stall_budget, commit_time, has_other_ports }
+    let (has_other_ports, given_up) = (false, Vec::new());
+    Worker {
+        switch,
+        store,
+        ports,
+        handoff,
+        inbox,
+        facts,
+        poll,
+        stall_budget,
+        commit_time,
+        has_other_ports,
+        given_up,
+    }
 }
 
 /// What it owned is closed here where it ended otherwise than it should: by a thread that may do that.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use tokio::sync::oneshot;
 use xoff_config::Poll;
 use xoff_dataplane::forward::FdbEntry;
 use xoff_dataplane::switch::Switch;
@@ -79,6 +80,15 @@ pub struct Worker {
     pub commit_time: Nanos,
     /// Its ports are others than when it last looked for what wakes it.
     pub has_other_ports: bool,
+    /// Ports that it has given up, each to be given to who asked when nothing that wakes it holds their sockets any more.
+    pub given_up: Vec<GivenUp>,
+}
+
+/// A port without a worker, and who asked for it.
+#[derive(Debug)]
+pub struct GivenUp {
+    port: Box<Port>,
+    done: oneshot::Sender<Option<Box<Port>>>,
 }
 
 /// How a worker has ended: as it was told to, refused by the system what a sleep needs, or by a panic.
@@ -147,6 +157,7 @@ impl Worker {
             if std::mem::take(&mut self.has_other_ports) {
                 drop(sleeper);
                 drop(wakers); // first: there may be no descriptors to spare
+                self.hand_out();
                 wakers = self.wakers()?;
                 sleeper = Sleeper::new(&wakers);
             }
@@ -339,7 +350,10 @@ impl Worker {
             }
             Request::GiveUp { port, done } => {
                 if self.ports.iter().any(|(id, _)| *id == port) {
-                    let _ = done.send(self.give_up(now, port).map(Box::new)); // dropped here where nobody closes it
+                    match self.give_up(now, port) {
+                        Some(port) => self.given_up.push(GivenUp { port: Box::new(port), done }),
+                        None => drop(done.send(None)), // who asked asks again
+                    }
                 }
             }
             Request::TakeBack(lent) => self.store.take_back(lent),
@@ -372,8 +386,8 @@ impl Worker {
         }
     }
 
-    /// Takes leave of a port whose device is gone, or which has nothing to send any more. What it has received is forwarded; what
-    /// could not be sent is dropped.
+    /// Takes leave of a port whose device is gone, or which has nothing to send any more. What it has received goes where its VLANs say;
+    /// what could not be sent is dropped.
     fn give_up(&mut self, now: Nanos, id: PortId) -> Option<Port> {
         let (switch, store) = (&mut self.switch, &mut self.store);
         let at = self.ports.iter().position(|(port, _)| *port == id)?;
@@ -396,6 +410,12 @@ impl Worker {
         port.leave(store, |store, frame| batch.give_up(id, frame, store));
         self.has_other_ports = true;
         Some(self.ports.remove(at).1)
+    }
+
+    fn hand_out(&mut self) {
+        for GivenUp { port, done } in self.given_up.drain(..) {
+            let _ = done.send(Some(port)); // dropped here where nobody closes it
+        }
     }
 
     fn show(&self) {

@@ -280,7 +280,7 @@ impl Port {
             // Whoever was at a frame when the program was taken off is done with it afterwards.
             !facts.zero_copy && sys::wait_for_readers().is_ok()
         };
-        drop((receivers, transmitter));
+        drop((receivers, transmitter, _idle, monitor)); // the sockets, before the device is anybody's
         is_unused.then_some(numbers)
     }
 

@@ -66,8 +66,11 @@ pub(crate) fn is_unbound(socket: BorrowedFd<'_>) -> bool {
 pub(crate) fn wait_for_readers() -> io::Result<()> {
     const GLOBAL: libc::c_int = 1 << 0; // MEMBARRIER_CMD_GLOBAL
     // SAFETY: no memory is passed.
-    let failed = unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0, 0) };
-    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0, 0) } == 0 {
+        return Ok(());
+    }
+    // It is not to be had where cores run without ticks (`nohz_full`); to close a packet socket waits for the same.
+    socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None).map(drop).map_err(Into::into)
 }
 
 /// Lets one kick send `frames`, where the kernel knows the option (Linux 6.17); others send 32.

@@ -1,7 +1,7 @@
 //! Where the ports of another configuration are in a running switch.
 
 use xoff_dataplane::settings::{ClassSettings, FlowControl, PortSettings, VlanSettings};
-use xoff_dataplane::units::{Bytes, CLASSES, ClassSet, PORTS_MAX, PortId};
+use xoff_dataplane::units::{Bytes, CLASSES, ClassSet, PortId};
 
 use super::told::absent;
 use super::{Change, Changes};
@@ -10,10 +10,10 @@ use crate::shell::{PortShell, Worker, Workers};
 
 /// `new`, with each port at its place of `running`; where there is none, that takes a restart.
 pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Config {
-    let mut places: Vec<PortId> = Vec::new();
+    let mut places: Vec<Option<PortId>> = Vec::new();
     for index in 0..new.switch.ports.len() {
         let place = place(running, &new, index, &places);
-        if place.index() >= running.switch.ports.len() {
+        if place.is_none() {
             let (name, device) = (&new.switch.ports[index].name, &new.shell.ports[index].device);
             changes.restart.push(Change {
                 what: format!("port {name:?}, for which no place is spare (`spare_ports`)"),
@@ -24,7 +24,7 @@ pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Co
         places.push(place);
     }
     let moved = |ports: &[PortId]| -> Vec<PortId> {
-        let mut moved: Vec<PortId> = ports.iter().map(|port| places[port.index()]).collect();
+        let mut moved: Vec<PortId> = ports.iter().filter_map(|port| places[port.index()]).collect();
         moved.sort_unstable();
         moved
     };
@@ -33,9 +33,13 @@ pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Co
         let VlanSettings { vid: _, tagged, untagged } = vlan;
         (*tagged, *untagged) = (moved(tagged), moved(untagged));
     }
-    for (_, _, port) in &mut config.switch.fdb.statics {
-        *port = places[port.index()];
-    }
+    config.switch.fdb.statics.retain_mut(|(_, _, port)| match places[port.index()] {
+        Some(place) => {
+            *port = place;
+            true
+        }
+        None => false,
+    });
     if let Workers::List(list) = &mut config.shell.workers {
         for Worker { core: _, ports } in list {
             *ports = moved(ports);
@@ -44,8 +48,8 @@ pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Co
     config.switch.ports = running.switch.ports.iter().map(vacated).collect();
     config.shell.ports = running.shell.ports.iter().map(PortShell::vacated).collect();
     config.headroom = vec![[None; CLASSES]; running.headroom.len()];
-    for (index, place) in places.iter().map(|place| place.index()).enumerate() {
-        if place < config.switch.ports.len() {
+    for (index, place) in places.iter().enumerate() {
+        if let Some(place) = place.map(PortId::index) {
             config.switch.ports[place] = new.switch.ports[index].clone();
             config.shell.ports[place] = new.shell.ports[index].clone();
             config.headroom[place] = new.headroom[index];
@@ -54,19 +58,17 @@ pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Co
     config
 }
 
-/// Where the port of that name is or was, else a spare place; beyond all where there is none.
-fn place(running: &Config, new: &Config, index: usize, taken: &[PortId]) -> PortId {
+/// Where the port of that name is or was, else a spare place; `None` where there is none.
+fn place(running: &Config, new: &Config, index: usize, taken: &[Option<PortId>]) -> Option<PortId> {
     let name = &new.switch.ports[index].name;
     let ids = || (0..=u8::MAX).map(PortId).zip(&running.switch.ports);
     let known = ids().find(|(_, port)| port.name == *name);
     let spare = || {
         ids().find(|(id, port)| {
-            port.name.is_empty() && !taken.contains(id) && of_worker(running, new, *id, index)
+            port.name.is_empty() && !taken.contains(&Some(*id)) && of_worker(running, new, *id, index)
         })
     };
-    let beyond =
-        || PortId(u8::try_from((running.switch.ports.len() + index).min(PORTS_MAX - 1)).unwrap_or(u8::MAX));
-    known.or_else(spare).map_or_else(beyond, |(id, _)| id)
+    known.or_else(spare).map(|(id, _)| id)
 }
 
 /// Whether a place belongs to the worker that is to have a port, where the file says which.

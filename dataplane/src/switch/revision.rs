@@ -103,7 +103,8 @@ impl Switch {
         }
         self.agenda.timed = self.workers.own();
         self.agenda.next_timer = self.now;
-        self.agenda.egress_active = self.workers.own();
+        self.agenda.egress_active =
+            self.workers.own().iter().filter(|port| self.ports[port.index()].up).collect();
         revision
     }
 

@@ -50,7 +50,13 @@ fn a_port_comes_and_goes_under_load_and_the_others_lose_nothing() {
                 assert!(device(&bed, "p5").contains("prog/xdp"));
                 ping(late, other);
                 assert_eq!(switch.health().0, 200);
-                is_reloaded(&bed, &switch, &config(4), "port \"p5\": p5 -> none");
+                // Whoever is there goes on sending as the port goes.
+                switch.write(&config(4));
+                let mut reload = Command::new(BINARY);
+                reload.arg("reload");
+                bed.watched_by(reload, |_| {
+                    (0..20).for_each(|number| late.send(frame(late, other, 3, number)))
+                });
                 assert_eq!(device(&bed, "p5"), found, "as it was found");
                 let status = switch.status();
                 assert!(status.ports.iter().map(|port| &port.name).eq(["p1", "p2", "p3", "p4"]));
@@ -111,8 +117,11 @@ fn a_port_that_may_not_send_goes_all_the_same() {
     assert_eq!(switch.status().ports.len(), 2);
     a.send(frame(a, b, 3, 5));
     b.tap().numbered(5);
+    assert_eq!(switch.status().verdict.lossless_lost, 4);
     let exit = switch.stop();
-    assert_eq!(exit.status.code(), Some(1), "four frames of a lossless class were dropped: {}", exit.stderr);
+    assert_eq!(exit.status.code(), Some(1), "{}", exit.stderr);
+    let said = "port p3: 4 lossless frames of class 3 were dropped as it went";
+    assert!(exit.stderr.contains(said), "{}", exit.stderr);
 }
 
 #[test]

@@ -281,7 +281,7 @@ impl Links {
         self.are_opening.remove(&id);
         let (name, device) = (self.view.name_of(id), &self.view.ports[id.index()]);
         match opened {
-            Ok(port) if !device.is_there() => {
+            Ok(port) if !device.is_there() || device.link.get() != Link::Gone => {
                 if let Some(opener) = &self.opener {
                     drop(opener.close_now(id, port)); // taken away meanwhile
                 }
@@ -289,6 +289,7 @@ impl Links {
             }
             Ok(port) => {
                 log_open(port.facts());
+                port.begin();
                 device.returned(&port.facts().device, PortDevice::of(&port));
                 tracing::info!(port = %name, device = %port.facts().device, "the port's device is back, and open again");
                 self.refused.remove(&id);

@@ -44,9 +44,12 @@ impl LossBooks {
         }
     }
 
-    /// The port is there no more: what these classes, lossless until it was to go, have lost since counts, too.
-    pub(super) fn left(&self, view: &SwitchView, port: PortId, lossless: ClassSet) {
-        lossless.iter().for_each(|class| self.closed.add(self.of(view, port, class)));
+    /// The port is there no more: what these classes, lossless until it was to go, have lost since counts, too, and is answered.
+    pub(super) fn left(&self, view: &SwitchView, port: PortId, lossless: ClassSet) -> Vec<(Class, u64)> {
+        let lost = lossless.iter().map(|class| (class, self.of(view, port, class)));
+        let lost: Vec<_> = lost.filter(|(_, frames)| *frames > 0).collect();
+        lost.iter().for_each(|(_, frames)| self.closed.add(*frames));
+        lost
     }
 
     /// Classes have become lossless.

@@ -16,7 +16,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use tokio::sync::{Notify, oneshot};
-use xoff_config::shell::Queues;
 use xoff_config::{Config, Device, Problem};
 use xoff_dataplane::units::PortId;
 use xoff_xdp::{Port, Umem, XdpError};
@@ -55,6 +54,9 @@ pub enum NotOpened {
     /// The switch is about to end.
     #[error("the worker has ended")]
     Ended,
+    /// The port that was there has not gone yet.
+    #[error("a port of that name is about to go, and its device keeps frames that it was given")]
+    Leaving,
     /// A bug of ours.
     #[error("the thread that opens ports has panicked, which is a bug of xoff")]
     Panicked,
@@ -71,43 +73,32 @@ struct Wanted {
     port: PortId,
     /// In which it is.
     config: Arc<Config>,
-    /// For how many queues there is memory.
-    queues: u32,
 }
 
-/// A port to be closed: from its worker, or that no worker has adopted.
+/// A port to be closed: that its worker is about to give away, or that is in hand.
 enum Closing {
     GivenUp(oneshot::Receiver<Option<Box<Port>>>),
-    Unused(Box<Port>, oneshot::Sender<()>),
+    InHand(Box<Port>, oneshot::Sender<()>),
 }
 
 /// Asks the thread that opens and closes ports; it ends when this is dropped.
 #[derive(Clone, Debug)]
 pub struct Opener {
     asked: Sender<Order>,
-    configured: Arc<Current<Configured>>,
+    configured: Arc<Current<Arc<Config>>>,
     joined: Arc<Notify>,
-}
-
-/// What ports are opened by.
-#[derive(Clone, Debug)]
-struct Configured {
-    config: Arc<Config>,
-    /// By port, for how many queues there is memory.
-    queues: Vec<u32>,
 }
 
 impl Opener {
     /// The name of the device that a port is to have.
     #[must_use]
     pub fn device(&self, port: PortId) -> String {
-        self.configured.get().config.shell.ports[port.index()].device.clone()
+        self.configured.get().shell.ports[port.index()].device.clone()
     }
 
-    /// This is configured from now on, with memory for so many queues of each port.
-    pub fn configure(&self, config: &Arc<Config>, queues: &[Option<u32>]) {
-        let queues = queues.iter().map(|queues| queues.unwrap_or(1)).collect();
-        self.configured.set(Configured { config: Arc::clone(config), queues });
+    /// This is configured from now on.
+    pub fn configure(&self, config: &Arc<Config>) {
+        self.configured.set(Arc::clone(config));
     }
 
     /// A port takes part that this has opened: what was said of its device before was not about a port.
@@ -129,19 +120,17 @@ impl Opener {
 
     /// Opens a port as it is configured; the answer comes when that is done.
     pub fn open(&self, port: PortId) -> oneshot::Receiver<Result<Box<Port>, NotOpened>> {
-        let Configured { config, queues } = &*self.configured.get();
-        self.open_as(port, config, queues[port.index()])
+        self.open_as(port, &self.configured.get())
     }
 
-    /// Opens a port as this configuration has it, with memory for so many queues.
+    /// Opens a port as this configuration has it.
     pub fn open_as(
         &self,
         port: PortId,
         config: &Arc<Config>,
-        queues: u32,
     ) -> oneshot::Receiver<Result<Box<Port>, NotOpened>> {
         let (answer, opened) = oneshot::channel();
-        let wanted = Wanted { port, config: Arc::clone(config), queues };
+        let wanted = Wanted { port, config: Arc::clone(config) };
         let _ = self.asked.send(Order::Open(wanted, answer)); // who waits learns that the thread has ended
         opened
     }
@@ -154,7 +143,7 @@ impl Opener {
     /// Closes a port that its worker has given up, or never had; the answer comes when the device is as it was found.
     pub fn close_now(&self, id: PortId, port: Box<Port>) -> oneshot::Receiver<()> {
         let (done, closed) = oneshot::channel();
-        let _ = self.asked.send(Order::Close(id, Closing::Unused(port, done))); // as before
+        let _ = self.asked.send(Order::Close(id, Closing::InHand(port, done))); // as before
         closed
     }
 }
@@ -162,24 +151,27 @@ impl Opener {
 /// What the thread knows.
 struct Opening {
     umem: Umem,
+    /// By port, for how many queues memory was set aside.
+    queues: Vec<u32>,
     view: Arc<SwitchView>,
 }
 
 /// Starts the thread, in the network namespace of the calling one and with the privileges that that still has.
-/// `umem` is what the ports of `view` were opened on.
+/// `umem` is what the ports of `view` were opened on, with memory for so many `queues` of each.
 ///
 /// # Errors
 /// Where there is no thread to be had, or its privileges cannot be dropped.
 pub fn start(
     umem: Umem,
     config: &Config,
+    queues: &[Option<u32>],
     view: Arc<SwitchView>,
     privileges: &Privileges,
 ) -> Result<(Opener, JoinHandle<()>), ConfineError> {
     let (asked, received) = channel();
-    let queues = view.places().map(|(_, port)| port.now().queues).collect();
-    let configured = Arc::new(Current::new(Configured { config: Arc::new(config.clone()), queues }));
-    let opening = Opening { umem, view };
+    let queues = queues.iter().map(|queues| queues.unwrap_or(1)).collect();
+    let configured = Arc::new(Current::new(Arc::new(config.clone())));
+    let opening = Opening { umem, queues, view };
     let thread = privileges.spawn(Part::Opener, "xoff-opener", move || opening.obey(&received))?;
     Ok((Opener { asked, configured, joined: Arc::default() }, thread))
 }
@@ -190,7 +182,7 @@ impl Opening {
             match order {
                 Order::Look(device, answer) => drop(answer.send((machine::here().device)(&device))),
                 Order::Open(wanted, answer) => drop(answer.send(self.open(&wanted))),
-                Order::Close(id, Closing::Unused(port, done)) => {
+                Order::Close(id, Closing::InHand(port, done)) => {
                     self.close(id, *port);
                     let _ = done.send(()); // or nobody waits
                 }
@@ -218,15 +210,15 @@ impl Opening {
     }
 
     fn open(&self, wanted: &Wanted) -> Result<Box<Port>, NotOpened> {
-        let Wanted { port: id, config, queues: had } = wanted;
+        let Wanted { port: id, config } = wanted;
         let shell = &config.shell.ports[id.index()];
         let found = (machine::here().device)(&shell.device);
-        match (&found, &shell.queues) {
-            (Device::Missing, _) => return Err(NotOpened::Missing),
-            (Device::Has { queues: has, .. }, Queues::All) if has > had => {
-                return Err(NotOpened::MoreQueues { device: shell.device.clone(), has: *has, had: *had });
-            }
-            _ => {}
+        if found == Device::Missing {
+            return Err(NotOpened::Missing);
+        }
+        let (has, had) = (config.queues_of(*id, &found).unwrap_or(1), self.queues[id.index()]);
+        if has > had {
+            return Err(NotOpened::MoreQueues { device: shell.device.clone(), has, had });
         }
         if let Some(misfit) = config.misfit(*id, &found) {
             return Err(NotOpened::Misfit(misfit));
@@ -237,8 +229,6 @@ impl Opening {
         };
         let (done, filled) = oneshot::channel();
         self.mailbox(*id).send(Request::Fill { port, done }).map_err(|_| NotOpened::Ended)?;
-        let port = filled.blocking_recv().map_err(|_| NotOpened::Ended)?;
-        port.begin();
-        Ok(port)
+        filled.blocking_recv().map_err(|_| NotOpened::Ended)
     }
 }

@@ -29,6 +29,8 @@ pub struct PortView {
     pub program_detached: Counter,
     /// Times that the device has come back since the start.
     pub returns: Counter,
+    /// Times that the port was taken away and its last drop counters could not be read.
+    pub removed_unread: Counter,
     devices: Mutex<Devices>,
     /// Bytes that the peer sent beyond what the line rate allows. Written by the control thread.
     pub overspeed_bytes: Counter,
@@ -124,6 +126,7 @@ impl PortView {
             program: ProgramCell::default(),
             program_detached: Counter::default(),
             returns: Counter::default(),
+            removed_unread: Counter::default(),
             devices: Mutex::new(Devices { now, before: Default::default() }),
             overspeed_bytes: Counter::default(),
             pause_totals: Default::default(),
@@ -198,8 +201,12 @@ impl PortView {
         self.is_there.store(true, Relaxed);
     }
 
-    /// The port is there no more; what it had lost is not forgotten.
+    /// The port is there no more; what it had lost is not forgotten, nor that this could not be read.
     pub(super) fn removed(&self) {
+        let is_read = self.xdp_statistics().is_ok() && self.device_drops().is_ok();
+        if !is_read || self.link.get() == Link::Gone {
+            self.removed_unread.add(1);
+        }
         self.is_there.store(false, Relaxed);
         self.has_now("", PortDevice::none());
     }

@@ -36,5 +36,7 @@ fn of_port(port: &PortView) -> Vec<String> {
         1 => "its device was gone once, with its last drop counters".into(),
         times => format!("its device was gone {times} times, with its last drop counters"),
     });
-    [gone, returned, device, sockets, detached].into_iter().flatten().collect()
+    let removed = (port.removed_unread.get() > 0)
+        .then(|| "it was taken away while its last drop counters could not be read".into());
+    [gone, returned, removed, device, sockets, detached].into_iter().flatten().collect()
 }

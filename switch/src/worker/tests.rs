@@ -20,6 +20,7 @@ fn worker() -> (Worker, Node, Mailbox) {
         stall_budget: Nanos::ZERO,
         commit_time: Nanos::NEVER,
         has_other_ports: false,
+        given_up: Vec::new(),
     };
     (worker, other, mailbox)
 }

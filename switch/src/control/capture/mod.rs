@@ -115,7 +115,10 @@ pub(super) async fn get(
     allow(asker, &names, &headers)?;
     let bad = |why: String| (StatusCode::BAD_REQUEST, why + "\n");
     let Query(query) = query.map_err(|error| bad(error.body_text()))?;
-    let wanted = Wanted::read(&query, &view.settings().ports).map_err(|error| bad(error.to_string()))?;
+    let wanted = {
+        let ports: Vec<_> = view.ports().map(|(id, port)| (id, port.name())).collect();
+        Wanted::read(&query, &ports).map_err(|error| bad(error.to_string()))?
+    };
     let place = Captures::place(&captures)?;
     let id = place.id;
     let (blocks, body) = mpsc::channel(1);
@@ -186,7 +189,8 @@ async fn run(
     }
     client.deadline.lift();
     let _ = begun.send(Ok(()));
-    tracing::info!(capture = place.id, ports = %wanted.names(&view.settings().ports), "frames are captured");
+    let ports = wanted.ports.iter().map(|id| view.name_of(id)).collect::<Vec<_>>().join(", ");
+    tracing::info!(capture = place.id, ports, "frames are captured");
     let is_read = capture.carry(&wanted, &client.blocks, &place.end).await;
     client.deadline.restore(); // who does not read what is left in time is given up
     take_probes(&view, id).await;

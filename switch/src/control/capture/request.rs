@@ -1,6 +1,5 @@
 //! What is asked of `/capture`.
 
-use xoff_dataplane::settings::PortSettings;
 use xoff_dataplane::units::{PortId, PortSet};
 
 use crate::capture::{Filter, FilterError};
@@ -43,7 +42,7 @@ pub(super) enum WantedError {
 
 impl Wanted {
     /// Reads what is asked of a switch with these ports. Where no port is named all are meant.
-    pub(super) fn read(query: &[(String, String)], ports: &[PortSettings]) -> Result<Wanted, WantedError> {
+    pub(super) fn read(query: &[(String, String)], ports: &[(PortId, &str)]) -> Result<Wanted, WantedError> {
         let (mut named, mut classes) = (PortSet::NONE, Vec::new());
         let (mut dropped, mut control) = (None, false);
         let (mut snap, mut count, mut seconds) = (None, None, None);
@@ -62,28 +61,18 @@ impl Wanted {
             }
         }
         if named.is_empty() {
-            named = numbered(ports).map(|(id, _)| id).collect();
+            named = ports.iter().map(|(id, _)| *id).collect();
         }
         let filter = Filter::new(&classes, dropped.as_deref(), control)?;
         let snap = snap.and_then(|snap| u32::try_from(snap).ok()).unwrap_or(SNAP_MAX);
         Ok(Wanted { ports: named, filter, snap, count, seconds })
     }
-
-    /// The names of its ports.
-    pub(super) fn names(&self, ports: &[PortSettings]) -> String {
-        let names = self.ports.iter().map(|id| ports[id.index()].name.as_str());
-        names.collect::<Vec<_>>().join(", ")
-    }
 }
 
-fn numbered(ports: &[PortSettings]) -> impl Iterator<Item = (PortId, &PortSettings)> {
-    (0..=u8::MAX).map(PortId).zip(ports)
-}
-
-fn find(name: &str, ports: &[PortSettings]) -> Result<PortId, WantedError> {
-    let found = numbered(ports).find(|(_, port)| port.name == name).map(|(id, _)| id);
+fn find(name: &str, ports: &[(PortId, &str)]) -> Result<PortId, WantedError> {
+    let found = ports.iter().find(|(_, port)| *port == name).map(|(id, _)| *id);
     found.ok_or_else(|| {
-        let known = ports.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
+        let known = ports.iter().map(|(_, port)| *port).collect::<Vec<_>>().join(", ");
         WantedError::Port { port: name.to_owned(), known }
     })
 }
@@ -106,16 +95,12 @@ fn set(
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use xoff_dataplane::settings::ClassSettings;
-    use xoff_dataplane::units::{BitRate, Bytes, MacAddr};
-
     use super::*;
 
     fn read(query: &[(&str, &str)]) -> Result<Wanted, String> {
-        let classes = [(); 8].map(|()| ClassSettings::lossy(Bytes(1)));
-        let port = |name| PortSettings::plain(name, MacAddr([0; 6]), BitRate::from_gbps(1), classes);
         let query: Vec<_> = query.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-        Wanted::read(&query, &["a", "b", "c"].map(port)).map_err(|error| error.to_string())
+        let ports = [(PortId(0), "a"), (PortId(1), "b"), (PortId(2), "c")];
+        Wanted::read(&query, &ports).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -26,7 +26,7 @@ use xoff_config::shell::Worker as WorkerPlan;
 use xoff_config::{Change, Changes, Config, ConfigError, Device, Machine, OwnPolicy, Problem};
 use xoff_dataplane::settings::{PortSettings, SwitchSettings};
 use xoff_dataplane::switch::{Revision, WorkerId, Workers};
-use xoff_dataplane::units::{Class, Nanos};
+use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
 use xoff_xdp::Share;
 
 pub use http::ReloadRequest;
@@ -214,9 +214,9 @@ impl Reloader {
         let warnings = file.warnings.iter().map(ToString::to_string).collect();
         let running = self.running();
         let (next, mut changes) = running.changes(self.reserved.plans.len(), file);
-        let queues = self.queues(&next, &changes).await?;
+        self.misfits(&next, &changes).await?;
         self.shared(&running, &mut changes);
-        self.fit(&running, &next, &queues, &mut changes);
+        self.fit(&running, &next, &mut changes);
         if !changes.restart.is_empty() {
             return Err(NotReloaded::Restart(changes.restart.iter().map(Changed::from).collect()));
         }
@@ -224,8 +224,8 @@ impl Reloader {
         if dry_run || changes.live.is_empty() {
             return Ok(done);
         }
-        self.change(running, next, queues, &changes).await?;
-        Ok(done)
+        let said = self.change(running, next, &changes).await?;
+        Ok(Reloaded { warnings: [done.warnings, said].concat(), ..done })
     }
 
     /// The configuration that the switch was told, with the policies that it was told since.
@@ -255,16 +255,15 @@ impl Reloader {
         })
     }
 
-    /// For how many queues each port is to have memory: those that it was given at the start, or as many as a device to come has.
-    async fn queues(&self, next: &Config, changes: &Changes) -> Result<Vec<Option<u32>>, NotReloaded> {
-        let (mut queues, mut problems) = (self.reserved.queues.clone(), Vec::new());
+    /// What devices of ports to come cannot do for them.
+    async fn misfits(&self, next: &Config, changes: &Changes) -> Result<(), NotReloaded> {
+        let mut problems = Vec::new();
         for &id in &changes.added {
             let device = self.opener.look(&next.shell.ports[id.index()].device).await;
-            queues[id.index()] = next.queues_of(id, &device);
             problems.extend(next.misfit(id, &device).iter().map(placed));
         }
         match problems.is_empty() {
-            true => Ok(queues),
+            true => Ok(()),
             false => Err(NotReloaded::Invalid { path: self.source.path.clone(), problems }),
         }
     }
@@ -283,14 +282,14 @@ impl Reloader {
     }
 
     /// Whether what both let in fits into the memory that was cut; what does not takes a restart.
-    fn fit(&mut self, running: &Config, next: &Config, queues: &[Option<u32>], changes: &mut Changes) {
+    fn fit(&mut self, running: &Config, next: &Config, changes: &mut Changes) {
         if changes.is_empty() {
             return;
         }
         if self.is_drained(running) {
             self.before.clear();
         }
-        let Reserved { plans, shares, queues: _ } = &self.reserved;
+        let Reserved { plans, shares, queues } = &self.reserved;
         let successive: Vec<&Config> = self.before.iter().chain([running, next]).collect();
         for (number, (plan, share)) in plans.iter().zip(shares).enumerate() {
             let needed = chunks(&Config::worker_chunks_of(&successive, &plan.ports, queues));
@@ -321,17 +320,16 @@ impl Reloader {
         })
     }
 
-    /// Makes it so.
+    /// Makes it so; what there is to say about it.
     async fn change(
         &mut self,
         running: Config,
         mut next: Config,
-        queues: Vec<Option<u32>>,
         changes: &Changes,
-    ) -> Result<(), NotReloaded> {
+    ) -> Result<Vec<String>, NotReloaded> {
         next.switch.fdb.seed = running.switch.fdb.seed; // which each reading makes anew
-        let added = ports::open(&self.opener, &changes.added, &next, &queues).await?;
-        let settings = self.settings(&next, &added);
+        let added = ports::open(&self.view, &self.opener, &changes.added, &next).await?;
+        let settings = self.settings(&next, &changes.removed);
         if next.switch != running.switch
             && let Err(error) = self.revise(settings).await
         {
@@ -341,13 +339,12 @@ impl Reloader {
         if next.shell.log != running.shell.log {
             logging::set_filter(&next.shell.log);
         }
-        self.reserved.queues = queues;
-        self.opener.configure(&Arc::new(next.clone()), &self.reserved.queues);
+        self.opener.configure(&Arc::new(next.clone()));
         added.join(&self.view, &self.opener);
         self.config = next;
-        ports::leave(&self.view, &self.opener, &running, &changes.removed).await;
+        let said = ports::leave(&self.view, &self.opener, &running, &changes.removed).await;
         self.before.push(running);
-        Ok(())
+        Ok(said)
     }
 
     /// Has all workers take it, or none.
@@ -401,15 +398,22 @@ impl Reloader {
         left.into_iter().collect::<Option<_>>().ok_or(NotReloaded::Ended)
     }
 
-    /// What workers are told: with what is known at a start only.
-    fn settings(&self, next: &Config, added: &ports::Added) -> SwitchSettings {
+    /// What workers are told: with what is known at a start only. Ports that are `removed` have room for what may still come in, which
+    /// is of no VLAN any more, and for what they are yet to send.
+    fn settings(&self, next: &Config, removed: &[PortId]) -> SwitchSettings {
         let mut settings = next.switch.clone();
         let now = self.view.settings();
         settings.fdb.seed = now.fdb.seed;
         for (port, now) in settings.ports.iter_mut().zip(&now.ports) {
             port.mac = now.mac;
         }
-        added.macs().for_each(|(id, mac)| settings.ports[id.index()].mac = mac);
+        for id in removed {
+            let classes = settings.ports[id.index()].classes.iter_mut().zip(&now.ports[id.index()].classes);
+            for (class, now) in classes {
+                class.ingress_max = Bytes::MAX;
+                (class.egress_max, class.egress_max_frames) = (now.egress_max, now.egress_max_frames);
+            }
+        }
         settings
     }
 
@@ -474,8 +478,6 @@ fn log(source: &Source, outcome: &Result<Reloaded, NotReloaded>) {
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::units::Bytes;
-
     use super::*;
     use crate::control::tests::view;
 

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use xoff_config::Config;
-use xoff_dataplane::units::{Class, MacAddr, PortId};
+use xoff_dataplane::units::{Class, ClassSet, PortId};
 use xoff_xdp::Port;
 
 use super::super::link::log_open;
@@ -25,7 +25,7 @@ use super::NotReloaded;
 
 /// How long a port that is to go may send what it has.
 const DRAIN: Duration = Duration::from_secs(1);
-/// How long its device may have frames that it was given before.
+/// How long is waited for frames that its device was given before.
 const GIVEN_BACK: Duration = Duration::from_secs(5);
 /// How often it is asked whether it is done.
 const ASK_EVERY: Duration = Duration::from_millis(10);
@@ -36,15 +36,17 @@ pub(super) struct Added(Vec<(PortId, Box<Port>)>, Arc<Config>);
 
 /// Opens all of these as they are configured, or none.
 pub(super) async fn open(
+    view: &SwitchView,
     opener: &Opener,
     ids: &[PortId],
     config: &Config,
-    queues: &[Option<u32>],
 ) -> Result<Added, NotReloaded> {
     let mut added = Added(Vec::new(), Arc::new(config.clone()));
     for &id in ids {
-        let queues = queues[id.index()].unwrap_or(1);
-        let opened = opener.open_as(id, &added.1, queues).await.unwrap_or(Err(NotOpened::Panicked));
+        let opened = match view.ports[id.index()].is_there() {
+            true => Err(NotOpened::Leaving),
+            false => opener.open_as(id, &added.1).await.unwrap_or(Err(NotOpened::Panicked)),
+        };
         match opened {
             Ok(port) => added.0.push((id, port)),
             Err(error) => {
@@ -63,17 +65,13 @@ impl Added {
         self.0.into_iter().for_each(|(id, port)| drop(opener.close_now(id, port)));
     }
 
-    /// The addresses of their devices.
-    pub fn macs(&self) -> impl Iterator<Item = (PortId, MacAddr)> {
-        self.0.iter().map(|(id, port)| (*id, port.facts().mac))
-    }
-
     /// They take part from now on.
     pub fn join(self, view: &SwitchView, opener: &Opener) {
         let Added(ports, config) = self;
         for (id, port) in ports {
             let (place, name) = (&view.ports[id.index()], &config.switch.ports[id.index()].name);
             log_open(port.facts());
+            port.begin();
             place.added(name, (&port.facts().device, PortDevice::of(&port)));
             let _ = view.workers[place.worker].mailbox.send(Request::Adopt(id, port)); // or it has ended
             opener.joined();
@@ -81,17 +79,33 @@ impl Added {
     }
 }
 
-/// Has all of these go, which were configured so.
-pub(super) async fn leave(view: &SwitchView, opener: &Opener, config: &Config, ids: &[PortId]) {
-    join_all(ids.iter().map(|&id| leave_one(view, opener, id))).await;
-    for &id in ids {
+/// Has all of these go, which were configured so; what there is to say about it. What takes its device too long goes on without
+/// anybody who waits.
+pub(super) async fn leave(
+    view: &Arc<SwitchView>,
+    opener: &Opener,
+    config: &Config,
+    ids: &[PortId],
+) -> Vec<String> {
+    let left = ids.iter().map(|&id| {
         let classes = &config.switch.ports[id.index()].classes;
-        let lossless = Class::ALL.into_iter().filter(|class| classes[class.index()].lossless);
-        view.books.left(view, id, lossless.collect());
-    }
+        let lossless = Class::ALL.into_iter().filter(|class| classes[class.index()].lossless).collect();
+        let leaving = tokio::spawn(leave_one(Arc::clone(view), opener.clone(), id, lossless));
+        async move {
+            match timeout(DRAIN + GIVEN_BACK, leaving).await {
+                Ok(said) => said.unwrap_or_default(),
+                Err(_) => vec![format!(
+                    "port {}: its device keeps frames that it was given, and is the switch's until it gives them back",
+                    view.name_of(id)
+                )],
+            }
+        }
+    });
+    join_all(left).await.concat()
 }
 
-async fn leave_one(view: &SwitchView, opener: &Opener, id: PortId) {
+/// What it lost of the classes that were lossless, in words.
+async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId, lossless: ClassSet) -> Vec<String> {
     let (place, name, begin) = (&view.ports[id.index()], view.name_of(id), Instant::now());
     let mut is_cut = false;
     let given_up = loop {
@@ -99,25 +113,28 @@ async fn leave_one(view: &SwitchView, opener: &Opener, id: PortId) {
         let _ = view.workers[place.worker].mailbox.send(Request::GiveUp { port: id, done }); // or it has ended
         match answer.await {
             Ok(Some(port)) => break Some(port),
-            Ok(None) if begin.elapsed() > DRAIN + GIVEN_BACK => {
-                tracing::error!(port = %name, "the port's device keeps frames that it was given: it is the switch's until that ends");
-                break None;
-            }
             Ok(None) => {}
-            Err(_) => break None, // its device was gone
+            Err(_) => break None, // it was given up before, or its worker has ended
         }
         if !is_cut && begin.elapsed() > DRAIN {
-            cut(view, id);
+            cut(&view, id);
             is_cut = true;
         }
         sleep(ASK_EVERY).await;
     };
-    cut(view, id);
+    cut(&view, id);
     place.removed();
     if let Some(port) = given_up {
         let _ = opener.close_now(id, port).await; // or the thread has ended
     }
     tracing::info!(port = %name, "the port is taken away");
+    let lost = view.books.left(&view, id, lossless).into_iter();
+    let said = |(class, frames)| {
+        format!("port {name}: {frames} lossless frames of class {class} were dropped as it went")
+    };
+    let said: Vec<String> = lost.map(said).collect();
+    said.iter().for_each(|said| tracing::error!("{said}"));
+    said
 }
 
 /// Nothing is sent there any more, and no station is there.
