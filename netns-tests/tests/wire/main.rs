@@ -10,6 +10,7 @@ mod cascade;
 mod classes;
 mod clients;
 mod control;
+mod dashboard;
 mod demo;
 mod descriptors;
 mod devices;

@@ -1,0 +1,19 @@
+//! The dashboard over a recorded incident: a real Prometheus has it, and says of each line what was worked out by hand.
+
+use std::process::Command;
+
+use xoff::lab::Lab;
+
+const LOOK: &str = include_str!("dashboard.py");
+const DASHBOARDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dashboards");
+const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference.md");
+
+#[test]
+fn every_line_of_a_recorded_incident_has_its_value_unit_and_switch() {
+    let directory = tempfile::tempdir().unwrap();
+    let look = Lab::new().namespace("look").unwrap();
+    let mut command = Command::new("/usr/bin/python3");
+    command.args(["-c", LOOK, DASHBOARDS, REFERENCE]).arg(directory.path());
+    let said = look.output(&mut command).unwrap();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+}
