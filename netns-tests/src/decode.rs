@@ -16,10 +16,16 @@ pub fn tshark(frame: &[u8], fields: &[&str]) -> Vec<String> {
 /// The same with the dissectors of `scripts/wireshark`.
 #[must_use]
 pub fn tshark_with_ours(frame: &[u8], fields: &[&str]) -> Vec<String> {
+    read(tshark_of_ours(), frame, fields)
+}
+
+/// A tshark with the dissectors of `scripts/wireshark`.
+#[must_use]
+pub fn tshark_of_ours() -> Command {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/wireshark/xoff.lua");
     let mut command = Command::new("tshark");
     command.arg("-X").arg(format!("lua_script:{}", script.display()));
-    read(command, frame, fields)
+    command
 }
 
 fn read(mut command: Command, frame: &[u8], fields: &[&str]) -> Vec<String> {

@@ -139,6 +139,17 @@ pub fn pfc(source: MacAddr, classes: &[(u8, u16)]) -> Vec<u8> {
     bytes
 }
 
+/// A PFC frame from `source` that asks for the line's rate / 2^step in this class (GFC).
+#[must_use]
+pub fn rate(source: MacAddr, class: u8, step: u8) -> Vec<u8> {
+    let mut bytes = pfc(source, &[]);
+    bytes[34..38].copy_from_slice(b"GFC1");
+    bytes[38] = 1 << class;
+    bytes[40 + usize::from(class)] = step;
+    bytes[48..50].copy_from_slice(&u16::MAX.to_be_bytes());
+    bytes
+}
+
 /// An 802.3x PAUSE frame from `source`.
 #[must_use]
 pub fn pause(source: MacAddr, quanta: u16) -> Vec<u8> {

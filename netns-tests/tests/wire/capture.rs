@@ -10,18 +10,23 @@ use std::thread::{self, JoinHandle};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use xoff::control::status::PortStatus;
-use xoff_netns_tests::{Bed, Config, Switch, frames, wait_for};
+use xoff_dataplane::units::MacAddr;
+use xoff_netns_tests::frames::Frame;
+use xoff_netns_tests::{Bed, Config, Host, Switch, decode, frames, wait_for};
 
 use crate::{BINARY, bed_beside_others, frame};
 
 /// What is asked of each frame; the fields as [`Line`] has them.
-const FIELDS: [&str; 6] = [
+const FIELDS: [&str; 9] = [
     "frame.interface_name",
     "frame.packet_flags_direction",
     "frame.comment",
     "macc.cbfc.pause_time.c3",
     "frame.time_epoch",
     "frame.len",
+    "eth.type",
+    "xoff_gfc.step",
+    "xoff_ofc.operation",
 ];
 
 /// A frame as tshark reads it.
@@ -35,6 +40,8 @@ struct Line {
     pause: String,
     at: f64,
     len: usize,
+    /// EtherType, step of a rate and operation of a list of flows, as far as it has them.
+    control: [String; 3],
 }
 
 impl Line {
@@ -53,6 +60,17 @@ impl Line {
             pause,
             at: fields[4].parse().unwrap(),
             len: fields[5].parse().unwrap(),
+            control: [6, 7, 8].map(|at| fields[at].to_owned()),
+        }
+    }
+
+    /// What it is about, where it is MAC control or LLDP.
+    fn about(&self) -> String {
+        match &self.control {
+            [_, step, _] if !step.is_empty() => format!("rate {step}"),
+            [_, _, operation] if !operation.is_empty() => format!("flows {operation}"),
+            [ether_type, ..] if ether_type == "0x88cc" => "LLDP".into(),
+            _ => format!("pause {}", self.pause),
         }
     }
 
@@ -87,7 +105,7 @@ impl Live {
     fn start(bed: &Bed, switch: &Switch, arguments: &[&str]) -> Live {
         let before = captures(switch);
         let mut capture = capture(bed, &[&["-w", "-"], arguments].concat());
-        let mut tshark = Command::new("tshark");
+        let mut tshark = decode::tshark_of_ours();
         tshark.args(["-l", "-r", "-", "-T", "fields", "-E", "separator=|"]);
         FIELDS.iter().for_each(|field| _ = tshark.args(["-e", field]));
         tshark.stdin(capture.stdout.take().unwrap()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -278,6 +296,69 @@ fn a_class_or_control_frames_alone_and_an_end_by_count() {
         Command::new("capinfos").args(["-c", "-M"]).arg(file.path()).output().unwrap();
     let said = String::from_utf8(stdout).unwrap();
     assert!(said.lines().any(|line| line.starts_with("Number of packets") && line.ends_with(" 3")), "{said}");
+    bed.finish(switch);
+}
+
+/// A list that asks to pause a flow of class 4 that nobody has.
+fn pause_of_a_flow(host: &Host) -> Vec<u8> {
+    let mut bytes = frames::pfc(host.mac(), &[(4, u16::MAX)]);
+    bytes.truncate(34);
+    bytes.extend(b"OFC1\x01\x04\x00\x01");
+    bytes.extend([0, 0, 0x88, 0xb5, 0, 0, 2, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 8]);
+    bytes
+}
+
+/// Host 2 pauses classes 3 and 4, asks for a rate and for a flow to pause; what host 1 sends there makes the switch ask
+/// host 1 for the same.
+#[test]
+fn rates_lists_of_flows_and_lldp_are_control_frames_in_both_directions() {
+    let bed = bed_beside_others(2).build();
+    let config = bed.config("speed = \"1M\"\nlossless = [3, 4]\ngfc_peer = true\nofc_peer = true");
+    let config = config.switch("policy = { 3 = \"gfc\", 4 = \"ofc\" }");
+    let thresholds = "[class.3]\nxoff = 4000\nxon = 3000\n[class.4]\nxoff = 8000\nxon = 1000\n";
+    let switch = start(&bed, &config.more(&format!("{thresholds}[policy.ofc]\nalpha = 0.5\n")));
+    let (a, b) = (bed.host(1), bed.host(2));
+    let live = Live::start(&bed, &switch, &["--control"]);
+    b.send(frames::pfc(b.mac(), &[(3, u16::MAX), (4, u16::MAX)]));
+    b.send(frames::rate(b.mac(), 3, 2));
+    b.send(pause_of_a_flow(b));
+    live.wait(3);
+    a.send(Frame::new(a.mac(), MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0e])).payload(0x88cc, &[0, 0]).build());
+    live.wait(4);
+    // 3,008 bytes: three quarters of XOFF and a little more. 4,512 bytes: half of it and a little more.
+    (1..=2).for_each(|number| a.send(a.to(b).tag(3, 0).numbered(number).build_len(1_500)));
+    live.wait(5);
+    (3..=5).for_each(|number| a.send(a.to(b).tag(4, 0).numbered(number).build_len(1_500)));
+    live.wait(6);
+    b.send(frames::pfc(b.mac(), &[(3, 0), (4, 0)]));
+    b.tap().wait(5, |bytes| frames::sequence(bytes).is_some_and(|number| number > 0));
+    a.tap().wait(1, |bytes| bytes.get(34..39) == Some(b"GFC1\x08") && bytes[43] == 0);
+    a.tap().wait(1, |bytes| bytes.get(34..39) == Some(b"OFC1\x02"));
+    let (lines, said) = live.end();
+    assert!(said.ends_with(" 0 missed\n"), "{said}");
+
+    assert!(lines.iter().all(|line| line.what().2 == "control"), "{lines:?}");
+    let of = |port: &str, direction: &str| -> Vec<String> {
+        let lines = lines.iter().filter(|line| line.port == port && line.direction == direction);
+        lines.map(Line::about).collect()
+    };
+    assert_eq!(of("p1", "in"), ["LLDP"]);
+    assert_eq!(of("p2", "in"), ["pause 65535", "rate 2", "flows 1", "pause 0"]);
+    assert!(of("p2", "out").is_empty());
+    let asked = of("p1", "out");
+    assert_eq!(asked[..2], ["rate 2", "flows 1"]);
+    let [rates, flows] =
+        ["rate ", "flows "].map(|kind| asked.iter().filter_map(|about| about.strip_prefix(kind)).collect());
+    let (rates, flows): (Vec<_>, Vec<_>) = (rates, flows);
+    assert_eq!((rates.last(), flows.last()), (Some(&"0"), Some(&"2")), "all is let go: {asked:?}");
+    // As many as are counted.
+    let status = switch.status();
+    let [port1, port2] = [0, 1].map(|port| &status.ports[port]);
+    let lists = port1.classes[4].flows.unwrap();
+    assert_eq!(rates.len() as u64, port1.rate_frames_sent);
+    assert_eq!(flows.len() as u64, lists.pause_frames_sent + lists.resume_frames_sent);
+    assert_eq!([port1.reserved_frames, port2.rate_frames_received], [1, 1]);
+    assert_eq!(port2.classes[4].flows.unwrap().pause_frames_received, 1);
     bed.finish(switch);
 }
 

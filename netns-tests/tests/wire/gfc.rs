@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use xoff::control::status::{ClassStatus, PortStatus};
-use xoff_netns_tests::{Config, Host, Traffic, decode, frames, stream, unstalled, wait_for};
+use xoff_netns_tests::{Config, Traffic, decode, frames, stream, unstalled, wait_for};
 
 use crate::{PATIENT, bed, frame};
 
@@ -66,15 +66,6 @@ fn congestion_behind_two_switches_slows_the_first_and_its_hosts_and_nothing_is_l
     });
 }
 
-/// A PFC frame that asks for the line's rate / 2^step in class 3, by the bytes of the extension.
-fn ask(host: &Host, step: u8) -> Vec<u8> {
-    let mut bytes = frames::pfc(host.mac(), &[]);
-    bytes[34..39].copy_from_slice(b"GFC1\x08");
-    bytes[43] = step;
-    bytes[48..50].copy_from_slice(&u16::MAX.to_be_bytes());
-    bytes
-}
-
 #[test]
 fn a_class_leaves_no_faster_than_asked_and_no_other_is_slowed() {
     const FRAMES: usize = 100;
@@ -88,7 +79,7 @@ fn a_class_leaves_no_faster_than_asked_and_no_other_is_slowed() {
         let (a, b) = (bed.host(1), bed.host(2));
         b.send(frame(b, a, 0, 0)); // learned
         a.tap().numbered(0);
-        b.send(ask(b, 2));
+        b.send(frames::rate(b.mac(), 3, 2));
         let kept = || switch.class(2, 3).rate_obeyed_bits_per_second;
         wait_for("the limit", || (kept() == Some(5_000_000)).then_some(()));
         for class in [3, 4] {
