@@ -4,9 +4,10 @@
 use std::process::{Child, Command};
 
 use xoff::control::Link;
+use xoff::control::status::Promise;
 use xoff_netns_tests::{Bed, Host, Switch, Traffic, frames, stream, wait_for};
 
-use crate::{PATIENT, bed, frame};
+use crate::{BINARY, PATIENT, bed, frame};
 
 /// Room for two frames of 1000 bytes before XOFF.
 const SMALL: &str = "[class.3]\nxoff = 2000";
@@ -128,6 +129,42 @@ fn comes_back(go: impl FnOnce(&Bed, &Switch), come: impl FnOnce(&Bed)) {
 #[test]
 fn a_device_that_was_made_again_is_opened_again() {
     comes_back(|bed, _| ip(bed, "link del p2"), |bed| make_again(bed, 2, ""));
+}
+
+/// Who has seen that a device was gone says so, and all is as it should be again: but for what is told.
+#[test]
+fn what_somebody_knows_of_counts_no_more() {
+    let bed = bed(2).build();
+    let switch = bed.start(&bed.config("speed = \"100M\"").switch("log = \"info\""));
+    let acknowledge = || {
+        let output = bed.namespace().output(Command::new(BINARY).arg("acknowledge")).unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(acknowledge(), "there is nothing to acknowledge\n");
+    ip(&bed, "link del p2");
+    is_gone(&switch, 2);
+    let gone = "NOT PROVED: p2: its device p2 is gone, with its last drop counters\n";
+    assert_eq!(acknowledge(), format!("there is nothing to acknowledge\n{gone}"), "it still is");
+    make_again(&bed, 2, "");
+    is_back(&switch, 2, 1);
+    let unproved = |value| format!("xoff_port_unproved{{switch=\"xoff\",port=\"p2\"}} {value}");
+    let has = |line: String| switch.metrics().lines().any(|it| it == line);
+    assert!(has(unproved(1)));
+    let was = "p2: its device was gone once, with its last drop counters";
+    assert_eq!(acknowledge(), format!("acknowledged: {was}\n"));
+    assert!(has(unproved(0)));
+    ping(bed.host(1), bed.host(2));
+    let verdict = switch.status().verdict;
+    assert_eq!((verdict.promise, verdict.acknowledged), (Promise::Kept, vec![was.to_owned()]));
+    let exit = switch.stop();
+    assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
+    assert_eq!(
+        exit.stderr.matches(was).count(),
+        2,
+        "when it was acknowledged, and in the end: {}",
+        exit.stderr
+    );
 }
 
 /// The kernel would give the old sockets nothing of it, and the old port does nothing to it.

@@ -1,6 +1,7 @@
 //! The command line, and the commands of `xoff`, one file each: its arguments, and `run`. What a command's
 //! failure looks like: one report on standard error, exit code 2.
 
+pub mod acknowledge;
 pub mod capture;
 pub mod check;
 pub mod demo;
@@ -61,6 +62,7 @@ fn main_of(own: Option<&OwnPolicy>) -> ExitCode {
 #[derive(Debug, Subcommand)]
 #[allow(missing_docs)] // each `Args` says it, and `xoff help` prints that
 pub enum Command {
+    Acknowledge(acknowledge::Args),
     Capture(capture::Args),
     Check(check::Args),
     Completions(documents::CompletionsArgs),
@@ -85,6 +87,7 @@ impl Command {
     /// What kept it from starting.
     pub fn run(self, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         match self {
+            Command::Acknowledge(args) => acknowledge::run(&args).map(|()| ExitCode::SUCCESS),
             Command::Capture(args) => capture::run(&args),
             Command::Check(args) => check::run(&args, own),
             Command::Completions(args) => documents::completions(&args).map(|()| ExitCode::SUCCESS),

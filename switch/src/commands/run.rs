@@ -107,6 +107,7 @@ fn report(status: &Status) -> ExitCode {
     let Verdict {
         promise,
         unproved,
+        acknowledged,
         lossless_lost,
         unseen_lost,
         headroom_free_min_bytes,
@@ -115,9 +116,11 @@ fn report(status: &Status) -> ExitCode {
     } = &status.verdict;
     let headroom = headroom_free_min_bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
     let unproved = unproved.join("; ");
+    let acknowledged = Some(acknowledged.join("; ")).filter(|gaps| !gaps.is_empty());
     match promise {
         Promise::Kept => {
             tracing::info!(
+                acknowledged,
                 "stopped: 0 lossless frames lost, ledger balanced, least headroom left {headroom} bytes"
             );
         }

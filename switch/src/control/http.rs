@@ -1,4 +1,5 @@
-//! `/metrics`, `/status`, `/addresses`, `/healthz`, `/log`, `/policy`, `/reload`, `/capture`; the page at `/` is in [`page`].
+//! `/metrics`, `/status`, `/addresses`, `/healthz`, `/log`, `/policy`, `/reload`, `/acknowledge`, `/capture`; the page at `/` is in
+//! [`page`].
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use super::reload::{self, Reloads};
 use super::snapshot::{ask, snapshot};
 use super::status::Status;
 use super::trust::{self, Names};
-use super::{SwitchView, addresses, logging, metrics, page, policy};
+use super::{SwitchView, acknowledge, addresses, logging, metrics, page, policy};
 
 /// All that a switch serves, to who may ask by the name that he uses.
 pub(super) fn routes(view: Arc<SwitchView>, names: Names, reloads: Option<Reloads>) -> Router {
@@ -32,6 +33,7 @@ pub(super) fn routes(view: Arc<SwitchView>, names: Names, reloads: Option<Reload
         .route("/log", get(|| async { logging::recent() }))
         .route("/policy", get(policy::get).put(policy::put))
         .route("/reload", put(reload::http::put))
+        .route("/acknowledge", put(acknowledge::put))
         .layer(Extension(reloads))
         .route("/capture", get(capture::get))
         .route("/capture/{id}", delete(capture::delete))

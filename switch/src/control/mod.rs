@@ -18,6 +18,7 @@
 //! # }
 //! ```
 
+pub mod acknowledge;
 mod addresses;
 mod books;
 pub mod capture;

@@ -10,14 +10,15 @@ use axum::routing::get;
 
 const PATHS: &str = "\
 xoff
-/           this list; for a browser the live page
-/metrics    for Prometheus
-/status     everything, as JSON; ?addresses=0 without addresses
-/addresses  the forwarding database, page by page: ?after=NEXT&limit=N
-/healthz    each port and worker, ready or why not: 200 while all are
-/log        the last lines of the log
-/policy     the policy of each class; PUT {\"policy\": NAME, \"class\": N} changes it
-/capture    frames as they pass, as pcapng: ?port=NAME&class=N&dropped=REASON&control; see `xoff capture`
+/             this list; for a browser the live page
+/metrics      for Prometheus
+/status       everything, as JSON; ?addresses=0 without addresses
+/addresses    the forwarding database, page by page: ?after=NEXT&limit=N
+/healthz      each port and worker, ready or why not: 200 while all are
+/log          the last lines of the log
+/policy       the policy of each class; PUT {\"policy\": NAME, \"class\": N} changes it
+/acknowledge  PUT: what is not proved and is over counts no more
+/capture      frames as they pass, as pcapng: ?port=NAME&class=N&dropped=REASON&control; see `xoff capture`
 ";
 
 /// Nothing but what the switch itself serves, except answers of other switches, which the page joins.

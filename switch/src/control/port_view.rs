@@ -31,10 +31,23 @@ pub struct PortView {
     pub returns: Counter,
     /// Times that the port was taken away and its last drop counters could not be read.
     pub removed_unread: Counter,
+    /// Of these, those that somebody knows of.
+    pub acknowledged: Acknowledged,
     devices: Mutex<Devices>,
     /// Bytes that the peer sent beyond what the line rate allows. Written by the control thread.
     pub overspeed_bytes: Counter,
     pause_totals: [[PauseTotal; 4]; CLASSES],
+}
+
+/// How often somebody has acknowledged that it is not known what a port lost. Written by the thread that answers.
+#[derive(Debug, Default)]
+pub struct Acknowledged {
+    /// As long as its device was gone.
+    pub returns: Counter,
+    /// As long as its program was off.
+    pub program_detached: Counter,
+    /// When it was taken away.
+    pub removed_unread: Counter,
 }
 
 /// What the device of a port turned out to be.
@@ -127,6 +140,7 @@ impl PortView {
             program_detached: Counter::default(),
             returns: Counter::default(),
             removed_unread: Counter::default(),
+            acknowledged: Acknowledged::default(),
             devices: Mutex::new(Devices { now, before: Default::default() }),
             overspeed_bytes: Counter::default(),
             pause_totals: Default::default(),

@@ -1,21 +1,40 @@
 //! What a switch would have to know to prove that it lost nothing, and does not: a counter that cannot be read is
-//! not zero.
+//! not zero. A gap that is over can be acknowledged by who has seen it; it counts no more then, and is still told.
 
+use xoff_dataplane::counter::Counter;
 use xoff_dataplane::units::PortId;
 
-use super::view::{Link, PortView, SwitchView};
+use super::view::{Link, PortView, ProgramState, SwitchView};
 
-/// Each gap at a port in words, with the port's name.
+/// Each gap at a port that nobody has acknowledged, in words, with the port's name.
 pub(super) fn gaps(view: &SwitchView) -> impl Iterator<Item = String> {
-    view.places().flat_map(|(id, port)| {
+    named(view, of_port)
+}
+
+/// Those that somebody has acknowledged.
+pub(super) fn acknowledged(view: &SwitchView) -> impl Iterator<Item = String> {
+    named(view, |port| past(port).into_iter().filter_map(|past| past.told(past.acknowledged.get())).collect())
+}
+
+/// Acknowledges each gap that is over, and says which were not acknowledged before. For the thread that answers.
+pub(super) fn acknowledge(view: &SwitchView) -> Vec<String> {
+    let of_port = |port: &PortView| {
+        let over = past(port).into_iter().filter(|past| !past.lasts);
+        over.filter_map(|past| past.acknowledge()).collect()
+    };
+    named(view, of_port).collect()
+}
+
+/// Whether what the port lost cannot be told, and nobody has acknowledged that.
+pub(super) fn has_gaps(view: &SwitchView, id: PortId) -> bool {
+    !of_port(&view.ports[id.index()]).is_empty()
+}
+
+fn named<F: Fn(&PortView) -> Vec<String>>(view: &SwitchView, of_port: F) -> impl Iterator<Item = String> {
+    view.places().flat_map(move |(id, port)| {
         let name = view.name_of(id);
         of_port(port).into_iter().map(move |gap| format!("{name}: {gap}"))
     })
-}
-
-/// Whether what the port lost cannot be told.
-pub(super) fn has_gaps(view: &SwitchView, id: PortId) -> bool {
-    !of_port(&view.ports[id.index()]).is_empty()
 }
 
 fn of_port(port: &PortView) -> Vec<String> {
@@ -24,19 +43,66 @@ fn of_port(port: &PortView) -> Vec<String> {
     let device = port.device_drops().err().map(|unread| unread.to_string()).filter(|_| gone.is_none());
     let sockets = port.xdp_statistics().err();
     let sockets = sockets.map(|error| format!("the drop counters of its sockets cannot be read: {error}"));
-    let detached = Some(port.program_detached.get()).filter(|&times| times > 0);
-    let detached = detached.map(|times| match times {
-        1 => "its XDP program was taken off once, and what came meanwhile is not counted".into(),
-        times => {
-            format!("its XDP program was taken off {times} times, and what came meanwhile is not counted")
+    let past = past(port).into_iter().filter_map(|past| past.told(past.open()));
+    [gone, device, sockets].into_iter().flatten().chain(past).collect()
+}
+
+/// A gap that there was so often.
+struct Past<'a> {
+    times: u64,
+    /// How often of these somebody has acknowledged it.
+    acknowledged: &'a Counter,
+    /// It is there now.
+    lasts: bool,
+    what: &'static str,
+    and: &'static str,
+}
+
+fn past(port: &PortView) -> [Past<'_>; 3] {
+    [
+        Past {
+            times: port.returns.get(),
+            acknowledged: &port.acknowledged.returns,
+            lasts: false,
+            what: "its device was gone",
+            and: "with its last drop counters",
+        },
+        Past {
+            times: port.program_detached.get(),
+            acknowledged: &port.acknowledged.program_detached,
+            lasts: port.program.get() != ProgramState::Attached,
+            what: "its XDP program was taken off",
+            and: "and what came meanwhile is not counted",
+        },
+        Past {
+            times: port.removed_unread.get(),
+            acknowledged: &port.acknowledged.removed_unread,
+            lasts: false,
+            what: "it was taken away",
+            and: "when its last drop counters could not be read",
+        },
+    ]
+}
+
+impl Past<'_> {
+    /// How often nobody has acknowledged it.
+    fn open(&self) -> u64 {
+        self.times.saturating_sub(self.acknowledged.get())
+    }
+
+    /// In words, where there were any of these `times`.
+    fn told(&self, times: u64) -> Option<String> {
+        let Past { what, and, .. } = self;
+        match times {
+            0 => None,
+            1 => Some(format!("{what} once, {and}")),
+            times => Some(format!("{what} {times} times, {and}")),
         }
-    });
-    let returned = Some(port.returns.get()).filter(|&times| times > 0);
-    let returned = returned.map(|times| match times {
-        1 => "its device was gone once, with its last drop counters".into(),
-        times => format!("its device was gone {times} times, with its last drop counters"),
-    });
-    let removed = (port.removed_unread.get() > 0)
-        .then(|| "it was taken away while its last drop counters could not be read".into());
-    [gone, returned, removed, device, sockets, detached].into_iter().flatten().collect()
+    }
+
+    fn acknowledge(&self) -> Option<String> {
+        let told = self.told(self.open());
+        self.acknowledged.set(self.times);
+        told
+    }
 }

@@ -91,6 +91,7 @@ fn verdict(view: &SwitchView, ports: &[PortStatus], ledger: Option<Books>, unpro
         lossless: promise == Promise::Kept,
         promise,
         unproved,
+        acknowledged: proof::acknowledged(view).collect(),
         lossless_lost,
         unseen_lost,
         headroom_free_min_bytes: view.headroom_least_free(),

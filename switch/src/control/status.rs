@@ -69,6 +69,9 @@ pub struct Verdict {
     /// Why it cannot be proved that nothing was lost, in words: one for each thing that cannot be read.
     #[serde(default)]
     pub unproved: Vec<String>,
+    /// The same of what somebody has acknowledged (`xoff acknowledge`): it does not count.
+    #[serde(default)]
+    pub acknowledged: Vec<String>,
     /// Frames of lossless classes that had a way on and were dropped.
     pub lossless_lost: u64,
     /// Losses before or behind the switch, whatever their class: all drop counters of XDP sockets and devices
@@ -86,7 +89,7 @@ pub struct Verdict {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Promise {
-    /// Nothing was lost, and every frame is accounted for.
+    /// Nothing was lost, but for what is acknowledged, and every frame is accounted for.
     Kept,
     /// Frames were lost, or are missing.
     NotKept,

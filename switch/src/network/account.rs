@@ -250,6 +250,7 @@ pub(crate) mod tests {
             lossless: true,
             promise: Promise::Kept,
             unproved: Vec::new(),
+            acknowledged: Vec::new(),
             lossless_lost: 0,
             unseen_lost: 0,
             headroom_free_min_bytes: Some(1),

@@ -40,10 +40,11 @@ pub(super) fn verdict(status: &Status) -> String {
         ),
     };
     let unproved: String = verdict.unproved.iter().map(|gap| format!("\nNOT PROVED: {gap}")).collect();
+    let known: String = verdict.acknowledged.iter().map(|gap| format!("\nacknowledged: {gap}")).collect();
     let loops: String = status.ports.iter().filter_map(looped).collect();
     let peers: String = status.ports.iter().filter_map(peer).collect();
     format!(
-        "lossless classes: {} lost{unseen}, {headroom}{unproved}{loops}{peers}",
+        "lossless classes: {} lost{unseen}, {headroom}{unproved}{known}{loops}{peers}",
         grouped(verdict.lossless_lost)
     )
 }

@@ -44,9 +44,9 @@ export function header(own) {
   if (!status) return;
   document.title = `${status.name} – xoff`;
   say(byId("name"), status.name);
-  const { promise, lossless_lost: lost, unseen_lost: unseen, unproved } = status.verdict;
+  const { promise, lossless_lost: lost, unseen_lost: unseen, unproved, acknowledged = [] } = status.verdict;
   const words = {
-    kept: "nothing lossless was lost",
+    kept: "nothing lossless was lost" + (acknowledged.length ? `, as far as is known: ${acknowledged.join("; ")}` : ""),
     "not-kept": `NOT LOSSLESS: ${grouped(lost)} lossless frames lost, ${grouped(unseen)} in front of the switch or behind it`,
     "not-proved": `no loss is known; not proved: ${unproved.join("; ")}`,
   };

@@ -99,6 +99,49 @@ fn a_promise_is_kept_not_kept_or_not_proved() {
 }
 
 #[test]
+fn what_is_over_is_acknowledged_and_what_lasts_is_not() {
+    let (view, _inbox) = view();
+    let mut view = Arc::into_inner(view).unwrap();
+    view.counters = Counters::with_shadows(2, 3);
+    view.ports = [("l0", "left"), ("r0", "right")]
+        .map(|(it, name)| PortView::new(it, 0, device(1, SilentDriver { takes: Arc::default() })).named(name))
+        .into();
+    let verdict = || snapshot(&view, &[Answer::Given(Ledger::default())]).verdict;
+    let gone = |times: &str| format!("left: its device was gone {times}, with its last drop counters");
+    let off = |times: &str| {
+        format!("right: its XDP program was taken off {times}, and what came meanwhile is not counted")
+    };
+    assert_eq!(proof::acknowledge(&view), Vec::<String>::new());
+    view.ports[0].returns.add(2);
+    view.ports[1].program_detached.add(1);
+    view.ports[1].program.replace(ProgramState::Replaced);
+    let found = verdict();
+    assert_eq!((found.promise, found.unproved), (Promise::NotProved, vec![gone("2 times"), off("once")]));
+
+    assert_eq!(proof::acknowledge(&view), [gone("2 times")], "nothing comes through the other one yet");
+    let found = verdict();
+    assert_eq!((found.promise, found.unproved), (Promise::NotProved, vec![off("once")]));
+    assert_eq!(found.acknowledged, [gone("2 times")]);
+    assert_eq!([0, 1].map(|port| proof::has_gaps(&view, PortId(port))), [false, true]);
+
+    view.ports[1].program.replace(ProgramState::Attached);
+    assert_eq!(proof::acknowledge(&view), [off("once")]);
+    let found = verdict();
+    assert_eq!((found.promise, found.unproved), (Promise::Kept, vec![]), "and that is what counts");
+    assert_eq!(found.acknowledged, [gone("2 times"), off("once")], "it is still told");
+    assert_eq!(proof::acknowledge(&view), Vec::<String>::new());
+
+    view.ports[0].returns.add(1);
+    let found = verdict();
+    assert_eq!((found.promise, found.unproved), (Promise::NotProved, vec![gone("once")]), "another time");
+    proof::acknowledge(&view);
+    view.counters.class(PortId(0), CLASS_3).drops[DropReason::LinkDown.index()].add(1);
+    let found = verdict();
+    assert_eq!(found.promise, Promise::NotKept, "what is lost is lost");
+    assert_eq!(found.acknowledged, [gone("3 times"), off("once")]);
+}
+
+#[test]
 fn health_is_that_of_the_workers_and_the_ports_devices() {
     let (view, inbox) = view();
     let health = || Health::of(&view, &[]);

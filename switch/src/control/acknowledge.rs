@@ -1,0 +1,41 @@
+//! `/acknowledge`: somebody has seen what cannot be proved any more, and knows of it.
+//!
+//! A device that went away took its last drop counters with it, and nothing brings them back: without this a switch that
+//! runs for months would say "not proved" for the rest of them. What still lasts, and what was lost, cannot be acknowledged.
+//! As for `/policy`, it takes `PUT` from this machine ([`super::trust`]).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::{ConnectInfo, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::{Extension, Json};
+use serde::{Deserialize, Serialize};
+
+use super::trust::{self, Names};
+use super::{SwitchView, proof};
+
+/// What `PUT /acknowledge` answers, in the words of `/status`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcknowledgedNow {
+    /// Gaps that count no more from now on.
+    pub acknowledged: Vec<String>,
+    /// Those that are still there.
+    pub unproved: Vec<String>,
+}
+
+pub(super) async fn put(
+    State(view): State<Arc<SwitchView>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Extension(names): Extension<Arc<Names>>,
+    headers: HeaderMap,
+) -> Result<Json<AcknowledgedNow>, (StatusCode, String)> {
+    let host = trust::host(&headers).map_err(|why| (StatusCode::BAD_REQUEST, format!("{why}\n")))?;
+    let may = names.may(peer, host, "acknowledge what is not proved");
+    may.map_err(|why| (StatusCode::FORBIDDEN, why + "\n"))?;
+    let acknowledged = proof::acknowledge(&view);
+    for gap in &acknowledged {
+        tracing::info!(event = "acknowledged", "somebody knows of it, and it counts no more: {gap}");
+    }
+    Ok(Json(AcknowledgedNow { acknowledged, unproved: proof::gaps(&view).collect() }))
+}
