@@ -453,6 +453,11 @@ impl Buffer {
         }
     }
 
+    /// Says how much of what came in by `port` is in its headroom now, where other limits may hold than when it came.
+    pub(crate) fn show_port(&self, port: PortId) {
+        Class::ALL.into_iter().for_each(|class| self.show_ingress(port, class));
+    }
+
     #[inline]
     fn show_ingress(&self, port: PortId, class: Class) {
         let queue = &self.ingress[port.index()][class.index()];

@@ -135,6 +135,7 @@ impl Switch {
         self.watch_pauses(port, ClassSet::ALL);
         self.keep_rates(port, ClassSet::ALL);
         self.note_untold(port);
+        self.buffer.show_port(port);
     }
 
     fn revise_shadows(&mut self, successors: &mut [Shadow]) {

@@ -216,6 +216,34 @@ fn headroom_becomes_less_when_nothing_is_in_it() {
     assert_eq!(lost(&star), 1, "5 before XOFF and 2 of headroom");
 }
 
+/// Whoever owns the port says so, and nobody else about it.
+#[test]
+fn what_is_in_the_headroom_is_told_by_the_thresholds_that_hold_now() {
+    for owners in [vec![], vec![1, 0, 1, 0]] {
+        let mut plan = plan::switch(&[LINK; PORTS]);
+        plan.owners = owners;
+        plan.each_lossless(|class| {
+            (class.xoff, class.xon, class.headroom) = (Bytes(5_000), Bytes(4_000), Bytes(8_000));
+            class.egress_max = ROOMY;
+        });
+        let never = |port| if port == 1 { crate::bed::Obeys::Never } else { crate::bed::Obeys::AtOnce };
+        let mut star = Star::with(plan, never);
+        filled(&mut star, 7);
+        let told = |star: &Star| {
+            let counters = star.switch().counters.class(PortId(1), C3);
+            (counters.ingress_bytes.get(), counters.headroom_bytes.get())
+        };
+        assert_eq!(told(&star), (7_000, 2_000));
+        for (xoff, used) in [(6_000, 1_000), (10_000, 0), (9_000, 0)] {
+            let settings = changed(&star, |settings| settings.ports[1].classes[3].xoff = Bytes(xoff));
+            star.revise(settings);
+            assert_eq!(told(&star), (7_000, used), "XOFF at {xoff}, and no frame has moved");
+        }
+        star.pause(0, resume(C3));
+        star.run_to_rest();
+    }
+}
+
 #[test]
 fn a_class_that_is_no_longer_lossless_lets_its_peer_go_and_holds_it_again_when_it_is() {
     let mut star = star();

@@ -84,6 +84,8 @@ enum Phase {
     Began,
     GoesOn,
     Over,
+    /// By other settings nobody looks any more whether it goes on.
+    Unwatched,
 }
 
 impl Watch {
@@ -97,18 +99,23 @@ impl Watch {
         }
     }
 
-    /// Other settings have other conditions. What goes on in one that is still there goes on, and what a new one has counted
-    /// before was none.
-    fn renew(&mut self, view: &SwitchView) {
+    /// Other settings have other conditions. What goes on in one that is still there goes on, what a new one has counted
+    /// before was none, and what goes on in one that is no more is told for the last time.
+    fn renew(&mut self, view: &SwitchView, now: Nanos) {
         self.settings = view.settings();
-        let mut before: BTreeMap<_, Course> =
-            self.conditions.drain(..).map(|(condition, course)| (condition.key(), course)).collect();
+        let with_key = |(condition, course): (Condition, Course)| (condition.key(), (condition, course));
+        let mut before: BTreeMap<_, _> = self.conditions.drain(..).map(with_key).collect();
         let follow = |condition: Condition| {
             let fresh = || Course { count: (condition.count)(view, &self.seen), episode: None };
-            let course = before.remove(&condition.key()).unwrap_or_else(fresh);
+            let course = before.remove(&condition.key()).map_or_else(fresh, |(_, course)| course);
             (condition, course)
         };
         self.conditions = conditions::all(view).into_iter().map(follow).collect();
+        for (condition, course) in before.into_values() {
+            let Some(episode) = course.episode else { continue };
+            let count = (condition.count)(view, &self.seen);
+            tell(view, &condition, Phase::Unwatched, &episode, count, now);
+        }
     }
 
     /// Looks for good.
@@ -139,7 +146,7 @@ impl Watch {
     fn look(&mut self, view: &SwitchView, now: Nanos) {
         let mut changes = !Arc::ptr_eq(&self.settings, &view.settings());
         if changes {
-            self.renew(view);
+            self.renew(view, now);
         }
         for ((id, port), meter) in
             view.places().zip(&mut self.meters).filter(|((_, port), _)| port.is_there())
@@ -217,10 +224,14 @@ fn tell(view: &SwitchView, condition: &Condition, phase: Phase, episode: &Episod
         Phase::Began => (kind.began, None, "began"),
         Phase::GoesOn => (kind.goes_on, Some(now), "goes_on"),
         Phase::Over => (kind.over, Some(episode.last_seen), "over"),
+        Phase::Unwatched => (kind.began, Some(episode.last_seen), "over"),
     };
     let count = count.saturating_sub(episode.before);
     let lasted = until.map(|until| until.since(episode.since));
-    let mut message = words.to_owned();
+    let mut message = match phase {
+        Phase::Unwatched => format!("by the settings that hold now this is not looked for any more: {words}"),
+        Phase::Began | Phase::GoesOn | Phase::Over => words.to_owned(),
+    };
     let counted = (count > 0).then(|| format!("{}: {}", kind.counted, xoff_config::written::grouped(count)));
     let time = lasted.map(|lasted| format!("in {}", span(lasted.0)));
     let facts: Vec<String> = counted.into_iter().chain(time).collect();

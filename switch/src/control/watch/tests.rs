@@ -3,6 +3,7 @@ use std::io::{Read as _, Seek as _};
 use std::sync::Arc;
 
 use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::settings::ClassSettings;
 use xoff_dataplane::units::{Class, PortId};
 
 use super::*;
@@ -119,6 +120,42 @@ fn stalls_peers_storms_and_loops_are_told_in_words_for_people() {
     for line in &lines {
         assert!(!line.contains("Some(") && !line.contains("None") && !line.contains(" { "), "{line}");
     }
+}
+
+/// A class becomes lossy, and a watchdog is taken away, while both have something to tell.
+#[test]
+fn what_other_settings_do_not_look_for_is_told_for_the_last_time() {
+    let lines = logged(|look, view| {
+        let change = |change: &dyn Fn(&mut ClassSettings)| {
+            let mut settings = (*view.settings()).clone();
+            settings.ports.iter_mut().for_each(|port| change(&mut port.classes[CLASS.index()]));
+            view.configured.set(settings);
+        };
+        lose(view, 10);
+        view.workers[0].facts.looped(Nanos::from_millis(1_640), view.stall_budget);
+        view.counters.class(PortId(1), CLASS).storms.add(1);
+        view.counters.class(PortId(1), CLASS).storm_since.set(1);
+        look(1);
+        lose(view, 2);
+        change(&|class| (class.lossless, class.watchdog) = (false, None));
+        look(3);
+        assert!(
+            view.going_on.get(Nanos::ZERO).iter().all(|it| it.event == "stall"),
+            "which is looked for yet"
+        );
+        view.counters.class(PortId(1), CLASS).storm_since.set(0);
+        change(&|class| class.lossless = true);
+        (4..=20).for_each(look);
+    });
+    let over: Vec<&String> = lines.iter().filter(|line| line.contains("phase=over")).collect();
+    assert_eq!((lines.len(), over.len()), (6, 3), "each ends once: {lines:#?}");
+    let [loss, storm, stall] = over[..] else { panic!() };
+    has(
+        loss,
+        &["not looked for any more: lossless frames are lost; frames: 12 in", "event=loss", "port=left"],
+    );
+    has(storm, &["not looked for any more: pause storm: the peer keeps the class stopped", "event=storm"]);
+    has(stall, &["the worker runs in time again"]);
 }
 
 #[test]
