@@ -403,7 +403,8 @@ def main(dashboards, reference, directory):
                 if ask("/api/v1/query", query="count({switch=~'.+'})", time=BEGIN)["result"]:
                     break
             except OSError:
-                time.sleep(0.1)
+                pass
+            time.sleep(0.1)
         look(json.loads(Path(dashboards, "xoff.json").read_text(encoding="utf-8"))["panels"])
     finally:
         prometheus.terminate()
