@@ -23,6 +23,7 @@ mod ecn;
 mod given;
 mod incast;
 mod ofc_fig1;
+mod plain;
 mod plot;
 mod qcn;
 mod raw;
@@ -36,6 +37,7 @@ mod two_classes;
 mod variant;
 mod victim;
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::thread;
 
@@ -279,6 +281,15 @@ impl Experiment {
     #[must_use]
     pub fn promises(&self, variant: &Variant) -> bool {
         variant.lossless && self.promises == Promises::Variants
+    }
+
+    /// Those of the request's policies that are plain PFC here whatever happens, and why.
+    fn as_pfc(&self, request: &Request) -> BTreeMap<&'static str, &'static str> {
+        let why = |variant: &&'static Variant| {
+            let configs = self.configs(variant, request, &Machine::default()).ok()?;
+            Some((variant.name, plain::why(&configs)?))
+        };
+        request.policies.iter().filter_map(why).collect()
     }
 
     /// What its switches are told in this run.

@@ -1,5 +1,6 @@
 //! What an experiment found, for people and for programs.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 
 use comfy_table::presets::UTF8_BORDERS_ONLY;
@@ -103,6 +104,8 @@ pub struct Report {
     /// What the user said of the switches.
     #[serde(serialize_with = "by_path")]
     set: Vec<Given>,
+    /// Which policies are plain PFC here whatever happens, and why.
+    as_pfc: BTreeMap<&'static str, &'static str>,
     /// By policy.
     #[serde(serialize_with = "by_policy")]
     policies: Vec<Outcome>,
@@ -138,12 +141,17 @@ impl Report {
     pub(super) fn new(experiment: &Experiment, request: &Request, mut findings: Findings) -> Report {
         findings.figure.panels.extend(findings.losses());
         findings.policies.iter_mut().for_each(|of| of.promises = experiment.promises(of.variant));
+        let as_pfc = experiment.as_pfc(request);
+        for (policy, why) in &as_pfc {
+            findings.figure.title += &format!("; {policy} is plain PFC here: {why}");
+        }
         Report {
             name: experiment.name,
             line_mbps: request.line.bits_per_second() as f64 / 1e6,
             runs: request.runs,
             seed: request.seed,
             set: request.given.clone(),
+            as_pfc,
             policies: findings.policies,
             unmet: findings.unmet,
             text: findings.text,
@@ -238,6 +246,9 @@ impl Display for Report {
             add_row(&mut conduct, row);
         }
         writeln!(f, "{conduct}")?;
+        for (policy, why) in &self.as_pfc {
+            writeln!(f, "{policy} is plain PFC here: {why}.")?;
+        }
         for unmet in &self.unmet {
             writeln!(f, "NOT as it has to be: {unmet}")?;
         }
@@ -378,6 +389,20 @@ mod tests {
         assert!(of.to_string().contains("set: class.3.xoff = 80KB"), "{of}");
         let json = serde_json::to_value(&of).unwrap();
         assert_eq!((&json["seed"], &json["set"]["class.3.xoff"]), (&5.into(), &"80KB".into()));
+    }
+
+    #[test]
+    fn who_can_do_nothing_but_pfc_is_named_in_text_json_and_figure() {
+        let policies = ["pfc", "g-pfc"].map(|name| Variant::find(name).unwrap()).into();
+        let request = Request::new(policies, BitRate::from_mbps(100));
+        let title = "Incast".to_owned();
+        let figure = Figure { title, ..Figure::default() };
+        let of = Report::new(&EXPERIMENTS[0], &request, Findings { figure, ..Findings::default() });
+        let line = "g-pfc is plain PFC here: one class is lossless, and none below it";
+        assert_eq!(of.figure.title, format!("Incast; {line}"));
+        assert!(of.to_string().contains(&format!("\n{line}.\n")), "{of}");
+        let json = serde_json::to_value(&of).unwrap();
+        assert_eq!(json["as_pfc"], serde_json::json!({"g-pfc": "one class is lossless, and none below it"}));
     }
 
     #[test]

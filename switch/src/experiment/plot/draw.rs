@@ -21,6 +21,8 @@ const LEGEND_COLUMN_WIDTH: u32 = 165;
 const LEGEND_LINE: i32 = 28;
 /// Of a character, so that names fit.
 const CHARACTER_WIDTH: u32 = 7;
+/// Of a number on an axis, and of what is between it and the next.
+const NUMBER_WIDTH: u32 = 45;
 /// Points of lines with so many are marked.
 const MARKED: usize = 12;
 const FONT: &str = "sans-serif";
@@ -247,12 +249,15 @@ impl Panel {
         labels: &[&str],
     ) -> Result<Rows<'a, 'b>, Box<dyn std::error::Error>> {
         let longest = labels.iter().map(|label| label.len()).max().unwrap_or(0);
+        let label_width = 16 + CHARACTER_WIDTH * u32::try_from(longest)?;
+        let (width, _) = area.dim_in_pixel();
+        let numbers = usize::try_from(width.saturating_sub(label_width + 24) / NUMBER_WIDTH)?.max(2);
         let count = labels.len().max(1);
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, (FONT, 15))
             .margin(12)
             .x_label_area_size(38)
-            .y_label_area_size(16 + CHARACTER_WIDTH * u32::try_from(longest)?)
+            .y_label_area_size(label_width)
             .build_cartesian_2d(x, -0.5..count as f64 - 0.5)?;
         chart
             .configure_mesh()
@@ -260,6 +265,7 @@ impl Panel {
             .label_style((FONT, TEXT_HEIGHT))
             .light_line_style(WHITE)
             .disable_y_mesh()
+            .x_labels(numbers)
             .y_labels(count + 1)
             .x_label_formatter(&short)
             .y_label_formatter(&|place| {

@@ -228,6 +228,14 @@ mod tests {
     }
 
     #[test]
+    fn numbers_on_an_axis_are_as_few_as_fit_beside_long_names() {
+        let rows = |name: &str| svg(panel(Content::Spans(vec![(name.to_owned(), vec![(0.0, 45_000.0)])])));
+        let numbers = |svg: &str| svg.matches("000\n").count();
+        let [short, long] = ["pfc", "capfc-calibrate-wdrop (lost frames)"].map(|name| numbers(&rows(name)));
+        assert!(short > long && long >= 2, "{short} {long}");
+    }
+
+    #[test]
     fn a_place_for_a_figure_is_checked_and_left_as_it_is() {
         let directory = std::env::temp_dir().join(format!("xoff-plot-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
