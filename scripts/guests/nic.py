@@ -12,9 +12,8 @@ MODULES = (
 PROGRAMS = ("sysctl", "setpriv")
 LEAF = "plug"
 BINARIES = ("host", "wire")
-# Of the test binary `wire` those that are about the agent; of `host` all. Not `nic_rates`: what some of those wait for is over
-# sooner than an emulated processor looks.
-ABOUT_AGENTS = ("nic::",)
+# Of the test binary `wire` those that are about the agent; of `host` all.
+ABOUT_AGENTS = ("nic::", "nic_rates::")
 TEST_WITHIN_S = 600
 
 
