@@ -28,6 +28,8 @@ def arguments():
     parser.add_argument("part", nargs="?", choices=PARTS, help="this part only")
     parser.add_argument("--model", choices=MODELS, help="this NIC only")
     parser.add_argument("--kernel", choices=KERNELS, help="this kernel only: Debian 12's, its backports', the next Debian's newest")
+    parser.add_argument("--check", choices=drivers.CHECKS, action="append", help="of the drivers this only; may be given several times")
+    parser.add_argument("--mode", choices=drivers.MODES, help="of the drivers this mode only")
     parser.add_argument("--json", action="store_true", help="print one JSON object for each row instead of tables")
     parser.add_argument("--xoff", default="target/debug/xoff", help="the binary")
     parser.add_argument("--tests", type=Path, default="target/guests/tests.json", help="what cargo said when it built the tests of xoff nic")
@@ -43,14 +45,14 @@ def run_drivers(options, workshop):
             tell(f"{name} with Linux {kernel} ...")
             start = lambda devices: workshop.start(kernel, name, devices)  # noqa: E731
             with drivers.bench(start, MODELS[name]) as bench:
-                seen = bench.all_of_it(promise(name, kernel))
+                seen = bench.all_of_it(promise(name, kernel), options.check or drivers.CHECKS, options.mode)
             yield {"part": "drivers", "model": name, "kernel": kernel, **seen}
 
 
 def print_driver(row):
     marks = []
     for mode, one in row["modes"].items():
-        steps = " ".join(f"{step}={'yes' if one.get(step) else 'NO'}" for step in drivers.STEPS)
+        steps = " ".join(f"{step}={'yes' if one[step] else 'NO'}" for step in drivers.STEPS if step in one)
         marks.append(f"    {mode + ':':9} {one.get('xdp')}, {one.get('memory')}, {one.get('queues')} queues: {steps}, exit code {one.get('exit_code')}")
     mtus = [f"    MTU {mtu}: {', '.join(how) if isinstance(how, tuple) else how}" for mtu, how in row["mtus"].items()]
     print(f"{row['model']} ({row['driver']}, Linux {row['release']})", *marks, *mtus, sep="\n", flush=True)

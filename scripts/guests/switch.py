@@ -1,10 +1,14 @@
-"""xoff itself, inside a guest, between two NICs; and what it says of them."""
+"""xoff itself, inside a guest, between two NICs; and what it says of them.
+
+At 10 Mb/s, so that a pause lasts for 3.4 s: an emulated guest on a busy machine is away for longer than a third of a second.
+"""
 
 import json
 
 CONFIG = """
 [switch]
 log = "info"
+stall_budget = "250ms"
 
 [defaults]
 speed = "{speed}"
@@ -33,7 +37,7 @@ DROPS = ("early_drop", "egress_full", "headroom_exhausted", "ingress_full", "lin
 class Switch:
     """Runs in the guest as long as this is open."""
 
-    def __init__(self, guest, mode="auto", mtu=1500, speed="100M"):
+    def __init__(self, guest, mode="auto", mtu=1500, speed="10M"):
         self.guest = guest
         guest.write("/tmp/xoff.toml", CONFIG.format(mode=mode, mtu=mtu, speed=speed))
         guest.do("rm -f /tmp/xoff.code; (xoff run --config /tmp/xoff.toml; echo $? >/tmp/xoff.code) >/tmp/xoff.log 2>&1 &")

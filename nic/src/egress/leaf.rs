@@ -4,8 +4,8 @@
 //! than the bucket holds, so that none leaves however long it waits; running, its rate is far above any line's, and the shaper
 //! above it alone decides. A bucket that runs again is not looked at before something is sent: see [`Tree::wake`](super::tree::Tree::wake).
 //!
-//! A third kind has its place here, and is not there yet: a queueing discipline in BPF (Linux 6.16, CONFIG_NET_SCH_BPF), stopped by a
-//! write to a map, without netlink.
+//! A queueing discipline in BPF (Linux 6.16, CONFIG_NET_SCH_BPF) would be stopped by a write to a map, without netlink, but is no
+//! third kind: the kernel takes one at a device's root, or below `mq`, and not below a shaper and bands. It would be the whole tree.
 
 use std::fmt;
 use std::thread;
