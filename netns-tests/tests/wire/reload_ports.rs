@@ -50,13 +50,7 @@ fn a_port_comes_and_goes_under_load_and_the_others_lose_nothing() {
                 assert!(device(&bed, "p5").contains("prog/xdp"));
                 ping(late, other);
                 assert_eq!(switch.health().0, 200);
-                // Whoever is there goes on sending as the port goes.
-                switch.write(&config(4));
-                let mut reload = Command::new(BINARY);
-                reload.arg("reload");
-                bed.watched_by(reload, |_| {
-                    (0..20).for_each(|number| late.send(frame(late, other, 3, number)))
-                });
+                is_reloaded(&bed, &switch, &config(4), "port \"p5\": p5 -> none");
                 assert_eq!(device(&bed, "p5"), found, "as it was found");
                 let status = switch.status();
                 assert!(status.ports.iter().map(|port| &port.name).eq(["p1", "p2", "p3", "p4"]));
@@ -67,6 +61,24 @@ fn a_port_comes_and_goes_under_load_and_the_others_lose_nothing() {
             bed.finish(switch);
         });
     }
+}
+
+/// A host that goes on sending as its port goes loses nothing that the switch owes it.
+#[test]
+fn what_comes_in_as_a_port_goes_is_no_loss() {
+    let bed = bed(3).build();
+    let switch = bed.start(&config(2));
+    let (a, leaving) = (bed.host(1), bed.host(3));
+    for _ in 0..5 {
+        is_reloaded(&bed, &switch, &config(3), "port \"p3\": none -> p3");
+        wait_for("its link", || (switch.port(3).link == xoff::control::Link::Up).then_some(()));
+        switch.write(&config(2));
+        let mut reload = Command::new(BINARY);
+        reload.arg("reload");
+        bed.watched_by(reload, |_| (0..200).for_each(|number| leaving.send(frame(leaving, a, 3, number))));
+    }
+    let exit = switch.stop();
+    assert!(exit.status.success(), "{}", exit.stderr);
 }
 
 #[test]

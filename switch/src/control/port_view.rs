@@ -435,8 +435,12 @@ mod tests {
         assert_eq!((place.link.get(), lost(&place)), (Link::Down, 5), "until the kernel says that it is up");
         place.removed();
         assert_eq!((place.is_there(), place.name(), lost(&place)), (false, "p1", 5));
+        assert_eq!(place.removed_unread.get(), 0);
         place.added("p1", ("l1", device(1, FickleDriver::default())));
         assert_eq!((place.returns.get(), lost(&place)), (0, 10));
+        place.link.set(Link::Gone);
+        place.removed();
+        assert_eq!((place.removed_unread.get(), lost(&place)), (1, 10), "nobody knows what it lost last");
     }
 
     #[test]
