@@ -322,7 +322,7 @@ def record(reference, to):
 def ask(path, **parameters):
     # Nobody stands between a test and its own Prometheus.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"http://{AT}{path}?{urllib.parse.urlencode(parameters)}", timeout=10) as answer:
+    with opener.open(f"http://{AT}{path}?{urllib.parse.urlencode(parameters)}", timeout=60) as answer:
         return json.load(answer)["data"]
 
 

@@ -1,9 +1,12 @@
 //! What the lossless classes have lost, where a class may have been lossy before, or be so later.
 //!
 //! A class counts what it loses whatever it is called. What it lost while it was lossy breaks no promise, and what it lost
-//! while it was lossless does for ever.
+//! while it was lossless does for ever. A port that is about to go is lossless to the end in what it owes; what comes in there finds
+//! it gone.
 
 use xoff_dataplane::counter::Counter;
+use xoff_dataplane::counters::ClassCounters;
+use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{CLASSES, Class, ClassSet, PortId};
 
@@ -17,13 +20,28 @@ pub struct LossBooks {
     before: Vec<[Counter; CLASSES]>,
     /// What classes have lost that are no longer lossless.
     closed: Counter,
+    /// By port.
+    leaving: Vec<Leaving>,
+}
+
+/// A port that is about to go.
+#[derive(Debug, Default)]
+struct Leaving {
+    /// The classes that were lossless, as a [`ClassSet`]; none of a port that stays.
+    classes: Counter,
+    /// By class, what it had lost of what it owed.
+    before: [Counter; CLASSES],
 }
 
 impl LossBooks {
     /// Of so many ports, at the start.
     #[must_use]
     pub fn new(ports: usize) -> LossBooks {
-        LossBooks { before: (0..ports).map(|_| Default::default()).collect(), closed: Counter::default() }
+        LossBooks {
+            before: (0..ports).map(|_| Default::default()).collect(),
+            closed: Counter::default(),
+            leaving: (0..ports).map(|_| Leaving::default()).collect(),
+        }
     }
 
     /// What a class that is lossless now has lost since it is.
@@ -32,8 +50,9 @@ impl LossBooks {
     }
 
     /// What classes have lost that are no longer lossless.
-    pub(super) fn closed_ones(&self) -> u64 {
-        self.closed.get()
+    pub(super) fn closed_ones(&self, view: &SwitchView) -> u64 {
+        let leaving = view.places().flat_map(|(port, _)| self.owed(view, port));
+        self.closed.get() + leaving.map(|(_, frames)| frames).sum::<u64>()
     }
 
     /// Classes are about to become lossy.
@@ -44,12 +63,31 @@ impl LossBooks {
         }
     }
 
-    /// The port is there no more: what these classes, lossless until it was to go, have lost since counts, too, and is answered.
-    pub(super) fn left(&self, view: &SwitchView, port: PortId, lossless: ClassSet) -> Vec<(Class, u64)> {
-        let lost = lossless.iter().map(|class| (class, self.of(view, port, class)));
-        let lost: Vec<_> = lost.filter(|(_, frames)| *frames > 0).collect();
+    /// The port is about to go; these classes were lossless there until now.
+    pub(super) fn leaves(&self, view: &SwitchView, port: PortId, lossless: ClassSet) {
+        let leaving = &self.leaving[port.index()];
+        for class in lossless.iter() {
+            leaving.before[class.index()].set(lost_of_owed(view.counters.class(port, class)));
+        }
+        leaving.classes.set(lossless.0.into());
+    }
+
+    /// The port is there no more: what it has lost since it was about to go, by class.
+    pub(super) fn left(&self, view: &SwitchView, port: PortId) -> Vec<(Class, u64)> {
+        let lost: Vec<_> = self.owed(view, port).filter(|(_, frames)| *frames > 0).collect();
         lost.iter().for_each(|(_, frames)| self.closed.add(*frames));
+        self.leaving[port.index()].classes.set(0);
         lost
+    }
+
+    fn owed(&self, view: &SwitchView, port: PortId) -> impl Iterator<Item = (Class, u64)> {
+        let leaving = &self.leaving[port.index()];
+        let classes = ClassSet(u8::try_from(leaving.classes.get()).unwrap_or(0));
+        let lost = move |class: Class| {
+            let now = lost_of_owed(view.counters.class(port, class));
+            (class, now.saturating_sub(leaving.before[class.index()].get()))
+        };
+        Class::ALL.into_iter().filter(move |class| classes.contains(*class)).map(lost)
     }
 
     /// Classes have become lossless.
@@ -58,6 +96,13 @@ impl LossBooks {
             self.before[port.index()][class.index()].set(lost(view.counters.class(port, class)));
         }
     }
+}
+
+/// What was lost, but for what found no room as it came in.
+fn lost_of_owed(counters: &ClassCounters) -> u64 {
+    let came_in = [DropReason::IngressFull, DropReason::HeadroomExhausted];
+    let refused: u64 = came_in.map(|reason| counters.drops[reason.index()].get()).iter().sum();
+    lost(counters).saturating_sub(refused)
 }
 
 /// Where a class was lossless (or was not) and is no longer.

@@ -1,6 +1,7 @@
 //! Everything around the forwarding threads that people look at.
 //!
-//! One thread serves the live page, `/metrics`, `/status`, `/addresses`, `/healthz`, `/log`, `/policy`, `/reload` and `/capture`,
+//! One thread serves the live page, `/metrics`, `/status`, `/addresses`, `/healthz`, `/log`, `/policy`, `/reload`, `/acknowledge` and
+//! `/capture`,
 //! apart from all that may do anything to a device ([`crate::confine`]); the control thread follows the links of the ports
 //! over netlink. What they know of the switch is a [`SwitchView`]: settings, counters that their workers write and anybody
 //! reads, and ways to ask a port's driver that its worker never notices.

@@ -17,6 +17,7 @@ xoff
 /healthz      each port and worker, ready or why not: 200 while all are
 /log          the last lines of the log
 /policy       the policy of each class; PUT {\"policy\": NAME, \"class\": N} changes it
+/reload       PUT: reads the configuration again
 /acknowledge  PUT: what is not proved and is over counts no more
 /capture      frames as they pass, as pcapng: ?port=NAME&class=N&dropped=REASON&control; see `xoff capture`
 ";

@@ -117,6 +117,13 @@ impl PortDriver for NoDevice {
     }
 }
 
+/// What the sockets and the device of a port have lost; `None` where that cannot be read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LostSoFar {
+    sockets: Option<XdpStatistics>,
+    device: Option<DeviceDrops>,
+}
+
 /// A port may have one device after the other.
 #[derive(Debug)]
 struct Devices {
@@ -215,14 +222,45 @@ impl PortView {
         self.is_there.store(true, Relaxed);
     }
 
-    /// The port is there no more; what it had lost is not forgotten, nor that this could not be read.
-    pub(super) fn removed(&self) {
-        let is_read = self.xdp_statistics().is_ok() && self.device_drops().is_ok();
+    /// What was lost at it so far, as far as that can be read.
+    pub(super) fn lost_so_far(&self) -> LostSoFar {
+        LostSoFar { sockets: self.xdp_statistics().ok(), device: self.device_drops().ok() }
+    }
+
+    /// The port is there no more; what it had lost is not forgotten, nor that this could not be read. Of what came in only that counts
+    /// which was lost before it was about to go.
+    pub(super) fn removed(&self, before: LostSoFar) {
+        let now = self.lost_so_far();
+        let is_read = now.sockets.is_some() && now.device.is_some();
         if !is_read || self.link.get() == Link::Gone {
             self.removed_unread.add(1);
         }
         self.is_there.store(false, Relaxed);
         self.has_now("", PortDevice::none());
+        let counted = &mut self.devices().before;
+        if let (Some(now), Some(before)) = (now.sockets, before.sockets) {
+            let XdpStatistics {
+                tx_held_back,
+                tx_invalid,
+                tx_dropped,
+                tx_failed_kicks,
+                tx_failed_errno,
+                tx_ring_empty,
+                ..
+            } = now;
+            counted.0 = XdpStatistics {
+                tx_held_back,
+                tx_invalid,
+                tx_dropped,
+                tx_failed_kicks,
+                tx_failed_errno,
+                tx_ring_empty,
+                ..before
+            };
+        }
+        if let (Some(DeviceDrops { tx_dropped, tx_errors, .. }), Some(before)) = (now.device, before.device) {
+            counted.1 = DeviceDrops { tx_dropped, tx_errors, ..before };
+        }
     }
 
     fn has_now(&self, name: &str, device: PortDevice) {
@@ -433,13 +471,13 @@ mod tests {
         place.added("p1", ("l0", device(1, FickleDriver::default())));
         assert_eq!((place.is_there(), place.name(), place.device.get().as_str()), (true, "p1", "l0"));
         assert_eq!((place.link.get(), lost(&place)), (Link::Down, 5), "until the kernel says that it is up");
-        place.removed();
+        place.removed(place.lost_so_far());
         assert_eq!((place.is_there(), place.name(), lost(&place)), (false, "p1", 5));
         assert_eq!(place.removed_unread.get(), 0);
         place.added("p1", ("l1", device(1, FickleDriver::default())));
         assert_eq!((place.returns.get(), lost(&place)), (0, 10));
         place.link.set(Link::Gone);
-        place.removed();
+        place.removed(place.lost_so_far());
         assert_eq!((place.removed_unread.get(), lost(&place)), (1, 10), "nobody knows what it lost last");
     }
 

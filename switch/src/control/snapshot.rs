@@ -72,7 +72,7 @@ fn verdict(view: &SwitchView, ports: &[PortStatus], ledger: Option<Books>, unpro
         .classes()
         .filter(|(port, class, _)| settings.ports[port.index()].classes[class.index()].lossless);
     let since_lossless = lossless.map(|(port, class, _)| view.books.of(view, port, class));
-    let lossless_lost = since_lossless.sum::<u64>() + view.books.closed_ones();
+    let lossless_lost = since_lossless.sum::<u64>() + view.books.closed_ones(view);
     let unseen =
         |port: &PortStatus| port.xdp_statistics.map_or(0, |xdp| xdp.lost()) + port.device_drops_last.lost();
     let of_removed = view.places().filter(|(_, port)| !port.is_there()).map(|(_, port)| {

@@ -26,7 +26,7 @@ use xoff_config::shell::Worker as WorkerPlan;
 use xoff_config::{Change, Changes, Config, ConfigError, Device, Machine, OwnPolicy, Problem};
 use xoff_dataplane::settings::{PortSettings, SwitchSettings};
 use xoff_dataplane::switch::{Revision, WorkerId, Workers};
-use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
+use xoff_dataplane::units::{Class, Nanos, PortId};
 use xoff_xdp::Share;
 
 pub use http::ReloadRequest;
@@ -259,6 +259,10 @@ impl Reloader {
     async fn misfits(&self, next: &Config, changes: &Changes) -> Result<(), NotReloaded> {
         let mut problems = Vec::new();
         for &id in &changes.added {
+            if self.view.ports[id.index()].is_there() {
+                problems.push(format!("port {}: {}", next.switch.ports[id.index()].name, NotOpened::Leaving));
+                continue;
+            }
             let device = self.opener.look(&next.shell.ports[id.index()].device).await;
             problems.extend(next.misfit(id, &device).iter().map(placed));
         }
@@ -328,10 +332,10 @@ impl Reloader {
         changes: &Changes,
     ) -> Result<Vec<String>, NotReloaded> {
         next.switch.fdb.seed = running.switch.fdb.seed; // which each reading makes anew
-        let added = ports::open(&self.view, &self.opener, &changes.added, &next).await?;
-        let settings = self.settings(&next, &changes.removed);
+        let added = ports::open(&self.opener, &changes.added, &next).await?;
+        let settings = self.settings(&next);
         if next.switch != running.switch
-            && let Err(error) = self.revise(settings).await
+            && let Err(error) = self.revise(settings, &changes.removed).await
         {
             added.close(&self.opener);
             return Err(error);
@@ -342,13 +346,13 @@ impl Reloader {
         self.opener.configure(&Arc::new(next.clone()));
         added.join(&self.view, &self.opener);
         self.config = next;
-        let said = ports::leave(&self.view, &self.opener, &running, &changes.removed).await;
+        let said = ports::leave(&self.view, &self.opener, &changes.removed).await;
         self.before.push(running);
         Ok(said)
     }
 
     /// Has all workers take it, or none.
-    async fn revise(&self, settings: SwitchSettings) -> Result<(), NotReloaded> {
+    async fn revise(&self, settings: SwitchSettings, removed: &[PortId]) -> Result<(), NotReloaded> {
         let view = &self.view;
         let silent = ask(view).await.iter().enumerate().find_map(|(worker, answer)| match answer {
             Answer::Given(_) => None,
@@ -364,6 +368,11 @@ impl Reloader {
             self.exchange(&roomier).await?;
         }
         view.books.closed(view, &was, &settings);
+        for &id in removed {
+            let classes = &was.ports[id.index()].classes;
+            let lossless = Class::ALL.into_iter().filter(|class| classes[class.index()].lossless);
+            view.books.leaves(view, id, lossless.collect());
+        }
         let left = self.exchange(&settings).await;
         view.books.opened(view, &was, &settings);
         for class in Class::ALL {
@@ -398,19 +407,19 @@ impl Reloader {
         left.into_iter().collect::<Option<_>>().ok_or(NotReloaded::Ended)
     }
 
-    /// What workers are told: with what is known at a start only. Ports that are `removed` have room for what may still come in, which
+    /// What workers are told: with what is known at a start only. Ports that are about to go have room for what may still come in, which
     /// is of no VLAN any more, and for what they are yet to send.
-    fn settings(&self, next: &Config, removed: &[PortId]) -> SwitchSettings {
+    fn settings(&self, next: &Config) -> SwitchSettings {
         let mut settings = next.switch.clone();
         let now = self.view.settings();
         settings.fdb.seed = now.fdb.seed;
         for (port, now) in settings.ports.iter_mut().zip(&now.ports) {
             port.mac = now.mac;
         }
-        for id in removed {
+        for (id, _) in self.view.ports().filter(|(id, _)| next.shell.ports[id.index()].is_vacant()) {
             let classes = settings.ports[id.index()].classes.iter_mut().zip(&now.ports[id.index()].classes);
             for (class, now) in classes {
-                class.ingress_max = Bytes::MAX;
+                class.ingress_max = now.ingress_most();
                 (class.egress_max, class.egress_max_frames) = (now.egress_max, now.egress_max_frames);
             }
         }
@@ -478,6 +487,8 @@ fn log(source: &Source, outcome: &Result<Reloaded, NotReloaded>) {
 
 #[cfg(test)]
 mod tests {
+    use xoff_dataplane::units::Bytes;
+
     use super::*;
     use crate::control::tests::view;
 

@@ -14,13 +14,14 @@ use futures::future::join_all;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 use xoff_config::Config;
-use xoff_dataplane::units::{Class, ClassSet, PortId};
+use xoff_dataplane::units::PortId;
 use xoff_xdp::Port;
 
+use super::super::ask;
 use super::super::link::log_open;
 use super::super::mailbox::Request;
 use super::super::opener::{NotOpened, Opener};
-use super::super::view::{PortDevice, SwitchView};
+use super::super::view::{Link, PortDevice, SwitchView};
 use super::NotReloaded;
 
 /// How long a port that is to go may send what it has.
@@ -35,18 +36,10 @@ const ASK_EVERY: Duration = Duration::from_millis(10);
 pub(super) struct Added(Vec<(PortId, Box<Port>)>, Arc<Config>);
 
 /// Opens all of these as they are configured, or none.
-pub(super) async fn open(
-    view: &SwitchView,
-    opener: &Opener,
-    ids: &[PortId],
-    config: &Config,
-) -> Result<Added, NotReloaded> {
+pub(super) async fn open(opener: &Opener, ids: &[PortId], config: &Config) -> Result<Added, NotReloaded> {
     let mut added = Added(Vec::new(), Arc::new(config.clone()));
     for &id in ids {
-        let opened = match view.ports[id.index()].is_there() {
-            true => Err(NotOpened::Leaving),
-            false => opener.open_as(id, &added.1).await.unwrap_or(Err(NotOpened::Panicked)),
-        };
+        let opened = opener.open_as(id, &added.1).await.unwrap_or(Err(NotOpened::Panicked));
         match opened {
             Ok(port) => added.0.push((id, port)),
             Err(error) => {
@@ -79,24 +72,17 @@ impl Added {
     }
 }
 
-/// Has all of these go, which were configured so; what there is to say about it. What takes its device too long goes on without
-/// anybody who waits.
-pub(super) async fn leave(
-    view: &Arc<SwitchView>,
-    opener: &Opener,
-    config: &Config,
-    ids: &[PortId],
-) -> Vec<String> {
+/// Has all of these go; what there is to say about it. What takes longer goes on without anybody who waits.
+pub(super) async fn leave(view: &Arc<SwitchView>, opener: &Opener, ids: &[PortId]) -> Vec<String> {
     let left = ids.iter().map(|&id| {
-        let classes = &config.switch.ports[id.index()].classes;
-        let lossless = Class::ALL.into_iter().filter(|class| classes[class.index()].lossless).collect();
-        let leaving = tokio::spawn(leave_one(Arc::clone(view), opener.clone(), id, lossless));
+        let leaving = tokio::spawn(leave_one(Arc::clone(view), opener.clone(), id));
         async move {
+            let name = view.name_of(id);
             match timeout(DRAIN + GIVEN_BACK, leaving).await {
-                Ok(said) => said.unwrap_or_default(),
+                Ok(Ok(said)) => said,
+                Ok(Err(panic)) => vec![format!("port {name} is not taken away, by a bug of xoff: {panic}")],
                 Err(_) => vec![format!(
-                    "port {}: its device keeps frames that it was given, and is the switch's until it gives them back",
-                    view.name_of(id)
+                    "port {name} has not gone yet: its worker does not answer, or its device keeps frames that it was given"
                 )],
             }
         }
@@ -104,17 +90,20 @@ pub(super) async fn leave(
     join_all(left).await.concat()
 }
 
-/// What it lost of the classes that were lossless, in words.
-async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId, lossless: ClassSet) -> Vec<String> {
+/// What it lost of what it owed, in words.
+async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId) -> Vec<String> {
     let (place, name, begin) = (&view.ports[id.index()], view.name_of(id), Instant::now());
+    let lost = place.lost_so_far();
+    settle(&view).await;
     let mut is_cut = false;
     let given_up = loop {
         let (done, answer) = oneshot::channel();
-        let _ = view.workers[place.worker].mailbox.send(Request::GiveUp { port: id, done }); // or it has ended
+        let asked = view.workers[place.worker].mailbox.send(Request::GiveUp { port: id, done });
         match answer.await {
             Ok(Some(port)) => break Some(port),
             Ok(None) => {}
-            Err(_) => break None, // it was given up before, or its worker has ended
+            Err(_) if asked.is_err() || place.link.get() == Link::Gone => break None, // it was given up before
+            Err(_) => {}
         }
         if !is_cut && begin.elapsed() > DRAIN {
             cut(&view, id);
@@ -123,18 +112,26 @@ async fn leave_one(view: Arc<SwitchView>, opener: Opener, id: PortId, lossless: 
         sleep(ASK_EVERY).await;
     };
     cut(&view, id);
-    place.removed();
+    place.removed(lost);
     if let Some(port) = given_up {
         let _ = opener.close_now(id, port).await; // or the thread has ended
     }
+    settle(&view).await;
     tracing::info!(port = %name, "the port is taken away");
-    let lost = view.books.left(&view, id, lossless).into_iter();
+    let lost = view.books.left(&view, id).into_iter();
     let said = |(class, frames)| {
         format!("port {name}: {frames} lossless frames of class {class} were dropped as it went")
     };
     let said: Vec<String> = lost.map(said).collect();
     said.iter().for_each(|said| tracing::error!("{said}"));
     said
+}
+
+/// Waits until all workers have done what they were told, and have taken what others had handed over to them by then.
+async fn settle(view: &SwitchView) {
+    for _ in 0..2 {
+        ask(view).await;
+    }
 }
 
 /// Nothing is sent there any more, and no station is there.
