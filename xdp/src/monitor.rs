@@ -72,6 +72,21 @@ impl XdpStatistics {
         }
     }
 
+    /// These, but of what came in as it was `before`.
+    #[must_use]
+    pub const fn but_received(self, before: XdpStatistics) -> XdpStatistics {
+        XdpStatistics {
+            rx_dropped: before.rx_dropped,
+            rx_ring_full: before.rx_ring_full,
+            rx_fill_ring_empty: before.rx_fill_ring_empty,
+            rx_invalid: before.rx_invalid,
+            rx_unclaimed: before.rx_unclaimed,
+            rx_too_long: before.rx_too_long,
+            rx_malformed: before.rx_malformed,
+            ..self
+        }
+    }
+
     /// All that tell of a dropped frame, by name.
     #[must_use]
     pub const fn drops(&self) -> [(&'static str, u64); 9] {

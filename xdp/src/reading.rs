@@ -29,6 +29,12 @@ pub struct DeviceDrops {
 }
 
 impl DeviceDrops {
+    /// These, but of what came in as it was `before`.
+    #[must_use]
+    pub const fn but_received(self, before: DeviceDrops) -> DeviceDrops {
+        DeviceDrops { rx_dropped: before.rx_dropped, rx_errors: before.rx_errors, ..self }
+    }
+
     /// All of them, by name.
     #[must_use]
     pub const fn losses(&self) -> [(&'static str, u64); 4] {

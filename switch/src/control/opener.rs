@@ -54,9 +54,6 @@ pub enum NotOpened {
     /// The switch is about to end.
     #[error("the worker has ended")]
     Ended,
-    /// The port that was there has not gone yet.
-    #[error("a port of that name is about to go, and its device keeps frames that it was given")]
-    Leaving,
     /// A bug of ours.
     #[error("the thread that opens ports has panicked, which is a bug of xoff")]
     Panicked,

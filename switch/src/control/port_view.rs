@@ -239,27 +239,10 @@ impl PortView {
         self.has_now("", PortDevice::none());
         let counted = &mut self.devices().before;
         if let (Some(now), Some(before)) = (now.sockets, before.sockets) {
-            let XdpStatistics {
-                tx_held_back,
-                tx_invalid,
-                tx_dropped,
-                tx_failed_kicks,
-                tx_failed_errno,
-                tx_ring_empty,
-                ..
-            } = now;
-            counted.0 = XdpStatistics {
-                tx_held_back,
-                tx_invalid,
-                tx_dropped,
-                tx_failed_kicks,
-                tx_failed_errno,
-                tx_ring_empty,
-                ..before
-            };
+            counted.0 = now.but_received(before);
         }
-        if let (Some(DeviceDrops { tx_dropped, tx_errors, .. }), Some(before)) = (now.device, before.device) {
-            counted.1 = DeviceDrops { tx_dropped, tx_errors, ..before };
+        if let (Some(now), Some(before)) = (now.device, before.device) {
+            counted.1 = now.but_received(before);
         }
     }
 
@@ -477,8 +460,10 @@ mod tests {
         place.added("p1", ("l1", device(1, FickleDriver::default())));
         assert_eq!((place.returns.get(), lost(&place)), (0, 10));
         place.link.set(Link::Gone);
-        place.removed(place.lost_so_far());
-        assert_eq!((place.removed_unread.get(), lost(&place)), (1, 10), "nobody knows what it lost last");
+        let none =
+            LostSoFar { sockets: Some(XdpStatistics::default()), device: Some(DeviceDrops::default()) };
+        place.removed(none);
+        assert_eq!((place.removed_unread.get(), lost(&place)), (1, 0), "what came in since is no loss");
     }
 
     #[test]

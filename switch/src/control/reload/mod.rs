@@ -260,7 +260,9 @@ impl Reloader {
         let mut problems = Vec::new();
         for &id in &changes.added {
             if self.view.ports[id.index()].is_there() {
-                problems.push(format!("port {}: {}", next.switch.ports[id.index()].name, NotOpened::Leaving));
+                let name = self.view.name_of(id);
+                problems
+                    .push(format!("port {name}: the one of that name that was left out has not gone yet"));
                 continue;
             }
             let device = self.opener.look(&next.shell.ports[id.index()].device).await;
