@@ -3,6 +3,7 @@
 
 use toml_span::Spanned;
 use xoff_dataplane::headroom::Headroom;
+use xoff_dataplane::punt::PuntLimit;
 use xoff_dataplane::settings::{
     FlowControl, GPfcSettings, GfcSettings, PPfcSettings, PolicySettings, PortSettings, SwitchSettings, Weigh,
 };
@@ -137,6 +138,8 @@ fn settings(
         flood_group: value(keys.flood_group.as_ref(), defaults::FLOOD),
         isolated: value(keys.isolated.as_ref(), defaults::ISOLATED),
         flow_control: flow_control(draft),
+        lldp: false,
+        punt_limit: PuntLimit::PLAIN,
         ofc_peer: value(keys.ofc_peer.as_ref(), false),
         gfc_peer: gfc_peer(draft, problems),
         pause_time: draft.line.pause_time,

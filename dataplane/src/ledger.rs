@@ -17,7 +17,7 @@ pub struct Ledger {
     pub sent: u64,
     /// Dropped for a named reason.
     pub dropped: u64,
-    /// Consumed: MAC control and the rest of the reserved block.
+    /// Consumed: MAC control and the rest of the reserved block, and what was punted.
     pub consumed: u64,
     /// Handed over to other workers.
     pub handed_over: u64,

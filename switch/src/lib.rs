@@ -18,6 +18,7 @@ pub mod experiment;
 pub mod fabric;
 mod format;
 pub mod handoff;
+pub mod host_path;
 pub mod lab;
 pub mod machine;
 pub mod network;

@@ -21,6 +21,7 @@ use xoff_dataplane::switch::{Switch, WorkerId, Workers};
 use xoff_dataplane::units::{ETHERNET_HEADER, MacAddr, PortId};
 use xoff_xdp::{Port, Share, Store, Umem, UmemSettings, XdpError};
 
+use crate::bell::Bell;
 use crate::clock;
 pub use crate::confine::Privileges;
 use crate::confine::{ConfineError, Part};
@@ -37,6 +38,8 @@ use crate::control::{
 };
 use crate::descriptors::{Allowed, DescriptorError};
 use crate::handoff::{Exchange, Handoff};
+use crate::host_path::ends::{TellCounts, WorkerEnd};
+use crate::host_path::{self, HostPath};
 use crate::machine;
 use crate::worker::{Outcome, Worker};
 
@@ -133,6 +136,8 @@ pub struct Running {
     workers: Vec<JoinHandle<(Worker, Outcome)>>,
     report_end: Sender<()>,
     ended: Receiver<()>,
+    /// What workers punt; it has the last word before they stop.
+    host_path: Option<HostPath>,
     control: Option<ControlHandle>,
     /// The thread that opens ports, which ends after the control thread.
     opening: Option<JoinHandle<()>>,
@@ -186,6 +191,7 @@ impl Running {
     }
 
     fn end_threads(&mut self) -> Result<Status, ThreadError> {
+        drop(self.host_path.take());
         self.stop.store(true, Ordering::Relaxed);
         self.exchange.wake_all();
         // All of them are waited for, whatever becomes of one.
@@ -278,6 +284,10 @@ pub fn start_from(
     let owners: Box<[WorkerId]> =
         (0..=u8::MAX).map(PortId).take(settings.ports.len()).map(|id| owner(&plans, id)).collect();
     let exchange = Exchange::new(plans.len())?;
+    let bell = Arc::new(Bell::new()?);
+    let tells = TellCounts::new(owners.len());
+    let (host_end, ends) = host_path::ends::ends(&exchange, owners.clone(), plans.len(), &bell, &tells);
+    let mut ends = ends.into_iter();
     let mut workers = Vec::new();
     let mut worker_views = Vec::new();
     for ((me, (plan, store)), ports) in (0..=u8::MAX).map(WorkerId).zip(plans.iter().zip(stores)).zip(ports) {
@@ -290,9 +300,11 @@ pub fn start_from(
             mailbox,
         });
         let roles = Workers::new(owners.clone(), me);
-        let switch = Switch::new(&settings, store.capacity(), roles, Arc::clone(&counters));
-        let handoff = Handoff::new(Arc::clone(&exchange), me);
-        workers.push((plan.core, worker(config, switch, store, ports, handoff, inbox, facts)));
+        let mut switch = Switch::new(&settings, store.capacity(), roles, Arc::clone(&counters));
+        let (sink, end) = ends.next().expect("one for each worker");
+        switch.batch(clock::now()).put_punt_sink(sink);
+        let others = (Handoff::new(Arc::clone(&exchange), me), end);
+        workers.push((plan.core, worker(config, switch, store, ports, others, inbox, facts)));
     }
     let view = Arc::new(SwitchView {
         name: shell.name.clone(),
@@ -329,6 +341,7 @@ pub fn start_from(
         let (stop, end) = (Arc::clone(&running.stop), running.end());
         running.workers.push(spawn(worker, core, stop, end, privileges)?);
     }
+    running.host_path = Some(host_path::start(host_end, &bell, (), privileges)?);
     Ok(running)
 }
 
@@ -358,8 +371,9 @@ fn with_control(
     let tell = Tell(End(report_end.clone()));
     let reloads = reload.as_ref().map(|(reloads, _)| reloads.clone());
     let control = control::start(Arc::clone(&view), http, opener, reload, &privileges.of_http(), tell)?;
-    let (stop, workers, control, opening) = (Arc::default(), Vec::new(), Some(control), None);
-    Ok(Running { view, exchange, stop, workers, report_end, ended, control, opening, reloads })
+    let (stop, workers, control) = (Arc::default(), Vec::new(), Some(control));
+    let (host_path, opening) = (None, None);
+    Ok(Running { view, exchange, stop, workers, report_end, ended, host_path, control, opening, reloads })
 }
 
 /// What a refusal means for what was configured.
@@ -409,7 +423,7 @@ fn worker(
     switch: Switch,
     store: Store,
     ports: Vec<(PortId, Port)>,
-    handoff: Handoff,
+    (handoff, host): (Handoff, WorkerEnd),
     inbox: Inbox,
     facts: Arc<WorkerFacts>,
 ) -> Worker {
@@ -421,6 +435,7 @@ fn worker(
         store,
         ports,
         handoff,
+        host,
         inbox,
         facts,
         poll,

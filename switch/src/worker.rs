@@ -26,6 +26,7 @@ use crate::clock;
 use crate::control::WorkerFacts;
 use crate::control::mailbox::{Address, Inbox, Request};
 use crate::handoff::Handoff;
+use crate::host_path::ends::WorkerEnd;
 use crate::sleeper::{Sleeper, duplicates};
 use crate::spin::SpinWindow;
 use crate::turns::Watch;
@@ -33,6 +34,9 @@ use crate::turns::Watch;
 /// Most frames taken from one queue of a port in one turn. Sending brings much of the kernel into the core's
 /// caches, and receiving much of ours: the more frames share that, the less it costs each.
 const BATCH: u32 = 128;
+
+/// Most frames that are taken from the host path in one turn.
+const TELLS_MAX: u32 = 32;
 
 /// A driver that sends while it is kicked has room again at once. It is served so often in one turn, so
 /// that as many long frames can leave as come in.
@@ -68,6 +72,8 @@ pub struct Worker {
     pub ports: Vec<(PortId, Port)>,
     /// Its end of the exchange.
     pub handoff: Handoff,
+    /// Its end of the host path.
+    pub host: WorkerEnd,
     /// Messages from the control thread.
     pub inbox: Inbox,
     /// What it shows.
@@ -204,7 +210,7 @@ impl Worker {
         }
         let bell = self.handoff.bell();
         bell.close_eyes();
-        if !self.handoff.waiting() {
+        if !self.handoff.waiting() && !self.host.waiting() {
             sleeper.sleep(deadline.since(now))?;
             // Frames wait: no system call more than it takes.
             if sleeper.found_readable(BELL) {
@@ -262,8 +268,23 @@ impl Worker {
             self.answer(now, request);
             busy = true;
         }
+        busy |= self.tell_peers(now);
         busy |= self.transmit(now) || received > 0;
+        self.host.ring();
         Turn { is_busy: busy, received }
+    }
+
+    /// Takes what the host path has for peers; it leaves before data. True where there was something.
+    fn tell_peers(&mut self, now: Nanos) -> bool {
+        let mut left = TELLS_MAX;
+        while left > 0
+            && let Some((port, bytes)) = self.host.next_told()
+        {
+            let is_told = self.switch.batch(now).tell(port, bytes, &mut self.store);
+            self.host.count(port, is_told);
+            left -= 1;
+        }
+        left < TELLS_MAX
     }
 
     /// Tells peers what they are newly held to, before any port sends data. Not before the batch has moved on:

@@ -228,6 +228,8 @@ fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Ch
         flood_group: live,
         isolated: live,
         flow_control: other,
+        lldp: live,
+        punt_limit: live,
         ofc_peer: restart,
         gfc_peer: restart,
         pause_time: live,

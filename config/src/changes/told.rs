@@ -1,5 +1,6 @@
 //! How values are told to people: as a file has them, where it can have them.
 
+use xoff_dataplane::punt::PuntLimit;
 use xoff_dataplane::settings::{
     Accounting, EcnSettings, Flooded, FlowControl, GPfcSettings, GfcSettings, LoopDetection, Memory,
     OfcSettings, PPfcSettings, PipelineSettings, PolicyKind, QcnSettings, QueueKind, Service, SharedMemory,
@@ -53,6 +54,7 @@ told_by! {
     Bytes: |bytes| if *bytes == Bytes::MAX { "no limit".into() } else { quantity::bytes(*bytes) },
     Nanos: |time| quantity::time(*time),
     BitRate: |rate| quantity::rate(*rate),
+    PuntLimit: |PuntLimit { rate, burst }| format!("{rate} a second, {burst} at once"),
     Quanta: |quanta| format!("{} quanta", quanta.0),
     ClassSet: |classes| ranges(&classes.iter().map(Class::get).collect::<Vec<u8>>()),
     std::path::PathBuf: |path| path.display().to_string(),

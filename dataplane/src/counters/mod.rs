@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::cause::Causes;
 use crate::counter::{Counter, Histogram, RecentMax};
 use crate::drop_reason::DropReason;
+use crate::punt::PuntReason;
 use crate::units::{CLASSES, Class, Nanos, PortId};
 use crate::wire::cnm::CnmError;
 use crate::wire::mac_control::MacControlError;
@@ -46,6 +47,8 @@ pub struct PortCounters {
     pub malformed_control: [Counter; MacControlError::COUNT],
     /// All other frames consumed here: LLDP and the rest of the reserved block.
     pub reserved_frames: Counter,
+    /// What became of frames that are not transit, by why they are not ([`PuntReason::ALL`]).
+    pub punts: [PuntCounters; PuntReason::COUNT],
     /// Pause frames that had to wait because their reserved pool was in flight.
     pub control_starved: Counter,
     /// Who sent the last pause frame that was obeyed here; zero while there was none.
@@ -66,6 +69,17 @@ pub struct PortCounters {
     pub loop_with: Counter,
     /// 1 for a while after one was found; where the port is to be blocked it takes no part in floods meanwhile.
     pub looped: Counter,
+}
+
+/// What became of frames that are not transit: where they came in.
+#[derive(Debug, Default, PartialEq)]
+pub struct PuntCounters {
+    /// Copied out of the switch.
+    pub punted: Counter,
+    /// Refused: more came than may ([`crate::punt::PuntLimit`]).
+    pub over_rate: Counter,
+    /// Refused: who takes them had no room.
+    pub no_room: Counter,
 }
 
 /// Counters of one class on one port. Those that each frame writes come first, in as few cache lines as

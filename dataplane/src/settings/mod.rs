@@ -14,6 +14,7 @@ pub use pipeline::{FrameRate, IngressOrder, PipelineSettings};
 pub use policy::{GPfcSettings, GfcSettings, OfcSettings, PPfcSettings, PolicyKind, PolicySettings, Weigh};
 pub use qcn::{Culprit, QcnSettings};
 
+use crate::punt::PuntLimit;
 use crate::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, PortSet, Quanta};
 
 /// A whole switch.
@@ -249,6 +250,10 @@ pub struct PortSettings {
     pub isolated: bool,
     /// Pause frames: which are obeyed, which are sent.
     pub flow_control: FlowControl,
+    /// Whether LLDP is punted; else it is consumed as the rest of its block is.
+    pub lldp: bool,
+    /// How much of what comes in may be punted.
+    pub punt_limit: PuntLimit,
     /// Whether the peer understands lists of flows ([`crate::wire::ofc`]); of effect where the policy of a
     /// class is OFC.
     pub ofc_peer: bool,

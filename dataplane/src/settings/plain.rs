@@ -5,6 +5,7 @@ use super::{
     ClassSettings, FdbSettings, FlowControl, HashSeed, PortSettings, QueueKind, Service, SwitchSettings,
     Trust,
 };
+use crate::punt::PuntLimit;
 use crate::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, Quanta};
 
 /// The longest frame without tags and FCS, where the MTU is 1500.
@@ -71,6 +72,8 @@ impl PortSettings {
             flood_group: true,
             isolated: false,
             flow_control: FlowControl::Pfc { obey: ClassSet::ALL, send: lossless },
+            lldp: false,
+            punt_limit: PuntLimit::PLAIN,
             ofc_peer: false,
             gfc_peer: false,
             pause_time,

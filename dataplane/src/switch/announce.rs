@@ -44,12 +44,13 @@ impl Switch {
         frame
     }
 
-    /// The control frame that is due at `port`: a pause frame, else a list of flows, else a CNM.
+    /// The control frame that is due at `port`: a pause frame, else a list of flows, else a CNM or a
+    /// frame that was made outside.
     #[cold]
     pub(super) fn control<S: FrameStore>(&mut self, port: PortId, store: &mut S) -> Option<Frame> {
         self.announce(port, store)
             .or_else(|| self.announce_flows(port, store))
-            .or_else(|| self.next_notice(port))
+            .or_else(|| self.next_told(port))
     }
 
     /// Whether the control pool has a frame for `port`; where not, the port waits for one.

@@ -11,6 +11,7 @@
 //!              set_policy, revise                  another policy takes over; other settings hold
 //!              let_peers_go                        before a stop
 //!              put_tap, take_tap                   who looks on ([`super::taps`])
+//!              put_punt_sink, tell                 what leaves for who runs it, what comes from there ([`super::punts`])
 //!   hand_over, take_over, give_back, take_back, next_learned, hear_learned    between workers ([`super::workers`])
 //! ```
 //!

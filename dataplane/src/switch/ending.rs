@@ -47,6 +47,16 @@ impl Switch {
         }
     }
 
+    /// A frame that has come in by `port` was for this station.
+    #[cold]
+    pub(super) fn consume<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
+        self.ledger.consumed += 1;
+        if self.taps.watch(port) {
+            self.see_consumed(port, &frame, store);
+        }
+        store.free(frame);
+    }
+
     /// Drops a frame that has come in by `port` and is not admitted, for `reason`. None follows it.
     #[cold]
     pub(super) fn discard<S: FrameStore>(

@@ -35,12 +35,10 @@ impl Switch {
             Some(kind) => kind,
             None => match self.read(port, head) {
                 Reading::Data(kind) => kind,
-                Reading::Consumed => {
-                    self.ledger.consumed += 1;
-                    if self.taps.watch(port) {
-                        self.see_consumed(port, &frame, store);
-                    }
-                    return store.free(frame);
+                Reading::Consumed => return self.consume(port, frame, store),
+                Reading::Punted(reason) => {
+                    let _ = self.punt(port, reason, &frame, store); // it is counted, and consumed in any case
+                    return self.consume(port, frame, store);
                 }
                 Reading::Malformed => {
                     let class = self.ports[port.index()].settings.default_class;

@@ -14,6 +14,7 @@
 //!   floods, groups, paused_floods, room  several destinations; a paused one; no room at one
 //!   storm_control                        what a port may flood
 //!   taps                                 who looks on
+//!   punts                                what leaves the switch for who runs it, and what comes from there
 //!   agenda, timers, workers              who is to be looked at, and when; other workers
 //!   succession, revision                 another policy; other settings
 //! ```
@@ -37,6 +38,7 @@ mod peers;
 mod pipeline;
 mod policies;
 mod port;
+mod punts;
 mod rates;
 mod revision;
 mod room;
@@ -58,6 +60,7 @@ use crate::forward::Bridge;
 use crate::ledger::Ledger;
 use crate::pause::{Held, Paused};
 use crate::policy::Reach;
+use crate::punt::PuntSink;
 use crate::queue::Nodes;
 use crate::settings::{Accounting, FLOOD_COPIES_MAX, SwitchSettings, WhenFull};
 use crate::units::{Bytes, Class, Nanos, PortId, PortSet};
@@ -105,6 +108,7 @@ pub struct Switch {
     agenda: Agenda,
     outbox: Outbox,
     taps: Taps,
+    punt_sink: Option<Box<dyn PuntSink>>,
 }
 
 impl Switch {
@@ -153,6 +157,7 @@ impl Switch {
             ecn_rng: fastrand::Rng::with_seed(ECN_SEED),
             agenda: Agenda::default(),
             taps: Taps::new(),
+            punt_sink: None,
         };
         for port in (0..=u8::MAX).map(PortId).take(count) {
             for class in Class::ALL {

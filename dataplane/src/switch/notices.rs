@@ -2,7 +2,6 @@
 //! the culprit's frames come in by, before data and whatever is paused there.
 
 use super::Switch;
-use super::journey::on_line;
 use crate::congestion::culprit::flow_digest;
 use crate::congestion::points::Arrival;
 use crate::congestion::qcn::Sample;
@@ -11,9 +10,6 @@ use crate::queue::FrameMeta;
 use crate::units::{Bytes, Class, MacAddr, PortId};
 use crate::wire::Header;
 use crate::wire::cnm::{Cnm, CongestionPointId, Envelope, Msdu};
-
-/// Most CNMs that wait at a port: more would use up the frames that pause frames are made of.
-const WAITING_MAX: u32 = 4;
 
 impl Switch {
     /// The frame waits no longer: it is given to a driver, to another worker, or dropped.
@@ -69,38 +65,7 @@ impl Switch {
             about(&Header::read(layout, head), head, sample, mac, class)
         });
         let Some((envelope, cnm)) = message else { return false };
-        let at = &self.ports[ingress.index()];
-        if !at.up || at.peer.notices.frames() >= WAITING_MAX || !self.workers.owns(ingress) {
-            return false;
-        }
-        let Some(frame) = store.control(cnm.encode(&envelope).as_bytes()) else {
-            self.counters.port(ingress).control_starved.add(1);
-            return false;
-        };
-        *self.nodes.meta_mut(&frame) = FrameMeta::of_control(self.now, ingress, class, &frame);
-        self.ledger.made += 1;
-        self.ports[ingress.index()].peer.notices.push(&mut self.nodes, frame);
-        self.agenda.egress_active.insert(ingress);
-        true
-    }
-
-    /// The next CNM that waits at `port`; `None` where none does or may leave now.
-    pub(super) fn next_notice(&mut self, port: PortId) -> Option<Frame> {
-        let at = &mut self.ports[port.index()];
-        if at.egress.is_fully_committed() {
-            return None;
-        }
-        let frame = at.peer.notices.pop(&self.nodes)?;
-        at.egress.commit(self.now, on_line(&frame).into());
-        Some(frame)
-    }
-
-    /// Nobody is at the other end of `port` to be told anything.
-    pub(super) fn forget_notices<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
-        while let Some(frame) = self.ports[port.index()].peer.notices.pop(&self.nodes) {
-            self.ledger.made -= 1;
-            store.free(frame);
-        }
+        self.tell(ingress, class, cnm.encode(&envelope).as_bytes(), store)
     }
 
     /// A CNM passes through, as any frame does: it is merely counted.

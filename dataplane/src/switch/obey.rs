@@ -5,10 +5,12 @@ use super::Switch;
 use super::port::Peer;
 use super::train::Kind;
 use crate::pause::Resumed;
+use crate::punt::PuntReason;
 use crate::settings::FlowControl;
 use crate::units::{CLASSES, ClassSet, PortId, Quanta};
 use crate::wire::cnm::Cnm;
 use crate::wire::header::Header;
+use crate::wire::lldp;
 use crate::wire::mac_control::{MacControl, MacControlError};
 
 /// What the head of a frame says.
@@ -17,6 +19,8 @@ pub(super) enum Reading {
     Data(Kind),
     /// It was meant for this station, which has heard it.
     Consumed,
+    /// It is meant for who runs the switch.
+    Punted(PuntReason),
     /// It cannot be read.
     Malformed,
 }
@@ -33,7 +37,8 @@ impl Switch {
         }
         if header.dst.is_link_local() {
             self.counters.port(port).reserved_frames.add(1);
-            return Reading::Consumed;
+            let is_punted = lldp::is_lldp(&header) && self.ports[port.index()].settings.lldp;
+            return if is_punted { Reading::Punted(PuntReason::Lldp) } else { Reading::Consumed };
         }
         if Cnm::is_cnm(&header) {
             self.count_notice(port, header, head);

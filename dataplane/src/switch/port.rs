@@ -8,6 +8,7 @@ use crate::buffer::Load;
 use crate::classify::Classifier;
 use crate::drop_reason::DropReason;
 use crate::pause::{AskedRates, Held, KeptRates, Paused, Response, Standstill};
+use crate::punt::PuntBucket;
 use crate::queue::{ClassQueue, Fifo};
 use crate::rewrite::Rewriter;
 use crate::schedule::{Scheduler, Shaper, Turn};
@@ -23,6 +24,7 @@ pub(super) struct Port {
     pub(super) ingress: Ingress,
     pub(super) egress: Egress,
     pub(super) peer: Peer,
+    pub(super) punts: PuntBucket,
 }
 
 /// Frames that have come in, and have yet to be forwarded.
@@ -79,8 +81,8 @@ pub(super) struct Peer {
     pub(super) asked_rates: AskedRates,
     pub(super) paused: Paused,
     pub(super) kept_rates: KeptRates,
-    /// CNMs to be sent.
-    pub(super) notices: Fifo,
+    /// Frames to be sent before data: CNMs, and what was made outside.
+    pub(super) told: Fifo,
     /// Classes with something to tell the peer about flows.
     pub(super) tells_flows: ClassSet,
     /// When the next flow that the peer has paused goes on by itself.
@@ -114,13 +116,14 @@ impl Port {
                 asked_rates: AskedRates::new(settings.refresh),
                 paused: Paused::new(settings.speed),
                 kept_rates: KeptRates::new(settings.speed),
-                notices: Fifo::default(),
+                told: Fifo::default(),
                 tells_flows: ClassSet::NONE,
                 flows_expire: Nanos::NEVER,
                 paused_for_flows: ClassSet::NONE,
                 watchdog: Watchdog::new(settings.classes.map(|class| class.watchdog)),
                 standstill: Standstill::NONE,
             },
+            punts: PuntBucket::new(settings.punt_limit),
         }
     }
 
@@ -132,11 +135,11 @@ impl Port {
     }
 
     /// Whether there is something to announce, now or when what was committed has left: to the peer, of pauses, rates or
-    /// flows, or to a source of congestion.
+    /// flows, to a source of congestion, or of what was made outside.
     #[inline]
     pub(super) fn has_announcements(&self) -> bool {
         let peer = &self.peer;
-        self.up && (peer.is_untold() || !peer.notices.is_empty() || !peer.tells_flows.is_empty())
+        self.up && (peer.is_untold() || !peer.told.is_empty() || !peer.tells_flows.is_empty())
     }
 
     /// Classes with frames that may leave as far as the peer is concerned.
@@ -153,7 +156,7 @@ impl Port {
 
     /// Frames that wait here, those that the driver has included.
     pub(super) fn frames(&self) -> u64 {
-        let fifos = self.ingress.arrived.iter().chain(&self.egress.taken_over).chain([&self.peer.notices]);
+        let fifos = self.ingress.arrived.iter().chain(&self.egress.taken_over).chain([&self.peer.told]);
         let queues = self.egress.queues.iter().map(ClassQueue::frames);
         fifos.map(Fifo::frames).chain(queues).map(u64::from).sum::<u64>() + self.egress.committed_frames
     }

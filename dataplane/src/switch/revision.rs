@@ -111,12 +111,13 @@ impl Switch {
     /// The port does what its settings say now.
     fn revise_port(&mut self, port: PortId, lossless: ClassSet) {
         let at = &mut self.ports[port.index()];
-        let Port { settings, ingress, egress, peer, .. } = at;
+        let Port { settings, ingress, egress, peer, punts, .. } = at;
         ingress.train = Train::default();
         ingress.storm_control = StormControl::new(settings);
         egress.revise(self.now, settings, lossless);
         peer.held.set_refresh(self.now, settings.refresh);
         peer.asked_rates.set_refresh(self.now, settings.refresh);
+        punts.revise(self.now, settings.punt_limit);
         peer.response.revise(settings);
         peer.paused.set_rate(settings.speed);
         peer.kept_rates.set_line(settings.speed);

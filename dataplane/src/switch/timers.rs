@@ -110,7 +110,7 @@ impl Switch {
         self.note_resumed(port, &resumed);
         self.ports[port.index()].peer.standstill = Standstill::NONE;
         self.forget_rates(port);
-        self.forget_notices(port, store);
+        self.forget_told(port, store);
         for class in Class::ALL {
             self.forget_told_flows(port, class);
             self.resume_flows(port, class);

@@ -14,6 +14,7 @@ pub mod ecn;
 pub mod flow;
 pub mod gfc;
 pub mod header;
+pub mod lldp;
 pub mod mac_control;
 pub mod ofc;
 pub mod vlan;

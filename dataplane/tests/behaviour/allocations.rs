@@ -8,6 +8,7 @@ use xoff_dataplane::counters::{ClassCounters, Counters};
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::ledger::Ledger;
+use xoff_dataplane::punt::{PuntReason, PuntSink};
 use xoff_dataplane::settings::{
     Culprit, EcnSettings, PolicyKind, QcnSettings, SwitchSettings, VlanSettings, WatchdogAction,
     WatchdogSettings,
@@ -15,6 +16,7 @@ use xoff_dataplane::settings::{
 use xoff_dataplane::switch::{Revision, Successor, Switch, WorkerId, Workers};
 use xoff_dataplane::tap::{Sighting, Tap, TapId};
 use xoff_dataplane::units::{Bytes, Class, ClassSet, MacAddr, Nanos, PortId, PortSet, Quanta};
+use xoff_dataplane::wire::lldp::NEAREST_BRIDGE;
 use xoff_dataplane::wire::{CnTag, FlowKey, FlowPauseWriter, Operation};
 
 use crate::bed::payload::{self, Mark};
@@ -70,6 +72,13 @@ impl Tap for Eye {
     }
 }
 
+impl PuntSink for Eye {
+    fn take(&mut self, _: Nanos, _: PortId, _: PuntReason, frame: &Frame, store: &dyn FrameStore) -> bool {
+        self.seen.add(u64::from(store.read(frame, &mut self.bytes) > 0));
+        true
+    }
+}
+
 impl Driver {
     fn new(Case { kind, culprit, shadows, ecn, delay, is_tapped }: Case) -> Driver {
         let mut plan = plan::switch(&[LINK; PORTS as usize]);
@@ -79,7 +88,7 @@ impl Driver {
         plan.settings.policy.ofc.alpha = 0.5;
         plan.each_lossless(|class| (class.xoff, class.xon) = (Bytes(3_000), Bytes(1_000)));
         plan.each_port(|port| {
-            (port.ofc_peer, port.gfc_peer) = (true, true);
+            (port.ofc_peer, port.gfc_peer, port.lldp) = (true, true, true);
             let classes = port.classes.iter_mut().filter(|_| ecn);
             let (min, max) = (Bytes(1_500), Bytes(6_000));
             classes.for_each(|class| {
@@ -120,6 +129,8 @@ impl Driver {
         for (worker, seen) in workers.iter_mut().zip(&seen).filter(|_| is_tapped) {
             let eye = Box::new(Eye { seen: Arc::clone(seen), bytes: [0; 256] });
             worker.batch(Nanos::ZERO).put_tap(TapId(1), eye).expect("there is none");
+            let sink = Box::new(Eye { seen: Arc::default(), bytes: [0; 256] });
+            assert!(worker.batch(Nanos::ZERO).put_punt_sink(sink).is_none());
         }
         Driver {
             now: Nanos::ZERO,
@@ -164,6 +175,7 @@ impl Driver {
                 into.hear_learned(&update);
             }
         }
+        self.workers[0].batch(self.now).tell(PortId(1), &[2; 60], &mut self.store);
         (0..PORTS).for_each(|port| self.transmit(port));
     }
 
@@ -215,9 +227,14 @@ fn traffic(Case { kind, ecn, .. }: Case) -> Vec<(u8, Vec<u8>)> {
         }
         (n.to_be_bytes()[1] % PORTS, writer.finish().to_vec())
     };
+    let lldp = |n: u16| {
+        let bytes = [&NEAREST_BRIDGE.0[..], &[2, 0, 0, 0, 0, 1, 0x88, 0xcc], &[0; 46]].concat();
+        (n.to_be_bytes()[1] % PORTS, bytes)
+    };
     let lists = kind == PolicyKind::Ofc;
     let any = |n: u16| match n {
         _ if n % 50 == 7 => pause(n),
+        _ if n % 50 == 8 => lldp(n),
         _ if lists && n % 10 == 3 => list(n),
         _ => frame(n),
     };
@@ -273,6 +290,8 @@ fn a_pipeline_that_keeps_frames_allocates_nothing() {
 fn who_looks_on_allocates_nothing_and_sees_every_frame() {
     let driver = allocates_nothing(Case { is_tapped: true, ..Case::default() });
     let ledgers = driver.workers.each_ref().map(Switch::ledger);
+    let punts = (0..PORTS).map(|port| driver.counters.port(PortId(port)).punts[0].punted.get());
+    assert_eq!(punts.sum::<u64>(), 2_000 / 50);
     let sum = |count: fn(&Ledger) -> u64| ledgers.iter().map(count).sum::<u64>();
     let dropped: u64 = DropReason::ALL.into_iter().map(|reason| driver.counters.dropped(reason)).sum();
     // What was not let in is seen once, as it came.

@@ -20,6 +20,7 @@ mod paused_floods;
 mod pipeline;
 mod policies;
 mod properties;
+mod punts;
 mod qcn;
 mod revisions;
 mod robustness;

@@ -1,6 +1,6 @@
 //! Which system calls a part makes, by seccomp.
 //!
-//! Those that open nothing (workers, HTTP, the log) make few, all known: theirs is a list of what they may, and whatever is
+//! Those that open nothing (workers, HTTP, the host path, the log) make few, all known: theirs is a list of what they may, and whatever is
 //! not on it is refused. Who opens devices goes through libraries (libbpf, netlink, libc) whose calls change with their
 //! versions, and a call that were missing from a list would be a device that does not come back: its list is of
 //! what it may not, all by which one leaves the process, or changes files in ways that Landlock does not know.
@@ -39,7 +39,9 @@ pub(super) fn limit(part: Part) -> Result<(), ConfineError> {
             refused,
             SeccompAction::Allow,
         )],
-        Part::Log => vec![(any(&[EVERYBODY]).chain(special()?).collect(), refused, SeccompAction::Allow)],
+        Part::HostPath | Part::Log => {
+            vec![(any(&[EVERYBODY]).chain(special()?).collect(), refused, SeccompAction::Allow)]
+        }
     };
     for (calls, otherwise, listed) in filters {
         let arch: TargetArch = std::env::consts::ARCH.try_into().map_err(seccompiler::Error::from)?;

@@ -30,7 +30,7 @@ pub(super) fn limit(part: Part) -> Result<(), ConfineError> {
     let needed: CapsHashSet = match part {
         Part::Owner => OWNER.into(),
         Part::Opener => OPENER.into(),
-        Part::Worker | Part::Http | Part::Log => CapsHashSet::new(),
+        Part::Worker | Part::Http | Part::HostPath | Part::Log => CapsHashSet::new(),
     };
     let permitted = caps::read(None, CapSet::Permitted)?;
     let kept: CapsHashSet = permitted.intersection(&needed).copied().collect();

@@ -31,7 +31,7 @@ pub(super) fn limit(part: Part, readable: &[PathBuf], removable: Option<&Path>) 
             readable.iter().map(PathBuf::as_path).chain(["/proc", "/sys"].map(Path::new)).collect()
         }
         Part::Http => vec![Path::new("/proc/self"), Path::new(CPUS)],
-        Part::Worker | Part::Log => Vec::new(),
+        Part::Worker | Part::HostPath | Part::Log => Vec::new(),
     };
     // Who panics looks there for names of functions, where it may open anything.
     let program = std::env::current_exe().ok().filter(|_| !paths.is_empty());

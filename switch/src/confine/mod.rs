@@ -7,6 +7,7 @@
 //! | [`Part::Opener`]: opens devices that come back | [`OPENER`] | the same | the same |
 //! | [`Part::Worker`]: forwards frames | none | those that it is known to make | nothing |
 //! | [`Part::Http`]: answers strangers | none | those that it is known to make | what the process says of itself |
+//! | [`Part::HostPath`]: has what is punted | none | those that it is known to make | nothing |
 //! | [`Part::Log`]: writes lines | none | those that it is known to make | nothing |
 //!
 //! They share one memory: whoever runs code of his own in one of them can make another one do what that may. What this stops
@@ -42,6 +43,8 @@ pub enum Part {
     Worker,
     /// Answers whoever asks over HTTP.
     Http,
+    /// Has what workers punt, and says what they are to tell.
+    HostPath,
     /// Writes log lines.
     Log,
 }
@@ -175,7 +178,7 @@ mod tests {
         Confinement::default().spawn(part, "confined", tried).unwrap().join().unwrap()
     }
 
-    const PARTS: [Part; 5] = [Part::Owner, Part::Opener, Part::Worker, Part::Http, Part::Log];
+    const PARTS: [Part; 6] = [Part::Owner, Part::Opener, Part::Worker, Part::Http, Part::HostPath, Part::Log];
 
     #[test]
     fn nobody_writes_a_file_or_changes_who_may() {
@@ -220,6 +223,7 @@ mod tests {
         assert_eq!(read(Part::Owner), [true, false, true, true, false]);
         assert_eq!(read(Part::Http), [false, false, false, true, false]);
         assert_eq!(read(Part::Worker), [false; 5]);
+        assert_eq!(read(Part::HostPath), [false; 5]);
         assert_eq!(read(Part::Log), [false; 5]);
     }
 

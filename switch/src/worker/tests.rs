@@ -1,9 +1,18 @@
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::*;
+use crate::bell::Bell;
 use crate::control::mailbox::Mailbox;
-use crate::handoff::CAPACITY;
 use crate::handoff::tests::{NOW, Node, receive, two_workers};
+use crate::handoff::{CAPACITY, Exchange};
+use crate::host_path::ends::{TellCounts, ends};
+
+/// Of a host path that is not there.
+fn host_end() -> WorkerEnd {
+    let (exchange, bell) = (Exchange::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
+    let (_, mut sides) = ends(&exchange, Box::default(), 1, &bell, &TellCounts::new(0));
+    sides.remove(0).1
+}
 
 /// A worker without ports, and who writes to it.
 fn worker() -> (Worker, Node, Mailbox) {
@@ -14,6 +23,7 @@ fn worker() -> (Worker, Node, Mailbox) {
         store: node.store,
         ports: Vec::new(),
         handoff: node.handoff,
+        host: host_end(),
         inbox,
         facts: Arc::default(),
         poll: Poll::Busy,

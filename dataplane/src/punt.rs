@@ -1,0 +1,170 @@
+//! What is not transit: frames for the switch itself, which who runs it is to have.
+//!
+//! Such a frame is copied out at once, to a [`PuntSink`], and its slot is free again: it waits in no queue, and counts against
+//! no class for longer than the step in which that is done. A bucket of frames at each port ([`PuntLimit`]) bounds what is
+//! offered, before anything is copied: a flood costs a comparison for each frame, and leaves room for other ports.
+//!
+//! What becomes of it is counted at the port where the frame came in ([`crate::counters::PuntCounters`]): it is taken, or
+//! [refused](PuntRefusal). The ledger has a frame that was taken as consumed.
+
+use std::fmt;
+
+use crate::frame::{Frame, FrameStore};
+use crate::units::{Nanos, PortId};
+
+/// Why a frame is not transit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PuntReason {
+    /// LLDP, to the nearest bridge.
+    Lldp,
+}
+
+impl PuntReason {
+    /// Every reason.
+    pub const ALL: [PuntReason; 1] = [PuntReason::Lldp];
+    /// How many there are: the length of tables by [`PuntReason::index`].
+    pub const COUNT: usize = PuntReason::ALL.len();
+
+    /// Its place in [`PuntReason::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Its name in metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            PuntReason::Lldp => "lldp",
+        }
+    }
+}
+
+/// How much of what a port receives may be punted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PuntLimit {
+    /// Frames per second.
+    pub rate: u32,
+    /// Frames that may come at once, after a time without any.
+    pub burst: u32,
+}
+
+impl PuntLimit {
+    /// Enough for what neighbours say of themselves, and for a burst of all of them.
+    pub const PLAIN: PuntLimit = PuntLimit { rate: 1_000, burst: 250 };
+}
+
+/// Why a frame was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PuntRefusal {
+    /// More came than the port's [`PuntLimit`].
+    Rate,
+    /// The sink has no room, or there is none.
+    Room,
+}
+
+/// Takes frames out of a switch.
+pub trait PuntSink: fmt::Debug + Send {
+    /// Copies a frame that came in by `port`, and whose bytes `store` has; false where it has no room. It is called between two
+    /// steps of a frame's journey, so it must neither allocate nor wait.
+    fn take(
+        &mut self,
+        at: Nanos,
+        port: PortId,
+        reason: PuntReason,
+        frame: &Frame,
+        store: &dyn FrameStore,
+    ) -> bool;
+}
+
+/// What a frame costs, in credit: a port earns its rate each nanosecond.
+const FRAME: u64 = 1_000_000_000;
+
+/// How many frames of one port may still be punted. Credit is kept in frames x ns/s, so that nothing is rounded away.
+#[derive(Clone, Debug)]
+pub(crate) struct PuntBucket {
+    limit: PuntLimit,
+    credit: u64,
+    updated: Nanos,
+}
+
+impl PuntBucket {
+    /// A full one.
+    pub(crate) fn new(limit: PuntLimit) -> PuntBucket {
+        PuntBucket { limit, credit: most(limit), updated: Nanos::ZERO }
+    }
+
+    /// Another limit holds from `now` on; what was saved up stays, as far as it fits.
+    pub(crate) fn revise(&mut self, now: Nanos, limit: PuntLimit) {
+        self.refill(now);
+        self.limit = limit;
+        self.credit = self.credit.min(most(limit));
+    }
+
+    /// Whether a frame may be punted at `now`.
+    pub(crate) fn allows(&mut self, now: Nanos) -> bool {
+        if self.credit < FRAME {
+            self.refill(now);
+        }
+        self.credit >= FRAME
+    }
+
+    /// One was, which the bucket allowed.
+    pub(crate) fn spend(&mut self, now: Nanos) {
+        self.refill(now);
+        self.credit -= FRAME;
+    }
+
+    fn refill(&mut self, now: Nanos) {
+        let earned = now.since(self.updated).0.saturating_mul(self.limit.rate.into());
+        self.credit = self.credit.saturating_add(earned).min(most(self.limit));
+        self.updated = self.updated.max(now);
+    }
+}
+
+fn most(limit: PuntLimit) -> u64 {
+    FRAME * u64::from(limit.burst)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(bucket: &mut PuntBucket, now: Nanos) -> usize {
+        std::iter::from_fn(|| bucket.allows(now).then(|| bucket.spend(now))).count()
+    }
+
+    #[test]
+    fn places_are_distinct() {
+        for (index, reason) in PuntReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason.index(), index);
+        }
+    }
+
+    #[test]
+    fn a_bucket_gives_its_burst_and_then_its_rate_to_the_nanosecond() {
+        let mut bucket = PuntBucket::new(PuntLimit { rate: 3, burst: 5 });
+        assert_eq!(taken(&mut bucket, Nanos(0)), 5);
+        assert!(!bucket.allows(Nanos(333_333_333)));
+        assert_eq!(taken(&mut bucket, Nanos(333_333_334)), 1);
+        assert_eq!(taken(&mut bucket, Nanos(999_999_999)), 1, "two thirds, and what was rounded up");
+        assert_eq!(taken(&mut bucket, Nanos(1_000_000_000)), 1, "a third is never lost");
+        assert_eq!(taken(&mut bucket, Nanos::from_secs(1_000)), 5, "no more than the burst is saved up");
+    }
+
+    #[test]
+    fn nothing_is_punted_without_burst_and_no_more_than_the_burst_without_rate() {
+        assert_eq!(taken(&mut PuntBucket::new(PuntLimit { rate: 1_000, burst: 0 }), Nanos::from_secs(9)), 0);
+        let mut once = PuntBucket::new(PuntLimit { rate: 0, burst: 1 });
+        assert_eq!([taken(&mut once, Nanos(0)), taken(&mut once, Nanos::NEVER)], [1, 0]);
+    }
+
+    #[test]
+    fn another_limit_keeps_what_fits_of_what_was_saved_up() {
+        let mut bucket = PuntBucket::new(PuntLimit { rate: 1, burst: 5 });
+        bucket.revise(Nanos(7), PuntLimit { rate: 1, burst: 2 });
+        assert_eq!(taken(&mut bucket, Nanos(7)), 2);
+        bucket.revise(Nanos(7), PuntLimit { rate: 2, burst: 9 });
+        assert_eq!([taken(&mut bucket, Nanos(7)), taken(&mut bucket, Nanos(500_000_007))], [0, 1]);
+    }
+}

@@ -1,0 +1,227 @@
+//! What is not transit is copied out and gone; what is told from outside leaves before data.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use xoff_dataplane::counters::{Counters, PuntCounters};
+use xoff_dataplane::frame::{Frame, FrameStore};
+use xoff_dataplane::punt::{PuntLimit, PuntReason, PuntSink};
+use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::switch::{Revision, Switch, WorkerId, Workers};
+use xoff_dataplane::units::{MacAddr, Nanos, PortId, Quanta};
+use xoff_dataplane::wire::lldp::NEAREST_BRIDGE;
+use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
+
+use crate::bed::plan::{self, LINK};
+use crate::bed::store::MemoryStore;
+use crate::{C3, C4};
+
+const P0: PortId = PortId(0);
+const P1: PortId = PortId(1);
+const CONTROL_SLOTS: u32 = 6;
+
+/// What was taken, and how much more may be.
+#[derive(Debug, Default)]
+struct Taken {
+    frames: Vec<(Nanos, PortId, PuntReason, Vec<u8>)>,
+    room: usize,
+}
+
+#[derive(Debug)]
+struct Sink(Arc<Mutex<Taken>>);
+
+impl PuntSink for Sink {
+    fn take(
+        &mut self,
+        at: Nanos,
+        port: PortId,
+        reason: PuntReason,
+        frame: &Frame,
+        store: &dyn FrameStore,
+    ) -> bool {
+        let mut taken = self.0.lock().expect("nobody panicked");
+        if taken.frames.len() == taken.room {
+            return false;
+        }
+        let mut bytes = vec![0; frame.len() as usize];
+        let len = store.read(frame, &mut bytes);
+        bytes.truncate(len);
+        taken.frames.push((at, port, reason, bytes));
+        true
+    }
+}
+
+/// A worker with two ports, driven by hand.
+struct Driver {
+    switch: Switch,
+    counters: Arc<Counters>,
+    store: MemoryStore,
+    taken: Arc<Mutex<Taken>>,
+    settings: SwitchSettings,
+    now: Nanos,
+}
+
+impl Driver {
+    fn new(punt_limit: PuntLimit) -> Driver {
+        let mut plan = plan::switch(&[LINK; 2]);
+        plan.each_port(|port| (port.lldp, port.punt_limit) = (true, punt_limit));
+        let counters = Counters::new(2);
+        let mut switch = Switch::new(&plan.settings, 64, Workers::single(2), Arc::clone(&counters));
+        let taken = Arc::new(Mutex::new(Taken { frames: Vec::new(), room: 1_000 }));
+        assert!(switch.batch(Nanos(0)).put_punt_sink(Box::new(Sink(Arc::clone(&taken)))).is_none());
+        let store = MemoryStore::new(64 - CONTROL_SLOTS, CONTROL_SLOTS, 16, 1600);
+        Driver { switch, counters, store, taken, settings: plan.settings, now: Nanos(0) }
+    }
+
+    fn receive(&mut self, now: Nanos, port: PortId, bytes: &[u8]) {
+        self.now = now;
+        let frame = self.store.fill(bytes).expect("a free slot");
+        self.switch.batch(now).receive(port, frame, &mut self.store);
+        assert_eq!(self.switch.ledger().missing(), 0);
+    }
+
+    fn tell(&mut self, port: PortId, bytes: &[u8]) -> bool {
+        let is_told = self.switch.batch(self.now).tell(port, bytes, &mut self.store);
+        assert_eq!(self.switch.ledger().missing(), 0);
+        is_told
+    }
+
+    /// What leaves by a port from now on.
+    fn sent(&mut self, port: PortId) -> Vec<Vec<u8>> {
+        let mut sent = Vec::new();
+        loop {
+            let mut frames = Vec::new();
+            self.now += Nanos::from_micros(20); // the line is free again
+            let mut batch = self.switch.batch(self.now);
+            batch.transmit(port, &mut self.store, 1, |_, frame| frames.push(frame));
+            let Some(frame) = frames.pop() else { break };
+            sent.push(self.store.head(&frame).to_vec());
+            batch.release(port, frame, &mut self.store);
+        }
+        assert_eq!(self.switch.ledger().missing(), 0);
+        sent
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().expect("nobody panicked")
+    }
+
+    fn counts(&self, port: PortId) -> [u64; 3] {
+        let PuntCounters { punted, over_rate, no_room } =
+            &self.counters.port(port).punts[PuntReason::Lldp.index()];
+        [punted, over_rate, no_room].map(|counter| counter.get())
+    }
+}
+
+/// LLDP of so many bytes.
+fn lldp(len: usize) -> Vec<u8> {
+    let mut bytes = NEAREST_BRIDGE.0.to_vec();
+    bytes.extend([2, 0, 0, 0, 0, 9, 0x88, 0xcc]);
+    bytes.extend((0..=u8::MAX).cycle().take(len - 14));
+    bytes
+}
+
+#[test]
+fn a_punted_frame_is_copied_whole_and_its_slot_is_free_at_once() {
+    let mut driver = Driver::new(PuntLimit::PLAIN);
+    let frames = [lldp(60), lldp(100)];
+    for (frame, port) in frames.iter().zip([P0, P1]) {
+        driver.receive(Nanos(7), port, frame);
+    }
+    let taken = std::mem::take(&mut driver.taken().frames);
+    let expected = frames.into_iter().zip([P0, P1]);
+    let expected = expected.map(|(frame, port)| (Nanos(7), port, PuntReason::Lldp, frame));
+    assert_eq!(taken, expected.collect::<Vec<_>>());
+    assert_eq!((driver.store.in_use(), driver.switch.ledger().consumed), (0, 2));
+    assert_eq!([driver.counts(P0), driver.counts(P1)], [[1, 0, 0]; 2]);
+    assert_eq!(driver.counters.port(P0).reserved_frames.get(), 1, "and is of its block, as before");
+}
+
+#[test]
+fn only_lldp_to_the_nearest_bridge_is_punted_and_only_where_it_is_wanted() {
+    let mut driver = Driver::new(PuntLimit::PLAIN);
+    let (mut elsewhere, mut other, mut tagged) = (lldp(60), lldp(60), lldp(60));
+    elsewhere[5] = 0x03;
+    other[13] = 0xcd;
+    tagged.splice(12..12, [0x81, 0, 0, 1]);
+    for frame in [elsewhere, other, tagged] {
+        driver.receive(Nanos(7), P0, &frame);
+    }
+    assert_eq!((driver.counts(P0), driver.switch.ledger().consumed), ([0; 3], 3));
+    driver.settings.ports[0].lldp = false;
+    let revision = Revision::new(driver.settings.clone(), &Workers::single(2), 64);
+    drop(driver.switch.batch(Nanos(8)).revise(Box::new(revision), &mut driver.store));
+    driver.receive(Nanos(9), P0, &lldp(60));
+    driver.receive(Nanos(9), P1, &lldp(60));
+    assert_eq!([driver.counts(P0), driver.counts(P1)], [[0; 3], [1, 0, 0]]);
+}
+
+#[test]
+fn a_flood_is_cut_to_its_rate_before_it_is_copied_and_takes_nothing_from_another_port() {
+    let mut driver = Driver::new(PuntLimit { rate: 100, burst: 10 });
+    (0..1_000).for_each(|_| driver.receive(Nanos(0), P0, &lldp(60)));
+    assert_eq!(driver.counts(P0), [10, 990, 0]);
+    driver.receive(Nanos(9_999_999), P0, &lldp(60));
+    assert_eq!(driver.counts(P0), [10, 991, 0], "a nanosecond early");
+    driver.receive(Nanos(10_000_000), P0, &lldp(60));
+    driver.receive(Nanos(10_000_000), P1, &lldp(60));
+    assert_eq!([driver.counts(P0), driver.counts(P1)], [[11, 991, 0], [1, 0, 0]]);
+    assert_eq!((driver.store.in_use(), driver.taken().frames.len()), (0, 12));
+}
+
+#[test]
+fn what_finds_no_room_is_counted_and_costs_none_of_the_rate() {
+    let mut driver = Driver::new(PuntLimit { rate: 1, burst: 3 });
+    driver.taken().room = 2;
+    (0..9).for_each(|_| driver.receive(Nanos(0), P0, &lldp(60)));
+    assert_eq!(driver.counts(P0), [2, 0, 7]);
+    driver.taken().room = 9;
+    (0..9).for_each(|_| driver.receive(Nanos(0), P0, &lldp(60)));
+    assert_eq!(driver.counts(P0), [3, 8, 7]);
+    assert_eq!((driver.store.in_use(), driver.switch.ledger().consumed), (0, 18));
+}
+
+#[test]
+fn what_is_told_leaves_before_data_and_whatever_is_paused() {
+    let mut driver = Driver::new(PuntLimit::PLAIN);
+    let station = MacAddr([2, 0, 0, 0, 0, 1]);
+    let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)).with(C4, Quanta(u16::MAX)));
+    driver.receive(Nanos(0), P0, &stop.encode(station));
+    for class in [3u8, 0] {
+        let mut data = vec![0xff; 6];
+        data.extend(station.0);
+        data.extend([0x81, 0, class << 5, 0, 0x12, 0x34]);
+        data.resize(100, class);
+        driver.receive(Nanos(0), P1, &data);
+    }
+    while driver.switch.batch(driver.now).forward(&mut driver.store) {}
+    assert!(driver.tell(P0, &lldp(60)) && driver.tell(P0, &lldp(90)));
+    let sent = driver.sent(P0);
+    assert_eq!(sent.len(), 3, "class 3 is paused");
+    assert_eq!([&sent[0], &sent[1]], [&lldp(60), &lldp(90)]);
+}
+
+#[test]
+fn as_much_is_told_as_may_wait_and_nothing_that_is_no_frame_or_has_no_way() {
+    let mut driver = Driver::new(PuntLimit::PLAIN);
+    assert_eq!([13, 14, 1514, 1515].map(|len| driver.tell(P0, &vec![1; len])), [false, true, true, false]);
+    assert_eq!([0; 3].map(|_| driver.tell(P0, &lldp(60))), [true, true, false], "four wait");
+    assert_eq!([0; 3].map(|_| driver.tell(P1, &lldp(60))), [true, true, false], "the pool is empty");
+    assert_eq!(driver.counters.port(P1).control_starved.get(), 1);
+    assert_eq!(driver.sent(P0).len(), 4);
+    assert!(driver.tell(P1, &lldp(60)));
+    driver.switch.batch(driver.now).set_link(P1, false, &mut driver.store);
+    assert_eq!((driver.store.in_use(), driver.switch.ledger().made), (0, 4), "forgotten with the link");
+    assert!(!driver.tell(P1, &lldp(60)));
+}
+
+#[test]
+fn the_worker_of_another_port_tells_nobody_there() {
+    let plan = plan::switch(&[LINK; 2]);
+    let workers = Workers::new([WorkerId(0), WorkerId(1)].into(), WorkerId(0));
+    let mut switch = Switch::new(&plan.settings, 64, workers, Counters::new(2));
+    let mut store = MemoryStore::new(58, 6, 16, 1600);
+    let mut batch = switch.batch(Nanos(0));
+    assert_eq!([P0, P1].map(|port| batch.tell(port, &lldp(60), &mut store)), [true, false]);
+    drop(batch);
+    assert_eq!(switch.ledger().missing(), 0);
+}

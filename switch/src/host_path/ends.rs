@@ -1,0 +1,223 @@
+//! The two ends of what is between a worker and the host path: a ring of punted frames out, a ring of frames to be told in.
+//!
+//! A worker makes no system call for a frame: it looks once in a turn whether it has punted any, and rings only then, and only
+//! where the host path sleeps.
+
+use std::sync::Arc;
+
+use xoff_dataplane::counter::Counter;
+use xoff_dataplane::frame::{Frame, FrameStore};
+use xoff_dataplane::punt::{PuntReason, PuntSink};
+use xoff_dataplane::switch::WorkerId;
+use xoff_dataplane::units::{Nanos, PortId};
+
+use super::ring::{Head, Reader, Writer, ring};
+use crate::bell::Bell;
+use crate::handoff::Exchange;
+
+/// Bytes between a worker and the host path, in each direction: a hundred frames of the usual MTU and more.
+const ROOM: usize = 256 << 10;
+
+/// What becomes of frames that are to be told, by port. Written by the worker that owns the port.
+#[derive(Debug)]
+pub struct TellCounts(Box<[(Counter, Counter)]>);
+
+impl TellCounts {
+    /// Of so many ports.
+    #[must_use]
+    pub fn new(ports: usize) -> Arc<TellCounts> {
+        Arc::new(TellCounts((0..ports).map(|_| Default::default()).collect()))
+    }
+
+    /// Frames that were sent by `port`.
+    #[must_use]
+    pub fn told(&self, port: PortId) -> u64 {
+        self.0[port.index()].0.get()
+    }
+
+    /// Frames that could not be: the port had no link, or too much to tell.
+    #[must_use]
+    pub fn untold(&self, port: PortId) -> u64 {
+        self.0[port.index()].1.get()
+    }
+}
+
+/// Punts into the ring.
+#[derive(Debug)]
+struct Sink {
+    ring: Writer,
+    punted: Arc<Counter>,
+}
+
+impl PuntSink for Sink {
+    fn take(
+        &mut self,
+        at: Nanos,
+        port: PortId,
+        reason: PuntReason,
+        frame: &Frame,
+        store: &dyn FrameStore,
+    ) -> bool {
+        #[allow(clippy::cast_possible_truncation)] // few
+        let head = Head { at, port, about: reason.index() as u8 };
+        let is_taken = self.ring.put(head, frame.len() as usize, |into| store.read(frame, into));
+        self.punted.add(u64::from(is_taken));
+        is_taken
+    }
+}
+
+/// The worker's end.
+#[derive(Debug)]
+pub struct WorkerEnd {
+    inbound: Reader,
+    punted: Arc<Counter>,
+    /// How many were punted when the host path was told last.
+    rung_for: u64,
+    bell: Arc<Bell>,
+    counts: Arc<TellCounts>,
+}
+
+impl WorkerEnd {
+    /// Whether something is to be told.
+    #[inline]
+    #[must_use]
+    pub fn waiting(&self) -> bool {
+        !self.inbound.is_empty()
+    }
+
+    /// The next frame to be told, and by which port.
+    #[inline]
+    pub fn next_told(&mut self) -> Option<(PortId, &[u8])> {
+        if self.inbound.is_empty() {
+            return None;
+        }
+        self.inbound.take().map(|(head, bytes)| (head.port, bytes))
+    }
+
+    /// One was, or could not be.
+    pub fn count(&self, port: PortId, is_told: bool) {
+        let (told, untold) = &self.counts.0[port.index()];
+        if is_told { told } else { untold }.add(1);
+    }
+
+    /// The turn is over: who sleeps and has been given something is woken.
+    #[inline]
+    pub fn ring(&mut self) {
+        let punted = self.punted.get();
+        if punted != self.rung_for {
+            self.rung_for = punted;
+            self.bell.ring();
+        }
+    }
+}
+
+/// The host path's end: of all workers.
+#[derive(Debug)]
+pub struct HostEnd {
+    /// By worker.
+    rings: Vec<Reader>,
+    /// What goes back.
+    pub outbox: Outbox,
+}
+
+/// What a worker is given: where its dataplane punts to, and its own end.
+pub type WorkerSide = (Box<dyn PuntSink>, WorkerEnd);
+
+/// Makes the ends of workers that own ports as `owners` says. `bell` wakes the host path.
+#[must_use]
+pub fn ends(
+    exchange: &Arc<Exchange>,
+    owners: Box<[WorkerId]>,
+    workers: usize,
+    bell: &Arc<Bell>,
+    counts: &Arc<TellCounts>,
+) -> (HostEnd, Vec<WorkerSide>) {
+    let (mut rings, mut inward, mut of_workers) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..workers {
+        let ((sink, punts), (tells, inbound)) = (ring(ROOM), ring(ROOM));
+        rings.push(punts);
+        inward.push(tells);
+        let punted = Arc::new(Counter::default());
+        let sink: Box<dyn PuntSink> = Box::new(Sink { ring: sink, punted: Arc::clone(&punted) });
+        let (bell, counts) = (Arc::clone(bell), Arc::clone(counts));
+        of_workers.push((sink, WorkerEnd { inbound, punted, rung_for: 0, bell, counts }));
+    }
+    let unrung = vec![false; workers];
+    let outbox = Outbox { exchange: Arc::clone(exchange), owners, rings: inward, unrung };
+    (HostEnd { rings, outbox }, of_workers)
+}
+
+impl HostEnd {
+    /// Whether nothing was punted that is not taken.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rings.iter().all(Reader::is_empty)
+    }
+
+    /// Gives out what was punted, at most `most` frames of each worker. True where there may be more.
+    pub fn take(&mut self, most: usize, mut give: impl FnMut(&Punted<'_>, &mut Outbox)) -> bool {
+        let HostEnd { rings, outbox } = self;
+        for ring in &mut *rings {
+            for _ in 0..most {
+                let Some((Head { at, port, about }, bytes)) = ring.take() else { break };
+                if let Some(&reason) = PuntReason::ALL.get(usize::from(about)) {
+                    give(&Punted { at, port, reason, bytes }, outbox);
+                }
+            }
+        }
+        !self.is_empty()
+    }
+}
+
+/// Where the host path puts what is to be told.
+#[derive(Debug)]
+pub struct Outbox {
+    exchange: Arc<Exchange>,
+    /// By port.
+    owners: Box<[WorkerId]>,
+    /// By worker.
+    rings: Vec<Writer>,
+    /// Workers that have something to tell since they were woken last.
+    unrung: Vec<bool>,
+}
+
+/// A frame that came out of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Punted<'a> {
+    /// When it came in.
+    pub at: Nanos,
+    /// Where.
+    pub port: PortId,
+    /// Why it was punted.
+    pub reason: PuntReason,
+    /// All of it.
+    pub bytes: &'a [u8],
+}
+
+impl Outbox {
+    /// Has the worker of `port` send a frame before data; false where there is no room now.
+    pub fn tell(&mut self, at: Nanos, port: PortId, bytes: &[u8]) -> bool {
+        let worker = self.owners[port.index()].index();
+        let is_put = self.rings[worker].put(Head { at, port, about: 0 }, bytes.len(), |into| {
+            into.copy_from_slice(bytes);
+            bytes.len()
+        });
+        self.unrung[worker] |= is_put;
+        is_put
+    }
+
+    /// Wakes the workers that have something to tell.
+    pub fn ring(&mut self) {
+        for (worker, unrung) in (0..=u8::MAX).map(WorkerId).zip(&mut self.unrung) {
+            if std::mem::take(unrung) {
+                self.exchange.bell(worker).ring();
+            }
+        }
+    }
+
+    /// Whether the workers have taken all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rings.iter().all(Writer::is_empty)
+    }
+}

@@ -1,0 +1,170 @@
+//! Frames between a worker and the host path, in either direction: a ring of bytes, in which each frame is a head of fixed length
+//! and its bytes. One writes, one reads, nobody waits, and nothing is allocated once it is made.
+
+use std::fmt;
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use xoff_dataplane::units::{Nanos, PortId};
+
+/// The longest frame that is passed: more than any MTU lets in.
+const FRAME_MAX: usize = 16 << 10;
+
+/// What stands before the bytes of a frame.
+const HEAD: usize = 16;
+
+/// What is said of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// When it came in, by the clock of the workers; of one that is to leave, when it was made.
+    pub at: Nanos,
+    /// By which port it came in, or is to leave.
+    pub port: PortId,
+    /// What it is about: of a punted frame the place of its reason.
+    pub about: u8,
+}
+
+impl Head {
+    fn write(&self, into: &mut [u8; HEAD], len: u32) {
+        into[..8].copy_from_slice(&self.at.0.to_ne_bytes());
+        into[8..12].copy_from_slice(&len.to_ne_bytes());
+        into[12..14].copy_from_slice(&[self.port.0, self.about]);
+    }
+
+    fn read(bytes: &[u8; HEAD]) -> (Head, usize) {
+        let &[a, b, c, d, e, f, g, h, l0, l1, l2, l3, port, about, ..] = bytes;
+        let at = Nanos(u64::from_ne_bytes([a, b, c, d, e, f, g, h]));
+        (Head { at, port: PortId(port), about }, u32::from_ne_bytes([l0, l1, l2, l3]) as usize)
+    }
+}
+
+/// Where frames are put.
+pub struct Writer {
+    ring: Producer<u8>,
+    /// Room for a head and a frame: it is written in one piece.
+    scratch: Box<[u8]>,
+}
+
+/// Where they are taken.
+pub struct Reader {
+    ring: Consumer<u8>,
+    bytes: Box<[u8]>,
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Writer")
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reader")
+    }
+}
+
+/// Both ends of a ring of `room` bytes.
+#[must_use]
+pub fn ring(room: usize) -> (Writer, Reader) {
+    let (mut producer, mut consumer) = RingBuffer::new(room);
+    // Every page is there before the first frame.
+    if let Ok(all) = producer.write_chunk(room) {
+        all.commit_all();
+    }
+    if let Ok(all) = consumer.read_chunk(room) {
+        all.commit_all();
+    }
+    let room_for_one = || vec![0; HEAD + FRAME_MAX].into_boxed_slice();
+    (Writer { ring: producer, scratch: room_for_one() }, Reader { ring: consumer, bytes: room_for_one() })
+}
+
+impl Writer {
+    /// Puts a frame of `len` bytes, which `fill` writes, at the end; false where there is no room. `fill` says how many it wrote.
+    pub fn put(&mut self, head: Head, len: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> bool {
+        if len > FRAME_MAX || self.ring.slots() < HEAD + len {
+            return false;
+        }
+        let Some((place, body)) = self.scratch.split_first_chunk_mut::<HEAD>() else { return false };
+        let len = fill(&mut body[..len]).min(len);
+        #[allow(clippy::cast_possible_truncation)] // no longer than FRAME_MAX
+        head.write(place, len as u32);
+        self.ring.push_entire_slice(&self.scratch[..HEAD + len]).is_ok()
+    }
+
+    /// Whether all was taken.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ring.slots() == self.ring.buffer().capacity()
+    }
+}
+
+impl Reader {
+    /// Whether there is nothing to take.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    /// Takes the frame that was put there first.
+    pub fn take(&mut self) -> Option<(Head, &[u8])> {
+        // It is there as a whole or not at all.
+        let mut place = [0; HEAD];
+        self.copy(0..HEAD)?;
+        place.copy_from_slice(&self.bytes[..HEAD]);
+        let (head, len) = Head::read(&place);
+        self.copy(HEAD..HEAD + len)?;
+        Some((head, &self.bytes[HEAD..HEAD + len]))
+    }
+
+    fn copy(&mut self, to: std::ops::Range<usize>) -> Option<()> {
+        let chunk = self.ring.read_chunk(to.len()).ok()?;
+        let (first, second) = chunk.as_slices();
+        let into = self.bytes.get_mut(to)?;
+        let (begin, end) = into.split_at_mut(first.len());
+        begin.copy_from_slice(first);
+        end.copy_from_slice(second);
+        chunk.commit_all();
+        Some(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn put(writer: &mut Writer, port: u8, bytes: &[u8]) -> bool {
+        let head = Head { at: Nanos(7), port: PortId(port), about: 3 };
+        writer.put(head, bytes.len(), |into| {
+            into.copy_from_slice(bytes);
+            bytes.len()
+        })
+    }
+
+    #[test]
+    fn frames_come_out_whole_and_in_order_also_where_the_ring_wraps() {
+        let (mut writer, mut reader) = ring(100);
+        for round in 0..50u8 {
+            assert!(reader.is_empty() && writer.is_empty());
+            assert!(put(&mut writer, round, &[round; 20]) && put(&mut writer, 9, &[7, 8, 9]));
+            assert!(!reader.is_empty() && !writer.is_empty());
+            let head = Head { at: Nanos(7), port: PortId(round), about: 3 };
+            assert_eq!(reader.take().unwrap(), (head, &[round; 20][..]));
+            assert_eq!(reader.take().unwrap().1, [7, 8, 9]);
+            assert_eq!(reader.take(), None);
+        }
+    }
+
+    #[test]
+    fn what_finds_no_room_is_refused_to_the_byte() {
+        let (mut writer, mut reader) = ring(2 * HEAD + 30);
+        assert!(put(&mut writer, 0, &[1; 10]));
+        assert!(!put(&mut writer, 1, &[2; 21]));
+        assert!(put(&mut writer, 2, &[3; 20]));
+        assert_eq!(reader.take().unwrap().0.port, PortId(0));
+        assert_eq!(reader.take().unwrap(), (Head { at: Nanos(7), port: PortId(2), about: 3 }, &[3; 20][..]));
+        let (mut writer, mut reader) = ring(3 * FRAME_MAX);
+        assert!(!put(&mut writer, 0, &vec![0; FRAME_MAX + 1]) && put(&mut writer, 0, &vec![0; FRAME_MAX]));
+        assert_eq!(reader.take().unwrap().1.len(), FRAME_MAX);
+    }
+}

@@ -1,0 +1,109 @@
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use xoff_dataplane::frame::{Frame, FrameStore};
+use xoff_dataplane::punt::{PuntReason, PuntSink};
+use xoff_dataplane::switch::WorkerId;
+use xoff_dataplane::units::PortId;
+
+use super::ends::{TellCounts, WorkerSide, ends};
+use super::*;
+use crate::handoff::Exchange;
+
+/// A store of one frame of these bytes.
+struct One(Vec<u8>);
+
+impl FrameStore for One {
+    fn capacity(&self) -> u32 {
+        1
+    }
+    fn head(&self, _: &Frame) -> &[u8] {
+        &self.0
+    }
+    fn head_mut(&mut self, _: &Frame) -> &mut [u8] {
+        &mut self.0
+    }
+    fn move_start(&mut self, _: &mut Frame, _: i32) -> bool {
+        false
+    }
+    fn copy(&mut self, _: &Frame) -> Option<Frame> {
+        None
+    }
+    fn control(&mut self, _: &[u8]) -> Option<Frame> {
+        None
+    }
+    fn free(&mut self, _: Frame) {}
+}
+
+/// Answers each frame at the port where it came in, and says which it had.
+struct Echo(Sender<(PortId, Vec<u8>)>);
+
+impl Host for Echo {
+    fn take(&mut self, punted: &Punted<'_>, outbox: &mut Outbox) {
+        assert!(outbox.tell(punted.at, punted.port, punted.bytes));
+        self.0.send((punted.port, punted.bytes.to_vec())).unwrap();
+    }
+    fn advance(&mut self, _: Nanos, _: &mut Outbox) -> Nanos {
+        Nanos::NEVER
+    }
+    fn stop(&mut self, now: Nanos, outbox: &mut Outbox) {
+        assert!(outbox.tell(now, PortId(1), b"the end"));
+    }
+}
+
+/// What a host has had.
+type Had = Receiver<(PortId, Vec<u8>)>;
+
+/// Two workers, each with one of two ports.
+fn two_workers() -> (HostPath, Vec<WorkerSide>, Had, Arc<TellCounts>) {
+    let bell = Arc::new(Bell::new().unwrap());
+    let counts = TellCounts::new(2);
+    let exchange = Exchange::new(2).unwrap();
+    let (end, workers) = ends(&exchange, [WorkerId(0), WorkerId(1)].into(), 2, &bell, &counts);
+    let (had, has) = channel();
+    (start(end, &bell, Echo(had), &Privileges::Keep).unwrap(), workers, has, counts)
+}
+
+fn punt(sink: &mut dyn PuntSink, port: u8, bytes: &[u8]) -> bool {
+    let store = One(bytes.to_vec());
+    let frame = Frame::new(0, u32::try_from(bytes.len()).unwrap());
+    let is_taken = sink.take(Nanos(5), PortId(port), PuntReason::Lldp, &frame, &store);
+    let _ = frame.into_parts();
+    is_taken
+}
+
+#[test]
+fn what_a_worker_punts_is_had_and_what_is_answered_goes_to_the_worker_of_the_port() {
+    let (mut path, mut workers, had, counts) = two_workers();
+    for (port, (sink, end)) in (0..).zip(&mut workers) {
+        assert!(punt(&mut **sink, port, &[port; 60]));
+        end.ring();
+        assert_eq!(had.recv().unwrap(), (PortId(port), vec![port; 60]));
+    }
+    path.stop();
+    let mut told = |worker: usize| {
+        let end = &mut workers[worker].1;
+        let mut all = Vec::new();
+        while let Some((port, bytes)) = end.next_told() {
+            all.push((port, bytes.to_vec()));
+        }
+        all.iter().for_each(|(port, bytes)| end.count(*port, bytes.len() == 60));
+        all
+    };
+    assert_eq!(told(0), [(PortId(0), vec![0; 60])]);
+    assert_eq!(told(1), [(PortId(1), vec![1; 60]), (PortId(1), b"the end".to_vec())]);
+    assert_eq!([counts.told(PortId(1)), counts.untold(PortId(1))], [1, 1]);
+}
+
+#[test]
+fn a_full_ring_refuses_and_loses_nothing_that_it_took() {
+    let bell = Arc::new(Bell::new().unwrap());
+    let exchange = Exchange::new(1).unwrap();
+    let (mut end, mut workers) = ends(&exchange, [WorkerId(0)].into(), 1, &bell, &TellCounts::new(1));
+    let sink = &mut *workers[0].0;
+    let taken = (0..u32::MAX).take_while(|n| punt(sink, 0, &n.to_ne_bytes())).count();
+    assert!(taken > 1_000 && !punt(sink, 0, b"more"));
+    let mut seen = 0..;
+    while end.take(7, |punted, _| assert_eq!(punted.bytes, u32::to_ne_bytes(seen.next().unwrap()))) {}
+    assert_eq!(seen.next().unwrap() as usize, taken);
+    assert!(punt(sink, 0, b"room again"));
+}
