@@ -16,7 +16,7 @@ use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::sizing::Line;
 use crate::{
-    Config, bridge, defaults, ofc, own, pipeline, qcn, quantity, shared, sockets, spare, thresholds,
+    Config, bridge, defaults, lldp, ofc, own, pipeline, qcn, quantity, shared, sockets, spare, thresholds,
     unreached,
 };
 
@@ -138,9 +138,11 @@ fn settings(
         flood_group: value(keys.flood_group.as_ref(), defaults::FLOOD),
         isolated: value(keys.isolated.as_ref(), defaults::ISOLATED),
         flow_control: flow_control(draft),
-        lldp: false,
+        lldp: lldp::is_on(draft, problems),
         punt_limit: PuntLimit::PLAIN,
-        ofc_peer: value(keys.ofc_peer.as_ref(), false),
+        dcbx: lldp::dcbx(draft, problems),
+        auto_peer: lldp::auto_peer(draft),
+        ofc_peer: keys.ofc_peer.as_ref().is_some_and(|key| key.value == OrOff::Is(true)),
         gfc_peer: gfc_peer(draft, problems),
         pause_time: draft.line.pause_time,
         refresh: refresh(draft, stall_budget, problems),
@@ -236,14 +238,14 @@ fn refresh(draft: &Draft<'_>, stall_budget: Nanos, problems: &mut Problems) -> N
 /// Rates stand in PFC frames.
 fn gfc_peer(draft: &Draft<'_>, problems: &mut Problems) -> bool {
     let Some(key) = draft.port.keys.gfc_peer.as_ref() else { return false };
-    if key.value && !matches!(flow_control(draft), FlowControl::Pfc { .. }) {
+    if key.value != OrOff::Is(false) && !matches!(flow_control(draft), FlowControl::Pfc { .. }) {
         problems.push(
             Problem::error(format!("`gfc_peer` of port {} needs PFC", draft.name))
                 .at(key.span, "no PFC here")
                 .help("write pause = \"pfc\" or \"asymmetric\", or leave `gfc_peer` out"),
         );
     }
-    key.value
+    key.value == OrOff::Is(true)
 }
 
 fn policy(document: &Document, problems: &mut Problems) -> PolicySettings {

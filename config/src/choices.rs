@@ -1,7 +1,7 @@
 //! Words that stand for one of a few things: by which a configuration is read, and by which a change of it is told.
 
 use xoff_dataplane::settings::{
-    Accounting, Culprit, EgressLimits, HeadroomPlace, LoopDetection, QueueKind, Trust, Weigh,
+    Accounting, Culprit, Dcbx, EgressLimits, HeadroomPlace, LoopDetection, QueueKind, Trust, Weigh,
 };
 
 use crate::shell::{LogFormat, Mode, Sighup, ZeroCopy};
@@ -43,6 +43,7 @@ macro_rules! choices {
 choices! {
     Accounting: "until-transmitted" => UntilTransmitted, "until-forwarded" => UntilForwarded;
     Culprit: "arrival" => Arrival, "occupancy-deterministic" => OccupancyDeterministic, "occupancy-random" => OccupancyRandom;
+    Dcbx: "compare" => Compare, "willing" => Willing, "off" => Off;
     EgressLimits: "lossy" => Lossy, "all" => All;
     HeadroomPlace: "reserved" => Reserved, "pool" => Pool;
     LogFormat: "text" => Text, "json" => Json;

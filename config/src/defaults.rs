@@ -48,6 +48,8 @@ pub const VID: u16 = 1;
 pub const LEARNING: bool = true;
 /// `port.flood_unknown`, `port.flood_group`.
 pub const FLOOD: bool = true;
+/// `port.lldp`.
+pub const LLDP: bool = true;
 /// `port.isolated`.
 pub const ISOLATED: bool = false;
 /// `class.ecn_probability`, as HPCC's simulations and many a switch have it.
@@ -190,6 +192,8 @@ pub fn stated() -> Vec<(&'static str, &'static str, String)> {
         ("ofc", "flows", ofc.flows.to_string()),
         ("ofc", "congested_flows", ofc.congested_flows.to_string()),
         ("ofc", "paused_flows", ofc.paused_flows.to_string()),
+        ("port", "lldp", LLDP.to_string()),
+        ("port", "dcbx", "\"compare\"".into()),
         ("port", "ofc_peer", "false".into()),
         ("p-pfc", "prediction", "\"off\"".into()),
         ("gfc", "first", PolicySettings::default().gfc.first.to_string()),

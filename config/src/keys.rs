@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use toml_span::value::ValueInner;
 use toml_span::{Spanned, Value};
 use xoff_dataplane::settings::{
-    Accounting, Culprit, EgressLimits, FrameRate, HeadroomPlace, IngressOrder, LoopDetection, PolicyKind,
-    QueueKind, Service, StormLimit, Trust, WatchdogAction, Weigh, WhenFull,
+    Accounting, Culprit, Dcbx, EgressLimits, FrameRate, HeadroomPlace, IngressOrder, LoopDetection,
+    PolicyKind, QueueKind, Service, StormLimit, Trust, WatchdogAction, Weigh, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
@@ -179,8 +179,10 @@ keys! {
             ("802.3x", Pause::Whole),
             ("ignore", Pause::Ignore),
         ]);
-        ofc_peer: bool = parse::boolean;
-        gfc_peer: bool = parse::boolean;
+        lldp: bool = parse::boolean;
+        dcbx: Dcbx = parse::choice(Dcbx::WORDS);
+        ofc_peer: OrOff<bool> = parse::or_word("auto", parse::boolean);
+        gfc_peer: OrOff<bool> = parse::or_word("auto", parse::boolean);
         pause_time: u16 = parse::integer(1..=65_535);
         refresh: OrOff<Nanos> = parse::or_word("auto", parse::time(Nanos(1_000)..=Nanos::from_secs(4)));
         peer_response: PeerResponse = peer_response;

@@ -23,6 +23,7 @@ mod draft;
 mod ecn;
 mod keys;
 pub mod lab;
+mod lldp;
 mod machine;
 pub mod memory;
 mod nic;

@@ -6,6 +6,7 @@ use xoff_dataplane::units::Class;
 
 use crate::document::Document;
 use crate::draft::{Draft, value};
+use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 
 /// `[policy.ofc]`.
@@ -28,7 +29,8 @@ pub(crate) fn check(
 ) {
     for (draft, port) in drafts.iter().zip(&switch.ports) {
         let peer = draft.port.keys.ofc_peer.as_ref();
-        if let Some(peer) = peer.filter(|_| port.ofc_peer && !speaks_pfc(port.flow_control)) {
+        if let Some(peer) = peer.filter(|key| key.value != OrOff::Is(false) && !speaks_pfc(port.flow_control))
+        {
             problems.push(
                 Problem::error(format!("`ofc_peer` of port {} needs PFC", draft.name))
                     .at(peer.span, "lists of flows are PFC frames")

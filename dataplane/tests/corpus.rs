@@ -7,6 +7,8 @@ mod cnm;
 mod gfc;
 #[path = "../../fuzz/src/header.rs"]
 mod header;
+#[path = "../../fuzz/src/lldp.rs"]
+mod lldp;
 #[path = "../../fuzz/src/mac_control.rs"]
 mod mac_control;
 #[path = "../../fuzz/src/ofc.rs"]
@@ -44,6 +46,11 @@ fn mac_control_frames() {
 #[test]
 fn congestion_notification_messages() {
     run("cnm", cnm::check);
+}
+
+#[test]
+fn what_neighbors_say() {
+    run("lldp", lldp::check);
 }
 
 #[test]

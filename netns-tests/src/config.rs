@@ -53,7 +53,9 @@ impl Config {
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[switch]\n{}\n[defaults]\n{}\n\n{}", self.switch, self.defaults, self.more)?;
+        // Who looks at all that leaves a port sees what a test is about, and no LLDP beside it.
+        let lldp = if self.defaults.contains("lldp") { "" } else { "lldp = false\n" };
+        write!(f, "[switch]\n{}\n[defaults]\n{lldp}{}\n\n{}", self.switch, self.defaults, self.more)?;
         self.ports.iter().try_for_each(|port| write!(f, "\n[[port]]\n{port}"))
     }
 }

@@ -25,7 +25,7 @@ pub struct Host {
 
 /// What tests send and no host's stack understands: the kernel counts a tagged frame as dropped where
 /// only a capture has seen it. (It looks below one tag.)
-const TAKEN: [u16; 3] = [EXPERIMENTAL, 0x8100, 0x88a8];
+const TAKEN: [u16; 4] = [EXPERIMENTAL, 0x8100, 0x88a8, 0x88cc];
 
 impl Host {
     pub(crate) fn new(number: u8, device: Device) -> Host {

@@ -20,6 +20,7 @@ mod format;
 pub mod handoff;
 pub mod host_path;
 pub mod lab;
+pub mod lldp;
 pub mod machine;
 pub mod network;
 pub mod run;

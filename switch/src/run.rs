@@ -28,6 +28,7 @@ use crate::confine::{ConfineError, Part};
 use crate::control::current::Current;
 use crate::control::loss_books::LossBooks;
 use crate::control::mailbox::{Answer, Inbox, Mailbox};
+use crate::control::neighbors::Speakers;
 use crate::control::opener::{self, Opener};
 use crate::control::policy_cells::PolicyCells;
 use crate::control::reload::{Reloader, Reloads, Reserved, Source, commit_time};
@@ -40,6 +41,7 @@ use crate::descriptors::{Allowed, DescriptorError};
 use crate::handoff::{Exchange, Handoff};
 use crate::host_path::ends::{TellCounts, WorkerEnd};
 use crate::host_path::{self, HostPath};
+use crate::lldp::Neighbors;
 use crate::machine;
 use crate::worker::{Outcome, Worker};
 
@@ -319,6 +321,8 @@ pub fn start_from(
         started: SystemTime::now(),
         books: LossBooks::new(owners.len()),
         going_on: GoingOn::default(),
+        neighbors: Neighbors::new(owners.len()),
+        host_bell: Arc::clone(&bell),
     });
     let (opener, opening) = opener::start(umem, config, &queues, Arc::clone(&view), privileges)?;
     if let Privileges::Drop(confinement) = privileges {
@@ -341,7 +345,8 @@ pub fn start_from(
         let (stop, end) = (Arc::clone(&running.stop), running.end());
         running.workers.push(spawn(worker, core, stop, end, privileges)?);
     }
-    running.host_path = Some(host_path::start(host_end, &bell, (), privileges)?);
+    let speakers = Speakers::new(Arc::clone(&running.view), running.reloads.clone(), tells);
+    running.host_path = Some(host_path::start(host_end, &bell, speakers, privileges)?);
     Ok(running)
 }
 

@@ -2,9 +2,9 @@
 
 use xoff_dataplane::punt::PuntLimit;
 use xoff_dataplane::settings::{
-    Accounting, EcnSettings, Flooded, FlowControl, GPfcSettings, GfcSettings, LoopDetection, Memory,
-    OfcSettings, PPfcSettings, PipelineSettings, PolicyKind, QcnSettings, QueueKind, Service, SharedMemory,
-    StormLimit, Trust, WatchdogSettings, Weigh, WhenFull,
+    Accounting, AutoPeer, Dcbx, EcnSettings, Flooded, FlowControl, GPfcSettings, GfcSettings, LoopDetection,
+    Memory, OfcSettings, PPfcSettings, PipelineSettings, PolicyKind, QcnSettings, QueueKind, Service,
+    SharedMemory, StormLimit, Trust, WatchdogSettings, Weigh, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
@@ -39,7 +39,7 @@ macro_rules! told_by_word {
         }
     })* };
 }
-told_by_word!(Accounting, LogFormat, LoopDetection, Mode, QueueKind, Sighup, Trust, Weigh, ZeroCopy);
+told_by_word!(Accounting, Dcbx, LogFormat, LoopDetection, Mode, QueueKind, Sighup, Trust, Weigh, ZeroCopy);
 
 macro_rules! told_by {
     ($($type:ty: $how:expr),* $(,)?) => { $(impl Told for $type {
@@ -54,6 +54,12 @@ told_by! {
     Bytes: |bytes| if *bytes == Bytes::MAX { "no limit".into() } else { quantity::bytes(*bytes) },
     Nanos: |time| quantity::time(*time),
     BitRate: |rate| quantity::rate(*rate),
+    AutoPeer: |AutoPeer { flow_lists, rates }| match (flow_lists, rates) {
+        (false, false) => "nothing".into(),
+        (true, false) => "ofc_peer".into(),
+        (false, true) => "gfc_peer".into(),
+        (true, true) => "ofc_peer, gfc_peer".into(),
+    },
     PuntLimit: |PuntLimit { rate, burst }| format!("{rate} a second, {burst} at once"),
     Quanta: |quanta| format!("{} quanta", quanta.0),
     ClassSet: |classes| ranges(&classes.iter().map(Class::get).collect::<Vec<u8>>()),

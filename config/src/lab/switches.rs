@@ -109,6 +109,10 @@ fn root_of<'de>(
     if !defaults.contains_key("peer_response") {
         defaults.extend([entry("peer_response", ValueInner::String("software".into()), span)]);
     }
+    if !defaults.contains_key("lldp") {
+        // The kernel's own stack at the other end counts what nobody there listens to as dropped.
+        defaults.extend([entry("lldp", ValueInner::Boolean(false), span)]);
+    }
     root.extend([entry("defaults", ValueInner::Table(defaults), span)]);
     let ports = with_own(ports, own_ports, problems);
     root.extend([entry("port", ValueInner::Array(ports), span)]);

@@ -188,6 +188,9 @@ impl Watch {
                 self.paused_until[class.index()] = self.paused_until[class.index()].min(now);
             }
         }
+        if self.port.gfc_peer != port.gfc_peer {
+            self.rates = rates(port);
+        }
         self.port = port.clone();
     }
 

@@ -254,6 +254,10 @@ pub struct PortSettings {
     pub lldp: bool,
     /// How much of what comes in may be punted.
     pub punt_limit: PuntLimit,
+    /// What is done with what the neighbor says of its classes.
+    pub dcbx: Dcbx,
+    /// What of the peer is known by LLDP, and not by the two that follow.
+    pub auto_peer: AutoPeer,
     /// Whether the peer understands lists of flows ([`crate::wire::ofc`]); of effect where the policy of a
     /// class is OFC.
     pub ofc_peer: bool,
@@ -275,6 +279,28 @@ pub struct PortSettings {
     pub peer_response: Nanos,
     /// Per class.
     pub classes: [ClassSettings; CLASSES],
+}
+
+/// What a port does with what its neighbor says of its classes (DCBX). The dataplane does nothing with it by itself: who runs it
+/// gives it other settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dcbx {
+    /// Nothing is said, and nothing looked at.
+    Off,
+    /// It is compared with what the port does.
+    #[default]
+    Compare,
+    /// And PFC is used for those classes for which the neighbor uses it.
+    Willing,
+}
+
+/// What of a peer is learned from what it says by LLDP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AutoPeer {
+    /// [`PortSettings::ofc_peer`].
+    pub flow_lists: bool,
+    /// [`PortSettings::gfc_peer`].
+    pub rates: bool,
 }
 
 /// Where a frame's class comes from.

@@ -74,6 +74,8 @@ impl PortSettings {
             flow_control: FlowControl::Pfc { obey: ClassSet::ALL, send: lossless },
             lldp: false,
             punt_limit: PuntLimit::PLAIN,
+            dcbx: Default::default(),
+            auto_peer: Default::default(),
             ofc_peer: false,
             gfc_peer: false,
             pause_time,

@@ -6,7 +6,8 @@
 //! store holds both: what the old limits have let in, and what the new ones will.
 //!
 //! Peers that the old settings and the new ones want held stay held, others are told at once. A peer that may pause a class no
-//! longer is taken to have let it go. Policies begin anew, with the buffer as it is.
+//! longer is taken to have let it go. Policies begin anew, with the buffer as it is: what peers were asked flow by flow, or as
+//! rates, is taken back, also where they are taken to understand it no longer.
 //!
 //! Not everything can be otherwise: [`Revision::new`] says what stays.
 
@@ -39,8 +40,8 @@ impl Revision {
     /// These settings, for the worker of these `workers` whose store has `slots` slots. They are to have as many ports as those
     /// that the switch was made with, and ports of which something is inside or with a peer on lines of the same speed and
     /// with the same longest frame. They are to be the same in what stays: accounting, the pipeline and what it does when a queue
-    /// is full, the kinds of queues, the shadows, congestion points, how pauses are told, which peers understand more than PFC, and
-    /// the capacity of the forwarding database.
+    /// is full, the kinds of queues, the shadows, congestion points, how pauses are told, and the
+    /// capacity of the forwarding database.
     #[must_use]
     pub fn new(settings: SwitchSettings, workers: &Workers, slots: u32) -> Revision {
         let reach = Reach::new(&settings.ports, |port| workers.owns(port));
@@ -129,6 +130,9 @@ impl Switch {
             FlowControl::Pfc { obey, .. } => obey,
             FlowControl::Pause8023x | FlowControl::Ignore => ClassSet::ALL,
         };
+        if !settings.ofc_peer {
+            peer.paused_for_flows = ClassSet::NONE; // what is paused is paused as a whole
+        }
         let not_obeyed = ClassSet(peer.paused.classes().0 & !obeyed.0);
         let resumed = peer.paused.receive(self.now, not_obeyed, &Default::default());
         ended.iter().for_each(|class| self.end_storm(port, class));

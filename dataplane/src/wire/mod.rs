@@ -9,6 +9,7 @@
 //! counted.
 
 pub mod cnm;
+pub mod dcbx;
 pub mod dscp;
 pub mod ecn;
 pub mod flow;

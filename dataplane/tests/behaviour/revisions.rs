@@ -379,3 +379,40 @@ fn a_place_without_a_port_sends_what_it_has_lets_its_peer_go_and_gets_nothing_mo
     star.run_to_rest();
     assert_eq!(sent(&star), before + 5, "it is a port again");
 }
+
+/// As LLDP tells: a peer is taken to understand lists of flows, or rates, and then no longer.
+#[test]
+fn what_peers_are_taken_to_understand_changes_under_load_and_nothing_is_lost() {
+    let (mut lists, mut rates) = (0, 0);
+    for seed in xoff_explore::seeds(0..8) {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut star = star();
+        star.keep_rates(1);
+        star.revise(changed(&star, |settings| {
+            (settings.policies[3], settings.policies[4]) = (PolicyKind::Ofc, PolicyKind::Gfc);
+            settings.policy.ofc.alpha = 0.9;
+        }));
+        let mut flows = Vec::new();
+        for (from, class) in [(1, C3), (2, C3), (1, C4), (2, C4)] {
+            let stream = star.stream(0, class, 150);
+            flows.push(star.start(from, 0, stream));
+        }
+        for _ in 0..40 {
+            star.run_for(Nanos::from_micros(rng.u64(20..400)));
+            let port = rng.usize(1..3);
+            let (ofc_peer, gfc_peer) = (rng.bool(), rng.bool() && port == 1);
+            star.revise(changed(&star, |settings| {
+                (settings.ports[port].ofc_peer, settings.ports[port].gfc_peer) = (ofc_peer, gfc_peer);
+            }));
+        }
+        star.run_to_rest();
+        flows.iter().for_each(|&flow| star.came_whole(flow, 150));
+        let counters = &star.switch().counters;
+        assert_eq!(counters.dropped(DropReason::HeadroomExhausted), 0);
+        for port in [1, 2].map(PortId) {
+            lists += counters.class(port, C3).flows.pause_frames_sent.get();
+            rates += counters.port(port).rate_frames_sent.get();
+        }
+    }
+    assert!(lists > 10 && rates > 10, "{lists} lists, {rates} rates");
+}

@@ -34,6 +34,7 @@ mod lab_places;
 mod lab_programs;
 mod late_peer;
 mod learning;
+mod lldp;
 mod log;
 mod loops;
 mod lost_xon;

@@ -62,7 +62,8 @@ fn expected(uid: &str) -> BTreeMap<String, Left> {
         seccomp: "2".to_owned(),
     };
     let opens = ["main", "xoff-control"].map(|name| (name.to_owned(), with(OWNER)));
-    let opens_nothing = ["xoff-http", "xoff-log", "xoff-worker"].map(|name| (name.to_owned(), with(NONE)));
+    let opens_nothing =
+        ["xoff-host-path", "xoff-http", "xoff-log", "xoff-worker"].map(|name| (name.to_owned(), with(NONE)));
     let opener = ("xoff-opener".to_owned(), with(OPENER));
     opens.into_iter().chain(opens_nothing).chain([opener]).collect()
 }

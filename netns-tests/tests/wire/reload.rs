@@ -69,7 +69,7 @@ fn what_cannot_be_is_named_all_of_it_and_nothing_changes() {
     let other = lossless("90KB", "50KB");
     let restart = config(&bed)
         .switch("name = \"other\"\nhttp = \"127.0.0.1:9470\"")
-        .port(2, "ofc_peer = true")
+        .port(2, "mode = \"generic\"")
         .more(&other);
     for args in [&["--dry-run"][..], &[]] {
         switch.write(&restart);
@@ -78,7 +78,7 @@ fn what_cannot_be_is_named_all_of_it_and_nothing_changes() {
         for line in [
             "switch.name: xoff -> other",
             "switch.http: 127.0.0.1:9464 -> 127.0.0.1:9470",
-            "port \"p2\": ofc_peer: false -> true",
+            "port \"p2\": mode: auto -> generic",
         ] {
             assert!(text.contains(line), "{line}: {text}");
         }

@@ -247,6 +247,7 @@ impl Links {
             ),
         }
         self.tell_workers(id, link == Link::Up);
+        self.view.host_bell.wake();
         if link == Link::Gone
             && let Some(opener) = &self.opener
         {

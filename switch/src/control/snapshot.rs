@@ -22,7 +22,7 @@ use super::status::{
     ShadowStatus, SocketMemory, Spread, Status, Verdict, WorkerState, WorkerStatus, XdpMode,
 };
 use super::view::{PortView, SwitchView, WorkerView};
-use super::{addresses, logging, loops, notification, pipeline, proof, storms};
+use super::{addresses, lldp, logging, loops, notification, pipeline, proof, storms};
 
 /// How long workers have for an answer. A healthy one needs a loop; a stalled virtual machine may
 /// need much longer than any stall budget.
@@ -143,6 +143,8 @@ fn port_status(view: &SwitchView, id: PortId, port: &PortView) -> PortStatus {
         program_detached: port.program_detached.get(),
         returns: port.returns.get(),
         peer: peer_status(view, id, port),
+        lldp: lldp::status(view, id),
+        punts: lldp::punts(view, id),
         classes: Class::ALL.map(|class| class_status(view, id, class)).into(),
     }
 }

@@ -12,6 +12,7 @@ use xoff_xdp::{DeviceDrops, XdpStatistics};
 
 pub use super::books::Books;
 pub use super::judged::{GoingOnStatus, PeerStatus, ResponseStatus};
+pub use super::lldp::{EtsStatus, LldpStatus, MismatchStatus, NeighborStatus, PfcStatus, PuntStatus};
 use super::notification::CongestionPointStatus;
 pub use super::pipeline::{HaltStatus, PipelineStatus};
 use super::policy_cells::PolicyNames;
@@ -179,6 +180,12 @@ pub struct PortStatus {
     /// Its peer, beside what was declared of it.
     #[serde(default)]
     pub peer: PeerStatus,
+    /// What it says by LLDP, and hears.
+    #[serde(default)]
+    pub lldp: LldpStatus,
+    /// Frames that are no transit, by why they are not.
+    #[serde(default)]
+    pub punts: BTreeMap<String, PuntStatus>,
     /// Classes 0 to 7.
     pub classes: Vec<ClassStatus>,
 }

@@ -14,6 +14,8 @@ use super::mailbox::Mailbox;
 use super::policy_cells::PolicyCells;
 use super::port_view::PauseTimes;
 use super::watch::GoingOn;
+use crate::bell::Bell;
+use crate::lldp::Neighbors;
 
 pub use super::port_view::{Link, PortDevice, PortView, ProgramState};
 
@@ -44,6 +46,10 @@ pub struct SwitchView {
     pub books: LossBooks,
     /// What goes wrong now. Written by the control thread.
     pub going_on: GoingOn,
+    /// What ports say by LLDP, and hear. Written by the host path.
+    pub neighbors: Neighbors,
+    /// Wakes the host path.
+    pub host_bell: Arc<Bell>,
 }
 
 impl SwitchView {

@@ -130,7 +130,8 @@ impl Plan {
             .span("class.3.xoff", line, XOFF)
             .span("class.3.xon", line, XON)
             .set("defaults.flood_unknown", "false")
-            .set("defaults.flood_group", "false");
+            .set("defaults.flood_group", "false")
+            .set("defaults.lldp", "false");
         Plan {
             line,
             point: String::new(),

@@ -128,17 +128,6 @@ impl Drop for HostPath {
     }
 }
 
-/// Nobody: what is punted is dropped.
-impl Host for () {
-    fn take(&mut self, _: &Punted<'_>, _: &mut Outbox) {}
-
-    fn advance(&mut self, _: Nanos, _: &mut Outbox) -> Nanos {
-        Nanos::NEVER
-    }
-
-    fn stop(&mut self, _: Nanos, _: &mut Outbox) {}
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;

@@ -5,6 +5,7 @@
 
 mod ask;
 mod headroom;
+mod neighbors;
 mod pipeline;
 mod policies;
 mod screen;
@@ -87,6 +88,8 @@ enum What {
     Drops,
     /// Headroom of lossless classes: what the peer was declared to need, and what was seen.
     Headroom,
+    /// Neighbors: who they are (LLDP), what they say of their classes (DCBX), and where that is not what the port does.
+    Neighbors,
     /// All addresses, and where they are.
     Mac,
     /// Pauses of single flows (OFC): asked for, obeyed, and what shadow policies would have asked for.

@@ -5,6 +5,7 @@ use xoff_config::written::grouped;
 
 use super::What;
 use super::headroom;
+use super::neighbors;
 use super::policies::{flow_table, shadow_table};
 use super::tables::{class_table, has_traffic, losses, pause, port_table, quantiles, table, why};
 use crate::control::status::{ClassStatus, FdbEntry, PortStatus, Status};
@@ -43,6 +44,7 @@ fn keys(what: What) -> [Keys; 2] {
             These(&["drops", "lost", "first_loss_nanos"]),
         ],
         What::Headroom => [These(&["peer"]), These(&["lossless", "ingress", "response"])],
+        What::Neighbors => [These(&["lldp"]), These(&[])],
         What::Flows => [These(&[]), These(&["flows"])],
         What::Mac | What::Causes | What::Schema => [These(&[]), These(&[])],
     }
@@ -84,6 +86,7 @@ pub(super) fn text(what: What, status: &Status, before: Option<&Status>) -> Stri
         What::Pauses => pause_table(&ports),
         What::Drops => drop_table(&ports) + &unseen_table(&ports),
         What::Headroom => headroom::table_of(&ports),
+        What::Neighbors => neighbors::tables(&ports),
         What::Mac => address_table(&status.fdb),
         What::Flows => flow_table(&ports, |_| true) + &shadow_table(&ports, |shadow| shadow.flows.is_some()),
         What::Causes | What::Schema => String::new(),
@@ -94,6 +97,7 @@ pub(super) fn text(what: What, status: &Status, before: Option<&Status>) -> Stri
         What::Pauses => "nobody was paused",
         What::Drops => "nothing was dropped",
         What::Headroom => "no class is lossless",
+        What::Neighbors => "no neighbor is known",
         What::Mac => "no address is known",
         What::Flows => "no peer understands pauses of single flows, and no shadow policy asks for them",
         What::Causes | What::Schema => "",
@@ -201,7 +205,11 @@ mod tests {
                 let whole = &whole["ports"][at];
                 assert!(within(port, whole) && port["name"] == whole["name"], "{what:?}: {port}");
                 let classes = port.get("classes").map_or(&[][..], |classes| classes.as_array().unwrap());
-                assert_eq!(classes.len(), if what == What::Ports { 0 } else { 8 }, "{what:?}");
+                assert_eq!(
+                    classes.len(),
+                    if matches!(what, What::Ports | What::Neighbors) { 0 } else { 8 },
+                    "{what:?}"
+                );
                 assert!(classes.iter().zip(0..).all(|(class, at)| within(class, &whole["classes"][at])));
             }
             // A key that is gone from `/status` would be missing.

@@ -3,6 +3,7 @@
 mod drops;
 mod flows;
 mod halts;
+mod lldp;
 mod notification;
 mod policies;
 pub(super) mod rates;
@@ -36,6 +37,7 @@ pub(super) fn render(view: &SwitchView) -> String {
     notification::write(&mut text, view);
     storms::write(&mut text, view);
     halts::write(&mut text, view);
+    lldp::write(&mut text, view);
     write_histograms(&mut text, view);
     write_workers(&mut text, view);
     text.finish()

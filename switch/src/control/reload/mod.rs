@@ -13,11 +13,13 @@
 //! Packet memory was cut at the start. What the old limits have let in may still be there when the new ones hold, so both have to
 //! fit: where a class is to get what another one gives away, a second reload does it.
 
+mod follow;
 pub(super) mod http;
 mod ports;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
@@ -34,6 +36,7 @@ pub use http::ReloadRequest;
 use super::mailbox::{Answer, Request};
 use super::opener::{NotOpened, Opener};
 use super::{SwitchView, ask, logging};
+use crate::lldp::dcbx;
 use crate::machine;
 
 /// What a switch was started with, and reads again.
@@ -143,22 +146,28 @@ impl From<&Change> for Changed {
     }
 }
 
-/// Somebody asks for a reload.
+/// Why settings may be otherwise.
 #[derive(Debug)]
-struct Asked {
-    dry_run: bool,
-    answer: oneshot::Sender<Result<Reloaded, NotReloaded>>,
+enum Asked {
+    /// Somebody asks for a reload.
+    Reload { dry_run: bool, answer: oneshot::Sender<Result<Reloaded, NotReloaded>> },
+    /// Neighbors say something else.
+    Follow,
 }
 
 /// Asks for reloads.
 #[derive(Clone, Debug)]
-pub struct Reloads(mpsc::UnboundedSender<Asked>);
+pub struct Reloads {
+    asks: mpsc::UnboundedSender<Asked>,
+    /// Neighbors say something else, and nobody has looked at it yet.
+    unfollowed: Arc<AtomicBool>,
+}
 
 impl Reloads {
     /// One more; it is answered when it is done, after those before it.
     fn ask(&self, dry_run: bool) -> oneshot::Receiver<Result<Reloaded, NotReloaded>> {
         let (answer, done) = oneshot::channel();
-        let _ = self.0.send(Asked { dry_run, answer }); // who waits learns that nobody answers
+        let _ = self.asks.send(Asked::Reload { dry_run, answer }); // who waits learns that nobody answers
         done
     }
 
@@ -179,6 +188,8 @@ pub struct Reloader {
     source: Source,
     opener: Opener,
     asked: mpsc::UnboundedReceiver<Asked>,
+    /// See [`Reloads`].
+    unfollowed: Arc<AtomicBool>,
 }
 
 impl Reloader {
@@ -192,12 +203,18 @@ impl Reloader {
         opener: Opener,
     ) -> (Reloads, Reloader) {
         let (asks, asked) = mpsc::unbounded_channel();
-        (Reloads(asks), Reloader { view, config, before: Vec::new(), reserved, source, opener, asked })
+        let unfollowed = Arc::<AtomicBool>::default();
+        let reloads = Reloads { asks, unfollowed: Arc::clone(&unfollowed) };
+        (reloads, Reloader { view, config, before: Vec::new(), reserved, source, opener, asked, unfollowed })
     }
 
     /// Does it for good, one after the other.
     async fn run(&mut self) {
-        while let Some(Asked { dry_run, answer }) = self.asked.recv().await {
+        while let Some(asked) = self.asked.recv().await {
+            let Asked::Reload { dry_run, answer } = asked else {
+                self.follow().await;
+                continue;
+            };
             let outcome = self.reload(dry_run).await;
             if !dry_run {
                 log(&self.source, &outcome);
@@ -381,6 +398,7 @@ impl Reloader {
             view.policies.set(class, settings.policies[class.index()]);
         }
         view.configured.set(settings);
+        view.host_bell.wake(); // what ports say follows from them
         let unplaced = left?.iter().map(|left| left.unplaced()).max().unwrap_or(0);
         if unplaced > 0 {
             tracing::error!(
@@ -417,6 +435,9 @@ impl Reloader {
         settings.fdb.seed = now.fdb.seed;
         for (port, now) in settings.ports.iter_mut().zip(&now.ports) {
             port.mac = now.mac;
+        }
+        for (id, _) in self.view.ports() {
+            dcbx::follow(&mut settings.ports[id.index()], self.view.neighbors.said(id).as_ref());
         }
         for (id, _) in self.view.ports().filter(|(id, _)| next.shell.ports[id.index()].is_vacant()) {
             let classes = settings.ports[id.index()].classes.iter_mut().zip(&now.ports[id.index()].classes);

@@ -22,6 +22,8 @@ use xoff_xdp::{DeviceDrops, Look, PortDriver, Unread, XdpStatistics};
 use super::mailbox::{Address, Inbox, Mailbox, Request};
 use super::status::{Promise, Status, WorkerState};
 use super::*;
+use crate::bell::Bell;
+use crate::lldp::Neighbors;
 
 mod addresses;
 mod capture;
@@ -171,6 +173,8 @@ pub(super) fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
         started: SystemTime::now(),
         books: loss_books::LossBooks::new(2),
         going_on: GoingOn::default(),
+        neighbors: Neighbors::new(2),
+        host_bell: Arc::new(Bell::new().unwrap()),
     };
     fill(&view);
     (Arc::new(view), inbox)

@@ -9,6 +9,7 @@ use xoff_xdp::{DeviceDrops, XdpStatistics};
 use super::super::view::{PortView, SwitchView};
 use super::super::{loops, storms};
 use crate::format::span;
+use crate::lldp::dcbx::Kind as Mismatched;
 
 /// A kind of condition.
 #[derive(Debug)]
@@ -130,9 +131,18 @@ const MALFORMED: Kind = Kind {
     counted: "frames",
 };
 
+const DCBX_MISMATCH: Kind = Kind {
+    event: "dcbx-mismatch",
+    is_loss: false,
+    began: "the neighbor's classes are not this port's",
+    goes_on: "the neighbor's classes are still not this port's",
+    over: "the neighbor's classes are this port's again, or it says no more of them",
+    counted: "times found",
+};
+
 /// Every kind, in the order in which docs/log.md has them.
 #[cfg(test)]
-pub(super) const KINDS: [&Kind; 10] = [
+pub(super) const KINDS: [&Kind; 11] = [
     &LOSS,
     &UNSEEN_LOSS,
     &STALL,
@@ -143,6 +153,7 @@ pub(super) const KINDS: [&Kind; 10] = [
     &PEER_LATE,
     &PAUSE_UNKNOWN,
     &MALFORMED,
+    &DCBX_MISMATCH,
 ];
 
 impl Condition {
@@ -224,7 +235,19 @@ fn of_port(view: &SwitchView, id: PortId) -> Vec<Condition> {
     let malformed = Condition::new(&MALFORMED, place(None), move |view, _| {
         view.counters.port(id).malformed_control.iter().map(|counter| counter.get()).sum()
     });
-    unseen.chain([found, fast, unknown, malformed]).collect()
+    let differs = Mismatched::ALL.into_iter().map(|kind| {
+        let now = move |view: &SwitchView| {
+            let ports = view.neighbors.lock();
+            let differing = ports[id.index()].mismatches.iter().find(|it| it.kind == kind);
+            differing.map(|it| it.detail.clone())
+        };
+        Condition::new(&DCBX_MISMATCH, place(Some(kind.name().into())), move |view, _| {
+            view.neighbors.lock()[id.index()].counts.mismatches[kind.index()]
+        })
+        .lasting(move |view| now(view).is_some())
+        .saying(now)
+    });
+    unseen.chain([found, fast, unknown, malformed]).chain(differs).collect()
 }
 
 fn of_class(view: &SwitchView, port: PortId, class: Class) -> Vec<Condition> {

@@ -1,0 +1,66 @@
+//! What a file says of LLDP and DCBX.
+#![allow(clippy::unwrap_used)]
+
+use xoff_config::{Config, ConfigError, Machine};
+use xoff_dataplane::settings::{AutoPeer, Dcbx, PortSettings};
+
+/// A switch of one port with these keys.
+fn read(keys: &str) -> Result<Config, ConfigError> {
+    let port = format!("[[port]]\nname = \"a\"\ndevice = \"x\"\nspeed = \"1G\"\n{keys}");
+    Config::from_toml("test.toml", &port, Machine::default())
+}
+
+fn port(keys: &str) -> PortSettings {
+    read(keys).unwrap().switch.ports[0].clone()
+}
+
+fn message(keys: &str) -> String {
+    let Err(ConfigError::Invalid(invalid)) = read(keys) else { panic!("{keys} is fine") };
+    let problems = invalid.problems();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    problems[0].message.clone()
+}
+
+#[test]
+fn every_port_speaks_and_compares_unless_it_is_told_otherwise() {
+    let of = |keys: &str| (port(keys).lldp, port(keys).dcbx);
+    assert_eq!(of(""), (true, Dcbx::Compare));
+    assert_eq!(of("lldp = false\n"), (false, Dcbx::Compare));
+    assert_eq!(of("dcbx = \"off\"\n"), (true, Dcbx::Off));
+    assert_eq!(of("dcbx = \"willing\"\n"), (true, Dcbx::Willing));
+    assert!(message("lldp = \"kernel\"\n").contains("lldp"));
+}
+
+#[test]
+fn what_a_peer_understands_is_said_or_learned() {
+    let of = |keys: &str| {
+        let port = port(keys);
+        (port.ofc_peer, port.gfc_peer, port.auto_peer)
+    };
+    let auto = |flow_lists, rates| AutoPeer { flow_lists, rates };
+    assert_eq!(of(""), (false, false, auto(false, false)));
+    assert_eq!(of("ofc_peer = true\ngfc_peer = \"auto\"\n"), (true, false, auto(false, true)));
+    assert_eq!(of("ofc_peer = \"auto\"\ngfc_peer = false\n"), (false, false, auto(true, false)));
+}
+
+#[test]
+fn who_follows_its_neighbor_hears_it_and_speaks_pfc() {
+    for key in ["ofc_peer = \"auto\"", "gfc_peer = \"auto\"", "dcbx = \"willing\""] {
+        let (name, _) = key.split_once(' ').unwrap();
+        let off = message(&format!("{key}\nlldp = false\n"));
+        assert!(off.contains(&format!("`{name}` of port a")), "{off}");
+        assert!(off.contains("LLDP is off"), "{off}");
+        let whole = message(&format!("{key}\npause = \"802.3x\"\n"));
+        assert!(whole.contains(name) && whole.contains("needs PFC"), "{whole}");
+    }
+}
+
+#[test]
+fn it_is_noted_for_which_classes_a_willing_port_has_memory() {
+    let config = read("lossless = [3, 4]\ndcbx = \"willing\"\n").unwrap();
+    let notes: Vec<&str> = config.notes.iter().map(|problem| problem.message.as_str()).collect();
+    assert!(
+        notes.iter().any(|note| note.contains("in those of classes 3, 4 ") || note.contains("3-4")),
+        "{notes:?}"
+    );
+}

@@ -1,0 +1,178 @@
+//! DCBX (IEEE 802.1Qaz): what two ends of a link say to each other of their classes, in TLVs of [`super::lldp`]: which are paused
+//! (PFC), how they share the line (ETS), and what belongs to which (application priority).
+
+use crate::units::{CLASSES, Class, ClassSet};
+
+/// Organization (IEEE 802.1) and subtype of each.
+pub(super) const ETS: [u8; 4] = [0x00, 0x80, 0xc2, 9];
+pub(super) const ETS_RECOMMENDATION: [u8; 4] = [0x00, 0x80, 0xc2, 0xa];
+pub(super) const PFC: [u8; 4] = [0x00, 0x80, 0xc2, 0xb];
+pub(super) const APPLICATIONS: [u8; 4] = [0x00, 0x80, 0xc2, 0xc];
+
+const WILLING: u8 = 1 << 7;
+/// Of ETS: a credit-based shaper is supported. Of PFC: it does not pass MACsec by.
+const SECOND: u8 = 1 << 6;
+
+/// How a class competes with others.
+pub mod algorithm {
+    /// Strict priority.
+    pub const STRICT: u8 = 0;
+    /// A credit-based shaper.
+    pub const CREDIT_BASED: u8 = 1;
+    /// A share of the line.
+    pub const ETS: u8 = 2;
+    /// Something else.
+    pub const VENDOR: u8 = 255;
+}
+
+/// How classes share the line, or should.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Ets {
+    /// Whether the peer's recommendation is taken over.
+    pub willing: bool,
+    /// Whether a credit-based shaper is supported.
+    pub credit_based: bool,
+    /// How many traffic classes are supported; zero: eight.
+    pub classes_max: u8,
+    /// The traffic class of each priority, 0..=15.
+    pub traffic_class: [u8; CLASSES],
+    /// By traffic class, percent of the line.
+    pub bandwidth: [u8; CLASSES],
+    /// By traffic class, an [`algorithm`].
+    pub algorithm: [u8; CLASSES],
+}
+
+impl Ets {
+    pub(super) fn read(bytes: [u8; 21]) -> Ets {
+        let [first, rest @ ..] = bytes;
+        Ets {
+            willing: first & WILLING != 0,
+            credit_based: first & SECOND != 0,
+            classes_max: first & 0b111,
+            traffic_class: std::array::from_fn(|class| rest[class / 2] >> (4 * (1 - class % 2)) & 0xf),
+            bandwidth: std::array::from_fn(|class| rest[4 + class]),
+            algorithm: std::array::from_fn(|class| rest[12 + class]),
+        }
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; 21] {
+        let mut bytes = [0; 21];
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        bytes[0] = flag(self.willing, WILLING) | flag(self.credit_based, SECOND) | self.classes_max & 0b111;
+        for (class, traffic_class) in self.traffic_class.into_iter().enumerate() {
+            bytes[1 + class / 2] |= (traffic_class & 0xf) << (4 * (1 - class % 2));
+        }
+        bytes[5..13].copy_from_slice(&self.bandwidth);
+        bytes[13..].copy_from_slice(&self.algorithm);
+        bytes
+    }
+
+    /// By priority, what share of the line its traffic class has; `None` where that is no share.
+    #[must_use]
+    pub fn shares(&self) -> [Option<u8>; CLASSES] {
+        self.traffic_class.map(|class| {
+            let class = usize::from(class);
+            let has_share = self.algorithm.get(class) == Some(&algorithm::ETS);
+            has_share.then(|| self.bandwidth.get(class).copied()).flatten()
+        })
+    }
+}
+
+/// Which classes are paused by PFC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PfcState {
+    /// Whether the peer's classes are taken over.
+    pub willing: bool,
+    /// Whether MACsec is passed by: pauses come before what is still encrypted.
+    pub bypasses_macsec: bool,
+    /// How many classes may be at a time, 0..=15; zero: any number.
+    pub capability: u8,
+    /// Those that are.
+    pub classes: ClassSet,
+}
+
+impl PfcState {
+    pub(super) fn read([first, classes]: [u8; 2]) -> PfcState {
+        PfcState {
+            willing: first & WILLING != 0,
+            bypasses_macsec: first & SECOND != 0,
+            capability: first & 0xf,
+            classes: ClassSet(classes),
+        }
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; 2] {
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let flags = flag(self.willing, WILLING) | flag(self.bypasses_macsec, SECOND);
+        [flags | self.capability & 0xf, self.classes.0]
+    }
+}
+
+/// By what an [`Application`] is recognized.
+pub mod selector {
+    /// The EtherType.
+    pub const ETHER_TYPE: u8 = 1;
+    /// The port of TCP or SCTP.
+    pub const STREAM_PORT: u8 = 2;
+    /// The port of UDP or DCCP.
+    pub const DATAGRAM_PORT: u8 = 3;
+    /// Either.
+    pub const PORT: u8 = 4;
+    /// The DSCP.
+    pub const DSCP: u8 = 5;
+}
+
+/// Something that belongs to a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Application {
+    /// The class.
+    pub class: Class,
+    /// By what it is recognized, 0..=7: a [`selector`].
+    pub selector: u8,
+    /// Its number there.
+    pub protocol: u16,
+}
+
+impl Application {
+    /// On the wire.
+    #[must_use]
+    pub const fn to_bytes(self) -> [u8; 3] {
+        let [high, low] = self.protocol.to_be_bytes();
+        [self.class.get() << 5 | self.selector & 0b111, high, low]
+    }
+
+    const fn read([first, high, low]: [u8; 3]) -> Application {
+        let protocol = u16::from_be_bytes([high, low]);
+        Application { class: Class::from_low_bits(first >> 5), selector: first & 0b111, protocol }
+    }
+}
+
+/// A list of [`Application`]s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Applications<'a>(&'a [[u8; 3]]);
+
+impl<'a> Applications<'a> {
+    /// Most that one TLV says.
+    pub const MOST: usize = (511 - 5) / 3;
+
+    /// Those, as [`Application::to_bytes`] writes each.
+    #[must_use]
+    pub const fn new(list: &'a [[u8; 3]]) -> Applications<'a> {
+        Applications(list)
+    }
+
+    /// A reserved byte comes before the list.
+    pub(super) fn read(bytes: &'a [u8]) -> Option<Applications<'a>> {
+        let (list, rest) = bytes.get(1..)?.as_chunks();
+        rest.is_empty().then_some(Applications(list))
+    }
+
+    pub(super) fn bytes(self) -> &'a [u8] {
+        self.0.as_flattened()
+    }
+
+    /// One after the other.
+    pub fn iter(self) -> impl Iterator<Item = Application> + use<'a> {
+        self.0.iter().map(|bytes| Application::read(*bytes))
+    }
+}

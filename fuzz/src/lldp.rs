@@ -1,0 +1,31 @@
+//! What must hold for any frame read as LLDP. The fuzz target and the corpus test of `dataplane` run this same function.
+
+use xoff_dataplane::units::MacAddr;
+use xoff_dataplane::wire::Header;
+use xoff_dataplane::wire::lldp::{LEN_MAX, LldpError, Lldpdu, Tlv, Writer, is_lldp};
+
+/// Reads a frame as LLDP, and says the same again.
+pub fn check(bytes: &[u8]) {
+    let Some(header) = Header::parse(bytes).ok().filter(is_lldp) else { return };
+    let list = match Lldpdu::parse(header.payload(bytes)) {
+        Ok(list) => list,
+        Err(reason) => return assert_eq!(LldpError::ALL[reason.index()], reason),
+    };
+    let head = [Tlv::ChassisId(list.chassis), Tlv::PortId(list.port), Tlv::Ttl(list.ttl)];
+    let said: Vec<Tlv<'_>> = list.tlvs().flatten().collect();
+    for application in
+        said.iter().filter_map(|tlv| if let Tlv::Applications(list) = tlv { Some(list) } else { None })
+    {
+        assert!(application.iter().all(|application| application.selector < 8));
+    }
+    let mut again = [0; LEN_MAX];
+    let mut writer = Writer::new(&mut again, MacAddr([2, 0, 0, 0, 0, 1]));
+    let fit = head.iter().chain(&said).take_while(|tlv| writer.push(tlv)).count();
+    assert!(fit == 3 + said.len() || bytes.len() + 2 > LEN_MAX, "it came in a frame no longer");
+    let again = writer.finish();
+    let header = Header::parse(again).expect("what is written is a frame");
+    assert!(is_lldp(&header));
+    let again = Lldpdu::parse(header.payload(again)).expect("and well-formed");
+    assert_eq!((again.chassis, again.port, again.ttl), (list.chassis, list.port, list.ttl));
+    assert!(again.tlvs().flatten().eq(said.into_iter().take(fit - 3)));
+}

@@ -1,0 +1,178 @@
+//! Has ports speak LLDP and hear it: the [`Host`] of the host path. What a port says follows from the settings; what its neighbor
+//! says is kept in [`SwitchView::neighbors`], told in the log where somebody comes, goes or differs, and handed on where settings
+//! follow from it.
+
+use std::sync::Arc;
+
+use xoff_dataplane::punt::PuntReason;
+use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::units::{Nanos, PortId};
+
+use super::reload::Reloads;
+use super::view::{Link, PortView, SwitchView};
+use crate::host_path::Host;
+use crate::host_path::ends::{Outbox, Punted, TellCounts};
+use crate::lldp::Port;
+use crate::lldp::dcbx::{self, Speaker};
+use crate::lldp::table::{Heard, Neighbor};
+use crate::lldp::timer::TTL;
+
+/// Most lines of the log about who comes and goes at a port, in so much time.
+const LINES_MAX: u32 = 20;
+const LINES_EVERY: Nanos = Nanos::from_secs(10);
+
+/// All ports of a switch, as they speak and hear.
+#[derive(Debug)]
+pub struct Speakers {
+    view: Arc<SwitchView>,
+    reloads: Option<Reloads>,
+    counts: Arc<TellCounts>,
+    /// What the frames below were made of.
+    settings: Arc<SwitchSettings>,
+    /// By port, what it said last, and how many frames could not be sent by then.
+    said: Vec<(Vec<u8>, u64)>,
+    /// By port, since when lines of the log are counted, and how many there were.
+    lines: Vec<(Nanos, u32)>,
+}
+
+impl Speakers {
+    /// Of this switch. `reloads` has it go by what neighbors say; `counts` says what became of frames.
+    #[must_use]
+    pub fn new(view: Arc<SwitchView>, reloads: Option<Reloads>, counts: Arc<TellCounts>) -> Speakers {
+        let settings = view.settings();
+        let said = vec![(Vec::new(), 0); view.ports.len()];
+        let lines = vec![(Nanos::ZERO, 0); view.ports.len()];
+        Speakers { view, reloads, counts, settings, said, lines }
+    }
+
+    /// Whether a port speaks, as it is configured and linked now.
+    fn is_on(&self, id: PortId, port: &PortView) -> bool {
+        port.is_there() && port.link.get() == Link::Up && self.settings.ports[id.index()].lldp
+    }
+
+    fn frame(&self, id: PortId, ttl: u16) -> Vec<u8> {
+        let port = &self.view.ports[id.index()];
+        let (chassis, device) = (self.view.ports().next().map(|(_, port)| port.now().mac), port.device.get());
+        let mac = port.now().mac;
+        let speaker =
+            Speaker { chassis: chassis.unwrap_or(mac), mac, system: &self.view.name, device: &device };
+        dcbx::frame(&speaker, &self.settings.ports[id.index()], ttl)
+    }
+
+    /// What there is to do at a port; when there is more.
+    fn look(&mut self, now: Nanos, id: PortId, is_new: bool, outbox: &mut Outbox) -> Nanos {
+        let view = Arc::clone(&self.view);
+        let is_on = self.is_on(id, &view.ports[id.index()]);
+        let mut ports = view.neighbors.lock();
+        let at = &mut ports[id.index()];
+        let mut gone = at.age(now);
+        let begins = is_on && !at.timer.is_on();
+        match (at.timer.is_on(), is_on) {
+            (false, true) => at.timer.begin(now),
+            (true, false) => {
+                at.timer.end();
+                gone.extend(at.table.clear());
+            }
+            (false, false) | (true, true) => (),
+        }
+        for neighbor in &gone {
+            self.tell(now, id, false, neighbor);
+        }
+        if is_new || !gone.is_empty() {
+            self.compare(id, at);
+        }
+        if !is_on {
+            return Nanos::NEVER;
+        }
+        if is_new || begins {
+            let frame = self.frame(id, TTL);
+            if self.said[id.index()].0 != frame {
+                self.said[id.index()].0 = frame;
+                at.timer.changed(now);
+            }
+        }
+        let untold = self.counts.untold(id);
+        let (frame, untold_before) = &mut self.said[id.index()];
+        if std::mem::replace(untold_before, untold) != untold {
+            at.timer.again(now);
+        }
+        if at.timer.sends(now) {
+            if outbox.tell(now, id, frame) {
+                at.counts.frames_out += 1;
+            } else {
+                at.timer.again(now);
+            }
+        }
+        at.timer.next().min(at.table.next_expiry())
+    }
+
+    /// A line of the log for who comes and goes; no more than a few, whatever strangers do.
+    fn tell(&mut self, now: Nanos, id: PortId, comes: bool, neighbor: &Neighbor) {
+        let (since, lines) = &mut self.lines[id.index()];
+        if now.since(*since) >= LINES_EVERY {
+            (*since, *lines) = (now, 0);
+        }
+        *lines += 1;
+        if *lines > LINES_MAX {
+            return;
+        }
+        let Neighbor { chassis, port: theirs, said, .. } = neighbor;
+        let (port, name) = (self.view.name_of(id), &said.system_name);
+        if comes {
+            tracing::info!(event = "neighbor-new", %port, chassis, neighbor_port = theirs, name, "a neighbor has come");
+        } else {
+            tracing::info!(event = "neighbor-gone", %port, chassis, neighbor_port = theirs, name, "a neighbor has gone");
+        }
+    }
+
+    /// Compares what a port does with what its neighbor says, and has settings follow from that.
+    fn compare(&self, id: PortId, at: &mut Port) {
+        let (settings, only) = (&self.settings.ports[id.index()], at.table.only());
+        let said = only.map(|neighbor| &neighbor.said);
+        let mismatches = said.map(|said| dcbx::mismatches(settings, said)).unwrap_or_default();
+        if let Some(reloads) = self.reloads.as_ref().filter(|_| dcbx::follows(settings)) {
+            reloads.neighbors_changed();
+        }
+        at.compare(mismatches);
+    }
+}
+
+impl Host for Speakers {
+    fn take(&mut self, punted: &Punted<'_>, _: &mut Outbox) {
+        let PuntReason::Lldp = punted.reason;
+        let (view, id) = (Arc::clone(&self.view), punted.port);
+        if !self.is_on(id, &view.ports[id.index()]) {
+            return;
+        }
+        let mut ports = view.neighbors.lock();
+        let at = &mut ports[id.index()];
+        let heard = at.receive(punted.at, punted.bytes);
+        match &heard {
+            Heard::Nothing | Heard::Refreshed | Heard::TooMany => return,
+            Heard::Changed => (),
+            Heard::New => {
+                if let Some(neighbor) = at.table.all().last() {
+                    self.tell(punted.at, id, true, neighbor);
+                }
+            }
+            Heard::Gone(neighbor) => self.tell(punted.at, id, false, neighbor),
+        }
+        self.compare(id, at);
+    }
+
+    fn advance(&mut self, now: Nanos, outbox: &mut Outbox) -> Nanos {
+        let settings = self.view.settings();
+        let is_new = !Arc::ptr_eq(&settings, &self.settings);
+        self.settings = settings;
+        let ids = (0..=u8::MAX).map(PortId).take(self.view.ports.len());
+        ids.map(|id| self.look(now, id, is_new, outbox)).min().unwrap_or(Nanos::NEVER)
+    }
+
+    fn stop(&mut self, now: Nanos, outbox: &mut Outbox) {
+        for id in (0..=u8::MAX).map(PortId).take(self.view.ports.len()) {
+            if self.is_on(id, &self.view.ports[id.index()]) {
+                outbox.tell(now, id, &self.frame(id, 0)); // or there is no room, and it is forgotten in its time
+            }
+        }
+    }
+}

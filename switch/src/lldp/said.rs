@@ -1,0 +1,177 @@
+//! What a neighbor says of itself, as it is kept.
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use xoff_dataplane::units::MacAddr;
+use xoff_dataplane::wire::dcbx::{Application, Ets, PfcState};
+use xoff_dataplane::wire::lldp::{
+    BRIDGE, Id, LldpError, Lldpdu, ManagementAddress, ROUTER, Tlv, Understands,
+};
+
+/// Most addresses that are kept of one neighbor.
+const ADDRESSES_MAX: usize = 8;
+
+/// Names of capabilities, by bit.
+const CAPABILITIES: [&str; 8] =
+    ["other", "repeater", "bridge", "access-point", "router", "telephone", "docsis", "station"];
+const _: () = assert!(BRIDGE == 1 << 2 && ROUTER == 1 << 4);
+
+/// All that is kept. Texts have no character that a terminal would obey.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// What its port is.
+    pub port_description: String,
+    /// What it is called.
+    pub system_name: String,
+    /// What it is.
+    pub system_description: String,
+    /// What it is at present, by bits.
+    pub capabilities: u16,
+    /// Where it is managed.
+    pub management: Vec<String>,
+    /// The longest frame that it takes, FCS included.
+    pub max_frame: Option<u16>,
+    /// How its classes share the line.
+    pub ets: Option<Ets>,
+    /// How ours should.
+    pub recommendation: Option<Ets>,
+    /// Which of its classes are paused.
+    pub pfc: Option<PfcState>,
+    /// What belongs to which class.
+    pub applications: Vec<Application>,
+    /// What it understands beside PFC.
+    pub understands: Understands,
+}
+
+impl Said {
+    /// What a list says; what of it says nothing is counted.
+    #[must_use]
+    pub fn read(list: &Lldpdu<'_>, discarded: &mut [u64; LldpError::COUNT]) -> Said {
+        let mut said = Said::default();
+        let mut seen = Seen::default();
+        for tlv in list.tlvs() {
+            let read = tlv.and_then(|tlv| if seen.again(&tlv) { Err(LldpError::Repeated) } else { Ok(tlv) });
+            match read {
+                Ok(tlv) => said.take(&tlv),
+                Err(error) => discarded[error.index()] += 1,
+            }
+        }
+        said
+    }
+
+    fn take(&mut self, tlv: &Tlv<'_>) {
+        match *tlv {
+            Tlv::PortDescription(text) => self.port_description = harmless(text),
+            Tlv::SystemName(text) => self.system_name = harmless(text),
+            Tlv::SystemDescription(text) => self.system_description = harmless(text),
+            Tlv::Capabilities { enabled, .. } => self.capabilities = enabled,
+            Tlv::ManagementAddress(address) if self.management.len() < ADDRESSES_MAX => {
+                self.management.push(management(&address));
+            }
+            Tlv::MaxFrame(bytes) => self.max_frame = Some(bytes),
+            Tlv::Ets(ets) => self.ets = Some(ets),
+            Tlv::EtsRecommendation(ets) => self.recommendation = Some(ets),
+            Tlv::Pfc(pfc) => self.pfc = Some(pfc),
+            Tlv::Applications(list) => self.applications = list.iter().collect(),
+            Tlv::Understands(understands) => self.understands = understands,
+            Tlv::ChassisId(_) | Tlv::PortId(_) | Tlv::Ttl(_) | Tlv::ManagementAddress(_) | Tlv::Other(..) => {
+            }
+        }
+    }
+
+    /// What it is at present, in words.
+    #[must_use]
+    pub fn capabilities(&self) -> Vec<&'static str> {
+        let named = CAPABILITIES.into_iter().enumerate();
+        named.filter(|(bit, _)| self.capabilities & 1 << bit != 0).map(|(_, name)| name).collect()
+    }
+
+    /// Whether it speaks DCBX.
+    #[must_use]
+    pub fn speaks_dcbx(&self) -> bool {
+        self.pfc.is_some() || self.ets.is_some() || !self.applications.is_empty()
+    }
+}
+
+/// Which of those were there that may be there once.
+#[derive(Default)]
+struct Seen(u16);
+
+impl Seen {
+    fn again(&mut self, tlv: &Tlv<'_>) -> bool {
+        let bit = match tlv {
+            Tlv::PortDescription(_) => 0,
+            Tlv::SystemName(_) => 1,
+            Tlv::SystemDescription(_) => 2,
+            Tlv::Capabilities { .. } => 3,
+            Tlv::MaxFrame(_) => 4,
+            Tlv::Ets(_) => 5,
+            Tlv::EtsRecommendation(_) => 6,
+            Tlv::Pfc(_) => 7,
+            Tlv::Applications(_) => 8,
+            Tlv::Understands(_) => 9,
+            Tlv::ChassisId(_) | Tlv::PortId(_) | Tlv::Ttl(_) | Tlv::ManagementAddress(_) | Tlv::Other(..) => {
+                return false;
+            }
+        };
+        let again = self.0 & 1 << bit != 0;
+        self.0 |= 1 << bit;
+        again
+    }
+}
+
+/// A text of a stranger: what is no text, or would be obeyed by a terminal, is written out.
+#[must_use]
+pub fn harmless(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            let turns = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+            if c.is_control() || turns {
+                text.extend(c.escape_default());
+            } else {
+                text.push(c);
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+/// Whose chassis.
+#[must_use]
+pub fn chassis(id: Id<'_>) -> String {
+    name(id, 4, 5)
+}
+
+/// Which port.
+#[must_use]
+pub fn port(id: Id<'_>) -> String {
+    name(id, 3, 4)
+}
+
+/// By which subtypes it is a MAC address, or one of a network.
+fn name(id: Id<'_>, mac: u8, network: u8) -> String {
+    match (id.value, <[u8; 6]>::try_from(id.value)) {
+        (_, Ok(bytes)) if id.subtype == mac => MacAddr(bytes).to_string(),
+        (&[family, ref address @ ..], _) if id.subtype == network => of_network(family, address),
+        (text, _) => harmless(text),
+    }
+}
+
+fn management(address: &ManagementAddress<'_>) -> String {
+    of_network(address.family, address.address)
+}
+
+fn of_network(family: u8, address: &[u8]) -> String {
+    match family {
+        1 => <[u8; 4]>::try_from(address).ok().map(|bytes| Ipv4Addr::from(bytes).to_string()),
+        2 => <[u8; 16]>::try_from(address).ok().map(|bytes| Ipv6Addr::from(bytes).to_string()),
+        6 => <[u8; 6]>::try_from(address).ok().map(|bytes| MacAddr(bytes).to_string()),
+        _ => None,
+    }
+    .unwrap_or_else(|| address.iter().map(|byte| format!("{byte:02x}")).collect())
+}

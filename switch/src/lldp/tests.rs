@@ -1,0 +1,317 @@
+use xoff_dataplane::settings::{AutoPeer, ClassSettings, Dcbx, FlowControl, PortSettings, Service, Trust};
+use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet};
+use xoff_dataplane::wire::dcbx::{Application, PfcState, algorithm, selector};
+use xoff_dataplane::wire::lldp::{Id, LEN_MAX, Tlv, Understands, Writer};
+
+use super::dcbx::Speaker;
+use super::table::NEIGHBORS_MAX;
+use super::timer::{INTERVAL, TTL};
+use super::*;
+
+const SECOND: Nanos = Nanos::from_secs(1);
+
+/// A port whose classes 3 and 4 are lossless.
+fn settings() -> PortSettings {
+    let class = |class: usize| ClassSettings {
+        lossless: class == 3 || class == 4,
+        service: if class == 7 { Service::Strict } else { Service::Weighted(1) },
+        ..ClassSettings::lossy(Bytes(40_000))
+    };
+    let classes = std::array::from_fn(class);
+    PortSettings::plain("p1", MacAddr([2, 0, 0, 0, 0, 1]), BitRate::from_gbps(1), classes)
+}
+
+fn speaker() -> Speaker<'static> {
+    let mac = MacAddr([2, 0, 0, 0, 0, 1]);
+    Speaker { chassis: mac, mac, system: "leaf1", device: "eth1" }
+}
+
+/// A frame of the neighbor of that number, with this more.
+fn frame(number: u8, ttl: u16, more: &[Tlv<'_>]) -> Vec<u8> {
+    let mut bytes = [0; LEN_MAX];
+    let mut writer = Writer::new(&mut bytes, MacAddr([2, 0, 0, 0, 1, number]));
+    let chassis = Tlv::ChassisId(Id { subtype: 4, value: &[2, 0, 0, 0, 1, number] });
+    let port = Tlv::PortId(Id { subtype: 5, value: b"swp1" });
+    let all = [chassis, port, Tlv::Ttl(ttl)];
+    assert!(all.iter().chain(more).all(|tlv| writer.push(tlv)));
+    writer.finish().to_vec()
+}
+
+/// What the frame says.
+fn said(frame: &[u8]) -> Said {
+    let mut port = Port::default();
+    assert_eq!(port.receive(Nanos(0), frame), Heard::New);
+    assert_eq!(port.counts.discarded, [0; LldpError::COUNT]);
+    port.table.only().unwrap().said.clone()
+}
+
+/// When frames are sent up to then, in seconds; each second what `happens` does.
+fn sent(until: u64, mut happens: impl FnMut(u64, &mut Timer)) -> Vec<u64> {
+    let mut timer = Timer::default();
+    let mut sent = Vec::new();
+    for second in 0..until {
+        let now = Nanos::from_secs(second);
+        happens(second, &mut timer);
+        assert!(timer.next() > now || timer.is_on(), "nothing is due without link");
+        while timer.sends(now) {
+            sent.push(second);
+        }
+    }
+    sent
+}
+
+#[test]
+fn a_port_speaks_at_once_with_its_link_and_then_every_interval() {
+    let begin = |second, timer: &mut Timer| {
+        if second == 5 {
+            timer.begin(Nanos::from_secs(second));
+        }
+    };
+    assert_eq!(sent(100, begin), [5, 35, 65, 95]);
+    let mut timer = Timer::default();
+    timer.begin(Nanos(7));
+    assert!(timer.sends(Nanos(7)));
+    assert_eq!(timer.next(), Nanos(7).after(INTERVAL));
+    assert!(!timer.sends(Nanos(INTERVAL.0 + 6)) && timer.sends(Nanos(INTERVAL.0 + 7)), "to the nanosecond");
+    timer.end();
+    assert!(!timer.sends(Nanos::from_secs(1_000)) && timer.next() == Nanos::NEVER);
+}
+
+#[test]
+fn a_neighbor_that_comes_hears_four_frames_a_second_apart() {
+    let happens = |second, timer: &mut Timer| match second {
+        0 => timer.begin(Nanos(0)),
+        10 | 11 => timer.neighbor_came(Nanos::from_secs(second)), // the second while the first is told
+        _ => (),
+    };
+    assert_eq!(sent(60, happens), [0, 10, 11, 12, 13, 14, 44]);
+}
+
+#[test]
+fn whatever_changes_no_more_than_five_frames_leave_at_once_and_one_a_second() {
+    let mut timer = Timer::default();
+    timer.begin(Nanos(0));
+    let mut at_once = 0;
+    for _ in 0..100 {
+        timer.changed(Nanos(0));
+        at_once += u32::from(timer.sends(Nanos(0)));
+    }
+    assert_eq!((at_once, timer.next()), (5, SECOND));
+    timer.changed(Nanos(1));
+    assert!(!timer.sends(Nanos(SECOND.0 - 1)) && timer.sends(SECOND));
+    timer.changed(SECOND);
+    assert!(!timer.sends(Nanos(2 * SECOND.0 - 1)) && timer.sends(Nanos(2 * SECOND.0)));
+}
+
+#[test]
+fn what_could_not_be_sent_is_sent_a_second_later() {
+    let mut timer = Timer::default();
+    timer.begin(Nanos(0));
+    assert!(timer.sends(Nanos(0)));
+    timer.again(Nanos(3));
+    assert_eq!(timer.next(), Nanos(SECOND.0 + 3));
+    assert!(timer.sends(Nanos(SECOND.0 + 3)));
+}
+
+#[test]
+fn a_neighbor_is_there_as_long_as_it_says_and_not_a_nanosecond_longer() {
+    let mut port = Port::default();
+    assert_eq!(port.receive(Nanos(5), &frame(1, 2, &[])), Heard::New);
+    assert_eq!(port.receive(SECOND, &frame(1, 2, &[])), Heard::Refreshed);
+    assert_eq!(port.receive(SECOND, &frame(1, 2, &[Tlv::SystemName(b"me")])), Heard::Changed);
+    assert_eq!(port.table.next_expiry(), Nanos::from_secs(3));
+    assert!(port.age(Nanos(3 * SECOND.0 - 1)).is_empty());
+    assert_eq!(port.age(Nanos(3 * SECOND.0))[0].said.system_name, "me");
+    assert_eq!((port.table.all().len(), port.counts.aged_out), (0, 1));
+    assert_eq!(port.table.next_expiry(), Nanos::NEVER);
+}
+
+#[test]
+fn who_takes_leave_is_gone_and_a_stranger_who_does_is_nobody() {
+    let mut port = Port::default();
+    assert_eq!(port.receive(Nanos(0), &frame(1, 0, &[])), Heard::Nothing);
+    port.receive(Nanos(0), &frame(1, 120, &[]));
+    assert_eq!(port.receive(Nanos(0), &frame(2, 0, &[])), Heard::Nothing);
+    assert!(matches!(port.receive(Nanos(0), &frame(1, 0, &[])), Heard::Gone(_)));
+    assert!(port.table.all().is_empty() && port.counts.aged_out == 0);
+}
+
+#[test]
+fn a_flood_of_neighbors_is_bounded_and_pushes_nobody_out() {
+    let mut port = Port::default();
+    for number in 0..100 {
+        port.receive(Nanos(u64::from(number)), &frame(number, 120, &[]));
+    }
+    assert_eq!((port.table.all().len(), port.counts.too_many), (NEIGHBORS_MAX, 100 - NEIGHBORS_MAX as u64));
+    assert_eq!(port.receive(Nanos(200), &frame(0, 120, &[])), Heard::Refreshed);
+    assert_eq!(port.receive(Nanos(200), &frame(8, 120, &[])), Heard::TooMany);
+    assert!(port.table.only().is_none(), "several contradict each other");
+    port.receive(Nanos(200), &frame(7, 0, &[]));
+    assert_eq!(port.receive(Nanos(200), &frame(8, 120, &[])), Heard::New);
+}
+
+#[test]
+fn a_time_that_shrinks_holds_and_is_counted() {
+    let mut port = Port::default();
+    for ttl in [120, 60, 60, 3, 120] {
+        port.receive(Nanos(0), &frame(1, ttl, &[]));
+    }
+    assert_eq!((port.counts.shortened, port.table.only().unwrap().ttl), (2, 120));
+}
+
+#[test]
+fn what_says_nothing_is_counted_by_why_and_takes_nobody_with_it() {
+    let mut port = Port::default();
+    port.receive(Nanos(0), &frame(1, 120, &[]));
+    let whole = frame(1, 120, &[Tlv::Other(7, b"bad"), Tlv::SystemName(b"a"), Tlv::SystemName(b"b")]);
+    assert_eq!(port.receive(Nanos(0), &whole[..20]), Heard::Nothing);
+    assert_eq!(port.receive(Nanos(0), &whole[..13]), Heard::Nothing);
+    assert_eq!(port.receive(Nanos(0), &whole[..14]), Heard::Nothing);
+    assert_eq!(port.counts.malformed[LldpError::Truncated.index()], 2);
+    assert_eq!(port.counts.malformed[LldpError::Mandatory.index()], 1);
+    assert_eq!(port.receive(Nanos(0), &whole), Heard::Changed);
+    let left_out = [LldpError::Length, LldpError::Repeated].map(|it| port.counts.discarded[it.index()]);
+    assert_eq!(left_out, [1, 1]);
+    assert_eq!((port.table.only().unwrap().said.system_name.as_str(), port.counts.frames_in), ("a", 5));
+}
+
+#[test]
+fn no_text_of_a_stranger_has_what_a_terminal_would_obey() {
+    let evil = "\x1b[2J\r\n\u{202e}evil\u{200b}".as_bytes();
+    let text = said::harmless(&[evil, &[0xff, 0, 0x9b, 0xc2, 0x9b]].concat());
+    assert!(text.chars().all(|c| !c.is_control()) && text.contains("evil"), "{text:?}");
+    assert_eq!(text, "\\u{1b}[2J\\r\\n\\u{202e}evil\\u{200b}\\xff\\u{0}\\x9b\\u{9b}");
+    assert_eq!(said::harmless("Schalter Ä".as_bytes()), "Schalter Ä");
+    let id = |subtype, value| Id { subtype, value };
+    assert_eq!(said::chassis(id(4, &[2, 0, 0, 0, 0, 9])), "02:00:00:00:00:09");
+    assert_eq!(said::chassis(id(5, &[1, 10, 0, 0, 1])), "10.0.0.1");
+    assert_eq!(said::chassis(id(5, &[9, 10, 255])), "0aff");
+    assert_eq!(said::chassis(id(4, b"\x1b")), "\\u{1b}", "it says to be an address, and is none");
+    assert_eq!(said::port(id(3, &[2, 0, 0, 0, 0, 9])), "02:00:00:00:00:09");
+    assert_eq!(said::port(id(5, b"swp\t1")), "swp\\t1");
+}
+
+#[test]
+fn a_port_says_what_follows_from_its_settings() {
+    let mut port = settings();
+    port.auto_peer.rates = true;
+    let said = said(&dcbx::frame(&speaker(), &port, TTL));
+    assert_eq!((said.system_name.as_str(), said.port_description.as_str()), ("leaf1", "eth1"));
+    assert_eq!((said.capabilities(), said.max_frame), (vec!["bridge"], Some(1518)));
+    let pfc =
+        PfcState { willing: false, bypasses_macsec: false, capability: 8, classes: ClassSet(0b0001_1000) };
+    assert_eq!(said.pfc, Some(pfc));
+    let ets = said.ets.unwrap();
+    assert_eq!(ets.bandwidth, [15, 15, 14, 14, 14, 14, 14, 0], "a hundred percent, in sevenths");
+    assert_eq!((ets.algorithm[0], ets.algorithm[7]), (algorithm::ETS, algorithm::STRICT));
+    assert_eq!(said.recommendation.unwrap().bandwidth, ets.bandwidth);
+    assert_eq!(said.applications.len(), 64);
+    assert_eq!(
+        said.applications[26],
+        Application { class: Class::ALL[3], selector: selector::DSCP, protocol: 26 }
+    );
+    assert_eq!(said.understands, Understands { flow_lists: false, rates: true });
+}
+
+#[test]
+fn a_port_says_nothing_of_what_it_does_not_go_by() {
+    let of = |port: &PortSettings| said(&dcbx::frame(&speaker(), port, TTL));
+    let off = of(&PortSettings { dcbx: Dcbx::Off, ..settings() });
+    assert!(!off.speaks_dcbx() && off.recommendation.is_none());
+    assert!(of(&PortSettings { trust: Trust::Pcp, ..settings() }).applications.is_empty());
+    let whole = of(&PortSettings { flow_control: FlowControl::Pause8023x, ..settings() });
+    assert_eq!(whole.pfc.unwrap().classes, ClassSet::NONE);
+    let willing = of(&PortSettings { dcbx: Dcbx::Willing, ..settings() });
+    assert!(willing.pfc.unwrap().willing && !willing.ets.unwrap().willing);
+}
+
+#[test]
+fn what_finds_no_room_in_a_frame_of_the_port_is_left_out_the_least_important_first() {
+    let mut port = settings();
+    port.dscp_to_class[26] = Class::ALL[5];
+    let whole = dcbx::frame(&speaker(), &port, TTL).len();
+    for (mtu_frame, dscps) in [(whole, 64), (whole - 1, 1), (270, 1)] {
+        port.mtu_frame = u32::try_from(mtu_frame).unwrap();
+        let frame = dcbx::frame(&speaker(), &port, TTL);
+        assert!(frame.len() <= mtu_frame);
+        assert_eq!(said(&frame).applications.len(), dscps);
+    }
+    let long = "x".repeat(300);
+    let frame = dcbx::frame(&Speaker { system: &long, device: &long, ..speaker() }, &port, TTL);
+    assert!(frame.len() <= 270 && said(&frame).pfc.is_some() && said(&frame).system_name.is_empty());
+}
+
+#[test]
+fn who_takes_leave_says_no_more_than_that() {
+    let frame = dcbx::frame(&speaker(), &settings(), 0);
+    let list = read(&frame).unwrap().1;
+    assert_eq!((list.ttl, list.tlvs().count(), frame.len()), (0, 0, 60));
+}
+
+#[test]
+fn two_ports_alike_agree_and_each_difference_is_named() {
+    let here = settings();
+    let kinds = |there: &PortSettings| {
+        let said = said(&dcbx::frame(&speaker(), there, TTL));
+        dcbx::mismatches(&here, &said).into_iter().map(|it| (it.kind, it.detail)).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(&here), []);
+    let mut there = settings();
+    there.classes[4].lossless = false;
+    there.flow_control = FlowControl::Pfc { obey: ClassSet(8), send: ClassSet(8) };
+    let detail = "PFC is used for classes 3, 4 here, for class 3 there".to_owned();
+    assert_eq!(kinds(&there), [(Kind::Pfc, detail)]);
+    let mut there = settings();
+    there.classes[0].service = Service::Strict;
+    assert_eq!(kinds(&there), [(Kind::Ets, "class 0 is 15 % here, strict there".into())]);
+    let mut there = settings();
+    there.classes[0].service = Service::Weighted(3);
+    assert_eq!(kinds(&there), [(Kind::Ets, "class 0 is 15 % here, 34 % there".into())]);
+    let mut there = settings();
+    (there.dscp_to_class[26], there.dscp_to_class[46]) = (Class::ALL[4], Class::ALL[6]);
+    let detail = "DSCP 26 is class 3 here, class 4 there, and 1 more are others".to_owned();
+    assert_eq!(kinds(&there), [(Kind::Dscp, detail)]);
+    assert_eq!(kinds(&PortSettings { dcbx: Dcbx::Off, ..there.clone() }), [], "nothing is said");
+    let off = PortSettings { dcbx: Dcbx::Off, ..here.clone() };
+    assert_eq!(dcbx::mismatches(&off, &said(&dcbx::frame(&speaker(), &there, TTL))), []);
+}
+
+#[test]
+fn a_mismatch_is_counted_when_it_begins_and_only_then() {
+    let mut port = Port::default();
+    let of = |kind| Mismatch { kind, detail: "as it is".into() };
+    for now in [vec![of(Kind::Pfc)], vec![of(Kind::Pfc)], vec![of(Kind::Dscp)]] {
+        port.compare(now.clone());
+        assert_eq!(port.mismatches, now);
+    }
+    assert_eq!(port.counts.mismatches, [1, 0, 1]);
+}
+
+#[test]
+fn settings_follow_a_neighbor_as_far_as_they_leave_it_to_that() {
+    let pfc = |willing, classes| Said {
+        pfc: Some(PfcState { willing, classes: ClassSet(classes), ..PfcState::default() }),
+        understands: Understands { flow_lists: true, rates: true },
+        ..Said::default()
+    };
+    let follow = |port: &PortSettings, said: Option<&Said>| {
+        let mut port = port.clone();
+        dcbx::follow(&mut port, said);
+        (port.flow_control, port.ofc_peer, port.gfc_peer)
+    };
+    let classes = |obey, send| FlowControl::Pfc { obey: ClassSet(obey), send: ClassSet(send) };
+    let mut port = PortSettings { flow_control: classes(0b1_1000, 0b1_1000), ..settings() };
+    assert!(!dcbx::follows(&port));
+    assert_eq!(follow(&port, Some(&pfc(false, 0b1000))), (port.flow_control, false, false));
+    port.auto_peer = AutoPeer { flow_lists: true, rates: false };
+    assert_eq!(follow(&port, Some(&pfc(false, 0b1000))), (port.flow_control, true, false));
+    port.ofc_peer = true;
+    assert_eq!(follow(&port, None), (port.flow_control, false, false), "forgotten with the neighbor");
+    port.dcbx = Dcbx::Willing;
+    assert!(dcbx::follows(&port));
+    assert_eq!(follow(&port, None).0, port.flow_control);
+    assert_eq!(follow(&port, Some(&pfc(true, 0b1000))).0, port.flow_control, "it would take over ours");
+    assert_eq!(follow(&port, Some(&pfc(false, 0b1110))).0, classes(0b1000, 0b1000), "of those reserved");
+    port.flow_control = classes(0xff, 0b1_1000);
+    assert_eq!(follow(&port, Some(&pfc(false, 0b1_0000))).0, classes(0xff, 0b1_0000), "asymmetric");
+}
