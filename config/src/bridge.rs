@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use toml_span::Spanned;
-use xoff_dataplane::settings::{FdbSettings, HashSeed, VlanSettings};
+use xoff_dataplane::settings::{FdbSettings, GroupSettings, HashSeed, VlanSettings};
 use xoff_dataplane::units::{MacAddr, PortId};
 
 use crate::defaults;
@@ -40,13 +40,33 @@ pub(crate) fn port_named(
     found.map(|(id, _)| id)
 }
 
+/// The group that is meant; a problem where there is none of that name.
+fn group_named<'a>(
+    name: &Spanned<String>,
+    groups: &'a [GroupSettings],
+    problems: &mut Problems,
+) -> Option<&'a GroupSettings> {
+    let found = groups.iter().find(|group| group.name == name.value);
+    if found.is_none() {
+        let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
+        let help = match closest(&name.value, &names) {
+            Some(close) => format!("did you mean {close:?}?"),
+            None if names.is_empty() => "make one: [[group]]".into(),
+            None => format!("groups: {}", names.join(", ")),
+        };
+        let problem = Problem::error(format!("there is no group {:?}", name.value));
+        problems.push(problem.at(name.span, "no such group").help(help));
+    }
+    found
+}
+
 /// VLAN of a port's untagged frames.
 pub(crate) fn pvid(keys: &PortKeys) -> Option<u16> {
     value(keys.pvid.as_ref(), OrOff::Is(defaults::VID)).into_option()
 }
 
 /// What a port sends without a tag: what it says, or else the VLAN of its untagged frames.
-fn untagged(keys: &PortKeys) -> Vec<u16> {
+pub(crate) fn untagged(keys: &PortKeys) -> Vec<u16> {
     let tagged = keys.tagged.as_ref().map_or(&[][..], |tagged| &tagged.value);
     let default = pvid(keys).filter(|vid| !tagged.contains(vid));
     value(keys.untagged.as_ref(), default.into_iter().collect())
@@ -107,6 +127,7 @@ pub(crate) fn fdb(
     document: &Document,
     drafts: &[Draft<'_>],
     vlans: &[VlanSettings],
+    groups: &[GroupSettings],
     problems: &mut Problems,
 ) -> FdbSettings {
     let keys = &document.fdb;
@@ -124,7 +145,7 @@ pub(crate) fn fdb(
         for key in &entry.missing {
             problems.push(Problem::missing("fdb.static", key, entry.span));
         }
-        let Some(address) = resolve(&entry.keys, drafts, vlans, problems) else { continue };
+        let Some(address) = resolve(&entry.keys, drafts, vlans, groups, problems) else { continue };
         if statics.iter().any(|other| (other.0, other.1) == (address.0, address.1)) {
             let message = format!("{} is given twice for VLAN {}", address.1, address.0);
             problems.push(Problem::error(message).at(entry.span, "given again"));
@@ -143,10 +164,38 @@ fn resolve(
     entry: &StaticKeys,
     drafts: &[Draft<'_>],
     vlans: &[VlanSettings],
+    groups: &[GroupSettings],
     problems: &mut Problems,
 ) -> Option<(u16, MacAddr, PortId)> {
-    let name = entry.port.as_ref()?;
-    let port = port_named(name, drafts, problems)?;
+    let (name, port) = match (&entry.port, &entry.group) {
+        (Some(port), Some(group)) => {
+            problems.push(
+                Problem::error("an address is at a port or at a group, not at both")
+                    .at(group.span, "at a group")
+                    .at(port.span, "at a port")
+                    .help("leave one of them out"),
+            );
+            return None;
+        }
+        (Some(name), None) => {
+            let port = port_named(name, drafts, problems)?;
+            if let Some(group) =
+                groups.iter().find(|group| group.members.iter().any(|member| member.port == port))
+            {
+                problems.push(
+                    Problem::error(format!("port {} is a member of group {:?}", name.value, group.name))
+                        .at(name.span, "leads to the group")
+                        .help(format!("write group = {:?} in the place of the port", group.name)),
+                );
+            }
+            (name, port)
+        }
+        (None, Some(name)) => {
+            let group = group_named(name, groups, problems)?;
+            (name, group.members.iter().map(|member| member.port).min()?)
+        }
+        (None, None) => return None,
+    };
     let vid = value(entry.vlan.as_ref(), defaults::VID);
     let member = |vlan: &VlanSettings| {
         vlan.vid == vid && (vlan.tagged.contains(&port) || vlan.untagged.contains(&port))
@@ -154,9 +203,13 @@ fn resolve(
     if !vlans.iter().any(member) {
         let span = entry.vlan.as_ref().map_or(name.span, |vlan| vlan.span);
         problems.push(
-            Problem::error(format!("port {} is no member of VLAN {vid}", name.value))
-                .at(span, "the address could never be reached")
-                .help("add the VLAN to `tagged` or `untagged` of the port"),
+            Problem::error(format!(
+                "{} {} is no member of VLAN {vid}",
+                if entry.group.is_some() { "group" } else { "port" },
+                name.value
+            ))
+            .at(span, "the address could never be reached")
+            .help("add the VLAN to `tagged` or `untagged` of the port"),
         );
     }
     Some((vid, entry.mac.as_ref()?.value, port))

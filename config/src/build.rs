@@ -16,7 +16,7 @@ use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::sizing::Line;
 use crate::{
-    Config, bridge, defaults, lldp, ofc, own, pipeline, qcn, quantity, shared, sockets, spare, thresholds,
+    Config, bridge, defaults, groups, lldp, ofc, own, pipeline, qcn, quantity, shared, sockets, spare, thresholds,
     unreached,
 };
 
@@ -29,7 +29,8 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
     let drafts: Vec<Draft<'_>> = document.ports.iter().map(|port| Draft::of(port, stall_budget)).collect();
 
     let vlans = bridge::vlans(&drafts, problems);
-    let fdb = bridge::fdb(document, &drafts, &vlans, problems);
+    let groups = groups::settings(document, &drafts, problems);
+    let fdb = bridge::fdb(document, &drafts, &vlans, &groups, problems);
     let classes = thresholds::classes(document, &drafts, problems);
     let ports =
         drafts.iter().zip(classes).map(|(draft, classes)| settings(draft, classes, stall_budget, problems));
@@ -46,6 +47,7 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
         ports,
         fdb,
         vlans,
+        groups,
     };
     ofc::check(document, &drafts, &switch, problems);
     pipeline::check(document, &switch, problems);

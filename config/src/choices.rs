@@ -1,7 +1,7 @@
 //! Words that stand for one of a few things: by which a configuration is read, and by which a change of it is told.
 
 use xoff_dataplane::settings::{
-    Accounting, Culprit, Dcbx, EgressLimits, HeadroomPlace, LoopDetection, QueueKind, Trust, Weigh,
+    Accounting, Culprit, Dcbx, EgressLimits, HeadroomPlace, LoopDetection, QueueKind, Trust, Turns, Weigh,
 };
 
 use crate::shell::{LogFormat, Mode, Sighup, ZeroCopy};
@@ -52,6 +52,7 @@ choices! {
     QueueKind: "fifo" => Fifo, "voq" => Voq;
     Sighup: "stop" => Stop, "reload" => Reload;
     Trust: "both" => Both, "pcp" => Pcp, "dscp" => Dscp, "port" => Port;
+    Turns: "round-robin" => RoundRobin, "random" => Random;
     Weigh: "frames" => Frames, "bytes" => Bytes;
     ZeroCopy: "auto" => Auto, "on" => On, "off" => Off;
 }

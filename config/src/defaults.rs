@@ -7,6 +7,10 @@ use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
 use crate::quantity;
 
+/// `spread = "adaptive"`: members with less than this waiting come first (CaPFC's evaluation of DeTail's load balancing).
+pub const SPREAD_LOW: Bytes = Bytes(16_000);
+/// The same: those with less than this are next.
+pub const SPREAD_HIGH: Bytes = Bytes(32_000);
 /// `switch.name`.
 pub const NAME: &str = "xoff";
 /// `switch.smallest_frame`: bytes with FCS.
@@ -233,6 +237,11 @@ pub fn stated() -> Vec<(&'static str, &'static str, String)> {
         ("fdb", "capacity", FDB_CAPACITY.to_string()),
         ("fdb", "ageing", format!("\"{}\"", quantity::time(FDB_AGEING))),
         ("static", "vlan", VID.to_string()),
+        ("group", "spread", "\"flow\"".into()),
+        ("group", "turns", "\"round-robin\"".into()),
+        ("group", "low", format!("\"{}\"", quantity::bytes(SPREAD_LOW))),
+        ("group", "high", format!("\"{}\"", quantity::bytes(SPREAD_HIGH))),
+        ("group", "uplinks", "false".into()),
         ("port", "mtu", MTU.to_string()),
         ("port", "queues", "\"all\"".into()),
         ("port", "mode", "\"auto\"".into()),

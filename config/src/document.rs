@@ -6,7 +6,7 @@ use xoff_dataplane::settings::Custom;
 use xoff_dataplane::units::{CLASSES, Class};
 
 use crate::keys::{
-    CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, MemoryKeys, OfcKeys, PPfcKeys, PipelineKeys,
+    CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, GroupKeys, MemoryKeys, OfcKeys, PPfcKeys, PipelineKeys,
     PortIdentityKeys, PortKeys, QcnKeys, StaticKeys, SwitchKeys,
 };
 use crate::own::{self, OwnPolicy};
@@ -34,6 +34,15 @@ pub(crate) struct Static {
     pub(crate) span: Span,
 }
 
+/// A group.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) keys: GroupKeys,
+    /// Required keys that stand nowhere.
+    pub(crate) missing: Vec<&'static str>,
+    pub(crate) span: Span,
+}
+
 /// The whole file, layers merged.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
@@ -50,13 +59,14 @@ pub(crate) struct Document {
     pub(crate) custom: Option<Custom>,
     pub(crate) fdb: FdbKeys,
     pub(crate) statics: Vec<Static>,
+    pub(crate) groups: Vec<Group>,
     pub(crate) ports: Vec<Port>,
     /// Whether `port` is something else than a list of tables, which is an error already.
     pub(crate) ports_garbled: bool,
 }
 
 pub(crate) const TOP: &[&str] =
-    &["switch", "pipeline", "memory", "policy", "qcn", "fdb", "defaults", "class", "port"];
+    &["switch", "pipeline", "memory", "policy", "qcn", "fdb", "defaults", "class", "group", "port"];
 const CLASS_NAMES: [&str; CLASSES] = ["0", "1", "2", "3", "4", "5", "6", "7"];
 const CLASS_TABLES: [&str; CLASSES] =
     ["class.0", "class.1", "class.2", "class.3", "class.4", "class.5", "class.6", "class.7"];
@@ -93,6 +103,15 @@ impl Document {
         }
         if let Some(table) = root.table("fdb", problems) {
             document.read_fdb(&table, problems);
+        }
+        for table in tables(&root, "group", problems) {
+            table.no_others(&[GroupKeys::KEYS], problems);
+            let missing = absent(&["name", "ports"], &table);
+            document.groups.push(Group {
+                keys: GroupKeys::read(&table, problems),
+                missing,
+                span: table.span,
+            });
         }
         let below = document.layer_below(&root, problems);
         document.ports_garbled = root.value("port").is_some_and(|value| value.as_array().is_none());
@@ -131,7 +150,10 @@ impl Document {
         self.fdb = FdbKeys::read(table, problems);
         for entry in tables(table, "static", problems) {
             entry.no_others(&[StaticKeys::KEYS], problems);
-            let missing = absent(&["mac", "port"], &entry);
+            let mut missing = absent(&["mac"], &entry);
+            if entry.value("group").is_none() {
+                missing.extend(absent(&["port"], &entry));
+            }
             self.statics.push(Static { keys: StaticKeys::read(&entry, problems), missing, span: entry.span });
         }
     }

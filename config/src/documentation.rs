@@ -7,7 +7,7 @@ use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Class};
 
 use crate::keys::{
-    CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, MemoryKeys, OfcKeys, PPfcKeys, PipelineKeys,
+    CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, GroupKeys, MemoryKeys, OfcKeys, PPfcKeys, PipelineKeys,
     PortIdentityKeys, PortKeys, QcnKeys, StaticKeys, SwitchKeys,
 };
 use crate::nic::{NicKeys, ReactionKeys};
@@ -33,6 +33,7 @@ fn tables() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
         ("\n## `[memory]`", "memory", MemoryKeys::KEYS.to_vec()),
         ("\n## `[fdb]`", "fdb", FdbKeys::KEYS.to_vec()),
         ("\n`[[fdb.static]]`", "static", StaticKeys::KEYS.to_vec()),
+        ("\n## `[[group]]`", "group", GroupKeys::KEYS.to_vec()),
         ("\n## `[nic]`", "nic", NicKeys::KEYS.to_vec()),
         ("\n### `[qcn]` of a host", "reaction", ReactionKeys::KEYS.to_vec()),
     ]

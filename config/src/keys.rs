@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use toml_span::value::ValueInner;
 use toml_span::{Spanned, Value};
 use xoff_dataplane::settings::{
-    Accounting, Culprit, Dcbx, EgressLimits, FrameRate, HeadroomPlace, IngressOrder, LoopDetection,
-    PolicyKind, QueueKind, Service, StormLimit, Trust, WatchdogAction, Weigh, WhenFull,
+    Accounting, Culprit, Dcbx, EgressLimits, FrameRate, HeadroomPlace, IngressOrder, LoopDetection, MEMBERS_MAX, PolicyKind, QueueKind, Service, StormLimit, Trust, Turns, WEIGHT_MAX, WatchdogAction, Weigh, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
@@ -153,7 +152,21 @@ keys! {
     struct StaticKeys {
         mac: MacAddr = parse::mac;
         port: String = parse::name;
+        group: String = parse::name;
         vlan: u16 = parse::vid;
+    }
+}
+
+keys! {
+    /// `[[group]]`.
+    struct GroupKeys {
+        name: String = parse::name;
+        ports: Vec<MemberKey> = group_members;
+        spread: SpreadKind = parse::choice(SpreadKind::WORDS);
+        turns: Turns = parse::choice(Turns::WORDS);
+        low: Bytes = parse::bytes;
+        high: Bytes = parse::bytes;
+        uplinks: bool = parse::boolean;
     }
 }
 
@@ -399,4 +412,55 @@ fn worker(value: &Value<'_>) -> Parsed<WorkerKey> {
     let ports =
         table.get("ports").and_then(|ports| parse::list(ports, name)).filter(|ports| !ports.is_empty());
     Ok(WorkerKey { core: core.transpose()?, ports: ports.ok_or_else(wrong)? })
+}
+
+/// `spread`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SpreadKind {
+    #[default]
+    Flow,
+    Frame,
+    Adaptive,
+}
+
+impl SpreadKind {
+    const WORDS: &'static [(&'static str, SpreadKind)] =
+        &[("flow", SpreadKind::Flow), ("frame", SpreadKind::Frame), ("adaptive", SpreadKind::Adaptive)];
+
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            SpreadKind::Flow => "flow",
+            SpreadKind::Frame => "frame",
+            SpreadKind::Adaptive => "adaptive",
+        }
+    }
+}
+
+/// A member of a group: a port by its name.
+#[derive(Clone, Debug)]
+pub(crate) struct MemberKey {
+    pub(crate) port: Spanned<String>,
+    pub(crate) weight: u16,
+}
+
+fn group_members(value: &Value<'_>) -> Parsed<Vec<MemberKey>> {
+    let list = parse::list(value, group_member).filter(|list| (1..=MEMBERS_MAX).contains(&list.len()));
+    list.ok_or_else(|| {
+        format!(
+            "a list of 1 to {MEMBERS_MAX} ports by name, such as [\"a\", \"b\"], with weights where they differ: \
+             [{{ port = \"a\", weight = 2 }}, \"b\"], each from 1 to {WEIGHT_MAX}"
+        )
+    })
+}
+
+fn group_member(value: &Value<'_>) -> Parsed<MemberKey> {
+    let named = |value: &Value<'_>| Ok::<_, String>(Spanned::with_span(parse::name(value)?, value.span));
+    let ValueInner::Table(table) = value.as_ref() else {
+        return Ok(MemberKey { port: named(value)?, weight: 1 });
+    };
+    if table.keys().any(|key| key.name != "port" && key.name != "weight") {
+        return Err(String::new());
+    }
+    let weight = table.get("weight").map_or(Ok(1), parse::integer(1..=WEIGHT_MAX))?;
+    Ok(MemberKey { port: named(table.get("port").ok_or_else(String::new)?)?, weight })
 }

@@ -21,6 +21,7 @@ mod document;
 mod documentation;
 mod draft;
 mod ecn;
+mod groups;
 mod keys;
 pub mod lab;
 mod lldp;

@@ -87,6 +87,7 @@ impl Problem {
             "port" => "port = \"a\"",
             "mac" => "mac = \"02:00:00:00:00:01\"",
             "between" => "between = [\"h1\", \"s1\"]",
+            "ports" => "ports = [\"a\", \"b\"]",
             _ => "name = \"a\"",
         };
         Problem::error(format!("`{key}` is missing in [[{table}]]"))

@@ -19,6 +19,7 @@ pub struct Plan {
     binary: PathBuf,
     hosts: u8,
     far: u8,
+    trunks: u8,
     ipv6: bool,
     options: VethOptions,
     neighbours: Neighbours,
@@ -40,7 +41,7 @@ impl Plan {
     pub fn new(binary: impl AsRef<Path>, hosts: u8) -> Plan {
         let binary = binary.as_ref().to_owned();
         let options = VethOptions::default();
-        Plan { binary, hosts, far: 0, ipv6: false, options, neighbours: Neighbours::None }
+        Plan { binary, hosts, far: 0, trunks: 1, ipv6: false, options, neighbours: Neighbours::None }
     }
 
     /// It may stand beside others that may, too: its frames come one by one, and nothing is claimed of time.
@@ -55,6 +56,13 @@ impl Plan {
     #[must_use]
     pub fn far(mut self, hosts: u8) -> Plan {
         self.far = hosts;
+        self
+    }
+
+    /// So many wires join the switches: their last ports, in the same order at both.
+    #[must_use]
+    pub fn trunks(mut self, trunks: u8) -> Plan {
+        self.trunks = trunks;
         self
     }
 
@@ -98,8 +106,8 @@ impl Plan {
             devices.push(host);
         }
         let hosts = start(devices);
-        if self.far > 0 {
-            let (here, there) = (near + 1, self.far + 1);
+        for trunk in (1..=self.trunks).filter(|_| self.far > 0) {
+            let (here, there) = (near + trunk, self.far + trunk);
             let (a, b) = (format!("p{here}"), format!("p{there}"));
             let ends = (end(&switch, &a, 1, here), end(&far, &b, 2, there));
             let trunk = lab.veth(ends.0, ends.1, &self.options).unwrap_or_else(|error| panic!("{error}"));

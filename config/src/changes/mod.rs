@@ -89,6 +89,7 @@ fn of_switch(before: &Config, after: &Config, changes: &mut Changes) {
         policy: other,
         fdb: other,
         vlans: other,
+        groups: other,
         qcn: restart "qcn",
     });
     for class in Class::ALL {
@@ -109,6 +110,7 @@ fn of_switch(before: &Config, after: &Config, changes: &mut Changes) {
         }
     );
     of_statics(old, new, changes);
+    of_groups(old, new, changes);
     for (index, (old_port, new_port)) in (0_u8..).zip(old.ports.iter().zip(&new.ports)) {
         let shells = [before, after].map(|config| &config.shell.ports[usize::from(index)]);
         let place = format!("port {:?}: ", new_port.name);
@@ -156,6 +158,10 @@ fn of_policies(old: &PolicySettings, new: &PolicySettings, changes: &mut Changes
 
 fn of_statics(old: &SwitchSettings, new: &SwitchSettings, changes: &mut Changes) {
     let name = |settings: &SwitchSettings, port: PortId| {
+        let mut groups = settings.groups.iter();
+        if let Some(group) = groups.find(|group| group.members.iter().any(|member| member.port == port)) {
+            return format!("group {:?}", group.name);
+        }
         settings.ports.get(port.index()).map_or_else(absent, |port| format!("port {:?}", port.name))
     };
     let at = |settings: &SwitchSettings, of: (u16, xoff_dataplane::units::MacAddr)| {
@@ -168,6 +174,20 @@ fn of_statics(old: &SwitchSettings, new: &SwitchSettings, changes: &mut Changes)
     all.dedup();
     for of @ (vid, mac) in all {
         changed(changes, format!("static address {mac} in VLAN {vid}"), [at(old, of), at(new, of)]);
+    }
+}
+
+fn of_groups(old: &SwitchSettings, new: &SwitchSettings, changes: &mut Changes) {
+    let mut names: Vec<&str> =
+        old.groups.iter().chain(&new.groups).map(|group| group.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let at = |settings: &SwitchSettings| {
+            let group = settings.groups.iter().find(|group| group.name == name);
+            group.map_or_else(absent, |group| told::group(group, &settings.ports))
+        };
+        changed(changes, format!("group {name:?}"), [at(old), at(new)]);
     }
 }
 

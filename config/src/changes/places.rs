@@ -33,6 +33,16 @@ pub(super) fn placed(running: &Config, new: Config, changes: &mut Changes) -> Co
         let VlanSettings { vid: _, tagged, untagged } = vlan;
         (*tagged, *untagged) = (moved(tagged), moved(untagged));
     }
+    for group in &mut config.switch.groups {
+        group.members.retain_mut(|member| match places[member.port.index()] {
+            Some(place) => {
+                member.port = place;
+                true
+            }
+            None => false,
+        });
+    }
+    config.switch.groups.retain(|group| !group.members.is_empty());
     config.switch.fdb.statics.retain_mut(|(_, _, port)| match places[port.index()] {
         Some(place) => {
             *port = place;

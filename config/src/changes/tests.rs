@@ -115,6 +115,24 @@ fn vlans_static_addresses_and_policies_are_changed_live() {
     assert!(told(&of.live).contains(&"port \"a\": untagged: 1 -> 7".to_owned()), "{:?}", told(&of.live));
 }
 
+#[test]
+fn groups_are_changed_live_and_their_members_found_by_name() {
+    let group = |text: &str| format!("[[group]]\nname = \"up\"\n{text}\n[class.3]");
+    let (new, of) = changes(&[(
+        "[class.3]",
+        &group("ports = [\"b\", { port = \"a\", weight = 3 }]\nspread = \"adaptive\""),
+    )]);
+    assert!(of.restart.is_empty(), "{:?}", told(&of.restart));
+    let line = "group \"up\": none -> ports b, a (weight 3), spread adaptive, low 16KB, high 32KB";
+    assert!(told(&of.live).contains(&line.to_owned()), "{:?}", told(&of.live));
+    assert_eq!(new.switch.groups[0].members[1].port, PortId(0));
+    let turned =
+        FILE.replacen("[class.3]", &group("ports = [\"a\", \"b\"]\nspread = \"frame\"\nuplinks = true"), 1);
+    let (_, of) = config(&turned).changes(1, config(FILE));
+    let line = "group \"up\": ports a, b, spread frame, turns round-robin, uplinks -> none";
+    assert_eq!(told(&of.live), [line]);
+}
+
 const A: &str = "[[port]]\nname = \"a\"\ndevice = \"eth1\"\nspeed = \"1G\"\nlossless = [3]\n";
 const C: &str = "[[port]]\nname = \"c\"\ndevice = \"eth3\"\nspeed = \"1G\"\nlossless = [3]\n[class.3]";
 

@@ -2,9 +2,7 @@
 
 use xoff_dataplane::punt::PuntLimit;
 use xoff_dataplane::settings::{
-    Accounting, AutoPeer, Dcbx, EcnSettings, Flooded, FlowControl, GPfcSettings, GfcSettings, LoopDetection,
-    Memory, OfcSettings, PPfcSettings, PipelineSettings, PolicyKind, QcnSettings, QueueKind, Service,
-    SharedMemory, StormLimit, Trust, WatchdogSettings, Weigh, WhenFull,
+    Accounting, AutoPeer, Dcbx, EcnSettings, Flooded, FlowControl, GPfcSettings, GfcSettings, GroupSettings, LoopDetection, Member, Memory, OfcSettings, PPfcSettings, PipelineSettings, PolicyKind, PortSettings, QcnSettings, QueueKind, Service, SharedMemory, Spread, StormLimit, Trust, WatchdogSettings, Weigh, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
@@ -149,6 +147,23 @@ told_by! {
             some(ingress), some(egress), set_point.told(), sample_every.told(),
         )
     },
+}
+
+/// A group of these ports.
+pub(super) fn group(group: &GroupSettings, ports: &[PortSettings]) -> String {
+    let GroupSettings { name: _, members, spread, uplinks, salt: _ } = group;
+    let member = |member: &Member| {
+        let name = ports.get(member.port.index()).map_or("", |port| &port.name);
+        if member.weight == 1 { name.to_owned() } else { format!("{name} (weight {})", member.weight) }
+    };
+    let members: Vec<String> = members.iter().map(member).collect();
+    let spread = match *spread {
+        Spread::Flow => "flow".into(),
+        Spread::Frame(turns) => format!("frame, turns {}", turns.word()),
+        Spread::Adaptive { low, high } => format!("adaptive, low {}, high {}", low.told(), high.told()),
+    };
+    let of_uplinks = if *uplinks { ", uplinks" } else { "" };
+    format!("ports {}, spread {spread}{of_uplinks}", members.join(", "))
 }
 
 /// Classes, if there are any.

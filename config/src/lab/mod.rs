@@ -8,6 +8,7 @@
 //! A switch is configured by the same keys as in a file of its own, and what is wrong with them is said with the place in
 //! this file. As there, everything that is wrong is found at once.
 
+mod circles;
 mod keys;
 mod plan;
 mod switches;
@@ -186,6 +187,15 @@ fn read(
     let wiring = wires::Wiring::of(&file, problems);
     let hosts = plan::hosts(&file, &wiring, problems);
     let configs = switches::configs(text, &file, &wiring, machine, problems);
+    if problems.has_errors() {
+        return None;
+    }
+    let names: Vec<&str> = file
+        .switches
+        .iter()
+        .map(|switch| switch.name.as_ref().map_or("", |name| name.value.as_str()))
+        .collect();
+    circles::refuse(&wiring, &configs, &names, problems);
     if problems.has_errors() {
         return None;
     }

@@ -154,6 +154,59 @@ fn a_loop_of_wires_is_refused() {
         .unwrap();
 }
 
+/// Two switches, two wires between them, and what each says of its ports.
+fn joined(of_a: &str, of_b: &str) -> String {
+    format!(
+        "[[switch]]\nname = \"a\"\nhosts = 1\n{of_a}[[switch]]\nname = \"b\"\nhosts = 1\n{of_b}\
+         [[link]]\nbetween = [\"a\", \"b\"]\n[[link]]\nbetween = [\"a\", \"b\"]\n"
+    )
+}
+
+#[test]
+fn wires_that_are_a_group_at_both_ends_are_no_loop() {
+    let group = |far: &str| format!("[[switch.group]]\nname = \"up\"\nports = [\"{far}\", \"{far}-2\"]\n");
+    let network = read(&joined(&group("b"), &group("a"))).unwrap();
+    assert_eq!((network.links.len(), network.switches[1].config.switch.groups[0].members.len()), (4, 2));
+    assert_only(&joined("", ""), 10, &["between a and b there would be a loop", "[[switch.group]]"]);
+    assert_only(&joined(&group("b"), ""), 13, &["would come to a twice", "at both ends"]);
+    assert_only(&joined("", &group("a")), 13, &["would come to b twice", "at both ends"]);
+}
+
+/// Leaves whose uplinks are a group, and spines that have a port for each leaf.
+#[test]
+fn leaves_and_spines_are_no_loop_if_the_uplinks_of_each_leaf_are_a_group() {
+    let fabric = |of_leaf_2: &str| {
+        let leaf = |name: &str, group: &str| format!("[[switch]]\nname = \"{name}\"\nhosts = 1\n{group}");
+        let group = "[[switch.group]]\nname = \"up\"\nports = [\"s1\", \"s2\", \"s3\"]\n";
+        let mut text = leaf("l1", group) + &leaf("l2", of_leaf_2) + &leaf("l3", group);
+        for spine in ["s1", "s2", "s3"] {
+            text += &format!("[[switch]]\nname = \"{spine}\"\n");
+        }
+        for (leaf, spine) in
+            ["l1", "l2", "l3"].iter().flat_map(|leaf| ["s1", "s2", "s3"].map(|spine| (leaf, spine)))
+        {
+            text += &format!("[[link]]\nbetween = [\"{leaf}\", \"{spine}\"]\n");
+        }
+        text
+    };
+    assert_eq!(
+        read(&fabric("[[switch.group]]\nname = \"up\"\nports = [\"s1\", \"s2\", \"s3\"]\n"))
+            .unwrap()
+            .links
+            .len(),
+        12
+    );
+    let two_groups = |uplinks: bool| {
+        format!(
+            "[[switch.group]]\nname = \"x\"\nports = [\"s1\", \"s2\"]\nuplinks = {uplinks}\n\
+             [[switch.group]]\nname = \"y\"\nports = [\"s3\"]\nuplinks = {uplinks}\n"
+        )
+    };
+    // A frame that leaf 1 sends by one spine comes back to it, and its own would come twice.
+    assert!(!problems(&fabric(&two_groups(false))).is_empty());
+    assert!(!problems(&fabric(&two_groups(true))).is_empty(), "it sends its own by both");
+}
+
 #[test]
 fn addresses_follow_the_order_of_the_file_and_may_be_given() {
     let network = read(

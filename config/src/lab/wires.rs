@@ -1,5 +1,5 @@
-//! Who is connected to whom: names become indexes, every switch gets its ports, every host its devices, and wires in a circle
-//! are refused: a frame to all would run in it for ever.
+//! Who is connected to whom: names become indexes, every switch gets its ports, every host its devices, and wires that close a
+//! circle of switches are noted.
 
 use std::collections::BTreeMap;
 
@@ -62,6 +62,8 @@ pub(super) struct Wiring {
     pub(super) wires: Vec<Link>,
     /// Segment of each wire: wires whose stations hear each other's broadcasts have the same number.
     pub(super) segments: Vec<usize>,
+    /// Wires between switches that others connect already.
+    pub(super) closing: Vec<(usize, Span)>,
 }
 
 impl Wiring {
@@ -145,13 +147,7 @@ impl Wiring {
         if let (Node::Switch(from), Node::Switch(to)) = (a, b) {
             let (from, to) = (islands[from], islands[to]);
             if from == to {
-                let [a, b] = [0, 1].map(|end| &wire.ends[end].node);
-                problems.push(
-                    Problem::error(format!("with the wire between {a} and {b} there would be a loop"))
-                        .at(wire.span, "closes it")
-                        .help("a frame to all would run in it for ever: leave one of its wires out (xoff speaks no spanning tree)"),
-                );
-                return;
+                self.closing.push((self.wires.len(), wire.span));
             }
             islands.iter_mut().filter(|island| **island == from).for_each(|island| *island = to);
         }

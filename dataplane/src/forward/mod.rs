@@ -4,18 +4,21 @@
 //! pause: a decision is a port, a set of ports, or the reason why there is none. Frames to 01:80:c2:00:00:00..0f, which no bridge
 //! forwards or learns from, never come here.
 //!
-//! Multipath groups, which fabrics need and a single switch does not, will be a file beside
-//! these: an address then leads to a group of equal ports instead of one, and the group picks a
-//! member for each flow (by [`crate::wire::FlowKey::digest`]) or frame, after the lookup and
-//! before the checks of [`Bridge`] on the port that was found.
+//! An address may be at a group of ports ([`groups`]). What comes in by one of them is as from all: it is learned at the group, and
+//! leaves by none of them. To which of them a frame goes is not decided here: the decision names the group, or has in a
+//! flood the member where the group [is](Groups::at), and whoever knows queues chooses ([`spread`]).
 
 mod fdb;
+mod groups;
 mod loops;
+mod spread;
 mod table;
 mod vlan;
 
 pub use fdb::{Fdb, FdbEntry, FdbUpdate, Learned};
+pub use groups::{GroupId, Groups};
 pub use loops::{HOLD as LOOP_HOLD, MOVES as LOOP_MOVES, WINDOW as LOOP_WINDOW};
+pub use spread::{Ways, Weighted, shortest};
 pub use table::table_bytes;
 pub use vlan::{DEFAULT_VID, Membership, Vlans};
 
@@ -30,7 +33,9 @@ use loops::Loops;
 pub enum Decision {
     /// It leaves through one port.
     Unicast(PortId),
-    /// It leaves through each of these, of which there is at least one.
+    /// It leaves through one of this group's ports.
+    Group(GroupId),
+    /// It leaves through each of these, of which there is at least one. A member of a group stands for one of its members.
     Flood(PortSet, Flooded),
     /// It ends here.
     Drop(DropReason),
@@ -53,6 +58,9 @@ pub struct Forwarding {
 /// Where frames from one port may go, links and isolation considered.
 #[derive(Clone, Copy, Debug, Default)]
 struct Exits {
+    /// Where the forwarding database has what comes in here.
+    at: PortId,
+    /// Those that are in no group.
     all: PortSet,
     /// Those that take frames to unknown addresses.
     unknown: PortSet,
@@ -64,6 +72,7 @@ struct Exits {
 #[derive(Clone, Debug)]
 pub struct Bridge {
     vlans: Vlans,
+    groups: Groups,
     fdb: Fdb,
     /// By ingress port.
     exits: Vec<Exits>,
@@ -85,6 +94,7 @@ impl Bridge {
         let ports = &settings.ports;
         let mut bridge = Bridge {
             vlans: Vlans::new(&settings.vlans, ports),
+            groups: Groups::new(settings),
             fdb: Fdb::new(&settings.fdb, ports),
             exits: vec![Exits::default(); ports.len()],
             version: 0,
@@ -99,11 +109,18 @@ impl Bridge {
         bridge
     }
 
-    /// As configured otherwise from now on, with the same ports; `vlans` are those of the settings, made where memory may be
-    /// allocated, and afterwards those before. What was learned stays. Answers how many static addresses found no place.
-    pub fn revise(&mut self, settings: &SwitchSettings, vlans: &mut Vlans) -> usize {
+    /// As configured otherwise from now on, with the same ports; `vlans` and `groups` are those of the settings, made where memory
+    /// may be allocated, and afterwards those before. What was learned stays, but for what is at a port whose group is another
+    /// now. Answers how many static addresses found no place.
+    pub fn revise(&mut self, settings: &SwitchSettings, vlans: &mut Vlans, groups: &mut Groups) -> usize {
         let ports = &settings.ports;
         std::mem::swap(&mut self.vlans, vlans);
+        std::mem::swap(&mut self.groups, groups);
+        for port in (0..=u8::MAX).map(PortId).take(ports.len()) {
+            if self.companions(port) != groups.of(port).map(|group| *groups.members(group)) {
+                self.fdb.flush(port);
+            }
+        }
         let unplaced = self.fdb.revise(&settings.fdb, ports);
         self.isolated = ports_where(ports, |port| port.isolated);
         self.loops.revise(ports.iter().map(|port| port.loop_detection));
@@ -130,16 +147,17 @@ impl Bridge {
                 };
             }
         };
-        let learned = match self.is_up(ingress) && !self.looped.contains(ingress) {
-            true => self.fdb.learn(now, vid, header.src, ingress),
+        let at = self.exits[ingress.index()].at;
+        let learned = match self.is_up(ingress) && !self.looped.contains(at) {
+            true => self.fdb.learn(now, vid, header.src, at),
             false => Learned::NotLearned,
         };
         let update = learned.is_update().then(|| {
             self.version += 1;
-            FdbUpdate { vid, mac: header.src, port: ingress, seen: now }
+            FdbUpdate { vid, mac: header.src, port: at, seen: now }
         });
         if let Learned::Moved { from } = learned
-            && let Some(port) = self.loops.moved(now, from, ingress)
+            && let Some(port) = self.loops.moved(now, from, at)
         {
             self.set_looped(port, true);
         }
@@ -157,7 +175,7 @@ impl Bridge {
 
     /// Takes over what another worker's bridge has learned.
     pub fn apply_remote(&mut self, update: &FdbUpdate) {
-        if self.is_up(update.port) && !self.looped.contains(update.port) {
+        if self.leads_on(update.port) && !self.looped.contains(update.port) {
             self.fdb.apply(update);
             self.version += 1;
         }
@@ -170,14 +188,16 @@ impl Bridge {
         self.vlans.get(vid).tagged.contains(port)
     }
 
-    /// A link has come up or gone down; what was learned through it is forgotten in the latter case, and
-    /// frames that were still on their way teach nothing.
+    /// A link has come up or gone down; what was learned through it is forgotten in the latter case, unless the port is of a
+    /// group that still has another link, and frames that were still on their way teach nothing.
     pub fn set_link(&mut self, port: PortId, is_up: bool) {
         if is_up {
             self.up.insert(port);
         } else {
             self.up.remove(port);
-            self.fdb.flush(port);
+            if !self.leads_on(port) {
+                self.fdb.flush(self.groups.at(port));
+            }
         }
         self.find_exits();
         self.version += 1;
@@ -187,6 +207,23 @@ impl Bridge {
     #[must_use]
     pub fn is_up(&self, port: PortId) -> bool {
         self.up.contains(port)
+    }
+
+    /// Which ports lead to the same place.
+    #[inline]
+    #[must_use]
+    pub const fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// All members of the group of `port`.
+    fn companions(&self, port: PortId) -> Option<PortSet> {
+        self.groups.of(port).map(|group| *self.groups.members(group))
+    }
+
+    /// Whether frames can leave through `port`, or through another of its group.
+    fn leads_on(&self, port: PortId) -> bool {
+        self.is_up(port) || self.companions(port).is_some_and(|ports| !ports.and(&self.up).is_empty())
     }
 
     /// The forwarding database, to look at.
@@ -260,7 +297,7 @@ impl Bridge {
             (exits.unknown, Flooded::Unknown)
         };
         let ports = exits.and(members);
-        if self.looped.contains(ingress) {
+        if self.looped.contains(self.exits[ingress.index()].at) {
             Decision::Drop(DropReason::Loop)
         } else if ports.is_empty() {
             Decision::Drop(DropReason::NoDestination)
@@ -274,27 +311,69 @@ impl Bridge {
         if self.exits[ingress.index()].all.contains(port) && members.contains(port) {
             return Decision::Unicast(port);
         }
-        Decision::Drop(if port == ingress {
+        match self.groups.of(port) {
+            Some(group) => self.towards_group(ingress, group, members),
+            None => Decision::Drop(self.why_not(ingress, port, members)),
+        }
+    }
+
+    #[inline(never)]
+    fn towards_group(&self, ingress: PortId, group: GroupId, members: &PortSet) -> Decision {
+        let ports = self.groups.members(group).without(&self.kept_apart(ingress));
+        if self.groups.of(ingress) != Some(group) && !ports.and(&self.up).and(members).is_empty() {
+            return Decision::Group(group);
+        }
+        let port = self.groups.members(group).first_from(PortId(0)).unwrap_or(ingress);
+        let is_hairpin = self.groups.of(ingress) == Some(group);
+        Decision::Drop(if is_hairpin { DropReason::Hairpin } else { self.why_not(ingress, port, members) })
+    }
+
+    /// Why no frame of `ingress` leaves through `port`, or its group.
+    #[cold]
+    fn why_not(&self, ingress: PortId, port: PortId, members: &PortSet) -> DropReason {
+        if port == ingress {
             DropReason::Hairpin
-        } else if !self.up.contains(port) {
+        } else if !self.leads_on(port) {
             DropReason::LinkDown
         } else if members.contains(port) {
             DropReason::Isolated
         } else {
             DropReason::NoDestination
-        })
+        }
+    }
+
+    /// Ports that frames of `ingress` may not leave by, whatever their links.
+    fn kept_apart(&self, ingress: PortId) -> PortSet {
+        let mut apart = self.companions(ingress).unwrap_or_default();
+        apart.insert(ingress);
+        for alike in [&self.isolated, self.groups.uplinks()] {
+            if alike.contains(ingress) {
+                apart = apart.or(alike);
+            }
+        }
+        apart
     }
 
     fn find_exits(&mut self) {
-        for (ingress, exits) in (0..=u8::MAX).map(PortId).zip(&mut self.exits) {
-            let mut all = self.up;
-            all.remove(ingress);
-            if self.isolated.contains(ingress) {
-                all = all.without(&self.isolated);
+        for ingress in (0..=u8::MAX).map(PortId).take(self.exits.len()) {
+            let apart = self.kept_apart(ingress);
+            let all = self.up.without(self.groups.grouped()).without(&apart);
+            let mut floods = all;
+            for ports in self.groups.all() {
+                let open = ports.and(&self.up).without(&apart);
+                if !open.is_empty()
+                    && let Some(first) = ports.first_from(PortId(0))
+                {
+                    floods.insert(first);
+                }
             }
-            let floods = all.without(&self.looped);
-            *exits =
-                Exits { all, unknown: floods.and(&self.flood_unknown), group: floods.and(&self.flood_group) };
+            floods = floods.without(&self.looped);
+            self.exits[ingress.index()] = Exits {
+                at: self.groups.at(ingress),
+                all,
+                unknown: floods.and(&self.flood_unknown),
+                group: floods.and(&self.flood_group),
+            };
         }
     }
 }

@@ -12,6 +12,8 @@ const NOW: Nanos = Nanos::from_secs(1);
 const AGEING: Nanos = Nanos::from_secs(300);
 const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xa]);
 const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xb]);
+mod groups;
+
 /// Of frames that nothing is said of.
 const GROUP: MacAddr = MacAddr([1, 0, 0x5e, 0, 0, 1]);
 
@@ -26,6 +28,7 @@ fn settings(ports: u8) -> SwitchSettings {
         shadows: Vec::new(),
         policy: Default::default(),
         fdb: FdbSettings { capacity: 64, ageing: Some(AGEING), statics: vec![], seed: HashSeed::KNOWN },
+        groups: vec![],
         vlans: vec![],
         qcn: Default::default(),
     }
@@ -205,6 +208,7 @@ explore! {
             let forwarding = bridge.forward(NOW, PortId(ingress), &header);
             let out = match forwarding.decision {
                 Decision::Unicast(port) => [port].into_iter().collect(),
+                Decision::Group(_) => unreachable!("there is none"),
                 Decision::Flood(ports, _) => { prop_assert!(!ports.is_empty()); ports }
                 Decision::Drop(_) => PortSet::NONE,
             };

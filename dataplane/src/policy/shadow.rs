@@ -232,6 +232,7 @@ mod tests {
                 seed: crate::settings::HashSeed::KNOWN,
             },
             vlans: Vec::new(),
+            groups: Vec::new(),
             qcn: Default::default(),
         };
         Shadow::new(PolicyKind::Ofc, &settings, 8, &Reach::new(&settings.ports, |_| true))

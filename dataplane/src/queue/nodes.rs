@@ -8,7 +8,7 @@ use crate::frame::Frame;
 use crate::units::{Bytes, Class, Nanos, PortId};
 use crate::wire::header::Layout;
 
-/// The end of a chain, and "no group".
+/// The end of a chain, and "no account".
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Any flood: nobody counts its copies.
@@ -23,7 +23,7 @@ pub struct FrameMeta {
     pub len: u32,
     /// Which flood it belongs to; [`NONE`] for a frame with one destination, [`UNCOUNTED`] where it counts nowhere
     /// that it came in by a flood.
-    pub(crate) group: u32,
+    pub(crate) account: u32,
     /// Its flow at its egress, as a number of the class's policy; [`NONE`] where no policy counts flows.
     pub(crate) flow: u32,
     /// VLAN that it belongs to, once `forward` has decided.
@@ -51,7 +51,7 @@ impl FrameMeta {
         FrameMeta {
             since: now,
             len,
-            group: NONE,
+            account: NONE,
             flow: NONE,
             vid: 0,
             layout: Layout::UNKNOWN,
@@ -72,7 +72,7 @@ impl FrameMeta {
     /// Whether it goes, or could have gone, to several ports.
     #[inline]
     pub(crate) fn is_flooded(&self) -> bool {
-        self.group != NONE
+        self.account != NONE
     }
 
     /// What it counts for in buffers.

@@ -2,6 +2,7 @@
 //! them (`config` from a file, a simulator from a scenario), and who makes a policy that is not built in.
 
 mod custom;
+mod group;
 mod memory;
 mod pipeline;
 mod plain;
@@ -9,6 +10,7 @@ mod policy;
 mod qcn;
 
 pub use custom::{Custom, PolicyFactory};
+pub use group::{GroupSettings, MEMBERS_MAX, Member, Spread, Turns, WEIGHT_MAX};
 pub use memory::{EgressLimits, HeadroomPlace, Memory, SharedMemory};
 pub use pipeline::{FrameRate, IngressOrder, PipelineSettings};
 pub use policy::{GPfcSettings, GfcSettings, OfcSettings, PPfcSettings, PolicyKind, PolicySettings, Weigh};
@@ -40,6 +42,8 @@ pub struct SwitchSettings {
     pub fdb: FdbSettings,
     /// VLAN memberships; see [`PortSettings::pvid`] for untagged frames.
     pub vlans: Vec<VlanSettings>,
+    /// Ports that lead to the same place: 256 groups at most.
+    pub groups: Vec<GroupSettings>,
     /// Congestion points.
     pub qcn: QcnSettings,
 }

@@ -34,6 +34,7 @@ impl SwitchSettings {
                 seed: HashSeed::KNOWN,
             },
             vlans: Vec::new(),
+            groups: Vec::new(),
             qcn: Default::default(),
         }
     }

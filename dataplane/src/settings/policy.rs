@@ -259,6 +259,7 @@ mod tests {
                 seed: crate::settings::HashSeed::KNOWN,
             },
             vlans: Vec::new(),
+            groups: Vec::new(),
             qcn: Default::default(),
         };
         let class = Class::ALL[3];

@@ -118,7 +118,7 @@ impl Switch {
     #[inline]
     pub(super) fn count_out(&mut self, meta: &FrameMeta) {
         self.end_run();
-        if meta.group == NONE || self.close_flood(meta) {
+        if meta.account == NONE || self.close_flood(meta) {
             self.buffer.leave_ingress(meta.ingress, meta.class, meta.counted());
             self.observe(meta.class, Event::Released { ingress: meta.ingress });
         }

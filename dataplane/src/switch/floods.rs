@@ -1,4 +1,4 @@
-//! A frame with several destinations: copies of it, which share its account at the ingress ([`super::groups`]).
+//! A frame with several destinations: copies of it, which share its account at the ingress ([`super::accounts`]).
 
 use super::Switch;
 use crate::drop_reason::DropReason;
@@ -16,9 +16,11 @@ impl Switch {
         store: &mut S,
     ) {
         let meta = *self.nodes.meta(&frame);
+        let ports = self.with_members(ports, &frame, store);
         if let Some(full) = self.must_wait_for_one_of(ports, &meta) {
             return self.wait_for_room(full, frame);
         }
+        self.paths.take(&ports, self.bridge.groups());
         self.leave_pipeline(&frame);
         let storm_control = &mut self.ports[meta.ingress.index()].ingress.storm_control;
         if !storm_control.allows(self.now, kind, Bytes::on_line(meta.len)) {

@@ -158,6 +158,7 @@ impl Switch {
                     self.enqueue_followers(port, class);
                 }
             }
+            Decision::Group(group) => self.take_path(group, frame, store),
             Decision::Flood(ports, kind) => self.flood(ports, kind, frame, store),
         }
     }

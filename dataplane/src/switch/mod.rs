@@ -11,7 +11,8 @@
 //!   train, run   frames alike, looked at and counted together
 //!   announce     what peers are asked    obey         what they ask
 //!   policies, flows, rates, notices, marking, storms  what congestion leads to
-//!   floods, groups, paused_floods, room  several destinations; a paused one; no room at one
+//!   floods, accounts, paused_floods, room  several destinations; a paused one; no room at one
+//!   paths                                one of several ways to the same destination
 //!   storm_control                        what a port may flood
 //!   taps                                 who looks on
 //!   punts                                what leaves the switch for who runs it, and what comes from there
@@ -22,17 +23,18 @@
 //! A switch with several workers has one `Switch` per worker. Each owns some ports completely, and
 //! exchanges [`Handover`]s and [`Return`]s with the others (see [`workers`]).
 
+mod accounts;
 mod agenda;
 mod announce;
 mod batch;
 mod ending;
 mod floods;
 mod flows;
-mod groups;
 mod journey;
 mod marking;
 mod notices;
 mod obey;
+mod paths;
 mod paused_floods;
 mod peers;
 mod pipeline;
@@ -64,9 +66,10 @@ use crate::punt::PuntSink;
 use crate::queue::Nodes;
 use crate::settings::{Accounting, FLOOD_COPIES_MAX, SwitchSettings, WhenFull};
 use crate::units::{Bytes, Class, Nanos, PortId, PortSet};
+use accounts::Accounts;
 use agenda::Agenda;
 pub use batch::Batch;
-use groups::Groups;
+use paths::Paths;
 use pipeline::Pipeline;
 use policies::Policies;
 use port::Port;
@@ -91,11 +94,12 @@ pub struct Switch {
     ports: Box<[Port]>,
     pipeline: Pipeline,
     nodes: Nodes,
-    groups: Groups,
+    accounts: Accounts,
     buffer: Buffer,
     policies: Policies,
     congestion: CongestionPoints,
     bridge: Bridge,
+    paths: Paths,
     counters: Arc<Counters>,
     run: Run,
     ledger: Ledger,
@@ -143,11 +147,12 @@ impl Switch {
             ports,
             pipeline: Pipeline::new(&settings.pipeline, slots, Arc::clone(&counters)),
             nodes: Nodes::new(slots),
-            groups: Groups::new(slots, lossless, flood_copies_max),
+            accounts: Accounts::new(slots, lossless, flood_copies_max),
             buffer: Buffer::new(settings, Arc::clone(&counters)),
             policies,
             congestion: CongestionPoints::new(&settings.qcn, &settings.ports, slots),
             bridge: Bridge::new(settings),
+            paths: Paths::new(settings),
             counters,
             run: Run::NONE,
             ledger: Ledger::default(),

@@ -48,11 +48,11 @@ impl Switch {
         }
         let meta = self.nodes.meta_mut(frame);
         if self.accounting == Accounting::UntilForwarded {
-            meta.group = UNCOUNTED;
+            meta.account = UNCOUNTED;
             return copies - 1;
         }
-        let (group, may_be_made) = self.groups.open(meta.class, copies);
-        meta.group = group;
+        let (account, may_be_made) = self.accounts.open(meta.class, copies);
+        meta.account = account;
         let counters = self.counters.class(meta.ingress, meta.class);
         counters.flood_frames.add(1);
         counters.flood_bytes.add(meta.counted().0);
@@ -61,7 +61,7 @@ impl Switch {
 
     /// A copy of a flood is no longer in the switch. True with the last.
     pub(super) fn close_flood(&mut self, meta: &FrameMeta) -> bool {
-        let is_last = self.groups.leave(meta.class, meta.group);
+        let is_last = self.accounts.leave(meta.class, meta.account);
         if is_last {
             let counters = self.counters.class(meta.ingress, meta.class);
             counters.flood_frames.sub(1);
@@ -94,7 +94,7 @@ impl Switch {
 
     /// What floods from `ingress` fill beyond their part.
     fn beyond_part(&self, ingress: PortId, class: Class) -> Load {
-        if !self.groups.bounds(class) {
+        if !self.accounts.bounds(class) {
             return Load::NONE;
         }
         let part = self.buffer.part_of_xon(ingress, class, PARTS);

@@ -28,7 +28,7 @@ use crate::queue::{Fifo, FrameMeta, Nodes};
 #[cfg(doc)]
 use crate::settings::WhenFull;
 use crate::settings::{FrameRate, IngressOrder, PipelineSettings};
-use crate::units::{Class, Nanos, PortId};
+use crate::units::{Class, Nanos, PortId, PortSet};
 
 /// An egress queue.
 type Queue = (PortId, Class);
@@ -67,6 +67,8 @@ pub(super) struct Pipeline {
     owed: u64,
     /// The queue that has no room for the frame at the head.
     halted_for: Option<Queue>,
+    /// Ports where room of the same class would do as well.
+    or_for: PortSet,
     /// The one that has not yet been found to be over.
     halt: Option<Halt>,
     counters: Arc<Counters>,
@@ -91,6 +93,7 @@ impl Pipeline {
             free_at: Nanos::ZERO,
             owed: 0,
             halted_for: None,
+            or_for: PortSet::NONE,
             halt: None,
             counters,
             at: Nanos::ZERO,
@@ -146,8 +149,8 @@ impl Pipeline {
         None
     }
 
-    /// The frame that is through has no room at `full`.
-    pub(super) fn halt(&mut self, now: Nanos, nodes: &mut Nodes, head: Frame, full: Queue) {
+    /// The frame that is through has no room at `full`, and none at `others`, where it might go instead.
+    pub(super) fn halt(&mut self, now: Nanos, nodes: &mut Nodes, head: Frame, full: Queue, others: PortSet) {
         match &mut self.halt {
             Some(halt) if halt.queue == full => halt.tried = None,
             _ => {
@@ -160,7 +163,7 @@ impl Pipeline {
         if self.delay > Nanos::ZERO {
             self.due.push_front(self.at);
         }
-        self.halted_for = Some(full);
+        (self.halted_for, self.or_for) = (Some(full), others);
         self.passes_at_once = false;
     }
 
@@ -173,7 +176,9 @@ impl Pipeline {
 
     /// There may be room at `queue` now.
     pub(super) fn go_on_for(&mut self, now: Nanos, queue: Queue) {
-        if self.halted_for == Some(queue) {
+        let (port, class) = queue;
+        let is_for = |full: Queue| full == queue || full.1 == class && self.or_for.contains(port);
+        if self.halted_for.is_some_and(is_for) {
             self.go_on(now);
         }
     }
@@ -190,7 +195,7 @@ impl Pipeline {
 
     /// Whether the frame at the head waits for room at `port`.
     pub(super) fn is_halted_for(&self, port: PortId) -> bool {
-        self.halted_for.is_some_and(|(egress, _)| egress == port)
+        self.halted_for.is_some_and(|(egress, _)| egress == port || self.or_for.contains(port))
     }
 
     /// When a frame can move; `arrived`: some have come in that may enter.

@@ -12,12 +12,13 @@
 //! Not everything can be otherwise: [`Revision::new`] says what stays.
 
 use super::Switch;
+use super::paths::Paths;
 use super::port::Port;
 use super::storm_control::StormControl;
 use super::succession::Successor;
 use super::train::Train;
 use crate::classify::Classifier;
-use crate::forward::Vlans;
+use crate::forward::{Groups, Vlans};
 use crate::frame::FrameStore;
 use crate::policy::{Reach, Shadow};
 use crate::settings::{FlowControl, SwitchSettings};
@@ -29,6 +30,8 @@ use crate::units::{CLASSES, Class, ClassSet, PortId};
 pub struct Revision {
     settings: SwitchSettings,
     vlans: Vlans,
+    groups: Groups,
+    paths: Paths,
     classifiers: Box<[Classifier]>,
     reach: Reach,
     successors: [Option<Box<Successor>>; CLASSES],
@@ -49,6 +52,8 @@ impl Revision {
             |class: Class| Some(Box::new(Successor::new(settings.policies[class.index()], class, &settings)));
         Revision {
             vlans: Vlans::new(&settings.vlans, &settings.ports),
+            groups: Groups::new(&settings),
+            paths: Paths::new(&settings),
             classifiers: settings.ports.iter().map(Classifier::new).collect(),
             successors: Class::ALL.map(successor),
             shadows: settings
@@ -77,13 +82,15 @@ impl Switch {
         store: &mut S,
     ) -> Box<Revision> {
         self.end_run();
-        let Revision { settings, vlans, classifiers, reach, successors, shadows, unplaced } = &mut *revision;
+        let Revision { settings, vlans, groups, paths, classifiers, reach, successors, shadows, unplaced } =
+            &mut *revision;
         let lossless = settings.lossless_anywhere();
         let count = self.ports.len();
         let ports = || (0..=u8::MAX).map(PortId).take(count);
         self.buffer.revise(settings);
-        self.groups.bound(lossless);
-        *unplaced = self.bridge.revise(settings, vlans);
+        self.accounts.bound(lossless);
+        *unplaced = self.bridge.revise(settings, vlans, groups);
+        std::mem::swap(&mut self.paths, paths);
         std::mem::swap(&mut self.policies.reach, reach);
         for port in ports() {
             let mac = self.ports[port.index()].settings.mac;

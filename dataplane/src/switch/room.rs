@@ -96,16 +96,25 @@ impl Switch {
     /// The frame waits until `egress` has room: at the head of the pipeline, or back where it came from.
     #[cold]
     pub(super) fn wait_for_room(&mut self, egress: PortId, frame: Frame) {
+        self.wait_for_one_of(egress, PortSet::NONE, frame);
+    }
+
+    /// The same, but room at any of `others` will do, too.
+    pub(super) fn wait_for_one_of(&mut self, egress: PortId, others: PortSet, frame: Frame) {
         let &FrameMeta { ingress: port, class, .. } = self.nodes.meta(&frame);
-        self.agenda.awaited.insert(egress);
+        let mut awaited = others;
+        awaited.insert(egress);
+        self.agenda.awaited = self.agenda.awaited.or(&awaited);
         if self.when_full == WhenFull::Stop {
-            return self.pipeline.halt(self.now, &mut self.nodes, frame, (egress, class));
+            return self.pipeline.halt(self.now, &mut self.nodes, frame, (egress, class), others);
         }
         let ingress = &mut self.ports[port.index()].ingress;
         let lane = ingress.lane(class);
         ingress.arrived[lane.index()].unpop(&mut self.nodes, frame);
         ingress.waits_for_room.insert(lane);
-        self.ports[egress.index()].egress.awaiting_room[class.index()].insert(port);
+        for egress in awaited.iter() {
+            self.ports[egress.index()].egress.awaiting_room[class.index()].insert(port);
+        }
     }
 
     /// A frame that another worker has handed over waits where others do, or need not.
@@ -147,7 +156,9 @@ impl Switch {
         for ingress in waiting.iter() {
             let from = &mut self.ports[ingress.index()].ingress;
             from.waits_for_room.remove(from.lane(class));
-            self.agenda.ingress_ready.insert(ingress);
+            if !from.movable().is_empty() {
+                self.agenda.ingress_ready.insert(ingress); // else it went elsewhere meanwhile
+            }
         }
         while let Some(frame) = taken_over.pop(&self.nodes) {
             if self.must_wait(port, self.nodes.meta(&frame)) {

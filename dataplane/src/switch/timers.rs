@@ -85,6 +85,9 @@ impl Switch {
     pub(super) fn set_link<S: FrameStore>(&mut self, port: PortId, up: bool, store: &mut S) {
         self.end_run();
         self.bridge.set_link(port, up);
+        if up {
+            self.look_for_room_beside(port, store);
+        }
         if self.ports[port.index()].up == up || !self.workers.owns(port) {
             return;
         }

@@ -50,6 +50,13 @@ impl PortSet {
         self
     }
 
+    /// Members of either.
+    #[must_use]
+    pub fn or(mut self, other: &PortSet) -> PortSet {
+        self.0.iter_mut().zip(other.0).for_each(|(a, b)| *a |= b);
+        self
+    }
+
     /// Members of `self` that are not in `other`.
     #[must_use]
     pub fn without(mut self, other: &PortSet) -> PortSet {

@@ -8,6 +8,7 @@ mod custom;
 mod ecn;
 mod floods;
 mod gfc;
+mod groups;
 mod halts;
 mod headroom;
 mod ignored_pauses;

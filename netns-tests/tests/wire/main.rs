@@ -21,6 +21,7 @@ mod flooding;
 mod full_queues;
 mod garbage;
 mod gfc;
+mod groups;
 mod harness;
 mod head_of_line;
 mod hosts_incast;

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout};
 use xoff_dataplane::units::MacAddr;
 
+use super::groups;
 use super::mailbox::{Address, AddressKey, Answer};
 use super::status::{FdbEntry, Status};
 use super::view::SwitchView;
@@ -113,6 +114,7 @@ pub(super) async fn page(
         vid: address.vid,
         mac: address.mac.to_string(),
         port: view.name_of(address.port).to_owned(),
+        group: groups::name_at(view, address.port),
         fixed: address.fixed,
     };
     Ok(AddressPage { addresses: found.into_values().map(name).collect(), next, total })

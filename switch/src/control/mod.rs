@@ -26,6 +26,7 @@ pub mod capture;
 mod connections;
 pub mod current;
 mod exposition;
+mod groups;
 mod health;
 mod http;
 mod judged;

@@ -22,7 +22,7 @@ use super::status::{
     ShadowStatus, SocketMemory, Spread, Status, Verdict, WorkerState, WorkerStatus, XdpMode,
 };
 use super::view::{PortView, SwitchView, WorkerView};
-use super::{addresses, lldp, logging, loops, notification, pipeline, proof, storms};
+use super::{addresses, groups, lldp, logging, loops, notification, pipeline, proof, storms};
 
 /// How long workers have for an answer. A healthy one needs a loop; a stalled virtual machine may
 /// need much longer than any stall budget.
@@ -56,6 +56,7 @@ pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
         ledger,
         policies: view.policies.names(),
         pipeline: pipeline::status(&view.settings()),
+        groups: groups::status(view),
         ports,
         workers,
         going_on: view.going_on.get((view.clock)()),

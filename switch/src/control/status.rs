@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use xoff_xdp::{DeviceDrops, XdpStatistics};
 
 pub use super::books::Books;
+pub use super::groups::{GroupStatus, MemberStatus};
 pub use super::judged::{GoingOnStatus, PeerStatus, ResponseStatus};
 pub use super::lldp::{EtsStatus, LldpStatus, MismatchStatus, NeighborStatus, PfcStatus, PuntStatus};
 use super::notification::CongestionPointStatus;
@@ -41,6 +42,9 @@ pub struct Status {
     pub pipeline: PipelineStatus,
     /// Its ports, in the order of the configuration.
     pub ports: Vec<PortStatus>,
+    /// Ports that lead to the same place.
+    #[serde(default)]
+    pub groups: Vec<GroupStatus>,
     /// Its forwarding threads.
     pub workers: Vec<WorkerStatus>,
     /// What goes wrong now, or did in the last seconds: what the log has told the beginning of, and not the end.
@@ -535,8 +539,11 @@ pub struct FdbEntry {
     pub vid: u16,
     /// The address.
     pub mac: String,
-    /// Name of the port.
+    /// Name of the port; of a group's first one where the address is at a group.
     pub port: String,
+    /// Name of the group.
+    #[serde(default)]
+    pub group: Option<String>,
     /// From the configuration; else learned.
     #[serde(rename = "static")]
     pub fixed: bool,

@@ -4,6 +4,7 @@
 //! every word.
 
 mod ask;
+mod groups;
 mod headroom;
 mod neighbors;
 mod pipeline;
@@ -90,6 +91,8 @@ enum What {
     Headroom,
     /// Neighbors: who they are (LLDP), what they say of their classes (DCBX), and where that is not what the port does.
     Neighbors,
+    /// Groups of ports: how they spread frames, and what each member has sent.
+    Groups,
     /// All addresses, and where they are.
     Mac,
     /// Pauses of single flows (OFC): asked for, obeyed, and what shadow policies would have asked for.
@@ -137,7 +140,7 @@ type Picked = (Status, Option<Status>);
 impl Args {
     /// Refuses options that say nothing.
     fn check(&self) -> Result<(), StatusError> {
-        let of_classes = !matches!(self.what, Some(What::Mac | What::Causes | What::Schema));
+        let of_classes = !matches!(self.what, Some(What::Mac | What::Groups | What::Causes | What::Schema));
         let of_ports = !matches!(self.what, Some(What::Causes | What::Schema));
         let of_switches = self.what != Some(What::Schema);
         let given = [

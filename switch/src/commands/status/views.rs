@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 use xoff_config::written::grouped;
 
 use super::What;
+use super::groups;
 use super::headroom;
 use super::neighbors;
 use super::policies::{flow_table, shadow_table};
@@ -46,7 +47,7 @@ fn keys(what: What) -> [Keys; 2] {
         What::Headroom => [These(&["peer"]), These(&["lossless", "ingress", "response"])],
         What::Neighbors => [These(&["lldp"]), These(&[])],
         What::Flows => [These(&[]), These(&["flows"])],
-        What::Mac | What::Causes | What::Schema => [These(&[]), These(&[])],
+        What::Mac | What::Groups | What::Causes | What::Schema => [These(&[]), These(&[])],
     }
 }
 
@@ -54,6 +55,9 @@ fn keys(what: What) -> [Keys; 2] {
 pub(super) fn json(what: What, status: &Status) -> Value {
     if what == What::Mac {
         return serde_json::json!(status.fdb);
+    }
+    if what == What::Groups {
+        return groups::json(status);
     }
     let [of_port, of_class] = keys(what);
     let port = |port: &PortStatus| {
@@ -88,6 +92,7 @@ pub(super) fn text(what: What, status: &Status, before: Option<&Status>) -> Stri
         What::Headroom => headroom::table_of(&ports),
         What::Neighbors => neighbors::tables(&ports),
         What::Mac => address_table(&status.fdb),
+        What::Groups => groups::group_table(status),
         What::Flows => flow_table(&ports, |_| true) + &shadow_table(&ports, |shadow| shadow.flows.is_some()),
         What::Causes | What::Schema => String::new(),
     };
@@ -99,6 +104,7 @@ pub(super) fn text(what: What, status: &Status, before: Option<&Status>) -> Stri
         What::Headroom => "no class is lossless",
         What::Neighbors => "no neighbor is known",
         What::Mac => "no address is known",
+        What::Groups => "no ports are a group",
         What::Flows => "no peer understands pauses of single flows, and no shadow policy asks for them",
         What::Causes | What::Schema => "",
     };
@@ -167,7 +173,8 @@ fn unseen_table(ports: &[&PortStatus]) -> String {
 fn address_table(addresses: &[FdbEntry]) -> String {
     let row = |entry: &FdbEntry| {
         let how = if entry.fixed { "static" } else { "learned" };
-        vec![entry.vid.to_string(), entry.mac.clone(), entry.port.clone(), how.into()]
+        let at = entry.group.as_ref().map_or_else(|| entry.port.clone(), |group| format!("group {group}"));
+        vec![entry.vid.to_string(), entry.mac.clone(), at, how.into()]
     };
     table(&["VLAN", "address", "port", "how"], addresses.iter().map(row))
 }
@@ -197,7 +204,7 @@ mod tests {
             part.iter().filter(|(key, _)| *key != "classes").all(|(key, value)| whole[key] == *value)
         };
         for &what in What::value_variants() {
-            if matches!(what, What::Mac | What::Causes | What::Schema) {
+            if matches!(what, What::Mac | What::Groups | What::Causes | What::Schema) {
                 continue;
             }
             let part = json(what, &status);
@@ -244,8 +251,11 @@ mod tests {
         line(&text(What::Flows, &status, None), &["right", "3", "6 now"]);
         assert_eq!(text(What::Mac, &status, None), "no address is known");
         let (mac, port) = ("02:00:00:00:00:01".into(), "left".into());
-        status.fdb = vec![FdbEntry { vid: 7, mac, port, fixed: false }];
+        status.fdb = vec![FdbEntry { vid: 7, mac, port, group: None, fixed: false }];
         line(&text(What::Mac, &status, None), &["7", "02:00:00:00:00:01", "left", "learned"]);
         assert_eq!(json(What::Mac, &status)[0]["port"], "left");
+        status.fdb[0].group = Some("up".into());
+        line(&text(What::Mac, &status, None), &["7", "02:00:00:00:00:01", "group up", "learned"]);
+        assert_eq!(text(What::Groups, &status, None), "no ports are a group");
     }
 }

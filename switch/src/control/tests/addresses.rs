@@ -25,7 +25,7 @@ fn a_walk_over_pages_meets_every_address_once_in_order() {
     }
     let name = |address: &Address| {
         let port = ["left", "right"][address.port.index()].to_owned();
-        FdbEntry { vid: address.vid, mac: address.mac.to_string(), port, fixed: address.fixed }
+        FdbEntry { vid: address.vid, mac: address.mac.to_string(), port, group: None, fixed: address.fixed }
     };
     let mut expected: Vec<_> = table.iter().map(name).collect();
     expected.sort();

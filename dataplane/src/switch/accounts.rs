@@ -9,7 +9,7 @@ use crate::units::{CLASSES, Class, ClassSet};
 /// How many copies of each flood are still in the switch. Each holds a slot, so that there are never
 /// more floods than slots.
 #[derive(Debug)]
-pub(super) struct Groups {
+pub(super) struct Accounts {
     /// Copies left; in a free entry, the next free one.
     entries: Box<[u32]>,
     free: u32,
@@ -21,10 +21,10 @@ pub(super) struct Groups {
     beyond_one: [u32; CLASSES],
 }
 
-impl Groups {
-    pub(super) fn new(slots: u32, bounded: ClassSet, most: u32) -> Groups {
+impl Accounts {
+    pub(super) fn new(slots: u32, bounded: ClassSet, most: u32) -> Accounts {
         let entries = (1..=slots).map(|next| if next == slots { NONE } else { next }).collect();
-        Groups { entries, free: if slots == 0 { NONE } else { 0 }, bounded, most, beyond_one: [0; CLASSES] }
+        Accounts { entries, free: if slots == 0 { NONE } else { 0 }, bounded, most, beyond_one: [0; CLASSES] }
     }
 
     /// Whether what floods of `class` fill is bounded.
@@ -38,30 +38,30 @@ impl Groups {
     }
 
     /// A flood of `copies`, the frame itself included. Answers its number, and how many
-    /// copies may be made of the frame; for the others [`Groups::leave`] must be called at once.
+    /// copies may be made of the frame; for the others [`Accounts::leave`] must be called at once.
     pub(super) fn open(&mut self, class: Class, copies: u32) -> (u32, u32) {
-        let group = self.free;
-        let entry = &mut self.entries[group as usize];
+        let account = self.free;
+        let entry = &mut self.entries[account as usize];
         self.free = *entry;
         *entry = copies;
         let are_bounded = self.bounded.iter().map(|class| self.beyond_one[class.index()]).sum();
         self.beyond_one[class.index()] += copies - 1;
         match self.bounded.contains(class) {
-            true => (group, self.most.saturating_sub(are_bounded)),
-            false => (group, copies - 1),
+            true => (account, self.most.saturating_sub(are_bounded)),
+            false => (account, copies - 1),
         }
     }
 
     /// One copy has left. True with the last.
-    pub(super) fn leave(&mut self, class: Class, group: u32) -> bool {
-        let entry = &mut self.entries[group as usize];
+    pub(super) fn leave(&mut self, class: Class, account: u32) -> bool {
+        let entry = &mut self.entries[account as usize];
         *entry -= 1;
         if *entry > 0 {
             self.beyond_one[class.index()] -= 1;
             return false;
         }
         *entry = self.free;
-        self.free = group;
+        self.free = account;
         true
     }
 }
@@ -72,41 +72,43 @@ mod tests {
 
     #[test]
     fn the_last_copy_closes_the_flood_and_its_entry_is_used_again() {
-        let mut groups = Groups::new(4, ClassSet::NONE, 0);
+        let mut accounts = Accounts::new(4, ClassSet::NONE, 0);
         let class = Class::ALL[0];
-        let (a, b) = (groups.open(class, 3).0, groups.open(class, 2).0);
+        let (a, b) = (accounts.open(class, 3).0, accounts.open(class, 2).0);
         assert_ne!(a, b);
-        assert_eq!([a, b, a].map(|group| groups.leave(class, group)), [false; 3]);
-        assert!(groups.leave(class, a));
-        assert_eq!(groups.open(class, 2).0, a);
-        assert!(groups.leave(class, b));
+        assert_eq!([a, b, a].map(|account| accounts.leave(class, account)), [false; 3]);
+        assert!(accounts.leave(class, a));
+        assert_eq!(accounts.open(class, 2).0, a);
+        assert!(accounts.leave(class, b));
     }
 
     #[test]
     fn floods_that_were_there_when_their_class_became_bounded_count() {
         let class = Class::ALL[3];
-        let mut groups = Groups::new(4, ClassSet::NONE, 3);
-        let (before, _) = groups.open(class, 3);
-        groups.bound(ClassSet(0b1000));
-        assert_eq!(groups.open(class, 2).1, 1, "two are there");
-        groups.bound(ClassSet::NONE);
-        assert_eq!([(); 3].map(|()| groups.leave(class, before)), [false, false, true]);
+        let mut accounts = Accounts::new(4, ClassSet::NONE, 3);
+        let (before, _) = accounts.open(class, 3);
+        accounts.bound(ClassSet(0b1000));
+        assert_eq!(accounts.open(class, 2).1, 1, "two are there");
+        accounts.bound(ClassSet::NONE);
+        assert_eq!([(); 3].map(|()| accounts.leave(class, before)), [false, false, true]);
     }
 
     #[test]
     fn only_what_a_flood_adds_in_a_bounded_class_is_bounded() {
         let [lossy, lossless] = [Class::ALL[0], Class::ALL[3]];
-        let mut groups = Groups::new(4, ClassSet(0b1000), 3);
-        assert_eq!(groups.open(lossy, 9).1, 8);
-        let (first, may_be_made) = groups.open(lossless, 3);
+        let mut accounts = Accounts::new(4, ClassSet(0b1000), 3);
+        assert_eq!(accounts.open(lossy, 9).1, 8);
+        let (first, may_be_made) = accounts.open(lossless, 3);
         assert_eq!(may_be_made, 3);
-        let (second, may_be_made) = groups.open(lossless, 3);
+        let (second, may_be_made) = accounts.open(lossless, 3);
         assert_eq!(may_be_made, 1, "two are there");
-        groups.leave(lossless, second); // the copy that is not made
-        assert_eq!(groups.open(lossless, 2).1, 0);
+        accounts.leave(lossless, second); // the copy that is not made
+        assert_eq!(accounts.open(lossless, 2).1, 0);
         assert!(
-            !groups.leave(lossless, first) && !groups.leave(lossless, first) && groups.leave(lossless, first)
+            !accounts.leave(lossless, first)
+                && !accounts.leave(lossless, first)
+                && accounts.leave(lossless, first)
         );
-        assert_eq!(groups.open(lossless, 2).1, 1);
+        assert_eq!(accounts.open(lossless, 2).1, 1);
     }
 }

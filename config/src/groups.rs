@@ -1,0 +1,145 @@
+//! Ports that lead to the same place: names become ports, and what would make a frame's fate depend on the member that it
+//! takes, or let a flood run in a circle, is refused.
+
+use toml_span::Spanned;
+use xoff_dataplane::settings::{GroupSettings, Member, Spread, Turns};
+use xoff_dataplane::units::PortId;
+
+use crate::bridge::{port_named, pvid, untagged};
+use crate::defaults;
+use crate::document::Document;
+use crate::draft::{Draft, value};
+use crate::keys::{GroupKeys, MemberKey, SpreadKind};
+use crate::problem::{Problem, Problems};
+
+pub(crate) fn settings(
+    document: &Document,
+    drafts: &[Draft<'_>],
+    problems: &mut Problems,
+) -> Vec<GroupSettings> {
+    let salt = salt(&value(document.switch.name.as_ref(), defaults::NAME.to_owned()));
+    let mut seen: Vec<(PortId, &MemberKey)> = Vec::new();
+    let mut names: Vec<&Spanned<String>> = Vec::new();
+    let mut groups = Vec::new();
+    for group in &document.groups {
+        for key in &group.missing {
+            problems.push(Problem::missing("group", key, group.span));
+        }
+        let (Some(name), Some(ports)) = (&group.keys.name, &group.keys.ports) else { continue };
+        if let Some(first) = names.iter().find(|first| first.value == name.value) {
+            problems.push(
+                Problem::error(format!("two groups have the name {:?}", name.value))
+                    .at(name.span, "given again")
+                    .at(first.span, "first given here")
+                    .help("each group has a name of its own"),
+            );
+        }
+        names.push(name);
+        let mut members = Vec::new();
+        for key in &ports.value {
+            let Some(port) = port_named(&key.port, drafts, problems) else { continue };
+            if let Some((_, first)) = seen.iter().find(|(other, _)| *other == port) {
+                problems.push(
+                    Problem::error(format!(
+                        "port {} is a member of two groups, or twice of one",
+                        key.port.value
+                    ))
+                    .at(key.port.span, "again")
+                    .at(first.port.span, "here first")
+                    .help("what comes in by it can be from one group only"),
+                );
+                continue;
+            }
+            seen.push((port, key));
+            members.push(Member { port, weight: key.weight });
+        }
+        alike(name, &members, ports, drafts, problems);
+        let spread = spread(&group.keys, problems);
+        if !members.is_empty() {
+            let uplinks = value(group.keys.uplinks.as_ref(), false);
+            groups.push(GroupSettings { name: name.value.clone(), members, spread, uplinks, salt });
+        }
+    }
+    groups
+}
+
+fn spread(keys: &GroupKeys, problems: &mut Problems) -> Spread {
+    let kind = value(keys.spread.as_ref(), SpreadKind::default());
+    let said = [
+        ("turns", keys.turns.as_ref().map(|key| key.span), SpreadKind::Frame),
+        ("low", keys.low.as_ref().map(|key| key.span), SpreadKind::Adaptive),
+        ("high", keys.high.as_ref().map(|key| key.span), SpreadKind::Adaptive),
+    ];
+    for (key, span, of) in said {
+        if let Some(span) = span.filter(|_| kind != of) {
+            problems.push(
+                Problem::error(format!("`{key}` is of no use where spread is \"{}\"", kind.word()))
+                    .at(span, "nobody looks at it")
+                    .help(format!("leave it out, or write spread = \"{}\"", of.word())),
+            );
+        }
+    }
+    let low = value(keys.low.as_ref(), defaults::SPREAD_LOW);
+    let high = value(keys.high.as_ref(), defaults::SPREAD_HIGH.max(low));
+    if let Some(place) = keys.high.as_ref().filter(|_| high < low) {
+        problems.push(
+            Problem::error(format!("`high` is {} bytes, less than `low` ({})", high.0, low.0))
+                .at(place.span, "below `low`")
+                .help("members with less than `low` come first, then those with less than `high`, then all"),
+        );
+    }
+    match kind {
+        SpreadKind::Flow => Spread::Flow,
+        SpreadKind::Frame => Spread::Frame(value(keys.turns.as_ref(), Turns::default())),
+        SpreadKind::Adaptive => Spread::Adaptive { low, high },
+    }
+}
+
+/// Members have to agree in all that decides what becomes of a frame.
+fn alike(
+    name: &Spanned<String>,
+    members: &[Member],
+    ports: &Spanned<Vec<MemberKey>>,
+    drafts: &[Draft<'_>],
+    problems: &mut Problems,
+) {
+    let traits: Vec<Vec<(&str, String)>> =
+        members.iter().map(|member| traits(&drafts[member.port.index()])).collect();
+    let Some((first, others)) = traits.split_first() else { return };
+    for (other, member) in others.iter().zip(&members[1..]) {
+        let differing = first.iter().zip(other).find(|((_, of_first), (_, of_other))| of_first != of_other);
+        let Some(((key, of_first), (_, of_other))) = differing else { continue };
+        let [a, b] = [members[0], *member].map(|member| &drafts[member.port.index()].name);
+        let key_of = |port: &str| ports.value.iter().find(|key| key.port.value == port);
+        problems.push(
+            Problem::error(format!("ports {a} and {b} of group {:?} differ in `{key}`", name.value))
+                .at(key_of(b).map_or(ports.span, |key| key.port.span), of_other.clone())
+                .at(key_of(a).map_or(ports.span, |key| key.port.span), of_first.clone())
+                .help("a frame may take any member: say the same for each"),
+        );
+    }
+}
+
+/// What decides what becomes of a frame at a port.
+fn traits(draft: &Draft<'_>) -> Vec<(&'static str, String)> {
+    let keys = &draft.port.keys;
+    let list = |vids: &[u16]| format!("{vids:?}");
+    vec![
+        ("pvid", pvid(keys).map_or_else(|| "none".into(), |vid| vid.to_string())),
+        ("tagged", list(keys.tagged.as_ref().map_or(&[], |key| &key.value))),
+        ("untagged", list(&untagged(keys))),
+        ("mtu", draft.line.mtu().to_string()),
+        ("lossless", format!("{:?}", draft.lossless.iter().map(|class| class.get()).collect::<Vec<_>>())),
+        ("learning", value(keys.learning.as_ref(), defaults::LEARNING).to_string()),
+        ("learn_limit", format!("{:?}", keys.learn_limit.as_ref().map(|key| &key.value))),
+        ("flood_unknown", value(keys.flood_unknown.as_ref(), defaults::FLOOD).to_string()),
+        ("flood_group", value(keys.flood_group.as_ref(), defaults::FLOOD).to_string()),
+        ("isolated", value(keys.isolated.as_ref(), defaults::ISOLATED).to_string()),
+    ]
+}
+
+/// Of a name, so that switches of different names choose differently (FNV-1a).
+fn salt(name: &str) -> u64 {
+    let step = |digest: u64, byte: u8| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}

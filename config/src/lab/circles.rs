@@ -1,0 +1,150 @@
+//! Wires in a circle: whether a frame to all would run in it, or come to a switch twice.
+//!
+//! Each switch floods a frame out of all ports but that by which it came; of a group it takes one, whichever that may be, and none
+//! of the group that it came by. So two switches that several wires join are no circle if these are a group at both ends, nor
+//! are leaves and spines if the spines of a leaf are one. What any choice of members leads to is looked at.
+
+use std::collections::BTreeMap;
+
+use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::units::PortId;
+
+use super::wires::Wiring;
+use super::{End, Link};
+use crate::Config;
+use crate::problem::{Problem, Problems};
+
+/// A switch, and a port of it.
+type At = (usize, usize);
+
+/// A port that leads to a host, whether there is one or not.
+const A_HOST: usize = usize::MAX;
+
+/// What becomes of a frame to all.
+enum Ends {
+    /// It comes to each switch so often.
+    After(Vec<u32>),
+    /// It does not end.
+    Never,
+}
+
+/// Refuses every wire with which frames to all would not come to each switch once.
+pub(super) fn refuse(wiring: &Wiring, configs: &[Option<Config>], names: &[&str], problems: &mut Problems) {
+    let Some(switches) =
+        configs.iter().map(|config| Some(&config.as_ref()?.switch)).collect::<Option<Vec<_>>>()
+    else {
+        return; // which is an error already
+    };
+    let is_closing = |link: usize| wiring.closing.iter().any(|(closing, _)| *closing == link);
+    let mut taken: Vec<bool> = (0..wiring.wires.len()).map(|link| !is_closing(link)).collect();
+    for (link, span) in &wiring.closing {
+        taken[*link] = true;
+        let floods = Floods { wires: &wiring.wires, taken: &taken, switches: &switches };
+        let ends = wiring.wires[*link].ends.map(|end| match end {
+            End::Port { switch, .. } => names[switch],
+            End::Host { .. } => "",
+        });
+        let between = format!("with the wire between {} and {}", ends[0], ends[1]);
+        let problem = match floods.worst() {
+            Ends::Never => Problem::error(format!("{between} there would be a loop")).help(
+                "a frame to all would run in it for ever: leave one of its wires out, or make wires to the same place a \
+                 [[switch.group]] at each switch that has several (xoff speaks no spanning tree)",
+            ),
+            Ends::After(visits) => match visits.iter().position(|visits| *visits > 1) {
+                Some(twice) => Problem::error(format!("{between} a frame to all would come to {} twice", names[twice]))
+                    .help("make the wires to the same place a [[switch.group]] at both ends, or leave one of them out"),
+                None => continue,
+            },
+        };
+        problems.push(problem.at(*span, "closes it"));
+        taken[*link] = false;
+    }
+}
+
+struct Floods<'a> {
+    wires: &'a [Link],
+    /// By wire: whether it counts.
+    taken: &'a [bool],
+    switches: &'a [&'a SwitchSettings],
+}
+
+impl Floods<'_> {
+    /// How often a frame that comes from a host, at whatever switch, comes to each switch at most.
+    fn worst(&self) -> Ends {
+        let mut known = BTreeMap::new();
+        let mut worst = vec![0; self.switches.len()];
+        for switch in 0..self.switches.len() {
+            match self.from((switch, A_HOST), &mut known) {
+                Ends::After(visits) => raise(&mut worst, &visits),
+                Ends::Never => return Ends::Never,
+            }
+        }
+        Ends::After(worst)
+    }
+
+    /// The same of a frame that has come to a switch by this port. `known` has `None` for those that are being looked at.
+    fn from(&self, at: At, known: &mut BTreeMap<At, Option<Vec<u32>>>) -> Ends {
+        match known.get(&at) {
+            Some(Some(visits)) => return Ends::After(visits.clone()),
+            Some(None) => return Ends::Never,
+            None => known.insert(at, None),
+        };
+        let mut visits = vec![0; self.switches.len()];
+        visits[at.0] = 1;
+        for ways in self.exits(at) {
+            let mut worst = vec![0; self.switches.len()];
+            for way in ways {
+                match self.from(way, known) {
+                    Ends::After(visits) => raise(&mut worst, &visits),
+                    Ends::Never => return Ends::Never,
+                }
+            }
+            visits.iter_mut().zip(worst).for_each(|(visits, worst)| *visits += worst);
+        }
+        known.insert(at, Some(visits.clone()));
+        Ends::After(visits)
+    }
+
+    /// Where a frame goes that has come in there: for each copy, the places of which it takes one.
+    fn exits(&self, (switch, ingress): At) -> Vec<Vec<At>> {
+        let settings = self.switches[switch];
+        let group_of = |port: usize| {
+            let is_member =
+                |port: PortId| move |member: &xoff_dataplane::settings::Member| member.port == port;
+            let port = u8::try_from(port).map(PortId).ok()?;
+            settings.groups.iter().position(|group| group.members.iter().any(is_member(port)))
+        };
+        let is_uplink = |port: usize| group_of(port).is_some_and(|group| settings.groups[group].uplinks);
+        let mut exits: Vec<(Option<usize>, Vec<At>)> = Vec::new();
+        for egress in (0..settings.ports.len()).filter(|egress| *egress != ingress) {
+            let Some(far) = self.far((switch, egress)) else { continue };
+            let (from, to) = (settings.ports.get(ingress), &settings.ports[egress]);
+            let group = group_of(egress);
+            let is_kept_apart = group.is_some() && group == group_of(ingress)
+                || is_uplink(ingress) && is_uplink(egress)
+                || from.is_some_and(|from| from.isolated) && to.isolated;
+            if is_kept_apart || !to.flood_group && !to.flood_unknown {
+                continue;
+            }
+            match exits.iter_mut().find(|(of, _)| group.is_some() && *of == group) {
+                Some((_, ways)) => ways.push(far),
+                None => exits.push((group, vec![far])),
+            }
+        }
+        exits.into_iter().map(|(_, ways)| ways).collect()
+    }
+
+    /// The switch and port at the other end of a port's wire, if there is a switch.
+    fn far(&self, at: At) -> Option<At> {
+        let is_at = |end: &End| matches!(*end, End::Port { switch, port } if (switch, port) == at);
+        let wires = self.wires.iter().zip(self.taken).filter(|(_, taken)| **taken).map(|(wire, _)| wire);
+        wires.flat_map(|wire| [wire.ends, [wire.ends[1], wire.ends[0]]]).find_map(|[near, far]| match far {
+            End::Port { switch, port } if is_at(&near) => Some((switch, port)),
+            End::Port { .. } | End::Host { .. } => None,
+        })
+    }
+}
+
+fn raise(worst: &mut [u32], visits: &[u32]) {
+    worst.iter_mut().zip(visits).for_each(|(worst, visits)| *worst = (*worst).max(*visits));
+}

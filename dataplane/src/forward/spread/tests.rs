@@ -1,0 +1,171 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use xoff_explore::explore;
+
+use super::*;
+use crate::units::Bytes;
+
+const ALL: Ways = Ways(u64::MAX);
+
+fn even(count: usize) -> Weighted {
+    Weighted::new((0..count as u64).map(|name| (name, 1)))
+}
+
+fn all_of(weighted: &Weighted) -> Ways {
+    (0..weighted.len()).collect()
+}
+
+fn without(ways: Ways, gone: usize) -> Ways {
+    ways.iter().filter(|&way| way != gone).collect()
+}
+
+/// How often each way is taken in so many choices.
+fn shares(count: usize, choices: u64, mut choose: impl FnMut(u64) -> usize) -> Vec<u64> {
+    let mut taken = vec![0; count];
+    (0..choices).for_each(|n| taken[choose(n)] += 1);
+    taken
+}
+
+/// Weights of up to twelve ways, and which of them are usable; at least one is.
+fn some_ways() -> impl Strategy<Value = (Weighted, Ways)> {
+    let ways = prop::collection::vec((any::<bool>(), 1..=WEIGHT_MAX), 1..=12);
+    let usable = ways.prop_filter("one is usable", |ways| ways.iter().any(|(usable, _)| *usable));
+    usable.prop_map(|ways| {
+        let weighted = Weighted::new((0..).zip(&ways).map(|(name, (_, weight))| (name, *weight)));
+        let usable = ways.iter().enumerate().filter(|(_, (usable, _))| *usable).map(|(way, _)| way);
+        (weighted, usable.collect())
+    })
+}
+
+explore! {
+    #[test]
+    fn whatever_chooses_chooses_one_that_is_usable((weighted, usable) in some_ways(), number: u64, place in 0_usize..1000) {
+        let is_usable = |way: usize| usable.iter().any(|other| other == way);
+        prop_assert!(is_usable(weighted.of_flow(number, usable).unwrap()));
+        prop_assert!(is_usable(weighted.at_random(number, usable).unwrap()));
+        prop_assert!(is_usable(weighted.in_turn(place, usable).unwrap().0));
+        for chance in [0, u64::MAX] {
+            prop_assert!(is_usable(weighted.at_random(chance, usable).unwrap()));
+        }
+    }
+
+    /// A way that is lost takes along its own flows only, and gets them back.
+    #[test]
+    fn only_flows_of_a_lost_way_move((weighted, usable) in some_ways(), flows: [u64; 16], gone in 0_usize..12) {
+        let left = without(usable, gone);
+        for flow in flows {
+            let before = weighted.of_flow(flow, usable);
+            let after = weighted.of_flow(flow, left);
+            prop_assert!(before == Some(gone) || after == before);
+            prop_assert!(after != Some(gone));
+        }
+    }
+
+    /// The same where ways have other numbers, and one more is there: only that one gets flows.
+    #[test]
+    fn flows_stay_with_the_name_of_a_way(names: BTreeSet<u64>, added: u64, flow: u64, weight in 1..=WEIGHT_MAX) {
+        let before: Vec<u64> = names.into_iter().filter(|name| *name != added).take(MEMBERS_MAX - 1).collect();
+        prop_assume!(!before.is_empty());
+        let after: Vec<u64> = [added].into_iter().chain(before.iter().rev().copied()).collect();
+        let way_of = |names: &[u64]| {
+            let weighted = Weighted::new(names.iter().map(|name| (*name, weight)));
+            names[weighted.of_flow(flow, all_of(&weighted)).unwrap()]
+        };
+        prop_assert!([way_of(&before), added].contains(&way_of(&after)));
+    }
+
+    #[test]
+    fn turns_are_taken_as_often_as_weights_say((weighted, usable) in some_ways(), start in 0_usize..1000) {
+        let mut place = start % weighted.turns.len();
+        let rounds = 3;
+        let of_usable: u64 = weighted.turns.iter().filter(|way| usable.iter().any(|other| other == usize::from(**way))).count() as u64;
+        let taken = shares(weighted.len(), rounds * of_usable, |_| {
+            let (way, next) = weighted.in_turn(place, usable).unwrap();
+            place = next;
+            way
+        });
+        for way in usable.iter() {
+            let own = weighted.turns.iter().filter(|turn| usize::from(**turn) == way).count() as u64;
+            prop_assert_eq!(taken[way], rounds * own);
+        }
+    }
+}
+
+/// Of the frames or flows that weights say each gets its share, and where one is lost the others share in what was its.
+#[test]
+fn weights_are_kept_within_bounds() {
+    const CHOICES: u64 = 60_000;
+    for weights in [&[1, 1, 1, 1][..], &[1, 2, 3], &[10, 1], &[7; 9], &[1, 100]] {
+        let weighted = Weighted::new((0..).zip(weights).map(|(name, weight)| (name, *weight)));
+        let all = all_of(&weighted);
+        for usable in [all, without(all, 0)] {
+            let sum: u64 = usable.iter().map(|way| u64::from(weights[way])).sum();
+            let of_flows = shares(weights.len(), CHOICES, |n| weighted.of_flow(mix(n), usable).unwrap());
+            let of_chance = shares(weights.len(), CHOICES, |n| weighted.at_random(mix(n), usable).unwrap());
+            for (way, weight) in weights.iter().enumerate() {
+                let is_usable = usable.iter().any(|other| other == way);
+                let own = if is_usable { u64::from(*weight) } else { 0 };
+                let due = CHOICES * own / sum;
+                for taken in [of_flows[way], of_chance[way]] {
+                    let bound = due / 10 + CHOICES / 500; // more than five standard deviations
+                    assert!(taken.abs_diff(due) <= bound, "{taken} for {due} of {weights:?}");
+                }
+            }
+        }
+    }
+}
+
+/// Two switches, one behind the other, whose salts differ: what one has put on one way the other spreads again.
+#[test]
+fn a_salt_spreads_again_what_another_has_put_on_one_way() {
+    let (weighted, salts) = (even(4), [11, 12]);
+    let of = |flow: u64, salt: u64| weighted.of_flow(mix(mix(flow) ^ salt), all_of(&weighted)).unwrap();
+    let on_one: Vec<u64> = (0..40_000).filter(|flow| of(*flow, salts[0]) == 2).collect();
+    let taken = shares(4, on_one.len() as u64, |n| of(on_one[usize::try_from(n).unwrap()], salts[1]));
+    assert!(taken.iter().all(|taken| taken.abs_diff(2_500) < 300), "{taken:?}");
+}
+
+#[test]
+fn in_turn_means_one_after_the_other_and_as_evenly_as_can_be() {
+    let take = |weighted: &Weighted, usable: Ways, count: usize| -> Vec<usize> {
+        let mut place = 0;
+        let next = |_| {
+            let (way, after) = weighted.in_turn(place, usable).unwrap();
+            place = after;
+            way
+        };
+        (0..count).map(next).collect()
+    };
+    assert_eq!(take(&even(3), ALL, 6), [0, 1, 2, 0, 1, 2]);
+    assert_eq!(
+        take(&even(3), without(Ways(0b111), 1), 4),
+        [0, 2, 0, 2],
+        "nobody has the turn of the lost one"
+    );
+    let weighted = Weighted::new([(1, 10), (2, 5), (3, 5)]);
+    assert_eq!(take(&weighted, ALL, 8), [0, 1, 2, 0, 0, 1, 2, 0], "by the common divisor");
+}
+
+#[test]
+fn nothing_is_chosen_where_nothing_is_usable() {
+    let weighted = even(2);
+    assert_eq!(weighted.of_flow(1, Ways::NONE), None);
+    assert_eq!(weighted.at_random(1, Ways::NONE), None);
+    assert_eq!(weighted.in_turn(1, Ways::NONE), None);
+    assert!(shortest(Ways::NONE, Bytes(1), Bytes(2), |_| Bytes(0)).is_empty());
+}
+
+/// One byte below a threshold, and at it.
+#[test]
+fn the_shorter_queues_are_those_below_low_or_else_below_high_or_else_all() {
+    let of = |waiting: [u64; 3]| -> Vec<usize> {
+        shortest(Ways(0b111), Bytes(16_000), Bytes(32_000), |way| Bytes(waiting[way])).iter().collect()
+    };
+    assert_eq!(of([15_999, 16_000, 15_999]), [0, 2]);
+    assert_eq!(of([16_000, 16_000, 32_000]), [0, 1], "none is below low");
+    assert_eq!(of([31_999, 32_000, 32_000]), [0]);
+    assert_eq!(of([32_000, 32_000, 40_000]), [0, 1, 2], "none is below high");
+    let usable = shortest(Ways(0b110), Bytes(16_000), Bytes(32_000), |_| Bytes(0));
+    assert_eq!(usable.iter().collect::<Vec<_>>(), [1, 2], "not the one that is not usable");
+}

@@ -1,0 +1,119 @@
+//! What comes in by a member of a group is as from the group.
+
+use super::*;
+use crate::settings::{GroupSettings, Member, Spread};
+
+/// Ports 1 and 2 are a group, and 3 and 4; 0 and 5 are in none.
+fn grouped(uplinks: bool) -> SwitchSettings {
+    let mut settings = settings(6);
+    settings.groups = [[1, 2], [3, 4]].map(|ports| group(&ports, uplinks)).into();
+    settings
+}
+
+fn group(ports: &[u8], uplinks: bool) -> GroupSettings {
+    let members = ports.iter().map(|port| Member { port: PortId(*port), weight: 1 }).collect();
+    GroupSettings { name: format!("g{}", ports[0]), members, spread: Spread::Flow, uplinks, salt: 0 }
+}
+
+fn ports(of: &[u8]) -> PortSet {
+    of.iter().map(|port| PortId(*port)).collect()
+}
+
+const C: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xc]);
+const FIRST: Decision = Decision::Group(GroupId(0));
+
+#[test]
+fn a_source_is_learned_to_the_group_by_whatever_member_it_comes() {
+    let mut bridge = Bridge::new(&grouped(false));
+    decide(&mut bridge, 2, A, B);
+    assert_eq!(decide(&mut bridge, 0, B, A), FIRST);
+    decide(&mut bridge, 1, A, B);
+    assert_eq!(decide(&mut bridge, 0, B, A), FIRST);
+    let fdb = bridge.fdb();
+    assert_eq!((fdb.len(), fdb.moved_to(PortId(1)), fdb.moved_to(PortId(2))), (2, 0, 0), "nobody has moved");
+    assert_eq!(fdb.learned_at(PortId(1)), 1, "at the first member");
+}
+
+#[test]
+fn a_static_address_leads_to_a_group() {
+    let mut settings = grouped(false);
+    settings.fdb.statics = vec![(1, A, PortId(4))];
+    let mut bridge = Bridge::new(&settings);
+    assert_eq!(decide(&mut bridge, 0, B, A), Decision::Group(GroupId(1)));
+    assert_eq!(decide(&mut bridge, 3, B, A), Decision::Drop(DropReason::Hairpin));
+}
+
+#[test]
+fn nothing_goes_back_to_a_member_of_the_group_that_it_came_from() {
+    let mut bridge = Bridge::new(&grouped(false));
+    decide(&mut bridge, 1, A, B);
+    assert_eq!(decide(&mut bridge, 2, B, A), Decision::Drop(DropReason::Hairpin));
+    let unknown = MacAddr([2, 0, 0, 0, 0, 99]);
+    for dst in [MacAddr::BROADCAST, GROUP, unknown] {
+        for member in [1, 2] {
+            let Decision::Flood(out, _) = decide(&mut bridge, member, A, dst) else { panic!("no flood") };
+            assert_eq!(out, ports(&[0, 3, 5]), "and one for the other group");
+        }
+        let Decision::Flood(out, _) = decide(&mut bridge, 0, B, dst) else { panic!("no flood") };
+        assert_eq!(out, ports(&[1, 3, 5]), "one for each group");
+    }
+}
+
+#[test]
+fn nothing_goes_from_a_group_of_uplinks_to_another() {
+    let mut bridge = Bridge::new(&grouped(true));
+    let Decision::Flood(out, _) = decide(&mut bridge, 4, A, MacAddr::BROADCAST) else { panic!("no flood") };
+    assert_eq!(out, ports(&[0, 5]));
+    assert_eq!(decide(&mut bridge, 1, B, A), Decision::Drop(DropReason::Isolated));
+    assert_eq!(decide(&mut bridge, 0, B, A), Decision::Group(GroupId(1)));
+    let Decision::Flood(out, _) = decide(&mut bridge, 0, B, MacAddr::BROADCAST) else { panic!("no flood") };
+    assert_eq!(out, ports(&[1, 3, 5]), "hosts reach both");
+}
+
+#[test]
+fn a_group_is_reached_as_long_as_one_of_its_links_is_up() {
+    let mut bridge = Bridge::new(&grouped(false));
+    decide(&mut bridge, 2, A, B);
+    decide(&mut bridge, 0, B, A);
+    bridge.set_link(PortId(1), false);
+    assert_eq!(decide(&mut bridge, 0, B, A), FIRST, "what was learned stays");
+    let Decision::Flood(out, _) = decide(&mut bridge, 0, B, GROUP) else { panic!("no flood") };
+    assert_eq!(out, ports(&[1, 3, 5]), "the first stands for the second");
+    bridge.apply_remote(&FdbUpdate { vid: 1, mac: C, port: PortId(1), seen: NOW });
+    assert_eq!(decide(&mut bridge, 0, B, C), FIRST, "and what another worker learned there is believed");
+    bridge.set_link(PortId(2), false);
+    let Decision::Flood(out, _) = decide(&mut bridge, 0, B, A) else { panic!("no flood") };
+    assert_eq!(out, ports(&[3, 5]), "with the last link all is forgotten");
+    bridge.apply_remote(&FdbUpdate { vid: 1, mac: C, port: PortId(1), seen: NOW });
+    assert!(matches!(decide(&mut bridge, 0, B, C), Decision::Flood(..)));
+    bridge.set_link(PortId(2), true);
+    decide(&mut bridge, 2, A, B);
+    assert_eq!(decide(&mut bridge, 0, B, A), FIRST);
+}
+
+#[test]
+fn a_static_address_at_a_group_without_links_is_down() {
+    let mut settings = grouped(false);
+    settings.fdb.statics = vec![(1, A, PortId(1))];
+    let mut bridge = Bridge::new(&settings);
+    [1, 2].into_iter().for_each(|port| bridge.set_link(PortId(port), false));
+    assert_eq!(decide(&mut bridge, 0, B, A), Decision::Drop(DropReason::LinkDown));
+}
+
+/// What was learned at a group whose members are others now is forgotten, and nothing else.
+#[test]
+fn groups_can_be_configured_otherwise() {
+    let mut bridge = Bridge::new(&grouped(false));
+    decide(&mut bridge, 2, A, B);
+    decide(&mut bridge, 4, B, A);
+    decide(&mut bridge, 0, C, A);
+    let mut settings = grouped(false);
+    settings.groups[0] = group(&[1, 2, 5], false);
+    let mut vlans = Vlans::new(&settings.vlans, &settings.ports);
+    let mut groups = Groups::new(&settings);
+    bridge.revise(&settings, &mut vlans, &mut groups);
+    assert_eq!(bridge.fdb().len(), 2);
+    assert_eq!(decide(&mut bridge, 0, C, B), Decision::Group(GroupId(1)));
+    decide(&mut bridge, 5, A, B);
+    assert_eq!(decide(&mut bridge, 0, C, A), FIRST);
+}

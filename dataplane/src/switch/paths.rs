@@ -1,0 +1,197 @@
+//! Which member of a group a frame leaves by: chosen after the frame has been let in and looked up, and before its egress queue,
+//! where its head, what waits at the members and who has room are at hand. How a choice is made of that is in
+//! [`crate::forward::Weighted`].
+//!
+//! A member whose link is down is out of the choice at once. Where each frame may go anywhere, members whose queue of its class
+//! takes nothing (no room, or a watchdog gives it up) are left out as long as there are others. A frame that has to wait has
+//! made no choice: it chooses again when it tries again, and it does so as soon as any member that it may take has room. A
+//! flow stays with its member, and waits for that.
+//!
+//! Each worker chooses for the frames that come in by its ports, in turns and by a chance of its own. Of queues of another worker's
+//! ports it knows what their counters say: what is on its way there it does not know, nor whether there is room.
+
+use super::Switch;
+use crate::forward::{GroupId, Groups, Ways, Weighted, shortest};
+use crate::frame::{Frame, FrameStore};
+use crate::queue::FrameMeta;
+use crate::settings::{GroupSettings, Spread, SwitchSettings, Turns};
+use crate::units::{Bytes, Class, PortId, PortSet};
+use crate::wire::FlowKey;
+use crate::wire::flow::mix;
+use crate::wire::header::Header;
+
+/// The groups of a switch, as far as a choice needs them.
+#[derive(Debug)]
+pub(super) struct Paths {
+    groups: Box<[Group]>,
+}
+
+#[derive(Debug)]
+struct Group {
+    ports: Box<[PortId]>,
+    ways: Weighted,
+    spread: Spread,
+    salt: u64,
+    at: Progress,
+    /// After the last choice, which may come to nothing.
+    then: Progress,
+}
+
+/// How far a group is in its turns, and in its chances.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    place: usize,
+    drawn: u64,
+}
+
+impl Paths {
+    pub(super) fn new(settings: &SwitchSettings) -> Paths {
+        let secret = settings.fdb.seed.0.into_iter().fold(0, |digest, word| mix(digest ^ word));
+        Paths { groups: settings.groups.iter().map(|group| Group::new(group, secret)).collect() }
+    }
+
+    /// What was chosen is taken: of each group that has a port here.
+    pub(super) fn take(&mut self, ports: &PortSet, groups: &Groups) {
+        if self.groups.is_empty() {
+            return;
+        }
+        for port in ports.and(groups.grouped()).iter() {
+            if let Some(group) = groups.of(port) {
+                self.groups[group.index()].take();
+            }
+        }
+    }
+}
+
+impl Group {
+    fn new(settings: &GroupSettings, secret: u64) -> Group {
+        let names = settings.members.iter().map(|member| (u64::from(member.port.0), member.weight));
+        Group {
+            ports: settings.members.iter().map(|member| member.port).collect(),
+            ways: Weighted::new(names),
+            spread: settings.spread,
+            salt: mix(secret ^ settings.salt),
+            at: Progress::default(),
+            then: Progress::default(),
+        }
+    }
+
+    fn ways_where(&self, holds: impl Fn(PortId) -> bool) -> Ways {
+        (0..).zip(&self.ports).filter(|(_, port)| holds(**port)).map(|(way, _)| way).collect()
+    }
+
+    /// One of `usable`, if there is any.
+    fn next(&mut self, turns: Turns, usable: Ways) -> Option<PortId> {
+        let Progress { place, drawn } = self.at;
+        let chance = mix(self.salt ^ mix(drawn));
+        let (way, place) = self.ways.next(turns, place, chance, usable)?;
+        self.then = Progress { place, drawn: drawn.wrapping_add(1) };
+        Some(self.ports[way])
+    }
+
+    fn take(&mut self) {
+        self.at = self.then;
+    }
+}
+
+impl Switch {
+    /// A frame goes to one member of `group`, or waits for room at one.
+    #[inline(never)]
+    pub(super) fn take_path<S: FrameStore>(&mut self, group: GroupId, frame: Frame, store: &mut S) {
+        let Some(egress) = self.choose(group, &frame, store) else {
+            // There was one when this was decided, at the same instant.
+            unreachable!("a group without a link is no decision")
+        };
+        if self.must_wait(egress, self.nodes.meta(&frame)) {
+            let others = self.may_take_instead(group, &frame);
+            return self.wait_for_one_of(egress, others, frame);
+        }
+        self.paths.groups[group.index()].take();
+        self.leave_pipeline(&frame);
+        self.enqueue(egress, frame, store);
+    }
+
+    /// `ports` of a flood, with a member of each group in the place of the one that stands for the group.
+    pub(super) fn with_members<S: FrameStore>(
+        &mut self,
+        ports: PortSet,
+        frame: &Frame,
+        store: &S,
+    ) -> PortSet {
+        let grouped = ports.and(self.bridge.groups().grouped());
+        let mut chosen = ports.without(&grouped);
+        for port in grouped.iter() {
+            let group = self.bridge.groups().of(port);
+            if let Some(egress) = group.and_then(|group| self.choose(group, frame, store)) {
+                chosen.insert(egress);
+            }
+        }
+        chosen
+    }
+
+    /// The member that a frame takes, if it does; `None` where none has a link.
+    fn choose<S: FrameStore>(&mut self, id: GroupId, frame: &Frame, store: &S) -> Option<PortId> {
+        let spread = self.paths.groups[id.index()].spread;
+        if spread != Spread::Flow {
+            self.end_run(); // queues are looked at
+        }
+        let meta = *self.nodes.meta(frame);
+        let group = &self.paths.groups[id.index()];
+        let linked = group.ways_where(|port| self.bridge.is_up(port));
+        if spread == Spread::Flow {
+            let head = store.head(frame);
+            let flow = FlowKey::of(&Header::read(meta.layout, head), head);
+            let way = group.ways.of_flow(mix(flow.digest() ^ group.salt), linked)?;
+            return Some(group.ports[way]);
+        }
+        let open = group.ways_where(|port| self.bridge.is_up(port) && self.takes(port, &meta));
+        let usable = open.or(linked);
+        let (turns, usable) = match spread {
+            Spread::Flow => unreachable!("it is chosen above"),
+            Spread::Frame(turns) => (turns, usable),
+            Spread::Adaptive { low, high } => {
+                let waits = |way: usize| self.waits_at(group.ports[way], meta.class);
+                (Turns::Random, shortest(usable, low, high, waits))
+            }
+        };
+        self.paths.groups[id.index()].next(turns, usable)
+    }
+
+    /// `port` has a link again: what waits for room at others of its group may go there.
+    pub(super) fn look_for_room_beside<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
+        let Some(group) = self.bridge.groups().of(port) else { return };
+        for other in self.bridge.groups().members(group).iter() {
+            Class::ALL.into_iter().for_each(|class| self.room_at(other, class, store));
+        }
+    }
+
+    /// Whether the queue of `egress` takes a frame like this, as far as this worker knows.
+    fn takes(&self, egress: PortId, meta: &FrameMeta) -> bool {
+        let at = &self.ports[egress.index()].egress;
+        !self.workers.owns(egress)
+            || !at.closed.contains(meta.class)
+                && self.buffer.egress_has_room(egress, meta.class, meta.counted())
+    }
+
+    /// Bytes of `class` and of those above it that wait or are committed at `egress`, as far as this worker knows.
+    fn waits_at(&self, egress: PortId, class: Class) -> Bytes {
+        let above = Class::ALL.into_iter().skip(class.index());
+        let counted = |class| match self.workers.owns(egress) {
+            true => self.buffer.egress(egress, class),
+            false => Bytes(self.counters.class(egress, class).egress_bytes.get()),
+        };
+        above.map(counted).fold(Bytes::ZERO, Bytes::saturating_add)
+    }
+
+    /// Members that have a link, and that a frame which waits for one of them may take as well.
+    fn may_take_instead(&self, group: GroupId, frame: &Frame) -> PortSet {
+        let of = &self.paths.groups[group.index()];
+        let misses = |egress: PortId| self.must_wait(egress, self.nodes.meta(frame));
+        match of.spread {
+            Spread::Flow => PortSet::NONE,
+            Spread::Frame(_) | Spread::Adaptive { .. } => {
+                of.ports.iter().copied().filter(|&port| misses(port)).collect()
+            }
+        }
+    }
+}

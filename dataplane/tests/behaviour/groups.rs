@@ -1,0 +1,424 @@
+//! Ports that lead to the same place: every frame takes one of them, and which one is as the group says.
+
+use xoff_dataplane::settings::{GroupSettings, Member, Spread, Turns, WhenFull};
+use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId};
+
+use crate::bed::plan::{self, LINK};
+use crate::bed::{Bed, Flow, NodeId, Obeys, Star, Stream, SwitchPlan, end};
+use crate::{C0, C3, C4, KEEPING, resume, stop};
+
+/// Bytes of a long frame as they are counted.
+const SIZE: u64 = 1518;
+const ADAPTIVE: Spread = Spread::Adaptive { low: Bytes(3 * SIZE), high: Bytes(6 * SIZE + 1) };
+const SPREADS: [Spread; 4] =
+    [Spread::Flow, Spread::Frame(Turns::RoundRobin), Spread::Frame(Turns::Random), ADAPTIVE];
+const EACH_FRAME: [Spread; 3] = [SPREADS[1], SPREADS[2], SPREADS[3]];
+/// Behind a group of a star, and at no host.
+const BEYOND: MacAddr = MacAddr([2, 0, 0, 0, 9, 9]);
+
+fn group(ports: std::ops::Range<u8>, spread: Spread, salt: u64) -> GroupSettings {
+    let members = ports.map(|port| Member { port: PortId(port), weight: 1 }).collect();
+    GroupSettings { name: "up".into(), members, spread, uplinks: false, salt }
+}
+
+/// Ports 2 to 5 are a group that leads beyond; hosts at 0 and 1 send.
+fn fan(spread: Spread) -> SwitchPlan {
+    let mut plan = plan::switch(&[LINK; 6]);
+    plan.settings.groups = vec![group(2..6, spread, 1)];
+    plan.settings.fdb.statics = vec![(1, BEYOND, PortId(2))];
+    plan
+}
+
+fn beyond(class: Class, count: u64) -> Stream {
+    Stream { class, ..Stream::new(BEYOND, count, Nanos::ZERO) }
+}
+
+/// Frames of a stream that each member has sent.
+fn shares(star: &Star, id: u32) -> [u64; 4] {
+    [2, 3, 4, 5].map(|port| star.at(port).seen(id).frames)
+}
+
+/// Bytes of `class` that wait at each member.
+fn waiting(star: &Star, class: Class) -> [u64; 4] {
+    [2, 3, 4, 5].map(|port| star.switch().counters.class(PortId(port), class).egress_bytes.get())
+}
+
+/// Two switches with four hosts each, and four wires between them, which are a group on both sides.
+struct Pair {
+    bed: Bed,
+    switches: [NodeId; 2],
+    hosts: [Vec<NodeId>; 2],
+}
+
+const WIRES: std::ops::Range<u8> = 4..8;
+
+impl Pair {
+    fn new(seed: u64, change: impl Fn(&mut SwitchPlan), spread: Spread) -> Pair {
+        let mut bed = Bed::new(seed);
+        let switches = [1, 2].map(|salt| {
+            let mut plan = plan::switch(&[LINK; 8]);
+            plan.settings.groups = vec![group(WIRES, spread, salt)];
+            change(&mut plan);
+            bed.add_switch(plan)
+        });
+        let hosts =
+            switches.map(|switch| (0..4).map(|port| bed.add_host(switch, port, Obeys::AtOnce)).collect());
+        let [a, b] = switches;
+        WIRES.for_each(|port| bed.link(end(a, port), end(b, port), plan::GIGABIT, plan::CABLE));
+        Pair { bed, switches, hosts }
+    }
+
+    /// Everybody sends to everybody at the other switch, each as fast as the line.
+    fn all_to_all(&mut self, class: Class, count: u64) -> Vec<Between> {
+        [0, 1].into_iter().flat_map(|side| self.all_from(side, class, count)).collect()
+    }
+
+    /// The same from one side.
+    fn all_from(&mut self, side: usize, class: Class, count: u64) -> Vec<Between> {
+        let mut flows = Vec::new();
+        for (from, to) in (0..4).flat_map(|from| (0..4).map(move |to| (from, to))) {
+            let (from, to) = (self.hosts[side][from], self.hosts[1 - side][to]);
+            let stream = Stream { class, ..Stream::new(self.bed.host(to).mac, count, self.bed.now()) };
+            flows.push(Between { to, id: self.bed.send(from, stream) });
+        }
+        flows
+    }
+
+    /// Frames that each wire has taken from the first switch to the second, and back.
+    fn on_wires(&self) -> [Vec<u64>; 2] {
+        self.switches.map(|switch| {
+            let counters = &self.bed.switch(switch).counters;
+            WIRES
+                .map(|port| {
+                    Class::ALL.map(|class| counters.class(PortId(port), class).tx_frames.get()).iter().sum()
+                })
+                .collect()
+        })
+    }
+
+    /// Frames of a flow that came, and those of them that came late or twice.
+    fn seen(&self, flow: &Between) -> (u64, u64) {
+        let seen = self.bed.host(flow.to).seen(flow.id);
+        (seen.frames, seen.late_or_twice)
+    }
+}
+
+struct Between {
+    to: NodeId,
+    id: u32,
+}
+
+#[test]
+fn every_frame_takes_one_way_and_comes_once() {
+    for spread in SPREADS {
+        for (accounting, when_full) in KEEPING {
+            let change = |plan: &mut SwitchPlan| {
+                (plan.settings.accounting, plan.settings.when_full) = (accounting, when_full);
+                if when_full.waits() {
+                    plan.each_lossless(|class| class.egress_max = Bytes(8_000));
+                }
+            };
+            let mut pair = Pair::new(1, change, spread);
+            let flows = match when_full {
+                // Two pipelines that halt for each other would do so for ever.
+                WhenFull::Stop => pair.all_from(0, C3, 40),
+                WhenFull::Drop | WhenFull::StopClass => pair.all_to_all(C3, 40),
+            };
+            pair.bed.run_to_rest();
+            for flow in &flows {
+                let (frames, late_or_twice) = pair.seen(flow);
+                assert_eq!(frames, 40, "{spread:?}, {accounting:?}, {when_full:?}");
+                assert!(spread != Spread::Flow || late_or_twice == 0, "in order under {when_full:?}");
+            }
+            for frames in pair.on_wires().iter().take(flows.len() / 16) {
+                assert_eq!(frames.iter().sum::<u64>(), 16 * 40);
+                assert!(frames.iter().all(|frames| *frames > 0), "{spread:?}: {frames:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn several_workers_spread_as_one_does() {
+    for spread in SPREADS {
+        for owners in [[0, 1, 0, 1, 0, 1, 0, 1], [0, 0, 0, 0, 1, 1, 2, 2]] {
+            let mut pair = Pair::new(2, |plan| plan.owners = owners.to_vec(), spread);
+            let flows = pair.all_to_all(C3, 60);
+            pair.bed.run_to_rest();
+            for flow in &flows {
+                let (frames, late_or_twice) = pair.seen(flow);
+                assert_eq!(frames, 60, "{spread:?}");
+                assert!(spread != Spread::Flow || late_or_twice == 0);
+            }
+            let frames = pair.on_wires();
+            assert!(frames.iter().flatten().all(|frames| *frames > 0), "{spread:?}: {frames:?}");
+        }
+    }
+}
+
+/// What goes to all goes by one wire, and nobody hears it twice, or hears himself.
+#[test]
+fn a_flood_takes_one_way_and_goes_round_in_no_circle() {
+    for (spread, when_full) in [
+        (SPREADS[0], WhenFull::Drop),
+        (SPREADS[1], WhenFull::Stop),
+        (SPREADS[2], WhenFull::StopClass),
+        (SPREADS[3], WhenFull::Drop),
+    ] {
+        let mut pair = Pair::new(3, |plan| plan.settings.when_full = when_full, spread);
+        let from = pair.hosts[0][0];
+        let stream = Stream { len: 60, ..Stream::new(MacAddr::BROADCAST, 50, Nanos::ZERO) };
+        let id = pair.bed.send(from, stream);
+        pair.bed.run_to_rest();
+        for host in pair.hosts.iter().flatten() {
+            let seen = pair.bed.host(*host).seen(id);
+            assert_eq!(seen.frames, if *host == from { 0 } else { 50 }, "{spread:?}");
+        }
+        let [there, back] = pair.on_wires();
+        assert_eq!((there.iter().sum::<u64>(), back.iter().sum::<u64>()), (50, 0), "{spread:?}");
+    }
+}
+
+/// Of flows only those move whose wire is cut, and they come back with it; what was on the others comes, in order.
+#[test]
+fn a_wire_that_is_cut_takes_its_own_flows_only() {
+    let mut pair = Pair::new(4, |_| (), Spread::Flow);
+    pair.bed.run_for_a_while();
+    let flows = pair.all_to_all(C3, 400);
+    pair.bed.run_until(Nanos::from_millis(2));
+    let (cut, before) = (end(pair.switches[0], 5), pair.on_wires());
+    pair.bed.set_link(cut, false);
+    pair.bed.run_until(Nanos::from_millis(6));
+    assert!(pair.on_wires()[0][1] <= before[0][1] + 1, "nothing leaves by it but what the driver had");
+    pair.bed.set_link(cut, true);
+    let again = pair.on_wires();
+    pair.bed.run_to_rest();
+    assert!(pair.on_wires()[0][1] > again[0][1], "its flows are back");
+    // A flow that has lost nothing was never moved, or had nothing waiting when it was: it is in order unless it came back.
+    let seen: Vec<(u64, u64)> = flows.iter().map(|flow| pair.seen(flow)).collect();
+    let unhurt = seen.iter().filter(|seen| **seen == (400, 0)).count();
+    let hurt = seen.iter().filter(|(frames, _)| *frames < 400).count();
+    assert!(
+        hurt >= 1 && unhurt >= 16,
+        "{hurt} of 32 flows have lost frames, {unhurt} have come whole and in order"
+    );
+    let counters = &pair.bed.switch(pair.switches[0]).counters;
+    for port in (4..8).filter(|port| *port != 5) {
+        let drops: u64 = counters.class(PortId(port), C3).drops.iter().map(|drops| drops.get()).sum();
+        assert_eq!(drops, 0, "nothing that waits elsewhere is lost");
+    }
+}
+
+#[test]
+fn in_turn_each_member_gets_as_many_frames_as_its_weight_says() {
+    let mut plan = fan(Spread::Frame(Turns::RoundRobin));
+    for (member, weight) in plan.settings.groups[0].members.iter_mut().zip([1, 1, 2, 4]) {
+        member.weight = weight;
+    }
+    let mut star = Star::new(plan);
+    let id = star.start_to_all(0, beyond(C3, 80));
+    star.run_to_rest();
+    assert_eq!(shares(&star, id), [10, 10, 20, 40]);
+}
+
+#[test]
+fn at_random_each_member_gets_about_as_many_frames_as_its_weight_says() {
+    let mut plan = fan(Spread::Frame(Turns::Random));
+    plan.settings.groups[0].members[3].weight = 5;
+    let mut star = Star::new(plan);
+    let id = star.start_to_all(0, Stream { len: 60, ..beyond(C3, 4_000) });
+    star.run_to_rest();
+    for (share, due) in shares(&star, id).into_iter().zip([500, 500, 500, 2_500]) {
+        assert!(share.abs_diff(due) < 150, "{share} for {due}");
+    }
+}
+
+/// Where nothing can leave, each queue fills up to `low` before any goes on, and then up to `high`.
+#[test]
+fn an_adaptive_group_fills_the_shorter_queues_first() {
+    // A frame is chosen for at a byte below a threshold, and no longer at it.
+    for (low, high, frames_at_low, frames_at_high) in
+        [(3 * SIZE, 6 * SIZE, 3, 6), (3 * SIZE + 1, 6 * SIZE + 1, 4, 7)]
+    {
+        let mut star = Star::new(fan(Spread::Adaptive { low: Bytes(low), high: Bytes(high) }));
+        for port in 2..6 {
+            star.pause(port, stop(C3, 0xffff));
+        }
+        star.run_for(Nanos::from_micros(10));
+        star.start_to_all(0, beyond(C3, 4 * frames_at_low));
+        star.run_for(Nanos::from_millis(1));
+        assert_eq!(waiting(&star, C3), [frames_at_low * SIZE; 4], "low {low}");
+        star.start_to_all(1, beyond(C3, 4 * (frames_at_high - frames_at_low)));
+        star.run_for(Nanos::from_millis(1));
+        assert_eq!(waiting(&star, C3), [frames_at_high * SIZE; 4], "high {high}");
+        for port in 2..6 {
+            star.pause(port, resume(C3));
+        }
+        star.run_to_rest();
+    }
+}
+
+/// What waits of a class above counts, what waits of one below does not.
+#[test]
+fn an_adaptive_group_looks_at_the_class_and_those_above() {
+    let mut star = Star::new(fan(ADAPTIVE));
+    star.pause(3, stop(C3, 0xffff));
+    star.run_for(Nanos::from_micros(10));
+    let first = star.start_to_all(0, beyond(C3, 60));
+    star.run_for(Nanos::from_millis(2));
+    assert_eq!(waiting(&star, C3), [0, 3 * SIZE, 0, 0], "no more than `low` goes where it waits");
+    assert_eq!(shares(&star, first).iter().sum::<u64>(), 57);
+    let below = star.start_to_all(0, Stream { from: star.now(), ..beyond(C0, 40) });
+    star.run_for(Nanos::from_millis(2));
+    assert_eq!(shares(&star, below)[1], 0, "a class below goes round it");
+    let above = star.start_to_all(0, Stream { from: star.now(), ..beyond(C4, 40) });
+    star.run_for(Nanos::from_millis(2));
+    assert!(shares(&star, above)[1] > 0, "one above does not see it");
+    star.pause(3, resume(C3));
+    star.run_to_rest();
+}
+
+/// A frame that waits for room goes to whatever member has some first, if it may.
+#[test]
+fn what_waits_for_room_chooses_again() {
+    for when_full in [WhenFull::Stop, WhenFull::StopClass] {
+        for spread in EACH_FRAME {
+            let mut plan = fan(spread);
+            plan.settings.when_full = when_full;
+            plan.each_lossless(|class| class.egress_max = Bytes(2 * SIZE + 1));
+            let mut star = Star::new(plan);
+            for port in 2..6 {
+                star.pause(port, stop(C3, 0xffff));
+            }
+            star.run_for(Nanos::from_micros(10));
+            let id = star.start_to_all(0, beyond(C3, 12));
+            star.run_for(Nanos::from_millis(1));
+            assert_eq!(waiting(&star, C3), [2 * SIZE; 4], "all are full, {spread:?}");
+            // Any of them lets the rest go.
+            star.pause(4, resume(C3));
+            star.run_for(Nanos::from_micros(200));
+            assert_eq!(shares(&star, id), [0, 0, 6, 0], "{spread:?}, {when_full:?}");
+            [2, 3, 5].into_iter().for_each(|port| star.pause(port, resume(C3)));
+            star.run_to_rest();
+            assert_eq!(shares(&star, id).iter().sum::<u64>(), 12);
+        }
+    }
+}
+
+/// A flow waits for its own member, and what waits goes elsewhere when that has no link any more, or another has one again.
+#[test]
+fn what_waits_for_room_at_a_link_goes_elsewhere_without_it() {
+    for when_full in [WhenFull::Stop, WhenFull::StopClass] {
+        for spread in SPREADS {
+            let mut plan = fan(spread);
+            plan.settings.when_full = when_full;
+            plan.each_lossless(|class| class.egress_max = Bytes(2 * SIZE + 1));
+            let mut star = Star::new(plan);
+            star.run_for(Nanos::from_micros(1));
+            star.set_link(5, false);
+            for port in 2..5 {
+                star.pause(port, stop(C3, 0xffff));
+            }
+            star.run_for(Nanos::from_micros(10));
+            let id = star.start_to_all(0, Stream { from: star.now(), ..beyond(C3, 12) });
+            star.run_for(Nanos::from_millis(1));
+            let of_class = waiting(&star, C3);
+            assert!(of_class.iter().all(|bytes| [0, 2 * SIZE].contains(bytes)), "{of_class:?}");
+            let full = (2..5).zip(of_class).find(|(_, bytes)| *bytes > 0).expect("one is full").0;
+            star.set_link(5, true);
+            star.run_for(Nanos::from_millis(1));
+            if spread != Spread::Flow {
+                assert!(shares(&star, id)[3] > 0, "the new link takes what waits, {spread:?}");
+            }
+            star.set_link(full, false);
+            star.run_for(Nanos::from_millis(1));
+            (2..5).for_each(|port| star.pause(port, resume(C3)));
+            star.run_to_rest();
+            let came = shares(&star, id).iter().sum::<u64>();
+            let counters = &star.switch().counters;
+            let of = usize::from(full) - 2;
+            let lost: u64 = counters.class(PortId(full), C3).drops.iter().map(|drops| drops.get()).sum();
+            assert_eq!((came + lost, lost), (12, of_class[of] / SIZE), "{spread:?}, {when_full:?}");
+        }
+    }
+}
+
+/// A member is taken out, another comes in, and the spread is another one: nothing is lost for it.
+#[test]
+fn groups_are_configured_otherwise_under_load() {
+    let mut star = Star::new(fan(Spread::Flow));
+    let id = star.start_to_all(0, beyond(C3, 300));
+    star.run_for(Nanos::from_millis(1));
+    for (members, spread) in [(2..5, EACH_FRAME[0]), (4..6, ADAPTIVE), (2..6, Spread::Flow)] {
+        let mut settings = star.switch().settings.clone();
+        settings.groups = vec![group(members.clone(), spread, 1)];
+        settings.fdb.statics.retain(|(_, mac, _)| *mac != BEYOND);
+        settings.fdb.statics.push((1, BEYOND, PortId(members.start)));
+        let before = shares(&star, id);
+        star.revise(settings);
+        star.run_for(Nanos::from_micros(700));
+        let since: Vec<u64> =
+            shares(&star, id).iter().zip(before).map(|(now, before)| now - before).collect();
+        let out = (2..6).filter(|port| !members.contains(port)).map(|port| usize::from(port) - 2);
+        assert!(out.into_iter().all(|member| since[member] <= 2), "{since:?}: what was on its way");
+    }
+    star.run_to_rest();
+    assert_eq!(shares(&star, id).iter().sum::<u64>(), 300);
+}
+
+/// Frames of different flows, one right behind the other, look alike to what forwards trains: each takes the way of its
+/// flow, and all of a flow the same.
+#[test]
+fn a_train_does_not_tie_flows_to_a_way() {
+    let udp = |port: u8| {
+        let mut ip = vec![
+            0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0xc0, port, 0x12, 0xb7,
+        ];
+        ip.resize(46, 0);
+        [&BEYOND.0[..], &[2, 0, 0, 0, 0, 1], &[0x08, 0x00], &ip].concat()
+    };
+    let mut plan = fan(Spread::Flow);
+    plan.gap = Nanos::from_micros(100); // many come in one batch
+    let mut star = Star::new(plan);
+    for _ in 0..4 {
+        (0..64).for_each(|port| star.inject(0, &udp(port)));
+    }
+    star.run_to_rest();
+    let ports_at =
+        |member: usize| -> Vec<u8> { star.at(member).strange.iter().map(|bytes| bytes[35]).collect() };
+    let mut all = 0;
+    for member in 2..6 {
+        let mut ports = ports_at(member);
+        all += ports.len();
+        ports.sort_unstable();
+        assert!(ports.chunk_by(|a, b| a == b).all(|of_flow| of_flow.len() == 4), "all of a flow at {member}");
+        assert!(ports.len() >= 4 * 6, "some flows at {member}: {ports:?}");
+    }
+    assert_eq!(all, 4 * 64);
+}
+
+trait RunsForAWhile {
+    fn run_for_a_while(&mut self);
+}
+
+impl RunsForAWhile for Bed {
+    /// Its switches exist from the first run on.
+    fn run_for_a_while(&mut self) {
+        let end = self.now() + Nanos(1);
+        self.run_until(end);
+    }
+}
+
+#[test]
+fn a_member_without_link_is_out_of_the_choice_at_once() {
+    for spread in SPREADS {
+        let mut star = Star::new(fan(spread));
+        star.run_for(Nanos::from_micros(1));
+        star.set_link(3, false);
+        let flow =
+            Flow { from: 0, to: 2, id: star.start_to_all(0, Stream { from: star.now(), ..beyond(C3, 90) }) };
+        star.run_to_rest();
+        let shares = shares(&star, flow.id);
+        assert_eq!((shares[1], shares.iter().sum::<u64>()), (0, 90), "{spread:?}");
+    }
+}

@@ -1,0 +1,178 @@
+//! Two switches that several wires join, which are a group at both ends.
+
+use std::collections::BTreeSet;
+
+use xoff::control::Link;
+use xoff::control::status::Status;
+use xoff_netns_tests::frames::{BROADCAST, Frame, has_type};
+use xoff_netns_tests::{Bed, Config, Host, Switch, Traffic, stream, wait_for};
+
+use crate::{PATIENT, bed};
+
+const ARP: u16 = 0x0806;
+/// Of each switch: its hosts are at p1 and p2, the wires to the other at p3 and p4.
+const GROUP: &str = "[[group]]\nname = \"up\"\nports = [\"p3\", \"p4\"]\n";
+
+fn pair() -> Bed {
+    bed(4).far(2).trunks(2).build()
+}
+
+fn start(bed: &Bed, defaults: &str, group: &str) -> [Switch; 2] {
+    let config = |config: Config| config.switch(PATIENT).more(&format!("{GROUP}{group}"));
+    [bed.start(&config(bed.config(defaults))), bed.start_far(&config(bed.far_config(defaults)))]
+}
+
+/// Frames that each of the wires has taken from a switch.
+fn sent(status: &Status) -> [u64; 2] {
+    [0, 1].map(|member| status.groups[0].members[member].tx_frames)
+}
+
+/// A datagram from `port`, in which it is written again.
+fn datagram(from: &Host, to: &Host, port: u8) -> Vec<u8> {
+    let mut frame = from.to(to).udp(24, &[b'g', port]).build();
+    frame[35] = port; // of the UDP source port
+    frame[40] = 0; // no checksum
+    frame[41] = 0;
+    frame
+}
+
+#[test]
+fn hosts_reach_each_other_flows_take_both_wires_and_nothing_comes_twice() {
+    let bed = pair();
+    let switches = start(&bed, "speed = \"1G\"", "");
+    let (a, b) = (bed.host(1), bed.host(3));
+    a.run("ping", &["-c", "3", "-i", "0.05", "-W", "5", &b.ipv4().to_string()]);
+    bed.host(4).run("ping", &["-c", "3", "-i", "0.05", "-W", "5", &bed.host(2).ipv4().to_string()]);
+    // Who asked was heard once by everybody, and not by himself.
+    let asks = |host: &Host| {
+        host.tap()
+            .count(|bytes| has_type(bytes, ARP) && bytes[..12] == [&BROADCAST.0[..], &a.mac().0].concat())
+    };
+    assert_eq!([1, 2, 3, 4].map(|host| asks(bed.host(host))), [0, 1, 1, 1]);
+    for round in 0..3 {
+        for port in 0..64 {
+            a.send(datagram(a, b, port));
+        }
+        let came = b.tap().wait(64 * (round + 1), |bytes| bytes.get(42) == Some(&b'g'));
+        let of: BTreeSet<u8> = came.iter().map(|seen| seen.bytes[43]).collect();
+        assert_eq!((came.len(), of.len()), (64 * (round + 1), 64));
+    }
+    let status = switches[0].status();
+    let [first, second] = sent(&status);
+    assert!(first.min(second) >= 3 * 16, "{first} and {second} of 64 flows");
+    let mac = status.fdb.iter().find(|entry| entry.mac == b.mac().to_string());
+    assert_eq!(mac.and_then(|entry| entry.group.as_deref()), Some("up"));
+    // TCP goes through in both directions.
+    let mut server = b.start("/usr/bin/python3", &["-c", SERVER]);
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(server.stdout.take().unwrap()), &mut line)
+        .unwrap();
+    assert_eq!(
+        a.run("/usr/bin/python3", &["-c", &CLIENT.replace("HOST", &b.ipv4().to_string())]).trim(),
+        "2000000"
+    );
+    server.wait().unwrap();
+    let [near, far] = switches;
+    bed.finish(near);
+    bed.finish(far);
+}
+
+/// Sends back how many bytes have come, of four connections.
+const SERVER: &str = "
+import socket
+server = socket.create_server(('', 7777))
+print('ready', flush=True)
+for _ in range(4):
+    peer, _ = server.accept()
+    count = 0
+    while part := peer.recv(65536): count += len(part)
+    peer.sendall(str(count).encode())
+    peer.close()
+";
+const CLIENT: &str = "
+import socket
+total = 0
+for _ in range(4):
+    peer = socket.create_connection(('HOST', 7777))
+    peer.sendall(bytes(500000))
+    peer.shutdown(socket.SHUT_WR)
+    total += int(peer.recv(100))
+print(total)
+";
+
+/// Eight lossless streams over two wires, one of which is cut and put in again meanwhile.
+#[test]
+fn a_wire_that_is_cut_under_load_loses_what_was_on_it_and_nothing_else() {
+    const FRAMES: u64 = 1_500;
+    for group in ["", "spread = \"adaptive\"\n"] {
+        let bed = pair();
+        let switches = start(&bed, "speed = \"100M\"", group);
+        let streams = |to: &Host| vec![stream(to, 3, "10M", FRAMES); 4];
+        let [a, b, c, d] = [1, 2, 3, 4].map(|number| bed.host(number));
+        let traffic = Traffic::at_mbps(100).source(a, &streams(c)).source(b, &streams(d));
+        let talk = traffic.sink(c).sink(d).start();
+        talk.wait_received(FRAMES);
+        let link = |up: bool| {
+            bed.port(4).set_up(up).unwrap();
+            let of = if up { Link::Up } else { Link::Down };
+            for switch in &switches {
+                wait_for("the link to change", || (switch.port(4).link == of).then_some(()));
+            }
+        };
+        link(false);
+        let before = talk.received();
+        let on_dead = sent(&switches[0].status())[1];
+        talk.wait_received(before + 2 * FRAMES);
+        assert_eq!(sent(&switches[0].status())[1], on_dead, "nothing leaves by it");
+        link(true);
+        let reports = talk.finish();
+        let [near, far] = [0, 1].map(|switch: usize| switches[switch].status());
+        assert!(sent(&near)[1] > on_dead, "it is used again");
+        let received: u64 =
+            [c, d].iter().flat_map(|host| &reports.of(host).received).map(|stream| stream.frames).sum();
+        let twice: u64 =
+            [c, d].iter().flat_map(|host| &reports.of(host).received).map(|stream| stream.duplicated).sum();
+        assert_eq!(twice, 0);
+        for (port, at) in near.ports.iter().chain(&far.ports).zip([1, 2, 3, 4, 1, 2, 3, 4]) {
+            let drops: Vec<_> = port.classes[3].drops.iter().filter(|(_, frames)| **frames > 0).collect();
+            assert!(
+                drops.iter().all(|(reason, _)| at == 4 && *reason == "link_down"),
+                "{}: {drops:?}",
+                port.name
+            );
+        }
+        let lost = 8 * FRAMES - received;
+        let by_name = near.ports[3].classes[3].drops["link_down"];
+        let on_wire = near.ports[3].classes[3].tx_frames - far.ports[3].classes[3].rx_frames;
+        assert_eq!(lost, by_name + on_wire, "{by_name} that waited for it, {on_wire} that were on it");
+        assert_eq!([&near, &far].map(|status| status.verdict.ledger_balanced), [Some(true); 2]);
+    }
+}
+
+#[test]
+fn a_group_comes_and_goes_with_a_reload() {
+    let bed = pair();
+    let config = |more: &str| bed.config("speed = \"1G\"").more(more);
+    let near = bed.start(&config(&format!("{GROUP}spread = \"frame\"\n")));
+    let far = bed.start_far(&bed.far_config("speed = \"1G\"").more(GROUP));
+    let (a, b) = (bed.host(1), bed.host(3));
+    a.run("ping", &["-c", "2", "-i", "0.05", "-W", "5", &b.ipv4().to_string()]);
+    assert_eq!(near.status().groups[0].spread, "frame");
+    near.write(&config(&format!("{GROUP}spread = \"adaptive\"\nlow = \"20KB\"\n")));
+    let (code, said) = near.put("/reload", "").unwrap();
+    assert_eq!(code, 200, "{said}");
+    assert!(said.contains("spread adaptive, low 20KB, high 32KB"), "{said}");
+    let group = near.status().groups.swap_remove(0);
+    assert_eq!(
+        (group.spread.as_str(), group.low_bytes, group.high_bytes),
+        ("adaptive", Some(20_000), Some(32_000))
+    );
+    a.run("ping", &["-c", "2", "-i", "0.05", "-W", "5", &b.ipv4().to_string()]);
+    a.send(Frame::new(a.mac(), BROADCAST).numbered(1).build());
+    b.tap().numbered(1);
+    a.send(Frame::new(a.mac(), BROADCAST).numbered(2).build());
+    b.tap().numbered(2);
+    assert_eq!(b.tap().numbers(), [1, 2]);
+    bed.finish(near);
+    bed.finish(far);
+}
