@@ -46,6 +46,12 @@ while read -r policy nanos median low high; do
     fi
 done < <("$bench" time "$rounds")
 
+printf '\n%-22s %9s %9s\n' 'group, spread by' mixed imix
+for spread in flow frame adaptive; do
+    printf '%-22s %9s %9s\n' "$spread" "$(instructions count-groups mixed "$spread")" \
+        "$(instructions count-groups imix "$spread")"
+done
+
 printf '\n%-22s %9s\n' 'flows that wait (OFC)' instructions
 for flows in 16 256 4096 32768; do
     printf '%-22s %9s\n' "$flows" "$(instructions count-joins "$flows")"

@@ -9,7 +9,7 @@ mod driver;
 use criterion::{Bencher, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use xoff_dataplane::settings::PolicyKind;
 
-use driver::{BATCH, Bench, Load};
+use driver::{BATCH, Bench, Load, SPREADS};
 
 fn journey(c: &mut Criterion) {
     let mut group = c.benchmark_group("journey");
@@ -23,6 +23,10 @@ fn journey(c: &mut Criterion) {
     for policy in PolicyKind::ALL {
         let id = BenchmarkId::new("policy", policy.name());
         group.bench_function(id, |b| run(b, Bench::new(8, policy, Load::Mixed)));
+    }
+    for spread in SPREADS {
+        let id = BenchmarkId::new("group", spread.name());
+        group.bench_function(id, |b| run(b, Bench::grouped(spread, Load::Mixed)));
     }
     group.finish();
 }

@@ -5,7 +5,9 @@ use std::hint::black_box;
 use xoff_dataplane::counters::Counters;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::ledger::Ledger;
-use xoff_dataplane::settings::{ClassSettings, PolicyKind, PortSettings, SwitchSettings};
+use xoff_dataplane::settings::{
+    ClassSettings, GroupSettings, Member, PolicyKind, PortSettings, Spread, SwitchSettings, Turns,
+};
 use xoff_dataplane::switch::{Switch, Workers};
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, MacAddr, Nanos, PortId};
 
@@ -129,11 +131,29 @@ pub struct Bench {
 impl Bench {
     /// All addresses are known.
     pub fn new(ports: u8, policy: PolicyKind, load: Load) -> Bench {
-        let settings = settings(ports, policy);
+        Bench::with(&settings(ports, policy), load)
+    }
+
+    /// The same where each two ports are a group, so that every frame is for one, of eight ports under PFC.
+    pub fn grouped(spread: Spread, load: Load) -> Bench {
+        let mut settings = settings(8, PolicyKind::Pfc);
+        let group = |first: u8| GroupSettings {
+            name: format!("g{first}"),
+            members: [first, first + 4].map(|port| Member { port: PortId(port), weight: 1 }).into(),
+            spread,
+            uplinks: false,
+            salt: 0,
+        };
+        settings.groups = (0..4).map(group).collect();
+        Bench::with(&settings, load)
+    }
+
+    fn with(settings: &SwitchSettings, load: Load) -> Bench {
+        let ports = u8::try_from(settings.ports.len()).expect("few ports");
         let workers = Workers::single(ports.into());
         let slots = Slots::new(ports, load);
         let mut bench = Bench {
-            switch: Switch::new(&settings, slots.capacity(), workers, Counters::new(ports.into())),
+            switch: Switch::new(settings, slots.capacity(), workers, Counters::new(ports.into())),
             slots,
             ports,
             turn: 0,
@@ -172,6 +192,13 @@ impl Bench {
         self.switch.ledger()
     }
 }
+
+/// Every way to spread.
+pub const SPREADS: [Spread; 3] = [
+    Spread::Flow,
+    Spread::Frame(Turns::RoundRobin),
+    Spread::Adaptive { low: Bytes(16_000), high: Bytes(32_000) },
+];
 
 /// Of a switch whose queues are behind no threshold.
 pub fn settings(ports: u8, policy: PolicyKind) -> SwitchSettings {

@@ -7,6 +7,8 @@
 //! * `time ROUNDS`: all policies in turn, round by round; a round's times are compared with plain PFC's in
 //!   the same round.
 //!
+//! `count-groups LOAD SPREAD` counts the same where every frame is for a group of ports.
+//!
 //! `count-joins FLOWS` counts what a frame costs whose flow joins an egress queue that OFC has found
 //! congested, and in which that many flows wait already.
 
@@ -19,7 +21,7 @@ use std::time::Instant;
 
 use xoff_dataplane::settings::PolicyKind;
 
-use driver::{BATCH, Bench, Load};
+use driver::{BATCH, Bench, Load, SPREADS};
 use joins::Joins;
 
 /// Batches that are counted, after as many that are not.
@@ -38,11 +40,16 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["count", load, policy] => match (load, PolicyKind::named(policy)) {
-            ("mixed", Some(policy)) => count(policy, Load::Mixed),
-            ("imix", Some(policy)) => count(policy, Load::Imix),
+        ["count", load, policy] => match (named(load), PolicyKind::named(policy)) {
+            (Some(load), Some(policy)) => count(Bench::new(PORTS, policy, load)),
             _ => return usage(),
         },
+        ["count-groups", load, name] => {
+            match (named(load), SPREADS.into_iter().find(|spread| spread.name() == name)) {
+                (Some(load), Some(spread)) => count(Bench::grouped(spread, load)),
+                _ => return usage(),
+            }
+        }
         ["count-joins", flows] => match flows.parse() {
             Ok(flows) => count_joins(flows),
             Err(_) => return usage(),
@@ -58,12 +65,21 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: policies [count mixed|imix POLICY | count-joins FLOWS | time ROUNDS]");
+    eprintln!(
+        "usage: policies [count mixed|imix POLICY | count-groups mixed|imix SPREAD | count-joins FLOWS | time ROUNDS]"
+    );
     ExitCode::from(2)
 }
 
-fn count(policy: PolicyKind, load: Load) {
-    let mut bench = Bench::new(PORTS, policy, load);
+fn named(load: &str) -> Option<Load> {
+    match load {
+        "mixed" => Some(Load::Mixed),
+        "imix" => Some(Load::Imix),
+        _ => None,
+    }
+}
+
+fn count(mut bench: Bench) {
     (0..BATCHES).for_each(|_| bench.batch());
     counted(|| bench.batch(), BATCHES);
     assert_eq!((bench.ledger().missing(), bench.ledger().held), (0, 0));

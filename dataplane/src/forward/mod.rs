@@ -79,6 +79,8 @@ pub struct Bridge {
     /// How often the same frame may have begun to go elsewhere.
     version: u64,
     up: PortSet,
+    /// Ports with a link that are not out of floods: from what comes in there is learned.
+    teaches: PortSet,
     isolated: PortSet,
     loops: Loops,
     /// Ports that take no part in floods because of a loop.
@@ -99,6 +101,7 @@ impl Bridge {
             exits: vec![Exits::default(); ports.len()],
             version: 0,
             up: ports_where(ports, |_| true),
+            teaches: PortSet::NONE,
             isolated: ports_where(ports, |port| port.isolated),
             loops: Loops::new(ports.iter().map(|port| port.loop_detection)),
             looped: PortSet::NONE,
@@ -148,7 +151,7 @@ impl Bridge {
             }
         };
         let at = self.exits[ingress.index()].at;
-        let learned = match self.is_up(ingress) && !self.looped.contains(at) {
+        let learned = match self.teaches.contains(ingress) {
             true => self.fdb.learn(now, vid, header.src, at),
             false => Learned::NotLearned,
         };
@@ -311,13 +314,18 @@ impl Bridge {
         if self.exits[ingress.index()].all.contains(port) && members.contains(port) {
             return Decision::Unicast(port);
         }
+        self.elsewhere(ingress, port, members)
+    }
+
+    /// Not to that port alone: to its group, or nowhere.
+    #[inline(never)]
+    fn elsewhere(&self, ingress: PortId, port: PortId, members: &PortSet) -> Decision {
         match self.groups.of(port) {
             Some(group) => self.towards_group(ingress, group, members),
             None => Decision::Drop(self.why_not(ingress, port, members)),
         }
     }
 
-    #[inline(never)]
     fn towards_group(&self, ingress: PortId, group: GroupId, members: &PortSet) -> Decision {
         let ports = self.groups.members(group).without(&self.kept_apart(ingress));
         if self.groups.of(ingress) != Some(group) && !ports.and(&self.up).and(members).is_empty() {
@@ -355,6 +363,8 @@ impl Bridge {
     }
 
     fn find_exits(&mut self) {
+        let is_taught = |port: &PortId| !self.looped.contains(self.groups.at(*port));
+        self.teaches = self.up.iter().filter(is_taught).collect();
         for ingress in (0..=u8::MAX).map(PortId).take(self.exits.len()) {
             let apart = self.kept_apart(ingress);
             let all = self.up.without(self.groups.grouped()).without(&apart);

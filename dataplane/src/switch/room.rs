@@ -100,6 +100,7 @@ impl Switch {
     }
 
     /// The same, but room at any of `others` will do, too.
+    #[cold]
     pub(super) fn wait_for_one_of(&mut self, egress: PortId, others: PortSet, frame: Frame) {
         let &FrameMeta { ingress: port, class, .. } = self.nodes.meta(&frame);
         let mut awaited = others;
