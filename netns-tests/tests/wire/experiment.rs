@@ -254,6 +254,31 @@ fn two_lossless_classes_lose_nothing_side_by_side() {
 }
 
 #[test]
+fn messages_are_spread_over_four_paths_in_three_ways_and_nothing_is_lost() {
+    let of = |place: usize| {
+        [
+            "p99_ms",
+            "completion_ms/p50",
+            "goodput_mbps/p50",
+            "fairness/p50",
+            "path_fairness/p50",
+            "xoff_sent",
+            "reordered_percent",
+        ]
+        .map(|key| format!("/spreads/{place}/{key}"))
+    };
+    let numbers: Vec<String> = (0..3).flat_map(of).chain(["/p99_flow_by_adaptive".into()]).collect();
+    let numbers: Vec<&str> = numbers.iter().map(String::as_str).collect();
+    unstalled(|| {
+        let report = compare("balance", &["pfc"], &SLOW, &numbers);
+        for of in report["policies"]["pfc"]["spreads"].as_array().unwrap() {
+            assert_eq!(number(of, "/broken"), 0, "{of}");
+            assert!(of["spread"] != "flow" || of["reordered_percent"].as_f64() == Some(0.0), "{of}");
+        }
+    });
+}
+
+#[test]
 fn the_kernels_tcp_sees_every_mark_and_reads_all_that_was_written() {
     let numbers = [
         "/goodput_mbps/p50",

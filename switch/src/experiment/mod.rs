@@ -14,6 +14,7 @@
 //! What the machine does to the measurement stands beside the result: longest stall, kernel drops, and
 //! the spread of what was measured more than once.
 
+mod balance;
 mod cascade;
 mod cnms;
 mod conduct;
@@ -117,6 +118,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     two_classes::EXPERIMENT,
     shared_memory::EXPERIMENT,
     ecn::EXPERIMENT,
+    balance::EXPERIMENT,
 ];
 
 /// Takes lines for people.

@@ -102,6 +102,16 @@ pub fn p50(of: Option<Spread>) -> Option<f64> {
     of.map(|spread| spread.p50)
 }
 
+/// The 99th percentile of these values, as [`Spread::of`] has quartiles; `None` where there are none.
+pub fn p99(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    let (below, rest) = (last * 99 / 100, last * 99 % 100);
+    let above = (below + 1).min(last);
+    Some(values[below] + (values[above] - values[below]) * rest as f64 / 100.0)
+}
+
 /// Mean of these values; `None` where there are none.
 pub fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (count, sum) = values.into_iter().fold((0_u32, 0.0), |(count, sum), value| (count + 1, sum + value));
@@ -126,6 +136,13 @@ mod tests {
         };
         assert_eq!(quartiles(&[0.0, 10.0]), Some((2.5, 5.0, 7.5)));
         assert_eq!(quartiles(&[1.0, 2.0, 3.0, 4.0]), Some((1.75, 2.5, 3.25)));
+    }
+
+    #[test]
+    fn one_in_a_hundred_is_above_the_99th_percentile() {
+        assert_eq!(p99((0..=100).rev().map(f64::from)), Some(99.0));
+        assert_eq!(p99([0.0, 1.0]), Some(0.99), "between two values on the line from one to the other");
+        assert_eq!((p99([7.0]), p99([])), (Some(7.0), None));
     }
 
     #[test]

@@ -17,7 +17,7 @@ fn every_policy_is_a_valid_configuration_of_every_experiment_or_is_refused_befor
         for variant in VARIANTS {
             // OFC and GFC do nothing with a single switch. OFC nests queues of its own, too, where the QCN paper's
             // switches have VOQs.
-            let has_trunks = ["cascade", "ofc-fig1", "deadlock"].contains(&experiment.name);
+            let has_trunks = ["cascade", "ofc-fig1", "deadlock", "balance"].contains(&experiment.name);
             // Ingress congestion points need frames that count until they have left.
             let forwarded = experiment.name == "shared-memory" && variant.name.starts_with("qcn-ingress");
             let is_twin = experiment.twin(variant).is_some();
@@ -62,7 +62,7 @@ fn who_is_refused_is_told_why_and_where_else() {
     for (experiment, policy) in [("incast", "ofc"), ("victim", "gfc"), ("two-classes", "ofc-pfc-middle")] {
         let refused = refused(experiment, policy);
         assert!(refused.cause.contains("acts between switches that know it"), "{refused}");
-        assert_eq!(refused.elsewhere, "cascade, ofc-fig1, deadlock");
+        assert_eq!(refused.elsewhere, "cascade, ofc-fig1, deadlock, balance");
         assert!(refused.allowed.contains("capfc-stop-max") && !refused.allowed.contains("ofc"));
     }
 }

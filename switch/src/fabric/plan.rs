@@ -65,6 +65,8 @@ pub(super) struct PlannedSwitch {
     pub(super) name: String,
     pub(super) ports: Vec<PlannedPort>,
     role: Role,
+    /// Groups of its ports: name, ports, and other keys.
+    groups: Vec<(String, Vec<PortId>, String)>,
     settings: Settings,
 }
 
@@ -184,7 +186,13 @@ impl Plan {
 
     fn add_switch(&mut self, name: &str, role: Role) -> SwitchId {
         let settings = Settings::default();
-        self.switches.push(PlannedSwitch { name: name.to_owned(), ports: Vec::new(), role, settings });
+        self.switches.push(PlannedSwitch {
+            name: name.to_owned(),
+            ports: Vec::new(),
+            role,
+            groups: Vec::new(),
+            settings,
+        });
         SwitchId(self.switches.len() - 1)
     }
 
@@ -220,6 +228,13 @@ impl Plan {
             (self.add_port(a, &to_b, leads_to_b, self.line), self.add_port(b, &to_a, leads_to_a, self.line));
         self.trunks.push(ends);
         ends
+    }
+
+    /// These ports of one switch lead to the same place; `keys` are lines of its `[[group]]` beside name and ports.
+    pub fn group(&mut self, name: &str, ports: &[PortOf], keys: &str) {
+        let Some(first) = ports.first() else { return };
+        let members = ports.iter().map(|at| at.port).collect();
+        self.switches[first.switch.0].groups.push((name.to_owned(), members, keys.to_owned()));
     }
 
     /// Frames to `host` leave this switch here, whatever the shortest way is.
@@ -317,9 +332,19 @@ impl Plan {
             let identity = format!("name = \"{0}\"\ndevice = \"{0}\"\nspeed = \"{speed}\"", port.name);
             let _ = write!(toml, "[[port]]\n{identity}\n{}", keys.below_port());
         }
+        for (name, ports, keys) in &planned.groups {
+            let names: Vec<&str> =
+                ports.iter().map(|port| planned.ports[port.index()].name.as_str()).collect();
+            let _ = write!(toml, "[[group]]\nname = \"{name}\"\nports = {names:?}\n{keys}");
+        }
         for host in self.hosts() {
-            let by = &planned.ports[self.next_port(switch, host).index()].name;
-            let _ = write!(toml, "[[fdb.static]]\nmac = \"{}\"\nport = \"{by}\"\n", host.address());
+            let port = self.next_port(switch, host);
+            let group = planned.groups.iter().find(|(_, ports, _)| ports.contains(&port));
+            let by = match group {
+                Some((name, ..)) => format!("group = \"{name}\""),
+                None => format!("port = \"{}\"", planned.ports[port.index()].name),
+            };
+            let _ = write!(toml, "[[fdb.static]]\nmac = \"{}\"\n{by}\n", host.address());
         }
         toml
     }
