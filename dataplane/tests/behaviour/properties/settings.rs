@@ -5,9 +5,9 @@ use std::num::NonZeroU32;
 use proptest::prelude::*;
 use xoff_dataplane::headroom::Link;
 use xoff_dataplane::settings::{
-    Accounting, ClassSettings, Culprit, FlowControl, FrameRate, GPfcSettings, IngressOrder, Memory,
-    PPfcSettings, PipelineSettings, PolicyKind, PolicySettings, PortSettings, QcnSettings, QueueKind,
-    Service, VlanSettings, WatchdogAction, WatchdogSettings, WhenFull,
+    Accounting, ClassSettings, Culprit, FlowControl, FrameRate, GPfcSettings, GroupSettings, IngressOrder,
+    Member, Memory, PPfcSettings, PipelineSettings, PolicyKind, PolicySettings, PortSettings, QcnSettings,
+    QueueKind, Service, Spread, Turns, VlanSettings, WatchdogAction, WatchdogSettings, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, ClassSet, Nanos, PortId, Quanta};
 
@@ -23,41 +23,59 @@ pub fn any_plan() -> impl Strategy<Value = SwitchPlan> {
     let owners = prop_oneof![2 => Just(vec![]), 1 => prop::collection::vec(0..3u8, PORTS)];
     let policies = (prop::array::uniform8(any_policy()), any_parameters(), any_qcn());
     let store = (prop_oneof![Just(12u32), Just(200)], prop_oneof![1 => Just(0), 4 => Just(16)]);
-    (ports, any_accounting(), (any_memory(), any_pipeline()), any_vlan(), owners, policies, store).prop_map(
-        |(ports, (accounting, when_full), (memory, pipeline), vlans, owners, policies, (slots, room))| {
-            let (policies, policy, qcn) = policies;
-            let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
-            for (settings, change) in plan.settings.ports.iter_mut().zip(&ports) {
-                change.apply(settings);
-            }
-            plan.settings.accounting = accounting;
-            plan.settings.when_full = match when_full {
-                WhenFull::Stop if !owners.is_empty() => WhenFull::StopClass,
-                _ => when_full,
-            };
-            plan.settings.memory = memory;
-            plan.settings.pipeline = pipeline;
-            if !owners.is_empty() {
-                plan.settings.pipeline.rate = None;
-            }
-            if plan.settings.when_full == WhenFull::StopClass {
-                plan.settings.pipeline = PipelineSettings { ingress: pipeline.ingress, ..Default::default() };
-            }
-            plan.settings.vlans = vlans;
-            let alone = owners.is_empty();
-            if alone {
-                plan.settings.qcn = qcn;
-            }
-            plan.settings.policies = policies.map(|kind| match kind.needs_one_worker(None) && !alone {
-                true => PolicyKind::Pfc,
-                false => kind,
-            });
-            plan.settings.policy = policy;
-            plan.owners = owners;
-            (plan.slots, plan.control_slots, plan.room) = (slots, 4, room);
-            plan
-        },
+    (
+        ports,
+        any_accounting(),
+        (any_memory(), any_pipeline()),
+        (any_vlan(), any_groups()),
+        owners,
+        policies,
+        store,
     )
+        .prop_map(
+            |(
+                ports,
+                (accounting, when_full),
+                (memory, pipeline),
+                (vlans, groups),
+                owners,
+                policies,
+                (slots, room),
+            )| {
+                let (policies, policy, qcn) = policies;
+                let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
+                for (settings, change) in plan.settings.ports.iter_mut().zip(&ports) {
+                    change.apply(settings);
+                }
+                plan.settings.accounting = accounting;
+                plan.settings.when_full = match when_full {
+                    WhenFull::Stop if !owners.is_empty() => WhenFull::StopClass,
+                    _ => when_full,
+                };
+                plan.settings.memory = memory;
+                plan.settings.pipeline = pipeline;
+                if !owners.is_empty() {
+                    plan.settings.pipeline.rate = None;
+                }
+                if plan.settings.when_full == WhenFull::StopClass {
+                    plan.settings.pipeline =
+                        PipelineSettings { ingress: pipeline.ingress, ..Default::default() };
+                }
+                (plan.settings.vlans, plan.settings.groups) = (vlans, groups);
+                let alone = owners.is_empty();
+                if alone {
+                    plan.settings.qcn = qcn;
+                }
+                plan.settings.policies = policies.map(|kind| match kind.needs_one_worker(None) && !alone {
+                    true => PolicyKind::Pfc,
+                    false => kind,
+                });
+                plan.settings.policy = policy;
+                plan.owners = owners;
+                (plan.slots, plan.control_slots, plan.room) = (slots, 4, room);
+                plan
+            },
+        )
 }
 
 /// Congestion points that sample every frame or so, and often find congestion.
@@ -237,6 +255,30 @@ fn any_parameters() -> impl Strategy<Value = PolicySettings> {
 }
 
 /// No VLAN configured, or one that some ports send tagged.
+/// Mostly none; else the last two ports, or the last three, are one, however they spread.
+fn any_groups() -> impl Strategy<Value = Vec<GroupSettings>> {
+    let thresholds = (0..2_000u64, 0..2_000u64);
+    let spread = prop_oneof![
+        Just(Spread::Flow),
+        Just(Spread::Frame(Turns::RoundRobin)),
+        Just(Spread::Frame(Turns::Random)),
+        thresholds.prop_map(|(low, more)| Spread::Adaptive { low: Bytes(low), high: Bytes(low + more) }),
+    ];
+    let group = (prop_oneof![4 => Just(2), 1 => Just(1)], spread, 1..4u16, any::<bool>());
+    prop::option::weighted(0.4, group).prop_map(|group| {
+        let settings = |(first, spread, weight, uplinks)| GroupSettings {
+            name: "group".into(),
+            members: (first..PORTS_U8)
+                .map(|port| Member { port: PortId(port), weight: if port == first { weight } else { 1 } })
+                .collect(),
+            spread,
+            uplinks,
+            salt: 1,
+        };
+        group.map(settings).into_iter().collect()
+    })
+}
+
 fn any_vlan() -> impl Strategy<Value = Vec<VlanSettings>> {
     let tagged = prop::collection::vec(any::<bool>(), PORTS);
     prop::option::of(tagged).prop_map(|tagged| {
