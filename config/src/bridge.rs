@@ -74,7 +74,7 @@ pub(crate) fn untagged(keys: &PortKeys) -> Vec<u16> {
 
 pub(crate) fn vlans(drafts: &[Draft<'_>], problems: &mut Problems) -> Vec<VlanSettings> {
     let mut vlans: BTreeMap<u16, VlanSettings> = BTreeMap::new();
-    for (id, draft) in numbered(drafts) {
+    for (id, draft) in numbered(drafts).filter(|(_, draft)| !draft.is_routed()) {
         let keys = &draft.port.keys;
         let tagged = value(keys.tagged.as_ref(), Vec::new());
         let untagged = untagged(keys);

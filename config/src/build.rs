@@ -16,8 +16,8 @@ use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::sizing::Line;
 use crate::{
-    Config, bridge, defaults, groups, lldp, ofc, own, pipeline, qcn, quantity, shared, sockets, spare, thresholds,
-    unreached,
+    Config, bridge, defaults, groups, lldp, ofc, own, pipeline, qcn, quantity, router, shared, sockets,
+    spare, thresholds, unreached,
 };
 
 /// A configuration, as far as `document` has one; complete only if there are no errors.
@@ -31,10 +31,12 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
     let vlans = bridge::vlans(&drafts, problems);
     let groups = groups::settings(document, &drafts, problems);
     let fdb = bridge::fdb(document, &drafts, &vlans, &groups, problems);
+    let routed_vlans = router::routed_vlans(document, &vlans, problems);
     let classes = thresholds::classes(document, &drafts, problems);
     let ports =
         drafts.iter().zip(classes).map(|(draft, classes)| settings(draft, classes, stall_budget, problems));
-    let ports: Vec<PortSettings> = ports.collect();
+    let punt_limit = router::punt_limit(document);
+    let ports: Vec<PortSettings> = ports.map(|port| PortSettings { punt_limit, ..port }).collect();
     let switch = SwitchSettings {
         qcn: qcn::settings(document, &ports, problems),
         memory: shared::memory(document, &drafts, &ports, problems),
@@ -48,6 +50,7 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
         fdb,
         vlans,
         groups,
+        routed_vlans,
     };
     ofc::check(document, &drafts, &switch, problems);
     pipeline::check(document, &switch, problems);
@@ -55,7 +58,8 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
     let keys = &document.switch;
     let places = [keys.policy.as_ref().map(|key| key.span), keys.shadow.as_ref().map(|key| key.span)];
     own::check(places, &switch, problems);
-    let shell = sockets::shell(document, &drafts, stall_budget, problems);
+    let mut shell = sockets::shell(document, &drafts, stall_budget, problems);
+    shell.router = router::router(document, &drafts, &switch, problems);
     assumptions(&drafts, problems);
     let headroom = drafts.iter().map(by_class).collect();
     let (warnings, notes) = (Vec::new(), Vec::new());
@@ -127,7 +131,7 @@ fn settings(
         dscp_to_class: map(keys.dscp_map.as_ref(), |dscp| dscp / 8),
         rewrite_pcp: keys.rewrite_pcp.clone().and_then(|map| map.value.into_option()),
         rewrite_dscp: keys.rewrite_dscp.clone().and_then(|map| map.value.into_option()),
-        pvid: bridge::pvid(keys),
+        pvid: bridge::pvid(keys).filter(|_| !draft.is_routed()),
         learning: value(keys.learning.as_ref(), defaults::LEARNING),
         learn_limit: keys
             .learn_limit
@@ -139,9 +143,10 @@ fn settings(
         flood_unknown: value(keys.flood_unknown.as_ref(), defaults::FLOOD),
         flood_group: value(keys.flood_group.as_ref(), defaults::FLOOD),
         isolated: value(keys.isolated.as_ref(), defaults::ISOLATED),
+        routed: draft.is_routed(),
         flow_control: flow_control(draft),
-        lldp: lldp::is_on(draft, problems),
-        punt_limit: PuntLimit::PLAIN,
+        lldp: lldp::speaker(draft, problems),
+        punt_limit: PuntLimit::PLAIN, // until all ports are known
         dcbx: lldp::dcbx(draft, problems),
         auto_peer: lldp::auto_peer(draft),
         ofc_peer: keys.ofc_peer.as_ref().is_some_and(|key| key.value == OrOff::Is(true)),

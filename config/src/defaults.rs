@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use xoff_dataplane::settings::{PolicySettings, QcnSettings, Service};
+use xoff_dataplane::punt::PuntLimit;
+use xoff_dataplane::settings::{Lldp, PolicySettings, QcnSettings, Service};
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
 use crate::quantity;
@@ -53,7 +54,7 @@ pub const LEARNING: bool = true;
 /// `port.flood_unknown`, `port.flood_group`.
 pub const FLOOD: bool = true;
 /// `port.lldp`.
-pub const LLDP: bool = true;
+pub const LLDP: Lldp = Lldp::Switch;
 /// `port.isolated`.
 pub const ISOLATED: bool = false;
 /// `class.ecn_probability`, as HPCC's simulations and many a switch have it.
@@ -196,7 +197,7 @@ pub fn stated() -> Vec<(&'static str, &'static str, String)> {
         ("ofc", "flows", ofc.flows.to_string()),
         ("ofc", "congested_flows", ofc.congested_flows.to_string()),
         ("ofc", "paused_flows", ofc.paused_flows.to_string()),
-        ("port", "lldp", LLDP.to_string()),
+        ("port", "lldp", "true".into()),
         ("port", "dcbx", "\"compare\"".into()),
         ("port", "ofc_peer", "false".into()),
         ("p-pfc", "prediction", "\"off\"".into()),
@@ -242,6 +243,14 @@ pub fn stated() -> Vec<(&'static str, &'static str, String)> {
         ("group", "low", format!("\"{}\"", quantity::bytes(SPREAD_LOW))),
         ("group", "high", format!("\"{}\"", quantity::bytes(SPREAD_HIGH))),
         ("group", "uplinks", "false".into()),
+        ("port", "routed", "false".into()),
+        ("router", "spread", "\"flow\"".into()),
+        ("router", "low", format!("\"{}\"", quantity::bytes(SPREAD_LOW))),
+        ("router", "high", format!("\"{}\"", quantity::bytes(SPREAD_HIGH))),
+        ("punt", "rate", PuntLimit::PLAIN.rate.to_string()),
+        ("punt", "burst", PuntLimit::PLAIN.burst.to_string()),
+        ("vlan", "router", "false".into()),
+        ("vlan", "name", "\"vlanN\"".into()),
         ("port", "mtu", MTU.to_string()),
         ("port", "queues", "\"all\"".into()),
         ("port", "mode", "\"auto\"".into()),

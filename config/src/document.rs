@@ -7,7 +7,7 @@ use xoff_dataplane::units::{CLASSES, Class};
 
 use crate::keys::{
     CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, GroupKeys, MemoryKeys, OfcKeys, PPfcKeys, PipelineKeys,
-    PortIdentityKeys, PortKeys, QcnKeys, StaticKeys, SwitchKeys,
+    PortIdentityKeys, PortKeys, PuntKeys, QcnKeys, RouterKeys, StaticKeys, SwitchKeys, VlanKeys,
 };
 use crate::own::{self, OwnPolicy};
 use crate::problem::{Problem, Problems};
@@ -43,6 +43,15 @@ pub(crate) struct Group {
     pub(crate) span: Span,
 }
 
+/// A VLAN of which more is said than who is a member.
+#[derive(Debug)]
+pub(crate) struct Vlan {
+    pub(crate) keys: VlanKeys,
+    /// Required keys that stand nowhere.
+    pub(crate) missing: Vec<&'static str>,
+    pub(crate) span: Span,
+}
+
 /// The whole file, layers merged.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
@@ -60,13 +69,18 @@ pub(crate) struct Document {
     pub(crate) fdb: FdbKeys,
     pub(crate) statics: Vec<Static>,
     pub(crate) groups: Vec<Group>,
+    pub(crate) router: RouterKeys,
+    pub(crate) punt: PuntKeys,
+    pub(crate) vlans: Vec<Vlan>,
     pub(crate) ports: Vec<Port>,
     /// Whether `port` is something else than a list of tables, which is an error already.
     pub(crate) ports_garbled: bool,
 }
 
-pub(crate) const TOP: &[&str] =
-    &["switch", "pipeline", "memory", "policy", "qcn", "fdb", "defaults", "class", "group", "port"];
+pub(crate) const TOP: &[&str] = &[
+    "switch", "pipeline", "memory", "policy", "qcn", "fdb", "defaults", "class", "group", "router", "punt",
+    "vlan", "port",
+];
 const CLASS_NAMES: [&str; CLASSES] = ["0", "1", "2", "3", "4", "5", "6", "7"];
 const CLASS_TABLES: [&str; CLASSES] =
     ["class.0", "class.1", "class.2", "class.3", "class.4", "class.5", "class.6", "class.7"];
@@ -112,6 +126,19 @@ impl Document {
                 missing,
                 span: table.span,
             });
+        }
+        if let Some(table) = root.table("router", problems) {
+            table.no_others(&[RouterKeys::KEYS], problems);
+            document.router = RouterKeys::read(&table, problems);
+        }
+        if let Some(table) = root.table("punt", problems) {
+            table.no_others(&[PuntKeys::KEYS], problems);
+            document.punt = PuntKeys::read(&table, problems);
+        }
+        for table in tables(&root, "vlan", problems) {
+            table.no_others(&[VlanKeys::KEYS], problems);
+            let missing = absent(&["vid"], &table);
+            document.vlans.push(Vlan { keys: VlanKeys::read(&table, problems), missing, span: table.span });
         }
         let below = document.layer_below(&root, problems);
         document.ports_garbled = root.value("port").is_some_and(|value| value.as_array().is_none());

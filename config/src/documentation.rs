@@ -8,7 +8,7 @@ use xoff_dataplane::units::{BitRate, Class};
 
 use crate::keys::{
     CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, GroupKeys, MemoryKeys, OfcKeys, PPfcKeys, PipelineKeys,
-    PortIdentityKeys, PortKeys, QcnKeys, StaticKeys, SwitchKeys,
+    PortIdentityKeys, PortKeys, PuntKeys, QcnKeys, RouterKeys, StaticKeys, SwitchKeys, VlanKeys,
 };
 use crate::nic::{NicKeys, ReactionKeys};
 use crate::{defaults, quantity};
@@ -34,6 +34,9 @@ fn tables() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
         ("\n## `[fdb]`", "fdb", FdbKeys::KEYS.to_vec()),
         ("\n`[[fdb.static]]`", "static", StaticKeys::KEYS.to_vec()),
         ("\n## `[[group]]`", "group", GroupKeys::KEYS.to_vec()),
+        ("\n## `[router]`", "router", RouterKeys::KEYS.to_vec()),
+        ("\n`[punt]`", "punt", PuntKeys::KEYS.to_vec()),
+        ("\n`[[vlan]]`", "vlan", VlanKeys::KEYS.to_vec()),
         ("\n## `[nic]`", "nic", NicKeys::KEYS.to_vec()),
         ("\n### `[qcn]` of a host", "reaction", ReactionKeys::KEYS.to_vec()),
     ]
@@ -109,7 +112,9 @@ fn every_default_is_documented() {
                     "{table}.{key}: {text} is not in {documented}"
                 ),
                 None => assert!(
-                    ["required", "half", "`pool`"].iter().any(|word| documented.starts_with(word)),
+                    ["required", "half", "`pool`", "the switch's"]
+                        .iter()
+                        .any(|word| documented.starts_with(word)),
                     "{table}.{key}"
                 ),
             }

@@ -39,6 +39,13 @@ impl<'a> Draft<'a> {
     }
 }
 
+impl Draft<'_> {
+    /// Whether it is an interface of the router.
+    pub(crate) fn is_routed(&self) -> bool {
+        value(self.port.keys.routed.as_ref(), false)
+    }
+}
+
 pub(crate) fn flow_control(draft: &Draft<'_>) -> FlowControl {
     let send = draft.lossless;
     match value(draft.port.keys.pause.as_ref(), Pause::Pfc) {

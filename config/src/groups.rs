@@ -139,7 +139,7 @@ fn traits(draft: &Draft<'_>) -> Vec<(&'static str, String)> {
 }
 
 /// Of a name, so that switches of different names choose differently (FNV-1a).
-fn salt(name: &str) -> u64 {
+pub(crate) fn salt(name: &str) -> u64 {
     let step = |digest: u64, byte: u8| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }

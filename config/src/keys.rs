@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use toml_span::value::ValueInner;
 use toml_span::{Spanned, Value};
 use xoff_dataplane::settings::{
-    Accounting, Culprit, Dcbx, EgressLimits, FrameRate, HeadroomPlace, IngressOrder, LoopDetection, MEMBERS_MAX, PolicyKind, QueueKind, Service, StormLimit, Trust, Turns, WEIGHT_MAX, WatchdogAction, Weigh, WhenFull,
+    Accounting, Culprit, Dcbx, EgressLimits, FrameRate, HeadroomPlace, IngressOrder, LoopDetection,
+    MEMBERS_MAX, PolicyKind, QueueKind, Service, StormLimit, Trust, Turns, WEIGHT_MAX, WatchdogAction, Weigh,
+    WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos};
 
@@ -171,6 +173,33 @@ keys! {
 }
 
 keys! {
+    /// `[router]`.
+    struct RouterKeys {
+        netns: PathBuf = parse::netns;
+        spread: SpreadKind = parse::choice(SpreadKind::WORDS);
+        low: Bytes = parse::bytes;
+        high: Bytes = parse::bytes;
+    }
+}
+
+keys! {
+    /// `[punt]`.
+    struct PuntKeys {
+        rate: u32 = parse::integer(1..=1_000_000);
+        burst: u32 = parse::integer(1..=100_000);
+    }
+}
+
+keys! {
+    /// `[[vlan]]`.
+    struct VlanKeys {
+        vid: u16 = parse::vid;
+        router: bool = parse::boolean;
+        name: String = parse::name;
+    }
+}
+
+keys! {
     /// `[[port]]` alone.
     struct PortIdentityKeys {
         name: String = parse::name;
@@ -192,7 +221,7 @@ keys! {
             ("802.3x", Pause::Whole),
             ("ignore", Pause::Ignore),
         ]);
-        lldp: bool = parse::boolean;
+        lldp: OrOff<bool> = parse::or_word("kernel", parse::boolean);
         dcbx: Dcbx = parse::choice(Dcbx::WORDS);
         ofc_peer: OrOff<bool> = parse::or_word("auto", parse::boolean);
         gfc_peer: OrOff<bool> = parse::or_word("auto", parse::boolean);
@@ -218,6 +247,7 @@ keys! {
         flood_unknown: bool = parse::boolean;
         flood_group: bool = parse::boolean;
         isolated: bool = parse::boolean;
+        routed: bool = parse::boolean;
     }
 }
 
@@ -424,7 +454,7 @@ pub(crate) enum SpreadKind {
 }
 
 impl SpreadKind {
-    const WORDS: &'static [(&'static str, SpreadKind)] =
+    pub(crate) const WORDS: &'static [(&'static str, SpreadKind)] =
         &[("flow", SpreadKind::Flow), ("frame", SpreadKind::Frame), ("adaptive", SpreadKind::Adaptive)];
 
     pub(crate) const fn word(self) -> &'static str {

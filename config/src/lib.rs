@@ -37,6 +37,7 @@ mod profile;
 mod qcn;
 pub mod quantity;
 mod read;
+mod router;
 mod shared;
 pub mod shell;
 mod sizing;

@@ -1,6 +1,6 @@
 //! What a port says by LLDP, and what it does with what its neighbor says.
 
-use xoff_dataplane::settings::{AutoPeer, Dcbx, FlowControl};
+use xoff_dataplane::settings::{AutoPeer, Dcbx, FlowControl, Lldp};
 use xoff_dataplane::units::Class;
 
 use crate::defaults;
@@ -9,12 +9,22 @@ use crate::parse::OrOff;
 use crate::problem::{Problem, Problems};
 use crate::written::ranges;
 
-/// Whether a port speaks and hears at all. What is to be learned from neighbors is not learned where it does not.
-pub(crate) fn is_on(draft: &Draft<'_>, problems: &mut Problems) -> bool {
+/// Who speaks at a port. What is to be learned from neighbors is learned only where the switch itself does.
+pub(crate) fn speaker(draft: &Draft<'_>, problems: &mut Problems) -> Lldp {
     let keys = &draft.port.keys;
-    let Some(off) = keys.lldp.as_ref().filter(|key| !key.value) else {
-        return value(keys.lldp.as_ref(), defaults::LLDP);
+    let Some(key) = keys.lldp.as_ref() else { return defaults::LLDP };
+    let (speaker, why) = match key.value {
+        OrOff::Is(true) => return Lldp::Switch,
+        OrOff::Is(false) => (Lldp::Off, "LLDP is off"),
+        OrOff::Off => (Lldp::Kernel, "LLDP is left to the kernel's side"),
     };
+    if speaker == Lldp::Kernel && !draft.is_routed() {
+        problems.push(
+            Problem::error(format!("`lldp = \"kernel\"` of port {} needs a host interface", draft.name))
+                .at(key.span, "no host interface here")
+                .help("write routed = true: then lldpd may run at the host interface of the port; or lldp = true or false"),
+        );
+    }
     let willing = keys.dcbx.as_ref().filter(|key| key.value == Dcbx::Willing).map(|key| ("dcbx", key.span));
     let auto = [("ofc_peer", keys.ofc_peer.as_ref()), ("gfc_peer", keys.gfc_peer.as_ref())];
     let auto = auto.into_iter().filter_map(|(name, key)| Some((name, key?)));
@@ -22,15 +32,15 @@ pub(crate) fn is_on(draft: &Draft<'_>, problems: &mut Problems) -> bool {
     for (name, span) in willing.into_iter().chain(auto) {
         problems.push(
             Problem::error(format!(
-                "`{name}` of port {} goes by what its neighbor says, and LLDP is off",
+                "`{name}` of port {} goes by what its neighbor says, and {why}",
                 draft.name
             ))
             .at(span, "nothing is heard")
-            .at(off.span, "off here")
+            .at(key.span, "by this")
             .help(format!("leave `lldp` out, or give `{name}` another value")),
         );
     }
-    false
+    speaker
 }
 
 /// What is done with what the neighbor says of classes.

@@ -6,7 +6,7 @@
 use xoff_dataplane::congestion::points;
 use xoff_dataplane::forward::table_bytes;
 use xoff_dataplane::policy::flow_memory;
-use xoff_dataplane::settings::{Accounting, FLOOD_COPIES_MAX};
+use xoff_dataplane::settings::{Accounting, FLOOD_COPIES_MAX, HOST_FRAMES_MAX};
 use xoff_dataplane::units::{Bytes, CLASSES, Nanos, PortId, TAGS};
 
 use crate::Config;
@@ -28,11 +28,12 @@ const KERNEL_PER_CHUNK_AND_SOCKET: u64 = 128;
 const PROCESS: u64 = 10 << 20;
 
 /// UMEM chunks by consumer.
-pub type Chunks = [(&'static str, u64); 8];
+pub type Chunks = [(&'static str, u64); 9];
 /// Where some of them stand.
 pub(crate) const EGRESS: usize = 3;
-pub(crate) const CONTROL: usize = 6;
-const SPARE: usize = 7;
+const HOST: usize = 6;
+pub(crate) const CONTROL: usize = 7;
+const SPARE: usize = 8;
 
 /// One consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +75,7 @@ impl Config {
         let shares = workers.iter().map(|worker| self.worker_chunks(&worker.ports, queues));
         let mut consumers: Vec<Consumer> = (0..)
             .zip(total(shares))
-            .filter(|&(at, (_, chunks))| at != SPARE || chunks > 0)
+            .filter(|&(at, (_, chunks))| ![HOST, SPARE].contains(&at) || chunks > 0)
             .map(|(_, consumer)| consumer)
             .map(|(what, chunks)| {
                 let bytes = Bytes(chunks.saturating_mul(self.shell.chunks.bytes.into()));
@@ -209,6 +210,8 @@ impl Successive<'_> {
             // Copies of flooded frames of lossless classes, which count only once at their ingress; there
             // are never more.
             ("flooding", most(&|config, _| FLOOD_COPIES_MAX * config.longest_in_chunks())),
+            // Of the host beside the switch, which count at no ingress.
+            ("host frames", most(&|config, _| host_frames(config) * config.longest_in_chunks())),
             // Never taken by data, so that a pause frame never lacks a frame.
             ("control frames", CONTROL_FRAMES.into()),
             // Set aside for ports that are not there yet.
@@ -253,6 +256,11 @@ impl Buffered {
             waiting: by(waiting, other.waiting),
         }
     }
+}
+
+/// Frames of the host that wait at a port, at most.
+fn host_frames(config: &Config) -> u32 {
+    if config.shell.router.is_some() { HOST_FRAMES_MAX } else { 0 }
 }
 
 fn total(shares: impl Iterator<Item = Chunks>) -> Chunks {

@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use xoff_dataplane::units::{BitRate, ETHERNET_HEADER, Nanos, PortId, TAGS};
+use xoff_dataplane::settings::Spread;
+use xoff_dataplane::units::{BitRate, ETHERNET_HEADER, Nanos, PortId, Site, TAGS};
 
 use crate::defaults;
 
@@ -46,6 +47,30 @@ pub struct ShellSettings {
     pub zero_copy: ZeroCopy,
     /// How packet memory is cut, so that the frames of every port fit.
     pub chunks: Chunks,
+    /// The router; `None`: everything is bridged.
+    pub router: Option<Router>,
+}
+
+/// The router, as far as it is the kernel's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Router {
+    /// The network namespace of the host interfaces; `None`: the switch's own.
+    pub netns: Option<PathBuf>,
+    /// Its interfaces.
+    pub interfaces: Vec<RouterInterface>,
+    /// How packets go to several next hops.
+    pub spread: Spread,
+}
+
+/// An interface of the router, and its host interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouterInterface {
+    /// Where it is.
+    pub site: Site,
+    /// What the kernel calls it.
+    pub name: String,
+    /// Most bytes of a packet.
+    pub mtu: u32,
 }
 
 /// How lines of the log are written.

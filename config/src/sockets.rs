@@ -46,6 +46,7 @@ pub(crate) fn shell(
         smallest_frame,
         zero_copy: value(keys.zero_copy.as_ref(), Default::default()),
         chunks: Chunks::for_mtu(mtu_most),
+        router: None, // where VLANs are known
     }
 }
 

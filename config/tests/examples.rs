@@ -46,6 +46,20 @@ fn every_example_is_valid_on_a_machine_of_8_gib() {
 }
 
 #[test]
+fn the_fabric_is_valid_and_all_of_it_is_routed() {
+    for (name, ports) in [("leaf1", 4), ("leaf2", 4), ("spine1", 2), ("spine2", 2)] {
+        let config = load(&format!("leaf-spine/{name}.toml"));
+        assert!(config.warnings.is_empty(), "{name}: {:?}", config.warnings);
+        assert_eq!(config.switch.routed_ports().len(), ports);
+        let router = config.shell.router.unwrap();
+        assert_eq!(
+            (router.netns.unwrap(), router.interfaces.len()),
+            (format!("/run/netns/ls-{name}").into(), ports)
+        );
+    }
+}
+
+#[test]
 fn minimal_is_lossless_in_class_3() {
     let config = load("minimal.toml");
     assert_eq!(config.switch.ports.len(), 3);
@@ -124,7 +138,7 @@ fn every_network_is_valid_on_a_machine_of_8_gib() {
     let files = std::fs::read_dir(path("lab")).unwrap().map(|entry| entry.unwrap().path());
     let networks: Vec<PathBuf> =
         files.filter(|file| file.extension().is_some_and(|end| end == "toml")).collect();
-    assert_eq!(networks.len(), 5);
+    assert_eq!(networks.len(), 6);
     for file in networks {
         let network = xoff_config::lab::Network::load(&file, &machine).unwrap();
         assert!(network.warnings.is_empty(), "{}: {:?}", file.display(), network.warnings);

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use xoff_config::{Config, ConfigError, Machine};
-use xoff_dataplane::settings::{AutoPeer, Dcbx, PortSettings};
+use xoff_dataplane::settings::{AutoPeer, Dcbx, Lldp, PortSettings};
 
 /// A switch of one port with these keys.
 fn read(keys: &str) -> Result<Config, ConfigError> {
@@ -24,11 +24,21 @@ fn message(keys: &str) -> String {
 #[test]
 fn every_port_speaks_and_compares_unless_it_is_told_otherwise() {
     let of = |keys: &str| (port(keys).lldp, port(keys).dcbx);
-    assert_eq!(of(""), (true, Dcbx::Compare));
-    assert_eq!(of("lldp = false\n"), (false, Dcbx::Compare));
-    assert_eq!(of("dcbx = \"off\"\n"), (true, Dcbx::Off));
-    assert_eq!(of("dcbx = \"willing\"\n"), (true, Dcbx::Willing));
-    assert!(message("lldp = \"kernel\"\n").contains("lldp"));
+    assert_eq!(of(""), (Lldp::Switch, Dcbx::Compare));
+    assert_eq!(of("lldp = false\n"), (Lldp::Off, Dcbx::Compare));
+    assert_eq!(of("dcbx = \"off\"\n"), (Lldp::Switch, Dcbx::Off));
+    assert_eq!(of("dcbx = \"willing\"\n"), (Lldp::Switch, Dcbx::Willing));
+    assert!(message("lldp = \"host\"\n").contains("lldp"));
+}
+
+#[test]
+fn lldp_is_left_to_the_kernel_only_where_there_is_a_host_interface() {
+    let kernel = "lldp = \"kernel\"\n";
+    assert_eq!(port(&format!("{kernel}routed = true\n")).lldp, Lldp::Kernel);
+    let bridged = message(kernel);
+    assert!(bridged.contains("needs a host interface"), "{bridged}");
+    let willing = message(&format!("{kernel}routed = true\ndcbx = \"willing\"\n"));
+    assert!(willing.contains("the kernel's side"), "{willing}");
 }
 
 #[test]

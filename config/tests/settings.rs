@@ -358,7 +358,7 @@ fn memory_is_the_sum_of_its_lines_by_hand() {
     let (xoff, headroom) = (class(&config, 0, 3).xoff.0, class(&config, 0, 3).headroom.0);
     let lossless = xoff.div_ceil(256) + headroom.div_ceil(256);
     let lines = config.port_chunks(0, &[]).map(|(_, chunks)| chunks);
-    assert_eq!(lines, [13_678, 13_678, lossless, 7 * 1_954, 1_024, 512, 64, 0]);
+    assert_eq!(lines, [13_678, 13_678, lossless, 7 * 1_954, 1_024, 512, 0, 64, 0]);
 
     let one = config.memory(&config.workers(&[0]), &[]);
     assert_eq!(one.chunks, 2 * lines.iter().sum::<u64>());

@@ -29,6 +29,20 @@ pub enum DropReason {
     StormLimit,
     /// A flood by a port that takes no part in floods because it is one of two that form a loop.
     Loop,
+    /// At a routed port: there is no interface of the router, or that is down.
+    NoRouter,
+    /// At a routed port: to another station than the router.
+    OtherStation,
+    /// To be routed, and its IP header is broken: a wrong length or checksum.
+    BadIp,
+    /// To be routed, from or to an address that is none of a packet on a wire.
+    Martian,
+    /// A route says that it ends here.
+    Blackhole,
+    /// For the host beside the switch, beyond the rate at which a port gives it frames ([`crate::punt::PuntLimit`]).
+    PuntLimit,
+    /// From the host beside the switch, beyond what may wait at a port of that ([`crate::settings::HOST_FRAMES_MAX`]).
+    HostLimit,
     /// Its only destination has no link, or lost it while the frame was queued.
     LinkDown,
 
@@ -41,6 +55,8 @@ pub enum DropReason {
     /// The store has no slot for the copy that another port should have had, or no room for a tag; or
     /// floods have as many copies as there may be ([`crate::settings::FLOOD_COPIES_MAX`]).
     NoFrames,
+    /// For the host beside the switch, which takes frames too slowly.
+    PuntFull,
     /// Its egress queue is congested, and it cannot be marked (WRED).
     EarlyDrop,
     /// The watchdog gave up a class that has been paused for too long.
@@ -61,7 +77,7 @@ pub enum DropKind {
 
 impl DropReason {
     /// Every reason.
-    pub const ALL: [DropReason; 18] = [
+    pub const ALL: [DropReason; 26] = [
         DropReason::Malformed,
         DropReason::TooLong,
         DropReason::NotAdmitted,
@@ -72,11 +88,19 @@ impl DropReason {
         DropReason::NoDestination,
         DropReason::StormLimit,
         DropReason::Loop,
+        DropReason::NoRouter,
+        DropReason::OtherStation,
+        DropReason::BadIp,
+        DropReason::Martian,
+        DropReason::Blackhole,
+        DropReason::PuntLimit,
+        DropReason::HostLimit,
         DropReason::LinkDown,
         DropReason::IngressFull,
         DropReason::HeadroomExhausted,
         DropReason::EgressFull,
         DropReason::NoFrames,
+        DropReason::PuntFull,
         DropReason::EarlyDrop,
         DropReason::PausedDiscard,
         DropReason::FloodPaused,
@@ -103,12 +127,20 @@ impl DropReason {
             | DropReason::Isolated
             | DropReason::NoDestination
             | DropReason::StormLimit
-            | DropReason::Loop => DropKind::Filtered,
+            | DropReason::Loop
+            | DropReason::NoRouter
+            | DropReason::OtherStation
+            | DropReason::BadIp
+            | DropReason::Martian
+            | DropReason::Blackhole
+            | DropReason::PuntLimit
+            | DropReason::HostLimit => DropKind::Filtered,
             DropReason::LinkDown
             | DropReason::IngressFull
             | DropReason::HeadroomExhausted
             | DropReason::EgressFull
             | DropReason::NoFrames
+            | DropReason::PuntFull
             | DropReason::EarlyDrop
             | DropReason::PausedDiscard
             | DropReason::FloodPaused => DropKind::Lost,
@@ -129,11 +161,19 @@ impl DropReason {
             DropReason::NoDestination => "no_destination",
             DropReason::StormLimit => "storm_limit",
             DropReason::Loop => "loop",
+            DropReason::NoRouter => "no_router",
+            DropReason::OtherStation => "other_station",
+            DropReason::BadIp => "bad_ip",
+            DropReason::Martian => "martian",
+            DropReason::Blackhole => "blackhole",
+            DropReason::PuntLimit => "punt_limit",
+            DropReason::HostLimit => "host_limit",
             DropReason::LinkDown => "link_down",
             DropReason::IngressFull => "ingress_full",
             DropReason::HeadroomExhausted => "headroom_exhausted",
             DropReason::EgressFull => "egress_full",
             DropReason::NoFrames => "no_frames",
+            DropReason::PuntFull => "punt_full",
             DropReason::EarlyDrop => "early_drop",
             DropReason::PausedDiscard => "paused_discard",
             DropReason::FloodPaused => "flood_paused",

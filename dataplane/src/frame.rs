@@ -92,6 +92,9 @@ pub trait FrameStore {
     /// A copy in a slot of its own, for flooding. `None` when no slot is free.
     fn copy(&mut self, frame: &Frame) -> Option<Frame>;
 
+    /// A frame with these bytes, in slots of its own. `None` when none is free.
+    fn make(&mut self, bytes: &[u8]) -> Option<Frame>;
+
     /// A frame with these bytes from the pool reserved for control frames. `None` when all of
     /// that pool is in flight.
     fn control(&mut self, bytes: &[u8]) -> Option<Frame>;

@@ -24,6 +24,7 @@ pub mod policy;
 pub mod punt;
 pub mod queue;
 pub mod rewrite;
+pub mod routing;
 mod schedule;
 pub mod settings;
 pub mod switch;

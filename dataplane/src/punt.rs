@@ -17,11 +17,43 @@ use crate::units::{Nanos, PortId};
 pub enum PuntReason {
     /// LLDP, to the nearest bridge.
     Lldp,
+    /// ARP, at an interface of the router.
+    Arp,
+    /// To a group, at an interface of the router: routing protocols, neighbour discovery.
+    Group,
+    /// To the router itself, or to nobody beyond this wire.
+    Local,
+    /// To be routed, with a hop limit at its end.
+    HopLimit,
+    /// To be routed, with options that a router is to look at.
+    Options,
+    /// To be routed, and longer than its way takes.
+    TooBig,
+    /// To be routed to a station whose address nobody knows yet.
+    Unresolved,
+    /// To be routed, and no route leads there.
+    NoRoute,
+    /// To be routed by an interface of the host that is none of the switch.
+    Elsewhere,
+    /// To the router, and not of IP.
+    Other,
 }
 
 impl PuntReason {
     /// Every reason.
-    pub const ALL: [PuntReason; 1] = [PuntReason::Lldp];
+    pub const ALL: [PuntReason; 11] = [
+        PuntReason::Lldp,
+        PuntReason::Arp,
+        PuntReason::Group,
+        PuntReason::Local,
+        PuntReason::HopLimit,
+        PuntReason::Options,
+        PuntReason::TooBig,
+        PuntReason::Unresolved,
+        PuntReason::NoRoute,
+        PuntReason::Elsewhere,
+        PuntReason::Other,
+    ];
     /// How many there are: the length of tables by [`PuntReason::index`].
     pub const COUNT: usize = PuntReason::ALL.len();
 
@@ -31,11 +63,39 @@ impl PuntReason {
         self as usize
     }
 
+    /// Whether it is of a packet that somebody sends through the router: anybody can send many of these.
+    #[must_use]
+    pub const fn is_transit(self) -> bool {
+        match self {
+            PuntReason::HopLimit
+            | PuntReason::Options
+            | PuntReason::TooBig
+            | PuntReason::Unresolved
+            | PuntReason::NoRoute
+            | PuntReason::Elsewhere => true,
+            PuntReason::Lldp
+            | PuntReason::Arp
+            | PuntReason::Group
+            | PuntReason::Local
+            | PuntReason::Other => false,
+        }
+    }
+
     /// Its name in metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             PuntReason::Lldp => "lldp",
+            PuntReason::Arp => "arp",
+            PuntReason::Group => "group",
+            PuntReason::Local => "local",
+            PuntReason::HopLimit => "hop_limit",
+            PuntReason::Options => "options",
+            PuntReason::TooBig => "too_big",
+            PuntReason::Unresolved => "unresolved",
+            PuntReason::NoRoute => "no_route",
+            PuntReason::Elsewhere => "elsewhere",
+            PuntReason::Other => "other",
         }
     }
 }
@@ -63,18 +123,24 @@ pub enum PuntRefusal {
     Room,
 }
 
+/// What is said of a frame that is punted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Punt {
+    /// When.
+    pub at: Nanos,
+    /// The port that it came in by.
+    pub port: PortId,
+    /// The VLAN whose router it is for; 0: it is for who has the port.
+    pub vid: u16,
+    /// Why.
+    pub reason: PuntReason,
+}
+
 /// Takes frames out of a switch.
 pub trait PuntSink: fmt::Debug + Send {
-    /// Copies a frame that came in by `port`, and whose bytes `store` has; false where it has no room. It is called between two
-    /// steps of a frame's journey, so it must neither allocate nor wait.
-    fn take(
-        &mut self,
-        at: Nanos,
-        port: PortId,
-        reason: PuntReason,
-        frame: &Frame,
-        store: &dyn FrameStore,
-    ) -> bool;
+    /// Copies a frame whose bytes `store` has; false where it has no room. It is called between two steps of a frame's journey, so
+    /// it must neither allocate nor wait.
+    fn take(&mut self, punt: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool;
 }
 
 /// What a frame costs, in credit: a port earns its rate each nanosecond.
@@ -101,12 +167,15 @@ impl PuntBucket {
         self.credit = self.credit.min(most(limit));
     }
 
-    /// Whether a frame may be punted at `now`.
-    pub(crate) fn allows(&mut self, now: Nanos) -> bool {
-        if self.credit < FRAME {
+    /// Whether a frame may be punted at `now`. Of transit one may while half of the burst is left: what neighbors say of themselves
+    /// comes beside any of it.
+    pub(crate) fn allows(&mut self, now: Nanos, reason: PuntReason) -> bool {
+        let kept = if reason.is_transit() { u64::from(self.limit.burst / 2) } else { 0 };
+        let least = FRAME * (kept + 1);
+        if self.credit < least {
             self.refill(now);
         }
-        self.credit >= FRAME
+        self.credit >= least
     }
 
     /// One was, which the bucket allowed.
@@ -131,7 +200,22 @@ mod tests {
     use super::*;
 
     fn taken(bucket: &mut PuntBucket, now: Nanos) -> usize {
-        std::iter::from_fn(|| bucket.allows(now).then(|| bucket.spend(now))).count()
+        taken_of(bucket, now, PuntReason::Arp)
+    }
+
+    fn taken_of(bucket: &mut PuntBucket, now: Nanos, reason: PuntReason) -> usize {
+        std::iter::from_fn(|| bucket.allows(now, reason).then(|| bucket.spend(now))).count()
+    }
+
+    #[test]
+    fn transit_leaves_half_of_the_burst_to_neighbors() {
+        let mut bucket = PuntBucket::new(PuntLimit { rate: 1, burst: 5 });
+        assert_eq!(taken_of(&mut bucket, Nanos(0), PuntReason::NoRoute), 3);
+        assert_eq!(taken_of(&mut bucket, Nanos(0), PuntReason::Lldp), 2);
+        assert_eq!(taken_of(&mut bucket, Nanos::from_secs(2), PuntReason::Unresolved), 0);
+        assert_eq!(taken_of(&mut bucket, Nanos::from_secs(3), PuntReason::Unresolved), 1);
+        let mut least = PuntBucket::new(PuntLimit { rate: 0, burst: 1 });
+        assert_eq!(taken_of(&mut least, Nanos(0), PuntReason::TooBig), 1, "one can be punted where one may");
     }
 
     #[test]
@@ -145,7 +229,7 @@ mod tests {
     fn a_bucket_gives_its_burst_and_then_its_rate_to_the_nanosecond() {
         let mut bucket = PuntBucket::new(PuntLimit { rate: 3, burst: 5 });
         assert_eq!(taken(&mut bucket, Nanos(0)), 5);
-        assert!(!bucket.allows(Nanos(333_333_333)));
+        assert!(!bucket.allows(Nanos(333_333_333), PuntReason::Arp));
         assert_eq!(taken(&mut bucket, Nanos(333_333_334)), 1);
         assert_eq!(taken(&mut bucket, Nanos(999_999_999)), 1, "two thirds, and what was rounded up");
         assert_eq!(taken(&mut bucket, Nanos(1_000_000_000)), 1, "a third is never lost");

@@ -125,6 +125,10 @@ impl FrameStore for OneSlot {
         None
     }
 
+    fn make(&mut self, _: &[u8]) -> Option<Frame> {
+        None
+    }
+
     fn control(&mut self, _: &[u8]) -> Option<Frame> {
         None
     }

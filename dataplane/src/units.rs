@@ -358,6 +358,26 @@ impl fmt::Debug for ClassSet {
     }
 }
 
+/// Where an interface of the router is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Site {
+    /// A port that bridges nothing.
+    Port(PortId),
+    /// A VLAN, among whose stations the router is one.
+    Vlan(u16),
+}
+
+impl Site {
+    /// The port, where it is one.
+    #[must_use]
+    pub const fn port(self) -> Option<PortId> {
+        match self {
+            Site::Port(port) => Some(port),
+            Site::Vlan(_) => None,
+        }
+    }
+}
+
 /// An Ethernet address.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MacAddr(pub [u8; 6]);

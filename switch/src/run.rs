@@ -4,6 +4,8 @@
 //! Nothing is half-started: what can fail is tried before the first thread runs, and what was opened
 //! is closed again when something does.
 
+mod open;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,31 +13,33 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use xoff_config::shell::{Chunks, HttpAt, Worker as WorkerPlan, ZeroCopy};
+use xoff_config::shell::{HttpAt, ZeroCopy};
 use xoff_config::{Config, Problem};
 use xoff_dataplane::counters::Counters;
 use xoff_dataplane::frame::FrameStore as _;
 use xoff_dataplane::policy::CustomPanic;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
-use xoff_dataplane::units::{ETHERNET_HEADER, MacAddr, PortId};
-use xoff_xdp::{Port, Share, Store, Umem, UmemSettings, XdpError};
+use xoff_dataplane::units::{MacAddr, PortId};
+use xoff_xdp::{Port, Store, XdpError};
 
 use crate::bell::Bell;
 use crate::clock;
 pub use crate::confine::Privileges;
 use crate::confine::{ConfineError, Part};
 use crate::control::current::Current;
+use crate::control::host_interfaces::HostInterfaces;
 use crate::control::loss_books::LossBooks;
 use crate::control::mailbox::{Answer, Inbox, Mailbox};
+use crate::control::mirroring::{self, Mirroring};
 use crate::control::neighbors::Speakers;
 use crate::control::opener::{self, Opener};
 use crate::control::policy_cells::PolicyCells;
 use crate::control::reload::{Reloader, Reloads, Reserved, Source, commit_time};
 use crate::control::status::Status;
 use crate::control::{
-    self, ControlEnded, ControlError, ControlHandle, GoingOn, Http, Link, PortDevice, PortView, SwitchView,
-    WorkerFacts, WorkerView, snapshot,
+    self, ControlEnded, ControlError, ControlHandle, GoingOn, Http, Link, SwitchView, WorkerFacts,
+    WorkerView, snapshot,
 };
 use crate::descriptors::{Allowed, DescriptorError};
 use crate::handoff::{Exchange, Handoff};
@@ -43,7 +47,9 @@ use crate::host_path::ends::{TellCounts, WorkerEnd};
 use crate::host_path::{self, HostPath};
 use crate::lldp::Neighbors;
 use crate::machine;
+use crate::router::{self, RouterError, RouterView};
 use crate::worker::{Outcome, Worker};
+use open::{Opened, in_terms_of, open, owner, shares};
 
 /// Why a switch could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +93,9 @@ pub enum RunError {
         /// How many.
         chunks: u64,
     },
+    /// The router.
+    #[error(transparent)]
+    Router(#[from] RouterError),
     /// A thread, or what it needs.
     #[error("cannot start a worker: {0}")]
     Thread(#[from] io::Error),
@@ -140,6 +149,8 @@ pub struct Running {
     ended: Receiver<()>,
     /// What workers punt; it has the last word before they stop.
     host_path: Option<HostPath>,
+    /// What they route by.
+    mirroring: Option<Mirroring>,
     control: Option<ControlHandle>,
     /// The thread that opens ports, which ends after the control thread.
     opening: Option<JoinHandle<()>>,
@@ -193,6 +204,7 @@ impl Running {
     }
 
     fn end_threads(&mut self) -> Result<Status, ThreadError> {
+        drop(self.mirroring.take());
         drop(self.host_path.take());
         self.stop.store(true, Ordering::Relaxed);
         self.exchange.wake_all();
@@ -282,6 +294,7 @@ pub fn start_from(
     let Opened { umem, stores, ports, views } = opened.map_err(|error| in_terms_of(config, error))?;
     let macs = ports.iter().flatten().map(|(id, port)| (*id, port.facts().mac));
     let settings = settings_here(&config.switch, macs);
+    let router = shell.router.as_ref().map(|router| router::open(router, &settings)).transpose()?;
     let counters = Counters::with_shadows(settings.ports.len(), settings.shadows.len());
     let owners: Box<[WorkerId]> =
         (0..=u8::MAX).map(PortId).take(settings.ports.len()).map(|id| owner(&plans, id)).collect();
@@ -308,6 +321,9 @@ pub fn start_from(
         let others = (Handoff::new(Arc::clone(&exchange), me), end);
         workers.push((plan.core, worker(config, switch, store, ports, others, inbox, facts)));
     }
+    let seen = router.as_ref().map(|router| {
+        RouterView::new(router.taps.iter().map(|(interface, _)| interface), &settings, router.asker.clone())
+    });
     let view = Arc::new(SwitchView {
         name: shell.name.clone(),
         policies: PolicyCells::new(settings.policies),
@@ -319,6 +335,7 @@ pub fn start_from(
         clock: clock::now,
         started_at: clock::now(),
         started: SystemTime::now(),
+        router: seen,
         books: LossBooks::new(owners.len()),
         going_on: GoingOn::default(),
         neighbors: Neighbors::new(owners.len()),
@@ -346,7 +363,12 @@ pub fn start_from(
         running.workers.push(spawn(worker, core, stop, end, privileges)?);
     }
     let speakers = Speakers::new(Arc::clone(&running.view), running.reloads.clone(), tells);
-    running.host_path = Some(host_path::start(host_end, &bell, speakers, privileges)?);
+    let interfaces = router.map(|router::Opened { taps, mirror, asker }| {
+        running.mirroring = Some(mirroring::start(mirror, asker, Arc::clone(&running.view), privileges)?);
+        Ok::<_, ConfineError>(HostInterfaces::new(taps, Arc::clone(&running.view)))
+    });
+    let interfaces = interfaces.transpose()?;
+    running.host_path = Some(host_path::start(host_end, &bell, (speakers, interfaces), privileges)?);
     Ok(running)
 }
 
@@ -377,50 +399,20 @@ fn with_control(
     let reloads = reload.as_ref().map(|(reloads, _)| reloads.clone());
     let control = control::start(Arc::clone(&view), http, opener, reload, &privileges.of_http(), tell)?;
     let (stop, workers, control) = (Arc::default(), Vec::new(), Some(control));
-    let (host_path, opening) = (None, None);
-    Ok(Running { view, exchange, stop, workers, report_end, ended, host_path, control, opening, reloads })
-}
-
-/// What a refusal means for what was configured.
-fn in_terms_of(config: &Config, error: XdpError) -> RunError {
-    match error {
-        XdpError::NoMultiBuffer { device } => {
-            let mtus = config.switch.ports.iter().map(|port| port.mtu_frame - ETHERNET_HEADER);
-            RunError::LongFrames { device, mtu: mtus.max().unwrap_or(0), most: Chunks::MTU_OF_ONE }
-        }
-        error => error.into(),
-    }
-}
-
-/// Everything that is taken from the kernel.
-struct Opened {
-    umem: Umem,
-    stores: Vec<Store>,
-    /// By worker.
-    ports: Vec<Vec<(PortId, Port)>>,
-    views: Vec<PortView>,
-}
-
-fn open(
-    config: &Config,
-    plans: &[WorkerPlan],
-    shares: &[Share],
-    zero_copy: ZeroCopy,
-) -> Result<Opened, XdpError> {
-    let (umem, mut stores) = Umem::new(umem_settings(config, zero_copy), shares)?;
-    let mut views = Vec::new();
-    let mut ports: Vec<Vec<(PortId, Port)>> = plans.iter().map(|_| Vec::new()).collect();
-    for (id, port) in (0..=u8::MAX).map(PortId).zip(&config.shell.ports) {
-        let worker = owner(plans, id).index();
-        if port.is_vacant() {
-            views.push(PortView::spare(worker));
-            continue;
-        }
-        let open = Port::open(&umem, &mut stores[worker], port)?;
-        views.push(port_view(&open, worker).named(&config.switch.ports[id.index()].name));
-        ports[worker].push((id, open));
-    }
-    Ok(Opened { umem, stores, ports, views })
+    let (host_path, mirroring, opening) = (None, None, None);
+    Ok(Running {
+        view,
+        exchange,
+        stop,
+        workers,
+        report_end,
+        ended,
+        host_path,
+        mirroring,
+        control,
+        opening,
+        reloads,
+    })
 }
 
 fn worker(
@@ -483,49 +475,6 @@ fn spawn(
         worker.run(&stop)
     };
     privileges.spawn(Part::Worker, "xoff-worker", work)
-}
-
-fn owner(plans: &[WorkerPlan], port: PortId) -> WorkerId {
-    let ids = (0..=u8::MAX).map(WorkerId).zip(plans);
-    let mut owners = ids.filter(|(_, plan)| plan.ports.contains(&port)).map(|(id, _)| id);
-    owners.next().expect("a plan gives every port to one worker")
-}
-
-fn umem_settings(config: &Config, zero_copy: ZeroCopy) -> UmemSettings {
-    let shell = &config.shell;
-    let largest = |size: fn(&xoff_config::shell::Rings) -> u32| {
-        shell.ports.iter().map(|port| size(&port.rings)).max().unwrap_or(64)
-    };
-    UmemSettings {
-        chunk_bytes: shell.chunks.bytes,
-        multi_buffer: shell.chunks.multi_buffer,
-        zero_copy,
-        fill: largest(|rings| rings.fill),
-        completion: largest(|rings| rings.completion),
-    }
-}
-
-/// Each worker has the chunks of its ports.
-fn shares(config: &Config, plans: &[WorkerPlan], queues: &[Option<u32>]) -> Result<Vec<Share>, RunError> {
-    let sum = |plan: &WorkerPlan, control: bool| -> u64 {
-        let chunks = config.worker_chunks(&plan.ports, queues).into_iter();
-        chunks.filter(|(what, _)| (*what == "control frames") == control).map(|(_, chunks)| chunks).sum()
-    };
-    let number = |chunks: u64| u32::try_from(chunks).map_err(|_| RunError::TooMuchMemory { chunks });
-    plans
-        .iter()
-        .map(|plan| Ok(Share { chunks: number(sum(plan, false))?, control: number(sum(plan, true))? }))
-        .collect()
-}
-
-fn port_view(port: &Port, worker: usize) -> PortView {
-    let facts = port.facts();
-    control::log_open(facts);
-    let view = PortView::new(&facts.device, worker, PortDevice::of(port));
-    if !facts.carrier {
-        view.link.set(Link::Down);
-    }
-    view
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use crate::clock;
 use crate::control::WorkerFacts;
 use crate::control::mailbox::{Address, Inbox, Request};
 use crate::handoff::Handoff;
-use crate::host_path::ends::WorkerEnd;
+use crate::host_path::ends::{Given, WorkerEnd};
 use crate::sleeper::{Sleeper, duplicates};
 use crate::spin::SpinWindow;
 use crate::turns::Watch;
@@ -268,20 +268,26 @@ impl Worker {
             self.answer(now, request);
             busy = true;
         }
-        busy |= self.tell_peers(now);
+        busy |= self.take_from_host(now);
         busy |= self.transmit(now) || received > 0;
         self.host.ring();
         Turn { is_busy: busy, received }
     }
 
-    /// Takes what the host path has for peers; it leaves before data. True where there was something.
-    fn tell_peers(&mut self, now: Nanos) -> bool {
+    /// Takes what the host path has for peers, or sends. True where there was something.
+    fn take_from_host(&mut self, now: Nanos) -> bool {
         let mut left = TELLS_MAX;
         while left > 0
-            && let Some((port, bytes)) = self.host.next_told()
+            && let Some(given) = self.host.next_given()
         {
-            let is_told = self.switch.batch(now).tell(port, bytes, &mut self.store);
-            self.host.count(port, is_told);
+            let mut batch = self.switch.batch(now);
+            match given {
+                Given::Tell(port, bytes) => {
+                    let is_told = batch.tell(port, bytes, &mut self.store);
+                    self.host.count(port, is_told);
+                }
+                Given::Frame(site, port, bytes) => batch.send_of_host(site, port, bytes, &mut self.store),
+            }
             left -= 1;
         }
         left < TELLS_MAX
@@ -357,6 +363,9 @@ impl Worker {
                 self.commit_time = commit_time;
                 let left = self.switch.batch(now).revise(revision, &mut self.store);
                 let _ = done.send(left); // who asked may have given up
+            }
+            Request::SetFib { fib, done } => {
+                let _ = done.send(self.switch.batch(now).set_fib(fib, &mut self.store)); // who asked may have given up
             }
             Request::PutTap { id, tap, done } => {
                 let _ = done.send(self.switch.batch(now).put_tap(id, tap)); // who asked takes it off in any case

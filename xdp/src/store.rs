@@ -313,6 +313,17 @@ impl FrameStore for Store {
         chain.map(|chain| chain.finish())
     }
 
+    fn make(&mut self, bytes: &[u8]) -> Option<Frame> {
+        let frame = self.allocate(u32::try_from(bytes.len()).ok()?)?;
+        let mut rest = bytes;
+        self.for_each_fragment_mut(&frame, |into| {
+            let (here, behind) = rest.split_at(into.len());
+            into.copy_from_slice(here);
+            rest = behind;
+        });
+        Some(frame)
+    }
+
     fn control(&mut self, bytes: &[u8]) -> Option<Frame> {
         let len = u32::try_from(bytes.len()).ok().filter(|&len| len <= self.region.room())?;
         let slot = self.free_control.pop()?;

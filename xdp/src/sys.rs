@@ -3,6 +3,7 @@
 //! Each function is one call with arguments of the type that the kernel expects, and none keeps a
 //! pointer beyond it.
 
+use std::ffi::CStr;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
@@ -24,6 +25,34 @@ const PACKET_MR_PROMISC: libc::c_ushort = 1;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 /// PACKET_MR_MULTICAST.
 const PACKET_MR_MULTICAST: libc::c_ushort = 0;
+
+/// TUNSETCARRIER (linux/if_tun.h): _IOW('T', 226, int).
+pub(crate) const TUNSETCARRIER: libc::c_ulong = 0x4004_54e2;
+
+/// Makes the open file of TUN's device a new TAP of this name, whose frames come without a head of their own.
+pub(crate) fn make_tap(file: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    let mut ifr_name = [0; libc::IFNAMSIZ];
+    for (into, &byte) in ifr_name.iter_mut().zip(name.to_bytes()).take(libc::IFNAMSIZ - 1) {
+        *into = byte.cast_signed();
+    }
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL;
+    #[allow(clippy::cast_possible_truncation)] // three bits of a short
+    let mut ifreq = libc::ifreq {
+        ifr_name,
+        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags: flags as libc::c_short },
+    };
+    // SAFETY: TUNSETIFF reads and writes an ifreq, which lives until the call is over.
+    let failed = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut ifreq) };
+    if failed < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Whether a TAP has a carrier.
+pub(crate) fn set_carrier(tap: BorrowedFd<'_>, is_there: bool) -> io::Result<()> {
+    let value = libc::c_int::from(is_there);
+    // SAFETY: TUNSETCARRIER reads an int, which lives until the call is over.
+    let failed = unsafe { libc::ioctl(tap.as_raw_fd(), TUNSETCARRIER, &raw const value) };
+    if failed < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
 
 /// Makes the kernel send what is in the socket's TX ring.
 #[inline]

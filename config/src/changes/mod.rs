@@ -90,6 +90,7 @@ fn of_switch(before: &Config, after: &Config, changes: &mut Changes) {
         fdb: other,
         vlans: other,
         groups: other,
+        routed_vlans: restart "vlan.router",
         qcn: restart "qcn",
     });
     for class in Class::ALL {
@@ -247,6 +248,7 @@ fn of_port(place: &str, old: &PortSettings, new: &PortSettings, changes: &mut Ch
         flood_unknown: live,
         flood_group: live,
         isolated: live,
+        routed: restart,
         flow_control: other,
         lldp: live,
         punt_limit: live,
@@ -331,6 +333,7 @@ fn of_shell(old: &ShellSettings, workers: usize, new: &ShellSettings, changes: &
         smallest_frame: live,
         zero_copy: restart,
         chunks: restart "chunks (by mtu)",
+        router: restart "router (by [router], routed ports and VLANs)",
     });
     // Who is added or left out is no difference between the workers of the others.
     let stays = |id: &PortId| {

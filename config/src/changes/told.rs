@@ -2,13 +2,16 @@
 
 use xoff_dataplane::punt::PuntLimit;
 use xoff_dataplane::settings::{
-    Accounting, AutoPeer, Dcbx, EcnSettings, Flooded, FlowControl, GPfcSettings, GfcSettings, GroupSettings, LoopDetection, Member, Memory, OfcSettings, PPfcSettings, PipelineSettings, PolicyKind, PortSettings, QcnSettings, QueueKind, Service, SharedMemory, Spread, StormLimit, Trust, WatchdogSettings, Weigh, WhenFull,
+    Accounting, AutoPeer, Dcbx, EcnSettings, Flooded, FlowControl, GPfcSettings, GfcSettings, GroupSettings,
+    Lldp, LoopDetection, Member, Memory, OfcSettings, PPfcSettings, PipelineSettings, PolicyKind,
+    PortSettings, QcnSettings, QueueKind, Service, SharedMemory, Spread, StormLimit, Trust, WatchdogSettings,
+    Weigh, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, Quanta};
 
 use crate::choices::Choice as _;
 use crate::quantity;
-use crate::shell::{Chunks, HttpAt, LogFormat, Mode, Poll, Queues, Rings, Sighup, Workers, ZeroCopy};
+use crate::shell::{Chunks, HttpAt, LogFormat, Mode, Poll, Queues, Rings, Router, Sighup, Workers, ZeroCopy};
 use crate::written::ranges;
 
 /// What can be told.
@@ -49,6 +52,11 @@ macro_rules! told_by {
 }
 
 told_by! {
+    Lldp: |lldp| match lldp {
+        Lldp::Off => "false".into(),
+        Lldp::Switch => "true".into(),
+        Lldp::Kernel => "kernel".into(),
+    },
     Bytes: |bytes| if *bytes == Bytes::MAX { "no limit".into() } else { quantity::bytes(*bytes) },
     Nanos: |time| quantity::time(*time),
     BitRate: |rate| quantity::rate(*rate),
@@ -61,6 +69,14 @@ told_by! {
     PuntLimit: |PuntLimit { rate, burst }| format!("{rate} a second, {burst} at once"),
     Quanta: |quanta| format!("{} quanta", quanta.0),
     ClassSet: |classes| ranges(&classes.iter().map(Class::get).collect::<Vec<u8>>()),
+    Router: |Router { netns, interfaces, spread }| {
+        let names: Vec<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
+        let netns = netns.as_ref().map_or_else(|| "of the switch".into(), |path| path.display().to_string());
+        format!("{}, namespace {netns}, {spread:?}", names.join(", "))
+    },
+    Vec<(u16, xoff_dataplane::units::MacAddr)>: |vlans| {
+        ranges(&vlans.iter().map(|(vid, _)| *vid).collect::<Vec<u16>>())
+    },
     std::path::PathBuf: |path| path.display().to_string(),
     PolicyKind: |kind| kind.name().into(),
     WhenFull: |when| when.name().into(),

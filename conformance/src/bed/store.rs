@@ -117,6 +117,10 @@ impl FrameStore for MemoryStore {
         Some(Frame::new(slot, frame.len()))
     }
 
+    fn make(&mut self, bytes: &[u8]) -> Option<Frame> {
+        self.fill(bytes)
+    }
+
     fn control(&mut self, bytes: &[u8]) -> Option<Frame> {
         let slot = self.control.pop()?;
         Some(self.put(slot, bytes))

@@ -108,6 +108,10 @@ impl FrameStore for Slots {
         None
     }
 
+    fn make(&mut self, _: &[u8]) -> Option<Frame> {
+        None
+    }
+
     fn control(&mut self, _: &[u8]) -> Option<Frame> {
         None
     }

@@ -101,6 +101,10 @@ impl FrameStore for Packets {
         None
     }
 
+    fn make(&mut self, _: &[u8]) -> Option<Frame> {
+        None
+    }
+
     fn control(&mut self, _: &[u8]) -> Option<Frame> {
         None
     }

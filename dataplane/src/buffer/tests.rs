@@ -43,6 +43,7 @@ fn buffer_of(accounting: Accounting, memory: Memory, change: impl Fn(PortId, &mu
         policy: Default::default(),
         fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new(), seed: HashSeed::KNOWN },
         vlans: Vec::new(),
+        routed_vlans: Vec::new(),
         groups: Vec::new(),
         qcn: Default::default(),
     };

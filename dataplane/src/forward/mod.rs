@@ -11,6 +11,7 @@
 mod fdb;
 mod groups;
 mod loops;
+mod router;
 mod spread;
 mod table;
 mod vlan;
@@ -24,7 +25,7 @@ pub use vlan::{DEFAULT_VID, Membership, Vlans};
 
 use crate::drop_reason::DropReason;
 use crate::settings::{Flooded, LoopDetection, PortSettings, SwitchSettings};
-use crate::units::{MacAddr, Nanos, PortId, PortSet};
+use crate::units::{MacAddr, Nanos, PortId, PortSet, Site};
 use crate::wire::header::Header;
 use loops::Loops;
 
@@ -37,6 +38,8 @@ pub enum Decision {
     Group(GroupId),
     /// It leaves through each of these, of which there is at least one. A member of a group stands for one of its members.
     Flood(PortSet, Flooded),
+    /// It is for the router of the switch.
+    Route(Site),
     /// It ends here.
     Drop(DropReason),
 }
@@ -76,6 +79,8 @@ pub struct Bridge {
     fdb: Fdb,
     /// By ingress port.
     exits: Vec<Exits>,
+    /// Of the router, which is behind no port.
+    of_router: Exits,
     /// How often the same frame may have begun to go elsewhere.
     version: u64,
     up: PortSet,
@@ -95,10 +100,11 @@ impl Bridge {
     pub fn new(settings: &SwitchSettings) -> Bridge {
         let ports = &settings.ports;
         let mut bridge = Bridge {
-            vlans: Vlans::new(&settings.vlans, ports),
+            vlans: Vlans::new(&settings.vlans, ports).with_routers(&settings.routed_vlans),
             groups: Groups::new(settings),
             fdb: Fdb::new(&settings.fdb, ports),
             exits: vec![Exits::default(); ports.len()],
+            of_router: Exits::default(),
             version: 0,
             up: ports_where(ports, |_| true),
             teaches: PortSet::NONE,
@@ -288,7 +294,10 @@ impl Bridge {
 
     #[inline]
     fn route(&self, now: Nanos, ingress: PortId, vid: u16, dst: MacAddr) -> Decision {
-        let members = &self.vlans.get(vid).members;
+        let Membership { members, router, .. } = self.vlans.get(vid);
+        if *router == Some(dst) {
+            return Decision::Route(Site::Vlan(vid));
+        }
         let exits = &self.exits[ingress.index()];
         let (exits, kind) = if dst == MacAddr::BROADCAST {
             (exits.group, Flooded::Broadcast)
@@ -302,6 +311,8 @@ impl Bridge {
         let ports = exits.and(members);
         if self.looped.contains(self.exits[ingress.index()].at) {
             Decision::Drop(DropReason::Loop)
+        } else if ports.is_empty() && router.is_some() && dst.is_group() {
+            Decision::Route(Site::Vlan(vid)) // which is the only one that is left
         } else if ports.is_empty() {
             Decision::Drop(DropReason::NoDestination)
         } else {
@@ -366,25 +377,27 @@ impl Bridge {
         let is_taught = |port: &PortId| !self.looped.contains(self.groups.at(*port));
         self.teaches = self.up.iter().filter(is_taught).collect();
         for ingress in (0..=u8::MAX).map(PortId).take(self.exits.len()) {
-            let apart = self.kept_apart(ingress);
-            let all = self.up.without(self.groups.grouped()).without(&apart);
-            let mut floods = all;
-            for ports in self.groups.all() {
-                let open = ports.and(&self.up).without(&apart);
-                if !open.is_empty()
-                    && let Some(first) = ports.first_from(PortId(0))
-                {
-                    floods.insert(first);
-                }
-            }
-            floods = floods.without(&self.looped);
-            self.exits[ingress.index()] = Exits {
-                at: self.groups.at(ingress),
-                all,
-                unknown: floods.and(&self.flood_unknown),
-                group: floods.and(&self.flood_group),
-            };
+            let exits = self.exits_but(&self.kept_apart(ingress));
+            self.exits[ingress.index()] = Exits { at: self.groups.at(ingress), ..exits };
         }
+        self.of_router = self.exits_but(&PortSet::NONE);
+    }
+
+    /// Where frames may go, if not by these ports.
+    fn exits_but(&self, apart: &PortSet) -> Exits {
+        let all = self.up.without(self.groups.grouped()).without(apart);
+        let mut floods = all;
+        for ports in self.groups.all() {
+            let open = ports.and(&self.up).without(apart);
+            if !open.is_empty()
+                && let Some(first) = ports.first_from(PortId(0))
+            {
+                floods.insert(first);
+            }
+        }
+        floods = floods.without(&self.looped);
+        let (unknown, group) = (floods.and(&self.flood_unknown), floods.and(&self.flood_group));
+        Exits { at: PortId::default(), all, unknown, group }
     }
 }
 

@@ -68,7 +68,7 @@ impl FromIterator<usize> for Ways {
 /// Ways, each with a name and a weight.
 #[derive(Clone, Debug)]
 pub struct Weighted {
-    ways: Box<[Way]>,
+    ways: Box<[Named]>,
     /// All weights are the same.
     is_even: bool,
     /// The ways in turn, each as often as its weight says.
@@ -76,7 +76,7 @@ pub struct Weighted {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct Named {
     name: u64,
     weight: u32,
 }
@@ -89,9 +89,12 @@ impl Weighted {
     /// If there is none, or there are more.
     #[must_use]
     pub fn new(ways: impl IntoIterator<Item = (u64, u16)>) -> Weighted {
-        let ways: Box<[Way]> = ways
+        let ways: Box<[Named]> = ways
             .into_iter()
-            .map(|(name, weight)| Way { name: mix(name ^ NAMES), weight: weight.clamp(1, WEIGHT_MAX).into() })
+            .map(|(name, weight)| Named {
+                name: mix(name ^ NAMES),
+                weight: weight.clamp(1, WEIGHT_MAX).into(),
+            })
             .collect();
         assert!((1..=MEMBERS_MAX).contains(&ways.len()), "{} ways", ways.len());
         let is_even = ways.iter().all(|way| way.weight == ways[0].weight);
@@ -193,7 +196,7 @@ fn unit(drawn: u64) -> f64 {
 
 /// Each way as often as its weight says, by their common divisor, and as evenly as can be: who is farthest behind its share is
 /// next.
-fn turns(ways: &[Way]) -> Box<[u8]> {
+fn turns(ways: &[Named]) -> Box<[u8]> {
     let divisor = ways.iter().fold(0, |divisor, way| common_divisor(divisor, way.weight));
     let weights: Vec<i64> = ways.iter().map(|way| i64::from(way.weight / divisor)).collect();
     let all: i64 = weights.iter().sum();

@@ -30,6 +30,7 @@ fn settings(ports: u8) -> SwitchSettings {
         fdb: FdbSettings { capacity: 64, ageing: Some(AGEING), statics: vec![], seed: HashSeed::KNOWN },
         groups: vec![],
         vlans: vec![],
+        routed_vlans: vec![],
         qcn: Default::default(),
     }
 }
@@ -208,7 +209,7 @@ explore! {
             let forwarding = bridge.forward(NOW, PortId(ingress), &header);
             let out = match forwarding.decision {
                 Decision::Unicast(port) => [port].into_iter().collect(),
-                Decision::Group(_) => unreachable!("there is none"),
+                Decision::Group(_) | Decision::Route(_) => unreachable!("there is none"),
                 Decision::Flood(ports, _) => { prop_assert!(!ports.is_empty()); ports }
                 Decision::Drop(_) => PortSet::NONE,
             };

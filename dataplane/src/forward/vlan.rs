@@ -6,7 +6,7 @@
 
 use crate::drop_reason::DropReason;
 use crate::settings::{PortSettings, VlanSettings};
-use crate::units::{PortId, PortSet};
+use crate::units::{MacAddr, PortId, PortSet};
 use crate::wire::header::Tci;
 
 /// VLAN of a switch without any configured.
@@ -22,6 +22,8 @@ pub struct Membership {
     pub members: PortSet,
     /// Those that send its frames with a tag.
     pub tagged: PortSet,
+    /// The address of the router among its stations, if there is one.
+    pub router: Option<MacAddr>,
 }
 
 /// All VLANs of a switch.
@@ -32,6 +34,8 @@ pub struct Vlans {
     memberships: Vec<Membership>,
     /// By port.
     pvids: Vec<Option<u16>>,
+    /// Whether there is a router in any.
+    has_routers: bool,
 }
 
 impl Vlans {
@@ -42,17 +46,32 @@ impl Vlans {
             places: Box::new([0; VIDS]),
             memberships: vec![Membership::default()],
             pvids: ports.iter().map(|port| port.pvid).collect(),
+            has_routers: false,
         };
         if vlans.is_empty() {
-            let members = (0..=u8::MAX).map(PortId).take(ports.len()).collect();
-            all.add(DEFAULT_VID, Membership { members, tagged: PortSet::NONE });
+            let bridged = (0..=u8::MAX).map(PortId).zip(ports).filter(|(_, port)| !port.routed);
+            let members = bridged.map(|(id, _)| id).collect();
+            all.add(DEFAULT_VID, Membership { members, ..Membership::default() });
         }
         for vlan in vlans {
             let tagged: PortSet = vlan.tagged.iter().copied().collect();
             let members = vlan.tagged.iter().chain(&vlan.untagged).copied().collect();
-            all.add(vlan.vid, Membership { members, tagged });
+            all.add(vlan.vid, Membership { members, tagged, router: None });
         }
         all
+    }
+
+    /// The same with routers of these addresses in some of them.
+    #[must_use]
+    pub fn with_routers(mut self, routers: &[(u16, MacAddr)]) -> Vlans {
+        for &(vid, router) in routers {
+            let place = self.places[usize::from(vid) % VIDS];
+            if place != 0 {
+                self.has_routers = true;
+                self.memberships[usize::from(place)].router = Some(router);
+            }
+        }
+        self
     }
 
     /// The VLAN of a frame with this tag at this port.
@@ -67,6 +86,12 @@ impl Vlans {
             vid => vid,
         };
         if self.get(vid).members.contains(ingress) { Ok(vid) } else { Err(DropReason::NotMember) }
+    }
+
+    /// Whether there is a router in any.
+    #[must_use]
+    pub const fn has_routers(&self) -> bool {
+        self.has_routers
     }
 
     /// The ports of a VLAN, none where it does not exist.

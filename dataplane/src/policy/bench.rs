@@ -47,6 +47,7 @@ impl Bench {
             policy,
             fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new(), seed: HashSeed::KNOWN },
             vlans: Vec::new(),
+            routed_vlans: Vec::new(),
             groups: Vec::new(),
         };
         for port in &mut settings.ports {

@@ -232,6 +232,7 @@ mod tests {
                 seed: crate::settings::HashSeed::KNOWN,
             },
             vlans: Vec::new(),
+            routed_vlans: Vec::new(),
             groups: Vec::new(),
             qcn: Default::default(),
         };

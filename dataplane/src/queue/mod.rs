@@ -5,7 +5,7 @@ mod nested;
 mod nodes;
 
 pub(crate) use nested::{BYTES_PER_NESTED_FLOW, Nested};
-pub use nodes::{BYTES_PER_SLOT, FrameMeta};
+pub use nodes::{BYTES_PER_SLOT, FrameMeta, Origin};
 pub(crate) use nodes::{Fifo, NONE, Nodes, UNCOUNTED};
 
 use crate::frame::Frame;

@@ -14,6 +14,17 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Any flood: nobody counts its copies.
 pub(crate) const UNCOUNTED: u32 = NONE - 1;
 
+/// Where a frame comes from, and with that what it counts for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It came in by its ingress port, and counts there until it is gone.
+    Network,
+    /// The host beside the switch sends it: it counts at its egress, and among the few that a port may have of those.
+    Host,
+    /// Made by the switch itself (a control frame): accounted nowhere.
+    Switch,
+}
+
 /// What travels with a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameMeta {
@@ -36,8 +47,8 @@ pub struct FrameMeta {
     pub egress: PortId,
     /// Its class.
     pub class: Class,
-    /// Made by the switch itself (a control frame): accounted nowhere.
-    pub control: bool,
+    /// Whose it is.
+    pub origin: Origin,
     /// Bytes of its tags that MTUs do not count.
     pub tags: u8,
     /// Begins as the one before it in its ingress queue does: of the same train.
@@ -58,7 +69,7 @@ impl FrameMeta {
             ingress: port,
             egress: port,
             class,
-            control: false,
+            origin: Origin::Network,
             tags: 0,
             follows: false,
         }
@@ -66,13 +77,18 @@ impl FrameMeta {
 
     /// Of a control frame that leaves by `port`.
     pub(crate) fn of_control(now: Nanos, port: PortId, class: Class, frame: &Frame) -> FrameMeta {
-        FrameMeta { control: true, ..FrameMeta::new(now, port, class, frame.len()) }
+        FrameMeta { origin: Origin::Switch, ..FrameMeta::new(now, port, class, frame.len()) }
     }
 
     /// Whether it goes, or could have gone, to several ports.
     #[inline]
     pub(crate) fn is_flooded(&self) -> bool {
         self.account != NONE
+    }
+
+    /// Whether it is a control frame of the switch's own.
+    pub(crate) fn is_control(&self) -> bool {
+        self.origin == Origin::Switch
     }
 
     /// What it counts for in buffers.

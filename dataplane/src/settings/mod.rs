@@ -44,6 +44,8 @@ pub struct SwitchSettings {
     pub vlans: Vec<VlanSettings>,
     /// Ports that lead to the same place: 256 groups at most.
     pub groups: Vec<GroupSettings>,
+    /// VLANs in which there is a router, with its address there.
+    pub routed_vlans: Vec<(u16, MacAddr)>,
     /// Congestion points.
     pub qcn: QcnSettings,
 }
@@ -54,6 +56,13 @@ impl SwitchSettings {
     pub fn lossless_anywhere(&self) -> ClassSet {
         let lossless = |class: &Class| self.ports.iter().any(|port| port.classes[class.index()].lossless);
         Class::ALL.into_iter().filter(lossless).collect()
+    }
+
+    /// The ports that are interfaces of the router.
+    #[must_use]
+    pub fn routed_ports(&self) -> PortSet {
+        let ids = (0..=u8::MAX).map(PortId);
+        ids.zip(&self.ports).filter(|(_, port)| port.routed).map(|(id, _)| id).collect()
     }
 
     /// The ports that may send XOFF for `class` at all.
@@ -67,6 +76,10 @@ impl SwitchSettings {
 /// Most copies of flooded frames of a class that is lossless anywhere, for each port of a worker. They
 /// count only once where the frame came in, so that nothing else bounds them.
 pub const FLOOD_COPIES_MAX: u32 = 512;
+
+/// Most frames of the host beside the switch that may wait at each of the router's interfaces. They count at no ingress, so that
+/// nothing else bounds them.
+pub const HOST_FRAMES_MAX: u32 = 64;
 
 /// One VLAN: its identifier (1..=4094) and its ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -252,10 +265,12 @@ pub struct PortSettings {
     pub flood_group: bool,
     /// An isolated port exchanges frames only with ports that are not isolated.
     pub isolated: bool,
+    /// Whether it is an interface of the router, and bridges nothing.
+    pub routed: bool,
     /// Pause frames: which are obeyed, which are sent.
     pub flow_control: FlowControl,
-    /// Whether LLDP is punted; else it is consumed as the rest of its block is.
-    pub lldp: bool,
+    /// Who speaks LLDP here. Where nobody does it is consumed, as the rest of its block is; else it is punted.
+    pub lldp: Lldp,
     /// How much of what comes in may be punted.
     pub punt_limit: PuntLimit,
     /// What is done with what the neighbor says of its classes.
@@ -283,6 +298,18 @@ pub struct PortSettings {
     pub peer_response: Nanos,
     /// Per class.
     pub classes: [ClassSettings; CLASSES],
+}
+
+/// Who speaks LLDP at a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lldp {
+    /// Nobody.
+    #[default]
+    Off,
+    /// The switch.
+    Switch,
+    /// A program at the port's host interface.
+    Kernel,
 }
 
 /// What a port does with what its neighbor says of its classes (DCBX). The dataplane does nothing with it by itself: who runs it

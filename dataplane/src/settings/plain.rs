@@ -2,8 +2,8 @@
 //! there is written beside them: `PortSettings { pvid: None, ..PortSettings::plain(..) }`.
 
 use super::{
-    ClassSettings, FdbSettings, FlowControl, HashSeed, PortSettings, QueueKind, Service, SwitchSettings,
-    Trust,
+    ClassSettings, FdbSettings, FlowControl, HashSeed, Lldp, PortSettings, QueueKind, Service,
+    SwitchSettings, Trust,
 };
 use crate::punt::PuntLimit;
 use crate::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, Quanta};
@@ -35,6 +35,7 @@ impl SwitchSettings {
             },
             vlans: Vec::new(),
             groups: Vec::new(),
+            routed_vlans: Vec::new(),
             qcn: Default::default(),
         }
     }
@@ -72,8 +73,9 @@ impl PortSettings {
             flood_unknown: true,
             flood_group: true,
             isolated: false,
+            routed: false,
             flow_control: FlowControl::Pfc { obey: ClassSet::ALL, send: lossless },
-            lldp: false,
+            lldp: Lldp::Off,
             punt_limit: PuntLimit::PLAIN,
             dcbx: Default::default(),
             auto_peer: Default::default(),

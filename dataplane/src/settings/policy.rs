@@ -260,6 +260,7 @@ mod tests {
             },
             vlans: Vec::new(),
             groups: Vec::new(),
+            routed_vlans: Vec::new(),
             qcn: Default::default(),
         };
         let class = Class::ALL[3];

@@ -5,7 +5,7 @@ use super::Switch;
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
 use crate::policy::Event;
-use crate::queue::{FrameMeta, NONE};
+use crate::queue::{FrameMeta, NONE, Origin};
 use crate::settings::Accounting;
 use crate::units::{Bytes, Class, PortId};
 
@@ -16,7 +16,7 @@ impl Switch {
         self.end_run();
         let meta = *self.nodes.meta(&frame);
         self.ports[port.index()].egress.take_back(Bytes::of_frame(frame.len()).into());
-        if meta.control {
+        if meta.is_control() {
             self.ledger.made -= 1;
             return self.finish(frame, store);
         }
@@ -101,16 +101,26 @@ impl Switch {
     #[inline]
     pub(super) fn finish<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
         let meta = *self.nodes.meta(&frame);
-        if meta.control {
+        if meta.is_control() {
             store.free(frame);
         } else if self.workers.owns(meta.ingress) {
-            if self.accounting == Accounting::UntilTransmitted {
-                self.count_out(&meta);
-            }
+            self.settle(&meta);
             store.free(frame);
         } else {
             let home = self.workers.owner(meta.ingress);
             self.outbox.by_worker[home.index()].returns.push(&mut self.nodes, frame);
+        }
+    }
+
+    /// A frame that this worker received, or was given by the host, is in no worker's hands any more.
+    #[inline]
+    pub(super) fn settle(&mut self, meta: &FrameMeta) {
+        match meta.origin {
+            Origin::Network if self.accounting == Accounting::UntilTransmitted => self.count_out(meta),
+            Origin::Host if meta.account == NONE || self.close_flood(meta) => {
+                self.ports[meta.ingress.index()].ingress.of_host[meta.class.index()] -= 1;
+            }
+            Origin::Network | Origin::Host | Origin::Switch => (),
         }
     }
 

@@ -3,15 +3,18 @@
 use super::Switch;
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
-use crate::queue::FrameMeta;
-use crate::settings::{Accounting, Flooded};
+use crate::queue::{FrameMeta, Origin};
+use crate::routing::Hop;
+use crate::settings::Flooded;
 use crate::units::{Bytes, PortId, PortSet};
 
 impl Switch {
+    /// A frame goes to each of `ports`, or waits for room. It is written for `hop`, where the router sends it.
     pub(super) fn flood<S: FrameStore>(
         &mut self,
         ports: PortSet,
         kind: Flooded,
+        hop: Option<Hop>,
         frame: Frame,
         store: &mut S,
     ) {
@@ -21,9 +24,13 @@ impl Switch {
             return self.wait_for_room(full, frame);
         }
         self.paths.take(&ports, self.bridge.groups());
+        self.show_router(&frame, store);
         self.leave_pipeline(&frame);
+        if let Some(hop) = hop {
+            self.readdress(&frame, &hop, store);
+        }
         let storm_control = &mut self.ports[meta.ingress.index()].ingress.storm_control;
-        if !storm_control.allows(self.now, kind, Bytes::on_line(meta.len)) {
+        if meta.origin == Origin::Network && !storm_control.allows(self.now, kind, Bytes::on_line(meta.len)) {
             return self.drop_admitted(meta.ingress, DropReason::StormLimit, frame, store);
         }
         let copies = u32::try_from(ports.len()).unwrap_or(u32::MAX);
@@ -60,8 +67,6 @@ impl Switch {
         let at = if self.workers.owns(egress) { egress } else { meta.ingress };
         self.see_dropped(at, DropReason::NoFrames, frame, store);
         self.counters.class(at, meta.class).drops[DropReason::NoFrames.index()].add(1);
-        if self.accounting == Accounting::UntilTransmitted {
-            self.count_out(meta);
-        }
+        self.settle(meta);
     }
 }

@@ -14,10 +14,10 @@ use crate::drop_reason::DropReason;
 use crate::forward::Decision;
 use crate::frame::{Frame, FrameStore};
 use crate::policy::Event;
-use crate::queue::{Fifo, FrameMeta};
+use crate::queue::{Fifo, FrameMeta, Origin};
 use crate::schedule::Turn;
 use crate::settings::Accounting;
-use crate::units::{Bytes, Class, ClassSet, PortId};
+use crate::units::{Bytes, Class, ClassSet, PortId, Site};
 use crate::wire::header::Header;
 
 /// In.
@@ -37,7 +37,7 @@ impl Switch {
                 Reading::Data(kind) => kind,
                 Reading::Consumed => return self.consume(port, frame, store),
                 Reading::Punted(reason) => {
-                    let _ = self.punt(port, reason, &frame, store); // it is counted, and consumed in any case
+                    let _ = self.punt((port, 0), reason, &frame, store); // it is counted, and consumed in any case
                     return self.consume(port, frame, store);
                 }
                 Reading::Malformed => {
@@ -158,8 +158,9 @@ impl Switch {
                     self.enqueue_followers(port, class);
                 }
             }
-            Decision::Group(group) => self.take_path(group, frame, store),
-            Decision::Flood(ports, kind) => self.flood(ports, kind, frame, store),
+            Decision::Group(group) => self.take_path(group, None, frame, store),
+            Decision::Flood(ports, kind) => self.flood(ports, kind, None, frame, store),
+            Decision::Route(site) => self.decide_routed(site, frame, store),
         }
     }
 
@@ -176,6 +177,9 @@ impl Switch {
         let train = &mut self.ports[port.index()].ingress.train;
         if follows && let Some((egress, vid)) = train.route(self.now, class, &self.bridge) {
             return (Decision::Unicast(egress), vid);
+        }
+        if self.routed.contains(port) {
+            return (Decision::Route(Site::Port(port)), 0);
         }
         let header = Header::read(layout, store.head(frame));
         let forwarding = self.bridge.forward(self.now, port, &header);
@@ -248,6 +252,9 @@ impl Switch {
             at.backlogged.insert(class);
             self.agenda.egress_active.insert(egress);
         }
+        if self.nodes.meta_at(slot).origin == Origin::Host {
+            return; // there is no peer to be told
+        }
         if self.congestion.egress().contains(class) {
             self.sample(egress, slot, self.buffer.egress(egress, class), store);
         }
@@ -260,7 +267,9 @@ impl Switch {
     pub(super) fn leave_pipeline(&mut self, frame: &Frame) {
         if self.accounting == Accounting::UntilForwarded {
             let meta = *self.nodes.meta(frame);
-            self.count_out(&meta);
+            if meta.origin == Origin::Network {
+                self.count_out(&meta);
+            }
         }
     }
 }
@@ -417,16 +426,16 @@ impl Switch {
     #[inline]
     pub(super) fn release<S: FrameStore>(&mut self, port: PortId, frame: Frame, store: &mut S) {
         self.ledger.sent += 1;
-        let meta @ &FrameMeta { ingress, class, control, len, .. } = self.nodes.meta(&frame);
+        let meta @ &FrameMeta { ingress, class, origin, len, .. } = self.nodes.meta(&frame);
         let passage = Passage { step: Step::Release, ingress, egress: port, class };
-        let may_join = !control && !meta.is_flooded() && len == frame.len();
+        let may_join = origin == Origin::Network && !meta.is_flooded() && len == frame.len();
         let size = Bytes::of_frame(frame.len());
         if may_join && self.joins_run(passage, size) {
             return store.free(frame);
         }
         self.end_run();
         self.ports[port.index()].egress.take_back(size.into());
-        if !control {
+        if origin != Origin::Switch {
             self.count_sent(port, class, size.into());
             let meta = *self.nodes.meta(&frame);
             self.leave_egress(port, &meta);

@@ -30,6 +30,7 @@ mod batch;
 mod ending;
 mod floods;
 mod flows;
+mod host;
 mod journey;
 mod marking;
 mod notices;
@@ -44,6 +45,7 @@ mod punts;
 mod rates;
 mod revision;
 mod room;
+mod routed;
 mod run;
 mod storm_control;
 mod storms;
@@ -64,6 +66,7 @@ use crate::pause::{Held, Paused};
 use crate::policy::Reach;
 use crate::punt::PuntSink;
 use crate::queue::Nodes;
+use crate::routing::Fib;
 use crate::settings::{Accounting, FLOOD_COPIES_MAX, SwitchSettings, WhenFull};
 use crate::units::{Bytes, Class, Nanos, PortId, PortSet};
 use accounts::Accounts;
@@ -100,6 +103,9 @@ pub struct Switch {
     congestion: CongestionPoints,
     bridge: Bridge,
     paths: Paths,
+    /// Ports that bridge nothing.
+    routed: PortSet,
+    fib: Arc<Fib>,
     counters: Arc<Counters>,
     run: Run,
     ledger: Ledger,
@@ -153,6 +159,8 @@ impl Switch {
             congestion: CongestionPoints::new(&settings.qcn, &settings.ports, slots),
             bridge: Bridge::new(settings),
             paths: Paths::new(settings),
+            routed: settings.routed_ports(),
+            fib: Arc::default(),
             counters,
             run: Run::NONE,
             ledger: Ledger::default(),

@@ -57,12 +57,16 @@ impl Switch {
 
     /// Puts a CNM about the frame in `slot` where it is sent next; false where it cannot be sent.
     fn notify<S: FrameStore>(&mut self, point: PortId, slot: u32, sample: &Sample, store: &mut S) -> bool {
-        let FrameMeta { ingress, class, layout, .. } = *self.nodes.meta_at(slot);
+        let FrameMeta { ingress, class, layout, vid, .. } = *self.nodes.meta_at(slot);
         let mac = self.ports[point.index()].settings.mac;
         let message = self.nodes.look_at(slot, |frame| {
             let head = store.head(frame);
             let head = &head[..head.len().min(frame.len() as usize)];
-            about(&Header::read(layout, head), head, sample, mac, class)
+            let header = Header::read(layout, head);
+            // What was routed comes from here as far as it says: whose it is nobody knows any more.
+            let is_own = self.bridge.router(vid) == Some(header.src)
+                || self.ports.iter().any(|at| at.settings.routed && at.settings.mac == header.src);
+            if is_own { None } else { about(&header, head, sample, mac, class) }
         });
         let Some((envelope, cnm)) = message else { return false };
         self.tell(ingress, class, cnm.encode(&envelope).as_bytes(), store)

@@ -6,7 +6,7 @@ use super::port::Peer;
 use super::train::Kind;
 use crate::pause::Resumed;
 use crate::punt::PuntReason;
-use crate::settings::FlowControl;
+use crate::settings::{FlowControl, Lldp};
 use crate::units::{CLASSES, ClassSet, PortId, Quanta};
 use crate::wire::cnm::Cnm;
 use crate::wire::header::Header;
@@ -37,7 +37,7 @@ impl Switch {
         }
         if header.dst.is_link_local() {
             self.counters.port(port).reserved_frames.add(1);
-            let is_punted = lldp::is_lldp(&header) && self.ports[port.index()].settings.lldp;
+            let is_punted = lldp::is_lldp(&header) && self.ports[port.index()].settings.lldp != Lldp::Off;
             return if is_punted { Reading::Punted(PuntReason::Lldp) } else { Reading::Consumed };
         }
         if Cnm::is_cnm(&header) {

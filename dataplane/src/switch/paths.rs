@@ -14,6 +14,7 @@ use super::Switch;
 use crate::forward::{GroupId, Groups, Ways, Weighted, shortest};
 use crate::frame::{Frame, FrameStore};
 use crate::queue::FrameMeta;
+use crate::routing::{Hop, Hops};
 use crate::settings::{GroupSettings, Spread, SwitchSettings, Turns};
 use crate::units::{Bytes, Class, PortId, PortSet};
 use crate::wire::FlowKey;
@@ -24,6 +25,10 @@ use crate::wire::header::Header;
 #[derive(Debug)]
 pub(super) struct Paths {
     groups: Box<[Group]>,
+    /// What tells this switch's choices from those of another.
+    salt: u64,
+    /// How often a next hop was chosen by chance.
+    pub(super) hops_drawn: u64,
 }
 
 #[derive(Debug)]
@@ -47,7 +52,8 @@ struct Progress {
 impl Paths {
     pub(super) fn new(settings: &SwitchSettings) -> Paths {
         let secret = settings.fdb.seed.0.into_iter().fold(0, |digest, word| mix(digest ^ word));
-        Paths { groups: settings.groups.iter().map(|group| Group::new(group, secret)).collect() }
+        let groups = settings.groups.iter().map(|group| Group::new(group, secret)).collect();
+        Paths { groups, salt: mix(secret), hops_drawn: 0 }
     }
 
     /// What was chosen is taken: of each group that has a port here.
@@ -95,9 +101,15 @@ impl Group {
 }
 
 impl Switch {
-    /// A frame goes to one member of `group`, or waits for room at one.
+    /// A frame goes to one member of `group`, or waits for room at one. It is written for `hop`, where the router sends it.
     #[inline(never)]
-    pub(super) fn take_path<S: FrameStore>(&mut self, group: GroupId, frame: Frame, store: &mut S) {
+    pub(super) fn take_path<S: FrameStore>(
+        &mut self,
+        group: GroupId,
+        hop: Option<Hop>,
+        frame: Frame,
+        store: &mut S,
+    ) {
         let Some(egress) = self.choose(group, &frame, store) else {
             // There was one when this was decided, at the same instant.
             unreachable!("a group without a link is no decision")
@@ -108,6 +120,9 @@ impl Switch {
         }
         self.paths.groups[group.index()].take();
         self.leave_pipeline(&frame);
+        if let Some(hop) = hop {
+            self.readdress(&frame, &hop, store);
+        }
         self.enqueue(egress, frame, store);
     }
 
@@ -144,17 +159,47 @@ impl Switch {
             let way = group.ways.of_flow(mix(flow.digest() ^ group.salt), linked)?;
             return Some(group.ports[way]);
         }
-        let open = group.ways_where(|port| self.bridge.is_up(port) && self.takes(port, &meta));
+        let (turns, usable) = self.open_ways(spread, linked, &meta, |way| Some(group.ports[way]));
+        self.paths.groups[id.index()].next(turns, usable)
+    }
+
+    /// Of several next hops the one that a frame takes; `None` where there is none. Where queues decide the run has to be over.
+    pub(super) fn choose_hop(&self, spread: Spread, hops: &Hops, frame: &Frame, head: &[u8]) -> Option<Hop> {
+        let meta = *self.nodes.meta(frame);
+        let port = |way: usize| hops.hops[way].site.port();
+        let has_link = |way: &usize| port(*way).is_none_or(|port| self.bridge.is_up(port));
+        let linked: Ways = (0..hops.hops.len()).filter(has_link).collect();
+        let way = if spread == Spread::Flow {
+            let flow = FlowKey::of(&Header::read(meta.layout, head), head);
+            hops.ways.of_flow(mix(flow.digest() ^ self.paths.salt), linked)
+        } else {
+            let (_, usable) = self.open_ways(spread, linked, &meta, port);
+            hops.ways.at_random(mix(self.paths.salt ^ mix(self.paths.hops_drawn)), usable)
+        };
+        // Where none has a link, the first says so.
+        hops.hops.get(way.unwrap_or(0)).copied()
+    }
+
+    /// Of ways that have a link, those that a frame like this may take where each frame may take any, and in which order. `port` is that
+    /// of a way, where it is one.
+    fn open_ways(
+        &self,
+        spread: Spread,
+        linked: Ways,
+        meta: &FrameMeta,
+        port: impl Fn(usize) -> Option<PortId>,
+    ) -> (Turns, Ways) {
+        let takes = |way: &usize| port(*way).is_none_or(|port| self.takes(port, meta));
+        let open: Ways = linked.iter().filter(takes).collect();
         let usable = open.or(linked);
-        let (turns, usable) = match spread {
-            Spread::Flow => unreachable!("it is chosen above"),
+        match spread {
+            Spread::Flow => (Turns::Random, usable),
             Spread::Frame(turns) => (turns, usable),
             Spread::Adaptive { low, high } => {
-                let waits = |way: usize| self.waits_at(group.ports[way], meta.class);
+                let waits = |way| port(way).map_or(Bytes::ZERO, |port| self.waits_at(port, meta.class));
                 (Turns::Random, shortest(usable, low, high, waits))
             }
-        };
-        self.paths.groups[id.index()].next(turns, usable)
+        }
     }
 
     /// `port` has a link again: what waits for room at others of its group may go there.

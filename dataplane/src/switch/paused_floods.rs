@@ -24,7 +24,7 @@ use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
 #[cfg(doc)]
 use crate::pause::Standstill;
-use crate::queue::{FrameMeta, UNCOUNTED};
+use crate::queue::{FrameMeta, Origin, UNCOUNTED};
 use crate::settings::Accounting;
 #[cfg(doc)]
 use crate::settings::WhenFull;
@@ -35,9 +35,10 @@ const PARTS: u32 = 4;
 
 impl Switch {
     /// Whether a frame with several destinations, or one that may have several, is treated as a flood. Not in a switch of
-    /// two ports: nobody else is there to be held up, and it waits for a paused port as all else does.
+    /// two ports, unless its router sends by both: nobody else is there to be held up, and it waits for a paused port as all else
+    /// does.
     fn has_floods(&self) -> bool {
-        self.ports.len() > 2
+        self.ports.len() > 2 || self.bridge.has_routers()
     }
 
     /// A frame becomes a flood of `copies`, and counts as one where it came in. Answers how many copies may be made of
@@ -47,22 +48,24 @@ impl Switch {
             return 0;
         }
         let meta = self.nodes.meta_mut(frame);
-        if self.accounting == Accounting::UntilForwarded {
+        if self.accounting == Accounting::UntilForwarded && meta.origin != Origin::Host {
             meta.account = UNCOUNTED;
             return copies - 1;
         }
         let (account, may_be_made) = self.accounts.open(meta.class, copies);
         meta.account = account;
-        let counters = self.counters.class(meta.ingress, meta.class);
-        counters.flood_frames.add(1);
-        counters.flood_bytes.add(meta.counted().0);
+        if meta.origin == Origin::Network {
+            let counters = self.counters.class(meta.ingress, meta.class);
+            counters.flood_frames.add(1);
+            counters.flood_bytes.add(meta.counted().0);
+        }
         may_be_made
     }
 
     /// A copy of a flood is no longer in the switch. True with the last.
     pub(super) fn close_flood(&mut self, meta: &FrameMeta) -> bool {
         let is_last = self.accounts.leave(meta.class, meta.account);
-        if is_last {
+        if is_last && meta.origin == Origin::Network {
             let counters = self.counters.class(meta.ingress, meta.class);
             counters.flood_frames.sub(1);
             counters.flood_bytes.sub(meta.counted().0);
@@ -87,7 +90,7 @@ impl Switch {
         let (class, size) = (meta.class, meta.counted());
         self.has_floods()
             && self.ports[egress.index()].peer.lets_nothing_pass().contains(class)
-            && (self.beyond_part(meta.ingress, class) != Load::NONE
+            && (meta.origin == Origin::Network && self.beyond_part(meta.ingress, class) != Load::NONE
                 || self.buffer.egress(egress, class) + size > self.egress_part(egress, class)
                 || self.when_full.waits() && !self.buffer.egress_has_room(egress, class, size))
     }

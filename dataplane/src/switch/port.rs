@@ -38,6 +38,8 @@ pub(super) struct Ingress {
     pub(super) backlogged: ClassSet,
     /// Whose first frame waits for room at an egress queue ([`crate::settings::WhenFull::StopClass`]).
     pub(super) waits_for_room: ClassSet,
+    /// Frames of the host ([`super::host`]) that are counted here, wherever they wait.
+    pub(super) of_host: [u32; CLASSES],
     /// What of a class tells its lane.
     lane_bits: u8,
 }
@@ -106,6 +108,7 @@ impl Port {
                 arrived: Default::default(),
                 backlogged: ClassSet::NONE,
                 waits_for_room: ClassSet::NONE,
+                of_host: [0; CLASSES],
                 lane_bits,
             },
             egress: Egress::new(settings, ports, lossless),

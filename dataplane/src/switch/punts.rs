@@ -3,7 +3,7 @@
 
 use super::{Batch, Switch};
 use crate::frame::{Frame, FrameStore};
-use crate::punt::{PuntReason, PuntRefusal, PuntSink};
+use crate::punt::{Punt, PuntReason, PuntRefusal, PuntSink};
 use crate::queue::FrameMeta;
 use crate::units::{Class, ETHERNET_HEADER, PortId};
 
@@ -25,25 +25,26 @@ impl Batch<'_> {
 }
 
 impl Switch {
-    /// Offers a frame that came in by `port` to whom it may concern, and counts what becomes of it. The frame stays with who
-    /// asks: one that was taken is consumed, and so is one that was refused before it was admitted; one that had been admitted
-    /// is a drop.
+    /// Offers a frame that came in by `port`, and is for the router of VLAN `vid` unless that is 0, to whom it may concern, and
+    /// counts what becomes of it. The frame stays with who asks: one that was taken is consumed, and so is one that was refused
+    /// before it was admitted; one that had been admitted is a drop.
     #[cold]
     pub(super) fn punt<S: FrameStore>(
         &mut self,
-        port: PortId,
+        (port, vid): (PortId, u16),
         reason: PuntReason,
         frame: &Frame,
         store: &S,
     ) -> Result<(), PuntRefusal> {
         let bucket = &mut self.ports[port.index()].punts;
         let counters = &self.counters.port(port).punts[reason.index()];
-        if !bucket.allows(self.now) {
+        if !bucket.allows(self.now, reason) {
             counters.over_rate.add(1);
             return Err(PuntRefusal::Rate);
         }
         let sink = self.punt_sink.as_mut();
-        if !sink.is_some_and(|sink| sink.take(self.now, port, reason, frame, store)) {
+        let punt = Punt { at: self.now, port, vid, reason };
+        if !sink.is_some_and(|sink| sink.take(&punt, frame, store)) {
             counters.no_room.add(1);
             return Err(PuntRefusal::Room);
         }

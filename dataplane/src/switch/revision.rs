@@ -51,7 +51,7 @@ impl Revision {
         let successor =
             |class: Class| Some(Box::new(Successor::new(settings.policies[class.index()], class, &settings)));
         Revision {
-            vlans: Vlans::new(&settings.vlans, &settings.ports),
+            vlans: Vlans::new(&settings.vlans, &settings.ports).with_routers(&settings.routed_vlans),
             groups: Groups::new(&settings),
             paths: Paths::new(&settings),
             classifiers: settings.ports.iter().map(Classifier::new).collect(),

@@ -5,7 +5,7 @@
 use super::Switch;
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
-use crate::queue::{Fifo, FrameMeta};
+use crate::queue::{Fifo, FrameMeta, Origin};
 use crate::settings::WhenFull;
 use crate::units::{Class, PortId, PortSet, TAGS};
 use crate::wire::header::field;
@@ -24,7 +24,7 @@ impl Switch {
         if let Some(reason) = self.why_kept_out(egress, meta) {
             Some(reason)
         } else if !self.buffer.egress_has_room(egress, meta.class, meta.counted()) {
-            Some(DropReason::EgressFull)
+            Some(if meta.origin == Origin::Host { DropReason::HostLimit } else { DropReason::EgressFull })
         } else if drops_early.contains(meta.class) && self.is_dropped_early(egress, frame, store) {
             Some(DropReason::EarlyDrop)
         } else {
@@ -65,10 +65,11 @@ impl Switch {
 
     /// Whether the pipeline stops for want of room at `egress`. Room at another
     /// worker's port is not known here: there the frame waits at that port. What will be dropped there
-    /// waits for nothing.
+    /// waits for nothing, and what the host sends never waits: it would hold up what others send.
     #[inline]
     pub(super) fn must_wait(&self, egress: PortId, meta: &FrameMeta) -> bool {
         self.when_full.waits()
+            && meta.origin == Origin::Network
             && self.may_enter(egress, meta)
             && !self.buffer.egress_has_room(egress, meta.class, meta.counted())
     }
@@ -76,7 +77,7 @@ impl Switch {
     /// The port for whose room a flood waits, if it does: one that has none for a copy, or the first, where the
     /// memory that egress queues share has none for all copies together.
     pub(super) fn must_wait_for_one_of(&self, ports: PortSet, meta: &FrameMeta) -> Option<PortId> {
-        if !self.when_full.waits() {
+        if !self.when_full.waits() || meta.origin != Origin::Network {
             return None;
         }
         let joined = || {
@@ -139,14 +140,19 @@ impl Switch {
         }
     }
 
+    /// What waits for room anywhere tries again: elsewhere there may be some.
+    pub(super) fn look_elsewhere<S: FrameStore>(&mut self, store: &mut S) {
+        for port in self.agenda.awaited.iter() {
+            Class::ALL.into_iter().for_each(|class| self.try_again_at(port, class, store));
+        }
+    }
+
     #[cold]
     fn try_again<S: FrameStore>(&mut self, port: PortId, class: Class, store: &mut S) {
         if !self.buffer.shares_egress() {
             return self.try_again_at(port, class, store);
         }
-        for port in self.agenda.awaited.iter() {
-            Class::ALL.into_iter().for_each(|class| self.try_again_at(port, class, store));
-        }
+        self.look_elsewhere(store);
     }
 
     fn try_again_at<S: FrameStore>(&mut self, port: PortId, class: Class, store: &mut S) {

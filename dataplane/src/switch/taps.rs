@@ -126,8 +126,8 @@ impl Switch {
         frame: &Frame,
         store: &S,
     ) {
-        let class = (!meta.control).then_some(meta.class);
-        self.see(port, class, meta.control || meta.layout.ether_type() == CNM, what, frame, store);
+        let class = (!meta.is_control()).then_some(meta.class);
+        self.see(port, class, meta.is_control() || meta.layout.ether_type() == CNM, what, frame, store);
     }
 
     fn see<S: FrameStore>(

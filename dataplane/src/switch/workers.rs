@@ -27,7 +27,6 @@ use super::{Batch, Switch};
 use crate::forward::FdbUpdate;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta};
-use crate::settings::Accounting;
 use crate::units::{PortId, PortSet};
 
 /// Most that a worker keeps to tell the others, beside what is on the way to them. What is beyond is left
@@ -162,9 +161,7 @@ impl Batch<'_> {
     /// Takes a slot back whose frame has left by another worker's port, or was dropped there.
     pub fn take_back<S: FrameStore>(&mut self, back: Return, store: &mut S) {
         let Return { frame, meta } = back;
-        if self.switch.accounting == Accounting::UntilTransmitted {
-            self.switch.count_out(&meta);
-        }
+        self.switch.settle(&meta);
         store.free(frame);
     }
 

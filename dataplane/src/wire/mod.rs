@@ -15,6 +15,7 @@ pub mod ecn;
 pub mod flow;
 pub mod gfc;
 pub mod header;
+pub mod ip;
 pub mod lldp;
 pub mod mac_control;
 pub mod ofc;

@@ -8,9 +8,9 @@ use xoff_dataplane::counters::{ClassCounters, Counters};
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::ledger::Ledger;
-use xoff_dataplane::punt::{PuntReason, PuntSink};
+use xoff_dataplane::punt::{Punt, PuntSink};
 use xoff_dataplane::settings::{
-    Culprit, EcnSettings, PolicyKind, QcnSettings, SwitchSettings, VlanSettings, WatchdogAction,
+    Culprit, EcnSettings, Lldp, PolicyKind, QcnSettings, SwitchSettings, VlanSettings, WatchdogAction,
     WatchdogSettings,
 };
 use xoff_dataplane::switch::{Revision, Successor, Switch, WorkerId, Workers};
@@ -73,7 +73,7 @@ impl Tap for Eye {
 }
 
 impl PuntSink for Eye {
-    fn take(&mut self, _: Nanos, _: PortId, _: PuntReason, frame: &Frame, store: &dyn FrameStore) -> bool {
+    fn take(&mut self, _: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool {
         self.seen.add(u64::from(store.read(frame, &mut self.bytes) > 0));
         true
     }
@@ -88,7 +88,7 @@ impl Driver {
         plan.settings.policy.ofc.alpha = 0.5;
         plan.each_lossless(|class| (class.xoff, class.xon) = (Bytes(3_000), Bytes(1_000)));
         plan.each_port(|port| {
-            (port.ofc_peer, port.gfc_peer, port.lldp) = (true, true, true);
+            (port.ofc_peer, port.gfc_peer, port.lldp) = (true, true, Lldp::Switch);
             let classes = port.classes.iter_mut().filter(|_| ecn);
             let (min, max) = (Bytes(1_500), Bytes(6_000));
             classes.for_each(|class| {

@@ -25,6 +25,7 @@ mod punts;
 mod qcn;
 mod revisions;
 mod robustness;
+mod routes;
 mod stalls;
 mod storm_control;
 mod trains;

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use xoff_dataplane::counters::{Counters, PuntCounters};
 use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::punt::{PuntLimit, PuntReason, PuntSink};
-use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::punt::{Punt, PuntLimit, PuntReason, PuntSink};
+use xoff_dataplane::settings::{Lldp, SwitchSettings};
 use xoff_dataplane::switch::{Revision, Switch, WorkerId, Workers};
 use xoff_dataplane::units::{MacAddr, Nanos, PortId, Quanta};
 use xoff_dataplane::wire::lldp::NEAREST_BRIDGE;
@@ -30,14 +30,8 @@ struct Taken {
 struct Sink(Arc<Mutex<Taken>>);
 
 impl PuntSink for Sink {
-    fn take(
-        &mut self,
-        at: Nanos,
-        port: PortId,
-        reason: PuntReason,
-        frame: &Frame,
-        store: &dyn FrameStore,
-    ) -> bool {
+    fn take(&mut self, punt: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool {
+        let Punt { at, port, reason, .. } = *punt;
         let mut taken = self.0.lock().expect("nobody panicked");
         if taken.frames.len() == taken.room {
             return false;
@@ -63,7 +57,7 @@ struct Driver {
 impl Driver {
     fn new(punt_limit: PuntLimit) -> Driver {
         let mut plan = plan::switch(&[LINK; 2]);
-        plan.each_port(|port| (port.lldp, port.punt_limit) = (true, punt_limit));
+        plan.each_port(|port| (port.lldp, port.punt_limit) = (Lldp::Switch, punt_limit));
         let counters = Counters::new(2);
         let mut switch = Switch::new(&plan.settings, 64, Workers::single(2), Arc::clone(&counters));
         let taken = Arc::new(Mutex::new(Taken { frames: Vec::new(), room: 1_000 }));
@@ -147,7 +141,7 @@ fn only_lldp_to_the_nearest_bridge_is_punted_and_only_where_it_is_wanted() {
         driver.receive(Nanos(7), P0, &frame);
     }
     assert_eq!((driver.counts(P0), driver.switch.ledger().consumed), ([0; 3], 3));
-    driver.settings.ports[0].lldp = false;
+    driver.settings.ports[0].lldp = Lldp::Off;
     let revision = Revision::new(driver.settings.clone(), &Workers::single(2), 64);
     drop(driver.switch.batch(Nanos(8)).revise(Box::new(revision), &mut driver.store));
     driver.receive(Nanos(9), P0, &lldp(60));

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 use xoff::control::status::{LldpStatus, NeighborStatus};
+use xoff::lab::Namespace;
 use xoff_dataplane::units::MacAddr;
 use xoff_dataplane::wire::lldp::{Id, LEN_MAX, NEAREST_BRIDGE, Tlv, Writer};
-use xoff_netns_tests::{Bed, Host, Switch, decode, wait_for};
+use xoff_netns_tests::{Bed, Switch, decode, wait_for};
 
 use crate::{BINARY, bed_beside_others};
 
@@ -38,18 +39,21 @@ fn frame(number: u8, ttl: u16, more: &[Tlv<'_>]) -> Vec<u8> {
     writer.finish().to_vec()
 }
 
-/// Debian's lldpd at a host; it ends with this.
+/// Debian's lldpd; it ends with this.
 struct Lldpd {
     process: Child,
     directory: tempfile::TempDir,
 }
 
 impl Lldpd {
-    fn start(host: &Host) -> Lldpd {
+    fn start(namespace: &Namespace, interface: &str) -> Lldpd {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("socket");
-        let arguments = ["-d", "-u", socket.to_str().unwrap(), "-I", "eth0"];
-        let lldpd = Lldpd { process: host.start("lldpd", &arguments), directory };
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "lldpd", "-d", "-I", interface, "-u"]).arg(&socket);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = namespace.spawn(command).unwrap();
+        let lldpd = Lldpd { process, directory };
         wait_for("lldpd", || socket.exists().then_some(()));
         lldpd
     }
@@ -92,7 +96,7 @@ fn lldpd_shows_what_we_say_and_we_show_what_it_says() {
     let bed = bed_beside_others(1).build();
     let more = "name = \"leaf1\"";
     let config = bed.config("lldp = true\nspeed = \"100M\"\nlossless = [3, 4]").switch(more);
-    let lldpd = Lldpd::start(bed.host(1));
+    let lldpd = Lldpd::start(bed.host(1).namespace(), "eth0");
     let pfc = ["configure", "lldp", "custom-tlv", "oui", "00,80,c2", "subtype", "11", "oui-info", "08,18"];
     lldpd.ask(&pfc);
     lldpd.ask(&["configure", "lldp", "tx-interval", "1"]);
@@ -127,6 +131,24 @@ fn lldpd_shows_what_we_say_and_we_show_what_it_says() {
     assert!(switch.stop().status.success());
     let gone = || lldpd.ask(&["show", "neighbors"]).contains("leaf1");
     wait_for("our leave to be taken", || (!gone()).then_some(()));
+}
+
+/// With `lldp = "kernel"` the switch says nothing, and a daemon at the host interface speaks for the port.
+#[test]
+fn an_lldpd_at_the_host_interface_of_a_port_speaks_with_one_at_the_other_end() {
+    let bed = bed_beside_others(1).build();
+    let kernel = bed.far_namespace();
+    let netns = kernel.entrance().join("net");
+    let router = format!("[router]\nnetns = {:?}\n", netns.to_str().unwrap());
+    let config = bed.config("lldp = \"kernel\"\nrouted = true\nspeed = \"100M\"").more(&router);
+    let switch = bed.start(&config);
+    let daemons = [Lldpd::start(bed.host(1).namespace(), "eth0"), Lldpd::start(kernel, "p1")];
+    daemons.iter().for_each(|lldpd| _ = lldpd.ask(&["configure", "lldp", "tx-interval", "1"]));
+    let described = |lldpd: &Lldpd| lldpd.neighbor()["port"][0]["descr"][0]["value"].clone();
+    assert_eq!(daemons.each_ref().map(described), ["p1", "eth0"]);
+    let ours = lldp(&switch, 1);
+    assert!(!ours.enabled && ours.frames_sent == 0 && ours.frames_received == 0, "{ours:?}");
+    assert!(switch.stop().status.success());
 }
 
 fn status_of(bed: &Bed, arguments: &[&str]) -> std::process::Output {

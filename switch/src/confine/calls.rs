@@ -15,6 +15,8 @@ use seccompiler::{
     SeccompCondition, SeccompFilter, SeccompRule, TargetArch, apply_filter,
 };
 
+use xoff_xdp::HostInterface;
+
 use super::{ConfineError, Part};
 
 /// A call, and of which arguments: any where there is no rule, else those for which all of a rule's conditions hold.
@@ -39,9 +41,12 @@ pub(super) fn limit(part: Part) -> Result<(), ConfineError> {
             refused,
             SeccompAction::Allow,
         )],
-        Part::HostPath | Part::Log => {
-            vec![(any(&[EVERYBODY]).chain(special()?).collect(), refused, SeccompAction::Allow)]
-        }
+        Part::HostPath => vec![(
+            any(&[EVERYBODY]).chain(special()?).chain(host_path()?).collect(),
+            refused,
+            SeccompAction::Allow,
+        )],
+        Part::Log => vec![(any(&[EVERYBODY]).chain(special()?).collect(), refused, SeccompAction::Allow)],
     };
     for (calls, otherwise, listed) in filters {
         let arch: TargetArch = std::env::consts::ARCH.try_into().map_err(seccompiler::Error::from)?;
@@ -271,6 +276,13 @@ fn special() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
 fn worker() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
     let slack = u64::from(libc::PR_SET_TIMERSLACK.cast_unsigned());
     Ok(vec![(libc::SYS_prctl, vec![rule(&[(0, SeccompCmpOp::Eq, slack)])?])])
+}
+
+/// The same of the host path: host interfaces that are open, and timers that are on time.
+fn host_path() -> Result<Vec<(i64, Vec<SeccompRule>)>, ConfineError> {
+    let mut calls = worker()?;
+    calls.push((libc::SYS_ioctl, vec![rule(&[(1, SeccompCmpOp::Eq, HostInterface::SET_CARRIER)])?]));
+    Ok(calls)
 }
 
 /// The same of HTTP: files to read, no mode of a descriptor but that it does not block, counters of a program.

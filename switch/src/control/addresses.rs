@@ -14,13 +14,14 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout};
 use xoff_dataplane::units::MacAddr;
 
 use super::groups;
 use super::mailbox::{Address, AddressKey, Answer};
-use super::status::{FdbEntry, Status};
+use super::status::Status;
 use super::view::SwitchView;
 
 /// Addresses of a page where nothing else is asked for.
@@ -43,6 +44,23 @@ pub struct AddressPage {
     /// How many there are in all; where this is not all of them, as of the last second, and with those that
     /// have aged and are not swept out yet.
     pub total: u64,
+}
+
+/// An address and where it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct FdbEntry {
+    /// VLAN.
+    pub vid: u16,
+    /// The address.
+    pub mac: String,
+    /// Name of the port; of a group's first one where the address is at a group.
+    pub port: String,
+    /// Name of the group.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// From the configuration; else learned.
+    #[serde(rename = "static")]
+    pub fixed: bool,
 }
 
 impl Status {

@@ -1,5 +1,5 @@
-//! `/metrics`, `/status`, `/addresses`, `/healthz`, `/log`, `/policy`, `/reload`, `/acknowledge`, `/capture`; the page at `/` is in
-//! [`page`].
+//! `/metrics`, `/status`, `/addresses`, `/routes`, `/healthz`, `/log`, `/policy`, `/reload`, `/acknowledge`, `/capture`; the page at `/`
+//! is in [`page`].
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::reload::{self, Reloads};
 use super::snapshot::{ask, snapshot};
 use super::status::Status;
 use super::trust::{self, Names};
-use super::{SwitchView, acknowledge, addresses, logging, metrics, page, policy};
+use super::{SwitchView, acknowledge, addresses, logging, metrics, page, policy, routes as routing};
 
 /// All that a switch serves, to who may ask by the name that he uses.
 pub(super) fn routes(view: Arc<SwitchView>, names: Names, reloads: Option<Reloads>) -> Router {
@@ -29,6 +29,7 @@ pub(super) fn routes(view: Arc<SwitchView>, names: Names, reloads: Option<Reload
         .route("/metrics", get(get_metrics))
         .route("/status", get(get_status))
         .route("/addresses", get(addresses::get))
+        .route("/routes", get(routing::get))
         .route("/healthz", get(get_health))
         .route("/log", get(|| async { logging::recent() }))
         .route("/policy", get(policy::get).put(policy::put))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::punt::PuntReason;
-use xoff_dataplane::settings::{Dcbx, PortSettings};
+use xoff_dataplane::settings::{Dcbx, Lldp, PortSettings};
 use xoff_dataplane::units::{Class, Nanos, PortId};
 use xoff_dataplane::wire::dcbx::{Ets, PfcState, selector};
 use xoff_dataplane::wire::lldp::LldpError;
@@ -17,7 +17,7 @@ use crate::lldp::{Counts, Port};
 /// What a port says by LLDP, and hears.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LldpStatus {
-    /// Whether it says and hears anything.
+    /// Whether the switch says and hears anything here.
     pub enabled: bool,
     /// `off`, `compare` or `willing`.
     pub dcbx: String,
@@ -134,7 +134,7 @@ fn of_port(settings: &PortSettings, port: &Port, now: Nanos) -> LldpStatus {
     };
     let mismatches = port.mismatches.iter();
     LldpStatus {
-        enabled: settings.lldp,
+        enabled: settings.lldp == Lldp::Switch,
         dcbx: match settings.dcbx {
             Dcbx::Off => "off",
             Dcbx::Compare => "compare",

@@ -19,6 +19,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::{Instant, timeout_at};
 use xoff_dataplane::ledger::Ledger;
+use xoff_dataplane::routing::Fib;
 use xoff_dataplane::switch::{Revision, Successor};
 use xoff_dataplane::tap::{Tap, TapId};
 use xoff_dataplane::units::{MacAddr, Nanos, PortId};
@@ -70,6 +71,13 @@ pub enum Request {
         commit_time: Nanos,
         /// Given what those before have left.
         done: oneshot::Sender<Box<Revision>>,
+    },
+    /// Route by another table from now on, and say when that is done.
+    SetFib {
+        /// It, made where memory may be allocated.
+        fib: Arc<Fib>,
+        /// Given the one before.
+        done: oneshot::Sender<Arc<Fib>>,
     },
     /// Show frames to a tap; it comes back where there are too many.
     PutTap {

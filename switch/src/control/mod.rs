@@ -1,10 +1,9 @@
 //! Everything around the forwarding threads that people look at.
 //!
-//! One thread serves the live page, `/metrics`, `/status`, `/addresses`, `/healthz`, `/log`, `/policy`, `/reload`, `/acknowledge` and
-//! `/capture`,
-//! apart from all that may do anything to a device ([`crate::confine`]); the control thread follows the links of the ports
-//! over netlink. What they know of the switch is a [`SwitchView`]: settings, counters that their workers write and anybody
-//! reads, and ways to ask a port's driver that its worker never notices.
+//! One thread serves the live page, `/metrics`, `/status`, `/addresses`, `/routes`, `/healthz`, `/log`, `/policy`, `/reload`,
+//! `/acknowledge` and `/capture`, apart from all that may do anything to a device ([`crate::confine`]); the control thread
+//! follows the links of the ports over netlink. What they know of the switch is a [`SwitchView`]: settings, counters that their
+//! workers write and anybody reads, and ways to ask a port's driver that its worker never notices.
 //! A scrape of `/metrics` therefore never touches a forwarding thread. Only what cannot be read from
 //! outside (the ledger, the forwarding database) and what a worker must be told (a link went down)
 //! goes through its [`mailbox`], which costs the worker two loads per loop.
@@ -28,6 +27,7 @@ pub mod current;
 mod exposition;
 mod groups;
 mod health;
+pub mod host_interfaces;
 mod http;
 mod judged;
 mod link;
@@ -40,6 +40,7 @@ mod loops;
 pub mod loss_books;
 pub mod mailbox;
 mod metrics;
+pub mod mirroring;
 pub mod neighbors;
 pub mod nic;
 pub mod notification;
@@ -53,6 +54,7 @@ mod process;
 mod program;
 mod proof;
 pub mod reload;
+mod routes;
 pub mod schema;
 pub mod service;
 mod snapshot;
@@ -86,6 +88,7 @@ pub use health::{Health, PartHealth};
 pub(crate) use link::log_open;
 pub use listen::{Http, listen};
 pub use mailbox::Answer;
+pub use routes::RoutePage;
 pub(crate) use snapshot::ask;
 pub use snapshot::snapshot;
 pub use view::{Link, PortDevice, PortView, ProgramState, SwitchView, WorkerFacts, WorkerView};

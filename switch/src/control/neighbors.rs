@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use xoff_dataplane::punt::PuntReason;
-use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::settings::{Lldp, SwitchSettings};
 use xoff_dataplane::units::{Nanos, PortId};
 
 use super::reload::Reloads;
@@ -47,7 +47,7 @@ impl Speakers {
 
     /// Whether a port speaks, as it is configured and linked now.
     fn is_on(&self, id: PortId, port: &PortView) -> bool {
-        port.is_there() && port.link.get() == Link::Up && self.settings.ports[id.index()].lldp
+        port.is_there() && port.link.get() == Link::Up && self.settings.ports[id.index()].lldp == Lldp::Switch
     }
 
     fn frame(&self, id: PortId, ttl: u16) -> Vec<u8> {
@@ -139,23 +139,25 @@ impl Speakers {
 
 impl Host for Speakers {
     fn take(&mut self, punted: &Punted<'_>, _: &mut Outbox) {
-        let PuntReason::Lldp = punted.reason;
-        let (view, id) = (Arc::clone(&self.view), punted.port);
+        if punted.punt.reason != PuntReason::Lldp {
+            return;
+        }
+        let (view, id) = (Arc::clone(&self.view), punted.punt.port);
         if !self.is_on(id, &view.ports[id.index()]) {
             return;
         }
         let mut ports = view.neighbors.lock();
         let at = &mut ports[id.index()];
-        let heard = at.receive(punted.at, punted.bytes);
+        let heard = at.receive(punted.punt.at, punted.bytes);
         match &heard {
             Heard::Nothing | Heard::Refreshed | Heard::TooMany => return,
             Heard::Changed => (),
             Heard::New => {
                 if let Some(neighbor) = at.table.all().last() {
-                    self.tell(punted.at, id, true, neighbor);
+                    self.tell(punted.punt.at, id, true, neighbor);
                 }
             }
-            Heard::Gone(neighbor) => self.tell(punted.at, id, false, neighbor),
+            Heard::Gone(neighbor) => self.tell(punted.punt.at, id, false, neighbor),
         }
         self.compare(id, at);
     }

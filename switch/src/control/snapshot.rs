@@ -22,7 +22,7 @@ use super::status::{
     ShadowStatus, SocketMemory, Spread, Status, Verdict, WorkerState, WorkerStatus, XdpMode,
 };
 use super::view::{PortView, SwitchView, WorkerView};
-use super::{addresses, groups, lldp, logging, loops, notification, pipeline, proof, storms};
+use super::{addresses, groups, lldp, logging, loops, notification, pipeline, proof, routes, storms};
 
 /// How long workers have for an answer. A healthy one needs a loop; a stalled virtual machine may
 /// need much longer than any stall budget.
@@ -57,6 +57,7 @@ pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
         policies: view.policies.names(),
         pipeline: pipeline::status(&view.settings()),
         groups: groups::status(view),
+        router: routes::status(view),
         ports,
         workers,
         going_on: view.going_on.get((view.clock)()),
@@ -64,6 +65,7 @@ pub fn snapshot(view: &SwitchView, answers: &[Answer<Ledger>]) -> Status {
         fdb: Vec::new(),
         fdb_total,
         fdb_truncated: fdb_total > 0,
+        routes: Vec::new(),
     }
 }
 

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xoff_xdp::{DeviceDrops, XdpStatistics};
 
+pub use super::addresses::FdbEntry;
 pub use super::books::Books;
 pub use super::groups::{GroupStatus, MemberStatus};
 pub use super::judged::{GoingOnStatus, PeerStatus, ResponseStatus};
@@ -17,6 +18,7 @@ pub use super::lldp::{EtsStatus, LldpStatus, MismatchStatus, NeighborStatus, Pfc
 use super::notification::CongestionPointStatus;
 pub use super::pipeline::{HaltStatus, PipelineStatus};
 use super::policy_cells::PolicyNames;
+pub use super::routes::{InterfaceStatus, RouterStatus};
 use super::view::{Link, ProgramState};
 
 /// A whole switch.
@@ -45,6 +47,9 @@ pub struct Status {
     /// Ports that lead to the same place.
     #[serde(default)]
     pub groups: Vec<GroupStatus>,
+    /// The router; `None`: everything is bridged.
+    #[serde(default)]
+    pub router: Option<RouterStatus>,
     /// Its forwarding threads.
     pub workers: Vec<WorkerStatus>,
     /// What goes wrong now, or did in the last seconds: what the log has told the beginning of, and not the end.
@@ -61,6 +66,9 @@ pub struct Status {
     /// There are more than `fdb` has.
     #[serde(default)]
     pub fdb_truncated: bool,
+    /// Routes that were asked for beside it: `/routes` has them.
+    #[serde(skip)]
+    pub routes: Vec<crate::router::tables::Row>,
 }
 
 /// Whether the lossless classes lost nothing, and by how much.
@@ -530,21 +538,4 @@ pub enum WorkerState {
     Silent,
     /// It is not there any more.
     Ended,
-}
-
-/// An address and where it is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct FdbEntry {
-    /// VLAN.
-    pub vid: u16,
-    /// The address.
-    pub mac: String,
-    /// Name of the port; of a group's first one where the address is at a group.
-    pub port: String,
-    /// Name of the group.
-    #[serde(default)]
-    pub group: Option<String>,
-    /// From the configuration; else learned.
-    #[serde(rename = "static")]
-    pub fixed: bool,
 }

@@ -16,6 +16,7 @@ use super::port_view::PauseTimes;
 use super::watch::GoingOn;
 use crate::bell::Bell;
 use crate::lldp::Neighbors;
+use crate::router::RouterView;
 
 pub use super::port_view::{Link, PortDevice, PortView, ProgramState};
 
@@ -42,6 +43,8 @@ pub struct SwitchView {
     pub started_at: Nanos,
     /// And by the wall clock, which may have been set since.
     pub started: SystemTime,
+    /// The router, if there is one.
+    pub router: Option<RouterView>,
     /// What lossless classes have lost.
     pub books: LossBooks,
     /// What goes wrong now. Written by the control thread.

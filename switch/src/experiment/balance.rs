@@ -44,17 +44,17 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// How a leaf spreads frames over its uplinks, as its configuration says it.
-struct Way {
+struct SpreadCase {
     name: &'static str,
     keys: &'static str,
     /// Whether frames of a message may overtake each other.
     reorders: bool,
 }
 
-const SPREADS: [Way; 3] = [
-    Way { name: "flow", keys: "spread = \"flow\"\n", reorders: false },
-    Way { name: "frame", keys: "spread = \"frame\"\n", reorders: true },
-    Way { name: "adaptive", keys: "spread = \"adaptive\"\n", reorders: true },
+const SPREADS: [SpreadCase; 3] = [
+    SpreadCase { name: "flow", keys: "spread = \"flow\"\n", reorders: false },
+    SpreadCase { name: "frame", keys: "spread = \"frame\"\n", reorders: true },
+    SpreadCase { name: "adaptive", keys: "spread = \"adaptive\"\n", reorders: true },
 ];
 const SPINES: usize = 4;
 /// At each leaf.
@@ -138,7 +138,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings)
 }
 
-fn run(settings: &Settings, line: BitRate, spread: &Way) -> Result<Run, FabricError> {
+fn run(settings: &Settings, line: BitRate, spread: &SpreadCase) -> Result<Run, FabricError> {
     let (plan, scene) = plan(line, spread);
     let plan = plan.at_point(format!("spread={}", spread.name));
     let load = scene.load(settings.seed);
@@ -147,7 +147,7 @@ fn run(settings: &Settings, line: BitRate, spread: &Way) -> Result<Run, FabricEr
     Ok(Run { load, scene, account, waiting })
 }
 
-fn plan(line: BitRate, spread: &Way) -> (Plan, Scene) {
+fn plan(line: BitRate, spread: &SpreadCase) -> (Plan, Scene) {
     let mut plan = Plan::new(line);
     let leaves = ["leaf-1", "leaf-2"].map(|name| plan.switch(name));
     let [senders, receivers] = [(0, "sender"), (1, "receiver")].map(|(leaf, kind): (usize, &str)| {
@@ -194,7 +194,7 @@ impl Scene {
 
 impl Run {
     /// That frames come out of order is what some ways are for.
-    fn conduct(&self, way: &Way) -> Conduct {
+    fn conduct(&self, way: &SpreadCase) -> Conduct {
         let totals = Totals::of(self.account.received(LOSSLESS));
         let reordered = if way.reorders { 0 } else { totals.reordered };
         Conduct::new(&self.account, Totals { reordered, ..totals }, self.account.held[LOSSLESS.index()])
@@ -243,7 +243,7 @@ fn shares(times: &[f64]) -> Vec<PlotPoint> {
 
 impl Measured {
     fn of(runs: &[Vec<Run>]) -> Measured {
-        let point = |(place, way): (usize, &Way)| {
+        let point = |(place, way): (usize, &SpreadCase)| {
             let of_way: Vec<&Run> = runs.iter().map(|run| &run[place]).collect();
             Point::of(way, &of_way)
         };
@@ -254,7 +254,7 @@ impl Measured {
 }
 
 impl Point {
-    fn of(way: &Way, runs: &[&Run]) -> Point {
+    fn of(way: &SpreadCase, runs: &[&Run]) -> Point {
         let each: Vec<Vec<Option<f64>>> = runs.iter().map(|run| run.completions()).collect();
         let complete = || each.iter().flatten().copied().flatten();
         let rates =
@@ -338,7 +338,7 @@ fn text(request: &Request, all: &All) -> String {
 fn figure(request: &Request, all: &All) -> Figure {
     let longest = all.iter().flat_map(|(_, measured, _)| &measured.spreads);
     let longest = longest.filter_map(|of| of.completion_ms).map(|of| of.max).fold(0.0, f64::max);
-    let panel = |(place, way): (usize, &Way)| {
+    let panel = |(place, way): (usize, &SpreadCase)| {
         let lines = all.iter().map(|(name, _, times)| (name.clone(), times[place].clone()));
         let content = Content::Lines(lines.collect());
         let title = format!("Spread by {}", way.name);

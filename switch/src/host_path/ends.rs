@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::punt::{PuntReason, PuntSink};
+use xoff_dataplane::punt::{Punt, PuntReason, PuntSink};
 use xoff_dataplane::switch::WorkerId;
-use xoff_dataplane::units::{Nanos, PortId};
+use xoff_dataplane::units::{Nanos, PortId, Site};
 
 use super::ring::{Head, Reader, Writer, ring};
 use crate::bell::Bell;
@@ -50,21 +50,28 @@ struct Sink {
 }
 
 impl PuntSink for Sink {
-    fn take(
-        &mut self,
-        at: Nanos,
-        port: PortId,
-        reason: PuntReason,
-        frame: &Frame,
-        store: &dyn FrameStore,
-    ) -> bool {
+    fn take(&mut self, punt: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool {
+        let Punt { at, port, vid, reason } = *punt;
         #[allow(clippy::cast_possible_truncation)] // few
-        let head = Head { at, port, about: reason.index() as u8 };
+        let head = Head { at, port, vid, about: reason.index() as u8 };
         let is_taken = self.ring.put(head, frame.len() as usize, |into| store.read(frame, into));
         self.punted.add(u64::from(is_taken));
         is_taken
     }
 }
+
+/// What the host path has for a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given<'a> {
+    /// A frame that the peer of this port is to be told.
+    Tell(PortId, &'a [u8]),
+    /// A frame that the host sends by its interface there, to be counted at this port.
+    Frame(Site, PortId, &'a [u8]),
+}
+
+/// What stands in the head of a frame that is given to a worker.
+const TELL: u8 = 0;
+const FRAME: u8 = 1;
 
 /// The worker's end.
 #[derive(Debug)]
@@ -85,13 +92,15 @@ impl WorkerEnd {
         !self.inbound.is_empty()
     }
 
-    /// The next frame to be told, and by which port.
+    /// The next frame that it is given.
     #[inline]
-    pub fn next_told(&mut self) -> Option<(PortId, &[u8])> {
+    pub fn next_given(&mut self) -> Option<Given<'_>> {
         if self.inbound.is_empty() {
             return None;
         }
-        self.inbound.take().map(|(head, bytes)| (head.port, bytes))
+        let (Head { port, about, vid, .. }, bytes) = self.inbound.take()?;
+        let site = if vid == 0 { Site::Port(port) } else { Site::Vlan(vid) };
+        Some(if about == FRAME { Given::Frame(site, port, bytes) } else { Given::Tell(port, bytes) })
     }
 
     /// One was, or could not be.
@@ -159,9 +168,9 @@ impl HostEnd {
         let HostEnd { rings, outbox } = self;
         for ring in &mut *rings {
             for _ in 0..most {
-                let Some((Head { at, port, about }, bytes)) = ring.take() else { break };
+                let Some((Head { at, port, vid, about }, bytes)) = ring.take() else { break };
                 if let Some(&reason) = PuntReason::ALL.get(usize::from(about)) {
-                    give(&Punted { at, port, reason, bytes }, outbox);
+                    give(&Punted { punt: Punt { at, port, vid, reason }, bytes }, outbox);
                 }
             }
         }
@@ -184,12 +193,8 @@ pub struct Outbox {
 /// A frame that came out of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Punted<'a> {
-    /// When it came in.
-    pub at: Nanos,
-    /// Where.
-    pub port: PortId,
-    /// Why it was punted.
-    pub reason: PuntReason,
+    /// What is said of it.
+    pub punt: Punt,
     /// All of it.
     pub bytes: &'a [u8],
 }
@@ -197,8 +202,27 @@ pub struct Punted<'a> {
 impl Outbox {
     /// Has the worker of `port` send a frame before data; false where there is no room now.
     pub fn tell(&mut self, at: Nanos, port: PortId, bytes: &[u8]) -> bool {
-        let worker = self.owners[port.index()].index();
-        let is_put = self.rings[worker].put(Head { at, port, about: 0 }, bytes.len(), |into| {
+        self.put(Head { at, port, vid: 0, about: TELL }, bytes)
+    }
+
+    /// Has the worker of `port` send a frame of the host by its interface at `site`; false where there is no room now.
+    pub fn send(&mut self, at: Nanos, site: Site, port: PortId, bytes: &[u8]) -> bool {
+        let vid = match site {
+            Site::Port(_) => 0,
+            Site::Vlan(vid) => vid,
+        };
+        self.put(Head { at, port, vid, about: FRAME }, bytes)
+    }
+
+    /// Whether there is room for any frame to the worker of `port`.
+    #[must_use]
+    pub fn has_room(&self, port: PortId) -> bool {
+        self.rings[self.owners[port.index()].index()].has_room()
+    }
+
+    fn put(&mut self, head: Head, bytes: &[u8]) -> bool {
+        let worker = self.owners[head.port.index()].index();
+        let is_put = self.rings[worker].put(head, bytes.len(), |into| {
             into.copy_from_slice(bytes);
             bytes.len()
         });

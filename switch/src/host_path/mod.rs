@@ -5,10 +5,10 @@
 //! switch is to hand frames to its workers.
 
 pub mod ends;
-mod ring;
+pub mod ring;
 
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -32,6 +32,16 @@ const LAST_WAIT: Nanos = Nanos::from_millis(100);
 
 /// Who has what is punted.
 pub trait Host: Send {
+    /// What wakes the thread beside what is punted: descriptors that are readable when [`Host::advance`] has something to do.
+    fn wakers(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    /// Whether these are others than when it was asked last.
+    fn has_other_wakers(&mut self) -> bool {
+        false
+    }
+
     /// A frame came in.
     fn take(&mut self, punted: &Punted<'_>, outbox: &mut Outbox);
 
@@ -62,10 +72,9 @@ pub fn start(
 ) -> Result<HostPath, ConfineError> {
     let stop = Arc::new(AtomicBool::new(false));
     let (stopped, rung) = (Arc::clone(&stop), Arc::clone(bell));
-    let events = duplicates([bell.event().as_fd()])?;
+    let events = duplicates([bell.event().as_fd()].into_iter().chain(host.wakers()))?;
     let work = move || {
-        let mut sleeper = Sleeper::new(&events);
-        if let Err(error) = run(end, host, &rung, &mut sleeper, &stopped) {
+        if let Err(error) = run(end, host, &rung, events, &stopped) {
             tracing::error!("the host path has ended: {error}; nothing is heard or said by LLDP any more");
         }
     };
@@ -77,14 +86,20 @@ fn run(
     mut end: HostEnd,
     mut host: impl Host,
     bell: &Bell,
-    sleeper: &mut Sleeper<'_>,
+    mut events: Vec<OwnedFd>,
     stop: &AtomicBool,
 ) -> io::Result<()> {
+    let mut sleeper = Sleeper::new(&events);
     while !stop.load(Ordering::Relaxed) {
         let has_more = end.take(BATCH, |punted, outbox| host.take(punted, outbox));
         let now = clock::now();
         let deadline = host.advance(now, &mut end.outbox).min(now.after(LONGEST_SLEEP));
         end.outbox.ring();
+        if host.has_other_wakers() {
+            drop(sleeper);
+            events = duplicates([bell.event().as_fd()].into_iter().chain(host.wakers()))?;
+            sleeper = Sleeper::new(&events);
+        }
         if has_more || deadline <= now {
             continue;
         }
@@ -125,6 +140,58 @@ impl HostPath {
 impl Drop for HostPath {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// Each has what is its own.
+impl<A: Host, B: Host> Host for (A, B) {
+    fn wakers(&self) -> Vec<BorrowedFd<'_>> {
+        [self.0.wakers(), self.1.wakers()].concat()
+    }
+
+    fn has_other_wakers(&mut self) -> bool {
+        self.0.has_other_wakers() | self.1.has_other_wakers()
+    }
+
+    fn take(&mut self, punted: &Punted<'_>, outbox: &mut Outbox) {
+        self.0.take(punted, outbox);
+        self.1.take(punted, outbox);
+    }
+
+    fn advance(&mut self, now: Nanos, outbox: &mut Outbox) -> Nanos {
+        self.0.advance(now, outbox).min(self.1.advance(now, outbox))
+    }
+
+    fn stop(&mut self, now: Nanos, outbox: &mut Outbox) {
+        self.0.stop(now, outbox);
+        self.1.stop(now, outbox);
+    }
+}
+
+/// Nobody, where there is none.
+impl<H: Host> Host for Option<H> {
+    fn wakers(&self) -> Vec<BorrowedFd<'_>> {
+        self.as_ref().map_or_else(Vec::new, H::wakers)
+    }
+
+    fn has_other_wakers(&mut self) -> bool {
+        self.as_mut().is_some_and(H::has_other_wakers)
+    }
+
+    fn take(&mut self, punted: &Punted<'_>, outbox: &mut Outbox) {
+        if let Some(host) = self {
+            host.take(punted, outbox);
+        }
+    }
+
+    fn advance(&mut self, now: Nanos, outbox: &mut Outbox) -> Nanos {
+        self.as_mut().map_or(Nanos::NEVER, |host| host.advance(now, outbox))
+    }
+
+    fn stop(&mut self, now: Nanos, outbox: &mut Outbox) {
+        if let Some(host) = self {
+            host.stop(now, outbox);
+        }
     }
 }
 

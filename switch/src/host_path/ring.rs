@@ -7,7 +7,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use xoff_dataplane::units::{Nanos, PortId};
 
 /// The longest frame that is passed: more than any MTU lets in.
-const FRAME_MAX: usize = 16 << 10;
+pub const FRAME_MAX: usize = 16 << 10;
 
 /// What stands before the bytes of a frame.
 const HEAD: usize = 16;
@@ -21,6 +21,8 @@ pub struct Head {
     pub port: PortId,
     /// What it is about: of a punted frame the place of its reason.
     pub about: u8,
+    /// The VLAN of whose router it is; 0: it is of a port.
+    pub vid: u16,
 }
 
 impl Head {
@@ -28,12 +30,14 @@ impl Head {
         into[..8].copy_from_slice(&self.at.0.to_ne_bytes());
         into[8..12].copy_from_slice(&len.to_ne_bytes());
         into[12..14].copy_from_slice(&[self.port.0, self.about]);
+        into[14..].copy_from_slice(&self.vid.to_ne_bytes());
     }
 
     fn read(bytes: &[u8; HEAD]) -> (Head, usize) {
-        let &[a, b, c, d, e, f, g, h, l0, l1, l2, l3, port, about, ..] = bytes;
+        let &[a, b, c, d, e, f, g, h, l0, l1, l2, l3, port, about, v0, v1] = bytes;
         let at = Nanos(u64::from_ne_bytes([a, b, c, d, e, f, g, h]));
-        (Head { at, port: PortId(port), about }, u32::from_ne_bytes([l0, l1, l2, l3]) as usize)
+        let vid = u16::from_ne_bytes([v0, v1]);
+        (Head { at, port: PortId(port), about, vid }, u32::from_ne_bytes([l0, l1, l2, l3]) as usize)
     }
 }
 
@@ -90,6 +94,12 @@ impl Writer {
         self.ring.push_entire_slice(&self.scratch[..HEAD + len]).is_ok()
     }
 
+    /// Whether there is room for the longest frame.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.ring.slots() >= HEAD + FRAME_MAX
+    }
+
     /// Whether all was taken.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -134,7 +144,7 @@ mod tests {
     use super::*;
 
     fn put(writer: &mut Writer, port: u8, bytes: &[u8]) -> bool {
-        let head = Head { at: Nanos(7), port: PortId(port), about: 3 };
+        let head = Head { at: Nanos(7), port: PortId(port), about: 3, vid: 4 };
         writer.put(head, bytes.len(), |into| {
             into.copy_from_slice(bytes);
             bytes.len()
@@ -148,7 +158,7 @@ mod tests {
             assert!(reader.is_empty() && writer.is_empty());
             assert!(put(&mut writer, round, &[round; 20]) && put(&mut writer, 9, &[7, 8, 9]));
             assert!(!reader.is_empty() && !writer.is_empty());
-            let head = Head { at: Nanos(7), port: PortId(round), about: 3 };
+            let head = Head { at: Nanos(7), port: PortId(round), about: 3, vid: 4 };
             assert_eq!(reader.take().unwrap(), (head, &[round; 20][..]));
             assert_eq!(reader.take().unwrap().1, [7, 8, 9]);
             assert_eq!(reader.take(), None);
@@ -162,7 +172,10 @@ mod tests {
         assert!(!put(&mut writer, 1, &[2; 21]));
         assert!(put(&mut writer, 2, &[3; 20]));
         assert_eq!(reader.take().unwrap().0.port, PortId(0));
-        assert_eq!(reader.take().unwrap(), (Head { at: Nanos(7), port: PortId(2), about: 3 }, &[3; 20][..]));
+        assert_eq!(
+            reader.take().unwrap(),
+            (Head { at: Nanos(7), port: PortId(2), about: 3, vid: 4 }, &[3; 20][..])
+        );
         let (mut writer, mut reader) = ring(3 * FRAME_MAX);
         assert!(!put(&mut writer, 0, &vec![0; FRAME_MAX + 1]) && put(&mut writer, 0, &vec![0; FRAME_MAX]));
         assert_eq!(reader.take().unwrap().1.len(), FRAME_MAX);

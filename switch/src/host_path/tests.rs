@@ -1,11 +1,11 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::punt::{PuntReason, PuntSink};
+use xoff_dataplane::punt::{Punt, PuntReason, PuntSink};
 use xoff_dataplane::switch::WorkerId;
 use xoff_dataplane::units::PortId;
 
-use super::ends::{TellCounts, WorkerSide, ends};
+use super::ends::{Given, TellCounts, WorkerSide, ends};
 use super::*;
 use crate::handoff::Exchange;
 
@@ -28,6 +28,9 @@ impl FrameStore for One {
     fn copy(&mut self, _: &Frame) -> Option<Frame> {
         None
     }
+    fn make(&mut self, _: &[u8]) -> Option<Frame> {
+        None
+    }
     fn control(&mut self, _: &[u8]) -> Option<Frame> {
         None
     }
@@ -39,8 +42,8 @@ struct Echo(Sender<(PortId, Vec<u8>)>);
 
 impl Host for Echo {
     fn take(&mut self, punted: &Punted<'_>, outbox: &mut Outbox) {
-        assert!(outbox.tell(punted.at, punted.port, punted.bytes));
-        self.0.send((punted.port, punted.bytes.to_vec())).unwrap();
+        assert!(outbox.tell(punted.punt.at, punted.punt.port, punted.bytes));
+        self.0.send((punted.punt.port, punted.bytes.to_vec())).unwrap();
     }
     fn advance(&mut self, _: Nanos, _: &mut Outbox) -> Nanos {
         Nanos::NEVER
@@ -66,7 +69,8 @@ fn two_workers() -> (HostPath, Vec<WorkerSide>, Had, Arc<TellCounts>) {
 fn punt(sink: &mut dyn PuntSink, port: u8, bytes: &[u8]) -> bool {
     let store = One(bytes.to_vec());
     let frame = Frame::new(0, u32::try_from(bytes.len()).unwrap());
-    let is_taken = sink.take(Nanos(5), PortId(port), PuntReason::Lldp, &frame, &store);
+    let punt = Punt { at: Nanos(5), port: PortId(port), vid: 0, reason: PuntReason::Lldp };
+    let is_taken = sink.take(&punt, &frame, &store);
     let _ = frame.into_parts();
     is_taken
 }
@@ -83,7 +87,7 @@ fn what_a_worker_punts_is_had_and_what_is_answered_goes_to_the_worker_of_the_por
     let mut told = |worker: usize| {
         let end = &mut workers[worker].1;
         let mut all = Vec::new();
-        while let Some((port, bytes)) = end.next_told() {
+        while let Some(Given::Tell(port, bytes)) = end.next_given() {
             all.push((port, bytes.to_vec()));
         }
         all.iter().for_each(|(port, bytes)| end.count(*port, bytes.len() == 60));

@@ -49,6 +49,7 @@ impl Bench {
             policy: Default::default(),
             fdb: FdbSettings { capacity: 16, ageing: None, statics: Vec::new(), seed: HashSeed::KNOWN },
             vlans: Vec::new(),
+            routed_vlans: Vec::new(),
             groups: Vec::new(),
         };
         settings.policy.ofc = ofc;

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::What;
 use crate::client::{self, Silent};
-use crate::control::AddressPage;
 use crate::control::listen;
 use crate::control::status::Status;
+use crate::control::{AddressPage, RoutePage};
+use crate::router::tables::Row;
 
 /// Longer than a switch takes to answer for workers that do not.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -88,6 +89,9 @@ fn status(url: &str, what: Option<What>) -> Result<Status, StatusError> {
         status.fdb = addresses(url)?;
         status.fdb_truncated = false;
     }
+    if what == Some(What::Routes) {
+        status.routes = routes(url)?;
+    }
     Ok(status)
 }
 
@@ -99,6 +103,19 @@ fn addresses(url: &str) -> Result<Vec<crate::control::status::FdbEntry>, StatusE
         all.extend(page.addresses);
         match page.next {
             Some(next) => path = format!("/addresses?limit=10000&after={next}"),
+            None => return Ok(all),
+        }
+    }
+}
+
+/// All routes that its kernel has, page by page.
+fn routes(url: &str) -> Result<Vec<Row>, StatusError> {
+    let (mut all, mut from) = (Vec::new(), 0);
+    loop {
+        let page: RoutePage = parse(url, &get(url, &format!("/routes?limit=10000&from={from}"))?)?;
+        all.extend(page.routes);
+        match page.next {
+            Some(next) => from = next,
             None => return Ok(all),
         }
     }

@@ -9,6 +9,7 @@ mod headroom;
 mod neighbors;
 mod pipeline;
 mod policies;
+mod routes;
 mod screen;
 mod selection;
 mod summary;
@@ -95,6 +96,8 @@ enum What {
     Groups,
     /// All addresses, and where they are.
     Mac,
+    /// The kernel's routes, by which a routed switch forwards.
+    Routes,
     /// Pauses of single flows (OFC): asked for, obeyed, and what shadow policies would have asked for.
     Flows,
     /// Who holds whom and why, over all the switches that are asked; each cycle is named.
@@ -140,8 +143,9 @@ type Picked = (Status, Option<Status>);
 impl Args {
     /// Refuses options that say nothing.
     fn check(&self) -> Result<(), StatusError> {
-        let of_classes = !matches!(self.what, Some(What::Mac | What::Groups | What::Causes | What::Schema));
-        let of_ports = !matches!(self.what, Some(What::Causes | What::Schema));
+        let of_classes =
+            !matches!(self.what, Some(What::Mac | What::Routes | What::Groups | What::Causes | What::Schema));
+        let of_ports = !matches!(self.what, Some(What::Routes | What::Causes | What::Schema));
         let of_switches = self.what != Some(What::Schema);
         let given = [
             ("--dot", self.dot, self.what == Some(What::Causes), "it draws `xoff status causes`"),

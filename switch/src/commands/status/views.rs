@@ -8,6 +8,7 @@ use super::groups;
 use super::headroom;
 use super::neighbors;
 use super::policies::{flow_table, shadow_table};
+use super::routes;
 use super::tables::{class_table, has_traffic, losses, pause, port_table, quantiles, table, why};
 use crate::control::status::{ClassStatus, FdbEntry, PortStatus, Status};
 
@@ -47,7 +48,7 @@ fn keys(what: What) -> [Keys; 2] {
         What::Headroom => [These(&["peer"]), These(&["lossless", "ingress", "response"])],
         What::Neighbors => [These(&["lldp"]), These(&[])],
         What::Flows => [These(&[]), These(&["flows"])],
-        What::Mac | What::Groups | What::Causes | What::Schema => [These(&[]), These(&[])],
+        What::Mac | What::Routes | What::Groups | What::Causes | What::Schema => [These(&[]), These(&[])],
     }
 }
 
@@ -55,6 +56,9 @@ fn keys(what: What) -> [Keys; 2] {
 pub(super) fn json(what: What, status: &Status) -> Value {
     if what == What::Mac {
         return serde_json::json!(status.fdb);
+    }
+    if what == What::Routes {
+        return serde_json::json!(status.routes);
     }
     if what == What::Groups {
         return groups::json(status);
@@ -92,6 +96,7 @@ pub(super) fn text(what: What, status: &Status, before: Option<&Status>) -> Stri
         What::Headroom => headroom::table_of(&ports),
         What::Neighbors => neighbors::tables(&ports),
         What::Mac => address_table(&status.fdb),
+        What::Routes => routes::route_table(&status.routes),
         What::Groups => groups::group_table(status),
         What::Flows => flow_table(&ports, |_| true) + &shadow_table(&ports, |shadow| shadow.flows.is_some()),
         What::Causes | What::Schema => String::new(),
@@ -104,6 +109,7 @@ pub(super) fn text(what: What, status: &Status, before: Option<&Status>) -> Stri
         What::Headroom => "no class is lossless",
         What::Neighbors => "no neighbor is known",
         What::Mac => "no address is known",
+        What::Routes => "the kernel has no route",
         What::Groups => "no ports are a group",
         What::Flows => "no peer understands pauses of single flows, and no shadow policy asks for them",
         What::Causes | What::Schema => "",

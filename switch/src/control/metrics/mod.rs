@@ -7,6 +7,7 @@ mod lldp;
 mod notification;
 mod policies;
 pub(super) mod rates;
+mod router;
 mod storms;
 
 use std::time::UNIX_EPOCH;
@@ -35,6 +36,7 @@ pub(super) fn render(view: &SwitchView) -> String {
     rates::write(&mut text, view);
     flows::write(&mut text, view);
     notification::write(&mut text, view);
+    router::write(&mut text, view);
     storms::write(&mut text, view);
     halts::write(&mut text, view);
     lldp::write(&mut text, view);

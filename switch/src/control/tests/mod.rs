@@ -171,6 +171,7 @@ pub(super) fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
         clock: || NOW,
         started_at: Nanos(NOW.0 - 4_000_000_000),
         started: SystemTime::now(),
+        router: None,
         books: loss_books::LossBooks::new(2),
         going_on: GoingOn::default(),
         neighbors: Neighbors::new(2),
@@ -263,7 +264,8 @@ fn answer_with(inbox: Inbox, table: Vec<Address>) -> JoinHandle<()> {
                     | Request::GiveUp { .. }
                     | Request::TakeBack(_)
                     | Request::Fill { .. }
-                    | Request::Adopt(..) => {}
+                    | Request::Adopt(..)
+                    | Request::SetFib { .. } => {}
                 }
             }
         }

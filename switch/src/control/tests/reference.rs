@@ -1,19 +1,22 @@
 //! docs/reference.md is made of the code: a metric, a drop reason or a key of `/status` that is not there, or is no more, fails.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
 use serde_json::Value;
+use xoff_config::shell::RouterInterface;
 use xoff_dataplane::decision::CustomPolicy;
-use xoff_dataplane::settings::{Custom, PolicyFactory};
-use xoff_dataplane::units::ClassSet;
+use xoff_dataplane::settings::{Custom, PolicyFactory, Spread};
+use xoff_dataplane::units::{ClassSet, Site};
 
 use super::*;
 use crate::control::metrics::render;
 use crate::control::schema::schema;
+use crate::router::RouterView;
+use crate::router::mirror::Mirror;
 
 /// Set, the document is written instead of compared.
 const WRITE: &str = "XOFF_WRITE_REFERENCE";
@@ -34,7 +37,7 @@ const METRICS: &str = "
 are listed. `port` is the name of a port, `class` is 0 to 7. Histograms have the suffixes `_bucket` (label `le`), `_sum` and
 `_count`. Some metrics are there only where there is something to tell: of congestion points (`xoff_qcn_*`), peers that understand
 lists of flows (`xoff_ofc_*`), watchdogs (`xoff_watchdog_*`), shadow policies (`xoff_shadow_*`), a pipeline that halts
-(`xoff_pipeline_halt*`), a policy of the program's own (`xoff_policy_intents_refused_total`, `xoff_shadow_intents_refused_total`).
+(`xoff_pipeline_halt*`), a router (`xoff_router_*`), a policy of the program's own (`xoff_policy_intents_refused_total`, `xoff_shadow_intents_refused_total`).
 `xoff nic` serves those of one port that a host has, and its own (`xoff_nic_*`).
 
 ";
@@ -104,6 +107,9 @@ pub(super) fn everything() -> String {
     settings.ports[0].ofc_peer = true;
     settings.qcn.ingress = ClassSet(1 << 3);
     view.configured = current::Current::new(settings);
+    let asker = Mirror::open(HashMap::new(), Spread::Flow).expect("netlink can be asked").1;
+    let of_router = RouterInterface { name: "left".into(), site: Site::Port(PortId(0)), mtu: 1_500 };
+    view.router = Some(RouterView::new([&of_router], &view.settings(), asker));
     view.counters.class(PortId(0), CLASS_3).queueing_delay.record(1_000);
     let port = |device_name: &str, name: &str| {
         PortView::new(device_name, 0, device(1, FickleDriver::default())).named(name)

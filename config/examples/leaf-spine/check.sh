@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# What has to work in the fabric that up.sh made. Prints what was seen; ends with 1 where something did not work.
+# Packages: iputils-ping, traceroute, iputils-tracepath, iperf3.
+#
+# TCP is paced below the line: h1's own kernel does not know what a pause of class 3 is. With `xoff nic` at eth0 it would.
+set -u
+. "$(dirname "$0")/names.sh"
+failed=0
+say() { printf '\n== %s\n' "$*"; }
+must() { "$@" || { echo "FAILED: $*"; failed=1; }; }
+# within SECONDS COMMAND...: tries it again until it works
+within() {
+  local end=$((SECONDS + $1)); shift
+  until "$@" > /dev/null 2>&1; do [ $SECONDS -lt "$end" ] || return 1; sleep 0.1; done
+}
+two_paths() { # of both families, at both leaves
+  local line
+  for line in "leaf1 -4 10.2.3.0/24" "leaf1 -6 2001:db8:2:3::/64" "leaf2 -4 10.1.1.0/24" "leaf2 -6 2001:db8:1:1::/64"; do
+    set -- $line
+    [ "$(at "$1" ip "$2" route show "$3" | grep -c 'nexthop via')" = 2 ] || return 1
+  done
+}
+say "two paths to each of the other leaf's networks, IPv4 and IPv6"
+must within 60 two_paths
+sleep 1 # the last station is known
+
+say ping
+for from in h1 h2; do
+  for to in 10.2.3.2 10.2.4.2 2001:db8:2:3::2 2001:db8:2:4::2; do must at $from ping -q -c3 -i0.05 -W2 $to; done
+done
+say "traceroute: leaf1, a spine, leaf2, the host"
+for to in 10.2.3.2 2001:db8:2:3::2; do
+  hops=$(at h1 traceroute -n -q1 -w2 -I $to | awk 'NR > 1 { printf "%s ", $2 }')
+  echo "$hops"
+  case $hops in *'*'*) must false ;; esac
+  must [ "$(wc -w <<< "$hops")" = 4 ]
+done
+say "path MTU discovery: the link leaf2-h4 has an MTU of 1400"
+for to in 10.2.4.2 2001:db8:2:4::2; do must [ "$(at h2 tracepath -n $to | sed -n 's/.*Resume: pmtu \([0-9]*\).*/\1/p')" = 1400 ]; done
+say "TCP in class 3 (DSCP 24), sixteen connections: both spines carry it, and nothing lossless is lost"
+at h3 iperf3 -s -1 -D -I "$state/iperf3.pid" > /dev/null
+within 5 at h3 sh -c "ss -ltn | grep -q :5201"
+sent() { # by leaf1 to a spine, in class 3
+  "$xoff" status --url unix:/run/xoff/leaf1.sock --json | /usr/bin/python3 -c '
+import json, sys
+ports = json.load(sys.stdin)["ports"]
+print(next(port["classes"][3]["tx_frames"] for port in ports if port["name"] == sys.argv[1]))' "$1"
+}
+before=$(sent spine1)/$(sent spine2)
+must at h1 iperf3 -c 10.2.3.2 -t 3 -P 16 --fq-rate 8M -S 96 > "$state/iperf3.log"
+tail -5 "$state/iperf3.log"
+for spine in spine1 spine2; do
+  case $spine in spine1) was=${before%/*} ;; *) was=${before#*/} ;; esac
+  must [ $(($(sent $spine) - was)) -gt 100 ]
+done
+say "leaf1 loses its link to spine1 under pings"
+at h1 ping -n -O -D -i 0.01 -w 10 -Q 96 10.2.3.2 > "$state/ping.log" &
+pinger=$!
+sleep 2
+ports leaf1 ip link set spine1 down
+sleep 3
+must [ "$(at leaf1 ip route show 10.2.3.0/24 | grep -c 'via')" = 1 ]
+ports leaf1 ip link set spine1 up
+must within 30 two_paths
+wait $pinger
+awk '/bytes from/ { t = substr($1, 2) + 0; if (last && t - last > gap) gap = t - last; last = t } /transmitted/ { lost = $0 }
+  END { printf "longest gap %.0f ms; %s\n", gap * 1000, lost; exit gap > 5 }' "$state/ping.log" || must false
+say "the switches"
+for router in $routers; do
+  "$xoff" status --url "unix:/run/xoff/$router.sock" --json > "$state/$router/status.json" || must false
+  /usr/bin/python3 - "$router" "$state/$router/status.json" <<'P' || must false
+import json, sys
+status = json.load(open(sys.argv[2]))
+lossless = [c for p in status["ports"] for c in p["classes"] if c["class"] == 3]
+drops = {}
+for c in lossless:
+    for reason, count in c["drops"].items():
+        if count: drops[reason] = drops.get(reason, 0) + count
+forwarded = {p["name"]: sum(c["tx_frames"] for c in p["classes"]) for p in status["ports"]}
+print(sys.argv[1], "sent", forwarded, "class 3 dropped", drops, "routes", status["router"]["routes_v4"], status["router"]["routes_v6"])
+# What was on the link that was cut is the only loss there may be.
+sys.exit(any(reason not in ("link_down",) for reason in drops))
+P
+done
+exit $failed

@@ -1,0 +1,196 @@
+//! The router: which ports and VLANs are interfaces of it, how these are called where the kernel has them, and how packets are spread over
+//! several next hops.
+
+use toml_span::{Span, Spanned};
+use xoff_dataplane::punt::PuntLimit;
+use xoff_dataplane::settings::{Spread, SwitchSettings, Turns, VlanSettings};
+use xoff_dataplane::units::{MacAddr, Site};
+
+use crate::bridge::numbered;
+use crate::defaults;
+use crate::document::Document;
+use crate::draft::{Draft, value};
+use crate::groups::salt;
+use crate::keys::SpreadKind;
+use crate::problem::{Problem, Problems};
+use crate::shell::{Router, RouterInterface};
+
+/// Longest name of an interface, as Linux has them.
+const NAME_LEN_MAX: usize = 15;
+
+/// How much of what comes in by a port the kernel gets.
+pub(crate) fn punt_limit(document: &Document) -> PuntLimit {
+    let PuntLimit { rate, burst } = PuntLimit::PLAIN;
+    PuntLimit {
+        rate: value(document.punt.rate.as_ref(), rate),
+        burst: value(document.punt.burst.as_ref(), burst),
+    }
+}
+
+/// VLANs in which there is a router, with its address there.
+pub(crate) fn routed_vlans(
+    document: &Document,
+    vlans: &[VlanSettings],
+    problems: &mut Problems,
+) -> Vec<(u16, MacAddr)> {
+    let mut routed = Vec::new();
+    let digest = salt(&value(document.switch.name.as_ref(), defaults::NAME.to_owned()));
+    let mut seen: Vec<&Spanned<u16>> = Vec::new();
+    for entry in &document.vlans {
+        for key in &entry.missing {
+            problems.push(Problem::missing("vlan", key, entry.span));
+        }
+        let Some(vid) = &entry.keys.vid else { continue };
+        if let Some(first) = seen.iter().find(|first| first.value == vid.value) {
+            problems.push(
+                Problem::error(format!("two [[vlan]] have the vid {}", vid.value))
+                    .at(vid.span, "given again")
+                    .at(first.span, "first given here"),
+            );
+        }
+        seen.push(vid);
+        if !vlans.iter().any(|vlan| vlan.vid == vid.value) {
+            problems.push(
+                Problem::error(format!("VLAN {} has no port", vid.value))
+                    .at(vid.span, "no port is a member")
+                    .help("name it in `tagged` or `untagged` of a port, or as its `pvid`"),
+            );
+            continue;
+        }
+        if value(entry.keys.router.as_ref(), false) {
+            routed.push((vid.value, address(digest, vid.value)));
+        } else if let Some(name) = &entry.keys.name {
+            problems.push(
+                Problem::warning(format!(
+                    "VLAN {} has a name, and no interface to be called by it",
+                    vid.value
+                ))
+                .at(name.span, "of no use")
+                .help("write router = true"),
+            );
+        }
+    }
+    routed
+}
+
+/// The router's address in a VLAN: of this switch alone, and the same after a restart.
+fn address(digest: u64, vid: u16) -> MacAddr {
+    let [_, _, a, b, c, _, _, _] = digest.to_be_bytes();
+    let [high, low] = vid.to_be_bytes();
+    MacAddr([2, a, b, c, high, low])
+}
+
+/// The router, if there is one.
+pub(crate) fn router(
+    document: &Document,
+    drafts: &[Draft<'_>],
+    switch: &SwitchSettings,
+    problems: &mut Problems,
+) -> Option<Router> {
+    let mut interfaces = Vec::new();
+    let netns = document.router.netns.as_ref().map(|key| key.value.clone());
+    for (id, draft) in numbered(drafts).filter(|(_, draft)| draft.is_routed()) {
+        bridges_nothing(draft, problems);
+        let place = draft.port.identity.name.as_ref().map(|name| name.span).unwrap_or_default();
+        nameable(&draft.name, place, problems);
+        if netns.is_none()
+            && draft.port.identity.device.as_ref().is_some_and(|device| device.value == draft.name)
+        {
+            problems.push(
+                Problem::error(format!("port {} is routed and has the name of its device", draft.name))
+                    .at(place, "the host interface cannot have it, too")
+                    .help("name another namespace for the host interfaces with `netns` in [router], or the port otherwise"),
+            );
+        }
+        interfaces.push(RouterInterface {
+            site: Site::Port(id),
+            name: draft.name.clone(),
+            mtu: draft.line.mtu(),
+        });
+    }
+    let is_routed = |vlan: &&VlanSettings| switch.routed_vlans.iter().any(|(vid, _)| *vid == vlan.vid);
+    for vlan in switch.vlans.iter().filter(is_routed) {
+        let entry =
+            document.vlans.iter().find(|it| it.keys.vid.as_ref().is_some_and(|vid| vid.value == vlan.vid));
+        let key = entry.and_then(|entry| entry.keys.name.as_ref());
+        let name = key.map_or_else(|| format!("vlan{}", vlan.vid), |key| key.value.clone());
+        let place = key.map(|key| key.span).or(entry.map(|entry| entry.span)).unwrap_or_default();
+        nameable(&name, place, problems);
+        if interfaces.iter().any(|interface| interface.name == name) {
+            problems.push(
+                Problem::error(format!("two interfaces of the router are called {name:?}"))
+                    .at(place, "has the name of a port, or of another VLAN"),
+            );
+        }
+        let members =
+            numbered(drafts).filter(|(id, _)| vlan.tagged.contains(id) || vlan.untagged.contains(id));
+        let mtu = members.map(|(_, draft)| draft.line.mtu()).min().unwrap_or(defaults::MTU);
+        interfaces.push(RouterInterface { site: Site::Vlan(vlan.vid), name, mtu });
+    }
+    let spread = spread(document, problems);
+    if interfaces.is_empty() {
+        return None;
+    }
+    Some(Router { netns, interfaces, spread })
+}
+
+fn spread(document: &Document, problems: &mut Problems) -> Spread {
+    let keys = &document.router;
+    let kind = value(keys.spread.as_ref(), SpreadKind::default());
+    let thresholds = [("low", &keys.low), ("high", &keys.high)];
+    for (key, given) in thresholds.iter().filter_map(|(key, given)| Some((key, given.as_ref()?))) {
+        if kind != SpreadKind::Adaptive {
+            problems.push(
+                Problem::error(format!("`{key}` is of no use where spread is \"{}\"", kind.word()))
+                    .at(given.span, "nobody looks at it")
+                    .help("leave it out, or write spread = \"adaptive\""),
+            );
+        }
+    }
+    let low = value(keys.low.as_ref(), defaults::SPREAD_LOW);
+    let high = value(keys.high.as_ref(), defaults::SPREAD_HIGH.max(low));
+    if let Some(place) = keys.high.as_ref().filter(|_| high < low) {
+        problems.push(
+            Problem::error(format!("`high` is {} bytes, less than `low` ({})", high.0, low.0))
+                .at(place.span, "below `low`"),
+        );
+    }
+    match kind {
+        SpreadKind::Flow => Spread::Flow,
+        SpreadKind::Frame => Spread::Frame(Turns::Random),
+        SpreadKind::Adaptive => Spread::Adaptive { low, high },
+    }
+}
+
+/// What is said of VLANs at a routed port says nothing.
+fn bridges_nothing(draft: &Draft<'_>, problems: &mut Problems) {
+    let keys = &draft.port.keys;
+    let said = [
+        ("pvid", keys.pvid.as_ref().map(|key| key.span)),
+        ("tagged", keys.tagged.as_ref().map(|key| key.span)),
+        ("untagged", keys.untagged.as_ref().map(|key| key.span)),
+        ("learning", keys.learning.as_ref().map(|key| key.span)),
+        ("isolated", keys.isolated.as_ref().map(|key| key.span)),
+    ];
+    for (key, span) in said.into_iter().filter_map(|(key, span)| Some((key, span?))) {
+        problems.push(
+            Problem::error(format!("port {} is routed, and `{key}` is about what is bridged", draft.name))
+                .at(span, "of no use here")
+                .help("leave it out, or write routed = false: a routed port is a member of no VLAN"),
+        );
+    }
+}
+
+/// Whether Linux takes the name for an interface.
+fn nameable(name: &str, place: Span, problems: &mut Problems) {
+    let is_fine = (1..=NAME_LEN_MAX).contains(&name.len())
+        && ![".", ".."].contains(&name)
+        && !name.chars().any(|c| c == '/' || c == ':' || c.is_whitespace());
+    if !is_fine {
+        problems.push(
+            Problem::error(format!("{name:?} cannot be the name of an interface"))
+                .at(place, "the kernel is to know it by this name")
+                .help(format!("at most {NAME_LEN_MAX} bytes without spaces, slashes and colons")),
+        );
+    }
+}

@@ -1,0 +1,48 @@
+//! The router among the stations of a VLAN: frames to it leave the bridge, and what it sends comes in by no port.
+
+use super::{Bridge, Decision};
+use crate::drop_reason::DropReason;
+use crate::settings::Flooded;
+use crate::units::{MacAddr, Nanos};
+
+impl Bridge {
+    /// The router's address in VLAN `vid`, where there is one.
+    #[inline]
+    #[must_use]
+    pub fn router(&self, vid: u16) -> Option<MacAddr> {
+        self.vlans.get(vid).router
+    }
+
+    /// Whether there is a router in any VLAN.
+    #[must_use]
+    pub const fn has_routers(&self) -> bool {
+        self.vlans.has_routers()
+    }
+
+    /// Where a frame of VLAN `vid` goes that the router sends to `dst`.
+    #[must_use]
+    pub fn from_router(&self, now: Nanos, vid: u16, dst: MacAddr) -> Decision {
+        let members = &self.vlans.get(vid).members;
+        let (exits, kind) = if dst.is_group() {
+            let kind = if dst == MacAddr::BROADCAST { Flooded::Broadcast } else { Flooded::Multicast };
+            (self.of_router.group, kind)
+        } else if let Some(port) = self.fdb.lookup(now, vid, dst) {
+            return match self.groups.of(port) {
+                _ if self.of_router.all.contains(port) && members.contains(port) => Decision::Unicast(port),
+                Some(group) if !self.groups.members(group).and(&self.up).and(members).is_empty() => {
+                    Decision::Group(group)
+                }
+                Some(_) | None if !self.leads_on(port) => Decision::Drop(DropReason::LinkDown),
+                Some(_) | None => Decision::Drop(DropReason::NoDestination),
+            };
+        } else {
+            (self.of_router.unknown, Flooded::Unknown)
+        };
+        let ports = exits.and(members);
+        if ports.is_empty() {
+            Decision::Drop(DropReason::NoDestination)
+        } else {
+            Decision::Flood(ports, kind)
+        }
+    }
+}

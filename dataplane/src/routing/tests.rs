@@ -1,0 +1,78 @@
+use super::*;
+use crate::units::PortId;
+
+const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+
+fn interface(port: u8, table: usize) -> Interface {
+    Interface { site: Site::Port(PortId(port)), mac: MAC, mtu: 1500, table }
+}
+
+fn hop(interface: usize, station: Option<u8>) -> NextHop {
+    NextHop { interface, station: station.map(|last| MacAddr([2, 0, 0, 0, 1, last])), weight: 1 }
+}
+
+fn to4(dst: u32) -> Packet {
+    Packet { dst: Address::V4(dst), len: 100, hops_left: 9, has_options: false, stays_on_link: false }
+}
+
+fn to6(dst: u128) -> Packet {
+    Packet { dst: Address::V6(dst), ..to4(0) }
+}
+
+/// What becomes of a packet, in a word.
+fn told(fib: &Fib, port: u8, packet: &Packet) -> String {
+    let interface = fib.interface(Site::Port(PortId(port))).unwrap();
+    match fib.onward(interface, packet) {
+        Onward::Host(reason) => reason.name().into(),
+        Onward::Nowhere => "nowhere".into(),
+        Onward::Hops(hops) => hops.hops.iter().map(|hop| format!("{:?} ", hop.dst.0[5])).collect(),
+    }
+}
+
+#[test]
+fn the_longest_prefix_of_the_interfaces_own_table_decides() {
+    let mut tables = [Routes::default(), Routes::default()];
+    let hops = |last| Target::Hops(vec![hop(0, Some(last))]);
+    let left = |address: u32| Address::V4(address).bits();
+    tables[0].v4.extend([
+        ((0, 0), hops(1)),
+        ((left(0x0a00_0000), 8), hops(2)),
+        ((left(0x0a01_0000), 16), Target::Nowhere),
+        ((left(0x0a01_0203), 32), Target::Host(PuntReason::Local)),
+    ]);
+    tables[0].v6.insert((0xfd << 120, 8), hops(3));
+    tables[1].v4.insert((left(0x0a00_0000), 8), Target::Hops(vec![hop(1, None)]));
+    let fib = Fib::new(&[interface(0, 0), interface(1, 1)], &tables, Spread::Flow);
+    let expected = [
+        (0x0900_0001, "1 ", "no_route"),
+        (0x0aff_ffff, "2 ", "unresolved"),
+        (0x0a01_0202, "nowhere", "unresolved"),
+        (0x0a01_0203, "local", "unresolved"),
+        (0x0b00_0000, "1 ", "no_route"),
+    ];
+    for (dst, at_0, at_1) in expected {
+        assert_eq!([told(&fib, 0, &to4(dst)), told(&fib, 1, &to4(dst))], [at_0, at_1], "{dst:x}");
+    }
+    assert_eq!([told(&fib, 0, &to6(0xfd << 120)), told(&fib, 0, &to6(0xfe << 120))], ["3 ", "no_route"]);
+    assert_eq!(fib.interface(Site::Port(PortId(2))), None);
+    assert_eq!(fib.interface(Site::Vlan(1)), None);
+}
+
+#[test]
+fn hops_whose_stations_are_not_known_are_left_out_as_long_as_there_are_others() {
+    let some = [hop(0, Some(1)), hop(0, None), hop(0, Some(3))].to_vec();
+    let tables = [Routes {
+        v4: [((0, 0), Target::Hops(some)), ((1 << 127, 1), Target::Hops(Vec::new()))].into_iter().collect(),
+        ..Routes::default()
+    }];
+    let fib = Fib::new(&[interface(0, 0)], &tables, Spread::Flow);
+    assert_eq!([told(&fib, 0, &to4(1)), told(&fib, 0, &to4(u32::MAX))], ["1 3 ", "unresolved"]);
+}
+
+#[test]
+fn more_hops_than_can_be_chosen_among_are_cut_off() {
+    let many = (0..=255).map(|last| hop(0, Some(last))).collect();
+    let tables = [Routes { v4: [((0, 0), Target::Hops(many))].into_iter().collect(), ..Routes::default() }];
+    let fib = Fib::new(&[interface(0, 0)], &tables, Spread::Flow);
+    assert_eq!(told(&fib, 0, &to4(1)).split_whitespace().count(), MEMBERS_MAX);
+}

@@ -1,0 +1,81 @@
+//! What the host beside the switch sends by it: frames that the kernel has given to the interface of a routed port, or of a VLAN
+//! with a router. They join the egress queue of their class, obey its pauses, and count there; at no ingress, so that they
+//! take nothing of what peers were promised. What bounds them is how many there may be at each interface.
+
+use super::routed::names_vlan;
+use super::{Batch, Switch};
+use crate::drop_reason::DropReason;
+use crate::forward::Decision;
+use crate::frame::FrameStore;
+use crate::queue::{FrameMeta, Origin};
+use crate::settings::HOST_FRAMES_MAX;
+use crate::units::{CLASSES, Class, PortId, Site};
+use crate::wire::header::Header;
+
+impl Batch<'_> {
+    /// The host sends a frame of these bytes by its interface at `site`. `port` is a port that this worker owns: that
+    /// of the interface, or for a VLAN any, at which the frame is counted.
+    pub fn send_of_host<S: FrameStore>(&mut self, site: Site, port: PortId, bytes: &[u8], store: &mut S) {
+        self.switch.send_of_host(site, port, bytes, store);
+    }
+}
+
+impl Switch {
+    fn send_of_host<S: FrameStore>(&mut self, site: Site, port: PortId, bytes: &[u8], store: &mut S) {
+        self.end_run();
+        let at = &self.ports[port.index()];
+        let Ok(header) = Header::parse(bytes) else {
+            return self.refuse_of_host(port, at.settings.default_class, DropReason::Malformed);
+        };
+        let class = at.ingress.classifier.classify(&header);
+        if header.dst.is_link_local() {
+            let refused = match site {
+                Site::Vlan(_) => Some(DropReason::NotMember), // it has no neighbor of its own
+                Site::Port(_) if !at.up => Some(DropReason::LinkDown),
+                Site::Port(_) if self.tell(port, class, bytes, store) => None,
+                Site::Port(_) => Some(DropReason::HostLimit),
+            };
+            if let Some(reason) = refused {
+                self.refuse_of_host(port, class, reason);
+            }
+            return;
+        }
+        if names_vlan(&header) {
+            return self.refuse_of_host(port, class, DropReason::NotMember);
+        }
+        if !has_room(&at.ingress.of_host, class) {
+            return self.refuse_of_host(port, class, DropReason::HostLimit);
+        }
+        let Some(frame) = store.make(bytes) else {
+            return self.refuse_of_host(port, class, DropReason::NoFrames);
+        };
+        self.ledger.made += 1;
+        self.ports[port.index()].ingress.of_host[class.index()] += 1;
+        let meta = FrameMeta::new(self.now, port, class, frame.len());
+        let (layout, tags) = (header.layout(), header.tags_len(bytes));
+        let (decision, vid) = match site {
+            Site::Port(egress) => (Decision::Unicast(egress), 0),
+            Site::Vlan(vid) => (self.bridge.from_router(self.now, vid, header.dst), vid),
+        };
+        *self.nodes.meta_mut(&frame) = FrameMeta { layout, tags, vid, origin: Origin::Host, ..meta };
+        match decision {
+            Decision::Unicast(egress) => _ = self.enqueue(egress, frame, store),
+            Decision::Group(group) => self.take_path(group, None, frame, store),
+            Decision::Flood(ports, kind) => self.flood(ports, kind, None, frame, store),
+            Decision::Drop(reason) => self.drop_admitted(port, reason, frame, store),
+            Decision::Route(_) => unreachable!("the router sends nothing to itself"),
+        }
+    }
+
+    /// A frame of the host goes nowhere, and never was in the switch.
+    fn refuse_of_host(&mut self, port: PortId, class: Class, reason: DropReason) {
+        self.counters.class(port, class).drops[reason.index()].add(1);
+        self.ledger.made += 1;
+        self.ledger.dropped += 1;
+    }
+}
+
+/// A class may have as many frames as are left for others: whatever is paused, something can be said in the rest.
+fn has_room(of_host: &[u32; CLASSES], class: Class) -> bool {
+    of_host[class.index()] + of_host.iter().sum::<u32>() < HOST_FRAMES_MAX
+}

@@ -1,0 +1,211 @@
+//! Where the bridge ends: frames at routed ports, and those that stations of a VLAN send to its router. What the router sends on
+//! joins an egress queue as bridged frames do, and everything behind that is the same: a routed port is a port.
+//!
+//! A frame is written only when there is room for it: one that waits is decided anew, and passes the router once. What the
+//! kernel has to look at is copied to it and leaves the switch at once ([`super::punts`]), so that it waits nowhere and holds
+//! nobody's class.
+
+use std::sync::Arc;
+
+use pnet_packet::ethernet::EtherTypes;
+
+use super::{Batch, Switch};
+use crate::drop_reason::DropReason;
+use crate::forward::Decision;
+use crate::frame::{Frame, FrameStore};
+use crate::punt::{PuntReason, PuntRefusal};
+use crate::queue::{FrameMeta, Origin};
+use crate::routing::{Fib, Hop, Interface, Onward};
+use crate::settings::Spread;
+use crate::units::{PortSet, Site};
+use crate::wire::header::{Header, field};
+use crate::wire::ip::{self, Packet, Unroutable};
+
+/// What the router does with a frame.
+#[derive(Clone, Copy, Debug)]
+enum Routed {
+    /// It is the kernel's.
+    Host(PuntReason),
+    /// It goes on.
+    On(Hop),
+    /// It ends here.
+    Drop(DropReason),
+}
+
+impl Batch<'_> {
+    /// Routes by another table from now on; what waits for room is decided anew. Nothing is allocated, and nothing freed: that is
+    /// for whoever drops the one that comes back.
+    #[must_use = "it may be large, and is to be dropped where there is time"]
+    pub fn set_fib<S: FrameStore>(&mut self, fib: Arc<Fib>, store: &mut S) -> Arc<Fib> {
+        self.switch.end_run();
+        let before = std::mem::replace(&mut self.switch.fib, fib);
+        self.switch.look_elsewhere(store);
+        before
+    }
+}
+
+impl Switch {
+    /// Where a frame goes that has come to the router at `site`.
+    #[inline(never)]
+    pub(super) fn decide_routed<S: FrameStore>(&mut self, site: Site, frame: Frame, store: &mut S) {
+        if self.fib.spread() != Spread::Flow {
+            self.end_run(); // queues are looked at
+            self.paths.hops_drawn = self.paths.hops_drawn.wrapping_add(1);
+        }
+        let hop = match self.look_up(site, &frame, store) {
+            Routed::On(hop) => hop,
+            Routed::Host(reason) => {
+                self.leave_pipeline(&frame);
+                return self.punt_admitted(site, reason, frame, store);
+            }
+            Routed::Drop(reason) => return self.end_here(reason, frame, store),
+        };
+        let (decision, vid) = match hop.site {
+            Site::Port(egress) => (Decision::Unicast(egress), 0),
+            Site::Vlan(vid) => (self.bridge.from_router(self.now, vid, hop.dst), vid),
+        };
+        self.nodes.meta_mut(&frame).vid = vid;
+        match decision {
+            Decision::Unicast(egress) if self.must_wait(egress, self.nodes.meta(&frame)) => {
+                let others = self.other_hops(site, &frame, store);
+                self.wait_for_one_of(egress, others, frame);
+            }
+            Decision::Unicast(egress) => {
+                self.leave_pipeline(&frame);
+                self.readdress(&frame, &hop, store);
+                self.enqueue(egress, frame, store);
+            }
+            Decision::Group(group) => self.take_path(group, Some(hop), frame, store),
+            Decision::Flood(ports, kind) => self.flood(ports, kind, Some(hop), frame, store),
+            Decision::Drop(reason) => self.end_here(reason, frame, store),
+            Decision::Route(_) => unreachable!("the router sends nothing to itself"),
+        }
+    }
+
+    /// What the router does with a frame that has come to it at `site`.
+    fn look_up<S: FrameStore>(&self, site: Site, frame: &Frame, store: &S) -> Routed {
+        let fib = &*self.fib;
+        let layout = self.nodes.meta(frame).layout;
+        let head = store.head(frame);
+        let header = Header::read(layout, head);
+        let Some(interface) = fib.interface(site) else { return Routed::Drop(DropReason::NoRouter) };
+        if let Some(reason) = why_not_for(interface, &header) {
+            return Routed::Drop(reason);
+        }
+        if header.dst.is_group() || header.ether_type == EtherTypes::Arp {
+            return Routed::Host(reason_of_group(&header));
+        }
+        let room = frame.len() as usize - usize::from(header.l3);
+        let packet = match Packet::read(header.ether_type, header.payload(head), room) {
+            Some(Ok(packet)) => packet,
+            Some(Err(Unroutable::Broken)) => return Routed::Drop(DropReason::BadIp),
+            Some(Err(Unroutable::Martian)) => return Routed::Drop(DropReason::Martian),
+            None => return Routed::Host(PuntReason::Other),
+        };
+        if packet.has_options {
+            return Routed::Host(PuntReason::Options);
+        }
+        if packet.stays_on_link {
+            return Routed::Host(PuntReason::Local);
+        }
+        let hops = match fib.onward(interface, &packet) {
+            Onward::Host(reason) => return Routed::Host(reason),
+            Onward::Nowhere => return Routed::Drop(DropReason::Blackhole),
+            Onward::Hops(_) if packet.hops_left <= 1 => return Routed::Host(PuntReason::HopLimit),
+            Onward::Hops(hops) => hops,
+        };
+        let hop = match &*hops.hops {
+            [hop] => Some(*hop),
+            _ => self.choose_hop(fib.spread(), hops, frame, head),
+        };
+        match hop {
+            None => Routed::Host(PuntReason::Unresolved),
+            Some(hop) if packet.len > hop.mtu => Routed::Host(PuntReason::TooBig),
+            Some(hop) => Routed::On(hop),
+        }
+    }
+
+    /// The ports by which a frame may leave that waits for room at one of them: any next hop's, where queues decide.
+    #[cold]
+    fn other_hops<S: FrameStore>(&self, site: Site, frame: &Frame, store: &S) -> PortSet {
+        if self.fib.spread() == Spread::Flow {
+            return PortSet::NONE; // it stays with its flow
+        }
+        let head = store.head(frame);
+        let header = Header::read(self.nodes.meta(frame).layout, head);
+        let room = frame.len() as usize - usize::from(header.l3);
+        let packet = Packet::read(header.ether_type, header.payload(head), room).and_then(Result::ok);
+        match self.fib.interface(site).zip(packet).map(|(from, packet)| self.fib.onward(from, &packet)) {
+            Some(Onward::Hops(hops)) => hops.hops.iter().filter_map(|hop| hop.site.port()).collect(),
+            Some(Onward::Host(_) | Onward::Nowhere) | None => PortSet::NONE,
+        }
+    }
+
+    /// A frame of the bridge that also the router is to see, as it hears all that is said to groups in its VLANs.
+    #[inline]
+    pub(super) fn show_router<S: FrameStore>(&mut self, frame: &Frame, store: &S) {
+        let &FrameMeta { ingress, vid, origin, layout, .. } = self.nodes.meta(frame);
+        if self.bridge.router(vid).is_none() || origin == Origin::Host {
+            return;
+        }
+        let header = Header::read(layout, store.head(frame));
+        if header.dst.is_group() {
+            let _ = self.punt((ingress, vid), reason_of_group(&header), frame, store); // a copy, whose loss is counted there
+        }
+    }
+
+    fn end_here<S: FrameStore>(&mut self, reason: DropReason, frame: Frame, store: &mut S) {
+        self.leave_pipeline(&frame);
+        let port = self.nodes.meta(&frame).ingress;
+        self.drop_admitted(port, reason, frame, store);
+    }
+
+    /// The frame is the router's now: from its address to that of the next station, with a hop less.
+    pub(super) fn readdress<S: FrameStore>(&self, frame: &Frame, hop: &Hop, store: &mut S) {
+        let Header { ether_type, l3, .. } = Header::read(self.nodes.meta(frame).layout, store.head(frame));
+        let head = store.head_mut(frame);
+        head[field::DST].copy_from_slice(&hop.dst.0);
+        head[field::SRC].copy_from_slice(&hop.src.0);
+        ip::pass(ether_type, &mut head[usize::from(l3)..]);
+    }
+
+    /// A frame that was admitted at its ingress is for whoever runs the switch.
+    #[cold]
+    fn punt_admitted<S: FrameStore>(&mut self, site: Site, reason: PuntReason, frame: Frame, store: &mut S) {
+        self.end_run();
+        let port = self.nodes.meta(&frame).ingress;
+        let vid = match site {
+            Site::Port(_) => 0,
+            Site::Vlan(vid) => vid,
+        };
+        match self.punt((port, vid), reason, &frame, store) {
+            Ok(()) => {
+                self.ledger.consumed += 1;
+                self.leave_congestion_point(&frame);
+                self.finish(frame, store);
+            }
+            Err(PuntRefusal::Rate) => self.drop_admitted(port, DropReason::PuntLimit, frame, store),
+            Err(PuntRefusal::Room) => self.drop_admitted(port, DropReason::PuntFull, frame, store),
+        }
+    }
+}
+
+fn reason_of_group(header: &Header) -> PuntReason {
+    if header.ether_type == EtherTypes::Arp { PuntReason::Arp } else { PuntReason::Group }
+}
+
+/// Whether a frame is of a VLAN, where there is none: at a routed port, and between the router and its host.
+pub(super) fn names_vlan(header: &Header) -> bool {
+    header.tag.is_some_and(|tag| tag.vid() != 0)
+}
+
+/// Why the router does not take a frame with this head that has come in at one of its interfaces.
+fn why_not_for(interface: &Interface, header: &Header) -> Option<DropReason> {
+    match interface.site {
+        Site::Port(_) if names_vlan(header) => Some(DropReason::NotMember),
+        Site::Port(_) if !header.dst.is_group() && header.dst != interface.mac => {
+            Some(DropReason::OtherStation)
+        }
+        Site::Port(_) | Site::Vlan(_) => None,
+    }
+}

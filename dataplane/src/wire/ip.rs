@@ -1,0 +1,409 @@
+//! IP as a router reads and writes it: where a packet goes, whether it may go on, and what it becomes by that. RFC 1812
+//! section 5.2 for IPv4, RFC 8200 for IPv6.
+//!
+//! Bridges do not look at IP and forward what is broken; a router does not.
+
+use pnet_packet::ethernet::{EtherType, EtherTypes};
+
+use super::header::field::{IPV4_LEN, IPV6_LEN};
+
+/// Offsets in an IPv4 header (RFC 791).
+mod ipv4 {
+    pub const LENGTH: usize = 2;
+    pub const TTL: usize = 8;
+    pub const CHECKSUM: usize = 10;
+    pub const SRC: usize = 12;
+    pub const DST: usize = 16;
+}
+
+/// Offsets in an IPv6 header (RFC 8200 section 3).
+mod ipv6 {
+    pub const LENGTH: usize = 4;
+    pub const NEXT_HEADER: usize = 6;
+    pub const HOP_LIMIT: usize = 7;
+    pub const SRC: usize = 8;
+    pub const DST: usize = 24;
+    /// Hop-by-hop options: every router is to look at them.
+    pub const HOP_BY_HOP: u8 = 0;
+}
+
+/// An address to look up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// IPv4.
+    V4(u32),
+    /// IPv6.
+    V6(u128),
+}
+
+impl Address {
+    /// The address at the left of 128 bits.
+    #[inline]
+    #[must_use]
+    pub const fn bits(self) -> u128 {
+        match self {
+            Address::V4(address) => (address as u128) << 96,
+            Address::V6(address) => address,
+        }
+    }
+}
+
+/// What a router needs to know of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Where it goes.
+    pub dst: Address,
+    /// Bytes of the packet, as its header says: what an MTU counts.
+    pub len: u32,
+    /// Routers that it may still pass, this one included.
+    pub hops_left: u8,
+    /// It has options that a router is to look at.
+    pub has_options: bool,
+    /// It goes no farther than this wire, whatever routes there are: to a group, or from or to a link-local address.
+    pub stays_on_link: bool,
+}
+
+/// Why a packet goes nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unroutable {
+    /// It is not what its EtherType says: another version, cut off, a wrong length or checksum.
+    #[error("the IP header is broken")]
+    Broken,
+    /// Its source or destination is none that may be seen on a wire (RFC 1812 section 5.3.7; RFC 4291 section 2.5).
+    #[error("the IP source or destination cannot be one of a packet on a wire")]
+    Martian,
+}
+
+impl Packet {
+    /// Reads the packet that begins with `head`, in a frame that has room for `room` bytes of it. `None` where this is not IP.
+    ///
+    /// # Errors
+    /// Where no router may send it on.
+    #[inline]
+    pub fn read(ether_type: EtherType, head: &[u8], room: usize) -> Option<Result<Packet, Unroutable>> {
+        match ether_type {
+            EtherTypes::Ipv4 => Some(Packet::read_ipv4(head, room)),
+            EtherTypes::Ipv6 => Some(Packet::read_ipv6(head, room)),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn read_ipv4(head: &[u8], room: usize) -> Result<Packet, Unroutable> {
+        let fixed = head.first_chunk::<IPV4_LEN>().ok_or(Unroutable::Broken)?;
+        let header_len = usize::from(fixed[0] & 15) * 4;
+        let len = usize::from(be16(fixed, ipv4::LENGTH));
+        let is_whole = fixed[0] >> 4 == 4 && (IPV4_LEN..=len).contains(&header_len) && len <= room;
+        let header = head.get(..header_len).filter(|_| is_whole).ok_or(Unroutable::Broken)?;
+        if sum(header) != 0xffff {
+            return Err(Unroutable::Broken);
+        }
+        let [src, dst] = [ipv4::SRC, ipv4::DST].map(|at| be32(fixed, at));
+        let is_on_no_wire = |address: u32| matches!((address >> 24) as u8, 0 | 127);
+        if is_on_no_wire(src) || is_on_no_wire(dst) || src >> 28 >= 0xe {
+            return Err(Unroutable::Martian);
+        }
+        Ok(Packet {
+            dst: Address::V4(dst),
+            len: u32::from(be16(fixed, ipv4::LENGTH)),
+            hops_left: fixed[ipv4::TTL],
+            has_options: header_len > IPV4_LEN,
+            stays_on_link: stays_on_link4(src, dst),
+        })
+    }
+
+    #[inline]
+    fn read_ipv6(head: &[u8], room: usize) -> Result<Packet, Unroutable> {
+        let fixed = head.first_chunk::<IPV6_LEN>().ok_or(Unroutable::Broken)?;
+        let len = usize::from(be16(fixed, ipv6::LENGTH)) + IPV6_LEN;
+        if fixed[0] >> 4 != 6 || len > room {
+            return Err(Unroutable::Broken);
+        }
+        let [src, dst] = [ipv6::SRC, ipv6::DST].map(|at| be128(fixed, at));
+        let is_on_no_wire = |address: u128| address <= 1; // unspecified, loopback
+        if is_on_no_wire(src) && !may_have_no_source(dst) || is_on_no_wire(dst) || src >> 120 == 0xff {
+            return Err(Unroutable::Martian);
+        }
+        Ok(Packet {
+            dst: Address::V6(dst),
+            len: u32::try_from(len).unwrap_or(u32::MAX),
+            hops_left: fixed[ipv6::HOP_LIMIT],
+            has_options: fixed[ipv6::NEXT_HEADER] == ipv6::HOP_BY_HOP,
+            stays_on_link: stays_on_link6(src, dst),
+        })
+    }
+}
+
+/// Whether a packet goes no farther than this wire, whatever routes there are: to a group, or from or to a link-local address.
+#[inline]
+const fn stays_on_link4(src: u32, dst: u32) -> bool {
+    dst >> 28 >= 0xe || dst >> 16 == 0xa9fe || src >> 16 == 0xa9fe
+}
+
+/// The same of IPv6.
+#[inline]
+const fn stays_on_link6(src: u128, dst: u128) -> bool {
+    dst >> 120 == 0xff || dst >> 118 == 0xfe80 >> 6 || src >> 118 == 0xfe80 >> 6
+}
+
+/// Duplicate address detection asks without an address (RFC 4862), and only groups and neighbours on the wire.
+const fn may_have_no_source(dst: u128) -> bool {
+    dst >> 120 == 0xff
+}
+
+/// The packet that begins with `head`, which has been [read](Packet::read) and has hops left, has passed a router: one less.
+/// The checksum of IPv4 is changed by as much (RFC 1624).
+#[inline]
+pub fn pass(ether_type: EtherType, head: &mut [u8]) {
+    match ether_type {
+        EtherTypes::Ipv4 => {
+            if let Some(header) = head.first_chunk_mut::<IPV4_LEN>() {
+                header[ipv4::TTL] = header[ipv4::TTL].saturating_sub(1);
+                let checksum = match ones_complement(u32::from(be16(header, ipv4::CHECKSUM)) + 0x0100) {
+                    0xffff => 0, // the same number, as it is written
+                    checksum => checksum,
+                };
+                let [high, low] = checksum.to_be_bytes();
+                [header[ipv4::CHECKSUM], header[ipv4::CHECKSUM + 1]] = [high, low];
+            }
+        }
+        EtherTypes::Ipv6 => {
+            if let Some(hop_limit) = head.get_mut(ipv6::HOP_LIMIT) {
+                *hop_limit = hop_limit.saturating_sub(1);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The ones' complement sum of a header, in words: all ones where its checksum is right.
+#[inline]
+fn sum(header: &[u8]) -> u16 {
+    let words = header.chunks_exact(2).map(|word| u32::from(be16(word, 0)));
+    ones_complement(words.sum())
+}
+
+#[inline]
+#[allow(clippy::cast_possible_truncation)] // two folds leave sixteen bits
+const fn ones_complement(sum: u32) -> u16 {
+    let once = (sum & 0xffff) + (sum >> 16);
+    ((once & 0xffff) + (once >> 16)) as u16
+}
+
+#[inline]
+fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+#[inline]
+fn be32(bytes: &[u8; IPV4_LEN], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+#[inline]
+fn be128(bytes: &[u8; IPV6_LEN], at: usize) -> u128 {
+    u128::from_be_bytes(std::array::from_fn(|index| bytes[at + index]))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use pnet_packet::ipv4::{self as pnet_v4, Ipv4Packet, MutableIpv4Packet};
+    use proptest::prelude::*;
+    use xoff_explore::explore;
+
+    use super::*;
+
+    /// A packet with so many words of options and bytes of payload, its checksum right.
+    fn v4(src: [u8; 4], dst: [u8; 4], ttl: u8, options: u8, payload: usize) -> Vec<u8> {
+        let header = usize::from(5 + options) * 4;
+        let mut bytes = vec![0; header + payload];
+        let mut packet = MutableIpv4Packet::new(&mut bytes).unwrap();
+        packet.set_version(4);
+        packet.set_header_length(5 + options);
+        packet.set_total_length(u16::try_from(header + payload).unwrap());
+        packet.set_ttl(ttl);
+        packet.set_source(src.into());
+        packet.set_destination(dst.into());
+        let checksum = pnet_v4::checksum(&packet.to_immutable());
+        packet.set_checksum(checksum);
+        bytes
+    }
+
+    fn v6(src: u128, dst: u128, hop_limit: u8, next_header: u8, payload: u16) -> Vec<u8> {
+        let mut bytes = vec![0x60, 0, 0, 0];
+        bytes.extend(payload.to_be_bytes());
+        bytes.extend([next_header, hop_limit]);
+        bytes.extend(src.to_be_bytes());
+        bytes.extend(dst.to_be_bytes());
+        bytes.resize(40 + usize::from(payload), 0);
+        bytes
+    }
+
+    fn read4(bytes: &[u8]) -> Result<Packet, Unroutable> {
+        Packet::read(EtherTypes::Ipv4, bytes, bytes.len()).unwrap()
+    }
+
+    fn read6(bytes: &[u8]) -> Result<Packet, Unroutable> {
+        Packet::read(EtherTypes::Ipv6, bytes, bytes.len()).unwrap()
+    }
+
+    const A: [u8; 4] = [10, 0, 0, 1];
+    const B: [u8; 4] = [10, 1, 0, 2];
+    const FD: u128 = 0xfd << 120;
+
+    #[test]
+    fn a_packet_is_read_by_its_own_length_and_not_by_its_frames() {
+        let mut bytes = v4(A, B, 64, 0, 8);
+        let packet = Packet {
+            dst: Address::V4(0x0a01_0002),
+            len: 28,
+            hops_left: 64,
+            has_options: false,
+            stays_on_link: false,
+        };
+        assert_eq!(read4(&bytes), Ok(packet));
+        bytes.resize(46, 0);
+        assert_eq!(read4(&bytes), Ok(packet), "padded");
+        assert_eq!(Packet::read(EtherTypes::Ipv4, &bytes[..20], 27).unwrap(), Err(Unroutable::Broken));
+        assert_eq!(
+            Packet::read(EtherTypes::Ipv4, &bytes[..20], 28).unwrap(),
+            Ok(packet),
+            "its head is enough"
+        );
+        let bytes = v6(FD | 1, FD | 2, 9, 17, 3);
+        let packet = Packet {
+            dst: Address::V6(FD | 2),
+            len: 43,
+            hops_left: 9,
+            has_options: false,
+            stays_on_link: false,
+        };
+        assert_eq!(read6(&bytes), Ok(packet));
+        assert_eq!(Packet::read(EtherTypes::Ipv6, &bytes[..40], 42).unwrap(), Err(Unroutable::Broken));
+        assert_eq!(Packet::read(EtherTypes::Arp, &bytes, 43), None);
+    }
+
+    #[test]
+    fn options_are_told() {
+        assert!(read4(&v4(A, B, 64, 1, 0)).unwrap().has_options);
+        assert!(read6(&v6(FD | 1, FD | 2, 9, 0, 8)).unwrap().has_options);
+    }
+
+    #[test]
+    fn every_bit_of_an_ipv4_header_that_is_wrong_is_found() {
+        for options in [0, 1, 10] {
+            let good = v4(A, B, 64, options, 4);
+            for bit in 0..usize::from(5 + options) * 32 {
+                let mut bytes = good.clone();
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(read4(&bytes), Err(Unroutable::Broken), "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn cut_off_or_of_another_version_is_broken() {
+        let (four, six) = (v4(A, B, 64, 2, 0), v6(FD | 1, FD | 2, 9, 17, 0));
+        for len in 0..four.len() {
+            assert_eq!(read4(&four[..len]), Err(Unroutable::Broken), "{len}");
+        }
+        for len in 0..six.len() {
+            assert_eq!(read6(&six[..len]), Err(Unroutable::Broken), "{len}");
+        }
+        assert_eq!(read6(&four), Err(Unroutable::Broken));
+        let mut short = v4(A, B, 64, 0, 0);
+        short[0] = 0x44;
+        assert_eq!(read4(&short), Err(Unroutable::Broken));
+    }
+
+    #[test]
+    fn martians_go_nowhere() {
+        for on_no_wire in [[0, 0, 0, 0], [0, 1, 2, 3], [127, 0, 0, 1], [127, 255, 255, 255]] {
+            assert_eq!(read4(&v4(on_no_wire, B, 9, 0, 0)), Err(Unroutable::Martian), "from {on_no_wire:?}");
+            assert_eq!(read4(&v4(A, on_no_wire, 9, 0, 0)), Err(Unroutable::Martian), "to {on_no_wire:?}");
+        }
+        for fine in [[1, 0, 0, 0], [126, 255, 255, 255], [128, 0, 0, 0], [223, 255, 255, 255]] {
+            assert!(read4(&v4(fine, B, 9, 0, 0)).is_ok(), "{fine:?}");
+        }
+        for group in [[224, 0, 0, 0], [239, 1, 2, 3], [255, 255, 255, 255]] {
+            assert_eq!(read4(&v4(group, B, 9, 0, 0)), Err(Unroutable::Martian));
+            assert!(read4(&v4(A, group, 9, 0, 0)).unwrap().stays_on_link);
+        }
+        let groups = 0xff02u128 << 112;
+        for (src, dst) in [(0, FD), (1, FD), (FD, 0), (FD, 1), (groups | 1, FD)] {
+            assert_eq!(read6(&v6(src, dst, 9, 17, 0)), Err(Unroutable::Martian), "{src:x} to {dst:x}");
+        }
+        assert!(read6(&v6(0, groups | 1, 255, 58, 0)).unwrap().stays_on_link, "duplicate address detection");
+    }
+
+    #[test]
+    fn what_stays_on_the_link_is_bracketed() {
+        let stays4 = |dst| {
+            let back = read4(&v4(dst, A, 9, 0, 0)).map(|packet| packet.stays_on_link);
+            let stays = read4(&v4(A, dst, 9, 0, 0)).unwrap().stays_on_link;
+            assert!(back.is_err() || back == Ok(stays), "from {dst:?}");
+            stays
+        };
+        for (dst, stays) in [
+            ([169, 253, 255, 255], false),
+            ([169, 254, 0, 0], true),
+            ([169, 254, 255, 255], true),
+            ([169, 255, 0, 0], false),
+            ([223, 255, 255, 255], false),
+            ([224, 0, 0, 0], true),
+        ] {
+            assert_eq!(stays4(dst), stays, "{dst:?}");
+        }
+        let stays6 = |top: u128| {
+            let back = read6(&v6(top << 112 | 5, FD | 1, 9, 17, 0)).map(|packet| packet.stays_on_link);
+            let stays = read6(&v6(FD | 1, top << 112 | 5, 9, 17, 0)).unwrap().stays_on_link;
+            assert!(back.is_err() || back == Ok(stays), "from {top:x}");
+            stays
+        };
+        for (top, stays) in [
+            (0xfe7f, false),
+            (0xfe80, true),
+            (0xfebf, true),
+            (0xfec0, false),
+            (0xfeff, false),
+            (0xff00, true),
+        ] {
+            assert_eq!(stays6(top), stays, "{top:x}");
+        }
+    }
+
+    explore! {
+        #[test]
+        fn a_packet_that_has_passed_has_a_hop_less_and_a_right_checksum(
+            src in any::<[u8; 4]>(), dst in any::<[u8; 4]>(), ttl in 1u8.., options in 0u8..=10, id in any::<[u8; 2]>()
+        ) {
+            let mut bytes = v4(src, dst, ttl, options, 3);
+            bytes[4..6].copy_from_slice(&id);
+            bytes[10..12].copy_from_slice(&[0, 0]);
+            let checksum = pnet_v4::checksum(&Ipv4Packet::new(&bytes).unwrap());
+            bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
+            let before = bytes.clone();
+            pass(EtherTypes::Ipv4, &mut bytes);
+            let after = Ipv4Packet::new(&bytes).unwrap();
+            prop_assert_eq!(after.get_ttl(), ttl - 1);
+            prop_assert_eq!(sum(&bytes[..usize::from(5 + options) * 4]), 0xffff);
+            prop_assert_eq!((&bytes[..8], &bytes[12..]), (&before[..8], &before[12..]));
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..90), room in 0usize..100) {
+            for ether_type in [EtherTypes::Ipv4, EtherTypes::Ipv6] {
+                let _ = Packet::read(ether_type, &bytes, room);
+                pass(ether_type, &mut bytes.clone());
+            }
+        }
+    }
+
+    #[test]
+    fn ipv6_has_a_hop_less() {
+        let mut bytes = v6(FD | 1, FD | 2, 64, 17, 0);
+        pass(EtherTypes::Ipv6, &mut bytes);
+        assert_eq!(bytes, v6(FD | 1, FD | 2, 63, 17, 0));
+    }
+}

@@ -1,0 +1,501 @@
+//! What a router does with frames: sends them on, written for the next station; gives them to the host; or drops them for a named
+//! reason. A routed port is a port: what waits there waits, and pauses, as anywhere.
+
+mod host;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use pnet_packet::ipv4::{Ipv4Packet, MutableIpv4Packet, checksum};
+use xoff_dataplane::counters::Counters;
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::frame::{Frame, FrameStore};
+use xoff_dataplane::punt::{Punt, PuntLimit, PuntReason, PuntSink};
+use xoff_dataplane::routing::{Fib, Interface, NextHop, Routes, Target};
+use xoff_dataplane::settings::{
+    Accounting, HOST_FRAMES_MAX, Spread, SwitchSettings, Trust, Turns, VlanSettings, WhenFull,
+};
+use xoff_dataplane::switch::{Switch, Workers};
+use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId, Quanta, Site};
+use xoff_dataplane::wire::ip::Address;
+use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
+
+use crate::C3;
+use crate::bed::plan::{self, LINK};
+use crate::bed::store::MemoryStore;
+
+const SLOTS: u32 = 512;
+const CONTROL_SLOTS: u32 = 6;
+/// Ports 0 to 3 are routed, 4 and 5 bridge VLAN 7, in which there is a router.
+const P0: PortId = PortId(0);
+const P1: PortId = PortId(1);
+const P2: PortId = PortId(2);
+const P3: PortId = PortId(3);
+const V4: PortId = PortId(4);
+const V5: PortId = PortId(5);
+const VID: u16 = 7;
+const ROUTER: MacAddr = MacAddr([2, 9, 9, 9, 9, 9]);
+const MTU: u32 = 1_000;
+
+#[derive(Debug)]
+struct Sink(Arc<Mutex<Punted>>);
+
+/// What was punted, and why.
+type Punted = Vec<(Punt, Vec<u8>)>;
+
+impl PuntSink for Sink {
+    fn take(&mut self, punt: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool {
+        let mut bytes = vec![0; frame.len() as usize];
+        let len = store.read(frame, &mut bytes);
+        bytes.truncate(len);
+        self.0.lock().expect("nobody panicked").push((*punt, bytes));
+        true
+    }
+}
+
+/// A worker driven by hand.
+struct Driver {
+    switch: Switch,
+    counters: Arc<Counters>,
+    store: MemoryStore,
+    punted: Arc<Mutex<Punted>>,
+    now: Nanos,
+}
+
+/// The station behind a port, or that of this number in the VLAN.
+fn station(number: u8) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 7, number])
+}
+
+/// The router's address at a port.
+fn router(port: PortId) -> MacAddr {
+    MacAddr([2, 0, 0, 1, 0, port.0])
+}
+
+fn left(address: [u8; 4]) -> u128 {
+    Address::V4(u32::from_be_bytes(address)).bits()
+}
+
+fn hop(interface: usize, station: Option<MacAddr>) -> NextHop {
+    NextHop { interface, station, weight: 1 }
+}
+
+/// 10.N.0.0/16 is behind port N; 10.7.0.0/16 is the VLAN, whose station 9 nobody knows the port of; 10.8.0.0/16 behind ports 1 to 3.
+fn fib(spread: Spread) -> Arc<Fib> {
+    let at = |site, mac| Interface { site, mac, mtu: MTU, table: 0 };
+    let mut interfaces: Vec<Interface> =
+        [P0, P1, P2, P3].map(|port| at(Site::Port(port), router(port))).to_vec();
+    interfaces.push(at(Site::Vlan(VID), ROUTER));
+    let mut routes = Routes::default();
+    for number in 0..4 {
+        let target = Target::Hops(vec![hop(number.into(), Some(station(number)))]);
+        routes.v4.insert((left([10, number, 0, 0]), 16), target);
+    }
+    let all = (1..4).map(|number: u8| hop(number.into(), Some(station(number)))).collect();
+    routes.v4.extend([
+        ((left([10, 7, 0, 4]), 32), Target::Hops(vec![hop(4, Some(station(4)))])),
+        ((left([10, 7, 0, 9]), 32), Target::Hops(vec![hop(4, Some(station(9)))])),
+        ((left([10, 7, 0, 0]), 16), Target::Hops(vec![hop(4, None)])),
+        ((left([10, 8, 0, 0]), 16), Target::Hops(all)),
+        ((left([10, 9, 0, 0]), 16), Target::Nowhere),
+        ((left([10, 0, 0, 1]), 32), Target::Host(PuntReason::Local)),
+    ]);
+    routes.v6.insert((0xfd01 << 112, 16), Target::Hops(vec![hop(1, Some(station(1)))]));
+    Arc::new(Fib::new(&interfaces, &[routes], spread))
+}
+
+fn settings() -> SwitchSettings {
+    let mut plan = plan::switch(&[LINK; 6]);
+    plan.each_port(|port| (port.routed, port.pvid) = (true, None));
+    for port in [V4, V5] {
+        let port = &mut plan.settings.ports[port.index()];
+        (port.routed, port.pvid) = (false, Some(VID));
+    }
+    plan.each_port(|port| {
+        port.trust = Trust::Dscp;
+        port.dscp_to_class = std::array::from_fn(|dscp| Class::ALL[dscp / 8]);
+    });
+    plan.each_port(|port| port.punt_limit = PuntLimit { rate: 1_000, burst: 100 });
+    plan.settings.vlans = vec![VlanSettings { vid: VID, tagged: vec![V5], untagged: vec![V4] }];
+    plan.settings.routed_vlans = vec![(VID, ROUTER)];
+    plan.settings
+}
+
+impl Driver {
+    fn new() -> Driver {
+        Driver::of(&settings(), Spread::Flow)
+    }
+
+    fn of(settings: &SwitchSettings, spread: Spread) -> Driver {
+        let counters = Counters::new(settings.ports.len());
+        let mut switch = Switch::new(settings, SLOTS, Workers::single(6), Arc::clone(&counters));
+        let punted = Arc::default();
+        let mut batch = switch.batch(Nanos(0));
+        assert!(batch.put_punt_sink(Box::new(Sink(Arc::clone(&punted)))).is_none());
+        let mut store = MemoryStore::new(SLOTS - CONTROL_SLOTS, CONTROL_SLOTS, 16, 1600);
+        drop(batch.set_fib(fib(spread), &mut store));
+        drop(batch);
+        Driver { switch, counters, store, punted, now: Nanos(0) }
+    }
+
+    fn receive(&mut self, port: PortId, bytes: &[u8]) {
+        self.receive_only(port, bytes);
+        while self.switch.batch(self.now).forward(&mut self.store) {}
+        assert_eq!(self.switch.ledger().missing(), 0);
+    }
+
+    fn receive_only(&mut self, port: PortId, bytes: &[u8]) {
+        let frame = self.store.fill(bytes).expect("a free slot");
+        self.switch.batch(self.now).receive(port, frame, &mut self.store);
+    }
+
+    fn send_of_host(&mut self, site: Site, port: PortId, bytes: &[u8]) {
+        self.switch.batch(self.now).send_of_host(site, port, bytes, &mut self.store);
+        assert_eq!(self.switch.ledger().missing(), 0);
+    }
+
+    /// What leaves by a port from now on.
+    fn sent(&mut self, port: PortId) -> Vec<Vec<u8>> {
+        let mut sent = Vec::new();
+        loop {
+            let mut frames = Vec::new();
+            self.now += Nanos::from_micros(20); // the line is free again
+            let mut batch = self.switch.batch(self.now);
+            batch.transmit(port, &mut self.store, 1, |_, frame| frames.push(frame));
+            let Some(frame) = frames.pop() else { break };
+            sent.push(self.store.frame(&frame).to_vec());
+            batch.release(port, frame, &mut self.store);
+            drop(batch);
+            while self.switch.batch(self.now).forward(&mut self.store) {}
+        }
+        assert_eq!(self.switch.ledger().missing(), 0);
+        sent
+    }
+
+    /// Ports by which something leaves, and what.
+    fn all_sent(&mut self) -> Vec<(PortId, Vec<u8>)> {
+        let all = [P0, P1, P2, P3, V4, V5].map(|port| (port, self.sent(port)));
+        all.into_iter()
+            .flat_map(|(port, frames)| frames.into_iter().map(move |frame| (port, frame)))
+            .collect()
+    }
+
+    fn punted(&self) -> Punted {
+        std::mem::take(&mut self.punted.lock().expect("nobody panicked"))
+    }
+
+    /// Why the last frame was punted, if it was; or else why it was dropped, and nothing left.
+    fn fate(&mut self, port: PortId, bytes: &[u8]) -> Result<PuntReason, DropReason> {
+        let drops = |driver: &Driver| {
+            DropReason::ALL.map(|reason| {
+                let of = |port| {
+                    Class::ALL.map(|class| driver.counters.class(port, class).drops[reason.index()].get())
+                };
+                [P0, P1, P2, P3, V4, V5].into_iter().flat_map(of).sum::<u64>()
+            })
+        };
+        let before = drops(self);
+        self.receive(port, bytes);
+        let punted = self.punted();
+        let dropped = DropReason::ALL.into_iter().zip(before).zip(drops(self)).find(|((_, a), b)| a != b);
+        assert_eq!(self.all_sent(), [], "{punted:?} {dropped:?}");
+        assert_eq!(self.store.in_use(), 0);
+        match (&punted[..], dropped) {
+            ([(punt, whole)], None) => {
+                assert_eq!(whole[..], bytes[..whole.len()], "as it came");
+                Ok(punt.reason)
+            }
+            ([], Some(((reason, _), _))) => Err(reason),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A packet to 10.N.0.M in class 3, from a station at the router's address there.
+fn packet(port: PortId, dst: [u8; 4], ttl: u8, len: u16) -> Vec<u8> {
+    let mut bytes = router(port).0.to_vec();
+    bytes.extend(station(port.0).0);
+    bytes.extend([0x08, 0x00]);
+    bytes.resize(14 + usize::from(len), 0);
+    let mut ip = MutableIpv4Packet::new(&mut bytes[14..]).expect("room");
+    ip.set_version(4);
+    ip.set_header_length(5);
+    ip.set_dscp(24);
+    ip.set_total_length(len);
+    ip.set_ttl(ttl);
+    ip.set_source([10, port.0, 0, 2].into());
+    ip.set_destination(dst.into());
+    let sum = checksum(&ip.to_immutable());
+    ip.set_checksum(sum);
+    bytes
+}
+
+fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes[24..26].fill(0);
+    let sum = checksum(&Ipv4Packet::new(&bytes[14..]).expect("room"));
+    bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+    bytes
+}
+
+/// As the router at `port` sends it on to station `to`.
+fn sent_on(from: PortId, by: MacAddr, to: u8, dst: [u8; 4], ttl: u8, len: u16) -> Vec<u8> {
+    let mut bytes = packet(from, dst, ttl, len);
+    bytes[..6].copy_from_slice(&station(to).0);
+    bytes[6..12].copy_from_slice(&by.0);
+    with_checksum(bytes)
+}
+
+#[test]
+fn a_packet_goes_on_from_router_to_station_with_a_hop_less() {
+    let mut driver = Driver::new();
+    for (ttl, len) in [(64, 46), (2, 999), (255, 1_000)] {
+        driver.receive(P0, &packet(P0, [10, 2, 1, 5], ttl, len));
+        let expected = sent_on(P0, router(P2), 2, [10, 2, 1, 5], ttl - 1, len);
+        assert_eq!(driver.all_sent(), [(P2, expected)]);
+    }
+    assert_eq!((driver.store.in_use(), driver.punted().len()), (0, 0));
+    assert_eq!(driver.counters.class(P2, C3).tx_frames.get(), 3, "in the class of its DSCP");
+}
+
+#[test]
+fn ipv6_goes_on_with_a_hop_less_and_nothing_else_changed() {
+    let mut bytes = router(P0).0.to_vec();
+    bytes.extend(station(0).0);
+    bytes.extend([0x86, 0xdd, 0x66, 0x00, 0, 0, 0, 4, 17, 9]);
+    bytes.extend((0xfd00u128 << 112 | 5).to_be_bytes());
+    bytes.extend((0xfd01u128 << 112 | 6).to_be_bytes());
+    bytes.extend([1, 2, 3, 4]);
+    let mut driver = Driver::new();
+    driver.receive(P0, &bytes);
+    bytes[..6].copy_from_slice(&station(1).0);
+    bytes[6..12].copy_from_slice(&router(P1).0);
+    bytes[21] = 8;
+    assert_eq!(driver.all_sent(), [(P1, bytes)]);
+}
+
+#[test]
+fn what_the_host_has_to_look_at_is_punted_as_it_came_and_its_slot_is_free() {
+    let mut driver = Driver::new();
+    let to = |dst| packet(P0, dst, 64, 100);
+    let mut to_group = to([10, 1, 0, 5]);
+    to_group[..6].copy_from_slice(&[1, 0, 0x5e, 0, 0, 5]);
+    let mut arp = to([10, 1, 0, 5]);
+    arp[..6].fill(0xff);
+    arp[12..14].copy_from_slice(&[0x08, 0x06]);
+    let mut arp_to_it = arp.clone();
+    arp_to_it[..6].copy_from_slice(&router(P0).0);
+    let mut other = to([10, 1, 0, 5]);
+    other[12..14].copy_from_slice(&[0x88, 0xb5]);
+    let mut options = to([10, 1, 0, 5]);
+    options[14] = 0x46;
+    options[34..38].fill(1);
+    let long = packet(P0, [10, 1, 0, 5], 64, 1_001);
+    let sum = |mut bytes: Vec<u8>| {
+        bytes[24..26].fill(0);
+        let sum = checksum(&Ipv4Packet::new(&bytes[14..]).expect("room"));
+        bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+        bytes
+    };
+    for (bytes, reason) in [
+        (to([10, 0, 0, 1]), PuntReason::Local),
+        (to([224, 0, 0, 5]), PuntReason::Local),
+        (to([169, 254, 1, 1]), PuntReason::Local),
+        (to_group, PuntReason::Group),
+        (arp, PuntReason::Arp),
+        (arp_to_it, PuntReason::Arp),
+        (other, PuntReason::Other),
+        (sum(options), PuntReason::Options),
+        (packet(P0, [10, 1, 0, 5], 1, 100), PuntReason::HopLimit),
+        (packet(P0, [10, 1, 0, 5], 0, 100), PuntReason::HopLimit),
+        (to([10, 7, 0, 5]), PuntReason::Unresolved),
+        (to([11, 1, 0, 5]), PuntReason::NoRoute),
+        (long, PuntReason::TooBig),
+    ] {
+        assert_eq!(driver.fate(P0, &bytes), Ok(reason));
+    }
+}
+
+#[test]
+fn what_goes_nowhere_is_dropped_for_a_named_reason() {
+    let mut driver = Driver::new();
+    let good = packet(P0, [10, 1, 0, 5], 64, 100);
+    let changed = |at: usize, to: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = to;
+        bytes
+    };
+    let mut tagged = good.clone();
+    tagged.splice(12..12, [0x81, 0x00, 0x60, 0x07]);
+    for (bytes, reason) in [
+        (changed(5, 0x77), DropReason::OtherStation),
+        (changed(14, 0x55), DropReason::BadIp),
+        (changed(24, 0x77), DropReason::BadIp),
+        (changed(17, 0xff), DropReason::BadIp),
+        (packet(P0, [127, 0, 0, 1], 64, 100), DropReason::Martian),
+        (packet(P0, [10, 9, 0, 1], 64, 100), DropReason::Blackhole),
+        (tagged, DropReason::NotMember),
+    ] {
+        assert_eq!(driver.fate(P0, &bytes), Err(reason));
+    }
+    drop(driver.switch.batch(driver.now).set_fib(Arc::default(), &mut driver.store));
+    assert_eq!(driver.fate(P0, &good), Err(DropReason::NoRouter));
+}
+
+#[test]
+fn a_priority_tag_is_no_vlan_and_stays() {
+    let mut driver = Driver::new();
+    let mut bytes = packet(P0, [10, 1, 0, 5], 64, 100);
+    bytes.splice(12..12, [0x81, 0x00, 0x60, 0x00]);
+    driver.receive(P0, &bytes);
+    let mut expected = sent_on(P0, router(P1), 1, [10, 1, 0, 5], 63, 100);
+    expected.splice(12..12, [0x81, 0x00, 0x60, 0x00]);
+    assert_eq!(driver.all_sent(), [(P1, expected)]);
+}
+
+#[test]
+fn punts_beyond_their_rate_are_drops_and_take_nothing_from_what_goes_on() {
+    let mut driver = Driver::new();
+    (0..300).for_each(|_| driver.receive(P0, &packet(P0, [10, 0, 0, 1], 64, 100)));
+    driver.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100));
+    assert_eq!((driver.punted().len(), driver.sent(P1).len(), driver.store.in_use()), (100, 1, 0));
+    assert_eq!(driver.counters.class(P0, C3).drops[DropReason::PuntLimit.index()].get(), 200);
+}
+
+/// Whatever somebody sends through the router, neighbors are heard.
+#[test]
+fn transit_that_is_punted_leaves_room_for_what_neighbors_say() {
+    let mut driver = Driver::new();
+    (0..300).for_each(|_| driver.receive(P0, &packet(P0, [10, 200, 0, 1], 64, 100)));
+    let of_transit = driver.punted().len();
+    assert_eq!(of_transit, 50, "half of the burst");
+    (0..300).for_each(|_| driver.receive(P0, &packet(P0, [10, 0, 0, 1], 64, 100)));
+    assert_eq!(driver.punted().len(), 50, "and the other half");
+}
+
+/// The ports that frames of these flows leave by.
+fn ports_of_flows(driver: &mut Driver, flows: u16) -> Vec<PortId> {
+    let each = |flow: u16| {
+        let mut bytes = packet(P0, [10, 8, 0, 1], 64, 100);
+        bytes[23] = 17;
+        bytes[34..36].copy_from_slice(&flow.to_be_bytes());
+        driver.receive(P0, &with_checksum(bytes));
+        let sent = driver.all_sent();
+        assert_eq!(sent.len(), 1, "to exactly one");
+        sent[0].0
+    };
+    (0..flows).map(each).collect()
+}
+
+#[test]
+fn flows_are_spread_over_next_hops_and_a_lost_one_moves_only_its_own() {
+    let mut driver = Driver::new();
+    let before = ports_of_flows(&mut driver, 300);
+    assert_eq!(before, ports_of_flows(&mut driver, 300), "each stays where it is");
+    for port in [P1, P2, P3] {
+        let share = before.iter().filter(|&&it| it == port).count();
+        assert!((70..130).contains(&share), "{share} of 300 by {port:?}");
+    }
+    driver.switch.batch(driver.now).set_link(P2, false, &mut driver.store);
+    let without = ports_of_flows(&mut driver, 300);
+    assert!(
+        before.iter().zip(&without).all(|(before, after)| before == after || *before == P2)
+            && !without.contains(&P2)
+    );
+    driver.switch.batch(driver.now).set_link(P2, true, &mut driver.store);
+    assert_eq!(ports_of_flows(&mut driver, 300), before, "and they come back");
+}
+
+#[test]
+fn frames_of_one_flow_are_spread_by_chance_and_by_what_waits() {
+    let mut by_chance = Driver::of(&settings(), Spread::Frame(Turns::Random));
+    let bytes = packet(P0, [10, 8, 0, 1], 64, 100);
+    (0..90).for_each(|_| by_chance.receive(P0, &bytes));
+    let ports: Vec<PortId> = by_chance.all_sent().into_iter().map(|(port, _)| port).collect();
+    assert_eq!((ports.len(), ports.iter().collect::<HashSet<_>>().len()), (90, 3));
+
+    // A frame waits at port 1, none at 2 and 3: none goes to port 1 as long as those have less.
+    let mut adaptive = Driver::of(&settings(), Spread::Adaptive { low: Bytes(118), high: Bytes(10_000) });
+    adaptive.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100)); // 118 bytes with FCS
+    (0..2).for_each(|_| adaptive.receive(P0, &bytes));
+    let [one, two, three] = [P1, P2, P3].map(|port| adaptive.switch.buffer().egress(port, C3));
+    assert_eq!((one, two + three), (Bytes(118), Bytes(236)));
+    assert!(two == three || two == Bytes::ZERO || three == Bytes::ZERO);
+    assert_eq!(two, three, "each is at `low` with its first");
+}
+
+#[test]
+fn a_paused_port_holds_routed_frames_and_its_ingress_is_told() {
+    let mut driver = Driver::new();
+    let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)));
+    driver.receive(P1, &stop.encode(station(1)));
+    (0..30).for_each(|_| driver.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 1_000)));
+    assert_eq!(driver.switch.buffer().egress(P1, C3), Bytes(30 * 1_018));
+    assert!(driver.switch.held(P0).classes().contains(C3), "they count where they came in");
+    let go = MacControl::Pfc(Pfc::default().with(C3, Quanta(0)));
+    driver.receive(P1, &go.encode(station(1)));
+    assert_eq!(driver.sent(P1).len(), 30);
+    assert!(!driver.switch.held(P0).classes().contains(C3));
+}
+
+/// A frame that waits for room is decided again: it passes the router once.
+#[test]
+fn what_waits_for_room_passes_the_router_once() {
+    for when_full in [WhenFull::Stop, WhenFull::StopClass] {
+        let mut settings = settings();
+        settings.when_full = when_full;
+        settings.ports[P1.index()].classes[C3.index()].egress_max = Bytes(250);
+        let mut driver = Driver::of(&settings, Spread::Flow);
+        (0..5).for_each(|_| driver.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100)));
+        assert!(driver.switch.buffer().egress(P1, C3) <= Bytes(250));
+        let sent = driver.sent(P1);
+        assert_eq!(sent, vec![sent_on(P0, router(P1), 1, [10, 1, 0, 5], 63, 100); 5], "{when_full:?}");
+    }
+}
+
+#[test]
+fn a_vlan_has_a_router_among_its_stations() {
+    let mut driver = Driver::new();
+    // Station 4 says where it is, to everybody: the router hears it, too.
+    let mut hello = packet(V4, [255, 255, 255, 255], 64, 100);
+    hello[..6].fill(0xff);
+    hello[6..12].copy_from_slice(&station(4).0);
+    driver.receive(V4, &hello);
+    let punted = driver.punted();
+    assert_eq!(punted.len(), 1);
+    let (Punt { port, vid, reason, .. }, bytes) = &punted[0];
+    assert_eq!((*port, *vid, *reason, bytes), (V4, VID, PuntReason::Group, &hello));
+    assert_eq!(driver.all_sent().len(), 1, "and the other port");
+    // From port 0 to it, and to one that nobody has seen, which is flooded with the tag of the VLAN.
+    driver.receive(P0, &packet(P0, [10, 7, 0, 4], 64, 100));
+    assert_eq!(driver.all_sent(), [(V4, sent_on(P0, ROUTER, 4, [10, 7, 0, 4], 63, 100))]);
+    driver.receive(P0, &packet(P0, [10, 7, 0, 9], 64, 100));
+    let expected = sent_on(P0, ROUTER, 9, [10, 7, 0, 9], 63, 100);
+    let mut tagged = expected.clone();
+    tagged.splice(12..12, [0x81, 0x00, 0x60, 0x07]);
+    assert_eq!(driver.all_sent(), [(V4, expected), (V5, tagged)]);
+    // And from it, by the router's address there, to port 2.
+    let mut out = packet(V4, [10, 2, 0, 5], 64, 100);
+    out[..6].copy_from_slice(&ROUTER.0);
+    driver.receive(V4, &out);
+    assert_eq!(driver.all_sent(), [(P2, sent_on(V4, router(P2), 2, [10, 2, 0, 5], 63, 100))]);
+    assert_eq!((driver.store.in_use(), driver.punted().len()), (0, 0));
+}
+
+/// A frame waits for a port that lets nothing pass; the route moves to another.
+#[test]
+fn what_waits_for_room_goes_where_another_table_says() {
+    for when_full in [WhenFull::Stop, WhenFull::StopClass] {
+        let mut settings = settings();
+        settings.when_full = when_full;
+        settings.ports[P1.index()].classes[C3.index()].egress_max = Bytes(250);
+        let mut driver = Driver::of(&settings, Spread::Flow);
+        let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)));
+        driver.receive(P1, &stop.encode(station(1)));
+        (0..5).for_each(|_| driver.receive(P0, &packet(P0, [10, 1, 0, 5], 64, 100)));
+        assert_eq!(driver.punted().len(), 0);
+        drop(driver.switch.batch(driver.now).set_fib(Arc::default(), &mut driver.store));
+        while driver.switch.batch(driver.now).forward(&mut driver.store) {}
+        let dropped = driver.counters.class(P0, C3).drops[DropReason::NoRouter.index()].get();
+        assert_eq!(dropped, 3, "{when_full:?}: two are in the queue, the others go by the table as it is");
+    }
+}

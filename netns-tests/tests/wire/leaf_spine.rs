@@ -1,0 +1,36 @@
+//! The example of a fabric: two leaves, two spines, a routing daemon at each, and what its own script looks at.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use xoff_netns_tests::one_bed_at_a_time;
+
+use crate::BINARY;
+
+/// A script of the example, for the binary under test.
+fn script(name: &str) -> Output {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/examples/leaf-spine");
+    let script: PathBuf = example.join(name);
+    Command::new(script).env("XOFF", BINARY).output().unwrap()
+}
+
+/// Nothing is left of it, whatever becomes of the test.
+struct Down;
+
+impl Drop for Down {
+    fn drop(&mut self) {
+        script("down.sh");
+    }
+}
+
+#[test]
+fn a_fabric_with_frr_converges_forwards_and_survives_the_loss_of_a_link() {
+    let _alone = one_bed_at_a_time(BINARY);
+    let _down = Down;
+    for name in ["up.sh", "check.sh"] {
+        let Output { status, stdout, stderr } = script(name);
+        let [stdout, stderr] = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        assert!(status.success(), "{name}:\n{stdout}\n{stderr}");
+        println!("{stdout}");
+    }
+}

@@ -1,0 +1,357 @@
+//! A switch that routes: the kernel of a namespace decides, by whatever is told to it, and the switch forwards.
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use xoff::control::RoutePage;
+use xoff::lab::Namespace;
+use xoff_dataplane::units::MacAddr;
+use xoff_netns_tests::frames::Frame;
+use xoff_netns_tests::{Bed, Host, Switch, wait_for};
+
+use crate::{PATIENT, bed};
+
+/// A switch whose ports are all routed, its kernel, and a host at each port: host N is 172.16.N.2 and fd16:N::2, the router .1.
+struct Fabric {
+    bed: Bed,
+    switch: Switch,
+}
+
+impl Fabric {
+    fn new(hosts: u8, lines: &str) -> Fabric {
+        let bed = bed(hosts).ipv6().build();
+        let kernel = bed.far_namespace();
+        for (setting, value) in [
+            ("ipv4/ip_forward", "1"),
+            ("ipv6/conf/all/disable_ipv6", "0"),
+            ("ipv6/conf/default/disable_ipv6", "0"),
+            ("ipv6/conf/all/forwarding", "1"),
+            ("ipv4/icmp_ratelimit", "0"),
+        ] {
+            kernel.sysctl(setting, value).unwrap();
+        }
+        let netns = kernel.entrance().join("net");
+        let router = format!("[router]\nnetns = {:?}\n{lines}", netns.to_str().unwrap());
+        let config = bed.config("speed = \"1G\"\nrouted = true").switch(PATIENT).more(&router);
+        let switch = bed.start(&config);
+        for number in 1..=hosts {
+            let host = bed.host(number.into());
+            ip(kernel, &format!("address add 172.16.{number}.1/24 dev p{number}"));
+            ip(kernel, &format!("address add fd16:{number}::1/64 dev p{number} nodad"));
+            for line in [
+                &format!("address add 172.16.{number}.2/24 dev eth0"),
+                &format!("route add 172.16.0.0/12 via 172.16.{number}.1"),
+                &format!("address add fd16:{number}::2/64 dev eth0 nodad"),
+                &format!("route add fd16::/16 via fd16:{number}::1"),
+            ] {
+                ip(host.namespace(), line);
+            }
+        }
+        Fabric { bed, switch }
+    }
+
+    fn host(&self, number: usize) -> &Host {
+        self.bed.host(number)
+    }
+
+    /// Has the kernel do what `ip` is told.
+    fn ip(&self, line: &str) -> String {
+        ip(self.bed.far_namespace(), line)
+    }
+
+    fn ping(&self, from: usize, to: &str) {
+        self.host(from).run("ping", &["-c", "3", "-i", "0.05", "-W", "5", to]);
+    }
+
+    /// What is said to one ping, whether it comes back or not.
+    fn answer(&self, from: usize, args: &str) -> String {
+        let mut ping = Command::new("ping");
+        ping.args(["-c", "1", "-W", "2"]).args(args.split(' '));
+        let output = self.host(from).namespace().output(&mut ping).unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    }
+
+    fn routes(&self) -> RoutePage {
+        serde_json::from_str(&self.switch.get("/routes?limit=10000").unwrap()).unwrap()
+    }
+
+    fn drops(&self, port: usize, reason: &str) -> u64 {
+        self.switch.port(port).classes.iter().map(|class| class.drops[reason]).sum()
+    }
+
+    /// A datagram of class 3 from host `from` for `to`, by the router.
+    fn packet(&self, from: usize, to: [u8; 4], number: u32) -> Vec<u8> {
+        let router = MacAddr([2, 0, 0, 0, 1, u8::try_from(from).unwrap()]);
+        let mut bytes = Frame::new(self.host(from).mac(), router).udp(24, &number.to_be_bytes()).build();
+        bytes[26..30].copy_from_slice(&[172, 16, u8::try_from(from).unwrap(), 2]);
+        bytes[30..34].copy_from_slice(&to);
+        bytes[40..42].fill(0); // no checksum
+        bytes[24..26].fill(0);
+        let sum = bytes[14..34]
+            .chunks(2)
+            .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])))
+            .sum::<u32>();
+        let folded = (sum & 0xffff) + (sum >> 16);
+        let sum = !u16::try_from((folded & 0xffff) + (folded >> 16)).unwrap();
+        bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+        bytes
+    }
+
+    fn finish(self) {
+        self.bed.finish(self.switch);
+    }
+}
+
+fn ip(namespace: &Namespace, line: &str) -> String {
+    let output = namespace.output(Command::new("ip").args(line.split(' '))).unwrap();
+    assert!(output.status.success(), "ip {line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Numbers of the datagrams that a host has received.
+fn numbers(host: &Host, count: usize) -> Vec<u32> {
+    let is_one = |bytes: &[u8]| {
+        bytes.len() >= 46 && bytes[12..14] == [8, 0] && bytes[23] == 17 && bytes[15] == 24 << 2
+    };
+    let number = |bytes: &[u8]| u32::from_be_bytes([bytes[42], bytes[43], bytes[44], bytes[45]]);
+    host.tap().wait(count, is_one).iter().map(|seen| number(&seen.bytes)).collect()
+}
+
+#[test]
+fn hosts_reach_each_other_through_the_router_and_every_hop_answers() {
+    let fabric = Fabric::new(3, "");
+    for to in ["172.16.1.1", "fd16:1::1"] {
+        fabric.ping(1, to); // the router itself
+    }
+    for (from, to) in [(1, 2), (2, 3), (3, 1)] {
+        fabric.ping(from, &format!("172.16.{to}.2"));
+        fabric.ping(from, &format!("fd16:{to}::2"));
+    }
+    for (target, first) in [("172.16.2.2", "172.16.1.1"), ("fd16:2::2", "fd16:1::1")] {
+        let said = fabric.answer(1, &format!("-t 1 {target}"));
+        assert!(said.contains("exceeded") && said.contains(first), "{said}");
+        assert!(fabric.answer(1, &format!("-t 2 {target}")).contains("1 received"), "a hop more is enough");
+    }
+    let status = fabric.switch.status();
+    let router = status.router.unwrap();
+    assert!(router.routes_v4 >= 9 && router.routes_v6 >= 9, "{router:?}");
+    assert!(router.interfaces.iter().all(|it| it.to_host > 0 && it.from_host > 0), "{router:?}");
+    // What both sides know goes by the workers: none of a hundred more comes to the kernel.
+    let before = fabric.ip("-s link show p1");
+    let to_host = |fabric: &Fabric| fabric.switch.status().router.unwrap().interfaces[0].to_host;
+    let punted = to_host(&fabric);
+    let packets = (0..100).map(|number| fabric.packet(1, [172, 16, 2, 2], number));
+    fabric.host(1).send_all(packets, Duration::ZERO);
+    assert_eq!(numbers(fabric.host(2), 100), (0..100).collect::<Vec<u32>>());
+    assert!(to_host(&fabric) - punted < 20, "{before}");
+    wait_for("all to have left in the class of their DSCP", || {
+        (fabric.switch.class(2, 3).tx_frames == 100).then_some(())
+    });
+    fabric.finish();
+}
+
+#[test]
+fn what_is_too_long_is_answered_and_what_may_be_is_cut() {
+    let fabric = Fabric::new(2, "");
+    fabric.ping(1, "172.16.2.2");
+    fabric.ip("link set p2 mtu 1300");
+    wait_for("the table to say so", || {
+        fabric.answer(1, "-M do -s 1400 172.16.2.2").contains("mtu").then_some(())
+    });
+    assert!(fabric.answer(1, "-M dont -s 1400 172.16.2.2").contains("1 received"), "in fragments");
+    let said = fabric.answer(1, "-M do -s 1400 fd16:2::2");
+    assert!(said.contains("Packet too big") || said.contains("mtu"), "{said}");
+    fabric.finish();
+}
+
+#[test]
+fn routes_of_every_kind_are_followed_as_they_come_and_go() {
+    let fabric = Fabric::new(3, "");
+    let (one, two, three) = (fabric.host(1), fabric.host(2), fabric.host(3));
+    for host in [two, three] {
+        ip(host.namespace(), "address add 172.20.0.9/32 dev lo");
+    }
+    fabric.ping(1, "172.16.2.2");
+    fabric.ping(1, "172.16.3.2");
+    assert!(fabric.answer(1, "172.20.0.9").contains("Net Unreachable"), "no route");
+    let mut number = 0;
+    let mut arrives = |host: &Host| {
+        // Until the workers have the table the kernel forwards, by the same route.
+        wait_for("a datagram to arrive", || {
+            number += 1;
+            one.send(fabric.packet(1, [172, 20, 0, 9], number));
+            thread::sleep(Duration::from_millis(20));
+            let has = |host: &Host| {
+                host.tap().count(|bytes| bytes.len() >= 46 && bytes[42..46] == number.to_be_bytes())
+            };
+            (has(host) == 1).then_some(())
+        });
+    };
+    fabric.ip("route add 172.20.0.0/24 via 172.16.2.2");
+    arrives(two);
+    fabric.ip("route replace 172.20.0.0/24 via 172.16.3.2");
+    arrives(three);
+    fabric.ip("route add 172.20.0.9/32 via 172.16.2.2 metric 5");
+    arrives(two);
+    fabric.ip("route del 172.20.0.9/32");
+    arrives(three);
+    fabric.ip("route del 172.20.0.0/24");
+    // Next-hop objects.
+    fabric.ip("nexthop add id 2 via 172.16.2.2 dev p2");
+    fabric.ip("nexthop add id 3 via 172.16.3.2 dev p3");
+    fabric.ip("nexthop add id 9 group 2/3");
+    fabric.ip("route add 172.20.0.0/24 nhid 9");
+    wait_for("both ways", || {
+        let page = fabric.routes();
+        let row = page.routes.iter().find(|row| row.prefix == "172.20.0.0/24")?;
+        (row.via.len() == 2).then_some(())
+    });
+    fabric.ip("nexthop del id 2"); // of which no route tells
+    wait_for("one way less", || {
+        let page = fabric.routes();
+        let row = page.routes.iter().find(|row| row.prefix == "172.20.0.0/24")?;
+        (row.via.len() == 1 && row.via[0].interface == "p3").then_some(())
+    });
+    arrives(three);
+    fabric.ip("route replace blackhole 172.20.0.0/24");
+    wait_for("nothing to arrive", || {
+        one.send(fabric.packet(1, [172, 20, 0, 9], 0));
+        (fabric.drops(1, "blackhole") > 0).then_some(())
+    });
+    fabric.ip("route replace unreachable 172.20.0.0/24");
+    wait_for("an answer", || fabric.answer(1, "172.20.0.9").contains("Host Unreachable").then_some(()));
+    let metrics = fabric.switch.get("/metrics").unwrap();
+    assert!(metrics.contains("xoff_router_routes{"), "{metrics}");
+    fabric.finish();
+}
+
+#[test]
+fn routes_that_flap_a_hundred_times_a_second_cost_no_frame_of_another() {
+    let fabric = Fabric::new(3, "");
+    fabric.ping(1, "172.16.2.2");
+    fabric.ping(1, "172.16.3.2");
+    let kernel = fabric.bed.far_namespace().clone();
+    let end = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&end);
+    let flaps = thread::spawn(move || {
+        for round in (0..).take_while(|_| !ended.load(Ordering::Relaxed)) {
+            // Also the one that the frames take, from one way to two and back.
+            let ways = ["nexthop via 172.16.2.2", "nexthop via 172.16.2.2 nexthop via 172.16.2.2 weight 2"]
+                [round % 2];
+            ip(&kernel, &format!("route replace 172.21.0.0/24 {ways}"));
+            ip(&kernel, &format!("route replace 172.22.{}.0/24 via 172.16.3.2", round % 50));
+            thread::sleep(Duration::from_millis(10));
+        }
+    });
+    ip(fabric.host(2).namespace(), "address add 172.21.0.9/32 dev lo");
+    wait_for("the route", || fabric.answer(1, "172.21.0.9").contains("1 received").then_some(()));
+    let sent = 4_000;
+    for number in 0..sent {
+        fabric.host(1).send(fabric.packet(1, [172, 21, 0, 9], number));
+        thread::sleep(Duration::from_micros(500));
+    }
+    end.store(true, Ordering::Relaxed);
+    flaps.join().unwrap();
+    assert_eq!(
+        numbers(fabric.host(2), sent as usize),
+        (0..sent).collect::<Vec<u32>>(),
+        "each once, in order"
+    );
+    let tables = fabric.switch.status().router.unwrap().tables;
+    assert!(tables > 10, "{tables}");
+    fabric.finish();
+}
+
+#[test]
+fn what_was_missed_is_read_again() {
+    let fabric = Fabric::new(2, "");
+    fabric.ping(1, "172.16.2.2");
+    // The switch hears nothing while it is stopped, and there is more than it has room for.
+    fabric.switch.signal(Signal::SIGSTOP);
+    let routes: String = (0..30_000u32)
+        .map(|n| format!("route add 100.{}.{}.0/24 via 172.16.2.2\n", n / 256, n % 256))
+        .collect();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), routes).unwrap();
+    let mut batch = Command::new("ip");
+    batch.arg("-batch").arg(file.path()).stdout(Stdio::null());
+    assert!(fabric.bed.far_namespace().output(&mut batch).unwrap().status.success());
+    fabric.switch.signal(Signal::SIGCONT);
+    let status = wait_for("all routes", || {
+        let router = fabric.switch.status().router.unwrap();
+        (router.routes_v4 >= 30_000).then_some(router)
+    });
+    assert!(status.resyncs >= 1, "{status:?}");
+    let page = fabric.routes();
+    assert!(
+        page.routes.len() == 10_000 && page.next == Some(10_000) && page.total > 30_000,
+        "{}",
+        page.total
+    );
+    // Without them no message tells that they are gone: the address of their network is.
+    fabric.ip("address del 172.16.2.1/24 dev p2");
+    wait_for("none to be left", || (fabric.switch.status().router.unwrap().routes_v4 < 100).then_some(()));
+    fabric.ping(1, "fd16:2::2");
+    let status = fabric.switch.status();
+    assert!(status.verdict.lossless || !status.verdict.unproved.is_empty(), "{:?}", status.verdict);
+}
+
+#[test]
+fn an_interface_that_is_taken_down_or_away_takes_nothing_else_along() {
+    let fabric = Fabric::new(3, "");
+    fabric.ping(1, "172.16.2.2");
+    fabric.ip("link set p2 down");
+    wait_for("the interface to be none", || {
+        fabric.host(2).send(fabric.packet(2, [172, 16, 3, 2], 1));
+        (fabric.drops(2, "no_router") > 0).then_some(())
+    });
+    fabric.ping(1, "172.16.3.2");
+    fabric.ip("link set p2 up");
+    fabric.ping(1, "172.16.2.2");
+    // The link of the port is lost: routing daemons see it at the host interface.
+    fabric.bed.port(2).set_up(false).unwrap();
+    wait_for("the carrier to be gone", || fabric.ip("link show p2").contains("NO-CARRIER").then_some(()));
+    fabric.bed.port(2).set_up(true).unwrap();
+    wait_for("the carrier to be back", || (!fabric.ip("link show p2").contains("NO-CARRIER")).then_some(()));
+    fabric.ping(1, "172.16.2.2");
+    fabric.ip("link del p3");
+    wait_for("it to be told", || fabric.switch.stderr().contains("the host interface is lost").then_some(()));
+    wait_for("nothing to be routed from there", || {
+        fabric.host(3).send(fabric.packet(3, [172, 16, 2, 2], 1));
+        (fabric.drops(3, "no_router") > 0).then_some(())
+    });
+    fabric.ping(1, "172.16.2.2");
+    fabric.finish();
+}
+
+#[test]
+fn a_flood_for_the_router_is_cut_and_takes_nothing_from_others() {
+    let fabric = Fabric::new(2, "[punt]\nrate = 200\nburst = 50\n");
+    fabric.ping(1, "172.16.2.2");
+    let flood = (0..2_000).map(|number| fabric.packet(1, [172, 16, 1, 1], number));
+    fabric.host(1).send_all(flood, Duration::ZERO);
+    let packets = (0..100).map(|number| fabric.packet(1, [172, 16, 2, 2], number));
+    fabric.host(1).send_all(packets, Duration::ZERO);
+    assert_eq!(numbers(fabric.host(2), 100), (0..100).collect::<Vec<u32>>());
+    assert!(fabric.drops(1, "punt_limit") > 1_000);
+    fabric.finish();
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_words() {
+    let bed = bed(2).build();
+    let refused = |netns: &str| {
+        let config = bed.config("speed = \"1G\"\nrouted = true").more(&format!("[router]\n{netns}"));
+        let exit = bed.launch(&config).wait();
+        assert!(!exit.status.success());
+        exit.stderr
+    };
+    let said = refused("netns = \"no-such-namespace\"");
+    assert!(said.contains("no-such-namespace") && said.contains("ip netns add"), "{said}");
+    let said = refused("");
+    assert!(said.contains("has the name of its device") && said.contains("netns"), "{said}");
+}

@@ -1,0 +1,167 @@
+//! Between workers and host interfaces, in the thread of the [host path](crate::host_path): what is punted for the router is written
+//! to the TAP of its interface, and what the kernel sends there is handed to the worker of the port.
+//!
+//! Neither waits for the other. A TAP that nobody reads on the kernel's side does not exist; one that is down refuses, and the frame is
+//! counted. From the kernel no more is taken than there is room for: what is left waits in the TAP's own queue, where the
+//! kernel bounds and counts it.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use xoff_config::shell::RouterInterface;
+use xoff_dataplane::punt::PuntReason;
+use xoff_dataplane::settings::Lldp;
+use xoff_dataplane::units::{Nanos, PortId, Site};
+use xoff_dataplane::wire::header::Header;
+use xoff_xdp::HostInterface;
+
+use super::view::{Link, SwitchView};
+use crate::host_path::Host;
+use crate::host_path::ends::{Outbox, Punted};
+use crate::host_path::ring::FRAME_MAX;
+use crate::router::{InterfaceCounts, InterfaceView};
+
+/// Most frames that are taken from a host interface before the others have their turn.
+const BATCH: usize = 64;
+
+/// Where a frame has its tag, and how long that is.
+const TAG: std::ops::Range<usize> = 12..16;
+
+/// While a worker has no room it is looked at again after this.
+const LOOK_AGAIN: Duration = Duration::from_micros(200);
+
+/// All host interfaces.
+pub struct HostInterfaces {
+    interfaces: Vec<Open>,
+    by_site: HashMap<Site, usize>,
+    view: Arc<SwitchView>,
+    frame: Box<[u8]>,
+    /// One is gone since the descriptors were asked for last.
+    has_lost: bool,
+}
+
+struct Open {
+    site: Site,
+    /// The port at which its frames are counted.
+    port: PortId,
+    tap: HostInterface,
+    /// Somebody has deleted it.
+    is_gone: bool,
+    /// What the kernel was told last.
+    has_carrier: Option<bool>,
+    counts: Arc<InterfaceCounts>,
+}
+
+impl HostInterfaces {
+    /// Those of the router of `view`, in its order.
+    #[must_use]
+    pub fn new(taps: Vec<(RouterInterface, HostInterface)>, view: Arc<SwitchView>) -> HostInterfaces {
+        let seen = view.router.iter().flat_map(|router| &router.interfaces);
+        let open = |((interface, tap), seen): ((RouterInterface, HostInterface), &InterfaceView)| {
+            let (port, counts) = (seen.port, Arc::clone(&seen.counts));
+            Open { site: interface.site, port, tap, is_gone: false, has_carrier: None, counts }
+        };
+        let interfaces: Vec<Open> = taps.into_iter().zip(seen).map(open).collect();
+        let by_site = (0..).zip(&interfaces).map(|(place, open)| (open.site, place)).collect();
+        HostInterfaces {
+            interfaces,
+            by_site,
+            view,
+            frame: vec![0; FRAME_MAX].into_boxed_slice(),
+            has_lost: false,
+        }
+    }
+
+    /// The kernel sees the links as they are, so that routing daemons hear of one that is lost at once.
+    fn show_links(&mut self) {
+        for open in self.interfaces.iter_mut().filter(|open| !open.is_gone) {
+            let has_carrier = match open.site {
+                Site::Port(port) => self.view.ports[port.index()].link.get() == Link::Up,
+                Site::Vlan(_) => true,
+            };
+            if open.has_carrier != Some(has_carrier) {
+                open.has_carrier = Some(has_carrier);
+                if let Err(error) = open.tap.set_carrier(has_carrier) {
+                    tracing::warn!(interface = %open.tap.name(), "cannot show the link to the kernel: {error}");
+                }
+            }
+        }
+    }
+}
+
+impl Host for HostInterfaces {
+    fn wakers(&self) -> Vec<BorrowedFd<'_>> {
+        self.interfaces.iter().filter(|open| !open.is_gone).map(|open| open.tap.as_fd()).collect()
+    }
+
+    fn has_other_wakers(&mut self) -> bool {
+        std::mem::take(&mut self.has_lost)
+    }
+
+    fn take(&mut self, punted: &Punted<'_>, _: &mut Outbox) {
+        let is_lldp = punted.punt.reason == PuntReason::Lldp;
+        if is_lldp && self.view.settings().ports[punted.punt.port.index()].lldp != Lldp::Kernel {
+            return;
+        }
+        let site = match punted.punt.vid {
+            0 => Site::Port(punted.punt.port),
+            vid => Site::Vlan(vid),
+        };
+        let Some(&place) = self.by_site.get(&site) else { return };
+        let Open { tap, counts, .. } = &self.interfaces[place];
+        let is_tagged = Header::parse(punted.bytes).is_ok_and(|header| header.tag.is_some());
+        let written = if is_tagged {
+            let (before, behind) = (&punted.bytes[..TAG.start], &punted.bytes[TAG.end..]);
+            let len = before.len() + behind.len();
+            self.frame[..before.len()].copy_from_slice(before);
+            self.frame[before.len()..len].copy_from_slice(behind);
+            tap.write(&self.frame[..len])
+        } else {
+            tap.write(punted.bytes)
+        };
+        if written.is_ok() { &counts.to_host } else { &counts.refused }.add(1);
+    }
+
+    fn advance(&mut self, now: Nanos, outbox: &mut Outbox) -> Nanos {
+        self.show_links();
+        let mut next = Nanos::NEVER;
+        let mut is_full = false;
+        for open in self.interfaces.iter_mut().filter(|open| !open.is_gone) {
+            let mut left = BATCH;
+            while left > 0 {
+                if !outbox.has_room(open.port) {
+                    is_full = true;
+                    break;
+                }
+                match open.tap.read(&mut self.frame) {
+                    Ok(len) => {
+                        outbox.send(now, open.site, open.port, &self.frame[..len]);
+                        open.counts.from_host.add(1);
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) => {
+                        let name = open.tap.name();
+                        tracing::error!(interface = %name, "the host interface is lost, and comes back with a restart only: {error}");
+                        (open.is_gone, self.has_lost) = (true, true);
+                        break;
+                    }
+                }
+                left -= 1;
+            }
+            if left == 0 {
+                next = now; // there may be more
+            }
+        }
+        if is_full {
+            outbox.ring();
+            std::thread::sleep(LOOK_AGAIN);
+            return now;
+        }
+        next
+    }
+
+    fn stop(&mut self, _: Nanos, _: &mut Outbox) {}
+}

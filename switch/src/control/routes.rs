@@ -1,0 +1,138 @@
+//! The router, as `/status` has it, and its routes, in pages, as `/routes` has them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+use xoff_dataplane::units::Site;
+
+use super::view::SwitchView;
+use crate::router::mirror::Page;
+use crate::router::tables::Row;
+use crate::router::{InterfaceView, RouterView};
+
+/// Routes of a page where nothing else is asked for, and most of them.
+const PAGE: usize = 1_000;
+const PAGE_MAX: usize = 10_000;
+/// How long the mirror has to answer; it may make a table meanwhile.
+const WITHIN: Duration = Duration::from_secs(3);
+
+/// The router of a switch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RouterStatus {
+    /// Its interfaces.
+    pub interfaces: Vec<InterfaceStatus>,
+    /// IPv4 prefixes by which workers route, stations of networks included.
+    pub routes_v4: u64,
+    /// The same of IPv6.
+    pub routes_v6: u64,
+    /// How often the workers were given another table.
+    pub tables: u64,
+    /// How long that took the last time.
+    pub table_nanos: u64,
+    /// How often messages of the kernel were lost, and all was read again.
+    pub resyncs: u64,
+}
+
+/// An interface of the router.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InterfaceStatus {
+    /// What the kernel calls it.
+    pub name: String,
+    /// The port that it is; `None`: it is in a VLAN.
+    pub port: Option<String>,
+    /// The VLAN that it is in; `None`: it is a port.
+    pub vlan: Option<u16>,
+    /// Frames that were given to the kernel.
+    pub to_host: u64,
+    /// Frames that the kernel did not take: its interface is down.
+    pub refused: u64,
+    /// Frames that the kernel has sent.
+    pub from_host: u64,
+}
+
+/// What `GET /routes` answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoutePage {
+    /// Routes that the kernel has, by table, prefix and metric.
+    pub routes: Vec<Row>,
+    /// What `from` has to be for the next page; `None`: this was the last one.
+    pub next: Option<usize>,
+    /// How many there are in all.
+    pub total: usize,
+}
+
+/// What it is asked with.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PageQuery {
+    #[serde(default)]
+    from: usize,
+    limit: Option<usize>,
+}
+
+pub(super) fn status(view: &SwitchView) -> Option<RouterStatus> {
+    let RouterView { interfaces, mirrored, .. } = view.router.as_ref()?;
+    let [v4, v6] = &mirrored.routes;
+    let get = |number: &std::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
+    Some(RouterStatus {
+        interfaces: interfaces.iter().map(|interface| interface_status(view, interface)).collect(),
+        routes_v4: get(v4),
+        routes_v6: get(v6),
+        tables: get(&mirrored.tables),
+        table_nanos: get(&mirrored.took),
+        resyncs: get(&mirrored.resyncs),
+    })
+}
+
+fn interface_status(view: &SwitchView, seen: &InterfaceView) -> InterfaceStatus {
+    let (port, vlan) = match seen.interface.site {
+        Site::Port(port) => (Some(view.name_of(port).to_owned()), None),
+        Site::Vlan(vid) => (None, Some(vid)),
+    };
+    InterfaceStatus {
+        name: seen.interface.name.clone(),
+        port,
+        vlan,
+        to_host: seen.counts.to_host.get(),
+        refused: seen.counts.refused.get(),
+        from_host: seen.counts.from_host.get(),
+    }
+}
+
+pub(super) async fn get(
+    State(view): State<Arc<SwitchView>>,
+    query: Result<Query<PageQuery>, QueryRejection>,
+) -> Result<Json<RoutePage>, (StatusCode, String)> {
+    let wrong = || {
+        let allowed = format!(
+            "a page of routes is asked for with `from`, a place in the list, and `limit`, from 1 to {PAGE_MAX}: /routes?from=1000&limit=100\n"
+        );
+        (StatusCode::BAD_REQUEST, allowed)
+    };
+    let Query(PageQuery { from, limit }) = query.map_err(|_| wrong())?;
+    let limit = limit.unwrap_or(PAGE);
+    if !(1..=PAGE_MAX).contains(&limit) {
+        return Err(wrong());
+    }
+    let none =
+        (StatusCode::NOT_FOUND, "this switch has no router: no port is `routed`, no VLAN has one\n".into());
+    let asker = view.router.as_ref().map(|router| router.asker.clone()).ok_or(none)?;
+    let page = timeout(WITHIN, asker.page(from, limit)).await.ok().flatten();
+    let silent = || {
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the thread that follows the kernel's routes does not answer\n".into(),
+        )
+    };
+    let Page { rows: routes, total } = page.ok_or_else(silent)?;
+    let end = from.saturating_add(limit).min(total);
+    Ok(Json(RoutePage { routes, next: (end < total).then_some(end), total }))
+}

@@ -1,0 +1,131 @@
+//! Host interfaces: for each interface of the router a TAP in the namespace where the kernel decides, of the same name, address and
+//! MTU. What is not transit is written there, and what the kernel sends there leaves by the port.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use nix::sched::{CloneFlags, setns};
+use rtnetlink::{LinkUnspec, new_connection};
+use tokio::runtime::Builder;
+use xoff_config::shell::{Router, RouterInterface};
+use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::units::{MacAddr, Site};
+use xoff_xdp::HostInterface;
+
+use super::mirror::{Asker, Mirror};
+
+/// Why the router has no interfaces.
+#[derive(Debug, thiserror::Error)]
+pub enum RouterError {
+    /// The namespace.
+    #[error(
+        "cannot enter the network namespace {netns} of the host interfaces: {source}; make it first, for example with `ip netns add NAME`"
+    )]
+    Netns {
+        /// As configured.
+        netns: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// A TAP.
+    #[error("cannot make the host interface {name}: {source}{}", hint(.source))]
+    Interface {
+        /// Its name.
+        name: String,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// Netlink.
+    #[error("cannot follow the kernel's routing tables by netlink: {0}")]
+    Netlink(io::Error),
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            "; a device of that name is there already: name another namespace with `netns` in [router], or the port otherwise"
+        }
+        io::ErrorKind::NotFound => "; the kernel's module `tun` is missing: `modprobe tun`",
+        io::ErrorKind::PermissionDenied => "; that takes CAP_NET_ADMIN",
+        _ => "",
+    }
+}
+
+/// What is open of a router before the first frame.
+pub struct Opened {
+    /// Each interface, in the order of the configuration.
+    pub taps: Vec<(RouterInterface, HostInterface)>,
+    /// Follows the kernel's tables.
+    pub mirror: Mirror,
+    /// By which it is asked.
+    pub asker: Asker,
+}
+
+/// Makes the interfaces of `router`, up and with the addresses that `settings` has for them.
+///
+/// # Errors
+/// Where one cannot be had; then none is left.
+pub fn open(router: &Router, settings: &SwitchSettings) -> Result<Opened, RouterError> {
+    thread::scope(|scope| {
+        let opened = scope.spawn(|| {
+            if let Some(netns) = &router.netns {
+                enter(netns).map_err(|source| RouterError::Netns { netns: netns.clone(), source })?;
+            }
+            open_here(router, settings)
+        });
+        opened.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause))
+    })
+}
+
+fn enter(netns: &Path) -> io::Result<()> {
+    Ok(setns(File::open(netns)?.as_fd(), CloneFlags::CLONE_NEWNET)?)
+}
+
+fn open_here(router: &Router, settings: &SwitchSettings) -> Result<Opened, RouterError> {
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(RouterError::Netlink)?;
+    let mut taps = Vec::new();
+    for interface in &router.interfaces {
+        let failed = |source| RouterError::Interface { name: interface.name.clone(), source };
+        let tap = HostInterface::new(&interface.name).map_err(failed)?;
+        let mac = address(settings, interface.site);
+        runtime.block_on(set_up(interface, mac)).map_err(failed)?;
+        taps.push((interface.clone(), tap));
+    }
+    for (setting, what) in [("ipv4/ip_forward", "IPv4"), ("ipv6/conf/all/forwarding", "IPv6")] {
+        if fs::read_to_string(format!("/proc/sys/net/{setting}")).is_ok_and(|text| text.trim() == "0") {
+            tracing::warn!(
+                "the kernel of the host interfaces forwards no {what} (net/{setting} is 0): it answers nothing for transit, and the \
+                 first packets to a station that it has yet to ask for are lost"
+            );
+        }
+    }
+    let by_name = router.interfaces.iter().map(|interface| (interface.name.clone(), interface.clone()));
+    let (mirror, asker) = Mirror::open(by_name.collect(), router.spread).map_err(RouterError::Netlink)?;
+    Ok(Opened { taps, mirror, asker })
+}
+
+/// The router's address there.
+fn address(settings: &SwitchSettings, site: Site) -> MacAddr {
+    match site {
+        Site::Port(port) => settings.ports[port.index()].mac,
+        Site::Vlan(vid) => {
+            let mut vlans = settings.routed_vlans.iter();
+            vlans.find(|(other, _)| *other == vid).map(|(_, mac)| *mac).unwrap_or_default()
+        }
+    }
+}
+
+async fn set_up(interface: &RouterInterface, mac: MacAddr) -> io::Result<()> {
+    let (connection, handle, _) = new_connection()?;
+    let talk = async {
+        let link = LinkUnspec::new_with_name(&interface.name).address(mac.0.to_vec()).mtu(interface.mtu).up();
+        handle.link().set(link.build()).execute().await.map_err(io::Error::other)
+    };
+    tokio::select! {
+        result = talk => result,
+        () = connection => Err(io::Error::other("netlink has ended")),
+    }
+}

@@ -1,0 +1,154 @@
+//! What the kernel's messages say, in the terms of [`super::tables`].
+
+use std::net::IpAddr;
+
+use rtnetlink::packet_route::AddressFamily;
+use rtnetlink::packet_route::link::{InfoData, InfoVrf, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use rtnetlink::packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
+use rtnetlink::packet_route::route::{
+    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteNextHop, RouteNextHopFlags, RouteType,
+    RouteVia,
+};
+use xoff_dataplane::units::MacAddr;
+
+use super::tables::{Kind, Link, RouteKey, Station, Via};
+
+/// A link as it is.
+pub(super) fn link(message: &LinkMessage) -> Link {
+    let flags = message.header.flags;
+    let mut link = Link {
+        name: String::new(),
+        mac: MacAddr::default(),
+        mtu: 0,
+        is_up: flags.contains(LinkFlags::Up),
+        is_running: flags.contains(LinkFlags::Up | LinkFlags::LowerUp),
+        master: None,
+        vrf_table: None,
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => link.name.clone_from(name),
+            LinkAttribute::Address(bytes) => link.mac = mac(bytes).unwrap_or_default(),
+            LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+            LinkAttribute::Controller(master) => link.master = (*master != 0).then_some(*master),
+            LinkAttribute::LinkInfo(infos) => link.vrf_table = infos.iter().find_map(vrf_table),
+            _ => {}
+        }
+    }
+    link
+}
+
+fn vrf_table(info: &LinkInfo) -> Option<u32> {
+    let LinkInfo::Data(InfoData::Vrf(data)) = info else { return None };
+    data.iter().find_map(|info| match info {
+        InfoVrf::TableId(table) => Some(*table),
+        _ => None,
+    })
+}
+
+/// A neighbour: its link, its address, and its station's if that may be used. `None` for what is none of IP.
+pub(super) fn neighbour(message: &NeighbourMessage) -> Option<(u32, IpAddr, Option<Station>)> {
+    let (mut address, mut station) = (None, None);
+    for attribute in &message.attributes {
+        match attribute {
+            NeighbourAttribute::Destination(NeighbourAddress::Inet(it)) => address = Some(IpAddr::V4(*it)),
+            NeighbourAttribute::Destination(NeighbourAddress::Inet6(it)) => address = Some(IpAddr::V6(*it)),
+            NeighbourAttribute::LinkLayerAddress(bytes) => station = mac(bytes),
+            _ => {}
+        }
+    }
+    // An old address may be used while the kernel asks whether it still holds.
+    let is_valid = matches!(
+        message.header.state,
+        NeighbourState::Reachable
+            | NeighbourState::Stale
+            | NeighbourState::Delay
+            | NeighbourState::Probe
+            | NeighbourState::Permanent
+    );
+    let is_permanent = message.header.state == NeighbourState::Permanent;
+    let station = station.filter(|mac| is_valid && !mac.is_group());
+    Some((message.header.ifindex, address?, station.map(|mac| Station { mac, is_permanent })))
+}
+
+fn mac(bytes: &[u8]) -> Option<MacAddr> {
+    bytes.try_into().ok().map(MacAddr)
+}
+
+/// A route that the kernel forwards by: what it is known by, and what it says. `None` for all others: cached ones, and those for some
+/// packets only (by their type of service or source).
+pub(super) fn route(message: &RouteMessage) -> Option<(RouteKey, Kind)> {
+    let header = &message.header;
+    let unspecified = match header.address_family {
+        AddressFamily::Inet => IpAddr::from([0; 4]),
+        AddressFamily::Inet6 => IpAddr::from([0; 16]),
+        _ => return None,
+    };
+    let is_for_all = header.tos == 0 && header.source_prefix_length == 0;
+    if !is_for_all || header.flags.contains(RouteFlags::Cloned) {
+        return None;
+    }
+    let (mut table, mut metric, mut dst) = (u32::from(header.table), 0, unspecified);
+    let is_dead = dead(header.flags.bits());
+    let mut single = Via { link: 0, gateway: None, weight: 1, is_dead, is_encapsulated: false };
+    let mut ways = Vec::new();
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::Table(number) => table = *number,
+            RouteAttribute::Priority(priority) => metric = *priority,
+            RouteAttribute::Destination(address) => dst = ip(address)?,
+            RouteAttribute::Oif(link) => single.link = *link,
+            RouteAttribute::Gateway(address) => single.gateway = ip(address),
+            RouteAttribute::Via(via) => single.gateway = of_via(via),
+            RouteAttribute::Encap(_) | RouteAttribute::EncapType(_) => single.is_encapsulated = true,
+            RouteAttribute::MultiPath(hops) => ways = hops.iter().map(way).collect(),
+            _ => {}
+        }
+    }
+    let kind = match header.kind {
+        RouteType::Unicast if ways.is_empty() => Kind::Unicast(vec![single]),
+        RouteType::Unicast => Kind::Unicast(ways),
+        RouteType::Local | RouteType::Broadcast | RouteType::Anycast | RouteType::Multicast => Kind::Local,
+        RouteType::BlackHole => Kind::Blackhole,
+        _ => Kind::Refused,
+    };
+    Some(((table, (dst, header.destination_prefix_length), metric), kind))
+}
+
+fn way(hop: &RouteNextHop) -> Via {
+    let is_dead = hop.flags.intersects(RouteNextHopFlags::Dead | RouteNextHopFlags::Linkdown);
+    let (link, weight) = (hop.interface_index, u16::from(hop.hops) + 1);
+    let mut via = Via { link, gateway: None, weight, is_dead, is_encapsulated: false };
+    for attribute in &hop.attributes {
+        match attribute {
+            RouteAttribute::Gateway(address) => via.gateway = ip(address),
+            RouteAttribute::Via(address) => via.gateway = of_via(address),
+            RouteAttribute::Encap(_) | RouteAttribute::EncapType(_) => via.is_encapsulated = true,
+            _ => {}
+        }
+    }
+    via
+}
+
+/// Whether what a route of one way says of that is RTNH_F_DEAD or RTNH_F_LINKDOWN.
+fn dead(flags: u32) -> bool {
+    flags & (1 | 16) != 0
+}
+
+fn ip(address: &RouteAddress) -> Option<IpAddr> {
+    match address {
+        RouteAddress::Inet(address) => Some((*address).into()),
+        RouteAddress::Inet6(address) => Some((*address).into()),
+        _ => None,
+    }
+}
+
+fn of_via(via: &RouteVia) -> Option<IpAddr> {
+    match via {
+        RouteVia::Inet(address) => Some((*address).into()),
+        RouteVia::Inet6(address) => Some((*address).into()),
+        _ => None,
+    }
+}

@@ -1,0 +1,446 @@
+//! Mirrors what the kernel of a namespace routes by: it is read once, followed by netlink, and read again where messages
+//! were lost or do not say all. Whatever changes, the workers get another table a moment later, all of them the same.
+//!
+//! Messages say what somebody has asked the kernel for. What it does to routes by itself they mostly do not say: IPv4 routes
+//! go with a link or its last address, ways of a route with a next-hop object or a carrier, without a word. So the routes are
+//! read again after all of these.
+//!
+//! Traffic that passes the workers is none that the kernel sees: it would hold their stations for unused. So it is told of those
+//! that are used, and asks for those that nobody knows (NTF_USE).
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam::channel::{Receiver, Sender, unbounded};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use rtnetlink::MulticastGroup;
+use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
+use rtnetlink::packet_route::link::LinkMessage;
+use rtnetlink::packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
+};
+use rtnetlink::packet_route::route::RouteMessage;
+use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
+use tokio::sync::oneshot;
+use xoff_dataplane::settings::Spread;
+use xoff_dataplane::units::Nanos;
+
+use super::messages;
+use super::netlink::{Notifications, Questions, Told};
+use super::tables::{Built, Configured, Kind, Link, RouteKey, Row, Station, Tables};
+use crate::sleeper::{Sleeper, duplicates};
+
+/// A table is made so long after the first change of what it is made of: more changes come together.
+const GATHER: Duration = Duration::from_millis(2);
+
+/// Making tables takes one part in so many of the time, at most.
+const SHARE: u32 = 8;
+
+/// So often the kernel is told which stations are used.
+const USED_EVERY: Duration = Duration::from_secs(20);
+
+/// So often it is asked for those that nobody knows.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
+/// What could not be read is tried again after this.
+const TRY_AGAIN: Duration = Duration::from_millis(100);
+
+/// Room for notifications: some thousands, while a table is made.
+const ROOM: usize = 4 << 20;
+
+/// The loopback, which every namespace has.
+const LOOPBACK: u32 = 1;
+
+const GROUPS: [MulticastGroup; 7] = [
+    MulticastGroup::Link,
+    MulticastGroup::Neigh,
+    MulticastGroup::Ipv4Ifaddr,
+    MulticastGroup::Ipv6Ifaddr,
+    MulticastGroup::Ipv4Route,
+    MulticastGroup::Ipv6Route,
+    MulticastGroup::Nexthop,
+];
+
+/// Who gets each table.
+pub trait Publish: Send {
+    /// Another table holds from now on, when this returns.
+    fn publish(&mut self, built: Built);
+
+    /// Messages were lost, and all was read again.
+    fn resynced(&self);
+}
+
+/// Asks a mirror, and ends it.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    questions: Sender<Question>,
+    event: Arc<EventFd>,
+    ends: Arc<AtomicBool>,
+}
+
+/// A question for routes: those from a place in the list on.
+#[derive(Debug)]
+struct Question {
+    from: usize,
+    limit: usize,
+    answer: oneshot::Sender<Page>,
+}
+
+/// Some of the routes.
+#[derive(Debug)]
+pub struct Page {
+    /// They, in the order of all.
+    pub rows: Vec<Row>,
+    /// How many there are in all.
+    pub total: usize,
+}
+
+impl Asker {
+    /// At most `limit` routes, from place `from` on; `None` where the mirror has ended.
+    pub async fn page(&self, from: usize, limit: usize) -> Option<Page> {
+        let (answer, page) = oneshot::channel();
+        self.questions.send(Question { from, limit, answer }).ok()?;
+        self.wake();
+        page.await.ok()
+    }
+
+    /// The mirror is to end.
+    pub fn end(&self) {
+        self.ends.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    /// Whether the mirror is to end.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.ends.load(Ordering::Relaxed)
+    }
+
+    fn wake(&self) {
+        let _ = self.event.write(1); // where it is full, the mirror is woken already
+    }
+}
+
+/// What is followed, and how.
+pub struct Mirror {
+    notifications: Notifications,
+    asked: Questions,
+    questions: Receiver<Question>,
+    event: Arc<EventFd>,
+    ends: Arc<AtomicBool>,
+    known: Known,
+}
+
+/// What has to be read again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Lacks {
+    #[default]
+    Nothing,
+    Routes,
+    Everything,
+}
+
+/// What is known, and what of it is not told yet.
+struct Known {
+    tables: Tables,
+    configured: Configured,
+    spread: Spread,
+    lacks: Lacks,
+    /// Everything was read, and nothing was heard since: what is heard next may be older than that.
+    is_all_read: bool,
+    /// When another table is to be made.
+    due: Option<Instant>,
+    /// Not before.
+    not_before: Instant,
+    stations: BTreeSet<(u32, IpAddr)>,
+}
+
+impl Mirror {
+    /// Subscribes, in the namespace of the calling thread.
+    ///
+    /// # Errors
+    /// Where there is no netlink.
+    pub fn open(configured: Configured, spread: Spread) -> io::Result<(Mirror, Asker)> {
+        let notifications = Notifications::open(&GROUPS, ROOM)?;
+        let asked = Questions::open()?;
+        let event = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
+        let (send, questions) = unbounded();
+        let ends = Arc::default();
+        let asker = Asker { questions: send, event: Arc::clone(&event), ends: Arc::clone(&ends) };
+        let (tables, stations, now) = (Tables::default(), BTreeSet::new(), Instant::now());
+        let (lacks, due) = (Lacks::Everything, Some(now));
+        let known =
+            Known { tables, configured, spread, lacks, is_all_read: false, due, not_before: now, stations };
+        Ok((Mirror { notifications, asked, questions, event, ends, known }, asker))
+    }
+
+    /// Follows, until the asker says that it is over.
+    ///
+    /// # Errors
+    /// Where a socket fails.
+    pub fn follow(mut self, mut publish: impl Publish) -> io::Result<()> {
+        let events = duplicates([self.event.as_fd(), self.notifications.as_fd()])?;
+        let mut sleeper = Sleeper::new(&events);
+        let (mut ask, mut used) = (Instant::now() + ASK_EVERY, Instant::now() + USED_EVERY);
+        while !self.ends.load(Ordering::Relaxed) {
+            let known = &mut self.known;
+            self.notifications.read(|told| {
+                if known.hear(told) == Lacks::Everything {
+                    publish.resynced();
+                }
+            })?;
+            let _ = self.event.read(); // nobody has woken this
+            while let Ok(Question { from, limit, answer }) = self.questions.try_recv() {
+                let rows = known.tables.rows(&known.configured, from, limit);
+                let _ = answer.send(Page { rows, total: known.tables.count() }); // or nobody waits
+            }
+            let now = Instant::now();
+            if known.due.is_some_and(|due| now >= due) {
+                known.publish(&mut self.asked, &mut publish);
+            }
+            if now >= ask {
+                ask = now + ASK_EVERY;
+                known.tell_used(&mut self.asked, |station| station.is_none());
+            }
+            if now >= used {
+                used = now + USED_EVERY;
+                known.tell_used(&mut self.asked, |_| true);
+            }
+            let next = known.due.map_or(ask, |due| due.min(ask)).saturating_duration_since(Instant::now());
+            sleeper.sleep(Nanos(u64::try_from(next.as_nanos()).unwrap_or(u64::MAX)))?;
+        }
+        Ok(())
+    }
+}
+
+impl Known {
+    /// Something is otherwise.
+    fn changed(&mut self) {
+        self.due.get_or_insert_with(|| (Instant::now() + GATHER).max(self.not_before));
+    }
+
+    fn want(&mut self, lacks: Lacks) {
+        self.lacks = self.lacks.max(lacks);
+        self.changed();
+    }
+
+    /// Answers what has to be read again because of it.
+    fn hear(&mut self, told: Told) -> Lacks {
+        let mut wanted = match told {
+            Told::Lost => Lacks::Everything,
+            Told::Nexthop => Lacks::Routes,
+            Told::Of(message, flags) => self.hear_of(message, flags & NLM_F_REPLACE != 0),
+        };
+        // An old message may bring a route back that went without a word, and that of its link says nothing that is not known.
+        if std::mem::take(&mut self.is_all_read) {
+            wanted = wanted.max(Lacks::Routes);
+        }
+        if wanted != Lacks::Nothing {
+            self.want(wanted);
+        }
+        wanted
+    }
+
+    fn hear_of(&mut self, message: RouteNetlinkMessage, replaces: bool) -> Lacks {
+        match message {
+            RouteNetlinkMessage::NewLink(link) if of_device(&link) => {
+                return self.put_link(link.header.index, messages::link(&link));
+            }
+            RouteNetlinkMessage::DelLink(link) if of_device(&link) => {
+                self.tables.remove_link(link.header.index);
+                return Lacks::Routes;
+            }
+            RouteNetlinkMessage::NewNeighbour(neighbour) => {
+                self.put_neighbour(messages::neighbour(&neighbour))
+            }
+            RouteNetlinkMessage::DelNeighbour(neighbour) => {
+                let gone = messages::neighbour(&neighbour).map(|(link, address, _)| (link, address, None));
+                self.put_neighbour(gone);
+            }
+            RouteNetlinkMessage::DelAddress(_) => return Lacks::Routes,
+            RouteNetlinkMessage::NewRoute(route) => {
+                if let Some((key, kind)) = messages::route(&route) {
+                    return self.put_route(key, kind, replaces);
+                }
+            }
+            RouteNetlinkMessage::DelRoute(route) => {
+                if let Some((key, kind)) = messages::route(&route) {
+                    return self.remove_route(&key, &kind);
+                }
+            }
+            _ => {} // of addresses that are new a route of table local tells
+        }
+        Lacks::Nothing
+    }
+
+    fn put_link(&mut self, index: u32, link: Link) -> Lacks {
+        let before = self.tables.link(index).cloned();
+        if before.as_ref() == Some(&link) {
+            return Lacks::Nothing;
+        }
+        let of = |link: &Link| (link.is_up, link.is_running, link.master);
+        let lacks = match before {
+            Some(before) if of(&before) == of(&link) => Lacks::Nothing,
+            Some(_) | None => Lacks::Routes,
+        };
+        self.tables.put_link(index, link);
+        self.changed();
+        lacks
+    }
+
+    fn put_neighbour(&mut self, neighbour: Option<(u32, IpAddr, Option<Station>)>) {
+        if let Some((link, address, station)) = neighbour
+            && self.tables.put_neighbour(link, address, station)
+        {
+            self.changed();
+        }
+    }
+
+    /// A route is there; where there was another of that key, and this one is not said to be instead of it, it is not said which counts.
+    fn put_route(&mut self, key: RouteKey, kind: Kind, replaces: bool) -> Lacks {
+        match self.tables.route(&key) {
+            Some(before) if *before == kind => return Lacks::Nothing,
+            Some(_) if !replaces => return Lacks::Routes,
+            Some(_) | None => self.tables.put_route(key, kind),
+        }
+        self.changed();
+        Lacks::Nothing
+    }
+
+    /// A route is gone, or some ways of it.
+    fn remove_route(&mut self, key: &RouteKey, kind: &Kind) -> Lacks {
+        match self.tables.route(key) {
+            None => Lacks::Nothing,
+            // Behind it there may be one that was appended.
+            Some(before) if before == kind && !self.tables.is_one_of_several(key) => {
+                self.tables.remove_route(key);
+                self.changed();
+                Lacks::Nothing
+            }
+            Some(_) => Lacks::Routes,
+        }
+    }
+
+    /// Makes a table of what there is now; where that could not be read whole, the last one stays, and it is tried again.
+    fn publish(&mut self, asked: &mut Questions, publish: &mut impl Publish) {
+        let begin = Instant::now();
+        self.due = None;
+        let is_whole = self.read(asked).unwrap_or_else(|error| {
+            tracing::warn!("cannot read the routing tables: {error}; tried again");
+            false
+        });
+        if !is_whole {
+            self.not_before = Instant::now() + begin.elapsed() * (SHARE - 1);
+            self.due = Some(self.not_before.max(begin + TRY_AGAIN));
+            return;
+        }
+        let built = self.tables.fib(&self.configured, self.spread);
+        let added: Vec<(u32, IpAddr)> = built.stations.difference(&self.stations).copied().collect();
+        self.stations.clone_from(&built.stations);
+        publish.publish(built);
+        self.not_before = Instant::now() + begin.elapsed() * (SHARE - 1);
+        for (link, address) in added {
+            if self.tables.station(link, address).is_none() {
+                use_neighbour(asked, link, address);
+            }
+        }
+    }
+
+    /// Reads again what has to be. False where it changed meanwhile.
+    fn read(&mut self, asked: &mut Questions) -> io::Result<bool> {
+        let mut tables = Tables::default();
+        let is_whole = match self.lacks {
+            Lacks::Nothing => return Ok(true),
+            Lacks::Routes => true,
+            Lacks::Everything => read_links_and_neighbours(asked, &mut tables)?,
+        };
+        // A link is said to go down before its routes go, and a dump does not wait for that. A question about one link does: it is
+        // answered when the kernel has done what it was about.
+        let mut loopback = LinkMessage::default();
+        loopback.header.index = LOOPBACK;
+        asked.request(RouteNetlinkMessage::GetLink(loopback), 0)?;
+        if !is_whole || !read_routes(asked, &mut tables)? {
+            return Ok(false);
+        }
+        match std::mem::take(&mut self.lacks) {
+            Lacks::Everything => (self.tables, self.is_all_read) = (tables, true),
+            Lacks::Nothing | Lacks::Routes => self.tables.take_routes(tables),
+        }
+        Ok(true)
+    }
+
+    /// Tells the kernel of the stations that packets are sent to, those that `which` says. Not of those of which it was told that they
+    /// stay as they are: it would ask for them from then on.
+    fn tell_used(&self, asked: &mut Questions, which: impl Fn(Option<&Station>) -> bool) {
+        for &(link, address) in &self.stations {
+            let is_running = self.tables.link(link).is_some_and(|link| link.is_running);
+            let station = self.tables.station(link, address);
+            if is_running && which(station) && !station.is_some_and(|station| station.is_permanent) {
+                use_neighbour(asked, link, address);
+            }
+        }
+    }
+}
+
+/// False where they changed meanwhile.
+fn read_links_and_neighbours(asked: &mut Questions, tables: &mut Tables) -> io::Result<bool> {
+    let links = asked.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()), |message| {
+        if let RouteNetlinkMessage::NewLink(link) = message {
+            tables.put_link(link.header.index, messages::link(&link));
+        }
+    })?;
+    let neighbours =
+        asked.dump(RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default()), |message| {
+            if let RouteNetlinkMessage::NewNeighbour(neighbour) = message
+                && let Some((link, address, station)) = messages::neighbour(&neighbour)
+            {
+                tables.put_neighbour(link, address, station);
+            }
+        })?;
+    Ok(links && neighbours)
+}
+
+/// False where they changed meanwhile.
+fn read_routes(asked: &mut Questions, tables: &mut Tables) -> io::Result<bool> {
+    let mut is_whole = true;
+    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+        let mut question = RouteMessage::default();
+        question.header.address_family = family;
+        is_whole &= asked.dump(RouteNetlinkMessage::GetRoute(question), |message| {
+            if let RouteNetlinkMessage::NewRoute(route) = message
+                && let Some((key, kind)) = messages::route(&route)
+            {
+                tables.add_route(key, kind);
+            }
+        })?;
+    }
+    Ok(is_whole)
+}
+
+/// The kernel is told that a neighbour is used: it asks for its address, or whether that still holds.
+fn use_neighbour(asked: &mut Questions, link: u32, address: IpAddr) {
+    let mut message = NeighbourMessage::default();
+    message.header.family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    message.header.ifindex = link;
+    message.header.state = NeighbourState::None;
+    message.header.flags = NeighbourFlags::Use;
+    message.attributes.push(NeighbourAttribute::Destination(match address {
+        IpAddr::V4(address) => NeighbourAddress::Inet(address),
+        IpAddr::V6(address) => NeighbourAddress::Inet6(address),
+    }));
+    if let Err(error) =
+        asked.request(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
+    {
+        tracing::debug!(%address, "the kernel is not to be told that a station is used: {error}");
+    }
+}
+
+/// Whether a message is about the device itself: the kernel's bridge uses the same for its ports.
+fn of_device(link: &LinkMessage) -> bool {
+    link.header.interface_family == AddressFamily::Unspec
+}

@@ -1,0 +1,262 @@
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use rtnetlink::packet_route::AddressFamily;
+use rtnetlink::packet_route::route::{RouteAttribute, RouteLwEnCapType, RouteMessage, RouteType};
+use xoff_dataplane::routing::{Hop, Onward};
+use xoff_dataplane::units::{PortId, Site};
+use xoff_dataplane::wire::ip::Packet;
+
+use super::*;
+
+/// Interfaces of the switch, of its kernel alone, and a VRF.
+const P1: u32 = 11;
+const P2: u32 = 12;
+const ETH0: u32 = 20;
+const VRF: u32 = 30;
+
+fn mac(last: u8) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 0, last])
+}
+
+fn station(last: u8) -> Option<Station> {
+    Some(Station { mac: mac(last), is_permanent: false })
+}
+
+fn link(name: &str) -> Link {
+    Link {
+        name: name.into(),
+        mac: mac(100),
+        mtu: 1500,
+        is_running: true,
+        is_up: true,
+        master: None,
+        vrf_table: None,
+    }
+}
+
+fn configured() -> Configured {
+    let interface = |(port, name): (u8, &str)| {
+        let (site, name) = (Site::Port(PortId(port)), name.to_owned());
+        (name.clone(), RouterInterface { site, name, mtu: 9000 })
+    };
+    [(1, "p1"), (2, "p2")].map(interface).into()
+}
+
+/// Two interfaces of the switch and one that is not.
+fn tables() -> Tables {
+    let mut tables = Tables::default();
+    for (index, name) in [(P1, "p1"), (P2, "p2"), (ETH0, "eth0")] {
+        tables.put_link(index, link(name));
+    }
+    tables
+}
+
+fn net(text: &str) -> Prefix {
+    let (address, len) = text.split_once('/').unwrap();
+    (address.parse().unwrap(), len.parse().unwrap())
+}
+
+fn via(link: u32, gateway: Option<&str>) -> Via {
+    let gateway = gateway.map(|address| address.parse().unwrap());
+    Via { link, gateway, weight: 1, is_dead: false, is_encapsulated: false }
+}
+
+fn put(tables: &mut Tables, table: u32, prefix: &str, metric: u32, kind: Kind) {
+    tables.put_route((table, net(prefix), metric), kind);
+}
+
+/// What becomes of a packet that comes in by a port.
+fn fate(tables: &Tables, port: u8, dst: &str) -> String {
+    let built = tables.fib(&configured(), Spread::Flow);
+    let Some(interface) = built.fib.interface(Site::Port(PortId(port))) else { return "no interface".into() };
+    let dst = match dst.parse().unwrap() {
+        IpAddr::V4(dst) => Address::V4(Ipv4Addr::to_bits(dst)),
+        IpAddr::V6(dst) => Address::V6(Ipv6Addr::to_bits(dst)),
+    };
+    let packet = Packet { dst, len: 100, hops_left: 9, has_options: false, stays_on_link: false };
+    let hop = |hop: &Hop| match hop.site {
+        Site::Port(port) => format!("p{}:{} ", port.0, hop.dst.0[5]),
+        Site::Vlan(vid) => format!("vlan{vid}:{} ", hop.dst.0[5]),
+    };
+    match built.fib.onward(interface, &packet) {
+        Onward::Host(reason) => reason.name().into(),
+        Onward::Nowhere => "nowhere".into(),
+        Onward::Hops(hops) => hops.hops.iter().map(hop).collect::<String>().trim_end().into(),
+    }
+}
+
+#[test]
+fn kinds_of_routes_are_read_as_the_kernel_reads_them() {
+    let mut tables = tables();
+    let to = |gateway| Kind::Unicast(vec![via(P2, Some(gateway))]);
+    put(&mut tables, table::MAIN, "0.0.0.0/0", 0, to("10.2.0.9"));
+    put(&mut tables, table::MAIN, "10.3.0.0/16", 0, Kind::Blackhole);
+    put(&mut tables, table::MAIN, "10.4.0.0/16", 0, Kind::Refused);
+    put(&mut tables, table::MAIN, "10.5.0.0/16", 0, Kind::Unicast(vec![via(ETH0, None)]));
+    put(&mut tables, table::LOCAL, "10.2.0.1/32", 0, Kind::Local);
+    put(&mut tables, table::DEFAULT, "10.3.0.0/16", 0, to("10.2.0.9"));
+    put(&mut tables, 77, "10.6.0.0/16", 0, Kind::Blackhole);
+    assert_eq!(fate(&tables, 1, "9.9.9.9"), "unresolved");
+    tables.put_neighbour(P2, "10.2.0.9".parse().unwrap(), station(9));
+    for (dst, expected) in [
+        ("9.9.9.9", "p2:9"),
+        ("10.3.1.1", "nowhere"),
+        ("10.4.1.1", "no_route"),
+        ("10.5.1.1", "elsewhere"),
+        ("10.2.0.1", "local"),
+        ("10.6.1.1", "p2:9"),
+        ("fd00::1", "no_route"),
+    ] {
+        assert_eq!(fate(&tables, 1, dst), expected, "{dst}");
+    }
+}
+
+#[test]
+fn stations_of_a_network_have_routes_of_their_own_once_they_are_known() {
+    let mut tables = tables();
+    put(&mut tables, table::MAIN, "10.1.0.0/24", 0, Kind::Unicast(vec![via(P1, None)]));
+    put(&mut tables, table::MAIN, "10.1.0.7/32", 0, Kind::Unicast(vec![via(P2, Some("10.2.0.9"))]));
+    put(&mut tables, table::MAIN, "fd01::/64", 256, Kind::Unicast(vec![via(P1, None)]));
+    assert_eq!([fate(&tables, 2, "10.1.0.5"), fate(&tables, 2, "fd01::5")], ["unresolved"; 2]);
+    for (link, address, last) in [
+        (P1, "10.1.0.5", 5),
+        (P1, "fd01::5", 6),
+        (P1, "10.1.0.7", 7),
+        (P2, "10.2.0.9", 9),
+        (P2, "10.1.0.8", 8),
+        (ETH0, "10.1.0.9", 3),
+    ] {
+        assert!(tables.put_neighbour(link, address.parse().unwrap(), station(last)));
+        assert!(!tables.put_neighbour(link, address.parse().unwrap(), station(last)), "told again");
+    }
+    for (dst, expected) in [
+        ("10.1.0.5", "p1:5"),
+        ("fd01::5", "p1:6"),
+        ("10.1.0.7", "p2:9"),       // a route says so, whoever is on the network
+        ("10.1.0.8", "unresolved"), // on another network than where it is
+        ("10.1.0.9", "unresolved"),
+    ] {
+        assert_eq!(fate(&tables, 2, dst), expected, "{dst}");
+    }
+    tables.put_neighbour(P1, "10.1.0.5".parse().unwrap(), None);
+    assert_eq!(fate(&tables, 2, "10.1.0.5"), "unresolved");
+}
+
+#[test]
+fn the_lowest_metric_counts_that_leads_anywhere() {
+    let mut tables = tables();
+    let dead = Via { is_dead: true, ..via(P1, Some("10.1.0.9")) };
+    put(&mut tables, table::MAIN, "10.9.0.0/16", 20, Kind::Unicast(vec![via(P2, Some("10.2.0.9"))]));
+    put(&mut tables, table::MAIN, "10.9.0.0/16", 10, Kind::Unicast(vec![dead]));
+    tables.put_neighbour(P1, "10.1.0.9".parse().unwrap(), station(1));
+    tables.put_neighbour(P2, "10.2.0.9".parse().unwrap(), station(2));
+    assert_eq!(fate(&tables, 1, "10.9.0.1"), "p2:2");
+    put(&mut tables, table::MAIN, "10.9.0.0/16", 10, Kind::Unicast(vec![via(P1, Some("10.1.0.9"))]));
+    assert_eq!(fate(&tables, 1, "10.9.0.1"), "p1:1");
+}
+
+#[test]
+fn several_ways_are_taken_as_far_as_they_are_there() {
+    let mut tables = tables();
+    let ways = vec![via(P1, Some("10.1.0.9")), via(P2, Some("fe80::9"))];
+    put(&mut tables, table::MAIN, "10.9.0.0/16", 0, Kind::Unicast(ways.clone()));
+    tables.put_neighbour(P1, "10.1.0.9".parse().unwrap(), station(1));
+    assert_eq!(fate(&tables, 1, "10.9.0.1"), "p1:1", "the other is not known yet");
+    tables.put_neighbour(P2, "fe80::9".parse().unwrap(), station(2));
+    assert_eq!(fate(&tables, 1, "10.9.0.1"), "p1:1 p2:2", "an IPv6 router for IPv4, too");
+    tables.put_link(P1, Link { is_running: false, ..link("p1") });
+    assert_eq!(fate(&tables, 1, "10.9.0.1"), "p2:2", "without carrier");
+    tables.put_link(P1, link("p1"));
+    let marked = vec![Via { is_dead: true, ..ways[1] }, ways[0]];
+    put(&mut tables, table::MAIN, "10.9.0.0/16", 0, Kind::Unicast(marked));
+    assert_eq!(fate(&tables, 1, "10.9.0.1"), "p1:1", "marked by the kernel");
+}
+
+#[test]
+fn an_interface_that_is_down_is_none_and_one_of_a_vrf_goes_by_its_table() {
+    let mut tables = tables();
+    tables.put_link(VRF, Link { vrf_table: Some(100), ..link("red") });
+    tables.put_link(P2, Link { master: Some(VRF), ..link("p2") });
+    put(&mut tables, table::MAIN, "10.9.0.0/16", 0, Kind::Blackhole);
+    put(&mut tables, 100, "10.2.0.1/32", 0, Kind::Local);
+    put(&mut tables, 100, "10.2.0.0/24", 0, Kind::Unicast(vec![via(P2, None)]));
+    tables.put_neighbour(P2, "10.2.0.5".parse().unwrap(), station(5));
+    assert_eq!([fate(&tables, 1, "10.9.0.1"), fate(&tables, 2, "10.9.0.1")], ["nowhere", "no_route"]);
+    assert_eq!([fate(&tables, 1, "10.2.0.1"), fate(&tables, 2, "10.2.0.1")], ["no_route", "local"]);
+    assert_eq!([fate(&tables, 1, "10.2.0.5"), fate(&tables, 2, "10.2.0.5")], ["no_route", "p2:5"]);
+    tables.put_link(P1, Link { is_up: false, is_running: false, ..link("p1") });
+    assert_eq!(fate(&tables, 1, "10.9.0.1"), "no interface");
+}
+
+#[test]
+fn of_routes_that_were_appended_the_first_counts_and_a_row_tells_all() {
+    let mut tables = tables();
+    let key = (table::MAIN, net("10.9.0.0/16"), 0);
+    tables.add_route(key, Kind::Unicast(vec![via(P1, Some("10.1.0.9"))]));
+    assert!(!tables.is_one_of_several(&key));
+    tables.add_route(key, Kind::Blackhole);
+    assert!(tables.is_one_of_several(&key));
+    tables.put_neighbour(P1, "10.1.0.9".parse().unwrap(), station(1));
+    let [row] = &tables.rows(&configured(), 0, 9)[..] else { panic!("one") };
+    assert_eq!((row.prefix.as_str(), row.kind.as_str()), ("10.9.0.0/16", "unicast"));
+    assert_eq!(row.via[0].station.as_deref(), Some("02:00:00:00:00:01"));
+    assert!(row.via[0].is_of_switch && row.via[0].interface == "p1");
+    assert_eq!((tables.count(), tables.rows(&configured(), 1, 9)), (1, vec![]));
+    tables.take_routes(Tables::default());
+    assert!(!tables.is_one_of_several(&key) && tables.route(&key).is_none());
+}
+
+#[test]
+fn the_kernel_forwards_where_a_way_that_is_there_is_one_that_only_it_can_take() {
+    let mut tables = tables();
+    let own = via(P1, Some("10.1.0.9"));
+    let encapsulated = Via { is_encapsulated: true, ..via(P2, Some("10.2.0.9")) };
+    tables.put_neighbour(P1, "10.1.0.9".parse().unwrap(), station(1));
+    tables.put_neighbour(P2, "10.2.0.9".parse().unwrap(), station(2));
+    tables.put_neighbour(P2, "10.9.0.1".parse().unwrap(), station(3));
+    for (ways, expected) in [
+        (vec![own, via(ETH0, Some("10.0.0.1"))], "elsewhere"),
+        (vec![own, Via { is_dead: true, ..via(ETH0, Some("10.0.0.1")) }], "p1:1"),
+        (vec![own, encapsulated], "elsewhere"),
+        (vec![own, Via { is_dead: true, ..encapsulated }], "p1:1"),
+        (vec![encapsulated], "elsewhere"),
+        (vec![Via { gateway: None, ..encapsulated }], "elsewhere"),
+    ] {
+        put(&mut tables, table::MAIN, "10.9.0.0/16", 0, Kind::Unicast(ways.clone()));
+        assert_eq!(fate(&tables, 1, "10.9.0.1"), expected, "{ways:?}");
+    }
+    assert!(!tables.rows(&configured(), 0, 1)[0].via[0].is_of_switch);
+}
+
+#[test]
+fn a_route_that_encapsulates_is_read_as_one() {
+    let mut message = RouteMessage::default();
+    message.header.address_family = AddressFamily::Inet;
+    message.header.kind = RouteType::Unicast;
+    message.attributes = vec![RouteAttribute::Oif(P1)];
+    let read = |message: &RouteMessage| crate::router::messages::route(message).unwrap().1;
+    assert_eq!(read(&message), Kind::Unicast(vec![via(P1, None)]));
+    message.attributes.push(RouteAttribute::EncapType(RouteLwEnCapType::Mpls));
+    assert_eq!(read(&message), Kind::Unicast(vec![Via { is_encapsulated: true, ..via(P1, None) }]));
+}
+
+#[test]
+fn the_lesser_mtu_holds_of_link_and_port() {
+    let mut tables = tables();
+    put(&mut tables, table::MAIN, "0.0.0.0/0", 0, Kind::Unicast(vec![via(P2, Some("10.2.0.9"))]));
+    tables.put_neighbour(P2, "10.2.0.9".parse().unwrap(), station(2));
+    let packet = Packet {
+        dst: Address::V4(0x0a09_0001),
+        len: 100,
+        hops_left: 9,
+        has_options: false,
+        stays_on_link: false,
+    };
+    for (mtu, expected) in [(1500, 1500), (9500, 9000)] {
+        tables.put_link(P2, Link { mtu, ..link("p2") });
+        let fib = tables.fib(&configured(), Spread::Flow).fib;
+        let interface = fib.interface(Site::Port(PortId(1))).unwrap();
+        let Onward::Hops(hops) = fib.onward(interface, &packet) else { panic!("a hop") };
+        assert_eq!(hops.hops[0].mtu, expected);
+    }
+}
