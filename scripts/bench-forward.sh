@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compares how fast xoff, Open vSwitch, DPDK testpmd, the kernel bridge and a loop on the crate xsk-rs forward
-# between two veth pairs, in one run, in turns: about ten minutes. With --workers 2: how xoff scales.
+# between two veth pairs, in one run, in turns: about ten minutes. With --workers 2: how xoff scales; with --routed: routers.
 # docs/benchmarks.md says what is measured and how. Arguments go to scripts/bench_forward.py, for example --json; --help lists them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

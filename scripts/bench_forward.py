@@ -10,6 +10,7 @@ fast as the kernel takes it, all the time; `generator-limited` leaves the forwar
 has stations of its own, and they take turns frame by frame. The mix (64, 594 and 1518 bytes, 7:4:1) always has 16 flows.
 
 --workers N measures xoff with one worker and with N, each capped, with a pair of ports for each of them.
+--routed measures xoff as a router beside xoff as a bridge, with a few routes and with 100,000, and other routers.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 import bench_scaling  # noqa: E402
 from bench_forwarders import XOFF_LIKE_OTHERS, KernelBridge, OpenVswitch, Pair, Testpmd, Xoff, XskRs  # noqa: E402
+from bench_routers import KernelRouter, RoutedXoff, RoutingOpenVswitch, address_of  # noqa: E402
 from bench_lab import Lab, await_that, cpu_ns, end, tell, threads  # noqa: E402
 from bench_statistics import summary, table  # noqa: E402
 
@@ -70,6 +72,8 @@ class Bench:
         for device in ends[1::2] if self.options.sink == "xdp" else []:
             self.lab.start(self.lab.hosts, self.options.bench, "sink", device, ready="ready")
         pid = forwarder.start(self.lab, pairs)
+        is_router = getattr(forwarder, "routes_packets", False)
+        self.via = address_of(self.lab, pairs[0].one) if is_router else None
         try:
             tids = []
             if pid is not None:
@@ -139,7 +143,7 @@ class Bench:
         process = self.lab.start(
             self.lab.hosts, "taskset", "--cpu-list", str(self.cores[pair][1]), self.options.bench, "generate",
             f"g{2 * pair + 1}", "--frame-bytes", str(frame_bytes), "--flows", str(flows),
-            "--first", str(pair * MIX_FLOWS), ready="ready",
+            "--first", str(pair * MIX_FLOWS), *(("--via", self.via) if self.via else ()), ready="ready",
         )  # fmt: skip
         self.generator_group.add_thread(process.pid, process.pid)
         return process
@@ -182,6 +186,7 @@ def arguments():
     parser.add_argument("--bench", default="target/release/examples/bench", help="generator, sink, loop on xsk-rs")
     parser.add_argument("--also", action="append", default=[], metavar="NAME=BINARY",
                         help="a further xoff, to compare versions with each other")  # fmt: skip
+    parser.add_argument("--routed", action="store_true", help="routers, beside xoff as a bridge")
     parser.add_argument("--workers", type=int, default=1, help="more than one: how xoff scales, without peers")
     options = parser.parse_args()
     options.xoff, options.bench = (str(Path(path).resolve()) for path in (options.xoff, options.bench))
@@ -210,7 +215,12 @@ def main():
     forwarders = {"xoff": Xoff(options.xoff, XOFF_LIKE_OTHERS)}
     for name, path in (one.split("=", 1) for one in options.also):
         forwarders[name] = Xoff(str(Path(path).resolve()), XOFF_LIKE_OTHERS)
-    forwarders |= {name: peers[name]() for name in options.peers}
+    if options.routed:
+        forwarders["xoff_routed"] = RoutedXoff(options.xoff, XOFF_LIKE_OTHERS)
+        forwarders["xoff_100k_routes"] = RoutedXoff(options.xoff, XOFF_LIKE_OTHERS, 100_000)
+        forwarders |= {"kernel_router": KernelRouter(), "ovs_router": RoutingOpenVswitch()}
+    else:
+        forwarders |= {name: peers[name]() for name in options.peers}
     names, measured = list(forwarders), {}
     with Lab() as lab:
         bench = Bench(lab, options)

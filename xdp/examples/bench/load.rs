@@ -9,6 +9,8 @@
 
 use std::str::FromStr;
 
+use xoff_dataplane::units::MacAddr;
+
 /// Bytes at the end of a frame that no software sees.
 const FCS: usize = 4;
 const ETHERNET: usize = 14;
@@ -54,6 +56,8 @@ pub struct Load {
     pub flows: u16,
     /// Conversations before these that somebody else has.
     pub first: u16,
+    /// The router that frames are for; `None`: each is for its own station.
+    pub via: Option<MacAddr>,
 }
 
 impl Load {
@@ -65,7 +69,15 @@ impl Load {
         (0_u16..).flat_map(move |turn| {
             (0..self.flows)
                 .map(move |flow| frame(usize::from(self.bytes(turn, flow)) - FCS, self.first + flow, turn))
+                .map(move |frame| self.addressed(frame))
         })
+    }
+
+    fn addressed(self, mut frame: Vec<u8>) -> Vec<u8> {
+        if let Some(router) = self.via {
+            frame[..6].copy_from_slice(&router.0);
+        }
+        frame
     }
 
     fn bytes(self, turn: u16, flow: u16) -> u16 {
@@ -132,7 +144,7 @@ mod tests {
     #[test]
     fn frames_are_what_a_real_sender_sends() {
         for frame_bytes in [FrameBytes::Fixed(64), FrameBytes::Fixed(1518), FrameBytes::Imix] {
-            for bytes in (Load { frame_bytes, flows: 16, first: 0 }).frames().take(200) {
+            for bytes in (Load { frame_bytes, flows: 16, first: 0, via: None }).frames().take(200) {
                 let frame = EthernetPacket::new(&bytes).unwrap();
                 assert_eq!(frame.get_ethertype(), EtherTypes::Ipv4);
                 let packet = Ipv4Packet::new(frame.payload()).unwrap();
@@ -147,8 +159,18 @@ mod tests {
     }
 
     #[test]
+    fn what_goes_through_a_router_is_addressed_to_it_and_is_else_the_same() {
+        let direct = Load { frame_bytes: FrameBytes::Imix, flows: 16, first: 0, via: None };
+        let router = MacAddr([2, 0, 0, 0, 9, 9]);
+        let routed = Load { via: Some(router), ..direct };
+        for (direct, routed) in direct.frames().zip(routed.frames()).take(200) {
+            assert_eq!((&routed[..6], &routed[6..]), (&router.0[..], &direct[6..]));
+        }
+    }
+
+    #[test]
     fn flows_take_turns_and_their_identifications_move() {
-        let load = Load { frame_bytes: FrameBytes::Fixed(64), flows: 3, first: 4 };
+        let load = Load { frame_bytes: FrameBytes::Fixed(64), flows: 3, first: 4, via: None };
         let frames: Vec<_> = load.frames().take(9).collect();
         for (frame, at) in frames.iter().zip(0_u8..) {
             let packet = Ipv4Packet::new(&frame[ETHERNET..]).unwrap();
@@ -160,7 +182,9 @@ mod tests {
     #[test]
     fn every_flow_has_its_share_of_the_mix() {
         let mut by_flow: HashMap<u8, HashMap<usize, u32>> = HashMap::new();
-        for frame in (Load { frame_bytes: FrameBytes::Imix, flows: 16, first: 0 }).frames().take(192) {
+        for frame in
+            (Load { frame_bytes: FrameBytes::Imix, flows: 16, first: 0, via: None }).frames().take(192)
+        {
             *by_flow.entry(frame[5]).or_default().entry(frame.len() + FCS).or_default() += 1;
         }
         assert_eq!(by_flow.len(), 16);

@@ -24,6 +24,7 @@ use clap::{Parser, Subcommand};
 use error::BenchError;
 use load::{FLOWS_MAX, FrameBytes, Load};
 use ports::{PortSettings, Ports, attach};
+use xoff_dataplane::units::MacAddr;
 
 /// Frames that are prepared: a multiple of 192, so that each of up to 16 flows has sent the whole mix; and so few that they
 /// stay in a core's cache (long ones cost the generator 4 % more time where there are 1920).
@@ -56,6 +57,9 @@ enum Command {
         /// Conversations before these: those of another generator.
         #[arg(long, default_value = "0", value_parser = clap::value_parser!(u16).range(0..=LIMIT))]
         first: u16,
+        /// The router that all frames are for; without it each is for its own station.
+        #[arg(long, value_parser = mac)]
+        via: Option<MacAddr>,
     },
     /// Drops what arrives as early as can be; the interface counts it.
     Sink { device: String },
@@ -64,8 +68,8 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Forward { one, two } => forward(&one, &two),
-        Command::Generate { device, frame_bytes, flows, first } => {
-            generate(&device, Load { frame_bytes, flows, first })
+        Command::Generate { device, frame_bytes, flows, first, via } => {
+            generate(&device, Load { frame_bytes, flows, first, via })
         }
         Command::Sink { device } => sink(&device),
     };
@@ -76,6 +80,10 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn mac(text: &str) -> Result<MacAddr, String> {
+    MacAddr::parse(text).ok_or_else(|| format!("{text:?} is no MAC address, such as 02:00:00:00:00:01"))
 }
 
 fn forward(one: &str, two: &str) -> Result<(), BenchError> {
