@@ -41,8 +41,11 @@ pub enum DropReason {
     Blackhole,
     /// For the host beside the switch, beyond the rate at which a port gives it frames ([`crate::punt::PuntLimit`]).
     PuntLimit,
-    /// From the host beside the switch, beyond what may wait at a port of that ([`crate::settings::HOST_FRAMES_MAX`]).
+    /// From the host beside the switch, beyond what may wait at a port of that ([`crate::settings::HOST_FRAMES_MAX`]), or to a VLAN's
+    /// port whose peer has paused its class for long.
     HostLimit,
+    /// From the host beside the switch, and what only the switch says there: MAC control, or LLDP where that is not left to the host.
+    HostControl,
     /// Its only destination has no link, or lost it while the frame was queued.
     LinkDown,
 
@@ -77,7 +80,7 @@ pub enum DropKind {
 
 impl DropReason {
     /// Every reason.
-    pub const ALL: [DropReason; 26] = [
+    pub const ALL: [DropReason; 27] = [
         DropReason::Malformed,
         DropReason::TooLong,
         DropReason::NotAdmitted,
@@ -95,6 +98,7 @@ impl DropReason {
         DropReason::Blackhole,
         DropReason::PuntLimit,
         DropReason::HostLimit,
+        DropReason::HostControl,
         DropReason::LinkDown,
         DropReason::IngressFull,
         DropReason::HeadroomExhausted,
@@ -134,7 +138,8 @@ impl DropReason {
             | DropReason::Martian
             | DropReason::Blackhole
             | DropReason::PuntLimit
-            | DropReason::HostLimit => DropKind::Filtered,
+            | DropReason::HostLimit
+            | DropReason::HostControl => DropKind::Filtered,
             DropReason::LinkDown
             | DropReason::IngressFull
             | DropReason::HeadroomExhausted
@@ -168,6 +173,7 @@ impl DropReason {
             DropReason::Blackhole => "blackhole",
             DropReason::PuntLimit => "punt_limit",
             DropReason::HostLimit => "host_limit",
+            DropReason::HostControl => "host_control",
             DropReason::LinkDown => "link_down",
             DropReason::IngressFull => "ingress_full",
             DropReason::HeadroomExhausted => "headroom_exhausted",

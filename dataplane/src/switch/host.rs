@@ -1,6 +1,7 @@
 //! What the host beside the switch sends by it: frames that the kernel has given to the interface of a routed port, or of a VLAN
 //! with a router. They join the egress queue of their class, obey its pauses, and count there; at no ingress, so that they
-//! take nothing of what peers were promised. What bounds them is how many there may be at each interface.
+//! take nothing of what peers were promised. What bounds them is how many there may be at each interface. That of a VLAN leads to
+//! many stations: what it sends to a port that stands still ([`super::paused_floods`]) is dropped, so that the others are reached.
 
 use super::routed::names_vlan;
 use super::{Batch, Switch};
@@ -8,9 +9,11 @@ use crate::drop_reason::DropReason;
 use crate::forward::Decision;
 use crate::frame::FrameStore;
 use crate::queue::{FrameMeta, Origin};
-use crate::settings::HOST_FRAMES_MAX;
+use crate::settings::{HOST_FRAMES_MAX, Lldp};
 use crate::units::{CLASSES, Class, PortId, Site};
 use crate::wire::header::Header;
+use crate::wire::lldp::LLDP;
+use crate::wire::mac_control::MacControl;
 
 impl Batch<'_> {
     /// The host sends a frame of these bytes by its interface at `site`. `port` is a port that this worker owns: that
@@ -28,6 +31,10 @@ impl Switch {
             return self.refuse_of_host(port, at.settings.default_class, DropReason::Malformed);
         };
         let class = at.ingress.classifier.classify(&header);
+        let is_lldp_of_host = matches!(site, Site::Port(_)) && at.settings.lldp == Lldp::Kernel;
+        if MacControl::is_mac_control(&header) || header.ether_type == LLDP && !is_lldp_of_host {
+            return self.refuse_of_host(port, class, DropReason::HostControl);
+        }
         if header.dst.is_link_local() {
             let refused = match site {
                 Site::Vlan(_) => Some(DropReason::NotMember), // it has no neighbor of its own
@@ -67,12 +74,28 @@ impl Switch {
         }
     }
 
+    /// Whether a frame misses `egress` because the router of a VLAN sends it and nothing passes there.
+    #[inline]
+    pub(super) fn host_misses(&self, egress: PortId, meta: &FrameMeta) -> bool {
+        is_of_vlan(meta) && self.ports[egress.index()].peer.lets_nothing_pass().contains(meta.class)
+    }
+
+    /// What the routers of VLANs have sent to (`port`, `class`), which stands still, waits no longer.
+    pub(super) fn drop_of_vlans<S: FrameStore>(&mut self, port: PortId, class: Class, store: &mut S) {
+        self.drop_queued(port, class, DropReason::HostLimit, is_of_vlan, store);
+    }
+
     /// A frame of the host goes nowhere, and never was in the switch.
     fn refuse_of_host(&mut self, port: PortId, class: Class, reason: DropReason) {
         self.counters.class(port, class).drops[reason.index()].add(1);
         self.ledger.made += 1;
         self.ledger.dropped += 1;
     }
+}
+
+/// The host sends a routed port's frames to that alone, and those of a VLAN's router to many.
+fn is_of_vlan(meta: &FrameMeta) -> bool {
+    meta.origin == Origin::Host && meta.vid != 0
 }
 
 /// A class may have as many frames as are left for others: whatever is paused, something can be said in the rest.

@@ -15,6 +15,7 @@
 //!   that is paused decides, whoever its owner is. Beside a port that is merely slow, one that stands still may so
 //!   get none.
 //! * The oldest go first: they are the same at several paused ports, so that their last copies go.
+//! * What a VLAN's router sends takes no part in it: nothing of that waits at such a port ([`super::host`]).
 //! * A pipeline that waits for room in a full queue ([`WhenFull`]) does not wait for a flood at such a port.
 
 use super::Switch;
@@ -127,6 +128,7 @@ impl Switch {
         }
         standstill.look(self.now, paused.blocked());
         for class in self.ports[port.index()].peer.lets_nothing_pass().iter() {
+            self.drop_of_vlans(port, class, store);
             self.drop_floods_beyond(port, class, store);
             self.room_at(port, class, store);
         }

@@ -40,6 +40,8 @@ impl Switch {
             Some(at.why_closed())
         } else if self.is_too_long_for(egress, meta) {
             Some(DropReason::TooLong)
+        } else if self.host_misses(egress, meta) {
+            Some(DropReason::HostLimit)
         } else if self.misses(egress, meta) {
             Some(DropReason::FloodPaused)
         } else {

@@ -13,7 +13,7 @@ use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::punt::{Punt, PuntLimit, PuntReason, PuntSink};
 use xoff_dataplane::routing::{Fib, Interface, NextHop, Routes, Target};
 use xoff_dataplane::settings::{
-    Accounting, HOST_FRAMES_MAX, Spread, SwitchSettings, Trust, Turns, VlanSettings, WhenFull,
+    Accounting, HOST_FRAMES_MAX, Lldp, Spread, SwitchSettings, Trust, Turns, VlanSettings, WhenFull,
 };
 use xoff_dataplane::switch::{Switch, Workers};
 use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId, Quanta, Site};

@@ -78,3 +78,121 @@ fn what_the_host_sends_waits_for_no_room_and_holds_nobody_up() {
         assert_eq!(driver.sent(P1).len(), 1, "{when_full:?}: nothing waits before it");
     }
 }
+
+/// A frame of class 3 that the VLAN's router sends.
+fn of_router(to: MacAddr) -> Vec<u8> {
+    let mut frame = packet(V4, [10, 7, 0, 9], 64, 100);
+    frame[..6].copy_from_slice(&to.0);
+    frame[6..12].copy_from_slice(&ROUTER.0);
+    frame
+}
+
+/// Looks come up to two milliseconds apart here, and 256 of them are needed.
+const ROUNDS: u64 = 600;
+
+/// Time goes by in which V4 is paused, so much that it stands still. `every_ms` is done each millisecond.
+fn bring_v4_to_a_standstill(driver: &mut Driver, mut every_ms: impl FnMut(&mut Driver)) {
+    let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX))).encode(station(4));
+    for ms in 0..ROUNDS {
+        if ms % 20 == 0 {
+            driver.receive(V4, &stop);
+        }
+        driver.now += Nanos::from_millis(1);
+        driver.switch.batch(driver.now).advance(&mut driver.store);
+        every_ms(driver);
+    }
+    driver.receive(V4, &stop);
+}
+
+fn drops(driver: &Driver, port: PortId, reason: DropReason) -> u64 {
+    driver.counters.class(port, C3).drops[reason.index()].get()
+}
+
+#[test]
+fn what_a_vlans_router_sends_waits_for_no_port_that_stands_still_and_reaches_the_others() {
+    let mut driver = Driver::new();
+    for (port, number) in [(V4, 4), (V5, 5)] {
+        let mut hello = of_router(MacAddr::BROADCAST);
+        hello[6..12].copy_from_slice(&station(number).0);
+        driver.receive(port, &hello);
+    }
+    driver.all_sent();
+    let all = of_router(MacAddr::BROADCAST);
+    bring_v4_to_a_standstill(&mut driver, |driver| {
+        driver.send_of_host(Site::Vlan(VID), V4, &all);
+        driver.sent(V5);
+    });
+    let missed = drops(&driver, V4, DropReason::HostLimit);
+    assert_eq!(missed, ROUNDS, "V4 had none of them, and it is known for how many nobody else");
+    assert_eq!(driver.store.in_use(), 0, "nothing waits");
+    for _ in 0..HOST_FRAMES_MAX {
+        driver.send_of_host(Site::Vlan(VID), V4, &all);
+        driver.send_of_host(Site::Vlan(VID), V4, &of_router(station(4)));
+        driver.send_of_host(Site::Vlan(VID), V4, &of_router(station(5)));
+        assert_eq!(driver.all_sent(), [(V5, all.clone()), (V5, of_router(station(5)))].map(tagged));
+    }
+    let frames = u64::from(HOST_FRAMES_MAX);
+    assert_eq!(drops(&driver, V4, DropReason::HostLimit) - missed, 2 * frames);
+    assert_eq!(drops(&driver, V4, DropReason::FloodPaused), 0);
+    let go = MacControl::Pfc(Pfc::default().with(C3, Quanta(0)));
+    driver.receive(V4, &go.encode(station(4)));
+    driver.send_of_host(Site::Vlan(VID), V4, &all);
+    assert_eq!(driver.all_sent(), [(V4, all.clone()), tagged((V5, all))]);
+}
+
+/// As V5 sends it.
+fn tagged((port, mut frame): (PortId, Vec<u8>)) -> (PortId, Vec<u8>) {
+    frame.splice(12..12, [0x81, 0x00, 3 << 5, 7]);
+    (port, frame)
+}
+
+#[test]
+fn floods_of_the_host_do_not_go_on_account_of_those_of_the_network_nor_these_on_theirs() {
+    let dropped = |has_host: bool| {
+        let mut settings = settings();
+        let class = &mut settings.ports[V5.index()].classes[C3.index()];
+        (class.xoff, class.xon) = (Bytes(2_000), Bytes(1_000));
+        let mut driver = Driver::of(&settings, Spread::Flow);
+        let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)));
+        driver.receive(V4, &stop.encode(station(4)));
+        if has_host {
+            driver.send_of_host(Site::Vlan(VID), V5, &of_router(MacAddr::BROADCAST));
+        }
+        let mut flood = of_router(MacAddr::BROADCAST);
+        flood[6..12].copy_from_slice(&station(5).0);
+        (0..10).for_each(|_| driver.receive(V5, &tagged((V5, flood.clone())).1));
+        driver.all_sent();
+        bring_v4_to_a_standstill(&mut driver, |_| ());
+        [DropReason::FloodPaused, DropReason::HostLimit].map(|reason| drops(&driver, V4, reason))
+    };
+    let [missed, none] = dropped(false);
+    assert!(missed > 0 && missed < 10 && none == 0, "{missed} {none}");
+    assert_eq!(dropped(true), [missed, 1]);
+}
+
+#[test]
+fn what_only_the_switch_says_is_not_taken_from_the_host() {
+    let pause = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX))).encode(router(P1)).to_vec();
+    let mut to_station = pause.clone();
+    to_station[..6].copy_from_slice(&station(1).0);
+    let mut tagged = pause.clone();
+    tagged.splice(12..12, [0x81, 0x00, 3 << 5, 0]);
+    let mut lldp = vec![0; 60];
+    lldp[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0, 0, 0x0e]);
+    lldp[6..14].copy_from_slice(&[2, 0, 0, 1, 0, 1, 0x88, 0xcc]);
+    for speaker in [Lldp::Off, Lldp::Switch, Lldp::Kernel] {
+        let mut settings = settings();
+        settings.ports[P1.index()].lldp = speaker;
+        let mut driver = Driver::of(&settings, Spread::Flow);
+        for frame in [&pause, &to_station, &tagged, &lldp] {
+            driver.send_of_host(Site::Port(P1), P1, frame);
+        }
+        let sent: &[Vec<u8>] = if speaker == Lldp::Kernel { std::slice::from_ref(&lldp) } else { &[] };
+        assert_eq!(driver.sent(P1), sent, "{speaker:?}");
+        let refused: u64 = Class::ALL
+            .iter()
+            .map(|&class| driver.counters.class(P1, class).drops[DropReason::HostControl.index()].get())
+            .sum();
+        assert_eq!(refused, 4 - sent.len() as u64, "{speaker:?}");
+    }
+}
