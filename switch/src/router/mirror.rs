@@ -187,14 +187,18 @@ impl Mirror {
         let events = duplicates([self.event.as_fd(), self.notifications.as_fd()])?;
         let mut sleeper = Sleeper::new(&events);
         let (mut ask, mut used) = (Instant::now() + ASK_EVERY, Instant::now() + USED_EVERY);
-        while !self.ends.load(Ordering::Relaxed) {
+        loop {
+            // First, so that whatever is asked or told from here on ends the next sleep.
+            let _ = self.event.read(); // or nobody has woken this
+            if self.ends.load(Ordering::Relaxed) {
+                return Ok(());
+            }
             let known = &mut self.known;
             self.notifications.read(|told| {
                 if known.hear(told) == Lacks::Everything {
                     publish.resynced();
                 }
             })?;
-            let _ = self.event.read(); // nobody has woken this
             while let Ok(Question { from, limit, answer }) = self.questions.try_recv() {
                 let rows = known.tables.rows(&known.configured, from, limit);
                 let _ = answer.send(Page { rows, total: known.tables.count() }); // or nobody waits
@@ -214,7 +218,6 @@ impl Mirror {
             let next = known.due.map_or(ask, |due| due.min(ask)).saturating_duration_since(Instant::now());
             sleeper.sleep(Nanos(u64::try_from(next.as_nanos()).unwrap_or(u64::MAX)))?;
         }
-        Ok(())
     }
 }
 
@@ -342,8 +345,9 @@ impl Known {
         let built = self.tables.fib(&self.configured, self.spread);
         let added: Vec<(u32, IpAddr)> = built.stations.difference(&self.stations).copied().collect();
         self.stations.clone_from(&built.stations);
+        let took = begin.elapsed(); // to wait for workers costs nothing
         publish.publish(built);
-        self.not_before = Instant::now() + begin.elapsed() * (SHARE - 1);
+        self.not_before = Instant::now() + took * (SHARE - 1);
         for (link, address) in added {
             if self.tables.station(link, address).is_none() {
                 use_neighbour(asked, link, address);
@@ -443,4 +447,35 @@ fn use_neighbour(asked: &mut Questions, link: u32, address: IpAddr) {
 /// Whether a message is about the device itself: the kernel's bridge uses the same for its ports.
 fn of_device(link: &LinkMessage) -> bool {
     link.header.interface_family == AddressFamily::Unspec
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// Who takes a table, and takes time for it; how much is kept.
+    #[derive(Default)]
+    struct Slow(Duration);
+
+    impl Publish for &mut Slow {
+        fn publish(&mut self, _: Built) {
+            let begin = Instant::now();
+            std::thread::sleep(Duration::from_millis(50));
+            self.0 = begin.elapsed();
+        }
+
+        fn resynced(&self) {}
+    }
+
+    #[test]
+    fn who_is_slow_to_take_a_table_does_not_put_off_the_next() {
+        let (mut mirror, _) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
+        mirror.known.lacks = Lacks::Nothing;
+        let (mut slow, begin) = (Slow::default(), Instant::now());
+        mirror.known.publish(&mut mirror.asked, &mut &mut slow);
+        let end = Instant::now();
+        let made = (end - begin).saturating_sub(slow.0);
+        assert!(mirror.known.not_before <= end + made * (SHARE - 1), "seven times as long as it was made");
+    }
 }
