@@ -81,6 +81,10 @@ GAUGES = [
     ("near", "xoff_watchdog_storm", "port=p2 class=3", 0, 0, 0),
     ("far", "xoff_watchdog_storm", "port=p2 class=3", 0, 1, 0),
     ("near", "xoff_qcn_feedback", "port=p2 class=3", 0, 42, 0),
+    ("near", "xoff_lldp_neighbors", "port=p2", 1, 1, 1),
+    ("far", "xoff_lldp_neighbors", "port=p1", 1, 0, 1),
+    ("near", "xoff_lldp_dcbx_mismatch", "port=p2 kind=pfc", 0, 1, 0),
+    ("near", "xoff_lldp_dcbx_mismatch", "port=p2 kind=ets", 0, 0, 0),
 ]
 
 COUNTERS = [
@@ -145,6 +149,8 @@ COUNTERS = [
     ("near", "xoff_peer_excess_frames_total", "port=p1 class=3", 0, 1, 0),
     ("far", "xoff_peer_late_frames_total", "port=p1 class=3", 0, 2, 0),
     ("near", "xoff_peer_overspeed_bytes_total", "port=p1", 0, 1_000, 0),
+    ("far", "xoff_lldp_neighbors_aged_total", "port=p1", 0, 0.05, 0),
+    ("near", "xoff_lldp_frames_not_sent_total", "port=p1", 0, 0.1, 0),
 ]
 
 NOTHING = {INF: 0}
@@ -267,6 +273,12 @@ EXPECTED = {
         {"far worker 0 pause obeyed": (NAN, 9.9e-6, NAN)}),
     "Peers that are not as declared": (
         "pps", {"near p1 class 3 too many": (_, 1, _)}, {"far p1 class 3 too late": (_, 2, _)}, {"near p1 beyond the line": (_, 1_000, _)}),
+    "LLDP: neighbors, and where they differ": (
+        "short",
+        {"near p2 neighbors": (1, 1, 1), "far p1 neighbors": (1, 0, 1)},
+        {"near p2 differs: pfc": (_, 1, _)},
+        {"far p1 fell silent": (_, 3, _)},
+        {"near p1 not sent": (_, 6, _)}),
 }
 # What a query of a panel is in, where it is not the panel's own.
 UNITS = {("Shadow policies: XOFF, and losses before one", "B"): "pps", ("Peers that are not as declared", "C"): "Bps"}

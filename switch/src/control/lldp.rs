@@ -23,6 +23,9 @@ pub struct LldpStatus {
     pub dcbx: String,
     /// Frames handed out to be sent.
     pub frames_sent: u64,
+    /// Those of them that could not be sent, because the port had no link or too much to say; each is said again.
+    #[serde(default)]
+    pub frames_not_sent: u64,
     /// Frames that came in, those that say nothing included.
     pub frames_received: u64,
     /// Frames that say nothing, by why.
@@ -127,8 +130,17 @@ pub(super) fn status(view: &SwitchView, id: PortId) -> LldpStatus {
 }
 
 fn of_port(settings: &PortSettings, port: &Port, now: Nanos) -> LldpStatus {
-    let Counts { frames_in, frames_out, malformed, discarded, too_many, aged_out, shortened, mismatches: _ } =
-        &port.counts;
+    let Counts {
+        frames_in,
+        frames_out,
+        not_sent,
+        malformed,
+        discarded,
+        too_many,
+        aged_out,
+        shortened,
+        mismatches: _,
+    } = &port.counts;
     let by_reason = |counts: &[u64; LldpError::COUNT]| {
         LldpError::ALL.map(|reason| (reason.name().to_owned(), counts[reason.index()])).into()
     };
@@ -142,6 +154,7 @@ fn of_port(settings: &PortSettings, port: &Port, now: Nanos) -> LldpStatus {
         }
         .into(),
         frames_sent: *frames_out,
+        frames_not_sent: *not_sent,
         frames_received: *frames_in,
         malformed: by_reason(malformed),
         discarded: by_reason(discarded),

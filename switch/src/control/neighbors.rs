@@ -92,6 +92,7 @@ impl Speakers {
             }
         }
         let untold = self.counts.untold(id);
+        at.counts.not_sent = untold;
         let (frame, untold_before) = &mut self.said[id.index()];
         if std::mem::replace(untold_before, untold) != untold {
             at.timer.again(now);

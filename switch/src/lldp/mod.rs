@@ -44,6 +44,8 @@ pub struct Counts {
     pub frames_in: u64,
     /// Frames that were handed out to be sent.
     pub frames_out: u64,
+    /// Those of them that could not be: the port had no link, or too much to say.
+    pub not_sent: u64,
     /// Frames that say nothing, by why.
     pub malformed: [u64; LldpError::COUNT],
     /// TLVs that were left out of frames that say something, by why.

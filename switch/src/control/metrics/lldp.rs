@@ -16,8 +16,13 @@ use crate::lldp::table::Neighbor;
 /// A family of one number for each port.
 type OfPort = (&'static str, &'static str, fn(&Counts) -> u64);
 
-const FAMILIES: [OfPort; 5] = [
+const FAMILIES: [OfPort; 6] = [
     ("xoff_lldp_frames_sent_total", "LLDP frames handed out to be sent.", |counts| counts.frames_out),
+    (
+        "xoff_lldp_frames_not_sent_total",
+        "LLDP frames handed out that could not be sent: the port had no link, or too much to say.",
+        |counts| counts.not_sent,
+    ),
     ("xoff_lldp_frames_received_total", "LLDP frames received.", |counts| counts.frames_in),
     (
         "xoff_lldp_neighbors_refused_total",
