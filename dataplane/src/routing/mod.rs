@@ -46,6 +46,8 @@ pub struct NextHop {
     pub station: Option<MacAddr>,
     /// Its share, beside others of the same target.
     pub weight: u16,
+    /// Most bytes of a packet that goes there, where a route says less than its interface does.
+    pub mtu: Option<u32>,
 }
 
 /// What becomes of packets to a prefix.
@@ -229,7 +231,8 @@ impl Targets<'_> {
         let known = hops.iter().filter_map(|next| {
             let interface = &self.interfaces[next.interface];
             let dst = next.station?;
-            Some((Hop { site: interface.site, src: interface.mac, dst, mtu: interface.mtu }, next.weight))
+            let mtu = next.mtu.map_or(interface.mtu, |mtu| mtu.min(interface.mtu));
+            Some((Hop { site: interface.site, src: interface.mac, dst, mtu }, next.weight))
         });
         let (hops, weights): (Vec<Hop>, Vec<u16>) = known.take(MEMBERS_MAX).unzip();
         // Flows stay where they are when another hop comes or goes.

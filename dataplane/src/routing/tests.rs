@@ -8,7 +8,7 @@ fn interface(port: u8, table: usize) -> Interface {
 }
 
 fn hop(interface: usize, station: Option<u8>) -> NextHop {
-    NextHop { interface, station: station.map(|last| MacAddr([2, 0, 0, 0, 1, last])), weight: 1 }
+    NextHop { interface, station: station.map(|last| MacAddr([2, 0, 0, 0, 1, last])), weight: 1, mtu: None }
 }
 
 fn to4(dst: u32) -> Packet {

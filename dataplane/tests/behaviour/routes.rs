@@ -77,7 +77,7 @@ fn left(address: [u8; 4]) -> u128 {
 }
 
 fn hop(interface: usize, station: Option<MacAddr>) -> NextHop {
-    NextHop { interface, station, weight: 1 }
+    NextHop { interface, station, weight: 1, mtu: None }
 }
 
 /// 10.N.0.0/16 is behind port N; 10.7.0.0/16 is the VLAN, whose station 9 nobody knows the port of; 10.8.0.0/16 behind ports 1 to 3.

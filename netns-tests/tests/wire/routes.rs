@@ -183,6 +183,31 @@ fn routes_of_every_kind_are_followed_as_they_come_and_go() {
         // Until the workers have the table the kernel forwards, by the same route.
         wait_for("a datagram to arrive", || {
             number += 1;
+#[test]
+fn the_mtu_of_a_route_holds_where_it_is_less_than_that_of_its_interface() {
+    let fabric = Fabric::new(2, "");
+    fabric.ping(1, "172.16.2.2");
+    for address in ["172.20.0.9/32", "fd16:20::9/128 nodad"] {
+        ip(fabric.host(2).namespace(), &format!("address add {address} dev eth0"));
+    }
+    for (network, gateway, to) in
+        [("172.20.0.0/24", "172.16.2.2", "172.20.0.9"), ("fd16:20::/64", "fd16:2::2", "fd16:20::9")]
+    {
+        fabric.ip(&format!("route add {network} via {gateway}"));
+        wait_for("the route", || {
+            fabric.answer(1, &format!("-M do -s 1400 {to}")).contains("1 received").then_some(())
+        });
+        fabric.ip(&format!("route replace {network} via {gateway} mtu 1300"));
+        wait_for("the kernel to say what fits", || {
+            let said = fabric.answer(1, &format!("-M do -s 1400 {to}"));
+            (said.contains("mtu=1300") || said.contains("mtu = 1300") || said.contains("mtu: 1300"))
+                .then_some(())
+        });
+        assert!(fabric.answer(1, &format!("-M do -s 1200 {to}")).contains("1 received"), "{to}");
+    }
+    fabric.finish();
+}
+
             one.send(fabric.packet(1, [172, 20, 0, 9], number));
             thread::sleep(Duration::from_millis(20));
             let has = |host: &Host| {

@@ -8,8 +8,8 @@ use rtnetlink::packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
 };
 use rtnetlink::packet_route::route::{
-    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteNextHop, RouteNextHopFlags, RouteType,
-    RouteVia,
+    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteNextHop, RouteNextHopFlags,
+    RouteType, RouteVia,
 };
 use xoff_dataplane::units::MacAddr;
 
@@ -92,8 +92,8 @@ pub(super) fn route(message: &RouteMessage) -> Option<(RouteKey, Kind)> {
     }
     let (mut table, mut metric, mut dst) = (u32::from(header.table), 0, unspecified);
     let is_dead = dead(header.flags.bits());
-    let mut single = Via { link: 0, gateway: None, weight: 1, is_dead, is_encapsulated: false };
-    let mut ways = Vec::new();
+    let mut single = Via { link: 0, gateway: None, weight: 1, is_dead, is_encapsulated: false, mtu: None };
+    let (mut ways, mut mtu) = (Vec::new(), None);
     for attribute in &message.attributes {
         match attribute {
             RouteAttribute::Table(number) => table = *number,
@@ -104,11 +104,15 @@ pub(super) fn route(message: &RouteMessage) -> Option<(RouteKey, Kind)> {
             RouteAttribute::Via(via) => single.gateway = of_via(via),
             RouteAttribute::Encap(_) | RouteAttribute::EncapType(_) => single.is_encapsulated = true,
             RouteAttribute::MultiPath(hops) => ways = hops.iter().map(way).collect(),
+            RouteAttribute::Metrics(metrics) => mtu = metrics.iter().find_map(mtu_of),
             _ => {}
         }
     }
+    if ways.is_empty() {
+        ways.push(single);
+    }
+    ways.iter_mut().for_each(|way| way.mtu = mtu);
     let kind = match header.kind {
-        RouteType::Unicast if ways.is_empty() => Kind::Unicast(vec![single]),
         RouteType::Unicast => Kind::Unicast(ways),
         RouteType::Local | RouteType::Broadcast | RouteType::Anycast | RouteType::Multicast => Kind::Local,
         RouteType::BlackHole => Kind::Blackhole,
@@ -117,10 +121,17 @@ pub(super) fn route(message: &RouteMessage) -> Option<(RouteKey, Kind)> {
     Some(((table, (dst, header.destination_prefix_length), metric), kind))
 }
 
+fn mtu_of(metric: &RouteMetric) -> Option<u32> {
+    match metric {
+        RouteMetric::Mtu(mtu) => Some(*mtu).filter(|mtu| *mtu > 0),
+        _ => None,
+    }
+}
+
 fn way(hop: &RouteNextHop) -> Via {
     let is_dead = hop.flags.intersects(RouteNextHopFlags::Dead | RouteNextHopFlags::Linkdown);
     let (link, weight) = (hop.interface_index, u16::from(hop.hops) + 1);
-    let mut via = Via { link, gateway: None, weight, is_dead, is_encapsulated: false };
+    let mut via = Via { link, gateway: None, weight, is_dead, is_encapsulated: false, mtu: None };
     for attribute in &hop.attributes {
         match attribute {
             RouteAttribute::Gateway(address) => via.gateway = ip(address),

@@ -75,6 +75,8 @@ pub struct Via {
     pub is_dead: bool,
     /// Something is put around packets, or done to them, as only the kernel does (RTA_ENCAP).
     pub is_encapsulated: bool,
+    /// Most bytes of a packet, where the route says that (RTAX_MTU).
+    pub mtu: Option<u32>,
 }
 
 /// Interfaces of the router, by name.
@@ -325,10 +327,10 @@ impl Kind {
         }
     }
 
-    /// Whether `link` itself is where the destination is.
-    fn is_network_of(&self, link: u32) -> bool {
-        let is_there = |via: &Via| via.link == link && via.gateway.is_none() && !via.is_encapsulated;
-        matches!(self, Kind::Unicast(ways) if ways.iter().any(is_there))
+    /// The way by which the destination is on `link` itself.
+    fn network_of(&self, link: u32) -> Option<&Via> {
+        let Kind::Unicast(ways) = self else { return None };
+        ways.iter().find(|via| via.link == link && via.gateway.is_none() && !via.is_encapsulated)
     }
 }
 
@@ -380,7 +382,7 @@ impl Building<'_> {
                 self.stations.insert((via.link, gateway));
                 self.tables.neighbours.get(&(via.link, gateway)).map(|station| station.mac)
             });
-            NextHop { interface, station, weight: via.weight }
+            NextHop { interface, station, weight: via.weight, mtu: via.mtu }
         };
         Target::Hops(placed.into_iter().map(hop).collect())
     }
@@ -403,9 +405,9 @@ impl Building<'_> {
             let Some(&interface) = self.places.get(&link) else { continue };
             let lpm = if address.is_ipv4() { &v4 } else { &v6 };
             let kind = lpm.find(bits(address)).map(|number| all[number as usize].1);
-            if kind.is_some_and(|kind| kind.is_network_of(link)) {
+            if let Some(via) = kind.and_then(|kind| kind.network_of(link)) {
                 self.stations.insert((link, address));
-                let next = NextHop { interface, station: Some(station.mac), weight: 1 };
+                let next = NextHop { interface, station: Some(station.mac), weight: 1, mtu: via.mtu };
                 insert(routes, (address, if address.is_ipv4() { 32 } else { 128 }), Target::Hops(vec![next]));
             }
         }

@@ -1,7 +1,9 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use rtnetlink::packet_route::AddressFamily;
-use rtnetlink::packet_route::route::{RouteAttribute, RouteLwEnCapType, RouteMessage, RouteType};
+use rtnetlink::packet_route::route::{
+    RouteAttribute, RouteLwEnCapType, RouteMessage, RouteMetric, RouteNextHop, RouteType,
+};
 use xoff_dataplane::routing::{Hop, Onward};
 use xoff_dataplane::units::{PortId, Site};
 use xoff_dataplane::wire::ip::Packet;
@@ -58,7 +60,7 @@ fn net(text: &str) -> Prefix {
 
 fn via(link: u32, gateway: Option<&str>) -> Via {
     let gateway = gateway.map(|address| address.parse().unwrap());
-    Via { link, gateway, weight: 1, is_dead: false, is_encapsulated: false }
+    Via { link, gateway, weight: 1, is_dead: false, is_encapsulated: false, mtu: None }
 }
 
 fn put(tables: &mut Tables, table: u32, prefix: &str, metric: u32, kind: Kind) {
@@ -241,22 +243,59 @@ fn a_route_that_encapsulates_is_read_as_one() {
 }
 
 #[test]
-fn the_lesser_mtu_holds_of_link_and_port() {
+fn the_mtu_of_a_route_is_read_for_all_its_ways() {
+    let mut message = RouteMessage::default();
+    message.header.address_family = AddressFamily::Inet6;
+    message.header.kind = RouteType::Unicast;
+    message.attributes = vec![RouteAttribute::Oif(P1)];
+    let read = |message: &RouteMessage| crate::router::messages::route(message).unwrap().1;
+    for (mtu, expected) in [(1300, Some(1300)), (0, None)] {
+        message.attributes.truncate(1);
+        message
+            .attributes
+            .push(RouteAttribute::Metrics(vec![RouteMetric::Hoplimit(9), RouteMetric::Mtu(mtu)]));
+        assert_eq!(read(&message), Kind::Unicast(vec![Via { mtu: expected, ..via(P1, None) }]));
+    }
+    let [first, second] = [P1, P2].map(|link| {
+        let mut hop = RouteNextHop::default();
+        hop.interface_index = link;
+        hop
+    });
+    message.attributes = vec![
+        RouteAttribute::Metrics(vec![RouteMetric::Mtu(1300)]),
+        RouteAttribute::MultiPath(vec![first, second]),
+    ];
+    let ways = [P1, P2].map(|link| Via { mtu: Some(1300), ..via(link, None) });
+    assert_eq!(read(&message), Kind::Unicast(ways.to_vec()));
+}
+
+#[test]
+fn the_least_mtu_holds_of_route_link_and_port() {
     let mut tables = tables();
-    put(&mut tables, table::MAIN, "0.0.0.0/0", 0, Kind::Unicast(vec![via(P2, Some("10.2.0.9"))]));
     tables.put_neighbour(P2, "10.2.0.9".parse().unwrap(), station(2));
-    let packet = Packet {
-        dst: Address::V4(0x0a09_0001),
+    let packet = |dst| Packet {
+        dst: Address::V4(dst),
         len: 100,
         hops_left: 9,
         has_options: false,
         stays_on_link: false,
     };
-    for (mtu, expected) in [(1500, 1500), (9500, 9000)] {
-        tables.put_link(P2, Link { mtu, ..link("p2") });
+    for (of_route, of_link, expected) in [
+        (None, 1500, 1500),
+        (None, 9500, 9000),
+        (Some(1400), 1500, 1400),
+        (Some(1600), 1500, 1500),
+        (Some(9999), 9500, 9000),
+    ] {
+        let way = |gateway| Kind::Unicast(vec![Via { mtu: of_route, ..via(P2, gateway) }]);
+        put(&mut tables, table::MAIN, "0.0.0.0/0", 0, way(Some("10.2.0.9")));
+        put(&mut tables, table::MAIN, "10.2.0.0/16", 0, way(None));
+        tables.put_link(P2, Link { mtu: of_link, ..link("p2") });
         let fib = tables.fib(&configured(), Spread::Flow).fib;
         let interface = fib.interface(Site::Port(PortId(1))).unwrap();
-        let Onward::Hops(hops) = fib.onward(interface, &packet) else { panic!("a hop") };
-        assert_eq!(hops.hops[0].mtu, expected);
+        for (dst, what) in [(0x0a09_0001, "by a next router"), (0x0a02_0009, "a station")] {
+            let Onward::Hops(hops) = fib.onward(interface, &packet(dst)) else { panic!("a hop") };
+            assert_eq!(hops.hops[0].mtu, expected, "{what}: {of_route:?}");
+        }
     }
 }
