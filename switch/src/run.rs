@@ -356,8 +356,13 @@ pub fn start_from(
     let reload = source.map(reload);
     let mut running = with_control(view, exchange, http, Some(opener), reload, privileges)?;
     running.opening = Some(opening);
-    // To open many takes seconds, in which nobody takes what comes to the first.
-    workers.iter().flat_map(|(_, worker)| &worker.ports).for_each(|(_, port)| port.begin());
+    // From here on their rings take what comes, and have the room for a stall to do so until the workers run.
+    for (_, Worker { ports, store, .. }) in &mut workers {
+        for (_, port) in ports {
+            port.refill(store);
+            port.begin();
+        }
+    }
     for (core, worker) in workers {
         let (stop, end) = (Arc::clone(&running.stop), running.end());
         running.workers.push(spawn(worker, core, stop, end, privileges)?);

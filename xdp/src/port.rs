@@ -2,9 +2,10 @@
 //!
 //! All queues receive. One sends, so that frames leave in the order in which the switch sent them.
 //!
-//! What it receives into is of the store of a worker. Where nothing runs yet, a port has its chunks before the XDP program
-//! ([`Port::open`]), so that nothing arrives for which there is none. Where the worker is at work, a port is opened
-//! without chunks ([`Port::without_chunks`]): one that is refused has none to give back, into which a device may still write.
+//! What it receives into is of the store of a worker. A port by itself has its chunks before the XDP program
+//! ([`Port::open`]), so that nothing arrives for which there is none. A switch opens its ports without chunks
+//! ([`Port::without_chunks`]): what comes while others are yet to be opened is not for it, and fills no ring before anybody empties
+//! that; and a port that is refused has none to give back, into which a device may still write.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;

@@ -47,6 +47,7 @@ mod nic_rates;
 mod ofc;
 mod own_stack;
 mod page;
+mod page_ports;
 mod panic;
 mod pfc_ignored;
 mod pfc_obeyed;

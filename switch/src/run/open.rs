@@ -9,7 +9,8 @@ use xoff_xdp::{Port, Share, Store, Umem, UmemSettings, XdpError};
 use super::RunError;
 use crate::control::{self, Link, PortDevice, PortView};
 
-/// Everything that is taken from the kernel.
+/// Everything that is taken from the kernel. Ports have no chunks yet: to open many takes seconds, and what comes to the first
+/// meanwhile is not for this switch.
 pub(super) struct Opened {
     pub umem: Umem,
     pub stores: Vec<Store>,
@@ -24,7 +25,7 @@ pub(super) fn open(
     shares: &[Share],
     zero_copy: ZeroCopy,
 ) -> Result<Opened, XdpError> {
-    let (umem, mut stores) = Umem::new(umem_settings(config, zero_copy), shares)?;
+    let (umem, stores) = Umem::new(umem_settings(config, zero_copy), shares)?;
     let mut views = Vec::new();
     let mut ports: Vec<Vec<(PortId, Port)>> = plans.iter().map(|_| Vec::new()).collect();
     for (id, port) in (0..=u8::MAX).map(PortId).zip(&config.shell.ports) {
@@ -33,7 +34,7 @@ pub(super) fn open(
             views.push(PortView::spare(worker));
             continue;
         }
-        let open = Port::open(&umem, &mut stores[worker], port)?;
+        let open = Port::without_chunks(&umem, port)?;
         views.push(port_view(&open, worker).named(&config.switch.ports[id.index()].name));
         ports[worker].push((id, open));
     }

@@ -1,0 +1,136 @@
+//! A switch of 64 ports under lossless load that begins before its last port is open, with pages that ask it all the time.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use xoff::control::status::{Promise, Status};
+use xoff::lab::{Lab, VethOptions};
+use xoff_netns_tests::{Bed, Config, Switch, note_switch, unstalled, wait_for};
+
+use crate::{PATIENT, bed};
+
+const LOOK: &str = include_str!("page_ports.py");
+const PORTS: u8 = 64;
+/// More than the rings of a port have room for.
+const TOO_MANY: u32 = 10_000;
+/// So many were once called lost because the first port was open before there was a worker.
+const ONCE_LOST: usize = 787;
+
+/// A switch that stands still where it has opened its first ports and is far from its last.
+fn half_open(bed: &Bed, config: &Config) -> Switch {
+    loop {
+        let switch = bed.launch(config);
+        wait_for("the first port", || switch.stderr().contains("port open").then_some(()));
+        switch.signal(Signal::SIGSTOP);
+        wait_for("it to stand still", || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", switch.pid())).unwrap();
+            stat.rsplit(')').next().unwrap().starts_with(" T").then_some(())
+        });
+        if switch.stderr().matches("port open").count() < usize::from(PORTS) / 2 {
+            return switch;
+        }
+    }
+}
+
+/// Asks as a page does, time after time; how often it was answered, always with all ports.
+fn page(switch: &Switch, answers: &AtomicU32, is_over: &AtomicBool) {
+    while !is_over.load(Ordering::Relaxed) {
+        let status = switch.get("/status?addresses=0");
+        let log = switch.get("/log");
+        if answers.load(Ordering::Relaxed) == 0 && status.is_err() {
+            continue; // nobody answers yet
+        }
+        let status: Status = serde_json::from_str(&status.unwrap()).unwrap();
+        assert_eq!(status.ports.len(), usize::from(PORTS));
+        assert!(log.unwrap().contains("port open"));
+        answers.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn load_that_begins_while_64_ports_are_opened_and_pages_that_never_rest_lose_nothing() {
+    unstalled(|| {
+        let bed = bed(2).build();
+        let mut lab = Lab::new();
+        let crowd = lab.namespace("crowd").unwrap();
+        for number in 3..=PORTS {
+            let (port, peer) = (format!("p{number}"), format!("e{number}"));
+            lab.veth(bed.namespace().end(&port), crowd.end(&peer), &VethOptions::default()).unwrap();
+        }
+        let (a, b) = (bed.host(1), bed.host(2));
+        let known = format!("[[fdb.static]]\nmac = \"{}\"\nport = \"p2\"", b.mac());
+        let config = Config::new(PORTS, "speed = \"100M\"").switch(PATIENT).more(&known);
+        let switch = half_open(&bed, &config);
+
+        let mut number = 0;
+        let mut send = |count| {
+            for _ in 0..count {
+                a.send(a.to(b).tag(3, 0).numbered(number).build_len(1000));
+                number += 1;
+            }
+            number
+        };
+        let early = send(TOO_MANY);
+        let (answers, is_over) = ([const { AtomicU32::new(0) }; 2], AtomicBool::new(false));
+        thread::scope(|scope| {
+            let over = Over(&is_over);
+            for answers in &answers {
+                scope.spawn(|| page(&switch, answers, &is_over));
+            }
+            switch.signal(Signal::SIGCONT);
+            let mut load = || {
+                thread::sleep(Duration::from_millis(1));
+                send(1)
+            };
+            let mut running = None;
+            while running.is_none() {
+                let open = switch.stderr().matches("port open").count();
+                wait_for("another port to be open, or the workers to run", || {
+                    let (next, log) = (load(), switch.stderr());
+                    running = log.contains("running").then_some(next);
+                    (running.is_some() || log.matches("port open").count() > open).then_some(())
+                });
+            }
+            let running = running.unwrap();
+            let directory = tempfile::tempdir().unwrap();
+            let mut look = Command::new("/usr/bin/python3");
+            look.args(["-c", LOOK, "http://127.0.0.1:9464"]).arg(directory.path());
+            bed.watched_by(look, |_| (0..25).for_each(|_| _ = load()));
+            wait_for("both pages", || {
+                load();
+                answers.iter().all(|it| it.load(Ordering::Relaxed) >= 10).then_some(())
+            });
+            drop(over);
+            let end = load();
+            b.tap().numbered(end - 1);
+            let seen = b.tap().numbers();
+            let late: Vec<u32> = seen.iter().copied().filter(|&number| number >= running).collect();
+            assert_eq!(late, (running..end).collect::<Vec<u32>>(), "all since the workers run, in order");
+            assert!(seen.is_sorted_by(|a, b| a < b), "what came before, too, as far as it came");
+            let before = seen.iter().filter(|&&number| number < early).count();
+            assert!(early as usize - before > ONCE_LOST, "{before}");
+        });
+        let status = switch.status();
+        note_switch(&status);
+        let verdict = &status.verdict;
+        assert_eq!(verdict.promise, Promise::Kept, "{verdict:#?}");
+        assert_eq!((verdict.lossless_lost, verdict.unseen_lost, verdict.ledger_balanced), (0, 0, Some(true)));
+        let [from, to] = [0, 1].map(|port| &status.ports[port].classes[3]);
+        assert_eq!(from.rx_frames, to.tx_frames);
+        assert!(from.drops.values().chain(to.drops.values()).all(|&drops| drops == 0), "{status:#?}");
+        let exit = switch.stop();
+        assert!(exit.status.success(), "{}", exit.stderr);
+    });
+}
+
+/// Pages end with this, whatever becomes of the test.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
