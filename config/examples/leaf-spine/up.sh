@@ -7,14 +7,14 @@
 #   h2 --+        +-- spine2 --+        +-- h4 (MTU 1400, for path MTU discovery to find)
 #
 # Packages: frr, iproute2, ethtool. Of each router there are two namespaces: ls-leaf1-ports with its devices and its switch, ls-leaf1
-# with the kernel that decides, where the switch makes an interface for each port.
+# with the kernel that decides, where the switch makes an interface for each port. A second fabric on the same machine takes another
+# PREFIX than ls-, for all three scripts.
 set -eu
 . "$(dirname "$0")/names.sh"
 "$here/down.sh" # what an earlier one has left
-daemons=/usr/lib/frr
 
-for node in $hosts; do ip netns add "ls-$node"; done
-for router in $routers; do ip netns add "ls-$router"; ip netns add "ls-$router-ports"; done
+for node in $hosts; do ip netns add "$prefix$node"; done
+for router in $routers; do ip netns add "$prefix$router"; ip netns add "$prefix$router-ports"; done
 for node in $routers $hosts; do at "$node" ip link set lo up; done
 
 for router in $routers; do
@@ -36,10 +36,10 @@ done
 
 # wire A B: a device named B at A's switch and one named A at B's; a host calls its own eth0.
 wire() {
-  local at_b="$1" in_b="ls-$2-ports"
-  case $2 in h*) at_b=eth0 in_b="ls-$2" ;; esac
-  ip link add "$2" netns "ls-$1-ports" type veth peer name "$at_b" netns "$in_b"
-  ip -n "ls-$1-ports" link set "$2" up
+  local at_b="$1" in_b="$prefix$2-ports"
+  case $2 in h*) at_b=eth0 in_b="$prefix$2" ;; esac
+  ip link add "$2" netns "$prefix$1-ports" type veth peer name "$at_b" netns "$in_b"
+  ip -n "$prefix$1-ports" link set "$2" up
   ip -n "$in_b" link set "$at_b" up
 }
 wire leaf1 spine1
@@ -68,7 +68,9 @@ host h4 2 4
 for router in $routers; do
   mkdir -p "$state/$router"
   : > "$state/$router/xoff.log" # nothing of an earlier one
-  ip netns exec "ls-$router-ports" "$xoff" run --config "$here/$router.toml" > "$state/$router/xoff.log" 2>&1 &
+  # Names and sockets are those of this fabric.
+  sed -e "s|\"ls-|\"$prefix|" -e "s|unix:/run/xoff/$router.sock|unix:$state/$router/xoff.sock|" "$here/$router.toml" > "$state/$router/xoff.toml"
+  ip netns exec "$prefix$router-ports" "$xoff" run --config "$state/$router/xoff.toml" > "$state/$router/xoff.log" 2>&1 &
   echo $! > "$state/$router/xoff.pid"
 done
 for router in $routers; do
@@ -83,16 +85,9 @@ at h4 ip link set eth0 mtu 1400
 
 # FRR's daemons, each with its directory, and what they are told.
 for router in $routers; do
-  dir=$state/$router
-  : > "$dir/empty.conf"
-  start() {
-    local name=$1; shift
-    at "$router" "$daemons/$name" -d -u root -g frrvty -f "$dir/empty.conf" --vty_socket "$dir" -z "$dir/zserv.api" \
-      -i "$dir/$name.pid" --log "file:$dir/$name.log" "$@" 2> "$dir/$name.err"
-  }
-  start zebra
-  start bfdd --bfdctl "$dir/bfdd.sock"
-  start bgpd
-  sh_of "$router" -f "$here/$router.frr.conf" > "$dir/vtysh.log" 2>&1
+  daemon "$router" zebra
+  daemon "$router" bfdd
+  daemon "$router" bgpd
+  configure "$router"
 done
-echo "up: namespaces ls-*; logs in $state; end it with $here/down.sh"
+echo "up: namespaces $prefix*; sockets and logs in $state; end it with $here/down.sh"

@@ -1,5 +1,6 @@
 //! The example of a fabric: two leaves, two spines, a routing daemon at each, and what its own script looks at.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -7,11 +8,14 @@ use xoff_netns_tests::one_bed_at_a_time;
 
 use crate::BINARY;
 
-/// A script of the example, for the binary under test.
+/// A script of the example, for the binary under test, in a fabric of its own, which the next run ends if this one is killed.
 fn script(name: &str) -> Output {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/examples/leaf-spine");
     let script: PathBuf = example.join(name);
-    Command::new(script).env("XOFF", BINARY).output().unwrap()
+    let mut hasher = DefaultHasher::new();
+    BINARY.hash(&mut hasher);
+    let prefix = format!("test{:x}-", hasher.finish());
+    Command::new(script).env("XOFF", BINARY).env("PREFIX", prefix).env_remove("STATE").output().unwrap()
 }
 
 /// Nothing is left of it, whatever becomes of the test.
@@ -24,7 +28,7 @@ impl Drop for Down {
 }
 
 #[test]
-fn a_fabric_with_frr_converges_forwards_and_survives_the_loss_of_a_link() {
+fn a_fabric_with_frr_converges_forwards_and_survives_the_loss_of_a_link_and_of_its_daemons() {
     let _alone = one_bed_at_a_time(BINARY);
     let _down = Down;
     for name in ["up.sh", "check.sh"] {

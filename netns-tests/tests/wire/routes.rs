@@ -112,6 +112,21 @@ fn ip(namespace: &Namespace, line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// The same for many lines at once.
+fn batch(namespace: &Namespace, lines: &str) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), lines).unwrap();
+    let mut batch = Command::new("ip");
+    batch.arg("-batch").arg(file.path()).stdout(Stdio::null());
+    let output = namespace.output(&mut batch).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Lines about so many networks.
+fn many(count: u32, verb: &str, rest: &str) -> String {
+    (0..count).map(|n| format!("route {verb} 100.{}.{}.0/24 {rest}\n", n / 256, n % 256)).collect()
+}
+
 /// Numbers of the datagrams that a host has received.
 fn numbers(host: &Host, count: usize) -> Vec<u32> {
     let is_one = |bytes: &[u8]| {
@@ -169,21 +184,6 @@ fn what_is_too_long_is_answered_and_what_may_be_is_cut() {
 }
 
 #[test]
-fn routes_of_every_kind_are_followed_as_they_come_and_go() {
-    let fabric = Fabric::new(3, "");
-    let (one, two, three) = (fabric.host(1), fabric.host(2), fabric.host(3));
-    for host in [two, three] {
-        ip(host.namespace(), "address add 172.20.0.9/32 dev lo");
-    }
-    fabric.ping(1, "172.16.2.2");
-    fabric.ping(1, "172.16.3.2");
-    assert!(fabric.answer(1, "172.20.0.9").contains("Net Unreachable"), "no route");
-    let mut number = 0;
-    let mut arrives = |host: &Host| {
-        // Until the workers have the table the kernel forwards, by the same route.
-        wait_for("a datagram to arrive", || {
-            number += 1;
-#[test]
 fn the_mtu_of_a_route_holds_where_it_is_less_than_that_of_its_interface() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
@@ -208,6 +208,21 @@ fn the_mtu_of_a_route_holds_where_it_is_less_than_that_of_its_interface() {
     fabric.finish();
 }
 
+#[test]
+fn routes_of_every_kind_are_followed_as_they_come_and_go() {
+    let fabric = Fabric::new(3, "");
+    let (one, two, three) = (fabric.host(1), fabric.host(2), fabric.host(3));
+    for host in [two, three] {
+        ip(host.namespace(), "address add 172.20.0.9/32 dev lo");
+    }
+    fabric.ping(1, "172.16.2.2");
+    fabric.ping(1, "172.16.3.2");
+    assert!(fabric.answer(1, "172.20.0.9").contains("Net Unreachable"), "no route");
+    let mut number = 0;
+    let mut arrives = |host: &Host| {
+        // Until the workers have the table the kernel forwards, by the same route.
+        wait_for("a datagram to arrive", || {
+            number += 1;
             one.send(fabric.packet(1, [172, 20, 0, 9], number));
             thread::sleep(Duration::from_millis(20));
             let has = |host: &Host| {
@@ -292,19 +307,65 @@ fn routes_that_flap_a_hundred_times_a_second_cost_no_frame_of_another() {
 }
 
 #[test]
+fn routes_that_a_daemon_leaves_behind_are_taken_over_by_another_and_no_frame_is_lost() {
+    let fabric = Fabric::new(3, "");
+    fabric.ping(1, "172.16.2.2");
+    fabric.ping(1, "172.16.3.2");
+    ip(fabric.host(2).namespace(), "address add 172.21.0.9/32 dev lo");
+    fabric.ip("route add 172.20.0.0/14 via 172.16.2.2"); // holds where no daemon says more
+    let kernel = fabric.bed.far_namespace().clone();
+    let told = |verb: &str, rest: &str| {
+        let own = format!("route {verb} 172.21.0.0/24 via 172.16.2.2 {rest}\n");
+        many(2_000, verb, &format!("via 172.16.3.2 {rest}")) + &own
+    };
+    batch(&kernel, &told("add", "proto bgp"));
+    wait_for("all routes", || (fabric.switch.status().router.unwrap().routes_v4 > 2_000).then_some(()));
+    wait_for("an answer", || fabric.answer(1, "172.21.0.9").contains("1 received").then_some(()));
+    let begin = fabric.switch.status().router.unwrap();
+    let lines = [
+        told("replace", "proto ospf"), // the daemon of before is dead, and another knows the same
+        told("del", "proto ospf"),
+        told("add", "proto bgp"), // which dies, too: its routes stand beside those of the next, and are swept
+        told("add", "proto isis metric 30"),
+        "route flush proto bgp\n".to_owned(),
+        told("add", "proto bgp"),
+        told("del", "proto isis metric 30"),
+    ];
+    let (end, rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (ended, is_round) = (Arc::clone(&end), Arc::clone(&rounds));
+    let daemons = thread::spawn(move || {
+        while !ended.load(Ordering::Relaxed) {
+            lines.iter().for_each(|lines| batch(&kernel, lines));
+            is_round.store(true, Ordering::Relaxed);
+        }
+    });
+    let mut sent = 0;
+    while sent < 4_000 || !rounds.load(Ordering::Relaxed) {
+        fabric.host(1).send(fabric.packet(1, [172, 21, 0, 9], sent));
+        sent += 1;
+        thread::sleep(Duration::from_micros(500));
+    }
+    end.store(true, Ordering::Relaxed);
+    daemons.join().unwrap();
+    assert_eq!(
+        numbers(fabric.host(2), sent as usize),
+        (0..sent).collect::<Vec<u32>>(),
+        "each once, in order"
+    );
+    let router = fabric.switch.status().router.unwrap();
+    assert!(router.tables > begin.tables && router.routes_v4 > 2_000, "{router:?}");
+    let to_host = router.interfaces[0].to_host - begin.interfaces[0].to_host;
+    assert!(to_host < 20, "the workers forwarded, not the kernel: {to_host} frames went there");
+    fabric.finish();
+}
+
+#[test]
 fn what_was_missed_is_read_again() {
     let fabric = Fabric::new(2, "");
     fabric.ping(1, "172.16.2.2");
     // The switch hears nothing while it is stopped, and there is more than it has room for.
     fabric.switch.signal(Signal::SIGSTOP);
-    let routes: String = (0..30_000u32)
-        .map(|n| format!("route add 100.{}.{}.0/24 via 172.16.2.2\n", n / 256, n % 256))
-        .collect();
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), routes).unwrap();
-    let mut batch = Command::new("ip");
-    batch.arg("-batch").arg(file.path()).stdout(Stdio::null());
-    assert!(fabric.bed.far_namespace().output(&mut batch).unwrap().status.success());
+    batch(fabric.bed.far_namespace(), &many(30_000, "add", "via 172.16.2.2"));
     fabric.switch.signal(Signal::SIGCONT);
     let status = wait_for("all routes", || {
         let router = fabric.switch.status().router.unwrap();
