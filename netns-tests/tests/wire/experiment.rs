@@ -254,7 +254,7 @@ fn two_lossless_classes_lose_nothing_side_by_side() {
 }
 
 #[test]
-fn messages_are_spread_over_four_paths_in_three_ways_and_nothing_is_lost() {
+fn messages_and_tcp_are_spread_over_four_paths_in_three_ways_and_nothing_is_lost() {
     let of = |place: usize| {
         [
             "p99_ms",
@@ -267,13 +267,43 @@ fn messages_are_spread_over_four_paths_in_three_ways_and_nothing_is_lost() {
         ]
         .map(|key| format!("/spreads/{place}/{key}"))
     };
-    let numbers: Vec<String> = (0..3).flat_map(of).chain(["/p99_flow_by_adaptive".into()]).collect();
+    let of_tcp = |place: usize| {
+        [
+            "goodput_mbps/p50",
+            "flow_mbps/min",
+            "fairness/p50",
+            "uplink_kilobytes/max",
+            "xoff_sent",
+            "paused_ms",
+        ]
+        .map(|key| format!("/tcp/{place}/{key}"))
+    };
+    let numbers = (0..3).flat_map(of).chain((0..7).flat_map(of_tcp));
+    let numbers: Vec<String> = numbers.chain(["/p99_flow_by_adaptive".into()]).collect();
     let numbers: Vec<&str> = numbers.iter().map(String::as_str).collect();
     unstalled(|| {
         let report = compare("balance", &["pfc"], &SLOW, &numbers);
-        for of in report["policies"]["pfc"]["spreads"].as_array().unwrap() {
+        let measured = &report["policies"]["pfc"];
+        for of in measured["spreads"].as_array().unwrap() {
             assert_eq!(number(of, "/broken"), 0, "{of}");
             assert!(of["spread"] != "flow" || of["reordered_percent"].as_f64() == Some(0.0), "{of}");
+        }
+        for of in measured["tcp"].as_array().unwrap() {
+            assert!(number(of, "/bytes_read") > 0, "{of}");
+            assert_eq!(number(of, "/bytes_written"), number(of, "/bytes_read"), "{of}");
+            assert!(of["goodput_mbps"]["p50"].as_f64() > Some(0.0), "{of}");
+            let bytes = number(of, "/segments") * 1460;
+            assert!(bytes >= number(of, "/bytes_read"), "no segment has more: {of}");
+            if of["spread"] == "flow" {
+                assert_eq!(
+                    (number(of, "/out_of_order_segments"), number(of, "/sack_recoveries")),
+                    (0, 0),
+                    "{of}"
+                );
+            }
+            // Only who has SACK can find a loss by it, and nobody else counts acknowledgements.
+            let other = if of["detection"] == "rack" { "/dupack_recoveries" } else { "/sack_recoveries" };
+            assert_eq!(number(of, other), 0, "{of}");
         }
     });
 }

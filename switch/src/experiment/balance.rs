@@ -2,7 +2,10 @@
 //!
 //! Four paths carry what four hosts send, so that nobody would have to wait if each message found a free one. Hashed by flow, two
 //! messages meet on one path now and then, share its rate, and hold the hosts that they come from, while other paths are free. Sprayed
-//! frame by frame, in turn or by what waits, they do not, and arrive out of order.
+//! frame by frame, in turn or by what waits, they do not, and arrive out of order. What TCP makes of that order is in `balance/tcp.rs`.
+
+mod paths;
+mod tcp;
 
 use std::slice;
 use std::time::Duration;
@@ -12,6 +15,8 @@ use serde::Serialize;
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 use xoff_hosts::Stream;
+
+use paths::{HOSTS, SPINES, SPREADS, SpreadCase};
 
 use super::plot::{Content, Limits, Panel, Point as PlotPoint};
 use super::report::{NONE_COMPLETED, add_row, median, number, table};
@@ -27,11 +32,11 @@ use crate::fabric::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "balance",
-    about: "two leaves, four paths: messages spread by flow, by frame and by what waits, and when they are complete",
-    length: Length::Fixed(16),
+    about: "two leaves, four paths: messages and TCP spread by flow, by frame and by what waits",
+    length: Length::Fixed(38),
     policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate"],
     settings: Variant::settings,
-    plans: |_, line| SPREADS.iter().map(|spread| plan(line, spread).0).collect(),
+    plans: |_, line| SPREADS.iter().map(|spread| plan(line, spread).0).chain(tcp::plans(line)).collect(),
     promises: Promises::Variants,
     headlines: &[
         ("p99, ms\nflow", "/spreads/0/p99_ms"),
@@ -39,26 +44,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         ("adaptive", "/spreads/2/p99_ms"),
         ("p99 of flow\nby adaptive", "/p99_flow_by_adaptive"),
         ("p99 of frame\nby adaptive", "/p99_frame_by_adaptive"),
+        ("TCP, Mb/s\nflow", "/tcp/0/goodput_mbps/p50"),
+        ("adaptive\nRACK", "/tcp/4/goodput_mbps/p50"),
+        ("adaptive\ndupack", "/tcp/5/goodput_mbps/p50"),
     ],
     measure,
 };
 
-/// How a leaf spreads frames over its uplinks, as its configuration says it.
-struct SpreadCase {
-    name: &'static str,
-    keys: &'static str,
-    /// Whether frames of a message may overtake each other.
-    reorders: bool,
-}
-
-const SPREADS: [SpreadCase; 3] = [
-    SpreadCase { name: "flow", keys: "spread = \"flow\"\n", reorders: false },
-    SpreadCase { name: "frame", keys: "spread = \"frame\"\n", reorders: true },
-    SpreadCase { name: "adaptive", keys: "spread = \"adaptive\"\n", reorders: true },
-];
-const SPINES: usize = 4;
-/// At each leaf.
-const HOSTS: usize = 4;
 /// What each host offers, in percent of its line, which is as much as a path carries.
 const LOAD: u64 = 60;
 /// Of each host.
@@ -101,9 +93,19 @@ struct Measured {
     /// How many times as long the 99th percentile is under `flow`.
     p99_flow_by_adaptive: Option<f64>,
     p99_frame_by_adaptive: Option<f64>,
+    tcp: Vec<tcp::Point>,
 }
 
+/// Everything under one policy, once.
 struct Run {
+    /// By spread.
+    messages: Vec<Messages>,
+    /// By case.
+    tcp: Vec<tcp::Run>,
+}
+
+/// Messages, spread in one way.
+struct Messages {
     load: Load,
     scene: Scene,
     account: Account,
@@ -119,14 +121,11 @@ struct Scene {
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let measured = compare(&EXPERIMENT, request, tell, |_, settings| {
-        SPREADS.iter().map(|spread| run(settings, request.line, spread)).collect::<Result<Vec<Run>, _>>()
-    })?;
+    let measured = compare(&EXPERIMENT, request, tell, |_, settings| run(settings, request.line))?;
     let mut findings = Findings::default();
     let mut all = Vec::new();
     for (variant, runs) in measured {
-        let conduct =
-            runs.iter().flat_map(|runs| SPREADS.iter().zip(runs)).map(|(way, run)| run.conduct(way)).sum();
+        let conduct = runs.iter().map(Run::conduct).sum();
         let measured = Measured::of(&runs);
         let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
         let name = findings.add(variant, conduct, &measured, each);
@@ -138,30 +137,28 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings)
 }
 
-fn run(settings: &Settings, line: BitRate, spread: &SpreadCase) -> Result<Run, FabricError> {
+fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
+    let messages = SPREADS.iter().map(|spread| send_messages(settings, line, spread));
+    let messages = messages.collect::<Result<_, _>>()?;
+    Ok(Run { messages, tcp: tcp::run(settings, line)? })
+}
+
+fn send_messages(settings: &Settings, line: BitRate, spread: &SpreadCase) -> Result<Messages, FabricError> {
     let (plan, scene) = plan(line, spread);
     let plan = plan.at_point(format!("spread={}", spread.name));
     let load = scene.load(settings.seed);
     let fabric = Fabric::build(plan, settings)?;
     let (waiting, account) = fabric.run(&load, PATIENCE, |live| scene.watch(live))?;
-    Ok(Run { load, scene, account, waiting })
+    Ok(Messages { load, scene, account, waiting })
 }
 
 fn plan(line: BitRate, spread: &SpreadCase) -> (Plan, Scene) {
     let mut plan = Plan::new(line);
-    let leaves = ["leaf-1", "leaf-2"].map(|name| plan.switch(name));
+    let leaves = paths::leaves(&mut plan);
     let [senders, receivers] = [(0, "sender"), (1, "receiver")].map(|(leaf, kind): (usize, &str)| {
         (1..=HOSTS).map(|n| plan.host(&format!("{kind}-{n}"), leaves[leaf])).collect::<Vec<_>>()
     });
-    let mut uplinks = [Vec::new(), Vec::new()];
-    for number in 1..=SPINES {
-        let spine = plan.switch(&format!("spine-{number}"));
-        for (leaf, uplinks) in leaves.into_iter().zip(&mut uplinks) {
-            uplinks.push(plan.trunk(leaf, spine).0);
-        }
-    }
-    uplinks.iter().for_each(|ports| plan.group("up", ports, spread.keys));
-    let [uplinks, _] = uplinks;
+    let uplinks = paths::spread(&mut plan, leaves, spread);
     (plan, Scene { senders, receivers, uplinks, line })
 }
 
@@ -193,6 +190,13 @@ impl Scene {
 }
 
 impl Run {
+    fn conduct(&self) -> Conduct {
+        let messages = SPREADS.iter().zip(&self.messages).map(|(spread, run)| run.conduct(spread));
+        messages.chain(self.tcp.iter().map(tcp::Run::conduct)).sum()
+    }
+}
+
+impl Messages {
     /// That frames come out of order is what some ways are for.
     fn conduct(&self, way: &SpreadCase) -> Conduct {
         let totals = Totals::of(self.account.received(LOSSLESS));
@@ -225,8 +229,8 @@ impl Run {
 }
 
 /// Of all runs with this way to spread.
-fn completions(runs: &[Vec<Run>], place: usize) -> Vec<f64> {
-    runs.iter().flat_map(|run| run[place].completions()).flatten().collect()
+fn completions(runs: &[Run], place: usize) -> Vec<f64> {
+    runs.iter().flat_map(|run| run.messages[place].completions()).flatten().collect()
 }
 
 /// At each time in ms, the share of messages that are complete by then.
@@ -242,19 +246,24 @@ fn shares(times: &[f64]) -> Vec<PlotPoint> {
 }
 
 impl Measured {
-    fn of(runs: &[Vec<Run>]) -> Measured {
+    fn of(runs: &[Run]) -> Measured {
         let point = |(place, way): (usize, &SpreadCase)| {
-            let of_way: Vec<&Run> = runs.iter().map(|run| &run[place]).collect();
+            let of_way: Vec<&Messages> = runs.iter().map(|run| &run.messages[place]).collect();
             Point::of(way, &of_way)
         };
         let spreads: Vec<Point> = SPREADS.iter().enumerate().map(point).collect();
         let by_adaptive = |place: usize| Some(spreads[place].p99_ms? / spreads[2].p99_ms?);
-        Measured { p99_flow_by_adaptive: by_adaptive(0), p99_frame_by_adaptive: by_adaptive(1), spreads }
+        Measured {
+            p99_flow_by_adaptive: by_adaptive(0),
+            p99_frame_by_adaptive: by_adaptive(1),
+            spreads,
+            tcp: tcp::points(&runs.iter().map(|run| &run.tcp[..]).collect::<Vec<_>>()),
+        }
     }
 }
 
 impl Point {
-    fn of(way: &SpreadCase, runs: &[&Run]) -> Point {
+    fn of(way: &SpreadCase, runs: &[&Messages]) -> Point {
         let each: Vec<Vec<Option<f64>>> = runs.iter().map(|run| run.completions()).collect();
         let complete = || each.iter().flatten().copied().flatten();
         let rates =
@@ -284,7 +293,7 @@ type All = [(String, Measured, Vec<Vec<PlotPoint>>)];
 fn title(request: &Request) -> String {
     let mbps = request.line.bits_per_second() / 1_000_000;
     format!(
-        "Balance: {HOSTS} hosts at each of two leaves, {SPINES} paths between them, {mbps} Mb/s each, {LOAD} % load"
+        "Balance: {HOSTS} hosts at each of two leaves, {SPINES} paths between them, {mbps} Mb/s each; messages, {LOAD} % load, and TCP"
     )
 }
 
@@ -329,10 +338,15 @@ fn text(request: &Request, all: &All) -> String {
         }
     }
     format!(
-        "{}\n\n{table}\nEach host sends {MESSAGES} messages to its own receiver, one at a time. Frames that come out of order under `frame` \
-         and `adaptive` are what these do, and not counted against a policy.",
-        title(request)
+        "{}\n\n{table}\nEach host sends {MESSAGES} messages to its own receiver, one at a time, {LOAD} % of its line. Frames that come out of \
+         order under `frame` and `adaptive` are what these do, and not counted against a policy.\n\n{}",
+        title(request),
+        tcp::text(&of_tcp(all))
     )
+}
+
+fn of_tcp(all: &All) -> Vec<(&str, &[tcp::Point])> {
+    all.iter().map(|(name, measured, _)| (name.as_str(), &measured.tcp[..])).collect()
 }
 
 fn figure(request: &Request, all: &All) -> Figure {
@@ -341,12 +355,13 @@ fn figure(request: &Request, all: &All) -> Figure {
     let panel = |(place, way): (usize, &SpreadCase)| {
         let lines = all.iter().map(|(name, _, times)| (name.clone(), times[place].clone()));
         let content = Content::Lines(lines.collect());
-        let title = format!("Spread by {}", way.name);
+        let title = format!("Messages, spread by {}", way.name);
         Panel::new(&title, "from due to complete (ms)", "messages complete (%)", content)
             .within(Limits { x: Some((0.0, longest)), top: Some(104.0) })
             .absent(NONE_COMPLETED)
     };
-    Figure { title: title(request), panels: SPREADS.iter().enumerate().map(panel).collect() }
+    let messages = SPREADS.iter().enumerate().map(panel);
+    Figure { title: title(request), panels: messages.chain(tcp::panels(&of_tcp(all))).collect() }
 }
 
 #[cfg(test)]

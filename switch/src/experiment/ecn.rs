@@ -1,8 +1,5 @@
 //! `ecn`: the kernel's TCP, from four hosts into one port of a switch that marks, or does not.
 //!
-//! A host of the kernel ignores pauses. Each sender therefore has a switch of two ports before it, the
-//! part of a NIC that stops when it is told to: what is paused waits there.
-//!
 //! ```text
 //!   sender-1 -- nic-1 --.
 //!      ..        ..      >-- switch -- receiver
@@ -13,26 +10,21 @@
 //! paused, and stays there. With marks TCP keeps it short, and pauses become rare.
 
 use std::slice;
-use std::thread;
-use std::time::Duration;
 
 use serde::Serialize;
 use xoff_dataplane::counters::ClassCounters;
-use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_dataplane::units::{BitRate, Nanos};
 
+use super::kernel_hosts::{Bulk, Carried, one_class, receive_buffer, sender};
 use super::plot::{Content, Panel, Point};
 use super::report::{add_row, median, median_and_least, number, table};
-use super::series::Series;
 use super::statistics::mean;
-use super::tcp::{self, Counts, Ecn, Transfer, Volume};
-use super::variant::{WITHOUT_ECN, scaled};
+use super::tcp::{Ecn, LossDetection, Options};
+use super::variant::WITHOUT_ECN;
 use super::{
     Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
 };
-use crate::fabric::{
-    Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Pfc, Plan, PortOf, Settings, Totals, jain,
-};
-use crate::lab::{Device, LabError};
+use crate::fabric::{Fabric, FabricError, HostId, LOSSLESS, Pfc, Plan, PortOf, Settings, jain};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ecn",
@@ -54,19 +46,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const SENDERS: usize = 4;
 /// TCP has found its rates by then; what is measured is measured from there.
 const SETTLED: Nanos = Nanos::from_millis(1000);
-const LOOK: Duration = Duration::from_millis(1);
 /// Points of a line in the plot are so far apart.
 const STEP: Nanos = Nanos::from_millis(50);
-/// All that was sent has left the switches by then.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Receive buffer of each flow, at 100 Mb/s; half of it and more is window.
-const RECEIVE_BUFFER: Bytes = Bytes(256_000);
-/// A whole window fits in a NIC, which never tells its host to stop: at 100 Mb/s, and at least. The least is what
-/// TCP sends at first, whatever its window will be (ten segments), and sends again for nothing where they take long.
-const ROOM_IN_NIC: Bytes = Bytes(400_000);
-const LEAST_ROOM_IN_NIC: Bytes = Bytes(60_000);
-/// Two frames: a NIC does not run ahead of its line to catch up with a pause.
-const NIC_BURST: Bytes = Bytes(3100);
 
 #[derive(Debug, Serialize)]
 struct Measured {
@@ -107,25 +88,10 @@ struct Queue {
 
 /// One run.
 struct Run {
-    account: Account,
+    carried: Carried,
     scene: Scene,
-    watched: Watched,
-    totals: Totals,
-    marks_seen: u64,
-    retransmitted: u64,
-}
-
-/// What was seen while it ran.
-struct Watched {
-    congestion_control: &'static str,
-    /// Bytes read, by flow.
-    flows: Vec<Series>,
-    /// Bytes of the congested egress queue.
+    /// Bytes of the congested egress queue, at each look.
     queue: Vec<(Nanos, f64)>,
-    volumes: Vec<Volume>,
-    end: Nanos,
-    /// Until the last byte was read.
-    lasted: Nanos,
 }
 
 struct Scene {
@@ -141,12 +107,12 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     let mut findings = Findings::default();
     let mut all = Vec::new();
     for (variant, runs) in measured {
-        let conduct: Conduct = runs.iter().map(conduct).sum();
+        let conduct: Conduct = runs.iter().map(|run| run.carried.conduct(false)).sum();
         let measured = Measured::of(&runs);
         let pfc = conduct.pfc;
         let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
         let name = findings.add(variant, conduct, &measured, each);
-        let queue = runs.first().map(|run| run.watched.queue_over_time()).unwrap_or_default();
+        let queue = runs.first().map(Run::queue_over_time).unwrap_or_default();
         all.push(Outcome { name, pfc, measured, queue });
     }
     findings.text = text(request, &all);
@@ -160,139 +126,45 @@ fn settings(variant: &Variant, line: BitRate) -> Settings {
     settings
 }
 
-/// Whatever a host of the kernel sends is in the class that is looked at.
-fn one_class(settings: &mut Settings) -> &mut Settings {
-    settings.text("defaults.trust", "port").set("defaults.default_class", LOSSLESS.get().to_string())
-}
-
 fn run(variant: &Variant, settings: &Settings, request: &Request) -> Result<Run, FabricError> {
     let (plan, scene) = plan(request.line);
     let fabric = Fabric::build(plan, settings)?;
-    let receiver = fabric.device(scene.receiver).clone();
-    let senders: Vec<Device> = scene.senders.iter().map(|&sender| fabric.device(sender).clone()).collect();
     let ecn = if variant.name == WITHOUT_ECN { Ecn::Incapable } else { Ecn::Capable };
-    for host in senders.iter().chain([&receiver]) {
-        tcp::prepare(host.namespace(), ecn, scaled(RECEIVE_BUFFER, request.line))?;
-    }
-    let end = Nanos::from_millis(u64::from(request.seconds) * 1000);
-    let (watched, account) = fabric.run(&Load::default(), PATIENCE, |live| {
-        let namespaces: Vec<_> = senders.iter().map(Device::namespace).collect();
-        let transfer = Transfer::start(&namespaces, receiver.namespace(), scene.receiver.ipv4(), ecn)?;
-        scene.watch(live, transfer, end)
+    let bulk = Bulk {
+        flows: scene.senders.iter().map(|&sender| (sender, scene.receiver)).collect(),
+        options: Options {
+            ecn,
+            detection: LossDetection::Rack,
+            receive_buffer: receive_buffer(request.line),
+        },
+        lasts: Nanos::from_millis(u64::from(request.seconds) * 1000),
+    };
+    let mut queue = Vec::new();
+    let carried = bulk.run(&fabric, |live, now| {
+        queue.push((now, live.class(scene.congested, LOSSLESS).egress_bytes.get() as f64));
     })?;
-    let counts = senders.iter().map(|sender| Counts::of(sender.namespace()));
-    let counts = counts.collect::<Result<Vec<Counts>, LabError>>()?;
-    let at_receiver = Counts::of(receiver.namespace())?;
-    let hosts: Vec<&Device> = senders.iter().chain([&receiver]).collect();
-    Ok(Run {
-        account,
-        scene,
-        watched: watched?,
-        totals: totals(&hosts, at_receiver.out_of_order)?,
-        marks_seen: at_receiver.marked,
-        retransmitted: counts.iter().map(|counts| counts.retransmitted).sum(),
-    })
+    Ok(Run { carried, scene, queue })
 }
 
 fn plan(line: BitRate) -> (Plan, Scene) {
     let mut plan = Plan::new(line);
     let switch = plan.switch("switch");
     let receiver = plan.kernel_host("receiver", switch);
-    let (mut senders, mut inputs) = (Vec::new(), Vec::new());
-    for number in 1..=SENDERS {
-        let nic = plan.nic(&format!("nic-{number}"));
-        senders.push(plan.kernel_host(&format!("sender-{number}"), nic));
-        inputs.push(plan.trunk(switch, nic).0);
-        let room = room_in_nic(line);
-        one_class(plan.settings_of(nic))
-            .bytes("class.3.xoff", room)
-            .bytes("class.3.xon", Bytes(room.0 / 2))
-            .bytes("defaults.burst", NIC_BURST);
-    }
+    let (senders, inputs) = (1..=SENDERS).map(|number| sender(&mut plan, number, switch)).unzip();
     let congested = plan.port_of(receiver);
     (plan, Scene { senders, receiver, inputs, congested })
 }
 
-fn room_in_nic(line: BitRate) -> Bytes {
-    scaled(ROOM_IN_NIC, line).max(LEAST_ROOM_IN_NIC)
-}
-
-impl Scene {
-    fn watch(&self, live: &Live<'_>, transfer: Transfer, end: Nanos) -> Result<Watched, LabError> {
-        let (mut flows, mut queue) = (vec![Series::default(); self.senders.len()], Vec::new());
-        let begin = live.elapsed();
-        loop {
-            live.look();
-            let now = live.elapsed().since(begin);
-            if now >= end {
-                break;
-            }
-            for (series, bytes) in flows.iter_mut().zip(transfer.read()) {
-                series.look(now, bytes);
-            }
-            queue.push((now, live.class(self.congested, LOSSLESS).egress_bytes.get() as f64));
-            thread::sleep(LOOK);
-        }
-        let congestion_control = transfer.congestion_control;
-        let volumes = transfer.finish()?;
-        let lasted = live.elapsed().since(begin);
-        Ok(Watched { congestion_control, flows, queue, volumes, end, lasted })
-    }
-}
-
-/// What is sent again for one that was lost comes after later ones: that is TCP's doing.
-fn conduct(run: &Run) -> Conduct {
-    let reordered = if run.totals.lost == 0 { run.totals.reordered } else { 0 };
-    let judged = Totals { reordered, ..run.totals };
-    Conduct { lossless: run.totals, ..Conduct::new(&run.account, judged, run.account.held[LOSSLESS.index()]) }
-}
-
-/// Frames as the devices of these hosts have counted them; they carry nothing but TCP.
-fn totals(hosts: &[&Device], reordered: u64) -> Result<Totals, LabError> {
-    let (mut sent, mut received) = (0, 0);
-    for host in hosts {
-        let counters = host.counters()?;
-        sent += counters.tx_packets;
-        received += counters.rx_packets;
-    }
-    Ok(Totals {
-        sent,
-        received: received.min(sent),
-        lost: sent.saturating_sub(received),
-        duplicated: received.saturating_sub(sent),
-        reordered,
-    })
-}
-
-impl Watched {
-    /// Of each flow; `None` where nobody looked.
-    fn rates(&self) -> Option<Vec<f64>> {
-        self.flows.iter().map(|flow| flow.rate(SETTLED, self.end)).collect()
-    }
-
-    fn settled_queue(&self) -> impl Iterator<Item = f64> {
-        self.queue.iter().filter(|look| look.0 >= SETTLED).map(|look| look.1)
-    }
-
-    /// Points (s, KB), the mean of each step.
-    fn queue_over_time(&self) -> Vec<Point> {
-        let step = |at: Nanos| at.0 / STEP.0;
-        let steps = self.queue.chunk_by(|a, b| step(a.0) == step(b.0));
-        let point = |looks: &[(Nanos, f64)]| {
-            let middle = (step(looks[0].0) * STEP.0 + STEP.0 / 2) as f64;
-            (middle / 1e9, mean(looks.iter().map(|look| look.1 / 1e3)))
-        };
-        steps.map(point).collect()
-    }
-}
-
 impl Measured {
     fn of(runs: &[Run]) -> Measured {
-        let rates: Vec<Vec<f64>> = runs.iter().filter_map(|run| run.watched.rates()).collect();
-        let queue = || runs.iter().flat_map(|run| run.watched.settled_queue());
-        let volumes = || runs.iter().flat_map(|run| &run.watched.volumes);
+        let rates: Vec<Vec<f64>> = runs.iter().filter_map(|run| run.carried.rates(SETTLED)).collect();
+        let queue = || runs.iter().flat_map(Run::settled_queue);
+        let volumes = || runs.iter().flat_map(|run| &run.carried.watched.volumes);
         Measured {
-            congestion_control: runs.first().map(|run| run.watched.congestion_control).unwrap_or_default(),
+            congestion_control: runs
+                .first()
+                .map(|run| run.carried.watched.congestion_control)
+                .unwrap_or_default(),
             goodput_mbps: Spread::of(rates.iter().map(|flows| flows.iter().sum())),
             flow_mbps: Spread::of(rates.iter().flatten().copied()),
             fairness: Spread::of(rates.iter().filter_map(|flows| jain(flows))),
@@ -300,9 +172,9 @@ impl Measured {
             paused_percent: mean(runs.iter().filter_map(Run::paused_percent)),
             frames: runs.iter().map(|run| run.congested().tx_frames.get()).sum(),
             marked_frames: runs.iter().map(|run| run.congested().ecn_marked_frames.get()).sum(),
-            marks_seen: runs.iter().map(|run| run.marks_seen).sum(),
-            dropped_frames: runs.iter().map(|run| run.account.dropped(LOSSLESS)).sum(),
-            retransmitted_segments: runs.iter().map(|run| run.retransmitted).sum(),
+            marks_seen: runs.iter().map(|run| run.carried.at_receivers.marked).sum(),
+            dropped_frames: runs.iter().map(|run| run.carried.account.dropped(LOSSLESS)).sum(),
+            retransmitted_segments: runs.iter().map(|run| run.carried.at_senders.retransmitted).sum(),
             bytes_written: volumes().map(|flow| flow.written).sum(),
             bytes_read: volumes().map(|flow| flow.read).sum(),
         }
@@ -327,14 +199,30 @@ impl Queue {
 
 impl Run {
     fn congested(&self) -> &ClassCounters {
-        self.account.class(self.scene.congested, LOSSLESS)
+        self.carried.account.class(self.scene.congested, LOSSLESS)
+    }
+
+    fn settled_queue(&self) -> impl Iterator<Item = f64> {
+        self.queue.iter().filter(|look| look.0 >= SETTLED).map(|look| look.1)
+    }
+
+    /// Points (s, KB), the mean of each step.
+    fn queue_over_time(&self) -> Vec<Point> {
+        let step = |at: Nanos| at.0 / STEP.0;
+        let steps = self.queue.chunk_by(|a, b| step(a.0) == step(b.0));
+        let point = |looks: &[(Nanos, f64)]| {
+            let middle = (step(looks[0].0) * STEP.0 + STEP.0 / 2) as f64;
+            (middle / 1e9, mean(looks.iter().map(|look| look.1 / 1e3)))
+        };
+        steps.map(point).collect()
     }
 
     fn paused_percent(&self) -> Option<f64> {
         let inputs = self.scene.inputs.iter();
-        let paused = inputs.map(|&port| self.account.class(port, LOSSLESS).held_nanos.get());
+        let paused = inputs.map(|&port| self.carried.account.class(port, LOSSLESS).held_nanos.get());
         // What is paused when the programs have ended is paused a little longer.
-        Some((100.0 * mean(paused.map(|nanos| nanos as f64))? / self.watched.lasted.0 as f64).min(100.0))
+        let lasted = self.carried.watched.lasted.0 as f64;
+        Some((100.0 * mean(paused.map(|nanos| nanos as f64))? / lasted).min(100.0))
     }
 }
 
@@ -430,15 +318,6 @@ mod tests {
 
     use super::*;
     use crate::experiment::LINES;
-
-    #[test]
-    fn a_window_and_the_first_ten_segments_once_more_fit_in_a_nic_at_every_rate() {
-        let ten_segments = Bytes(10 * 1518);
-        for line in [5, 10, 15, 20, 100, 1000].map(BitRate::from_mbps) {
-            let window = scaled(RECEIVE_BUFFER, line).max(ten_segments);
-            assert!(room_in_nic(line) > window + ten_segments, "{line:?}");
-        }
-    }
 
     #[test]
     fn nics_can_be_as_they_are_told_at_every_rate() {

@@ -23,6 +23,7 @@ mod deadlock;
 mod ecn;
 mod given;
 mod incast;
+mod kernel_hosts;
 mod ofc_fig1;
 mod plain;
 mod plot;

@@ -1,11 +1,13 @@
-//! Bulk transfers by the kernel's TCP, from several hosts to one, and what its counters say of them.
+//! Bulk transfers by the kernel's TCP, and what its counters say of them.
 //!
-//! Linux takes no notice of pauses, but its TCP slows down where a switch marks or drops. How much a
-//! sender may have on its way is bounded by the receiver's buffer.
+//! Linux takes no notice of pauses, but its TCP slows down where a switch marks or drops, or where segments come out of order
+//! and it takes them for lost. How much a sender may have on its way is bounded by the receiver's buffer.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
+use std::iter::Sum;
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::ops::Add;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,8 +20,6 @@ use xoff_dataplane::units::Bytes;
 
 use crate::lab::{LabError, Namespace};
 
-/// Where the receiver listens.
-const PORT: u16 = 5001;
 /// A connection that does not move for so long is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PIECE: usize = 65_536;
@@ -52,13 +52,97 @@ impl Ecn {
     }
 }
 
-/// Sets TCP of a host up.
-///
-/// # Errors
-/// Where the kernel refuses a setting.
-pub fn prepare(host: &Namespace, ecn: Ecn, receive_buffer: Bytes) -> Result<(), LabError> {
-    host.sysctl("ipv4/tcp_ecn", ecn.mode())?;
-    host.sysctl("ipv4/tcp_rmem", &format!("4096 {0} {0}", receive_buffer.0))
+/// By what TCP finds segments that it has to send again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossDetection {
+    /// By time (RACK, RFC 8985), what Linux does by itself: one is lost where others that were sent a while after it have come. That
+    /// while grows, to an eighth of the round-trip time at most, where segments are found to have come late after all.
+    Rack,
+    /// By three duplicate acknowledgements (`NewReno`, RFC 6582), and never by more.
+    Dupack,
+    /// By time-outs alone, whatever the order of acknowledgements: the transport of `DeTail`, whose paths are lossless.
+    Timeout,
+}
+
+/// More than any window has segments.
+const NEVER_SO_MANY: &str = "1000000";
+
+impl LossDetection {
+    /// What results call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            LossDetection::Rack => "rack",
+            LossDetection::Dupack => "dupack",
+            LossDetection::Timeout => "timeout",
+        }
+    }
+
+    /// Settings of `net.ipv4` that make it so. Linux counts duplicate acknowledgements where there is no SACK; since 6.17 it finds
+    /// losses of connections with SACK by RACK alone, whatever `tcp_recovery` is. Once it has seen segments out of order it wants
+    /// more duplicate acknowledgements than three, up to `tcp_max_reordering`.
+    const fn settings(self) -> [(&'static str, &'static str); 4] {
+        let (sack, reordering, most) = match self {
+            LossDetection::Rack => ("1", "3", "300"),
+            LossDetection::Dupack => ("0", "3", "3"),
+            LossDetection::Timeout => ("0", NEVER_SO_MANY, NEVER_SO_MANY),
+        };
+        [
+            ("tcp_recovery", "1"),
+            ("tcp_sack", sack),
+            ("tcp_max_reordering", most), // first: it bounds the other
+            ("tcp_reordering", reordering),
+        ]
+    }
+}
+
+/// How TCP of hosts is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Whether it asks for marks.
+    pub ecn: Ecn,
+    /// What it takes for lost.
+    pub detection: LossDetection,
+    /// Of each connection.
+    pub receive_buffer: Bytes,
+}
+
+impl Options {
+    /// Sets a host up, before its connections.
+    ///
+    /// # Errors
+    /// Where the kernel refuses a setting.
+    pub fn prepare(&self, host: &Namespace) -> Result<(), LabError> {
+        host.sysctl("ipv4/tcp_ecn", self.ecn.mode())?;
+        host.sysctl("ipv4/tcp_rmem", &format!("4096 {0} {0}", self.receive_buffer.0))?;
+        let mut settings = self.detection.settings().into_iter();
+        settings.try_for_each(|(name, value)| host.sysctl(&format!("ipv4/{name}"), value))
+    }
+}
+
+/// The ends of a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair<'a> {
+    /// Who sends.
+    pub sender: &'a Namespace,
+    /// To whom.
+    pub receiver: &'a Namespace,
+    /// Of the receiver.
+    pub address: Ipv4Addr,
+}
+
+impl Pair<'_> {
+    /// Both ends of a new connection: the sender's, the receiver's.
+    fn connect(&self) -> Result<[TcpStream; 2], LabError> {
+        let Pair { sender, receiver, address } = *self;
+        let listener = receiver.run(|| TcpListener::bind((address, 0)));
+        let listener = listener.map_err(|error| failed("listen", receiver, error))?;
+        let place = listener.local_addr().map_err(|error| failed("listen", receiver, error))?;
+        let out = sender.run(|| TcpStream::connect_timeout(&place, PATIENCE));
+        let out = out.map_err(|error| failed("connect", sender, error))?;
+        let (into, _) = listener.accept().map_err(|error| failed("accept", receiver, error))?;
+        Ok([out, into])
+    }
 }
 
 /// Flows that run until they are told to end.
@@ -85,34 +169,25 @@ pub struct Volume {
 }
 
 impl Transfer {
-    /// Connects every sender to the receiver, and then lets all of them send.
+    /// Connects all pairs, and then lets all of them send.
     ///
     /// # Errors
     /// Where a connection does not come about.
-    pub fn start(
-        senders: &[&Namespace],
-        receiver: &Namespace,
-        address: Ipv4Addr,
-        ecn: Ecn,
-    ) -> Result<Transfer, LabError> {
-        let listener = receiver.run(|| TcpListener::bind((address, PORT)));
-        let listener = listener.map_err(|error| failed("listen", receiver, error))?;
-        let congestion_control = best_control(&listener, ecn);
-        let mut ends = Vec::new();
-        for &sender in senders {
-            let out = sender.run(|| TcpStream::connect_timeout(&(address, PORT).into(), PATIENCE));
-            let out = out.map_err(|error| failed("connect", sender, error))?;
-            let (into, _) = listener.accept().map_err(|error| failed("accept", receiver, error))?;
-            set_up(&out, congestion_control).map_err(|error| failed("set TCP up", sender, error))?;
-            set_up(&into, congestion_control).map_err(|error| failed("set TCP up", receiver, error))?;
-            ends.push((sender, out, into));
+    pub fn start(pairs: &[Pair<'_>], ecn: Ecn) -> Result<Transfer, LabError> {
+        let connections = pairs.iter().map(|pair| Ok((*pair, pair.connect()?)));
+        let connections = connections.collect::<Result<Vec<_>, LabError>>()?;
+        let congestion_control =
+            connections.first().map_or(ecn.controls()[0], |(_, [out, _])| best_control(out, ecn));
+        for (Pair { sender, receiver, .. }, [out, into]) in &connections {
+            set_up(out, congestion_control).map_err(|error| failed("set TCP up", sender, error))?;
+            set_up(into, congestion_control).map_err(|error| failed("set TCP up", receiver, error))?;
         }
         let stop = Arc::new(AtomicBool::new(false));
-        let flow = |(sender, out, into)| Flow::start(sender, receiver, out, into, &stop);
-        Ok(Transfer { congestion_control, flows: ends.into_iter().map(flow).collect(), stop })
+        let flow = |(pair, [out, into]): (Pair<'_>, [TcpStream; 2])| Flow::start(pair, out, into, &stop);
+        Ok(Transfer { congestion_control, flows: connections.into_iter().map(flow).collect(), stop })
     }
 
-    /// Bytes that the receiver has read of each flow.
+    /// Bytes that receivers have read of each flow.
     pub fn read(&self) -> impl Iterator<Item = u64> {
         self.flows.iter().map(|flow| flow.read.load(Ordering::Relaxed))
     }
@@ -141,16 +216,10 @@ fn set_up(socket: &TcpStream, congestion_control: &str) -> io::Result<()> {
 }
 
 impl Flow {
-    fn start(
-        sender: &Namespace,
-        receiver: &Namespace,
-        out: TcpStream,
-        into: TcpStream,
-        stop: &Arc<AtomicBool>,
-    ) -> Flow {
+    fn start(pair: Pair<'_>, out: TcpStream, into: TcpStream, stop: &Arc<AtomicBool>) -> Flow {
         let read = Arc::new(AtomicU64::new(0));
         let (stop, count) = (Arc::clone(stop), Arc::clone(&read));
-        let (from, to) = (sender.clone(), receiver.clone());
+        let (from, to) = (pair.sender.clone(), pair.receiver.clone());
         Flow {
             read,
             writer: thread::spawn(move || write(out, &stop).map_err(|error| failed("send", &from, error))),
@@ -191,11 +260,24 @@ fn drain(mut into: TcpStream, count: &AtomicU64) -> io::Result<()> {
 pub struct Counts {
     /// IP packets that came marked "congestion experienced" (`IpExtInCEPkts`).
     pub marked: u64,
-    /// TCP segments sent again (`TcpRetransSegs`).
+    /// TCP segments with data, each counted once (`TcpExtTCPOrigDataSent`).
+    pub segments: u64,
+    /// Those sent again (`TcpRetransSegs`).
     pub retransmitted: u64,
     /// TCP segments that came before an earlier one (`TcpExtTCPOFOQueue`).
     pub out_of_order: u64,
+    /// Times that TCP slowed down for a loss that it had found by duplicate acknowledgements (`TcpExtTCPRenoRecovery`).
+    pub dupack_recoveries: u64,
+    /// The same by what SACK said (`TcpExtTCPSackRecovery`).
+    pub sack_recoveries: u64,
+    /// Retransmissions because nothing was acknowledged in time (`TcpExtTCPTimeouts`).
+    pub timeouts: u64,
+    /// Segments that came and found no room in a receive buffer.
+    pub refused: u64,
 }
+
+/// Of `TcpExt`: each is a segment, but for `OfoPruned`, which may be several.
+const REFUSED: [&str; 5] = ["OfoPruned", "TCPBacklogDrop", "TCPOFODrop", "TCPRcvQDrop", "TCPZeroWindowDrop"];
 
 impl Counts {
     /// Of this host.
@@ -212,9 +294,36 @@ impl Counts {
         };
         Ok(Counts {
             marked: counter("IpExt:", "InCEPkts")?,
+            segments: counter("TcpExt:", "TCPOrigDataSent")?,
             retransmitted: counter("Tcp:", "RetransSegs")?,
             out_of_order: counter("TcpExt:", "TCPOFOQueue")?,
+            dupack_recoveries: counter("TcpExt:", "TCPRenoRecovery")?,
+            sack_recoveries: counter("TcpExt:", "TCPSackRecovery")?,
+            timeouts: counter("TcpExt:", "TCPTimeouts")?,
+            refused: REFUSED.iter().map(|name| counter("TcpExt:", name)).sum::<Result<u64, _>>()?,
         })
+    }
+}
+
+impl Add for Counts {
+    type Output = Counts;
+    fn add(self, other: Counts) -> Counts {
+        Counts {
+            marked: self.marked + other.marked,
+            segments: self.segments + other.segments,
+            retransmitted: self.retransmitted + other.retransmitted,
+            out_of_order: self.out_of_order + other.out_of_order,
+            dupack_recoveries: self.dupack_recoveries + other.dupack_recoveries,
+            sack_recoveries: self.sack_recoveries + other.sack_recoveries,
+            timeouts: self.timeouts + other.timeouts,
+            refused: self.refused + other.refused,
+        }
+    }
+}
+
+impl Sum for Counts {
+    fn sum<I: Iterator<Item = Counts>>(hosts: I) -> Counts {
+        hosts.fold(Counts::default(), Add::add)
     }
 }
 
@@ -231,41 +340,4 @@ fn failed(what: &str, host: &Namespace, source: io::Error) -> LabError {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-    use crate::lab::{Lab, VethOptions};
-
-    #[test]
-    fn a_counter_is_found_by_group_and_name() {
-        let text = "Ip: A B\nIp: 1 2\nTcp: A RetransSegs\nTcp: 3 4\nTcpExt: A B\nTcpExt: 5 6\n";
-        assert_eq!(counter(text, "Tcp:", "RetransSegs"), Some(4));
-        assert_eq!(counter(text, "TcpExt:", "A"), Some(5));
-        assert_eq!(counter(text, "Tcp:", "B"), None);
-        assert_eq!(counter(text, "IpExt:", "InCEPkts"), None);
-    }
-
-    #[test]
-    fn all_that_was_written_is_read() {
-        let mut lab = Lab::new();
-        let (a, b) = (lab.namespace("a").unwrap(), lab.namespace("b").unwrap());
-        let to = Ipv4Addr::new(10, 0, 0, 2);
-        lab.veth(
-            a.end("eth0").address([10, 0, 0, 1], 24),
-            b.end("eth0").address(to, 24),
-            &VethOptions::default(),
-        )
-        .unwrap();
-        for host in [&a, &b] {
-            prepare(host, Ecn::Incapable, Bytes(100_000)).unwrap();
-        }
-        let transfer = Transfer::start(&[&a, &a], &b, to, Ecn::Incapable).unwrap();
-        while transfer.read().any(|bytes| bytes == 0) {
-            thread::sleep(Duration::from_millis(1));
-        }
-        for flow in transfer.finish().unwrap() {
-            assert!(flow.read > 0);
-            assert_eq!(flow.written, flow.read);
-        }
-        assert_eq!(Counts::of(&b).unwrap().marked, 0);
-    }
-}
+mod tests;

@@ -193,9 +193,10 @@ impl Panel {
     }
 
     fn draw_spreads(&self, area: &Area<'_>, names: &[&str], rows: &[(String, Option<Spread>)]) -> Drawn {
-        let top = nice_top(rows.iter().filter_map(|(_, spread)| Some(spread.as_ref()?.max)));
+        let drawn = || (0.0, nice_top(rows.iter().filter_map(|(_, spread)| Some(spread.as_ref()?.max))));
+        let (from, to) = self.limits.x.unwrap_or_else(drawn);
         let labels: Vec<&str> = rows.iter().map(|(name, _)| name.as_str()).collect();
-        let mut chart = self.chart_of_rows(area, 0.0..top, &labels)?;
+        let mut chart = self.chart_of_rows(area, from..to, &labels)?;
         for (row, (name, spread)) in rows.iter().enumerate() {
             let colour = colour(names, name);
             let at = middle(row, rows.len());
