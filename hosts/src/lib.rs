@@ -77,7 +77,7 @@ mod gate;
 pub mod limiter;
 mod notices;
 mod pacer;
-mod payload;
+pub mod payload;
 mod progress;
 mod rate_gate;
 pub mod report;

@@ -50,8 +50,10 @@ const FLAG_FLOW: u8 = 0x40;
 /// Where on the wire a stream's frames go, and what their headers say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// Destination address.
+    /// Address of the station that they are for, from which their IPv4 destination follows.
     pub dst: MacAddr,
+    /// Address of the router on the way to it; `None`: the station itself is on this network.
+    pub via: Option<MacAddr>,
     /// Source address.
     pub src: MacAddr,
     /// The 802.1Q tag, if any.
@@ -186,7 +188,7 @@ impl Template {
 
 fn write_ethernet(head: &mut [u8], headers: &Headers) {
     let mut ethernet = MutableEthernetPacket::new(head).expect("the head holds an Ethernet header");
-    ethernet.set_destination(headers.dst.0.into());
+    ethernet.set_destination(headers.via.unwrap_or(headers.dst).0.into());
     ethernet.set_source(headers.src.0.into());
     let inner = if headers.cn_tag.is_some() { cnm::CN_TAG } else { EtherTypes::Ipv4 };
     let mut at = ETHERNET;
@@ -350,17 +352,21 @@ mod tests {
     fn headers() -> impl Strategy<Value = Headers> {
         let tag = prop::option::of(any::<u16>().prop_map(|tci| Tci(tci & 0xefff)));
         let cn_tag = prop::option::of(any::<u16>().prop_map(CnTag));
-        (any::<[u8; 6]>(), any::<[u8; 6]>(), tag, cn_tag, (0..64_u8, 0..4_u8), any::<u16>(), any::<u16>())
-            .prop_map(|(dst, src, tag, cn_tag, (dscp, ecn), source_port, destination_port)| Headers {
-                dst: MacAddr(dst),
-                src: MacAddr(src),
+        let mac = || any::<[u8; 6]>().prop_map(MacAddr);
+        let addresses = (mac(), prop::option::of(mac()), mac());
+        (addresses, tag, cn_tag, (0..64_u8, 0..4_u8), any::<u16>(), any::<u16>()).prop_map(
+            |((dst, via, src), tag, cn_tag, (dscp, ecn), source_port, destination_port)| Headers {
+                dst,
+                via,
+                src,
                 tag,
                 cn_tag,
                 dscp,
                 ecn,
                 source_port,
                 destination_port,
-            })
+            },
+        )
     }
 
     fn stamps() -> impl Strategy<Value = Stamp> {
@@ -393,6 +399,7 @@ mod tests {
     fn plain() -> (Headers, Stamp) {
         let headers = Headers {
             dst: MacAddr([2, 0, 0, 1, 2, 3]),
+            via: None,
             src: MacAddr([2, 0, 0, 0, 0, 9]),
             tag: None,
             cn_tag: None,
@@ -423,7 +430,8 @@ mod tests {
             };
             prop_assert_eq!(arrival.stamp, stamp);
             prop_assert_eq!(Header::parse(&frame).unwrap().cn_tag, headers.cn_tag);
-            prop_assert_eq!((arrival.dst, arrival.tag, arrival.dscp), (headers.dst, headers.tag, headers.dscp));
+            let next = headers.via.unwrap_or(headers.dst);
+            prop_assert_eq!((arrival.dst, arrival.tag, arrival.dscp), (next, headers.tag, headers.dscp));
             prop_assert_eq!(arrival.congested, headers.ecn == 3);
         }
 
@@ -431,6 +439,20 @@ mod tests {
         fn garbage_is_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = parse(&bytes, bytes.len());
         }
+    }
+
+    #[test]
+    fn by_way_of_a_router_a_frame_is_addressed_to_that_and_its_packet_to_the_station() {
+        let (headers, stamp) = plain();
+        let router = MacAddr([2, 0, 0, 7, 7, 7]);
+        let direct = build(&headers, &stamp, 100);
+        let routed = build(&Headers { via: Some(router), ..headers }, &stamp, 100);
+        assert_eq!(routed[..6], router.0);
+        assert_eq!(routed[6..], direct[6..], "all the rest is as it would be without");
+        let Parsed::Data(arrival) = parse(&routed, 100) else { panic!("a whole frame") };
+        assert_eq!((arrival.dst, arrival.stamp), (router, stamp));
+        let ip = Ipv4Packet::new(&routed[ETHERNET..]).unwrap();
+        assert_eq!(ip.get_destination(), ip_address(headers.dst));
     }
 
     #[test]

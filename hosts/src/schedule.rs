@@ -259,6 +259,7 @@ mod tests {
     fn template() -> Template {
         Template::new(&Headers {
             dst: MacAddr::BROADCAST,
+            via: None,
             src: MacAddr([2, 0, 0, 0, 0, 1]),
             tag: None,
             cn_tag: None,

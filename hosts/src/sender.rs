@@ -246,6 +246,7 @@ impl Outgoing {
         let own_port = PORT_BASE + rpid;
         let template = Template::new(&Headers {
             dst: stream.dst,
+            via: stream.via,
             src: stream.src.unwrap_or(settings.address),
             tag: stream.tag,
             cn_tag: settings.qcn.map(|_| CnTag(rpid)),

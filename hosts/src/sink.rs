@@ -369,6 +369,7 @@ mod tests {
     fn receive(sink: &mut Sink, now: u64, dst: MacAddr, stamp: &Stamp) -> bool {
         let template = Template::new(&Headers {
             dst,
+            via: None,
             src: MacAddr([2, 0, 0, 0, 0, 1]),
             tag: None,
             cn_tag: None,

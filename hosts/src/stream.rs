@@ -31,8 +31,10 @@ pub struct Stream {
     pub dscp: u8,
     /// Its ECN bits: 0 is not capable, 1 and 2 are ECT(1) and ECT(0).
     pub ecn: u8,
-    /// Destination address.
+    /// Address of the station that it is for.
     pub dst: MacAddr,
+    /// Address of the router on the way to it, which its frames are addressed to; `None`: it is on this network.
+    pub via: Option<MacAddr>,
     /// Source address; `None`: the host's.
     pub src: Option<MacAddr>,
     /// UDP source port; `None`: 49152 + the stream's number. Flows have ports of their own.
@@ -93,6 +95,7 @@ impl Default for Stream {
             dscp: 0,
             ecn: 0,
             dst: MacAddr::BROADCAST,
+            via: None,
             src: None,
             source_port: None,
             destination_port: 9,
@@ -148,6 +151,7 @@ pub fn parse_streams<T: AsRef<str>>(texts: &[T]) -> Result<Vec<Stream>, StreamEr
 /// The keys of a stream, what each takes, and what holds where it is not given.
 const KEYS: &[(&str, &str, &str)] = &[
     ("dst", "an address, or broadcast", ""),
+    ("via", "the address of a router, to which frames go instead", "none"),
     ("class", "0 to 7", "0"),
     ("pcp", "0 to 7, written into a tag", "the class, where vlan is given"),
     ("vlan", "0 to 4094, written into a tag", "0, where pcp is given"),
@@ -253,6 +257,7 @@ fn parse_stream(text: &str) -> Result<Stream, Vec<String>> {
         dscp: fields.byte("dscp", 63).unwrap_or(class.get() << 3),
         ecn: fields.byte("ecn", 2).unwrap_or(defaults.ecn),
         dst: fields.take("dst", destination).unwrap_or(defaults.dst),
+        via: fields.take("via", values::mac),
         src: fields.take("src", values::mac),
         source_port: fields.port("sport"),
         destination_port: fields.port("dport").unwrap_or(defaults.destination_port),
@@ -270,6 +275,9 @@ fn parse_stream(text: &str) -> Result<Stream, Vec<String>> {
             "`dst` is missing: dst=ADDRESS, as the host that is to receive it says with \"ready\", or dst=broadcast for all hosts"
                 .to_owned(),
         );
+    }
+    if stream.via.is_some() && stream.dst == MacAddr::BROADCAST && fields.has("dst") {
+        fields.errors.push("`via` leads to one station, and `dst` is all of them".to_owned());
     }
     if matches!(stream.pattern, Pattern::Flows { .. }) && stream.rate.is_none() {
         fields.errors.push("flows need a rate: the mean load that they are to offer".to_owned());
@@ -372,8 +380,8 @@ mod tests {
     #[test]
     fn everything_given() {
         let stream = one(
-            "class=3,dscp=26,ecn=2,pcp=4,vlan=7,dst=02:00:00:00:00:02,src=02:00:00:00:00:01,sport=1000,dport=2000,\
-             size=68,rate=200M,count=1000,duration=2s,start=5ms,on=1ms,off=9ms",
+            "class=3,dscp=26,ecn=2,pcp=4,vlan=7,dst=02:00:00:00:00:02,via=02:00:00:00:00:03,src=02:00:00:00:00:01,\
+             sport=1000,dport=2000,size=68,rate=200M,count=1000,duration=2s,start=5ms,on=1ms,off=9ms",
         );
         let expected = Stream {
             class: Class::new(3).unwrap(),
@@ -381,6 +389,7 @@ mod tests {
             dscp: 26,
             ecn: 2,
             dst: MacAddr([2, 0, 0, 0, 0, 2]),
+            via: Some(MacAddr([2, 0, 0, 0, 0, 3])),
             src: Some(MacAddr([2, 0, 0, 0, 0, 1])),
             source_port: Some(1000),
             destination_port: 2000,
@@ -458,6 +467,7 @@ mod tests {
             "on=1ms,off=1ms,burst=1KB,every=1s",
             "flows=edu1",
             "seed=1",
+            "via=02:00:00:00:00:03,dst=broadcast",
             "size=64,size=64",
             "flows=/nowhere,rate=1G",
         ] {

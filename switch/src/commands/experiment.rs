@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::iter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -26,6 +27,9 @@ use crate::experiment::{
 pub struct Args {
     /// Name of the experiment, or `list`.
     name: String,
+    /// With routers for switches, where the experiment has that: needs FRR.
+    #[arg(long)]
+    routed: bool,
     /// Policies to compare, instead of the experiment's own choice; may be repeated, or a list with
     /// commas.
     #[arg(long, value_name = "POLICY", value_delimiter = ',', value_parser = names())]
@@ -77,6 +81,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let experiment = find(&args.name)?;
+    let experiment = if args.routed { routed(experiment)? } else { experiment };
     if let Some(plot) = &args.plot {
         Figure::check_place(plot).into_diagnostic()?;
     }
@@ -118,6 +123,14 @@ fn find(name: &str) -> miette::Result<&'static Experiment> {
     Experiment::find(name).ok_or_else(|| {
         let names: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
         miette!("there is no experiment `{name}`; there are {}, and `list` describes them", names.join(", "))
+    })
+}
+
+fn routed(experiment: &Experiment) -> miette::Result<&'static Experiment> {
+    experiment.routed().ok_or_else(|| {
+        let others = EXPERIMENTS.iter().filter(|other| other.routed().is_some());
+        let others: Vec<String> = others.map(|other| format!("`{}`", other.name)).collect();
+        miette!("`{}` has no routers; --routed goes with {}", experiment.name, others.join(", "))
     })
 }
 
@@ -177,7 +190,9 @@ fn line_rate(text: &str) -> Result<BitRate, String> {
 
 fn list(own: Option<&OwnPolicy>) -> String {
     let mut text = "Experiments:\n".to_owned();
-    for experiment in EXPERIMENTS {
+    for experiment in
+        EXPERIMENTS.iter().flat_map(|experiment| iter::once(experiment).chain(experiment.routed()))
+    {
         let Experiment { name, about, length, policies, .. } = experiment;
         let seconds = length.seconds() * u32::try_from(policies.len()).unwrap_or(u32::MAX);
         let _ = write!(text, "  {name:<18} {about}\n{:21}about {seconds} s: {}\n", "", policies.join(", "));
@@ -197,8 +212,13 @@ fn about(variant: &Variant, own: Option<&OwnPolicy>) -> String {
 
 /// The same as one JSON object.
 fn list_json(own: Option<&OwnPolicy>) -> String {
-    let experiments = EXPERIMENTS.iter().map(|Experiment { name, about, length, policies, .. }| {
-        json!({ "name": name, "about": about, "seconds_per_policy": length.seconds(), "policies": policies })
+    let experiments = EXPERIMENTS.iter().map(|experiment| {
+        let Experiment { name, about, length, policies, .. } = experiment;
+        let routed = experiment.routed().map(|Experiment { about, length, .. }| {
+            json!({ "about": about, "seconds_per_policy": length.seconds() })
+        });
+        let seconds = length.seconds();
+        json!({ "name": name, "about": about, "seconds_per_policy": seconds, "policies": policies, "routed": routed })
     });
     let policies =
         Variant::all(own).map(|variant| json!({ "name": variant.name, "about": about(variant, own) }));
@@ -260,6 +280,15 @@ mod tests {
     }
 
     #[test]
+    fn only_some_experiments_can_have_routers() {
+        let of = |name: &str| routed(Experiment::find(name).unwrap());
+        assert_eq!(of("cascade").unwrap().name, "cascade --routed");
+        let refused = of("incast").err().unwrap().to_string();
+        assert_eq!(refused, "`incast` has no routers; --routed goes with `cascade`");
+        assert!(list(None).contains("  cascade --routed   the same over routers"), "{}", list(None));
+    }
+
+    #[test]
     fn a_key_is_set_once() {
         let of = |keys: &[&str]| {
             let args =
@@ -292,6 +321,9 @@ mod tests {
         let list: serde_json::Value = serde_json::from_str(&list_json(None)).unwrap();
         assert_eq!(list["experiments"].as_array().unwrap().len(), EXPERIMENTS.len());
         assert_eq!(list["experiments"][0]["name"], EXPERIMENTS[0].name);
+        let routed: Vec<bool> = EXPERIMENTS.iter().map(|of| of.routed().is_some()).collect();
+        let told = list["experiments"].as_array().unwrap().iter().map(|of| of["routed"].is_object());
+        assert_eq!(told.collect::<Vec<_>>(), routed);
         assert_eq!(list["policies"].as_array().unwrap().len(), VARIANTS.len());
     }
 

@@ -132,7 +132,7 @@ pub(super) async fn get(
             "the thread that follows the kernel's routes does not answer\n".into(),
         )
     };
-    let Page { rows: routes, total } = page.ok_or_else(silent)?;
+    let Page { rows: routes, total, .. } = page.ok_or_else(silent)?;
     let end = from.saturating_add(limit).min(total);
     Ok(Json(RoutePage { routes, next: (end < total).then_some(end), total }))
 }

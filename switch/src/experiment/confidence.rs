@@ -14,10 +14,11 @@ use super::statistics::Interval;
 pub type Intervals = BTreeMap<String, Interval>;
 
 /// Settings of the experiment, how many values there are, and series over time: no results of a run.
-const LEFT_OUT: [&str; 10] = [
+const LEFT_OUT: [&str; 11] = [
     "senders",
     "light_percent",
     "message_frames",
+    "source_port",
     "begin_ms",
     "end_ms",
     "count",

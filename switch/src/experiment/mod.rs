@@ -122,6 +122,9 @@ pub const EXPERIMENTS: &[Experiment] = &[
     balance::EXPERIMENT,
 ];
 
+/// Those of which there is one with routers for switches, by name.
+const ROUTED: &[(&str, Experiment)] = &[(cascade::EXPERIMENT.name, cascade::ROUTED)];
+
 /// Takes lines for people.
 pub type Tell<'a> = dyn FnMut(&str) + 'a;
 
@@ -172,6 +175,12 @@ impl Experiment {
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Experiment> {
         EXPERIMENTS.iter().find(|experiment| experiment.name == name)
+    }
+
+    /// The same with routers for switches, if there is that.
+    #[must_use]
+    pub fn routed(&self) -> Option<&'static Experiment> {
+        ROUTED.iter().find(|(name, _)| *name == self.name).map(|(_, routed)| routed)
     }
 
     /// Its own choice of variants.

@@ -1,11 +1,18 @@
 //! What holds for every experiment, whichever it is.
 
+use std::iter;
+
 use super::*;
+
+/// With those that have routers for switches.
+fn all() -> impl Iterator<Item = &'static Experiment> {
+    EXPERIMENTS.iter().flat_map(|of| iter::once(of).chain(of.routed()))
+}
 
 #[test]
 fn every_experiment_has_a_name_of_its_own_and_policies_that_exist() {
-    for experiment in EXPERIMENTS {
-        assert_eq!(EXPERIMENTS.iter().filter(|other| other.name == experiment.name).count(), 1);
+    for experiment in all() {
+        assert_eq!(all().filter(|other| other.name == experiment.name).count(), 1);
         assert_eq!(experiment.default_policies().len(), experiment.policies.len(), "{}", experiment.name);
         assert_ne!(experiment.name, "list", "that lists them");
     }
@@ -13,11 +20,12 @@ fn every_experiment_has_a_name_of_its_own_and_policies_that_exist() {
 
 #[test]
 fn every_policy_is_a_valid_configuration_of_every_experiment_or_is_refused_beforehand() {
-    for experiment in EXPERIMENTS {
+    for experiment in all() {
         for variant in VARIANTS {
             // OFC and GFC do nothing with a single switch. OFC nests queues of its own, too, where the QCN paper's
             // switches have VOQs.
-            let has_trunks = ["cascade", "ofc-fig1", "deadlock", "balance"].contains(&experiment.name);
+            let trunks = ["cascade", "cascade --routed", "ofc-fig1", "deadlock", "balance"];
+            let has_trunks = trunks.contains(&experiment.name);
             // Ingress congestion points need frames that count until they have left.
             let forwarded = experiment.name == "shared-memory" && variant.name.starts_with("qcn-ingress");
             let is_twin = experiment.twin(variant).is_some();

@@ -9,34 +9,35 @@ mod account;
 mod credit;
 mod live;
 mod plan;
+mod probe;
 mod record;
+mod routing;
 mod settings;
+mod started;
 
 use std::io;
-use std::panic;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use xoff_config::{Config, ConfigError, Device as DeviceFacts, Machine};
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{Bytes, Class, Nanos};
-use xoff_hosts::{HostReport, Progress, STREAMS_MAX, Stream, settle};
+use xoff_hosts::{STREAMS_MAX, Stream};
 
 pub use account::{Account, Pfc, Totals, jain};
 pub use live::{Live, settled};
 use plan::Stack;
 pub use plan::{HostId, Plan, PortOf, SwitchId};
-use record::Looks;
+pub use probe::ProbeError;
 pub use record::{Completion, PauseEvent, QueueLook, Record, Recorder, Told};
+pub use routing::RoutingError;
 pub use settings::Settings;
+pub use started::Started;
 
-use crate::lab::{Device, Lab, LabError, Namespace, Switches, VethOptions};
+use crate::lab::{Device, Lab, LabError, Namespace, VethOptions};
 use crate::machine;
 use crate::run::{RunError, ThreadError};
-use crate::traffic::{Host, HostError, HostOptions};
+use crate::traffic::HostError;
 
 /// Why a fabric could not be built or run.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
@@ -54,6 +55,13 @@ pub enum FabricError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Config(#[from] ConfigError),
+    /// Routers without routes.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Routing(#[from] RoutingError),
+    /// Nobody knows which way a flow takes.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
     /// A thread of a switch ended early.
     #[error(transparent)]
     Worker(#[from] ThreadError),
@@ -72,9 +80,6 @@ pub enum FabricError {
 pub const LOSSLESS: Class = Class::ALL[3];
 /// Its DSCP: CS3.
 const LOSSLESS_DSCP: u8 = 24;
-
-/// Hosts end when nothing has moved for so long.
-const CALM: Duration = Duration::from_millis(50);
 
 /// A stream in the lossless class, as fast as the line and without end.
 #[must_use]
@@ -130,6 +135,8 @@ impl Load {
 pub struct Fabric {
     plan: Plan,
     switches: Vec<(Namespace, Config)>,
+    /// Where the kernel of each router is; none where switches bridge.
+    kernels: Vec<Namespace>,
     hosts: Vec<Device>,
     reaction: Option<ReactionSettings>,
     recorder: Option<Recorder>,
@@ -143,6 +150,9 @@ impl Fabric {
     /// # Errors
     /// Where the machine refuses namespaces or has too little memory, or a setting makes no sense.
     pub fn build(plan: Plan, variant: &Settings) -> Result<Fabric, FabricError> {
+        if plan.is_routed {
+            routing::look_for_frr()?;
+        }
         let mut lab = Lab::new();
         let mut switches = Vec::new();
         // Devices of these names in the namespace of the caller are others.
@@ -151,23 +161,31 @@ impl Fabric {
             let config = plan.config(switch, variant, machine.clone())?;
             switches.push((lab.namespace(plan.switch_name(switch))?, config));
         }
+        let kernels = routing::kernels(&plan, &lab)?;
+        for ((_, config), kernel) in switches.iter_mut().zip(&kernels) {
+            if let Some(router) = &mut config.shell.router {
+                router.netns = Some(kernel.entrance().join("net"));
+            }
+        }
+        let end = |at: PortOf| {
+            let end = switches[at.switch.0].0.end(plan.port_name(at));
+            if plan.is_routed { end.mac(routing::device_address(at)) } else { end }
+        };
         let mut hosts = Vec::new();
         for (id, host) in plan.hosts().zip(&plan.hosts) {
             let namespace = lab.namespace(&host.name)?;
-            let port = switches[host.at.switch.0].0.end(&host.name);
-            let end = namespace.end("eth0").mac(id.address());
-            let (_, device) = lab.veth(port, end, &VethOptions::default())?;
+            let device = namespace.end("eth0").mac(id.address());
+            let (_, device) = lab.veth(end(host.at), device, &VethOptions::default())?;
             if host.stack == Stack::Kernel {
                 introduce(&plan, id, &device)?;
             }
             hosts.push(device);
         }
         for &(a, b) in &plan.trunks {
-            let [a, b] = [a, b].map(|at| (&switches[at.switch.0].0, plan.port_name(at)));
-            lab.veth(a.0.end(a.1), b.0.end(b.1), &VethOptions::default())?;
+            lab.veth(end(a), end(b), &VethOptions::default())?;
         }
         let (reaction, recorder) = (variant.reaction, variant.recorder.clone());
-        Ok(Fabric { plan, switches, hosts, reaction, recorder, _lab: lab })
+        Ok(Fabric { plan, switches, kernels, hosts, reaction, recorder, _lab: lab })
     }
 
     /// Its plan.
@@ -189,6 +207,14 @@ impl Fabric {
         &self.hosts[host.0]
     }
 
+    /// Starts the switches, and where they route, waits until routes are there.
+    ///
+    /// # Errors
+    /// Where a switch cannot run, or a route does not come.
+    pub fn start(&self) -> Result<Started<'_>, FabricError> {
+        Started::start(self)
+    }
+
     /// Starts the switches, lets the hosts send, and calls `watch`, which comes back when it has seen
     /// enough. Then the hosts end: as soon as all is sent and has arrived, at the latest after `patience`. Namespaces and
     /// devices are there as long as the fabric.
@@ -201,74 +227,14 @@ impl Fabric {
         patience: Duration,
         watch: impl FnOnce(&Live) -> T,
     ) -> Result<(T, Account), FabricError> {
-        let mut switches = Switches::start(&self.switches).map_err(|(_, error)| error)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let start = Arc::new(Barrier::new(self.plan.hosts_with(Stack::Traffic).count() + 1));
-        let (mut threads, mut progress) = (Vec::new(), Vec::new());
-        for host in self.plan.hosts() {
-            let streams = load.of(host);
-            let of_host = Arc::new(Progress::of_senders(self.plan.hosts().map(HostId::number)));
-            progress.push((of_host.clone(), !streams.is_empty()));
-            if self.plan.hosts[host.0].stack == Stack::Traffic {
-                threads.push(self.start_host(host, streams, of_host, &start, &stop));
-            }
-        }
-        start.wait();
-        let looks = self.recorder.is_some().then(Looks::default);
-        let live = Live::new(switches.views(), progress, &threads, looks);
-        let seen = watch(&live);
-        live.wait_until_calm(CALM, patience);
-        let (begin, looks) = live.into_looks();
-        stop.store(true, Ordering::Relaxed);
-        let join = |thread: JoinHandle<_>| thread.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
-        let reports: Vec<Result<HostReport, HostError>> = threads.into_iter().map(join).collect();
-        let views = switches.views();
-        let held = account::held(&views);
-        let statuses = switches.stop().into_iter().collect::<Result<_, _>>()?;
-        let mut hosts = vec![HostReport::default(); self.hosts.len()];
-        for (host, report) in self.plan.hosts_with(Stack::Traffic).zip(reports) {
-            hosts[host.0] = report?;
-        }
-        for host in self.plan.hosts_with(Stack::Kernel) {
-            hosts[host.0].drops.total = self.hosts[host.0].counters()?.dropped();
-        }
-        settle(&mut hosts);
-        let account = Account::new(hosts, statuses, &views, held);
-        if let (Some(recorder), Some(looks)) = (&self.recorder, looks) {
-            recorder.take(&Record::of(&self.plan, load, &account, begin, looks))?;
-        }
-        Ok((seen, account))
-    }
-
-    fn start_host(
-        &self,
-        host: HostId,
-        streams: Vec<Stream>,
-        progress: Arc<Progress>,
-        start: &Arc<Barrier>,
-        stop: &Arc<AtomicBool>,
-    ) -> JoinHandle<Result<HostReport, HostError>> {
-        let (start, stop) = (Arc::clone(start), Arc::clone(stop));
-        let mut options = HostOptions::new("eth0");
-        options.line = self.plan.hosts[host.0].line;
-        options.id = Some(host.number());
-        options.linger = Some(Nanos::NEVER);
-        options.announce = false;
-        options.end_markers = false;
-        // Their cycles differ from host to host.
-        options.qcn = self.reaction.map(|of| ReactionSettings { seed: of.seed_of(host.number()), ..of });
-        self.hosts[host.0].namespace().spawn_thread(move || {
-            let host = Host::open(options);
-            start.wait(); // also where it failed: the others wait for all
-            host?.run(&streams, &stop, &progress)
-        })
+        self.start()?.run(load, patience, watch)
     }
 }
 
 /// Gives a host of the kernel its address, and tells it where all others are.
 fn introduce(plan: &Plan, host: HostId, device: &Device) -> Result<(), LabError> {
     device.finish_frames()?;
-    device.add_address(host.ipv4().into(), 16)?;
+    device.add_address(host.ipv4().into(), 8)?;
     let mut others = plan.hosts_with(Stack::Kernel).filter(|&other| other != host);
     others.try_for_each(|other| device.add_neighbour(other.ipv4().into(), other.address()))
 }

@@ -9,6 +9,7 @@ use std::net::Ipv4Addr;
 
 use xoff_config::{Config, ConfigError, Machine};
 use xoff_dataplane::units::{BitRate, MacAddr, Nanos, PortId};
+use xoff_hosts::payload::ip_address;
 
 use super::settings::Settings;
 
@@ -25,14 +26,13 @@ impl HostId {
     #[must_use]
     pub fn address(self) -> MacAddr {
         let [high, low] = self.number().to_be_bytes();
-        MacAddr([0x02, 0, 0, 0, high, low])
+        MacAddr([0x02, 0, 0, high, low, OF_HOST])
     }
 
-    /// Its IPv4 address, where the kernel has it.
+    /// Its IPv4 address: that in the frames of `xoff traffic`, and that of the kernel.
     #[must_use]
     pub fn ipv4(self) -> Ipv4Addr {
-        let [high, low] = self.number().to_be_bytes();
-        Ipv4Addr::new(10, 0, high, low)
+        ip_address(self.address())
     }
 
     /// Its number in the frames that it sends.
@@ -41,6 +41,9 @@ impl HostId {
         u16::try_from(self.0 + 1).expect("a plan has few hosts")
     }
 }
+
+/// Of what has the number of a host, the host: 10.H.L.2. (10.H.L.1 is its router, where there is one.)
+const OF_HOST: u8 = 2;
 
 /// A port of a switch of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,6 +110,8 @@ pub struct Plan {
     /// The ports at both ends of each wire between switches.
     pub(super) trunks: Vec<(PortOf, PortOf)>,
     routes: Vec<(HostId, PortOf)>,
+    /// Switches route, and do not bridge.
+    pub(super) is_routed: bool,
     settings: Settings,
 }
 
@@ -141,6 +146,7 @@ impl Plan {
             hosts: Vec::new(),
             trunks: Vec::new(),
             routes: Vec::new(),
+            is_routed: false,
             settings,
         }
     }
@@ -155,6 +161,15 @@ impl Plan {
     #[must_use]
     pub fn at_point(self, point: impl Into<String>) -> Plan {
         Plan { point: point.into(), ..self }
+    }
+
+    /// The same with routers for switches: every host has a network of its own, and routes are FRR's. What is sent goes by its
+    /// sender's [`gateway`](Plan::gateway).
+    #[must_use]
+    pub fn routed(mut self) -> Plan {
+        // The namespace is made when the fabric is.
+        self.settings.set("defaults.routed", "true").text("router.netns", "kernel");
+        Plan { is_routed: true, ..self }
     }
 
     /// Whether switches that are compared are connected to each other.
@@ -337,7 +352,7 @@ impl Plan {
                 ports.iter().map(|port| planned.ports[port.index()].name.as_str()).collect();
             let _ = write!(toml, "[[group]]\nname = \"{name}\"\nports = {names:?}\n{keys}");
         }
-        for host in self.hosts() {
+        for host in self.hosts().filter(|_| !self.is_routed) {
             let port = self.next_port(switch, host);
             let group = planned.groups.iter().find(|(_, ports, _)| ports.contains(&port));
             let by = match group {
@@ -419,6 +434,20 @@ mod tests {
         let xoff = |at: PortOf| config.switch.ports[at.port.index()].classes[3].xoff.0;
         assert_eq!((xoff(a_b), xoff(plan.port_of(at_a))), (70_000, 50_000));
         assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+    }
+
+    #[test]
+    fn a_routed_plan_bridges_nothing() {
+        let (mut plan, [a, b, c], _) = ring();
+        plan.trunk(a, b);
+        plan.trunk(b, c);
+        let plan = plan.routed();
+        for switch in plan.switches() {
+            let config = plan.config(switch, &Settings::default(), Machine::default()).unwrap();
+            assert!(config.switch.ports.iter().all(|port| port.routed), "{config:?}");
+            assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+            assert!(!plan.toml(switch, &Settings::default()).contains("fdb.static"));
+        }
     }
 
     #[test]

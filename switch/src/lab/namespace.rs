@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::panic;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
@@ -124,6 +124,39 @@ impl Namespace {
         })
     }
 
+    /// Gives the programs that are started here from now on directories of their own in place of these, in memory, and in
+    /// them these files. Nobody else sees what is there, and nothing is left of it.
+    ///
+    /// # Errors
+    /// Where the kernel refuses a mount.
+    pub fn own_directories(
+        &self,
+        places: &'static [&'static str],
+        files: Vec<(PathBuf, String)>,
+    ) -> Result<(), LabError> {
+        self.on_keeper(move || mounts::own_directories(places, &files)).map_err(|source| LabError::Io {
+            what: format!("give programs directories of their own at {}", places.join(" and ")),
+            namespace: self.name().to_owned(),
+            source,
+        })
+    }
+
+    /// Whether there is something of this name, as the programs here see it.
+    #[must_use]
+    pub fn has_file(&self, path: &Path) -> bool {
+        let path = path.to_owned();
+        self.on_keeper(move || path.exists())
+    }
+
+    /// What a file says, as the programs here see it.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn read_file(&self, path: &Path) -> io::Result<String> {
+        let path = path.to_owned();
+        self.on_keeper(move || fs::read_to_string(path))
+    }
+
     /// Where the namespaces of the thread that lives here are found, as long as it lives: a directory with `net` and `mnt`.
     #[must_use]
     pub fn entrance(&self) -> PathBuf {
@@ -238,6 +271,20 @@ mod tests {
         assert_eq!(fs::metadata(entrance.join("net")).unwrap().ino(), namespace.inode());
         let again = Namespace::existing("again", File::open(entrance.join("net")).unwrap()).unwrap();
         assert_eq!((again.run(inode), again.inode()), (namespace.inode(), namespace.inode()));
+    }
+
+    #[test]
+    fn directories_of_its_own_are_nobody_elses() {
+        let namespace = Lab::new().namespace("lab-d").unwrap();
+        let place = Path::new("/run/lab-d/note");
+        namespace.own_directories(&["/run", "/var/tmp"], vec![(place.to_owned(), "first".into())]).unwrap();
+        assert_eq!(namespace.read_file(place).unwrap(), "first");
+        let mut write = Command::new("sh");
+        write.args(["-c", "echo second > /run/lab-d/note; echo third > /var/tmp/lab-d"]);
+        assert!(namespace.spawn(write).unwrap().wait().unwrap().success());
+        assert_eq!(namespace.read_file(place).unwrap(), "second\n");
+        assert_eq!(namespace.read_file(Path::new("/var/tmp/lab-d")).unwrap(), "third\n");
+        assert!(!place.exists() && !Path::new("/var/tmp/lab-d").exists(), "seen from outside");
     }
 
     #[test]

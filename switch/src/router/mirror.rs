@@ -98,6 +98,8 @@ pub struct Page {
     pub rows: Vec<Row>,
     /// How many there are in all.
     pub total: usize,
+    /// Workers route by them: no other table is due.
+    pub is_in_use: bool,
 }
 
 impl Asker {
@@ -201,7 +203,8 @@ impl Mirror {
             })?;
             while let Ok(Question { from, limit, answer }) = self.questions.try_recv() {
                 let rows = known.tables.rows(&known.configured, from, limit);
-                let _ = answer.send(Page { rows, total: known.tables.count() }); // or nobody waits
+                let (total, is_in_use) = (known.tables.count(), known.due.is_none());
+                let _ = answer.send(Page { rows, total, is_in_use }); // or nobody waits
             }
             let now = Instant::now();
             if known.due.is_some_and(|due| now >= due) {

@@ -1,0 +1,466 @@
+//! Fabrics whose switches are routers: every port is routed, Linux decides in a namespace beside each switch, and FRR runs there, as in
+//! a data center.
+//!
+//! ```text
+//!   namespace leaf-1           switch, devices of the wires
+//!   namespace leaf-1-kernel    a host interface for each port, addresses, zebra, bgpd
+//! ```
+//!
+//! A host has 10.H.L.2 in a network of its own (H and L: its number), and the port that it is at is 10.H.L.1; the two ends of wire N
+//! between switches have 172.16.0.0 + 2N and the next. Every switch is an autonomous system (eBGP), so that ways through equally
+//! many switches are equal, and all of them are used (ECMP). IPv6 stays off: nobody says anything by himself.
+//!
+//! FRR's programs are children of the thread that lives in the kernel's namespace, which tells them to end when it does, by whatever
+//! road; what they write is in directories that only they see. So nothing is left of them either.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt::Write as _;
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime;
+use xoff_dataplane::units::MacAddr;
+
+use super::FabricError;
+use super::plan::{HostId, Plan, PortOf, Stack, SwitchId};
+use crate::control::SwitchView;
+use crate::lab::{Device, Lab, LabError, Namespace};
+use crate::router::mirror::Page;
+use crate::router::tables::{Row, table};
+
+/// Where packages put FRR's programs.
+const PLACES: [&str; 2] = ["/usr/lib/frr", "/usr/libexec/frr"];
+/// Those that it takes, in the order in which they are started.
+const DAEMONS: [&str; 2] = ["zebra", "bgpd"];
+/// Directories that the programs of a router have for themselves: sockets, process ids, logs, what they are told; and where FRR
+/// keeps what it would say of a crash.
+const OWN: &[&str] = &["/run", "/var/tmp"];
+const STATE: &str = "/run/frr";
+/// The group that FRR's packages make: who may talk to its programs.
+const GROUP: &str = "frrvty";
+/// So long all routes of a fabric may take to be there.
+const CONVERGES_WITHIN: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// More than a fabric has.
+const ROUTES_MAX: usize = 10_000;
+/// The first wire between switches.
+const WIRES: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 0);
+/// Of private use, one for each switch.
+const AS_BASE: usize = 64_512;
+
+/// Why routers do not route.
+#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+pub enum RoutingError {
+    /// FRR is not there.
+    #[error("routers of an experiment need FRR, and there is no {missing} in {places}", places = PLACES.join(" or "))]
+    #[diagnostic(help("install the package `frr`; its service need not run"))]
+    NoFrr {
+        /// The program.
+        missing: &'static str,
+    },
+    /// A daemon cannot be started.
+    #[error("cannot start {daemon} of {switch}: {source}; it takes `setpriv` (util-linux), too")]
+    Start {
+        /// It.
+        daemon: &'static str,
+        /// Of this router.
+        switch: String,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// A daemon has ended.
+    #[error("{daemon} of {switch} has ended ({status}): {last_words}")]
+    Ended {
+        /// It.
+        daemon: &'static str,
+        /// Of this router.
+        switch: String,
+        /// How.
+        status: ExitStatus,
+        /// The last line of its log.
+        last_words: String,
+    },
+    /// Routes are missing.
+    #[error("after {} s there are not all routes: {}", CONVERGES_WITHIN.as_secs(), .missing.join("; "))]
+    Missing {
+        /// What lacks.
+        missing: Vec<String>,
+    },
+}
+
+/// How switches and hosts of a plan are addressed.
+impl Plan {
+    /// The router that frames of a host are addressed to, where they are for another; `None`: switches bridge.
+    #[must_use]
+    pub fn gateway(&self, host: HostId) -> Option<MacAddr> {
+        self.is_routed.then(|| device_address(self.port_of(host)))
+    }
+
+    /// The address of a port, with the length of its network's prefix.
+    fn router_address(&self, at: PortOf) -> (Ipv4Addr, u8) {
+        let wire = self.trunks.iter().position(|&(a, b)| a == at || b == at);
+        match (wire, self.hosts().find(|&host| self.port_of(host) == at)) {
+            (Some(wire), _) => (wire_address(wire, self.trunks[wire].1 == at), 31),
+            (None, Some(host)) => (Ipv4Addr::from_bits(network(host).to_bits() + 1), 24),
+            (None, None) => unreachable!("a port has a wire"),
+        }
+    }
+
+    /// The ports by which the shortest ways lead from a switch to a host.
+    fn ways(&self, switch: SwitchId, host: HostId) -> Vec<PortOf> {
+        let home = self.port_of(host);
+        if home.switch == switch {
+            return vec![home];
+        }
+        let far = self.distances(home.switch);
+        let ends =
+            self.trunks.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).filter(|(a, _)| a.switch == switch);
+        ends.filter(|(_, b)| far[b.switch.0] + 1 == far[switch.0]).map(|(a, _)| a).collect()
+    }
+
+    /// How many wires are between each switch and this one.
+    fn distances(&self, from: SwitchId) -> Vec<usize> {
+        let mut far = vec![usize::MAX - 1; self.switches.len()];
+        far[from.0] = 0;
+        let mut frontier = VecDeque::from([from]);
+        while let Some(at) = frontier.pop_front() {
+            for (a, b) in self.trunks.iter().flat_map(|&(a, b)| [(a, b), (b, a)]) {
+                if a.switch == at && far[b.switch.0] > far[at.0] + 1 {
+                    far[b.switch.0] = far[at.0] + 1;
+                    frontier.push_back(b.switch);
+                }
+            }
+        }
+        far
+    }
+}
+
+/// Of a port's device, and of the router there.
+pub(super) fn device_address(at: PortOf) -> MacAddr {
+    let [.., high, low] = at.switch.0.to_be_bytes();
+    MacAddr([0x02, 0, 0x01, high, low, at.port.0])
+}
+
+/// Where a host and its router are, and nobody else: a /24.
+fn network(host: HostId) -> Ipv4Addr {
+    Ipv4Addr::from_bits(host.ipv4().to_bits() & !0xff)
+}
+
+fn wire_address(wire: usize, is_second: bool) -> Ipv4Addr {
+    let number = u32::try_from(2 * wire).expect("a plan has few wires") + u32::from(is_second);
+    Ipv4Addr::from_bits(WIRES.to_bits() + number)
+}
+
+/// Whether FRR is there.
+pub(super) fn look_for_frr() -> Result<(), RoutingError> {
+    DAEMONS
+        .into_iter()
+        .try_for_each(|missing| program(missing).map(drop).ok_or(RoutingError::NoFrr { missing }))
+}
+
+fn program(name: &str) -> Option<PathBuf> {
+    PLACES.iter().map(|place| Path::new(place).join(name)).find(|path| path.exists())
+}
+
+/// Where the kernel of each router is, as routers have it, with what FRR is told there. Empty where switches bridge.
+pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError> {
+    let kernel = |switch: SwitchId| {
+        let kernel = lab.namespace(&format!("{}-kernel", plan.switch_name(switch)))?;
+        let settings = [
+            ("ipv4/ip_forward", "1"),
+            // With several ways the one back may be another.
+            ("ipv4/conf/all/rp_filter", "0"),
+            ("ipv4/conf/default/rp_filter", "0"),
+        ];
+        settings.into_iter().try_for_each(|(setting, value)| kernel.sysctl(setting, value))?;
+        // Nothing of IPv6 comes, and a switch tells of it where it would not be forwarded. A kernel may have none.
+        let _ = kernel.sysctl("ipv6/conf/all/forwarding", "1");
+        let files = [("zebra", zebra(plan, switch)), ("bgpd", bgpd(plan, switch))];
+        let files = files.map(|(daemon, text)| (Path::new(STATE).join(format!("{daemon}.conf")), text));
+        kernel.own_directories(OWN, files.into())?;
+        Ok(kernel)
+    };
+    plan.switches().take_while(|_| plan.is_routed).map(kernel).collect()
+}
+
+/// Addresses. Routes carry their gateways themselves: FRR 8.4 leaves a way unused after its link was down where it has the kernel's
+/// nexthop objects.
+fn zebra(plan: &Plan, switch: SwitchId) -> String {
+    let mut text = format!(
+        "frr defaults datacenter\nhostname {}\nno zebra nexthop kernel enable\n",
+        plan.switch_name(switch)
+    );
+    for at in plan.ports_of(switch) {
+        let (address, length) = plan.router_address(at);
+        let _ = write!(text, "interface {}\n ip address {address}/{length}\nexit\n", plan.port_name(at));
+    }
+    text
+}
+
+/// Who is at the other end of each wire, and that ways are equal although they cross other switches.
+fn bgpd(plan: &Plan, switch: SwitchId) -> String {
+    let mut text = format!("frr defaults datacenter\nhostname {}\n", plan.switch_name(switch));
+    let id =
+        Ipv4Addr::from_bits(Ipv4Addr::new(192, 0, 2, 1).to_bits() + u32::try_from(switch.0).unwrap_or(0));
+    let _ = write!(text, "router bgp {}\n bgp router-id {id}\n", AS_BASE + switch.0);
+    text += " bgp bestpath as-path multipath-relax\n";
+    for (wire, &(a, b)) in plan.trunks.iter().enumerate() {
+        for (here, there) in [(a, b), (b, a)].into_iter().filter(|(here, _)| here.switch == switch) {
+            let peer = wire_address(wire, here == a);
+            let number = AS_BASE + there.switch.0;
+            let _ = writeln!(text, " neighbor {peer} remote-as {number}");
+            let _ = writeln!(
+                text,
+                " neighbor {peer} advertisement-interval 0\n neighbor {peer} timers connect 1"
+            );
+        }
+    }
+    text + " address-family ipv4 unicast\n  redistribute connected\n  maximum-paths 16\n exit-address-family\nexit\n"
+}
+
+/// FRR's programs, which end with this.
+#[derive(Debug, Default)]
+pub(super) struct Routing(Vec<Daemon>);
+
+#[derive(Debug)]
+struct Daemon {
+    name: &'static str,
+    kernel: Namespace,
+    switch: String,
+    process: Child,
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.process.kill(); // or it has ended
+        let _ = self.process.wait();
+    }
+}
+
+impl Routing {
+    /// Begins to route where switches run, and waits until every switch forwards to every host by all of the shortest ways.
+    pub(super) fn start(
+        plan: &Plan,
+        kernels: &[Namespace],
+        views: &[Arc<SwitchView>],
+    ) -> Result<Routing, FabricError> {
+        let mut routing = Routing::default();
+        let end = Instant::now() + CONVERGES_WITHIN;
+        for (switch, kernel) in plan.switches().zip(kernels) {
+            introduce(plan, switch, kernel)?;
+        }
+        for name in DAEMONS {
+            for (switch, kernel) in plan.switches().zip(kernels) {
+                routing.0.push(Daemon::start(name, kernel, plan.switch_name(switch))?);
+            }
+            // Who finds no zebra tries again after 10 s.
+            routing.wait(end, |daemons| {
+                let waiting = daemons.iter().filter(|daemon| !daemon.listens());
+                waiting
+                    .map(|daemon| format!("{} of {} does not listen", daemon.name, daemon.switch))
+                    .collect()
+            })?;
+        }
+        let routes = |switch: SwitchId| {
+            let name = plan.switch_name(switch);
+            let missing = missing(plan, switch, page(&views[switch.0]));
+            missing.into_iter().map(move |what| format!("{name}: {what}"))
+        };
+        routing.wait(end, |_| plan.switches().take(kernels.len()).flat_map(routes).collect())?;
+        Ok(routing)
+    }
+
+    /// Until nothing is missing.
+    fn wait(&mut self, end: Instant, missing: impl Fn(&[Daemon]) -> Vec<String>) -> Result<(), RoutingError> {
+        loop {
+            self.0.iter_mut().try_for_each(Daemon::check)?;
+            let missing = missing(&self.0);
+            if missing.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                return Err(RoutingError::Missing { missing });
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+impl Daemon {
+    fn start(name: &'static str, kernel: &Namespace, switch: &str) -> Result<Daemon, RoutingError> {
+        let program = program(name).ok_or(RoutingError::NoFrr { missing: name })?;
+        let state = |ending: &str| format!("{STATE}/{name}.{ending}");
+        let mut command = Command::new("setpriv");
+        // It begins with the group that it would take: a change would take the wish back to end with the parent.
+        command.args(["--regid", GROUP, "--clear-groups", "--pdeathsig", "KILL"]).arg(program);
+        command.args(["--user", "root", "--group", GROUP, "--vty_port", "0", "--vty_socket", STATE]);
+        command.args(["--config_file", &state("conf"), "--pid_file", &state("pid"), "--socket"]);
+        command.arg(format!("{STATE}/zserv.api")).args(["--log", &format!("file:{}", state("log"))]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let failed = |source| RoutingError::Start { daemon: name, switch: switch.to_owned(), source };
+        let process = kernel.spawn(command).map_err(failed)?;
+        Ok(Daemon { name, kernel: kernel.clone(), switch: switch.to_owned(), process })
+    }
+
+    /// Whether it is ready: terminals are what it serves last.
+    fn listens(&self) -> bool {
+        self.kernel.has_file(Path::new(&format!("{STATE}/{}.vty", self.name)))
+    }
+
+    /// Whether it still runs.
+    fn check(&mut self) -> Result<(), RoutingError> {
+        let Ok(Some(status)) = self.process.try_wait() else { return Ok(()) };
+        let log = self.kernel.read_file(Path::new(&format!("{STATE}/{}.log", self.name)));
+        let log = log.unwrap_or_default();
+        let last_words = log.lines().last().unwrap_or("it has said nothing").to_owned();
+        Err(RoutingError::Ended { daemon: self.name, switch: self.switch.clone(), status, last_words })
+    }
+}
+
+/// Tells a router where its hosts are: those of `xoff traffic` answer to nobody who asks.
+fn introduce(plan: &Plan, switch: SwitchId, kernel: &Namespace) -> Result<(), LabError> {
+    let mut here = plan.hosts_with(Stack::Traffic).filter(|&host| plan.port_of(host).switch == switch);
+    here.try_for_each(|host| {
+        let interface = Device::find(kernel, plan.port_name(plan.port_of(host)))?;
+        interface.add_neighbour(host.ipv4().into(), host.address())
+    })
+}
+
+/// What a switch says of its routes; `None` where it says nothing.
+fn page(view: &SwitchView) -> Option<Page> {
+    let asker = &view.router.as_ref()?.asker;
+    let runtime = runtime::Builder::new_current_thread().build().ok()?;
+    runtime.block_on(asker.page(0, ROUTES_MAX))
+}
+
+/// What a switch lacks to forward to every host by all of the shortest ways.
+fn missing(plan: &Plan, switch: SwitchId, page: Option<Page>) -> Vec<String> {
+    let Some(page) = page else { return vec!["its router has ended".to_owned()] };
+    let lack = |host: HostId| {
+        let prefix = format!("{}/24", network(host));
+        let wanted: BTreeSet<&str> = plan.ways(switch, host).iter().map(|&at| plan.port_name(at)).collect();
+        let row = page.rows.iter().find(|row| row.table == table::MAIN && row.prefix == prefix);
+        let there = row.map(ways_of).unwrap_or_default();
+        let lacks: Vec<&str> = wanted.difference(&there).copied().collect();
+        (!lacks.is_empty()).then(|| format!("{prefix} by {}", lacks.join(" and ")))
+    };
+    let mut missing: Vec<String> = plan.hosts().filter_map(lack).collect();
+    if missing.is_empty() && !page.is_in_use {
+        missing.push("its workers have yet to get them".to_owned());
+    }
+    missing
+}
+
+/// The interfaces by which packets go on now.
+fn ways_of(row: &Row) -> BTreeSet<&str> {
+    let usable = row.via.iter().filter(|via| {
+        let is_known = via.gateway.is_none() || via.station.is_some();
+        via.is_of_switch && !via.is_dead && is_known
+    });
+    usable.map(|via| via.interface.as_str()).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_dataplane::units::BitRate;
+    use xoff_hosts::payload::ip_address;
+
+    use super::*;
+    use crate::router::tables::RowVia;
+
+    /// Two leaves with a host each, two spines.
+    fn leaf_spine() -> (Plan, [SwitchId; 4], [HostId; 2]) {
+        let mut plan = Plan::new(BitRate::from_mbps(100)).routed();
+        let switches = ["leaf-1", "leaf-2", "spine-1", "spine-2"].map(|name| plan.switch(name));
+        let [leaf_1, leaf_2, spine_1, spine_2] = switches;
+        let hosts = [("near", leaf_1), ("far", leaf_2)].map(|(name, leaf)| plan.host(name, leaf));
+        for (leaf, spine) in [(leaf_1, spine_1), (leaf_1, spine_2), (leaf_2, spine_1), (leaf_2, spine_2)] {
+            plan.trunk(leaf, spine);
+        }
+        (plan, switches, hosts)
+    }
+
+    #[test]
+    fn a_host_is_in_a_network_of_its_own_with_its_router() {
+        let (mut plan, _, [near, far]) = leaf_spine();
+        assert_eq!([near, far].map(|host| host.ipv4().to_string()), ["10.0.1.2", "10.0.2.2"]);
+        assert_eq!(ip_address(near.address()), near.ipv4(), "as its frames say");
+        assert_eq!(plan.router_address(plan.port_of(far)), (Ipv4Addr::new(10, 0, 2, 1), 24));
+        assert_eq!(plan.gateway(far), Some(device_address(plan.port_of(far))));
+        plan.is_routed = false;
+        assert_eq!(plan.gateway(far), None, "where switches bridge");
+    }
+
+    #[test]
+    fn both_ends_of_a_wire_are_in_a_network_and_each_knows_the_other() {
+        let (plan, [leaf_1, _, spine_1, _], _) = leaf_spine();
+        let [near, far] = [plan.trunks[0].0, plan.trunks[0].1].map(|at| plan.router_address(at));
+        assert_eq!(
+            [near, far].map(|(address, len)| format!("{address}/{len}")),
+            ["172.16.0.0/31", "172.16.0.1/31"]
+        );
+        assert!(zebra(&plan, leaf_1).contains("interface to-spine-1\n ip address 172.16.0.0/31\n"));
+        assert!(bgpd(&plan, leaf_1).contains(" neighbor 172.16.0.1 remote-as 64514\n"));
+        assert!(bgpd(&plan, spine_1).contains(" neighbor 172.16.0.0 remote-as 64512\n"));
+    }
+
+    #[test]
+    fn all_of_the_shortest_ways_lead_to_a_host() {
+        let (plan, [leaf_1, leaf_2, spine_1, _], [near, far]) = leaf_spine();
+        let ways = |switch, host| -> Vec<&str> {
+            plan.ways(switch, host).iter().map(|&at| plan.port_name(at)).collect()
+        };
+        assert_eq!(ways(leaf_1, far), ["to-spine-1", "to-spine-2"]);
+        assert_eq!(ways(spine_1, far), ["to-leaf-2"]);
+        assert_eq!(ways(leaf_2, near), ["to-spine-1", "to-spine-2"]);
+        assert_eq!(ways(leaf_1, near), ["near"]);
+    }
+
+    #[test]
+    fn a_route_is_missing_until_every_way_of_it_leads_to_a_station_that_is_known() {
+        let (plan, [leaf_1, ..], _) = leaf_spine();
+        let via = |interface: &str, gateway: Option<&str>| RowVia {
+            interface: interface.into(),
+            gateway: gateway.map(|gateway| gateway.parse().unwrap()),
+            station: gateway.map(|_| "02:00:01:00:02:00".into()),
+            weight: 1,
+            is_of_switch: true,
+            is_dead: false,
+        };
+        let row = |prefix: &str, via: Vec<RowVia>| Row {
+            table: table::MAIN,
+            prefix: prefix.into(),
+            metric: 20,
+            kind: "unicast".into(),
+            via,
+        };
+        let whole = || {
+            let ways = [("to-spine-1", "172.16.0.1"), ("to-spine-2", "172.16.0.3")];
+            let ways = ways.map(|(interface, gateway)| via(interface, Some(gateway)));
+            let rows = vec![row("10.0.1.0/24", vec![via("near", None)]), row("10.0.2.0/24", ways.into())];
+            Page { total: rows.len(), rows, is_in_use: true }
+        };
+        let missing = |page: Page| missing(&plan, leaf_1, Some(page));
+        let without = |change: fn(&mut Page)| {
+            let mut page = whole();
+            change(&mut page);
+            missing(page)
+        };
+        assert_eq!(missing(whole()), [""; 0]);
+        assert_eq!(without(|page| page.is_in_use = false), ["its workers have yet to get them"]);
+        let by_one = ["10.0.2.0/24 by to-spine-2"];
+        assert_eq!(without(|page| page.rows[1].via[1].station = None), by_one);
+        assert_eq!(without(|page| page.rows[1].via[1].is_dead = true), by_one);
+        assert_eq!(without(|page| page.rows[1].via[1].is_of_switch = false), by_one);
+        assert_eq!(without(|page| page.rows[1].via.truncate(1)), by_one);
+        assert_eq!(without(|page| page.rows.truncate(1)), ["10.0.2.0/24 by to-spine-1 and to-spine-2"]);
+        assert_eq!(without(|page| page.rows[0].table = table::LOCAL), ["10.0.1.0/24 by near"]);
+        assert_eq!(super::missing(&plan, leaf_1, None), ["its router has ended"]);
+    }
+}
