@@ -54,7 +54,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 pub(super) const ROUTED: Experiment = Experiment {
     name: "cascade --routed",
     about: "the same over routers: two leaves, two spines, routes by FRR; each sender's flow has a spine of its own",
-    length: Length::Fixed(12),
+    length: Length::Fixed(5),
     plans: |_, line| vec![routed::plan(line).plan],
     headlines: &[
         ("1-3 leaf-2 holds\nspine-1, ms", "/steps/0/at_ms"),

@@ -2,8 +2,8 @@
 //! for. What the demo and the experiments stand on.
 //!
 //! The switches are what `xoff run` starts and the hosts what `xoff traffic` is, each a thread or two in
-//! a namespace of its own; or a host is left to the kernel, and whoever watches has sockets in it. Nothing
-//! is left when the process goes, however it goes ([`crate::lab`]).
+//! a namespace of its own; or a host is left to the kernel, and whoever watches has sockets in it. Switches may be routers, with a
+//! routing daemon beside each. Nothing is left when the process goes, however it goes ([`crate::lab`]).
 
 mod account;
 mod credit;
@@ -148,9 +148,15 @@ impl Fabric {
     /// Streams of the hosts have the reaction points of `variant`.
     ///
     /// # Errors
-    /// Where the machine refuses namespaces or has too little memory, or a setting makes no sense.
+    /// Where the machine refuses namespaces or has too little memory, a setting makes no sense, or switches are to route and
+    /// there is no FRR.
+    ///
+    /// # Panics
+    /// Where switches are to route, and a host is the kernel's.
     pub fn build(plan: Plan, variant: &Settings) -> Result<Fabric, FabricError> {
         if plan.is_routed {
+            let of_kernel = plan.hosts_with(Stack::Kernel).count();
+            assert_eq!(of_kernel, 0, "hosts of the kernel would take all others for neighbours");
             routing::look_for_frr()?;
         }
         let mut lab = Lab::new();
