@@ -89,8 +89,8 @@ fn modules_that_the_runner_runs_beside_others_are_those_whose_beds_may_stand_bes
     let named = runner.split_once("^(").unwrap().1.split_once(")::/").unwrap().0;
     let named: BTreeSet<String> = named.split('|').map(|name| name.trim().to_owned()).collect();
     let (mut beside, mut alone) = (BTreeSet::new(), BTreeSet::new());
-    for file in fs::read_dir(format!("{root}tests/wire")).unwrap() {
-        let file = file.unwrap().path();
+    let files = fs::read_dir(format!("{root}tests/wire")).unwrap().map(|file| file.unwrap().path());
+    for file in files.filter(|file| file.is_file()) {
         let (name, text) =
             (file.file_stem().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(&file).unwrap());
         if name == "main" {
