@@ -354,15 +354,16 @@ pub fn start_from(
     let reserved = Reserved { plans, shares, queues };
     let reload = |source| Reloader::new(Arc::clone(&view), config.clone(), reserved, source, opener.clone());
     let reload = source.map(reload);
-    let mut running = with_control(view, exchange, http, Some(opener), reload, privileges)?;
-    running.opening = Some(opening);
-    // From here on their rings take what comes, and have the room for a stall to do so until the workers run.
+    // From here on their rings take what comes, and have the room for a stall to do so until the workers run. Before anybody asks what
+    // was lost: what came earlier is no loss.
     for (_, Worker { ports, store, .. }) in &mut workers {
         for (_, port) in ports {
             port.refill(store);
             port.begin();
         }
     }
+    let mut running = with_control(view, exchange, http, Some(opener), reload, privileges)?;
+    running.opening = Some(opening);
     for (core, worker) in workers {
         let (stop, end) = (Arc::clone(&running.stop), running.end());
         running.workers.push(spawn(worker, core, stop, end, privileges)?);

@@ -268,17 +268,17 @@ impl Monitor {
     /// The sockets have chunks now: what was dropped before came before the port was open. Where that cannot be read it
     /// counts as lost.
     pub(crate) fn begin(&self) {
-        let (device, sockets) = (self.device.read(), self.xdp_statistics());
         let mut counted = self.counted();
-        if let Ok(reading) = device {
+        if let Ok(reading) = self.device.read() {
             counted.at_start = reading.drops;
             counted.last = DeviceDrops::default();
         }
-        if let Ok(XdpStatistics { rx_dropped, rx_fill_ring_empty, .. }) = sockets {
+        if let Ok(XdpStatistics { rx_dropped, rx_fill_ring_empty, .. }) = self.since_open() {
             counted.early = Early { rx_dropped, rx_fill_ring_empty };
         }
     }
 
+    /// To be called before anything is read that it is compared with: what is read later is not less.
     fn counted(&self) -> MutexGuard<'_, Counted> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -291,8 +291,8 @@ impl Monitor {
 
     /// What the device says, `None` where it is gone, and what it has counted by that.
     fn read(&self) -> (Option<io::Result<Reading>>, Result<DeviceDrops, Unread>) {
-        let reading = self.device.read();
         let mut counted = self.counted();
+        let reading = self.device.read();
         if self.is_gone() {
             return (None, Err(counted.unread(io::Error::other("the device is gone"))));
         }
@@ -302,10 +302,9 @@ impl Monitor {
         };
         (Some(reading), drops)
     }
-}
 
-impl PortDriver for Monitor {
-    fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
+    /// What the sockets and the program say, with what was dropped before the port had chunks.
+    fn since_open(&self) -> io::Result<XdpStatistics> {
         let mut sum = XdpStatistics {
             rx_unclaimed: self.program_drops.unclaimed().map_err(io::Error::other)?,
             rx_too_long: self.program_drops.too_long().map_err(io::Error::other)?,
@@ -325,9 +324,16 @@ impl PortDriver for Monitor {
             sum.tx_invalid += socket.tx_invalid_descs;
             sum.tx_ring_empty += socket.tx_ring_empty_descs;
         }
-        let early = self.counted().early;
-        sum.rx_dropped -= early.rx_dropped;
-        sum.rx_fill_ring_empty -= early.rx_fill_ring_empty;
+        Ok(sum)
+    }
+}
+
+impl PortDriver for Monitor {
+    fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
+        let counted = self.counted();
+        let mut sum = self.since_open()?;
+        sum.rx_dropped -= counted.early.rx_dropped;
+        sum.rx_fill_ring_empty -= counted.early.rx_fill_ring_empty;
         Ok(sum)
     }
 
