@@ -82,7 +82,9 @@ impl Switch {
 
     /// What the routers of VLANs have sent to (`port`, `class`), which stands still, waits no longer.
     pub(super) fn drop_of_vlans<S: FrameStore>(&mut self, port: PortId, class: Class, store: &mut S) {
-        self.drop_queued(port, class, DropReason::HostLimit, is_of_vlan, store);
+        if self.bridge.has_routers() {
+            self.drop_queued(port, class, DropReason::HostLimit, is_of_vlan, store);
+        }
     }
 
     /// A frame of the host goes nowhere, and never was in the switch.

@@ -197,7 +197,8 @@ impl Switch {
         meta.egress = egress;
         let meta @ FrameMeta { ingress, class, .. } = *meta;
         let passage = Passage { step: Step::Enqueue, ingress, egress, class };
-        let fits = !self.is_too_long_for(egress, &meta) && !self.is_bounded(egress, &meta);
+        let is_kept_out = self.is_bounded(egress, &meta) || self.host_misses(egress, &meta);
+        let fits = !self.is_too_long_for(egress, &meta) && !is_kept_out;
         let joins = fits && self.joins_run(passage, meta.counted());
         if joins {
             self.ports[egress.index()].egress.queues[class.index()].push(&mut self.nodes, frame);

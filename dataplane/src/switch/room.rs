@@ -121,12 +121,14 @@ impl Switch {
         }
     }
 
-    /// A frame that another worker has handed over waits where others do, or need not.
+    /// A frame that another worker has handed over waits where others do, or need not. What the host sends waits for no room, and not
+    /// behind what does.
     pub(super) fn enter_from_another<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
         let meta = self.nodes.meta(&frame);
         let (egress, class) = (meta.egress, meta.class.index());
         let is_awaited = !self.ports[egress.index()].egress.taken_over[class].is_empty();
-        if self.misses(egress, meta) || !is_awaited && !self.must_wait(egress, meta) {
+        let never_waits = meta.origin == Origin::Host || self.misses(egress, meta);
+        if never_waits || !is_awaited && !self.must_wait(egress, meta) {
             self.enqueue(egress, frame, store);
             return;
         }

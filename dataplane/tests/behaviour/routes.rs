@@ -15,7 +15,7 @@ use xoff_dataplane::routing::{Fib, Interface, NextHop, Routes, Target};
 use xoff_dataplane::settings::{
     Accounting, HOST_FRAMES_MAX, Lldp, Spread, SwitchSettings, Trust, Turns, VlanSettings, WhenFull,
 };
-use xoff_dataplane::switch::{Switch, Workers};
+use xoff_dataplane::switch::{Switch, WorkerId, Workers};
 use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId, Quanta, Site};
 use xoff_dataplane::wire::ip::Address;
 use xoff_dataplane::wire::mac_control::{MacControl, Pfc};

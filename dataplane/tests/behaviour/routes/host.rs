@@ -196,3 +196,65 @@ fn what_only_the_switch_says_is_not_taken_from_the_host() {
         assert_eq!(refused, 4 - sent.len() as u64, "{speaker:?}");
     }
 }
+
+/// Two workers, of which the second has V4, with one memory.
+struct Pair {
+    workers: [Switch; 2],
+    store: MemoryStore,
+}
+
+impl Pair {
+    fn receive(&mut self, worker: usize, port: PortId, bytes: &[u8]) {
+        let frame = self.store.fill(bytes).expect("a free slot");
+        let mut batch = self.workers[worker].batch(Nanos(0));
+        batch.receive(port, frame, &mut self.store);
+        while batch.forward(&mut self.store) {}
+        drop(batch);
+        self.hand_over();
+    }
+
+    fn send_of_host(&mut self, bytes: &[u8]) {
+        self.workers[0].batch(Nanos(0)).send_of_host(Site::Vlan(VID), V5, bytes, &mut self.store);
+        self.hand_over();
+    }
+
+    fn hand_over(&mut self) {
+        let [here, there] = &mut self.workers;
+        let (mut here, mut there) = (here.batch(Nanos(0)), there.batch(Nanos(0)));
+        while let Some(handover) = here.hand_over(WorkerId(1)) {
+            there.take_over(handover, &mut self.store);
+        }
+        while let Some(back) = there.give_back(WorkerId(0)) {
+            here.take_back(back, &mut self.store);
+        }
+    }
+}
+
+#[test]
+fn what_the_host_sends_does_not_queue_up_at_another_worker_behind_what_waits_for_room() {
+    let mut settings = settings();
+    settings.when_full = WhenFull::StopClass;
+    settings.fdb.statics = vec![(VID, station(4), V4)];
+    settings.ports[V4.index()].classes[C3.index()].egress_max = Bytes(250);
+    let counters = Counters::new(settings.ports.len());
+    let owners: Box<[WorkerId]> = [0, 0, 0, 0, 1, 0].map(WorkerId).into();
+    let worker =
+        |me| Switch::new(&settings, SLOTS, Workers::new(owners.clone(), WorkerId(me)), Arc::clone(&counters));
+    let store = MemoryStore::new(SLOTS - CONTROL_SLOTS, CONTROL_SLOTS, 16, 1600);
+    let mut pair = Pair { workers: [worker(0), worker(1)], store };
+    for worker in &mut pair.workers {
+        drop(worker.batch(Nanos(0)).set_fib(fib(Spread::Flow), &mut pair.store));
+    }
+    let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)));
+    pair.receive(1, V4, &stop.encode(station(4)));
+    // Two of them fill the queue, and one waits for room there.
+    (0..3).for_each(|_| pair.receive(0, P0, &packet(P0, [10, 7, 0, 4], 64, 100)));
+    assert_eq!(pair.store.in_use(), 3);
+    for _ in 0..2 * HOST_FRAMES_MAX {
+        pair.send_of_host(&of_router(station(4)));
+    }
+    let dropped = counters.class(V4, C3).drops[DropReason::HostLimit.index()].get();
+    assert_eq!(dropped, u64::from(2 * HOST_FRAMES_MAX), "as where one worker has both ports");
+    assert_eq!(pair.store.in_use(), 3);
+    assert_eq!(counters.class(V5, C3).drops[DropReason::HostLimit.index()].get(), 0, "none waits");
+}
