@@ -81,6 +81,8 @@ impl Speakers {
         if is_new || !gone.is_empty() {
             self.compare(id, at);
         }
+        let untold = self.counts.untold(id);
+        at.counts.not_sent = untold;
         if !is_on {
             return Nanos::NEVER;
         }
@@ -91,8 +93,6 @@ impl Speakers {
                 at.timer.changed(now);
             }
         }
-        let untold = self.counts.untold(id);
-        at.counts.not_sent = untold;
         let (frame, untold_before) = &mut self.said[id.index()];
         if std::mem::replace(untold_before, untold) != untold {
             at.timer.again(now);
@@ -177,5 +177,43 @@ impl Host for Speakers {
                 outbox.tell(now, id, &self.frame(id, 0)); // or there is no room, and it is forgotten in its time
             }
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::bell::Bell;
+    use crate::control::tests::view;
+    use crate::handoff::Exchange;
+    use crate::host_path::ends::ends;
+
+    #[test]
+    fn a_frame_that_is_lost_with_the_link_counts_while_there_is_none() {
+        let (view, _inbox) = view();
+        let (exchange, bell) = (Exchange::new(1).unwrap(), Arc::new(Bell::new().unwrap()));
+        let counts = TellCounts::new(2);
+        let owners = vec![xoff_dataplane::switch::WorkerId(0); 2];
+        let (mut host, workers) = ends(&exchange, owners.into(), 1, &bell, &counts);
+        let mut settings = SwitchSettings::clone(&view.settings());
+        settings.ports[0].lldp = Lldp::Switch;
+        view.configured.set(settings);
+        let mut speakers = Speakers::new(Arc::clone(&view), None, counts);
+        let (left, sec) = (PortId(0), Nanos::from_secs);
+        view.ports[0].link.set(Link::Up);
+        speakers.advance(sec(10), &mut host.outbox);
+        let counted = || {
+            let ports = view.neighbors.lock();
+            (ports[0].counts.frames_out, ports[0].counts.not_sent)
+        };
+        assert_eq!(counted(), (1, 0));
+        view.ports[0].link.set(Link::Down);
+        workers[0].1.count(left, false);
+        speakers.advance(sec(11), &mut host.outbox);
+        assert_eq!(counted(), (1, 1));
+        view.ports[0].link.set(Link::Up);
+        speakers.advance(sec(12), &mut host.outbox);
+        assert_eq!(counted(), (2, 1), "it speaks again");
     }
 }

@@ -15,6 +15,9 @@ use xoff_dataplane::units::MacAddr;
 
 use super::tables::{Kind, Link, RouteKey, Station, Via};
 
+/// Every link carries so many bytes of an IPv6 packet (RFC 8200, 5).
+const IPV6_MTU_LEAST: u32 = 1280;
+
 /// A link as it is.
 pub(super) fn link(message: &LinkMessage) -> Link {
     let flags = message.header.flags;
@@ -111,7 +114,9 @@ pub(super) fn route(message: &RouteMessage) -> Option<(RouteKey, Kind)> {
     if ways.is_empty() {
         ways.push(single);
     }
-    ways.iter_mut().for_each(|way| way.mtu = mtu);
+    // No IPv6 packet of that length is too long for anybody, and the kernel takes no less.
+    let least = if unspecified.is_ipv6() { IPV6_MTU_LEAST } else { 0 };
+    ways.iter_mut().for_each(|way| way.mtu = mtu.map(|mtu: u32| mtu.max(least)));
     let kind = match header.kind {
         RouteType::Unicast => Kind::Unicast(ways),
         RouteType::Local | RouteType::Broadcast | RouteType::Anycast | RouteType::Multicast => Kind::Local,

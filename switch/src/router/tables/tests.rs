@@ -249,7 +249,15 @@ fn the_mtu_of_a_route_is_read_for_all_its_ways() {
     message.header.kind = RouteType::Unicast;
     message.attributes = vec![RouteAttribute::Oif(P1)];
     let read = |message: &RouteMessage| crate::router::messages::route(message).unwrap().1;
-    for (mtu, expected) in [(1300, Some(1300)), (0, None)] {
+    let (v4, v6) = (AddressFamily::Inet, AddressFamily::Inet6);
+    for (family, mtu, expected) in [
+        (v6, 1300, Some(1300)),
+        (v6, 0, None),
+        (v6, 1280, Some(1280)),
+        (v6, 1279, Some(1280)),
+        (v4, 1279, Some(1279)),
+    ] {
+        message.header.address_family = family;
         message.attributes.truncate(1);
         message
             .attributes
