@@ -91,3 +91,4 @@ for router in $routers; do
   configure "$router"
 done
 echo "up: namespaces $prefix*; sockets and logs in $state; end it with $here/down.sh"
+echo "what a switch says of itself: xoff status --url unix:$state/leaf1/xoff.sock"

@@ -355,7 +355,8 @@ fn routes_that_a_daemon_leaves_behind_are_taken_over_by_another_and_no_frame_is_
     let router = fabric.switch.status().router.unwrap();
     assert!(router.tables > begin.tables && router.routes_v4 > 2_000, "{router:?}");
     let to_host = router.interfaces[0].to_host - begin.interfaces[0].to_host;
-    assert!(to_host < 20, "the workers forwarded, not the kernel: {to_host} frames went there");
+    let is_seldom = to_host < u64::from(sent) / 100; // others speak to the router meanwhile
+    assert!(is_seldom, "the workers forwarded {sent} frames, not the kernel: {to_host} went there");
     fabric.finish();
 }
 
