@@ -56,7 +56,8 @@ impl Ecn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossDetection {
     /// By time (RACK, RFC 8985), what Linux does by itself: one is lost where others that were sent a while after it have come. That
-    /// while grows, to an eighth of the round-trip time at most, where segments are found to have come late after all.
+    /// while grows, by quarters of the least round-trip time and to one round-trip time at most, where segments are found to have come
+    /// late after all.
     Rack,
     /// By three duplicate acknowledgements (`NewReno`, RFC 6582), and never by more.
     Dupack,

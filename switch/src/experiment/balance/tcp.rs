@@ -246,17 +246,19 @@ pub(super) fn panels(all: &All<'_>) -> Vec<Panel> {
         let points = places.flat_map(|(place, _)| all.iter().map(move |(name, of)| (*name, &of[place])));
         points.map(move |(name, of)| (named(of, name), of)).collect::<Vec<_>>()
     };
-    let most = all.iter().flat_map(|(_, points)| points.iter()).filter_map(|of| of.goodput_mbps);
-    let limits = Limits { x: Some((0.0, nice_top(most.map(|of| of.max)))), top: None };
+    let points = || all.iter().flat_map(|(_, points)| points.iter());
+    let to = |most: f64| Limits { x: Some((0.0, most)), top: None };
+    let goodput_limits = to(nice_top(points().filter_map(|of| of.goodput_mbps).map(|of| of.max)));
+    let again_limits = to(nice_top(points().map(|of| of.retransmitted_percent)));
     let goodput = ways.iter().map(|&(way, title)| {
         let rows = rows(way).into_iter().map(|(name, of)| (name, of.goodput_mbps)).collect();
         let x = "goodput of all flows (Mb/s)";
-        Panel::new(title, x, "", Content::Spreads(rows)).within(limits).absent("not measured")
+        Panel::new(title, x, "", Content::Spreads(rows)).within(goodput_limits).absent("not measured")
     });
     let again = ways.iter().filter(|(way, _)| *way != LossDetection::Timeout).map(|&(way, title)| {
         let rows = rows(way).into_iter().map(|(name, of)| (name, vec![(0.0, of.retransmitted_percent)]));
-        let x = "sent again for nothing, of all segments (%)";
-        Panel::new(title, x, "", Content::Spans(rows.collect()))
+        let x = "sent again, of all segments (%)";
+        Panel::new(title, x, "", Content::Spans(rows.collect())).within(again_limits)
     });
     goodput.chain(again).collect()
 }
@@ -271,6 +273,12 @@ mod tests {
     use super::*;
     use crate::experiment::{Experiment, LINES, Verdict};
     use crate::fabric::{Account, Totals};
+
+    #[test]
+    fn headlines_are_those_of_the_cases_that_they_name() {
+        let name = |place: usize| (CASES[place].spread.name, CASES[place].detection.name());
+        assert_eq!([0, 4, 5].map(name), [("flow", "rack"), ("adaptive", "rack"), ("adaptive", "dupack")]);
+    }
 
     #[test]
     fn nics_and_switches_can_be_as_they_are_told_and_whatever_comes_is_in_the_class() {
