@@ -361,7 +361,7 @@ impl Switch {
             self.count_mark(port, class, &frame);
         }
         let mut load = Load::from(on_line(&frame));
-        let followers = match is_as_it_came {
+        let followers = match is_as_it_came && most > load.frames {
             true => self.take_followers(port, turn, most, &meta, &mut load),
             false => Fifo::default(),
         };

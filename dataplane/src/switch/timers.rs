@@ -52,6 +52,22 @@ impl Switch {
         next
     }
 
+    /// The same, but for frames that wait to be sent: for a driver that calls [transmit](super::Batch::transmit) for each
+    /// [active](Switch::egress_active) port that it can send by after whatever happens, and asks where that gave it nothing
+    /// when it will ([`Switch::ready_at`]). Costs the same however many ports there are.
+    #[inline]
+    #[must_use]
+    pub fn next_timer(&self) -> Nanos {
+        self.agenda.next_timer.min(self.pipeline.next_move(!self.agenda.ingress_ready.is_empty()))
+    }
+
+    /// When rates let the next frame go that waits at `port`; `None` where that does not depend on time.
+    #[must_use]
+    pub fn ready_at(&self, port: PortId) -> Option<Nanos> {
+        let at = &self.ports[port.index()];
+        at.egress.ready_at(at.eligible())
+    }
+
     /// Whether something may go on as soon as a frame that was given out has left: what waits to be sent, or a peer
     /// that is held. Else a driver may [release](super::Batch::release) when it comes by. Other workers' ports may always, and
     /// shadows hold peers that nobody sees.

@@ -147,7 +147,8 @@ fn word(bytes: &[u8]) -> u64 {
 
 /// A bijection of 64 bits that spreads each of them over all (the finalizer of splitmix64).
 #[inline]
-pub(crate) const fn mix(word: u64) -> u64 {
+#[must_use]
+pub const fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)

@@ -1,0 +1,52 @@
+//! How fast the simulator is: a permutation on a k-ary fat-tree of 100 Gb/s, as one JSON object. `permutation K [SEED]`.
+
+use std::time::Instant;
+
+use xoff_dataplane::units::{BitRate, Class};
+use xoff_sim::{Fabric, Line, Picos, Seed, permutation, topology};
+
+/// Without FCS, of 1,500 bytes with it.
+const FRAME: u32 = 1_496;
+const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nanos(500) };
+const WARM_UP: Picos = Picos::from_micros(1_000);
+/// Hops to be measured, about.
+const HOPS: u64 = 6_000_000;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u64>().expect("a number"));
+    let k = arguments.next().and_then(|k| u8::try_from(k).ok()).unwrap_or(8);
+    let seed = Seed(arguments.next().unwrap_or(1));
+    let plan = topology::fat_tree(k, LINE);
+    let mut fabric = Fabric::new(&plan, seed);
+    permutation::begin(&mut fabric, LINE, Class::ALL[3], FRAME, seed);
+    let began = Instant::now();
+    fabric.run_until(WARM_UP);
+    let warm_up_s = began.elapsed().as_secs_f64();
+    let before = fabric.tally();
+    let span = Picos(WARM_UP.0 * HOPS / before.hops.max(1));
+    let began = Instant::now();
+    fabric.run_until(WARM_UP.after(span));
+    let seconds = began.elapsed().as_secs_f64();
+    let hops = fabric.tally().hops - before.hops;
+    let events = fabric.tally().events - before.events;
+    assert_eq!(fabric.missing(), 0, "every frame is somewhere");
+    println!(
+        "{{\"k\":{k},\"hosts\":{},\"hops_per_s\":{:.0},\"events_per_s\":{:.0},\"peak_mb\":{:.0},\"ns_per_hop\":{:.1},\
+         \"trace_hash\":\"{:016x}\",\"simulated_us\":{:.0},\"warm_up_s\":{warm_up_s:.2}}}",
+        plan.hosts(),
+        hops as f64 / seconds,
+        events as f64 / seconds,
+        peak_mb(),
+        seconds * 1e9 / hops as f64,
+        fabric.digest(),
+        fabric.now().0 as f64 / 1e6,
+    );
+}
+
+/// The most memory that the process ever had; zero where the system does not say.
+fn peak_mb() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib: f64 = line.and_then(|rest| rest.trim().split(' ').next()?.parse().ok()).unwrap_or(0.0);
+    kib * 1024.0 / 1e6
+}

@@ -1,0 +1,219 @@
+//! A host: it sends frames of one flow as fast as its line takes them, as far as pauses let it, and counts what comes in.
+//!
+//! It is plain for speed: what of the class it may send is the decision of the same [`Gate`] as a live host's; schedules, rate limiters
+//! and reports of live hosts have no part in it.
+
+use xoff_dataplane::units::{Class, MacAddr, Nanos};
+use xoff_dataplane::wire::Header;
+use xoff_hosts::{Gate, Obedience};
+
+use crate::event::Event;
+use crate::link::{Line, LinkId, Links, NodeId};
+use crate::pool::{Packet, Pool, is_mac_control};
+use crate::time::Picos;
+
+/// Of the frames that a host sends: Ethernet, IPv4, UDP.
+const HEADERS: usize = 42;
+/// Where the sequence number is, the low bits of it: the packet's Identification.
+const SEQUENCE: std::ops::Range<usize> = 18..20;
+
+/// Frames of one host for another, as fast as the line takes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Who receives it: the number of a host.
+    pub to: u32,
+    /// Its class, by DSCP.
+    pub class: Class,
+    /// The length of each frame, without FCS.
+    pub frame_len: u32,
+    /// How many there are.
+    pub frames: u64,
+    /// When it begins.
+    pub from: Picos,
+}
+
+/// A host.
+#[derive(Debug)]
+pub struct Host {
+    id: NodeId,
+    link: u32,
+    /// Nothing is on its line.
+    is_free: bool,
+    class: Class,
+    frame_len: u32,
+    from: Picos,
+    /// Frames yet to be sent.
+    left: u64,
+    /// Until when the class is not sent.
+    paused_until: Nanos,
+    head: [u8; HEADERS],
+    sent: u64,
+    received: u64,
+    bytes_received: u64,
+    last_received: Picos,
+    /// Frames that came in another order than they were sent in, or after one that was lost.
+    out_of_order: u64,
+    expected: u16,
+    gate: Box<Gate>,
+}
+
+/// The address of host number `number`.
+#[must_use]
+pub fn address(number: u32) -> MacAddr {
+    let [a, b, c, d] = number.to_be_bytes();
+    MacAddr([2, 0, a, b, c, d])
+}
+
+impl Host {
+    pub(crate) fn new(id: NodeId, link: u32, line: Line) -> Host {
+        Host {
+            id,
+            link,
+            is_free: true,
+            class: Class::ALL[0],
+            frame_len: 0,
+            from: Picos::NEVER,
+            left: 0,
+            paused_until: Nanos::ZERO,
+            head: [0; HEADERS],
+            sent: 0,
+            received: 0,
+            bytes_received: 0,
+            last_received: Picos::ZERO,
+            out_of_order: 0,
+            expected: 0,
+            gate: Box::new(Gate::new(line.rate, Obedience::Obey, false)),
+        }
+    }
+
+    /// Host number `number` begins to send.
+    pub(crate) fn begin(&mut self, number: u32, flow: &Flow, links: &mut Links) {
+        self.head = head(number, flow);
+        (self.class, self.frame_len) = (flow.class, flow.frame_len);
+        (self.from, self.left) = (flow.from, flow.frames);
+        links.calendar.put(flow.from.max(links.now), Event::Due(self.id).subject());
+    }
+
+    /// Frames sent; those of which the last bits have yet to leave, too.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Frames received.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Their bytes, without FCS.
+    #[must_use]
+    pub fn bytes_received(&self) -> u64 {
+        self.bytes_received
+    }
+
+    /// When the last of them came, whole.
+    #[must_use]
+    pub fn last_received(&self) -> Picos {
+        self.last_received
+    }
+
+    /// Frames that did not come right after the one that was sent before them.
+    #[must_use]
+    pub fn out_of_order(&self) -> u64 {
+        self.out_of_order
+    }
+
+    /// What pauses it was asked for.
+    #[must_use]
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// A frame has come in.
+    #[inline]
+    pub(crate) fn arrived(&mut self, packet: Packet, len: u32, pool: &mut Pool, links: &mut Links) {
+        let head = pool.head(packet);
+        if is_mac_control(head) {
+            self.obey(head, links);
+            pool.free(packet);
+            return self.send(pool, links);
+        }
+        let sequence = head.get(SEQUENCE).and_then(|bytes| bytes.try_into().ok()).map(u16::from_be_bytes);
+        self.out_of_order += u64::from(sequence != Some(self.expected));
+        self.expected = sequence.unwrap_or(self.expected).wrapping_add(1);
+        self.received += 1;
+        self.bytes_received += u64::from(len);
+        self.last_received = links.now;
+        pool.free(packet);
+    }
+
+    #[cold]
+    fn obey(&mut self, head: &[u8], links: &mut Links) {
+        let now = links.now.floor();
+        let Ok(header) = Header::parse(head) else { return };
+        self.gate.receive(now, &header, head);
+        self.look_at_gate(links);
+    }
+
+    #[cold]
+    fn look_at_gate(&mut self, links: &mut Links) {
+        let now = links.now.floor();
+        let is_paused = self.gate.paused(now).contains(self.class);
+        self.paused_until = if is_paused { self.gate.next_change() } else { Nanos::ZERO };
+        if is_paused && self.paused_until < Nanos::NEVER {
+            links.calendar.put(Picos::from(self.paused_until).max(links.now), Event::Due(self.id).subject());
+        }
+    }
+
+    /// The last bit of its frame has left.
+    #[inline]
+    pub(crate) fn left(&mut self, pool: &mut Pool, links: &mut Links) {
+        self.is_free = true;
+        self.send(pool, links);
+    }
+
+    /// The time that it waited for.
+    #[inline]
+    pub(crate) fn due(&mut self, pool: &mut Pool, links: &mut Links) {
+        self.send(pool, links);
+    }
+
+    /// The next frame starts if it may.
+    #[inline]
+    fn send(&mut self, pool: &mut Pool, links: &mut Links) {
+        if !self.is_free || links.now < self.from || self.left == 0 {
+            return;
+        }
+        if self.paused_until > Nanos::ZERO {
+            if links.now.floor() < self.paused_until {
+                return;
+            }
+            self.look_at_gate(links);
+            if self.paused_until > Nanos::ZERO {
+                return;
+            }
+        }
+        self.is_free = false;
+        #[allow(clippy::cast_possible_truncation)] // the low bits of it
+        let sequence = self.sent as u16;
+        self.head[SEQUENCE].copy_from_slice(&sequence.to_be_bytes());
+        self.sent += 1;
+        self.left -= 1;
+        let packet = pool.add(&self.head, self.frame_len);
+        links.start(LinkId(self.link), packet, self.frame_len);
+    }
+}
+
+fn head(number: u32, flow: &Flow) -> [u8; HEADERS] {
+    let mut head = [0; HEADERS];
+    head[..6].copy_from_slice(&address(flow.to).0);
+    head[6..12].copy_from_slice(&address(number).0);
+    let [high, low] = u16::try_from(flow.frame_len.saturating_sub(14)).unwrap_or(u16::MAX).to_be_bytes();
+    head[12..24].copy_from_slice(&[8, 0, 0x45, flow.class.get() << 5, high, low, 0, 0, 0x40, 0, 64, 17]);
+    let ip = |host: u32| (10 << 24 | host + 1).to_be_bytes();
+    head[26..30].copy_from_slice(&ip(number));
+    head[30..34].copy_from_slice(&ip(flow.to));
+    head[34..38].copy_from_slice(&[0xc0, 0, 0x12, 0xb7]); // RoCEv2's port
+    head
+}

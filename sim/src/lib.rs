@@ -1,0 +1,30 @@
+//! A simulator of whole lossless fabrics, in which every switch is xoff's own dataplane, and links, hosts and time are simulated.
+//!
+//! Nothing here is a model of a switch: classes, queues, thresholds, pauses and paths are decided by the code that forwards frames over
+//! AF_XDP. There is no socket, thread or clock, and one seed decides all chance: a run repeats to the picosecond.
+
+#![forbid(unsafe_code)]
+
+mod calendar;
+mod event;
+mod fabric;
+mod host;
+pub mod ideal;
+mod link;
+pub mod permutation;
+mod plan;
+mod pool;
+mod seed;
+mod slots;
+mod switch_node;
+mod time;
+pub mod topology;
+mod trace;
+
+pub use fabric::{Fabric, Tally};
+pub use host::{Flow, Host};
+pub use link::{End, Line, NodeId};
+pub use plan::{At, Forwarding, Plan, SwitchKind};
+pub use seed::{Purpose, Seed};
+pub use switch_node::{SlotCounts, SwitchNode};
+pub use time::{Pace, Picos};

@@ -1,0 +1,43 @@
+//! One seed for a run. Each node has a stream of its own for each purpose, so that a further node, or one that draws more,
+//! changes nothing for the others.
+
+use xoff_dataplane::settings::HashSeed;
+use xoff_dataplane::wire::flow::mix;
+
+use crate::link::NodeId;
+
+/// What chance is needed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Tables of addresses, and with them the ways of flows.
+    Hash = 1,
+    /// Who sends to whom.
+    Load = 2,
+    /// When they begin.
+    Start = 3,
+}
+
+/// Of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seed(pub u64);
+
+impl Seed {
+    /// A number for a node and a purpose.
+    #[must_use]
+    pub const fn number(self, node: NodeId, purpose: Purpose) -> u64 {
+        mix(mix(mix(self.0) ^ node.0 as u64) ^ purpose as u64)
+    }
+
+    /// What a switch hashes with.
+    #[must_use]
+    pub const fn words(self, node: NodeId, purpose: Purpose) -> HashSeed {
+        let first = self.number(node, purpose);
+        HashSeed([first, mix(first)])
+    }
+
+    /// Numbers of the run as a whole.
+    #[must_use]
+    pub fn stream(self, purpose: Purpose) -> fastrand::Rng {
+        fastrand::Rng::with_seed(self.number(NodeId(u32::MAX), purpose))
+    }
+}

@@ -1,0 +1,113 @@
+//! A switch's packet memory: which packet of the fabric is in which of its slots.
+
+use xoff_dataplane::frame::{Frame, FrameStore};
+
+use crate::pool::{Packet, Pool};
+
+/// Set where the packet is on its way already, and only the slot is still taken.
+const SENT: u32 = 1 << 31;
+
+/// The slots of one switch: those for data come first, then those for control frames.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    packets: Box<[u32]>,
+    data: Vec<u32>,
+    control: Vec<u32>,
+    control_from: u32,
+}
+
+impl Slots {
+    pub(crate) fn new(data: u32, control: u32) -> Slots {
+        let count = data + control;
+        Slots {
+            packets: vec![0; count as usize].into_boxed_slice(),
+            data: (0..data).rev().collect(),
+            control: (data..count).rev().collect(),
+            control_from: data,
+        }
+    }
+
+    /// A frame has come in. `None` when no slot is free.
+    #[inline]
+    pub(crate) fn fill(&mut self, packet: Packet, len: u32) -> Option<Frame> {
+        let slot = self.data.pop()?;
+        self.packets[slot as usize] = packet.0;
+        Some(Frame::new(slot, len))
+    }
+
+    /// The frame leaves: its packet is no longer the switch's when the slot is freed.
+    #[inline]
+    pub(crate) fn send(&mut self, frame: &Frame) -> Packet {
+        let packet = self.packet(frame);
+        self.packets[frame.slot() as usize] |= SENT;
+        packet
+    }
+
+    #[inline]
+    fn packet(&self, frame: &Frame) -> Packet {
+        Packet(self.packets[frame.slot() as usize] & !SENT)
+    }
+}
+
+/// A switch's packet memory, as it is shown it.
+pub(crate) struct View<'fabric> {
+    pub(crate) pool: &'fabric mut Pool,
+    pub(crate) slots: &'fabric mut Slots,
+}
+
+impl View<'_> {
+    fn put(&mut self, slot: Option<u32>, packet: impl FnOnce(&mut Pool) -> Packet) -> Option<Frame> {
+        let slot = slot?;
+        let packet = packet(self.pool);
+        self.slots.packets[slot as usize] = packet.0;
+        Some(Frame::new(slot, self.pool.length(packet)))
+    }
+}
+
+impl FrameStore for View<'_> {
+    fn capacity(&self) -> u32 {
+        u32::try_from(self.slots.packets.len()).expect("slots are counted in 32 bits")
+    }
+
+    #[inline]
+    fn head(&self, frame: &Frame) -> &[u8] {
+        self.pool.head(self.slots.packet(frame))
+    }
+
+    #[inline]
+    fn head_mut(&mut self, frame: &Frame) -> &mut [u8] {
+        self.pool.head_mut(self.slots.packet(frame))
+    }
+
+    fn move_start(&mut self, frame: &mut Frame, by: i32) -> bool {
+        let len = self.pool.move_start(self.slots.packet(frame), by);
+        len.inspect(|len| frame.resize(*len)).is_some()
+    }
+
+    fn copy(&mut self, frame: &Frame) -> Option<Frame> {
+        let (slot, packet) = (self.slots.data.pop(), self.slots.packet(frame));
+        self.put(slot, |pool| pool.copy(packet))
+    }
+
+    fn make(&mut self, bytes: &[u8]) -> Option<Frame> {
+        let slot = self.slots.data.pop();
+        self.put(slot, |pool| pool.add_whole(bytes))
+    }
+
+    fn control(&mut self, bytes: &[u8]) -> Option<Frame> {
+        let slot = self.slots.control.pop();
+        self.put(slot, |pool| pool.add_whole(bytes))
+    }
+
+    #[inline]
+    fn free(&mut self, frame: Frame) {
+        let (slot, _) = frame.into_parts();
+        let packet = self.slots.packets[slot as usize];
+        if packet & SENT == 0 {
+            self.pool.free(Packet(packet));
+        }
+        let free =
+            if slot < self.slots.control_from { &mut self.slots.data } else { &mut self.slots.control };
+        free.push(slot);
+    }
+}

@@ -1,0 +1,124 @@
+//! Time in picoseconds, so that a byte takes a whole number of them at every usual rate: 8,000 at 1 Gb/s, 20 at 400 Gb/s.
+//!
+//! The dataplane counts nanoseconds: it is told the floor. What it times (pauses, refreshes) is exact to one nanosecond, what
+//! frames take on their way to the picosecond.
+
+use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+
+/// A time since the beginning of a run, or a span of it: 213 days at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Picos(pub u64);
+
+const PER_NANO: u64 = 1_000;
+const PER_SECOND: u64 = 1_000_000_000_000;
+
+impl Picos {
+    /// The beginning.
+    pub const ZERO: Picos = Picos(0);
+    /// It does not come.
+    pub const NEVER: Picos = Picos(u64::MAX);
+
+    /// `n` nanoseconds.
+    #[must_use]
+    pub const fn from_nanos(n: u64) -> Picos {
+        Picos(n.saturating_mul(PER_NANO))
+    }
+
+    /// `n` microseconds.
+    #[must_use]
+    pub const fn from_micros(n: u64) -> Picos {
+        Picos::from_nanos(n.saturating_mul(1_000))
+    }
+
+    /// What the dataplane is told: the nanosecond that has begun.
+    #[inline]
+    #[must_use]
+    pub const fn floor(self) -> Nanos {
+        Nanos(self.0 / PER_NANO)
+    }
+
+    /// The time `span` after this one.
+    #[inline]
+    #[must_use]
+    pub const fn after(self, span: Picos) -> Picos {
+        Picos(self.0.saturating_add(span.0))
+    }
+
+    /// The span since `earlier`, or zero.
+    #[inline]
+    #[must_use]
+    pub const fn since(self, earlier: Picos) -> Picos {
+        Picos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl From<Nanos> for Picos {
+    /// The first picosecond of it.
+    #[inline]
+    fn from(nanos: Nanos) -> Picos {
+        Picos::from_nanos(nanos.0)
+    }
+}
+
+/// How long a line takes for a byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    rate: BitRate,
+    /// Where that is a whole number; else zero.
+    picos_per_byte: u64,
+}
+
+impl Pace {
+    /// Of a line of this rate.
+    #[must_use]
+    pub const fn of(rate: BitRate) -> Pace {
+        let per_second = 8 * PER_SECOND;
+        let is_whole = per_second.is_multiple_of(rate.bits_per_second());
+        let picos_per_byte = if is_whole { per_second / rate.bits_per_second() } else { 0 };
+        Pace { rate, picos_per_byte }
+    }
+
+    /// The rate of the line.
+    #[must_use]
+    pub const fn rate(self) -> BitRate {
+        self.rate
+    }
+
+    /// What so many bytes take, preamble and gap included if they are counted; rounded up.
+    #[inline]
+    #[must_use]
+    pub fn time_of(self, bytes: Bytes) -> Picos {
+        if self.picos_per_byte > 0 { Picos(bytes.0 * self.picos_per_byte) } else { self.rounded(bytes) }
+    }
+
+    #[cold]
+    fn rounded(self, bytes: Bytes) -> Picos {
+        let picos =
+            (u128::from(bytes.0) * u128::from(8 * PER_SECOND)).div_ceil(self.rate.bits_per_second().into());
+        Picos(u64::try_from(picos).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_takes_whole_picoseconds_at_the_usual_rates() {
+        for (gbps, picos) in [(1, 8_000), (10, 800), (25, 320), (40, 200), (100, 80), (200, 40), (400, 20)] {
+            assert_eq!(Pace::of(BitRate::from_gbps(gbps)).time_of(Bytes(1)), Picos(picos), "{gbps}G");
+        }
+    }
+
+    #[test]
+    fn at_other_rates_a_frame_is_rounded_up_and_not_each_byte() {
+        let pace = Pace::of(BitRate::from_gbps(3));
+        assert_eq!([1, 3, 1_500].map(|n| pace.time_of(Bytes(n))), [2_667, 8_000, 4_000_000].map(Picos));
+    }
+
+    #[test]
+    fn the_dataplane_is_told_the_nanosecond_that_has_begun() {
+        assert_eq!([999, 1_000, 1_999].map(|n| Picos(n).floor()), [0, 1, 1].map(Nanos));
+        assert_eq!(Picos::from(Nanos(7)).floor(), Nanos(7));
+    }
+}

@@ -1,0 +1,31 @@
+//! A run as one number: the same seed gives the same trace.
+
+use crate::time::Picos;
+
+/// Digits of the golden ratio, as in many hashes: an odd number with its bits well mixed.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+#[derive(Debug, Default)]
+pub(crate) struct Trace(u64);
+
+impl Trace {
+    #[inline]
+    pub(crate) fn note(&mut self, now: Picos, subject: u32) {
+        self.add(now.0 ^ u64::from(subject).rotate_left(40));
+    }
+
+    /// A frame of so many bytes has arrived.
+    #[inline]
+    pub(crate) fn note_frame(&mut self, len: u32) {
+        self.add(len.into());
+    }
+
+    #[inline]
+    fn add(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(FACTOR);
+    }
+
+    pub(crate) fn digest(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+}

@@ -1,0 +1,167 @@
+//! Fabrics of real switches: times that can be computed beforehand, and what holds whatever happens.
+
+use std::fmt::Write as _;
+
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::units::{BitRate, Bytes, Class};
+use xoff_sim::{Fabric, Flow, Line, Pace, Picos, Plan, Seed, permutation, topology};
+
+/// Without FCS, of 1,500 bytes with it.
+const FRAME: u32 = 1_496;
+const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nanos(500) };
+
+fn lossless() -> Class {
+    Class::ALL[3]
+}
+
+fn flow(to: u32, frames: u64) -> Flow {
+    Flow { to, class: lossless(), frame_len: FRAME, frames, from: Picos(77) }
+}
+
+/// A permutation on a fat-tree, for so long.
+fn permuted(k: u8, seed: u64, until: Picos) -> Fabric {
+    let mut fabric = Fabric::new(&topology::fat_tree(k, LINE), Seed(seed));
+    permutation::begin(&mut fabric, LINE, lossless(), FRAME, Seed(seed));
+    fabric.run_until(until);
+    fabric
+}
+
+fn dropped(fabric: &Fabric) -> u64 {
+    let of_all = |reason: &DropReason| -> u64 {
+        fabric.switches().iter().map(|switch| switch.counters().dropped(*reason)).sum()
+    };
+    DropReason::ALL.iter().map(of_all).sum()
+}
+
+/// Every frame is somewhere: in its switch's ledger, in the pool, or with its receiver.
+fn check(fabric: &Fabric) {
+    for switch in fabric.switches() {
+        assert_eq!(switch.switch().ledger().missing(), 0);
+        assert_eq!(switch.never_seen(), 0);
+    }
+    assert_eq!(fabric.missing(), 0);
+    assert_eq!(dropped(fabric), 0);
+    assert!(fabric.hosts().iter().all(|host| host.out_of_order() == 0));
+}
+
+fn sum(fabric: &Fabric, of: fn(&xoff_sim::Host) -> u64) -> u64 {
+    fabric.hosts().iter().map(of).sum()
+}
+
+#[test]
+fn a_frame_over_a_chain_takes_its_serializations_and_delays_to_the_picosecond() {
+    for gbps in [1, 10, 40, 100, 400] {
+        for switches in 1..5 {
+            for frames in [1, 2, 50] {
+                let line = Line { rate: BitRate::from_gbps(gbps), delay: Picos(333_333) };
+                let mut fabric = Fabric::new(&topology::chain(switches, line), Seed(1));
+                fabric.begin(0, &flow(1, frames));
+                fabric.run_to_rest();
+                let frame = Pace::of(line.rate).time_of(Bytes::on_line(FRAME)).0;
+                let links = u64::from(switches) + 1;
+                let expected = 77 + links * (frame + 333_333) + (frames - 1) * frame;
+                let host = &fabric.hosts()[1];
+                assert_eq!(
+                    (host.received(), host.last_received()),
+                    (frames, Picos(expected)),
+                    "{gbps}G {switches}"
+                );
+                assert_eq!(fabric.tally().hops, links * frames);
+                check(&fabric);
+            }
+        }
+    }
+}
+
+/// Two hosts send to a third: its line is never idle, and theirs are paused half of the time.
+#[test]
+fn an_incast_is_paused_and_keeps_the_line_busy_to_the_picosecond() {
+    let mut fabric = Fabric::new(&topology::single(3, LINE), Seed(1));
+    let frames = 2_000;
+    fabric.begin(1, &flow(0, frames));
+    fabric.begin(2, &flow(0, frames));
+    fabric.run_to_rest();
+    let frame = Pace::of(LINE.rate).time_of(Bytes::on_line(FRAME)).0;
+    let first = 77 + 2 * (frame + LINE.delay.0);
+    let host = &fabric.hosts()[0];
+    assert_eq!(
+        (host.received(), host.last_received()),
+        (2 * frames, Picos(first + (2 * frames - 1) * frame))
+    );
+    let port = fabric.switches()[0].counters().class(xoff_dataplane::units::PortId(1), lossless());
+    assert!(port.xoff_sent.get() > 0 && port.xoff_sent.get() == port.xon_sent.get());
+    for switch in fabric.switches() {
+        assert_eq!((switch.switch().ledger().missing(), switch.frames()), (0, 0));
+    }
+    assert_eq!(fabric.missing(), 0);
+    assert_eq!(dropped(&fabric), 0);
+}
+
+#[test]
+fn a_permutation_loses_and_reorders_nothing_and_its_ledgers_balance() {
+    let fabric = permuted(4, 3, Picos::from_micros(300));
+    check(&fabric);
+    let received = sum(&fabric, xoff_sim::Host::received);
+    assert!(received > 0 && received < sum(&fabric, xoff_sim::Host::sent));
+}
+
+#[test]
+fn every_frame_of_flows_that_end_arrives() {
+    let mut fabric = Fabric::new(&topology::fat_tree(4, LINE), Seed(9));
+    for (host, to) in (0..).zip(permutation::derangement(16, Seed(9))) {
+        fabric.begin(host, &flow(to, 700));
+    }
+    fabric.run_to_rest();
+    check(&fabric);
+    assert!(fabric.hosts().iter().all(|host| (host.sent(), host.received()) == (700, 700)));
+    assert!(fabric.switches().iter().all(|switch| switch.frames() == 0));
+}
+
+#[test]
+fn the_same_seed_takes_the_same_path_and_another_seed_another() {
+    let digest = |seed| permuted(4, seed, Picos::from_micros(100)).digest();
+    assert_eq!(digest(1), digest(1));
+    assert_ne!(digest(1), digest(2));
+}
+
+#[test]
+fn a_run_in_parts_is_the_run_as_a_whole() {
+    let whole = permuted(4, 5, Picos::from_micros(60));
+    let mut parts = permuted(4, 5, Picos(1));
+    (1..=60_000).step_by(7).for_each(|nanos| parts.run_until(Picos::from_nanos(nanos)));
+    parts.run_until(Picos::from_micros(60));
+    assert_eq!((whole.digest(), whole.tally()), (parts.digest(), parts.tally()));
+}
+
+#[test]
+#[should_panic(expected = "every port has one link")]
+fn a_port_without_a_link_is_refused() {
+    let mut plan = Plan::default();
+    let kind = std::sync::Arc::new(xoff_sim::ideal::Ideal::beside(LINE).switch(2));
+    let switch = plan.add_switch(&kind, xoff_sim::Forwarding::default());
+    plan.add_host(switch, 0, LINE);
+    let _ = Fabric::new(&plan, Seed(1));
+}
+
+/// Whoever changes a decision of the dataplane, or the order of events, sees it here: if it is meant to be, the table is changed.
+#[test]
+fn small_fabrics_go_as_they_went() {
+    let mut table = String::from("k seed hops events delivered XOFF\n");
+    for (k, seed) in [(4, 1), (4, 2), (6, 1)] {
+        let fabric = permuted(k, seed, Picos::from_micros(200));
+        let tally = fabric.tally();
+        let xoffs: u64 = fabric
+            .switches()
+            .iter()
+            .flat_map(|switch| {
+                let ports = switch.counters().ports();
+                (0..=u8::MAX).take(ports).map(|port| {
+                    switch.counters().class(xoff_dataplane::units::PortId(port), lossless()).xoff_sent.get()
+                })
+            })
+            .sum();
+        let delivered = sum(&fabric, xoff_sim::Host::received);
+        let _ = writeln!(table, "{k} {seed} {} {} {delivered} {xoffs}", tally.hops, tally.events);
+    }
+    assert_eq!(table, include_str!("golden/permutations.txt"));
+}
