@@ -83,21 +83,28 @@ impl Calendar {
         }
     }
 
-    /// Takes out the next, if it happens by `end`.
+    /// Whether nothing is left of the current bucket.
+    #[inline]
+    pub(crate) fn is_through(&self) -> bool {
+        self.current.is_empty()
+    }
+
+    /// What happens next, as far as it is in the current bucket.
+    pub(crate) fn current(&self) -> impl Iterator<Item = u32> {
+        self.current.iter().map(|entry| subject(entry.rest))
+    }
+
+    /// Takes out the next, if it happens by `end`; `None`, too, where the current bucket is [through](Calendar::is_through).
     #[inline]
     pub(crate) fn take_until(&mut self, end: Picos) -> Option<(Picos, u32)> {
-        if self.current.is_empty() {
-            self.turn_on();
-        }
         let next = self.current.last().filter(|next| next.time <= end.0)?;
         let (time, rest) = (next.time, next.rest);
         self.current.pop();
-        #[allow(clippy::cast_possible_truncation)] // as many bits as a subject has
-        Some((Picos(time), (rest & u64::from(SUBJECTS_MAX - 1)) as u32))
+        Some((Picos(time), subject(rest)))
     }
 
-    /// The next bucket with something in it becomes the current one.
-    fn turn_on(&mut self) {
+    /// The next bucket with something in it becomes the current one, which is through.
+    pub(crate) fn turn_on(&mut self) {
         let near = self.next_occupied();
         let far = self.far.peek().map(|Reverse(entry)| entry.time >> self.width_log2);
         let Some(number) = near.into_iter().chain(far).min() else { return };
@@ -134,6 +141,12 @@ impl Calendar {
 }
 
 #[inline]
+#[allow(clippy::cast_possible_truncation)] // as many bits as a subject has
+const fn subject(rest: u64) -> u32 {
+    (rest & (SUBJECTS_MAX - 1) as u64) as u32
+}
+
+#[inline]
 #[allow(clippy::cast_possible_truncation)] // less than BUCKETS
 const fn bucket_of(number: u64) -> usize {
     (number % BUCKETS as u64) as usize
@@ -142,6 +155,13 @@ const fn bucket_of(number: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn next(calendar: &mut Calendar, end: Picos) -> Option<(Picos, u32)> {
+        if calendar.is_through() {
+            calendar.turn_on();
+        }
+        calendar.take_until(end)
+    }
 
     /// Whatever is put in while others are taken out: what comes out is what a heap of (time, sequence) has.
     #[test]
@@ -161,7 +181,7 @@ mod tests {
                     sequence += 1;
                 }
                 let end = now + rng.u64(0..100_000);
-                while let Some((time, subject)) = calendar.take_until(Picos(end)) {
+                while let Some((time, subject)) = next(&mut calendar, Picos(end)) {
                     assert_eq!(heap.pop(), Some(Reverse((time.0, subject))), "seed {seed}");
                     now = time.0;
                     if rng.u8(0..3) == 0 {
@@ -170,7 +190,7 @@ mod tests {
                 }
                 assert!(heap.peek().is_none_or(|Reverse((time, _))| *time >= now));
             }
-            while let Some((time, subject)) = calendar.take_until(Picos::NEVER) {
+            while let Some((time, subject)) = next(&mut calendar, Picos::NEVER) {
                 assert_eq!(heap.pop(), Some(Reverse((time.0, subject))), "seed {seed}");
             }
             assert!(heap.is_empty());

@@ -1,7 +1,7 @@
 //! What happens, as a subject of the [`calendar`](crate::calendar).
 
 use crate::calendar::SUBJECTS_MAX;
-use crate::link::{LinkId, NodeId};
+use crate::ends::{LinkId, NodeId};
 
 /// Links and nodes are numbered below this.
 pub(crate) const NUMBERS_MAX: u32 = SUBJECTS_MAX / 4;

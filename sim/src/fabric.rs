@@ -1,12 +1,15 @@
 //! The fabric in time: events are taken one after the other, and what follows from each at once is done before the next.
 
+use std::hint::black_box;
+
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{Bytes, MacAddr};
 
 use crate::calendar::{BUCKETS, Calendar};
+use crate::ends::{End, Line, NodeId};
 use crate::event::{Event, NUMBERS_MAX};
 use crate::host::{Flow, Host, address};
-use crate::link::{End, Line, Link, Links, NodeId};
+use crate::link::{Link, Links};
 use crate::plan::Plan;
 use crate::pool::Pool;
 use crate::seed::{Purpose, Seed};
@@ -16,6 +19,9 @@ use crate::trace::Trace;
 
 /// A frame of the usual longest length, without FCS.
 const FRAME_LONG: u32 = 1514;
+
+/// Events in a bucket of the calendar.
+const EVENTS_WANTED: u64 = 16;
 
 /// Switches, hosts and links, and the time.
 #[derive(Debug)]
@@ -128,12 +134,41 @@ impl Fabric {
     }
 
     fn happen_until(&mut self, end: Picos) {
-        while let Some((now, subject)) = self.links.calendar.take_until(end) {
+        loop {
+            if self.links.calendar.is_through() {
+                self.links.calendar.turn_on();
+                self.look_ahead();
+            }
+            let Some((now, subject)) = self.links.calendar.take_until(end) else { break };
             self.links.now = now;
             self.tally.events += 1;
             self.trace.note(now, subject);
             self.happen(Event::of(subject));
         }
+    }
+
+    /// Reads what the events of the bucket will need, so that all of it comes out of memory at once, and not one after the other. Nothing
+    /// depends on what is read.
+    #[inline(never)]
+    fn look_ahead(&self) {
+        let sum = self.links.calendar.current().fold(0, |sum: u64, subject| {
+            sum.wrapping_add(match Event::of(subject) {
+                Event::Left(link) => {
+                    let End { node, port } = self.senders[link.0 as usize];
+                    self.switches.get(node.index()).map_or(0, |switch| switch.look_ahead_of_leaving(port))
+                }
+                Event::Arrived(link) => {
+                    let (to, packet) = self.links.first(link);
+                    let of_switch = self
+                        .switches
+                        .get(to.node.index())
+                        .map_or(0, |switch| switch.look_ahead_of_arrival(to.port));
+                    of_switch.wrapping_add(packet.map_or(0, |packet| self.pool.look_ahead(packet)))
+                }
+                Event::Due(_) => 0,
+            })
+        });
+        black_box(sum);
     }
 
     #[inline]
@@ -185,10 +220,13 @@ impl FirstLinks {
     }
 }
 
-/// How wide a bucket of the calendar is to be, so that a long frame's time and the delay of a usual link are within its wheel, and
-/// few events in a bucket.
+/// How wide a bucket of the calendar is to be, as a power of two: a long frame's time and the delay of a usual link are within a turn
+/// of its wheel, and so many events are in a bucket that it pays to look ahead.
 fn bucket_log2(directions: &[(End, End, Line)]) -> u32 {
-    let ahead = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG)).after(line.delay).0;
-    let longest = directions.iter().map(|(.., line)| ahead(line)).max().unwrap_or(1);
-    (longest / BUCKETS as u64).max(1).ilog2() + 1
+    let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
+    let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);
+    // A direction that is busy has two events in the time of a frame.
+    let frame_shortest = directions.iter().map(|(.., line)| frame(line).0).min().unwrap_or(1);
+    let wanted = frame_shortest * EVENTS_WANTED / (2 * directions.len().max(1) as u64);
+    (ahead / BUCKETS as u64).max(wanted).max(1).ilog2() + 1
 }

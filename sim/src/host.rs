@@ -7,8 +7,9 @@ use xoff_dataplane::units::{Class, MacAddr, Nanos};
 use xoff_dataplane::wire::Header;
 use xoff_hosts::{Gate, Obedience};
 
+use crate::ends::{Line, LinkId, NodeId};
 use crate::event::Event;
-use crate::link::{Line, LinkId, Links, NodeId};
+use crate::link::Links;
 use crate::pool::{Packet, Pool, is_mac_control};
 use crate::time::Picos;
 
@@ -211,7 +212,7 @@ fn head(number: u32, flow: &Flow) -> [u8; HEADERS] {
     head[6..12].copy_from_slice(&address(number).0);
     let [high, low] = u16::try_from(flow.frame_len.saturating_sub(14)).unwrap_or(u16::MAX).to_be_bytes();
     head[12..24].copy_from_slice(&[8, 0, 0x45, flow.class.get() << 5, high, low, 0, 0, 0x40, 0, 64, 17]);
-    let ip = |host: u32| (10 << 24 | host + 1).to_be_bytes();
+    let ip = |host: u32| (0x0a00_0001 + host).to_be_bytes();
     head[26..30].copy_from_slice(&ip(number));
     head[30..34].copy_from_slice(&ip(flow.to));
     head[34..38].copy_from_slice(&[0xc0, 0, 0x12, 0xb7]); // RoCEv2's port

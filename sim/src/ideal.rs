@@ -7,7 +7,7 @@ use xoff_dataplane::settings::{
 };
 use xoff_dataplane::units::{Bytes, Class, ClassSet, MacAddr, Nanos};
 
-use crate::link::Line;
+use crate::ends::Line;
 use crate::plan::SwitchKind;
 use crate::switch_node::SlotCounts;
 

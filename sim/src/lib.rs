@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod calendar;
+mod ends;
 mod event;
 mod fabric;
 mod host;
@@ -21,9 +22,9 @@ mod time;
 pub mod topology;
 mod trace;
 
+pub use ends::{End, Line, NodeId};
 pub use fabric::{Fabric, Tally};
 pub use host::{Flow, Host};
-pub use link::{End, Line, NodeId};
 pub use plan::{At, Forwarding, Plan, SwitchKind};
 pub use seed::{Purpose, Seed};
 pub use switch_node::{SlotCounts, SwitchNode};

@@ -4,42 +4,13 @@
 
 use std::collections::VecDeque;
 
-use xoff_dataplane::units::{BitRate, Bytes, PortId};
+use xoff_dataplane::units::Bytes;
 
 use crate::calendar::Calendar;
+use crate::ends::{End, Line, LinkId};
 use crate::event::Event;
 use crate::pool::Packet;
 use crate::time::{Pace, Picos};
-
-/// A switch or a host, in the order of the plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub u32);
-
-impl NodeId {
-    /// As an index.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// One end of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct End {
-    /// Whose.
-    pub node: NodeId,
-    /// At which of its ports; a host has port 0.
-    pub port: PortId,
-}
-
-/// What both directions of a link are like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// Its rate.
-    pub rate: BitRate,
-    /// From one end to the other.
-    pub delay: Picos,
-}
 
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
@@ -57,10 +28,6 @@ pub(crate) struct Link {
     delay: Picos,
     in_flight: VecDeque<InFlight>,
 }
-
-/// The number of a direction, in the order of nodes and ports that send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LinkId(pub(crate) u32);
 
 /// All links, and the time.
 #[derive(Debug)]
@@ -104,6 +71,13 @@ impl Links {
             self.calendar.put(next.arrives, Event::Arrived(id).subject());
         }
         Some((link.to, packet, len))
+    }
+
+    /// Where a link leads, and the first frame on its way.
+    #[inline]
+    pub(crate) fn first(&self, id: LinkId) -> (End, Option<Packet>) {
+        let link = &self.links[id.0 as usize];
+        (link.to, link.in_flight.front().map(|first| first.packet))
     }
 
     /// Frames on their way.

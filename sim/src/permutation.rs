@@ -2,9 +2,9 @@
 
 use xoff_dataplane::units::{Bytes, Class};
 
+use crate::ends::Line;
 use crate::fabric::Fabric;
 use crate::host::Flow;
-use crate::link::Line;
 use crate::seed::{Purpose, Seed};
 use crate::time::{Pace, Picos};
 

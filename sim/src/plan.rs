@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xoff_dataplane::settings::{GroupSettings, SwitchSettings};
 use xoff_dataplane::units::{MacAddr, PortId};
 
-use crate::link::{End, Line, NodeId};
+use crate::ends::{End, Line, NodeId};
 use crate::switch_node::SlotCounts;
 
 /// What is the same for all switches of a kind.

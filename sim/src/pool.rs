@@ -7,10 +7,10 @@
 /// As much of a frame as is kept, and a switch is shown; but of MAC control all.
 const HEAD: usize = 128;
 /// Free bytes in front, for tags.
-const ROOM: usize = 12;
+const ROOM: u32 = 12;
 /// What a place has for both, so that it is three cache lines, and addresses and ports are in the first.
 const BYTES: usize = 180;
-const _: () = assert!(ROOM + HEAD <= BYTES);
+const _: () = assert!(ROOM as usize + HEAD <= BYTES);
 
 /// None of `Pool::long`.
 const NONE: u32 = u32::MAX;
@@ -64,8 +64,8 @@ impl Pool {
         let packet = self.place();
         let place = &mut self.places[packet.index()];
         let kept = head.len().min(HEAD);
-        (place.start, place.len) = (ROOM as u32, len);
-        place.bytes[ROOM..ROOM + kept].copy_from_slice(&head[..kept]);
+        (place.start, place.len) = (ROOM, len);
+        place.bytes[ROOM as usize..][..kept].copy_from_slice(&head[..kept]);
         packet
     }
 
@@ -112,6 +112,12 @@ impl Pool {
         }
         let end = BYTES.min((place.start + place.len) as usize);
         &place.bytes[place.start as usize..end]
+    }
+
+    /// Reads the first of what is kept of it.
+    #[inline]
+    pub(crate) fn look_ahead(&self, packet: Packet) -> u64 {
+        self.places[packet.index()].len.into()
     }
 
     /// The same, to be rewritten.

@@ -4,7 +4,7 @@
 use xoff_dataplane::settings::HashSeed;
 use xoff_dataplane::wire::flow::mix;
 
-use crate::link::NodeId;
+use crate::ends::NodeId;
 
 /// What chance is needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,8 +9,9 @@ use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Batch, Switch, Workers};
 use xoff_dataplane::units::{Nanos, PortId, PortSet};
 
+use crate::ends::{LinkId, NodeId};
 use crate::event::Event;
-use crate::link::{LinkId, Links, NodeId};
+use crate::link::Links;
 use crate::pool::{Packet, Pool};
 use crate::slots::{Slots, View};
 use crate::time::Picos;
@@ -116,6 +117,19 @@ impl SwitchNode {
             self.due = Nanos::NEVER;
         }
         self.step(pool, links, |_, _| ());
+    }
+
+    /// Reads what will be needed when a frame comes in by `port`.
+    #[inline]
+    pub(crate) fn look_ahead_of_arrival(&self, port: PortId) -> u64 {
+        self.switch.look_ahead_of_receive(port)
+    }
+
+    /// Reads what will be needed when the frame on the line of `port` has left.
+    #[inline]
+    pub(crate) fn look_ahead_of_leaving(&self, port: PortId) -> u64 {
+        let Some((slot, _)) = self.sending[port.index()] else { return 0 };
+        self.switch.look_ahead_of_release(port, slot)
     }
 
     /// Something happens; what follows from it at once is done.

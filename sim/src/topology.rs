@@ -5,9 +5,9 @@ use std::sync::Arc;
 use xoff_dataplane::settings::{GroupSettings, Member, Spread};
 use xoff_dataplane::units::PortId;
 
+use crate::ends::Line;
 use crate::host::address;
 use crate::ideal::Ideal;
-use crate::link::Line;
 use crate::plan::{At, Forwarding, Plan, SwitchKind};
 
 /// One switch with so many hosts.
