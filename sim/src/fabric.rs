@@ -20,6 +20,9 @@ use crate::trace::Trace;
 /// A frame of the usual longest length, without FCS.
 const FRAME_LONG: u32 = 1514;
 
+/// The last moment there is: what is due at [`Picos::NEVER`] never happens.
+const END: Picos = Picos(Picos::NEVER.0 - 1);
+
 /// Events in a bucket of the calendar.
 const EVENTS_WANTED: u64 = 16;
 
@@ -47,7 +50,7 @@ pub struct Tally {
 }
 
 impl Fabric {
-    /// As planned; all chance comes from `seed`.
+    /// As planned; what switches hash with comes from `seed`.
     ///
     /// # Panics
     /// If a port of the plan has no link, or two.
@@ -118,19 +121,24 @@ impl Fabric {
     }
 
     /// Host number `host` begins to send.
+    ///
+    /// # Panics
+    /// If there is no such host, or it has not sent all of another flow yet.
     pub fn begin(&mut self, host: u32, flow: &Flow) {
         self.hosts[host as usize].begin(host, flow, &mut self.links);
     }
 
-    /// Lets everything happen that is due by `end`, and makes it that time.
+    /// Lets everything happen that is due by `end`, and makes it that time, unless that is over already.
     pub fn run_until(&mut self, end: Picos) {
+        let end = end.min(END);
         self.happen_until(end);
-        self.links.now = end;
+        self.links.now = self.links.now.max(end);
     }
 
-    /// Lets everything happen until nothing moves any more.
+    /// Lets everything happen until nothing moves any more. Where frames wait for each other for good, it does not end: pauses are
+    /// refreshed.
     pub fn run_to_rest(&mut self) {
-        self.happen_until(Picos::NEVER);
+        self.happen_until(END);
     }
 
     fn happen_until(&mut self, end: Picos) {
@@ -147,26 +155,16 @@ impl Fabric {
         }
     }
 
-    /// Reads what the events of the bucket will need, so that all of it comes out of memory at once, and not one after the other. Nothing
-    /// depends on what is read.
+    /// Reads the heads of frames that come in during the bucket, so that all of them come out of memory at once, and not one after the
+    /// other. Nothing depends on what is read.
     #[inline(never)]
     fn look_ahead(&self) {
-        let sum = self.links.calendar.current().fold(0, |sum: u64, subject| {
-            sum.wrapping_add(match Event::of(subject) {
-                Event::Left(link) => {
-                    let End { node, port } = self.senders[link.0 as usize];
-                    self.switches.get(node.index()).map_or(0, |switch| switch.look_ahead_of_leaving(port))
-                }
-                Event::Arrived(link) => {
-                    let (to, packet) = self.links.first(link);
-                    let of_switch = self
-                        .switches
-                        .get(to.node.index())
-                        .map_or(0, |switch| switch.look_ahead_of_arrival(to.port));
-                    of_switch.wrapping_add(packet.map_or(0, |packet| self.pool.look_ahead(packet)))
-                }
-                Event::Due(_) => 0,
-            })
+        let sum = self.links.calendar.current().fold(0, |sum: u64, subject| match Event::of(subject) {
+            Event::Arrived(link) => {
+                let first = self.links.first(link);
+                sum.wrapping_add(first.map_or(0, |packet| self.pool.look_ahead(packet)))
+            }
+            Event::Left(_) | Event::Due(_) => sum,
         });
         black_box(sum);
     }

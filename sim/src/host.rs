@@ -89,9 +89,11 @@ impl Host {
 
     /// Host number `number` begins to send.
     pub(crate) fn begin(&mut self, number: u32, flow: &Flow, links: &mut Links) {
+        assert!(self.left == 0, "host {number} has yet to send {} frames of another flow", self.left);
         self.head = head(number, flow);
         (self.class, self.frame_len) = (flow.class, flow.frame_len);
         (self.from, self.left) = (flow.from, flow.frames);
+        self.look_at_gate(links); // it has been asked to pause other classes, too
         links.calendar.put(flow.from.max(links.now), Event::Due(self.id).subject());
     }
 

@@ -73,11 +73,10 @@ impl Links {
         Some((link.to, packet, len))
     }
 
-    /// Where a link leads, and the first frame on its way.
+    /// The first frame on its way.
     #[inline]
-    pub(crate) fn first(&self, id: LinkId) -> (End, Option<Packet>) {
-        let link = &self.links[id.0 as usize];
-        (link.to, link.in_flight.front().map(|first| first.packet))
+    pub(crate) fn first(&self, id: LinkId) -> Option<Packet> {
+        self.links[id.0 as usize].in_flight.front().map(|first| first.packet)
     }
 
     /// Frames on their way.

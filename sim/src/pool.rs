@@ -103,6 +103,12 @@ impl Pool {
         self.places[packet.index()].len
     }
 
+    /// Reads the first of what is kept of it.
+    #[inline]
+    pub(crate) fn look_ahead(&self, packet: Packet) -> u64 {
+        self.places[packet.index()].len.into()
+    }
+
     /// Its first bytes; of MAC control all.
     #[inline]
     pub(crate) fn head(&self, packet: Packet) -> &[u8] {
@@ -112,12 +118,6 @@ impl Pool {
         }
         let end = BYTES.min((place.start + place.len) as usize);
         &place.bytes[place.start as usize..end]
-    }
-
-    /// Reads the first of what is kept of it.
-    #[inline]
-    pub(crate) fn look_ahead(&self, packet: Packet) -> u64 {
-        self.places[packet.index()].len.into()
     }
 
     /// The same, to be rewritten.

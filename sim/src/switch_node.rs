@@ -119,19 +119,6 @@ impl SwitchNode {
         self.step(pool, links, |_, _| ());
     }
 
-    /// Reads what will be needed when a frame comes in by `port`.
-    #[inline]
-    pub(crate) fn look_ahead_of_arrival(&self, port: PortId) -> u64 {
-        self.switch.look_ahead_of_receive(port)
-    }
-
-    /// Reads what will be needed when the frame on the line of `port` has left.
-    #[inline]
-    pub(crate) fn look_ahead_of_leaving(&self, port: PortId) -> u64 {
-        let Some((slot, _)) = self.sending[port.index()] else { return 0 };
-        self.switch.look_ahead_of_release(port, slot)
-    }
-
     /// Something happens; what follows from it at once is done.
     #[inline]
     fn step(&mut self, pool: &mut Pool, links: &mut Links, happens: impl FnOnce(&mut Batch, &mut View)) {

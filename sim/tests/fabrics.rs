@@ -106,6 +106,32 @@ fn a_permutation_loses_and_reorders_nothing_and_its_ledgers_balance() {
 }
 
 #[test]
+fn time_never_goes_back_and_stands_still_before_it_ends() {
+    let mut fabric = Fabric::new(&topology::single(2, LINE), Seed(1));
+    fabric.begin(1, &flow(0, 3));
+    fabric.run_until(Picos::from_micros(10));
+    fabric.run_until(Picos::from_micros(1));
+    assert_eq!(fabric.now(), Picos::from_micros(10));
+    fabric.begin(1, &Flow { from: Picos::NEVER, ..flow(0, 1) });
+    fabric.run_to_rest();
+    fabric.run_until(Picos::NEVER);
+    assert!(fabric.now() < Picos::NEVER);
+    assert_eq!(
+        (fabric.hosts()[1].sent(), fabric.hosts()[0].received()),
+        (3, 3),
+        "what is never due never happens"
+    );
+}
+
+#[test]
+#[should_panic(expected = "host 1 has yet to send 3 frames of another flow")]
+fn a_host_sends_one_flow_at_a_time() {
+    let mut fabric = Fabric::new(&topology::single(2, LINE), Seed(1));
+    fabric.begin(1, &flow(0, 3));
+    fabric.begin(1, &flow(0, 3));
+}
+
+#[test]
 fn every_frame_of_flows_that_end_arrives() {
     let mut fabric = Fabric::new(&topology::fat_tree(4, LINE), Seed(9));
     for (host, to) in (0..).zip(permutation::derangement(16, Seed(9))) {

@@ -15,7 +15,6 @@
 //!   paths                                one of several ways to the same destination
 //!   storm_control                        what a port may flood
 //!   taps                                 who looks on
-//!   look_ahead                           what is read before it is needed
 //!   punts                                what leaves the switch for who runs it, and what comes from there
 //!   agenda, timers, workers              who is to be looked at, and when; other workers
 //!   succession, revision                 another policy; other settings
@@ -33,7 +32,6 @@ mod floods;
 mod flows;
 mod host;
 mod journey;
-mod look_ahead;
 mod marking;
 mod notices;
 mod obey;
