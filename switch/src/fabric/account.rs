@@ -11,8 +11,8 @@ use xoff_hosts::HostReport;
 use xoff_hosts::report::ReceivedStream;
 
 use super::{HostId, LOSSLESS, PortOf};
-use crate::control::SwitchView;
 use crate::control::status::Status;
+use crate::control::{SwitchView, WorkerFacts};
 
 /// Frames of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -106,6 +106,7 @@ pub struct Account {
     /// stopped. A switch that stops lets its peers go, and these may be on their way to one that is no more.
     pub held: [u64; CLASSES],
     counted: Vec<Counted>,
+    longest_stall_nanos: u64,
 }
 
 /// What stays of a switch that has stopped: what it counted. Its view has its sockets, and with them its packet memory,
@@ -114,17 +115,11 @@ pub struct Account {
 struct Counted {
     counters: Arc<Counters>,
     ports: usize,
-    longest_stall_nanos: u64,
 }
 
 impl Counted {
     fn of(view: &SwitchView) -> Counted {
-        let stalls = view.workers.iter().map(|worker| worker.facts.longest_gap.get());
-        Counted {
-            counters: Arc::clone(&view.counters),
-            ports: view.ports.len(),
-            longest_stall_nanos: stalls.max().unwrap_or(0),
-        }
+        Counted { counters: Arc::clone(&view.counters), ports: view.ports.len() }
     }
 
     fn class(&self, class: Class) -> impl Iterator<Item = &ClassCounters> {
@@ -137,16 +132,16 @@ impl Account {
         hosts: Vec<HostReport>,
         switches: Vec<Status>,
         views: &[Arc<SwitchView>],
-        held: [u64; CLASSES],
+        (held, longest_stall_nanos): ([u64; CLASSES], u64),
     ) -> Account {
         let counted = views.iter().map(|view| Counted::of(view)).collect();
-        Account { hosts, switches, held, counted }
+        Account { hosts, switches, held, counted, longest_stall_nanos }
     }
 
     /// What these hosts said; there was no switch in which so many frames could wait.
     #[cfg(test)]
     pub(crate) fn of_hosts(hosts: Vec<HostReport>, held: [u64; CLASSES]) -> Account {
-        Account::new(hosts, Vec::new(), &[], held)
+        Account::new(hosts, Vec::new(), &[], (held, 0))
     }
 
     /// What one host said.
@@ -220,10 +215,10 @@ impl Account {
         self.switches.iter().filter_map(|status| status.verdict.headroom_free_min_bytes).min()
     }
 
-    /// Longest time that the machine kept a switch from running, ns.
+    /// Longest time that the machine kept a switch from running while there were hosts, ns; an eighth too much at most.
     #[must_use]
-    pub fn longest_stall_nanos(&self) -> u64 {
-        self.counted.iter().map(|of| of.longest_stall_nanos).max().unwrap_or(0)
+    pub const fn longest_stall_nanos(&self) -> u64 {
+        self.longest_stall_nanos
     }
 
     /// Longest time that the machine kept a host from running, ns.
@@ -237,17 +232,47 @@ impl Account {
     }
 }
 
+/// How often workers were kept from running for how long, until a moment.
+pub(super) struct Gaps(Vec<Vec<u64>>);
+
+impl Gaps {
+    /// Until now.
+    pub(super) fn of(views: &[Arc<SwitchView>]) -> Gaps {
+        let counts = |facts: &WorkerFacts| facts.gaps.buckets().map(|(_, count)| count).collect();
+        Gaps(workers(views).map(counts).collect())
+    }
+
+    /// The longest since then, ns; an eighth too much at most.
+    pub(super) fn longest_since(&self, views: &[Arc<SwitchView>]) -> u64 {
+        let longest = |(facts, before): (&WorkerFacts, &Vec<u64>)| {
+            let grown = facts.gaps.buckets().zip(before).filter(|((_, count), before)| count > before);
+            let bound = grown.last().map(|((bound, _), _)| bound.unwrap_or(u64::MAX));
+            bound.unwrap_or(0).min(facts.longest_gap.get())
+        };
+        workers(views).zip(&self.0).map(longest).max().unwrap_or(0)
+    }
+}
+
+fn workers(views: &[Arc<SwitchView>]) -> impl Iterator<Item = &WorkerFacts> {
+    views.iter().flat_map(|view| &view.workers).map(|worker| &*worker.facts)
+}
+
+/// A frame has no fewer bytes.
+const FRAME_MIN: u64 = 64;
+
 /// Frames by class that came into these switches and have neither left nor been dropped, as far as counters
-/// tell while nothing moves.
+/// tell while nothing moves: of those that nobody counts any more, such as what a kernel was to forward and did not, no
+/// more than there are bytes of in queues.
 pub(super) fn held(views: &[Arc<SwitchView>]) -> [u64; CLASSES] {
     Class::ALL.map(|class| {
         let counted: Vec<Counted> = views.iter().map(|view| Counted::of(view)).collect();
-        let counters = counted.iter().flat_map(|of| of.class(class));
-        let (came, gone) = counters.fold((0, 0), |(came, gone), of| {
+        let counters = || counted.iter().flat_map(|of| of.class(class));
+        let (came, gone) = counters().fold((0, 0), |(came, gone), of| {
             let dropped: u64 = of.drops.iter().map(Counter::get).sum();
             (came + of.rx_frames.get(), gone + of.tx_frames.get() + dropped)
         });
-        came.saturating_sub(gone)
+        let waiting: u64 = counters().map(|of| of.ingress_bytes.get() + of.egress_bytes.get()).sum();
+        came.saturating_sub(gone).min(waiting.div_ceil(FRAME_MIN))
     })
 }
 
@@ -262,17 +287,52 @@ pub fn jain(shares: &[f64]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use xoff_dataplane::units::Nanos;
+
     use super::*;
+
+    /// In which the view's switch has seen nothing.
+    const CLASS: Class = Class::ALL[5];
 
     #[test]
     fn an_account_keeps_what_a_switch_counted_and_lets_go_of_its_sockets() {
         let (view, _) = crate::control::tests::view();
         let [left, right] = [0, 1].map(|port| view.counters.class(PortId(port), LOSSLESS).rx_frames.get());
-        let account = Account::new(Vec::new(), Vec::new(), &[Arc::clone(&view)], [0; CLASSES]);
+        let account = Account::new(Vec::new(), Vec::new(), &[Arc::clone(&view)], ([0; CLASSES], 0));
         let is_there = Arc::downgrade(&view);
         drop(view);
         assert!(is_there.upgrade().is_none(), "the view has the packet memory");
         assert_eq!((account.sum(LOSSLESS, |class| &class.rx_frames), left > 0), (left + right, true));
+    }
+
+    #[test]
+    fn a_stall_before_the_hosts_began_is_none_of_theirs() {
+        let (view, _) = crate::control::tests::view();
+        let views = [view];
+        let (facts, budget) = (&views[0].workers[0].facts, Nanos::from_millis(25));
+        facts.looped(Nanos::from_millis(80), budget);
+        let before = Gaps::of(&views);
+        assert_eq!(before.longest_since(&views), 0);
+        facts.looped(Nanos::from_millis(4), budget);
+        let longest = before.longest_since(&views);
+        assert!((4_000_000..4_500_001).contains(&longest), "{longest}");
+        facts.looped(Nanos::from_millis(90), budget);
+        assert_eq!(before.longest_since(&views), 90_000_000, "the longest of all is known exactly");
+    }
+
+    #[test]
+    fn what_a_kernel_was_to_forward_and_did_not_waits_nowhere() {
+        let (view, _) = crate::control::tests::view();
+        let counters = Arc::clone(&view.counters);
+        let class = counters.class(PortId(0), CLASS);
+        let held = || held(&[Arc::clone(&view)])[CLASS.index()];
+        // Two came; one of them went to the kernel, which counts nothing here, and one waits.
+        class.rx_frames.add(2);
+        class.ingress_bytes.add(64);
+        assert_eq!(held(), 1);
+        class.ingress_bytes.sub(64);
+        class.tx_frames.add(1);
+        assert_eq!(held(), 0);
     }
 
     #[test]

@@ -245,6 +245,12 @@ impl Plan {
         ends
     }
 
+    /// The ports of a switch that lead to others, each with the other end of its wire.
+    pub(super) fn trunks_of(&self, switch: SwitchId) -> impl Iterator<Item = (PortOf, PortOf)> {
+        let ends = self.trunks.iter().flat_map(|&(a, b)| [(a, b), (b, a)]);
+        ends.filter(move |(here, _)| here.switch == switch)
+    }
+
     /// These ports of one switch lead to the same place; `keys` are lines of its `[[group]]` beside name and ports.
     pub fn group(&mut self, name: &str, ports: &[PortOf], keys: &str) {
         let Some(first) = ports.first() else { return };

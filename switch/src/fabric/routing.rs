@@ -10,19 +10,21 @@
 //! between switches have 172.16.0.0 + 2N and the next. Every switch is an autonomous system (eBGP), so that ways through equally
 //! many switches are equal, and all of them are used (ECMP). IPv6 stays off: nobody says anything by himself.
 //!
-//! FRR's programs are children of the thread that lives in the kernel's namespace, which tells them to end when it does, by whatever
+//! FRR's programs are children of the thread that lives in the kernel's namespace, and are killed when it ends, by whatever
 //! road; what they write is in directories that only they see. So nothing is left of them either.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::io;
 use std::net::Ipv4Addr;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::unistd::Group;
 use tokio::runtime;
 use xoff_dataplane::units::MacAddr;
 
@@ -30,6 +32,7 @@ use super::FabricError;
 use super::plan::{HostId, Plan, PortOf, Stack, SwitchId};
 use crate::control::SwitchView;
 use crate::lab::{Device, Lab, LabError, Namespace};
+use crate::network::enter;
 use crate::router::mirror::Page;
 use crate::router::tables::{Row, table};
 
@@ -37,15 +40,17 @@ use crate::router::tables::{Row, table};
 const PLACES: [&str; 2] = ["/usr/lib/frr", "/usr/libexec/frr"];
 /// Those that it takes, in the order in which they are started.
 const DAEMONS: [&str; 2] = ["zebra", "bgpd"];
-/// Directories that the programs of a router have for themselves: sockets, process ids, logs, what they are told; and where FRR
+/// Directories that the programs of a router have for themselves, where there are any: sockets, process ids, logs, what they are told; and where FRR
 /// keeps what it would say of a crash.
-const OWN: &[&str] = &["/run", "/var/tmp"];
+const OWN: &[&str] = &["/run", "/var/tmp", "/var/lib/frr"];
 const STATE: &str = "/run/frr";
 /// The group that FRR's packages make: who may talk to its programs.
 const GROUP: &str = "frrvty";
 /// So long all routes of a fabric may take to be there.
 const CONVERGES_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// What is told of what a daemon said.
+const LAST_LINES: usize = 3;
 /// More than a fabric has.
 const ROUTES_MAX: usize = 10_000;
 /// The first wire between switches.
@@ -63,8 +68,12 @@ pub enum RoutingError {
         /// The program.
         missing: &'static str,
     },
+    /// FRR is not whole.
+    #[error("routers of an experiment need FRR, whose programs are of the group {GROUP}, and there is none")]
+    #[diagnostic(help("install the package `frr`, which makes it"))]
+    NoGroup,
     /// A daemon cannot be started.
-    #[error("cannot start {daemon} of {switch}: {source}; it takes `setpriv` (util-linux), too")]
+    #[error("cannot start {daemon} of {switch}: {source}")]
     Start {
         /// It.
         daemon: &'static str,
@@ -82,8 +91,20 @@ pub enum RoutingError {
         switch: String,
         /// How.
         status: ExitStatus,
-        /// The last line of its log.
+        /// What it has said last.
         last_words: String,
+    },
+    /// Daemons are not ready.
+    #[error("after {} s not all routing daemons listen: {}", CONVERGES_WITHIN.as_secs(), .silent.join("; "))]
+    Silent {
+        /// Those that do not, with what each has said last.
+        silent: Vec<String>,
+    },
+    /// Routes were there and are no more.
+    #[error("when the hosts had ended routes were gone: {}", .missing.join("; "))]
+    Gone {
+        /// What lacks.
+        missing: Vec<String>,
     },
     /// Routes are missing.
     #[error("after {} s there are not all routes: {}", CONVERGES_WITHIN.as_secs(), .missing.join("; "))]
@@ -158,9 +179,15 @@ fn wire_address(wire: usize, is_second: bool) -> Ipv4Addr {
 
 /// Whether FRR is there.
 pub(super) fn look_for_frr() -> Result<(), RoutingError> {
-    DAEMONS
-        .into_iter()
-        .try_for_each(|missing| program(missing).map(drop).ok_or(RoutingError::NoFrr { missing }))
+    let is_there = |missing| program(missing).map(drop).ok_or(RoutingError::NoFrr { missing });
+    DAEMONS.into_iter().try_for_each(is_there)?;
+    group().map(drop)
+}
+
+/// The number of [`GROUP`].
+fn group() -> Result<u32, RoutingError> {
+    let group = Group::from_name(GROUP).ok().flatten();
+    group.map(|group| group.gid.as_raw()).ok_or(RoutingError::NoGroup)
 }
 
 fn program(name: &str) -> Option<PathBuf> {
@@ -188,18 +215,11 @@ pub(super) fn kernels(plan: &Plan, lab: &Lab) -> Result<Vec<Namespace>, LabError
     plan.switches().take_while(|_| plan.is_routed).map(kernel).collect()
 }
 
-/// Addresses. Routes carry their gateways themselves: FRR 8.4 leaves a way unused after its link was down where it has the kernel's
+/// Routes carry their gateways themselves: FRR 8.4 leaves a way unused after its link was down where it has the kernel's
 /// nexthop objects.
 fn zebra(plan: &Plan, switch: SwitchId) -> String {
-    let mut text = format!(
-        "frr defaults datacenter\nhostname {}\nno zebra nexthop kernel enable\n",
-        plan.switch_name(switch)
-    );
-    for at in plan.ports_of(switch) {
-        let (address, length) = plan.router_address(at);
-        let _ = write!(text, "interface {}\n ip address {address}/{length}\nexit\n", plan.port_name(at));
-    }
-    text
+    let name = plan.switch_name(switch);
+    format!("frr defaults datacenter\nhostname {name}\nno zebra nexthop kernel enable\n")
 }
 
 /// Who is at the other end of each wire, and that ways are equal although they cross other switches.
@@ -259,34 +279,56 @@ impl Routing {
                 routing.0.push(Daemon::start(name, kernel, plan.switch_name(switch))?);
             }
             // Who finds no zebra tries again after 10 s.
-            routing.wait(end, |daemons| {
-                let waiting = daemons.iter().filter(|daemon| !daemon.listens());
-                waiting
-                    .map(|daemon| format!("{} of {} does not listen", daemon.name, daemon.switch))
-                    .collect()
-            })?;
+            let silent = |daemons: &[Daemon]| {
+                let silent = daemons.iter().filter(|daemon| !daemon.listens());
+                silent.map(|of| format!("{} of {} ({})", of.name, of.switch, of.last_words())).collect()
+            };
+            routing
+                .wait(end, silent)
+                .map_err(|silent| silent.or(|silent| RoutingError::Silent { silent }))?;
         }
-        let routes = |switch: SwitchId| {
-            let name = plan.switch_name(switch);
-            let missing = missing(plan, switch, page(&views[switch.0]));
-            missing.into_iter().map(move |what| format!("{name}: {what}"))
-        };
-        routing.wait(end, |_| plan.switches().take(kernels.len()).flat_map(routes).collect())?;
+        let missing = |_: &[Daemon]| missing_of_all(plan, views, Ready::Workers);
+        routing
+            .wait(end, missing)
+            .map_err(|missing| missing.or(|missing| RoutingError::Missing { missing }))?;
         Ok(routing)
     }
 
     /// Until nothing is missing.
-    fn wait(&mut self, end: Instant, missing: impl Fn(&[Daemon]) -> Vec<String>) -> Result<(), RoutingError> {
+    fn wait(&mut self, end: Instant, missing: impl Fn(&[Daemon]) -> Vec<String>) -> Result<(), Wait> {
         loop {
-            self.0.iter_mut().try_for_each(Daemon::check)?;
+            self.0.iter_mut().try_for_each(Daemon::check).map_err(Wait::Ended)?;
             let missing = missing(&self.0);
             if missing.is_empty() {
                 return Ok(());
             }
             if Instant::now() >= end {
-                return Err(RoutingError::Missing { missing });
+                return Err(Wait::Late(missing));
             }
             thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Whether all daemons still run, and all routes are there.
+    pub(super) fn check(&mut self, plan: &Plan, views: &[Arc<SwitchView>]) -> Result<(), RoutingError> {
+        self.0.iter_mut().try_for_each(Daemon::check)?;
+        let missing = missing_of_all(plan, views, Ready::Routes);
+        if missing.is_empty() { Ok(()) } else { Err(RoutingError::Gone { missing }) }
+    }
+}
+
+/// Why a wait ended.
+enum Wait {
+    Ended(RoutingError),
+    /// What was still missing.
+    Late(Vec<String>),
+}
+
+impl Wait {
+    fn or(self, late: impl FnOnce(Vec<String>) -> RoutingError) -> RoutingError {
+        match self {
+            Wait::Ended(error) => error,
+            Wait::Late(missing) => late(missing),
         }
     }
 }
@@ -295,14 +337,15 @@ impl Daemon {
     fn start(name: &'static str, kernel: &Namespace, switch: &str) -> Result<Daemon, RoutingError> {
         let program = program(name).ok_or(RoutingError::NoFrr { missing: name })?;
         let state = |ending: &str| format!("{STATE}/{name}.{ending}");
-        let mut command = Command::new("setpriv");
+        let failed = |source| RoutingError::Start { daemon: name, switch: switch.to_owned(), source };
+        let said = kernel.create_file(Path::new(&state("err"))).map_err(failed)?;
+        let mut command = enter::child().map_err(failed)?;
         // It begins with the group that it would take: a change would take the wish back to end with the parent.
-        command.args(["--regid", GROUP, "--clear-groups", "--pdeathsig", "KILL"]).arg(program);
+        command.gid(group()?).arg(program);
         command.args(["--user", "root", "--group", GROUP, "--vty_port", "0", "--vty_socket", STATE]);
         command.args(["--config_file", &state("conf"), "--pid_file", &state("pid"), "--socket"]);
         command.arg(format!("{STATE}/zserv.api")).args(["--log", &format!("file:{}", state("log"))]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let failed = |source| RoutingError::Start { daemon: name, switch: switch.to_owned(), source };
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
         let process = kernel.spawn(command).map_err(failed)?;
         Ok(Daemon { name, kernel: kernel.clone(), switch: switch.to_owned(), process })
     }
@@ -315,15 +358,35 @@ impl Daemon {
     /// Whether it still runs.
     fn check(&mut self) -> Result<(), RoutingError> {
         let Ok(Some(status)) = self.process.try_wait() else { return Ok(()) };
-        let log = self.kernel.read_file(Path::new(&format!("{STATE}/{}.log", self.name)));
-        let log = log.unwrap_or_default();
-        let last_words = log.lines().last().unwrap_or("it has said nothing").to_owned();
+        let last_words = self.last_words();
         Err(RoutingError::Ended { daemon: self.name, switch: self.switch.clone(), status, last_words })
+    }
+
+    /// The last lines of what it said before it had a log, and of that.
+    fn last_words(&self) -> String {
+        let text = |ending: &str| {
+            let text = self.kernel.read_file(Path::new(&format!("{STATE}/{}.{ending}", self.name)));
+            text.unwrap_or_default()
+        };
+        last_words(["err", "log"].map(text))
     }
 }
 
-/// Tells a router where its hosts are: those of `xoff traffic` answer to nobody who asks.
+fn last_words(texts: [String; 2]) -> String {
+    let last = |text: &String| {
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        lines[lines.len().saturating_sub(LAST_LINES)..].join(" | ")
+    };
+    let said: Vec<String> = texts.iter().map(last).filter(|said| !said.is_empty()).collect();
+    if said.is_empty() { "it has said nothing".into() } else { said.join(" | ") }
+}
+
+/// Gives a router its addresses, and tells it where its hosts are: those of `xoff traffic` answer to nobody who asks.
 fn introduce(plan: &Plan, switch: SwitchId, kernel: &Namespace) -> Result<(), LabError> {
+    plan.ports_of(switch).try_for_each(|at| {
+        let (address, length) = plan.router_address(at);
+        Device::find(kernel, plan.port_name(at))?.add_address(address.into(), length)
+    })?;
     let mut here = plan.hosts_with(Stack::Traffic).filter(|&host| plan.port_of(host).switch == switch);
     here.try_for_each(|host| {
         let interface = Device::find(kernel, plan.port_name(plan.port_of(host)))?;
@@ -338,19 +401,47 @@ fn page(view: &SwitchView) -> Option<Page> {
     runtime.block_on(asker.page(0, ROUTES_MAX))
 }
 
-/// What a switch lacks to forward to every host by all of the shortest ways.
-fn missing(plan: &Plan, switch: SwitchId, page: Option<Page>) -> Vec<String> {
+/// Who has to know of a route for it to be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ready {
+    /// The router.
+    Routes,
+    /// It and its workers.
+    Workers,
+}
+
+/// What all routers lack, by name.
+fn missing_of_all(plan: &Plan, views: &[Arc<SwitchView>], ready: Ready) -> Vec<String> {
+    let of = |switch: SwitchId| {
+        let missing = missing(plan, switch, page(&views[switch.0]), ready);
+        missing.into_iter().map(move |what| format!("{}: {what}", plan.switch_name(switch)))
+    };
+    plan.switches().take_while(|_| plan.is_routed).flat_map(of).collect()
+}
+
+/// What a switch lacks to forward to every host by all of the shortest ways, and by no other.
+fn missing(plan: &Plan, switch: SwitchId, page: Option<Page>, ready: Ready) -> Vec<String> {
     let Some(page) = page else { return vec!["its router has ended".to_owned()] };
     let lack = |host: HostId| {
         let prefix = format!("{}/24", network(host));
         let wanted: BTreeSet<&str> = plan.ways(switch, host).iter().map(|&at| plan.port_name(at)).collect();
         let row = page.rows.iter().find(|row| row.table == table::MAIN && row.prefix == prefix);
         let there = row.map(ways_of).unwrap_or_default();
-        let lacks: Vec<&str> = wanted.difference(&there).copied().collect();
-        (!lacks.is_empty()).then(|| format!("{prefix} by {}", lacks.join(" and ")))
+        let names = |of: &BTreeSet<&str>, other: &BTreeSet<&str>| {
+            of.difference(other).copied().collect::<Vec<_>>().join(" and ")
+        };
+        let (lacks, beyond) = (names(&wanted, &there), names(&there, &wanted));
+        if !lacks.is_empty() {
+            return Some(format!("{prefix} by {lacks}"));
+        }
+        if !beyond.is_empty() {
+            return Some(format!("{prefix} without {beyond}"));
+        }
+        let is_known = plan.port_of(host).switch != switch || page.stations.contains(&host.ipv4().into());
+        (!is_known).then(|| format!("the station of {}", host.ipv4()))
     };
     let mut missing: Vec<String> = plan.hosts().filter_map(lack).collect();
-    if missing.is_empty() && !page.is_in_use {
+    if missing.is_empty() && ready == Ready::Workers && !page.is_in_use {
         missing.push("its workers have yet to get them".to_owned());
     }
     missing
@@ -405,7 +496,6 @@ mod tests {
             [near, far].map(|(address, len)| format!("{address}/{len}")),
             ["172.16.0.0/31", "172.16.0.1/31"]
         );
-        assert!(zebra(&plan, leaf_1).contains("interface to-spine-1\n ip address 172.16.0.0/31\n"));
         assert!(bgpd(&plan, leaf_1).contains(" neighbor 172.16.0.1 remote-as 64514\n"));
         assert!(bgpd(&plan, spine_1).contains(" neighbor 172.16.0.0 remote-as 64512\n"));
     }
@@ -444,9 +534,9 @@ mod tests {
             let ways = [("to-spine-1", "172.16.0.1"), ("to-spine-2", "172.16.0.3")];
             let ways = ways.map(|(interface, gateway)| via(interface, Some(gateway)));
             let rows = vec![row("10.0.1.0/24", vec![via("near", None)]), row("10.0.2.0/24", ways.into())];
-            Page { total: rows.len(), rows, is_in_use: true }
+            Page { total: rows.len(), rows, stations: vec!["10.0.1.2".parse().unwrap()], is_in_use: true }
         };
-        let missing = |page: Page| missing(&plan, leaf_1, Some(page));
+        let missing = |page: Page| missing(&plan, leaf_1, Some(page), Ready::Workers);
         let without = |change: fn(&mut Page)| {
             let mut page = whole();
             change(&mut page);
@@ -454,6 +544,12 @@ mod tests {
         };
         assert_eq!(missing(whole()), [""; 0]);
         assert_eq!(without(|page| page.is_in_use = false), ["its workers have yet to get them"]);
+        assert_eq!(without(|page| page.stations.clear()), ["the station of 10.0.1.2"]);
+        let beside = without(|page| {
+            let other = page.rows[1].via[1].clone();
+            page.rows[0].via.push(other);
+        });
+        assert_eq!(beside, ["10.0.1.0/24 without to-spine-2"]);
         let by_one = ["10.0.2.0/24 by to-spine-2"];
         assert_eq!(without(|page| page.rows[1].via[1].station = None), by_one);
         assert_eq!(without(|page| page.rows[1].via[1].is_dead = true), by_one);
@@ -461,6 +557,14 @@ mod tests {
         assert_eq!(without(|page| page.rows[1].via.truncate(1)), by_one);
         assert_eq!(without(|page| page.rows.truncate(1)), ["10.0.2.0/24 by to-spine-1 and to-spine-2"]);
         assert_eq!(without(|page| page.rows[0].table = table::LOCAL), ["10.0.1.0/24 by near"]);
-        assert_eq!(super::missing(&plan, leaf_1, None), ["its router has ended"]);
+        assert_eq!(super::missing(&plan, leaf_1, None, Ready::Routes), ["its router has ended"]);
+    }
+
+    #[test]
+    fn the_last_lines_of_a_daemon_are_told_whether_it_had_a_log_or_not() {
+        let words = |err: &str, log: &str| last_words([err.to_owned(), log.to_owned()]);
+        assert_eq!(words("", "\n"), "it has said nothing");
+        assert_eq!(words("no such option\n", ""), "no such option");
+        assert_eq!(words("a\n", "1\n2\n3\n4\n"), "a | 2 | 3 | 4");
     }
 }

@@ -10,6 +10,7 @@ use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::Nanos;
 use xoff_hosts::{HostReport, Progress, Stream, settle};
 
+use super::account::Gaps;
 use super::plan::{HostId, PortOf, Stack};
 use super::record::{Looks, Record};
 use super::routing::Routing;
@@ -25,7 +26,7 @@ const CALM: Duration = Duration::from_millis(50);
 pub struct Started<'a> {
     fabric: &'a Fabric,
     /// Ends with this.
-    _routing: Routing,
+    routing: Routing,
     switches: Switches,
 }
 
@@ -33,15 +34,15 @@ impl<'a> Started<'a> {
     pub(super) fn start(fabric: &'a Fabric) -> Result<Started<'a>, FabricError> {
         let switches = Switches::start(&fabric.switches).map_err(|(_, error)| error)?;
         let routing = Routing::start(&fabric.plan, &fabric.kernels, &switches.views())?;
-        Ok(Started { fabric, _routing: routing, switches })
+        Ok(Started { fabric, routing, switches })
     }
 
     /// A UDP source port with which a stream from one host to another, to the destination port that streams have unless told
     /// otherwise, leaves a switch of routers here. Which way a flow takes there is by a secret of this start, so that
-    /// it is tried: a few frames of other classes go to the receiver, which is not there yet.
+    /// it is tried: a few frames of another class go to the receiver, which is not there yet.
     ///
     /// # Errors
-    /// Where no port does, or a frame does not arrive.
+    /// Where no port does, or no frame gets to the next switch.
     pub fn source_port(&self, from: HostId, to: HostId, by: PortOf) -> Result<u16, FabricError> {
         probe::source_port(self.fabric, &self.switches.views(), [from, to], by)
     }
@@ -49,7 +50,7 @@ impl<'a> Started<'a> {
     /// Lets the hosts send; see [`Fabric::run`].
     ///
     /// # Errors
-    /// Where a host cannot run.
+    /// Where a host cannot run, or routers no longer forward as they did.
     pub fn run<T>(
         mut self,
         load: &Load,
@@ -69,6 +70,7 @@ impl<'a> Started<'a> {
             }
         }
         start.wait();
+        let gaps = Gaps::of(&self.switches.views());
         let looks = recorder.is_some().then(Looks::default);
         let live = Live::new(self.switches.views(), progress, &threads, looks);
         let seen = watch(&live);
@@ -78,7 +80,8 @@ impl<'a> Started<'a> {
         let join = |thread: JoinHandle<_>| thread.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
         let reports: Vec<Result<HostReport, HostError>> = threads.into_iter().map(join).collect();
         let views = self.switches.views();
-        let held = account::held(&views);
+        let waited = (account::held(&views), gaps.longest_since(&views));
+        self.routing.check(plan, &views)?;
         let statuses = self.switches.stop().into_iter().collect::<Result<_, _>>()?;
         let mut hosts = vec![HostReport::default(); devices.len()];
         for (host, report) in plan.hosts_with(Stack::Traffic).zip(reports) {
@@ -88,7 +91,7 @@ impl<'a> Started<'a> {
             hosts[host.0].drops.total = devices[host.0].counters()?.dropped();
         }
         settle(&mut hosts);
-        let account = Account::new(hosts, statuses, &views, held);
+        let account = Account::new(hosts, statuses, &views, waited);
         if let (Some(recorder), Some(looks)) = (recorder, looks) {
             recorder.take(&Record::of(plan, load, &account, begin, looks))?;
         }

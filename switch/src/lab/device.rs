@@ -114,7 +114,12 @@ impl Device {
         netlink(&self.namespace, &what, async |handle| {
             let mut request = handle.address().add(self.index, address, prefix_len);
             let nodad = AddressAttribute::Flags(AddressFlags::Nodad);
-            request.message_mut().attributes.push(nodad);
+            let attributes = &mut request.message_mut().attributes;
+            attributes.push(nodad);
+            if prefix_len == 31 {
+                // Of two addresses none is for all (RFC 3021).
+                attributes.retain(|attribute| !matches!(attribute, AddressAttribute::Broadcast(_)));
+            }
             request.execute().await
         })
     }

@@ -30,10 +30,10 @@ pub(super) fn furnish(name: &str, hosts: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives the calling thread directories of its own in place of these, in memory, and in them these files.
+/// Gives the calling thread directories of its own in place of those of these that there are, in memory, and in them these files.
 pub(super) fn own_directories(places: &[&str], files: &[(PathBuf, String)]) -> io::Result<()> {
     own_mounts(CloneFlags::empty())?;
-    places.iter().try_for_each(|place| in_memory(place))?;
+    places.iter().filter(|place| Path::new(place).exists()).try_for_each(|place| in_memory(place))?;
     files.iter().try_for_each(|(path, text)| {
         path.parent().map_or(Ok(()), fs::create_dir_all)?;
         fs::write(path, text)

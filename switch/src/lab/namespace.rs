@@ -124,7 +124,7 @@ impl Namespace {
         })
     }
 
-    /// Gives the programs that are started here from now on directories of their own in place of these, in memory, and in
+    /// Gives the programs that are started here from now on directories of their own in place of these that there are, in memory, and in
     /// them these files. Nobody else sees what is there, and nothing is left of it.
     ///
     /// # Errors
@@ -155,6 +155,15 @@ impl Namespace {
     pub fn read_file(&self, path: &Path) -> io::Result<String> {
         let path = path.to_owned();
         self.on_keeper(move || fs::read_to_string(path))
+    }
+
+    /// An empty file of this name, as the programs here see it.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn create_file(&self, path: &Path) -> io::Result<File> {
+        let path = path.to_owned();
+        self.on_keeper(move || File::create(path))
     }
 
     /// Where the namespaces of the thread that lives here are found, as long as it lives: a directory with `net` and `mnt`.
@@ -277,7 +286,12 @@ mod tests {
     fn directories_of_its_own_are_nobody_elses() {
         let namespace = Lab::new().namespace("lab-d").unwrap();
         let place = Path::new("/run/lab-d/note");
-        namespace.own_directories(&["/run", "/var/tmp"], vec![(place.to_owned(), "first".into())]).unwrap();
+        namespace
+            .own_directories(
+                &["/run", "/var/tmp", "/no/such/place"],
+                vec![(place.to_owned(), "first".into())],
+            )
+            .unwrap();
         assert_eq!(namespace.read_file(place).unwrap(), "first");
         let mut write = Command::new("sh");
         write.args(["-c", "echo second > /run/lab-d/note; echo third > /var/tmp/lab-d"]);

@@ -98,6 +98,8 @@ pub struct Page {
     pub rows: Vec<Row>,
     /// How many there are in all.
     pub total: usize,
+    /// Stations that packets are sent to by the table that the workers have.
+    pub stations: Vec<IpAddr>,
     /// Workers route by them: no other table is due.
     pub is_in_use: bool,
 }
@@ -204,7 +206,8 @@ impl Mirror {
             while let Ok(Question { from, limit, answer }) = self.questions.try_recv() {
                 let rows = known.tables.rows(&known.configured, from, limit);
                 let (total, is_in_use) = (known.tables.count(), known.due.is_none());
-                let _ = answer.send(Page { rows, total, is_in_use }); // or nobody waits
+                let stations = known.stations.iter().map(|&(_, address)| address).collect();
+                let _ = answer.send(Page { rows, total, stations, is_in_use }); // or nobody waits
             }
             let now = Instant::now();
             if known.due.is_some_and(|due| now >= due) {
@@ -480,5 +483,24 @@ mod tests {
         let end = Instant::now();
         let made = (end - begin).saturating_sub(slow.0);
         assert!(mirror.known.not_before <= end + made * (SHARE - 1), "seven times as long as it was made");
+    }
+
+    struct Nobody;
+
+    impl Publish for Nobody {
+        fn publish(&mut self, _: Built) {}
+
+        fn resynced(&self) {}
+    }
+
+    #[test]
+    fn before_the_workers_have_a_table_none_is_in_use() {
+        let (mirror, asker) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
+        let (answer, page) = oneshot::channel();
+        asker.questions.send(Question { from: 0, limit: 1, answer }).unwrap();
+        let follower = std::thread::spawn(move || mirror.follow(Nobody));
+        assert!(!page.blocking_recv().unwrap().is_in_use);
+        asker.end();
+        follower.join().unwrap().unwrap();
     }
 }
