@@ -105,6 +105,13 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
             experiment.name
         ));
     }
+    if let Some(given) = args.set.iter().find(|given| args.routed && given.is_of_classing()) {
+        return Err(miette!(
+            help = "leave it out, or --routed",
+            "`{}`: with --routed DSCP 8 has to be class 1, in which frames are sent to find out which way a flow takes",
+            given.path
+        ));
+    }
     experiment.check(&request, &mut |line| cli::tell(line))?;
     request.raw = args.csv.as_deref().map(RawData::create).transpose()?;
     let report = experiment.run(&request, &mut |line| cli::tell(line))?;

@@ -28,6 +28,9 @@ const OF_PORTS: &str = "ports, their names and their speeds are the experiment's
 const POLICY: &str =
     "the policy is what is compared, and what results are named after: `--policy NAME` chooses it";
 
+/// What the fabric is.
+const OF_FABRIC: &str = "whether switches route, and where their routes are, is the experiment's: `--routed` is how it is asked for";
+
 impl FromStr for Given {
     type Err = String;
 
@@ -53,6 +56,10 @@ impl FromStr for Given {
         if parts[0] == "port" || path.starts_with("fdb.static") || is_of_ports {
             return Err(OF_PORTS.into());
         }
+        let is_of_fabric = ["defaults", TRUNK].contains(&parts[0]) && parts[1] == "routed";
+        if is_of_fabric || path.starts_with("router.netns") {
+            return Err(OF_FABRIC.into());
+        }
         if path == "switch.policy" || path.starts_with("switch.policy.") {
             return Err(POLICY.into());
         }
@@ -70,6 +77,13 @@ impl Given {
     #[must_use]
     pub fn is_of_trunks(&self) -> bool {
         self.path.split('.').next() == Some(TRUNK)
+    }
+
+    /// Whether it says of frames which class they are of.
+    #[must_use]
+    pub fn is_of_classing(&self) -> bool {
+        let parts: Vec<&str> = self.path.split('.').collect();
+        ["defaults", TRUNK].contains(&parts[0]) && ["trust", "dscp_map", "rewrite_dscp"].contains(&parts[1])
     }
 
     /// As TOML: numbers, truth values, lists, tables and what is quoted as they stand, everything else as a text.
@@ -141,6 +155,10 @@ mod tests {
         for text in ["switch.policy=capfc-stop-max", "switch.policy={ 3 = \"ofc\" }", "switch.policy.3=ofc"] {
             let message = text.parse::<Given>().unwrap_err();
             assert!(message.contains("--policy NAME"), "{message}");
+        }
+        for text in ["defaults.routed=false", "trunk.routed=true", "router.netns=other"] {
+            let message = text.parse::<Given>().unwrap_err();
+            assert!(message.contains("`--routed`"), "{message}");
         }
         for text in
             ["port.speed=1G", "port.class.3.xoff=1", "fdb.static=[]", "defaults.speed=1G", "trunk.name=x"]

@@ -258,8 +258,11 @@ impl Experiment {
     /// called with what the request's keys reach, and with what they make doubtful.
     ///
     /// # Errors
-    /// What the configuration says against it.
-    pub fn check(&self, request: &Request, tell: &mut Tell<'_>) -> Result<(), ConfigError> {
+    /// What the configuration says against it, or a program that is missing.
+    pub fn check(&self, request: &Request, tell: &mut Tell<'_>) -> Result<(), FabricError> {
+        for variant in &request.policies {
+            (self.plans)(variant, request.line).iter().try_for_each(Plan::check_programs)?;
+        }
         self.reaches(request).iter().for_each(|line| tell(line));
         let machine = Machine { device: |_| Device::Unknown, ..machine::here() };
         let mut doubts = ByPolicy::default();

@@ -88,12 +88,12 @@ fn what_is_given_reaches_every_switch_and_is_checked_before_anything_is_built() 
     assert!(configs.iter().all(|of| of.switch.ports[0].classes[3].xoff.0 == 80_000));
     experiment.check(&with("class.3.xoff=80KB"), &mut |line| panic!("{line}")).unwrap();
     let said = |text: &str| match experiment.check(&with(text), &mut |_| ()).unwrap_err() {
-        ConfigError::Invalid(invalid) => {
+        FabricError::Config(ConfigError::Invalid(invalid)) => {
             let problem = &invalid.problems()[0];
             assert!(invalid.to_string().contains("under pfc: 1 error"), "{invalid}");
             format!("{problem} / {}", problem.help.clone().unwrap_or_default())
         }
-        unread @ (ConfigError::Read { .. } | ConfigError::ReadLab { .. }) => panic!("{unread}"),
+        other => panic!("{other}"),
     };
     let message = said("class.3.xof=80KB");
     assert!(message.contains("`xof` is not a key in [class.3]"), "{message}");

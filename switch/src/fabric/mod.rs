@@ -6,6 +6,7 @@
 //! routing daemon beside each. Nothing is left when the process goes, however it goes ([`crate::lab`]).
 
 mod account;
+mod addresses;
 mod credit;
 mod live;
 mod plan;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use xoff_config::{Config, ConfigError, Device as DeviceFacts, Machine};
 use xoff_dataplane::congestion::ReactionSettings;
+use xoff_dataplane::settings::Spread;
 use xoff_dataplane::units::{Bytes, Class, Nanos};
 use xoff_hosts::{STREAMS_MAX, Stream};
 
@@ -157,8 +159,8 @@ impl Fabric {
         if plan.is_routed {
             let of_kernel = plan.hosts_with(Stack::Kernel).count();
             assert_eq!(of_kernel, 0, "hosts of the kernel would take all others for neighbours");
-            routing::look_for_frr()?;
         }
+        plan.check_programs()?;
         let mut lab = Lab::new();
         let mut switches = Vec::new();
         // Devices of these names in the namespace of the caller are others.
@@ -175,7 +177,7 @@ impl Fabric {
         }
         let end = |at: PortOf| {
             let end = switches[at.switch.0].0.end(plan.port_name(at));
-            if plan.is_routed { end.mac(routing::device_address(at)) } else { end }
+            if plan.is_routed { end.mac(addresses::device_address(at)) } else { end }
         };
         let mut hosts = Vec::new();
         for (id, host) in plan.hosts().zip(&plan.hosts) {
@@ -205,6 +207,13 @@ impl Fabric {
     pub fn credit(&self, at: PortOf, frame: Bytes, frames: u64) -> Nanos {
         let switch = &self.switches[at.switch.0].1.switch;
         credit::credit(&switch.ports[at.port.index()], &switch.pipeline, frame, frames)
+    }
+
+    /// Whether all frames of a flow take the same of several equal ways.
+    #[must_use]
+    pub fn keeps_flows(&self) -> bool {
+        let mut routers = self.switches.iter().filter_map(|(_, config)| config.shell.router.as_ref());
+        routers.all(|router| router.spread == Spread::Flow)
     }
 
     /// The device of a host.

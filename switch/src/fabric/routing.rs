@@ -6,14 +6,13 @@
 //!   namespace leaf-1-kernel    a host interface for each port, addresses, zebra, bgpd
 //! ```
 //!
-//! A host has 10.H.L.2 in a network of its own (H and L: its number), and the port that it is at is 10.H.L.1; the two ends of wire N
-//! between switches have 172.16.0.0 + 2N and the next. Every switch is an autonomous system (eBGP), so that ways through equally
+//! Every switch is an autonomous system (eBGP), so that ways through equally
 //! many switches are equal, and all of them are used (ECMP). IPv6 stays off: nobody says anything by himself.
 //!
 //! FRR's programs are children of the thread that lives in the kernel's namespace, and are killed when it ends, by whatever
 //! road; what they write is in directories that only they see. So nothing is left of them either.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io;
 use std::net::Ipv4Addr;
@@ -26,10 +25,10 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::Group;
 use tokio::runtime;
-use xoff_dataplane::units::MacAddr;
 
 use super::FabricError;
-use super::plan::{HostId, Plan, PortOf, Stack, SwitchId};
+use super::addresses::{network, wire_address};
+use super::plan::{HostId, Plan, Stack, SwitchId};
 use crate::control::SwitchView;
 use crate::lab::{Device, Lab, LabError, Namespace};
 use crate::network::enter;
@@ -40,8 +39,8 @@ use crate::router::tables::{Row, table};
 const PLACES: [&str; 2] = ["/usr/lib/frr", "/usr/libexec/frr"];
 /// Those that it takes, in the order in which they are started.
 const DAEMONS: [&str; 2] = ["zebra", "bgpd"];
-/// Directories that the programs of a router have for themselves, where there are any: sockets, process ids, logs, what they are told; and where FRR
-/// keeps what it would say of a crash.
+/// Directories that the programs of a router have for themselves, where there are any: sockets, process ids, logs, what they are told;
+/// and where FRR keeps what it would say of a crash.
 const OWN: &[&str] = &["/run", "/var/tmp", "/var/lib/frr"];
 const STATE: &str = "/run/frr";
 /// The group that FRR's packages make: who may talk to its programs.
@@ -53,8 +52,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const LAST_LINES: usize = 3;
 /// More than a fabric has.
 const ROUTES_MAX: usize = 10_000;
-/// The first wire between switches.
-const WIRES: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 0);
 /// Of private use, one for each switch.
 const AS_BASE: usize = 64_512;
 
@@ -114,71 +111,18 @@ pub enum RoutingError {
     },
 }
 
-/// How switches and hosts of a plan are addressed.
 impl Plan {
-    /// The router that frames of a host are addressed to, where they are for another; `None`: switches bridge.
-    #[must_use]
-    pub fn gateway(&self, host: HostId) -> Option<MacAddr> {
-        self.is_routed.then(|| device_address(self.port_of(host)))
+    /// Whether there is what it takes to route, if it routes.
+    ///
+    /// # Errors
+    /// Where FRR is missing, or a part of it.
+    pub fn check_programs(&self) -> Result<(), RoutingError> {
+        if self.is_routed { look_for_frr() } else { Ok(()) }
     }
-
-    /// The address of a port, with the length of its network's prefix.
-    fn router_address(&self, at: PortOf) -> (Ipv4Addr, u8) {
-        let wire = self.trunks.iter().position(|&(a, b)| a == at || b == at);
-        match (wire, self.hosts().find(|&host| self.port_of(host) == at)) {
-            (Some(wire), _) => (wire_address(wire, self.trunks[wire].1 == at), 31),
-            (None, Some(host)) => (Ipv4Addr::from_bits(network(host).to_bits() + 1), 24),
-            (None, None) => unreachable!("a port has a wire"),
-        }
-    }
-
-    /// The ports by which the shortest ways lead from a switch to a host.
-    fn ways(&self, switch: SwitchId, host: HostId) -> Vec<PortOf> {
-        let home = self.port_of(host);
-        if home.switch == switch {
-            return vec![home];
-        }
-        let far = self.distances(home.switch);
-        let ends =
-            self.trunks.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).filter(|(a, _)| a.switch == switch);
-        ends.filter(|(_, b)| far[b.switch.0] + 1 == far[switch.0]).map(|(a, _)| a).collect()
-    }
-
-    /// How many wires are between each switch and this one.
-    fn distances(&self, from: SwitchId) -> Vec<usize> {
-        let mut far = vec![usize::MAX - 1; self.switches.len()];
-        far[from.0] = 0;
-        let mut frontier = VecDeque::from([from]);
-        while let Some(at) = frontier.pop_front() {
-            for (a, b) in self.trunks.iter().flat_map(|&(a, b)| [(a, b), (b, a)]) {
-                if a.switch == at && far[b.switch.0] > far[at.0] + 1 {
-                    far[b.switch.0] = far[at.0] + 1;
-                    frontier.push_back(b.switch);
-                }
-            }
-        }
-        far
-    }
-}
-
-/// Of a port's device, and of the router there.
-pub(super) fn device_address(at: PortOf) -> MacAddr {
-    let [.., high, low] = at.switch.0.to_be_bytes();
-    MacAddr([0x02, 0, 0x01, high, low, at.port.0])
-}
-
-/// Where a host and its router are, and nobody else: a /24.
-fn network(host: HostId) -> Ipv4Addr {
-    Ipv4Addr::from_bits(host.ipv4().to_bits() & !0xff)
-}
-
-fn wire_address(wire: usize, is_second: bool) -> Ipv4Addr {
-    let number = u32::try_from(2 * wire).expect("a plan has few wires") + u32::from(is_second);
-    Ipv4Addr::from_bits(WIRES.to_bits() + number)
 }
 
 /// Whether FRR is there.
-pub(super) fn look_for_frr() -> Result<(), RoutingError> {
+fn look_for_frr() -> Result<(), RoutingError> {
     let is_there = |missing| program(missing).map(drop).ok_or(RoutingError::NoFrr { missing });
     DAEMONS.into_iter().try_for_each(is_there)?;
     group().map(drop)
@@ -459,34 +403,9 @@ fn ways_of(row: &Row) -> BTreeSet<&str> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use xoff_dataplane::units::BitRate;
-    use xoff_hosts::payload::ip_address;
-
+    use super::super::addresses::tests::leaf_spine;
     use super::*;
     use crate::router::tables::RowVia;
-
-    /// Two leaves with a host each, two spines.
-    fn leaf_spine() -> (Plan, [SwitchId; 4], [HostId; 2]) {
-        let mut plan = Plan::new(BitRate::from_mbps(100)).routed();
-        let switches = ["leaf-1", "leaf-2", "spine-1", "spine-2"].map(|name| plan.switch(name));
-        let [leaf_1, leaf_2, spine_1, spine_2] = switches;
-        let hosts = [("near", leaf_1), ("far", leaf_2)].map(|(name, leaf)| plan.host(name, leaf));
-        for (leaf, spine) in [(leaf_1, spine_1), (leaf_1, spine_2), (leaf_2, spine_1), (leaf_2, spine_2)] {
-            plan.trunk(leaf, spine);
-        }
-        (plan, switches, hosts)
-    }
-
-    #[test]
-    fn a_host_is_in_a_network_of_its_own_with_its_router() {
-        let (mut plan, _, [near, far]) = leaf_spine();
-        assert_eq!([near, far].map(|host| host.ipv4().to_string()), ["10.0.1.2", "10.0.2.2"]);
-        assert_eq!(ip_address(near.address()), near.ipv4(), "as its frames say");
-        assert_eq!(plan.router_address(plan.port_of(far)), (Ipv4Addr::new(10, 0, 2, 1), 24));
-        assert_eq!(plan.gateway(far), Some(device_address(plan.port_of(far))));
-        plan.is_routed = false;
-        assert_eq!(plan.gateway(far), None, "where switches bridge");
-    }
 
     #[test]
     fn both_ends_of_a_wire_are_in_a_network_and_each_knows_the_other() {
@@ -498,18 +417,6 @@ mod tests {
         );
         assert!(bgpd(&plan, leaf_1).contains(" neighbor 172.16.0.1 remote-as 64514\n"));
         assert!(bgpd(&plan, spine_1).contains(" neighbor 172.16.0.0 remote-as 64512\n"));
-    }
-
-    #[test]
-    fn all_of_the_shortest_ways_lead_to_a_host() {
-        let (plan, [leaf_1, leaf_2, spine_1, _], [near, far]) = leaf_spine();
-        let ways = |switch, host| -> Vec<&str> {
-            plan.ways(switch, host).iter().map(|&at| plan.port_name(at)).collect()
-        };
-        assert_eq!(ways(leaf_1, far), ["to-spine-1", "to-spine-2"]);
-        assert_eq!(ways(spine_1, far), ["to-leaf-2"]);
-        assert_eq!(ways(leaf_2, near), ["to-spine-1", "to-spine-2"]);
-        assert_eq!(ways(leaf_1, near), ["near"]);
     }
 
     #[test]

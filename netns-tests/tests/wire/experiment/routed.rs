@@ -24,7 +24,8 @@ fn a_cascade_over_routers_tells_every_step_by_a_way_for_each_sender() {
         let ways: Vec<_> = flows.map(|flow| (flow["from"].as_str(), flow["by"].as_str())).collect();
         let expected = [("gpu-1", "to-spine-1"), ("gpu-2", "to-spine-2")];
         assert_eq!(ways, expected.map(|(from, by)| (Some(from), Some(by))));
-        assert!(number(of, "/other_class_received") > 0, "class 0 was not paused");
+        let class_0 = ["/other_class_sent", "/other_class_received"].map(|key| number(of, key));
+        assert!(class_0[0] > 0 && class_0[0] == class_0[1], "class 0 was not paused: {class_0:?}");
         assert_eq!(report["unmet"].as_array().unwrap().len(), 0, "{}", of["deviations"]);
     });
 }

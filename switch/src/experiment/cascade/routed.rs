@@ -8,18 +8,19 @@
 //!
 //! Each GPU sends one flow, and routers take a flow by one way. So there are two chains of pauses, each of which begins behind leaf-2 and
 //! ends at one sender: gpu-1 is halted by spine-1's chain alone and gpu-2 by that of spine-2, if their flows take these ways. They
-//! are made to, by their UDP source ports.
+//! are made to, by their UDP source ports. Against both goes a little of the same class, from other to gpu-1: nobody may ever hold that.
 
 use xoff_dataplane::units::BitRate;
 use xoff_hosts::Stream;
+use xoff_hosts::report::SentStream;
 
 use super::story::{Step, Story};
 use super::watch::Deed;
 use super::{
-    Findings, Flow, GPU_3_PERCENT, OFFERED_PERCENT, OTHER_PERCENT, ROUTED, Request, Run, SEND, Tell,
-    other_class, percent_of, watched,
+    BESIDE_PERCENT, Findings, Flow, GPU_3_PERCENT, OFFERED_PERCENT, OTHER_PERCENT, ROUTED, Request, Run,
+    SEND, Tell, other_class, percent_of, watched,
 };
-use crate::fabric::{Fabric, FabricError, HostId, Load, Plan, PortOf, Settings, lossless};
+use crate::fabric::{Fabric, FabricError, HostId, LOSSLESS, Load, Plan, PortOf, Settings, lossless};
 
 /// What is to be built, and who is who in it.
 pub(super) struct Scene {
@@ -52,18 +53,43 @@ fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
     let started = fabric.start()?;
     let (mut load, mut flows) = (Load::default(), Vec::new());
     for (sender, up) in senders {
-        let source_port = started.source_port(sender, gpu_3, up)?;
-        let [from, by] = [plan.port_of(sender), up].map(|at| plan.port_name(at).to_owned());
-        flows.push(Flow { from, by, source_port });
+        let mut source_port = None;
+        if fabric.keeps_flows() {
+            let found = started.source_port(sender, gpu_3, up)?;
+            let [from, by] = [plan.port_of(sender), up].map(|at| plan.port_name(at).to_owned());
+            flows.push(Flow { from, by, source_port: found });
+            source_port = Some(found);
+        }
         let rate = percent_of(line, OFFERED_PERCENT);
-        let source_port = Some(source_port);
         let stream = Stream { rate, source_port, duration: Some(SEND), ..lossless(gpu_3) };
         load.send(sender, Stream { via: plan.gateway(sender), ..stream });
     }
     let (from, _) = senders[0];
     let stream = other_class(other, percent_of(line, OTHER_PERCENT));
     load.send(from, Stream { via: plan.gateway(from), ..stream });
-    watched(plan, started, &load, flows)
+    let beside = Stream { rate: percent_of(line, BESIDE_PERCENT), duration: Some(SEND), ..lossless(from) };
+    load.send(other, Stream { via: plan.gateway(other), ..beside });
+    let run = watched(plan, started, &load, flows)?;
+    let sent = |sender: HostId| -> u64 {
+        run.account.host(sender).sent.iter().filter(is_lossless).map(|of| of.frames).sum()
+    };
+    let counted = senders.map(|(sender, up)| {
+        let left = run.account.class(up, LOSSLESS).tx_frames.get();
+        (plan.port_name(plan.port_of(sender)), plan.port_name(up), sent(sender), left)
+    });
+    let astray = counted.into_iter().filter_map(astray).collect();
+    Ok(Run { astray, ..run })
+}
+
+fn is_lossless(stream: &&SentStream) -> bool {
+    stream.class == LOSSLESS.get()
+}
+
+/// What is to be said where not all that a host sent, and nothing else, left the first switch as its flow was to.
+fn astray((host, by, sent, left): (&str, &str, u64, u64)) -> Option<String> {
+    let text =
+        || format!("which way the flows took: {host} sent {sent} frames, and {left} left its leaf by {by}");
+    (sent != left).then(text)
 }
 
 pub(super) fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
@@ -157,3 +183,19 @@ const RELAY: [(usize, &str, bool); 6] = [
     (8, "to-spine-1", true),
     (9, "to-spine-2", true),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_that_left_its_way_is_told() {
+        assert_eq!(astray(("gpu-1", "to-spine-1", 300, 300)), None);
+        let said = astray(("gpu-1", "to-spine-1", 300, 299));
+        assert!(
+            said.is_some_and(
+                |said| said.contains("gpu-1 sent 300 frames, and 299 left its leaf by to-spine-1")
+            )
+        );
+    }
+}

@@ -58,7 +58,7 @@ impl Story {
         missing.chain(against).collect()
     }
 
-    /// Holds with another cause than the article's.
+    /// Holds with another cause than the article's, and holds of those whom it does not hold.
     pub(super) fn not_relayed(&self, sight: &Sight) -> Vec<String> {
         let against = |&(place, culprit, relayed): &(usize, &'static str, bool)| {
             let holds = self.all_of(sight.known(), place).enumerate();
@@ -74,7 +74,17 @@ impl Story {
                 )
             })
         };
-        self.relay.iter().flat_map(against).collect()
+        let is_of_steps = |event: &Event| {
+            self.relay
+                .iter()
+                .any(|&(place, ..)| (event.switch.as_str(), event.port.as_str()) == self.place(place))
+        };
+        let holds = sight.known().iter().filter(|event| event.deed == Deed::Holds);
+        let others = holds.filter(|event| !is_of_steps(event));
+        let others = others.map(|event| {
+            format!("{} holds {}, which is no part of the congestion", event.switch, event.port)
+        });
+        self.relay.iter().flat_map(against).chain(others).collect()
     }
 
     pub(super) fn is_in_order(&self, sight: &Sight) -> bool {
@@ -87,6 +97,12 @@ impl Story {
 
     pub(super) fn is_as_told(&self, sight: &Sight) -> bool {
         self.is_in_order(sight) && self.is_relayed(sight)
+    }
+
+    /// Switch and port of a step.
+    fn place(&self, place: usize) -> (&'static str, &'static str) {
+        let (_, _, switch, port, _) = self.steps[place];
+        (switch, port)
     }
 
     fn has_all(&self, sight: &Sight) -> bool {
@@ -247,6 +263,18 @@ pub(super) mod tests {
         let said = again(Some("to-spine-2"));
         assert_eq!(said.len(), 1, "{said:?}");
         assert!(said[0].starts_with("step 9: leaf-1 holds gpu-1"), "{said:?}");
+    }
+
+    #[test]
+    fn a_hold_of_somebody_beside_is_told() {
+        for (story, switch, port) in
+            [(&routed::STORY, "leaf-2", "other"), (&article::STORY, "rail-a", "other-1")]
+        {
+            let mut events = story.as_told();
+            events.push(at(100.0, switch, port, Deed::Holds));
+            let said = story.not_relayed(&whole(events));
+            assert_eq!(said, [format!("{switch} holds {port}, which is no part of the congestion")]);
+        }
     }
 
     #[test]
