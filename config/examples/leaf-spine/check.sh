@@ -63,7 +63,7 @@ pings_begin() { # of both families, between all hosts
   for from in h1 h2; do
     for to in 10.2.3.2 10.2.4.2 2001:db8:2:3::2 2001:db8:2:4::2; do
       # A deadline is there for nobody but a check that is killed.
-      ip netns exec "$prefix$from" ping -n -D -i 0.02 -w 300 -Q 96 $to > "$state/pings/$from-$to" &
+      ip netns exec "$prefix$from" ping -n -D -i 0.02 -w 600 -Q 96 $to > "$state/pings/$from-$to" &
       pingers+=($!)
     done
   done
@@ -100,7 +100,8 @@ ended() { ! kill -0 "$1" 2> /dev/null; }
 at h3 iperf3 -s -1 -D -I "$state/h3/iperf3.pid" > /dev/null
 within 5 at h3 sh -c "ss -ltn | grep -q :5201"
 pings_begin
-at h1 iperf3 -c 10.2.3.2 -t 300 -P 16 --fq-rate 4M -S 96 > "$state/iperf3.log" & # until it is told to end
+# Until it is told to end, itself and no shell before it. (600 s is more than all the waits below.)
+ip netns exec "${prefix}h1" iperf3 -c 10.2.3.2 -t 600 -P 16 --fq-rate 4M -S 96 > "$state/iperf3.log" &
 load=$!
 sleep 2
 # It has no time to say goodbye. Its connections go with it, by which the leaves see it.
