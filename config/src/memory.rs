@@ -25,7 +25,7 @@ const PER_CHUNK_AND_WORKER: u64 = xoff_dataplane::queue::BYTES_PER_SLOT as u64 +
 /// What the kernel remembers of each chunk for each socket, beside the process (`struct xdp_buff_xsk`, Linux 6.18).
 const KERNEL_PER_CHUNK_AND_SOCKET: u64 = 128;
 /// The program itself, its threads, its XDP programs and what it serves.
-const PROCESS: u64 = 10 << 20;
+const PROCESS: u64 = 17 << 20;
 
 /// UMEM chunks by consumer.
 pub type Chunks = [(&'static str, u64); 9];

@@ -73,12 +73,15 @@ impl Lldpd {
 
     /// What it says of its neighbor, once there is one.
     fn neighbor(&self) -> Value {
-        wait_for("lldpd's neighbor", || {
-            let text = self.ask(&["show", "neighbors", "details"]);
-            let all: Value = serde_json::from_str(&text).unwrap();
-            let interface = &all["lldp"][0]["interface"];
-            interface.as_array().filter(|all| all.len() == 1).map(|all| all[0].clone())
-        })
+        wait_for("lldpd's neighbor", || self.one_neighbor())
+    }
+
+    /// The same now; `None` where there is none, or more.
+    fn one_neighbor(&self) -> Option<Value> {
+        let text = self.ask(&["show", "neighbors", "details"]);
+        let all: Value = serde_json::from_str(&text).unwrap();
+        let interface = &all["lldp"][0]["interface"];
+        interface.as_array().filter(|all| all.len() == 1).map(|all| all[0].clone())
     }
 }
 
@@ -143,7 +146,11 @@ fn an_lldpd_at_the_host_interface_of_a_port_speaks_with_one_at_the_other_end() {
     let config = bed.config("lldp = \"kernel\"\nrouted = true\nspeed = \"100M\"").more(&router);
     let switch = bed.start(&config);
     let daemons = [Lldpd::start(bed.host(1).namespace(), "eth0"), Lldpd::start(kernel, "p1")];
-    daemons.iter().for_each(|lldpd| _ = lldpd.ask(&["configure", "lldp", "tx-interval", "1"]));
+    // One that was told nothing speaks every 30 s, and one that has just been told may have to wait for that to be over.
+    wait_for("both to know each other", || {
+        daemons.iter().for_each(|lldpd| _ = lldpd.ask(&["update"]));
+        daemons.iter().all(|lldpd| lldpd.one_neighbor().is_some()).then_some(())
+    });
     let described = |lldpd: &Lldpd| lldpd.neighbor()["port"][0]["descr"][0]["value"].clone();
     assert_eq!(daemons.each_ref().map(described), ["p1", "eth0"]);
     let ours = lldp(&switch, 1);
