@@ -1,15 +1,19 @@
 //! The fabric in time: events are taken one after the other, and what follows from each at once is done before the next.
+//!
+//! It is the same fabric whatever stands at the ends of its links ([`Node`]): it is made for each kind of switch and of host, and calls
+//! them directly.
 
 use std::hint::black_box;
 
 use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::{Bytes, MacAddr};
+use xoff_dataplane::units::Bytes;
 
 use crate::calendar::{BUCKETS, Calendar};
 use crate::ends::{End, Line, NodeId};
 use crate::event::{Event, NUMBERS_MAX};
-use crate::host::{Flow, Host, address};
+use crate::host::{Flow, Host};
 use crate::link::{Link, Links};
+use crate::node::{Net, Node, Place};
 use crate::plan::Plan;
 use crate::pool::Pool;
 use crate::seed::{Purpose, Seed};
@@ -28,12 +32,11 @@ const EVENTS_WANTED: u64 = 16;
 
 /// Switches, hosts and links, and the time.
 #[derive(Debug)]
-pub struct Fabric {
-    links: Links,
-    pool: Pool,
-    switches: Vec<SwitchNode>,
+pub struct Fabric<S = SwitchNode, H = Host> {
+    net: Net,
+    switches: Vec<S>,
     /// Their nodes follow those of switches.
-    hosts: Vec<Host>,
+    hosts: Vec<H>,
     /// By link, the end that sends.
     senders: Vec<End>,
     tally: Tally,
@@ -50,12 +53,37 @@ pub struct Tally {
 }
 
 impl Fabric {
-    /// As planned; what switches hash with comes from `seed`.
+    /// As planned, with switches of ideal hardware and plain hosts; what switches hash with comes from `seed`.
     ///
     /// # Panics
     /// If a port of the plan has no link, or two.
     #[must_use]
     pub fn new(plan: &Plan, seed: Seed) -> Fabric {
+        let switch = |at, settings: SwitchSettings, slots| SwitchNode::new(at, &settings, slots);
+        Fabric::of(plan, seed, switch, Host::new)
+    }
+
+    /// Host number `host` begins to send.
+    ///
+    /// # Panics
+    /// If there is no such host, or it has not sent all of another flow yet.
+    pub fn begin(&mut self, host: u32, flow: &Flow) {
+        self.at_host(host, |at, net| at.begin(host, flow, net));
+    }
+}
+
+impl<S: Node, H: Node> Fabric<S, H> {
+    /// As planned, with these switches and hosts, which are made in the order of the plan; what switches hash with comes from `seed`.
+    ///
+    /// # Panics
+    /// If a port of the plan has no link, or two.
+    #[must_use]
+    pub fn of(
+        plan: &Plan,
+        seed: Seed,
+        mut switch: impl FnMut(Place, SwitchSettings, SlotCounts) -> S,
+        mut host: impl FnMut(Place, Line) -> H,
+    ) -> Fabric<S, H> {
         let directions = plan.directions();
         let count = u32::try_from(directions.len()).expect("links are counted in 32 bits");
         assert!(count < NUMBERS_MAX, "{count} links");
@@ -65,29 +93,23 @@ impl Fabric {
         let make = |(id, (mut settings, slots)): (NodeId, (SwitchSettings, SlotCounts))| {
             settings.fdb.seed = seed.words(id, Purpose::Hash);
             slots_all += slots.data as usize;
-            SwitchNode::new(id, first_links.next(settings.ports.len()), &settings, slots)
+            switch(Place::new(id, first_links.next(settings.ports.len())), settings, slots)
         };
-        let switches: Vec<SwitchNode> = (0..).map(NodeId).zip(plan.settings()).map(make).collect();
+        let switches: Vec<S> = (0..).map(NodeId).zip(plan.settings()).map(make).collect();
         let hosts = (plan.switches()..).map(NodeId).zip(directions.iter().skip(first_links.0 as usize));
-        let hosts: Vec<Host> =
-            hosts.map(|(id, (_, _, line))| Host::new(id, first_links.next(1), *line)).collect();
+        let hosts: Vec<H> =
+            hosts.map(|(id, (_, _, line))| host(Place::new(id, first_links.next(1)), *line)).collect();
         let calendar = Calendar::new(bucket_log2(&directions));
         let links = directions.into_iter().map(|(_, to, line)| Link::new(to, line)).collect();
-        Fabric {
-            links: Links::new(links, calendar),
-            pool: Pool::with_capacity(slots_all + senders.len()),
-            switches,
-            hosts,
-            senders,
-            tally: Tally::default(),
-            trace: Trace::default(),
-        }
+        let pool = Pool::with_capacity(slots_all + senders.len());
+        let net = Net { links: Links::new(links, calendar), pool };
+        Fabric { net, switches, hosts, senders, tally: Tally::default(), trace: Trace::default() }
     }
 
     /// What time it is.
     #[must_use]
     pub fn now(&self) -> Picos {
-        self.links.now
+        self.net.now()
     }
 
     /// How much has happened.
@@ -104,35 +126,37 @@ impl Fabric {
 
     /// The switches, in the order of the plan.
     #[must_use]
-    pub fn switches(&self) -> &[SwitchNode] {
+    pub fn switches(&self) -> &[S] {
         &self.switches
     }
 
     /// The hosts, in the order of the plan.
     #[must_use]
-    pub fn hosts(&self) -> &[Host] {
+    pub fn hosts(&self) -> &[H] {
         &self.hosts
     }
 
-    /// The address of a host.
-    #[must_use]
-    pub fn address(host: u32) -> MacAddr {
-        address(host)
-    }
-
-    /// Host number `host` begins to send.
+    /// Something is done at host number `host`, from outside.
     ///
     /// # Panics
-    /// If there is no such host, or it has not sent all of another flow yet.
-    pub fn begin(&mut self, host: u32, flow: &Flow) {
-        self.hosts[host as usize].begin(host, flow, &mut self.links);
+    /// If there is no such host.
+    pub fn at_host<T>(&mut self, host: u32, done: impl FnOnce(&mut H, &mut Net) -> T) -> T {
+        done(&mut self.hosts[host as usize], &mut self.net)
+    }
+
+    /// Something is done at switch number `switch`, from outside.
+    ///
+    /// # Panics
+    /// If there is no such switch.
+    pub fn at_switch<T>(&mut self, switch: u32, done: impl FnOnce(&mut S, &mut Net) -> T) -> T {
+        done(&mut self.switches[switch as usize], &mut self.net)
     }
 
     /// Lets everything happen that is due by `end`, and makes it that time, unless that is over already.
     pub fn run_until(&mut self, end: Picos) {
         let end = end.min(END);
         self.happen_until(end);
-        self.links.now = self.links.now.max(end);
+        self.net.links.now = self.net.now().max(end);
     }
 
     /// Lets everything happen until nothing moves any more. Where frames wait for each other for good, it does not end: pauses are
@@ -143,12 +167,12 @@ impl Fabric {
 
     fn happen_until(&mut self, end: Picos) {
         loop {
-            if self.links.calendar.is_through() {
-                self.links.calendar.turn_on();
+            if self.net.links.calendar.is_through() {
+                self.net.links.calendar.turn_on();
                 self.look_ahead();
             }
-            let Some((now, subject)) = self.links.calendar.take_until(end) else { break };
-            self.links.now = now;
+            let Some((now, subject)) = self.net.links.calendar.take_until(end) else { break };
+            self.net.links.now = now;
             self.tally.events += 1;
             self.trace.note(now, subject);
             self.happen(Event::of(subject));
@@ -159,10 +183,10 @@ impl Fabric {
     /// other. Nothing depends on what is read.
     #[inline(never)]
     fn look_ahead(&self) {
-        let sum = self.links.calendar.current().fold(0, |sum: u64, subject| match Event::of(subject) {
+        let sum = self.net.links.calendar.current().fold(0, |sum: u64, subject| match Event::of(subject) {
             Event::Arrived(link) => {
-                let first = self.links.first(link);
-                sum.wrapping_add(first.map_or(0, |packet| self.pool.look_ahead(packet)))
+                let first = self.net.links.first(link);
+                sum.wrapping_add(first.map_or(0, |packet| self.net.pool.look_ahead(packet)))
             }
             Event::Left(_) | Event::Due(_) => sum,
         });
@@ -171,39 +195,37 @@ impl Fabric {
 
     #[inline]
     fn happen(&mut self, event: Event) {
-        let Fabric { links, pool, switches, hosts, senders, tally, trace, .. } = self;
+        let Fabric { net, switches, hosts, senders, tally, trace } = self;
         let count = switches.len();
         match event {
             Event::Left(link) => {
                 let End { node, port } = senders[link.0 as usize];
                 match switches.get_mut(node.index()) {
-                    Some(switch) => switch.left(port, pool, links),
-                    None => hosts[node.index() - count].left(pool, links),
+                    Some(switch) => switch.left(port, net),
+                    None => hosts[node.index() - count].left(port, net),
                 }
             }
             Event::Arrived(link) => {
-                let Some((End { node, port }, packet, len)) = links.arrived(link) else { return };
+                let Some((End { node, port }, packet)) = net.links.arrived(link) else { return };
                 tally.hops += 1;
-                trace.note_frame(len);
+                trace.note_frame(packet.len);
                 match switches.get_mut(node.index()) {
-                    Some(switch) => switch.arrived(port, packet, len, pool, links),
-                    None => hosts[node.index() - count].arrived(packet, len, pool, links),
+                    Some(switch) => switch.arrived(port, packet, net),
+                    None => hosts[node.index() - count].arrived(port, packet, net),
                 }
             }
             Event::Due(node) => match switches.get_mut(node.index()) {
-                Some(switch) => switch.due(pool, links),
-                None => hosts[node.index() - count].due(pool, links),
+                Some(switch) => switch.due(net),
+                None => hosts[node.index() - count].due(net),
             },
         }
     }
 
-    /// Frames in the pool that are in no switch and on no link, or the other way round: zero unless there is a bug.
+    /// Frames in the pool that are in no node and on no link, or the other way round: zero unless there is a bug.
     #[must_use]
     pub fn missing(&self) -> i128 {
-        let held: u64 = self.switches.iter().map(SwitchNode::frames).sum();
-        let sending: usize = self.switches.iter().map(SwitchNode::sending).sum();
-        let outside = self.links.in_flight() as i128 - sending as i128;
-        self.pool.in_use() as i128 - i128::from(held) - outside
+        let held = self.switches.iter().map(S::holds).chain(self.hosts.iter().map(H::holds)).sum::<u64>();
+        self.net.pool.in_use() as i128 - i128::from(held) - self.net.links.in_flight() as i128
     }
 }
 

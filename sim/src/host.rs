@@ -3,16 +3,17 @@
 //! It is plain for speed: what of the class it may send is the decision of the same [`Gate`] as a live host's; schedules, rate limiters
 //! and reports of live hosts have no part in it.
 
-use xoff_dataplane::units::{Class, MacAddr, Nanos};
+use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId};
 use xoff_dataplane::wire::Header;
 use xoff_hosts::{Gate, Obedience};
 
-use crate::ends::{Line, LinkId, NodeId};
-use crate::event::Event;
-use crate::link::Links;
-use crate::pool::{Packet, Pool, is_mac_control};
+use crate::ends::Line;
+use crate::node::{Net, Node, Place};
+use crate::pool::{Packet, is_mac_control};
 use crate::time::Picos;
 
+/// The only port of a host.
+const LINE: PortId = PortId(0);
 /// Of the frames that a host sends: Ethernet, IPv4, UDP.
 const HEADERS: usize = 42;
 /// Where the sequence number is, the low bits of it: the packet's Identification.
@@ -36,8 +37,7 @@ pub struct Flow {
 /// A host.
 #[derive(Debug)]
 pub struct Host {
-    id: NodeId,
-    link: u32,
+    place: Place,
     /// Nothing is on its line.
     is_free: bool,
     class: Class,
@@ -66,10 +66,9 @@ pub fn address(number: u32) -> MacAddr {
 }
 
 impl Host {
-    pub(crate) fn new(id: NodeId, link: u32, line: Line) -> Host {
+    pub(crate) fn new(place: Place, line: Line) -> Host {
         Host {
-            id,
-            link,
+            place,
             is_free: true,
             class: Class::ALL[0],
             frame_len: 0,
@@ -88,13 +87,13 @@ impl Host {
     }
 
     /// Host number `number` begins to send.
-    pub(crate) fn begin(&mut self, number: u32, flow: &Flow, links: &mut Links) {
+    pub(crate) fn begin(&mut self, number: u32, flow: &Flow, net: &mut Net) {
         assert!(self.left == 0, "host {number} has yet to send {} frames of another flow", self.left);
         self.head = head(number, flow);
         (self.class, self.frame_len) = (flow.class, flow.frame_len);
         (self.from, self.left) = (flow.from, flow.frames);
-        self.look_at_gate(links); // it has been asked to pause other classes, too
-        links.calendar.put(flow.from.max(links.now), Event::Due(self.id).subject());
+        self.look_at_gate(net); // it has been asked to pause other classes, too
+        net.wake(self.place, flow.from);
     }
 
     /// Frames sent; those of which the last bits have yet to leave, too.
@@ -133,66 +132,34 @@ impl Host {
         &self.gate
     }
 
-    /// A frame has come in.
-    #[inline]
-    pub(crate) fn arrived(&mut self, packet: Packet, len: u32, pool: &mut Pool, links: &mut Links) {
-        let head = pool.head(packet);
-        if is_mac_control(head) {
-            self.obey(head, links);
-            pool.free(packet);
-            return self.send(pool, links);
+    #[cold]
+    fn obey(&mut self, now: Nanos, head: &[u8]) {
+        if let Ok(header) = Header::parse(head) {
+            self.gate.receive(now, &header, head);
         }
-        let sequence = head.get(SEQUENCE).and_then(|bytes| bytes.try_into().ok()).map(u16::from_be_bytes);
-        self.out_of_order += u64::from(sequence != Some(self.expected));
-        self.expected = sequence.unwrap_or(self.expected).wrapping_add(1);
-        self.received += 1;
-        self.bytes_received += u64::from(len);
-        self.last_received = links.now;
-        pool.free(packet);
     }
 
     #[cold]
-    fn obey(&mut self, head: &[u8], links: &mut Links) {
-        let now = links.now.floor();
-        let Ok(header) = Header::parse(head) else { return };
-        self.gate.receive(now, &header, head);
-        self.look_at_gate(links);
-    }
-
-    #[cold]
-    fn look_at_gate(&mut self, links: &mut Links) {
-        let now = links.now.floor();
+    fn look_at_gate(&mut self, net: &mut Net) {
+        let now = net.now().floor();
         let is_paused = self.gate.paused(now).contains(self.class);
         self.paused_until = if is_paused { self.gate.next_change() } else { Nanos::ZERO };
         if is_paused && self.paused_until < Nanos::NEVER {
-            links.calendar.put(Picos::from(self.paused_until).max(links.now), Event::Due(self.id).subject());
+            net.wake(self.place, Picos::from(self.paused_until));
         }
-    }
-
-    /// The last bit of its frame has left.
-    #[inline]
-    pub(crate) fn left(&mut self, pool: &mut Pool, links: &mut Links) {
-        self.is_free = true;
-        self.send(pool, links);
-    }
-
-    /// The time that it waited for.
-    #[inline]
-    pub(crate) fn due(&mut self, pool: &mut Pool, links: &mut Links) {
-        self.send(pool, links);
     }
 
     /// The next frame starts if it may.
     #[inline]
-    fn send(&mut self, pool: &mut Pool, links: &mut Links) {
-        if !self.is_free || links.now < self.from || self.left == 0 {
+    fn send(&mut self, net: &mut Net) {
+        if !self.is_free || net.now() < self.from || self.left == 0 {
             return;
         }
         if self.paused_until > Nanos::ZERO {
-            if links.now.floor() < self.paused_until {
+            if net.now().floor() < self.paused_until {
                 return;
             }
-            self.look_at_gate(links);
+            self.look_at_gate(net);
             if self.paused_until > Nanos::ZERO {
                 return;
             }
@@ -203,8 +170,43 @@ impl Host {
         self.head[SEQUENCE].copy_from_slice(&sequence.to_be_bytes());
         self.sent += 1;
         self.left -= 1;
-        let packet = pool.add(&self.head, self.frame_len);
-        links.start(LinkId(self.link), packet, self.frame_len);
+        let packet = net.pool.add(&self.head, self.frame_len);
+        net.start(self.place, LINE, packet);
+    }
+}
+
+impl Node for Host {
+    #[inline]
+    fn arrived(&mut self, _: PortId, packet: Packet, net: &mut Net) {
+        let head = net.pool.head(packet);
+        if is_mac_control(head) {
+            self.obey(net.now().floor(), head);
+            net.pool.free(packet);
+            self.look_at_gate(net);
+            return self.send(net);
+        }
+        let sequence = head.get(SEQUENCE).and_then(|bytes| bytes.try_into().ok()).map(u16::from_be_bytes);
+        self.out_of_order += u64::from(sequence != Some(self.expected));
+        self.expected = sequence.unwrap_or(self.expected).wrapping_add(1);
+        self.received += 1;
+        self.bytes_received += u64::from(packet.len);
+        self.last_received = net.now();
+        net.pool.free(packet);
+    }
+
+    #[inline]
+    fn left(&mut self, _: PortId, net: &mut Net) {
+        self.is_free = true;
+        self.send(net);
+    }
+
+    #[inline]
+    fn due(&mut self, net: &mut Net) {
+        self.send(net);
+    }
+
+    fn holds(&self) -> u64 {
+        0
     }
 }
 

@@ -16,7 +16,6 @@ use crate::time::{Pace, Picos};
 struct InFlight {
     arrives: Picos,
     packet: Packet,
-    len: u32,
 }
 
 /// One direction.
@@ -50,12 +49,12 @@ impl Links {
 
     /// A frame starts now on a link that is free. When its last bit has left the link is free again.
     #[inline]
-    pub(crate) fn start(&mut self, id: LinkId, packet: Packet, len: u32) {
+    pub(crate) fn start(&mut self, id: LinkId, packet: Packet) {
         let link = &mut self.links[id.0 as usize];
-        let left = self.now.after(link.pace.time_of(Bytes::on_line(len)));
+        let left = self.now.after(link.pace.time_of(Bytes::on_line(packet.len)));
         let arrives = left.after(link.delay);
         let is_first = link.in_flight.is_empty();
-        link.in_flight.push_back(InFlight { arrives, packet, len });
+        link.in_flight.push_back(InFlight { arrives, packet });
         self.calendar.put(left, Event::Left(id).subject());
         if is_first {
             self.calendar.put(arrives, Event::Arrived(id).subject());
@@ -64,13 +63,13 @@ impl Links {
 
     /// The first frame on a link has arrived, whole.
     #[inline]
-    pub(crate) fn arrived(&mut self, id: LinkId) -> Option<(End, Packet, u32)> {
+    pub(crate) fn arrived(&mut self, id: LinkId) -> Option<(End, Packet)> {
         let link = &mut self.links[id.0 as usize];
-        let InFlight { packet, len, .. } = link.in_flight.pop_front()?;
+        let InFlight { packet, .. } = link.in_flight.pop_front()?;
         if let Some(next) = link.in_flight.front() {
             self.calendar.put(next.arrives, Event::Arrived(id).subject());
         }
-        Some((link.to, packet, len))
+        Some((link.to, packet))
     }
 
     /// The first frame on its way.

@@ -15,13 +15,18 @@ const _: () = assert!(ROOM as usize + HEAD <= BYTES);
 /// None of `Pool::long`.
 const NONE: u32 = u32::MAX;
 
-/// The number of a frame in the pool.
+/// A frame of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Packet(pub(crate) u32);
+pub struct Packet {
+    /// Where it is in the pool.
+    pub(crate) number: u32,
+    /// Its length, without FCS.
+    pub len: u32,
+}
 
 impl Packet {
     fn index(self) -> usize {
-        self.0 as usize
+        self.number as usize
     }
 }
 
@@ -39,9 +44,10 @@ const EMPTY: Place = Place { long: NONE, len: 0, start: 0, bytes: [0; BYTES] };
 
 /// The frames.
 #[derive(Debug, Default)]
-pub(crate) struct Pool {
+pub struct Pool {
     places: Vec<Place>,
-    free: Vec<Packet>,
+    /// Their numbers.
+    free: Vec<u32>,
     /// MAC control beyond a head, and which of these are free.
     long: Vec<Vec<u8>>,
     long_free: Vec<u32>,
@@ -60,8 +66,8 @@ impl Pool {
 
     /// A frame of `len` bytes that begins with `head`: as much of it as is kept.
     #[inline]
-    pub(crate) fn add(&mut self, head: &[u8], len: u32) -> Packet {
-        let packet = self.place();
+    pub fn add(&mut self, head: &[u8], len: u32) -> Packet {
+        let packet = Packet { number: self.place(), len };
         let place = &mut self.places[packet.index()];
         let kept = head.len().min(HEAD);
         (place.start, place.len) = (ROOM, len);
@@ -70,7 +76,7 @@ impl Pool {
     }
 
     /// A frame of these bytes; all of them are kept if it is MAC control.
-    pub(crate) fn add_whole(&mut self, bytes: &[u8]) -> Packet {
+    pub fn add_whole(&mut self, bytes: &[u8]) -> Packet {
         let packet = self.add(bytes, count(bytes));
         if bytes.len() > HEAD && is_mac_control(bytes) {
             let long = self.long_free.pop().unwrap_or_else(|| {
@@ -85,7 +91,7 @@ impl Pool {
 
     /// Another frame like it.
     pub(crate) fn copy(&mut self, packet: Packet) -> Packet {
-        let copy = self.place();
+        let copy = Packet { number: self.place(), len: packet.len };
         self.places[copy.index()] = self.places[packet.index()].clone();
         let of_copy = &mut self.places[copy.index()];
         if of_copy.long != NONE {
@@ -97,12 +103,6 @@ impl Pool {
         copy
     }
 
-    /// Its length, without FCS.
-    #[inline]
-    pub(crate) fn length(&self, packet: Packet) -> u32 {
-        self.places[packet.index()].len
-    }
-
     /// Reads the first of what is kept of it.
     #[inline]
     pub(crate) fn look_ahead(&self, packet: Packet) -> u64 {
@@ -111,7 +111,8 @@ impl Pool {
 
     /// Its first bytes; of MAC control all.
     #[inline]
-    pub(crate) fn head(&self, packet: Packet) -> &[u8] {
+    #[must_use]
+    pub fn head(&self, packet: Packet) -> &[u8] {
         let place = &self.places[packet.index()];
         if place.long != NONE {
             return &self.long[place.long as usize];
@@ -145,21 +146,21 @@ impl Pool {
 
     /// The frame has come to its end.
     #[inline]
-    pub(crate) fn free(&mut self, packet: Packet) {
+    pub fn free(&mut self, packet: Packet) {
         let place = &mut self.places[packet.index()];
         if place.long != NONE {
             let long = std::mem::replace(&mut place.long, NONE);
             self.long[long as usize].clear();
             self.long_free.push(long);
         }
-        self.free.push(packet);
+        self.free.push(packet.number);
     }
 
     #[inline]
-    fn place(&mut self) -> Packet {
+    fn place(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.places.push(EMPTY);
-            Packet(count(&self.places) - 1)
+            count(&self.places) - 1
         })
     }
 }

@@ -29,10 +29,10 @@ impl Slots {
 
     /// A frame has come in. `None` when no slot is free.
     #[inline]
-    pub(crate) fn fill(&mut self, packet: Packet, len: u32) -> Option<Frame> {
+    pub(crate) fn fill(&mut self, packet: Packet) -> Option<Frame> {
         let slot = self.data.pop()?;
-        self.packets[slot as usize] = packet.0;
-        Some(Frame::new(slot, len))
+        self.packets[slot as usize] = packet.number;
+        Some(Frame::new(slot, packet.len))
     }
 
     /// The frame leaves: its packet is no longer the switch's when the slot is freed.
@@ -45,7 +45,7 @@ impl Slots {
 
     #[inline]
     fn packet(&self, frame: &Frame) -> Packet {
-        Packet(self.packets[frame.slot() as usize] & !SENT)
+        Packet { number: self.packets[frame.slot() as usize] & !SENT, len: frame.len() }
     }
 }
 
@@ -59,8 +59,8 @@ impl View<'_> {
     fn put(&mut self, slot: Option<u32>, packet: impl FnOnce(&mut Pool) -> Packet) -> Option<Frame> {
         let slot = slot?;
         let packet = packet(self.pool);
-        self.slots.packets[slot as usize] = packet.0;
-        Some(Frame::new(slot, self.pool.length(packet)))
+        self.slots.packets[slot as usize] = packet.number;
+        Some(Frame::new(slot, packet.len))
     }
 }
 
@@ -101,10 +101,10 @@ impl FrameStore for View<'_> {
 
     #[inline]
     fn free(&mut self, frame: Frame) {
-        let (slot, _) = frame.into_parts();
-        let packet = self.slots.packets[slot as usize];
-        if packet & SENT == 0 {
-            self.pool.free(Packet(packet));
+        let (slot, len) = frame.into_parts();
+        let number = self.slots.packets[slot as usize];
+        if number & SENT == 0 {
+            self.pool.free(Packet { number, len });
         }
         let free =
             if slot < self.slots.control_from { &mut self.slots.data } else { &mut self.slots.control };

@@ -9,19 +9,15 @@ use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Batch, Switch, Workers};
 use xoff_dataplane::units::{Nanos, PortId, PortSet};
 
-use crate::ends::{LinkId, NodeId};
-use crate::event::Event;
-use crate::link::Links;
-use crate::pool::{Packet, Pool};
+use crate::node::{Net, Node, Place};
+use crate::pool::Packet;
 use crate::slots::{Slots, View};
 use crate::time::Picos;
 
 /// A switch.
 #[derive(Debug)]
 pub struct SwitchNode {
-    id: NodeId,
-    /// Of its port 0; those of the others follow.
-    first_link: u32,
+    place: Place,
     /// When it is to be looked at without anything else happening, at the soonest.
     due: Nanos,
     /// Ports whose line is free.
@@ -45,18 +41,14 @@ pub struct SlotCounts {
 }
 
 impl SwitchNode {
-    pub(crate) fn new(
-        id: NodeId,
-        first_link: u32,
-        settings: &SwitchSettings,
-        slots: SlotCounts,
-    ) -> SwitchNode {
+    /// One that is told so, and has so many slots.
+    #[must_use]
+    pub fn new(place: Place, settings: &SwitchSettings, slots: SlotCounts) -> SwitchNode {
         let ports = settings.ports.len();
         let counters = Counters::with_shadows(ports, settings.shadows.len());
         let workers = Workers::single(ports);
         SwitchNode {
-            id,
-            first_link,
+            place,
             due: Nanos::NEVER,
             free: (0..=u8::MAX).map(PortId).take(ports).collect(),
             sending: vec![None; ports].into_boxed_slice(),
@@ -85,45 +77,11 @@ impl SwitchNode {
         self.never_seen
     }
 
-    /// A frame has come in.
-    #[inline]
-    pub(crate) fn arrived(
-        &mut self,
-        port: PortId,
-        packet: Packet,
-        len: u32,
-        pool: &mut Pool,
-        links: &mut Links,
-    ) {
-        let Some(frame) = self.slots.fill(packet, len) else {
-            self.never_seen += 1;
-            return pool.free(packet);
-        };
-        self.step(pool, links, |batch, view| batch.receive(port, frame, view));
-    }
-
-    /// The last bit of the frame on the line of `port` has left.
-    #[inline]
-    pub(crate) fn left(&mut self, port: PortId, pool: &mut Pool, links: &mut Links) {
-        self.free.insert(port);
-        if let Some((slot, len)) = self.sending[port.index()].take() {
-            self.step(pool, links, |batch, view| batch.release(port, Frame::new(slot, len), view));
-        }
-    }
-
-    /// The time that it waited for.
-    pub(crate) fn due(&mut self, pool: &mut Pool, links: &mut Links) {
-        if self.due <= links.now.floor() {
-            self.due = Nanos::NEVER;
-        }
-        self.step(pool, links, |_, _| ());
-    }
-
     /// Something happens; what follows from it at once is done.
     #[inline]
-    fn step(&mut self, pool: &mut Pool, links: &mut Links, happens: impl FnOnce(&mut Batch, &mut View)) {
-        let now = links.now.floor();
-        let view = &mut View { pool, slots: &mut self.slots };
+    fn step(&mut self, net: &mut Net, happens: impl FnOnce(&mut Batch, &mut View)) {
+        let now = net.now().floor();
+        let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
         let mut batch = self.switch.batch(now);
         batch.advance(view);
         happens(&mut batch, view);
@@ -133,13 +91,14 @@ impl SwitchNode {
         let ready = self.switch.egress_active().and(&self.free);
         for port in ready.iter() {
             let mut sent = None;
+            let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
             self.switch.batch(now).transmit(port, view, 1, |store, frame| {
                 let packet = store.slots.send(&frame);
                 sent = Some((packet, frame.into_parts()));
             });
-            if let Some((packet, (slot, len))) = sent {
-                links.start(LinkId(self.first_link + u32::from(port.0)), packet, len);
-                self.sending[port.index()] = Some((slot, len));
+            if let Some((packet, parts)) = sent {
+                net.start(self.place, port, packet);
+                self.sending[port.index()] = Some(parts);
                 self.free.remove(port);
             } else if let Some(ready_at) = self.switch.ready_at(port).filter(|ready_at| *ready_at > now) {
                 next = next.min(ready_at);
@@ -148,7 +107,7 @@ impl SwitchNode {
         next = next.min(self.switch.next_timer());
         if next < self.due {
             self.due = next;
-            links.calendar.put(Picos::from(next).max(links.now), Event::Due(self.id).subject());
+            net.wake(self.place, Picos::from(next));
         }
     }
 
@@ -157,9 +116,34 @@ impl SwitchNode {
     pub fn frames(&self) -> u64 {
         self.switch.ledger().held
     }
+}
 
-    /// Frames on its lines: their last bits have yet to leave.
-    pub(crate) fn sending(&self) -> usize {
-        self.sending.iter().flatten().count()
+impl Node for SwitchNode {
+    #[inline]
+    fn arrived(&mut self, port: PortId, packet: Packet, net: &mut Net) {
+        let Some(frame) = self.slots.fill(packet) else {
+            self.never_seen += 1;
+            return net.pool.free(packet);
+        };
+        self.step(net, |batch, view| batch.receive(port, frame, view));
+    }
+
+    #[inline]
+    fn left(&mut self, port: PortId, net: &mut Net) {
+        self.free.insert(port);
+        if let Some((slot, len)) = self.sending[port.index()].take() {
+            self.step(net, |batch, view| batch.release(port, Frame::new(slot, len), view));
+        }
+    }
+
+    fn due(&mut self, net: &mut Net) {
+        if self.due <= net.now().floor() {
+            self.due = Nanos::NEVER;
+        }
+        self.step(net, |_, _| ());
+    }
+
+    fn holds(&self) -> u64 {
+        self.frames() - self.sending.iter().flatten().count() as u64
     }
 }

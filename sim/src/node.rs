@@ -1,0 +1,77 @@
+//! What stands at the ends of links: a fabric is the same whatever its switches and hosts are made of.
+//!
+//! A node hears of what happens at its ports, and does at once all that follows from it. It may start a frame on a line of its own
+//! that is free, and may ask to be woken. Nothing else of the fabric is within its reach.
+
+use xoff_dataplane::units::PortId;
+
+use crate::ends::{LinkId, NodeId};
+use crate::event::Event;
+use crate::link::Links;
+use crate::pool::{Packet, Pool};
+use crate::time::Picos;
+
+/// A switch or a host.
+pub trait Node {
+    /// A frame has come in, whole. It is the node's: it is freed there, or started on a line of its own.
+    fn arrived(&mut self, port: PortId, packet: Packet, net: &mut Net);
+
+    /// The last bit of the frame on the line of `port` has left; the line is free.
+    fn left(&mut self, port: PortId, net: &mut Net);
+
+    /// A time that it asked for has come. It may have asked for several.
+    fn due(&mut self, net: &mut Net);
+
+    /// Frames of the pool that are in it; of those on its lines it has none.
+    fn holds(&self) -> u64;
+}
+
+/// Where a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    id: NodeId,
+    /// Of its port 0; those of the others follow.
+    first_link: u32,
+}
+
+impl Place {
+    pub(crate) const fn new(id: NodeId, first_link: u32) -> Place {
+        Place { id, first_link }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn id(self) -> NodeId {
+        self.id
+    }
+}
+
+/// What nodes have in common: time, lines, and the frames.
+#[derive(Debug)]
+pub struct Net {
+    pub(crate) links: Links,
+    /// All frames.
+    pub pool: Pool,
+}
+
+impl Net {
+    /// What time it is.
+    #[inline]
+    #[must_use]
+    pub fn now(&self) -> Picos {
+        self.links.now
+    }
+
+    /// A frame starts on the line of `port`, which is free until then.
+    #[inline]
+    pub fn start(&mut self, at: Place, port: PortId, packet: Packet) {
+        self.links.start(LinkId(at.first_link + u32::from(port.0)), packet);
+    }
+
+    /// The node is due at `time`, or now where that is over.
+    #[inline]
+    pub fn wake(&mut self, at: Place, time: Picos) {
+        let time = time.max(self.links.now);
+        self.links.calendar.put(time, Event::Due(at.id).subject());
+    }
+}
