@@ -92,6 +92,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         let mut slots_all = 0;
         let make = |(id, (mut settings, slots)): (NodeId, (SwitchSettings, SlotCounts))| {
             settings.fdb.seed = seed.words(id, Purpose::Hash);
+            settings.qcn.seed = seed.number(id, Purpose::Sample);
             slots_all += slots.data as usize;
             switch(Place::new(id, first_links.next(settings.ports.len())), settings, slots)
         };

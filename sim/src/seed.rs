@@ -9,12 +9,14 @@ use crate::ends::NodeId;
 /// What chance is needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Tables of addresses, and with them the ways of flows.
+    /// Tables of addresses, the ways of flows, and which frames are marked.
     Hash = 1,
     /// Who sends to whom.
     Load = 2,
     /// When they begin.
     Start = 3,
+    /// When congestion points sample.
+    Sample = 4,
 }
 
 /// Of a run.

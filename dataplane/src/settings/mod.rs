@@ -18,6 +18,7 @@ pub use qcn::{Culprit, QcnSettings};
 
 use crate::punt::PuntLimit;
 use crate::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId, PortSet, Quanta};
+use crate::wire::flow::mix;
 
 /// A whole switch.
 #[derive(Clone, Debug, PartialEq)]
@@ -172,6 +173,11 @@ pub struct HashSeed(pub [u64; 2]);
 impl HashSeed {
     /// No secret: for tests and simulations, where the same frames have to lead to the same tables.
     pub const KNOWN: HashSeed = HashSeed([0x786f_6666, 0x1051_2025]);
+
+    /// All of it in one number, for what else is drawn by chance.
+    pub(crate) fn digest(self) -> u64 {
+        self.0.into_iter().fold(0, |digest, word| mix(digest ^ word))
+    }
 }
 
 /// A secret is not written into logs.

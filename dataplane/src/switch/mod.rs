@@ -83,9 +83,6 @@ use taps::Taps;
 use workers::Outbox;
 pub use workers::{Handover, Return, WorkerId, Workers};
 
-/// Any number: the same frames at the same times are marked in every run.
-const ECN_SEED: u64 = 3168;
-
 /// The dataplane of one worker.
 #[derive(Debug)]
 pub struct Switch {
@@ -167,7 +164,7 @@ impl Switch {
             pauses_obeyed: 0,
             stops_told: 0,
             away: None,
-            ecn_rng: fastrand::Rng::with_seed(ECN_SEED),
+            ecn_rng: fastrand::Rng::with_seed(settings.fdb.seed.digest()),
             agenda: Agenda::default(),
             taps: Taps::new(),
             punt_sink: None,

@@ -51,7 +51,7 @@ struct Progress {
 
 impl Paths {
     pub(super) fn new(settings: &SwitchSettings) -> Paths {
-        let secret = settings.fdb.seed.0.into_iter().fold(0, |digest, word| mix(digest ^ word));
+        let secret = settings.fdb.seed.digest();
         let groups = settings.groups.iter().map(|group| Group::new(group, secret)).collect();
         Paths { groups, salt: mix(secret), hops_drawn: 0 }
     }
