@@ -3,7 +3,6 @@
 //! Every station is known to every switch beforehand, on the shortest way to it unless a route says
 //! otherwise, so that no frame is flooded and loops of wires do no harm.
 
-use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
@@ -370,32 +369,14 @@ impl Plan {
         toml
     }
 
-    /// Where frames to `host` leave `switch`.
+    /// Where frames to `host` leave `switch`: unless a route says otherwise by the first of the shortest ways.
     fn next_port(&self, switch: SwitchId, host: HostId) -> PortId {
-        let routed = self.routes.iter().find(|(to, by)| *to == host && by.switch == switch);
-        if let Some((_, by)) = routed {
-            return by.port;
-        }
-        let home = self.hosts[host.0].at;
-        if home.switch == switch {
-            return home.port;
-        }
-        // Breadth first from the host's switch: the first trunk that reaches `switch` is on a shortest way.
-        let mut seen = vec![home.switch];
-        let mut frontier = VecDeque::from([home.switch]);
-        while let Some(at) = frontier.pop_front() {
-            for (a, b) in self.trunks.iter().flat_map(|&(a, b)| [(a, b), (b, a)]) {
-                if a.switch != at || seen.contains(&b.switch) {
-                    continue;
-                }
-                if b.switch == switch {
-                    return b.port;
-                }
-                seen.push(b.switch);
-                frontier.push_back(b.switch);
-            }
-        }
-        panic!("no wire leads from {} to {}", self.switches[switch.0].name, self.hosts[host.0].name)
+        let route = self.routes.iter().find(|(to, by)| *to == host && by.switch == switch);
+        let by = route.map(|&(_, by)| by).or_else(|| self.ways(switch, host).first().copied());
+        let Some(by) = by else {
+            panic!("no wire leads from {} to {}", self.switch_name(switch), self.hosts[host.0].name)
+        };
+        by.port
     }
 }
 

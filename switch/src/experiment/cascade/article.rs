@@ -3,8 +3,7 @@
 use xoff_dataplane::units::BitRate;
 use xoff_hosts::Stream;
 
-use super::story::{Step, Story};
-use super::watch::Deed;
+use super::story::{Chain, Story};
 use super::{
     EXPERIMENT, Findings, GPU_3_PERCENT, OFFERED_PERCENT, OTHER_PERCENT, Request, Run, SEND, Tell,
     other_class, percent_of, watched,
@@ -38,59 +37,11 @@ fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
 }
 
 pub(super) fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    super::measure(&EXPERIMENT, &STORY, run, request, tell)
+    super::measure(&EXPERIMENT, &story(), run, request, tell)
 }
 
-pub(super) const STORY: Story = Story {
-    title: "Cascade: two GPUs send more than a third takes; rail, spine, rail",
-    steps: &STEPS,
-    order: &ORDER,
-    relay: &RELAY,
-};
-
-const STEPS: [Step; 14] = [
-    (
-        "1-3",
-        "rail-c: the queue to gpu-3 is full, ingress is over xOFF, the spine is paused",
-        "rail-c",
-        "to-spine",
-        Deed::Holds,
-    ),
-    ("4", "spine: stops class 3 to rail-c", "spine", "to-rail-c", Deed::Stops),
-    ("5-7", "spine: its queue to rail-c is full, rail-a is paused", "spine", "to-rail-a", Deed::Holds),
-    ("5-7", "spine: the same for rail-b", "spine", "to-rail-b", Deed::Holds),
-    ("8", "rail-a: stops class 3 to the spine", "rail-a", "to-spine", Deed::Stops),
-    ("8", "rail-b: stops class 3 to the spine", "rail-b", "to-spine", Deed::Stops),
-    ("9", "rail-a: its queue to the spine is full, gpu-1 is paused", "rail-a", "gpu-1", Deed::Holds),
-    ("9", "rail-b: its queue to the spine is full, gpu-2 is paused", "rail-b", "gpu-2", Deed::Holds),
-    ("10-12", "rail-c: below xON, the spine may go on (quanta 0)", "rail-c", "to-spine", Deed::Releases),
-    ("13", "spine: sends class 3 to rail-c again", "spine", "to-rail-c", Deed::Resumes),
-    ("14", "spine: rail-a may go on", "spine", "to-rail-a", Deed::Releases),
-    ("14", "spine: rail-b may go on", "spine", "to-rail-b", Deed::Releases),
-    ("14", "rail-a: gpu-1 may go on", "rail-a", "gpu-1", Deed::Releases),
-    ("14", "rail-b: gpu-2 may go on", "rail-b", "gpu-2", Deed::Releases),
-];
-
-const ORDER: [(usize, usize); 13] = [
-    (0, 1),
-    (1, 2),
-    (1, 3),
-    (2, 4),
-    (3, 5),
-    (4, 6),
-    (5, 7),
-    (0, 8),
-    (8, 9),
-    (9, 10),
-    (9, 11),
-    (6, 12),
-    (7, 13),
-];
-
-const RELAY: [(usize, &str, bool); 5] = [
-    (0, "gpu-3", false),
-    (2, "to-rail-c", true),
-    (3, "to-rail-c", true),
-    (6, "to-spine", true),
-    (7, "to-spine", true),
-];
+pub(super) fn story() -> Story {
+    let by = |first, sender| Chain { sink: "gpu-3", last: "rail-c", middle: "spine", first, sender };
+    let title = "Cascade: two GPUs send more than a third takes; rail, spine, rail";
+    Story::new(title, [by("rail-a", "gpu-1"), by("rail-b", "gpu-2")])
+}

@@ -12,10 +12,8 @@
 
 use xoff_dataplane::units::BitRate;
 use xoff_hosts::Stream;
-use xoff_hosts::report::SentStream;
 
-use super::story::{Step, Story};
-use super::watch::Deed;
+use super::story::{Chain, Story};
 use super::{
     BESIDE_PERCENT, Findings, Flow, GPU_3_PERCENT, OFFERED_PERCENT, OTHER_PERCENT, ROUTED, Request, Run,
     SEND, Tell, other_class, percent_of, watched,
@@ -30,6 +28,9 @@ pub(super) struct Scene {
     gpu_3: HostId,
     other: HostId,
 }
+
+/// Of what each of the two sends, by which their frames are told apart where they are counted: with FCS.
+const SIZES: [u32; 2] = [1518, 1514];
 
 pub(super) fn plan(line: BitRate) -> Scene {
     let mut plan = Plan::new(line).routed();
@@ -52,7 +53,7 @@ fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
     let plan = fabric.plan();
     let started = fabric.start()?;
     let (mut load, mut flows) = (Load::default(), Vec::new());
-    for (sender, up) in senders {
+    for ((sender, up), size) in senders.into_iter().zip(SIZES) {
         let mut source_port = None;
         if fabric.keeps_flows() {
             let found = started.source_port(sender, gpu_3, up)?;
@@ -61,7 +62,7 @@ fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
             source_port = Some(found);
         }
         let rate = percent_of(line, OFFERED_PERCENT);
-        let stream = Stream { rate, source_port, duration: Some(SEND), ..lossless(gpu_3) };
+        let stream = Stream { rate, source_port, size, duration: Some(SEND), ..lossless(gpu_3) };
         load.send(sender, Stream { via: plan.gateway(sender), ..stream });
     }
     let (from, _) = senders[0];
@@ -70,132 +71,48 @@ fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
     let beside = Stream { rate: percent_of(line, BESIDE_PERCENT), duration: Some(SEND), ..lossless(from) };
     load.send(other, Stream { via: plan.gateway(other), ..beside });
     let run = watched(plan, started, &load, flows)?;
-    let sent = |sender: HostId| -> u64 {
-        run.account.host(sender).sent.iter().filter(is_lossless).map(|of| of.frames).sum()
-    };
-    let counted = senders.map(|(sender, up)| {
-        let left = run.account.class(up, LOSSLESS).tx_frames.get();
-        (plan.port_name(plan.port_of(sender)), plan.port_name(up), sent(sender), left)
+    let astray = run.flows.iter().zip(senders).filter_map(|(flow, (sender, up))| {
+        let sent = run.account.host(sender).sent.iter().filter(|of| of.class == LOSSLESS.get());
+        let sent = sent.fold((0, 0), |(frames, bytes), of| (frames + of.frames, bytes + of.bytes));
+        let left = run.account.class(up, LOSSLESS);
+        astray(flow, sent, (left.tx_frames.get(), left.tx_bytes.get()))
     });
-    let astray = counted.into_iter().filter_map(astray).collect();
-    Ok(Run { astray, ..run })
+    Ok(Run { astray: astray.collect(), ..run })
 }
 
-fn is_lossless(stream: &&SentStream) -> bool {
-    stream.class == LOSSLESS.get()
-}
-
-/// What is to be said where not all that a host sent, and nothing else, left the first switch as its flow was to.
-fn astray((host, by, sent, left): (&str, &str, u64, u64)) -> Option<String> {
-    let text =
-        || format!("which way the flows took: {host} sent {sent} frames, and {left} left its leaf by {by}");
-    (sent != left).then(text)
+/// What is to be said where not all that a host sent, and nothing else, left the first switch as its flow was to: frames, and their
+/// bytes.
+fn astray(Flow { from, by, .. }: &Flow, sent: (u64, u64), left: (u64, u64)) -> Option<String> {
+    let [sent_text, left_text] =
+        [sent, left].map(|(frames, bytes)| format!("{frames} frames ({bytes} bytes)"));
+    let text = format!("{from} sent {sent_text}, and {left_text} left its leaf by {by}");
+    (sent != left).then_some(text)
 }
 
 pub(super) fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    super::measure(&ROUTED, &STORY, run, request, tell)
+    super::measure(&ROUTED, &story(), run, request, tell)
 }
 
-pub(super) const STORY: Story = Story {
-    title: "Cascade over routers: two GPUs send more than a third takes, each by a spine of its own; leaf, spine, leaf",
-    steps: &STEPS,
-    order: &ORDER,
-    relay: &RELAY,
-};
-
-/// Steps of a sender's chain.
-macro_rules! chain {
-    ($gpu:literal, $spine:literal) => {
-        [
-            (
-                "1-3",
-                concat!("leaf-2: the queue to gpu-3 is full, ingress is over xOFF, ", $spine, " is paused"),
-                "leaf-2",
-                concat!("to-", $spine),
-                Deed::Holds,
-            ),
-            ("4", concat!($spine, ": stops class 3 to leaf-2"), $spine, "to-leaf-2", Deed::Stops),
-            (
-                "5-7",
-                concat!($spine, ": its queue to leaf-2 is full, leaf-1 is paused"),
-                $spine,
-                "to-leaf-1",
-                Deed::Holds,
-            ),
-            (
-                "8",
-                concat!("leaf-1: stops class 3 to ", $spine),
-                "leaf-1",
-                concat!("to-", $spine),
-                Deed::Stops,
-            ),
-            (
-                "9",
-                concat!("leaf-1: its queue to ", $spine, " is full, ", $gpu, " is paused"),
-                "leaf-1",
-                $gpu,
-                Deed::Holds,
-            ),
-            (
-                "10-12",
-                concat!("leaf-2: below xON, ", $spine, " may go on (quanta 0)"),
-                "leaf-2",
-                concat!("to-", $spine),
-                Deed::Releases,
-            ),
-            ("13", concat!($spine, ": sends class 3 to leaf-2 again"), $spine, "to-leaf-2", Deed::Resumes),
-            ("14", concat!($spine, ": leaf-1 may go on"), $spine, "to-leaf-1", Deed::Releases),
-            ("14", concat!("leaf-1: ", $gpu, " may go on"), "leaf-1", $gpu, Deed::Releases),
-        ]
-    };
+pub(super) fn story() -> Story {
+    let by = |middle, sender| Chain { sink: "gpu-3", last: "leaf-2", middle, first: "leaf-1", sender };
+    let title = "Cascade over routers: two GPUs send more than a third takes, each by a spine of its own; leaf, spine, leaf";
+    Story::new(title, [by("spine-1", "gpu-1"), by("spine-2", "gpu-2")])
 }
-
-const CHAINS: [[Step; 9]; 2] = [chain!("gpu-1", "spine-1"), chain!("gpu-2", "spine-2")];
-
-/// Both chains, step by step: step n of chain c is at 2n + c.
-const STEPS: [Step; 18] = {
-    let mut steps = [CHAINS[0][0]; 18];
-    let mut place = 0;
-    while place < steps.len() {
-        steps[place] = CHAINS[place % 2][place / 2];
-        place += 1;
-    }
-    steps
-};
-
-const ORDER: [(usize, usize); 16] = {
-    const OF_A_CHAIN: [(usize, usize); 8] = [(0, 1), (1, 2), (2, 3), (3, 4), (0, 5), (5, 6), (6, 7), (4, 8)];
-    let mut order = [(0, 0); 16];
-    let mut place = 0;
-    while place < order.len() {
-        let (before, after) = OF_A_CHAIN[place / 2];
-        order[place] = (2 * before + place % 2, 2 * after + place % 2);
-        place += 1;
-    }
-    order
-};
-
-const RELAY: [(usize, &str, bool); 6] = [
-    (0, "gpu-3", false),
-    (1, "gpu-3", false),
-    (4, "to-leaf-2", true),
-    (5, "to-leaf-2", true),
-    (8, "to-spine-1", true),
-    (9, "to-spine-2", true),
-];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_flow_that_left_its_way_is_told() {
-        assert_eq!(astray(("gpu-1", "to-spine-1", 300, 300)), None);
-        let said = astray(("gpu-1", "to-spine-1", 300, 299));
-        assert!(
-            said.is_some_and(
-                |said| said.contains("gpu-1 sent 300 frames, and 299 left its leaf by to-spine-1")
-            )
+    fn a_flow_that_left_its_way_is_told_also_where_another_came_instead() {
+        let flow = Flow { from: "gpu-1".into(), by: "to-spine-1".into(), source_port: 49_152 };
+        let [own, other] = SIZES.map(|size| (300, 300 * u64::from(size)));
+        assert_eq!(astray(&flow, own, own), None);
+        let said = |left| astray(&flow, own, left).unwrap_or_default();
+        assert_eq!(
+            said(other),
+            "gpu-1 sent 300 frames (455400 bytes), and 300 frames (454200 bytes) left its leaf by to-spine-1"
         );
+        assert!(said((299, own.1)).contains("and 299 frames"));
     }
 }

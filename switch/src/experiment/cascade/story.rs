@@ -1,5 +1,7 @@
 //! What has to be seen, in which order, and for whose sake: the article's fourteen steps in one fabric. And what of it was not so.
 
+use std::array;
+
 use serde::Serialize;
 
 use super::watch::{Deed, Event, Sight};
@@ -9,50 +11,156 @@ pub(super) struct Story {
     /// What the fabric is.
     pub(super) title: &'static str,
     /// The steps.
-    pub(super) steps: &'static [Step],
-    /// No step of the second comes before the first: places among the steps.
-    pub(super) order: &'static [(usize, usize)],
-    /// Holds among the steps, what most of each waits for, and whether that is held in turn. Whatever is held there later
-    /// is so for the sake of the same queue.
-    pub(super) relay: &'static [(usize, &'static str, bool)],
+    steps: Vec<Step>,
 }
 
-/// The article's number, what it says, and what has to be seen of it: at which switch and port, which deed.
-pub(super) type Step = (&'static str, &'static str, &'static str, &'static str, Deed);
+/// A way by which a pause travels upstream: from who takes too little to a sender, by three switches.
+#[derive(Clone, Copy)]
+pub(super) struct Chain {
+    pub(super) sink: &'static str,
+    pub(super) last: &'static str,
+    pub(super) middle: &'static str,
+    pub(super) first: &'static str,
+    pub(super) sender: &'static str,
+}
+
+/// One step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Step {
+    /// The article's.
+    number: &'static str,
+    /// What it says.
+    what: String,
+    /// What has to be seen of it.
+    act: Act,
+    /// What it does not come before.
+    after: Option<Act>,
+    /// Of a hold.
+    cause: Option<Cause>,
+}
+
+/// What a switch does at a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Act {
+    switch: &'static str,
+    port: String,
+    deed: Deed,
+}
+
+/// What most of it waits for, and whether that is held in turn. Whatever is held there later is so for the sake of the same queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Cause {
+    culprit: String,
+    relayed: bool,
+}
 
 /// A step, and when it was first seen; null where it was not.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Seen {
     pub(super) step: &'static str,
-    pub(super) what: &'static str,
+    pub(super) what: String,
     pub(super) at_ms: Option<f64>,
     pub(super) why: Option<String>,
 }
 
+/// Of a chain.
+const NUMBERS: [&str; 9] = ["1-3", "4", "5-7", "8", "9", "10-12", "13", "14", "14"];
+/// The step that leads to each.
+const AFTER: [Option<usize>; 9] =
+    [None, Some(0), Some(1), Some(2), Some(3), Some(0), Some(5), Some(6), Some(4)];
+
+impl Chain {
+    fn steps(&self) -> [Step; 9] {
+        let Chain { sink, last, middle, first, sender } = *self;
+        let to = |switch: &str| format!("to-{switch}");
+        let acts = [
+            (last, to(middle), Deed::Holds),
+            (middle, to(last), Deed::Stops),
+            (middle, to(first), Deed::Holds),
+            (first, to(middle), Deed::Stops),
+            (first, sender.to_owned(), Deed::Holds),
+            (last, to(middle), Deed::Releases),
+            (middle, to(last), Deed::Resumes),
+            (middle, to(first), Deed::Releases),
+            (first, sender.to_owned(), Deed::Releases),
+        ];
+        let acts = acts.map(|(switch, port, deed)| Act { switch, port, deed });
+        let what = [
+            format!("the queue to {sink} is full, ingress is over xOFF, {middle} is paused"),
+            format!("stops class 3 to {last}"),
+            format!("its queue to {last} is full, {first} is paused"),
+            format!("stops class 3 to {middle}"),
+            format!("its queue to {middle} is full, {sender} is paused"),
+            format!("below xON, {middle} may go on (quanta 0)"),
+            format!("sends class 3 to {last} again"),
+            format!("{first} may go on"),
+            format!("{sender} may go on"),
+        ];
+        let cause = |place| match place {
+            0 => Some(Cause { culprit: sink.to_owned(), relayed: false }),
+            2 => Some(Cause { culprit: to(last), relayed: true }),
+            4 => Some(Cause { culprit: to(middle), relayed: true }),
+            _ => None,
+        };
+        array::from_fn(|place| Step {
+            number: NUMBERS[place],
+            what: format!("{}: {}", acts[place].switch, what[place]),
+            act: acts[place].clone(),
+            after: AFTER[place].map(|before| acts[before].clone()),
+            cause: cause(place),
+        })
+    }
+}
+
+impl Act {
+    fn is(&self, event: &Event) -> bool {
+        event.deed == self.deed && self.is_at(event)
+    }
+
+    fn is_at(&self, event: &Event) -> bool {
+        event.switch == self.switch && event.port == self.port
+    }
+}
+
 impl Story {
+    /// Of both chains, step by step; what they have in common is one step.
+    pub(super) fn new(title: &'static str, chains: [Chain; 2]) -> Story {
+        let mut steps: Vec<Step> = Vec::new();
+        let chains = chains.map(|chain| chain.steps());
+        for place in 0..NUMBERS.len() {
+            for step in chains.iter().map(|chain| &chain[place]) {
+                if !steps.contains(step) {
+                    steps.push(step.clone());
+                }
+            }
+        }
+        Story { title, steps }
+    }
+
     /// When each step was first seen.
     pub(super) fn seen(&self, events: &[Event]) -> Vec<Seen> {
-        let seen = |(place, &(step, what, ..)): (usize, &Step)| {
-            let event = self.first_of(events, place);
+        let seen = |step: &Step| {
+            let event = events.iter().find(|event| step.act.is(event));
             let why = event.and_then(|event| event.why.clone());
-            Seen { step, what, at_ms: event.map(|event| event.at_ms), why }
+            let at_ms = event.map(|event| event.at_ms);
+            Seen { step: step.number, what: step.what.clone(), at_ms, why }
         };
-        self.steps.iter().enumerate().map(seen).collect()
+        self.steps.iter().map(seen).collect()
     }
 
     /// Steps that came before one that has to come first, and steps that did not come at all.
     pub(super) fn out_of_order(&self, sight: &Sight) -> Vec<String> {
-        let name = |place: usize| {
-            let (step, _, switch, port, deed) = self.steps[place];
-            format!("step {step} ({switch}, {port}: {deed:?})")
+        let name = |of: &Act| {
+            let number = self.steps.iter().find(|step| step.act == *of).map_or("", |step| step.number);
+            format!("step {number} ({}, {}: {:?})", of.switch, of.port, of.deed)
         };
-        let is_missing =
-            |&place: &usize| sight.unseen_from_ms.is_none() && self.first(sight, place).is_none();
-        let missing =
-            (0..self.steps.len()).filter(is_missing).map(|place| format!("{} was not seen", name(place)));
-        let against = self.order.iter().filter_map(|&(before, after)| {
-            let (early, late) = (self.first(sight, before)?.not_before_ms, self.first(sight, after)?.at_ms);
-            let text = || format!("{} at {late:.3} ms before {} at {early:.3} ms", name(after), name(before));
+        let is_missing = |act: &&Act| sight.unseen_from_ms.is_none() && first(sight, act).is_none();
+        let missing = self.steps.iter().map(|step| &step.act).filter(is_missing);
+        let missing = missing.map(|act| format!("{} was not seen", name(act)));
+        let against = self.steps.iter().filter_map(|Step { act, after, .. }| {
+            let before = after.as_ref()?;
+            let (early, late) = (first(sight, before)?.not_before_ms, first(sight, act)?.at_ms);
+            let text = || format!("{} at {late:.3} ms before {} at {early:.3} ms", name(act), name(before));
             (late < early).then(text)
         });
         missing.chain(against).collect()
@@ -60,31 +168,24 @@ impl Story {
 
     /// Holds with another cause than the article's, and holds of those whom it does not hold.
     pub(super) fn not_relayed(&self, sight: &Sight) -> Vec<String> {
-        let against = |&(place, culprit, relayed): &(usize, &'static str, bool)| {
-            let holds = self.all_of(sight.known(), place).enumerate();
-            let other = holds.filter(move |(number, event)| match (number, event.culprit.as_deref()) {
-                (0, of) => of != Some(culprit) || event.relayed != Some(relayed),
-                (_, of) => of.is_some_and(|of| of != culprit),
+        let holds = || self.steps.iter().filter_map(|step| Some((step, step.cause.as_ref()?)));
+        let against = holds().flat_map(|(step, cause)| {
+            let seen = sight.known().iter().filter(move |event| step.act.is(event)).enumerate();
+            let other = seen.filter(move |(number, event)| match (number, &event.culprit) {
+                (0, of) => of.as_ref() != Some(&cause.culprit) || event.relayed != Some(cause.relayed),
+                (_, of) => of.as_ref().is_some_and(|of| *of != cause.culprit),
             });
             other.map(move |(_, event)| {
                 let why = event.why.as_deref().unwrap_or("no cause");
-                format!(
-                    "step {}: {} holds {} because of: {why}",
-                    self.steps[place].0, event.switch, event.port
-                )
+                format!("step {}: {} holds {} because of: {why}", step.number, event.switch, event.port)
             })
-        };
-        let is_of_steps = |event: &Event| {
-            self.relay
-                .iter()
-                .any(|&(place, ..)| (event.switch.as_str(), event.port.as_str()) == self.place(place))
-        };
-        let holds = sight.known().iter().filter(|event| event.deed == Deed::Holds);
-        let others = holds.filter(|event| !is_of_steps(event));
+        });
+        let seen = sight.known().iter().filter(|event| event.deed == Deed::Holds);
+        let others = seen.filter(|event| !holds().any(|(step, _)| step.act.is_at(event)));
         let others = others.map(|event| {
             format!("{} holds {}, which is no part of the congestion", event.switch, event.port)
         });
-        self.relay.iter().flat_map(against).chain(others).collect()
+        against.chain(others).collect()
     }
 
     pub(super) fn is_in_order(&self, sight: &Sight) -> bool {
@@ -99,30 +200,14 @@ impl Story {
         self.is_in_order(sight) && self.is_relayed(sight)
     }
 
-    /// Switch and port of a step.
-    fn place(&self, place: usize) -> (&'static str, &'static str) {
-        let (_, _, switch, port, _) = self.steps[place];
-        (switch, port)
-    }
-
     fn has_all(&self, sight: &Sight) -> bool {
-        (0..self.steps.len()).all(|place| self.first(sight, place).is_some())
+        self.steps.iter().all(|step| first(sight, &step.act).is_some())
     }
+}
 
-    /// When a step first came, if nothing was missed before.
-    fn first<'a>(&self, sight: &'a Sight, place: usize) -> Option<&'a Event> {
-        self.first_of(sight.known(), place)
-    }
-
-    fn first_of<'a>(&self, events: &'a [Event], place: usize) -> Option<&'a Event> {
-        self.all_of(events, place).next()
-    }
-
-    /// Every time that what a step is about was seen.
-    fn all_of<'a>(&self, events: &'a [Event], place: usize) -> impl Iterator<Item = &'a Event> {
-        let (_, _, switch, port, deed) = self.steps[place];
-        events.iter().filter(move |event| event.switch == switch && event.port == port && event.deed == deed)
-    }
+/// When something was first seen, if nothing was missed before.
+fn first<'a>(sight: &'a Sight, act: &Act) -> Option<&'a Event> {
+    sight.known().iter().find(|event| act.is(event))
 }
 
 #[cfg(test)]
@@ -139,30 +224,33 @@ pub(super) mod tests {
         Sight { events, unseen_from_ms: None }
     }
 
-    const STORIES: [&Story; 2] = [&article::STORY, &routed::STORY];
+    fn stories() -> [Story; 2] {
+        [article::story(), routed::story()]
+    }
 
     impl Story {
         /// The steps a millisecond apart, with their causes.
         pub(in super::super) fn as_told(&self) -> Vec<Event> {
-            let event = |(place, &(_, _, switch, port, deed)): (usize, &Step)| {
-                let cause = self.relay.iter().find(|of| of.0 == place);
-                Event {
-                    culprit: cause.map(|of| of.1.to_owned()),
-                    relayed: cause.map(|of| of.2),
-                    ..at(place as f64, switch, port, deed)
-                }
+            let event = |(place, Step { act, cause, .. }): (usize, &Step)| Event {
+                culprit: cause.as_ref().map(|of| of.culprit.clone()),
+                relayed: cause.as_ref().map(|of| of.relayed),
+                ..at(place as f64, act.switch, &act.port, act.deed)
             };
             self.steps.iter().enumerate().map(event).collect()
-        }
-
-        fn begins_with(&self, place: usize) -> bool {
-            self.order.iter().all(|&(_, after)| after != place)
         }
     }
 
     #[test]
+    fn what_two_chains_have_in_common_is_one_step() {
+        let numbers = |story: Story| story.steps.iter().map(|step| step.number).collect::<Vec<_>>().join(" ");
+        let [article, routed] = stories().map(numbers);
+        assert_eq!(article, "1-3 4 5-7 5-7 8 8 9 9 10-12 13 14 14 14 14");
+        assert_eq!(routed, "1-3 1-3 4 4 5-7 5-7 8 8 9 9 10-12 10-12 13 13 14 14 14 14");
+    }
+
+    #[test]
     fn the_articles_order_is_met_by_it_and_by_no_other() {
-        for story in STORIES {
+        for story in stories() {
             let told = whole(story.as_told());
             assert!(story.is_as_told(&told), "{:?}", story.out_of_order(&told));
             for place in 0..story.steps.len() {
@@ -173,7 +261,7 @@ pub(super) mod tests {
                 // First of all, which only what begins may be.
                 let mut early = story.as_told();
                 (early[place].at_ms, early[place].not_before_ms) = (-1.0, -1.0);
-                assert_eq!(story.is_in_order(&whole(early)), story.begins_with(place), "{place}");
+                assert_eq!(story.is_in_order(&whole(early)), story.steps[place].after.is_none(), "{place}");
             }
         }
     }
@@ -181,46 +269,38 @@ pub(super) mod tests {
     #[test]
     fn every_step_of_a_story_is_one_of_its_fabric() {
         let line = xoff_dataplane::units::BitRate::from_mbps(100);
-        for (story, plan) in STORIES.into_iter().zip([article::plan(line).0, routed::plan(line).plan]) {
+        for (story, plan) in stories().into_iter().zip([article::plan(line).0, routed::plan(line).plan]) {
             let ports: Vec<(String, String)> = plan
                 .switches()
                 .flat_map(|switch| plan.ports_of(switch))
                 .map(|at| (plan.switch_name(at.switch).to_owned(), plan.port_name(at).to_owned()))
                 .collect();
-            for &(_, _, switch, port, _) in story.steps {
-                assert!(
-                    ports.iter().any(|of| (of.0.as_str(), of.1.as_str()) == (switch, port)),
-                    "{switch} {port}"
-                );
+            let has = |switch: &str, port: &str| ports.contains(&(switch.to_owned(), port.to_owned()));
+            for Step { act, cause, .. } in &story.steps {
+                assert!(has(act.switch, &act.port), "{act:?}");
+                assert_eq!(cause.is_some(), act.deed == Deed::Holds);
+                assert!(cause.as_ref().is_none_or(|of| has(act.switch, &of.culprit)), "{cause:?}");
             }
-            for &(place, culprit, _) in story.relay {
-                let switch = story.steps[place].2;
-                assert_eq!(story.steps[place].4, Deed::Holds);
-                assert!(
-                    ports.iter().any(|of| (of.0.as_str(), of.1.as_str()) == (switch, culprit)),
-                    "{culprit}"
-                );
-            }
-            assert!(story.begins_with(0));
+            assert!(story.steps[0].after.is_none());
         }
     }
 
     #[test]
     fn what_a_look_saw_together_came_in_any_order() {
         let (release, resume) = (8, 9);
-        let told = article::STORY.as_told();
+        let told = article::story().as_told();
         assert_eq!((told[release].deed, told[resume].deed), (Deed::Releases, Deed::Resumes));
         // The look that saw the release was late, and may have been so since before the resume.
         for (not_before, in_order) in [(9.0, true), (9.1, false)] {
             let mut events = told.clone();
             (events[release].not_before_ms, events[release].at_ms) = (not_before, 9.2);
-            assert_eq!(article::STORY.is_in_order(&whole(events)), in_order, "{not_before}");
+            assert_eq!(article::story().is_in_order(&whole(events)), in_order, "{not_before}");
         }
     }
 
     #[test]
     fn where_a_pause_was_missed_the_steps_before_it_count() {
-        let story = &article::STORY;
+        let story = article::story();
         let seen_until =
             |unseen_from_ms| Sight { events: story.as_told(), unseen_from_ms: Some(unseen_from_ms) };
         let last = story.steps.len() as f64 - 1.0;
@@ -237,22 +317,22 @@ pub(super) mod tests {
 
     #[test]
     fn every_hold_but_the_first_is_a_relay() {
-        for story in STORIES {
+        for story in stories() {
             assert!(story.is_relayed(&whole(story.as_told())));
-            for &(place, culprit, relayed) in story.relay {
+            for (place, step) in story.steps.iter().enumerate().filter(|(_, step)| step.cause.is_some()) {
                 let mut other = story.as_told();
-                other[place].relayed = Some(!relayed);
-                assert_eq!(story.not_relayed(&whole(other)).len(), 1, "{culprit}");
+                other[place].relayed = other[place].relayed.map(|relayed| !relayed);
+                assert_eq!(story.not_relayed(&whole(other)).len(), 1, "{step:?}");
                 let mut other = story.as_told();
                 other[place].culprit = Some("other-3".into());
-                assert_eq!(story.not_relayed(&whole(other)).len(), 1, "{culprit}");
+                assert_eq!(story.not_relayed(&whole(other)).len(), 1, "{step:?}");
             }
         }
     }
 
     #[test]
     fn nobody_is_ever_held_for_what_waits_elsewhere() {
-        let story = &routed::STORY;
+        let story = routed::story();
         let again = |culprit: Option<&str>| {
             let mut events = story.as_told();
             let culprit = culprit.map(str::to_owned);
@@ -268,7 +348,7 @@ pub(super) mod tests {
     #[test]
     fn a_hold_of_somebody_beside_is_told() {
         for (story, switch, port) in
-            [(&routed::STORY, "leaf-2", "other"), (&article::STORY, "rail-a", "other-1")]
+            [(routed::story(), "leaf-2", "other"), (article::story(), "rail-a", "other-1")]
         {
             let mut events = story.as_told();
             events.push(at(100.0, switch, port, Deed::Holds));
@@ -281,7 +361,7 @@ pub(super) mod tests {
     fn a_step_is_when_it_was_first_seen_and_null_where_it_was_not() {
         let event = |at_ms, deed| at(at_ms, "rail-c", "to-spine", deed);
         let events = [event(3.0, Deed::Holds), event(5.0, Deed::Releases), event(7.0, Deed::Holds)];
-        let steps = article::STORY.seen(&events);
+        let steps = article::story().seen(&events);
         let seen = |step: &str| steps.iter().find(|of| of.step == step).and_then(|of| of.at_ms);
         assert_eq!((seen("1-3"), seen("10-12"), seen("4")), (Some(3.0), Some(5.0), None));
     }
