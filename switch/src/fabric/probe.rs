@@ -21,7 +21,7 @@ const DSCP: u8 = 8;
 const PORTS: std::ops::Range<u16> = 49_152..49_152 + 64;
 /// So long a frame may take to the next switch.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// One that is not there by then is sent again: it may be lost, as any of its class.
+/// One that is not there by then is sent again, so long: it may be lost, as any of its class.
 const SEND_EVERY: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_micros(200);
 
@@ -65,18 +65,17 @@ pub(super) fn source_port(
 ) -> Result<u16, FabricError> {
     let plan = fabric.plan();
     let link = fabric.device(from).namespace().run(|| Link::open("eth0")).map_err(ProbeError::from)?;
-    let came = |at: PortOf| views[at.switch.0].counters.class(at.port, CLASS).rx_frames.get();
     let ends: Vec<(PortOf, PortOf)> = plan.trunks_of(by.switch).collect();
+    let came = || -> Vec<u64> {
+        let of = |&(_, at): &(PortOf, PortOf)| views[at.switch.0].counters.class(at.port, CLASS);
+        ends.iter().map(|end| of(end).rx_frames.get()).collect()
+    };
     let name = |host: HostId| plan.port_name(plan.port_of(host)).to_owned();
     let switch = || plan.switch_name(by.switch).to_owned();
     for port in PORTS {
         let frame = frame(fabric, [from, to], port);
-        let before: Vec<u64> = ends.iter().map(|&(_, end)| came(end)).collect();
-        let went = || {
-            ends.iter().zip(&before).find(|((_, end), before)| came(*end) > **before).map(|(end, _)| end.0)
-        };
-        let way = find_out(&went, || link.send(&frame).map_err(ProbeError::from))?;
-        match way {
+        let way = find_out(&came, || link.send(&frame).map_err(ProbeError::from))?;
+        match way.map(|place| ends[place].0) {
             None => {
                 return Err(ProbeError::Lost { from: name(from), to: name(to), switch: switch() }.into());
             }
@@ -88,22 +87,25 @@ pub(super) fn source_port(
     Err(ProbeError::Elsewhere { from: name(from), to: name(to), switch: switch(), port }.into())
 }
 
-/// Sends a frame until it is known where it went.
+/// Sends a frame until it is known where it went: which of the counts that `came` reads has grown. What was sent beside the first to come
+/// is waited for, too: it is to count for no other flow.
 fn find_out(
-    went: &impl Fn() -> Option<PortOf>,
+    came: &impl Fn() -> Vec<u64>,
     mut send: impl FnMut() -> Result<(), ProbeError>,
-) -> Result<Option<PortOf>, ProbeError> {
-    let end = Instant::now() + PATIENCE;
-    let mut due = Instant::now();
+) -> Result<Option<usize>, ProbeError> {
+    let before = came();
+    let (begin, mut sent, mut last) = (Instant::now(), 0, None);
     loop {
-        let now = Instant::now();
-        if now >= due {
-            send()?;
-            due = now + SEND_EVERY;
-        }
-        let way = went();
-        if way.is_some() || now >= end {
+        let came: Vec<u64> = came().iter().zip(&before).map(|(now, before)| now - before).collect();
+        let (way, all) = (came.iter().position(|&count| count > 0), came.iter().sum::<u64>());
+        let since = last.map(|last: Instant| last.elapsed());
+        if all == sent && sent > 0 || since.is_some_and(|since| since >= PATIENCE) {
             return Ok(way);
+        }
+        let is_due = since.is_none_or(|since| since >= SEND_EVERY);
+        if way.is_none() && is_due && begin.elapsed() < PATIENCE {
+            send()?;
+            (sent, last) = (sent + 1, Some(Instant::now()));
         }
         thread::sleep(LOOK_EVERY);
     }
@@ -144,19 +146,20 @@ fn frame(fabric: &Fabric, [from, to]: [HostId; 2], source_port: u16) -> Vec<u8> 
 mod tests {
     use std::cell::Cell;
 
-    use xoff_dataplane::units::PortId;
-
-    use super::super::SwitchId;
     use super::*;
 
     #[test]
-    fn a_frame_that_is_lost_is_sent_again() {
-        let by = PortOf { switch: SwitchId(0), port: PortId(2) };
-        let sent = Cell::new(0);
-        let way = find_out(&|| (sent.get() == 2).then_some(by), || {
+    fn a_frame_that_is_lost_is_sent_again_and_all_that_come_are_awaited() {
+        let (sent, looks_since) = (Cell::new(0), Cell::new(0));
+        let came = || {
+            looks_since.set(if sent.get() == 2 { looks_since.get() + 1 } else { 0 });
+            // The second comes before the first.
+            vec![7, 5 + u64::from(looks_since.get() > 0) + u64::from(looks_since.get() > 9)]
+        };
+        let way = find_out(&came, || {
             sent.set(sent.get() + 1);
             Ok(())
         });
-        assert_eq!((way.unwrap(), sent.get()), (Some(by), 2));
+        assert_eq!((way.unwrap(), sent.get(), looks_since.get()), (Some(1), 2, 10));
     }
 }

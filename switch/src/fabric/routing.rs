@@ -98,7 +98,7 @@ pub enum RoutingError {
         silent: Vec<String>,
     },
     /// Routes were there and are no more.
-    #[error("when the hosts had ended routes were gone: {}", .missing.join("; "))]
+    #[error("when the hosts had ended routes were gone, and did not come back: {}", .missing.join("; "))]
     Gone {
         /// What lacks.
         missing: Vec<String>,
@@ -253,11 +253,16 @@ impl Routing {
         }
     }
 
-    /// Whether all daemons still run, and all routes are there.
-    pub(super) fn check(&mut self, plan: &Plan, views: &[Arc<SwitchView>]) -> Result<(), RoutingError> {
-        self.0.iter_mut().try_for_each(Daemon::check)?;
-        let missing = missing_of_all(plan, views, Ready::Routes);
-        if missing.is_empty() { Ok(()) } else { Err(RoutingError::Gone { missing }) }
+    /// Whether all daemons still run, and all routes are there, or come back within `patience`.
+    pub(super) fn check(
+        &mut self,
+        plan: &Plan,
+        views: &[Arc<SwitchView>],
+        patience: Duration,
+    ) -> Result<(), RoutingError> {
+        let missing = |_: &[Daemon]| missing_of_all(plan, views, Ready::Routes);
+        let gone = |missing| RoutingError::Gone { missing };
+        self.wait(Instant::now() + patience, missing).map_err(|end| end.or(gone))
     }
 }
 
@@ -283,9 +288,10 @@ impl Daemon {
         let state = |ending: &str| format!("{STATE}/{name}.{ending}");
         let failed = |source| RoutingError::Start { daemon: name, switch: switch.to_owned(), source };
         let said = kernel.create_file(Path::new(&state("err"))).map_err(failed)?;
-        let mut command = enter::child().map_err(failed)?;
-        // It begins with the group that it would take: a change would take the wish back to end with the parent.
-        command.gid(group()?).arg(program);
+        let mut command = enter::child();
+        // It begins with the group that it would take: a change would take the wish back to end with the parent. And with no others,
+        // which is what asking for a user does.
+        command.uid(0).gid(group()?).arg(program);
         command.args(["--user", "root", "--group", GROUP, "--vty_port", "0", "--vty_socket", STATE]);
         command.args(["--config_file", &state("conf"), "--pid_file", &state("pid"), "--socket"]);
         command.arg(format!("{STATE}/zserv.api")).args(["--log", &format!("file:{}", state("log"))]);
@@ -403,6 +409,8 @@ fn ways_of(row: &Row) -> BTreeSet<&str> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::cell::Cell;
+
     use super::super::addresses::tests::leaf_spine;
     use super::*;
     use crate::router::tables::RowVia;
@@ -465,6 +473,27 @@ mod tests {
         assert_eq!(without(|page| page.rows.truncate(1)), ["10.0.2.0/24 by to-spine-1 and to-spine-2"]);
         assert_eq!(without(|page| page.rows[0].table = table::LOCAL), ["10.0.1.0/24 by near"]);
         assert_eq!(super::missing(&plan, leaf_1, None, Ready::Routes), ["its router has ended"]);
+    }
+
+    #[test]
+    fn routes_are_looked_at_until_they_are_there_or_patience_ends() {
+        let looks = Cell::new(0);
+        let back_at_look = |number: u32, end: Instant| {
+            looks.set(0);
+            let missing = |_: &[Daemon]| {
+                looks.set(looks.get() + 1);
+                vec!["10.0.1.0/24 by near".to_owned(); usize::from(looks.get() < number)]
+            };
+            let end = Routing::default().wait(end, missing);
+            end.map_err(|end| end.or(|missing| RoutingError::Gone { missing }).to_string())
+        };
+        assert_eq!(back_at_look(3, Instant::now() + CONVERGES_WITHIN), Ok(()));
+        assert_eq!(looks.get(), 3);
+        let gone = back_at_look(2, Instant::now()).unwrap_err();
+        assert_eq!(
+            gone,
+            "when the hosts had ended routes were gone, and did not come back: 10.0.1.0/24 by near"
+        );
     }
 
     #[test]

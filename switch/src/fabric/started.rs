@@ -50,7 +50,7 @@ impl<'a> Started<'a> {
     /// Lets the hosts send; see [`Fabric::run`].
     ///
     /// # Errors
-    /// Where a host cannot run, or routers no longer forward as they did.
+    /// Where a host cannot run, or routers no longer forward as they did, nor do so again within `patience`.
     pub fn run<T>(
         mut self,
         load: &Load,
@@ -78,14 +78,16 @@ impl<'a> Started<'a> {
         let (begin, looks) = live.into_looks();
         stop.store(true, Ordering::Relaxed);
         let join = |thread: JoinHandle<_>| thread.join().unwrap_or_else(|cause| panic::resume_unwind(cause));
-        let reports: Vec<Result<HostReport, HostError>> = threads.into_iter().map(join).collect();
+        let reports: Vec<_> = threads.into_iter().map(join).collect();
         let views = self.switches.views();
         let waited = (account::held(&views), gaps.longest_since(&views));
-        self.routing.check(plan, &views)?;
+        // Why hosts failed, before what else there is to say.
+        let reports = reports.into_iter().collect::<Result<Vec<HostReport>, _>>()?;
+        self.routing.check(plan, &views, patience)?;
         let statuses = self.switches.stop().into_iter().collect::<Result<_, _>>()?;
         let mut hosts = vec![HostReport::default(); devices.len()];
         for (host, report) in plan.hosts_with(Stack::Traffic).zip(reports) {
-            hosts[host.0] = report?;
+            hosts[host.0] = report;
         }
         for host in plan.hosts_with(Stack::Kernel) {
             hosts[host.0].drops.total = devices[host.0].counters()?.dropped();

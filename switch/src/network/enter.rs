@@ -33,14 +33,13 @@ pub fn enter(entrance: &Entrance) -> io::Result<()> {
     Ok(())
 }
 
-/// A program that ends with this process, and is killed where that is killed: what follows is its name and its arguments.
-///
-/// # Errors
-/// Where this program does not find itself.
-pub fn child() -> io::Result<Command> {
-    let mut command = Command::new(std::env::current_exe()?);
+/// A program that ends with this process, and is killed where that is killed: what follows is its name and its arguments. It may be
+/// started where the file of this program is not to be seen.
+#[must_use]
+pub fn child() -> Command {
+    let mut command = Command::new("/proc/self/exe");
     command.args(["lab", "child", "--parent", &std::process::id().to_string(), "--"]);
-    Ok(command)
+    command
 }
 
 /// Exit code where a program could not be started, as shells have it.

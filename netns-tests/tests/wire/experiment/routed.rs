@@ -1,13 +1,14 @@
 //! `xoff experiment cascade --routed`: switches that are routers, with FRR beside each.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use xoff_netns_tests::{one_bed_at_a_time, unstalled, wait_for};
 
-use super::{SLOW, assert_left, compare, experiment, namespaces, number, threads};
+use super::{SLOW, assert_left, compare, namespaces, number, threads};
 use crate::BINARY;
 
 #[test]
@@ -30,25 +31,36 @@ fn a_cascade_over_routers_tells_every_step_by_a_way_for_each_sender() {
     });
 }
 
+/// The program is where routers have a directory of their own, and who starts it is of a group that no daemon needs.
 #[test]
-fn an_experiment_over_routers_that_is_killed_leaves_no_routing_daemon() {
+fn routing_daemons_have_no_groups_of_the_caller_and_none_is_left_by_an_experiment_that_is_killed() {
     let _alone = one_bed_at_a_time(BINARY);
-    let mut command = experiment(&["cascade", "--routed"]);
+    let place = tempfile::tempdir_in("/var/tmp").unwrap();
+    let program = place.path().join("xoff");
+    fs::copy(BINARY, &program).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--groups", "4242"]).arg(program).args(["experiment", "cascade", "--routed"]);
     let mut run = command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-    let inside = wait_for("a routing daemon beside each of four switches", || {
+    let (inside, daemons) = wait_for("a routing daemon beside each of four switches", || {
         let inside = namespaces(run.id());
-        let routers = inside.iter().filter(|namespace| has_daemon(namespace)).count();
-        (routers == 4).then_some(inside)
+        let daemons = daemons_in(&inside);
+        (daemons.len() == 4).then_some((inside, daemons))
     });
+    for daemon in daemons {
+        let status = fs::read_to_string(daemon.join("status")).unwrap();
+        let groups = status.lines().find_map(|line| line.strip_prefix("Groups:"));
+        assert_eq!(groups.map(str::trim), Some(""), "{status}");
+    }
     run.kill().unwrap();
     run.wait().unwrap();
     assert_left(&inside);
 }
 
-/// Whether BGP is spoken there.
-fn has_daemon(namespace: &Path) -> bool {
+/// Those that speak BGP there.
+fn daemons_in(namespaces: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let is_daemon =
         |process: &Path| fs::read_to_string(process.join("comm")).is_ok_and(|name| name.trim() == "bgpd");
-    let mut processes = fs::read_dir("/proc").unwrap().flatten().map(|process| process.path());
-    processes.any(|process| is_daemon(&process) && threads(&process).any(|at| at == namespace))
+    let processes = fs::read_dir("/proc").unwrap().flatten().map(|process| process.path());
+    let here = |process: &Path| threads(process).any(|at| namespaces.contains(&at));
+    processes.filter(|process| is_daemon(process) && here(process)).collect()
 }

@@ -151,7 +151,7 @@ fn start(
     variables: &BTreeMap<String, String>,
 ) -> Result<Child, NetworkError> {
     let what = || NetworkError::io(format!("run {}", command[0]));
-    let mut child = enter::child().map_err(what())?;
+    let mut child = enter::child();
     child.args(command).envs(variables);
     if json {
         child.stdout(std::io::stderr().as_fd().try_clone_to_owned().map_err(what())?);
