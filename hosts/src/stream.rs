@@ -257,7 +257,7 @@ fn parse_stream(text: &str) -> Result<Stream, Vec<String>> {
         dscp: fields.byte("dscp", 63).unwrap_or(class.get() << 3),
         ecn: fields.byte("ecn", 2).unwrap_or(defaults.ecn),
         dst: fields.take("dst", destination).unwrap_or(defaults.dst),
-        via: fields.take("via", values::mac),
+        via: fields.take("via", router),
         src: fields.take("src", values::mac),
         source_port: fields.port("sport"),
         destination_port: fields.port("dport").unwrap_or(defaults.destination_port),
@@ -276,8 +276,8 @@ fn parse_stream(text: &str) -> Result<Stream, Vec<String>> {
                 .to_owned(),
         );
     }
-    if stream.via.is_some() && stream.dst == MacAddr::BROADCAST && fields.has("dst") {
-        fields.errors.push("`via` leads to one station, and `dst` is all of them".to_owned());
+    if stream.via.is_some() && stream.dst.is_group() && fields.has("dst") {
+        fields.errors.push("`via` leads to one station, and `dst` is several, or all".to_owned());
     }
     if matches!(stream.pattern, Pattern::Flows { .. }) && stream.rate.is_none() {
         fields.errors.push("flows need a rate: the mean load that they are to offer".to_owned());
@@ -287,6 +287,11 @@ fn parse_stream(text: &str) -> Result<Stream, Vec<String>> {
 
 fn destination(text: &str) -> Result<MacAddr, String> {
     if text == "broadcast" { Ok(MacAddr::BROADCAST) } else { values::mac(text) }
+}
+
+fn router(text: &str) -> Result<MacAddr, String> {
+    let address = values::mac(text).ok().filter(|address| !address.is_group());
+    address.ok_or_else(|| "a router has an address of one station, such as 02:00:00:00:00:01".to_owned())
 }
 
 fn read_tag(fields: &mut Fields<'_>, class: Class) -> Option<Tci> {
@@ -462,12 +467,33 @@ mod tests {
     }
 
     #[test]
+    fn a_router_is_one_station() {
+        let of = |via: &str| parse_streams(&[format!("dst=02:00:00:00:00:02,via={via}")]);
+        for (via, is_one) in [
+            ("00:00:00:00:00:01", true),
+            ("01:00:00:00:00:00", false),
+            ("02:00:00:00:00:00", true),
+            ("fe:ff:ff:ff:ff:ff", true),
+            ("ff:00:00:00:00:00", false),
+            ("ff:ff:ff:ff:ff:ff", false),
+            ("broadcast", false),
+        ] {
+            assert_eq!(of(via).is_ok(), is_one, "{via}");
+        }
+        let StreamErrors(said) = of("01:00:5e:00:00:01").unwrap_err();
+        let one = "stream 0: via=`01:00:5e:00:00:01`: a router has an address of one station, such as 02:00:00:00:00:01";
+        assert_eq!(said, [one]);
+        assert_eq!(errors("via=broadcast").len(), 1, "and nothing of a `dst` beside it");
+    }
+
+    #[test]
     fn contradictions() {
         for text in [
             "on=1ms,off=1ms,burst=1KB,every=1s",
             "flows=edu1",
             "seed=1",
             "via=02:00:00:00:00:03,dst=broadcast",
+            "via=02:00:00:00:00:03,dst=01:00:5e:00:00:01",
             "size=64,size=64",
             "flows=/nowhere,rate=1G",
         ] {
