@@ -354,8 +354,8 @@ pub fn start_from(
     let reserved = Reserved { plans, shares, queues };
     let reload = |source| Reloader::new(Arc::clone(&view), config.clone(), reserved, source, opener.clone());
     let reload = source.map(reload);
-    // From here on their rings take what comes, and have the room for a stall to do so until the workers run. Before anybody asks what
-    // was lost: what came earlier is no loss.
+    // From here on their rings take what comes, and what comes earlier is no loss: so this is before anybody asks what was lost. Until
+    // the workers run the rings have no more room than a stall takes, however long it takes to start control.
     for (_, Worker { ports, store, .. }) in &mut workers {
         for (_, port) in ports {
             port.refill(store);
