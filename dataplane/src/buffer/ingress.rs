@@ -9,24 +9,26 @@ use crate::load::{Load, Margin};
 use crate::settings::{ClassSettings, HeadroomPlace, Memory};
 use crate::units::Bytes;
 
+/// What every frame is counted by is in its first cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
 pub(super) struct IngressQueue {
     /// Reserve and pool.
     body: Bytes,
     headroom_used: Bytes,
     frames: u32,
+    xoff_frames: u32,
     reserve: Bytes,
     limit: Bytes,
-    /// XOFF - XON: how far below the threshold a queue must fall to resume.
-    hysteresis: Bytes,
     headroom: Bytes,
     /// What it is once nothing is in it: less is taken from nobody who has been told that there is more.
     headroom_next: Bytes,
     headroom_place: HeadroomPlace,
-    longest_frame: Bytes,
-    xoff_frames: u32,
-    xon_frames: u32,
     lossless: bool,
+    xon_frames: u32,
+    /// XOFF - XON: how far below the threshold a queue must fall to resume.
+    hysteresis: Bytes,
+    longest_frame: Bytes,
 }
 
 impl IngressQueue {
@@ -42,16 +44,16 @@ impl IngressQueue {
             body: Bytes::ZERO,
             headroom_used: Bytes::ZERO,
             frames: 0,
+            xoff_frames: class.xoff_frames,
             reserve,
             limit,
-            hysteresis: class.xoff.saturating_sub(class.xon),
             headroom,
             headroom_next: headroom,
             headroom_place,
-            longest_frame,
-            xoff_frames: class.xoff_frames,
-            xon_frames: xon_frames(class),
             lossless: class.lossless,
+            xon_frames: xon_frames(class),
+            hysteresis: class.xoff.saturating_sub(class.xon),
+            longest_frame,
         }
     }
 

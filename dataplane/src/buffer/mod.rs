@@ -46,6 +46,7 @@ pub struct Buffer {
 }
 
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct EgressQueue {
     bytes: Bytes,
     max: Bytes,

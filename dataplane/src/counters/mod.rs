@@ -5,6 +5,7 @@ mod asked;
 
 pub use asked::{FlowsAsked, RateAsked, ShadowCounters};
 
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use crate::cause::Causes;
@@ -82,8 +83,8 @@ pub struct PuntCounters {
     pub no_room: Counter,
 }
 
-/// Counters of one class on one port. Those that each frame writes come first, in as few cache lines as
-/// they need.
+/// Counters of one class on one port. Those that each frame writes come first: in one cache line what comes in, in those
+/// that follow what goes out.
 #[derive(Debug, Default, PartialEq)]
 #[repr(C, align(64))]
 pub struct ClassCounters {
@@ -99,6 +100,11 @@ pub struct ClassCounters {
     pub headroom_bytes: Counter,
     /// Most of these at a time.
     pub headroom_watermark: Counter,
+    /// Most that came of the class after its peer was to be held, in one pause.
+    pub after_xoff_max: Counter,
+    /// The longest after it was told to stop that something of the class was found to have come, in nanoseconds, with the time in
+    /// which nobody looked.
+    pub response_max: Counter,
     /// Bytes that wait or are committed here, now.
     pub egress_bytes: Counter,
     /// Most of them at a time.
@@ -115,11 +121,6 @@ pub struct ClassCounters {
     /// When the first frame that had come in here was lost for want of room (driver's clock, ns); zero
     /// while none was.
     pub first_loss: Counter,
-    /// Most that came of the class after its peer was to be held, in one pause.
-    pub after_xoff_max: Counter,
-    /// The longest after it was told to stop that something of the class was found to have come, in nanoseconds, with the time in
-    /// which nobody looked.
-    pub response_max: Counter,
     /// Frames that came while their class was held, in time, and were more than a peer sends that is as fast as declared.
     pub excess_frames: Counter,
     /// Frames that came while their class was held, later than a peer sends that stops as declared.
@@ -230,6 +231,8 @@ pub struct StormCounters {
     /// [`ClassCounters::tx_frames`] when it was detected.
     pub sent_before: Counter,
 }
+
+const _: () = assert!(offset_of!(ClassCounters, egress_bytes) == 64, "a cache line");
 
 impl ClassCounters {
     /// The watchdog has detected a storm.

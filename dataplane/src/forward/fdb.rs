@@ -17,7 +17,7 @@
 
 use std::ops::Range;
 
-use super::table::{Entry, Key, Table};
+use super::table::{Entry, Key, Place, Table};
 use crate::settings::{FdbSettings, PortSettings};
 use crate::units::{MacAddr, Nanos, PortId};
 
@@ -190,24 +190,24 @@ impl Fdb {
         if statics.len() == self.statics && statics.iter().all(is_there) {
             return 0;
         }
-        for place in 0..self.table.places() {
-            if self.table.key(place).is_some() && self.table.entry(place).is_static {
+        for place in (0..self.table.places()).map(Table::place) {
+            if self.table.key(place).is_some() && self.table.is_static(place) {
                 self.table.remove(place);
             }
         }
         for &(vid, mac, port) in statics {
             let entry = Entry { seen: Nanos::ZERO, port, is_static: true };
             let key = Key::new(vid, mac);
-            if let Some(place) = self.table.find(key).filter(|&place| !self.table.entry(place).is_static) {
+            if let Some(place) = self.table.find(key).filter(|&place| !self.table.is_static(place)) {
                 self.forget(place);
             }
             match self.table.find(key) {
-                Some(place) => *self.table.entry_mut(place) = entry,
+                Some(place) => self.table.set(place, entry),
                 None => _ = self.table.insert(key, entry),
             }
         }
-        let is_static = |&place: &usize| self.table.key(place).is_some() && self.table.entry(place).is_static;
-        self.statics = (0..self.table.places()).filter(is_static).count();
+        let is_static = |&place: &Place| self.table.key(place).is_some() && self.table.is_static(place);
+        self.statics = (0..self.table.places()).map(Table::place).filter(is_static).count();
         statics.len() - self.statics
     }
 
@@ -246,14 +246,13 @@ impl Fdb {
     #[must_use]
     pub fn lookup(&self, now: Nanos, vid: u16, mac: MacAddr) -> Option<PortId> {
         let place = self.table.find(Key::new(vid, mac))?;
-        let entry = self.table.entry(place);
-        (!self.has_aged(entry, now)).then_some(entry.port)
+        (!self.has_aged(place, now)).then_some(self.table.port(place))
     }
 
     /// Forgets what was learned at a port. Looks at every place once: a link that goes down is
     /// worth that.
     pub fn flush(&mut self, port: PortId) {
-        for place in 0..self.table.places() {
+        for place in (0..self.table.places()).map(Table::place) {
             let entry = self.table.entry(place);
             if self.table.key(place).is_some() && !entry.is_static && entry.port == port {
                 self.forget(place);
@@ -273,9 +272,9 @@ impl Fdb {
             return;
         }
         for _ in 0..self.sweep.places {
-            let place = self.sweep.next_place;
-            self.sweep.next_place = (place + 1) % self.table.places();
-            if self.table.key(place).is_some() && self.has_aged(self.table.entry(place), now) {
+            let place = Table::place(self.sweep.next_place);
+            self.sweep.next_place = (self.sweep.next_place + 1) % self.table.places();
+            if self.table.key(place).is_some() && self.has_aged(place, now) {
                 self.forget(place);
             }
         }
@@ -326,22 +325,22 @@ impl Fdb {
 
     /// The addresses at these places that a frame would find now.
     pub fn entries_at(&self, now: Nanos, places: Range<usize>) -> impl Iterator<Item = FdbEntry> {
-        places.filter_map(move |place| {
+        places.map(Table::place).filter_map(move |place| {
             let key = self.table.key(place)?;
             let entry = self.table.entry(place);
             let age = (!entry.is_static).then_some(now.since(entry.seen));
-            let known = !self.has_aged(entry, now);
+            let known = !self.has_aged(place, now);
             known.then_some(FdbEntry { vid: key.vid(), mac: key.mac(), port: entry.port, age })
         })
     }
 
     #[inline]
-    fn has_aged(&self, entry: Entry, now: Nanos) -> bool {
-        now.since(entry.seen) >= self.ageing && !entry.is_static
+    fn has_aged(&self, place: Place, now: Nanos) -> bool {
+        !self.table.is_static(place) && now.since(self.table.seen(place)) >= self.ageing
     }
 
     #[inline]
-    fn see_again(&mut self, now: Nanos, place: usize, port: PortId) -> Learned {
+    fn see_again(&mut self, now: Nanos, place: Place, port: PortId) -> Learned {
         let entry = self.table.entry(place);
         if entry.is_static {
             return Learned::Static;
@@ -355,14 +354,14 @@ impl Fdb {
 
     /// A learned address is (still, or now) at `port`.
     #[inline]
-    fn put(&mut self, now: Nanos, place: usize, port: PortId) -> Learned {
-        let before = self.table.entry(place);
-        *self.table.entry_mut(place) = Entry { seen: now, port, is_static: false };
+    fn put(&mut self, now: Nanos, place: Place, port: PortId) -> Learned {
+        let (before, had_aged) = (self.table.entry(place), self.has_aged(place, now));
+        self.table.set(place, Entry { seen: now, port, is_static: false });
         if before.port != port {
             self.ports[before.port.index()].learned -= 1;
             self.ports[port.index()].learned += 1;
         }
-        if self.has_aged(before, now) {
+        if had_aged {
             Learned::New
         } else if before.port != port {
             self.ports[port.index()].moved += 1;
@@ -391,8 +390,8 @@ impl Fdb {
         Learned::New
     }
 
-    fn forget(&mut self, place: usize) {
-        self.ports[self.table.entry(place).port.index()].learned -= 1;
+    fn forget(&mut self, place: Place) {
+        self.ports[self.table.port(place).index()].learned -= 1;
         self.table.remove(place);
     }
 }
@@ -403,7 +402,7 @@ fn table_of_statics(settings: &FdbSettings, capacity: usize) -> Option<Table> {
     for &(vid, mac, port) in &settings.statics {
         let entry = Entry { seen: Nanos::ZERO, port, is_static: true };
         match table.find(Key::new(vid, mac)) {
-            Some(place) => *table.entry_mut(place) = entry,
+            Some(place) => table.set(place, entry),
             None if table.insert(Key::new(vid, mac), entry) => {}
             None => return None,
         }

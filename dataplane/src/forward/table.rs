@@ -1,11 +1,11 @@
 //! A hash table of (VLAN, address) that is allocated once and costs the same however full it is.
 //!
-//! An address may be in either of two buckets of eight places, each bucket's keys one cache line: a
-//! search looks at sixteen keys at most, whatever an attacker sends, and an entry never moves. An
-//! address goes into its first bucket until that is three quarters full, then into the emptier
-//! of the two. The table has at least twice as many places as entries, so that by chance both are never full.
+//! An address may be in either of two buckets of seven places, each bucket one cache line with the ports that they are behind: a
+//! search looks at fourteen keys at most, whatever an attacker sends, and an entry never moves. An
+//! address goes into its first bucket until five are in it, then into the emptier of the two. The table has at least seven
+//! places for four entries, so that by chance both are never full. When an address was seen lies elsewhere: of a static one nobody asks.
 //!
-//! Who could choose sixteen addresses for the two buckets of a station would keep it from being learned. Which
+//! Who could choose fourteen addresses for the two buckets of a station would keep it from being learned. Which
 //! buckets those are depends on a secret ([`HashSeed`]), of which nothing that leaves by a port tells more than that
 //! an address was not learned.
 
@@ -13,9 +13,9 @@ use crate::settings::HashSeed;
 use crate::units::{MacAddr, Nanos, PortId};
 use crate::wire::flow::mix;
 
-const WAYS: usize = 8;
+const WAYS: usize = 7;
 /// Keys in its first bucket from which on an address may as well go into the other.
-const CROWDED: usize = 6;
+const CROWDED: usize = 5;
 
 /// A VLAN and an address in one word; zero, which no VLAN is, marks a free place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,30 +48,46 @@ pub(super) struct Entry {
     pub is_static: bool,
 }
 
+/// Where an entry is in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    bucket: usize,
+    way: usize,
+}
+
 #[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct Bucket([Key; WAYS]);
+#[repr(C, align(64))]
+struct Bucket {
+    keys: [Key; WAYS],
+    ports: [PortId; WAYS],
+    /// By way, a bit each.
+    statics: u8,
+}
+
+const _: () = assert!(size_of::<Bucket>() == 64, "a cache line");
 
 impl Bucket {
+    const EMPTY: Bucket = Bucket { keys: [Key::FREE; WAYS], ports: [PortId(0); WAYS], statics: 0 };
+
     #[inline]
     fn position(&self, key: Key) -> Option<usize> {
-        self.0.iter().position(|&at| at == key)
+        self.keys.iter().position(|&at| at == key)
     }
 
     fn len(&self) -> usize {
-        self.0.iter().filter(|&&key| key != Key::FREE).count()
+        self.keys.iter().filter(|&&key| key != Key::FREE).count()
     }
 }
 
-/// Places for so many entries: as many again.
+/// Buckets for so many entries: one for each four at least.
 const fn buckets_for(capacity: usize) -> usize {
-    capacity.saturating_mul(2).div_ceil(WAYS).next_power_of_two()
+    capacity.div_ceil(4).next_power_of_two()
 }
 
 /// Bytes of memory that a forwarding database of so many addresses takes.
 #[must_use]
 pub const fn table_bytes(capacity: usize) -> usize {
-    buckets_for(capacity) * (size_of::<Bucket>() + WAYS * size_of::<Entry>())
+    buckets_for(capacity) * (size_of::<Bucket>() + size_of::<[Nanos; WAYS]>())
 }
 
 /// A hash of one word under four secret ones: two multiplications whose halves are folded together. It is no
@@ -104,19 +120,19 @@ fn fold(a: u64, b: u64) -> u64 {
 pub(super) struct Table {
     hash: KeyedHash,
     buckets: Box<[Bucket]>,
-    /// By place: bucket x WAYS + position.
-    entries: Box<[Entry]>,
+    /// When the addresses of each bucket were seen.
+    seen: Box<[[Nanos; WAYS]]>,
     len: usize,
 }
 
 impl Table {
-    /// With room for `capacity` entries and as many again.
+    /// With room for `capacity` entries and three quarters as many again.
     pub fn new(capacity: usize, seed: HashSeed) -> Table {
         let buckets = buckets_for(capacity);
         Table {
             hash: KeyedHash::new(seed),
-            buckets: vec![Bucket([Key::FREE; WAYS]); buckets].into(),
-            entries: vec![Entry::default(); buckets * WAYS].into(),
+            buckets: vec![Bucket::EMPTY; buckets].into(),
+            seen: vec![[Nanos::ZERO; WAYS]; buckets].into(),
             len: 0,
         }
     }
@@ -125,14 +141,20 @@ impl Table {
         self.len
     }
 
+    /// How many places it has.
     pub fn places(&self) -> usize {
-        self.entries.len()
+        self.buckets.len() * WAYS
+    }
+
+    /// The place of this number, below [`Table::places`].
+    pub const fn place(number: usize) -> Place {
+        Place { bucket: number / WAYS, way: number % WAYS }
     }
 
     #[inline]
-    pub fn find(&self, key: Key) -> Option<usize> {
+    pub fn find(&self, key: Key) -> Option<Place> {
         let (first, second) = self.buckets_of(key);
-        let at = |bucket: usize| self.buckets[bucket].position(key).map(|way| bucket * WAYS + way);
+        let at = |bucket: usize| self.buckets[bucket].position(key).map(|way| Place { bucket, way });
         at(first).or_else(|| at(second))
     }
 
@@ -142,31 +164,49 @@ impl Table {
         let (in_first, in_second) = (self.buckets[first].len(), self.buckets[second].len());
         let bucket = if in_first >= CROWDED && in_second < in_first { second } else { first };
         let Some(way) = self.buckets[bucket].position(Key::FREE) else { return false };
-        self.buckets[bucket].0[way] = key;
-        self.entries[bucket * WAYS + way] = entry;
+        self.buckets[bucket].keys[way] = key;
+        self.set(Place { bucket, way }, entry);
         self.len += 1;
         true
     }
 
     /// Frees a place that is taken.
-    pub fn remove(&mut self, place: usize) {
-        self.buckets[place / WAYS].0[place % WAYS] = Key::FREE;
+    pub fn remove(&mut self, Place { bucket, way }: Place) {
+        self.buckets[bucket].keys[way] = Key::FREE;
         self.len -= 1;
     }
 
-    pub fn key(&self, place: usize) -> Option<Key> {
-        let key = self.buckets[place / WAYS].0[place % WAYS];
+    pub fn key(&self, Place { bucket, way }: Place) -> Option<Key> {
+        let key = self.buckets[bucket].keys[way];
         (key != Key::FREE).then_some(key)
     }
 
-    #[inline]
-    pub fn entry(&self, place: usize) -> Entry {
-        self.entries[place]
+    pub fn entry(&self, place: Place) -> Entry {
+        Entry { seen: self.seen(place), port: self.port(place), is_static: self.is_static(place) }
     }
 
     #[inline]
-    pub fn entry_mut(&mut self, place: usize) -> &mut Entry {
-        &mut self.entries[place]
+    pub fn port(&self, Place { bucket, way }: Place) -> PortId {
+        self.buckets[bucket].ports[way]
+    }
+
+    #[inline]
+    pub fn is_static(&self, Place { bucket, way }: Place) -> bool {
+        self.buckets[bucket].statics >> way & 1 != 0
+    }
+
+    #[inline]
+    pub fn seen(&self, Place { bucket, way }: Place) -> Nanos {
+        self.seen[bucket][way]
+    }
+
+    /// Another entry at a place that is taken.
+    #[inline]
+    pub fn set(&mut self, Place { bucket, way }: Place, entry: Entry) {
+        let at = &mut self.buckets[bucket];
+        at.ports[way] = entry.port;
+        at.statics = at.statics & !(1 << way) | u8::from(entry.is_static) << way;
+        self.seen[bucket][way] = entry.seen;
     }
 
     /// The two buckets of a key, different ones where there is more than one.
@@ -214,14 +254,14 @@ mod tests {
     #[test]
     fn a_full_bucket_spills_into_the_other_and_then_refuses() {
         let mut table = Table::new(8, HashSeed::KNOWN); // two buckets: the second is whichever the first is not
-        for n in 1..=16 {
+        for n in 1..=14 {
             assert!(table.insert(Key(n), Entry::default()), "{n}");
         }
-        assert!(!table.insert(Key(17), Entry::default()));
+        assert!(!table.insert(Key(15), Entry::default()));
         let place = table.find(Key(5)).unwrap();
         table.remove(place);
-        assert_eq!((table.find(Key(5)), table.key(place), table.len()), (None, None, 15));
-        assert!(table.insert(Key(17), Entry::default()));
-        assert!((1..=17).filter(|&n| n != 5).all(|n| table.find(Key(n)).is_some()));
+        assert_eq!((table.find(Key(5)), table.key(place), table.len()), (None, None, 13));
+        assert!(table.insert(Key(15), Entry::default()));
+        assert!((1..=15).filter(|&n| n != 5).all(|n| table.find(Key(n)).is_some()));
     }
 }

@@ -9,7 +9,8 @@ pub struct Held {
     told: ClassSet,
     /// Those that the peer may have paused although it was not told to, or not since its link was lost.
     suspected: ClassSet,
-    since: [Nanos; CLASSES],
+    /// Apart, as only what is held has any.
+    since: Box<[Nanos; CLASSES]>,
     refresh: Nanos,
     next_refresh: Nanos,
     refresh_due: bool,
@@ -37,12 +38,12 @@ impl Announcement {
 impl Held {
     /// Nothing held; what is held is announced again every `refresh`.
     #[must_use]
-    pub const fn new(refresh: Nanos) -> Held {
+    pub fn new(refresh: Nanos) -> Held {
         Held {
             wanted: ClassSet::NONE,
             told: ClassSet::NONE,
             suspected: ClassSet::NONE,
-            since: [Nanos::ZERO; CLASSES],
+            since: Box::new([Nanos::ZERO; CLASSES]),
             refresh,
             next_refresh: Nanos::NEVER,
             refresh_due: false,

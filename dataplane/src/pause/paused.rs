@@ -11,10 +11,18 @@ pub struct Paused {
     defied: ClassSet,
     /// `classes` without `defied`.
     blocked: ClassSet,
-    until: [Nanos; CLASSES],
-    since: [Nanos; CLASSES],
-    ended: [Nanos; CLASSES],
     next_expiry: Nanos,
+    /// By class; apart, as only what is paused has any.
+    times: Box<[Times; CLASSES]>,
+}
+
+/// Of the last pause of a class.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    since: Nanos,
+    until: Nanos,
+    /// When the last one that is over ended.
+    ended: Nanos,
 }
 
 /// Classes that resumed, and how long each had been paused.
@@ -35,10 +43,8 @@ impl Paused {
             classes: ClassSet::NONE,
             defied: ClassSet::NONE,
             blocked: ClassSet::NONE,
-            until: [Nanos::ZERO; CLASSES],
-            since: [Nanos::ZERO; CLASSES],
-            ended: [Nanos::ZERO; CLASSES],
             next_expiry: Nanos::NEVER,
+            times: Box::default(),
         }
     }
 
@@ -58,9 +64,9 @@ impl Paused {
             }
             if !self.classes.contains(class) {
                 self.classes.insert(class);
-                self.since[class.index()] = now;
+                self.times[class.index()].since = now;
             }
-            self.until[class.index()] = now.after(self.rate.time_of_quanta(time));
+            self.times[class.index()].until = now.after(self.rate.time_of_quanta(time));
         }
         self.settle();
         resumed
@@ -74,7 +80,7 @@ impl Paused {
             return resumed;
         }
         for class in self.classes.iter() {
-            let until = self.until[class.index()];
+            let until = self.times[class.index()].until;
             if until <= now {
                 self.resume(until, class, &mut resumed);
             }
@@ -111,19 +117,19 @@ impl Paused {
     /// When the pause in force on `class` began; `None` where there is none.
     #[must_use]
     pub fn since(&self, class: Class) -> Option<Nanos> {
-        self.classes.contains(class).then(|| self.since[class.index()])
+        self.classes.contains(class).then(|| self.times[class.index()].since)
     }
 
     /// When the pause in force on `class` ends by itself; `None` where there is none.
     #[must_use]
     pub fn until(&self, class: Class) -> Option<Nanos> {
-        self.classes.contains(class).then(|| self.until[class.index()])
+        self.classes.contains(class).then(|| self.times[class.index()].until)
     }
 
     /// When the last pause of `class` that is over ended; zero where there was none.
     #[must_use]
-    pub const fn ended(&self, class: Class) -> Nanos {
-        self.ended[class.index()]
+    pub fn ended(&self, class: Class) -> Nanos {
+        self.times[class.index()].ended
     }
 
     /// When the next class resumes by itself.
@@ -136,16 +142,17 @@ impl Paused {
     fn resume(&mut self, at: Nanos, class: Class, resumed: &mut Resumed) {
         if self.classes.contains(class) {
             self.classes.remove(class);
-            self.ended[class.index()] = at;
+            let times = &mut self.times[class.index()];
+            times.ended = at;
             resumed.classes.insert(class);
-            resumed.paused_for[class.index()] += at.since(self.since[class.index()]);
+            resumed.paused_for[class.index()] += at.since(times.since);
         }
     }
 
     fn settle(&mut self) {
         self.blocked = ClassSet(self.classes.0 & !self.defied.0);
         self.next_expiry =
-            self.classes.iter().map(|class| self.until[class.index()]).min().unwrap_or(Nanos::NEVER);
+            self.classes.iter().map(|class| self.times[class.index()].until).min().unwrap_or(Nanos::NEVER);
     }
 }
 

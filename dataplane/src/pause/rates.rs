@@ -7,13 +7,15 @@ use crate::wire::Rates;
 
 /// Steps that the peer should keep, and those that it was last told.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct AskedRates {
+    /// First of all: the only thing here that every frame asks for.
+    due: bool,
+    refresh_due: bool,
     wanted: [RateStep; CLASSES],
     told: [RateStep; CLASSES],
     refresh: Nanos,
     next_refresh: Nanos,
-    refresh_due: bool,
-    due: bool,
 }
 
 impl AskedRates {
@@ -103,18 +105,19 @@ impl AskedRates {
 pub struct KeptRates {
     line: BitRate,
     steps: [RateStep; CLASSES],
-    until: [Nanos; CLASSES],
+    /// Apart, as few classes have a limit.
+    until: Box<[Nanos; CLASSES]>,
     next_expiry: Nanos,
 }
 
 impl KeptRates {
     /// No limits; a quantum is 512 bit times at `line`.
     #[must_use]
-    pub const fn new(line: BitRate) -> KeptRates {
+    pub fn new(line: BitRate) -> KeptRates {
         KeptRates {
             line,
             steps: [RateStep::FULL; CLASSES],
-            until: [Nanos::ZERO; CLASSES],
+            until: Box::new([Nanos::ZERO; CLASSES]),
             next_expiry: Nanos::NEVER,
         }
     }

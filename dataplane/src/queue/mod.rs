@@ -16,15 +16,15 @@ use crate::units::{Nanos, PortId, PortSet};
 #[derive(Debug)]
 pub(crate) enum ClassQueue {
     Fifo(Fifo),
-    Voq(Voq),
-    Nested(Nested),
+    Voq(Box<Voq>),
+    Nested(Box<Nested>),
 }
 
 impl ClassQueue {
     pub(crate) fn new(kind: QueueKind, ports: usize) -> ClassQueue {
         match kind {
             QueueKind::Fifo => ClassQueue::Fifo(Fifo::default()),
-            QueueKind::Voq => ClassQueue::Voq(Voq::new(ports)),
+            QueueKind::Voq => ClassQueue::Voq(Box::new(Voq::new(ports))),
         }
     }
 

@@ -55,13 +55,6 @@ pub(crate) struct Nested {
 /// What a flow takes of memory in a queue of its class.
 pub(crate) const BYTES_PER_NESTED_FLOW: usize = size_of::<State>() + size_of::<u32>();
 
-/// An empty one, for no flows.
-impl Default for Nested {
-    fn default() -> Nested {
-        Nested::new(0)
-    }
-}
-
 impl Nested {
     /// An empty one, for flows numbered below `flows`.
     pub(crate) fn new(flows: usize) -> Nested {

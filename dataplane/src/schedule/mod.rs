@@ -37,12 +37,14 @@ impl Turn {
 /// Deficits are in bytes times the largest weight: then a quantum is a whole number, and shares are
 /// exact.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Scheduler {
     strict: ClassSet,
-    weight_max: i64,
-    quantum: [i64; CLASSES],
-    deficit: [i64; CLASSES],
     turn: usize,
+    weight_max: i64,
+    deficit: [i64; CLASSES],
+    /// Last: a class that is alone earns nothing.
+    quantum: [i64; CLASSES],
 }
 
 impl Scheduler {
@@ -54,10 +56,10 @@ impl Scheduler {
         });
         Scheduler {
             strict: Class::ALL.into_iter().filter(|c| services[c.index()] == Service::Strict).collect(),
-            weight_max: weights.into_iter().fold(1, i64::max),
-            quantum: weights.map(|weight| weight * i64::from(frame_max)),
-            deficit: [0; CLASSES],
             turn: 0,
+            weight_max: weights.into_iter().fold(1, i64::max),
+            deficit: [0; CLASSES],
+            quantum: weights.map(|weight| weight * i64::from(frame_max)),
         }
     }
 

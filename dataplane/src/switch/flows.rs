@@ -208,7 +208,7 @@ impl Switch {
         if at.egress.is_fully_committed() || !self.control_is_free(port, store) {
             return None;
         }
-        let PortSettings { mac, pause_time, mtu_frame, .. } = self.ports[port.index()].settings;
+        let PortSettings { mac, pause_time, mtu_frame, .. } = *self.ports[port.index()].settings;
         let mut bytes = [0; LEN_MAX];
         let room = &mut bytes[..LEN_MAX.min(mtu_frame as usize)];
         let Policy::Ofc(ofc) = &mut self.policies.acting[class.index()] else { return None };
@@ -256,8 +256,8 @@ impl Switch {
 
     /// The policy of `class` has ended: all its flows go on, and its queue at `port` is a FIFO again. Answers the queue
     /// that is of no use any more.
-    pub(super) fn end_flows(&mut self, ended: &Policy, port: PortId, class: Class) -> Nested {
-        let Policy::Ofc(ofc) = ended else { return Nested::default() };
+    pub(super) fn end_flows(&mut self, ended: &Policy, port: PortId, class: Class) -> Option<Box<Nested>> {
+        let Policy::Ofc(ofc) = ended else { return None };
         if ofc.has_told(port) {
             self.ports[port.index()].peer.held.suspect(class);
             self.note_untold(port);
@@ -266,16 +266,19 @@ impl Switch {
         at.peer.tells_flows.remove(class);
         self.counters.class(port, class).flows.asked.now.set(0);
         let queue = &mut at.egress.queues[class.index()];
-        let ClassQueue::Nested(nested) = queue else { return Nested::default() };
-        let mut nested = std::mem::take(nested);
-        *queue = ClassQueue::Fifo(nested.give_up(&mut self.nodes));
-        nested
+        let ClassQueue::Nested(nested) = queue else { return None };
+        let fifo = nested.give_up(&mut self.nodes);
+        match std::mem::replace(queue, ClassQueue::Fifo(fifo)) {
+            ClassQueue::Nested(nested) => Some(nested),
+            ClassQueue::Fifo(_) | ClassQueue::Voq(_) => None,
+        }
     }
 
     /// A policy of `class` begins: OFC nests its queues, this one at `port`.
-    pub(super) fn begin_flows(&mut self, port: PortId, class: Class, mut nested: Nested) {
+    pub(super) fn begin_flows(&mut self, port: PortId, class: Class, nested: Option<Box<Nested>>) {
         if let Policy::Ofc(_) = self.policies.acting[class.index()]
             && let ClassQueue::Fifo(fifo) = &mut self.ports[port.index()].egress.queues[class.index()]
+            && let Some(mut nested) = nested
         {
             nested.go_on_with(std::mem::take(fifo));
             self.ports[port.index()].egress.queues[class.index()] = ClassQueue::Nested(nested);

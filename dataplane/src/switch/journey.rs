@@ -29,7 +29,7 @@ impl Switch {
         let head = store.head(&frame);
         let head = &head[..head.len().min(frame.len() as usize)];
         let at = &self.ports[port.index()];
-        let (before, mtu_frame) = (at.ingress.train.kind(head), at.settings.mtu_frame);
+        let (before, mtu_frame) = (at.ingress.train.kind(head), at.ingress.mtu_frame);
         let follows = before.is_some();
         let kind = match before {
             Some(kind) => kind,

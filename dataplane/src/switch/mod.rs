@@ -233,7 +233,7 @@ impl Switch {
     #[must_use]
     pub fn is_drained(&self, port: PortId) -> bool {
         let at = &self.ports[port.index()];
-        let is_awaited = at.egress.awaiting_room.iter().any(|ports| !ports.is_empty());
+        let is_awaited = at.egress.awaits_room.iter().any(|awaits| !awaits.ports.is_empty());
         !at.up || at.frames() == 0 && !is_awaited && !at.peer.is_untold()
     }
 

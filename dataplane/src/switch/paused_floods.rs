@@ -154,7 +154,7 @@ impl Switch {
             leaves
         };
         self.drop_queued(port, class, DropReason::FloodPaused, &mut leaves, store);
-        let taken_over = &mut self.ports[port.index()].egress.taken_over[class.index()];
+        let taken_over = &mut self.ports[port.index()].egress.awaits_room[class.index()].taken_over;
         let mut waiting = taken_over.take_if(&mut self.nodes, leaves);
         while let Some(frame) = waiting.pop(&self.nodes) {
             self.drop_admitted(port, DropReason::FloodPaused, frame, store); // it counts at no egress yet

@@ -1,5 +1,10 @@
 //! A port: what comes in, what goes out, and what this end and its peer have asked of each other.
 //! Occupancies are not here: they are the switch's ([`crate::buffer`]).
+//!
+//! A switch has many ports, and a frame finds those that it passes in no cache near by. So what every frame touches comes
+//! first in each part, in as few cache lines as it needs; what happens seldom comes after it, or lies elsewhere.
+
+use std::mem::offset_of;
 
 use super::rates;
 use super::storm_control::StormControl;
@@ -18,115 +23,137 @@ use crate::watchdog::Watchdog;
 
 /// Everything of one port but its occupancies.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Port {
-    pub(super) settings: PortSettings,
-    pub(super) up: bool,
     pub(super) ingress: Ingress,
     pub(super) egress: Egress,
     pub(super) peer: Peer,
+    pub(super) up: bool,
     pub(super) punts: PuntBucket,
+    pub(super) settings: Box<PortSettings>,
 }
 
 /// Frames that have come in, and have yet to be forwarded.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Ingress {
-    pub(super) classifier: Classifier,
     pub(super) train: Train,
-    pub(super) storm_control: StormControl,
+    pub(super) classifier: Classifier,
+    /// The longest frame that is let in, but for its tags.
+    pub(super) mtu_frame: u32,
+    /// What of a class tells its lane.
+    lane_bits: u8,
     /// By [lane](Ingress::lane), as is what follows.
-    pub(super) arrived: [Fifo; CLASSES],
     pub(super) backlogged: ClassSet,
     /// Whose first frame waits for room at an egress queue ([`crate::settings::WhenFull::StopClass`]).
     pub(super) waits_for_room: ClassSet,
+    pub(super) arrived: [Fifo; CLASSES],
     /// Frames of the host ([`super::host`]) that are counted here, wherever they wait.
     pub(super) of_host: [u32; CLASSES],
-    /// What of a class tells its lane.
-    lane_bits: u8,
+    pub(super) storm_control: Box<StormControl>,
 }
 
 /// Frames that wait to leave, and what decides which may.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Egress {
     pub(super) rewriter: Rewriter,
+    /// The longest frame that leaves, but for its tags.
+    pub(super) mtu_frame: u32,
+    pub(super) backlogged: ClassSet,
+    /// Classes of which no frame is taken: all without link, those that the watchdog gives up.
+    pub(super) closed: ClassSet,
     /// Classes whose frames are marked when the queue is long.
     pub(super) marks: ClassSet,
     /// Classes whose frames are dropped on their way in if they cannot be marked.
     pub(super) drops_early: ClassSet,
-    /// Classes of which no frame is taken: all without link, those that the watchdog gives up.
-    pub(super) closed: ClassSet,
-    pub(super) queues: [ClassQueue; CLASSES],
-    pub(super) backlogged: ClassSet,
-    scheduler: Scheduler,
-    pub(super) line: Shaper,
-    /// Of the classes that have a rate of their own.
-    pub(super) class_rates: [Option<Shaper>; CLASSES],
-    /// Which classes these are; mostly none.
+    /// Classes that have a rate of their own; mostly none.
     pub(super) shaped: ClassSet,
     commit_max: Bytes,
     /// Layer-1 bytes handed to the driver and not yet released.
     pub(super) committed: Bytes,
     pub(super) committed_frames: u64,
-    /// Per class, ingress ports that wait for room here.
-    pub(super) awaiting_room: [PortSet; CLASSES],
-    /// Per class, frames from other workers' ports that wait for room here.
-    pub(super) taken_over: [Fifo; CLASSES],
+    pub(super) line: Shaper,
+    pub(super) queues: [ClassQueue; CLASSES],
+    scheduler: Scheduler,
+    /// Of the classes that are `shaped`.
+    pub(super) class_rates: Box<[Option<Shaper>; CLASSES]>,
+    /// Per class, what waits for room here.
+    pub(super) awaits_room: Box<[AwaitsRoom; CLASSES]>,
+}
+
+/// What waits for room at an egress queue.
+#[derive(Debug, Default)]
+pub(super) struct AwaitsRoom {
+    /// Ingress ports.
+    pub(super) ports: PortSet,
+    /// Frames from other workers' ports.
+    pub(super) taken_over: Fifo,
 }
 
 /// What this port has asked of its peer, and the peer of it.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Peer {
     pub(super) held: Held,
-    /// What comes of what is held.
-    pub(super) response: Response,
-    /// Per class, whose policies want it held: it is while there is one.
-    pub(super) demands: [ClassSet; CLASSES],
-    pub(super) asked_rates: AskedRates,
     pub(super) paused: Paused,
     pub(super) kept_rates: KeptRates,
+    /// When the next flow that the peer has paused goes on by itself.
+    pub(super) flows_expire: Nanos,
     /// Frames to be sent before data: CNMs, and what was made outside.
     pub(super) told: Fifo,
     /// Classes with something to tell the peer about flows.
     pub(super) tells_flows: ClassSet,
-    /// When the next flow that the peer has paused goes on by itself.
-    pub(super) flows_expire: Nanos,
     /// Classes that the peer has paused as a whole only because its flows could not be paused one by one.
     pub(super) paused_for_flows: ClassSet,
-    pub(super) watchdog: Watchdog,
-    pub(super) standstill: Standstill,
+    pub(super) asked_rates: AskedRates,
+    /// Per class, whose policies want it held: it is while there is one.
+    pub(super) demands: [ClassSet; CLASSES],
+    /// What comes of what is held.
+    pub(super) response: Box<Response>,
+    pub(super) watchdog: Box<Watchdog>,
+    pub(super) standstill: Box<Standstill>,
 }
+
+const LINE: usize = 64;
+const _: () = assert!(offset_of!(Ingress, of_host) <= 3 * LINE, "what a frame touches where it comes in");
+const _: () = assert!(offset_of!(Egress, line) <= LINE, "what a frame touches where it goes out");
+const _: () = assert!(offset_of!(Egress, queues) <= 2 * LINE, "what a frame touches where it goes out");
+const _: () = assert!(offset_of!(Peer, asked_rates) < 2 * LINE, "what a frame touches before it leaves");
 
 impl Port {
     /// `lossless`: classes that are lossless at a port of the switch; `lane_bits`: those of a class that tell its [lane](Ingress::lane).
     pub(super) fn new(settings: &PortSettings, ports: usize, lossless: ClassSet, lane_bits: u8) -> Port {
         Port {
-            settings: settings.clone(),
-            up: true,
             ingress: Ingress {
-                classifier: Classifier::new(settings),
                 train: Train::default(),
-                storm_control: StormControl::new(settings),
-                arrived: Default::default(),
+                classifier: Classifier::new(settings),
+                mtu_frame: settings.mtu_frame,
+                lane_bits,
                 backlogged: ClassSet::NONE,
                 waits_for_room: ClassSet::NONE,
+                arrived: Default::default(),
                 of_host: [0; CLASSES],
-                lane_bits,
+                storm_control: Box::new(StormControl::new(settings)),
             },
             egress: Egress::new(settings, ports, lossless),
             peer: Peer {
                 held: Held::new(settings.refresh),
-                response: Response::new(settings),
-                demands: [ClassSet::NONE; CLASSES],
-                asked_rates: AskedRates::new(settings.refresh),
                 paused: Paused::new(settings.speed),
                 kept_rates: KeptRates::new(settings.speed),
+                flows_expire: Nanos::NEVER,
                 told: Fifo::default(),
                 tells_flows: ClassSet::NONE,
-                flows_expire: Nanos::NEVER,
                 paused_for_flows: ClassSet::NONE,
-                watchdog: Watchdog::new(settings.classes.map(|class| class.watchdog)),
-                standstill: Standstill::NONE,
+                asked_rates: AskedRates::new(settings.refresh),
+                demands: [ClassSet::NONE; CLASSES],
+                response: Box::new(Response::new(settings)),
+                watchdog: Box::new(Watchdog::new(settings.classes.map(|class| class.watchdog))),
+                standstill: Box::new(Standstill::NONE),
             },
+            up: true,
             punts: PuntBucket::new(settings.punt_limit),
+            settings: Box::new(settings.clone()),
         }
     }
 
@@ -142,7 +169,7 @@ impl Port {
     #[inline]
     pub(super) fn has_announcements(&self) -> bool {
         let peer = &self.peer;
-        self.up && (peer.is_untold() || !peer.told.is_empty() || !peer.tells_flows.is_empty())
+        (peer.is_untold() || !peer.told.is_empty() || !peer.tells_flows.is_empty()) && self.up
     }
 
     /// Classes with frames that may leave as far as the peer is concerned.
@@ -159,7 +186,8 @@ impl Port {
 
     /// Frames that wait here, those that the driver has included.
     pub(super) fn frames(&self) -> u64 {
-        let fifos = self.ingress.arrived.iter().chain(&self.egress.taken_over).chain([&self.peer.told]);
+        let taken_over = self.egress.awaits_room.iter().map(|awaits| &awaits.taken_over);
+        let fifos = self.ingress.arrived.iter().chain(taken_over).chain([&self.peer.told]);
         let queues = self.egress.queues.iter().map(ClassQueue::frames);
         fifos.map(Fifo::frames).chain(queues).map(u64::from).sum::<u64>() + self.egress.committed_frames
     }
@@ -186,26 +214,27 @@ impl Egress {
         let (marks, drops_early) = marked(settings, lossless);
         Egress {
             rewriter: Rewriter::new(settings),
+            mtu_frame: settings.mtu_frame,
+            backlogged: ClassSet::NONE,
+            closed: ClassSet::NONE,
             marks,
             drops_early,
-            closed: ClassSet::NONE,
-            queues: classes.map(|class| ClassQueue::new(class.queue, ports)),
-            backlogged: ClassSet::NONE,
-            scheduler: scheduler(settings),
-            line: Shaper::new(settings.speed, rates::line_ahead(settings)),
-            class_rates: classes.map(|class| class.max_rate.map(own_rate)),
             shaped: those_where(settings, |class| class.max_rate.is_some()),
             commit_max: settings.commit,
             committed: Bytes::ZERO,
             committed_frames: 0,
-            awaiting_room: [PortSet::NONE; CLASSES],
-            taken_over: Default::default(),
+            line: Shaper::new(settings.speed, rates::line_ahead(settings)),
+            queues: classes.map(|class| ClassQueue::new(class.queue, ports)),
+            scheduler: scheduler(settings),
+            class_rates: Box::new(classes.map(|class| class.max_rate.map(own_rate))),
+            awaits_room: Box::default(),
         }
     }
 
     /// Frames leave by other rules from now on, but for the rates of classes, which depend on the peer, too.
     pub(super) fn revise(&mut self, now: Nanos, settings: &PortSettings, lossless: ClassSet) {
         self.rewriter = Rewriter::new(settings);
+        self.mtu_frame = settings.mtu_frame;
         (self.marks, self.drops_early) = marked(settings, lossless);
         self.scheduler = scheduler(settings);
         self.line.set_rate(now, settings.speed, rates::line_ahead(settings));
@@ -226,7 +255,7 @@ impl Egress {
             return None;
         }
         for class in ClassSet(eligible.0 & self.shaped.0).iter() {
-            if let Some(rate) = &mut self.class_rates[class.index()]
+            if let Some(rate) = self.rate(class)
                 && !rate.credit(now).allows_a_frame()
             {
                 eligible.remove(class);
@@ -252,8 +281,7 @@ impl Egress {
 
     /// Bytes on the line that may be sent in this turn, one frame after the other, with nothing to decide.
     pub(super) fn margin(&mut self, now: Nanos, turn: &Turn) -> Bytes {
-        let of_class = self.class_rates[turn.class.index()].as_mut();
-        let of_class = of_class.map_or(Bytes::MAX, |rate| rate.credit(now).bytes());
+        let of_class = self.rate(turn.class).map_or(Bytes::MAX, |rate| rate.credit(now).bytes());
         let uncommitted = self.commit_max.saturating_sub(self.committed);
         turn.bytes().min(of_class).min(self.line.credit(now).bytes()).min(uncommitted)
     }
@@ -262,10 +290,16 @@ impl Egress {
     #[inline]
     pub(super) fn sent(&mut self, now: Nanos, turn: &Turn, load: Load) {
         self.scheduler.sent(turn, load.bytes, !self.backlogged.contains(turn.class));
-        if let Some(rate) = &mut self.class_rates[turn.class.index()] {
+        if let Some(rate) = self.rate(turn.class) {
             rate.spend(now, load.bytes);
         }
         self.commit(now, load);
+    }
+
+    /// The rate of its own that a class has, if it has one.
+    #[inline]
+    fn rate(&mut self, class: Class) -> Option<&mut Shaper> {
+        if self.shaped.contains(class) { self.class_rates[class.index()].as_mut() } else { None }
     }
 
     /// The driver has these.
@@ -289,8 +323,10 @@ impl Egress {
         if self.is_fully_committed() {
             return None;
         }
-        let in_rate =
-            |class: Class| self.class_rates[class.index()].as_ref().map_or(Nanos::ZERO, Shaper::ready_at);
+        let in_rate = |class: Class| match &self.class_rates[class.index()] {
+            Some(rate) if self.shaped.contains(class) => rate.ready_at(),
+            _ => Nanos::ZERO,
+        };
         eligible.iter().map(in_rate).min().map(|soonest| soonest.max(self.line.ready_at()))
     }
 }

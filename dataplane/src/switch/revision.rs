@@ -96,7 +96,7 @@ impl Switch {
             let mac = self.ports[port.index()].settings.mac;
             let of_port = &mut settings.ports[port.index()];
             of_port.mac = mac; // of the device that it has now
-            std::mem::swap(&mut self.ports[port.index()].settings, of_port);
+            std::mem::swap(&mut *self.ports[port.index()].settings, of_port);
             let classifier = &mut self.ports[port.index()].ingress.classifier;
             std::mem::swap(classifier, &mut classifiers[port.index()]);
             self.revise_port(port, lossless);
@@ -121,7 +121,8 @@ impl Switch {
         let at = &mut self.ports[port.index()];
         let Port { settings, ingress, egress, peer, punts, .. } = at;
         ingress.train = Train::default();
-        ingress.storm_control = StormControl::new(settings);
+        ingress.mtu_frame = settings.mtu_frame;
+        *ingress.storm_control = StormControl::new(settings);
         egress.revise(self.now, settings, lossless);
         peer.held.set_refresh(self.now, settings.refresh);
         peer.asked_rates.set_refresh(self.now, settings.refresh);

@@ -3,9 +3,10 @@
 //! port waits at the egress port itself.
 
 use super::Switch;
+use super::port::AwaitsRoom;
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
-use crate::queue::{Fifo, FrameMeta, Origin};
+use crate::queue::{FrameMeta, Origin};
 use crate::settings::WhenFull;
 use crate::units::{Class, PortId, PortSet, TAGS};
 use crate::wire::header::field;
@@ -62,7 +63,7 @@ impl Switch {
         let tags = u32::from(tags);
         let is_beyond = tags == TAGS && self.bridge.is_tagged(egress, vid);
         let counts = if is_beyond { u32::from(field::TAG_LEN) } else { 0 };
-        self.ports[egress.index()].settings.mtu_frame + tags - counts
+        self.ports[egress.index()].egress.mtu_frame + tags - counts
     }
 
     /// Whether the pipeline stops for want of room at `egress`. Room at another
@@ -117,7 +118,7 @@ impl Switch {
         ingress.arrived[lane.index()].unpop(&mut self.nodes, frame);
         ingress.waits_for_room.insert(lane);
         for egress in awaited.iter() {
-            self.ports[egress.index()].egress.awaiting_room[class.index()].insert(port);
+            self.ports[egress.index()].egress.awaits_room[class.index()].ports.insert(port);
         }
     }
 
@@ -126,13 +127,13 @@ impl Switch {
     pub(super) fn enter_from_another<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
         let meta = self.nodes.meta(&frame);
         let (egress, class) = (meta.egress, meta.class.index());
-        let is_awaited = !self.ports[egress.index()].egress.taken_over[class].is_empty();
+        let is_awaited = !self.ports[egress.index()].egress.awaits_room[class].taken_over.is_empty();
         let never_waits = meta.origin == Origin::Host || self.misses(egress, meta);
         if never_waits || !is_awaited && !self.must_wait(egress, meta) {
             self.enqueue(egress, frame, store);
             return;
         }
-        self.ports[egress.index()].egress.taken_over[class].push(&mut self.nodes, frame);
+        self.ports[egress.index()].egress.awaits_room[class].taken_over.push(&mut self.nodes, frame);
         self.agenda.awaited.insert(egress);
     }
 
@@ -161,9 +162,8 @@ impl Switch {
 
     fn try_again_at<S: FrameStore>(&mut self, port: PortId, class: Class, store: &mut S) {
         self.pipeline.go_on_for(self.now, (port, class));
-        let at = &mut self.ports[port.index()].egress;
-        let waiting = std::mem::take(&mut at.awaiting_room[class.index()]);
-        let mut taken_over = std::mem::take(&mut at.taken_over[class.index()]);
+        let awaits = &mut self.ports[port.index()].egress.awaits_room[class.index()];
+        let AwaitsRoom { ports: waiting, mut taken_over } = std::mem::take(awaits);
         for ingress in waiting.iter() {
             let from = &mut self.ports[ingress.index()].ingress;
             from.waits_for_room.remove(from.lane(class));
@@ -178,10 +178,10 @@ impl Switch {
             }
             self.enqueue(port, frame, store);
         }
-        let at = &mut self.ports[port.index()].egress;
-        at.taken_over[class.index()] = taken_over;
-        let nobody_waits = at.awaiting_room.iter().all(PortSet::is_empty);
-        if nobody_waits && at.taken_over.iter().all(Fifo::is_empty) && !self.pipeline.is_halted_for(port) {
+        let awaits = &mut self.ports[port.index()].egress.awaits_room;
+        awaits[class.index()].taken_over = taken_over;
+        let nothing_waits = awaits.iter().all(|at| at.ports.is_empty() && at.taken_over.is_empty());
+        if nothing_waits && !self.pipeline.is_halted_for(port) {
             self.agenda.awaited.remove(port);
         }
     }

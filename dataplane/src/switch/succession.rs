@@ -16,7 +16,7 @@ pub struct Successor {
     kind: PolicyKind,
     policy: Policy,
     /// By port, a queue for flows, where the policy nests them; afterwards, the one that is of no use any more.
-    queues: Box<[Nested]>,
+    queues: Box<[Option<Box<Nested>>]>,
 }
 
 impl Successor {
@@ -33,9 +33,8 @@ impl Successor {
 }
 
 /// A queue for the flows of a policy, if it pauses any.
-pub(super) fn queue(kind: PolicyKind, settings: &SwitchSettings) -> Nested {
-    let flows = if kind == PolicyKind::Ofc { settings.policy.ofc.flows as usize } else { 0 };
-    Nested::new(flows)
+pub(super) fn queue(kind: PolicyKind, settings: &SwitchSettings) -> Option<Box<Nested>> {
+    (kind == PolicyKind::Ofc).then(|| Box::new(Nested::new(settings.policy.ofc.flows as usize)))
 }
 
 impl Switch {

@@ -127,7 +127,7 @@ impl Switch {
         let paused = at.peer.paused.classes();
         let resumed = at.peer.paused.receive(self.now, paused, &Default::default());
         self.note_resumed(port, &resumed);
-        self.ports[port.index()].peer.standstill = Standstill::NONE;
+        *self.ports[port.index()].peer.standstill = Standstill::NONE;
         self.forget_rates(port);
         self.forget_told(port, store);
         for class in Class::ALL {

@@ -216,7 +216,7 @@ fn learned_after(attack: &[MacAddr], victim: MacAddr, seed: HashSeed) -> Learned
 fn addresses_that_crowd_a_station_out_do_so_for_one_seed_only() {
     let victim = mac(1);
     let known = HashSeed([1, 2]);
-    let attack = attack(known, victim, 16);
+    let attack = attack(known, victim, 14);
     assert_eq!(learned_after(&attack, victim, known), Learned::RefusedByCapacity, "who knows the seed");
     assert_eq!(learned_after(&attack[1..], victim, known), Learned::New, "one place is left");
     for other in 0..64u64 {
