@@ -23,10 +23,12 @@ use crate::{
 /// A configuration, as far as `document` has one; complete only if there are no errors.
 pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Config> {
     identities(document, problems);
-    let pauses = document.ports.iter().map(|port| Line::of(&port.keys, Nanos::ZERO).pause());
+    let hardware = document.hardware;
+    let pauses = document.ports.iter().map(|port| Line::of(&port.keys, Nanos::ZERO, hardware).pause());
     let shortest_pause = pauses.min().unwrap_or(Nanos::NEVER);
-    let stall_budget = value(document.switch.stall_budget.as_ref(), defaults::stall_budget(shortest_pause));
-    let drafts: Vec<Draft<'_>> = document.ports.iter().map(|port| Draft::of(port, stall_budget)).collect();
+    let stall_budget = value(document.switch.stall_budget.as_ref(), hardware.stall_budget(shortest_pause));
+    let drafts: Vec<Draft<'_>> =
+        document.ports.iter().map(|port| Draft::of(port, stall_budget, hardware)).collect();
 
     let vlans = bridge::vlans(&drafts, problems);
     let groups = groups::settings(document, &drafts, problems);

@@ -5,13 +5,13 @@ use toml_span::{Span, Spanned, Value};
 use xoff_dataplane::settings::Custom;
 use xoff_dataplane::units::{CLASSES, Class};
 
+use crate::hardware::Hardware;
 use crate::keys::{
     CaPfcKeys, ClassKeys, FdbKeys, GPfcKeys, GfcKeys, GroupKeys, MemoryKeys, OfcKeys, PPfcKeys, PipelineKeys,
     PortIdentityKeys, PortKeys, PuntKeys, QcnKeys, RouterKeys, StaticKeys, SwitchKeys, VlanKeys,
 };
 use crate::own::{self, OwnPolicy};
 use crate::problem::{Problem, Problems};
-use crate::profile::Profile;
 use crate::read::Table;
 
 /// A port: what it says itself over what `[defaults]` and the profile say.
@@ -55,6 +55,8 @@ pub(crate) struct Vlan {
 /// The whole file, layers merged.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
+    /// What it is for; decides what is not written.
+    pub(crate) hardware: Hardware,
     pub(crate) switch: SwitchKeys,
     pub(crate) pipeline: PipelineKeys,
     pub(crate) memory: MemoryKeys,
@@ -86,10 +88,15 @@ const CLASS_TABLES: [&str; CLASSES] =
     ["class.0", "class.1", "class.2", "class.3", "class.4", "class.5", "class.6", "class.7"];
 
 impl Document {
-    pub(crate) fn read(root: &Value<'_>, own: Option<&OwnPolicy>, problems: &mut Problems) -> Document {
+    pub(crate) fn read(
+        root: &Value<'_>,
+        hardware: Hardware,
+        own: Option<&OwnPolicy>,
+        problems: &mut Problems,
+    ) -> Document {
         let Some(root) = Table::of("", root, problems) else { return Document::default() };
         root.no_others(&[TOP], problems);
-        let mut document = Document::default();
+        let mut document = Document { hardware, ..Document::default() };
         if let Some(table) = root.table("switch", problems) {
             table.no_others(&[SwitchKeys::KEYS], problems);
             document.switch = SwitchKeys::read(&table, problems);
@@ -188,14 +195,15 @@ impl Document {
     /// What holds for a port that says nothing: `[defaults]` and `[class.N]` over the profile.
     fn layer_below(&self, root: &Table<'_, '_>, problems: &mut Problems) -> Layer {
         let profile =
-            self.switch.profile.as_ref().map(|chosen| Layer::of(chosen.value).moved_to(chosen.span));
+            self.switch.profile.as_ref().map(|chosen| Layer::of(chosen.value.text()).moved_to(chosen.span));
         let mut own = Layer { classes: read_classes(root, problems), ..Layer::default() };
         if let Some(table) = root.table("defaults", problems) {
             table.no_others(&[PortKeys::KEYS], problems);
             own.keys = PortKeys::read(&table, problems);
             own.states_speed = table.value("speed").is_some();
         }
-        own.over(&profile.unwrap_or_default())
+        let below = self.hardware.text().map(Layer::of);
+        own.over(&profile.unwrap_or_default()).over(&below.unwrap_or_default())
     }
 }
 
@@ -209,8 +217,8 @@ pub(crate) struct Layer {
 }
 
 impl Layer {
-    fn of(profile: Profile) -> Layer {
-        let root = toml_span::parse(profile.text()).expect("a profile of ours is TOML: a test reads each");
+    fn of(profile: &'static str) -> Layer {
+        let root = toml_span::parse(profile).expect("a profile of ours is TOML: a test reads each");
         Layer::read(&root, &mut Problems::default())
     }
 

@@ -8,6 +8,7 @@ use xoff_dataplane::units::{CLASSES, ClassSet, Nanos};
 
 use crate::defaults;
 use crate::document::{Document, Port};
+use crate::hardware::Hardware;
 use crate::keys::Pause;
 use crate::sizing::Line;
 
@@ -27,8 +28,8 @@ pub(crate) struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     /// Of this port.
-    pub(crate) fn of(port: &'a Port, stall_budget: Nanos) -> Draft<'a> {
-        let line = Line::of(&port.keys, stall_budget);
+    pub(crate) fn of(port: &'a Port, stall_budget: Nanos, hardware: Hardware) -> Draft<'a> {
+        let line = Line::of(&port.keys, stall_budget, hardware);
         Draft {
             name: value(port.identity.name.as_ref(), String::new()),
             port,

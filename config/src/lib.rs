@@ -22,6 +22,7 @@ mod documentation;
 mod draft;
 mod ecn;
 mod groups;
+mod hardware;
 mod keys;
 pub mod lab;
 mod lldp;
@@ -60,6 +61,7 @@ use crate::document::Document;
 use crate::problem::{Problems, Remarks};
 
 pub use changes::{Change, Changes};
+pub use hardware::Hardware;
 pub use machine::{Device, Machine};
 pub use nic::{NicMissing, NicSettings, NicWishes};
 pub use own::{OwnPolicy, Parameters, no_own_policy};
@@ -100,10 +102,23 @@ impl Config {
     /// # Errors
     /// All that is wrong with it; where it is not TOML, the first thing that is not.
     pub fn from_toml(name: &str, text: &str, machine: Machine) -> Result<Config, ConfigError> {
+        Config::from_toml_on(Hardware::Software, name, text, machine)
+    }
+
+    /// The same for a switch on such hardware.
+    ///
+    /// # Errors
+    /// As [`Config::from_toml`].
+    pub fn from_toml_on(
+        hardware: Hardware,
+        name: &str,
+        text: &str,
+        machine: Machine,
+    ) -> Result<Config, ConfigError> {
         let mut problems = Problems::default();
         let config = match toml_span::parse(text) {
             Ok(root) => {
-                let document = Document::read(&root, machine.own_policy.as_ref(), &mut problems);
+                let document = Document::read(&root, hardware, machine.own_policy.as_ref(), &mut problems);
                 let config = build::build(&document, &mut problems);
                 let misfits =
                     config.iter().flat_map(|config| machine::misfits(config, &machine, Some(&document)));

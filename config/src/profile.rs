@@ -27,12 +27,15 @@ impl Profile {
 mod tests {
     use super::*;
     use crate::document::Layer;
+    use crate::hardware::Hardware;
     use crate::problem::Problems;
 
     #[test]
-    fn the_profile_is_without_problems() {
+    fn the_profiles_are_without_problems() {
         let mut problems = Problems::default();
-        Layer::read(&toml_span::parse(ROCE).unwrap(), &mut problems);
+        for text in [Some(ROCE), Hardware::Ideal.text()].into_iter().flatten() {
+            Layer::read(&toml_span::parse(text).unwrap(), &mut problems);
+        }
         assert!(problems.finish("profile", ROCE).unwrap().warnings.is_empty());
     }
 }

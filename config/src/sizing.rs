@@ -19,6 +19,7 @@ use xoff_dataplane::headroom::{Headroom, Link, cable_delay, standard_response};
 use xoff_dataplane::units::{BitRate, Bytes, ETHERNET_HEADER, LINE_OVERHEAD, Nanos, Quanta, TAGS};
 
 use crate::defaults;
+use crate::hardware::Hardware;
 use crate::keys::{PeerResponse, PortKeys};
 use crate::shell::Rings;
 
@@ -46,13 +47,14 @@ pub(crate) struct Line {
     pub(crate) commit: Bytes,
     pub(crate) pause_time: Quanta,
     pub(crate) stall_budget: Nanos,
+    hardware: Hardware,
     cable: Nanos,
     peer: PeerResponse,
 }
 
 impl Line {
     /// Where there is no speed (an error elsewhere), as if there were one, to find what else is wrong.
-    pub(crate) fn of(keys: &PortKeys, stall_budget: Nanos) -> Line {
+    pub(crate) fn of(keys: &PortKeys, stall_budget: Nanos, hardware: Hardware) -> Line {
         let speed = keys.speed.as_ref().map_or(NO_SPEED, |speed| speed.value);
         let mtu_frame = keys.mtu.as_ref().map_or(defaults::MTU, |mtu| mtu.value) + ETHERNET_HEADER;
         let on_line = Bytes::on_line(mtu_frame + TAGS);
@@ -62,15 +64,16 @@ impl Line {
             burst: keys
                 .burst
                 .as_ref()
-                .map_or_else(|| defaults::burst(speed, on_line, stall_budget), |burst| burst.value),
+                .map_or_else(|| hardware.burst(speed, on_line, stall_budget), |burst| burst.value),
             commit: keys
                 .commit
                 .as_ref()
-                .map_or_else(|| defaults::commit(speed, on_line), |commit| commit.value),
+                .map_or_else(|| hardware.commit(speed, on_line), |commit| commit.value),
             pause_time: keys.pause_time.as_ref().map_or(defaults::PAUSE_TIME, |time| Quanta(time.value)),
             stall_budget,
+            hardware,
             cable: cable_delay(keys.cable.as_ref().map_or(defaults::CABLE_METRES, |metres| metres.value)),
-            peer: keys.peer_response.as_ref().map_or(PeerResponse::Software, |peer| peer.value),
+            peer: keys.peer_response.as_ref().map_or(hardware.peer(), |peer| peer.value),
         }
     }
 
@@ -115,6 +118,15 @@ impl Line {
             PeerResponse::Standard | PeerResponse::Within(_) => self.peer_response(),
         };
         self.speed.bytes_in(away.clamp(defaults::TURN, defaults::GAP_MAX).after(self.cable).after(self.cable))
+    }
+
+    /// XON where neither it nor XOFF is given: see [`defaults::xon`]. Ideal hardware resumes at what its peer may send until it is
+    /// heard.
+    pub(crate) fn xon(&self) -> Bytes {
+        match self.hardware {
+            Hardware::Software => defaults::xon(self.until_peer_goes_on(), self.commit, self.longest()),
+            Hardware::Ideal => self.headroom().total(),
+        }
     }
 
     pub(crate) fn headroom(&self) -> Headroom {
@@ -169,7 +181,7 @@ mod tests {
             speed: Some(toml_span::Spanned::new(BitRate::from_mbps(mbps))),
             ..PortKeys::default()
         };
-        Line::of(&keys, stall_budget)
+        Line::of(&keys, stall_budget, Hardware::Software)
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(crate) fn shell(
 ) -> ShellSettings {
     let keys = &document.switch;
     let mtu_most = drafts.iter().map(|draft| draft.line.mtu()).max().unwrap_or(defaults::MTU);
-    let smallest_frame = value(keys.smallest_frame.as_ref(), defaults::SMALLEST_FRAME);
+    let smallest_frame = value(keys.smallest_frame.as_ref(), document.hardware.smallest_frame());
     let idle_after = value(keys.idle_after.as_ref(), defaults::IDLE_AFTER);
     ShellSettings {
         name: value(keys.name.as_ref(), defaults::NAME.to_owned()),

@@ -59,7 +59,7 @@ pub(crate) fn wanted(ports: &[PortSettings]) -> Bytes {
 
 /// A class of a port as if it were lossy everywhere else.
 fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings {
-    let smallest_frame = value(document.switch.smallest_frame.as_ref(), defaults::SMALLEST_FRAME);
+    let smallest_frame = value(document.switch.smallest_frame.as_ref(), document.hardware.smallest_frame());
     let when_full: WhenFull = value(document.switch.when_full.as_ref(), WhenFull::default());
     let model = value(document.memory.model.as_ref(), MemoryModel::Dedicated);
     let scale = value(document.capfc.scale.as_ref(), Scale::default());
@@ -115,7 +115,7 @@ fn alone(document: &Document, draft: &Draft<'_>, class: Class) -> ClassSettings 
 /// XOFF and XON; where only one is given the other follows from it.
 fn watermarks(draft: &Draft<'_>, keys: &ClassKeys) -> (Bytes, Bytes) {
     let (xoff, xon) = (keys.xoff.as_ref().map(|key| key.value), keys.xon.as_ref().map(|key| key.value));
-    let default = defaults::xon(draft.line.until_peer_goes_on(), draft.line.commit, draft.line.longest());
+    let default = draft.line.xon();
     match (xoff, xon) {
         (Some(xoff), Some(xon)) => (xoff, xon),
         (Some(xoff), None) => (xoff, Bytes(xoff.0.div_ceil(2)).min(default)),

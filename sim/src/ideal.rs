@@ -1,102 +1,106 @@
 //! Ideal hardware: a switch that never stalls, with one frame on each line and none waiting in a driver, beside peers that stop as
-//! fast as the standard asks.
+//! fast as the standard asks. What it is told is what the configuration has for such hardware, with nothing written
+//! ([`xoff_config::Hardware::Ideal`]).
 
-use xoff_dataplane::headroom::{Headroom, Link, standard_response};
-use xoff_dataplane::settings::{
-    ClassSettings, FlowControl, LoopDetection, PortSettings, SwitchSettings, Trust,
-};
-use xoff_dataplane::units::{Bytes, Class, ClassSet, MacAddr, Nanos};
+use xoff_config::{Config, Hardware, Machine};
+use xoff_dataplane::headroom::Headroom;
+use xoff_dataplane::settings::{ClassSettings, Memory, PortSettings};
+use xoff_dataplane::units::{Bytes, Class, ClassSet, MacAddr};
 
 use crate::ends::Line;
 use crate::plan::SwitchKind;
 use crate::switch_node::SlotCounts;
 
-/// The longest frame, without tags and FCS.
-const MTU_FRAME: u32 = 1514;
-/// Room of a lossy class.
-const LOSSY: Bytes = Bytes(256 << 10);
 /// Slots for control frames, by port.
 const CONTROL: u32 = 8;
+/// Slots for classes that nobody is known to use, by port: what comes in them all the same.
+const UNUSED: u32 = 64;
+/// The least that a frame of a lossy class takes, on average.
+const LOSSY_FRAME: u64 = 512;
+/// Of a cable.
+const PICOS_PER_METRE: u64 = 5_000;
 
 /// What an ideal switch is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ideal {
     /// Of all its ports.
     pub line: Line,
-    /// Classes that never lose a frame.
-    pub lossless: ClassSet,
-    /// Lossless classes are paused earlier where their frames are smaller than this, without FCS, so that they find a slot.
-    pub smallest_frame: u32,
 }
 
 impl Ideal {
     /// Beside such lines, with class 3 lossless.
     #[must_use]
     pub const fn beside(line: Line) -> Ideal {
-        Ideal { line, lossless: ClassSet(1 << 3), smallest_frame: 508 }
+        Ideal { line }
     }
 
     /// What its links need: see [`Headroom`].
+    ///
+    /// # Panics
+    /// If there is no such line: above 1.6 Tb/s, or of more than 1,000 km.
     #[must_use]
     pub fn headroom(&self) -> Headroom {
-        Headroom::of(&Link {
-            speed: self.line.rate,
-            mtu_frame: MTU_FRAME,
-            cable: Nanos(self.line.delay.0.div_ceil(1_000)),
-            loop_gap: Nanos::ZERO,
-            commit: Bytes(1),
-            peer_response: standard_response(self.line.rate),
-            peer_backlog: Bytes::ZERO,
-        })
+        let class = Class::ALL[3].index();
+        self.config(1).headroom[0][class].expect("class 3 is lossless")
     }
 
     /// A kind of switch with so many ports. A lossless class resumes at what its peer may send until it is heard, and is paused at
     /// twice that.
+    ///
+    /// # Panics
+    /// As [`Ideal::headroom`].
     #[must_use]
     pub fn switch(&self, ports: u8) -> SwitchKind {
-        let headroom = self.headroom().total();
-        let xoff = Bytes(2 * headroom.0);
-        let frames = |bytes: Bytes| {
-            u32::try_from(bytes.0 / Bytes::of_frame(self.smallest_frame).0).unwrap_or(u32::MAX)
-        };
-        let lossless = ClassSettings {
-            lossless: true,
-            xoff,
-            xon: headroom,
-            headroom,
-            xoff_frames: frames(xoff),
-            egress_max: Bytes(u64::from(ports) * (xoff + headroom).0 + 1),
-            ..ClassSettings::lossy(LOSSY)
-        };
-        let classes = Class::ALL.map(|class| match self.lossless.contains(class) {
-            true => lossless,
-            false => ClassSettings::lossy(LOSSY),
-        });
-        let port = |number: u8| PortSettings {
-            mtu_frame: MTU_FRAME,
-            trust: Trust::Both,
-            learning: false,
-            loop_detection: LoopDetection::Off,
-            flood_unknown: false,
-            flow_control: FlowControl::Pfc { obey: ClassSet::ALL, send: self.lossless },
-            commit: Bytes(1),
-            past_xoff: headroom,
-            peer_response: standard_response(self.line.rate),
-            ..PortSettings::plain(
-                format!("p{number}"),
-                MacAddr([2, 1, 0, 0, 0, number]),
-                self.line.rate,
-                classes,
-            )
-        };
-        let of_lossless =
-            u32::try_from(self.lossless.iter().count()).unwrap_or_default() * frames(xoff + headroom);
-        SwitchKind {
-            settings: SwitchSettings::plain((0..ports).map(port).collect()),
-            slots: SlotCounts {
-                data: u32::from(ports) * (of_lossless + frames(LOSSY) / 8),
-                control: u32::from(ports) * CONTROL,
-            },
-        }
+        kind(&self.config(ports), ClassSet::default())
     }
+
+    fn config(&self, ports: u8) -> Config {
+        let (rate, metres) = (self.line.rate.bits_per_second(), self.line.delay.0.div_ceil(PICOS_PER_METRE));
+        let port = |port: u8| format!("[[port]]\nname = \"p{port}\"\ndevice = \"p{port}\"\n");
+        let ports: String = (0..ports).map(port).collect();
+        let text = format!("[defaults]\nspeed = \"{rate}\"\ncable = \"{metres}m\"\n{ports}");
+        Config::from_toml_on(Hardware::Ideal, "ideal", &text, Machine::default())
+            .expect("there are such lines")
+    }
+}
+
+/// A kind of switch that is configured so. `lossy` are the lossy classes that are used: their queues are given all the packet memory that
+/// they may take.
+#[must_use]
+pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
+    let mut settings = config.switch.clone();
+    for (number, port) in (0..).zip(&mut settings.ports) {
+        port.mac = MacAddr([2, 1, 0, 0, 0, number]);
+    }
+    let smallest = u64::from(config.shell.smallest_frame);
+    let of_port = |port: &PortSettings| of_classes(port, lossy, smallest).saturating_add(UNUSED);
+    let mut data = settings.ports.iter().map(of_port).fold(0, u32::saturating_add);
+    if let Memory::Shared(shared) = &settings.memory {
+        // What the pool has, each queue's own, and headroom beside it.
+        let own = |class: &ClassSettings| class.ingress_reserve.0 + class.egress_reserve.0 + class.headroom.0;
+        let own: u64 = settings.ports.iter().flat_map(|port| &port.classes).map(own).sum();
+        let most = count(Bytes(own.saturating_add(shared.pool.0)), smallest);
+        data = data.min(most.saturating_add(UNUSED));
+    }
+    let ports = u32::try_from(settings.ports.len()).unwrap_or(u32::MAX);
+    SwitchKind { settings, slots: SlotCounts { data, control: ports.saturating_mul(CONTROL) } }
+}
+
+fn of_classes(port: &PortSettings, lossy: ClassSet, smallest: u64) -> u32 {
+    let of_class = |class: Class| match &port.classes[class.index()] {
+        settings if settings.lossless => {
+            let before = count(settings.xoff.saturating_add(settings.ingress_reserve), smallest);
+            before.min(settings.xoff_frames).saturating_add(count(settings.headroom, smallest))
+        }
+        settings if lossy.contains(class) => {
+            let waiting = settings.egress_max.min(settings.ingress_max);
+            count(waiting, LOSSY_FRAME).min(settings.egress_max_frames)
+        }
+        _ => 0,
+    };
+    Class::ALL.into_iter().map(of_class).fold(0, u32::saturating_add)
+}
+
+fn count(bytes: Bytes, smallest: u64) -> u32 {
+    u32::try_from(bytes.0.div_ceil(smallest)).unwrap_or(u32::MAX)
 }

@@ -19,7 +19,7 @@ use super::wires::{Port, Wiring};
 use crate::build;
 use crate::document::{Document, TOP};
 use crate::problem::{Problem, Problems};
-use crate::{Config, Machine};
+use crate::{Config, Hardware, Machine};
 
 /// For each switch of the file; `None` where it cannot be.
 pub(super) fn configs(
@@ -40,7 +40,7 @@ pub(super) fn configs(
             (port, link.speed, link.mtu)
         });
         let root = root_of(&mut root, index, switch.span, ports.collect(), problems)?;
-        let document = Document::read(&root, machine.own_policy.as_ref(), problems);
+        let document = Document::read(&root, Hardware::Software, machine.own_policy.as_ref(), problems);
         let config = build::build(&document, problems)?;
         for problem in crate::machine::misfits(&config, machine, Some(&document)) {
             problems.push(problem);

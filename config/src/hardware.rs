@@ -1,0 +1,110 @@
+//! What a switch's software and devices are like, as far as defaults follow from it.
+//!
+//! A live switch is a program: it may stall, and its driver has frames waiting. A simulated one is ideal hardware: it looks at once, has
+//! one frame on each line and none waiting behind it, and its peers stop as fast as the standard asks. Keys and their meanings are the
+//! same, and what is written holds; only what is not written differs (`profiles/ideal.toml`, and the sizes below).
+
+use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+
+use crate::defaults;
+use crate::keys::PeerResponse;
+
+/// What a switch runs on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hardware {
+    /// A thread that may stall, drivers with rings, and peers of the same kind.
+    #[default]
+    Software,
+    /// Nothing stalls or waits in a driver, and peers respond as the standard asks.
+    Ideal,
+}
+
+/// How many of the longest frames an ideal line may make up for.
+const IDEAL_BURST: u64 = 2;
+/// Smaller frames pause their class earlier.
+const IDEAL_SMALLEST_FRAME: u32 = 512;
+
+impl Hardware {
+    /// What holds for all ports that do not say otherwise, as TOML.
+    pub(crate) const fn text(self) -> Option<&'static str> {
+        match self {
+            Hardware::Software => None,
+            Hardware::Ideal => Some(include_str!("profiles/ideal.toml")),
+        }
+    }
+
+    /// `switch.stall_budget`.
+    pub(crate) fn stall_budget(self, shortest_pause: Nanos) -> Nanos {
+        match self {
+            Hardware::Software => defaults::stall_budget(shortest_pause),
+            Hardware::Ideal => Nanos::ZERO,
+        }
+    }
+
+    /// `switch.smallest_frame`.
+    pub(crate) const fn smallest_frame(self) -> u32 {
+        match self {
+            Hardware::Software => defaults::SMALLEST_FRAME,
+            Hardware::Ideal => IDEAL_SMALLEST_FRAME,
+        }
+    }
+
+    /// `port.burst`.
+    pub(crate) fn burst(self, speed: BitRate, line_frame: Bytes, stall_budget: Nanos) -> Bytes {
+        match self {
+            Hardware::Software => defaults::burst(speed, line_frame, stall_budget),
+            Hardware::Ideal => Bytes(IDEAL_BURST * line_frame.0),
+        }
+    }
+
+    /// `port.commit`. Of ideal hardware: nothing is handed over while a frame is on the line.
+    pub(crate) fn commit(self, speed: BitRate, line_frame: Bytes) -> Bytes {
+        match self {
+            Hardware::Software => defaults::commit(speed, line_frame),
+            Hardware::Ideal => Bytes(1),
+        }
+    }
+
+    /// `port.peer_response`.
+    pub(crate) const fn peer(self) -> PeerResponse {
+        match self {
+            Hardware::Software => PeerResponse::Software,
+            Hardware::Ideal => PeerResponse::Standard,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::{Config, Machine};
+
+    const PORTS: &str = "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"100G\"\n[[port]]\nname = \"b\"\ndevice = \"b\"\nspeed = \"100G\"\n";
+
+    fn ideal(text: &str) -> Config {
+        let text = format!("{text}[defaults]\ncable = \"100m\"\n{PORTS}");
+        Config::from_toml_on(Hardware::Ideal, "test", &text, Machine::default()).unwrap()
+    }
+
+    #[test]
+    fn ideal_hardware_needs_headroom_for_lines_and_peers_only() {
+        let config = ideal("");
+        let headroom = config.headroom[0][3].unwrap();
+        assert_eq!((headroom.loop_gap, headroom.peer_backlog), (Bytes::ZERO, Bytes::ZERO));
+        assert_eq!((headroom.tx_backlog, headroom.cable), (Bytes(1), Bytes(12_500)));
+        assert_eq!(headroom.peer_response, Bytes(394 * 64), "as 802.3 allows at 100 Gb/s");
+        let class = &config.switch.ports[0].classes[3];
+        assert_eq!((class.xon, class.xoff), (headroom.total(), Bytes(2 * headroom.total().0)));
+        assert_eq!(config.warnings, [], "a peer is as the standard asks");
+    }
+
+    #[test]
+    fn what_is_written_holds_on_ideal_hardware_too() {
+        let config =
+            ideal("[class.3]\nxoff = \"200KB\"\nxon = \"100KB\"\n[switch]\nstall_budget = \"1us\"\n");
+        let class = &config.switch.ports[0].classes[3];
+        assert_eq!((class.xoff, class.xon), (Bytes(200_000), Bytes(100_000)));
+        assert_eq!(config.headroom[0][3].unwrap().loop_gap, Bytes(12_500));
+    }
+}
