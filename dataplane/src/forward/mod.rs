@@ -124,6 +124,7 @@ impl Bridge {
     pub fn revise(&mut self, settings: &SwitchSettings, vlans: &mut Vlans, groups: &mut Groups) -> usize {
         let ports = &settings.ports;
         std::mem::swap(&mut self.vlans, vlans);
+        self.vlans.succeed(vlans);
         std::mem::swap(&mut self.groups, groups);
         for port in (0..=u8::MAX).map(PortId).take(ports.len()) {
             if self.companions(port) != groups.of(port).map(|group| *groups.members(group)) {

@@ -13,7 +13,7 @@ impl Bridge {
         self.vlans.get(vid).router
     }
 
-    /// Whether there is a router in any VLAN.
+    /// Whether there is a router in any VLAN, or has been.
     #[must_use]
     pub const fn has_routers(&self) -> bool {
         self.vlans.has_routers()

@@ -34,7 +34,7 @@ pub struct Vlans {
     memberships: Vec<Membership>,
     /// By port.
     pvids: Vec<Option<u16>>,
-    /// Whether there is a router in any.
+    /// Whether there is a router in any, or has been.
     has_routers: bool,
 }
 
@@ -74,6 +74,11 @@ impl Vlans {
         self
     }
 
+    /// Instead of these: what their routers have sent may still be in the switch.
+    pub fn succeed(&mut self, before: &Vlans) {
+        self.has_routers |= before.has_routers;
+    }
+
     /// The VLAN of a frame with this tag at this port.
     ///
     /// # Errors
@@ -88,7 +93,7 @@ impl Vlans {
         if self.get(vid).members.contains(ingress) { Ok(vid) } else { Err(DropReason::NotMember) }
     }
 
-    /// Whether there is a router in any.
+    /// Whether there is a router in any, or has been.
     #[must_use]
     pub const fn has_routers(&self) -> bool {
         self.has_routers

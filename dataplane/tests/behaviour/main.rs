@@ -2,6 +2,7 @@
 
 mod allocations;
 mod batches;
+mod by_hand;
 mod cascade;
 mod conformance;
 mod custom;

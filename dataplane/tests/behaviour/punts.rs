@@ -3,8 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use xoff_dataplane::counters::{Counters, PuntCounters};
-use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::punt::{Punt, PuntLimit, PuntReason, PuntSink};
+use xoff_dataplane::punt::{Punt, PuntLimit, PuntReason};
 use xoff_dataplane::settings::{Lldp, SwitchSettings};
 use xoff_dataplane::switch::{Revision, Switch, WorkerId, Workers};
 use xoff_dataplane::units::{MacAddr, Nanos, PortId, Quanta};
@@ -13,43 +12,19 @@ use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
 
 use crate::bed::plan::{self, LINK};
 use crate::bed::store::MemoryStore;
+use crate::by_hand::{Punted, punted_by, sent};
 use crate::{C3, C4};
 
 const P0: PortId = PortId(0);
 const P1: PortId = PortId(1);
 const CONTROL_SLOTS: u32 = 6;
 
-/// What was taken, and how much more may be.
-#[derive(Debug, Default)]
-struct Taken {
-    frames: Vec<(Nanos, PortId, PuntReason, Vec<u8>)>,
-    room: usize,
-}
-
-#[derive(Debug)]
-struct Sink(Arc<Mutex<Taken>>);
-
-impl PuntSink for Sink {
-    fn take(&mut self, punt: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool {
-        let Punt { at, port, reason, .. } = *punt;
-        let mut taken = self.0.lock().expect("nobody panicked");
-        if taken.frames.len() == taken.room {
-            return false;
-        }
-        let mut bytes = vec![0; frame.len() as usize];
-        let len = store.read(frame, &mut bytes);
-        bytes.truncate(len);
-        taken.frames.push((at, port, reason, bytes));
-        true
-    }
-}
-
 /// A worker with two ports, driven by hand.
 struct Driver {
     switch: Switch,
     counters: Arc<Counters>,
     store: MemoryStore,
-    taken: Arc<Mutex<Taken>>,
+    punted: Arc<Mutex<Punted>>,
     settings: SwitchSettings,
     now: Nanos,
 }
@@ -60,10 +35,9 @@ impl Driver {
         plan.each_port(|port| (port.lldp, port.punt_limit) = (Lldp::Switch, punt_limit));
         let counters = Counters::new(2);
         let mut switch = Switch::new(&plan.settings, 64, Workers::single(2), Arc::clone(&counters));
-        let taken = Arc::new(Mutex::new(Taken { frames: Vec::new(), room: 1_000 }));
-        assert!(switch.batch(Nanos(0)).put_punt_sink(Box::new(Sink(Arc::clone(&taken)))).is_none());
+        let punted = punted_by(&mut switch);
         let store = MemoryStore::new(64 - CONTROL_SLOTS, CONTROL_SLOTS, 16, 1600);
-        Driver { switch, counters, store, taken, settings: plan.settings, now: Nanos(0) }
+        Driver { switch, counters, store, punted, settings: plan.settings, now: Nanos(0) }
     }
 
     fn receive(&mut self, now: Nanos, port: PortId, bytes: &[u8]) {
@@ -81,22 +55,11 @@ impl Driver {
 
     /// What leaves by a port from now on.
     fn sent(&mut self, port: PortId) -> Vec<Vec<u8>> {
-        let mut sent = Vec::new();
-        loop {
-            let mut frames = Vec::new();
-            self.now += Nanos::from_micros(20); // the line is free again
-            let mut batch = self.switch.batch(self.now);
-            batch.transmit(port, &mut self.store, 1, |_, frame| frames.push(frame));
-            let Some(frame) = frames.pop() else { break };
-            sent.push(self.store.head(&frame).to_vec());
-            batch.release(port, frame, &mut self.store);
-        }
-        assert_eq!(self.switch.ledger().missing(), 0);
-        sent
+        sent(&mut self.switch, &mut self.store, &mut self.now, port)
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().expect("nobody panicked")
+    fn punted(&self) -> MutexGuard<'_, Punted> {
+        self.punted.lock().expect("nobody panicked")
     }
 
     fn counts(&self, port: PortId) -> [u64; 3] {
@@ -121,10 +84,11 @@ fn a_punted_frame_is_copied_whole_and_its_slot_is_free_at_once() {
     for (frame, port) in frames.iter().zip([P0, P1]) {
         driver.receive(Nanos(7), port, frame);
     }
-    let taken = std::mem::take(&mut driver.taken().frames);
+    let punted = std::mem::take(&mut driver.punted().frames);
     let expected = frames.into_iter().zip([P0, P1]);
-    let expected = expected.map(|(frame, port)| (Nanos(7), port, PuntReason::Lldp, frame));
-    assert_eq!(taken, expected.collect::<Vec<_>>());
+    let punt = |port| Punt { at: Nanos(7), port, vid: 0, reason: PuntReason::Lldp };
+    let expected = expected.map(|(frame, port)| (punt(port), frame));
+    assert_eq!(punted, expected.collect::<Vec<_>>());
     assert_eq!((driver.store.in_use(), driver.switch.ledger().consumed), (0, 2));
     assert_eq!([driver.counts(P0), driver.counts(P1)], [[1, 0, 0]; 2]);
     assert_eq!(driver.counters.port(P0).reserved_frames.get(), 1, "and is of its block, as before");
@@ -159,16 +123,16 @@ fn a_flood_is_cut_to_its_rate_before_it_is_copied_and_takes_nothing_from_another
     driver.receive(Nanos(10_000_000), P0, &lldp(60));
     driver.receive(Nanos(10_000_000), P1, &lldp(60));
     assert_eq!([driver.counts(P0), driver.counts(P1)], [[11, 991, 0], [1, 0, 0]]);
-    assert_eq!((driver.store.in_use(), driver.taken().frames.len()), (0, 12));
+    assert_eq!((driver.store.in_use(), driver.punted().frames.len()), (0, 12));
 }
 
 #[test]
 fn what_finds_no_room_is_counted_and_costs_none_of_the_rate() {
     let mut driver = Driver::new(PuntLimit { rate: 1, burst: 3 });
-    driver.taken().room = 2;
+    driver.punted().room = 2;
     (0..9).for_each(|_| driver.receive(Nanos(0), P0, &lldp(60)));
     assert_eq!(driver.counts(P0), [2, 0, 7]);
-    driver.taken().room = 9;
+    driver.punted().room = 9;
     (0..9).for_each(|_| driver.receive(Nanos(0), P0, &lldp(60)));
     assert_eq!(driver.counts(P0), [3, 8, 7]);
     assert_eq!((driver.store.in_use(), driver.switch.ledger().consumed), (0, 18));

@@ -2,6 +2,7 @@
 //! reason. A routed port is a port: what waits there waits, and pauses, as anywhere.
 
 mod host;
+mod mixed;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -9,13 +10,12 @@ use std::sync::{Arc, Mutex};
 use pnet_packet::ipv4::{Ipv4Packet, MutableIpv4Packet, checksum};
 use xoff_dataplane::counters::Counters;
 use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::frame::{Frame, FrameStore};
-use xoff_dataplane::punt::{Punt, PuntLimit, PuntReason, PuntSink};
+use xoff_dataplane::punt::{Punt, PuntLimit, PuntReason};
 use xoff_dataplane::routing::{Fib, Interface, NextHop, Routes, Target};
 use xoff_dataplane::settings::{
     Accounting, HOST_FRAMES_MAX, Lldp, Spread, SwitchSettings, Trust, Turns, VlanSettings, WhenFull,
 };
-use xoff_dataplane::switch::{Switch, WorkerId, Workers};
+use xoff_dataplane::switch::{Revision, Switch, WorkerId, Workers};
 use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId, Quanta, Site};
 use xoff_dataplane::wire::ip::Address;
 use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
@@ -23,6 +23,7 @@ use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
 use crate::C3;
 use crate::bed::plan::{self, LINK};
 use crate::bed::store::MemoryStore;
+use crate::by_hand::{Punted, punted_by, sent};
 
 const SLOTS: u32 = 512;
 const CONTROL_SLOTS: u32 = 6;
@@ -36,22 +37,6 @@ const V5: PortId = PortId(5);
 const VID: u16 = 7;
 const ROUTER: MacAddr = MacAddr([2, 9, 9, 9, 9, 9]);
 const MTU: u32 = 1_000;
-
-#[derive(Debug)]
-struct Sink(Arc<Mutex<Punted>>);
-
-/// What was punted, and why.
-type Punted = Vec<(Punt, Vec<u8>)>;
-
-impl PuntSink for Sink {
-    fn take(&mut self, punt: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool {
-        let mut bytes = vec![0; frame.len() as usize];
-        let len = store.read(frame, &mut bytes);
-        bytes.truncate(len);
-        self.0.lock().expect("nobody panicked").push((*punt, bytes));
-        true
-    }
-}
 
 /// A worker driven by hand.
 struct Driver {
@@ -129,12 +114,9 @@ impl Driver {
     fn of(settings: &SwitchSettings, spread: Spread) -> Driver {
         let counters = Counters::new(settings.ports.len());
         let mut switch = Switch::new(settings, SLOTS, Workers::single(6), Arc::clone(&counters));
-        let punted = Arc::default();
-        let mut batch = switch.batch(Nanos(0));
-        assert!(batch.put_punt_sink(Box::new(Sink(Arc::clone(&punted)))).is_none());
+        let punted = punted_by(&mut switch);
         let mut store = MemoryStore::new(SLOTS - CONTROL_SLOTS, CONTROL_SLOTS, 16, 1600);
-        drop(batch.set_fib(fib(spread), &mut store));
-        drop(batch);
+        drop(switch.batch(Nanos(0)).set_fib(fib(spread), &mut store));
         Driver { switch, counters, store, punted, now: Nanos(0) }
     }
 
@@ -156,20 +138,7 @@ impl Driver {
 
     /// What leaves by a port from now on.
     fn sent(&mut self, port: PortId) -> Vec<Vec<u8>> {
-        let mut sent = Vec::new();
-        loop {
-            let mut frames = Vec::new();
-            self.now += Nanos::from_micros(20); // the line is free again
-            let mut batch = self.switch.batch(self.now);
-            batch.transmit(port, &mut self.store, 1, |_, frame| frames.push(frame));
-            let Some(frame) = frames.pop() else { break };
-            sent.push(self.store.frame(&frame).to_vec());
-            batch.release(port, frame, &mut self.store);
-            drop(batch);
-            while self.switch.batch(self.now).forward(&mut self.store) {}
-        }
-        assert_eq!(self.switch.ledger().missing(), 0);
-        sent
+        sent(&mut self.switch, &mut self.store, &mut self.now, port)
     }
 
     /// Ports by which something leaves, and what.
@@ -180,8 +149,8 @@ impl Driver {
             .collect()
     }
 
-    fn punted(&self) -> Punted {
-        std::mem::take(&mut self.punted.lock().expect("nobody panicked"))
+    fn punted(&self) -> Vec<(Punt, Vec<u8>)> {
+        std::mem::take(&mut self.punted.lock().expect("nobody panicked").frames)
     }
 
     /// Why the last frame was punted, if it was; or else why it was dropped, and nothing left.

@@ -140,6 +140,21 @@ fn what_a_vlans_router_sends_waits_for_no_port_that_stands_still_and_reaches_the
     assert_eq!(driver.all_sent(), [(V4, all.clone()), tagged((V5, all))]);
 }
 
+#[test]
+fn what_the_router_of_a_vlan_has_sent_does_not_wait_for_good_where_settings_have_no_router_any_more() {
+    let mut driver = Driver::new();
+    let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX)));
+    driver.receive(V4, &stop.encode(station(4)));
+    driver.send_of_host(Site::Vlan(VID), V4, &of_router(MacAddr::BROADCAST));
+    driver.sent(V5);
+    assert_eq!(driver.store.in_use(), 1, "for V4, which is paused");
+    let without = SwitchSettings { routed_vlans: Vec::new(), ..settings() };
+    let revision = Box::new(Revision::new(without, &Workers::single(6), SLOTS));
+    drop(driver.switch.batch(driver.now).revise(revision, &mut driver.store));
+    bring_v4_to_a_standstill(&mut driver, |_| ());
+    assert_eq!((driver.store.in_use(), drops(&driver, V4, DropReason::HostLimit)), (0, 1));
+}
+
 /// As V5 sends it.
 fn tagged((port, mut frame): (PortId, Vec<u8>)) -> (PortId, Vec<u8>) {
     frame.splice(12..12, [0x81, 0x00, 3 << 5, 7]);

@@ -1,0 +1,116 @@
+//! Whatever comes by ports, from the host and as tables, beside pauses and links that flap: at each step every frame is somewhere, and in
+//! the end none is left.
+
+use proptest::prelude::*;
+use xoff_explore::explore;
+
+use super::*;
+
+const PORTS: [PortId; 6] = [P0, P1, P2, P3, V4, V5];
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// By the network, or sent by the host.
+    Comes {
+        port: PortId,
+        mac: MacAddr,
+        dst: [u8; 4],
+        ttl: u8,
+        len: u16,
+        by_host: bool,
+    },
+    /// For so many quanta.
+    Pause(PortId, u16),
+    Link(PortId, bool),
+    Leaves(PortId),
+    /// The whole table, or an empty one.
+    Table(bool),
+    Time(u16),
+}
+
+fn any_port() -> impl Strategy<Value = PortId> {
+    prop::sample::select(PORTS.to_vec())
+}
+
+/// To routers, stations and all; by routes that there are and others.
+fn comes() -> impl Strategy<Value = Step> {
+    let macs = PORTS.map(router).into_iter().chain([ROUTER, station(4), station(5), MacAddr::BROADCAST]);
+    let dsts =
+        [[10, 1, 0, 5], [10, 7, 0, 4], [10, 7, 0, 9], [10, 8, 1, 1], [10, 9, 0, 1], [10, 0, 0, 1], [9; 4]];
+    let (mac, dst) = (prop::sample::select(macs.collect::<Vec<_>>()), prop::sample::select(dsts.to_vec()));
+    let ttl = prop::sample::select(vec![0, 1, 2, 64]);
+    (any_port(), mac, any::<bool>(), dst, ttl, 46..1_100_u16, prop::bool::weighted(0.3)).prop_map(
+        |(port, mac, to_its_router, dst, ttl, len, by_host)| {
+            let mac = if to_its_router { router(port) } else { mac };
+            Step::Comes { port, mac, dst, ttl, len, by_host }
+        },
+    )
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => comes(),
+        2 => (any_port(), prop::sample::select(vec![0, 9, u16::MAX])).prop_map(|(port, quanta)| Step::Pause(port, quanta)),
+        1 => (any_port(), any::<bool>()).prop_map(|(port, is_up)| Step::Link(port, is_up)),
+        2 => any_port().prop_map(Step::Leaves),
+        1 => any::<bool>().prop_map(Step::Table),
+        1 => any::<u16>().prop_map(Step::Time),
+    ]
+}
+
+impl Driver {
+    fn step(&mut self, step: &Step) {
+        match *step {
+            Step::Comes { port, mac, dst, ttl, len, by_host } => {
+                let mut bytes = packet(port, dst, ttl, len);
+                bytes[..6].copy_from_slice(&mac.0);
+                let site = if [V4, V5].contains(&port) { Site::Vlan(VID) } else { Site::Port(port) };
+                if by_host {
+                    self.send_of_host(site, port, &bytes);
+                } else {
+                    self.receive(port, &bytes);
+                }
+            }
+            Step::Pause(port, quanta) => {
+                let pause = MacControl::Pfc(Pfc::default().with(C3, Quanta(quanta)));
+                self.receive(port, &pause.encode(station(port.0)));
+            }
+            Step::Link(port, is_up) => {
+                self.switch.batch(self.now).set_link(port, is_up, &mut self.store);
+            }
+            Step::Leaves(port) => _ = self.sent(port),
+            Step::Table(is_whole) => {
+                let table = if is_whole { fib(Spread::Flow) } else { Arc::default() };
+                drop(self.switch.batch(self.now).set_fib(table, &mut self.store));
+            }
+            Step::Time(micros) => {
+                self.now += Nanos::from_micros(micros.into());
+                self.switch.batch(self.now).advance(&mut self.store);
+            }
+        }
+        assert_eq!(self.switch.ledger().missing(), 0, "{step:?}");
+    }
+}
+
+explore! {
+    #[test]
+    fn whatever_is_routed_punted_and_sent_by_the_host_is_accounted_for(
+        steps in prop::collection::vec(any_step(), 0..100), when_full in 0..3_usize, is_short in any::<bool>()
+    ) {
+        let mut settings = settings();
+        settings.when_full = [WhenFull::Drop, WhenFull::Stop, WhenFull::StopClass][when_full];
+        for port in settings.ports.iter_mut().filter(|_| is_short) {
+            port.classes[C3.index()].egress_max = Bytes(2_500);
+        }
+        let mut driver = Driver::of(&settings, Spread::Flow);
+        steps.iter().for_each(|step| driver.step(step));
+        for port in PORTS {
+            driver.step(&Step::Link(port, true));
+            driver.step(&Step::Pause(port, 0));
+        }
+        // What waits for room goes on when others have left.
+        while !driver.all_sent().is_empty() {}
+        prop_assert_eq!(driver.store.in_use(), 0);
+        prop_assert_eq!(driver.switch.ledger().missing(), 0);
+    }
+}
