@@ -1,35 +1,12 @@
-"""Looks at the live page in a real browser, as somebody who has a keyboard only; see page.rs."""
+"""Looks at the live page in a real browser, as somebody who has a keyboard only; see page.rs. What is in browser.py goes before it."""
 
 import os
-import sys
 import time
 
-from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.support.ui import WebDriverWait
 
-near, far, profile = sys.argv[1:4]
-options = webdriver.ChromeOptions()
-options.binary_location = "/usr/bin/chromium"
-without_a_screen = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,1000"]
-for argument in [*without_a_screen, f"--user-data-dir={profile}"]:
-    options.add_argument(argument)
-options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-browser = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
-
-
-def text(at):
-    return browser.execute_script("return document.querySelector(arguments[0]).innerText", at)
-
-
-def wait(what, ready):
-    """Waits for as long as the test runs: how long it takes is no promise."""
-    try:
-        WebDriverWait(browser, 60, poll_frequency=0.2).until(lambda _: ready())
-    except Exception as error:
-        raise SystemExit(f"the page never had {what}:\n{text('body')}\n{browser.get_log('browser')}") from error
+near, far = pages
 
 
 def press(*keys):

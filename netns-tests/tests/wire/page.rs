@@ -7,7 +7,7 @@ use xoff_netns_tests::{Bed, Traffic, frames, stream};
 
 use crate::bed_beside_others;
 
-const LOOK: &str = include_str!("page.py");
+const LOOK: &str = concat!(include_str!("browser.py"), include_str!("page.py"));
 const NEAR: [u8; 4] = [10, 99, 0, 1];
 const FAR: [u8; 4] = [10, 99, 0, 2];
 

@@ -90,3 +90,63 @@ impl Publish for ToWorkers {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    use tokio::runtime;
+    use xoff_dataplane::settings::Spread;
+
+    use super::super::mailbox::Inbox;
+    use super::*;
+    use crate::control::tests::view;
+    use crate::router::tables::Configured;
+
+    /// A mirror is started, with so many files at most; `meanwhile` waits. Then nothing of it is left.
+    fn is_gone_after<T>(files_max: Option<u64>, meanwhile: impl FnOnce(&Mirroring, &Inbox) -> T) {
+        let (view, inbox) = view();
+        let runtime = runtime::Builder::new_current_thread().build().unwrap();
+        let before = files();
+        let (mirror, asker) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
+        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        setrlimit(Resource::RLIMIT_NOFILE, files_max.unwrap_or(soft), hard).unwrap();
+        let mirroring = start(mirror, asker.clone(), Arc::clone(&view), &Privileges::Keep).unwrap();
+        let _kept = meanwhile(&mirroring, &inbox);
+        setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
+        drop(mirroring);
+        let mut threads = fs::read_dir("/proc/self/task").unwrap().flatten();
+        let name = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
+        assert!(!threads.any(|thread| name(thread).trim() == "xoff-router"));
+        assert!(runtime.block_on(asker.page(0, 1)).is_none(), "nobody answers any more");
+        drop(asker);
+        assert_eq!(files(), before);
+    }
+
+    fn files() -> usize {
+        fs::read_dir("/proc/self/fd").unwrap().count()
+    }
+
+    #[test]
+    fn it_ends_with_who_started_it_also_while_a_worker_does_not_answer() {
+        is_gone_after(None, |_, inbox| {
+            loop {
+                match inbox.take() {
+                    Some(unanswered) => break unanswered,
+                    None => thread::sleep(LOOK_AGAIN),
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn it_ends_where_the_system_refuses_something() {
+        is_gone_after(Some(0), |mirroring, _| {
+            while mirroring.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+                thread::sleep(LOOK_AGAIN);
+            }
+        });
+    }
+}
