@@ -103,7 +103,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         let calendar = Calendar::new(bucket_log2(&directions));
         let links = directions.into_iter().map(|(_, to, line)| Link::new(to, line)).collect();
         let pool = Pool::with_capacity(slots_all + senders.len());
-        let net = Net { links: Links::new(links, calendar), pool };
+        let net = Net { links: Links::new(links, calendar), told: Vec::new(), pool };
         Fabric { net, switches, hosts, senders, tally: Tally::default(), trace: Trace::default() }
     }
 
@@ -156,18 +156,32 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// Lets everything happen that is due by `end`, and makes it that time, unless that is over already.
     pub fn run_until(&mut self, end: Picos) {
         let end = end.min(END);
-        self.happen_until(end);
+        self.happen_until::<false>(end);
         self.net.links.now = self.net.now().max(end);
+    }
+
+    /// The same, but stops at once when a node has [something to say](Net::tell), and answers which; the others that do are next.
+    /// `None`: it is `end`.
+    pub fn run_until_told(&mut self, end: Picos) -> Option<NodeId> {
+        let end = end.min(END);
+        if self.net.told.is_empty() {
+            self.happen_until::<true>(end);
+        }
+        if self.net.told.is_empty() {
+            self.net.links.now = self.net.now().max(end);
+            return None;
+        }
+        Some(self.net.told.remove(0))
     }
 
     /// Lets everything happen until nothing moves any more. Where frames wait for each other for good, it does not end: pauses are
     /// refreshed.
     pub fn run_to_rest(&mut self) {
-        self.happen_until(END);
+        self.happen_until::<false>(END);
     }
 
-    fn happen_until(&mut self, end: Picos) {
-        loop {
+    fn happen_until<const STOPS: bool>(&mut self, end: Picos) {
+        while !STOPS || self.net.told.is_empty() {
             if self.net.links.calendar.is_through() {
                 self.net.links.calendar.turn_on();
                 self.look_ahead();

@@ -51,14 +51,30 @@ impl Ideal {
     /// As [`Ideal::headroom`].
     #[must_use]
     pub fn switch(&self, ports: u8) -> SwitchKind {
-        kind(&self.config(ports), ClassSet::default())
+        Ideal::of(&vec![self.line; ports.into()], ClassSet::NONE)
+    }
+
+    /// One with these lines at its ports, whose lossy classes `lossy` are used: see [`kind`].
+    ///
+    /// # Panics
+    /// As [`Ideal::headroom`].
+    #[must_use]
+    pub fn of(lines: &[Line], lossy: ClassSet) -> SwitchKind {
+        kind(&Ideal::configured(lines), lossy)
     }
 
     fn config(&self, ports: u8) -> Config {
-        let (rate, metres) = (self.line.rate.bits_per_second(), self.line.delay.0.div_ceil(PICOS_PER_METRE));
-        let port = |port: u8| format!("[[port]]\nname = \"p{port}\"\ndevice = \"p{port}\"\n");
-        let ports: String = (0..ports).map(port).collect();
-        let text = format!("[defaults]\nspeed = \"{rate}\"\ncable = \"{metres}m\"\n{ports}");
+        Ideal::configured(&vec![self.line; ports.into()])
+    }
+
+    fn configured(lines: &[Line]) -> Config {
+        let port = |(port, line): (usize, &Line)| {
+            let (rate, metres) = (line.rate.bits_per_second(), line.delay.0.div_ceil(PICOS_PER_METRE));
+            format!(
+                "[[port]]\nname = \"p{port}\"\ndevice = \"p{port}\"\nspeed = \"{rate}\"\ncable = \"{metres}m\"\n"
+            )
+        };
+        let text: String = lines.iter().enumerate().map(port).collect();
         Config::from_toml_on(Hardware::Ideal, "ideal", &text, Machine::default())
             .expect("there are such lines")
     }

@@ -50,6 +50,8 @@ impl Place {
 #[derive(Debug)]
 pub struct Net {
     pub(crate) links: Links,
+    /// Nodes that have something to say to who drives the fabric.
+    pub(crate) told: Vec<NodeId>,
     /// All frames.
     pub pool: Pool,
 }
@@ -66,6 +68,12 @@ impl Net {
     #[inline]
     pub fn start(&mut self, at: Place, port: PortId, packet: Packet) {
         self.links.start(LinkId(at.first_link + u32::from(port.0)), packet);
+    }
+
+    /// The node has something to say to who drives the fabric: see [`Fabric::run_until_told`](crate::Fabric::run_until_told).
+    #[inline]
+    pub fn tell(&mut self, at: Place) {
+        self.told.push(at.id);
     }
 
     /// The node is due at `time`, or now where that is over.

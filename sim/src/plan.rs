@@ -81,6 +81,16 @@ impl Plan {
         number(self.switches.len())
     }
 
+    /// Each link, once.
+    pub(crate) fn links(&self) -> &[(At, At, Line)] {
+        &self.links
+    }
+
+    /// Where each switch forwards to.
+    pub(crate) fn forwarding(&self) -> impl Iterator<Item = &Forwarding> {
+        self.switches.iter().map(|switch| &switch.forwarding)
+    }
+
     /// What each switch is told, and its packet memory.
     pub(crate) fn settings(&self) -> impl Iterator<Item = (SwitchSettings, SlotCounts)> {
         self.switches.iter().map(|PlannedSwitch { kind, forwarding }| {

@@ -1,0 +1,112 @@
+//! How long a flow takes alone in the fabric, to the picosecond: each switch has a frame whole before it sends it on, and the slowest
+//! line sets the pace.
+
+use xoff_dataplane::units::Bytes;
+
+use super::FlowPlan;
+use super::segment::frame_len;
+use super::sending::{frames, payload};
+use crate::ends::Line;
+use crate::plan::{At, Plan};
+use crate::time::{Pace, Picos};
+
+/// The most links of a way: who goes on beyond them goes in circles.
+const LINKS_MAX: usize = 256;
+
+/// Where frames go, and by which lines.
+#[derive(Clone, Debug)]
+pub struct Alone {
+    payload_max: u32,
+    /// By host: its line, and its switch.
+    hosts: Vec<(Line, At)>,
+    /// By switch and port, the line and its other end.
+    ports: Vec<Vec<(Line, At)>>,
+    /// By switch and host, the port that leads there; the first of a group. `NONE`: it is not known there.
+    next: Vec<Vec<u8>>,
+}
+
+const NONE: u8 = u8::MAX;
+
+impl Alone {
+    /// In the fabric of this plan, in frames with so much payload at most. Where several ways lead to a host, that by the first port of
+    /// each group is taken for all: they are to be alike.
+    #[must_use]
+    pub fn new(plan: &Plan, payload_max: u32) -> Alone {
+        let mut hosts = vec![None; plan.hosts() as usize];
+        let mut ports: Vec<Vec<Option<(Line, At)>>> = vec![Vec::new(); plan.switches() as usize];
+        for &(a, b, line) in plan.links() {
+            for (from, to) in [(a, b), (b, a)] {
+                match from {
+                    At::Host(host) => hosts[host as usize] = Some((line, to)),
+                    At::Switch(switch, port) => {
+                        let ports = &mut ports[switch as usize];
+                        ports.resize(ports.len().max(usize::from(port) + 1), None);
+                        ports[usize::from(port)] = Some((line, to));
+                    }
+                }
+            }
+        }
+        let next = plan.forwarding().map(|forwarding| {
+            let mut next = vec![NONE; plan.hosts() as usize];
+            for (mac, port) in &forwarding.statics {
+                let [_, _, number @ ..] = mac.0;
+                if let Some(next) = next.get_mut(u32::from_be_bytes(number) as usize) {
+                    *next = port.0;
+                }
+            }
+            next
+        });
+        Alone {
+            payload_max,
+            hosts: hosts.into_iter().flatten().collect(),
+            next: next.collect(),
+            ports: ports.into_iter().map(|ports| ports.into_iter().flatten().collect()).collect(),
+        }
+    }
+
+    /// The lines from one host to another; `None` where no way leads there.
+    #[must_use]
+    pub fn way(&self, from: u32, to: u32) -> Option<Vec<Line>> {
+        let (line, mut at) = *self.hosts.get(from as usize)?;
+        let mut lines = vec![line];
+        while let At::Switch(switch, _) = at {
+            let port = *self.next[switch as usize].get(to as usize)?;
+            let (line, end) = *self.ports[switch as usize].get(usize::from(port))?;
+            lines.push(line);
+            at = end;
+            if lines.len() > LINKS_MAX {
+                return None;
+            }
+        }
+        (at == At::Host(to)).then_some(lines)
+    }
+
+    /// The host's line.
+    #[must_use]
+    pub fn line(&self, host: u32) -> Line {
+        self.hosts[host as usize].0
+    }
+
+    /// From the start of a flow to its last byte at the receiver; [`Picos::NEVER`] where no way leads there.
+    #[must_use]
+    pub fn time_of(&self, plan: &FlowPlan) -> Picos {
+        let count = frames(plan.bytes, self.payload_max);
+        let on_line = |sequence| Bytes::on_line(frame_len(payload(plan.bytes, self.payload_max, sequence)));
+        let (first, last) = (on_line(0), on_line(count - 1));
+        let Some(way) = self.way(plan.from, plan.to) else { return Picos::NEVER };
+        // When the last but one and the last have come to the end of each link. All but the last are of the same length, so that they
+        // come out of a link as far apart as the slowest line until there makes them.
+        let (mut before, mut end, mut slowest) = (0, 0, 0);
+        for line in way {
+            let pace = Pace::of(line.rate);
+            slowest = slowest.max(pace.time_of(first).0);
+            before += pace.time_of(first).0 + line.delay.0;
+            let free = match count {
+                1 => 0,
+                _ => before - line.delay.0 + u64::from(count - 2) * slowest,
+            };
+            end = u64::max(end, free) + pace.time_of(last).0 + line.delay.0;
+        }
+        Picos(end)
+    }
+}

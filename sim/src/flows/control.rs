@@ -1,0 +1,90 @@
+//! What slows a sender down, whichever it is: it is told of what is sent and heard, and says how far apart frames are and how many may
+//! be on their way.
+
+use xoff_dataplane::units::Bytes;
+
+use super::dcqcn::Dcqcn;
+use super::swift::Swift;
+use super::timely::Timely;
+use super::transport::Control;
+use crate::time::{Pace, Picos};
+
+/// Of one flow.
+#[derive(Clone, Debug)]
+pub(super) enum Reaction {
+    Dcqcn(Dcqcn),
+    Swift(Swift),
+    Timely(Timely),
+}
+
+impl Reaction {
+    /// `None`: nothing slows it down. `line` is that of the host.
+    pub(super) fn new(control: &Control, line: Pace) -> Option<Reaction> {
+        match control {
+            Control::None => None,
+            Control::Dcqcn(settings) => Some(Reaction::Dcqcn(Dcqcn::new(settings, line))),
+            Control::Swift(settings) => Some(Reaction::Swift(Swift::new(settings))),
+            Control::Timely(settings) => Some(Reaction::Timely(Timely::new(settings, line))),
+        }
+    }
+
+    /// A frame that takes `bytes` of the line starts: how long after it the next may, at the soonest.
+    #[inline]
+    pub(super) fn sent(&mut self, now: Picos, bytes: Bytes) -> Picos {
+        match self {
+            Reaction::Dcqcn(dcqcn) => time_at(dcqcn.sent(now, bytes), bytes),
+            Reaction::Swift(swift) => swift.gap(),
+            Reaction::Timely(timely) => time_at(timely.rate(), bytes),
+        }
+    }
+
+    /// Frames that may be on their way; `None`: it has no say in it.
+    #[inline]
+    pub(super) fn window(&self) -> Option<u32> {
+        match self {
+            Reaction::Dcqcn(_) | Reaction::Timely(_) => None,
+            Reaction::Swift(swift) => Some(swift.window()),
+        }
+    }
+
+    /// A congestion notification has come.
+    pub(super) fn notified(&mut self, now: Picos) {
+        match self {
+            Reaction::Dcqcn(dcqcn) => dcqcn.notified(now),
+            Reaction::Swift(_) | Reaction::Timely(_) => {}
+        }
+    }
+
+    /// An acknowledgement has come for so many frames that were not acknowledged before, so long after the frame that it answers left.
+    #[inline]
+    pub(super) fn acknowledged(&mut self, now: Picos, frames: u32, round_trip: Picos) {
+        match self {
+            Reaction::Dcqcn(_) => {}
+            Reaction::Swift(swift) => swift.acknowledged(now, frames, round_trip),
+            Reaction::Timely(timely) => timely.acknowledged(round_trip),
+        }
+    }
+
+    /// Frames were lost: the sender goes back.
+    pub(super) fn lost(&mut self, now: Picos) {
+        match self {
+            Reaction::Dcqcn(_) | Reaction::Timely(_) => {}
+            Reaction::Swift(swift) => swift.lost(now),
+        }
+    }
+
+    /// What it sends at, in bits of the line in a second; `None`: it has no rate.
+    pub(super) fn rate(&mut self, now: Picos) -> Option<f64> {
+        match self {
+            Reaction::Dcqcn(dcqcn) => Some(dcqcn.rate(now)),
+            Reaction::Swift(_) => None,
+            Reaction::Timely(timely) => Some(timely.rate()),
+        }
+    }
+}
+
+/// How long `bytes` take at so many bits in a second, rounded up.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // rates are above zero, and a cast saturates
+fn time_at(bits_per_second: f64, bytes: Bytes) -> Picos {
+    Picos((bytes.0 as f64 * 8e12 / bits_per_second).ceil() as u64)
+}

@@ -1,0 +1,248 @@
+//! DCQCN's reaction point (Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015, section 3.1 and Algorithm 1).
+//!
+//! A notification cuts the rate by alpha / 2, and what it was becomes the target; alpha, an estimate of how much is congested, grows with
+//! each of them and shrinks with time. Between notifications a timer and a counter of bytes each begin rounds of increase: towards the
+//! target for five of them, then the target itself rises, and faster where both have gone far.
+//!
+//! Timers are not events: what they would have done is done when anybody asks. The gap behind a frame is that of the rate when it started.
+
+use xoff_dataplane::units::{BitRate, Bytes};
+
+use crate::time::{Pace, Picos};
+
+/// What a reaction point is told. [`DcqcnSettings::default`] has the published values (SIGCOMM 2015, Fig. 14), and says which are not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DcqcnSettings {
+    /// g: the weight of what is new in alpha.
+    pub gain: f64,
+    /// Alpha shrinks where there was no notification for so long.
+    pub alpha_timer: Picos,
+    /// T: from one round of increase by time to the next.
+    pub increase_timer: Picos,
+    /// B: from one round of increase by bytes to the next.
+    pub byte_counter: Bytes,
+    /// F: rounds of fast recovery.
+    pub fast_recovery: u32,
+    /// `R_AI`: what the target rises by in a round.
+    pub additive: BitRate,
+    /// `R_HAI`: the same where both kinds of rounds are beyond fast recovery, times how far.
+    pub hyper: BitRate,
+    /// It sends no slower.
+    pub rate_min: BitRate,
+    /// N: the receiver sends no more than one notification for a flow in so long.
+    pub cnp_interval: Picos,
+    /// Their class, by DSCP.
+    pub cnp_class: xoff_dataplane::units::Class,
+}
+
+impl Default for DcqcnSettings {
+    /// g 1/256, K and T 55 us, B 10 MB, F 5, `R_AI` 40 Mb/s, N 50 us, as published. Not published: `R_HAI`, ten times `R_AI` here, as in
+    /// 802.1Qau; the lowest rate, 100 Mb/s here, as in the published set-up of HPCC's simulations; the class of notifications, 6 here.
+    fn default() -> DcqcnSettings {
+        DcqcnSettings {
+            gain: 1.0 / 256.0,
+            alpha_timer: Picos::from_micros(55),
+            increase_timer: Picos::from_micros(55),
+            byte_counter: Bytes(10_000_000),
+            fast_recovery: 5,
+            additive: BitRate::from_mbps(40),
+            hyper: BitRate::from_mbps(400),
+            rate_min: BitRate::from_mbps(100),
+            cnp_interval: Picos::from_micros(50),
+            cnp_class: xoff_dataplane::units::Class::ALL[6],
+        }
+    }
+}
+
+/// Of one flow; rates in bits per second of layer 1.
+#[derive(Clone, Debug)]
+pub(super) struct Dcqcn {
+    settings: DcqcnSettings,
+    line: f64,
+    rate: f64,
+    target: f64,
+    alpha: f64,
+    /// Nobody has complained since it had the line for itself.
+    is_free: bool,
+    rounds_by_time: u32,
+    rounds_by_bytes: u32,
+    /// Since the last round by bytes.
+    bytes: u64,
+    next_round: Picos,
+    next_decay: Picos,
+}
+
+impl Dcqcn {
+    pub(super) fn new(settings: &DcqcnSettings, line: Pace) -> Dcqcn {
+        let line = line.rate().bits_per_second() as f64;
+        Dcqcn {
+            settings: *settings,
+            line,
+            rate: line,
+            target: line,
+            alpha: 1.0,
+            is_free: true,
+            rounds_by_time: 0,
+            rounds_by_bytes: 0,
+            bytes: 0,
+            next_round: Picos::NEVER,
+            next_decay: Picos::NEVER,
+        }
+    }
+
+    /// The rate now.
+    pub(super) fn rate(&mut self, now: Picos) -> f64 {
+        self.advance(now);
+        self.rate
+    }
+
+    /// A frame starts; answers the rate that it goes at.
+    #[inline]
+    pub(super) fn sent(&mut self, now: Picos, bytes: Bytes) -> f64 {
+        if self.is_free {
+            return self.line;
+        }
+        self.advance(now);
+        let rate = self.rate;
+        self.bytes += bytes.0;
+        while self.bytes >= self.settings.byte_counter.0.max(1) {
+            self.bytes -= self.settings.byte_counter.0.max(1);
+            self.rounds_by_bytes += 1;
+            self.increase();
+        }
+        rate
+    }
+
+    /// A notification has come.
+    pub(super) fn notified(&mut self, now: Picos) {
+        self.advance(now);
+        self.target = self.rate;
+        self.rate =
+            (self.rate * (1.0 - self.alpha / 2.0)).max(self.settings.rate_min.bits_per_second() as f64);
+        self.alpha = (1.0 - self.settings.gain) * self.alpha + self.settings.gain;
+        (self.rounds_by_time, self.rounds_by_bytes, self.bytes) = (0, 0, 0);
+        self.next_round = now.after(self.settings.increase_timer);
+        self.next_decay = now.after(self.settings.alpha_timer);
+        self.is_free = false;
+    }
+
+    /// What timers have done until now.
+    fn advance(&mut self, now: Picos) {
+        while self.next_decay <= now {
+            self.alpha *= 1.0 - self.settings.gain;
+            self.next_decay = self.next_decay.after(span(self.settings.alpha_timer));
+            if self.alpha < f64::MIN_POSITIVE {
+                self.next_decay = Picos::NEVER;
+            }
+        }
+        while self.next_round <= now {
+            self.rounds_by_time += 1;
+            self.increase();
+            self.next_round = self.next_round.after(span(self.settings.increase_timer));
+            if self.rate >= self.line {
+                // It has the line again, and nothing rises any more.
+                self.is_free = true;
+                self.next_round = Picos::NEVER;
+            }
+        }
+    }
+
+    fn increase(&mut self) {
+        let few = self.settings.fast_recovery;
+        let (fewer, more) = match self.rounds_by_time < self.rounds_by_bytes {
+            true => (self.rounds_by_time, self.rounds_by_bytes),
+            false => (self.rounds_by_bytes, self.rounds_by_time),
+        };
+        if fewer > few {
+            self.target += f64::from(fewer - few) * self.settings.hyper.bits_per_second() as f64;
+        } else if more >= few {
+            self.target += self.settings.additive.bits_per_second() as f64;
+        }
+        self.target = self.target.min(self.line);
+        self.rate = self.rate.midpoint(self.target);
+        if self.line - self.rate < 1.0 {
+            self.rate = self.line;
+        }
+    }
+}
+
+/// A timer of no time at all would never be through.
+fn span(timer: Picos) -> Picos {
+    timer.max(Picos(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: f64 = 40e9;
+
+    fn point() -> Dcqcn {
+        Dcqcn::new(&DcqcnSettings::default(), Pace::of(BitRate::from_gbps(40)))
+    }
+
+    fn at(micros: u64) -> Picos {
+        Picos::from_micros(micros)
+    }
+
+    #[test]
+    fn the_first_notification_halves_the_rate_and_others_cut_it_by_half_of_alpha() {
+        let mut point = point();
+        assert!((point.rate(at(0)) - LINE).abs() < 1.0);
+        point.notified(at(1));
+        assert!((point.rate(at(1)) - LINE / 2.0).abs() < 1.0, "alpha is one at first");
+        // Alpha has shrunk once by 56 us, and there was a round towards the target.
+        let rate = point.rate(at(56));
+        assert!((rate - 0.75 * LINE).abs() < 1.0, "{rate}");
+        point.notified(at(57));
+        let alpha = 255.0 / 256.0;
+        assert!((point.rate(at(57)) - 0.75 * LINE * (1.0 - alpha / 2.0)).abs() < 1.0);
+    }
+
+    #[test]
+    fn five_rounds_lead_to_the_target_and_then_it_rises() {
+        let mut point = point();
+        point.notified(at(0));
+        point.notified(at(0)); // the target is half of the line
+        let mut expected = point.rate(at(0));
+        let mut target = LINE / 2.0;
+        for round in 1..=8 {
+            if round >= 5 {
+                target += 40e6;
+            }
+            expected = (expected + target) / 2.0;
+            assert!((point.rate(at(55 * round)) - expected).abs() < 1.0, "round {round}");
+            assert!((point.rate(at(55 * round + 54)) - expected).abs() < 1.0, "round {round}");
+        }
+    }
+
+    #[test]
+    fn bytes_make_rounds_too_and_where_both_are_far_it_goes_faster() {
+        let mut point = point();
+        point.notified(at(0));
+        point.notified(at(0));
+        for round in 1..=5 {
+            point.sent(at(0), Bytes(10_000_000));
+            assert_eq!((point.rounds_by_bytes, point.rounds_by_time), (round, 0));
+        }
+        assert!((point.target - (LINE / 2.0 + 40e6)).abs() < 1.0, "additive in the fifth");
+        point.sent(at(0), Bytes(10_000_000));
+        let before = LINE / 2.0 + 80e6;
+        assert!((point.target - before).abs() < 1.0);
+        point.rate(at(55 * 5));
+        assert!((point.target - (before + 5.0 * 40e6)).abs() < 1.0, "one kind is not far enough");
+        point.rate(at(55 * 6));
+        assert!((point.target - (before + 5.0 * 40e6 + 400e6)).abs() < 1.0, "both are");
+    }
+
+    #[test]
+    fn it_never_stops_and_whom_nobody_complains_of_has_the_line_again() {
+        let mut point = point();
+        (0..100).for_each(|_| point.notified(at(3)));
+        assert!((point.rate(at(3)) - 100e6).abs() < 1.0);
+        assert!((point.rate(at(4_000_000)) - LINE).abs() < 1.0);
+        assert!(point.is_free);
+        let gap = point.sent(at(4_000_001), Bytes(1_500));
+        assert!((gap - LINE).abs() < 1.0);
+    }
+}

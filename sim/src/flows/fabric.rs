@@ -1,0 +1,234 @@
+//! A fabric with flows: loads say what is to be sent, hosts send it, and records say what became of it.
+
+use std::sync::Arc;
+
+use xoff_dataplane::settings::SwitchSettings;
+
+use super::alone::Alone;
+use super::host::FlowHost;
+use super::transport::HostSettings;
+use super::{FlowPlan, FlowRecord};
+use crate::ends::{Line, NodeId};
+use crate::fabric::Fabric;
+use crate::load::{Asked, Load};
+use crate::node::{Node, Place};
+use crate::plan::Plan;
+use crate::seed::Seed;
+use crate::switch_node::{SlotCounts, SwitchNode};
+use crate::time::Picos;
+
+/// A fabric, its flows, and the loads that they are of.
+pub struct FlowFabric<S = SwitchNode> {
+    fabric: Fabric<S, FlowHost>,
+    flows: Vec<Planned>,
+    loads: Vec<Box<dyn Load + Send>>,
+    alone: Alone,
+    switches: u32,
+    ended: u64,
+    /// What a load asks for, until it is added.
+    asked: Vec<FlowPlan>,
+}
+
+/// A flow, and its numbers at its hosts.
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    plan: FlowPlan,
+    at_sender: u32,
+    at_receiver: u32,
+}
+
+impl FlowFabric {
+    /// As planned, of switches that are the dataplane, with no flow yet. What they hash with comes from `seed`.
+    ///
+    /// # Panics
+    /// If a port of the plan has no link, or two.
+    #[must_use]
+    pub fn new(plan: &Plan, seed: Seed, settings: HostSettings) -> FlowFabric {
+        FlowFabric::of(plan, seed, settings, |at, settings, slots| SwitchNode::new(at, &settings, slots))
+    }
+}
+
+impl<S: Node> FlowFabric<S> {
+    /// The same of whatever switches.
+    ///
+    /// # Panics
+    /// If a port of the plan has no link, or two.
+    #[must_use]
+    pub fn of(
+        plan: &Plan,
+        seed: Seed,
+        settings: HostSettings,
+        switch: impl FnMut(Place, SwitchSettings, SlotCounts) -> S,
+    ) -> FlowFabric<S> {
+        let alone = Alone::new(plan, settings.payload_max);
+        let settings = Arc::new(settings);
+        let switches = plan.switches();
+        let host = |place: Place, line: Line| FlowHost::new(place, place.id().0 - switches, line, &settings);
+        FlowFabric {
+            fabric: Fabric::of(plan, seed, switch, host),
+            flows: Vec::new(),
+            loads: Vec::new(),
+            alone,
+            switches,
+            ended: 0,
+            asked: Vec::new(),
+        }
+    }
+
+    /// Another flow, of no load; answers its number. Its tag stays as it is.
+    ///
+    /// # Panics
+    /// If it is from or to a host that there is not, or from a host to itself.
+    pub fn add(&mut self, plan: FlowPlan) -> u32 {
+        let hosts = self.fabric.hosts().len();
+        let is_host = |host: u32| (host as usize) < hosts;
+        assert!(
+            is_host(plan.from) && is_host(plan.to) && plan.from != plan.to,
+            "{plan:?} among {hosts} hosts"
+        );
+        let flow = u32::try_from(self.flows.len()).expect("flows are counted in 32 bits");
+        let [at_sender, _] = self.fabric.hosts()[plan.from as usize].flows();
+        let at_receiver = self.fabric.at_host(plan.to, |host, _| host.receive_flow(flow, &plan, at_sender));
+        self.fabric.at_host(plan.from, |host, net| host.send_flow(flow, &plan, at_receiver, net));
+        self.flows.push(Planned { plan, at_sender, at_receiver });
+        flow
+    }
+
+    /// Another load; answers its number, which is the tag of its flows.
+    ///
+    /// # Panics
+    /// As [`FlowFabric::add`].
+    pub fn add_load(&mut self, load: impl Load + Send + 'static) -> u16 {
+        let tag = u16::try_from(self.loads.len()).expect("loads are counted in 16 bits");
+        self.loads.push(Box::new(load));
+        self.ask(tag, |load, asked| load.begin(asked));
+        tag
+    }
+
+    /// The loads, by the tags of their flows.
+    pub fn loads(&self) -> impl Iterator<Item = &dyn Load> {
+        self.loads.iter().map(|load| load.as_ref() as &dyn Load)
+    }
+
+    fn ask(&mut self, tag: u16, ask: impl FnOnce(&mut dyn Load, &mut Asked)) {
+        let Some(load) = self.loads.get_mut(usize::from(tag)) else { return };
+        let mut flows = std::mem::take(&mut self.asked);
+        let first = u32::try_from(self.flows.len()).expect("flows are counted in 32 bits");
+        ask(load.as_mut(), &mut Asked::new(self.fabric.now(), first, &mut flows));
+        for plan in flows.drain(..) {
+            self.add(FlowPlan { tag, ..plan });
+        }
+        self.asked = flows;
+    }
+
+    /// Lets everything happen that is due by `end`. What follows on the end of a flow is asked for at that instant.
+    pub fn run_until(&mut self, end: Picos) {
+        while let Some(host) = self.fabric.run_until_told(end) {
+            self.note_ends(host);
+        }
+    }
+
+    /// Lets everything happen until all flows have ended, or until `limit`. Answers whether they have.
+    pub fn run_to_end(&mut self, limit: Picos) -> bool {
+        while self.open() > 0 {
+            let Some(host) = self.fabric.run_until_told(limit) else { break };
+            self.note_ends(host);
+        }
+        self.open() == 0
+    }
+
+    fn note_ends(&mut self, host: NodeId) {
+        let number = host.0 - self.switches;
+        let ended = self.fabric.at_host(number, |host, _| std::mem::take(host.ended()));
+        for flow in ended {
+            self.ended += 1;
+            let plan = self.flows[flow as usize].plan;
+            self.ask(plan.tag, |load, asked| load.ended(flow, &plan, asked));
+        }
+    }
+
+    /// Flows that have not ended, those that have yet to begin too.
+    #[must_use]
+    pub fn open(&self) -> u64 {
+        self.flows.len() as u64 - self.ended
+    }
+
+    /// How many flows there are.
+    #[must_use]
+    pub fn flows(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// What became of each flow until now, in the order of their numbers.
+    pub fn records(&self) -> impl Iterator<Item = FlowRecord> {
+        (0..).zip(&self.flows).map(|(flow, planned)| self.record_of(flow, planned))
+    }
+
+    /// What became of one until now.
+    ///
+    /// # Panics
+    /// If there is no such flow.
+    #[must_use]
+    pub fn record(&self, flow: u32) -> FlowRecord {
+        self.record_of(flow, &self.flows[flow as usize])
+    }
+
+    fn record_of(&self, flow: u32, planned: &Planned) -> FlowRecord {
+        let &Planned { plan, at_sender, at_receiver } = planned;
+        let sent = self.fabric.hosts()[plan.from as usize].sent_flow(at_sender);
+        let received = self.fabric.hosts()[plan.to as usize].received_flow(at_receiver);
+        FlowRecord {
+            flow,
+            from: plan.from,
+            to: plan.to,
+            class: plan.class,
+            tag: plan.tag,
+            bytes: plan.bytes,
+            start: plan.start,
+            finish: received.finish,
+            ideal: self.alone.time_of(&plan),
+            frames_sent: sent.sent,
+            frames_resent: sent.resent,
+            timeouts: sent.timeouts,
+            marked: received.marked,
+            cnps: received.cnps,
+            out_of_order: received.out_of_order,
+        }
+    }
+
+    /// Frames of a flow that have come and were of use.
+    ///
+    /// # Panics
+    /// If there is no such flow.
+    #[must_use]
+    pub fn received(&self, flow: u32) -> u32 {
+        let planned = &self.flows[flow as usize];
+        self.fabric.hosts()[planned.plan.to as usize].received_flow(planned.at_receiver).received()
+    }
+
+    /// The rate that congestion control has a flow at, in bits of layer 1 per second; `None` where none has a rate.
+    ///
+    /// # Panics
+    /// If there is no such flow.
+    pub fn rate(&mut self, flow: u32) -> Option<f64> {
+        let Planned { plan, at_sender, .. } = self.flows[flow as usize];
+        self.fabric.at_host(plan.from, |host, net| host.rate(at_sender, net.now()))
+    }
+
+    /// How long flows take alone, and by which lines.
+    #[must_use]
+    pub fn alone(&self) -> &Alone {
+        &self.alone
+    }
+
+    /// Switches, hosts and time.
+    #[must_use]
+    pub fn fabric(&self) -> &Fabric<S, FlowHost> {
+        &self.fabric
+    }
+
+    /// The same, to do something from outside.
+    pub fn fabric_mut(&mut self) -> &mut Fabric<S, FlowHost> {
+        &mut self.fabric
+    }
+}

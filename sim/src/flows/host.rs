@@ -1,0 +1,525 @@
+//! A host with many flows: it sends those that may send in turns, answers those that it receives, and obeys pauses by the same
+//! [`Gate`] as a live host.
+//!
+//! What leaves next: an answer (acknowledgement, notification), of the highest class first; else data, of the classes in turn, and of
+//! each class of its flows in turn. What it waits for (starts, gaps, time-outs) is in a heap of its own, and the fabric wakes it for
+//! the first of them. Nothing is allocated for a frame.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId};
+use xoff_dataplane::wire::{FlowKey, Header};
+use xoff_hosts::Gate;
+
+use super::FlowPlan;
+use super::control::Reaction;
+use super::receiving::Receiving;
+use super::segment::{Envelope, Kind, Segment, frame_len, ip, port};
+use super::sending::{Sending, Wait, frames, payload};
+use super::transport::{Control, HostSettings, RoceSettings, Transport};
+use crate::ends::Line;
+use crate::node::{Net, Node, Place};
+use crate::pool::{Packet, is_mac_control};
+use crate::time::{Pace, Picos};
+
+/// The only port of a host.
+const LINE: PortId = PortId(0);
+const UDP: u8 = 17;
+const ROCE: u16 = 4791;
+
+/// What a time is waited for. Of two at one time, that which comes first here is first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// This flow may send its next frame.
+    Next(u32),
+    /// This flow may have waited too long.
+    Patience(u32),
+}
+
+/// Something to be said of a flow that is received here, or to its sender.
+#[derive(Clone, Copy, Debug)]
+struct Reply {
+    segment: Segment,
+    to: u32,
+    port: u16,
+}
+
+/// A host.
+#[derive(Debug)]
+pub struct FlowHost {
+    place: Place,
+    /// Nothing is on its line.
+    is_free: bool,
+    /// Classes of which there is data, or an answer, to be sent.
+    has_data: ClassSet,
+    has_replies: ClassSet,
+    paused: ClassSet,
+    /// The class that had its turn last.
+    turn: usize,
+    /// When the gate is to be asked again.
+    gate_change: Nanos,
+    /// It is woken then, at the soonest.
+    woken: Picos,
+    pace: Pace,
+    number: u32,
+    /// Flows that the switch has paused one by one.
+    held: u32,
+    settings: Arc<HostSettings>,
+    sending: Vec<Sending>,
+    /// By flow that is sent, where something slows them down.
+    reactions: Vec<Reaction>,
+    receiving: Vec<Receiving>,
+    timers: BinaryHeap<Reverse<(Picos, Timer)>>,
+    /// By class, flows that may send, in the order of their turns.
+    turns: [VecDeque<u32>; CLASSES],
+    replies: [VecDeque<Reply>; CLASSES],
+    /// Flows that have ended here, by their numbers in the run, and nobody has asked yet.
+    ended: Vec<u32>,
+    gate: Box<Gate>,
+}
+
+impl FlowHost {
+    /// Host number `number`.
+    #[must_use]
+    pub fn new(place: Place, number: u32, line: Line, settings: &Arc<HostSettings>) -> FlowHost {
+        let mut gate = Gate::new(line.rate, settings.obedience, false);
+        if settings.obeys_flows {
+            gate = gate.obeying_flows(line.rate);
+        }
+        if settings.obeys_rates {
+            gate = gate.obeying_rates(line.rate);
+        }
+        FlowHost {
+            place,
+            is_free: true,
+            has_data: ClassSet::NONE,
+            has_replies: ClassSet::NONE,
+            paused: ClassSet::NONE,
+            turn: 0,
+            gate_change: Nanos::NEVER,
+            woken: Picos::NEVER,
+            pace: Pace::of(line.rate),
+            number,
+            held: 0,
+            settings: Arc::clone(settings),
+            sending: Vec::new(),
+            reactions: Vec::new(),
+            receiving: Vec::new(),
+            timers: BinaryHeap::new(),
+            turns: Default::default(),
+            replies: Default::default(),
+            ended: Vec::new(),
+            gate: Box::new(gate),
+        }
+    }
+
+    /// It will send this flow, which is number `peer` at its receiver; answers its number here.
+    pub(super) fn send_flow(&mut self, flow: u32, plan: &FlowPlan, peer: u32, net: &mut Net) -> u32 {
+        let number = index(self.sending.len());
+        let start = plan.start.max(net.now());
+        self.sending.push(Sending {
+            bytes: plan.bytes,
+            free_at: start,
+            deadline: Picos::NEVER,
+            peer,
+            to: plan.to,
+            frames: frames(plan.bytes, self.settings.payload_max),
+            next: 0,
+            acknowledged: 0,
+            reached: 0,
+            sent: 0,
+            resent: 0,
+            timeouts: 0,
+            port: port(flow),
+            class: plan.class,
+            wait: Wait::Time,
+            is_watched: false,
+            is_held: false,
+        });
+        if let Transport::Roce(roce) = &self.settings.transport {
+            self.reactions.extend(Reaction::new(&roce.control, self.pace));
+        }
+        self.timers.push(Reverse((start, Timer::Next(number))));
+        self.ask_to_be_woken(net);
+        number
+    }
+
+    /// It will receive this flow, which is number `peer` at its sender; answers its number here.
+    pub(super) fn receive_flow(&mut self, flow: u32, plan: &FlowPlan, peer: u32) -> u32 {
+        let number = index(self.receiving.len());
+        let frames = frames(plan.bytes, self.settings.payload_max);
+        self.receiving.push(Receiving::new(flow, plan.from, peer, frames, plan.class, port(flow)));
+        number
+    }
+
+    /// How many flows it sends, and how many it receives, those that have ended too.
+    pub(super) fn flows(&self) -> [u32; 2] {
+        [index(self.sending.len()), index(self.receiving.len())]
+    }
+
+    pub(super) fn sent_flow(&self, number: u32) -> &Sending {
+        &self.sending[number as usize]
+    }
+
+    pub(super) fn received_flow(&self, number: u32) -> &Receiving {
+        &self.receiving[number as usize]
+    }
+
+    pub(super) fn ended(&mut self) -> &mut Vec<u32> {
+        &mut self.ended
+    }
+
+    /// The rate that congestion control has flow number `number` of this host at, in bits of layer 1 per second; `None` where none has a
+    /// rate.
+    pub(super) fn rate(&mut self, number: u32, now: Picos) -> Option<f64> {
+        self.reactions.get_mut(number as usize)?.rate(now)
+    }
+
+    /// What pauses it was asked for.
+    #[must_use]
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    fn roce(&self) -> Option<&RoceSettings> {
+        match &self.settings.transport {
+            Transport::LineRate => None,
+            Transport::Roce(roce) => Some(roce),
+        }
+    }
+
+    /// All that follows from what has happened.
+    #[inline]
+    fn go_on(&mut self, net: &mut Net) {
+        self.fire(net.now());
+        if self.is_free {
+            self.start_next(net);
+        }
+        self.ask_to_be_woken(net);
+    }
+
+    /// Timers that are due.
+    #[inline]
+    fn fire(&mut self, now: Picos) {
+        while let Some(&Reverse((time, timer))) = self.timers.peek()
+            && time <= now
+        {
+            self.timers.pop();
+            match timer {
+                Timer::Next(number) => self.queue(number),
+                Timer::Patience(number) => self.look_at_deadline(number, now),
+            }
+        }
+    }
+
+    fn ask_to_be_woken(&mut self, net: &mut Net) {
+        let mut next = self.timers.peek().map_or(Picos::NEVER, |Reverse((time, _))| *time);
+        let waits = ClassSet((self.has_data.0 | self.has_replies.0) & self.paused.0);
+        if (!waits.is_empty() || self.held > 0) && self.gate_change < Nanos::NEVER {
+            next = next.min(Picos::from(self.gate_change));
+        }
+        if next < self.woken {
+            self.woken = next;
+            net.wake(self.place, next);
+        }
+    }
+
+    /// A flow has its turn when those before it have had theirs.
+    #[inline]
+    fn queue(&mut self, number: u32) {
+        let flow = &mut self.sending[number as usize];
+        flow.wait = if flow.is_held { Wait::Resume } else { Wait::Turn };
+        if flow.wait == Wait::Turn {
+            self.turns[flow.class.index()].push_back(number);
+            self.has_data.insert(flow.class);
+        }
+    }
+
+    fn start_next(&mut self, net: &mut Net) {
+        let now = net.now();
+        if now.floor() >= self.gate_change || self.settings.obeys_rates {
+            self.look_at_gate(now.floor());
+        }
+        let open = |classes: ClassSet| ClassSet(classes.0 & !self.paused.0);
+        if let Some(class) = open(self.has_replies).highest() {
+            return self.start_reply(class, net);
+        }
+        while let Some(class) = next_in_turn(ClassSet(self.has_data.0 & !self.paused.0), self.turn) {
+            self.turn = class.index();
+            let turns = &mut self.turns[class.index()];
+            let number = turns.pop_front();
+            if turns.is_empty() {
+                self.has_data.remove(class);
+            }
+            let Some(number) = number else { continue };
+            let flow = &mut self.sending[number as usize];
+            if flow.is_held {
+                flow.wait = Wait::Resume;
+            } else if flow.next == flow.frames {
+                // All of it has come while it waited to send some of it again.
+                self.settle(number, now);
+            } else {
+                return self.start_data(number, net);
+            }
+        }
+    }
+
+    fn start_reply(&mut self, class: Class, net: &mut Net) {
+        let replies = &mut self.replies[class.index()];
+        let reply = replies.pop_front();
+        if replies.is_empty() {
+            self.has_replies.remove(class);
+        }
+        let Some(Reply { segment, to, port }) = reply else { return };
+        let envelope = Envelope { from: self.number, to, class, port, is_ecn_capable: false };
+        let len = segment.kind.reply_len();
+        self.start(&segment, &envelope, len, net);
+    }
+
+    #[inline]
+    fn start_data(&mut self, number: u32, net: &mut Net) {
+        let now = net.now();
+        let timeout = self.roce().map(|roce| roce.timeout);
+        let flow = &mut self.sending[number as usize];
+        let sequence = flow.take();
+        let len = frame_len(payload(flow.bytes, self.settings.payload_max, sequence));
+        let segment = Segment { kind: Kind::Data, number: flow.peer, sequence, sent: now };
+        let envelope = Envelope {
+            from: self.number,
+            to: flow.to,
+            class: flow.class,
+            port: flow.port,
+            is_ecn_capable: timeout.is_some(),
+        };
+        let bytes = Bytes::on_line(len);
+        let gap =
+            self.reactions.get_mut(number as usize).map_or(Picos::ZERO, |reaction| reaction.sent(now, bytes));
+        flow.free_at = now.after(gap);
+        if let Some(timeout) = timeout {
+            flow.deadline = now.after(timeout);
+            if !flow.is_watched {
+                flow.is_watched = true;
+                self.timers.push(Reverse((flow.deadline, Timer::Patience(number))));
+            }
+        }
+        self.start(&segment, &envelope, len, net);
+        self.settle(number, now.after(self.pace.time_of(bytes)));
+    }
+
+    fn start(&mut self, segment: &Segment, envelope: &Envelope, len: u32, net: &mut Net) {
+        self.is_free = false;
+        if self.settings.obeys_rates {
+            self.gate.sent(net.now().floor(), envelope.class, Bytes::on_line(len));
+        }
+        let packet = net.pool.add(&segment.encode(envelope, len), len);
+        net.start(self.place, LINE, packet);
+    }
+
+    /// What a flow waits for now that it has no turn; the line is free at `free`.
+    #[inline]
+    fn settle(&mut self, number: u32, free: Picos) {
+        let is_reliable = self.roce().is_some();
+        let window = self.window(number);
+        let flow = &mut self.sending[number as usize];
+        if flow.next == flow.frames {
+            flow.wait = match is_reliable && flow.acknowledged < flow.frames {
+                true => Wait::Answer,
+                false => Wait::End,
+            };
+        } else if flow.unanswered() >= window {
+            flow.wait = Wait::Answer;
+        } else if flow.free_at > free {
+            flow.wait = Wait::Time;
+            self.timers.push(Reverse((flow.free_at, Timer::Next(number))));
+        } else {
+            self.queue(number);
+        }
+    }
+
+    /// Frames that may be unanswered.
+    fn window(&self, number: u32) -> u32 {
+        let payload_max = u64::from(self.settings.payload_max);
+        let fixed = self.roce().and_then(|roce| roce.window);
+        let fixed = fixed.map(|bytes| u32::try_from(bytes.0 / payload_max).unwrap_or(u32::MAX).max(1));
+        let asked = self.reactions.get(number as usize).and_then(Reaction::window);
+        fixed.into_iter().chain(asked).min().unwrap_or(u32::MAX)
+    }
+
+    #[cold]
+    fn look_at_deadline(&mut self, number: u32, now: Picos) {
+        let flow = &mut self.sending[number as usize];
+        flow.is_watched = false;
+        if flow.unanswered() == 0 {
+            return;
+        }
+        if flow.deadline <= now {
+            flow.timeouts += 1;
+            self.go_back(number, now);
+        }
+        let flow = &mut self.sending[number as usize];
+        if flow.deadline > now && flow.unanswered() > 0 {
+            flow.is_watched = true;
+            self.timers.push(Reverse((flow.deadline, Timer::Patience(number))));
+        }
+    }
+
+    #[cold]
+    fn go_back(&mut self, number: u32, now: Picos) {
+        self.sending[number as usize].go_back();
+        if let Some(reaction) = self.reactions.get_mut(number as usize) {
+            reaction.lost(now);
+        }
+        self.resume(number, now);
+    }
+
+    /// A flow that has waited for an answer has one.
+    #[inline]
+    fn resume(&mut self, number: u32, now: Picos) {
+        if self.sending[number as usize].wait == Wait::Answer {
+            self.settle(number, now);
+        }
+    }
+
+    /// An answer to a flow that is sent here.
+    fn hear(&mut self, segment: &Segment, now: Picos) {
+        let number = segment.number;
+        let timeout = self.roce().map_or(Picos::ZERO, |roce| roce.timeout);
+        let Some(flow) = self.sending.get_mut(number as usize) else { return };
+        let reaction = self.reactions.get_mut(number as usize);
+        if segment.kind == Kind::Cnp {
+            return reaction.into_iter().for_each(|reaction| reaction.notified(now));
+        }
+        let fresh = flow.acknowledge(segment.sequence);
+        if fresh > 0 {
+            flow.deadline = now.after(timeout);
+        }
+        if let Some(reaction) = reaction {
+            reaction.acknowledged(now, fresh, now.since(segment.sent));
+        }
+        if segment.kind == Kind::Nak && segment.sequence == flow.acknowledged && flow.unanswered() > 0 {
+            return self.go_back(number, now);
+        }
+        self.resume(number, now);
+    }
+
+    /// Data of a flow that is received here.
+    #[inline]
+    fn take(&mut self, segment: &Segment, is_marked: bool, net: &mut Net) {
+        let now = net.now();
+        let Some(flow) = self.receiving.get_mut(segment.number as usize) else { return };
+        flow.marked += u32::from(is_marked);
+        let Transport::Roce(roce) = &self.settings.transport else {
+            let is_last = flow.take_any(now, segment.sequence);
+            return self.tell_end(segment.number, is_last, net);
+        };
+        let (peer, to, port) = (flow.peer, flow.from, flow.port);
+        let reply = |kind, sequence| {
+            let segment = Segment { kind, number: peer, sequence, sent: segment.sent };
+            Reply { segment, to, port }
+        };
+        if let Control::Dcqcn(dcqcn) = &roce.control
+            && is_marked
+            && flow.notifies(now, dcqcn.cnp_interval)
+        {
+            self.replies[dcqcn.cnp_class.index()].push_back(reply(Kind::Cnp, 0));
+            self.has_replies.insert(dcqcn.cnp_class);
+        }
+        let class = roce.ack_class.unwrap_or(flow.class);
+        let (answer, is_last) = flow.take_in_order(now, segment.sequence, roce.ack_every);
+        if let Some(answer) = answer {
+            self.replies[class.index()].push_back(reply(answer.kind, answer.sequence));
+            self.has_replies.insert(class);
+        }
+        self.tell_end(segment.number, is_last, net);
+    }
+
+    #[inline]
+    fn tell_end(&mut self, number: u32, is_last: bool, net: &mut Net) {
+        if is_last {
+            self.ended.push(self.receiving[number as usize].flow);
+            net.tell(self.place);
+        }
+    }
+
+    #[cold]
+    fn obey(&mut self, now: Nanos, head: &[u8]) {
+        if let Ok(header) = Header::parse(head) {
+            self.gate.receive(now, &header, head);
+        }
+        self.look_at_gate(now);
+    }
+
+    #[cold]
+    fn look_at_gate(&mut self, now: Nanos) {
+        self.paused = self.gate.paused(now);
+        if self.settings.obeys_flows {
+            self.look_at_flows(now);
+        }
+        self.gate_change = self.gate.next_change();
+    }
+
+    /// Which flows the switch has paused one by one.
+    fn look_at_flows(&mut self, now: Nanos) {
+        let Some(held) = self.gate.changed_flows(now) else { return };
+        let src = ip(self.number);
+        let mut resumed = Vec::new();
+        self.held = 0;
+        for (number, flow) in (0..).zip(&mut self.sending).filter(|(_, flow)| flow.wait != Wait::End) {
+            let ports = [flow.port, ROCE];
+            flow.is_held =
+                held.holds(flow.class, &FlowKey::V4 { protocol: UDP, ports, src, dst: ip(flow.to) });
+            self.held += u32::from(flow.is_held);
+            if !flow.is_held && flow.wait == Wait::Resume {
+                resumed.push(number);
+            }
+        }
+        resumed.into_iter().for_each(|number| self.queue(number));
+    }
+}
+
+impl Node for FlowHost {
+    #[inline]
+    fn arrived(&mut self, _: PortId, packet: Packet, net: &mut Net) {
+        let head = net.pool.head(packet);
+        if is_mac_control(head) {
+            self.obey(net.now().floor(), head);
+        } else if let Some((segment, is_marked)) = Segment::parse(head) {
+            match segment.kind {
+                Kind::Data => self.take(&segment, is_marked, net),
+                Kind::Ack | Kind::Nak | Kind::Cnp => self.hear(&segment, net.now()),
+            }
+        }
+        net.pool.free(packet);
+        self.go_on(net);
+    }
+
+    #[inline]
+    fn left(&mut self, _: PortId, net: &mut Net) {
+        self.is_free = true;
+        self.go_on(net);
+    }
+
+    fn due(&mut self, net: &mut Net) {
+        if self.woken <= net.now() {
+            self.woken = Picos::NEVER;
+        }
+        self.go_on(net);
+    }
+
+    fn holds(&self) -> u64 {
+        0
+    }
+}
+
+/// The first of `classes` behind the one that had its turn last.
+#[inline]
+fn next_in_turn(classes: ClassSet, last: usize) -> Option<Class> {
+    let order = (1..=CLASSES).map(|ahead| Class::ALL[(last + ahead) % CLASSES]);
+    order.into_iter().find(|class| classes.contains(*class))
+}
+
+fn index(count: usize) -> u32 {
+    u32::try_from(count).expect("flows are counted in 32 bits")
+}

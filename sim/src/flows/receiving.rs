@@ -1,0 +1,172 @@
+//! A flow at the host that receives it: what is in order, what is answered, and when it has ended.
+
+use xoff_dataplane::units::Class;
+
+use super::segment::Kind;
+use crate::time::Picos;
+
+/// A flow.
+#[derive(Clone, Debug)]
+pub(super) struct Receiving {
+    /// When its last byte came, all those before it too.
+    pub(super) finish: Option<Picos>,
+    /// No notification is sent before.
+    pub(super) next_cnp: Picos,
+    /// Its number in the run, at the sender, and that host's.
+    pub(super) flow: u32,
+    pub(super) peer: u32,
+    pub(super) from: u32,
+    pub(super) frames: u32,
+    /// The frame that comes next.
+    expected: u32,
+    /// Frames that were of use.
+    received: u32,
+    /// Of them those that are not acknowledged.
+    unanswered: u32,
+    pub(super) out_of_order: u32,
+    pub(super) marked: u32,
+    pub(super) cnps: u32,
+    pub(super) port: u16,
+    pub(super) class: Class,
+    /// The gap has been told.
+    is_gap_told: bool,
+}
+
+/// What is said of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) kind: Kind,
+    /// All frames before this have come.
+    pub(super) sequence: u32,
+}
+
+impl Receiving {
+    pub(super) fn new(flow: u32, from: u32, peer: u32, frames: u32, class: Class, port: u16) -> Receiving {
+        Receiving {
+            finish: None,
+            next_cnp: Picos::ZERO,
+            flow,
+            peer,
+            from,
+            frames,
+            expected: 0,
+            received: 0,
+            unanswered: 0,
+            out_of_order: 0,
+            marked: 0,
+            cnps: 0,
+            port,
+            class,
+            is_gap_told: false,
+        }
+    }
+
+    /// A frame has come, and any order will do. Answers whether it was the last.
+    #[inline]
+    pub(super) fn take_any(&mut self, now: Picos, sequence: u32) -> bool {
+        self.out_of_order += u32::from(sequence != self.expected);
+        self.expected = sequence.wrapping_add(1);
+        self.received += 1;
+        self.end_if(now, self.received == self.frames)
+    }
+
+    /// A frame has come, and what is not in order is of no use. Answers what is to be said, and whether it was the last.
+    #[inline]
+    pub(super) fn take_in_order(
+        &mut self,
+        now: Picos,
+        sequence: u32,
+        ack_every: u32,
+    ) -> (Option<Answer>, bool) {
+        if sequence != self.expected {
+            self.out_of_order += 1;
+            let kind = if sequence < self.expected { Kind::Ack } else { Kind::Nak };
+            let is_told = kind == Kind::Nak && std::mem::replace(&mut self.is_gap_told, true);
+            let answer = Answer { kind, sequence: self.expected };
+            return ((!is_told).then_some(answer), false);
+        }
+        self.expected += 1;
+        self.received += 1;
+        self.unanswered += 1;
+        self.is_gap_told = false;
+        let is_last = self.end_if(now, self.expected == self.frames);
+        let is_due = is_last || self.unanswered >= ack_every;
+        if is_due {
+            self.unanswered = 0;
+        }
+        (is_due.then_some(Answer { kind: Kind::Ack, sequence: self.expected }), is_last)
+    }
+
+    /// Whether a notification is due for a frame with a mark.
+    #[inline]
+    pub(super) fn notifies(&mut self, now: Picos, interval: Picos) -> bool {
+        let is_due = now >= self.next_cnp;
+        if is_due {
+            self.next_cnp = now.after(interval);
+            self.cnps += 1;
+        }
+        is_due
+    }
+
+    /// Frames of use that have come.
+    pub(super) fn received(&self) -> u32 {
+        self.received
+    }
+
+    fn end_if(&mut self, now: Picos, is_last: bool) -> bool {
+        if is_last {
+            self.finish = Some(now);
+        }
+        is_last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receiving(frames: u32) -> Receiving {
+        Receiving::new(0, 0, 0, frames, Class::ALL[3], 1)
+    }
+
+    fn say(kind: Kind, sequence: u32) -> Option<Answer> {
+        Some(Answer { kind, sequence })
+    }
+
+    #[test]
+    fn so_many_frames_are_acknowledged_at_once_and_the_last_always_is() {
+        let mut flow = receiving(5);
+        let said: Vec<_> = (0..5).map(|sequence| flow.take_in_order(Picos(9), sequence, 2)).collect();
+        let ack = |sequence| say(Kind::Ack, sequence);
+        assert_eq!(said, [(None, false), (ack(2), false), (None, false), (ack(4), false), (ack(5), true)]);
+        assert_eq!((flow.finish, flow.out_of_order), (Some(Picos(9)), 0));
+    }
+
+    #[test]
+    fn a_gap_is_told_once_and_what_came_before_is_acknowledged_again() {
+        let mut flow = receiving(9);
+        let mut hear = |sequence| flow.take_in_order(Picos(1), sequence, 4).0;
+        assert_eq!([hear(0), hear(2), hear(3)], [None, say(Kind::Nak, 1), None]);
+        assert_eq!([hear(1), hear(3), hear(0)], [None, say(Kind::Nak, 2), say(Kind::Ack, 2)]);
+        assert_eq!(flow.out_of_order, 4);
+        assert_eq!(flow.received(), 2);
+    }
+
+    #[test]
+    fn any_order_ends_with_as_many_frames_as_there_are() {
+        let mut flow = receiving(3);
+        assert_eq!([1, 0, 2].map(|sequence| flow.take_any(Picos(7), sequence)), [false, false, true]);
+        assert_eq!((flow.finish, flow.out_of_order), (Some(Picos(7)), 3));
+    }
+
+    #[test]
+    fn notifications_keep_their_distance() {
+        let mut flow = receiving(3);
+        let every = Picos(50);
+        assert_eq!(
+            [0, 49, 50, 99, 120].map(|now| flow.notifies(Picos(now), every)),
+            [true, false, true, false, true]
+        );
+        assert_eq!(flow.cnps, 3);
+    }
+}

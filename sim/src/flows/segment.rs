@@ -1,0 +1,175 @@
+//! What is in a frame of a flow: Ethernet, IPv4, UDP and a transport header as long as RoCEv2's, so that switches see what they see of
+//! RDMA.
+//!
+//! ```text
+//!   0         14      34     42     43        46       50         54      62
+//!   | Ethernet | IPv4 | UDP  | kind | (zero)  | number | sequence | sent  | payload
+//! ```
+//!
+//! `number` is that of the flow at the host that the frame goes to, as a queue pair's is. `sent` stands where data, or the rest of an
+//! acknowledgement, would be: the time at which a frame of data left, and in its acknowledgement the same time again.
+
+use xoff_dataplane::units::Class;
+use xoff_dataplane::wire::flow::mix;
+
+use crate::host::address;
+use crate::time::Picos;
+
+/// What a frame has besides its payload, in bytes without FCS: Ethernet 14, IPv4 20, UDP 8, base transport header 12, invariant CRC 4.
+const AROUND: u32 = 58;
+/// The most payload of a frame where the MTU is 1500.
+pub const PAYLOAD_MAX: u32 = 1_456;
+/// As much of a frame as is written.
+const HEAD: usize = 62;
+/// Of an acknowledgement, in bytes without FCS.
+const ACK_LEN: u32 = 62;
+/// Of a congestion notification: 16 reserved bytes behind its header.
+const CNP_LEN: u32 = 74;
+/// RoCEv2's port.
+const UDP_PORT: u16 = 4791;
+const CONGESTED: u8 = 0b11;
+const CAPABLE: u8 = 0b10;
+
+/// The length of a frame with so much payload, in bytes without FCS: that is padded to four bytes, and is not less.
+#[must_use]
+pub const fn frame_len(payload: u32) -> u32 {
+    let padded = payload.next_multiple_of(4);
+    AROUND + if padded < 4 { 4 } else { padded }
+}
+
+/// As RoCEv2 has them, but for a negative acknowledgement, which is a kind of acknowledgement there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    Data = 0x01,
+    /// All frames before `sequence` have come.
+    Ack = 0x11,
+    /// All frames before `sequence` have come, and later ones, but not this.
+    Nak = 0x12,
+    /// A frame came with a mark of congestion.
+    Cnp = 0x81,
+}
+
+impl Kind {
+    const ALL: [Kind; 4] = [Kind::Data, Kind::Ack, Kind::Nak, Kind::Cnp];
+
+    /// Of what is no data, in bytes without FCS.
+    pub(super) const fn reply_len(self) -> u32 {
+        match self {
+            Kind::Cnp => CNP_LEN,
+            Kind::Data | Kind::Ack | Kind::Nak => ACK_LEN,
+        }
+    }
+}
+
+/// What hosts say to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub(super) kind: Kind,
+    /// Of the flow at the host that it goes to.
+    pub(super) number: u32,
+    pub(super) sequence: u32,
+    pub(super) sent: Picos,
+}
+
+/// Between whom, and how switches treat it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Envelope {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) class: Class,
+    /// The UDP port that it is sent from: what tells it from other flows between the same hosts.
+    pub(super) port: u16,
+    pub(super) is_ecn_capable: bool,
+}
+
+/// The UDP port that frames of a flow are sent from, by its number in the run.
+pub(super) const fn port(flow: u32) -> u16 {
+    #[allow(clippy::cast_possible_truncation)] // some of its bits
+    let bits = mix(flow as u64) as u16;
+    0xc000 | bits >> 2
+}
+
+/// The IPv4 address of a host: 10.0.0.1 is that of number 0.
+pub(super) const fn ip(host: u32) -> [u8; 4] {
+    (0x0a00_0001 + host).to_be_bytes()
+}
+
+impl Segment {
+    pub(super) fn encode(&self, envelope: &Envelope, len: u32) -> [u8; HEAD] {
+        let &Envelope { from, to, class, port, is_ecn_capable } = envelope;
+        let mut head = [0; HEAD];
+        head[..6].copy_from_slice(&address(to).0);
+        head[6..12].copy_from_slice(&address(from).0);
+        let mark = if is_ecn_capable { CAPABLE } else { 0 };
+        let [high, low] = half(len - 14);
+        head[12..24].copy_from_slice(&[
+            8,
+            0,
+            0x45,
+            class.get() << 5 | mark,
+            high,
+            low,
+            0,
+            0,
+            0x40,
+            0,
+            64,
+            17,
+        ]);
+        head[26..30].copy_from_slice(&ip(from));
+        head[30..34].copy_from_slice(&ip(to));
+        head[34..36].copy_from_slice(&port.to_be_bytes());
+        head[36..38].copy_from_slice(&UDP_PORT.to_be_bytes());
+        head[38..40].copy_from_slice(&half(len - 34));
+        head[42] = self.kind as u8;
+        head[46..50].copy_from_slice(&self.number.to_be_bytes());
+        head[50..54].copy_from_slice(&self.sequence.to_be_bytes());
+        head[54..].copy_from_slice(&self.sent.0.to_be_bytes());
+        head
+    }
+
+    /// What a frame says, and whether it met congestion; `None`: it is of no flow.
+    #[inline]
+    pub(super) fn parse(head: &[u8]) -> Option<(Segment, bool)> {
+        let head = head.get(..HEAD)?;
+        let word = |at: usize| head[at..at + 4].try_into().map(u32::from_be_bytes).ok();
+        let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == head[42])?;
+        let sent = head[54..].try_into().map(u64::from_be_bytes).ok()?;
+        let segment = Segment { kind, number: word(46)?, sequence: word(50)?, sent: Picos(sent) };
+        Some((segment, head[15] & CONGESTED == CONGESTED))
+    }
+}
+
+fn half(number: u32) -> [u8; 2] {
+    u16::try_from(number).unwrap_or(u16::MAX).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xoff_dataplane::units::Class;
+    use xoff_dataplane::wire::{FlowKey, Header, ecn};
+
+    #[test]
+    fn what_is_said_is_read_and_switches_see_a_flow_that_can_be_marked() {
+        let envelope = Envelope { from: 1, to: 2, class: Class::ALL[3], port: port(7), is_ecn_capable: true };
+        for kind in Kind::ALL {
+            let segment = Segment { kind, number: 70_000, sequence: u32::MAX - 1, sent: Picos(1 << 60) };
+            let mut head = segment.encode(&envelope, frame_len(PAYLOAD_MAX));
+            assert_eq!(Segment::parse(&head), Some((segment, false)));
+            let header = Header::parse(&head).expect("a frame");
+            assert_eq!((header.src, header.dst, header.dscp), (address(1), address(2), Some(24)));
+            let key = FlowKey::of(&header, &head);
+            let ports = [port(7), 4791];
+            assert_eq!(key, FlowKey::V4 { protocol: 17, ports, src: [10, 0, 0, 2], dst: [10, 0, 0, 3] });
+            assert!(ecn::mark(&mut head, &header));
+            assert_eq!(Segment::parse(&head), Some((segment, true)));
+        }
+    }
+
+    #[test]
+    fn frames_are_as_long_as_roce_has_them() {
+        assert_eq!([0, 1, 4, 5, PAYLOAD_MAX].map(frame_len), [62, 62, 62, 66, 1_514]);
+    }
+}

@@ -1,0 +1,137 @@
+//! Flows that are known beforehand.
+
+use thiserror::Error;
+use xoff_dataplane::units::Class;
+
+use super::{Asked, Load};
+use crate::flows::FlowPlan;
+use crate::permutation::derangement;
+use crate::seed::Seed;
+use crate::time::Picos;
+
+/// A list of flows; nothing follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed(pub Vec<FlowPlan>);
+
+impl Load for Listed {
+    fn begin(&mut self, asked: &mut Asked) {
+        self.0.iter().for_each(|plan| {
+            asked.add(*plan);
+        });
+    }
+}
+
+/// Each host sends one flow to one other, and receives one; by the seed.
+#[must_use]
+pub fn permutation(hosts: u32, class: Class, bytes: u64, start: Picos, seed: Seed) -> Vec<FlowPlan> {
+    let to = derangement(hosts, seed);
+    (0..).zip(to).map(|(from, to)| FlowPlan { from, to, class, bytes, start, tag: 0 }).collect()
+}
+
+/// On a ring of so many hosts, one at each switch, each sends to the one that is `ahead` of it: where frames go round in one direction
+/// and two links or more, buffers wait for each other in a circle.
+#[must_use]
+pub fn ring(hosts: u32, ahead: u32, class: Class, bytes: u64, start: Picos) -> Vec<FlowPlan> {
+    (0..hosts)
+        .map(|from| FlowPlan { from, to: (from + ahead) % hosts, class, bytes, start, tag: 0 })
+        .collect()
+}
+
+/// Why a text is no list of flows.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ParseError {
+    /// A line is not what it should be.
+    #[error(
+        "line {line}: {text:?} is no flow, as in \"0 5 3 150000 2000\": from host, to host, class, bytes, start in ns"
+    )]
+    Line {
+        /// From one.
+        line: usize,
+        /// As it is.
+        text: String,
+    },
+    /// A host that there is not.
+    #[error("line {line}: there is no host {host}; hosts are numbered from 0 to {}", hosts.saturating_sub(1))]
+    Host {
+        /// From one.
+        line: usize,
+        /// The host.
+        host: u32,
+        /// How many there are.
+        hosts: u32,
+    },
+    /// A host that sends to itself.
+    #[error("line {line}: host {host} sends to itself")]
+    Itself {
+        /// From one.
+        line: usize,
+        /// The host.
+        host: u32,
+    },
+}
+
+/// Flows of a text, one a line: from host, to host, class, bytes, start in nanoseconds. `#` begins a remark.
+///
+/// # Errors
+/// Where a line is something else, or a host is none of `hosts`.
+pub fn parse_flows(text: &str, hosts: u32) -> Result<Vec<FlowPlan>, ParseError> {
+    let mut flows = Vec::new();
+    for (line, text) in (1..).zip(text.lines()) {
+        let said = text.split('#').next().unwrap_or_default().trim();
+        if said.is_empty() {
+            continue;
+        }
+        let plan = flow(said).ok_or_else(|| ParseError::Line { line, text: text.to_owned() })?;
+        if let Some(host) = [plan.from, plan.to].into_iter().find(|host| *host >= hosts) {
+            return Err(ParseError::Host { line, host, hosts });
+        }
+        if plan.from == plan.to {
+            return Err(ParseError::Itself { line, host: plan.from });
+        }
+        flows.push(plan);
+    }
+    Ok(flows)
+}
+
+fn flow(line: &str) -> Option<FlowPlan> {
+    let words: Vec<u64> = line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    let [from, to, class, bytes, start] = words[..] else { return None };
+    Some(FlowPlan {
+        from: from.try_into().ok()?,
+        to: to.try_into().ok()?,
+        class: Class::new(class.try_into().ok()?)?,
+        bytes,
+        start: Picos::from_nanos(start),
+        tag: 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_a_list_of_flows() {
+        let flows = parse_flows("# from to class bytes start\n0 1 3 1500 20 # the first\n\n1 0 0 0 0\n", 2);
+        let plan = |from, to, class: usize, bytes, start| FlowPlan {
+            from,
+            to,
+            class: Class::ALL[class],
+            bytes,
+            start: Picos(start),
+            tag: 0,
+        };
+        assert_eq!(flows, Ok(vec![plan(0, 1, 3, 1_500, 20_000), plan(1, 0, 0, 0, 0)]));
+    }
+
+    #[test]
+    fn what_is_no_flow_is_refused_with_its_line() {
+        let why = |text: &str| parse_flows(text, 2).expect_err("no flows");
+        let text = |text: &str| text.to_owned();
+        assert_eq!(why("0 1 3 1500"), ParseError::Line { line: 1, text: text("0 1 3 1500") });
+        assert_eq!(why("0 1 8 1500 0"), ParseError::Line { line: 1, text: text("0 1 8 1500 0") });
+        assert_eq!(why("\n0 2 3 1500 0"), ParseError::Host { line: 2, host: 2, hosts: 2 });
+        assert_eq!(why("1 1 3 1500 0"), ParseError::Itself { line: 1, host: 1 });
+        assert!(why("0 2 3 1 0").to_string().contains("from 0 to 1"));
+    }
+}

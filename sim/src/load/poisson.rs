@@ -1,0 +1,134 @@
+//! Arrivals at random, whatever becomes of them: each host begins flows to others at the times of a Poisson process.
+
+use xoff_dataplane::units::{BitRate, Bytes, Class};
+
+use super::sizes::Sizes;
+use crate::ends::NodeId;
+use crate::flows::{FlowPlan, frame_len};
+use crate::seed::{Purpose, Seed};
+use crate::time::Picos;
+
+/// Arrivals.
+#[derive(Clone, Debug)]
+pub struct Poisson {
+    /// Who sends, and to whom: any other of them, each as likely.
+    pub hosts: Vec<u32>,
+    /// The class of all flows.
+    pub class: Class,
+    /// How large they are.
+    pub sizes: Sizes,
+    /// What each host offers on average, of `line`: headers, preambles and gaps included, so that 1 is a line that is always busy.
+    pub load: f64,
+    /// The rate of the hosts' lines.
+    pub line: BitRate,
+    /// The most payload of a frame, in bytes.
+    pub payload_max: u32,
+    /// Nothing begins before.
+    pub from: Picos,
+    /// Nothing begins at this time or later.
+    pub until: Picos,
+}
+
+/// Flows as they arrive, in the order of their starts, by the seed; each host draws its own.
+#[must_use]
+pub fn poisson(load: &Poisson, seed: Seed) -> Vec<FlowPlan> {
+    let bytes = mean_on_line(&load.sizes, load.payload_max);
+    // In picoseconds.
+    let mean = bytes * 8e12 / (load.load * load.line.bits_per_second() as f64);
+    let mut flows = Vec::new();
+    for &from in load.hosts.iter().filter(|_| load.load > 0.0 && load.hosts.len() > 1) {
+        let mut rng = fastrand::Rng::with_seed(seed.number(NodeId(from), Purpose::Load));
+        let mut at = load.from;
+        loop {
+            at = at.after(exponential(mean, &mut rng));
+            if at >= load.until {
+                break;
+            }
+            let to = loop {
+                let to = load.hosts[rng.usize(..load.hosts.len())];
+                if to != from {
+                    break to;
+                }
+            };
+            let bytes = load.sizes.draw(&mut rng);
+            flows.push(FlowPlan { from, to, class: load.class, bytes, start: at, tag: 0 });
+        }
+    }
+    flows.sort_by_key(|flow| (flow.start, flow.from));
+    flows
+}
+
+/// What a flow of these sizes takes of a line on average, in bytes with headers, preambles and gaps: to one part in ten thousand or so,
+/// because the last frame of a flow is reckoned as large as it is on average.
+#[must_use]
+pub fn mean_on_line(sizes: &Sizes, payload_max: u32) -> f64 {
+    /// Points of the distribution that are looked at.
+    const POINTS: u32 = 100_000;
+    let around = Bytes::on_line(frame_len(payload_max)).0 as f64 - f64::from(payload_max);
+    let frames = |share: f64| sizes.at(share).div_ceil(payload_max.into()) as f64;
+    let frames_mean =
+        (0..POINTS).map(|point| frames((f64::from(point) + 0.5) / f64::from(POINTS))).sum::<f64>()
+            / f64::from(POINTS);
+    sizes.mean() + around * frames_mean
+}
+
+/// A span by chance, with this mean in picoseconds: at least one.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // not negative, and a cast saturates
+pub(super) fn exponential(mean: f64, rng: &mut fastrand::Rng) -> Picos {
+    Picos((-(1.0 - rng.f64()).ln() * mean).max(1.0) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrivals() -> Poisson {
+        Poisson {
+            hosts: vec![0, 3, 5, 6],
+            class: Class::ALL[3],
+            sizes: Sizes::fixed(14_560),
+            load: 0.5,
+            line: BitRate::from_gbps(100),
+            payload_max: 1_456,
+            from: Picos::from_micros(100),
+            until: Picos::from_micros(100_100),
+        }
+    }
+
+    #[test]
+    fn hosts_offer_their_share_of_the_line_to_any_other() {
+        let load = arrivals();
+        let flows = poisson(&load, Seed(3));
+        // Ten frames of 1,538 bytes on the line each.
+        let expected = 0.5 * 4.0 * 0.1 * 100e9 / (8.0 * 15_380.0);
+        let off = flows.len() as f64 / expected - 1.0;
+        assert!(off.abs() < 3.0 / expected.sqrt(), "{} against {expected}", flows.len());
+        assert!(flows.is_sorted_by_key(|flow| flow.start));
+        assert!(flows.iter().all(|flow| flow.from != flow.to && load.hosts.contains(&flow.to)));
+        assert!(flows.iter().all(|flow| load.from < flow.start && flow.start < load.until));
+        let to_last = flows.iter().filter(|flow| (flow.from, flow.to) == (0, 6)).count() as f64;
+        assert!((to_last * 12.0 / flows.len() as f64 - 1.0).abs() < 0.1, "{to_last}");
+    }
+
+    #[test]
+    fn the_seed_decides_and_hosts_draw_for_themselves() {
+        let few = Poisson { hosts: vec![0, 3], ..arrivals() };
+        assert_eq!(poisson(&few, Seed(3)), poisson(&few, Seed(3)));
+        assert_ne!(poisson(&few, Seed(3)), poisson(&few, Seed(4)));
+        let starts = |load: &Poisson| -> Vec<Picos> {
+            poisson(load, Seed(3))
+                .iter()
+                .filter(|flow| flow.from == 3)
+                .map(|flow| flow.start)
+                .take(1)
+                .collect()
+        };
+        assert_eq!(starts(&few), starts(&arrivals()));
+    }
+
+    #[test]
+    fn where_there_is_nobody_to_send_to_or_nothing_to_send_there_are_no_flows() {
+        assert_eq!(poisson(&Poisson { hosts: vec![2], ..arrivals() }, Seed(1)), []);
+        assert_eq!(poisson(&Poisson { load: 0.0, ..arrivals() }, Seed(1)), []);
+    }
+}

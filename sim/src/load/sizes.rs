@@ -1,0 +1,227 @@
+//! How large flows are: a table of sizes and of how many percent are not larger.
+//!
+//! What is between two points of a table is not known, and it matters: the mean of the tables EDU1 and EDU2 is three times as large when
+//! sizes are spread evenly between points as when they are spread evenly by their logarithm. So whoever reads one says it.
+
+use thiserror::Error;
+
+/// What is between two points of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Between {
+    /// Sizes are spread evenly.
+    Linear,
+    /// Their logarithms are; below the first point sizes begin with one byte.
+    Log,
+    /// Nothing: all are of the larger size.
+    Step,
+}
+
+impl Between {
+    /// All of them.
+    pub const ALL: [Between; 3] = [Between::Linear, Between::Log, Between::Step];
+
+    /// Its name in scenarios.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Between::Linear => "linear",
+            Between::Log => "log",
+            Between::Step => "step",
+        }
+    }
+}
+
+/// Why a table is none.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SizesError {
+    /// A line is not what it should be.
+    #[error("line {line}: {text:?} is no size in bytes and percentage, as in \"1500 62.5\"")]
+    Line {
+        /// From one.
+        line: usize,
+        /// As it is.
+        text: String,
+    },
+    /// A line goes back.
+    #[error("line {line}: sizes and percentages never become less, and these do")]
+    Order {
+        /// From one.
+        line: usize,
+    },
+    /// The end is missing.
+    #[error("the last percentage is not 100: which sizes do the others have?")]
+    End,
+}
+
+/// A distribution of sizes, in bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sizes {
+    /// Bytes, and the share of flows that are not larger, 0 to 1.
+    points: Vec<(f64, f64)>,
+    between: Between,
+}
+
+const TABLES: [(&str, &str); 5] = [
+    ("data-mining", include_str!("../../data/data-mining.txt")),
+    ("edu1", include_str!("../../data/edu1.txt")),
+    ("edu2", include_str!("../../data/edu2.txt")),
+    ("hadoop", include_str!("../../data/hadoop.txt")),
+    ("web-search", include_str!("../../data/web-search.txt")),
+];
+
+impl Sizes {
+    /// All flows are of this size.
+    #[must_use]
+    pub fn fixed(bytes: u64) -> Sizes {
+        Sizes { points: vec![(bytes as f64, 1.0)], between: Between::Step }
+    }
+
+    /// One of the tables of `data/`, whose README says where they come from; `None`: there is none of this name.
+    #[must_use]
+    pub fn named(name: &str, between: Between) -> Option<Sizes> {
+        let (_, text) = TABLES.iter().find(|(known, _)| *known == name)?;
+        Sizes::parse(text, between).ok()
+    }
+
+    /// Names of tables.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        TABLES.iter().map(|(name, _)| *name)
+    }
+
+    /// Of a text with a size in bytes and a cumulative percentage in each line; `#` begins a remark.
+    ///
+    /// # Errors
+    /// Where a line is something else, or they are in no order, or do not end with 100.
+    pub fn parse(text: &str, between: Between) -> Result<Sizes, SizesError> {
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        for (line, text) in (1..).zip(text.lines()) {
+            let said = text.split('#').next().unwrap_or_default().trim();
+            if said.is_empty() {
+                continue;
+            }
+            let (bytes, percent) =
+                numbers(said).ok_or_else(|| SizesError::Line { line, text: text.to_owned() })?;
+            let point = (bytes, percent / 100.0);
+            if points.last().is_some_and(|last| point.0 < last.0 || point.1 < last.1) {
+                return Err(SizesError::Order { line });
+            }
+            points.push(point);
+        }
+        match points.last() {
+            Some((_, share)) if (share - 1.0).abs() < 1e-9 => Ok(Sizes { points, between }),
+            _ => Err(SizesError::End),
+        }
+    }
+
+    /// How sizes between points are read.
+    #[must_use]
+    pub fn between(&self) -> Between {
+        self.between
+    }
+
+    /// The size that a share of `share` flows, 0 to 1, do not exceed: at least one byte.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // sizes are not negative
+    pub fn at(&self, share: f64) -> u64 {
+        let next = self.points.partition_point(|(_, until)| *until < share).min(self.points.len() - 1);
+        let (bytes, until) = self.points[next];
+        let (bytes_before, from) = if next == 0 { (0.0, 0.0) } else { self.points[next - 1] };
+        let part = if until > from { ((share - from) / (until - from)).clamp(0.0, 1.0) } else { 1.0 };
+        let size = match self.between {
+            Between::Step => bytes,
+            Between::Linear => bytes_before + part * (bytes - bytes_before),
+            Between::Log => {
+                let [low, high] = [bytes_before, bytes].map(|bytes| bytes.max(1.0));
+                low * (high / low).powf(part)
+            }
+        };
+        (size.round() as u64).max(1)
+    }
+
+    /// Draws one.
+    #[must_use]
+    pub fn draw(&self, rng: &mut fastrand::Rng) -> u64 {
+        self.at(rng.f64())
+    }
+
+    /// What they are on average, in bytes.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        let before = std::iter::once(&(0.0, 0.0)).chain(&self.points);
+        let part = |((low, from), (high, until)): (&(f64, f64), &(f64, f64))| {
+            let size = match self.between {
+                Between::Step => *high,
+                Between::Linear => low.midpoint(*high),
+                Between::Log => {
+                    let [low, high] = [low, high].map(|bytes| bytes.max(1.0));
+                    if high > low { (high - low) / (high / low).ln() } else { high }
+                }
+            };
+            (until - from) * size
+        };
+        before.zip(&self.points).map(part).sum()
+    }
+}
+
+fn numbers(line: &str) -> Option<(f64, f64)> {
+    let mut words = line.split_whitespace().map(str::parse::<f64>);
+    let (bytes, percent) = (words.next()?.ok()?, words.next()?.ok()?);
+    let are_fit =
+        words.next().is_none() && bytes >= 0.0 && bytes.is_finite() && (0.0..=100.0).contains(&percent);
+    are_fit.then_some((bytes, percent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(between: Between) -> Sizes {
+        Sizes::parse("# a table\n100 0\n100 50\n\n1000 100\n", between).expect("a table")
+    }
+
+    #[test]
+    fn between_points_sizes_are_what_was_said() {
+        let at = |between| [0.0, 0.2, 0.5, 0.75, 1.0].map(|share| table(between).at(share));
+        assert_eq!(at(Between::Linear), [100, 100, 100, 550, 1_000]);
+        assert_eq!(at(Between::Log), [100, 100, 100, 316, 1_000]);
+        assert_eq!(at(Between::Step), [100, 100, 100, 1_000, 1_000]);
+        assert_eq!([0.0, 0.3, 1.0].map(|share| Sizes::fixed(77).at(share)), [77, 77, 77]);
+    }
+
+    #[test]
+    fn a_mean_is_that_of_what_is_drawn() {
+        for between in Between::ALL {
+            for name in Sizes::names().filter(|name| *name == "hadoop" || *name == "web-search") {
+                let sizes = Sizes::named(name, between).expect("a table");
+                let mut rng = fastrand::Rng::with_seed(5);
+                let drawn: f64 = (0..400_000).map(|_| sizes.draw(&mut rng) as f64).sum::<f64>() / 400_000.0;
+                let off = drawn / sizes.mean() - 1.0;
+                assert!(off.abs() < 0.03, "{name} {between:?}: {drawn} against {}", sizes.mean());
+            }
+        }
+    }
+
+    /// What is quoted in documents.
+    #[test]
+    fn how_the_tables_of_universities_are_read_changes_their_means() {
+        let kilobytes = |name, between| {
+            let sizes = Sizes::named(name, between).expect("a table");
+            (sizes.mean() / 100.0).round() / 10.0
+        };
+        let means = ["edu1", "edu2"].map(|name| Between::ALL.map(|between| kilobytes(name, between)));
+        assert!(
+            means.iter().all(|[linear, log, step]| linear / log > 3.0 && step / linear > 1.9),
+            "{means:?}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_table_is_refused_with_its_line() {
+        let why = |text: &str| Sizes::parse(text, Between::Step).expect_err("no table");
+        assert_eq!(why("0 0\n1 2 3"), SizesError::Line { line: 2, text: "1 2 3".to_owned() });
+        assert_eq!(why("0 0\n# fine\n-1 100"), SizesError::Line { line: 3, text: "-1 100".to_owned() });
+        assert_eq!(why("0 0\n10 40\n9 100"), SizesError::Order { line: 3 });
+        assert_eq!(why("0 0\n10 40"), SizesError::End);
+        assert_eq!(why(""), SizesError::End);
+    }
+}

@@ -1,0 +1,176 @@
+//! A fabric as a text: one line of it for each link.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+use xoff_dataplane::units::BitRate;
+
+use super::graph::{Build, Graph};
+use crate::ends::Line;
+use crate::plan::Plan;
+use crate::time::Picos;
+
+/// Why a text is no fabric.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum EdgeError {
+    /// A line is not what it should be.
+    #[error("line {line}: {text:?} is no link, as in \"h0 s0 100 500\": two ends, rate in Gb/s, delay in ns")]
+    Line {
+        /// From one.
+        line: usize,
+        /// As it is.
+        text: String,
+    },
+    /// Two hosts, or one end twice.
+    #[error("line {line}: a link leads from a switch (s0, s1, ..) to another, or to a host (h0, h1, ..)")]
+    Ends {
+        /// From one.
+        line: usize,
+    },
+    /// A host with two links.
+    #[error("line {line}: host h{host} has a link already, and a host has one")]
+    Twice {
+        /// From one.
+        line: usize,
+        /// The host.
+        host: u32,
+    },
+    /// A number is left out.
+    #[error("{kind}{number} has no link: switches and hosts are numbered from 0, and none is left out")]
+    Missing {
+        /// `s` or `h`.
+        kind: char,
+        /// The first that is missing.
+        number: u32,
+    },
+    /// A switch with too many ports.
+    #[error("line {line}: s{switch} has 256 ports already, which is as many as a switch can have")]
+    Ports {
+        /// From one.
+        line: usize,
+        /// The switch.
+        switch: u32,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Name {
+    Switch(u32),
+    Host(u32),
+}
+
+/// The fabric of a text with a link in each line: two ends, `s` or `h` with a number, the rate in Gb/s, the delay in nanoseconds. `#`
+/// begins a remark. Frames take shortest ways; ports are numbered in the order of the text, but at each switch hosts come first, in the
+/// order of their numbers. Switches with hosts are in layer 0, others as many layers above as they are links away from a host.
+///
+/// # Errors
+/// Where a line is something else, or a host has two links, or a number is left out.
+pub fn edge_list(text: &str, build: &Build) -> Result<Plan, EdgeError> {
+    let mut hosts: BTreeMap<u32, (u32, Line)> = BTreeMap::new();
+    let mut links: Vec<(u32, u32, Line)> = Vec::new();
+    let mut ports: BTreeMap<u32, usize> = BTreeMap::new();
+    for (number, text) in (1..).zip(text.lines()) {
+        let said = text.split('#').next().unwrap_or_default().trim();
+        if said.is_empty() {
+            continue;
+        }
+        let (a, b, line) =
+            link(said).ok_or_else(|| EdgeError::Line { line: number, text: text.to_owned() })?;
+        let switches: &[u32] = match (a, b) {
+            (Name::Switch(a), Name::Switch(b)) if a != b => {
+                links.push((a, b, line));
+                &[a, b]
+            }
+            (Name::Switch(switch), Name::Host(host)) | (Name::Host(host), Name::Switch(switch)) => {
+                if hosts.insert(host, (switch, line)).is_some() {
+                    return Err(EdgeError::Twice { line: number, host });
+                }
+                &[switch]
+            }
+            _ => return Err(EdgeError::Ends { line: number }),
+        };
+        for &switch in switches {
+            let ports = ports.entry(switch).or_default();
+            *ports += 1;
+            if *ports > xoff_dataplane::units::PORTS_MAX {
+                return Err(EdgeError::Ports { line: number, switch });
+            }
+        }
+    }
+    all_there('s', ports.keys())?;
+    all_there('h', hosts.keys())?;
+    let layers = layers(ports.len(), &hosts, &links);
+    let mut graph = Graph::default();
+    layers.into_iter().for_each(|layer| _ = graph.add_switch(layer));
+    hosts.values().for_each(|&(switch, line)| _ = graph.add_host(switch, line));
+    links.iter().for_each(|&(a, b, line)| graph.link(a, b, line));
+    Ok(graph.plan(build))
+}
+
+/// By switch, how many links it is away from a host's.
+fn layers(switches: usize, hosts: &BTreeMap<u32, (u32, Line)>, links: &[(u32, u32, Line)]) -> Vec<u8> {
+    let mut layers = vec![u8::MAX; switches];
+    hosts.values().for_each(|(switch, _)| layers[*switch as usize] = 0);
+    loop {
+        let mut has_changed = false;
+        for &(a, b, _) in links {
+            for (one, other) in [(a as usize, b as usize), (b as usize, a as usize)] {
+                let next = layers[one].saturating_add(1);
+                if next < layers[other] {
+                    layers[other] = next;
+                    has_changed = true;
+                }
+            }
+        }
+        if !has_changed {
+            return layers;
+        }
+    }
+}
+
+fn all_there<'a>(kind: char, numbers: impl Iterator<Item = &'a u32>) -> Result<(), EdgeError> {
+    let first = (0..).zip(numbers).find(|(expected, number)| expected != *number);
+    first.map_or(Ok(()), |(number, _)| Err(EdgeError::Missing { kind, number }))
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // not negative, and a cast saturates
+fn link(line: &str) -> Option<(Name, Name, Line)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [a, b, rate, delay] = words[..] else { return None };
+    let (rate, delay): (f64, f64) = (rate.parse().ok()?, delay.parse().ok()?);
+    let rate = BitRate::new((rate * 1e9).round() as u64)?;
+    let is_delay = delay.is_finite() && (0.0..=1e12).contains(&delay);
+    let line = Line { rate, delay: Picos((delay * 1e3).round() as u64) };
+    Some((name(a)?, name(b)?, line)).filter(|_| is_delay)
+}
+
+fn name(word: &str) -> Option<Name> {
+    match word.split_at_checked(1)? {
+        ("s", number) => number.parse().ok().map(Name::Switch),
+        ("h", number) => number.parse().ok().map(Name::Host),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn why(text: &str) -> EdgeError {
+        edge_list(text, &Build::ideal()).expect_err("no fabric")
+    }
+
+    #[test]
+    fn what_is_no_fabric_is_refused_with_its_line() {
+        let line = |line, text: &str| EdgeError::Line { line, text: text.to_owned() };
+        assert_eq!(why("h0 s0 100"), line(1, "h0 s0 100"));
+        assert_eq!(why("# fine\nh0 x0 100 1"), line(2, "h0 x0 100 1"));
+        assert_eq!(why("h0 s0 0 1"), line(1, "h0 s0 0 1"));
+        assert_eq!(why("h0 s0 1 -1"), line(1, "h0 s0 1 -1"));
+        assert_eq!(why("h0 h1 100 1"), EdgeError::Ends { line: 1 });
+        assert_eq!(why("s0 s0 100 1"), EdgeError::Ends { line: 1 });
+        assert_eq!(why("h0 s0 100 1\nh0 s1 100 1"), EdgeError::Twice { line: 2, host: 0 });
+        assert_eq!(why("h0 s1 100 1"), EdgeError::Missing { kind: 's', number: 0 });
+        assert_eq!(why("h0 s0 100 1\nh2 s0 100 1"), EdgeError::Missing { kind: 'h', number: 1 });
+    }
+}

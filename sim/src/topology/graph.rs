@@ -1,0 +1,225 @@
+//! Switches, hosts and lines as they are drawn, and the plan that comes of it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use xoff_dataplane::settings::{GroupSettings, Member, Spread};
+use xoff_dataplane::units::{ClassSet, PORTS_MAX, PortId};
+
+use crate::ends::Line;
+use crate::host::address;
+use crate::ideal::Ideal;
+use crate::plan::{At, Forwarding, Plan, SwitchKind};
+
+/// Who makes switches of lines and a layer.
+type Kinds<'a> = dyn Fn(&[Line], u8) -> Arc<SwitchKind> + 'a;
+
+/// A kind that was made, and of what.
+type Made = (Vec<Line>, u8, Arc<SwitchKind>);
+
+/// What the switches of a fabric are.
+pub struct Build<'a> {
+    kind: Box<Kinds<'a>>,
+    spread: Box<dyn Fn(u8) -> Spread + 'a>,
+}
+
+impl<'a> Build<'a> {
+    /// Made by `kind`, which is told the lines of a switch by port, and its layer (0 where hosts are). Flows stay on their ways.
+    #[must_use]
+    pub fn new(kind: impl Fn(&[Line], u8) -> Arc<SwitchKind> + 'a) -> Build<'a> {
+        Build { kind: Box::new(kind), spread: Box::new(|_| Spread::Flow) }
+    }
+
+    /// [Ideal](Ideal) ones, with class 3 lossless.
+    #[must_use]
+    pub fn ideal() -> Build<'static> {
+        Build::alike(|lines, _| Ideal::of(lines, ClassSet::NONE))
+    }
+
+    /// The same, but switches whose lines and layers are the same are of one kind, which is made once.
+    #[must_use]
+    pub fn alike(kind: impl Fn(&[Line], u8) -> SwitchKind + 'a) -> Build<'a> {
+        let known: Mutex<Vec<Made>> = Mutex::default();
+        Build::new(move |lines, layer| {
+            let mut known = known.lock().expect("nobody has failed here");
+            let found = known.iter().find(|(of, at, _)| (of.as_slice(), *at) == (lines, layer));
+            if let Some((.., kind)) = found {
+                return Arc::clone(kind);
+            }
+            let made = Arc::new(kind(lines, layer));
+            known.push((lines.to_vec(), layer, Arc::clone(&made)));
+            made
+        })
+    }
+
+    /// The same, with frames spread over the ways of a switch of a layer so.
+    #[must_use]
+    pub fn spreading(self, spread: impl Fn(u8) -> Spread + 'a) -> Build<'a> {
+        Build { spread: Box::new(spread), ..self }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Switch(u32),
+    Host,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Drawn {
+    layer: u8,
+    /// By port.
+    ports: Vec<(End, Line)>,
+}
+
+/// A fabric as it is drawn. Ports are numbered in the order in which what is at them is added.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    switches: Vec<Drawn>,
+    /// By host, its switch and the port there.
+    hosts: Vec<(u32, u8, Line)>,
+    links: Vec<(At, At, Line)>,
+}
+
+impl Graph {
+    /// Another switch in a layer, counted from where hosts are; answers its number.
+    pub fn add_switch(&mut self, layer: u8) -> u32 {
+        self.switches.push(Drawn { layer, ports: Vec::new() });
+        number(self.switches.len() - 1)
+    }
+
+    /// Another host at a switch; answers its number.
+    ///
+    /// # Panics
+    /// If there is no such switch, or it has as many ports as there can be.
+    pub fn add_host(&mut self, switch: u32, line: Line) -> u32 {
+        let port = self.port(switch, End::Host, line);
+        self.hosts.push((switch, port, line));
+        number(self.hosts.len() - 1)
+    }
+
+    /// A link between two switches.
+    ///
+    /// # Panics
+    /// If there is no such switch, or it has as many ports as there can be.
+    pub fn link(&mut self, a: u32, b: u32, line: Line) {
+        let (at_a, at_b) = (self.port(a, End::Switch(b), line), self.port(b, End::Switch(a), line));
+        self.links.push((At::Switch(a, at_a), At::Switch(b, at_b), line));
+    }
+
+    fn port(&mut self, switch: u32, end: End, line: Line) -> u8 {
+        let ports = &mut self.switches[switch as usize].ports;
+        assert!(ports.len() < PORTS_MAX, "switch {switch} has {PORTS_MAX} ports already");
+        ports.push((end, line));
+        u8::try_from(ports.len() - 1).expect("PORTS_MAX is 256")
+    }
+
+    /// How many hosts there are.
+    #[must_use]
+    pub fn hosts(&self) -> u32 {
+        number(self.hosts.len())
+    }
+
+    /// The plan in which frames take shortest ways.
+    ///
+    /// Where the ports that lead to one place are others than those that lead to another, and some are the same, they can be no groups:
+    /// each place then has one of its ports, by its number.
+    #[must_use]
+    pub fn plan(&self, build: &Build) -> Plan {
+        let distances: BTreeMap<u32, Vec<u32>> =
+            self.hosts.iter().map(|(switch, ..)| (*switch, self.distances(*switch))).collect();
+        self.plan_by(build, |at, to| {
+            let distances = &distances[&to];
+            let is_nearer = |(_, (end, _)): &(u8, &(End, Line))| match end {
+                End::Switch(next) => distances[*next as usize] < distances[at as usize],
+                End::Host => false,
+            };
+            let ports = (0..=u8::MAX).zip(&self.switches[at as usize].ports);
+            ports.filter(is_nearer).map(|(port, _)| port).collect()
+        })
+    }
+
+    /// The plan in which `ways` says which ports of a switch, the first number, lead to another.
+    #[must_use]
+    pub fn plan_by(&self, build: &Build, ways: impl Fn(u32, u32) -> Vec<u8>) -> Plan {
+        let mut plan = Plan::default();
+        for (at, drawn) in (0..).zip(&self.switches) {
+            let lines: Vec<Line> = drawn.ports.iter().map(|(_, line)| *line).collect();
+            let kind = (build.kind)(&lines, drawn.layer);
+            plan.add_switch(&kind, self.forwarding(at, build, &ways));
+        }
+        for &(switch, port, line) in &self.hosts {
+            plan.add_host(switch, port, line);
+        }
+        self.links.iter().for_each(|&(a, b, line)| plan.link(a, b, line));
+        plan
+    }
+
+    fn forwarding(&self, at: u32, build: &Build, ways: &impl Fn(u32, u32) -> Vec<u8>) -> Forwarding {
+        let mut by_place: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+        for (switch, ..) in &self.hosts {
+            by_place
+                .entry(*switch)
+                .or_insert_with(|| if *switch == at { Vec::new() } else { ways(at, *switch) });
+        }
+        let mut sets: Vec<&Vec<u8>> = by_place.values().filter(|set| !set.is_empty()).collect();
+        sets.sort_unstable();
+        sets.dedup();
+        let is_alone = |set: &Vec<u8>| {
+            sets.iter()
+                .filter(|other| **other != set)
+                .all(|other| !other.iter().any(|port| set.contains(port)))
+        };
+        let grouped: Vec<&Vec<u8>> =
+            sets.iter().copied().filter(|set| set.len() > 1 && is_alone(set)).collect();
+        let drawn = &self.switches[at as usize];
+        let is_up = |port: &u8| match drawn.ports[usize::from(*port)].0 {
+            End::Switch(next) => self.switches[next as usize].layer > drawn.layer,
+            End::Host => false,
+        };
+        let group = |(number, set): (usize, &&Vec<u8>)| {
+            let uplinks = set.iter().all(is_up);
+            let name = if grouped.len() == 1 && uplinks { "up".to_owned() } else { format!("group{number}") };
+            let members = set.iter().map(|port| Member { port: PortId(*port), weight: 1 }).collect();
+            GroupSettings { name, members, spread: (build.spread)(drawn.layer), uplinks, salt: 0 }
+        };
+        let port = |(host, (switch, port, _)): (u32, &(u32, u8, Line))| {
+            let set = &by_place[switch];
+            let port = match set.len() {
+                0 if *switch == at => *port,
+                0 => return None,
+                _ if grouped.contains(&set) => set[0],
+                count => set[*switch as usize % count],
+            };
+            Some((address(host), PortId(port)))
+        };
+        Forwarding {
+            statics: (0..).zip(&self.hosts).filter_map(port).collect(),
+            groups: grouped.iter().enumerate().map(group).collect(),
+        }
+    }
+
+    /// Of each switch, how many links it is away from one.
+    fn distances(&self, to: u32) -> Vec<u32> {
+        let mut distances = vec![u32::MAX; self.switches.len()];
+        distances[to as usize] = 0;
+        let mut reached = vec![to];
+        let mut next = 0;
+        while let Some(&at) = reached.get(next) {
+            next += 1;
+            for (end, _) in &self.switches[at as usize].ports {
+                if let End::Switch(other) = *end
+                    && distances[other as usize] == u32::MAX
+                {
+                    distances[other as usize] = distances[at as usize] + 1;
+                    reached.push(other);
+                }
+            }
+        }
+        distances
+    }
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).expect("nodes are counted in 32 bits")
+}

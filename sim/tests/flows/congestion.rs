@@ -1,0 +1,159 @@
+//! Congestion control.
+
+use xoff_dataplane::settings::EcnSettings;
+use xoff_dataplane::units::{Bytes, PortId};
+use xoff_sim::flows::{
+    Control, DcqcnSettings, FlowFabric, HostSettings, RoceSettings, SwiftSettings, TimelySettings, Transport,
+    frame_len,
+};
+use xoff_sim::{Line, Picos, Seed};
+
+use super::{LOSSLESS, check, dropped, flow, line, star};
+
+const ECN: EcnSettings =
+    EcnSettings { min: Bytes(5_000), max: Bytes(200_000), probability: 0.02, wred: false };
+
+fn forty() -> Line {
+    line(40, 1_000)
+}
+
+/// So many senders and a receiver (host 0) at one switch that marks, and pauses nobody before a megabyte.
+fn many_to_one(senders: u32, control: Control, ack_every: u32) -> FlowFabric {
+    let lines = vec![forty(); senders as usize + 1];
+    let plan = star(&lines, |class, settings| {
+        if class == LOSSLESS {
+            settings.ecn = Some(ECN);
+            settings.egress_max = Bytes(settings.egress_max.0 + 32_000_000);
+            settings.xoff = Bytes(1_000_000);
+            settings.xoff_frames = 1_000_000;
+        }
+    });
+    let roce = RoceSettings { control, ack_every, ..RoceSettings::default() };
+    let settings = HostSettings { transport: Transport::Roce(roce), ..HostSettings::default() };
+    let mut fabric = FlowFabric::new(&plan, Seed(1), settings);
+    (1..=senders).for_each(|from| _ = fabric.add(flow(from, 0, 1 << 40)));
+    fabric
+}
+
+struct Seen {
+    /// Mean of the queue, in bytes.
+    queue: f64,
+    /// By flow, of an equal share of the line.
+    shares: Vec<f64>,
+    /// Of all, of the line.
+    used: f64,
+}
+
+/// What is seen between two times.
+fn look(fabric: &mut FlowFabric, senders: u32, from: Picos, until: Picos) -> Seen {
+    fabric.run_until(from);
+    let received =
+        |fabric: &FlowFabric| -> Vec<u32> { (0..senders).map(|flow| fabric.received(flow)).collect() };
+    let before = received(fabric);
+    let (mut sum, mut looks) = (0.0, 0.0);
+    let mut now = from;
+    while now < until {
+        now = now.after(Picos::from_micros(2));
+        fabric.run_until(now);
+        sum += fabric.fabric().switches()[0].counters().class(PortId(0), LOSSLESS).egress_bytes.get() as f64;
+        looks += 1.0;
+    }
+    let on_line = Bytes::on_line(frame_len(1_456)).0 as f64;
+    let all = forty().rate.bits_per_second() as f64 / 8.0 * until.since(from).0 as f64 / 1e12 / on_line;
+    let after = received(fabric);
+    let frames: Vec<f64> =
+        after.iter().zip(&before).map(|(after, before)| f64::from(after - before)).collect();
+    Seen {
+        queue: sum / looks,
+        used: frames.iter().sum::<f64>() / all,
+        shares: frames.iter().map(|frames| frames * f64::from(senders) / all).collect(),
+    }
+}
+
+/// The probability of a mark at the fixed point of DCQCN's fluid model (Zhu, Ghobadi, Misra, Padhye: ECN or Delay, CoNEXT 2016): rates are
+/// equal shares of the line, and alpha, target and rate stand still. In frames and seconds.
+fn fixed_point(settings: &DcqcnSettings, senders: u32) -> f64 {
+    let frame_bits = 8.0 * Bytes::on_line(frame_len(1_456)).0 as f64;
+    let rate = forty().rate.bits_per_second() as f64 / frame_bits / f64::from(senders);
+    let seconds = |time: Picos| time.0 as f64 / 1e12;
+    let (cut, alpha) = (seconds(settings.cnp_interval), seconds(settings.alpha_timer));
+    let time = seconds(settings.increase_timer) * rate;
+    let bytes = settings.byte_counter.0 as f64 * 8.0 / frame_bits;
+    let additive = settings.additive.bits_per_second() as f64 / frame_bits;
+    let recovery = f64::from(settings.fast_recovery);
+    let excess = |p: f64| {
+        let keep = 1.0 - p;
+        let told = 1.0 - keep.powf(cut * rate);
+        let rounds = |frames: f64| p / (keep.powf(-frames) - 1.0);
+        let beyond = |frames: f64| keep.powf(recovery * frames) * rounds(frames);
+        let alpha = 1.0 - keep.powf(alpha * rate);
+        let down = told * told * alpha / (cut * cut * (rounds(bytes) + rounds(time)));
+        down - additive * rate * (beyond(bytes) + beyond(time))
+    };
+    let (mut low, mut high) = (1e-9, 0.5);
+    for _ in 0..200 {
+        let middle = f64::midpoint(low, high);
+        if excess(middle) > 0.0 { high = middle } else { low = middle }
+    }
+    low
+}
+
+/// The fluid model knows no frames, no chance and no time between a queue and what is done about it; it takes notifications for
+/// independent of each other where a receiver waits after each. It says where rates and queue are on average, and so the line has to be
+/// used up, each flow to have its share, and the mean queue to be about there.
+#[test]
+fn dcqcn_goes_to_the_fixed_point_of_its_fluid_model() {
+    let settings = DcqcnSettings::default();
+    for senders in [2, 10] {
+        let mut fabric = many_to_one(senders, Control::Dcqcn(settings), 16);
+        let seen = look(&mut fabric, senders, Picos::from_micros(60_000), Picos::from_micros(180_000));
+        let p = fixed_point(&settings, senders);
+        assert!(p < ECN.probability, "the model has a fixed point on the curve: {p}");
+        let expected = ECN.min.0 as f64 + p / ECN.probability * (ECN.max.0 - ECN.min.0) as f64;
+        let Seen { queue, shares, used } = &seen;
+        eprintln!(
+            "{senders} senders: {used} of the line, shares {shares:?}, {queue} bytes against {expected}"
+        );
+        assert!(*used > 0.99 && *used < 1.001, "{senders}: {used} of the line");
+        assert!(shares.iter().all(|share| (share - 1.0).abs() < 0.2), "{senders}: {shares:?}");
+        assert!((queue / expected - 1.0).abs() < 0.3, "{senders}: {queue} bytes against {expected}");
+        assert_eq!(fabric.records().map(|record| record.frames_resent).sum::<u32>(), 0);
+        let port = fabric.fabric().switches()[0].counters().class(PortId(1), LOSSLESS);
+        assert_eq!((port.xoff_sent.get(), dropped(&fabric)), (0, 0));
+        check(&fabric);
+    }
+}
+
+/// What a receiver says of marks, it says no more often than it may.
+#[test]
+fn notifications_of_a_flow_are_so_far_apart_as_was_told() {
+    let control = Control::Dcqcn(DcqcnSettings::default());
+    let mut fabric = many_to_one(4, control, 16);
+    fabric.run_until(Picos::from_micros(3_000));
+    for record in fabric.records() {
+        assert!(record.cnps > 5 && record.cnps <= 60, "{} in 3 ms", record.cnps);
+        assert!(record.marked > record.cnps);
+    }
+    let rates: Vec<f64> = (0..4).filter_map(|flow| fabric.rate(flow)).collect();
+    assert!(rates.len() == 4 && rates.iter().all(|rate| *rate < 39e9), "{rates:?}");
+}
+
+/// Delay is kept about where it is to be, and the line is used.
+#[test]
+fn who_goes_by_delay_keeps_it_small_and_uses_the_line() {
+    let swift = Control::Swift(SwiftSettings { target: Picos::from_micros(15), ..SwiftSettings::default() });
+    let timely = Control::Timely(TimelySettings::default());
+    // The queue of a target of 15 us, less the 5 us of an empty way, and what flows with small windows have on top; of TIMELY's
+    // thresholds.
+    for (name, control, ack_every, queue_max) in
+        [("Swift", swift, 1, 250_000.0), ("TIMELY", timely, 16, 2_500_000.0)]
+    {
+        let mut fabric = many_to_one(4, control, ack_every);
+        let seen = look(&mut fabric, 4, Picos::from_micros(5_000), Picos::from_micros(20_000));
+        let Seen { queue, shares, used } = &seen;
+        eprintln!("{name}: {used} of the line, shares {shares:?}, {queue} bytes");
+        assert!(*used > 0.9, "{name}: {used} of the line");
+        assert!(*queue < queue_max, "{name}: {queue} bytes");
+        assert_eq!(dropped(&fabric), 0);
+    }
+}

@@ -1,0 +1,160 @@
+//! Go-back-N where frames are lost.
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::units::{Bytes, PortId};
+use xoff_explore::explore;
+use xoff_sim::flows::{
+    Control, DcqcnSettings, FlowFabric, FlowPlan, HostSettings, RoceSettings, SwiftSettings, TimelySettings,
+    Transport,
+};
+use xoff_sim::{Net, Node, Packet, Picos, Place, Seed, SlotCounts};
+
+use super::{LINE, LOSSY, as_they_are, dropped, flow, run, star};
+
+/// Hands frames from one of its two ports to the other, and loses some of them, whatever they are.
+struct Repeater {
+    place: Place,
+    rng: fastrand::Rng,
+    lost_percent: u8,
+    lines: [(VecDeque<Packet>, bool); 2],
+}
+
+impl Repeater {
+    fn go_on(&mut self, port: usize, net: &mut Net) {
+        let (waiting, is_busy) = &mut self.lines[port];
+        if !*is_busy && let Some(packet) = waiting.pop_front() {
+            *is_busy = true;
+            net.start(self.place, PortId(u8::try_from(port).expect("two ports")), packet);
+        }
+    }
+}
+
+impl Node for Repeater {
+    fn arrived(&mut self, port: PortId, packet: Packet, net: &mut Net) {
+        if self.rng.u8(..100) < self.lost_percent {
+            return net.pool.free(packet);
+        }
+        let other = 1 - port.index();
+        self.lines[other].0.push_back(packet);
+        self.go_on(other, net);
+    }
+
+    fn left(&mut self, port: PortId, net: &mut Net) {
+        self.lines[port.index()].1 = false;
+        self.go_on(port.index(), net);
+    }
+
+    fn due(&mut self, _: &mut Net) {}
+
+    fn holds(&self) -> u64 {
+        self.lines.iter().map(|(waiting, _)| waiting.len() as u64).sum()
+    }
+}
+
+fn controls() -> [Control; 4] {
+    [
+        Control::None,
+        Control::Dcqcn(DcqcnSettings::default()),
+        Control::Swift(SwiftSettings::default()),
+        Control::Timely(TimelySettings::default()),
+    ]
+}
+
+explore! {
+    /// Data, acknowledgements and requests to go back are lost alike; every flow ends, and every frame of it is taken once and in order.
+    #[test]
+    fn every_flow_ends_over_a_link_that_loses_frames(
+        seed: u64,
+        lost_percent in 0_u8..30,
+        sizes in prop::collection::vec(0_u64..60_000, 1..6),
+        ack_every in 1_u32..9,
+        window in prop::option::of(1_000_u64..40_000),
+        control in 0_usize..4,
+    ) {
+        let roce = RoceSettings {
+            ack_every,
+            window: window.map(Bytes),
+            timeout: Picos::from_micros(50),
+            control: controls()[control],
+            ..RoceSettings::default()
+        };
+        // A window has to be acknowledged before it is used up.
+        let roce = if roce.window.is_some() || control == 2 { RoceSettings { ack_every: 1, ..roce } } else { roce };
+        let settings = HostSettings { transport: Transport::Roce(roce), ..HostSettings::default() };
+        let repeater = |place: Place, _: SwitchSettings, _: SlotCounts| Repeater {
+            place,
+            rng: fastrand::Rng::with_seed(seed),
+            lost_percent,
+            lines: Default::default(),
+        };
+        let mut fabric = FlowFabric::of(&star(&[LINE; 2], as_they_are), Seed(seed), settings, repeater);
+        for (number, bytes) in (0..).zip(&sizes) {
+            let start = Picos::from_nanos(700 * u64::from(number));
+            fabric.add(FlowPlan { start, ..flow(number % 2, 1 - number % 2, *bytes) });
+        }
+        prop_assert!(fabric.run_to_end(Picos::from_micros(10_000_000)));
+        fabric.fabric_mut().run_to_rest();
+        prop_assert_eq!(fabric.fabric().missing(), 0);
+        for record in fabric.records() {
+            let frames = u32::try_from(record.bytes.div_ceil(1_456).max(1)).expect("few");
+            prop_assert_eq!(fabric.received(record.flow), frames);
+            prop_assert_eq!(record.frames_sent - record.frames_resent, frames);
+            prop_assert!(lost_percent > 0 || record.frames_resent == 0);
+            prop_assert!(record.took() >= Some(record.ideal));
+        }
+    }
+}
+
+/// Eight senders overrun a lossy queue of a switch, again and again.
+#[test]
+fn flows_that_a_switch_drops_frames_of_end_all_the_same() {
+    for control in controls() {
+        let roce = RoceSettings { control, ..RoceSettings::default() };
+        let settings = HostSettings { transport: Transport::Roce(roce), ..HostSettings::default() };
+        let mut fabric = FlowFabric::new(&star(&[LINE; 9], as_they_are), Seed(1), settings);
+        (1..9).for_each(|from| _ = fabric.add(FlowPlan { class: LOSSY, ..flow(from, 0, 500_000) }));
+        let records = run(&mut fabric);
+        assert!(dropped(&fabric) > 0, "{control:?}");
+        assert!(records.iter().any(|record| record.frames_resent > 0), "{control:?}");
+        assert!(records.iter().all(|record| record.finish.is_some()));
+    }
+}
+
+/// One frame is lost, and nothing comes behind it that would tell: the sender waits as long as it was told.
+#[test]
+fn a_last_frame_that_is_lost_is_sent_again_at_its_time_to_the_picosecond() {
+    struct Once(Repeater, bool);
+    impl Node for Once {
+        fn arrived(&mut self, port: PortId, packet: Packet, net: &mut Net) {
+            if std::mem::replace(&mut self.1, false) {
+                return net.pool.free(packet);
+            }
+            self.0.arrived(port, packet, net);
+        }
+        fn left(&mut self, port: PortId, net: &mut Net) {
+            self.0.left(port, net);
+        }
+        fn due(&mut self, net: &mut Net) {
+            self.0.due(net);
+        }
+        fn holds(&self) -> u64 {
+            self.0.holds()
+        }
+    }
+    let timeout = Picos(123_456_789);
+    let roce = RoceSettings { timeout, ..RoceSettings::default() };
+    let settings = HostSettings { transport: Transport::Roce(roce), ..HostSettings::default() };
+    let once = |place: Place, _: SwitchSettings, _: SlotCounts| {
+        let lines = Default::default();
+        Once(Repeater { place, rng: fastrand::Rng::with_seed(1), lost_percent: 0, lines }, true)
+    };
+    let mut fabric = FlowFabric::of(&star(&[LINE; 2], as_they_are), Seed(1), settings, once);
+    fabric.add(flow(0, 1, 1_000));
+    assert!(fabric.run_to_end(Picos::from_micros(1_000)));
+    let record = fabric.record(0);
+    assert_eq!(record.took(), Some(record.ideal.after(timeout)));
+    assert_eq!((record.timeouts, record.frames_sent, record.frames_resent), (1, 2, 1));
+}

@@ -1,0 +1,97 @@
+//! Queues against what is known of them.
+
+use xoff_dataplane::settings::{FlowControl, Service};
+use xoff_dataplane::units::{Bytes, Class, ClassSet, PortId};
+use xoff_sim::flows::{FlowFabric, FlowPlan, HostSettings, frame_len};
+use xoff_sim::ideal::Ideal;
+use xoff_sim::load::{Listed, Poisson, Sizes, poisson};
+use xoff_sim::topology::{Build, Graph};
+use xoff_sim::{Pace, Picos, Seed};
+
+use super::{LINE, LOSSLESS, as_they_are, dropped, flow, line, run, star};
+
+const SEEDS: u64 = 10;
+/// In each, about.
+const FRAMES: u64 = 30_000;
+/// Of Student's distribution with nine degrees of freedom: 99 of 100 means are within so many standard errors.
+const STUDENT: f64 = 3.250;
+
+/// Flows of one frame arrive at random and cross a fast line and a slow one. Frames of one length wait as long in all as if there were
+/// the slow one only (Friedman, 1965), and there they wait rho / (2 (1 - rho)) of their time on the line on average (M/D/1); as many
+/// wait as come in that time (Little).
+#[test]
+fn frames_that_come_at_random_wait_as_long_as_in_m_d_1() {
+    let slow = line(10, 500);
+    let frame = Pace::of(slow.rate).time_of(Bytes::on_line(frame_len(1_000)));
+    for tenths in [5_u32, 7, 9] {
+        let load = f64::from(tenths) / 10.0;
+        let mean_wait = |seed| {
+            let mut fabric = FlowFabric::new(
+                &star(&[line(40, 500), slow], as_they_are),
+                Seed(seed),
+                HostSettings::default(),
+            );
+            let settings = Poisson {
+                hosts: vec![0, 1],
+                class: LOSSLESS,
+                sizes: Sizes::fixed(1_000),
+                load,
+                line: slow.rate,
+                payload_max: 1_456,
+                from: Picos::ZERO,
+                until: Picos(FRAMES * frame.0 * 10 / u64::from(tenths)),
+            };
+            let flows = poisson(&settings, Seed(seed));
+            fabric.add_load(Listed(flows.into_iter().filter(|flow| flow.from == 0).collect()));
+            let records = run(&mut fabric);
+            assert_eq!(dropped(&fabric), 0);
+            let waits = records.iter().filter_map(|record| Some(record.took()?.since(record.ideal).0 as f64));
+            waits.sum::<f64>() / records.len() as f64 / frame.0 as f64
+        };
+        let waits: Vec<f64> = (1..=SEEDS).map(mean_wait).collect();
+        let mean = waits.iter().sum::<f64>() / SEEDS as f64;
+        let variance = waits.iter().map(|wait| (wait - mean).powi(2)).sum::<f64>() / (SEEDS - 1) as f64;
+        let half = STUDENT * (variance / SEEDS as f64).sqrt();
+        let expected = load / (2.0 * (1.0 - load));
+        assert!((mean - expected).abs() < half, "{load}: {mean} +- {half} against {expected}");
+        assert!(half < 0.1 * expected, "{load}: {half} is too wide to say anything of {expected}");
+    }
+}
+
+/// Two lossless classes with weights 1 and 3 meet at a line; each is always there.
+#[test]
+fn classes_share_a_line_by_their_weights_to_a_frame_or_two() {
+    let classes = [Class::ALL[1], Class::ALL[2]];
+    let mut graph = Graph::default();
+    let switch = graph.add_switch(0);
+    (0..3).for_each(|_| _ = graph.add_host(switch, LINE));
+    let build = Build::alike(|lines, _| {
+        let mut kind = Ideal::of(lines, ClassSet::NONE);
+        kind.slots.data *= 2;
+        for port in &mut kind.settings.ports {
+            classes.iter().for_each(|class| port.classes[class.index()] = port.classes[LOSSLESS.index()]);
+            port.flow_control = FlowControl::Pfc { obey: ClassSet::ALL, send: ClassSet::ALL };
+            port.classes[1].service = Service::Weighted(1);
+            port.classes[2].service = Service::Weighted(3);
+        }
+        kind
+    });
+    let mut fabric = FlowFabric::new(&graph.plan(&build), Seed(1), HostSettings::default());
+    for (from, class) in (1..).zip(classes) {
+        fabric.add(FlowPlan { class, ..flow(from, 0, 1 << 30) });
+    }
+    fabric.run_until(Picos::from_micros(100));
+    let before = [0, 1].map(|flow| i64::from(fabric.received(flow)));
+    fabric.run_until(Picos::from_micros(2_100));
+    let [one, three] = [0, 1].map(|flow| i64::from(fabric.received(flow)) - before[flow as usize]);
+    assert!((3 * one - three).abs() <= 8, "{one} and {three}");
+    // 2 ms of 100 Gb/s.
+    let frame = Pace::of(LINE.rate).time_of(Bytes::on_line(1_514)).0;
+    let all = i64::try_from(Picos::from_micros(2_000).0 / frame).expect("few");
+    assert!((one + three - all).abs() <= 1, "{one} and {three} of {all}");
+    assert_eq!(dropped(&fabric), 0);
+    let switch = &fabric.fabric().switches()[0];
+    assert!((1..3).all(|port| {
+        switch.counters().class(PortId(port), classes[usize::from(port) - 1]).xoff_sent.get() > 0
+    }));
+}

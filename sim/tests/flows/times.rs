@@ -1,0 +1,173 @@
+//! How long flows take.
+
+use xoff_dataplane::units::Bytes;
+use xoff_sim::flows::{
+    Control, DcqcnSettings, FlowFabric, FlowPlan, HostSettings, RoceSettings, Transport, frame_len,
+};
+use xoff_sim::load::{Between, Listed, Poisson, Sizes, poisson};
+use xoff_sim::topology::{self, Build, Dumbbell, FatTree, LeafSpine, Ring};
+use xoff_sim::{Pace, Picos, Plan, Seed};
+
+use super::{LINE, LOSSLESS, as_they_are, check, dropped, flow, line, run, star};
+
+fn plans() -> Vec<(&'static str, Plan)> {
+    let odd = line(7, 333); // a byte takes no whole number of picoseconds
+    let tree = FatTree {
+        pods: 3,
+        edges: 2,
+        aggregations: 3,
+        cores: 6,
+        hosts: 4,
+        host_line: line(100, 20),
+        edge_line: line(40, 700),
+        core_line: line(25, 3_000),
+    };
+    let leaf_spine = LeafSpine {
+        leaves: 4,
+        spines: 2,
+        hosts: 3,
+        host_line: line(10, 100),
+        spine_line: line(40, 900),
+        without: vec![(0, 1), (2, 0)],
+    };
+    let dumbbell = Dumbbell { left: 3, right: 2, host_line: line(100, 50), trunk: odd };
+    let ring = Ring { switches: 5, hosts: 2, host_line: line(40, 10), ring_line: line(100, 100) };
+    let text = "h0 s0 100 500\nh1 s2 10 500\ns0 s1 25 100\ns1 s2 400 100\nh2 s1 1 0\n";
+    vec![
+        ("single", topology::single(4, LINE)),
+        ("chain", topology::chain(4, odd)),
+        ("fat-tree", topology::fat_tree(4, LINE)),
+        ("fat-tree of its own counts", tree.plan(&Build::ideal())),
+        ("leaf-spine with two failed lines", leaf_spine.plan(&Build::ideal())),
+        ("dumbbell", dumbbell.plan(&Build::ideal())),
+        ("ring", ring.plan(&Build::ideal())),
+        ("Fig. 1 of OFC", topology::ofc_fig1(line(40, 20), &Build::ideal())),
+        ("text", topology::edge_list(text, &Build::ideal()).expect("a fabric")),
+    ]
+}
+
+fn transports() -> [Transport; 3] {
+    let roce = RoceSettings::default();
+    let dcqcn = RoceSettings { control: Control::Dcqcn(DcqcnSettings::default()), ack_every: 7, ..roce };
+    [Transport::LineRate, Transport::Roce(roce), Transport::Roce(dcqcn)]
+}
+
+#[test]
+fn a_lone_flow_takes_its_ideal_time_on_every_topology_to_the_picosecond() {
+    for (name, plan) in plans() {
+        let last = plan.hosts() - 1;
+        for transport in transports() {
+            for (from, to) in [(0, last), (last, 0), (1.min(last), 0)] {
+                for bytes in [0, 1, 1_456, 1_457, 300_000] {
+                    let settings = HostSettings { transport, ..HostSettings::default() };
+                    let mut fabric = FlowFabric::new(&plan, Seed(1), settings);
+                    fabric.add(flow(from, to, bytes));
+                    let records = run(&mut fabric);
+                    let of = format!("{name}: {bytes} bytes from {from} to {to}, {transport:?}");
+                    assert_eq!(records[0].took(), Some(records[0].ideal), "{of}");
+                    assert_eq!((records[0].out_of_order, records[0].frames_resent), (0, 0), "{of}");
+                    assert!((records[0].slowdown().expect("it has ended") - 1.0).abs() < 1e-12);
+                }
+            }
+        }
+    }
+}
+
+/// The same as it is written down once, by hand: three frames over 100 and then 10 Gb/s.
+#[test]
+fn an_ideal_time_is_that_of_the_slowest_line_behind_the_first_frame() {
+    let mut fabric = FlowFabric::new(
+        &star(&[line(100, 500), line(10, 250)], as_they_are),
+        Seed(1),
+        HostSettings::default(),
+    );
+    fabric.add(flow(0, 1, 2 * 1_456 + 10));
+    let [long, short] = [1_456, 10].map(|payload| Bytes::on_line(frame_len(payload)).0);
+    assert_eq!([long, short], [1_538, 94]);
+    let expected = long * 80 + 500_000 + 2 * long * 800 + short * 800 + 250_000;
+    assert_eq!(run(&mut fabric)[0].took(), Some(Picos(expected)));
+}
+
+/// Two flows to one host: its line is never idle, and the senders are paused half of the time.
+#[test]
+fn hosts_are_paused_and_the_line_is_busy_to_the_picosecond() {
+    for transport in transports() {
+        let plan = star(&[LINE; 3], as_they_are);
+        let mut fabric =
+            FlowFabric::new(&plan, Seed(1), HostSettings { transport, ..HostSettings::default() });
+        let frames = 2_000;
+        (1..3).for_each(|from| _ = fabric.add(flow(from, 0, frames * 1_456)));
+        let records = run(&mut fabric);
+        let frame = Pace::of(LINE.rate).time_of(Bytes::on_line(1_514)).0;
+        let last = records.iter().filter_map(|record| record.finish).max();
+        assert_eq!(last, Some(Picos(77 + 2 * (frame + LINE.delay.0) + (2 * frames - 1) * frame)));
+        let sent = fabric.fabric().switches()[0].counters().class(xoff_dataplane::units::PortId(1), LOSSLESS);
+        assert!(sent.xoff_sent.get() > 0);
+        assert_eq!(dropped(&fabric), 0);
+    }
+}
+
+/// A host takes turns among its flows: they end together, though one began later.
+#[test]
+fn flows_of_a_host_have_equal_shares_of_its_line() {
+    let plan = star(&[LINE; 4], as_they_are);
+    let mut fabric = FlowFabric::new(&plan, Seed(1), HostSettings::default());
+    (1..4).for_each(|to| _ = fabric.add(flow(0, to, 1_456 * 900)));
+    let records = run(&mut fabric);
+    let frame = Pace::of(LINE.rate).time_of(Bytes::on_line(1_514)).0;
+    let ends: Vec<u64> = records.iter().filter_map(|record| record.finish).map(|finish| finish.0).collect();
+    assert_eq!([ends[1] - ends[0], ends[2] - ends[1]], [frame, frame]);
+}
+
+fn universities(seed: u64) -> FlowFabric {
+    let plan = topology::fat_tree(4, LINE);
+    let settings =
+        HostSettings { transport: Transport::Roce(RoceSettings::default()), ..HostSettings::default() };
+    let mut fabric = FlowFabric::new(&plan, Seed(seed), settings);
+    let flows = poisson(
+        &Poisson {
+            hosts: (0..plan.hosts()).collect(),
+            class: LOSSLESS,
+            sizes: Sizes::named("edu1", Between::Log).expect("a table"),
+            load: 0.5,
+            line: LINE.rate,
+            payload_max: 1_456,
+            from: Picos::ZERO,
+            until: Picos::from_micros(300),
+        },
+        Seed(seed),
+    );
+    fabric.add_load(Listed(flows));
+    fabric
+}
+
+#[test]
+fn the_same_seed_leads_to_the_same_records_and_another_to_others() {
+    let records = |seed| {
+        let mut fabric = universities(seed);
+        (run(&mut fabric), fabric.fabric().digest())
+    };
+    let one = records(1);
+    assert_eq!(one, records(1));
+    assert_ne!(one.1, records(2).1);
+    assert!(one.0.len() > 100, "{} flows", one.0.len());
+    assert!(one.0.iter().all(|record| record.slowdown().is_some_and(|slowdown| slowdown >= 1.0)));
+}
+
+#[test]
+fn a_run_in_parts_is_the_run_as_a_whole() {
+    let (mut whole, mut parts) = (universities(3), universities(3));
+    whole.run_until(Picos::from_micros(500));
+    (1..=500_000).step_by(77).for_each(|nanos| parts.run_until(Picos::from_nanos(nanos)));
+    parts.run_until(Picos::from_micros(500));
+    assert!(whole.records().eq(parts.records()));
+    assert_eq!(whole.fabric().digest(), parts.fabric().digest());
+    check(&whole);
+}
+
+#[test]
+#[should_panic(expected = "among 4 hosts")]
+fn a_flow_to_nobody_is_refused() {
+    let mut fabric = FlowFabric::new(&topology::single(4, LINE), Seed(1), HostSettings::default());
+    fabric.add(FlowPlan { to: 4, ..flow(0, 1, 1) });
+}

@@ -1,0 +1,122 @@
+//! Fabrics as they are drawn.
+
+use std::sync::Arc;
+
+use xoff_dataplane::settings::{Spread, Turns};
+use xoff_dataplane::units::{Bytes, ClassSet};
+use xoff_sim::flows::{Alone, FlowFabric, HostSettings, RoceSettings, Transport};
+use xoff_sim::ideal::Ideal;
+use xoff_sim::load::{Listed, permutation, ring};
+use xoff_sim::topology::{self, Build, FatTree, LeafSpine, Ring};
+use xoff_sim::{Line, Picos, Plan, Seed};
+
+use super::{LINE, LOSSLESS, check, dropped, line, run};
+
+fn rates(plan: &Plan, from: u32, to: u32) -> Vec<u64> {
+    let way = Alone::new(plan, 1_456).way(from, to).expect("a way");
+    way.iter().map(|line: &Line| line.rate.bits_per_second() / 1_000_000_000).collect()
+}
+
+#[test]
+fn the_fat_tree_of_ofc_has_its_counts_and_is_oversubscribed_two_to_one() {
+    let tree = FatTree::ofc(line(40, 20));
+    assert_eq!((tree.hosts(), tree.cores), (256, 32));
+    assert_eq!((tree.pods * tree.edges, tree.pods * tree.aggregations), (16, 32));
+    assert!((tree.oversubscription() - 2.0).abs() < 1e-9);
+    let plan = tree.plan(&Build::ideal());
+    assert_eq!((plan.hosts(), plan.switches()), (256, 80));
+    assert_eq!(rates(&plan, 0, 255), [40, 80, 80, 80, 80, 40]);
+    assert_eq!(rates(&plan, 0, 31), [40, 80, 80, 40]);
+    assert_eq!(rates(&plan, 0, 15), [40, 40]);
+}
+
+#[test]
+fn kinds_of_switches_are_told_their_lines_and_their_layer() {
+    let tree = FatTree { host_line: line(10, 1), core_line: line(40, 1), ..FatTree::regular(4, line(25, 1)) };
+    let seen = std::sync::Mutex::new(std::collections::BTreeMap::new());
+    let build = Build::new(|lines: &[Line], layer| {
+        let rates: Vec<u64> = lines.iter().map(|line| line.rate.bits_per_second() / 1_000_000_000).collect();
+        *seen.lock().expect("no failure").entry((layer, rates)).or_insert(0) += 1;
+        Arc::new(Ideal::of(lines, ClassSet::NONE))
+    });
+    drop(tree.plan(&build));
+    drop(build);
+    let expected = [((0, vec![10, 10, 25, 25]), 8), ((1, vec![25, 25, 40, 40]), 8), ((2, vec![40; 4]), 4)];
+    assert_eq!(seen.into_inner().expect("no failure"), expected.into());
+}
+
+#[test]
+fn the_first_figure_of_ofc_has_ten_hosts_and_two_long_flows_share_two_links() {
+    let plan = topology::ofc_fig1(line(40, 20), &Build::ideal());
+    assert_eq!((plan.hosts(), plan.switches()), (10, 3));
+    let links = [(0, 8), (1, 9), (7, 9)].map(|(from, to)| rates(&plan, from, to).len());
+    assert_eq!(links, [4, 4, 2]);
+}
+
+/// Where lines have failed the ways that are left lead down and up again.
+#[test]
+fn failed_lines_are_gone_round_and_everything_arrives() {
+    let leaf_spine = LeafSpine {
+        leaves: 4,
+        spines: 2,
+        hosts: 2,
+        host_line: LINE,
+        spine_line: LINE,
+        without: vec![(0, 1), (1, 0)],
+    };
+    let plan = leaf_spine.plan(&Build::ideal());
+    assert_eq!(rates(&plan, 0, 2).len(), 6, "from leaf 0 by spine 0, a leaf and spine 1 to leaf 1");
+    let mut fabric = FlowFabric::new(&plan, Seed(1), HostSettings::default());
+    for from in 0..8 {
+        (0..8).filter(|to| *to != from).for_each(|to| _ = fabric.add(super::flow(from, to, 3_000)));
+    }
+    assert_eq!(run(&mut fabric).len(), 56);
+    assert_eq!(dropped(&fabric), 0);
+}
+
+/// Every host sends over two links of a ring, as fast as it can: buffers wait for each other in a circle, and nothing moves for good.
+#[test]
+fn flows_round_a_ring_can_stop_for_good_and_none_is_lost() {
+    let shape = Ring { switches: 4, hosts: 1, host_line: LINE, ring_line: LINE };
+    let plan = shape.plan(&Build::ideal());
+    assert_eq!((rates(&plan, 0, 3).len(), rates(&plan, 3, 0).len()), (5, 3), "one direction");
+    let mut fabric = FlowFabric::new(&plan, Seed(1), HostSettings::default());
+    fabric.add_load(Listed(ring(4, 2, LOSSLESS, 10_000_000, Picos::ZERO)));
+    assert!(!fabric.run_to_end(Picos::from_micros(5_000)));
+    let before: Vec<u32> = (0..4).map(|flow| fabric.received(flow)).collect();
+    fabric.run_until(Picos::from_micros(8_000));
+    let after: Vec<u32> = (0..4).map(|flow| fabric.received(flow)).collect();
+    assert_eq!(before, after, "a deadlock");
+    check(&fabric);
+    assert_eq!(dropped(&fabric), 0);
+}
+
+#[test]
+fn frames_that_take_any_way_come_out_of_order_and_flows_do_not() {
+    let out_of_order = |spread| {
+        let build = Build::ideal().spreading(move |_| spread);
+        let plan = FatTree::regular(4, LINE).plan(&build);
+        let mut fabric = FlowFabric::new(&plan, Seed(1), HostSettings::default());
+        fabric.add_load(Listed(permutation(16, LOSSLESS, 300_000, Picos::ZERO, Seed(1))));
+        let records = run(&mut fabric);
+        assert_eq!(dropped(&fabric), 0);
+        records.iter().map(|record| record.out_of_order).sum::<u32>()
+    };
+    let adaptive = Spread::Adaptive { low: Bytes(16_384), high: Bytes(32_768) };
+    assert_eq!(out_of_order(Spread::Flow), 0);
+    assert!(out_of_order(Spread::Frame(Turns::RoundRobin)) > 0);
+    assert!(out_of_order(adaptive) > 0);
+}
+
+/// What is spread frame by frame looks like loss to who goes back; it arrives all the same.
+#[test]
+fn go_back_n_lives_with_frames_out_of_order() {
+    let build = Build::ideal().spreading(|_| Spread::Frame(Turns::Random));
+    let plan = FatTree::regular(4, LINE).plan(&build);
+    let settings =
+        HostSettings { transport: Transport::Roce(RoceSettings::default()), ..HostSettings::default() };
+    let mut fabric = FlowFabric::new(&plan, Seed(1), settings);
+    fabric.add_load(Listed(permutation(16, LOSSLESS, 100_000, Picos::ZERO, Seed(1))));
+    let records = run(&mut fabric);
+    assert!(records.iter().any(|record| record.frames_resent > 0));
+}
