@@ -8,7 +8,7 @@ pub(super) struct Agenda {
     /// Ports with frames that the pipeline can take.
     pub(super) ingress_ready: PortSet,
     next_ingress: PortId,
-    /// Ports with frames to send, or a control frame due.
+    /// Ports with frames to send that are not paused, or a control frame due.
     pub(super) egress_active: PortSet,
     /// Egress ports where frames wait for room ([`crate::settings::WhenFull`]).
     pub(super) awaited: PortSet,

@@ -251,7 +251,9 @@ impl Switch {
         at.queues[class.index()].push(&mut self.nodes, frame);
         if at.queues[class.index()].is_ready() {
             at.backlogged.insert(class);
-            self.agenda.egress_active.insert(egress);
+            if !self.ports[egress.index()].peer.paused.blocked().contains(class) {
+                self.agenda.egress_active.insert(egress);
+            }
         }
         if self.nodes.meta_at(slot).origin == Origin::Host {
             return; // there is no peer to be told
@@ -306,8 +308,8 @@ impl Switch {
             self.expire_pauses(port);
             let at = &mut self.ports[port.index()];
             let Some(turn) = at.egress.choose(self.now, at.eligible()) else {
-                if at.egress.backlogged.is_empty() && !at.has_announcements() {
-                    self.agenda.egress_active.remove(port);
+                if at.eligible().is_empty() && !at.has_announcements() {
+                    self.agenda.egress_active.remove(port); // what is paused will say when it goes on
                 }
                 break;
             };

@@ -216,7 +216,8 @@ impl Switch {
         self.stops_told
     }
 
-    /// Ports that have something to send or to wait for: the ones worth calling [`Batch::transmit`] for.
+    /// Ports that have something to send, now or when its rate allows: the ones worth calling [`Batch::transmit`] for. Not those
+    /// where all that waits is paused.
     #[must_use]
     pub fn egress_active(&self) -> PortSet {
         self.agenda.egress_active

@@ -129,6 +129,9 @@ impl Switch {
 
     pub(super) fn note_resumed(&mut self, port: PortId, resumed: &Resumed) {
         self.watch_pauses(port, resumed.classes);
+        if !self.ports[port.index()].eligible().is_empty() {
+            self.agenda.egress_active.insert(port);
+        }
         for class in resumed.classes.iter() {
             self.tell_policy_of_class_pause(port, class);
             let counters = self.counters.class(port, class);
