@@ -294,6 +294,12 @@ impl Fdb {
         self.len() == 0
     }
 
+    /// Whether addresses are learned at a port.
+    #[must_use]
+    pub fn learns_at(&self, port: PortId) -> bool {
+        self.ports[port.index()].learning
+    }
+
     /// Addresses learned at a port.
     #[must_use]
     pub fn learned_at(&self, port: PortId) -> usize {

@@ -60,11 +60,12 @@ pub struct Forwarding {
 
 /// Where frames from one port may go, links and isolation considered.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(64))]
 struct Exits {
-    /// Where the forwarding database has what comes in here.
-    at: PortId,
     /// Those that are in no group.
     all: PortSet,
+    /// Where the forwarding database has what comes in here.
+    at: PortId,
     /// Those that take frames to unknown addresses.
     unknown: PortSet,
     /// Those that take group-addressed frames.
@@ -84,7 +85,7 @@ pub struct Bridge {
     /// How often the same frame may have begun to go elsewhere.
     version: u64,
     up: PortSet,
-    /// Ports with a link that are not out of floods: from what comes in there is learned.
+    /// Ports with a link that learn, and are not out of floods: from what comes in there is learned.
     teaches: PortSet,
     isolated: PortSet,
     loops: Loops,
@@ -375,8 +376,11 @@ impl Bridge {
     }
 
     fn find_exits(&mut self) {
-        let is_taught = |port: &PortId| !self.looped.contains(self.groups.at(*port));
-        self.teaches = self.up.iter().filter(is_taught).collect();
+        let teaches = |port: &PortId| {
+            let at = self.groups.at(*port);
+            self.fdb.learns_at(at) && !self.looped.contains(at)
+        };
+        self.teaches = self.up.iter().filter(teaches).collect();
         for ingress in (0..=u8::MAX).map(PortId).take(self.exits.len()) {
             let exits = self.exits_but(&self.kept_apart(ingress));
             self.exits[ingress.index()] = Exits { at: self.groups.at(ingress), ..exits };

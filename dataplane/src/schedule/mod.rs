@@ -40,10 +40,11 @@ impl Turn {
 #[repr(C)]
 pub(crate) struct Scheduler {
     strict: ClassSet,
-    turn: usize,
+    /// Those whose deficit may be other than zero.
+    owing: ClassSet,
+    turn: Class,
     weight_max: i64,
     deficit: [i64; CLASSES],
-    /// Last: a class that is alone earns nothing.
     quantum: [i64; CLASSES],
 }
 
@@ -56,7 +57,8 @@ impl Scheduler {
         });
         Scheduler {
             strict: Class::ALL.into_iter().filter(|c| services[c.index()] == Service::Strict).collect(),
-            turn: 0,
+            owing: ClassSet::NONE,
+            turn: Class::ALL[0],
             weight_max: weights.into_iter().fold(1, i64::max),
             deficit: [0; CLASSES],
             quantum: weights.map(|weight| weight * i64::from(frame_max)),
@@ -75,8 +77,11 @@ impl Scheduler {
         let weighted = ClassSet(eligible.0 & !self.strict.0);
         let only = weighted.highest()?;
         if weighted.0.is_power_of_two() {
-            self.turn = only.index();
-            self.deficit[self.turn] = 0;
+            self.turn = only;
+            if self.owing.contains(only) {
+                self.owing.remove(only);
+                self.deficit[only.index()] = 0;
+            }
             return Some(uncharged(only));
         }
         let class = self.next_in_turn(weighted);
@@ -85,18 +90,18 @@ impl Scheduler {
 
     /// The next of several classes.
     fn next_in_turn(&mut self, weighted: ClassSet) -> Class {
-        let turn = Class::ALL[self.turn];
-        if weighted.contains(turn) && self.deficit[self.turn] > 0 {
-            return turn;
+        if weighted.contains(self.turn) && self.deficit[self.turn.index()] > 0 {
+            return self.turn;
         }
+        self.owing = ClassSet(self.owing.0 | weighted.0);
         self.skip_void_rounds(weighted);
         loop {
-            self.turn = (self.turn + 1) % CLASSES;
-            let turn = Class::ALL[self.turn];
-            if weighted.contains(turn) {
-                self.deficit[self.turn] = self.deficit[self.turn].min(0) + self.quantum[self.turn];
-                if self.deficit[self.turn] > 0 {
-                    return turn;
+            self.turn = Class::from_low_bits(self.turn.get().wrapping_add(1));
+            if weighted.contains(self.turn) {
+                let at = self.turn.index();
+                self.deficit[at] = self.deficit[at].min(0) + self.quantum[at];
+                if self.deficit[at] > 0 {
+                    return self.turn;
                 }
             }
         }

@@ -73,11 +73,11 @@ pub(super) struct Egress {
     /// Layer-1 bytes handed to the driver and not yet released.
     pub(super) committed: Bytes,
     pub(super) committed_frames: u64,
-    pub(super) line: Shaper,
-    pub(super) queues: [ClassQueue; CLASSES],
-    scheduler: Scheduler,
     /// Of the classes that are `shaped`.
     pub(super) class_rates: Box<[Option<Shaper>; CLASSES]>,
+    pub(super) line: Shaper,
+    scheduler: Scheduler,
+    pub(super) queues: [ClassQueue; CLASSES],
     /// Per class, what waits for room here.
     pub(super) awaits_room: Box<[AwaitsRoom; CLASSES]>,
 }
@@ -117,8 +117,8 @@ pub(super) struct Peer {
 
 const LINE: usize = 64;
 const _: () = assert!(offset_of!(Ingress, of_host) <= 3 * LINE, "what a frame touches where it comes in");
-const _: () = assert!(offset_of!(Egress, line) <= LINE, "what a frame touches where it goes out");
-const _: () = assert!(offset_of!(Egress, queues) <= 2 * LINE, "what a frame touches where it goes out");
+const _: () = assert!(offset_of!(Egress, line) == LINE, "what a frame touches where it goes out");
+const _: () = assert!(offset_of!(Egress, scheduler) < 2 * LINE, "what a frame touches where it goes out");
 const _: () = assert!(offset_of!(Peer, asked_rates) < 2 * LINE, "what a frame touches before it leaves");
 
 impl Port {
@@ -223,10 +223,10 @@ impl Egress {
             commit_max: settings.commit,
             committed: Bytes::ZERO,
             committed_frames: 0,
-            line: Shaper::new(settings.speed, rates::line_ahead(settings)),
-            queues: classes.map(|class| ClassQueue::new(class.queue, ports)),
-            scheduler: scheduler(settings),
             class_rates: Box::new(classes.map(|class| class.max_rate.map(own_rate))),
+            line: Shaper::new(settings.speed, rates::line_ahead(settings)),
+            scheduler: scheduler(settings),
+            queues: classes.map(|class| ClassQueue::new(class.queue, ports)),
             awaits_room: Box::default(),
         }
     }
