@@ -64,8 +64,9 @@ pub(crate) fn build(document: &Document, problems: &mut Problems) -> Option<Conf
     shell.router = router::router(document, &drafts, &switch, problems);
     assumptions(&drafts, problems);
     let headroom = drafts.iter().map(by_class).collect();
+    let cables = drafts.iter().map(|draft| draft.line.cable).collect();
     let (warnings, notes) = (Vec::new(), Vec::new());
-    (!problems.has_errors()).then_some(Config { switch, shell, headroom, warnings, notes })
+    (!problems.has_errors()).then_some(Config { switch, shell, headroom, cables, warnings, notes })
 }
 
 fn by_class(draft: &Draft<'_>) -> [Option<Headroom>; CLASSES] {

@@ -55,7 +55,7 @@ use std::path::Path;
 
 use xoff_dataplane::headroom::Headroom;
 use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::{BitRate, CLASSES, PortId};
+use xoff_dataplane::units::{BitRate, CLASSES, Nanos, PortId};
 
 use crate::document::Document;
 use crate::problem::{Problems, Remarks};
@@ -80,6 +80,8 @@ pub struct Config {
     pub shell: ShellSettings,
     /// Headroom as computed, by port and class; `None` where a class is lossy.
     pub headroom: Vec<[Option<Headroom>; CLASSES]>,
+    /// How long a signal takes over the cable of each port of the file, one way.
+    pub cables: Vec<Nanos>,
     /// What is doubtful about it.
     pub warnings: Vec<Problem>,
     /// What is meant so, and has a price.

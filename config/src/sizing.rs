@@ -48,7 +48,7 @@ pub(crate) struct Line {
     pub(crate) pause_time: Quanta,
     pub(crate) stall_budget: Nanos,
     hardware: Hardware,
-    cable: Nanos,
+    pub(crate) cable: Nanos,
     peer: PeerResponse,
 }
 

@@ -110,6 +110,12 @@ impl Limiter {
         }
     }
 
+    /// When the time alone changes what it lets go, or has it take a sample.
+    #[must_use]
+    pub fn next_deadline(&self) -> Nanos {
+        self.point.next_deadline().min(self.next_sample)
+    }
+
     /// What became of it.
     #[must_use]
     pub fn report(&self) -> LimiterReport {

@@ -210,6 +210,13 @@ impl Sender {
             .for_each(|limiter| limiter.advance(now));
     }
 
+    /// When [`Sender::advance`] has something to do.
+    #[must_use]
+    pub fn next_deadline(&self) -> Nanos {
+        let limiters = self.streams.iter().filter_map(|stream| stream.limiter.as_ref());
+        limiters.map(Limiter::next_deadline).min().unwrap_or(Nanos::NEVER)
+    }
+
     /// A CNM with this feedback has come for the stream with this CN-TAG; false where there is none.
     pub fn notified(&mut self, now: Nanos, rpid: u16, feedback: u8) -> bool {
         let stream = self.streams.get_mut(usize::from(rpid));

@@ -25,6 +25,7 @@ mod switch_node;
 mod time;
 pub mod topology;
 mod trace;
+mod traffic_host;
 
 pub use ends::{End, Line, NodeId};
 pub use fabric::{Fabric, Tally};
@@ -35,3 +36,4 @@ pub use pool::{Packet, Pool};
 pub use seed::{Purpose, Seed};
 pub use switch_node::{SlotCounts, SwitchNode};
 pub use time::{Pace, Picos};
+pub use traffic_host::{TrafficHost, TrafficSettings};

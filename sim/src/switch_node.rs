@@ -61,7 +61,7 @@ impl SwitchNode {
 
     /// What users see of it.
     #[must_use]
-    pub fn counters(&self) -> &Counters {
+    pub const fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 

@@ -332,7 +332,7 @@ pub fn start_from(
         ports: views,
         workers: worker_views,
         stall_budget: shell.stall_budget,
-        clock: clock::now,
+        clock: clock::Clock::new(clock::now),
         started_at: clock::now(),
         started: SystemTime::now(),
         router: seen,

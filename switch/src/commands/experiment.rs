@@ -15,9 +15,10 @@ use xoff_hosts::values;
 
 use crate::cli;
 use crate::experiment::{
-    EXPERIMENTS, Experiment, Figure, Given, LINES, Length, OWN, RawData, Request, VARIANTS, Variant,
-    rate_of_this_machine,
+    EXPERIMENTS, Experiment, Figure, Given, LINES, Length, OWN, RawData, Request, SIMULATED_LINE,
+    SIMULATED_LINES, VARIANTS, Variant, rate_of_this_machine,
 };
+use crate::fabric::Line;
 
 /// Runs the same load under several policies, in namespaces that vanish afterwards, and shows what
 /// became of it side by side. `list` says what there is. Exits with 0 where every policy that promises to
@@ -41,8 +42,12 @@ pub struct Args {
     /// says].
     #[arg(long, value_name = "COUNT", value_parser = cli::number(3..=600_u32))]
     seconds: Option<u32>,
-    /// Rate of the lines, 5M to 1G; thresholds grow with it [default: 50 Mb/s for each core].
-    #[arg(long, value_name = "RATE", value_parser = line_rate)]
+    /// In the simulator, with switches of ideal hardware: needs no privilege, and the same seed gives the same result.
+    #[arg(long)]
+    simulated: bool,
+    /// Rate of the lines, 5M to 1G; thresholds grow with it [default: 50 Mb/s for each core]. With --simulated up to 400G; thresholds
+    /// stay, and times shrink [default: 100M].
+    #[arg(long, visible_alias = "line", value_name = "RATE", value_parser = line_rate)]
     rate: Option<BitRate>,
     /// A key of the configuration for all switches that are compared, over what experiment and policy say: class.3.xoff=80KB.
     /// May be repeated.
@@ -82,12 +87,15 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     }
     let experiment = find(&args.name)?;
     let experiment = if args.routed { routed(experiment)? } else { experiment };
+    if args.simulated {
+        experiment.simulates()?;
+    }
     if let Some(plot) = &args.plot {
         Figure::check_place(plot).into_diagnostic()?;
     }
     let mut request = Request {
         policies: policies(experiment, &args.policy, own)?,
-        line: args.rate.unwrap_or_else(rate_of_this_machine),
+        line: line(args)?,
         runs: args.runs,
         seconds: seconds(experiment, args.seconds)?,
         seed: args.seed,
@@ -189,10 +197,23 @@ fn seconds(experiment: &Experiment, asked: Option<u32>) -> miette::Result<u32> {
     }
 }
 
-/// A rate of lines that every experiment can have.
+/// A rate of lines that every experiment can have, simulated at least.
 fn line_rate(text: &str) -> Result<BitRate, String> {
     let rate = values::rate(text)?;
-    if LINES.contains(&rate) { Ok(rate) } else { Err("experiments run at 5M to 1G".into()) }
+    let told = "experiments run at 5M to 1G, and simulated ones up to 400G";
+    if SIMULATED_LINES.contains(&rate) { Ok(rate) } else { Err(told.into()) }
+}
+
+fn line(args: &Args) -> miette::Result<Line> {
+    match args.rate {
+        Some(rate) if args.simulated => Ok(Line::simulated(rate)),
+        None if args.simulated => Ok(Line::simulated(SIMULATED_LINE)),
+        Some(rate) if !LINES.contains(&rate) => Err(miette!(
+            help = "give a lower rate, or --simulated",
+            "experiments on this machine run at 5M to 1G, and simulated ones up to 400G"
+        )),
+        rate => Ok(rate.unwrap_or_else(rate_of_this_machine).into()),
+    }
 }
 
 fn list(own: Option<&OwnPolicy>) -> String {
@@ -202,7 +223,13 @@ fn list(own: Option<&OwnPolicy>) -> String {
     {
         let Experiment { name, about, length, policies, .. } = experiment;
         let seconds = length.seconds() * u32::try_from(policies.len()).unwrap_or(u32::MAX);
-        let _ = write!(text, "  {name:<18} {about}\n{:21}about {seconds} s: {}\n", "", policies.join(", "));
+        let simulated = if experiment.simulates().is_ok() { "" } else { ", cannot be simulated" };
+        let _ = write!(
+            text,
+            "  {name:<18} {about}\n{:21}about {seconds} s{simulated}: {}\n",
+            "",
+            policies.join(", ")
+        );
     }
     text += "\nPolicies:\n";
     for variant in Variant::all(own) {
@@ -225,7 +252,9 @@ fn list_json(own: Option<&OwnPolicy>) -> String {
             json!({ "about": about, "seconds_per_policy": length.seconds() })
         });
         let seconds = length.seconds();
-        json!({ "name": name, "about": about, "seconds_per_policy": seconds, "policies": policies, "routed": routed })
+        let simulated = experiment.simulates().is_ok();
+        json!({ "name": name, "about": about, "seconds_per_policy": seconds, "policies": policies, "routed": routed,
+                "simulated": simulated })
     });
     let policies =
         Variant::all(own).map(|variant| json!({ "name": variant.name, "about": about(variant, own) }));
@@ -349,10 +378,28 @@ mod tests {
         let of = |rate| parse(&["incast", "--rate", rate]).map(|args| args.rate.unwrap());
         assert_eq!(of("5M").unwrap(), *LINES.start());
         assert_eq!(of("1G").unwrap(), *LINES.end());
-        for rate in ["1", "4999999", "1000000001", "1T"] {
+        for rate in ["1", "4999999", "400000000001", "1T"] {
             let message = of(rate).unwrap_err().to_string();
             assert!(message.contains(rate) && message.contains("--rate"), "{message}");
             assert!(message.contains("experiments run at 5M to 1G"), "{message}");
         }
+        let line = |args: &[&str]| line(&parse(args).unwrap());
+        let fast = BitRate::from_gbps(400);
+        assert_eq!(line(&["incast", "--simulated", "--line", "400G"]).unwrap(), Line::simulated(fast));
+        assert_eq!(line(&["incast", "--simulated"]).unwrap(), Line::simulated(SIMULATED_LINE));
+        let refused = line(&["incast", "--rate", "10G"]).unwrap_err();
+        assert!(refused.to_string().contains("5M to 1G, and simulated ones up to 400G"), "{refused}");
+    }
+
+    #[test]
+    fn what_needs_a_machine_is_not_simulated() {
+        let refused =
+            |experiment: &Experiment| experiment.simulates().err().map(|refused| refused.to_string());
+        let ecn = "`ecn` cannot be simulated: its hosts send by the kernel's TCP".to_owned();
+        let all: Vec<_> = EXPERIMENTS.iter().filter_map(refused).collect();
+        assert_eq!(all, [ecn]);
+        let routed = refused(routed(find("cascade").unwrap()).unwrap()).unwrap();
+        assert_eq!(routed, "`cascade --routed` cannot be simulated: its routes are made by FRR's programs");
+        assert!(list(None).contains("s, cannot be simulated: pfc"), "{}", list(None));
     }
 }

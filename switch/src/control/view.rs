@@ -15,6 +15,7 @@ use super::policy_cells::PolicyCells;
 use super::port_view::PauseTimes;
 use super::watch::GoingOn;
 use crate::bell::Bell;
+use crate::clock::Clock;
 use crate::lldp::Neighbors;
 use crate::router::RouterView;
 
@@ -38,7 +39,7 @@ pub struct SwitchView {
     /// A worker's longest pause between two loops through which nothing lossless is lost.
     pub stall_budget: Nanos,
     /// The clock that the workers tell time by.
-    pub clock: fn() -> Nanos,
+    pub clock: Clock,
     /// When the switch was started, by that clock.
     pub started_at: Nanos,
     /// And by the wall clock, which may have been set since.

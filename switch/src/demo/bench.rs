@@ -84,7 +84,7 @@ impl Bench {
         let Bench { rate_mbps, senders, receiver, victim, bystander, fabric } = self;
         let plan = fabric.plan();
         let line = plan.line();
-        let watch = Watch { line, receiver, bystander, span };
+        let watch = Watch { line: line.rate(), receiver, bystander, span };
         let share = |percent: u64| BitRate::new(line.bits_per_second() / 100 * percent);
         let stream =
             |stream: Stream| Stream { start: nanos(HEAD_START), duration: Some(nanos(span)), ..stream };

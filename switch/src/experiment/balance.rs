@@ -13,7 +13,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use serde::Serialize;
 use xoff_dataplane::counter::Counter;
-use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_dataplane::units::{Bytes, Nanos};
 use xoff_hosts::Stream;
 
 use paths::{HOSTS, SPINES, SPREADS, SpreadCase};
@@ -21,12 +21,11 @@ use paths::{HOSTS, SPINES, SPREADS, SpreadCase};
 use super::plot::{Content, Limits, Panel, Point as PlotPoint};
 use super::report::{NONE_COMPLETED, add_row, median, number, table};
 use super::statistics::p99;
-use super::variant::scaled;
 use super::{
     Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
 };
 use crate::fabric::{
-    Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, Settings, Totals, jain,
+    Account, Fabric, FabricError, HostId, LOSSLESS, Line, Live, Load, Plan, PortOf, Settings, Totals, jain,
     lossless,
 };
 
@@ -117,7 +116,7 @@ struct Scene {
     senders: Vec<HostId>,
     receivers: Vec<HostId>,
     uplinks: Vec<PortOf>,
-    line: BitRate,
+    line: Line,
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
@@ -137,13 +136,13 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings)
 }
 
-fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
+fn run(settings: &Settings, line: Line) -> Result<Run, FabricError> {
     let messages = SPREADS.iter().map(|spread| send_messages(settings, line, spread));
     let messages = messages.collect::<Result<_, _>>()?;
     Ok(Run { messages, tcp: tcp::run(settings, line)? })
 }
 
-fn send_messages(settings: &Settings, line: BitRate, spread: &SpreadCase) -> Result<Messages, FabricError> {
+fn send_messages(settings: &Settings, line: Line, spread: &SpreadCase) -> Result<Messages, FabricError> {
     let (plan, scene) = plan(line, spread);
     let plan = plan.at_point(format!("spread={}", spread.name));
     let load = scene.load(settings.seed);
@@ -152,7 +151,7 @@ fn send_messages(settings: &Settings, line: BitRate, spread: &SpreadCase) -> Res
     Ok(Messages { load, scene, account, waiting })
 }
 
-fn plan(line: BitRate, spread: &SpreadCase) -> (Plan, Scene) {
+fn plan(line: Line, spread: &SpreadCase) -> (Plan, Scene) {
     let mut plan = Plan::new(line);
     let leaves = paths::leaves(&mut plan);
     let [senders, receivers] = [(0, "sender"), (1, "receiver")].map(|(leaf, kind): (usize, &str)| {
@@ -166,7 +165,7 @@ impl Scene {
     /// A message of each host in each of as many equal times, somewhere in it, so that a host has one at a time.
     fn load(&self, seed: u64) -> Load {
         let mut load = Load::default();
-        let frames = scaled(Bytes(FRAMES), self.line).0.max(FRAMES);
+        let frames = self.line.size(Bytes(FRAMES)).0.max(FRAMES);
         let takes = self.line.time_of(Bytes::on_line(Stream::default().frame_len())).0 * frames;
         let every = takes * 100 / LOAD;
         let mut rng = Rng::with_seed(seed);
@@ -291,9 +290,10 @@ impl Point {
 type All = [(String, Measured, Vec<Vec<PlotPoint>>)];
 
 fn title(request: &Request) -> String {
-    let mbps = request.line.bits_per_second() / 1_000_000;
+    let line = request.line;
     format!(
-        "Balance: {HOSTS} hosts at each of two leaves, {SPINES} paths between them, {mbps} Mb/s each; messages, {LOAD} % load, and TCP"
+        "Balance: {HOSTS} hosts at each of two leaves, {SPINES} paths between them, {line} each; messages, {LOAD} % load{}",
+        if line.is_simulated() { "" } else { ", and TCP" }
     )
 }
 
@@ -337,11 +337,12 @@ fn text(request: &Request, all: &All) -> String {
             );
         }
     }
+    let of_tcp = if request.line.is_simulated() { String::new() } else { tcp::text(&of_tcp(all)) };
     format!(
         "{}\n\n{table}\nEach host sends {MESSAGES} messages to its own receiver, one at a time, {LOAD} % of its line. Frames that come out of \
          order under `frame` and `adaptive` are what these do, and not counted against a policy.\n\n{}",
         title(request),
-        tcp::text(&of_tcp(all))
+        of_tcp
     )
 }
 
@@ -361,7 +362,8 @@ fn figure(request: &Request, all: &All) -> Figure {
             .absent(NONE_COMPLETED)
     };
     let messages = SPREADS.iter().enumerate().map(panel);
-    Figure { title: title(request), panels: messages.chain(tcp::panels(&of_tcp(all))).collect() }
+    let of_tcp = if request.line.is_simulated() { Vec::new() } else { tcp::panels(&of_tcp(all)) };
+    Figure { title: title(request), panels: messages.chain(of_tcp).collect() }
 }
 
 #[cfg(test)]
@@ -370,12 +372,14 @@ mod tests {
     use xoff_config::Machine;
     use xoff_dataplane::settings::Spread as Spreading;
 
+    use xoff_dataplane::units::BitRate;
+
     use super::*;
 
     #[test]
     fn each_leaf_spreads_over_all_spines_what_is_for_the_other() {
         let spreads = SPREADS.iter().map(|way| {
-            let (plan, scene) = plan(BitRate::from_mbps(100), way);
+            let (plan, scene) = plan(BitRate::from_mbps(100).into(), way);
             let leaf = scene.uplinks[0].switch;
             let config = plan.config(leaf, &Settings::default(), Machine::default()).unwrap();
             let [group] = &config.switch.groups[..] else { panic!("one") };
@@ -391,11 +395,11 @@ mod tests {
 
     #[test]
     fn a_host_has_one_message_at_a_time_and_another_seed_other_times() {
-        let scene = plan(BitRate::from_mbps(100), &SPREADS[0]).1;
+        let scene = plan(BitRate::from_mbps(100).into(), &SPREADS[0]).1;
         let [one, other] = [1, 2].map(|seed| format!("{:?}", scene.load(seed)));
         assert_eq!(format!("{:?}", scene.load(1)), one);
         assert_ne!(one, other);
-        for line in [5, 100, 1000].map(BitRate::from_mbps) {
+        for line in [5, 100, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
             let _ = plan(line, &SPREADS[0]).1.load(7); // panics where a host cannot number them
         }
     }

@@ -24,11 +24,11 @@ use xoff_dataplane::units::{BitRate, Class, Nanos};
 use xoff_hosts::Stream;
 
 use super::plot::{Content, Panel};
-use super::report::{add_row, table};
+use super::report::{add_row, number, table};
 use super::{
     Conduct, Experiment, Figure, Findings, Length, Promises, Request, Tell, Variant, Verdict, compare,
 };
-use crate::fabric::{Account, FabricError, HostId, Live, Load, Plan, Settings, Started};
+use crate::fabric::{Account, FabricError, HostId, Line, Live, Load, Plan, Settings, Started};
 use story::{Seen, Story};
 use watch::{Deed, Event, Sight, watch};
 
@@ -128,7 +128,7 @@ struct Run {
 fn measure(
     experiment: &Experiment,
     story: &Story,
-    run: fn(&Settings, BitRate) -> Result<Run, FabricError>,
+    run: fn(&Settings, Line) -> Result<Run, FabricError>,
     request: &Request,
     tell: &mut Tell<'_>,
 ) -> Result<Findings, FabricError> {
@@ -167,7 +167,7 @@ fn hold_to_it(story: &Story, runs: &[Run], conduct: &mut Conduct) -> Vec<String>
     against.map(|deviation| format!("{ARTICLE}, {deviation}")).collect()
 }
 
-fn percent_of(line: BitRate, percent: u64) -> Option<BitRate> {
+fn percent_of(line: Line, percent: u64) -> Option<BitRate> {
     BitRate::new(line.bits_per_second() / 100 * percent)
 }
 
@@ -178,8 +178,8 @@ fn watched(plan: &Plan, started: Started<'_>, load: &Load, flows: Vec<Flow>) -> 
     Ok(Run { account, sight, flows, astray: Vec::new(), end })
 }
 
-fn other_class(to: HostId, rate: Option<BitRate>) -> Stream {
-    Stream { dst: to.address(), rate, duration: Some(SEND), ..Stream::default() }
+fn other_class(to: HostId, rate: Option<BitRate>, line: Line) -> Stream {
+    Stream { dst: to.address(), rate, duration: Some(line.span(SEND)), ..Stream::default() }
 }
 
 impl Run {
@@ -229,8 +229,8 @@ type All = [(String, Measured)];
 const DEVIATIONS_TOLD: usize = 6;
 
 fn title(story: &Story, request: &Request) -> String {
-    let mbps = request.line.bits_per_second() / 1_000_000;
-    format!("{}; {mbps} Mb/s lines, DSCP 24 on class 3", story.title)
+    let line = request.line;
+    format!("{}; {line} lines, DSCP 24 on class 3", story.title)
 }
 
 fn text(story: &Story, request: &Request, all: &All) -> String {
@@ -238,7 +238,7 @@ fn text(story: &Story, request: &Request, all: &All) -> String {
     for (name, of) in all {
         let mut table = table(&["step", "first seen, ms", "what", "why"]);
         for Seen { step, what, at_ms, why } in &of.steps {
-            let at = at_ms.map_or_else(|| "-".to_owned(), |at| format!("{at:.1}"));
+            let at = number(*at_ms, 1);
             let cells = [(*step).to_owned(), at, what.clone(), why.clone().unwrap_or_default()];
             add_row(&mut table, cells);
         }

@@ -10,17 +10,19 @@ use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
-use xoff_dataplane::units::{BitRate, Nanos};
+use xoff_dataplane::units::Nanos;
 use xoff_hosts::Stream;
 
 use super::plot::{Content, Panel, Point};
-use super::report::{add_row, median, table};
+use super::report::{add_row, median, ms, table};
 use super::series::Series;
 use super::{
     Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
 };
 use crate::causes::Causes;
-use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, Settings, lossless};
+use crate::fabric::{
+    Account, Fabric, FabricError, HostId, LOSSLESS, Line, Live, Load, Plan, Settings, lossless,
+};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "deadlock",
@@ -41,6 +43,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const SEND: Nanos = Nanos::from_millis(1500);
 /// What has not left so long afterwards never will.
 const SILENCE: Nanos = Nanos::from_millis(1000);
+/// From one point of a plot to the next.
+const STEP: Nanos = Nanos::from_millis(50);
 const LOOK: Duration = Duration::from_millis(2);
 const PATIENCE: Duration = Duration::from_millis(10);
 
@@ -63,6 +67,7 @@ struct Run {
     last: Nanos,
     circles: Vec<Vec<String>>,
     waiting: u64,
+    line: Line,
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
@@ -74,7 +79,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
         let measured = Measured::of(&runs);
         let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
         let name = findings.add(variant, conduct, &measured, each);
-        let rates = runs.first().map(|run| run.delivered.points(Nanos::from_millis(50)));
+        let rates = runs.first().map(|run| run.delivered.points(request.line.span(STEP)));
         all.push((name, measured, rates.unwrap_or_default()));
     }
     findings.text = text(request, &all);
@@ -82,7 +87,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings)
 }
 
-fn plan(line: BitRate) -> (Plan, [HostId; 3]) {
+fn plan(line: Line) -> (Plan, [HostId; 3]) {
     let mut plan = Plan::new(line);
     let switches = ["a", "b", "c"].map(|name| plan.switch(name));
     let hosts = [0, 1, 2].map(|n| plan.host(&format!("host-{}", ["a", "b", "c"][n]), switches[n]));
@@ -95,17 +100,17 @@ fn plan(line: BitRate) -> (Plan, [HostId; 3]) {
     (plan, hosts)
 }
 
-fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
+fn run(settings: &Settings, line: Line) -> Result<Run, FabricError> {
     let (plan, hosts) = plan(line);
     let mut load = Load::default();
     for (place, &host) in hosts.iter().enumerate() {
         let to = hosts[(place + 2) % 3];
-        load.send(host, Stream { duration: Some(SEND), ..lossless(to) });
+        load.send(host, Stream { duration: Some(line.span(SEND)), ..lossless(to) });
     }
     let fabric = Fabric::build(plan, settings)?;
     let ((delivered, last, circles, waiting), account) =
         fabric.run(&load, PATIENCE, |live| watch(live, hosts))?;
-    Ok(Run { account, delivered, last, circles, waiting })
+    Ok(Run { account, delivered, last, circles, waiting, line })
 }
 
 fn watch(live: &Live<'_>, hosts: [HostId; 3]) -> (Series, Nanos, Vec<Vec<String>>, u64) {
@@ -128,7 +133,7 @@ fn watch(live: &Live<'_>, hosts: [HostId; 3]) -> (Series, Nanos, Vec<Vec<String>
 impl Measured {
     fn of(runs: &[Run]) -> Measured {
         let stuck: Vec<&Run> = runs.iter().filter(|run| run.waiting > 0).collect();
-        let rates = runs.iter().filter_map(|run| run.delivered.rate(Nanos::ZERO, SEND));
+        let rates = runs.iter().filter_map(|run| run.delivered.rate(Nanos::ZERO, run.line.span(SEND)));
         Measured {
             deadlocks: stuck.len(),
             stopped_ms: Spread::of(stuck.iter().map(|run| run.last.0 as f64 / 1e6)),
@@ -141,8 +146,8 @@ impl Measured {
 type All = [(String, Measured, Vec<Point>)];
 
 fn title(request: &Request) -> String {
-    let mbps = request.line.bits_per_second() / 1_000_000;
-    format!("Deadlock: three switches in a ring, three flows of two wires each, {mbps} Mb/s lines")
+    let line = request.line;
+    format!("Deadlock: three switches in a ring, three flows of two wires each, {line} lines")
 }
 
 fn text(request: &Request, all: &All) -> String {
@@ -166,8 +171,8 @@ fn text(request: &Request, all: &All) -> String {
     format!(
         "{}\n\n{table}\nHosts send for {} ms; what has not left {} ms later never will.\n{circles}",
         title(request),
-        SEND.0 / 1_000_000,
-        SILENCE.0 / 1_000_000
+        ms(request.line.span(SEND)),
+        ms(request.line.span(SILENCE))
     )
 }
 
@@ -181,7 +186,7 @@ fn figure(request: &Request, all: &All) -> Figure {
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::units::CLASSES;
+    use xoff_dataplane::units::{BitRate, CLASSES};
 
     use super::*;
 
@@ -193,6 +198,7 @@ mod tests {
             last: Nanos::from_millis(last),
             circles: circles.iter().map(|step| vec![(*step).to_owned()]).collect(),
             waiting,
+            line: BitRate::from_mbps(100).into(),
         };
         let of = Measured::of(&[run(1_500, &["a pause that passed"], 0), run(300, &["a", "b"], 1)]);
         assert_eq!((of.deadlocks, of.stopped_ms, of.circle), (1, Spread::of([300.0]), vec!["a".to_owned()]));

@@ -13,7 +13,7 @@ use std::slice;
 
 use serde::Serialize;
 use xoff_dataplane::counters::ClassCounters;
-use xoff_dataplane::units::{BitRate, Nanos};
+use xoff_dataplane::units::Nanos;
 
 use super::kernel_hosts::{Bulk, Carried, one_class, receive_buffer, sender};
 use super::plot::{Content, Panel, Point};
@@ -24,7 +24,7 @@ use super::variant::WITHOUT_ECN;
 use super::{
     Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
 };
-use crate::fabric::{Fabric, FabricError, HostId, LOSSLESS, Pfc, Plan, PortOf, Settings, jain};
+use crate::fabric::{Fabric, FabricError, HostId, LOSSLESS, Line, Pfc, Plan, PortOf, Settings, jain};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ecn",
@@ -120,7 +120,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings)
 }
 
-fn settings(variant: &Variant, line: BitRate) -> Settings {
+fn settings(variant: &Variant, line: Line) -> Settings {
     let mut settings = variant.settings(line);
     one_class(&mut settings);
     settings
@@ -146,7 +146,7 @@ fn run(variant: &Variant, settings: &Settings, request: &Request) -> Result<Run,
     Ok(Run { carried, scene, queue })
 }
 
-fn plan(line: BitRate) -> (Plan, Scene) {
+fn plan(line: Line) -> (Plan, Scene) {
     let mut plan = Plan::new(line);
     let switch = plan.switch("switch");
     let receiver = plan.kernel_host("receiver", switch);
@@ -236,8 +236,8 @@ struct Outcome {
 }
 
 fn title(request: &Request) -> String {
-    let mbps = request.line.bits_per_second() / 1_000_000;
-    format!("ECN: TCP of the kernel from {SENDERS} hosts into one {mbps} Mb/s port, {} s", request.seconds)
+    let line = request.line;
+    format!("ECN: TCP of the kernel from {SENDERS} hosts into one {line} port, {} s", request.seconds)
 }
 
 fn text(request: &Request, all: &[Outcome]) -> String {

@@ -11,7 +11,7 @@ use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
-use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_dataplane::units::{Bytes, Nanos};
 use xoff_hosts::Stream;
 use xoff_hosts::report::ReceivedStream;
 
@@ -23,7 +23,7 @@ use super::{
     Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
 };
 use crate::fabric::{
-    Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, PortOf, Settings, jain, lossless,
+    Account, Fabric, FabricError, HostId, LOSSLESS, Line, Load, Plan, PortOf, Settings, jain, lossless,
 };
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -135,7 +135,7 @@ impl Measured {
 }
 
 /// Its senders, and who receives.
-fn plan(line: BitRate, count: u8) -> (Plan, Vec<HostId>, HostId) {
+fn plan(line: Line, count: u8) -> (Plan, Vec<HostId>, HostId) {
     let mut plan = Plan::new(line).at_point(format!("senders={count}"));
     let switch = plan.switch("switch");
     let senders = (1..=count).map(|n| plan.host(&format!("sender-{n}"), switch)).collect();
@@ -143,7 +143,7 @@ fn plan(line: BitRate, count: u8) -> (Plan, Vec<HostId>, HostId) {
     (plan, senders, receiver)
 }
 
-fn run(settings: &Settings, line: BitRate, count: u8) -> Result<Run, FabricError> {
+fn run(settings: &Settings, line: Line, count: u8) -> Result<Run, FabricError> {
     let (plan, senders, receiver) = plan(line, count);
     let congested = plan.port_of(receiver);
     let load = load(line, &senders, receiver);
@@ -169,7 +169,7 @@ fn run(settings: &Settings, line: BitRate, count: u8) -> Result<Run, FabricError
 
 /// Stream `n` of each sender is its flow of round `n`. Rounds come so far apart that each has a
 /// quarter more time than it needs.
-fn load(line: BitRate, senders: &[HostId], receiver: HostId) -> Load {
+fn load(line: Line, senders: &[HostId], receiver: HostId) -> Load {
     let frame = line.time_of(Bytes::on_line(Stream::default().frame_len()));
     let every = Nanos(frame.0 * FRAMES * senders.len() as u64 * 5 / 4);
     let mut load = Load::default();
@@ -229,11 +229,9 @@ fn point(senders: u8, runs: &[&Run]) -> Point {
 }
 
 fn title(request: &Request) -> String {
-    let mbps = request.line.bits_per_second() / 1_000_000;
+    let line = request.line;
     let rounds = u32::from(ROUNDS) * request.runs;
-    format!(
-        "Incast: N senders, {FRAMES} frames of 1518 bytes each, into one {mbps} Mb/s port ({rounds} rounds)"
-    )
+    format!("Incast: N senders, {FRAMES} frames of 1518 bytes each, into one {line} port ({rounds} rounds)")
 }
 
 type All = [(String, Measured)];
@@ -311,6 +309,8 @@ fn figure(request: &Request, all: &All) -> Figure {
 
 #[cfg(test)]
 mod tests {
+    use xoff_dataplane::units::BitRate;
+
     use super::*;
 
     const BEGIN: Nanos = Nanos::from_millis(100);
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn goodput_never_exceeds_the_line_though_the_port_runs_ahead_of_it() {
-        let line = BitRate::from_mbps(100);
+        let line = Line::from(BitRate::from_mbps(100));
         let frame = Bytes::on_line(Stream::default().frame_len());
         let credit = line.time_of(Bytes(33 * frame.0));
         for senders in SENDERS.map(u64::from) {

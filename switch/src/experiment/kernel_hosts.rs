@@ -13,14 +13,14 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
-use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_dataplane::units::{Bytes, Nanos};
 
 use super::Conduct;
 use super::series::Series;
 use super::tcp::{Counts, Options, Pair, Transfer, Volume};
-use super::variant::scaled;
 use crate::fabric::{
-    Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, Settings, SwitchId, Totals,
+    Account, Fabric, FabricError, HostId, LOSSLESS, Line, Live, Load, Plan, PortOf, Settings, SwitchId,
+    Totals,
 };
 use crate::lab::LabError;
 
@@ -54,13 +54,13 @@ pub(super) fn sender(plan: &mut Plan, number: usize, switch: SwitchId) -> (HostI
     (host, input)
 }
 
-fn room_in_nic(line: BitRate) -> Bytes {
-    scaled(ROOM_IN_NIC, line).max(LEAST_ROOM_IN_NIC)
+fn room_in_nic(line: Line) -> Bytes {
+    line.size(ROOM_IN_NIC).max(LEAST_ROOM_IN_NIC)
 }
 
 /// A receive buffer that goes with the NICs of senders at such lines.
-pub(super) fn receive_buffer(line: BitRate) -> Bytes {
-    scaled(RECEIVE_BUFFER, line)
+pub(super) fn receive_buffer(line: Line) -> Bytes {
+    line.size(RECEIVE_BUFFER)
 }
 
 /// Flows that begin together and are as fast as TCP lets them be.
@@ -194,12 +194,14 @@ impl Carried {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use xoff_dataplane::units::BitRate;
+
     use super::*;
 
     #[test]
     fn a_window_and_the_first_ten_segments_once_more_fit_in_a_nic_at_every_rate() {
         let ten_segments = Bytes(10 * 1518);
-        for line in [5, 10, 15, 20, 100, 1000].map(BitRate::from_mbps) {
+        for line in [5, 10, 15, 20, 100, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
             let window = receive_buffer(line).max(ten_segments);
             assert!(room_in_nic(line) > window + ten_segments, "{line:?}");
         }

@@ -1,5 +1,5 @@
-//! `xoff experiment`: the claims of the papers, live. Each experiment builds its own hosts and switches in
-//! namespaces that vanish with it, runs the same load under each policy in turn, and shows what became
+//! `xoff experiment`: the claims of the papers, live or simulated. Each experiment builds its own hosts and switches in
+//! namespaces that vanish with it, or in the simulator, runs the same load under each policy in turn, and shows what became
 //! of it side by side: a table, JSON, a plot.
 //!
 //! ```text
@@ -55,7 +55,7 @@ pub use report::{Findings, Report};
 pub use statistics::{Interval, Spread};
 pub use variant::{OWN, VARIANTS, Variant};
 
-use crate::fabric::{FabricError, Plan, Recorder, Settings};
+use crate::fabric::{FabricError, Line, Plan, Recorder, Settings};
 use crate::machine;
 
 /// One experiment.
@@ -69,9 +69,9 @@ pub struct Experiment {
     /// Names of the variants that it compares unless told otherwise.
     pub policies: &'static [&'static str],
     /// What its switches are told of a variant, for lines of a rate.
-    settings: fn(&Variant, BitRate) -> Settings,
+    settings: fn(&Variant, Line) -> Settings,
     /// The fabrics that it builds under a variant, for lines of a rate.
-    plans: fn(&Variant, BitRate) -> Vec<Plan>,
+    plans: fn(&Variant, Line) -> Vec<Plan>,
     /// Who promises that nothing lossless is lost.
     promises: Promises,
     /// What is told with its confidence where there were several runs: a name, and its place in the JSON.
@@ -140,13 +140,22 @@ pub struct Unfit {
     elsewhere: String,
 }
 
+/// An experiment cannot run in the simulator.
+#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+#[error("`{experiment}` cannot be simulated: {why}")]
+#[diagnostic(help("leave --simulated out; `list` says which experiments can be simulated"))]
+pub struct OnMachines {
+    experiment: &'static str,
+    why: &'static str,
+}
+
 /// How an experiment is to be run.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// What is compared.
     pub policies: Vec<&'static Variant>,
-    /// Rate of the lines.
-    pub line: BitRate,
+    /// The lines, of this machine or of the simulator.
+    pub line: Line,
     /// How often each policy is measured.
     pub runs: u32,
     /// How long an experiment whose length can be chosen takes for each policy.
@@ -164,7 +173,8 @@ pub struct Request {
 impl Request {
     /// One run of each of these, of a second where the length can be chosen.
     #[must_use]
-    pub fn new(policies: Vec<&'static Variant>, line: BitRate) -> Request {
+    pub fn new(policies: Vec<&'static Variant>, line: impl Into<Line>) -> Request {
+        let line = line.into();
         let (given, raw, own_policy) = (Vec::new(), None, None);
         Request { policies, line, runs: 1, seconds: 1, seed: 0, given, raw, own_policy }
     }
@@ -209,13 +219,13 @@ impl Experiment {
     /// Whether there are wires between switches under this variant.
     #[must_use]
     pub fn has_trunks(&self, variant: &Variant) -> bool {
-        (self.plans)(variant, *LINES.end()).iter().any(Plan::has_trunks)
+        (self.plans)(variant, (*LINES.end()).into()).iter().any(Plan::has_trunks)
     }
 
     /// The variant, one of its own choice if there is one, from which its switches cannot tell this one: the experiment says
     /// itself what would be different.
     fn twin(&self, variant: &Variant) -> Option<&'static str> {
-        let told = |of: &Variant| (self.settings)(of, *LINES.end()).to_string();
+        let told = |of: &Variant| (self.settings)(of, (*LINES.end()).into()).to_string();
         let same = || VARIANTS.iter().map(|of| (of.name, of)).filter(|(_, of)| told(of) == told(variant));
         let chosen = same().find(|(name, _)| self.policies.contains(name));
         chosen.or_else(|| same().next()).map(|(name, _)| name).filter(|name| *name != variant.name)
@@ -292,6 +302,17 @@ impl Experiment {
         reaches.lines(request)
     }
 
+    /// Whether it can run in the simulator.
+    ///
+    /// # Errors
+    /// [`OnMachines`], which says why not.
+    pub fn simulates(&self) -> Result<(), OnMachines> {
+        let line = Line::simulated(*LINES.end());
+        let plans = self.default_policies().into_iter().flat_map(|variant| (self.plans)(variant, line));
+        let why = plans.filter_map(|plan| plan.needs_a_machine()).next();
+        why.map_or(Ok(()), |why| Err(OnMachines { experiment: self.name, why }))
+    }
+
     /// Whether nothing lossless may be lost in it under this variant.
     #[must_use]
     pub fn promises(&self, variant: &Variant) -> bool {
@@ -336,6 +357,12 @@ impl Experiment {
 /// host (of `cascade`, 40 % of the line) is soon less than a switch takes (1 Mb/s). Above, a pause of 65535 quanta
 /// (33.5 ms at 1 Gb/s) ends within a stall that the switches are made for (25 ms), and the promise with it.
 pub const LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(1);
+
+/// Rates of lines in the simulator.
+pub const SIMULATED_LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(400);
+
+/// Rate of the lines in the simulator where none is given: that at which sizes and times are those of lines of this machine.
+pub const SIMULATED_LINE: BitRate = BitRate::from_mbps(100);
 
 /// Rate of the lines where none is given: 50 Mb/s for each core, so that hosts and switches, which all
 /// share the cores, have time to spare; 1 Gb/s at most.

@@ -14,14 +14,14 @@ use xoff_hosts::Stream;
 
 use super::plot::{Content, Panel, Point};
 use super::report::{
-    NONE_COMPLETED, add_row, completion, median, median_and_least, median_completion, table,
+    NONE_COMPLETED, add_row, completion, median, median_and_least, median_completion, ms, seconds, table,
 };
 use super::series::Series;
 use super::variant::PLAIN_MIDDLE;
 use super::{
     Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
 };
-use crate::fabric::{Account, Fabric, FabricError, HostId, Load, Plan, Settings, lossless};
+use crate::fabric::{Account, Fabric, FabricError, HostId, Line, Load, Plan, Settings, lossless};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ofc-fig1",
@@ -54,6 +54,8 @@ const BEGIN: Nanos = Nanos::from_millis(600);
 const END: Nanos = Nanos::from_millis(2200);
 /// Rates are taken so long after a beginning.
 const RAMP: Nanos = Nanos::from_millis(100);
+/// From one point of a plot to the next.
+const STEP: Nanos = Nanos::from_millis(50);
 const LOOK: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(6);
 
@@ -85,6 +87,7 @@ struct Run {
     load: Load,
     hosts: Hosts,
     rates: [Series; 2],
+    line: Line,
 }
 
 struct Hosts {
@@ -106,7 +109,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
         let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
         let name = findings.add(variant, conduct, &measured, each);
         let rates = |flow: usize| {
-            runs.first().map(|run| run.rates[flow].points(Nanos::from_millis(50))).unwrap_or_default()
+            runs.first().map(|run| run.rates[flow].points(request.line.span(STEP))).unwrap_or_default()
         };
         all.push((name, measured, [rates(0), rates(1)]));
     }
@@ -115,7 +118,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings)
 }
 
-fn plan(variant: &Variant, line: BitRate) -> (Plan, Hosts) {
+fn plan(variant: &Variant, line: Line) -> (Plan, Hosts) {
     let mut plan = Plan::new(line);
     let [a, b, c] = ["sa", "sb", "sc"].map(|name| plan.switch(name));
     let long = ["f0-sender", "f1-sender"].map(|name| plan.host(name, a));
@@ -129,7 +132,7 @@ fn plan(variant: &Variant, line: BitRate) -> (Plan, Hosts) {
     (plan, Hosts { long, bursts, receivers })
 }
 
-fn run(variant: &Variant, settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
+fn run(variant: &Variant, settings: &Settings, line: Line) -> Result<Run, FabricError> {
     let (plan, hosts) = plan(variant, line);
     let load = hosts.load(line);
     let fabric = Fabric::build(plan, settings)?;
@@ -142,24 +145,25 @@ fn run(variant: &Variant, settings: &Settings, line: BitRate) -> Result<Run, Fab
         });
         rates
     })?;
-    Ok(Run { account, load, hosts, rates })
+    Ok(Run { account, load, hosts, rates, line })
 }
 
-fn frame_time(line: BitRate) -> Nanos {
+fn frame_time(line: Line) -> Nanos {
     line.time_of(Bytes::on_line(Stream::default().frame_len()))
 }
 
 impl Hosts {
-    fn load(&self, line: BitRate) -> Load {
+    fn load(&self, line: Line) -> Load {
         let mut load = Load::default();
         let rate = BitRate::new(line.bits_per_second() / 100 * LONG_PERCENT);
         let frame = frame_time(line).0;
-        let count = Some(END.0 * LONG_PERCENT / 100 / frame);
+        let [begin, end] = [BEGIN, END].map(|time| line.span(time));
+        let count = Some(end.0 * LONG_PERCENT / 100 / frame);
         for (sender, receiver) in self.long.into_iter().zip(self.receivers) {
             load.send(sender, Stream { rate, count, ..lossless(receiver) });
         }
         let every = frame * BURST_FRAMES * BURSTS as u64 * BURST_EVERY_PERCENT / 100;
-        let starts = (0..).map(|number| Nanos(BEGIN.0 + number * every)).take_while(|&start| start < END);
+        let starts = (0..).map(|number| Nanos(begin.0 + number * every)).take_while(|&start| start < end);
         for start in starts {
             for &sender in &self.bursts {
                 let burst = Stream { start, count: Some(BURST_FRAMES), ..lossless(self.receivers[1]) };
@@ -200,8 +204,9 @@ impl Measured {
 
 impl LongFlow {
     fn of(runs: &[Run], flow: usize) -> LongFlow {
-        let solo = |run: &Run| run.rates[flow].rate(RAMP, BEGIN);
-        let congested = |run: &Run| run.rates[flow].rate(BEGIN.after(RAMP), END);
+        let rate = |run: &Run, from: Nanos, to| run.rates[flow].rate(run.line.span(from), run.line.span(to));
+        let solo = |run: &Run| rate(run, RAMP, BEGIN);
+        let congested = |run: &Run| rate(run, BEGIN.after(RAMP), END);
         let share = |run: &Run| Some(congested(run)? / solo(run).filter(|&solo| solo > 0.0)?);
         LongFlow {
             solo_mbps: Spread::of(runs.iter().filter_map(solo)),
@@ -218,11 +223,8 @@ impl LongFlow {
 type All = [(String, Measured, [Vec<Point>; 2])];
 
 fn title(request: &Request) -> String {
-    let mbps = request.line.bits_per_second() / 1_000_000;
-    format!(
-        "OFC Fig. 1: F0 passes, F1 meets the bursts of F2 to F7; {mbps} Mb/s lines, runs: {}",
-        request.runs
-    )
+    let line = request.line;
+    format!("OFC Fig. 1: F0 passes, F1 meets the bursts of F2 to F7; {line} lines, runs: {}", request.runs)
 }
 
 fn text(request: &Request, all: &All) -> String {
@@ -256,8 +258,8 @@ fn text(request: &Request, all: &All) -> String {
     format!(
         "{}\n\n{table}\nBursts come from {} ms on; F0 and F1 would be complete after {} ms.",
         title(request),
-        BEGIN.0 / 1_000_000,
-        END.0 / 1_000_000
+        ms(request.line.span(BEGIN)),
+        ms(request.line.span(END))
     )
 }
 
@@ -274,7 +276,13 @@ fn figure(request: &Request, all: &All) -> Figure {
     Figure {
         title: title(request),
         panels: vec![
-            over_time("F0, which is not congested; bursts from 0.6 s on", 0),
+            over_time(
+                &format!(
+                    "F0, which is not congested; bursts from {} s on",
+                    seconds(request.line.span(BEGIN))
+                ),
+                0,
+            ),
             over_time("F1, which is", 1),
             spreads("F0", |of| of.f0.completion_ms),
             spreads("Bursts F2 to F7", |of| of.burst_completion_ms),

@@ -17,13 +17,13 @@ use xoff_hosts::Stream;
 
 use super::cnms::{self, Told};
 use super::plot::{Content, Limits, Panel, Point, nice_top};
-use super::report::{add_row, median, number, table};
+use super::report::{add_row, median, number, seconds, table};
 use super::series::Series;
 use super::statistics::mean;
 use super::{
     Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
 };
-use crate::fabric::{Account, Fabric, FabricError, HostId, Live, Load, Plan, Settings, jain, lossless};
+use crate::fabric::{Account, Fabric, FabricError, HostId, Line, Live, Load, Plan, Settings, jain, lossless};
 
 const POLICIES: &[&str] = &["pfc", "qcn-egress", "qcn-ingress-arrival", "qcn-ingress-occupancy"];
 
@@ -98,7 +98,7 @@ impl Scene {
     }
 
     /// What a flow offers; `None`: as fast as the line.
-    fn offered(self, flow: usize, line: BitRate) -> Option<BitRate> {
+    fn offered(self, flow: usize, line: Line) -> Option<BitRate> {
         let percent = match (self, flow) {
             (Scene::SharedInput, 0) => SHARED_PERCENT[0],
             (_, SIXTH) => SHARED_PERCENT[1],
@@ -152,10 +152,17 @@ struct Run {
     told: Vec<Told>,
 }
 
+/// All phases together: as long as the request says on lines of 100 Mb/s.
+fn lasts(request: &Request) -> Nanos {
+    request.line.span(Nanos::from_secs(request.seconds.into()))
+}
+
 fn measure(scene: Scene, request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
-    let phase = Nanos(Nanos::from_secs(request.seconds.into()).0 / PHASES);
-    let measured =
-        compare(scene.experiment(), request, tell, |_, settings| run(scene, settings, request.line, phase))?;
+    let at_100_mbps = Nanos(Nanos::from_secs(request.seconds.into()).0 / PHASES);
+    let phase = request.line.span(at_100_mbps);
+    let measured = compare(scene.experiment(), request, tell, |_, settings| {
+        run(scene, settings, request.line, at_100_mbps)
+    })?;
     let mut findings = Findings::default();
     let mut all = Vec::new();
     for (variant, runs) in measured {
@@ -175,7 +182,7 @@ struct Hosts {
     free: Option<HostId>,
 }
 
-fn plan(scene: Scene, line: BitRate) -> (Plan, Hosts) {
+fn plan(scene: Scene, line: Line) -> (Plan, Hosts) {
     let mut plan = Plan::new(line);
     let switch = plan.switch("switch");
     let senders = (1..=SIXTH).map(|number| plan.host(&format!("input-{number}"), switch)).collect();
@@ -184,7 +191,10 @@ fn plan(scene: Scene, line: BitRate) -> (Plan, Hosts) {
     (plan, Hosts { senders, congested, free })
 }
 
-fn run(scene: Scene, settings: &Settings, line: BitRate, phase: Nanos) -> Result<Run, FabricError> {
+/// Each third lasts so long on lines of 100 Mb/s.
+fn run(scene: Scene, settings: &Settings, line: Line, phase: Nanos) -> Result<Run, FabricError> {
+    let limit = Duration::from_nanos(phase.0 * PHASES) + PATIENCE;
+    let phase = line.span(phase);
     let (plan, Hosts { senders, congested, free }) = plan(scene, line);
     let mut load = Load::default();
     for (flow, &sender) in senders.iter().enumerate() {
@@ -200,7 +210,6 @@ fn run(scene: Scene, settings: &Settings, line: BitRate, phase: Nanos) -> Result
         flows.push((NAMES[SIXTH], senders[0], 1));
     }
     let fabric = Fabric::build(plan, settings)?;
-    let limit = Duration::from_nanos(phase.0 * PHASES) + PATIENCE;
     let pairs: Vec<(HostId, HostId)> = flows
         .iter()
         .enumerate()
@@ -278,11 +287,13 @@ impl Flow {
 type All = [(String, Measured)];
 
 fn title(scene: Scene, request: &Request) -> String {
-    let mbps = request.line.bits_per_second() / 1_000_000;
-    // To a tenth, and as a whole number where it is one.
-    let [begin, end] =
-        [1, 2].map(|phases| (f64::from(request.seconds * phases * 10) / PHASES as f64).round() / 10.0);
-    let rest = format!("f5 from {begin} s to {end} s; {mbps} Mb/s lines, PFC beneath");
+    let line = request.line;
+    // To a tenth of what is a second on lines of 100 Mb/s, and as a whole number where it is one.
+    let [begin, end] = [1, 2].map(|phases| {
+        let step = lasts(request).0 / u64::from(request.seconds).max(1) / 10;
+        seconds(Nanos((lasts(request).0 * phases / PHASES + step / 2) / step * step))
+    });
+    let rest = format!("f5 from {begin} s to {end} s; {line} lines, PFC beneath");
     match scene {
         Scene::FanIn => format!("QCN, fan-in: f1 to f4 from four inputs into one output, {rest}"),
         Scene::SharedInput => {
@@ -297,8 +308,10 @@ fn text(scene: Scene, request: &Request, all: &All) -> String {
     let mut cnms = table(&[&["CNMs (mean feedback)"], flows, &["all", "malformed"]].concat());
     for (name, of) in all {
         for (place, phase) in of.phases.iter().enumerate() {
-            let mut row =
-                vec![name.clone(), format!("{:.1} to {:.1}", phase.begin_ms / 1e3, phase.end_ms / 1e3)];
+            let mut row = vec![
+                name.clone(),
+                format!("{} to {}", number(phase.begin_ms / 1e3, 1), number(phase.end_ms / 1e3, 1)),
+            ];
             row.extend(of.flows.iter().map(|flow| median(flow.mbps[place], 1)));
             row.push(median(phase.congested_mbps, 1));
             row.push(median(phase.fairness, 3));
@@ -322,7 +335,7 @@ fn text(scene: Scene, request: &Request, all: &All) -> String {
 fn figure(scene: Scene, request: &Request, all: &All) -> Figure {
     let rates = all.iter().flat_map(|(_, of)| &of.flows).flat_map(|flow| &flow.rates);
     let limits = Limits {
-        x: Some((0.0, request.seconds.into())),
+        x: Some((0.0, lasts(request).0 as f64 / 1e9)),
         top: Some(nice_top(rates.filter_map(|point| point.1))),
     };
     let panels = |(name, of): &(String, Measured)| {

@@ -8,6 +8,7 @@ use comfy_table::{Cell, CellAlignment, Table};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use xoff_dataplane::units::Nanos;
 
 use super::confidence::{self, Intervals};
 use super::plot::{Content, Panel};
@@ -97,6 +98,8 @@ pub struct Report {
     pub name: &'static str,
     /// Rate of the lines, Mb/s.
     pub line_mbps: f64,
+    /// Whether it ran in the simulator.
+    pub simulated: bool,
     /// How often each policy was measured.
     pub runs: u32,
     /// Where chance began in the first run; one more in each that followed.
@@ -141,6 +144,9 @@ impl Report {
     pub(super) fn new(experiment: &Experiment, request: &Request, mut findings: Findings) -> Report {
         findings.figure.panels.extend(findings.losses());
         findings.policies.iter_mut().for_each(|of| of.promises = experiment.promises(of.variant));
+        if request.line.is_simulated() {
+            findings.figure.title += " (simulated)";
+        }
         let as_pfc = experiment.as_pfc(request);
         for (policy, why) in &as_pfc {
             findings.figure.title += &format!("; {policy} is plain PFC here: {why}");
@@ -148,6 +154,7 @@ impl Report {
         Report {
             name: experiment.name,
             line_mbps: request.line.bits_per_second() as f64 / 1e6,
+            simulated: request.line.is_simulated(),
             runs: request.runs,
             seed: request.seed,
             set: request.given.clone(),
@@ -213,6 +220,9 @@ fn interval(of: Option<&Interval>) -> String {
 
 impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.simulated {
+            writeln!(f, "Simulated; switches are of ideal hardware.\n")?;
+        }
         writeln!(f, "{}\n", self.text.trim_end())?;
         if let Some(intervals) = self.intervals() {
             writeln!(
@@ -286,7 +296,24 @@ pub(super) fn table(header: &[&str]) -> Table {
 
 /// A number with so many decimals; a dash where there is none.
 pub(super) fn number(value: impl Into<Option<f64>>, decimals: usize) -> String {
-    value.into().map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
+    value.into().map_or_else(|| "-".to_owned(), |value| told(value, decimals))
+}
+
+/// A number with so many decimals; with more where none of them would say anything of it.
+fn told(value: f64, decimals: usize) -> String {
+    let says = |decimals: &usize| value.abs() * 10_f64.powi(i32::try_from(*decimals).unwrap_or(0)) >= 1.0;
+    let decimals = if value == 0.0 { decimals } else { (decimals..9).find(says).unwrap_or(9) };
+    format!("{value:.decimals$}")
+}
+
+/// A time, in ms.
+pub(super) fn ms(span: Nanos) -> String {
+    (span.0 as f64 / 1e6).to_string()
+}
+
+/// A time, in s.
+pub(super) fn seconds(span: Nanos) -> String {
+    (span.0 as f64 / 1e9).to_string()
 }
 
 /// The median, with so many decimals.
@@ -298,19 +325,19 @@ pub(super) fn median(spread: Option<Spread>, decimals: usize) -> String {
 pub(super) fn median_and_least(spread: Option<Spread>, decimals: usize) -> String {
     spread.map_or_else(
         || "-".to_owned(),
-        |Spread { p50, min, .. }| format!("{p50:.decimals$} ({min:.decimals$})"),
+        |Spread { p50, min, .. }| format!("{} ({})", told(p50, decimals), told(min, decimals)),
     )
 }
 
 /// The median of how long it took until something was complete, to the unit.
 pub(super) fn median_completion(spread: Option<Spread>) -> String {
-    spread.map_or_else(|| NONE_COMPLETED.to_owned(), |spread| format!("{:.0}", spread.p50))
+    spread.map_or_else(|| NONE_COMPLETED.to_owned(), |spread| told(spread.p50, 0))
 }
 
 /// All five numbers of how long it took until something was complete.
 pub(super) fn completion(spread: Option<Spread>, decimals: usize) -> String {
     let Some(Spread { min, p25, p50, p75, max, .. }) = spread else { return NONE_COMPLETED.to_owned() };
-    [min, p25, p50, p75, max].map(|value| format!("{value:.decimals$}")).join(" / ")
+    [min, p25, p50, p75, max].map(|value| told(value, decimals)).join(" / ")
 }
 
 /// A row: a name and numbers.

@@ -13,16 +13,15 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use serde::Serialize;
-use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
+use xoff_dataplane::units::{Bytes, Class, Nanos};
 use xoff_hosts::{STREAMS_MAX, Stream};
 
 use super::plot::{Content, Panel};
-use super::report::{NONE_COMPLETED, add_row, completion, number, table};
-use super::variant::scaled;
+use super::report::{NONE_COMPLETED, add_row, completion, ms, number, table};
 use super::{
     Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
 };
-use crate::fabric::{Account, Fabric, FabricError, HostId, Load, Plan, Settings, lossless};
+use crate::fabric::{Account, Fabric, FabricError, HostId, Line, Load, Plan, Settings, lossless};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "shared-memory",
@@ -97,16 +96,16 @@ impl Kind {
     }
 
     /// Frames of a flow: 1 MB, 16 KB, 64 KB. Above 100 Mb/s they grow with the line, as all sizes do.
-    fn frames(self, line: BitRate) -> u64 {
+    fn frames(self, line: Line) -> u64 {
         let frames = match self {
             Kind::Long => 660,
             Kind::Query => 11,
             Kind::Short => 45,
         };
-        scaled(Bytes(frames), line).0.max(frames)
+        line.size(Bytes(frames)).0.max(frames)
     }
 
-    fn stream(self, line: BitRate, to: HostId, start: Nanos) -> Stream {
+    fn stream(self, line: Line, to: HostId, start: Nanos) -> Stream {
         let class = self.class();
         Stream { class, dscp: 8 * class.get(), start, count: Some(self.frames(line)), ..lossless(to) }
     }
@@ -171,8 +170,8 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
 
 /// The paper's memory and thresholds, at least: what is below them at slow lines is soon less than a frame. A variant
 /// that does not say what a full queue does stops the pipeline.
-fn settings(variant: &Variant, line: BitRate) -> Settings {
-    let size = |kilobytes: u64| scaled(Bytes(kilobytes * 1000), line).max(Bytes(kilobytes * 1000));
+fn settings(variant: &Variant, line: Line) -> Settings {
+    let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000)).max(Bytes(kilobytes * 1000));
     let mut settings = Settings::default();
     settings.set("defaults.lossless", "[2, 3, 4]").text("switch.when_full", "stop");
     settings.extend(&variant.settings(line));
@@ -189,7 +188,7 @@ fn settings(variant: &Variant, line: BitRate) -> Settings {
     settings
 }
 
-fn plan(line: BitRate) -> (Plan, Vec<HostId>) {
+fn plan(line: Line) -> (Plan, Vec<HostId>) {
     let mut plan = Plan::new(line);
     let switch = plan.switch("switch");
     let hosts = (1..=HOSTS).map(|number| plan.host(&format!("host-{number}"), switch)).collect();
@@ -197,26 +196,27 @@ fn plan(line: BitRate) -> (Plan, Vec<HostId>) {
 }
 
 /// All flows, in the order of their begin.
-fn draw(line: BitRate, hosts: &[HostId], seed: u64) -> Vec<Flow> {
+fn draw(line: Line, hosts: &[HostId], seed: u64) -> Vec<Flow> {
     numbered(drawn(line, hosts, seed), hosts)
 }
 
 /// When a flow begins, what it is, from whom and to whom.
 type Drawn = (Nanos, Kind, HostId, HostId);
 
-fn drawn(line: BitRate, hosts: &[HostId], seed: u64) -> Vec<Drawn> {
+fn drawn(line: Line, hosts: &[HostId], seed: u64) -> Vec<Drawn> {
     let mut rng = Rng::with_seed(seed);
     let frame = line.time_of(Bytes::on_line(Stream::default().frame_len())).0;
     let mut drawn: Vec<Drawn> = Vec::new();
+    let send = line.span(SEND);
     for (kind, percent) in [(Kind::Long, LONG_PERCENT), (Kind::Short, SHORT_PERCENT)] {
         let interval = Nanos(frame * kind.frames(line) * 100 / percent);
         for &from in hosts {
-            for start in arrivals(&mut rng, interval) {
+            for start in arrivals(&mut rng, interval, send) {
                 drawn.push((start, kind, from, other(&mut rng, hosts, from)));
             }
         }
     }
-    for start in arrivals(&mut rng, QUERY_EVERY) {
+    for start in arrivals(&mut rng, line.span(QUERY_EVERY), send) {
         let asks = hosts[rng.usize(..hosts.len())];
         let answers = hosts.iter().filter(|&&host| host != asks);
         drawn.extend(answers.map(|&from| (start, Kind::Query, from, asks)));
@@ -239,12 +239,12 @@ fn numbered(drawn: Vec<Drawn>, hosts: &[HostId]) -> Vec<Flow> {
 
 /// A Poisson process.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a float cast saturates
-fn arrivals(rng: &mut Rng, interval: Nanos) -> Vec<Nanos> {
+fn arrivals(rng: &mut Rng, interval: Nanos, until: Nanos) -> Vec<Nanos> {
     let mut times = Vec::new();
     let mut now = 0.0;
     loop {
         now -= (1.0 - rng.f64()).ln() * interval.0 as f64;
-        if now >= SEND.0 as f64 {
+        if now >= until.0 as f64 {
             return times;
         }
         times.push(Nanos(now as u64));
@@ -260,7 +260,7 @@ fn other(rng: &mut Rng, hosts: &[HostId], than: HostId) -> HostId {
     }
 }
 
-fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
+fn run(settings: &Settings, line: Line) -> Result<Run, FabricError> {
     let (plan, hosts) = plan(line);
     let flows = draw(line, &hosts, settings.seed);
     let mut load = Load::default();
@@ -319,9 +319,9 @@ impl Measured {
 type All = [(String, Measured)];
 
 fn title(request: &Request) -> String {
-    let mbps = request.line.bits_per_second() / 1_000_000;
+    let line = request.line;
     format!(
-        "Shared memory: {HOSTS} hosts, long flows, short messages and queries, {mbps} Mb/s lines, runs: {}",
+        "Shared memory: {HOSTS} hosts, long flows, short messages and queries, {line} lines, runs: {}",
         request.runs
     )
 }
@@ -355,7 +355,7 @@ fn text(request: &Request, all: &All) -> String {
     format!(
         "{}\n\n{table}\nFlows begin for {} ms. The totals below are those of all three classes; in this memory none is promised to lose nothing.",
         title(request),
-        SEND.0 / 1_000_000
+        ms(request.line.span(SEND))
     )
 }
 
@@ -382,11 +382,13 @@ fn figure(request: &Request, all: &All) -> Figure {
 
 #[cfg(test)]
 mod tests {
+    use xoff_dataplane::units::BitRate;
+
     use super::*;
 
     #[test]
     fn the_same_seed_draws_the_same_flows() {
-        for line in [5, 100, 130, 1000].map(BitRate::from_mbps) {
+        for line in [5, 100, 130, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
             let (_, hosts) = plan(line);
             let drawn = |seed| draw(line, &hosts, seed);
             assert_eq!(drawn(3), drawn(3));
@@ -401,21 +403,21 @@ mod tests {
 
     #[test]
     fn no_host_is_to_send_more_flows_than_it_can_number() {
-        for line in [5, 50, 100, 130, 1000].map(BitRate::from_mbps) {
+        for line in [5, 50, 100, 130, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
             let (_, hosts) = plan(line);
             for seed in 0..200 {
                 let drawn = drawn(line, &hosts, seed);
                 assert_eq!(draw(line, &hosts, seed).len(), drawn.len(), "{line:?}, seed {seed}");
             }
         }
-        let (_, hosts) = plan(BitRate::from_mbps(100));
+        let (_, hosts) = plan(BitRate::from_mbps(100).into());
         let too_many = vec![(Nanos::ZERO, Kind::Query, hosts[0], hosts[1]); STREAMS_MAX + 1];
         assert_eq!(numbered(too_many, &hosts).len(), STREAMS_MAX);
     }
 
     #[test]
     fn each_kind_takes_its_part_of_the_lines_on_average() {
-        let line = BitRate::from_mbps(100);
+        let line = Line::from(BitRate::from_mbps(100));
         let (_, hosts) = plan(line);
         let frame = line.time_of(Bytes::on_line(Stream::default().frame_len())).0;
         let runs: u64 = 40;

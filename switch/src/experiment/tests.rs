@@ -32,7 +32,11 @@ fn every_policy_is_a_valid_configuration_of_every_experiment_or_is_refused_befor
             let refused = variant.is_for_trunks() && !has_trunks || forwarded || is_twin;
             let what = format!("{} {}", experiment.name, variant.name);
             assert_eq!(experiment.fits(variant, None).is_err(), refused, "{what}");
-            for line in [*LINES.start(), BitRate::from_mbps(100), *LINES.end()] {
+            let live = [*LINES.start(), BitRate::from_mbps(100), *LINES.end()].map(Line::from);
+            let simulated = [*SIMULATED_LINES.start(), BitRate::from_gbps(10), *SIMULATED_LINES.end()];
+            let simulated =
+                simulated.map(Line::simulated).into_iter().filter(|_| experiment.simulates().is_ok());
+            for line in live.into_iter().chain(simulated) {
                 let request = Request::new(Vec::new(), line);
                 let Ok(configs) = experiment.configs(variant, &request, &Machine::default()) else {
                     assert!(refused, "{what} at {line:?}");

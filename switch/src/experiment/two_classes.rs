@@ -12,12 +12,12 @@ use xoff_dataplane::units::{BitRate, Class, Nanos};
 use xoff_hosts::Stream;
 
 use super::plot::{Content, Limits, Panel, Point};
-use super::report::{add_row, median, median_and_least, number, table};
+use super::report::{add_row, median, median_and_least, number, seconds, table};
 use super::series::Series;
 use super::{
     Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
 };
-use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Load, Plan, Settings, lossless};
+use crate::fabric::{Account, Fabric, FabricError, HostId, LOSSLESS, Line, Load, Plan, Settings, lossless};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "two-classes",
@@ -47,6 +47,8 @@ const BEGIN: Nanos = Nanos::from_millis(600);
 const END: Nanos = Nanos::from_millis(2200);
 /// Rates are taken so long after a beginning.
 const RAMP: Nanos = Nanos::from_millis(100);
+/// From one point of a plot to the next.
+const STEP: Nanos = Nanos::from_millis(50);
 const LOOK: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -73,6 +75,14 @@ struct Run {
     account: Account,
     /// Of both classes, the higher first.
     rates: [Series; 2],
+    line: Line,
+}
+
+impl Run {
+    /// Of the higher class or the lower, between times for lines of 100 Mb/s.
+    fn rate(&self, place: usize, from: Nanos, to: Nanos) -> Option<f64> {
+        self.rates[place].rate(self.line.span(from), self.line.span(to))
+    }
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
@@ -85,7 +95,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
         let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
         let name = findings.add(variant, conduct, &measured, each);
         let rates =
-            runs.first().map(|run| [0, 1].map(|class| run.rates[class].points(Nanos::from_millis(50))));
+            runs.first().map(|run| [0, 1].map(|class| run.rates[class].points(request.line.span(STEP))));
         all.push((name, measured, rates.unwrap_or_default()));
     }
     findings.text = text(request, &all);
@@ -94,13 +104,13 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
 }
 
 /// Both classes alike.
-fn settings(variant: &Variant, line: BitRate) -> Settings {
+fn settings(variant: &Variant, line: Line) -> Settings {
     let mut settings = Settings::default();
     settings.set("defaults.lossless", "[2, 3]").extend(&variant.settings(line)).copy("class.3", "class.2");
     settings
 }
 
-fn plan(line: BitRate) -> (Plan, Vec<HostId>, HostId) {
+fn plan(line: Line) -> (Plan, Vec<HostId>, HostId) {
     let mut plan = Plan::new(line);
     let switch = plan.switch("switch");
     let senders = (1..=SENDERS).map(|n| plan.host(&format!("sender-{n}"), switch)).collect();
@@ -108,7 +118,7 @@ fn plan(line: BitRate) -> (Plan, Vec<HostId>, HostId) {
     (plan, senders, receiver)
 }
 
-fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
+fn run(settings: &Settings, line: Line) -> Result<Run, FabricError> {
     let (plan, senders, receiver) = plan(line);
     let load = load(line, &senders, receiver);
     let fabric = Fabric::build(plan, settings)?;
@@ -121,24 +131,25 @@ fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
         });
         rates
     })?;
-    Ok(Run { account, rates })
+    Ok(Run { account, rates, line })
 }
 
-fn load(line: BitRate, senders: &[HostId], receiver: HostId) -> Load {
+fn load(line: Line, senders: &[HostId], receiver: HostId) -> Load {
     let mut load = Load::default();
     let rate = BitRate::new(line.bits_per_second() / 100 * HIGHER_PERCENT / SENDERS);
+    let [start, end] = [BEGIN, END].map(|time| line.span(time));
     for &sender in senders {
         let higher = lossless(receiver);
         let lower = Stream { class: LOWER, dscp: LOWER_DSCP, ..higher.clone() };
-        load.send(sender, Stream { rate, duration: Some(END), ..higher });
-        load.send(sender, Stream { start: BEGIN, duration: Some(END.since(BEGIN)), ..lower });
+        load.send(sender, Stream { rate, duration: Some(end), ..higher });
+        load.send(sender, Stream { start, duration: Some(end.since(start)), ..lower });
     }
     load
 }
 
 impl Measured {
     fn of(runs: &[Run]) -> Measured {
-        let alone = runs.iter().filter_map(|run| run.rates[0].rate(RAMP, BEGIN));
+        let alone = runs.iter().filter_map(|run| run.rate(0, RAMP, BEGIN));
         Measured {
             higher_alone_mbps: Spread::of(alone),
             higher: OfClass::of(runs, 0, LOSSLESS),
@@ -149,7 +160,7 @@ impl Measured {
 
 impl OfClass {
     fn of(runs: &[Run], place: usize, class: Class) -> OfClass {
-        let rates = runs.iter().filter_map(|run| run.rates[place].rate(BEGIN.after(RAMP), END));
+        let rates = runs.iter().filter_map(|run| run.rate(place, BEGIN.after(RAMP), END));
         let paused = runs.iter().map(|run| run.account.sum(class, |class| &class.held_nanos));
         OfClass {
             mbps: Spread::of(rates),
@@ -162,10 +173,11 @@ impl OfClass {
 type All = [(String, Measured, [Vec<Point>; 2])];
 
 fn title(request: &Request) -> String {
-    let mbps = request.line.bits_per_second() / 1_000_000;
+    let line = request.line;
     format!(
-        "Two lossless classes, {SENDERS} senders, one {mbps} Mb/s port that serves both alike; class 3 offers \
-         {HIGHER_PERCENT} % of it, class 2 more than all of it from 0.6 s on"
+        "Two lossless classes, {SENDERS} senders, one {line} port that serves both alike; class 3 offers \
+         {HIGHER_PERCENT} % of it, class 2 more than all of it from {} s on",
+        seconds(line.span(BEGIN))
     )
 }
 

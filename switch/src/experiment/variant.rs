@@ -4,7 +4,7 @@ use xoff_config::OwnPolicy;
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
-use crate::fabric::Settings;
+use crate::fabric::{Line, Settings};
 
 /// A policy as an experiment runs it.
 #[derive(Debug)]
@@ -56,6 +56,11 @@ const CONGESTION_POINTS: &[(&str, Value)] = &[
 /// The lines for which the standard's reaction points are made, and the paper's servers. With sizes kept at
 /// [`REFERENCE`] everything lasts so many times longer there.
 const QCN_LINE: BitRate = BitRate::from_gbps(10);
+
+/// What has a watchdog; and how patient that is by itself, and at least.
+const WATCHDOG: &str = "class.3.watchdog";
+const WATCHDOG_PATIENCE: Nanos = Nanos::from_millis(200);
+const WATCHDOG_LEAST: Nanos = Nanos::from_millis(1);
 
 /// OFC with a switch in the middle that knows only PFC, where there is a middle.
 pub(super) const PLAIN_MIDDLE: &str = "ofc-pfc-middle";
@@ -308,16 +313,22 @@ impl Variant {
 
     /// Its configuration for lines of `line`.
     #[must_use]
-    pub fn settings(&self, line: BitRate) -> Settings {
+    pub fn settings(&self, line: Line) -> Settings {
         let mut settings = Settings::default();
         let points = if self.has_congestion_points() { CONGESTION_POINTS } else { &[] };
         for &(path, value) in COMMON.iter().chain(points).chain(self.keys) {
             match value {
                 Word(word) => settings.text(path, word),
                 Bare(value) => settings.set(path, value),
-                Kilobytes(size) => settings.bytes(path, scaled(Bytes(size * 1000), line)),
-                Frames(count) => settings.set(path, scaled(Bytes(count), line).0.to_string()),
+                Kilobytes(size) => settings.bytes(path, line.size(Bytes(size * 1000))),
+                Frames(count) => settings.set(path, line.size(Bytes(count)).0.to_string()),
             };
+        }
+        if self.keys.iter().any(|(path, _)| *path == WATCHDOG) && line.is_simulated() {
+            let patience = line.span(WATCHDOG_PATIENCE).max(WATCHDOG_LEAST);
+            for key in ["class.3.watchdog_detect", "class.3.watchdog_restore"] {
+                settings.text(key, format!("{}us", patience.0 / 1_000));
+            }
         }
         settings.reaction = self.has_congestion_points().then(|| reaction(line));
         settings
@@ -336,8 +347,8 @@ impl Variant {
     /// The same with the buffers of the paper on QCN (section III): Qhigh 110 KB, Qlow 44 KB, Qeq 60 KB, and
     /// VOQs served in turn.
     #[must_use]
-    pub fn voq_settings(&self, line: BitRate) -> Settings {
-        let size = |kilobytes: u64| scaled(Bytes(kilobytes * 1000), line);
+    pub fn voq_settings(&self, line: Line) -> Settings {
+        let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000));
         let mut settings = self.settings(line);
         settings.bytes("class.3.xoff", size(110)).bytes("class.3.xon", size(44)).text("class.3.queue", "voq");
         if self.has_congestion_points() {
@@ -349,8 +360,8 @@ impl Variant {
     /// The same with room for OFC, whose partial pause (at `alpha` of XOFF) must have taken effect before XOFF
     /// pauses the class: 50 KB, 4 ms of a line of 100 Mb/s, within which software answers.
     #[must_use]
-    pub fn roomy_settings(&self, line: BitRate) -> Settings {
-        let size = |kilobytes: u64| scaled(Bytes(kilobytes * 1000), line);
+    pub fn roomy_settings(&self, line: Line) -> Settings {
+        let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000));
         let mut settings = self.settings(line);
         settings
             .bytes("class.3.xoff", size(100))
@@ -360,14 +371,9 @@ impl Variant {
     }
 }
 
-/// A size at the reference rate, for lines of `line`.
-pub(super) fn scaled(size: Bytes, line: BitRate) -> Bytes {
-    Bytes(size.0 * line.bits_per_second() / REFERENCE.bits_per_second())
-}
-
 /// The standard's reaction point, made for lines of 10 Gb/s, on lines of `line`: rates in proportion to the
-/// line, bytes as all sizes, and so time a hundredfold.
-fn reaction(line: BitRate) -> ReactionSettings {
+/// line, bytes as all sizes, and so time a hundredfold of what it would be there; in the simulator at 10 Gb/s it is the standard's.
+fn reaction(line: Line) -> ReactionSettings {
     let standard = ReactionSettings::STANDARD;
     let rate = |of: BitRate| {
         let share = u128::from(of.bits_per_second()) * u128::from(line.bits_per_second());
@@ -376,8 +382,8 @@ fn reaction(line: BitRate) -> ReactionSettings {
     };
     let stretch = QCN_LINE.bits_per_second() / REFERENCE.bits_per_second();
     ReactionSettings {
-        cycle_bytes: scaled(standard.cycle_bytes, line),
-        cycle_time: Nanos(standard.cycle_time.0 * stretch),
+        cycle_bytes: line.size(standard.cycle_bytes),
+        cycle_time: line.span(Nanos(standard.cycle_time.0 * stretch)),
         active_step: rate(standard.active_step),
         hyper_step: rate(standard.hyper_step),
         rate_min: rate(standard.rate_min),
@@ -393,7 +399,7 @@ mod tests {
     #[test]
     fn hosts_react_where_switches_have_congestion_points_a_hundred_times_slower_than_at_10_gbps() {
         let line = BitRate::from_mbps(200);
-        let reaction = |name: &str| Variant::find(name).unwrap().settings(line).reaction;
+        let reaction = |name: &str| Variant::find(name).unwrap().settings(line.into()).reaction;
         assert_eq!(reaction("pfc"), None);
         let expected = ReactionSettings {
             cycle_bytes: Bytes(300_000),
@@ -404,7 +410,7 @@ mod tests {
             ..ReactionSettings::STANDARD
         };
         assert_eq!(reaction("qcn-ingress-arrival"), Some(expected));
-        let text = Variant::find("qcn-egress").unwrap().voq_settings(line).to_string();
+        let text = Variant::find("qcn-egress").unwrap().voq_settings(line.into()).to_string();
         assert!(
             text.contains("egress = [3]\nframes_per_cnm = 200\nsample_every = 300000\nset_point = 120000\n")
         );
@@ -412,7 +418,8 @@ mod tests {
 
     #[test]
     fn sizes_grow_with_the_line() {
-        let text = |mbps| Variant::find("pfc-wdrop").unwrap().settings(BitRate::from_mbps(mbps)).to_string();
+        let text =
+            |mbps| Variant::find("pfc-wdrop").unwrap().settings(BitRate::from_mbps(mbps).into()).to_string();
         assert!(text(100).contains("egress_max = 60000\n"), "{}", text(100));
         assert!(text(1000).contains("egress_max = 600000\n"), "{}", text(1000));
     }

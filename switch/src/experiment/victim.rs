@@ -13,19 +13,20 @@ use std::time::Duration;
 
 use serde::Serialize;
 use xoff_dataplane::counter::Counter;
-use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_dataplane::units::{Bytes, Nanos};
 use xoff_hosts::Stream;
 
 use super::plot::{Content, Panel};
-use super::report::{NONE_COMPLETED, NOTHING_ARRIVED, add_row, median, number, table};
+use super::report::{NONE_COMPLETED, NOTHING_ARRIVED, add_row, median, ms, number, table};
 use super::series::Series;
 use super::statistics::p50;
-use super::variant::{ON_ONE_SWITCH, scaled};
+use super::variant::ON_ONE_SWITCH;
 use super::{
     Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
 };
 use crate::fabric::{
-    Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Plan, PortOf, Settings, lossless, settled,
+    Account, Fabric, FabricError, HostId, LOSSLESS, Line, Live, Load, Plan, PortOf, Settings, lossless,
+    settled,
 };
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -81,12 +82,12 @@ const LOOK: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Above 100 Mb/s messages grow with the line, as all sizes do: there are as many of them, and a host can number so many.
-fn frames(at_100_mbps: u64, line: BitRate) -> u64 {
-    scaled(Bytes(at_100_mbps), line).0.max(at_100_mbps)
+fn frames(at_100_mbps: u64, line: Line) -> u64 {
+    line.size(Bytes(at_100_mbps)).0.max(at_100_mbps)
 }
 
 /// Messages of so many frames that take `percent` of the line begin so far apart.
-fn apart(line: BitRate, frames: u64, percent: u64) -> Nanos {
+fn apart(line: Line, frames: u64, percent: u64) -> Nanos {
     let frame = line.time_of(Bytes::on_line(Stream::default().frame_len()));
     Nanos(frame.0 * frames * 100 / percent)
 }
@@ -166,7 +167,7 @@ struct Scene {
     congested: HostId,
     free: HostId,
     ports: Vec<PortOf>,
-    line: BitRate,
+    line: Line,
 }
 
 fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
@@ -190,7 +191,7 @@ fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricErr
     Ok(findings)
 }
 
-fn run(settings: &Settings, line: BitRate, sizes: Sizes, light_percent: u64) -> Result<Run, FabricError> {
+fn run(settings: &Settings, line: Line, sizes: Sizes, light_percent: u64) -> Result<Run, FabricError> {
     let (plan, scene) = plan(line);
     let plan = plan.at_point(format!("light={light_percent}% message={}", frames(sizes.light, line)));
     let load = scene.load(sizes, light_percent);
@@ -199,7 +200,7 @@ fn run(settings: &Settings, line: BitRate, sizes: Sizes, light_percent: u64) -> 
     Ok(Run { load, scene, account, seen })
 }
 
-fn plan(line: BitRate) -> (Plan, Scene) {
+fn plan(line: Line) -> (Plan, Scene) {
     let mut plan = Plan::new(line);
     let switch = plan.switch("switch");
     let heavy: Vec<HostId> = (1..=HEAVY).map(|n| plan.host(&format!("heavy-{n}"), switch)).collect();
@@ -211,10 +212,11 @@ fn plan(line: BitRate) -> (Plan, Scene) {
 
 impl Scene {
     fn load(&self, sizes: Sizes, light_percent: u64) -> Load {
-        let mut load = Load::default();
+        let (mut load, end) = (Load::default(), self.line.span(END));
         for &heavy in &self.heavy {
-            let duration = Some(END.since(ALONE));
-            load.send(heavy, Stream { start: ALONE, duration, ..lossless(self.congested) });
+            let start = self.line.span(ALONE);
+            let duration = Some(end.since(start));
+            load.send(heavy, Stream { start, duration, ..lossless(self.congested) });
         }
         for (place, &light) in self.light.iter().enumerate() {
             let kinds = [(sizes.light, light_percent, self.congested), (sizes.victim, VICTIM, self.free)];
@@ -223,7 +225,7 @@ impl Scene {
                 let every = apart(self.line, length, percent);
                 // The two do not send at the same moment.
                 let shift = every.0 * place as u64 / self.light.len() as u64;
-                let starts = (0..).map(|n| Nanos(shift + n * every.0)).take_while(|&start| start < END);
+                let starts = (0..).map(|n| Nanos(shift + n * every.0)).take_while(|&start| start < end);
                 for start in starts {
                     load.send(light, Stream { start, count: Some(length), ..lossless(to) });
                 }
@@ -240,6 +242,7 @@ impl Scene {
             held: vec![None; self.ports.len()],
         };
         let mut before = vec![0; self.ports.len()];
+        let [begin, end] = [ALONE, END].map(|time| self.line.span(time));
         live.every(LOOK, PATIENCE, |now| {
             let come = |to| self.light.iter().map(|&light| live.received_from(light, to)).sum();
             seen.victim.look(now, come(self.free));
@@ -249,12 +252,12 @@ impl Scene {
                 let class = live.class(port, LOSSLESS);
                 let counters = [&class.xoff_sent, &class.held_since, &class.held_nanos];
                 let [xoffs, since, ended] = settled(|| counters.map(Counter::get));
-                if (ALONE..=END).contains(&now) {
+                if (begin..=end).contains(&now) {
                     let goes_on = if since == 0 { 0 } else { live.begin().after(now).since(Nanos(since)).0 };
                     let look = (now, ended + goes_on);
                     held.get_or_insert([look; 2])[1] = look;
                 }
-                if now < ALONE {
+                if now < begin {
                     *before = xoffs;
                 } else if first.is_none() && xoffs > *before {
                     *first = Some(if since == 0 { now } else { Nanos(since).since(live.begin()) });
@@ -291,9 +294,10 @@ impl Run {
                     continue;
                 };
                 let taken = taken.0 as f64 / 1e6;
+                let [alone, ramp] = [ALONE, RAMP].map(|time| self.scene.line.span(time));
                 match due.since(began) {
-                    due if due < ALONE.since(RAMP) => solo.push(taken),
-                    due if due >= ALONE.after(RAMP) => congested.push(taken),
+                    due if due < alone.since(ramp) => solo.push(taken),
+                    due if due >= alone.after(ramp) => congested.push(taken),
                     _ => {}
                 }
             }
@@ -304,7 +308,7 @@ impl Run {
 
 impl Measured {
     /// Of runs, each with both sizes.
-    fn of(runs: &[[Vec<Run>; 2]], line: BitRate) -> Measured {
+    fn of(runs: &[[Vec<Run>; 2]], line: Line) -> Measured {
         let of = |place: usize, sizes: Sizes| {
             let runs_with = move |load: usize| runs.iter().map(|run| &run[place][load]).collect::<Vec<_>>();
             let message_frames = [sizes.light, sizes.victim].map(|of| frames(of, line));
@@ -333,12 +337,13 @@ impl Senders {
         let each: Vec<_> = runs.iter().map(|run| run.senders(range.clone())).collect();
         let paused: u64 = each.iter().map(|run| run.1).sum();
         let time: u64 = each.iter().map(|run| run.2).sum();
-        let first = each.iter().filter_map(|run| run.3).min();
+        let after = |first: Nanos, run: &Run| first.since(run.scene.line.span(ALONE));
+        let first = each.iter().zip(runs).filter_map(|(each, run)| Some(after(each.3?, run))).min();
         Senders {
             xoff_sent: each.iter().map(|run| run.0).sum(),
             // The time of a look is taken before its counters are.
             paused_percent: (100.0 * paused as f64 / time.max(1) as f64).min(100.0),
-            first_xoff_ms: first.map(|first| first.since(ALONE).0 as f64 / 1e6),
+            first_xoff_ms: first.map(|first| first.0 as f64 / 1e6),
         }
     }
 }
@@ -346,7 +351,12 @@ impl Senders {
 impl Delivery {
     fn of(runs: &[&Run], to: impl Fn(&Run) -> HostId, series: impl Fn(&Run) -> &Series) -> Delivery {
         let each: Vec<_> = runs.iter().map(|run| run.completion(to(run))).collect();
-        let rate = |from, to| Spread::of(runs.iter().filter_map(|run| series(run).rate(from, to)));
+        let rate = |from, to| {
+            Spread::of(runs.iter().filter_map(|run| {
+                let [from, to] = [from, to].map(|time: Nanos| run.scene.line.span(time));
+                series(run).rate(from, to)
+            }))
+        };
         Delivery {
             solo_mbps: rate(RAMP, ALONE),
             mbps: rate(ALONE.after(RAMP), END),
@@ -362,8 +372,8 @@ type All = [(String, Measured)];
 const LOAD_X: &str = "offered to the congested port by each light sender (% of a line)";
 
 fn title(request: &Request) -> String {
-    let mbps = request.line.bits_per_second() / 1_000_000;
-    format!("Victim: {HEAVY} heavy and {LIGHT} light senders, a congested and a free port, {mbps} Mb/s each")
+    let line = request.line;
+    format!("Victim: {HEAVY} heavy and {LIGHT} light senders, a congested and a free port, {line} each")
 }
 
 fn text(request: &Request, all: &All) -> String {
@@ -415,8 +425,8 @@ fn text(request: &Request, all: &All) -> String {
         "{}\n\n{table}\nRates are of what arrived. The light senders are alone for {} ms; then the heavy ones send for {} ms. Times of XOFF count \
          from there. An equal share of the congested port is {:.1} %.",
         title(request),
-        ALONE.0 / 1_000_000,
-        END.since(ALONE).0 / 1_000_000,
+        ms(request.line.span(ALONE)),
+        ms(request.line.span(END.since(ALONE))),
         100.0 / (HEAVY + LIGHT) as f64
     )
 }
@@ -469,7 +479,7 @@ type Of<'a> = dyn Fn(&Point) -> Option<f64> + 'a;
 
 #[cfg(test)]
 mod tests {
-    use xoff_dataplane::units::CLASSES;
+    use xoff_dataplane::units::{BitRate, CLASSES};
     use xoff_hosts::HostReport;
     use xoff_hosts::report::{ReceivedStream, SentStream};
 
@@ -477,7 +487,7 @@ mod tests {
 
     #[test]
     fn light_senders_can_number_their_messages_at_every_rate_and_load() {
-        for line in [5, 100, 130, 200, 1000].map(BitRate::from_mbps) {
+        for line in [5, 100, 130, 200, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
             for sizes in [LONG, SMALL] {
                 for &percent in sizes.loads {
                     let _ = plan(line).1.load(sizes, percent); // panics where they cannot
@@ -489,7 +499,7 @@ mod tests {
     /// Three messages of a light sender into congestion: one while it is alone, and two in congestion, the last of
     /// which lost a frame.
     fn run() -> Run {
-        let line = BitRate::from_mbps(100);
+        let line = Line::from(BitRate::from_mbps(100));
         let (_, scene) = plan(line);
         let (load, light) = (scene.load(LONG, LOADS[0]), scene.light[0]);
         let message = frames(LONG.light, line);

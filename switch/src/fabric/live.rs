@@ -3,18 +3,22 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use xoff_dataplane::counters::{ClassCounters, Counters};
 use xoff_dataplane::units::{Class, Nanos};
 use xoff_hosts::{HostReport, Progress};
 
 use super::record::Looks;
-use super::{HostId, PortOf, SwitchId};
+use super::simulation::Simulation;
+use super::{HostId, Line, PortOf, SwitchId};
 use crate::clock;
 use crate::control::status::Status;
 use crate::control::{Answer, SwitchView, snapshot};
 use crate::traffic::HostError;
+
+/// From one look to the next whether all is calm.
+const CALM_LOOK: Duration = Duration::from_millis(2);
 
 /// What `read` reads of counters that belong together and change meanwhile, as they were at one moment: whoever looks
 /// may be kept from running between two loads. So it is read until twice the same was there.
@@ -29,12 +33,45 @@ pub fn settled<T: PartialEq>(mut read: impl FnMut() -> T) -> T {
     }
 }
 
+/// What hosts and switches are driven by.
+pub(super) enum Drive<'a> {
+    /// Threads, those of hosts among them: whoever watches sleeps meanwhile.
+    Threads(&'a [JoinHandle<Result<HostReport, HostError>>]),
+    /// Whoever watches.
+    Simulator(&'a RefCell<Simulation>),
+}
+
+impl Drive<'_> {
+    fn now(&self) -> Nanos {
+        match self {
+            Drive::Threads(_) => clock::now(),
+            Drive::Simulator(simulation) => simulation.borrow().now(),
+        }
+    }
+
+    fn wait(&self, span: Nanos) {
+        match self {
+            Drive::Threads(_) => thread::sleep(Duration::from_nanos(span.0)),
+            Drive::Simulator(simulation) => simulation.borrow_mut().advance(span),
+        }
+    }
+
+    /// Whether a host has ended before it was told to.
+    fn has_failed(&self) -> bool {
+        match self {
+            Drive::Threads(threads) => threads.iter().any(JoinHandle::is_finished),
+            Drive::Simulator(_) => false,
+        }
+    }
+}
+
 /// What can be seen of running hosts and switches.
 pub struct Live<'a> {
     views: Vec<Arc<SwitchView>>,
     /// Of each host, and whether it has anything to send.
     progress: Vec<(Arc<Progress>, bool)>,
-    threads: &'a [JoinHandle<Result<HostReport, HostError>>],
+    line: Line,
+    drive: Drive<'a>,
     begin: Nanos,
     /// What the looks saw, where that is to be kept.
     looks: Option<RefCell<Looks>>,
@@ -44,10 +81,11 @@ impl<'a> Live<'a> {
     pub(super) fn new(
         views: Vec<Arc<SwitchView>>,
         progress: Vec<(Arc<Progress>, bool)>,
-        threads: &'a [JoinHandle<Result<HostReport, HostError>>],
+        (line, drive): (Line, Drive<'a>),
         looks: Option<Looks>,
     ) -> Live<'a> {
-        Live { views, progress, threads, begin: clock::now(), looks: looks.map(RefCell::new) }
+        let begin = drive.now();
+        Live { views, progress, line, drive, begin, looks: looks.map(RefCell::new) }
     }
 
     /// What queues and pauses are now, for raw data.
@@ -123,14 +161,14 @@ impl<'a> Live<'a> {
     /// Time since then.
     #[must_use]
     pub fn elapsed(&self) -> Nanos {
-        clock::now().since(self.begin)
+        self.drive.now().since(self.begin)
     }
 
     /// Whether all that was to be sent has been sent and has left the switches, or a host has failed.
     #[must_use]
     pub fn is_calm(&self) -> bool {
         let sent = self.progress.iter().all(|(progress, sends)| !sends || progress.all_sent.get() == 1);
-        (sent && self.waiting_bytes() == 0) || self.threads.iter().any(JoinHandle::is_finished)
+        (sent && self.waiting_bytes() == 0) || self.drive.has_failed()
     }
 
     /// Bytes that wait in egress queues, all switches and classes.
@@ -140,25 +178,30 @@ impl<'a> Live<'a> {
         classes.map(|(_, _, counters)| counters.egress_bytes.get()).sum()
     }
 
-    /// Calls `look` every `interval` until all is calm, or it has lasted `limit`.
+    /// Calls `look` every `interval` until all is calm, or it has lasted `limit`: times for lines of 100 Mb/s.
     pub fn every(&self, interval: Duration, limit: Duration, mut look: impl FnMut(Nanos)) {
-        let end = Instant::now() + limit;
-        while !self.is_calm() && Instant::now() < end {
+        let end = self.elapsed().after(self.span(limit));
+        while !self.is_calm() && self.elapsed() < end {
             self.look();
             look(self.elapsed());
-            thread::sleep(interval);
+            self.drive.wait(self.span(interval));
         }
     }
 
     pub(super) fn wait_until_calm(&self, calm: Duration, patience: Duration) {
-        let begin = Instant::now();
+        let [calm, patience, look] = [calm, patience, CALM_LOOK].map(|time| self.span(time));
+        let begin = self.elapsed();
         let mut calm_since = begin;
-        while calm_since.elapsed() < calm && begin.elapsed() < patience {
-            thread::sleep(Duration::from_millis(2));
+        while self.elapsed().since(calm_since) < calm && self.elapsed().since(begin) < patience {
+            self.drive.wait(look);
             if !self.is_calm() {
-                calm_since = Instant::now();
+                calm_since = self.elapsed();
             }
         }
+    }
+
+    fn span(&self, at_100_mbps: Duration) -> Nanos {
+        self.line.span(Nanos(u64::try_from(at_100_mbps.as_nanos()).unwrap_or(u64::MAX)))
     }
 }
 

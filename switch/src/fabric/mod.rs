@@ -1,19 +1,25 @@
-//! Hosts and switches in namespaces of this process: built from a plan, run under a load, and accounted
+//! Hosts and switches in namespaces of this process, or in the simulator: built from a plan, run under a load, and accounted
 //! for. What the demo and the experiments stand on.
+//!
+//! Whoever runs a fabric and watches it need not know which of the two it is: settings, loads, counters, looks and accounts are
+//! the same, and time is told by whoever drives it ([`Live`]).
 //!
 //! The switches are what `xoff run` starts and the hosts what `xoff traffic` is, each a thread or two in
 //! a namespace of its own; or a host is left to the kernel, and whoever watches has sockets in it. Switches may be routers, with a
-//! routing daemon beside each. Nothing is left when the process goes, however it goes ([`crate::lab`]).
+//! routing daemon beside each. In the simulator (`simulation.rs`) the same dataplanes and hosts are driven by events, which needs no
+//! privilege. Nothing is left when the process goes, however it goes ([`crate::lab`]).
 
 mod account;
 mod addresses;
 mod credit;
+mod line;
 mod live;
 mod plan;
 mod probe;
 mod record;
 mod routing;
 mod settings;
+mod simulation;
 mod started;
 
 use std::io;
@@ -27,6 +33,7 @@ use xoff_dataplane::units::{Bytes, Class, Nanos};
 use xoff_hosts::{STREAMS_MAX, Stream};
 
 pub use account::{Account, Pfc, Totals, jain};
+pub use line::Line;
 pub use live::{Live, settled};
 use plan::Stack;
 pub use plan::{HostId, Plan, PortOf, SwitchId};
@@ -61,6 +68,10 @@ pub enum FabricError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Routing(#[from] RoutingError),
+    /// There is no such thing in the simulator.
+    #[error("this cannot be simulated: {0}")]
+    #[diagnostic(help("leave --simulated out"))]
+    Unsimulated(&'static str),
     /// Nobody knows which way a flow takes.
     #[error(transparent)]
     Probe(#[from] ProbeError),
@@ -136,26 +147,127 @@ impl Load {
 #[derive(Debug)]
 pub struct Fabric {
     plan: Plan,
+    ground: Ground,
+    reaction: Option<ReactionSettings>,
+    recorder: Option<Recorder>,
+}
+
+/// What it stands on.
+#[derive(Debug)]
+enum Ground {
+    Machine(Namespaces),
+    Simulator(Model),
+}
+
+/// On this machine.
+#[derive(Debug)]
+struct Namespaces {
     switches: Vec<(Namespace, Config)>,
     /// Where the kernel of each router is; none where switches bridge.
     kernels: Vec<Namespace>,
     hosts: Vec<Device>,
-    reaction: Option<ReactionSettings>,
-    recorder: Option<Recorder>,
     _lab: Lab,
 }
 
+/// To be simulated.
+#[derive(Debug)]
+struct Model {
+    switches: Vec<Config>,
+    /// Where chance begins.
+    seed: u64,
+}
+
 impl Fabric {
-    /// Namespaces, wires, and a configuration for each switch: what the plan says, with `variant` on top.
-    /// Streams of the hosts have the reaction points of `variant`.
+    /// A configuration for each switch: what the plan says, with `variant` on top; and namespaces and wires, unless the plan's lines
+    /// are simulated. Streams of the hosts have the reaction points of `variant`.
     ///
     /// # Errors
-    /// Where the machine refuses namespaces or has too little memory, a setting makes no sense, or switches are to route and
-    /// there is no FRR.
+    /// Where the machine refuses namespaces or has too little memory, a setting makes no sense, switches are to route and
+    /// there is no FRR, or the simulator has not what it takes.
     ///
     /// # Panics
     /// Where switches are to route, and a host is the kernel's.
     pub fn build(plan: Plan, variant: &Settings) -> Result<Fabric, FabricError> {
+        let is_simulated = plan.line().is_simulated();
+        let ground = match plan.needs_a_machine() {
+            Some(why) if is_simulated => return Err(FabricError::Unsimulated(why)),
+            None if is_simulated => Ground::Simulator(Model::build(&plan, variant)?),
+            _ => Ground::Machine(Namespaces::build(&plan, variant)?),
+        };
+        Ok(Fabric { plan, ground, reaction: variant.reaction, recorder: variant.recorder.clone() })
+    }
+
+    /// Its plan.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// By how much time a port runs ahead of its line after it was idle, while it sends so many frames of this size. Where a
+    /// line is simulated frames are never faster than it.
+    #[must_use]
+    pub fn credit(&self, at: PortOf, frame: Bytes, frames: u64) -> Nanos {
+        let Ground::Machine(Namespaces { switches, .. }) = &self.ground else { return Nanos::ZERO };
+        let switch = &switches[at.switch.0].1.switch;
+        credit::credit(&switch.ports[at.port.index()], &switch.pipeline, frame, frames)
+    }
+
+    /// Whether all frames of a flow take the same of several equal ways.
+    #[must_use]
+    pub fn keeps_flows(&self) -> bool {
+        let mut routers =
+            self.machine().switches.iter().filter_map(|(_, config)| config.shell.router.as_ref());
+        routers.all(|router| router.spread == Spread::Flow)
+    }
+
+    /// The device of a host.
+    ///
+    /// # Panics
+    /// Where it is simulated.
+    #[must_use]
+    pub fn device(&self, host: HostId) -> &Device {
+        &self.machine().hosts[host.0]
+    }
+
+    fn machine(&self) -> &Namespaces {
+        let Ground::Machine(namespaces) = &self.ground else { panic!("what is simulated has no namespaces") };
+        namespaces
+    }
+
+    /// Starts the switches, and where they route, waits until routes are there.
+    ///
+    /// # Errors
+    /// Where a switch cannot run, or a route does not come.
+    pub fn start(&self) -> Result<Started<'_>, FabricError> {
+        Started::start(self)
+    }
+
+    /// Starts the switches, lets the hosts send, and calls `watch`, which comes back when it has seen
+    /// enough. Then the hosts end: as soon as all is sent and has arrived, at the latest after `patience`, which is that for lines of
+    /// 100 Mb/s. Namespaces and devices are there as long as the fabric.
+    ///
+    /// # Errors
+    /// Where a switch or a host cannot run.
+    pub fn run<T>(
+        &self,
+        load: &Load,
+        patience: Duration,
+        watch: impl FnOnce(&Live) -> T,
+    ) -> Result<(T, Account), FabricError> {
+        self.start()?.run(load, patience, watch)
+    }
+}
+
+impl Model {
+    fn build(plan: &Plan, variant: &Settings) -> Result<Model, FabricError> {
+        let machine = Machine { device: |_| DeviceFacts::Unknown, ..machine::here() };
+        let configs = plan.switches().map(|switch| plan.config(switch, variant, machine.clone()));
+        Ok(Model { switches: configs.collect::<Result<_, _>>()?, seed: variant.seed })
+    }
+}
+
+impl Namespaces {
+    fn build(plan: &Plan, variant: &Settings) -> Result<Namespaces, FabricError> {
         if plan.is_routed {
             let of_kernel = plan.hosts_with(Stack::Kernel).count();
             assert_eq!(of_kernel, 0, "hosts of the kernel would take all others for neighbours");
@@ -169,7 +281,7 @@ impl Fabric {
             let config = plan.config(switch, variant, machine.clone())?;
             switches.push((lab.namespace(plan.switch_name(switch))?, config));
         }
-        let kernels = routing::kernels(&plan, &lab)?;
+        let kernels = routing::kernels(plan, &lab)?;
         for ((_, config), kernel) in switches.iter_mut().zip(&kernels) {
             if let Some(router) = &mut config.shell.router {
                 router.netns = Some(kernel.entrance().join("net"));
@@ -185,64 +297,14 @@ impl Fabric {
             let device = namespace.end("eth0").mac(id.address());
             let (_, device) = lab.veth(end(host.at), device, &VethOptions::default())?;
             if host.stack == Stack::Kernel {
-                introduce(&plan, id, &device)?;
+                introduce(plan, id, &device)?;
             }
             hosts.push(device);
         }
         for &(a, b) in &plan.trunks {
             lab.veth(end(a), end(b), &VethOptions::default())?;
         }
-        let (reaction, recorder) = (variant.reaction, variant.recorder.clone());
-        Ok(Fabric { plan, switches, kernels, hosts, reaction, recorder, _lab: lab })
-    }
-
-    /// Its plan.
-    #[must_use]
-    pub fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    /// By how much time a port runs ahead of its line after it was idle, while it sends so many frames of this size.
-    #[must_use]
-    pub fn credit(&self, at: PortOf, frame: Bytes, frames: u64) -> Nanos {
-        let switch = &self.switches[at.switch.0].1.switch;
-        credit::credit(&switch.ports[at.port.index()], &switch.pipeline, frame, frames)
-    }
-
-    /// Whether all frames of a flow take the same of several equal ways.
-    #[must_use]
-    pub fn keeps_flows(&self) -> bool {
-        let mut routers = self.switches.iter().filter_map(|(_, config)| config.shell.router.as_ref());
-        routers.all(|router| router.spread == Spread::Flow)
-    }
-
-    /// The device of a host.
-    #[must_use]
-    pub fn device(&self, host: HostId) -> &Device {
-        &self.hosts[host.0]
-    }
-
-    /// Starts the switches, and where they route, waits until routes are there.
-    ///
-    /// # Errors
-    /// Where a switch cannot run, or a route does not come.
-    pub fn start(&self) -> Result<Started<'_>, FabricError> {
-        Started::start(self)
-    }
-
-    /// Starts the switches, lets the hosts send, and calls `watch`, which comes back when it has seen
-    /// enough. Then the hosts end: as soon as all is sent and has arrived, at the latest after `patience`. Namespaces and
-    /// devices are there as long as the fabric.
-    ///
-    /// # Errors
-    /// Where a switch or a host cannot run.
-    pub fn run<T>(
-        &self,
-        load: &Load,
-        patience: Duration,
-        watch: impl FnOnce(&Live) -> T,
-    ) -> Result<(T, Account), FabricError> {
-        self.start()?.run(load, patience, watch)
+        Ok(Namespaces { switches, kernels, hosts, _lab: lab })
     }
 }
 

@@ -7,9 +7,10 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use xoff_config::{Config, ConfigError, Machine};
-use xoff_dataplane::units::{BitRate, MacAddr, Nanos, PortId};
+use xoff_dataplane::units::{BitRate, Bytes, MacAddr, Nanos, PortId, TAGS};
 use xoff_hosts::payload::ip_address;
 
+use super::line::Line;
 use super::settings::Settings;
 
 /// A switch of a plan.
@@ -101,7 +102,7 @@ pub(super) enum Stack {
 /// A fabric that is not built yet.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    line: BitRate,
+    line: Line,
     /// What tells it from others of the same experiment.
     pub(super) point: String,
     pub(super) switches: Vec<PlannedSwitch>,
@@ -121,23 +122,33 @@ const XOFF: Nanos = Nanos::from_millis(4);
 const XON: Nanos = Nanos::from_millis(2);
 /// How long the machine may keep a switch from running.
 const STALL_BUDGET: &str = "25ms";
+/// The longest frame of a port, without tags and FCS.
+const MTU_FRAME: u32 = 1514;
 
 impl Plan {
     /// Nothing yet, with wires of this rate unless told otherwise.
     #[must_use]
-    pub fn new(line: BitRate) -> Plan {
+    pub fn new(line: impl Into<Line>) -> Plan {
+        let line = line.into();
         let mut settings = Settings::default();
         settings
             .set("switch.http", "false")
             .text("switch.log", "warn")
-            .text("switch.stall_budget", STALL_BUDGET)
-            .text("defaults.peer_response", "software")
             .set("fdb.capacity", "64")
-            .span("class.3.xoff", line, XOFF)
-            .span("class.3.xon", line, XON)
+            .span("class.3.xoff", line.rate(), line.span(XOFF))
+            .span("class.3.xon", line.rate(), line.span(XON))
             .set("defaults.flood_unknown", "false")
             .set("defaults.flood_group", "false")
             .set("defaults.lldp", "false");
+        if line.is_simulated() {
+            // Ideal hardware: it never stalls, has one frame on a line and none behind it, and stops as fast as the standard asks.
+            settings
+                .text("switch.stall_budget", "0s")
+                .text("defaults.peer_response", "standard")
+                .bytes("defaults.commit", Bytes::on_line(MTU_FRAME + TAGS));
+        } else {
+            settings.text("switch.stall_budget", STALL_BUDGET).text("defaults.peer_response", "software");
+        }
         Plan {
             line,
             point: String::new(),
@@ -150,9 +161,9 @@ impl Plan {
         }
     }
 
-    /// The rate of its wires.
+    /// Its wires.
     #[must_use]
-    pub const fn line(&self) -> BitRate {
+    pub const fn line(&self) -> Line {
         self.line
     }
 
@@ -176,6 +187,18 @@ impl Plan {
     pub fn has_trunks(&self) -> bool {
         let compared = |at: PortOf| self.switches[at.switch.0].role == Role::Compared;
         self.trunks.iter().any(|&(a, b)| compared(a) && compared(b))
+    }
+
+    /// What of it there is on a machine alone, and not in the simulator.
+    #[must_use]
+    pub fn needs_a_machine(&self) -> Option<&'static str> {
+        if self.is_routed {
+            Some("its routes are made by FRR's programs")
+        } else if self.hosts_with(Stack::Kernel).next().is_some() {
+            Some("its hosts send by the kernel's TCP")
+        } else {
+            None
+        }
     }
 
     /// What one switch is told beyond that.
@@ -212,7 +235,7 @@ impl Plan {
 
     /// One more host, at the next port of `switch`.
     pub fn host(&mut self, name: &str, switch: SwitchId) -> HostId {
-        self.host_with(name, switch, self.line)
+        self.host_with(name, switch, self.line.rate())
     }
 
     /// The same with a wire of its own rate.
@@ -222,7 +245,7 @@ impl Plan {
 
     /// One more host whose device is left to the kernel. It knows where all others of its kind are.
     pub fn kernel_host(&mut self, name: &str, switch: SwitchId) -> HostId {
-        self.add_host(name, switch, self.line, Stack::Kernel)
+        self.add_host(name, switch, self.line.rate(), Stack::Kernel)
     }
 
     fn add_host(&mut self, name: &str, switch: SwitchId, line: BitRate, stack: Stack) -> HostId {
@@ -238,8 +261,8 @@ impl Plan {
         let name = |to: SwitchId| format!("to-{}", self.switches[to.0].name);
         let (to_b, to_a) = (name(b), name(a));
         let [leads_to_a, leads_to_b] = [a, b].map(|to| self.switches[to.0].role == Role::Compared);
-        let ends =
-            (self.add_port(a, &to_b, leads_to_b, self.line), self.add_port(b, &to_a, leads_to_a, self.line));
+        let rate = self.line.rate();
+        let ends = (self.add_port(a, &to_b, leads_to_b, rate), self.add_port(b, &to_a, leads_to_a, rate));
         self.trunks.push(ends);
         ends
     }

@@ -1,6 +1,5 @@
 //! The article's own fabric, bridged: two rail switches, a spine, a rail switch.
 
-use xoff_dataplane::units::BitRate;
 use xoff_hosts::Stream;
 
 use super::story::{Chain, Story};
@@ -8,15 +7,15 @@ use super::{
     EXPERIMENT, Findings, GPU_3_PERCENT, OFFERED_PERCENT, OTHER_PERCENT, Request, Run, SEND, Tell,
     other_class, percent_of, watched,
 };
-use crate::fabric::{Fabric, FabricError, HostId, Load, Plan, Settings, lossless};
+use crate::fabric::{Fabric, FabricError, HostId, Line, Load, Plan, Settings, lossless};
 
 /// With the senders, who receives, and both ends of the other class.
-pub(super) fn plan(line: BitRate) -> (Plan, [HostId; 2], HostId, [HostId; 2]) {
+pub(super) fn plan(line: Line) -> (Plan, [HostId; 2], HostId, [HostId; 2]) {
     let mut plan = Plan::new(line);
     let [rail_a, rail_b, spine, rail_c] =
         ["rail-a", "rail-b", "spine", "rail-c"].map(|name| plan.switch(name));
     let senders = [plan.host("gpu-1", rail_a), plan.host("gpu-2", rail_b)];
-    let gpu_3 = plan.host_with("gpu-3", rail_c, percent_of(line, GPU_3_PERCENT).unwrap_or(line));
+    let gpu_3 = plan.host_with("gpu-3", rail_c, percent_of(line, GPU_3_PERCENT).unwrap_or(line.rate()));
     let others = [plan.host("other-1", rail_a), plan.host("other-3", rail_c)];
     for (leaf, top) in [(rail_a, spine), (rail_b, spine), (spine, rail_c)] {
         plan.trunk(leaf, top);
@@ -24,14 +23,14 @@ pub(super) fn plan(line: BitRate) -> (Plan, [HostId; 2], HostId, [HostId; 2]) {
     (plan, senders, gpu_3, others)
 }
 
-fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
+fn run(settings: &Settings, line: Line) -> Result<Run, FabricError> {
     let (plan, senders, gpu_3, others) = plan(line);
     let mut load = Load::default();
     for sender in senders {
         let rate = percent_of(line, OFFERED_PERCENT);
-        load.send(sender, Stream { rate, duration: Some(SEND), ..lossless(gpu_3) });
+        load.send(sender, Stream { rate, duration: Some(line.span(SEND)), ..lossless(gpu_3) });
     }
-    load.send(others[0], other_class(others[1], percent_of(line, OTHER_PERCENT)));
+    load.send(others[0], other_class(others[1], percent_of(line, OTHER_PERCENT), line));
     let fabric = Fabric::build(plan, settings)?;
     watched(fabric.plan(), fabric.start()?, &load, Vec::new())
 }

@@ -10,7 +10,6 @@
 //! ends at one sender: gpu-1 is halted by spine-1's chain alone and gpu-2 by that of spine-2, if their flows take these ways. They
 //! are made to, by their UDP source ports. Against both goes a little of the same class, from other to gpu-1: nobody may ever hold that.
 
-use xoff_dataplane::units::BitRate;
 use xoff_hosts::Stream;
 
 use super::story::{Chain, Story};
@@ -18,7 +17,7 @@ use super::{
     BESIDE_PERCENT, Findings, Flow, GPU_3_PERCENT, OFFERED_PERCENT, OTHER_PERCENT, ROUTED, Request, Run,
     SEND, Tell, other_class, percent_of, watched,
 };
-use crate::fabric::{Fabric, FabricError, HostId, LOSSLESS, Load, Plan, PortOf, Settings, lossless};
+use crate::fabric::{Fabric, FabricError, HostId, LOSSLESS, Line, Load, Plan, PortOf, Settings, lossless};
 
 /// What is to be built, and who is who in it.
 pub(super) struct Scene {
@@ -32,12 +31,12 @@ pub(super) struct Scene {
 /// Of what each of the two sends, by which their frames are told apart where they are counted: with FCS.
 const SIZES: [u32; 2] = [1518, 1514];
 
-pub(super) fn plan(line: BitRate) -> Scene {
+pub(super) fn plan(line: Line) -> Scene {
     let mut plan = Plan::new(line).routed();
     let [leaf_1, leaf_2, spine_1, spine_2] =
         ["leaf-1", "leaf-2", "spine-1", "spine-2"].map(|name| plan.switch(name));
     let senders = ["gpu-1", "gpu-2"].map(|name| plan.host(name, leaf_1));
-    let gpu_3 = plan.host_with("gpu-3", leaf_2, percent_of(line, GPU_3_PERCENT).unwrap_or(line));
+    let gpu_3 = plan.host_with("gpu-3", leaf_2, percent_of(line, GPU_3_PERCENT).unwrap_or(line.rate()));
     let other = plan.host("other", leaf_2);
     let up = [spine_1, spine_2].map(|spine| {
         plan.trunk(leaf_2, spine);
@@ -47,7 +46,7 @@ pub(super) fn plan(line: BitRate) -> Scene {
     Scene { plan, senders, gpu_3, other }
 }
 
-fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
+fn run(settings: &Settings, line: Line) -> Result<Run, FabricError> {
     let Scene { plan, senders, gpu_3, other } = plan(line);
     let fabric = Fabric::build(plan, settings)?;
     let plan = fabric.plan();
@@ -62,13 +61,14 @@ fn run(settings: &Settings, line: BitRate) -> Result<Run, FabricError> {
             source_port = Some(found);
         }
         let rate = percent_of(line, OFFERED_PERCENT);
-        let stream = Stream { rate, source_port, size, duration: Some(SEND), ..lossless(gpu_3) };
+        let stream = Stream { rate, source_port, size, duration: Some(line.span(SEND)), ..lossless(gpu_3) };
         load.send(sender, Stream { via: plan.gateway(sender), ..stream });
     }
     let (from, _) = senders[0];
-    let stream = other_class(other, percent_of(line, OTHER_PERCENT));
+    let stream = other_class(other, percent_of(line, OTHER_PERCENT), line);
     load.send(from, Stream { via: plan.gateway(from), ..stream });
-    let beside = Stream { rate: percent_of(line, BESIDE_PERCENT), duration: Some(SEND), ..lossless(from) };
+    let beside =
+        Stream { rate: percent_of(line, BESIDE_PERCENT), duration: Some(line.span(SEND)), ..lossless(from) };
     load.send(other, Stream { via: plan.gateway(other), ..beside });
     let run = watched(plan, started, &load, flows)?;
     let astray = run.flows.iter().zip(senders).filter_map(|(flow, (sender, up))| {

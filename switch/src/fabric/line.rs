@@ -1,0 +1,111 @@
+//! Lines of a fabric: how fast they are, and whose. From both follows how large things are there, and how long they last.
+//!
+//! Sizes and times are given for lines of 100 Mb/s. Software answers a pause after as long whatever the rate, so that on lines of this
+//! machine sizes grow with the rate, and times stay as they are. What is simulated answers as fast as hardware: there sizes stay, and
+//! times shrink as the rate grows. At 100 Mb/s both are the same.
+
+use std::fmt::{self, Display};
+
+use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+
+/// Where sizes and times are as they are given.
+const REFERENCE: BitRate = BitRate::from_mbps(100);
+
+/// Lines of a rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    rate: BitRate,
+    is_simulated: bool,
+}
+
+impl From<BitRate> for Line {
+    /// A wire between namespaces of this machine.
+    fn from(rate: BitRate) -> Line {
+        Line { rate, is_simulated: false }
+    }
+}
+
+impl Line {
+    /// One in the simulator.
+    #[must_use]
+    pub const fn simulated(rate: BitRate) -> Line {
+        Line { rate, is_simulated: true }
+    }
+
+    /// Its rate.
+    #[must_use]
+    pub const fn rate(self) -> BitRate {
+        self.rate
+    }
+
+    /// Whether it is in the simulator.
+    #[must_use]
+    pub const fn is_simulated(self) -> bool {
+        self.is_simulated
+    }
+
+    /// Its rate, bits per second.
+    #[must_use]
+    pub const fn bits_per_second(self) -> u64 {
+        self.rate.bits_per_second()
+    }
+
+    /// How long it takes for so much.
+    #[must_use]
+    pub fn time_of(self, bytes: Bytes) -> Nanos {
+        self.rate.time_of(bytes)
+    }
+
+    /// A size that is given for lines of 100 Mb/s.
+    #[must_use]
+    pub fn size(self, at_100_mbps: Bytes) -> Bytes {
+        if self.is_simulated { at_100_mbps } else { Bytes(proportion(at_100_mbps.0, self.rate, REFERENCE)) }
+    }
+
+    /// A time that is given for lines of 100 Mb/s.
+    #[must_use]
+    pub fn span(self, at_100_mbps: Nanos) -> Nanos {
+        if self.is_simulated { Nanos(proportion(at_100_mbps.0, REFERENCE, self.rate)) } else { at_100_mbps }
+    }
+}
+
+fn proportion(of: u64, part: BitRate, whole: BitRate) -> u64 {
+    let product = u128::from(of) * u128::from(part.bits_per_second());
+    u64::try_from(product / u128::from(whole.bits_per_second())).unwrap_or(u64::MAX)
+}
+
+impl Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mbps = self.bits_per_second() / 1_000_000;
+        if self.is_simulated && mbps >= 1_000 {
+            write!(f, "{} Gb/s", mbps as f64 / 1e3)
+        } else {
+            write!(f, "{mbps} Mb/s")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn live_sizes_grow_with_the_rate_and_simulated_times_shrink() {
+        let (size, span) = (Bytes(50_000), Nanos::from_millis(600));
+        for (rate, sizes, spans) in
+            [(50, 25_000, 1_200_000), (100, 50_000, 600_000), (1_000, 500_000, 60_000)]
+        {
+            let rate = BitRate::from_mbps(rate);
+            let (live, simulated) = (Line::from(rate), Line::simulated(rate));
+            assert_eq!((live.size(size), live.span(span)), (Bytes(sizes), span));
+            assert_eq!((simulated.size(size), simulated.span(span)), (size, Nanos::from_micros(spans)));
+        }
+    }
+
+    #[test]
+    fn a_rate_is_told_in_the_unit_that_fits() {
+        let told = |mbps| Line::simulated(BitRate::from_mbps(mbps)).to_string();
+        assert_eq!([100, 2_500, 400_000].map(told), ["100 Mb/s", "2.5 Gb/s", "400 Gb/s"]);
+        assert_eq!(Line::from(BitRate::from_gbps(1)).to_string(), "1000 Mb/s");
+    }
+}
