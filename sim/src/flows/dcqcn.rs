@@ -2,7 +2,8 @@
 //!
 //! A notification cuts the rate by alpha / 2, and what it was becomes the target; alpha, an estimate of how much is congested, grows with
 //! each of them and shrinks with time. Between notifications a timer and a counter of bytes each begin rounds of increase: towards the
-//! target for five of them, then the target itself rises, and faster where both have gone far.
+//! target for five of them, then the target itself rises, and faster where both have gone far. (The paper's text and its fluid model have
+//! five rounds before the target rises; by the letter of its algorithm, with a count that begins with one, it would be four.)
 //!
 //! Timers are not events: what they would have done is done when anybody asks. The gap behind a frame is that of the rate when it started.
 
@@ -155,7 +156,7 @@ impl Dcqcn {
         };
         if fewer > few {
             self.target += f64::from(fewer - few) * self.settings.hyper.bits_per_second() as f64;
-        } else if more >= few {
+        } else if more > few {
             self.target += self.settings.additive.bits_per_second() as f64;
         }
         self.target = self.target.min(self.line);
@@ -207,7 +208,7 @@ mod tests {
         let mut expected = point.rate(at(0));
         let mut target = LINE / 2.0;
         for round in 1..=8 {
-            if round >= 5 {
+            if round > 5 {
                 target += 40e6;
             }
             expected = (expected + target) / 2.0;
@@ -225,14 +226,17 @@ mod tests {
             point.sent(at(0), Bytes(10_000_000));
             assert_eq!((point.rounds_by_bytes, point.rounds_by_time), (round, 0));
         }
-        assert!((point.target - (LINE / 2.0 + 40e6)).abs() < 1.0, "additive in the fifth");
+        let mut expected = LINE / 2.0;
+        assert!((point.target - expected).abs() < 1.0, "fast recovery");
         point.sent(at(0), Bytes(10_000_000));
-        let before = LINE / 2.0 + 80e6;
-        assert!((point.target - before).abs() < 1.0);
+        expected += 40e6;
+        assert!((point.target - expected).abs() < 1.0, "the sixth");
         point.rate(at(55 * 5));
-        assert!((point.target - (before + 5.0 * 40e6)).abs() < 1.0, "one kind is not far enough");
+        expected += 5.0 * 40e6;
+        assert!((point.target - expected).abs() < 1.0, "one kind is not far enough");
         point.rate(at(55 * 6));
-        assert!((point.target - (before + 5.0 * 40e6 + 400e6)).abs() < 1.0, "both are");
+        expected += 400e6;
+        assert!((point.target - expected).abs() < 1.0, "both are");
     }
 
     #[test]

@@ -143,7 +143,7 @@ mod tests {
         assert!((swift.window - 200.0 * (1.0 - 0.8 * 0.5)).abs() < 0.01, "{}", swift.window);
         swift.acknowledged(at(149), 1, at(50));
         assert!((swift.window - 120.0).abs() < 0.01);
-        swift.acknowledged(at(150), 1, at(1_000));
+        swift.acknowledged(at(1_100), 1, at(1_000));
         assert!((swift.window - 60.0).abs() < 0.01);
     }
 

@@ -27,11 +27,14 @@ pub struct TimelySettings {
     pub hyper_after: u32,
     /// It sends no slower.
     pub rate_min: BitRate,
+    /// What a flow begins with, of the line. The paper has 1 / (N + 1) where N flows of the host are there before it. Where many begin at
+    /// once at the whole line, one rise of the round trip takes all of them down to the lowest rate.
+    pub start: f64,
 }
 
 impl Default for TimelySettings {
     /// alpha 0.875, beta 0.8, delta 10 Mb/s, 50 us, 500 us, N 5, as published; 20 us for an idle fabric, as in the published code of
-    /// HPCC's simulations. The lowest rate is ours: 10 Mb/s.
+    /// HPCC's simulations. The lowest rate is ours: 10 Mb/s. A flow begins with the line.
     fn default() -> TimelySettings {
         TimelySettings {
             gain: 0.875,
@@ -42,11 +45,12 @@ impl Default for TimelySettings {
             idle: Picos::from_micros(20),
             hyper_after: 5,
             rate_min: BitRate::from_mbps(10),
+            start: 1.0,
         }
     }
 }
 
-/// Of one flow; it begins at line rate.
+/// Of one flow.
 #[derive(Clone, Debug)]
 pub(super) struct Timely {
     settings: TimelySettings,
@@ -62,7 +66,7 @@ pub(super) struct Timely {
 impl Timely {
     pub(super) fn new(settings: &TimelySettings, line: Pace) -> Timely {
         let line = line.rate().bits_per_second() as f64;
-        Timely { settings: *settings, line, rate: line, before: None, change: 0.0, calm: 0 }
+        Timely { settings: *settings, line, rate: line * settings.start, before: None, change: 0.0, calm: 0 }
     }
 
     /// In bits of layer 1 per second.
@@ -72,7 +76,7 @@ impl Timely {
 
     pub(super) fn acknowledged(&mut self, round_trip: Picos) {
         let Some(before) = self.before.replace(round_trip) else { return };
-        let TimelySettings { gain, decrease, additive, low, high, idle, hyper_after, rate_min } =
+        let TimelySettings { gain, decrease, additive, low, high, idle, hyper_after, rate_min, .. } =
             self.settings;
         let change = round_trip.0 as f64 - before.0 as f64;
         self.change = (1.0 - gain) * self.change + gain * change;

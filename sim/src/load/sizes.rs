@@ -210,7 +210,7 @@ mod tests {
         };
         let means = ["edu1", "edu2"].map(|name| Between::ALL.map(|between| kilobytes(name, between)));
         assert!(
-            means.iter().all(|[linear, log, step]| linear / log > 3.0 && step / linear > 1.9),
+            means.iter().all(|[linear, log, step]| linear / log > 2.9 && step / linear > 1.9),
             "{means:?}"
         );
     }

@@ -70,53 +70,97 @@ fn look(fabric: &mut FlowFabric, senders: u32, from: Picos, until: Picos) -> See
     }
 }
 
-/// The probability of a mark at the fixed point of DCQCN's fluid model (Zhu, Ghobadi, Misra, Padhye: ECN or Delay, CoNEXT 2016): rates are
-/// equal shares of the line, and alpha, target and rate stand still. In frames and seconds.
-fn fixed_point(settings: &DcqcnSettings, senders: u32) -> f64 {
-    let frame_bits = 8.0 * Bytes::on_line(frame_len(1_456)).0 as f64;
-    let rate = forty().rate.bits_per_second() as f64 / frame_bits / f64::from(senders);
-    let seconds = |time: Picos| time.0 as f64 / 1e12;
-    let (cut, alpha) = (seconds(settings.cnp_interval), seconds(settings.alpha_timer));
-    let time = seconds(settings.increase_timer) * rate;
-    let bytes = settings.byte_counter.0 as f64 * 8.0 / frame_bits;
-    let additive = settings.additive.bits_per_second() as f64 / frame_bits;
-    let recovery = f64::from(settings.fast_recovery);
-    let excess = |p: f64| {
-        let keep = 1.0 - p;
-        let told = 1.0 - keep.powf(cut * rate);
-        let rounds = |frames: f64| p / (keep.powf(-frames) - 1.0);
-        let beyond = |frames: f64| keep.powf(recovery * frames) * rounds(frames);
-        let alpha = 1.0 - keep.powf(alpha * rate);
-        let down = told * told * alpha / (cut * cut * (rounds(bytes) + rounds(time)));
-        down - additive * rate * (beyond(bytes) + beyond(time))
-    };
+/// The probability of a mark at which `excess`, which falls with it, is nothing.
+fn standing(excess: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (1e-9, 0.5);
-    for _ in 0..200 {
+    for _ in 0..100 {
         let middle = f64::midpoint(low, high);
-        if excess(middle) > 0.0 { high = middle } else { low = middle }
+        if excess(middle) < 0.0 { high = middle } else { low = middle }
     }
     low
 }
 
-/// The fluid model knows no frames, no chance and no time between a queue and what is done about it; it takes notifications for
-/// independent of each other where a receiver waits after each. It says where rates and queue are on average, and so the line has to be
-/// used up, each flow to have its share, and the mean queue to be about there.
+const FRAME_BITS: f64 = 8.0 * 1_538.0;
+
+fn seconds(time: Picos) -> f64 {
+    time.0 as f64 / 1e12
+}
+
+/// Frames in a second of an equal share of the line.
+fn share(senders: u32) -> f64 {
+    forty().rate.bits_per_second() as f64 / FRAME_BITS / f64::from(senders)
+}
+
+/// At the fixed point of DCQCN's fluid model (Zhu, Ghobadi, Misra, Padhye: ECN or Delay, CoNEXT 2016): rates are equal shares of the line, and
+/// alpha, target and rate stand still. In frames and seconds.
+fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {
+    let rate = share(senders);
+    let cut = seconds(settings.cnp_interval);
+    let time = seconds(settings.increase_timer) * rate;
+    let bytes = settings.byte_counter.0 as f64 * 8.0 / FRAME_BITS;
+    let additive = settings.additive.bits_per_second() as f64 / FRAME_BITS;
+    let recovery = f64::from(settings.fast_recovery);
+    standing(|p| {
+        let keep = 1.0 - p;
+        let told = 1.0 - keep.powf(cut * rate);
+        let rounds = |frames: f64| p / (keep.powf(-frames) - 1.0);
+        let beyond = |frames: f64| keep.powf(recovery * frames) * rounds(frames);
+        let alpha = 1.0 - keep.powf(seconds(settings.alpha_timer) * rate);
+        let down = told * told * alpha / (cut * cut * (rounds(bytes) + rounds(time)));
+        additive * rate * (beyond(bytes) + beyond(time)) - down
+    })
+}
+
+/// The same where it is looked at cycle by cycle, from one notification to the next. The receiver says nothing for the interval, and then
+/// until the first mark; timers begin anew with each notification. So the target falls by what is missing of it at the end of a cycle, where
+/// the fluid model has what is missing on average: most of that is missing at its beginning, when no notification can come. Bytes make no
+/// round in so short a time.
+fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
+    let rate = share(senders);
+    let [interval, timer, decay] =
+        [settings.cnp_interval, settings.increase_timer, settings.alpha_timer].map(seconds);
+    let additive = settings.additive.bits_per_second() as f64 / FRAME_BITS;
+    standing(|p| {
+        // Notifications follow the silence at this rate.
+        let marks = p * rate;
+        let reaches = |rounds: u32| (-marks * (f64::from(rounds) * timer - interval).max(0.0)).exp();
+        let alpha = 1.0 / (1.0 + (marks * interval).exp() / ((marks * decay).exp() - 1.0));
+        let (mut missing, mut risen, mut drift) = (rate * alpha / 2.0, 0.0, 0.0);
+        for round in 0..5_000 {
+            if round > settings.fast_recovery {
+                risen += additive;
+                missing += additive;
+            }
+            if round > 0 {
+                missing /= 2.0;
+            }
+            drift += (reaches(round) - reaches(round + 1)) * (risen - missing);
+        }
+        drift
+    })
+}
+
+/// The fluid model knows no frames, no chance, and no order of cuts and rounds: it says roughly where the queue is on average. Where each cycle
+/// is looked at the same is to be expected within little: what is left out there is that rates differ a little from each other and within
+/// a cycle, and that the queue, and marks with it, move about their mean. The line has to be used up, and each flow to have its share, as far
+/// as a tenth of a second shows that.
 #[test]
 fn dcqcn_goes_to_the_fixed_point_of_its_fluid_model() {
     let settings = DcqcnSettings::default();
     for senders in [2, 10] {
         let mut fabric = many_to_one(senders, Control::Dcqcn(settings), 16);
         let seen = look(&mut fabric, senders, Picos::from_micros(60_000), Picos::from_micros(180_000));
-        let p = fixed_point(&settings, senders);
-        assert!(p < ECN.probability, "the model has a fixed point on the curve: {p}");
-        let expected = ECN.min.0 as f64 + p / ECN.probability * (ECN.max.0 - ECN.min.0) as f64;
         let Seen { queue, shares, used } = &seen;
-        eprintln!(
-            "{senders} senders: {used} of the line, shares {shares:?}, {queue} bytes against {expected}"
-        );
         assert!(*used > 0.99 && *used < 1.001, "{senders}: {used} of the line");
-        assert!(shares.iter().all(|share| (share - 1.0).abs() < 0.2), "{senders}: {shares:?}");
-        assert!((queue / expected - 1.0).abs() < 0.3, "{senders}: {queue} bytes against {expected}");
+        assert!(shares.iter().all(|share| (share - 1.0).abs() < 0.1), "{senders}: {shares:?}");
+        for (p, off_max) in [(fluid(&settings, senders), 0.4), (cycles(&settings, senders), 0.1)] {
+            assert!(p < ECN.probability, "there is a fixed point on the curve of marks: {p}");
+            let expected = ECN.min.0 as f64 + p / ECN.probability * (ECN.max.0 - ECN.min.0) as f64;
+            eprintln!(
+                "{senders} senders: {used} of the line, shares {shares:?}, {queue} bytes against {expected}"
+            );
+            assert!((queue / expected - 1.0).abs() < off_max, "{senders}: {queue} bytes against {expected}");
+        }
         assert_eq!(fabric.records().map(|record| record.frames_resent).sum::<u32>(), 0);
         let port = fabric.fabric().switches()[0].counters().class(PortId(1), LOSSLESS);
         assert_eq!((port.xoff_sent.get(), dropped(&fabric)), (0, 0));
@@ -131,7 +175,7 @@ fn notifications_of_a_flow_are_so_far_apart_as_was_told() {
     let mut fabric = many_to_one(4, control, 16);
     fabric.run_until(Picos::from_micros(3_000));
     for record in fabric.records() {
-        assert!(record.cnps > 5 && record.cnps <= 60, "{} in 3 ms", record.cnps);
+        assert!(record.cnps > 2 && record.cnps <= 60, "{} in 3 ms", record.cnps);
         assert!(record.marked > record.cnps);
     }
     let rates: Vec<f64> = (0..4).filter_map(|flow| fabric.rate(flow)).collect();
@@ -142,7 +186,7 @@ fn notifications_of_a_flow_are_so_far_apart_as_was_told() {
 #[test]
 fn who_goes_by_delay_keeps_it_small_and_uses_the_line() {
     let swift = Control::Swift(SwiftSettings { target: Picos::from_micros(15), ..SwiftSettings::default() });
-    let timely = Control::Timely(TimelySettings::default());
+    let timely = Control::Timely(TimelySettings { start: 0.25, ..TimelySettings::default() });
     // The queue of a target of 15 us, less the 5 us of an empty way, and what flows with small windows have on top; of TIMELY's
     // thresholds.
     for (name, control, ack_every, queue_max) in

@@ -1,8 +1,10 @@
 //! Fabrics with flows: what can be computed beforehand, and what holds whatever happens.
 
+mod allocations;
 mod closed;
 mod congestion;
 mod loss;
+mod pauses;
 mod queues;
 mod times;
 mod topologies;

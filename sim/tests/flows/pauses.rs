@@ -1,0 +1,56 @@
+//! Pauses that are no pauses of a class: lists of flows, and rates.
+
+use std::time::Duration;
+
+use xoff_dataplane::settings::PolicyKind;
+use xoff_dataplane::units::ClassSet;
+use xoff_hosts::PauseCounts;
+use xoff_sim::Seed;
+use xoff_sim::flows::{FlowFabric, HostSettings};
+use xoff_sim::ideal::Ideal;
+use xoff_sim::topology::{Build, Graph};
+
+use super::{LINE, LOSSLESS, dropped, flow, run};
+
+/// Host 0 sends to host 1, to which nobody else does, and with three others to host 2. Answers how long the first of these flows takes, and
+/// what host 0 was asked for.
+fn victim(policy: PolicyKind, settings: HostSettings) -> (Duration, PauseCounts) {
+    let mut graph = Graph::default();
+    let switch = graph.add_switch(0);
+    (0..6).for_each(|_| _ = graph.add_host(switch, LINE));
+    let build = Build::alike(|lines, _| {
+        let mut kind = Ideal::of(lines, ClassSet::NONE);
+        kind.settings.policies[LOSSLESS.index()] = policy;
+        for port in &mut kind.settings.ports {
+            port.ofc_peer = policy == PolicyKind::Ofc;
+            port.gfc_peer = policy == PolicyKind::Gfc;
+        }
+        assert_eq!(policy.misfit(LOSSLESS, &kind.settings), None);
+        kind
+    });
+    let mut fabric = FlowFabric::new(&graph.plan(&build), Seed(1), settings);
+    fabric.add(flow(0, 1, 2_000_000));
+    [0, 3, 4, 5].into_iter().for_each(|from| _ = fabric.add(flow(from, 2, 8_000_000)));
+    let records = run(&mut fabric);
+    assert_eq!(dropped(&fabric), 0);
+    let counts = fabric.fabric().hosts()[0].gate().counts(fabric.fabric().now().floor());
+    (Duration::from_nanos(records[0].took().expect("it has ended").0 / 1_000), counts)
+}
+
+#[test]
+fn hosts_that_obey_lists_of_flows_hold_culprits_and_not_the_victim() {
+    let (by_class, counts) = victim(PolicyKind::Pfc, HostSettings::default());
+    assert_eq!(counts.flow_frames, 0);
+    let (by_flow, counts) =
+        victim(PolicyKind::Ofc, HostSettings { obeys_flows: true, ..HostSettings::default() });
+    assert!(counts.flow_frames > 0);
+    assert!(2 * by_flow < by_class, "{by_flow:?} against {by_class:?}");
+    // 2 MB take 169 us of the line alone, and no host can give a flow more than what others leave of its line.
+    assert!(by_flow > Duration::from_micros(169));
+}
+
+#[test]
+fn hosts_keep_the_rates_that_they_are_asked_for() {
+    let (_, counts) = victim(PolicyKind::Gfc, HostSettings { obeys_rates: true, ..HostSettings::default() });
+    assert!(counts.rate_frames > 0);
+}
