@@ -103,11 +103,12 @@ impl Calendar {
         Some((Picos(time), subject(rest)))
     }
 
-    /// The next bucket with something in it becomes the current one, which is through.
-    pub(crate) fn turn_on(&mut self) {
+    /// The next bucket with something in it becomes the current one, which is through, unless it begins after `end`.
+    pub(crate) fn turn_on(&mut self, end: Picos) {
         let near = self.next_occupied();
         let far = self.far.peek().map(|Reverse(entry)| entry.time >> self.width_log2);
-        let Some(number) = near.into_iter().chain(far).min() else { return };
+        let due = near.into_iter().chain(far).min().filter(|number| *number <= end.0 >> self.width_log2);
+        let Some(number) = due else { return };
         self.turn = number;
         while let Some(Reverse(entry)) = self.far.peek()
             && (entry.time >> self.width_log2) - number < BUCKETS as u64
@@ -158,7 +159,7 @@ mod tests {
 
     fn next(calendar: &mut Calendar, end: Picos) -> Option<(Picos, u32)> {
         if calendar.is_through() {
-            calendar.turn_on();
+            calendar.turn_on(end);
         }
         calendar.take_until(end)
     }

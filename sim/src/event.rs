@@ -15,6 +15,8 @@ pub(crate) enum Event {
     Arrived(LinkId),
     /// The time that a node waited for.
     Due(NodeId),
+    /// A frame arrives out of its order, where something has gone wrong.
+    Late(LinkId),
 }
 
 impl Event {
@@ -24,6 +26,7 @@ impl Event {
             Event::Left(LinkId(number)) => number << 2,
             Event::Arrived(LinkId(number)) => number << 2 | 1,
             Event::Due(NodeId(number)) => number << 2 | 2,
+            Event::Late(LinkId(number)) => number << 2 | 3,
         }
     }
 
@@ -33,7 +36,8 @@ impl Event {
         match subject & 3 {
             0 => Event::Left(LinkId(number)),
             1 => Event::Arrived(LinkId(number)),
-            _ => Event::Due(NodeId(number)),
+            2 => Event::Due(NodeId(number)),
+            _ => Event::Late(LinkId(number)),
         }
     }
 }
@@ -45,8 +49,9 @@ mod tests {
     #[test]
     fn an_event_is_what_its_subject_says() {
         for number in [0, 1, NUMBERS_MAX - 1] {
+            let link = LinkId(number);
             for event in
-                [Event::Left(LinkId(number)), Event::Arrived(LinkId(number)), Event::Due(NodeId(number))]
+                [Event::Left(link), Event::Arrived(link), Event::Due(NodeId(number)), Event::Late(link)]
             {
                 assert_eq!(Event::of(event.subject()), event);
                 assert!(event.subject() < SUBJECTS_MAX);

@@ -6,16 +6,17 @@
 use std::hint::black_box;
 
 use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::Bytes;
+use xoff_dataplane::units::{Bytes, PortId};
 
 use crate::calendar::{BUCKETS, Calendar};
-use crate::ends::{End, Line, NodeId};
-use crate::event::{Event, NUMBERS_MAX};
+use crate::ends::{End, Line, LinkId, NodeId};
+use crate::event::Event;
+use crate::faults::{ControlFaults, Mishaps};
 use crate::host::{Flow, Host};
 use crate::link::{Link, Links};
 use crate::node::{Net, Node, Place};
-use crate::plan::Plan;
-use crate::pool::Pool;
+use crate::plan::{At, Plan};
+use crate::pool::{Packet, Pool};
 use crate::seed::{Purpose, Seed};
 use crate::switch_node::{SlotCounts, SwitchNode};
 use crate::time::{Pace, Picos};
@@ -52,11 +53,33 @@ pub struct Tally {
     pub hops: u64,
 }
 
+/// One event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happened {
+    /// The last bit of a frame has left there.
+    Left(End),
+    /// A frame has come in there, or would have if it were not lost.
+    Arrived(End),
+    /// A time that it asked for has come.
+    Due(NodeId),
+}
+
+impl Happened {
+    /// The node at which it happens.
+    #[must_use]
+    pub const fn node(self) -> NodeId {
+        match self {
+            Happened::Left(end) | Happened::Arrived(end) => end.node,
+            Happened::Due(node) => node,
+        }
+    }
+}
+
 impl Fabric {
     /// As planned, with switches of ideal hardware and plain hosts; what switches hash with comes from `seed`.
     ///
     /// # Panics
-    /// If a port of the plan has no link, or two.
+    /// If the plan is refused by [`Plan::check`].
     #[must_use]
     pub fn new(plan: &Plan, seed: Seed) -> Fabric {
         let switch = |at, settings: SwitchSettings, slots| SwitchNode::new(at, &settings, slots);
@@ -76,7 +99,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// As planned, with these switches and hosts, which are made in the order of the plan; what switches hash with comes from `seed`.
     ///
     /// # Panics
-    /// If a port of the plan has no link, or two.
+    /// If the plan is refused by [`Plan::check`].
     #[must_use]
     pub fn of(
         plan: &Plan,
@@ -84,9 +107,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         mut switch: impl FnMut(Place, SwitchSettings, SlotCounts) -> S,
         mut host: impl FnMut(Place, Line) -> H,
     ) -> Fabric<S, H> {
-        let directions = plan.directions();
-        let count = u32::try_from(directions.len()).expect("links are counted in 32 bits");
-        assert!(count < NUMBERS_MAX, "{count} links");
+        let directions = plan.directions().unwrap_or_else(|error| panic!("{error}"));
         let senders: Vec<End> = directions.iter().map(|(from, ..)| *from).collect();
         let mut first_links = FirstLinks(0);
         let mut slots_all = 0;
@@ -153,25 +174,92 @@ impl<S: Node, H: Node> Fabric<S, H> {
         done(&mut self.switches[switch as usize], &mut self.net)
     }
 
-    /// Lets everything happen that is due by `end`, and makes it that time, unless that is over already.
+    /// The link at this end goes down, or comes up again, in both directions at once: what is on its way is lost.
+    ///
+    /// # Panics
+    /// If there is no such end.
+    pub fn set_link(&mut self, at: At, is_up: bool) {
+        let one = self.link_from(self.end(at));
+        let other = self.link_from(self.net.links.to(one));
+        for link in [one, other] {
+            self.net.set_link(link, is_up);
+        }
+        for link in [one, other] {
+            let End { node, port } = self.senders[link.0 as usize];
+            let count = self.switches.len();
+            match self.switches.get_mut(node.index()) {
+                Some(switch) => switch.linked(port, is_up, &mut self.net),
+                None => self.hosts[node.index() - count].linked(port, is_up, &mut self.net),
+            }
+        }
+    }
+
+    /// From now on frames from this end for which `loses` answers true are lost on the way.
+    ///
+    /// # Panics
+    /// If there is no such end.
+    pub fn lose(&mut self, from: At, loses: impl FnMut(&[u8]) -> bool + 'static) {
+        let link = self.link_from(self.end(from));
+        self.net.links.lose(link, Box::new(loses));
+    }
+
+    /// From now on MAC control from this end has these faults on the way, by a stream of `seed`.
+    ///
+    /// # Panics
+    /// If there is no such end.
+    pub fn harm_control(&mut self, from: At, faults: ControlFaults, seed: Seed) {
+        let end = self.end(from);
+        let stream =
+            Seed(seed.number(end.node, Purpose::Faults)).number(NodeId(end.port.0.into()), Purpose::Faults);
+        self.net.links.harm_control(self.link_from(end), faults, fastrand::Rng::with_seed(stream));
+    }
+
+    /// What has gone wrong on links.
+    #[must_use]
+    pub fn mishaps(&self) -> Mishaps {
+        self.net.links.mishaps()
+    }
+
+    /// An end as nodes and ports are numbered here.
+    #[must_use]
+    pub fn end(&self, at: At) -> End {
+        let switches = u32::try_from(self.switches.len()).unwrap_or(u32::MAX);
+        match at {
+            At::Switch(number, port) => End { node: NodeId(number), port: PortId(port) },
+            At::Host(host) => End { node: NodeId(switches + host), port: PortId(0) },
+        }
+    }
+
+    fn link_from(&self, end: End) -> LinkId {
+        let place = self.senders.binary_search(&end).unwrap_or_else(|_| panic!("there is no {end:?}"));
+        LinkId(u32::try_from(place).expect("links are counted in 32 bits"))
+    }
+
+    /// Lets everything happen that is due by `end`, and makes it that time, unless that is over already. Until
+    /// [`Picos::NEVER`] is until nothing moves any more.
     pub fn run_until(&mut self, end: Picos) {
-        let end = end.min(END);
-        self.happen_until::<false>(end);
-        self.net.links.now = self.net.now().max(end);
+        self.happen_until::<false>(end.min(END));
+        self.wait_until(end);
     }
 
     /// The same, but stops at once when a node has [something to say](Net::tell), and answers which; the others that do are next.
-    /// `None`: it is `end`.
+    /// `None`: it is `end`, or nothing moves any more.
     pub fn run_until_told(&mut self, end: Picos) -> Option<NodeId> {
-        let end = end.min(END);
         if self.net.told.is_empty() {
-            self.happen_until::<true>(end);
+            self.happen_until::<true>(end.min(END));
         }
         if self.net.told.is_empty() {
-            self.net.links.now = self.net.now().max(end);
+            self.wait_until(end);
             return None;
         }
         Some(self.net.told.remove(0))
+    }
+
+    /// Nothing happens any more until `end`: it becomes that time, unless that is over already, or never comes.
+    pub fn wait_until(&mut self, end: Picos) {
+        if end <= END {
+            self.net.links.now = self.net.now().max(end);
+        }
     }
 
     /// Lets everything happen until nothing moves any more. Where frames wait for each other for good, it does not end: pauses are
@@ -180,18 +268,35 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.happen_until::<false>(END);
     }
 
+    /// Lets the next event happen, if it is due by `end`.
+    pub fn step(&mut self, end: Picos) -> Option<Happened> {
+        let event = self.take(end.min(END))?;
+        self.happen(event);
+        Some(match event {
+            Event::Left(link) => Happened::Left(self.senders[link.0 as usize]),
+            Event::Arrived(link) | Event::Late(link) => Happened::Arrived(self.net.links.to(link)),
+            Event::Due(node) => Happened::Due(node),
+        })
+    }
+
     fn happen_until<const STOPS: bool>(&mut self, end: Picos) {
         while !STOPS || self.net.told.is_empty() {
-            if self.net.links.calendar.is_through() {
-                self.net.links.calendar.turn_on();
-                self.look_ahead();
-            }
-            let Some((now, subject)) = self.net.links.calendar.take_until(end) else { break };
-            self.net.links.now = now;
-            self.tally.events += 1;
-            self.trace.note(now, subject);
-            self.happen(Event::of(subject));
+            let Some(event) = self.take(end) else { break };
+            self.happen(event);
         }
+    }
+
+    #[inline]
+    fn take(&mut self, end: Picos) -> Option<Event> {
+        if self.net.links.calendar.is_through() {
+            self.net.links.calendar.turn_on(end);
+            self.look_ahead();
+        }
+        let (now, subject) = self.net.links.calendar.take_until(end)?;
+        self.net.links.now = now;
+        self.tally.events += 1;
+        self.trace.note(now, subject);
+        Some(Event::of(subject))
     }
 
     /// Reads the heads of frames that come in during the bucket, so that all of them come out of memory at once, and not one after the
@@ -203,14 +308,14 @@ impl<S: Node, H: Node> Fabric<S, H> {
                 let first = self.net.links.first(link);
                 sum.wrapping_add(first.map_or(0, |packet| self.net.pool.look_ahead(packet)))
             }
-            Event::Left(_) | Event::Due(_) => sum,
+            Event::Left(_) | Event::Due(_) | Event::Late(_) => sum,
         });
         black_box(sum);
     }
 
     #[inline]
     fn happen(&mut self, event: Event) {
-        let Fabric { net, switches, hosts, senders, tally, trace } = self;
+        let Fabric { net, switches, hosts, senders, .. } = self;
         let count = switches.len();
         match event {
             Event::Left(link) => {
@@ -221,18 +326,33 @@ impl<S: Node, H: Node> Fabric<S, H> {
                 }
             }
             Event::Arrived(link) => {
-                let Some((End { node, port }, packet)) = net.links.arrived(link) else { return };
-                tally.hops += 1;
-                trace.note_frame(packet.len);
-                match switches.get_mut(node.index()) {
-                    Some(switch) => switch.arrived(port, packet, net),
-                    None => hosts[node.index() - count].arrived(port, packet, net),
+                let Some(packet) = net.links.arrived(link) else { return };
+                if !net.links.is_in_danger(link) || net.survives(link, packet) {
+                    self.arrived(link, packet);
                 }
             }
             Event::Due(node) => match switches.get_mut(node.index()) {
                 Some(switch) => switch.due(net),
                 None => hosts[node.index() - count].due(net),
             },
+            Event::Late(link) => {
+                if let Some(packet) = net.late(link) {
+                    self.arrived(link, packet);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn arrived(&mut self, link: LinkId, packet: Packet) {
+        let Fabric { net, switches, hosts, tally, trace, .. } = self;
+        let count = switches.len();
+        let End { node, port } = net.links.to(link);
+        tally.hops += 1;
+        trace.note_frame(net.pool.mark(packet));
+        match switches.get_mut(node.index()) {
+            Some(switch) => switch.arrived(port, packet, net),
+            None => hosts[node.index() - count].arrived(port, packet, net),
         }
     }
 

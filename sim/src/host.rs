@@ -205,6 +205,14 @@ impl Node for Host {
         self.send(net);
     }
 
+    fn linked(&mut self, _: PortId, is_up: bool, net: &mut Net) {
+        if !is_up {
+            self.gate.link_lost(net.now().floor());
+            self.look_at_gate(net);
+            self.send(net);
+        }
+    }
+
     fn holds(&self) -> u64 {
         0
     }

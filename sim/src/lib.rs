@@ -7,9 +7,11 @@
 #![forbid(unsafe_code)]
 
 mod calendar;
+mod danger;
 mod ends;
 mod event;
 mod fabric;
+mod faults;
 pub mod flows;
 mod host;
 pub mod ideal;
@@ -26,12 +28,14 @@ mod time;
 pub mod topology;
 mod trace;
 mod traffic_host;
+mod ways;
 
 pub use ends::{End, Line, NodeId};
-pub use fabric::{Fabric, Tally};
+pub use fabric::{Fabric, Happened, Tally};
+pub use faults::{ControlFaults, Mishaps};
 pub use host::{Flow, Host, address};
 pub use node::{Net, Node, Place};
-pub use plan::{At, Forwarding, Plan, SwitchKind};
+pub use plan::{At, Forwarding, Plan, PlanError, SwitchKind};
 pub use pool::{Packet, Pool};
 pub use seed::{Purpose, Seed};
 pub use switch_node::{SlotCounts, SwitchNode};

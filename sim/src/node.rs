@@ -22,6 +22,12 @@ pub trait Node {
     /// A time that it asked for has come. It may have asked for several.
     fn due(&mut self, net: &mut Net);
 
+    /// The link at `port` has gone down, or come up again; what was on its way is lost. A frame that the node has on its line leaves
+    /// all the same, and is lost, as is whatever it starts while the link is down.
+    fn linked(&mut self, port: PortId, is_up: bool, net: &mut Net) {
+        let _ = (port, is_up, net);
+    }
+
     /// Frames of the pool that are in it; of those on its lines it has none.
     fn holds(&self) -> u64;
 }
@@ -67,7 +73,11 @@ impl Net {
     /// A frame starts on the line of `port`, which is free until then.
     #[inline]
     pub fn start(&mut self, at: Place, port: PortId, packet: Packet) {
-        self.links.start(LinkId(at.first_link + u32::from(port.0)), packet);
+        let link = LinkId(at.first_link + u32::from(port.0));
+        if self.links.is_in_danger(link) {
+            return self.start_in_danger(link, packet);
+        }
+        self.links.start(link, packet);
     }
 
     /// The node has something to say to who drives the fabric: see [`Fabric::run_until_told`](crate::Fabric::run_until_told).

@@ -1,11 +1,14 @@
 //! What a fabric is made of, before it is made: kinds of switches, switches, hosts, and the links between them, as values.
 
+use std::fmt;
 use std::sync::Arc;
 
+use thiserror::Error;
 use xoff_dataplane::settings::{GroupSettings, SwitchSettings};
 use xoff_dataplane::units::{MacAddr, PortId};
 
 use crate::ends::{End, Line, NodeId};
+use crate::event::NUMBERS_MAX;
 use crate::switch_node::SlotCounts;
 
 /// What is the same for all switches of a kind.
@@ -39,6 +42,32 @@ pub enum At {
     Switch(u32, u8),
     /// This host.
     Host(u32),
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            At::Switch(number, port) => write!(f, "port {port} of switch {number}"),
+            At::Host(number) => write!(f, "host {number}"),
+        }
+    }
+}
+
+/// Why there is no fabric as planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PlanError {
+    /// A port without a link.
+    #[error("every port has one link: {0} has none")]
+    Unlinked(At),
+    /// A port with several.
+    #[error("every port has one link: {0} has two")]
+    LinkedTwice(At),
+    /// A link leads nowhere.
+    #[error("a link ends at {0}, which there is not")]
+    NoSuchEnd(At),
+    /// More than the simulator counts.
+    #[error("{0} ends of links; there may be {max} at most", max = NUMBERS_MAX - 1)]
+    TooManyEnds(usize),
 }
 
 /// A fabric to be.
@@ -103,20 +132,63 @@ impl Plan {
         })
     }
 
-    /// By the end that sends, nodes and their ports in order: its link's other end and line.
+    /// Frames for `station` leave a switch by this port, or by the group that begins with it.
     ///
     /// # Panics
-    /// If a port has no link, or two.
-    pub(crate) fn directions(&self) -> Vec<(End, End, Line)> {
+    /// If there is no such switch.
+    pub fn lead(&mut self, switch: u32, station: MacAddr, port: PortId) {
+        self.switches[switch as usize].forwarding.statics.push((station, port));
+    }
+
+    /// Whether a fabric can be made of it.
+    ///
+    /// # Errors
+    /// Where a port has no link, or two, or a link leads to what there is not, or there are too many.
+    pub fn check(&self) -> Result<(), PlanError> {
+        self.directions().map(drop)
+    }
+
+    /// By the end that sends, nodes and their ports in order: its link's other end and line.
+    pub(crate) fn directions(&self) -> Result<Vec<(End, End, Line)>, PlanError> {
         let both = |&(a, b, line): &(At, At, Line)| {
             let (a, b) = (self.end(a), self.end(b));
             [(a, b, line), (b, a, line)]
         };
+        let ends = || self.links.iter().flat_map(|(a, b, _)| [*a, *b]);
+        if let Some(nowhere) = ends().find(|at| !self.has(*at)) {
+            return Err(PlanError::NoSuchEnd(nowhere));
+        }
         let mut directions: Vec<_> = self.links.iter().flat_map(both).collect();
         directions.sort_unstable_by_key(|(from, ..)| *from);
-        let ends = directions.iter().map(|(from, ..)| *from);
-        assert!(ends.eq(self.ends()), "every port has one link");
-        directions
+        if directions.len() >= NUMBERS_MAX as usize {
+            return Err(PlanError::TooManyEnds(directions.len()));
+        }
+        if let Some(twice) = directions.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(PlanError::LinkedTwice(self.at(twice[0].0)));
+        }
+        let mut linked = directions.iter().map(|(from, ..)| *from).peekable();
+        match self.ends().find(|end| linked.next_if_eq(end).is_none()) {
+            Some(unlinked) => Err(PlanError::Unlinked(self.at(unlinked))),
+            None => Ok(directions),
+        }
+    }
+
+    /// Whether there is such an end.
+    fn has(&self, at: At) -> bool {
+        match at {
+            At::Switch(number, port) => self
+                .switches
+                .get(number as usize)
+                .is_some_and(|switch| usize::from(port) < switch.kind.settings.ports.len()),
+            At::Host(number) => number < self.hosts,
+        }
+    }
+
+    fn at(&self, end: End) -> At {
+        match end.node.0.checked_sub(self.switches()) {
+            Some(host) => At::Host(host),
+            None => At::Switch(end.node.0, end.port.0),
+        }
     }
 
     /// All ends that there must be.

@@ -1,16 +1,21 @@
 //! Every frame of the fabric, once, from the host that sends it to the one that receives it.
 //!
-//! Of a frame there is its head, of MAC control all, and a length. What moves from link to switch to link is the number of its
-//! place here ([`Packet`]): nothing is copied on the way. A switch knows a frame by a slot of its own, as a driver's packet memory
+//! Of a frame there is its head, or all of it where whoever adds it says so, and a length. What moves from link to switch to link
+//! is the number of its place here ([`Packet`]): nothing is copied on the way. A switch knows a frame by a slot of its own, as a driver's packet memory
 //! has them; its [`Slots`](crate::slots::Slots) say which packet is in it.
 
-/// As much of a frame as is kept, and a switch is shown; but of MAC control all.
+use std::ops::Range;
+
+/// As much of a frame as is kept, and a switch is shown, unless it is added whole.
 const HEAD: usize = 128;
 /// Free bytes in front, for tags.
-const ROOM: u32 = 12;
+const ROOM: u16 = 12;
 /// What a place has for both, so that it is three cache lines, and addresses and ports are in the first.
 const BYTES: usize = 180;
 const _: () = assert!(ROOM as usize + HEAD <= BYTES);
+
+/// Bytes from the start of a frame that the trace notes: the addresses of hosts and sequence numbers are there.
+const MARK: usize = 32;
 
 /// None of `Pool::long`.
 const NONE: u32 = u32::MAX;
@@ -36,11 +41,21 @@ struct Place {
     /// Where all of it is that does not fit here.
     long: u32,
     len: u32,
-    start: u32,
+    start: u16,
+    /// How many bytes are kept, from the start.
+    kept: u16,
     bytes: [u8; BYTES],
 }
 
-const EMPTY: Place = Place { long: NONE, len: 0, start: 0, bytes: [0; BYTES] };
+const EMPTY: Place = Place { long: NONE, len: 0, start: 0, kept: 0, bytes: [0; BYTES] };
+
+impl Place {
+    #[inline]
+    fn kept(&self) -> Range<usize> {
+        let start = usize::from(self.start);
+        start..start + usize::from(self.kept)
+    }
+}
 
 /// The frames.
 #[derive(Debug, Default)]
@@ -48,7 +63,7 @@ pub struct Pool {
     places: Vec<Place>,
     /// Their numbers.
     free: Vec<u32>,
-    /// MAC control beyond a head, and which of these are free.
+    /// Whole frames beyond a head, and which of these are free.
     long: Vec<Vec<u8>>,
     long_free: Vec<u32>,
 }
@@ -66,23 +81,21 @@ impl Pool {
 
     /// A frame of `len` bytes that begins with `head`: as much of it as is kept.
     #[inline]
+    #[allow(clippy::cast_possible_truncation)] // at most HEAD
     pub fn add(&mut self, head: &[u8], len: u32) -> Packet {
         let packet = Packet { number: self.place(), len };
         let place = &mut self.places[packet.index()];
         let kept = head.len().min(HEAD);
-        (place.start, place.len) = (ROOM, len);
+        (place.start, place.kept, place.len) = (ROOM, kept as u16, len);
         place.bytes[ROOM as usize..][..kept].copy_from_slice(&head[..kept]);
         packet
     }
 
-    /// A frame of these bytes; all of them are kept if it is MAC control.
+    /// A frame of these bytes, all of which are kept. One that is longer than a head has no room for tags.
     pub fn add_whole(&mut self, bytes: &[u8]) -> Packet {
         let packet = self.add(bytes, count(bytes));
-        if bytes.len() > HEAD && is_mac_control(bytes) {
-            let long = self.long_free.pop().unwrap_or_else(|| {
-                self.long.push(Vec::new());
-                count(&self.long) - 1
-            });
+        if bytes.len() > HEAD {
+            let long = self.long();
             self.long[long as usize].extend_from_slice(bytes);
             self.places[packet.index()].long = long;
         }
@@ -93,14 +106,23 @@ impl Pool {
     pub(crate) fn copy(&mut self, packet: Packet) -> Packet {
         let copy = Packet { number: self.place(), len: packet.len };
         self.places[copy.index()] = self.places[packet.index()].clone();
-        let of_copy = &mut self.places[copy.index()];
-        if of_copy.long != NONE {
-            of_copy.long = NONE;
-            let bytes = self.long[self.places[packet.index()].long as usize].clone();
-            self.long.push(bytes);
-            self.places[copy.index()].long = count(&self.long) - 1;
+        let of_first = self.places[packet.index()].long;
+        if of_first != NONE {
+            let bytes = std::mem::take(&mut self.long[of_first as usize]);
+            let of_copy = self.long();
+            self.long[of_copy as usize].extend_from_slice(&bytes);
+            self.long[of_first as usize] = bytes;
+            self.places[copy.index()].long = of_copy;
         }
         copy
+    }
+
+    /// An empty place for a whole frame.
+    fn long(&mut self) -> u32 {
+        self.long_free.pop().unwrap_or_else(|| {
+            self.long.push(Vec::new());
+            count(&self.long) - 1
+        })
     }
 
     /// Reads the first of what is kept of it.
@@ -109,7 +131,16 @@ impl Pool {
         self.places[packet.index()].len.into()
     }
 
-    /// Its first bytes; of MAC control all.
+    /// By what a frame is told from others: a number of its first bytes.
+    #[inline]
+    pub(crate) fn mark(&self, packet: Packet) -> u64 {
+        let place = &self.places[packet.index()];
+        let start = usize::from(place.start);
+        let words = place.bytes.get(start..start + MARK).map_or(&[][..], |bytes| bytes.as_chunks::<8>().0);
+        words.iter().fold(packet.len.into(), |sum: u64, word| sum.rotate_left(17) ^ u64::from_le_bytes(*word))
+    }
+
+    /// As much of it as is kept: its first bytes, or all.
     #[inline]
     #[must_use]
     pub fn head(&self, packet: Packet) -> &[u8] {
@@ -117,8 +148,7 @@ impl Pool {
         if place.long != NONE {
             return &self.long[place.long as usize];
         }
-        let end = BYTES.min((place.start + place.len) as usize);
-        &place.bytes[place.start as usize..end]
+        &place.bytes[place.kept()]
     }
 
     /// The same, to be rewritten.
@@ -128,18 +158,20 @@ impl Pool {
         if place.long != NONE {
             return &mut self.long[place.long as usize];
         }
-        let end = BYTES.min((place.start + place.len) as usize);
-        &mut place.bytes[place.start as usize..end]
+        let kept = place.kept();
+        &mut place.bytes[kept]
     }
 
     /// Moves its start; answers its length then, or `None` where there is no room.
     pub(crate) fn move_start(&mut self, packet: Packet, by: i32) -> Option<u32> {
         let place = &mut self.places[packet.index()];
-        let start = place.start.checked_add_signed(by)?;
-        if place.long != NONE || start as usize > BYTES - HEAD {
+        let by_16 = i16::try_from(by).ok()?;
+        let start = place.start.checked_add_signed(by_16)?;
+        let kept = place.kept.checked_add_signed(by_16.checked_neg()?)?;
+        if place.long != NONE || usize::from(start) > BYTES - HEAD {
             return None;
         }
-        place.start = start;
+        (place.start, place.kept) = (start, kept);
         place.len = place.len.saturating_add_signed(-by);
         Some(place.len)
     }
@@ -174,4 +206,39 @@ pub(crate) fn is_mac_control(head: &[u8]) -> bool {
 
 fn count<T>(items: &[T]) -> u32 {
     u32::try_from(items.len()).expect("frames are counted in 32 bits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_frame_that_is_over_is_seen_in_the_next() {
+        let mut pool = Pool::default();
+        let first = pool.add(&[0xff; 200], 1_500);
+        assert_eq!(pool.head(first), [0xff; HEAD]);
+        pool.free(first);
+        let second = pool.add(&[1; 42], 1_500);
+        assert_eq!((pool.head(second), second.len), (&[1; 42][..], 1_500));
+        assert_eq!(pool.move_start(second, -4), Some(1_504));
+        assert_eq!(pool.head(second).len(), 46);
+        assert_eq!(pool.move_start(second, 4), Some(1_500));
+        assert_eq!(pool.move_start(second, 43), None, "beyond what is kept");
+        assert_eq!(pool.head(second), [1; 42]);
+    }
+
+    #[test]
+    fn a_whole_frame_keeps_all_its_bytes_and_so_does_its_copy() {
+        let mut pool = Pool::default();
+        let bytes: Vec<u8> = (0..=255).cycle().take(1_514).collect();
+        for _ in 0..3 {
+            let first = pool.add_whole(&bytes);
+            let copy = pool.copy(first);
+            assert_eq!((pool.head(first), pool.head(copy)), (&bytes[..], &bytes[..]));
+            pool.free(first);
+            assert_eq!(pool.head(copy), bytes);
+            pool.free(copy);
+        }
+        assert_eq!((pool.long.len(), pool.in_use()), (2, 0), "places are used again");
+    }
 }

@@ -17,6 +17,8 @@ pub enum Purpose {
     Start = 3,
     /// When congestion points sample.
     Sample = 4,
+    /// What goes wrong on the way.
+    Faults = 5,
 }
 
 /// Of a run.

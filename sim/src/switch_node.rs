@@ -143,6 +143,12 @@ impl Node for SwitchNode {
         self.step(net, |_, _| ());
     }
 
+    fn linked(&mut self, port: PortId, is_up: bool, net: &mut Net) {
+        let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
+        self.switch.batch(net.links.now.floor()).set_link(port, is_up, view);
+        self.step(net, |_, _| ());
+    }
+
     fn holds(&self) -> u64 {
         self.frames() - self.sending.iter().flatten().count() as u64
     }

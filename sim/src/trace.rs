@@ -14,10 +14,10 @@ impl Trace {
         self.add(now.0 ^ u64::from(subject).rotate_left(40));
     }
 
-    /// A frame of so many bytes has arrived.
+    /// A frame with this mark has arrived.
     #[inline]
-    pub(crate) fn note_frame(&mut self, len: u32) {
-        self.add(len.into());
+    pub(crate) fn note_frame(&mut self, mark: u64) {
+        self.add(mark);
     }
 
     #[inline]

@@ -64,7 +64,7 @@ pub(super) enum OnBreach {
 }
 
 /// Broken promises, so far.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Breaches {
     pub(super) on_breach: OnBreach,
     pub(super) now: Nanos,

@@ -92,6 +92,8 @@ pub struct Host {
     turn: usize,
     /// Frames to send before all others, whatever is paused.
     urgent: VecDeque<Vec<u8>>,
+    /// Pause frames that are yet to be obeyed, and when.
+    to_heed: VecDeque<(Nanos, Vec<u8>)>,
     up: bool,
     seen: BTreeMap<u32, Seen>,
     /// When frames of each class came in.
@@ -115,6 +117,7 @@ impl Host {
             streams: Vec::new(),
             turn: 0,
             urgent: VecDeque::new(),
+            to_heed: VecDeque::new(),
             up: true,
             seen: BTreeMap::new(),
             arrivals: Vec::new(),
@@ -258,14 +261,24 @@ impl Host {
     fn take_pause(&mut self, now: Nanos, bytes: &[u8]) -> Option<Nanos> {
         match self.obeys {
             Obeys::AtOnce => self.heed(now, bytes),
-            Obeys::Late(span) => return Some(now.after(span)),
+            Obeys::Late(span) => {
+                self.to_heed.push_back((now.after(span), bytes.to_vec()));
+                return Some(now.after(span));
+            }
             Obeys::Never => {}
         }
         None
     }
 
+    /// Obeys what it is to obey by now.
+    pub(super) fn heed_due(&mut self, now: Nanos) {
+        while let Some((_, bytes)) = self.to_heed.pop_front_if(|(when, _)| *when <= now) {
+            self.heed(now, &bytes);
+        }
+    }
+
     /// Obeys a pause frame.
-    pub(super) fn heed(&mut self, now: Nanos, bytes: &[u8]) {
+    fn heed(&mut self, now: Nanos, bytes: &[u8]) {
         if self.rates.as_mut().is_some_and(|rates| rates.received(now, bytes, ClassSet::ALL)) {
             return;
         }

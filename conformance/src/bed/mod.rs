@@ -1,73 +1,117 @@
 //! A test bed for the dataplane: switches and hosts linked by wires, in virtual time.
 //!
-//! There is no kernel, no thread, no socket and no clock in it. What will happen stands in a queue
-//! ordered by (time, id); a wire carries one frame at a time at its rate and delivers it, whole, after
-//! its delay. So time is exact, every run repeats, and a test can demand that something happens at
-//! one nanosecond and not at the next.
+//! Time, events, links and the frames on them are the simulator's ([`Fabric`]); its nodes are the bed's own: hosts that
+//! check every byte, and switches that may look at their ports now and then only, and may have several workers. So time is exact,
+//! every run repeats, and a test can demand that something happens at one nanosecond and not at the next.
 //!
-//! After every event each switch is checked against its promises (`watch`), and against itself in the hands of a
+//! After every event the switch at which it happened is checked against its promises (`watch`), and against itself in the hands of a
 //! driver that takes each frame in a batch of its own (`twin`): a test that merely runs has already proven
 //! something.
 
 mod breaches;
-mod events;
 pub mod flow_pauses;
 mod host;
 pub mod payload;
+mod placed;
 pub mod plan;
 mod rates;
 mod star;
 pub mod store;
 mod switch_node;
-mod trace;
 mod twin;
 mod watch;
-mod wire;
 
 pub use breaches::Promise;
-pub use events::{End, NodeId};
 pub use host::{Host, Obeys, Seen, Stream};
 pub use star::{Flow, Star};
 pub use switch_node::{SwitchNode, SwitchPlan};
 pub use twin::Batches;
-pub use wire::Wire;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use breaches::{Breaches, OnBreach};
-use events::{Event, Events};
-use trace::Trace;
+use placed::Placed;
 use xoff_dataplane::settings::{PolicyKind, SwitchSettings};
 use xoff_dataplane::units::{BitRate, Class, MacAddr, Nanos, PortId};
+use xoff_sim::{At, Fabric, Forwarding, Line, Picos, Plan, Seed, SlotCounts, SwitchKind};
 
 /// More events than any test has: a bed that never comes to rest.
 const EVENTS_MAX: u64 = 20_000_000;
 
-#[derive(Debug)]
-enum Node {
-    /// Becomes a switch when all is linked: it is told where every host is.
-    Planned(Box<SwitchPlan>),
-    Switch(Box<SwitchNode>),
-    Host(Box<Host>),
+/// A switch or a host, in the order of their making.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub usize);
+
+/// One end of a wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct End {
+    /// Whose.
+    pub node: NodeId,
+    /// At which of its ports; a host has port 0.
+    pub port: PortId,
+}
+
+/// Where the simulator has a node.
+#[derive(Clone, Copy, Debug)]
+enum Number {
+    Switch(u32),
+    Host(u32),
 }
 
 /// Switches, hosts and wires, and the time.
 #[derive(Debug)]
 pub struct Bed {
-    now: Nanos,
     seed: u64,
-    events: Events,
-    nodes: Vec<Node>,
-    /// Each node's earliest wake-up on its way.
-    wakes: Vec<Nanos>,
-    /// By the end that sends.
-    wires: BTreeMap<End, Wire>,
+    nodes: Vec<Number>,
+    stage: Stage,
     /// By switch and host, where the way is not to be the shortest.
     ways: BTreeMap<(NodeId, NodeId), PortId>,
     streams: u32,
-    trace: Trace,
-    happened: u64,
     breaches: Breaches,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Until all is linked: switches are told where every host is.
+    Planned(Box<Planned>),
+    Runs(Box<Fabric<Placed<SwitchNode>, Placed<Host>>>),
+}
+
+#[derive(Debug, Default)]
+struct Planned {
+    plan: Plan,
+    switches: Vec<SwitchPlan>,
+    hosts: Vec<Host>,
+    /// When which hosts have something to do.
+    wakes: Vec<(Nanos, u32)>,
+    losses: Vec<Losses>,
+}
+
+/// Frames from this end that are lost on the way.
+struct Losses(At, Box<dyn FnMut(&[u8]) -> bool>);
+
+/// The wire on which an end sends.
+#[derive(Debug)]
+pub struct Wire<'bed> {
+    bed: &'bed mut Bed,
+    from: At,
+}
+
+impl Wire<'_> {
+    /// Frames for which `loses` answers true are lost on the way.
+    pub fn lose(&mut self, loses: impl FnMut(&[u8]) -> bool + 'static) {
+        match &mut self.bed.stage {
+            Stage::Planned(planned) => planned.losses.push(Losses(self.from, Box::new(loses))),
+            Stage::Runs(fabric) => fabric.lose(self.from, loses),
+        }
+    }
+}
+
+impl std::fmt::Debug for Losses {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Losses from {}", self.0)
+    }
 }
 
 impl Bed {
@@ -85,39 +129,40 @@ impl Bed {
 
     fn with(seed: u64, on_breach: OnBreach) -> Bed {
         Bed {
-            now: Nanos::ZERO,
             seed,
-            events: Events::default(),
             nodes: Vec::new(),
-            wakes: Vec::new(),
-            wires: BTreeMap::new(),
+            stage: Stage::Planned(Box::default()),
             ways: BTreeMap::new(),
             streams: 0,
-            trace: Trace::default(),
-            happened: 0,
             breaches: Breaches::new(on_breach),
         }
     }
 
     /// A switch; it exists from the first run on.
     pub fn add_switch(&mut self, plan: SwitchPlan) -> NodeId {
-        self.add(Node::Planned(Box::new(plan)))
+        let planned = self.planned();
+        let slots = SlotCounts { data: plan.slots, control: plan.control_slots };
+        let kind = SwitchKind { settings: plan.settings.clone(), slots };
+        let number = planned.plan.add_switch(&Arc::new(kind), Forwarding::default());
+        planned.switches.push(plan);
+        self.add(Number::Switch(number))
     }
 
     /// A host at `port` of `switch`.
     pub fn add_host(&mut self, switch: NodeId, port: u8, obeys: Obeys) -> NodeId {
-        let Node::Planned(plan) = &self.nodes[switch.0] else { panic!("{switch:?} is no planned switch") };
-        let rate = plan.settings.ports[usize::from(port)].speed;
         let mac = MacAddr([2, 0, 0, 0, 0, u8::try_from(self.nodes.len()).expect("few nodes")]);
-        let id = self.add(Node::Host(Box::new(Host::new(mac, rate, obeys))));
-        self.link(end(id, 0), end(switch, port), rate, plan::CABLE);
-        id
+        let number = self.switch_number(switch);
+        let planned = self.planned();
+        let rate = planned.switches[number as usize].settings.ports[usize::from(port)].speed;
+        let host = planned.plan.add_host(number, port, line(rate, plan::CABLE));
+        planned.hosts.push(Host::new(mac, rate, obeys));
+        self.add(Number::Host(host))
     }
 
     /// A wire between two ends, `delay` each way.
     pub fn link(&mut self, a: End, b: End, rate: BitRate, delay: Nanos) {
-        self.wires.insert(a, Wire::new(b, rate, delay));
-        self.wires.insert(b, Wire::new(a, rate, delay));
+        let (a, b) = (self.at(a), self.at(b));
+        self.planned().plan.link(a, b, line(rate, delay));
     }
 
     /// Frames for `host` leave `switch` by `port`, shortest way or not.
@@ -127,271 +172,222 @@ impl Bed {
 
     /// What time it is.
     pub fn now(&self) -> Nanos {
-        self.now
+        match &self.stage {
+            Stage::Planned(_) => Nanos::ZERO,
+            Stage::Runs(fabric) => fabric.now().floor(),
+        }
     }
 
     /// Promises that were broken, each with when that was first seen, and what was seen.
     #[must_use]
-    pub fn broken(&self) -> &[(Nanos, Promise, String)] {
-        self.breaches.noted()
+    pub fn broken(&self) -> Vec<(Nanos, Promise, String)> {
+        let of_switches = match &self.stage {
+            Stage::Planned(_) => &[],
+            Stage::Runs(fabric) => fabric.switches(),
+        };
+        let all = of_switches.iter().map(|switch| &switch.breaches).chain([&self.breaches]);
+        let mut broken: Vec<_> = all.flat_map(Breaches::noted).cloned().collect();
+        broken.sort_by_key(|(at, promise, _)| (*promise, *at));
+        broken.dedup_by_key(|(_, promise, _)| *promise);
+        broken.sort_by_key(|(at, promise, _)| (*at, *promise));
+        broken
     }
 
     /// One number for all that has happened.
     pub fn digest(&self) -> u64 {
-        self.trace.digest()
+        match &self.stage {
+            Stage::Planned(_) => 0,
+            Stage::Runs(fabric) => fabric.digest(),
+        }
     }
 
     /// That host.
     pub fn host(&self, id: NodeId) -> &Host {
-        let Node::Host(host) = &self.nodes[id.0] else { panic!("{id:?} is no host") };
-        host
+        let number = self.host_number(id) as usize;
+        match &self.stage {
+            Stage::Planned(planned) => &planned.hosts[number],
+            Stage::Runs(fabric) => &fabric.hosts()[number].node,
+        }
     }
 
     /// That switch, once the bed has run.
     pub fn switch(&self, id: NodeId) -> &SwitchNode {
-        let Node::Switch(switch) = &self.nodes[id.0] else { panic!("{id:?} is no switch yet") };
-        switch
+        let number = self.switch_number(id) as usize;
+        match &self.stage {
+            Stage::Planned(_) => panic!("{id:?} is no switch yet"),
+            Stage::Runs(fabric) => &fabric.switches()[number].node,
+        }
     }
 
     /// The wire on which this end sends.
-    pub fn wire_mut(&mut self, from: End) -> &mut Wire {
-        self.wires.get_mut(&from).expect("a linked end")
+    pub fn wire_mut(&mut self, from: End) -> Wire<'_> {
+        let from = self.at(from);
+        Wire { bed: self, from }
     }
 
     /// Starts a stream at a host; answers its number.
     pub fn send(&mut self, from: NodeId, stream: Stream) -> u32 {
         let id = self.streams;
         self.streams += 1;
-        self.host_mut(from).send(id, stream);
-        self.events.at(self.now.max(stream.from), Event::Wake(from));
+        self.at_host(from, stream.from, |host| host.send(id, stream));
         id
     }
 
     /// From here on a host keeps the rates (GFC) that it is asked for.
     pub fn keep_rates(&mut self, host: NodeId) {
-        self.host_mut(host).keep_rates();
+        self.at_host(host, Nanos::ZERO, Host::keep_rates);
     }
 
     /// Has a host send these bytes before anything else.
     pub fn inject(&mut self, from: NodeId, bytes: &[u8]) {
-        self.host_mut(from).send_first(bytes.to_vec());
-        self.events.at(self.now, Event::Wake(from));
+        self.at_host(from, Nanos::ZERO, |host| host.send_first(bytes.to_vec()));
     }
 
     /// Takes the link at this end down, or up again, on both sides at once.
     pub fn set_link(&mut self, at: End, up: bool) {
-        let other = self.wires[&at].to;
-        let now = self.now;
-        for end in [at, other] {
-            self.wire_mut(end).set_link(up);
-            match &mut self.nodes[end.node.0] {
-                Node::Switch(switch) => switch.set_link(now, end.port, up),
-                Node::Host(host) => host.set_link(up),
-                Node::Planned(_) => panic!("the bed has not begun"),
-            }
-            self.events.at(now, Event::Wake(end.node));
-        }
+        let at = self.at(at);
+        let Stage::Runs(fabric) = &mut self.stage else { panic!("the bed has not begun") };
+        fabric.set_link(at, up);
     }
 
     /// Has a switch let go every peer that it holds, as before a stop.
     pub fn release_peers(&mut self, id: NodeId) {
-        let now = self.now;
-        let Node::Switch(switch) = &mut self.nodes[id.0] else { panic!("{id:?} is no switch yet") };
-        switch.let_peers_go(now);
-        self.events.at(now, Event::Wake(id));
+        self.at_switch(id, |switch, now| switch.let_peers_go(now));
     }
 
     /// Gives a class of a switch another policy.
     pub fn set_policy(&mut self, id: NodeId, class: Class, kind: PolicyKind) {
-        self.make_switches();
-        let now = self.now;
-        let Node::Switch(switch) = &mut self.nodes[id.0] else { panic!("{id:?} is no switch") };
-        switch.set_policy(now, class, kind);
-        self.events.at(now, Event::Wake(id));
+        self.begin();
+        self.at_switch(id, |switch, now| switch.set_policy(now, class, kind));
     }
 
     /// Other settings hold in a switch from now on.
     pub fn revise(&mut self, id: NodeId, settings: SwitchSettings) {
-        self.make_switches();
-        let now = self.now;
-        let Node::Switch(switch) = &mut self.nodes[id.0] else { panic!("{id:?} is no switch") };
-        switch.revise(now, settings);
-        self.events.at(now, Event::Wake(id));
+        self.begin();
+        self.at_switch(id, |switch, now| switch.revise(now, settings));
     }
 
     /// Lets everything happen that is due by `end`, and makes it that time.
     pub fn run_until(&mut self, end: Nanos) {
-        self.make_switches();
-        while let Some((now, event)) = self.events.pop_until(end) {
-            (self.now, self.breaches.now) = (now, now);
-            self.happened += 1;
-            if self.happened >= EVENTS_MAX {
+        let end = if end == Nanos::NEVER { Picos::NEVER } else { Picos::from(end) };
+        let fabric = self.begin();
+        while fabric.step(end).is_some() {
+            if fabric.tally().events >= EVENTS_MAX {
+                self.breaches.now = self.now();
                 self.breaches.expect(false, Promise::Rest, || "the bed does not come to rest".to_owned());
                 break;
             }
-            self.trace.note(now, &event);
-            self.happen(event);
         }
-        if end != Nanos::NEVER {
-            self.now = end;
-        }
+        self.begin().wait_until(end);
     }
 
     /// Lets everything happen until nothing moves any more, and checks that nothing was left behind.
     pub fn run_to_rest(&mut self) {
         self.run_until(Nanos::NEVER);
-        for node in &self.nodes {
-            if let Node::Switch(switch) = node {
-                switch.check_empty(&mut self.breaches);
-            }
+        let fabric = self.begin();
+        for number in 0..u32::try_from(fabric.switches().len()).expect("few switches") {
+            fabric.at_switch(number, |at, _| at.node.check_empty(&mut at.breaches));
         }
+        assert_eq!(fabric.missing(), 0, "frames of the simulator's");
     }
 
-    fn happen(&mut self, event: Event) {
-        match event {
-            Event::Left(end) => self.left(end),
-            Event::Arrived(end, bytes) => self.arrived(end, bytes),
-            Event::Heed(node, bytes) => {
-                let now = self.now;
-                self.host_mut(node).heed(now, &bytes);
-                self.settle(node);
-            }
-            Event::Wake(node) => {
-                if self.wakes[node.0] <= self.now {
-                    self.wakes[node.0] = Nanos::NEVER;
-                }
-                self.settle(node);
-            }
-        }
-    }
-
-    fn left(&mut self, end: End) {
-        let now = self.now;
-        let wire = self.wire_mut(end);
-        let (to, delivery) = (wire.to, wire.left(now));
-        if let Some((when, bytes)) = delivery {
-            self.events.at(when, Event::Arrived(to, bytes));
-        }
-        if let Node::Switch(switch) = &mut self.nodes[end.node.0] {
-            switch.left(now, end.port, &mut self.breaches);
-        }
-        self.settle(end.node);
-    }
-
-    fn arrived(&mut self, end: End, bytes: Vec<u8>) {
-        if !self.wires[&end].is_up() {
-            return; // it was on its way when the link went down
-        }
-        let now = self.now;
-        match &mut self.nodes[end.node.0] {
-            Node::Switch(switch) => switch.arrived(end.port, &bytes),
-            Node::Host(host) => {
-                if let Some(later) = host.arrived(now, &bytes) {
-                    self.events.at(later, Event::Heed(end.node, bytes));
-                }
-            }
-            Node::Planned(_) => {}
-        }
-        self.settle(end.node);
-    }
-
-    /// Lets a node do all that it can do now.
-    fn settle(&mut self, id: NodeId) {
-        let now = self.now;
-        let (ports, is_looking) = match &mut self.nodes[id.0] {
-            Node::Switch(switch) => {
-                let is_looking = switch.looks_at(now);
-                if is_looking {
-                    switch.look(now, &mut self.breaches);
-                }
-                (switch.ports().collect(), is_looking)
-            }
-            Node::Host(_) => (vec![PortId(0)], false),
-            Node::Planned(_) => return,
-        };
-        for port in ports {
-            self.start(End { node: id, port });
-        }
-        let next = match &self.nodes[id.0] {
-            Node::Switch(switch) => {
-                switch.check(now, &mut self.breaches);
-                if is_looking {
-                    switch.check_idle(now, &mut self.breaches);
-                }
-                switch.next_look(now)
-            }
-            Node::Host(host) => host.next_wake(now),
-            Node::Planned(_) => Nanos::NEVER,
-        };
-        if next < self.wakes[id.0] {
-            self.wakes[id.0] = next;
-            self.events.at(next, Event::Wake(id));
-        }
-    }
-
-    /// Puts the next frame on the wire, if it is free.
-    fn start(&mut self, end: End) {
-        let now = self.now;
-        let Some(wire) = self.wires.get_mut(&end).filter(|wire| wire.is_free()) else { return };
-        let bytes = match &mut self.nodes[end.node.0] {
-            Node::Switch(switch) => switch.next_frame(end.port),
-            Node::Host(host) => host.next_frame(now),
-            Node::Planned(_) => None,
-        };
-        if let Some(bytes) = bytes {
-            let until = wire.carry(now, bytes);
-            self.events.at(until, Event::Left(end));
-        }
-    }
-
-    fn host_mut(&mut self, id: NodeId) -> &mut Host {
-        let Node::Host(host) = &mut self.nodes[id.0] else { panic!("{id:?} is no host") };
-        host
-    }
-
-    fn add(&mut self, node: Node) -> NodeId {
-        self.nodes.push(node);
-        self.wakes.push(Nanos::NEVER);
+    fn add(&mut self, number: Number) -> NodeId {
+        self.nodes.push(number);
         NodeId(self.nodes.len() - 1)
     }
 
-    /// Makes the planned switches, with a static address for every host, behind the port that leads to
-    /// it by the fewest wires.
-    fn make_switches(&mut self) {
-        let hosts: Vec<(NodeId, MacAddr)> = (0..)
-            .zip(&self.nodes)
-            .filter_map(|(id, node)| match node {
-                Node::Host(host) => Some((NodeId(id), host.mac)),
-                Node::Planned(_) | Node::Switch(_) => None,
-            })
-            .collect();
-        for id in (0..self.nodes.len()).map(NodeId) {
-            let Node::Planned(plan) = &self.nodes[id.0] else { continue };
-            let mut plan = SwitchPlan::clone(plan);
-            let chosen = |to| self.ways.get(&(id, to)).copied();
-            let way = |&(to, mac)| chosen(to).or_else(|| self.first_port(id, to)).map(|port| (1, mac, port));
-            plan.settings.fdb.statics.extend(hosts.iter().filter_map(way));
-            self.nodes[id.0] = Node::Switch(Box::new(SwitchNode::new(plan, self.seed)));
+    fn planned(&mut self) -> &mut Planned {
+        let Stage::Planned(planned) = &mut self.stage else { panic!("the bed has begun") };
+        planned
+    }
+
+    fn switch_number(&self, id: NodeId) -> u32 {
+        let Number::Switch(number) = self.nodes[id.0] else { panic!("{id:?} is no switch") };
+        number
+    }
+
+    fn host_number(&self, id: NodeId) -> u32 {
+        let Number::Host(number) = self.nodes[id.0] else { panic!("{id:?} is no host") };
+        number
+    }
+
+    fn at(&self, End { node, port }: End) -> At {
+        match self.nodes[node.0] {
+            Number::Switch(number) => At::Switch(number, port.0),
+            Number::Host(number) => At::Host(number),
         }
     }
 
-    fn first_port(&self, from: NodeId, to: NodeId) -> Option<PortId> {
-        let mut found: BTreeMap<NodeId, Option<PortId>> = [(from, None)].into();
-        let mut queue = VecDeque::from([from]);
-        while let Some(node) = queue.pop_front() {
-            if node == to {
-                return found[&node];
+    /// Something is done at a host, which has to look at it at `when`, or now where that is over.
+    fn at_host(&mut self, id: NodeId, when: Nanos, done: impl FnOnce(&mut Host)) {
+        let number = self.host_number(id);
+        match &mut self.stage {
+            Stage::Planned(planned) => {
+                done(&mut planned.hosts[number as usize]);
+                planned.wakes.push((when, number));
             }
-            for (end, wire) in self.wires.iter().filter(|(end, _)| end.node == node) {
-                let port = found[&node].or(Some(end.port));
-                if let std::collections::btree_map::Entry::Vacant(entry) = found.entry(wire.to.node) {
-                    entry.insert(port);
-                    queue.push_back(wire.to.node);
+            Stage::Runs(fabric) => fabric.at_host(number, |host, net| {
+                done(&mut host.node);
+                host.wake(when, net);
+            }),
+        }
+    }
+
+    /// Something is done at a switch, which then looks at its ports.
+    fn at_switch(&mut self, id: NodeId, done: impl FnOnce(&mut SwitchNode, Nanos)) {
+        let number = self.switch_number(id);
+        let Stage::Runs(fabric) = &mut self.stage else { panic!("{id:?} is no switch yet") };
+        fabric.at_switch(number, |switch, net| {
+            done(&mut switch.node, net.now().floor());
+            switch.wake(Nanos::ZERO, net);
+        });
+    }
+
+    /// Makes switches of plans: each is told where every host is.
+    fn begin(&mut self) -> &mut Fabric<Placed<SwitchNode>, Placed<Host>> {
+        if let Stage::Planned(planned) = &mut self.stage {
+            let Planned { mut plan, switches, hosts, wakes, losses } = *std::mem::take(planned);
+            for (id, number) in (0..).map(NodeId).zip(&self.nodes) {
+                let Number::Host(host) = *number else { continue };
+                let mac = hosts[host as usize].mac;
+                let shortest = plan.ways_to(host);
+                for (from, number) in (0..).map(NodeId).zip(&self.nodes) {
+                    let Number::Switch(switch) = *number else { continue };
+                    let chosen = self.ways.get(&(from, id)).copied();
+                    if let Some(port) = chosen.or(shortest[switch as usize]) {
+                        plan.lead(switch, mac, port);
+                    }
                 }
             }
+            let (seed, breaches) = (self.seed, &self.breaches);
+            let (mut switches, mut hosts) = (switches.into_iter(), hosts.into_iter());
+            let mut fabric = Fabric::of(
+                &plan,
+                Seed(seed),
+                |place, settings, _| {
+                    let mut plan = switches.next().expect("as many as planned");
+                    let ports = settings.ports.len();
+                    plan.settings.fdb.statics = settings.fdb.statics;
+                    plan.settings.fdb.capacity = settings.fdb.capacity;
+                    Placed::new(SwitchNode::new(plan, seed), place, ports, breaches.clone())
+                },
+                |place, _| Placed::new(hosts.next().expect("as many as planned"), place, 1, breaches.clone()),
+            );
+            for (when, host) in wakes {
+                fabric.at_host(host, |host, net| host.wake(when, net));
+            }
+            for Losses(from, loses) in losses {
+                fabric.lose(from, loses);
+            }
+            self.stage = Stage::Runs(Box::new(fabric));
         }
-        None
+        let Stage::Runs(fabric) = &mut self.stage else { unreachable!("it has just begun") };
+        fabric
     }
+}
+
+fn line(rate: BitRate, delay: Nanos) -> Line {
+    Line { rate, delay: Picos::from(delay) }
 }
 
 /// The end at `port` of `node`.

@@ -1,0 +1,160 @@
+//! A switch or a host of the bed where the simulator has it: it is told what happens there, does all that it can do now, and
+//! puts a frame on each line that is free. What a switch promises is looked at after each event.
+
+use xoff_dataplane::units::{Nanos, PortId, PortSet};
+use xoff_sim::{Net, Node, Packet, Picos, Place};
+
+use super::breaches::Breaches;
+use super::host::Host;
+use super::switch_node::SwitchNode;
+
+/// At its place.
+#[derive(Debug)]
+pub struct Placed<N> {
+    pub(super) node: N,
+    pub(super) breaches: Breaches,
+    place: Place,
+    /// Ports whose line is free.
+    free: PortSet,
+    /// The earliest wake-up on its way.
+    wakes: Nanos,
+}
+
+impl<N> Placed<N> {
+    pub(super) fn new(node: N, place: Place, ports: usize, breaches: Breaches) -> Placed<N> {
+        let free = (0..=u8::MAX).map(PortId).take(ports).collect();
+        Placed { node, breaches, place, free, wakes: Nanos::NEVER }
+    }
+
+    /// It does what it can at `when`, or now where that is over.
+    pub(super) fn wake(&self, when: Nanos, net: &mut Net) {
+        net.wake(self.place, Picos::from(when));
+    }
+
+    /// The time has come that it is woken at.
+    fn woken(&mut self, now: Nanos) {
+        if self.wakes <= now {
+            self.wakes = Nanos::NEVER;
+        }
+    }
+
+    fn wake_by(&mut self, next: Nanos, net: &mut Net) {
+        if next < self.wakes {
+            self.wakes = next;
+            self.wake(next, net);
+        }
+    }
+
+    fn start(&mut self, port: PortId, bytes: Option<Vec<u8>>, net: &mut Net) {
+        if let Some(bytes) = bytes {
+            let packet = net.pool.add_whole(&bytes);
+            self.free.remove(port);
+            net.start(self.place, port, packet);
+        }
+    }
+}
+
+/// The bytes of a frame that has come to its end.
+fn take(packet: Packet, net: &mut Net) -> Vec<u8> {
+    let bytes = net.pool.head(packet).to_vec();
+    net.pool.free(packet);
+    bytes
+}
+
+impl Placed<SwitchNode> {
+    fn settle(&mut self, net: &mut Net) {
+        let now = self.note_time(net);
+        let is_looking = self.node.looks_at(now);
+        if is_looking {
+            self.node.look(now, &mut self.breaches);
+        }
+        for port in self.node.ports().filter(|port| self.free.contains(*port)).collect::<Vec<_>>() {
+            self.start(port, self.node.next_frame(port), net);
+        }
+        self.node.check(now, &mut self.breaches);
+        if is_looking {
+            self.node.check_idle(now, &mut self.breaches);
+        }
+        self.wake_by(self.node.next_look(now), net);
+    }
+
+    fn note_time(&mut self, net: &Net) -> Nanos {
+        self.breaches.now = net.now().floor();
+        self.breaches.now
+    }
+}
+
+impl Node for Placed<SwitchNode> {
+    fn arrived(&mut self, port: PortId, packet: Packet, net: &mut Net) {
+        let bytes = take(packet, net);
+        self.node.arrived(port, &bytes);
+        self.settle(net);
+    }
+
+    fn left(&mut self, port: PortId, net: &mut Net) {
+        let now = self.note_time(net);
+        self.free.insert(port);
+        self.node.left(now, port, &mut self.breaches);
+        self.settle(net);
+    }
+
+    fn due(&mut self, net: &mut Net) {
+        self.woken(net.now().floor());
+        self.settle(net);
+    }
+
+    fn linked(&mut self, port: PortId, is_up: bool, net: &mut Net) {
+        let now = self.note_time(net);
+        self.node.set_link(now, port, is_up);
+        self.wake(now, net);
+    }
+
+    fn holds(&self) -> u64 {
+        0 // it has the bytes of its frames itself
+    }
+}
+
+impl Placed<Host> {
+    pub(super) fn settle(&mut self, net: &mut Net) {
+        let now = net.now().floor();
+        if self.free.contains(LINE) {
+            let bytes = self.node.next_frame(now);
+            self.start(LINE, bytes, net);
+        }
+        self.wake_by(self.node.next_wake(now), net);
+    }
+}
+
+/// The only port of a host.
+const LINE: PortId = PortId(0);
+
+impl Node for Placed<Host> {
+    fn arrived(&mut self, _: PortId, packet: Packet, net: &mut Net) {
+        let bytes = take(packet, net);
+        if let Some(later) = self.node.arrived(net.now().floor(), &bytes) {
+            self.wake(later, net);
+        }
+        self.settle(net);
+    }
+
+    fn left(&mut self, port: PortId, net: &mut Net) {
+        self.free.insert(port);
+        self.settle(net);
+    }
+
+    fn due(&mut self, net: &mut Net) {
+        let now = net.now().floor();
+        self.woken(now);
+        self.node.heed_due(now);
+        self.settle(net);
+    }
+
+    fn linked(&mut self, _: PortId, is_up: bool, net: &mut Net) {
+        self.node.set_link(is_up);
+        self.wake(net.now().floor(), net);
+    }
+
+    fn holds(&self) -> u64 {
+        0
+    }
+}

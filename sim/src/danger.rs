@@ -1,0 +1,97 @@
+//! Links on which something may go wrong ([`faults`](crate::faults)), as they carry frames.
+
+use crate::ends::LinkId;
+use crate::event::Event;
+use crate::faults::{ControlFaults, Faults, Loses, Mishaps};
+use crate::link::Links;
+use crate::node::Net;
+use crate::pool::Packet;
+
+impl Links {
+    fn faults(&mut self, id: LinkId) -> &mut Faults {
+        self.endanger(id);
+        self.faults.entry(id.0).or_default()
+    }
+
+    /// Frames for which `loses` answers true are lost.
+    pub(crate) fn lose(&mut self, id: LinkId, loses: Loses) {
+        self.faults(id).loses = Some(loses);
+    }
+
+    pub(crate) fn harm_control(&mut self, id: LinkId, control: ControlFaults, rng: fastrand::Rng) {
+        self.faults(id).control = Some((control, rng));
+    }
+
+    pub(crate) fn mishaps(&self) -> Mishaps {
+        self.faults.values().fold(Mishaps::default(), |sum, Faults { mishaps, .. }| Mishaps {
+            lost: sum.lost + mishaps.lost,
+            late: sum.late + mishaps.late,
+            harmed: sum.harmed + mishaps.harmed,
+        })
+    }
+
+    /// Frames on their way out of their order.
+    pub(crate) fn late(&self) -> usize {
+        self.faults.values().map(|faults| faults.late.len()).sum()
+    }
+}
+
+impl Net {
+    /// A frame starts on a link on which something may go wrong.
+    #[cold]
+    pub(crate) fn start_in_danger(&mut self, id: LinkId, packet: Packet) {
+        let fate = self.links.faults(id).fate(self.pool.head(packet));
+        if let Some((at, change)) = fate.harm {
+            self.pool.head_mut(packet)[at] ^= change;
+        }
+        let arrives = self.links.start(id, packet);
+        let faults = self.links.faults(id);
+        faults.mishaps.harmed += u64::from(fate.harm.is_some());
+        if fate.is_lost {
+            faults.doomed.push(packet.number);
+            faults.mishaps.lost += 1;
+        }
+        if let Some(after) = fate.again_after {
+            let copy = self.pool.copy(packet);
+            let when = arrives.after(after);
+            faults.mishaps.late += 1;
+            faults.late.insert((when, copy.number), copy);
+            self.links.calendar.put(when, Event::Late(id).subject());
+        }
+    }
+
+    /// Whether a frame has come to the end of a link on which something may go wrong; where not, it is no more.
+    #[cold]
+    pub(crate) fn survives(&mut self, id: LinkId, packet: Packet) -> bool {
+        let doomed = &mut self.links.faults(id).doomed;
+        let Some(place) = doomed.iter().position(|number| *number == packet.number) else { return true };
+        doomed.swap_remove(place);
+        self.pool.free(packet);
+        false
+    }
+
+    /// What comes out of its order comes now, unless it was lost meanwhile.
+    #[cold]
+    pub(crate) fn late(&mut self, id: LinkId) -> Option<Packet> {
+        let now = self.links.now;
+        let first = self.links.faults(id).late.first_entry().filter(|entry| entry.key().0 <= now)?;
+        Some(first.remove())
+    }
+
+    /// A link goes down, in one direction, or comes up again: what is on its way is lost.
+    pub(crate) fn set_link(&mut self, id: LinkId, is_up: bool) {
+        let on_their_way: Vec<u32> = self.links.on_their_way(id).map(|packet| packet.number).collect();
+        let faults = self.links.faults(id);
+        faults.is_down = !is_up;
+        for number in on_their_way {
+            if !faults.doomed.contains(&number) {
+                faults.doomed.push(number);
+                faults.mishaps.lost += 1;
+            }
+        }
+        for packet in std::mem::take(&mut faults.late).into_values() {
+            faults.mishaps.lost += 1;
+            self.pool.free(packet);
+        }
+    }
+}
