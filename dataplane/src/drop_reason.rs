@@ -23,7 +23,7 @@ pub enum DropReason {
     Hairpin,
     /// Both ports are isolated.
     Isolated,
-    /// No port is left to send it to: the VLAN has no other member, or flooding is off.
+    /// No port is left to send it to: the VLAN has no other member with a link, or flooding is off.
     NoDestination,
     /// A flood above the rate that its ingress port may flood.
     StormLimit,

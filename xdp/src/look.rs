@@ -21,6 +21,9 @@ pub fn look(device: &str) -> Result<Device, XdpError> {
 }
 
 fn uses(netlink: &Netlink, link: &Link) -> io::Result<Uses> {
+    let (routes, addresses) = (netlink.default_routes(link.ifindex)?, netlink.addresses(link.ifindex)?);
+    // A router beside the port advertises itself to whoever listens, and is of use only to who has an address there.
+    let default_route = routes.made || routes.advertised && !addresses.is_empty();
     let master = link.master.map(|index| netlink.link_at(index.cast_signed())).transpose()?.flatten();
     Ok(Uses {
         loopback: link.loopback,
@@ -28,7 +31,7 @@ fn uses(netlink: &Netlink, link: &Link) -> io::Result<Uses> {
             Some(kind) => format!("{kind} {}", master.name),
             None => master.name,
         }),
-        default_route: netlink.is_default_route(link.ifindex)?,
-        addresses: netlink.addresses(link.ifindex)?,
+        default_route,
+        addresses,
     })
 }

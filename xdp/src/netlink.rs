@@ -13,7 +13,7 @@ use rtnetlink::packet_route::address::{AddressAttribute, AddressMessage, Address
 use rtnetlink::packet_route::link::{
     AfSpecInet6, AfSpecUnspec, In6AddrGenMode, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
-use rtnetlink::packet_route::route::{RouteAttribute, RouteMessage, RouteType};
+use rtnetlink::packet_route::route::{RouteAttribute, RouteMessage, RouteProtocol, RouteType};
 use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use rtnetlink::{Error, Handle, LinkGetRequest, LinkUnspec, RouteMessageBuilder};
 use tokio::runtime::{Builder, Runtime};
@@ -139,17 +139,21 @@ impl Netlink {
         Ok(given.filter_map(address).collect())
     }
 
-    /// Whether what goes anywhere goes out of the device.
-    pub(crate) fn is_default_route(&self, ifindex: i32) -> io::Result<bool> {
+    /// Default routes by the device: whether there is one that somebody made, and whether there is one that a router has advertised.
+    pub(crate) fn default_routes(&self, ifindex: i32) -> io::Result<DefaultRoutes> {
+        let mut found = DefaultRoutes::default();
         let (v4, v6) = (RouteMessageBuilder::<Ipv4Addr>::new(), RouteMessageBuilder::<Ipv6Addr>::new());
         for request in [v4.build(), v6.build()] {
             let routes = self.handle.route().get(request).execute();
             let routes: Vec<RouteMessage> = self.runtime.block_on(routes.try_collect()).map_err(to_io)?;
-            if routes.iter().any(|route| is_default(route, ifindex.cast_unsigned())) {
-                return Ok(true);
+            for route in routes.iter().filter(|route| is_default(route, ifindex.cast_unsigned())) {
+                match route.header.protocol {
+                    RouteProtocol::Ra => found.advertised = true,
+                    _ => found.made = true,
+                }
             }
         }
-        Ok(false)
+        Ok(found)
     }
 
     pub(crate) fn set_gso_max_segs(&self, ifindex: i32, segments: u32) -> io::Result<()> {
@@ -227,6 +231,13 @@ fn clsact(ifindex: i32) -> TcMessage {
     message.header.parent = TcHandle { major: 0xffff, minor: 0xfff1 };
     message.header.handle = TcHandle { major: 0xffff, minor: 0 };
     message
+}
+
+/// Which there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DefaultRoutes {
+    pub(crate) made: bool,
+    pub(crate) advertised: bool,
 }
 
 fn is_default(route: &RouteMessage, ifindex: u32) -> bool {

@@ -138,9 +138,18 @@ fn a_device_that_the_machine_cannot_spare_is_refused() {
         refused(&config, &["the machine's default route goes by p1", "ip route del default dev p1"]);
         ip(&bed, &format!("{family} route del default via {gateway} dev p1"));
     }
+    // What a router beside the port has advertised is the machine's way out only where it has an address there.
+    let advertised = "via fe80::42 dev p1 proto ra";
+    ip(&bed, &format!("-6 route add default {advertised}"));
+    refused(&config, &["the machine's default route goes by p1", "ip route del default dev p1"]);
+    ip(&bed, &format!("-6 route del default {advertised}"));
     // Its addresses alone are the machine's own affair.
     let switch = bed.start(&config);
     let exit = switch.stop();
     let said = "port p1: p1 has the address 10.9.9.1 (and 1 more), where nobody reaches the machine";
     assert!(exit.stderr.contains(said), "{}", exit.stderr);
+    ip(&bed, "address del 10.9.9.1/24 dev p1");
+    ip(&bed, "address del fd09::1/64 dev p1");
+    ip(&bed, &format!("-6 route add default {advertised}"));
+    bed.start(&config).stop();
 }
