@@ -295,6 +295,17 @@ impl Buffer {
         self.egress_room(port, class).allows(Load::from(size))
     }
 
+    /// The same of another worker's queue, as far as its counter says; how many frames wait there it does not say, nor what queues share.
+    pub(crate) fn egress_had_room(&self, port: PortId, class: Class, size: Bytes) -> bool {
+        let (max, _) = self.egress[port.index()][class.index()].next;
+        self.egress_as_counted(port, class).saturating_add(size) < max
+    }
+
+    /// Bytes of `class` that wait or are committed at egress `port`, whichever worker's that is, as they were counted last.
+    pub(crate) fn egress_as_counted(&self, port: PortId, class: Class) -> Bytes {
+        Bytes(self.counters.class(port, class).egress_bytes.get())
+    }
+
     /// What may enter the egress queue with room for each frame of it.
     #[inline]
     #[must_use]

@@ -243,7 +243,8 @@ impl Switch {
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         let outbound: u64 = self.outbox.by_worker.iter().map(|out| u64::from(out.frames.frames())).sum();
-        let inside = self.ports.iter().map(Port::frames).sum::<u64>() + u64::from(self.pipeline.frames());
+        let at_ports = self.ports.iter().map(Port::frames).sum::<u64>();
+        let inside = at_ports + self.paths.frames() + u64::from(self.pipeline.frames());
         Ledger { held: inside + outbound, ..self.ledger }
     }
 

@@ -8,15 +8,22 @@
 //! flow stays with its member, and waits for that.
 //!
 //! Each worker chooses for the frames that come in by its ports, in turns and by a chance of its own. Of queues of another worker's
-//! ports it knows what their counters say: what is on its way there it does not know, nor whether there is room.
+//! ports it knows what their counters say: what is on its way there it does not know. Where frames wait for room, such a queue has none
+//! when what waits there leaves none below its maximum; of what queues share nothing is known. Where no member has room, it is another
+//! worker's that is taken: there a frame holds up nobody.
+//!
+//! The worker that has been handed a frame over chooses again where its port is full, among the group's members of its own that have a
+//! link; where none has room the frame waits for all of these together, in the order in which they came. It has made no choice then,
+//! but for the worker: it is handed over once, and where the last of these members loses its link it is dropped. Copies of floods stay
+//! with their port, and so does what was chosen by groups that hold no longer.
 
 use super::Switch;
 use crate::forward::{GroupId, Groups, Ways, Weighted, shortest};
 use crate::frame::{Frame, FrameStore};
-use crate::queue::FrameMeta;
+use crate::queue::{Fifo, FrameMeta, NONE, Origin};
 use crate::routing::{Hop, Hops};
 use crate::settings::{GroupSettings, Spread, SwitchSettings, Turns};
-use crate::units::{Bytes, Class, PortId, PortSet};
+use crate::units::{Bytes, CLASSES, Class, PortId, PortSet};
 use crate::wire::FlowKey;
 use crate::wire::flow::mix;
 use crate::wire::header::Header;
@@ -29,6 +36,8 @@ pub(super) struct Paths {
     salt: u64,
     /// How often a next hop was chosen by chance.
     pub(super) hops_drawn: u64,
+    /// Which of the groups that this switch has had, one after the other; the same number at each of its workers.
+    revision: u32,
 }
 
 #[derive(Debug)]
@@ -40,6 +49,8 @@ struct Group {
     at: Progress,
     /// After the last choice, which may come to nothing.
     then: Progress,
+    /// Per class, frames that another worker has handed over, and that wait for room at any member that is this one's.
+    waiting: [Fifo; CLASSES],
 }
 
 /// How far a group is in its turns, and in its chances.
@@ -53,7 +64,12 @@ impl Paths {
     pub(super) fn new(settings: &SwitchSettings) -> Paths {
         let secret = settings.fdb.seed.digest();
         let groups = settings.groups.iter().map(|group| Group::new(group, secret)).collect();
-        Paths { groups, salt: mix(secret), hops_drawn: 0 }
+        Paths { groups, salt: mix(secret), hops_drawn: 0, revision: 0 }
+    }
+
+    /// Frames that wait at groups.
+    pub(super) fn frames(&self) -> u64 {
+        self.groups.iter().flat_map(|group| &group.waiting).map(|waiting| u64::from(waiting.frames())).sum()
     }
 
     /// What was chosen is taken: of each group that has a port here.
@@ -79,6 +95,7 @@ impl Group {
             salt: mix(secret ^ settings.salt),
             at: Progress::default(),
             then: Progress::default(),
+            waiting: Default::default(),
         }
     }
 
@@ -123,7 +140,88 @@ impl Switch {
         if let Some(hop) = hop {
             self.readdress(&frame, &hop, store);
         }
+        if self.when_full.waits() && !self.workers.owns(egress) {
+            self.may_choose_again(group, &frame);
+        }
         self.enqueue(egress, frame, store);
+    }
+
+    /// Whoever is handed the frame over may choose again, where each may go anywhere.
+    #[cold]
+    fn may_choose_again(&mut self, group: GroupId, frame: &Frame) {
+        let meta = self.nodes.meta_mut(frame);
+        if self.paths.groups[group.index()].spread != Spread::Flow && meta.origin == Origin::Network {
+            meta.flow = self.paths.revision;
+        }
+    }
+
+    /// The group at which a frame waits that another worker has handed over for `egress`: chosen by groups of the number `chosen_by`.
+    pub(super) fn waits_at_group(&self, egress: PortId, chosen_by: u32) -> Option<GroupId> {
+        self.bridge.groups().of(egress).filter(|_| chosen_by == self.paths.revision)
+    }
+
+    /// A frame for `group` that another worker has handed over goes on by a member of this one, or waits for room at any.
+    #[cold]
+    pub(super) fn wait_at_group<S: FrameStore>(&mut self, group: GroupId, frame: Frame, store: &mut S) {
+        let &FrameMeta { egress, class, .. } = self.nodes.meta(&frame);
+        self.paths.groups[group.index()].waiting[class.index()].push(&mut self.nodes, frame);
+        self.agenda.awaited.insert(egress);
+        self.go_on_from_group(group, class, store);
+    }
+
+    /// There may be room for what waits at `group`. Whether some of it, of whatever class, waits on.
+    pub(super) fn go_on_from_group<S: FrameStore>(
+        &mut self,
+        group: GroupId,
+        class: Class,
+        store: &mut S,
+    ) -> bool {
+        let mut waiting = std::mem::take(&mut self.paths.groups[group.index()].waiting[class.index()]);
+        while let Some(&meta) = waiting.front(&self.nodes)
+            && let Some(egress) = self.choose_again(group, &meta)
+            && let Some(frame) = waiting.pop(&self.nodes)
+        {
+            self.enqueue(egress, frame, store);
+        }
+        let of = &mut self.paths.groups[group.index()];
+        of.waiting[class.index()] = waiting;
+        of.waiting.iter().any(|waiting| !waiting.is_empty())
+    }
+
+    /// The member of this worker that a frame takes which waits at `group`; `None` where it waits on.
+    fn choose_again(&mut self, group: GroupId, meta: &FrameMeta) -> Option<PortId> {
+        self.end_run(); // queues are looked at
+        let of = &self.paths.groups[group.index()];
+        let members = of.ways_where(|port| self.may_enter(port, meta));
+        if members.is_empty() {
+            return Some(meta.egress); // which drops it, and says why
+        }
+        let is_open = |way: &usize| {
+            let port = of.ports[*way];
+            let is_awaited =
+                !self.ports[port.index()].egress.awaits_room[meta.class.index()].taken_over.is_empty();
+            !is_awaited && self.takes(port, meta)
+        };
+        let open = members.iter().filter(is_open).collect();
+        let (turns, usable) = self.preferred(of.spread, open, meta.class, |way| Some(of.ports[way]));
+        let egress = self.paths.groups[group.index()].next(turns, usable)?;
+        self.paths.groups[group.index()].take();
+        Some(egress)
+    }
+
+    /// Other groups hold from now on. What waits at one of those before waits at the port that was chosen for it.
+    pub(super) fn revise_paths(&mut self, paths: &mut Paths) {
+        std::mem::swap(&mut self.paths, paths);
+        self.paths.revision = paths.revision.wrapping_add(1) % NONE;
+        for waiting in paths.groups.iter_mut().flat_map(|group| &mut group.waiting) {
+            while let Some(frame) = waiting.pop(&self.nodes) {
+                let &FrameMeta { egress, class, .. } = self.nodes.meta(&frame);
+                self.ports[egress.index()].egress.awaits_room[class.index()]
+                    .taken_over
+                    .push(&mut self.nodes, frame);
+                self.agenda.awaited.insert(egress);
+            }
+        }
     }
 
     /// `ports` of a flood, with a member of each group in the place of the one that stands for the group.
@@ -191,12 +289,30 @@ impl Switch {
     ) -> (Turns, Ways) {
         let takes = |way: &usize| port(*way).is_none_or(|port| self.takes(port, meta));
         let open: Ways = linked.iter().filter(takes).collect();
-        let usable = open.or(linked);
+        let usable = if open.is_empty() { self.where_none_takes(linked, &port) } else { open };
+        self.preferred(spread, usable, meta.class, port)
+    }
+
+    /// Where no way takes a frame, those to other workers do: it waits there for whatever is theirs, and holds up nobody here.
+    #[cold]
+    fn where_none_takes(&self, linked: Ways, port: impl Fn(usize) -> Option<PortId>) -> Ways {
+        let leads_away = |way: &usize| port(*way).is_some_and(|port| !self.workers.owns(port));
+        linked.iter().filter(leads_away).collect::<Ways>().or(linked)
+    }
+
+    /// Of `usable` ways those that a frame of `class` may take as what waits there is, and in which order.
+    fn preferred(
+        &self,
+        spread: Spread,
+        usable: Ways,
+        class: Class,
+        port: impl Fn(usize) -> Option<PortId>,
+    ) -> (Turns, Ways) {
         match spread {
             Spread::Flow => (Turns::Random, usable),
             Spread::Frame(turns) => (turns, usable),
             Spread::Adaptive { low, high } => {
-                let waits = |way| port(way).map_or(Bytes::ZERO, |port| self.waits_at(port, meta.class));
+                let waits = |way| port(way).map_or(Bytes::ZERO, |port| self.waits_at(port, class));
                 (Turns::Random, shortest(usable, low, high, waits))
             }
         }
@@ -212,10 +328,12 @@ impl Switch {
 
     /// Whether the queue of `egress` takes a frame like this, as far as this worker knows.
     fn takes(&self, egress: PortId, meta: &FrameMeta) -> bool {
-        let at = &self.ports[egress.index()].egress;
-        !self.workers.owns(egress)
-            || !at.closed.contains(meta.class)
-                && self.buffer.egress_has_room(egress, meta.class, meta.counted())
+        let (class, size) = (meta.class, meta.counted());
+        if !self.workers.owns(egress) {
+            return !self.when_full.waits() || self.buffer.egress_had_room(egress, class, size);
+        }
+        let is_closed = self.ports[egress.index()].egress.closed.contains(class);
+        !is_closed && self.buffer.egress_has_room(egress, class, size)
     }
 
     /// Bytes of `class` and of those above it that wait or are committed at `egress`, as far as this worker knows.
@@ -223,7 +341,7 @@ impl Switch {
         let above = Class::ALL.into_iter().skip(class.index());
         let counted = |class| match self.workers.owns(egress) {
             true => self.buffer.egress(egress, class),
-            false => Bytes(self.counters.class(egress, class).egress_bytes.get()),
+            false => self.buffer.egress_as_counted(egress, class),
         };
         above.map(counted).fold(Bytes::ZERO, Bytes::saturating_add)
     }

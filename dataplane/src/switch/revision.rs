@@ -90,7 +90,7 @@ impl Switch {
         self.buffer.revise(settings);
         self.accounts.bound(lossless);
         *unplaced = self.bridge.revise(settings, vlans, groups);
-        std::mem::swap(&mut self.paths, paths);
+        self.revise_paths(paths);
         std::mem::swap(&mut self.policies.reach, reach);
         for port in ports() {
             let mac = self.ports[port.index()].settings.mac;

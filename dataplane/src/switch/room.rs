@@ -1,6 +1,6 @@
 //! Whether a frame finds room at its egress. Where it does not it is dropped, or waits ([`WhenFull`]): at the head of the
 //! pipeline, which halts ([`super::pipeline`]); or in its ingress queue, and with it all behind it. One from another worker's
-//! port waits at the egress port itself.
+//! port waits at the egress port itself, or at its group ([`super::paths`]).
 
 use super::Switch;
 use super::port::AwaitsRoom;
@@ -93,7 +93,7 @@ impl Switch {
 
     /// Whether a frame for `egress` joins a queue of this worker, where there is room.
     #[inline]
-    fn may_enter(&self, egress: PortId, meta: &FrameMeta) -> bool {
+    pub(super) fn may_enter(&self, egress: PortId, meta: &FrameMeta) -> bool {
         self.workers.owns(egress) && self.why_kept_out(egress, meta).is_none()
     }
 
@@ -123,8 +123,8 @@ impl Switch {
     }
 
     /// A frame that another worker has handed over waits where others do, or need not. What the host sends waits for no room, and not
-    /// behind what does.
-    pub(super) fn enter_from_another<S: FrameStore>(&mut self, frame: Frame, store: &mut S) {
+    /// behind what does. `chosen_by`: see [`Switch::waits_at_group`].
+    pub(super) fn enter_from_another<S: FrameStore>(&mut self, frame: Frame, chosen_by: u32, store: &mut S) {
         let meta = self.nodes.meta(&frame);
         let (egress, class) = (meta.egress, meta.class.index());
         let is_awaited = !self.ports[egress.index()].egress.awaits_room[class].taken_over.is_empty();
@@ -132,6 +132,9 @@ impl Switch {
         if never_waits || !is_awaited && !self.must_wait(egress, meta) {
             self.enqueue(egress, frame, store);
             return;
+        }
+        if let Some(group) = self.waits_at_group(egress, chosen_by) {
+            return self.wait_at_group(group, frame, store);
         }
         self.ports[egress.index()].egress.awaits_room[class].taken_over.push(&mut self.nodes, frame);
         self.agenda.awaited.insert(egress);
@@ -178,10 +181,12 @@ impl Switch {
             }
             self.enqueue(port, frame, store);
         }
-        let awaits = &mut self.ports[port.index()].egress.awaits_room;
-        awaits[class.index()].taken_over = taken_over;
+        self.ports[port.index()].egress.awaits_room[class.index()].taken_over = taken_over;
+        let group = self.bridge.groups().of(port);
+        let is_awaited_by_group = group.is_some_and(|group| self.go_on_from_group(group, class, store));
+        let awaits = &self.ports[port.index()].egress.awaits_room;
         let nothing_waits = awaits.iter().all(|at| at.ports.is_empty() && at.taken_over.is_empty());
-        if nothing_waits && !self.pipeline.is_halted_for(port) {
+        if nothing_waits && !is_awaited_by_group && !self.pipeline.is_halted_for(port) {
             self.agenda.awaited.remove(port);
         }
     }

@@ -101,17 +101,17 @@ impl Switch {
     pub(super) fn set_link<S: FrameStore>(&mut self, port: PortId, up: bool, store: &mut S) {
         self.end_run();
         self.bridge.set_link(port, up);
-        if up {
-            self.look_for_room_beside(port, store);
-        }
-        if self.ports[port.index()].up == up || !self.workers.owns(port) {
-            return;
-        }
-        if up {
+        let changes = self.ports[port.index()].up != up && self.workers.owns(port);
+        if up && changes {
             let at = &mut self.ports[port.index()];
             (at.up, at.egress.closed) = (true, ClassSet::NONE);
             self.agenda.egress_active.insert(port);
             self.note_untold(port);
+        }
+        if up {
+            self.look_for_room_beside(port, store);
+        }
+        if up || !changes {
             return;
         }
         self.forget_storms(port);

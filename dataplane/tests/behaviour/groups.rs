@@ -1,5 +1,7 @@
 //! Ports that lead to the same place: every frame takes one of them, and which one is as the group says.
 
+mod workers;
+
 use xoff_dataplane::settings::{GroupSettings, Member, Spread, Turns, WhenFull};
 use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId};
 
@@ -140,15 +142,23 @@ fn every_frame_takes_one_way_and_comes_once() {
 
 #[test]
 fn several_workers_spread_as_one_does() {
-    for spread in SPREADS {
-        for owners in [[0, 1, 0, 1, 0, 1, 0, 1], [0, 0, 0, 0, 1, 1, 2, 2]] {
-            let mut pair = Pair::new(2, |plan| plan.owners = owners.to_vec(), spread);
+    let owners = [[0, 1, 0, 1, 0, 1, 0, 1], [0, 0, 0, 0, 1, 1, 2, 2], [0, 0, 0, 0, 1, 1, 1, 1]];
+    for (spread, owners) in SPREADS.into_iter().flat_map(|spread| owners.map(|owners| (spread, owners))) {
+        for when_full in [WhenFull::Drop, WhenFull::StopClass] {
+            let change = |plan: &mut SwitchPlan| {
+                plan.owners = owners.to_vec();
+                plan.settings.when_full = when_full;
+                if when_full.waits() {
+                    plan.each_lossless(|class| class.egress_max = Bytes(8_000));
+                }
+            };
+            let mut pair = Pair::new(2, change, spread);
             let flows = pair.all_to_all(C3, 60);
             pair.bed.run_to_rest();
             for flow in &flows {
                 let (frames, late_or_twice) = pair.seen(flow);
-                assert_eq!(frames, 60, "{spread:?}");
-                assert!(spread != Spread::Flow || late_or_twice == 0);
+                assert_eq!(frames, 60, "{spread:?}, {when_full:?}");
+                assert!(spread != Spread::Flow || late_or_twice == 0, "in order under {when_full:?}");
             }
             let frames = pair.on_wires();
             assert!(frames.iter().flatten().all(|frames| *frames > 0), "{spread:?}: {frames:?}");
@@ -313,10 +323,11 @@ fn what_waits_for_room_chooses_again() {
 /// A flow waits for its own member, and what waits goes elsewhere when that has no link any more, or another has one again.
 #[test]
 fn what_waits_for_room_at_a_link_goes_elsewhere_without_it() {
+    let others = EACH_FRAME.map(|spread| (spread, &[0, 0, 1, 1, 1, 1][..])); // a flow is handed over once, for its member
     for when_full in [WhenFull::Stop, WhenFull::StopClass] {
-        for spread in SPREADS {
+        for (spread, owners) in SPREADS.map(|spread| (spread, &[][..])).into_iter().chain(others) {
             let mut plan = fan(spread);
-            plan.settings.when_full = when_full;
+            (plan.settings.when_full, plan.owners) = (when_full, owners.to_vec());
             plan.each_lossless(|class| class.egress_max = Bytes(2 * SIZE + 1));
             let mut star = Star::new(plan);
             star.run_for(Nanos::from_micros(1));

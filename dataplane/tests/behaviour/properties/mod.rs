@@ -1,6 +1,6 @@
 //! Whatever a driver does, in whatever order, with whatever settings: every frame is in exactly one
-//! place and ends with a reason, none overtakes another of its ingress, egress and class, none comes
-//! twice, no pause is broken, and in the end everything leaves.
+//! place and ends with a reason, none overtakes another of its ingress, egress and class (but where each may go
+//! anywhere and waits at another worker), none comes twice, no pause is broken, and in the end everything leaves.
 
 mod driver;
 mod settings;

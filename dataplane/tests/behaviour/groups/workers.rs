@@ -1,0 +1,205 @@
+//! Groups whose members are ports of several workers, where frames wait for room: who receives one leaves out what is full elsewhere,
+//! and who has been handed it over chooses again.
+
+use std::collections::VecDeque;
+
+use xoff_dataplane::counters::Counters;
+use xoff_dataplane::frame::Frame;
+use xoff_dataplane::settings::{Spread, SwitchSettings, WhenFull};
+use xoff_dataplane::switch::{Revision, Switch, WorkerId, Workers};
+use xoff_dataplane::units::{BitRate, Bytes, MacAddr, Nanos, PortId};
+
+use super::{BEYOND, EACH_FRAME, SIZE, SPREADS, beyond, fan, group, shares, waiting};
+use crate::bed::store::MemoryStore;
+use crate::bed::{Flow, Star, Stream, SwitchPlan};
+use crate::{C3, resume, stop};
+
+const STOPS: [WhenFull; 2] = [WhenFull::Stop, WhenFull::StopClass];
+const IN_TURN: Spread = SPREADS[1];
+/// All members are the other worker's, or half of them.
+const AWAY: [[u8; 6]; 2] = [[0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1]];
+
+/// Ports are of these workers, and each member has room for so many bytes.
+fn plan(spread: Spread, when_full: WhenFull, owners: [u8; 6], egress_max: u64) -> SwitchPlan {
+    let mut plan = fan(spread);
+    (plan.owners, plan.settings.when_full) = (owners.to_vec(), when_full);
+    plan.each_lossless(|class| class.egress_max = Bytes(egress_max));
+    plan
+}
+
+/// Nothing of class 3 leaves by these members.
+fn paused(plan: SwitchPlan, members: std::ops::Range<usize>) -> Star {
+    let mut star = Star::new(plan);
+    members.for_each(|port| star.pause(port, stop(C3, 0xffff)));
+    star.run_for(Nanos::from_micros(200));
+    star
+}
+
+fn let_go(star: &mut Star, member: usize) {
+    star.pause(member, resume(C3));
+    star.run_for(Nanos::from_micros(400));
+}
+
+#[test]
+fn what_waits_at_another_worker_goes_on_by_any_member_of_that_with_room() {
+    for (when_full, spread) in STOPS.into_iter().flat_map(|stops| EACH_FRAME.map(|spread| (stops, spread))) {
+        for owners in AWAY {
+            let mut star = paused(plan(spread, when_full, owners, 2 * SIZE + 1), 2..6);
+            let id = star.start_to_all(0, Stream { from: star.now(), ..beyond(C3, 12) });
+            star.run_for(Nanos::from_millis(1));
+            assert_eq!(waiting(&star, C3), [2 * SIZE; 4], "all are full, {spread:?}");
+            let_go(&mut star, 4);
+            assert_eq!(shares(&star, id), [0, 0, 6, 0], "{spread:?}, {when_full:?}, {owners:?}");
+            [2, 3, 5].into_iter().for_each(|port| let_go(&mut star, port));
+            star.run_to_rest();
+            assert_eq!(shares(&star, id), [2, 2, 6, 2]);
+        }
+    }
+}
+
+#[test]
+fn a_member_of_another_worker_is_left_out_where_it_has_no_room_for_the_last_byte() {
+    for (when_full, spread) in STOPS.into_iter().flat_map(|stops| EACH_FRAME.map(|spread| (stops, spread))) {
+        for (egress_max, fit) in [(2 * SIZE, 1), (2 * SIZE + 1, 2)] {
+            let mut star = paused(plan(spread, when_full, AWAY[1], egress_max), 4..6);
+            let rate = Some(BitRate::from_mbps(400));
+            let id = star.start_to_all(0, Stream { from: star.now(), rate, ..beyond(C3, 40) });
+            star.run_for(Nanos::from_millis(2));
+            assert_eq!(waiting(&star, C3), [0, 0, fit * SIZE, fit * SIZE], "{spread:?}, {when_full:?}");
+            assert_eq!(shares(&star, id).iter().sum::<u64>(), 40 - 2 * fit, "nothing waits for these");
+            (4..6).for_each(|port| let_go(&mut star, port));
+            star.run_to_rest();
+            assert_eq!(shares(&star, id).iter().sum::<u64>(), 40);
+        }
+    }
+}
+
+/// All of a look are handed over by what counters said before it.
+#[test]
+fn a_frame_that_finds_its_member_full_takes_another_to_the_last_byte() {
+    for when_full in STOPS {
+        for (egress_max, fit, waits) in [(6 * SIZE, 5, 1), (6 * SIZE + 1, 6, 0)] {
+            let mut plan = plan(IN_TURN, when_full, AWAY[0], 2 * SIZE + 1);
+            plan.settings.ports[5].classes[C3.index()].egress_max = Bytes(egress_max);
+            plan.gap = Nanos::from_micros(200);
+            let mut star = paused(plan, 2..6);
+            let id = star.start_to_all(0, Stream { from: star.now(), ..beyond(C3, 12) });
+            star.run_for(Nanos::from_millis(1));
+            assert_eq!(waiting(&star, C3), [2 * SIZE, 2 * SIZE, 2 * SIZE, fit * SIZE], "three each, in turn");
+            let_go(&mut star, 2);
+            star.run_for(Nanos::from_micros(400));
+            assert_eq!(shares(&star, id), [2 + waits, 0, 0, 0], "{when_full:?}");
+            (3..6).for_each(|port| let_go(&mut star, port));
+            star.run_to_rest();
+            assert_eq!(shares(&star, id), [2 + waits, 2, 2, fit]);
+        }
+    }
+}
+
+#[test]
+fn a_flow_waits_for_its_member_at_another_worker_and_stays_in_order() {
+    for when_full in STOPS {
+        for owners in AWAY {
+            let mut star = paused(plan(Spread::Flow, when_full, owners, 2 * SIZE + 1), 2..6);
+            let id = star.start_to_all(0, Stream { from: star.now(), ..beyond(C3, 12) });
+            star.run_for(Nanos::from_millis(1));
+            let of_member = waiting(&star, C3);
+            let own = 2 + of_member.iter().position(|bytes| *bytes > 0).expect("one has it");
+            assert_eq!(of_member.iter().sum::<u64>(), 2 * SIZE);
+            (2..6).filter(|port| *port != own).for_each(|port| let_go(&mut star, port));
+            assert_eq!(shares(&star, id), [0; 4], "{when_full:?}");
+            let_go(&mut star, own);
+            star.run_to_rest();
+            star.came_whole(Flow { from: 0, to: own, id }, 12);
+        }
+    }
+}
+
+/// They hold up nothing but themselves.
+#[test]
+fn a_copy_of_a_flood_stays_with_its_member() {
+    for when_full in STOPS {
+        let mut star = paused(plan(IN_TURN, when_full, AWAY[0], 2 * SIZE + 1), 2..6);
+        let to_all = Stream::new(MacAddr::BROADCAST, 12, star.now());
+        let copies = star.start_to_all(0, to_all);
+        star.run_for(Nanos::from_millis(1));
+        assert_eq!(waiting(&star, C3), [2 * SIZE; 4], "three each, and one of them waits");
+        let behind = star.start_to_all(0, Stream { from: star.now(), ..beyond(C3, 1) });
+        star.run_for(Nanos::from_micros(100));
+        let_go(&mut star, 4);
+        assert_eq!(shares(&star, copies), [0, 0, 3, 0], "{when_full:?}");
+        assert_eq!(shares(&star, behind), [0, 0, 1, 0]);
+        [2, 3, 5].into_iter().for_each(|port| let_go(&mut star, port));
+        star.run_to_rest();
+        assert_eq!((shares(&star, copies), star.at(1).seen(copies).frames), ([3; 4], 12));
+    }
+}
+
+#[test]
+fn what_waits_when_its_group_is_another_leaves_by_the_port_that_was_chosen() {
+    for when_full in STOPS {
+        let mut star = paused(plan(IN_TURN, when_full, AWAY[0], 2 * SIZE + 1), 2..6);
+        let id = star.start_to_all(0, Stream { from: star.now(), ..beyond(C3, 12) });
+        star.run_for(Nanos::from_millis(1));
+        let settings = star.switch().settings.clone();
+        star.revise(lead_by(settings, 4..6));
+        let_go(&mut star, 4);
+        assert_eq!(shares(&star, id), [0, 0, 3, 0], "one of those that waited was for it");
+        [2, 3, 5].into_iter().for_each(|port| let_go(&mut star, port));
+        star.run_to_rest();
+        assert_eq!(shares(&star, id), [3; 4]);
+    }
+}
+
+fn lead_by(mut settings: SwitchSettings, members: std::ops::Range<u8>) -> SwitchSettings {
+    settings.fdb.statics.retain(|(_, mac, _)| *mac != BEYOND);
+    settings.fdb.statics.push((1, BEYOND, PortId(members.start)));
+    settings.groups = vec![group(members, IN_TURN, 1)];
+    settings
+}
+
+/// Frames are on their way from one worker to the other while both are told of other groups.
+#[test]
+fn what_is_on_its_way_when_its_group_is_another_leaves_by_the_port_that_was_chosen() {
+    let mut now = Nanos::from_micros(1);
+    let plan = plan(IN_TURN, WhenFull::StopClass, AWAY[0], SIZE + 1);
+    let counters = Counters::new(6);
+    let roles = [0, 1].map(|me| Workers::new(AWAY[0].map(WorkerId).into(), WorkerId(me)));
+    let [mut receives, mut sends] =
+        roles.clone().map(|roles| Switch::new(&plan.settings, 40, roles, counters.clone()));
+    let mut store = MemoryStore::new(30, 10, 16, 1_600);
+    let mut bytes = [&BEYOND.0[..], &[2, 0, 0, 0, 0, 1, 0x81, 0, 3 << 5, 1, 0x88, 0xb5]].concat();
+    bytes.resize(usize::try_from(SIZE - 4).expect("a frame's length"), 0);
+    for _ in 0..8 {
+        let frame = store.fill(&bytes).expect("a slot is free");
+        receives.batch(now).receive(PortId(0), frame, &mut store);
+    }
+    while receives.batch(now).forward(&mut store) {}
+    let hand_over = |receives: &mut Switch, sends: &mut Switch, store: &mut MemoryStore| {
+        let handover = receives.batch(now).hand_over(WorkerId(1)).expect("it is on its way");
+        sends.batch(now).take_over(handover, store);
+    };
+    (0..4).for_each(|_| hand_over(&mut receives, &mut sends, &mut store));
+    let settings = lead_by(plan.settings.clone(), 2..4);
+    for (worker, roles) in [&mut receives, &mut sends].into_iter().zip(&roles) {
+        let revision = Box::new(Revision::new(settings.clone(), roles, 40));
+        drop(worker.batch(now).revise(revision, &mut store));
+    }
+    (0..4).for_each(|_| hand_over(&mut receives, &mut sends, &mut store));
+    let mut leave = |sends: &mut Switch, port: u8| {
+        let mut frames = 0;
+        for _ in 0..10 {
+            now += Nanos::from_micros(20);
+            let mut ring: VecDeque<Frame> = VecDeque::new();
+            let mut batch = sends.batch(now);
+            frames += batch.transmit(PortId(port), &mut store, 1, |_, frame| ring.push_back(frame));
+            ring.into_iter().for_each(|frame| batch.release(PortId(port), frame, &mut store));
+        }
+        frames
+    };
+    assert_eq!([3, 2, 4, 5].map(|port| leave(&mut sends, port)), [2; 4], "in turn, as groups were");
+    while let Some(back) = sends.batch(now).give_back(WorkerId(0)) {
+        receives.batch(now).take_back(back, &mut store);
+    }
+    assert_eq!(store.in_use(), 0);
+}
