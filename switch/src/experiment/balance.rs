@@ -314,7 +314,9 @@ fn text(request: &Request, all: &All) -> String {
         for of in &measured.spreads {
             let complete = of.completion_ms.map_or_else(
                 || NONE_COMPLETED.to_owned(),
-                |Spread { p50, max, .. }| format!("{p50:.1} / {} / {max:.1}", number(of.p99_ms, 1)),
+                |Spread { p50, max, .. }| {
+                    [Some(p50), of.p99_ms, Some(max)].map(|ms| number(ms, 1)).join(" / ")
+                },
             );
             let waiting = of.uplink_kilobytes.map_or_else(
                 || number(None, 0),

@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn nics_can_be_as_they_are_told_at_every_rate() {
-        for line in [*LINES.start(), *LINES.end()] {
+        for line in [*LINES.start(), *LINES.end()].map(Line::from) {
             let (plan, _) = plan(line);
             for variant in EXPERIMENT.default_policies() {
                 for switch in plan.switches() {

@@ -362,7 +362,7 @@ pub const LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from
 pub const SIMULATED_LINES: RangeInclusive<BitRate> = BitRate::from_mbps(5)..=BitRate::from_gbps(400);
 
 /// Rate of the lines in the simulator where none is given: that at which sizes and times are those of lines of this machine.
-pub const SIMULATED_LINE: BitRate = BitRate::from_mbps(100);
+pub const SIMULATED_LINE: BitRate = Line::REFERENCE;
 
 /// Rate of the lines where none is given: 50 Mb/s for each core, so that hosts and switches, which all
 /// share the cores, have time to spare; 1 Gb/s at most.

@@ -299,10 +299,13 @@ pub(super) fn number(value: impl Into<Option<f64>>, decimals: usize) -> String {
     value.into().map_or_else(|| "-".to_owned(), |value| told(value, decimals))
 }
 
-/// A number with so many decimals; with more where none of them would say anything of it.
+/// A number with so many decimals; where none of them would say anything of it, with two that do.
 fn told(value: f64, decimals: usize) -> String {
     let says = |decimals: &usize| value.abs() * 10_f64.powi(i32::try_from(*decimals).unwrap_or(0)) >= 1.0;
-    let decimals = if value == 0.0 { decimals } else { (decimals..9).find(says).unwrap_or(9) };
+    let decimals = match (decimals..9).find(says) {
+        Some(needed) if needed > decimals => needed + 1,
+        _ => decimals,
+    };
     format!("{value:.decimals$}")
 }
 
@@ -381,6 +384,13 @@ mod tests {
     fn clean() -> Conduct {
         let lossless = Totals { sent: 5, received: 5, ..Totals::default() };
         Conduct { lossless, ledger_balanced: true, ..Conduct::default() }
+    }
+
+    #[test]
+    fn what_the_decimals_would_not_show_gets_more_of_them() {
+        let told = [(12.34, 1), (0.34, 1), (0.0, 1), (0.0315, 1), (-0.4, 0), (1e-12, 0)]
+            .map(|(value, of)| told(value, of));
+        assert_eq!(told, ["12.3", "0.3", "0.0", "0.032", "-0.40", "0"]);
     }
 
     #[test]

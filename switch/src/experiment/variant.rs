@@ -32,11 +32,8 @@ enum Value {
 }
 use Value::{Bare, Frames, Kilobytes, Word};
 
-/// Sizes are given for lines of this rate. The papers' sizes are kept as they are at this rate, a tenth of
-/// theirs and less: software answers a pause later than hardware, and by so much a switch must wait longer.
-const REFERENCE: BitRate = BitRate::from_mbps(100);
-
-/// Thresholds that all policies share: those of CaPFC's Table II.
+/// Thresholds that all policies share: those of CaPFC's Table II. They are kept as they are at 100 Mb/s ([`Line::size`]), a tenth of the
+/// paper's rate and less: software answers a pause later than hardware, and by so much a switch must wait longer.
 const COMMON: &[(&str, Value)] = &[
     ("class.3.xoff", Kilobytes(50)),
     ("class.3.xon", Kilobytes(40)),
@@ -54,7 +51,7 @@ const CONGESTION_POINTS: &[(&str, Value)] = &[
 ];
 
 /// The lines for which the standard's reaction points are made, and the paper's servers. With sizes kept at
-/// [`REFERENCE`] everything lasts so many times longer there.
+/// [`Line::REFERENCE`] everything lasts so many times longer there.
 const QCN_LINE: BitRate = BitRate::from_gbps(10);
 
 /// What has a watchdog; and how patient that is by itself, and at least.
@@ -380,7 +377,7 @@ fn reaction(line: Line) -> ReactionSettings {
         let rate = u64::try_from(share / u128::from(QCN_LINE.bits_per_second()));
         rate.ok().and_then(BitRate::new).unwrap_or(of)
     };
-    let stretch = QCN_LINE.bits_per_second() / REFERENCE.bits_per_second();
+    let stretch = QCN_LINE.bits_per_second() / Line::REFERENCE.bits_per_second();
     ReactionSettings {
         cycle_bytes: line.size(standard.cycle_bytes),
         cycle_time: line.span(Nanos(standard.cycle_time.0 * stretch)),

@@ -389,13 +389,13 @@ fn text(request: &Request, all: &All) -> String {
         "broken\nmessages",
     ]);
     let first = |senders: &Senders| {
-        senders.first_xoff_ms.map_or_else(|| "never".to_owned(), |first| format!("{first:.1}"))
+        senders.first_xoff_ms.map_or_else(|| "never".to_owned(), |first| number(first, 1))
     };
     let rate = |of: &Delivery| format!("{} / {}", median(of.solo_mbps, 1), median(of.mbps, 1));
     let completion = |of: &Delivery| {
         let congested = of.completion_ms.map_or_else(
             || NONE_COMPLETED.to_owned(),
-            |Spread { p50, p75, max, .. }| format!("{p50:.1} / {p75:.1} / {max:.1}"),
+            |Spread { p50, p75, max, .. }| [p50, p75, max].map(|ms| number(ms, 1)).join(" / "),
         );
         format!("{} / {congested}", median(of.solo_completion_ms, 1))
     };

@@ -8,9 +8,6 @@ use std::fmt::{self, Display};
 
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
-/// Where sizes and times are as they are given.
-const REFERENCE: BitRate = BitRate::from_mbps(100);
-
 /// Lines of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
@@ -26,6 +23,9 @@ impl From<BitRate> for Line {
 }
 
 impl Line {
+    /// Where sizes and times are as they are given.
+    pub const REFERENCE: BitRate = BitRate::from_mbps(100);
+
     /// One in the simulator.
     #[must_use]
     pub const fn simulated(rate: BitRate) -> Line {
@@ -59,13 +59,21 @@ impl Line {
     /// A size that is given for lines of 100 Mb/s.
     #[must_use]
     pub fn size(self, at_100_mbps: Bytes) -> Bytes {
-        if self.is_simulated { at_100_mbps } else { Bytes(proportion(at_100_mbps.0, self.rate, REFERENCE)) }
+        if self.is_simulated {
+            at_100_mbps
+        } else {
+            Bytes(proportion(at_100_mbps.0, self.rate, Line::REFERENCE))
+        }
     }
 
     /// A time that is given for lines of 100 Mb/s.
     #[must_use]
     pub fn span(self, at_100_mbps: Nanos) -> Nanos {
-        if self.is_simulated { Nanos(proportion(at_100_mbps.0, REFERENCE, self.rate)) } else { at_100_mbps }
+        if self.is_simulated {
+            Nanos(proportion(at_100_mbps.0, Line::REFERENCE, self.rate))
+        } else {
+            at_100_mbps
+        }
     }
 }
 

@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-use xoff_config::{Config, ConfigError, Machine};
-use xoff_dataplane::units::{BitRate, Bytes, MacAddr, Nanos, PortId, TAGS};
+use xoff_config::{Config, ConfigError, Hardware, Machine};
+use xoff_dataplane::units::{BitRate, MacAddr, Nanos, PortId};
 use xoff_hosts::payload::ip_address;
 
 use super::line::Line;
@@ -122,8 +122,6 @@ const XOFF: Nanos = Nanos::from_millis(4);
 const XON: Nanos = Nanos::from_millis(2);
 /// How long the machine may keep a switch from running.
 const STALL_BUDGET: &str = "25ms";
-/// The longest frame of a port, without tags and FCS.
-const MTU_FRAME: u32 = 1514;
 
 impl Plan {
     /// Nothing yet, with wires of this rate unless told otherwise.
@@ -141,11 +139,7 @@ impl Plan {
             .set("defaults.flood_group", "false")
             .set("defaults.lldp", "false");
         if line.is_simulated() {
-            // Ideal hardware: it never stalls, has one frame on a line and none behind it, and stops as fast as the standard asks.
-            settings
-                .text("switch.stall_budget", "0s")
-                .text("defaults.peer_response", "standard")
-                .bytes("defaults.commit", Bytes::on_line(MTU_FRAME + TAGS));
+            settings.text("defaults.pause", "pfc"); // as everywhere
         } else {
             settings.text("switch.stall_budget", STALL_BUDGET).text("defaults.peer_response", "software");
         }
@@ -349,7 +343,8 @@ impl Plan {
         let under = variant.policy.map_or(String::new(), |policy| format!(" under {policy}"));
         let name = format!("the configuration of {}{under}", self.switches[switch.0].name);
         let own_policy = variant.own_policy.clone().or(machine.own_policy);
-        Config::from_toml(&name, &self.toml(switch, variant), Machine { own_policy, ..machine })
+        let hardware = if self.line.is_simulated() { Hardware::Ideal } else { Hardware::Software };
+        Config::from_toml_on(hardware, &name, &self.toml(switch, variant), Machine { own_policy, ..machine })
     }
 
     fn toml(&self, switch: SwitchId, variant: &Settings) -> String {

@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn nics_and_switches_can_be_as_they_are_told_and_whatever_comes_is_in_the_class() {
         let policies = Experiment::find("balance").unwrap().default_policies();
-        for plan in [*LINES.start(), *LINES.end()].into_iter().flat_map(plans) {
+        for plan in [*LINES.start(), *LINES.end()].into_iter().map(Line::from).flat_map(plans) {
             for (variant, switch) in policies.iter().flat_map(|of| plan.switches().map(move |at| (of, at))) {
                 let config = plan.config(switch, &variant.settings(plan.line()), Machine::default());
                 let what = format!("{} under {}", plan.switch_name(switch), variant.name);

@@ -1,0 +1,148 @@
+//! Experiments in the simulator: they need no privilege, and the same seed gives the same result, to the byte.
+#![allow(clippy::unwrap_used)]
+
+use std::process::Command;
+
+use serde_json::Value;
+use xoff::control::status::Promise;
+use xoff::experiment::{Experiment, Report, Request, Variant};
+use xoff::fabric::Line;
+use xoff_dataplane::units::BitRate;
+
+fn run(name: &str, policies: &[&str], line: BitRate, seed: u64) -> Report {
+    let experiment = Experiment::find(name).unwrap();
+    let policies: Vec<_> = policies.iter().map(|policy| Variant::find(policy).unwrap()).collect();
+    let request = Request { seconds: 3, seed, ..Request::new(policies, Line::simulated(line)) };
+    experiment.check(&request, &mut |line| panic!("{line}")).unwrap();
+    experiment.run(&request, &mut |_| ()).unwrap()
+}
+
+/// Twice the same; the promise is kept, and nothing of a machine is in it.
+fn simulated(name: &str, policies: &[&str], line: BitRate) -> Value {
+    let [first, second] = [(); 2].map(|()| run(name, policies, line, 7));
+    assert_eq!(first.promise(), Promise::Kept, "{name}: {first}");
+    let [first, second] = [first, second].map(|report| serde_json::to_string(&report).unwrap());
+    assert_eq!(first, second, "{name}: the same seed");
+    let json: Value = serde_json::from_str(&first).unwrap();
+    assert_eq!(json["simulated"], true);
+    for policy in policies {
+        let of = &json["policies"][policy];
+        assert!(of["lossless"]["received"].as_u64().unwrap() > 100, "{name} {policy}: {of}");
+        let machine = ["longest_stall_ms", "longest_host_gap_ms", "xdp_drops"].map(|key| of[key].as_f64());
+        assert_eq!(machine, [Some(0.0); 3], "{name} {policy}");
+    }
+    json
+}
+
+fn mbps(mbps: u64) -> BitRate {
+    BitRate::from_mbps(mbps)
+}
+
+/// At 400 Gb/s all lasts a 4,000th of what it lasts at 100 Mb/s, but for the cable.
+#[test]
+fn incast_is_the_same_at_every_rate_as_the_line_sees_it() {
+    let policies = &["pfc", "capfc-stop-max"];
+    let [slow, fast] = [100, 400_000].map(|rate| simulated("incast", policies, mbps(rate)));
+    for policy in policies {
+        for point in 0..3 {
+            let of = |json: &Value, key: &str| {
+                json["policies"][policy].pointer(&format!("/sweep/{point}/{key}")).unwrap().as_f64().unwrap()
+            };
+            let goodput = of(&slow, "goodput_mbps/p50");
+            assert!((94.0..95.8).contains(&goodput), "{policy} {point}: {goodput} Mb/s");
+            let by_rate = of(&fast, "goodput_mbps/p50") / goodput;
+            assert!((3_900.0..4_001.0).contains(&by_rate), "{policy} {point}: {by_rate}");
+            assert!(of(&slow, "xoff_per_gb") > 0.0 && of(&fast, "xoff_per_gb") > 0.0, "{policy} {point}");
+            assert_eq!(of(&slow, "broken"), 0.0);
+        }
+    }
+}
+
+#[test]
+fn victim_is_simulated() {
+    let json = simulated("victim", &["pfc"], mbps(10_000));
+    let solo = json["policies"]["pfc"]["sweep"][0]["victim"]["solo_mbps"]["p50"].as_f64().unwrap();
+    assert!((5_700.0..6_300.0).contains(&solo), "two offer 30 % each: {solo}");
+}
+
+/// Every step of the article, in its order, and every hold for the queue that is held behind it.
+#[test]
+fn a_cascade_goes_by_the_article_at_100_mbps_and_at_400_gbps() {
+    for rate in [100, 400_000] {
+        let json = simulated("cascade", &["pfc", "ofc"], mbps(rate));
+        let pfc = &json["policies"]["pfc"];
+        assert_eq!([&pfc["runs_judged"], &pfc["runs_in_order"], &pfc["runs_relayed"]], [1, 1, 1], "{pfc}");
+        assert_eq!(pfc["other_class_sent"], pfc["other_class_received"]);
+    }
+}
+
+#[test]
+fn the_flow_that_is_not_congested_keeps_its_rate_under_ofc_and_not_under_pfc() {
+    let json = simulated("ofc-fig1", &["pfc", "ofc"], mbps(10_000));
+    let [pfc, ofc] =
+        ["pfc", "ofc"].map(|policy| json["policies"][policy]["f0"]["share_of_solo"]["p50"].as_f64().unwrap());
+    assert!(pfc < 0.9 && ofc > 0.95, "{pfc} {ofc}");
+}
+
+#[test]
+fn a_ring_stops_for_good_under_pfc() {
+    let json = simulated("deadlock", &["pfc", "gfc"], mbps(10_000));
+    let pfc = &json["policies"]["pfc"];
+    assert_eq!((&pfc["deadlocks"], pfc["circle"].as_array().unwrap().len()), (&1.into(), 6), "{pfc}");
+}
+
+#[test]
+fn congestion_points_slow_hosts_down_at_the_papers_rate() {
+    for name in ["qcn-fanin", "qcn-shared-input"] {
+        let json = simulated(name, &["pfc", "qcn-ingress-arrival"], mbps(10_000));
+        let [pfc, qcn] =
+            ["pfc", "qcn-ingress-arrival"].map(|policy| json["policies"][policy]["cnms"].clone());
+        assert_eq!(pfc, 0);
+        assert!(qcn.as_u64().unwrap() > 20, "{name}: {qcn}");
+    }
+}
+
+#[test]
+fn two_classes_share_a_port() {
+    let json = simulated("two-classes", &["pfc", "g-pfc"], mbps(1_000));
+    let higher = json["policies"]["g-pfc"]["higher_alone_mbps"]["p50"].as_f64().unwrap();
+    assert!((590.0..610.0).contains(&higher), "{higher}");
+}
+
+#[test]
+fn shared_memory_has_another_load_for_another_seed() {
+    let policies = &["pfc-wstop", "capfc-max-wstop"];
+    let json = simulated("shared-memory", policies, mbps(1_000));
+    let other = serde_json::to_value(run("shared-memory", policies, mbps(1_000), 8)).unwrap();
+    assert_ne!(json["policies"]["pfc-wstop"]["long"], other["policies"]["pfc-wstop"]["long"]);
+}
+
+#[test]
+fn messages_are_balanced_and_there_is_no_tcp() {
+    let json = simulated("balance", &["pfc", "capfc-stop-max"], mbps(10_000));
+    let pfc = &json["policies"]["pfc"];
+    assert_eq!((pfc["spreads"].as_array().unwrap().len(), &pfc["tcp"]), (3, &Value::Array(Vec::new())));
+    let reordered = |place: usize| pfc["spreads"][place]["reordered_percent"].as_f64().unwrap();
+    // Hosts that send in step, and paths that are alike: in turn, no frame overtakes another.
+    assert!(reordered(0) == 0.0 && reordered(1) == 0.0 && reordered(2) > 0.0, "{pfc}");
+}
+
+#[test]
+fn the_command_simulates_and_says_so_and_refuses_what_needs_a_machine() {
+    let xoff = |args: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_xoff")).arg("experiment").args(args).output().unwrap()
+    };
+    let told = xoff(&["incast", "--simulated", "--line", "10G", "--policy", "pfc", "--json"]);
+    assert!(told.status.success(), "{told:?}");
+    let json: Value = serde_json::from_slice(&told.stdout).unwrap();
+    assert_eq!((&json["simulated"], &json["line_mbps"]), (&true.into(), &10_000.0.into()));
+    for (args, why) in [
+        (&["ecn", "--simulated"][..], "`ecn` cannot be simulated: its hosts send by the kernel's TCP"),
+        (&["cascade", "--routed", "--simulated"], "its routes are made by FRR's programs"),
+        (&["incast", "--rate", "10G"], "experiments on this machine run at 5M to 1G"),
+    ] {
+        let refused = xoff(args);
+        let message = String::from_utf8(refused.stderr).unwrap().replace("\n  │ ", " ");
+        assert!(refused.status.code() == Some(2) && message.contains(why), "{message}");
+    }
+}
