@@ -6,11 +6,11 @@ use xoff_dataplane::settings::SwitchSettings;
 
 use super::alone::Alone;
 use super::host::FlowHost;
+use super::load::{Asked, Load};
 use super::transport::HostSettings;
 use super::{FlowPlan, FlowRecord};
 use crate::ends::{Line, NodeId};
 use crate::fabric::Fabric;
-use crate::load::{Asked, Load};
 use crate::node::{Node, Place};
 use crate::plan::Plan;
 use crate::seed::Seed;

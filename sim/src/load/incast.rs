@@ -7,7 +7,7 @@ use xoff_dataplane::units::Class;
 
 use super::closed::Times;
 use super::sizes::Sizes;
-use super::{Asked, Load};
+use super::{Asked, Load, Query};
 use crate::flows::FlowPlan;
 use crate::seed::{Purpose, Seed};
 use crate::time::Picos;
@@ -36,29 +36,6 @@ pub struct IncastSettings {
     pub deadline: Option<Picos>,
     /// No query begins at this time or later.
     pub until: Picos,
-}
-
-/// What became of a query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Query {
-    /// Who asked.
-    pub asker: u32,
-    /// When.
-    pub start: Picos,
-    /// When the last answer had come; `None`: not yet.
-    pub finish: Option<Picos>,
-    /// It is of no use later.
-    pub deadline: Option<Picos>,
-    /// Answers that have yet to come.
-    pub open: u32,
-}
-
-impl Query {
-    /// Whether it ended in time; where it has no deadline, whether it ended.
-    #[must_use]
-    pub fn is_met(&self) -> bool {
-        self.finish.is_some_and(|finish| self.deadline.is_none_or(|deadline| finish <= deadline))
-    }
 }
 
 /// What a flow of a query is.

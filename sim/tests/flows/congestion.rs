@@ -91,8 +91,8 @@ fn share(senders: u32) -> f64 {
     forty().rate.bits_per_second() as f64 / FRAME_BITS / f64::from(senders)
 }
 
-/// At the fixed point of DCQCN's fluid model (Zhu, Ghobadi, Misra, Padhye: ECN or Delay, CoNEXT 2016): rates are equal shares of the line, and
-/// alpha, target and rate stand still. In frames and seconds.
+/// At the fixed point of DCQCN's fluid model (Zhu, Ghobadi, Misra, Padhye: ECN or Delay, CoNEXT 2016): rates are equal shares of the
+/// line, and alpha, target and rate stand still. In frames and seconds.
 fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {
     let rate = share(senders);
     let cut = seconds(settings.cnp_interval);
@@ -112,9 +112,9 @@ fn fluid(settings: &DcqcnSettings, senders: u32) -> f64 {
 }
 
 /// The same where it is looked at cycle by cycle, from one notification to the next. The receiver says nothing for the interval, and then
-/// until the first mark; timers begin anew with each notification. So the target falls by what is missing of it at the end of a cycle, where
-/// the fluid model has what is missing on average: most of that is missing at its beginning, when no notification can come. Bytes make no
-/// round in so short a time.
+/// until the first mark; timers begin anew with each notification. So the target falls by what is missing of it at the end of a cycle,
+/// where the fluid model has what is missing on average: most of that is missing at its beginning, when no notification can come. Bytes
+/// make no round in so short a time.
 fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
     let rate = share(senders);
     let [interval, timer, decay] =
@@ -140,10 +140,10 @@ fn cycles(settings: &DcqcnSettings, senders: u32) -> f64 {
     })
 }
 
-/// The fluid model knows no frames, no chance, and no order of cuts and rounds: it says roughly where the queue is on average. Where each cycle
-/// is looked at the same is to be expected within little: what is left out there is that rates differ a little from each other and within
-/// a cycle, and that the queue, and marks with it, move about their mean. The line has to be used up, and each flow to have its share, as far
-/// as a tenth of a second shows that.
+/// The fluid model knows no frames, no chance, and no order of cuts and rounds: it says roughly where the queue is on average. Where each
+/// cycle is looked at, that is to be expected within little: what is left out there is that rates differ a little from each other and
+/// within a cycle, and that the queue, and marks with it, move about their mean. The line has to be used up, and each flow to have its
+/// share, as far as a tenth of a second shows that.
 #[test]
 fn dcqcn_goes_to_the_fixed_point_of_its_fluid_model() {
     let settings = DcqcnSettings::default();
