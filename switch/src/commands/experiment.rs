@@ -28,7 +28,7 @@ use crate::fabric::Line;
 pub struct Args {
     /// Name of the experiment, or `list`.
     name: String,
-    /// With routers for switches, where the experiment has that: needs FRR.
+    /// With routers for switches, where the experiment has that (`list --routed` says which): needs FRR.
     #[arg(long)]
     routed: bool,
     /// Policies to compare, instead of the experiment's own choice; may be repeated, or a list with
@@ -82,7 +82,7 @@ fn names() -> PossibleValuesParser {
 /// A name that there is not, and what kept the experiment from running.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     if args.name == "list" {
-        cli::print(if args.json { list_json(own) } else { list(own) })?;
+        cli::print(if args.json { list_json(own, args.routed) } else { list(own, args.routed) })?;
         return Ok(ExitCode::SUCCESS);
     }
     let experiment = find(&args.name)?;
@@ -103,23 +103,6 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         raw: None,
         own_policy: own.cloned(),
     };
-    if let Some(given) = args.set.iter().find(|given| given.is_of_trunks())
-        && !request.policies.iter().any(|variant| experiment.has_trunks(variant))
-    {
-        return Err(miette!(
-            help = "`defaults.KEY` says something of all ports",
-            "`{}`: `{}` has no wires between switches, of which that would be said",
-            given.path,
-            experiment.name
-        ));
-    }
-    if let Some(given) = args.set.iter().find(|given| args.routed && given.is_of_classing()) {
-        return Err(miette!(
-            help = "leave it out, or --routed",
-            "`{}`: with --routed DSCP 8 has to be class 1, in which frames are sent to find out which way a flow takes",
-            given.path
-        ));
-    }
     experiment.check(&request, &mut |line| cli::tell(line))?;
     request.raw = args.csv.as_deref().map(RawData::create).transpose()?;
     let report = experiment.run(&request, &mut |line| cli::tell(line))?;
@@ -142,8 +125,8 @@ fn find(name: &str) -> miette::Result<&'static Experiment> {
 }
 
 fn routed(experiment: &Experiment) -> miette::Result<&'static Experiment> {
-    experiment.routed().ok_or_else(|| {
-        let others = EXPERIMENTS.iter().filter(|other| other.routed().is_some());
+    experiment.routed.ok_or_else(|| {
+        let others = EXPERIMENTS.iter().filter(|other| other.routed.is_some());
         let others: Vec<String> = others.map(|other| format!("`{}`", other.name)).collect();
         miette!("`{}` has no routers; --routed goes with {}", experiment.name, others.join(", "))
     })
@@ -216,11 +199,11 @@ fn line(args: &Args) -> miette::Result<Line> {
     }
 }
 
-fn list(own: Option<&OwnPolicy>) -> String {
+/// All, or those with routers.
+fn list(own: Option<&OwnPolicy>, routed: bool) -> String {
     let mut text = "Experiments:\n".to_owned();
-    for experiment in
-        EXPERIMENTS.iter().flat_map(|experiment| iter::once(experiment).chain(experiment.routed()))
-    {
+    let bridged = |experiment| iter::once(experiment).filter(|_| !routed);
+    for experiment in EXPERIMENTS.iter().flat_map(|of| bridged(of).chain(of.routed)) {
         let Experiment { name, about, length, policies, .. } = experiment;
         let seconds = length.seconds() * u32::try_from(policies.len()).unwrap_or(u32::MAX);
         let simulated = if experiment.simulates().is_ok() { "" } else { ", cannot be simulated" };
@@ -245,10 +228,10 @@ fn about(variant: &Variant, own: Option<&OwnPolicy>) -> String {
 }
 
 /// The same as one JSON object.
-fn list_json(own: Option<&OwnPolicy>) -> String {
-    let experiments = EXPERIMENTS.iter().map(|experiment| {
+fn list_json(own: Option<&OwnPolicy>, routed: bool) -> String {
+    let experiments = EXPERIMENTS.iter().filter(|of| !routed || of.routed.is_some()).map(|experiment| {
         let Experiment { name, about, length, policies, .. } = experiment;
-        let routed = experiment.routed().map(|Experiment { about, length, .. }| {
+        let routed = experiment.routed.map(|Experiment { about, length, .. }| {
             json!({ "about": about, "seconds_per_policy": length.seconds() })
         });
         let seconds = length.seconds();
@@ -321,7 +304,13 @@ mod tests {
         assert_eq!(of("cascade").unwrap().name, "cascade --routed");
         let refused = of("incast").err().unwrap().to_string();
         assert_eq!(refused, "`incast` has no routers; --routed goes with `cascade`");
-        assert!(list(None).contains("  cascade --routed   the same over routers"), "{}", list(None));
+        let [all, these] = [false, true].map(|routed| list(None, routed));
+        assert!(all.contains("  cascade --routed   the same over routers"), "{all}");
+        assert!(all.contains("  incast  ") && !these.contains("  incast  "), "{these}");
+        assert!(these.contains("  cascade --routed "), "{these}");
+        let these: serde_json::Value = serde_json::from_str(&list_json(None, true)).unwrap();
+        assert_eq!(these["experiments"].as_array().unwrap().len(), 1);
+        assert_eq!(these["experiments"][0]["name"], "cascade");
     }
 
     #[test]
@@ -348,16 +337,16 @@ mod tests {
 
     #[test]
     fn the_list_has_every_experiment_and_policy() {
-        let text = list(None);
+        let text = list(None, false);
         assert!(!text.contains(OWN.name));
         let names = EXPERIMENTS.iter().map(|e| e.name).chain(VARIANTS.iter().map(|v| v.name));
         for name in names {
             assert!(text.contains(name), "{name} in {text}");
         }
-        let list: serde_json::Value = serde_json::from_str(&list_json(None)).unwrap();
+        let list: serde_json::Value = serde_json::from_str(&list_json(None, false)).unwrap();
         assert_eq!(list["experiments"].as_array().unwrap().len(), EXPERIMENTS.len());
         assert_eq!(list["experiments"][0]["name"], EXPERIMENTS[0].name);
-        let routed: Vec<bool> = EXPERIMENTS.iter().map(|of| of.routed().is_some()).collect();
+        let routed: Vec<bool> = EXPERIMENTS.iter().map(|of| of.routed.is_some()).collect();
         let told = list["experiments"].as_array().unwrap().iter().map(|of| of["routed"].is_object());
         assert_eq!(told.collect::<Vec<_>>(), routed);
         assert_eq!(list["policies"].as_array().unwrap().len(), VARIANTS.len());
@@ -400,6 +389,6 @@ mod tests {
         assert_eq!(all, [ecn]);
         let routed = refused(routed(find("cascade").unwrap()).unwrap()).unwrap();
         assert_eq!(routed, "`cascade --routed` cannot be simulated: its routes are made by FRR's programs");
-        assert!(list(None).contains("s, cannot be simulated: pfc"), "{}", list(None));
+        assert!(list(None, false).contains("s, cannot be simulated: pfc"), "{}", list(None, false));
     }
 }

@@ -36,6 +36,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate"],
     settings: Variant::settings,
     plans: |_, line| SPREADS.iter().map(|spread| plan(line, spread).0).chain(tcp::plans(line)).collect(),
+    routed: None,
     promises: Promises::Variants,
     headlines: &[
         ("p99, ms\nflow", "/spreads/0/p99_ms"),

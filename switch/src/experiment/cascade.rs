@@ -36,9 +36,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "cascade",
     about: "leaf, spine, leaf: who pauses whom, when and why, along the steps of the article on DSCP-based PFC",
     length: Length::Fixed(4),
-    policies: &[ARTICLE, "capfc-stop-max", "ofc"],
+    policies: POLICIES,
     settings: Variant::settings,
     plans: |_, line| vec![article::plan(line).0],
+    routed: Some(&ROUTED),
     promises: Promises::Variants,
     headlines: &[
         ("1-3 rail-c\nholds, ms", "/steps/0/at_ms"),
@@ -51,11 +52,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// The same over routed hops.
-pub(super) const ROUTED: Experiment = Experiment {
+const ROUTED: Experiment = Experiment {
     name: "cascade --routed",
     about: "the same over routers: two leaves, two spines, routes by FRR; each sender's flow has a spine of its own",
     length: Length::Fixed(5),
+    policies: POLICIES,
+    settings: Variant::settings,
     plans: |_, line| vec![routed::plan(line).plan],
+    routed: None,
+    promises: Promises::Variants,
     headlines: &[
         ("1-3 leaf-2 holds\nspine-1, ms", "/steps/0/at_ms"),
         ("5-7 spine-1\nholds leaf-1", "/steps/4/at_ms"),
@@ -64,11 +69,11 @@ pub(super) const ROUTED: Experiment = Experiment {
         ("14 leaf-1\nreleases gpu-1", "/steps/16/at_ms"),
     ],
     measure: routed::measure,
-    ..EXPERIMENT
 };
 
 /// The policy that the article is about.
 const ARTICLE: &str = "pfc";
+const POLICIES: &[&str] = &[ARTICLE, "capfc-stop-max", "ofc"];
 /// Both GPUs send for so long, each this part of its line, to one whose line is this part of theirs.
 const SEND: Nanos = Nanos::from_millis(600);
 const OFFERED_PERCENT: u64 = 40;

@@ -31,6 +31,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     policies: &["pfc", "pfc-watchdog-drop", "pfc-watchdog-forward", "capfc-stop-max", "ofc"],
     settings: Variant::roomy_settings,
     plans: |_, line| vec![plan(line).0],
+    routed: None,
     promises: Promises::Variants,
     headlines: &[
         ("stopped for good\npart of runs", "/deadlocks"),

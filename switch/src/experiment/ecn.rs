@@ -33,6 +33,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     policies: &["pfc", "pfc-ecn", "pfc-ecn-step", "lossy", "lossy-ecn", WITHOUT_ECN],
     settings,
     plans: |_, line| vec![plan(line).0],
+    routed: None,
     promises: Promises::Variants,
     headlines: &[
         ("goodput\nMb/s", "/goodput_mbps/p50"),

@@ -33,6 +33,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     policies: ON_ONE_SWITCH,
     settings: Variant::settings,
     plans: |_, line| SENDERS.map(|count| plan(line, count).0).into(),
+    routed: None,
     promises: Promises::Variants,
     headlines: &[
         ("goodput, Mb/s\n8 senders", "/sweep/2/goodput_mbps/p50"),

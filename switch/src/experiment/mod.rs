@@ -72,6 +72,8 @@ pub struct Experiment {
     settings: fn(&Variant, Line) -> Settings,
     /// The fabrics that it builds under a variant, for lines of a rate.
     plans: fn(&Variant, Line) -> Vec<Plan>,
+    /// The same with routers for switches, if there is that.
+    pub routed: Option<&'static Experiment>,
     /// Who promises that nothing lossless is lost.
     promises: Promises,
     /// What is told with its confidence where there were several runs: a name, and its place in the JSON.
@@ -122,9 +124,6 @@ pub const EXPERIMENTS: &[Experiment] = &[
     balance::EXPERIMENT,
 ];
 
-/// Those of which there is one with routers for switches, by name.
-const ROUTED: &[(&str, Experiment)] = &[(cascade::EXPERIMENT.name, cascade::ROUTED)];
-
 /// Takes lines for people.
 pub type Tell<'a> = dyn FnMut(&str) + 'a;
 
@@ -147,6 +146,33 @@ pub struct Unfit {
 pub struct OnMachines {
     experiment: &'static str,
     why: &'static str,
+}
+
+/// An experiment cannot run as it is asked for.
+#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+pub enum RequestError {
+    /// What the configuration says against it, or a program that is missing.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Fabric(#[from] FabricError),
+    /// A key of the ports between switches.
+    #[error("`{path}`: `{experiment}` has no wires between switches, of which that would be said")]
+    #[diagnostic(help("`defaults.KEY` says something of all ports"))]
+    NoTrunks {
+        /// The key.
+        path: String,
+        /// The experiment.
+        experiment: &'static str,
+    },
+    /// A key by which frames would be of other classes.
+    #[error(
+        "`{path}`: with routers DSCP 8 has to be class 1, in which frames are sent to find out which way a flow takes"
+    )]
+    #[diagnostic(help("leave it out, or --routed"))]
+    Classing {
+        /// The key.
+        path: String,
+    },
 }
 
 /// How an experiment is to be run.
@@ -185,12 +211,6 @@ impl Experiment {
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Experiment> {
         EXPERIMENTS.iter().find(|experiment| experiment.name == name)
-    }
-
-    /// The same with routers for switches, if there is that.
-    #[must_use]
-    pub fn routed(&self) -> Option<&'static Experiment> {
-        ROUTED.iter().find(|(name, _)| *name == self.name).map(|(_, routed)| routed)
     }
 
     /// Its own choice of variants.
@@ -268,18 +288,28 @@ impl Experiment {
     /// called with what the request's keys reach, and with what they make doubtful.
     ///
     /// # Errors
-    /// What the configuration says against it, or a program that is missing.
-    pub fn check(&self, request: &Request, tell: &mut Tell<'_>) -> Result<(), FabricError> {
-        for variant in &request.policies {
-            (self.plans)(variant, request.line).iter().try_for_each(Plan::check_programs)?;
+    /// A key of what there is not here, what the configuration says against it, or a program that is missing.
+    pub fn check(&self, request: &Request, tell: &mut Tell<'_>) -> Result<(), RequestError> {
+        let plans = request.policies.iter().flat_map(|variant| (self.plans)(variant, request.line));
+        let plans: Vec<Plan> = plans.collect();
+        for given in &request.given {
+            let path = || given.path.clone();
+            if given.is_of_trunks() && !plans.iter().any(Plan::has_trunks) {
+                return Err(RequestError::NoTrunks { path: path(), experiment: self.name });
+            }
+            if given.is_of_classing() && plans.iter().any(Plan::is_routed) {
+                return Err(RequestError::Classing { path: path() });
+            }
         }
+        plans.iter().try_for_each(Plan::check_programs).map_err(FabricError::from)?;
         self.reaches(request).iter().for_each(|line| tell(line));
         let machine = Machine { device: |_| Device::Unknown, ..machine::here() };
         let mut doubts = ByPolicy::default();
         for variant in &request.policies {
-            let given = warnings(&self.configs(variant, request, &machine)?);
-            let own = Request { given: Vec::new(), ..request.clone() };
-            let own = warnings(&self.configs(variant, &own, &machine)?);
+            let configs =
+                |request: &Request| self.configs(variant, request, &machine).map_err(FabricError::from);
+            let given = warnings(&configs(request)?);
+            let own = warnings(&configs(&Request { given: Vec::new(), ..request.clone() })?);
             given.into_iter().filter(|warning| !own.contains(warning)).for_each(|of| doubts.add(of, variant));
         }
         doubts.lines(request).iter().for_each(|line| tell(&format!("warning: {line}")));

@@ -30,6 +30,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     policies: &["pfc", "capfc-stop-max", "capfc-stop-calibrate", "ofc", PLAIN_MIDDLE],
     settings: Variant::roomy_settings,
     plans: |variant, line| vec![plan(variant, line).0],
+    routed: None,
     promises: Promises::Variants,
     headlines: &[
         ("F0, of its solo rate", "/f0/share_of_solo/p50"),

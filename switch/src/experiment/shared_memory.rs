@@ -37,6 +37,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     settings,
     plans: |_, line| vec![plan(line).0],
+    routed: None,
     promises: Promises::Nobody,
     headlines: &[
         ("query, ms\nmedian", "/query/completion_ms/p50"),

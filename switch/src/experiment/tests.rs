@@ -6,7 +6,7 @@ use super::*;
 
 /// With those that have routers for switches.
 fn all() -> impl Iterator<Item = &'static Experiment> {
-    EXPERIMENTS.iter().flat_map(|of| iter::once(of).chain(of.routed()))
+    EXPERIMENTS.iter().flat_map(|of| iter::once(of).chain(of.routed))
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn what_is_given_reaches_every_switch_and_is_checked_before_anything_is_built() 
     assert!(configs.iter().all(|of| of.switch.ports[0].classes[3].xoff.0 == 80_000));
     experiment.check(&with("class.3.xoff=80KB"), &mut |line| panic!("{line}")).unwrap();
     let said = |text: &str| match experiment.check(&with(text), &mut |_| ()).unwrap_err() {
-        FabricError::Config(ConfigError::Invalid(invalid)) => {
+        RequestError::Fabric(FabricError::Config(ConfigError::Invalid(invalid))) => {
             let problem = &invalid.problems()[0];
             assert!(invalid.to_string().contains("under pfc: 1 error"), "{invalid}");
             format!("{problem} / {}", problem.help.clone().unwrap_or_default())
@@ -104,6 +104,24 @@ fn what_is_given_reaches_every_switch_and_is_checked_before_anything_is_built() 
     assert!(message.contains("did you mean `xoff`?"), "{message}");
     let message = said("class.3.xoff=30 ells");
     assert!(message.contains("`xoff` is \"30 ells\""), "{message}");
+}
+
+#[test]
+fn what_cannot_be_said_of_these_switches_is_refused_before_anything_is_built() {
+    let pfc = Variant::find("pfc").unwrap();
+    let cascade = Experiment::find("cascade").unwrap();
+    let check = |experiment: &Experiment, text: &str| {
+        let given = vec![text.parse().unwrap()];
+        let request = Request { given, ..Request::new(vec![pfc], BitRate::from_mbps(100)) };
+        experiment.check(&request, &mut |_| ()).map_err(|error| error.to_string())
+    };
+    for key in ["defaults.trust=pcp", "defaults.dscp_map={ 8 = 2 }", "trunk.rewrite_dscp={ 1 = 9 }"] {
+        let said = check(cascade.routed.unwrap(), key).unwrap_err();
+        assert!(said.contains("with routers DSCP 8 has to be class 1"), "{said}");
+    }
+    assert_eq!(check(cascade, "defaults.trust=dscp"), Ok(()), "where switches bridge nothing is tried");
+    let said = check(Experiment::find("incast").unwrap(), "trunk.trust=pcp").unwrap_err();
+    assert_eq!(said, "`trunk.trust`: `incast` has no wires between switches, of which that would be said");
 }
 
 #[test]

@@ -26,6 +26,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     policies: &["pfc", "g-pfc"],
     settings,
     plans: |_, line| vec![plan(line).0],
+    routed: None,
     promises: Promises::Variants,
     headlines: &[
         ("class 3 alone\nMb/s", "/higher_alone_mbps/p50"),

@@ -36,6 +36,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     policies: ON_ONE_SWITCH,
     settings: Variant::settings,
     plans: |_, line| vec![plan(line).0],
+    routed: None,
     promises: Promises::Variants,
     headlines: &[
         ("victim, ms\n64 KB, 10 %", "/sweep/1/victim/completion_ms/p50"),

@@ -176,6 +176,12 @@ impl Plan {
         Plan { is_routed: true, ..self }
     }
 
+    /// Whether its switches are routers.
+    #[must_use]
+    pub const fn is_routed(&self) -> bool {
+        self.is_routed
+    }
+
     /// Whether switches that are compared are connected to each other.
     #[must_use]
     pub fn has_trunks(&self) -> bool {
