@@ -401,6 +401,19 @@ mod tests {
     }
 
     #[test]
+    fn a_checksum_of_zero_is_written_as_others_write_it() {
+        // The word that makes it 0xfeff, which a hop less would make 0xffff: the other zero.
+        let mut bytes = v4(A, B, 64, 0, 0);
+        let without = u16::from_be_bytes([bytes[10], bytes[11]]);
+        bytes[4..6].copy_from_slice(&ones_complement(u32::from(without) + 0x0100).to_be_bytes());
+        bytes[10..12].copy_from_slice(&0xfeff_u16.to_be_bytes());
+        assert_eq!(sum(&bytes), 0xffff);
+        pass(EtherTypes::Ipv4, &mut bytes);
+        assert_eq!(pnet_v4::checksum(&Ipv4Packet::new(&bytes).unwrap()), 0);
+        assert_eq!(bytes[10..12], [0, 0]);
+    }
+
+    #[test]
     fn ipv6_has_a_hop_less() {
         let mut bytes = v6(FD | 1, FD | 2, 64, 17, 0);
         pass(EtherTypes::Ipv6, &mut bytes);

@@ -2,6 +2,7 @@
 
 mod workers;
 
+use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::settings::{GroupSettings, Member, Spread, Turns, WhenFull};
 use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId};
 
@@ -96,6 +97,13 @@ impl Pair {
                 })
                 .collect()
         })
+    }
+
+    /// Frames for a port without link, at the first switch.
+    fn dropped(&self) -> u64 {
+        let counters = &self.bed.switch(self.switches[0]).counters;
+        let drops = |port| counters.class(PortId(port), C3).drops[DropReason::LinkDown.index()].get();
+        (0..WIRES.end).map(drops).sum()
     }
 
     /// Frames of a flow that came, and those of them that came late or twice.
@@ -198,8 +206,11 @@ fn a_wire_that_is_cut_takes_its_own_flows_only() {
     pair.bed.run_until(Nanos::from_millis(2));
     let (cut, before) = (end(pair.switches[0], 5), pair.on_wires());
     pair.bed.set_link(cut, false);
+    pair.bed.run_until(Nanos::from_micros(2_100)); // what waited there is gone
+    let waited = pair.dropped();
     pair.bed.run_until(Nanos::from_millis(6));
     assert!(pair.on_wires()[0][1] <= before[0][1] + 1, "nothing leaves by it but what the driver had");
+    assert_eq!(pair.dropped(), waited, "nothing chooses it any more");
     pair.bed.set_link(cut, true);
     let again = pair.on_wires();
     pair.bed.run_to_rest();

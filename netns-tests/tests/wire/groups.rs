@@ -121,9 +121,13 @@ fn a_wire_that_is_cut_under_load_loses_what_was_on_it_and_nothing_else() {
         };
         link(false);
         let before = talk.received();
-        let on_dead = sent(&switches[0].status())[1];
+        let at_dead = || {
+            let status = switches[0].status();
+            (sent(&status)[1], status.ports[3].classes[3].drops["link_down"])
+        };
+        let (on_dead, waited) = at_dead();
         talk.wait_received(before + 2 * FRAMES);
-        assert_eq!(sent(&switches[0].status())[1], on_dead, "nothing leaves by it");
+        assert_eq!(at_dead(), (on_dead, waited), "nothing leaves by it, and nothing chooses it any more");
         link(true);
         let reports = talk.finish();
         let [near, far] = [0, 1].map(|switch: usize| switches[switch].status());

@@ -458,6 +458,7 @@ fn of_device(link: &LinkMessage) -> bool {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::tables::table;
     use super::*;
 
     /// Who takes a table, and takes time for it; how much is kept.
@@ -483,6 +484,23 @@ mod tests {
         let end = Instant::now();
         let made = (end - begin).saturating_sub(slow.0);
         assert!(mirror.known.not_before <= end + made * (SHARE - 1), "seven times as long as it was made");
+    }
+
+    #[test]
+    fn a_route_that_goes_is_gone_where_it_alone_was_there_and_else_all_are_read_again() {
+        let (Mirror { mut known, .. }, _) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
+        let key = (table::MAIN, ("10.9.0.0".parse().unwrap(), 16), 0);
+        let (kind, other) = (Kind::Blackhole, Kind::Refused);
+        assert_eq!(known.remove_route(&key, &kind), Lacks::Nothing, "which nobody knew");
+        known.tables.add_route(key, kind.clone());
+        assert_eq!(known.remove_route(&key, &other), Lacks::Routes, "of which it is not said that it counts");
+        known.tables.add_route(key, other);
+        assert_eq!(known.remove_route(&key, &kind), Lacks::Routes, "before one that was appended");
+        assert!(known.tables.route(&key).is_some(), "it counts until they are read");
+        known.tables.take_routes(Tables::default());
+        known.tables.add_route(key, kind.clone());
+        assert_eq!(known.remove_route(&key, &kind), Lacks::Nothing);
+        assert!(known.tables.route(&key).is_none());
     }
 
     struct Nobody;
