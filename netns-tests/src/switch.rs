@@ -154,6 +154,15 @@ impl Switch {
         signal::kill(self.pid(), signal).unwrap();
     }
 
+    /// Has it stand still, until it is told to go on (SIGCONT).
+    pub fn halt(&self) {
+        self.signal(Signal::SIGSTOP);
+        wait_for("it to stand still", || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+            stat.rsplit(')').next().unwrap().starts_with(" T").then_some(())
+        });
+    }
+
     /// Waits for its end.
     pub fn wait(mut self) -> Exit {
         let status = wait_for("the switch to end", || self.child.try_wait().unwrap());

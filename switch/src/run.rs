@@ -358,8 +358,8 @@ pub fn start_from(
     // the workers run the rings have no more room than a stall takes, however long it takes to start control.
     for (_, Worker { ports, store, .. }) in &mut workers {
         for (_, port) in ports {
-            port.refill(store);
-            port.begin();
+            port.begin(store);
+            port.monitor().begin();
         }
     }
     let mut running = with_control(view, exchange, http, Some(opener), reload, privileges)?;

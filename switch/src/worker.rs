@@ -387,19 +387,17 @@ impl Worker {
                 }
             }
             Request::TakeBack(lent) => self.store.take_back(lent),
-            Request::Fill { mut port, done } => {
-                port.refill(&mut self.store);
-                let _ = done.send(port); // where nobody takes it, its chunks are lost: a device may still write there
-            }
-            Request::Adopt(id, port) => {
+            Request::Adopt { port: id, mut opened, done } => {
                 debug_assert!(
                     self.ports.iter().all(|(other, _)| *other != id),
                     "the port before was given up"
                 );
-                self.switch.batch(now).set_mac(id, port.facts().mac);
+                opened.begin(&mut self.store);
+                self.switch.batch(now).set_mac(id, opened.facts().mac);
                 let at = self.ports.partition_point(|(other, _)| *other < id);
-                self.ports.insert(at, (id, *port));
+                self.ports.insert(at, (id, *opened));
                 self.has_other_ports = true;
+                let _ = done.send(()); // who asked may have given up
             }
             Request::Ledger(answer) => {
                 self.show();

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -188,6 +188,8 @@ impl SocketMemory {
 pub struct Monitor {
     device: Reader,
     counted: Mutex<Counted>,
+    /// Empty as long as the sockets have no chunk.
+    early: OnceLock<Early>,
     sockets: Vec<OwnedFd>,
     memory: SocketMemory,
     program: Arc<Program>,
@@ -205,8 +207,6 @@ struct Counted {
     last: DeviceDrops,
     /// They were set back by somebody: what they say since is too little.
     set_back: bool,
-    /// What the sockets had dropped before they had a chunk.
-    early: Early,
 }
 
 /// Frames that came when the port had no chunk yet, by the counters of its sockets that they are in.
@@ -214,6 +214,12 @@ struct Counted {
 struct Early {
     rx_dropped: u64,
     rx_fill_ring_empty: u64,
+}
+
+impl Early {
+    const fn all_of(sum: &XdpStatistics) -> Early {
+        Early { rx_dropped: sum.rx_dropped, rx_fill_ring_empty: sum.rx_fill_ring_empty }
+    }
 }
 
 impl Counted {
@@ -249,12 +255,8 @@ impl Monitor {
         let at_start = device.read()?.drops;
         Ok(Monitor {
             device,
-            counted: Mutex::new(Counted {
-                at_start,
-                last: DeviceDrops::default(),
-                set_back: false,
-                early: Early::default(),
-            }),
+            counted: Mutex::new(Counted { at_start, last: DeviceDrops::default(), set_back: false }),
+            early: OnceLock::new(),
             sockets: sockets.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?,
             memory,
             program: program.0,
@@ -265,16 +267,25 @@ impl Monitor {
         })
     }
 
-    /// The sockets have chunks now: what was dropped before came before the port was open. Where that cannot be read it
-    /// counts as lost.
-    pub(crate) fn begin(&self) {
+    /// The sockets have had chunks before anything could come.
+    pub(crate) fn had_chunks(&self) {
+        let _ = self.early.set(Early::default()); // it is the first to say so
+    }
+
+    /// The sockets have chunks now: what they dropped before came before the port had anybody. Where that cannot be read it counts as
+    /// lost. For who has the port: it is as soon as a socket's options are read, and waits for nobody.
+    pub(crate) fn has_chunks(&self) {
+        let before = self.of_sockets().map(|sum| Early::all_of(&sum));
+        let _ = self.early.set(before.unwrap_or_default()); // it is the first to say so
+    }
+
+    /// Somebody has the port now: what its device dropped before is no loss. Where that cannot be read it counts as lost. The kernel may
+    /// take its time to answer.
+    pub fn begin(&self) {
         let mut counted = self.counted();
         if let Ok(reading) = self.device.read() {
             counted.at_start = reading.drops;
             counted.last = DeviceDrops::default();
-        }
-        if let Ok(XdpStatistics { rx_dropped, rx_fill_ring_empty, .. }) = self.since_open() {
-            counted.early = Early { rx_dropped, rx_fill_ring_empty };
         }
     }
 
@@ -305,7 +316,7 @@ impl Monitor {
 
     /// What the sockets and the program say, with what was dropped before the port had chunks.
     fn since_open(&self) -> io::Result<XdpStatistics> {
-        let mut sum = XdpStatistics {
+        let sum = XdpStatistics {
             rx_unclaimed: self.program_drops.unclaimed().map_err(io::Error::other)?,
             rx_too_long: self.program_drops.too_long().map_err(io::Error::other)?,
             tx_held_back: self.program_drops.held_back().map_err(io::Error::other)?,
@@ -313,8 +324,13 @@ impl Monitor {
             tx_dropped: self.tx_dropped.get(),
             tx_failed_kicks: self.failed_kicks.count.get(),
             tx_failed_errno: self.failed_kicks.errno.get(),
-            ..XdpStatistics::default()
+            ..self.of_sockets()?
         };
+        Ok(sum)
+    }
+
+    fn of_sockets(&self) -> io::Result<XdpStatistics> {
+        let mut sum = XdpStatistics::default();
         for socket in &self.sockets {
             let socket = sys::xdp_statistics(socket.as_fd())?;
             sum.rx_dropped += socket.rx_dropped;
@@ -330,10 +346,11 @@ impl Monitor {
 
 impl PortDriver for Monitor {
     fn xdp_statistics(&self) -> io::Result<XdpStatistics> {
-        let counted = self.counted();
+        let early = self.early.get(); // before what it is taken from: what is read later is not less
         let mut sum = self.since_open()?;
-        sum.rx_dropped -= counted.early.rx_dropped;
-        sum.rx_fill_ring_empty -= counted.early.rx_fill_ring_empty;
+        let early = early.copied().unwrap_or(Early::all_of(&sum));
+        sum.rx_dropped -= early.rx_dropped;
+        sum.rx_fill_ring_empty -= early.rx_fill_ring_empty;
         Ok(sum)
     }
 
@@ -376,7 +393,7 @@ mod tests {
     #[test]
     fn counters_that_were_set_back_are_not_believed_again() {
         let at = |tx_dropped| DeviceDrops { tx_dropped, ..DeviceDrops::default() };
-        let mut counted = Counted { at_start: at(5), last: at(0), set_back: false, early: Early::default() };
+        let mut counted = Counted { at_start: at(5), last: at(0), set_back: false };
         assert_eq!(counted.read(at(5)).unwrap().lost(), 0);
         assert_eq!(counted.read(at(8)).unwrap().lost(), 3);
         for later in [6, 8, 100] {

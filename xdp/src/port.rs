@@ -4,8 +4,9 @@
 //!
 //! What it receives into is of the store of a worker. A port by itself has its chunks before the XDP program
 //! ([`Port::open`]), so that nothing arrives for which there is none. A switch opens its ports without chunks
-//! ([`Port::without_chunks`]): what comes while others are yet to be opened is not for it, and fills no ring before anybody empties
-//! that; and a port that is refused has none to give back, into which a device may still write.
+//! ([`Port::without_chunks`]), at its start and later: what comes before there is somebody who empties the rings fills none of them. It is
+//! not for the switch, and no loss. Whoever has the port gives it chunks ([`Port::begin`]); a port that is refused has none
+//! to give back, into which a device may still write.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
@@ -150,11 +151,12 @@ impl Port {
         let mut prepared = Prepared::open(umem, shell)?;
         prepared.receivers.iter_mut().for_each(|receiver| receiver.refill(store));
         let numbers = prepared.numbers;
-        prepared.attach().inspect_err(|_| store.take_back(numbers))
+        let port = prepared.attach().inspect_err(|_| store.take_back(numbers))?;
+        port.monitor.had_chunks();
+        Ok(port)
     }
 
-    /// Opens a port of `umem` that has nothing to receive into yet: it is to be [filled](Self::refill) by who has the
-    /// [`Store`], and then it [begins](Self::begin).
+    /// Opens a port of `umem` that has nothing to receive into yet: it [begins](Self::begin) when somebody has it.
     ///
     /// # Errors
     /// [`XdpError`], with the device as it was.
@@ -162,9 +164,11 @@ impl Port {
         Prepared::open(umem, shell)?.attach()
     }
 
-    /// There is somebody to take what it receives: what came before was not for it, and is no loss.
-    pub fn begin(&self) {
-        self.monitor.begin();
+    /// There is somebody to take what it receives, with chunks from `store`: what its sockets dropped before is no loss. What the
+    /// device did is said of its [monitor](Monitor::begin), by who has the time.
+    pub fn begin(&mut self, store: &mut Store) {
+        self.refill(store);
+        self.monitor.has_chunks();
     }
 
     /// What the port turned out to be.

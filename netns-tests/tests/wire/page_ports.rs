@@ -25,11 +25,7 @@ fn half_open(bed: &Bed, config: &Config) -> Switch {
     loop {
         let switch = bed.launch(config);
         wait_for("the first port", || switch.stderr().contains("port open").then_some(()));
-        switch.signal(Signal::SIGSTOP);
-        wait_for("it to stand still", || {
-            let stat = std::fs::read_to_string(format!("/proc/{}/stat", switch.pid())).unwrap();
-            stat.rsplit(')').next().unwrap().starts_with(" T").then_some(())
-        });
+        switch.halt();
         if switch.stderr().matches("port open").count() < usize::from(PORTS) / 2 {
             return switch;
         }

@@ -1,7 +1,10 @@
 //! Ports are added to a running switch and taken away, and the others lose nothing.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use xoff_netns_tests::{Bed, Config, Host, Switch, Traffic, frames, stream, unstalled, wait_for};
 
 use crate::reload::reload;
@@ -70,6 +73,69 @@ fn a_port_comes_and_goes_under_load_and_the_others_lose_nothing() {
             bed.finish(switch);
         });
     }
+}
+
+/// More than the rings of a port have room for.
+const TOO_MANY: u32 = 10_000;
+
+/// A host sends while its port is opened, more than any ring takes, and goes on when it is one of the switch's.
+#[test]
+fn what_comes_in_before_a_port_is_adopted_is_no_loss() {
+    unstalled(|| {
+        let bed = bed(8).build();
+        let (to, late) = (bed.host(1), bed.host(3));
+        let known = format!("[[fdb.static]]\nmac = \"{}\"\nport = \"p1\"", to.mac());
+        let config = |ports| {
+            let config = Config::new(ports, "speed = \"100M\"").switch(PATIENT).switch("spare_ports = 6");
+            config.more(&known)
+        };
+        let switch = bed.start(&config(2));
+        let mut number = 0;
+        let mut send = |count| {
+            for _ in 0..count {
+                late.send(late.to(to).tag(3, 0).numbered(number).build_len(1000));
+                number += 1;
+            }
+            number
+        };
+        let early = loop {
+            let open = switch.stderr().matches("port open").count();
+            switch.write(&config(8));
+            let mut early = None;
+            let mut reload = Command::new(BINARY);
+            reload.arg("reload").stdout(Stdio::null());
+            let mut reload = bed.namespace().spawn(reload).unwrap();
+            while reload.try_wait().unwrap().is_none() {
+                if early.is_none() && device(&bed, "p3").contains("prog/xdp") {
+                    switch.halt(); // while the other ports are being opened
+                    let is_adopted = switch.stderr().matches("port open").count() > open;
+                    early = Some((!is_adopted).then(|| send(TOO_MANY)));
+                    switch.signal(Signal::SIGCONT);
+                }
+            }
+            assert!(reload.wait().unwrap().success());
+            if let Some(Some(early)) = early {
+                break early;
+            }
+            is_reloaded(&bed, &switch, &config(2), "port \"p3\": p3 -> none");
+        };
+        wait_for("its link", || (switch.port(3).link == xoff::control::Link::Up).then_some(()));
+        for _ in 0..100 {
+            send(1);
+            thread::sleep(Duration::from_millis(1)); // no faster than its line
+        }
+        let end = send(0);
+        to.tap().numbered(end - 1);
+        assert_eq!(to.tap().numbers(), (early..end).collect::<Vec<u32>>());
+        let port = switch.port(3);
+        assert_eq!(port.classes[3].rx_frames, 100, "nothing that came before");
+        assert_eq!((port.xdp_statistics.unwrap().lost(), port.device_drops.unwrap().lost()), (0, 0));
+        let status = switch.status();
+        let verdict = &status.verdict;
+        assert_eq!((verdict.lossless_lost, verdict.unseen_lost, verdict.ledger_balanced), (0, 0, Some(true)));
+        let exit = switch.stop();
+        assert!(exit.status.success(), "{}", exit.stderr);
+    });
 }
 
 /// A host that goes on sending as its port goes loses nothing that the switch owes it.

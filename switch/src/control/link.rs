@@ -36,8 +36,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 type Messages = UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, SocketAddr)>;
 
-/// A port, and what came of opening it.
-type Opened = (PortId, Result<Box<Port>, NotOpened>);
+/// A port, and the name of the device that it has again; `None` where it was taken away meanwhile.
+type Opened = (PortId, Result<Option<String>, NotOpened>);
 
 /// Keeps [`PortView::link`](super::PortView::link) true and tells the workers of every change.
 pub(super) struct Follower {
@@ -73,8 +73,8 @@ impl Follower {
                         links.read_all(&handle).await;
                         continue;
                     }
-                    Some((id, opened)) = links.opening.next() => {
-                        if links.opened(id, opened) {
+                    Some(opened) = links.opening.next() => {
+                        if links.opened(opened) {
                             links.read_all(&handle).await; // what was said of it before it was a port's
                         }
                         continue;
@@ -130,6 +130,33 @@ pub(crate) fn log_open(facts: &Facts) {
         zero_copy = facts.zero_copy,
         "port open: {} XDP, {copy}", facts.mode
     );
+}
+
+/// Gives a port that is open to its worker, and answers the device that it has from now on; what comes in before is no loss.
+pub(crate) async fn adopt(view: &SwitchView, id: PortId, opened: Box<Port>) -> PortDevice {
+    log_open(opened.facts());
+    let (device, monitor) = (PortDevice::of(&opened), opened.monitor());
+    let (done, adopted) = oneshot::channel();
+    let worker = &view.workers[view.ports[id.index()].worker];
+    let _ = worker.mailbox.send(Request::Adopt { port: id, opened, done }); // or it has ended
+    let _ = adopted.await; // as before
+    monitor.begin();
+    device
+}
+
+/// Has a port back whose device was gone, unless it was taken away meanwhile; the name of its device.
+async fn return_to(view: &SwitchView, opener: &Opener, id: PortId, opened: Box<Port>) -> Option<String> {
+    let port = &view.ports[id.index()];
+    if !port.is_there() || port.link.get() != Link::Gone {
+        drop(opener.close_now(id, opened));
+        return None;
+    }
+    let name = opened.facts().device.clone();
+    let device = adopt(view, id, opened).await;
+    port.is_there().then(|| {
+        port.returned(&name, device);
+        name
+    })
 }
 
 /// The links of the ports, as far as they are known.
@@ -272,32 +299,28 @@ impl Links {
     /// Has a port opened whose device was gone.
     fn open(&mut self, id: PortId) {
         let Some(opener) = self.opener.as_ref().filter(|_| !self.are_opening.contains(&id)) else { return };
-        let opened = opener.open(id);
-        self.opening.push(Box::pin(async move { (id, opened.await.unwrap_or(Err(NotOpened::Panicked))) }));
+        let (opened, opener, view) = (opener.open(id), opener.clone(), Arc::clone(&self.view));
+        self.opening.push(Box::pin(async move {
+            match opened.await.unwrap_or(Err(NotOpened::Panicked)) {
+                Ok(port) => (id, Ok(return_to(&view, &opener, id, port).await)),
+                Err(why) => (id, Err(why)),
+            }
+        }));
         self.are_opening.insert(id);
     }
 
     /// A port whose device was gone is open again, or not. True where it is.
-    fn opened(&mut self, id: PortId, opened: Result<Box<Port>, NotOpened>) -> bool {
+    fn opened(&mut self, (id, opened): Opened) -> bool {
         self.are_opening.remove(&id);
-        let (name, device) = (self.view.name_of(id), &self.view.ports[id.index()]);
+        let name = self.view.name_of(id);
         match opened {
-            Ok(port) if !device.is_there() || device.link.get() != Link::Gone => {
-                if let Some(opener) = &self.opener {
-                    drop(opener.close_now(id, port)); // taken away meanwhile
-                }
-                false
-            }
-            Ok(port) => {
-                log_open(port.facts());
-                port.begin();
-                device.returned(&port.facts().device, PortDevice::of(&port));
-                tracing::info!(port = %name, device = %port.facts().device, "the port's device is back, and open again");
+            Ok(None) => false,
+            Ok(Some(device)) => {
+                tracing::info!(port = %name, %device, "the port's device is back, and open again");
                 self.refused.remove(&id);
-                self.tell_owner(id, Request::Adopt(id, port));
                 true
             }
-            Err(NotOpened::Missing | NotOpened::Ended) => {
+            Err(NotOpened::Missing) => {
                 self.refused.remove(&id);
                 false
             }

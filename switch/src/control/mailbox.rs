@@ -47,15 +47,15 @@ pub enum Request {
     },
     /// A port that it gave away, or had never adopted, is closed: have back what that was lent.
     TakeBack(Lent),
-    /// Give a port that is about to be one of its own chunks to receive into.
-    Fill {
+    /// One of its ports is open, or open again: give it chunks to receive into, and have it.
+    Adopt {
+        /// Which.
+        port: PortId,
         /// It.
-        port: Box<Port>,
-        /// Given it back.
-        done: oneshot::Sender<Box<Port>>,
+        opened: Box<Port>,
+        /// Told when that is done.
+        done: oneshot::Sender<()>,
     },
-    /// One of its ports is open again.
-    Adopt(PortId, Box<Port>),
     /// Give a class another policy, and say when that is done.
     SetPolicy {
         /// The policy and its class; made where memory may be allocated.

@@ -3,7 +3,7 @@
 //!
 //! All of it is system calls that take their time, and opening takes capabilities that no other thread has any more. So
 //! a thread of its own does it: it speaks with nobody but the control thread, which says which port, and the worker
-//! that owns the port, which has the chunks.
+//! that owns the port, which gets the chunks back.
 //!
 //! Whatever comes back is opened as it is configured. A device that needs more than was set aside for it (more queues,
 //! a smaller MTU) is refused, in words.
@@ -51,9 +51,6 @@ pub enum NotOpened {
     /// The kernel refuses.
     #[error(transparent)]
     Xdp(#[from] XdpError),
-    /// The switch is about to end.
-    #[error("the worker has ended")]
-    Ended,
     /// A bug of ours.
     #[error("the thread that opens ports has panicked, which is a bug of xoff")]
     Panicked,
@@ -220,12 +217,9 @@ impl Opening {
         if let Some(misfit) = config.misfit(*id, &found) {
             return Err(NotOpened::Misfit(misfit));
         }
-        let port = match Port::without_chunks(&self.umem, shell) {
-            Err(XdpError::NoSuchInterface { .. }) => return Err(NotOpened::Missing),
-            port => Box::new(port?),
-        };
-        let (done, filled) = oneshot::channel();
-        self.mailbox(*id).send(Request::Fill { port, done }).map_err(|_| NotOpened::Ended)?;
-        filled.blocking_recv().map_err(|_| NotOpened::Ended)
+        match Port::without_chunks(&self.umem, shell) {
+            Err(XdpError::NoSuchInterface { .. }) => Err(NotOpened::Missing),
+            port => Ok(Box::new(port?)),
+        }
     }
 }

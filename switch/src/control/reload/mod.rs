@@ -363,7 +363,7 @@ impl Reloader {
             logging::set_filter(&next.shell.log);
         }
         self.opener.configure(&Arc::new(next.clone()));
-        added.join(&self.view, &self.opener);
+        added.join(&self.view, &self.opener).await;
         self.config = next;
         let said = ports::leave(&self.view, &self.opener, &changes.removed).await;
         self.before.push(running);

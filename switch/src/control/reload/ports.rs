@@ -1,7 +1,7 @@
 //! Ports that a reload adds, and takes away.
 //!
 //! A port to come is opened before anything is changed: a device that refuses changes nothing. Its worker adopts it when its
-//! settings hold.
+//! settings hold. What comes in before that is not for the switch, and no loss.
 //!
 //! A port to go belongs to no VLAN any more and holds its peer to nothing, and so do its settings say before it goes. It sends what it
 //! has, for [`DRAIN`] at most: a peer that stops it keeps nobody waiting for ever. What is left then is dropped as where a link is
@@ -18,10 +18,10 @@ use xoff_dataplane::units::PortId;
 use xoff_xdp::Port;
 
 use super::super::ask;
-use super::super::link::log_open;
+use super::super::link::adopt;
 use super::super::mailbox::Request;
 use super::super::opener::{NotOpened, Opener};
-use super::super::view::{Link, PortDevice, SwitchView};
+use super::super::view::{Link, SwitchView};
 use super::NotReloaded;
 
 /// How long a port that is to go may send what it has.
@@ -59,14 +59,12 @@ impl Added {
     }
 
     /// They take part from now on.
-    pub fn join(self, view: &SwitchView, opener: &Opener) {
+    pub async fn join(self, view: &SwitchView, opener: &Opener) {
         let Added(ports, config) = self;
         for (id, port) in ports {
             let (place, name) = (&view.ports[id.index()], &config.switch.ports[id.index()].name);
-            log_open(port.facts());
-            port.begin();
-            place.added(name, (&port.facts().device, PortDevice::of(&port)));
-            let _ = view.workers[place.worker].mailbox.send(Request::Adopt(id, port)); // or it has ended
+            let device = port.facts().device.clone();
+            place.added(name, (&device, adopt(view, id, port).await));
             opener.joined();
         }
     }

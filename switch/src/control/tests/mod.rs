@@ -264,8 +264,7 @@ fn answer_with(inbox: Inbox, table: Vec<Address>) -> JoinHandle<()> {
                     Request::Link { .. }
                     | Request::GiveUp { .. }
                     | Request::TakeBack(_)
-                    | Request::Fill { .. }
-                    | Request::Adopt(..)
+                    | Request::Adopt { .. }
                     | Request::SetFib { .. } => {}
                 }
             }
