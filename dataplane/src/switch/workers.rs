@@ -14,9 +14,9 @@
 //! Both wait in the sender's `Switch` until the driver has room for them on the way. The frame counts
 //! at its ingress all the while, so a slow worker makes its neighbours' peers pause, and nothing is
 //! dropped between workers. (`until-forwarded` accounting ends when the frame is handed over: where frames wait for
-//! room it belongs to a switch of one worker, where the pipeline itself can wait.) Where frames wait for room, one that may leave by any
-//! member of a group waits for all members of the worker that has it, and for no other's ([`super::paths`]). Never: a frame that is handed over
-//! twice, a slot that is freed by a worker other than its owner, an egress queue that a frame enters without having been
+//! room it belongs to a switch of one worker, where the pipeline itself can wait.) Where frames wait for room, one that may leave by
+//! any member of a group waits for all members of the worker that has it, and for no other's ([`super::paths`]). Never: a frame that is
+//! handed over twice, a slot that is freed by a worker other than its owner, an egress queue that a frame enters without having been
 //! counted at an ingress.
 //!
 //! Each worker's bridge knows what all have learned: it tells the others ([`super::Batch::next_learned`]), and
