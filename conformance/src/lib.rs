@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bed;
+pub mod chaos;
 mod report;
 mod scenarios;
 mod trial;

@@ -8,6 +8,7 @@
 //! driver that takes each frame in a batch of its own (`twin`): a test that merely runs has already proven
 //! something.
 
+mod ailing;
 mod breaches;
 pub mod flow_pauses;
 mod host;
@@ -20,12 +21,14 @@ pub mod store;
 mod switch_node;
 mod twin;
 mod watch;
+mod watched;
 
 pub use breaches::Promise;
 pub use host::{Host, Obeys, Seen, Stream};
 pub use star::{Flow, Star};
 pub use switch_node::{SwitchNode, SwitchPlan};
 pub use twin::Batches;
+pub(crate) use watched::Watched;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

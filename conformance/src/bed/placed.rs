@@ -16,6 +16,8 @@ pub struct Placed<N> {
     place: Place,
     /// Ports whose line is free.
     free: PortSet,
+    /// Ports whose line carries a frame of a switch that is no more.
+    orphans: PortSet,
     /// The earliest wake-up on its way.
     wakes: Nanos,
 }
@@ -23,7 +25,7 @@ pub struct Placed<N> {
 impl<N> Placed<N> {
     pub(super) fn new(node: N, place: Place, ports: usize, breaches: Breaches) -> Placed<N> {
         let free = (0..=u8::MAX).map(PortId).take(ports).collect();
-        Placed { node, breaches, place, free, wakes: Nanos::NEVER }
+        Placed { node, breaches, place, free, orphans: PortSet::NONE, wakes: Nanos::NEVER }
     }
 
     /// It does what it can at `when`, or now where that is over.
@@ -62,6 +64,14 @@ fn take(packet: Packet, net: &mut Net) -> Vec<u8> {
 }
 
 impl Placed<SwitchNode> {
+    /// Another switch begins in its place; what it held is gone.
+    pub(super) fn restart(&mut self, node: SwitchNode, net: &mut Net) {
+        self.orphans = node.ports().filter(|port| !self.free.contains(*port)).collect();
+        self.node = node;
+        self.wakes = Nanos::NEVER;
+        self.wake(Nanos::ZERO, net);
+    }
+
     fn settle(&mut self, net: &mut Net) {
         let now = self.note_time(net);
         let is_looking = self.node.looks_at(now);
@@ -69,13 +79,19 @@ impl Placed<SwitchNode> {
             self.node.look(now, &mut self.breaches);
         }
         for port in self.node.ports().filter(|port| self.free.contains(*port)).collect::<Vec<_>>() {
-            self.start(port, self.node.next_frame(port), net);
+            self.start(port, self.node.next_frame(self.breaches.now, port), net);
         }
         self.node.check(now, &mut self.breaches);
         if is_looking {
             self.node.check_idle(now, &mut self.breaches);
         }
         self.wake_by(self.node.next_look(now), net);
+    }
+
+    /// Whatever it promises is looked at.
+    pub(super) fn check(&mut self, net: &Net) {
+        let now = self.note_time(net);
+        self.node.check(now, &mut self.breaches);
     }
 
     fn note_time(&mut self, net: &Net) -> Nanos {
@@ -94,7 +110,11 @@ impl Node for Placed<SwitchNode> {
     fn left(&mut self, port: PortId, net: &mut Net) {
         let now = self.note_time(net);
         self.free.insert(port);
-        self.node.left(now, port, &mut self.breaches);
+        if self.orphans.contains(port) {
+            self.orphans.remove(port);
+        } else {
+            self.node.left(now, port, &mut self.breaches);
+        }
         self.settle(net);
     }
 

@@ -12,6 +12,7 @@ use xoff_dataplane::settings::{PolicyKind, SwitchSettings};
 use xoff_dataplane::switch::{Successor, Switch};
 use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
 
+use super::ailing::Ailing;
 use super::breaches::{Breaches, Promise};
 use super::twin::{Batches, Twin};
 use super::watch::{self, Watch};
@@ -56,6 +57,8 @@ pub struct SwitchNode {
     /// The one beside it, as long as it does the same.
     of_one: Option<Twin>,
     gap: Nanos,
+    /// What its driver does not do in time.
+    pub(super) ailing: Ailing,
 }
 
 impl SwitchNode {
@@ -74,7 +77,13 @@ impl SwitchNode {
             large,
             of_one: Some(of_one),
             gap: plan.gap,
+            ailing: Ailing::default(),
         }
+    }
+
+    /// From now on there is no second driver beside the first.
+    pub(super) fn go_alone(&mut self) {
+        self.of_one = None;
     }
 
     /// The worker that owns a port.
@@ -100,11 +109,15 @@ impl SwitchNode {
     pub(super) fn left(&mut self, now: Nanos, port: PortId, breaches: &mut Breaches) {
         let bytes = self.large.ring(port).next().expect("a frame was on the wire");
         self.watches[port.index()].left(now, bytes, breaches);
-        self.twins().for_each(|twin| twin.left(port));
+        let is_late = self.ailing.completes_late(now);
+        self.twins().for_each(|twin| if is_late { twin.left_unheard(port) } else { twin.left(port) });
     }
 
     /// What the wire of `port` is to carry next.
-    pub(super) fn next_frame(&self, port: PortId) -> Option<Vec<u8>> {
+    pub(super) fn next_frame(&self, now: Nanos, port: PortId) -> Option<Vec<u8>> {
+        if self.ailing.is_refused(now, port) {
+            return None;
+        }
         self.large.ring(port).next().map(<[u8]>::to_vec)
     }
 
@@ -145,7 +158,7 @@ impl SwitchNode {
 
     /// Whether the switch looks at its ports at this time.
     pub(super) fn looks_at(&self, now: Nanos) -> bool {
-        self.next_turn(now) == now
+        !self.ailing.stalls(now) && self.next_turn(now) == now
     }
 
     /// When it must look again.
@@ -156,6 +169,7 @@ impl SwitchNode {
             (false, false) => deadline,
             (false, true) => Nanos::NEVER,
         };
+        let wanted = self.ailing.not_before(wanted);
         if wanted == Nanos::NEVER || self.gap == Nanos::ZERO {
             return wanted;
         }
@@ -169,6 +183,9 @@ impl SwitchNode {
 
     /// One turn of the loop: everything that has happened, the pipeline, the timers, the ports.
     pub(super) fn look(&mut self, now: Nanos, breaches: &mut Breaches) {
+        if !self.ailing.completes_late(now) {
+            self.twins().for_each(Twin::hear);
+        }
         for (port, bytes) in self.large.arrivals() {
             self.watches[port.index()].received(now, bytes);
         }

@@ -86,6 +86,8 @@ pub struct Twin {
     slots: u32,
     batches: Batches,
     unseen: Vec<Happening>,
+    /// What a driver is told later than it happens.
+    withheld: Vec<Happening>,
     rings: Vec<VecDeque<Frame>>,
     rng: fastrand::Rng,
 }
@@ -113,6 +115,7 @@ impl Twin {
             owners,
             batches,
             unseen: Vec::new(),
+            withheld: Vec::new(),
             rings: (0..ports).map(|_| VecDeque::new()).collect(),
             rng: fastrand::Rng::with_seed(seed),
         }
@@ -131,6 +134,17 @@ impl Twin {
     pub fn left(&mut self, port: PortId) {
         let frame = self.rings[port.index()].pop_front().expect("a frame was on the wire");
         self.unseen.push(Happening::Left(port, frame));
+    }
+
+    /// The frame at the head of the ring has left, and the driver is not told yet.
+    pub fn left_unheard(&mut self, port: PortId) {
+        let frame = self.rings[port.index()].pop_front().expect("a frame was on the wire");
+        self.withheld.push(Happening::Left(port, frame));
+    }
+
+    /// The driver is told all that it has not heard of.
+    pub fn hear(&mut self) {
+        self.unseen.append(&mut self.withheld);
     }
 
     /// Whether something has happened since the last look.
@@ -390,10 +404,11 @@ fn differ(one: &impl Debug, other: &impl Debug) -> Option<String> {
 /// A test may end while frames are on their way: these handles are not lost.
 impl Drop for Twin {
     fn drop(&mut self) {
-        let unseen = self.unseen.drain(..).filter_map(|happening| match happening {
-            Happening::Left(_, frame) => Some(frame),
-            Happening::Arrived(..) => None,
-        });
+        let unseen =
+            self.unseen.drain(..).chain(self.withheld.drain(..)).filter_map(|happening| match happening {
+                Happening::Left(_, frame) => Some(frame),
+                Happening::Arrived(..) => None,
+            });
         let committed = self.rings.iter_mut().flat_map(|ring| ring.drain(..));
         unseen.chain(committed).for_each(|frame| _ = frame.into_parts());
     }

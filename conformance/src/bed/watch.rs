@@ -34,6 +34,8 @@ pub struct Watch {
     told_until: [Option<Nanos>; CLASSES],
     /// Classes that it was told to stop before the link was lost, or flow by flow.
     told_before: ClassSet,
+    /// Classes in which the switch held its peer when it was looked at last, for their occupancy alone.
+    held: ClassSet,
 }
 
 impl Watch {
@@ -49,6 +51,7 @@ impl Watch {
             rates: rates(port),
             told_until: [None; CLASSES],
             told_before: ClassSet::NONE,
+            held: ClassSet::NONE,
         }
     }
 
@@ -173,6 +176,7 @@ impl Watch {
     /// The policy of a class changes.
     pub fn set_by_flow(&mut self, class: Class, by_flow: bool) {
         self.flow_pauses.clear(class);
+        self.held.remove(class);
         self.by_flow.remove(class);
         if by_flow && self.port.ofc_peer {
             self.by_flow.insert(class);
@@ -188,6 +192,7 @@ impl Watch {
                 self.paused_until[class.index()] = self.paused_until[class.index()].min(now);
             }
         }
+        self.held = ClassSet::NONE;
         if self.port.gfc_peer != port.gfc_peer {
             self.rates = rates(port);
         }
@@ -196,6 +201,7 @@ impl Watch {
 
     pub fn set_link(&mut self, up: bool) {
         self.link_is_up = up;
+        self.held = ClassSet::NONE;
         self.flow_pauses = FlowPauses::default();
         self.rates = rates(&self.port);
         self.paused_until = [Nanos::ZERO; CLASSES];
@@ -249,7 +255,7 @@ fn pause_times(bytes: &[u8], is_8023x: bool) -> Vec<(Class, Quanta)> {
 
 impl SwitchNode {
     /// Notes where the switch has broken a promise.
-    pub(super) fn check(&self, now: Nanos, breaches: &mut Breaches) {
+    pub(super) fn check(&mut self, now: Nanos, breaches: &mut Breaches) {
         self.every_frame_is_in_one_place(breaches);
         for port in self.ports() {
             if !self.may_lapse {
@@ -259,8 +265,7 @@ impl SwitchNode {
             for class in Class::ALL {
                 self.occupancy_is_bounded(port, class, breaches);
                 self.nothing_lossless_is_lost(port, class, breaches);
-                // A policy that is on trial may have thresholds of its own.
-                if breaches.on_breach == OnBreach::Panic {
+                if breaches.on_breach != OnBreach::Note {
                     self.thresholds_decide(port, class, breaches);
                     self.nobody_is_blamed(port, class, breaches);
                 }
@@ -302,7 +307,7 @@ impl SwitchNode {
     }
 
     /// L1, L2: held at XOFF and above, not held below XON, and in between as before.
-    fn thresholds_decide(&self, port: PortId, class: Class, breaches: &mut Breaches) {
+    fn thresholds_decide(&mut self, port: PortId, class: Class, breaches: &mut Breaches) {
         let settings = &self.settings.ports[port.index()].classes[class.index()];
         let counts_bytes = self.settings.memory == Memory::Dedicated && settings.xoff_frames == u32::MAX;
         if self.stopping || !counts_bytes || !self.watches[port.index()].may_send(class) {
@@ -319,6 +324,15 @@ impl SwitchNode {
         breaches.expect(!held || bytes >= settings.xon || !by_ingress_alone, Promise::Thresholds, || {
             format!("{port:?} class {class} is held at {bytes:?}")
         });
+        let watch = &mut self.watches[port.index()];
+        let goes_on = watch.held.contains(class) && !held && by_ingress_alone;
+        breaches.expect(!goes_on || bytes < settings.xon, Promise::Thresholds, || {
+            format!("{port:?} class {class} goes on at {bytes:?}")
+        });
+        watch.held.remove(class);
+        if held && by_ingress_alone {
+            watch.held.insert(class);
+        }
     }
 
     fn most_at_ingress(&self, class: &ClassSettings) -> Bytes {

@@ -1,0 +1,211 @@
+//! A scenario as it runs.
+
+use std::panic::{self, AssertUnwindSafe};
+
+use xoff_dataplane::units::{Class, Nanos, Quanta};
+use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
+use xoff_sim::Happened;
+
+use super::report::{Breach, Tally};
+use super::scenario::{Deed, Scenario};
+use crate::bed::plan::{CABLE, GIGABIT, LOSSLESS};
+use crate::bed::{Bed, NodeId, Obeys, Promise, Stream, Watched, end};
+
+/// How a run went.
+pub(super) struct Outcome {
+    pub(super) tally: Tally,
+    pub(super) breach: Option<Breach>,
+}
+
+/// A deed, or its end.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Do(Deed),
+    Up(usize, u8),
+}
+
+struct Ordeal<'scenario> {
+    scenario: &'scenario Scenario,
+    events_max: u64,
+    bed: Bed,
+    switches: Vec<NodeId>,
+    hosts: Vec<NodeId>,
+    /// By flow.
+    streams: Vec<u32>,
+    watched: Watched,
+    rests: bool,
+}
+
+/// Runs it, for so many events at most.
+pub(super) fn run(scenario: &Scenario, events_max: u64) -> Outcome {
+    let mut ordeal = Ordeal::new(scenario, events_max);
+    let panicked = panic::catch_unwind(AssertUnwindSafe(|| ordeal.go())).err();
+    let breach = match panicked {
+        Some(cause) => {
+            let text = cause.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| cause.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            Some((ordeal.bed.now(), Promise::NoPanic, text.unwrap_or_default()))
+        }
+        None => ordeal.bed.broken().into_iter().next().or_else(|| ordeal.judge()),
+    };
+    let breach = breach.map(|(at, promise, what)| Breach { promise, at, what, last: ordeal.last() });
+    Outcome { tally: ordeal.tally(), breach }
+}
+
+impl Ordeal<'_> {
+    fn new(scenario: &Scenario, events_max: u64) -> Ordeal<'_> {
+        let mut bed = Bed::that_notes_all(scenario.seed);
+        let switches: Vec<NodeId> =
+            (0..scenario.switches()).map(|switch| bed.add_switch(scenario.plan(switch))).collect();
+        let mut hosts = Vec::new();
+        for &switch in &switches {
+            let ports = 0..u8::try_from(scenario.hosts).expect("few hosts");
+            for port in ports {
+                let obeys = if scenario.unruly == Some(hosts.len()) { Obeys::Never } else { Obeys::AtOnce };
+                hosts.push(bed.add_host(switch, port, obeys));
+            }
+        }
+        for switch in 1..scenario.switches() {
+            let (up, down) = scenario.uplink(switch);
+            let parent = switches[scenario.parents[switch - 1]];
+            bed.link(end(switches[switch], up), end(parent, down), GIGABIT, CABLE);
+        }
+        let watched = Watched::default();
+        Ordeal { scenario, events_max, bed, switches, hosts, streams: Vec::new(), watched, rests: false }
+    }
+
+    fn go(&mut self) {
+        self.bed.start(self.scenario.has_twins);
+        for &(switch, port, faults) in &self.scenario.faults {
+            self.bed.harm_control(end(self.switches[switch], port), faults);
+        }
+        for flow in &self.scenario.flows {
+            let [from, to] = [flow.from, flow.to].map(|host| self.hosts[host]);
+            let stream = Stream {
+                class: flow.class,
+                len: flow.len,
+                rate: flow.rate,
+                ..Stream::new(self.bed.host(to).mac, flow.count, flow.start)
+            };
+            self.streams.push(self.bed.send(from, stream));
+        }
+        let mut steps: Vec<(Nanos, Step)> = Vec::new();
+        for &(at, deed) in &self.scenario.deeds {
+            steps.push((at, Step::Do(deed)));
+            if let Deed::Flap(switch, port, span) = deed {
+                steps.push((at + span, Step::Up(switch, port)));
+            }
+        }
+        steps.sort_by_key(|(at, _)| *at);
+        for (at, step) in steps {
+            if !self.bed.run_watched(at, self.events_max, &mut self.watched) {
+                return;
+            }
+            match step {
+                Step::Do(deed) => self.act(deed),
+                Step::Up(switch, port) => self.bed.set_link(end(self.switches[switch], port), true),
+            }
+        }
+        self.rests = self.bed.run_watched(Nanos::NEVER, self.events_max, &mut self.watched);
+        if self.rests {
+            self.bed.check_rest();
+        }
+    }
+
+    fn act(&mut self, deed: Deed) {
+        let switch = |number: usize| self.switches[number];
+        match deed {
+            Deed::Flap(number, port, _) => self.bed.set_link(end(switch(number), port), false),
+            Deed::Stall(number, span) => self.bed.stall(switch(number), span),
+            Deed::Refuse(number, port, span) => self.bed.refuse(end(switch(number), port), span),
+            Deed::CompleteLate(number, span) => self.bed.complete_late(switch(number), span),
+            Deed::Replace(number, class, kind) => self.bed.set_policy(switch(number), class, kind),
+            Deed::Revise(number, eighths) => self.revise(number, eighths),
+            Deed::Pause(host, class, quanta) => {
+                let pfc = Pfc::default().with(class, Quanta(quanta));
+                let host = self.hosts[host];
+                let bytes = MacControl::Pfc(pfc).encode(self.bed.host(host).mac);
+                self.bed.inject(host, &bytes);
+            }
+            Deed::Restart(number) => {
+                let plan = self.scenario.plan(number);
+                self.bed.restart(switch(number), &plan, self.scenario.has_twins);
+            }
+        }
+    }
+
+    fn revise(&mut self, number: usize, eighths: u64) {
+        let id = self.switches[number];
+        let mut settings = self.bed.switch(id).settings.clone();
+        let planned = self.scenario.plan(number).settings;
+        for (port, planned) in settings.ports.iter_mut().zip(&planned.ports) {
+            for (class, planned) in
+                port.classes.iter_mut().zip(&planned.classes).filter(|(it, _)| it.lossless)
+            {
+                class.xoff.0 = planned.xoff.0 * eighths / 8;
+                class.xon.0 = planned.xon.0 * eighths / 8;
+            }
+        }
+        self.bed.revise(id, settings);
+    }
+
+    /// What hosts have seen, and what they have not when nothing moves any more.
+    fn judge(&self) -> Option<(Nanos, Promise, String)> {
+        let now = self.bed.now();
+        self.scenario.flows.iter().zip(&self.streams).find_map(|(flow, &id)| {
+            let [from, to] = [flow.from, flow.to].map(|host| self.bed.host(self.hosts[host]));
+            let (sent, seen) = (from.sent(id), to.seen(id));
+            let must_come = LOSSLESS.contains(flow.class) && !self.scenario.may_harm();
+            if self.rests && sent < flow.count {
+                let what = format!("stream {id} stands still after {sent} of {} frames", flow.count);
+                return Some((now, Promise::PausesEnd, what));
+            }
+            if seen.late_or_twice > 0 {
+                let what = format!("{} frames of stream {id}", seen.late_or_twice);
+                return Some((now, Promise::Order, what));
+            }
+            let what = || format!("{} of {} frames of stream {id} came", seen.frames, flow.count);
+            (self.rests && must_come && seen.frames < flow.count).then(|| (now, Promise::Delivery, what()))
+        })
+    }
+
+    fn last(&self) -> Vec<String> {
+        self.watched
+            .last
+            .iter()
+            .map(|(at, happened)| format!("{} ns: {}", at.0, self.said(*happened)))
+            .collect()
+    }
+
+    fn said(&self, happened: Happened) -> String {
+        let node = happened.node().index();
+        let name = match node.checked_sub(self.switches.len()) {
+            Some(host) => format!("host {host}"),
+            None => format!("switch {node}"),
+        };
+        match happened {
+            Happened::Left(end) => format!("a frame has left {name} by port {}", end.port.0),
+            Happened::Arrived(end) => format!("a frame comes to {name} by port {}", end.port.0),
+            Happened::Due(_) => format!("{name} is woken"),
+        }
+    }
+
+    fn tally(&mut self) -> Tally {
+        let mishaps = self.bed.mishaps();
+        let xoffs = |id: &NodeId| -> u64 {
+            let switch = self.bed.switch(*id);
+            let of_class = |class| move |port| switch.counters.class(port, class).xoff_sent.get();
+            Class::ALL.iter().map(|class| switch.ports().map(of_class(*class)).sum::<u64>()).sum()
+        };
+        Tally {
+            seeds: 1,
+            came_to_rest: self.rests.into(),
+            frames: self.hosts.iter().map(|host| self.bed.host(*host).arrivals.len() as u64).sum(),
+            xoffs: self.switches.iter().map(xoffs).sum(),
+            lost: mishaps.lost,
+            late: mishaps.late,
+            harmed: mishaps.harmed,
+            events: self.bed.events(),
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! What happens with a seed, as plain values that can be made fewer.
+
+use xoff_dataplane::settings::{Accounting, PolicyKind, QueueKind, WhenFull};
+use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
+use xoff_sim::{ControlFaults, Picos};
+
+use crate::bed::SwitchPlan;
+use crate::bed::plan::{self, LINK, LOSSLESS, MTU_FRAME, XOFF, XON};
+
+/// When the last thing begins.
+const BUSY: u64 = 12_000_000;
+
+/// Frames of a host for another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Flow {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) class: Class,
+    pub(super) len: u32,
+    pub(super) count: u64,
+    pub(super) rate: Option<BitRate>,
+    pub(super) start: Nanos,
+}
+
+/// What is done to the fabric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Deed {
+    /// The link of a port is down for a time.
+    Flap(usize, u8, Nanos),
+    /// A switch does not look for a time.
+    Stall(usize, Nanos),
+    /// No frame gets on the line of a port for a time.
+    Refuse(usize, u8, Nanos),
+    /// A switch hears late that frames have left.
+    CompleteLate(usize, Nanos),
+    /// A class gets another policy.
+    Replace(usize, Class, PolicyKind),
+    /// XOFF and XON become so many eighths of what was planned.
+    Revise(usize, u64),
+    /// A host pauses a class for so many quanta.
+    Pause(usize, Class, u16),
+    /// A switch ends and begins anew.
+    Restart(usize),
+}
+
+impl Deed {
+    /// Somebody is not told in time to stop, or does not stop in time: lossless frames may be lost, and pauses lapse.
+    fn may_harm(self) -> bool {
+        matches!(self, Deed::Flap(..) | Deed::Stall(..) | Deed::Refuse(..) | Deed::Restart(_))
+    }
+}
+
+/// All that happens.
+#[derive(Clone, Debug)]
+pub(super) struct Scenario {
+    pub(super) seed: u64,
+    /// By switch but the first, to which earlier one it is linked.
+    pub(super) parents: Vec<usize>,
+    /// At each switch.
+    pub(super) hosts: usize,
+    pub(super) policy: PolicyKind,
+    pub(super) accounting: Accounting,
+    pub(super) when_full: WhenFull,
+    pub(super) queue: QueueKind,
+    pub(super) workers: u8,
+    pub(super) xoff: Bytes,
+    pub(super) xon: Bytes,
+    pub(super) has_twins: bool,
+    /// A host that obeys no pause.
+    pub(super) unruly: Option<usize>,
+    pub(super) flows: Vec<Flow>,
+    /// By switch and port.
+    pub(super) faults: Vec<(usize, u8, ControlFaults)>,
+    /// In order of time.
+    pub(super) deeds: Vec<(Nanos, Deed)>,
+}
+
+const KEEPING: [(Accounting, WhenFull); 5] = [
+    (Accounting::UntilTransmitted, WhenFull::Drop),
+    (Accounting::UntilTransmitted, WhenFull::Stop),
+    (Accounting::UntilForwarded, WhenFull::Stop),
+    (Accounting::UntilTransmitted, WhenFull::StopClass),
+    (Accounting::UntilForwarded, WhenFull::StopClass),
+];
+
+impl Scenario {
+    /// What happens with `seed`.
+    pub(super) fn of(seed: u64) -> Scenario {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let switches = rng.usize(1..=4);
+        let parents: Vec<usize> = (1..switches).map(|switch| rng.usize(0..switch)).collect();
+        let hosts = rng.usize(2..=4);
+        let (accounting, when_full) = KEEPING[if rng.bool() { 0 } else { rng.usize(0..KEEPING.len()) }];
+        let workers = if rng.u8(0..4) == 0 { 2 } else { 1 };
+        let eighths = rng.u64(4..=16);
+        let mut scenario = Scenario {
+            seed,
+            parents,
+            hosts,
+            policy: PolicyKind::Pfc,
+            accounting,
+            when_full,
+            queue: if rng.u8(0..3) == 0 { QueueKind::Voq } else { QueueKind::Fifo },
+            workers: if when_full == WhenFull::Stop || accounting == Accounting::UntilForwarded {
+                1
+            } else {
+                workers
+            },
+            xoff: Bytes(XOFF.0 * eighths / 8),
+            xon: Bytes(XON.0 * eighths / 8),
+            has_twins: rng.u8(0..8) == 0,
+            unruly: None,
+            flows: Vec::new(),
+            faults: Vec::new(),
+            deeds: Vec::new(),
+        };
+        scenario.policy = if rng.bool() { scenario.any_policy(&mut rng) } else { PolicyKind::Pfc };
+        let all = scenario.hosts * switches;
+        scenario.flows = (0..rng.usize(4..=24)).map(|_| flow(all, &mut rng)).collect();
+        let is_harmless = rng.u8(0..3) == 0;
+        for _ in 0..rng.usize(0..=12) {
+            let deed = scenario.any_deed(&mut rng);
+            if !is_harmless || !deed.may_harm() {
+                scenario.deeds.push((Nanos(rng.u64(0..BUSY)), deed));
+            }
+        }
+        scenario.deeds.sort_by_key(|(at, _)| *at);
+        if !is_harmless && rng.u8(0..4) == 0 {
+            scenario.unruly = Some(rng.usize(1..all));
+            scenario.flows.extend((0..6).map(|_| Flow {
+                from: scenario.unruly.unwrap_or_default(),
+                to: 0,
+                class: Class::ALL[3],
+                len: rng.u32(60..140),
+                count: 1_500,
+                rate: None,
+                start: Nanos(rng.u64(0..BUSY / 4)),
+            }));
+        }
+        if !is_harmless && rng.bool() {
+            for _ in 0..rng.usize(1..=4) {
+                let switch = rng.usize(0..switches);
+                let port = scenario.any_port(switch, &mut rng);
+                scenario.faults.push((switch, port, control_faults(&mut rng)));
+            }
+        }
+        scenario
+    }
+
+    /// How many switches there are.
+    pub(super) fn switches(&self) -> usize {
+        self.parents.len() + 1
+    }
+
+    /// Lossless frames may be lost, and pauses may lapse.
+    pub(super) fn may_harm(&self) -> bool {
+        self.unruly.is_some() || !self.faults.is_empty() || self.deeds.iter().any(|(_, deed)| deed.may_harm())
+    }
+
+    /// The port of `switch` by which it is linked to its parent, and that of the parent.
+    pub(super) fn uplink(&self, switch: usize) -> (u8, u8) {
+        let before = (1..switch).filter(|other| self.parents[other - 1] == self.parents[switch - 1]).count();
+        let parent = self.parents[switch - 1];
+        let first = self.hosts + usize::from(parent > 0);
+        (port(self.hosts), port(first + before))
+    }
+
+    fn ports(&self, switch: usize) -> usize {
+        let children = self.parents.iter().filter(|parent| **parent == switch).count();
+        self.hosts + usize::from(switch > 0) + children
+    }
+
+    /// What a switch is told.
+    pub(super) fn plan(&self, switch: usize) -> SwitchPlan {
+        let ports = self.ports(switch);
+        let mut plan = plan::switch(&vec![LINK; ports]);
+        let lossless = (self.xoff.0 + plan.settings.ports[0].classes[3].headroom.0) * 2 * ports as u64;
+        let (queue, waits) = (self.queue, self.when_full.waits());
+        plan.settings.accounting = self.accounting;
+        plan.settings.when_full = self.when_full;
+        plan.settings.policies = [self.policy; 8];
+        plan.each_port(|port| {
+            for class in &mut port.classes {
+                class.queue = queue;
+            }
+        });
+        let (xoff, xon) = (self.xoff, self.xon);
+        plan.each_lossless(|class| {
+            (class.xoff, class.xon) = (xoff, xon);
+            class.egress_max = if waits { Bytes(20_000) } else { Bytes(lossless + 1) };
+        });
+        if self.workers > 1 {
+            plan.owners = (0..port(ports)).map(|port| port % self.workers).collect();
+        }
+        (plan.may_lose, plan.may_lapse) = (self.may_harm(), self.may_harm());
+        plan
+    }
+
+    /// The last switch, if nothing is sent there or done there.
+    pub(super) fn leaf_of_nobody(&self) -> Option<usize> {
+        let last = self.switches() - 1;
+        let first_host = last * self.hosts;
+        let is_used = self.unruly.is_some_and(|host| host >= first_host)
+            || self.flows.iter().any(|flow| flow.from.max(flow.to) >= first_host)
+            || self
+                .faults
+                .iter()
+                .any(|(switch, port, _)| *switch == last || self.leads_to(*switch, *port, last))
+            || self.deeds.iter().any(|(_, deed)| match *deed {
+                Deed::Flap(switch, port, _) | Deed::Refuse(switch, port, _) => {
+                    switch == last || self.leads_to(switch, port, last)
+                }
+                Deed::Stall(switch, _)
+                | Deed::CompleteLate(switch, _)
+                | Deed::Replace(switch, ..)
+                | Deed::Revise(switch, _)
+                | Deed::Restart(switch) => switch == last,
+                Deed::Pause(host, ..) => host >= first_host,
+            });
+        (last > 0 && !is_used).then_some(last)
+    }
+
+    fn leads_to(&self, switch: usize, port: u8, child: usize) -> bool {
+        child > 0 && self.parents[child - 1] == switch && self.uplink(child).1 == port
+    }
+
+    /// Without that switch, which is the last.
+    pub(super) fn cut(&mut self, last: usize) {
+        self.parents.truncate(last - 1);
+    }
+
+    /// A built-in policy that fits.
+    fn any_policy(&self, rng: &mut fastrand::Rng) -> PolicyKind {
+        let kind = PolicyKind::ALL[rng.usize(0..PolicyKind::ALL.len())];
+        let settings = self.plan(0).settings;
+        let fits = LOSSLESS.iter().all(|class| kind.misfit(class, &settings).is_none());
+        if fits && (self.workers == 1 || !kind.needs_one_worker(None)) { kind } else { PolicyKind::Pfc }
+    }
+
+    fn any_port(&self, switch: usize, rng: &mut fastrand::Rng) -> u8 {
+        rng.u8(0..port(self.ports(switch)))
+    }
+
+    fn any_deed(&self, rng: &mut fastrand::Rng) -> Deed {
+        let switch = rng.usize(0..self.switches());
+        let at = self.any_port(switch, rng);
+        let span = Nanos(rng.u64(1_000..400_000));
+        let class = Class::ALL[rng.usize(3..5)];
+        match rng.u8(0..9) {
+            0 => Deed::Flap(switch, at, span),
+            1 => Deed::Stall(switch, span),
+            2 => Deed::Refuse(switch, at, span),
+            3 => Deed::CompleteLate(switch, span),
+            4 => Deed::Replace(switch, class, self.any_policy(rng)),
+            5 => Deed::Revise(switch, rng.u64(4..=8)),
+            6 | 7 => {
+                let quanta = if rng.bool() { 0 } else { rng.u16(1..2_000) };
+                Deed::Pause(rng.usize(0..self.switches() * self.hosts), class, quanta)
+            }
+            _ => Deed::Restart(switch),
+        }
+    }
+}
+
+fn flow(hosts: usize, rng: &mut fastrand::Rng) -> Flow {
+    let from = rng.usize(0..hosts);
+    let to = if rng.bool() { 0 } else { rng.usize(0..hosts) }; // half of them are an incast
+    Flow {
+        from,
+        to: if to == from { (from + 1) % hosts } else { to },
+        class: if rng.u8(0..4) > 0 { Class::ALL[rng.usize(3..5)] } else { Class::ALL[rng.usize(0..8)] },
+        len: if rng.bool() { MTU_FRAME } else { rng.u32(60..=MTU_FRAME) },
+        count: rng.u64(20..1_200),
+        rate: rng.bool().then(|| BitRate::from_mbps(rng.u64(10..900))),
+        start: Nanos(rng.u64(0..BUSY / 2)),
+    }
+}
+
+fn control_faults(rng: &mut fastrand::Rng) -> ControlFaults {
+    let mut share = || if rng.bool() { 0 } else { rng.u16(1..200) };
+    let (lost, late, again, harmed) = (share(), share(), share(), share());
+    ControlFaults { lost, late, again, harmed, late_by: Picos::from_micros(rng.u64(1..100)) }
+}
+
+fn port(number: usize) -> u8 {
+    u8::try_from(number).expect("few ports")
+}
