@@ -272,7 +272,9 @@ impl Host {
 
     /// Obeys what it is to obey by now.
     pub(super) fn heed_due(&mut self, now: Nanos) {
-        while let Some((_, bytes)) = self.to_heed.pop_front_if(|(when, _)| *when <= now) {
+        while self.to_heed.front().is_some_and(|(when, _)| *when <= now)
+            && let Some((_, bytes)) = self.to_heed.pop_front()
+        {
             self.heed(now, &bytes);
         }
     }

@@ -92,7 +92,10 @@ struct Planned {
 }
 
 /// Frames from this end that are lost on the way.
-struct Losses(At, Box<dyn FnMut(&[u8]) -> bool>);
+struct Losses(At, Loses);
+
+/// Whether a frame is lost.
+type Loses = Box<dyn FnMut(&[u8]) -> bool>;
 
 /// The wire on which an end sends.
 #[derive(Debug)]
