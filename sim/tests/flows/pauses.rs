@@ -44,7 +44,7 @@ fn hosts_that_obey_lists_of_flows_hold_culprits_and_not_the_victim() {
     let (by_flow, counts) =
         victim(PolicyKind::Ofc, HostSettings { obeys_flows: true, ..HostSettings::default() });
     assert!(counts.flow_frames > 0);
-    assert!(2 * by_flow < by_class, "{by_flow:?} against {by_class:?}");
+    assert!(3 * by_flow < 2 * by_class, "{by_flow:?} against {by_class:?}");
     // 2 MB take 169 us of the line alone, and no host can give a flow more than what others leave of its line.
     assert!(by_flow > Duration::from_micros(169));
 }
