@@ -93,7 +93,11 @@ mod tests {
         let headroom = config.headroom[0][3].unwrap();
         assert_eq!((headroom.loop_gap, headroom.peer_backlog), (Bytes::ZERO, Bytes::ZERO));
         assert_eq!((headroom.tx_backlog, headroom.cable), (Bytes(1), Bytes(12_500)));
-        assert_eq!(headroom.peer_response, Bytes(394 * 64), "as 802.3 allows at 100 Gb/s");
+        assert_eq!(
+            headroom.peer_response,
+            Bytes(25_225),
+            "394 quanta, as 802.3 allows at 100 Gb/s, in whole nanoseconds"
+        );
         let class = &config.switch.ports[0].classes[3];
         assert_eq!((class.xon, class.xoff), (headroom.total(), Bytes(2 * headroom.total().0)));
         assert_eq!(config.warnings, [], "a peer is as the standard asks");

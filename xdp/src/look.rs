@@ -1,6 +1,7 @@
 //! What a device is, and what the machine has it for, before a switch takes it.
 
 use std::io;
+use std::net::IpAddr;
 
 use xoff_config::{Device, Uses};
 
@@ -22,8 +23,8 @@ pub fn look(device: &str) -> Result<Device, XdpError> {
 
 fn uses(netlink: &Netlink, link: &Link) -> io::Result<Uses> {
     let (routes, addresses) = (netlink.default_routes(link.ifindex)?, netlink.addresses(link.ifindex)?);
-    // A router beside the port advertises itself to whoever listens, and is of use only to who has an address there.
-    let default_route = routes.made || routes.advertised && !addresses.is_empty();
+    // A router beside the port advertises itself (in IPv6) to whoever listens, and is of use only to who has an address there.
+    let default_route = routes.made || routes.advertised && addresses.iter().any(IpAddr::is_ipv6);
     let master = link.master.map(|index| netlink.link_at(index.cast_signed())).transpose()?.flatten();
     Ok(Uses {
         loopback: link.loopback,

@@ -17,6 +17,8 @@
 //! but for the worker: it is handed over once, and where the last of these members loses its link it is dropped. Copies of floods stay
 //! with their port, and so does what was chosen by groups that hold no longer.
 
+use std::iter;
+
 use super::Switch;
 use crate::forward::{GroupId, Groups, Ways, Weighted, shortest};
 use crate::frame::{Frame, FrameStore};
@@ -155,9 +157,15 @@ impl Switch {
         }
     }
 
-    /// The group at which a frame waits that another worker has handed over for `egress`: chosen by groups of the number `chosen_by`.
-    pub(super) fn waits_at_group(&self, egress: PortId, chosen_by: u32) -> Option<GroupId> {
-        self.bridge.groups().of(egress).filter(|_| chosen_by == self.paths.revision)
+    /// The group by which a frame may go on that another worker has handed over for `egress`: chosen by groups of the number `chosen_by`.
+    #[inline]
+    pub(super) fn may_go_on_by(&self, egress: PortId, chosen_by: u32) -> Option<GroupId> {
+        (chosen_by == self.paths.revision).then(|| self.bridge.groups().of(egress)).flatten()
+    }
+
+    /// Whether frames of `class` wait at `group`.
+    pub(super) fn is_group_awaited(&self, group: GroupId, class: Class) -> bool {
+        !self.paths.groups[group.index()].waiting[class.index()].is_empty()
     }
 
     /// A frame for `group` that another worker has handed over goes on by a member of this one, or waits for room at any.
@@ -209,16 +217,19 @@ impl Switch {
         Some(egress)
     }
 
-    /// Other groups hold from now on. What waits at one of those before waits at the port that was chosen for it.
+    /// Other groups hold from now on. What waits at one of those before waits at the port that was chosen for it, or where that is closed
+    /// at another member.
     pub(super) fn revise_paths(&mut self, paths: &mut Paths) {
         std::mem::swap(&mut self.paths, paths);
         self.paths.revision = paths.revision.wrapping_add(1) % NONE;
-        for waiting in paths.groups.iter_mut().flat_map(|group| &mut group.waiting) {
-            while let Some(frame) = waiting.pop(&self.nodes) {
-                let &FrameMeta { egress, class, .. } = self.nodes.meta(&frame);
-                self.ports[egress.index()].egress.awaits_room[class.index()]
-                    .taken_over
-                    .push(&mut self.nodes, frame);
+        for Group { ports, waiting, .. } in &mut paths.groups {
+            while let Some(frame) = waiting.iter_mut().find_map(|waiting| waiting.pop(&self.nodes)) {
+                let meta = *self.nodes.meta(&frame);
+                let mut members = iter::once(meta.egress).chain(ports.iter().copied());
+                let egress = members.find(|&port| self.may_enter(port, &meta)).unwrap_or(meta.egress);
+                self.nodes.meta_mut(&frame).egress = egress;
+                let awaits = &mut self.ports[egress.index()].egress.awaits_room[meta.class.index()];
+                awaits.taken_over.push(&mut self.nodes, frame);
                 self.agenda.awaited.insert(egress);
             }
         }

@@ -123,20 +123,24 @@ impl Switch {
     }
 
     /// A frame that another worker has handed over waits where others do, or need not. What the host sends waits for no room, and not
-    /// behind what does. `chosen_by`: see [`Switch::waits_at_group`].
+    /// behind what does. `chosen_by`: see [`Switch::may_go_on_by`].
     pub(super) fn enter_from_another<S: FrameStore>(&mut self, frame: Frame, chosen_by: u32, store: &mut S) {
         let meta = self.nodes.meta(&frame);
-        let (egress, class) = (meta.egress, meta.class.index());
-        let is_awaited = !self.ports[egress.index()].egress.awaits_room[class].taken_over.is_empty();
+        let &FrameMeta { egress, class, .. } = meta;
+        let awaits = &self.ports[egress.index()].egress.awaits_room[class.index()];
         let never_waits = meta.origin == Origin::Host || self.misses(egress, meta);
-        if never_waits || !is_awaited && !self.must_wait(egress, meta) {
+        let waits = !never_waits && (!awaits.taken_over.is_empty() || self.must_wait(egress, meta));
+        if let Some(group) = self.may_go_on_by(egress, chosen_by)
+            && (waits || !self.may_enter(egress, meta) || self.is_group_awaited(group, class))
+        {
+            return self.wait_at_group(group, frame, store);
+        }
+        if !waits {
             self.enqueue(egress, frame, store);
             return;
         }
-        if let Some(group) = self.waits_at_group(egress, chosen_by) {
-            return self.wait_at_group(group, frame, store);
-        }
-        self.ports[egress.index()].egress.awaits_room[class].taken_over.push(&mut self.nodes, frame);
+        let awaits = &mut self.ports[egress.index()].egress.awaits_room[class.index()];
+        awaits.taken_over.push(&mut self.nodes, frame);
         self.agenda.awaited.insert(egress);
     }
 

@@ -39,7 +39,10 @@ impl Switch {
             let waiting_since = at.egress.queues[class.index()].oldest(&self.nodes);
             match at.peer.watchdog.look(self.now, class, &at.peer.paused, waiting_since) {
                 Some(Change::StormBegins) => self.begin_storm(port, class, store),
-                Some(Change::StormEnds) => self.end_storm(port, class),
+                Some(Change::StormEnds) => {
+                    self.end_storm(port, class);
+                    self.look_for_room_beside(port, store);
+                }
                 None => {}
             }
         }

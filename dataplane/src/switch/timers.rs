@@ -102,16 +102,16 @@ impl Switch {
         self.end_run();
         self.bridge.set_link(port, up);
         let changes = self.ports[port.index()].up != up && self.workers.owns(port);
-        if up && changes {
-            let at = &mut self.ports[port.index()];
-            (at.up, at.egress.closed) = (true, ClassSet::NONE);
-            self.agenda.egress_active.insert(port);
-            self.note_untold(port);
-        }
         if up {
-            self.look_for_room_beside(port, store);
+            if changes {
+                let at = &mut self.ports[port.index()];
+                (at.up, at.egress.closed) = (true, ClassSet::NONE);
+                self.agenda.egress_active.insert(port);
+                self.note_untold(port);
+            }
+            return self.look_for_room_beside(port, store);
         }
-        if up || !changes {
+        if !changes {
             return;
         }
         self.forget_storms(port);

@@ -158,48 +158,105 @@ fn lead_by(mut settings: SwitchSettings, members: std::ops::Range<u8>) -> Switch
     settings
 }
 
+/// Two workers in turns, by hand: one has received eight frames for a group in turn, whose members are all the other's.
+struct ByHand {
+    now: Nanos,
+    plan: SwitchPlan,
+    roles: [Workers; 2],
+    receives: Switch,
+    sends: Switch,
+    store: MemoryStore,
+}
+
+impl ByHand {
+    fn new() -> ByHand {
+        let now = Nanos::from_micros(1);
+        let plan = plan(IN_TURN, WhenFull::StopClass, AWAY[0], SIZE + 1);
+        let counters = Counters::new(6);
+        let roles = [0, 1].map(|me| Workers::new(AWAY[0].map(WorkerId).into(), WorkerId(me)));
+        let [mut receives, sends] =
+            roles.clone().map(|roles| Switch::new(&plan.settings, 40, roles, counters.clone()));
+        let mut store = MemoryStore::new(30, 10, 16, 1_600);
+        let mut bytes = [&BEYOND.0[..], &[2, 0, 0, 0, 0, 1, 0x81, 0, 3 << 5, 1, 0x88, 0xb5]].concat();
+        bytes.resize(usize::try_from(SIZE - 4).expect("a frame's length"), 0);
+        for _ in 0..8 {
+            let frame = store.fill(&bytes).expect("a slot is free");
+            receives.batch(now).receive(PortId(0), frame, &mut store);
+        }
+        while receives.batch(now).forward(&mut store) {}
+        ByHand { now, plan, roles, receives, sends, store }
+    }
+
+    fn hand_over(&mut self, frames: u32) {
+        for _ in 0..frames {
+            let handover = self.receives.batch(self.now).hand_over(WorkerId(1)).expect("it is on its way");
+            self.sends.batch(self.now).take_over(handover, &mut self.store);
+        }
+    }
+
+    fn revise(&mut self, settings: &SwitchSettings) {
+        for (worker, roles) in [&mut self.receives, &mut self.sends].into_iter().zip(&self.roles) {
+            let revision = Box::new(Revision::new(settings.clone(), roles, 40));
+            drop(worker.batch(self.now).revise(revision, &mut self.store));
+        }
+    }
+
+    /// How many leave by a port.
+    fn leave(&mut self, port: u8) -> u32 {
+        let mut frames = 0;
+        for _ in 0..10 {
+            self.now += Nanos::from_micros(20);
+            let mut ring: VecDeque<Frame> = VecDeque::new();
+            let mut batch = self.sends.batch(self.now);
+            frames += batch.transmit(PortId(port), &mut self.store, 1, |_, frame| ring.push_back(frame));
+            ring.into_iter().for_each(|frame| batch.release(PortId(port), frame, &mut self.store));
+        }
+        frames
+    }
+
+    fn all_have_left(mut self) {
+        while let Some(back) = self.sends.batch(self.now).give_back(WorkerId(0)) {
+            self.receives.batch(self.now).take_back(back, &mut self.store);
+        }
+        assert_eq!(self.store.in_use(), 0);
+    }
+}
+
 /// Frames are on their way from one worker to the other while both are told of other groups.
 #[test]
 fn what_is_on_its_way_when_its_group_is_another_leaves_by_the_port_that_was_chosen() {
-    let mut now = Nanos::from_micros(1);
-    let plan = plan(IN_TURN, WhenFull::StopClass, AWAY[0], SIZE + 1);
-    let counters = Counters::new(6);
-    let roles = [0, 1].map(|me| Workers::new(AWAY[0].map(WorkerId).into(), WorkerId(me)));
-    let [mut receives, mut sends] =
-        roles.clone().map(|roles| Switch::new(&plan.settings, 40, roles, counters.clone()));
-    let mut store = MemoryStore::new(30, 10, 16, 1_600);
-    let mut bytes = [&BEYOND.0[..], &[2, 0, 0, 0, 0, 1, 0x81, 0, 3 << 5, 1, 0x88, 0xb5]].concat();
-    bytes.resize(usize::try_from(SIZE - 4).expect("a frame's length"), 0);
-    for _ in 0..8 {
-        let frame = store.fill(&bytes).expect("a slot is free");
-        receives.batch(now).receive(PortId(0), frame, &mut store);
-    }
-    while receives.batch(now).forward(&mut store) {}
-    let hand_over = |receives: &mut Switch, sends: &mut Switch, store: &mut MemoryStore| {
-        let handover = receives.batch(now).hand_over(WorkerId(1)).expect("it is on its way");
-        sends.batch(now).take_over(handover, store);
-    };
-    (0..4).for_each(|_| hand_over(&mut receives, &mut sends, &mut store));
-    let settings = lead_by(plan.settings.clone(), 2..4);
-    for (worker, roles) in [&mut receives, &mut sends].into_iter().zip(&roles) {
-        let revision = Box::new(Revision::new(settings.clone(), roles, 40));
-        drop(worker.batch(now).revise(revision, &mut store));
-    }
-    (0..4).for_each(|_| hand_over(&mut receives, &mut sends, &mut store));
-    let mut leave = |sends: &mut Switch, port: u8| {
-        let mut frames = 0;
-        for _ in 0..10 {
-            now += Nanos::from_micros(20);
-            let mut ring: VecDeque<Frame> = VecDeque::new();
-            let mut batch = sends.batch(now);
-            frames += batch.transmit(PortId(port), &mut store, 1, |_, frame| ring.push_back(frame));
-            ring.into_iter().for_each(|frame| batch.release(PortId(port), frame, &mut store));
-        }
-        frames
-    };
-    assert_eq!([3, 2, 4, 5].map(|port| leave(&mut sends, port)), [2; 4], "in turn, as groups were");
-    while let Some(back) = sends.batch(now).give_back(WorkerId(0)) {
-        receives.batch(now).take_back(back, &mut store);
-    }
-    assert_eq!(store.in_use(), 0);
+    let mut by_hand = ByHand::new();
+    by_hand.hand_over(4);
+    let settings = lead_by(by_hand.plan.settings.clone(), 2..4);
+    by_hand.revise(&settings);
+    by_hand.hand_over(4);
+    assert_eq!([3, 2, 4, 5].map(|port| by_hand.leave(port)), [2; 4], "in turn, as groups were");
+    by_hand.all_have_left();
 }
+
+/// The worker that has received them does not know yet.
+#[test]
+fn what_is_on_its_way_to_a_member_that_has_lost_its_link_takes_another() {
+    let mut by_hand = ByHand::new();
+    by_hand.sends.batch(by_hand.now).set_link(PortId(2), false, &mut by_hand.store);
+    by_hand.hand_over(8);
+    let left: u32 = [3, 4, 5, 3, 4, 5].map(|port| by_hand.leave(port)).into_iter().sum();
+    assert_eq!((left, by_hand.leave(2)), (8, 0));
+    by_hand.all_have_left();
+}
+
+/// What waits for a group was chosen for one member each; one of these has lost its link when settings are exchanged.
+#[test]
+fn what_waits_at_a_group_whose_member_has_lost_its_link_outlives_a_reload() {
+    let mut by_hand = ByHand::new();
+    by_hand.hand_over(8);
+    by_hand.sends.batch(by_hand.now).set_link(PortId(2), false, &mut by_hand.store);
+    let settings = by_hand.plan.settings.clone();
+    by_hand.revise(&settings);
+    let left: u32 = [3, 4, 5, 3, 4, 5].map(|port| by_hand.leave(port)).into_iter().sum();
+    assert_eq!(left, 8 - WAITED_AT_IT, "what its queue had is lost with its link");
+    by_hand.all_have_left();
+}
+
+/// Frames in a queue that has room for one and its last byte.
+const WAITED_AT_IT: u32 = 1;
