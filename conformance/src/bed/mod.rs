@@ -37,7 +37,7 @@ use breaches::{Breaches, OnBreach};
 use placed::Placed;
 use xoff_dataplane::settings::{PolicyKind, SwitchSettings};
 use xoff_dataplane::units::{BitRate, Class, MacAddr, Nanos, PortId};
-use xoff_sim::{At, Fabric, Forwarding, Line, Picos, Plan, Seed, SlotCounts, SwitchKind};
+use xoff_sim::{At, Fabric, Forwarding, Line, Picos, Plan, PlanError, Seed, SlotCounts, SwitchKind};
 
 /// More events than any test has: a bed that never comes to rest.
 const EVENTS_MAX: u64 = 20_000_000;
@@ -352,7 +352,12 @@ impl Bed {
     /// Makes switches of plans: each is told where every host is.
     fn begin(&mut self) -> &mut Fabric<Placed<SwitchNode>, Placed<Host>> {
         if let Stage::Planned(planned) = &mut self.stage {
-            let Planned { mut plan, switches, hosts, wakes, losses } = *std::mem::take(planned);
+            let Planned { mut plan, switches, mut hosts, wakes, losses } = *std::mem::take(planned);
+            while let Err(PlanError::Unlinked(At::Switch(number, port))) = plan.check() {
+                let rate = switches[number as usize].settings.ports[usize::from(port)].speed;
+                plan.add_host(number, port, line(rate, plan::CABLE)); // one that nobody knows of, and that sends nothing
+                hosts.push(Host::new(MacAddr([2, 0, 0, 0, 0, 0xff]), rate, Obeys::AtOnce));
+            }
             for (id, number) in (0..).map(NodeId).zip(&self.nodes) {
                 let Number::Host(host) = *number else { continue };
                 let mac = hosts[host as usize].mac;

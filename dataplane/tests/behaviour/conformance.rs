@@ -130,8 +130,8 @@ fn a_quantum_is_512_bits_at_the_speed_of_the_port() {
         let speed = xoff_dataplane::units::BitRate::from_mbps(mbps);
         let mut star = Star::new(plan::switch(&[xoff_dataplane::headroom::Link { speed, ..LINK }; 2]));
         star.pause(0, stop(C3, 1000));
-        let at = speed.time_of(Bytes::on_line(60)) + CABLE;
-        star.run_until(at);
+        let at = Nanos(Bytes::on_line(60).0 * 8_000 / mbps) + CABLE; // the nanosecond that has begun
+        star.run_until(at + Nanos(1));
         let paused = star.switch().worker(PortId(0)).paused(PortId(0)).next_expiry();
         assert_eq!(paused, at + Nanos(512_000_000 / mbps));
     }

@@ -191,7 +191,7 @@ fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
 fn arrival_sampling_slows_the_victim_at_a_shared_input() {
     let (star, f1, f6) = shared_input(Culprit::Arrival);
     assert!(told(&star, f6) > told(&star, f1), "{} and {}", told(&star, f6), told(&star, f1));
-    assert!(rate(&star, f6, 200, 300) < 450.0, "{}", rate(&star, f6, 200, 300));
+    assert!(rate(&star, f6, 200, 300) < 500.0, "{}", rate(&star, f6, 200, 300));
 }
 
 #[test] // section IV-B: f6 keeps its rate; random sampling tells it of few CNMs, deterministic of none
