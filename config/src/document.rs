@@ -18,6 +18,8 @@ use crate::read::Table;
 #[derive(Debug)]
 pub(crate) struct Port {
     pub(crate) identity: PortIdentityKeys,
+    /// What it says itself.
+    pub(crate) own: PortKeys,
     pub(crate) keys: PortKeys,
     pub(crate) classes: [ClassKeys; CLASSES],
     /// Required keys that stand nowhere.
@@ -72,6 +74,8 @@ pub(crate) struct Document {
     pub(crate) statics: Vec<Static>,
     pub(crate) groups: Vec<Group>,
     pub(crate) router: RouterKeys,
+    /// Where `[router]` stands, if it does.
+    pub(crate) router_place: Option<Span>,
     pub(crate) punt: PuntKeys,
     pub(crate) vlans: Vec<Vlan>,
     pub(crate) ports: Vec<Port>,
@@ -137,6 +141,7 @@ impl Document {
         if let Some(table) = root.table("router", problems) {
             table.no_others(&[RouterKeys::KEYS], problems);
             document.router = RouterKeys::read(&table, problems);
+            document.router_place = Some(table.span);
         }
         if let Some(table) = root.table("punt", problems) {
             table.no_others(&[PuntKeys::KEYS], problems);
@@ -261,15 +266,16 @@ impl Port {
     fn read(table: &Table<'_, '_>, below: &Layer, problems: &mut Problems) -> Port {
         table.no_others(&[PortIdentityKeys::KEYS, PortKeys::KEYS, &["class"]], problems);
         let identity = PortIdentityKeys::read(table, problems);
-        let own = Layer {
+        let layer = Layer {
             keys: PortKeys::read(table, problems),
             classes: read_classes(table, problems),
             states_speed: table.value("speed").is_some(),
         };
-        let Layer { keys, classes, states_speed } = own.over(below);
+        let Layer { keys, classes, states_speed } = layer.over(below);
+        let own = layer.keys;
         let mut missing = absent(&["name", "device"], table);
         missing.extend((!states_speed).then_some("speed"));
-        Port { identity, keys, classes, missing, span: table.span }
+        Port { identity, own, keys, classes, missing, span: table.span }
     }
 }
 

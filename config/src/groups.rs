@@ -53,7 +53,11 @@ pub(crate) fn settings(
             seen.push((port, key));
             members.push(Member { port, weight: key.weight });
         }
-        alike(name, &members, ports, drafts, problems);
+        let mut of_group = seen.iter().filter(|(port, _)| members.iter().any(|member| member.port == *port));
+        match of_group.find(|(port, _)| drafts[port.index()].is_routed()) {
+            Some((_, key)) => problems.push(routed_member(name, key)),
+            None => alike(name, &members, ports, drafts, problems),
+        }
         let spread = spread(&group.keys, problems);
         if !members.is_empty() {
             let uplinks = value(group.keys.uplinks.as_ref(), false);
@@ -93,6 +97,18 @@ fn spread(keys: &GroupKeys, problems: &mut Problems) -> Spread {
         SpreadKind::Frame => Spread::Frame(value(keys.turns.as_ref(), Turns::default())),
         SpreadKind::Adaptive => Spread::Adaptive { low, high },
     }
+}
+
+fn routed_member(name: &Spanned<String>, key: &MemberKey) -> Problem {
+    Problem::error(format!(
+        "port {} of group {:?} is routed: groups are for ports that are bridged",
+        key.port.value, name.value
+    ))
+    .at(key.port.span, "an interface of the router")
+    .help(
+        "leave the group out: a route with several next hops goes by several routed ports (`ip route add ... nexthop`, or a daemon), \
+         and `spread` in [router] says how; or write routed = false",
+    )
 }
 
 /// Members have to agree in all that decides what becomes of a frame.

@@ -18,6 +18,11 @@ use crate::shell::{Router, RouterInterface};
 /// Longest name of an interface, as Linux has them.
 const NAME_LEN_MAX: usize = 15;
 
+/// Names that mean something else to every network namespace: its loopback, and settings of all interfaces (`/proc/sys/net`).
+const RESERVED: [&str; 3] = ["lo", "all", "default"];
+/// Payload bytes that a link has to carry for IPv6 (RFC 8200, section 5).
+const IPV6_MTU: u32 = 1_280;
+
 /// How much of what comes in by a port the kernel gets.
 pub(crate) fn punt_limit(document: &Document) -> PuntLimit {
     let PuntLimit { rate, burst } = PuntLimit::PLAIN;
@@ -90,9 +95,11 @@ pub(crate) fn router(
     let mut interfaces = Vec::new();
     let netns = document.router.netns.as_ref().map(|key| key.value.clone());
     for (id, draft) in numbered(drafts).filter(|(_, draft)| draft.is_routed()) {
-        bridges_nothing(draft, problems);
+        bridges_nothing(draft, switch, problems);
         let place = draft.port.identity.name.as_ref().map(|name| name.span).unwrap_or_default();
-        nameable(&draft.name, place, problems);
+        if draft.port.identity.name.is_some() {
+            nameable(&draft.name, place, problems);
+        }
         if netns.is_none()
             && draft.port.identity.device.as_ref().is_some_and(|device| device.value == draft.name)
         {
@@ -128,7 +135,9 @@ pub(crate) fn router(
         interfaces.push(RouterInterface { site: Site::Vlan(vlan.vid), name, mtu });
     }
     let spread = spread(document, problems);
+    without_ipv6(drafts, problems);
     if interfaces.is_empty() {
+        document.router_place.into_iter().for_each(|place| problems.push(of_nothing(place)));
         return None;
     }
     Some(Router { netns, interfaces, spread })
@@ -162,15 +171,22 @@ fn spread(document: &Document, problems: &mut Problems) -> Spread {
     }
 }
 
-/// What is said of VLANs at a routed port says nothing.
-fn bridges_nothing(draft: &Draft<'_>, problems: &mut Problems) {
-    let keys = &draft.port.keys;
+/// What is said of VLANs, stations and floods at a routed port itself says nothing.
+fn bridges_nothing(draft: &Draft<'_>, switch: &SwitchSettings, problems: &mut Problems) {
+    let keys = &draft.port.own;
+    // What is routed into a VLAN is flooded there while nobody knows where the station is.
+    let limits_floods = !switch.routed_vlans.is_empty();
     let said = [
         ("pvid", keys.pvid.as_ref().map(|key| key.span)),
         ("tagged", keys.tagged.as_ref().map(|key| key.span)),
         ("untagged", keys.untagged.as_ref().map(|key| key.span)),
         ("learning", keys.learning.as_ref().map(|key| key.span)),
         ("isolated", keys.isolated.as_ref().map(|key| key.span)),
+        ("learn_limit", keys.learn_limit.as_ref().map(|key| key.span)),
+        ("loop_detection", keys.loop_detection.as_ref().map(|key| key.span)),
+        ("flood_unknown", keys.flood_unknown.as_ref().map(|key| key.span)),
+        ("flood_group", keys.flood_group.as_ref().map(|key| key.span)),
+        ("storm_limit", keys.storm_limit.as_ref().filter(|_| !limits_floods).map(|key| key.span)),
     ];
     for (key, span) in said.into_iter().filter_map(|(key, span)| Some((key, span?))) {
         problems.push(
@@ -181,12 +197,51 @@ fn bridges_nothing(draft: &Draft<'_>, problems: &mut Problems) {
     }
 }
 
+/// Ports by which the kernel sends no IPv6: told once for each place that says so.
+fn without_ipv6(drafts: &[Draft<'_>], problems: &mut Problems) {
+    let short = |draft: &&Draft<'_>| draft.is_routed() && draft.line.mtu() < IPV6_MTU;
+    let mut said: Vec<(&Spanned<u32>, Vec<&str>)> = Vec::new();
+    for draft in drafts.iter().filter(short) {
+        let Some(key) = draft.port.keys.mtu.as_ref() else { continue };
+        match said.iter_mut().find(|(other, _)| other.span == key.span) {
+            Some((_, names)) => names.push(&draft.name),
+            None => said.push((key, vec![&draft.name])),
+        }
+    }
+    for (key, names) in said {
+        problems.push(
+            Problem::warning(format!(
+                "no IPv6 at {}: routed, with an MTU of {}, and IPv6 takes {IPV6_MTU}",
+                names.join(", "),
+                key.value
+            ))
+            .at(key.span, "too short for IPv6")
+            .help(format!("write mtu = {IPV6_MTU} or more, unless IPv4 is all that is routed there")),
+        );
+    }
+}
+
+/// `[router]` at this place, with no interface.
+fn of_nothing(place: Span) -> Problem {
+    Problem::warning("[router] is given, and nothing is routed")
+        .at(Span::new(place.start, place.end.min(place.start + "[router]".len())), "of no use")
+        .help("write routed = true at a [[port]] or router = true at a [[vlan]], or leave [router] out")
+}
+
 /// Whether Linux takes the name for an interface.
 fn nameable(name: &str, place: Span, problems: &mut Problems) {
     let is_fine = (1..=NAME_LEN_MAX).contains(&name.len())
         && ![".", ".."].contains(&name)
         && !name.chars().any(|c| c == '/' || c == ':' || c.is_whitespace());
-    if !is_fine {
+    if RESERVED.contains(&name) {
+        problems.push(
+            Problem::error(format!(
+                "the router has an interface {name:?}, a name that the kernel keeps for itself"
+            ))
+            .at(place, "the kernel is to know it by this name")
+            .help(format!("any name but {}", RESERVED.map(|name| format!("{name:?}")).join(", "))),
+        );
+    } else if !is_fine {
         problems.push(
             Problem::error(format!("{name:?} cannot be the name of an interface"))
                 .at(place, "the kernel is to know it by this name")

@@ -1,0 +1,143 @@
+//! Routed ports: what cannot be of a router's interface, and what says nothing there.
+#![allow(clippy::unwrap_used)]
+
+use xoff_config::{Config, ConfigError, Machine, Problem};
+
+/// A routed port and a bridged one, with more of each.
+fn mixed(routed: &str, bridged: &str) -> String {
+    let port = |name: &str, device: &str, more: &str| {
+        format!("[[port]]\nname = \"{name}\"\ndevice = \"{device}\"\nspeed = \"1G\"\n{more}\n")
+    };
+    port("up", "eth1", &format!("routed = true\n{routed}")) + &port("host", "eth2", bridged)
+}
+
+fn read(text: &str) -> Result<Config, Vec<Problem>> {
+    Config::from_toml("test.toml", text, Machine::default()).map_err(|error| match error {
+        ConfigError::Invalid(invalid) => invalid.problems().to_vec(),
+        error => panic!("{error}"),
+    })
+}
+
+/// The only error: its place, message and help.
+#[track_caller]
+fn only(text: &str) -> ((usize, usize), String, String) {
+    let errors = read(text).map(|_| ()).unwrap_err();
+    let [Problem { position, message, help, .. }] = &errors[..] else { panic!("{errors:#?}") };
+    (position.unwrap(), message.clone(), help.clone().unwrap_or_default())
+}
+
+/// Warnings that are about a router, each with its place.
+fn warnings(text: &str) -> Vec<((usize, usize), String)> {
+    let warnings = read(text).unwrap().warnings;
+    let routed = warnings.into_iter().filter(|it| it.message.contains("rout"));
+    routed.map(|it| (it.position.unwrap(), it.message)).collect()
+}
+
+#[test]
+fn names_that_the_kernel_keeps_for_itself_are_refused_where_they_would_be_an_interface() {
+    for name in ["lo", "all", "default"] {
+        let text = mixed("", "").replacen("\"up\"", &format!("\"{name}\""), 1);
+        let (place, message, help) = only(&text);
+        assert_eq!(place, (2, 9));
+        assert!(message.contains(&format!("{name:?}")) && message.contains("keeps for itself"), "{message}");
+        assert!(help.contains("any name but"), "{help}");
+        assert!(read(&text.replace("routed = true", "")).is_ok(), "{name}: a bridged port may have it");
+        let near = mixed("", "").replacen("\"up\"", &format!("\"{name}0\""), 1);
+        assert!(read(&near).is_ok(), "{name}0");
+        let vlan = format!("{}[[vlan]]\nvid = 1\nrouter = true\nname = {name:?}\n", mixed("", ""));
+        assert_eq!(only(&vlan).0, (15, 9), "{vlan}");
+    }
+}
+
+#[test]
+fn a_name_that_cannot_be_read_is_one_error_with_its_place() {
+    for name in ["", "a b", "a/b", "a:b"] {
+        let (place, message, _) = only(&mixed("", "").replacen("\"up\"", &format!("\"{name}\""), 1));
+        assert_eq!(place, (2, if name.is_empty() { 8 } else { 9 }), "{message}");
+        assert!(message.contains("has to be a name"), "{message}");
+    }
+    let long = |len: usize| mixed("", "").replacen("\"up\"", &format!("\"{}\"", "u".repeat(len)), 1);
+    assert!(read(&long(15)).is_ok());
+    let (place, message, _) = only(&long(16));
+    assert_eq!((place, message.contains("cannot be the name of an interface")), ((2, 9), true), "{message}");
+}
+
+#[test]
+fn groups_are_for_bridged_ports() {
+    let group = |ports: &str| format!("[[group]]\nname = \"g\"\nports = {ports}\n");
+    for (ports, column) in
+        [("[\"up\"]", 11), ("[\"up\", \"host\"]", 11), ("[\"host\", { port = \"up\", weight = 2 }]", 28)]
+    {
+        let (place, message, help) = only(&(group(ports) + &mixed("", "")));
+        assert_eq!(place, (3, column), "{ports}");
+        assert_eq!(message, "port up of group \"g\" is routed: groups are for ports that are bridged");
+        assert!(help.contains("nexthop") && help.contains("[router]"), "{help}");
+    }
+    let all = group("[\"up\", \"host\"]") + &mixed("", "routed = true");
+    assert_eq!(only(&all).0, (3, 11), "one error for a group");
+    assert!(read(&(group("[\"host\"]") + &mixed("", ""))).is_ok());
+    assert!(read(&all.replace("routed = true", "")).is_ok());
+}
+
+#[test]
+fn what_is_about_bridging_is_refused_at_a_routed_port_and_passes_in_the_defaults() {
+    for (key, value) in [
+        ("pvid", "1"),
+        ("learning", "false"),
+        ("isolated", "true"),
+        ("learn_limit", "10"),
+        ("loop_detection", "\"block\""),
+        ("flood_unknown", "false"),
+        ("flood_group", "false"),
+        ("storm_limit", "{ unknown = \"10M\" }"),
+    ] {
+        let line = format!("{key} = {value}");
+        let (place, message, help) = only(&mixed(&line, ""));
+        assert_eq!(
+            (place.0, message),
+            (6, format!("port up is routed, and `{key}` is about what is bridged"))
+        );
+        assert!(help.contains("routed = false"), "{help}");
+        assert!(read(&mixed("", &line)).is_ok(), "{key} at a bridged port");
+        assert!(read(&format!("[defaults]\n{line}\n{}", mixed("", ""))).is_ok(), "{key} in the defaults");
+    }
+}
+
+/// What is routed into a VLAN is flooded there as long as its station's port is not known.
+#[test]
+fn a_routed_port_limits_storms_only_where_a_vlan_has_a_router() {
+    let text = mixed("storm_limit = { unknown = \"10M\" }", "");
+    assert!(only(&text).1.contains("`storm_limit`"));
+    assert!(read(&format!("{text}[[vlan]]\nvid = 1\nrouter = true\n")).is_ok());
+    assert!(only(&format!("{text}[[vlan]]\nvid = 1\nrouter = false\n")).1.contains("`storm_limit`"));
+}
+
+#[test]
+fn a_router_without_an_interface_is_doubtful() {
+    let nothing = mixed("", "").replace("routed = true", "");
+    for keys in ["", "netns = \"leaf\"\n"] {
+        let router = format!("\n[router]\n{keys}");
+        let told = warnings(&(router.clone() + &nothing));
+        assert_eq!(
+            told.iter().map(|(_, message)| message.as_str()).collect::<Vec<_>>(),
+            ["[router] is given, and nothing is routed"]
+        );
+        assert_eq!(told[0].0.0, 2, "{keys}");
+        assert_eq!(warnings(&(router.clone() + &mixed("", ""))), []);
+        assert_eq!(warnings(&(router + &nothing + "[[vlan]]\nvid = 1\nrouter = true\n")), []);
+    }
+    assert_eq!(warnings(&nothing), []);
+}
+
+#[test]
+fn a_routed_port_that_is_too_short_for_ipv6_is_doubtful() {
+    let told = warnings(&mixed("mtu = 1279", "mtu = 1279"));
+    assert_eq!(
+        told,
+        [((6, 7), "no IPv6 at up: routed, with an MTU of 1279, and IPv6 takes 1280".to_owned())]
+    );
+    assert_eq!(warnings(&mixed("mtu = 1280", "mtu = 1000")), []);
+    let told = warnings(&format!("[defaults]\nmtu = 1000\n{}", mixed("", "routed = true")));
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].1.starts_with("no IPv6 at up, host: "), "{told:?}");
+}
