@@ -133,6 +133,23 @@ fn groups_are_changed_live_and_their_members_found_by_name() {
     assert_eq!(told(&of.live), [line]);
 }
 
+#[test]
+fn a_router_is_told_in_words_of_the_file() {
+    let file =
+        |router: &str| format!("[router]\nnetns = \"leaf\"\n{router}\n[defaults]\nrouted = true\n{FILE}");
+    let told = |before: &str, after: &str| {
+        let (_, of) = config(&file(before)).changes(1, config(&file(after)));
+        assert!(of.live.is_empty(), "{:?}", told(&of.live));
+        told(&of.restart)
+    };
+    assert_eq!(told("", "spread = \"flow\""), Vec::<String>::new());
+    let is = "a, b, namespace /run/netns/leaf, spread";
+    let what = "switch.router (by [router], routed ports and VLANs)";
+    assert_eq!(told("", "spread = \"frame\""), [format!("{what}: {is} flow -> {is} frame")]);
+    let adaptive = told("spread = \"frame\"", "spread = \"adaptive\"\nlow = \"8KB\"");
+    assert_eq!(adaptive, [format!("{what}: {is} frame -> {is} adaptive, low 8KB, high 32KB")]);
+}
+
 const A: &str = "[[port]]\nname = \"a\"\ndevice = \"eth1\"\nspeed = \"1G\"\nlossless = [3]\n";
 const C: &str = "[[port]]\nname = \"c\"\ndevice = \"eth3\"\nspeed = \"1G\"\nlossless = [3]\n[class.3]";
 

@@ -72,7 +72,16 @@ told_by! {
     Router: |Router { netns, interfaces, spread }| {
         let names: Vec<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
         let netns = netns.as_ref().map_or_else(|| "of the switch".into(), |path| path.display().to_string());
-        format!("{}, namespace {netns}, {spread:?}", names.join(", "))
+        let spread = match spread {
+            Spread::Frame(_) => "frame".into(), // its turns are no key of a router
+            Spread::Flow | Spread::Adaptive { .. } => spread.told(),
+        };
+        format!("{}, namespace {netns}, spread {spread}", names.join(", "))
+    },
+    Spread: |spread| match *spread {
+        Spread::Flow => "flow".into(),
+        Spread::Frame(turns) => format!("frame, turns {}", turns.word()),
+        Spread::Adaptive { low, high } => format!("adaptive, low {}, high {}", low.told(), high.told()),
     },
     Vec<(u16, xoff_dataplane::units::MacAddr)>: |vlans| {
         ranges(&vlans.iter().map(|(vid, _)| *vid).collect::<Vec<u16>>())
@@ -173,11 +182,7 @@ pub(super) fn group(group: &GroupSettings, ports: &[PortSettings]) -> String {
         if member.weight == 1 { name.to_owned() } else { format!("{name} (weight {})", member.weight) }
     };
     let members: Vec<String> = members.iter().map(member).collect();
-    let spread = match *spread {
-        Spread::Flow => "flow".into(),
-        Spread::Frame(turns) => format!("frame, turns {}", turns.word()),
-        Spread::Adaptive { low, high } => format!("adaptive, low {}, high {}", low.told(), high.told()),
-    };
+    let spread = spread.told();
     let of_uplinks = if *uplinks { ", uplinks" } else { "" };
     format!("ports {}, spread {spread}{of_uplinks}", members.join(", "))
 }
