@@ -12,10 +12,10 @@
 //! when what waits there leaves none below its maximum; of what queues share nothing is known. Where no member has room, it is another
 //! worker's that is taken: there a frame holds up nobody.
 //!
-//! The worker that has been handed a frame over chooses again where its port is full, among the group's members of its own that have a
-//! link; where none has room the frame waits for all of these together, in the order in which they came. It has made no choice then,
-//! but for the worker: it is handed over once, and where the last of these members loses its link it is dropped. Copies of floods stay
-//! with their port, and so does what was chosen by groups that hold no longer.
+//! The worker that has been handed a frame over chooses again where its port is full or closed, among the group's members of its own
+//! that have a link; where none has room the frame waits for all of these together, and those behind it too, in the order in which they
+//! came. It has made no choice then, but for the worker: it is handed over once, and where the last of these members loses its link it
+//! is dropped. Copies of floods stay with their port, and so does what was chosen by groups that hold no longer.
 
 use std::iter;
 
