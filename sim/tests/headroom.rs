@@ -1,0 +1,279 @@
+//! PFC headroom, to the byte. In the worst case that a standard peer may cause all that is computed comes, and finds room; with a byte less
+//! a frame is lost.
+//!
+//! Port 0 is paused, so that nothing drains. The station at port 1 fills its queue to a byte below XOFF. The next frame, the longest there is,
+//! crosses it; a picosecond before that one came, another of that length has started on the line towards the station, so that the pause frame
+//! waits for nearly all of it. The station starts frames until the last picosecond that the standard allows it: frames of such lengths
+//! that the longest one starts then. No pause expires meanwhile: one that does ends up to a nanosecond late, as quanta are rounded up to
+//! nanoseconds, which costs nobody headroom.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use xoff_config::{Config, Hardware, Machine};
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, Quanta, TAGS};
+use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
+use xoff_sim::{
+    Fabric, Forwarding, Line, Net, Node, Pace, Packet, Picos, Place, Plan, Seed, SwitchNode, address, ideal,
+};
+
+const LOSSLESS: Class = Class::ALL[3];
+/// With both tags that an MTU of 1500 leaves out, without FCS.
+const LONGEST: u32 = 1_514 + TAGS;
+const SHORTEST: u32 = 60;
+const PFC_FRAME: u32 = 60;
+const XOFF: u64 = 40_000;
+/// When the station begins.
+const BEGIN: Picos = Picos::from_micros(10);
+
+/// 802.3 31B.3.7: Gb/s, and quanta from a pause frame's last bit to the last start of a frame.
+const RESPONSES: [(u64, u64); 5] = [(1, 2), (10, 60), (40, 118), (100, 394), (400, 905)];
+
+/// Sends frames at given times, or as soon as its line is free; obeys a pause after its response, to the picosecond.
+#[derive(Debug)]
+struct Station {
+    place: Place,
+    is_free: bool,
+    response: Picos,
+    frames: VecDeque<(Picos, Vec<u8>)>,
+    /// When a pause came, whole.
+    told: Option<Picos>,
+    /// Starts of frames that it has sent.
+    starts: Vec<Picos>,
+}
+
+impl Station {
+    fn new(place: Place) -> Station {
+        let (frames, starts) = (VecDeque::new(), Vec::new());
+        Station { place, is_free: true, response: Picos::ZERO, frames, told: None, starts }
+    }
+
+    fn begin(&mut self, response: Picos, frames: impl IntoIterator<Item = (Picos, Vec<u8>)>, net: &mut Net) {
+        self.response = response;
+        self.frames.extend(frames);
+        self.send(net);
+    }
+
+    fn send(&mut self, net: &mut Net) {
+        let Some((from, _)) = self.frames.front().filter(|_| self.is_free) else { return };
+        if net.now() < *from {
+            return net.wake(self.place, *from);
+        }
+        if self.told.is_some_and(|told| net.now() >= told.after(self.response)) {
+            return;
+        }
+        let (_, bytes) = self.frames.pop_front().unwrap();
+        let packet = net.pool.add_whole(&bytes);
+        self.starts.push(net.now());
+        self.is_free = false;
+        net.start(self.place, PortId(0), packet);
+    }
+}
+
+impl Node for Station {
+    fn arrived(&mut self, _: PortId, packet: Packet, net: &mut Net) {
+        let pauses = net.pool.head(packet)[12..18] == [0x88, 0x08, 1, 1, 0, 1 << LOSSLESS.get()];
+        net.pool.free(packet);
+        if pauses {
+            self.told.get_or_insert(net.now());
+        }
+    }
+
+    fn left(&mut self, _: PortId, net: &mut Net) {
+        self.is_free = true;
+        self.send(net);
+    }
+
+    fn due(&mut self, net: &mut Net) {
+        self.send(net);
+    }
+
+    fn linked(&mut self, _: PortId, _: bool, _: &mut Net) {}
+
+    fn holds(&self) -> u64 {
+        0
+    }
+}
+
+/// A line, and its cable.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    gbps: u64,
+    quanta: u64,
+    metres: u64,
+}
+
+fn cases() -> impl Iterator<Item = Case> {
+    RESPONSES
+        .into_iter()
+        .flat_map(|(gbps, quanta)| [0, 3, 100, 500].map(|metres| Case { gbps, quanta, metres }))
+}
+
+impl Case {
+    fn line(self) -> Line {
+        Line { rate: BitRate::from_gbps(self.gbps), delay: Picos::from_nanos(5 * self.metres) }
+    }
+
+    fn time_of(self, bytes: Bytes) -> Picos {
+        Pace::of(self.line().rate).time_of(bytes)
+    }
+
+    /// As late as the standard allows.
+    fn response(self) -> Picos {
+        self.time_of(Bytes(self.quanta * 512 / 8))
+    }
+
+    fn configured(self, class: &str) -> Config {
+        let Case { gbps, metres, .. } = self;
+        let defaults = format!("[defaults]\nspeed = \"{gbps}G\"\ncable = \"{metres}m\"\ndefault_class = 3\n");
+        let ports: String = ["a", "b", "c"]
+            .map(|port| format!("[[port]]\nname = \"{port}\"\ndevice = \"{port}\"\n"))
+            .concat();
+        let text = format!("{defaults}{class}{ports}");
+        Config::from_toml_on(Hardware::Ideal, "test", &text, Machine::default()).unwrap()
+    }
+
+    /// What `xoff` computes.
+    fn computed(self) -> u64 {
+        self.configured("").switch.ports[1].classes[LOSSLESS.index()].headroom.0
+    }
+
+    /// From the end of the crossing frame on the station's line to the first picosecond at which it starts none: that frame goes over
+    /// the cable; the pause frame waits for one that has just started, and goes back; the station responds. A picosecond of the wait has
+    /// passed.
+    fn window(self) -> Picos {
+        let waits = self.time_of(Bytes::on_line(LONGEST)).0 - 1;
+        let pause = self.time_of(Bytes::on_line(PFC_FRAME)).0;
+        Picos(waits + pause + 2 * self.line().delay.0 + self.response().0)
+    }
+
+    /// Bytes that a line carries so that what follows them still starts in the window.
+    fn behind(self) -> u64 {
+        (self.window().0 - 1) / self.time_of(Bytes(1)).0
+    }
+
+    /// All but the byte of the crossing frame that reaches XOFF, what is sent in the window but for preambles and gaps, and the frame that
+    /// starts last.
+    fn exact(self) -> u64 {
+        let frames = self.behind().div_ceil(Bytes::on_line(LONGEST).0);
+        let longest = Bytes::of_frame(LONGEST).0;
+        longest - 1 + self.behind() - frames * Bytes::BETWEEN_FRAMES + longest
+    }
+}
+
+/// A frame that no MTU refuses, of the class that its port has by default.
+fn frame(to: u32, from: u32, len: u64) -> Vec<u8> {
+    let tags = [0x88, 0xa8, 0, 0, 0x81, 0, 0, 0, 0x88, 0xb5];
+    let mut bytes = [&address(to).0[..], &address(from).0, &tags].concat();
+    bytes.resize(usize::try_from(len).unwrap(), 0);
+    bytes
+}
+
+/// As few parts as there may be with `most` in each, as even as may be.
+fn parts(total: u64, most: u64) -> impl Iterator<Item = u64> {
+    let count = total.div_ceil(most);
+    (0..count).map(move |part| total / count + u64::from(part < total % count))
+}
+
+/// What came of it.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    lost: u64,
+    headroom_used: u64,
+    told: Picos,
+    last_start: Picos,
+}
+
+/// The station sends frames of these lengths, one right behind the other, and then the longest ones; at `delaying` a frame starts towards it.
+fn run(case: Case, headroom: u64, lens: impl Iterator<Item = u64>, delaying: Picos) -> Outcome {
+    let class = format!("[class.3]\nxoff = {XOFF}\nxon = 20000\nheadroom = {headroom}\n");
+    let kind = Arc::new(ideal::kind(&case.configured(&class), ClassSet::NONE));
+    let mut plan = Plan::default();
+    let switch = plan.add_switch(&kind, Forwarding::default());
+    for port in 0..3 {
+        let host = plan.add_host(switch, port, case.line());
+        plan.lead(switch, address(host), PortId(port));
+    }
+    let make = |at, settings, slots| SwitchNode::new(at, &settings, slots);
+    let mut fabric = Fabric::of(&plan, Seed(1), make, |at, _| Station::new(at));
+    let stop = MacControl::Pfc(Pfc::default().with(LOSSLESS, Quanta(u16::MAX))).encode(MacAddr([2; 6]));
+    fabric.at_host(0, |at, net| at.begin(Picos::ZERO, [(Picos::ZERO, stop.to_vec())], net));
+    let way = case.time_of(Bytes::on_line(LONGEST)).after(case.line().delay);
+    let meets = (delaying.since(way), frame(1, 2, LONGEST.into()));
+    fabric.at_host(2, |at, net| at.begin(Picos::ZERO, [meets], net));
+    let more = usize::try_from(case.behind() / 1_000).unwrap() + 30;
+    let lens = lens.chain(std::iter::repeat_n(LONGEST.into(), more));
+    let frames: Vec<_> = lens.map(|len| (BEGIN, frame(0, 1, len))).collect();
+    fabric.at_host(1, |at, net| at.begin(case.response(), frames, net));
+    fabric.run_until(Picos(BEGIN.0 + case.time_of(Bytes(200_000)).0 + case.window().0));
+    let counters = fabric.switches()[0].counters();
+    assert_eq!(fabric.switches()[0].never_seen(), 0);
+    assert!(fabric.hosts()[0].starts.len() == 1 && !fabric.hosts()[1].frames.is_empty());
+    Outcome {
+        lost: counters.dropped(DropReason::HeadroomExhausted),
+        headroom_used: counters.class(PortId(1), LOSSLESS).headroom_watermark.get(),
+        told: fabric.hosts()[1].told.unwrap(),
+        last_start: *fabric.hosts()[1].starts.last().unwrap(),
+    }
+}
+
+/// The worst case with so much headroom.
+fn worst(case: Case, headroom: u64) -> Outcome {
+    let (of_frame, on_line) = (Bytes::of_frame(LONGEST).0, Bytes::on_line(LONGEST).0);
+    let fills = parts(XOFF - 1, of_frame).map(|bytes| bytes + u64::from(LONGEST) - of_frame);
+    let fills: Vec<u64> = fills.collect();
+    let filled: u64 = fills.iter().map(|len| len + on_line - u64::from(LONGEST)).sum();
+    let crossed = Picos(BEGIN.0 + case.time_of(Bytes(filled + on_line)).0);
+    let behind = parts(case.behind(), on_line).map(|bytes| bytes + u64::from(LONGEST) - on_line);
+    let lens = fills.into_iter().chain([LONGEST.into()]).chain(behind);
+    let outcome = run(case, headroom, lens, Picos(crossed.0 + case.line().delay.0 - 1));
+    let stops = crossed.after(case.window());
+    assert_eq!(outcome.told.after(case.response()), stops, "{case:?}");
+    let spare = stops.since(outcome.last_start);
+    assert!(
+        Picos::ZERO < spare && spare <= case.time_of(Bytes(1)),
+        "{case:?}: {spare:?} before it has to stop"
+    );
+    outcome
+}
+
+#[test]
+fn the_exact_worst_case_fills_the_headroom_to_its_last_byte_and_with_a_byte_less_loses_a_frame() {
+    for case in cases() {
+        let exact = case.exact();
+        let Outcome { lost, headroom_used, .. } = worst(case, exact);
+        assert_eq!((lost, headroom_used), (0, exact), "{case:?}");
+        let Outcome { lost, headroom_used, .. } = worst(case, exact - 1);
+        assert_eq!((lost, headroom_used), (1, exact - u64::from(LONGEST) - 4), "{case:?}: a byte less");
+    }
+}
+
+/// No buffer holds preambles and gaps, and times are rounded up to nanoseconds and to bytes.
+#[test]
+fn what_is_computed_is_the_exact_worst_case_and_the_gaps_of_the_frames_that_come_meanwhile() {
+    for case in cases() {
+        let gaps = case.behind().div_ceil(Bytes::on_line(LONGEST).0) * Bytes::BETWEEN_FRAMES;
+        let spare = case.computed().checked_sub(case.exact() + gaps);
+        let nanosecond = 1_000 / case.time_of(Bytes(1)).0;
+        assert!(spare.is_some_and(|spare| (1..=nanosecond + 5).contains(&spare)), "{case:?}: {spare:?}");
+        let Outcome { lost, headroom_used, .. } = worst(case, case.computed());
+        assert_eq!((lost, headroom_used), (0, case.exact()), "{case:?}");
+    }
+}
+
+/// Whatever lengths frames have, and whenever the one comes that the pause frame waits for.
+#[test]
+fn nothing_needs_more_than_the_exact_worst_case() {
+    for seed in xoff_explore::seeds(0..4) {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        for case in cases() {
+            let lens: Vec<u64> = (0..60).map(|_| rng.u32(SHORTEST..=LONGEST).into()).collect();
+            let crosses = case.time_of(Bytes(XOFF)).0;
+            let delaying = Picos(BEGIN.0 + rng.u64(crosses / 2..crosses * 2));
+            let lost = run(case, case.exact(), lens.into_iter(), delaying).lost;
+            assert_eq!(lost, 0, "{case:?}");
+        }
+    }
+}
