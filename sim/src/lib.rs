@@ -21,6 +21,7 @@ mod node;
 pub mod permutation;
 mod plan;
 mod pool;
+pub mod recording;
 mod seed;
 mod slots;
 mod switch_node;

@@ -1,0 +1,354 @@
+//! What happens at a dataplane's boundary, one record after the other: a call of its driver, then what the dataplane answered and
+//! asked of its store in that call, in order. Records are bytes so that one can be put into a ring, a file, and beside another one.
+
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::punt::PuntReason;
+use xoff_dataplane::units::{Class, MacAddr, Nanos, PortId, Site};
+
+/// As much as is kept of a frame that comes in: what a switch looks at, and the tags that it may cut off.
+pub(super) const HEAD_IN: usize = 144;
+/// Of one that leaves: what a switch writes.
+pub(super) const HEAD_OUT: usize = 64;
+/// Of MAC control.
+const CONTROL_MAX: usize = 2_048;
+
+/// A frame in a slot, as it passes the boundary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passing<'a> {
+    /// Where.
+    pub port: PortId,
+    /// Where its bytes are.
+    pub slot: u32,
+    /// How long it is.
+    pub len: u32,
+    /// Its first bytes; of MAC control all.
+    pub bytes: &'a [u8],
+}
+
+/// One record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record<'a> {
+    /// A batch begins at this time.
+    At(Nanos),
+    /// [`Switch::was_away`](xoff_dataplane::switch::Switch::was_away).
+    WasAway(Nanos),
+    /// Something is due by time.
+    Advance,
+    /// A frame comes in.
+    Receive(Passing<'a>),
+    /// All that can move through the pipeline is to.
+    Forward,
+    /// So many frames may leave.
+    Transmit(PortId, u32),
+    /// The frame in this slot has left.
+    Release(PortId, u32),
+    /// The frame in this slot never will.
+    GiveUp(PortId, u32),
+    /// The pause frame of a port is asked for.
+    Announce(PortId),
+    /// A link.
+    SetLink(PortId, bool),
+    /// A device.
+    SetMac(PortId, MacAddr),
+    /// The stop.
+    LetPeersGo,
+    /// A frame so long that a peer is to be told.
+    Tell(PortId, u32, &'a [u8]),
+    /// One that the host sends.
+    OfHost(Site, PortId, u32, &'a [u8]),
+
+    /// The slot is free.
+    Freed(u32),
+    /// The frame in the first slot was copied to the second, if there was one.
+    Copied(u32, Option<u32>),
+    /// A frame so long was made there, if there was room; true: of those for control.
+    Made(bool, u32, Option<u32>),
+    /// The start of the frame in this slot was moved, if there was room.
+    Moved(u32, i32, bool),
+    /// A frame is given to a driver.
+    Sent(Passing<'a>),
+    /// A frame was not let in.
+    Refused(PortId, Class, DropReason),
+    /// One was dropped, so long after it had come in.
+    Dropped(PortId, Class, DropReason, Nanos),
+    /// One was offered to who runs the switch, who took it.
+    Punted(PortId, u16, PuntReason, bool),
+    /// What the call gave back.
+    Gave(u32),
+}
+
+/// The kinds of records, calls before answers.
+mod kind {
+    pub(super) const AT: u8 = 1;
+    pub(super) const WAS_AWAY: u8 = 2;
+    pub(super) const ADVANCE: u8 = 3;
+    pub(super) const RECEIVE: u8 = 4;
+    pub(super) const FORWARD: u8 = 5;
+    pub(super) const TRANSMIT: u8 = 6;
+    pub(super) const RELEASE: u8 = 7;
+    pub(super) const GIVE_UP: u8 = 8;
+    pub(super) const ANNOUNCE: u8 = 9;
+    pub(super) const SET_LINK: u8 = 10;
+    pub(super) const SET_MAC: u8 = 11;
+    pub(super) const LET_PEERS_GO: u8 = 12;
+    pub(super) const TELL: u8 = 13;
+    pub(super) const OF_HOST: u8 = 14;
+    /// Answers from here on.
+    pub(super) const FREED: u8 = 32;
+    pub(super) const COPIED: u8 = 33;
+    pub(super) const MADE: u8 = 34;
+    pub(super) const MOVED: u8 = 35;
+    pub(super) const SENT: u8 = 36;
+    pub(super) const REFUSED: u8 = 37;
+    pub(super) const DROPPED: u8 = 38;
+    pub(super) const PUNTED: u8 = 39;
+    pub(super) const GAVE: u8 = 40;
+}
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+/// How many bytes of a record stand before those of its frame, where it has one.
+pub const BEFORE_FRAME: usize = 10;
+
+/// The port of the frame whose bytes begin at [`BEFORE_FRAME`] of a record, its length, and whether it comes in; `None` of all other
+/// records.
+#[must_use]
+pub fn frame_of(record: &[u8]) -> Option<(PortId, u32, bool)> {
+    match Record::read(record)? {
+        Record::Receive(frame) => Some((frame.port, frame.len, true)),
+        Record::Sent(frame) => Some((frame.port, frame.len, false)),
+        _ => None,
+    }
+}
+
+/// Whether the record is a call, and no answer.
+pub(super) fn is_call(record: &[u8]) -> bool {
+    record.first().is_some_and(|kind| *kind < kind::FREED)
+}
+
+/// As much of a frame with this head as is kept.
+pub(super) fn kept(head: &[u8], len: u32, most: usize) -> &[u8] {
+    let is_control = head.get(12..14) == Some(&[0x88, 0x08]);
+    let most = if is_control { CONTROL_MAX } else { most };
+    &head[..head.len().min(len as usize).min(most)]
+}
+
+impl<'a> Record<'a> {
+    /// Appends it.
+    pub fn write(&self, into: &mut Vec<u8>) {
+        let mut put = |kind: u8, fields: &[&[u8]]| {
+            into.push(kind);
+            fields.iter().for_each(|field| into.extend_from_slice(field));
+        };
+        let of = |slot: Option<u32>| slot.unwrap_or(NONE).to_le_bytes();
+        match *self {
+            Record::At(now) => put(kind::AT, &[&now.0.to_le_bytes()]),
+            Record::WasAway(now) => put(kind::WAS_AWAY, &[&now.0.to_le_bytes()]),
+            Record::Advance => put(kind::ADVANCE, &[]),
+            Record::Receive(Passing { port, slot, len, bytes }) => {
+                put(kind::RECEIVE, &[&[port.0], &slot.to_le_bytes(), &len.to_le_bytes(), bytes]);
+            }
+            Record::Forward => put(kind::FORWARD, &[]),
+            Record::Transmit(port, most) => put(kind::TRANSMIT, &[&[port.0], &most.to_le_bytes()]),
+            Record::Release(port, slot) => put(kind::RELEASE, &[&[port.0], &slot.to_le_bytes()]),
+            Record::GiveUp(port, slot) => put(kind::GIVE_UP, &[&[port.0], &slot.to_le_bytes()]),
+            Record::Announce(port) => put(kind::ANNOUNCE, &[&[port.0]]),
+            Record::SetLink(port, up) => put(kind::SET_LINK, &[&[port.0, up.into()]]),
+            Record::SetMac(port, mac) => put(kind::SET_MAC, &[&[port.0], &mac.0]),
+            Record::LetPeersGo => put(kind::LET_PEERS_GO, &[]),
+            Record::Tell(port, len, bytes) => put(kind::TELL, &[&[port.0], &len.to_le_bytes(), bytes]),
+            Record::OfHost(site, port, len, bytes) => {
+                let (is_vlan, at) = match site {
+                    Site::Port(at) => (0, u16::from(at.0)),
+                    Site::Vlan(vid) => (1, vid),
+                };
+                put(kind::OF_HOST, &[&[is_vlan], &at.to_le_bytes(), &[port.0], &len.to_le_bytes(), bytes]);
+            }
+            Record::Freed(slot) => put(kind::FREED, &[&slot.to_le_bytes()]),
+            Record::Copied(from, to) => put(kind::COPIED, &[&from.to_le_bytes(), &of(to)]),
+            Record::Made(is_control, len, slot) => {
+                put(kind::MADE, &[&[is_control.into()], &len.to_le_bytes(), &of(slot)]);
+            }
+            Record::Moved(slot, by, done) => {
+                put(kind::MOVED, &[&slot.to_le_bytes(), &by.to_le_bytes(), &[done.into()]]);
+            }
+            Record::Sent(Passing { port, slot, len, bytes }) => {
+                put(kind::SENT, &[&[port.0], &slot.to_le_bytes(), &len.to_le_bytes(), bytes]);
+            }
+            Record::Refused(port, class, reason) => {
+                put(kind::REFUSED, &[&[port.0, class.get(), number(reason.index())]])
+            }
+            Record::Dropped(port, class, reason, after) => {
+                put(kind::DROPPED, &[&[port.0, class.get(), number(reason.index())], &after.0.to_le_bytes()]);
+            }
+            Record::Punted(port, vid, reason, taken) => {
+                put(kind::PUNTED, &[&[port.0], &vid.to_le_bytes(), &[number(reason.index()), taken.into()]]);
+            }
+            Record::Gave(value) => put(kind::GAVE, &[&value.to_le_bytes()]),
+        }
+    }
+
+    /// The record that all of `bytes` are; `None` where they are none.
+    #[must_use]
+    pub fn read(bytes: &'a [u8]) -> Option<Record<'a>> {
+        let (&kind, bytes) = bytes.split_first()?;
+        let mut rest = Rest(bytes);
+        let record = match kind {
+            kind::AT => Record::At(Nanos(rest.long()?)),
+            kind::WAS_AWAY => Record::WasAway(Nanos(rest.long()?)),
+            kind::ADVANCE => Record::Advance,
+            kind::RECEIVE => Record::Receive(rest.passing()?),
+            kind::FORWARD => Record::Forward,
+            kind::TRANSMIT => Record::Transmit(rest.port()?, rest.word()?),
+            kind::RELEASE => Record::Release(rest.port()?, rest.word()?),
+            kind::GIVE_UP => Record::GiveUp(rest.port()?, rest.word()?),
+            kind::ANNOUNCE => Record::Announce(rest.port()?),
+            kind::SET_LINK => Record::SetLink(rest.port()?, rest.flag()?),
+            kind::SET_MAC => Record::SetMac(rest.port()?, MacAddr(rest.take()?)),
+            kind::LET_PEERS_GO => Record::LetPeersGo,
+            kind::TELL => Record::Tell(rest.port()?, rest.word()?, rest.all()),
+            kind::OF_HOST => {
+                let (is_vlan, at) = (rest.flag()?, u16::from_le_bytes(rest.take()?));
+                let site = if is_vlan { Site::Vlan(at) } else { Site::Port(PortId(u8::try_from(at).ok()?)) };
+                Record::OfHost(site, rest.port()?, rest.word()?, rest.all())
+            }
+            kind::FREED => Record::Freed(rest.word()?),
+            kind::COPIED => Record::Copied(rest.word()?, rest.slot()?),
+            kind::MADE => Record::Made(rest.flag()?, rest.word()?, rest.slot()?),
+            kind::MOVED => Record::Moved(rest.word()?, i32::from_le_bytes(rest.take()?), rest.flag()?),
+            kind::SENT => Record::Sent(rest.passing()?),
+            kind::REFUSED => Record::Refused(rest.port()?, rest.class()?, rest.drop_reason()?),
+            kind::DROPPED => {
+                Record::Dropped(rest.port()?, rest.class()?, rest.drop_reason()?, Nanos(rest.long()?))
+            }
+            kind::PUNTED => {
+                let (port, vid) = (rest.port()?, u16::from_le_bytes(rest.take()?));
+                let [reason] = rest.take()?;
+                Record::Punted(port, vid, *PuntReason::ALL.get(usize::from(reason))?, rest.flag()?)
+            }
+            kind::GAVE => Record::Gave(rest.word()?),
+            _ => return None,
+        };
+        rest.0.is_empty().then_some(record)
+    }
+
+    /// In words, with the names of ports.
+    #[must_use]
+    pub fn describe(&self, names: &[String]) -> String {
+        let at =
+            |port: PortId| names.get(port.index()).map_or_else(|| format!("port {}", port.0), Clone::clone);
+        match *self {
+            Record::At(now) => format!("a batch at {} ns", now.0),
+            Record::WasAway(now) => format!("the worker was away until {} ns", now.0),
+            Record::Advance => "time passes".into(),
+            Record::Receive(frame) => format!("{}: {} comes in", at(frame.port), frame.describe()),
+            Record::Forward => "frames go through the pipeline".into(),
+            Record::Transmit(port, most) => format!("{}: {most} frames may leave", at(port)),
+            Record::Release(port, slot) => format!("{}: the frame in slot {slot} has left", at(port)),
+            Record::GiveUp(port, slot) => format!("{}: the frame in slot {slot} will never leave", at(port)),
+            Record::Announce(port) => format!("{}: a pause frame is asked for", at(port)),
+            Record::SetLink(port, true) => format!("{}: its link is up", at(port)),
+            Record::SetLink(port, false) => format!("{}: its link is down", at(port)),
+            Record::SetMac(port, mac) => format!("{}: its device is {mac}", at(port)),
+            Record::LetPeersGo => "peers are let go".into(),
+            Record::Tell(port, len, _) => format!("{}: its peer is to be told {len} bytes", at(port)),
+            Record::OfHost(_, port, len, _) => format!("{}: the host sends {len} bytes", at(port)),
+            Record::Freed(slot) => format!("the frame in slot {slot} is over"),
+            Record::Copied(from, to) => format!("the frame in slot {from} is copied to {}", slot_name(to)),
+            Record::Made(true, len, slot) => {
+                format!("a control frame of {len} bytes is made in {}", slot_name(slot))
+            }
+            Record::Made(false, len, slot) => {
+                format!("a frame of {len} bytes is made in {}", slot_name(slot))
+            }
+            Record::Moved(slot, by, done) => {
+                let done = if done { "" } else { " (no room)" };
+                format!("the frame in slot {slot} begins {by} bytes later{done}")
+            }
+            Record::Sent(frame) => format!("{}: {} leaves", at(frame.port), frame.describe()),
+            Record::Refused(port, class, reason) => {
+                format!("{}: a frame of class {class} is not let in ({})", at(port), reason.name())
+            }
+            Record::Dropped(port, class, reason, after) => {
+                format!(
+                    "{}: a frame of class {class} is dropped ({}) {} ns after it came",
+                    at(port),
+                    reason.name(),
+                    after.0
+                )
+            }
+            Record::Punted(port, _, reason, taken) => {
+                let taken = if taken { "taken" } else { "not taken" };
+                format!("{}: a frame is punted ({}) and {taken}", at(port), reason.name())
+            }
+            Record::Gave(value) => format!("the call gives {value}"),
+        }
+    }
+}
+
+impl Passing<'_> {
+    fn describe(&self) -> String {
+        let hex: String = self.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("the frame of {} bytes in slot {} ({hex})", self.len, self.slot)
+    }
+}
+
+fn slot_name(slot: Option<u32>) -> String {
+    slot.map_or_else(|| "no slot, since none is free".into(), |slot| format!("slot {slot}"))
+}
+
+fn number(index: usize) -> u8 {
+    u8::try_from(index).unwrap_or(u8::MAX)
+}
+
+/// What of a record has not been read.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    fn all(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.0)
+    }
+
+    fn long(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn word(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn slot(&mut self) -> Option<Option<u32>> {
+        self.word().map(|slot| (slot != NONE).then_some(slot))
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        match self.take()? {
+            [0] => Some(false),
+            [1] => Some(true),
+            _ => None,
+        }
+    }
+
+    fn port(&mut self) -> Option<PortId> {
+        self.take().map(|[port]| PortId(port))
+    }
+
+    fn class(&mut self) -> Option<Class> {
+        self.take().and_then(|[class]| Class::new(class))
+    }
+
+    fn drop_reason(&mut self) -> Option<DropReason> {
+        self.take().and_then(|[reason]| DropReason::ALL.get(usize::from(reason)).copied())
+    }
+
+    fn passing(&mut self) -> Option<Passing<'a>> {
+        Some(Passing { port: self.port()?, slot: self.word()?, len: self.word()?, bytes: self.all() })
+    }
+}

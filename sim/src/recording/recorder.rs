@@ -1,0 +1,461 @@
+//! Writes down what passes at the boundary. Nothing is allocated, locked or asked of the system for a frame: a record is put
+//! together in memory of its own and given to a [`Sink`], which takes it or has no room. Then the recording is over, and the switch goes on.
+//!
+//! What a dataplane does without a call to its store is heard from a [`Tap`] (drops and why) and from what stands before its
+//! [`PuntSink`]. Both are within the dataplane while it is called, so they leave what they hear in rings of their own, which are emptied after each call.
+
+use std::fmt;
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use xoff_dataplane::frame::{Frame, FrameStore};
+use xoff_dataplane::punt::{Punt, PuntSink};
+use xoff_dataplane::settings::{PipelineSettings, SwitchSettings, WhenFull};
+use xoff_dataplane::switch::{Batch, Switch};
+use xoff_dataplane::tap::{Seen, Sighting, Tap, TapId};
+use xoff_dataplane::units::{MacAddr, Nanos, PortId, PortSet, Site};
+
+use super::Boundary;
+use super::record::{HEAD_IN, HEAD_OUT, Passing, Record, kept};
+
+/// By which the tap of a recording is known.
+const TAP: TapId = TapId(u64::MAX);
+/// Drops, and punts, that are heard of in one call. Those beyond are left out, of the replay too.
+const HEARD_MAX: usize = 16 << 10;
+/// The longest record.
+const RECORD_MAX: usize = 4 << 10;
+
+/// Why a recording ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The switch stopped.
+    Stopped,
+    /// The writer was too slow, and the records between it and the worker had no room.
+    Overrun,
+    /// Other settings took over: a reload, or what a neighbor asks for.
+    Settings,
+    /// Another policy took over.
+    Policy,
+    /// The router's table changed.
+    Routes,
+    /// The file could not be written.
+    Unwritten,
+}
+
+impl Ending {
+    /// Every one.
+    pub const ALL: [Ending; 6] = [
+        Ending::Stopped,
+        Ending::Overrun,
+        Ending::Settings,
+        Ending::Policy,
+        Ending::Routes,
+        Ending::Unwritten,
+    ];
+
+    /// Its place in [`Ending::ALL`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// In words.
+    #[must_use]
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Ending::Stopped => "the switch stopped",
+            Ending::Overrun => "more was to be recorded than could be written (overrun)",
+            Ending::Settings => "other settings took over",
+            Ending::Policy => "another policy took over",
+            Ending::Routes => "the routes changed",
+            Ending::Unwritten => "the file could not be written",
+        }
+    }
+}
+
+/// Where records go.
+pub trait Sink {
+    /// Takes a record; false where it has no room, and then nothing more comes.
+    fn put(&mut self, record: &[u8]) -> bool;
+
+    /// Nothing more comes, because of that.
+    fn end(&mut self, why: Ending);
+}
+
+/// Hears of drops.
+pub(super) struct Drops(Producer<Sighting>);
+
+/// Stands before who takes punted frames; `None`: nobody does.
+pub(super) struct Punts {
+    heard: Producer<(Punt, bool)>,
+    before: Option<Box<dyn PuntSink>>,
+}
+
+impl fmt::Debug for Drops {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Drops")
+    }
+}
+
+impl fmt::Debug for Punts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Punts")
+    }
+}
+
+impl Tap for Drops {
+    fn ports(&self) -> PortSet {
+        PortSet::ALL
+    }
+
+    fn see(&mut self, sighting: &Sighting, _frame: &Frame, _store: &dyn FrameStore) {
+        if sighting.what.dropped().is_some() {
+            let _ = self.0.push(*sighting); // those beyond the most are left out
+        }
+    }
+}
+
+impl PuntSink for Punts {
+    fn take(&mut self, punt: &Punt, frame: &Frame, store: &dyn FrameStore) -> bool {
+        let is_taken = self.before.as_mut().is_some_and(|sink| sink.take(punt, frame, store));
+        let _ = self.heard.push((*punt, is_taken)); // those beyond the most are left out
+        is_taken
+    }
+}
+
+/// What is heard of in a call, until it is over.
+#[derive(Debug)]
+pub(super) struct Heard {
+    drops: Consumer<Sighting>,
+    punts: Option<Consumer<(Punt, bool)>>,
+}
+
+impl Heard {
+    /// Of drops in `switch`.
+    ///
+    /// # Panics
+    /// Where as many look on as may.
+    pub(super) fn at(switch: &mut Switch, now: Nanos) -> Heard {
+        let (producer, drops) = RingBuffer::new(HEARD_MAX);
+        let put = switch.batch(now).put_tap(TAP, Box::new(Drops(producer)));
+        assert!(put.is_ok(), "nobody looks on yet");
+        Heard { drops, punts: None }
+    }
+
+    /// Of what is punted to `sink`; what comes back takes its place.
+    pub(super) fn before(&mut self, sink: Option<Box<dyn PuntSink>>) -> Box<dyn PuntSink> {
+        let (heard, punts) = RingBuffer::new(HEARD_MAX);
+        self.punts = Some(punts);
+        Box::new(Punts { heard, before: sink })
+    }
+
+    /// Tells what was heard, in the same order wherever the same happens.
+    pub(super) fn tell(&mut self, mut note: impl FnMut(&Record<'_>)) {
+        while let Ok(Sighting { port, class, what, .. }) = self.drops.pop() {
+            match (what, class) {
+                (Seen::Received { dropped: Some(reason) }, Some(class)) => {
+                    note(&Record::Refused(port, class, reason));
+                }
+                (Seen::Dropped { reason, after }, Some(class)) => {
+                    note(&Record::Dropped(port, class, reason, after));
+                }
+                _ => (), // of no class: it is freed, which is told
+            }
+        }
+        while let Some(Ok((Punt { port, vid, reason, .. }, is_taken))) =
+            self.punts.as_mut().map(Consumer::pop)
+        {
+            note(&Record::Punted(port, vid, reason, is_taken));
+        }
+    }
+}
+
+/// Records go here until the recording is over.
+#[derive(Debug)]
+struct Tape<K> {
+    sink: K,
+    bytes: Vec<u8>,
+    is_over: bool,
+}
+
+impl<K: Sink> Tape<K> {
+    fn note(&mut self, record: &Record<'_>) {
+        if self.is_over {
+            return;
+        }
+        self.bytes.clear();
+        record.write(&mut self.bytes);
+        if !self.sink.put(&self.bytes) {
+            self.end(Ending::Overrun);
+        }
+    }
+
+    fn end(&mut self, why: Ending) {
+        if !self.is_over {
+            self.is_over = true;
+            self.sink.end(why);
+        }
+    }
+}
+
+/// The recorder of one dataplane.
+#[derive(Debug)]
+pub struct Recorder<K> {
+    tape: Tape<K>,
+    heard: Heard,
+    now: Nanos,
+    /// The batch in hand is recorded.
+    is_begun: bool,
+    /// Something is due in it.
+    is_due: bool,
+    /// What has come can move as soon as it is there, so that there is no use in trying again.
+    moves_at_once: bool,
+    /// Nothing was done since all had moved that could.
+    has_moved: bool,
+}
+
+impl<K: Sink> Recorder<K> {
+    /// Of a switch that was made of these settings, and has not been called yet.
+    pub fn new(switch: &mut Switch, settings: &SwitchSettings, now: Nanos, sink: K) -> Recorder<K> {
+        let moves_at_once =
+            settings.pipeline == PipelineSettings::default() && settings.when_full == WhenFull::Drop;
+        Recorder {
+            tape: Tape { sink, bytes: Vec::with_capacity(RECORD_MAX), is_over: false },
+            heard: Heard::at(switch, now),
+            now,
+            is_begun: false,
+            is_due: false,
+            moves_at_once,
+            has_moved: false,
+        }
+    }
+
+    /// What stands before who takes punted frames, if anybody does: it is to be put into the switch in its place.
+    pub fn before(&mut self, sink: Option<Box<dyn PuntSink>>) -> Box<dyn PuntSink> {
+        self.heard.before(sink)
+    }
+
+    /// Where the records went.
+    pub fn into_sink(self) -> K {
+        self.tape.sink
+    }
+
+    fn call(&mut self, call: &Record<'_>) {
+        if !std::mem::replace(&mut self.is_begun, true) {
+            self.tape.note(&Record::At(self.now));
+        }
+        self.has_moved = false;
+        self.tape.note(call);
+    }
+
+    fn done(&mut self) {
+        self.heard.tell(|record| self.tape.note(record));
+    }
+
+    fn watched<'a, S>(&'a mut self, store: &'a mut S) -> Watched<'a, S, K> {
+        Watched { store, tape: &mut self.tape }
+    }
+}
+
+impl<K: Sink> Boundary for Recorder<K> {
+    fn batch<'switch>(&mut self, switch: &'switch mut Switch, now: Nanos) -> Batch<'switch> {
+        (self.now, self.is_begun, self.is_due) = (now, false, switch.next_timer() <= now);
+        switch.batch(now)
+    }
+
+    fn advance<S: FrameStore>(&mut self, batch: &mut Batch<'_>, store: &mut S) -> bool {
+        if !self.is_due {
+            return false; // a comparison, and nothing else
+        }
+        self.call(&Record::Advance);
+        let is_due = batch.advance(&mut self.watched(store));
+        self.done();
+        self.tape.note(&Record::Gave(is_due.into()));
+        is_due
+    }
+
+    fn receive<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
+        let (slot, len) = (frame.slot(), frame.len());
+        self.call(&Record::Receive(Passing {
+            port,
+            slot,
+            len,
+            bytes: kept(store.head(&frame), len, HEAD_IN),
+        }));
+        batch.receive(port, frame, &mut self.watched(store));
+        self.done();
+    }
+
+    fn forward_all<S: FrameStore>(&mut self, batch: &mut Batch<'_>, store: &mut S) {
+        if self.has_moved && self.moves_at_once {
+            return; // nothing could
+        }
+        self.call(&Record::Forward);
+        let mut moved = 0;
+        while batch.forward(&mut self.watched(store)) {
+            moved += 1;
+        }
+        self.done();
+        self.tape.note(&Record::Gave(moved));
+        self.has_moved = true;
+    }
+
+    fn transmit<S: FrameStore>(
+        &mut self,
+        batch: &mut Batch<'_>,
+        port: PortId,
+        store: &mut S,
+        most: u32,
+        mut send: impl FnMut(&mut S, Frame),
+    ) -> u32 {
+        self.call(&Record::Transmit(port, most));
+        let sent = batch.transmit(port, &mut self.watched(store), most, |Watched { store, tape }, frame| {
+            note_sent(tape, port, &frame, *store);
+            send(store, frame);
+        });
+        self.done();
+        self.tape.note(&Record::Gave(sent));
+        sent
+    }
+
+    fn announce<S: FrameStore>(
+        &mut self,
+        batch: &mut Batch<'_>,
+        port: PortId,
+        store: &mut S,
+    ) -> Option<Frame> {
+        self.call(&Record::Announce(port));
+        let frame = batch.announce(port, &mut self.watched(store));
+        if let Some(frame) = &frame {
+            note_sent(&mut self.tape, port, frame, store);
+        }
+        self.done();
+        self.tape.note(&Record::Gave(frame.is_some().into()));
+        frame
+    }
+
+    fn release<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
+        self.call(&Record::Release(port, frame.slot()));
+        batch.release(port, frame, &mut self.watched(store));
+        self.done();
+    }
+
+    fn give_up<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, frame: Frame, store: &mut S) {
+        self.call(&Record::GiveUp(port, frame.slot()));
+        batch.give_up(port, frame, &mut self.watched(store));
+        self.done();
+    }
+
+    fn set_link<S: FrameStore>(&mut self, batch: &mut Batch<'_>, port: PortId, up: bool, store: &mut S) {
+        self.call(&Record::SetLink(port, up));
+        batch.set_link(port, up, &mut self.watched(store));
+        self.done();
+    }
+
+    fn set_mac(&mut self, batch: &mut Batch<'_>, port: PortId, mac: MacAddr) {
+        self.call(&Record::SetMac(port, mac));
+        batch.set_mac(port, mac);
+    }
+
+    fn let_peers_go(&mut self, batch: &mut Batch<'_>) {
+        self.call(&Record::LetPeersGo);
+        batch.let_peers_go();
+        self.done();
+    }
+
+    fn tell<S: FrameStore>(
+        &mut self,
+        batch: &mut Batch<'_>,
+        port: PortId,
+        bytes: &[u8],
+        store: &mut S,
+    ) -> bool {
+        self.call(&Record::Tell(port, len_of(bytes), kept(bytes, u32::MAX, HEAD_IN)));
+        let is_told = batch.tell(port, bytes, &mut self.watched(store));
+        self.done();
+        self.tape.note(&Record::Gave(is_told.into()));
+        is_told
+    }
+
+    fn send_of_host<S: FrameStore>(
+        &mut self,
+        batch: &mut Batch<'_>,
+        (site, port): (Site, PortId),
+        bytes: &[u8],
+        store: &mut S,
+    ) {
+        self.call(&Record::OfHost(site, port, len_of(bytes), kept(bytes, u32::MAX, HEAD_IN)));
+        batch.send_of_host(site, port, bytes, &mut self.watched(store));
+        self.done();
+    }
+
+    fn was_away(&mut self, switch: &mut Switch, now: Nanos) {
+        self.tape.note(&Record::WasAway(now));
+        switch.was_away(now);
+    }
+
+    fn end(&mut self, why: Ending) {
+        self.tape.end(why);
+    }
+}
+
+fn len_of(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).unwrap_or(u32::MAX)
+}
+
+fn note_sent<S: FrameStore, K: Sink>(tape: &mut Tape<K>, port: PortId, frame: &Frame, store: &S) {
+    let bytes = kept(store.head(frame), frame.len(), HEAD_OUT);
+    tape.note(&Record::Sent(Passing { port, slot: frame.slot(), len: frame.len(), bytes }));
+}
+
+/// A store whose answers are recorded.
+struct Watched<'a, S, K> {
+    store: &'a mut S,
+    tape: &'a mut Tape<K>,
+}
+
+impl<S: FrameStore, K: Sink> FrameStore for Watched<'_, S, K> {
+    fn capacity(&self) -> u32 {
+        self.store.capacity()
+    }
+
+    fn head(&self, frame: &Frame) -> &[u8] {
+        self.store.head(frame)
+    }
+
+    fn read(&self, frame: &Frame, into: &mut [u8]) -> usize {
+        self.store.read(frame, into)
+    }
+
+    fn head_mut(&mut self, frame: &Frame) -> &mut [u8] {
+        self.store.head_mut(frame)
+    }
+
+    fn move_start(&mut self, frame: &mut Frame, by: i32) -> bool {
+        let done = self.store.move_start(frame, by);
+        self.tape.note(&Record::Moved(frame.slot(), by, done));
+        done
+    }
+
+    fn copy(&mut self, frame: &Frame) -> Option<Frame> {
+        let copy = self.store.copy(frame);
+        self.tape.note(&Record::Copied(frame.slot(), copy.as_ref().map(Frame::slot)));
+        copy
+    }
+
+    fn make(&mut self, bytes: &[u8]) -> Option<Frame> {
+        let frame = self.store.make(bytes);
+        self.tape.note(&Record::Made(false, len_of(bytes), frame.as_ref().map(Frame::slot)));
+        frame
+    }
+
+    fn control(&mut self, bytes: &[u8]) -> Option<Frame> {
+        let frame = self.store.control(bytes);
+        self.tape.note(&Record::Made(true, len_of(bytes), frame.as_ref().map(Frame::slot)));
+        frame
+    }
+
+    fn free(&mut self, frame: Frame) {
+        self.tape.note(&Record::Freed(frame.slot()));
+        self.store.free(frame);
+    }
+}

@@ -1,0 +1,433 @@
+//! Makes the recorded calls again, and holds what the dataplane does against what it did.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use xoff_dataplane::counters::Counters;
+use xoff_dataplane::frame::{Frame, FrameStore};
+use xoff_dataplane::punt::{Punt, PuntSink};
+use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::switch::{Batch, Switch, Workers};
+use xoff_dataplane::units::{Nanos, PortId};
+
+use super::books::books;
+use super::memory::Memory;
+use super::record::{HEAD_OUT, Passing, Record, is_call, kept};
+use super::recorder::Heard;
+
+/// Calls that are told of before the one that went otherwise.
+const TOLD_BEFORE: usize = 8;
+/// What a switch looks at of a frame at most.
+const HEAD_LEAST: usize = 128;
+/// The longest frame.
+const FRAME_MAX: u32 = 16 << 10;
+
+/// How a replay went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All answers are the same.
+    Identical {
+        /// Calls that were made.
+        calls: u64,
+        /// Frames that came in or left.
+        frames: u64,
+    },
+    /// One is not.
+    Differs(Box<Difference>),
+}
+
+/// The first difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The number of the call, from 1.
+    pub call: u64,
+    /// When it was, by the clock of the recording.
+    pub at: Nanos,
+    /// Calls before it, and what they led to; the last is the call itself.
+    pub before: Vec<String>,
+    /// What was recorded.
+    pub recorded: String,
+    /// What happens now.
+    pub replayed: String,
+}
+
+/// What is no recording of this switch: its records cannot follow each other.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("call {call} of the recording cannot be made: {why}")]
+pub struct Broken {
+    /// The number of the call, from 1.
+    pub call: u64,
+    /// Why not.
+    pub why: String,
+}
+
+/// A dataplane with a packet memory of its own.
+#[derive(Debug)]
+pub struct Replay {
+    switch: Switch,
+    counters: Arc<Counters>,
+    heard: Heard,
+    desk: Desk,
+    now: Nanos,
+    calls: u64,
+    frames: u64,
+    before: VecDeque<Vec<u8>>,
+    names: Vec<String>,
+}
+
+/// Whether each frame that is punted in a call was taken.
+type Takes = Arc<Mutex<VecDeque<bool>>>;
+
+/// Takes punted frames as they were taken.
+#[derive(Debug)]
+struct Taker(Takes);
+
+impl PuntSink for Taker {
+    fn take(&mut self, _punt: &Punt, _frame: &Frame, _store: &dyn FrameStore) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front().unwrap_or(false)
+    }
+}
+
+/// The packet memory, and the answers that are expected of the call in hand.
+#[derive(Debug)]
+struct Desk {
+    memory: Memory,
+    /// By slot, the port whose driver has the frame.
+    given: Vec<Option<PortId>>,
+    expected: VecDeque<Vec<u8>>,
+    takes: Takes,
+    /// Frames that were given to a driver in this call.
+    sent: u64,
+    scratch: Vec<u8>,
+    /// What was recorded and what is, where they are first not the same.
+    difference: Option<(Option<Vec<u8>>, Option<Vec<u8>>)>,
+}
+
+impl Replay {
+    /// Of a switch with these settings, whose store had so many slots.
+    #[must_use]
+    pub fn new(settings: &SwitchSettings, slots: u32) -> Replay {
+        let ports = settings.ports.len();
+        let counters = Counters::with_shadows(ports, settings.shadows.len());
+        let mut switch = Switch::new(settings, slots, Workers::single(ports), Arc::clone(&counters));
+        let mut heard = Heard::at(&mut switch, Nanos::ZERO);
+        let takes = Takes::default();
+        let sink = heard.before(Some(Box::new(Taker(Arc::clone(&takes)))));
+        switch.batch(Nanos::ZERO).put_punt_sink(sink);
+        let desk = Desk {
+            memory: Memory::unsorted(slots),
+            given: vec![None; slots as usize],
+            expected: VecDeque::new(),
+            takes,
+            sent: 0,
+            scratch: Vec::new(),
+            difference: None,
+        };
+        let names = settings.ports.iter().map(|port| port.name.clone()).collect();
+        let (now, calls, frames, before) = (Nanos::ZERO, 0, 0, VecDeque::new());
+        Replay { switch, counters, heard, desk, now, calls, frames, before, names }
+    }
+
+    /// Makes all calls of `records`.
+    ///
+    /// # Errors
+    /// What keeps a record from being read, or its call from being made.
+    pub fn run<E: From<Broken>>(
+        &mut self,
+        records: impl Iterator<Item = Result<Vec<u8>, E>>,
+    ) -> Result<Outcome, E> {
+        let mut records = records.peekable();
+        while let Some(call) = records.next() {
+            let call = call?;
+            while let Some(Ok(answer)) =
+                records.next_if(|next| next.as_ref().is_ok_and(|next| !is_call(next)))
+            {
+                self.desk.expected.push_back(answer);
+            }
+            self.calls += 1;
+            let made = self.make(&call).map_err(|why| Broken { call: self.calls, why });
+            let is_same = made?;
+            if self.before.len() > TOLD_BEFORE {
+                self.before.pop_front();
+            }
+            self.before.push_back(call);
+            if !is_same {
+                return Ok(Outcome::Differs(Box::new(self.difference())));
+            }
+        }
+        Ok(Outcome::Identical { calls: self.calls, frames: self.frames })
+    }
+
+    /// What the switch has counted, and what the recorded one had (`recorded`), where they are not the same: one line of each.
+    #[must_use]
+    pub fn differing_books(&self, recorded: &str) -> Option<(String, String)> {
+        let replayed = books(&self.switch, &self.counters);
+        let (mut ours, mut theirs) = (replayed.lines(), recorded.lines());
+        loop {
+            match (theirs.next(), ours.next()) {
+                (None, None) => return None,
+                (theirs, ours) if theirs == ours => (),
+                (theirs, ours) => {
+                    let [theirs, ours] = [theirs, ours].map(|line| line.unwrap_or("nothing more").to_owned());
+                    return Some((theirs, ours));
+                }
+            }
+        }
+    }
+
+    fn difference(&mut self) -> Difference {
+        let (recorded, replayed) = self.desk.difference.take().unwrap_or_default();
+        let describe = |record: &[u8]| match Record::read(record) {
+            Some(record) => record.describe(&self.names),
+            None => "something that is no record".into(),
+        };
+        let of = |answer: Option<Vec<u8>>| {
+            answer.map_or_else(|| "nothing more in this call".into(), |answer| describe(&answer))
+        };
+        Difference {
+            call: self.calls,
+            at: self.now,
+            before: self.before.iter().map(|call| describe(call)).collect(),
+            recorded: of(recorded),
+            replayed: of(replayed),
+        }
+    }
+
+    /// Makes a call. False where what it led to is not what was recorded.
+    fn make(&mut self, call: &[u8]) -> Result<bool, String> {
+        let call = Record::read(call).ok_or("it is no record")?;
+        self.check(&call)?;
+        let (switch, desk, now) = (&mut self.switch, &mut self.desk, self.now);
+        match call {
+            Record::At(at) => {
+                self.now = at;
+                drop(switch.batch(at));
+            }
+            Record::WasAway(at) => switch.was_away(at),
+            call => {
+                desk.expect_punts();
+                let gave = desk.call(&mut switch.batch(now), &call)?;
+                self.heard.tell(|record| _ = desk.answer(record));
+                gave.into_iter().for_each(|gave| _ = desk.answer(&Record::Gave(gave)));
+            }
+        }
+        self.frames += u64::from(matches!(call, Record::Receive(_))) + std::mem::take(&mut desk.sent);
+        if desk.difference.is_none()
+            && let Some(left) = desk.expected.pop_front()
+        {
+            desk.difference = Some((Some(left), None));
+        }
+        Ok(desk.difference.is_none())
+    }
+
+    /// Whether a call can be made at all.
+    fn check(&self, call: &Record<'_>) -> Result<(), String> {
+        let is_port = |port: PortId| match port.index() < self.names.len() {
+            true => Ok(()),
+            false => Err(format!("there is no port {}", port.0)),
+        };
+        match *call {
+            Record::At(at) | Record::WasAway(at) if at < self.now => Err("time goes back".into()),
+            Record::Receive(Passing { port, slot, len, bytes }) => {
+                is_port(port)?;
+                let is_frame =
+                    (1..=FRAME_MAX).contains(&len) && bytes.len() >= (len as usize).min(HEAD_LEAST);
+                match is_frame && bytes.len() <= len as usize && self.desk.memory.is_free(slot) {
+                    true => Ok(()),
+                    false => Err(format!("no frame of {len} bytes can come into slot {slot}")),
+                }
+            }
+            Record::Release(port, slot) | Record::GiveUp(port, slot) => {
+                is_port(port)?;
+                match self.desk.given.get(slot as usize) {
+                    Some(Some(at)) if *at == port => Ok(()),
+                    _ => Err(format!("no driver of that port has slot {slot}")),
+                }
+            }
+            Record::Tell(port, len, bytes) | Record::OfHost(_, port, len, bytes) => {
+                is_port(port)?;
+                match len <= FRAME_MAX && bytes.len() <= len as usize {
+                    true => Ok(()),
+                    false => Err(format!("it has {len} bytes")),
+                }
+            }
+            Record::Transmit(port, _) | Record::Announce(port) => is_port(port),
+            Record::SetLink(port, _) | Record::SetMac(port, _) => is_port(port),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Desk {
+    /// Makes a call, and answers what it gives.
+    fn call(&mut self, batch: &mut Batch<'_>, call: &Record<'_>) -> Result<Option<u32>, String> {
+        Ok(match *call {
+            Record::Advance => Some(batch.advance(self).into()),
+            Record::Receive(Passing { port, slot, len, bytes }) => {
+                let frame = self.memory.put(slot, bytes, len);
+                batch.receive(port, frame, self);
+                None
+            }
+            Record::Forward => {
+                let mut moved = 0;
+                while batch.forward(self) {
+                    moved += 1;
+                }
+                Some(moved)
+            }
+            Record::Transmit(port, most) => {
+                Some(batch.transmit(port, self, most, |desk, frame| desk.sent(port, frame)))
+            }
+            Record::Announce(port) => {
+                let frame = batch.announce(port, self);
+                let is_there = frame.is_some();
+                frame.into_iter().for_each(|frame| self.sent(port, frame));
+                Some(is_there.into())
+            }
+            Record::Release(port, slot) => {
+                let frame = self.take_back(slot)?;
+                batch.release(port, frame, self);
+                None
+            }
+            Record::GiveUp(port, slot) => {
+                let frame = self.take_back(slot)?;
+                batch.give_up(port, frame, self);
+                None
+            }
+            Record::SetLink(port, up) => {
+                batch.set_link(port, up, self);
+                None
+            }
+            Record::SetMac(port, mac) => {
+                batch.set_mac(port, mac);
+                None
+            }
+            Record::LetPeersGo => {
+                batch.let_peers_go();
+                None
+            }
+            Record::Tell(port, len, bytes) => Some(batch.tell(port, &whole(bytes, len), self).into()),
+            Record::OfHost(site, port, len, bytes) => {
+                batch.send_of_host(site, port, &whole(bytes, len), self);
+                None
+            }
+            _ => return Err("it is no call".into()),
+        })
+    }
+
+    /// The next answer is this. False where it is not the one that is expected, or an earlier one was not.
+    fn answer(&mut self, answer: &Record<'_>) -> bool {
+        if self.difference.is_some() {
+            return false;
+        }
+        self.scratch.clear();
+        answer.write(&mut self.scratch);
+        let expected = self.expected.pop_front();
+        let is_same = expected.as_deref() == Some(&self.scratch[..]);
+        if !is_same {
+            self.difference = Some((expected, Some(self.scratch.clone())));
+        }
+        is_same
+    }
+
+    /// The next answer is one that the store gives: what was recorded, if that was asked for.
+    fn given<T>(&mut self, is: impl FnOnce(&Record<'_>) -> Option<T>, asked: &Record<'_>) -> Option<T> {
+        let given = self.expected.front().and_then(|next| Record::read(next)).and_then(|next| is(&next));
+        match given {
+            Some(_) if self.difference.is_none() => drop(self.expected.pop_front()),
+            _ => _ = self.answer(asked),
+        }
+        given.filter(|_| self.difference.is_none())
+    }
+
+    fn free_slot(&mut self, given: Option<Option<u32>>) -> Option<u32> {
+        given.flatten().filter(|slot| self.memory.is_free(*slot))
+    }
+
+    fn sent(&mut self, port: PortId, frame: Frame) {
+        let bytes = kept(self.memory.head(&frame), frame.len(), HEAD_OUT).to_vec();
+        self.answer(&Record::Sent(Passing { port, slot: frame.slot(), len: frame.len(), bytes: &bytes }));
+        self.sent += 1;
+        let (slot, _) = frame.into_parts();
+        self.given[slot as usize] = Some(port);
+    }
+
+    fn take_back(&mut self, slot: u32) -> Result<Frame, String> {
+        self.given[slot as usize] = None;
+        self.memory.frame(slot).ok_or_else(|| format!("slot {slot} is free"))
+    }
+
+    fn expect_punts(&mut self) {
+        let punted = self.expected.iter().filter_map(|next| match Record::read(next) {
+            Some(Record::Punted(.., is_taken)) => Some(is_taken),
+            _ => None,
+        });
+        *self.takes.lock().unwrap_or_else(PoisonError::into_inner) = punted.collect();
+    }
+}
+
+fn whole(bytes: &[u8], len: u32) -> Vec<u8> {
+    let mut whole = bytes.to_vec();
+    whole.resize(len as usize, 0);
+    whole
+}
+
+impl FrameStore for Desk {
+    fn capacity(&self) -> u32 {
+        self.memory.capacity()
+    }
+
+    fn head(&self, frame: &Frame) -> &[u8] {
+        self.memory.head(frame)
+    }
+
+    fn head_mut(&mut self, frame: &Frame) -> &mut [u8] {
+        self.memory.head_mut(frame)
+    }
+
+    fn move_start(&mut self, frame: &mut Frame, by: i32) -> bool {
+        let slot = frame.slot();
+        let is = |next: &Record<'_>| match *next {
+            Record::Moved(of, far, done) if (of, far) == (slot, by) => Some(done),
+            _ => None,
+        };
+        self.given(is, &Record::Moved(slot, by, true)).unwrap_or(false) && self.memory.move_start(frame, by)
+    }
+
+    fn copy(&mut self, frame: &Frame) -> Option<Frame> {
+        let from = frame.slot();
+        let is = |next: &Record<'_>| match *next {
+            Record::Copied(of, to) if of == from => Some(to),
+            _ => None,
+        };
+        let given = self.given(is, &Record::Copied(from, None));
+        let slot = self.free_slot(given)?;
+        Some(self.memory.put_copy(frame, slot))
+    }
+
+    fn make(&mut self, bytes: &[u8]) -> Option<Frame> {
+        self.make_as(false, bytes)
+    }
+
+    fn control(&mut self, bytes: &[u8]) -> Option<Frame> {
+        self.make_as(true, bytes)
+    }
+
+    fn free(&mut self, frame: Frame) {
+        self.answer(&Record::Freed(frame.slot()));
+        self.memory.free(frame);
+    }
+}
+
+impl Desk {
+    fn make_as(&mut self, is_control: bool, bytes: &[u8]) -> Option<Frame> {
+        let len = u32::try_from(bytes.len()).ok()?;
+        let is = |next: &Record<'_>| match *next {
+            Record::Made(of, long, slot) if (of, long) == (is_control, len) => Some(slot),
+            _ => None,
+        };
+        let given = self.given(is, &Record::Made(is_control, len, None));
+        let slot = self.free_slot(given)?;
+        Some(self.memory.put(slot, bytes, len))
+    }
+}

@@ -1,0 +1,157 @@
+use super::record::is_call;
+use super::*;
+
+const TURNS: u32 = 3_000;
+const XOFF: u32 = 12_000;
+
+/// Has room for so many records.
+#[derive(Debug, Default)]
+struct Tape {
+    room: usize,
+    records: Vec<Vec<u8>>,
+    ended: Option<Ending>,
+}
+
+impl Sink for Tape {
+    fn put(&mut self, record: &[u8]) -> bool {
+        let has_room = self.records.len() < self.room;
+        if has_room {
+            self.records.push(record.to_vec());
+        }
+        has_room
+    }
+
+    fn end(&mut self, why: Ending) {
+        assert_eq!(self.ended.replace(why), None, "once");
+    }
+}
+
+fn recorded(seed: u64, room: usize) -> rehearsal::Rehearsed<Tape> {
+    let tape = Tape { room, ..Tape::default() };
+    rehearsal::record(&rehearsal::settings(XOFF), TURNS, seed, tape)
+}
+
+fn replayed(records: &[Vec<u8>], xoff: u32) -> (Replay, Result<Outcome, Broken>) {
+    let mut replay = Replay::new(&rehearsal::settings(xoff), rehearsal::SLOTS);
+    let outcome = replay.run(records.iter().cloned().map(Ok));
+    (replay, outcome)
+}
+
+#[test]
+fn what_was_recorded_is_done_again_to_the_frame_and_to_the_last_counter() {
+    for seed in xoff_explore::seeds(1..4) {
+        let run = recorded(seed, usize::MAX);
+        let (replay, outcome) = replayed(&run.sink.records, XOFF);
+        let Ok(Outcome::Identical { calls, frames }) = outcome else { panic!("{outcome:#?}") };
+        assert_eq!(calls, run.sink.records.iter().filter(|record| is_call(record)).count() as u64);
+        let passing = run.sink.records.iter().filter(|record| frame_of(record).is_some());
+        assert_eq!(frames, passing.count() as u64);
+        assert_eq!(replay.differing_books(&run.books), None);
+        assert_eq!(replay.differing_books("").expect("it has counted").0, "nothing more");
+        // There was something to decide.
+        let kinds = |is: fn(&Record<'_>) -> bool| {
+            run.sink.records.iter().filter(|record| is(&Record::read(record).expect("it is one"))).count()
+        };
+        assert!(run.books.contains("xoff_sent"), "{}", run.books);
+        assert!(kinds(|record| matches!(record, Record::Copied(_, Some(_)))) > 50);
+        assert!(kinds(|record| matches!(record, Record::Dropped(..))) > 0);
+        assert!(kinds(|record| matches!(record, Record::Refused(..))) > 0);
+        assert!(kinds(|record| matches!(record, Record::Punted(..))) > 0);
+        assert!(kinds(|record| matches!(record, Record::Made(true, _, Some(_)))) > 50);
+        assert!(kinds(|record| matches!(record, Record::Moved(..))) > 0);
+    }
+}
+
+#[test]
+fn a_recorder_changes_nothing_for_the_switch() {
+    let settings = rehearsal::settings(XOFF);
+    let without = rehearsal::unrecorded(&settings, TURNS, 7);
+    let no_punts = |books: &str| -> Vec<String> {
+        books.lines().filter(|line| !line.contains(".punts.")).map(str::to_owned).collect()
+    };
+    assert_eq!(no_punts(&recorded(7, usize::MAX).books), no_punts(&without));
+    assert_eq!(no_punts(&recorded(7, 1_000).books), no_punts(&without), "nor one that has no room");
+}
+
+#[test]
+fn another_threshold_is_the_first_difference() {
+    let run = recorded(1, usize::MAX);
+    let (_, outcome) = replayed(&run.sink.records, XOFF - 1_600);
+    let Ok(Outcome::Differs(difference)) = outcome else { panic!("{outcome:#?}") };
+    // Its peer is held before the recorded one was: there is a pause frame where there was none, or what it is made in.
+    assert!(difference.recorded != difference.replayed, "{difference:#?}");
+    assert!(
+        difference.replayed.contains("control frame") || difference.replayed.contains("8808"),
+        "{difference:#?}"
+    );
+    assert!(
+        difference.call > 1 && difference.at > Nanos::ZERO && difference.before.len() > 1,
+        "{difference:#?}"
+    );
+    let (_, same) = replayed(&run.sink.records, XOFF);
+    assert!(matches!(same, Ok(Outcome::Identical { .. })));
+}
+
+#[test]
+fn where_there_is_no_room_the_recording_ends_and_what_it_has_is_still_the_same() {
+    let whole = recorded(2, usize::MAX).sink.records;
+    for room in [0, 1, 777, whole.len() - 1] {
+        let run = recorded(2, room);
+        assert_eq!(run.sink.ended, Some(Ending::Overrun));
+        assert_eq!(run.sink.records, whole[..room]);
+        // The last call may lack some of its answers, and is not made.
+        let calls = run.sink.records.iter().rposition(|record| is_call(record)).unwrap_or(0);
+        let (_, outcome) = replayed(&run.sink.records[..calls], XOFF);
+        assert!(matches!(outcome, Ok(Outcome::Identical { .. })), "{outcome:#?}");
+    }
+}
+
+#[test]
+fn every_record_is_read_as_it_was_written_and_nothing_else_is_one() {
+    for bytes in recorded(3, 20_000).sink.records {
+        let record = Record::read(&bytes).expect("it is one");
+        let mut again = Vec::new();
+        record.write(&mut again);
+        assert_eq!(again, bytes);
+        assert!(!record.describe(&[]).is_empty());
+        assert_eq!(frame_of(&bytes).is_some(), matches!(record, Record::Receive(_) | Record::Sent(_)));
+        if !matches!(record, Record::Receive(_) | Record::Sent(_) | Record::Tell(..) | Record::OfHost(..)) {
+            for len in 0..bytes.len() {
+                assert_eq!(Record::read(&bytes[..len]), None, "{record:?}");
+            }
+            assert_eq!(Record::read(&[&bytes[..], &[0]].concat()), None, "{record:?}");
+        }
+    }
+}
+
+#[test]
+fn calls_that_nobody_can_have_made_are_told_and_not_made() {
+    let records = |records: &[Record<'_>]| -> Vec<Vec<u8>> {
+        let bytes = |record: &Record<'_>| {
+            let mut bytes = Vec::new();
+            record.write(&mut bytes);
+            bytes
+        };
+        records.iter().map(bytes).collect()
+    };
+    let frame = |port, slot, len, bytes| Record::Receive(Passing { port: PortId(port), slot, len, bytes });
+    let head = &[0; 60][..];
+    for (calls, why) in [
+        (&[Record::Freed(1)][..], "it is no call"),
+        (&[Record::At(Nanos(2)), Record::At(Nanos(1))], "time goes back"),
+        (&[Record::Release(PortId(0), 1)], "no driver of that port has slot 1"),
+        (&[Record::GiveUp(PortId(0), 9_999)], "no driver of that port has slot 9999"),
+        (&[Record::Announce(PortId(3))], "there is no port 3"),
+        (&[frame(3, 0, 60, head)], "there is no port 3"),
+        (&[frame(0, rehearsal::SLOTS, 60, head)], "no frame of 60 bytes can come into slot 616"),
+        (&[frame(0, 0, 61, head)], "no frame of 61 bytes can come into slot 0"),
+        (&[frame(0, 0, 60, head), frame(0, 0, 60, head)], "no frame of 60 bytes can come into slot 0"),
+        (&[frame(0, 0, 0, &[])], "no frame of 0 bytes can come into slot 0"),
+    ] {
+        let (_, outcome) = replayed(&records(calls), XOFF);
+        let broken = outcome.expect_err(why);
+        assert_eq!((broken.call, &*broken.why), (calls.len() as u64, why));
+    }
+    let (_, outcome) = replayed(&[vec![], vec![99]], XOFF);
+    assert_eq!(outcome.expect_err("no record").why, "it is no record");
+}
