@@ -13,10 +13,16 @@ impl Bridge {
         self.vlans.get(vid).router
     }
 
-    /// Whether there is a router in any VLAN, or has been.
+    /// Whether there is a router in any VLAN.
     #[must_use]
     pub const fn has_routers(&self) -> bool {
         self.vlans.has_routers()
+    }
+
+    /// Whether what the router of a VLAN has sent may be in the switch: there is one in any, or was.
+    #[must_use]
+    pub const fn has_or_had_routers(&self) -> bool {
+        self.vlans.has_or_had_routers()
     }
 
     /// Where a frame of VLAN `vid` goes that the router sends to `dst`.

@@ -34,8 +34,10 @@ pub struct Vlans {
     memberships: Vec<Membership>,
     /// By port.
     pvids: Vec<Option<u16>>,
-    /// Whether there is a router in any, or has been.
+    /// Whether there is a router in any.
     has_routers: bool,
+    /// Whether there was one in any of those before.
+    had_routers: bool,
 }
 
 impl Vlans {
@@ -47,6 +49,7 @@ impl Vlans {
             memberships: vec![Membership::default()],
             pvids: ports.iter().map(|port| port.pvid).collect(),
             has_routers: false,
+            had_routers: false,
         };
         if vlans.is_empty() {
             let bridged = (0..=u8::MAX).map(PortId).zip(ports).filter(|(_, port)| !port.routed);
@@ -76,7 +79,7 @@ impl Vlans {
 
     /// Instead of these: what their routers have sent may still be in the switch.
     pub fn succeed(&mut self, before: &Vlans) {
-        self.has_routers |= before.has_routers;
+        self.had_routers = before.has_routers || before.had_routers;
     }
 
     /// The VLAN of a frame with this tag at this port.
@@ -93,10 +96,16 @@ impl Vlans {
         if self.get(vid).members.contains(ingress) { Ok(vid) } else { Err(DropReason::NotMember) }
     }
 
-    /// Whether there is a router in any, or has been.
+    /// Whether there is a router in any.
     #[must_use]
     pub const fn has_routers(&self) -> bool {
         self.has_routers
+    }
+
+    /// Whether what a router has sent may be in the switch: there is one in any, or was.
+    #[must_use]
+    pub const fn has_or_had_routers(&self) -> bool {
+        self.has_routers || self.had_routers
     }
 
     /// The ports of a VLAN, none where it does not exist.

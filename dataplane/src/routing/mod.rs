@@ -121,6 +121,34 @@ pub struct Fib {
 struct Table {
     v4: Lpm,
     v6: Lpm,
+    own: OwnAddresses,
+}
+
+/// Addresses of IPv4 that are this host's, each by a bit: where that is not set an address is another's, and elsewhere it may be.
+#[derive(Clone, Debug)]
+struct OwnAddresses(Box<[u64]>);
+
+impl OwnAddresses {
+    fn new(addresses: &[u32]) -> OwnAddresses {
+        let mut own = OwnAddresses(vec![0; (addresses.len() / 2 + 1).next_power_of_two()].into());
+        for &address in addresses {
+            let (word, bit) = own.place(address);
+            own.0[word] |= bit;
+        }
+        own
+    }
+
+    #[inline]
+    fn may_have(&self, address: u32) -> bool {
+        let (word, bit) = self.place(address);
+        self.0[word] & bit != 0
+    }
+
+    #[inline]
+    fn place(&self, address: u32) -> (usize, u64) {
+        let mixed = address.wrapping_mul(0x9e37_79b9) >> 12; // Fibonacci hashing: the bits above depend on all of them
+        ((mixed >> 6) as usize & (self.0.len() - 1), 1 << (mixed & 63))
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -151,7 +179,11 @@ impl Fib {
         let mut targets = Targets { interfaces, numbers: HashMap::new(), found: Vec::new() };
         let tables = tables
             .iter()
-            .map(|routes| Table { v4: targets.lpm(&routes.v4), v6: targets.lpm(&routes.v6) })
+            .map(|routes| Table {
+                v4: targets.lpm(&routes.v4),
+                v6: targets.lpm(&routes.v6),
+                own: OwnAddresses::new(&own_addresses(routes)),
+            })
             .collect();
         let found = targets.found.into();
         let (mut by_port, mut by_vid) = (vec![None; PORTS_MAX].into_boxed_slice(), BTreeMap::new());
@@ -182,6 +214,22 @@ impl Fib {
         self.spread
     }
 
+    /// Whether `packet`, which has come in by `interface`, says that it is from this host (RFC 1812 section 5.3.7). Linux looks for that
+    /// in IPv4 only.
+    #[inline]
+    #[must_use]
+    pub fn is_from_this_host(&self, interface: &Interface, packet: &Packet) -> bool {
+        let Address::V4(src) = packet.src else { return false };
+        let table = &self.tables[interface.table];
+        table.own.may_have(src) && self.is_own(table, packet.src)
+    }
+
+    #[cold]
+    fn is_own(&self, table: &Table, address: Address) -> bool {
+        let found = table.v4.find(address.bits()).map(|number| &self.targets[number as usize]);
+        matches!(found, Some(Found::Host(PuntReason::Local)))
+    }
+
     /// What becomes of `packet`, which has come in by `interface`.
     #[inline]
     #[must_use]
@@ -198,6 +246,15 @@ impl Fib {
             Some(Found::Hops(hops)) => Onward::Hops(hops),
         }
     }
+}
+
+/// Addresses of IPv4 that `routes` have for this host's.
+fn own_addresses(routes: &Routes) -> Vec<u32> {
+    let own = routes
+        .v4
+        .iter()
+        .filter(|((_, len), target)| *len == 32 && **target == Target::Host(PuntReason::Local));
+    own.map(|((bits, _), _)| u32::try_from(bits >> 96).expect("32 bits")).collect()
 }
 
 /// Targets as they are numbered: equal ones once.

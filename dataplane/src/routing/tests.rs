@@ -12,7 +12,8 @@ fn hop(interface: usize, station: Option<u8>) -> NextHop {
 }
 
 fn to4(dst: u32) -> Packet {
-    Packet { dst: Address::V4(dst), len: 100, hops_left: 9, has_options: false, stays_on_link: false }
+    let (src, dst) = (Address::V4(0x0900_0009), Address::V4(dst));
+    Packet { src, dst, len: 100, hops_left: 9, has_options: false, stays_on_link: false }
 }
 
 fn to6(dst: u128) -> Packet {
@@ -56,6 +57,27 @@ fn the_longest_prefix_of_the_interfaces_own_table_decides() {
     assert_eq!([told(&fib, 0, &to6(0xfd << 120)), told(&fib, 0, &to6(0xfe << 120))], ["3 ", "no_route"]);
     assert_eq!(fib.interface(Site::Port(PortId(2))), None);
     assert_eq!(fib.interface(Site::Vlan(1)), None);
+}
+
+/// Of many addresses, so that several share a bit.
+#[test]
+fn every_address_of_this_host_is_known_as_a_source_and_no_other_is() {
+    for count in [0, 1, 2, 3, 64, 200] {
+        let own: Vec<u32> = (0..count).map(|number: u32| 0x0a00_0001 + 0x100 * number).collect();
+        let local = |address: &u32| ((Address::V4(*address).bits(), 32), Target::Host(PuntReason::Local));
+        let other = ((Address::V4(0x0b00_0000).bits(), 8), Target::Nowhere);
+        let v4 = own.iter().map(local).chain([other]).collect();
+        let fib = Fib::new(&[interface(0, 0)], &[Routes { v4, ..Routes::default() }], Spread::Flow);
+        let at = fib.interface(Site::Port(PortId(0))).unwrap();
+        let is_own = |src| fib.is_from_this_host(at, &Packet { src: Address::V4(src), ..to4(0) });
+        for address in own {
+            assert!(
+                is_own(address) && !is_own(address - 1) && !is_own(address + 1),
+                "{address:x} of {count}"
+            );
+        }
+        assert!((0..100_000).all(|number| !is_own(0x0b00_0000 + number)));
+    }
 }
 
 #[test]

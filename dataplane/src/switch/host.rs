@@ -82,7 +82,7 @@ impl Switch {
 
     /// What the routers of VLANs have sent to (`port`, `class`), which stands still, waits no longer.
     pub(super) fn drop_of_vlans<S: FrameStore>(&mut self, port: PortId, class: Class, store: &mut S) {
-        if self.bridge.has_routers() {
+        if self.bridge.has_or_had_routers() {
             self.drop_queued(port, class, DropReason::HostLimit, is_of_vlan, store);
         }
     }

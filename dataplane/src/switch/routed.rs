@@ -111,6 +111,9 @@ impl Switch {
         let hops = match fib.onward(interface, &packet) {
             Onward::Host(reason) => return Routed::Host(reason),
             Onward::Nowhere => return Routed::Drop(DropReason::Blackhole),
+            Onward::Hops(_) if fib.is_from_this_host(interface, &packet) => {
+                return Routed::Drop(DropReason::Martian);
+            }
             Onward::Hops(_) if packet.hops_left <= 1 => return Routed::Host(PuntReason::HopLimit),
             Onward::Hops(hops) => hops,
         };

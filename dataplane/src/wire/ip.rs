@@ -27,6 +27,9 @@ mod ipv6 {
     pub const HOP_BY_HOP: u8 = 0;
 }
 
+/// What IPv4 addresses begin with where a program writes them as IPv6's (RFC 4291 section 2.5.5.2): no packet comes from one.
+const IPV4_MAPPED: u128 = 0xffff;
+
 /// An address to look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
@@ -51,6 +54,8 @@ impl Address {
 /// What a router needs to know of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
+    /// Where it comes from.
+    pub src: Address,
     /// Where it goes.
     pub dst: Address,
     /// Bytes of the packet, as its header says: what an MTU counts.
@@ -104,6 +109,7 @@ impl Packet {
             return Err(Unroutable::Martian);
         }
         Ok(Packet {
+            src: Address::V4(src),
             dst: Address::V4(dst),
             len: u32::from(be16(fixed, ipv4::LENGTH)),
             hops_left: fixed[ipv4::TTL],
@@ -121,10 +127,12 @@ impl Packet {
         }
         let [src, dst] = [ipv6::SRC, ipv6::DST].map(|at| be128(fixed, at));
         let is_on_no_wire = |address: u128| address <= 1; // unspecified, loopback
-        if is_on_no_wire(src) && !may_have_no_source(dst) || is_on_no_wire(dst) || src >> 120 == 0xff {
+        let is_no_source = src >> 120 == 0xff || src >> 32 == IPV4_MAPPED;
+        if is_on_no_wire(src) && !may_have_no_source(dst) || is_on_no_wire(dst) || is_no_source {
             return Err(Unroutable::Martian);
         }
         Ok(Packet {
+            src: Address::V6(src),
             dst: Address::V6(dst),
             len: u32::try_from(len).unwrap_or(u32::MAX),
             hops_left: fixed[ipv6::HOP_LIMIT],
@@ -256,6 +264,7 @@ mod tests {
     fn a_packet_is_read_by_its_own_length_and_not_by_its_frames() {
         let mut bytes = v4(A, B, 64, 0, 8);
         let packet = Packet {
+            src: Address::V4(0x0a00_0001),
             dst: Address::V4(0x0a01_0002),
             len: 28,
             hops_left: 64,
@@ -273,6 +282,7 @@ mod tests {
         );
         let bytes = v6(FD | 1, FD | 2, 9, 17, 3);
         let packet = Packet {
+            src: Address::V6(FD | 1),
             dst: Address::V6(FD | 2),
             len: 43,
             hops_left: 9,
@@ -335,6 +345,12 @@ mod tests {
             assert_eq!(read6(&v6(src, dst, 9, 17, 0)), Err(Unroutable::Martian), "{src:x} to {dst:x}");
         }
         assert!(read6(&v6(0, groups | 1, 255, 58, 0)).unwrap().stays_on_link, "duplicate address detection");
+        let mapped = 0xffff_u128 << 32;
+        for (src, is_mapped) in
+            [(mapped - 1, false), (mapped, true), (mapped | 0xffff_ffff, true), (mapped + (1 << 32), false)]
+        {
+            assert_eq!(read6(&v6(src, FD, 9, 17, 0)) == Err(Unroutable::Martian), is_mapped, "from {src:x}");
+        }
     }
 
     #[test]

@@ -310,6 +310,22 @@ fn what_goes_nowhere_is_dropped_for_a_named_reason() {
     assert_eq!(driver.fate(P0, &good), Err(DropReason::NoRouter));
 }
 
+/// 10.0.0.1 is the router's own.
+#[test]
+fn what_says_that_it_is_from_the_router_itself_goes_nowhere() {
+    let mut driver = Driver::new();
+    let from = |last: u8| {
+        let mut bytes = packet(P0, [10, 1, 0, 5], 64, 100);
+        bytes[26..30].copy_from_slice(&[10, 0, 0, last]);
+        with_checksum(bytes)
+    };
+    assert_eq!(driver.fate(P0, &from(1)), Err(DropReason::Martian));
+    for last in [0, 2] {
+        driver.receive(P0, &from(last));
+        assert_eq!(driver.sent(P1).len(), 1, "10.0.0.{last} is another's");
+    }
+}
+
 #[test]
 fn a_priority_tag_is_no_vlan_and_stays() {
     let mut driver = Driver::new();

@@ -75,7 +75,14 @@ fn fate(tables: &Tables, port: u8, dst: &str) -> String {
         IpAddr::V4(dst) => Address::V4(Ipv4Addr::to_bits(dst)),
         IpAddr::V6(dst) => Address::V6(Ipv6Addr::to_bits(dst)),
     };
-    let packet = Packet { dst, len: 100, hops_left: 9, has_options: false, stays_on_link: false };
+    let packet = Packet {
+        src: Address::V4(0x0900_0009),
+        dst,
+        len: 100,
+        hops_left: 9,
+        has_options: false,
+        stays_on_link: false,
+    };
     let hop = |hop: &Hop| match hop.site {
         Site::Port(port) => format!("p{}:{} ", port.0, hop.dst.0[5]),
         Site::Vlan(vid) => format!("vlan{vid}:{} ", hop.dst.0[5]),
@@ -282,6 +289,7 @@ fn the_least_mtu_holds_of_route_link_and_port() {
     let mut tables = tables();
     tables.put_neighbour(P2, "10.2.0.9".parse().unwrap(), station(2));
     let packet = |dst| Packet {
+        src: Address::V4(0x0900_0009),
         dst: Address::V4(dst),
         len: 100,
         hops_left: 9,
