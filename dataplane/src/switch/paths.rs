@@ -300,15 +300,19 @@ impl Switch {
     ) -> (Turns, Ways) {
         let takes = |way: &usize| port(*way).is_none_or(|port| self.takes(port, meta));
         let open: Ways = linked.iter().filter(takes).collect();
-        let usable = if open.is_empty() { self.where_none_takes(linked, &port) } else { open };
+        let usable = if open.is_empty() { self.where_none_takes(linked, meta.class, &port) } else { open };
         self.preferred(spread, usable, meta.class, port)
     }
 
-    /// Where no way takes a frame, those to other workers do: it waits there for whatever is theirs, and holds up nobody here.
+    /// Where no way takes a frame, those to other workers do: it waits there for whatever is theirs, and holds up nobody here. Else it
+    /// waits for one that a watchdog has not given up.
     #[cold]
-    fn where_none_takes(&self, linked: Ways, port: impl Fn(usize) -> Option<PortId>) -> Ways {
+    fn where_none_takes(&self, linked: Ways, class: Class, port: impl Fn(usize) -> Option<PortId>) -> Ways {
         let leads_away = |way: &usize| port(*way).is_some_and(|port| !self.workers.owns(port));
-        linked.iter().filter(leads_away).collect::<Ways>().or(linked)
+        let is_closed = |port: PortId| self.ports[port.index()].egress.closed.contains(class);
+        let may_get_room = |way: &usize| !port(*way).is_some_and(is_closed);
+        let away: Ways = linked.iter().filter(leads_away).collect();
+        away.or(linked.iter().filter(may_get_room).collect::<Ways>().or(linked))
     }
 
     /// Of `usable` ways those that a frame of `class` may take as what waits there is, and in which order.

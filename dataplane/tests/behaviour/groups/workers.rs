@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use xoff_dataplane::counters::Counters;
 use xoff_dataplane::frame::Frame;
-use xoff_dataplane::settings::{Spread, SwitchSettings, WhenFull};
+use xoff_dataplane::settings::{Spread, SwitchSettings, WatchdogAction, WatchdogSettings, WhenFull};
 use xoff_dataplane::switch::{Revision, Switch, WorkerId, Workers};
 use xoff_dataplane::units::{BitRate, Bytes, MacAddr, Nanos, PortId};
 
@@ -96,6 +96,32 @@ fn a_frame_that_finds_its_member_full_takes_another_to_the_last_byte() {
     }
 }
 
+/// All members are paused; where there is a storm the watchdog closes one, and what waits goes to no other.
+#[test]
+fn what_waits_at_a_group_goes_on_by_a_member_whose_storm_has_ended() {
+    let (detect, restore) = (Nanos::from_millis(1), Nanos::from_millis(2));
+    for (when_full, owners) in
+        STOPS.into_iter().flat_map(|stops| [AWAY[0], [0; 6]].map(|owners| (stops, owners)))
+    {
+        let mut plan = plan(IN_TURN, when_full, owners, 2 * SIZE + 1);
+        plan.may_lose = true;
+        let settings = WatchdogSettings { action: WatchdogAction::Drop, detect, restore };
+        plan.settings.ports[2].classes[C3.index()].watchdog = Some(settings);
+        let mut star = paused(plan, 2..6);
+        let id = star.start_to_all(0, Stream { from: star.now(), ..beyond(C3, 12) });
+        star.run_for(detect + detect);
+        assert_eq!(waiting(&star, C3), [0, 2 * SIZE, 2 * SIZE, 2 * SIZE], "the first is closed");
+        star.pause(2, resume(C3));
+        star.run_for(restore);
+        assert_eq!(shares(&star, id), [0; 4], "not yet, {when_full:?}, {owners:?}");
+        star.run_for(restore);
+        assert_eq!(shares(&star, id), [4, 0, 0, 0], "two of twelve were in its queue, six wait at others");
+        (3..6).for_each(|port| let_go(&mut star, port));
+        star.run_to_rest();
+        assert_eq!(shares(&star, id), [4, 2, 2, 2]);
+    }
+}
+
 #[test]
 fn a_flow_waits_for_its_member_at_another_worker_and_stays_in_order() {
     for when_full in STOPS {
@@ -170,6 +196,11 @@ struct ByHand {
 
 impl ByHand {
     fn new() -> ByHand {
+        ByHand::of([SIZE; 8])
+    }
+
+    /// The same with frames of these sizes.
+    fn of<const FRAMES: usize>(sizes: [u64; FRAMES]) -> ByHand {
         let now = Nanos::from_micros(1);
         let plan = plan(IN_TURN, WhenFull::StopClass, AWAY[0], SIZE + 1);
         let counters = Counters::new(6);
@@ -178,8 +209,8 @@ impl ByHand {
             roles.clone().map(|roles| Switch::new(&plan.settings, 40, roles, counters.clone()));
         let mut store = MemoryStore::new(30, 10, 16, 1_600);
         let mut bytes = [&BEYOND.0[..], &[2, 0, 0, 0, 0, 1, 0x81, 0, 3 << 5, 1, 0x88, 0xb5]].concat();
-        bytes.resize(usize::try_from(SIZE - 4).expect("a frame's length"), 0);
-        for _ in 0..8 {
+        for size in sizes {
+            bytes.resize(usize::try_from(size - 4).expect("a frame's length"), 0);
             let frame = store.fill(&bytes).expect("a slot is free");
             receives.batch(now).receive(PortId(0), frame, &mut store);
         }
@@ -202,16 +233,20 @@ impl ByHand {
     }
 
     /// How many leave by a port.
-    fn leave(&mut self, port: u8) -> u32 {
-        let mut frames = 0;
-        for _ in 0..10 {
-            self.now += Nanos::from_micros(20);
-            let mut ring: VecDeque<Frame> = VecDeque::new();
-            let mut batch = self.sends.batch(self.now);
-            frames += batch.transmit(PortId(port), &mut self.store, 1, |_, frame| ring.push_back(frame));
-            ring.into_iter().for_each(|frame| batch.release(PortId(port), frame, &mut self.store));
-        }
-        frames
+    fn leave(&mut self, port: u8) -> usize {
+        (0..10).filter_map(|_| self.leave_next(port)).count()
+    }
+
+    /// The length of the next frame that leaves by a port, if there is one.
+    fn leave_next(&mut self, port: u8) -> Option<u32> {
+        self.now += Nanos::from_micros(20);
+        let mut ring: VecDeque<Frame> = VecDeque::new();
+        let mut batch = self.sends.batch(self.now);
+        batch.transmit(PortId(port), &mut self.store, 1, |_, frame| ring.push_back(frame));
+        let frame = ring.pop_front()?;
+        let len = frame.len();
+        batch.release(PortId(port), frame, &mut self.store);
+        Some(len)
     }
 
     fn all_have_left(mut self) {
@@ -240,7 +275,7 @@ fn what_is_on_its_way_to_a_member_that_has_lost_its_link_takes_another() {
     let mut by_hand = ByHand::new();
     by_hand.sends.batch(by_hand.now).set_link(PortId(2), false, &mut by_hand.store);
     by_hand.hand_over(8);
-    let left: u32 = [3, 4, 5, 3, 4, 5].map(|port| by_hand.leave(port)).into_iter().sum();
+    let left: usize = [3, 4, 5, 3, 4, 5].map(|port| by_hand.leave(port)).into_iter().sum();
     assert_eq!((left, by_hand.leave(2)), (8, 0));
     by_hand.all_have_left();
 }
@@ -253,10 +288,23 @@ fn what_waits_at_a_group_whose_member_has_lost_its_link_outlives_a_reload() {
     by_hand.sends.batch(by_hand.now).set_link(PortId(2), false, &mut by_hand.store);
     let settings = by_hand.plan.settings.clone();
     by_hand.revise(&settings);
-    let left: u32 = [3, 4, 5, 3, 4, 5].map(|port| by_hand.leave(port)).into_iter().sum();
+    let left: usize = [3, 4, 5, 3, 4, 5].map(|port| by_hand.leave(port)).into_iter().sum();
     assert_eq!(left, 8 - WAITED_AT_IT, "what its queue had is lost with its link");
     by_hand.all_have_left();
 }
 
+/// Each member has a short frame, and room for another such, and not for a long one.
+#[test]
+fn what_comes_later_does_not_pass_what_waits_at_a_group() {
+    let short = 100;
+    let mut by_hand = ByHand::of([short, short, short, short, SIZE, short, short, short, short]);
+    by_hand.hand_over(9);
+    let lens = |size: u64| u32::try_from(size - 8).ok(); // without the tag, too
+    assert_eq!([2, 2].map(|port| by_hand.leave_next(port)), [lens(short), lens(SIZE)]);
+    let left: usize = [2, 3, 4, 5].map(|port| by_hand.leave(port)).into_iter().sum();
+    assert_eq!(left, 7);
+    by_hand.all_have_left();
+}
+
 /// Frames in a queue that has room for one and its last byte.
-const WAITED_AT_IT: u32 = 1;
+const WAITED_AT_IT: usize = 1;

@@ -155,6 +155,47 @@ fn what_the_router_of_a_vlan_has_sent_does_not_wait_for_good_where_settings_have
     assert_eq!((driver.store.in_use(), drops(&driver, V4, DropReason::HostLimit)), (0, 1));
 }
 
+/// With a router two ports would have floods: what it sends goes to both.
+#[test]
+fn a_flood_of_two_ports_waits_as_all_else_does_once_settings_have_no_router_any_more() {
+    for (routers, waits) in [(vec![(VID, ROUTER)], false), (Vec::new(), true)] {
+        let mut both = settings();
+        both.ports.drain(..usize::from(V4.0));
+        both.vlans = vec![VlanSettings { vid: VID, tagged: vec![], untagged: vec![P0, P1] }];
+        both.ports.iter_mut().for_each(|port| port.pvid = Some(VID));
+        let counters = Counters::new(2);
+        let mut switch = Switch::new(&both, SLOTS, Workers::single(2), Arc::clone(&counters));
+        let mut store = MemoryStore::new(SLOTS - CONTROL_SLOTS, CONTROL_SLOTS, 16, 1600);
+        let mut now = Nanos(0);
+        let revised = SwitchSettings { routed_vlans: routers, ..both };
+        let revision = Box::new(Revision::new(revised, &Workers::single(2), SLOTS));
+        drop(switch.batch(now).revise(revision, &mut store));
+        let stop = MacControl::Pfc(Pfc::default().with(C3, Quanta(u16::MAX))).encode(station(1));
+        let receive = |switch: &mut Switch, store: &mut MemoryStore, now, port, bytes: &[u8]| {
+            let frame = store.fill(bytes).expect("a free slot");
+            switch.batch(now).receive(port, frame, store);
+            while switch.batch(now).forward(store) {}
+        };
+        for ms in 0..ROUNDS {
+            if ms % 20 == 0 {
+                receive(&mut switch, &mut store, now, P1, &stop);
+            }
+            now += Nanos::from_millis(1);
+            switch.batch(now).advance(&mut store);
+        }
+        receive(&mut switch, &mut store, now, P1, &stop);
+        let mut frame = of_router(MacAddr::BROADCAST);
+        frame[6..12].copy_from_slice(&station(4).0);
+        // More than a part of what is below XON.
+        (0..400).for_each(|_| receive(&mut switch, &mut store, now, P0, &frame));
+        let dropped =
+            [P0, P1].map(|port| counters.class(port, C3).drops[DropReason::FloodPaused.index()].get());
+        assert_eq!(dropped == [0, 0], waits, "{dropped:?}");
+        switch.batch(now).set_link(P1, false, &mut store);
+        assert_eq!(switch.ledger().missing(), 0);
+    }
+}
+
 /// As V5 sends it.
 fn tagged((port, mut frame): (PortId, Vec<u8>)) -> (PortId, Vec<u8>) {
     frame.splice(12..12, [0x81, 0x00, 3 << 5, 7]);
