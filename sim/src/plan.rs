@@ -111,7 +111,8 @@ impl Plan {
     }
 
     /// Each link, once.
-    pub(crate) fn links(&self) -> &[(At, At, Line)] {
+    #[must_use]
+    pub fn links(&self) -> &[(At, At, Line)] {
         &self.links
     }
 

@@ -7,6 +7,7 @@ use xoff_dataplane::counters::Counters;
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Batch, Switch, Workers};
+use xoff_dataplane::tap::{Tap, TapId};
 use xoff_dataplane::units::{Nanos, PortId, PortSet};
 
 use crate::node::{Net, Node, Place};
@@ -63,6 +64,14 @@ impl SwitchNode {
     #[must_use]
     pub const fn counters(&self) -> &Arc<Counters> {
         &self.counters
+    }
+
+    /// Shows its frames to `tap` from now on.
+    ///
+    /// # Errors
+    /// It has as many as it can have; then the tap comes back.
+    pub fn put_tap(&mut self, id: TapId, tap: Box<dyn Tap>, net: &Net) -> Result<(), Box<dyn Tap>> {
+        self.switch.batch(net.now().floor()).put_tap(id, tap)
     }
 
     /// The dataplane.

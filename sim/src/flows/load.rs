@@ -45,6 +45,11 @@ impl Asked<'_> {
         self.flows.push(plan);
         flow
     }
+
+    /// What was asked for until now.
+    pub(crate) fn flows(&mut self) -> &mut [FlowPlan] {
+        self.flows
+    }
 }
 
 /// What became of a query.

@@ -5,12 +5,14 @@
 
 mod closed;
 mod incast;
+mod jitter;
 mod list;
 mod poisson;
 mod sizes;
 
 pub use closed::{OnOff, Replies, Times};
 pub use incast::{Incast, IncastSettings};
+pub use jitter::Jittered;
 pub use list::{Listed, ParseError, parse_flows, permutation, ring};
 pub use poisson::{Poisson, mean_on_line, poisson};
 pub use sizes::{Between, Sizes, SizesError};

@@ -1,0 +1,74 @@
+//! Hosts that are not in step: each flow of a load begins later than it would, by chance.
+
+use super::{Asked, Load, Query};
+use crate::flows::FlowPlan;
+use crate::seed::{Purpose, Seed};
+use crate::time::Picos;
+
+/// A load whose flows each begin up to some time later, any time in it as likely.
+pub struct Jittered {
+    load: Box<dyn Load + Send>,
+    within: Picos,
+    rng: fastrand::Rng,
+}
+
+impl Jittered {
+    /// By the seed. Where `within` is zero nothing is drawn, and they begin when they would.
+    #[must_use]
+    pub fn new(load: Box<dyn Load + Send>, within: Picos, seed: Seed) -> Jittered {
+        Jittered { load, within, rng: seed.stream(Purpose::Start) }
+    }
+
+    fn delay(&mut self, asked: &mut Asked) {
+        if self.within > Picos::ZERO {
+            for plan in asked.flows() {
+                plan.start = plan.start.after(Picos(self.rng.u64(..self.within.0)));
+            }
+        }
+    }
+}
+
+impl Load for Jittered {
+    fn begin(&mut self, asked: &mut Asked) {
+        self.load.begin(asked);
+        self.delay(asked);
+    }
+
+    fn ended(&mut self, flow: u32, plan: &FlowPlan, asked: &mut Asked) {
+        self.load.ended(flow, plan, asked);
+        self.delay(asked);
+    }
+
+    fn queries(&self) -> &[Query] {
+        self.load.queries()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use xoff_dataplane::units::Class;
+
+    use super::*;
+    use crate::load::{Listed, ring};
+
+    fn starts(within: Picos, seed: u64) -> Vec<Picos> {
+        let flows = ring(100, 1, Class::ALL[3], 1_000, Picos(500));
+        let mut asked = Vec::new();
+        Jittered::new(Box::new(Listed(flows)), within, Seed(seed)).begin(&mut Asked::new(
+            Picos::ZERO,
+            0,
+            &mut asked,
+        ));
+        asked.iter().map(|plan| plan.start).collect()
+    }
+
+    #[test]
+    fn flows_begin_within_the_time_by_the_seed() {
+        assert_eq!(starts(Picos::ZERO, 1), [Picos(500); 100]);
+        let first = starts(Picos(1_000), 1);
+        assert!(first.iter().all(|start| (500..1_500).contains(&start.0)));
+        assert!(first.iter().any(|start| start.0 < 750) && first.iter().any(|start| start.0 >= 1_250));
+        assert_eq!(first, starts(Picos(1_000), 1));
+        assert_ne!(first, starts(Picos(1_000), 2));
+    }
+}
