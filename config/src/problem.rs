@@ -29,6 +29,15 @@ pub enum ConfigError {
         /// What the system said.
         error: io::Error,
     },
+    /// The same of a scenario of the simulator.
+    #[error("cannot read the scenario {path}: {error}")]
+    #[diagnostic(help("give the path of a TOML file; sim/scenarios has some to start from"))]
+    ReadScenario {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
     /// The file says something that cannot be.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -92,6 +101,13 @@ impl Problem {
         };
         Problem::error(format!("`{key}` is missing in [[{table}]]"))
             .at(Span::new(span.start, span.end.min(span.start + table.len() + 4)), format!("has no `{key}`"))
+            .help(format!("for example: {example}"))
+    }
+
+    /// A table that stands once lacks `key`.
+    pub(crate) fn missing_in(table: &str, key: &str, example: &str, span: Span) -> Problem {
+        Problem::error(format!("`{key}` is missing in [{table}]"))
+            .at(Span::new(span.start, span.end.min(span.start + table.len() + 2)), format!("has no `{key}`"))
             .help(format!("for example: {example}"))
     }
 

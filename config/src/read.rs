@@ -33,6 +33,11 @@ impl<'a, 'de> Table<'a, 'de> {
         self.entries.get(key)
     }
 
+    /// Where `key` itself stands, or else the table.
+    pub(crate) fn key_span(&self, key: &str) -> Span {
+        self.entries.get_key_value(key).map_or(self.span, |(key, _)| key.span)
+    }
+
     /// The table under `key`.
     pub(crate) fn table(&self, key: &'a str, problems: &mut Problems) -> Option<Table<'a, 'de>> {
         Table::of(key, self.value(key)?, problems)

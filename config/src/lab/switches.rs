@@ -8,9 +8,7 @@
 //! | `[[switch.port]]` with the name of a port | what is added to that `[[port]]` |
 //! | `[switch.policy.ofc]`, and `switch.policy.all = "ofc"` | `[policy.ofc]`, and `policy = "ofc"` in `[switch]` |
 
-use std::borrow::Cow;
-
-use toml_span::value::{Key, Table, ValueInner};
+use toml_span::value::{Table, ValueInner};
 use toml_span::{Span, Value};
 use xoff_dataplane::units::BitRate;
 
@@ -19,6 +17,7 @@ use super::wires::{Port, Wiring};
 use crate::build;
 use crate::document::{Document, TOP};
 use crate::problem::{Problem, Problems};
+use crate::rearranged::{array, entry, lay_below, policies, table, text};
 use crate::{Config, Hardware, Machine};
 
 /// For each switch of the file; `None` where it cannot be.
@@ -119,27 +118,6 @@ fn root_of<'de>(
     Some(Value::with_span(ValueInner::Table(root), span))
 }
 
-/// What chooses policies goes to `[switch]`, what they are told to `[policy]`.
-fn policies<'de>(key: Key<'de>, mut value: Value<'de>, switch: &mut Table<'de>, root: &mut Table<'de>) {
-    let (span, inner) = (value.span, value.take());
-    let ValueInner::Table(entries) = inner else {
-        switch.insert(key, Value::with_span(inner, span));
-        return;
-    };
-    let (chosen, told): (Table<'de>, Table<'de>) =
-        entries.into_iter().partition(|(_, entry)| entry.as_table().is_none());
-    let mut chosen = chosen;
-    if let Some(mut all) = chosen.remove("all").filter(|_| chosen.is_empty()) {
-        let span = all.span;
-        switch.insert(key.clone(), Value::with_span(all.take(), span));
-    } else if !chosen.is_empty() {
-        switch.insert(key.clone(), Value::with_span(ValueInner::Table(chosen), span));
-    }
-    if !told.is_empty() {
-        root.insert(key, Value::with_span(ValueInner::Table(told), span));
-    }
-}
-
 /// A table for each port: what the wire says, and over it what `[[switch.port]]` of the same name adds.
 fn with_own<'de>(
     ports: Vec<(&Port, BitRate, u32)>,
@@ -213,43 +191,5 @@ fn refuse(value: &Value<'_>, keys: &[&str], problems: &mut Problems) {
                 .at(key.span, "not allowed here")
                 .help(help),
         );
-    }
-}
-
-/// What `below` says where `over` says nothing; tables are merged.
-fn lay_below<'de>(over: &mut Table<'de>, below: Table<'de>) {
-    for (key, mut value) in below {
-        match over.get_mut(key.name.as_ref()) {
-            None => _ = over.insert(key, value),
-            Some(said) if said.as_table().is_some() && value.as_table().is_some() => {
-                if let (Some(mut merged), Some(below)) = (table(said.take()), table(value.take())) {
-                    lay_below(&mut merged, below);
-                    said.set(ValueInner::Table(merged));
-                }
-            }
-            Some(_) => {}
-        }
-    }
-}
-
-fn entry<'de>(key: &'static str, value: ValueInner<'de>, span: Span) -> (Key<'de>, Value<'de>) {
-    (Key { name: Cow::Borrowed(key), span }, Value::with_span(value, span))
-}
-
-fn text<'de>(text: String, span: Span) -> Value<'de> {
-    Value::with_span(ValueInner::String(text.into()), span)
-}
-
-fn table(value: ValueInner<'_>) -> Option<Table<'_>> {
-    match value {
-        ValueInner::Table(table) => Some(table),
-        _ => None,
-    }
-}
-
-fn array(value: ValueInner<'_>) -> Option<Vec<Value<'_>>> {
-    match value {
-        ValueInner::Array(array) => Some(array),
-        _ => None,
     }
 }

@@ -1,0 +1,21 @@
+//! docs/simulation.md has every key of a scenario, in the section of its table, and nothing else.
+
+const DOCUMENT: &str = include_str!("../../../docs/simulation.md");
+
+#[test]
+fn every_key_of_a_scenario_is_documented_and_nothing_else() {
+    for (heading, keys) in super::documented() {
+        let (_, section) =
+            DOCUMENT.split_once(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("no section {heading}"));
+        let rows = section.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
+        let rows = rows.take_while(|line| line.starts_with('|'));
+        let mut documented: Vec<&str> = rows
+            .filter_map(|row| row.trim_matches('|').split('|').next())
+            .map(|key| key.trim().trim_matches('`'))
+            .collect();
+        let mut keys = keys.to_vec();
+        documented.sort_unstable();
+        keys.sort_unstable();
+        assert_eq!(documented, keys, "{heading}");
+    }
+}

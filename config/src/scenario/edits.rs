@@ -1,0 +1,280 @@
+//! What is said over a scenario's file: by `--set` on the command line, and by the points of its sweep.
+//!
+//! What the command line says is written behind the file's text, so that what is wrong with it is shown as anything else; then it is put
+//! where it belongs. A sweep is a list of values for a key, written as the key is: `[[sweep]]` with `topology.k = [4, 8]` or
+//! `policy = ["pfc", "ofc"]`, which stands for `switch.all.policy`. Several tables are varied with each other; the last goes
+//! round first.
+
+use std::fmt::Write as _;
+use std::str::FromStr;
+
+use toml_span::value::{Key, Table, ValueInner};
+use toml_span::{Span, Value};
+
+use super::switches::{copied, entries};
+use crate::problem::{Problem, Problems};
+use crate::read::found;
+use crate::rearranged::table;
+
+/// Where what the command line says stands.
+const SET: &str = "set";
+/// And the line before it, which no file has.
+const MARK: &str = "\n# Said on the command line:\n";
+
+/// A key with its value, said over the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    path: Vec<String>,
+    /// As TOML.
+    value: String,
+}
+
+impl FromStr for Given {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Given, String> {
+        let pair = text.split_once('=').map(|(path, value)| (path.trim(), value.trim()));
+        let (path, value) = pair.filter(|(path, value)| !path.is_empty() && !value.is_empty()).ok_or(
+            "it has to be KEY=VALUE, the key with its table, as in topology.k=8, load.0.load=0.6 or switch.all.class.3.xoff=80KB",
+        )?;
+        let is_name = |part: &str| {
+            !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+        };
+        let parts: Vec<String> = path.split('.').map(str::to_owned).collect();
+        if !parts.iter().all(|part| is_name(part)) || (parts.len() < 2 && path != POLICY) {
+            return Err(format!(
+                "`{path}` is no key with its table, such as topology.k or scenario.duration"
+            ));
+        }
+        if value.chars().any(char::is_control) {
+            return Err("a value stands in one line".into());
+        }
+        let stands = toml_span::parse(&format!("v = {value}")).is_ok();
+        let value = if stands { value.to_owned() } else { format!("{value:?}") };
+        Ok(Given { path: parts, value })
+    }
+}
+
+/// Stands for `switch.all.policy`.
+const POLICY: &str = "policy";
+
+/// What is varied: a key, and its values as they are shown.
+#[derive(Clone, Debug)]
+pub(super) struct Axis {
+    path: Vec<String>,
+    labels: Vec<String>,
+}
+
+impl Axis {
+    pub(super) fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// The key as it is shown.
+    fn name(&self) -> String {
+        self.path.join(".")
+    }
+}
+
+pub(super) struct Edits;
+
+impl Edits {
+    /// The file with what was said on the command line.
+    pub(super) fn written(text: &str, given: &[Given]) -> String {
+        let mut whole = text.to_owned();
+        if !given.is_empty() {
+            whole += MARK;
+        }
+        for Given { path, value } in given {
+            let _ = writeln!(whole, "[[{SET}]]\n{} = {value}", path.join("."));
+        }
+        whole
+    }
+}
+
+/// The leaves of nested tables, with their paths.
+fn leaves<'a, 'de>(
+    value: &'a Value<'de>,
+    path: &mut Vec<String>,
+    found: &mut Vec<(Vec<String>, &'a Value<'de>)>,
+) {
+    match value.as_table() {
+        Some(entries) => {
+            for (key, entry) in entries {
+                path.push(key.name.clone().into_owned());
+                leaves(entry, path, found);
+                path.pop();
+            }
+        }
+        None => found.push((path.clone(), value)),
+    }
+}
+
+fn list<'a, 'de>(root: &'a Value<'de>, key: &str) -> &'a [Value<'de>] {
+    root.as_table().and_then(|table| table.get(key)?.as_array()).map_or(&[], Vec::as_slice)
+}
+
+/// What the file varies, but for what the command line says.
+pub(super) fn axes(root: &Value<'_>, problems: &mut Problems) -> Vec<Axis> {
+    let mut said = Vec::new();
+    for set in list(root, SET) {
+        leaves(set, &mut Vec::new(), &mut said);
+    }
+    if let Some(value) =
+        root.as_table().and_then(|table| table.get("sweep")).filter(|value| value.as_array().is_none())
+    {
+        problems.push(
+            Problem::error("`sweep` has to be a list of tables")
+                .at(value.span, "one table")
+                .help("write [[sweep]] with two brackets, once for each key that is varied"),
+        );
+    }
+    let mut axes: Vec<Axis> = Vec::new();
+    for sweep in list(root, "sweep") {
+        let mut found_here = Vec::new();
+        leaves(sweep, &mut Vec::new(), &mut found_here);
+        if let [(path, values)] = &found_here[..] {
+            let labels: Vec<String> = values.as_array().into_iter().flatten().map(label).collect();
+            if labels.is_empty() {
+                problems.push(
+                    Problem::error(format!(
+                        "`{}` is {}, but a sweep is a list of values",
+                        path.join("."),
+                        found(values)
+                    ))
+                    .at(values.span, "not a list")
+                    .help(format!(
+                        "for example: {} = [{}]",
+                        path.join("."),
+                        found(values)
+                    )),
+                );
+            } else if let Some(twice) = (1..labels.len()).find(|&at| labels[..at].contains(&labels[at])) {
+                problems.push(
+                    Problem::error(format!("`{}` is {} twice", path.join("."), labels[twice]))
+                        .at(values.span, "each value once")
+                        .help("to measure a point more often, give more seeds"),
+                );
+            } else if axes.iter().any(|axis| axis.path == *path) {
+                problems.push(
+                    Problem::error(format!("`{}` is varied by two tables", path.join(".")))
+                        .at(values.span, "varied again"),
+                );
+            } else if !said.iter().any(|(said, _)| said == path) {
+                axes.push(Axis { path: path.clone(), labels });
+            }
+        } else {
+            problems.push(
+                Problem::error(format!(
+                    "a table [[sweep]] varies one key, and this one has {}",
+                    found_here.len()
+                ))
+                .at(sweep.span, "not one key")
+                .help("write one table for each key; they are varied with each other"),
+            );
+        }
+    }
+    axes
+}
+
+fn label(value: &Value<'_>) -> String {
+    value.as_str().map_or_else(|| found(value), str::to_owned)
+}
+
+/// Of each axis, which value it has at a point: the last goes round first.
+fn places(axes: &[Axis], mut point: usize) -> Vec<usize> {
+    let mut places: Vec<usize> = axes
+        .iter()
+        .rev()
+        .map(|axis| {
+            let place = point % axis.len();
+            point /= axis.len();
+            place
+        })
+        .collect();
+    places.reverse();
+    places
+}
+
+/// What is varied, and the values at a point.
+pub(super) fn labels(axes: &[Axis], point: usize) -> Vec<(String, String)> {
+    axes.iter()
+        .zip(places(axes, point))
+        .map(|(axis, place)| (axis.name(), axis.labels[place].clone()))
+        .collect()
+}
+
+/// Puts what the command line says, and the values of a point, where they belong.
+pub(super) fn apply(root: &mut Value<'_>, axes: &[Axis], point: usize, problems: &mut Problems) {
+    let mut put_all: Vec<(Vec<String>, Value<'_>)> = Vec::new();
+    for (axis, place) in axes.iter().zip(places(axes, point)) {
+        let mut found_here = Vec::new();
+        for sweep in list(root, "sweep") {
+            leaves(sweep, &mut Vec::new(), &mut found_here);
+        }
+        let values = found_here.into_iter().find(|(path, _)| *path == axis.path);
+        let value = values.and_then(|(_, values)| entries(values).into_iter().nth(place));
+        put_all.extend(value.map(|value| (axis.path.clone(), value)));
+    }
+    for set in list(root, SET) {
+        let mut said = Vec::new();
+        leaves(set, &mut Vec::new(), &mut said);
+        put_all.extend(said.into_iter().map(|(path, value)| (path, copied(value))));
+    }
+    let mut top = table(root.take()).unwrap_or_default();
+    top.remove(SET);
+    top.remove("sweep");
+    root.set(ValueInner::Table(top));
+    for (path, value) in put_all {
+        let path = if path == [POLICY] { policy_path(root) } else { path };
+        let span = value.span;
+        if let Err(at) = put(root, &path, value) {
+            problems.push(
+                Problem::error(format!("`{}`: {at}", path.join(".")))
+                    .at(span, "cannot be put there")
+                    .help("a key stands in its table, as in topology.k; a load is meant by its number, as in load.0.load"),
+            );
+        }
+    }
+}
+
+/// Beside parameters of policies their choice is `policy.all`.
+fn policy_path(root: &Value<'_>) -> Vec<String> {
+    let is_table = root.pointer("/switch/all/policy").is_some_and(|policy| policy.as_table().is_some());
+    let path: &[&str] =
+        if is_table { &["switch", "all", "policy", "all"] } else { &["switch", "all", "policy"] };
+    path.iter().map(|&part| part.to_owned()).collect()
+}
+
+fn put<'de>(at: &mut Value<'de>, path: &[String], value: Value<'de>) -> Result<(), String> {
+    let Some((first, rest)) = path.split_first() else {
+        *at = value;
+        return Ok(());
+    };
+    let span: Span = value.span;
+    match at.take() {
+        ValueInner::Table(mut table) => {
+            if !table.contains_key(first.as_str()) {
+                let key = Key { name: first.clone().into(), span };
+                table.insert(key, Value::with_span(ValueInner::Table(Table::new()), span));
+            }
+            let done = table.get_mut(first.as_str()).map_or(Ok(()), |below| put(below, rest, value));
+            at.set(ValueInner::Table(table));
+            done
+        }
+        ValueInner::Array(mut list) => {
+            let count = list.len();
+            let entry = first.parse().ok().and_then(|number: usize| list.get_mut(number));
+            let done = match entry {
+                Some(entry) => put(entry, rest, value),
+                None => Err(format!("there is no number {first} among {count}, counted from 0")),
+            };
+            at.set(ValueInner::Array(list));
+            done
+        }
+        other => {
+            at.set(other);
+            Err(format!("`{first}` would stand in what is no table"))
+        }
+    }
+}

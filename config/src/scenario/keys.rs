@@ -1,0 +1,228 @@
+//! The keys of a scenario, table by table, and how the value of each is read.
+
+use std::path::PathBuf;
+
+use toml_span::Value;
+use toml_span::value::ValueInner;
+use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
+
+use super::{Between, Control, Gaps, LoadKind, Obeys, Size, TopologyKind, Transport};
+use crate::keys::SpreadKind;
+use crate::parse::{self, OrOff};
+use crate::quantity;
+use crate::read::{Parsed, keys};
+
+/// Most of a run: an hour.
+const TIME_MAX: Nanos = Nanos::from_secs(3_600);
+/// Hosts of a fabric.
+const HOST_MAX: u32 = 1_000_000;
+
+keys! {
+    /// `[scenario]`.
+    struct ScenarioKeys {
+        name: String = parse::name;
+        about: String = line;
+        duration: OrOff<Nanos> = parse::or_word("until-done", parse::time(Nanos(1)..=TIME_MAX));
+        limit: Nanos = parse::time(Nanos(1)..=TIME_MAX);
+        warm_up: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
+        seed: u64 = parse::integer(0..=i64::MAX.unsigned_abs());
+    }
+}
+
+keys! {
+    /// `[topology]`.
+    struct TopologyKeys {
+        kind: TopologyKind = parse::choice(TopologyKind::WORDS);
+        hosts: u32 = parse::integer(1..=65_536);
+        switches: u32 = parse::integer(1..=4_096);
+        k: u8 = parse::integer(4..=128);
+        pods: u32 = parse::integer(1..=128);
+        edges: u32 = parse::integer(1..=128);
+        aggregations: u32 = parse::integer(1..=128);
+        cores: u32 = parse::integer(1..=4_096);
+        leaves: u32 = parse::integer(1..=256);
+        spines: u32 = parse::integer(1..=256);
+        rate: BitRate = parse::rate;
+        delay: Nanos = parse::time(Nanos::ZERO..=Nanos::from_millis(5));
+        host_rate: BitRate = parse::rate;
+        host_delay: Nanos = parse::time(Nanos::ZERO..=Nanos::from_millis(5));
+        core_rate: BitRate = parse::rate;
+        core_delay: Nanos = parse::time(Nanos::ZERO..=Nanos::from_millis(5));
+        spread: SpreadKind = parse::choice(SpreadKind::WORDS);
+    }
+}
+
+keys! {
+    /// `[hosts]`.
+    struct HostKeys {
+        transport: Transport = parse::choice(Transport::WORDS);
+        control: Control = parse::choice(Control::WORDS);
+        payload: u32 = parse::integer(64..=9_000);
+        pauses: Obeys = pauses;
+        ofc: bool = parse::boolean;
+        gfc: bool = parse::boolean;
+        window: OrOff<Bytes> = parse::or_word("none", parse::bytes);
+        ack_every: u32 = parse::integer(1..=1_000);
+        ack_class: Class = parse::class;
+        timeout: Nanos = parse::time(Nanos::from_micros(1)..=Nanos::from_secs(10));
+    }
+}
+
+keys! {
+    /// `[hosts.dcqcn]`.
+    struct DcqcnKeys {
+        gain: f64 = parse::share;
+        alpha_timer: Nanos = parse::time(Nanos(1)..=Nanos::from_secs(1));
+        increase_timer: Nanos = parse::time(Nanos(1)..=Nanos::from_secs(1));
+        byte_counter: Bytes = parse::bytes;
+        fast_recovery: u32 = parse::integer(1..=1_000);
+        additive: BitRate = parse::rate;
+        hyper: BitRate = parse::rate;
+        rate_min: BitRate = parse::rate;
+        cnp_interval: Nanos = parse::time(Nanos(1)..=Nanos::from_secs(1));
+        cnp_class: Class = parse::class;
+    }
+}
+
+keys! {
+    /// `[hosts.swift]`.
+    struct SwiftKeys {
+        target: Nanos = parse::time(Nanos(1)..=Nanos::from_secs(1));
+        additive: f64 = positive;
+        decrease: f64 = parse::share;
+        decrease_max: f64 = parse::share;
+        flow_range: Nanos = parse::time(Nanos::ZERO..=Nanos::from_secs(1));
+    }
+}
+
+keys! {
+    /// `[hosts.timely]`.
+    struct TimelyKeys {
+        gain: f64 = parse::share;
+        decrease: f64 = parse::share;
+        additive: BitRate = parse::rate;
+        low: Nanos = parse::time(Nanos(1)..=Nanos::from_secs(1));
+        high: Nanos = parse::time(Nanos(1)..=Nanos::from_secs(1));
+        idle: Nanos = parse::time(Nanos(1)..=Nanos::from_secs(1));
+        hyper_after: u32 = parse::integer(1..=1_000);
+        rate_min: BitRate = parse::rate;
+    }
+}
+
+keys! {
+    /// `[[load]]`, whatever its kind.
+    struct LoadKeys {
+        kind: LoadKind = parse::choice(LoadKind::WORDS);
+        name: String = parse::name;
+        class: Class = parse::class;
+        hosts: Vec<u32> = hosts;
+        load: f64 = offered;
+        size: Size = size;
+        between: Between = parse::choice(Between::WORDS);
+        begin: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
+        jitter: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
+        end: Nanos = parse::time(Nanos(1)..=TIME_MAX);
+        askers: Vec<u32> = hosts;
+        servers: Vec<u32> = hosts;
+        fan_in: u32 = parse::integer(1..=65_536);
+        question: Bytes = parse::bytes;
+        deadline: Nanos = parse::time(Nanos(1)..=TIME_MAX);
+        open: bool = parse::boolean;
+        gap: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
+        gaps: Gaps = parse::choice(Gaps::WORDS);
+        pairs: Vec<(u32, u32)> = pairs;
+        ahead: u32 = parse::integer(1..=65_535);
+        file: PathBuf = file;
+    }
+}
+
+keys! {
+    /// `[output]`.
+    struct OutputKeys {
+        sample: OrOff<Nanos> = parse::or_word("off", parse::time(Nanos(100)..=TIME_MAX));
+        pauses: bool = parse::boolean;
+        throughput_flows: u32 = parse::integer(0..=10_000);
+    }
+}
+
+/// Text of one line.
+fn line(value: &Value<'_>) -> Parsed<String> {
+    let line =
+        value.as_str().filter(|text| (1..=200).contains(&text.len()) && !text.chars().any(char::is_control));
+    line.map(str::to_owned).ok_or_else(|| "a text of one line, of up to 200 bytes".into())
+}
+
+fn positive(value: &Value<'_>) -> Parsed<f64> {
+    let number = value.as_float().or_else(|| value.as_integer().map(|number| number as f64));
+    number.filter(|number| *number > 0.0 && *number <= 1e6).ok_or_else(|| "a number above 0".into())
+}
+
+/// What is offered of a line; it may be more than the line takes.
+fn offered(value: &Value<'_>) -> Parsed<f64> {
+    positive(value)
+        .ok()
+        .filter(|load| *load <= 10.0)
+        .ok_or_else(|| "a share of a host's line, above 0 and up to 10, such as 0.6".into())
+}
+
+fn pauses(value: &Value<'_>) -> Parsed<Obeys> {
+    match value.as_str() {
+        Some("obey") => Ok(Obeys::AtOnce),
+        Some("ignore") => Ok(Obeys::Never),
+        _ => parse::time(Nanos(1)..=Nanos::from_secs(1))(value)
+            .map(Obeys::After)
+            .map_err(|allowed| format!("\"obey\", \"ignore\", or {allowed} by which hosts are late")),
+    }
+}
+
+fn size(value: &Value<'_>) -> Parsed<Size> {
+    let table = value.as_str().and_then(|text| super::SIZES.iter().find(|name| **name == text));
+    if let Some(name) = table {
+        return Ok(Size::Table(name));
+    }
+    let bytes = match value.as_ref() {
+        ValueInner::Integer(bytes) => u64::try_from(*bytes).ok(),
+        ValueInner::String(text) => quantity::parse_bytes(text).map(|bytes| bytes.0),
+        _ => None,
+    };
+    bytes.filter(|bytes| (1..=1 << 40).contains(bytes)).map(Size::Fixed).ok_or_else(|| {
+        format!("a size such as \"64KB\", or the name of a table of sizes: {}", super::SIZES.join(", "))
+    })
+}
+
+/// Hosts by number, ranges as strings: `[0, "8-15"]`; each once.
+fn hosts(value: &Value<'_>) -> Parsed<Vec<u32>> {
+    let range = |entry: &Value<'_>| {
+        let range = match entry.as_ref() {
+            ValueInner::String(text) => text
+                .split_once('-')
+                .and_then(|(from, to)| from.trim().parse().ok().zip(to.trim().parse().ok())),
+            _ => parse::integer(0..=HOST_MAX)(entry).ok().map(|host| (host, host)),
+        };
+        range.filter(|(from, to)| from <= to && *to <= HOST_MAX).ok_or_else(String::new)
+    };
+    let mut hosts: Vec<u32> = parse::list(value, range)
+        .ok_or("a list of hosts by number, such as [0, 1] or [0, \"8-15\"]")?
+        .into_iter()
+        .flat_map(|(from, to)| from..=to)
+        .collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    Ok(hosts)
+}
+
+fn pairs(value: &Value<'_>) -> Parsed<Vec<(u32, u32)>> {
+    let host = parse::integer(0..=HOST_MAX);
+    let pair = |entry: &Value<'_>| match parse::list(entry, &host).as_deref() {
+        Some(&[from, to]) if from != to => Ok((from, to)),
+        _ => Err(String::new()),
+    };
+    parse::list(value, pair)
+        .filter(|pairs| !pairs.is_empty())
+        .ok_or_else(|| "a list of pairs of different hosts, such as [[0, 3], [1, 3]]".into())
+}
+
+fn file(value: &Value<'_>) -> Parsed<PathBuf> {
+    let path = value.as_str().filter(|path| !path.is_empty() && !path.contains('\0'));
+    path.map(PathBuf::from).ok_or_else(|| "the path of a file, from the scenario's on".into())
+}

@@ -1,0 +1,237 @@
+//! Loads: who sends what to whom.
+
+use std::path::PathBuf;
+
+use xoff_dataplane::units::{Bytes, Class, Nanos};
+
+use super::keys::LoadKeys;
+use crate::draft::value;
+use crate::problem::{Problem, Problems};
+use crate::read::Table;
+
+/// Tables of sizes that the simulator has.
+pub const SIZES: &[&str] = &["data-mining", "edu1", "edu2", "hadoop", "web-search"];
+
+/// What kind of load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadKind {
+    /// Arrivals at random, whatever becomes of them.
+    Poisson,
+    /// Queries that many answer at once.
+    Incast,
+    /// Each host sends one flow to one other.
+    Permutation,
+    /// Each sends one flow to the host so far ahead of it.
+    Ring,
+    /// Pairs that send in bursts.
+    OnOff,
+    /// Flows of a file.
+    Flows,
+}
+
+impl LoadKind {
+    pub(super) const WORDS: &'static [(&'static str, LoadKind)] = &[
+        ("poisson", LoadKind::Poisson),
+        ("incast", LoadKind::Incast),
+        ("permutation", LoadKind::Permutation),
+        ("ring", LoadKind::Ring),
+        ("on-off", LoadKind::OnOff),
+        ("flows", LoadKind::Flows),
+    ];
+
+    /// Its name in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+
+    /// Keys that it must have, and that it may have.
+    const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
+        match self {
+            LoadKind::Poisson => (&["load", "size"], &["hosts", "between", "begin", "end"]),
+            LoadKind::Incast => (
+                &["fan_in", "size"],
+                &["askers", "servers", "between", "question", "deadline", "open", "gap", "gaps", "end"],
+            ),
+            LoadKind::Permutation => (&["size"], &["begin"]),
+            LoadKind::Ring => (&["size"], &["ahead", "begin"]),
+            LoadKind::OnOff => (&["pairs", "size", "gap"], &["between", "gaps", "end"]),
+            LoadKind::Flows => (&["file"], &[]),
+        }
+    }
+
+    /// Whether it goes on until it is told to end.
+    const fn goes_on(self) -> bool {
+        matches!(self, LoadKind::Poisson | LoadKind::Incast | LoadKind::OnOff)
+    }
+}
+
+/// How large flows are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// All of so many bytes.
+    Fixed(u64),
+    /// One of [`SIZES`].
+    Table(&'static str),
+}
+
+/// What is between two points of a table of sizes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Between {
+    /// Sizes are spread evenly.
+    #[default]
+    Linear,
+    /// Their logarithms are.
+    Log,
+    /// All are of the larger size.
+    Step,
+}
+
+impl Between {
+    pub(super) const WORDS: &'static [(&'static str, Between)] =
+        &[("linear", Between::Linear), ("log", Between::Log), ("step", Between::Step)];
+}
+
+/// How long gaps are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gaps {
+    /// All as long.
+    Fixed,
+    /// As long on average, and as likely to end at any time.
+    #[default]
+    Random,
+}
+
+impl Gaps {
+    pub(super) const WORDS: &'static [(&'static str, Gaps)] =
+        &[("fixed", Gaps::Fixed), ("random", Gaps::Random)];
+}
+
+/// A load. What its kind has no use for is as it comes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// Its name; else its kind's.
+    pub name: String,
+    /// What kind.
+    pub kind: LoadKind,
+    /// The class of its flows.
+    pub class: Class,
+    /// Who takes part; `None`: all hosts.
+    pub hosts: Option<Vec<u32>>,
+    /// What each host offers of its line.
+    pub load: f64,
+    /// How large flows are.
+    pub size: Size,
+    /// Where that is a table.
+    pub between: Between,
+    /// Nothing begins before.
+    pub begin: Nanos,
+    /// Each flow begins up to so much later, by chance.
+    pub jitter: Nanos,
+    /// Nothing begins at this time or later; `None`: until the run ends.
+    pub end: Option<Nanos>,
+    /// Who asks; `None`: host 0.
+    pub askers: Option<Vec<u32>>,
+    /// Who may be asked; `None`: all hosts.
+    pub servers: Option<Vec<u32>>,
+    /// So many are asked at once.
+    pub fan_in: u32,
+    /// The question to each; zero: there is none.
+    pub question: Bytes,
+    /// How long a query may take.
+    pub deadline: Option<Nanos>,
+    /// Queries begin whether or not those before them have ended.
+    pub is_open: bool,
+    /// Between queries or bursts.
+    pub gap: Nanos,
+    /// What gaps are like.
+    pub gaps: Gaps,
+    /// From whom to whom.
+    pub pairs: Vec<(u32, u32)>,
+    /// How far ahead on the ring.
+    pub ahead: u32,
+    /// A file with flows.
+    pub file: PathBuf,
+}
+
+/// Load number `number` of the file, in a run of that duration.
+pub(super) fn read(
+    number: usize,
+    table: &Table<'_, '_>,
+    duration: Option<Nanos>,
+    problems: &mut Problems,
+) -> Option<Load> {
+    table.no_others(&[LoadKeys::KEYS], problems);
+    let keys = LoadKeys::read(table, problems);
+    let Some(kind) = keys.kind.as_ref() else {
+        if table.value("kind").is_none() {
+            problems.push(
+                Problem::error("`kind` is missing in [[load]]")
+                    .at(table.span, "has no `kind`")
+                    .help("for example: kind = \"incast\""),
+            );
+        }
+        return None;
+    };
+    let kind = kind.value;
+    let (required, optional) = kind.keys();
+    let optional = [optional, &["kind", "name", "class", "jitter"]].concat();
+    super::of_kind(table, "[[load]]", kind.name(), LoadKeys::KEYS, (required, &optional), problems);
+    // Of queries one by one, one is enough where nothing says when they end.
+    let once = kind == LoadKind::Incast && keys.gap.is_none() && keys.end.is_none();
+    if kind.goes_on() && duration.is_none() && keys.end.is_none() && !once {
+        problems.push(
+            Problem::error(format!(
+                "a load of kind \"{}\" goes on, and the run until all flows have ended",
+                kind.name()
+            ))
+            .at(table.key_span("kind"), "would never end")
+            .help("give the load an `end`, or [scenario] a `duration`"),
+        );
+    }
+    let size = keys.size.as_ref().filter(|key| matches!(key.value, Size::Table(_)));
+    if let Some(key) = size.filter(|_| matches!(kind, LoadKind::Permutation | LoadKind::Ring)) {
+        problems.push(
+            Problem::error(format!("`size` of a load of kind \"{}\" is one size", kind.name()))
+                .at(key.span, "a table of sizes")
+                .help("all its flows are as large: write a size such as \"1MB\""),
+        );
+    }
+    if let Some(between) = keys.between.as_ref()
+        && keys.size.as_ref().is_some_and(|size| matches!(size.value, Size::Fixed(_)))
+    {
+        problems.push(
+            Problem::error("`between` says how a table of sizes is read, and `size` is none")
+                .at(between.span, "of no effect"),
+        );
+    }
+    if let (Some(end), true) =
+        (&keys.end, keys.end.as_ref().map(|key| key.value) <= keys.begin.as_ref().map(|key| key.value))
+    {
+        problems.push(Problem::error("`end` is not after `begin`").at(end.span, "nothing would be sent"));
+    }
+    let default_name = format!("{}-{number}", kind.name());
+    Some(Load {
+        name: value(keys.name.as_ref(), default_name),
+        kind,
+        class: value(keys.class.as_ref(), Class::ALL[3]),
+        hosts: keys.hosts.map(|key| key.value),
+        load: value(keys.load.as_ref(), 0.0),
+        size: value(keys.size.as_ref(), Size::Fixed(1)),
+        between: value(keys.between.as_ref(), Between::default()),
+        begin: value(keys.begin.as_ref(), Nanos::ZERO),
+        jitter: value(keys.jitter.as_ref(), Nanos::ZERO),
+        end: if once { Some(Nanos(1)) } else { keys.end.map(|key| key.value) },
+        askers: keys.askers.map(|key| key.value),
+        servers: keys.servers.map(|key| key.value),
+        fan_in: value(keys.fan_in.as_ref(), 0),
+        question: value(keys.question.as_ref(), Bytes::ZERO),
+        deadline: keys.deadline.map(|key| key.value),
+        is_open: value(keys.open.as_ref(), false),
+        gap: value(keys.gap.as_ref(), Nanos::ZERO),
+        gaps: if once { Gaps::Fixed } else { value(keys.gaps.as_ref(), Gaps::default()) },
+        pairs: value(keys.pairs.as_ref(), Vec::new()),
+        ahead: value(keys.ahead.as_ref(), 1),
+        file: value(keys.file.as_ref(), PathBuf::new()),
+    })
+}

@@ -1,0 +1,306 @@
+//! A scenario of the simulator in one file: a fabric, what its switches are told, its hosts, the loads, what is looked at, and what is
+//! varied.
+//!
+//! ```text
+//! text, --set --edits--> what stands where --axes--> points of the sweep
+//!        for each point --keys--> Scenario --switches--> a configuration for each kind of switch
+//! ```
+//!
+//! Switches are configured by the keys of a live switch, once for each kind; ports, addresses and routes follow from the topology. As for
+//! a switch, everything that is wrong is found at once, with its place in the file.
+
+#[cfg(test)]
+mod documentation;
+mod edits;
+mod hosts;
+mod keys;
+mod load;
+mod switches;
+#[cfg(test)]
+mod tests;
+mod topology;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use xoff_dataplane::units::Nanos;
+
+use crate::Config;
+use crate::document::tables;
+use crate::draft::value;
+use crate::parse::OrOff;
+use crate::problem::{ConfigError, Problem, Problems};
+use crate::read::Table;
+use edits::{Axis, Edits};
+#[cfg(test)]
+use keys::{DcqcnKeys, HostKeys, SwiftKeys, TimelyKeys, TopologyKeys};
+use keys::{OutputKeys, ScenarioKeys};
+
+pub use edits::Given;
+pub use hosts::{Control, Dcqcn, Hosts, Obeys, Swift, Timely, Transport};
+pub use load::{Between, Gaps, Load, LoadKind, SIZES, Size};
+pub use switches::PortLine;
+pub use topology::{Topology, TopologyKind};
+
+/// A scenario's file, with what was said on the command line.
+#[derive(Clone, Debug)]
+pub struct Source {
+    name: String,
+    text: String,
+    axes: Vec<Axis>,
+}
+
+/// One point of a scenario's sweep; without any, the scenario itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// What it shows.
+    pub about: String,
+    /// What is varied, and the value here.
+    pub point: Vec<(String, String)>,
+    /// How long it runs; `None`: until all flows have ended.
+    pub duration: Option<Nanos>,
+    /// It runs no longer.
+    pub limit: Nanos,
+    /// What begins before is not counted.
+    pub warm_up: Nanos,
+    /// The first seed.
+    pub seed: u64,
+    /// The fabric.
+    pub topology: Topology,
+    /// Its hosts.
+    pub hosts: Hosts,
+    /// What they send.
+    pub loads: Vec<Load>,
+    /// What is looked at.
+    pub output: Output,
+}
+
+/// What is looked at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Output {
+    /// Queues and flows are looked at so often; `None`: at the end only.
+    pub sample: Option<Nanos>,
+    /// Whether pauses are written down.
+    pub pauses: bool,
+    /// Of so many flows, the first ones, throughput is written down.
+    pub throughput_flows: u32,
+}
+
+/// `scenario.limit`: a run that does not end by itself ends then.
+const LIMIT: Nanos = Nanos::from_secs(1);
+/// `output.throughput_flows`.
+const THROUGHPUT_FLOWS: u32 = 16;
+const TABLES: &[&str] = &["scenario", "topology", "switch", "hosts", "load", "output", "sweep"];
+
+impl Source {
+    /// Reads the file at `path`; `given` holds over what it says.
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it cannot be.
+    pub fn load(path: &Path, given: &[Given]) -> Result<Source, ConfigError> {
+        let read = fs::read_to_string(path);
+        let text = read.map_err(|error| ConfigError::ReadScenario { path: path.to_owned(), error })?;
+        Source::from_toml(&path.display().to_string(), &text, given)
+    }
+
+    /// Reads `text`, which is called `name` in messages. All points of the sweep are read, so that nothing is found wrong later.
+    ///
+    /// # Errors
+    /// All that is wrong with it; where it is not TOML, the first thing that is not.
+    pub fn from_toml(name: &str, text: &str, given: &[Given]) -> Result<Source, ConfigError> {
+        let mut problems = Problems::default();
+        let text = Edits::written(text, given);
+        let axes = match toml_span::parse(&text) {
+            Ok(root) => edits::axes(&root, &mut problems),
+            Err(error) => {
+                problems.push(Problem::error(format!("not TOML: {error}")).at(error.span, "here"));
+                Vec::new()
+            }
+        };
+        problems.finish(name, &text)?;
+        let source = Source { name: name.to_owned(), text, axes };
+        for point in 0..source.points() {
+            source.point(point)?;
+        }
+        Ok(source)
+    }
+
+    /// What was read, and what was said on the command line behind it.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// How many points the sweep has: one without any.
+    #[must_use]
+    pub fn points(&self) -> usize {
+        self.axes.iter().map(Axis::len).product()
+    }
+
+    /// The scenario at a point of the sweep. The first is the control: the others differ from it in what is varied, and in nothing else.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn point(&self, point: usize) -> Result<Scenario, ConfigError> {
+        self.read_with(|root, problems| read(root, edits::labels(&self.axes, point), problems), point)
+    }
+
+    /// What a kind of switch with these ports is told at a point.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn switch(&self, point: usize, kind: &str, ports: &[PortLine]) -> Result<Config, ConfigError> {
+        self.read_with(|root, problems| switches::config(root, kind, ports, problems), point)
+    }
+
+    fn read_with<T>(
+        &self,
+        read: impl FnOnce(&mut toml_span::Value<'_>, &mut Problems) -> Option<T>,
+        point: usize,
+    ) -> Result<T, ConfigError> {
+        let mut problems = Problems::default();
+        let mut root = toml_span::parse(&self.text).expect("it was TOML when it was read first");
+        edits::apply(&mut root, &self.axes, point, &mut problems);
+        let made = read(&mut root, &mut problems);
+        problems.finish(&self.name, &self.text)?;
+        Ok(made.expect("what is without errors is complete"))
+    }
+}
+
+fn read(
+    root: &mut toml_span::Value<'_>,
+    point: Vec<(String, String)>,
+    problems: &mut Problems,
+) -> Option<Scenario> {
+    let table = Table::of("", root, problems)?;
+    table.no_others(&[TABLES], problems);
+    for key in ["scenario", "topology"].iter().filter(|key| table.value(key).is_none()) {
+        problems.push(Problem::error(format!("there is no [{key}]")).help(match *key {
+            "scenario" => "for example:\n[scenario]\nname = \"incast\"",
+            _ => "for example:\n[topology]\nkind = \"single\"\nhosts = 9\nrate = \"100G\"",
+        }));
+    }
+    let mut scenario = ScenarioKeys::default();
+    if let Some(table) = table.table("scenario", problems) {
+        table.no_others(&[ScenarioKeys::KEYS], problems);
+        if table.value("name").is_none() {
+            problems.push(Problem::missing_in("scenario", "name", "name = \"incast\"", table.span));
+        }
+        scenario = ScenarioKeys::read(&table, problems);
+    }
+    let topology = table.table("topology", problems).and_then(|table| topology::read(&table, problems));
+    let hosts = table.table("hosts", problems).map(|table| hosts::read(&table, problems)).unwrap_or_default();
+    let duration = value(scenario.duration.as_ref(), OrOff::Off).into_option();
+    let loads: Vec<Load> = tables(&table, "load", problems)
+        .iter()
+        .enumerate()
+        .filter_map(|(number, table)| load::read(number, table, duration, problems))
+        .collect();
+    if table.value("load").is_none() {
+        problems.push(
+            Problem::error("there is no load: nobody sends anything")
+                .help("for example:\n[[load]]\nkind = \"permutation\"\nsize = \"1MB\""),
+        );
+    }
+    let mut output = OutputKeys::default();
+    if let Some(table) = table.table("output", problems) {
+        table.no_others(&[OutputKeys::KEYS], problems);
+        output = OutputKeys::read(&table, problems);
+    }
+    times(&scenario, duration, problems);
+    if let Some(topology) = &topology {
+        switches::check(root, topology, problems);
+    }
+    let warm_up = value(scenario.warm_up.as_ref(), Nanos::ZERO);
+    (!problems.has_errors()).then_some(Scenario {
+        name: value(scenario.name.as_ref(), String::new()),
+        about: value(scenario.about.as_ref(), String::new()),
+        point,
+        duration,
+        limit: duration.unwrap_or_else(|| value(scenario.limit.as_ref(), LIMIT)),
+        warm_up,
+        seed: value(scenario.seed.as_ref(), 1),
+        topology: topology?,
+        hosts,
+        loads,
+        output: Output {
+            sample: value(output.sample.as_ref(), OrOff::Off).into_option(),
+            pauses: value(output.pauses.as_ref(), true),
+            throughput_flows: value(output.throughput_flows.as_ref(), THROUGHPUT_FLOWS),
+        },
+    })
+}
+
+fn times(keys: &ScenarioKeys, duration: Option<Nanos>, problems: &mut Problems) {
+    if let (Some(limit), Some(_)) = (&keys.limit, duration) {
+        problems.push(
+            Problem::error("`limit` has no meaning where `duration` is a time")
+                .at(limit.span, "would never be reached")
+                .help(
+                    "leave one of them out: `limit` ends a run that is to go on until all flows have ended",
+                ),
+        );
+    }
+    let end = duration.unwrap_or_else(|| value(keys.limit.as_ref(), LIMIT));
+    if let Some(warm_up) = keys.warm_up.as_ref().filter(|key| key.value >= end) {
+        problems.push(
+            Problem::error(format!(
+                "`warm_up` is {}, and the run ends at {} at the latest",
+                crate::quantity::time(warm_up.value),
+                crate::quantity::time(end)
+            ))
+            .at(warm_up.span, "nothing would be counted"),
+        );
+    }
+}
+
+/// Keys that a table has and its kind has no use for, and keys that its kind needs and are not there.
+fn of_kind(
+    table: &Table<'_, '_>,
+    name: &str,
+    kind: &str,
+    all: &[&'static str],
+    (required, optional): (&[&'static str], &[&'static str]),
+    problems: &mut Problems,
+) {
+    for key in all.iter().filter(|key| table.value(key).is_some()) {
+        if !required.contains(key) && !optional.contains(key) {
+            let known = [required, optional].concat();
+            problems.push(
+                Problem::error(format!("`{key}` is not a key of {name} of kind \"{kind}\""))
+                    .at(table.key_span(key), "no meaning here")
+                    .help(format!("keys of this kind: {}", known.join(", "))),
+            );
+        }
+    }
+    for key in required.iter().filter(|key| table.value(key).is_none()) {
+        let span = table.value("kind").map_or(table.span, |kind| kind.span);
+        problems.push(
+            Problem::error(format!("`{key}` is missing in {name} of kind \"{kind}\""))
+                .at(span, format!("needs `{key}`")),
+        );
+    }
+}
+
+/// What the documentation calls each table, and its keys.
+#[cfg(test)]
+fn documented() -> Vec<(&'static str, &'static [&'static str])> {
+    vec![
+        ("### `[scenario]`", ScenarioKeys::KEYS),
+        ("### `[topology]`", TopologyKeys::KEYS),
+        ("### `[hosts]`", HostKeys::KEYS),
+        ("### `[hosts.dcqcn]`", DcqcnKeys::KEYS),
+        ("### `[hosts.swift]`", SwiftKeys::KEYS),
+        ("### `[hosts.timely]`", TimelyKeys::KEYS),
+        ("### `[[load]]`", keys::LoadKeys::KEYS),
+        ("### `[output]`", OutputKeys::KEYS),
+    ]
+}
+
+/// A file beside the scenario's.
+#[must_use]
+pub fn beside(scenario: &Path, file: &Path) -> PathBuf {
+    scenario.parent().unwrap_or(Path::new("")).join(file)
+}

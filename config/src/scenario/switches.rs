@@ -1,0 +1,179 @@
+//! What each kind of switch is told: `[switch.KIND]` over `[switch.all]`, by the keys of a live switch, on ideal hardware, with the ports
+//! that the topology gives it.
+//!
+//! | in the scenario | in a switch's own file |
+//! |---|---|
+//! | keys of `[switch.edge]` | `[switch]` |
+//! | `[switch.edge.class.3]`, `[switch.edge.defaults]`, ... | `[class.3]`, `[defaults]`, ... |
+//! | `[switch.edge.policy.ofc]`, and `switch.edge.policy.all = "ofc"` | `[policy.ofc]`, and `policy = "ofc"` in `[switch]` |
+
+use toml_span::value::{Table as TomlTable, ValueInner};
+use toml_span::{Span, Value};
+use xoff_dataplane::units::{BitRate, Nanos};
+
+use super::Topology;
+use crate::document::Document;
+use crate::problem::{Problem, Problems};
+use crate::rearranged::{array, entry, lay_below, policies, table};
+use crate::{Config, Hardware, build};
+
+/// A port's line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PortLine {
+    /// Its rate.
+    pub rate: BitRate,
+    /// To its other end.
+    pub delay: Nanos,
+    /// The other end obeys lists of flows.
+    pub ofc: bool,
+    /// It keeps to rates.
+    pub gfc: bool,
+}
+
+/// Tables of a switch's own file that hold for simulated switches, too.
+const TABLES: &[&str] = &["pipeline", "memory", "policy", "qcn", "defaults", "class"];
+/// Keys of `[switch]` that do.
+const KEYS: &[&str] =
+    &["profile", "stall_budget", "smallest_frame", "accounting", "policy", "shadow", "when_full"];
+/// Of all kinds.
+const ALL: &str = "all";
+/// Nanoseconds.
+const PER_METRE: u64 = 5;
+
+/// Finds what is wrong with any of them.
+pub(super) fn check(root: &mut Value<'_>, topology: &Topology, problems: &mut Problems) {
+    let kinds = topology.kind.switches();
+    let switches = root.as_table().and_then(|table| table.get("switch"));
+    if let Some(switches) = switches {
+        let Some(tables) = switches.as_table() else {
+            problems.push(
+                Problem::error("`switch` has to be a table of kinds of switches")
+                    .at(switches.span, "something else")
+                    .help("write [switch.all], or for one kind [switch.KIND]"),
+            );
+            return;
+        };
+        for (key, value) in tables {
+            if key.name != ALL && !kinds.contains(&key.name.as_ref()) {
+                problems.push(
+                    Problem::error(format!("there are no switches of kind `{}` in this topology", key.name))
+                        .at(key.span, "no such kind")
+                        .help(format!("[switch.all] is for all of them; kinds here: {}", kinds.join(", "))),
+                );
+            } else if value.as_table().is_none() {
+                problems.push(
+                    Problem::error(format!("`{}` has to be a table", key.name))
+                        .at(value.span, "something else")
+                        .help(format!("write [switch.{}]", key.name)),
+                );
+            }
+        }
+    }
+    if problems.has_errors() {
+        return;
+    }
+    let lines = [topology.host, topology.fabric];
+    for kind in kinds {
+        // Values move where they belong; what is read again later is another root.
+        config_of(copied(root), kind, &lines, problems);
+    }
+}
+
+/// What a kind of switch with these ports is told.
+pub(super) fn config(
+    root: &mut Value<'_>,
+    kind: &str,
+    ports: &[PortLine],
+    problems: &mut Problems,
+) -> Option<Config> {
+    config_of(copied(root), kind, ports, problems)
+}
+
+fn config_of(root: Value<'_>, kind: &str, ports: &[PortLine], problems: &mut Problems) -> Option<Config> {
+    let root = root_of(root, kind, ports, problems)?;
+    let document = Document::read(&root, Hardware::Ideal, None, problems);
+    build::build(&document, problems)
+}
+
+fn root_of<'de>(
+    mut scenario: Value<'de>,
+    kind: &str,
+    ports: &[PortLine],
+    problems: &mut Problems,
+) -> Option<Value<'de>> {
+    let span = Span::default();
+    let mut said = TomlTable::new();
+    if let Some(mut kinds) = table(scenario.take()).and_then(|mut top| table(top.remove("switch")?.take())) {
+        let mut of = |name: &str| kinds.remove(name).and_then(|mut of| table(of.take())).unwrap_or_default();
+        said = of(kind);
+        lay_below(&mut said, of(ALL));
+    }
+    let (mut root, mut switch) = (TomlTable::new(), TomlTable::new());
+    for (key, value) in said {
+        match key.name.as_ref() {
+            "policy" => policies(key, value, &mut switch, &mut root),
+            name if TABLES.contains(&name) => _ = root.insert(key, value),
+            name if KEYS.contains(&name) => _ = switch.insert(key, value),
+            name => problems.push(
+                Problem::error(format!("`{name}` is not for switches of a scenario"))
+                    .at(key.span, "not allowed here")
+                    .help(format!(
+                        "keys here: {}; tables: {}. Ports, addresses and groups follow from [topology]",
+                        KEYS.join(", "),
+                        TABLES.join(", ")
+                    )),
+            ),
+        }
+    }
+    let defaults = root.get("defaults").and_then(|defaults| defaults.as_table());
+    for key in ["speed", "cable"] {
+        if let Some((key, _)) = defaults.and_then(|defaults| defaults.get_key_value(key)) {
+            problems.push(
+                Problem::error(format!("`{}` is not for switches of a scenario", key.name))
+                    .at(key.span, "not allowed here")
+                    .help("rates and delays of lines stand in [topology]"),
+            );
+        }
+    }
+    let says = |key: &str| defaults.is_some_and(|defaults| defaults.contains_key(key));
+    let adds = ["ofc_peer", "gfc_peer"].map(|key| !says(key));
+    let port = |(number, line): (usize, &PortLine)| {
+        let name = format!("p{number}");
+        let metres = line.delay.0.div_ceil(PER_METRE);
+        let mut keys = TomlTable::from([
+            entry("name", ValueInner::String(name.clone().into()), span),
+            entry("device", ValueInner::String(name.into()), span),
+            entry("speed", ValueInner::String(line.rate.bits_per_second().to_string().into()), span),
+            entry("cable", ValueInner::String(format!("{metres}m").into()), span),
+        ]);
+        let peer = [("ofc_peer", line.ofc && adds[0]), ("gfc_peer", line.gfc && adds[1])];
+        for (key, _) in peer.into_iter().filter(|(_, does)| *does) {
+            keys.extend([entry(key, ValueInner::Boolean(true), span)]);
+        }
+        Value::with_span(ValueInner::Table(keys), span)
+    };
+    let ports = ports.iter().enumerate().map(port).collect();
+    root.extend([entry("switch", ValueInner::Table(switch), span)]);
+    root.extend([entry("port", ValueInner::Array(ports), span)]);
+    Some(Value::with_span(ValueInner::Table(root), span))
+}
+
+/// The same values at the same places.
+pub(super) fn copied<'de>(value: &Value<'de>) -> Value<'de> {
+    let inner = match value.as_ref() {
+        ValueInner::String(text) => ValueInner::String(text.clone()),
+        ValueInner::Integer(number) => ValueInner::Integer(*number),
+        ValueInner::Float(number) => ValueInner::Float(*number),
+        ValueInner::Boolean(yes) => ValueInner::Boolean(*yes),
+        ValueInner::Array(entries) => ValueInner::Array(entries.iter().map(copied).collect()),
+        ValueInner::Table(entries) => {
+            ValueInner::Table(entries.iter().map(|(key, value)| (key.clone(), copied(value))).collect())
+        }
+    };
+    Value::with_span(inner, value.span)
+}
+
+/// The entries of a list, copied.
+pub(super) fn entries<'de>(value: &Value<'de>) -> Vec<Value<'de>> {
+    array(copied(value).take()).unwrap_or_default()
+}

@@ -1,0 +1,157 @@
+//! What is wrong with a scenario is said with its place, what was found, and what is allowed.
+
+#![allow(clippy::unwrap_used)]
+
+use xoff_dataplane::units::{Bytes, Class};
+
+use super::topology::{DELAY, RATE};
+use super::*;
+
+const FINE: &str = "[scenario]\nname = \"x\"\n[topology]\nkind = \"single\"\nhosts = 3\n[[load]]\nkind = \"permutation\"\nsize = 1000\n";
+
+fn read(text: &str) -> Result<Source, ConfigError> {
+    Source::from_toml("test", text, &[])
+}
+
+/// The only problem: line, message, help.
+fn problem(text: &str) -> (Option<usize>, String, String) {
+    let Err(ConfigError::Invalid(invalid)) = read(text) else { panic!("nothing is wrong with\n{text}") };
+    let [problem] = invalid.problems() else { panic!("{:#?}", invalid.problems()) };
+    let line = problem.position.map(|(line, _)| line);
+    (line, problem.message.clone(), problem.help.clone().unwrap_or_default())
+}
+
+#[test]
+fn what_is_not_said_is_as_documented() {
+    let scenario = read(FINE).unwrap().point(0).unwrap();
+    assert_eq!((scenario.duration, scenario.limit, scenario.seed), (None, Nanos::from_secs(1), 1));
+    assert_eq!((scenario.topology.host.rate, scenario.topology.host.delay), (RATE, DELAY));
+    assert_eq!((scenario.loads[0].class, scenario.loads[0].name.as_str()), (Class::ALL[3], "permutation-0"));
+    assert!(scenario.output.pauses && scenario.output.sample.is_none());
+}
+
+#[test]
+fn keys_that_there_are_not_are_refused_with_what_may_be_meant() {
+    let (line, message, help) = problem(&FINE.replace("hosts = 3", "host = 3\nhosts = 3"));
+    assert_eq!((line, message.as_str()), (Some(5), "`host` is not a key in [topology]"));
+    assert!(help.contains("`hosts`"), "{help}");
+    let (line, message, help) = problem(&FINE.replace("hosts = 3", "hosts = 3\nleaves = 3"));
+    assert_eq!((line, message.as_str()), (Some(6), "`leaves` is not a key of [topology] of kind \"single\""));
+    assert!(help.contains("hosts"), "{help}");
+    let (_, message, help) = problem(&FINE.replace("hosts = 3", ""));
+    assert_eq!(message, "`hosts` is missing in [topology] of kind \"single\"");
+    assert_eq!(help, "");
+    let (line, message, _) = problem(&format!("{FINE}load = 0.5\n"));
+    assert_eq!(
+        (line, message.as_str()),
+        (Some(9), "`load` is not a key of [[load]] of kind \"permutation\"")
+    );
+}
+
+#[test]
+fn values_are_bracketed() {
+    for (key, good, bad) in [("hosts", "1", "0"), ("hosts", "65536", "65537")] {
+        assert!(read(&FINE.replace("hosts = 3", &format!("{key} = {good}"))).is_ok(), "{good}");
+        let (line, message, _) = problem(&FINE.replace("hosts = 3", &format!("{key} = {bad}")));
+        assert_eq!(line, Some(5));
+        assert!(message.contains(bad) && message.contains("a whole number from 1 to 65536"), "{message}");
+    }
+    let (_, message, _) = problem(&FINE.replace("size = 1000", "size = \"web-serch\""));
+    assert!(message.contains("data-mining, edu1, edu2, hadoop, web-search"), "{message}");
+    let (_, message, _) = problem(&FINE.replace("size = 1000", "size = \"hadoop\""));
+    assert_eq!(message, "`size` of a load of kind \"permutation\" is one size");
+}
+
+#[test]
+fn what_goes_on_for_ever_is_told_when_to_end() {
+    let poisson = |more: &str| {
+        FINE.replace("kind = \"permutation\"", &format!("kind = \"poisson\"\nload = 0.5\n{more}"))
+    };
+    let (_, message, help) = problem(&poisson(""));
+    assert!(
+        message.contains("goes on") && help.contains("`end`") && help.contains("`duration`"),
+        "{message} {help}"
+    );
+    assert!(read(&poisson("end = \"1ms\"")).is_ok());
+    assert!(read(&poisson("").replace("name = \"x\"", "name = \"x\"\nduration = \"1ms\"")).is_ok());
+}
+
+#[test]
+fn switches_are_told_by_their_own_keys_in_the_scenario() {
+    let lines = [PortLine { rate: RATE, delay: DELAY, ofc: false, gfc: false }; 3];
+    let of = |more: &str| read(&format!("{more}{FINE}")).unwrap().switch(0, "switch", &lines).unwrap();
+    let plain = of("");
+    assert_eq!(plain.switch.ports.len(), 3);
+    let told = of(
+        "[switch.all]\npolicy = \"gfc\"\n[switch.all.class.3]\nxoff = \"300KB\"\n[switch.switch.class.3]\nxon = \"100KB\"\n",
+    );
+    assert_eq!(told.switch.ports[2].classes[3].xoff, Bytes(300_000));
+    assert_eq!(told.switch.ports[2].classes[3].xon, Bytes(100_000));
+    assert_ne!(told.switch.policies, plain.switch.policies);
+    let wrong = |more: &str| problem(&format!("{more}{FINE}"));
+    let (line, message, _) = wrong("[switch.all.class.3]\nxoff = \"much\"\n");
+    assert_eq!(line, Some(2));
+    assert!(message.contains("`xoff` is \"much\""), "{message}");
+    let (_, message, help) = wrong("[switch.leaf]\npolicy = \"pfc\"\n");
+    assert_eq!(message, "there are no switches of kind `leaf` in this topology");
+    assert!(help.contains("switch"), "{help}");
+    let (_, message, help) = wrong("[switch.all]\nhttp = false\n");
+    assert!(
+        message.contains("`http` is not for switches of a scenario") && help.contains("[topology]"),
+        "{message} {help}"
+    );
+}
+
+#[test]
+fn a_sweep_varies_one_key_in_each_table_and_the_last_goes_round_first() {
+    let source = read(&format!(
+        "{FINE}[[sweep]]\npolicy = [\"pfc\", \"gfc\"]\n[[sweep]]\nload.0.size = [1000, 2000, 3000]\n"
+    ))
+    .unwrap();
+    assert_eq!(source.points(), 6);
+    let at = |point| source.point(point).unwrap();
+    let label = |point: usize| {
+        at(point).point.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>()
+    };
+    assert_eq!(label(0), ["policy=pfc", "load.0.size=1000"]);
+    assert_eq!(label(4), ["policy=gfc", "load.0.size=2000"]);
+    assert_eq!(at(4).loads[0].size, Size::Fixed(2_000));
+    let (_, message, _) = problem(&format!("{FINE}[[sweep]]\npolicy = \"pfc\"\n"));
+    assert!(message.contains("a sweep is a list of values"), "{message}");
+    let (_, message, _) = problem(&format!("{FINE}[[sweep]]\npolicy = [\"pfc\"]\ntopology.hosts = [2]\n"));
+    assert_eq!(message, "a table [[sweep]] varies one key, and this one has 2");
+    let (_, message, _) = problem(&format!("{FINE}[[sweep]]\ntopology.hosts = [2, 2]\n"));
+    assert!(message.contains("is 2 twice"), "{message}");
+}
+
+#[test]
+fn what_the_command_line_says_holds_and_is_read_as_the_file_is() {
+    let given = |text: &[&str]| text.iter().map(|text| text.parse::<Given>().unwrap()).collect::<Vec<_>>();
+    let source = |text: &str, set: &[&str]| Source::from_toml("test", text, &given(set));
+    let set = source(FINE, &["topology.hosts=5", "load.0.size=64KB", "policy=ofc"]).unwrap();
+    let scenario = set.point(0).unwrap();
+    assert_eq!((scenario.topology.hosts, scenario.loads[0].size), (5, Size::Fixed(64_000)));
+    let swept = format!("{FINE}[[sweep]]\ntopology.hosts = [2, 3]\n");
+    assert_eq!(source(&swept, &["topology.hosts=9"]).unwrap().points(), 1, "what is said is not varied");
+    let Err(ConfigError::Invalid(invalid)) = source(FINE, &["topology.hosts=0"]) else { panic!("no error") };
+    assert!(invalid.problems()[0].message.contains("from 1 to 65536"), "{:?}", invalid.problems());
+    let Err(ConfigError::Invalid(invalid)) = source(FINE, &["load.1.size=1"]) else { panic!("no error") };
+    assert!(
+        invalid.problems()[0].message.contains("there is no number 1 among 1"),
+        "{:?}",
+        invalid.problems()
+    );
+    for bad in ["x", "=1", "topology=", "hosts=1", "a..b=1"] {
+        assert!(bad.parse::<Given>().is_err(), "{bad}");
+    }
+}
+
+explore! {
+    #[test]
+    fn garbage_is_no_panic(line in "\\PC{0,40}", at in 0_usize..8) {
+        let mut lines: Vec<&str> = FINE.lines().collect();
+        lines.insert(at, &line);
+        let _ = read(&lines.join("\n"));
+    }
+}
+use xoff_explore::explore;

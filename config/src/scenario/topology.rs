@@ -1,0 +1,213 @@
+//! `[topology]`: which fabric.
+
+use toml_span::Spanned;
+use xoff_dataplane::settings::Spread;
+use xoff_dataplane::units::{BitRate, Nanos};
+
+use super::keys::TopologyKeys;
+use super::of_kind;
+use super::switches::PortLine;
+use crate::defaults;
+use crate::draft::value;
+use crate::keys::SpreadKind;
+use crate::problem::{Problem, Problems};
+use crate::read::Table;
+
+/// `topology.delay`: 100 m.
+pub(super) const DELAY: Nanos = Nanos(500);
+/// `topology.rate`.
+pub(super) const RATE: BitRate = BitRate::from_gbps(100);
+
+/// What kind of fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TopologyKind {
+    /// One switch.
+    Single,
+    /// Switches in a row, with a host at either end.
+    Chain,
+    /// Two switches with as many hosts each.
+    Dumbbell,
+    /// Switches in a ring, with a host at each.
+    Ring,
+    /// Fig. 1 of the paper on OFC.
+    OfcFig1,
+    /// Leaves with hosts, each linked to every spine.
+    LeafSpine,
+    /// Three layers.
+    FatTree,
+}
+
+impl TopologyKind {
+    /// By their names in files.
+    pub(crate) const WORDS: &'static [(&'static str, TopologyKind)] = &[
+        ("single", TopologyKind::Single),
+        ("chain", TopologyKind::Chain),
+        ("dumbbell", TopologyKind::Dumbbell),
+        ("ring", TopologyKind::Ring),
+        ("ofc-fig1", TopologyKind::OfcFig1),
+        ("leaf-spine", TopologyKind::LeafSpine),
+        ("fat-tree", TopologyKind::FatTree),
+    ];
+
+    /// Its name in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+
+    /// Keys that it must have, and that it may have.
+    const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
+        match self {
+            TopologyKind::Single => (&["hosts"], &[]),
+            TopologyKind::Chain => (&["switches"], &[]),
+            TopologyKind::Dumbbell => (&["hosts"], &["host_rate", "host_delay"]),
+            TopologyKind::Ring => (&["switches"], &["host_rate", "host_delay"]),
+            TopologyKind::OfcFig1 => (&[], &[]),
+            TopologyKind::LeafSpine => {
+                (&["leaves", "spines", "hosts"], &["host_rate", "host_delay", "spread"])
+            }
+            TopologyKind::FatTree => (
+                &[],
+                &[
+                    "k",
+                    "pods",
+                    "edges",
+                    "aggregations",
+                    "cores",
+                    "hosts",
+                    "host_rate",
+                    "host_delay",
+                    "core_rate",
+                    "core_delay",
+                    "spread",
+                ],
+            ),
+        }
+    }
+
+    /// Kinds of switches that it has.
+    #[must_use]
+    pub const fn switches(self) -> &'static [&'static str] {
+        match self {
+            TopologyKind::LeafSpine => &["leaf", "spine"],
+            TopologyKind::FatTree => &["edge", "aggregation", "core"],
+            _ => &["switch"],
+        }
+    }
+}
+
+/// A fabric. What its kind has no use for is as it comes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Topology {
+    /// What kind.
+    pub kind: TopologyKind,
+    /// Hosts: of a single switch; on either side; at each leaf or edge switch.
+    pub hosts: u32,
+    /// Switches of a chain or ring.
+    pub switches: u32,
+    /// Of a leaf-spine.
+    pub leaves: u32,
+    /// Of a leaf-spine.
+    pub spines: u32,
+    /// Pods of a fat-tree.
+    pub pods: u32,
+    /// Edge switches of each pod.
+    pub edges: u32,
+    /// Aggregation switches of each pod.
+    pub aggregations: u32,
+    /// Core switches.
+    pub cores: u32,
+    /// Lines of hosts.
+    pub host: PortLine,
+    /// Lines between switches, but for those to the core.
+    pub fabric: PortLine,
+    /// Lines to the core.
+    pub core: PortLine,
+    /// How frames are spread over ways that are alike.
+    pub spread: Spread,
+}
+pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Topology> {
+    table.no_others(&[TopologyKeys::KEYS], problems);
+    let keys = TopologyKeys::read(table, problems);
+    let Some(kind) = &keys.kind else {
+        if table.value("kind").is_none() {
+            problems.push(Problem::missing_in("topology", "kind", "kind = \"leaf-spine\"", table.span));
+        }
+        return None;
+    };
+    let kind = kind.value;
+    let (required, optional) = kind.keys();
+    let optional = [optional, &["kind", "rate", "delay"]].concat();
+    of_kind(table, "[topology]", kind.name(), TopologyKeys::KEYS, (required, &optional), problems);
+    let line = |rate: &Option<Spanned<BitRate>>, delay: &Option<Spanned<Nanos>>| {
+        let (all_rate, all_delay) = (value(keys.rate.as_ref(), RATE), value(keys.delay.as_ref(), DELAY));
+        let [rate, delay] =
+            [value(rate.as_ref(), all_rate).bits_per_second(), value(delay.as_ref(), all_delay).0];
+        let rate = BitRate::new(rate).unwrap_or(all_rate);
+        PortLine { rate, delay: Nanos(delay), ofc: false, gfc: false }
+    };
+    let trunk = |line: PortLine| PortLine { ofc: true, gfc: true, ..line };
+    let number = |key: &Option<Spanned<u32>>, default: u32| value(key.as_ref(), default);
+    let half = fat_tree_half(&keys, kind, problems);
+    let fat = kind == TopologyKind::FatTree;
+    Some(Topology {
+        kind,
+        hosts: number(&keys.hosts, if fat { half } else { 1 }),
+        switches: number(&keys.switches, 1),
+        leaves: number(&keys.leaves, 1),
+        spines: number(&keys.spines, 1),
+        pods: number(&keys.pods, 2 * half),
+        edges: number(&keys.edges, half),
+        aggregations: number(&keys.aggregations, half),
+        cores: number(&keys.cores, half * half),
+        host: line(&keys.host_rate, &keys.host_delay),
+        fabric: trunk(line(&None, &None)),
+        core: trunk(line(&keys.core_rate, &keys.core_delay)),
+        spread: match value(keys.spread.as_ref(), SpreadKind::Flow) {
+            SpreadKind::Flow => Spread::Flow,
+            SpreadKind::Frame => Spread::Frame(Default::default()),
+            SpreadKind::Adaptive => {
+                Spread::Adaptive { low: defaults::SPREAD_LOW, high: defaults::SPREAD_HIGH }
+            }
+        },
+    })
+}
+
+/// A fat-tree is said by `k`, or by all of its counts.
+fn fat_tree_half(keys: &TopologyKeys, kind: TopologyKind, problems: &mut Problems) -> u32 {
+    if kind != TopologyKind::FatTree {
+        return 1;
+    }
+    let counts = [
+        ("pods", &keys.pods),
+        ("edges", &keys.edges),
+        ("aggregations", &keys.aggregations),
+        ("cores", &keys.cores),
+        ("hosts", &keys.hosts),
+    ];
+    match &keys.k {
+        Some(k) => {
+            if k.value % 2 == 1 {
+                problems.push(
+                    Problem::error(format!("`k` is {}, but has to be even", k.value))
+                        .at(k.span, "half of the ports lead up"),
+                );
+            }
+            u32::from(k.value / 2)
+        }
+        None => {
+            let absent: Vec<&str> =
+                counts.iter().filter(|(_, key)| key.is_none()).map(|(name, _)| *name).collect();
+            if !absent.is_empty()
+                && let Some(kind) = &keys.kind
+            {
+                problems.push(
+                    Problem::error(format!("a fat-tree needs `k`, or {}", absent.join(", ")))
+                        .at(kind.span, "how large?")
+                        .help("k = 8 is 8 pods of 4 edge and 4 aggregation switches, 16 core switches, 4 hosts at each edge switch"),
+                );
+            }
+            1
+        }
+    }
+}
