@@ -25,6 +25,7 @@ pub mod machine;
 pub mod network;
 pub mod router;
 pub mod run;
+pub mod simulate;
 pub mod sleeper;
 pub mod spin;
 pub mod traffic;

@@ -12,6 +12,7 @@ pub mod nic;
 pub mod policy;
 pub mod reload;
 pub mod run;
+pub mod sim;
 pub mod status;
 pub mod traffic;
 
@@ -76,6 +77,7 @@ pub enum Command {
     Policy(policy::Args),
     Reload(reload::Args),
     Run(run::Args),
+    Sim(Box<sim::Args>),
     Status(status::Args),
     Traffic(Box<traffic::Args>),
 }
@@ -101,6 +103,7 @@ impl Command {
             Command::Reload(args) => reload::run(&args).map(|()| ExitCode::SUCCESS),
             Command::Policy(args) => policy::run(&args).map(|()| ExitCode::SUCCESS),
             Command::Run(args) => run::run(&args, own),
+            Command::Sim(args) => sim::run(&args),
             Command::Status(args) => status::run(&args).into_diagnostic().map(|()| ExitCode::SUCCESS),
         }
     }

@@ -48,7 +48,7 @@ use xoff_dataplane::units::BitRate;
 
 pub use conduct::{Conduct, Verdict};
 pub use given::Given;
-pub use plot::{Figure, PlotError};
+pub use plot::{Content, Figure, Limits, Panel, PlotError, Point, Scale};
 pub use raw::{RawData, RawError};
 use remarks::{ByPolicy, warnings};
 pub use report::{Findings, Report};
@@ -266,7 +266,7 @@ impl Experiment {
                 let causes: Vec<String> = invalid.problems().iter().map(ToString::to_string).collect();
                 causes.join("; ")
             }
-            unread @ (ConfigError::Read { .. } | ConfigError::ReadLab { .. }) => unread.to_string(),
+            unread => unread.to_string(),
         })
     }
 

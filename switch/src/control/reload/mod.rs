@@ -262,9 +262,9 @@ impl Reloader {
             ..machine::here()
         };
         Config::load(path, machine).map_err(|error| match error {
-            ConfigError::Read { path, error } | ConfigError::ReadLab { path, error } => {
-                NotReloaded::Unread { path, error }
-            }
+            ConfigError::Read { path, error }
+            | ConfigError::ReadLab { path, error }
+            | ConfigError::ReadScenario { path, error } => NotReloaded::Unread { path, error },
             ConfigError::Invalid(invalid) => NotReloaded::Invalid {
                 path: path.clone(),
                 problems: invalid.problems().iter().map(placed).collect(),

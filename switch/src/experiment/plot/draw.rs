@@ -7,8 +7,9 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::style::{Dashes, colour, dashes};
-use super::{Content, Figure, Panel, Point, nice_top};
+use super::{Content, Figure, Panel, Point, Scale, nice_top};
 use crate::experiment::Spread;
+use crate::format::scaled;
 
 const PANEL: (u32, u32) = (520, 330);
 const COLUMNS: usize = 2;
@@ -133,7 +134,12 @@ impl Panel {
         lines: &[(String, Vec<Point>)],
     ) -> Drawn {
         let points = || lines.iter().flat_map(|(_, points)| points);
-        let (from, to) = self.limits.x.unwrap_or_else(|| ends(points().map(|point| point.0)));
+        let place = |x: f64| match self.scale {
+            Scale::Linear => x,
+            Scale::Decades => x.max(f64::MIN_POSITIVE).log10(),
+        };
+        let limits = self.limits.x.map(|(from, to)| (place(from), place(to)));
+        let (from, to) = limits.unwrap_or_else(|| ends(points().map(|point| place(point.0))));
         let top = self.limits.top.unwrap_or_else(|| nice_top(points().filter_map(|point| point.1)));
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, (FONT, 15))
@@ -147,13 +153,16 @@ impl Panel {
             .y_desc(&self.y)
             .label_style((FONT, TEXT_HEIGHT))
             .light_line_style(WHITE)
-            .x_label_formatter(&short)
+            .x_label_formatter(&|x| match self.scale {
+                Scale::Linear => short(x),
+                Scale::Decades => scaled(10_f64.powf(*x), ""),
+            })
             .y_label_formatter(&short)
             .draw()?;
         for (name, points) in lines {
             let (colour, dashes) = (colour(names, name), dashes(in_legend, name));
             for part in points.split(|point| point.1.is_none()) {
-                let part: Vec<(f64, f64)> = part.iter().filter_map(|&(x, y)| Some((x, y?))).collect();
+                let part: Vec<(f64, f64)> = part.iter().filter_map(|&(x, y)| Some((place(x), y?))).collect();
                 if points.len() <= MARKED {
                     chart.draw_series(part.iter().map(|&point| Circle::new(point, 3, colour.filled())))?;
                 }

@@ -34,6 +34,8 @@ pub struct Panel {
     pub y: String,
     /// What is drawn.
     pub content: Content,
+    /// What the horizontal axis of lines is like.
+    pub scale: Scale,
     /// How far the axes go.
     pub limits: Limits,
     /// What is said where there is no value; `None`: nothing.
@@ -45,7 +47,13 @@ impl Panel {
     #[must_use]
     pub fn new(title: &str, x: &str, y: &str, content: Content) -> Panel {
         let [title, x, y] = [title, x, y].map(str::to_owned);
-        Panel { title, x, y, content, limits: Limits::default(), absent: None }
+        Panel { title, x, y, content, scale: Scale::Linear, limits: Limits::default(), absent: None }
+    }
+
+    /// With a horizontal axis on which each decade is as long as any other.
+    #[must_use]
+    pub fn over_decades(self) -> Panel {
+        Panel { scale: Scale::Decades, ..self }
     }
 
     /// With axes that end there.
@@ -59,6 +67,16 @@ impl Panel {
     pub fn absent(self, absent: &'static str) -> Panel {
         Panel { absent: Some(absent), ..self }
     }
+}
+
+/// What a horizontal axis is like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// As long as the quantity.
+    #[default]
+    Linear,
+    /// As long as its logarithm; of quantities above zero.
+    Decades,
 }
 
 /// Ends of axes, where panels are to be compared; without, what is drawn decides.

@@ -1,0 +1,170 @@
+//! `xoff sim`: scenarios of simulated fabrics.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread;
+
+use clap::Subcommand;
+use miette::miette;
+use xoff_config::scenario::{Given, Source};
+
+use crate::cli;
+use crate::simulate::{self, Request, Shard, Summary};
+
+/// Simulates a fabric of switches, each of which is the dataplane itself, under the loads of a scenario. Needs no root, and no device.
+///
+/// The result depends on the scenario and the seeds alone. docs/simulation.md has the keys of a scenario, and the columns of what
+/// is written.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Args {
+    /// The scenario.
+    #[arg(value_name = "SCENARIO.toml", required = true)]
+    scenario: Option<PathBuf>,
+    /// The seed of the only run [default: that of the scenario].
+    #[arg(long, value_name = "NUMBER", value_parser = cli::number(0..=SEED_MAX), conflicts_with = "seeds")]
+    seed: Option<u64>,
+    /// A run for each of these seeds, both ends included.
+    #[arg(long, value_name = "A..B", value_parser = seeds)]
+    seeds: Option<(u64, u64)>,
+    /// A key of the scenario, over what the file says: topology.k=8, load.0.load=0.6, switch.all.class.3.xoff=80KB. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Given>,
+    /// Runs at a time [default: one for each core].
+    #[arg(long, value_name = "COUNT", value_parser = cli::number(1..=1_024_u32))]
+    jobs: Option<u32>,
+    /// Write rows (CSV, JSON lines), summary and plots (SVG, PNG) into this directory.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Run the seeds of this shard only, K of N from 1: `xoff sim merge` puts together what all of them have written.
+    #[arg(long, value_name = "K/N", value_parser = shard, requires = "out")]
+    shard: Option<Shard>,
+    /// Print the summary as one JSON object.
+    #[arg(long)]
+    json: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Merge(MergeArgs),
+}
+
+/// Puts together what the shards of a run have written: the files are those that one run of all seeds would have written.
+#[derive(Debug, clap::Args)]
+struct MergeArgs {
+    /// The directory of each shard.
+    #[arg(value_name = "DIR", required = true)]
+    parts: Vec<PathBuf>,
+    /// Where the whole is written.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Print the summary as one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Round, and below what TOML has no numbers for.
+const SEED_MAX: u64 = 1_000_000_000_000_000_000;
+/// Seeds of a run.
+const SEEDS_MAX: u64 = 1_000_000;
+
+fn seeds(text: &str) -> Result<(u64, u64), String> {
+    let ends = text.split_once("..").and_then(|(from, to)| {
+        let to = to.strip_prefix('=').unwrap_or(to);
+        from.trim().parse().ok().zip(to.trim().parse().ok())
+    });
+    let ends = ends.filter(|&(from, to)| from <= to && to <= SEED_MAX && to - from < SEEDS_MAX);
+    ends.ok_or_else(|| {
+        "it has to be two numbers, such as 1..10, which is ten seeds: a million at most".into()
+    })
+}
+
+fn shard(text: &str) -> Result<Shard, String> {
+    let parts = text.split_once('/').and_then(|(number, count)| number.parse().ok().zip(count.parse().ok()));
+    let parts = parts.filter(|&(number, count)| (1..=count).contains(&number) && count <= SEEDS_MAX);
+    parts
+        .map(|(number, count)| Shard { number, count })
+        .ok_or_else(|| "it has to be K/N, with K from 1 to N, such as 3/8".into())
+}
+
+/// Runs it.
+///
+/// # Errors
+/// What is wrong with the scenario, and what cannot be read or written.
+pub fn run(args: &Args) -> miette::Result<ExitCode> {
+    if let Some(Command::Merge(merge)) = &args.command {
+        let summary = simulate::merge(&merge.parts, &merge.out, &mut |line| cli::tell(line))?;
+        return show(&summary, merge.json);
+    }
+    let path = args.scenario.as_ref().ok_or_else(|| miette!("a scenario is missing"))?;
+    let source = Source::load(path, &args.set)?;
+    let request = Request {
+        source: &source,
+        path,
+        seeds: args.seeds.or(args.seed.map(|seed| (seed, seed))),
+        shard: args.shard,
+        threads: args.jobs.map_or_else(cores, |jobs| jobs as usize),
+        out: args.out.as_deref(),
+    };
+    let summary = simulate::run(&request, &mut |line| cli::tell(line))?;
+    show(&summary, args.json)
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn show(summary: &Summary, as_json: bool) -> miette::Result<ExitCode> {
+    if as_json {
+        let json = serde_json::to_string(summary).expect("plain values have a JSON form");
+        cli::print(json + "\n")?;
+    } else {
+        cli::print(summary.text())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        sim: Args,
+    }
+
+    fn parse(args: &[&str]) -> Result<Args, String> {
+        let parsed = Cli::try_parse_from([&["sim"], args].concat());
+        parsed.map(|cli| cli.sim).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn seeds_are_a_range_and_a_shard_is_one_of_several() {
+        let args = parse(&["s.toml", "--seeds", "1..10", "--shard", "8/8", "--out", "x"]).expect("fine");
+        assert_eq!((args.seeds, args.shard), (Some((1, 10)), Some(Shard { number: 8, count: 8 })));
+        for bad in ["1", "2..1", "a..b", "1..", "0..1000000"] {
+            let message = parse(&["s.toml", "--seeds", bad]).err().unwrap_or_default();
+            assert!(message.contains("1..10"), "{bad}: {message}");
+        }
+        assert_eq!(parse(&["s.toml", "--seeds", "0..999999"]).map(|args| args.seeds), Ok(Some((0, 999_999))));
+        for bad in ["0/8", "9/8", "3", "1/0", "a/b"] {
+            let message = parse(&["s.toml", "--out", "x", "--shard", bad]).err().unwrap_or_default();
+            assert!(message.contains("such as 3/8"), "{bad}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_shard_writes_files_and_one_seed_is_not_several() {
+        assert!(parse(&["s.toml", "--shard", "1/2"]).is_err_and(|message| message.contains("--out")));
+        assert!(
+            parse(&["s.toml", "--seed", "1", "--seeds", "1..2"]).is_err_and(|text| text.contains("--seed"))
+        );
+        assert!(parse(&[]).is_err_and(|message| message.contains("SCENARIO.toml")));
+        assert!(parse(&["merge", "a", "b", "--out", "c"]).is_ok());
+    }
+}

@@ -1,0 +1,94 @@
+//! What the hosts of a scenario are like.
+
+use xoff_config::scenario::{self, Scenario};
+use xoff_dataplane::units::ClassSet;
+use xoff_hosts::Obedience;
+use xoff_sim::flows::{
+    Control, DcqcnSettings, HostSettings, RoceSettings, SwiftSettings, TimelySettings, Transport,
+};
+
+use super::picos;
+
+/// Classes that somebody uses: those of them that are lossy get room.
+pub(super) fn lossy_classes(scenario: &Scenario) -> ClassSet {
+    let answers = scenario.hosts.ack_class;
+    let notices = (scenario.hosts.control == scenario::Control::Dcqcn)
+        .then(|| scenario.hosts.dcqcn.cnp_class.unwrap_or(DcqcnSettings::default().cnp_class));
+    scenario.loads.iter().map(|load| load.class).chain(answers).chain(notices).collect()
+}
+
+/// All of them are alike.
+pub(super) fn settings(scenario: &Scenario) -> HostSettings {
+    let hosts = &scenario.hosts;
+    let default = HostSettings::default();
+    let roce = || {
+        let default = RoceSettings::default();
+        Transport::Roce(RoceSettings {
+            window: hosts.window,
+            ack_every: hosts.ack_every.unwrap_or(default.ack_every),
+            ack_class: hosts.ack_class,
+            timeout: hosts.timeout.map_or(default.timeout, picos),
+            control: control(hosts),
+        })
+    };
+    HostSettings {
+        transport: match hosts.transport {
+            scenario::Transport::LineRate => Transport::LineRate,
+            scenario::Transport::Roce => roce(),
+        },
+        payload_max: hosts.payload.unwrap_or(default.payload_max),
+        obedience: match hosts.pauses {
+            scenario::Obeys::AtOnce => Obedience::Obey,
+            scenario::Obeys::After(time) => Obedience::Late(time),
+            scenario::Obeys::Never => Obedience::Ignore,
+        },
+        obeys_flows: hosts.ofc,
+        obeys_rates: hosts.gfc,
+    }
+}
+
+fn control(hosts: &scenario::Hosts) -> Control {
+    match hosts.control {
+        scenario::Control::None => Control::None,
+        scenario::Control::Dcqcn => {
+            let (said, default) = (&hosts.dcqcn, DcqcnSettings::default());
+            Control::Dcqcn(DcqcnSettings {
+                gain: said.gain.unwrap_or(default.gain),
+                alpha_timer: said.alpha_timer.map_or(default.alpha_timer, picos),
+                increase_timer: said.increase_timer.map_or(default.increase_timer, picos),
+                byte_counter: said.byte_counter.unwrap_or(default.byte_counter),
+                fast_recovery: said.fast_recovery.unwrap_or(default.fast_recovery),
+                additive: said.additive.unwrap_or(default.additive),
+                hyper: said.hyper.unwrap_or(default.hyper),
+                rate_min: said.rate_min.unwrap_or(default.rate_min),
+                cnp_interval: said.cnp_interval.map_or(default.cnp_interval, picos),
+                cnp_class: said.cnp_class.unwrap_or(default.cnp_class),
+            })
+        }
+        scenario::Control::Swift => {
+            let (said, default) = (&hosts.swift, SwiftSettings::default());
+            Control::Swift(SwiftSettings {
+                target: said.target.map_or(default.target, picos),
+                additive: said.additive.unwrap_or(default.additive),
+                decrease: said.decrease.unwrap_or(default.decrease),
+                decrease_max: said.decrease_max.unwrap_or(default.decrease_max),
+                flow_range: said.flow_range.map_or(default.flow_range, picos),
+                ..default
+            })
+        }
+        scenario::Control::Timely => {
+            let (said, default) = (&hosts.timely, TimelySettings::default());
+            Control::Timely(TimelySettings {
+                gain: said.gain.unwrap_or(default.gain),
+                decrease: said.decrease.unwrap_or(default.decrease),
+                additive: said.additive.unwrap_or(default.additive),
+                low: said.low.map_or(default.low, picos),
+                high: said.high.map_or(default.high, picos),
+                idle: said.idle.map_or(default.idle, picos),
+                hyper_after: said.hyper_after.unwrap_or(default.hyper_after),
+                rate_min: said.rate_min.unwrap_or(default.rate_min),
+                ..default
+            })
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What the hosts of a scenario send.
+
+use std::fs;
+use std::path::Path;
+
+use miette::miette;
+use xoff_config::scenario::{self, Gaps, Load, LoadKind, Scenario, Size};
+use xoff_dataplane::units::Class;
+use xoff_sim::flows::FlowFabric;
+use xoff_sim::load::{
+    self, Between, Incast, IncastSettings, Jittered, Listed, OnOff, Poisson, Sizes, Times, parse_flows,
+    permutation, poisson, ring,
+};
+use xoff_sim::{Picos, Seed};
+
+use super::picos;
+
+fn sizes(load: &Load) -> miette::Result<Sizes> {
+    let between = match load.between {
+        scenario::Between::Linear => Between::Linear,
+        scenario::Between::Log => Between::Log,
+        scenario::Between::Step => Between::Step,
+    };
+    match load.size {
+        Size::Fixed(bytes) => Ok(Sizes::fixed(bytes)),
+        Size::Table(name) => {
+            Sizes::named(name, between).ok_or_else(|| miette!("there is no table of sizes `{name}`"))
+        }
+    }
+}
+
+/// Hosts that a load names.
+fn named(load: &Load, hosts: &[u32], count: u32) -> miette::Result<()> {
+    match hosts.iter().find(|host| **host >= count) {
+        None => Ok(()),
+        Some(host) => Err(miette!(
+            "load `{}` names host {host}; this fabric has hosts 0 to {}",
+            load.name,
+            count.saturating_sub(1)
+        )),
+    }
+}
+
+/// Adds a load.
+///
+/// # Errors
+/// What it asks for and the fabric has not.
+pub(super) fn add(
+    fabric: &mut FlowFabric,
+    scenario: &Scenario,
+    load: &Load,
+    (hosts, payload_max, seed): (u32, u32, Seed),
+    path: &Path,
+) -> miette::Result<()> {
+    let all = || (0..hosts).collect::<Vec<u32>>();
+    let fixed = if let Size::Fixed(bytes) = load.size { bytes } else { 0 };
+    let (class, begin): (Class, Picos) = (load.class, picos(load.begin));
+    let until = picos(load.end.unwrap_or(scenario.limit));
+    let gap = match load.gaps {
+        Gaps::Fixed => Times::Fixed(picos(load.gap)),
+        Gaps::Random => Times::Mean(picos(load.gap)),
+    };
+    if hosts < 2 {
+        return Err(miette!("a fabric of {hosts} hosts: nobody can send to another"));
+    }
+    let listed = |flows| Box::new(Listed(flows)) as Box<dyn load::Load + Send>;
+    let made = match load.kind {
+        LoadKind::Poisson => {
+            let from = load.hosts.clone().unwrap_or_else(all);
+            named(load, &from, hosts)?;
+            let flows = Poisson {
+                hosts: from,
+                class,
+                sizes: sizes(load)?,
+                load: load.load,
+                line: scenario.topology.host.rate,
+                payload_max,
+                from: begin,
+                until,
+            };
+            listed(poisson(&flows, seed))
+        }
+        LoadKind::Incast => {
+            let askers = load.askers.clone().unwrap_or_else(|| vec![0]);
+            let servers = load.servers.clone().unwrap_or_else(all);
+            named(load, &askers, hosts)?;
+            named(load, &servers, hosts)?;
+            let others = servers.iter().filter(|server| !askers.contains(server)).count();
+            if (load.fan_in as usize) > others.max(servers.len().saturating_sub(1)) {
+                return Err(miette!(
+                    "load `{}` asks {} servers at once, and there are {others} beside whoever asks",
+                    load.name,
+                    load.fan_in
+                ));
+            }
+            let settings = IncastSettings {
+                askers,
+                servers,
+                fan_in: load.fan_in,
+                class,
+                question: load.question.0,
+                answer: sizes(load)?,
+                gap,
+                is_open: load.is_open,
+                deadline: load.deadline.map(picos),
+                until,
+            };
+            Box::new(Incast::new(settings, seed))
+        }
+        LoadKind::Permutation => listed(permutation(hosts, class, fixed, begin, seed)),
+        LoadKind::Ring => {
+            if load.ahead.is_multiple_of(hosts) {
+                return Err(miette!(
+                    "load `{}`: {} ahead of a host on a ring of {hosts} is itself",
+                    load.name,
+                    load.ahead
+                ));
+            }
+            listed(ring(hosts, load.ahead, class, fixed, begin))
+        }
+        LoadKind::OnOff => {
+            let both: Vec<u32> = load.pairs.iter().flat_map(|&(from, to)| [from, to]).collect();
+            named(load, &both, hosts)?;
+            Box::new(OnOff::new(load.pairs.clone(), class, sizes(load)?, gap, until, seed))
+        }
+        LoadKind::Flows => {
+            let file = scenario::beside(path, &load.file);
+            let text = fs::read_to_string(&file).map_err(|error| {
+                miette!("cannot read the flows of load `{}`: {}: {error}", load.name, file.display())
+            })?;
+            let flows = parse_flows(&text, hosts).map_err(|error| miette!("{}: {error}", file.display()))?;
+            listed(flows)
+        }
+    };
+    fabric.add_load(Jittered::new(made, picos(load.jitter), seed));
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! The switches, hosts and lines of a scenario.
+
+use miette::miette;
+use xoff_config::scenario::{Hosts, PortLine, Scenario, TopologyKind};
+use xoff_dataplane::units::Nanos;
+use xoff_sim::topology::{Build, Dumbbell, FatTree, Graph, LeafSpine, Ring, ofc_fig1};
+use xoff_sim::{At, Line, Plan};
+
+use super::picos;
+
+fn line(port: PortLine) -> Line {
+    Line { rate: port.rate, delay: picos(port.delay) }
+}
+
+fn few(what: &str, count: u32) -> miette::Result<u8> {
+    u8::try_from(count)
+        .map_err(|_| miette!("{count} {what} are more than the ports of a switch (255 at most)"))
+}
+
+/// Its plan.
+///
+/// # Errors
+/// What there cannot be so many of.
+pub(super) fn plan(scenario: &Scenario, build: &Build) -> miette::Result<Plan> {
+    let topology = &scenario.topology;
+    let (host_line, fabric, core_line) = (line(topology.host), line(topology.fabric), line(topology.core));
+    Ok(match topology.kind {
+        TopologyKind::Single => {
+            let mut graph = Graph::default();
+            let switch = graph.add_switch(0);
+            (0..few("hosts", topology.hosts)?).for_each(|_| _ = graph.add_host(switch, host_line));
+            graph.plan(build)
+        }
+        TopologyKind::Chain => {
+            let mut graph = Graph::default();
+            let switches: Vec<u32> = (0..topology.switches).map(|_| graph.add_switch(0)).collect();
+            for end in [switches.first(), switches.last()].into_iter().flatten() {
+                graph.add_host(*end, host_line);
+            }
+            switches.windows(2).for_each(|pair| graph.link(pair[0], pair[1], fabric));
+            graph.plan(build)
+        }
+        TopologyKind::Dumbbell => {
+            let hosts = few("hosts", topology.hosts)?;
+            Dumbbell { left: hosts, right: hosts, host_line, trunk: fabric }.plan(build)
+        }
+        TopologyKind::Ring => {
+            let switches = few("switches", topology.switches)?;
+            if switches < 3 {
+                return Err(miette!(
+                    "a ring of {switches} switches is none: give topology.switches 3 at least"
+                ));
+            }
+            Ring { switches, hosts: 1, host_line, ring_line: fabric }.plan(build)
+        }
+        TopologyKind::OfcFig1 => ofc_fig1(fabric, build),
+        TopologyKind::LeafSpine => LeafSpine {
+            leaves: few("leaves", topology.leaves)?,
+            spines: few("spines", topology.spines)?,
+            hosts: few("hosts of a leaf", topology.hosts)?,
+            host_line,
+            spine_line: fabric,
+            without: Vec::new(),
+        }
+        .plan(build),
+        TopologyKind::FatTree => {
+            let (cores, aggregations) = (topology.cores, topology.aggregations);
+            if !cores.is_multiple_of(aggregations) {
+                return Err(miette!(
+                    "{cores} core switches cannot be shared out among the {aggregations} aggregation switches of a pod: \
+                     topology.cores has to be a multiple of topology.aggregations"
+                ));
+            }
+            FatTree {
+                pods: few("pods", topology.pods)?,
+                edges: few("edge switches of a pod", topology.edges)?,
+                aggregations: few("aggregation switches of a pod", aggregations)?,
+                cores: u16::try_from(cores).map_err(|_| miette!("{cores} core switches are too many"))?,
+                hosts: few("hosts of an edge switch", topology.hosts)?,
+                host_line,
+                edge_line: fabric,
+                core_line,
+            }
+            .plan(build)
+        }
+    })
+}
+
+/// The kind of each switch, in the order of the plan.
+pub(super) fn kinds(scenario: &Scenario) -> Vec<&'static str> {
+    let topology = &scenario.topology;
+    let layers = match topology.kind {
+        TopologyKind::LeafSpine => vec![topology.leaves, topology.spines],
+        TopologyKind::FatTree => {
+            let (pods, cores) = (topology.pods, topology.cores);
+            vec![pods * topology.edges, pods * topology.aggregations, cores]
+        }
+        TopologyKind::Single => vec![1],
+        TopologyKind::Dumbbell => vec![2],
+        TopologyKind::OfcFig1 => vec![3],
+        TopologyKind::Chain | TopologyKind::Ring => vec![topology.switches],
+    };
+    let names = topology.kind.switches().iter();
+    names.zip(layers).flat_map(|(name, count)| (0..count).map(move |_| *name)).collect()
+}
+
+/// By switch and port: its line, and who is at the other end.
+pub(super) fn ports(plan: &Plan, hosts: &Hosts) -> (Vec<Vec<PortLine>>, Vec<Vec<String>>) {
+    let name = |at: At| match at {
+        At::Host(host) => format!("h{host}"),
+        At::Switch(switch, port) => format!("s{switch}p{port}"),
+    };
+    let mut found: Vec<Vec<(u8, PortLine, String)>> = vec![Vec::new(); plan.switches() as usize];
+    for &(a, b, line) in plan.links() {
+        for (from, to) in [(a, b), (b, a)] {
+            if let At::Switch(switch, port) = from {
+                let is_trunk = matches!(to, At::Switch(..));
+                let line = PortLine {
+                    rate: line.rate,
+                    delay: Nanos(line.delay.0.div_ceil(1_000)),
+                    ofc: is_trunk || hosts.ofc,
+                    gfc: is_trunk || hosts.gfc,
+                };
+                found[switch as usize].push((port, line, name(to)));
+            }
+        }
+    }
+    found.iter_mut().for_each(|ports| ports.sort_by_key(|(port, ..)| *port));
+    let ports = found.iter().map(|ports| ports.iter().map(|(_, line, _)| *line).collect()).collect();
+    let peers = found.into_iter().map(|ports| ports.into_iter().map(|(.., peer)| peer).collect()).collect();
+    (ports, peers)
+}

@@ -1,0 +1,389 @@
+//! One run: a point of the sweep with a seed. What it answers is text already: the rows of each file.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use miette::miette;
+use xoff_config::scenario::{Scenario, Source};
+use xoff_dataplane::cause::Trigger;
+use xoff_dataplane::counters::{ClassCounters, Counters};
+use xoff_dataplane::tap::TapId;
+use xoff_dataplane::units::{Class, Nanos, PortId};
+use xoff_sim::flows::{FlowFabric, FlowRecord};
+use xoff_sim::{Picos, SwitchNode};
+
+use super::build::{Model, model};
+use super::pauses::Pauses;
+use super::tables::{Row, TABLES, decimal, nanos};
+use crate::experiment::Spread;
+
+/// Which run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Job {
+    /// The point of the sweep.
+    pub point: usize,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// What is written of it: rows of each of [`TABLES`].
+pub type Rows = [Vec<Row>; TABLES.len()];
+
+/// How far a run has come.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// In thousandths.
+    pub done: AtomicU64,
+    /// Frames over links.
+    pub hops: AtomicU64,
+}
+
+/// A point as files name it.
+#[must_use]
+pub fn label(scenario: &Scenario) -> String {
+    let parts: Vec<String> = scenario.point.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    parts.join(";")
+}
+
+/// Parts of a run after which progress is told.
+const PARTS: u64 = 1_000;
+/// And how long each is at most, so that a run which ends by itself long before its limit is not told of in one piece.
+const PART_MAX: Nanos = Nanos::from_micros(50);
+
+/// What was counted before the warm-up was over.
+#[derive(Clone, Copy, Default)]
+struct Before {
+    xoffs: u64,
+    held: u64,
+    lost: u64,
+    marked: u64,
+    payload: u64,
+}
+
+/// Makes it.
+///
+/// # Errors
+/// What the scenario says and the fabric cannot have.
+pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miette::Result<Rows> {
+    let scenario = source.point(job.point)?;
+    let mut model = model(source, job.point, job.seed, path)?;
+    let pauses = put_taps(&mut model.fabric, scenario.output.pauses)?;
+    let key = [label(&scenario), job.seed.to_string()];
+    let mut rows = Rows::default();
+    let end = Picos::from(scenario.limit);
+    let warm_up = Picos::from(scenario.warm_up);
+    let sample = scenario.output.sample.map(Picos::from);
+    let part = Picos((end.0 / PARTS).clamp(1, Picos::from(PART_MAX).0));
+    let mut before = if warm_up == Picos::ZERO { Some(Before::default()) } else { None };
+    let mut next_sample = sample.unwrap_or(Picos::NEVER);
+    let mut last_bytes = Vec::new();
+    let mut now = Picos::ZERO;
+    loop {
+        let mut until = now.after(part).min(next_sample).min(end);
+        if before.is_none() {
+            until = until.min(warm_up);
+        }
+        let is_done = match scenario.duration {
+            Some(_) => {
+                model.fabric.run_until(until);
+                false
+            }
+            None => model.fabric.run_to_end(until),
+        };
+        now = if is_done { model.fabric.fabric().now() } else { until };
+        if before.is_none() && now >= warm_up {
+            before = Some(counted(&model.fabric, model.payload_max));
+        }
+        if now == next_sample {
+            look(&model, &key, now, &mut rows);
+            throughput(&model, &scenario, &key, (now, sample.unwrap_or(now)), &mut last_bytes, &mut rows);
+            next_sample = now.after(sample.unwrap_or(Picos::NEVER));
+        }
+        tell(&model.fabric, scenario.duration, (now, end), progress);
+        if is_done || now >= end {
+            break;
+        }
+    }
+    let records: Vec<FlowRecord> = model.fabric.records().collect();
+    rows[1] = records.iter().map(|record| flow(record, &model, warm_up, &key)).collect();
+    classes(&model, &key, &mut rows);
+    for (switch, pauses) in pauses.iter().enumerate() {
+        rows[3].extend(pauses.all().iter().map(|pause| pause_row(switch, pause, &model, &key)));
+    }
+    rows[0] = vec![summary(&model, &records, &scenario, before.unwrap_or_default(), now, &key)];
+    progress.done.store(PARTS, Ordering::Relaxed);
+    Ok(rows)
+}
+
+fn put_taps(fabric: &mut FlowFabric, are_wanted: bool) -> miette::Result<Vec<Pauses>> {
+    let count = fabric.fabric().switches().len();
+    let mut all = Vec::new();
+    for switch in (0..).take(if are_wanted { count } else { 0 }) {
+        let pauses = Pauses::default();
+        let put = fabric.fabric_mut().at_switch(switch, |node: &mut SwitchNode, net| {
+            let counters = Arc::clone(node.counters());
+            node.put_tap(TapId(0), pauses.tap(counters.ports(), counters), net)
+        });
+        put.map_err(|_| miette!("a switch has more taps than it can have"))?;
+        all.push(pauses);
+    }
+    Ok(all)
+}
+
+fn tell(fabric: &FlowFabric, duration: Option<Nanos>, (now, end): (Picos, Picos), progress: &Progress) {
+    let (part, whole) = match duration {
+        Some(_) => (u128::from(now.0), u128::from(end.0)),
+        None => (fabric.flows() as u128 - u128::from(fabric.open()), fabric.flows() as u128),
+    };
+    let done = u64::try_from(part * u128::from(PARTS) / whole.max(1)).unwrap_or(PARTS);
+    progress.done.store(done.min(PARTS - 1), Ordering::Relaxed);
+    progress.hops.store(fabric.fabric().tally().hops, Ordering::Relaxed);
+}
+
+fn ports(counters: &Counters) -> impl Iterator<Item = (PortId, Class, &ClassCounters)> {
+    let ports = (0..=u8::MAX).map(PortId).take(counters.ports());
+    ports.flat_map(move |port| {
+        Class::ALL.into_iter().map(move |class| (port, class, counters.class(port, class)))
+    })
+}
+
+fn dropped(counters: &ClassCounters) -> u64 {
+    counters.drops.iter().map(xoff_dataplane::counter::Counter::get).sum()
+}
+
+/// How long the peer was held, a hold that goes on included.
+fn held(counters: &ClassCounters, now: Nanos) -> u64 {
+    let since = counters.held_since.get();
+    counters.held_nanos.get() + if since > 0 { now.0.saturating_sub(since) } else { 0 }
+}
+
+fn counted(fabric: &FlowFabric, payload_max: u32) -> Before {
+    let now = fabric.fabric().now().floor();
+    let mut sum = Before { payload: payload(fabric, payload_max), ..Before::default() };
+    for switch in fabric.fabric().switches() {
+        sum.lost += switch.never_seen();
+        for (_, _, class) in ports(switch.counters()) {
+            sum.xoffs += class.xoff_sent.get();
+            sum.held += held(class, now);
+            sum.lost += dropped(class);
+            sum.marked += class.ecn_marked_frames.get();
+        }
+    }
+    sum
+}
+
+/// Payload of all flows that has come and was of use.
+fn payload(fabric: &FlowFabric, payload_max: u32) -> u64 {
+    (0..).zip(fabric.records()).map(|(flow, record)| came(fabric, flow, record.bytes, payload_max)).sum()
+}
+
+/// Payload of a flow that has come and was of use.
+fn came(fabric: &FlowFabric, flow: u32, bytes: u64, payload_max: u32) -> u64 {
+    (u64::from(fabric.received(flow)) * u64::from(payload_max)).min(bytes)
+}
+
+fn row(key: &[String; 2], cells: impl IntoIterator<Item = String>) -> Row {
+    key.iter().cloned().chain(cells).collect()
+}
+
+/// Queues that are not empty.
+fn look(model: &Model, key: &[String; 2], now: Picos, rows: &mut Rows) {
+    for (number, switch) in model.fabric.fabric().switches().iter().enumerate() {
+        for (port, class, counters) in ports(switch.counters()) {
+            let (egress, ingress) = (counters.egress_bytes.get(), counters.ingress_bytes.get());
+            let headroom = counters.headroom_bytes.get();
+            if egress + ingress + headroom > 0 {
+                let numbers = [number as u64, port.0.into(), class.get().into(), egress, ingress, headroom];
+                let cells = std::iter::once(nanos(now)).chain(numbers.map(|number| number.to_string()));
+                rows[4].push(row(key, cells));
+            }
+        }
+    }
+}
+
+fn throughput(
+    model: &Model,
+    scenario: &Scenario,
+    key: &[String; 2],
+    (now, span): (Picos, Picos),
+    last: &mut Vec<u64>,
+    rows: &mut Rows,
+) {
+    let most = scenario.output.throughput_flows.min(u32::try_from(model.fabric.flows()).unwrap_or(u32::MAX));
+    last.resize(most as usize, 0);
+    for flow in 0..most {
+        let record = model.fabric.record(flow);
+        let bytes = came(&model.fabric, flow, record.bytes, model.payload_max);
+        let since = bytes - last[flow as usize];
+        last[flow as usize] = bytes;
+        let is_there = record.start < now && record.finish.is_none_or(|finish| finish.after(span) > now);
+        if is_there {
+            let mbps = since as f64 * 8e6 / span.0 as f64;
+            let cells = [nanos(now), flow.to_string(), bytes.to_string(), decimal(mbps)];
+            rows[5].push(row(key, cells));
+        }
+    }
+}
+
+fn flow(record: &FlowRecord, model: &Model, warm_up: Picos, key: &[String; 2]) -> Row {
+    let or_empty = |text: Option<String>| text.unwrap_or_default();
+    row(
+        key,
+        [
+            record.flow.to_string(),
+            model.loads.get(usize::from(record.tag)).cloned().unwrap_or_default(),
+            record.from.to_string(),
+            record.to.to_string(),
+            record.class.to_string(),
+            record.bytes.to_string(),
+            nanos(record.start),
+            or_empty(record.finish.map(nanos)),
+            or_empty(record.took().map(nanos)),
+            nanos(record.ideal),
+            or_empty(record.slowdown().map(decimal)),
+            record.frames_sent.to_string(),
+            record.frames_resent.to_string(),
+            record.timeouts.to_string(),
+            record.marked.to_string(),
+            record.cnps.to_string(),
+            record.out_of_order.to_string(),
+            u8::from(record.start >= warm_up).to_string(),
+        ],
+    )
+}
+
+fn classes(model: &Model, key: &[String; 2], rows: &mut Rows) {
+    let now = model.fabric.fabric().now().floor();
+    for (number, switch) in model.fabric.fabric().switches().iter().enumerate() {
+        for (port, class, counters) in ports(switch.counters()) {
+            let paused_since = counters.paused_since.get();
+            let paused = if paused_since > 0 { now.0.saturating_sub(paused_since) } else { 0 };
+            let counts = [
+                counters.rx_frames.get(),
+                counters.rx_bytes.get(),
+                counters.tx_frames.get(),
+                counters.tx_bytes.get(),
+                dropped(counters),
+                counters.ecn_marked_frames.get(),
+                counters.xoff_sent.get(),
+                counters.xon_sent.get(),
+                counters.refreshes_sent.get(),
+                counters.xoff_received.get(),
+                held(counters, now),
+                counters.paused_nanos.get() + paused,
+                counters.ingress_watermark.get(),
+                counters.headroom_watermark.get(),
+                counters.egress_watermark.get(),
+            ];
+            if counts.iter().any(|count| *count > 0) {
+                let place = [
+                    number.to_string(),
+                    model.kinds[number].to_owned(),
+                    port.0.to_string(),
+                    model.peers[number][port.index()].clone(),
+                    class.to_string(),
+                ];
+                rows[2].push(row(key, place.into_iter().chain(counts.map(|count| count.to_string()))));
+            }
+        }
+    }
+}
+
+fn pause_row(switch: usize, pause: &super::pauses::Pause, model: &Model, key: &[String; 2]) -> Row {
+    let cause = pause.cause;
+    let text = |of: Option<String>| of.unwrap_or_default();
+    row(
+        key,
+        [
+            pause.start.0.to_string(),
+            text(pause.end.map(|end| end.0.to_string())),
+            switch.to_string(),
+            pause.port.0.to_string(),
+            pause.class.to_string(),
+            model.peers[switch][pause.port.index()].clone(),
+            text(cause.map(|cause| Trigger::NAMES[cause.trigger].to_owned())),
+            text(cause.map(|cause| cause.class.to_string())),
+            text(cause.and_then(|cause| cause.culprit).map(|port| port.0.to_string())),
+            text(cause.map(|cause| u8::from(cause.relayed).to_string())),
+            pause.refreshes.to_string(),
+        ],
+    )
+}
+
+fn summary(
+    model: &Model,
+    records: &[FlowRecord],
+    scenario: &Scenario,
+    before: Before,
+    now: Picos,
+    key: &[String; 2],
+) -> Row {
+    let warm_up = Picos::from(scenario.warm_up);
+    let flows: Vec<&FlowRecord> = records.iter().filter(|record| record.start >= warm_up).collect();
+    let done: Vec<&FlowRecord> = flows.iter().copied().filter(|record| record.finish.is_some()).collect();
+    let took = || done.iter().filter_map(|record| Some(record.took()?.0 as f64 / 1e6));
+    let slow = || done.iter().filter_map(|record| record.slowdown());
+    let mut sorted: [Vec<f64>; 2] = [took().collect(), slow().collect()];
+    sorted.iter_mut().for_each(|values| values.sort_by(f64::total_cmp));
+    let mean = |values: &[f64]| {
+        if values.is_empty() {
+            String::new()
+        } else {
+            decimal(values.iter().sum::<f64>() / values.len() as f64)
+        }
+    };
+    let median =
+        |values: &[f64]| Spread::of(values.iter().copied()).map_or(String::new(), |of| decimal(of.p50));
+    let queries: Vec<_> =
+        model.fabric.loads().flat_map(|load| load.queries()).filter(|query| query.start >= warm_up).collect();
+    let span = now.since(warm_up).0.max(1);
+    let after = counted(&model.fabric, model.payload_max);
+    let most = |of: fn(&ClassCounters) -> u64| {
+        let switches = model.fabric.fabric().switches().iter();
+        switches.flat_map(|switch| ports(switch.counters())).map(|(.., class)| of(class)).max().unwrap_or(0)
+    };
+    let sum = |of: fn(&FlowRecord) -> u32| flows.iter().map(|record| u64::from(of(record))).sum::<u64>();
+    let kilobytes = |bytes: u64| decimal(bytes as f64 / 1e3);
+    row(
+        key,
+        [
+            decimal(now.0 as f64 / 1e6),
+            flows.len().to_string(),
+            done.len().to_string(),
+            queries.len().to_string(),
+            queries.iter().filter(|query| query.is_met()).count().to_string(),
+            mean(&sorted[0]),
+            median(&sorted[0]),
+            percentile(&sorted[0], 99),
+            mean(&sorted[1]),
+            median(&sorted[1]),
+            percentile(&sorted[1], 95),
+            percentile(&sorted[1], 99),
+            decimal((after.payload - before.payload) as f64 * 8e3 / span as f64),
+            (after.xoffs - before.xoffs).to_string(),
+            decimal((after.held - before.held) as f64 / 1e3),
+            (after.lost - before.lost).to_string(),
+            (after.marked - before.marked).to_string(),
+            sum(|record| record.cnps).to_string(),
+            sum(|record| record.frames_resent).to_string(),
+            sum(|record| record.timeouts).to_string(),
+            kilobytes(most(|class| class.egress_watermark.get())),
+            kilobytes(most(|class| class.headroom_watermark.get())),
+            model.fabric.fabric().tally().hops.to_string(),
+            format!("{:016x}", model.fabric.fabric().digest()),
+        ],
+    )
+}
+
+/// Of sorted values; between two it lies on the straight line from one to the other, as quartiles do elsewhere.
+pub(super) fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    let (below, rest) = (last * percent / 100, last * percent % 100);
+    let above = (below + 1).min(last);
+    Some(sorted[below] + (sorted[above] - sorted[below]) * rest as f64 / 100.0)
+}
+
+fn percentile(sorted: &[f64], percent: usize) -> String {
+    quantile(sorted, percent).map_or(String::new(), decimal)
+}

@@ -1,0 +1,137 @@
+//! `xoff sim`: a scenario's runs, one for each point of its sweep and seed, and what becomes of them.
+//!
+//! ```text
+//!   Source --points, seeds, shard--> jobs --threads--> rows, in the order of jobs --> files --> plots
+//!   (config)                          |                         |
+//!                                     build: fabric, loads      +--> summary
+//! ```
+//!
+//! A run is made by one thread from a point and a seed alone, and rows are taken in the order of jobs: what is written depends on
+//! neither the number of threads nor the number of shards. Summaries and plots are made of rows, so that merged shards have the same.
+
+mod build;
+mod job;
+mod pauses;
+mod picture;
+mod plots;
+mod run_jobs;
+mod store;
+mod summary;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use miette::miette;
+use xoff_config::scenario::Source;
+
+use job::Job;
+use picture::Painter;
+use store::{About, Store};
+use tables::{RUNS, Row};
+
+pub use job::label;
+pub use summary::{Measured, PointSummary, Summary};
+pub use tables::{Column, TABLES, Table};
+
+/// A share of the seeds: `number` of `count`, from one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Which.
+    pub number: u64,
+    /// Of how many.
+    pub count: u64,
+}
+
+/// What is to be run.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// The scenario.
+    pub source: &'a Source,
+    /// Its file.
+    pub path: &'a Path,
+    /// Seeds; `None`: that of the scenario.
+    pub seeds: Option<(u64, u64)>,
+    /// Which of them are this process's.
+    pub shard: Option<Shard>,
+    /// Runs at a time.
+    pub threads: usize,
+    /// Where files are written.
+    pub out: Option<&'a Path>,
+}
+
+/// Runs it. `tell` hears of what is written.
+///
+/// # Errors
+/// What the scenario says and cannot be, and files that cannot be written.
+pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Result<Summary> {
+    let source = request.source;
+    let scenarios = (0..source.points()).map(|point| source.point(point)).collect::<Result<Vec<_>, _>>()?;
+    let first = &scenarios[0];
+    let (from, to) = request.seeds.unwrap_or((first.seed, first.seed));
+    let seeds: Vec<u64> = (from..=to).collect();
+    let about = About {
+        scenario: first.name.clone(),
+        about: first.about.clone(),
+        points: scenarios.iter().map(job::label).collect(),
+        seeds: seeds.clone(),
+    };
+    let is_own = |place: &u64| request.shard.is_none_or(|of| place % of.count == of.number - 1);
+    let own: Vec<u64> = (0..).zip(&seeds).filter(|(place, _)| is_own(place)).map(|(_, seed)| *seed).collect();
+    let jobs: Vec<Job> =
+        (0..scenarios.len()).flat_map(|point| own.iter().map(move |&seed| Job { point, seed })).collect();
+    // What cannot be is found before anything is run.
+    for point in 0..scenarios.len() {
+        build::model(source, point, from, request.path)?;
+    }
+    let mut store = request.out.map(|out| Store::create(out, &about, source.text())).transpose()?;
+    let mut runs: Vec<Row> = Vec::new();
+    run_jobs::run(source, request.path, &jobs, request.threads, |_, rows| {
+        runs.extend(rows[0].iter().cloned());
+        store.as_mut().map_or(Ok(()), |store| store.write(&rows))
+    })?;
+    let summary = summary::summary(&about, &runs);
+    if let Some(store) = store {
+        let directory = store.close()?;
+        if request.shard.is_none() {
+            finish(&about, &summary, &directory, tell)?;
+        }
+        tell(format!("{} runs written to {}", jobs.len(), directory.display()));
+    }
+    Ok(summary)
+}
+
+/// Merges what shards have written.
+///
+/// # Errors
+/// They do not belong together, or files cannot be read or written.
+pub fn merge(parts: &[PathBuf], out: &Path, tell: &mut dyn FnMut(String)) -> miette::Result<Summary> {
+    let (about, directory) = store::merge(parts, out)?;
+    let mut runs: Vec<Row> = Vec::new();
+    store::rows(&directory, &RUNS, |row| runs.push(row))?;
+    let summary = summary::summary(&about, &runs);
+    finish(&about, &summary, &directory, tell)?;
+    tell(format!("{} runs of {} directories written to {}", runs.len(), parts.len(), directory.display()));
+    Ok(summary)
+}
+
+fn finish(
+    about: &About,
+    summary: &Summary,
+    directory: &Path,
+    tell: &mut dyn FnMut(String),
+) -> miette::Result<()> {
+    let json = serde_json::to_string_pretty(summary).expect("plain values have a JSON form") + "\n";
+    for (name, text) in [("summary.json", json), ("summary.txt", summary.text())] {
+        let path = directory.join(name);
+        fs::write(&path, text).map_err(|error| miette!("cannot write {}: {error}", path.display()))?;
+    }
+    let painter = Painter::new();
+    if painter.is_none() {
+        tell("no font is installed: plots are written as SVG only (for PNG, install one, such as fonts-dejavu-core)".into());
+    }
+    plots::draw(about, directory, painter.as_ref())?;
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! Pauses as they are asked for, with their causes: a [`Tap`] on every switch sees what leaves, and writes down PFC. Lists of
+//! flows (OFC) and rates (GFC) pause no class.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use xoff_dataplane::cause::Cause;
+use xoff_dataplane::counters::Counters;
+use xoff_dataplane::frame::{Frame, FrameStore};
+use xoff_dataplane::tap::{Seen, Sighting, Tap};
+use xoff_dataplane::units::{Class, Nanos, PortId, PortSet, Quanta};
+use xoff_dataplane::wire::ofc::FlowPause;
+use xoff_dataplane::wire::{Header, MacControl};
+
+/// One pause.
+#[derive(Clone, Copy, Debug)]
+pub struct Pause {
+    /// When its XOFF began to leave.
+    pub start: Nanos,
+    /// When its XON did.
+    pub end: Option<Nanos>,
+    /// By which port it left.
+    pub port: PortId,
+    /// The class that is to stop.
+    pub class: Class,
+    /// Why.
+    pub cause: Option<Cause>,
+    /// How often the XOFF was repeated.
+    pub refreshes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    pauses: Vec<Pause>,
+    /// By port and class, the pause that has not ended.
+    open: BTreeMap<(u8, u8), usize>,
+}
+
+/// The pauses of one switch, in the order of their starts.
+#[derive(Clone, Debug, Default)]
+pub struct Pauses(Arc<Mutex<Kept>>);
+
+impl Pauses {
+    /// What writes them down at a switch of so many ports.
+    #[must_use]
+    pub fn tap(&self, ports: usize, counters: Arc<Counters>) -> Box<dyn Tap> {
+        let ports = (0..=u8::MAX).map(PortId).take(ports).collect();
+        Box::new(Watch { ports, counters, pauses: self.clone() })
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> Vec<Pause> {
+        self.kept().pauses.clone()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug)]
+struct Watch {
+    ports: PortSet,
+    counters: Arc<Counters>,
+    pauses: Pauses,
+}
+
+impl Tap for Watch {
+    fn ports(&self) -> PortSet {
+        self.ports
+    }
+
+    fn see(&mut self, sighting: &Sighting, frame: &Frame, store: &dyn FrameStore) {
+        if !sighting.is_control || !matches!(sighting.what, Seen::Sent { .. }) {
+            return;
+        }
+        let head = store.head(frame);
+        let Ok(header) = Header::parse(head) else { return };
+        let Ok(MacControl::Pfc(pfc)) = MacControl::parse(&header, head) else { return };
+        // Flows that are to stop one by one are no pause of their class.
+        if !matches!(FlowPause::parse(&pfc, head), Ok(None)) {
+            return;
+        }
+        let (at, port) = (sighting.at, sighting.port);
+        let kept = &mut *self.pauses.kept();
+        for (class, time) in pfc.iter() {
+            let key = (port.0, class.get());
+            if time == Quanta(0) {
+                if let Some(open) = kept.open.remove(&key) {
+                    kept.pauses[open].end = Some(at);
+                }
+            } else if let Some(open) = kept.open.get(&key) {
+                kept.pauses[*open].refreshes += 1;
+            } else {
+                let cause = Cause::unpack(self.counters.class(port, class).held_cause.get());
+                kept.open.insert(key, kept.pauses.len());
+                kept.pauses.push(Pause { start: at, end: None, port, class, cause, refreshes: 0 });
+            }
+        }
+    }
+}

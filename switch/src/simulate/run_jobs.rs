@@ -1,0 +1,125 @@
+//! Runs side by side on threads, and told of in their order: what is written does not depend on how many threads there are.
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use xoff_config::scenario::Source;
+
+use super::job::{self, Job, Progress, Rows};
+use crate::format::{scaled, span};
+
+/// How often progress is told: of a terminal, and of anything else.
+const TOLD_EVERY: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(15)];
+
+/// Runs them, at most `threads` at a time; `take` is given the rows of each in the order of `jobs`.
+///
+/// # Errors
+/// What the first of them in their order could not do, or `take` said.
+pub fn run(
+    source: &Source,
+    path: &Path,
+    jobs: &[Job],
+    threads: usize,
+    mut take: impl FnMut(Job, Rows) -> miette::Result<()>,
+) -> miette::Result<()> {
+    let progress: Vec<Progress> = jobs.iter().map(|_| Progress::default()).collect();
+    let next = AtomicUsize::new(0);
+    let stop = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        let (sender, results) = mpsc::channel();
+        for _ in 0..threads.clamp(1, jobs.len().max(1)) {
+            let (sender, next, progress, stop) = (sender.clone(), &next, &progress, &stop);
+            scope.spawn(move || {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if stop.load(Ordering::Relaxed) > 0 {
+                        break;
+                    }
+                    let Some(&at) = jobs.get(number) else { break };
+                    let _ = sender.send((number, job::run(source, path, at, &progress[number])));
+                }
+            });
+        }
+        drop(sender);
+        let mut teller = Teller::new();
+        let (mut waiting, mut due) = (BTreeMap::new(), 0);
+        while due < jobs.len() {
+            match results.recv_timeout(TOLD_EVERY[0]) {
+                Ok((number, made)) => _ = waiting.insert(number, made),
+                Err(RecvTimeoutError::Timeout) => {}
+                // A thread has panicked, which the scope passes on.
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            teller.tell(&progress);
+            while let Some(made) = waiting.remove(&due) {
+                let done = made.and_then(|rows| take(jobs[due], rows));
+                if done.is_err() {
+                    stop.store(1, Ordering::Relaxed);
+                    teller.end();
+                    return done;
+                }
+                due += 1;
+            }
+        }
+        teller.end();
+        Ok(())
+    })
+}
+
+/// Tells how far it is, on standard error.
+struct Teller {
+    began: Instant,
+    told: Option<Instant>,
+    is_terminal: bool,
+    hops: (Instant, u64),
+}
+
+impl Teller {
+    fn new() -> Teller {
+        let now = Instant::now();
+        Teller { began: now, told: None, is_terminal: io::stderr().is_terminal(), hops: (now, 0) }
+    }
+
+    fn tell(&mut self, progress: &[Progress]) {
+        let every = TOLD_EVERY[usize::from(!self.is_terminal)];
+        let now = Instant::now();
+        if now.duration_since(self.told.unwrap_or(self.began)) < every {
+            return;
+        }
+        self.told = Some(now);
+        let parts: u64 = progress.iter().map(|of| of.done.load(Ordering::Relaxed)).sum();
+        let hops: u64 = progress.iter().map(|of| of.hops.load(Ordering::Relaxed)).sum();
+        let ended = progress.iter().filter(|of| of.done.load(Ordering::Relaxed) == 1_000).count();
+        let share = parts as f64 / (1_000.0 * progress.len().max(1) as f64);
+        let rate =
+            hops.saturating_sub(self.hops.1) as f64 / now.duration_since(self.hops.0).as_secs_f64().max(1e-3);
+        self.hops = (now, hops);
+        let left = match share {
+            share if share > 0.01 => {
+                let seconds = self.began.elapsed().as_secs_f64() * (1.0 - share) / share;
+                let nanos = Duration::from_secs_f64(seconds.min(1e9)).as_nanos();
+                format!("about {} left", span(u64::try_from(nanos).unwrap_or(u64::MAX)))
+            }
+            _ => "time left not known yet".into(),
+        };
+        let line = format!(
+            "{ended} of {} runs, {:.0} %, {}, {left}",
+            progress.len(),
+            100.0 * share,
+            scaled(rate, "hops/s")
+        );
+        let text = if self.is_terminal { format!("\r\x1b[K{line}") } else { line + "\n" };
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+
+    fn end(&self) {
+        if self.is_terminal && self.told.is_some() {
+            let _ = io::stderr().write_all(b"\r\x1b[K");
+        }
+    }
+}

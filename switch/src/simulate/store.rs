@@ -1,0 +1,208 @@
+//! The directory that a run writes: its scenario, rows, summary and plots. Several of them, each of a share of the seeds, are merged
+//! into what one run of all would have written.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use miette::miette;
+use serde::{Deserialize, Serialize};
+
+use super::job::Rows;
+use super::tables::{RUNS, Row, TABLES, Table, cells, csv};
+
+/// What a directory is of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// The scenario's name.
+    pub scenario: String,
+    /// What it shows.
+    pub about: String,
+    /// The points of its sweep, the control first.
+    pub points: Vec<String>,
+    /// All seeds of the run, those of other shards too.
+    pub seeds: Vec<u64>,
+}
+
+const ABOUT: &str = "run.json";
+const SCENARIO: &str = "scenario.toml";
+
+fn cannot(path: &Path, error: &dyn std::fmt::Display) -> miette::Report {
+    miette!("cannot write {}: {error}", path.display())
+}
+
+/// A directory that is written.
+pub struct Store {
+    directory: PathBuf,
+    files: Vec<[BufWriter<File>; 2]>,
+}
+
+impl Store {
+    /// A new directory, or one that is empty.
+    ///
+    /// # Errors
+    /// It holds something already, or cannot be written.
+    pub fn create(directory: &Path, about: &About, scenario: &str) -> miette::Result<Store> {
+        let holds = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some());
+        if holds {
+            return Err(miette!(
+                help = "give --out another directory, or empty this one: results of two runs are never mixed",
+                "{} holds something already",
+                directory.display()
+            ));
+        }
+        fs::create_dir_all(directory).map_err(|error| cannot(directory, &error))?;
+        let text = serde_json::to_string_pretty(about).expect("plain values have a JSON form") + "\n";
+        for (name, text) in [(ABOUT, text.as_str()), (SCENARIO, scenario)] {
+            let path = directory.join(name);
+            fs::write(&path, text).map_err(|error| cannot(&path, &error))?;
+        }
+        let open = |table: &&Table, ending: &str| {
+            let path = directory.join(format!("{}.{ending}", table.name));
+            File::create(&path).map(BufWriter::new).map_err(|error| cannot(&path, &error))
+        };
+        let mut files = Vec::new();
+        for table in TABLES {
+            let [mut csv, json] = [open(&table, "csv")?, open(&table, "jsonl")?];
+            csv.write_all(table.header().as_bytes()).map_err(|error| cannot(directory, &error))?;
+            files.push([csv, json]);
+        }
+        Ok(Store { directory: directory.to_owned(), files })
+    }
+
+    /// The rows of a run.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn write(&mut self, rows: &Rows) -> miette::Result<()> {
+        for ((table, files), rows) in TABLES.iter().zip(&mut self.files).zip(rows) {
+            for row in rows {
+                let lines = [csv(row), table.json(row)];
+                for (file, line) in files.iter_mut().zip(lines) {
+                    file.write_all(line.as_bytes()).map_err(|error| cannot(&self.directory, &error))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All rows are written.
+    ///
+    /// # Errors
+    /// They cannot be.
+    pub fn close(self) -> miette::Result<PathBuf> {
+        for file in self.files.into_iter().flatten() {
+            file.into_inner().map_err(|error| cannot(&self.directory, &error))?;
+        }
+        Ok(self.directory)
+    }
+}
+
+/// What a directory is of, and its scenario.
+///
+/// # Errors
+/// It was not written by a run, or cannot be read.
+pub fn about(directory: &Path) -> miette::Result<(About, String)> {
+    let read = |name: &str| {
+        let path = directory.join(name);
+        fs::read_to_string(&path).map_err(|error| {
+            miette!(
+                help = "directories are merged that `xoff sim --shard K/N --out DIR` has written",
+                "cannot read {}: {error}",
+                path.display()
+            )
+        })
+    };
+    let about = serde_json::from_str(&read(ABOUT)?)
+        .map_err(|error| miette!("{}: {error}", directory.join(ABOUT).display()))?;
+    Ok((about, read(SCENARIO)?))
+}
+
+/// The rows of a file, one after the other.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miette::Result<()> {
+    let path = directory.join(format!("{}.csv", table.name));
+    let failed = |error: &dyn std::fmt::Display| miette!("cannot read {}: {error}", path.display());
+    let file = File::open(&path).map_err(|error| failed(&error))?;
+    for line in BufReader::new(file).lines().skip(1) {
+        let row = cells(&line.map_err(|error| failed(&error))?);
+        if row.len() != table.columns.len() {
+            return Err(failed(&format!("a row of {} columns, not {}", row.len(), table.columns.len())));
+        }
+        take(row);
+    }
+    Ok(())
+}
+
+/// Writes what one run of all seeds would have written.
+///
+/// # Errors
+/// They are of different runs, two have the same run, one is missing; or something cannot be read or written.
+pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(About, PathBuf)> {
+    let Some(first) = parts.first() else { return Err(miette!("nothing to merge")) };
+    let (told, scenario) = about(first)?;
+    let mut found: BTreeMap<(usize, u64), Rows> = BTreeMap::new();
+    for part in parts {
+        if about(part)? != (told.clone(), scenario.clone()) {
+            return Err(miette!(
+                help = "all shards of a run have the same scenario, --set and --seeds",
+                "{} is of another run than {}",
+                part.display(),
+                first.display()
+            ));
+        }
+        let mut own: BTreeMap<(usize, u64), Rows> = BTreeMap::new();
+        let mut stray = None;
+        for (at, table) in TABLES.iter().enumerate() {
+            rows(part, table, |row| match place(&told, &row) {
+                Some(place) => own.entry(place).or_default()[at].push(row),
+                None => stray = Some(row),
+            })?;
+        }
+        if let Some(row) = stray {
+            return Err(miette!(
+                "{} has a row of no run of its scenario: {}",
+                part.display(),
+                csv(&row).trim_end()
+            ));
+        }
+        for (place, rows) in own {
+            if found.insert(place, rows).is_some() {
+                let (point, seed) = (&told.points[place.0], place.1);
+                return Err(miette!(
+                    "{} has a run that another directory has, too: {point:?}, seed {seed}",
+                    part.display()
+                ));
+            }
+        }
+    }
+    let all = (0..told.points.len()).flat_map(|point| told.seeds.iter().map(move |seed| (point, *seed)));
+    let missing: Vec<String> = all
+        .filter(|place| !found.contains_key(place))
+        .map(|(point, seed)| format!("{} seed {seed}", told.points[point]).trim().to_owned())
+        .collect();
+    if !missing.is_empty() {
+        return Err(miette!(
+            help = "give the directories of all shards, of --shard 1/N to --shard N/N",
+            "{} runs are missing: {}{}",
+            missing.len(),
+            missing[..missing.len().min(5)].join(", "),
+            if missing.len() > 5 { ", ..." } else { "" }
+        ));
+    }
+    let mut store = Store::create(out, &told, &scenario)?;
+    for rows in found.values() {
+        store.write(rows)?;
+    }
+    Ok((told, store.close()?))
+}
+
+/// Of which run a row is.
+fn place(about: &About, row: &Row) -> Option<(usize, u64)> {
+    let point = about.points.iter().position(|point| *point == row[RUNS.at("point")])?;
+    let seed = row[RUNS.at("seed")].parse().ok()?;
+    about.seeds.contains(&seed).then_some((point, seed))
+}

@@ -1,0 +1,284 @@
+//! The files that a run writes: their columns, with units, and how a row becomes a line of CSV or JSON.
+
+use std::fmt::Write as _;
+
+use xoff_sim::Picos;
+
+/// A column.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Its name; the last word is the unit where it has one.
+    pub name: &'static str,
+    /// What its values are in.
+    pub unit: &'static str,
+    /// What it is.
+    pub about: &'static str,
+}
+
+/// A file's worth of rows.
+#[derive(Debug)]
+pub struct Table {
+    /// The file's name, without `.csv` and `.jsonl`.
+    pub name: &'static str,
+    /// What a row is.
+    pub about: &'static str,
+    /// Its columns.
+    pub columns: &'static [Column],
+}
+
+/// The cells of a row.
+pub type Row = Vec<String>;
+
+/// What is no number.
+const TEXT: &str = "text";
+
+macro_rules! columns {
+    ($($name:literal, $unit:expr, $about:literal;)*) => {
+        &[
+            Column { name: "point", unit: TEXT, about: "the point of the sweep; empty without one" },
+            Column { name: "seed", unit: "", about: "the seed of the run" },
+            $(Column { name: $name, unit: $unit, about: $about },)*
+        ]
+    };
+}
+
+/// One row for each flow.
+pub const FLOWS: Table = Table {
+    name: "flows",
+    about: "a flow",
+    columns: columns! {
+        "flow", "", "its number in the run";
+        "load", TEXT, "the load that it is of";
+        "from", "", "the number of the host that sends";
+        "to", "", "the number of the host that receives";
+        "class", "", "its class";
+        "size_bytes", "bytes", "what it carries, headers left out";
+        "start_ns", "ns", "when its first frame might leave";
+        "finish_ns", "ns", "when its last byte was at the receiver; empty: it had not ended";
+        "fct_ns", "ns", "from start to finish; empty: it had not ended";
+        "ideal_ns", "ns", "the same if it were alone in the fabric";
+        "slowdown", "1", "fct_ns / ideal_ns; empty: it had not ended";
+        "sent_frames", "frames", "frames of data sent, those sent again too";
+        "resent_frames", "frames", "frames of data that had been sent before";
+        "timeouts", "", "how often its sender waited in vain";
+        "marked_frames", "frames", "frames that came with a mark of congestion";
+        "cnps", "frames", "congestion notifications sent for it";
+        "out_of_order_frames", "frames", "frames that did not come right after the one before them";
+        "counted", "0 or 1", "whether it began after warm_up, and is in the summary";
+    },
+};
+
+/// One row for each queue that was not empty when it was looked at.
+pub const QUEUES: Table = Table {
+    name: "queues",
+    about: "a queue with something in it, at a sample",
+    columns: columns! {
+        "time_ns", "ns", "when";
+        "switch", "", "the number of the switch";
+        "port", "", "the number of its port";
+        "class", "", "the class";
+        "egress_bytes", "bytes", "what waits to leave by the port";
+        "ingress_bytes", "bytes", "what came in by the port and has not left";
+        "headroom_bytes", "bytes", "the part of it beyond XOFF";
+    },
+};
+
+/// One row for each pause that a switch asked for.
+pub const PAUSES: Table = Table {
+    name: "pauses",
+    about: "a pause, from the XOFF that a switch sent to its XON",
+    columns: columns! {
+        "start_ns", "ns", "when the XOFF began to leave";
+        "end_ns", "ns", "when the XON did; empty: not within the run";
+        "switch", "", "the number of the switch that asks";
+        "port", "", "the number of its port";
+        "class", "", "the class that is to stop";
+        "peer", TEXT, "who is to stop: h3 is host 3, s1p2 is port 2 of switch 1";
+        "trigger", TEXT, "what made the policy ask";
+        "cause_class", "", "the class whose queues are full";
+        "culprit_port", "", "the port of the egress queue that is congested; empty: none is known";
+        "relayed", "0 or 1", "whether that queue was held by its own peer";
+        "refreshes", "frames", "how often the XOFF was repeated";
+    },
+};
+
+/// One row for each class of each port that did anything.
+pub const CLASSES: Table = Table {
+    name: "classes",
+    about: "a class of a port, over the whole run",
+    columns: columns! {
+        "switch", "", "the number of the switch";
+        "kind", TEXT, "its kind";
+        "port", "", "the number of its port";
+        "peer", TEXT, "who is at the other end: h3 is host 3, s1p2 is port 2 of switch 1";
+        "class", "", "the class";
+        "rx_frames", "frames", "what came in";
+        "rx_bytes", "bytes", "the same, with FCS";
+        "tx_frames", "frames", "what left";
+        "tx_bytes", "bytes", "the same, with FCS";
+        "dropped_frames", "frames", "what was dropped, for whatever reason";
+        "marked_frames", "frames", "what left with a mark of congestion";
+        "xoff_sent", "frames", "pauses asked for";
+        "xon_sent", "frames", "pauses ended";
+        "refreshes_sent", "frames", "XOFF repeated";
+        "xoff_received", "frames", "XOFF that came, repeated ones too";
+        "held_ns", "ns", "how long the peer was held";
+        "paused_ns", "ns", "how long the class was held by the peer";
+        "ingress_max_bytes", "bytes", "most that had come in and not left";
+        "headroom_max_bytes", "bytes", "most of it beyond XOFF";
+        "egress_max_bytes", "bytes", "most that waited to leave";
+    },
+};
+
+/// One row for each of the first flows, at each sample.
+pub const THROUGHPUT: Table = Table {
+    name: "throughput",
+    about: "a flow, at a sample",
+    columns: columns! {
+        "time_ns", "ns", "when";
+        "flow", "", "its number in the run";
+        "received_bytes", "bytes", "payload that had come by then and was of use";
+        "rate_mbps", "Mb/s", "payload since the sample before";
+    },
+};
+
+/// One row for each run: what the summary is made of.
+pub const RUNS: Table = Table {
+    name: "runs",
+    about: "a run: a point of the sweep with a seed",
+    columns: columns! {
+        "duration_us", "us", "how long it ran";
+        "flows", "flows", "flows that began after warm_up";
+        "flows_done", "flows", "those that ended";
+        "queries", "queries", "queries of incasts that began after warm_up";
+        "queries_met", "queries", "those that ended, within their deadline where they have one";
+        "fct_mean_us", "us", "completion time of flows, mean";
+        "fct_p50_us", "us", "the same, median";
+        "fct_p99_us", "us", "the same, 99th percentile";
+        "slowdown_mean", "1", "completion time over that of the flow alone, mean";
+        "slowdown_p50", "1", "the same, median";
+        "slowdown_p95", "1", "the same, 95th percentile";
+        "slowdown_p99", "1", "the same, 99th percentile";
+        "goodput_gbps", "Gb/s", "payload that came and was of use, of all flows together, over the time after warm_up";
+        "xoffs", "frames", "pauses asked for after warm_up";
+        "held_us", "us", "how long peers were held after warm_up, all ports and classes together";
+        "lost_frames", "frames", "frames dropped after warm_up, or that found no packet memory";
+        "marked_frames", "frames", "frames marked after warm_up";
+        "cnps", "frames", "congestion notifications";
+        "resent_frames", "frames", "frames sent again";
+        "timeouts", "", "how often senders waited in vain";
+        "queue_max_kb", "kB", "the longest egress queue at any time";
+        "headroom_max_kb", "kB", "most beyond XOFF at any time";
+        "hops", "frames", "frames over links, all told";
+        "trace", TEXT, "one number for all that happened: the same for the same seed";
+    },
+};
+
+/// All files.
+pub const TABLES: [&Table; 6] = [&RUNS, &FLOWS, &CLASSES, &PAUSES, &QUEUES, &THROUGHPUT];
+
+impl Table {
+    /// The first line of the CSV file.
+    #[must_use]
+    pub fn header(&self) -> String {
+        let names: Vec<&str> = self.columns.iter().map(|column| column.name).collect();
+        names.join(",") + "\n"
+    }
+
+    /// Where a column is.
+    ///
+    /// # Panics
+    /// If there is none of that name.
+    #[must_use]
+    pub fn at(&self, name: &str) -> usize {
+        self.columns.iter().position(|column| column.name == name).expect("a column of the table")
+    }
+
+    /// A row as one JSON object and a line feed. What is empty is null.
+    #[must_use]
+    pub fn json(&self, row: &[String]) -> String {
+        let mut line = String::from("{");
+        for (at, (column, cell)) in self.columns.iter().zip(row).enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            let value = match cell.as_str() {
+                text if column.unit == TEXT => serde_json::Value::from(text).to_string(),
+                "" => "null".into(),
+                number => number.into(),
+            };
+            let _ = write!(line, "{comma}\"{}\":{value}", column.name);
+        }
+        line + "}\n"
+    }
+}
+
+/// A row as a line of CSV.
+#[must_use]
+pub fn csv(row: &[String]) -> String {
+    let cell = |cell: &String| match cell.contains([',', '"', '\n']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell.clone(),
+    };
+    row.iter().map(cell).collect::<Vec<_>>().join(",") + "\n"
+}
+
+/// The cells of a line of CSV.
+#[must_use]
+pub fn cells(line: &str) -> Row {
+    let (mut row, mut cell, mut is_quoted) = (Row::new(), String::new(), false);
+    let mut characters = line.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' if is_quoted && characters.peek() == Some(&'"') => cell.extend(characters.next()),
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => row.push(std::mem::take(&mut cell)),
+            other => cell.push(other),
+        }
+    }
+    row.push(cell);
+    row
+}
+
+/// A time in nanoseconds, to the picosecond.
+#[must_use]
+pub fn nanos(time: Picos) -> String {
+    match time.0 % 1_000 {
+        0 => (time.0 / 1_000).to_string(),
+        rest => format!("{}.{rest:03}", time.0 / 1_000),
+    }
+}
+
+/// A number with as many decimals as say something.
+#[must_use]
+pub fn decimal(number: f64) -> String {
+    let text = format!("{number:.6}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_csv_has_the_cells_that_it_was_made_of() {
+        let row: Row = ["policy=pfc", "k=[1, 2]", "a \"b\"", ""].map(str::to_owned).into();
+        let line = csv(&row);
+        assert_eq!(line, "policy=pfc,\"k=[1, 2]\",\"a \"\"b\"\"\",\n");
+        assert_eq!(cells(line.trim_end()), row);
+    }
+
+    #[test]
+    fn times_are_written_to_the_picosecond_and_numbers_as_short_as_they_are() {
+        assert_eq!([0, 1_000, 1_001, 999].map(|time| nanos(Picos(time))), ["0", "1", "1.001", "0.999"]);
+        assert_eq!([1.0, 0.5, 1.0 / 3.0].map(decimal), ["1", "0.5", "0.333333"]);
+    }
+
+    #[test]
+    fn a_row_is_an_object_with_numbers_texts_and_nothing() {
+        let mut row: Row = THROUGHPUT.columns.iter().map(|_| "1".to_owned()).collect();
+        row[0] = "a\"b".into();
+        row[5] = String::new();
+        let value: serde_json::Value = serde_json::from_str(&THROUGHPUT.json(&row)).expect("JSON");
+        assert_eq!(value["point"], "a\"b");
+        assert_eq!((&value["seed"], &value["rate_mbps"]), (&1.into(), &serde_json::Value::Null));
+    }
+}

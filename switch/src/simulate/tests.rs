@@ -1,0 +1,98 @@
+//! What is written is documented, and depends on the scenario and the seeds alone.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use super::tables::TABLES;
+use super::*;
+
+const DOCUMENT: &str = include_str!("../../../docs/simulation.md");
+const SCENARIOS: [&str; 4] = ["fat-tree", "incast", "leaf-spine", "ofc-fig1"];
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../sim/scenarios/{name}.toml"))
+}
+
+fn source(name: &str, set: &[&str]) -> Source {
+    let given: Vec<_> = set.iter().map(|text| text.parse().unwrap()).collect();
+    Source::load(&path(name), &given).unwrap()
+}
+
+/// Short enough for every test run.
+const SHORT: [&str; 3] = ["topology.hosts=5", "load.0.fan_in=4", "load.0.size=20KB"];
+
+/// Every file below a directory.
+fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(
+                files(&path)
+                    .into_iter()
+                    .map(|(name, bytes)| (path.file_name().unwrap().into(), name, bytes))
+                    .map(|(below, name, bytes): (PathBuf, PathBuf, Vec<u8>)| (below.join(name), bytes)),
+            );
+        } else {
+            found.insert(path.file_name().unwrap().into(), fs::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+fn written(out: &Path, threads: usize, shard: Option<Shard>) -> BTreeMap<PathBuf, Vec<u8>> {
+    let source = source("incast", &SHORT);
+    let file = path("incast");
+    let request =
+        Request { source: &source, path: &file, seeds: Some((1, 4)), shard, threads, out: Some(out) };
+    run(&request, &mut |_| ()).unwrap();
+    files(out)
+}
+
+#[test]
+fn every_column_is_documented_with_its_unit_and_nothing_else() {
+    for table in TABLES {
+        let heading = format!("\n### `{}`\n", table.name);
+        let (_, section) = DOCUMENT.split_once(&heading).unwrap_or_else(|| panic!("no section {heading}"));
+        let rows = section.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
+        let documented: Vec<String> =
+            rows.take_while(|line| line.starts_with('|')).map(str::to_owned).collect();
+        let row = |column: &Column| format!("| `{}` | {} | {} |", column.name, column.unit, column.about);
+        assert_eq!(documented, table.columns.iter().map(row).collect::<Vec<_>>(), "{}", table.name);
+    }
+}
+
+#[test]
+fn the_same_bytes_are_written_by_any_number_of_threads_and_shards() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let one = written(&at("one"), 1, None);
+    assert_eq!(written(&at("four"), 4, None), one);
+    let parts: Vec<PathBuf> = (1..=3).map(|number| at(&format!("shard-{number}"))).collect();
+    for (number, part) in (1..).zip(&parts) {
+        written(part, 2, Some(Shard { number, count: 3 }));
+    }
+    merge(&parts, &at("merged"), &mut |_| ()).unwrap();
+    assert_eq!(files(&at("merged")), one);
+    let missing = merge(&parts[1..], &at("part"), &mut |_| ()).unwrap_err().to_string();
+    assert!(missing.contains("runs are missing"), "{missing}");
+    let twice =
+        merge(&[parts[0].clone(), parts[0].clone()], &at("twice"), &mut |_| ()).unwrap_err().to_string();
+    assert!(twice.contains("that another directory has, too"), "{twice}");
+}
+
+#[test]
+fn each_scenario_that_is_shipped_runs_and_seeds_differ() {
+    for name in SCENARIOS {
+        let source = source(name, &["scenario.seed=1"]);
+        let rows = |seed| {
+            let job = Job { point: 0, seed };
+            job::run(&source, &path(name), job, &Default::default()).unwrap()[0][0].clone()
+        };
+        let (at, first) = (RUNS.at("trace"), rows(1));
+        assert_eq!(first[RUNS.at("lost_frames")], "0", "{name}");
+        assert_eq!(first[at], rows(1)[at], "{name}");
+        assert_ne!(first[at], rows(2)[at], "{name}");
+    }
+}
