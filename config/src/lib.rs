@@ -69,7 +69,7 @@ pub use nic::{NicMissing, NicSettings, NicWishes};
 pub use own::{OwnPolicy, Parameters, no_own_policy};
 pub use problem::{ConfigError, Invalid, Problem};
 pub use shell::{
-    LogFormat, Mode, Poll, PortShell, Queues, Rings, ShellSettings, Sighup, Worker, Workers, ZeroCopy,
+    LogFormat, Mode, Poll, PortShell, Queues, Rings, Router, ShellSettings, Sighup, Worker, Workers, ZeroCopy,
 };
 pub use uses::Uses;
 

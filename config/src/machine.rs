@@ -1,6 +1,8 @@
 //! What a configuration must fit into: a machine, its devices, and the program that runs there.
 
-use toml_span::Span;
+use std::path::{Path, PathBuf};
+
+use toml_span::{Span, Spanned};
 use xoff_dataplane::settings::PortSettings;
 use xoff_dataplane::units::{Bytes, ETHERNET_HEADER};
 
@@ -22,6 +24,8 @@ pub struct Machine {
     pub cores: Vec<u16>,
     /// What is known of a device, by its name.
     pub device: fn(&str) -> Device,
+    /// Whether this is a network namespace.
+    pub is_netns: fn(&Path) -> bool,
     /// The policy that the program brings along.
     pub own_policy: Option<OwnPolicy>,
 }
@@ -46,7 +50,17 @@ pub enum Device {
 
 impl Default for Machine {
     fn default() -> Machine {
-        Machine { memory: None, cores: Vec::new(), device: |_| Device::Unknown, own_policy: None }
+        let device = |_: &_| Device::Unknown;
+        Machine { memory: None, cores: Vec::new(), device, is_netns: |_| true, own_policy: None }
+    }
+}
+
+impl Machine {
+    /// This machine, when nothing is known of its devices and network namespaces: those that are meant are others, or are yet to be.
+    #[must_use]
+    pub fn without_networks(self) -> Machine {
+        let Machine { device, is_netns, .. } = Machine::default();
+        Machine { device, is_netns, ..self }
     }
 }
 
@@ -58,6 +72,7 @@ pub(crate) fn misfits(config: &Config, machine: &Machine, document: Option<&Docu
         let place = document.and_then(|document| document.ports.get(number));
         problems.extend(of_device(shell, port, &(machine.device)(&shell.device), place));
     }
+    problems.extend(no_netns(config, machine.is_netns, document));
     let placed = config.with_spare_places();
     let needed = placed.memory(&placed.workers(&machine.cores), &placed.queues(machine)).needed();
     problems.extend(machine.memory.and_then(|available| shortage(needed, available)));
@@ -82,6 +97,25 @@ fn foreign_cores(config: &Config, cores: &[u16], document: Option<&Document>) ->
         place.map_or(problem.clone(), |key| problem.at(key.span, "not here"))
     });
     foreign.collect()
+}
+
+/// Where namespaces are named that are none.
+fn no_netns(config: &Config, is_netns: fn(&Path) -> bool, document: Option<&Document>) -> Vec<Problem> {
+    let router = config.shell.router.as_ref().and_then(|router| router.netns.as_ref());
+    let named = [
+        (router, document.and_then(|document| document.router.netns.as_ref())),
+        (config.shell.http_netns.as_ref(), document.and_then(|document| document.switch.http_netns.as_ref())),
+    ];
+    let absent =
+        named.into_iter().filter_map(|(netns, key)| Some((netns.filter(|netns| !is_netns(netns))?, key)));
+    let problem = |(netns, key): (&PathBuf, Option<&Spanned<PathBuf>>)| {
+        let problem = Problem::error(format!("{} is no network namespace", netns.display())).help(
+            "`ip netns list` shows those that have names, `ip netns add NAME` makes one; a path such as /proc/PID/ns/net may be \
+             given, too; `xoff check --elsewhere` checks a file for another machine",
+        );
+        key.map_or(problem.clone(), |key| problem.at(key.span, "not here"))
+    };
+    absent.map(problem).collect()
 }
 
 /// What `device` cannot do for its port, and what it does for others.

@@ -1,6 +1,8 @@
 //! What a configuration wants of the machine that it is for.
 #![allow(clippy::unwrap_used)]
 
+use std::path::Path;
+
 use xoff_config::{Config, ConfigError, Device, Machine, Uses};
 use xoff_dataplane::units::Bytes;
 
@@ -99,6 +101,28 @@ fn what_the_machine_has_a_device_for_is_refused_or_told_by_what_it_would_lose() 
             problems.iter().find(|it| it.message.contains(words)).unwrap_or_else(|| panic!("{problems:?}"));
         assert_eq!((told.position, told.is_error()), (Some((4, 11)), refused), "{told:?}");
     }
+}
+
+#[test]
+fn a_namespace_that_is_named_has_to_be_one() {
+    let routed = format!("{PORTS}[router]\nnetns = \"/run/rt\"\n[switch]\nhttp_netns = \"/run/web\"\n")
+        .replacen("[[port]]\n", "[[port]]\nrouted = true\n", 1);
+    let messages = |is_netns: fn(&Path) -> bool| match Config::from_toml(
+        "test.toml",
+        &routed,
+        Machine { is_netns, ..Machine::default() },
+    ) {
+        Ok(_) => Vec::new(),
+        Err(ConfigError::Invalid(invalid)) => {
+            let problems = invalid.problems().iter();
+            problems.map(|problem| (problem.message.clone(), problem.position.is_some())).collect()
+        }
+        Err(other) => panic!("{other}"),
+    };
+    let told = |path: &str| (format!("{path} is no network namespace"), true);
+    assert_eq!(messages(|_| true), []);
+    assert_eq!(messages(|path| path == Path::new("/run/web")), [told("/run/rt")]);
+    assert_eq!(messages(|_| false), [told("/run/rt"), told("/run/web")]);
 }
 
 #[test]

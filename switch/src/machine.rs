@@ -1,6 +1,9 @@
 //! The machine that this process runs on, for configurations to fit into.
 
+use std::fs;
 use std::hash::{BuildHasher, RandomState};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use nix::sys::sysinfo::sysinfo;
 use xoff_config::{Device, Machine};
@@ -10,11 +13,21 @@ use xoff_dataplane::units::Bytes;
 /// What this process may use, its devices in the network namespace of the thread that asks.
 #[must_use]
 pub fn here() -> Machine {
-    Machine { memory: memory(), cores: cores(), device, own_policy: None }
+    Machine { memory: memory(), cores: cores(), device, is_netns, own_policy: None }
 }
 
 fn device(name: &str) -> Device {
     xoff_xdp::look(name).unwrap_or(Device::Unknown)
+}
+
+/// What is on the file system of namespaces is one; of another kind it is refused when it is entered.
+fn is_netns(path: &Path) -> bool {
+    let file_system = |path: &Path| fs::metadata(path).map(|file| file.dev());
+    match (file_system(path), file_system(Path::new("/proc/thread-self/ns/net"))) {
+        (Ok(its), Ok(ours)) => its == ours,
+        (Err(_), _) => false,
+        (Ok(_), Err(_)) => true, // without /proc nobody can tell
+    }
 }
 
 /// A number that nobody else knows, another one at each call: the standard library's hashers are seeded by
@@ -50,6 +63,16 @@ mod tests {
         });
         assert_eq!(pinned.join().unwrap(), [last]);
         assert!(here().memory.unwrap() > Bytes(1 << 20));
+    }
+
+    #[test]
+    fn a_network_namespace_is_told_from_other_files() {
+        let is_netns = here().is_netns;
+        for (path, is_one) in
+            [("/proc/self/ns/net", true), ("/proc/self/status", false), ("/no/such/file", false)]
+        {
+            assert_eq!(is_netns(Path::new(path)), is_one, "{path}");
+        }
     }
 
     #[test]

@@ -209,6 +209,28 @@ fn a_device_that_is_not_here_is_refused_unless_the_file_is_for_another_machine()
 }
 
 #[test]
+fn a_router_is_told_and_a_namespace_for_it_that_is_none_is_refused() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let router = "[router]\nnetns = \"/no/such/namespace\"\n";
+    file.write_all(format!("{}routed = true\n{router}", port("a", "1G", "")).as_bytes()).unwrap();
+    let here = Command::new(env!("CARGO_BIN_EXE_xoff"))
+        .args(["check", "--config"])
+        .arg(file.path())
+        .output()
+        .unwrap();
+    assert_eq!(here.status.code(), Some(2));
+    let said = text(&here.stderr);
+    for part in ["/no/such/namespace is no network namespace", "ip netns add NAME"] {
+        assert!(said.contains(part), "{part:?} is not in\n{said}");
+    }
+    let printed = check(file.path(), &[]);
+    let printed = text(&printed.stdout);
+    for part in ["host interfaces a in the network namespace /no/such/namespace", "routed"] {
+        assert!(printed.contains(part), "{part:?} is not in\n{printed}");
+    }
+}
+
+#[test]
 fn a_missing_file_is_named() {
     let output = check(Path::new("/nowhere/xoff.toml"), &[]);
     assert_eq!(output.status.code(), Some(2));

@@ -43,7 +43,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::thread;
 
-use xoff_config::{Config, ConfigError, Device, Machine, OwnPolicy};
+use xoff_config::{Config, ConfigError, Machine, OwnPolicy};
 use xoff_dataplane::units::BitRate;
 
 pub use conduct::{Conduct, Verdict};
@@ -303,7 +303,7 @@ impl Experiment {
         }
         plans.iter().try_for_each(Plan::check_programs).map_err(FabricError::from)?;
         self.reaches(request).iter().for_each(|line| tell(line));
-        let machine = Machine { device: |_| Device::Unknown, ..machine::here() };
+        let machine = machine::here().without_networks();
         let mut doubts = ByPolicy::default();
         for variant in &request.policies {
             let configs =

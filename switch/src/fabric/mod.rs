@@ -26,7 +26,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use xoff_config::{Config, ConfigError, Device as DeviceFacts, Machine};
+use xoff_config::{Config, ConfigError};
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::settings::Spread;
 use xoff_dataplane::units::{Bytes, Class, Nanos};
@@ -260,7 +260,7 @@ impl Fabric {
 
 impl Model {
     fn build(plan: &Plan, variant: &Settings) -> Result<Model, FabricError> {
-        let machine = Machine { device: |_| DeviceFacts::Unknown, ..machine::here() };
+        let machine = machine::here().without_networks();
         let configs = plan.switches().map(|switch| plan.config(switch, variant, machine.clone()));
         Ok(Model { switches: configs.collect::<Result<_, _>>()?, seed: variant.seed })
     }
@@ -276,7 +276,7 @@ impl Namespaces {
         let mut lab = Lab::new();
         let mut switches = Vec::new();
         // Devices of these names in the namespace of the caller are others.
-        let machine = Machine { device: |_| DeviceFacts::Unknown, ..machine::here() };
+        let machine = machine::here().without_networks();
         for switch in plan.switches() {
             let config = plan.config(switch, variant, machine.clone())?;
             switches.push((lab.namespace(plan.switch_name(switch))?, config));

@@ -9,7 +9,8 @@ use xoff_config::written::{grouped, ranges};
 use xoff_dataplane::units::BitRate;
 
 use super::report::{
-    ClassReport, EcnReport, PipelineReport, PortReport, ProblemReport, QcnReport, Report, WatchdogReport,
+    ClassReport, EcnReport, PipelineReport, PortReport, ProblemReport, QcnReport, Report, RouterReport,
+    WatchdogReport,
 };
 use xoff_dataplane::settings::IngressOrder;
 
@@ -20,6 +21,7 @@ pub fn print(report: &Report) -> String {
     let sections = [
         ("", summary(report)),
         ("Ports", ports_table(report).to_string()),
+        ("Router", report.router.as_ref().map(router_line).unwrap_or_default()),
         ("Classes (bytes)", classes_table(report).to_string()),
         ("Policies beside PFC, thresholds of lossless classes (bytes)", policies_table(report)),
         ("Thresholds, what they do for a congested line, and cost it (us)", congested_table(report)),
@@ -76,6 +78,11 @@ fn pipeline_line(pipeline: &PipelineReport) -> String {
         _ => "a queue for each class",
     };
     format!("{rate}, from the ports in turn; {} us of delay; at ingress {order}", micros(*delay_us))
+}
+
+fn router_line(router: &RouterReport) -> String {
+    let netns = router.netns.as_ref().map_or("the switch's own".into(), |netns| netns.display().to_string());
+    format!("host interfaces {} in the network namespace {netns}", router.interfaces.join(", "))
 }
 
 fn qcn_line(qcn: &QcnReport) -> String {
@@ -143,6 +150,9 @@ fn queues(port: &PortReport) -> String {
 }
 
 fn vlans(port: &PortReport) -> String {
+    if port.routed {
+        return "routed".into();
+    }
     let tag = |vid: &u16| format!("{vid}t");
     let plain = |vid: &u16| if port.pvid == Some(*vid) { format!("{vid}*") } else { vid.to_string() };
     let all: Vec<String> = port.untagged.iter().map(plain).chain(port.tagged.iter().map(tag)).collect();

@@ -1,7 +1,9 @@
 //! What follows from a configuration, as plain data: printed as tables or as JSON.
 
+use std::path::PathBuf;
+
 use serde::{Serialize, Serializer};
-use xoff_config::{Config, Machine, PortShell, Problem, Queues, Rings, Worker};
+use xoff_config::{Config, Machine, PortShell, Problem, Queues, Rings, Router, Worker};
 use xoff_dataplane::headroom::Headroom;
 use xoff_dataplane::settings::{
     Accounting, ClassSettings, Culprit, EcnSettings, FlowControl, Memory, PipelineSettings, PolicyKind,
@@ -38,6 +40,8 @@ pub struct Report {
     pub workers: Vec<WorkerReport>,
     /// Ports.
     pub ports: Vec<PortReport>,
+    /// The router; `null`: none.
+    pub router: Option<RouterReport>,
     /// Congestion points; `null`: none.
     pub qcn: Option<QcnReport>,
     /// Memory, line by line.
@@ -83,6 +87,22 @@ pub struct WorkerReport {
     pub ports: Vec<String>,
 }
 
+/// The router, as the kernel has it.
+#[derive(Clone, Debug, Serialize)]
+pub struct RouterReport {
+    /// The network namespace of its host interfaces; `null`: that of the switch.
+    pub netns: Option<PathBuf>,
+    /// Names of its host interfaces.
+    pub interfaces: Vec<String>,
+}
+
+impl From<&Router> for RouterReport {
+    fn from(router: &Router) -> RouterReport {
+        let interfaces = router.interfaces.iter().map(|interface| interface.name.clone()).collect();
+        RouterReport { netns: router.netns.clone(), interfaces }
+    }
+}
+
 /// One port.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)] // the names are those of docs/configuration.md
@@ -111,6 +131,7 @@ pub struct PortReport {
     pub pause_time_us: f64,
     pub refresh_us: f64,
     pub trust: &'static str,
+    pub routed: bool,
     pub pvid: Option<u16>,
     pub tagged: Vec<u16>,
     pub untagged: Vec<u16>,
@@ -292,6 +313,7 @@ impl Report {
             pipeline: switch.pipeline.into(),
             workers: workers.iter().map(|worker| worker_report(worker, config)).collect(),
             ports: ports(config, &queues),
+            router: shell.router.as_ref().map(RouterReport::from),
             qcn: qcn_report(&switch.qcn),
             memory: memory.collect(),
             chunk_bytes: shell.chunks.bytes,
@@ -404,6 +426,7 @@ fn port_report(
             Trust::Both => "both",
             Trust::Port => "port",
         },
+        routed: port.routed,
         pvid: port.pvid,
         tagged: vids(|vlan| &vlan.tagged),
         untagged: vids(|vlan| &vlan.untagged),

@@ -18,7 +18,7 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::getppid;
 use xoff_config::lab::Network;
-use xoff_config::{Device, Machine, OwnPolicy};
+use xoff_config::{Machine, OwnPolicy};
 
 use crate::network::control::{self, Request};
 use crate::network::names::Entrance;
@@ -182,7 +182,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
 
 fn load(file: &std::path::Path, own: Option<&OwnPolicy>) -> Result<Network, NetworkError> {
     // Devices of these names outside of the network are others.
-    let machine = Machine { device: |_| Device::Unknown, own_policy: own.cloned(), ..machine::here() };
+    let machine = Machine { own_policy: own.cloned(), ..machine::here().without_networks() };
     let network = Network::load(file, &machine)?;
     for warning in &network.warnings {
         cli::tell(format_args!("warning: {warning}"));

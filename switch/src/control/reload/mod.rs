@@ -25,7 +25,7 @@ use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 use xoff_config::shell::Worker as WorkerPlan;
-use xoff_config::{Change, Changes, Config, ConfigError, Device, Machine, OwnPolicy, Problem};
+use xoff_config::{Change, Changes, Config, ConfigError, Machine, OwnPolicy, Problem};
 use xoff_dataplane::settings::{PortSettings, SwitchSettings};
 use xoff_dataplane::switch::{Revision, WorkerId, Workers};
 use xoff_dataplane::units::{Class, Nanos, PortId};
@@ -255,12 +255,8 @@ impl Reloader {
     fn read(&self) -> Result<Config, NotReloaded> {
         let Source { path, own_policy } = &self.source;
         // What the machine has left is what this switch has left of it, and a device that is gone may come back.
-        let machine = Machine {
-            own_policy: own_policy.clone(),
-            memory: None,
-            device: |_| Device::Unknown,
-            ..machine::here()
-        };
+        let machine =
+            Machine { own_policy: own_policy.clone(), memory: None, ..machine::here().without_networks() };
         Config::load(path, machine).map_err(|error| match error {
             ConfigError::Read { path, error }
             | ConfigError::ReadLab { path, error }
