@@ -128,6 +128,10 @@ fn show(summary: &Summary, as_json: bool) -> miette::Result<ExitCode> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+
     use clap::Parser;
 
     use super::*;
@@ -166,5 +170,59 @@ mod tests {
         );
         assert!(parse(&[]).is_err_and(|message| message.contains("SCENARIO.toml")));
         assert!(parse(&["merge", "a", "b", "--out", "c"]).is_ok());
+    }
+    /// What a script of the cluster would run, parsed as we parse it.
+    fn run_by(script: &str, place: &Path, environment: &[(&str, &str)]) -> Args {
+        let stub = place.join("xoff");
+        fs::write(&stub, "#!/bin/sh\nprintf '%s\\n' \"$@\"\n").expect("a directory that can be written");
+        fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).expect("our own file");
+        let path = format!("{}:/usr/bin:/bin", place.display());
+        let mut command = std::process::Command::new("bash");
+        command.args(["-ec", script]).env_clear().env("PATH", path).envs(environment.iter().copied());
+        let done = command.output().expect("bash is there");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let said = String::from_utf8(done.stdout).expect("arguments are text");
+        let words: Vec<&str> = said.lines().skip(1).collect();
+        parse(&words).unwrap_or_else(|message| panic!("{words:?}: {message}"))
+    }
+
+    #[test]
+    fn cluster_files_run_shards_as_we_read_them() {
+        let place = tempfile::tempdir().expect("a place for files");
+        let out = place.path().join("out");
+        let slurm = include_str!("../../../scripts/cluster/sim.sbatch");
+        let environment = [
+            ("SCENARIO", "incast.toml"),
+            ("SEEDS", "1..100"),
+            ("OUT", out.to_str().expect("a path of letters")),
+            ("SLURM_ARRAY_TASK_ID", "20"),
+            ("SLURM_ARRAY_TASK_COUNT", "20"),
+        ];
+        let args = run_by(slurm, place.path(), &environment);
+        assert_eq!((args.seeds, args.shard), (Some((1, 100)), Some(Shard { number: 20, count: 20 })));
+        assert_eq!(args.out, Some(out.join("shard-20")));
+
+        let job = include_str!("../../../scripts/cluster/sim-job.yaml");
+        let value = |key: &str| {
+            let (_, after) = job.split_once(key).unwrap_or_else(|| panic!("no {key}"));
+            after.split_once('"').and_then(|(_, text)| text.split_once('"')).map(|(text, _)| text)
+        };
+        let shards = value("name: SHARDS").expect("how many");
+        assert!(job.contains(&format!("completions: {shards}\n")) && job.contains("completionMode: Indexed"));
+        let (_, script) = job.split_once("- |\n").expect("a script");
+        let script: String = script
+            .lines()
+            .take_while(|line| line.starts_with("              "))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let script = script.replace("/results", out.to_str().expect("a path of letters"));
+        let environment = [
+            ("JOB_COMPLETION_INDEX", "0"),
+            ("SHARDS", shards),
+            ("SEEDS", value("name: SEEDS").expect("which")),
+        ];
+        let args = run_by(&script, place.path(), &environment);
+        assert_eq!((args.seeds, args.shard), (Some((1, 100)), Some(Shard { number: 1, count: 20 })));
+        assert_eq!(args.out, Some(out.join("shard-1")));
     }
 }
