@@ -6,7 +6,7 @@ use toml_span::Value;
 use toml_span::value::ValueInner;
 use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
 
-use super::{Between, Control, Gaps, LoadKind, Obeys, Size, TopologyKind, Transport};
+use super::{Between, Control, End, Gaps, LoadKind, Obeys, Size, TopologyKind, Transport};
 use crate::keys::SpreadKind;
 use crate::parse::{self, OrOff};
 use crate::quantity;
@@ -49,6 +49,7 @@ keys! {
         core_rate: BitRate = parse::rate;
         core_delay: Nanos = parse::time(Nanos::ZERO..=Nanos::from_millis(5));
         spread: SpreadKind = parse::choice(SpreadKind::WORDS);
+        file: PathBuf = file;
     }
 }
 
@@ -137,6 +138,21 @@ keys! {
 }
 
 keys! {
+    /// `[[fault]]`.
+    struct FaultKeys {
+        at: End = end;
+        down: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
+        up: Nanos = parse::time(Nanos(1)..=TIME_MAX);
+        lost: f64 = parse::share;
+        control_lost: f64 = parse::share;
+        control_late: f64 = parse::share;
+        control_again: f64 = parse::share;
+        control_harmed: f64 = parse::share;
+        late_by: Nanos = parse::time(Nanos(1)..=Nanos::from_secs(1));
+    }
+}
+
+keys! {
     /// `[output]`.
     struct OutputKeys {
         sample: OrOff<Nanos> = parse::or_word("off", parse::time(Nanos(100)..=TIME_MAX));
@@ -220,6 +236,19 @@ fn pairs(value: &Value<'_>) -> Parsed<Vec<(u32, u32)>> {
     parse::list(value, pair)
         .filter(|pairs| !pairs.is_empty())
         .ok_or_else(|| "a list of pairs of different hosts, such as [[0, 3], [1, 3]]".into())
+}
+
+/// An end of a link, as it is written in results.
+fn end(value: &Value<'_>) -> Parsed<End> {
+    let end = value.as_str().and_then(|text| match text.split_at_checked(1)? {
+        ("h", host) => host.parse().ok().map(End::Host),
+        ("s", rest) => {
+            let (switch, port) = rest.split_once('p')?;
+            Some(End::Switch(switch.parse().ok()?, port.parse().ok()?))
+        }
+        _ => None,
+    });
+    end.ok_or_else(|| "an end of a link: \"h3\" is host 3, \"s1p2\" is port 2 of switch 1".into())
 }
 
 fn file(value: &Value<'_>) -> Parsed<PathBuf> {

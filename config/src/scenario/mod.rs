@@ -12,6 +12,7 @@
 #[cfg(test)]
 mod documentation;
 mod edits;
+mod faults;
 mod hosts;
 mod keys;
 mod load;
@@ -37,6 +38,7 @@ use keys::{DcqcnKeys, HostKeys, SwiftKeys, TimelyKeys, TopologyKeys};
 use keys::{OutputKeys, ScenarioKeys};
 
 pub use edits::Given;
+pub use faults::{End, Fault};
 pub use hosts::{Control, Dcqcn, Hosts, Obeys, Swift, Timely, Transport};
 pub use load::{Between, Gaps, Load, LoadKind, SIZES, Size};
 pub use switches::PortLine;
@@ -73,6 +75,8 @@ pub struct Scenario {
     pub hosts: Hosts,
     /// What they send.
     pub loads: Vec<Load>,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
     /// What is looked at.
     pub output: Output,
 }
@@ -92,7 +96,7 @@ pub struct Output {
 const LIMIT: Nanos = Nanos::from_secs(1);
 /// `output.throughput_flows`.
 const THROUGHPUT_FLOWS: u32 = 16;
-const TABLES: &[&str] = &["scenario", "topology", "switch", "hosts", "load", "output", "sweep"];
+const TABLES: &[&str] = &["scenario", "topology", "switch", "hosts", "load", "fault", "output", "sweep"];
 
 impl Source {
     /// Reads the file at `path`; `given` holds over what it says.
@@ -204,6 +208,8 @@ fn read(
                 .help("for example:\n[[load]]\nkind = \"permutation\"\nsize = \"1MB\""),
         );
     }
+    let faults: Vec<Fault> =
+        tables(&table, "fault", problems).iter().filter_map(|table| faults::read(table, problems)).collect();
     let mut output = OutputKeys::default();
     if let Some(table) = table.table("output", problems) {
         table.no_others(&[OutputKeys::KEYS], problems);
@@ -225,6 +231,7 @@ fn read(
         topology: topology?,
         hosts,
         loads,
+        faults,
         output: Output {
             sample: value(output.sample.as_ref(), OrOff::Off).into_option(),
             pauses: value(output.pauses.as_ref(), true),
@@ -295,6 +302,7 @@ fn documented() -> Vec<(&'static str, &'static [&'static str])> {
         ("### `[hosts.swift]`", SwiftKeys::KEYS),
         ("### `[hosts.timely]`", TimelyKeys::KEYS),
         ("### `[[load]]`", keys::LoadKeys::KEYS),
+        ("### `[[fault]]`", keys::FaultKeys::KEYS),
         ("### `[output]`", OutputKeys::KEYS),
     ]
 }

@@ -146,6 +146,22 @@ fn what_the_command_line_says_holds_and_is_read_as_the_file_is() {
     }
 }
 
+#[test]
+fn faults_are_at_ends_of_links_and_a_link_comes_up_after_it_went_down() {
+    let fault = |keys: &str| format!("{FINE}[[fault]]\n{keys}\n");
+    let scenario = read(&fault("at = \"s1p2\"\ndown = \"1us\"\nup = \"2us\"")).unwrap().point(0).unwrap();
+    assert_eq!((scenario.faults[0].at, scenario.faults[0].up), (End::Switch(1, 2), Some(Nanos(2_000))));
+    let (line, message, _) = problem(&fault("at = \"x1\""));
+    assert_eq!(line, Some(10));
+    assert!(message.contains("\"h3\" is host 3"), "{message}");
+    let (_, message, _) = problem(&fault("at = \"h0\"\ndown = \"2us\"\nup = \"2us\""));
+    assert_eq!(message, "`up` is not after `down`");
+    let (_, message, _) = problem(&fault("at = \"h0\"\nlost = 1.5"));
+    assert!(message.contains("above 0, up to 1"), "{message}");
+    let (_, message, _) = problem(&fault("down = \"2us\""));
+    assert!(message.contains("`at`"), "{message}");
+}
+
 explore! {
     #[test]
     fn garbage_is_no_panic(line in "\\PC{0,40}", at in 0_usize..8) {

@@ -1,5 +1,7 @@
 //! `[topology]`: which fabric.
 
+use std::path::PathBuf;
+
 use toml_span::Spanned;
 use xoff_dataplane::settings::Spread;
 use xoff_dataplane::units::{BitRate, Nanos};
@@ -35,6 +37,8 @@ pub enum TopologyKind {
     LeafSpine,
     /// Three layers.
     FatTree,
+    /// As a file has it.
+    Edges,
 }
 
 impl TopologyKind {
@@ -47,6 +51,7 @@ impl TopologyKind {
         ("ofc-fig1", TopologyKind::OfcFig1),
         ("leaf-spine", TopologyKind::LeafSpine),
         ("fat-tree", TopologyKind::FatTree),
+        ("edges", TopologyKind::Edges),
     ];
 
     /// Its name in files.
@@ -63,6 +68,7 @@ impl TopologyKind {
             TopologyKind::Dumbbell => (&["hosts"], &["host_rate", "host_delay"]),
             TopologyKind::Ring => (&["switches"], &["host_rate", "host_delay"]),
             TopologyKind::OfcFig1 => (&[], &[]),
+            TopologyKind::Edges => (&["file"], &["spread"]),
             TopologyKind::LeafSpine => {
                 (&["leaves", "spines", "hosts"], &["host_rate", "host_delay", "spread"])
             }
@@ -97,7 +103,7 @@ impl TopologyKind {
 }
 
 /// A fabric. What its kind has no use for is as it comes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     /// What kind.
     pub kind: TopologyKind,
@@ -125,7 +131,10 @@ pub struct Topology {
     pub core: PortLine,
     /// How frames are spread over ways that are alike.
     pub spread: Spread,
+    /// A file with links.
+    pub file: PathBuf,
 }
+
 pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Topology> {
     table.no_others(&[TopologyKeys::KEYS], problems);
     let keys = TopologyKeys::read(table, problems);
@@ -137,7 +146,8 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Top
     };
     let kind = kind.value;
     let (required, optional) = kind.keys();
-    let optional = [optional, &["kind", "rate", "delay"]].concat();
+    let lines: &[&str] = if kind == TopologyKind::Edges { &["kind"] } else { &["kind", "rate", "delay"] };
+    let optional = [optional, lines].concat();
     of_kind(table, "[topology]", kind.name(), TopologyKeys::KEYS, (required, &optional), problems);
     let line = |rate: &Option<Spanned<BitRate>>, delay: &Option<Spanned<Nanos>>| {
         let (all_rate, all_delay) = (value(keys.rate.as_ref(), RATE), value(keys.delay.as_ref(), DELAY));
@@ -163,6 +173,7 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Top
         host: line(&keys.host_rate, &keys.host_delay),
         fabric: trunk(line(&None, &None)),
         core: trunk(line(&keys.core_rate, &keys.core_delay)),
+        file: value(keys.file.as_ref(), PathBuf::new()),
         spread: match value(keys.spread.as_ref(), SpreadKind::Flow) {
             SpreadKind::Flow => Spread::Flow,
             SpreadKind::Frame => Spread::Frame(Default::default()),

@@ -508,6 +508,16 @@ impl Node for FlowHost {
         self.go_on(net);
     }
 
+    /// What it was asked for is over with the link; what it sends while that is down is lost, as what is on its line is.
+    fn linked(&mut self, _: PortId, is_up: bool, net: &mut Net) {
+        if !is_up {
+            let now = net.now().floor();
+            self.gate.link_lost(now);
+            self.look_at_gate(now);
+            self.go_on(net);
+        }
+    }
+
     fn holds(&self) -> u64 {
         0
     }

@@ -14,9 +14,9 @@ use xoff_sim::flows::{FlowFabric, FlowRecord};
 use xoff_sim::{Picos, SwitchNode};
 
 use super::build::{Model, model};
+use super::outcome::outcome;
 use super::pauses::Pauses;
 use super::tables::{Row, TABLES, decimal, nanos};
-use crate::experiment::Spread;
 
 /// Which run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,13 +52,14 @@ const PARTS: u64 = 1_000;
 const PART_MAX: Nanos = Nanos::from_micros(50);
 
 /// What was counted before the warm-up was over.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Before {
     xoffs: u64,
     held: u64,
     lost: u64,
     marked: u64,
-    payload: u64,
+    /// By load.
+    payload: Vec<u64>,
 }
 
 /// Makes it.
@@ -75,12 +76,13 @@ pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miett
     let warm_up = Picos::from(scenario.warm_up);
     let sample = scenario.output.sample.map(Picos::from);
     let part = Picos((end.0 / PARTS).clamp(1, Picos::from(PART_MAX).0));
-    let mut before = if warm_up == Picos::ZERO { Some(Before::default()) } else { None };
+    let mut before = if warm_up == Picos::ZERO { Some(counted(&model)) } else { None };
     let mut next_sample = sample.unwrap_or(Picos::NEVER);
     let mut last_bytes = Vec::new();
     let mut now = Picos::ZERO;
     loop {
-        let mut until = now.after(part).min(next_sample).min(end);
+        model.faults.happen(&mut model.fabric);
+        let mut until = now.after(part).min(next_sample).min(model.faults.next()).min(end);
         if before.is_none() {
             until = until.min(warm_up);
         }
@@ -93,7 +95,7 @@ pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miett
         };
         now = if is_done { model.fabric.fabric().now() } else { until };
         if before.is_none() && now >= warm_up {
-            before = Some(counted(&model.fabric, model.payload_max));
+            before = Some(counted(&model));
         }
         if now == next_sample {
             look(&model, &key, now, &mut rows);
@@ -111,7 +113,8 @@ pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miett
     for (switch, pauses) in pauses.iter().enumerate() {
         rows[3].extend(pauses.all().iter().map(|pause| pause_row(switch, pause, &model, &key)));
     }
-    rows[0] = vec![summary(&model, &records, &scenario, before.unwrap_or_default(), now, &key)];
+    let before = before.unwrap_or_else(|| counted(&model));
+    summary(&model, &records, (warm_up, now), &before, &key, &mut rows);
     progress.done.store(PARTS, Ordering::Relaxed);
     Ok(rows)
 }
@@ -158,9 +161,13 @@ fn held(counters: &ClassCounters, now: Nanos) -> u64 {
     counters.held_nanos.get() + if since > 0 { now.0.saturating_sub(since) } else { 0 }
 }
 
-fn counted(fabric: &FlowFabric, payload_max: u32) -> Before {
+fn counted(model: &Model) -> Before {
+    let fabric = &model.fabric;
     let now = fabric.fabric().now().floor();
-    let mut sum = Before { payload: payload(fabric, payload_max), ..Before::default() };
+    let mut sum = Before { payload: vec![0; model.loads.len()], ..Before::default() };
+    for record in fabric.records() {
+        sum.payload[usize::from(record.tag)] += came(model, &record);
+    }
     for switch in fabric.fabric().switches() {
         sum.lost += switch.never_seen();
         for (_, _, class) in ports(switch.counters()) {
@@ -173,14 +180,10 @@ fn counted(fabric: &FlowFabric, payload_max: u32) -> Before {
     sum
 }
 
-/// Payload of all flows that has come and was of use.
-fn payload(fabric: &FlowFabric, payload_max: u32) -> u64 {
-    (0..).zip(fabric.records()).map(|(flow, record)| came(fabric, flow, record.bytes, payload_max)).sum()
-}
-
 /// Payload of a flow that has come and was of use.
-fn came(fabric: &FlowFabric, flow: u32, bytes: u64, payload_max: u32) -> u64 {
-    (u64::from(fabric.received(flow)) * u64::from(payload_max)).min(bytes)
+fn came(model: &Model, record: &FlowRecord) -> u64 {
+    let frames = u64::from(model.fabric.received(record.flow));
+    (frames * u64::from(model.payload_max)).min(record.bytes)
 }
 
 fn row(key: &[String; 2], cells: impl IntoIterator<Item = String>) -> Row {
@@ -214,7 +217,7 @@ fn throughput(
     last.resize(most as usize, 0);
     for flow in 0..most {
         let record = model.fabric.record(flow);
-        let bytes = came(&model.fabric, flow, record.bytes, model.payload_max);
+        let bytes = came(model, &record);
         let since = bytes - last[flow as usize];
         last[flow as usize] = bytes;
         let is_there = record.start < now && record.finish.is_none_or(|finish| finish.after(span) > now);
@@ -311,79 +314,51 @@ fn pause_row(switch: usize, pause: &super::pauses::Pause, model: &Model, key: &[
     )
 }
 
+/// Of the run, and of each load.
 fn summary(
     model: &Model,
     records: &[FlowRecord],
-    scenario: &Scenario,
-    before: Before,
-    now: Picos,
+    (warm_up, now): (Picos, Picos),
+    before: &Before,
     key: &[String; 2],
-) -> Row {
-    let warm_up = Picos::from(scenario.warm_up);
-    let flows: Vec<&FlowRecord> = records.iter().filter(|record| record.start >= warm_up).collect();
-    let done: Vec<&FlowRecord> = flows.iter().copied().filter(|record| record.finish.is_some()).collect();
-    let took = || done.iter().filter_map(|record| Some(record.took()?.0 as f64 / 1e6));
-    let slow = || done.iter().filter_map(|record| record.slowdown());
-    let mut sorted: [Vec<f64>; 2] = [took().collect(), slow().collect()];
-    sorted.iter_mut().for_each(|values| values.sort_by(f64::total_cmp));
-    let mean = |values: &[f64]| {
-        if values.is_empty() {
-            String::new()
-        } else {
-            decimal(values.iter().sum::<f64>() / values.len() as f64)
-        }
+    rows: &mut Rows,
+) {
+    let after = counted(model);
+    let span = now.since(warm_up);
+    let flows = || records.iter().filter(|record| record.start >= warm_up);
+    let queries = || {
+        let by_load = (0_u16..).zip(model.fabric.loads());
+        let all = by_load.flat_map(|(tag, load)| load.queries().iter().map(move |query| (tag, query)));
+        all.filter(|(_, query)| query.start >= warm_up)
     };
-    let median =
-        |values: &[f64]| Spread::of(values.iter().copied()).map_or(String::new(), |of| decimal(of.p50));
-    let queries: Vec<_> =
-        model.fabric.loads().flat_map(|load| load.queries()).filter(|query| query.start >= warm_up).collect();
-    let span = now.since(warm_up).0.max(1);
-    let after = counted(&model.fabric, model.payload_max);
+    let payload: Vec<u64> =
+        after.payload.iter().zip(&before.payload).map(|(after, before)| after - before).collect();
+    for ((tag, name), payload) in (0_u16..).zip(&model.loads).zip(&payload) {
+        let own = flows().filter(|record| record.tag == tag);
+        let asked = queries().filter(|(of, _)| *of == tag).map(|(_, query)| query);
+        let cells = outcome(own, asked, *payload, span);
+        rows[6].push(row(key, std::iter::once(name.clone()).chain(cells)));
+    }
+    let whole = outcome(flows(), queries().map(|(_, query)| query), payload.iter().sum(), span);
     let most = |of: fn(&ClassCounters) -> u64| {
         let switches = model.fabric.fabric().switches().iter();
         switches.flat_map(|switch| ports(switch.counters())).map(|(.., class)| of(class)).max().unwrap_or(0)
     };
-    let sum = |of: fn(&FlowRecord) -> u32| flows.iter().map(|record| u64::from(of(record))).sum::<u64>();
+    let sum = |of: fn(&FlowRecord) -> u32| flows().map(|record| u64::from(of(record))).sum::<u64>();
     let kilobytes = |bytes: u64| decimal(bytes as f64 / 1e3);
-    row(
-        key,
-        [
-            decimal(now.0 as f64 / 1e6),
-            flows.len().to_string(),
-            done.len().to_string(),
-            queries.len().to_string(),
-            queries.iter().filter(|query| query.is_met()).count().to_string(),
-            mean(&sorted[0]),
-            median(&sorted[0]),
-            percentile(&sorted[0], 99),
-            mean(&sorted[1]),
-            median(&sorted[1]),
-            percentile(&sorted[1], 95),
-            percentile(&sorted[1], 99),
-            decimal((after.payload - before.payload) as f64 * 8e3 / span as f64),
-            (after.xoffs - before.xoffs).to_string(),
-            decimal((after.held - before.held) as f64 / 1e3),
-            (after.lost - before.lost).to_string(),
-            (after.marked - before.marked).to_string(),
-            sum(|record| record.cnps).to_string(),
-            sum(|record| record.frames_resent).to_string(),
-            sum(|record| record.timeouts).to_string(),
-            kilobytes(most(|class| class.egress_watermark.get())),
-            kilobytes(most(|class| class.headroom_watermark.get())),
-            model.fabric.fabric().tally().hops.to_string(),
-            format!("{:016x}", model.fabric.fabric().digest()),
-        ],
-    )
-}
-
-/// Of sorted values; between two it lies on the straight line from one to the other, as quartiles do elsewhere.
-pub(super) fn quantile(sorted: &[f64], percent: usize) -> Option<f64> {
-    let last = sorted.len().checked_sub(1)?;
-    let (below, rest) = (last * percent / 100, last * percent % 100);
-    let above = (below + 1).min(last);
-    Some(sorted[below] + (sorted[above] - sorted[below]) * rest as f64 / 100.0)
-}
-
-fn percentile(sorted: &[f64], percent: usize) -> String {
-    quantile(sorted, percent).map_or(String::new(), decimal)
+    let counts = [
+        (after.xoffs - before.xoffs).to_string(),
+        decimal((after.held - before.held) as f64 / 1e3),
+        (after.lost - before.lost).to_string(),
+        (after.marked - before.marked).to_string(),
+        sum(|record| record.cnps).to_string(),
+        sum(|record| record.frames_resent).to_string(),
+        sum(|record| record.timeouts).to_string(),
+        kilobytes(most(|class| class.egress_watermark.get())),
+        kilobytes(most(|class| class.headroom_watermark.get())),
+        model.fabric.fabric().tally().hops.to_string(),
+        format!("{:016x}", model.fabric.fabric().digest()),
+    ];
+    let duration = decimal(now.0 as f64 / 1e6);
+    rows[0] = vec![row(key, std::iter::once(duration).chain(whole).chain(counts))];
 }

@@ -11,6 +11,7 @@
 
 mod build;
 mod job;
+mod outcome;
 mod pauses;
 mod picture;
 mod plots;
@@ -21,6 +22,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +32,7 @@ use xoff_config::scenario::Source;
 use job::Job;
 use picture::Painter;
 use store::{About, Store};
-use tables::{RUNS, Row};
+use tables::{LOADS, RUNS, Row};
 
 pub use job::label;
 pub use summary::{Measured, PointSummary, Summary};
@@ -83,16 +85,19 @@ pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Resul
     let jobs: Vec<Job> =
         (0..scenarios.len()).flat_map(|point| own.iter().map(move |&seed| Job { point, seed })).collect();
     // What cannot be is found before anything is run.
+    let mut warnings = BTreeSet::new();
     for point in 0..scenarios.len() {
-        build::model(source, point, from, request.path)?;
+        warnings.extend(build::model(source, point, from, request.path)?.warnings);
     }
+    warnings.into_iter().for_each(|warning| tell(format!("warning: {warning}")));
     let mut store = request.out.map(|out| Store::create(out, &about, source.text())).transpose()?;
-    let mut runs: Vec<Row> = Vec::new();
+    let (mut runs, mut loads): (Vec<Row>, Vec<Row>) = Default::default();
     run_jobs::run(source, request.path, &jobs, request.threads, |_, rows| {
         runs.extend(rows[0].iter().cloned());
+        loads.extend(rows[6].iter().cloned());
         store.as_mut().map_or(Ok(()), |store| store.write(&rows))
     })?;
-    let summary = summary::summary(&about, &runs);
+    let summary = summary::summary(&about, &runs, &loads);
     if let Some(store) = store {
         let directory = store.close()?;
         if request.shard.is_none() {
@@ -109,9 +114,10 @@ pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Resul
 /// They do not belong together, or files cannot be read or written.
 pub fn merge(parts: &[PathBuf], out: &Path, tell: &mut dyn FnMut(String)) -> miette::Result<Summary> {
     let (about, directory) = store::merge(parts, out)?;
-    let mut runs: Vec<Row> = Vec::new();
+    let (mut runs, mut loads): (Vec<Row>, Vec<Row>) = Default::default();
     store::rows(&directory, &RUNS, |row| runs.push(row))?;
-    let summary = summary::summary(&about, &runs);
+    store::rows(&directory, &LOADS, |row| loads.push(row))?;
+    let summary = summary::summary(&about, &runs, &loads);
     finish(&about, &summary, &directory, tell)?;
     tell(format!("{} runs of {} directories written to {}", runs.len(), parts.len(), directory.display()));
     Ok(summary)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use miette::{IntoDiagnostic as _, miette};
 
-use super::job::quantile;
+use super::outcome::quantile;
 use super::picture::Painter;
 use super::store::{About, rows};
 use super::tables::{FLOWS, PAUSES, QUEUES, RUNS, Row, THROUGHPUT, Table};

@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table as Drawn};
 use serde::Serialize;
 
 use super::store::About;
-use super::tables::{RUNS, Row};
+use super::tables::{LOADS, RUNS, Row, Table};
 use crate::experiment::Interval;
 
 /// What the table for people has: columns of [`RUNS`], and how they are called there.
@@ -25,6 +25,9 @@ const SHOWN: [(&str, &str); 11] = [
     ("queue_max_kb", "queue max (kB)"),
     ("lost_frames", "lost"),
 ];
+
+/// So many of them are of loads, too.
+const OF_LOADS: usize = 7;
 
 /// A number over the seeds of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -76,6 +79,19 @@ pub struct PointSummary {
     pub against_control: serde_json::Map<String, serde_json::Value>,
 }
 
+/// A load at a point of the sweep.
+#[derive(Clone, Debug, Serialize)]
+pub struct LoadSummary {
+    /// The point.
+    pub point: String,
+    /// The load's name.
+    pub load: String,
+    /// By column of `loads.csv`.
+    pub measured: serde_json::Map<String, serde_json::Value>,
+    #[serde(skip)]
+    cells: Vec<String>,
+}
+
 /// All of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
@@ -89,46 +105,84 @@ pub struct Summary {
     pub control: String,
     /// All points, the control first.
     pub points: Vec<PointSummary>,
+    /// Each load at each point.
+    pub loads: Vec<LoadSummary>,
     #[serde(skip)]
     cells: Vec<Vec<String>>,
     #[serde(skip)]
     compared: Vec<String>,
 }
 
-/// Of the rows of [`RUNS`].
+fn value(row: &Row, at: usize) -> Option<f64> {
+    row[at].parse().ok()
+}
+
+/// What is measured over several rows.
+fn over(rows: &[&Row], at: usize) -> Option<Measured> {
+    let values: Vec<f64> = rows.iter().filter_map(|row| value(row, at)).collect();
+    Measured::of(&values)
+}
+
+/// By column.
+fn json(table: &Table, of: &dyn Fn(usize) -> Option<Measured>) -> serde_json::Map<String, serde_json::Value> {
+    let numbers = table.columns.iter().enumerate().skip(2).filter(|(_, column)| column.unit != "text");
+    numbers
+        .filter_map(|(at, column)| {
+            let value = serde_json::to_value(of(at)?).expect("numbers have a JSON form");
+            Some((column.name.to_owned(), value))
+        })
+        .collect()
+}
+
+/// Of the rows of [`LOADS`].
+fn by_load(about: &About, rows: &[Row]) -> Vec<LoadSummary> {
+    let load = LOADS.at("load");
+    let mut all = Vec::new();
+    for point in &about.points {
+        let of_point: Vec<&Row> = rows.iter().filter(|row| row[0] == *point).collect();
+        let mut names: Vec<&str> = Vec::new();
+        for row in &of_point {
+            if !names.contains(&row[load].as_str()) {
+                names.push(&row[load]);
+            }
+        }
+        for name in names {
+            let own: Vec<&Row> = of_point.iter().copied().filter(|row| row[load] == name).collect();
+            let text =
+                |(name, _): &(&str, &str)| over(&own, LOADS.at(name)).map_or("-".into(), |of| of.text());
+            let place = [point.clone(), name.to_owned()];
+            all.push(LoadSummary {
+                point: point.clone(),
+                load: name.to_owned(),
+                measured: json(&LOADS, &|at| over(&own, at)),
+                cells: place.into_iter().chain(SHOWN[..OF_LOADS].iter().map(text)).collect(),
+            });
+        }
+    }
+    all
+}
+
+/// Of the rows of [`RUNS`] and [`LOADS`].
 #[must_use]
-pub fn summary(about: &About, rows: &[Row]) -> Summary {
-    let numbers = || RUNS.columns.iter().enumerate().skip(2).filter(|(_, column)| column.unit != "text");
-    let value = |row: &Row, at: usize| row[at].parse::<f64>().ok();
+pub fn summary(about: &About, rows: &[Row], loads: &[Row]) -> Summary {
     let of_point = |point: &String| rows.iter().filter(|row| row[0] == *point).collect::<Vec<&Row>>();
     let control = about.points.first().cloned().unwrap_or_default();
     let controls = of_point(&control);
     let (mut points, mut cells, mut compared) = (Vec::new(), Vec::new(), Vec::new());
     for point in &about.points {
         let rows = of_point(point);
-        let measured = |at: usize| {
-            let values: Vec<f64> = rows.iter().filter_map(|row| value(row, at)).collect();
-            Measured::of(&values)
-        };
+        let measured = |at: usize| over(&rows, at);
         let against = |at: usize| {
             let pairs =
                 rows.iter().filter_map(|row| Some((row, controls.iter().find(|of| of[1] == row[1])?)));
             let differences = pairs.filter_map(|(row, control)| Some(value(row, at)? - value(control, at)?));
             Measured::of(&differences.collect::<Vec<f64>>())
         };
-        let json = |of: &dyn Fn(usize) -> Option<Measured>| {
-            numbers()
-                .filter_map(|(at, column)| {
-                    let value = serde_json::to_value(of(at)?).expect("numbers have a JSON form");
-                    Some((column.name.to_owned(), value))
-                })
-                .collect()
-        };
         let is_control = *point == control;
         points.push(PointSummary {
             point: point.clone(),
-            measured: json(&measured),
-            against_control: if is_control { serde_json::Map::new() } else { json(&against) },
+            measured: json(&RUNS, &measured),
+            against_control: if is_control { serde_json::Map::new() } else { json(&RUNS, &against) },
         });
         let text = |(name, _): &(&str, &str)| measured(RUNS.at(name)).map_or("-".into(), |of| of.text());
         cells.push(std::iter::once(point.clone()).chain(SHOWN.iter().map(text)).collect());
@@ -142,6 +196,7 @@ pub fn summary(about: &About, rows: &[Row]) -> Summary {
         seeds: about.seeds.clone(),
         control,
         points,
+        loads: by_load(about, loads),
         cells,
         compared,
     }
@@ -179,17 +234,11 @@ impl Summary {
         let _ = writeln!(text, "\n{seeds}");
         let has_points = self.points.len() > 1;
         let skip = usize::from(!has_points);
-        let mut table = Drawn::new();
-        table.load_preset(UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
-        let titles = std::iter::once("point").chain(SHOWN.iter().map(|(_, title)| *title));
-        table.set_header(titles.skip(skip));
-        for row in &self.cells {
-            table.add_row(row.iter().skip(skip));
+        let _ = writeln!(text, "{}", table(&["point"], &SHOWN, self.cells.iter(), skip));
+        if self.loads.iter().any(|of| of.load != self.loads[0].load) {
+            let rows = self.loads.iter().map(|of| &of.cells);
+            let _ = writeln!(text, "{}", table(&["point", "load"], &SHOWN[..OF_LOADS], rows, skip));
         }
-        for column in table.column_iter_mut().skip(1 - skip) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        let _ = writeln!(text, "{table}");
         if has_points {
             let _ =
                 writeln!(text, "control: {}; the other points differ from it in this alone", self.control);
@@ -199,4 +248,21 @@ impl Summary {
         }
         text
     }
+}
+
+/// Words to the left, numbers to the right; without the first columns that say nothing.
+fn table<'a>(
+    words: &[&str],
+    numbers: &[(&str, &str)],
+    rows: impl Iterator<Item = &'a Vec<String>>,
+    skip: usize,
+) -> Drawn {
+    let mut table = Drawn::new();
+    table.load_preset(UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(words.iter().chain(numbers.iter().map(|(_, title)| title)).skip(skip));
+    rows.for_each(|row| _ = table.add_row(row.iter().skip(skip)));
+    for column in table.column_iter_mut().skip(words.len() - skip) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
 }

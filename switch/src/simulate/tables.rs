@@ -174,8 +174,29 @@ pub const RUNS: Table = Table {
     },
 };
 
+/// One row for each load of each run.
+pub const LOADS: Table = Table {
+    name: "loads",
+    about: "a load in a run",
+    columns: columns! {
+        "load", TEXT, "its name";
+        "flows", "flows", "flows that began after warm_up";
+        "flows_done", "flows", "those that ended";
+        "queries", "queries", "queries that began after warm_up";
+        "queries_met", "queries", "those that ended, within their deadline where they have one";
+        "fct_mean_us", "us", "completion time of flows, mean";
+        "fct_p50_us", "us", "the same, median";
+        "fct_p99_us", "us", "the same, 99th percentile";
+        "slowdown_mean", "1", "completion time over that of the flow alone, mean";
+        "slowdown_p50", "1", "the same, median";
+        "slowdown_p95", "1", "the same, 95th percentile";
+        "slowdown_p99", "1", "the same, 99th percentile";
+        "goodput_gbps", "Gb/s", "payload that came and was of use, over the time after warm_up";
+    },
+};
+
 /// All files.
-pub const TABLES: [&Table; 6] = [&RUNS, &FLOWS, &CLASSES, &PAUSES, &QUEUES, &THROUGHPUT];
+pub const TABLES: [&Table; 7] = [&RUNS, &FLOWS, &CLASSES, &PAUSES, &QUEUES, &THROUGHPUT, &LOADS];
 
 impl Table {
     /// The first line of the CSV file.

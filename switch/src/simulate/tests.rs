@@ -96,3 +96,47 @@ fn each_scenario_that_is_shipped_runs_and_seeds_differ() {
         assert_ne!(first[at], rows(2)[at], "{name}");
     }
 }
+
+/// A scenario beside files that it names, run once.
+fn run_of(scenario: &str, files: &[(&str, &str)]) -> job::Rows {
+    let place = tempfile::tempdir().unwrap();
+    files.iter().for_each(|(name, text)| fs::write(place.path().join(name), text).unwrap());
+    let path = place.path().join("scenario.toml");
+    fs::write(&path, scenario).unwrap();
+    let source = Source::load(&path, &[]).unwrap();
+    job::run(&source, &path, Job { point: 0, seed: 1 }, &Default::default()).unwrap()
+}
+
+const LINKS: &str = "h0 s0 100 500\nh1 s1 10 500\ns0 s1 100 1000\n";
+
+#[test]
+fn links_and_flows_of_files_take_the_time_that_they_say() {
+    let scenario = "[scenario]\nname = \"x\"\n[topology]\nkind = \"edges\"\nfile = \"links\"\n[[load]]\nkind = \"flows\"\nfile = \"flows\"\n";
+    let rows = run_of(scenario, &[("links", LINKS), ("flows", "0 1 3 1456 100\n")]);
+    let flow = |column: &str| rows[1][0][tables::FLOWS.at(column)].as_str();
+    // A frame of 1,538 bytes on each line: 123.04 ns twice at 100 Gb/s, 1230.4 ns at 10 Gb/s, and 2,000 ns on the way.
+    assert_eq!((flow("fct_ns"), flow("slowdown")), ("3476.48", "1"));
+    assert_eq!(rows[6][0][LOADS.at("flows_done")], "1");
+}
+
+#[test]
+fn flows_outlive_a_link_that_fails_and_is_repaired() {
+    let scenario = |fault: &str| {
+        format!(
+            "[scenario]\nname = \"x\"\n[topology]\nkind = \"dumbbell\"\nhosts = 2\n[hosts]\ntransport = \"roce\"\n\
+             [[load]]\nkind = \"incast\"\nservers = [2, 3]\nfan_in = 2\nsize = \"1MB\"\n{fault}"
+        )
+    };
+    let run = |fault: &str| {
+        let rows = run_of(&scenario(fault), &[]);
+        ["flows_done", "resent_frames", "timeouts"]
+            .map(|name| rows[0][0][RUNS.at(name)].parse::<u64>().unwrap())
+    };
+    assert_eq!(run(""), [2, 0, 0]);
+    for end in ["s0p2", "h0", "h2"] {
+        let [done, resent, _] = run(&format!("[[fault]]\nat = \"{end}\"\ndown = \"50us\"\nup = \"80us\"\n"));
+        assert!(done == 2 && resent > 0, "{end}: {done} {resent}");
+    }
+    let [done, resent, _] = run("[[fault]]\nat = \"h2\"\nlost = 0.01\n");
+    assert!(done == 2 && resent > 0, "{done} {resent}");
+}

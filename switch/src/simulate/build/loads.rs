@@ -5,13 +5,13 @@ use std::path::Path;
 
 use miette::miette;
 use xoff_config::scenario::{self, Gaps, Load, LoadKind, Scenario, Size};
-use xoff_dataplane::units::Class;
+use xoff_dataplane::units::{BitRate, Class};
 use xoff_sim::flows::FlowFabric;
 use xoff_sim::load::{
     self, Between, Incast, IncastSettings, Jittered, Listed, OnOff, Poisson, Sizes, Times, parse_flows,
     permutation, poisson, ring,
 };
-use xoff_sim::{Picos, Seed};
+use xoff_sim::{At, Picos, Plan, Seed};
 
 use super::picos;
 
@@ -41,6 +41,12 @@ fn named(load: &Load, hosts: &[u32], count: u32) -> miette::Result<()> {
     }
 }
 
+/// The rate of hosts' lines; where they differ, that of the slowest.
+fn host_rate(plan: &Plan) -> BitRate {
+    let lines = plan.links().iter().filter(|(a, b, _)| [a, b].iter().any(|at| matches!(at, At::Host(_))));
+    lines.map(|(.., line)| line.rate).min_by_key(|rate| rate.bits_per_second()).expect("a fabric has hosts")
+}
+
 /// Adds a load.
 ///
 /// # Errors
@@ -49,9 +55,10 @@ pub(super) fn add(
     fabric: &mut FlowFabric,
     scenario: &Scenario,
     load: &Load,
-    (hosts, payload_max, seed): (u32, u32, Seed),
+    (plan, payload_max, seed): (&Plan, u32, Seed),
     path: &Path,
 ) -> miette::Result<()> {
+    let hosts = plan.hosts();
     let all = || (0..hosts).collect::<Vec<u32>>();
     let fixed = if let Size::Fixed(bytes) = load.size { bytes } else { 0 };
     let (class, begin): (Class, Picos) = (load.class, picos(load.begin));
@@ -73,7 +80,7 @@ pub(super) fn add(
                 class,
                 sizes: sizes(load)?,
                 load: load.load,
-                line: scenario.topology.host.rate,
+                line: host_rate(plan),
                 payload_max,
                 from: begin,
                 until,

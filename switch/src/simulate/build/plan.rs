@@ -1,9 +1,12 @@
 //! The switches, hosts and lines of a scenario.
 
+use std::fs;
+use std::path::Path;
+
 use miette::miette;
-use xoff_config::scenario::{Hosts, PortLine, Scenario, TopologyKind};
+use xoff_config::scenario::{self, Hosts, PortLine, Scenario, TopologyKind};
 use xoff_dataplane::units::Nanos;
-use xoff_sim::topology::{Build, Dumbbell, FatTree, Graph, LeafSpine, Ring, ofc_fig1};
+use xoff_sim::topology::{Build, Dumbbell, FatTree, Graph, LeafSpine, Ring, edge_list, ofc_fig1};
 use xoff_sim::{At, Line, Plan};
 
 use super::picos;
@@ -20,8 +23,8 @@ fn few(what: &str, count: u32) -> miette::Result<u8> {
 /// Its plan.
 ///
 /// # Errors
-/// What there cannot be so many of.
-pub(super) fn plan(scenario: &Scenario, build: &Build) -> miette::Result<Plan> {
+/// What there cannot be so many of, and a file that is no fabric.
+pub(super) fn plan(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Plan> {
     let topology = &scenario.topology;
     let (host_line, fabric, core_line) = (line(topology.host), line(topology.fabric), line(topology.core));
     Ok(match topology.kind {
@@ -54,6 +57,13 @@ pub(super) fn plan(scenario: &Scenario, build: &Build) -> miette::Result<Plan> {
             Ring { switches, hosts: 1, host_line, ring_line: fabric }.plan(build)
         }
         TopologyKind::OfcFig1 => ofc_fig1(fabric, build),
+        TopologyKind::Edges => {
+            let file = scenario::beside(path, &topology.file);
+            let text = fs::read_to_string(&file).map_err(|error| {
+                miette!("cannot read the links of the topology: {}: {error}", file.display())
+            })?;
+            edge_list(&text, build).map_err(|error| miette!("{}: {error}", file.display()))?
+        }
         TopologyKind::LeafSpine => LeafSpine {
             leaves: few("leaves", topology.leaves)?,
             spines: few("spines", topology.spines)?,
@@ -87,7 +97,7 @@ pub(super) fn plan(scenario: &Scenario, build: &Build) -> miette::Result<Plan> {
 }
 
 /// The kind of each switch, in the order of the plan.
-pub(super) fn kinds(scenario: &Scenario) -> Vec<&'static str> {
+pub(super) fn kinds(scenario: &Scenario, plan: &Plan) -> Vec<&'static str> {
     let topology = &scenario.topology;
     let layers = match topology.kind {
         TopologyKind::LeafSpine => vec![topology.leaves, topology.spines],
@@ -95,10 +105,7 @@ pub(super) fn kinds(scenario: &Scenario) -> Vec<&'static str> {
             let (pods, cores) = (topology.pods, topology.cores);
             vec![pods * topology.edges, pods * topology.aggregations, cores]
         }
-        TopologyKind::Single => vec![1],
-        TopologyKind::Dumbbell => vec![2],
-        TopologyKind::OfcFig1 => vec![3],
-        TopologyKind::Chain | TopologyKind::Ring => vec![topology.switches],
+        _ => vec![plan.switches()],
     };
     let names = topology.kind.switches().iter();
     names.zip(layers).flat_map(|(name, count)| (0..count).map(move |_| *name)).collect()

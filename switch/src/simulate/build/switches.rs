@@ -8,7 +8,7 @@ use xoff_config::scenario::{PortLine, Source};
 use xoff_dataplane::units::ClassSet;
 use xoff_sim::{SwitchKind, ideal};
 
-/// By switch: what it is told. Switches that are alike share it.
+/// By switch: what it is told. Switches that are alike share it. And what is doubtful about it.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -18,18 +18,21 @@ pub(super) fn configured(
     kinds: &[&'static str],
     ports: &[Vec<PortLine>],
     lossy: ClassSet,
-) -> miette::Result<Vec<Arc<SwitchKind>>> {
+) -> miette::Result<(Vec<Arc<SwitchKind>>, Vec<String>)> {
     let mut known: HashMap<(&str, &[PortLine]), Arc<SwitchKind>> = HashMap::new();
-    let mut all = Vec::new();
+    let (mut all, mut warnings) = (Vec::new(), Vec::new());
     for (&kind, ports) in kinds.iter().zip(ports) {
         let made = match known.entry((kind, ports)) {
             Entry::Occupied(entry) => Arc::clone(entry.get()),
             Entry::Vacant(entry) => {
                 let config = source.switch(point, kind, ports)?;
+                warnings.extend(config.warnings.iter().map(|warning| format!("{kind}: {warning}")));
                 Arc::clone(entry.insert(Arc::new(ideal::kind(&config, lossy))))
             }
         };
         all.push(made);
     }
-    Ok(all)
+    warnings.sort_unstable();
+    warnings.dedup();
+    Ok((all, warnings))
 }
