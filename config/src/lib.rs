@@ -96,9 +96,15 @@ impl Config {
     /// # Errors
     /// The file cannot be read, or [`Config::from_toml`] finds it wrong.
     pub fn load(path: &Path, machine: Machine) -> Result<Config, ConfigError> {
-        let read = fs::read_to_string(path);
-        let text = read.map_err(|error| ConfigError::Read { path: path.to_owned(), error })?;
-        Config::from_toml(&path.display().to_string(), &text, machine)
+        Config::from_toml(&path.display().to_string(), &Config::text(path)?, machine)
+    }
+
+    /// What stands in the file at `path`.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn text(path: &Path) -> Result<String, ConfigError> {
+        fs::read_to_string(path).map_err(|error| ConfigError::Read { path: path.to_owned(), error })
     }
 
     /// Reads `text`, which is called `name` in messages, for `machine`.

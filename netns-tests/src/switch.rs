@@ -1,5 +1,6 @@
 //! The `xoff` process under test.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,8 @@ pub struct Surroundings {
     pub descriptors: Option<(u64, u64)>,
     /// Of its environment, what the test does not have itself.
     pub environment: Vec<(&'static str, String)>,
+    /// What else `xoff run` is told.
+    pub arguments: Vec<OsString>,
 }
 
 /// How a switch ended.
@@ -83,7 +86,7 @@ impl Switch {
         let open = |name| fs::File::create(directory.path().join(name)).unwrap();
         let mut command = dies_with_us("prlimit");
         command.args(surroundings.descriptors.map(|(soft, hard)| format!("--nofile={soft}:{hard}")));
-        command.arg(binary).arg("run").arg("--config").arg(file);
+        command.arg(binary).arg("run").arg("--config").arg(file).args(surroundings.arguments);
         command.stdin(Stdio::null()).stdout(open("stdout")).envs(surroundings.environment);
         command.stderr(surroundings.stderr.unwrap_or_else(|| open("stderr").into()));
         let child = namespace.spawn(command).expect("setpriv (util-linux) starts");

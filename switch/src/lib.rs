@@ -23,6 +23,7 @@ pub mod lab;
 pub mod lldp;
 pub mod machine;
 pub mod network;
+pub mod recording;
 pub mod router;
 pub mod run;
 pub mod simulate;

@@ -21,6 +21,7 @@ use xoff_dataplane::policy::CustomPanic;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
 use xoff_dataplane::units::{MacAddr, PortId};
+use xoff_sim::recording::{Boundary as _, Recorder, books};
 use xoff_xdp::{Port, Store, XdpError};
 
 use crate::bell::Bell;
@@ -47,6 +48,7 @@ use crate::host_path::ends::{TellCounts, WorkerEnd};
 use crate::host_path::{self, HostPath};
 use crate::lldp::Neighbors;
 use crate::machine;
+use crate::recording::{CannotRecord, Recording, Wanted};
 use crate::router::{self, RouterError, RouterView};
 use crate::worker::{Outcome, Worker};
 use open::{Opened, in_terms_of, open, owner, shares};
@@ -93,6 +95,9 @@ pub enum RunError {
         /// How many.
         chunks: u64,
     },
+    /// The recording.
+    #[error(transparent)]
+    Recording(#[from] CannotRecord),
     /// The router.
     #[error(transparent)]
     Router(#[from] RouterError),
@@ -155,6 +160,7 @@ pub struct Running {
     /// The thread that opens ports, which ends after the control thread.
     opening: Option<JoinHandle<()>>,
     reloads: Option<Reloads>,
+    recording: Option<Recording>,
 }
 
 impl Running {
@@ -212,6 +218,10 @@ impl Running {
         let ended: Vec<Result<Worker, ThreadError>> =
             self.workers.drain(..).enumerate().map(|(worker, thread)| join(worker, thread)).collect();
         let workers: Result<Vec<Worker>, ThreadError> = ended.into_iter().collect();
+        if let Some(recording) = self.recording.take() {
+            let worker = workers.as_ref().ok().and_then(|workers| workers.first());
+            recording.end(worker.map(|worker| books(&worker.switch, &self.view.counters)));
+        }
         let control = self.control.take().map_or(Ok(()), ControlHandle::stop);
         let ledgers: Vec<_> = workers?.iter().map(|worker| Answer::Given(worker.switch.ledger())).collect();
         let status = snapshot(&self.view, &ledgers);
@@ -258,16 +268,17 @@ impl Drop for Running {
 /// # Errors
 /// Where anything of it cannot be had; then nothing is left open.
 pub fn start(config: &Config, privileges: &Privileges) -> Result<Running, RunError> {
-    start_from(None, config, privileges)
+    start_from(None, config, None, privileges)
 }
 
-/// The same of a configuration that can be read again where it came from.
+/// The same of a configuration that can be read again where it came from, and recorded where that is wanted.
 ///
 /// # Errors
 /// As [`start`].
 pub fn start_from(
     source: Option<Source>,
     config: &Config,
+    wanted: Option<Wanted>,
     privileges: &Privileges,
 ) -> Result<Running, RunError> {
     let shell = &config.shell;
@@ -281,6 +292,7 @@ pub fn start_from(
     let config = &config.with_spare_places();
     let shell = &config.shell;
     let plans = config.workers(&machine.cores);
+    wanted.iter().try_for_each(|_| Wanted::check(config, plans.len()))?;
     let queues = config.queues(&machine);
     open_files.suffices(&queues, plans.len())?;
     let shares = shares(config, &plans, &queues)?;
@@ -305,6 +317,7 @@ pub fn start_from(
     let mut ends = ends.into_iter();
     let mut workers = Vec::new();
     let mut worker_views = Vec::new();
+    let (mut wanted, mut recording) = (wanted, None);
     for ((me, (plan, store)), ports) in (0..=u8::MAX).map(WorkerId).zip(plans.iter().zip(stores)).zip(ports) {
         let (mailbox, inbox) = Mailbox::new()?;
         let facts = Arc::new(WorkerFacts::default());
@@ -316,10 +329,19 @@ pub fn start_from(
         });
         let roles = Workers::new(owners.clone(), me);
         let mut switch = Switch::new(&settings, store.capacity(), roles, Arc::clone(&counters));
-        let (sink, end) = ends.next().expect("one for each worker");
+        let (mut sink, end) = ends.next().expect("one for each worker");
+        let mut recorder = None;
+        if let Some(wanted) = wanted.take() {
+            let (ring, begun) = wanted.begin(&settings, store.capacity(), privileges)?;
+            let of_worker =
+                recorder.insert(Box::new(Recorder::new(&mut switch, &settings, clock::now(), ring)));
+            sink = of_worker.before(Some(sink));
+            recording = Some(begun);
+        }
         switch.batch(clock::now()).put_punt_sink(sink);
         let others = (Handoff::new(Arc::clone(&exchange), me), end);
-        workers.push((plan.core, worker(config, switch, store, ports, others, inbox, facts)));
+        let worker = worker(config, switch, store, ports, others, inbox, facts);
+        workers.push((plan.core, Worker { recorder, ..worker }));
     }
     let seen = router.as_ref().map(|router| {
         RouterView::new(router.taps.iter().map(|(interface, _)| interface), &settings, router.asker.clone())
@@ -348,7 +370,14 @@ pub fn start_from(
     // Before the first frame: what netlink tells may come after it.
     for (id, _) in view.places().filter(|(_, port)| port.link.get() == Link::Down) {
         for (_, worker) in &mut workers {
-            worker.switch.batch(clock::now()).set_link(id, false, &mut worker.store);
+            let Worker { switch, store, recorder, .. } = worker;
+            match recorder {
+                None => switch.batch(clock::now()).set_link(id, false, store),
+                Some(by) => {
+                    let mut batch = by.batch(switch, clock::now());
+                    by.set_link(&mut batch, id, false, store);
+                }
+            }
         }
     }
     let reserved = Reserved { plans, shares, queues };
@@ -364,6 +393,7 @@ pub fn start_from(
     }
     let mut running = with_control(view, exchange, http, Some(opener), reload, privileges)?;
     running.opening = Some(opening);
+    running.recording = recording;
     for (core, worker) in workers {
         let (stop, end) = (Arc::clone(&running.stop), running.end());
         running.workers.push(spawn(worker, core, stop, end, privileges)?);
@@ -405,7 +435,7 @@ fn with_control(
     let reloads = reload.as_ref().map(|(reloads, _)| reloads.clone());
     let control = control::start(Arc::clone(&view), http, opener, reload, &privileges.of_http(), tell)?;
     let (stop, workers, control) = (Arc::default(), Vec::new(), Some(control));
-    let (host_path, mirroring, opening) = (None, None, None);
+    let (host_path, mirroring, opening, recording) = (None, None, None, None);
     Ok(Running {
         view,
         exchange,
@@ -418,6 +448,7 @@ fn with_control(
         control,
         opening,
         reloads,
+        recording,
     })
 }
 
@@ -432,7 +463,7 @@ fn worker(
 ) -> Worker {
     let (poll, stall_budget) = (config.shell.poll, config.shell.stall_budget);
     let commit_time = commit_time(ports.iter().map(|(id, _)| &config.switch.ports[id.index()]));
-    let (has_other_ports, given_up) = (false, Vec::new());
+    let (has_other_ports, given_up, recorder) = (false, Vec::new(), None);
     Worker {
         switch,
         store,
@@ -446,6 +477,7 @@ fn worker(
         commit_time,
         has_other_ports,
         given_up,
+        recorder,
     }
 }
 

@@ -20,6 +20,7 @@ use xoff_config::Poll;
 use xoff_dataplane::forward::FdbEntry;
 use xoff_dataplane::switch::Switch;
 use xoff_dataplane::units::{Nanos, PortId};
+use xoff_sim::recording::{Boundary, Direct, Ending, Recorder};
 use xoff_xdp::{Port, Store};
 
 use crate::clock;
@@ -27,6 +28,7 @@ use crate::control::WorkerFacts;
 use crate::control::mailbox::{Address, Inbox, Request};
 use crate::handoff::Handoff;
 use crate::host_path::ends::{Given, WorkerEnd};
+use crate::recording::Ring;
 use crate::sleeper::{Sleeper, duplicates};
 use crate::spin::SpinWindow;
 use crate::turns::Watch;
@@ -88,6 +90,8 @@ pub struct Worker {
     pub has_other_ports: bool,
     /// Ports that it has given up, each to be given to who asked when nothing that wakes it holds their sockets any more.
     pub given_up: Vec<GivenUp>,
+    /// What records its calls of the dataplane, if anything does.
+    pub recorder: Option<Box<Recorder<Ring>>>,
 }
 
 /// A port without a worker, and who asked for it.
@@ -142,15 +146,23 @@ impl Worker {
     /// Runs until `stop`, then lets every held peer go and returns what it owns, with its frames still
     /// in it, to be counted, and closed by who may do that. A panic lets the peers go too.
     pub fn run(mut self, stop: &AtomicBool) -> (Worker, Outcome) {
-        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.work(stop)));
-        self.let_peers_go();
+        let outcome = match self.recorder.take() {
+            None => self.run_by(&mut Direct, stop),
+            Some(mut recorder) => self.run_by(&mut *recorder, stop),
+        };
         if outcome.is_ok() {
             self.show();
         }
         (self, outcome)
     }
 
-    fn work(&mut self, stop: &AtomicBool) -> io::Result<()> {
+    fn run_by(&mut self, by: &mut impl Boundary, stop: &AtomicBool) -> Outcome {
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.work(by, stop)));
+        self.let_peers_go(by);
+        outcome
+    }
+
+    fn work(&mut self, by: &mut impl Boundary, stop: &AtomicBool) -> io::Result<()> {
         let mut spin = match self.poll {
             Poll::Adaptive { idle_after } => Some(SpinWindow::new(idle_after)),
             Poll::Busy => None,
@@ -169,9 +181,9 @@ impl Worker {
             }
             let now = clock::now();
             if watch.turn(now, self.stall_budget, &self.facts) {
-                self.switch.was_away(now);
+                by.was_away(&mut self.switch, now);
             }
-            let turn = self.turn(now, &watch);
+            let turn = self.turn(by, now, &watch);
             // A loop is told of at once: a line of the log waits for it.
             if show_at.is_some_and(|time| now >= time) || self.switch.bridge().loops_found() != loops_found {
                 self.show();
@@ -230,27 +242,27 @@ impl Worker {
         Unseen::of(any(Port::in_flight), is_awaited, self.switch.waits_for_workers())
     }
 
-    fn turn(&mut self, now: Nanos, watch: &Watch) -> Turn {
+    fn turn(&mut self, by: &mut impl Boundary, now: Nanos, watch: &Watch) -> Turn {
         let (switch, store) = (&mut self.switch, &mut self.store);
         let obeyed_before = switch.pauses_obeyed();
-        let mut batch = switch.batch(now);
-        let (mut busy, mut received) = (batch.advance(store), 0);
+        let mut batch = by.batch(switch, now);
+        let (mut busy, mut received) = (by.advance(&mut batch, store), 0);
         // What has left counts no more when the first frame comes in.
         for (id, port) in &mut self.ports {
             port.reap(store, |store, frame| {
-                batch.release(*id, frame, store);
+                by.release(&mut batch, *id, frame, store);
                 busy = true;
             });
             if port.is_gone() {
                 port.take_back(store, |store, frame| {
-                    batch.give_up(*id, frame, store);
+                    by.give_up(&mut batch, *id, frame, store);
                     busy = true;
                 });
             }
         }
         for (id, port) in &mut self.ports {
             port.refill(store);
-            received += port.receive(store, BATCH, |store, frame| batch.receive(*id, frame, store));
+            received += port.receive(store, BATCH, |store, frame| by.receive(&mut batch, *id, frame, store));
         }
         drop(batch);
         if switch.pauses_obeyed() != obeyed_before {
@@ -258,35 +270,37 @@ impl Worker {
             // that look's transmit.
             self.facts.obey_reaction.record(clock::now().since(watch.previous).0);
         }
-        let mut batch = switch.batch(now);
-        while batch.forward(store) {}
+        let mut batch = by.batch(switch, now);
+        by.forward_all(&mut batch, store);
         drop(batch);
         let exchanged = self.handoff.exchange(now, switch, store);
         received += exchanged.frames;
         busy |= exchanged.moved;
         while let Some(request) = self.inbox.take() {
-            self.answer(now, request);
+            self.answer(by, now, request);
             busy = true;
         }
-        busy |= self.take_from_host(now);
-        busy |= self.transmit(now) || received > 0;
+        busy |= self.take_from_host(by, now);
+        busy |= self.transmit(by, now) || received > 0;
         self.host.ring();
         Turn { is_busy: busy, received }
     }
 
     /// Takes what the host path has for peers, or sends. True where there was something.
-    fn take_from_host(&mut self, now: Nanos) -> bool {
+    fn take_from_host(&mut self, by: &mut impl Boundary, now: Nanos) -> bool {
         let mut left = TELLS_MAX;
         while left > 0
             && let Some(given) = self.host.next_given()
         {
-            let mut batch = self.switch.batch(now);
+            let mut batch = by.batch(&mut self.switch, now);
             match given {
                 Given::Tell(port, bytes) => {
-                    let is_told = batch.tell(port, bytes, &mut self.store);
+                    let is_told = by.tell(&mut batch, port, bytes, &mut self.store);
                     self.host.count(port, is_told);
                 }
-                Given::Frame(site, port, bytes) => batch.send_of_host(site, port, bytes, &mut self.store),
+                Given::Frame(site, port, bytes) => {
+                    by.send_of_host(&mut batch, (site, port), bytes, &mut self.store);
+                }
             }
             left -= 1;
         }
@@ -297,12 +311,12 @@ impl Worker {
     /// what is dropped or no longer counts behind the pipeline needs no pause. What cannot leave now is left to
     /// `transmit`.
     #[cold]
-    fn announce(&mut self, now: Nanos) {
+    fn announce(&mut self, by: &mut impl Boundary, now: Nanos) {
         let untold = self.switch.untold();
         let (switch, store) = (&mut self.switch, &mut self.store);
         for (id, port) in self.ports.iter_mut().filter(|(id, _)| untold.contains(*id)) {
             let told_before = switch.stops_told();
-            tell(now, *id, port, switch, store);
+            tell(by, now, (*id, port), switch, store);
             if switch.stops_told() != told_before {
                 self.facts.pause_reaction.record(clock::now().since(now).0);
             }
@@ -310,9 +324,9 @@ impl Worker {
     }
 
     /// Sends what may leave now.
-    fn transmit(&mut self, now: Nanos) -> bool {
+    fn transmit(&mut self, by: &mut impl Boundary, now: Nanos) -> bool {
         if !self.switch.untold().is_empty() {
-            self.announce(now);
+            self.announce(by, now);
         }
         let mut busy = false;
         let active = self.switch.egress_active();
@@ -321,10 +335,10 @@ impl Worker {
             for _ in 0..SERVINGS {
                 let (mut sent, mut came_back) = (false, false);
                 let told_before = switch.stops_told();
-                let mut batch = switch.batch(now);
+                let mut batch = by.batch(switch, now);
                 while active.contains(*id) && port.room() > 0 {
                     let most = port.room();
-                    let left = batch.transmit(*id, store, most, |store, frame| {
+                    let left = by.transmit(&mut batch, *id, store, most, |store, frame| {
                         port.send(store, frame).expect("a port with room takes a frame");
                     });
                     sent |= left > 0;
@@ -338,9 +352,9 @@ impl Worker {
                     self.facts.pause_reaction.record(clock::now().since(now).0);
                 }
                 if sent {
-                    let mut batch = switch.batch(now);
+                    let mut batch = by.batch(switch, now);
                     port.reap(store, |store, frame| {
-                        batch.release(*id, frame, store);
+                        by.release(&mut batch, *id, frame, store);
                         came_back = true;
                     });
                 }
@@ -354,17 +368,20 @@ impl Worker {
     }
 
     #[cold]
-    fn answer(&mut self, now: Nanos, request: Request) {
+    fn answer(&mut self, by: &mut impl Boundary, now: Nanos, request: Request) {
         match request {
             Request::SetPolicy { successor, done } => {
+                by.end(Ending::Policy);
                 let _ = done.send(self.switch.batch(now).set_policy(successor)); // who asked may have given up
             }
             Request::Revise { revision, commit_time, done } => {
+                by.end(Ending::Settings);
                 self.commit_time = commit_time;
                 let left = self.switch.batch(now).revise(revision, &mut self.store);
                 let _ = done.send(left); // who asked may have given up
             }
             Request::SetFib { fib, done } => {
+                by.end(Ending::Routes);
                 let _ = done.send(self.switch.batch(now).set_fib(fib, &mut self.store)); // who asked may have given up
             }
             Request::PutTap { id, tap, done } => {
@@ -374,13 +391,15 @@ impl Worker {
                 let _ = done.send(self.switch.batch(now).take_tap(id)); // who asked may have given up
             }
             Request::Link { port, up } => {
-                self.switch.batch(now).set_link(port, up, &mut self.store);
+                let mut batch = by.batch(&mut self.switch, now);
+                by.set_link(&mut batch, port, up, &mut self.store);
+                drop(batch);
                 let own = self.ports.iter_mut().filter(|(id, _)| *id == port && !up);
                 own.for_each(|(_, port)| port.link_lost());
             }
             Request::GiveUp { port, done } => {
                 if self.ports.iter().any(|(id, _)| *id == port) {
-                    match self.give_up(now, port) {
+                    match self.give_up(by, now, port) {
                         Some(port) => self.given_up.push(GivenUp { port: Box::new(port), done }),
                         None => drop(done.send(None)), // who asked asks again
                     }
@@ -393,7 +412,9 @@ impl Worker {
                     "the port before was given up"
                 );
                 opened.begin(&mut self.store);
-                self.switch.batch(now).set_mac(id, opened.facts().mac);
+                let mut batch = by.batch(&mut self.switch, now);
+                by.set_mac(&mut batch, id, opened.facts().mac);
+                drop(batch);
                 let at = self.ports.partition_point(|(other, _)| *other < id);
                 self.ports.insert(at, (id, *opened));
                 self.has_other_ports = true;
@@ -416,26 +437,26 @@ impl Worker {
 
     /// Takes leave of a port whose device is gone, or which has nothing to send any more. What it has received goes where its VLANs say;
     /// what could not be sent is dropped.
-    fn give_up(&mut self, now: Nanos, id: PortId) -> Option<Port> {
+    fn give_up(&mut self, by: &mut impl Boundary, now: Nanos, id: PortId) -> Option<Port> {
         let (switch, store) = (&mut self.switch, &mut self.store);
         let at = self.ports.iter().position(|(port, _)| *port == id)?;
         let port = &mut self.ports[at].1;
         port.link_lost();
-        let mut batch = switch.batch(now);
-        port.reap(store, |store, frame| batch.release(id, frame, store));
+        let mut batch = by.batch(switch, now);
+        port.reap(store, |store, frame| by.release(&mut batch, id, frame, store));
         drop(batch);
         if !(port.is_gone() || port.is_at_rest() && switch.is_drained(id)) {
             return None;
         }
-        let mut batch = switch.batch(now);
+        let mut batch = by.batch(switch, now);
         let mut left = port.chunks_out(); // a device that is there goes on
         while left > 0 {
-            match port.receive(store, BATCH, |store, frame| batch.receive(id, frame, store)) {
+            match port.receive(store, BATCH, |store, frame| by.receive(&mut batch, id, frame, store)) {
                 0 => break,
                 taken => left = left.saturating_sub(taken),
             }
         }
-        port.leave(store, |store, frame| batch.give_up(id, frame, store));
+        port.leave(store, |store, frame| by.give_up(&mut batch, id, frame, store));
         self.has_other_ports = true;
         Some(self.ports.remove(at).1)
     }
@@ -457,26 +478,28 @@ impl Worker {
 
     /// Says XON for every class that is held, lifts the rates that were asked for, and waits until the kernel
     /// has taken the frames.
-    fn let_peers_go(&mut self) {
+    fn let_peers_go(&mut self, by: &mut impl Boundary) {
         let begin = clock::now();
-        self.switch.batch(begin).let_peers_go();
-        while self.peers_wait() && clock::now().since(begin) < LAST_WAIT {
+        let mut batch = by.batch(&mut self.switch, begin);
+        by.let_peers_go(&mut batch);
+        drop(batch);
+        while self.peers_wait(by) && clock::now().since(begin) < LAST_WAIT {
             thread::yield_now();
         }
     }
 
     /// Sends the frames with pauses and rates that are due, and no data any more. True while one is not with the peer.
-    fn peers_wait(&mut self) -> bool {
+    fn peers_wait(&mut self, by: &mut impl Boundary) -> bool {
         let now = clock::now();
         let mut waiting = false;
         // All are told before anything else is done: a policy that panics at what has left stops nobody's XON.
         for (id, port) in &mut self.ports {
-            tell(now, *id, port, &mut self.switch, &mut self.store);
+            tell(by, now, (*id, port), &mut self.switch, &mut self.store);
         }
         for (id, port) in &mut self.ports {
             let (switch, store) = (&mut self.switch, &mut self.store);
-            let mut batch = switch.batch(now);
-            port.reap(store, |store, frame| batch.release(*id, frame, store));
+            let mut batch = by.batch(switch, now);
+            port.reap(store, |store, frame| by.release(&mut batch, *id, frame, store));
             drop(batch);
             waiting |= switch.untold().contains(*id) || port.in_flight();
         }
@@ -485,10 +508,16 @@ impl Worker {
 }
 
 /// Tells the peer of a port what it is held to, where it does not know, and nothing else.
-fn tell(now: Nanos, id: PortId, port: &mut Port, switch: &mut Switch, store: &mut Store) {
-    let mut batch = switch.batch(now);
+fn tell(
+    by: &mut impl Boundary,
+    now: Nanos,
+    (id, port): (PortId, &mut Port),
+    switch: &mut Switch,
+    store: &mut Store,
+) {
+    let mut batch = by.batch(switch, now);
     while port.room() > 0
-        && let Some(frame) = batch.announce(id, store)
+        && let Some(frame) = by.announce(&mut batch, id, store)
     {
         port.send(store, frame).expect("a port with room takes a frame");
     }

@@ -59,6 +59,7 @@ mod privileges;
 mod prometheus;
 mod qcn;
 mod queues;
+mod recording;
 mod reload;
 mod reload_ports;
 mod restart;

@@ -1,8 +1,10 @@
 //! Writes down what passes at the boundary. Nothing is allocated, locked or asked of the system for a frame: a record is put
-//! together in memory of its own and given to a [`Sink`], which takes it or has no room. Then the recording is over, and the switch goes on.
+//! together in memory of its own and given to a [`Sink`], which takes it or has no room. Then the recording is over, and the
+//! switch goes on.
 //!
 //! What a dataplane does without a call to its store is heard from a [`Tap`] (drops and why) and from what stands before its
-//! [`PuntSink`]. Both are within the dataplane while it is called, so they leave what they hear in rings of their own, which are emptied after each call.
+//! [`PuntSink`]. Both are within the dataplane while it is called, so they leave what they hear in rings of their own, which
+//! are emptied after each call.
 
 use std::fmt;
 

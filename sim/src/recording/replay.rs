@@ -78,6 +78,9 @@ pub struct Replay {
 /// Whether each frame that is punted in a call was taken.
 type Takes = Arc<Mutex<VecDeque<bool>>>;
 
+/// What was recorded, and what is; `None`: nothing more.
+type Unequal = (Option<Vec<u8>>, Option<Vec<u8>>);
+
 /// Takes punted frames as they were taken.
 #[derive(Debug)]
 struct Taker(Takes);
@@ -99,8 +102,8 @@ struct Desk {
     /// Frames that were given to a driver in this call.
     sent: u64,
     scratch: Vec<u8>,
-    /// What was recorded and what is, where they are first not the same.
-    difference: Option<(Option<Vec<u8>>, Option<Vec<u8>>)>,
+    /// Where they are first not the same.
+    difference: Option<Unequal>,
 }
 
 impl Replay {
@@ -128,13 +131,14 @@ impl Replay {
         Replay { switch, counters, heard, desk, now, calls, frames, before, names }
     }
 
-    /// Makes all calls of `records`.
+    /// Makes all calls of `records`, but for the last where they are cut off (`is_cut`): what came of it may not be there.
     ///
     /// # Errors
     /// What keeps a record from being read, or its call from being made.
     pub fn run<E: From<Broken>>(
         &mut self,
         records: impl Iterator<Item = Result<Vec<u8>, E>>,
+        is_cut: bool,
     ) -> Result<Outcome, E> {
         let mut records = records.peekable();
         while let Some(call) = records.next() {
@@ -143,6 +147,9 @@ impl Replay {
                 records.next_if(|next| next.as_ref().is_ok_and(|next| !is_call(next)))
             {
                 self.desk.expected.push_back(answer);
+            }
+            if is_cut && records.peek().is_none() {
+                break;
             }
             self.calls += 1;
             let made = self.make(&call).map_err(|why| Broken { call: self.calls, why });

@@ -5,10 +5,11 @@
 //! order of little-endian machines, as the first block says.
 
 use std::fmt::Write as _;
+use std::io::{self, Read};
 use std::time::Duration;
 
 use xoff_dataplane::tap::Seen;
-use xoff_dataplane::units::{MacAddr, PortId};
+use xoff_dataplane::units::{MacAddr, Nanos, PortId};
 
 use super::record::{Counts, Record};
 
@@ -16,6 +17,8 @@ const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;
+/// Of our own, from those that the format leaves to anybody: other programs skip it.
+const OWN: u32 = 0x8078_6f66;
 
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 const ETHERNET: u16 = 1;
@@ -40,6 +43,8 @@ mod option {
     pub(super) const END: u16 = 3;
     pub(super) const RECEIVED: u16 = 4;
     pub(super) const DROPPED: u16 = 5;
+    /// As [`super::OWN`].
+    pub(super) const OWN: u16 = 0xf066;
 }
 
 /// A port, as an interface of a capture.
@@ -135,6 +140,31 @@ impl Writer {
             block.end_of_options();
         });
         self.comment = comment;
+    }
+
+    /// Something of our own, of which other programs see nothing.
+    pub fn own(&mut self, bytes: &[u8]) {
+        self.block(OWN, |block| {
+            block.number(bytes.len());
+            block.padded(bytes);
+        });
+    }
+
+    /// A frame of `len` bytes that comes in or leaves, with something of our own beside it.
+    pub fn passing(&mut self, (port, is_in): (PortId, bool), at: Nanos, len: u32, bytes: &[u8], own: &[u8]) {
+        let Some(interface) = self.interfaces.iter().position(|it| it.port == port) else { return };
+        let at = self.zero + Duration::from_nanos(at.0);
+        let direction: u32 = if is_in { 1 } else { 2 };
+        self.block(PACKET, |block| {
+            block.number(interface);
+            block.time(at);
+            block.number(bytes.len());
+            block.u32(len);
+            block.padded(bytes);
+            block.option(option::FLAGS, &direction.to_le_bytes());
+            block.option(option::OWN, own);
+            block.end_of_options();
+        });
     }
 
     /// What was seen and missed until `now`, since 1970: the end of the capture.
@@ -292,6 +322,57 @@ impl Splitter {
     }
 }
 
+/// A block, as whoever wrote it with [`Writer`] sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part<'a> {
+    /// The beginning of a file.
+    Begin,
+    /// What was written by [`Writer::own`].
+    Own(&'a [u8]),
+    /// What was written by [`Writer::passing`]: what is beside the frame, and its bytes.
+    Passing(&'a [u8], &'a [u8]),
+    /// Another one.
+    Other,
+}
+
+impl<'a> Part<'a> {
+    /// What a whole block is; `None` where it is none of these and none of others.
+    #[must_use]
+    pub fn of(block: &'a [u8]) -> Option<Part<'a>> {
+        let inner = block.get(8..block.len().checked_sub(4)?)?;
+        Some(match word_at(block, 0)? {
+            SECTION if word_at(inner, 0)? == BYTE_ORDER => Part::Begin,
+            OWN => Part::Own(inner.get(4..)?.get(..word_at(inner, 0)? as usize)?),
+            PACKET => {
+                let kept = word_at(inner, 12)? as usize;
+                let (bytes, options) = inner.get(20..)?.split_at_checked(kept.next_multiple_of(4))?;
+                Part::Passing(value(options, option::OWN)?, bytes.get(..kept)?)
+            }
+            _ => Part::Other,
+        })
+    }
+}
+
+/// Reads the next block into `into`. False at the end.
+///
+/// # Errors
+/// What cannot be read; `InvalidData` where it is no block, `UnexpectedEof` where it is cut off.
+pub fn read_block(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<bool> {
+    into.resize(BLOCK_MIN, 0);
+    if from.read(&mut into[..1])? == 0 {
+        return Ok(false);
+    }
+    from.read_exact(&mut into[1..])?;
+    let no_block = || io::Error::from(io::ErrorKind::InvalidData);
+    let len = word_at(into, 4).map_or(0, |len| len as usize);
+    if !(BLOCK_MIN..=BLOCK_MAX).contains(&len) || !len.is_multiple_of(4) {
+        return Err(no_block());
+    }
+    into.resize(len, 0);
+    from.read_exact(&mut into[BLOCK_MIN..])?;
+    if word_at(into, len - 4) != word_at(into, 4) { Err(no_block()) } else { Ok(true) }
+}
+
 fn word_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
@@ -320,12 +401,16 @@ impl Tally {
 }
 
 /// The value of an option of eight bytes.
-fn find(mut options: &[u8], wanted: u16) -> Option<u64> {
+fn find(options: &[u8], wanted: u16) -> Option<u64> {
+    value(options, wanted).and_then(|value| Some(u64::from_le_bytes(*value.first_chunk()?)))
+}
+
+fn value(mut options: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let (head, rest) = options.split_first_chunk::<4>()?;
         let [code, len] = [[head[0], head[1]], [head[2], head[3]]].map(u16::from_le_bytes);
         if code == wanted {
-            return Some(u64::from_le_bytes(*rest.first_chunk()?));
+            return rest.get(..len.into());
         }
         options = rest.get(usize::from(len).next_multiple_of(4)..)?;
     }

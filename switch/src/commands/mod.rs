@@ -11,6 +11,7 @@ pub mod lab;
 pub mod nic;
 pub mod policy;
 pub mod reload;
+pub mod replay;
 pub mod run;
 pub mod sim;
 pub mod status;
@@ -103,7 +104,7 @@ impl Command {
             Command::Reload(args) => reload::run(&args).map(|()| ExitCode::SUCCESS),
             Command::Policy(args) => policy::run(&args).map(|()| ExitCode::SUCCESS),
             Command::Run(args) => run::run(&args, own),
-            Command::Sim(args) => sim::run(&args),
+            Command::Sim(args) => sim::run(&args, own),
             Command::Status(args) => status::run(&args).into_diagnostic().map(|()| ExitCode::SUCCESS),
         }
     }

@@ -17,6 +17,7 @@ use crate::control::reload::Source;
 use crate::control::service;
 use crate::control::status::{Promise, Status, Verdict};
 use crate::machine;
+use crate::recording::Wanted;
 use crate::run::{self, Privileges, ThreadError};
 
 /// Exit code of a switch whose control thread ended by itself.
@@ -32,6 +33,10 @@ pub struct Args {
     /// The configuration, a TOML file.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
+    /// Record what passes between the worker and its dataplane: each call with what comes of it, heads of frames, all of MAC control.
+    /// `xoff sim replay` makes the same decisions of it, and Wireshark opens it. For a switch of one worker that does not route.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
 }
 
 /// Runs the switch, in a program with this policy of its own.
@@ -40,7 +45,15 @@ pub struct Args {
 /// What kept it from starting.
 pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     let machine = Machine { own_policy: own.cloned(), ..machine::here() };
-    let config = Config::load(&args.config, machine)?;
+    let name = args.config.display().to_string();
+    let text = Config::text(&args.config)?;
+    let config = Config::from_toml(&name, &text, machine)?;
+    let record = args
+        .record
+        .as_deref()
+        .map(|path| Wanted::create(path, (&name, &text)))
+        .transpose()
+        .into_diagnostic()?;
     let user = config.shell.user.as_deref().map(User::named).transpose().into_diagnostic()?;
     let removable = match &config.shell.http {
         Some(HttpAt::Unix(path)) => path.parent().map(Path::to_owned),
@@ -58,7 +71,8 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).into_diagnostic()?;
     let source =
         Source { path: std::path::absolute(&args.config).into_diagnostic()?, own_policy: own.cloned() };
-    let running = run::start_from(Some(source), &config, &Privileges::Drop(confinement)).into_diagnostic()?;
+    let running =
+        run::start_from(Some(source), &config, record, &Privileges::Drop(confinement)).into_diagnostic()?;
     let http = running.http().map_or_else(|| "off".to_owned(), ToString::to_string);
     tracing::info!(ports = config.switch.ports.len(), %http, "running");
     service::runs(&format!("{} ports", config.switch.ports.len()));

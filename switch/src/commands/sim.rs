@@ -6,8 +6,10 @@ use std::thread;
 
 use clap::Subcommand;
 use miette::miette;
+use xoff_config::OwnPolicy;
 use xoff_config::scenario::{Given, Source};
 
+use super::replay;
 use crate::cli;
 use crate::simulate::{self, Request, Shard, Summary};
 
@@ -49,6 +51,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Merge(MergeArgs),
+    Replay(replay::Args),
 }
 
 /// Puts together what the shards of a run have written: the files are those that one run of all seeds would have written.
@@ -93,10 +96,14 @@ fn shard(text: &str) -> Result<Shard, String> {
 ///
 /// # Errors
 /// What is wrong with the scenario, and what cannot be read or written.
-pub fn run(args: &Args) -> miette::Result<ExitCode> {
-    if let Some(Command::Merge(merge)) = &args.command {
-        let summary = simulate::merge(&merge.parts, &merge.out, &mut |line| cli::tell(line))?;
-        return show(&summary, merge.json);
+pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
+    match &args.command {
+        Some(Command::Merge(merge)) => {
+            let summary = simulate::merge(&merge.parts, &merge.out, &mut |line| cli::tell(line))?;
+            return show(&summary, merge.json);
+        }
+        Some(Command::Replay(args)) => return replay::run(args, own),
+        None => (),
     }
     let path = args.scenario.as_ref().ok_or_else(|| miette!("a scenario is missing"))?;
     let source = Source::load(path, &args.set)?;

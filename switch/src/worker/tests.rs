@@ -31,6 +31,7 @@ fn worker() -> (Worker, Node, Mailbox) {
         commit_time: Nanos::NEVER,
         has_other_ports: false,
         given_up: Vec::new(),
+        recorder: None,
     };
     (worker, other, mailbox)
 }
@@ -65,7 +66,7 @@ fn a_worker_sleeps_but_shortly_while_frames_wait_for_room_at_another() {
         for _ in 0..frames {
             receive(&mut worker.switch, &mut worker.store, [0, 2, 1], 60);
         }
-        worker.turn(NOW, &Watch::new(NOW));
+        worker.turn(&mut Direct, NOW, &Watch::new(NOW));
         worker.unseen()
     };
     assert_eq!(sleeps_with(CAPACITY), Unseen::Nothing, "the queue takes them all");
@@ -80,7 +81,7 @@ fn frames_that_another_hands_over_are_frames_that_came() {
             receive(&mut other.switch, &mut other.store, [1, 1, 2], 60);
         }
         other.handoff.exchange(NOW, &mut other.switch, &mut other.store);
-        worker.turn(NOW, &Watch::new(NOW)).received
+        worker.turn(&mut Direct, NOW, &Watch::new(NOW)).received
     };
     assert_eq!([came(0), came(3), came(1)], [0, 3, 1]);
 }

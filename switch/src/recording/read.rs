@@ -1,0 +1,246 @@
+//! A recording is read, and replayed.
+
+use std::fs::File;
+use std::io::{self, BufReader, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use xoff_config::{ConfigError, OwnPolicy};
+use xoff_sim::recording::{Broken, Ending, Outcome, Replay};
+
+use super::file::{BOOKS, CALLS, Digest, END, End, FORMAT, HEAD, Head, take};
+use crate::capture::pcapng::{Part, read_block};
+
+/// Why a file is not replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum NotReplayed {
+    /// It cannot be read.
+    #[error("cannot read {}: {error}", path.display())]
+    Unread {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It is something else.
+    #[error("this is no recording of `xoff run --record`")]
+    Foreign,
+    /// It ends before it is over.
+    #[error(
+        "the recording is cut off after {records} records: whoever wrote it was killed, or the file is not all of it"
+    )]
+    Cut {
+        /// Records that are whole.
+        records: u64,
+    },
+    /// It is not what was written.
+    #[error("the recording is damaged, after {records} records that can be read")]
+    Damaged {
+        /// Records that can be read.
+        records: u64,
+    },
+    /// Another one wrote it.
+    #[error("the recording was made by xoff {theirs}, and this is {}: only the same version decides the same", env!("CARGO_PKG_VERSION"))]
+    Version {
+        /// Its version.
+        theirs: String,
+    },
+    /// Another one wrote it, and in another format.
+    #[error(
+        "the recording has format {theirs}, and this version of xoff reads {FORMAT}: replay it with the one that recorded it"
+    )]
+    Format {
+        /// Its format.
+        theirs: u32,
+    },
+    /// Several workers.
+    #[error(
+        "the recording is of a switch with {0} workers; only one worker's decisions follow from what it was told alone"
+    )]
+    Workers(u32),
+    /// Its configuration is none here.
+    #[error("the recorded configuration is not one for this program: {0}")]
+    Config(#[source] Box<ConfigError>),
+    /// Its configuration means something else here.
+    #[error(
+        "this program makes other settings of the recorded configuration than the one that recorded it: it is another build"
+    )]
+    Settings,
+    /// Its records cannot follow each other.
+    #[error(transparent)]
+    Broken(#[from] Broken),
+}
+
+/// What came of a replay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replayed {
+    /// Whether the same was decided.
+    pub outcome: Outcome,
+    /// Where all decisions were the same, but not what was counted in the end: the first lines that differ, as recorded and now.
+    pub books: Option<(String, String)>,
+    /// Why the recording ended.
+    pub ended: Ending,
+    /// What was counted was recorded, too.
+    pub has_books: bool,
+}
+
+impl Replayed {
+    /// Nothing differs.
+    #[must_use]
+    pub fn is_identical(&self) -> bool {
+        matches!(self.outcome, Outcome::Identical { .. }) && self.books.is_none()
+    }
+}
+
+/// Replays the recording at `path`.
+///
+/// # Errors
+/// Why it cannot be replayed.
+pub fn replay(path: &Path, own: Option<&OwnPolicy>) -> Result<Replayed, NotReplayed> {
+    let unread = |error| NotReplayed::Unread { path: path.to_owned(), error };
+    let open = || File::open(path).map(|file| BufReader::with_capacity(1 << 20, file)).map_err(unread);
+    replay_of(open()?, open()?, own, path)
+}
+
+/// The same of two readers of the same bytes: all of it is looked at before anything is replayed.
+pub(super) fn replay_of(
+    first: impl Read,
+    second: impl Read,
+    own: Option<&OwnPolicy>,
+    path: &Path,
+) -> Result<Replayed, NotReplayed> {
+    let (head, mut reader) = Reader::begin(first, path)?;
+    can_be_of(&head)?;
+    while reader.next().transpose()?.is_some() {}
+    let settings = head.settings(own).map_err(|error| NotReplayed::Config(Box::new(error)))?;
+    let settings = settings.ok_or(NotReplayed::Settings)?;
+    let is_cut = reader.ended == Some(Ending::Overrun);
+    let (_, mut reader) = Reader::begin(second, path)?;
+    let mut replay = Replay::new(&settings, head.slots);
+    let outcome = replay.run(reader.by_ref(), is_cut)?;
+    let is_through = matches!(outcome, Outcome::Identical { .. });
+    while reader.next().transpose()?.is_some() {}
+    let (ended, has_books) = (reader.ended.unwrap_or(Ending::Stopped), !reader.books.is_empty());
+    let books = String::from_utf8_lossy(&reader.books);
+    let books = (is_through && has_books).then(|| replay.differing_books(&books)).flatten();
+    Ok(Replayed { outcome, books, ended, has_books })
+}
+
+fn can_be_of(head: &Head) -> Result<(), NotReplayed> {
+    match head {
+        Head { version, .. } if version != env!("CARGO_PKG_VERSION") => {
+            Err(NotReplayed::Version { theirs: version.clone() })
+        }
+        Head { workers: 1, .. } => Ok(()),
+        Head { workers, .. } => Err(NotReplayed::Workers(*workers)),
+    }
+}
+
+/// The records of a file, one after the other.
+struct Reader<'a, R> {
+    from: R,
+    path: &'a Path,
+    block: Vec<u8>,
+    /// Records that are no frames, and were not taken yet.
+    calls: Vec<u8>,
+    taken: usize,
+    records: u64,
+    digest: Digest,
+    books: Vec<u8>,
+    ended: Option<Ending>,
+}
+
+impl<'a, R: Read> Reader<'a, R> {
+    fn begin(from: R, path: &'a Path) -> Result<(Head, Reader<'a, R>), NotReplayed> {
+        let (block, calls, books) = (Vec::new(), Vec::new(), Vec::new());
+        let digest = Digest::default();
+        let mut reader =
+            Reader { from, path, block, calls, taken: 0, records: 0, digest, books, ended: None };
+        let foreign = |error| match error {
+            NotReplayed::Damaged { .. } => NotReplayed::Foreign,
+            error => error,
+        };
+        reader.read().map_err(foreign)?;
+        if Part::of(&reader.block) != Some(Part::Begin) {
+            return Err(NotReplayed::Foreign);
+        }
+        loop {
+            reader.read().map_err(foreign)?;
+            match Part::of(&reader.block) {
+                Some(Part::Other) => (), // the ports
+                Some(Part::Own([HEAD, head @ ..])) => {
+                    let read = Head::read(head).ok_or(NotReplayed::Foreign)?;
+                    let head = read.map_err(|theirs| NotReplayed::Format { theirs })?;
+                    if let Some(Part::Own(bytes)) = Part::of(&reader.block) {
+                        reader.digest.add(bytes);
+                    }
+                    return Ok((head, reader));
+                }
+                _ => return Err(NotReplayed::Foreign),
+            }
+        }
+    }
+
+    /// The next block.
+    fn read(&mut self) -> Result<(), NotReplayed> {
+        let records = self.records;
+        match read_block(&mut self.from, &mut self.block) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(NotReplayed::Cut { records }),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Err(NotReplayed::Cut { records }),
+            Err(error) if error.kind() == ErrorKind::InvalidData => Err(NotReplayed::Damaged { records }),
+            Err(error) => Err(NotReplayed::Unread { path: self.path.to_owned(), error }),
+        }
+    }
+
+    /// The next record; `None` when it is over, in good order.
+    fn step(&mut self) -> Result<Option<Vec<u8>>, NotReplayed> {
+        loop {
+            let damaged = NotReplayed::Damaged { records: self.records };
+            let mut rest = &self.calls[self.taken..];
+            if !rest.is_empty() {
+                let len = take(&mut rest, 2).and_then(|len| len.try_into().ok()).map(u16::from_le_bytes);
+                let record = len.and_then(|len| take(&mut rest, len.into())).ok_or(damaged)?.to_vec();
+                self.taken = self.calls.len() - rest.len();
+                self.records += 1;
+                return Ok(Some(record));
+            }
+            if self.ended.is_some() {
+                return Ok(None);
+            }
+            self.read()?;
+            match Part::of(&self.block) {
+                Some(Part::Passing(own, bytes)) => {
+                    self.digest.add(own);
+                    self.digest.add(bytes);
+                    self.records += 1;
+                    return Ok(Some([own, bytes].concat()));
+                }
+                Some(Part::Own(own @ [CALLS, calls @ ..])) => {
+                    self.digest.add(own);
+                    self.calls.clear();
+                    self.calls.extend_from_slice(calls);
+                    self.taken = 0;
+                }
+                Some(Part::Own(own @ [BOOKS, books @ ..])) => {
+                    self.digest.add(own);
+                    self.books.extend_from_slice(books);
+                }
+                Some(Part::Own([END, end @ ..])) => {
+                    let end = End::read(end)
+                        .filter(|end| (end.records, end.digest) == (self.records, self.digest.0));
+                    self.ended = Some(end.ok_or(damaged)?.why);
+                }
+                Some(Part::Other) => (),
+                _ => return Err(damaged),
+            }
+        }
+    }
+}
+
+impl<R: Read> Iterator for Reader<'_, R> {
+    type Item = Result<Vec<u8>, NotReplayed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}

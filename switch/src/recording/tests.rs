@@ -1,0 +1,144 @@
+use std::fs;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use xoff_dataplane::settings::SwitchSettings;
+use xoff_sim::recording::{Ending, Outcome, Sink, rehearsal};
+
+use super::file::{FileWriter, Head};
+use super::read::replay_of;
+use super::writing::{Ring, write};
+use super::*;
+
+const XOFF: u32 = 12_000;
+
+/// A file of a switch with these settings that runs for so many turns, with so much room in the ring.
+fn recorded(settings: &SwitchSettings, text: &str, turns: u32, room: usize) -> Vec<u8> {
+    let head = Head::new(("rehearsal", text), settings, rehearsal::SLOTS);
+    let mut file = Vec::new();
+    let writer = FileWriter::new(&mut file, &head, settings, Duration::from_secs(1_000));
+    let (ring, records) = Ring::new(room);
+    let run = rehearsal::record(settings, turns, 5, ring);
+    let (end, ended) = mpsc::channel();
+    end.send(Some(run.books)).unwrap();
+    write(records, writer, &ended).unwrap();
+    file
+}
+
+fn file(turns: u32, room: usize) -> Vec<u8> {
+    recorded(&rehearsal::settings(XOFF), &rehearsal::text(XOFF), turns, room)
+}
+
+fn replayed(file: &[u8]) -> Result<Replayed, NotReplayed> {
+    replay_of(file, file, None, "test".as_ref())
+}
+
+#[test]
+fn a_file_is_replayed_identically_with_all_counters() {
+    let replayed = replayed(&file(2_000, 16 << 20)).unwrap();
+    assert!(replayed.is_identical() && replayed.has_books, "{replayed:#?}");
+    assert_eq!(replayed.ended, Ending::Stopped);
+    assert!(
+        matches!(replayed.outcome, Outcome::Identical { calls, frames } if calls > 10_000 && frames > 5_000)
+    );
+}
+
+#[test]
+fn where_the_ring_is_full_the_file_ends_and_says_so_and_what_it_has_is_identical() {
+    for room in [600, 60_000] {
+        let replayed = replayed(&file(2_000, room)).unwrap();
+        assert!(replayed.is_identical() && !replayed.has_books, "{replayed:#?}");
+        assert_eq!(replayed.ended, Ending::Overrun);
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_off_anywhere_is_told_and_never_replayed() {
+    let whole = file(8, 1 << 20);
+    assert!(replayed(&whole).unwrap().is_identical());
+    for len in 0..whole.len() {
+        let error = replayed(&whole[..len]).unwrap_err();
+        assert!(matches!(error, NotReplayed::Cut { .. }), "{len}: {error}");
+    }
+}
+
+#[test]
+fn a_byte_that_is_another_one_is_told_and_never_a_panic() {
+    let whole = file(8, 1 << 20);
+    let is_said = |at: usize, error: &NotReplayed| {
+        let is_of_reading = !matches!(error, NotReplayed::Unread { .. } | NotReplayed::Broken(_));
+        assert!(is_of_reading, "{at}: {error}");
+    };
+    for at in (0..whole.len()).step_by(11) {
+        let mut other = whole.clone();
+        other[at] ^= 0x11;
+        match replayed(&other) {
+            Ok(same) => assert!(same.is_identical(), "{at}: it is of no record"), // names, times and paddings of pcapng
+            Err(error) => is_said(at, &error),
+        }
+    }
+}
+
+#[test]
+fn another_file_is_told_to_be_none() {
+    for bytes in [&b"[[port]]\nname = \"a\"\ndevice = \"a\"\n"[..], &[0; 4_096]] {
+        assert!(matches!(replayed(bytes).unwrap_err(), NotReplayed::Foreign | NotReplayed::Damaged { .. }));
+    }
+    let mut writer = crate::capture::pcapng::Writer::new("x", vec![], 0, Duration::ZERO, Duration::ZERO);
+    writer.own(&[9, 9]);
+    assert!(matches!(replayed(&writer.take()).unwrap_err(), NotReplayed::Foreign));
+}
+
+#[test]
+fn another_version_and_several_workers_are_told() {
+    let settings = rehearsal::settings(XOFF);
+    let text = rehearsal::text(XOFF);
+    let head = Head::new(("rehearsal", &text), &settings, rehearsal::SLOTS);
+    let of = |head: &Head| {
+        let writer = FileWriter::new(Vec::new(), head, &settings, Duration::ZERO);
+        replayed(&writer.end(Ending::Stopped, None).unwrap().0).map(|replayed| replayed.is_identical())
+    };
+    assert!(of(&head).unwrap(), "without a call there is no difference");
+    let other = Head { version: "0.0.1".into(), ..head.clone() };
+    let said = of(&other).unwrap_err().to_string();
+    assert!(said.starts_with("the recording was made by xoff 0.0.1, and this is "), "{said}");
+    assert!(matches!(of(&Head { workers: 2, ..head.clone() }).unwrap_err(), NotReplayed::Workers(2)));
+    assert!(matches!(of(&Head { settings: 1, ..head.clone() }).unwrap_err(), NotReplayed::Settings));
+    assert!(matches!(of(&Head { macs: vec![], ..head.clone() }).unwrap_err(), NotReplayed::Settings));
+    assert!(matches!(of(&Head { text: "[[port".into(), ..head }).unwrap_err(), NotReplayed::Config(_)));
+}
+
+#[test]
+fn a_switch_that_decides_otherwise_is_found_out_with_the_first_difference() {
+    // As if the switch that was recorded had held its peers later than its configuration says.
+    let (text, settings) = (rehearsal::text(XOFF), rehearsal::settings(XOFF));
+    let head = Head::new(("rehearsal", &text), &settings, rehearsal::SLOTS);
+    let (ring, records) = Ring::new(16 << 20);
+    let run = rehearsal::record(&rehearsal::settings(XOFF + 2_000), 2_000, 5, ring);
+    let (end, ended) = mpsc::channel();
+    end.send(Some(run.books)).unwrap();
+    let mut file = Vec::new();
+    write(records, FileWriter::new(&mut file, &head, &settings, Duration::ZERO), &ended).unwrap();
+    let replayed = replayed(&file).unwrap();
+    assert!(!replayed.is_identical());
+    let Outcome::Differs(difference) = replayed.outcome else { panic!("{replayed:#?}") };
+    assert!(difference.replayed != difference.recorded && !difference.before.is_empty(), "{difference:#?}");
+}
+
+#[test]
+fn a_writer_that_is_gone_ends_the_recording_and_not_the_switch() {
+    let (mut ring, records) = Ring::new(1 << 10);
+    assert!(ring.put(&[1, 2, 3]));
+    drop(records);
+    assert!(!ring.put(&[1, 2, 3]));
+}
+
+#[test]
+fn a_file_that_cannot_be_made_is_told() {
+    let error = Wanted::create("/nowhere/at/all".as_ref(), ("a", "b")).unwrap_err();
+    assert!(error.to_string().starts_with("cannot write /nowhere/at/all: "), "{error}");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.pcapng");
+    Wanted::create(&path, ("a", "b")).unwrap();
+    assert_eq!(fs::read(&path).unwrap().len(), 0);
+}
