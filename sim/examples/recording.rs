@@ -1,0 +1,55 @@
+//! What recording costs: the same calls of a dataplane with a recorder and without, to be counted by callgrind, or timed.
+//!
+//!     cargo build --release --package xoff-sim --example recording
+//!     valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/recording off 100000
+//!
+//! Subtract a run of no turns.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use xoff_sim::recording::{Ending, Sink, frame_of, rehearsal};
+
+/// Counts what it is given, as a ring copies it.
+#[derive(Debug)]
+struct Ring {
+    bytes: Box<[u8]>,
+    at: usize,
+    written: u64,
+    frames: u64,
+}
+
+impl Sink for Ring {
+    fn put(&mut self, record: &[u8]) -> bool {
+        if self.at + record.len() > self.bytes.len() {
+            self.at = 0;
+        }
+        self.bytes[self.at..][..record.len()].copy_from_slice(record);
+        self.at += record.len();
+        self.written += record.len() as u64;
+        self.frames += u64::from(record.first().is_some_and(|kind| *kind == 4) && frame_of(record).is_some());
+        true
+    }
+
+    fn end(&mut self, _why: Ending) {}
+}
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    let (Some(kind), Some(turns)) = (args.next(), args.next().and_then(|turns| turns.parse().ok())) else {
+        eprintln!("recording on|off TURNS");
+        return ExitCode::from(2);
+    };
+    let settings = rehearsal::settings(12_000);
+    let begin = Instant::now();
+    if kind == "on" {
+        let ring = Ring { bytes: vec![0; 1 << 20].into(), at: 0, written: 0, frames: 0 };
+        let ring = rehearsal::record(&settings, turns, 1, ring).sink;
+        println!("{} frames came in, {} bytes of records, {:?}", ring.frames, ring.written, begin.elapsed());
+    } else {
+        let books = rehearsal::unrecorded(&settings, turns, 1);
+        let received = books.lines().find(|line| line.starts_with("ledger.received"));
+        println!("{}, {:?}", received.unwrap_or_default(), begin.elapsed());
+    }
+    ExitCode::SUCCESS
+}
