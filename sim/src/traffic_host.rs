@@ -10,9 +10,8 @@ use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Bytes, MacAddr, Nanos, PortId};
 use xoff_dataplane::wire::{Cnm, Header, MacControl};
 use xoff_hosts::payload::HEAD_MAX;
-use xoff_hosts::report::{PauseReport, ReceivedStream, SentStream, UnsortedReport};
 use xoff_hosts::{
-    Choice, Gate, HostReport, Notices, Obedience, Progress, Sender, SenderSettings, Sink, Stream,
+    Choice, Gate, HostParts, HostReport, Notices, Obedience, Progress, Sender, SenderSettings, Sink, Stream,
 };
 
 use crate::ends::Line;
@@ -154,25 +153,18 @@ impl Running {
     }
 
     fn report(&self, line: BitRate, now: Nanos) -> HostReport {
-        let sent = self.sender.sent().zip(&self.streams).zip(self.sender.limiters()).enumerate();
-        HostReport {
-            device: "simulated".to_owned(),
-            address: self.address.to_string(),
-            sender: self.id,
-            line_mbps: line.bits_per_second() as f64 / 1e6,
-            elapsed_ns: now.since(self.begin).0,
-            sent: sent
-                .map(|(index, ((sent, stream), qcn))| SentStream {
-                    qcn,
-                    ..SentStream::new(index, stream, sent)
-                })
-                .collect(),
-            received: self.sink.streams().iter().map(ReceivedStream::from).collect(),
-            pauses: PauseReport::from(&self.gate.counts(now)),
-            cnms: self.notices.report(),
-            unsorted: UnsortedReport::new(self.sink.unsorted(), 0),
-            ..HostReport::default()
+        let report = HostParts {
+            address: self.address,
+            id: self.id,
+            line,
+            streams: &self.streams,
+            sender: &self.sender,
+            sink: &self.sink,
+            gate: &self.gate,
+            notices: &self.notices,
         }
+        .report(self.begin, now);
+        HostReport { device: "simulated".to_owned(), ..report }
     }
 }
 

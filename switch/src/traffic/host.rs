@@ -15,10 +15,10 @@ use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::units::{BitRate, Bytes, Class, MacAddr, Nanos};
 use xoff_dataplane::wire::{Cnm, Header, MacControl};
-use xoff_hosts::report::{PauseReport, ReceivedStream, SentStream, UnsortedReport};
+use xoff_hosts::report::UnsortedReport;
 use xoff_hosts::{
-    Choice, END_MARKERS, Gate, HostReport, Notices, Obedience, Progress, Sender, SenderSettings, Sink,
-    Stream, announce,
+    Choice, END_MARKERS, Gate, HostParts, HostReport, Notices, Obedience, Progress, Sender, SenderSettings,
+    Sink, Stream, announce,
 };
 use xoff_xdp::{Facts, XdpError};
 
@@ -451,26 +451,24 @@ impl<'fd> Run<'fd> {
 
     fn report(self, streams: &[Stream]) -> HostReport {
         let now = now();
-        let sent = self.sender.sent().zip(streams).zip(self.sender.limiters()).enumerate();
+        let report = HostParts {
+            address: self.address,
+            id: self.id,
+            line: self.options.line,
+            streams,
+            sender: &self.sender,
+            sink: &self.sink,
+            gate: &self.gate,
+            notices: &self.notices,
+        }
+        .report(self.begin, now);
         HostReport {
             device: self.options.device.clone(),
-            address: self.address.to_string(),
-            sender: self.id,
-            line_mbps: self.options.line.bits_per_second() as f64 / 1e6,
-            elapsed_ns: now.since(self.begin).0,
             longest_gap_ns: self.longest_gap.0,
-            sent: sent
-                .map(|(index, ((sent, stream), qcn))| SentStream {
-                    qcn,
-                    ..SentStream::new(index, stream, sent)
-                })
-                .collect(),
-            received: self.sink.streams().iter().map(ReceivedStream::from).collect(),
-            pauses: PauseReport::from(&self.gate.counts(now)),
-            cnms: self.notices.report(),
-            unsorted: UnsortedReport::new(self.sink.unsorted(), self.announced),
+            unsorted: UnsortedReport { announcements_sent: self.announced, ..report.unsorted },
             drops: self.station.drops(),
             device_gone: self.station.is_gone(),
+            ..report
         }
     }
 }
