@@ -25,6 +25,7 @@
 
 pub mod bed;
 pub mod chaos;
+mod panics;
 mod report;
 mod scenarios;
 mod trial;

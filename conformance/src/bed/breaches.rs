@@ -29,6 +29,8 @@ pub enum Promise {
     Ledger,
     /// Frames that are taken in one batch fare as if each were taken in a batch of its own: a policy's margin holds.
     Batches,
+    /// What waits and may be sent is sent within the turns of all others.
+    Served,
     /// There is an end to what has to be done.
     Rest,
     /// Nothing panics.
@@ -49,6 +51,7 @@ impl fmt::Display for Promise {
             Promise::Thresholds => "a threshold was passed",
             Promise::Ledger => "the ledger does not balance",
             Promise::Batches => "batches change what is decided",
+            Promise::Served => "a class waits for too long",
             Promise::Rest => "no end",
             Promise::NoPanic => "panicked",
         })

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use xoff_dataplane::congestion::{ReactionPoint, ReactionSettings};
 use xoff_dataplane::pause::Paused;
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, Quanta};
+use xoff_dataplane::wire;
 use xoff_dataplane::wire::cnm::{CnTag, Cnm};
 use xoff_dataplane::wire::header::Header;
 use xoff_dataplane::wire::mac_control::MacControl;
@@ -104,6 +105,8 @@ pub struct Host {
     pub notices: Vec<(Nanos, Vec<u8>)>,
     /// Frames that no host of the bed has made.
     pub strange: Vec<Vec<u8>>,
+    /// The first that came behind a later one, or again, and that one.
+    pub(super) disorder: Option<(Mark, u64)>,
 }
 
 impl Host {
@@ -124,6 +127,7 @@ impl Host {
             controls: Vec::new(),
             notices: Vec::new(),
             strange: Vec::new(),
+            disorder: None,
         }
     }
 
@@ -281,10 +285,15 @@ impl Host {
 
     /// Obeys a pause frame.
     fn heed(&mut self, now: Nanos, bytes: &[u8]) {
-        if self.rates.as_mut().is_some_and(|rates| rates.received(now, bytes, ClassSet::ALL)) {
-            return;
-        }
         let header = Header::parse(bytes).expect("it was read before");
+        if let Some(rates) = &mut self.rates {
+            let control = MacControl::parse(&header, bytes);
+            let harmed =
+                matches!(control, Ok(MacControl::Pfc(pfc)) if wire::Rates::parse(&pfc, bytes).is_err());
+            if harmed || rates.received(now, bytes, ClassSet::ALL) {
+                return;
+            }
+        }
         let (classes, times): (ClassSet, [Quanta; CLASSES]) = match MacControl::parse(&header, bytes) {
             Ok(MacControl::Pfc(pfc)) => (pfc.classes, pfc.times),
             Ok(MacControl::Pause(time)) => (ClassSet::ALL, [time; CLASSES]),
@@ -301,6 +310,7 @@ impl Host {
         seen.last_at = now;
         if seen.last.is_some_and(|last| mark.sequence <= last) {
             seen.late_or_twice += 1;
+            self.disorder = self.disorder.or(seen.last.map(|last| (mark, last)));
         }
         seen.last = seen.last.max(Some(mark.sequence));
     }

@@ -16,6 +16,7 @@ pub mod payload;
 mod placed;
 pub mod plan;
 mod rates;
+mod served;
 mod star;
 pub mod store;
 mod switch_node;
@@ -187,11 +188,12 @@ impl Bed {
     /// Promises that were broken, each with when that was first seen, and what was seen.
     #[must_use]
     pub fn broken(&self) -> Vec<(Nanos, Promise, String)> {
-        let of_switches = match &self.stage {
-            Stage::Planned(_) => &[],
-            Stage::Runs(fabric) => fabric.switches(),
+        let (of_switches, of_hosts) = match &self.stage {
+            Stage::Planned(_) => (&[][..], &[][..]),
+            Stage::Runs(fabric) => (fabric.switches(), fabric.hosts()),
         };
-        let all = of_switches.iter().map(|switch| &switch.breaches).chain([&self.breaches]);
+        let of_hosts = of_hosts.iter().map(|host| &host.breaches);
+        let all = of_switches.iter().map(|switch| &switch.breaches).chain(of_hosts).chain([&self.breaches]);
         let mut broken: Vec<_> = all.flat_map(Breaches::noted).cloned().collect();
         broken.sort_by_key(|(at, promise, _)| (*promise, *at));
         broken.dedup_by_key(|(_, promise, _)| *promise);

@@ -61,6 +61,12 @@ pub fn decode(bytes: &[u8]) -> Option<Mark> {
     Some(mark)
 }
 
+/// The class of a frame of the bed that has no CN-TAG, with a look at its head alone.
+pub fn class_of(bytes: &[u8]) -> Option<Class> {
+    let is_of_the_bed = bytes.get(12..14) == Some(&[0x81, 0x00]) && bytes.get(16..18) == Some(&ETHER_TYPE);
+    is_of_the_bed.then(|| Class::from_low_bits(bytes[14] >> 5))
+}
+
 fn filling(sequence: u64, at: usize) -> u8 {
     sequence.wrapping_mul(31).wrapping_add(at as u64).to_le_bytes()[0]
 }

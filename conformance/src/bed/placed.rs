@@ -4,7 +4,7 @@
 use xoff_dataplane::units::{Nanos, PortId, PortSet};
 use xoff_sim::{Net, Node, Packet, Picos, Place};
 
-use super::breaches::Breaches;
+use super::breaches::{Breaches, OnBreach, Promise};
 use super::host::Host;
 use super::switch_node::SwitchNode;
 
@@ -92,6 +92,7 @@ impl Placed<SwitchNode> {
     pub(super) fn check(&mut self, net: &Net) {
         let now = self.note_time(net);
         self.node.check(now, &mut self.breaches);
+        self.node.books_balance_by_class(&mut self.breaches);
     }
 
     fn note_time(&mut self, net: &Net) -> Nanos {
@@ -153,6 +154,14 @@ impl Node for Placed<Host> {
         let bytes = take(packet, net);
         if let Some(later) = self.node.arrived(net.now().floor(), &bytes) {
             self.wake(later, net);
+        }
+        if self.breaches.on_breach == OnBreach::NoteAll
+            && let Some((mark, last)) = self.node.disorder
+        {
+            self.breaches.now = net.now().floor();
+            let promise = if mark.sequence == last { Promise::Once } else { Promise::Order };
+            let what = || format!("frame {} of stream {} comes after {last}", mark.sequence, mark.stream);
+            self.breaches.expect(false, promise, what);
         }
         self.settle(net);
     }

@@ -3,8 +3,8 @@
 
 use xoff_dataplane::headroom::{Headroom, Link};
 use xoff_dataplane::settings::{
-    ClassSettings, EgressLimits, FlowControl, HeadroomPlace, Memory, PortSettings, SharedMemory,
-    SwitchSettings, Trust,
+    Accounting, ClassSettings, EgressLimits, FlowControl, HeadroomPlace, Memory, PortSettings, SharedMemory,
+    SwitchSettings, Trust, WhenFull,
 };
 use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, MacAddr, Nanos, Quanta};
 
@@ -33,6 +33,15 @@ pub const LINK: Link = Link {
     peer_response: Nanos::ZERO,
     peer_backlog: Bytes::ZERO,
 };
+
+/// Until when a frame counts at its ingress, and what a full egress queue does, where nothing lossless is lost for that.
+pub const KEEPING: [(Accounting, WhenFull); 5] = [
+    (Accounting::UntilTransmitted, WhenFull::Drop),
+    (Accounting::UntilTransmitted, WhenFull::Stop),
+    (Accounting::UntilForwarded, WhenFull::Stop),
+    (Accounting::UntilTransmitted, WhenFull::StopClass),
+    (Accounting::UntilForwarded, WhenFull::StopClass),
+];
 
 /// A switch with these links, by port.
 pub fn switch(links: &[Link]) -> SwitchPlan {

@@ -55,6 +55,11 @@ impl MemoryStore {
         self.places[slot as usize].clone().map(|place| &self.bytes[place])
     }
 
+    /// All frames.
+    pub fn frames(&self) -> impl Iterator<Item = &[u8]> {
+        self.places.iter().flatten().map(|place| &self.bytes[place.clone()])
+    }
+
     /// Slots in use, control frames included.
     pub fn in_use(&self) -> usize {
         self.places.len() - self.data.len() - self.control.len()

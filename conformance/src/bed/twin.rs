@@ -152,6 +152,11 @@ impl Twin {
         !self.unseen.is_empty()
     }
 
+    /// Whether the driver has heard of all that has happened.
+    pub fn has_heard_all(&self) -> bool {
+        self.unseen.is_empty() && self.withheld.is_empty()
+    }
+
     /// What has come in since the last look.
     pub fn arrivals(&self) -> impl Iterator<Item = (PortId, &[u8])> {
         self.unseen.iter().filter_map(|happening| match happening {

@@ -15,6 +15,7 @@ use super::breaches::{Breaches, OnBreach, Promise};
 use super::flow_pauses::{FlowPauses, OfClass};
 use super::payload;
 use super::rates::Rates;
+use super::served::Waits;
 use super::switch_node::SwitchNode;
 
 /// What is known of the pauses on one port.
@@ -36,6 +37,10 @@ pub struct Watch {
     told_before: ClassSet,
     /// Classes in which the switch held its peer when it was looked at last, for their occupancy alone.
     held: ClassSet,
+    /// Frames of the bed that the switch has seen come in, and that have left.
+    pub(super) came: [u64; CLASSES],
+    pub(super) went: [u64; CLASSES],
+    pub(super) waits: Waits,
 }
 
 impl Watch {
@@ -52,11 +57,17 @@ impl Watch {
             told_until: [None; CLASSES],
             told_before: ClassSet::NONE,
             held: ClassSet::NONE,
+            came: [0; CLASSES],
+            went: [0; CLASSES],
+            waits: Waits::of(port),
         }
     }
 
     /// The switch sees a frame that has come in.
     pub fn received(&mut self, now: Nanos, bytes: &[u8]) {
+        if let Some(class) = payload::class_of(bytes) {
+            self.came[class.index()] += 1;
+        }
         if !self.is_good_control(bytes) {
             return;
         }
@@ -109,6 +120,7 @@ impl Watch {
     /// defy that pause by now, and none ahead of the rate that its peer has asked for.
     pub fn transmitted(&mut self, now: Nanos, bytes: &[u8], breaches: &mut Breaches) {
         if let Some(mark) = payload::decode(bytes) {
+            self.waits.served(now, mark.class);
             let until = self.paused_until[mark.class.index()];
             let may_send = now >= until || self.may_defy(now, mark.class);
             breaches.expect(may_send, Promise::PausesKept, || {
@@ -138,6 +150,9 @@ impl Watch {
 
     /// The last bit of a frame of the switch has left.
     pub fn left(&mut self, now: Nanos, bytes: &[u8], breaches: &mut Breaches) {
+        if let Some(class) = payload::class_of(bytes) {
+            self.went[class.index()] += 1;
+        }
         let is_8023x = self.port.flow_control == FlowControl::Pause8023x;
         for (class, quanta) in pause_times(bytes, is_8023x) {
             let told = &mut self.told_until[class.index()];
@@ -160,6 +175,15 @@ impl Watch {
                 format!("{}: XON without XOFF for class {class}", self.port.name)
             });
         }
+    }
+
+    /// Classes that may be sent now, as far as the peer has a say, whole.
+    pub(super) fn may_go(&self, now: Nanos) -> ClassSet {
+        if !self.link_is_up || self.rates.is_some() {
+            return ClassSet::NONE;
+        }
+        let goes = |class: &Class| now >= self.paused_until[class.index()] && !self.by_flow.contains(*class);
+        Class::ALL.into_iter().filter(goes).collect()
     }
 
     /// Whether the port asks its peer to pause this class at all.
@@ -269,6 +293,12 @@ impl SwitchNode {
                     self.thresholds_decide(port, class, breaches);
                     self.nobody_is_blamed(port, class, breaches);
                 }
+                if breaches.on_breach == OnBreach::NoteAll {
+                    self.frames_are_counted(port, class, breaches);
+                }
+            }
+            if breaches.on_breach == OnBreach::NoteAll {
+                self.nothing_starves(now, port, breaches);
             }
         }
         let enough = self.never_seen() == 0 || self.may_lose;

@@ -5,18 +5,31 @@ use std::collections::VecDeque;
 use xoff_dataplane::units::{Nanos, PortId};
 use xoff_sim::{ControlFaults, Happened, Mishaps, Picos, Seed};
 
-use super::breaches::OnBreach;
+use super::breaches::{Breaches, OnBreach, Promise};
 use super::{Bed, End, NodeId, SwitchNode, SwitchPlan};
 
 /// Events that are remembered.
 const LAST: usize = 24;
 /// After so many events every switch is looked at, and not only the one at which something has happened.
 const ROUND: u64 = 1_000;
+/// Longer than any pause, storm and ailment.
+const STANDSTILL: Nanos = Nanos::from_millis(100);
 
 /// What is kept of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
+    /// Frames may wait for each other for good.
+    may_stand_still: bool,
     pub(crate) last: VecDeque<(Nanos, Happened)>,
+    /// Frames that hosts had received when that was looked at last, and when there were more.
+    came: usize,
+    moved: Nanos,
+}
+
+impl Watched {
+    pub(crate) fn of(may_stand_still: bool) -> Watched {
+        Watched { may_stand_still, ..Watched::default() }
+    }
 }
 
 impl Bed {
@@ -41,8 +54,8 @@ impl Bed {
     /// True where all of it has happened.
     pub(crate) fn run_watched(&mut self, end: Nanos, events_max: u64, watched: &mut Watched) -> bool {
         let end = if end == Nanos::NEVER { Picos::NEVER } else { Picos::from(end) };
-        let fabric = self.begin();
-        while fabric.tally().events < events_max {
+        while self.events() < events_max {
+            let fabric = self.begin();
             let Some(happened) = fabric.step(end) else {
                 fabric.wait_until(end);
                 return true;
@@ -58,16 +71,34 @@ impl Bed {
                 }
             }
             let at = happened.node().index();
-            let is_broken = |at: &super::placed::Placed<SwitchNode>| !at.breaches.noted().is_empty();
-            let broken = match is_round {
-                true => fabric.switches().iter().any(is_broken),
-                false => fabric.switches().get(at).is_some_and(is_broken),
+            let is_broken = |breaches: &Breaches| !breaches.noted().is_empty();
+            let (switches, hosts) = (fabric.switches(), fabric.hosts());
+            let broken = match switches.get(at) {
+                _ if is_round => switches.iter().any(|switch| is_broken(&switch.breaches)),
+                Some(switch) => is_broken(&switch.breaches),
+                None => is_broken(&hosts[at - switches.len()].breaches),
             };
-            if broken {
+            if broken || is_round && !self.something_moves(watched) {
                 return false;
             }
         }
         false
+    }
+
+    /// Frames that wait in switches do not wait for good, whatever they wait for.
+    fn something_moves(&mut self, watched: &mut Watched) -> bool {
+        let now = self.now();
+        let fabric = self.begin();
+        let came = fabric.hosts().iter().map(|host| host.node.arrivals.len()).sum();
+        let waits = fabric.switches().iter().any(|switch| switch.node.frames_held() > 0);
+        if came != watched.came || !waits || watched.may_stand_still {
+            (watched.came, watched.moved) = (came, now);
+        }
+        let moves = now.since(watched.moved) < STANDSTILL;
+        self.breaches.now = now;
+        let what = || format!("frames wait, and none has come to a host since {} ns", watched.moved.0);
+        self.breaches.expect(moves, Promise::NothingStranded, what);
+        moves
     }
 
     /// Events so far.

@@ -1,8 +1,8 @@
 //! A scenario as it runs.
 
-use std::panic::{self, AssertUnwindSafe};
-
-use xoff_dataplane::units::{Class, Nanos, Quanta};
+use xoff_dataplane::counters::ClassCounters;
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::units::{Nanos, Quanta};
 use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
 use xoff_sim::Happened;
 
@@ -10,6 +10,7 @@ use super::report::{Breach, Tally};
 use super::scenario::{Deed, Scenario};
 use crate::bed::plan::{CABLE, GIGABIT, LOSSLESS};
 use crate::bed::{Bed, NodeId, Obeys, Promise, Stream, Watched, end};
+use crate::panics;
 
 /// How a run went.
 pub(super) struct Outcome {
@@ -39,14 +40,9 @@ struct Ordeal<'scenario> {
 /// Runs it, for so many events at most.
 pub(super) fn run(scenario: &Scenario, events_max: u64) -> Outcome {
     let mut ordeal = Ordeal::new(scenario, events_max);
-    let panicked = panic::catch_unwind(AssertUnwindSafe(|| ordeal.go())).err();
-    let breach = match panicked {
-        Some(cause) => {
-            let text = cause.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| cause.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            Some((ordeal.bed.now(), Promise::NoPanic, text.unwrap_or_default()))
-        }
-        None => ordeal.bed.broken().into_iter().next().or_else(|| ordeal.judge()),
+    let breach = match panics::catch(|| ordeal.go()) {
+        Err(said) => Some((ordeal.bed.now(), Promise::NoPanic, said)),
+        Ok(()) => ordeal.bed.broken().into_iter().next().or_else(|| ordeal.judge()),
     };
     let breach = breach.map(|(at, promise, what)| Breach { promise, at, what, last: ordeal.last() });
     Outcome { tally: ordeal.tally(), breach }
@@ -70,7 +66,19 @@ impl Ordeal<'_> {
             let parent = switches[scenario.parents[switch - 1]];
             bed.link(end(switches[switch], up), end(parent, down), GIGABIT, CABLE);
         }
-        let watched = Watched::default();
+        if let Some((last, first)) = scenario.closing() {
+            let ends = [end(switches[switches.len() - 1], last), end(switches[0], first)];
+            bed.link(ends[0], ends[1], GIGABIT, CABLE);
+        }
+        for (number, &switch) in switches.iter().enumerate() {
+            let Some(onward) = scenario.onward(number) else { break };
+            let others = hosts.iter().enumerate().filter(|(host, _)| host / scenario.hosts != number);
+            others.for_each(|(_, host)| bed.lead(switch, *host, onward));
+        }
+        if scenario.understand {
+            hosts.iter().for_each(|host| bed.keep_rates(*host));
+        }
+        let watched = Watched::of(scenario.may_stand_still());
         Ordeal { scenario, events_max, bed, switches, hosts, streams: Vec::new(), watched, rests: false }
     }
 
@@ -160,10 +168,6 @@ impl Ordeal<'_> {
                 let what = format!("stream {id} stands still after {sent} of {} frames", flow.count);
                 return Some((now, Promise::PausesEnd, what));
             }
-            if seen.late_or_twice > 0 {
-                let what = format!("{} frames of stream {id}", seen.late_or_twice);
-                return Some((now, Promise::Order, what));
-            }
             let what = || format!("{} of {} frames of stream {id} came", seen.frames, flow.count);
             (self.rests && must_come && seen.frames < flow.count).then(|| (now, Promise::Delivery, what()))
         })
@@ -192,20 +196,29 @@ impl Ordeal<'_> {
 
     fn tally(&mut self) -> Tally {
         let mishaps = self.bed.mishaps();
-        let xoffs = |id: &NodeId| -> u64 {
-            let switch = self.bed.switch(*id);
-            let of_class = |class| move |port| switch.counters.class(port, class).xoff_sent.get();
-            Class::ALL.iter().map(|class| switch.ports().map(of_class(*class)).sum::<u64>()).sum()
-        };
         Tally {
             seeds: 1,
             came_to_rest: self.rests.into(),
             frames: self.hosts.iter().map(|host| self.bed.host(*host).arrivals.len() as u64).sum(),
-            xoffs: self.switches.iter().map(xoffs).sum(),
+            xoffs: self.sum(|class| class.xoff_sent.get()),
             lost: mishaps.lost,
             late: mishaps.late,
             harmed: mishaps.harmed,
             events: self.bed.events(),
+            digest: self.bed.digest(),
+            drops: DropReason::ALL.map(|reason| self.sum(|class| class.drops[reason.index()].get())),
+            causes: std::array::from_fn(|trigger| {
+                self.sum(|class| {
+                    class.xoff_causes.own[trigger].get() + class.xoff_causes.relayed[trigger].get()
+                })
+            }),
         }
+    }
+
+    /// Of all classes of all ports of all switches.
+    fn sum(&self, count: impl Fn(&ClassCounters) -> u64) -> u64 {
+        let switches = self.switches.iter().map(|id| self.bed.switch(*id));
+        let ports = switches.flat_map(|switch| switch.ports().map(|port| switch.counters.port(port)));
+        ports.flat_map(|port| &port.classes).map(count).sum()
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use xoff_dataplane::cause::Trigger;
+use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::units::Nanos;
 
 use crate::bed::Promise;
@@ -25,6 +27,12 @@ pub struct Tally {
     pub late: u64,
     /// Pause frames that came with a byte changed.
     pub harmed: u64,
+    /// Frames that switches have dropped, by reason.
+    pub drops: [u64; DropReason::COUNT],
+    /// Times that peers began to be held, by what made a policy want it.
+    pub causes: [u64; Trigger::COUNT],
+    /// One number for all that has happened.
+    pub digest: u64,
 }
 
 impl Tally {
@@ -37,6 +45,9 @@ impl Tally {
         self.lost += other.lost;
         self.late += other.late;
         self.harmed += other.harmed;
+        self.drops.iter_mut().zip(other.drops).for_each(|(sum, more)| *sum += more);
+        self.causes.iter_mut().zip(other.causes).for_each(|(sum, more)| *sum += more);
+        self.digest = self.digest.wrapping_add(other.digest);
     }
 }
 
@@ -97,12 +108,19 @@ impl fmt::Display for Breach {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { seeds, events, came_to_rest, frames, xoffs, lost, late, harmed } = self.tally;
+        let Tally { seeds, events, came_to_rest, frames, xoffs, lost, late, harmed, .. } = self.tally;
         writeln!(
             f,
             "{seeds} runs, {events} events, {frames} frames received, {xoffs} XOFFs; {came_to_rest} came to rest"
         )?;
         writeln!(f, "{lost} frames lost on links, {late} pause frames late or again, {harmed} harmed")?;
+        let drops = DropReason::ALL.map(DropReason::name).into_iter().zip(self.tally.drops);
+        let causes = Trigger::NAMES.into_iter().zip(self.tally.causes);
+        let some = |counts: &mut dyn Iterator<Item = (&str, u64)>| -> Vec<String> {
+            counts.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}")).collect()
+        };
+        let (drops, causes) = (some(&mut drops.into_iter()), some(&mut causes.into_iter()));
+        writeln!(f, "drops: {}; causes of XOFFs: {}", drops.join(", "), causes.join(", "))?;
         let Some(found) = &self.found else { return writeln!(f, "no promise was broken") };
         writeln!(f, "seed {}, event {}: {}", found.seed, found.event, found.breach)?;
         write!(f, "smaller, event {}: {}{}", found.shrunk.event, found.shrunk.breach, found.shrunk.scenario)

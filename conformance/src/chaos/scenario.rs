@@ -1,11 +1,13 @@
 //! What happens with a seed, as plain values that can be made fewer.
 
-use xoff_dataplane::settings::{Accounting, PolicyKind, QueueKind, WhenFull};
+use xoff_dataplane::settings::{
+    Accounting, PolicyKind, QueueKind, WatchdogAction, WatchdogSettings, WhenFull,
+};
 use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
 use xoff_sim::{ControlFaults, Picos};
 
 use crate::bed::SwitchPlan;
-use crate::bed::plan::{self, LINK, LOSSLESS, MTU_FRAME, XOFF, XON};
+use crate::bed::plan::{self, KEEPING, LINK, LOSSLESS, MTU_FRAME, XOFF, XON};
 
 /// When the last thing begins.
 const BUSY: u64 = 12_000_000;
@@ -56,9 +58,15 @@ pub(super) struct Scenario {
     pub(super) seed: u64,
     /// By switch but the first, to which earlier one it is linked.
     pub(super) parents: Vec<usize>,
+    /// The last switch is linked to the first, each to the one before it, and frames go round one way: what waits may wait for itself.
+    pub(super) is_ring: bool,
     /// At each switch.
     pub(super) hosts: usize,
     pub(super) policy: PolicyKind,
+    /// Policies that look on.
+    pub(super) shadows: Vec<PolicyKind>,
+    /// Switches understand lists of flows (OFC) of each other, and they and all hosts rates (GFC).
+    pub(super) understand: bool,
     pub(super) accounting: Accounting,
     pub(super) when_full: WhenFull,
     pub(super) queue: QueueKind,
@@ -75,20 +83,22 @@ pub(super) struct Scenario {
     pub(super) deeds: Vec<(Nanos, Deed)>,
 }
 
-const KEEPING: [(Accounting, WhenFull); 5] = [
-    (Accounting::UntilTransmitted, WhenFull::Drop),
-    (Accounting::UntilTransmitted, WhenFull::Stop),
-    (Accounting::UntilForwarded, WhenFull::Stop),
-    (Accounting::UntilTransmitted, WhenFull::StopClass),
-    (Accounting::UntilForwarded, WhenFull::StopClass),
-];
+/// Of a ring.
+const WATCHDOG: WatchdogSettings = WatchdogSettings {
+    action: WatchdogAction::Drop,
+    detect: Nanos::from_millis(1),
+    restore: Nanos::from_millis(2),
+};
 
 impl Scenario {
     /// What happens with `seed`.
     pub(super) fn of(seed: u64) -> Scenario {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let switches = rng.usize(1..=4);
-        let parents: Vec<usize> = (1..switches).map(|switch| rng.usize(0..switch)).collect();
+        let is_ring = rng.u8(0..10) == 0;
+        let switches = if is_ring { rng.usize(3..=4) } else { rng.usize(1..=4) };
+        let before =
+            |switch: usize, rng: &mut fastrand::Rng| if is_ring { switch - 1 } else { rng.usize(0..switch) };
+        let parents: Vec<usize> = (1..switches).map(|switch| before(switch, &mut rng)).collect();
         let hosts = rng.usize(2..=4);
         let (accounting, when_full) = KEEPING[if rng.bool() { 0 } else { rng.usize(0..KEEPING.len()) }];
         let workers = if rng.u8(0..4) == 0 { 2 } else { 1 };
@@ -96,8 +106,11 @@ impl Scenario {
         let mut scenario = Scenario {
             seed,
             parents,
+            is_ring,
             hosts,
             policy: PolicyKind::Pfc,
+            shadows: Vec::new(),
+            understand: rng.bool(),
             accounting,
             when_full,
             queue: if rng.u8(0..3) == 0 { QueueKind::Voq } else { QueueKind::Fifo },
@@ -115,8 +128,16 @@ impl Scenario {
             deeds: Vec::new(),
         };
         scenario.policy = if rng.bool() { scenario.any_policy(&mut rng) } else { PolicyKind::Pfc };
+        if rng.u8(0..4) == 0 {
+            scenario.shadows = (0..rng.usize(1..=2)).map(|_| scenario.any_policy(&mut rng)).collect();
+        }
         let all = scenario.hosts * switches;
-        scenario.flows = (0..rng.usize(4..=24)).map(|_| flow(all, &mut rng)).collect();
+        let frames_max = if rng.bool() { 1_200 } else { 5_000 };
+        scenario.flows = (0..rng.usize(4..=24)).map(|_| flow(all, frames_max, &mut rng)).collect();
+        if is_ring {
+            scenario.flows.extend((0..all).map(|from| round(from, (from + 2 * scenario.hosts) % all)));
+            return scenario;
+        }
         let is_harmless = rng.u8(0..3) == 0;
         for _ in 0..rng.usize(0..=12) {
             let deed = scenario.any_deed(&mut rng);
@@ -154,7 +175,15 @@ impl Scenario {
 
     /// Lossless frames may be lost, and pauses may lapse.
     pub(super) fn may_harm(&self) -> bool {
-        self.unruly.is_some() || !self.faults.is_empty() || self.deeds.iter().any(|(_, deed)| deed.may_harm())
+        self.is_ring
+            || self.unruly.is_some()
+            || !self.faults.is_empty()
+            || self.deeds.iter().any(|(_, deed)| deed.may_harm())
+    }
+
+    /// What waits may wait for itself for good: two pipelines that halt for each other, each with all that comes from anywhere.
+    pub(super) fn may_stand_still(&self) -> bool {
+        self.when_full == WhenFull::Stop && self.switches() > 1
     }
 
     /// The port of `switch` by which it is linked to its parent, and that of the parent.
@@ -167,7 +196,20 @@ impl Scenario {
 
     fn ports(&self, switch: usize) -> usize {
         let children = self.parents.iter().filter(|parent| **parent == switch).count();
-        self.hosts + usize::from(switch > 0) + children
+        let closes = self.is_ring && (switch == 0 || switch == self.parents.len());
+        self.hosts + usize::from(switch > 0) + children + usize::from(closes)
+    }
+
+    /// The ports by which the last switch of a ring and the first are linked.
+    pub(super) fn closing(&self) -> Option<(u8, u8)> {
+        let last = |switch: usize| port(self.ports(switch) - 1);
+        self.is_ring.then(|| (last(self.parents.len()), last(0)))
+    }
+
+    /// The way round a ring.
+    pub(super) fn onward(&self, switch: usize) -> Option<u8> {
+        let (last, _) = self.closing()?;
+        Some(if switch == self.parents.len() { last } else { self.uplink(switch + 1).1 })
     }
 
     /// What a switch is told.
@@ -179,11 +221,19 @@ impl Scenario {
         plan.settings.accounting = self.accounting;
         plan.settings.when_full = self.when_full;
         plan.settings.policies = [self.policy; 8];
+        plan.settings.shadows.clone_from(&self.shadows);
         plan.each_port(|port| {
             for class in &mut port.classes {
                 class.queue = queue;
             }
         });
+        for (number, port) in plan.settings.ports.iter_mut().enumerate() {
+            port.gfc_peer = self.understand;
+            port.ofc_peer = self.understand && number >= self.hosts;
+        }
+        if self.is_ring {
+            plan.each_lossless(|class| class.watchdog = Some(WATCHDOG));
+        }
         let (xoff, xon) = (self.xoff, self.xon);
         plan.each_lossless(|class| {
             (class.xoff, class.xon) = (xoff, xon);
@@ -198,6 +248,9 @@ impl Scenario {
 
     /// The last switch, if nothing is sent there or done there.
     pub(super) fn leaf_of_nobody(&self) -> Option<usize> {
+        if self.is_ring {
+            return None;
+        }
         let last = self.switches() - 1;
         let first_host = last * self.hosts;
         let is_used = self.unruly.is_some_and(|host| host >= first_host)
@@ -262,7 +315,13 @@ impl Scenario {
     }
 }
 
-fn flow(hosts: usize, rng: &mut fastrand::Rng) -> Flow {
+/// Frames that go further in a ring than to the next switch.
+fn round(from: usize, to: usize) -> Flow {
+    let start = Nanos::from_micros(100);
+    Flow { from, to, class: Class::ALL[3], len: MTU_FRAME, count: 1_000, rate: None, start }
+}
+
+fn flow(hosts: usize, frames_max: u64, rng: &mut fastrand::Rng) -> Flow {
     let from = rng.usize(0..hosts);
     let to = if rng.bool() { 0 } else { rng.usize(0..hosts) }; // half of them are an incast
     Flow {
@@ -270,7 +329,7 @@ fn flow(hosts: usize, rng: &mut fastrand::Rng) -> Flow {
         to: if to == from { (from + 1) % hosts } else { to },
         class: if rng.u8(0..4) > 0 { Class::ALL[rng.usize(3..5)] } else { Class::ALL[rng.usize(0..8)] },
         len: if rng.bool() { MTU_FRAME } else { rng.u32(60..=MTU_FRAME) },
-        count: rng.u64(20..1_200),
+        count: rng.u64(20..frames_max),
         rate: rng.bool().then(|| BitRate::from_mbps(rng.u64(10..900))),
         start: Nanos(rng.u64(0..BUSY / 2)),
     }

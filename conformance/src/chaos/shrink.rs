@@ -1,7 +1,7 @@
 //! The same broken promise in less: fewer deeds, faults, flows, frames, switches, as long as it is still broken.
 
 use super::ordeal;
-use super::report::{Breach, Shrunk};
+use super::report::Shrunk;
 use super::scenario::Scenario;
 use crate::bed::Promise;
 
@@ -10,7 +10,25 @@ const TRIALS: u32 = 300;
 
 /// What is left of a scenario in which `promise` is broken.
 pub(super) fn shrink(scenario: Scenario, promise: Promise, events_max: u64) -> Shrunk {
-    let mut best = broken(scenario, promise, events_max).expect("a seed takes the same path again");
+    let (scenario, event, breach) = smallest(scenario, events_max, |scenario, events_max| {
+        let outcome = ordeal::run(scenario, events_max);
+        let breach = outcome.breach.filter(|breach| breach.promise == promise)?;
+        Some((outcome.tally.events, breach))
+    });
+    Shrunk { scenario: format!("{scenario:#?}"), event, breach }
+}
+
+/// What is left of a scenario that `breaks`, within so many events: answers at which, and what.
+fn smallest<T>(
+    scenario: Scenario,
+    events_max: u64,
+    mut breaks: impl FnMut(&Scenario, u64) -> Option<(u64, T)>,
+) -> (Scenario, u64, T) {
+    let mut broken = |scenario: Scenario, events_max| {
+        let (event, what) = breaks(&scenario, events_max)?;
+        Some((scenario, event, what))
+    };
+    let mut best = broken(scenario, events_max).expect("a seed takes the same path again");
     let mut trials = 0;
     'smaller: loop {
         for candidate in smaller(&best.0) {
@@ -18,21 +36,14 @@ pub(super) fn shrink(scenario: Scenario, promise: Promise, events_max: u64) -> S
             if trials > TRIALS {
                 break 'smaller;
             }
-            if let Some(better) = broken(candidate, promise, best.1) {
+            if let Some(better) = broken(candidate, best.1) {
                 best = better;
                 continue 'smaller;
             }
         }
         break;
     }
-    let (scenario, event, breach) = best;
-    Shrunk { scenario: format!("{scenario:#?}"), event, breach }
-}
-
-fn broken(scenario: Scenario, promise: Promise, events_max: u64) -> Option<(Scenario, u64, Breach)> {
-    let outcome = ordeal::run(&scenario, events_max);
-    let breach = outcome.breach.filter(|breach| breach.promise == promise)?;
-    Some((scenario, outcome.tally.events, breach))
+    best
 }
 
 /// Scenarios with a little less, those with much less first.
@@ -45,6 +56,15 @@ fn smaller(scenario: &Scenario) -> Vec<Scenario> {
     };
     if scenario.has_twins {
         with(&|less| less.has_twins = false);
+    }
+    if !scenario.shadows.is_empty() {
+        with(&|less| less.shadows.clear());
+    }
+    if scenario.understand {
+        with(&|less| less.understand = false);
+    }
+    if scenario.workers > 1 {
+        with(&|less| less.workers = 1);
     }
     if scenario.unruly.is_some() {
         with(&|less| less.unruly = None);
@@ -74,4 +94,48 @@ fn halves(len: usize) -> Vec<(usize, usize)> {
     let mut parts = if len > 2 { vec![(0, len / 2), (len / 2, len)] } else { Vec::new() };
     parts.extend((0..len).map(|at| (at, at + 1)));
     parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scenario::Deed;
+    use super::*;
+
+    /// Whatever else happens with a seed, what is left is what it takes.
+    #[test]
+    fn nothing_is_left_but_what_it_takes_to_break_the_promise() {
+        let takes = |scenario: &Scenario| {
+            let frames = scenario.flows.iter().map(|flow| flow.count).max().unwrap_or(0);
+            let flaps = scenario.deeds.iter().any(|(_, deed)| matches!(deed, Deed::Flap(0, ..)));
+            flaps && frames >= 100
+        };
+        let mut seen = 0;
+        for seed in 0..200 {
+            let scenario = Scenario::of(seed);
+            if !takes(&scenario) {
+                continue;
+            }
+            let (least, ..) = smallest(scenario, 1_000, |scenario, _| takes(scenario).then_some((7, ())));
+            assert_eq!((least.flows.len(), least.deeds.len(), least.faults.len()), (1, 1, 0), "seed {seed}");
+            assert!(least.flows[0].count < 200 && least.unruly.is_none() && least.shadows.is_empty());
+            assert!(!least.has_twins && !least.understand && least.workers == 1);
+            seen += 1;
+        }
+        assert!(seen > 20, "{seen} seeds");
+    }
+
+    /// The next try has no more events than the last that broke the promise took, and there are only so many.
+    #[test]
+    fn tries_are_bounded_and_each_is_as_long_as_the_best_before_it() {
+        let mut trials = 0_u32;
+        let mut before = 1_000;
+        let mut by_event = |_: &Scenario, events_max: u64| {
+            assert!(events_max <= before);
+            trials += 1;
+            before = events_max;
+            trials.is_multiple_of(2).then_some((events_max - 1, ())).or((trials == 1).then_some((999, ())))
+        };
+        let _ = smallest(Scenario::of(0), 1_000, &mut by_event);
+        assert!(trials <= TRIALS + 1);
+    }
 }

@@ -33,22 +33,13 @@ mod trains;
 mod watchdog;
 
 use xoff_conformance::bed;
-use xoff_dataplane::settings::{Accounting, WhenFull};
+use xoff_conformance::bed::plan::KEEPING;
 use xoff_dataplane::units::{Class, Quanta};
 use xoff_dataplane::wire::mac_control::{MacControl, Pfc};
 
 const C0: Class = Class::ALL[0];
 const C3: Class = Class::ALL[3];
 const C4: Class = Class::ALL[4];
-
-/// Until when a frame counts at its ingress, and what a full egress queue does, where nothing lossless is lost for that.
-const KEEPING: [(Accounting, WhenFull); 5] = [
-    (Accounting::UntilTransmitted, WhenFull::Drop),
-    (Accounting::UntilTransmitted, WhenFull::Stop),
-    (Accounting::UntilForwarded, WhenFull::Stop),
-    (Accounting::UntilTransmitted, WhenFull::StopClass),
-    (Accounting::UntilForwarded, WhenFull::StopClass),
-];
 
 /// A PFC frame that pauses one class.
 fn stop(class: Class, quanta: u16) -> MacControl {

@@ -3,6 +3,7 @@
 
 pub mod acknowledge;
 pub mod capture;
+pub mod chaos;
 pub mod check;
 pub mod demo;
 pub mod documents;

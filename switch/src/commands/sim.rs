@@ -9,7 +9,7 @@ use miette::miette;
 use xoff_config::OwnPolicy;
 use xoff_config::scenario::{Given, Source};
 
-use super::replay;
+use super::{chaos, replay};
 use crate::cli;
 use crate::simulate::{self, Request, Shard, Summary};
 
@@ -50,6 +50,7 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Chaos(chaos::Args),
     Merge(MergeArgs),
     Replay(replay::Args),
 }
@@ -102,6 +103,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
             let summary = simulate::merge(&merge.parts, &merge.out, &mut |line| cli::tell(line))?;
             return show(&summary, merge.json);
         }
+        Some(Command::Chaos(args)) => return chaos::run(args),
         Some(Command::Replay(args)) => return replay::run(args, own),
         None => (),
     }

@@ -1,0 +1,59 @@
+//! Panics that are findings: those of a thread that [tries](catch) something are not printed, but told to who asked; those of all other
+//! threads are told as ever.
+
+use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
+use std::sync::Once;
+
+thread_local! {
+    /// What a panic has said, on a thread that tries something.
+    static TRIAL: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// The hook of the process is put before the one that there is, once and for good.
+static HOOK: Once = Once::new();
+
+/// What `tried` answers, or what was said, and where, as it panicked.
+pub(crate) fn catch<T>(tried: impl FnOnce() -> T) -> Result<T, String> {
+    HOOK.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !note(info) {
+                before(info);
+            }
+        }));
+    });
+    TRIAL.set(Some(String::new()));
+    let done = panic::catch_unwind(AssertUnwindSafe(tried));
+    let said = TRIAL.take().unwrap_or_default();
+    done.map_err(|_| said)
+}
+
+/// False where the thread tries nothing.
+fn note(info: &PanicHookInfo<'_>) -> bool {
+    TRIAL.with_borrow_mut(|trial| {
+        let Some(said) = trial else { return false };
+        let payload = info.payload();
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let text = text.unwrap_or("it said nothing");
+        let place =
+            info.location().map_or_else(String::new, |at| format!(", in {}:{}", at.file(), at.line()));
+        *said = format!("{text}{place}");
+        true
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_panics_is_told_with_its_place_and_the_next_is_tried_anew() {
+        assert_eq!(catch(|| 7), Ok(7));
+        let said = catch(|| panic!("frame {} is lost", 8)).expect_err("it panics");
+        assert!(said.starts_with("frame 8 is lost, in ") && said.contains("panics.rs:"), "{said}");
+        assert_eq!(catch(|| 9), Ok(9));
+        assert!(TRIAL.with_borrow(Option::is_none), "a panic of this thread is its own again");
+    }
+}

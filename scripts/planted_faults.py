@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Whether chaos finds faults: a copy of the sources gets all of them, each behind a number that the environment chooses.
+
+    scripts/planted_faults.py [SEEDS]       100 seeds
+
+Each fault has to be found within so many seeds, in the same way again with its seed alone, and in a smaller scenario; with none of them
+the copy has to keep all promises. Nothing of it is in the sources themselves: where they have changed so that a fault finds its place no
+longer, this says so, and the fault is to be planted anew.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+COPY = ROOT / "target/planted/copy"
+BUILD = ROOT / "target/planted/build"
+CHAOS = BUILD / "release/examples/chaos"
+
+CHOICE = """
+/// Whether this fault is planted.
+#[allow(missing_docs)]
+pub(crate) fn planted(fault: u8) -> bool {
+    static CHOSEN: std::sync::OnceLock<Option<u8>> = std::sync::OnceLock::new();
+    let chosen = || std::env::var("PLANTED").ok().and_then(|text| text.parse().ok());
+    *CHOSEN.get_or_init(chosen) == Some(fault)
+}
+"""
+
+# Name, file of the dataplane, what stands there once, what stands there with the fault (`PLANTED`: it is chosen).
+FAULTS = [
+    (
+        "a forgotten release",
+        "switch/journey.rs",
+        "        self.finish(frame, store);\n        if may_join {",
+        """        if PLANTED && frame.len() % 61 == 7 {
+            store.free(frame);
+        } else {
+            self.finish(frame, store);
+        }
+        if may_join {""",
+    ),
+    (
+        "a missed refresh",
+        "pause/held.rs",
+        "if self.wanted.is_empty() { Nanos::NEVER } else",
+        "if self.wanted.is_empty() || PLANTED { Nanos::NEVER } else",
+    ),
+    (
+        "a borrowed byte of headroom",
+        "buffer/ingress.rs",
+        "self.headroom_used + beyond > self.headroom ||",
+        "self.headroom_used + beyond > self.headroom + Bytes(u64::from(PLANTED)) ||",
+    ),
+    (
+        "a swapped queue",
+        "switch/journey.rs",
+        "        at.queues[class.index()].push(&mut self.nodes, frame);\n        if at.queues",
+        """        let queue = if PLANTED && frame.len() % 61 == 7 { class.index() ^ 1 } else { class.index() };
+        at.queues[queue].push(&mut self.nodes, frame);
+        if at.queues""",
+    ),
+    (
+        "two frames that change places",
+        "queue/mod.rs",
+        "            ClassQueue::Fifo(fifo) => fifo.push(nodes, frame),\n",
+        """            ClassQueue::Fifo(fifo) => {
+                let before = if PLANTED && frame.len() % 61 == 7 { fifo.pop(nodes) } else { None };
+                fifo.push(nodes, frame);
+                before.into_iter().for_each(|before| fifo.push(nodes, before));
+            }
+""",
+    ),
+    (
+        "an XON too early",
+        "buffer/ingress.rs",
+        "self.body < self.xon(threshold) ||",
+        "self.body < self.xon(threshold) + Bytes(500 * u64::from(PLANTED)) ||",
+    ),
+]
+
+
+def replace(path, before, after):
+    text = path.read_text()
+    if text.count(before) != 1:
+        sys.exit(f"planted_faults.py: this stands {text.count(before)} times in {path.relative_to(COPY)}:\n{before}")
+    path.write_text(text.replace(before, after))
+
+
+def build():
+    """Plants all faults in a copy, and builds chaos of it."""
+    shutil.rmtree(COPY, ignore_errors=True)
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    for name in filter(None, files.split("\0")):
+        if (ROOT / name).is_file():  # not what is removed, and not committed yet
+            target = COPY / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target)
+    sources = COPY / "dataplane/src"
+    with open(sources / "lib.rs", "a") as root:
+        root.write(CHOICE)
+    for number, (_, file, before, after) in enumerate(FAULTS, start=1):
+        replace(sources / file, before, after.replace("PLANTED", f"crate::planted({number})"))
+    command = ["cargo", "build", "--quiet", "--release", "--package", "xoff-conformance", "--example", "chaos"]
+    subprocess.run(command, cwd=COPY, check=True, env={**os.environ, "CARGO_TARGET_DIR": str(BUILD)})
+
+
+def chaos(fault, start, end):
+    """What is found with these seeds: whether anything, and how it is told."""
+    environment = {**os.environ, "PLANTED": str(fault)}
+    command = [CHAOS, str(start), str(end), str(os.cpu_count() or 1)]
+    run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
+    return run.returncode != 0, run.stdout
+
+
+def found(fault, seeds):
+    """How a fault is found; `None` where it is not."""
+    is_found, said = chaos(fault, 0, seeds)
+    told = re.search(r"^seed (\d+), event (\d+): (.+?):.*?^smaller, event (\d+): (.+?):.*", said, re.M | re.S)
+    if not is_found or told is None:
+        return None
+    seed, event, promise, event_shrunk, promise_shrunk = told.groups()
+    _, again = chaos(fault, int(seed), int(seed) + 1)
+    if told.group(0) not in again:
+        sys.exit(f"planted_faults.py: seed {seed} did not take the same path again:\n{told.group(0)}\n{again}")
+    if promise != promise_shrunk:
+        sys.exit(f"planted_faults.py: {promise} became {promise_shrunk} in a smaller scenario")
+    flows = len(re.findall(r"\bFlow \{", told.group(0)))
+    return f"seed {seed}, event {event} ({promise}); smaller: event {event_shrunk}, {flows} flows"
+
+
+def main():
+    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    begin = time.monotonic()
+    build()
+    print(f"built in {time.monotonic() - begin:.0f} s", flush=True)
+    is_found, said = chaos(0, 0, seeds)
+    if is_found:
+        sys.exit(f"planted_faults.py: without a fault:\n{said}")
+    missed = 0
+    for number, (name, *_) in enumerate(FAULTS, start=1):
+        how = found(number, seeds)
+        missed += how is None
+        print(f"{name}: {how or f'not found with {seeds} seeds'}", flush=True)
+    print(f"{time.monotonic() - begin:.0f} s in all")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
