@@ -9,7 +9,7 @@ use xoff_netns_tests::frames::{self, PAUSE_ADDRESS};
 use xoff_netns_tests::{Bed, Config, Surroundings, Switch, wait_for};
 
 use crate::reload::reload;
-use crate::{BINARY, bed_beside_others, frame};
+use crate::{bed_beside_others, frame};
 
 /// Three frames of 1,500 bytes are more than XOFF.
 const CLASS: &str = "[class.3]\nxoff = 4000\nxon = 2000\n";
