@@ -36,6 +36,26 @@ where
     }
 }
 
+/// Round, and below what TOML has no numbers for.
+pub const SEED_MAX: u64 = 1_000_000_000_000_000_000;
+/// Seeds of a run.
+pub const SEEDS_MAX: u64 = 1_000_000;
+
+/// Reads the first and the last of several seeds.
+///
+/// # Errors
+/// It is no such range.
+pub fn seeds(text: &str) -> Result<(u64, u64), String> {
+    let ends = text.split_once("..").and_then(|(from, to)| {
+        let to = to.strip_prefix('=').unwrap_or(to);
+        from.trim().parse().ok().zip(to.trim().parse().ok())
+    });
+    let ends = ends.filter(|&(from, to)| from <= to && to <= SEED_MAX && to - from < SEEDS_MAX);
+    ends.ok_or_else(|| {
+        "it has to be two numbers, such as 1..10, which is ten seeds: a million at most".into()
+    })
+}
+
 /// Prints on standard output; what a reader that has gone away does not take is lost, and no error: its
 /// exit code still tells the result.
 ///

@@ -24,10 +24,10 @@ pub struct Args {
     #[arg(value_name = "SCENARIO.toml", required = true)]
     scenario: Option<PathBuf>,
     /// The seed of the only run [default: that of the scenario].
-    #[arg(long, value_name = "NUMBER", value_parser = cli::number(0..=SEED_MAX), conflicts_with = "seeds")]
+    #[arg(long, value_name = "NUMBER", value_parser = cli::number(0..=cli::SEED_MAX), conflicts_with = "seeds")]
     seed: Option<u64>,
     /// A run for each of these seeds, both ends included.
-    #[arg(long, value_name = "A..B", value_parser = seeds)]
+    #[arg(long, value_name = "A..B", value_parser = cli::seeds)]
     seeds: Option<(u64, u64)>,
     /// A key of the scenario, over what the file says: topology.k=8, load.0.load=0.6, switch.all.class.3.xoff=80KB. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
@@ -69,25 +69,9 @@ struct MergeArgs {
     json: bool,
 }
 
-/// Round, and below what TOML has no numbers for.
-const SEED_MAX: u64 = 1_000_000_000_000_000_000;
-/// Seeds of a run.
-const SEEDS_MAX: u64 = 1_000_000;
-
-fn seeds(text: &str) -> Result<(u64, u64), String> {
-    let ends = text.split_once("..").and_then(|(from, to)| {
-        let to = to.strip_prefix('=').unwrap_or(to);
-        from.trim().parse().ok().zip(to.trim().parse().ok())
-    });
-    let ends = ends.filter(|&(from, to)| from <= to && to <= SEED_MAX && to - from < SEEDS_MAX);
-    ends.ok_or_else(|| {
-        "it has to be two numbers, such as 1..10, which is ten seeds: a million at most".into()
-    })
-}
-
 fn shard(text: &str) -> Result<Shard, String> {
     let parts = text.split_once('/').and_then(|(number, count)| number.parse().ok().zip(count.parse().ok()));
-    let parts = parts.filter(|&(number, count)| (1..=count).contains(&number) && count <= SEEDS_MAX);
+    let parts = parts.filter(|&(number, count)| (1..=count).contains(&number) && count <= cli::SEEDS_MAX);
     parts
         .map(|(number, count)| Shard { number, count })
         .ok_or_else(|| "it has to be K/N, with K from 1 to N, such as 3/8".into())
@@ -180,6 +164,7 @@ mod tests {
         assert!(parse(&[]).is_err_and(|message| message.contains("SCENARIO.toml")));
         assert!(parse(&["merge", "a", "b", "--out", "c"]).is_ok());
     }
+
     /// What a script of the cluster would run, parsed as we parse it.
     fn run_by(script: &str, place: &Path, environment: &[(&str, &str)]) -> Args {
         let stub = place.join("xoff");
