@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The worker puts records into a ring of bytes and never waits: where that is full the recording is over, which is said in the log and
-//! in the file. What a record is, and how it is replayed, is in [`xoff_sim::recording`]; what stands where in the file, in [`file`].
+//! in the file. What a record is, and how it is replayed, is in [`xoff_sim::recording`]; what stands where in the file, in [`mod@file`].
 
 pub mod file;
 mod read;
