@@ -24,7 +24,7 @@ use crate::forward::{GroupId, Groups, Ways, Weighted, shortest};
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta, NONE, Origin};
 use crate::routing::{Hop, Hops};
-use crate::settings::{GroupSettings, Spread, SwitchSettings, Turns};
+use crate::settings::{GroupSettings, Spread, SwitchSettings, Turns, WatchdogAction};
 use crate::units::{Bytes, CLASSES, Class, PortId, PortSet};
 use crate::wire::FlowKey;
 use crate::wire::flow::mix;
@@ -300,19 +300,24 @@ impl Switch {
     ) -> (Turns, Ways) {
         let takes = |way: &usize| port(*way).is_none_or(|port| self.takes(port, meta));
         let open: Ways = linked.iter().filter(takes).collect();
-        let usable = if open.is_empty() { self.where_none_takes(linked, meta.class, &port) } else { open };
+        let usable = if open.is_empty() { self.where_none_takes(linked, meta, &port) } else { open };
         self.preferred(spread, usable, meta.class, port)
     }
 
-    /// Where no way takes a frame, those to other workers do: it waits there for whatever is theirs, and holds up nobody here. Else it
-    /// waits for one that a watchdog has not given up.
+    /// Where no way takes a frame, those to other workers do: it waits there for whatever is theirs, and holds up nobody here. Else
+    /// those that only want room.
     #[cold]
-    fn where_none_takes(&self, linked: Ways, class: Class, port: impl Fn(usize) -> Option<PortId>) -> Ways {
-        let leads_away = |way: &usize| port(*way).is_some_and(|port| !self.workers.owns(port));
-        let is_closed = |port: PortId| self.ports[port.index()].egress.closed.contains(class);
-        let may_get_room = |way: &usize| !port(*way).is_some_and(is_closed);
-        let away: Ways = linked.iter().filter(leads_away).collect();
-        away.or(linked.iter().filter(may_get_room).collect::<Ways>().or(linked))
+    fn where_none_takes(
+        &self,
+        linked: Ways,
+        meta: &FrameMeta,
+        port: impl Fn(usize) -> Option<PortId>,
+    ) -> Ways {
+        let those = |holds: &dyn Fn(PortId) -> bool| -> Ways {
+            linked.iter().filter(|way| port(*way).is_some_and(holds)).collect()
+        };
+        let away = those(&|port| !self.workers.owns(port) && !self.is_given_up(port, meta.class));
+        away.or(those(&|port| self.may_enter(port, meta))).or(linked)
     }
 
     /// Of `usable` ways those that a frame of `class` may take as what waits there is, and in which order.
@@ -333,11 +338,14 @@ impl Switch {
         }
     }
 
-    /// `port` has a link again: what waits for room at others of its group may go there.
+    /// `port` has a link again, or a storm there has ended: what waits for room at others of its group, or for one of several next
+    /// hops, may go there.
     pub(super) fn look_for_room_beside<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
-        let Some(group) = self.bridge.groups().of(port) else { return };
-        for other in self.bridge.groups().members(group).iter() {
-            Class::ALL.into_iter().for_each(|class| self.room_at(other, class, store));
+        let groups = self.bridge.groups();
+        let mut those = groups.of(port).map_or(PortSet::NONE, |group| *groups.members(group));
+        those.insert(port);
+        for port in those.iter() {
+            Class::ALL.into_iter().for_each(|class| self.room_at(port, class, store));
         }
     }
 
@@ -345,10 +353,18 @@ impl Switch {
     fn takes(&self, egress: PortId, meta: &FrameMeta) -> bool {
         let (class, size) = (meta.class, meta.counted());
         if !self.workers.owns(egress) {
-            return !self.when_full.waits() || self.buffer.egress_had_room(egress, class, size);
+            let had_room = || !self.when_full.waits() || self.buffer.egress_had_room(egress, class, size);
+            return !self.is_given_up(egress, class) && had_room();
         }
         let is_closed = self.ports[egress.index()].egress.closed.contains(class);
         !is_closed && self.buffer.egress_has_room(egress, class, size)
+    }
+
+    /// Whether a watchdog has closed (`egress`, `class`), as far as whose port it is has said.
+    fn is_given_up(&self, egress: PortId, class: Class) -> bool {
+        let watchdog = self.ports[egress.index()].settings.classes[class.index()].watchdog;
+        watchdog.is_some_and(|watchdog| watchdog.action == WatchdogAction::Drop)
+            && self.counters.class(egress, class).storm_since.get() != 0
     }
 
     /// Bytes of `class` and of those above it that wait or are committed at `egress`, as far as this worker knows.

@@ -1,6 +1,7 @@
 //! What a router does with frames: sends them on, written for the next station; gives them to the host; or drops them for a named
 //! reason. A routed port is a port: what waits there waits, and pauses, as anywhere.
 
+mod hops;
 mod host;
 mod mixed;
 

@@ -1,0 +1,93 @@
+//! A member that a watchdog has closed takes no frame that another member takes, or will when it has room.
+
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::settings::{Spread, WatchdogAction, WatchdogSettings, WhenFull};
+use xoff_dataplane::units::{BitRate, Bytes, Nanos, PortId};
+
+use super::{EACH_FRAME, SIZE, beyond, fan, shares, waiting};
+use crate::bed::{Star, Stream};
+use crate::{C3, resume, stop};
+
+const DETECT: Nanos = Nanos::from_millis(5);
+const STORMED: usize = 5;
+/// One worker; the other's are all members, those at the end, and those in the middle.
+const OWNERS: [&[u8]; 4] = [&[], &[0, 0, 1, 1, 1, 1], &[0, 0, 0, 0, 1, 1], &[0, 0, 0, 1, 1, 0]];
+
+/// Nothing leaves by these members, and frames have been sent until there is a storm at the last of them.
+fn stormed(
+    (spread, when_full, owners): (Spread, WhenFull, &[u8]),
+    paused: std::ops::Range<usize>,
+    frames: u64,
+) -> Star {
+    let mut plan = fan(spread);
+    (plan.settings.when_full, plan.owners, plan.may_lose) = (when_full, owners.to_vec(), true);
+    if when_full.waits() {
+        plan.each_lossless(|class| class.egress_max = Bytes(2 * SIZE + 1));
+    }
+    plan.settings.ports[STORMED].classes[C3.index()].watchdog =
+        Some(WatchdogSettings { action: WatchdogAction::Drop, detect: DETECT, restore: DETECT });
+    let mut star = Star::new(plan);
+    paused.for_each(|port| star.pause(port, stop(C3, 0xffff)));
+    star.run_for(Nanos::from_micros(200));
+    send(&mut star, frames);
+    assert_eq!(discarded(&star), 0);
+    star.run_for(DETECT);
+    assert!(discarded(&star) > 0);
+    assert!(star.switch().worker(PortId(5)).stormed(PortId(5)).contains(C3));
+    star
+}
+
+/// Frames for the group, more slowly than two members send.
+fn send(star: &mut Star, frames: u64) -> u32 {
+    let rate = Some(BitRate::from_mbps(400));
+    let id = star.start_to_all(0, Stream { from: star.now(), rate, ..beyond(C3, frames) });
+    star.run_for(Nanos::from_millis(2));
+    id
+}
+
+fn discarded(star: &Star) -> u64 {
+    star.switch().counters.class(PortId(5), C3).drops[DropReason::PausedDiscard.index()].get()
+}
+
+fn all(kinds: &[WhenFull]) -> impl Iterator<Item = (Spread, WhenFull, &'static [u8])> {
+    let each =
+        |when_full: WhenFull| OWNERS.map(|owners| EACH_FRAME.map(|spread| (spread, when_full, owners)));
+    kinds.iter().flat_map(move |when_full| each(*when_full)).flatten()
+}
+
+#[test]
+fn a_member_in_a_storm_is_left_out_whosever_port_it_is() {
+    for case in all(&[WhenFull::Drop, WhenFull::Stop, WhenFull::StopClass]) {
+        let mut star = stormed(case, STORMED..6, 40);
+        let before = discarded(&star);
+        let id = send(&mut star, 40);
+        let shares = shares(&star, id);
+        assert_eq!((shares.iter().sum::<u64>(), shares[3]), (40, 0), "{case:?}");
+        assert_eq!(discarded(&star), before);
+        star.pause(STORMED, resume(C3));
+        star.run_to_rest();
+        let id = send(&mut star, 40);
+        star.run_to_rest();
+        assert!(super::shares(&star, id)[3] > 0, "it takes frames again, {case:?}");
+    }
+}
+
+#[test]
+fn what_only_wants_room_waits_for_it_and_is_not_lost_to_a_storm() {
+    for case in all(&[WhenFull::Stop, WhenFull::StopClass]) {
+        let mut star = stormed(case, 2..6, 8);
+        assert_eq!(
+            (waiting(&star, C3), discarded(&star)),
+            ([2 * SIZE, 2 * SIZE, 2 * SIZE, 0], 2),
+            "{case:?}"
+        );
+        let id = send(&mut star, 8);
+        assert_eq!((shares(&star, id), discarded(&star)), ([0; 4], 2), "{case:?}");
+        (2..5).for_each(|port| star.pause(port, resume(C3)));
+        star.run_for(Nanos::from_millis(1));
+        let shares = shares(&star, id);
+        assert_eq!((shares.iter().sum::<u64>(), shares[3], discarded(&star)), (8, 0, 2), "{case:?}");
+        star.pause(STORMED, resume(C3));
+        star.run_to_rest();
+    }
+}
