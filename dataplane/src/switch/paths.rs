@@ -12,10 +12,11 @@
 //! when what waits there leaves none below its maximum; of what queues share nothing is known. Where no member has room, it is another
 //! worker's that is taken: there a frame holds up nobody.
 //!
-//! The worker that has been handed a frame over chooses again where its port is full or closed, among the group's members of its own
-//! that have a link; where none has room the frame waits for all of these together, and those behind it too, in the order in which they
-//! came. It has made no choice then, but for the worker: it is handed over once, and where the last of these members loses its link it
-//! is dropped. Copies of floods stay with their port, and so does what was chosen by groups that hold no longer.
+//! The worker that has been handed a frame over chooses again where its port is closed, or where frames wait for room and it has none,
+//! among the group's members of its own that have a link. Where none of these has room the frame waits for all of them together, and
+//! those behind it too, in the order in which they came. It has made no choice then, but for the worker: it is handed over once, and
+//! where the last of these members loses its link it is dropped. Copies of floods stay with their port, and so does what was chosen by
+//! groups that hold no longer.
 
 use std::iter;
 
@@ -142,7 +143,7 @@ impl Switch {
         if let Some(hop) = hop {
             self.readdress(&frame, &hop, store);
         }
-        if self.when_full.waits() && !self.workers.owns(egress) {
+        if !self.workers.owns(egress) {
             self.may_choose_again(group, &frame);
         }
         self.enqueue(egress, frame, store);
@@ -173,8 +174,9 @@ impl Switch {
     pub(super) fn wait_at_group<S: FrameStore>(&mut self, group: GroupId, frame: Frame, store: &mut S) {
         let &FrameMeta { egress, class, .. } = self.nodes.meta(&frame);
         self.paths.groups[group.index()].waiting[class.index()].push(&mut self.nodes, frame);
-        self.agenda.awaited.insert(egress);
-        self.go_on_from_group(group, class, store);
+        if self.go_on_from_group(group, class, store) {
+            self.agenda.awaited.insert(egress);
+        }
     }
 
     /// There may be room for what waits at `group`. Whether some of it, of whatever class, waits on.
@@ -210,7 +212,8 @@ impl Switch {
                 !self.ports[port.index()].egress.awaits_room[meta.class.index()].taken_over.is_empty();
             !is_awaited && self.takes(port, meta)
         };
-        let open = members.iter().filter(is_open).collect();
+        let open: Ways = members.iter().filter(is_open).collect();
+        let open = if self.when_full.waits() { open } else { open.or(members) };
         let (turns, usable) = self.preferred(of.spread, open, meta.class, |way| Some(of.ports[way]));
         let egress = self.paths.groups[group.index()].next(turns, usable)?;
         self.paths.groups[group.index()].take();
@@ -218,14 +221,19 @@ impl Switch {
     }
 
     /// Other groups hold from now on. What waits at one of those before waits at the port that was chosen for it, or where that is closed
-    /// at another member.
+    /// at another member that still is beside it.
     pub(super) fn revise_paths(&mut self, paths: &mut Paths) {
         std::mem::swap(&mut self.paths, paths);
         self.paths.revision = paths.revision.wrapping_add(1) % NONE;
         for Group { ports, waiting, .. } in &mut paths.groups {
             while let Some(frame) = waiting.iter_mut().find_map(|waiting| waiting.pop(&self.nodes)) {
                 let meta = *self.nodes.meta(&frame);
-                let mut members = iter::once(meta.egress).chain(ports.iter().copied());
+                let groups = self.bridge.groups();
+                let stays = |port: &PortId| {
+                    groups.of(*port).is_some_and(|group| groups.of(meta.egress) == Some(group))
+                };
+                let others = ports.iter().copied().filter(stays);
+                let mut members = iter::once(meta.egress).chain(others);
                 let egress = members.find(|&port| self.may_enter(port, &meta)).unwrap_or(meta.egress);
                 self.nodes.meta_mut(&frame).egress = egress;
                 let awaits = &mut self.ports[egress.index()].egress.awaits_room[meta.class.index()];

@@ -201,8 +201,13 @@ impl ByHand {
 
     /// The same with frames of these sizes.
     fn of<const FRAMES: usize>(sizes: [u64; FRAMES]) -> ByHand {
+        ByHand::with(WhenFull::StopClass, SIZE + 1, sizes)
+    }
+
+    /// The same where queues have that much room.
+    fn with<const FRAMES: usize>(when_full: WhenFull, egress_max: u64, sizes: [u64; FRAMES]) -> ByHand {
         let now = Nanos::from_micros(1);
-        let plan = plan(IN_TURN, WhenFull::StopClass, AWAY[0], SIZE + 1);
+        let plan = plan(IN_TURN, when_full, AWAY[0], egress_max);
         let counters = Counters::new(6);
         let roles = [0, 1].map(|me| Workers::new(AWAY[0].map(WorkerId).into(), WorkerId(me)));
         let [mut receives, sends] =
@@ -278,6 +283,33 @@ fn what_is_on_its_way_to_a_member_that_has_lost_its_link_takes_another() {
     let left: usize = [3, 4, 5, 3, 4, 5].map(|port| by_hand.leave(port)).into_iter().sum();
     assert_eq!((left, by_hand.leave(2)), (8, 0));
     by_hand.all_have_left();
+}
+
+/// Also where nothing waits for room, and what finds none is dropped.
+#[test]
+fn what_is_not_to_wait_takes_another_member_where_its_own_has_lost_its_link() {
+    for (egress_max, leave) in [(8 * SIZE, 8), (SIZE + 1, 3)] {
+        let mut by_hand = ByHand::with(WhenFull::Drop, egress_max, [SIZE; 8]);
+        by_hand.sends.batch(by_hand.now).set_link(PortId(2), false, &mut by_hand.store);
+        by_hand.hand_over(8);
+        let left: usize = [3, 4, 5].map(|port| by_hand.leave(port)).into_iter().sum();
+        assert_eq!((left, by_hand.leave(2)), (leave, 0));
+        by_hand.all_have_left();
+    }
+}
+
+/// Others may be of another VLAN now.
+#[test]
+fn what_waits_when_its_group_is_another_takes_only_members_that_are_still_beside_its_own() {
+    for (lost, left) in [(4, [2, 2, 0, 3]), (2, [0, 2, 2, 2])] {
+        let mut by_hand = ByHand::new();
+        by_hand.hand_over(8);
+        by_hand.sends.batch(by_hand.now).set_link(PortId(lost), false, &mut by_hand.store);
+        let settings = lead_by(by_hand.plan.settings.clone(), 4..6);
+        by_hand.revise(&settings);
+        assert_eq!([2, 3, 4, 5].map(|port| by_hand.leave(port)), left, "without {lost}");
+        by_hand.all_have_left();
+    }
 }
 
 /// What waits for a group was chosen for one member each; one of these has lost its link when settings are exchanged.
