@@ -12,6 +12,8 @@ pub(super) struct Agenda {
     pub(super) egress_active: PortSet,
     /// Egress ports where frames wait for room ([`crate::settings::WhenFull`]).
     pub(super) awaited: PortSet,
+    /// Egress ports where frames of this worker's ports were to try again first, and then those of others'.
+    pub(super) in_turns: PortSet,
     /// Ports whose peers are to be told of a pause, of a rate, or of the end of one.
     pub(super) untold: PortSet,
     /// Ports whose control frame can be sent only after one that is in flight has left.
@@ -34,6 +36,12 @@ impl Agenda {
         let port = self.in_turn()?;
         self.next_ingress = PortId(port.0.wrapping_add(1));
         Some(port)
+    }
+
+    /// Whether the pipeline may have something to do.
+    #[inline]
+    pub(super) fn may_forward(&self) -> bool {
+        !self.ingress_ready.is_empty() || !self.in_turns.is_empty()
     }
 
     /// `port` is to be looked at by then.

@@ -109,10 +109,10 @@ impl Switch {
                     return true;
                 }
                 Next::Enter => (),
-                Next::Wait => return false,
+                Next::Wait => return self.give_others_turns(store),
             }
         }
-        let Some(port) = self.agenda.take_turn() else { return false };
+        let Some(port) = self.agenda.take_turn() else { return self.give_others_turns(store) };
         let ingress = &mut self.ports[port.index()].ingress;
         let Some(lane) = ingress.movable().highest() else { return false };
         let Some(frame) = ingress.arrived[lane.index()].pop(&self.nodes) else { return false };
@@ -242,6 +242,9 @@ impl Switch {
         }
         if let Some(reason) = self.why_refused(egress, &frame, store) {
             return self.drop_admitted(egress, reason, frame, store);
+        }
+        if self.when_full.waits() {
+            self.use_turn(egress, class);
         }
         let size = self.nodes.meta(&frame).counted();
         self.buffer.enter_egress(ingress, egress, class, size);

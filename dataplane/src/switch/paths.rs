@@ -192,6 +192,7 @@ impl Switch {
             && let Some(frame) = waiting.pop(&self.nodes)
         {
             self.enqueue(egress, frame, store);
+            self.give_own_turn(egress, class);
         }
         let of = &mut self.paths.groups[group.index()];
         of.waiting[class.index()] = waiting;
@@ -208,9 +209,8 @@ impl Switch {
         }
         let is_open = |way: &usize| {
             let port = of.ports[*way];
-            let is_awaited =
-                !self.ports[port.index()].egress.awaits_room[meta.class.index()].taken_over.is_empty();
-            !is_awaited && self.takes(port, meta)
+            let awaits = &self.ports[port.index()].egress.awaits_room[meta.class.index()];
+            awaits.taken_over.is_empty() && !awaits.is_own_turn && self.has_room(port, meta)
         };
         let open: Ways = members.iter().filter(is_open).collect();
         let open = if self.when_full.waits() { open } else { open.or(members) };
@@ -364,8 +364,13 @@ impl Switch {
             let had_room = || !self.when_full.waits() || self.buffer.egress_had_room(egress, class, size);
             return !self.is_given_up(egress, class) && had_room();
         }
-        let is_closed = self.ports[egress.index()].egress.closed.contains(class);
-        !is_closed && self.buffer.egress_has_room(egress, class, size)
+        self.has_room(egress, meta) && !self.is_others_turn(egress, class)
+    }
+
+    /// Whether the queue of `egress`, a port of this worker, is open and has room for a frame like this.
+    fn has_room(&self, egress: PortId, meta: &FrameMeta) -> bool {
+        let is_closed = self.ports[egress.index()].egress.closed.contains(meta.class);
+        !is_closed && self.buffer.egress_has_room(egress, meta.class, meta.counted())
     }
 
     /// Whether a watchdog has closed (`egress`, `class`), as far as whose port it is has said.

@@ -176,11 +176,16 @@ impl Pipeline {
 
     /// There may be room at `queue` now.
     pub(super) fn go_on_for(&mut self, now: Nanos, queue: Queue) {
-        let (port, class) = queue;
-        let is_for = |full: Queue| full == queue || full.1 == class && self.or_for.contains(port);
-        if self.halted_for.is_some_and(is_for) {
+        if self.is_halted_for_room_at(queue) {
             self.go_on(now);
         }
+    }
+
+    /// Whether the frame at the head waits for room at `queue`.
+    pub(super) fn is_halted_for_room_at(&self, queue: Queue) -> bool {
+        let (port, class) = queue;
+        let is_for = |full: Queue| full == queue || full.1 == class && self.or_for.contains(port);
+        self.halted_for.is_some_and(is_for)
     }
 
     /// The frame at the head may have room now, or go elsewhere.

@@ -89,6 +89,8 @@ pub(super) struct AwaitsRoom {
     pub(super) ports: PortSet,
     /// Frames from other workers' ports.
     pub(super) taken_over: Fifo,
+    /// Whether the next room is for frames of this worker's ports, and not for others'.
+    pub(super) is_own_turn: bool,
 }
 
 /// What this port has asked of its peer, and the peer of it.

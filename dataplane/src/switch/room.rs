@@ -1,9 +1,13 @@
 //! Whether a frame finds room at its egress. Where it does not it is dropped, or waits ([`WhenFull`]): at the head of the
 //! pipeline, which halts ([`super::pipeline`]); or in its ingress queue, and with it all behind it. One from another worker's
 //! port waits at the egress port itself, or at its group ([`super::paths`]).
+//!
+//! Where frames of this worker's ports and frames from others' wait for the same queue, they join it in turns, one of each: who is
+//! not in turn waits whatever room there is, so that a long frame is not passed for ever by short ones. After others' frame
+//! own ones try again, in the pipeline; when that has done what it can, it is others' turn, unless own frames still wait here. Copies
+//! of floods, which want room at several ports at once, wait for room and no turn.
 
 use super::Switch;
-use super::port::AwaitsRoom;
 use crate::drop_reason::DropReason;
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{FrameMeta, Origin};
@@ -74,7 +78,85 @@ impl Switch {
         self.when_full.waits()
             && meta.origin == Origin::Network
             && self.may_enter(egress, meta)
+            && (!self.buffer.egress_has_room(egress, meta.class, meta.counted())
+                || self.is_others_turn(egress, meta.class))
+    }
+
+    /// The same, whoever's turn it is.
+    #[inline]
+    fn lacks_room(&self, egress: PortId, meta: &FrameMeta) -> bool {
+        self.when_full.waits()
+            && meta.origin == Origin::Network
+            && self.may_enter(egress, meta)
             && !self.buffer.egress_has_room(egress, meta.class, meta.counted())
+    }
+
+    /// Whether frames from other workers' ports wait for (`egress`, `class`) that are to go first.
+    #[inline]
+    pub(super) fn is_others_turn(&self, egress: PortId, class: Class) -> bool {
+        !self.agenda.awaited.is_empty()
+            && self.do_others_wait(egress, class)
+            && !self.ports[egress.index()].egress.awaits_room[class.index()].is_own_turn
+    }
+
+    fn do_others_wait(&self, egress: PortId, class: Class) -> bool {
+        let awaits = &self.ports[egress.index()].egress.awaits_room[class.index()];
+        let at_group =
+            || self.bridge.groups().of(egress).is_some_and(|group| self.is_group_awaited(group, class));
+        !awaits.taken_over.is_empty() || at_group()
+    }
+
+    /// Whether frames of this worker's ports wait for (`egress`, `class`), where there are other workers.
+    fn do_own_wait(&self, egress: PortId, class: Class) -> bool {
+        let waits = |port: PortId| {
+            let ingress = &self.ports[port.index()].ingress;
+            ingress.waits_for_room.contains(ingress.lane(class))
+        };
+        let awaits = &self.ports[egress.index()].egress.awaits_room[class.index()];
+        self.outbox.by_worker.len() > 1
+            && (awaits.ports.iter().any(waits) || self.pipeline.is_halted_for_room_at((egress, class)))
+    }
+
+    /// A frame has joined the queue: if it was one of this worker's ports in its turn, others' are next.
+    #[inline]
+    pub(super) fn use_turn(&mut self, egress: PortId, class: Class) {
+        let awaits = &mut self.ports[egress.index()].egress.awaits_room[class.index()];
+        if std::mem::take(&mut awaits.is_own_turn) {
+            self.agenda.in_turns.insert(egress);
+        }
+    }
+
+    /// A frame from another worker's port has joined the queue: own ones are next, if any wait.
+    pub(super) fn give_own_turn(&mut self, egress: PortId, class: Class) {
+        let is_own_turn = self.do_own_wait(egress, class);
+        self.ports[egress.index()].egress.awaits_room[class.index()].is_own_turn = is_own_turn;
+    }
+
+    /// Frames of this worker's ports have tried again where it was their turn. Others' are next, but where own ones still wait for room.
+    /// Whether there was such a place.
+    #[inline]
+    pub(super) fn give_others_turns<S: FrameStore>(&mut self, store: &mut S) -> bool {
+        let is_any = !self.agenda.in_turns.is_empty();
+        if is_any {
+            self.give_each_its_turn(store);
+        }
+        is_any
+    }
+
+    #[cold]
+    fn give_each_its_turn<S: FrameStore>(&mut self, store: &mut S) {
+        for port in std::mem::take(&mut self.agenda.in_turns).iter() {
+            for class in Class::ALL {
+                let awaits = &self.ports[port.index()].egress.awaits_room[class.index()];
+                if awaits.is_own_turn && self.do_own_wait(port, class) {
+                    continue;
+                }
+                self.ports[port.index()].egress.awaits_room[class.index()].is_own_turn = false;
+                if self.do_others_wait(port, class) {
+                    self.try_again_at(port, class, store);
+                }
+            }
+        }
     }
 
     /// The port for whose room a flood waits, if it does: one that has none for a copy, or the first, where the
@@ -86,7 +168,7 @@ impl Switch {
         let joined = || {
             ports.iter().filter(|&egress| self.may_enter(egress, meta) && !self.flood_misses(egress, meta))
         };
-        let full = joined().find(|&egress| self.must_wait(egress, meta));
+        let full = joined().find(|&egress| self.lacks_room(egress, meta));
         let together = || !self.buffer.egresses_have_room(joined(), meta.class, meta.counted());
         full.or_else(|| joined().next().filter(|_| together()))
     }
@@ -129,7 +211,8 @@ impl Switch {
         let &FrameMeta { egress, class, .. } = meta;
         let awaits = &self.ports[egress.index()].egress.awaits_room[class.index()];
         let never_waits = meta.origin == Origin::Host || self.misses(egress, meta);
-        let waits = !never_waits && (!awaits.taken_over.is_empty() || self.must_wait(egress, meta));
+        let has_turn = awaits.taken_over.is_empty() && !awaits.is_own_turn;
+        let waits = !never_waits && (!has_turn || self.lacks_room(egress, meta));
         if let Some(group) = self.may_go_on_by(egress, chosen_by)
             && (waits || !self.may_enter(egress, meta) || self.is_group_awaited(group, class))
         {
@@ -168,30 +251,48 @@ impl Switch {
     }
 
     fn try_again_at<S: FrameStore>(&mut self, port: PortId, class: Class, store: &mut S) {
+        let is_awaited_by_group = self.let_others_in(port, class, store);
         self.pipeline.go_on_for(self.now, (port, class));
         let awaits = &mut self.ports[port.index()].egress.awaits_room[class.index()];
-        let AwaitsRoom { ports: waiting, mut taken_over } = std::mem::take(awaits);
-        for ingress in waiting.iter() {
+        if awaits.is_own_turn {
+            self.agenda.in_turns.insert(port);
+        }
+        for ingress in std::mem::take(&mut awaits.ports).iter() {
             let from = &mut self.ports[ingress.index()].ingress;
             from.waits_for_room.remove(from.lane(class));
             if !from.movable().is_empty() {
                 self.agenda.ingress_ready.insert(ingress); // else it went elsewhere meanwhile
             }
         }
-        while let Some(frame) = taken_over.pop(&self.nodes) {
-            if self.must_wait(port, self.nodes.meta(&frame)) {
-                taken_over.unpop(&mut self.nodes, frame);
-                break;
-            }
-            self.enqueue(port, frame, store);
-        }
-        self.ports[port.index()].egress.awaits_room[class.index()].taken_over = taken_over;
-        let group = self.bridge.groups().of(port);
-        let is_awaited_by_group = group.is_some_and(|group| self.go_on_from_group(group, class, store));
         let awaits = &self.ports[port.index()].egress.awaits_room;
         let nothing_waits = awaits.iter().all(|at| at.ports.is_empty() && at.taken_over.is_empty());
         if nothing_waits && !is_awaited_by_group && !self.pipeline.is_halted_for(port) {
             self.agenda.awaited.remove(port);
         }
+    }
+
+    /// Frames from other workers' ports join the queue as far as there is room: one, where own ones wait, and none in their turn.
+    /// Whether some, of whatever class, wait at the group of `port`.
+    fn let_others_in<S: FrameStore>(&mut self, port: PortId, class: Class, store: &mut S) -> bool {
+        let own_wait = self.do_own_wait(port, class);
+        let awaits = &mut self.ports[port.index()].egress.awaits_room[class.index()];
+        awaits.is_own_turn &= own_wait;
+        let (mut is_own_turn, mut taken_over) = (awaits.is_own_turn, std::mem::take(&mut awaits.taken_over));
+        while !is_own_turn && let Some(frame) = taken_over.pop(&self.nodes) {
+            if self.lacks_room(port, self.nodes.meta(&frame)) {
+                taken_over.unpop(&mut self.nodes, frame);
+                break;
+            }
+            self.enqueue(port, frame, store);
+            is_own_turn = own_wait;
+        }
+        let awaits = &mut self.ports[port.index()].egress.awaits_room[class.index()];
+        (awaits.is_own_turn, awaits.taken_over) = (is_own_turn, taken_over);
+        let group = self.bridge.groups().of(port);
+        let is_awaited_by_group = group.is_some_and(|group| self.go_on_from_group(group, class, store));
+        if own_wait && !self.do_others_wait(port, class) {
+            self.ports[port.index()].egress.awaits_room[class.index()].is_own_turn = true; // before those that come meanwhile
+        }
+        is_awaited_by_group
     }
 }

@@ -35,7 +35,7 @@ impl Switch {
     /// [advance](super::Batch::advance), to forward, and to transmit. Zero: at once. [`Nanos::NEVER`]: not by time.
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
-        let next_move = self.pipeline.next_move(!self.agenda.ingress_ready.is_empty());
+        let next_move = self.pipeline.next_move(self.agenda.may_forward());
         if next_move <= self.now {
             return Nanos::ZERO;
         }
@@ -58,7 +58,7 @@ impl Switch {
     #[inline]
     #[must_use]
     pub fn next_timer(&self) -> Nanos {
-        self.agenda.next_timer.min(self.pipeline.next_move(!self.agenda.ingress_ready.is_empty()))
+        self.agenda.next_timer.min(self.pipeline.next_move(self.agenda.may_forward()))
     }
 
     /// When rates let the next frame go that waits at `port`; `None` where that does not depend on time.

@@ -1,6 +1,7 @@
 //! Ports that lead to the same place: every frame takes one of them, and which one is as the group says.
 
 mod storms;
+mod turns;
 mod workers;
 
 use xoff_dataplane::drop_reason::DropReason;

@@ -1,0 +1,119 @@
+//! Frames of a worker's own ports and frames that another has handed over for the same queue take turns.
+
+use xoff_dataplane::counters::Counters;
+use xoff_dataplane::settings::{Spread, Turns, WhenFull};
+use xoff_dataplane::switch::{Switch, WorkerId, Workers};
+use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId};
+
+use super::{BEYOND, SIZE, group};
+use crate::bed::plan::{self, LINK};
+use crate::bed::store::MemoryStore;
+
+/// Port 0 is of one worker; the other has port 1, and those that lead beyond.
+const OWNERS: [u8; 4] = [0, 1, 1, 1];
+const HANDED_OVER: PortId = PortId(0);
+const OWN: PortId = PortId(1);
+/// The one of those that has a link.
+const OUT: PortId = PortId(2);
+const SHORT: u64 = 100;
+
+/// Two workers by hand: what has come to either is for the same queue of the second.
+struct TwoWorkers {
+    now: Nanos,
+    receives: Switch,
+    sends: Switch,
+    store: MemoryStore,
+}
+
+impl TwoWorkers {
+    fn new(is_group: bool, when_full: WhenFull, egress_max: u64) -> TwoWorkers {
+        let mut plan = plan::switch(&[LINK; 4]);
+        plan.settings.when_full = when_full;
+        plan.each_lossless(|class| class.egress_max = Bytes(egress_max));
+        if is_group {
+            plan.settings.groups = vec![group(2..4, Spread::Frame(Turns::RoundRobin), 1)];
+        }
+        plan.settings.fdb.statics = vec![(1, BEYOND, OUT)];
+        let counters = Counters::new(4);
+        let [mut receives, mut sends] = [0, 1].map(|me| {
+            let roles = Workers::new(OWNERS.map(WorkerId).into(), WorkerId(me));
+            Switch::new(&plan.settings, 110, roles, counters.clone())
+        });
+        let mut store = MemoryStore::new(100, 10, 16, 1_600);
+        let now = Nanos::from_micros(1);
+        for worker in [&mut receives, &mut sends] {
+            worker.batch(now).set_link(PortId(3), false, &mut store);
+        }
+        TwoWorkers { now, receives, sends, store }
+    }
+
+    /// Frames, so long as they are counted, come in by a port, and go as far as they do at once.
+    fn come(&mut self, port: PortId, frames: u32, size: u64) {
+        let mut bytes = BEYOND.0.to_vec();
+        bytes.extend(MacAddr([2, 0, 0, 0, 0, port.0]).0);
+        bytes.extend([0x81, 0, 3 << 5, 1, 0x88, 0xb5]);
+        bytes.resize(usize::try_from(size - 4).expect("a frame's length"), 0);
+        let worker = if port == OWN { &mut self.sends } else { &mut self.receives };
+        for _ in 0..frames {
+            let frame = self.store.fill(&bytes).expect("a slot is free");
+            worker.batch(self.now).receive(port, frame, &mut self.store);
+        }
+        while worker.batch(self.now).forward(&mut self.store) {}
+        while let Some(handover) = self.receives.batch(self.now).hand_over(WorkerId(1)) {
+            self.sends.batch(self.now).take_over(handover, &mut self.store);
+        }
+    }
+
+    /// By which ports those came that leave, one after the other.
+    fn leave(&mut self) -> Vec<PortId> {
+        let mut from = Vec::new();
+        loop {
+            self.now += Nanos::from_micros(20);
+            let mut ring = Vec::new();
+            self.sends.batch(self.now).transmit(OUT, &mut self.store, 1, |_, frame| ring.push(frame));
+            let Some(frame) = ring.pop() else { break };
+            from.push(PortId(self.store.frame(&frame)[11]));
+            let mut batch = self.sends.batch(self.now);
+            batch.release(OUT, frame, &mut self.store);
+            while batch.forward(&mut self.store) {}
+        }
+        while let Some(back) = self.sends.batch(self.now).give_back(WorkerId(0)) {
+            self.receives.batch(self.now).take_back(back, &mut self.store);
+        }
+        assert_eq!(self.store.in_use(), 0);
+        assert_eq!(self.sends.buffer().egress(OUT, Class::ALL[3]), Bytes::ZERO);
+        from
+    }
+}
+
+#[test]
+fn own_frames_and_those_of_another_worker_leave_in_turns() {
+    for (is_group, room) in [(false, 1), (false, 2), (true, 1), (true, 2)] {
+        let mut workers = TwoWorkers::new(is_group, WhenFull::StopClass, room * SIZE + 1);
+        workers.come(HANDED_OVER, 8, SIZE);
+        workers.come(OWN, 4, SIZE);
+        let left = workers.leave();
+        assert_eq!(left.len(), 12);
+        let own: Vec<usize> = (0..12).filter(|place| left[*place] == OWN).collect();
+        let first = own[0];
+        assert!(first <= 3, "group {is_group}, room for {room}: {left:?}");
+        assert_eq!(own, [0, 2, 4, 6].map(|after| first + after), "group {is_group}, room for {room}");
+    }
+}
+
+/// Whoever it is.
+#[test]
+fn a_long_frame_is_not_passed_for_ever_by_short_ones_of_others() {
+    for is_group in [false, true] {
+        for (long, short) in [(HANDED_OVER, OWN), (OWN, HANDED_OVER)] {
+            let mut workers = TwoWorkers::new(is_group, WhenFull::StopClass, SIZE + SHORT / 2);
+            workers.come(short, 16, SHORT);
+            workers.come(long, 1, SIZE);
+            workers.come(short, 40, SHORT);
+            let left = workers.leave();
+            let place = left.iter().position(|port| *port == long).expect("it leaves");
+            assert_eq!(left.len(), 57);
+            assert!(place < 20, "group {is_group}: {place} of {} are before it", left.len());
+        }
+    }
+}
