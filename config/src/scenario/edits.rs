@@ -46,6 +46,12 @@ impl FromStr for Given {
                 "`{path}` is no key with its table, such as topology.k or scenario.duration"
             ));
         }
+        if parts[0] == "sweep" {
+            return Err(
+                "what is varied stands in the file; a key that is said here, as in policy=ofc, is not varied"
+                    .into(),
+            );
+        }
         if value.chars().any(char::is_control) {
             return Err("a value stands in one line".into());
         }

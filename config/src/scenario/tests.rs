@@ -141,7 +141,7 @@ fn what_the_command_line_says_holds_and_is_read_as_the_file_is() {
         "{:?}",
         invalid.problems()
     );
-    for bad in ["x", "=1", "topology=", "hosts=1", "a..b=1"] {
+    for bad in ["x", "=1", "topology=", "hosts=1", "a..b=1", "sweep.0.policy=[\"ofc\"]"] {
         assert!(bad.parse::<Given>().is_err(), "{bad}");
     }
 }
