@@ -115,7 +115,7 @@ fn links_and_flows_of_files_take_the_time_that_they_say() {
     let rows = run_of(scenario, &[("links", LINKS), ("flows", "0 1 3 1456 100\n")]);
     let flow = |column: &str| rows[1][0][tables::FLOWS.at(column)].as_str();
     // A frame of 1,538 bytes on each line: 123.04 ns twice at 100 Gb/s, 1230.4 ns at 10 Gb/s, and 2,000 ns on the way.
-    assert_eq!((flow("fct_ns"), flow("slowdown")), ("3476.48", "1"));
+    assert_eq!((flow("fct_ns"), flow("slowdown")), ("3476.480", "1"));
     assert_eq!(rows[6][0][LOADS.at("flows_done")], "1");
 }
 
