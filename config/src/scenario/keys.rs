@@ -14,6 +14,8 @@ use crate::read::{Parsed, keys};
 
 /// Most of a run: an hour.
 const TIME_MAX: Nanos = Nanos::from_secs(3_600);
+/// Of a flow: a TiB.
+const SIZE_MAX: u64 = 1 << 40;
 /// Hosts of a fabric.
 const HOST_MAX: u32 = 1_000_000;
 
@@ -196,13 +198,20 @@ fn size(value: &Value<'_>) -> Parsed<Size> {
     if let Some(name) = table {
         return Ok(Size::Table(name));
     }
+    if let Some((least, most)) = value.as_str().and_then(|text| text.split_once("..")) {
+        let ends = quantity::parse_bytes(least.trim()).zip(quantity::parse_bytes(most.trim()));
+        return ends
+            .filter(|(least, most)| least < most && most.0 <= SIZE_MAX)
+            .map(|(least, most)| Size::Uniform(least.0, most.0))
+            .ok_or_else(|| "two sizes, the smaller first, such as \"1KB..150KB\"".into());
+    }
     let bytes = match value.as_ref() {
         ValueInner::Integer(bytes) => u64::try_from(*bytes).ok(),
         ValueInner::String(text) => quantity::parse_bytes(text).map(|bytes| bytes.0),
         _ => None,
     };
-    bytes.filter(|bytes| (1..=1 << 40).contains(bytes)).map(Size::Fixed).ok_or_else(|| {
-        format!("a size such as \"64KB\", or the name of a table of sizes: {}", super::SIZES.join(", "))
+    bytes.filter(|bytes| (1..=SIZE_MAX).contains(bytes)).map(Size::Fixed).ok_or_else(|| {
+        format!("a size such as \"64KB\", two of them such as \"1KB..150KB\", or the name of a table of sizes: {}", super::SIZES.join(", "))
     })
 }
 

@@ -71,6 +71,8 @@ impl LoadKind {
 pub enum Size {
     /// All of so many bytes.
     Fixed(u64),
+    /// Any from the first to the second, each as likely.
+    Uniform(u64, u64),
     /// One of [`SIZES`].
     Table(&'static str),
 }
@@ -189,16 +191,16 @@ pub(super) fn read(
             .help("give the load an `end`, or [scenario] a `duration`"),
         );
     }
-    let size = keys.size.as_ref().filter(|key| matches!(key.value, Size::Table(_)));
+    let size = keys.size.as_ref().filter(|key| !matches!(key.value, Size::Fixed(_)));
     if let Some(key) = size.filter(|_| matches!(kind, LoadKind::Permutation | LoadKind::Ring)) {
         problems.push(
             Problem::error(format!("`size` of a load of kind \"{}\" is one size", kind.name()))
-                .at(key.span, "a table of sizes")
+                .at(key.span, "several sizes")
                 .help("all its flows are as large: write a size such as \"1MB\""),
         );
     }
     if let Some(between) = keys.between.as_ref()
-        && keys.size.as_ref().is_some_and(|size| matches!(size.value, Size::Fixed(_)))
+        && keys.size.as_ref().is_some_and(|size| !matches!(size.value, Size::Table(_)))
     {
         problems.push(
             Problem::error("`between` says how a table of sizes is read, and `size` is none")

@@ -63,6 +63,23 @@ fn values_are_bracketed() {
 }
 
 #[test]
+fn a_range_of_sizes_has_two_ends_the_smaller_first() {
+    let of = |size: &str| {
+        let on_off = "kind = \"on-off\"\npairs = [[0, 1]]\ngap = \"1us\"\nend = \"1ms\"";
+        let text = FINE.replace("kind = \"permutation\"", on_off);
+        text.replace("size = 1000", &format!("size = \"{size}\""))
+    };
+    let size = |text: &str| read(&of(text)).unwrap().point(0).unwrap().loads[0].size;
+    assert_eq!(size("1KB..150KB"), Size::Uniform(1_000, 150_000));
+    for wrong in ["2KB..2KB", "2KB..1KB", "..1KB", "1KB..", "1KB..much"] {
+        let (_, message, help) = problem(&of(wrong));
+        assert!(format!("{message} {help}").contains("1KB..150KB"), "{wrong}: {message} {help}");
+    }
+    let (_, message, _) = problem(&FINE.replace("size = 1000", "size = \"1KB..2KB\""));
+    assert_eq!(message, "`size` of a load of kind \"permutation\" is one size");
+}
+
+#[test]
 fn what_goes_on_for_ever_is_told_when_to_end() {
     let poisson = |more: &str| {
         FINE.replace("kind = \"permutation\"", &format!("kind = \"poisson\"\nload = 0.5\n{more}"))

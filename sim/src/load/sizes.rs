@@ -76,6 +76,12 @@ impl Sizes {
         Sizes { points: vec![(bytes as f64, 1.0)], between: Between::Step }
     }
 
+    /// Any size from the one to the other is as likely.
+    #[must_use]
+    pub fn uniform(least: u64, most: u64) -> Sizes {
+        Sizes { points: vec![(least as f64, 0.0), (most as f64, 1.0)], between: Between::Linear }
+    }
+
     /// One of the tables of `data/`, whose README says where they come from; `None`: there is none of this name.
     #[must_use]
     pub fn named(name: &str, between: Between) -> Option<Sizes> {
@@ -186,6 +192,9 @@ mod tests {
         assert_eq!(at(Between::Log), [100, 100, 100, 316, 1_000]);
         assert_eq!(at(Between::Step), [100, 100, 100, 1_000, 1_000]);
         assert_eq!([0.0, 0.3, 1.0].map(|share| Sizes::fixed(77).at(share)), [77, 77, 77]);
+        let range = Sizes::uniform(1_000, 3_000);
+        assert_eq!([0.0, 0.25, 0.5, 1.0].map(|share| range.at(share)), [1_000, 1_500, 2_000, 3_000]);
+        assert!((range.mean() - 2_000.0).abs() < 1e-6);
     }
 
     #[test]

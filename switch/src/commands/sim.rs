@@ -11,7 +11,7 @@ use xoff_config::scenario::{Given, Source};
 
 use super::{chaos, replay};
 use crate::cli;
-use crate::simulate::{self, Request, Shard, Summary};
+use crate::simulate::{self, Condition, Question, Request, Shard, Summary, Take, Wanted};
 
 /// Simulates a fabric of switches, each of which is the dataplane itself, under the loads of a scenario. Needs no root, and no device.
 ///
@@ -52,7 +52,33 @@ pub struct Args {
 enum Command {
     Chaos(chaos::Args),
     Merge(MergeArgs),
+    Mean(MeanArgs),
     Replay(replay::Args),
+}
+
+/// Says what a column of a table comes to: of each seed one number, and of these the mean with half of its 95 % interval.
+///
+/// For example, the longest completion time of each load: xoff sim mean DIR flows.fct_ns --by load --take most
+#[derive(Debug, clap::Args)]
+struct MeanArgs {
+    /// A directory that `xoff sim --out` or `xoff sim merge` has written.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// A column of a table of it.
+    #[arg(value_name = "TABLE.COLUMN", value_parser = column)]
+    column: (String, String),
+    /// Rows in which these columns are alike belong together [default: all of a seed do].
+    #[arg(long, value_name = "COLUMN,..", value_delimiter = ',')]
+    by: Vec<String>,
+    /// Only rows that have this value in this column; with `<` or `>=` for `=`, a lower one, or one that is not. May be repeated.
+    #[arg(long = "where", value_name = "COLUMN=VALUE", value_parser = condition)]
+    only: Vec<Condition>,
+    /// What is taken of the rows of a seed: mean, sum, least, most, or a percentile such as p99.
+    #[arg(long, value_name = "WHAT", default_value = "mean", value_parser = take)]
+    take: Take,
+    /// Print it as one JSON object, in the units of the table.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Puts together what the shards of a run have written: the files are those that one run of all seeds would have written.
@@ -67,6 +93,42 @@ struct MergeArgs {
     /// Print the summary as one JSON object.
     #[arg(long)]
     json: bool,
+}
+
+fn column(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('.').filter(|(table, column)| !table.is_empty() && !column.is_empty());
+    parts
+        .map(|(table, column)| (table.to_owned(), column.to_owned()))
+        .ok_or_else(|| "it has to be TABLE.COLUMN, such as flows.fct_ns".into())
+}
+
+fn condition(text: &str) -> Result<Condition, String> {
+    let number = |text: &str| text.parse::<f64>().ok();
+    let of = |sign: &str| text.split_once(sign).filter(|(column, _)| !column.is_empty());
+    let (column, wanted) = if let Some((column, value)) = of(">=") {
+        (column, number(value).map(Wanted::AtLeast))
+    } else if let Some((column, value)) = of("<") {
+        (column, number(value).map(Wanted::Below))
+    } else {
+        let (column, value) = of("=").unwrap_or_default();
+        (column, (!column.is_empty()).then(|| Wanted::Is(value.to_owned())))
+    };
+    wanted
+        .map(|wanted| Condition { column: column.to_owned(), wanted })
+        .ok_or_else(|| "it has to be COLUMN=VALUE, COLUMN<NUMBER or COLUMN>=NUMBER".into())
+}
+
+fn take(text: &str) -> Result<Take, String> {
+    let percent = text.strip_prefix('p').and_then(|text| text.parse().ok()).filter(|percent| *percent <= 100);
+    match text {
+        "mean" => Ok(Take::Mean),
+        "sum" => Ok(Take::Sum),
+        "least" => Ok(Take::Percentile(0)),
+        "most" => Ok(Take::Percentile(100)),
+        _ => percent
+            .map(Take::Percentile)
+            .ok_or_else(|| "it has to be mean, sum, least, most, or p0 to p100, such as p99".into()),
+    }
 }
 
 fn shard(text: &str) -> Result<Shard, String> {
@@ -87,6 +149,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
             let summary = simulate::merge(&merge.parts, &merge.out, &mut |line| cli::tell(line))?;
             return show(&summary, merge.json);
         }
+        Some(Command::Mean(args)) => return mean(args),
         Some(Command::Chaos(args)) => return chaos::run(args),
         Some(Command::Replay(args)) => return replay::run(args, own),
         None => (),
@@ -103,6 +166,15 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     };
     let summary = simulate::run(&request, &mut |line| cli::tell(line))?;
     show(&summary, args.json)
+}
+
+fn mean(args: &MeanArgs) -> miette::Result<ExitCode> {
+    let (table, column) = &args.column;
+    let question = Question { table, column, by: &args.by, only: &args.only, take: args.take };
+    let answers = simulate::mean(&args.directory, &question)?;
+    let json = || serde_json::to_string(&answers).expect("plain values have a JSON form") + "\n";
+    cli::print(if args.json { json() } else { answers.text() })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn cores() -> usize {
@@ -153,6 +225,30 @@ mod tests {
             let message = parse(&["s.toml", "--out", "x", "--shard", bad]).err().unwrap_or_default();
             assert!(message.contains("such as 3/8"), "{bad}: {message}");
         }
+    }
+
+    #[test]
+    fn what_is_asked_of_a_table_is_a_column_conditions_and_what_to_take() {
+        let asked =
+            ["mean", "d", "flows.fct_ns", "--by", "load,to", "--where", "size_bytes<10000", "--take", "p99"];
+        let Some(Command::Mean(args)) = parse(&asked).expect("fine").command else {
+            panic!("another command")
+        };
+        assert_eq!(args.column, ("flows".into(), "fct_ns".into()));
+        assert_eq!((args.by.len(), args.take), (2, Take::Percentile(99)));
+        assert_eq!(args.only[0], Condition { column: "size_bytes".into(), wanted: Wanted::Below(10_000.0) });
+        assert_eq!(condition("load=F0").map(|of| of.wanted), Ok(Wanted::Is("F0".into())));
+        assert_eq!(condition("size_bytes>=1e4").map(|of| of.wanted), Ok(Wanted::AtLeast(10_000.0)));
+        for (bad, help) in [("flows", "flows.fct_ns"), ("flows.", "flows.fct_ns")] {
+            assert!(parse(&["mean", "d", bad]).is_err_and(|text| text.contains(help)), "{bad}");
+        }
+        for bad in ["p101", "median", "p"] {
+            assert!(
+                parse(&["mean", "d", "a.b", "--take", bad]).is_err_and(|text| text.contains("p99")),
+                "{bad}"
+            );
+        }
+        assert!(condition("load").is_err() && condition("size<x").is_err() && condition("=x").is_err());
     }
 
     #[test]

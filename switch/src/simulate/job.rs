@@ -62,6 +62,35 @@ struct Before {
     payload: Vec<u64>,
 }
 
+/// What waited to leave, over the samples after the warm-up.
+struct Waiting {
+    samples: u64,
+    /// By switch, port and class.
+    bytes: Vec<Vec<[u64; Class::ALL.len()]>>,
+}
+
+impl Waiting {
+    fn new(model: &Model) -> Waiting {
+        let switches = model.fabric.fabric().switches().iter();
+        let bytes = switches.map(|switch| vec![[0; Class::ALL.len()]; switch.counters().ports()]).collect();
+        Waiting { samples: 0, bytes }
+    }
+
+    fn look(&mut self, model: &Model) {
+        self.samples += 1;
+        for (switch, bytes) in model.fabric.fabric().switches().iter().zip(&mut self.bytes) {
+            for (port, class, counters) in ports(switch.counters()) {
+                bytes[port.index()][class.index()] += counters.egress_bytes.get();
+            }
+        }
+    }
+
+    fn mean(&self, switch: usize, port: PortId, class: Class) -> String {
+        let sum = self.bytes[switch][port.index()][class.index()];
+        if self.samples == 0 { String::new() } else { decimal(sum as f64 / self.samples as f64) }
+    }
+}
+
 /// Makes it.
 ///
 /// # Errors
@@ -79,6 +108,7 @@ pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miett
     let mut before = if warm_up == Picos::ZERO { Some(counted(&model)) } else { None };
     let mut next_sample = sample.unwrap_or(Picos::NEVER);
     let mut last_bytes = Vec::new();
+    let mut waiting = Waiting::new(&model);
     let mut now = Picos::ZERO;
     loop {
         model.faults.happen(&mut model.fabric);
@@ -99,6 +129,9 @@ pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miett
         }
         if now == next_sample {
             look(&model, &key, now, &mut rows);
+            if before.is_some() {
+                waiting.look(&model);
+            }
             throughput(&model, &scenario, &key, (now, sample.unwrap_or(now)), &mut last_bytes, &mut rows);
             next_sample = now.after(sample.unwrap_or(Picos::NEVER));
         }
@@ -109,7 +142,7 @@ pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miett
     }
     let records: Vec<FlowRecord> = model.fabric.records().collect();
     rows[1] = records.iter().map(|record| flow(record, &model, warm_up, &key)).collect();
-    classes(&model, &key, &mut rows);
+    classes(&model, &waiting, &key, &mut rows);
     for (switch, pauses) in pauses.iter().enumerate() {
         rows[3].extend(pauses.all().iter().map(|pause| pause_row(switch, pause, &model, &key)));
     }
@@ -256,7 +289,7 @@ fn flow(record: &FlowRecord, model: &Model, warm_up: Picos, key: &[String; 2]) -
     )
 }
 
-fn classes(model: &Model, key: &[String; 2], rows: &mut Rows) {
+fn classes(model: &Model, waiting: &Waiting, key: &[String; 2], rows: &mut Rows) {
     let now = model.fabric.fabric().now().floor();
     for (number, switch) in model.fabric.fabric().switches().iter().enumerate() {
         for (port, class, counters) in ports(switch.counters()) {
@@ -287,7 +320,9 @@ fn classes(model: &Model, key: &[String; 2], rows: &mut Rows) {
                     model.peers[number][port.index()].clone(),
                     class.to_string(),
                 ];
-                rows[2].push(row(key, place.into_iter().chain(counts.map(|count| count.to_string()))));
+                let counts = counts.map(|count| count.to_string()).into_iter();
+                let mean = std::iter::once(waiting.mean(number, port, class));
+                rows[2].push(row(key, place.into_iter().chain(counts).chain(mean)));
             }
         }
     }

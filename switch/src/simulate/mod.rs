@@ -11,6 +11,7 @@
 
 mod build;
 mod job;
+mod mean;
 mod outcome;
 mod pauses;
 mod picture;
@@ -35,6 +36,7 @@ use store::{About, Store};
 use tables::{LOADS, RUNS, Row};
 
 pub use job::label;
+pub use mean::{Answer, Answers, Condition, Question, Take, Wanted, mean};
 pub use summary::{Measured, PointSummary, Summary};
 pub use tables::{Column, TABLES, Table};
 

@@ -43,7 +43,8 @@ pub struct Measured {
 }
 
 impl Measured {
-    fn of(values: &[f64]) -> Option<Measured> {
+    /// Of a value for each run.
+    pub(super) fn of(values: &[f64]) -> Option<Measured> {
         let mean = values.iter().sum::<f64>() / (!values.is_empty()).then_some(values.len())? as f64;
         let interval = Interval::of(values);
         Some(Measured {
@@ -54,7 +55,8 @@ impl Measured {
         })
     }
 
-    fn text(&self) -> String {
+    /// As people read it.
+    pub(super) fn text(&self) -> String {
         let half = self.high.map(|high| high - self.mean).filter(|half| *half > 0.0);
         let number = |number: f64| match number.abs() {
             size if size >= 1_000.0 || number.fract() == 0.0 => format!("{number:.0}"),

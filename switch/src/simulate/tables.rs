@@ -127,6 +127,7 @@ pub const CLASSES: Table = Table {
         "ingress_max_bytes", "bytes", "most that had come in and not left";
         "headroom_max_bytes", "bytes", "most of it beyond XOFF";
         "egress_max_bytes", "bytes", "most that waited to leave";
+        "egress_mean_bytes", "bytes", "the same, mean of the samples after warm_up; empty without any";
     },
 };
 

@@ -8,7 +8,17 @@ use super::tables::TABLES;
 use super::*;
 
 const DOCUMENT: &str = include_str!("../../../docs/simulation.md");
-const SCENARIOS: [&str; 4] = ["fat-tree", "incast", "leaf-spine", "ofc-fig1"];
+
+/// Names of all that are shipped.
+fn scenarios() -> Vec<String> {
+    let entries = fs::read_dir(path("").parent().unwrap()).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let tables = paths.filter(|path| path.extension().is_some_and(|ending| ending == "toml"));
+    let mut names: Vec<String> =
+        tables.map(|path| path.file_stem().unwrap().to_str().unwrap().into()).collect();
+    names.sort();
+    names
+}
 
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../sim/scenarios/{name}.toml"))
@@ -84,11 +94,13 @@ fn the_same_bytes_are_written_by_any_number_of_threads_and_shards() {
 
 #[test]
 fn each_scenario_that_is_shipped_runs_and_seeds_differ() {
-    for name in SCENARIOS {
-        let source = source(name, &["scenario.seed=1"]);
+    for name in scenarios() {
+        let is_large = name == "ofc-fat-tree";
+        let short: &[&str] = if is_large { &["scenario.duration=1100us"] } else { &["scenario.seed=1"] };
+        let source = source(&name, short);
         let rows = |seed| {
             let job = Job { point: 0, seed };
-            job::run(&source, &path(name), job, &Default::default()).unwrap()[0][0].clone()
+            job::run(&source, &path(&name), job, &Default::default()).unwrap()[0][0].clone()
         };
         let (at, first) = (RUNS.at("trace"), rows(1));
         assert_eq!(first[RUNS.at("lost_frames")], "0", "{name}");
@@ -139,4 +151,73 @@ fn flows_outlive_a_link_that_fails_and_is_repaired() {
     }
     let [done, resent, _] = run("[[fault]]\nat = \"h2\"\nlost = 0.01\n");
     assert!(done == 2 && resent > 0, "{done} {resent}");
+}
+
+#[test]
+fn each_point_of_each_scenario_that_is_shipped_keeps_its_ledgers() {
+    for name in scenarios() {
+        let source = source(&name, &["scenario.duration=100us", "scenario.warm_up=0s"]);
+        for point in 0..source.points() {
+            let mut model = build::model(&source, point, 1, &path(&name)).unwrap();
+            model.fabric.run_until(xoff_sim::Picos::from_micros(100));
+            let place = format!("{name}, {}", label(&source.point(point).unwrap()));
+            assert!(model.fabric.fabric().tally().hops > 0, "{place}");
+            for switch in model.fabric.fabric().switches() {
+                assert_eq!(switch.switch().ledger().missing(), 0, "{place}");
+                assert_eq!(switch.never_seen(), 0, "{place}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_column_comes_to_is_one_number_of_each_seed_and_their_interval() {
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("out");
+    written(&out, 1, None);
+    let asked = |table, column, by: &[&str], only: &[Condition], take| {
+        let by: Vec<String> = by.iter().map(|name| (*name).to_owned()).collect();
+        mean(&out, &Question { table, column, by: &by, only, take })
+    };
+    let summary: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(out.join("summary.json")).unwrap()).unwrap();
+    let near = |own: f64, theirs: &serde_json::Value| (own / 1e3 - theirs.as_f64().unwrap()).abs() < 1e-3;
+    let all = asked("flows", "fct_ns", &[], &[], Take::Mean).unwrap();
+    assert_eq!((all.unit, all.answers.len()), ("ns", summary["points"].as_array().unwrap().len()));
+    for (answer, point) in all.answers.iter().zip(summary["points"].as_array().unwrap()) {
+        let theirs = &point["measured"]["fct_mean_us"];
+        assert_eq!((answer.point.as_str(), answer.without), (point["point"].as_str().unwrap(), 0));
+        assert!(
+            near(answer.measured.mean, &theirs["mean"]) && near(answer.measured.low.unwrap(), &theirs["low"])
+        );
+        assert_eq!(answer.measured.runs, 4);
+    }
+    assert!(all.answers[0].against_control_percent.is_none());
+    assert!(all.answers[1].against_control_percent.is_some());
+    let text = all.text();
+    assert!(text.starts_with("| point"), "{text}");
+    assert!(text.contains("flows.fct_ns, mean (us)"), "{text}");
+
+    let to = |wanted| [Condition { column: "from".into(), wanted }];
+    let [below, rest] = [Wanted::Below(3.0), Wanted::AtLeast(3.0)].map(|wanted| {
+        asked("flows", "sent_frames", &["from"], &to(wanted), Take::Sum).unwrap().answers.len()
+    });
+    let every = asked("flows", "sent_frames", &["from"], &[], Take::Sum).unwrap().answers.len();
+    assert!(below > 0 && rest > 0 && below + rest == every, "{below} {rest} {every}");
+    let one =
+        asked("flows", "sent_frames", &["from"], &to(Wanted::Is("2".into())), Take::Sum).unwrap().answers;
+    assert!(one.iter().all(|answer| answer.of == ["2"]) && one.len() < every);
+
+    let [least, most] = [0, 100].map(|percent| {
+        asked("flows", "fct_ns", &[], &[], Take::Percentile(percent)).unwrap().answers[0].measured.mean
+    });
+    assert!(least < all.answers[0].measured.mean && all.answers[0].measured.mean < most);
+    let wrong = asked("flows", "fct", &[], &[], Take::Mean).unwrap_err().to_string();
+    assert!(wrong.contains("no column `fct`; it has point, seed"), "{wrong}");
+    assert!(
+        asked("flow", "fct_ns", &[], &[], Take::Mean)
+            .unwrap_err()
+            .to_string()
+            .contains("there are runs, flows")
+    );
 }

@@ -23,6 +23,7 @@ fn sizes(load: &Load) -> miette::Result<Sizes> {
     };
     match load.size {
         Size::Fixed(bytes) => Ok(Sizes::fixed(bytes)),
+        Size::Uniform(least, most) => Ok(Sizes::uniform(least, most)),
         Size::Table(name) => {
             Sizes::named(name, between).ok_or_else(|| miette!("there is no table of sizes `{name}`"))
         }

@@ -1,0 +1,239 @@
+//! A number of a table over the seeds of a run: of the rows of a seed that belong together one number is taken, and of these, one for
+//! each seed, the mean with its 95 % interval. Against the control it is compared seed by seed.
+
+use std::path::Path;
+
+use comfy_table::Table as Drawn;
+use comfy_table::presets::ASCII_MARKDOWN;
+use miette::miette;
+use serde::Serialize;
+
+use super::outcome::quantile;
+use super::store::{self, About};
+use super::summary::Measured;
+use super::tables::{Row, TABLES, Table};
+
+/// What is taken of the rows of a seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Take {
+    /// Their mean.
+    Mean,
+    /// Their sum.
+    Sum,
+    /// A percentile: 0 is the least, 100 the most.
+    Percentile(usize),
+}
+
+/// What a row has to have in a column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    /// The column.
+    pub column: String,
+    /// And what is in it.
+    pub wanted: Wanted,
+}
+
+/// What a cell has to be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wanted {
+    /// This text.
+    Is(String),
+    /// A lower number.
+    Below(f64),
+    /// This number, or a higher one.
+    AtLeast(f64),
+}
+
+impl Wanted {
+    fn is_met(&self, cell: &str) -> bool {
+        match self {
+            Wanted::Is(text) => cell == text,
+            Wanted::Below(limit) => cell.parse::<f64>().is_ok_and(|number| number < *limit),
+            Wanted::AtLeast(limit) => cell.parse::<f64>().is_ok_and(|number| number >= *limit),
+        }
+    }
+}
+
+/// What is asked.
+#[derive(Debug)]
+pub struct Question<'a> {
+    /// The table, `flows`.
+    pub table: &'a str,
+    /// Its column, `fct_ns`.
+    pub column: &'a str,
+    /// Rows in which these columns are alike belong together.
+    pub by: &'a [String],
+    /// Only rows for which all of these hold.
+    pub only: &'a [Condition],
+    /// What of them.
+    pub take: Take,
+}
+
+/// Of a point and rows that belong together.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    /// The point of the sweep.
+    pub point: String,
+    /// What they have in the columns by which they belong together.
+    pub of: Vec<String>,
+    /// Over the seeds, in the unit of the column.
+    pub measured: Measured,
+    /// What of the control's it is more, in percent, by seed; `None` at the control, and where the control has none.
+    pub against_control_percent: Option<Measured>,
+    /// Rows that have no value, over all seeds.
+    pub without: usize,
+}
+
+/// All answers.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answers {
+    /// What stands above the numbers.
+    #[serde(skip)]
+    title: String,
+    #[serde(skip)]
+    by: Vec<String>,
+    /// What the column's numbers are in.
+    pub unit: &'static str,
+    /// By point, and then as they come in the table.
+    pub answers: Vec<Answer>,
+}
+
+/// Rows that belong together: their numbers by seed, and how many have none.
+struct Group {
+    point: usize,
+    of: Vec<String>,
+    by_seed: Vec<Vec<f64>>,
+    without: usize,
+}
+
+fn place(table: &Table, name: &str) -> miette::Result<usize> {
+    let names = || table.columns.iter().map(|column| column.name).collect::<Vec<_>>().join(", ");
+    let found = table.columns.iter().position(|column| column.name == name);
+    found.ok_or_else(|| miette!("table `{}` has no column `{name}`; it has {}", table.name, names()))
+}
+
+fn groups(
+    directory: &Path,
+    about: &About,
+    table: &Table,
+    question: &Question<'_>,
+) -> miette::Result<Vec<Group>> {
+    let column = place(table, question.column)?;
+    let by = question.by.iter().map(|name| place(table, name)).collect::<miette::Result<Vec<_>>>()?;
+    let only = question.only.iter().map(|of| Ok((place(table, &of.column)?, &of.wanted)));
+    let only = only.collect::<miette::Result<Vec<_>>>()?;
+    let mut groups: Vec<Group> = Vec::new();
+    let mut take = |row: &Row| {
+        let point = about.points.iter().position(|point| *point == row[0])?;
+        let seed = about.seeds.iter().position(|seed| row[1] == seed.to_string())?;
+        let of: Vec<String> = by.iter().map(|at| row[*at].clone()).collect();
+        let known = groups.iter().rposition(|group| group.point == point && group.of == of);
+        let at = known.unwrap_or_else(|| {
+            groups.push(Group { point, of, by_seed: vec![Vec::new(); about.seeds.len()], without: 0 });
+            groups.len() - 1
+        });
+        match row[column].parse() {
+            Ok(number) => groups[at].by_seed[seed].push(number),
+            Err(_) => groups[at].without += 1,
+        }
+        Some(())
+    };
+    store::rows(directory, table, |row| {
+        if only.iter().all(|(at, wanted)| wanted.is_met(&row[*at])) {
+            take(&row);
+        }
+    })?;
+    Ok(groups)
+}
+
+impl Take {
+    fn of(self, values: &[f64]) -> Option<f64> {
+        let sum: f64 = values.iter().sum();
+        match self {
+            _ if values.is_empty() => None,
+            Take::Mean => Some(sum / values.len() as f64),
+            Take::Sum => Some(sum),
+            Take::Percentile(percent) => {
+                let mut sorted = values.to_vec();
+                sorted.sort_by(f64::total_cmp);
+                quantile(&sorted, percent)
+            }
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Take::Mean => "mean".into(),
+            Take::Sum => "sum".into(),
+            Take::Percentile(0) => "least".into(),
+            Take::Percentile(100) => "most".into(),
+            Take::Percentile(percent) => format!("p{percent}"),
+        }
+    }
+}
+
+/// Answers it of a directory that a run has written.
+///
+/// # Errors
+/// It was not written by a run, or has no such table or column.
+pub fn mean(directory: &Path, question: &Question<'_>) -> miette::Result<Answers> {
+    let (about, _) = store::about(directory)?;
+    let table = TABLES.iter().find(|table| table.name == question.table).ok_or_else(|| {
+        let names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
+        miette!("there is no table `{}`; there are {}", question.table, names.join(", "))
+    })?;
+    let groups = groups(directory, &about, table, question)?;
+    let numbers = |group: &Group| -> Vec<Option<f64>> {
+        group.by_seed.iter().map(|values| question.take.of(values)).collect()
+    };
+    let answer = |group: &Group| {
+        let own = numbers(group);
+        let measured = Measured::of(&own.iter().copied().flatten().collect::<Vec<f64>>())?;
+        let control = groups.iter().find(|other| other.point == 0 && other.of == group.of);
+        let against = control.filter(|_| group.point > 0).and_then(|control| {
+            let pairs = own.iter().copied().zip(numbers(control));
+            let more = |(own, control): (Option<f64>, Option<f64>)| {
+                let control = control.filter(|control| *control != 0.0)?;
+                Some(100.0 * (own? / control - 1.0))
+            };
+            Measured::of(&pairs.filter_map(more).collect::<Vec<f64>>())
+        });
+        let (point, of) = (about.points[group.point].clone(), group.of.clone());
+        Some(Answer { point, of, measured, against_control_percent: against, without: group.without })
+    };
+    let column = &table.columns[place(table, question.column)?];
+    Ok(Answers {
+        title: format!("{}.{}, {}", table.name, column.name, question.take.name()),
+        by: question.by.to_vec(),
+        unit: column.unit,
+        answers: groups.iter().filter_map(answer).collect(),
+    })
+}
+
+impl Answers {
+    /// A table in Markdown; times are in microseconds and sizes in thousands of bytes.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let (unit, by) = match self.unit {
+            "ns" => ("us", 1e3),
+            "bytes" => ("kB", 1e3),
+            unit => (unit, 1.0),
+        };
+        let scaled = |of: &Measured| {
+            let [low, high] = [of.low, of.high].map(|end| end.map(|end| end / by));
+            Measured { mean: of.mean / by, low, high, runs: of.runs }.text()
+        };
+        let mut table = Drawn::new();
+        table.load_preset(ASCII_MARKDOWN);
+        let title = if unit.is_empty() { self.title.clone() } else { format!("{} ({unit})", self.title) };
+        let heads = ["point".to_owned()].into_iter().chain(self.by.clone());
+        table.set_header(heads.chain([title, "to the control (%)".into(), "seeds".into(), "without".into()]));
+        for answer in &self.answers {
+            let more = answer.against_control_percent.as_ref().map_or(String::new(), Measured::text);
+            let place = [answer.point.clone()].into_iter().chain(answer.of.clone());
+            let counts = [answer.measured.runs.to_string(), answer.without.to_string()];
+            table.add_row(place.chain([scaled(&answer.measured), more]).chain(counts));
+        }
+        format!("{table}\n")
+    }
+}
