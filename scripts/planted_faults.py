@@ -3,9 +3,9 @@
 
     scripts/planted_faults.py [SEEDS]       100 seeds
 
-Each fault has to be found within so many seeds, in the same way again with its seed alone, and in a smaller scenario; with none of them
-the copy has to keep all promises, with ten times as many. Nothing of it is in the sources themselves: where they have changed so that a fault finds its place no
-longer, this says so, and the fault is to be planted anew.
+Each fault has to be found within so many seeds, in the same way again with its seed alone, and in a smaller scenario; with none of
+them the copy has to keep all promises, with ten times as many. Nothing of it is in the sources themselves: where they have changed so
+that a fault finds its place no longer, this says so, and the fault is to be planted anew.
 """
 
 import os

@@ -1,11 +1,11 @@
 //! PFC headroom, to the byte. In the worst case that a standard peer may cause all that is computed comes, and finds room; with a byte less
 //! a frame is lost.
 //!
-//! Port 0 is paused, so that nothing drains. The station at port 1 fills its queue to a byte below XOFF. The next frame, the longest there is,
-//! crosses it; a picosecond before that one came, another of that length has started on the line towards the station, so that the pause frame
-//! waits for nearly all of it. The station starts frames until the last picosecond that the standard allows it: frames of such lengths
-//! that the longest one starts then. No pause expires meanwhile: one that does ends up to a nanosecond late, as quanta are rounded up to
-//! nanoseconds, which costs nobody headroom.
+//! Port 0 is paused, so that nothing drains. The station at port 1 fills its queue to a byte below XOFF. The next frame, the longest
+//! there is, crosses it; a picosecond before that one came, another of that length has started on the line towards the station, so that
+//! the pause frame waits for nearly all of it. The station starts frames until the last picosecond that the standard allows it: frames
+//! of such lengths that the longest one starts then. No pause expires meanwhile: one that does ends up to a nanosecond late, as quanta
+//! are rounded up to nanoseconds, which costs nobody headroom.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::VecDeque;
@@ -186,7 +186,8 @@ struct Outcome {
     last_start: Picos,
 }
 
-/// The station sends frames of these lengths, one right behind the other, and then the longest ones; at `delaying` a frame starts towards it.
+/// The station sends frames of these lengths, one right behind the other, and then the longest ones; at `delaying` a frame starts
+/// towards it.
 fn run(case: Case, headroom: u64, lens: impl Iterator<Item = u64>, delaying: Picos) -> Outcome {
     let class = format!("[class.3]\nxoff = {XOFF}\nxon = 20000\nheadroom = {headroom}\n");
     let kind = Arc::new(ideal::kind(&case.configured(&class), ClassSet::NONE));

@@ -116,11 +116,13 @@ impl fmt::Display for Report {
         writeln!(f, "{lost} frames lost on links, {late} pause frames late or again, {harmed} harmed")?;
         let drops = DropReason::ALL.map(DropReason::name).into_iter().zip(self.tally.drops);
         let causes = Trigger::NAMES.into_iter().zip(self.tally.causes);
-        let some = |counts: &mut dyn Iterator<Item = (&str, u64)>| -> Vec<String> {
-            counts.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}")).collect()
+        let some = |counts: &mut dyn Iterator<Item = (&str, u64)>| -> String {
+            let counts: Vec<String> =
+                counts.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}")).collect();
+            if counts.is_empty() { "none".into() } else { counts.join(", ") }
         };
         let (drops, causes) = (some(&mut drops.into_iter()), some(&mut causes.into_iter()));
-        writeln!(f, "drops: {}; causes of XOFFs: {}", drops.join(", "), causes.join(", "))?;
+        writeln!(f, "drops: {drops}; causes of XOFFs: {causes}")?;
         let Some(found) = &self.found else { return writeln!(f, "no promise was broken") };
         writeln!(f, "seed {}, event {}: {}", found.seed, found.event, found.breach)?;
         write!(f, "smaller, event {}: {}{}", found.shrunk.event, found.shrunk.breach, found.shrunk.scenario)

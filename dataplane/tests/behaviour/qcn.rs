@@ -189,10 +189,11 @@ fn shared_input(culprit: Culprit) -> (Star, Flow, Flow) {
 
 /// Section IV-A: "QCN arrival sampling will direct most CNMs to f6".
 ///
-/// How far f6 falls follows from who is told. Whose frame arrives is told, so that each byte of f6 is as likely to be as one of f1: both are
-/// cut by the same share once in as many of their own bytes. What they recover by rounds of bytes is the same share of the way to where
-/// they were; by time, or in steps of R_AI, f6 recovers a smaller share than f1, because it is faster. So f6 keeps no larger a share of the
-/// rate that it was started with than f1, which has at most its fair share of the output, 250 of 300 Mb/s: f6 at most 690 x 250 / 300 = 575.
+/// How far f6 falls follows from who is told. Whose frame arrives is told, so that each byte of f6 is as likely to be as one of f1:
+/// both are cut by the same share once in as many of their own bytes. What they recover by rounds of bytes is the same share of the
+/// way to where they were; by time, or in steps of R_AI, f6 recovers a smaller share than f1, because it is faster. So f6 keeps no
+/// larger a share of the rate that it was started with than f1, which has at most its fair share of the output, 250 of 300 Mb/s: f6 at
+/// most 690 x 250 / 300 = 575.
 #[test]
 fn arrival_sampling_slows_the_victim_at_a_shared_input() {
     let (star, f1, f6) = shared_input(Culprit::Arrival);
