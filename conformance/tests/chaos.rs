@@ -23,8 +23,8 @@ fn nothing_is_broken_whatever_goes_wrong() {
 
 #[test]
 fn much_goes_wrong() {
-    let tally = run(0..24, 2).tally;
-    assert_eq!(tally.seeds, 24);
+    let tally = run(0..96, 2).tally;
+    assert_eq!(tally.seeds, 96);
     assert!(tally.frames > 0 && tally.xoffs > 0 && tally.came_to_rest > 0, "{tally:?}");
     assert!(tally.lost > 0 && tally.late > 0 && tally.harmed > 0, "{tally:?}");
     let lost = DropReason::ALL.into_iter().filter(|reason| tally.drops[reason.index()] > 0);

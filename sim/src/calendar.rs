@@ -1,8 +1,13 @@
-//! What will happen, in the total order of (time, sequence): of two events at one time the one that was put in first is first.
+//! What will happen, and in which order: by time, and of what happens at one time by its subject.
+//!
+//! Whoever takes things out says how far a place reaches: what happens at one place follows from nothing that happens elsewhere less
+//! than so long before ([`Order::ByPlace`]). Then all that happens there in such a span is taken out together, place by place, while what
+//! it needs is at hand; at each place it is in the order of time. Or everything is taken out in the order of time ([`Order::ByTime`]).
+//! Either way the same happens at every place, in the same order.
 //!
 //! Nearly all events lie less than a few microseconds ahead, so they are kept by time in buckets of a fixed width, of which a turn of
-//! the wheel has [`BUCKETS`], and sorted when their bucket comes. The few that are farther off wait in a heap until the wheel comes
-//! near. Putting in and taking out cost the same however many there are.
+//! the wheel has [`BUCKETS`], and sorted when their time comes. The few that are farther off wait in a heap until the wheel comes near.
+//! Putting in and taking out cost the same however many there are.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,20 +18,32 @@ use crate::time::Picos;
 pub(crate) const BUCKETS: usize = 2048;
 const WORDS: usize = BUCKETS / 64;
 
-/// Bits of an entry's second word that say what happens; the others are the sequence.
-const SUBJECT_BITS: u32 = 24;
-/// Subjects are below this.
-pub(crate) const SUBJECTS_MAX: u32 = 1 << SUBJECT_BITS;
-
-/// When, in which order, and what.
+/// When, where and what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
-    time: u64,
-    /// The sequence, and below it the subject.
-    rest: u64,
+pub(crate) struct Entry {
+    pub(crate) time: Picos,
+    pub(crate) subject: u32,
+    pub(crate) place: u32,
 }
 
-/// A queue of events. A subject is a number of whoever keeps it.
+/// In which order entries are taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// By time.
+    ByTime,
+    /// By place, and there by time, as far as nothing of it follows from what happens elsewhere: what does is so much later.
+    ByPlace(Picos),
+}
+
+impl Order {
+    #[inline]
+    fn key(self, entry: &Entry) -> u128 {
+        let place = if matches!(self, Order::ByTime) { 0 } else { entry.place };
+        u128::from(place) << 96 | u128::from(entry.time.0) << 32 | u128::from(entry.subject)
+    }
+}
+
+/// A queue of events. Subjects and places are numbers of whoever keeps it.
 #[derive(Debug)]
 pub(crate) struct Calendar {
     /// A bucket is 2^n picoseconds wide.
@@ -34,13 +51,15 @@ pub(crate) struct Calendar {
     buckets: Box<[Vec<Entry>]>,
     /// Which buckets have something in them.
     occupied: [u64; WORDS],
-    /// The number of the bucket that is being taken out, since the beginning of time.
+    /// The number of the first bucket of this turn of the wheel, since the beginning of time.
     turn: u64,
-    /// What is left of it, and what has come to be before its end, the last first.
+    /// What happens before it is in `current`.
+    horizon: Picos,
+    order: Order,
+    /// The last first.
     current: Vec<Entry>,
     /// Beyond this turn of the wheel.
     far: BinaryHeap<Reverse<Entry>>,
-    sequence: u64,
 }
 
 impl Calendar {
@@ -51,29 +70,29 @@ impl Calendar {
             buckets: vec![Vec::new(); BUCKETS].into_boxed_slice(),
             occupied: [0; WORDS],
             turn: 0,
+            horizon: Picos::ZERO,
+            order: Order::ByTime,
             current: Vec::new(),
             far: BinaryHeap::new(),
-            sequence: 0,
         }
     }
 
-    /// `subject`, below [`SUBJECTS_MAX`], happens at `time`, which is not before what was taken out last.
+    /// It does not happen before what was taken out last at its place.
     #[inline]
-    pub(crate) fn put(&mut self, time: Picos, subject: u32) {
-        debug_assert!(subject < SUBJECTS_MAX);
-        let entry = Entry { time: time.0, rest: self.sequence << SUBJECT_BITS | u64::from(subject) };
-        self.sequence += 1;
-        let number = time.0 >> self.width_log2;
-        if number <= self.turn {
-            let place = self.current.iter().rposition(|later| *later > entry).map_or(0, |place| place + 1);
-            self.current.insert(place, entry);
+    pub(crate) fn put(&mut self, entry: Entry) {
+        if entry.time < self.horizon {
+            let key = self.order.key(&entry);
+            let later = self.current.iter().rposition(|later| self.order.key(later) > key);
+            self.current.insert(later.map_or(0, |place| place + 1), entry);
         } else {
-            self.place(number, entry);
+            self.lay_up(entry);
         }
     }
 
+    /// Into its bucket, or beyond all.
     #[inline]
-    fn place(&mut self, number: u64, entry: Entry) {
+    fn lay_up(&mut self, entry: Entry) {
+        let number = self.number_of(entry.time);
         if number - self.turn < BUCKETS as u64 {
             let bucket = bucket_of(number);
             self.buckets[bucket].push(entry);
@@ -83,49 +102,108 @@ impl Calendar {
         }
     }
 
-    /// Whether nothing is left of the current bucket.
+    /// When the bucket with this number begins.
+    const fn begin_of(&self, number: u64) -> Picos {
+        Picos(number << self.width_log2)
+    }
+
     #[inline]
-    pub(crate) fn is_through(&self) -> bool {
-        self.current.is_empty()
+    const fn number_of(&self, time: Picos) -> u64 {
+        time.0 >> self.width_log2
     }
 
-    /// What happens next, as far as it is in the current bucket.
-    pub(crate) fn current(&self) -> impl Iterator<Item = u32> {
-        self.current.iter().map(|entry| subject(entry.rest))
-    }
-
-    /// Takes out the next, if it happens by `end`; `None`, too, where the current bucket is [through](Calendar::is_through).
+    /// Takes out what happens next in this order, if it happens by `end`.
     #[inline]
-    pub(crate) fn take_until(&mut self, end: Picos) -> Option<(Picos, u32)> {
-        let next = self.current.last().filter(|next| next.time <= end.0)?;
-        let (time, rest) = (next.time, next.rest);
-        self.current.pop();
-        Some((Picos(time), subject(rest)))
-    }
-
-    /// The next bucket with something in it becomes the current one, which is through, unless it begins after `end`.
-    pub(crate) fn turn_on(&mut self, end: Picos) {
-        let near = self.next_occupied();
-        let far = self.far.peek().map(|Reverse(entry)| entry.time >> self.width_log2);
-        let due = near.into_iter().chain(far).min().filter(|number| *number <= end.0 >> self.width_log2);
-        let Some(number) = due else { return };
-        self.turn = number;
-        while let Some(Reverse(entry)) = self.far.peek()
-            && (entry.time >> self.width_log2) - number < BUCKETS as u64
-        {
-            let entry = *entry;
-            self.far.pop();
-            self.place(entry.time >> self.width_log2, entry);
+    pub(crate) fn take_until(&mut self, end: Picos, order: Order) -> Option<Entry> {
+        if self.current.is_empty() || self.order != order {
+            self.look_up(end, order);
         }
-        let bucket = bucket_of(number);
-        std::mem::swap(&mut self.current, &mut self.buckets[bucket]);
-        self.occupied[bucket / 64] &= !(1 << (bucket % 64));
-        self.current.sort_unstable_by(|a, b| b.cmp(a));
+        let next = self.current.last().copied().filter(|next| next.time <= end)?;
+        self.current.pop();
+        Some(next)
     }
 
-    /// The number of the next bucket of this turn of the wheel that has something in it.
-    fn next_occupied(&self) -> Option<u64> {
-        let from = bucket_of(self.turn);
+    /// What happens next, as far as it is known: the next last.
+    #[inline]
+    pub(crate) fn current(&self) -> &[Entry] {
+        &self.current
+    }
+
+    /// What happens next, and soon after, by `end`, becomes current.
+    #[inline(never)]
+    fn look_up(&mut self, end: Picos, order: Order) {
+        if self.order != order {
+            self.order = order;
+            self.lay_up_anew();
+        }
+        let mut current = std::mem::take(&mut self.current);
+        match self.first() {
+            Some(first) if first <= end => {
+                self.turn = self.number_of(first);
+                self.bring_near();
+                let horizon = match order {
+                    Order::ByTime => self.begin_of(self.turn + 1),
+                    Order::ByPlace(reach) => {
+                        first.after(reach).min(self.begin_of(self.turn + BUCKETS as u64))
+                    }
+                };
+                self.gather(horizon.min(Picos(end.0 + 1)), &mut current);
+                current.sort_unstable_by_key(|entry| Reverse(order.key(entry)));
+            }
+            Some(_) => (),
+            None => (self.turn, self.horizon) = (0, Picos::ZERO),
+        }
+        self.current = current;
+    }
+
+    /// Nothing is current any more.
+    fn lay_up_anew(&mut self) {
+        let mut all = std::mem::take(&mut self.current);
+        self.buckets.iter_mut().for_each(|bucket| all.append(bucket));
+        (self.turn, self.horizon, self.occupied) = (0, Picos::ZERO, [0; WORDS]);
+        all.into_iter().for_each(|entry| self.lay_up(entry));
+    }
+
+    /// When the first of what is laid up happens.
+    fn first(&self) -> Option<Picos> {
+        let near = self.next_occupied(self.turn).map(|number| &self.buckets[bucket_of(number)]);
+        let near = near.and_then(|bucket| bucket.iter().map(|entry| entry.time).min());
+        let far = self.far.peek().map(|Reverse(entry)| entry.time);
+        near.into_iter().chain(far).min()
+    }
+
+    /// What was beyond the turn of the wheel, and is no longer.
+    fn bring_near(&mut self) {
+        while let Some(Reverse(entry)) = self.far.peek().copied()
+            && self.number_of(entry.time) - self.turn < BUCKETS as u64
+        {
+            self.far.pop();
+            self.lay_up(entry);
+        }
+    }
+
+    /// What happens before `horizon`, which is within this turn of the wheel, is current from now on.
+    fn gather(&mut self, horizon: Picos, current: &mut Vec<Entry>) {
+        let last = self.number_of(Picos(horizon.0 - 1));
+        while let Some(number) = self.next_occupied(self.turn).filter(|number| *number <= last) {
+            self.turn = number;
+            let bucket = &mut self.buckets[bucket_of(number)];
+            if number < last {
+                current.append(bucket);
+            } else {
+                current.extend(bucket.extract_if(.., |entry| entry.time < horizon));
+            }
+            if !bucket.is_empty() {
+                break;
+            }
+            self.occupied[bucket_of(number) / 64] &= !(1 << (bucket_of(number) % 64));
+        }
+        (self.turn, self.horizon) = (last, horizon);
+    }
+
+    /// The number of the next bucket with something in it, from the one with this number on, which is within the turn of the wheel.
+    fn next_occupied(&self, number: u64) -> Option<u64> {
+        let from = bucket_of(number);
         let mut word = self.occupied[from / 64] & (u64::MAX << (from % 64));
         for step in 0..=WORDS {
             let at = (from / 64 + step) % WORDS;
@@ -134,17 +212,11 @@ impl Calendar {
             }
             if word != 0 {
                 let bucket = at * 64 + word.trailing_zeros() as usize;
-                return Some(self.turn + ((bucket + BUCKETS - from) % BUCKETS) as u64);
+                return Some(number + ((bucket + BUCKETS - from) % BUCKETS) as u64);
             }
         }
         None
     }
-}
-
-#[inline]
-#[allow(clippy::cast_possible_truncation)] // as many bits as a subject has
-const fn subject(rest: u64) -> u32 {
-    (rest & (SUBJECTS_MAX - 1) as u64) as u32
 }
 
 #[inline]
@@ -157,44 +229,88 @@ const fn bucket_of(number: u64) -> usize {
 mod tests {
     use super::*;
 
-    fn next(calendar: &mut Calendar, end: Picos) -> Option<(Picos, u32)> {
-        if calendar.is_through() {
-            calendar.turn_on(end);
-        }
-        calendar.take_until(end)
+    /// What is put in while others are taken out: at `now`, so far ahead.
+    fn ahead(rng: &mut fastrand::Rng) -> u64 {
+        rng.choice([0, 1, 500, 60_000, 3_000_000, 50_000_000]).map_or(0, |most| rng.u64(0..=most))
     }
 
-    /// Whatever is put in while others are taken out: what comes out is what a heap of (time, sequence) has.
+    /// Whatever is put in while others are taken out: what comes out is what a heap of (time, subject) has.
     #[test]
-    fn events_come_in_the_order_of_time_and_then_of_their_sequence() {
+    fn events_come_in_the_order_of_time_and_then_of_their_subjects() {
         for seed in 0..20 {
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut calendar = Calendar::new(rng.u32(0..12));
             let mut heap = BinaryHeap::new();
-            let (mut now, mut sequence) = (0, 0_u32);
+            let mut now = 0;
             for _ in 0..2_000 {
                 for _ in 0..rng.u32(0..4) {
-                    let ahead = rng
-                        .choice([0, 1, 500, 60_000, 3_000_000, 50_000_000])
-                        .map_or(0, |most| rng.u64(0..=most));
-                    calendar.put(Picos(now + ahead), sequence);
-                    heap.push(Reverse((now + ahead, sequence)));
-                    sequence += 1;
+                    let entry = Entry {
+                        time: Picos(now + ahead(&mut rng)),
+                        subject: rng.u32(..),
+                        place: rng.u32(..),
+                    };
+                    calendar.put(entry);
+                    heap.push(Reverse(entry));
                 }
                 let end = now + rng.u64(0..100_000);
-                while let Some((time, subject)) = next(&mut calendar, Picos(end)) {
-                    assert_eq!(heap.pop(), Some(Reverse((time.0, subject))), "seed {seed}");
-                    now = time.0;
+                while let Some(next) = calendar.take_until(Picos(end), Order::ByTime) {
+                    assert_eq!(heap.pop(), Some(Reverse(next)), "seed {seed}");
+                    now = next.time.0;
                     if rng.u8(0..3) == 0 {
                         break;
                     }
                 }
-                assert!(heap.peek().is_none_or(|Reverse((time, _))| *time >= now));
+                assert!(heap.peek().is_none_or(|Reverse(next)| next.time.0 >= now));
             }
-            while let Some((time, subject)) = next(&mut calendar, Picos::NEVER) {
-                assert_eq!(heap.pop(), Some(Reverse((time.0, subject))), "seed {seed}");
+            while let Some(next) = calendar.take_until(Picos(u64::MAX - 1), Order::ByTime) {
+                assert_eq!(heap.pop(), Some(Reverse(next)), "seed {seed}");
             }
             assert!(heap.is_empty());
+        }
+    }
+
+    const PLACES: u32 = 5;
+    const REACH: u64 = 700;
+
+    /// Places that put in more at themselves at any time, and at others no sooner than they may: what each of them sees.
+    fn seen(seed: u64, ends: &[u64], orders: &[Order]) -> Vec<Vec<Entry>> {
+        let width_log2 = fastrand::Rng::with_seed(seed).u32(0..9);
+        let mut calendar = Calendar::new(width_log2);
+        let mut seen = vec![Vec::new(); PLACES as usize];
+        let entry = |time, subject, place| Entry { time: Picos(time), subject, place };
+        (0..PLACES).for_each(|place| calendar.put(entry(u64::from(place) * 100, place, place)));
+        for (end, order) in ends.iter().zip(orders) {
+            while let Some(next) = calendar.take_until(Picos(*end), *order) {
+                assert!(next.time.0 <= *end);
+                seen[next.place as usize].push(next);
+                let mut rng =
+                    fastrand::Rng::with_seed(seed ^ next.time.0 << 20 ^ u64::from(next.subject) << 3);
+                if rng.u8(0..4) > 0 {
+                    calendar.put(entry(next.time.0 + ahead(&mut rng), rng.u32(..), next.place));
+                }
+                if rng.u8(0..4) == 0 {
+                    let time = next.time.0 + REACH + ahead(&mut rng);
+                    calendar.put(entry(time, rng.u32(..), rng.u32(0..PLACES)));
+                }
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn each_place_sees_the_same_by_place_as_by_time() {
+        for seed in 0..200 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let mut ends: Vec<u64> = (0..20).map(|_| rng.u64(0..200_000)).collect();
+            ends.sort_unstable();
+            let by_time = seen(seed, &ends[19..], &[Order::ByTime]);
+            let by_place = Order::ByPlace(Picos(REACH));
+            assert_eq!(seen(seed, &ends[19..], &[by_place]), by_time, "seed {seed}");
+            assert_eq!(seen(seed, &ends, &[by_place; 20]), by_time, "seed {seed}, in parts");
+            let orders: Vec<Order> =
+                ends.iter().map(|end| if end % 2 == 0 { by_place } else { Order::ByTime }).collect();
+            assert_eq!(seen(seed, &ends, &orders), by_time, "seed {seed}, in turns");
+            assert!(by_time.iter().all(|seen| seen.is_sorted_by_key(|entry| entry.time)));
         }
     }
 }

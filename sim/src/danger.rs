@@ -1,6 +1,6 @@
 //! Links on which something may go wrong ([`faults`](crate::faults)), as they carry frames.
 
-use crate::ends::LinkId;
+use crate::ends::{LinkId, NodeId};
 use crate::event::Event;
 use crate::faults::{ControlFaults, Faults, Loses, Mishaps};
 use crate::link::Links;
@@ -39,12 +39,12 @@ impl Links {
 impl Net {
     /// A frame starts on a link on which something may go wrong.
     #[cold]
-    pub(crate) fn start_in_danger(&mut self, id: LinkId, packet: Packet) {
+    pub(crate) fn start_in_danger(&mut self, from: NodeId, id: LinkId, packet: Packet) {
         let fate = self.links.faults(id).fate(self.pool.head(packet));
         if let Some((at, change)) = fate.harm {
             self.pool.head_mut(packet)[at] ^= change;
         }
-        let arrives = self.links.start(id, packet);
+        let arrives = self.links.start(from, id, packet);
         let faults = self.links.faults(id);
         faults.mishaps.harmed += u64::from(fate.harm.is_some());
         if fate.is_lost {
@@ -55,8 +55,9 @@ impl Net {
             let copy = self.pool.copy(packet);
             let when = arrives.after(after);
             faults.mishaps.late += 1;
-            faults.late.insert((when, copy.number), copy);
-            self.links.calendar.put(when, Event::Late(id).subject());
+            faults.late.insert((when, faults.mishaps.late), copy);
+            let to = self.links.to(id).node;
+            self.links.put(when, Event::Late(id), to);
         }
     }
 

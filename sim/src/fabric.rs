@@ -8,7 +8,7 @@ use std::hint::black_box;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{Bytes, PortId};
 
-use crate::calendar::{BUCKETS, Calendar};
+use crate::calendar::{BUCKETS, Calendar, Order};
 use crate::ends::{End, Line, LinkId, NodeId};
 use crate::event::Event;
 use crate::faults::{ControlFaults, Mishaps};
@@ -28,6 +28,9 @@ const FRAME_LONG: u32 = 1514;
 /// The last moment there is: what is due at [`Picos::NEVER`] never happens.
 const END: Picos = Picos(Picos::NEVER.0 - 1);
 
+/// So many events are looked ahead at together.
+const LOOKED_AHEAD: usize = 16;
+
 /// Events in a bucket of the calendar.
 const EVENTS_WANTED: u64 = 16;
 
@@ -41,7 +44,10 @@ pub struct Fabric<S = SwitchNode, H = Host> {
     /// By link, the end that sends.
     senders: Vec<End>,
     tally: Tally,
-    trace: Trace,
+    /// By node.
+    traces: Box<[Trace]>,
+    /// Nothing that happens at a node is felt at another sooner.
+    reach: Picos,
 }
 
 /// How much has happened.
@@ -122,10 +128,12 @@ impl<S: Node, H: Node> Fabric<S, H> {
         let hosts: Vec<H> =
             hosts.map(|(id, (_, _, line))| host(Place::new(id, first_links.next(1)), *line)).collect();
         let calendar = Calendar::new(bucket_log2(&directions));
+        let reach = reach(&directions);
+        let traces = vec![Trace::default(); switches.len() + hosts.len()].into_boxed_slice();
         let links = directions.into_iter().map(|(_, to, line)| Link::new(to, line)).collect();
         let pool = Pool::with_capacity(slots_all + senders.len());
         let net = Net { links: Links::new(links, calendar), told: Vec::new(), pool };
-        Fabric { net, switches, hosts, senders, tally: Tally::default(), trace: Trace::default() }
+        Fabric { net, switches, hosts, senders, tally: Tally::default(), traces, reach }
     }
 
     /// What time it is.
@@ -143,7 +151,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// One number for all that has happened.
     #[must_use]
     pub fn digest(&self) -> u64 {
-        self.trace.digest()
+        Trace::digest(&self.traces)
     }
 
     /// The switches, in the order of the plan.
@@ -238,16 +246,28 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// Lets everything happen that is due by `end`, and makes it that time, unless that is over already. Until
     /// [`Picos::NEVER`] is until nothing moves any more.
     pub fn run_until(&mut self, end: Picos) {
-        self.happen_until::<false>(end.min(END));
+        while self.happen_together(end.min(END)) {}
         self.wait_until(end);
     }
 
     /// The same, but stops at once when a node has [something to say](Net::tell), and answers which; the others that do are next.
     /// `None`: it is `end`, or nothing moves any more.
     pub fn run_until_told(&mut self, end: Picos) -> Option<NodeId> {
-        if self.net.told.is_empty() {
-            self.happen_until::<true>(end.min(END));
+        while self.net.told.is_empty()
+            && let Some(event) = self.take(end.min(END), Order::ByTime)
+        {
+            self.happen(event);
         }
+        self.told_by(end)
+    }
+
+    /// The same, but what happens so soon after that it has nothing to do with it may have happened, too.
+    pub fn run_until_soon_told(&mut self, end: Picos) -> Option<NodeId> {
+        while self.net.told.is_empty() && self.happen_together(end.min(END)) {}
+        self.told_by(end)
+    }
+
+    fn told_by(&mut self, end: Picos) -> Option<NodeId> {
         if self.net.told.is_empty() {
             self.wait_until(end);
             return None;
@@ -265,12 +285,27 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// Lets everything happen until nothing moves any more. Where frames wait for each other for good, it does not end: pauses are
     /// refreshed.
     pub fn run_to_rest(&mut self) {
-        self.happen_until::<false>(END);
+        while self.happen_together(END) {}
+    }
+
+    /// What happens by `end` within the reach of what is first, node by node. Answers whether there was anything.
+    fn happen_together(&mut self, end: Picos) -> bool {
+        let order = Order::ByPlace(self.reach);
+        let mut latest = self.net.now();
+        let mut next = self.take(end, order);
+        let is_any = next.is_some();
+        while let Some(event) = next {
+            latest = latest.max(self.net.now());
+            self.happen(event);
+            next = if self.net.links.calendar.current().is_empty() { None } else { self.take(end, order) };
+        }
+        self.net.links.now = latest;
+        is_any
     }
 
     /// Lets the next event happen, if it is due by `end`.
     pub fn step(&mut self, end: Picos) -> Option<Happened> {
-        let event = self.take(end.min(END))?;
+        let event = self.take(end.min(END), Order::ByTime)?;
         self.happen(event);
         Some(match event {
             Event::Left(link) => Happened::Left(self.senders[link.0 as usize]),
@@ -279,33 +314,26 @@ impl<S: Node, H: Node> Fabric<S, H> {
         })
     }
 
-    fn happen_until<const STOPS: bool>(&mut self, end: Picos) {
-        while !STOPS || self.net.told.is_empty() {
-            let Some(event) = self.take(end) else { break };
-            self.happen(event);
-        }
-    }
-
     #[inline]
-    fn take(&mut self, end: Picos) -> Option<Event> {
-        if self.net.links.calendar.is_through() {
-            self.net.links.calendar.turn_on(end);
+    fn take(&mut self, end: Picos, order: Order) -> Option<Event> {
+        let next = self.net.links.calendar.take_until(end, order)?;
+        if self.net.links.calendar.current().len() % LOOKED_AHEAD == 0 {
             self.look_ahead();
         }
-        let (now, subject) = self.net.links.calendar.take_until(end)?;
-        self.net.links.now = now;
+        self.net.links.now = next.time;
         self.tally.events += 1;
-        self.trace.note(now, subject);
-        Some(Event::of(subject))
+        self.traces[next.place as usize].note(next.time, next.subject);
+        Some(Event::of(next.subject))
     }
 
-    /// Reads the heads of frames that come in during the bucket, so that all of them come out of memory at once, and not one after the
-    /// other. Nothing depends on what is read.
+    /// Reads the heads of frames that come in next, so that all of them come out of memory at once, and not one after the other. Nothing
+    /// depends on what is read.
     #[inline(never)]
     fn look_ahead(&self) {
-        let sum = self.net.links.calendar.current().fold(0, |sum: u64, subject| match Event::of(subject) {
+        let next = self.net.links.calendar.current().iter().rev().take(LOOKED_AHEAD);
+        let sum = next.fold(0, |sum: u64, entry| match Event::of(entry.subject) {
             Event::Arrived(link) => {
-                let first = self.net.links.first(link);
+                let first = self.net.links.on_their_way(link).next();
                 sum.wrapping_add(first.map_or(0, |packet| self.net.pool.look_ahead(packet)))
             }
             Event::Left(_) | Event::Due(_) | Event::Late(_) => sum,
@@ -345,11 +373,11 @@ impl<S: Node, H: Node> Fabric<S, H> {
 
     #[inline]
     fn arrived(&mut self, link: LinkId, packet: Packet) {
-        let Fabric { net, switches, hosts, tally, trace, .. } = self;
+        let Fabric { net, switches, hosts, tally, traces, .. } = self;
         let count = switches.len();
         let End { node, port } = net.links.to(link);
         tally.hops += 1;
-        trace.note_frame(net.pool.mark(packet));
+        traces[node.index()].note_frame(net.pool.mark(packet));
         match switches.get_mut(node.index()) {
             Some(switch) => switch.arrived(port, packet, net),
             None => hosts[node.index() - count].arrived(port, packet, net),
@@ -375,8 +403,14 @@ impl FirstLinks {
     }
 }
 
+/// How long a frame takes from one node to another at least.
+fn reach(directions: &[(End, End, Line)]) -> Picos {
+    let empty = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(0)).after(line.delay);
+    directions.iter().map(|(.., line)| empty(line)).min().unwrap_or(Picos(1))
+}
+
 /// How wide a bucket of the calendar is to be, as a power of two: a long frame's time and the delay of a usual link are within a turn
-/// of its wheel, and so many events are in a bucket that it pays to look ahead.
+/// of its wheel, and so many events are in a bucket that it pays to sort them at once.
 fn bucket_log2(directions: &[(End, End, Line)]) -> u32 {
     let frame = |line: &Line| Pace::of(line.rate).time_of(Bytes::on_line(FRAME_LONG));
     let ahead = directions.iter().map(|(.., line)| frame(line).after(line.delay).0).max().unwrap_or(1);

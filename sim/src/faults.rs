@@ -45,8 +45,8 @@ pub(crate) struct Faults {
     pub(crate) control: Option<(ControlFaults, fastrand::Rng)>,
     /// Numbers of packets on their way that will not come.
     pub(crate) doomed: Vec<u32>,
-    /// What comes out of its order: when, and its number.
-    pub(crate) late: BTreeMap<(Picos, u32), Packet>,
+    /// What comes out of its order: when, and how many such there had been.
+    pub(crate) late: BTreeMap<(Picos, u64), Packet>,
     pub(crate) mishaps: Mishaps,
 }
 

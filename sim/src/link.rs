@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use xoff_dataplane::units::{Bytes, PortId};
 
-use crate::calendar::Calendar;
+use crate::calendar::{Calendar, Entry};
 use crate::ends::{End, Line, LinkId, NodeId};
 use crate::event::Event;
 use crate::faults::FaultsByLink;
@@ -56,15 +56,16 @@ impl Links {
 
     /// A frame starts now on a link that is free. When its last bit has left the link is free again. Answers when it arrives.
     #[inline]
-    pub(crate) fn start(&mut self, id: LinkId, packet: Packet) -> Picos {
+    pub(crate) fn start(&mut self, from: NodeId, id: LinkId, packet: Packet) -> Picos {
         let link = &mut self.links[id.0 as usize];
         let left = self.now.after(link.pace.time_of(Bytes::on_line(packet.len)));
         let arrives = left.after(link.delay);
         let is_first = link.in_flight.is_empty();
         link.in_flight.push_back(InFlight { arrives, packet });
-        self.calendar.put(left, Event::Left(id).subject());
+        let to = link.to;
+        self.put(left, Event::Left(id), from);
         if is_first {
-            self.calendar.put(arrives, Event::Arrived(id).subject());
+            self.put(arrives, Event::Arrived(id), to);
         }
         arrives
     }
@@ -93,15 +94,16 @@ impl Links {
         let link = &mut self.links[id.0 as usize];
         let InFlight { packet, .. } = link.in_flight.pop_front()?;
         if let Some(next) = link.in_flight.front() {
-            self.calendar.put(next.arrives, Event::Arrived(id).subject());
+            let (arrives, to) = (next.arrives, link.to);
+            self.put(arrives, Event::Arrived(id), to);
         }
         Some(packet)
     }
 
-    /// The first frame on its way.
+    /// Something happens at a node.
     #[inline]
-    pub(crate) fn first(&self, id: LinkId) -> Option<Packet> {
-        self.links[id.0 as usize].in_flight.front().map(|first| first.packet)
+    pub(crate) fn put(&mut self, time: Picos, event: Event, at: NodeId) {
+        self.calendar.put(Entry { time, subject: event.subject(), place: at.0 });
     }
 
     /// Frames on their way on one link, in their order.

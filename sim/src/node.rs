@@ -75,9 +75,9 @@ impl Net {
     pub fn start(&mut self, at: Place, port: PortId, packet: Packet) {
         let link = LinkId(at.first_link + u32::from(port.0));
         if self.links.is_in_danger(link) {
-            return self.start_in_danger(link, packet);
+            return self.start_in_danger(at.id, link, packet);
         }
-        self.links.start(link, packet);
+        self.links.start(at.id, link, packet);
     }
 
     /// The node has something to say to who drives the fabric: see [`Fabric::run_until_told`](crate::Fabric::run_until_told).
@@ -90,6 +90,6 @@ impl Net {
     #[inline]
     pub fn wake(&mut self, at: Place, time: Picos) {
         let time = time.max(self.links.now);
-        self.links.calendar.put(time, Event::Due(at.id).subject());
+        self.links.put(time, Event::Due(at.id), at.id);
     }
 }

@@ -1,11 +1,11 @@
-//! A run as one number: the same seed gives the same trace.
+//! What a node has seen, as one number: the same seed gives the same traces.
 
 use crate::time::Picos;
 
 /// Digits of the golden ratio, as in many hashes: an odd number with its bits well mixed.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Trace(u64);
 
 impl Trace {
@@ -25,7 +25,10 @@ impl Trace {
         self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(FACTOR);
     }
 
-    pub(crate) fn digest(&self) -> u64 {
-        self.0 ^ self.0 >> 32
+    /// Of all nodes, in their order.
+    pub(crate) fn digest(traces: &[Trace]) -> u64 {
+        let mut all = Trace::default();
+        traces.iter().for_each(|Trace(of_node)| all.add(*of_node));
+        all.0 ^ all.0 >> 32
     }
 }

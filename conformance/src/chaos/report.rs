@@ -117,8 +117,10 @@ impl fmt::Display for Report {
         let drops = DropReason::ALL.map(DropReason::name).into_iter().zip(self.tally.drops);
         let causes = Trigger::NAMES.into_iter().zip(self.tally.causes);
         let some = |counts: &mut dyn Iterator<Item = (&str, u64)>| -> String {
-            let counts: Vec<String> =
-                counts.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}")).collect();
+            let counts: Vec<String> = counts
+                .filter(|(_, count)| *count > 0)
+                .map(|(name, count)| format!("{name} {count}"))
+                .collect();
             if counts.is_empty() { "none".into() } else { counts.join(", ") }
         };
         let (drops, causes) = (some(&mut drops.into_iter()), some(&mut causes.into_iter()));

@@ -117,6 +117,7 @@ fn copies_of_lossless_floods_leave_the_rest_of_memory_to_others() {
         let frames = most + beyond;
         // Ports 1 and 2 keep what they get: of every frame one copy beyond the frame itself.
         [1, 2].into_iter().for_each(|port| star.pause(port, stop(C3, 0xffff)));
+        star.run_for(Nanos::from_micros(10));
         let stream = Stream { class: C3, len: 60, ..Stream::new(MacAddr::BROADCAST, frames, star.now()) };
         let id = star.start_to_all(0, stream);
         star.run_for(Nanos::from_millis(3));

@@ -123,15 +123,21 @@ impl<S: Node> FlowFabric<S> {
 
     /// Lets everything happen that is due by `end`. What follows on the end of a flow is asked for at that instant.
     pub fn run_until(&mut self, end: Picos) {
-        while let Some(host) = self.fabric.run_until_told(end) {
+        while let Some(host) = self.run_until_told(end) {
             self.note_ends(host);
         }
     }
 
-    /// Lets everything happen until all flows have ended, or until `limit`. Answers whether they have.
+    fn run_until_told(&mut self, end: Picos) -> Option<NodeId> {
+        let is_told_at_once = self.loads.iter().any(|load| load.listens());
+        if is_told_at_once { self.fabric.run_until_told(end) } else { self.fabric.run_until_soon_told(end) }
+    }
+
+    /// Lets everything happen until all flows have ended, and little more where no load [listens](Load::listens); or until `limit`.
+    /// Answers whether they have.
     pub fn run_to_end(&mut self, limit: Picos) -> bool {
         while self.open() > 0 {
-            let Some(host) = self.fabric.run_until_told(limit) else { break };
+            let Some(host) = self.run_until_told(limit) else { break };
             self.note_ends(host);
         }
         self.open() == 0

@@ -8,6 +8,10 @@ pub trait Load {
     /// The flows that it begins with, whenever they start.
     fn begin(&mut self, asked: &mut Asked);
 
+    /// Whether it has to hear at once that a flow has ended, since others follow, or it notes when; where no load does, it is told soon
+    /// after.
+    fn listens(&self) -> bool;
+
     /// A flow with its tag has ended, now: its last byte has come. What follows may start now or later.
     fn ended(&mut self, flow: u32, plan: &FlowPlan, asked: &mut Asked) {
         let _ = (flow, plan, asked);

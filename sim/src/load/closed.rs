@@ -82,6 +82,10 @@ impl Load for OnOff {
         (0..self.pairs.len()).for_each(|pair| self.next(pair, asked));
     }
 
+    fn listens(&self) -> bool {
+        true
+    }
+
     fn ended(&mut self, flow: u32, _: &FlowPlan, asked: &mut Asked) {
         if let Some(pair) = self.open.remove(&flow) {
             self.next(pair, asked);
@@ -115,6 +119,10 @@ impl<L: Load> Replies<L> {
 impl<L: Load> Load for Replies<L> {
     fn begin(&mut self, asked: &mut Asked) {
         self.load.begin(asked);
+    }
+
+    fn listens(&self) -> bool {
+        true
     }
 
     fn ended(&mut self, flow: u32, plan: &FlowPlan, asked: &mut Asked) {

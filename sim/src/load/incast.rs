@@ -112,6 +112,10 @@ impl Load for Incast {
         }
     }
 
+    fn listens(&self) -> bool {
+        true
+    }
+
     fn ended(&mut self, flow: u32, plan: &FlowPlan, asked: &mut Asked) {
         match self.parts.remove(&flow) {
             None => {}

@@ -34,6 +34,10 @@ impl Load for Jittered {
         self.delay(asked);
     }
 
+    fn listens(&self) -> bool {
+        self.load.listens()
+    }
+
     fn ended(&mut self, flow: u32, plan: &FlowPlan, asked: &mut Asked) {
         self.load.ended(flow, plan, asked);
         self.delay(asked);

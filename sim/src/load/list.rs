@@ -19,6 +19,10 @@ impl Load for Listed {
             asked.add(*plan);
         });
     }
+
+    fn listens(&self) -> bool {
+        false
+    }
 }
 
 /// Each host sends one flow to one other, and receives one; by the seed.
