@@ -1,6 +1,4 @@
-//! The shortest ways to a host, for plans that do not say which way frames go.
-
-use std::collections::VecDeque;
+//! Shortest ways: how far switches are from each other, and the ways to a host for plans that do not say which way frames go.
 
 use xoff_dataplane::units::PortId;
 
@@ -28,23 +26,34 @@ impl Plan {
         }
         let mut ways = vec![None; switches];
         let Some((nearest, port)) = first else { return ways };
-        let mut distances = vec![usize::MAX; switches];
-        distances[nearest] = 0;
-        let mut open = VecDeque::from([nearest]);
-        while let Some(switch) = open.pop_front() {
-            for &(_, neighbor) in &neighbors[switch] {
-                if distances[neighbor] == usize::MAX {
-                    distances[neighbor] = distances[switch] + 1;
-                    open.push_back(neighbor);
-                }
-            }
-        }
-        for (switch, way) in ways.iter_mut().enumerate().filter(|(switch, _)| distances[*switch] < usize::MAX)
-        {
-            let nearer = |(_, to): &&(u8, usize)| distances[*to].checked_add(1) == Some(distances[switch]);
+        let distances = distances(switches, nearest, |switch| neighbors[switch].iter().map(|(_, to)| *to));
+        for (switch, way) in ways.iter_mut().enumerate().filter(|(switch, _)| distances[*switch] < u32::MAX) {
+            let nearer = |(_, to): &&(u8, usize)| distances[*to] < distances[switch];
             let by = neighbors[switch].iter().filter(nearer).map(|(port, _)| *port).min();
             *way = if switch == nearest { Some(PortId(port)) } else { by.map(PortId) };
         }
         ways
     }
+}
+
+/// Of so many switches, how many links each is away from one; [`u32::MAX`] where no way leads there.
+pub(crate) fn distances<I: Iterator<Item = usize>>(
+    switches: usize,
+    to: usize,
+    neighbors: impl Fn(usize) -> I,
+) -> Vec<u32> {
+    let mut distances = vec![u32::MAX; switches];
+    distances[to] = 0;
+    let mut reached = vec![to];
+    let mut next = 0;
+    while let Some(&at) = reached.get(next) {
+        next += 1;
+        for other in neighbors(at) {
+            if distances[other] == u32::MAX {
+                distances[other] = distances[at] + 1;
+                reached.push(other);
+            }
+        }
+    }
+    distances
 }

@@ -10,6 +10,7 @@ use crate::ends::Line;
 use crate::host::address;
 use crate::ideal::Ideal;
 use crate::plan::{At, Forwarding, Plan, SwitchKind};
+use crate::ways::distances;
 
 /// Who makes switches of lines and a layer.
 type Kinds<'a> = dyn Fn(&[Line], u8) -> Arc<SwitchKind> + 'a;
@@ -201,22 +202,13 @@ impl Graph {
 
     /// Of each switch, how many links it is away from one.
     fn distances(&self, to: u32) -> Vec<u32> {
-        let mut distances = vec![u32::MAX; self.switches.len()];
-        distances[to as usize] = 0;
-        let mut reached = vec![to];
-        let mut next = 0;
-        while let Some(&at) = reached.get(next) {
-            next += 1;
-            for (end, _) in &self.switches[at as usize].ports {
-                if let End::Switch(other) = *end
-                    && distances[other as usize] == u32::MAX
-                {
-                    distances[other as usize] = distances[at as usize] + 1;
-                    reached.push(other);
-                }
-            }
-        }
-        distances
+        let neighbors = |at: usize| {
+            self.switches[at].ports.iter().filter_map(|(end, _)| match *end {
+                End::Switch(other) => Some(other as usize),
+                End::Host => None,
+            })
+        };
+        distances(self.switches.len(), to as usize, neighbors)
     }
 }
 
