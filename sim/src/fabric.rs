@@ -6,6 +6,8 @@
 use std::hint::black_box;
 
 use xoff_dataplane::settings::SwitchSettings;
+#[cfg(doc)]
+use xoff_dataplane::switch::Revision;
 use xoff_dataplane::units::{Bytes, PortId};
 
 use crate::calendar::{BUCKETS, Calendar, Order};
@@ -101,6 +103,26 @@ impl Fabric {
     }
 }
 
+impl<H: Node> Fabric<SwitchNode, H> {
+    /// Other settings hold at switch number `switch` from now on, as after a reload; it forwards as planned. `plan` and `seed` are those
+    /// that the fabric was made of. What a running switch cannot change has to be as it is (see [`Revision`]), and its packet memory large
+    /// enough for what both let in.
+    ///
+    /// # Panics
+    /// If there is no such switch.
+    pub fn revise(&mut self, plan: &Plan, seed: Seed, switch: u32, settings: &SwitchSettings) {
+        let mut settings = plan.told(switch, settings);
+        draw(&mut settings, NodeId(switch), seed);
+        self.at_switch(switch, |node, net| node.revise(settings, net));
+    }
+}
+
+/// What a switch hashes with and samples by.
+fn draw(settings: &mut SwitchSettings, id: NodeId, seed: Seed) {
+    settings.fdb.seed = seed.words(id, Purpose::Hash);
+    settings.qcn.seed = seed.number(id, Purpose::Sample);
+}
+
 impl<S: Node, H: Node> Fabric<S, H> {
     /// As planned, with these switches and hosts, which are made in the order of the plan; what switches hash with comes from `seed`.
     ///
@@ -118,8 +140,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         let mut first_links = FirstLinks(0);
         let mut slots_all = 0;
         let make = |(id, (mut settings, slots)): (NodeId, (SwitchSettings, SlotCounts))| {
-            settings.fdb.seed = seed.words(id, Purpose::Hash);
-            settings.qcn.seed = seed.number(id, Purpose::Sample);
+            draw(&mut settings, id, seed);
             slots_all += slots.data as usize;
             switch(Place::new(id, first_links.next(settings.ports.len())), settings, slots)
         };

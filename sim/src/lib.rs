@@ -14,6 +14,7 @@ mod fabric;
 mod faults;
 pub mod flows;
 mod host;
+pub mod hpcc;
 pub mod ideal;
 mod link;
 pub mod load;

@@ -123,14 +123,18 @@ impl Plan {
 
     /// What each switch is told, and its packet memory.
     pub(crate) fn settings(&self) -> impl Iterator<Item = (SwitchSettings, SlotCounts)> {
-        self.switches.iter().map(|PlannedSwitch { kind, forwarding }| {
-            let mut settings = kind.settings.clone();
-            let statics = forwarding.statics.iter().map(|&(mac, port)| (VLAN, mac, port));
-            settings.fdb.statics.extend(statics);
-            settings.fdb.capacity = settings.fdb.capacity.max(settings.fdb.statics.len());
-            settings.groups.extend(forwarding.groups.iter().cloned());
-            (settings, kind.slots)
-        })
+        (0..).zip(&self.switches).map(|(number, of)| (self.told(number, &of.kind.settings), of.kind.slots))
+    }
+
+    /// What a switch is told that is of such a kind, and forwards as planned.
+    pub(crate) fn told(&self, switch: u32, of_kind: &SwitchSettings) -> SwitchSettings {
+        let forwarding = &self.switches[switch as usize].forwarding;
+        let mut settings = of_kind.clone();
+        let statics = forwarding.statics.iter().map(|&(mac, port)| (VLAN, mac, port));
+        settings.fdb.statics.extend(statics);
+        settings.fdb.capacity = settings.fdb.capacity.max(settings.fdb.statics.len());
+        settings.groups.extend(forwarding.groups.iter().cloned());
+        settings
     }
 
     /// Frames for `station` leave a switch by this port, or by the group that begins with it.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use xoff_dataplane::counters::Counters;
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::switch::{Batch, Switch, Workers};
+use xoff_dataplane::switch::{Batch, Revision, Switch, Workers};
 use xoff_dataplane::tap::{Tap, TapId};
 use xoff_dataplane::units::{Nanos, PortId, PortSet};
 
@@ -84,6 +84,15 @@ impl SwitchNode {
     #[must_use]
     pub fn never_seen(&self) -> u64 {
         self.never_seen
+    }
+
+    /// Other settings hold from now on, as after a reload. Frames stay where they are.
+    pub(crate) fn revise(&mut self, settings: SwitchSettings, net: &mut Net) {
+        let workers = Workers::single(settings.ports.len());
+        let revision = Box::new(Revision::new(settings, &workers, self.slots.count()));
+        let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
+        drop(self.switch.batch(net.links.now.floor()).revise(revision, view));
+        self.step(net, |_, _| ());
     }
 
     /// Something happens; what follows from it at once is done.

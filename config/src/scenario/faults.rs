@@ -39,6 +39,24 @@ pub struct Fault {
     pub late_by: Nanos,
 }
 
+impl Fault {
+    /// Of all frames that leave by this end, a share never comes.
+    #[must_use]
+    pub const fn lossy(at: End, lost: f64) -> Fault {
+        Fault {
+            at,
+            down: None,
+            up: None,
+            lost,
+            control_lost: 0.0,
+            control_late: 0.0,
+            control_again: 0.0,
+            control_harmed: 0.0,
+            late_by: LATE_BY,
+        }
+    }
+}
+
 /// `fault.late_by`.
 const LATE_BY: Nanos = Nanos::from_micros(10);
 

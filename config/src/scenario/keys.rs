@@ -6,7 +6,7 @@ use toml_span::Value;
 use toml_span::value::ValueInner;
 use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
 
-use super::{Between, Control, End, Gaps, LoadKind, Obeys, Size, TopologyKind, Transport};
+use super::{Between, Control, End, Gaps, LoadKind, Obeys, Of, Size, TopologyKind, Transport};
 use crate::keys::SpreadKind;
 use crate::parse::{self, OrOff};
 use crate::quantity;
@@ -155,8 +155,17 @@ keys! {
 }
 
 keys! {
+    /// `[[change]]`, beside the keys of a switch.
+    struct ChangeKeys {
+        at: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
+        switch: Of = of;
+    }
+}
+
+keys! {
     /// `[output]`.
     struct OutputKeys {
+        begin: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
         sample: OrOff<Nanos> = parse::or_word("off", parse::time(Nanos(100)..=TIME_MAX));
         pauses: bool = parse::boolean;
         throughput_flows: u32 = parse::integer(0..=10_000);
@@ -258,6 +267,17 @@ fn end(value: &Value<'_>) -> Parsed<End> {
         _ => None,
     });
     end.ok_or_else(|| "an end of a link: \"h3\" is host 3, \"s1p2\" is port 2 of switch 1".into())
+}
+
+/// Switches that are meant.
+fn of(value: &Value<'_>) -> Parsed<Of> {
+    match value.as_str() {
+        Some("all") => Ok(Of::All),
+        Some(kind) if !kind.is_empty() => Ok(Of::Kind(kind.to_owned())),
+        _ => parse::integer(0..=u32::MAX)(value)
+            .map(Of::Switch)
+            .map_err(|_| "\"all\", a kind of switches, or the number of one".into()),
+    }
 }
 
 fn file(value: &Value<'_>) -> Parsed<PathBuf> {

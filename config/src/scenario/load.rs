@@ -27,6 +27,8 @@ pub enum LoadKind {
     OnOff,
     /// Flows of a file.
     Flows,
+    /// Flows of a file of ns-3's simulator for HPCC.
+    Hpcc,
 }
 
 impl LoadKind {
@@ -37,6 +39,7 @@ impl LoadKind {
         ("ring", LoadKind::Ring),
         ("on-off", LoadKind::OnOff),
         ("flows", LoadKind::Flows),
+        ("hpcc", LoadKind::Hpcc),
     ];
 
     /// Its name in files.
@@ -56,7 +59,7 @@ impl LoadKind {
             LoadKind::Permutation => (&["size"], &["begin"]),
             LoadKind::Ring => (&["size"], &["ahead", "begin"]),
             LoadKind::OnOff => (&["pairs", "size", "gap"], &["between", "gaps", "end"]),
-            LoadKind::Flows => (&["file"], &[]),
+            LoadKind::Flows | LoadKind::Hpcc => (&["file"], &[]),
         }
     }
 
@@ -177,7 +180,10 @@ pub(super) fn read(
     };
     let kind = kind.value;
     let (required, optional) = kind.keys();
-    let optional = [optional, &["kind", "name", "class", "jitter"]].concat();
+    let optional = match kind {
+        LoadKind::Hpcc => vec!["kind", "name"], // classes and starts stand in the file
+        _ => [optional, &["kind", "name", "class", "jitter"]].concat(),
+    };
     super::of_kind(table, "[[load]]", kind.name(), LoadKeys::KEYS, (required, &optional), problems);
     // Of queries one by one, one is enough where nothing says when they end.
     let once = kind == LoadKind::Incast && keys.gap.is_none() && keys.end.is_none();

@@ -9,6 +9,7 @@
 //! Switches are configured by the keys of a live switch, once for each kind; ports, addresses and routes follow from the topology. As for
 //! a switch, everything that is wrong is found at once, with its place in the file.
 
+mod changes;
 #[cfg(test)]
 mod documentation;
 mod edits;
@@ -37,6 +38,7 @@ use edits::{Axis, Edits};
 use keys::{DcqcnKeys, HostKeys, SwiftKeys, TimelyKeys, TopologyKeys};
 use keys::{OutputKeys, ScenarioKeys};
 
+pub use changes::{Change, Of};
 pub use edits::Given;
 pub use faults::{End, Fault};
 pub use hosts::{Control, Dcqcn, Hosts, Obeys, Swift, Timely, Transport};
@@ -77,6 +79,8 @@ pub struct Scenario {
     pub loads: Vec<Load>,
     /// What goes wrong.
     pub faults: Vec<Fault>,
+    /// What switches are told otherwise during the run.
+    pub changes: Vec<Change>,
     /// What is looked at.
     pub output: Output,
 }
@@ -84,6 +88,8 @@ pub struct Scenario {
 /// What is looked at.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Output {
+    /// Nothing is sampled before.
+    pub begin: Nanos,
     /// Queues and flows are looked at so often; `None`: at the end only.
     pub sample: Option<Nanos>,
     /// Whether pauses are written down.
@@ -96,7 +102,8 @@ pub struct Output {
 const LIMIT: Nanos = Nanos::from_secs(1);
 /// `output.throughput_flows`.
 const THROUGHPUT_FLOWS: u32 = 16;
-const TABLES: &[&str] = &["scenario", "topology", "switch", "hosts", "load", "fault", "output", "sweep"];
+const TABLES: &[&str] =
+    &["scenario", "topology", "switch", "hosts", "load", "fault", "change", "output", "sweep"];
 
 impl Source {
     /// Reads the file at `path`; `given` holds over what it says.
@@ -107,6 +114,41 @@ impl Source {
         let read = fs::read_to_string(path);
         let text = read.map_err(|error| ConfigError::ReadScenario { path: path.to_owned(), error })?;
         Source::from_toml(&path.display().to_string(), &text, given)
+    }
+
+    /// Reads the file at `path`, or `alone` where there is none, with a topology and flows of ns-3's simulator for HPCC.
+    ///
+    /// # Errors
+    /// As [`Source::load`]; the scenario has a topology of its own.
+    pub fn importing(
+        path: Option<&Path>,
+        alone: &str,
+        [topology, flows]: [&Path; 2],
+        given: &[Given],
+    ) -> Result<Source, ConfigError> {
+        let text = match path {
+            Some(path) => fs::read_to_string(path)
+                .map_err(|error| ConfigError::ReadScenario { path: path.to_owned(), error })?,
+            None => alone.to_owned(),
+        };
+        let name = path.map_or_else(|| "--import".to_owned(), |path| path.display().to_string());
+        let root = toml_span::parse(&text).ok();
+        if let Some((key, _)) = root.as_ref().and_then(|root| root.as_table()?.get_key_value("topology")) {
+            let mut problems = Problems::default();
+            problems.push(
+                Problem::error("a topology, and another one is imported")
+                    .at(key.span, "not with --import")
+                    .help("leave [topology] out: what is imported stands for it, and for a [[load]]"),
+            );
+            problems.finish(&name, &text)?;
+        }
+        let quoted = |path: &Path| format!("{:?}", path.to_string_lossy());
+        let imported = format!(
+            "\n# Imported:\n[topology]\nkind = \"hpcc\"\nfile = {}\n[[load]]\nkind = \"hpcc\"\nname = \"flows\"\nfile = {}\n",
+            quoted(topology),
+            quoted(flows)
+        );
+        Source::from_toml(&name, &(text + &imported), given)
     }
 
     /// Reads `text`, which is called `name` in messages. All points of the sweep are read, so that nothing is found wrong later.
@@ -157,6 +199,21 @@ impl Source {
     /// All that is wrong with it.
     pub fn switch(&self, point: usize, kind: &str, ports: &[PortLine]) -> Result<Config, ConfigError> {
         self.read_with(|root, problems| switches::config(root, kind, ports, problems), point)
+    }
+
+    /// What switch number `switch` with these ports is told from the last of these changes on, which are numbers of [`Scenario::changes`]
+    /// in the order of their times.
+    ///
+    /// # Errors
+    /// All that is wrong with it, or takes a restart.
+    pub fn changed(
+        &self,
+        point: usize,
+        kind: &str,
+        ports: &[PortLine],
+        changes: &[usize],
+    ) -> Result<Config, ConfigError> {
+        self.read_with(|root, problems| switches::changed(root, kind, ports, changes, problems), point)
     }
 
     fn read_with<T>(
@@ -216,8 +273,13 @@ fn read(
         output = OutputKeys::read(&table, problems);
     }
     times(&scenario, duration, problems);
+    let limit = duration.unwrap_or_else(|| value(scenario.limit.as_ref(), LIMIT));
+    let changes: Vec<Change> = tables(&table, "change", problems)
+        .iter()
+        .filter_map(|table| changes::read(table, limit, topology.as_ref(), problems))
+        .collect();
     if let Some(topology) = &topology {
-        switches::check(root, topology, problems);
+        switches::check(root, topology, &changes, problems);
     }
     let warm_up = value(scenario.warm_up.as_ref(), Nanos::ZERO);
     (!problems.has_errors()).then_some(Scenario {
@@ -225,14 +287,16 @@ fn read(
         about: value(scenario.about.as_ref(), String::new()),
         point,
         duration,
-        limit: duration.unwrap_or_else(|| value(scenario.limit.as_ref(), LIMIT)),
+        limit,
         warm_up,
         seed: value(scenario.seed.as_ref(), 1),
         topology: topology?,
         hosts,
         loads,
         faults,
+        changes,
         output: Output {
+            begin: value(output.begin.as_ref(), Nanos::ZERO),
             sample: value(output.sample.as_ref(), OrOff::Off).into_option(),
             pauses: value(output.pauses.as_ref(), true),
             throughput_flows: value(output.throughput_flows.as_ref(), THROUGHPUT_FLOWS),
@@ -303,6 +367,7 @@ fn documented() -> Vec<(&'static str, &'static [&'static str])> {
         ("### `[hosts.timely]`", TimelyKeys::KEYS),
         ("### `[[load]]`", keys::LoadKeys::KEYS),
         ("### `[[fault]]`", keys::FaultKeys::KEYS),
+        ("### `[[change]]`", keys::ChangeKeys::KEYS),
         ("### `[output]`", OutputKeys::KEYS),
     ]
 }

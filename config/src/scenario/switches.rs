@@ -11,7 +11,7 @@ use toml_span::value::{Table as TomlTable, ValueInner};
 use toml_span::{Span, Value};
 use xoff_dataplane::units::{BitRate, Nanos};
 
-use super::Topology;
+use super::{Change, Of, Topology, changes};
 use crate::document::Document;
 use crate::problem::{Problem, Problems};
 use crate::rearranged::{array, entry, lay_below, policies, table};
@@ -41,7 +41,7 @@ const ALL: &str = "all";
 const PER_METRE: u64 = 5;
 
 /// Finds what is wrong with any of them.
-pub(super) fn check(root: &mut Value<'_>, topology: &Topology, problems: &mut Problems) {
+pub(super) fn check(root: &mut Value<'_>, topology: &Topology, changes: &[Change], problems: &mut Problems) {
     let kinds = topology.kind.switches();
     let switches = root.as_table().and_then(|table| table.get("switch"));
     if let Some(switches) = switches {
@@ -75,8 +75,46 @@ pub(super) fn check(root: &mut Value<'_>, topology: &Topology, problems: &mut Pr
     let lines = [topology.host, topology.fabric];
     for kind in kinds {
         // Values move where they belong; what is read again later is another root.
-        config_of(copied(root), kind, &lines, problems);
+        config_of(copied(root), kind, &lines, &[], problems);
+        // Which kind a switch is that is named by its number is known where there is one kind only.
+        let own = |change: &Change| match &change.of {
+            Of::Switch(_) => kinds.len() == 1,
+            _ => change.is_for(0, kind),
+        };
+        let mut own: Vec<usize> = (0..changes.len()).filter(|number| own(&changes[*number])).collect();
+        own.sort_by_key(|number| changes[*number].at);
+        for count in 1..=own.len() {
+            if problems.has_errors() {
+                return;
+            }
+            changed(root, kind, &lines, &own[..count], problems);
+        }
     }
+}
+
+/// What a kind of switch with these ports is told from the last of these changes on, which a running switch can be told.
+pub(super) fn changed(
+    root: &mut Value<'_>,
+    kind: &str,
+    ports: &[PortLine],
+    changes: &[usize],
+    problems: &mut Problems,
+) -> Option<Config> {
+    let (last, before) = changes.split_last()?;
+    let running = config_of(copied(root), kind, ports, before, problems)?;
+    let next = config_of(copied(root), kind, ports, changes, problems)?;
+    let (next, differences) = running.changes(1, next);
+    let place = root.pointer(&format!("/change/{last}")).map(|change| change.span);
+    for difference in &differences.restart {
+        let crate::Change { what, before, after } = difference;
+        let problem = Problem::error(format!("a running switch cannot change {what} ({before} -> {after})"));
+        problems.push(
+            problem
+                .at(place.unwrap_or_default(), "takes a restart")
+                .help("what may change is what `xoff reload` may: policies and their parameters, thresholds, weights and rates of classes"),
+        );
+    }
+    Some(next)
 }
 
 /// What a kind of switch with these ports is told.
@@ -86,11 +124,17 @@ pub(super) fn config(
     ports: &[PortLine],
     problems: &mut Problems,
 ) -> Option<Config> {
-    config_of(copied(root), kind, ports, problems)
+    config_of(copied(root), kind, ports, &[], problems)
 }
 
-fn config_of(root: Value<'_>, kind: &str, ports: &[PortLine], problems: &mut Problems) -> Option<Config> {
-    let root = root_of(root, kind, ports, problems)?;
+fn config_of(
+    root: Value<'_>,
+    kind: &str,
+    ports: &[PortLine],
+    changes: &[usize],
+    problems: &mut Problems,
+) -> Option<Config> {
+    let root = root_of(root, kind, ports, changes, problems)?;
     let document = Document::read(&root, Hardware::Ideal, None, problems);
     build::build(&document, problems)
 }
@@ -99,14 +143,19 @@ fn root_of<'de>(
     mut scenario: Value<'de>,
     kind: &str,
     ports: &[PortLine],
+    numbers: &[usize],
     problems: &mut Problems,
 ) -> Option<Value<'de>> {
     let span = Span::default();
     let mut said = TomlTable::new();
-    if let Some(mut kinds) = table(scenario.take()).and_then(|mut top| table(top.remove("switch")?.take())) {
+    let mut top = table(scenario.take()).unwrap_or_default();
+    if let Some(mut kinds) = top.remove("switch").and_then(|mut kinds| table(kinds.take())) {
         let mut of = |name: &str| kinds.remove(name).and_then(|mut of| table(of.take())).unwrap_or_default();
         said = of(kind);
         lay_below(&mut said, of(ALL));
+    }
+    if let Some(all) = top.remove("change") {
+        numbers.iter().for_each(|number| changes::lay_over(&all, *number, &mut said));
     }
     let (mut root, mut switch) = (TomlTable::new(), TomlTable::new());
     for (key, value) in said {

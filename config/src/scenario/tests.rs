@@ -179,6 +179,44 @@ fn faults_are_at_ends_of_links_and_a_link_comes_up_after_it_went_down() {
     assert!(message.contains("`at`"), "{message}");
 }
 
+#[test]
+fn changes_are_told_by_the_keys_of_a_switch_and_restarts_are_refused() {
+    let change = |keys: &str| format!("{FINE}[[change]]\nat = \"2ms\"\n{keys}\n");
+    let source = read(&change("policy = \"ofc\"\nclass.3.xoff = \"300KB\"")).unwrap();
+    let scenario = source.point(0).unwrap();
+    assert_eq!(scenario.changes, [Change { at: Nanos::from_millis(2), of: Of::All }]);
+    let lines = [PortLine { rate: RATE, delay: DELAY, ofc: false, gfc: false }; 3];
+    let [before, after] =
+        [source.switch(0, "switch", &lines).unwrap(), source.changed(0, "switch", &lines, &[0]).unwrap()];
+    assert_eq!(after.switch.ports[0].classes[3].xoff, Bytes(300_000));
+    assert_ne!((after.switch.policies, before.switch.ports), (before.switch.policies, after.switch.ports));
+    // The choice of a policy leaves its parameters.
+    let told = "[switch.all.policy]\nall = \"pfc\"\n[switch.all.policy.ofc]\nalpha = 0.8\n";
+    let source = read(&format!("{told}{}", change("policy = \"ofc\""))).unwrap();
+    let [before, after] =
+        [source.switch(0, "switch", &lines), source.changed(0, "switch", &lines, &[0])].map(Result::unwrap);
+    assert_eq!(before.switch.policy, after.switch.policy);
+    assert_ne!(before.switch.policies, after.switch.policies);
+    for (of, expected) in [("3", Of::Switch(3)), ("\"switch\"", Of::Kind("switch".into()))] {
+        let scenario = read(&change(&format!("switch = {of}"))).unwrap().point(0).unwrap();
+        assert_eq!(scenario.changes[0].of, expected);
+    }
+    let (line, message, help) = problem(&change("memory.model = \"shared\""));
+    assert_eq!(line, Some(9));
+    assert!(
+        message.starts_with("a running switch cannot change memory") && help.contains("xoff reload"),
+        "{message}"
+    );
+    let (_, message, _) = problem(&change("switch = \"leaf\""));
+    assert_eq!(message, "there are no switches of kind `leaf` in this topology");
+    let (_, message, _) = problem(&change("").replace("2ms", "1s"));
+    assert_eq!(message, "a change at 1s, and the run ends at 1s at the latest");
+    let (_, message, _) = problem(&change("http = false"));
+    assert!(message.contains("`http` is not for switches of a scenario"), "{message}");
+    let (_, message, _) = problem(&change("").replace("at = \"2ms\"", ""));
+    assert!(message.contains("`at`"), "{message}");
+}
+
 explore! {
     #[test]
     fn garbage_is_no_panic(line in "\\PC{0,40}", at in 0_usize..8) {

@@ -39,6 +39,8 @@ pub enum TopologyKind {
     FatTree,
     /// As a file has it.
     Edges,
+    /// As a file of ns-3's simulator for HPCC has it.
+    Hpcc,
 }
 
 impl TopologyKind {
@@ -52,6 +54,7 @@ impl TopologyKind {
         ("leaf-spine", TopologyKind::LeafSpine),
         ("fat-tree", TopologyKind::FatTree),
         ("edges", TopologyKind::Edges),
+        ("hpcc", TopologyKind::Hpcc),
     ];
 
     /// Its name in files.
@@ -68,7 +71,7 @@ impl TopologyKind {
             TopologyKind::Dumbbell => (&["hosts"], &["host_rate", "host_delay"]),
             TopologyKind::Ring => (&["switches"], &["host_rate", "host_delay"]),
             TopologyKind::OfcFig1 => (&[], &[]),
-            TopologyKind::Edges => (&["file"], &["spread"]),
+            TopologyKind::Edges | TopologyKind::Hpcc => (&["file"], &["spread"]),
             TopologyKind::LeafSpine => {
                 (&["leaves", "spines", "hosts"], &["host_rate", "host_delay", "spread"])
             }
@@ -146,7 +149,8 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Top
     };
     let kind = kind.value;
     let (required, optional) = kind.keys();
-    let lines: &[&str] = if kind == TopologyKind::Edges { &["kind"] } else { &["kind", "rate", "delay"] };
+    let is_of_file = matches!(kind, TopologyKind::Edges | TopologyKind::Hpcc);
+    let lines: &[&str] = if is_of_file { &["kind"] } else { &["kind", "rate", "delay"] };
     let optional = [optional, lines].concat();
     of_kind(table, "[topology]", kind.name(), TopologyKeys::KEYS, (required, &optional), problems);
     let line = |rate: &Option<Spanned<BitRate>>, delay: &Option<Spanned<Nanos>>| {

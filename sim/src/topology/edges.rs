@@ -14,7 +14,9 @@ use crate::time::Picos;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EdgeError {
     /// A line is not what it should be.
-    #[error("line {line}: {text:?} is no link, as in \"h0 s0 100 500\": two ends, rate in Gb/s, delay in ns")]
+    #[error(
+        "line {line}: {text:?} is no link, as in \"h0 s0 100 500\": two ends, rate in Gb/s from 0.001 to 1600, delay in ns up to 5 ms"
+    )]
     Line {
         /// From one.
         line: usize,
@@ -53,10 +55,61 @@ pub enum EdgeError {
     },
 }
 
+/// A switch or a host, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Name {
+pub(crate) enum Name {
     Switch(u32),
     Host(u32),
+}
+
+/// Links, in the order in which a text has them.
+#[derive(Debug, Default)]
+pub(crate) struct Edges {
+    /// By host, its switch.
+    hosts: BTreeMap<u32, (u32, Line)>,
+    links: Vec<(u32, u32, Line)>,
+    /// By switch, how many it has.
+    ports: BTreeMap<u32, usize>,
+}
+
+impl Edges {
+    /// Another one, of this line of the text.
+    pub(crate) fn add(&mut self, number: usize, a: Name, b: Name, line: Line) -> Result<(), EdgeError> {
+        let switches: &[u32] = match (a, b) {
+            (Name::Switch(a), Name::Switch(b)) if a != b => {
+                self.links.push((a, b, line));
+                &[a, b]
+            }
+            (Name::Switch(switch), Name::Host(host)) | (Name::Host(host), Name::Switch(switch)) => {
+                if self.hosts.insert(host, (switch, line)).is_some() {
+                    return Err(EdgeError::Twice { line: number, host });
+                }
+                &[switch]
+            }
+            _ => return Err(EdgeError::Ends { line: number }),
+        };
+        for &switch in switches {
+            let ports = self.ports.entry(switch).or_default();
+            *ports += 1;
+            if *ports > xoff_dataplane::units::PORTS_MAX {
+                return Err(EdgeError::Ports { line: number, switch });
+            }
+        }
+        Ok(())
+    }
+
+    /// All of them. Ports are numbered in their order, but at each switch hosts come first, in the order of their numbers. Switches with
+    /// hosts are in layer 0, others as many layers above as they are links away from a host.
+    pub(crate) fn graph(&self) -> Result<Graph, EdgeError> {
+        let Edges { hosts, links, ports } = self;
+        all_there('s', ports.keys())?;
+        all_there('h', hosts.keys())?;
+        let mut graph = Graph::default();
+        layers(ports.len(), hosts, links).into_iter().for_each(|layer| _ = graph.add_switch(layer));
+        hosts.values().for_each(|&(switch, line)| _ = graph.add_host(switch, line));
+        links.iter().for_each(|&(a, b, line)| graph.link(a, b, line));
+        Ok(graph)
+    }
 }
 
 /// The fabric of a text with a link in each line: two ends, `s` or `h` with a number, the rate in Gb/s, the delay in nanoseconds. `#`
@@ -66,9 +119,7 @@ enum Name {
 /// # Errors
 /// Where a line is something else, or a host has two links, or a number is left out.
 pub fn edge_list(text: &str, build: &Build) -> Result<Plan, EdgeError> {
-    let mut hosts: BTreeMap<u32, (u32, Line)> = BTreeMap::new();
-    let mut links: Vec<(u32, u32, Line)> = Vec::new();
-    let mut ports: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut edges = Edges::default();
     for (number, text) in (1..).zip(text.lines()) {
         let said = text.split('#').next().unwrap_or_default().trim();
         if said.is_empty() {
@@ -76,35 +127,9 @@ pub fn edge_list(text: &str, build: &Build) -> Result<Plan, EdgeError> {
         }
         let (a, b, line) =
             link(said).ok_or_else(|| EdgeError::Line { line: number, text: text.to_owned() })?;
-        let switches: &[u32] = match (a, b) {
-            (Name::Switch(a), Name::Switch(b)) if a != b => {
-                links.push((a, b, line));
-                &[a, b]
-            }
-            (Name::Switch(switch), Name::Host(host)) | (Name::Host(host), Name::Switch(switch)) => {
-                if hosts.insert(host, (switch, line)).is_some() {
-                    return Err(EdgeError::Twice { line: number, host });
-                }
-                &[switch]
-            }
-            _ => return Err(EdgeError::Ends { line: number }),
-        };
-        for &switch in switches {
-            let ports = ports.entry(switch).or_default();
-            *ports += 1;
-            if *ports > xoff_dataplane::units::PORTS_MAX {
-                return Err(EdgeError::Ports { line: number, switch });
-            }
-        }
+        edges.add(number, a, b, line)?;
     }
-    all_there('s', ports.keys())?;
-    all_there('h', hosts.keys())?;
-    let layers = layers(ports.len(), &hosts, &links);
-    let mut graph = Graph::default();
-    layers.into_iter().for_each(|layer| _ = graph.add_switch(layer));
-    hosts.values().for_each(|&(switch, line)| _ = graph.add_host(switch, line));
-    links.iter().for_each(|&(a, b, line)| graph.link(a, b, line));
-    Ok(graph.plan(build))
+    Ok(edges.graph()?.plan(build))
 }
 
 /// By switch, how many links it is away from a host's.
@@ -133,15 +158,24 @@ fn all_there<'a>(kind: char, numbers: impl Iterator<Item = &'a u32>) -> Result<(
     first.map_or(Ok(()), |(number, _)| Err(EdgeError::Missing { kind, number }))
 }
 
+/// The lowest rate of a line, in bits a second.
+const RATE_MIN: u64 = 1_000_000;
+/// The longest delay: 1,000 km.
+const DELAY_MAX: Picos = Picos::from_micros(5_000);
+
+/// A line of so many bits a second and so many seconds; `None`: there is none.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // not negative, and a cast saturates
+pub(crate) fn line_of(rate: f64, delay: f64) -> Option<Line> {
+    let delay = Some(delay).filter(|delay| *delay >= 0.0).map(|delay| Picos((delay * 1e12).round() as u64));
+    let (rate, delay) = (BitRate::new(rate.round() as u64)?, delay?);
+    (rate.bits_per_second() >= RATE_MIN && delay <= DELAY_MAX).then_some(Line { rate, delay })
+}
+
 fn link(line: &str) -> Option<(Name, Name, Line)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [a, b, rate, delay] = words[..] else { return None };
     let (rate, delay): (f64, f64) = (rate.parse().ok()?, delay.parse().ok()?);
-    let rate = BitRate::new((rate * 1e9).round() as u64)?;
-    let is_delay = delay.is_finite() && (0.0..=1e12).contains(&delay);
-    let line = Line { rate, delay: Picos((delay * 1e3).round() as u64) };
-    Some((name(a)?, name(b)?, line)).filter(|_| is_delay)
+    Some((name(a)?, name(b)?, line_of(rate * 1e9, delay / 1e9)?))
 }
 
 fn name(word: &str) -> Option<Name> {
@@ -167,6 +201,12 @@ mod tests {
         assert_eq!(why("# fine\nh0 x0 100 1"), line(2, "h0 x0 100 1"));
         assert_eq!(why("h0 s0 0 1"), line(1, "h0 s0 0 1"));
         assert_eq!(why("h0 s0 1 -1"), line(1, "h0 s0 1 -1"));
+        for (fine, wrong) in
+            [("1600 1", "1601 1"), ("0.001 1", "0.00099 1"), ("1 5e6", "1 5000000.01"), ("1 0", "1 nan")]
+        {
+            assert!(edge_list(&format!("h0 s0 {fine}\nh1 s0 1 1"), &Build::ideal()).is_ok(), "{fine}");
+            assert_eq!(why(&format!("h0 s0 {wrong}")), line(1, &format!("h0 s0 {wrong}")));
+        }
         assert_eq!(why("h0 h1 100 1"), EdgeError::Ends { line: 1 });
         assert_eq!(why("s0 s0 100 1"), EdgeError::Ends { line: 1 });
         assert_eq!(why("h0 s0 100 1\nh0 s1 100 1"), EdgeError::Twice { line: 2, host: 0 });

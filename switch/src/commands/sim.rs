@@ -1,6 +1,6 @@
 //! `xoff sim`: scenarios of simulated fabrics.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
 
@@ -21,8 +21,11 @@ use crate::simulate::{self, Condition, Question, Request, Shard, Summary, Take, 
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
     /// The scenario.
-    #[arg(value_name = "SCENARIO.toml", required = true)]
+    #[arg(value_name = "SCENARIO.toml", required_unless_present = "import")]
     scenario: Option<PathBuf>,
+    /// Take topology and flows from files of ns-3's simulator for HPCC, in place of [topology]; the scenario may be left out.
+    #[arg(long, num_args = 2, value_names = ["TOPOLOGY", "FLOWS"])]
+    import: Option<Vec<PathBuf>>,
     /// The seed of the only run [default: that of the scenario].
     #[arg(long, value_name = "NUMBER", value_parser = cli::number(0..=cli::SEED_MAX), conflicts_with = "seeds")]
     seed: Option<u64>,
@@ -154,8 +157,13 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         Some(Command::Replay(args)) => return replay::run(args, own),
         None => (),
     }
-    let path = args.scenario.as_ref().ok_or_else(|| miette!("a scenario is missing"))?;
-    let source = Source::load(path, &args.set)?;
+    let scenario = args.scenario.as_deref();
+    let source = match (args.import.as_deref(), scenario) {
+        (Some([topology, flows]), _) => simulate::import(scenario, [topology, flows], &args.set)?,
+        (_, Some(path)) => Source::load(path, &args.set)?,
+        (_, None) => return Err(miette!("a scenario is missing")),
+    };
+    let path = scenario.unwrap_or(Path::new(""));
     let request = Request {
         source: &source,
         path,
@@ -195,7 +203,6 @@ fn show(summary: &Summary, as_json: bool) -> miette::Result<ExitCode> {
 mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
-    use std::path::Path;
 
     use clap::Parser;
 
@@ -258,6 +265,10 @@ mod tests {
             parse(&["s.toml", "--seed", "1", "--seeds", "1..2"]).is_err_and(|text| text.contains("--seed"))
         );
         assert!(parse(&[]).is_err_and(|message| message.contains("SCENARIO.toml")));
+        let imports = |args: &[&str]| parse(args).map(|args| args.import.map(|files| files.len()));
+        assert_eq!(imports(&["--import", "t", "f"]), Ok(Some(2)));
+        assert_eq!(imports(&["--import", "t", "f", "s.toml", "--seed", "2"]), Ok(Some(2)));
+        assert!(imports(&["s.toml", "--import", "t"]).is_err_and(|message| message.contains("FLOWS")));
         assert!(parse(&["merge", "a", "b", "--out", "c"]).is_ok());
     }
 

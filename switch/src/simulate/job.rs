@@ -14,9 +14,11 @@ use xoff_sim::flows::{FlowFabric, FlowRecord};
 use xoff_sim::{Picos, SwitchNode};
 
 use super::build::{Model, model};
+use super::hpcc::{self, Lengths};
 use super::outcome::outcome;
 use super::pauses::Pauses;
-use super::tables::{Row, TABLES, decimal, nanos};
+use super::rows::Rows;
+use super::tables::{CLASSES, FLOWS, LOADS, PAUSES, QUEUES, RUNS, Row, THROUGHPUT, decimal, nanos};
 
 /// Which run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,9 +28,6 @@ pub struct Job {
     /// The seed.
     pub seed: u64,
 }
-
-/// What is written of it: rows of each of [`TABLES`].
-pub type Rows = [Vec<Row>; TABLES.len()];
 
 /// How far a run has come.
 #[derive(Debug, Default)]
@@ -106,13 +105,16 @@ pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miett
     let sample = scenario.output.sample.map(Picos::from);
     let part = Picos((end.0 / PARTS).clamp(1, Picos::from(PART_MAX).0));
     let mut before = if warm_up == Picos::ZERO { Some(counted(&model)) } else { None };
-    let mut next_sample = sample.unwrap_or(Picos::NEVER);
+    let first_sample =
+        |sample: Picos| sample.0 * Picos::from(scenario.output.begin).0.div_ceil(sample.0).max(1);
+    let mut next_sample = sample.map_or(Picos::NEVER, |sample| Picos(first_sample(sample)));
     let mut last_bytes = Vec::new();
     let mut waiting = Waiting::new(&model);
+    let mut lengths = Lengths::default();
     let mut now = Picos::ZERO;
     loop {
-        model.faults.happen(&mut model.fabric);
-        let mut until = now.after(part).min(next_sample).min(model.faults.next()).min(end);
+        model.course.happen(&mut model.fabric);
+        let mut until = now.after(part).min(next_sample).min(model.course.next()).min(end);
         if before.is_none() {
             until = until.min(warm_up);
         }
@@ -129,6 +131,9 @@ pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miett
         }
         if now == next_sample {
             look(&model, &key, now, &mut rows);
+            if model.import.is_some() {
+                lengths.look(&model.fabric, now);
+            }
             if before.is_some() {
                 waiting.look(&model);
             }
@@ -141,13 +146,16 @@ pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miett
         }
     }
     let records: Vec<FlowRecord> = model.fabric.records().collect();
-    rows[1] = records.iter().map(|record| flow(record, &model, warm_up, &key)).collect();
+    rows[&FLOWS] = records.iter().map(|record| flow(record, &model, warm_up, &key)).collect();
     classes(&model, &waiting, &key, &mut rows);
     for (switch, pauses) in pauses.iter().enumerate() {
-        rows[3].extend(pauses.all().iter().map(|pause| pause_row(switch, pause, &model, &key)));
+        rows[&PAUSES].extend(pauses.all().iter().map(|pause| pause_row(switch, pause, &model, &key)));
     }
     let before = before.unwrap_or_else(|| counted(&model));
     summary(&model, &records, (warm_up, now), &before, &key, &mut rows);
+    if let Some(import) = &model.import {
+        rows.texts = hpcc::texts(import, &records, &pauses, &lengths);
+    }
     progress.done.store(PARTS, Ordering::Relaxed);
     Ok(rows)
 }
@@ -232,7 +240,7 @@ fn look(model: &Model, key: &[String; 2], now: Picos, rows: &mut Rows) {
             if egress + ingress + headroom > 0 {
                 let numbers = [number as u64, port.0.into(), class.get().into(), egress, ingress, headroom];
                 let cells = std::iter::once(nanos(now)).chain(numbers.map(|number| number.to_string()));
-                rows[4].push(row(key, cells));
+                rows[&QUEUES].push(row(key, cells));
             }
         }
     }
@@ -257,7 +265,7 @@ fn throughput(
         if is_there {
             let mbps = since as f64 * 8e6 / span.0 as f64;
             let cells = [nanos(now), flow.to_string(), bytes.to_string(), decimal(mbps)];
-            rows[5].push(row(key, cells));
+            rows[&THROUGHPUT].push(row(key, cells));
         }
     }
 }
@@ -322,7 +330,7 @@ fn classes(model: &Model, waiting: &Waiting, key: &[String; 2], rows: &mut Rows)
                 ];
                 let counts = counts.map(|count| count.to_string()).into_iter();
                 let mean = std::iter::once(waiting.mean(number, port, class));
-                rows[2].push(row(key, place.into_iter().chain(counts).chain(mean)));
+                rows[&CLASSES].push(row(key, place.into_iter().chain(counts).chain(mean)));
             }
         }
     }
@@ -372,7 +380,7 @@ fn summary(
         let own = flows().filter(|record| record.tag == tag);
         let asked = queries().filter(|(of, _)| *of == tag).map(|(_, query)| query);
         let cells = outcome(own, asked, *payload, span);
-        rows[6].push(row(key, std::iter::once(name.clone()).chain(cells)));
+        rows[&LOADS].push(row(key, std::iter::once(name.clone()).chain(cells)));
     }
     let whole = outcome(flows(), queries().map(|(_, query)| query), payload.iter().sum(), span);
     let most = |of: fn(&ClassCounters) -> u64| {
@@ -395,5 +403,5 @@ fn summary(
         format!("{:016x}", model.fabric.fabric().digest()),
     ];
     let duration = decimal(now.0 as f64 / 1e6);
-    rows[0] = vec![row(key, std::iter::once(duration).chain(whole).chain(counts))];
+    rows[&RUNS] = vec![row(key, std::iter::once(duration).chain(whole).chain(counts))];
 }

@@ -10,12 +10,15 @@
 //! neither the number of threads nor the number of shards. Summaries and plots are made of rows, so that merged shards have the same.
 
 mod build;
+mod hpcc;
+mod import;
 mod job;
 mod mean;
 mod outcome;
 mod pauses;
 mod picture;
 mod plots;
+mod rows;
 mod run_jobs;
 mod store;
 mod summary;
@@ -35,6 +38,7 @@ use picture::Painter;
 use store::{About, Store};
 use tables::{LOADS, RUNS, Row};
 
+pub use import::import;
 pub use job::label;
 pub use mean::{Answer, Answers, Condition, Question, Take, Wanted, mean};
 pub use summary::{Measured, PointSummary, Summary};
@@ -94,10 +98,10 @@ pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Resul
     warnings.into_iter().for_each(|warning| tell(format!("warning: {warning}")));
     let mut store = request.out.map(|out| Store::create(out, &about, source.text())).transpose()?;
     let (mut runs, mut loads): (Vec<Row>, Vec<Row>) = Default::default();
-    run_jobs::run(source, request.path, &jobs, request.threads, |_, rows| {
-        runs.extend(rows[0].iter().cloned());
-        loads.extend(rows[6].iter().cloned());
-        store.as_mut().map_or(Ok(()), |store| store.write(&rows))
+    run_jobs::run(source, request.path, &jobs, request.threads, |job, rows| {
+        runs.extend(rows[&RUNS].iter().cloned());
+        loads.extend(rows[&LOADS].iter().cloned());
+        store.as_mut().map_or(Ok(()), |store| store.write(job, &rows))
     })?;
     let summary = summary::summary(&about, &runs, &loads);
     if let Some(store) = store {

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use xoff_config::scenario::Source;
 
-use super::job::{self, Job, Progress, Rows};
+use super::job::{self, Job, Progress};
+use super::rows::Rows;
 use crate::format::{scaled, span};
 
 /// How often progress is told: of a terminal, and of anything else.

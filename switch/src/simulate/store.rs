@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use miette::miette;
 use serde::{Deserialize, Serialize};
 
-use super::job::Rows;
+use super::hpcc;
+use super::job::Job;
+use super::rows::Rows;
 use super::tables::{RUNS, Row, TABLES, Table, cells, csv};
 
 /// What a directory is of.
@@ -25,6 +27,16 @@ pub struct About {
     pub seeds: Vec<u64>,
 }
 
+impl About {
+    /// The file of a text of a run: where there is only one run, it need not say which.
+    fn file(&self, name: &str, Job { point, seed }: Job) -> String {
+        match self.points.len() * self.seeds.len() {
+            1 => format!("{name}.txt"),
+            _ => format!("{name}_point{point}_seed{seed}.txt"),
+        }
+    }
+}
+
 const ABOUT: &str = "run.json";
 const SCENARIO: &str = "scenario.toml";
 
@@ -35,6 +47,7 @@ fn cannot(path: &Path, error: &dyn std::fmt::Display) -> miette::Report {
 /// A directory that is written.
 pub struct Store {
     directory: PathBuf,
+    about: About,
     files: Vec<[BufWriter<File>; 2]>,
 }
 
@@ -68,21 +81,25 @@ impl Store {
             csv.write_all(table.header().as_bytes()).map_err(|error| cannot(directory, &error))?;
             files.push([csv, json]);
         }
-        Ok(Store { directory: directory.to_owned(), files })
+        Ok(Store { directory: directory.to_owned(), about: about.clone(), files })
     }
 
     /// The rows of a run.
     ///
     /// # Errors
     /// They cannot be written.
-    pub fn write(&mut self, rows: &Rows) -> miette::Result<()> {
-        for ((table, files), rows) in TABLES.iter().zip(&mut self.files).zip(rows) {
-            for row in rows {
+    pub fn write(&mut self, job: Job, rows: &Rows) -> miette::Result<()> {
+        for (table, files) in TABLES.iter().zip(&mut self.files) {
+            for row in &rows[table] {
                 let lines = [csv(row), table.json(row)];
                 for (file, line) in files.iter_mut().zip(lines) {
                     file.write_all(line.as_bytes()).map_err(|error| cannot(&self.directory, &error))?;
                 }
             }
+        }
+        for (name, text) in &rows.texts {
+            let path = self.directory.join(self.about.file(name, job));
+            fs::write(&path, text).map_err(|error| cannot(&path, &error))?;
         }
         Ok(())
     }
@@ -144,7 +161,7 @@ pub fn rows(directory: &Path, table: &Table, mut take: impl FnMut(Row)) -> miett
 pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(About, PathBuf)> {
     let Some(first) = parts.first() else { return Err(miette!("nothing to merge")) };
     let (told, scenario) = about(first)?;
-    let mut found: BTreeMap<(usize, u64), Rows> = BTreeMap::new();
+    let mut found: BTreeMap<Job, Rows> = BTreeMap::new();
     for part in parts {
         if about(part)? != (told.clone(), scenario.clone()) {
             return Err(miette!(
@@ -154,11 +171,11 @@ pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(About, PathBuf)> 
                 first.display()
             ));
         }
-        let mut own: BTreeMap<(usize, u64), Rows> = BTreeMap::new();
+        let mut own: BTreeMap<Job, Rows> = BTreeMap::new();
         let mut stray = None;
-        for (at, table) in TABLES.iter().enumerate() {
-            rows(part, table, |row| match place(&told, &row) {
-                Some(place) => own.entry(place).or_default()[at].push(row),
+        for table in TABLES {
+            rows(part, table, |row| match job(&told, &row) {
+                Some(job) => own.entry(job).or_default()[table].push(row),
                 None => stray = Some(row),
             })?;
         }
@@ -169,9 +186,13 @@ pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(About, PathBuf)> 
                 csv(&row).trim_end()
             ));
         }
-        for (place, rows) in own {
-            if found.insert(place, rows).is_some() {
-                let (point, seed) = (&told.points[place.0], place.1);
+        for (job, mut rows) in own {
+            for name in hpcc::NAMES {
+                let text = fs::read_to_string(part.join(told.file(name, job)));
+                rows.texts.extend(text.ok().map(|text| (name, text)));
+            }
+            if found.insert(job, rows).is_some() {
+                let (point, seed) = (&told.points[job.point], job.seed);
                 return Err(miette!(
                     "{} has a run that another directory has, too: {point:?}, seed {seed}",
                     part.display()
@@ -179,10 +200,11 @@ pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(About, PathBuf)> 
             }
         }
     }
-    let all = (0..told.points.len()).flat_map(|point| told.seeds.iter().map(move |seed| (point, *seed)));
+    let all =
+        (0..told.points.len()).flat_map(|point| told.seeds.iter().map(move |&seed| Job { point, seed }));
     let missing: Vec<String> = all
-        .filter(|place| !found.contains_key(place))
-        .map(|(point, seed)| format!("{} seed {seed}", told.points[point]).trim().to_owned())
+        .filter(|job| !found.contains_key(job))
+        .map(|Job { point, seed }| format!("{} seed {seed}", told.points[point]).trim().to_owned())
         .collect();
     if !missing.is_empty() {
         return Err(miette!(
@@ -194,15 +216,15 @@ pub fn merge(parts: &[PathBuf], out: &Path) -> miette::Result<(About, PathBuf)> 
         ));
     }
     let mut store = Store::create(out, &told, &scenario)?;
-    for rows in found.values() {
-        store.write(rows)?;
+    for (job, rows) in &found {
+        store.write(*job, rows)?;
     }
     Ok((told, store.close()?))
 }
 
 /// Of which run a row is.
-fn place(about: &About, row: &Row) -> Option<(usize, u64)> {
+fn job(about: &About, row: &Row) -> Option<Job> {
     let point = about.points.iter().position(|point| *point == row[RUNS.at("point")])?;
     let seed = row[RUNS.at("seed")].parse().ok()?;
-    about.seeds.contains(&seed).then_some((point, seed))
+    about.seeds.contains(&seed).then_some(Job { point, seed })
 }

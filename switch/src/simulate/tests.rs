@@ -2,9 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod changes;
+mod golden;
+
 use std::collections::BTreeMap;
 
-use super::tables::TABLES;
+use super::rows::Rows;
+use super::tables::{FLOWS, TABLES};
 use super::*;
 
 const DOCUMENT: &str = include_str!("../../../docs/simulation.md");
@@ -100,7 +104,7 @@ fn each_scenario_that_is_shipped_runs_and_seeds_differ() {
         let source = source(&name, short);
         let rows = |seed| {
             let job = Job { point: 0, seed };
-            job::run(&source, &path(&name), job, &Default::default()).unwrap()[0][0].clone()
+            job::run(&source, &path(&name), job, &Default::default()).unwrap()[&RUNS][0].clone()
         };
         let (at, first) = (RUNS.at("trace"), rows(1));
         assert_eq!(first[RUNS.at("lost_frames")], "0", "{name}");
@@ -110,7 +114,7 @@ fn each_scenario_that_is_shipped_runs_and_seeds_differ() {
 }
 
 /// A scenario beside files that it names, run once.
-fn run_of(scenario: &str, files: &[(&str, &str)]) -> job::Rows {
+fn run_of(scenario: &str, files: &[(&str, &str)]) -> Rows {
     let place = tempfile::tempdir().unwrap();
     files.iter().for_each(|(name, text)| fs::write(place.path().join(name), text).unwrap());
     let path = place.path().join("scenario.toml");
@@ -125,10 +129,10 @@ const LINKS: &str = "h0 s0 100 500\nh1 s1 10 500\ns0 s1 100 1000\n";
 fn links_and_flows_of_files_take_the_time_that_they_say() {
     let scenario = "[scenario]\nname = \"x\"\n[topology]\nkind = \"edges\"\nfile = \"links\"\n[[load]]\nkind = \"flows\"\nfile = \"flows\"\n";
     let rows = run_of(scenario, &[("links", LINKS), ("flows", "0 1 3 1456 100\n")]);
-    let flow = |column: &str| rows[1][0][tables::FLOWS.at(column)].as_str();
+    let flow = |column: &str| rows[&FLOWS][0][FLOWS.at(column)].as_str();
     // A frame of 1,538 bytes on each line: 123.04 ns twice at 100 Gb/s, 1230.4 ns at 10 Gb/s, and 2,000 ns on the way.
     assert_eq!((flow("fct_ns"), flow("slowdown")), ("3476.480", "1"));
-    assert_eq!(rows[6][0][LOADS.at("flows_done")], "1");
+    assert_eq!(rows[&LOADS][0][LOADS.at("flows_done")], "1");
 }
 
 #[test]
@@ -142,7 +146,7 @@ fn flows_outlive_a_link_that_fails_and_is_repaired() {
     let run = |fault: &str| {
         let rows = run_of(&scenario(fault), &[]);
         ["flows_done", "resent_frames", "timeouts"]
-            .map(|name| rows[0][0][RUNS.at(name)].parse::<u64>().unwrap())
+            .map(|name| rows[&RUNS][0][RUNS.at(name)].parse::<u64>().unwrap())
     };
     assert_eq!(run(""), [2, 0, 0]);
     for end in ["s0p2", "h0", "h2"] {

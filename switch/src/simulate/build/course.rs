@@ -1,43 +1,61 @@
-//! What goes wrong in a scenario.
+//! What happens in a scenario from outside, and when: links that go down and come up, and settings that change.
+
+use std::sync::Arc;
 
 use miette::miette;
 use xoff_config::scenario::{self, Fault};
+use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::units::Nanos;
 use xoff_sim::flows::FlowFabric;
 use xoff_sim::{At, ControlFaults, NodeId, Picos, Plan, Purpose, Seed};
 
 use super::picos;
 
-/// A link goes down or comes up.
+/// Settings of a switch that hold from a time on.
+#[derive(Clone, Debug)]
+pub struct Revised {
+    /// From when on.
+    pub at: Nanos,
+    /// The number of the change that says so.
+    pub change: usize,
+    /// The switch.
+    pub switch: u32,
+    /// All that its kind is told.
+    pub settings: Arc<SwitchSettings>,
+}
+
+/// Of several at one time, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Change {
-    /// When.
-    pub time: Picos,
-    /// Whether it comes up.
-    pub is_up: bool,
-    /// Which fault says so.
-    fault: usize,
+enum What {
+    /// The link of a fault goes down or comes up.
+    Link { fault: usize, is_up: bool },
+    /// The settings of a switch change.
+    Settings { change: usize, revised: usize },
 }
 
-/// What goes wrong in a run.
-#[derive(Debug, Default)]
-pub struct Faults {
+/// What happens in a run.
+#[derive(Debug)]
+pub struct Course {
+    plan: Plan,
+    seed: Seed,
     ends: Vec<At>,
-    /// Those to come, the next one last.
-    changes: Vec<Change>,
+    revised: Vec<Revised>,
+    /// What is to come, the next last.
+    open: Vec<(Picos, What)>,
 }
 
-impl Faults {
-    /// Of the scenario. What is lost or harmed is from now on.
+impl Course {
+    /// Of faults, and of switches that are told something else. What is lost or harmed is from now on.
     ///
     /// # Errors
     /// An end that there is not.
     pub(super) fn new(
-        faults: &[Fault],
-        plan: &Plan,
+        (faults, revised): (&[Fault], Vec<Revised>),
+        plan: Plan,
         fabric: &mut FlowFabric,
         seed: Seed,
-    ) -> miette::Result<Faults> {
-        let (mut ends, mut changes) = (Vec::new(), Vec::new());
+    ) -> miette::Result<Course> {
+        let (mut ends, mut open) = (Vec::new(), Vec::new());
         for (number, fault) in faults.iter().enumerate() {
             let at = match fault.at {
                 scenario::End::Host(host) => At::Host(host),
@@ -48,26 +66,37 @@ impl Faults {
             }
             harm(fault, at, fabric, seed);
             ends.push(at);
-            let change = |time, is_up| Change { time: picos(time), is_up, fault: number };
-            changes.extend(fault.down.map(|time| change(time, false)));
-            changes.extend(fault.up.map(|time| change(time, true)));
+            let change = |time, is_up| (picos(time), What::Link { fault: number, is_up });
+            open.extend(fault.down.map(|time| change(time, false)));
+            open.extend(fault.up.map(|time| change(time, true)));
         }
-        changes.sort_unstable_by(|a, b| b.cmp(a));
-        Ok(Faults { ends, changes })
+        let settings = |(number, of): (usize, &Revised)| {
+            (picos(of.at), What::Settings { change: of.change, revised: number })
+        };
+        open.extend(revised.iter().enumerate().map(settings));
+        open.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(Course { plan, seed, ends, revised, open })
     }
 
-    /// When a link goes down or comes up next.
+    /// When something happens next.
     #[must_use]
     pub fn next(&self) -> Picos {
-        self.changes.last().map_or(Picos::NEVER, |change| change.time)
+        self.open.last().map_or(Picos::NEVER, |(time, _)| *time)
     }
 
-    /// Those that are due happen.
+    /// What is due happens.
     pub fn happen(&mut self, fabric: &mut FlowFabric) {
         while self.next() <= fabric.fabric().now()
-            && let Some(change) = self.changes.pop()
+            && let Some((_, what)) = self.open.pop()
         {
-            fabric.fabric_mut().set_link(self.ends[change.fault], change.is_up);
+            let fabric = fabric.fabric_mut();
+            match what {
+                What::Link { fault, is_up } => fabric.set_link(self.ends[fault], is_up),
+                What::Settings { revised, .. } => {
+                    let Revised { switch, settings, .. } = &self.revised[revised];
+                    fabric.revise(&self.plan, self.seed, *switch, settings);
+                }
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use miette::miette;
 use xoff_config::scenario::{self, Gaps, Load, LoadKind, Scenario, Size};
 use xoff_dataplane::units::{BitRate, Class};
 use xoff_sim::flows::FlowFabric;
+use xoff_sim::hpcc::ImportedFlow;
 use xoff_sim::load::{
     self, Between, Incast, IncastSettings, Jittered, Listed, OnOff, Poisson, Sizes, Times, parse_flows,
     permutation, poisson, ring,
@@ -48,14 +49,14 @@ fn host_rate(plan: &Plan) -> BitRate {
     lines.map(|(.., line)| line.rate).min_by_key(|rate| rate.bits_per_second()).expect("a fabric has hosts")
 }
 
-/// Adds a load.
+/// Adds a load, with the flows of its file where that was made for another simulator.
 ///
 /// # Errors
 /// What it asks for and the fabric has not.
 pub(super) fn add(
     fabric: &mut FlowFabric,
     scenario: &Scenario,
-    load: &Load,
+    (load, imported): (&Load, &[ImportedFlow]),
     (plan, payload_max, seed): (&Plan, u32, Seed),
     path: &Path,
 ) -> miette::Result<()> {
@@ -139,6 +140,7 @@ pub(super) fn add(
             let flows = parse_flows(&text, hosts).map_err(|error| miette!("{}: {error}", file.display()))?;
             listed(flows)
         }
+        LoadKind::Hpcc => listed(imported.iter().map(|flow| flow.plan).collect()),
     };
     fabric.add_load(Jittered::new(made, picos(load.jitter), seed));
     Ok(())

@@ -1,7 +1,8 @@
 //! From a scenario to a fabric with its loads.
 
-mod faults;
+mod course;
 mod hosts;
+mod import;
 mod loads;
 mod plan;
 mod switches;
@@ -10,12 +11,13 @@ use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use faults::Faults;
-use xoff_config::scenario::Source;
+pub use course::Course;
+pub use import::Import;
+use xoff_config::scenario::{self, Source};
 use xoff_dataplane::units::Nanos;
 use xoff_sim::flows::FlowFabric;
 use xoff_sim::topology::Build;
-use xoff_sim::{Picos, Seed};
+use xoff_sim::{At, Picos, Seed};
 
 /// What a run is made of.
 pub struct Model {
@@ -29,8 +31,10 @@ pub struct Model {
     pub payload_max: u32,
     /// Names of loads, by the tags of their flows.
     pub loads: Vec<String>,
-    /// What goes wrong.
-    pub faults: Faults,
+    /// What happens from outside.
+    pub course: Course,
+    /// Where the fabric was imported.
+    pub import: Option<Import>,
     /// What is doubtful about what switches are told.
     pub warnings: Vec<String>,
 }
@@ -42,29 +46,43 @@ pub struct Model {
 pub fn model(source: &Source, point: usize, seed: u64, path: &Path) -> miette::Result<Model> {
     let scenario = source.point(point)?;
     let bare = plan::plan(&scenario, path, &Build::ideal())?;
-    let (ports, peers) = plan::ports(&bare, &scenario.hosts);
-    let kinds = plan::kinds(&scenario, &bare);
-    let (configured, warnings) =
-        switches::configured(source, point, &kinds, &ports, hosts::lossy_classes(&scenario))?;
+    let imported = import::flows(&scenario, bare.nodes.as_ref(), path)?;
+    let (ports, peers) = plan::ports(&bare.plan, &scenario.hosts);
+    let kinds = plan::kinds(&scenario, &bare.plan);
+    let classes = imported.iter().flatten().map(|flow| flow.plan.class);
+    let lossy = hosts::lossy_classes(&scenario).iter().chain(classes).collect();
+    let configured = switches::configured((source, point, &scenario.changes), &kinds, &ports, lossy)?;
     let next = Cell::new(0);
     let build = Build::new(|_, _| {
         let number = next.replace(next.get() + 1);
-        Arc::clone(&configured[number])
+        Arc::clone(&configured.kinds[number])
     });
     let build = build.spreading(|_| scenario.topology.spread);
-    let plan = plan::plan(&scenario, path, &build)?;
+    let planned = plan::plan(&scenario, path, &build)?;
+    let plan = planned.plan;
+    let import = planned.nodes.map(|nodes| Import::new(nodes, &plan, &imported));
     let settings = hosts::settings(&scenario);
     let payload_max = settings.payload_max;
     let mut fabric = FlowFabric::new(&plan, Seed(seed), settings);
     let mut loads = Vec::new();
-    for (number, load) in (0..).zip(&scenario.loads) {
+    for ((number, load), imported) in (0..).zip(&scenario.loads).zip(&imported) {
         // Each load draws for itself.
         let seed = Seed(Seed(seed).number(xoff_sim::NodeId(number), xoff_sim::Purpose::Load));
-        loads::add(&mut fabric, &scenario, load, (&plan, payload_max, seed), path)?;
+        loads::add(&mut fabric, &scenario, (load, imported), (&plan, payload_max, seed), path)?;
         loads.push(load.name.clone());
     }
-    let faults = Faults::new(&scenario.faults, &plan, &mut fabric, Seed(seed))?;
-    Ok(Model { fabric, kinds, peers, payload_max, loads, faults, warnings })
+    let mut faults = scenario.faults.clone();
+    faults.extend(planned.lossy.iter().map(|&(at, lost)| scenario::Fault::lossy(end(at), lost)));
+    let course = Course::new((&faults, configured.revised), plan, &mut fabric, Seed(seed))?;
+    let warnings = configured.warnings;
+    Ok(Model { fabric, kinds, peers, payload_max, loads, course, import, warnings })
+}
+
+fn end(at: At) -> scenario::End {
+    match at {
+        At::Host(host) => scenario::End::Host(host),
+        At::Switch(switch, port) => scenario::End::Switch(switch, port),
+    }
 }
 
 fn picos(time: Nanos) -> Picos {

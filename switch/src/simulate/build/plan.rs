@@ -6,10 +6,20 @@ use std::path::Path;
 use miette::miette;
 use xoff_config::scenario::{self, Hosts, PortLine, Scenario, TopologyKind};
 use xoff_dataplane::units::Nanos;
+use xoff_sim::hpcc::{self, Imported, Nodes};
 use xoff_sim::topology::{Build, Dumbbell, FatTree, Graph, LeafSpine, Ring, edge_list, ofc_fig1};
 use xoff_sim::{At, Line, Plan};
 
-use super::picos;
+use super::{import, picos};
+
+/// A plan, and what else a file says of it.
+pub(super) struct Planned {
+    pub plan: Plan,
+    /// Who is who in a file of another simulator.
+    pub nodes: Option<Nodes>,
+    /// Ends from which a share of frames does not come.
+    pub lossy: Vec<(At, f64)>,
+}
 
 fn line(port: PortLine) -> Line {
     Line { rate: port.rate, delay: picos(port.delay) }
@@ -24,7 +34,21 @@ fn few(what: &str, count: u32) -> miette::Result<u8> {
 ///
 /// # Errors
 /// What there cannot be so many of, and a file that is no fabric.
-pub(super) fn plan(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Plan> {
+pub(super) fn plan(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Planned> {
+    if scenario.topology.kind == TopologyKind::Hpcc {
+        let Imported { plan, nodes, lossy } = imported(scenario, path, build)?;
+        return Ok(Planned { plan, nodes: Some(nodes), lossy });
+    }
+    Ok(Planned { plan: of_kind(scenario, path, build)?, nodes: None, lossy: Vec::new() })
+}
+
+fn imported(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Imported> {
+    let file = scenario::beside(path, &scenario.topology.file);
+    let read = hpcc::topology(&import::read(&file)?, build);
+    read.map_err(|error| miette!("{}: {error}", file.display()))
+}
+
+fn of_kind(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Plan> {
     let topology = &scenario.topology;
     let (host_line, fabric, core_line) = (line(topology.host), line(topology.fabric), line(topology.core));
     Ok(match topology.kind {
@@ -57,6 +81,7 @@ pub(super) fn plan(scenario: &Scenario, path: &Path, build: &Build) -> miette::R
             Ring { switches, hosts: 1, host_line, ring_line: fabric }.plan(build)
         }
         TopologyKind::OfcFig1 => ofc_fig1(fabric, build),
+        TopologyKind::Hpcc => imported(scenario, path, build)?.plan,
         TopologyKind::Edges => {
             let file = scenario::beside(path, &topology.file);
             let text = fs::read_to_string(&file).map_err(|error| {

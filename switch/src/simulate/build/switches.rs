@@ -1,38 +1,91 @@
-//! What the switches of a scenario are told.
+//! What the switches of a scenario are told, and what they are told otherwise during a run.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use xoff_config::scenario::{PortLine, Source};
+use miette::miette;
+use xoff_config::Config;
+use xoff_config::scenario::{Change, Of, PortLine, Source};
+use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::ClassSet;
 use xoff_sim::{SwitchKind, ideal};
 
-/// By switch: what it is told. Switches that are alike share it. And what is doubtful about it.
+use super::course::Revised;
+
+/// All that switches are told.
+#[derive(Default)]
+pub(super) struct Configured {
+    /// By switch, at the start. Switches that are alike share it.
+    pub kinds: Vec<Arc<SwitchKind>>,
+    /// And later.
+    pub revised: Vec<Revised>,
+    /// What is doubtful about it.
+    pub warnings: Vec<String>,
+}
+
+/// A kind, and what it is told at each of its changes.
+type Told = (Arc<SwitchKind>, Vec<Arc<SwitchSettings>>);
+
+/// By the kind and the ports of each switch.
 ///
 /// # Errors
-/// What is wrong with it.
+/// What is wrong with it; a change of a switch that there is not.
 pub(super) fn configured(
-    source: &Source,
-    point: usize,
+    (source, point, changes): (&Source, usize, &[Change]),
     kinds: &[&'static str],
     ports: &[Vec<PortLine>],
     lossy: ClassSet,
-) -> miette::Result<(Vec<Arc<SwitchKind>>, Vec<String>)> {
-    let mut known: HashMap<(&str, &[PortLine]), Arc<SwitchKind>> = HashMap::new();
-    let (mut all, mut warnings) = (Vec::new(), Vec::new());
-    for (&kind, ports) in kinds.iter().zip(ports) {
-        let made = match known.entry((kind, ports)) {
-            Entry::Occupied(entry) => Arc::clone(entry.get()),
+) -> miette::Result<Configured> {
+    for change in changes {
+        if let Of::Switch(number) = change.of
+            && number as usize >= kinds.len()
+        {
+            let last = kinds.len().saturating_sub(1);
+            return Err(miette!("a [[change]] names switch {number}; this fabric has switches 0 to {last}"));
+        }
+    }
+    let mut by_time: Vec<usize> = (0..changes.len()).collect();
+    by_time.sort_by_key(|number| changes[*number].at);
+    let mut known: HashMap<(&str, &[PortLine], Vec<usize>), Told> = HashMap::new();
+    let mut all = Configured::default();
+    for ((number, &kind), ports) in (0..).zip(kinds).zip(ports) {
+        let is_own = |change: &&usize| changes[**change].is_for(number, kind);
+        let own: Vec<usize> = by_time.iter().filter(is_own).copied().collect();
+        let (made, settings) = match known.entry((kind, ports, own.clone())) {
+            Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                let config = source.switch(point, kind, ports)?;
-                warnings.extend(config.warnings.iter().map(|warning| format!("{kind}: {warning}")));
-                Arc::clone(entry.insert(Arc::new(ideal::kind(&config, lossy))))
+                let mut told = vec![source.switch(point, kind, ports)?];
+                for count in 1..=own.len() {
+                    told.push(source.changed(point, kind, ports, &own[..count])?);
+                }
+                let warnings = told.iter().flat_map(|config| &config.warnings);
+                all.warnings.extend(warnings.map(|warning| format!("{kind}: {warning}")));
+                entry.insert(of_kind(&told, lossy))
             }
         };
-        all.push(made);
+        all.kinds.push(Arc::clone(made));
+        let later = own.iter().zip(settings.iter());
+        all.revised.extend(later.map(|(&change, settings)| Revised {
+            at: changes[change].at,
+            change,
+            switch: number,
+            settings: Arc::clone(settings),
+        }));
     }
-    warnings.sort_unstable();
-    warnings.dedup();
-    Ok((all, warnings))
+    all.warnings.sort_unstable();
+    all.warnings.dedup();
+    Ok(all)
+}
+
+/// One that is told these one after the other. In its packet memory is room for what each of them may let in before the next one holds.
+fn of_kind(told: &[Config], lossy: ClassSet) -> Told {
+    let mut kinds = told.iter().map(|config| ideal::kind(config, lossy));
+    let mut first = kinds.next().expect("a switch is told something at its start");
+    let mut later = Vec::new();
+    for kind in kinds {
+        first.slots.data = first.slots.data.saturating_add(kind.slots.data);
+        later.push(Arc::new(kind.settings));
+    }
+    (Arc::new(first), later)
 }

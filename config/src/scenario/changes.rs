@@ -1,0 +1,101 @@
+//! What switches are told otherwise during a run: the keys of a switch, from a time on.
+
+use toml_span::Value;
+use toml_span::value::{Table as TomlTable, ValueInner};
+use xoff_dataplane::units::Nanos;
+
+use super::keys::ChangeKeys;
+use super::switches::copied;
+use super::topology::Topology;
+use crate::problem::{Problem, Problems};
+use crate::read::Table;
+use crate::rearranged::{lay_below, table};
+
+/// Which switches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// All of them.
+    All,
+    /// Those of a kind.
+    Kind(String),
+    /// One, by its number.
+    Switch(u32),
+}
+
+/// Settings that change. What they are is asked for by the number of the change: [`super::Source::changed`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// When.
+    pub at: Nanos,
+    /// Whose.
+    pub of: Of,
+}
+
+impl Change {
+    /// Whether it is for this switch.
+    #[must_use]
+    pub fn is_for(&self, switch: u32, kind: &str) -> bool {
+        match &self.of {
+            Of::All => true,
+            Of::Kind(own) => own == kind,
+            Of::Switch(number) => *number == switch,
+        }
+    }
+}
+
+pub(super) fn read(
+    change: &Table<'_, '_>,
+    end: Nanos,
+    topology: Option<&Topology>,
+    problems: &mut Problems,
+) -> Option<Change> {
+    let keys = ChangeKeys::read(change, problems);
+    if change.value("at").is_none() {
+        problems.push(Problem::missing_in("change", "at", "at = \"2ms\"", change.span));
+    }
+    if let Some(late) = keys.at.as_ref().filter(|at| at.value >= end) {
+        problems.push(
+            Problem::error(format!(
+                "a change at {}, and the run ends at {} at the latest",
+                crate::quantity::time(late.value),
+                crate::quantity::time(end)
+            ))
+            .at(late.span, "would never be made"),
+        );
+    }
+    let kinds = topology.map_or(&[][..], |topology| topology.kind.switches());
+    if let Some(of) = &keys.switch
+        && let Of::Kind(kind) = &of.value
+        && topology.is_some()
+        && !kinds.contains(&kind.as_str())
+    {
+        problems.push(
+            Problem::error(format!("there are no switches of kind `{kind}` in this topology"))
+                .at(of.span, "no such kind")
+                .help(format!(
+                    "\"all\" is for all of them, a number for one; kinds here: {}",
+                    kinds.join(", ")
+                )),
+        );
+    }
+    Some(Change { at: keys.at?.value, of: keys.switch.map_or(Of::All, |of| of.value) })
+}
+
+/// What a change says, over what a switch was told before. `changes` are all of the file.
+pub(super) fn lay_over<'de>(changes: &Value<'de>, number: usize, said: &mut TomlTable<'de>) {
+    let change = changes.as_array().and_then(|all| all.get(number));
+    let Some(mut over) = change.and_then(|change| table(copied(change).take())) else { return };
+    ChangeKeys::KEYS.iter().for_each(|key| _ = over.remove(*key));
+    let is_table = |of: &TomlTable<'_>| of.get("policy").is_some_and(|policy| policy.as_table().is_some());
+    if is_table(said)
+        && !is_table(&over)
+        && let Some(policy) = over.get_mut("policy")
+    {
+        // Beside parameters of policies their choice is `policy.all`.
+        let all = Value::with_span(policy.take(), policy.span);
+        let key = toml_span::value::Key { name: "all".into(), span: policy.span };
+        policy.set(ValueInner::Table(TomlTable::from([(key, all)])));
+    }
+    lay_below(&mut over, std::mem::take(said));
+    *said = over;
+}

@@ -1,0 +1,89 @@
+//! What a fabric of files of ns-3's simulator for HPCC has beside a plan and loads: who is who in these files.
+
+use std::fs;
+use std::path::Path;
+
+use miette::miette;
+use xoff_config::scenario::{self, LoadKind, Scenario};
+use xoff_dataplane::units::Nanos;
+use xoff_sim::hpcc::{self, ImportedFlow, Nodes};
+use xoff_sim::{At, Line, Plan};
+
+use super::picos;
+
+/// It.
+#[derive(Debug)]
+pub struct Import {
+    /// Switches and hosts as the files number them.
+    pub nodes: Nodes,
+    /// By switch and port: the other end, and the line.
+    pub ends: Vec<Vec<(At, Line)>>,
+    /// By load and flow of it, the port of the receiver; none for loads that are not of a file.
+    pub ports: Vec<Vec<u16>>,
+}
+
+impl Import {
+    pub(super) fn new(nodes: Nodes, plan: &Plan, flows: &[Vec<ImportedFlow>]) -> Import {
+        let mut ends: Vec<Vec<(u8, At, Line)>> = vec![Vec::new(); plan.switches() as usize];
+        for &(a, b, line) in plan.links() {
+            for (from, to) in [(a, b), (b, a)] {
+                if let At::Switch(switch, port) = from {
+                    ends[switch as usize].push((port, to, line));
+                }
+            }
+        }
+        ends.iter_mut().for_each(|ports| ports.sort_by_key(|(port, ..)| *port));
+        let ends = ends.into_iter().map(|ports| ports.into_iter().map(|(_, to, line)| (to, line)).collect());
+        let ports = flows.iter().map(|flows| flows.iter().map(|flow| flow.port).collect());
+        Import { nodes, ends: ends.collect(), ports: ports.collect() }
+    }
+}
+
+/// By load, the flows of its file; none for loads that are of no such file.
+///
+/// # Errors
+/// A file that cannot be read, or is something else; a flow that would never begin.
+pub(super) fn flows(
+    scenario: &Scenario,
+    nodes: Option<&Nodes>,
+    path: &Path,
+) -> miette::Result<Vec<Vec<ImportedFlow>>> {
+    let mut all = Vec::new();
+    for load in &scenario.loads {
+        if load.kind != LoadKind::Hpcc {
+            all.push(Vec::new());
+            continue;
+        }
+        let Some(nodes) = nodes else {
+            return Err(miette!(
+                help = "give it `topology.kind = \"hpcc\"`, or flows by a load of kind \"flows\"",
+                "load `{}` has flows between nodes of an imported topology, and this one is not imported",
+                load.name
+            ));
+        };
+        let file = scenario::beside(path, &load.file);
+        let flows =
+            hpcc::flows(&read(&file)?, nodes).map_err(|error| miette!("{}: {error}", file.display()))?;
+        let late = flows.iter().map(|flow| flow.plan.start).find(|start| *start >= picos(scenario.limit));
+        if let Some(start) = late {
+            let told = |time: Nanos| xoff_config::quantity::time(time);
+            return Err(miette!(
+                help = "set scenario.limit, or scenario.duration, to a later time",
+                "{}: a flow starts at {}, and the run ends at {} at the latest",
+                file.display(),
+                told(start.floor()),
+                told(scenario.limit)
+            ));
+        }
+        all.push(flows);
+    }
+    Ok(all)
+}
+
+/// The text of a file that was made for another simulator.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) fn read(file: &Path) -> miette::Result<String> {
+    fs::read_to_string(file).map_err(|error| miette!("cannot read {}: {error}", file.display()))
+}

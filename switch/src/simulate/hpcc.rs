@@ -1,0 +1,142 @@
+//! What became of an imported fabric, as ns-3's simulator for HPCC tells it, for scripts that read that.
+//!
+//! | file | a line |
+//! |---|---|
+//! | `fct` | addresses of sender and receiver (hexadecimal), their ports, bytes, start, completion time, that of the flow alone; ns |
+//! | `pfc` | time in ns, node, 0 for a host and 1 for a switch, interface, 1 for a pause and 0 for its end, as it comes in there |
+//! | `qlen` | `time: ` and ns; then for each interface of a switch its node, its number, and how often it had 0, 1, 2.. kB to send |
+//!
+//! Where the two differ is in docs/simulation.md.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use xoff_dataplane::units::{Bytes, Class, PortId};
+use xoff_sim::flows::{FlowFabric, FlowRecord};
+use xoff_sim::{At, Pace, Picos};
+
+use super::build::Import;
+use super::pauses::Pauses;
+
+/// The port of the sender of the first flow of a pair of hosts.
+const PORT_FIRST: u32 = 10_000;
+/// Of a pause frame, without FCS.
+const PAUSE_LEN: u32 = 60;
+/// Of a length, what is one step.
+const LENGTH_STEP: u64 = 1_000;
+
+/// How long queues were, all of a port together.
+#[derive(Debug, Default)]
+pub struct Lengths {
+    /// The last time that they were looked at.
+    last: Picos,
+    /// By switch, port, and length in kB, how often.
+    counts: Vec<Vec<Vec<u32>>>,
+}
+
+impl Lengths {
+    /// Looks at them.
+    pub fn look(&mut self, fabric: &FlowFabric, now: Picos) {
+        let switches = fabric.fabric().switches();
+        self.last = now;
+        self.counts.resize_with(switches.len(), Vec::new);
+        for (switch, counts) in switches.iter().zip(&mut self.counts) {
+            let counters = switch.counters();
+            counts.resize_with(counters.ports(), Vec::new);
+            for (port, counts) in (0..=u8::MAX).map(PortId).zip(counts) {
+                let of_class = |class| counters.class(port, class).egress_bytes.get();
+                let bytes: u64 = Class::ALL.into_iter().map(of_class).sum();
+                let step = usize::try_from(bytes / LENGTH_STEP).expect("a queue is in memory");
+                counts.resize(counts.len().max(step + 1), 0);
+                counts[step] += 1;
+            }
+        }
+    }
+}
+
+/// All of them, by name.
+#[must_use]
+pub fn texts(
+    import: &Import,
+    records: &[FlowRecord],
+    pauses: &[Pauses],
+    lengths: &Lengths,
+) -> Vec<(&'static str, String)> {
+    let [fct, pfc, qlen] = NAMES;
+    vec![(fct, flows(import, records)), (pfc, pfcs(import, pauses)), (qlen, queues(import, lengths))]
+}
+
+/// Their names.
+pub const NAMES: [&str; 3] = ["fct", "pfc", "qlen"];
+
+/// Of a host by its number: 11.x.y.1.
+fn address(node: u32) -> u32 {
+    0x0b00_0001 + (node / 256) * 0x1_0000 + (node % 256) * 0x100
+}
+
+/// In the order in which they ended; those that have not are left out.
+fn flows(import: &Import, records: &[FlowRecord]) -> String {
+    let mut next_port: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    let mut next_of_load = vec![0; import.ports.len()];
+    let mut lines = Vec::new();
+    for record in records {
+        let [from, to] = [record.from, record.to].map(|host| import.nodes.id(At::Host(host)));
+        let port_from = next_port.entry((from, to)).or_insert(PORT_FIRST);
+        let place = usize::from(record.tag);
+        let port_to = import.ports[place].get(next_of_load[place]).copied().unwrap_or(0);
+        next_of_load[place] += 1;
+        if let Some((finish, took)) = record.finish.zip(record.took()) {
+            let [start, took, alone] = [record.start, took, record.ideal].map(|time| time.floor().0);
+            let (sender, receiver) = (address(from), address(to));
+            let line = format!(
+                "{sender:08x} {receiver:08x} {port_from} {port_to} {} {start} {took} {alone}\n",
+                record.bytes
+            );
+            lines.push((finish, line));
+        }
+        *port_from += 1;
+    }
+    lines.sort_by_key(|(finish, _)| *finish);
+    lines.into_iter().map(|(_, line)| line).collect()
+}
+
+/// As they come in: a pause frame takes its time on the line.
+fn pfcs(import: &Import, pauses: &[Pauses]) -> String {
+    let mut lines = Vec::new();
+    for (switch, pauses) in pauses.iter().enumerate() {
+        for pause in pauses.all() {
+            let (peer, line) = import.ends[switch][pause.port.index()];
+            let on_the_way = Pace::of(line.rate).time_of(Bytes::on_line(PAUSE_LEN)).after(line.delay);
+            let kind = u8::from(matches!(peer, At::Switch(..)));
+            let (node, interface) = (import.nodes.id(peer), import.nodes.interface(peer));
+            let told = [(Some(pause.start), 1), (pause.end, 0)];
+            for (at, what) in told.into_iter().filter_map(|(at, what)| Some((at?, what))) {
+                let time = Picos::from(at).after(on_the_way).floor().0;
+                lines.push((time, format!("{time} {node} {kind} {interface} {what}\n")));
+            }
+        }
+    }
+    lines.sort_by_key(|(time, _)| *time);
+    lines.into_iter().map(|(_, line)| line).collect()
+}
+
+/// Over the whole run, by node and interface; nothing where nobody looked.
+fn queues(import: &Import, lengths: &Lengths) -> String {
+    let mut all = BTreeMap::new();
+    for (switch, ports) in (0..).zip(&lengths.counts) {
+        for (port, counts) in (0..).zip(ports) {
+            let at = At::Switch(switch, port);
+            all.insert((import.nodes.id(at), import.nodes.interface(at)), counts);
+        }
+    }
+    let mut text = String::new();
+    if !all.is_empty() {
+        let _ = writeln!(text, "time: {}", lengths.last.floor().0);
+    }
+    for ((node, interface), counts) in all {
+        let _ = write!(text, "{node} {interface}");
+        counts.iter().for_each(|count| _ = write!(text, " {count}"));
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,74 @@
+//! `--import`: files of ns-3's simulator for HPCC as a scenario. Switches and hosts are those of a scenario, where one is given, or
+//! else what that simulator has where its own configuration says nothing else, as far as there is such a thing here.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use miette::miette;
+use xoff_config::scenario::{Given, Source};
+use xoff_dataplane::units::Nanos;
+use xoff_sim::topology::Build;
+use xoff_sim::{At, hpcc};
+
+/// Of ECN there, for each Gb/s of a host's line: KMIN and KMAX, in bytes.
+const ECN: [u64; 2] = [4_000, 16_000];
+/// A run ends so long after the last flow has started, whatever has not ended then.
+const LIMIT: Nanos = Nanos::from_secs(10);
+
+/// The scenario with this topology and these flows.
+///
+/// # Errors
+/// Files that cannot be read, or are something else; what is wrong with the scenario.
+pub fn import(
+    scenario: Option<&Path>,
+    [topology, flows]: [&Path; 2],
+    given: &[Given],
+) -> miette::Result<Source> {
+    let alone = match scenario {
+        Some(_) => String::new(),
+        None => alone(topology, flows)?,
+    };
+    // Files of a scenario are looked for beside it, and those of the command line from here on.
+    let place = |file: &Path| match scenario {
+        Some(_) => std::path::absolute(file).map_err(|error| miette!("{}: {error}", file.display())),
+        None => Ok::<PathBuf, miette::Report>(file.to_owned()),
+    };
+    let files = [place(topology)?, place(flows)?];
+    Ok(Source::importing(scenario, &alone, [&files[0], &files[1]], given)?)
+}
+
+/// What stands for a scenario where there is none.
+fn alone(topology: &Path, flows: &Path) -> miette::Result<String> {
+    let read = |file: &Path| {
+        std::fs::read_to_string(file).map_err(|error| miette!("cannot read {}: {error}", file.display()))
+    };
+    let made = hpcc::topology(&read(topology)?, &Build::ideal())
+        .map_err(|error| miette!("{}: {error}", topology.display()))?;
+    let flows =
+        hpcc::flows(&read(flows)?, &made.nodes).map_err(|error| miette!("{}: {error}", flows.display()))?;
+    let of_hosts = made.plan.links().iter().filter(|(a, ..)| matches!(a, At::Host(_)));
+    let slowest = of_hosts.map(|(.., line)| line.rate.bits_per_second()).min().unwrap_or_default();
+    let [ecn_min, ecn_max] = ECN.map(|bytes| (slowest / 1_000_000).saturating_mul(bytes) / 1_000);
+    let starts = || flows.iter().map(|flow| flow.plan.start.floor());
+    let (begin, limit) =
+        (starts().min().unwrap_or_default(), starts().max().unwrap_or_default().after(LIMIT));
+    let mut text = format!(
+        "[scenario]\nname = \"import\"\nlimit = \"{}ns\"\n\
+         [hosts]\ntransport = \"roce\"\ncontrol = \"dcqcn\"\npayload = 1000\n\
+         [output]\nsample = \"10us\"\nbegin = \"{}ns\"\n\
+         [switch.all.memory]\nmodel = \"shared\"\npool = \"32MiB\"\nalpha_log2 = -3\n",
+        limit.0, begin.0
+    );
+    let classes: BTreeSet<_> = flows.iter().map(|flow| flow.plan.class).collect();
+    let numbers: Vec<String> = classes.iter().map(ToString::to_string).collect();
+    let _ = writeln!(text, "[switch.all.defaults]\nlossless = [{}]", numbers.join(", "));
+    for class in numbers {
+        let _ = write!(
+            text,
+            "[switch.all.class.{class}]\nxoff = \"4MiB\"\nxon = {}\necn_min = {ecn_min}\necn_max = {ecn_max}\n",
+            (4 << 20) - 3_072,
+        );
+    }
+    Ok(text)
+}

@@ -1,0 +1,54 @@
+//! What switches are told during a run holds from then on, and not before.
+
+use super::*;
+
+const INCAST: &str = "[scenario]\nname = \"x\"\n[topology]\nkind = \"dumbbell\"\nhosts = 3\n\
+    [[load]]\nkind = \"incast\"\nservers = [3, 4, 5]\nfan_in = 3\nsize = \"300KB\"\n";
+/// An XOFF that is well below that of the scenario.
+const LOW: &str = "class.3.xoff = \"45KB\"\nclass.3.xon = \"43KB\"\n";
+
+/// Rows of pauses, and what became of flows.
+fn made(more: &str) -> (Vec<Row>, Vec<Row>) {
+    let rows = run_of(&format!("{INCAST}{more}"), &[]);
+    assert_eq!(rows[&RUNS][0][RUNS.at("lost_frames")], "0", "{more}");
+    (rows[&tables::PAUSES].clone(), rows[&FLOWS].clone())
+}
+
+#[test]
+fn a_change_holds_from_its_time_on() {
+    let starts = |rows: &[Row]| -> Vec<u64> {
+        rows.iter().map(|row| row[tables::PAUSES.at("start_ns")].parse().unwrap()).collect()
+    };
+    let (control, flows) = made("");
+    let (changed, other_flows) = made(&format!("[[change]]\nat = \"30us\"\n{LOW}"));
+    let before = |rows: &[Row]| starts(rows).iter().filter(|start| **start < 30_000).count();
+    assert!(before(&control) > 0, "{control:?}");
+    assert_eq!(before(&changed), before(&control));
+    assert!(starts(&changed).len() > starts(&control).len(), "{} {}", changed.len(), control.len());
+    assert_ne!(flows, other_flows);
+}
+
+#[test]
+fn what_changes_at_the_start_is_as_if_it_had_always_been_so() {
+    for (change, switch) in [
+        (LOW, "[switch.all.class.3]\nxoff = \"45KB\"\nxon = \"43KB\"\n"),
+        ("policy = \"ofc\"\n", "[switch.all]\npolicy = \"ofc\"\n"),
+        ("policy = \"capfc-stop-max\"\n", "[switch.all]\npolicy = \"capfc-stop-max\"\n"),
+    ] {
+        let changed = made(&format!("[[change]]\nat = \"0s\"\nswitch = \"switch\"\n{change}"));
+        assert_eq!(changed, made(switch), "{change}");
+    }
+}
+
+#[test]
+fn changes_follow_each_other_and_a_switch_may_be_meant_alone() {
+    let twice = format!(
+        "[[change]]\nat = \"40us\"\nswitch = 0\npolicy = \"pfc\"\n[[change]]\nat = \"20us\"\npolicy = \"capfc-stop-max\"\n{LOW}"
+    );
+    let (pauses, flows) = made(&twice);
+    assert!(!pauses.is_empty() && flows.iter().all(|row| !row[FLOWS.at("finish_ns")].is_empty()));
+    let source =
+        Source::from_toml("x", &format!("{INCAST}[[change]]\nat = \"1us\"\nswitch = 2\n"), &[]).unwrap();
+    let why = build::model(&source, 0, 1, Path::new("")).map(|_| ()).unwrap_err().to_string();
+    assert_eq!(why, "a [[change]] names switch 2; this fabric has switches 0 to 1");
+}

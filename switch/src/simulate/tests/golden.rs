@@ -1,0 +1,139 @@
+//! Small scenarios whose tables are kept, to the byte: whatever changes a decision changes a table, and is seen in a diff.
+
+use std::env;
+
+use super::*;
+
+/// Set, the tables are written instead of compared.
+const WRITE: &str = "XOFF_WRITE_GOLDEN";
+
+fn directory(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// Tables and texts, by the names of their files.
+fn made(source: &Source, path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let place = tempfile::tempdir().unwrap();
+    // A shard has neither summary nor plots.
+    let shard = Some(Shard { number: 1, count: 1 });
+    let request = Request { source, path, seeds: None, shard, threads: 2, out: Some(place.path()) };
+    run(&request, &mut |_| ()).unwrap();
+    let is_kept = |file: &Path| file.extension().is_some_and(|ending| ending == "csv" || ending == "txt");
+    files(place.path()).into_iter().filter(|(name, _)| is_kept(name)).collect()
+}
+
+fn holds(name: &str, source: &Source, path: &Path) {
+    for (file, made) in made(source, path) {
+        let kept = directory(name).join(&file);
+        if env::var_os(WRITE).is_some() {
+            fs::write(&kept, made).unwrap();
+            continue;
+        }
+        let (made, kept) = (String::from_utf8(made).unwrap(), fs::read_to_string(&kept).unwrap_or_default());
+        let lines = || made.lines().map(Some).chain([None]).zip(kept.lines().map(Some).chain([None]));
+        if let Some((line, (now, then))) = (1..).zip(lines()).find(|(_, (now, then))| now != then) {
+            panic!(
+                "{name}, line {line} of {}:\nkept {then:?}\nmade {now:?}\nwhere this is meant, {WRITE}=1 cargo nextest run \
+                 --workspace -E 'test(golden)' writes the tables anew",
+                file.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn small_scenarios_have_the_tables_that_are_kept() {
+    for name in ["incast", "link", "change"] {
+        let path = directory(name).join("scenario.toml");
+        holds(name, &Source::load(&path, &[]).unwrap(), &path);
+    }
+}
+
+#[test]
+fn an_imported_fabric_has_the_files_that_its_readers_know() {
+    let [scenario, topology, flows] =
+        ["scenario.toml", "topology", "flow"].map(|name| directory("hpcc").join(name));
+    let source = import(Some(&scenario), [&topology, &flows], &[]).unwrap();
+    holds("hpcc", &source, &scenario);
+    // Each flow that ends stands in a line; what scripts take of it are the columns 4 to 8.
+    let made = made(&source, &scenario);
+    let text = |name: &str| String::from_utf8(made[Path::new(name)].clone()).unwrap();
+    let lines = text("fct.txt");
+    let numbers =
+        |line: &str| -> Vec<u64> { line.split(' ').skip(2).map(|word| word.parse().unwrap()).collect() };
+    assert_eq!(lines.lines().count(), 6);
+    for line in lines.lines() {
+        let [_, port, bytes, start, took, alone] = numbers(line)[..] else { panic!("{line}") };
+        assert!(line.starts_with("0b00") && [100, 200].contains(&port) && bytes > 0, "{line}");
+        assert!(start >= 2_000_000_000 && took >= alone && alone > 0, "{line}");
+    }
+    // Whoever is paused goes on in the end.
+    let pauses = text("pfc.txt");
+    let [begin, end] =
+        ["1", "0"].map(|what| pauses.lines().filter(|line| line.split(' ').nth(4) == Some(what)).count());
+    assert!(begin > 0 && begin == end, "{begin} {end}");
+    // Each port of each switch was looked at as often.
+    let lengths = text("qlen.txt");
+    let (first, rest) = lengths.split_once('\n').unwrap();
+    assert!(first.starts_with("time: 2000"), "{first}");
+    let looks: Vec<u64> = rest
+        .lines()
+        .map(|line| line.split(' ').skip(2).map(|word| word.parse::<u64>().unwrap()).sum())
+        .collect();
+    assert!(looks.len() == 7 && looks.iter().all(|count| *count == looks[0]), "{looks:?}");
+}
+
+#[test]
+fn shards_of_an_imported_fabric_have_its_files_too() {
+    let [topology, flows] = ["topology", "flow"].map(|name| directory("hpcc").join(name));
+    let source = import(None, [&topology, &flows], &[]).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let of = |shard: Option<Shard>, out: &Path| {
+        let path = Path::new("");
+        let request =
+            Request { source: &source, path, seeds: Some((1, 2)), shard, threads: 1, out: Some(out) };
+        run(&request, &mut |_| ()).unwrap();
+    };
+    of(None, &at("one"));
+    let parts = [1, 2].map(|number| {
+        let part = at(&format!("shard-{number}"));
+        of(Some(Shard { number, count: 2 }), &part);
+        part
+    });
+    merge(&parts, &at("merged"), &mut |_| ()).unwrap();
+    let one = files(&at("one"));
+    assert!(one.contains_key(Path::new("fct_point0_seed2.txt")), "{:?}", one.keys());
+    assert_eq!(files(&at("merged")), one);
+}
+
+#[test]
+fn what_cannot_be_imported_is_told_in_one_line_with_its_place() {
+    let place = tempfile::tempdir().unwrap();
+    let [topology, flows] = ["topology", "flow"].map(|name| directory("hpcc").join(name));
+    let write = |name: &str, text: &str| {
+        fs::write(place.path().join(name), text).unwrap();
+        place.path().join(name)
+    };
+    let why = |scenario: Option<&Path>, topology: &Path, flows: &Path| {
+        let made = import(scenario, [topology, flows], &[]);
+        let run = made.and_then(|source| build::model(&source, 0, 1, scenario.unwrap_or(Path::new(""))));
+        run.map(|_| ()).unwrap_err().to_string()
+    };
+    let broken = write("broken", "3 1 2\n0\n0 1 fast 1us 0\n");
+    assert_eq!(
+        why(None, &broken, &flows),
+        format!("{}: line 3: \"fast\" is not a rate, such as 100Gbps", broken.display())
+    );
+    let broken = write("flows", "1\n0 1 3 100 1\n");
+    let missing = "the file ends here, and when the flow starts, in seconds is missing";
+    assert_eq!(why(None, &topology, &broken), format!("{}: line 2: {missing}", broken.display()));
+    assert!(why(None, &place.path().join("none"), &flows).contains("cannot read"));
+    // A scenario has the switches, and its limit is for its own flows.
+    let scenario = write("s.toml", "[scenario]\nname = \"s\"\n");
+    let told = why(Some(&scenario), &topology, &flows);
+    assert!(told.contains("a flow starts at 2s, and the run ends at 1s at the latest"), "{told}");
+    let scenario = write("s.toml", "[scenario]\nname = \"s\"\n[topology]\nkind = \"single\"\n");
+    let told = format!("{:?}", import(Some(&scenario), [&topology, &flows], &[]).unwrap_err());
+    assert!(told.contains("a topology, and another one is imported"), "{told}");
+}
