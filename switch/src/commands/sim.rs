@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn cluster_files_run_shards_as_we_read_them() {
+    fn an_array_of_slurm_runs_shards_as_we_read_them() {
         let place = tempfile::tempdir().expect("a place for files");
         let out = place.path().join("out");
         let slurm = include_str!("../../../scripts/cluster/sim.sbatch");
@@ -303,25 +303,56 @@ mod tests {
         assert_eq!((args.seeds, args.shard), (Some((1, 100)), Some(Shard { number: 20, count: 20 })));
         assert_eq!(args.out, Some(out.join("shard-20")));
 
-        let job = include_str!("../../../scripts/cluster/sim-job.yaml");
-        let value = |key: &str| {
-            let (_, after) = job.split_once(key).unwrap_or_else(|| panic!("no {key}"));
-            after.split_once('"').and_then(|(_, text)| text.split_once('"')).map(|(text, _)| text)
-        };
-        let shards = value("name: SHARDS").expect("how many");
-        assert!(job.contains(&format!("completions: {shards}\n")) && job.contains("completionMode: Indexed"));
-        let (_, script) = job.split_once("- |\n").expect("a script");
-        let script: String = script
-            .lines()
-            .take_while(|line| line.starts_with("              "))
-            .map(|line| format!("{line}\n"))
+        // sbatch reads its options up to the first command.
+        let head: Vec<&str> = slurm.lines().take_while(|line| line.starts_with('#')).collect();
+        let options = |lines: &[&str]| lines.iter().filter(|line| line.starts_with("#SBATCH --")).count();
+        assert_eq!(options(&head), options(&slurm.lines().collect::<Vec<_>>()));
+        assert!(options(&head) > 0 && head[0].starts_with("#!/"), "{head:?}");
+    }
+
+    /// The values of a YAML file, as Debian's parser reads it.
+    fn yaml(text: &str) -> serde_json::Value {
+        const SCRIPT: &str = "import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.argv[1])))";
+        let mut command = std::process::Command::new("/usr/bin/python3");
+        let read = command.args(["-c", SCRIPT, text]).output().expect("python3 is there");
+        assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+        serde_json::from_slice(&read.stdout).expect("it is JSON")
+    }
+
+    #[test]
+    fn a_job_of_kubernetes_runs_every_shard_once_where_all_see_it() {
+        let place = tempfile::tempdir().expect("a place for files");
+        let out = place.path().join("out");
+        let job = yaml(include_str!("../../../scripts/cluster/sim-job.yaml"));
+        let spec = &job["spec"];
+        assert_eq!(
+            [&job["apiVersion"], &job["kind"], &spec["completionMode"]],
+            ["batch/v1", "Job", "Indexed"]
+        );
+        let pod = &spec["template"]["spec"];
+        assert_eq!(pod["restartPolicy"], "Never");
+        let container = &pod["containers"][0];
+        let list = |of: &serde_json::Value| of.as_array().expect("a list").clone();
+        let text = |of: &serde_json::Value| of.as_str().expect("a text").to_owned();
+        let environment: Vec<(String, String)> = list(&container["env"])
+            .iter()
+            .map(|entry| (text(&entry["name"]), text(&entry["value"])))
             .collect();
+        let mut environment: Vec<(&str, &str)> =
+            environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let (_, shards) = environment.iter().find(|(name, _)| *name == "SHARDS").expect("how many");
+        assert_eq!(spec["completions"].to_string(), *shards);
+        let mounted = list(&container["volumeMounts"]);
+        let volumes: Vec<String> = list(&pod["volumes"]).iter().map(|of| text(&of["name"])).collect();
+        assert!(mounted.iter().all(|of| volumes.contains(&text(&of["name"]))), "{volumes:?}");
+        assert_eq!(list(&container["command"]), ["sh", "-ec"]);
+        let [script] = &list(&container["args"])[..] else { panic!("not one script: {container}") };
+        let script = text(script);
+        for of in &mounted {
+            assert!(script.contains(&text(&of["mountPath"])), "{of}");
+        }
         let script = script.replace("/results", out.to_str().expect("a path of letters"));
-        let environment = [
-            ("JOB_COMPLETION_INDEX", "0"),
-            ("SHARDS", shards),
-            ("SEEDS", value("name: SEEDS").expect("which")),
-        ];
+        environment.push(("JOB_COMPLETION_INDEX", "0"));
         let args = run_by(&script, place.path(), &environment);
         assert_eq!((args.seeds, args.shard), (Some((1, 100)), Some(Shard { number: 1, count: 20 })));
         assert_eq!(args.out, Some(out.join("shard-1")));
