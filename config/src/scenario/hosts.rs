@@ -2,7 +2,7 @@
 
 use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
 
-use super::keys::{DcqcnKeys, HostKeys, SwiftKeys, TimelyKeys};
+use super::keys::{DcqcnKeys, HostKeys, QcnKeys, SwiftKeys, TimelyKeys};
 use crate::draft::value;
 use crate::problem::{Problem, Problems};
 use crate::read::Table;
@@ -34,6 +34,8 @@ pub enum Control {
     Swift,
     /// How delay changes.
     Timely,
+    /// Notifications of switches, with any transport.
+    Qcn,
 }
 
 impl Control {
@@ -42,6 +44,7 @@ impl Control {
         ("dcqcn", Control::Dcqcn),
         ("swift", Control::Swift),
         ("timely", Control::Timely),
+        ("qcn", Control::Qcn),
     ];
 }
 
@@ -86,6 +89,8 @@ pub struct Hosts {
     pub swift: Swift,
     /// Of `control = "timely"`.
     pub timely: Timely,
+    /// Of `control = "qcn"`.
+    pub qcn: Qcn,
 }
 
 macro_rules! parameters {
@@ -127,15 +132,26 @@ parameters! {
         rate_min: BitRate,
     }
 }
+
+parameters! {
+    /// `[hosts.qcn]`; what is `None` is as the standard has it.
+    #[allow(missing_docs)] // docs/simulation.md has them all
+    struct Qcn from QcnKeys {
+        decrease: u32, fast_recovery: u32, byte_counter: Bytes, timer: Nanos, additive: BitRate, hyper: BitRate,
+        rate_min: BitRate, jitter: u8,
+    }
+}
+
 pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Hosts {
-    table.no_others(&[HostKeys::KEYS, &["dcqcn", "swift", "timely"]], problems);
+    table.no_others(&[HostKeys::KEYS, &["dcqcn", "swift", "timely", "qcn"]], problems);
     let keys = HostKeys::read(table, problems);
     let (transport, control) = (
         value(keys.transport.as_ref(), Transport::default()),
         value(keys.control.as_ref(), Control::default()),
     );
+    let of_roce_alone = !matches!(control, Control::None | Control::Qcn);
     let of_roce = [
-        ("control", keys.control.as_ref().map(|key| key.span)),
+        ("control", keys.control.as_ref().filter(|_| of_roce_alone).map(|key| key.span)),
         ("window", keys.window.as_ref().map(|key| key.span)),
         ("ack_every", keys.ack_every.as_ref().map(|key| key.span)),
         ("ack_class", keys.ack_class.as_ref().map(|key| key.span)),
@@ -150,10 +166,11 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Hosts {
             );
         }
     }
-    let mut parameters = (DcqcnKeys::default(), SwiftKeys::default(), TimelyKeys::default());
-    for (name, of) in [("dcqcn", Control::Dcqcn), ("swift", Control::Swift), ("timely", Control::Timely)] {
+    let mut parameters =
+        (DcqcnKeys::default(), SwiftKeys::default(), TimelyKeys::default(), QcnKeys::default());
+    for (name, of) in Control::WORDS.iter().filter(|(_, of)| *of != Control::None) {
         let Some(below) = table.table(name, problems) else { continue };
-        if control != of {
+        if control != *of {
             problems.push(
                 Problem::error(format!("[hosts.{name}] has no meaning where `control` is something else"))
                     .at(below.span, "of no effect")
@@ -168,6 +185,10 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Hosts {
             Control::Swift => {
                 below.no_others(&[SwiftKeys::KEYS], problems);
                 parameters.1 = SwiftKeys::read(&below, problems);
+            }
+            Control::Qcn => {
+                below.no_others(&[QcnKeys::KEYS], problems);
+                parameters.3 = QcnKeys::read(&below, problems);
             }
             Control::Timely | Control::None => {
                 below.no_others(&[TimelyKeys::KEYS], problems);
@@ -189,5 +210,6 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Hosts {
         dcqcn: (&parameters.0).into(),
         swift: (&parameters.1).into(),
         timely: (&parameters.2).into(),
+        qcn: (&parameters.3).into(),
     }
 }

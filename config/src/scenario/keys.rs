@@ -50,6 +50,7 @@ keys! {
         host_delay: Nanos = parse::time(Nanos::ZERO..=Nanos::from_millis(5));
         core_rate: BitRate = parse::rate;
         core_delay: Nanos = parse::time(Nanos::ZERO..=Nanos::from_millis(5));
+        failed: Vec<(u8, u8)> = lines;
         spread: SpreadKind = parse::choice(SpreadKind::WORDS);
         file: PathBuf = file;
     }
@@ -84,6 +85,20 @@ keys! {
         rate_min: BitRate = parse::rate;
         cnp_interval: Nanos = parse::time(Nanos(1)..=Nanos::from_secs(1));
         cnp_class: Class = parse::class;
+    }
+}
+
+keys! {
+    /// `[hosts.qcn]`.
+    struct QcnKeys {
+        decrease: u32 = parse::integer(1..=1_000_000);
+        fast_recovery: u32 = parse::integer(1..=1_000);
+        byte_counter: Bytes = parse::bytes;
+        timer: Nanos = parse::time(Nanos::from_micros(10)..=Nanos::from_secs(1));
+        additive: BitRate = parse::rate;
+        hyper: BitRate = parse::rate;
+        rate_min: BitRate = parse::rate;
+        jitter: u8 = parse::integer(0..=50);
     }
 }
 
@@ -135,6 +150,8 @@ keys! {
         gaps: Gaps = parse::choice(Gaps::WORDS);
         pairs: Vec<(u32, u32)> = pairs;
         ahead: u32 = parse::integer(1..=65_535);
+        flows: u32 = parse::integer(1..=1_000_000);
+        rate: BitRate = parse::rate;
         file: PathBuf = file;
     }
 }
@@ -254,6 +271,17 @@ fn pairs(value: &Value<'_>) -> Parsed<Vec<(u32, u32)>> {
     parse::list(value, pair)
         .filter(|pairs| !pairs.is_empty())
         .ok_or_else(|| "a list of pairs of different hosts, such as [[0, 3], [1, 3]]".into())
+}
+
+/// Lines between leaves and spines.
+fn lines(value: &Value<'_>) -> Parsed<Vec<(u8, u8)>> {
+    let number = parse::integer(0..=u8::MAX);
+    let pair = |entry: &Value<'_>| match parse::list(entry, &number).as_deref() {
+        Some(&[leaf, spine]) => Ok((leaf, spine)),
+        _ => Err(String::new()),
+    };
+    parse::list(value, pair)
+        .ok_or_else(|| "a list of lines by leaf and spine, such as [[2, 1], [3, 0]]".into())
 }
 
 /// An end of a link, as it is written in results.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use xoff_dataplane::units::{Bytes, Class, Nanos};
+use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
 
 use super::keys::LoadKeys;
 use crate::draft::value;
@@ -25,6 +25,8 @@ pub enum LoadKind {
     Ring,
     /// Pairs that send in bursts.
     OnOff,
+    /// So many flows, shared out among pairs by chance.
+    Draw,
     /// Flows of a file.
     Flows,
     /// Flows of a file of ns-3's simulator for HPCC.
@@ -38,6 +40,7 @@ impl LoadKind {
         ("permutation", LoadKind::Permutation),
         ("ring", LoadKind::Ring),
         ("on-off", LoadKind::OnOff),
+        ("draw", LoadKind::Draw),
         ("flows", LoadKind::Flows),
         ("hpcc", LoadKind::Hpcc),
     ];
@@ -59,6 +62,7 @@ impl LoadKind {
             LoadKind::Permutation => (&["size"], &["begin"]),
             LoadKind::Ring => (&["size"], &["ahead", "begin"]),
             LoadKind::OnOff => (&["pairs", "size", "gap"], &["between", "gaps", "end"]),
+            LoadKind::Draw => (&["flows", "pairs", "size"], &["between", "begin"]),
             LoadKind::Flows | LoadKind::Hpcc => (&["file"], &[]),
         }
     }
@@ -151,6 +155,10 @@ pub struct Load {
     pub gap: Nanos,
     /// What gaps are like.
     pub gaps: Gaps,
+    /// Flows of a draw.
+    pub flows: u32,
+    /// What each flow may send at most, headers and gaps included; `None`: as much as its host.
+    pub rate: Option<BitRate>,
     /// From whom to whom.
     pub pairs: Vec<(u32, u32)>,
     /// How far ahead on the ring.
@@ -181,8 +189,8 @@ pub(super) fn read(
     let kind = kind.value;
     let (required, optional) = kind.keys();
     let optional = match kind {
-        LoadKind::Hpcc => vec!["kind", "name"], // classes and starts stand in the file
-        _ => [optional, &["kind", "name", "class", "jitter"]].concat(),
+        LoadKind::Hpcc => vec!["kind", "name", "rate"], // classes and starts stand in the file
+        _ => [optional, &["kind", "name", "class", "jitter", "rate"]].concat(),
     };
     super::of_kind(table, "[[load]]", kind.name(), LoadKeys::KEYS, (required, &optional), problems);
     // Of queries one by one, one is enough where nothing says when they end.
@@ -238,6 +246,8 @@ pub(super) fn read(
         is_open: value(keys.open.as_ref(), false),
         gap: value(keys.gap.as_ref(), Nanos::ZERO),
         gaps: if once { Gaps::Fixed } else { value(keys.gaps.as_ref(), Gaps::default()) },
+        flows: value(keys.flows.as_ref(), 0),
+        rate: keys.rate.map(|key| key.value),
         pairs: value(keys.pairs.as_ref(), Vec::new()),
         ahead: value(keys.ahead.as_ref(), 1),
         file: value(keys.file.as_ref(), PathBuf::new()),

@@ -35,13 +35,13 @@ use crate::problem::{ConfigError, Problem, Problems};
 use crate::read::Table;
 use edits::{Axis, Edits};
 #[cfg(test)]
-use keys::{DcqcnKeys, HostKeys, SwiftKeys, TimelyKeys, TopologyKeys};
+use keys::{DcqcnKeys, HostKeys, QcnKeys, SwiftKeys, TimelyKeys, TopologyKeys};
 use keys::{OutputKeys, ScenarioKeys};
 
 pub use changes::{Change, Of};
 pub use edits::Given;
 pub use faults::{End, Fault};
-pub use hosts::{Control, Dcqcn, Hosts, Obeys, Swift, Timely, Transport};
+pub use hosts::{Control, Dcqcn, Hosts, Obeys, Qcn, Swift, Timely, Transport};
 pub use load::{Between, Gaps, Load, LoadKind, SIZES, Size};
 pub use switches::PortLine;
 pub use topology::{Topology, TopologyKind};
@@ -365,6 +365,7 @@ fn documented() -> Vec<(&'static str, &'static [&'static str])> {
         ("### `[hosts.dcqcn]`", DcqcnKeys::KEYS),
         ("### `[hosts.swift]`", SwiftKeys::KEYS),
         ("### `[hosts.timely]`", TimelyKeys::KEYS),
+        ("### `[hosts.qcn]`", QcnKeys::KEYS),
         ("### `[[load]]`", keys::LoadKeys::KEYS),
         ("### `[[fault]]`", keys::FaultKeys::KEYS),
         ("### `[[change]]`", keys::ChangeKeys::KEYS),

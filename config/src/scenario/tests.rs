@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use xoff_dataplane::units::{Bytes, Class};
+use xoff_dataplane::units::{BitRate, Bytes, Class};
 
 use super::topology::{DELAY, RATE};
 use super::*;
@@ -215,6 +215,43 @@ fn changes_are_told_by_the_keys_of_a_switch_and_restarts_are_refused() {
     assert!(message.contains("`http` is not for switches of a scenario"), "{message}");
     let (_, message, _) = problem(&change("").replace("at = \"2ms\"", ""));
     assert!(message.contains("`at`"), "{message}");
+}
+
+#[test]
+fn lines_of_a_leaf_spine_may_have_failed_and_only_those_that_there_would_be() {
+    let of = |failed: &str| {
+        let fabric = format!("kind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts = 1\nfailed = {failed}");
+        FINE.replace("kind = \"single\"\nhosts = 3", &fabric)
+    };
+    let failed = read(&of("[[2, 1], [3, 0]]")).unwrap().point(0).unwrap().topology.failed;
+    assert_eq!(failed, [(2, 1), (3, 0)]);
+    let (_, message, _) = problem(&of("[[2, 1], [1, 2]]"));
+    assert_eq!(message, "there is no line from leaf 1 to spine 2");
+    let (_, message, _) = problem(&of("[2, 1]"));
+    assert!(message.contains("a list of lines by leaf and spine"), "{message}");
+}
+
+#[test]
+fn notifications_of_switches_are_heeded_with_any_transport_and_others_are_roces() {
+    let of = |hosts: &str| format!("[hosts]\n{hosts}\n{FINE}");
+    let hosts = |text: &str| read(&of(text)).unwrap().point(0).unwrap().hosts;
+    let said = hosts("control = \"qcn\"\n[hosts.qcn]\ndecrease = 64");
+    assert_eq!((said.control, said.qcn.decrease, said.qcn.jitter), (Control::Qcn, Some(64), None));
+    assert_eq!(hosts("transport = \"roce\"\ncontrol = \"qcn\"").control, Control::Qcn);
+    let (_, message, _) = problem(&of("control = \"dcqcn\""));
+    assert_eq!(message, "`control` has no meaning where nobody answers");
+    let (_, message, _) = problem(&of("[hosts.qcn]\ntimer = \"1ms\""));
+    assert_eq!(message, "[hosts.qcn] has no meaning where `control` is something else");
+}
+
+#[test]
+fn a_draw_has_flows_and_pairs_and_flows_of_any_load_may_have_a_rate() {
+    let draw =
+        FINE.replace("kind = \"permutation\"", "kind = \"draw\"\nflows = 9\npairs = [[0, 1]]\nrate = \"3G\"");
+    let load = read(&draw).unwrap().point(0).unwrap().loads[0].clone();
+    assert_eq!((load.kind, load.flows, load.rate), (LoadKind::Draw, 9, Some(BitRate::from_gbps(3))));
+    let (_, message, _) = problem(&draw.replace("flows = 9\n", ""));
+    assert!(message.contains("`flows`"), "{message}");
 }
 
 explore! {

@@ -73,7 +73,7 @@ impl TopologyKind {
             TopologyKind::OfcFig1 => (&[], &[]),
             TopologyKind::Edges | TopologyKind::Hpcc => (&["file"], &["spread"]),
             TopologyKind::LeafSpine => {
-                (&["leaves", "spines", "hosts"], &["host_rate", "host_delay", "spread"])
+                (&["leaves", "spines", "hosts"], &["host_rate", "host_delay", "failed", "spread"])
             }
             TopologyKind::FatTree => (
                 &[],
@@ -134,6 +134,8 @@ pub struct Topology {
     pub core: PortLine,
     /// How frames are spread over ways that are alike.
     pub spread: Spread,
+    /// Lines that a leaf-spine has not, by leaf and spine.
+    pub failed: Vec<(u8, u8)>,
     /// A file with links.
     pub file: PathBuf,
 }
@@ -177,6 +179,7 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Top
         host: line(&keys.host_rate, &keys.host_delay),
         fabric: trunk(line(&None, &None)),
         core: trunk(line(&keys.core_rate, &keys.core_delay)),
+        failed: failed(&keys, problems),
         file: value(keys.file.as_ref(), PathBuf::new()),
         spread: match value(keys.spread.as_ref(), SpreadKind::Flow) {
             SpreadKind::Flow => Spread::Flow,
@@ -186,6 +189,21 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Top
             }
         },
     })
+}
+
+/// Lines that there would be.
+fn failed(keys: &TopologyKeys, problems: &mut Problems) -> Vec<(u8, u8)> {
+    let Some(failed) = &keys.failed else { return Vec::new() };
+    let [leaves, spines] = [&keys.leaves, &keys.spines].map(|count| value(count.as_ref(), 0));
+    let is_one = |(leaf, spine): &&(u8, u8)| u32::from(*leaf) < leaves && u32::from(*spine) < spines;
+    if let Some((leaf, spine)) = failed.value.iter().find(|line| !is_one(line)) {
+        problems.push(
+            Problem::error(format!("there is no line from leaf {leaf} to spine {spine}"))
+                .at(failed.span, "no such line")
+                .help("leaves and spines are numbered from 0"),
+        );
+    }
+    failed.value.clone()
 }
 
 /// A fat-tree is said by `k`, or by all of its counts.

@@ -1,7 +1,8 @@
 //! What slows a sender down, whichever it is: it is told of what is sent and heard, and says how far apart frames are and how many may
 //! be on their way.
 
-use xoff_dataplane::units::Bytes;
+use xoff_dataplane::congestion::{ReactionPoint, ReactionSettings};
+use xoff_dataplane::units::{Bytes, Nanos};
 
 use super::dcqcn::Dcqcn;
 use super::swift::Swift;
@@ -15,6 +16,8 @@ pub(super) enum Reaction {
     Dcqcn(Dcqcn),
     Swift(Swift),
     Timely(Timely),
+    /// That of live hosts.
+    Qcn(Box<ReactionPoint>),
 }
 
 impl Reaction {
@@ -28,6 +31,11 @@ impl Reaction {
         }
     }
 
+    /// A reaction point of QCN.
+    pub(super) fn of_qcn(settings: &ReactionSettings, line: Pace, seed: u64) -> Reaction {
+        Reaction::Qcn(Box::new(ReactionPoint::new(settings, line.rate(), seed)))
+    }
+
     /// A frame that takes `bytes` of the line starts: how long after it the next may, at the soonest.
     #[inline]
     pub(super) fn sent(&mut self, now: Picos, bytes: Bytes) -> Picos {
@@ -35,6 +43,7 @@ impl Reaction {
             Reaction::Dcqcn(dcqcn) => time_at(dcqcn.sent(now, bytes), bytes),
             Reaction::Swift(swift) => swift.gap(),
             Reaction::Timely(timely) => time_at(timely.rate(), bytes),
+            Reaction::Qcn(point) => gap_of(point, now.floor(), bytes),
         }
     }
 
@@ -42,7 +51,7 @@ impl Reaction {
     #[inline]
     pub(super) fn window(&self) -> Option<u32> {
         match self {
-            Reaction::Dcqcn(_) | Reaction::Timely(_) => None,
+            Reaction::Dcqcn(_) | Reaction::Timely(_) | Reaction::Qcn(_) => None,
             Reaction::Swift(swift) => Some(swift.window()),
         }
     }
@@ -51,15 +60,23 @@ impl Reaction {
     pub(super) fn notified(&mut self, now: Picos) {
         match self {
             Reaction::Dcqcn(dcqcn) => dcqcn.notified(now),
-            Reaction::Swift(_) | Reaction::Timely(_) => {}
+            Reaction::Swift(_) | Reaction::Timely(_) | Reaction::Qcn(_) => {}
         }
+    }
+
+    /// A CNM with this feedback has come. Answers whether anybody heeds it.
+    pub(super) fn told(&mut self, now: Picos, feedback: u8) -> bool {
+        let Reaction::Qcn(point) = self else { return false };
+        point.advance(now.floor());
+        point.notified(now.floor(), feedback);
+        true
     }
 
     /// An acknowledgement has come for so many frames that were not acknowledged before, so long after the frame that it answers left.
     #[inline]
     pub(super) fn acknowledged(&mut self, now: Picos, frames: u32, round_trip: Picos) {
         match self {
-            Reaction::Dcqcn(_) => {}
+            Reaction::Dcqcn(_) | Reaction::Qcn(_) => {}
             Reaction::Swift(swift) => swift.acknowledged(now, frames, round_trip),
             Reaction::Timely(timely) => timely.acknowledged(round_trip),
         }
@@ -68,7 +85,7 @@ impl Reaction {
     /// Frames were lost: the sender goes back.
     pub(super) fn lost(&mut self, now: Picos) {
         match self {
-            Reaction::Dcqcn(_) | Reaction::Timely(_) => {}
+            Reaction::Dcqcn(_) | Reaction::Timely(_) | Reaction::Qcn(_) => {}
             Reaction::Swift(swift) => swift.lost(now),
         }
     }
@@ -79,8 +96,24 @@ impl Reaction {
             Reaction::Dcqcn(dcqcn) => Some(dcqcn.rate(now)),
             Reaction::Swift(_) => None,
             Reaction::Timely(timely) => Some(timely.rate()),
+            Reaction::Qcn(point) => {
+                point.advance(now.floor());
+                Some(point.rate().bits_per_second() as f64)
+            }
         }
     }
+}
+
+/// What a reaction point has behind a frame of `bytes`: nothing where it limits nobody.
+fn gap_of(point: &mut ReactionPoint, now: Nanos, bytes: Bytes) -> Picos {
+    if now >= point.next_deadline() {
+        point.advance(now);
+    }
+    if point.next_deadline() == Nanos::NEVER {
+        return Picos::ZERO;
+    }
+    point.sent(bytes);
+    Pace::of(point.rate()).time_of(bytes)
 }
 
 /// How long `bytes` take at so many bits in a second, rounded up.

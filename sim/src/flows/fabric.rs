@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::units::BitRate;
 
 use super::alone::Alone;
 use super::host::FlowHost;
@@ -15,13 +16,15 @@ use crate::node::{Node, Place};
 use crate::plan::Plan;
 use crate::seed::Seed;
 use crate::switch_node::{SlotCounts, SwitchNode};
-use crate::time::Picos;
+use crate::time::{Pace, Picos};
 
 /// A fabric, its flows, and the loads that they are of.
 pub struct FlowFabric<S = SwitchNode> {
     fabric: Fabric<S, FlowHost>,
     flows: Vec<Planned>,
     loads: Vec<Box<dyn Load + Send>>,
+    /// By load, what each of its flows may send at most.
+    most: Vec<Option<Pace>>,
     alone: Alone,
     switches: u32,
     ended: u64,
@@ -68,6 +71,7 @@ impl<S: Node> FlowFabric<S> {
             fabric: Fabric::of(plan, seed, switch, host),
             flows: Vec::new(),
             loads: Vec::new(),
+            most: Vec::new(),
             alone,
             switches,
             ended: 0,
@@ -80,6 +84,10 @@ impl<S: Node> FlowFabric<S> {
     /// # Panics
     /// If it is from or to a host that there is not, or from a host to itself.
     pub fn add(&mut self, plan: FlowPlan) -> u32 {
+        self.add_at(plan, None)
+    }
+
+    fn add_at(&mut self, plan: FlowPlan, most: Option<Pace>) -> u32 {
         let hosts = self.fabric.hosts().len();
         let is_host = |host: u32| (host as usize) < hosts;
         assert!(
@@ -89,7 +97,7 @@ impl<S: Node> FlowFabric<S> {
         let flow = u32::try_from(self.flows.len()).expect("flows are counted in 32 bits");
         let [at_sender, _] = self.fabric.hosts()[plan.from as usize].flows();
         let at_receiver = self.fabric.at_host(plan.to, |host, _| host.receive_flow(flow, &plan, at_sender));
-        self.fabric.at_host(plan.from, |host, net| host.send_flow(flow, &plan, at_receiver, net));
+        self.fabric.at_host(plan.from, |host, net| host.send_flow(flow, &plan, (at_receiver, most), net));
         self.flows.push(Planned { plan, at_sender, at_receiver });
         flow
     }
@@ -99,8 +107,17 @@ impl<S: Node> FlowFabric<S> {
     /// # Panics
     /// As [`FlowFabric::add`].
     pub fn add_load(&mut self, load: impl Load + Send + 'static) -> u16 {
+        self.add_load_at(load, None)
+    }
+
+    /// The same, of flows that each send no faster than this, headers and gaps included.
+    ///
+    /// # Panics
+    /// As [`FlowFabric::add`].
+    pub fn add_load_at(&mut self, load: impl Load + Send + 'static, most: Option<BitRate>) -> u16 {
         let tag = u16::try_from(self.loads.len()).expect("loads are counted in 16 bits");
         self.loads.push(Box::new(load));
+        self.most.push(most.map(Pace::of));
         self.ask(tag, |load, asked| load.begin(asked));
         tag
     }
@@ -116,7 +133,7 @@ impl<S: Node> FlowFabric<S> {
         let first = u32::try_from(self.flows.len()).expect("flows are counted in 32 bits");
         ask(load.as_mut(), &mut Asked::new(self.fabric.now(), first, &mut flows));
         for plan in flows.drain(..) {
-            self.add(FlowPlan { tag, ..plan });
+            self.add_at(FlowPlan { tag, ..plan }, self.most[usize::from(tag)]);
         }
         self.asked = flows;
     }
@@ -197,7 +214,7 @@ impl<S: Node> FlowFabric<S> {
             frames_resent: sent.resent,
             timeouts: sent.timeouts,
             marked: received.marked,
-            cnps: received.cnps,
+            cnps: received.cnps + sent.cnms,
             out_of_order: received.out_of_order,
         }
     }

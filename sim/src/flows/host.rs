@@ -5,18 +5,20 @@
 //! each class of its flows in turn. What it waits for (starts, gaps, time-outs) is in a heap of its own, and the fabric wakes it for
 //! the first of them. Nothing is allocated for a frame.
 
+mod obeying;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
+use obeying::is_ipv4;
 use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId};
-use xoff_dataplane::wire::{FlowKey, Header};
-use xoff_hosts::Gate;
+use xoff_hosts::{Gate, Notices};
 
 use super::FlowPlan;
 use super::control::Reaction;
 use super::receiving::Receiving;
-use super::segment::{Envelope, Kind, Segment, frame_len, ip, port};
+use super::segment::{Envelope, Kind, Segment, frame_len, port};
 use super::sending::{Sending, Wait, frames, payload};
 use super::transport::{Control, HostSettings, RoceSettings, Transport};
 use crate::ends::Line;
@@ -26,8 +28,6 @@ use crate::time::{Pace, Picos};
 
 /// The only port of a host.
 const LINE: PortId = PortId(0);
-const UDP: u8 = 17;
-const ROCE: u16 = 4791;
 
 /// What a time is waited for. Of two at one time, that which comes first here is first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,6 +78,7 @@ pub struct FlowHost {
     /// Flows that have ended here, by their numbers in the run, and nobody has asked yet.
     ended: Vec<u32>,
     gate: Box<Gate>,
+    notices: Box<Notices>,
 }
 
 impl FlowHost {
@@ -112,17 +113,26 @@ impl FlowHost {
             replies: Default::default(),
             ended: Vec::new(),
             gate: Box::new(gate),
+            notices: Box::new(Notices::new(false)),
         }
     }
 
-    /// It will send this flow, which is number `peer` at its receiver; answers its number here.
-    pub(super) fn send_flow(&mut self, flow: u32, plan: &FlowPlan, peer: u32, net: &mut Net) -> u32 {
+    /// It will send this flow, which is number `peer` at its receiver, at `most` so fast; answers its number here.
+    pub(super) fn send_flow(
+        &mut self,
+        flow: u32,
+        plan: &FlowPlan,
+        (peer, most): (u32, Option<Pace>),
+        net: &mut Net,
+    ) -> u32 {
         let number = index(self.sending.len());
         let start = plan.start.max(net.now());
         self.sending.push(Sending {
             bytes: plan.bytes,
             free_at: start,
             deadline: Picos::NEVER,
+            most,
+            cnms: 0,
             peer,
             to: plan.to,
             frames: frames(plan.bytes, self.settings.payload_max),
@@ -138,9 +148,14 @@ impl FlowHost {
             is_watched: false,
             is_held: false,
         });
-        if let Transport::Roce(roce) = &self.settings.transport {
-            self.reactions.extend(Reaction::new(&roce.control, self.pace));
-        }
+        self.reactions.extend(match (&self.settings.qcn, &self.settings.transport) {
+            (Some(qcn), _) => {
+                let seed = qcn.seed.wrapping_add(u64::from(self.number) << 32 | u64::from(number));
+                Some(Reaction::of_qcn(qcn, self.pace, seed))
+            }
+            (None, Transport::Roce(roce)) => Reaction::new(&roce.control, self.pace),
+            (None, Transport::LineRate) => None,
+        });
         self.timers.push(Reverse((start, Timer::Next(number))));
         self.ask_to_be_woken(net);
         number
@@ -296,7 +311,14 @@ impl FlowHost {
         let bytes = Bytes::on_line(len);
         let gap =
             self.reactions.get_mut(number as usize).map_or(Picos::ZERO, |reaction| reaction.sent(now, bytes));
-        flow.free_at = now.after(gap);
+        flow.free_at = match flow.most {
+            None => now.after(gap),
+            // A frame that had to wait for others of its host is made up for, and no more than one.
+            Some(most) => {
+                let span = most.time_of(bytes);
+                flow.free_at.max(Picos(now.0.saturating_sub(span.0))).after(span).max(now.after(gap))
+            }
+        };
         if let Some(timeout) = timeout {
             flow.deadline = now.after(timeout);
             if !flow.is_watched {
@@ -442,41 +464,6 @@ impl FlowHost {
             net.tell(self.place);
         }
     }
-
-    #[cold]
-    fn obey(&mut self, now: Nanos, head: &[u8]) {
-        if let Ok(header) = Header::parse(head) {
-            self.gate.receive(now, &header, head);
-        }
-        self.look_at_gate(now);
-    }
-
-    #[cold]
-    fn look_at_gate(&mut self, now: Nanos) {
-        self.paused = self.gate.paused(now);
-        if self.settings.obeys_flows {
-            self.look_at_flows(now);
-        }
-        self.gate_change = self.gate.next_change();
-    }
-
-    /// Which flows the switch has paused one by one.
-    fn look_at_flows(&mut self, now: Nanos) {
-        let Some(held) = self.gate.changed_flows(now) else { return };
-        let src = ip(self.number);
-        let mut resumed = Vec::new();
-        self.held = 0;
-        for (number, flow) in (0..).zip(&mut self.sending).filter(|(_, flow)| flow.wait != Wait::End) {
-            let ports = [flow.port, ROCE];
-            flow.is_held =
-                held.holds(flow.class, &FlowKey::V4 { protocol: UDP, ports, src, dst: ip(flow.to) });
-            self.held += u32::from(flow.is_held);
-            if !flow.is_held && flow.wait == Wait::Resume {
-                resumed.push(number);
-            }
-        }
-        resumed.into_iter().for_each(|number| self.queue(number));
-    }
 }
 
 impl Node for FlowHost {
@@ -485,6 +472,8 @@ impl Node for FlowHost {
         let head = net.pool.head(packet);
         if is_mac_control(head) {
             self.obey(net.now().floor(), head);
+        } else if !is_ipv4(head) {
+            self.heed(net.now(), head);
         } else if let Some((segment, is_marked)) = Segment::parse(head) {
             match segment.kind {
                 Kind::Data => self.take(&segment, is_marked, net),

@@ -83,7 +83,7 @@ pub struct FlowRecord {
     pub timeouts: u32,
     /// Frames that came with a mark of congestion.
     pub marked: u32,
-    /// Congestion notifications (CNPs) sent for it.
+    /// Congestion notifications for it: CNPs that its receiver sent, and CNMs of switches that came to its sender.
     pub cnps: u32,
     /// Frames that did not come right after the one that was sent before them.
     pub out_of_order: u32,

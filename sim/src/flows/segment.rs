@@ -9,7 +9,8 @@
 //! `number` is that of the flow at the host that the frame goes to, as a queue pair's is. `sent` stands where data, or the rest of an
 //! acknowledgement, would be: the time at which a frame of data left, and in its acknowledgement the same time again.
 
-use xoff_dataplane::units::Class;
+use xoff_dataplane::units::{Class, MacAddr};
+use xoff_dataplane::wire::Cnm;
 use xoff_dataplane::wire::flow::mix;
 
 use crate::host::address;
@@ -139,6 +140,15 @@ impl Segment {
         let segment = Segment { kind, number: word(46)?, sequence: word(50)?, sent: Picos(sent) };
         Some((segment, head[15] & CONGESTED == CONGESTED))
     }
+}
+
+/// The data that a notification is about: the host that it goes to, and the number of its flow there.
+pub(super) fn about(cnm: &Cnm) -> Option<(u32, u32)> {
+    let MacAddr([2, 0, a, b, c, d]) = cnm.destination else { return None };
+    // What a notification carries begins with the EtherType.
+    let said = |at: usize, len: usize| cnm.msdu.as_bytes().get(at - 12..at - 12 + len);
+    let number = said(46, 4)?.try_into().map(u32::from_be_bytes).ok()?;
+    (said(42, 1)? == [Kind::Data as u8]).then_some((u32::from_be_bytes([a, b, c, d]), number))
 }
 
 fn half(number: u32) -> [u8; 2] {

@@ -2,7 +2,7 @@
 
 use xoff_dataplane::units::Class;
 
-use crate::time::Picos;
+use crate::time::{Pace, Picos};
 
 /// What it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,10 @@ pub(super) struct Sending {
     pub(super) free_at: Picos,
     /// When it goes back if nothing is heard.
     pub(super) deadline: Picos,
+    /// It sends no faster; `None`: as fast as its host.
+    pub(super) most: Option<Pace>,
+    /// Notifications of switches (CNMs) that came for it.
+    pub(super) cnms: u32,
     /// Its number at the receiver, and that host's.
     pub(super) peer: u32,
     pub(super) to: u32,

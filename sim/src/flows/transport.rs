@@ -2,6 +2,7 @@
 //!
 //! TCP is to be a third one: it has a place here, a state beside [`Sending`](super::sending::Sending) and answers of its own.
 
+use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{Bytes, Class};
 use xoff_hosts::Obedience;
 
@@ -24,6 +25,9 @@ pub struct HostSettings {
     pub obeys_flows: bool,
     /// Whether they keep rates (GFC).
     pub obeys_rates: bool,
+    /// Whether each flow has a reaction point of QCN, and what it is told; it goes before `control` of RoCE. Each host and each flow add
+    /// their numbers to its seed.
+    pub qcn: Option<ReactionSettings>,
 }
 
 impl Default for HostSettings {
@@ -35,6 +39,7 @@ impl Default for HostSettings {
             obedience: Obedience::Obey,
             obeys_flows: false,
             obeys_rates: false,
+            qcn: None,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! asked again when one of its flows has ended, and answers with those that follow.
 
 mod closed;
+mod draw;
 mod incast;
 mod jitter;
 mod list;
@@ -11,6 +12,7 @@ mod poisson;
 mod sizes;
 
 pub use closed::{OnOff, Replies, Times};
+pub use draw::{Draw, draw};
 pub use incast::{Incast, IncastSettings};
 pub use jitter::Jittered;
 pub use list::{Listed, ParseError, parse_flows, permutation, ring};

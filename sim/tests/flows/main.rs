@@ -4,6 +4,7 @@ mod allocations;
 mod closed;
 mod congestion;
 mod loss;
+mod notices;
 mod pauses;
 mod queues;
 mod times;

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use miette::miette;
 use xoff_config::scenario::{Scenario, Source};
 use xoff_dataplane::cause::Trigger;
-use xoff_dataplane::counters::{ClassCounters, Counters};
+use xoff_dataplane::counters::ClassCounters;
 use xoff_dataplane::tap::TapId;
-use xoff_dataplane::units::{Class, Nanos, PortId};
+use xoff_dataplane::units::Nanos;
 use xoff_sim::flows::{FlowFabric, FlowRecord};
 use xoff_sim::{Picos, SwitchNode};
 
@@ -19,6 +19,7 @@ use super::outcome::outcome;
 use super::pauses::Pauses;
 use super::rows::Rows;
 use super::tables::{CLASSES, FLOWS, LOADS, PAUSES, QUEUES, RUNS, Row, THROUGHPUT, decimal, nanos};
+use super::waiting::{Stuck, Waiting, ports};
 
 /// Which run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,35 +62,6 @@ struct Before {
     payload: Vec<u64>,
 }
 
-/// What waited to leave, over the samples after the warm-up.
-struct Waiting {
-    samples: u64,
-    /// By switch, port and class.
-    bytes: Vec<Vec<[u64; Class::ALL.len()]>>,
-}
-
-impl Waiting {
-    fn new(model: &Model) -> Waiting {
-        let switches = model.fabric.fabric().switches().iter();
-        let bytes = switches.map(|switch| vec![[0; Class::ALL.len()]; switch.counters().ports()]).collect();
-        Waiting { samples: 0, bytes }
-    }
-
-    fn look(&mut self, model: &Model) {
-        self.samples += 1;
-        for (switch, bytes) in model.fabric.fabric().switches().iter().zip(&mut self.bytes) {
-            for (port, class, counters) in ports(switch.counters()) {
-                bytes[port.index()][class.index()] += counters.egress_bytes.get();
-            }
-        }
-    }
-
-    fn mean(&self, switch: usize, port: PortId, class: Class) -> String {
-        let sum = self.bytes[switch][port.index()][class.index()];
-        if self.samples == 0 { String::new() } else { decimal(sum as f64 / self.samples as f64) }
-    }
-}
-
 /// Makes it.
 ///
 /// # Errors
@@ -111,10 +83,11 @@ pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miett
     let mut last_bytes = Vec::new();
     let mut waiting = Waiting::new(&model);
     let mut lengths = Lengths::default();
+    let mut stuck = Stuck::new(&model);
     let mut now = Picos::ZERO;
     loop {
         model.course.happen(&mut model.fabric);
-        let mut until = now.after(part).min(next_sample).min(model.course.next()).min(end);
+        let mut until = now.after(part).min(next_sample).min(model.course.next()).min(stuck.next()).min(end);
         if before.is_none() {
             until = until.min(warm_up);
         }
@@ -140,6 +113,7 @@ pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miett
             throughput(&model, &scenario, &key, (now, sample.unwrap_or(now)), &mut last_bytes, &mut rows);
             next_sample = now.after(sample.unwrap_or(Picos::NEVER));
         }
+        stuck.look(&model, now);
         tell(&model.fabric, scenario.duration, (now, end), progress);
         if is_done || now >= end {
             break;
@@ -152,7 +126,7 @@ pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miett
         rows[&PAUSES].extend(pauses.all().iter().map(|pause| pause_row(switch, pause, &model, &key)));
     }
     let before = before.unwrap_or_else(|| counted(&model));
-    summary(&model, &records, (warm_up, now), &before, &key, &mut rows);
+    summary(&model, &records, (warm_up, now), &before, stuck.cells(&model, now), &key, &mut rows);
     if let Some(import) = &model.import {
         rows.texts = hpcc::texts(import, &records, &pauses, &lengths);
     }
@@ -183,13 +157,6 @@ fn tell(fabric: &FlowFabric, duration: Option<Nanos>, (now, end): (Picos, Picos)
     let done = u64::try_from(part * u128::from(PARTS) / whole.max(1)).unwrap_or(PARTS);
     progress.done.store(done.min(PARTS - 1), Ordering::Relaxed);
     progress.hops.store(fabric.fabric().tally().hops, Ordering::Relaxed);
-}
-
-fn ports(counters: &Counters) -> impl Iterator<Item = (PortId, Class, &ClassCounters)> {
-    let ports = (0..=u8::MAX).map(PortId).take(counters.ports());
-    ports.flat_map(move |port| {
-        Class::ALL.into_iter().map(move |class| (port, class, counters.class(port, class)))
-    })
 }
 
 fn dropped(counters: &ClassCounters) -> u64 {
@@ -363,6 +330,7 @@ fn summary(
     records: &[FlowRecord],
     (warm_up, now): (Picos, Picos),
     before: &Before,
+    stuck: [String; 2],
     key: &[String; 2],
     rows: &mut Rows,
 ) {
@@ -389,6 +357,7 @@ fn summary(
     };
     let sum = |of: fn(&FlowRecord) -> u32| flows().map(|record| u64::from(of(record))).sum::<u64>();
     let kilobytes = |bytes: u64| decimal(bytes as f64 / 1e3);
+    let [stuck_kb, stuck_since] = stuck;
     let counts = [
         (after.xoffs - before.xoffs).to_string(),
         decimal((after.held - before.held) as f64 / 1e3),
@@ -399,6 +368,8 @@ fn summary(
         sum(|record| record.timeouts).to_string(),
         kilobytes(most(|class| class.egress_watermark.get())),
         kilobytes(most(|class| class.headroom_watermark.get())),
+        stuck_kb,
+        stuck_since,
         model.fabric.fabric().tally().hops.to_string(),
         format!("{:016x}", model.fabric.fabric().digest()),
     ];

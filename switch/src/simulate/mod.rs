@@ -25,6 +25,7 @@ mod summary;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::collections::BTreeSet;
 use std::fs;

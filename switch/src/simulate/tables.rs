@@ -62,7 +62,7 @@ pub const FLOWS: Table = Table {
         "resent_frames", "frames", "frames of data that had been sent before";
         "timeouts", "", "how often its sender waited in vain";
         "marked_frames", "frames", "frames that came with a mark of congestion";
-        "cnps", "frames", "congestion notifications sent for it";
+        "cnps", "frames", "congestion notifications for it: sent by its receiver, or come to its sender (QCN)";
         "out_of_order_frames", "frames", "frames that did not come right after the one before them";
         "counted", "0 or 1", "whether it began after warm_up, and is in the summary";
     },
@@ -170,6 +170,8 @@ pub const RUNS: Table = Table {
         "timeouts", "", "how often senders waited in vain";
         "queue_max_kb", "kB", "the longest egress queue at any time";
         "headroom_max_kb", "kB", "most beyond XOFF at any time";
+        "stuck_kb", "kB", "what waits in switches at the end, in queues that nothing has left for 1 ms or longer";
+        "stuck_since_us", "us", "since when the first of them has been so, to 100 us; empty: there is none";
         "hops", "frames", "frames over links, all told";
         "trace", TEXT, "one number for all that happened: the same for the same seed";
     },

@@ -99,8 +99,11 @@ fn the_same_bytes_are_written_by_any_number_of_threads_and_shards() {
 #[test]
 fn each_scenario_that_is_shipped_runs_and_seeds_differ() {
     for name in scenarios() {
-        let is_large = name == "ofc-fat-tree";
-        let short: &[&str] = if is_large { &["scenario.duration=1100us"] } else { &["scenario.seed=1"] };
+        let short: &[&str] = match name.as_str() {
+            "ofc-fat-tree" | "ofc-fig8" => &["scenario.duration=1100us"],
+            "capfc-switch" | "capfc-fat-tree" | "qcn-leaf-spine" => &["scenario.duration=20ms"],
+            _ => &["scenario.seed=1"],
+        };
         let source = source(&name, short);
         let rows = |seed| {
             let job = Job { point: 0, seed };
@@ -158,12 +161,33 @@ fn flows_outlive_a_link_that_fails_and_is_repaired() {
 }
 
 #[test]
+fn a_run_that_ends_in_a_deadlock_says_so_and_since_when() {
+    let run = |ahead: u32| {
+        let rows = run_of(
+            &format!(
+                "[scenario]\nname = \"x\"\nlimit = \"5ms\"\n[topology]\nkind = \"ring\"\nswitches = 4\n[[load]]\nkind = \"ring\"\n\
+                 ahead = {ahead}\nsize = \"10MB\"\n"
+            ),
+            &[],
+        );
+        ["flows_done", "stuck_kb", "stuck_since_us"].map(|name| rows[&RUNS][0][RUNS.at(name)].clone())
+    };
+    assert_eq!(run(1), ["4", "0", ""]);
+    let [done, stuck, since] = run(3);
+    let number = |text: &str| text.parse::<f64>().unwrap();
+    assert!(done == "0" && number(&stuck) > 100.0, "{done} {stuck} {since}");
+    assert!(number(&since) > 0.0 && number(&since) <= 4_000.0, "{since}");
+}
+
+#[test]
 fn each_point_of_each_scenario_that_is_shipped_keeps_its_ledgers() {
     for name in scenarios() {
-        let source = source(&name, &["scenario.duration=100us", "scenario.warm_up=0s"]);
+        // With lines of 1 Gb/s it takes longer until somebody sends.
+        let micros = if name.starts_with("capfc") { 2_000 } else { 100 };
+        let source = source(&name, &[&format!("scenario.duration={micros}us"), "scenario.warm_up=0s"]);
         for point in 0..source.points() {
             let mut model = build::model(&source, point, 1, &path(&name)).unwrap();
-            model.fabric.run_until(xoff_sim::Picos::from_micros(100));
+            model.fabric.run_until(xoff_sim::Picos::from_micros(micros));
             let place = format!("{name}, {}", label(&source.point(point).unwrap()));
             assert!(model.fabric.fabric().tally().hops > 0, "{place}");
             for switch in model.fabric.fabric().switches() {

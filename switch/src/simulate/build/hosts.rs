@@ -1,11 +1,13 @@
 //! What the hosts of a scenario are like.
 
 use xoff_config::scenario::{self, Scenario};
-use xoff_dataplane::units::ClassSet;
+use xoff_dataplane::congestion::ReactionSettings;
+use xoff_dataplane::units::{Class, ClassSet};
 use xoff_hosts::Obedience;
 use xoff_sim::flows::{
     Control, DcqcnSettings, HostSettings, RoceSettings, SwiftSettings, TimelySettings, Transport,
 };
+use xoff_sim::{NodeId, Purpose, Seed};
 
 use super::picos;
 
@@ -14,11 +16,13 @@ pub(super) fn lossy_classes(scenario: &Scenario) -> ClassSet {
     let answers = scenario.hosts.ack_class;
     let notices = (scenario.hosts.control == scenario::Control::Dcqcn)
         .then(|| scenario.hosts.dcqcn.cnp_class.unwrap_or(DcqcnSettings::default().cnp_class));
-    scenario.loads.iter().map(|load| load.class).chain(answers).chain(notices).collect()
+    // Notifications of switches have no tag, and pass others in the class of such frames.
+    let told = (scenario.hosts.control == scenario::Control::Qcn).then_some(Class::ALL[0]);
+    scenario.loads.iter().map(|load| load.class).chain(answers).chain(notices).chain(told).collect()
 }
 
 /// All of them are alike.
-pub(super) fn settings(scenario: &Scenario) -> HostSettings {
+pub(super) fn settings(scenario: &Scenario, seed: Seed) -> HostSettings {
     let hosts = &scenario.hosts;
     let default = HostSettings::default();
     let roce = || {
@@ -44,12 +48,29 @@ pub(super) fn settings(scenario: &Scenario) -> HostSettings {
         },
         obeys_flows: hosts.ofc,
         obeys_rates: hosts.gfc,
+        qcn: (hosts.control == scenario::Control::Qcn).then(|| reaction(&hosts.qcn, seed)),
+    }
+}
+
+fn reaction(said: &scenario::Qcn, seed: Seed) -> ReactionSettings {
+    let standard = ReactionSettings::STANDARD;
+    ReactionSettings {
+        decrease_divisor: said.decrease.unwrap_or(standard.decrease_divisor),
+        recovery_cycles: said.fast_recovery.unwrap_or(standard.recovery_cycles),
+        cycle_bytes: said.byte_counter.unwrap_or(standard.cycle_bytes),
+        cycle_time: said.timer.unwrap_or(standard.cycle_time),
+        active_step: said.additive.unwrap_or(standard.active_step),
+        hyper_step: said.hyper.unwrap_or(standard.hyper_step),
+        rate_min: said.rate_min.unwrap_or(standard.rate_min),
+        jitter_percent: said.jitter.unwrap_or(standard.jitter_percent),
+        seed: seed.number(NodeId(u32::MAX), Purpose::Sample),
+        ..standard
     }
 }
 
 fn control(hosts: &scenario::Hosts) -> Control {
     match hosts.control {
-        scenario::Control::None => Control::None,
+        scenario::Control::None | scenario::Control::Qcn => Control::None,
         scenario::Control::Dcqcn => {
             let (said, default) = (&hosts.dcqcn, DcqcnSettings::default());
             Control::Dcqcn(DcqcnSettings {

@@ -9,8 +9,8 @@ use xoff_dataplane::units::{BitRate, Class};
 use xoff_sim::flows::FlowFabric;
 use xoff_sim::hpcc::ImportedFlow;
 use xoff_sim::load::{
-    self, Between, Incast, IncastSettings, Jittered, Listed, OnOff, Poisson, Sizes, Times, parse_flows,
-    permutation, poisson, ring,
+    self, Between, Draw, Incast, IncastSettings, Jittered, Listed, OnOff, Poisson, Sizes, Times, draw,
+    parse_flows, permutation, poisson, ring,
 };
 use xoff_sim::{At, Picos, Plan, Seed};
 
@@ -132,6 +132,12 @@ pub(super) fn add(
             named(load, &both, hosts)?;
             Box::new(OnOff::new(load.pairs.clone(), class, sizes(load)?, gap, until, seed))
         }
+        LoadKind::Draw => {
+            let both: Vec<u32> = load.pairs.iter().flat_map(|&(from, to)| [from, to]).collect();
+            named(load, &both, hosts)?;
+            let (pairs, flows) = (load.pairs.clone(), load.flows);
+            listed(draw(&Draw { pairs, flows, class, sizes: sizes(load)?, start: begin }, seed))
+        }
         LoadKind::Flows => {
             let file = scenario::beside(path, &load.file);
             let text = fs::read_to_string(&file).map_err(|error| {
@@ -142,6 +148,6 @@ pub(super) fn add(
         }
         LoadKind::Hpcc => listed(imported.iter().map(|flow| flow.plan).collect()),
     };
-    fabric.add_load(Jittered::new(made, picos(load.jitter), seed));
+    fabric.add_load_at(Jittered::new(made, picos(load.jitter), seed), load.rate);
     Ok(())
 }

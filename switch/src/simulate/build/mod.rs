@@ -61,7 +61,7 @@ pub fn model(source: &Source, point: usize, seed: u64, path: &Path) -> miette::R
     let planned = plan::plan(&scenario, path, &build)?;
     let plan = planned.plan;
     let import = planned.nodes.map(|nodes| Import::new(nodes, &plan, &imported));
-    let settings = hosts::settings(&scenario);
+    let settings = hosts::settings(&scenario, Seed(seed));
     let payload_max = settings.payload_max;
     let mut fabric = FlowFabric::new(&plan, Seed(seed), settings);
     let mut loads = Vec::new();

@@ -95,7 +95,7 @@ fn of_kind(scenario: &Scenario, path: &Path, build: &Build) -> miette::Result<Pl
             hosts: few("hosts of a leaf", topology.hosts)?,
             host_line,
             spine_line: fabric,
-            without: Vec::new(),
+            without: topology.failed.clone(),
         }
         .plan(build),
         TopologyKind::FatTree => {

@@ -1,0 +1,89 @@
+//! So many flows between few pairs of hosts, each pair with a part of them that chance decides.
+
+use xoff_dataplane::units::Class;
+
+use super::sizes::Sizes;
+use crate::flows::FlowPlan;
+use crate::seed::{Purpose, Seed};
+use crate::time::Picos;
+
+/// What is drawn.
+#[derive(Clone, Debug)]
+pub struct Draw {
+    /// From whom to whom.
+    pub pairs: Vec<(u32, u32)>,
+    /// How many flows they have together.
+    pub flows: u32,
+    /// Their class.
+    pub class: Class,
+    /// How large they are.
+    pub sizes: Sizes,
+    /// When they begin.
+    pub start: Picos,
+}
+
+/// Flows by the seed, pair by pair. Each way of sharing them out among the pairs is as likely as any other, those in which a pair has none
+/// included.
+#[must_use]
+pub fn draw(load: &Draw, seed: Seed) -> Vec<FlowPlan> {
+    let mut rng = seed.stream(Purpose::Load);
+    let parts = shared(load.flows, load.pairs.len(), &mut rng);
+    let mut flows = Vec::with_capacity(load.flows as usize);
+    for (&(from, to), part) in load.pairs.iter().zip(parts) {
+        for _ in 0..part {
+            let bytes = load.sizes.draw(&mut rng);
+            flows.push(FlowPlan { from, to, class: load.class, bytes, start: load.start, tag: 0 });
+        }
+    }
+    flows
+}
+
+/// Numbers that come to `whole` together: of `whole` flows and a bar between each two parts, bars are at any places, each choice of places as
+/// likely.
+fn shared(whole: u32, parts: usize, rng: &mut fastrand::Rng) -> Vec<u32> {
+    let bars = parts.saturating_sub(1);
+    let places = whole as usize + bars;
+    let mut at = rng.choose_multiple(0..places, bars);
+    at.sort_unstable();
+    at.push(places);
+    let mut before = 0;
+    at.into_iter()
+        .map(|bar| {
+            let part = bar - before;
+            before = bar + 1;
+            u32::try_from(part).unwrap_or(whole)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn load(flows: u32) -> Draw {
+        let pairs = vec![(0, 1), (1, 2), (2, 0)];
+        Draw { pairs, flows, class: Class::ALL[3], sizes: Sizes::fixed(1_000), start: Picos(5) }
+    }
+
+    #[test]
+    fn each_way_of_sharing_flows_out_is_as_likely() {
+        let mut seen: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
+        let mut rng = fastrand::Rng::with_seed(1);
+        (0..6_000).for_each(|_| *seen.entry(shared(2, 3, &mut rng)).or_default() += 1);
+        let ways = [[0, 0, 2], [0, 1, 1], [0, 2, 0], [1, 0, 1], [1, 1, 0], [2, 0, 0]];
+        assert!(seen.keys().eq(ways.iter().map(|way| way.as_slice())), "{seen:?}");
+        assert!(seen.values().all(|times| (850..1_150).contains(times)), "{seen:?}");
+    }
+
+    #[test]
+    fn a_draw_has_as_many_flows_as_it_says_and_comes_of_the_seed() {
+        for flows in [0, 1, 240] {
+            assert_eq!(draw(&load(flows), Seed(1)).len(), flows as usize);
+        }
+        assert_eq!(draw(&load(240), Seed(1)), draw(&load(240), Seed(1)));
+        assert_ne!(draw(&load(240), Seed(1)), draw(&load(240), Seed(2)));
+        assert!(draw(&load(240), Seed(1)).iter().all(|flow| (flow.bytes, flow.start) == (1_000, Picos(5))));
+    }
+}

@@ -1,0 +1,86 @@
+//! Notifications of switches (QCN), which flows with reaction points heed, each its own.
+
+use std::sync::Arc;
+
+use xoff_dataplane::congestion::ReactionSettings;
+use xoff_dataplane::settings::{Culprit, QcnSettings, QueueKind};
+use xoff_dataplane::units::{BitRate, Bytes, ClassSet, PortId};
+use xoff_sim::flows::{FlowFabric, FlowRecord, HostSettings};
+use xoff_sim::ideal::Ideal;
+use xoff_sim::load::Listed;
+use xoff_sim::topology::{Build, Graph};
+use xoff_sim::{Picos, Seed};
+
+use super::{LOSSLESS, LOSSY, check, dropped, flow, line};
+
+/// Longer than any run here.
+const LONG: u64 = 1 << 40;
+
+/// Host 0 sends 3 Gb/s to host 4, to which hosts 1 to 3 send what they can, and 7 Gb/s to host 5, to which nobody else does. Inputs
+/// have congestion points. Answers what became of the flows in 60 ms, the victim's payload in the second half of it in Gb/s, and how often
+/// host 0 was paused.
+fn shared_input(qcn: Option<ReactionSettings>) -> (Vec<FlowRecord>, f64, u64) {
+    let mut graph = Graph::default();
+    let switch = graph.add_switch(0);
+    (0..6).for_each(|_| _ = graph.add_host(switch, line(10, 100)));
+    let build = Build::new(|lines, _| {
+        let mut kind = Ideal::of(lines, ClassSet(1 << LOSSY.get()));
+        kind.settings.qcn = QcnSettings {
+            ingress: ClassSet(1 << LOSSLESS.get()),
+            culprit: Culprit::OccupancyDeterministic,
+            ..QcnSettings::PAPER
+        };
+        kind.slots.data += 10_000;
+        for port in &mut kind.settings.ports {
+            let class = &mut port.classes[LOSSLESS.index()];
+            (class.xoff, class.xon, class.xoff_frames) = (Bytes(110_000), Bytes(44_000), 10_000);
+            class.queue = QueueKind::Voq;
+        }
+        Arc::new(kind)
+    });
+    let settings = HostSettings { qcn, ..HostSettings::default() };
+    let mut fabric = FlowFabric::new(&graph.plan(&build), Seed(1), settings);
+    let mut add = |from, to, gbps: Option<u64>| {
+        fabric.add_load_at(Listed(vec![flow(from, to, LONG)]), gbps.map(BitRate::from_gbps));
+    };
+    add(0, 4, Some(3));
+    (1..4).for_each(|from| add(from, 4, None));
+    add(0, 5, Some(7));
+    fabric.run_until(Picos::from_micros(30_000));
+    let before = fabric.received(4);
+    fabric.run_until(Picos::from_micros(60_000));
+    let gbps = f64::from(fabric.received(4) - before) * 1_456.0 * 8.0 / 30e6;
+    check(&fabric);
+    assert_eq!(dropped(&fabric), 0);
+    let paused = fabric.fabric().switches()[0].counters().class(PortId(0), LOSSLESS).xoff_sent.get();
+    (fabric.records().collect(), gbps, paused)
+}
+
+#[test]
+fn flows_heed_the_notifications_that_are_about_them_and_a_victim_hears_none() {
+    let (alone, slow, pauses) = shared_input(None);
+    assert!(alone.iter().all(|flow| flow.cnps == 0));
+    // 7 Gb/s of the line are 6.63 Gb/s of payload. PAUSE gives both flows of host 0 what its culprit may send.
+    assert!(slow < 6.0, "{slow} Gb/s");
+    let (told, fast, fewer) = shared_input(Some(ReactionSettings::STANDARD));
+    assert!(told[..4].iter().all(|flow| flow.cnps > 0), "{told:?}");
+    assert_eq!(told[4].cnps, 0);
+    assert!((fast / 6.626 - 1.0).abs() < 0.01, "{fast} Gb/s");
+    assert!(10 * fewer < pauses, "{fewer} pauses of {pauses}");
+}
+
+#[test]
+fn a_flow_of_a_load_with_a_rate_sends_no_faster_and_no_slower() {
+    let mut graph = Graph::default();
+    let switch = graph.add_switch(0);
+    (0..3).for_each(|_| _ = graph.add_host(switch, line(10, 100)));
+    let build = Build::alike(|lines, _| Ideal::of(lines, ClassSet::NONE));
+    let mut fabric = FlowFabric::new(&graph.plan(&build), Seed(1), HostSettings::default());
+    // Two flows of one host, which fill its line to the last byte between them.
+    for (to, gbps) in [(1, 3), (2, 7)] {
+        fabric.add_load_at(Listed(vec![flow(0, to, LONG)]), Some(BitRate::from_gbps(gbps)));
+    }
+    fabric.run_until(Picos::from_micros(10_000));
+    let sent = [0, 1].map(|flow| f64::from(fabric.record(flow).frames_sent) * 1_538.0 * 8.0 / 10e6);
+    assert!((sent[0] - 3.0).abs() < 0.01 && (sent[1] - 7.0).abs() < 0.01, "{sent:?}");
+}

@@ -1,0 +1,105 @@
+//! What waits in switches: how much on average, and what nothing leaves, where a run ends in a deadlock or with a link that is down.
+
+use xoff_dataplane::counters::{ClassCounters, Counters};
+use xoff_dataplane::units::{Class, PortId};
+use xoff_sim::Picos;
+
+use super::build::Model;
+use super::tables::decimal;
+
+/// What waited to leave, over the samples after the warm-up.
+pub struct Waiting {
+    samples: u64,
+    /// By switch, port and class.
+    bytes: Vec<Vec<[u64; Class::ALL.len()]>>,
+}
+
+impl Waiting {
+    /// Nothing yet.
+    pub fn new(model: &Model) -> Waiting {
+        let switches = model.fabric.fabric().switches().iter();
+        let bytes = switches.map(|switch| vec![[0; Class::ALL.len()]; switch.counters().ports()]).collect();
+        Waiting { samples: 0, bytes }
+    }
+
+    /// Another sample.
+    pub fn look(&mut self, model: &Model) {
+        self.samples += 1;
+        for (switch, bytes) in model.fabric.fabric().switches().iter().zip(&mut self.bytes) {
+            for (port, class, counters) in ports(switch.counters()) {
+                bytes[port.index()][class.index()] += counters.egress_bytes.get();
+            }
+        }
+    }
+
+    /// Mean of a queue in bytes; empty without a sample.
+    pub fn mean(&self, switch: usize, port: PortId, class: Class) -> String {
+        let sum = self.bytes[switch][port.index()][class.index()];
+        if self.samples == 0 { String::new() } else { decimal(sum as f64 / self.samples as f64) }
+    }
+}
+
+/// Queues are looked at so often.
+const EVERY: Picos = Picos::from_micros(100);
+/// A queue that nothing has left for so long is stuck.
+const LONG: Picos = Picos::from_micros(1_000);
+
+/// What has left each queue, and when something last did or it was empty.
+pub struct Stuck {
+    next: Picos,
+    /// By switch, port and class.
+    queues: Vec<(u64, Picos)>,
+}
+
+impl Stuck {
+    /// At the beginning of a run.
+    pub fn new(model: &Model) -> Stuck {
+        Stuck { next: EVERY, queues: vec![(0, Picos::ZERO); queues(model).count()] }
+    }
+
+    /// When it looks again.
+    pub fn next(&self) -> Picos {
+        self.next
+    }
+
+    /// Looks, if it is time.
+    pub fn look(&mut self, model: &Model, now: Picos) {
+        if now < self.next {
+            return;
+        }
+        self.next = now.after(EVERY);
+        for ((sent, since), queue) in self.queues.iter_mut().zip(queues(model)) {
+            let sent_now = queue.tx_frames.get();
+            if sent_now != *sent || queue.egress_bytes.get() == 0 {
+                (*sent, *since) = (sent_now, now);
+            }
+        }
+    }
+
+    /// At the end of the run: bytes in queues that are stuck, and since when the first is.
+    pub fn cells(&self, model: &Model, now: Picos) -> [String; 2] {
+        let stuck = self.queues.iter().zip(queues(model)).filter(|((sent, since), queue)| {
+            queue.egress_bytes.get() > 0 && queue.tx_frames.get() == *sent && now.since(*since) >= LONG
+        });
+        let (mut bytes, mut first) = (0, None);
+        for ((_, since), queue) in stuck {
+            bytes += queue.egress_bytes.get();
+            first = Some(first.map_or(*since, |first: Picos| first.min(*since)));
+        }
+        let first = first.map_or(String::new(), |first| decimal(first.0 as f64 / 1e6));
+        [decimal(bytes as f64 / 1e3), first]
+    }
+}
+
+fn queues(model: &Model) -> impl Iterator<Item = &ClassCounters> {
+    let switches = model.fabric.fabric().switches().iter();
+    switches.flat_map(|switch| ports(switch.counters())).map(|(.., class)| class)
+}
+
+/// All queues of a switch.
+pub fn ports(counters: &Counters) -> impl Iterator<Item = (PortId, Class, &ClassCounters)> {
+    let ports = (0..=u8::MAX).map(PortId).take(counters.ports());
+    ports.flat_map(move |port| {
+        Class::ALL.into_iter().map(move |class| (port, class, counters.class(port, class)))
+    })
+}
