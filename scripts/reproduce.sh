@@ -3,7 +3,7 @@
 #
 #     scripts/reproduce.sh [--seeds A..B] [--jobs N] [--out DIR] [PART..]
 #
-# PART is fig2, incast, cascade, fat-tree or qcn; all of them unless some are named. Results are kept below DIR (target/reproduction),
+# PART is fig2, deadlock, incast, cascade, fat-tree, fig8, capfc, qcn or qcn-fabric; all of them unless some are named. Results are kept below DIR (target/reproduction),
 # which has to be empty of the parts that are run. Needs no root.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -15,11 +15,11 @@ while (($#)); do
         --seeds) seeds=$2 && shift 2 ;;
         --jobs) jobs=$2 && shift 2 ;;
         --out) out=$2 && shift 2 ;;
-        fig2 | incast | cascade | fat-tree | qcn) parts+=("$1") && shift ;;
+        fig2 | deadlock | incast | cascade | fat-tree | fig8 | capfc | qcn | qcn-fabric) parts+=("$1") && shift ;;
         *) echo "reproduce.sh: what is $1? See the beginning of the file." >&2 && exit 2 ;;
     esac
 done
-((${#parts[@]})) || parts=(fig2 incast cascade fat-tree qcn)
+((${#parts[@]})) || parts=(fig2 deadlock incast cascade fat-tree fig8 capfc qcn qcn-fabric)
 if [[ -z ${XOFF:-} ]]; then
     cargo build --release --locked --quiet --bin xoff >&2
     XOFF=${CARGO_TARGET_DIR:-target}/release/xoff
@@ -58,6 +58,30 @@ fig2() {
     table fig2 "Buffer of all ports" classes.egress_mean_bytes --where class=3 --take sum
     table fig2 "Buffer of the switch of F0 and F1" classes.egress_mean_bytes --where class=3 --where switch=0 --take sum
     table fig2 "Pauses" runs.xoffs
+}
+
+# A seed is a draw: there are a thousand of them, and 200 of each variation.
+deadlock() {
+    local seeds=1..1000 flows
+    for flows in 240 400 640; do
+        draws "deadlock-$flows" --set load.0.flows=$flows
+    done
+    lost deadlock-640
+    seeds=1..200
+    draws deadlock-at-once --set load.0.jitter=1us
+    draws deadlock-1ms --set load.0.jitter=1ms
+    draws deadlock-6kb --set load.0.size=1KB..6KB
+    draws deadlock-600kb --set load.0.size=1KB..600KB
+    draws deadlock-egress-75 --set switch.all.class.3.egress_xoff=75KB --set switch.all.class.3.egress_xon=45KB
+}
+
+draws() {
+    local name=$1
+    shift
+    sim "$name" ofc-deadlock "$@"
+    # Each flow of a thousand draws takes gigabytes, and nobody asks for it.
+    rm -f "$out/$name"/flows.*
+    table "$name" "What waits for ever, of the draws (seeds) that ended in a deadlock" runs.stuck_kb --where 'stuck_kb>=0.001'
 }
 
 incast() {
@@ -106,11 +130,73 @@ trees() {
     table "$1" "Queue by layer" classes.egress_mean_bytes --where class=3 --by kind
 }
 
+fig8() {
+    local reading name
+    for reading in linear log step; do
+        for alpha in 0.8 0.85 0.9; do
+            name=fig8-$reading-alpha-$alpha
+            sim "$name" ofc-fig8 --set load.0.between=$reading --set switch.all.policy.ofc.alpha=$alpha
+            table "$name" "All queues, alpha $alpha, $reading" classes.egress_mean_bytes --where class=3
+        done
+        for beta in 3 6 10; do
+            name=fig8-$reading-beta-$beta
+            sim "$name" ofc-fig8 --set load.0.between=$reading --set switch.all.class.3.xoff=$((75 * beta))KB \
+                --set switch.all.class.3.xon=$((45 * beta))KB
+            table "$name" "All queues, beta $beta, $reading" classes.egress_mean_bytes --where class=3
+        done
+    done
+}
+
 qcn() {
     printf '\n**QCN, Fig. 3, 10 Gb/s**\n\n```\n'
     "$XOFF" experiment qcn-shared-input --simulated --line 10G --seconds 30 --runs 10 \
         --policy pfc,qcn-egress,qcn-ingress-arrival,qcn-ingress-occupancy,qcn-ingress-largest
     printf '```\n'
+}
+
+# Rates are those of payload; 1,538 bytes of the line carry 1,456.
+qcn-fabric() {
+    local target
+    for target in 35 31; do
+        fabric "qcn-fabric-$target-arrival" $target
+        fabric "qcn-fabric-$target-random" $target --set switch.leaf.qcn.culprit=occupancy-random
+        fabric "qcn-fabric-$target-largest" $target --set switch.leaf.qcn.culprit=occupancy-deterministic
+        fabric "qcn-fabric-$target-egress" $target --set 'switch.leaf.qcn.ingress=[]' --set 'switch.leaf.qcn.egress=[3]'
+    done
+}
+
+fabric() {
+    local name=$1 target=$2 span
+    shift 2
+    sim "$name" qcn-leaf-spine --set "load.5.pairs=[[0,$target]]" "$@"
+    lost "$name"
+    for span in "50 100" "150 190" "250 300"; do
+        table "$name" "Rates by flow, ms $span" throughput.rate_mbps --by flow --where "time_ns>=${span% *}000001" \
+            --where "time_ns<${span#* }000001"
+    done
+    table "$name" "Notifications by flow" flows.cnps --by load
+}
+
+capfc() {
+    pipeline capfc-switch capfc-switch
+    pipeline capfc-switch-none capfc-switch --set hosts.window=none
+    pipeline capfc-switch-half capfc-switch --set switch.all.pipeline.rate=500kpps
+    pipeline capfc-switch-acks capfc-switch --set hosts.window=none --set hosts.ack_every=16
+    pipeline capfc-switch-half-acks capfc-switch --set hosts.window=none --set hosts.ack_every=16 --set switch.all.pipeline.rate=500kpps
+    pipeline capfc-tree capfc-fat-tree
+    pipeline capfc-tree-none capfc-fat-tree --set hosts.window=none
+    pipeline capfc-tree-slow capfc-fat-tree --set topology.host_rate=1G --set topology.rate=500M --set topology.core_rate=250M \
+        --set load.0.load=0.1 --set load.1.load=0.02
+}
+
+pipeline() {
+    local name=$1 scenario=$2
+    shift 2
+    sim "$name" "$scenario" "$@"
+    lost "$name"
+    table "$name" "Longest completion" flows.fct_ns --by load --take most
+    table "$name" "Completion, p99" flows.fct_ns --by load --take p99
+    table "$name" "What nothing leaves at the end" runs.stuck_kb
 }
 
 for part in "${parts[@]}"; do
