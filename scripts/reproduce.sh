@@ -3,8 +3,8 @@
 #
 #     scripts/reproduce.sh [--seeds A..B] [--jobs N] [--out DIR] [PART..]
 #
-# PART is fig2, deadlock, incast, cascade, fat-tree, fig8, capfc, qcn or qcn-fabric; all of them unless some are named. Results are kept below DIR (target/reproduction),
-# which has to be empty of the parts that are run. Needs no root.
+# PART is fig2, deadlock, incast, cascade, fat-tree, fig8, capfc, qcn or qcn-fabric; all of them unless some are named. Results
+# are kept below DIR (target/reproduction), which has to be empty of the parts that are run. Needs no root.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/find-cargo.sh

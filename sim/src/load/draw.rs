@@ -38,8 +38,8 @@ pub fn draw(load: &Draw, seed: Seed) -> Vec<FlowPlan> {
     flows
 }
 
-/// Numbers that come to `whole` together: of `whole` flows and a bar between each two parts, bars are at any places, each choice of places as
-/// likely.
+/// Numbers that come to `whole` together: of `whole` flows and a bar between each two parts, bars are at any places, each choice of
+/// places as likely.
 fn shared(whole: u32, parts: usize, rng: &mut fastrand::Rng) -> Vec<u32> {
     let bars = parts.saturating_sub(1);
     let places = whole as usize + bars;

@@ -34,6 +34,7 @@ fn shared_input(qcn: Option<ReactionSettings>) -> (Vec<FlowRecord>, f64, u64) {
         for port in &mut kind.settings.ports {
             let class = &mut port.classes[LOSSLESS.index()];
             (class.xoff, class.xon, class.xoff_frames) = (Bytes(110_000), Bytes(44_000), 10_000);
+            class.egress_max = Bytes(class.egress_max.0 + 1_000_000);
             class.queue = QueueKind::Voq;
         }
         Arc::new(kind)
