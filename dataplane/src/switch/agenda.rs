@@ -14,6 +14,8 @@ pub(super) struct Agenda {
     pub(super) awaited: PortSet,
     /// Egress ports where frames of this worker's ports were to try again first, and then those of others'.
     pub(super) in_turns: PortSet,
+    /// Egress ports where frames of this worker's ports that waited have been told of room, and have yet to try.
+    pub(super) told_of_room: PortSet,
     /// Ports whose peers are to be told of a pause, of a rate, or of the end of one.
     pub(super) untold: PortSet,
     /// Ports whose control frame can be sent only after one that is in flight has left.

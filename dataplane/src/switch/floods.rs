@@ -9,7 +9,8 @@ use crate::settings::Flooded;
 use crate::units::{Bytes, PortId, PortSet};
 
 impl Switch {
-    /// A frame goes to each of `ports`, or waits for room. It is written for `hop`, where the router sends it.
+    /// A frame goes to each of `ports`, or waits for room: at a group, for that of any member that it may take. It is written for `hop`,
+    /// where the router sends it.
     pub(super) fn flood<S: FrameStore>(
         &mut self,
         ports: PortSet,
@@ -21,7 +22,9 @@ impl Switch {
         let meta = *self.nodes.meta(&frame);
         let ports = self.with_members(ports, &frame, store);
         if let Some(full) = self.must_wait_for_one_of(ports, &meta) {
-            return self.wait_for_room(full, frame);
+            let group = self.bridge.groups().of(full);
+            let others = group.map_or(PortSet::NONE, |group| self.may_take_instead(group, &frame));
+            return self.wait_for_one_of(full, others, frame);
         }
         self.paths.take(&ports, self.bridge.groups());
         self.show_router(&frame, store);

@@ -243,10 +243,11 @@ impl Switch {
         if let Some(reason) = self.why_refused(egress, &frame, store) {
             return self.drop_admitted(egress, reason, frame, store);
         }
-        if self.when_full.waits() {
+        let meta = self.nodes.meta(&frame);
+        let (size, may_wait) = (meta.counted(), self.when_full.waits() && meta.origin == Origin::Network);
+        if may_wait && self.has_other_workers() {
             self.use_turn(egress, class);
         }
-        let size = self.nodes.meta(&frame).counted();
         self.buffer.enter_egress(ingress, egress, class, size);
         self.count_flow(egress, &frame, store);
         let slot = frame.slot();

@@ -391,7 +391,7 @@ impl Switch {
     }
 
     /// Members that have a link, and that a frame which waits for one of them may take as well.
-    fn may_take_instead(&self, group: GroupId, frame: &Frame) -> PortSet {
+    pub(super) fn may_take_instead(&self, group: GroupId, frame: &Frame) -> PortSet {
         let of = &self.paths.groups[group.index()];
         let misses = |egress: PortId| self.must_wait(egress, self.nodes.meta(frame));
         match of.spread {

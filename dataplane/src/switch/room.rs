@@ -4,8 +4,9 @@
 //!
 //! Where frames of this worker's ports and frames from others' wait for the same queue, they join it in turns, one of each: who is
 //! not in turn waits whatever room there is, so that a long frame is not passed for ever by short ones. After others' frame
-//! own ones try again, in the pipeline; when that has done what it can, it is others' turn, unless own frames still wait here. Copies
-//! of floods, which want room at several ports at once, wait for room and no turn.
+//! own ones try again, in the pipeline; until that has done what it can it is their turn, however many frames leave meanwhile, and
+//! then others', unless own frames still wait here. Copies of floods, which want room at several ports at once, wait for room and
+//! no turn; what the host sends has none.
 
 use super::Switch;
 use crate::drop_reason::DropReason;
@@ -106,6 +107,12 @@ impl Switch {
         !awaits.taken_over.is_empty() || at_group()
     }
 
+    /// Whether there are other workers, whose frames may wait, too.
+    #[inline]
+    pub(super) fn has_other_workers(&self) -> bool {
+        self.outbox.by_worker.len() > 1
+    }
+
     /// Whether frames of this worker's ports wait for (`egress`, `class`), where there are other workers.
     fn do_own_wait(&self, egress: PortId, class: Class) -> bool {
         let waits = |port: PortId| {
@@ -113,7 +120,7 @@ impl Switch {
             ingress.waits_for_room.contains(ingress.lane(class))
         };
         let awaits = &self.ports[egress.index()].egress.awaits_room[class.index()];
-        self.outbox.by_worker.len() > 1
+        self.has_other_workers()
             && (awaits.ports.iter().any(waits) || self.pipeline.is_halted_for_room_at((egress, class)))
     }
 
@@ -136,6 +143,7 @@ impl Switch {
     /// Whether there was such a place.
     #[inline]
     pub(super) fn give_others_turns<S: FrameStore>(&mut self, store: &mut S) -> bool {
+        self.agenda.told_of_room = PortSet::NONE;
         let is_any = !self.agenda.in_turns.is_empty();
         if is_any {
             self.give_each_its_turn(store);
@@ -257,7 +265,11 @@ impl Switch {
         if awaits.is_own_turn {
             self.agenda.in_turns.insert(port);
         }
-        for ingress in std::mem::take(&mut awaits.ports).iter() {
+        let own = std::mem::take(&mut awaits.ports);
+        if !own.is_empty() && self.has_other_workers() {
+            self.agenda.told_of_room.insert(port);
+        }
+        for ingress in own.iter() {
             let from = &mut self.ports[ingress.index()].ingress;
             from.waits_for_room.remove(from.lane(class));
             if !from.movable().is_empty() {
@@ -274,7 +286,7 @@ impl Switch {
     /// Frames from other workers' ports join the queue as far as there is room: one, where own ones wait, and none in their turn.
     /// Whether some, of whatever class, wait at the group of `port`.
     fn let_others_in<S: FrameStore>(&mut self, port: PortId, class: Class, store: &mut S) -> bool {
-        let own_wait = self.do_own_wait(port, class);
+        let own_wait = self.agenda.told_of_room.contains(port) || self.do_own_wait(port, class);
         let awaits = &mut self.ports[port.index()].egress.awaits_room[class.index()];
         awaits.is_own_turn &= own_wait;
         let (mut is_own_turn, mut taken_over) = (awaits.is_own_turn, std::mem::take(&mut awaits.taken_over));

@@ -2,6 +2,7 @@
 
 mod bursts;
 mod revised;
+mod settled;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -9,12 +9,12 @@ use driver::{Burst, Driver, Revised, Step};
 use proptest::prelude::*;
 use settings::{PORTS, PORTS_U8, any_plan, any_policy, any_port};
 use xoff_dataplane::headroom::Link;
-use xoff_dataplane::settings::PolicyKind;
-use xoff_dataplane::units::Bytes;
+use xoff_dataplane::settings::{Memory, PolicyKind};
+use xoff_dataplane::units::{Bytes, MacAddr, PortId};
 use xoff_explore::explore;
 
-use crate::bed::Batches;
 use crate::bed::plan::{self, LINK};
+use crate::bed::{Batches, SwitchPlan};
 
 fn any_steps() -> impl Strategy<Value = Vec<Step>> {
     let port = 0..PORTS_U8;
@@ -107,6 +107,34 @@ explore! {
         together.drain();
         alone.drain();
     }
+}
+
+explore! {
+    cases = 300;
+
+    /// Whatever frames wait for, they are told when it is there: to try again without having been told is in vain.
+    #[test]
+    fn nothing_waits_for_what_is_there(plan in any_plan().prop_map(with_few_unknown), steps in any_steps()) {
+        let mut driver = Driver::new(plan, Batches::Large);
+        for (number, step) in steps.iter().enumerate() {
+            driver.step(step);
+            driver.settle();
+            let before = driver.waiting();
+            driver.try_all_again();
+            prop_assert_eq!(driver.waiting(), before, "after step {}: {:?}", number, step);
+        }
+        driver.drain();
+    }
+}
+
+/// It knows where every station is: what waits would be decided otherwise once another is learned. Memory is shared in one worker only.
+fn with_few_unknown(mut plan: SwitchPlan) -> SwitchPlan {
+    let station = |port: u8| (1, MacAddr([2, 0, 0, 0, 0, port]), PortId(port));
+    plan.settings.fdb.statics = (0..PORTS_U8).map(station).collect();
+    if !plan.owners.is_empty() {
+        plan.settings.memory = Memory::Dedicated;
+    }
+    plan
 }
 
 /// If it owed a batch, it would wait for the others afterwards as long as it had the line for itself.
