@@ -273,13 +273,13 @@ mod tests {
     const REACH: u64 = 700;
 
     /// Places that put in more at themselves at any time, and at others no sooner than they may: what each of them sees.
-    fn seen(seed: u64, ends: &[u64], orders: &[Order]) -> Vec<Vec<Entry>> {
+    fn seen(seed: u64, ends: &[u64], turns: &[Order]) -> Vec<Vec<Entry>> {
         let width_log2 = fastrand::Rng::with_seed(seed).u32(0..9);
         let mut calendar = Calendar::new(width_log2);
         let mut seen = vec![Vec::new(); PLACES as usize];
         let entry = |time, subject, place| Entry { time: Picos(time), subject, place };
         (0..PLACES).for_each(|place| calendar.put(entry(u64::from(place) * 100, place, place)));
-        for (end, order) in ends.iter().zip(orders) {
+        for (end, order) in ends.iter().zip(turns) {
             while let Some(next) = calendar.take_until(Picos(*end), *order) {
                 assert!(next.time.0 <= *end);
                 seen[next.place as usize].push(next);
@@ -307,9 +307,9 @@ mod tests {
             let by_place = Order::ByPlace(Picos(REACH));
             assert_eq!(seen(seed, &ends[19..], &[by_place]), by_time, "seed {seed}");
             assert_eq!(seen(seed, &ends, &[by_place; 20]), by_time, "seed {seed}, in parts");
-            let orders: Vec<Order> =
+            let turns: Vec<Order> =
                 ends.iter().map(|end| if end % 2 == 0 { by_place } else { Order::ByTime }).collect();
-            assert_eq!(seen(seed, &ends, &orders), by_time, "seed {seed}, in turns");
+            assert_eq!(seen(seed, &ends, &turns), by_time, "seed {seed}, in turns");
             assert!(by_time.iter().all(|seen| seen.is_sorted_by_key(|entry| entry.time)));
         }
     }
