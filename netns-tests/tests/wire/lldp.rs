@@ -301,6 +301,13 @@ fn floods_and_nonsense_of_neighbors_are_bounded_and_counted() {
         (counted.malformed["mandatory"] + counted.malformed["truncated"], counted.discarded["length"]),
         (1, 8)
     );
+    let metrics = switch.metrics();
+    let all = |family: &str| {
+        let samples = metrics.lines().filter(|line| line.starts_with(family) && line.contains("port=\"p1\""));
+        samples.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum::<f64>()
+    };
+    let told = ["xoff_lldp_malformed_total{", "xoff_lldp_discarded_total{"].map(all);
+    assert_eq!(told, [1.0, 8.0], "frames and parts of frames are counted apart");
     let printed = String::from_utf8(status_of(&bed, &["neighbors"]).stdout).unwrap();
     assert!(
         printed.contains("owned") && !printed.contains('\x1b') && !printed.contains('\x07'),

@@ -37,6 +37,18 @@ const FAMILIES: [OfPort; 6] = [
     ),
 ];
 
+/// A family of one number for each port and reason.
+type ByReason = (&'static str, &'static str, fn(&Counts) -> &[u64; LldpError::COUNT]);
+
+const BY_REASON: [ByReason; 2] = [
+    ("xoff_lldp_malformed_total", "LLDP frames that say nothing, by reason.", |counts| &counts.malformed),
+    (
+        "xoff_lldp_discarded_total",
+        "Parts (TLVs) that were left out of LLDP frames that say something, by reason.",
+        |counts| &counts.discarded,
+    ),
+];
+
 pub(super) fn write(text: &mut Exposition, view: &SwitchView) {
     write_punts(text, view);
     let ports = view.neighbors.lock();
@@ -46,13 +58,14 @@ pub(super) fn write(text: &mut Exposition, view: &SwitchView) {
             family.sample(&[("port", name(view, id))], of(&ports[id.index()].counts));
         }
     }
-    let help = "LLDP frames that say nothing (truncated, mandatory), and parts that were left out of others, by reason.";
-    let mut family = text.family("xoff_lldp_malformed_total", Kind::Counter, help);
-    for (id, _) in view.ports() {
-        let counts = &ports[id.index()].counts;
-        for reason in LldpError::ALL {
-            let labels = [("port", name(view, id)), ("reason", reason.name())];
-            family.sample(&labels, counts.malformed[reason.index()] + counts.discarded[reason.index()]);
+    for (metric, help, of) in BY_REASON {
+        let mut family = text.family(metric, Kind::Counter, help);
+        for (id, _) in view.ports() {
+            let counts = of(&ports[id.index()].counts);
+            for reason in LldpError::ALL {
+                let labels = [("port", name(view, id)), ("reason", reason.name())];
+                family.sample(&labels, counts[reason.index()]);
+            }
         }
     }
     let mut family = text.family("xoff_lldp_neighbors", Kind::Gauge, "Neighbors at the port now.");
