@@ -416,6 +416,30 @@ fn an_interface_that_is_taken_down_or_away_takes_nothing_else_along() {
 }
 
 #[test]
+fn a_host_interface_that_is_renamed_goes_on_and_is_told_and_another_of_its_old_name_is_none() {
+    let fabric = Fabric::new(2, "");
+    fabric.ping(1, "172.16.2.2");
+    for line in ["link set p2 down", "link set p2 name uplink", "link set uplink up"] {
+        fabric.ip(line);
+    }
+    fabric.ip("link add p2 type dummy");
+    fabric.ip("link set p2 up");
+    fabric.ip("route add 172.21.0.0/16 dev p2");
+    let told = "the host interface p2 is called uplink now";
+    wait_for("it to be told", || fabric.switch.stderr().contains(told).then_some(()));
+    fabric.ping(1, "172.16.2.2");
+    fabric.ping(2, "172.16.1.2");
+    let is_of_switch = |prefix: &str, interface: &str| {
+        let routes = fabric.routes().routes;
+        let via = routes.iter().filter(|row| row.prefix == prefix).flat_map(|row| &row.via);
+        via.filter(|via| via.interface == interface).map(|via| via.is_of_switch).collect::<Vec<bool>>()
+    };
+    assert_eq!(is_of_switch("172.16.2.0/24", "uplink"), [true]);
+    wait_for("the other's route", || (is_of_switch("172.21.0.0/16", "p2") == [false]).then_some(()));
+    fabric.finish();
+}
+
+#[test]
 fn a_flood_for_the_router_is_cut_and_takes_nothing_from_others() {
     let fabric = Fabric::new(2, "[punt]\nrate = 200\nburst = 50\n");
     fabric.ping(1, "172.16.2.2");

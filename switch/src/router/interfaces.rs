@@ -7,6 +7,7 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, setns};
 use rtnetlink::{LinkUnspec, new_connection};
 use tokio::runtime::Builder;
@@ -16,6 +17,7 @@ use xoff_dataplane::units::{MacAddr, Site};
 use xoff_xdp::HostInterface;
 
 use super::mirror::{Asker, Mirror};
+use super::tables::Configured;
 
 /// Why the router has no interfaces.
 #[derive(Debug, thiserror::Error)]
@@ -86,12 +88,14 @@ fn enter(netns: &Path) -> io::Result<()> {
 
 fn open_here(router: &Router, settings: &SwitchSettings) -> Result<Opened, RouterError> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(RouterError::Netlink)?;
-    let mut taps = Vec::new();
+    let (mut taps, mut by_index) = (Vec::new(), Configured::new());
     for interface in &router.interfaces {
         let failed = |source| RouterError::Interface { name: interface.name.clone(), source };
         let tap = HostInterface::new(&interface.name).map_err(failed)?;
         let mac = address(settings, interface.site);
         runtime.block_on(set_up(interface, mac)).map_err(failed)?;
+        let index = if_nametoindex(interface.name.as_str()).map_err(|error| failed(error.into()))?;
+        by_index.insert(index, interface.clone());
         taps.push((interface.clone(), tap));
     }
     for (setting, what) in [("ipv4/ip_forward", "IPv4"), ("ipv6/conf/all/forwarding", "IPv6")] {
@@ -102,8 +106,7 @@ fn open_here(router: &Router, settings: &SwitchSettings) -> Result<Opened, Route
             );
         }
     }
-    let by_name = router.interfaces.iter().map(|interface| (interface.name.clone(), interface.clone()));
-    let (mirror, asker) = Mirror::open(by_name.collect(), router.spread).map_err(RouterError::Netlink)?;
+    let (mirror, asker) = Mirror::open(by_index, router.spread).map_err(RouterError::Netlink)?;
     Ok(Opened { taps, mirror, asker })
 }
 

@@ -292,6 +292,15 @@ impl Known {
         if before.as_ref() == Some(&link) {
             return Lacks::Nothing;
         }
+        let was = before.as_ref().filter(|before| before.name != link.name);
+        if let (Some(was), Some(interface)) = (was, self.configured.get(&index)) {
+            tracing::warn!(
+                interface = %interface.name,
+                "the host interface {} is called {} now, and goes on under that name: `xoff status routes` says {1}, and after a restart \
+                 of the switch it is {} again, so change the `name` of the port or VLAN, or name it back",
+                was.name, link.name, interface.name
+            );
+        }
         let of = |link: &Link| (link.is_up, link.is_running, link.master);
         let lacks = match before {
             Some(before) if of(&before) == of(&link) => Lacks::Nothing,

@@ -79,8 +79,8 @@ pub struct Via {
     pub mtu: Option<u32>,
 }
 
-/// Interfaces of the router, by name.
-pub type Configured = HashMap<String, RouterInterface>;
+/// Interfaces of the router, by index: one that is renamed stays what it is.
+pub type Configured = HashMap<u32, RouterInterface>;
 
 /// A prefix: address and length.
 pub type Prefix = (IpAddr, u8);
@@ -202,7 +202,7 @@ impl Tables {
         };
         let mut numbers = vec![table::MAIN];
         for (&index, link) in self.links.iter().filter(|(_, link)| link.is_up) {
-            let Some(&RouterInterface { site, mtu, .. }) = configured.get(&link.name) else { continue };
+            let Some(&RouterInterface { site, mtu, .. }) = configured.get(&index) else { continue };
             let number = self.table_of(link);
             let table = numbers.iter().position(|it| *it == number).unwrap_or_else(|| {
                 numbers.push(number);
@@ -299,7 +299,7 @@ impl Tables {
             self.links.get(&via.link).map_or_else(|| format!("#{}", via.link), |link| link.name.clone());
         let station = via.gateway.and_then(|gateway| self.neighbours.get(&(via.link, gateway)));
         RowVia {
-            is_of_switch: !via.is_encapsulated && configured.contains_key(&interface),
+            is_of_switch: !via.is_encapsulated && configured.contains_key(&via.link),
             interface,
             gateway: via.gateway,
             station: station.map(|station| station.mac.to_string()),

@@ -37,11 +37,11 @@ fn link(name: &str) -> Link {
 }
 
 fn configured() -> Configured {
-    let interface = |(port, name): (u8, &str)| {
-        let (site, name) = (Site::Port(PortId(port)), name.to_owned());
-        (name.clone(), RouterInterface { site, name, mtu: 9000 })
+    let interface = |(index, port, name): (u32, u8, &str)| {
+        let site = Site::Port(PortId(port));
+        (index, RouterInterface { site, name: name.to_owned(), mtu: 9000 })
     };
-    [(1, "p1"), (2, "p2")].map(interface).into()
+    [(P1, 1, "p1"), (P2, 2, "p2")].map(interface).into()
 }
 
 /// Two interfaces of the switch and one that is not.
