@@ -338,7 +338,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
     #[inline]
     fn take(&mut self, end: Picos, order: Order) -> Option<Event> {
         let next = self.net.links.calendar.take_until(end, order)?;
-        if self.net.links.calendar.current().len() % LOOKED_AHEAD == 0 {
+        if self.net.links.calendar.current().len().is_multiple_of(LOOKED_AHEAD) {
             self.look_ahead();
         }
         self.net.links.now = next.time;
