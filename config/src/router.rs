@@ -92,7 +92,7 @@ pub(crate) fn router(
     switch: &SwitchSettings,
     problems: &mut Problems,
 ) -> Option<Router> {
-    let mut interfaces = Vec::new();
+    let (mut interfaces, mut shortest) = (Vec::new(), Vec::new());
     let netns = document.router.netns.as_ref().map(|key| key.value.clone());
     for (id, draft) in numbered(drafts).filter(|(_, draft)| draft.is_routed()) {
         bridges_nothing(draft, switch, problems);
@@ -109,6 +109,7 @@ pub(crate) fn router(
                     .help("name another namespace for the host interfaces with `netns` in [router], or the port otherwise"),
             );
         }
+        shortest.push((draft.name.clone(), draft));
         interfaces.push(RouterInterface {
             site: Site::Port(id),
             name: draft.name.clone(),
@@ -131,11 +132,13 @@ pub(crate) fn router(
         }
         let members =
             numbered(drafts).filter(|(id, _)| vlan.tagged.contains(id) || vlan.untagged.contains(id));
-        let mtu = members.map(|(_, draft)| draft.line.mtu()).min().unwrap_or(defaults::MTU);
+        let shortest_member = members.map(|(_, draft)| draft).min_by_key(|draft| draft.line.mtu());
+        let mtu = shortest_member.map_or(defaults::MTU, |draft| draft.line.mtu());
+        shortest.extend(shortest_member.map(|draft| (name.clone(), draft)));
         interfaces.push(RouterInterface { site: Site::Vlan(vlan.vid), name, mtu });
     }
     let spread = spread(document, problems);
-    without_ipv6(drafts, problems);
+    without_ipv6(&shortest, problems);
     if interfaces.is_empty() {
         document.router_place.into_iter().for_each(|place| problems.push(of_nothing(place)));
         return None;
@@ -197,15 +200,14 @@ fn bridges_nothing(draft: &Draft<'_>, switch: &SwitchSettings, problems: &mut Pr
     }
 }
 
-/// Ports by which the kernel sends no IPv6: told once for each place that says so.
-fn without_ipv6(drafts: &[Draft<'_>], problems: &mut Problems) {
-    let short = |draft: &&Draft<'_>| draft.is_routed() && draft.line.mtu() < IPV6_MTU;
+/// Interfaces, each with the port that has its MTU, at which the kernel has no IPv6: told once for each place that says so.
+fn without_ipv6(interfaces: &[(String, &Draft<'_>)], problems: &mut Problems) {
     let mut said: Vec<(&Spanned<u32>, Vec<&str>)> = Vec::new();
-    for draft in drafts.iter().filter(short) {
+    for (name, draft) in interfaces.iter().filter(|(_, draft)| draft.line.mtu() < IPV6_MTU) {
         let Some(key) = draft.port.keys.mtu.as_ref() else { continue };
         match said.iter_mut().find(|(other, _)| other.span == key.span) {
-            Some((_, names)) => names.push(&draft.name),
-            None => said.push((key, vec![&draft.name])),
+            Some((_, names)) => names.push(name),
+            None => said.push((key, vec![name])),
         }
     }
     for (key, names) in said {

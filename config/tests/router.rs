@@ -141,3 +141,16 @@ fn a_routed_port_that_is_too_short_for_ipv6_is_doubtful() {
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].1.starts_with("no IPv6 at up, host: "), "{told:?}");
 }
+
+/// Its router has the least MTU of its ports.
+#[test]
+fn a_vlan_with_a_router_that_is_too_short_for_ipv6_is_doubtful() {
+    let vlan = "[[vlan]]\nvid = 1\nrouter = true\n";
+    let told = warnings(&(mixed("", "mtu = 1279") + vlan));
+    assert_eq!(
+        told,
+        [((11, 7), "no IPv6 at vlan1: routed, with an MTU of 1279, and IPv6 takes 1280".to_owned())]
+    );
+    assert_eq!(warnings(&(mixed("", "mtu = 1280") + vlan)), []);
+    assert_eq!(warnings(&(mixed("", "mtu = 1279") + &vlan.replace("true", "false"))), []);
+}
