@@ -153,10 +153,21 @@ async fn return_to(view: &SwitchView, opener: &Opener, id: PortId, opened: Box<P
     }
     let name = opened.facts().device.clone();
     let device = adopt(view, id, opened).await;
-    port.is_there().then(|| {
-        port.returned(&name, device);
-        name
-    })
+    if !port.is_there() {
+        // Who took it away asked its worker for it before that had it.
+        give_up(view, opener, id);
+        return None;
+    }
+    port.returned(&name, device);
+    Some(name)
+}
+
+/// Has the worker of a port give it up, and the port closed then.
+fn give_up(view: &SwitchView, opener: &Opener, id: PortId) {
+    let (done, given_up) = oneshot::channel();
+    let worker = &view.workers[view.ports[id.index()].worker];
+    let _ = worker.mailbox.send(Request::GiveUp { port: id, done }); // or it has ended
+    opener.close(id, given_up);
 }
 
 /// The links of the ports, as far as they are known.
@@ -278,9 +289,7 @@ impl Links {
         if link == Link::Gone
             && let Some(opener) = &self.opener
         {
-            let (done, given_up) = oneshot::channel();
-            self.tell_owner(id, Request::GiveUp { port: id, done });
-            opener.close(id, given_up);
+            give_up(&self.view, opener, id);
         }
     }
 
@@ -289,11 +298,6 @@ impl Links {
             // A worker that has ended forwards nothing, over whichever link.
             let _ = worker.mailbox.send(Request::Link { port, up });
         }
-    }
-
-    fn tell_owner(&self, port: PortId, request: Request) {
-        let worker = self.view.ports[port.index()].worker;
-        let _ = self.view.workers[worker].mailbox.send(request); // or it has ended
     }
 
     /// Has a port opened whose device was gone.
