@@ -67,7 +67,7 @@ fn flows_heed_the_notifications_that_are_about_them_and_a_victim_hears_none() {
     assert!(told[..4].iter().all(|flow| flow.cnps > 0), "{told:?}");
     assert_eq!(told[4].cnps, 0);
     assert!((fast / 6.626 - 1.0).abs() < 0.01, "{fast} Gb/s");
-    assert!(10 * fewer < pauses, "{fewer} pauses of {pauses}");
+    assert!(4 * fewer < pauses, "{fewer} pauses of {pauses}");
 }
 
 #[test]
