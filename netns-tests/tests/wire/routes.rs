@@ -422,8 +422,9 @@ fn a_host_interface_that_is_renamed_goes_on_and_is_told_and_another_of_its_old_n
     for line in ["link set p2 down", "link set p2 name uplink", "link set uplink up"] {
         fabric.ip(line);
     }
-    fabric.ip("link add p2 type dummy");
-    fabric.ip("link set p2 up");
+    for line in ["link add p2 type veth peer name other", "link set other up", "link set p2 up"] {
+        fabric.ip(line);
+    }
     fabric.ip("route add 172.21.0.0/16 dev p2");
     let told = "the host interface p2 is called uplink now";
     wait_for("it to be told", || fabric.switch.stderr().contains(told).then_some(()));
@@ -434,7 +435,7 @@ fn a_host_interface_that_is_renamed_goes_on_and_is_told_and_another_of_its_old_n
         let via = routes.iter().filter(|row| row.prefix == prefix).flat_map(|row| &row.via);
         via.filter(|via| via.interface == interface).map(|via| via.is_of_switch).collect::<Vec<bool>>()
     };
-    assert_eq!(is_of_switch("172.16.2.0/24", "uplink"), [true]);
+    wait_for("the switch's route", || (is_of_switch("172.16.2.0/24", "uplink") == [true]).then_some(()));
     wait_for("the other's route", || (is_of_switch("172.21.0.0/16", "p2") == [false]).then_some(()));
     fabric.finish();
 }
