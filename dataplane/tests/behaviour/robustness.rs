@@ -167,6 +167,7 @@ fn pause_frames_that_lack_a_slot_leave_as_soon_as_another_has_left() {
     let mut star = Star::new(plan);
     star.pause(0, stop(C3, 8_000));
     let flows = [1, 2, 3].map(|from| star.start(from, 0, star.stream(0, C3, 100)));
+    star.run_for(Nanos::from_micros(10));
     while !(1..4).all(|port| star.holds(port, C3)) {
         star.run_for(Nanos::from_micros(10));
     }
