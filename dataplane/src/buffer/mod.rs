@@ -335,10 +335,16 @@ impl Buffer {
         size: Bytes,
     ) -> bool {
         let Memory::Shared(shared) = self.memory else { return true };
-        let at = |port: PortId| self.egress[port.index()][class.index()].beyond_reserve_with(size);
-        let taken = ports.map(at).fold(Bytes::ZERO, Bytes::saturating_add);
+        let taken = ports
+            .map(|port| self.egress_beyond_reserve(port, class, size))
+            .fold(Bytes::ZERO, Bytes::saturating_add);
         let makes_room = taken > Bytes::ZERO && self.egress_used > Bytes::ZERO;
         !makes_room || self.egress_used.saturating_add(taken) <= shared.egress_limit
+    }
+
+    /// What a frame of `size` would take at an egress queue of what they share.
+    pub(crate) fn egress_beyond_reserve(&self, port: PortId, class: Class, size: Bytes) -> Bytes {
+        self.egress[port.index()][class.index()].beyond_reserve_with(size)
     }
 
     /// Whether room at one egress queue may come of frames that leave another.

@@ -20,7 +20,10 @@ impl Switch {
         store: &mut S,
     ) {
         let meta = *self.nodes.meta(&frame);
-        let ports = self.with_members(ports, &frame, store);
+        let mut ports = self.with_members(ports, &frame, store);
+        if self.when_full.waits() && !self.have_room_together(ports, &meta) {
+            ports = self.with_leanest_members(ports, &meta);
+        }
         if let Some(full) = self.must_wait_for_one_of(ports, &meta) {
             let group = self.bridge.groups().of(full);
             let others = group.map_or(PortSet::NONE, |group| self.may_take_instead(group, &frame));

@@ -4,7 +4,8 @@
 //!
 //! A member whose link is down is out of the choice at once. Where each frame may go anywhere, members whose queue of its class
 //! takes nothing (no room, or a watchdog gives it up) are left out as long as there are others. A frame that has to wait has
-//! made no choice: it chooses again when it tries again, and it does so as soon as any member that it may take has room. A
+//! made no choice: it chooses again when it tries again, and it does so as soon as any member that it may take has room. Of a
+//! flood, whose copies may lack room together only, the members that take least of what is shared decide. A
 //! flow stays with its member, and waits for that.
 //!
 //! Each worker chooses for the frames that come in by its ports, in turns and by a chance of its own. Of queues of another worker's
@@ -259,6 +260,21 @@ impl Switch {
             }
         }
         chosen
+    }
+
+    /// `ports` of a flood, with those members of their groups that take least of what egress queues share: where copies have no
+    /// room together with others, whose turn it is does not make the flood wait.
+    #[cold]
+    pub(super) fn with_leanest_members(&self, ports: PortSet, meta: &FrameMeta) -> PortSet {
+        let leanest = |port: PortId| {
+            let group = &self.paths.groups[self.bridge.groups().of(port)?.index()];
+            let takes = |other: &PortId| self.bridge.is_up(*other) && self.takes(*other, meta);
+            let others = group.ports.iter().copied().filter(takes);
+            let beyond =
+                |other: &PortId| self.buffer.egress_beyond_reserve(*other, meta.class, meta.counted());
+            if group.spread == Spread::Flow { None } else { others.min_by_key(beyond) }
+        };
+        ports.iter().map(|port| leanest(port).unwrap_or(port)).collect()
     }
 
     /// The member that a frame takes, if it does; `None` where none has a link.

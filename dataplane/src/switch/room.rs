@@ -173,12 +173,20 @@ impl Switch {
         if !self.when_full.waits() || meta.origin != Origin::Network {
             return None;
         }
-        let joined = || {
-            ports.iter().filter(|&egress| self.may_enter(egress, meta) && !self.flood_misses(egress, meta))
-        };
-        let full = joined().find(|&egress| self.lacks_room(egress, meta));
-        let together = || !self.buffer.egresses_have_room(joined(), meta.class, meta.counted());
-        full.or_else(|| joined().next().filter(|_| together()))
+        let mut joined = self.joined(ports, meta);
+        let full = joined.find(|&egress| self.lacks_room(egress, meta));
+        let first = || self.joined(ports, meta).next();
+        full.or_else(|| first().filter(|_| !self.have_room_together(ports, meta)))
+    }
+
+    /// Whether the memory that egress queues share has room for all copies of a flood to `ports`.
+    pub(super) fn have_room_together(&self, ports: PortSet, meta: &FrameMeta) -> bool {
+        self.buffer.egresses_have_room(self.joined(ports, meta), meta.class, meta.counted())
+    }
+
+    /// Those of `ports` where a copy of a flood joins a queue of this worker.
+    fn joined(&self, ports: PortSet, meta: &FrameMeta) -> impl Iterator<Item = PortId> {
+        ports.iter().filter(|&egress| self.may_enter(egress, meta) && !self.flood_misses(egress, meta))
     }
 
     /// Whether a frame for `egress` joins a queue of this worker, where there is room.

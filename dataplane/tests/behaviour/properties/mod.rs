@@ -9,8 +9,11 @@ use driver::{Burst, Driver, Revised, Step};
 use proptest::prelude::*;
 use settings::{PORTS, PORTS_U8, any_plan, any_policy, any_port};
 use xoff_dataplane::headroom::Link;
-use xoff_dataplane::settings::{Memory, PolicyKind};
-use xoff_dataplane::units::{Bytes, MacAddr, PortId};
+use xoff_dataplane::settings::{
+    ClassSettings, EgressLimits, GroupSettings, HeadroomPlace, Member, Memory, PolicyKind, SharedMemory,
+    Spread, Turns, WhenFull,
+};
+use xoff_dataplane::units::{Bytes, CLASSES, MacAddr, PortId};
 use xoff_explore::explore;
 
 use crate::bed::plan::{self, LINK};
@@ -150,6 +153,58 @@ fn a_class_that_sends_alone_owes_one_frame_and_not_a_batch() {
     }
     assert!(together.state() == alone.state(), "batches changed what the scheduler does next");
     [together, alone].iter_mut().for_each(Driver::drain);
+}
+
+/// It is the other member's turn, and with that all copies together have no room in what egress queues share.
+#[test]
+fn a_flood_goes_by_the_member_with_which_all_copies_have_room() {
+    const CLASS: usize = 3;
+    let after = |egress_limit| {
+        let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
+        plan.each_port(|port| {
+            let all = |class: &mut ClassSettings| {
+                (class.egress_max, class.egress_reserve) = (Bytes(4_000), Bytes(300));
+            };
+            port.classes.iter_mut().for_each(all);
+        });
+        plan.settings.when_full = WhenFull::StopClass;
+        let limits = Bytes(20_000);
+        plan.settings.memory = Memory::Shared(SharedMemory {
+            pool: limits,
+            ingress_limit: limits,
+            egress_limit,
+            port_limit: limits,
+            egress_port_limit: limits,
+            egress_limits: EgressLimits::All,
+            headroom: HeadroomPlace::Reserved,
+            alpha_log2: None,
+        });
+        let member = |port| Member { port: PortId(port), weight: 1 };
+        plan.settings.groups = vec![GroupSettings {
+            name: "group".into(),
+            members: vec![member(2), member(3)],
+            spread: Spread::Frame(Turns::RoundRobin),
+            uplinks: false,
+            salt: 1,
+        }];
+        let mut driver = Driver::new(with_few_unknown(plan), Batches::Large);
+        let receive = |port, to, pcp, len| Step::Receive { port, to, pcp: Some(pcp), len };
+        // By each member one, of which the second stays; then 1,320 bytes at port 1, and the second member's turn again.
+        let before = [receive(0, 2, 3, 533), receive(0, 2, 3, 533)].into_iter();
+        let filler = (0..12).map(|_| receive(2, 1, 0, 106)).chain([receive(0, 2, 1, 60)]);
+        let leave = [Step::Forward { worker: 0 }, Step::Transmit { port: 2 }, Step::Release { port: 2 }];
+        for step in before.chain(leave).chain(filler).chain([receive(0, 13, 3, 604)]) {
+            driver.step(&step);
+            driver.settle();
+        }
+        let waiting = driver.waiting();
+        driver.drain();
+        [1, 2, 3].map(|port| waiting[port * CLASSES + CLASS].0)
+    };
+    // 237 and 1,020 bytes are beyond reserves, and by the first member 2 * 308 more would be.
+    let needed = 237 + 1_020 + 2 * 308;
+    assert_eq!(after(Bytes(needed)), [608, 608, 537]);
+    assert_eq!(after(Bytes(needed - 1)), [0, 0, 537]);
 }
 
 #[test]
