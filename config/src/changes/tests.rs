@@ -126,6 +126,16 @@ fn groups_are_changed_live_and_their_members_found_by_name() {
     let line = "group \"up\": none -> ports b, a (weight 3), spread adaptive, low 16KB, high 32KB";
     assert!(told(&of.live).contains(&line.to_owned()), "{:?}", told(&of.live));
     assert_eq!(new.switch.groups[0].members[1].port, PortId(0));
+    let changed = |before: &str, after: &str| {
+        let [before, after] =
+            [before, after].map(|text| config(&FILE.replacen("[class.3]", &group(text), 1)));
+        let (_, of) = before.changes(1, after);
+        (told(&of.live), told(&of.restart))
+    };
+    let lines =
+        changed("ports = [\"a\", \"b\"]", "ports = [\"a\", { port = \"b\", weight = 2 }]\nuplinks = true");
+    let line = "group \"up\": ports a, b, spread flow -> ports a, b (weight 2), spread flow, uplinks";
+    assert_eq!(lines, (vec![line.to_owned()], vec![]));
     let turned =
         FILE.replacen("[class.3]", &group("ports = [\"a\", \"b\"]\nspread = \"frame\"\nuplinks = true"), 1);
     let (_, of) = config(&turned).changes(1, config(FILE));

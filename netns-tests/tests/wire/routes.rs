@@ -437,6 +437,13 @@ fn a_host_interface_that_is_renamed_goes_on_and_is_told_and_another_of_its_old_n
     };
     wait_for("the switch's route", || (is_of_switch("172.16.2.0/24", "uplink") == [true]).then_some(()));
     wait_for("the other's route", || (is_of_switch("172.21.0.0/16", "p2") == [false]).then_some(()));
+    for line in ["link del p2", "link set uplink down", "link set uplink name p2", "link set p2 up"] {
+        fabric.ip(line);
+    }
+    let told = "the host interface uplink is called p2 again";
+    wait_for("it to be told", || fabric.switch.stderr().contains(told).then_some(()));
+    assert_eq!(fabric.switch.stderr().matches("name it back").count(), 1, "{}", fabric.switch.stderr());
+    fabric.ping(1, "172.16.2.2");
     fabric.finish();
 }
 

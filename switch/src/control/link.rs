@@ -354,26 +354,34 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use xoff_config::shell::ZeroCopy;
+    use xoff_config::{Config, Machine};
+    use xoff_xdp::{Share, Umem, UmemSettings};
 
     use super::*;
-    use crate::confine::Confinement;
+    use crate::confine::{Confinement, Privileges};
     use crate::control::mailbox::Inbox;
-    use crate::control::start;
     use crate::control::tests::{FickleDriver, device, view, view_on};
+    use crate::control::{opener, start};
     use crate::lab::{Lab, VethOptions};
 
     /// The next message to the worker.
-    fn next(inbox: &Inbox) -> (PortId, bool) {
+    fn take(inbox: &Inbox) -> Request {
         let mut wake = [PollFd::new(inbox.fd(), PollFlags::POLLIN)];
         loop {
-            match inbox.take() {
-                Some(Request::Link { port, up }) => return (port, up),
-                Some(request) => panic!("{request:?}"),
-                None => {
-                    assert_eq!(poll(&mut wake, PollTimeout::from(20_000u16)).unwrap(), 1, "no message came");
-                    inbox.acknowledge();
-                }
+            if let Some(request) = inbox.take() {
+                return request;
             }
+            assert_eq!(poll(&mut wake, PollTimeout::from(20_000u16)).unwrap(), 1, "no message came");
+            inbox.acknowledge();
+        }
+    }
+
+    /// The same, which is of a link.
+    fn next(inbox: &Inbox) -> (PortId, bool) {
+        match take(inbox) {
+            Request::Link { port, up } => (port, up),
+            request => panic!("{request:?}"),
         }
     }
 
@@ -441,6 +449,54 @@ mod tests {
         assert_eq!(view.ports[0].device.get(), "other");
         let status = crate::control::snapshot(&view, &[]);
         assert_eq!((status.ports[0].name.as_str(), status.ports[0].device.as_str()), ("left", "other"));
+    }
+
+    /// Its worker is asked for it before that has it, and has nothing to give up then.
+    #[test]
+    fn a_port_that_is_taken_away_while_its_device_returns_is_given_up_and_closed() {
+        const FILE: &str = r#"port = [{ name = "left", device = "l0", speed = "1G" }, { name = "right", device = "r0", speed = "1G" }]"#;
+        let mut lab = Lab::new();
+        let (switch, host) = (lab.namespace("switch").unwrap(), lab.namespace("host").unwrap());
+        lab.veth(switch.end("l0"), host.end("l0"), &VethOptions::default()).unwrap();
+        let (mut view, inbox) = view();
+        let driver = FickleDriver::default();
+        driver.is_gone.store(true, Relaxed);
+        Arc::get_mut(&mut view).unwrap().ports[0] = PortView::new("l0", 0, device(7, driver));
+        view.ports[0].link.set(Link::Gone);
+        let config = Config::from_toml("test", FILE, Machine::default()).unwrap();
+        let (chunks, rings) = (&config.shell.chunks, &config.shell.ports[0].rings);
+        let settings = UmemSettings {
+            chunk_bytes: chunks.bytes,
+            multi_buffer: chunks.multi_buffer,
+            zero_copy: ZeroCopy::Off,
+            fill: rings.fill,
+            completion: rings.completion,
+        };
+        let (opener, _thread, _stores) = switch.run(|| {
+            let (umem, stores) = Umem::new(settings, &[Share { chunks: 64, control: 8 }]).unwrap();
+            let (of, privileges) = (Arc::clone(&view), Privileges::Keep);
+            let (opener, thread) = opener::start(umem, &config, &[Some(1); 2], of, &privileges).unwrap();
+            (opener, thread, stores)
+        });
+        let worker = std::thread::spawn({
+            let view = Arc::clone(&view);
+            move || {
+                let Request::Adopt { opened, done, .. } = take(&inbox) else { panic!("not adopted") };
+                let place = &view.ports[0];
+                place.removed(place.lost_so_far());
+                done.send(()).unwrap();
+                let Request::GiveUp { port: PortId(0), done } = take(&inbox) else { panic!("not given up") };
+                done.send(Some(opened)).unwrap();
+                assert!(matches!(take(&inbox), Request::TakeBack(_)), "not closed");
+            }
+        });
+        let mut links = Links::new(Arc::clone(&view), Some(opener));
+        links.open(PortId(0));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let opened = runtime.block_on(links.opening.next()).unwrap();
+        assert!(!links.opened(opened));
+        worker.join().unwrap();
+        assert_eq!((view.ports[0].is_there(), view.ports[0].returns.get()), (false, 0));
     }
 
     #[test]

@@ -294,12 +294,16 @@ impl Known {
         }
         let was = before.as_ref().filter(|before| before.name != link.name);
         if let (Some(was), Some(interface)) = (was, self.configured.get(&index)) {
-            tracing::warn!(
-                interface = %interface.name,
-                "the host interface {} is called {} now, and goes on under that name: `xoff status routes` says {1}, and after a restart \
-                 of the switch it is {} again, so change the `name` of the port or VLAN, or name it back",
-                was.name, link.name, interface.name
-            );
+            let (was, now, own) = (&was.name, &link.name, &interface.name);
+            if now == own {
+                tracing::info!(interface = %own, "the host interface {was} is called {own} again");
+            } else {
+                tracing::warn!(
+                    interface = %own,
+                    "the host interface {was} is called {now} now, and goes on under that name: `xoff status routes` says {now}, and after \
+                     a restart of the switch it is {own} again, so change the `name` of the port or VLAN, or name it back"
+                );
+            }
         }
         let of = |link: &Link| (link.is_up, link.is_running, link.master);
         let lacks = match before {

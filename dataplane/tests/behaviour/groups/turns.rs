@@ -1,9 +1,12 @@
 //! Frames of a worker's own ports and frames that another has handed over for the same queue take turns.
 
+use std::sync::Arc;
+
 use xoff_dataplane::counters::Counters;
+use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::settings::{Spread, Turns, WhenFull};
 use xoff_dataplane::switch::{Switch, WorkerId, Workers};
-use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId};
+use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId, Site};
 
 use super::{BEYOND, SIZE, group};
 use crate::bed::plan::{self, LINK};
@@ -16,6 +19,17 @@ const OWN: PortId = PortId(1);
 /// The one of those that has a link.
 const OUT: PortId = PortId(2);
 const SHORT: u64 = 100;
+/// Where a frame of the host says that it is from.
+const OF_HOST: PortId = PortId(9);
+
+/// A frame of class 3 in VLAN `vid`, as long as it is counted to be.
+fn frame(from: PortId, vid: u8, size: u64) -> Vec<u8> {
+    let mut bytes = BEYOND.0.to_vec();
+    bytes.extend(MacAddr([2, 0, 0, 0, 0, from.0]).0);
+    bytes.extend([0x81, 0, 3 << 5, vid, 0x88, 0xb5]);
+    bytes.resize(usize::try_from(size - 4).expect("a frame's length"), 0);
+    bytes
+}
 
 /// Two workers by hand: what has come to either is for the same queue of the second.
 struct TwoWorkers {
@@ -23,6 +37,7 @@ struct TwoWorkers {
     receives: Switch,
     sends: Switch,
     store: MemoryStore,
+    counters: Arc<Counters>,
 }
 
 impl TwoWorkers {
@@ -45,15 +60,12 @@ impl TwoWorkers {
         for worker in [&mut receives, &mut sends] {
             worker.batch(now).set_link(PortId(3), false, &mut store);
         }
-        TwoWorkers { now, receives, sends, store }
+        TwoWorkers { now, receives, sends, store, counters }
     }
 
     /// Frames, so long as they are counted, come in by a port, and go as far as they do at once.
     fn come(&mut self, port: PortId, frames: u32, size: u64) {
-        let mut bytes = BEYOND.0.to_vec();
-        bytes.extend(MacAddr([2, 0, 0, 0, 0, port.0]).0);
-        bytes.extend([0x81, 0, 3 << 5, 1, 0x88, 0xb5]);
-        bytes.resize(usize::try_from(size - 4).expect("a frame's length"), 0);
+        let bytes = frame(port, 1, size);
         let worker = if port == OWN { &mut self.sends } else { &mut self.receives };
         for _ in 0..frames {
             let frame = self.store.fill(&bytes).expect("a slot is free");
@@ -63,6 +75,19 @@ impl TwoWorkers {
         while let Some(handover) = self.receives.batch(self.now).hand_over(WorkerId(1)) {
             self.sends.batch(self.now).take_over(handover, &mut self.store);
         }
+    }
+
+    /// The host sends short frames by its interface at `site`.
+    fn host_sends(&mut self, site: Site, frames: u32) {
+        for _ in 0..frames {
+            let bytes = frame(OF_HOST, 0, SHORT);
+            self.sends.batch(self.now).send_of_host(site, OUT, &bytes, &mut self.store);
+        }
+    }
+
+    /// Frames of the host for which there was no room.
+    fn host_limit(&self) -> u64 {
+        self.counters.class(OUT, Class::ALL[3]).drops[DropReason::HostLimit.index()].get()
     }
 
     /// By which ports those came that leave, one after the other; so many of them have left when it is looked at what they leave behind.
@@ -106,6 +131,25 @@ fn own_frames_and_those_of_another_worker_leave_in_turns() {
         let first = own[0];
         assert!(first <= 5, "group {is_group}, room for {room}, {at_once} at once: {left:?}");
         assert_eq!(own, [0, 2, 4, 6].map(|after| first + after), "group {is_group}, {at_once} at once");
+    }
+}
+
+/// It joins a queue whose turn it is for others; without room it is dropped, and not kept.
+#[test]
+fn what_the_host_sends_takes_no_turn_and_waits_for_none() {
+    let sites = [Site::Port(OUT), Site::Vlan(1)];
+    for (is_group, site) in [false, true].into_iter().flat_map(|is_group| sites.map(|site| (is_group, site)))
+    {
+        let leave = |of_host| {
+            let mut workers = TwoWorkers::new(is_group, WhenFull::StopClass, SIZE + SHORT + 1);
+            workers.come(HANDED_OVER, 4, SIZE);
+            workers.come(OWN, 4, SIZE);
+            workers.host_sends(site, of_host);
+            (workers.host_limit(), workers.leave(1))
+        };
+        let (dropped, mut left) = leave(3);
+        assert_eq!((dropped, left.remove(1)), (2, OF_HOST), "group {is_group}, {site:?}: {left:?}");
+        assert_eq!((0, left), leave(0), "group {is_group}, {site:?}");
     }
 }
 
