@@ -23,7 +23,7 @@ pub enum DropReason {
     Hairpin,
     /// Both ports are isolated.
     Isolated,
-    /// No port is left to send it to: the VLAN has no other member with a link, or flooding is off.
+    /// No port is left to send it to: the VLAN has no other member with a link, one that had it may have lost it, or flooding is off.
     NoDestination,
     /// A flood above the rate that its ingress port may flood.
     StormLimit,
@@ -72,7 +72,7 @@ pub enum DropReason {
 /// What a drop means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropKind {
-    /// The rules of bridging, or of the configuration, give it no way on.
+    /// The rules of bridging, the configuration, or links that are down leave it no way on.
     Filtered,
     /// It had a way on, and was not sent: for want of room, time or link.
     Lost,

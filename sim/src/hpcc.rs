@@ -16,6 +16,7 @@ use std::str::FromStr;
 use std::str::{Lines, SplitWhitespace};
 
 use thiserror::Error;
+use xoff_config::scenario::FLOW_BYTES_MAX;
 use xoff_dataplane::units::Class;
 
 use crate::flows::FlowPlan;
@@ -250,8 +251,8 @@ pub fn flows(text: &str, nodes: &Nodes) -> Result<Vec<ImportedFlow>, ImportError
         if from == to {
             return Err(words.wrong(format!("node {} sends to itself", nodes.id(At::Host(from)))));
         }
-        if bytes == 0 || !(0.0..=SECONDS_MAX).contains(&start) {
-            return Err(words.wrong("a flow has a byte or more, and starts within an hour".into()));
+        if !(1..=FLOW_BYTES_MAX).contains(&bytes) || !(0.0..=SECONDS_MAX).contains(&start) {
+            return Err(words.wrong("a flow has 1 byte to 128 GiB, and starts within an hour".into()));
         }
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within SECONDS_MAX
         let start = Picos((start * 1e12).round() as u64);
@@ -407,8 +408,10 @@ mod tests {
         assert_eq!(why("1\n0 3 3 65536 9 2"), "line 2: \"65536\" is not a port of the receiver");
         for wrong in ["0 2", "9 -1", "9 3601"] {
             let why = why(&format!("1\n0 3 3 100 {wrong}"));
-            assert_eq!(why, "line 2: a flow has a byte or more, and starts within an hour");
+            assert_eq!(why, "line 2: a flow has 1 byte to 128 GiB, and starts within an hour");
         }
+        let of = |bytes: u64| flows(&format!("1\n0 3 3 100 {bytes} 2"), &nodes);
+        assert!(of(FLOW_BYTES_MAX).is_ok() && of(FLOW_BYTES_MAX + 1).is_err());
     }
 
     #[test]

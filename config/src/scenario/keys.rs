@@ -14,8 +14,8 @@ use crate::read::{Parsed, keys};
 
 /// Most of a run: an hour.
 const TIME_MAX: Nanos = Nanos::from_secs(3_600);
-/// Of a flow: a TiB.
-const SIZE_MAX: u64 = 1 << 40;
+/// Most bytes of a flow, 128 GiB: of however little payload, its frames are counted in 32 bits.
+pub const FLOW_BYTES_MAX: u64 = 1 << 37;
 /// Hosts of a fabric.
 const HOST_MAX: u32 = 1_000_000;
 
@@ -143,7 +143,7 @@ keys! {
         askers: Vec<u32> = hosts;
         servers: Vec<u32> = hosts;
         fan_in: u32 = parse::integer(1..=65_536);
-        question: Bytes = parse::bytes;
+        question: Bytes = question;
         deadline: Nanos = parse::time(Nanos(1)..=TIME_MAX);
         open: bool = parse::boolean;
         gap: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
@@ -227,18 +227,27 @@ fn size(value: &Value<'_>) -> Parsed<Size> {
     if let Some((least, most)) = value.as_str().and_then(|text| text.split_once("..")) {
         let ends = quantity::parse_bytes(least.trim()).zip(quantity::parse_bytes(most.trim()));
         return ends
-            .filter(|(least, most)| least < most && most.0 <= SIZE_MAX)
+            .filter(|(least, most)| least < most && most.0 <= FLOW_BYTES_MAX)
             .map(|(least, most)| Size::Uniform(least.0, most.0))
-            .ok_or_else(|| "two sizes, the smaller first, such as \"1KB..150KB\"".into());
+            .ok_or_else(|| "two sizes of 128GiB at most, the smaller first, such as \"1KB..150KB\"".into());
     }
     let bytes = match value.as_ref() {
         ValueInner::Integer(bytes) => u64::try_from(*bytes).ok(),
         ValueInner::String(text) => quantity::parse_bytes(text).map(|bytes| bytes.0),
         _ => None,
     };
-    bytes.filter(|bytes| (1..=SIZE_MAX).contains(bytes)).map(Size::Fixed).ok_or_else(|| {
-        format!("a size such as \"64KB\", two of them such as \"1KB..150KB\", or the name of a table of sizes: {}", super::SIZES.join(", "))
+    bytes.filter(|bytes| (1..=FLOW_BYTES_MAX).contains(bytes)).map(Size::Fixed).ok_or_else(|| {
+        format!("a size such as \"64KB\", 128GiB at most, two of them such as \"1KB..150KB\", or the name of a table of sizes: {}", super::SIZES.join(", "))
     })
+}
+
+fn question(value: &Value<'_>) -> Parsed<Bytes> {
+    let bytes = parse::bytes(value)?;
+    if bytes.0 <= FLOW_BYTES_MAX {
+        Ok(bytes)
+    } else {
+        Err("a size of 128GiB at most, such as \"2KB\"".into())
+    }
 }
 
 /// Hosts by number, ranges as strings: `[0, "8-15"]`; each once.

@@ -42,6 +42,7 @@ pub use changes::{Change, Of};
 pub use edits::Given;
 pub use faults::{End, Fault};
 pub use hosts::{Control, Dcqcn, Hosts, Obeys, Qcn, Swift, Timely, Transport};
+pub use keys::FLOW_BYTES_MAX;
 pub use load::{Between, Gaps, Load, LoadKind, SIZES, Size};
 pub use switches::PortLine;
 pub use topology::{Topology, TopologyKind};

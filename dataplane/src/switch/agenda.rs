@@ -20,6 +20,8 @@ pub(super) struct Agenda {
     pub(super) untold: PortSet,
     /// Ports whose control frame can be sent only after one that is in flight has left.
     pub(super) starved: PortSet,
+    /// When what waits for room is to look elsewhere, whatever is told.
+    pub(super) look_elsewhere_at: Nanos,
     /// Ports where something happens by time alone.
     pub(super) timed: PortSet,
     pub(super) next_timer: Nanos,

@@ -21,8 +21,9 @@ impl Switch {
     ) {
         let meta = *self.nodes.meta(&frame);
         let mut ports = self.with_members(ports, &frame, store);
+        let mut missed = PortSet::NONE;
         if self.when_full.waits() && !self.have_room_together(ports, &meta) {
-            ports = self.with_leanest_members(ports, &meta);
+            (ports, missed) = self.where_room_may_be(ports, &meta);
         }
         if let Some(full) = self.must_wait_for_one_of(ports, &meta) {
             let group = self.bridge.groups().of(full);
@@ -38,6 +39,10 @@ impl Switch {
         let storm_control = &mut self.ports[meta.ingress.index()].ingress.storm_control;
         if meta.origin == Origin::Network && !storm_control.allows(self.now, kind, Bytes::on_line(meta.len)) {
             return self.drop_admitted(meta.ingress, DropReason::StormLimit, frame, store);
+        }
+        for egress in missed.iter() {
+            self.see_dropped(egress, DropReason::FloodPaused, &frame, store);
+            self.counters.class(egress, meta.class).drops[DropReason::FloodPaused.index()].add(1);
         }
         let copies = u32::try_from(ports.len()).unwrap_or(u32::MAX);
         let mut may_be_made = self.open_flood(&frame, copies);
@@ -59,6 +64,20 @@ impl Switch {
                 None => self.count_missing_copy(egress, &meta, &frame, store),
             }
         }
+    }
+
+    /// `ports` of a flood whose copies have no room together, with those members of their groups that take least of it; and those
+    /// of them that it misses because they stand still, where the others have room without them.
+    #[cold]
+    fn where_room_may_be(&self, ports: PortSet, meta: &FrameMeta) -> (PortSet, PortSet) {
+        let ports = self.with_leanest_members(ports, meta);
+        let still = self.standing_still(&ports, meta.class);
+        let rest = ports.without(&still);
+        let misses = meta.origin == Origin::Network
+            && !rest.is_empty()
+            && !self.have_room_together(ports, meta)
+            && self.have_room_together(rest, meta);
+        if misses { (rest, still) } else { (ports, PortSet::NONE) }
     }
 
     /// A copy that should have gone to `egress` could not be made.

@@ -9,9 +9,10 @@
 //! flow stays with its member, and waits for that.
 //!
 //! Each worker chooses for the frames that come in by its ports, in turns and by a chance of its own. Of queues of another worker's
-//! ports it knows what their counters say: what is on its way there it does not know. Where frames wait for room, such a queue has none
-//! when what waits there leaves none below its maximum; of what queues share nothing is known. Where no member has room, it is another
-//! worker's that is taken: there a frame holds up nobody.
+//! ports it knows what their counters say: what is on its way there it does not know. Where frames wait for room, such a queue has
+//! none when what waits there leaves none below its maximum; of what queues share nothing is known, and that a storm there has ended
+//! nobody tells: who waits meanwhile looks again each [`STORM_LOOK`]. Where no member has room, it is another worker's that is taken:
+//! there a frame holds up nobody.
 //!
 //! The worker that has been handed a frame over chooses again where its port is closed, or where frames wait for room and it has none,
 //! among the group's members of its own that have a link. Where none of these has room the frame waits for all of them together, and
@@ -27,10 +28,13 @@ use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta, NONE, Origin};
 use crate::routing::{Hop, Hops};
 use crate::settings::{GroupSettings, Spread, SwitchSettings, Turns, WatchdogAction};
-use crate::units::{Bytes, CLASSES, Class, PortId, PortSet};
+use crate::units::{Bytes, CLASSES, Class, Nanos, PortId, PortSet};
 use crate::wire::FlowKey;
 use crate::wire::flow::mix;
 use crate::wire::header::Header;
+
+/// How soon what waits looks again whether a storm at a port of another worker is over.
+const STORM_LOOK: Nanos = Nanos::from_millis(1);
 
 /// The groups of a switch, as far as a choice needs them.
 #[derive(Debug)]
@@ -131,7 +135,7 @@ impl Switch {
         frame: Frame,
         store: &mut S,
     ) {
-        let Some(egress) = self.choose(group, &frame, store) else {
+        let Some(egress) = self.choose(group, PortSet::NONE, &frame, store) else {
             // There was one when this was decided, at the same instant.
             unreachable!("a group without a link is no decision")
         };
@@ -253,9 +257,11 @@ impl Switch {
     ) -> PortSet {
         let grouped = ports.and(self.bridge.groups().grouped());
         let mut chosen = ports.without(&grouped);
+        let class = self.nodes.meta(frame).class;
         for port in grouped.iter() {
-            let group = self.bridge.groups().of(port);
-            if let Some(egress) = group.and_then(|group| self.choose(group, frame, store)) {
+            let Some(group) = self.bridge.groups().of(port) else { continue };
+            let still = self.standing_still(self.bridge.groups().members(group), class);
+            if let Some(egress) = self.choose(group, still, frame, store) {
                 chosen.insert(egress);
             }
         }
@@ -267,9 +273,11 @@ impl Switch {
     #[cold]
     pub(super) fn with_leanest_members(&self, ports: PortSet, meta: &FrameMeta) -> PortSet {
         let leanest = |port: PortId| {
-            let group = &self.paths.groups[self.bridge.groups().of(port)?.index()];
+            let id = self.bridge.groups().of(port)?;
+            let group = &self.paths.groups[id.index()];
             let takes = |other: &PortId| self.bridge.is_up(*other) && self.takes(*other, meta);
-            let others = group.ports.iter().copied().filter(takes);
+            let still = self.standing_still(self.bridge.groups().members(id), meta.class);
+            let others = group.ports.iter().copied().filter(takes).filter(|other| !still.contains(*other));
             let beyond =
                 |other: &PortId| self.buffer.egress_beyond_reserve(*other, meta.class, meta.counted());
             if group.spread == Spread::Flow { None } else { others.min_by_key(beyond) }
@@ -277,8 +285,15 @@ impl Switch {
         ports.iter().map(|port| leanest(port).unwrap_or(port)).collect()
     }
 
-    /// The member that a frame takes, if it does; `None` where none has a link.
-    fn choose<S: FrameStore>(&mut self, id: GroupId, frame: &Frame, store: &S) -> Option<PortId> {
+    /// The member that a frame takes, if it does; `None` where none has a link. Who may take any takes one of those to `avoid` only where
+    /// there is no other.
+    fn choose<S: FrameStore>(
+        &mut self,
+        id: GroupId,
+        avoid: PortSet,
+        frame: &Frame,
+        store: &S,
+    ) -> Option<PortId> {
         let spread = self.paths.groups[id.index()].spread;
         if spread != Spread::Flow {
             self.end_run(); // queues are looked at
@@ -292,6 +307,7 @@ impl Switch {
             let way = group.ways.of_flow(mix(flow.digest() ^ group.salt), linked)?;
             return Some(group.ports[way]);
         }
+        let linked = group.ways_where(|port| self.bridge.is_up(port) && !avoid.contains(port)).or(linked);
         let (turns, usable) = self.open_ways(spread, linked, &meta, |way| Some(group.ports[way]));
         self.paths.groups[id.index()].next(turns, usable)
     }
@@ -371,6 +387,27 @@ impl Switch {
         for port in those.iter() {
             Class::ALL.into_iter().for_each(|class| self.room_at(port, class, store));
         }
+    }
+
+    /// A frame of `class` begins to wait. Where a watchdog has given up a port of another worker, nobody here is told when that
+    /// is over: it is looked again.
+    #[cold]
+    pub(super) fn look_again_while_it_storms(&mut self, class: Class) {
+        let mut ports = (0..=u8::MAX).map(PortId).take(self.ports.len());
+        if ports.any(|port| !self.workers.owns(port) && self.is_given_up(port, class)) {
+            let look = self.now + STORM_LOOK;
+            self.agenda.look_elsewhere_at = self.agenda.look_elsewhere_at.min(look);
+            self.agenda.look_by(look);
+        }
+    }
+
+    /// What waits tries again, if it is time to. When it is the next time: who still waits says so by then.
+    pub(super) fn look_whether_it_storms<S: FrameStore>(&mut self, store: &mut S) -> Nanos {
+        if self.now >= self.agenda.look_elsewhere_at {
+            self.agenda.look_elsewhere_at = Nanos::NEVER;
+            self.look_elsewhere(store);
+        }
+        self.agenda.look_elsewhere_at
     }
 
     /// Whether the queue of `egress` takes a frame like this, as far as this worker knows.

@@ -29,7 +29,7 @@ use crate::queue::{FrameMeta, Origin, UNCOUNTED};
 use crate::settings::Accounting;
 #[cfg(doc)]
 use crate::settings::WhenFull;
-use crate::units::{Bytes, Class, ClassSet, PORTS_MAX, PortId};
+use crate::units::{Bytes, Class, ClassSet, PORTS_MAX, PortId, PortSet};
 
 /// Floods that wait for ports that stand still fill at most one part of so many of what is below XON.
 const PARTS: u32 = 4;
@@ -72,6 +72,12 @@ impl Switch {
             counters.flood_bytes.sub(meta.counted().0);
         }
         is_last
+    }
+
+    /// Those of `ports`, as far as they are this worker's, where floods of `class` are bounded because nothing passes.
+    pub(super) fn standing_still(&self, ports: &PortSet, class: Class) -> PortSet {
+        let stands_still = |port: &PortId| self.ports[port.index()].peer.lets_nothing_pass().contains(class);
+        if self.has_floods() { ports.iter().filter(stands_still).collect() } else { PortSet::NONE }
     }
 
     /// Whether a frame is one of a flood for a port that stands still.

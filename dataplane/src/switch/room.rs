@@ -208,6 +208,9 @@ impl Switch {
         let mut awaited = others;
         awaited.insert(egress);
         self.agenda.awaited = self.agenda.awaited.or(&awaited);
+        if self.has_other_workers() {
+            self.look_again_while_it_storms(class);
+        }
         if self.when_full == WhenFull::Stop {
             return self.pipeline.halt(self.now, &mut self.nodes, frame, (egress, class), others);
         }

@@ -1,6 +1,7 @@
 //! Flows that are known beforehand.
 
 use thiserror::Error;
+use xoff_config::scenario::FLOW_BYTES_MAX;
 use xoff_dataplane::units::Class;
 
 use super::{Asked, Load};
@@ -72,6 +73,14 @@ pub enum ParseError {
         /// The host.
         host: u32,
     },
+    /// A flow that is too long.
+    #[error("line {line}: a flow of {bytes} bytes; it has {FLOW_BYTES_MAX} (128 GiB) at most")]
+    Size {
+        /// From one.
+        line: usize,
+        /// What it carries.
+        bytes: u64,
+    },
 }
 
 /// Flows of a text, one a line: from host, to host, class, bytes, start in nanoseconds. `#` begins a remark.
@@ -91,6 +100,9 @@ pub fn parse_flows(text: &str, hosts: u32) -> Result<Vec<FlowPlan>, ParseError> 
         }
         if plan.from == plan.to {
             return Err(ParseError::Itself { line, host: plan.from });
+        }
+        if plan.bytes > FLOW_BYTES_MAX {
+            return Err(ParseError::Size { line, bytes: plan.bytes });
         }
         flows.push(plan);
     }
@@ -136,6 +148,9 @@ mod tests {
         assert_eq!(why("0 1 8 1500 0"), ParseError::Line { line: 1, text: text("0 1 8 1500 0") });
         assert_eq!(why("\n0 2 3 1500 0"), ParseError::Host { line: 2, host: 2, hosts: 2 });
         assert_eq!(why("1 1 3 1500 0"), ParseError::Itself { line: 1, host: 1 });
+        let of = |bytes: u64| parse_flows(&format!("0 1 3 {bytes} 0"), 2);
+        assert!(of(FLOW_BYTES_MAX).is_ok());
+        assert_eq!(of(FLOW_BYTES_MAX + 1), Err(ParseError::Size { line: 1, bytes: FLOW_BYTES_MAX + 1 }));
         assert!(why("0 2 3 1 0").to_string().contains("from 0 to 1"));
     }
 }

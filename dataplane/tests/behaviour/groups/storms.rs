@@ -91,3 +91,21 @@ fn what_only_wants_room_waits_for_it_and_is_not_lost_to_a_storm() {
         star.run_to_rest();
     }
 }
+
+/// Those that are this worker's are full and paused, and no worker tells another that a storm has ended.
+#[test]
+fn what_waits_at_own_members_goes_by_one_of_another_worker_when_its_storm_ends() {
+    for owners in [&[][..], &[0, 0, 0, 0, 0, 1]] {
+        for spread in EACH_FRAME {
+            let mut star = stormed((spread, WhenFull::StopClass, owners), 2..6, 8);
+            let id = send(&mut star, 8);
+            assert_eq!(shares(&star, id), [0; 4]);
+            star.pause(STORMED, resume(C3));
+            star.run_for(Nanos::from_millis(14));
+            assert!(!star.switch().worker(PortId(5)).stormed(PortId(5)).contains(C3));
+            assert_eq!(shares(&star, id), [0, 0, 0, 8], "{owners:?}, {spread:?}");
+            (2..5).for_each(|port| star.pause(port, resume(C3)));
+            star.run_to_rest();
+        }
+    }
+}
