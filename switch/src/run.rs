@@ -400,8 +400,9 @@ pub fn start_from(
     }
     let speakers = Speakers::new(Arc::clone(&running.view), running.reloads.clone(), tells);
     let interfaces = router.map(|router::Opened { taps, mirror, asker }| {
+        let to_tell = asker.clone();
         running.mirroring = Some(mirroring::start(mirror, asker, Arc::clone(&running.view), privileges)?);
-        Ok::<_, ConfineError>(HostInterfaces::new(taps, Arc::clone(&running.view)))
+        Ok::<_, ConfineError>(HostInterfaces::new(taps, Arc::clone(&running.view), to_tell))
     });
     let interfaces = interfaces.transpose()?;
     running.host_path = Some(host_path::start(host_end, &bell, (speakers, interfaces), privileges)?);

@@ -172,6 +172,19 @@ keys! {
 }
 
 keys! {
+    /// `[[receiver]]`.
+    struct ReceiverKeys {
+        hosts: Vec<u32> = hosts;
+        rate: BitRate = parse::rate;
+        buffer: Bytes = parse::bytes;
+        xoff: Bytes = parse::bytes;
+        xon: Bytes = parse::bytes;
+        begin: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
+        end: Nanos = parse::time(Nanos(1)..=TIME_MAX);
+    }
+}
+
+keys! {
     /// `[[change]]`, beside the keys of a switch.
     struct ChangeKeys {
         at: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);

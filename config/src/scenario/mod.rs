@@ -17,6 +17,7 @@ mod faults;
 mod hosts;
 mod keys;
 mod load;
+mod receivers;
 mod switches;
 #[cfg(test)]
 mod tests;
@@ -44,6 +45,7 @@ pub use faults::{End, Fault};
 pub use hosts::{Control, Dcqcn, Hosts, Obeys, Qcn, Swift, Timely, Transport};
 pub use keys::FLOW_BYTES_MAX;
 pub use load::{Between, Gaps, Load, LoadKind, SIZES, Size};
+pub use receivers::Receiver;
 pub use switches::PortLine;
 pub use topology::{Topology, TopologyKind};
 
@@ -76,6 +78,8 @@ pub struct Scenario {
     pub topology: Topology,
     /// Its hosts.
     pub hosts: Hosts,
+    /// Those of them that are slow to take what comes.
+    pub receivers: Vec<Receiver>,
     /// What they send.
     pub loads: Vec<Load>,
     /// What goes wrong.
@@ -104,7 +108,7 @@ const LIMIT: Nanos = Nanos::from_secs(1);
 /// `output.throughput_flows`.
 const THROUGHPUT_FLOWS: u32 = 16;
 const TABLES: &[&str] =
-    &["scenario", "topology", "switch", "hosts", "load", "fault", "change", "output", "sweep"];
+    &["scenario", "topology", "switch", "hosts", "receiver", "load", "fault", "change", "output", "sweep"];
 
 impl Source {
     /// Reads the file at `path`; `given` holds over what it says.
@@ -254,6 +258,7 @@ fn read(
     }
     let topology = table.table("topology", problems).and_then(|table| topology::read(&table, problems));
     let hosts = table.table("hosts", problems).map(|table| hosts::read(&table, problems)).unwrap_or_default();
+    let receivers = receivers::read(&tables(&table, "receiver", problems), problems);
     let duration = value(scenario.duration.as_ref(), OrOff::Off).into_option();
     let loads: Vec<Load> = tables(&table, "load", problems)
         .iter()
@@ -293,6 +298,7 @@ fn read(
         seed: value(scenario.seed.as_ref(), 1),
         topology: topology?,
         hosts,
+        receivers,
         loads,
         faults,
         changes,
@@ -367,6 +373,7 @@ fn documented() -> Vec<(&'static str, &'static [&'static str])> {
         ("### `[hosts.swift]`", SwiftKeys::KEYS),
         ("### `[hosts.timely]`", TimelyKeys::KEYS),
         ("### `[hosts.qcn]`", QcnKeys::KEYS),
+        ("### `[[receiver]]`", keys::ReceiverKeys::KEYS),
         ("### `[[load]]`", keys::LoadKeys::KEYS),
         ("### `[[fault]]`", keys::FaultKeys::KEYS),
         ("### `[[change]]`", keys::ChangeKeys::KEYS),

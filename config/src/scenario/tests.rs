@@ -164,6 +164,24 @@ fn what_the_command_line_says_holds_and_is_read_as_the_file_is() {
 }
 
 #[test]
+fn slow_receivers_are_told_once_and_have_room_above_their_thresholds() {
+    let told = |keys: &str| format!("{FINE}[[receiver]]\nhosts = [1, \"2-3\"]\nrate = \"20G\"\n{keys}\n");
+    let receiver = |keys: &str| read(&told(keys)).unwrap().point(0).unwrap().receivers.remove(0);
+    let plain = receiver("");
+    assert_eq!((plain.hosts.as_slice(), plain.end), (&[1, 2, 3][..], None));
+    assert_eq!([plain.buffer, plain.xoff, plain.xon].map(|of| of.0), [1_000_000, 500_000, 250_000]);
+    assert_eq!(receiver("xoff = 100").xon.0, 50);
+    assert_eq!(receiver("xoff = 100\nxon = 100\nbuffer = 101").buffer.0, 101);
+    let message = |keys: &str| problem(&told(keys)).1;
+    assert_eq!(message("xoff = 100\nbuffer = 100"), "`xoff` is 100B, and `buffer` is 100B");
+    assert_eq!(message("xoff = 100\nxon = 101"), "`xon` is 101B, and `xoff` is 100B");
+    assert_eq!(message("begin = \"2us\"\nend = \"2us\""), "`end` is not after `begin`");
+    assert_eq!(message("[[receiver]]\nhosts = [0, 3]\nrate = \"1G\""), "host 3 stands in two [[receiver]]");
+    let (_, message, _) = problem(&format!("{FINE}[[receiver]]\nrate = \"1G\"\n"));
+    assert!(message.contains("`hosts`"), "{message}");
+}
+
+#[test]
 fn faults_are_at_ends_of_links_and_a_link_comes_up_after_it_went_down() {
     let fault = |keys: &str| format!("{FINE}[[fault]]\n{keys}\n");
     let scenario = read(&fault("at = \"s1p2\"\ndown = \"1us\"\nup = \"2us\"")).unwrap().point(0).unwrap();

@@ -9,6 +9,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use xoff::control::RoutePage;
 use xoff::lab::Namespace;
+use xoff::router::Presence;
 use xoff_dataplane::units::MacAddr;
 use xoff_netns_tests::frames::Frame;
 use xoff_netns_tests::{Bed, Host, Switch, wait_for};
@@ -406,7 +407,7 @@ fn an_interface_that_is_taken_down_or_away_takes_nothing_else_along() {
     wait_for("the carrier to be back", || (!fabric.ip("link show p2").contains("NO-CARRIER")).then_some(()));
     fabric.ping(1, "172.16.2.2");
     fabric.ip("link del p3");
-    wait_for("it to be told", || fabric.switch.stderr().contains("the host interface is lost").then_some(()));
+    wait_for("it to be told", || fabric.switch.stderr().contains("somebody has deleted it").then_some(()));
     wait_for("nothing to be routed from there", || {
         fabric.host(3).send(fabric.packet(3, [172, 16, 2, 2], 1));
         (fabric.drops(3, "no_router") > 0).then_some(())
@@ -444,6 +445,40 @@ fn a_host_interface_that_is_renamed_goes_on_and_is_told_and_another_of_its_old_n
     wait_for("it to be told", || fabric.switch.stderr().contains(told).then_some(()));
     assert_eq!(fabric.switch.stderr().matches("name it back").count(), 1, "{}", fabric.switch.stderr());
     fabric.ping(1, "172.16.2.2");
+    fabric.finish();
+}
+
+#[test]
+fn a_host_interface_that_is_down_or_gone_or_sends_too_much_is_told() {
+    let fabric = Fabric::new(2, "");
+    fabric.ping(1, "172.16.2.2");
+    let state = || fabric.switch.status().router.unwrap().interfaces[1].state;
+    let is = |presence: Presence| wait_for("its state", || (state() == presence).then_some(()));
+    fabric.ip("link set p2 mtu 4000");
+    let told = "has an MTU of 4000, and its port one of 1500";
+    wait_for("the MTU to be told", || fabric.switch.stderr().contains(told).then_some(()));
+    fabric.ip("link set p2 down");
+    is(Presence::Down);
+    let (code, text) = fabric.switch.health();
+    assert!(code == 200 && text.contains("host interface p2: ready: its host interface is down"), "{text}");
+    fabric.ip("link set p2 up");
+    is(Presence::Up);
+    fabric.ping(1, "172.16.2.2");
+    fabric.ip("link del p2");
+    is(Presence::Gone);
+    let (code, text) = fabric.switch.health();
+    assert!(
+        code == 503 && text.contains("host interface p2: not ready: its host interface is gone"),
+        "{text}"
+    );
+    let said = fabric.switch.stderr();
+    assert!(
+        said.contains("p2: its host interface is there and up again")
+            && said.contains("somebody has deleted it"),
+        "{said}"
+    );
+    fabric.host(1).send(fabric.packet(1, [172, 16, 2, 2], 1));
+    fabric.ping(1, "172.16.1.1");
     fabric.finish();
 }
 

@@ -7,6 +7,7 @@ use xoff_dataplane::units::BitRate;
 
 use super::alone::Alone;
 use super::host::FlowHost;
+use super::intake::SlowReceiver;
 use super::load::{Asked, Load};
 use super::transport::HostSettings;
 use super::{FlowPlan, FlowRecord};
@@ -100,6 +101,14 @@ impl<S: Node> FlowFabric<S> {
         self.fabric.at_host(plan.from, |host, net| host.send_flow(flow, &plan, (at_receiver, most), net));
         self.flows.push(Planned { plan, at_sender, at_receiver });
         flow
+    }
+
+    /// Host number `host` is slow to take what comes from now on.
+    ///
+    /// # Panics
+    /// If there is no such host.
+    pub fn slow_down(&mut self, host: u32, told: SlowReceiver) {
+        self.fabric.at_host(host, |at, _| at.slow_down(told));
     }
 
     /// Another load; answers its number, which is the tag of its flows.

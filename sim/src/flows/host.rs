@@ -6,6 +6,7 @@
 //! the first of them. Nothing is allocated for a frame.
 
 mod obeying;
+mod taking;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -17,10 +18,11 @@ use xoff_hosts::{Gate, Notices};
 
 use super::FlowPlan;
 use super::control::Reaction;
+use super::intake::{Arrived, Intake};
 use super::receiving::Receiving;
 use super::segment::{Envelope, Kind, Segment, frame_len, port};
 use super::sending::{Sending, Wait, frames, payload};
-use super::transport::{Control, HostSettings, RoceSettings, Transport};
+use super::transport::{HostSettings, RoceSettings, Transport};
 use crate::ends::Line;
 use crate::node::{Net, Node, Place};
 use crate::pool::{Packet, is_mac_control};
@@ -79,6 +81,8 @@ pub struct FlowHost {
     ended: Vec<u32>,
     gate: Box<Gate>,
     notices: Box<Notices>,
+    /// Where it is slow to take what comes.
+    intake: Option<Box<Intake>>,
 }
 
 impl FlowHost {
@@ -114,6 +118,7 @@ impl FlowHost {
             ended: Vec::new(),
             gate: Box::new(gate),
             notices: Box::new(Notices::new(false)),
+            intake: None,
         }
     }
 
@@ -208,6 +213,9 @@ impl FlowHost {
     /// All that follows from what has happened.
     #[inline]
     fn go_on(&mut self, net: &mut Net) {
+        if self.intake.is_some() {
+            self.take_waiting(net);
+        }
         self.fire(net.now());
         if self.is_free {
             self.start_next(net);
@@ -231,6 +239,9 @@ impl FlowHost {
 
     fn ask_to_be_woken(&mut self, net: &mut Net) {
         let mut next = self.timers.peek().map_or(Picos::NEVER, |Reverse((time, _))| *time);
+        if let Some(intake) = &self.intake {
+            next = next.min(intake.next());
+        }
         let waits = ClassSet((self.has_data.0 | self.has_replies.0) & self.paused.0);
         if (!waits.is_empty() || self.held > 0) && self.gate_change < Nanos::NEVER {
             next = next.min(Picos::from(self.gate_change));
@@ -254,6 +265,11 @@ impl FlowHost {
 
     fn start_next(&mut self, net: &mut Net) {
         let now = net.now();
+        if let Some(pause) = self.intake.as_mut().and_then(|intake| intake.announce(now.floor())) {
+            self.is_free = false;
+            let packet = net.pool.add_whole(&pause);
+            return net.start(self.place, LINE, packet);
+        }
         if now.floor() >= self.gate_change || self.settings.obeys_rates {
             self.look_at_gate(now.floor());
         }
@@ -425,45 +441,6 @@ impl FlowHost {
         }
         self.resume(number, now);
     }
-
-    /// Data of a flow that is received here.
-    #[inline]
-    fn take(&mut self, segment: &Segment, is_marked: bool, net: &mut Net) {
-        let now = net.now();
-        let Some(flow) = self.receiving.get_mut(segment.number as usize) else { return };
-        flow.marked += u32::from(is_marked);
-        let Transport::Roce(roce) = &self.settings.transport else {
-            let is_last = flow.take_any(now, segment.sequence);
-            return self.tell_end(segment.number, is_last, net);
-        };
-        let (peer, to, port) = (flow.peer, flow.from, flow.port);
-        let reply = |kind, sequence| {
-            let segment = Segment { kind, number: peer, sequence, sent: segment.sent };
-            Reply { segment, to, port }
-        };
-        if let Control::Dcqcn(dcqcn) = &roce.control
-            && is_marked
-            && flow.notifies(now, dcqcn.cnp_interval)
-        {
-            self.replies[dcqcn.cnp_class.index()].push_back(reply(Kind::Cnp, 0));
-            self.has_replies.insert(dcqcn.cnp_class);
-        }
-        let class = roce.ack_class.unwrap_or(flow.class);
-        let (answer, is_last) = flow.take_in_order(now, segment.sequence, roce.ack_every);
-        if let Some(answer) = answer {
-            self.replies[class.index()].push_back(reply(answer.kind, answer.sequence));
-            self.has_replies.insert(class);
-        }
-        self.tell_end(segment.number, is_last, net);
-    }
-
-    #[inline]
-    fn tell_end(&mut self, number: u32, is_last: bool, net: &mut Net) {
-        if is_last {
-            self.ended.push(self.receiving[number as usize].flow);
-            net.tell(self.place);
-        }
-    }
 }
 
 impl Node for FlowHost {
@@ -476,7 +453,10 @@ impl Node for FlowHost {
             self.heed(net.now(), head);
         } else if let Some((segment, is_marked)) = Segment::parse(head) {
             match segment.kind {
-                Kind::Data => self.take(&segment, is_marked, net),
+                Kind::Data => {
+                    let class = Segment::class(head);
+                    self.receive(Arrived { segment, is_marked, class, len: packet.len }, net);
+                }
                 Kind::Ack | Kind::Nak | Kind::Cnp => self.hear(&segment, net.now()),
             }
         }
@@ -499,12 +479,15 @@ impl Node for FlowHost {
 
     /// What it was asked for is over with the link; what it sends while that is down is lost, as what is on its line is.
     fn linked(&mut self, _: PortId, is_up: bool, net: &mut Net) {
+        if let Some(intake) = &mut self.intake {
+            intake.link_changed();
+        }
         if !is_up {
             let now = net.now().floor();
             self.gate.link_lost(now);
             self.look_at_gate(now);
-            self.go_on(net);
         }
+        self.go_on(net);
     }
 
     fn holds(&self) -> u64 {

@@ -130,6 +130,12 @@ impl Segment {
         head
     }
 
+    /// The class that a frame is of, by its DSCP, where it is one of a flow.
+    #[inline]
+    pub(super) fn class(head: &[u8]) -> Class {
+        Class::ALL[usize::from(head[15] >> 5)]
+    }
+
     /// What a frame says, and whether it met congestion; `None`: it is of no flow.
     #[inline]
     pub(super) fn parse(head: &[u8]) -> Option<(Segment, bool)> {
@@ -168,6 +174,7 @@ mod tests {
             let segment = Segment { kind, number: 70_000, sequence: u32::MAX - 1, sent: Picos(1 << 60) };
             let mut head = segment.encode(&envelope, frame_len(PAYLOAD_MAX));
             assert_eq!(Segment::parse(&head), Some((segment, false)));
+            assert_eq!(Segment::class(&head), envelope.class);
             let header = Header::parse(&head).expect("a frame");
             assert_eq!((header.src, header.dst, header.dscp), (address(1), address(2), Some(24)));
             let key = FlowKey::of(&header, &head);

@@ -7,6 +7,7 @@ mod loss;
 mod notices;
 mod pauses;
 mod queues;
+mod receivers;
 mod times;
 mod topologies;
 

@@ -9,6 +9,7 @@ use xoff_dataplane::ledger::Ledger;
 
 use super::mailbox::Answer;
 use super::view::{Link, PortView, ProgramState, SwitchView};
+use crate::router::{InterfaceView, Presence};
 
 /// All parts of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +20,9 @@ pub struct Health {
     pub ports: Vec<PartHealth>,
     /// By number.
     pub workers: Vec<PartHealth>,
+    /// Host interfaces of the router, in the order of the configuration; one that is down is no fault.
+    #[serde(default)]
+    pub interfaces: Vec<PartHealth>,
 }
 
 /// One part.
@@ -58,7 +62,10 @@ impl Health {
         };
         let ports: Vec<PartHealth> = view.ports().map(port).collect();
         let workers: Vec<PartHealth> = answers.iter().enumerate().map(worker).collect();
-        Health { ready: ports.iter().chain(&workers).all(|part| part.ready), ports, workers }
+        let seen = view.router.iter().flat_map(|router| &router.interfaces);
+        let interfaces: Vec<PartHealth> = seen.map(of_interface).collect();
+        let ready = ports.iter().chain(&workers).chain(&interfaces).all(|part| part.ready);
+        Health { ready, ports, workers, interfaces }
     }
 
     /// As lines for people, `ok` or `not ok` first.
@@ -67,7 +74,8 @@ impl Health {
         let ports = self.ports.iter().map(|port| port.line("port"));
         let workers = self.workers.iter().map(|worker| worker.line("worker"));
         let state = if self.ready { "ok\n" } else { "not ok\n" };
-        std::iter::once(state.to_owned()).chain(ports).chain(workers).collect()
+        let interfaces = self.interfaces.iter().map(|interface| interface.line("host interface"));
+        std::iter::once(state.to_owned()).chain(ports).chain(workers).chain(interfaces).collect()
     }
 
     /// As JSON where `asked` says that this is wanted, else as text.
@@ -78,6 +86,15 @@ impl Health {
             true => (code, Json(self)).into_response(),
             false => (code, self.text()).into_response(),
         }
+    }
+}
+
+fn of_interface(seen: &InterfaceView) -> PartHealth {
+    let presence = seen.presence();
+    PartHealth {
+        name: seen.interface.name.clone(),
+        ready: presence != Presence::Gone,
+        note: presence.fault().map(str::to_owned),
     }
 }
 

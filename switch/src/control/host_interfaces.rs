@@ -22,6 +22,7 @@ use super::view::{Link, SwitchView};
 use crate::host_path::Host;
 use crate::host_path::ends::{Outbox, Punted};
 use crate::host_path::ring::FRAME_MAX;
+use crate::router::mirror::Asker;
 use crate::router::{InterfaceCounts, InterfaceView};
 
 /// Most frames that are taken from a host interface before the others have their turn.
@@ -38,6 +39,8 @@ pub struct HostInterfaces {
     interfaces: Vec<Open>,
     by_site: HashMap<Site, usize>,
     view: Arc<SwitchView>,
+    /// Has what changes at interfaces told at once.
+    asker: Asker,
     frame: Box<[u8]>,
     /// One is gone since the descriptors were asked for last.
     has_lost: bool,
@@ -58,7 +61,11 @@ struct Open {
 impl HostInterfaces {
     /// Those of the router of `view`, in its order.
     #[must_use]
-    pub fn new(taps: Vec<(RouterInterface, HostInterface)>, view: Arc<SwitchView>) -> HostInterfaces {
+    pub fn new(
+        taps: Vec<(RouterInterface, HostInterface)>,
+        view: Arc<SwitchView>,
+        asker: Asker,
+    ) -> HostInterfaces {
         let seen = view.router.iter().flat_map(|router| &router.interfaces);
         let open = |((interface, tap), seen): ((RouterInterface, HostInterface), &InterfaceView)| {
             let (port, counts) = (seen.port, Arc::clone(&seen.counts));
@@ -70,6 +77,7 @@ impl HostInterfaces {
             interfaces,
             by_site,
             view,
+            asker,
             frame: vec![0; FRAME_MAX].into_boxed_slice(),
             has_lost: false,
         }
@@ -84,8 +92,11 @@ impl HostInterfaces {
             };
             if open.has_carrier != Some(has_carrier) {
                 open.has_carrier = Some(has_carrier);
-                if let Err(error) = open.tap.set_carrier(has_carrier) {
-                    tracing::warn!(interface = %open.tap.name(), "cannot show the link to the kernel: {error}");
+                match open.tap.set_carrier(has_carrier) {
+                    Ok(()) => self.asker.carrier_changed(open.site),
+                    Err(error) => {
+                        tracing::warn!(interface = %open.tap.name(), "cannot show the link to the kernel: {error}");
+                    }
                 }
             }
         }
@@ -144,7 +155,11 @@ impl Host for HostInterfaces {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) => {
                         let name = open.tap.name();
-                        tracing::error!(interface = %name, "the host interface is lost, and comes back with a restart only: {error}");
+                        tracing::error!(
+                            interface = %name,
+                            "the host interface {name} cannot be read any more, because somebody has deleted it ({error}): what comes in there \
+                             for the router or by it is dropped (no_router) until the switch is restarted"
+                        );
                         (open.is_gone, self.has_lost) = (true, true);
                         break;
                     }

@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 use xoff_dataplane::routing::Fib;
+use xoff_dataplane::units::Site;
 
 use super::mailbox::Request;
 use super::view::SwitchView;
 use crate::confine::{ConfineError, Part, Privileges};
 use crate::router::mirror::{Asker, Mirror, Publish};
 use crate::router::tables::Built;
+use crate::router::{Presence, RouterView};
 
 /// So often it is looked whether a worker has a table.
 const LOOK_AGAIN: Duration = Duration::from_micros(100);
@@ -79,6 +81,7 @@ impl Publish for ToWorkers {
             }
         }
         if let Some(router) = &self.view.router {
+            built.presence.iter().for_each(|&(site, presence)| note(router, site, presence));
             let took = built.took + begin.elapsed();
             router.mirrored.made(built.routes, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
         }
@@ -87,6 +90,18 @@ impl Publish for ToWorkers {
     fn resynced(&self) {
         if let Some(router) = &self.view.router {
             router.mirrored.resyncs.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Whether an interface is there; the log tells where that is otherwise than before.
+fn note(router: &RouterView, site: Site, presence: Presence) {
+    for seen in router.interfaces.iter().filter(|seen| seen.interface.site == site) {
+        let (name, before) = (&seen.interface.name, seen.set_presence(presence));
+        match presence.fault() {
+            _ if before == presence => {}
+            Some(fault) => tracing::warn!(interface = %name, "{name}: {fault}"),
+            None => tracing::info!(interface = %name, "{name}: its host interface is there and up again"),
         }
     }
 }

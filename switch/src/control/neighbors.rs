@@ -54,8 +54,9 @@ impl Speakers {
         let port = &self.view.ports[id.index()];
         let (chassis, device) = (self.view.ports().next().map(|(_, port)| port.now().mac), port.device.get());
         let mac = port.now().mac;
-        let speaker =
-            Speaker { chassis: chassis.unwrap_or(mac), mac, system: &self.view.name, device: &device };
+        let (chassis, system, routes) =
+            (chassis.unwrap_or(mac), self.view.name.as_str(), self.view.router.is_some());
+        let speaker = Speaker { chassis, mac, system, device: &device, routes };
         dcbx::frame(&speaker, &self.settings.ports[id.index()], ttl)
     }
 

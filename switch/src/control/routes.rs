@@ -16,7 +16,7 @@ use xoff_dataplane::units::Site;
 use super::view::SwitchView;
 use crate::router::mirror::Page;
 use crate::router::tables::Row;
-use crate::router::{InterfaceView, RouterView};
+use crate::router::{InterfaceView, Presence, RouterView};
 
 /// Routes of a page where nothing else is asked for, and most of them.
 const PAGE: usize = 1_000;
@@ -50,6 +50,8 @@ pub struct InterfaceStatus {
     pub port: Option<String>,
     /// The VLAN that it is in; `None`: it is a port.
     pub vlan: Option<u16>,
+    /// `up`, `down`, or `gone` from its namespace.
+    pub state: Presence,
     /// Frames that were given to the kernel.
     pub to_host: u64,
     /// Frames that the kernel did not take: its interface is down.
@@ -101,6 +103,7 @@ fn interface_status(view: &SwitchView, seen: &InterfaceView) -> InterfaceStatus 
         name: seen.interface.name.clone(),
         port,
         vlan,
+        state: seen.presence(),
         to_host: seen.counts.to_host.get(),
         refused: seen.counts.refused.get(),
         from_host: seen.counts.from_host.get(),

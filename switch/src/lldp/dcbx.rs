@@ -4,7 +4,7 @@
 use xoff_dataplane::settings::{AutoPeer, Dcbx, FlowControl, PortSettings, Service, Trust};
 use xoff_dataplane::units::{CLASSES, Class, ClassSet, FCS, MacAddr};
 use xoff_dataplane::wire::dcbx::{Application, Applications, Ets, PfcState, algorithm, selector};
-use xoff_dataplane::wire::lldp::{BRIDGE, Id, LEN_MAX, TEXT_MAX, Tlv, Understands, Writer};
+use xoff_dataplane::wire::lldp::{BRIDGE, Id, LEN_MAX, ROUTER, TEXT_MAX, Tlv, Understands, Writer};
 
 use super::said::Said;
 
@@ -68,6 +68,8 @@ pub struct Speaker<'a> {
     pub system: &'a str,
     /// The port's device.
     pub device: &'a str,
+    /// The switch is a router, too.
+    pub routes: bool,
 }
 
 /// The frame that a port sends; with `ttl` of zero it takes leave, and says no more. What finds no room in a frame of the port is
@@ -109,7 +111,8 @@ fn write(speaker: &Speaker<'_>, port: &PortSettings, ttl: u16, detail: Detail) -
         say(Tlv::SystemName(short(speaker.system)));
         say(Tlv::SystemDescription(concat!("xoff ", env!("CARGO_PKG_VERSION")).as_bytes()));
     }
-    say(Tlv::Capabilities { has: BRIDGE, enabled: BRIDGE });
+    let capabilities = if speaker.routes { BRIDGE | ROUTER } else { BRIDGE };
+    say(Tlv::Capabilities { has: capabilities, enabled: capabilities });
     let max_frame = port.mtu_frame + FCS;
     say(Tlv::MaxFrame(u16::try_from(max_frame).unwrap_or(u16::MAX)));
     let understands = understands(port);

@@ -23,7 +23,7 @@ fn settings() -> PortSettings {
 
 fn speaker() -> Speaker<'static> {
     let mac = MacAddr([2, 0, 0, 0, 0, 1]);
-    Speaker { chassis: mac, mac, system: "leaf1", device: "eth1" }
+    Speaker { chassis: mac, mac, system: "leaf1", device: "eth1", routes: false }
 }
 
 /// A frame of the neighbor of that number, with this more.
@@ -198,6 +198,8 @@ fn a_port_says_what_follows_from_its_settings() {
     let said = said(&dcbx::frame(&speaker(), &port, TTL));
     assert_eq!((said.system_name.as_str(), said.port_description.as_str()), ("leaf1", "eth1"));
     assert_eq!((said.capabilities(), said.max_frame), (vec!["bridge"], Some(1518)));
+    let of_router = self::said(&dcbx::frame(&Speaker { routes: true, ..speaker() }, &port, TTL));
+    assert_eq!(of_router.capabilities(), ["bridge", "router"]);
     let pfc =
         PfcState { willing: false, bypasses_macsec: false, capability: 8, classes: ClassSet(0b0001_1000) };
     assert_eq!(said.pfc, Some(pfc));

@@ -28,7 +28,7 @@ use rtnetlink::packet_route::route::RouteMessage;
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use tokio::sync::oneshot;
 use xoff_dataplane::settings::Spread;
-use xoff_dataplane::units::Nanos;
+use xoff_dataplane::units::{Nanos, Site};
 
 use super::messages;
 use super::netlink::{Notifications, Questions, Told};
@@ -78,17 +78,19 @@ pub trait Publish: Send {
 /// Asks a mirror, and ends it.
 #[derive(Clone, Debug)]
 pub struct Asker {
-    questions: Sender<Question>,
+    wishes: Sender<Wish>,
     event: Arc<EventFd>,
     ends: Arc<AtomicBool>,
 }
 
-/// A question for routes: those from a place in the list on.
+/// What a mirror is asked for.
 #[derive(Debug)]
-struct Question {
-    from: usize,
-    limit: usize,
-    answer: oneshot::Sender<Page>,
+enum Wish {
+    /// Routes: those from a place in the list on.
+    Page { from: usize, limit: usize, answer: oneshot::Sender<Page> },
+    /// The carrier of an interface of the router is another one. Linux tells that of a device which is none of hardware within a second,
+    /// unless somebody asks (since 6.8).
+    Carrier(Site),
 }
 
 /// Some of the routes.
@@ -108,9 +110,15 @@ impl Asker {
     /// At most `limit` routes, from place `from` on; `None` where the mirror has ended.
     pub async fn page(&self, from: usize, limit: usize) -> Option<Page> {
         let (answer, page) = oneshot::channel();
-        self.questions.send(Question { from, limit, answer }).ok()?;
+        self.wishes.send(Wish::Page { from, limit, answer }).ok()?;
         self.wake();
         page.await.ok()
+    }
+
+    /// The carrier of an interface is another one: whoever follows the kernel's links is to hear of it now.
+    pub fn carrier_changed(&self, site: Site) {
+        let _ = self.wishes.send(Wish::Carrier(site)); // or the mirror has ended
+        self.wake();
     }
 
     /// The mirror is to end.
@@ -134,7 +142,7 @@ impl Asker {
 pub struct Mirror {
     notifications: Notifications,
     asked: Questions,
-    questions: Receiver<Question>,
+    wishes: Receiver<Wish>,
     event: Arc<EventFd>,
     ends: Arc<AtomicBool>,
     known: Known,
@@ -173,14 +181,14 @@ impl Mirror {
         let notifications = Notifications::open(&GROUPS, ROOM)?;
         let asked = Questions::open()?;
         let event = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
-        let (send, questions) = unbounded();
+        let (send, wishes) = unbounded();
         let ends = Arc::default();
-        let asker = Asker { questions: send, event: Arc::clone(&event), ends: Arc::clone(&ends) };
+        let asker = Asker { wishes: send, event: Arc::clone(&event), ends: Arc::clone(&ends) };
         let (tables, stations, now) = (Tables::default(), BTreeSet::new(), Instant::now());
         let (lacks, due) = (Lacks::Everything, Some(now));
         let known =
             Known { tables, configured, spread, lacks, is_all_read: false, due, not_before: now, stations };
-        Ok((Mirror { notifications, asked, questions, event, ends, known }, asker))
+        Ok((Mirror { notifications, asked, wishes, event, ends, known }, asker))
     }
 
     /// Follows, until the asker says that it is over.
@@ -203,11 +211,11 @@ impl Mirror {
                     publish.resynced();
                 }
             })?;
-            while let Ok(Question { from, limit, answer }) = self.questions.try_recv() {
-                let rows = known.tables.rows(&known.configured, from, limit);
-                let (total, is_in_use) = (known.tables.count(), known.due.is_none());
-                let stations = known.stations.iter().map(|&(_, address)| address).collect();
-                let _ = answer.send(Page { rows, total, stations, is_in_use }); // or nobody waits
+            while let Ok(wish) = self.wishes.try_recv() {
+                match wish {
+                    Wish::Page { from, limit, answer } => _ = answer.send(known.page(from, limit)), // or nobody waits
+                    Wish::Carrier(site) => known.have_carrier_told(site, &mut self.asked),
+                }
             }
             let now = Instant::now();
             if known.due.is_some_and(|due| now >= due) {
@@ -228,6 +236,22 @@ impl Mirror {
 }
 
 impl Known {
+    fn page(&self, from: usize, limit: usize) -> Page {
+        Page {
+            rows: self.tables.rows(&self.configured, from, limit),
+            total: self.tables.count(),
+            stations: self.stations.iter().map(|&(_, address)| address).collect(),
+            is_in_use: self.due.is_none(),
+        }
+    }
+
+    /// A question about a link has the kernel tell first what it has yet to tell of it. One that is gone is told of anyway.
+    fn have_carrier_told(&self, site: Site, asked: &mut Questions) {
+        for (index, _) in self.configured.iter().filter(|(_, interface)| interface.site == site) {
+            let _ = ask_for_link(asked, *index);
+        }
+    }
+
     /// Something is otherwise.
     fn changed(&mut self) {
         self.due.get_or_insert_with(|| (Instant::now() + GATHER).max(self.not_before));
@@ -304,6 +328,18 @@ impl Known {
                      a restart of the switch it is {own} again, so change the `name` of the port or VLAN, or name it back"
                 );
             }
+        }
+        if let Some(interface) = self.configured.get(&index)
+            && link.mtu > interface.mtu
+            && before.as_ref().is_none_or(|before| before.mtu != link.mtu)
+        {
+            let (mtu, of_port) = (link.mtu, interface.mtu);
+            tracing::warn!(
+                interface = %interface.name,
+                "the host interface {} has an MTU of {mtu}, and its port one of {of_port}: what the kernel sends there that is longer is dropped \
+                 (too_long), and nobody is told to send less; set its MTU to {of_port}",
+                link.name
+            );
         }
         let of = |link: &Link| (link.is_up, link.is_running, link.master);
         let lacks = match before {
@@ -384,9 +420,7 @@ impl Known {
         };
         // A link is said to go down before its routes go, and a dump does not wait for that. A question about one link does: it is
         // answered when the kernel has done what it was about.
-        let mut loopback = LinkMessage::default();
-        loopback.header.index = LOOPBACK;
-        asked.request(RouteNetlinkMessage::GetLink(loopback), 0)?;
+        ask_for_link(asked, LOOPBACK)?;
         if !is_whole || !read_routes(asked, &mut tables)? {
             return Ok(false);
         }
@@ -408,6 +442,13 @@ impl Known {
             }
         }
     }
+}
+
+/// Asks for a link; what is answered comes to who follows.
+fn ask_for_link(asked: &mut Questions, index: u32) -> io::Result<()> {
+    let mut link = LinkMessage::default();
+    link.header.index = index;
+    asked.request(RouteNetlinkMessage::GetLink(link), 0)
 }
 
 /// False where they changed meanwhile.
@@ -470,68 +511,4 @@ fn of_device(link: &LinkMessage) -> bool {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests {
-    use super::super::tables::table;
-    use super::*;
-
-    /// Who takes a table, and takes time for it; how much is kept.
-    #[derive(Default)]
-    struct Slow(Duration);
-
-    impl Publish for &mut Slow {
-        fn publish(&mut self, _: Built) {
-            let begin = Instant::now();
-            std::thread::sleep(Duration::from_millis(50));
-            self.0 = begin.elapsed();
-        }
-
-        fn resynced(&self) {}
-    }
-
-    #[test]
-    fn who_is_slow_to_take_a_table_does_not_put_off_the_next() {
-        let (mut mirror, _) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
-        mirror.known.lacks = Lacks::Nothing;
-        let (mut slow, begin) = (Slow::default(), Instant::now());
-        mirror.known.publish(&mut mirror.asked, &mut &mut slow);
-        let end = Instant::now();
-        let made = (end - begin).saturating_sub(slow.0);
-        assert!(mirror.known.not_before <= end + made * (SHARE - 1), "seven times as long as it was made");
-    }
-
-    #[test]
-    fn a_route_that_goes_is_gone_where_it_alone_was_there_and_else_all_are_read_again() {
-        let (Mirror { mut known, .. }, _) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
-        let key = (table::MAIN, ("10.9.0.0".parse().unwrap(), 16), 0);
-        let (kind, other) = (Kind::Blackhole, Kind::Refused);
-        assert_eq!(known.remove_route(&key, &kind), Lacks::Nothing, "which nobody knew");
-        known.tables.add_route(key, kind.clone());
-        assert_eq!(known.remove_route(&key, &other), Lacks::Routes, "of which it is not said that it counts");
-        known.tables.add_route(key, other);
-        assert_eq!(known.remove_route(&key, &kind), Lacks::Routes, "before one that was appended");
-        assert!(known.tables.route(&key).is_some(), "it counts until they are read");
-        known.tables.take_routes(Tables::default());
-        known.tables.add_route(key, kind.clone());
-        assert_eq!(known.remove_route(&key, &kind), Lacks::Nothing);
-        assert!(known.tables.route(&key).is_none());
-    }
-
-    struct Nobody;
-
-    impl Publish for Nobody {
-        fn publish(&mut self, _: Built) {}
-
-        fn resynced(&self) {}
-    }
-
-    #[test]
-    fn before_the_workers_have_a_table_none_is_in_use() {
-        let (mirror, asker) = Mirror::open(Configured::new(), Spread::Flow).unwrap();
-        let (answer, page) = oneshot::channel();
-        asker.questions.send(Question { from: 0, limit: 1, answer }).unwrap();
-        let follower = std::thread::spawn(move || mirror.follow(Nobody));
-        assert!(!page.blocking_recv().unwrap().is_in_use);
-        asker.end();
-        follower.join().unwrap().unwrap();
-    }
-}
+mod tests;

@@ -19,4 +19,4 @@ pub mod tables;
 mod view;
 
 pub use interfaces::{Opened, RouterError, open};
-pub use view::{InterfaceCounts, InterfaceView, RouterView};
+pub use view::{InterfaceCounts, InterfaceView, Presence, RouterView};

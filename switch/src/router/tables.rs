@@ -17,8 +17,10 @@ use xoff_config::shell::RouterInterface;
 use xoff_dataplane::punt::PuntReason;
 use xoff_dataplane::routing::{Fib, Interface, Lpm, NextHop, Routes, Target};
 use xoff_dataplane::settings::Spread;
-use xoff_dataplane::units::MacAddr;
+use xoff_dataplane::units::{MacAddr, Site};
 use xoff_dataplane::wire::ip::Address;
+
+use super::view::Presence;
 
 /// The kernel's numbers of its tables (RT_TABLE_*).
 pub mod table {
@@ -118,6 +120,8 @@ pub struct Built {
     pub stations: BTreeSet<(u32, IpAddr)>,
     /// Prefixes, by family.
     pub routes: [usize; 2],
+    /// Interfaces of the router, and whether they are there.
+    pub presence: Vec<(Site, Presence)>,
     /// How long it took.
     pub took: Duration,
 }
@@ -216,7 +220,16 @@ impl Tables {
         let routes = [count(|routes| routes.v4.len()), count(|routes| routes.v6.len())];
         let Building { interfaces, stations, .. } = building;
         let fib = Fib::new(&interfaces, &tables, spread);
-        Built { fib, stations, routes, took: begin.elapsed() }
+        let presence = configured.iter().map(|(index, interface)| (interface.site, self.presence(*index)));
+        Built { fib, stations, routes, presence: presence.collect(), took: begin.elapsed() }
+    }
+
+    fn presence(&self, index: u32) -> Presence {
+        match self.links.get(&index) {
+            Some(link) if link.is_up => Presence::Up,
+            Some(_) => Presence::Down,
+            None => Presence::Gone,
+        }
     }
 
     /// The table that decides about packets which come in by `link`.

@@ -1,7 +1,7 @@
 //! What can be seen of the router from outside: who asks looks here, and asks the mirror for what it alone knows.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use xoff_config::shell::RouterInterface;
 use xoff_dataplane::counter::Counter;
@@ -40,6 +40,7 @@ impl RouterView {
             interface: interface.clone(),
             port: port(interface.site),
             counts: Arc::default(),
+            presence: AtomicU8::default(),
         });
         RouterView { interfaces: interfaces.collect(), mirrored: Mirrored::default(), asker }
     }
@@ -54,6 +55,54 @@ pub struct InterfaceView {
     pub port: PortId,
     /// What goes by it.
     pub counts: Arc<InterfaceCounts>,
+    /// By its place in [`Presence::ALL`].
+    presence: AtomicU8,
+}
+
+impl InterfaceView {
+    /// Whether the kernel has it.
+    #[must_use]
+    pub fn presence(&self) -> Presence {
+        Presence::ALL[usize::from(self.presence.load(Ordering::Relaxed)).min(Presence::ALL.len() - 1)]
+    }
+
+    /// Answers what it was until now.
+    pub(crate) fn set_presence(&self, presence: Presence) -> Presence {
+        let before = self.presence();
+        self.presence.store(presence as u8, Ordering::Relaxed);
+        before
+    }
+}
+
+/// Whether the kernel has a host interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Presence {
+    /// It is there, and up.
+    Up,
+    /// Somebody has taken it down.
+    Down,
+    /// It is not in its namespace any more: deleted, or moved to another.
+    Gone,
+}
+
+impl Presence {
+    const ALL: [Presence; 3] = [Presence::Up, Presence::Down, Presence::Gone];
+
+    /// What that means for what comes in there; `None`: nothing.
+    #[must_use]
+    pub const fn fault(self) -> Option<&'static str> {
+        match self {
+            Presence::Up => None,
+            Presence::Down => Some(
+                "its host interface is down: what comes in for the router or by it is dropped (no_router)",
+            ),
+            Presence::Gone => Some(
+                "its host interface is gone from its namespace: what comes in for the router or by it is dropped (no_router); \
+                 one that was moved away goes on when it is back and up, one that was deleted with a restart of the switch",
+            ),
+        }
+    }
 }
 
 /// What goes by a host interface. Written by the thread of the host path.

@@ -10,7 +10,7 @@ use xoff_dataplane::cause::Trigger;
 use xoff_dataplane::counters::ClassCounters;
 use xoff_dataplane::tap::TapId;
 use xoff_dataplane::units::Nanos;
-use xoff_sim::flows::{FlowFabric, FlowRecord};
+use xoff_sim::flows::{FlowFabric, FlowHost, FlowRecord};
 use xoff_sim::{Picos, SwitchNode};
 
 use super::build::{Model, model};
@@ -176,6 +176,7 @@ fn counted(model: &Model) -> Before {
     for record in fabric.records() {
         sum.payload[usize::from(record.tag)] += came(model, &record);
     }
+    sum.lost = fabric.fabric().hosts().iter().map(FlowHost::dropped).sum();
     for switch in fabric.fabric().switches() {
         sum.lost += switch.never_seen();
         for (_, _, class) in ports(switch.counters()) {

@@ -163,7 +163,7 @@ pub const RUNS: Table = Table {
         "goodput_gbps", "Gb/s", "payload that came and was of use, of all flows together, over the time after warm_up";
         "xoffs", "frames", "pauses asked for after warm_up";
         "held_us", "us", "how long peers were held after warm_up, all ports and classes together";
-        "lost_frames", "frames", "frames dropped after warm_up, or that found no packet memory";
+        "lost_frames", "frames", "frames dropped after warm_up, or that found no packet memory, or no room at a slow receiver";
         "marked_frames", "frames", "frames marked after warm_up";
         "cnps", "frames", "congestion notifications";
         "resent_frames", "frames", "frames sent again";

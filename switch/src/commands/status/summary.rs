@@ -43,8 +43,12 @@ pub(super) fn verdict(status: &Status) -> String {
     let known: String = verdict.acknowledged.iter().map(|gap| format!("\nacknowledged: {gap}")).collect();
     let loops: String = status.ports.iter().filter_map(looped).collect();
     let peers: String = status.ports.iter().filter_map(peer).collect();
+    let interfaces = status.router.iter().flat_map(|router| &router.interfaces);
+    let missing =
+        interfaces.filter_map(|of| Some(format!("\nHOST INTERFACE {}: {}", of.name, of.state.fault()?)));
+    let missing: String = missing.collect();
     format!(
-        "lossless classes: {} lost{unseen}, {headroom}{unproved}{known}{loops}{peers}",
+        "lossless classes: {} lost{unseen}, {headroom}{unproved}{known}{loops}{peers}{missing}",
         grouped(verdict.lossless_lost)
     )
 }
@@ -87,7 +91,7 @@ pub(super) fn ledger(status: &Status) -> String {
     let Books { received, copied, made, taken_over, sent, dropped, consumed, handed_over, held, .. } = books;
     let came = sum([
         (received, "received"),
-        (made, "own control frames"),
+        (made, "made here"),
         (copied, "copied for floods"),
         (taken_over, "taken over"),
     ]);
@@ -139,7 +143,7 @@ mod tests {
         };
         let (came, went) = books.split_once(" = ").unwrap();
         assert_eq!((side(came), side(went)), (1_023, 1_023), "{books}");
-        assert!(came.contains("3 own control frames") && !books.contains("handed over"), "{books}");
+        assert!(came.contains("3 made here") && !books.contains("handed over"), "{books}");
     }
 
     #[test]

@@ -233,7 +233,7 @@ fn tell(view: &SwitchView, condition: &Condition, phase: Phase, episode: &Episod
         Phase::Began | Phase::GoesOn | Phase::Over => words.to_owned(),
     };
     let counted = (count > 0).then(|| format!("{}: {}", kind.counted, xoff_config::written::grouped(count)));
-    let time = lasted.map(|lasted| format!("in {}", span(lasted.0)));
+    let time = lasted.filter(|lasted| lasted.0 > 0).map(|lasted| format!("in {}", span(lasted.0)));
     let facts: Vec<String> = counted.into_iter().chain(time).collect();
     let facts = Some(facts.join(" ")).filter(|facts| !facts.is_empty());
     for part in facts.into_iter().chain((condition.detail)(view)) {

@@ -83,7 +83,7 @@ fn what_is_over_and_comes_again_is_told_anew_and_a_lossy_class_loses_in_silence(
         look(21);
     });
     assert_eq!(lines.len(), 3, "{lines:#?}");
-    has(&lines[1], &["no more lossless frames are lost; frames: 1 in"]);
+    has(&lines[1], &["no more lossless frames are lost; frames: 1"]);
     has(&lines[2], &["lossless frames are lost; frames: 2", "count=2"]);
 }
 
@@ -150,10 +150,7 @@ fn what_other_settings_do_not_look_for_is_told_for_the_last_time() {
     let over: Vec<&String> = lines.iter().filter(|line| line.contains("phase=over")).collect();
     assert_eq!((lines.len(), over.len()), (6, 3), "each ends once: {lines:#?}");
     let [loss, storm, stall] = over[..] else { panic!() };
-    has(
-        loss,
-        &["not looked for any more: lossless frames are lost; frames: 12 in", "event=loss", "port=left"],
-    );
+    has(loss, &["not looked for any more: lossless frames are lost; frames: 12", "event=loss", "port=left"]);
     has(storm, &["not looked for any more: pause storm: the peer keeps the class stopped", "event=storm"]);
     has(stall, &["the worker runs in time again"]);
 }

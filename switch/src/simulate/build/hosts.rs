@@ -1,13 +1,15 @@
 //! What the hosts of a scenario are like.
 
+use miette::miette;
 use xoff_config::scenario::{self, Scenario};
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{Class, ClassSet};
 use xoff_hosts::Obedience;
 use xoff_sim::flows::{
-    Control, DcqcnSettings, HostSettings, RoceSettings, SwiftSettings, TimelySettings, Transport,
+    Control, DcqcnSettings, FlowFabric, HostSettings, RoceSettings, SlowReceiver, SwiftSettings,
+    TimelySettings, Transport,
 };
-use xoff_sim::{NodeId, Purpose, Seed};
+use xoff_sim::{NodeId, Picos, Purpose, Seed};
 
 use super::picos;
 
@@ -50,6 +52,32 @@ pub(super) fn settings(scenario: &Scenario, seed: Seed) -> HostSettings {
         obeys_rates: hosts.gfc,
         qcn: (hosts.control == scenario::Control::Qcn).then(|| reaction(&hosts.qcn, seed)),
     }
+}
+
+/// Some are slow to take what comes.
+///
+/// # Errors
+/// Hosts that there are not.
+pub(super) fn slow_down(fabric: &mut FlowFabric, scenario: &Scenario) -> miette::Result<()> {
+    let count = fabric.fabric().hosts().len();
+    for receiver in &scenario.receivers {
+        let told = SlowReceiver {
+            rate: receiver.rate,
+            buffer: receiver.buffer,
+            xoff: receiver.xoff,
+            xon: receiver.xon,
+            begin: picos(receiver.begin),
+            end: receiver.end.map_or(Picos::NEVER, picos),
+        };
+        for host in &receiver.hosts {
+            if *host as usize >= count {
+                let last = count.saturating_sub(1);
+                return Err(miette!("a [[receiver]] names host {host}; this fabric has hosts 0 to {last}"));
+            }
+            fabric.slow_down(*host, told);
+        }
+    }
+    Ok(())
 }
 
 fn reaction(said: &scenario::Qcn, seed: Seed) -> ReactionSettings {

@@ -1,0 +1,93 @@
+//! `[[receiver]]`: hosts that are slow to take what comes, and hold their switch meanwhile.
+
+use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+
+use super::keys::ReceiverKeys;
+use crate::draft::value;
+use crate::problem::{Problem, Problems};
+use crate::quantity;
+use crate::read::Table;
+
+/// Hosts that are slow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receiver {
+    /// By number.
+    pub hosts: Vec<u32>,
+    /// They take frames no faster.
+    pub rate: BitRate,
+    /// Room for a class.
+    pub buffer: Bytes,
+    /// The switch is held while so much of a class waits ..
+    pub xoff: Bytes,
+    /// .. until there is less.
+    pub xon: Bytes,
+    /// They are slow from then on.
+    pub begin: Nanos,
+    /// And no longer then; `None`: for good.
+    pub end: Option<Nanos>,
+}
+
+/// `receiver.buffer`.
+const BUFFER: Bytes = Bytes(1_000_000);
+
+/// All of them: a host is slow in one way.
+pub(super) fn read(all: &[Table<'_, '_>], problems: &mut Problems) -> Vec<Receiver> {
+    let mut receivers: Vec<Receiver> = Vec::new();
+    for table in all {
+        let Some(receiver) = read_one(table, problems) else { continue };
+        let before = || receivers.iter().flat_map(|before| &before.hosts);
+        if let Some(host) = receiver.hosts.iter().find(|host| before().any(|before| before == *host)) {
+            problems.push(
+                Problem::error(format!("host {host} stands in two [[receiver]]"))
+                    .at(table.span, "the second")
+                    .help("a host is slow in one way: name it once"),
+            );
+        }
+        receivers.push(receiver);
+    }
+    receivers
+}
+
+fn read_one(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Receiver> {
+    table.no_others(&[ReceiverKeys::KEYS], problems);
+    let keys = ReceiverKeys::read(table, problems);
+    for (key, example) in [("hosts", "hosts = [3]"), ("rate", "rate = \"20G\"")] {
+        if table.value(key).is_none() {
+            problems.push(Problem::missing_in("receiver", key, example, table.span));
+        }
+    }
+    let buffer = value(keys.buffer.as_ref(), BUFFER);
+    let xoff = value(keys.xoff.as_ref(), Bytes(buffer.0 / 2));
+    let xon = value(keys.xon.as_ref(), Bytes(xoff.0 / 2));
+    let span = |of: [&Option<toml_span::Spanned<Bytes>>; 2]| {
+        of.into_iter().flatten().next().map_or(table.span, |key| key.span)
+    };
+    if xon > xoff {
+        problems.push(
+            Problem::error(format!(
+                "`xon` is {}, and `xoff` is {}",
+                quantity::bytes(xon),
+                quantity::bytes(xoff)
+            ))
+            .at(span([&keys.xon, &keys.xoff]), "would let the switch go before it is held")
+            .help("`xon` is half of `xoff` unless it is said"),
+        );
+    }
+    if xoff >= buffer {
+        problems.push(
+            Problem::error(format!(
+                "`xoff` is {}, and `buffer` is {}",
+                quantity::bytes(xoff),
+                quantity::bytes(buffer)
+            ))
+            .at(span([&keys.xoff, &keys.buffer]), "frames would be lost before the switch is held")
+            .help("what comes until the switch has stopped needs room above `xoff`; it is half of `buffer` unless it is said"),
+        );
+    }
+    let begin = value(keys.begin.as_ref(), Nanos::ZERO);
+    if let Some(end) = keys.end.as_ref().filter(|end| end.value <= begin) {
+        problems.push(Problem::error("`end` is not after `begin`").at(end.span, "would never be slow"));
+    }
+    let (hosts, rate) = (keys.hosts?.value, keys.rate?.value);
+    Some(Receiver { hosts, rate, buffer, xoff, xon, begin, end: keys.end.map(|key| key.value) })
+}

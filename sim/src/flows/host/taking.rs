@@ -1,0 +1,83 @@
+//! What comes to a host: data is taken at once, or when a slow one gets to it, and answered.
+
+use super::super::intake::{Arrived, Intake, SlowReceiver};
+use super::super::segment::{Kind, Segment};
+use super::super::transport::{Control, Transport};
+use super::{FlowHost, Reply};
+use crate::host::address;
+use crate::node::Net;
+
+impl FlowHost {
+    /// It is slow to take what comes from now on.
+    pub(in crate::flows) fn slow_down(&mut self, told: SlowReceiver) {
+        self.intake = Some(Box::new(Intake::new(told, self.pace, address(self.number))));
+    }
+
+    /// Frames that came while it was slow, and found no room.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.intake.as_ref().map_or(0, |intake| intake.dropped())
+    }
+
+    /// Data has come, and is taken at once, or later.
+    #[inline]
+    pub(super) fn receive(&mut self, frame: Arrived, net: &mut Net) {
+        if self.intake.is_some() {
+            self.take_waiting(net);
+        }
+        let taken = match &mut self.intake {
+            None => Some(frame),
+            Some(intake) => intake.offer(frame, net.now()),
+        };
+        if let Some(frame) = taken {
+            self.take(&frame.segment, frame.is_marked, net);
+        }
+    }
+
+    /// Data that has waited, as far as there has been time for it.
+    #[cold]
+    pub(super) fn take_waiting(&mut self, net: &mut Net) {
+        while let Some(frame) = self.intake.as_mut().and_then(|intake| intake.take(net.now())) {
+            self.take(&frame.segment, frame.is_marked, net);
+        }
+    }
+
+    /// Data of a flow that is received here.
+    #[inline]
+    fn take(&mut self, segment: &Segment, is_marked: bool, net: &mut Net) {
+        let now = net.now();
+        let Some(flow) = self.receiving.get_mut(segment.number as usize) else { return };
+        flow.marked += u32::from(is_marked);
+        let Transport::Roce(roce) = &self.settings.transport else {
+            let is_last = flow.take_any(now, segment.sequence);
+            return self.tell_end(segment.number, is_last, net);
+        };
+        let (peer, to, port) = (flow.peer, flow.from, flow.port);
+        let reply = |kind, sequence| {
+            let segment = Segment { kind, number: peer, sequence, sent: segment.sent };
+            Reply { segment, to, port }
+        };
+        if let Control::Dcqcn(dcqcn) = &roce.control
+            && is_marked
+            && flow.notifies(now, dcqcn.cnp_interval)
+        {
+            self.replies[dcqcn.cnp_class.index()].push_back(reply(Kind::Cnp, 0));
+            self.has_replies.insert(dcqcn.cnp_class);
+        }
+        let class = roce.ack_class.unwrap_or(flow.class);
+        let (answer, is_last) = flow.take_in_order(now, segment.sequence, roce.ack_every);
+        if let Some(answer) = answer {
+            self.replies[class.index()].push_back(reply(answer.kind, answer.sequence));
+            self.has_replies.insert(class);
+        }
+        self.tell_end(segment.number, is_last, net);
+    }
+
+    #[inline]
+    fn tell_end(&mut self, number: u32, is_last: bool, net: &mut Net) {
+        if is_last {
+            self.ended.push(self.receiving[number as usize].flow);
+            net.tell(self.place);
+        }
+    }
+}
