@@ -20,12 +20,9 @@ impl Switch {
         store: &mut S,
     ) {
         let meta = *self.nodes.meta(&frame);
-        let mut ports = self.with_members(ports, &frame, store);
-        let mut missed = PortSet::NONE;
-        if self.when_full.waits() && !self.have_room_together(ports, &meta) {
-            (ports, missed) = self.where_room_may_be(ports, &meta);
-        }
-        if let Some(full) = self.must_wait_for_one_of(ports, &meta) {
+        let ports = self.with_members(ports, &frame, store);
+        let (ports, missed, full) = self.find_room(ports, &meta);
+        if let Some(full) = full {
             let group = self.bridge.groups().of(full);
             let others = group.map_or(PortSet::NONE, |group| self.may_take_instead(group, &frame));
             return self.wait_for_one_of(full, others, frame);
@@ -66,18 +63,52 @@ impl Switch {
         }
     }
 
-    /// `ports` of a flood whose copies have no room together, with those members of their groups that take least of it; and those
-    /// of them that it misses because they stand still, where the others have room without them.
+    /// Where a flood to `ports` goes, which of them it misses, and the port for whose room it waits, if it does.
+    fn find_room(&self, ports: PortSet, meta: &FrameMeta) -> (PortSet, PortSet, Option<PortId>) {
+        if !self.when_full.waits() {
+            return (ports, PortSet::NONE, None);
+        }
+        let joined = self.joined(ports, meta);
+        if self.have_room_together(&joined, meta) {
+            return (ports, PortSet::NONE, self.full(&joined, meta));
+        }
+        self.find_room_together(ports, meta)
+    }
+
+    /// The same where what egress queues share has no room for all copies together: the flood goes by those members of groups that
+    /// take least of that, and misses those ports that stand still and for whose copies the others leave none. It waits for what the
+    /// others lack.
     #[cold]
-    fn where_room_may_be(&self, ports: PortSet, meta: &FrameMeta) -> (PortSet, PortSet) {
+    fn find_room_together(&self, ports: PortSet, meta: &FrameMeta) -> (PortSet, PortSet, Option<PortId>) {
         let ports = self.with_leanest_members(ports, meta);
-        let still = self.standing_still(&ports, meta.class);
-        let rest = ports.without(&still);
-        let misses = meta.origin == Origin::Network
-            && !rest.is_empty()
-            && !self.have_room_together(ports, meta)
-            && self.have_room_together(rest, meta);
-        if misses { (rest, still) } else { (ports, PortSet::NONE) }
+        let joined = self.joined(ports, meta);
+        let still = self.standing_still(&joined, meta.class);
+        let (mut fits, mut missed) = (joined.without(&still), PortSet::NONE);
+        if !self.have_room_together(&fits, meta) {
+            let first = fits.first_from(PortId(0)).filter(|_| meta.origin == Origin::Network);
+            return (ports, missed, self.full(&fits, meta).or(first));
+        }
+        for port in still.iter() {
+            let mut with_it = fits;
+            with_it.insert(port);
+            if self.have_room_together(&with_it, meta) {
+                fits = with_it;
+            } else {
+                missed.insert(port);
+            }
+        }
+        (ports.without(&missed), missed, self.full(&fits, meta))
+    }
+
+    /// Whether what egress queues share has room for copies that join queues at all of `joined`.
+    fn have_room_together(&self, joined: &PortSet, meta: &FrameMeta) -> bool {
+        self.buffer.egresses_have_room(joined.iter(), meta.class, meta.counted())
+    }
+
+    /// The first of `joined` that has no room for a copy that waits for it.
+    fn full(&self, joined: &PortSet, meta: &FrameMeta) -> Option<PortId> {
+        let has_room = |egress: &PortId| self.buffer.egress_has_room(*egress, meta.class, meta.counted());
+        joined.iter().find(|egress| meta.origin == Origin::Network && !has_room(egress))
     }
 
     /// A copy that should have gone to `egress` could not be made.

@@ -141,6 +141,7 @@ impl Switch {
         let flood_copies_max = workers.own().iter().map(|_| FLOOD_COPIES_MAX).sum();
         let reach = Reach::new(&settings.ports, |port| workers.owns(port));
         let policies = Policies::new(settings, slots, reach);
+        let paths = Paths::new(settings, &workers);
         let mut switch = Switch {
             now: Nanos::ZERO,
             accounting: settings.accounting,
@@ -155,7 +156,7 @@ impl Switch {
             policies,
             congestion: CongestionPoints::new(&settings.qcn, &settings.ports, slots),
             bridge: Bridge::new(settings),
-            paths: Paths::new(settings),
+            paths,
             routed: settings.routed_ports(),
             fib: Arc::default(),
             counters,

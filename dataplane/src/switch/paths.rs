@@ -27,8 +27,9 @@ use crate::forward::{GroupId, Groups, Ways, Weighted, shortest};
 use crate::frame::{Frame, FrameStore};
 use crate::queue::{Fifo, FrameMeta, NONE, Origin};
 use crate::routing::{Hop, Hops};
-use crate::settings::{GroupSettings, Spread, SwitchSettings, Turns, WatchdogAction};
-use crate::units::{Bytes, CLASSES, Class, Nanos, PortId, PortSet};
+use crate::settings::{GroupSettings, Spread, SwitchSettings, Turns};
+use crate::switch::Workers;
+use crate::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId, PortSet};
 use crate::wire::FlowKey;
 use crate::wire::flow::mix;
 use crate::wire::header::Header;
@@ -44,6 +45,8 @@ pub(super) struct Paths {
     salt: u64,
     /// How often a next hop was chosen by chance.
     pub(super) hops_drawn: u64,
+    /// Classes of which a watchdog may give up a port of another worker.
+    may_storm_elsewhere: ClassSet,
     /// Which of the groups that this switch has had, one after the other; the same number at each of its workers.
     revision: u32,
 }
@@ -69,10 +72,18 @@ struct Progress {
 }
 
 impl Paths {
-    pub(super) fn new(settings: &SwitchSettings) -> Paths {
+    pub(super) fn new(settings: &SwitchSettings, workers: &Workers) -> Paths {
         let secret = settings.fdb.seed.digest();
         let groups = settings.groups.iter().map(|group| Group::new(group, secret)).collect();
-        Paths { groups, salt: mix(secret), hops_drawn: 0, revision: 0 }
+        let ports = (0..=u8::MAX).map(PortId).zip(&settings.ports);
+        let elsewhere = ports.filter(|(port, _)| !workers.owns(*port)).map(|(_, port)| port);
+        let mut may_storm_elsewhere = ClassSet::NONE;
+        for port in elsewhere {
+            let given_up =
+                Class::ALL.into_iter().filter(|class| port.classes[class.index()].may_be_given_up());
+            given_up.for_each(|class| may_storm_elsewhere.insert(class));
+        }
+        Paths { groups, salt: mix(secret), hops_drawn: 0, may_storm_elsewhere, revision: 0 }
     }
 
     /// Frames that wait at groups.
@@ -135,7 +146,7 @@ impl Switch {
         frame: Frame,
         store: &mut S,
     ) {
-        let Some(egress) = self.choose(group, PortSet::NONE, &frame, store) else {
+        let Some(egress) = self.choose(group, self.linked(group), &frame, store) else {
             // There was one when this was decided, at the same instant.
             unreachable!("a group without a link is no decision")
         };
@@ -257,27 +268,47 @@ impl Switch {
     ) -> PortSet {
         let grouped = ports.and(self.bridge.groups().grouped());
         let mut chosen = ports.without(&grouped);
-        let class = self.nodes.meta(frame).class;
         for port in grouped.iter() {
             let Some(group) = self.bridge.groups().of(port) else { continue };
-            let still = self.standing_still(self.bridge.groups().members(group), class);
-            if let Some(egress) = self.choose(group, still, frame, store) {
+            self.end_run(); // queues are looked at
+            let ways = self.ways_of_flood(group, self.nodes.meta(frame));
+            if let Some(egress) = self.choose(group, ways, frame, store) {
                 chosen.insert(egress);
             }
         }
         chosen
     }
 
+    /// Ways of a group by which a flood may go: none to a member that stands still, as long as another takes the flood or lets it wait.
+    fn ways_of_flood(&self, id: GroupId, meta: &FrameMeta) -> Ways {
+        let group = &self.paths.groups[id.index()];
+        let linked = self.linked(id);
+        let still = self.standing_still(self.bridge.groups().members(id), meta.class);
+        if still.is_empty() || group.spread == Spread::Flow {
+            return linked;
+        }
+        let moves = |way: &usize| {
+            let port = group.ports[*way];
+            let lets_wait = self.when_full.waits() && !self.is_given_up(port, meta.class);
+            !still.contains(port) && (lets_wait || self.takes(port, meta))
+        };
+        linked.iter().filter(moves).collect::<Ways>().or(linked)
+    }
+
+    /// Ways of a group that have a link.
+    fn linked(&self, id: GroupId) -> Ways {
+        self.paths.groups[id.index()].ways_where(|port| self.bridge.is_up(port))
+    }
+
     /// `ports` of a flood, with those members of their groups that take least of what egress queues share: where copies have no
-    /// room together with others, whose turn it is does not make the flood wait.
+    /// room together with others, whose turn it is does not make the flood wait. Where queues share memory all ports are one worker's.
     #[cold]
     pub(super) fn with_leanest_members(&self, ports: PortSet, meta: &FrameMeta) -> PortSet {
         let leanest = |port: PortId| {
             let id = self.bridge.groups().of(port)?;
             let group = &self.paths.groups[id.index()];
-            let takes = |other: &PortId| self.bridge.is_up(*other) && self.takes(*other, meta);
-            let still = self.standing_still(self.bridge.groups().members(id), meta.class);
-            let others = group.ports.iter().copied().filter(takes).filter(|other| !still.contains(*other));
+            let ways = self.ways_of_flood(id, meta).iter().map(|way| group.ports[way]);
+            let others = ways.filter(|other| self.takes(*other, meta));
             let beyond =
                 |other: &PortId| self.buffer.egress_beyond_reserve(*other, meta.class, meta.counted());
             if group.spread == Spread::Flow { None } else { others.min_by_key(beyond) }
@@ -285,30 +316,21 @@ impl Switch {
         ports.iter().map(|port| leanest(port).unwrap_or(port)).collect()
     }
 
-    /// The member that a frame takes, if it does; `None` where none has a link. Who may take any takes one of those to `avoid` only where
-    /// there is no other.
-    fn choose<S: FrameStore>(
-        &mut self,
-        id: GroupId,
-        avoid: PortSet,
-        frame: &Frame,
-        store: &S,
-    ) -> Option<PortId> {
+    /// The member that a frame takes of those to which `ways` lead, which have a link; `None` where there are none.
+    fn choose<S: FrameStore>(&mut self, id: GroupId, ways: Ways, frame: &Frame, store: &S) -> Option<PortId> {
         let spread = self.paths.groups[id.index()].spread;
         if spread != Spread::Flow {
             self.end_run(); // queues are looked at
         }
         let meta = *self.nodes.meta(frame);
         let group = &self.paths.groups[id.index()];
-        let linked = group.ways_where(|port| self.bridge.is_up(port));
         if spread == Spread::Flow {
             let head = store.head(frame);
             let flow = FlowKey::of(&Header::read(meta.layout, head), head);
-            let way = group.ways.of_flow(mix(flow.digest() ^ group.salt), linked)?;
+            let way = group.ways.of_flow(mix(flow.digest() ^ group.salt), ways)?;
             return Some(group.ports[way]);
         }
-        let linked = group.ways_where(|port| self.bridge.is_up(port) && !avoid.contains(port)).or(linked);
-        let (turns, usable) = self.open_ways(spread, linked, &meta, |way| Some(group.ports[way]));
+        let (turns, usable) = self.open_ways(spread, ways, &meta, |way| Some(group.ports[way]));
         self.paths.groups[id.index()].next(turns, usable)
     }
 
@@ -389,12 +411,11 @@ impl Switch {
         }
     }
 
-    /// A frame of `class` begins to wait. Where a watchdog has given up a port of another worker, nobody here is told when that
+    /// A frame of `class` begins to wait. Where a watchdog may have given up a port of another worker, nobody here is told when that
     /// is over: it is looked again.
     #[cold]
-    pub(super) fn look_again_while_it_storms(&mut self, class: Class) {
-        let mut ports = (0..=u8::MAX).map(PortId).take(self.ports.len());
-        if ports.any(|port| !self.workers.owns(port) && self.is_given_up(port, class)) {
+    pub(super) fn look_again_if_it_may_storm(&mut self, class: Class) {
+        if self.paths.may_storm_elsewhere.contains(class) {
             let look = self.now + STORM_LOOK;
             self.agenda.look_elsewhere_at = self.agenda.look_elsewhere_at.min(look);
             self.agenda.look_by(look);
@@ -428,8 +449,7 @@ impl Switch {
 
     /// Whether a watchdog has closed (`egress`, `class`), as far as whose port it is has said.
     fn is_given_up(&self, egress: PortId, class: Class) -> bool {
-        let watchdog = self.ports[egress.index()].settings.classes[class.index()].watchdog;
-        watchdog.is_some_and(|watchdog| watchdog.action == WatchdogAction::Drop)
+        self.ports[egress.index()].settings.classes[class.index()].may_be_given_up()
             && self.counters.class(egress, class).storm_since.get() != 0
     }
 

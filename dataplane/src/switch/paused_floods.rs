@@ -133,10 +133,13 @@ impl Switch {
             return;
         }
         standstill.look(self.now, paused.blocked());
+        let found = standstill.classes();
         for class in self.ports[port.index()].peer.lets_nothing_pass().iter() {
             self.drop_of_vlans(port, class, store);
             self.drop_floods_beyond(port, class, store);
-            self.room_at(port, class, store);
+        }
+        if !found.is_empty() {
+            self.look_for_room_beside(port, store); // what has been let go since tells nobody
         }
     }
 

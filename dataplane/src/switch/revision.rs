@@ -53,7 +53,7 @@ impl Revision {
         Revision {
             vlans: Vlans::new(&settings.vlans, &settings.ports).with_routers(&settings.routed_vlans),
             groups: Groups::new(&settings),
-            paths: Paths::new(&settings),
+            paths: Paths::new(&settings, workers),
             classifiers: settings.ports.iter().map(Classifier::new).collect(),
             successors: Class::ALL.map(successor),
             shadows: settings

@@ -167,26 +167,10 @@ impl Switch {
         }
     }
 
-    /// The port for whose room a flood waits, if it does: one that has none for a copy, or the first, where the
-    /// memory that egress queues share has none for all copies together.
-    pub(super) fn must_wait_for_one_of(&self, ports: PortSet, meta: &FrameMeta) -> Option<PortId> {
-        if !self.when_full.waits() || meta.origin != Origin::Network {
-            return None;
-        }
-        let mut joined = self.joined(ports, meta);
-        let full = joined.find(|&egress| self.lacks_room(egress, meta));
-        let first = || self.joined(ports, meta).next();
-        full.or_else(|| first().filter(|_| !self.have_room_together(ports, meta)))
-    }
-
-    /// Whether the memory that egress queues share has room for all copies of a flood to `ports`.
-    pub(super) fn have_room_together(&self, ports: PortSet, meta: &FrameMeta) -> bool {
-        self.buffer.egresses_have_room(self.joined(ports, meta), meta.class, meta.counted())
-    }
-
-    /// Those of `ports` where a copy of a flood joins a queue of this worker.
-    fn joined(&self, ports: PortSet, meta: &FrameMeta) -> impl Iterator<Item = PortId> {
-        ports.iter().filter(|&egress| self.may_enter(egress, meta) && !self.flood_misses(egress, meta))
+    /// Those of `ports` where a copy of a flood joins a queue of this worker, if there is room.
+    pub(super) fn joined(&self, ports: PortSet, meta: &FrameMeta) -> PortSet {
+        let joins = |egress: &PortId| self.may_enter(*egress, meta) && !self.flood_misses(*egress, meta);
+        ports.iter().filter(joins).collect()
     }
 
     /// Whether a frame for `egress` joins a queue of this worker, where there is room.
@@ -208,9 +192,7 @@ impl Switch {
         let mut awaited = others;
         awaited.insert(egress);
         self.agenda.awaited = self.agenda.awaited.or(&awaited);
-        if self.has_other_workers() {
-            self.look_again_while_it_storms(class);
-        }
+        self.look_again_if_it_may_storm(class);
         if self.when_full == WhenFull::Stop {
             return self.pipeline.halt(self.now, &mut self.nodes, frame, (egress, class), others);
         }
@@ -279,6 +261,7 @@ impl Switch {
         let own = std::mem::take(&mut awaits.ports);
         if !own.is_empty() && self.has_other_workers() {
             self.agenda.told_of_room.insert(port);
+            self.note_told_elsewhere(&own, class);
         }
         for ingress in own.iter() {
             let from = &mut self.ports[ingress.index()].ingress;
@@ -291,6 +274,16 @@ impl Switch {
         let nothing_waits = awaits.iter().all(|at| at.ports.is_empty() && at.taken_over.is_empty());
         if nothing_waits && !is_awaited_by_group && !self.pipeline.is_halted_for(port) {
             self.agenda.awaited.remove(port);
+        }
+    }
+
+    /// Frames of `own` ports have been told of room: wherever else they wait for some they have yet to try, too.
+    fn note_told_elsewhere(&mut self, own: &PortSet, class: Class) {
+        for port in self.agenda.awaited.iter() {
+            let awaits = &self.ports[port.index()].egress.awaits_room[class.index()];
+            if !awaits.ports.and(own).is_empty() {
+                self.agenda.told_of_room.insert(port);
+            }
         }
     }
 

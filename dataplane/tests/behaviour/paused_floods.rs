@@ -1,11 +1,10 @@
 //! Floods of lossless classes while some ports stand still, paused for ever or nearly so: they fill a quarter of XON where they
 //! came in, and no more, so that what their senders send to others goes on; what a paused port misses is counted there.
 
+mod ways;
+
 use xoff_dataplane::drop_reason::{DropKind, DropReason};
-use xoff_dataplane::settings::{
-    Accounting, EgressLimits, GroupSettings, HeadroomPlace, Member, Memory, PolicyKind, Service,
-    SharedMemory, Spread, Turns, WatchdogAction, WatchdogSettings, WhenFull,
-};
+use xoff_dataplane::settings::{Accounting, PolicyKind, Service, WatchdogAction, WatchdogSettings, WhenFull};
 use xoff_dataplane::units::{BitRate, Bytes, CLASSES, Class, MacAddr, Nanos, PortId};
 
 use crate::bed::plan::{self, LINK};
@@ -417,60 +416,5 @@ fn in_a_switch_of_two_ports_a_pipeline_that_stops_for_a_full_queue_stops_for_flo
         star.pause(1, resume(C3));
         star.run_to_rest();
         assert_eq!((star.at(1).seen(flood).frames, missed(&star, 0..2)), (100, 0), "{accounting:?}");
-    }
-}
-
-/// Ports 2 and 3 are a group; port 3 stands still.
-#[test]
-fn a_flood_goes_by_a_member_that_does_not_stand_still() {
-    for when_full in [WhenFull::Drop, WhenFull::Stop, WhenFull::StopClass] {
-        let mut plan = plan(4);
-        let members = [2, 3].map(|port| Member { port: PortId(port), weight: 1 }).to_vec();
-        let spread = Spread::Frame(Turns::RoundRobin);
-        plan.settings.groups =
-            vec![GroupSettings { name: "up".into(), members, spread, uplinks: false, salt: 1 }];
-        plan.settings.when_full = when_full;
-        let mut star = Star::new(plan);
-        bring_to_a_standstill(&mut star, 3..4);
-        let rate = Some(BitRate::from_mbps(100));
-        let stream = Stream { len: 996, rate, ..Stream::new(MacAddr::BROADCAST, 400, star.now()) };
-        let id = star.start_to_all(0, Stream { class: C3, ..stream });
-        run_paused(&mut star, 3..4, 10);
-        assert_eq!(([1, 2].map(|port| star.at(port).seen(id).frames), missed(&star, 3..4)), ([400; 2], 0));
-    }
-}
-
-/// Frames for port 3 alone fill what queues share but for room for two copies of three.
-#[test]
-fn a_flood_does_not_wait_for_room_together_with_a_port_that_stands_still() {
-    for (when_full, left, misses) in [WhenFull::Stop, WhenFull::StopClass]
-        .into_iter()
-        .flat_map(|full| [(full, 3_000, 0), (full, 2_500, 1)])
-    {
-        let mut plan = plan(4);
-        plan.settings.when_full = when_full;
-        plan.each_port(|port| port.classes.iter_mut().for_each(|class| class.egress_reserve = Bytes::ZERO));
-        let limits = Bytes(10_000_000);
-        plan.settings.memory = Memory::Shared(SharedMemory {
-            pool: limits,
-            ingress_limit: limits,
-            egress_limit: Bytes(5_000 + left),
-            port_limit: limits,
-            egress_port_limit: limits,
-            egress_limits: EgressLimits::All,
-            headroom: HeadroomPlace::Reserved,
-            alpha_log2: None,
-        });
-        let mut star = Star::new(plan);
-        bring_to_a_standstill(&mut star, 3..4);
-        let held = star.stream(3, C3, 5);
-        star.start(2, 3, Stream { len: 996, ..held });
-        run_paused(&mut star, 3..4, 2);
-        let id = star.start_to_all(0, Stream { class: C3, len: 996, ..Stream::new(UNKNOWN, 1, star.now()) });
-        let behind = star.stream(1, C3, 3);
-        let behind = star.start(0, 1, Stream { len: 996, ..behind });
-        run_paused(&mut star, 3..4, 100);
-        let seen = [(1, id), (2, id), (1, behind.id)].map(|(port, id)| star.at(port).seen(id).frames);
-        assert_eq!((seen, missed(&star, 3..4)), ([1, 1, 3], misses), "{when_full:?}, {left}");
     }
 }

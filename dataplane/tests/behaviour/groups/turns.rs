@@ -31,6 +31,10 @@ fn frame(from: PortId, vid: u8, size: u64) -> Vec<u8> {
     bytes
 }
 
+fn frame_of_host() -> Vec<u8> {
+    frame(OF_HOST, 0, SHORT)
+}
+
 /// Two workers by hand: what has come to either is for the same queue of the second.
 struct TwoWorkers {
     now: Nanos,
@@ -80,8 +84,7 @@ impl TwoWorkers {
     /// The host sends short frames by its interface at `site`.
     fn host_sends(&mut self, site: Site, frames: u32) {
         for _ in 0..frames {
-            let bytes = frame(OF_HOST, 0, SHORT);
-            self.sends.batch(self.now).send_of_host(site, OUT, &bytes, &mut self.store);
+            self.sends.batch(self.now).send_of_host(site, OUT, &frame_of_host(), &mut self.store);
         }
     }
 
@@ -92,6 +95,11 @@ impl TwoWorkers {
 
     /// By which ports those came that leave, one after the other; so many of them have left when it is looked at what they leave behind.
     fn leave(&mut self, at_once: usize) -> Vec<PortId> {
+        self.leave_beside(at_once, None)
+    }
+
+    /// The same, and the host sends a frame by its interface there whenever one of others has made room.
+    fn leave_beside(&mut self, at_once: usize, host: Option<Site>) -> Vec<PortId> {
         let mut from = Vec::new();
         loop {
             let mut ring = Vec::new();
@@ -106,6 +114,9 @@ impl TwoWorkers {
             for frame in ring {
                 from.push(PortId(self.store.frame(&frame)[11]));
                 batch.release(OUT, frame, &mut self.store);
+            }
+            if let Some(site) = host.filter(|_| from.last() != Some(&OF_HOST)) {
+                batch.send_of_host(site, OUT, &frame_of_host(), &mut self.store);
             }
             while batch.forward(&mut self.store) {}
         }
@@ -140,16 +151,25 @@ fn what_the_host_sends_takes_no_turn_and_waits_for_none() {
     let sites = [Site::Port(OUT), Site::Vlan(1)];
     for (is_group, site) in [false, true].into_iter().flat_map(|is_group| sites.map(|site| (is_group, site)))
     {
-        let leave = |of_host| {
+        let come = || {
             let mut workers = TwoWorkers::new(is_group, WhenFull::StopClass, SIZE + SHORT + 1);
             workers.come(HANDED_OVER, 4, SIZE);
             workers.come(OWN, 4, SIZE);
+            workers
+        };
+        let leave = |of_host| {
+            let mut workers = come();
             workers.host_sends(site, of_host);
             (workers.host_limit(), workers.leave(1))
         };
         let (dropped, mut left) = leave(3);
         assert_eq!((dropped, left.remove(1)), (2, OF_HOST), "group {is_group}, {site:?}: {left:?}");
         assert_eq!((0, left), leave(0), "group {is_group}, {site:?}");
+        let mut left = come().leave_beside(1, Some(site));
+        let all = left.len();
+        left.retain(|from| *from != OF_HOST);
+        assert!(all > left.len() + 2, "group {is_group}, {site:?}");
+        assert_eq!((0, left), leave(0), "beside the host, group {is_group}, {site:?}");
     }
 }
 

@@ -125,6 +125,8 @@ pub struct Driver {
     /// Per class: frames with lower numbers came before the policy, and belong to no flow.
     of_no_flow: [u32; CLASSES],
     paused_until: [[Nanos; CLASSES]; PORTS],
+    /// Where there were storms when it was asked last.
+    stormed: [ClassSet; PORTS],
 }
 
 impl Driver {
@@ -155,6 +157,7 @@ impl Driver {
             flow_pauses: Default::default(),
             of_no_flow: [0; CLASSES],
             paused_until: Default::default(),
+            stormed: [ClassSet::NONE; PORTS],
             before: Vec::new(),
             plan,
         }

@@ -122,6 +122,10 @@ explore! {
         for (number, step) in steps.iter().enumerate() {
             driver.step(step);
             driver.settle();
+            while driver.has_a_storm_ended_elsewhere() {
+                driver.step(&Step::Advance { by: 1_000_000 }); // who waits looks by then
+                driver.settle();
+            }
             let before = driver.waiting();
             driver.try_all_again();
             prop_assert_eq!(driver.waiting(), before, "after step {}: {:?}", number, step);
@@ -205,6 +209,50 @@ fn a_flood_goes_by_the_member_with_which_all_copies_have_room() {
     let needed = 237 + 1_020 + 2 * 308;
     assert_eq!(after(Bytes(needed)), [608, 608, 537]);
     assert_eq!(after(Bytes(needed - 1)), [0, 0, 537]);
+}
+
+/// It waits for room at two ports, and is told of some at the one before the other.
+#[test]
+fn an_own_frame_keeps_its_turn_at_each_port_that_it_waits_for() {
+    let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
+    plan.each_port(|port| {
+        port.commit = Bytes(1);
+        port.classes.iter_mut().for_each(|class| class.egress_max = Bytes(1_000));
+    });
+    plan.settings.ports[3].classes[3].egress_max = Bytes(1_643);
+    plan.settings.when_full = WhenFull::StopClass;
+    plan.owners = vec![1, 0, 0, 0];
+    let member = |port| Member { port: PortId(port), weight: 1 };
+    plan.settings.groups = vec![GroupSettings {
+        name: "group".into(),
+        members: vec![member(2), member(3)],
+        spread: Spread::Adaptive { low: Bytes(1), high: Bytes(1_306) },
+        uplinks: false,
+        salt: 1,
+    }];
+    let mut driver = Driver::new(with_few_unknown(plan), Batches::Large);
+    let receive = |to, pcp, len| Step::Receive { port: 0, to, pcp, len };
+    let burst = |port, to, pcp, len, frames, leave| Step::Burst(Burst { port, to, pcp, len, frames, leave });
+    for step in [
+        Step::SetLink { port: 0, up: false },
+        receive(2, Some(3), 453),
+        burst(0, 13, Some(3), 430, 4, 0),
+        receive(13, Some(3), 24),
+        burst(1, 2, Some(3), 332, 3, 1),
+        burst(0, 3, None, 24, 1, 1),
+    ] {
+        driver.step(&step);
+        driver.settle();
+    }
+    let before = driver.waiting();
+    assert_eq!(
+        before[3 * CLASSES + 3],
+        Bytes(1_305),
+        "a short frame of others would have room, but not in its turn"
+    );
+    driver.try_all_again();
+    assert_eq!(driver.waiting(), before);
+    driver.drain();
 }
 
 #[test]

@@ -1,0 +1,214 @@
+//! Where floods go beside ports that stand still, and what they wait for: by which member of a group, and where memory is shared.
+
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::settings::{
+    EgressLimits, GroupSettings, HeadroomPlace, Member, Memory, SharedMemory, Spread, Turns, WatchdogAction,
+    WatchdogSettings, WhenFull,
+};
+use xoff_dataplane::units::{BitRate, Bytes, MacAddr, Nanos, PortId};
+
+use super::{UNKNOWN, bring_to_a_standstill, missed, plan, run_paused};
+use crate::bed::{Star, Stream, SwitchPlan};
+use crate::{C3, resume, stop};
+
+/// Ports 2 and 3.
+fn group() -> Vec<GroupSettings> {
+    let members = [2, 3].map(|port| Member { port: PortId(port), weight: 1 }).to_vec();
+    let spread = Spread::Frame(Turns::RoundRobin);
+    vec![GroupSettings { name: "up".into(), members, spread, uplinks: false, salt: 1 }]
+}
+
+/// Egress queues have no reserves, and share 5,000 bytes and so many more.
+fn share(plan: &mut SwitchPlan, more: u64) {
+    plan.each_port(|port| port.classes.iter_mut().for_each(|class| class.egress_reserve = Bytes::ZERO));
+    let limits = Bytes(10_000_000);
+    plan.settings.memory = Memory::Shared(SharedMemory {
+        pool: limits,
+        ingress_limit: limits,
+        egress_limit: Bytes(5_000 + more),
+        port_limit: limits,
+        egress_port_limit: limits,
+        egress_limits: EgressLimits::All,
+        headroom: HeadroomPlace::Reserved,
+        alpha_log2: None,
+    });
+}
+
+/// `paused` ports stand still, and 5,000 bytes for port 3 alone wait.
+fn filled(plan: SwitchPlan, paused: std::ops::Range<u8>) -> Star {
+    let mut star = Star::new(plan);
+    bring_to_a_standstill(&mut star, paused.clone());
+    let held = star.stream(3, C3, 5);
+    star.start(2, 3, Stream { len: 996, ..held });
+    run_paused(&mut star, paused, 2);
+    star
+}
+
+/// So many frames of 1,000 bytes with their FCS come in by port 0 for all.
+fn flood(star: &mut Star, frames: u64) -> u32 {
+    star.start_to_all(0, Stream { class: C3, len: 996, ..Stream::new(UNKNOWN, frames, star.now()) })
+}
+
+/// Frames that the watchdog of a port has discarded.
+fn discarded(star: &Star, port: u8) -> u64 {
+    star.switch().counters.class(PortId(port), C3).drops[DropReason::PausedDiscard.index()].get()
+}
+
+/// Ports 2 and 3 are a group; port 3 stands still.
+#[test]
+fn a_flood_goes_by_a_member_that_does_not_stand_still() {
+    for when_full in [WhenFull::Drop, WhenFull::Stop, WhenFull::StopClass] {
+        let mut plan = plan(4);
+        plan.settings.groups = group();
+        plan.settings.when_full = when_full;
+        let mut star = Star::new(plan);
+        bring_to_a_standstill(&mut star, 3..4);
+        let rate = Some(BitRate::from_mbps(100));
+        let stream = Stream { len: 996, rate, ..Stream::new(MacAddr::BROADCAST, 400, star.now()) };
+        let id = star.start_to_all(0, Stream { class: C3, ..stream });
+        run_paused(&mut star, 3..4, 10);
+        assert_eq!(([1, 2].map(|port| star.at(port).seen(id).frames), missed(&star, 3..4)), ([400; 2], 0));
+    }
+}
+
+/// Frames for port 3 alone fill what queues share but for room for two copies of three.
+#[test]
+fn a_flood_does_not_wait_for_room_together_with_a_port_that_stands_still() {
+    for (when_full, left, misses) in [WhenFull::Stop, WhenFull::StopClass]
+        .into_iter()
+        .flat_map(|full| [(full, 3_000, 0), (full, 2_500, 1)])
+    {
+        let mut plan = plan(4);
+        plan.settings.when_full = when_full;
+        share(&mut plan, left);
+        let mut star = filled(plan, 3..4);
+        let id = flood(&mut star, 1);
+        let behind = star.stream(1, C3, 3);
+        let behind = star.start(0, 1, Stream { len: 996, ..behind });
+        run_paused(&mut star, 3..4, 100);
+        let seen = [(1, id), (2, id), (1, behind.id)].map(|(port, id)| star.at(port).seen(id).frames);
+        assert_eq!((seen, missed(&star, 3..4)), ([1, 1, 3], misses), "{when_full:?}, {left}");
+    }
+}
+
+/// Ports 2 and 3 are a group: port 2 stands still and has room for floods, port 3 is in a storm.
+#[test]
+fn a_flood_is_not_lost_to_a_storm_beside_a_member_that_stands_still() {
+    let detect = Nanos::from_millis(5);
+    for owners in [vec![], vec![0, 0, 0, 1]] {
+        for when_full in [WhenFull::Drop, WhenFull::StopClass] {
+            let mut plan = SwitchPlan { owners: owners.clone(), ..plan(4) };
+            plan.settings.groups = group();
+            plan.settings.when_full = when_full;
+            plan.settings.ports[3].classes[C3.index()].watchdog =
+                Some(WatchdogSettings { action: WatchdogAction::Drop, detect, restore: detect });
+            let mut star = Star::new(plan);
+            bring_to_a_standstill(&mut star, 2..3);
+            star.pause(3, stop(C3, 0xffff));
+            star.run_for(Nanos::from_millis(1));
+            flood(&mut star, 2);
+            run_paused(&mut star, 2..4, 1);
+            assert!(star.switch().worker(PortId(3)).stormed(PortId(3)).contains(C3), "{owners:?}");
+            let before = discarded(&star, 3);
+            let id =
+                star.start_to_all(0, Stream { class: C3, len: 996, ..Stream::new(UNKNOWN, 3, star.now()) });
+            run_paused(&mut star, 2..4, 1);
+            assert_eq!(star.at(1).seen(id).frames, 3);
+            let lost = discarded(&star, 3) - before;
+            star.pause(2, resume(C3));
+            star.run_for(Nanos::from_millis(1));
+            assert_eq!((star.at(2).seen(id).frames, lost), (3, 0), "{owners:?}, {when_full:?}");
+        }
+    }
+}
+
+/// Ports 2 and 3 are a group: a flood waits for room at port 2, while port 3 stands still, until that is let go.
+#[test]
+fn a_flood_that_waits_goes_by_a_member_that_was_let_go() {
+    for when_full in [WhenFull::Stop, WhenFull::StopClass] {
+        let mut plan = plan(4);
+        plan.settings.groups = group();
+        plan.settings.when_full = when_full;
+        plan.each_lossless(|class| class.egress_max = Bytes(5_000));
+        let mut star = Star::new(plan);
+        bring_to_a_standstill(&mut star, 3..4);
+        star.pause(2, stop(C3, 0xffff));
+        star.run_for(Nanos::from_micros(200));
+        let id = flood(&mut star, 10);
+        star.run_for(Nanos::from_millis(1));
+        let before = star.at(1).seen(id).frames;
+        assert!(before < 10, "some wait for room at port 2");
+        star.pause(3, resume(C3));
+        star.run_for(Nanos::from_millis(20));
+        let seen = [1, 3].map(|port| star.at(port).seen(id).frames);
+        assert_eq!(seen, [10, 10 - before], "{when_full:?}, {before} before");
+    }
+}
+
+/// Ports 2 and 3 are a group: port 2 stands still and has room for floods, port 3 has none any more.
+#[test]
+fn a_flood_that_nothing_waits_for_is_not_lost_to_a_full_member_beside_one_that_stands_still() {
+    let mut plan = plan(4);
+    plan.settings.groups = group();
+    plan.settings.when_full = WhenFull::Drop;
+    plan.each_lossless(|class| class.egress_max = Bytes(5_000));
+    let mut star = Star::new(plan);
+    bring_to_a_standstill(&mut star, 2..3);
+    star.pause(3, stop(C3, 0xffff));
+    star.run_for(Nanos::from_micros(200));
+    let id = flood(&mut star, 5);
+    run_paused(&mut star, 2..4, 1);
+    (2..4).for_each(|port| star.pause(port, resume(C3)));
+    star.run_for(Nanos::from_millis(1));
+    let seen = [1, 2, 3].map(|port| star.at(port).seen(id).frames);
+    assert_eq!((seen, missed(&star, 2..4)), ([5, 1, 4], 0), "the last that would fill port 3 goes by port 2");
+}
+
+/// Ports 3 and 4 stand still; a copy at port 4 takes nothing of what queues share, or that is in a storm, too.
+#[test]
+fn a_flood_misses_no_port_but_where_others_leave_it_no_room() {
+    for storms in [false, true] {
+        let mut plan = plan(5);
+        plan.settings.when_full = WhenFull::StopClass;
+        share(&mut plan, 2_500);
+        let at = &mut plan.settings.ports[4].classes[C3.index()];
+        at.egress_reserve = Bytes(if storms { 0 } else { 2_000 });
+        let detect = Nanos::from_millis(5);
+        let watchdog = WatchdogSettings { action: WatchdogAction::Drop, detect, restore: detect };
+        at.watchdog = storms.then_some(watchdog);
+        let mut star = filled(plan, 3..5);
+        if storms {
+            let waits = star.stream(4, C3, 1);
+            star.start(2, 4, waits);
+            run_paused(&mut star, 3..5, 1);
+            assert_eq!(discarded(&star, 4), 1);
+        }
+        let id = flood(&mut star, 1);
+        run_paused(&mut star, 3..5, 2);
+        let seen = [1, 2].map(|port| star.at(port).seen(id).frames);
+        let drops = [3, 4].map(|port| {
+            let drops = &star.switch().counters.class(PortId(port), C3).drops;
+            [DropReason::FloodPaused, DropReason::PausedDiscard].map(|reason| drops[reason.index()].get())
+        });
+        let of_storm = if storms { 2 } else { 0 };
+        assert_eq!((seen, drops), ([1, 1], [[1, 0], [0, of_storm]]), "in a storm: {storms}");
+    }
+}
+
+/// All that a flood goes to stands still: copies that have room wait there, and nothing waits for the others.
+#[test]
+fn a_flood_to_ports_that_all_stand_still_waits_for_none_of_them() {
+    for (left, misses) in [(1_999, 2), (2_000, 1), (2_999, 1), (3_000, 0)] {
+        let mut plan = plan(4);
+        plan.settings.when_full = WhenFull::StopClass;
+        share(&mut plan, left);
+        let mut star = filled(plan, 1..4);
+        let id = flood(&mut star, 1);
+        run_paused(&mut star, 1..4, 2);
+        assert_eq!(missed(&star, 1..4), misses, "{left}");
+        (1..4).for_each(|port| star.pause(port, resume(C3)));
+        star.run_to_rest();
+        let seen: u64 = (1..4).map(|port| star.at(port).seen(id).frames).sum();
+        assert_eq!(seen + misses, 3, "{left}");
+    }
+}
