@@ -23,6 +23,7 @@ use crate::seed::{Purpose, Seed};
 use crate::switch_node::{SlotCounts, SwitchNode};
 use crate::time::{Pace, Picos};
 use crate::trace::Trace;
+use crate::unseen::Asked;
 
 /// A frame of the usual longest length, without FCS.
 const FRAME_LONG: u32 = 1514;
@@ -113,7 +114,7 @@ impl<H: Node> Fabric<SwitchNode, H> {
     pub fn revise(&mut self, plan: &Plan, seed: Seed, switch: u32, settings: &SwitchSettings) {
         let mut settings = plan.told(switch, settings);
         draw(&mut settings, NodeId(switch), seed);
-        self.at_switch(switch, |node, net| node.revise(settings, net));
+        self.at_switch(switch, |node, net| node.ask(Asked::Revise(Box::new(settings)), net));
     }
 }
 

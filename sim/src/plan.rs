@@ -123,7 +123,10 @@ impl Plan {
 
     /// What each switch is told, and its packet memory.
     pub(crate) fn settings(&self) -> impl Iterator<Item = (SwitchSettings, SlotCounts)> {
-        (0..).zip(&self.switches).map(|(number, of)| (self.told(number, &of.kind.settings), of.kind.slots))
+        let told = |(number, of): (u32, &PlannedSwitch)| {
+            (self.told(number, &of.kind.settings), of.kind.slots.clone())
+        };
+        (0..).zip(&self.switches).map(told)
     }
 
     /// What a switch is told that is of such a kind, and forwards as planned.

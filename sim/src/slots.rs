@@ -27,11 +27,6 @@ impl Slots {
         }
     }
 
-    /// How many there are.
-    pub(crate) fn count(&self) -> u32 {
-        u32::try_from(self.packets.len()).expect("they were counted in 32 bits")
-    }
-
     /// A frame has come in. `None` when no slot is free.
     #[inline]
     pub(crate) fn fill(&mut self, packet: Packet) -> Option<Frame> {
