@@ -24,6 +24,7 @@ pub mod permutation;
 mod plan;
 mod pool;
 pub mod recording;
+mod restart;
 mod seed;
 mod slots;
 mod stalls;

@@ -116,6 +116,15 @@ impl Plan {
         &self.links
     }
 
+    /// What kind of switch one is.
+    ///
+    /// # Panics
+    /// If there is no such switch.
+    #[must_use]
+    pub fn kind(&self, switch: u32) -> &SwitchKind {
+        &self.switches[switch as usize].kind
+    }
+
     /// Where each switch forwards to.
     pub(crate) fn forwarding(&self) -> impl Iterator<Item = &Forwarding> {
         self.switches.iter().map(|switch| &switch.forwarding)

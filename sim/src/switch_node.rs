@@ -30,7 +30,9 @@ pub struct SwitchNode {
     pub(crate) sending: Box<[Option<(u32, u32)>]>,
     pub(crate) slots: Slots,
     pub(crate) switch: Switch,
-    counters: Arc<Counters>,
+    pub(crate) counters: Arc<Counters>,
+    /// Who looks on.
+    pub(crate) taps: Vec<TapId>,
     pub(crate) rings: Arc<[u32]>,
     pub(crate) ailments: Ailments,
 }
@@ -62,6 +64,7 @@ impl SwitchNode {
             slots: Slots::new(slots.data, slots.control),
             switch: Switch::new(settings, slots.data + slots.control, workers, Arc::clone(&counters)),
             counters,
+            taps: Vec::new(),
             rings: slots.rings,
             ailments: Ailments::default(),
         }
@@ -78,7 +81,9 @@ impl SwitchNode {
     /// # Errors
     /// It has as many as it can have; then the tap comes back.
     pub fn put_tap(&mut self, id: TapId, tap: Box<dyn Tap>, net: &Net) -> Result<(), Box<dyn Tap>> {
-        self.switch.batch(net.now().floor()).put_tap(id, tap)
+        self.switch.batch(net.now().floor()).put_tap(id, tap)?;
+        self.taps.push(id);
+        Ok(())
     }
 
     /// The dataplane.
@@ -101,15 +106,16 @@ impl SwitchNode {
     /// Does what it is asked for. Where other settings hold, as after a reload, frames stay where they are.
     pub(crate) fn answer(&mut self, asked: Asked, net: &mut Net) {
         let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
-        let mut batch = self.switch.batch(net.links.now.floor());
+        let now = net.links.now.floor();
         match asked {
-            Asked::Link(port, is_up) => batch.set_link(port, is_up, view),
+            Asked::Link(port, is_up) => self.switch.batch(now).set_link(port, is_up, view),
             Asked::Revise(settings) => {
                 let workers = Workers::single(settings.ports.len());
-                drop(batch.revise(Box::new(Revision::new(*settings, &workers, view.capacity())), view));
+                let revision = Box::new(Revision::new(*settings, &workers, view.capacity()));
+                drop(self.switch.batch(now).revise(revision, view));
             }
+            Asked::Restart(settings, begins) => return self.restart(&settings, begins, net),
         }
-        drop(batch);
         self.step(net, |_, _| ());
     }
 

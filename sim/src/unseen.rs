@@ -3,14 +3,15 @@
 //! A driver that [stalls](SwitchNode::stall) looks at nothing: frames that come wait in the ring of their port, those that have left are
 //! not counted out, timers are late, and what it is asked for from outside waits, too. A line carries the frame that is on it, and no
 //! other. One that is only [refused](SwitchNode::refuse) a line, or [hears late](SwitchNode::complete_late), looks at everything else at
-//! once. When nothing ails any more nothing of this is left.
+//! once. A switch that [begins anew](crate::restart) does so later than the one before it has ended. When nothing ails any more nothing of
+//! this is left.
 
 use std::sync::Arc;
 
 use xoff_dataplane::frame::Frame;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::Batch;
-use xoff_dataplane::units::{Nanos, PortId};
+use xoff_dataplane::units::{Nanos, PortId, PortSet};
 
 use crate::ailing::Ailing;
 use crate::node::Net;
@@ -31,6 +32,10 @@ pub struct Ailments {
     /// Frames that came when there was no place for them: no slot was free, or the ring of their port was full. A live switch's
     /// fill ring is empty then.
     pub never_seen: u64,
+    /// Times that another switch began in its place.
+    pub restarts: u64,
+    /// Frames that were in it when it ended, or came before the other one began.
+    pub lost_in_restarts: u64,
 }
 
 /// A frame, at a port: its slot and length.
@@ -40,7 +45,7 @@ type At = (PortId, (u32, u32));
 #[derive(Debug)]
 pub(crate) struct Unseen {
     ailing: Ailing,
-    stalls: Option<Drawn>,
+    stalls: Vec<Drawn>,
     /// By port, frames that its ring has room for; beyond the last: for as many as there are slots.
     rings: Arc<[u32]>,
     /// By port, how many wait there.
@@ -52,6 +57,12 @@ pub(crate) struct Unseen {
     asked: Vec<Asked>,
     /// It has stalled since it looked last.
     was_away: bool,
+    /// Of a switch that begins anew: when.
+    pub(crate) begins: Nanos,
+    /// What the one before it told peers at its end, and has not left.
+    pub(crate) parting: Vec<(PortId, Packet)>,
+    /// Ports whose line carries a frame of the one before.
+    pub(crate) orphans: PortSet,
 }
 
 /// What a switch is asked for from outside.
@@ -61,19 +72,24 @@ pub(crate) enum Asked {
     Link(PortId, bool),
     /// Other settings are to hold.
     Revise(Box<SwitchSettings>),
+    /// It ends, and another one that is told so begins then.
+    Restart(Box<SwitchSettings>, Nanos),
 }
 
 impl Unseen {
     fn new(ports: usize, rings: &Arc<[u32]>) -> Unseen {
         Unseen {
             ailing: Ailing::default(),
-            stalls: None,
+            stalls: Vec::new(),
             rings: Arc::clone(rings),
             waiting: vec![0; ports].into_boxed_slice(),
             arrived: Vec::new(),
             left: Vec::new(),
             asked: Vec::new(),
             was_away: false,
+            begins: Nanos::ZERO,
+            parting: Vec::new(),
+            orphans: PortSet::NONE,
         }
     }
 
@@ -87,7 +103,14 @@ impl Unseen {
 
     /// Frames that wait, less those that have left and count in the switch.
     pub(crate) fn holds(&self) -> i64 {
-        self.arrived.len() as i64 - self.left.len() as i64
+        (self.arrived.len() + self.parting.len()) as i64 - self.left.len() as i64
+    }
+
+    /// Nothing that has happened is heard of any more.
+    pub(crate) fn forget(&mut self) {
+        self.arrived.clear();
+        self.left.clear();
+        self.waiting.fill(0);
     }
 
     /// All of it that is heard of has happened. Of what has left first, then port by port what has come, as a worker looks.
@@ -106,8 +129,9 @@ impl Unseen {
 
     /// Nothing ails any more, nor will.
     fn is_over(&self, now: Nanos) -> bool {
-        let stalls_on = self.stalls.as_ref().is_some_and(|stalls| stalls.next() < Nanos::NEVER);
-        self.ailing.is_well(now) && !stalls_on && self.left.is_empty()
+        let stalls_on = self.stalls.iter().any(|stalls| stalls.next() < Nanos::NEVER);
+        let is_whole = self.begins <= now && self.parting.is_empty() && self.orphans.is_empty();
+        self.ailing.is_well(now) && !stalls_on && self.left.is_empty() && is_whole
     }
 }
 
@@ -134,13 +158,13 @@ impl SwitchNode {
         self.ail(until, net).ailing.complete_late(until);
     }
 
-    /// From now on its driver stalls at times that a stream of `seed` decides.
+    /// From now on its driver stalls at times that a stream of `seed` decides, also beside other stalls at random.
     pub fn stall_at_random(&mut self, stalls: Stalls, seed: Seed, net: &mut Net) {
         let rng = fastrand::Rng::with_seed(seed.number(self.place.id(), Purpose::Stalls));
         let drawn = Drawn::new(stalls, net.now().floor(), rng);
         let next = drawn.next();
         if next < Nanos::NEVER {
-            self.ail(next, net).stalls = Some(drawn);
+            self.ail(next, net).stalls.push(drawn);
         }
     }
 
@@ -151,7 +175,7 @@ impl SwitchNode {
     }
 
     /// Something ails until then.
-    fn ail(&mut self, until: Nanos, net: &mut Net) -> &mut Unseen {
+    pub(crate) fn ail(&mut self, until: Nanos, net: &mut Net) -> &mut Unseen {
         net.wake(self.place, Picos::from(until));
         self.unseen.get_or_insert_with(|| Box::new(Unseen::new(self.sending.len(), &self.rings)))
     }
@@ -164,6 +188,10 @@ impl SwitchNode {
     #[cold]
     pub(crate) fn arrives_unseen(&mut self, port: PortId, packet: Packet, net: &mut Net) {
         let Some(unseen) = &mut self.unseen else { return };
+        if net.now().floor() < unseen.begins {
+            self.ailments.lost_in_restarts += 1;
+            return net.pool.free(packet);
+        }
         let waits = &mut unseen.waiting[port.index()];
         let room = unseen.rings.get(port.index()).copied().unwrap_or(u32::MAX);
         match (*waits < room).then(|| self.slots.fill(packet)).flatten() {
@@ -183,6 +211,7 @@ impl SwitchNode {
     pub(crate) fn leaves_unseen(&mut self, port: PortId, net: &mut Net) {
         let Some(unseen) = &mut self.unseen else { return };
         unseen.left.extend(self.sending[port.index()].take().map(|parts| (port, parts)));
+        unseen.orphans.remove(port);
         if !unseen.ailing.is_refused(net.now().floor(), port) {
             self.free.insert(port);
         }
@@ -201,9 +230,9 @@ impl SwitchNode {
     pub(crate) fn look(&mut self, net: &mut Net) {
         let now = net.now().floor();
         let Some(mut unseen) = self.unseen.take() else { return };
-        if let Some(stalls) = &mut unseen.stalls
-            && let Some(until) = stalls.begin(now)
-        {
+        for at in 0..unseen.stalls.len() {
+            let stalls = &mut unseen.stalls[at];
+            let Some(until) = stalls.begin(now) else { continue };
             let next = stalls.next();
             let begin = unseen.stall(now, until);
             self.note_stall(begin, until);
@@ -211,7 +240,8 @@ impl SwitchNode {
                 net.wake(self.place, Picos::from(time));
             }
         }
-        if unseen.ailing.stalls(now) {
+        self.part(&mut unseen, net);
+        if unseen.ailing.stalls(now) || now < unseen.begins {
             self.unseen = Some(unseen);
             return;
         }
@@ -219,16 +249,19 @@ impl SwitchNode {
             self.switch.was_away(now);
         }
         for port in unseen.ailing.take_healed(now).iter() {
-            if self.sending[port.index()].is_none() {
+            if self.sending[port.index()].is_none() && !unseen.orphans.contains(port) {
                 self.free.insert(port);
             }
         }
+        self.part(&mut unseen, net);
         self.step(net, |batch, view| unseen.happen(now, batch, view));
-        for asked in unseen.asked.drain(..) {
+        let asked = std::mem::take(&mut unseen.asked);
+        self.unseen = Some(unseen);
+        for asked in asked {
             self.answer(asked, net);
         }
-        if !unseen.is_over(now) {
-            self.unseen = Some(unseen);
+        if self.unseen.as_ref().is_some_and(|unseen| unseen.is_over(now)) {
+            self.unseen = None;
         }
     }
 }

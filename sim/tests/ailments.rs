@@ -46,7 +46,8 @@ fn star(ports: u8, text: &str, change: impl FnOnce(&mut SwitchKind)) -> Fabric {
         )
     };
     let text = format!("{text}{}", (0..ports).map(port).collect::<String>());
-    let config = Config::from_toml_on(Hardware::Ideal, "test", &text, Machine::default()).unwrap();
+    let config =
+        Config::from_toml_on(Hardware::Ideal, "test", &text, Machine::default()).expect("it is fine");
     let mut kind = ideal::kind(&config, ClassSet::NONE);
     change(&mut kind);
     let mut plan = Plan::default();
