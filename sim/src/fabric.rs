@@ -8,7 +8,7 @@ use std::hint::black_box;
 use xoff_dataplane::settings::SwitchSettings;
 #[cfg(doc)]
 use xoff_dataplane::switch::Revision;
-use xoff_dataplane::units::{Bytes, PortId};
+use xoff_dataplane::units::{Bytes, Nanos, PortId};
 
 use crate::calendar::{BUCKETS, Calendar, Order};
 use crate::ends::{End, Line, LinkId, NodeId};
@@ -23,6 +23,9 @@ use crate::seed::{Purpose, Seed};
 use crate::switch_node::{SlotCounts, SwitchNode};
 use crate::time::{Pace, Picos};
 use crate::trace::Trace;
+#[cfg(doc)]
+use crate::unseen::Ailments;
+use crate::unseen::Asked;
 
 /// A frame of the usual longest length, without FCS.
 const FRAME_LONG: u32 = 1514;
@@ -111,10 +114,34 @@ impl<H: Node> Fabric<SwitchNode, H> {
     /// # Panics
     /// If there is no such switch.
     pub fn revise(&mut self, plan: &Plan, seed: Seed, switch: u32, settings: &SwitchSettings) {
-        let mut settings = plan.told(switch, settings);
-        draw(&mut settings, NodeId(switch), seed);
-        self.at_switch(switch, |node, net| node.revise(settings, net));
+        let settings = Box::new(told(plan, seed, switch, settings));
+        self.at_switch(switch, |node, net| node.ask(Asked::Revise(settings), net));
     }
+
+    /// Switch number `switch` ends now, and another one that is told so begins in its place at `begins`. Its peers are let go first; what is in it, and what
+    /// comes meanwhile, is lost, and counted ([`Ailments`]). Links stay up.
+    /// `plan` and `seed` are those that the fabric was made of.
+    ///
+    /// # Panics
+    /// If there is no such switch.
+    pub fn restart(
+        &mut self,
+        plan: &Plan,
+        seed: Seed,
+        switch: u32,
+        settings: &SwitchSettings,
+        begins: Nanos,
+    ) {
+        let settings = Box::new(told(plan, seed, switch, settings));
+        self.at_switch(switch, |node, net| node.ask(Asked::Restart(settings, begins), net));
+    }
+}
+
+/// All that a switch is told.
+fn told(plan: &Plan, seed: Seed, switch: u32, settings: &SwitchSettings) -> SwitchSettings {
+    let mut settings = plan.told(switch, settings);
+    draw(&mut settings, NodeId(switch), seed);
+    settings
 }
 
 /// What a switch hashes with and samples by.

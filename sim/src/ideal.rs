@@ -2,6 +2,8 @@
 //! fast as the standard asks. What it is told is what the configuration has for such hardware, with nothing written
 //! ([`xoff_config::Hardware::Ideal`]).
 
+use std::sync::Arc;
+
 use xoff_config::{Config, Hardware, Machine};
 use xoff_dataplane::headroom::Headroom;
 use xoff_dataplane::settings::{ClassSettings, Memory, PortSettings};
@@ -99,7 +101,14 @@ pub fn kind(config: &Config, lossy: ClassSet) -> SwitchKind {
         data = data.min(most.saturating_add(UNUSED));
     }
     let ports = u32::try_from(settings.ports.len()).unwrap_or(u32::MAX);
-    SwitchKind { settings, slots: SlotCounts { data, control: ports.saturating_mul(CONTROL) } }
+    let rings = rings(config);
+    SwitchKind { settings, slots: SlotCounts { data, control: ports.saturating_mul(CONTROL), rings } }
+}
+
+/// By port, frames that wait while a switch of this configuration does not look.
+#[must_use]
+pub fn rings(config: &Config) -> Arc<[u32]> {
+    config.shell.ports.iter().map(|port| port.rings.fill.min(port.rings.rx)).collect()
 }
 
 fn of_classes(port: &PortSettings, lossy: ClassSet, smallest: u64) -> u32 {

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ailing;
 mod calendar;
 mod danger;
 mod ends;
@@ -23,15 +24,19 @@ pub mod permutation;
 mod plan;
 mod pool;
 pub mod recording;
+mod restart;
 mod seed;
 mod slots;
+mod stalls;
 mod switch_node;
 mod time;
 pub mod topology;
 mod trace;
 mod traffic_host;
+mod unseen;
 mod ways;
 
+pub use ailing::Ailing;
 pub use ends::{End, Line, NodeId};
 pub use fabric::{Fabric, Happened, Tally};
 pub use faults::{ControlFaults, Mishaps};
@@ -40,6 +45,8 @@ pub use node::{Net, Node, Place};
 pub use plan::{At, Forwarding, Plan, PlanError, SwitchKind};
 pub use pool::{Packet, Pool};
 pub use seed::{Purpose, Seed};
+pub use stalls::Stalls;
 pub use switch_node::{SlotCounts, SwitchNode};
 pub use time::{Pace, Picos};
 pub use traffic_host::{TrafficHost, TrafficSettings};
+pub use unseen::Ailments;

@@ -116,6 +116,15 @@ impl Plan {
         &self.links
     }
 
+    /// What kind of switch one is.
+    ///
+    /// # Panics
+    /// If there is no such switch.
+    #[must_use]
+    pub fn kind(&self, switch: u32) -> &SwitchKind {
+        &self.switches[switch as usize].kind
+    }
+
     /// Where each switch forwards to.
     pub(crate) fn forwarding(&self) -> impl Iterator<Item = &Forwarding> {
         self.switches.iter().map(|switch| &switch.forwarding)
@@ -123,7 +132,10 @@ impl Plan {
 
     /// What each switch is told, and its packet memory.
     pub(crate) fn settings(&self) -> impl Iterator<Item = (SwitchSettings, SlotCounts)> {
-        (0..).zip(&self.switches).map(|(number, of)| (self.told(number, &of.kind.settings), of.kind.slots))
+        let told = |(number, of): (u32, &PlannedSwitch)| {
+            (self.told(number, &of.kind.settings), of.kind.slots.clone())
+        };
+        (0..).zip(&self.switches).map(told)
     }
 
     /// What a switch is told that is of such a kind, and forwards as planned.

@@ -19,6 +19,8 @@ pub enum Purpose {
     Sample = 4,
     /// What goes wrong on the way.
     Faults = 5,
+    /// When drivers stall.
+    Stalls = 6,
 }
 
 /// Of a run.

@@ -32,6 +32,21 @@ impl Slots {
         u32::try_from(self.packets.len()).expect("they were counted in 32 bits")
     }
 
+    /// All are free again; says how many frames were there.
+    pub(crate) fn clear(&mut self, pool: &mut Pool) -> u64 {
+        let mut is_free = vec![false; self.packets.len()];
+        self.data.iter().chain(&self.control).for_each(|slot| is_free[*slot as usize] = true);
+        let here =
+            self.packets.iter().zip(is_free).filter(|(packet, is_free)| !is_free && **packet & SENT == 0);
+        let mut count = 0;
+        for (packet, _) in here {
+            pool.free(Packet { number: *packet, len: 0 });
+            count += 1;
+        }
+        *self = Slots::new(self.control_from, self.count() - self.control_from);
+        count
+    }
+
     /// A frame has come in. `None` when no slot is free.
     #[inline]
     pub(crate) fn fill(&mut self, packet: Packet) -> Option<Frame> {
@@ -71,7 +86,7 @@ impl View<'_> {
 
 impl FrameStore for View<'_> {
     fn capacity(&self) -> u32 {
-        u32::try_from(self.slots.packets.len()).expect("slots are counted in 32 bits")
+        self.slots.count()
     }
 
     #[inline]

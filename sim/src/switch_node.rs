@@ -1,10 +1,10 @@
 //! A switch of the fabric: the dataplane, and the driver of ideal hardware around it. That looks at once, hands one frame at a
-//! time to each line, and hears at once that its last bit has left.
+//! time to each line, and hears at once that its last bit has left, unless it [ails](crate::unseen).
 
 use std::sync::Arc;
 
 use xoff_dataplane::counters::Counters;
-use xoff_dataplane::frame::Frame;
+use xoff_dataplane::frame::{Frame, FrameStore as _};
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Batch, Revision, Switch, Workers};
 use xoff_dataplane::tap::{Tap, TapId};
@@ -14,31 +14,38 @@ use crate::node::{Net, Node, Place};
 use crate::pool::Packet;
 use crate::slots::{Slots, View};
 use crate::time::Picos;
+use crate::unseen::{Ailments, Asked, Unseen};
 
 /// A switch.
 #[derive(Debug)]
 pub struct SwitchNode {
-    place: Place,
+    pub(crate) place: Place,
+    /// What waits for its driver to look, while that ails.
+    pub(crate) unseen: Option<Box<Unseen>>,
     /// When it is to be looked at without anything else happening, at the soonest.
     due: Nanos,
     /// Ports whose line is free.
-    free: PortSet,
+    pub(crate) free: PortSet,
     /// By port, the frame on the line: its slot and length.
-    sending: Box<[Option<(u32, u32)>]>,
-    /// Frames that came when no slot was free.
-    never_seen: u64,
-    slots: Slots,
-    switch: Switch,
-    counters: Arc<Counters>,
+    pub(crate) sending: Box<[Option<(u32, u32)>]>,
+    pub(crate) slots: Slots,
+    pub(crate) switch: Switch,
+    pub(crate) counters: Arc<Counters>,
+    /// Who looks on.
+    pub(crate) taps: Vec<TapId>,
+    pub(crate) rings: Arc<[u32]>,
+    pub(crate) ailments: Ailments,
 }
 
-/// Slots of a switch's packet memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A switch's packet memory, in frames.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotCounts {
     /// For data.
     pub data: u32,
     /// For control frames.
     pub control: u32,
+    /// By port, how many of those for data its ring has while nobody looks; of a port beyond the last: as many as are free.
+    pub rings: Arc<[u32]>,
 }
 
 impl SwitchNode {
@@ -50,13 +57,16 @@ impl SwitchNode {
         let workers = Workers::single(ports);
         SwitchNode {
             place,
+            unseen: None,
             due: Nanos::NEVER,
             free: (0..=u8::MAX).map(PortId).take(ports).collect(),
             sending: vec![None; ports].into_boxed_slice(),
-            never_seen: 0,
             slots: Slots::new(slots.data, slots.control),
             switch: Switch::new(settings, slots.data + slots.control, workers, Arc::clone(&counters)),
             counters,
+            taps: Vec::new(),
+            rings: slots.rings,
+            ailments: Ailments::default(),
         }
     }
 
@@ -71,7 +81,9 @@ impl SwitchNode {
     /// # Errors
     /// It has as many as it can have; then the tap comes back.
     pub fn put_tap(&mut self, id: TapId, tap: Box<dyn Tap>, net: &Net) -> Result<(), Box<dyn Tap>> {
-        self.switch.batch(net.now().floor()).put_tap(id, tap)
+        self.switch.batch(net.now().floor()).put_tap(id, tap)?;
+        self.taps.push(id);
+        Ok(())
     }
 
     /// The dataplane.
@@ -80,24 +92,36 @@ impl SwitchNode {
         &self.switch
     }
 
-    /// Frames that came when no slot was free: a driver's empty fill ring.
+    /// Frames that came when no slot was free, or no place in a ring: a driver's empty fill ring.
     #[must_use]
     pub fn never_seen(&self) -> u64 {
-        self.never_seen
+        self.ailments.never_seen
     }
 
-    /// Other settings hold from now on, as after a reload. Frames stay where they are.
-    pub(crate) fn revise(&mut self, settings: SwitchSettings, net: &mut Net) {
-        let workers = Workers::single(settings.ports.len());
-        let revision = Box::new(Revision::new(settings, &workers, self.slots.count()));
+    /// It is asked for something from outside, and does it as soon as its driver looks.
+    pub(crate) fn ask(&mut self, asked: Asked, net: &mut Net) {
+        if self.unseen.is_some() { self.asked_unseen(asked, net) } else { self.answer(asked, net) }
+    }
+
+    /// Does what it is asked for. Where other settings hold, as after a reload, frames stay where they are.
+    pub(crate) fn answer(&mut self, asked: Asked, net: &mut Net) {
         let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
-        drop(self.switch.batch(net.links.now.floor()).revise(revision, view));
+        let now = net.links.now.floor();
+        match asked {
+            Asked::Link(port, is_up) => self.switch.batch(now).set_link(port, is_up, view),
+            Asked::Revise(settings) => {
+                let workers = Workers::single(settings.ports.len());
+                let revision = Box::new(Revision::new(*settings, &workers, view.capacity()));
+                drop(self.switch.batch(now).revise(revision, view));
+            }
+            Asked::Restart(settings, begins) => return self.restart(&settings, begins, net),
+        }
         self.step(net, |_, _| ());
     }
 
     /// Something happens; what follows from it at once is done.
     #[inline]
-    fn step(&mut self, net: &mut Net, happens: impl FnOnce(&mut Batch, &mut View)) {
+    pub(crate) fn step(&mut self, net: &mut Net, happens: impl FnOnce(&mut Batch, &mut View)) {
         let now = net.now().floor();
         let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
         let mut batch = self.switch.batch(now);
@@ -139,8 +163,11 @@ impl SwitchNode {
 impl Node for SwitchNode {
     #[inline]
     fn arrived(&mut self, port: PortId, packet: Packet, net: &mut Net) {
+        if self.unseen.is_some() {
+            return self.arrives_unseen(port, packet, net);
+        }
         let Some(frame) = self.slots.fill(packet) else {
-            self.never_seen += 1;
+            self.ailments.never_seen += 1;
             return net.pool.free(packet);
         };
         self.step(net, |batch, view| batch.receive(port, frame, view));
@@ -148,6 +175,9 @@ impl Node for SwitchNode {
 
     #[inline]
     fn left(&mut self, port: PortId, net: &mut Net) {
+        if self.unseen.is_some() {
+            return self.leaves_unseen(port, net);
+        }
         self.free.insert(port);
         if let Some((slot, len)) = self.sending[port.index()].take() {
             self.step(net, |batch, view| batch.release(port, Frame::new(slot, len), view));
@@ -158,16 +188,16 @@ impl Node for SwitchNode {
         if self.due <= net.now().floor() {
             self.due = Nanos::NEVER;
         }
-        self.step(net, |_, _| ());
+        if self.unseen.is_some() { self.look(net) } else { self.step(net, |_, _| ()) }
     }
 
     fn linked(&mut self, port: PortId, is_up: bool, net: &mut Net) {
-        let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
-        self.switch.batch(net.links.now.floor()).set_link(port, is_up, view);
-        self.step(net, |_, _| ());
+        self.ask(Asked::Link(port, is_up), net);
     }
 
     fn holds(&self) -> u64 {
-        self.frames() - self.sending.iter().flatten().count() as u64
+        let unseen = self.unseen.as_ref().map_or(0, |unseen| unseen.holds());
+        let on_lines = self.sending.iter().flatten().count() as u64;
+        (self.frames() - on_lines).saturating_add_signed(unseen)
     }
 }

@@ -1,10 +1,15 @@
-//! What goes wrong with links: they fail and are repaired, and lose or harm what is on its way.
+//! What goes wrong: links fail and are repaired, and lose or harm what is on its way; drivers of switches do not do in time what they
+//! should, and switches begin anew.
 
+use std::ops::RangeInclusive;
+
+use toml_span::Spanned;
 use xoff_dataplane::units::Nanos;
 
 use super::keys::FaultKeys;
 use crate::draft::value;
 use crate::problem::{Problem, Problems};
+use crate::quantity;
 use crate::read::Table;
 
 /// An end of a link.
@@ -16,9 +21,87 @@ pub enum End {
     Switch(u32, u8),
 }
 
+/// Where something goes wrong, as it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    End(End),
+    Switch(u32),
+    AllSwitches,
+}
+
+/// What kind of fault.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FaultKind {
+    #[default]
+    Link,
+    Stall,
+    Stalls,
+    Refusal,
+    LateCompletions,
+    Restart,
+}
+
+impl FaultKind {
+    pub(super) const WORDS: &'static [(&'static str, FaultKind)] = &[
+        ("link", FaultKind::Link),
+        ("stall", FaultKind::Stall),
+        ("stalls", FaultKind::Stalls),
+        ("refusal", FaultKind::Refusal),
+        ("late-completions", FaultKind::LateCompletions),
+        ("restart", FaultKind::Restart),
+    ];
+
+    fn name(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+
+    /// Keys that it must have, and that it may have.
+    const fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
+        match self {
+            FaultKind::Link => (
+                &["at"],
+                &[
+                    "kind",
+                    "down",
+                    "up",
+                    "lost",
+                    "control_lost",
+                    "control_late",
+                    "control_again",
+                    "control_harmed",
+                    "late_by",
+                ],
+            ),
+            FaultKind::Stall | FaultKind::Refusal | FaultKind::LateCompletions => {
+                (&["at", "begin", "end"], &["kind"])
+            }
+            FaultKind::Stalls => (&["at", "gap", "length"], &["kind", "begin", "end"]),
+            FaultKind::Restart => (&["at", "begin"], &["kind", "end"]),
+        }
+    }
+
+    /// Where it may be.
+    const fn place(self) -> &'static str {
+        match self {
+            FaultKind::Link => "an end of a link: \"h3\" is host 3, \"s1p2\" is port 2 of switch 1",
+            FaultKind::Refusal => "a port of a switch: \"s1p2\" is port 2 of switch 1",
+            _ => "a switch: \"s1\" is switch 1, \"all\" are all of them",
+        }
+    }
+}
+
+/// What goes wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fault {
+    /// With a link.
+    Link(LinkFault),
+    /// With a switch.
+    Switch(SwitchFault),
+}
+
 /// What goes wrong with a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Fault {
+pub struct LinkFault {
     /// At this end.
     pub at: End,
     /// The link goes down, in both directions; `None`: never.
@@ -39,11 +122,44 @@ pub struct Fault {
     pub late_by: Nanos,
 }
 
+/// What goes wrong with a switch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SwitchFault {
+    /// Its number; `None`: with all of them.
+    pub switch: Option<u32>,
+    /// What.
+    pub what: Ailment,
+    /// From when.
+    pub begin: Nanos,
+    /// Until when; of stalls at random: none begins then.
+    pub end: Nanos,
+}
+
+/// What a switch does not do, for a time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ailment {
+    /// Its driver looks at nothing.
+    Stall,
+    /// The same, again and again, at random.
+    Stalls {
+        /// From the end of one to the begin of the next, on average.
+        gap: Nanos,
+        /// How long each is: any between.
+        length: RangeInclusive<Nanos>,
+    },
+    /// A port's line gets no frame.
+    Refusal(u8),
+    /// Its driver does not hear that frames have left.
+    LateCompletions,
+    /// It is not there, and then begins anew.
+    Restart,
+}
+
 impl Fault {
     /// Of all frames that leave by this end, a share never comes.
     #[must_use]
     pub const fn lossy(at: End, lost: f64) -> Fault {
-        Fault {
+        Fault::Link(LinkFault {
             at,
             down: None,
             up: None,
@@ -53,19 +169,51 @@ impl Fault {
             control_again: 0.0,
             control_harmed: 0.0,
             late_by: LATE_BY,
-        }
+        })
     }
 }
 
 /// `fault.late_by`.
 const LATE_BY: Nanos = Nanos::from_micros(10);
 
-pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Fault> {
+/// In a run that ends at `run_end` at the latest.
+pub(super) fn read(table: &Table<'_, '_>, run_end: Nanos, problems: &mut Problems) -> Option<Fault> {
     table.no_others(&[FaultKeys::KEYS], problems);
     let keys = FaultKeys::read(table, problems);
-    if table.value("at").is_none() {
-        problems.push(Problem::missing_in("fault", "at", "at = \"s0p1\"", table.span));
+    if keys.kind.is_none() && table.value("kind").is_some() {
+        return None; // it is said what is wrong with it
     }
+    let kind = value(keys.kind.as_ref(), FaultKind::default());
+    super::of_kind(table, "[[fault]]", kind.name(), FaultKeys::KEYS, kind.keys(), problems);
+    let in_time = |key: &Option<Spanned<Nanos>>, name: &str, problems: &mut Problems| {
+        if let Some(late) = key.as_ref().filter(|key| key.value >= run_end) {
+            let end = quantity::time(run_end);
+            problems.push(
+                Problem::error(format!(
+                    "`{name}` of a fault is {}, and the run ends at {end} at the latest",
+                    quantity::time(late.value)
+                ))
+                .at(late.span, "would never come"),
+            );
+        }
+    };
+    in_time(&keys.begin, "begin", problems);
+    in_time(&keys.down, "down", problems);
+    match kind {
+        FaultKind::Link => link(keys, problems),
+        _ => switch(kind, keys, run_end, problems),
+    }
+}
+
+/// A place where there can be no fault of this kind.
+fn misplaced(kind: FaultKind, at: &Spanned<Place>, problems: &mut Problems) {
+    problems.push(
+        Problem::error(format!("`at` of a fault of kind \"{}\" has to be {}", kind.name(), kind.place()))
+            .at(at.span, "not there"),
+    );
+}
+
+fn link(keys: FaultKeys, problems: &mut Problems) -> Option<Fault> {
     if let Some(up) = &keys.up
         && keys.down.as_ref().is_none_or(|down| down.value >= up.value)
     {
@@ -75,18 +223,58 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Fau
                 .help("give `down` a time before it"),
         );
     }
-    let share = |key: &Option<toml_span::Spanned<f64>>| value(key.as_ref(), 0.0);
-    let [lost, late, again, harmed] =
+    let share = |key: &Option<Spanned<f64>>| value(key.as_ref(), 0.0);
+    let [control_lost, control_late, control_again, control_harmed] =
         [&keys.control_lost, &keys.control_late, &keys.control_again, &keys.control_harmed].map(share);
-    Some(Fault {
-        at: keys.at.as_ref()?.value,
+    let at = keys.at?;
+    let Place::End(end) = at.value else {
+        misplaced(FaultKind::Link, &at, problems);
+        return None;
+    };
+    Some(Fault::Link(LinkFault {
+        at: end,
         down: keys.down.map(|key| key.value),
         up: keys.up.map(|key| key.value),
         lost: share(&keys.lost),
-        control_lost: lost,
-        control_late: late,
-        control_again: again,
-        control_harmed: harmed,
+        control_lost,
+        control_late,
+        control_again,
+        control_harmed,
         late_by: value(keys.late_by.as_ref(), LATE_BY),
-    })
+    }))
+}
+
+fn switch(kind: FaultKind, keys: FaultKeys, run_end: Nanos, problems: &mut Problems) -> Option<Fault> {
+    let begin = value(keys.begin.as_ref(), Nanos::ZERO);
+    if let Some(end) = keys.end.as_ref().filter(|end| end.value <= begin) {
+        problems.push(
+            Problem::error("`end` is not after `begin`")
+                .at(end.span, "nothing would go wrong")
+                .help("a fault goes on from `begin` to `end`: give `end` a later time"),
+        );
+    }
+    let without_end = if kind == FaultKind::Restart { begin } else { run_end };
+    let end = value(keys.end.as_ref(), without_end);
+    let at = keys.at?;
+    let (switch, port) = match at.value {
+        Place::End(End::Switch(switch, port)) => (Some(switch), Some(port)),
+        Place::Switch(switch) => (Some(switch), None),
+        Place::AllSwitches if kind != FaultKind::Refusal => (None, None),
+        Place::End(End::Host(_)) | Place::AllSwitches => {
+            misplaced(kind, &at, problems);
+            return None;
+        }
+    };
+    let what = match (kind, port) {
+        (FaultKind::Refusal, Some(port)) => Ailment::Refusal(port),
+        (FaultKind::Stall, None) => Ailment::Stall,
+        (FaultKind::Stalls, None) => Ailment::Stalls { gap: keys.gap?.value, length: keys.length?.value },
+        (FaultKind::LateCompletions, None) => Ailment::LateCompletions,
+        (FaultKind::Restart, None) => Ailment::Restart,
+        _ => {
+            misplaced(kind, &at, problems);
+            return None;
+        }
+    };
+    Some(Fault::Switch(SwitchFault { switch, what, begin, end }))
 }

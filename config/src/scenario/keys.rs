@@ -1,11 +1,13 @@
 //! The keys of a scenario, table by table, and how the value of each is read.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use toml_span::Value;
 use toml_span::value::ValueInner;
 use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos};
 
+use super::faults::{FaultKind, Place};
 use super::{Between, Control, End, Gaps, LoadKind, Obeys, Of, Size, TopologyKind, Transport};
 use crate::keys::SpreadKind;
 use crate::parse::{self, OrOff};
@@ -159,7 +161,12 @@ keys! {
 keys! {
     /// `[[fault]]`.
     struct FaultKeys {
-        at: End = end;
+        kind: FaultKind = parse::choice(FaultKind::WORDS);
+        at: Place = place;
+        begin: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
+        end: Nanos = parse::time(Nanos(1)..=TIME_MAX);
+        gap: Nanos = parse::time(Nanos(1)..=TIME_MAX);
+        length: RangeInclusive<Nanos> = span;
         down: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
         up: Nanos = parse::time(Nanos(1)..=TIME_MAX);
         lost: f64 = parse::share;
@@ -306,17 +313,32 @@ fn lines(value: &Value<'_>) -> Parsed<Vec<(u8, u8)>> {
         .ok_or_else(|| "a list of lines by leaf and spine, such as [[2, 1], [3, 0]]".into())
 }
 
-/// An end of a link, as it is written in results.
-fn end(value: &Value<'_>) -> Parsed<End> {
-    let end = value.as_str().and_then(|text| match text.split_at_checked(1)? {
-        ("h", host) => host.parse().ok().map(End::Host),
-        ("s", rest) => {
-            let (switch, port) = rest.split_once('p')?;
-            Some(End::Switch(switch.parse().ok()?, port.parse().ok()?))
-        }
-        _ => None,
+/// An end of a link, as it is written in results, a switch, or all of them.
+fn place(value: &Value<'_>) -> Parsed<Place> {
+    let place = value.as_str().and_then(|text| match text.split_at_checked(1)? {
+        ("h", host) => host.parse().ok().map(|host| Place::End(End::Host(host))),
+        ("s", rest) => Some(match rest.split_once('p') {
+            Some((switch, port)) => Place::End(End::Switch(switch.parse().ok()?, port.parse().ok()?)),
+            None => Place::Switch(rest.parse().ok()?),
+        }),
+        _ => (text == "all").then_some(Place::AllSwitches),
     });
-    end.ok_or_else(|| "an end of a link: \"h3\" is host 3, \"s1p2\" is port 2 of switch 1".into())
+    place.ok_or_else(|| {
+        "an end of a link (\"h3\" is host 3, \"s1p2\" is port 2 of switch 1), a switch (\"s1\"), or \"all\" switches".into()
+    })
+}
+
+/// A time, or any between two.
+fn span(value: &Value<'_>) -> Parsed<RangeInclusive<Nanos>> {
+    let allowed = || {
+        "a time of 1 ns to an hour such as \"20us\", or two of them, the shorter first, such as \"10us..50us\"".to_owned()
+    };
+    let ends = match value.as_str().and_then(|text| text.split_once("..")) {
+        Some((least, most)) => quantity::parse_time(least.trim()).zip(quantity::parse_time(most.trim())),
+        None => parse::time(Nanos(1)..=TIME_MAX)(value).ok().map(|time| (time, time)),
+    };
+    let ends = ends.filter(|(least, most)| Nanos(1) <= *least && least <= most && *most <= TIME_MAX);
+    ends.map(|(least, most)| least..=most).ok_or_else(allowed)
 }
 
 /// Switches that are meant.

@@ -41,7 +41,7 @@ use keys::{OutputKeys, ScenarioKeys};
 
 pub use changes::{Change, Of};
 pub use edits::Given;
-pub use faults::{End, Fault};
+pub use faults::{Ailment, End, Fault, LinkFault, SwitchFault};
 pub use hosts::{Control, Dcqcn, Hosts, Obeys, Qcn, Swift, Timely, Transport};
 pub use keys::FLOW_BYTES_MAX;
 pub use load::{Between, Gaps, Load, LoadKind, SIZES, Size};
@@ -271,8 +271,6 @@ fn read(
                 .help("for example:\n[[load]]\nkind = \"permutation\"\nsize = \"1MB\""),
         );
     }
-    let faults: Vec<Fault> =
-        tables(&table, "fault", problems).iter().filter_map(|table| faults::read(table, problems)).collect();
     let mut output = OutputKeys::default();
     if let Some(table) = table.table("output", problems) {
         table.no_others(&[OutputKeys::KEYS], problems);
@@ -280,6 +278,10 @@ fn read(
     }
     times(&scenario, duration, problems);
     let limit = duration.unwrap_or_else(|| value(scenario.limit.as_ref(), LIMIT));
+    let faults: Vec<Fault> = tables(&table, "fault", problems)
+        .iter()
+        .filter_map(|table| faults::read(table, limit, problems))
+        .collect();
     let changes: Vec<Change> = tables(&table, "change", problems)
         .iter()
         .filter_map(|table| changes::read(table, limit, topology.as_ref(), problems))

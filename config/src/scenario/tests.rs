@@ -185,7 +185,8 @@ fn slow_receivers_are_told_once_and_have_room_above_their_thresholds() {
 fn faults_are_at_ends_of_links_and_a_link_comes_up_after_it_went_down() {
     let fault = |keys: &str| format!("{FINE}[[fault]]\n{keys}\n");
     let scenario = read(&fault("at = \"s1p2\"\ndown = \"1us\"\nup = \"2us\"")).unwrap().point(0).unwrap();
-    assert_eq!((scenario.faults[0].at, scenario.faults[0].up), (End::Switch(1, 2), Some(Nanos(2_000))));
+    let Fault::Link(link) = &scenario.faults[0] else { panic!("{:?}", scenario.faults) };
+    assert_eq!((link.at, link.up), (End::Switch(1, 2), Some(Nanos(2_000))));
     let (line, message, _) = problem(&fault("at = \"x1\""));
     assert_eq!(line, Some(10));
     assert!(message.contains("\"h3\" is host 3"), "{message}");
@@ -194,7 +195,79 @@ fn faults_are_at_ends_of_links_and_a_link_comes_up_after_it_went_down() {
     let (_, message, _) = problem(&fault("at = \"h0\"\nlost = 1.5"));
     assert!(message.contains("above 0, up to 1"), "{message}");
     let (_, message, _) = problem(&fault("down = \"2us\""));
-    assert!(message.contains("`at`"), "{message}");
+    assert_eq!(message, "`at` is missing in [[fault]] of kind \"link\"");
+    let (_, message, _) = problem(&fault("at = \"s0\"\nlost = 0.5"));
+    assert!(message.starts_with("`at` of a fault of kind \"link\" has to be an end of a link"), "{message}");
+}
+
+#[test]
+fn faults_of_switches_are_at_switches_or_ports_for_a_time_that_is_within_the_run() {
+    let fault = |kind: &str, keys: &str| format!("{FINE}[[fault]]\nkind = \"{kind}\"\n{keys}\n");
+    let fine = |kind: &str, keys: &str| {
+        let scenario = read(&fault(kind, keys)).unwrap().point(0).unwrap();
+        let Fault::Switch(fault) = scenario.faults[0].clone() else { panic!("{:?}", scenario.faults) };
+        (fault.switch, fault.what, fault.begin, fault.end)
+    };
+    let (begin, end) = (Nanos::from_millis(1), Nanos::from_millis(2));
+    let times = "begin = \"1ms\"\nend = \"2ms\"";
+    let at = |place: &str| format!("at = \"{place}\"\n{times}");
+    assert_eq!(fine("stall", &at("s7")), (Some(7), Ailment::Stall, begin, end));
+    assert_eq!(fine("stall", &at("all")), (None, Ailment::Stall, begin, end));
+    assert_eq!(fine("refusal", &at("s1p2")), (Some(1), Ailment::Refusal(2), begin, end));
+    assert_eq!(fine("late-completions", &at("s0")), (Some(0), Ailment::LateCompletions, begin, end));
+    assert_eq!(fine("restart", &at("s0")), (Some(0), Ailment::Restart, begin, end));
+    let at_once = fine("restart", "at = \"s0\"\nbegin = \"1ms\"");
+    assert_eq!(at_once, (Some(0), Ailment::Restart, begin, begin));
+    let stalls = |from: u64, to: u64| Ailment::Stalls {
+        gap: Nanos::from_micros(100),
+        length: Nanos::from_micros(from)..=Nanos::from_micros(to),
+    };
+    let whole = fine("stalls", "at = \"s0\"\ngap = \"100us\"\nlength = \"20us\"");
+    assert_eq!(whole, (Some(0), stalls(20, 20), Nanos::ZERO, Nanos::from_secs(1)));
+    let part = fine("stalls", &format!("{}\ngap = \"100us\"\nlength = \"10us..50us\"", at("all")));
+    assert_eq!(part, (None, stalls(10, 50), begin, end));
+
+    let said = |kind: &str, keys: &str| problem(&fault(kind, keys)).1;
+    for (kind, places) in [
+        ("stall", &["s1p2", "h3"][..]),
+        ("stalls", &["s1p2"]),
+        ("refusal", &["s1", "h3", "all"]),
+        ("late-completions", &["s1p0"]),
+        ("restart", &["s1p0", "h0"]),
+    ] {
+        let more = if kind == "stalls" { "\ngap = \"1us\"\nlength = \"1us\"" } else { "" };
+        for place in places {
+            let message = said(kind, &format!("{}{more}", at(place)));
+            let expected = format!("`at` of a fault of kind \"{kind}\" has to be a ");
+            assert!(message.starts_with(&expected), "{message}");
+        }
+    }
+    for kind in ["stall", "refusal", "late-completions", "restart"] {
+        let place = if kind == "refusal" { "s0p0" } else { "s0" };
+        let message = said(kind, &format!("at = \"{place}\"\nbegin = \"2ms\"\nend = \"2ms\""));
+        assert_eq!(message, "`end` is not after `begin`");
+        let message = said(kind, &format!("{}\nlost = 0.5", at(place)));
+        assert_eq!(message, format!("`lost` is not a key of [[fault]] of kind \"{kind}\""));
+        let message = said(kind, &format!("at = \"{place}\"\nbegin = \"1s\"\nend = \"2s\""));
+        assert_eq!(message, "`begin` of a fault is 1s, and the run ends at 1s at the latest");
+    }
+    assert_eq!(
+        said("stall", "at = \"s0\"\nbegin = \"1ms\""),
+        "`end` is missing in [[fault]] of kind \"stall\""
+    );
+    let message = said("link", "at = \"h0\"\nbegin = \"1ms\"");
+    assert_eq!(message, "`begin` is not a key of [[fault]] of kind \"link\"");
+    for length in ["50us..10us", "0s", "1us..2", "20"] {
+        let message = said("stalls", &format!("at = \"s0\"\ngap = \"100us\"\nlength = \"{length}\""));
+        assert!(message.contains("the shorter first"), "{message}");
+    }
+    let message = said("pause", &at("s0"));
+    assert!(message.contains("late-completions"), "{message}");
+    // All that is wrong, at once.
+    let text = fault("stall", "at = \"h0\"\nbegin = \"2ms\"\nend = \"1ms\"\ngap = \"1us\"");
+    let Err(ConfigError::Invalid(invalid)) = read(&text) else { panic!("nothing is wrong") };
+    let lines: Vec<_> = invalid.problems().iter().map(|problem| problem.position.unwrap().0).collect();
+    assert_eq!(lines, [11, 13, 14]);
 }
 
 #[test]

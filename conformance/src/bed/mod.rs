@@ -8,7 +8,6 @@
 //! driver that takes each frame in a batch of its own (`twin`): a test that merely runs has already proven
 //! something.
 
-mod ailing;
 mod breaches;
 pub mod flow_pauses;
 mod host;
@@ -148,7 +147,7 @@ impl Bed {
     /// A switch; it exists from the first run on.
     pub fn add_switch(&mut self, plan: SwitchPlan) -> NodeId {
         let planned = self.planned();
-        let slots = SlotCounts { data: plan.slots, control: plan.control_slots };
+        let slots = SlotCounts { data: plan.slots, control: plan.control_slots, ..SlotCounts::default() };
         let kind = SwitchKind { settings: plan.settings.clone(), slots };
         let number = planned.plan.add_switch(&Arc::new(kind), Forwarding::default());
         planned.switches.push(plan);

@@ -11,8 +11,8 @@ use xoff_dataplane::counters::Counters;
 use xoff_dataplane::settings::{PolicyKind, SwitchSettings};
 use xoff_dataplane::switch::{Successor, Switch};
 use xoff_dataplane::units::{Bytes, Class, Nanos, PortId};
+use xoff_sim::Ailing;
 
-use super::ailing::Ailing;
 use super::breaches::{Breaches, Promise};
 use super::twin::{Batches, Twin};
 use super::watch::{self, Watch};

@@ -281,6 +281,37 @@ impl ClassCounters {
         self.held_nanos.add(held_for.0);
         self.held_durations.record(held_for.0);
     }
+
+    /// Nothing is here any more, and whatever goes on has ended.
+    fn begin_anew(&self, now: Nanos) {
+        let since = |begin: &Counter| Some(Nanos(begin.get())).filter(|begin| *begin > Nanos::ZERO);
+        if let Some(begin) = since(&self.held_since) {
+            self.end_hold(now.since(begin));
+        }
+        if let Some(begin) = since(&self.paused_since) {
+            self.paused_nanos.add(now.since(begin).0);
+            self.paused_durations.record(now.since(begin).0);
+        }
+        if self.storm_since.get() > 0 {
+            self.end_storm(now);
+        }
+        if let Some(begin) = since(&self.halted_since) {
+            self.end_halt(now.since(begin));
+        }
+        let now_there = [
+            &self.ingress_bytes,
+            &self.headroom_bytes,
+            &self.egress_bytes,
+            &self.paused_since,
+            &self.flood_frames,
+            &self.flood_bytes,
+            &self.rate_obeyed,
+            &self.rate_asked.now,
+            &self.flows.paused,
+            &self.flows.asked.now,
+        ];
+        now_there.iter().for_each(|counter| counter.set(0));
+    }
 }
 
 impl Counters {
@@ -299,6 +330,22 @@ impl Counters {
             shadows: (0..shadows).map(of_shadow).collect(),
             between: (0..ports * ports).map(|_| Default::default()).collect(),
         })
+    }
+
+    /// Another switch begins in the place of the one that has counted here, and goes on counting.
+    pub fn begin_anew(&self, now: Nanos) {
+        for port in &self.ports {
+            port.classes.iter().for_each(|class| class.begin_anew(now));
+            [&port.fdb_entries, &port.looped].into_iter().for_each(|counter| counter.set(0));
+        }
+        self.between.iter().flatten().for_each(|counter| counter.set(0));
+        for shadow in self.shadows.iter().flat_map(|ports| ports.iter().flatten()) {
+            if shadow.held_since.get() > 0 {
+                shadow.held_nanos.add(now.since(Nanos(shadow.held_since.get())).0);
+            }
+            let now_there = [&shadow.held_since, &shadow.flows.now, &shadow.rate.now];
+            now_there.iter().for_each(|counter| counter.set(0));
+        }
     }
 
     /// Of one port.

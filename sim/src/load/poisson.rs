@@ -74,7 +74,7 @@ pub fn mean_on_line(sizes: &Sizes, payload_max: u32) -> f64 {
 
 /// A span by chance, with this mean in picoseconds: at least one.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // not negative, and a cast saturates
-pub(super) fn exponential(mean: f64, rng: &mut fastrand::Rng) -> Picos {
+pub(crate) fn exponential(mean: f64, rng: &mut fastrand::Rng) -> Picos {
     Picos((-(1.0 - rng.f64()).ln() * mean).max(1.0) as u64)
 }
 

@@ -18,7 +18,7 @@ use xoff_ebpf::{EbpfError, Place};
 use xoff_hosts::{HostReport, Progress, Stream};
 use xoff_sim::{
     At, Fabric, Forwarding, Line, Picos, Seed, SlotCounts, SwitchKind, SwitchNode, TrafficHost,
-    TrafficSettings,
+    TrafficSettings, ideal,
 };
 use xoff_xdp::{DeviceDrops, Look, PortDriver, Unread, XdpStatistics};
 
@@ -156,7 +156,7 @@ fn slots(config: &Config) -> SlotCounts {
     let sum = |of: Vec<(&str, u64)>| {
         u32::try_from(of.iter().map(|(_, chunks)| chunks).sum::<u64>()).unwrap_or(u32::MAX / 2)
     };
-    SlotCounts { data: sum(data), control: sum(control) }
+    SlotCounts { data: sum(data), control: sum(control), rings: ideal::rings(config) }
 }
 
 fn number(switch: SwitchId) -> u32 {

@@ -11,14 +11,14 @@ use xoff_dataplane::counters::ClassCounters;
 use xoff_dataplane::tap::TapId;
 use xoff_dataplane::units::Nanos;
 use xoff_sim::flows::{FlowFabric, FlowHost, FlowRecord};
-use xoff_sim::{Picos, SwitchNode};
+use xoff_sim::{Ailments, Picos, SwitchNode};
 
 use super::build::{Model, model};
 use super::hpcc::{self, Lengths};
 use super::outcome::outcome;
 use super::pauses::Pauses;
 use super::rows::Rows;
-use super::tables::{CLASSES, FLOWS, LOADS, PAUSES, QUEUES, RUNS, Row, THROUGHPUT, decimal, nanos};
+use super::tables::{CLASSES, FLOWS, LOADS, PAUSES, QUEUES, RUNS, Row, SWITCHES, THROUGHPUT, decimal, nanos};
 use super::waiting::{Stuck, Waiting, ports};
 
 /// Which run.
@@ -122,6 +122,7 @@ pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miett
     let records: Vec<FlowRecord> = model.fabric.records().collect();
     rows[&FLOWS] = records.iter().map(|record| flow(record, &model, warm_up, &key)).collect();
     classes(&model, &waiting, &key, &mut rows);
+    rows[&SWITCHES] = switches(&model, &key);
     for (switch, pauses) in pauses.iter().enumerate() {
         rows[&PAUSES].extend(pauses.all().iter().map(|pause| pause_row(switch, pause, &model, &key)));
     }
@@ -178,7 +179,8 @@ fn counted(model: &Model) -> Before {
     }
     sum.lost = fabric.fabric().hosts().iter().map(FlowHost::dropped).sum();
     for switch in fabric.fabric().switches() {
-        sum.lost += switch.never_seen();
+        let ailments = switch.ailments();
+        sum.lost += ailments.never_seen + ailments.lost_in_restarts;
         for (_, _, class) in ports(switch.counters()) {
             sum.xoffs += class.xoff_sent.get();
             sum.held += held(class, now);
@@ -302,6 +304,19 @@ fn classes(model: &Model, waiting: &Waiting, key: &[String; 2], rows: &mut Rows)
             }
         }
     }
+}
+
+/// Those of which there is something to be told.
+fn switches(model: &Model, key: &[String; 2]) -> Vec<Row> {
+    let all = model.fabric.fabric().switches().iter().map(SwitchNode::ailments).enumerate();
+    let some = all.filter(|(_, ailments)| *ailments != Ailments::default());
+    let cells = |(number, ailments): (usize, Ailments)| {
+        let Ailments { stalls, stalled, never_seen, restarts, lost_in_restarts } = ailments;
+        let counts = [stalls, stalled.0, never_seen, restarts, lost_in_restarts];
+        let place = [number.to_string(), model.kinds[number].to_owned()];
+        row(key, place.into_iter().chain(counts.map(|count| count.to_string())))
+    };
+    some.map(cells).collect()
 }
 
 fn pause_row(switch: usize, pause: &super::pauses::Pause, model: &Model, key: &[String; 2]) -> Row {

@@ -131,6 +131,21 @@ pub const CLASSES: Table = Table {
     },
 };
 
+/// One row for each switch of which something is to be told.
+pub const SWITCHES: Table = Table {
+    name: "switches",
+    about: "a switch that did not do everything in time, or has lost frames that it never saw",
+    columns: columns! {
+        "switch", "", "the number of the switch";
+        "kind", TEXT, "its kind";
+        "stalls", "", "how often its driver looked at nothing for a while";
+        "stalled_ns", "ns", "how long, all together; a stall that has begun is counted whole";
+        "unseen_frames", "frames", "frames that came when a port's ring was full, or the packet memory";
+        "restarts", "", "how often it began anew";
+        "restart_frames", "frames", "frames that were in it when it ended, or came before it began anew";
+    },
+};
+
 /// One row for each of the first flows, at each sample.
 pub const THROUGHPUT: Table = Table {
     name: "throughput",
@@ -163,7 +178,7 @@ pub const RUNS: Table = Table {
         "goodput_gbps", "Gb/s", "payload that came and was of use, of all flows together, over the time after warm_up";
         "xoffs", "frames", "pauses asked for after warm_up";
         "held_us", "us", "how long peers were held after warm_up, all ports and classes together";
-        "lost_frames", "frames", "frames dropped after warm_up, or that found no packet memory, or no room at a slow receiver";
+        "lost_frames", "frames", "frames dropped after warm_up, that no switch saw for want of room, that went with a switch that ended, or that found no room at a slow receiver";
         "marked_frames", "frames", "frames marked after warm_up";
         "cnps", "frames", "congestion notifications";
         "resent_frames", "frames", "frames sent again";
@@ -199,7 +214,7 @@ pub const LOADS: Table = Table {
 };
 
 /// All files.
-pub const TABLES: [&Table; 7] = [&RUNS, &FLOWS, &CLASSES, &PAUSES, &QUEUES, &THROUGHPUT, &LOADS];
+pub const TABLES: [&Table; 8] = [&RUNS, &FLOWS, &CLASSES, &PAUSES, &QUEUES, &THROUGHPUT, &LOADS, &SWITCHES];
 
 impl Table {
     /// The first line of the CSV file.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod changes;
+mod faults;
 mod golden;
 
 use std::collections::BTreeMap;

@@ -1,13 +1,16 @@
-//! What happens in a scenario from outside, and when: links that go down and come up, and settings that change.
+//! What happens in a scenario from outside, and when: links that go down and come up, settings that change, and what goes wrong with
+//! switches.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use miette::miette;
-use xoff_config::scenario::{self, Fault};
+use xoff_config::scenario::{self, Ailment, Fault, LinkFault, SwitchFault};
 use xoff_dataplane::settings::SwitchSettings;
-use xoff_dataplane::units::Nanos;
+use xoff_dataplane::units::{Nanos, PortId};
 use xoff_sim::flows::FlowFabric;
-use xoff_sim::{At, ControlFaults, NodeId, Picos, Plan, Purpose, Seed};
+use xoff_sim::{At, ControlFaults, NodeId, Picos, Plan, Purpose, Seed, Stalls};
 
 use super::picos;
 
@@ -31,6 +34,8 @@ enum What {
     Link { fault: usize, is_up: bool },
     /// The settings of a switch change.
     Settings { change: usize, revised: usize },
+    /// Something goes wrong with a switch.
+    Ails { fault: usize, switch: u32 },
 }
 
 /// What happens in a run.
@@ -38,7 +43,9 @@ enum What {
 pub struct Course {
     plan: Plan,
     seed: Seed,
-    ends: Vec<At>,
+    faults: Vec<Fault>,
+    /// By switch that has been told something else, the last of that.
+    told: BTreeMap<u32, usize>,
     revised: Vec<Revised>,
     /// What is to come, the next last.
     open: Vec<(Picos, What)>,
@@ -48,34 +55,35 @@ impl Course {
     /// Of faults, and of switches that are told something else. What is lost or harmed is from now on.
     ///
     /// # Errors
-    /// An end that there is not.
+    /// An end, or a switch, that there is not.
     pub(super) fn new(
-        (faults, revised): (&[Fault], Vec<Revised>),
+        (faults, revised): (Vec<Fault>, Vec<Revised>),
         plan: Plan,
         fabric: &mut FlowFabric,
         seed: Seed,
     ) -> miette::Result<Course> {
-        let (mut ends, mut open) = (Vec::new(), Vec::new());
+        let mut open = Vec::new();
         for (number, fault) in faults.iter().enumerate() {
-            let at = match fault.at {
-                scenario::End::Host(host) => At::Host(host),
-                scenario::End::Switch(switch, port) => At::Switch(switch, port),
-            };
-            if !plan.links().iter().any(|&(a, b, _)| a == at || b == at) {
-                return Err(miette!("a [[fault]] names {at}, which there is not"));
+            match fault {
+                Fault::Link(fault) => {
+                    let at = end(fault, &plan)?;
+                    harm(fault, at, fabric, seed);
+                    let change = |time, is_up| (picos(time), What::Link { fault: number, is_up });
+                    open.extend(fault.down.map(|time| change(time, false)));
+                    open.extend(fault.up.map(|time| change(time, true)));
+                }
+                Fault::Switch(fault) => {
+                    let ails = |switch| (picos(fault.begin), What::Ails { fault: number, switch });
+                    open.extend(switches(fault, &plan)?.map(ails));
+                }
             }
-            harm(fault, at, fabric, seed);
-            ends.push(at);
-            let change = |time, is_up| (picos(time), What::Link { fault: number, is_up });
-            open.extend(fault.down.map(|time| change(time, false)));
-            open.extend(fault.up.map(|time| change(time, true)));
         }
         let settings = |(number, of): (usize, &Revised)| {
             (picos(of.at), What::Settings { change: of.change, revised: number })
         };
         open.extend(revised.iter().enumerate().map(settings));
         open.sort_unstable_by(|a, b| b.cmp(a));
-        Ok(Course { plan, seed, ends, revised, open })
+        Ok(Course { plan, seed, faults, told: BTreeMap::new(), revised, open })
     }
 
     /// When something happens next.
@@ -89,19 +97,84 @@ impl Course {
         while self.next() <= fabric.fabric().now()
             && let Some((_, what)) = self.open.pop()
         {
-            let fabric = fabric.fabric_mut();
             match what {
-                What::Link { fault, is_up } => fabric.set_link(self.ends[fault], is_up),
+                What::Link { fault, is_up } => {
+                    if let Fault::Link(fault) = &self.faults[fault] {
+                        fabric.fabric_mut().set_link(at(fault), is_up);
+                    }
+                }
                 What::Settings { revised, .. } => {
                     let Revised { switch, settings, .. } = &self.revised[revised];
-                    fabric.revise(&self.plan, self.seed, *switch, settings);
+                    self.told.insert(*switch, revised);
+                    fabric.fabric_mut().revise(&self.plan, self.seed, *switch, settings);
                 }
+                What::Ails { fault, switch } => {
+                    if let Fault::Switch(of) = &self.faults[fault] {
+                        self.ail(fault, of, switch, fabric);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A fault of a switch begins.
+    fn ail(&self, number: usize, fault: &SwitchFault, switch: u32, fabric: &mut FlowFabric) {
+        let fabric = fabric.fabric_mut();
+        let end = fault.end;
+        match &fault.what {
+            Ailment::Stall => fabric.at_switch(switch, |node, net| node.stall(end, net)),
+            Ailment::Refusal(port) => {
+                fabric.at_switch(switch, |node, net| node.refuse(PortId(*port), end, net));
+            }
+            Ailment::LateCompletions => fabric.at_switch(switch, |node, net| node.complete_late(end, net)),
+            Ailment::Stalls { gap, length } => {
+                let stalls = Stalls { gap: *gap, length: length.clone(), until: end };
+                // Each fault draws for itself.
+                let number = NodeId(u32::try_from(number).unwrap_or(u32::MAX));
+                let seed = Seed(self.seed.number(number, Purpose::Stalls));
+                fabric.at_switch(switch, |node, net| node.stall_at_random(stalls, seed, net));
+            }
+            Ailment::Restart => {
+                let settings = match self.told.get(&switch) {
+                    Some(revised) => &self.revised[*revised].settings,
+                    None => &self.plan.kind(switch).settings,
+                };
+                fabric.restart(&self.plan, self.seed, switch, settings, end);
             }
         }
     }
 }
 
-fn harm(fault: &Fault, at: At, fabric: &mut FlowFabric, seed: Seed) {
+const fn at(fault: &LinkFault) -> At {
+    match fault.at {
+        scenario::End::Host(host) => At::Host(host),
+        scenario::End::Switch(switch, port) => At::Switch(switch, port),
+    }
+}
+
+/// The end of a link that a fault names.
+fn end(fault: &LinkFault, plan: &Plan) -> miette::Result<At> {
+    let at = at(fault);
+    let is_there = plan.links().iter().any(|&(a, b, _)| a == at || b == at);
+    if is_there { Ok(at) } else { Err(miette!("a [[fault]] names {at}, which there is not")) }
+}
+
+/// The switches that a fault names.
+fn switches(fault: &SwitchFault, plan: &Plan) -> miette::Result<Range<u32>> {
+    let Some(switch) = fault.switch else { return Ok(0..plan.switches()) };
+    if switch >= plan.switches() {
+        let last = plan.switches().saturating_sub(1);
+        return Err(miette!("a [[fault]] names switch {switch}; this fabric has switches 0 to {last}"));
+    }
+    if let Ailment::Refusal(port) = fault.what
+        && usize::from(port) >= plan.kind(switch).settings.ports.len()
+    {
+        return Err(miette!("a [[fault]] names {}, which there is not", At::Switch(switch, port)));
+    }
+    Ok(switch..switch + 1)
+}
+
+fn harm(fault: &LinkFault, at: At, fabric: &mut FlowFabric, seed: Seed) {
     let fabric = fabric.fabric_mut();
     if fault.lost > 0.0 {
         let end = fabric.end(at);

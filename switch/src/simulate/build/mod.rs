@@ -74,7 +74,7 @@ pub fn model(source: &Source, point: usize, seed: u64, path: &Path) -> miette::R
     }
     let mut faults = scenario.faults.clone();
     faults.extend(planned.lossy.iter().map(|&(at, lost)| scenario::Fault::lossy(end(at), lost)));
-    let course = Course::new((&faults, configured.revised), plan, &mut fabric, Seed(seed))?;
+    let course = Course::new((faults, configured.revised), plan, &mut fabric, Seed(seed))?;
     let warnings = configured.warnings;
     Ok(Model { fabric, kinds, peers, payload_max, loads, course, import, warnings })
 }

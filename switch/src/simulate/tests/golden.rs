@@ -43,7 +43,7 @@ fn holds(name: &str, source: &Source, path: &Path) {
 
 #[test]
 fn small_scenarios_have_the_tables_that_are_kept() {
-    for name in ["incast", "link", "change"] {
+    for name in ["incast", "link", "change", "driver"] {
         let path = directory(name).join("scenario.toml");
         holds(name, &Source::load(&path, &[]).unwrap(), &path);
     }

@@ -1,0 +1,78 @@
+//! A switch that ends, and another one that begins in its place, as when a live one is restarted.
+//!
+//! Peers that it holds are let go first: the frames that say so leave by each line before anything else, also where the switch itself is no
+//! more. What is in it is lost, and so is what comes until the other one begins; both are counted. Links stay up: nothing is done to a
+//! device. The other one is told the same, and knows nothing: neither addresses that were learned, nor what its peers have asked for. A peer
+//! that it should not send to repeats that, as the standard has it, and until then may be sent more than it has room for.
+//!
+//! What is counted of a switch goes on, so that a run has one number for each.
+
+use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::switch::{Switch, Workers};
+use xoff_dataplane::units::{Nanos, PortId};
+
+use crate::node::Net;
+use crate::pool::Packet;
+use crate::slots::View;
+use crate::switch_node::SwitchNode;
+use crate::unseen::Unseen;
+
+impl SwitchNode {
+    /// It ends now, and begins anew at `begins`.
+    pub(crate) fn restart(&mut self, settings: &SwitchSettings, begins: Nanos, net: &mut Net) {
+        let now = net.now().floor();
+        let ports = || (0..=u8::MAX).map(PortId).take(settings.ports.len());
+        let without_link: Vec<PortId> = ports().filter(|port| !self.switch.bridge().is_up(*port)).collect();
+        let parting = self.let_peers_go(ports(), net);
+        self.ailments.restarts += 1;
+        self.ailments.lost_in_restarts += self.slots.clear(&mut net.pool);
+        let taps: Vec<_> = self.taps.iter().map(|id| (*id, self.switch.batch(now).take_tap(*id))).collect();
+        self.counters.begin_anew(now);
+        let workers = Workers::single(settings.ports.len());
+        self.switch = Switch::new(settings, self.slots.count(), workers, self.counters().clone());
+        for (id, tap) in taps {
+            let put = tap.map(|tap| self.switch.batch(now).put_tap(id, tap));
+            debug_assert!(matches!(put, Some(Ok(()))), "there was room before");
+        }
+        let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
+        for port in without_link {
+            self.switch.batch(now).set_link(port, false, view);
+        }
+        let on_lines = ports().filter(|port| self.sending[port.index()].take().is_some()).collect();
+        self.ail(now, net);
+        let unseen = self.ail(begins, net);
+        unseen.forget();
+        unseen.begins = begins;
+        unseen.parting.extend(parting);
+        unseen.orphans = unseen.orphans.or(&on_lines);
+    }
+
+    /// What tells the peers that are held to go on.
+    fn let_peers_go(&mut self, ports: impl Iterator<Item = PortId>, net: &mut Net) -> Vec<(PortId, Packet)> {
+        let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
+        let mut batch = self.switch.batch(net.links.now.floor());
+        batch.let_peers_go();
+        let mut parting = Vec::new();
+        for port in ports {
+            while let Some(frame) = batch.announce(port, view) {
+                parting.push((port, view.slots.send(&frame)));
+                batch.release(port, frame, view);
+            }
+        }
+        parting
+    }
+
+    /// What the switch before this one has told peers leaves, as far as lines are free.
+    pub(crate) fn part(&mut self, unseen: &mut Unseen, net: &mut Net) {
+        let Unseen { parting, orphans, .. } = unseen;
+        parting.retain(|&(port, packet)| {
+            let waits = !self.free.contains(port);
+            if !waits {
+                net.start(self.place, port, packet);
+                self.free.remove(port);
+                orphans.insert(port);
+            }
+            waits
+        });
+    }
+}

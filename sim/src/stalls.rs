@@ -1,0 +1,90 @@
+//! Stalls of a switch's driver at random: how far apart they are, and how long each is.
+
+use std::ops::RangeInclusive;
+
+use xoff_dataplane::units::Nanos;
+
+use crate::load::exponential;
+use crate::time::Picos;
+
+/// What is drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stalls {
+    /// From the end of one to the begin of the next, on average: as times of what happens at any time are.
+    pub gap: Nanos,
+    /// How long each is: any between, each as likely.
+    pub length: RangeInclusive<Nanos>,
+    /// None begins then or later.
+    pub until: Nanos,
+}
+
+/// The next of them.
+#[derive(Debug)]
+pub(crate) struct Drawn {
+    stalls: Stalls,
+    rng: fastrand::Rng,
+    next: Nanos,
+}
+
+impl Drawn {
+    /// The first begins after a gap from `now` on.
+    pub(crate) fn new(stalls: Stalls, now: Nanos, rng: fastrand::Rng) -> Drawn {
+        let mut drawn = Drawn { stalls, rng, next: Nanos::NEVER };
+        drawn.draw(now);
+        drawn
+    }
+
+    fn draw(&mut self, end: Nanos) {
+        let gap = exponential(Picos::from(self.stalls.gap).0 as f64, &mut self.rng).floor();
+        let next = end.after(gap.max(Nanos(1))); // it looks in between
+        self.next = if next < self.stalls.until { next } else { Nanos::NEVER };
+    }
+
+    /// When the next begins; [`Nanos::NEVER`]: there is none.
+    pub(crate) fn next(&self) -> Nanos {
+        self.next
+    }
+
+    /// The next begins, if its time has come: answers when it ends.
+    pub(crate) fn begin(&mut self, now: Nanos) -> Option<Nanos> {
+        if now < self.next {
+            return None;
+        }
+        let length = self.rng.u64(self.stalls.length.start().0..=self.stalls.length.end().0);
+        let end = self.next.after(Nanos(length));
+        self.draw(end);
+        Some(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(seed: u64, until: Nanos) -> Vec<(Nanos, Nanos)> {
+        let length = Nanos::from_micros(1)..=Nanos::from_micros(3);
+        let stalls = Stalls { gap: Nanos::from_micros(10), length, until };
+        let mut drawn = Drawn::new(stalls, Nanos::ZERO, fastrand::Rng::with_seed(seed));
+        let mut all = Vec::new();
+        while drawn.next() < Nanos::NEVER {
+            let begin = drawn.next();
+            assert_eq!(drawn.begin(Nanos(begin.0 - 1)), None);
+            all.push((begin, drawn.begin(begin).unwrap_or_default()));
+        }
+        all
+    }
+
+    #[test]
+    fn stalls_are_as_far_apart_and_as_long_as_is_said_and_end_in_time() {
+        let until = Nanos::from_millis(120);
+        let all = drawn(1, until);
+        // A gap of 10 us and 2 us on average: 10,000 of them.
+        assert!((9_700..10_300).contains(&all.len()), "{}", all.len());
+        assert!(all.iter().all(|(begin, end)| (1_000..=3_000).contains(&end.since(*begin).0)));
+        assert!(all.windows(2).all(|two| two[0].1 < two[1].0) && all.iter().all(|(begin, _)| *begin < until));
+        let mean = all.iter().map(|(begin, end)| end.since(*begin).0).sum::<u64>() / all.len() as u64;
+        assert!((1_970..2_030).contains(&mean), "{mean}");
+        assert_eq!(all, drawn(1, until));
+        assert_ne!(all, drawn(2, until));
+    }
+}

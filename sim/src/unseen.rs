@@ -1,0 +1,267 @@
+//! A switch whose driver ails: what happens there waits until it looks, and then all of it has happened at once.
+//!
+//! A driver that [stalls](SwitchNode::stall) looks at nothing: frames that come wait in the ring of their port, those that have left are
+//! not counted out, timers are late, and what it is asked for from outside waits, too. A line carries the frame that is on it, and no
+//! other. One that is only [refused](SwitchNode::refuse) a line, or [hears late](SwitchNode::complete_late), looks at everything else at
+//! once. A switch that [begins anew](crate::restart) does so later than the one before it has ended. When nothing ails any more nothing of
+//! this is left.
+
+use std::sync::Arc;
+
+use xoff_dataplane::frame::Frame;
+use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::switch::Batch;
+use xoff_dataplane::units::{Nanos, PortId, PortSet};
+
+use crate::ailing::Ailing;
+use crate::node::Net;
+use crate::pool::Packet;
+use crate::seed::{Purpose, Seed};
+use crate::slots::View;
+use crate::stalls::{Drawn, Stalls};
+use crate::switch_node::SwitchNode;
+use crate::time::Picos;
+
+/// What a switch's driver has not done in time so far, and what that has cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ailments {
+    /// Times that it did not look.
+    pub stalls: u64,
+    /// How long that was, all together.
+    pub stalled: Nanos,
+    /// Frames that came when there was no place for them: no slot was free, or the ring of their port was full. A live switch's
+    /// fill ring is empty then.
+    pub never_seen: u64,
+    /// Times that another switch began in its place.
+    pub restarts: u64,
+    /// Frames that were in it when it ended, or came before the other one began.
+    pub lost_in_restarts: u64,
+}
+
+/// A frame, at a port: its slot and length.
+type At = (PortId, (u32, u32));
+
+/// What a driver has not seen yet.
+#[derive(Debug)]
+pub(crate) struct Unseen {
+    ailing: Ailing,
+    stalls: Vec<Drawn>,
+    /// By port, frames that its ring has room for; beyond the last: for as many as there are slots.
+    rings: Arc<[u32]>,
+    /// By port, how many wait there.
+    waiting: Box<[u32]>,
+    /// Frames that have come, in order of time.
+    arrived: Vec<At>,
+    /// Frames that have left.
+    left: Vec<At>,
+    asked: Vec<Asked>,
+    /// It has stalled since it looked last.
+    was_away: bool,
+    /// Of a switch that begins anew: when.
+    pub(crate) begins: Nanos,
+    /// What the one before it told peers at its end, and has not left.
+    pub(crate) parting: Vec<(PortId, Packet)>,
+    /// Ports whose line carries a frame of the one before.
+    pub(crate) orphans: PortSet,
+}
+
+/// What a switch is asked for from outside.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// The link of a port has gone down, or come up.
+    Link(PortId, bool),
+    /// Other settings are to hold.
+    Revise(Box<SwitchSettings>),
+    /// It ends, and another one that is told so begins then.
+    Restart(Box<SwitchSettings>, Nanos),
+}
+
+impl Unseen {
+    fn new(ports: usize, rings: &Arc<[u32]>) -> Unseen {
+        Unseen {
+            ailing: Ailing::default(),
+            stalls: Vec::new(),
+            rings: Arc::clone(rings),
+            waiting: vec![0; ports].into_boxed_slice(),
+            arrived: Vec::new(),
+            left: Vec::new(),
+            asked: Vec::new(),
+            was_away: false,
+            begins: Nanos::ZERO,
+            parting: Vec::new(),
+            orphans: PortSet::NONE,
+        }
+    }
+
+    /// Answers from when on the driver does not look that would have.
+    fn stall(&mut self, now: Nanos, until: Nanos) -> Nanos {
+        let begin = self.ailing.not_before(now);
+        self.ailing.stall(until);
+        self.was_away = true;
+        begin
+    }
+
+    /// Frames that wait, less those that have left and count in the switch.
+    pub(crate) fn holds(&self) -> i64 {
+        (self.arrived.len() + self.parting.len()) as i64 - self.left.len() as i64
+    }
+
+    /// Nothing that has happened is heard of any more.
+    pub(crate) fn forget(&mut self) {
+        self.arrived.clear();
+        self.left.clear();
+        self.waiting.fill(0);
+    }
+
+    /// All of it that is heard of has happened. Of what has left first, then port by port what has come, as a worker looks.
+    fn happen(&mut self, now: Nanos, batch: &mut Batch<'_>, view: &mut View<'_>) {
+        if !self.ailing.completes_late(now) {
+            for (port, (slot, len)) in self.left.drain(..) {
+                batch.release(port, Frame::new(slot, len), view);
+            }
+        }
+        self.arrived.sort_by_key(|(port, _)| *port);
+        self.waiting.fill(0);
+        for (port, (slot, len)) in self.arrived.drain(..) {
+            batch.receive(port, Frame::new(slot, len), view);
+        }
+    }
+
+    /// Nothing ails any more, nor will.
+    fn is_over(&self, now: Nanos) -> bool {
+        let stalls_on = self.stalls.iter().any(|stalls| stalls.next() < Nanos::NEVER);
+        let is_whole = self.begins <= now && self.parting.is_empty() && self.orphans.is_empty();
+        self.ailing.is_well(now) && !stalls_on && self.left.is_empty() && is_whole
+    }
+}
+
+impl SwitchNode {
+    /// Its driver looks at nothing until then.
+    pub fn stall(&mut self, until: Nanos, net: &mut Net) {
+        let now = net.now().floor();
+        let begin = self.ail(until, net).stall(now, until);
+        self.note_stall(begin, until);
+    }
+
+    /// The line of `port` gets no frame until then. What is on it leaves.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub fn refuse(&mut self, port: PortId, until: Nanos, net: &mut Net) {
+        assert!(port.index() < self.sending.len(), "there is no {port:?}");
+        self.free.remove(port);
+        self.ail(until, net).ailing.refuse(port, until);
+    }
+
+    /// That frames have left is not heard until then. So what is committed counts on, and nothing leaves beyond it but pauses.
+    pub fn complete_late(&mut self, until: Nanos, net: &mut Net) {
+        self.ail(until, net).ailing.complete_late(until);
+    }
+
+    /// From now on its driver stalls at times that a stream of `seed` decides, also beside other stalls at random.
+    pub fn stall_at_random(&mut self, stalls: Stalls, seed: Seed, net: &mut Net) {
+        let rng = fastrand::Rng::with_seed(seed.number(self.place.id(), Purpose::Stalls));
+        let drawn = Drawn::new(stalls, net.now().floor(), rng);
+        let next = drawn.next();
+        if next < Nanos::NEVER {
+            self.ail(next, net).stalls.push(drawn);
+        }
+    }
+
+    /// What its driver has not done in time, and what that has cost.
+    #[must_use]
+    pub const fn ailments(&self) -> Ailments {
+        self.ailments
+    }
+
+    /// Something ails until then.
+    pub(crate) fn ail(&mut self, until: Nanos, net: &mut Net) -> &mut Unseen {
+        net.wake(self.place, Picos::from(until));
+        self.unseen.get_or_insert_with(|| Box::new(Unseen::new(self.sending.len(), &self.rings)))
+    }
+
+    fn note_stall(&mut self, begin: Nanos, until: Nanos) {
+        self.ailments.stalls += u64::from(begin < until);
+        self.ailments.stalled = self.ailments.stalled.after(until.since(begin));
+    }
+
+    #[cold]
+    pub(crate) fn arrives_unseen(&mut self, port: PortId, packet: Packet, net: &mut Net) {
+        let Some(unseen) = &mut self.unseen else { return };
+        if net.now().floor() < unseen.begins {
+            self.ailments.lost_in_restarts += 1;
+            return net.pool.free(packet);
+        }
+        let waits = &mut unseen.waiting[port.index()];
+        let room = unseen.rings.get(port.index()).copied().unwrap_or(u32::MAX);
+        match (*waits < room).then(|| self.slots.fill(packet)).flatten() {
+            Some(frame) => {
+                *waits += 1;
+                unseen.arrived.push((port, frame.into_parts()));
+            }
+            None => {
+                self.ailments.never_seen += 1;
+                net.pool.free(packet);
+            }
+        }
+        self.look(net);
+    }
+
+    #[cold]
+    pub(crate) fn leaves_unseen(&mut self, port: PortId, net: &mut Net) {
+        let Some(unseen) = &mut self.unseen else { return };
+        unseen.left.extend(self.sending[port.index()].take().map(|parts| (port, parts)));
+        unseen.orphans.remove(port);
+        if !unseen.ailing.is_refused(net.now().floor(), port) {
+            self.free.insert(port);
+        }
+        self.look(net);
+    }
+
+    #[cold]
+    pub(crate) fn asked_unseen(&mut self, asked: Asked, net: &mut Net) {
+        let Some(unseen) = &mut self.unseen else { return };
+        unseen.asked.push(asked);
+        self.look(net);
+    }
+
+    /// Looks, unless its driver is busy elsewhere: all that is unseen happens now.
+    #[cold]
+    pub(crate) fn look(&mut self, net: &mut Net) {
+        let now = net.now().floor();
+        let Some(mut unseen) = self.unseen.take() else { return };
+        for at in 0..unseen.stalls.len() {
+            let stalls = &mut unseen.stalls[at];
+            let Some(until) = stalls.begin(now) else { continue };
+            let next = stalls.next();
+            let begin = unseen.stall(now, until);
+            self.note_stall(begin, until);
+            for time in [until, next].into_iter().filter(|time| *time < Nanos::NEVER) {
+                net.wake(self.place, Picos::from(time));
+            }
+        }
+        self.part(&mut unseen, net);
+        if unseen.ailing.stalls(now) || now < unseen.begins {
+            self.unseen = Some(unseen);
+            return;
+        }
+        if std::mem::take(&mut unseen.was_away) {
+            self.switch.was_away(now);
+        }
+        for port in unseen.ailing.take_healed(now).iter() {
+            if self.sending[port.index()].is_none() && !unseen.orphans.contains(port) {
+                self.free.insert(port);
+            }
+        }
+        self.part(&mut unseen, net);
+        self.step(net, |batch, view| unseen.happen(now, batch, view));
+        let asked = std::mem::take(&mut unseen.asked);
+        self.unseen = Some(unseen);
+        for asked in asked {
+            self.answer(asked, net);
+        }
+        if self.unseen.as_ref().is_some_and(|unseen| unseen.is_over(now)) {
+            self.unseen = None;
+        }
+    }
+}

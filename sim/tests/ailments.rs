@@ -1,0 +1,324 @@
+//! Switches whose drivers do not do everything in time: they look at nothing for a while, get no frame on a line, or hear late what has left.
+
+use std::sync::Arc;
+
+use xoff_config::{Config, Hardware, Machine};
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
+use xoff_sim::{
+    Ailments, At, Fabric, Flow, Forwarding, Line, Pace, Picos, Plan, Seed, Stalls, SwitchKind, SwitchNode,
+    address, ideal, topology,
+};
+
+const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nanos(500) };
+const LOSSLESS: Class = Class::ALL[3];
+const FRAME: u32 = 1_496;
+
+fn flow(to: u32, frames: u64, from: Picos) -> Flow {
+    Flow { to, class: LOSSLESS, frame_len: FRAME, frames, from }
+}
+
+/// How long a line takes for so many frames.
+fn time_of(frames: u64) -> Picos {
+    Picos(Pace::of(LINE.rate).time_of(Bytes::on_line(FRAME)).0 * frames)
+}
+
+/// At the switch with that number.
+fn ail(fabric: &mut Fabric, switch: u32, ail: impl FnOnce(&mut SwitchNode, &mut xoff_sim::Net)) {
+    fabric.at_switch(switch, ail);
+}
+
+fn ailments(fabric: &Fabric, switch: usize) -> Ailments {
+    fabric.switches()[switch].ailments()
+}
+
+/// Nothing is lost without a name.
+fn check(fabric: &Fabric) {
+    assert_eq!(fabric.missing(), 0);
+    assert!(fabric.switches().iter().all(|switch| switch.switch().ledger().missing() == 0));
+}
+
+/// One switch with a host at each port, told so.
+fn star(ports: u8, text: &str, change: impl FnOnce(&mut SwitchKind)) -> Fabric {
+    let port = |port| {
+        format!(
+            "[[port]]\nname = \"p{port}\"\ndevice = \"p{port}\"\nspeed = \"100G\"\ncable = \"100m\"\npeer_response = \"standard\"\n"
+        )
+    };
+    let text = format!("{text}{}", (0..ports).map(port).collect::<String>());
+    let config =
+        Config::from_toml_on(Hardware::Ideal, "test", &text, Machine::default()).expect("it is fine");
+    let mut kind = ideal::kind(&config, ClassSet::NONE);
+    change(&mut kind);
+    let mut plan = Plan::default();
+    let switch = plan.add_switch(&Arc::new(kind), Forwarding::default());
+    for port in 0..ports {
+        let host = plan.add_host(switch, port, LINE);
+        plan.lead(switch, address(host), PortId(port));
+    }
+    Fabric::new(&plan, Seed(1))
+}
+
+#[test]
+fn what_comes_in_a_stall_waits_and_is_taken_at_once_when_it_ends() {
+    let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
+    fabric.begin(0, &flow(1, 10, Picos::ZERO));
+    let end = Nanos::from_micros(50);
+    ail(&mut fabric, 0, |switch, net| switch.stall(end, net));
+    fabric.run_until(Picos(Picos::from(end).0 - 1));
+    assert_eq!((fabric.hosts()[1].received(), fabric.switches()[0].switch().ledger().held), (0, 0));
+    check(&fabric);
+    fabric.run_to_rest();
+    let last = Picos::from(end).after(time_of(10)).after(LINE.delay);
+    assert_eq!((fabric.hosts()[1].received(), fabric.hosts()[1].last_received()), (10, last));
+    assert_eq!(fabric.hosts()[1].out_of_order(), 0);
+    let expected = Ailments { stalls: 1, stalled: end, ..Ailments::default() };
+    assert_eq!(ailments(&fabric, 0), expected);
+    check(&fabric);
+}
+
+/// The one on the line leaves, and the next when the switch has looked again.
+#[test]
+fn a_line_carries_no_frame_in_a_stall_but_the_one_that_is_on_it() {
+    let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
+    fabric.begin(0, &flow(1, 100, Picos::ZERO));
+    fabric.run_until(Picos::from_micros(2));
+    let before = fabric.hosts()[1].received();
+    let (begin, end) = (fabric.now(), Nanos::from_micros(9));
+    ail(&mut fabric, 0, |switch, net| switch.stall(end, net));
+    fabric.run_until(Picos::from(end).after(LINE.delay).after(Picos(time_of(1).0 - 1)));
+    let on_their_way = LINE.delay.0.div_ceil(time_of(1).0) + 1;
+    assert!((1..=on_their_way).contains(&(fabric.hosts()[1].received() - before)), "{before}");
+    assert!(fabric.hosts()[1].last_received() <= begin.after(time_of(1)).after(LINE.delay));
+    fabric.run_to_rest();
+    assert_eq!((fabric.hosts()[1].received(), fabric.hosts()[1].out_of_order()), (100, 0));
+    check(&fabric);
+}
+
+/// Room for as many as come, and for one less; of slots, too.
+#[test]
+fn a_ring_holds_as_many_frames_as_it_has_and_no_more() {
+    let run = |ring: u32, slots: u32| {
+        let mut fabric = star(2, "", |kind| {
+            kind.slots.rings = [64, ring].into();
+            kind.slots.data = slots;
+        });
+        fabric.begin(1, &flow(0, 10, Picos::ZERO));
+        ail(&mut fabric, 0, |switch, net| switch.stall(Nanos::from_micros(50), net));
+        fabric.run_to_rest();
+        check(&fabric);
+        (fabric.hosts()[0].received(), fabric.switches()[0].never_seen())
+    };
+    assert_eq!([run(10, 64), run(9, 64)], [(10, 0), (9, 1)]);
+    assert_eq!([run(64, 10), run(64, 9)], [(10, 0), (9, 1)]);
+}
+
+#[test]
+fn a_pause_is_neither_sent_nor_obeyed_in_a_stall() {
+    let (begin, end) = (Picos::from_micros(3), Nanos::from_micros(40));
+    let mut fabric = star(3, "", |_| ());
+    [1, 2].into_iter().for_each(|host| fabric.begin(host, &flow(0, 2_000, Picos::ZERO)));
+    fabric.run_until(begin);
+    ail(&mut fabric, 0, |switch, net| switch.stall(end, net));
+    fabric.run_until(Picos(Picos::from(end).0 - 1));
+    let xoffs = |fabric: &Fabric, switch: usize, port| {
+        fabric.switches()[switch].counters().class(PortId(port), LOSSLESS).xoff_sent.get()
+    };
+    assert_eq!(xoffs(&fabric, 0, 1), 0, "37 us of the line are in the ring");
+    fabric.run_until(Picos::from(end));
+    assert_eq!([xoffs(&fabric, 0, 1), xoffs(&fabric, 0, 2)], [1, 1]);
+    check(&fabric);
+
+    // Switch 1 pauses switch 0, which does not hear.
+    let mut fabric = Fabric::new(&topology::chain(2, LINE), Seed(1));
+    fabric.begin(0, &flow(1, 2_000, Picos::ZERO));
+    fabric.run_until(begin);
+    ail(&mut fabric, 1, |switch, net| switch.refuse(PortId(1), Nanos::from_micros(30), net));
+    while xoffs(&fabric, 1, 0) == 0 {
+        fabric.step(Picos::NEVER);
+    }
+    let told = fabric.now();
+    ail(&mut fabric, 0, |switch, net| switch.stall(end, net));
+    fabric.run_until(told.after(Picos::from_micros(5)));
+    let paused =
+        |fabric: &Fabric| fabric.switches()[0].counters().class(PortId(1), LOSSLESS).xoff_received.get();
+    assert_eq!(paused(&fabric), 0);
+    fabric.run_until(Picos::from(end));
+    assert!(paused(&fabric) > 0);
+    fabric.run_to_rest();
+    check(&fabric);
+}
+
+/// A pause is refreshed late, and one that is obeyed ends late.
+#[test]
+fn timers_are_late_by_a_stall() {
+    let mut fabric = star(3, "", |_| ());
+    [1, 2].into_iter().for_each(|host| fabric.begin(host, &flow(0, 5_000, Picos::ZERO)));
+    ail(&mut fabric, 0, |switch, net| switch.refuse(PortId(0), Nanos::from_millis(4), net));
+    fabric.run_until(Picos::from_micros(1_000));
+    let refreshes =
+        |fabric: &Fabric| fabric.switches()[0].counters().class(PortId(1), LOSSLESS).refreshes_sent.get();
+    let before = refreshes(&fabric);
+    assert!(before > 0);
+    ail(&mut fabric, 0, |switch, net| switch.stall(Nanos::from_millis(3), net));
+    fabric.run_until(Picos(Picos::from_micros(3_000).0 - 1));
+    assert_eq!(refreshes(&fabric), before);
+    fabric.run_until(Picos::from_micros(3_000));
+    assert_eq!(refreshes(&fabric), before + 1);
+    check(&fabric);
+}
+
+/// Nine hosts send to one through a switch that stalls once: what is lost, whenever that begins.
+fn lost_in_a_stall(budget: &str, length: Nanos) -> u64 {
+    let run = |begin: u64| {
+        let mut fabric = star(10, &format!("[switch]\nstall_budget = \"{budget}\"\n"), |_| ());
+        (1..10).for_each(|host| fabric.begin(host, &flow(0, 400, Picos::ZERO)));
+        fabric.run_until(Picos::from_nanos(begin));
+        ail(&mut fabric, 0, |switch, net| switch.stall(Nanos(begin).after(length), net));
+        fabric.run_to_rest();
+        check(&fabric);
+        let node = &fabric.switches()[0];
+        let lost = node.never_seen() + node.counters().dropped(DropReason::HeadroomExhausted);
+        assert_eq!(fabric.hosts()[0].received() + lost, 9 * 400, "all else has come");
+        lost
+    };
+    (0..60).map(|step| run(1_000 + step * 500)).max().unwrap_or(0)
+}
+
+/// The headroom has the response that the standard allows a peer, two longest frames and what is committed beside it: less than 4 us
+/// that these hosts do not use.
+#[test]
+fn a_stall_within_the_budget_loses_nothing_and_a_longer_one_does_and_says_so() {
+    assert_eq!(lost_in_a_stall("10us", Nanos::from_micros(10)), 0);
+    assert!(lost_in_a_stall("10us", Nanos::from_micros(14)) > 0);
+    assert!(lost_in_a_stall("6us", Nanos::from_micros(10)) > 0);
+}
+
+#[test]
+fn a_line_that_is_refused_gets_no_frame_and_others_do() {
+    let mut fabric = star(3, "", |_| ());
+    fabric.begin(2, &flow(0, 10, Picos::ZERO));
+    fabric.begin(0, &flow(1, 10, Picos::ZERO));
+    let end = Nanos::from_micros(50);
+    ail(&mut fabric, 0, |switch, net| switch.refuse(PortId(0), end, net));
+    fabric.run_until(Picos(Picos::from(end).0 - 1));
+    assert_eq!([0, 1].map(|host: usize| fabric.hosts()[host].received()), [0, 10]);
+    assert_eq!(fabric.switches()[0].switch().ledger().held, 10);
+    fabric.run_to_rest();
+    let last = Picos::from(end).after(time_of(10)).after(LINE.delay);
+    assert_eq!((fabric.hosts()[0].received(), fabric.hosts()[0].last_received()), (10, last));
+    check(&fabric);
+}
+
+/// The frame on the line leaves, the next one when the refusal is over, and not before.
+#[test]
+fn a_refusal_lets_the_frame_on_the_line_leave() {
+    let mut fabric = star(2, "", |_| ());
+    fabric.begin(1, &flow(0, 3, Picos::ZERO));
+    // The first has just begun to leave the switch.
+    let begin = time_of(1).after(LINE.delay);
+    fabric.run_until(begin);
+    let end = Nanos::from_micros(20);
+    ail(&mut fabric, 0, |switch, net| switch.refuse(PortId(0), end, net));
+    fabric.run_until(Picos::from(end));
+    assert_eq!((fabric.hosts()[0].received(), fabric.hosts()[0].last_received()), (1, Picos(begin.0 * 2)));
+    fabric.run_to_rest();
+    let last = Picos::from(end).after(time_of(2)).after(LINE.delay);
+    assert_eq!((fabric.hosts()[0].received(), fabric.hosts()[0].last_received()), (3, last));
+    check(&fabric);
+}
+
+/// As many as may be committed, here one, leave unheard of; what waits behind goes on when that is heard.
+#[test]
+fn completions_that_come_late_hold_what_is_beyond_the_commit_and_no_pause() {
+    let mut fabric = star(3, "", |_| ());
+    [1, 2].into_iter().for_each(|host| fabric.begin(host, &flow(0, 1_000, Picos::ZERO)));
+    let end = Nanos::from_micros(50);
+    ail(&mut fabric, 0, |switch, net| switch.complete_late(end, net));
+    fabric.run_until(Picos(Picos::from(end).0 - 1));
+    assert_eq!(fabric.hosts()[0].received(), 1);
+    let xoffs = fabric.switches()[0].counters().class(PortId(1), LOSSLESS).xoff_sent.get();
+    assert_eq!(xoffs, 1, "it leaves all the same");
+    assert!(fabric.hosts()[1].sent() < 300);
+    check(&fabric);
+    fabric.run_to_rest();
+    assert_eq!(fabric.hosts()[0].received(), 2_000);
+    check(&fabric);
+
+    let commit = "[defaults]\ncommit = 6000\n"; // four frames of 1,520 bytes with preambles and gaps
+    let mut fabric = star(2, commit, |_| ());
+    fabric.begin(1, &flow(0, 100, Picos::ZERO));
+    ail(&mut fabric, 0, |switch, net| switch.complete_late(end, net));
+    fabric.run_until(Picos::from(end));
+    assert_eq!(fabric.hosts()[0].received(), 4);
+    fabric.run_to_rest();
+    assert_eq!(fabric.hosts()[0].received(), 100);
+    check(&fabric);
+}
+
+#[test]
+fn stalls_at_random_are_by_the_seed_and_by_the_switch() {
+    let run = |seed: u64, switches: &[u32]| {
+        let mut fabric = Fabric::new(&topology::chain(3, LINE), Seed(1));
+        let stalls = Stalls {
+            gap: Nanos::from_micros(20),
+            length: Nanos::from_micros(1)..=Nanos::from_micros(2),
+            until: Nanos::from_micros(900),
+        };
+        for &number in switches {
+            ail(&mut fabric, number, |switch, net| switch.stall_at_random(stalls.clone(), Seed(seed), net));
+        }
+        fabric.begin(0, &flow(1, 5_000, Picos::ZERO));
+        fabric.run_to_rest();
+        check(&fabric);
+        let lost = |switch: &SwitchNode| {
+            switch.never_seen() + switch.counters().dropped(DropReason::HeadroomExhausted)
+        };
+        let lost: u64 = fabric.switches().iter().map(lost).sum();
+        assert_eq!(fabric.hosts()[1].received() + lost, 5_000);
+        (fabric.digest(), ailments(&fabric, 1))
+    };
+    let (digest, of_one) = run(7, &[1]);
+    assert!((30..54).contains(&of_one.stalls), "{of_one:?}");
+    assert_eq!(run(7, &[1]), (digest, of_one));
+    assert_ne!(run(8, &[1]).1, of_one);
+    let (_, with_others) = run(7, &[0, 1, 2]);
+    assert_eq!((with_others.stalls, with_others.stalled), (of_one.stalls, of_one.stalled));
+}
+
+#[test]
+fn a_link_that_goes_in_a_stall_is_heard_of_at_its_end() {
+    let mut fabric = star(3, "", |_| ());
+    fabric.begin(1, &flow(0, 1_000, Picos::ZERO));
+    fabric.run_until(Picos::from_micros(10));
+    let end = Nanos::from_micros(40);
+    ail(&mut fabric, 0, |switch, net| switch.stall(end, net));
+    fabric.set_link(At::Host(0), false);
+    fabric.run_until(Picos(Picos::from(end).0 - 1));
+    let dropped = |fabric: &Fabric| fabric.switches()[0].counters().dropped(DropReason::LinkDown);
+    assert_eq!(dropped(&fabric), 0);
+    fabric.run_until(Picos::from(end));
+    assert!(dropped(&fabric) > 50);
+    check(&fabric);
+}
+
+/// When all is over a switch is as it was: what comes then takes the way that it always takes.
+#[test]
+fn what_is_over_leaves_nothing() {
+    let run = |ails: bool| {
+        let mut fabric = star(3, "", |_| ());
+        if ails {
+            ail(&mut fabric, 0, |switch, net| {
+                let end = Nanos::from_micros(3);
+                switch.stall(end, net);
+                switch.refuse(PortId(0), end, net);
+                switch.complete_late(end, net);
+            });
+        }
+        [1, 2].into_iter().for_each(|host| fabric.begin(host, &flow(0, 500, Picos::from_micros(5))));
+        fabric.run_to_rest();
+        let last = fabric.hosts()[0].last_received();
+        (last, fabric.hosts()[0].received(), format!("{:?}", fabric.switches()[0].counters()))
+    };
+    assert_eq!(run(true), run(false));
+}

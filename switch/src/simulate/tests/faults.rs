@@ -1,0 +1,129 @@
+//! What goes wrong with switches is as the scenario says, and what is lost by it has a name.
+
+use super::*;
+
+/// Four hosts of one switch send to a fifth, through another one; nothing is sent again.
+fn scenario(duration: &str, more: &str) -> String {
+    format!(
+        "[scenario]\nname = \"x\"\nduration = \"{duration}\"\n[topology]\nkind = \"dumbbell\"\nhosts = 4\n\
+         [[load]]\nkind = \"incast\"\naskers = [4]\nservers = [0, 1, 2, 3]\nfan_in = 4\nsize = \"10MB\"\n{more}"
+    )
+}
+
+fn fault(kind: &str, at: &str, times: &str) -> String {
+    format!("[[fault]]\nkind = \"{kind}\"\nat = \"{at}\"\n{times}\n")
+}
+
+/// The only row of `switches`: from `stalls` on.
+fn told(rows: &Rows) -> [u64; 5] {
+    let [row] = &rows[&tables::SWITCHES][..] else { panic!("{:?}", rows[&tables::SWITCHES]) };
+    ["stalls", "stalled_ns", "unseen_frames", "restarts", "restart_frames"]
+        .map(|name| row[tables::SWITCHES.at(name)].parse().unwrap())
+}
+
+fn lost(rows: &Rows) -> u64 {
+    rows[&RUNS][0][RUNS.at("lost_frames")].parse().unwrap()
+}
+
+fn sum(rows: &Rows, column: &str, switch: &str) -> u64 {
+    let own = rows[&tables::CLASSES].iter().filter(|row| row[tables::CLASSES.at("switch")] == switch);
+    own.map(|row| row[tables::CLASSES.at(column)].parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn a_switch_stalls_when_it_is_told_to_and_what_is_lost_has_a_name() {
+    let none = run_of(&scenario("300us", ""), &[]);
+    assert!(none[&tables::SWITCHES].is_empty() && lost(&none) == 0);
+    let stall = fault("stall", "s0", "begin = \"100us\"\nend = \"140us\"");
+    let rows = run_of(&scenario("300us", &stall), &[]);
+    let [stalls, stalled, unseen, ..] = told(&rows);
+    assert_eq!((stalls, stalled), (1, 40_000));
+    assert!(lost(&rows) > 0, "ideal hardware has no budget for stalls");
+    let dropped = sum(&rows, "dropped_frames", "0") + sum(&rows, "dropped_frames", "1");
+    assert_eq!(lost(&rows), unseen + dropped);
+    // With a budget for it nothing is lost, whoever stalls.
+    for at in ["s0", "s1"] {
+        let budget = "[switch.all]\nstall_budget = \"40us\"\n";
+        let stall = fault("stall", at, "begin = \"100us\"\nend = \"140us\"");
+        let rows = run_of(&scenario("300us", &format!("{budget}{stall}")), &[]);
+        assert_eq!((lost(&rows), told(&rows)[..2].to_vec()), (0, vec![1, 40_000]), "{at}");
+    }
+}
+
+#[test]
+fn stalls_at_random_differ_by_seed_by_switch_and_by_fault() {
+    let stalls = |at: &str| fault("stalls", at, "gap = \"20us\"\nlength = \"1us..3us\"");
+    let run = |faults: &str| {
+        let source = Source::from_toml("x", &scenario("1ms", faults), &[]).unwrap();
+        let run =
+            |seed| job::run(&source, Path::new(""), Job { point: 0, seed }, &Default::default()).unwrap();
+        [run(1)[&tables::SWITCHES].clone(), run(2)[&tables::SWITCHES].clone()]
+    };
+    let stalled = |row: &Row| row[tables::SWITCHES.at("stalled_ns")].parse::<u64>().unwrap();
+    let [all, others] = run(&stalls("all"));
+    assert_eq!(all.len(), 2);
+    let times: Vec<u64> = all.iter().chain(&others).map(stalled).collect();
+    // A stall of 2 us in 22 on average.
+    assert!(times.iter().all(|time| (50_000..140_000).contains(time)), "{times:?}");
+    assert!(times.iter().enumerate().all(|(at, time)| !times[..at].contains(time)), "{times:?}");
+    let [one, _] = run(&stalls("s1"));
+    assert_eq!(one, all[1..], "each draws for itself");
+    let [two, _] = run(&format!("{}{}", stalls("s1"), stalls("s1")));
+    assert!(stalled(&two[0]) > stalled(&one[0]) * 5 / 4, "{two:?}");
+}
+
+#[test]
+fn a_port_is_refused_and_completions_come_late_for_as_long_as_is_said() {
+    let sent = |kind: &str, at: &str| {
+        let rows = run_of(&scenario("200us", &fault(kind, at, "begin = \"0s\"\nend = \"100us\"")), &[]);
+        assert!(rows[&tables::SWITCHES].is_empty() && lost(&rows) == 0, "{kind}");
+        sum(&rows, "tx_frames", "1")
+    };
+    let whole = sum(&run_of(&scenario("200us", ""), &[]), "tx_frames", "1");
+    for (kind, at) in [("refusal", "s1p0"), ("late-completions", "s1"), ("refusal", "s0p4")] {
+        let frames = sent(kind, at);
+        assert!((whole * 45 / 100..whole * 52 / 100).contains(&frames), "{kind}: {frames} of {whole}");
+    }
+    assert_eq!(sent("refusal", "s1p1"), whole, "nothing is sent there");
+}
+
+#[test]
+fn a_switch_begins_anew_as_it_was_told_last_and_what_it_held_is_lost_by_name() {
+    let restart = fault("restart", "s0", "begin = \"100us\"\nend = \"120us\"");
+    let rows = run_of(&scenario("300us", &restart), &[]);
+    let [_, _, unseen, restarts, frames] = told(&rows);
+    assert_eq!((unseen, restarts), (0, 1));
+    // What was within its thresholds, and 20 us of four lines at 100 Gb/s.
+    let lines = 4 * 20_000 * 100 / 8 / 1_538;
+    assert!((lines..lines + 500).contains(&frames), "{frames}");
+    let dropped = sum(&rows, "dropped_frames", "0") + sum(&rows, "dropped_frames", "1");
+    assert_eq!(lost(&rows), frames + dropped);
+    // Thresholds that a change has set hold in the one that begins.
+    let low = "[[change]]\nat = \"10us\"\nswitch = 0\nclass.3.xoff = \"45KB\"\nclass.3.xon = \"43KB\"\n";
+    let pauses = |more: &str| {
+        let rows = run_of(&scenario("300us", more), &[]);
+        let late = |row: &&Row| row[tables::PAUSES.at("start_ns")].parse::<u64>().unwrap() > 150_000;
+        rows[&tables::PAUSES]
+            .iter()
+            .filter(|row| row[tables::PAUSES.at("switch")] == "0")
+            .filter(late)
+            .count()
+    };
+    let [high, low, again] =
+        [restart.clone(), low.to_owned(), format!("{low}{restart}")].map(|more| pauses(&more));
+    assert!(low > high * 2 && again > high * 2, "{high} {low} {again}");
+}
+
+#[test]
+fn a_switch_or_a_port_that_there_is_not_is_told() {
+    let why = |fault: &str| {
+        let source = Source::from_toml("x", &scenario("300us", fault), &[]).unwrap();
+        build::model(&source, 0, 1, Path::new("")).map(|_| ()).unwrap_err().to_string()
+    };
+    let times = "begin = \"1us\"\nend = \"2us\"";
+    let expected = "a [[fault]] names switch 2; this fabric has switches 0 to 1";
+    assert_eq!(why(&fault("stall", "s2", times)), expected);
+    let expected = "a [[fault]] names port 5 of switch 1, which there is not";
+    assert_eq!(why(&fault("refusal", "s1p5", times)), expected);
+    assert_eq!(why("[[fault]]\nat = \"h8\"\nlost = 0.1\n"), "a [[fault]] names host 8, which there is not");
+}
