@@ -1,6 +1,7 @@
 //! What a switch's driver does not do in time: look at its ports, get frames on a line, hear that they have left.
 //!
-//! It says only until when; what waits meanwhile is with whoever has the driver: a [`SwitchNode`](crate::SwitchNode), or a switch of the test bed.
+//! It says only until when; what waits meanwhile is with whoever has the driver: a [`SwitchNode`](crate::SwitchNode), or a switch of the
+//! test bed.
 
 use std::collections::BTreeMap;
 

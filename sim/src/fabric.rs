@@ -20,12 +20,11 @@ use crate::node::{Net, Node, Place};
 use crate::plan::{At, Plan};
 use crate::pool::{Packet, Pool};
 use crate::seed::{Purpose, Seed};
-use crate::switch_node::{SlotCounts, SwitchNode};
+#[cfg(doc)]
+use crate::switch_node::Ailments;
+use crate::switch_node::{Asked, SlotCounts, SwitchNode};
 use crate::time::{Pace, Picos};
 use crate::trace::Trace;
-#[cfg(doc)]
-use crate::unseen::Ailments;
-use crate::unseen::Asked;
 
 /// A frame of the usual longest length, without FCS.
 const FRAME_LONG: u32 = 1514;
@@ -118,8 +117,8 @@ impl<H: Node> Fabric<SwitchNode, H> {
         self.at_switch(switch, |node, net| node.ask(Asked::Revise(settings), net));
     }
 
-    /// Switch number `switch` ends now, and another one that is told so begins in its place at `begins`. Its peers are let go first; what is in it, and what
-    /// comes meanwhile, is lost, and counted ([`Ailments`]). Links stay up.
+    /// Switch number `switch` ends now, and another one that is told so begins in its place at `begins`. Its peers are let go first; what is
+    /// in it, and what comes meanwhile, is lost, and counted ([`Ailments`]). Links stay up.
     /// `plan` and `seed` are those that the fabric was made of.
     ///
     /// # Panics

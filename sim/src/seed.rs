@@ -5,6 +5,7 @@ use xoff_dataplane::settings::HashSeed;
 use xoff_dataplane::wire::flow::mix;
 
 use crate::ends::NodeId;
+use crate::time::Picos;
 
 /// What chance is needed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,4 +47,10 @@ impl Seed {
     pub fn stream(self, purpose: Purpose) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.number(NodeId(u32::MAX), purpose))
     }
+}
+
+/// A span by chance, with this mean in picoseconds: at least one.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // not negative, and a cast saturates
+pub(crate) fn exponential(mean: f64, rng: &mut fastrand::Rng) -> Picos {
+    Picos((-(1.0 - rng.f64()).ln() * mean).max(1.0) as u64)
 }

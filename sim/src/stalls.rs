@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use xoff_dataplane::units::Nanos;
 
-use crate::load::exponential;
+use crate::seed::exponential;
 use crate::time::Picos;
 
 /// What is drawn.

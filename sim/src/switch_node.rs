@@ -1,5 +1,8 @@
 //! A switch of the fabric: the dataplane, and the driver of ideal hardware around it. That looks at once, hands one frame at a
-//! time to each line, and hears at once that its last bit has left, unless it [ails](crate::unseen).
+//! time to each line, and hears at once that its last bit has left, unless it [ails](unseen).
+
+mod restart;
+mod unseen;
 
 use std::sync::Arc;
 
@@ -14,7 +17,10 @@ use crate::node::{Net, Node, Place};
 use crate::pool::Packet;
 use crate::slots::{Slots, View};
 use crate::time::Picos;
-use crate::unseen::{Ailments, Asked, Unseen};
+
+pub use unseen::Ailments;
+pub(crate) use unseen::Asked;
+use unseen::Unseen;
 
 /// A switch.
 #[derive(Debug)]

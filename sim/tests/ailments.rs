@@ -1,4 +1,5 @@
-//! Switches whose drivers do not do everything in time: they look at nothing for a while, get no frame on a line, or hear late what has left.
+//! Switches whose drivers do not do everything in time: they look at nothing for a while, get no frame on a line, or hear late what has
+//! left.
 
 use std::sync::Arc;
 

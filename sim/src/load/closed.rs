@@ -4,12 +4,11 @@ use std::collections::HashMap;
 
 use xoff_dataplane::units::Class;
 
-use super::poisson::exponential;
 use super::sizes::Sizes;
 use super::{Asked, Load};
 use crate::ends::NodeId;
 use crate::flows::FlowPlan;
-use crate::seed::{Purpose, Seed};
+use crate::seed::{Purpose, Seed, exponential};
 use crate::time::Picos;
 
 /// How long something takes.

@@ -16,7 +16,6 @@ pub use draw::{Draw, draw};
 pub use incast::{Incast, IncastSettings};
 pub use jitter::Jittered;
 pub use list::{Listed, ParseError, parse_flows, permutation, ring};
-pub(crate) use poisson::exponential;
 pub use poisson::{Poisson, mean_on_line, poisson};
 pub use sizes::{Between, Sizes, SizesError};
 

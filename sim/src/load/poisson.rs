@@ -5,7 +5,7 @@ use xoff_dataplane::units::{BitRate, Bytes, Class};
 use super::sizes::Sizes;
 use crate::ends::NodeId;
 use crate::flows::{FlowPlan, frame_len};
-use crate::seed::{Purpose, Seed};
+use crate::seed::{Purpose, Seed, exponential};
 use crate::time::Picos;
 
 /// Arrivals.
@@ -70,12 +70,6 @@ pub fn mean_on_line(sizes: &Sizes, payload_max: u32) -> f64 {
         (0..POINTS).map(|point| frames((f64::from(point) + 0.5) / f64::from(POINTS))).sum::<f64>()
             / f64::from(POINTS);
     sizes.mean() + around * frames_mean
-}
-
-/// A span by chance, with this mean in picoseconds: at least one.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // not negative, and a cast saturates
-pub(crate) fn exponential(mean: f64, rng: &mut fastrand::Rng) -> Picos {
-    Picos((-(1.0 - rng.f64()).ln() * mean).max(1.0) as u64)
 }
 
 #[cfg(test)]

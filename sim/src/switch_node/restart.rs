@@ -1,7 +1,7 @@
 //! A switch that ends, and another one that begins in its place, as when a live one is restarted.
 //!
-//! Peers that it holds are let go first: the frames that say so leave by each line before anything else, also where the switch itself is no
-//! more. What is in it is lost, and so is what comes until the other one begins; both are counted. Links stay up: nothing is done to a
+//! Peers that it holds are let go first: the frames that say so leave by each line before anything else, also where the switch itself is
+//! no more. What is in it is lost, and so is what comes until the other one begins; both are counted. Links stay up: nothing is done to a
 //! device. The other one is told the same, and knows nothing: neither addresses that were learned, nor what its peers have asked for. A peer
 //! that it should not send to repeats that, as the standard has it, and until then may be sent more than it has room for.
 //!
@@ -11,11 +11,11 @@ use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Switch, Workers};
 use xoff_dataplane::units::{Nanos, PortId};
 
+use super::SwitchNode;
+use super::unseen::Unseen;
 use crate::node::Net;
 use crate::pool::Packet;
 use crate::slots::View;
-use crate::switch_node::SwitchNode;
-use crate::unseen::Unseen;
 
 impl SwitchNode {
     /// It ends now, and begins anew at `begins`.

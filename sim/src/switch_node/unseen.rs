@@ -3,7 +3,7 @@
 //! A driver that [stalls](SwitchNode::stall) looks at nothing: frames that come wait in the ring of their port, those that have left are
 //! not counted out, timers are late, and what it is asked for from outside waits, too. A line carries the frame that is on it, and no
 //! other. One that is only [refused](SwitchNode::refuse) a line, or [hears late](SwitchNode::complete_late), looks at everything else at
-//! once. A switch that [begins anew](crate::restart) does so later than the one before it has ended. When nothing ails any more nothing of
+//! once. A switch that [begins anew](super::restart) does so later than the one before it has ended. When nothing ails any more nothing of
 //! this is left.
 
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::Batch;
 use xoff_dataplane::units::{Nanos, PortId, PortSet};
 
+use super::SwitchNode;
 use crate::ailing::Ailing;
 use crate::node::Net;
 use crate::pool::Packet;
 use crate::seed::{Purpose, Seed};
 use crate::slots::View;
 use crate::stalls::{Drawn, Stalls};
-use crate::switch_node::SwitchNode;
 use crate::time::Picos;
 
 /// What a switch's driver has not done in time so far, and what that has cost.
