@@ -4,6 +4,7 @@
 //! them directly.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use xoff_dataplane::settings::SwitchSettings;
 #[cfg(doc)]
@@ -93,7 +94,9 @@ impl Fabric {
     #[must_use]
     pub fn new(plan: &Plan, seed: Seed) -> Fabric {
         let switch = |at, settings: SwitchSettings, slots| SwitchNode::new(at, &settings, slots);
-        Fabric::of(plan, seed, switch, Host::new)
+        let mut fabric = Fabric::of(plan, seed, switch, Host::new);
+        fabric.route(plan);
+        fabric
     }
 
     /// Host number `host` begins to send.
@@ -106,6 +109,18 @@ impl Fabric {
 }
 
 impl<H: Node> Fabric<SwitchNode, H> {
+    /// Routers forward by the tables that `plan`, of which the fabric was made, has for them. Until then they have none.
+    ///
+    /// # Panics
+    /// If there is no such switch.
+    pub fn route(&mut self, plan: &Plan) {
+        for (switch, forwarding) in (0..).zip(plan.forwarding()) {
+            if let Some(fib) = &forwarding.fib {
+                self.at_switch(switch, |node, net| node.set_fib(Arc::clone(fib), net));
+            }
+        }
+    }
+
     /// Other settings hold at switch number `switch` from now on, as after a reload; it forwards as planned. `plan` and `seed` are those
     /// that the fabric was made of. What a running switch cannot change has to be as it is (see [`Revision`]), and its packet memory large
     /// enough for what both let in.

@@ -65,6 +65,11 @@ pub fn address(number: u32) -> MacAddr {
     MacAddr([2, 0, a, b, c, d])
 }
 
+/// Its IPv4 address: 10.0.0.1 is that of number 0.
+pub(crate) const fn ip(number: u32) -> [u8; 4] {
+    (0x0a00_0001 + number).to_be_bytes()
+}
+
 impl Host {
     pub(crate) fn new(place: Place, line: Line) -> Host {
         Host {
@@ -224,7 +229,6 @@ fn head(number: u32, flow: &Flow) -> [u8; HEADERS] {
     head[6..12].copy_from_slice(&address(number).0);
     let [high, low] = u16::try_from(flow.frame_len.saturating_sub(14)).unwrap_or(u16::MAX).to_be_bytes();
     head[12..24].copy_from_slice(&[8, 0, 0x45, flow.class.get() << 5, high, low, 0, 0, 0x40, 0, 64, 17]);
-    let ip = |host: u32| (0x0a00_0001 + host).to_be_bytes();
     head[26..30].copy_from_slice(&ip(number));
     head[30..34].copy_from_slice(&ip(flow.to));
     head[34..38].copy_from_slice(&[0xc0, 0, 0x12, 0xb7]); // RoCEv2's port

@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use thiserror::Error;
+use xoff_dataplane::routing::Fib;
 use xoff_dataplane::settings::{GroupSettings, SwitchSettings};
-use xoff_dataplane::units::{MacAddr, PortId};
+use xoff_dataplane::units::{MacAddr, PortId, Site};
 
 use crate::ends::{End, Line, NodeId};
 use crate::event::NUMBERS_MAX;
@@ -27,6 +28,8 @@ pub struct Forwarding {
     pub statics: Vec<(MacAddr, PortId)>,
     /// Ports that lead to the same place.
     pub groups: Vec<GroupSettings>,
+    /// What it routes by, where its ports are routed (see [`Router`](crate::Router)).
+    pub fib: Option<Arc<Fib>>,
 }
 
 #[derive(Debug)]
@@ -128,6 +131,21 @@ impl Plan {
     /// Where each switch forwards to.
     pub(crate) fn forwarding(&self) -> impl Iterator<Item = &Forwarding> {
         self.switches.iter().map(|switch| &switch.forwarding)
+    }
+
+    /// By host, the router that its frames are addressed to; `None`: its switch bridges.
+    pub(crate) fn gateways(&self) -> Vec<Option<MacAddr>> {
+        let mut gateways = vec![None; self.hosts as usize];
+        for &(a, b, _) in &self.links {
+            if let (At::Host(host), At::Switch(switch, port)) | (At::Switch(switch, port), At::Host(host)) =
+                (a, b)
+            {
+                let fib = self.switches[switch as usize].forwarding.fib.as_ref();
+                let interface = fib.and_then(|fib| fib.interface(Site::Port(PortId(port))));
+                gateways[host as usize] = interface.map(|interface| interface.mac);
+            }
+        }
+        gateways
     }
 
     /// What each switch is told, and its packet memory.

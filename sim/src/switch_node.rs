@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use xoff_dataplane::counters::Counters;
 use xoff_dataplane::frame::{Frame, FrameStore as _};
+use xoff_dataplane::routing::Fib;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Batch, Revision, Switch, Workers};
 use xoff_dataplane::tap::{Tap, TapId};
@@ -39,6 +40,8 @@ pub struct SwitchNode {
     pub(crate) counters: Arc<Counters>,
     /// Who looks on.
     pub(crate) taps: Vec<TapId>,
+    /// What it routes by.
+    pub(crate) fib: Option<Arc<Fib>>,
     pub(crate) rings: Arc<[u32]>,
     pub(crate) ailments: Ailments,
 }
@@ -71,6 +74,7 @@ impl SwitchNode {
             switch: Switch::new(settings, slots.data + slots.control, workers, Arc::clone(&counters)),
             counters,
             taps: Vec::new(),
+            fib: None,
             rings: slots.rings,
             ailments: Ailments::default(),
         }
@@ -123,6 +127,12 @@ impl SwitchNode {
             Asked::Restart(settings, begins) => return self.restart(&settings, begins, net),
         }
         self.step(net, |_, _| ());
+    }
+
+    /// It routes by this table from now on.
+    pub fn set_fib(&mut self, fib: Arc<Fib>, net: &mut Net) {
+        self.fib = Some(Arc::clone(&fib));
+        self.step(net, |batch, view| drop(batch.set_fib(fib, view)));
     }
 
     /// Something happens; what follows from it at once is done.

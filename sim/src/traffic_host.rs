@@ -92,6 +92,17 @@ impl TrafficHost {
         self.send(net);
     }
 
+    /// A frame leaves, all of which this is: before it begins.
+    ///
+    /// # Panics
+    /// If its line is not free.
+    pub fn emit(&mut self, frame: &[u8], net: &mut Net) {
+        assert!(self.is_free, "a frame is on the line");
+        let packet = net.pool.add_whole(frame);
+        net.start(self.place, LINE, packet);
+        self.is_free = false;
+    }
+
     /// What it has sent and received until now; that of nobody, before it has begun.
     #[must_use]
     pub fn report(&self, now: Picos) -> HostReport {

@@ -10,7 +10,10 @@ use xoff::fabric::Line;
 use xoff_dataplane::units::BitRate;
 
 fn run(name: &str, policies: &[&str], line: BitRate, seed: u64) -> Report {
-    let experiment = Experiment::find(name).unwrap();
+    let experiment = match name.strip_suffix(" --routed") {
+        Some(name) => Experiment::find(name).unwrap().routed.unwrap(),
+        None => Experiment::find(name).unwrap(),
+    };
     let policies: Vec<_> = policies.iter().map(|policy| Variant::find(policy).unwrap()).collect();
     let request = Request { seconds: 3, seed, ..Request::new(policies, Line::simulated(line)) };
     experiment.check(&request, &mut |line| panic!("{line}")).unwrap();
@@ -76,6 +79,78 @@ fn a_cascade_goes_by_the_article_at_100_mbps_and_at_400_gbps() {
     }
 }
 
+/// The same over routers, for each sender by the spine that its flow takes.
+#[test]
+fn a_cascade_over_routers_goes_by_the_article_at_100_mbps_and_at_400_gbps() {
+    for rate in [100, 400_000] {
+        let json = simulated("cascade --routed", &["pfc", "ofc"], mbps(rate));
+        let pfc = &json["policies"]["pfc"];
+        assert_eq!([&pfc["runs_judged"], &pfc["runs_in_order"], &pfc["runs_relayed"]], [1, 1, 1], "{pfc}");
+        assert_eq!(pfc["deviations"].as_array().unwrap().len(), 0, "{pfc}");
+        assert_eq!(pfc["other_class_sent"], pfc["other_class_received"]);
+        assert!(pfc["other_class_sent"].as_u64().unwrap() > 0);
+        let ways = pfc["flows"].as_array().unwrap().iter().map(|flow| [&flow["from"], &flow["by"]]);
+        assert_eq!(ways.collect::<Vec<_>>(), [["gpu-1", "to-spine-1"], ["gpu-2", "to-spine-2"]]);
+        let steps = pfc["steps"].as_array().unwrap();
+        let of_chain = |number: &str, spine: usize| {
+            let mut those = steps.iter().filter(|step| step["step"] == number);
+            let step = those.nth(spine).unwrap_or_else(|| panic!("no step {number} by spine {}", spine + 1));
+            (step["at_ms"].as_f64().unwrap(), step["why"].as_str().unwrap_or_default().to_owned())
+        };
+        for spine in 0..2 {
+            let [holds, stops, relays, ends, halts] =
+                ["1-3", "4", "5-7", "8", "9"].map(|number| of_chain(number, spine));
+            // When a pause began is known to the nanosecond.
+            assert!(
+                holds.0 < stops.0 && stops.0 < relays.0 && relays.0 < ends.0 && ends.0 < halts.0,
+                "{steps:?}"
+            );
+            let uplink = format!("to-spine-{}", spine + 1);
+            for (why, queue) in [(holds.1, "gpu-3"), (relays.1, "to-leaf-2, which its own peer holds")] {
+                assert!(why.ends_with(&format!("waits for {queue}")), "{why}");
+            }
+            assert!(
+                halts.1.ends_with(&format!("waits for {uplink}, which its own peer holds")),
+                "{}",
+                halts.1
+            );
+            let [releases, resumes, last] = ["10-12", "13", "14"].map(|number| of_chain(number, spine).0);
+            // An end is known from one look to the next.
+            assert!(holds.0 < releases && releases <= resumes && resumes <= last, "{steps:?}");
+        }
+    }
+}
+
+/// By which port a flow leaves is by what its switch hashes with.
+#[test]
+fn over_routers_another_seed_takes_other_source_ports() {
+    let flows = |seed| {
+        let report = run("cascade --routed", &["capfc-stop-max"], mbps(10_000), seed);
+        serde_json::to_value(report).unwrap()["policies"]["capfc-stop-max"]["flows"].clone()
+    };
+    let all: Vec<_> = (0..6).map(flows).collect();
+    assert_eq!(flows(0), all[0]);
+    assert!(all.iter().any(|of| *of != all[0]), "{all:?}");
+}
+
+/// Which nobody tells the way of, as live.
+#[test]
+fn over_routers_frames_may_take_any_way() {
+    let experiment = Experiment::find("cascade").unwrap().routed.unwrap();
+    for spread in ["router.spread=frame", "router.spread=adaptive"] {
+        let policies = vec![Variant::find("pfc").unwrap()];
+        let given = vec![spread.parse().unwrap()];
+        let request = Request { given, ..Request::new(policies, Line::simulated(mbps(10_000))) };
+        let report = experiment.run(&request, &mut |_| ()).unwrap();
+        let json = serde_json::to_value(&report).unwrap();
+        let pfc = &json["policies"]["pfc"];
+        assert!(pfc["lossless"]["lost"] == 0 && pfc["lossless"]["received"].as_u64() > Some(100), "{pfc}");
+        assert_eq!(pfc["flows"].as_array().unwrap().len(), 0);
+        assert!(pfc["timeline"].as_array().unwrap().iter().any(|event| event["switch"] == "spine-1"));
+        assert!(pfc["timeline"].as_array().unwrap().iter().any(|event| event["switch"] == "spine-2"));
+    }
+}
+
 #[test]
 fn the_flow_that_is_not_congested_keeps_its_rate_under_ofc_and_not_under_pfc() {
     let json = simulated("ofc-fig1", &["pfc", "ofc"], mbps(10_000));
@@ -136,13 +211,17 @@ fn the_command_simulates_and_says_so_and_refuses_what_needs_a_machine() {
     assert!(told.status.success(), "{told:?}");
     let json: Value = serde_json::from_slice(&told.stdout).unwrap();
     assert_eq!((&json["simulated"], &json["line_mbps"]), (&true.into(), &10_000.0.into()));
+    let tcp =
+        "`ecn` cannot be simulated: its hosts send by the kernel's TCP, and the simulator has no kernel";
     for (args, why) in [
-        (&["ecn", "--simulated"][..], "`ecn` cannot be simulated: its hosts send by the kernel's TCP"),
-        (&["cascade", "--routed", "--simulated"], "its routes are made by FRR's programs"),
+        (&["ecn", "--simulated"][..], tcp),
+        (&["ecn", "--simulated"], "leave --simulated out, which takes root;"),
+        (&["ecn", "--simulated"], "RoCE that slows down by marks (DCQCN) is in scenarios of `xoff sim`"),
         (&["incast", "--rate", "10G"], "experiments on this machine run at 5M to 1G"),
     ] {
         let refused = xoff(args);
-        let message = String::from_utf8(refused.stderr).unwrap().replace("\n  │ ", " ");
+        let message = String::from_utf8(refused.stderr).unwrap();
+        let message = message.replace('│', "").split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(refused.status.code() == Some(2) && message.contains(why), "{message}");
     }
 }

@@ -54,6 +54,7 @@ keys! {
         core_delay: Nanos = parse::time(Nanos::ZERO..=Nanos::from_millis(5));
         failed: Vec<(u8, u8)> = lines;
         spread: SpreadKind = parse::choice(SpreadKind::WORDS);
+        routed: bool = parse::boolean;
         file: PathBuf = file;
     }
 }

@@ -1,5 +1,5 @@
 //! What each kind of switch is told: `[switch.KIND]` over `[switch.all]`, by the keys of a live switch, on ideal hardware, with the ports
-//! that the topology gives it.
+//! that the topology gives it, routed or not.
 //!
 //! | in the scenario | in a switch's own file |
 //! |---|---|
@@ -149,6 +149,8 @@ fn root_of<'de>(
     let span = Span::default();
     let mut said = TomlTable::new();
     let mut top = table(scenario.take()).unwrap_or_default();
+    let topology = top.get("topology").and_then(|topology| topology.as_table());
+    let is_routed = topology.and_then(|keys| keys.get("routed")?.as_bool()).unwrap_or(false);
     if let Some(mut kinds) = top.remove("switch").and_then(|mut kinds| table(kinds.take())) {
         let mut of = |name: &str| kinds.remove(name).and_then(|mut of| table(of.take())).unwrap_or_default();
         said = of(kind);
@@ -175,12 +177,14 @@ fn root_of<'de>(
         }
     }
     let defaults = root.get("defaults").and_then(|defaults| defaults.as_table());
-    for key in ["speed", "cable"] {
+    let lines = "rates and delays of lines stand in [topology]";
+    let all = "write routed = true in [topology]: all switches route, or none does";
+    for (key, help) in [("speed", lines), ("cable", lines), ("routed", all)] {
         if let Some((key, _)) = defaults.and_then(|defaults| defaults.get_key_value(key)) {
             problems.push(
                 Problem::error(format!("`{}` is not for switches of a scenario", key.name))
                     .at(key.span, "not allowed here")
-                    .help("rates and delays of lines stand in [topology]"),
+                    .help(help),
             );
         }
     }
@@ -190,8 +194,9 @@ fn root_of<'de>(
         let name = format!("p{number}");
         let metres = line.delay.0.div_ceil(PER_METRE);
         let mut keys = TomlTable::from([
-            entry("name", ValueInner::String(name.clone().into()), span),
-            entry("device", ValueInner::String(name.into()), span),
+            entry("name", ValueInner::String(name.into()), span),
+            entry("device", ValueInner::String(format!("line-{number}").into()), span),
+            entry("routed", ValueInner::Boolean(is_routed), span),
             entry("speed", ValueInner::String(line.rate.bits_per_second().to_string().into()), span),
             entry("cable", ValueInner::String(format!("{metres}m").into()), span),
         ]);

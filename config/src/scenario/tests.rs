@@ -49,6 +49,24 @@ fn keys_that_there_are_not_are_refused_with_what_may_be_meant() {
 }
 
 #[test]
+fn all_switches_of_a_topology_route_or_none_does() {
+    let lines = [PortLine { rate: RATE, delay: DELAY, ofc: false, gfc: false }; 3];
+    for (said, routed) in [("", false), ("\nrouted = false", false), ("\nrouted = true", true)] {
+        let source = read(&FINE.replace("hosts = 3", &format!("hosts = 3{said}"))).unwrap();
+        assert_eq!(source.point(0).unwrap().topology.routed, routed);
+        let config = source.switch(0, "switch", &lines).unwrap();
+        assert!(config.switch.ports.iter().all(|port| port.routed == routed), "{said}");
+        assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+    }
+    let (line, message, help) = problem(&format!("[switch.all.defaults]\nrouted = true\n{FINE}"));
+    assert_eq!((line, message.as_str()), (Some(2), "`routed` is not for switches of a scenario"));
+    assert!(help.contains("write routed = true in [topology]"), "{help}");
+    let (line, message, _) = problem(&FINE.replace("hosts = 3", "hosts = 3\nrouted = \"yes\""));
+    assert_eq!(line, Some(6));
+    assert!(message.contains("`routed` is \"yes\"") && message.contains("true or false"), "{message}");
+}
+
+#[test]
 fn values_are_bracketed() {
     for (key, good, bad) in [("hosts", "1", "0"), ("hosts", "65536", "65537")] {
         assert!(read(&FINE.replace("hosts = 3", &format!("{key} = {good}"))).is_ok(), "{good}");

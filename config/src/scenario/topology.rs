@@ -134,6 +134,8 @@ pub struct Topology {
     pub core: PortLine,
     /// How frames are spread over ways that are alike.
     pub spread: Spread,
+    /// Switches route, and do not bridge.
+    pub routed: bool,
     /// Lines that a leaf-spine has not, by leaf and spine.
     pub failed: Vec<(u8, u8)>,
     /// A file with links.
@@ -153,7 +155,7 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Top
     let (required, optional) = kind.keys();
     let is_of_file = matches!(kind, TopologyKind::Edges | TopologyKind::Hpcc);
     let lines: &[&str] = if is_of_file { &["kind"] } else { &["kind", "rate", "delay"] };
-    let optional = [optional, lines].concat();
+    let optional = [optional, lines, &["routed"]].concat();
     of_kind(table, "[topology]", kind.name(), TopologyKeys::KEYS, (required, &optional), problems);
     let line = |rate: &Option<Spanned<BitRate>>, delay: &Option<Spanned<Nanos>>| {
         let (all_rate, all_delay) = (value(keys.rate.as_ref(), RATE), value(keys.delay.as_ref(), DELAY));
@@ -181,6 +183,7 @@ pub(super) fn read(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Top
         core: trunk(line(&keys.core_rate, &keys.core_delay)),
         failed: failed(&keys, problems),
         file: value(keys.file.as_ref(), PathBuf::new()),
+        routed: value(keys.routed.as_ref(), false),
         spread: match value(keys.spread.as_ref(), SpreadKind::Flow) {
             SpreadKind::Flow => Spread::Flow,
             SpreadKind::Frame => Spread::Frame(Default::default()),

@@ -1,12 +1,15 @@
 //! How long a flow takes alone in the fabric, to the picosecond: each switch has a frame whole before it sends it on, and the slowest
 //! line sets the pace.
 
-use xoff_dataplane::units::Bytes;
+use xoff_dataplane::routing::{Fib, Onward};
+use xoff_dataplane::units::{Bytes, PortId, Site};
+use xoff_dataplane::wire::ip::{Address, Packet};
 
 use super::FlowPlan;
 use super::segment::frame_len;
 use super::sending::{frames, payload};
 use crate::ends::Line;
+use crate::host::ip;
 use crate::plan::{At, Plan};
 use crate::time::{Pace, Picos};
 
@@ -26,6 +29,16 @@ pub struct Alone {
 }
 
 const NONE: u8 = u8::MAX;
+
+/// The port by which a router sends packets to a host, the first of several.
+fn routed(fib: &Fib, host: u32) -> Option<PortId> {
+    let at = Address::V4(u32::from_be_bytes(ip(host)));
+    let packet = Packet { src: at, dst: at, len: 0, hops_left: 64, has_options: false, stays_on_link: false };
+    match fib.onward(fib.interface(Site::Port(PortId(0)))?, &packet) {
+        Onward::Hops(hops) => hops.hops.first()?.site.port(),
+        Onward::Host(_) | Onward::Nowhere => None,
+    }
+}
 
 impl Alone {
     /// In the fabric of this plan, in frames with so much payload at most. Where several ways lead to a host, that by the first port of
@@ -48,6 +61,10 @@ impl Alone {
         }
         let next = plan.forwarding().map(|forwarding| {
             let mut next = vec![NONE; plan.hosts() as usize];
+            if let Some(fib) = &forwarding.fib {
+                let hosts = (0..).zip(&mut next);
+                hosts.for_each(|(host, next)| *next = routed(fib, host).map_or(NONE, |port| port.0));
+            }
             for (mac, port) in &forwarding.statics {
                 let [_, _, number @ ..] = mac.0;
                 if let Some(next) = next.get_mut(u32::from_be_bytes(number) as usize) {

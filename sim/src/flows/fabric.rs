@@ -48,7 +48,10 @@ impl FlowFabric {
     /// If a port of the plan has no link, or two.
     #[must_use]
     pub fn new(plan: &Plan, seed: Seed, settings: HostSettings) -> FlowFabric {
-        FlowFabric::of(plan, seed, settings, |at, settings, slots| SwitchNode::new(at, &settings, slots))
+        let switch = |at, settings: SwitchSettings, slots| SwitchNode::new(at, &settings, slots);
+        let mut fabric = FlowFabric::of(plan, seed, settings, switch);
+        fabric.fabric.route(plan);
+        fabric
     }
 }
 
@@ -67,7 +70,11 @@ impl<S: Node> FlowFabric<S> {
         let alone = Alone::new(plan, settings.payload_max);
         let settings = Arc::new(settings);
         let switches = plan.switches();
-        let host = |place: Place, line: Line| FlowHost::new(place, place.id().0 - switches, line, &settings);
+        let gateways = plan.gateways();
+        let host = |place: Place, line: Line| {
+            let number = place.id().0 - switches;
+            FlowHost::new(place, number, line, &settings).behind(gateways[number as usize])
+        };
         FlowFabric {
             fabric: Fabric::of(plan, seed, switch, host),
             flows: Vec::new(),

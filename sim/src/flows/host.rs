@@ -13,7 +13,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use obeying::is_ipv4;
-use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, Nanos, PortId};
+use xoff_dataplane::units::{Bytes, CLASSES, Class, ClassSet, MacAddr, Nanos, PortId};
 use xoff_hosts::{Gate, Notices};
 
 use super::FlowPlan;
@@ -66,6 +66,8 @@ pub struct FlowHost {
     woken: Picos,
     pace: Pace,
     number: u32,
+    /// The router that its frames are addressed to; `None`: they are addressed to who receives them.
+    gateway: Option<MacAddr>,
     /// Flows that the switch has paused one by one.
     held: u32,
     settings: Arc<HostSettings>,
@@ -107,6 +109,7 @@ impl FlowHost {
             woken: Picos::NEVER,
             pace: Pace::of(line.rate),
             number,
+            gateway: None,
             held: 0,
             settings: Arc::clone(settings),
             sending: Vec::new(),
@@ -120,6 +123,12 @@ impl FlowHost {
             notices: Box::new(Notices::new(false)),
             intake: None,
         }
+    }
+
+    /// The same, in a network of its own behind this router, if there is one.
+    #[must_use]
+    pub fn behind(self, gateway: Option<MacAddr>) -> FlowHost {
+        FlowHost { gateway, ..self }
     }
 
     /// It will send this flow, which is number `peer` at its receiver, at `most` so fast; answers its number here.
@@ -304,7 +313,8 @@ impl FlowHost {
             self.has_replies.remove(class);
         }
         let Some(Reply { segment, to, port }) = reply else { return };
-        let envelope = Envelope { from: self.number, to, class, port, is_ecn_capable: false };
+        let (from, via) = (self.number, self.gateway);
+        let envelope = Envelope { from, to, via, class, port, is_ecn_capable: false };
         let len = segment.kind.reply_len();
         self.start(&segment, &envelope, len, net);
     }
@@ -320,6 +330,7 @@ impl FlowHost {
         let envelope = Envelope {
             from: self.number,
             to: flow.to,
+            via: self.gateway,
             class: flow.class,
             port: flow.port,
             is_ecn_capable: timeout.is_some(),

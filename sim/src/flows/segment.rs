@@ -13,7 +13,7 @@ use xoff_dataplane::units::{Class, MacAddr};
 use xoff_dataplane::wire::Cnm;
 use xoff_dataplane::wire::flow::mix;
 
-use crate::host::address;
+use crate::host::{address, ip};
 use crate::time::Picos;
 
 /// What a frame has besides its payload, in bytes without FCS: Ethernet 14, IPv4 20, UDP 8, base transport header 12, invariant CRC 4.
@@ -78,6 +78,8 @@ pub(super) struct Segment {
 pub(super) struct Envelope {
     pub(super) from: u32,
     pub(super) to: u32,
+    /// The router that it is addressed to; `None`: its receiver.
+    pub(super) via: Option<MacAddr>,
     pub(super) class: Class,
     /// The UDP port that it is sent from: what tells it from other flows between the same hosts.
     pub(super) port: u16,
@@ -91,16 +93,11 @@ pub(super) const fn port(flow: u32) -> u16 {
     0xc000 | bits >> 2
 }
 
-/// The IPv4 address of a host: 10.0.0.1 is that of number 0.
-pub(super) const fn ip(host: u32) -> [u8; 4] {
-    (0x0a00_0001 + host).to_be_bytes()
-}
-
 impl Segment {
     pub(super) fn encode(&self, envelope: &Envelope, len: u32) -> [u8; HEAD] {
-        let &Envelope { from, to, class, port, is_ecn_capable } = envelope;
+        let &Envelope { from, to, via, class, port, is_ecn_capable } = envelope;
         let mut head = [0; HEAD];
-        head[..6].copy_from_slice(&address(to).0);
+        head[..6].copy_from_slice(&via.unwrap_or(address(to)).0);
         head[6..12].copy_from_slice(&address(from).0);
         let mark = if is_ecn_capable { CAPABLE } else { 0 };
         let [high, low] = half(len - 14);
@@ -120,6 +117,8 @@ impl Segment {
         ]);
         head[26..30].copy_from_slice(&ip(from));
         head[30..34].copy_from_slice(&ip(to));
+        let checksum = checksum(&head[14..34]);
+        head[24..26].copy_from_slice(&checksum.to_be_bytes());
         head[34..36].copy_from_slice(&port.to_be_bytes());
         head[36..38].copy_from_slice(&UDP_PORT.to_be_bytes());
         head[38..40].copy_from_slice(&half(len - 34));
@@ -150,11 +149,20 @@ impl Segment {
 
 /// The data that a notification is about: the host that it goes to, and the number of its flow there.
 pub(super) fn about(cnm: &Cnm) -> Option<(u32, u32)> {
-    let MacAddr([2, 0, a, b, c, d]) = cnm.destination else { return None };
     // What a notification carries begins with the EtherType.
     let said = |at: usize, len: usize| cnm.msdu.as_bytes().get(at - 12..at - 12 + len);
-    let number = said(46, 4)?.try_into().map(u32::from_be_bytes).ok()?;
-    (said(42, 1)? == [Kind::Data as u8]).then_some((u32::from_be_bytes([a, b, c, d]), number))
+    let word = |at: usize| said(at, 4)?.try_into().map(u32::from_be_bytes).ok();
+    let to = word(30)?.checked_sub(u32::from_be_bytes(ip(0)))?;
+    (said(42, 1)? == [Kind::Data as u8]).then_some((to, word(46)?))
+}
+
+/// Of an IPv4 header in which it is still zero.
+fn checksum(header: &[u8]) -> u16 {
+    let words = header.as_chunks::<2>().0.iter().map(|word| u32::from(u16::from_be_bytes(*word)));
+    let sum: u32 = words.sum();
+    let once = (sum & 0xffff) + (sum >> 16);
+    let [.., high, low] = ((once & 0xffff) + (once >> 16)).to_be_bytes();
+    !u16::from_be_bytes([high, low])
 }
 
 fn half(number: u32) -> [u8; 2] {
@@ -165,11 +173,13 @@ fn half(number: u32) -> [u8; 2] {
 mod tests {
     use super::*;
     use xoff_dataplane::units::Class;
+    use xoff_dataplane::wire::ip::{Address, Packet};
     use xoff_dataplane::wire::{FlowKey, Header, ecn};
 
     #[test]
     fn what_is_said_is_read_and_switches_see_a_flow_that_can_be_marked() {
-        let envelope = Envelope { from: 1, to: 2, class: Class::ALL[3], port: port(7), is_ecn_capable: true };
+        let envelope =
+            Envelope { from: 1, to: 2, via: None, class: Class::ALL[3], port: port(7), is_ecn_capable: true };
         for kind in Kind::ALL {
             let segment = Segment { kind, number: 70_000, sequence: u32::MAX - 1, sent: Picos(1 << 60) };
             let mut head = segment.encode(&envelope, frame_len(PAYLOAD_MAX));
@@ -182,6 +192,24 @@ mod tests {
             assert_eq!(key, FlowKey::V4 { protocol: 17, ports, src: [10, 0, 0, 2], dst: [10, 0, 0, 3] });
             assert!(ecn::mark(&mut head, &header));
             assert_eq!(Segment::parse(&head), Some((segment, true)));
+        }
+    }
+
+    /// Whose header is right to the bit, or no router would send it on.
+    #[test]
+    fn who_is_behind_a_router_addresses_it_and_the_packet_goes_to_the_receiver() {
+        let router = MacAddr([2, 2, 0, 0, 0, 1]);
+        for (to, class) in [(0, 0), (2, 3), (70_000, 7)] {
+            let (class, via) = (Class::ALL[class], Some(router));
+            let envelope = Envelope { from: 1, to, via, class, port: port(7), is_ecn_capable: true };
+            let segment = Segment { kind: Kind::Data, number: 0, sequence: 9, sent: Picos(1) };
+            let head = segment.encode(&envelope, frame_len(PAYLOAD_MAX));
+            let header = Header::parse(&head).expect("a frame");
+            assert_eq!((header.src, header.dst), (address(1), router));
+            let packet = Packet::read(header.ether_type, header.payload(&head), 1_500);
+            let packet = packet.expect("IPv4").expect("a packet that may go on");
+            let [src, dst] = [1, to].map(|host| Address::V4(u32::from_be_bytes(ip(host))));
+            assert_eq!((packet.src, packet.dst, packet.len, packet.hops_left), (src, dst, 1_500, 64));
         }
     }
 

@@ -2,10 +2,13 @@
 //!
 //! Peers that it holds are let go first: the frames that say so leave by each line before anything else, also where the switch itself is
 //! no more. What is in it is lost, and so is what comes until the other one begins; both are counted. Links stay up: nothing is done to a
-//! device. The other one is told the same, and knows nothing: neither addresses that were learned, nor what its peers have asked for. A peer
-//! that it should not send to repeats that, as the standard has it, and until then may be sent more than it has room for.
+//! device. The other one is told the same, and has the routes that it had, but knows nothing else: neither addresses that were learned,
+//! nor what its peers have asked for. A peer that it should not send to repeats that, as the standard has it, and until then may be sent
+//! more than it has room for.
 //!
 //! What is counted of a switch goes on, so that a run has one number for each.
+
+use std::sync::Arc;
 
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Switch, Workers};
@@ -35,6 +38,9 @@ impl SwitchNode {
             debug_assert!(matches!(put, Some(Ok(()))), "there was room before");
         }
         let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
+        if let Some(fib) = &self.fib {
+            drop(self.switch.batch(now).set_fib(Arc::clone(fib), view));
+        }
         for port in without_link {
             self.switch.batch(now).set_link(port, false, view);
         }

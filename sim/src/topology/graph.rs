@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use xoff_dataplane::settings::{GroupSettings, Member, Spread};
-use xoff_dataplane::units::{ClassSet, PORTS_MAX, PortId};
+use xoff_dataplane::settings::{GroupSettings, Member, Spread, SwitchSettings};
+use xoff_dataplane::units::{ClassSet, MacAddr, PORTS_MAX, PortId};
 
 use crate::ends::Line;
-use crate::host::address;
+use crate::host::{address, ip};
 use crate::ideal::Ideal;
 use crate::plan::{At, Forwarding, Plan, SwitchKind};
+use crate::router::Router;
 use crate::ways::distances;
 
 /// Who makes switches of lines and a layer.
@@ -62,7 +63,8 @@ impl<'a> Build<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    Switch(u32),
+    /// Another switch, and its port.
+    Switch(u32, u8),
     Host,
 }
 
@@ -104,15 +106,23 @@ impl Graph {
     /// # Panics
     /// If there is no such switch, or it has as many ports as there can be.
     pub fn link(&mut self, a: u32, b: u32, line: Line) {
-        let (at_a, at_b) = (self.port(a, End::Switch(b), line), self.port(b, End::Switch(a), line));
+        let [next_a, next_b] = [a, b].map(|switch| self.next_port(switch));
+        let (at_a, at_b) =
+            (self.port(a, End::Switch(b, next_b), line), self.port(b, End::Switch(a, next_a), line));
         self.links.push((At::Switch(a, at_a), At::Switch(b, at_b), line));
     }
 
     fn port(&mut self, switch: u32, end: End, line: Line) -> u8 {
-        let ports = &mut self.switches[switch as usize].ports;
-        assert!(ports.len() < PORTS_MAX, "switch {switch} has {PORTS_MAX} ports already");
-        ports.push((end, line));
-        u8::try_from(ports.len() - 1).expect("PORTS_MAX is 256")
+        let port = self.next_port(switch);
+        self.switches[switch as usize].ports.push((end, line));
+        port
+    }
+
+    /// The number of the port that is added next.
+    fn next_port(&self, switch: u32) -> u8 {
+        let count = self.switches[switch as usize].ports.len();
+        assert!(count < PORTS_MAX, "switch {switch} has {PORTS_MAX} ports already");
+        u8::try_from(count).expect("PORTS_MAX is 256")
     }
 
     /// How many hosts there are.
@@ -123,8 +133,9 @@ impl Graph {
 
     /// The plan in which frames take shortest ways.
     ///
+    /// A switch whose ports are routed routes: every host is a network of its own, and all ways that lead to it are equal. Others bridge.
     /// Where the ports that lead to one place are others than those that lead to another, and some are the same, they can be no groups:
-    /// each place then has one of its ports, by its number.
+    /// each place then has one of its ports, by its number. Routers and bridges are not to be mixed: no bridge knows a router's address.
     #[must_use]
     pub fn plan(&self, build: &Build) -> Plan {
         let distances: BTreeMap<u32, Vec<u32>> =
@@ -132,7 +143,7 @@ impl Graph {
         self.plan_by(build, |at, to| {
             let distances = &distances[&to];
             let is_nearer = |(_, (end, _)): &(u8, &(End, Line))| match end {
-                End::Switch(next) => distances[*next as usize] < distances[at as usize],
+                End::Switch(next, _) => distances[*next as usize] < distances[at as usize],
                 End::Host => false,
             };
             let ports = (0..=u8::MAX).zip(&self.switches[at as usize].ports);
@@ -147,7 +158,13 @@ impl Graph {
         for (at, drawn) in (0..).zip(&self.switches) {
             let lines: Vec<Line> = drawn.ports.iter().map(|(_, line)| *line).collect();
             let kind = (build.kind)(&lines, drawn.layer);
-            plan.add_switch(&kind, self.forwarding(at, build, &ways));
+            let by_place = self.by_place(at, &ways);
+            let is_router = kind.settings.ports.iter().any(|port| port.routed);
+            let forwarding = match is_router {
+                true => self.routing(at, &kind.settings, build, &by_place),
+                false => self.bridging(at, build, &by_place),
+            };
+            plan.add_switch(&kind, forwarding);
         }
         for &(switch, port, line) in &self.hosts {
             plan.add_host(switch, port, line);
@@ -156,13 +173,45 @@ impl Graph {
         plan
     }
 
-    fn forwarding(&self, at: u32, build: &Build, ways: &impl Fn(u32, u32) -> Vec<u8>) -> Forwarding {
+    /// By switch with hosts, the ports of a switch that lead there: none to itself.
+    fn by_place(&self, at: u32, ways: &impl Fn(u32, u32) -> Vec<u8>) -> BTreeMap<u32, Vec<u8>> {
         let mut by_place: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
         for (switch, ..) in &self.hosts {
             by_place
                 .entry(*switch)
                 .or_insert_with(|| if *switch == at { Vec::new() } else { ways(at, *switch) });
         }
+        by_place
+    }
+
+    /// Each host is a network of its own, and packets to it go on by all ways that lead there.
+    fn routing(
+        &self,
+        at: u32,
+        settings: &SwitchSettings,
+        build: &Build,
+        by_place: &BTreeMap<u32, Vec<u8>>,
+    ) -> Forwarding {
+        let drawn = &self.switches[at as usize];
+        let ports = (0..=u8::MAX).take(drawn.ports.len());
+        let mut router = Router::new(settings, ports.map(|port| router_address(at, port)));
+        let next = |port: &u8| match drawn.ports[usize::from(*port)].0 {
+            End::Switch(next, there) => Some((PortId(*port), router_address(next, there))),
+            End::Host => None,
+        };
+        for (host, (switch, port, _)) in (0..).zip(&self.hosts) {
+            let here = (*switch == at).then(|| (PortId(*port), address(host)));
+            let stations: Vec<_> = here.into_iter().chain(by_place[switch].iter().filter_map(next)).collect();
+            if !stations.is_empty() {
+                router.lead((ip(host).into(), 32), stations);
+            }
+        }
+        let fib = router.fib((build.spread)(drawn.layer));
+        Forwarding { fib: Some(Arc::new(fib)), ..Forwarding::default() }
+    }
+
+    /// Hosts are known by their addresses. What leads to the same places is a group.
+    fn bridging(&self, at: u32, build: &Build, by_place: &BTreeMap<u32, Vec<u8>>) -> Forwarding {
         let mut sets: Vec<&Vec<u8>> = by_place.values().filter(|set| !set.is_empty()).collect();
         sets.sort_unstable();
         sets.dedup();
@@ -175,7 +224,7 @@ impl Graph {
             sets.iter().copied().filter(|set| set.len() > 1 && is_alone(set)).collect();
         let drawn = &self.switches[at as usize];
         let is_up = |port: &u8| match drawn.ports[usize::from(*port)].0 {
-            End::Switch(next) => self.switches[next as usize].layer > drawn.layer,
+            End::Switch(next, _) => self.switches[next as usize].layer > drawn.layer,
             End::Host => false,
         };
         let group = |(number, set): (usize, &&Vec<u8>)| {
@@ -197,6 +246,7 @@ impl Graph {
         Forwarding {
             statics: (0..).zip(&self.hosts).filter_map(port).collect(),
             groups: grouped.iter().enumerate().map(group).collect(),
+            fib: None,
         }
     }
 
@@ -204,12 +254,18 @@ impl Graph {
     fn distances(&self, to: u32) -> Vec<u32> {
         let neighbors = |at: usize| {
             self.switches[at].ports.iter().filter_map(|(end, _)| match *end {
-                End::Switch(other) => Some(other as usize),
+                End::Switch(other, _) => Some(other as usize),
                 End::Host => None,
             })
         };
         distances(self.switches.len(), to as usize, neighbors)
     }
+}
+
+/// Of a router at one of its ports.
+fn router_address(switch: u32, port: u8) -> MacAddr {
+    let [_, a, b, c] = switch.to_be_bytes();
+    MacAddr([2, 2, a, b, c, port])
 }
 
 fn number(count: usize) -> u32 {

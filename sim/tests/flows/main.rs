@@ -8,6 +8,7 @@ mod notices;
 mod pauses;
 mod queues;
 mod receivers;
+mod routers;
 mod times;
 mod topologies;
 

@@ -28,7 +28,7 @@ use crate::fabric::Line;
 pub struct Args {
     /// Name of the experiment, or `list`.
     name: String,
-    /// With routers for switches, where the experiment has that (`list --routed` says which): needs FRR.
+    /// With routers for switches, where the experiment has that (`list --routed` says which): needs FRR, unless it is simulated.
     #[arg(long)]
     routed: bool,
     /// Policies to compare, instead of the experiment's own choice; may be repeated, or a list with
@@ -231,8 +231,9 @@ fn about(variant: &Variant, own: Option<&OwnPolicy>) -> String {
 fn list_json(own: Option<&OwnPolicy>, routed: bool) -> String {
     let experiments = EXPERIMENTS.iter().filter(|of| !routed || of.routed.is_some()).map(|experiment| {
         let Experiment { name, about, length, policies, .. } = experiment;
-        let routed = experiment.routed.map(|Experiment { about, length, .. }| {
-            json!({ "about": about, "seconds_per_policy": length.seconds() })
+        let routed = experiment.routed.map(|routed| {
+            let Experiment { about, length, .. } = routed;
+            json!({ "about": about, "seconds_per_policy": length.seconds(), "simulated": routed.simulates().is_ok() })
         });
         let seconds = length.seconds();
         let simulated = experiment.simulates().is_ok();
@@ -384,11 +385,15 @@ mod tests {
     fn what_needs_a_machine_is_not_simulated() {
         let refused =
             |experiment: &Experiment| experiment.simulates().err().map(|refused| refused.to_string());
-        let ecn = "`ecn` cannot be simulated: its hosts send by the kernel's TCP".to_owned();
-        let all: Vec<_> = EXPERIMENTS.iter().filter_map(refused).collect();
-        assert_eq!(all, [ecn]);
-        let routed = refused(routed(find("cascade").unwrap()).unwrap()).unwrap();
-        assert_eq!(routed, "`cascade --routed` cannot be simulated: its routes are made by FRR's programs");
-        assert!(list(None, false).contains("s, cannot be simulated: pfc"), "{}", list(None, false));
+        let ecn =
+            "`ecn` cannot be simulated: its hosts send by the kernel's TCP, and the simulator has no kernel"
+                .to_owned();
+        let all: Vec<_> = EXPERIMENTS.iter().chain(EXPERIMENTS.iter().filter_map(|of| of.routed)).collect();
+        assert_eq!(all.into_iter().filter_map(refused).collect::<Vec<_>>(), [ecn]);
+        let [all, routed] = [false, true].map(|routed| list(None, routed));
+        assert!(all.matches("s, cannot be simulated: ").count() == 1, "{all}");
+        assert!(!routed.contains("cannot be simulated"), "{routed}");
+        let json: serde_json::Value = serde_json::from_str(&list_json(None, true)).unwrap();
+        assert_eq!(json["experiments"][0]["routed"]["simulated"], true);
     }
 }

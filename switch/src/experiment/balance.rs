@@ -340,7 +340,11 @@ fn text(request: &Request, all: &All) -> String {
             );
         }
     }
-    let of_tcp = if request.line.is_simulated() { String::new() } else { tcp::text(&of_tcp(all)) };
+    let of_tcp = if request.line.is_simulated() {
+        "TCP is left out: it is the kernel's, and the simulator has no kernel; without --simulated it is measured, too\n".to_owned()
+    } else {
+        tcp::text(&of_tcp(all))
+    };
     format!(
         "{}\n\n{table}\nEach host sends {MESSAGES} messages to its own receiver, one at a time, {LOAD} % of its line. Frames that come out of \
          order under `frame` and `adaptive` are what these do, and not counted against a policy.\n\n{}",

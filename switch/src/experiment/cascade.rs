@@ -54,7 +54,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// The same over routed hops.
 const ROUTED: Experiment = Experiment {
     name: "cascade --routed",
-    about: "the same over routers: two leaves, two spines, routes by FRR; each sender's flow has a spine of its own",
+    about: "the same over routers: two leaves, two spines, routes by FRR (simulated: as values); each sender's flow has a spine of its own",
     length: Length::Fixed(5),
     policies: POLICIES,
     settings: Variant::settings,

@@ -142,7 +142,10 @@ pub struct Unfit {
 /// An experiment cannot run in the simulator.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
 #[error("`{experiment}` cannot be simulated: {why}")]
-#[diagnostic(help("leave --simulated out; `list` says which experiments can be simulated"))]
+#[diagnostic(help(
+    "leave --simulated out, which takes root; `list` says which experiments can be simulated, and RoCE that slows down by marks (DCQCN) is \
+     in scenarios of `xoff sim`"
+))]
 pub struct OnMachines {
     experiment: &'static str,
     why: &'static str,

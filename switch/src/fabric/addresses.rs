@@ -10,6 +10,14 @@ use xoff_dataplane::units::MacAddr;
 
 use super::plan::{HostId, Plan, PortOf, SwitchId};
 
+/// What a router is to know of a host: where its network is, and the ports by which all of the shortest ways lead there.
+pub(super) struct Route {
+    pub(super) host: HostId,
+    /// Its address, and how long its prefix is.
+    pub(super) network: (Ipv4Addr, u8),
+    pub(super) ways: Vec<PortOf>,
+}
+
 /// The first wire between switches.
 const WIRES: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 0);
 
@@ -25,9 +33,18 @@ impl Plan {
         let wire = self.trunks.iter().position(|&(a, b)| a == at || b == at);
         match (wire, self.hosts().find(|&host| self.port_of(host) == at)) {
             (Some(wire), _) => (wire_address(wire, self.trunks[wire].1 == at), 31),
-            (None, Some(host)) => (Ipv4Addr::from_bits(network(host).to_bits() + 1), 24),
+            (None, Some(host)) => (Ipv4Addr::from_bits(network(host).to_bits() + 1), NETWORK_LEN),
             (None, None) => unreachable!("a port has a wire"),
         }
+    }
+
+    /// What a switch is to know of each host, whoever it is told by.
+    pub(super) fn routes(&self, switch: SwitchId) -> impl Iterator<Item = Route> {
+        self.hosts().map(move |host| Route {
+            host,
+            network: (network(host), NETWORK_LEN),
+            ways: self.ways(switch, host),
+        })
     }
 
     /// The ports by which the shortest ways lead from a switch to a host.
@@ -63,8 +80,11 @@ pub(super) fn device_address(at: PortOf) -> MacAddr {
     MacAddr([0x02, 0, 0x01, high, low, at.port.0])
 }
 
-/// Where a host and its router are, and nobody else: a /24.
-pub(super) fn network(host: HostId) -> Ipv4Addr {
+/// The prefix of a host's network.
+const NETWORK_LEN: u8 = 24;
+
+/// Where a host and its router are, and nobody else.
+fn network(host: HostId) -> Ipv4Addr {
     Ipv4Addr::from_bits(host.ipv4().to_bits() & !0xff)
 }
 

@@ -42,14 +42,14 @@ pub(super) enum Drive<'a> {
 }
 
 impl Drive<'_> {
-    fn now(&self) -> Nanos {
+    pub(super) fn now(&self) -> Nanos {
         match self {
             Drive::Threads(_) => clock::now(),
             Drive::Simulator(simulation) => simulation.borrow().now(),
         }
     }
 
-    fn wait(&self, span: Nanos) {
+    pub(super) fn wait(&self, span: Nanos) {
         match self {
             Drive::Threads(_) => thread::sleep(Duration::from_nanos(span.0)),
             Drive::Simulator(simulation) => simulation.borrow_mut().advance(span),

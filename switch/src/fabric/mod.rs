@@ -7,7 +7,7 @@
 //! The switches are what `xoff run` starts and the hosts what `xoff traffic` is, each a thread or two in
 //! a namespace of its own; or a host is left to the kernel, and whoever watches has sockets in it. Switches may be routers, with a
 //! routing daemon beside each. In the simulator (`simulation.rs`) the same dataplanes and hosts are driven by events, which needs no
-//! privilege. Nothing is left when the process goes, however it goes ([`crate::lab`]).
+//! privilege, and routes are values (`table.rs`). Nothing is left when the process goes, however it goes ([`crate::lab`]).
 
 mod account;
 mod addresses;
@@ -21,6 +21,7 @@ mod routing;
 mod settings;
 mod simulation;
 mod started;
+mod table;
 
 use std::io;
 use std::path::PathBuf;
@@ -182,7 +183,7 @@ impl Fabric {
     /// are simulated. Streams of the hosts have the reaction points of `variant`.
     ///
     /// # Errors
-    /// Where the machine refuses namespaces or has too little memory, a setting makes no sense, switches are to route and
+    /// Where the machine refuses namespaces or has too little memory, a setting makes no sense, switches of a machine are to route and
     /// there is no FRR, or the simulator has not what it takes.
     ///
     /// # Panics
@@ -207,17 +208,25 @@ impl Fabric {
     /// line is simulated frames are never faster than it.
     #[must_use]
     pub fn credit(&self, at: PortOf, frame: Bytes, frames: u64) -> Nanos {
-        let Ground::Machine(Namespaces { switches, .. }) = &self.ground else { return Nanos::ZERO };
-        let switch = &switches[at.switch.0].1.switch;
+        if self.plan.line().is_simulated() {
+            return Nanos::ZERO;
+        }
+        let switch = &self.config(at.switch).switch;
         credit::credit(&switch.ports[at.port.index()], &switch.pipeline, frame, frames)
     }
 
     /// Whether all frames of a flow take the same of several equal ways.
     #[must_use]
     pub fn keeps_flows(&self) -> bool {
-        let mut routers =
-            self.machine().switches.iter().filter_map(|(_, config)| config.shell.router.as_ref());
-        routers.all(|router| router.spread == Spread::Flow)
+        let mut configs = self.plan.switches().map(|switch| self.config(switch));
+        configs.all(|config| config.shell.router.as_ref().is_none_or(|router| router.spread == Spread::Flow))
+    }
+
+    fn config(&self, switch: SwitchId) -> &Config {
+        match &self.ground {
+            Ground::Machine(namespaces) => &namespaces.switches[switch.0].1,
+            Ground::Simulator(model) => &model.switches[switch.0],
+        }
     }
 
     /// The device of a host.

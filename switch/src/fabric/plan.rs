@@ -167,8 +167,8 @@ impl Plan {
         Plan { point: point.into(), ..self }
     }
 
-    /// The same with routers for switches: every host has a network of its own, and routes are FRR's. What is sent goes by its
-    /// sender's [`gateway`](Plan::gateway).
+    /// The same with routers for switches: every host has a network of its own, and routes are FRR's, or in the simulator
+    /// values. What is sent goes by its sender's [`gateway`](Plan::gateway).
     #[must_use]
     pub fn routed(mut self) -> Plan {
         // The namespace is made when the fabric is.
@@ -192,13 +192,8 @@ impl Plan {
     /// What of it there is on a machine alone, and not in the simulator.
     #[must_use]
     pub fn needs_a_machine(&self) -> Option<&'static str> {
-        if self.is_routed {
-            Some("its routes are made by FRR's programs")
-        } else if self.hosts_with(Stack::Kernel).next().is_some() {
-            Some("its hosts send by the kernel's TCP")
-        } else {
-            None
-        }
+        let has_kernels = self.hosts_with(Stack::Kernel).next().is_some();
+        has_kernels.then_some("its hosts send by the kernel's TCP, and the simulator has no kernel")
     }
 
     /// What one switch is told beyond that.

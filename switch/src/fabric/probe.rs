@@ -2,28 +2,27 @@
 //! trying.
 
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use xoff_dataplane::units::{Class, Nanos};
 use xoff_hosts::Stream;
 use xoff_hosts::payload::{Headers, STAMP_LEN, Stamp, Template};
 
-use super::plan::{HostId, PortOf};
-use super::{Fabric, FabricError};
+use super::line::Line;
+use super::live::Drive;
+use super::plan::{HostId, Plan, PortOf};
 use crate::control::SwitchView;
-use crate::traffic::emit::{Link, LinkError};
+use crate::traffic::emit::LinkError;
 
 /// Of trials: no stream of an experiment has it, and no kernel sends in it.
 const CLASS: Class = Class::ALL[1];
 const DSCP: u8 = 8;
 /// The first of the dynamic ports, with which streams begin, too.
 const PORTS: std::ops::Range<u16> = 49_152..49_152 + 64;
-/// So long a frame may take to the next switch.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// So long a frame may take to the next switch, on lines of 100 Mb/s.
+const PATIENCE: Nanos = Nanos::from_secs(5);
 /// One that is not there by then is sent again, so long: it may be lost, as any of its class.
-const SEND_EVERY: Duration = Duration::from_millis(100);
-const LOOK_EVERY: Duration = Duration::from_micros(200);
+const SEND_EVERY: Nanos = Nanos::from_millis(100);
+const LOOK_EVERY: Nanos = Nanos::from_micros(200);
 
 /// Why nobody knows which way a flow takes.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +31,10 @@ pub enum ProbeError {
     #[error(transparent)]
     Link(#[from] LinkError),
     /// A frame did not arrive.
-    #[error("no frame from {from} to {to} left {switch} for another switch within {} s", PATIENCE.as_secs())]
+    #[error(
+        "no frame from {from} to {to} left {switch} for another switch within {} s (at 100 Mb/s)",
+        PATIENCE.0 / 1_000_000_000
+    )]
     Lost {
         /// Who sent it.
         from: String,
@@ -55,90 +57,100 @@ pub enum ProbeError {
     },
 }
 
-/// A UDP source port with which frames from one host to the other leave a switch by this port, which leads to another. Where a frame
-/// went is known where it came: a switch counts it before it goes on.
-pub(super) fn source_port(
-    fabric: &Fabric,
-    views: &[Arc<SwitchView>],
-    [from, to]: [HostId; 2],
-    by: PortOf,
-) -> Result<u16, FabricError> {
-    let plan = fabric.plan();
-    let link = fabric.device(from).namespace().run(|| Link::open("eth0")).map_err(ProbeError::from)?;
-    let ends: Vec<(PortOf, PortOf)> = plan.trunks_of(by.switch).collect();
-    let came = || -> Vec<u64> {
-        let of = |&(_, at): &(PortOf, PortOf)| views[at.switch.0].counters.class(at.port, CLASS);
-        ends.iter().map(|end| of(end).rx_frames.get()).collect()
-    };
-    let name = |host: HostId| plan.port_name(plan.port_of(host)).to_owned();
-    let switch = || plan.switch_name(by.switch).to_owned();
-    for port in PORTS {
-        let frame = frame(fabric, [from, to], port);
-        let way = find_out(&came, || link.send(&frame).map_err(ProbeError::from))?;
-        match way.map(|place| ends[place].0) {
-            None => {
-                return Err(ProbeError::Lost { from: name(from), to: name(to), switch: switch() }.into());
+/// A flow between two hosts that is to leave a switch by this port, which leads to another.
+pub(super) struct Trial<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) flow: [HostId; 2],
+    pub(super) by: PortOf,
+}
+
+impl Trial<'_> {
+    /// A UDP source port with which it does. `send` has the sender send a frame. Where one went is known where it came: a switch counts it
+    /// before it goes on.
+    pub(super) fn source_port(
+        &self,
+        drive: &Drive<'_>,
+        views: &[Arc<SwitchView>],
+        mut send: impl FnMut(&[u8]) -> Result<(), ProbeError>,
+    ) -> Result<u16, ProbeError> {
+        let Trial { plan, flow: [from, to], by } = *self;
+        let ends: Vec<(PortOf, PortOf)> = plan.trunks_of(by.switch).collect();
+        let came = || -> Vec<u64> {
+            let of = |&(_, at): &(PortOf, PortOf)| views[at.switch.0].counters.class(at.port, CLASS);
+            ends.iter().map(|end| of(end).rx_frames.get()).collect()
+        };
+        let name = |host: HostId| plan.port_name(plan.port_of(host)).to_owned();
+        let switch = || plan.switch_name(by.switch).to_owned();
+        for port in PORTS {
+            let frame = self.frame(port);
+            let way = find_out((drive, plan.line()), &came, || send(&frame))?;
+            match way.map(|place| ends[place].0) {
+                None => return Err(ProbeError::Lost { from: name(from), to: name(to), switch: switch() }),
+                Some(way) if way == by => return Ok(port),
+                Some(_) => {}
             }
-            Some(way) if way == by => return Ok(port),
-            Some(_) => {}
         }
+        let port = plan.port_name(by).to_owned();
+        Err(ProbeError::Elsewhere { from: name(from), to: name(to), switch: switch(), port })
     }
-    let port = plan.port_name(by).to_owned();
-    Err(ProbeError::Elsewhere { from: name(from), to: name(to), switch: switch(), port }.into())
+
+    /// The shortest frame of the flow.
+    fn frame(&self, source_port: u16) -> Vec<u8> {
+        let [from, to] = self.flow;
+        let template = Template::new(&Headers {
+            dst: to.address(),
+            via: self.plan.gateway(from),
+            src: from.address(),
+            tag: None,
+            cn_tag: None,
+            dscp: DSCP,
+            ecn: 0,
+            source_port,
+            destination_port: Stream::default().destination_port,
+        });
+        let len = template.len_min(false);
+        let mut frame = vec![0; len];
+        let stamp = Stamp {
+            sender: from.number(),
+            stream: u8::MAX,
+            class: CLASS,
+            end: false,
+            sequence: 0,
+            sent: Nanos::ZERO,
+            flow: None,
+        };
+        template.write(&mut frame, len, &stamp);
+        // No frame of a stream, should its receiver be there already.
+        frame[len - STAMP_LEN..].fill(0);
+        frame
+    }
 }
 
 /// Sends a frame until it is known where it went: which of the counts that `came` reads has grown. What was sent beside the first to come
 /// is waited for, too: it is to count for no other flow.
 fn find_out(
+    (drive, line): (&Drive<'_>, Line),
     came: &impl Fn() -> Vec<u64>,
     mut send: impl FnMut() -> Result<(), ProbeError>,
 ) -> Result<Option<usize>, ProbeError> {
+    let [patience, send_every, look_every] = [PATIENCE, SEND_EVERY, LOOK_EVERY].map(|time| line.span(time));
     let before = came();
-    let (begin, mut sent, mut last) = (Instant::now(), 0, None);
+    let (begin, mut sent, mut last) = (drive.now(), 0, None);
     loop {
         let came: Vec<u64> = came().iter().zip(&before).map(|(now, before)| now - before).collect();
         let (way, all) = (came.iter().position(|&count| count > 0), came.iter().sum::<u64>());
-        let since = last.map(|last: Instant| last.elapsed());
-        if all == sent && sent > 0 || since.is_some_and(|since| since >= PATIENCE) {
+        let now = drive.now();
+        let since = last.map(|last| now.since(last));
+        if all == sent && sent > 0 || since.is_some_and(|since| since >= patience) {
             return Ok(way);
         }
-        let is_due = since.is_none_or(|since| since >= SEND_EVERY);
-        if way.is_none() && is_due && begin.elapsed() < PATIENCE {
+        let is_due = since.is_none_or(|since| since >= send_every);
+        if way.is_none() && is_due && now.since(begin) < patience {
             send()?;
-            (sent, last) = (sent + 1, Some(Instant::now()));
+            (sent, last) = (sent + 1, Some(now));
         }
-        thread::sleep(LOOK_EVERY);
+        drive.wait(look_every);
     }
-}
-
-/// The shortest frame of the flow.
-fn frame(fabric: &Fabric, [from, to]: [HostId; 2], source_port: u16) -> Vec<u8> {
-    let template = Template::new(&Headers {
-        dst: to.address(),
-        via: fabric.plan().gateway(from),
-        src: from.address(),
-        tag: None,
-        cn_tag: None,
-        dscp: DSCP,
-        ecn: 0,
-        source_port,
-        destination_port: Stream::default().destination_port,
-    });
-    let len = template.len_min(false);
-    let mut frame = vec![0; len];
-    let stamp = Stamp {
-        sender: from.number(),
-        stream: u8::MAX,
-        class: CLASS,
-        end: false,
-        sequence: 0,
-        sent: Nanos::ZERO,
-        flow: None,
-    };
-    template.write(&mut frame, len, &stamp);
-    // No frame of a stream, should its receiver be there already.
-    frame[len - STAMP_LEN..].fill(0);
-    frame
 }
 
 #[cfg(test)]
@@ -156,7 +168,8 @@ mod tests {
             // The second comes before the first.
             vec![7, 5 + u64::from(looks_since.get() > 0) + u64::from(looks_since.get() > 9)]
         };
-        let way = find_out(&came, || {
+        let line = Line::from(Line::REFERENCE);
+        let way = find_out((&Drive::Threads(&[]), line), &came, || {
             sent.set(sent.get() + 1);
             Ok(())
         });

@@ -27,8 +27,8 @@ use nix::unistd::Group;
 use tokio::runtime;
 
 use super::FabricError;
-use super::addresses::{network, wire_address};
-use super::plan::{HostId, Plan, Stack, SwitchId};
+use super::addresses::{Route, wire_address};
+use super::plan::{Plan, Stack, SwitchId};
 use crate::control::SwitchView;
 use crate::lab::{Device, Lab, LabError, Namespace};
 use crate::network::enter;
@@ -112,12 +112,12 @@ pub enum RoutingError {
 }
 
 impl Plan {
-    /// Whether there is what it takes to route, if it routes.
+    /// Whether there is what it takes to route on this machine, if it routes there.
     ///
     /// # Errors
     /// Where FRR is missing, or a part of it.
     pub fn check_programs(&self) -> Result<(), RoutingError> {
-        if self.is_routed { look_for_frr() } else { Ok(()) }
+        if self.is_routed && !self.line().is_simulated() { look_for_frr() } else { Ok(()) }
     }
 }
 
@@ -372,9 +372,9 @@ fn missing_of_all(plan: &Plan, views: &[Arc<SwitchView>], ready: Ready) -> Vec<S
 /// What a switch lacks to forward to every host by all of the shortest ways, and by no other.
 fn missing(plan: &Plan, switch: SwitchId, page: Option<Page>, ready: Ready) -> Vec<String> {
     let Some(page) = page else { return vec!["its router has ended".to_owned()] };
-    let lack = |host: HostId| {
-        let prefix = format!("{}/24", network(host));
-        let wanted: BTreeSet<&str> = plan.ways(switch, host).iter().map(|&at| plan.port_name(at)).collect();
+    let lack = |Route { host, network: (network, len), ways }: Route| {
+        let prefix = format!("{network}/{len}");
+        let wanted: BTreeSet<&str> = ways.iter().map(|&at| plan.port_name(at)).collect();
         let row = page.rows.iter().find(|row| row.table == table::MAIN && row.prefix == prefix);
         let there = row.map(ways_of).unwrap_or_default();
         let names = |of: &BTreeSet<&str>, other: &BTreeSet<&str>| {
@@ -390,7 +390,7 @@ fn missing(plan: &Plan, switch: SwitchId, page: Option<Page>, ready: Ready) -> V
         let is_known = plan.port_of(host).switch != switch || page.stations.contains(&host.ipv4().into());
         (!is_known).then(|| format!("the station of {}", host.ipv4()))
     };
-    let mut missing: Vec<String> = plan.hosts().filter_map(lack).collect();
+    let mut missing: Vec<String> = plan.routes(switch).filter_map(lack).collect();
     if missing.is_empty() && ready == Ready::Workers && !page.is_in_use {
         missing.push("its workers have yet to get them".to_owned());
     }

@@ -64,7 +64,10 @@ impl Simulation {
             Arc::new(SwitchKind { settings: settings.clone(), slots: slots(config) })
         });
         let mut simulated = xoff_sim::Plan::default();
-        kinds.for_each(|kind| _ = simulated.add_switch(&kind, Forwarding::default()));
+        for ((switch, kind), config) in plan.switches().zip(kinds).zip(&model.switches) {
+            let fib = plan.fib(switch, config, &kind.settings).map(Arc::new);
+            simulated.add_switch(&kind, Forwarding { fib, ..Forwarding::default() });
+        }
         let cable = |at: PortOf| model.switches[at.switch.0].cables[at.port.index()];
         let line = |rate: BitRate, cable: Nanos| Line { rate, delay: Picos::from(cable) };
         for host in &plan.hosts {
@@ -75,7 +78,8 @@ impl Simulation {
             simulated.link(from, to, line(plan.line().rate(), cable(a).max(cable(b))));
         }
         let switch = |at, settings: SwitchSettings, slots| SwitchNode::new(at, &settings, slots);
-        let fabric = Fabric::of(&simulated, Seed(model.seed), switch, TrafficHost::new);
+        let mut fabric = Fabric::of(&simulated, Seed(model.seed), switch, TrafficHost::new);
+        fabric.route(&simulated);
         let never_seen: Vec<Arc<Counter>> = settings.iter().map(|_| Arc::default()).collect();
         let seen = fabric.switches().iter().zip(settings).zip(&model.switches).zip(&never_seen);
         let views = seen.map(|(((node, settings), config), never_seen)| {
@@ -111,6 +115,11 @@ impl Simulation {
         };
         let number = u32::from(host.number() - 1);
         self.fabric.at_host(number, |host, net| host.begin(settings, net));
+    }
+
+    /// A host that has yet to begin sends a frame.
+    pub(super) fn send(&mut self, host: HostId, frame: &[u8]) {
+        self.fabric.at_host(u32::from(host.number() - 1), |at, net| at.emit(frame, net));
     }
 
     /// What time it is.

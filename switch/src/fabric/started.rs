@@ -17,10 +17,11 @@ use super::plan::{HostId, PortOf, Stack};
 use super::record::{Looks, Record};
 use super::routing::Routing;
 use super::simulation::Simulation;
-use super::{Account, Fabric, FabricError, Ground, Live, Load, Namespaces, account, probe};
+use super::{Account, Fabric, FabricError, Ground, Live, Load, Namespaces, ProbeError, account, probe};
 use crate::control::SwitchView;
 use crate::control::status::Status;
 use crate::lab::Switches;
+use crate::traffic::emit::Link;
 use crate::traffic::{Host, HostError, HostOptions};
 
 /// Hosts end when nothing has moved for so long.
@@ -36,7 +37,7 @@ pub struct Started<'a> {
 #[derive(Debug)]
 enum World<'a> {
     Machine(Running<'a>),
-    Simulator(Box<Simulation>),
+    Simulator(Box<RefCell<Simulation>>),
 }
 
 /// Switches in namespaces.
@@ -67,24 +68,36 @@ impl<'a> Started<'a> {
                 let routing = Routing::start(&fabric.plan, &namespaces.kernels, &switches.views())?;
                 World::Machine(Running { namespaces, routing, switches })
             }
-            Ground::Simulator(model) => World::Simulator(Box::new(Simulation::start(&fabric.plan, model)?)),
+            Ground::Simulator(model) => {
+                World::Simulator(Box::new(RefCell::new(Simulation::start(&fabric.plan, model)?)))
+            }
         };
         Ok(Started { fabric, world })
     }
 
     /// A UDP source port with which a stream from one host to another, to the destination port that streams have unless told
-    /// otherwise, leaves a switch of routers here. Which way a flow takes there is by a secret of this start, so that
+    /// otherwise, leaves a switch of routers here. Which way a flow takes there is by a secret of this start, or of the seed, so that
     /// it is tried: a few frames of another class go to the receiver, which is not there yet.
     ///
     /// # Errors
-    /// Where no port does, or no frame gets to the next switch; and in the simulator, which has no routers.
+    /// Where no port does, or no frame gets to the next switch.
     pub fn source_port(&self, from: HostId, to: HostId, by: PortOf) -> Result<u16, FabricError> {
-        match &self.world {
+        let trial = probe::Trial { plan: &self.fabric.plan, flow: [from, to], by };
+        Ok(match &self.world {
             World::Machine(running) => {
-                probe::source_port(self.fabric, &running.switches.views(), [from, to], by)
+                let link = self.fabric.device(from).namespace().run(|| Link::open("eth0"));
+                let link = link.map_err(ProbeError::from)?;
+                let views = running.switches.views();
+                trial.source_port(&Drive::Threads(&[]), &views, |frame| Ok(link.send(frame)?))?
             }
-            World::Simulator(_) => Err(FabricError::Unsimulated("it has no routers")),
-        }
+            World::Simulator(simulation) => {
+                let views = simulation.borrow().views();
+                trial.source_port(&Drive::Simulator(simulation), &views, |frame| {
+                    simulation.borrow_mut().send(from, frame);
+                    Ok(())
+                })?
+            }
+        })
     }
 
     /// Lets the hosts send; see [`Fabric::run`].
@@ -127,7 +140,7 @@ fn reaction(fabric: &Fabric, host: HostId) -> Option<ReactionSettings> {
 
 /// The same in the simulator, where whoever watches has time go on.
 fn simulate<T>(
-    mut simulation: Simulation,
+    simulation: RefCell<Simulation>,
     fabric: &Fabric,
     load: &Load,
     patience: Duration,
@@ -136,10 +149,15 @@ fn simulate<T>(
     let plan = &fabric.plan;
     let progress = progress(fabric, load);
     for (host, (progress, _)) in plan.hosts().zip(&progress) {
-        simulation.begin(plan, host, load.of(host), Arc::clone(progress), reaction(fabric, host));
+        simulation.borrow_mut().begin(
+            plan,
+            host,
+            load.of(host),
+            Arc::clone(progress),
+            reaction(fabric, host),
+        );
     }
-    let views = simulation.views();
-    let simulation = RefCell::new(simulation);
+    let views = simulation.borrow().views();
     let drive = Drive::Simulator(&simulation);
     let looks = fabric.recorder.is_some().then(Looks::default);
     let live = Live::new(views.clone(), progress, (plan.line(), drive), looks);

@@ -161,6 +161,62 @@ fn flows_outlive_a_link_that_fails_and_is_repaired() {
     assert!(done == 2 && resent > 0, "{done} {resent}");
 }
 
+/// The same fabric of routers: each packet is looked up, and no frame takes longer by it.
+#[test]
+fn where_there_is_one_way_routers_carry_flows_as_bridges_do() {
+    for (kind, control) in [
+        ("dumbbell\"\nhosts = 4", "dcqcn"),
+        ("chain\"\nswitches = 3", "none"),
+        ("ring\"\nswitches = 4", "none"),
+    ] {
+        let flows = |routed: bool| {
+            let rows = run_of(
+                &format!(
+                    "[scenario]\nname = \"x\"\n[topology]\nkind = \"{kind}\nrouted = {routed}\n[switch.all.class.3]\necn_min = \"20KB\"\n\
+                     [hosts]\ntransport = \"roce\"\ncontrol = \"{control}\"\n[[load]]\nkind = \"permutation\"\nsize = \"200KB\"\n"
+                ),
+                &[],
+            );
+            assert_eq!(rows[&RUNS][0][RUNS.at("lost_frames")], "0");
+            rows[&FLOWS].clone()
+        };
+        let (routed, bridged) = (flows(true), flows(false));
+        assert!(!routed.is_empty());
+        assert_eq!(routed, bridged, "{kind}");
+    }
+}
+
+/// A leaf-spine and a fat-tree, of routers, in which a link fails: what has a way left arrives, by each transport and spread.
+#[test]
+fn fabrics_of_routers_lose_nothing_and_their_ledgers_balance() {
+    let fat_tree = "kind = \"fat-tree\"\nk = 4";
+    let leaf_spine = "kind = \"leaf-spine\"\nleaves = 3\nspines = 2\nhosts = 4\nfailed = [[2, 1]]";
+    for topology in [fat_tree, leaf_spine] {
+        for (spread, hosts) in [
+            ("flow", "control = \"swift\""),
+            ("flow", "control = \"qcn\""),
+            ("adaptive", "transport = \"line-rate\""),
+        ] {
+            let transport = if hosts.contains("transport") { "" } else { "transport = \"roce\"\n" };
+            let scenario = format!(
+                "[scenario]\nname = \"x\"\n[topology]\n{topology}\nrouted = true\nspread = \"{spread}\"\n[switch.all.qcn]\negress = [3]\n\
+                 [hosts]\n{transport}{hosts}\n[[load]]\nkind = \"permutation\"\nsize = \"300KB\"\n\
+                 [[load]]\nkind = \"incast\"\nfan_in = 5\nsize = \"100KB\"\n"
+            );
+            let place = tempfile::tempdir().unwrap();
+            let path = place.path().join("scenario.toml");
+            fs::write(&path, &scenario).unwrap();
+            let source = Source::load(&path, &[]).unwrap();
+            let mut model = build::model(&source, 0, 1, &path).unwrap();
+            assert!(model.fabric.run_to_end(xoff_sim::Picos::from_micros(100_000)), "{scenario}");
+            for switch in model.fabric.fabric().switches() {
+                assert_eq!((switch.switch().ledger().missing(), switch.never_seen()), (0, 0), "{scenario}");
+            }
+            assert_eq!(model.fabric.fabric().missing(), 0);
+        }
+    }
+}
+
 #[test]
 fn a_run_that_ends_in_a_deadlock_says_so_and_since_when() {
     let run = |ahead: u32| {

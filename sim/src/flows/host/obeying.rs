@@ -3,10 +3,10 @@
 use xoff_dataplane::units::Nanos;
 use xoff_dataplane::wire::{Cnm, FlowKey, Header};
 
-use super::super::segment::{about, ip};
+use super::super::segment::about;
 use super::super::sending::Wait;
 use super::FlowHost;
-use crate::host::address;
+use crate::host::{address, ip};
 use crate::time::Picos;
 
 const UDP: u8 = 17;

@@ -1,0 +1,234 @@
+//! Fabrics whose switches are routers.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use xoff_dataplane::drop_reason::DropReason;
+use xoff_dataplane::punt::PuntReason;
+use xoff_dataplane::units::{ClassSet, MacAddr, PortId};
+use xoff_dataplane::wire::Header;
+use xoff_dataplane::wire::ip::{Address, Packet};
+use xoff_sim::flows::{FlowFabric, HostSettings, RoceSettings, Transport};
+use xoff_sim::ideal::Ideal;
+use xoff_sim::topology::{self, Build, FatTree, LeafSpine};
+use xoff_sim::{At, Fabric, Line, Picos, Plan, Seed, SwitchNode, TrafficHost, address};
+
+use super::{LINE, check, dropped, flow, line};
+
+/// Ideal switches that route.
+fn routers() -> Build<'static> {
+    Build::alike(|lines: &[Line], _| {
+        let mut kind = Ideal::of(lines, ClassSet::NONE);
+        kind.settings.ports.iter_mut().for_each(|port| (port.routed, port.pvid) = (true, None));
+        kind
+    })
+}
+
+fn leaf_spine(leaves: u8, without: Vec<(u8, u8)>) -> LeafSpine {
+    LeafSpine { leaves, spines: 2, hosts: 2, host_line: LINE, spine_line: LINE, without }
+}
+
+fn roce() -> HostSettings {
+    HostSettings { transport: Transport::Roce(RoceSettings::default()), ..HostSettings::default() }
+}
+
+/// A packet as it was on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Seen {
+    /// Between hosts, by their numbers.
+    hosts: [u32; 2],
+    /// Its UDP port.
+    port: u16,
+    stations: [MacAddr; 2],
+    hops_left: u8,
+}
+
+fn seen(head: &[u8]) -> Option<Seen> {
+    let header = Header::parse(head).ok()?;
+    let packet = Packet::read(header.ether_type, header.payload(head), 9_000)?.expect("a right header");
+    let host = |address| match address {
+        Address::V4(address) => address - 0x0a00_0001,
+        Address::V6(_) => panic!("nobody has IPv6"),
+    };
+    Some(Seen {
+        hosts: [packet.src, packet.dst].map(host),
+        port: u16::from_be_bytes([head[34], head[35]]),
+        stations: [header.src, header.dst],
+        hops_left: packet.hops_left,
+    })
+}
+
+/// What has left by each end of a link.
+type Links = Rc<RefCell<BTreeMap<String, Vec<Seen>>>>;
+
+fn watched(plan: &Plan, fabric: &mut FlowFabric) -> Links {
+    let links = Links::default();
+    for (a, b, _) in plan.links() {
+        for from in [*a, *b] {
+            let links = Rc::clone(&links);
+            fabric.fabric_mut().lose(from, move |head| {
+                links.borrow_mut().entry(from.to_string()).or_default().extend(seen(head));
+                false
+            });
+        }
+    }
+    links
+}
+
+/// Of router `switch` at a port.
+fn router(switch: u8, port: u8) -> MacAddr {
+    MacAddr([2, 2, 0, 0, switch, port])
+}
+
+/// All that one host sends another has to cross leaf 0, a spine and leaf 1.
+#[test]
+fn at_each_hop_a_packet_has_the_addresses_of_its_wire_and_a_hop_less() {
+    let plan = leaf_spine(2, Vec::new()).plan(&routers());
+    let mut fabric = FlowFabric::new(&plan, Seed(1), roce());
+    let links = watched(&plan, &mut fabric);
+    let flows: Vec<u32> = (0..16).map(|_| fabric.add(flow(0, 2, 30_000))).collect();
+    assert!(fabric.run_to_end(Picos::from_micros(10_000)));
+    check(&fabric);
+    assert_eq!(dropped(&fabric), 0);
+    let frames: usize = flows.iter().map(|flow| fabric.record(*flow).frames_sent as usize).sum();
+    let links = links.borrow();
+    let there =
+        |from: At| links.get(&from.to_string()).into_iter().flatten().filter(|seen| seen.hosts == [0, 2]);
+    let all = |from: &[At], stations: [MacAddr; 2], hops_left: u8| {
+        let seen: Vec<&Seen> = from.iter().flat_map(|from| there(*from)).collect();
+        assert!(seen.iter().all(|seen| seen.stations == stations && seen.hops_left == hops_left), "{seen:?}");
+        seen.len()
+    };
+    // Hosts are at ports 0 and 1 of a leaf, spines at 2 and 3.
+    assert_eq!(all(&[At::Host(0)], [address(0), router(0, 0)], 64), frames);
+    let by_spine = [2, 3].map(|spine: u8| {
+        let up = all(&[At::Switch(0, spine)], [router(0, spine), router(spine, 0)], 63);
+        let down = all(&[At::Switch(spine.into(), 1)], [router(spine, 1), router(1, spine)], 62);
+        assert_eq!(up, down);
+        up
+    });
+    assert!(by_spine.iter().all(|frames| *frames > 0), "both spines are used: {by_spine:?}");
+    assert_eq!(all(&[At::Switch(1, 0)], [router(1, 0), address(2)], 61), frames);
+    assert_eq!(by_spine[0] + by_spine[1], frames);
+    let ports = |spine: u8| there(At::Switch(0, spine)).map(|seen| seen.port).collect::<BTreeSet<u16>>();
+    assert!(ports(2).is_disjoint(&ports(3)), "a flow stays on its way");
+}
+
+/// Routers one behind the other choose by numbers of their own: an aggregation switch to whom one half of the flows came spreads these.
+#[test]
+fn routers_of_each_layer_spread_flows_by_numbers_of_their_own() {
+    let tree = FatTree::regular(4, LINE);
+    let plan = tree.plan(&routers());
+    let mut fabric = FlowFabric::new(&plan, Seed(1), roce());
+    let links = watched(&plan, &mut fabric);
+    (0..64).for_each(|_| _ = fabric.add(flow(0, 15, 3_000)));
+    assert!(fabric.run_to_end(Picos::from_micros(10_000)));
+    check(&fabric);
+    let links = links.borrow();
+    // Edge switches are numbered first, 8 of them; aggregation switches 8 and 9 are of pod 0, with cores at ports 2 and 3.
+    for aggregation in [8, 9] {
+        let flows = [2, 3].map(|port| {
+            let up = links.get(&At::Switch(aggregation, port).to_string()).into_iter().flatten();
+            up.filter(|seen| seen.hosts == [0, 15]).map(|seen| seen.port).collect::<BTreeSet<u16>>().len()
+        });
+        assert!(flows.iter().all(|flows| *flows >= 5), "{aggregation}: {flows:?}");
+    }
+}
+
+/// Unlike groups of ports, which lead to the same places: see `a_place_is_reached_..` of bridges.
+#[test]
+fn where_a_line_has_failed_each_place_keeps_all_of_the_ways_that_it_has() {
+    let plan = leaf_spine(3, vec![(2, 0)]).plan(&routers());
+    let mut fabric = FlowFabric::new(&plan, Seed(1), roce());
+    let links = watched(&plan, &mut fabric);
+    for to in [2, 4] {
+        (0..16).for_each(|_| _ = fabric.add(flow(0, to, 3_000)));
+    }
+    assert!(fabric.run_to_end(Picos::from_micros(10_000)));
+    check(&fabric);
+    let links = links.borrow();
+    let flows = |to: u32| {
+        [2, 3].map(|port| {
+            let up = links.get(&At::Switch(0, port).to_string()).into_iter().flatten();
+            up.filter(|seen| seen.hosts == [0, to]).map(|seen| seen.port).collect::<BTreeSet<u16>>().len()
+        })
+    };
+    let [both, one] = [2, 4].map(flows);
+    assert!(both[0] > 0 && both[1] > 0 && both[0] + both[1] == 16, "{both:?}");
+    assert_eq!(one, [0, 16], "leaf 2 has no line to spine 0");
+}
+
+/// A packet takes as long: store and forward, and a look at a table takes no time.
+#[test]
+fn flows_over_routers_take_as_long_as_over_bridges_where_there_is_one_way() {
+    for switches in 1..4 {
+        let records = [routers(), Build::ideal()].map(|build| {
+            let mut graph = topology::Graph::default();
+            let all: Vec<u32> = (0..switches).map(|_| graph.add_switch(0)).collect();
+            for at in [0, 0, switches - 1] {
+                graph.add_host(all[at as usize], line(25, 333));
+            }
+            all.windows(2).for_each(|pair| graph.link(pair[0], pair[1], LINE));
+            let mut fabric = FlowFabric::new(&graph.plan(&build), Seed(1), roce());
+            let of = [(0, 2), (1, 2), (2, 1)].map(|(from, to)| fabric.add(flow(from, to, 200_000)));
+            assert!(fabric.run_to_end(Picos::from_micros(10_000)));
+            check(&fabric);
+            of.map(|flow| fabric.record(flow))
+        });
+        let [routed, bridged] = records;
+        assert_eq!(routed, bridged, "{switches} switches, and alone as fast, too");
+        assert!(routed.iter().all(|of| of.slowdown() >= Some(1.0)), "{routed:?}");
+    }
+}
+
+/// There is no host beside a router.
+#[test]
+fn what_is_not_transit_is_dropped_by_name_and_nobody_answers() {
+    let plan = leaf_spine(2, Vec::new()).plan(&routers());
+    let make = |at, settings, slots| SwitchNode::new(at, &settings, slots);
+    let mut fabric = Fabric::of(&plan, Seed(1), make, TrafficHost::new);
+    fabric.route(&plan);
+    let frame = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut frame = vec![0; 60];
+        frame[..6].copy_from_slice(&router(0, 0).0);
+        frame[6..12].copy_from_slice(&address(0).0);
+        frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17]);
+        frame[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+        change(&mut frame);
+        let sum: u32 =
+            (14..34).step_by(2).map(|at| u32::from(frame[at]) << 8 | u32::from(frame[at + 1])).sum();
+        let [high, low] = u16::try_from(!((sum & 0xffff) + (sum >> 16)) & 0xffff).unwrap_or(0).to_be_bytes();
+        frame[24..26].copy_from_slice(&[high, low]);
+        frame
+    };
+    let arp = |frame: &mut Vec<u8>| frame[12..14].copy_from_slice(&[8, 6]);
+    let punted = [
+        (PuntReason::HopLimit, frame(&|frame| frame[22] = 1)),
+        (PuntReason::NoRoute, frame(&|frame| frame[33] = 99)),
+        (PuntReason::Arp, frame(&arp)),
+        (PuntReason::Other, frame(&|frame| frame[12] = 0x99)),
+    ];
+    let mut broken = frame(&|_| ());
+    broken[25] ^= 1;
+    let refused = [
+        (DropReason::BadIp, broken),
+        (DropReason::OtherStation, frame(&|frame| frame[..6].copy_from_slice(&address(1).0))),
+    ];
+    let frames = punted.iter().map(|(_, frame)| frame).chain(refused.iter().map(|(_, frame)| frame));
+    for frame in frames {
+        fabric.at_host(0, |host, net| host.emit(frame, net));
+        fabric.run_to_rest();
+    }
+    let leaf = &fabric.switches()[0];
+    let counted = |reason: PuntReason| leaf.counters().port(PortId(0)).punts[reason.index()].no_room.get();
+    assert_eq!(punted.each_ref().map(|(reason, _)| counted(*reason)), [1; 4]);
+    assert_eq!(leaf.counters().dropped(DropReason::PuntFull), 4);
+    assert_eq!(refused.each_ref().map(|(reason, _)| leaf.counters().dropped(*reason)), [1; 2]);
+    assert_eq!((leaf.switch().ledger().missing(), leaf.frames(), fabric.missing()), (0, 0, 0));
+    assert_eq!(fabric.tally().hops, 6, "nothing has gone farther than the leaf");
+    // And transit does: over the leaf to the host beside.
+    fabric.at_host(0, |host, net| host.emit(&frame(&|_| ()), net));
+    fabric.run_to_rest();
+    assert_eq!(fabric.tally().hops, 8);
+}
