@@ -8,6 +8,7 @@
 //! When a stream is over it says so: a few end markers, in its own class and behind its data, carry
 //! how many frames it had. Sinks compute losses from them.
 
+use std::mem;
 use std::sync::Arc;
 
 use crate::limiter::{Limiter, LimiterReport};
@@ -117,8 +118,10 @@ struct Outgoing {
     flow: FlowKey,
     /// Paused as a flow.
     held: bool,
-    /// When its class was last found paused.
-    blocked_at: Nanos,
+    /// When it was last found to have a frame, it was paused.
+    is_blocked: bool,
+    /// When it was found to go on after its last pause.
+    let_go: Nanos,
     /// How many end markers it sends.
     end_markers: u8,
     next_marker: Option<Nanos>,
@@ -152,10 +155,13 @@ impl Sender {
             let stream = &mut self.streams[index];
             match stream.due(now) {
                 Due::Since(_) if stream.held || paused.contains(stream.class) => {
-                    stream.blocked_at = now;
+                    stream.is_blocked = true;
                     wake = wake.or(Some(Nanos::NEVER));
                 }
                 Due::Since(since) => {
+                    if mem::take(&mut stream.is_blocked) {
+                        stream.let_go = now;
+                    }
                     let rank = stream.rank(since);
                     if best.is_none_or(|best| rank < best.0) {
                         best = Some((rank, since, index));
@@ -188,7 +194,7 @@ impl Sender {
         stream.write(turn, self.settings.id, now, frame);
         let bytes = Bytes::on_line(turn.frame.len);
         let catch_up_from = Nanos(now.0.saturating_sub(self.settings.catch_up.0));
-        let earliest = turn.since.max(stream.blocked_at).max(catch_up_from);
+        let earliest = turn.since.max(stream.let_go).max(catch_up_from);
         self.line.occupy(earliest, bytes);
         if let Some(limiter) = &mut stream.limiter {
             limiter.sent(earliest, bytes);
@@ -270,7 +276,8 @@ impl Outgoing {
             template,
             limiter: settings.qcn.map(|qcn| Limiter::new(&qcn, index, settings.line, now)),
             source_port: stream.source_port,
-            blocked_at: Nanos::ZERO,
+            is_blocked: false,
+            let_go: Nanos::ZERO,
             end_markers: settings.end_markers,
             next_marker: None,
             sent: Sent::default(),
@@ -444,8 +451,31 @@ mod tests {
         for micro in 0..100 {
             assert_eq!(drain(&mut sender, at(micro), c3), (vec![], Choice::Wait(at(1_000_000))));
         }
-        assert_eq!(drain(&mut sender, at(100), ClassSet::NONE).0.len(), 2, "99 and 100");
+        assert_eq!(drain(&mut sender, at(100), ClassSet::NONE).0.len(), 1);
         assert_eq!(drain(&mut sender, at(101), c3).0.len(), 0);
+    }
+
+    #[test]
+    fn a_host_that_sleeps_in_a_pause_has_saved_up_nothing_of_it() {
+        let c3 = ClassSet(1 << 3);
+        for flow in [false, true] {
+            let mut sender = sender(&["class=3,size=105"]);
+            assert_eq!(drain(&mut sender, at(0), ClassSet::NONE).0.len(), 1);
+            let paused = |sender: &mut Sender, is: bool| {
+                sender.hold_flows(|_, _| flow && is);
+                if is && !flow { c3 } else { ClassSet::NONE }
+            };
+            let none = paused(&mut sender, true);
+            assert_eq!(drain(&mut sender, at(1), none).1, Choice::Wait(Nanos::NEVER));
+            let again = paused(&mut sender, false);
+            let (sent, next) = drain(&mut sender, at(1_000), again);
+            assert_eq!((sent.len(), next), (1, Choice::Wait(at(1_001))), "the line was not its");
+            assert_eq!(
+                drain(&mut sender, at(1_010), again).0.len(),
+                10,
+                "and what it then misses it makes up for"
+            );
+        }
     }
 
     #[test]
