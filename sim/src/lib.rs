@@ -48,4 +48,4 @@ pub use seed::{Purpose, Seed};
 pub use stalls::Stalls;
 pub use switch_node::{Ailments, SlotCounts, SwitchNode};
 pub use time::{Pace, Picos};
-pub use traffic_host::{TrafficHost, TrafficSettings};
+pub use traffic_host::{Habits, TrafficHost, TrafficSettings};

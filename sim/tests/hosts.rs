@@ -6,7 +6,8 @@ use std::sync::Arc;
 use xoff_dataplane::units::{BitRate, Bytes, Class, MacAddr, Nanos};
 use xoff_hosts::{Progress, Stream, settle};
 use xoff_sim::{
-    Fabric, Line, Pace, Picos, Seed, SwitchNode, TrafficHost, TrafficSettings, address, topology,
+    Fabric, Habits, Line, Pace, Picos, Seed, Stalls, SwitchNode, TrafficHost, TrafficSettings, address,
+    topology,
 };
 
 const BEGIN: Picos = Picos::from_micros(1);
@@ -17,6 +18,15 @@ fn line(gbps: u64) -> Line {
 
 /// Hosts at one switch; they have begun with these streams to the last of them.
 fn fabric(line: Line, streams: &[Vec<Stream>]) -> Fabric<SwitchNode, TrafficHost> {
+    fabric_of(line, streams, |settings| settings)
+}
+
+/// The same with hosts that are told something else.
+fn fabric_of(
+    line: Line,
+    streams: &[Vec<Stream>],
+    told: impl Fn(TrafficSettings) -> TrafficSettings,
+) -> Fabric<SwitchNode, TrafficHost> {
     let hosts = u8::try_from(streams.len()).unwrap();
     let switch = |at, settings, slots| SwitchNode::new(at, &settings, slots);
     let mut fabric = Fabric::of(&topology::single(hosts, line), Seed(1), switch, TrafficHost::new);
@@ -29,8 +39,11 @@ fn fabric(line: Line, streams: &[Vec<Stream>]) -> Fabric<SwitchNode, TrafficHost
             qcn: None,
             streams: streams.clone(),
             progress: Arc::new(Progress::default()),
+            rate: line.rate,
+            habits: Habits::IDEAL,
+            stalls: None,
         };
-        fabric.at_host(number, |host, net| host.begin(settings, net));
+        fabric.at_host(number, |host, net| host.begin(told(settings), net));
     }
     fabric
 }
@@ -87,4 +100,63 @@ fn a_stream_with_a_rate_keeps_it() {
         "{} and {expected}",
         got.last_ns - got.first_ns
     );
+}
+
+#[test]
+fn a_host_keeps_to_its_rate_on_a_wire_that_would_take_more() {
+    let rate = BitRate::from_mbps(100);
+    let streams = [vec![lossless(address(1), 100)], Vec::new()];
+    let mut fabric = fabric_of(line(10), &streams, |settings| TrafficSettings { rate, ..settings });
+    fabric.run_until(Picos::from_micros(20_000));
+    let got = &fabric.hosts()[1].report(fabric.now()).received[0];
+    let frame = rate.time_of(Bytes::on_line(Stream::default().frame_len()));
+    assert_eq!((got.frames, got.last_ns - got.first_ns), (100, 99 * frame.0));
+}
+
+#[test]
+fn a_host_that_naps_looks_at_what_has_come_when_the_nap_is_over() {
+    let nap = Nanos::from_micros(50);
+    let longest = |nap: Nanos| {
+        let streams = [vec![lossless(address(1), 100)], Vec::new()];
+        let mut fabric = fabric_of(line(10), &streams, |settings| TrafficSettings {
+            habits: Habits { nap, ..Habits::IDEAL },
+            catch_up: Nanos::from_millis(2),
+            ..settings
+        });
+        fabric.run_until(Picos::from_micros(20_000));
+        let got = &fabric.hosts()[1].report(fabric.now()).received[0];
+        assert_eq!((got.frames, got.reordered, fabric.missing()), (100, 0, 0));
+        got.latency_ns.max
+    };
+    let [at_once, napping] = [Nanos::ZERO, nap].map(longest);
+    assert!((nap.0 / 2..nap.0 + at_once).contains(&(napping - at_once)), "{at_once} and {napping}");
+}
+
+#[test]
+fn a_host_that_stalls_makes_up_for_what_it_may_and_loses_nothing() {
+    let rate = BitRate::from_mbps(100);
+    let frame = rate.time_of(Bytes::on_line(Stream::default().frame_len()));
+    let stall = Nanos::from_millis(2);
+    let took = |catch_up: Nanos, seed: u64| {
+        let streams = [vec![lossless(address(1), 1_000)], Vec::new()];
+        let stalls = Stalls { gap: Nanos::from_millis(10), length: stall..=stall, until: Nanos::NEVER };
+        let mut fabric = fabric_of(line(10), &streams, |settings| TrafficSettings {
+            rate,
+            catch_up,
+            stalls: Some((stalls.clone(), Seed(seed))),
+            ..settings
+        });
+        fabric.run_until(Picos::from_micros(400_000));
+        let [sender, sink] = [0, 1].map(|host| fabric.hosts()[host].report(fabric.now()));
+        let got = &sink.received[0];
+        assert_eq!((got.frames, got.reordered, fabric.missing()), (1_000, 0, 0));
+        assert!((1..=stall.0).contains(&sender.longest_gap_ns), "{}", sender.longest_gap_ns);
+        got.last_ns - BEGIN.floor().0
+    };
+    let alone = 1_000 * frame.0;
+    let [made_up, not] = [stall, Nanos::ZERO].map(|catch_up| took(catch_up, 1));
+    assert!((alone - frame.0..alone + 3 * stall.0).contains(&made_up), "{made_up} and {alone}");
+    assert!(not > alone + 8 * stall.0, "{not} and {alone}: about twelve stalls");
+    assert_eq!(not, took(Nanos::ZERO, 1), "the same seed");
+    assert_ne!(not, took(Nanos::ZERO, 2));
 }

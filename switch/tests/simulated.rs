@@ -37,6 +37,17 @@ fn simulated(name: &str, policies: &[&str], line: BitRate) -> Value {
     json
 }
 
+/// The same between programs of a machine that stalls so.
+fn of_programs(name: &str, policies: &[&str], stall: &str, seed: u64) -> Report {
+    let experiment = Experiment::find(name).unwrap();
+    let policies: Vec<_> = policies.iter().map(|policy| Variant::find(policy).unwrap()).collect();
+    let stall = Some(stall.parse().unwrap());
+    let line = Line::simulated_machine(mbps(100));
+    let request = Request { seconds: 3, seed, stall, ..Request::new(policies, line) };
+    experiment.check(&request, &mut |line| panic!("{line}")).unwrap();
+    experiment.run(&request, &mut |_| ()).unwrap()
+}
+
 fn mbps(mbps: u64) -> BitRate {
     BitRate::from_mbps(mbps)
 }
@@ -202,6 +213,35 @@ fn messages_are_balanced_and_there_is_no_tcp() {
     assert!(reordered(0) == 0.0 && reordered(1) == 0.0 && reordered(2) > 0.0, "{pfc}");
 }
 
+/// The machine decides when which program runs, by the seed alone.
+#[test]
+fn a_machine_that_stalls_is_simulated_and_nothing_is_lost() {
+    let policies = &["pfc", "capfc-stop-max"];
+    let told = |stall: &str, seed: u64| {
+        let report = of_programs("incast", policies, stall, seed);
+        assert_eq!(report.promise(), Promise::Kept, "{stall}: {report}");
+        serde_json::to_string(&report).unwrap()
+    };
+    let [never, stalls, other] =
+        [("0", 7), ("5ms/50ms", 7), ("5ms/50ms", 8)].map(|(stall, seed)| told(stall, seed));
+    assert_eq!(stalls, told("5ms/50ms", 7), "the same seed");
+    let [never, stalls, other] =
+        [never, stalls, other].map(|json| serde_json::from_str::<Value>(&json).unwrap());
+    assert_ne!(stalls["policies"], other["policies"]);
+    assert_eq!((&never["stall"], &stalls["stall"]), (&"0ns/1s".into(), &"5ms/50ms".into()));
+    for policy in policies {
+        let of = |json: &Value, key: &str| json["policies"][policy].pointer(key).unwrap().as_f64().unwrap();
+        for key in ["/longest_stall_ms", "/longest_host_gap_ms"] {
+            assert_eq!(of(&never, key), 0.0, "{policy}");
+            assert!((0.5..=5.0).contains(&of(&stalls, key)), "{policy}: {}", of(&stalls, key));
+        }
+        for point in 0..3 {
+            let goodput = of(&never, &format!("/sweep/{point}/goodput_mbps/p50"));
+            assert!((94.0..95.8).contains(&goodput), "{policy} {point}: {goodput}");
+        }
+    }
+}
+
 #[test]
 fn the_command_simulates_and_says_so_and_refuses_what_needs_a_machine() {
     let xoff = |args: &[&str]| {
@@ -218,6 +258,9 @@ fn the_command_simulates_and_says_so_and_refuses_what_needs_a_machine() {
         (&["ecn", "--simulated"], "leave --simulated out, which takes root;"),
         (&["ecn", "--simulated"], "RoCE that slows down by marks (DCQCN) is in scenarios of `xoff sim`"),
         (&["incast", "--rate", "10G"], "experiments on this machine run at 5M to 1G"),
+        (&["incast", "--simulated", "--stall", "0", "--rate", "10G"], "with --stall to 1G, too"),
+        (&["incast", "--stall", "2ms"], "--stall 2ms/1s is of a simulated machine"),
+        (&["incast", "--simulated", "--stall", "2"], "LENGTH or LENGTH/EVERY"),
     ] {
         let refused = xoff(args);
         let message = String::from_utf8(refused.stderr).unwrap();

@@ -29,6 +29,8 @@ pub struct Ailments {
     pub stalls: u64,
     /// How long that was, all together.
     pub stalled: Nanos,
+    /// The longest of these times.
+    pub longest: Nanos,
     /// Frames that came when there was no place for them: no slot was free, or the ring of their port was full. A live switch's
     /// fill ring is empty then.
     pub never_seen: u64,
@@ -183,6 +185,7 @@ impl SwitchNode {
     fn note_stall(&mut self, begin: Nanos, until: Nanos) {
         self.ailments.stalls += u64::from(begin < until);
         self.ailments.stalled = self.ailments.stalled.after(until.since(begin));
+        self.ailments.longest = self.ailments.longest.max(until.since(begin));
     }
 
     #[cold]

@@ -16,7 +16,7 @@ use xoff_hosts::values;
 use crate::cli;
 use crate::experiment::{
     EXPERIMENTS, Experiment, Figure, Given, LINES, Length, OWN, RawData, Request, SIMULATED_LINE,
-    SIMULATED_LINES, VARIANTS, Variant, rate_of_this_machine,
+    SIMULATED_LINES, Stall, VARIANTS, Variant, rate_of_this_machine,
 };
 use crate::fabric::Line;
 
@@ -45,6 +45,10 @@ pub struct Args {
     /// In the simulator, with switches of ideal hardware: needs no privilege, and the same seed gives the same result.
     #[arg(long)]
     simulated: bool,
+    /// With --simulated: hosts and switches are programs of a machine like this one, which keeps each from running for up to LENGTH,
+    /// every EVERY on average [default: 1s]; 0 for one that never stalls.
+    #[arg(long, value_name = "LENGTH[/EVERY]")]
+    stall: Option<Stall>,
     /// Rate of the lines, 5M to 1G; thresholds grow with it [default: 50 Mb/s for each core]. With --simulated up to 400G; thresholds
     /// stay, and times shrink [default: 100M].
     #[arg(long, visible_alias = "line", value_name = "RATE", value_parser = line_rate)]
@@ -89,6 +93,11 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     let experiment = if args.routed { routed(experiment)? } else { experiment };
     if args.simulated {
         experiment.simulates()?;
+    } else if let Some(stall) = args.stall {
+        return Err(miette!(
+            help = "add --simulated, or leave --stall out",
+            "--stall {stall} is of a simulated machine; how this one stalls is measured (`longest_stall_ms`)"
+        ));
     }
     if let Some(plot) = &args.plot {
         Figure::check_place(plot).into_diagnostic()?;
@@ -99,6 +108,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         runs: args.runs,
         seconds: seconds(experiment, args.seconds)?,
         seed: args.seed,
+        stall: args.stall,
         given: given(&args.set)?,
         raw: None,
         own_policy: own.cloned(),
@@ -188,13 +198,15 @@ fn line_rate(text: &str) -> Result<BitRate, String> {
 }
 
 fn line(args: &Args) -> miette::Result<Line> {
+    let of_hardware = args.simulated && args.stall.is_none();
     match args.rate {
-        Some(rate) if args.simulated => Ok(Line::simulated(rate)),
-        None if args.simulated => Ok(Line::simulated(SIMULATED_LINE)),
+        Some(rate) if of_hardware => Ok(Line::simulated(rate)),
         Some(rate) if !LINES.contains(&rate) => Err(miette!(
-            help = "give a lower rate, or --simulated",
-            "experiments on this machine run at 5M to 1G, and simulated ones up to 400G"
+            help = "give a lower rate, or --simulated without --stall",
+            "experiments on this machine run at 5M to 1G, and simulated ones up to 400G (with --stall to 1G, too)"
         )),
+        None if of_hardware => Ok(Line::simulated(SIMULATED_LINE)),
+        rate if args.simulated => Ok(Line::simulated_machine(rate.unwrap_or(SIMULATED_LINE))),
         rate => Ok(rate.unwrap_or_else(rate_of_this_machine).into()),
     }
 }

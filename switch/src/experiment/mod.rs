@@ -33,6 +33,7 @@ mod remarks;
 mod report;
 mod series;
 mod shared_memory;
+mod stall;
 mod statistics;
 mod tcp;
 mod two_classes;
@@ -52,6 +53,7 @@ pub use plot::{Content, Figure, Limits, Panel, PlotError, Point, Scale};
 pub use raw::{RawData, RawError};
 use remarks::{ByPolicy, warnings};
 pub use report::{Findings, Report};
+pub use stall::Stall;
 pub use statistics::{Interval, Spread};
 pub use variant::{OWN, VARIANTS, Variant};
 
@@ -191,6 +193,8 @@ pub struct Request {
     pub seconds: u32,
     /// Where chance begins in the first run; one more in each that follows.
     pub seed: u64,
+    /// How the machine of simulated programs stalls; `None`: it never does.
+    pub stall: Option<Stall>,
     /// What is laid over what experiment and variants say of the switches.
     pub given: Vec<Given>,
     /// Where raw data go.
@@ -205,7 +209,7 @@ impl Request {
     pub fn new(policies: Vec<&'static Variant>, line: impl Into<Line>) -> Request {
         let line = line.into();
         let (given, raw, own_policy) = (Vec::new(), None, None);
-        Request { policies, line, runs: 1, seconds: 1, seed: 0, given, raw, own_policy }
+        Request { policies, line, runs: 1, seconds: 1, seed: 0, stall: None, given, raw, own_policy }
     }
 }
 
@@ -366,6 +370,7 @@ impl Experiment {
         let mut settings = (self.settings)(variant, request.line);
         settings.own_policy = request.own_policy.clone();
         settings.policy = Some(variant.name);
+        settings.stalls = request.stall.and_then(Stall::drawn);
         settings.seed = request.seed.wrapping_add(u64::from(run - 1));
         // TOML has no numbers beyond this.
         settings.set("qcn.seed", (settings.seed & i64::MAX.unsigned_abs()).to_string());

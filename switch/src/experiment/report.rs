@@ -8,12 +8,13 @@ use comfy_table::{Cell, CellAlignment, Table};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use xoff_config::quantity;
 use xoff_dataplane::units::Nanos;
 
 use super::confidence::{self, Intervals};
 use super::plot::{Content, Panel};
 use super::statistics::{Interval, p50};
-use super::{Conduct, Experiment, Figure, Given, Request, Spread, Variant, Verdict};
+use super::{Conduct, Experiment, Figure, Given, Request, Spread, Stall, Variant, Verdict};
 use crate::control::status::Promise;
 
 /// Of times from begin to end, where nothing came to an end.
@@ -104,6 +105,9 @@ pub struct Report {
     pub runs: u32,
     /// Where chance began in the first run; one more in each that followed.
     pub seed: u64,
+    /// How the machine of simulated programs stalled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stall: Option<Stall>,
     /// What the user said of the switches.
     #[serde(serialize_with = "by_path")]
     set: Vec<Given>,
@@ -157,6 +161,7 @@ impl Report {
             simulated: request.line.is_simulated(),
             runs: request.runs,
             seed: request.seed,
+            stall: request.stall,
             set: request.given.clone(),
             as_pfc,
             policies: findings.policies,
@@ -220,8 +225,19 @@ fn interval(of: Option<&Interval>) -> String {
 
 impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.simulated {
-            writeln!(f, "Simulated; switches are of ideal hardware.\n")?;
+        match self.stall {
+            Some(Stall { longest: Nanos::ZERO, .. }) => {
+                writeln!(f, "Simulated; hosts and switches are programs that never stall.\n")?;
+            }
+            Some(Stall { longest, every }) => {
+                let [longest, every] = [longest, every].map(quantity::time);
+                writeln!(
+                    f,
+                    "Simulated; hosts and switches are programs that stall for up to {longest}, every {every}.\n"
+                )?;
+            }
+            None if self.simulated => writeln!(f, "Simulated; switches are of ideal hardware.\n")?,
+            None => (),
         }
         writeln!(f, "{}\n", self.text.trim_end())?;
         if let Some(intervals) = self.intervals() {

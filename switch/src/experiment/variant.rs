@@ -1,6 +1,6 @@
 //! What is compared: policies, each a name and the keys of a configuration that it needs.
 
-use xoff_config::OwnPolicy;
+use xoff_config::{Hardware, OwnPolicy};
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
@@ -321,7 +321,7 @@ impl Variant {
                 Frames(count) => settings.set(path, line.size(Bytes(count)).0.to_string()),
             };
         }
-        if self.keys.iter().any(|(path, _)| *path == WATCHDOG) && line.is_simulated() {
+        if self.keys.iter().any(|(path, _)| *path == WATCHDOG) && line.hardware() == Hardware::Ideal {
             let patience = line.span(WATCHDOG_PATIENCE).max(WATCHDOG_LEAST);
             for key in ["class.3.watchdog_detect", "class.3.watchdog_restore"] {
                 settings.text(key, format!("{}us", patience.0 / 1_000));

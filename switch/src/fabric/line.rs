@@ -1,24 +1,26 @@
 //! Lines of a fabric: how fast they are, and whose. From both follows how large things are there, and how long they last.
 //!
-//! Sizes and times are given for lines of 100 Mb/s. Software answers a pause after as long whatever the rate, so that on lines of this
-//! machine sizes grow with the rate, and times stay as they are. What is simulated answers as fast as hardware: there sizes stay, and
-//! times shrink as the rate grows. At 100 Mb/s both are the same.
+//! Sizes and times are given for lines of 100 Mb/s. Software answers a pause after as long whatever the rate, so that between programs,
+//! on this machine or simulated ones, sizes grow with the rate, and times stay as they are. Ideal hardware answers as fast as its line:
+//! there sizes stay, and times shrink as the rate grows. At 100 Mb/s both are the same.
 
 use std::fmt::{self, Display};
 
+use xoff_config::Hardware;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
 
 /// Lines of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     rate: BitRate,
+    hardware: Hardware,
     is_simulated: bool,
 }
 
 impl From<BitRate> for Line {
     /// A wire between namespaces of this machine.
     fn from(rate: BitRate) -> Line {
-        Line { rate, is_simulated: false }
+        Line { rate, hardware: Hardware::Software, is_simulated: false }
     }
 }
 
@@ -26,10 +28,22 @@ impl Line {
     /// Where sizes and times are as they are given.
     pub const REFERENCE: BitRate = BitRate::from_mbps(100);
 
-    /// One in the simulator.
+    /// One in the simulator, between switches of ideal hardware and hosts that are as fast.
     #[must_use]
     pub const fn simulated(rate: BitRate) -> Line {
-        Line { rate, is_simulated: true }
+        Line { rate, hardware: Hardware::Ideal, is_simulated: true }
+    }
+
+    /// One in the simulator, between programs of a machine.
+    #[must_use]
+    pub const fn simulated_machine(rate: BitRate) -> Line {
+        Line { rate, hardware: Hardware::Software, is_simulated: true }
+    }
+
+    /// What switches and hosts at its ends are.
+    #[must_use]
+    pub const fn hardware(self) -> Hardware {
+        self.hardware
     }
 
     /// Its rate.
@@ -59,20 +73,18 @@ impl Line {
     /// A size that is given for lines of 100 Mb/s.
     #[must_use]
     pub fn size(self, at_100_mbps: Bytes) -> Bytes {
-        if self.is_simulated {
-            at_100_mbps
-        } else {
-            Bytes(proportion(at_100_mbps.0, self.rate, Line::REFERENCE))
+        match self.hardware {
+            Hardware::Software => Bytes(proportion(at_100_mbps.0, self.rate, Line::REFERENCE)),
+            Hardware::Ideal => at_100_mbps,
         }
     }
 
     /// A time that is given for lines of 100 Mb/s.
     #[must_use]
     pub fn span(self, at_100_mbps: Nanos) -> Nanos {
-        if self.is_simulated {
-            Nanos(proportion(at_100_mbps.0, Line::REFERENCE, self.rate))
-        } else {
-            at_100_mbps
+        match self.hardware {
+            Hardware::Software => at_100_mbps,
+            Hardware::Ideal => Nanos(proportion(at_100_mbps.0, Line::REFERENCE, self.rate)),
         }
     }
 }
@@ -85,10 +97,9 @@ fn proportion(of: u64, part: BitRate, whole: BitRate) -> u64 {
 impl Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mbps = self.bits_per_second() / 1_000_000;
-        if self.is_simulated && mbps >= 1_000 {
-            write!(f, "{} Gb/s", mbps as f64 / 1e3)
-        } else {
-            write!(f, "{mbps} Mb/s")
+        match self.hardware {
+            Hardware::Ideal if mbps >= 1_000 => write!(f, "{} Gb/s", mbps as f64 / 1e3),
+            _ => write!(f, "{mbps} Mb/s"),
         }
     }
 }
@@ -105,7 +116,9 @@ mod tests {
         {
             let rate = BitRate::from_mbps(rate);
             let (live, simulated) = (Line::from(rate), Line::simulated(rate));
-            assert_eq!((live.size(size), live.span(span)), (Bytes(sizes), span));
+            for of_programs in [live, Line::simulated_machine(rate)] {
+                assert_eq!((of_programs.size(size), of_programs.span(span)), (Bytes(sizes), span));
+            }
             assert_eq!((simulated.size(size), simulated.span(span)), (size, Nanos::from_micros(spans)));
         }
     }

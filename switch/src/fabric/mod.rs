@@ -27,11 +27,12 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use xoff_config::{Config, ConfigError};
+use xoff_config::{Config, ConfigError, Hardware};
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::settings::Spread;
 use xoff_dataplane::units::{Bytes, Class, Nanos};
 use xoff_hosts::{STREAMS_MAX, Stream};
+use xoff_sim::Stalls;
 
 pub use account::{Account, Pfc, Totals, jain};
 pub use line::Line;
@@ -176,6 +177,7 @@ struct Model {
     switches: Vec<Config>,
     /// Where chance begins.
     seed: u64,
+    stalls: Option<Stalls>,
 }
 
 impl Fabric {
@@ -204,11 +206,11 @@ impl Fabric {
         &self.plan
     }
 
-    /// By how much time a port runs ahead of its line after it was idle, while it sends so many frames of this size. Where a
-    /// line is simulated frames are never faster than it.
+    /// By how much time a port runs ahead of its line after it was idle, while it sends so many frames of this size. On a line of ideal
+    /// hardware frames are never faster than it.
     #[must_use]
     pub fn credit(&self, at: PortOf, frame: Bytes, frames: u64) -> Nanos {
-        if self.plan.line().is_simulated() {
+        if self.plan.line().hardware() == Hardware::Ideal {
             return Nanos::ZERO;
         }
         let switch = &self.config(at.switch).switch;
@@ -271,7 +273,8 @@ impl Model {
     fn build(plan: &Plan, variant: &Settings) -> Result<Model, FabricError> {
         let machine = machine::here().without_networks();
         let configs = plan.switches().map(|switch| plan.config(switch, variant, machine.clone()));
-        Ok(Model { switches: configs.collect::<Result<_, _>>()?, seed: variant.seed })
+        let switches = configs.collect::<Result<_, _>>()?;
+        Ok(Model { switches, seed: variant.seed, stalls: variant.stalls.clone() })
     }
 }
 

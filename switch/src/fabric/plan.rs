@@ -138,11 +138,12 @@ impl Plan {
             .set("defaults.flood_unknown", "false")
             .set("defaults.flood_group", "false")
             .set("defaults.lldp", "false");
-        if line.is_simulated() {
-            settings.text("defaults.pause", "pfc"); // as everywhere
-        } else {
-            settings.text("switch.stall_budget", STALL_BUDGET).text("defaults.peer_response", "software");
-        }
+        match line.hardware() {
+            Hardware::Ideal => settings.text("defaults.pause", "pfc"), // as everywhere
+            Hardware::Software => {
+                settings.text("switch.stall_budget", STALL_BUDGET).text("defaults.peer_response", "software")
+            }
+        };
         Plan {
             line,
             point: String::new(),
@@ -344,8 +345,12 @@ impl Plan {
         let under = variant.policy.map_or(String::new(), |policy| format!(" under {policy}"));
         let name = format!("the configuration of {}{under}", self.switches[switch.0].name);
         let own_policy = variant.own_policy.clone().or(machine.own_policy);
-        let hardware = if self.line.is_simulated() { Hardware::Ideal } else { Hardware::Software };
-        Config::from_toml_on(hardware, &name, &self.toml(switch, variant), Machine { own_policy, ..machine })
+        Config::from_toml_on(
+            self.line.hardware(),
+            &name,
+            &self.toml(switch, variant),
+            Machine { own_policy, ..machine },
+        )
     }
 
     fn toml(&self, switch: SwitchId, variant: &Settings) -> String {
@@ -440,6 +445,22 @@ mod tests {
         let xoff = |at: PortOf| config.switch.ports[at.port.index()].classes[3].xoff.0;
         assert_eq!((xoff(a_b), xoff(plan.port_of(at_a))), (70_000, 50_000));
         assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+    }
+
+    #[test]
+    fn switches_of_a_simulated_machine_are_told_what_live_ones_are() {
+        let rate = BitRate::from_mbps(200);
+        let told = |line: Line| {
+            let mut plan = Plan::new(line);
+            let switches = ["a", "b"].map(|name| plan.switch(name));
+            switches.iter().for_each(|&switch| _ = plan.host(&format!("at-{}", switch.0), switch));
+            plan.trunk(switches[0], switches[1]);
+            let config = |&switch| plan.config(switch, &Settings::default(), Machine::default()).unwrap();
+            format!("{:?}", switches.iter().map(config).collect::<Vec<_>>())
+        };
+        let live = told(Line::from(rate));
+        assert_eq!(live, told(Line::simulated_machine(rate)));
+        assert_ne!(live, told(Line::simulated(rate)));
     }
 
     #[test]

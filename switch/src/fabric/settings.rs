@@ -7,6 +7,7 @@ use std::fmt::{self, Display};
 use xoff_config::OwnPolicy;
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+use xoff_sim::Stalls;
 
 use super::record::Recorder;
 
@@ -27,6 +28,8 @@ pub struct Settings {
     pub own_policy: Option<OwnPolicy>,
     /// Where chance begins: of congestion points, of the hosts' reaction points, and of what a load draws by lot.
     pub seed: u64,
+    /// How a simulated machine keeps its programs from running; `None`: it never does.
+    pub stalls: Option<Stalls>,
     /// Takes what every look saw; `None`: nobody asks for it.
     pub recorder: Option<Recorder>,
 }

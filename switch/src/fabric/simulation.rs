@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::SystemTime;
 
-use xoff_config::Config;
+use xoff_config::{Config, Hardware};
 use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::settings::SwitchSettings;
@@ -17,8 +17,8 @@ use xoff_dataplane::units::{BitRate, Nanos, PortId};
 use xoff_ebpf::{EbpfError, Place};
 use xoff_hosts::{HostReport, Progress, Stream};
 use xoff_sim::{
-    At, Fabric, Forwarding, Line, Picos, Seed, SlotCounts, SwitchKind, SwitchNode, TrafficHost,
-    TrafficSettings, ideal,
+    At, Fabric, Forwarding, Habits, Line, Picos, Seed, SlotCounts, Stalls, SwitchKind, SwitchNode,
+    TrafficHost, TrafficSettings, ideal,
 };
 use xoff_xdp::{DeviceDrops, Look, PortDriver, Unread, XdpStatistics};
 
@@ -35,11 +35,12 @@ use crate::control::status::Status;
 use crate::control::{Answer, GoingOn, PortDevice, PortView, SwitchView, WorkerView, snapshot};
 use crate::lldp::Neighbors;
 use crate::run::RunError;
+use crate::traffic::{CATCH_UP, habits};
 
 /// When hosts begin: no time is zero that counters know as none.
 const BEGIN: Nanos = Nanos::from_micros(1);
-/// How much of the time in which it was not let a stream with a rate makes up for, on lines of 100 Mb/s: as live hosts do.
-const CATCH_UP: Nanos = Nanos::from_millis(2);
+/// What a wire between programs carries: it has no rate, and a frame is there when a kernel has passed it on, in a microsecond or so.
+const WIRE: BitRate = BitRate::from_gbps(10);
 
 /// A fabric, and its time.
 #[derive(Debug)]
@@ -49,6 +50,7 @@ pub(super) struct Simulation {
     /// By switch, frames that it had no slot for.
     never_seen: Vec<Arc<Counter>>,
     clock: Arc<AtomicU64>,
+    stalls: Option<(Stalls, Seed)>,
 }
 
 impl Simulation {
@@ -69,7 +71,13 @@ impl Simulation {
             simulated.add_switch(&kind, Forwarding { fib, ..Forwarding::default() });
         }
         let cable = |at: PortOf| model.switches[at.switch.0].cables[at.port.index()];
-        let line = |rate: BitRate, cable: Nanos| Line { rate, delay: Picos::from(cable) };
+        let line = |rate: BitRate, cable: Nanos| {
+            let rate = match plan.line().hardware() {
+                Hardware::Software => WIRE,
+                _ => rate,
+            };
+            Line { rate, delay: Picos::from(cable) }
+        };
         for host in &plan.hosts {
             simulated.add_host(number(host.at.switch), host.at.port.0, line(host.line, cable(host.at)));
         }
@@ -80,13 +88,20 @@ impl Simulation {
         let switch = |at, settings: SwitchSettings, slots| SwitchNode::new(at, &settings, slots);
         let mut fabric = Fabric::of(&simulated, Seed(model.seed), switch, TrafficHost::new);
         fabric.route(&simulated);
+        if let Some(stalls) = &model.stalls {
+            for switch in plan.switches() {
+                let (stalls, seed) = (stalls.clone(), Seed(model.seed));
+                fabric.at_switch(number(switch), |node, net| node.stall_at_random(stalls, seed, net));
+            }
+        }
         let never_seen: Vec<Arc<Counter>> = settings.iter().map(|_| Arc::default()).collect();
         let seen = fabric.switches().iter().zip(settings).zip(&model.switches).zip(&never_seen);
         let views = seen.map(|(((node, settings), config), never_seen)| {
             view(node, settings, config, never_seen, &clock).map(Arc::new)
         });
         let views = views.collect::<io::Result<_>>().map_err(RunError::from)?;
-        let mut simulation = Simulation { fabric, views, never_seen, clock };
+        let stalls = model.stalls.clone().map(|stalls| (stalls, Seed(model.seed)));
+        let mut simulation = Simulation { fabric, views, never_seen, clock, stalls };
         simulation.advance(BEGIN);
         Ok(simulation)
     }
@@ -112,6 +127,12 @@ impl Simulation {
             qcn: reaction,
             streams,
             progress,
+            rate: plan.hosts[host.0].line,
+            habits: match plan.line().hardware() {
+                Hardware::Software => habits(plan.hosts[host.0].line),
+                _ => Habits::IDEAL,
+            },
+            stalls: self.stalls.clone(),
         };
         let number = u32::from(host.number() - 1);
         self.fabric.at_host(number, |host, net| host.begin(settings, net));
@@ -134,6 +155,11 @@ impl Simulation {
         for (node, counted) in self.fabric.switches().iter().zip(&self.never_seen) {
             counted.set(node.never_seen());
         }
+    }
+
+    /// The longest that a switch was kept from running, ns.
+    pub(super) fn longest_stall_nanos(&self) -> u64 {
+        self.fabric.switches().iter().map(|node| node.ailments().longest.0).max().unwrap_or(0)
     }
 
     /// What its hosts say in the end.

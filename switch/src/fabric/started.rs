@@ -166,7 +166,7 @@ fn simulate<T>(
     let (begin, looks) = live.into_looks();
     let simulation = simulation.into_inner();
     let (hosts, switches) = (simulation.reports(), simulation.statuses());
-    let waited = (account::held(&views), 0);
+    let waited = (account::held(&views), simulation.longest_stall_nanos());
     (seen, Ended { hosts, switches, views, waited, begin, looks })
 }
 

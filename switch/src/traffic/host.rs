@@ -20,12 +20,17 @@ use xoff_hosts::{
     Choice, END_MARKERS, Gate, HostParts, HostReport, Notices, Obedience, Progress, Sender, SenderSettings,
     Sink, Stream, announce,
 };
+use xoff_sim::Habits;
 use xoff_xdp::{Facts, XdpError};
 
 use super::station::{Station, nap};
 use crate::clock::now;
 use crate::sleeper::Sleeper;
 
+/// How much of its own delays a host makes up for, unless told otherwise.
+pub const CATCH_UP: Nanos = Nanos::from_millis(2);
+/// How long it sleeps at least while there is traffic, unless told otherwise.
+const NAP: Nanos = Nanos::from_micros(50);
 /// A stop is noticed within this time.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
 /// An interrupted host waits so long for its end markers to leave, and takes what had come.
@@ -98,20 +103,27 @@ impl HostOptions {
             obey_802_3x: false,
             obey_flows: false,
             obey_rates: false,
-            catch_up: Nanos::from_millis(2),
+            catch_up: CATCH_UP,
             promiscuous: false,
             announce: true,
             end_markers: true,
             busy: false,
-            nap: Nanos::from_micros(50),
+            nap: NAP,
             qcn: None,
             ring: 4096,
         }
     }
+}
 
-    fn commit(&self) -> Bytes {
-        self.line.bytes_in(COMMIT_TIME).max(COMMIT_MIN)
-    }
+/// What a host on a line of this rate hands to the kernel at a time.
+fn commit(line: BitRate) -> Bytes {
+    line.bytes_in(COMMIT_TIME).max(COMMIT_MIN)
+}
+
+/// How a host on a line of this rate runs, unless told otherwise.
+#[must_use]
+pub fn habits(line: BitRate) -> Habits {
+    Habits { nap: NAP, commit: commit(line) }
 }
 
 /// Why a host cannot run.
@@ -265,7 +277,7 @@ impl<'fd> Run<'fd> {
             gate: gate(&options),
             notices: Notices::new(options.qcn.is_some()),
             frames: Vec::with_capacity(station.receive_max()),
-            commit: options.commit(),
+            commit: commit(options.line),
             begin: now,
             now,
             due: now,

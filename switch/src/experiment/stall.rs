@@ -1,0 +1,86 @@
+//! What a simulated machine does to its programs: `--stall 2ms/500ms`. With it hosts and switches are programs as those of a live
+//! experiment are, and the machine keeps each of them from running now and then.
+
+use std::fmt::{self, Display};
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+use xoff_config::quantity;
+use xoff_dataplane::units::Nanos;
+use xoff_hosts::values;
+use xoff_sim::Stalls;
+
+/// How long and how often a program does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// The longest; each shorter one is as likely. Zero: there is none.
+    pub longest: Nanos,
+    /// From one to the next, on average.
+    pub every: Nanos,
+}
+
+/// Where nothing is said.
+const EVERY: Nanos = Nanos::from_secs(1);
+
+impl Stall {
+    /// What is drawn for each program; `None`: nothing keeps it from running.
+    #[must_use]
+    pub fn drawn(self) -> Option<Stalls> {
+        let length = Nanos::ZERO..=self.longest;
+        (self.longest > Nanos::ZERO).then_some(Stalls { gap: self.every, length, until: Nanos::NEVER })
+    }
+}
+
+impl FromStr for Stall {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Stall, String> {
+        let span = |text: &str| if text == "0" { Ok(Nanos::ZERO) } else { values::duration(text) };
+        let told = |_| {
+            "it has to be LENGTH or LENGTH/EVERY, times such as 2ms or 5ms/500ms; 0 for a machine that never stalls".to_owned()
+        };
+        let (longest, every) = match text.split_once('/') {
+            Some((longest, every)) => (span(longest).map_err(told)?, span(every).map_err(told)?),
+            None => (span(text).map_err(told)?, EVERY),
+        };
+        if longest > every {
+            return Err(
+                "a program has to run for longer than it does not: LENGTH is at most EVERY".to_owned()
+            );
+        }
+        Ok(Stall { longest, every })
+    }
+}
+
+impl Display for Stall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", quantity::time(self.longest), quantity::time(self.every))
+    }
+}
+
+impl Serialize for Stall {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_is_a_length_and_how_often() {
+        let of = |text: &str| text.parse::<Stall>();
+        let [ms, s] = [Nanos::from_millis(2), Nanos::from_secs(1)];
+        assert_eq!(of("2ms"), Ok(Stall { longest: ms, every: s }));
+        assert_eq!(of("2ms/20ms"), Ok(Stall { longest: ms, every: Nanos::from_millis(20) }));
+        assert_eq!(of("2ms/2ms").unwrap().drawn().unwrap().length, Nanos::ZERO..=ms);
+        assert_eq!(of("0").unwrap().drawn(), None);
+        assert_eq!(of("2ms/20ms").unwrap().to_string().parse(), of("2ms/20ms"));
+        for bad in ["", "2", "2ms/", "/1s", "2ms/1s/1s", "-1ms"] {
+            assert!(of(bad).unwrap_err().contains("LENGTH/EVERY"), "{bad}");
+        }
+        assert!(of("2ms/1ms").unwrap_err().contains("at most EVERY"));
+    }
+}
