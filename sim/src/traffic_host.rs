@@ -144,10 +144,10 @@ impl TrafficHost {
     /// # Panics
     /// If its line is not free.
     pub fn emit(&mut self, frame: &[u8], net: &mut Net) {
-        assert!(self.is_free, "a frame is on the line");
+        assert!(self.sending.is_empty(), "a frame is on the line");
         let packet = net.pool.add_whole(frame);
         net.start(self.place, LINE, packet);
-        self.is_free = false;
+        self.sending.push_back(packet);
     }
 
     /// What it has sent and received until now; that of nobody, before it has begun.

@@ -311,7 +311,7 @@ fn switches(model: &Model, key: &[String; 2]) -> Vec<Row> {
     let all = model.fabric.fabric().switches().iter().map(SwitchNode::ailments).enumerate();
     let some = all.filter(|(_, ailments)| *ailments != Ailments::default());
     let cells = |(number, ailments): (usize, Ailments)| {
-        let Ailments { stalls, stalled, never_seen, restarts, lost_in_restarts } = ailments;
+        let Ailments { stalls, stalled, never_seen, restarts, lost_in_restarts, .. } = ailments;
         let counts = [stalls, stalled.0, never_seen, restarts, lost_in_restarts];
         let place = [number.to_string(), model.kinds[number].to_owned()];
         row(key, place.into_iter().chain(counts.map(|count| count.to_string())))
