@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Live against simulated: the same small experiments on this machine, in the simulator as ideal hardware, and in it as programs of a machine
-that stalls as this one did, as a table in Markdown.
+"""Live against simulated: the same small experiments on this machine, in the simulator as ideal hardware, and in it as programs of a
+machine that stalls as this one did, as a table in Markdown.
 
     python3 scripts/bench_simulated.py [--xoff PROGRAM] [--runs N] [--rate RATE] [--stall LENGTH[/EVERY]] [EXPERIMENT ..]
 
-Needs root, as live experiments do, and a machine with nothing else to do: what keeps a thread from running is in the live half only, but for
-its length. Without --stall the programs stall for up to as long as the longest stall of a switch or host in the live runs.
+Needs root, as live experiments do, and a machine with nothing else to do: what keeps a thread from running is in the live half only, but
+for its length. Without --stall the programs stall for up to as long as the longest stall of a switch or host in the live runs.
 """
 
 import argparse

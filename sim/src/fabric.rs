@@ -132,8 +132,8 @@ impl<H: Node> Fabric<SwitchNode, H> {
         self.at_switch(switch, |node, net| node.ask(Asked::Revise(settings), net));
     }
 
-    /// Switch number `switch` ends now, and another one that is told so begins in its place at `begins`. Its peers are let go first; what is
-    /// in it, and what comes meanwhile, is lost, and counted ([`Ailments`]). Links stay up.
+    /// Switch number `switch` ends now, and another one that is told so begins in its place at `begins`. Its peers are let go first; what
+    /// is in it, and what comes meanwhile, is lost, and counted ([`Ailments`]). Links stay up.
     /// `plan` and `seed` are those that the fabric was made of.
     ///
     /// # Panics

@@ -39,7 +39,7 @@ impl Seed {
     #[must_use]
     pub const fn words(self, node: NodeId, purpose: Purpose) -> HashSeed {
         let first = self.number(node, purpose);
-        HashSeed([first, mix(first)])
+        HashSeed([first, mix(!first)])
     }
 
     /// Numbers of the run as a whole.

@@ -73,7 +73,7 @@ fn what_comes_in_a_stall_waits_and_is_taken_at_once_when_it_ends() {
     let last = Picos::from(end).after(time_of(10)).after(LINE.delay);
     assert_eq!((fabric.hosts()[1].received(), fabric.hosts()[1].last_received()), (10, last));
     assert_eq!(fabric.hosts()[1].out_of_order(), 0);
-    let expected = Ailments { stalls: 1, stalled: end, ..Ailments::default() };
+    let expected = Ailments { stalls: 1, stalled: end, longest: end, ..Ailments::default() };
     assert_eq!(ailments(&fabric, 0), expected);
     check(&fabric);
 }
