@@ -42,7 +42,7 @@ fn frames(told: SlowReceiver, class: Class, count: u64) -> (FlowFabric, FlowReco
 
 /// What the switch knows of the port to the slow host.
 fn at_port(fabric: &FlowFabric, seen: impl Fn(&ClassCounters) -> u64) -> u64 {
-    seen(&fabric.fabric().switches()[0].counters().class(PortId(1), LOSSLESS))
+    seen(fabric.fabric().switches()[0].counters().class(PortId(1), LOSSLESS))
 }
 
 #[test]

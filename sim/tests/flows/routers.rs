@@ -162,12 +162,12 @@ fn where_a_line_has_failed_each_place_keeps_all_of_the_ways_that_it_has() {
 /// A packet takes as long: store and forward, and a look at a table takes no time.
 #[test]
 fn flows_over_routers_take_as_long_as_over_bridges_where_there_is_one_way() {
-    for switches in 1..4 {
+    for switches in 1..4_usize {
         let records = [routers(), Build::ideal()].map(|build| {
             let mut graph = topology::Graph::default();
             let all: Vec<u32> = (0..switches).map(|_| graph.add_switch(0)).collect();
             for at in [0, 0, switches - 1] {
-                graph.add_host(all[at as usize], line(25, 333));
+                graph.add_host(all[at], line(25, 333));
             }
             all.windows(2).for_each(|pair| graph.link(pair[0], pair[1], LINE));
             let mut fabric = FlowFabric::new(&graph.plan(&build), Seed(1), roce());

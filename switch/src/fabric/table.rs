@@ -99,9 +99,7 @@ mod tests {
     fn distances(plan: &Plan) -> Vec<Vec<usize>> {
         let count = plan.switches().count();
         let mut far = vec![vec![usize::MAX / 2; count]; count];
-        for at in 0..count {
-            far[at][at] = 0;
-        }
+        far.iter_mut().enumerate().for_each(|(at, row)| row[at] = 0);
         for (a, b) in &plan.trunks {
             let (a, b) = (a.switch.0, b.switch.0);
             (far[a][b], far[b][a]) = (1.min(far[a][b]), 1.min(far[b][a]));
