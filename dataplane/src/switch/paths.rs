@@ -270,7 +270,9 @@ impl Switch {
         let mut chosen = ports.without(&grouped);
         for port in grouped.iter() {
             let Some(group) = self.bridge.groups().of(port) else { continue };
-            self.end_run(); // queues are looked at
+            if self.paths.groups[group.index()].spread != Spread::Flow {
+                self.end_run(); // queues are looked at
+            }
             let ways = self.ways_of_flood(group, self.nodes.meta(frame));
             if let Some(egress) = self.choose(group, ways, frame, store) {
                 chosen.insert(egress);
@@ -283,8 +285,11 @@ impl Switch {
     fn ways_of_flood(&self, id: GroupId, meta: &FrameMeta) -> Ways {
         let group = &self.paths.groups[id.index()];
         let linked = self.linked(id);
+        if group.spread == Spread::Flow {
+            return linked;
+        }
         let still = self.standing_still(self.bridge.groups().members(id), meta.class);
-        if still.is_empty() || group.spread == Spread::Flow {
+        if still.is_empty() {
             return linked;
         }
         let moves = |way: &usize| {

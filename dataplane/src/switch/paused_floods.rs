@@ -132,8 +132,9 @@ impl Switch {
         if self.now < standstill.next_look() {
             return;
         }
+        let before = standstill.classes(); // one that moves again may be found no more
         standstill.look(self.now, paused.blocked());
-        let found = standstill.classes();
+        let found = ClassSet(before.0 | standstill.classes().0);
         for class in self.ports[port.index()].peer.lets_nothing_pass().iter() {
             self.drop_of_vlans(port, class, store);
             self.drop_floods_beyond(port, class, store);

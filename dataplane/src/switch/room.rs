@@ -135,7 +135,11 @@ impl Switch {
 
     /// A frame from another worker's port has joined the queue: own ones are next, if any wait.
     pub(super) fn give_own_turn(&mut self, egress: PortId, class: Class) {
-        let is_own_turn = self.do_own_wait(egress, class);
+        let is_told = self.agenda.told_of_room.contains(egress);
+        if is_told {
+            self.agenda.in_turns.insert(egress); // it may go elsewhere
+        }
+        let is_own_turn = is_told || self.do_own_wait(egress, class);
         self.ports[egress.index()].egress.awaits_room[class.index()].is_own_turn = is_own_turn;
     }
 

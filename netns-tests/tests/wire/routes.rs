@@ -455,8 +455,11 @@ fn a_host_interface_that_is_down_or_gone_or_sends_too_much_is_told() {
     let state = || fabric.switch.status().router.unwrap().interfaces[1].state;
     let is = |presence: Presence| wait_for("its state", || (state() == presence).then_some(()));
     fabric.ip("link set p2 mtu 4000");
-    let told = "has an MTU of 4000, and its port one of 1500";
+    is(Presence::Wide);
+    let told = "p2: its host interface has an MTU above that of its port";
     wait_for("the MTU to be told", || fabric.switch.stderr().contains(told).then_some(()));
+    fabric.ip("link set p2 mtu 1500");
+    is(Presence::Up);
     fabric.ip("link set p2 down");
     is(Presence::Down);
     let (code, text) = fabric.switch.health();

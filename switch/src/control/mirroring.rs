@@ -101,7 +101,9 @@ fn note(router: &RouterView, site: Site, presence: Presence) {
         match presence.fault() {
             _ if before == presence => {}
             Some(fault) => tracing::warn!(interface = %name, "{name}: {fault}"),
-            None => tracing::info!(interface = %name, "{name}: its host interface is there and up again"),
+            None => {
+                tracing::info!(interface = %name, "{name}: its host interface is there and up again, with no MTU above its port's")
+            }
         }
     }
 }

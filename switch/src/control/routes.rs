@@ -50,7 +50,7 @@ pub struct InterfaceStatus {
     pub port: Option<String>,
     /// The VLAN that it is in; `None`: it is a port.
     pub vlan: Option<u16>,
-    /// `up`, `down`, or `gone` from its namespace.
+    /// `up`, `down`, `gone` from its namespace, or `wide`: its MTU is above its port's.
     pub state: Presence,
     /// Frames that were given to the kernel.
     pub to_host: u64,

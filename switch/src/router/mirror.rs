@@ -329,18 +329,6 @@ impl Known {
                 );
             }
         }
-        if let Some(interface) = self.configured.get(&index)
-            && link.mtu > interface.mtu
-            && before.as_ref().is_none_or(|before| before.mtu != link.mtu)
-        {
-            let (mtu, of_port) = (link.mtu, interface.mtu);
-            tracing::warn!(
-                interface = %interface.name,
-                "the host interface {} has an MTU of {mtu}, and its port one of {of_port}: what the kernel sends there that is longer is dropped \
-                 (too_long), and nobody is told to send less; set its MTU to {of_port}",
-                link.name
-            );
-        }
         let of = |link: &Link| (link.is_up, link.is_running, link.master);
         let lacks = match before {
             Some(before) if of(&before) == of(&link) => Lacks::Nothing,

@@ -220,14 +220,15 @@ impl Tables {
         let routes = [count(|routes| routes.v4.len()), count(|routes| routes.v6.len())];
         let Building { interfaces, stations, .. } = building;
         let fib = Fib::new(&interfaces, &tables, spread);
-        let presence = configured.iter().map(|(index, interface)| (interface.site, self.presence(*index)));
+        let presence = configured.iter().map(|(index, of)| (of.site, self.presence(*index, of.mtu)));
         Built { fib, stations, routes, presence: presence.collect(), took: begin.elapsed() }
     }
 
-    fn presence(&self, index: u32) -> Presence {
+    fn presence(&self, index: u32, mtu: u32) -> Presence {
         match self.links.get(&index) {
-            Some(link) if link.is_up => Presence::Up,
-            Some(_) => Presence::Down,
+            Some(link) if !link.is_up => Presence::Down,
+            Some(link) if link.mtu > mtu => Presence::Wide,
+            Some(_) => Presence::Up,
             None => Presence::Gone,
         }
     }

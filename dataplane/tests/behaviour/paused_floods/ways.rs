@@ -145,6 +145,34 @@ fn a_flood_that_waits_goes_by_a_member_that_was_let_go() {
     }
 }
 
+/// However often it was let go for a moment before, so that it may be taken to move at the look that would tell.
+#[test]
+fn a_flood_that_waits_goes_by_a_member_that_was_let_go_before() {
+    for (when_full, moments) in
+        [WhenFull::Stop, WhenFull::StopClass].into_iter().flat_map(|of| (0..8).map(move |n| (of, n)))
+    {
+        let mut plan = plan(4);
+        plan.settings.groups = group();
+        plan.settings.when_full = when_full;
+        plan.each_lossless(|class| class.egress_max = Bytes(5_000));
+        let mut star = Star::new(plan);
+        bring_to_a_standstill(&mut star, 3..4);
+        for _ in 0..moments {
+            star.pause(3, resume(C3));
+            star.run_for(Nanos::from_micros(600));
+            star.pause(3, stop(C3, 0xffff));
+            star.run_for(Nanos::from_millis(1));
+        }
+        star.pause(2, stop(C3, 0xffff));
+        star.run_for(Nanos::from_micros(200));
+        let id = flood(&mut star, 10);
+        star.run_for(Nanos::from_millis(1));
+        star.pause(3, resume(C3));
+        star.run_for(Nanos::from_millis(2));
+        assert_eq!(star.at(1).seen(id).frames, 10, "{when_full:?}, {moments} moments");
+    }
+}
+
 /// Ports 2 and 3 are a group: port 2 stands still and has room for floods, port 3 has none any more.
 #[test]
 fn a_flood_that_nothing_waits_for_is_not_lost_to_a_full_member_beside_one_that_stands_still() {
