@@ -54,3 +54,18 @@ impl Seed {
 pub(crate) fn exponential(mean: f64, rng: &mut fastrand::Rng) -> Picos {
     Picos((-(1.0 - rng.f64()).ln() * mean).max(1.0) as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A switch mixes one word into the mix of the other: were the second the mix of the first, all would hash alike.
+    #[test]
+    fn the_words_that_switches_hash_with_do_not_undo_each_other() {
+        for node in [0, 1, 2].map(NodeId) {
+            let HashSeed([first, second]) = Seed(1).words(node, Purpose::Hash);
+            assert_ne!(second, mix(first));
+            assert_ne!(Seed(1).words(node, Purpose::Hash), Seed(2).words(node, Purpose::Hash));
+        }
+    }
+}

@@ -73,6 +73,15 @@ fn read_one(table: &Table<'_, '_>, problems: &mut Problems) -> Option<Receiver> 
             .help("`xon` is half of `xoff` unless it is said"),
         );
     }
+    if xon == Bytes::ZERO {
+        problems.push(
+            Problem::error("`xon` of a [[receiver]] is 0")
+                .at(span([&keys.xon, &keys.xoff]), "would never let the switch go")
+                .help(
+                    "the switch may go on when less than `xon` waits; it is half of `xoff` unless it is said",
+                ),
+        );
+    }
     if xoff >= buffer {
         problems.push(
             Problem::error(format!(

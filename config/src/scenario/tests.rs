@@ -193,6 +193,8 @@ fn slow_receivers_are_told_once_and_have_room_above_their_thresholds() {
     let message = |keys: &str| problem(&told(keys)).1;
     assert_eq!(message("xoff = 100\nbuffer = 100"), "`xoff` is 100B, and `buffer` is 100B");
     assert_eq!(message("xoff = 100\nxon = 101"), "`xon` is 101B, and `xoff` is 100B");
+    assert_eq!([message("xoff = 1"), message("xon = 0")], ["`xon` of a [[receiver]] is 0"; 2]);
+    assert_eq!(receiver("xoff = 2").xon.0, 1);
     assert_eq!(message("begin = \"2us\"\nend = \"2us\""), "`end` is not after `begin`");
     assert_eq!(message("[[receiver]]\nhosts = [0, 3]\nrate = \"1G\""), "host 3 stands in two [[receiver]]");
     let (_, message, _) = problem(&format!("{FINE}[[receiver]]\nrate = \"1G\"\n"));

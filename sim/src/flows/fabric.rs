@@ -113,7 +113,7 @@ impl<S: Node> FlowFabric<S> {
     /// Host number `host` is slow to take what comes from now on.
     ///
     /// # Panics
-    /// If there is no such host.
+    /// If there is no such host, or it is slow already.
     pub fn slow_down(&mut self, host: u32, told: SlowReceiver) {
         self.fabric.at_host(host, |at, _| at.slow_down(told));
     }

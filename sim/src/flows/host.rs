@@ -248,8 +248,8 @@ impl FlowHost {
 
     fn ask_to_be_woken(&mut self, net: &mut Net) {
         let mut next = self.timers.peek().map_or(Picos::NEVER, |Reverse((time, _))| *time);
-        if let Some(intake) = &self.intake {
-            next = next.min(intake.next());
+        if let Some(intake) = &mut self.intake {
+            next = next.min(intake.next(net.now().floor()));
         }
         let waits = ClassSet((self.has_data.0 | self.has_replies.0) & self.paused.0);
         if (!waits.is_empty() || self.held > 0) && self.gate_change < Nanos::NEVER {

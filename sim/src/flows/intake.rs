@@ -123,8 +123,9 @@ impl Intake {
         Some(MacControl::Pfc(pfc).encode(self.address))
     }
 
-    /// When it has something to do by itself.
-    pub(super) fn next(&self) -> Picos {
+    /// When it has something to do by itself. A refresh that is due waits for the line, and for no time.
+    pub(super) fn next(&mut self, now: Nanos) -> Picos {
+        self.held.advance(now);
         self.next.min(Picos::from(self.held.next_refresh()))
     }
 

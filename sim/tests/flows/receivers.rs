@@ -114,6 +114,18 @@ fn what_it_holds_is_told_again_when_its_link_is_back_and_refreshed() {
     assert!(at_port(&fabric, |class| class.xoff_received.get()) > 2);
 }
 
+/// Its own line carries a frame whenever a pause is due again.
+#[test]
+fn a_receiver_that_sends_refreshes_its_pause_behind_the_frame_on_its_line() {
+    let told =
+        SlowReceiver { rate: BitRate::from_mbps(100), xoff: Bytes(10 * FRAME), xon: Bytes(FRAME), ..SLOW };
+    let mut fabric = fabric(told, HostSettings::default());
+    fabric.add(flow(0, 1, 100 * PAYLOAD));
+    fabric.add(flow(1, 0, 10_000 * PAYLOAD));
+    fabric.run_until(Picos::from_micros(400));
+    assert!(at_port(&fabric, |class| class.xoff_received.get()) > 2);
+}
+
 #[test]
 fn acknowledgements_wait_for_what_is_taken_and_nothing_is_sent_again() {
     let roce = RoceSettings { timeout: Picos::from_micros(10_000), ..RoceSettings::default() };

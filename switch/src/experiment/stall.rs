@@ -15,7 +15,7 @@ use xoff_sim::Stalls;
 pub struct Stall {
     /// The longest; each shorter one is as likely. Zero: there is none.
     pub longest: Nanos,
-    /// From one to the next, on average.
+    /// From the end of one to the begin of the next, on average.
     pub every: Nanos,
 }
 

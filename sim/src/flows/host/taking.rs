@@ -10,6 +10,7 @@ use crate::node::Net;
 impl FlowHost {
     /// It is slow to take what comes from now on.
     pub(in crate::flows) fn slow_down(&mut self, told: SlowReceiver) {
+        assert!(self.intake.is_none(), "host {} is slow already", self.number);
         self.intake = Some(Box::new(Intake::new(told, self.pace, address(self.number))));
     }
 
