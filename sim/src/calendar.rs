@@ -18,12 +18,32 @@ use crate::time::Picos;
 pub(crate) const BUCKETS: usize = 2048;
 const WORDS: usize = BUCKETS / 64;
 
-/// When, where and what.
+/// When, where and what: one number, of which the place is highest, and then the time, so that entries by place are in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Entry {
-    pub(crate) time: Picos,
-    pub(crate) subject: u32,
-    pub(crate) place: u32,
+pub(crate) struct Entry(u128);
+
+impl Entry {
+    #[inline]
+    pub(crate) const fn new(time: Picos, subject: u32, place: u32) -> Entry {
+        Entry((place as u128) << 96 | (time.0 as u128) << 32 | subject as u128)
+    }
+
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // the place is cut off
+    pub(crate) const fn time(self) -> Picos {
+        Picos((self.0 >> 32) as u64)
+    }
+
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // the time is cut off
+    pub(crate) const fn subject(self) -> u32 {
+        self.0 as u32
+    }
+
+    #[inline]
+    pub(crate) const fn place(self) -> u32 {
+        (self.0 >> 96) as u32
+    }
 }
 
 /// In which order entries are taken out.
@@ -37,9 +57,11 @@ pub(crate) enum Order {
 
 impl Order {
     #[inline]
-    fn key(self, entry: &Entry) -> u128 {
-        let place = if matches!(self, Order::ByTime) { 0 } else { entry.place };
-        u128::from(place) << 96 | u128::from(entry.time.0) << 32 | u128::from(entry.subject)
+    const fn key(self, entry: Entry) -> u128 {
+        match self {
+            Order::ByTime => entry.0 & (u128::MAX >> 32),
+            Order::ByPlace(_) => entry.0,
+        }
     }
 }
 
@@ -59,7 +81,7 @@ pub(crate) struct Calendar {
     /// The last first.
     current: Vec<Entry>,
     /// Beyond this turn of the wheel.
-    far: BinaryHeap<Reverse<Entry>>,
+    far: BinaryHeap<Reverse<(Picos, Entry)>>,
 }
 
 impl Calendar {
@@ -80,9 +102,9 @@ impl Calendar {
     /// It does not happen before what was taken out last at its place.
     #[inline]
     pub(crate) fn put(&mut self, entry: Entry) {
-        if entry.time < self.horizon {
-            let key = self.order.key(&entry);
-            let later = self.current.iter().rposition(|later| self.order.key(later) > key);
+        if entry.time() < self.horizon {
+            let key = self.order.key(entry);
+            let later = self.current.iter().rposition(|later| self.order.key(*later) > key);
             self.current.insert(later.map_or(0, |place| place + 1), entry);
         } else {
             self.lay_up(entry);
@@ -92,13 +114,13 @@ impl Calendar {
     /// Into its bucket, or beyond all.
     #[inline]
     fn lay_up(&mut self, entry: Entry) {
-        let number = self.number_of(entry.time);
+        let number = self.number_of(entry.time());
         if number - self.turn < BUCKETS as u64 {
             let bucket = bucket_of(number);
             self.buckets[bucket].push(entry);
             self.occupied[bucket / 64] |= 1 << (bucket % 64);
         } else {
-            self.far.push(Reverse(entry));
+            self.far.push(Reverse((entry.time(), entry)));
         }
     }
 
@@ -118,7 +140,7 @@ impl Calendar {
         if self.current.is_empty() || self.order != order {
             self.look_up(end, order);
         }
-        let next = self.current.last().copied().filter(|next| next.time <= end)?;
+        let next = self.current.last().copied().filter(|next| next.time() <= end)?;
         self.current.pop();
         Some(next)
     }
@@ -148,7 +170,7 @@ impl Calendar {
                     }
                 };
                 self.gather(horizon.min(Picos(end.0 + 1)), &mut current);
-                current.sort_unstable_by_key(|entry| Reverse(order.key(entry)));
+                current.sort_unstable_by_key(|entry| Reverse(order.key(*entry)));
             }
             Some(_) => (),
             None => (self.turn, self.horizon) = (0, Picos::ZERO),
@@ -167,15 +189,15 @@ impl Calendar {
     /// When the first of what is laid up happens.
     fn first(&self) -> Option<Picos> {
         let near = self.next_occupied(self.turn).map(|number| &self.buckets[bucket_of(number)]);
-        let near = near.and_then(|bucket| bucket.iter().map(|entry| entry.time).min());
-        let far = self.far.peek().map(|Reverse(entry)| entry.time);
+        let near = near.and_then(|bucket| bucket.iter().map(|entry| entry.time()).min());
+        let far = self.far.peek().map(|Reverse((time, _))| *time);
         near.into_iter().chain(far).min()
     }
 
     /// What was beyond the turn of the wheel, and is no longer.
     fn bring_near(&mut self) {
-        while let Some(Reverse(entry)) = self.far.peek().copied()
-            && self.number_of(entry.time) - self.turn < BUCKETS as u64
+        while let Some(Reverse((time, entry))) = self.far.peek().copied()
+            && self.number_of(time) - self.turn < BUCKETS as u64
         {
             self.far.pop();
             self.lay_up(entry);
@@ -191,7 +213,7 @@ impl Calendar {
             if number < last {
                 current.append(bucket);
             } else {
-                current.extend(bucket.extract_if(.., |entry| entry.time < horizon));
+                current.extend(bucket.extract_if(.., |entry| entry.time() < horizon));
             }
             if !bucket.is_empty() {
                 break;
@@ -234,6 +256,10 @@ mod tests {
         rng.choice([0, 1, 500, 60_000, 3_000_000, 50_000_000]).map_or(0, |most| rng.u64(0..=most))
     }
 
+    fn seen(entry: Entry) -> (Picos, u32, u32) {
+        (entry.time(), entry.subject(), entry.place())
+    }
+
     /// Whatever is put in while others are taken out: what comes out is what a heap of (time, subject) has.
     #[test]
     fn events_come_in_the_order_of_time_and_then_of_their_subjects() {
@@ -244,26 +270,23 @@ mod tests {
             let mut now = 0;
             for _ in 0..2_000 {
                 for _ in 0..rng.u32(0..4) {
-                    let entry = Entry {
-                        time: Picos(now + ahead(&mut rng)),
-                        subject: rng.u32(..),
-                        place: rng.u32(..),
-                    };
-                    calendar.put(entry);
-                    heap.push(Reverse(entry));
+                    let time = Picos(now + ahead(&mut rng));
+                    let (subject, place) = (rng.u32(..), rng.u32(..));
+                    calendar.put(Entry::new(time, subject, place));
+                    heap.push(Reverse((time, subject, place)));
                 }
                 let end = now + rng.u64(0..100_000);
                 while let Some(next) = calendar.take_until(Picos(end), Order::ByTime) {
-                    assert_eq!(heap.pop(), Some(Reverse(next)), "seed {seed}");
-                    now = next.time.0;
+                    assert_eq!(heap.pop(), Some(Reverse(seen(next))), "seed {seed}");
+                    now = next.time().0;
                     if rng.u8(0..3) == 0 {
                         break;
                     }
                 }
-                assert!(heap.peek().is_none_or(|Reverse(next)| next.time.0 >= now));
+                assert!(heap.peek().is_none_or(|Reverse((time, ..))| time.0 >= now));
             }
             while let Some(next) = calendar.take_until(Picos(u64::MAX - 1), Order::ByTime) {
-                assert_eq!(heap.pop(), Some(Reverse(next)), "seed {seed}");
+                assert_eq!(heap.pop(), Some(Reverse(seen(next))), "seed {seed}");
             }
             assert!(heap.is_empty());
         }
@@ -273,23 +296,23 @@ mod tests {
     const REACH: u64 = 700;
 
     /// Places that put in more at themselves at any time, and at others no sooner than they may: what each of them sees.
-    fn seen(seed: u64, ends: &[u64], turns: &[Order]) -> Vec<Vec<Entry>> {
+    fn seen_by_place(seed: u64, ends: &[u64], turns: &[Order]) -> Vec<Vec<Entry>> {
         let width_log2 = fastrand::Rng::with_seed(seed).u32(0..9);
         let mut calendar = Calendar::new(width_log2);
         let mut seen = vec![Vec::new(); PLACES as usize];
-        let entry = |time, subject, place| Entry { time: Picos(time), subject, place };
+        let entry = |time, subject, place| Entry::new(Picos(time), subject, place);
         (0..PLACES).for_each(|place| calendar.put(entry(u64::from(place) * 100, place, place)));
         for (end, order) in ends.iter().zip(turns) {
             while let Some(next) = calendar.take_until(Picos(*end), *order) {
-                assert!(next.time.0 <= *end);
-                seen[next.place as usize].push(next);
+                assert!(next.time().0 <= *end);
+                seen[next.place() as usize].push(next);
                 let mut rng =
-                    fastrand::Rng::with_seed(seed ^ next.time.0 << 20 ^ u64::from(next.subject) << 3);
+                    fastrand::Rng::with_seed(seed ^ next.time().0 << 20 ^ u64::from(next.subject()) << 3);
                 if rng.u8(0..4) > 0 {
-                    calendar.put(entry(next.time.0 + ahead(&mut rng), rng.u32(..), next.place));
+                    calendar.put(entry(next.time().0 + ahead(&mut rng), rng.u32(..), next.place()));
                 }
                 if rng.u8(0..4) == 0 {
-                    let time = next.time.0 + REACH + ahead(&mut rng);
+                    let time = next.time().0 + REACH + ahead(&mut rng);
                     calendar.put(entry(time, rng.u32(..), rng.u32(0..PLACES)));
                 }
             }
@@ -303,14 +326,14 @@ mod tests {
             let mut rng = fastrand::Rng::with_seed(seed);
             let mut ends: Vec<u64> = (0..20).map(|_| rng.u64(0..200_000)).collect();
             ends.sort_unstable();
-            let by_time = seen(seed, &ends[19..], &[Order::ByTime]);
+            let by_time = seen_by_place(seed, &ends[19..], &[Order::ByTime]);
             let by_place = Order::ByPlace(Picos(REACH));
-            assert_eq!(seen(seed, &ends[19..], &[by_place]), by_time, "seed {seed}");
-            assert_eq!(seen(seed, &ends, &[by_place; 20]), by_time, "seed {seed}, in parts");
+            assert_eq!(seen_by_place(seed, &ends[19..], &[by_place]), by_time, "seed {seed}");
+            assert_eq!(seen_by_place(seed, &ends, &[by_place; 20]), by_time, "seed {seed}, in parts");
             let turns: Vec<Order> =
                 ends.iter().map(|end| if end % 2 == 0 { by_place } else { Order::ByTime }).collect();
-            assert_eq!(seen(seed, &ends, &turns), by_time, "seed {seed}, in turns");
-            assert!(by_time.iter().all(|seen| seen.is_sorted_by_key(|entry| entry.time)));
+            assert_eq!(seen_by_place(seed, &ends, &turns), by_time, "seed {seed}, in turns");
+            assert!(by_time.iter().all(|seen| seen.is_sorted_by_key(|entry| entry.time())));
         }
     }
 }

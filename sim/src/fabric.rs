@@ -382,10 +382,10 @@ impl<S: Node, H: Node> Fabric<S, H> {
         if self.net.links.calendar.current().len().is_multiple_of(LOOKED_AHEAD) {
             self.look_ahead();
         }
-        self.net.links.now = next.time;
+        self.net.links.now = next.time();
         self.tally.events += 1;
-        self.traces[next.place as usize].note(next.time, next.subject);
-        Some(Event::of(next.subject))
+        self.traces[next.place() as usize].note(next.time(), next.subject());
+        Some(Event::of(next.subject()))
     }
 
     /// Reads the heads of frames that come in next, so that all of them come out of memory at once, and not one after the other. Nothing
@@ -393,7 +393,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
     #[inline(never)]
     fn look_ahead(&self) {
         let next = self.net.links.calendar.current().iter().rev().take(LOOKED_AHEAD);
-        let sum = next.fold(0, |sum: u64, entry| match Event::of(entry.subject) {
+        let sum = next.fold(0, |sum: u64, entry| match Event::of(entry.subject()) {
             Event::Arrived(link) => {
                 let first = self.net.links.on_their_way(link).next();
                 sum.wrapping_add(first.map_or(0, |packet| self.net.pool.look_ahead(packet)))

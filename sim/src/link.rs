@@ -103,7 +103,7 @@ impl Links {
     /// Something happens at a node.
     #[inline]
     pub(crate) fn put(&mut self, time: Picos, event: Event, at: NodeId) {
-        self.calendar.put(Entry { time, subject: event.subject(), place: at.0 });
+        self.calendar.put(Entry::new(time, event.subject(), at.0));
     }
 
     /// Frames on their way on one link, in their order.

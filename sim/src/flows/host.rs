@@ -252,7 +252,8 @@ impl FlowHost {
             next = next.min(intake.next(net.now().floor()));
         }
         let waits = ClassSet((self.has_data.0 | self.has_replies.0) & self.paused.0);
-        if (!waits.is_empty() || self.held > 0) && self.gate_change < Nanos::NEVER {
+        // While a frame is on its line nothing else can leave, and its end looks at the gate.
+        if self.is_free && (!waits.is_empty() || self.held > 0) && self.gate_change < Nanos::NEVER {
             next = next.min(Picos::from(self.gate_change));
         }
         if next < self.woken {

@@ -15,14 +15,19 @@ use xoff_sim::{Net, Node, Packet, Picos, Place, Seed, SlotCounts};
 use super::{LINE, LOSSY, as_they_are, dropped, flow, run, star};
 
 /// Hands frames from one of its two ports to the other, and loses some of them, whatever they are.
-struct Repeater {
-    place: Place,
+pub(super) struct Repeater {
+    pub(super) place: Place,
     rng: fastrand::Rng,
     lost_percent: u8,
     lines: [(VecDeque<Packet>, bool); 2],
 }
 
 impl Repeater {
+    /// It loses this share of all frames.
+    pub(super) fn new(place: Place, seed: u64, lost_percent: u8) -> Repeater {
+        Repeater { place, rng: fastrand::Rng::with_seed(seed), lost_percent, lines: Default::default() }
+    }
+
     fn go_on(&mut self, port: usize, net: &mut Net) {
         let (waiting, is_busy) = &mut self.lines[port];
         if !*is_busy && let Some(packet) = waiting.pop_front() {
@@ -84,12 +89,7 @@ explore! {
         // A window has to be acknowledged before it is used up.
         let roce = if roce.window.is_some() || control == 2 { RoceSettings { ack_every: 1, ..roce } } else { roce };
         let settings = HostSettings { transport: Transport::Roce(roce), ..HostSettings::default() };
-        let repeater = |place: Place, _: SwitchSettings, _: SlotCounts| Repeater {
-            place,
-            rng: fastrand::Rng::with_seed(seed),
-            lost_percent,
-            lines: Default::default(),
-        };
+        let repeater = |place, _: SwitchSettings, _: SlotCounts| Repeater::new(place, seed, lost_percent);
         let mut fabric = FlowFabric::of(&star(&[LINE; 2], as_they_are), Seed(seed), settings, repeater);
         for (number, bytes) in (0..).zip(&sizes) {
             let start = Picos::from_nanos(700 * u64::from(number));
@@ -147,10 +147,7 @@ fn a_last_frame_that_is_lost_is_sent_again_at_its_time_to_the_picosecond() {
     let timeout = Picos(123_456_789);
     let roce = RoceSettings { timeout, ..RoceSettings::default() };
     let settings = HostSettings { transport: Transport::Roce(roce), ..HostSettings::default() };
-    let once = |place: Place, _: SwitchSettings, _: SlotCounts| {
-        let lines = Default::default();
-        Once(Repeater { place, rng: fastrand::Rng::with_seed(1), lost_percent: 0, lines }, true)
-    };
+    let once = |place, _: SwitchSettings, _: SlotCounts| Once(Repeater::new(place, 1, 0), true);
     let mut fabric = FlowFabric::of(&star(&[LINE; 2], as_they_are), Seed(1), settings, once);
     fabric.add(flow(0, 1, 1_000));
     assert!(fabric.run_to_end(Picos::from_micros(1_000)));

@@ -1,16 +1,63 @@
-//! Pauses that are no pauses of a class: lists of flows, and rates.
+//! Pauses that lapse, and those that are no pauses of a class: lists of flows, and rates.
 
 use std::time::Duration;
 
-use xoff_dataplane::settings::PolicyKind;
-use xoff_dataplane::units::ClassSet;
+use xoff_dataplane::settings::{PolicyKind, SwitchSettings};
+use xoff_dataplane::units::{ClassSet, MacAddr, PortId, Quanta};
+use xoff_dataplane::wire::{MacControl, Pfc};
 use xoff_hosts::PauseCounts;
-use xoff_sim::Seed;
-use xoff_sim::flows::{FlowFabric, HostSettings};
+use xoff_sim::flows::{FlowFabric, FlowPlan, HostSettings};
 use xoff_sim::ideal::Ideal;
 use xoff_sim::topology::{Build, Graph};
+use xoff_sim::{Net, Node, Packet, Picos, Seed, SlotCounts};
 
-use super::{LINE, LOSSLESS, dropped, flow, run};
+use super::loss::Repeater;
+use super::{LINE, LOSSLESS, LOSSY, as_they_are, dropped, flow, run, star};
+
+/// Answers the first frame with a pause of its class, and refreshes it never.
+struct PausesOnce(Repeater, Option<Quanta>);
+
+impl Node for PausesOnce {
+    fn arrived(&mut self, port: PortId, packet: Packet, net: &mut Net) {
+        if let Some(quanta) = self.1.take() {
+            let pause =
+                MacControl::Pfc(Pfc::default().with(LOSSLESS, quanta)).encode(MacAddr([2, 0, 0, 0, 0, 9]));
+            let pause = net.pool.add_whole(&pause);
+            net.start(self.0.place, port, pause);
+        }
+        self.0.arrived(port, packet, net);
+    }
+
+    fn left(&mut self, port: PortId, net: &mut Net) {
+        self.0.left(port, net);
+    }
+
+    fn due(&mut self, _: &mut Net) {}
+
+    fn holds(&self) -> u64 {
+        self.0.holds()
+    }
+}
+
+#[test]
+fn a_pause_that_lapses_while_another_class_is_on_the_line_costs_no_time() {
+    // Shorter than a frame of 1,500 bytes, and so long that several of the other class leave in it.
+    for quanta in [1, 10, 100].map(Quanta) {
+        let pauses =
+            |place, _: SwitchSettings, _: SlotCounts| PausesOnce(Repeater::new(place, 1, 0), Some(quanta));
+        let mut fabric =
+            FlowFabric::of(&star(&[LINE; 2], as_they_are), Seed(1), HostSettings::default(), pauses);
+        [LOSSLESS, LOSSY]
+            .into_iter()
+            .for_each(|class| _ = fabric.add(FlowPlan { class, ..flow(0, 1, 100 * 1_456) }));
+        let all = fabric.alone().time_of(&flow(0, 1, 200 * 1_456));
+        let step = |fabric: &mut FlowFabric<PausesOnce>| fabric.fabric_mut().step(Picos::from_micros(1_000));
+        assert!((0..2_000).any(|_| step(&mut fabric).is_none()), "it comes to an end");
+        assert_eq!(fabric.fabric().hosts()[0].gate().counts(fabric.fabric().now().floor()).pfc_frames, 1);
+        let took = fabric.records().filter_map(|record| record.took()).max();
+        assert_eq!(took, Some(all), "{quanta:?}");
+    }
+}
 
 /// Host 0 sends to host 1, to which nobody else does, and with three others to host 2. Answers how long the first of these flows takes, and
 /// what host 0 was asked for.
