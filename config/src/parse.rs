@@ -85,6 +85,14 @@ pub(crate) fn share(value: &Value<'_>) -> Parsed<f64> {
     number.filter(|share| *share > 0.0 && *share <= 1.0).ok_or_else(|| "a number above 0, up to 1".into())
 }
 
+/// A part of a whole, or nothing of it.
+pub(crate) fn share_or_none(value: &Value<'_>) -> Parsed<f64> {
+    share(value).or_else(|_| {
+        let is_none = value.as_float() == Some(0.0) || value.as_integer() == Some(0);
+        is_none.then_some(0.0).ok_or_else(|| "a number from 0 to 1".into())
+    })
+}
+
 /// A part of a whole that is less than all of it.
 pub(crate) fn part(value: &Value<'_>) -> Parsed<f64> {
     share(value).ok().filter(|part| *part < 1.0).ok_or_else(|| "a number above 0 and below 1".into())

@@ -25,9 +25,15 @@ impl Links {
     pub(crate) fn mishaps(&self) -> Mishaps {
         self.faults.values().fold(Mishaps::default(), |sum, Faults { mishaps, .. }| Mishaps {
             lost: sum.lost + mishaps.lost,
+            lost_control: sum.lost_control + mishaps.lost_control,
             late: sum.late + mishaps.late,
             harmed: sum.harmed + mishaps.harmed,
         })
+    }
+
+    /// What has gone wrong, by link.
+    pub(crate) fn mishaps_by_link(&self) -> impl Iterator<Item = (LinkId, Mishaps)> {
+        self.faults.iter().map(|(id, faults)| (LinkId(*id), faults.mishaps))
     }
 
     /// Frames on their way out of their order.
@@ -40,17 +46,21 @@ impl Net {
     /// A frame starts on a link on which something may go wrong.
     #[cold]
     pub(crate) fn start_in_danger(&mut self, from: NodeId, id: LinkId, packet: Packet) {
-        let fate = self.links.faults(id).fate(self.pool.head(packet));
+        let head = self.pool.head(packet);
+        let faults = self.links.faults(id);
+        let fate = faults.fate(head);
+        if fate.is_lost {
+            faults.doomed.push(packet.number);
+            if fate.again_after.is_none() {
+                faults.mishaps.note_lost(head);
+            }
+        }
         if let Some((at, change)) = fate.harm {
             self.pool.head_mut(packet)[at] ^= change;
         }
         let arrives = self.links.start(from, id, packet);
         let faults = self.links.faults(id);
         faults.mishaps.harmed += u64::from(fate.harm.is_some());
-        if fate.is_lost {
-            faults.doomed.push(packet.number);
-            faults.mishaps.lost += 1;
-        }
         if let Some(after) = fate.again_after {
             let copy = self.pool.copy(packet);
             let when = arrives.after(after);
@@ -81,17 +91,17 @@ impl Net {
 
     /// A link goes down, in one direction, or comes up again: what is on its way is lost.
     pub(crate) fn set_link(&mut self, id: LinkId, is_up: bool) {
-        let on_their_way: Vec<u32> = self.links.on_their_way(id).map(|packet| packet.number).collect();
+        let on_their_way: Vec<Packet> = self.links.on_their_way(id).collect();
         let faults = self.links.faults(id);
         faults.is_down = !is_up;
-        for number in on_their_way {
-            if !faults.doomed.contains(&number) {
-                faults.doomed.push(number);
-                faults.mishaps.lost += 1;
+        for packet in on_their_way {
+            if !faults.doomed.contains(&packet.number) {
+                faults.doomed.push(packet.number);
+                faults.mishaps.note_lost(self.pool.head(packet));
             }
         }
         for packet in std::mem::take(&mut faults.late).into_values() {
-            faults.mishaps.lost += 1;
+            faults.mishaps.note_lost(self.pool.head(packet));
             self.pool.free(packet);
         }
     }

@@ -290,6 +290,19 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.links.mishaps()
     }
 
+    /// The same by the ends that the frames left by, of all links on which anything might.
+    pub fn mishaps_by_end(&self) -> impl Iterator<Item = (At, Mishaps)> {
+        let switches = u32::try_from(self.switches.len()).unwrap_or(u32::MAX);
+        self.net.links.mishaps_by_link().map(move |(link, mishaps)| {
+            let End { node, port } = self.senders[link.0 as usize];
+            let at = match node.0.checked_sub(switches) {
+                None => At::Switch(node.0, port.0),
+                Some(host) => At::Host(host),
+            };
+            (at, mishaps)
+        })
+    }
+
     /// An end as nodes and ports are numbered here.
     #[must_use]
     pub fn end(&self, at: At) -> End {

@@ -29,12 +29,21 @@ pub struct ControlFaults {
 /// What has gone wrong on links so far, in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mishaps {
-    /// Have not come, or not at their time.
+    /// Have not come, MAC control left out.
     pub lost: u64,
-    /// Came later than they should, or again.
+    /// MAC control that has not come.
+    pub lost_control: u64,
+    /// Came later than they should, or again: MAC control.
     pub late: u64,
-    /// Came with a byte changed.
+    /// Came with a byte changed: MAC control.
     pub harmed: u64,
+}
+
+impl Mishaps {
+    /// A frame that begins with `head` does not come.
+    pub(crate) fn note_lost(&mut self, head: &[u8]) {
+        *if is_mac_control(head) { &mut self.lost_control } else { &mut self.lost } += 1;
+    }
 }
 
 /// Of one direction of a link.

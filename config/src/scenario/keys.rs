@@ -170,11 +170,11 @@ keys! {
         length: RangeInclusive<Nanos> = span;
         down: Nanos = parse::time(Nanos::ZERO..=TIME_MAX);
         up: Nanos = parse::time(Nanos(1)..=TIME_MAX);
-        lost: f64 = parse::share;
-        control_lost: f64 = parse::share;
-        control_late: f64 = parse::share;
-        control_again: f64 = parse::share;
-        control_harmed: f64 = parse::share;
+        lost: f64 = parse::share_or_none;
+        control_lost: f64 = parse::share_or_none;
+        control_late: f64 = parse::share_or_none;
+        control_again: f64 = parse::share_or_none;
+        control_harmed: f64 = parse::share_or_none;
         late_by: Nanos = parse::time(Nanos(1)..=Nanos::from_secs(1));
     }
 }

@@ -212,8 +212,13 @@ fn faults_are_at_ends_of_links_and_a_link_comes_up_after_it_went_down() {
     assert!(message.contains("\"h3\" is host 3"), "{message}");
     let (_, message, _) = problem(&fault("at = \"h0\"\ndown = \"2us\"\nup = \"2us\""));
     assert_eq!(message, "`up` is not after `down`");
-    let (_, message, _) = problem(&fault("at = \"h0\"\nlost = 1.5"));
-    assert!(message.contains("above 0, up to 1"), "{message}");
+    for bad in ["1.5", "-0.1"] {
+        let (_, message, _) = problem(&fault(&format!("at = \"h0\"\nlost = {bad}")));
+        assert!(message.contains("from 0 to 1"), "{message}");
+    }
+    for none in ["0", "0.0"] {
+        assert!(read(&fault(&format!("at = \"h0\"\nlost = {none}"))).is_ok(), "as the control of a sweep");
+    }
     let (_, message, _) = problem(&fault("down = \"2us\""));
     assert_eq!(message, "`at` is missing in [[fault]] of kind \"link\"");
     let (_, message, _) = problem(&fault("at = \"s0\"\nlost = 0.5"));

@@ -201,7 +201,7 @@ impl Ordeal<'_> {
             came_to_rest: self.rests.into(),
             frames: self.hosts.iter().map(|host| self.bed.host(*host).arrivals.len() as u64).sum(),
             xoffs: self.sum(|class| class.xoff_sent.get()),
-            lost: mishaps.lost,
+            lost: mishaps.lost + mishaps.lost_control,
             late: mishaps.late,
             harmed: mishaps.harmed,
             events: self.bed.events(),

@@ -1,4 +1,4 @@
-//! DCQCN's reaction point (Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015, section 3.1 and Algorithm 1).
+//! DCQCN's reaction point, and its notification point (Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015, section 3.1 and Algorithm 1).
 //!
 //! A notification cuts the rate by alpha / 2, and what it was becomes the target; alpha, an estimate of how much is congested, grows with
 //! each of them and shrinks with time. Between notifications a timer and a counter of bytes each begin rounds of increase: towards the
@@ -52,6 +52,22 @@ impl Default for DcqcnSettings {
             cnp_interval: Picos::from_micros(50),
             cnp_class: xoff_dataplane::units::Class::ALL[6],
         }
+    }
+}
+
+/// Where a flow is received, when its sender may be told of marks again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct NotificationPoint(Picos);
+
+impl NotificationPoint {
+    /// Whether a notification is due for a frame with a mark.
+    #[inline]
+    pub(super) fn notifies(&mut self, now: Picos, interval: Picos) -> bool {
+        let is_due = now >= self.0;
+        if is_due {
+            self.0 = now.after(interval);
+        }
+        is_due
     }
 }
 
@@ -248,5 +264,12 @@ mod tests {
         assert!(point.is_free);
         let gap = point.sent(at(4_000_001), Bytes(1_500));
         assert!((gap - LINE).abs() < 1.0);
+    }
+
+    #[test]
+    fn notifications_keep_their_distance() {
+        let mut point = NotificationPoint::default();
+        let told = [0, 49, 50, 99, 120].map(|now| point.notifies(Picos(now), Picos(50)));
+        assert_eq!(told, [true, false, true, false, true]);
     }
 }

@@ -9,6 +9,8 @@ use super::alone::Alone;
 use super::host::FlowHost;
 use super::intake::SlowReceiver;
 use super::load::{Asked, Load};
+use super::receiving::Receiving;
+use super::sending::Sending;
 use super::transport::HostSettings;
 use super::{FlowPlan, FlowRecord};
 use crate::ends::{Line, NodeId};
@@ -22,7 +24,7 @@ use crate::time::{Pace, Picos};
 /// A fabric, its flows, and the loads that they are of.
 pub struct FlowFabric<S = SwitchNode> {
     fabric: Fabric<S, FlowHost>,
-    flows: Vec<Planned>,
+    flows: Vec<AtSender>,
     loads: Vec<Box<dyn Load + Send>>,
     /// By load, what each of its flows may send at most.
     most: Vec<Option<Pace>>,
@@ -33,13 +35,16 @@ pub struct FlowFabric<S = SwitchNode> {
     asked: Vec<FlowPlan>,
 }
 
-/// A flow, and its numbers at its hosts.
+/// Where a flow is known: the number of the host that sends it, and its number there.
 #[derive(Clone, Copy, Debug)]
-struct Planned {
-    plan: FlowPlan,
-    at_sender: u32,
-    at_receiver: u32,
+struct AtSender {
+    host: u32,
+    number: u32,
 }
+
+/// What a flow takes, with a timer of 16 bytes at its sender and without what congestion control has of it.
+const FLOW: usize = size_of::<AtSender>() + size_of::<Sending>() + size_of::<Receiving>();
+const _: () = assert!(FLOW <= 152);
 
 impl FlowFabric {
     /// As planned, of switches that are the dataplane, with no flow yet. What they hash with comes from `seed`.
@@ -105,8 +110,8 @@ impl<S: Node> FlowFabric<S> {
         let flow = u32::try_from(self.flows.len()).expect("flows are counted in 32 bits");
         let [at_sender, _] = self.fabric.hosts()[plan.from as usize].flows();
         let at_receiver = self.fabric.at_host(plan.to, |host, _| host.receive_flow(flow, &plan, at_sender));
-        self.fabric.at_host(plan.from, |host, net| host.send_flow(flow, &plan, (at_receiver, most), net));
-        self.flows.push(Planned { plan, at_sender, at_receiver });
+        self.fabric.at_host(plan.from, |host, net| host.send_flow(flow, plan, (at_receiver, most), net));
+        self.flows.push(AtSender { host: plan.from, number: at_sender });
         flow
     }
 
@@ -181,7 +186,7 @@ impl<S: Node> FlowFabric<S> {
         let ended = self.fabric.at_host(number, |host, _| std::mem::take(host.ended()));
         for flow in ended {
             self.ended += 1;
-            let plan = self.flows[flow as usize].plan;
+            let plan = self.sent(flow).plan;
             self.ask(plan.tag, |load, asked| load.ended(flow, &plan, asked));
         }
     }
@@ -200,7 +205,8 @@ impl<S: Node> FlowFabric<S> {
 
     /// What became of each flow until now, in the order of their numbers.
     pub fn records(&self) -> impl Iterator<Item = FlowRecord> {
-        (0..).zip(&self.flows).map(|(flow, planned)| self.record_of(flow, planned))
+        (0..self.flows.len())
+            .map(|flow| self.record(u32::try_from(flow).expect("they are counted in 32 bits")))
     }
 
     /// What became of one until now.
@@ -209,13 +215,8 @@ impl<S: Node> FlowFabric<S> {
     /// If there is no such flow.
     #[must_use]
     pub fn record(&self, flow: u32) -> FlowRecord {
-        self.record_of(flow, &self.flows[flow as usize])
-    }
-
-    fn record_of(&self, flow: u32, planned: &Planned) -> FlowRecord {
-        let &Planned { plan, at_sender, at_receiver } = planned;
-        let sent = self.fabric.hosts()[plan.from as usize].sent_flow(at_sender);
-        let received = self.fabric.hosts()[plan.to as usize].received_flow(at_receiver);
+        let sent = self.sent(flow);
+        let (plan, received) = (sent.plan, self.received_by(sent));
         FlowRecord {
             flow,
             from: plan.from,
@@ -224,9 +225,9 @@ impl<S: Node> FlowFabric<S> {
             tag: plan.tag,
             bytes: plan.bytes,
             start: plan.start,
-            finish: received.finish,
+            finish: received.finish(),
             ideal: self.alone.time_of(&plan),
-            frames_sent: sent.sent,
+            frames_sent: sent.sent(),
             frames_resent: sent.resent,
             timeouts: sent.timeouts,
             marked: received.marked,
@@ -241,8 +242,16 @@ impl<S: Node> FlowFabric<S> {
     /// If there is no such flow.
     #[must_use]
     pub fn received(&self, flow: u32) -> u32 {
-        let planned = &self.flows[flow as usize];
-        self.fabric.hosts()[planned.plan.to as usize].received_flow(planned.at_receiver).received()
+        self.received_by(self.sent(flow)).received()
+    }
+
+    fn sent(&self, flow: u32) -> &Sending {
+        let AtSender { host, number } = self.flows[flow as usize];
+        self.fabric.hosts()[host as usize].sent_flow(number)
+    }
+
+    fn received_by(&self, sent: &Sending) -> &Receiving {
+        self.fabric.hosts()[sent.plan.to as usize].received_flow(sent.peer)
     }
 
     /// The rate that congestion control has a flow at, in bits of layer 1 per second; `None` where none has a rate.
@@ -250,8 +259,8 @@ impl<S: Node> FlowFabric<S> {
     /// # Panics
     /// If there is no such flow.
     pub fn rate(&mut self, flow: u32) -> Option<f64> {
-        let Planned { plan, at_sender, .. } = self.flows[flow as usize];
-        self.fabric.at_host(plan.from, |host, net| host.rate(at_sender, net.now()))
+        let AtSender { host, number } = self.flows[flow as usize];
+        self.fabric.at_host(host, |host, net| host.rate(number, net.now()))
     }
 
     /// How long flows take alone, and by which lines.

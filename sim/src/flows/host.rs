@@ -18,11 +18,12 @@ use xoff_hosts::{Gate, Notices};
 
 use super::FlowPlan;
 use super::control::Reaction;
+use super::dcqcn::NotificationPoint;
 use super::intake::{Arrived, Intake};
 use super::receiving::Receiving;
 use super::segment::{Envelope, Kind, Segment, frame_len, port};
 use super::sending::{Sending, Wait, frames, payload};
-use super::transport::{HostSettings, RoceSettings, Transport};
+use super::transport::{Control, HostSettings, RoceSettings, Transport};
 use crate::ends::Line;
 use crate::node::{Net, Node, Place};
 use crate::pool::{Packet, is_mac_control};
@@ -74,7 +75,11 @@ pub struct FlowHost {
     sending: Vec<Sending>,
     /// By flow that is sent, where something slows them down.
     reactions: Vec<Reaction>,
+    /// What its flows may send at most, each once.
+    most: Vec<Option<Pace>>,
     receiving: Vec<Receiving>,
+    /// By flow that is received, where its sender is told of marks.
+    notification_points: Vec<NotificationPoint>,
     timers: BinaryHeap<Reverse<(Picos, Timer)>>,
     /// By class, flows that may send, in the order of their turns.
     turns: [VecDeque<u32>; CLASSES],
@@ -114,7 +119,9 @@ impl FlowHost {
             settings: Arc::clone(settings),
             sending: Vec::new(),
             reactions: Vec::new(),
+            most: Vec::new(),
             receiving: Vec::new(),
+            notification_points: Vec::new(),
             timers: BinaryHeap::new(),
             turns: Default::default(),
             replies: Default::default(),
@@ -135,29 +142,30 @@ impl FlowHost {
     pub(super) fn send_flow(
         &mut self,
         flow: u32,
-        plan: &FlowPlan,
+        plan: FlowPlan,
         (peer, most): (u32, Option<Pace>),
         net: &mut Net,
     ) -> u32 {
         let number = index(self.sending.len());
         let start = plan.start.max(net.now());
+        let most = self.most.iter().position(|of| *of == most).unwrap_or_else(|| {
+            self.most.push(most);
+            self.most.len() - 1
+        });
         self.sending.push(Sending {
-            bytes: plan.bytes,
+            plan,
             free_at: start,
             deadline: Picos::NEVER,
-            most,
             cnms: 0,
             peer,
-            to: plan.to,
             frames: frames(plan.bytes, self.settings.payload_max),
             next: 0,
             acknowledged: 0,
             reached: 0,
-            sent: 0,
             resent: 0,
             timeouts: 0,
             port: port(flow),
-            class: plan.class,
+            most: u16::try_from(most).expect("loads are counted in 16 bits"),
             wait: Wait::Time,
             is_watched: false,
             is_held: false,
@@ -179,7 +187,10 @@ impl FlowHost {
     pub(super) fn receive_flow(&mut self, flow: u32, plan: &FlowPlan, peer: u32) -> u32 {
         let number = index(self.receiving.len());
         let frames = frames(plan.bytes, self.settings.payload_max);
-        self.receiving.push(Receiving::new(flow, plan.from, peer, frames, plan.class, port(flow)));
+        self.receiving.push(Receiving::new(flow, plan.from, peer, frames, plan.class));
+        if self.roce().is_some_and(|roce| matches!(roce.control, Control::Dcqcn(_))) {
+            self.notification_points.push(NotificationPoint::default());
+        }
         number
     }
 
@@ -268,8 +279,8 @@ impl FlowHost {
         let flow = &mut self.sending[number as usize];
         flow.wait = if flow.is_held { Wait::Resume } else { Wait::Turn };
         if flow.wait == Wait::Turn {
-            self.turns[flow.class.index()].push_back(number);
-            self.has_data.insert(flow.class);
+            self.turns[flow.plan.class.index()].push_back(number);
+            self.has_data.insert(flow.plan.class);
         }
     }
 
@@ -326,20 +337,20 @@ impl FlowHost {
         let timeout = self.roce().map(|roce| roce.timeout);
         let flow = &mut self.sending[number as usize];
         let sequence = flow.take();
-        let len = frame_len(payload(flow.bytes, self.settings.payload_max, sequence));
+        let len = frame_len(payload(flow.plan.bytes, self.settings.payload_max, sequence));
         let segment = Segment { kind: Kind::Data, number: flow.peer, sequence, sent: now };
         let envelope = Envelope {
             from: self.number,
-            to: flow.to,
+            to: flow.plan.to,
             via: self.gateway,
-            class: flow.class,
+            class: flow.plan.class,
             port: flow.port,
             is_ecn_capable: timeout.is_some(),
         };
         let bytes = Bytes::on_line(len);
         let gap =
             self.reactions.get_mut(number as usize).map_or(Picos::ZERO, |reaction| reaction.sent(now, bytes));
-        flow.free_at = match flow.most {
+        flow.free_at = match self.most[usize::from(flow.most)] {
             None => now.after(gap),
             // A frame that had to wait for others of its host is made up for, and no more than one.
             Some(most) => {

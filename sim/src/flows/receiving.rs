@@ -8,10 +8,8 @@ use crate::time::Picos;
 /// A flow.
 #[derive(Clone, Debug)]
 pub(super) struct Receiving {
-    /// When its last byte came, all those before it too.
-    pub(super) finish: Option<Picos>,
-    /// No notification is sent before.
-    pub(super) next_cnp: Picos,
+    /// When its last byte came, all those before it too; `NEVER`: it has not.
+    finish: Picos,
     /// Its number in the run, at the sender, and that host's.
     pub(super) flow: u32,
     pub(super) peer: u32,
@@ -26,7 +24,6 @@ pub(super) struct Receiving {
     pub(super) out_of_order: u32,
     pub(super) marked: u32,
     pub(super) cnps: u32,
-    pub(super) port: u16,
     pub(super) class: Class,
     /// The gap has been told.
     is_gap_told: bool,
@@ -41,10 +38,9 @@ pub(super) struct Answer {
 }
 
 impl Receiving {
-    pub(super) fn new(flow: u32, from: u32, peer: u32, frames: u32, class: Class, port: u16) -> Receiving {
+    pub(super) fn new(flow: u32, from: u32, peer: u32, frames: u32, class: Class) -> Receiving {
         Receiving {
-            finish: None,
-            next_cnp: Picos::ZERO,
+            finish: Picos::NEVER,
             flow,
             peer,
             from,
@@ -55,7 +51,6 @@ impl Receiving {
             out_of_order: 0,
             marked: 0,
             cnps: 0,
-            port,
             class,
             is_gap_told: false,
         }
@@ -97,15 +92,9 @@ impl Receiving {
         (is_due.then_some(Answer { kind: Kind::Ack, sequence: self.expected }), is_last)
     }
 
-    /// Whether a notification is due for a frame with a mark.
-    #[inline]
-    pub(super) fn notifies(&mut self, now: Picos, interval: Picos) -> bool {
-        let is_due = now >= self.next_cnp;
-        if is_due {
-            self.next_cnp = now.after(interval);
-            self.cnps += 1;
-        }
-        is_due
+    /// When its last byte came, if it has.
+    pub(super) fn finish(&self) -> Option<Picos> {
+        (self.finish < Picos::NEVER).then_some(self.finish)
     }
 
     /// Frames of use that have come.
@@ -115,7 +104,7 @@ impl Receiving {
 
     fn end_if(&mut self, now: Picos, is_last: bool) -> bool {
         if is_last {
-            self.finish = Some(now);
+            self.finish = now;
         }
         is_last
     }
@@ -126,7 +115,7 @@ mod tests {
     use super::*;
 
     fn receiving(frames: u32) -> Receiving {
-        Receiving::new(0, 0, 0, frames, Class::ALL[3], 1)
+        Receiving::new(0, 0, 0, frames, Class::ALL[3])
     }
 
     fn say(kind: Kind, sequence: u32) -> Option<Answer> {
@@ -139,7 +128,7 @@ mod tests {
         let said: Vec<_> = (0..5).map(|sequence| flow.take_in_order(Picos(9), sequence, 2)).collect();
         let ack = |sequence| say(Kind::Ack, sequence);
         assert_eq!(said, [(None, false), (ack(2), false), (None, false), (ack(4), false), (ack(5), true)]);
-        assert_eq!((flow.finish, flow.out_of_order), (Some(Picos(9)), 0));
+        assert_eq!((flow.finish(), flow.out_of_order), (Some(Picos(9)), 0));
     }
 
     #[test]
@@ -156,17 +145,6 @@ mod tests {
     fn any_order_ends_with_as_many_frames_as_there_are() {
         let mut flow = receiving(3);
         assert_eq!([1, 0, 2].map(|sequence| flow.take_any(Picos(7), sequence)), [false, false, true]);
-        assert_eq!((flow.finish, flow.out_of_order), (Some(Picos(7)), 3));
-    }
-
-    #[test]
-    fn notifications_keep_their_distance() {
-        let mut flow = receiving(3);
-        let every = Picos(50);
-        assert_eq!(
-            [0, 49, 50, 99, 120].map(|now| flow.notifies(Picos(now), every)),
-            [true, false, true, false, true]
-        );
-        assert_eq!(flow.cnps, 3);
+        assert_eq!((flow.finish(), flow.out_of_order), (Some(Picos(7)), 3));
     }
 }

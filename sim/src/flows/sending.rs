@@ -1,8 +1,7 @@
 //! A flow at the host that sends it.
 
-use xoff_dataplane::units::Class;
-
-use crate::time::{Pace, Picos};
+use super::FlowPlan;
+use crate::time::Picos;
 
 /// What it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,18 +21,15 @@ pub(super) enum Wait {
 /// A flow.
 #[derive(Clone, Debug)]
 pub(super) struct Sending {
-    pub(super) bytes: u64,
+    pub(super) plan: FlowPlan,
     /// When its next frame may leave.
     pub(super) free_at: Picos,
     /// When it goes back if nothing is heard.
     pub(super) deadline: Picos,
-    /// It sends no faster; `None`: as fast as its host.
-    pub(super) most: Option<Pace>,
     /// Notifications of switches (CNMs) that came for it.
     pub(super) cnms: u32,
-    /// Its number at the receiver, and that host's.
+    /// Its number at the receiver.
     pub(super) peer: u32,
-    pub(super) to: u32,
     /// How many frames it has.
     pub(super) frames: u32,
     /// The next to be sent.
@@ -42,11 +38,11 @@ pub(super) struct Sending {
     pub(super) acknowledged: u32,
     /// Those before it have been sent once.
     pub(super) reached: u32,
-    pub(super) sent: u32,
     pub(super) resent: u32,
     pub(super) timeouts: u32,
     pub(super) port: u16,
-    pub(super) class: Class,
+    /// It sends no faster: the place of the rate among those that flows of its host have.
+    pub(super) most: u16,
     pub(super) wait: Wait,
     /// A timer is set that looks at the deadline.
     pub(super) is_watched: bool,
@@ -72,7 +68,6 @@ impl Sending {
     pub(super) fn take(&mut self) -> u32 {
         let sequence = self.next;
         self.next += 1;
-        self.sent += 1;
         self.resent += u32::from(sequence < self.reached);
         self.reached = self.reached.max(self.next);
         sequence
@@ -85,6 +80,11 @@ impl Sending {
         self.acknowledged += fresh;
         self.next = self.next.max(self.acknowledged);
         fresh
+    }
+
+    /// Frames that were sent, those sent again too.
+    pub(super) fn sent(&self) -> u32 {
+        self.reached + self.resent
     }
 
     /// It goes back to what has not been acknowledged.

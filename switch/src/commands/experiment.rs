@@ -121,6 +121,7 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
     }
     if args.json {
         cli::print(serde_json::to_string(&report).into_diagnostic()? + "\n")?;
+        report.verdicts().into_iter().for_each(cli::tell);
     } else {
         cli::print(&report)?;
     }

@@ -190,6 +190,30 @@ impl Report {
         worst.unwrap_or(Promise::Kept)
     }
 
+    /// What of it is not as it has to be, or cannot be said to be, and what lost frames and may: a sentence each.
+    #[must_use]
+    pub fn verdicts(&self) -> Vec<String> {
+        let unmet = self.unmet.iter().map(|unmet| format!("NOT as it has to be: {unmet}"));
+        let of_policy = |Outcome { variant, promises, conduct: of, .. }: &Outcome| {
+            let name = &variant.name;
+            match (of.verdict, *promises) {
+                (Verdict::Kept, _) | (Verdict::Unproved, false) => None,
+                (Verdict::Unproved, true) => Some(format!(
+                    "{name}: no loss is known, but it is NOT proved that there was none: {}.",
+                    of.unproved.join("; ")
+                )),
+                (Verdict::Lossy, false) => {
+                    Some(format!("{name} lost frames; it does not promise to lose none."))
+                }
+                (_, true) => Some(format!("{name}: the promise was NOT kept.")),
+                (Verdict::Broken, false) => {
+                    Some(format!("{name} may lose frames, but NOT duplicate, reorder or lose count of them."))
+                }
+            }
+        };
+        unmet.chain(self.policies.iter().filter_map(of_policy)).collect()
+    }
+
     /// The headlines with their confidence; `None` where there was one run.
     fn intervals(&self) -> Option<Table> {
         let any = self.policies.iter().any(|of| !of.intervals.is_empty());
@@ -275,29 +299,7 @@ impl Display for Report {
         for (policy, why) in &self.as_pfc {
             writeln!(f, "{policy} is plain PFC here: {why}.")?;
         }
-        for unmet in &self.unmet {
-            writeln!(f, "NOT as it has to be: {unmet}")?;
-        }
-        for Outcome { variant, promises, conduct: of, .. } in &self.policies {
-            match (of.verdict, *promises) {
-                (Verdict::Kept, _) | (Verdict::Unproved, false) => {}
-                (Verdict::Unproved, true) => writeln!(
-                    f,
-                    "{}: no loss is known, but it is NOT proved that there was none: {}.",
-                    variant.name,
-                    of.unproved.join("; ")
-                )?,
-                (Verdict::Lossy, false) => {
-                    writeln!(f, "{} lost frames; it does not promise to lose none.", variant.name)?
-                }
-                (_, true) => writeln!(f, "{}: the promise was NOT kept.", variant.name)?,
-                (Verdict::Broken, false) => writeln!(
-                    f,
-                    "{} may lose frames, but NOT duplicate, reorder or lose count of them.",
-                    variant.name
-                )?,
-            }
-        }
+        self.verdicts().iter().try_for_each(|said| writeln!(f, "{said}"))?;
         Ok(())
     }
 }

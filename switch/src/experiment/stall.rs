@@ -21,6 +21,8 @@ pub struct Stall {
 
 /// Where nothing is said.
 const EVERY: Nanos = Nanos::from_secs(1);
+/// No program of a machine is woken more often, and a run of stalls below it would hardly come to an end.
+const EVERY_LEAST: Nanos = Nanos::from_micros(10);
 
 impl Stall {
     /// What is drawn for each program; `None`: nothing keeps it from running.
@@ -47,6 +49,9 @@ impl FromStr for Stall {
             return Err(
                 "a program has to run for longer than it does not: LENGTH is at most EVERY".to_owned()
             );
+        }
+        if every < EVERY_LEAST {
+            return Err(format!("EVERY is at least {}, on average", quantity::time(EVERY_LEAST)));
         }
         Ok(Stall { longest, every })
     }
@@ -82,5 +87,7 @@ mod tests {
             assert!(of(bad).unwrap_err().contains("LENGTH/EVERY"), "{bad}");
         }
         assert!(of("2ms/1ms").unwrap_err().contains("at most EVERY"));
+        assert!(of("1ns/9999ns").unwrap_err().contains("at least 10us"));
+        assert_eq!(of("1ns/10us").unwrap().every, EVERY_LEAST);
     }
 }

@@ -11,14 +11,16 @@ use xoff_dataplane::counters::ClassCounters;
 use xoff_dataplane::tap::TapId;
 use xoff_dataplane::units::Nanos;
 use xoff_sim::flows::{FlowFabric, FlowHost, FlowRecord};
-use xoff_sim::{Ailments, Picos, SwitchNode};
+use xoff_sim::{Ailments, Mishaps, Picos, SwitchNode};
 
-use super::build::{Model, model};
+use super::build::{Model, model, named};
 use super::hpcc::{self, Lengths};
 use super::outcome::outcome;
 use super::pauses::Pauses;
 use super::rows::Rows;
-use super::tables::{CLASSES, FLOWS, LOADS, PAUSES, QUEUES, RUNS, Row, SWITCHES, THROUGHPUT, decimal, nanos};
+use super::tables::{
+    CLASSES, FLOWS, LINKS, LOADS, PAUSES, QUEUES, RUNS, Row, SWITCHES, THROUGHPUT, decimal, nanos,
+};
 use super::waiting::{Stuck, Waiting, ports};
 
 /// Which run.
@@ -123,6 +125,7 @@ pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miett
     rows[&FLOWS] = records.iter().map(|record| flow(record, &model, warm_up, &key)).collect();
     classes(&model, &waiting, &key, &mut rows);
     rows[&SWITCHES] = switches(&model, &key);
+    rows[&LINKS] = links(&model, &key);
     for (switch, pauses) in pauses.iter().enumerate() {
         rows[&PAUSES].extend(pauses.all().iter().map(|pause| pause_row(switch, pause, &model, &key)));
     }
@@ -177,7 +180,8 @@ fn counted(model: &Model) -> Before {
     for record in fabric.records() {
         sum.payload[usize::from(record.tag)] += came(model, &record);
     }
-    sum.lost = fabric.fabric().hosts().iter().map(FlowHost::dropped).sum();
+    sum.lost =
+        fabric.fabric().hosts().iter().map(FlowHost::dropped).sum::<u64>() + fabric.fabric().mishaps().lost;
     for switch in fabric.fabric().switches() {
         let ailments = switch.ailments();
         sum.lost += ailments.never_seen + ailments.lost_in_restarts;
@@ -315,6 +319,16 @@ fn switches(model: &Model, key: &[String; 2]) -> Vec<Row> {
         let counts = [stalls, stalled.0, never_seen, restarts, lost_in_restarts];
         let place = [number.to_string(), model.kinds[number].to_owned()];
         row(key, place.into_iter().chain(counts.map(|count| count.to_string())))
+    };
+    some.map(cells).collect()
+}
+
+/// Ends by which not all has come as it should.
+fn links(model: &Model, key: &[String; 2]) -> Vec<Row> {
+    let some = model.fabric.fabric().mishaps_by_end().filter(|(_, mishaps)| *mishaps != Mishaps::default());
+    let cells = |(at, Mishaps { lost, lost_control, late, harmed })| {
+        let counts = [lost, lost_control, late, harmed].map(|count: u64| count.to_string());
+        row(key, std::iter::once(named(at)).chain(counts))
     };
     some.map(cells).collect()
 }

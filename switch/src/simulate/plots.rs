@@ -14,7 +14,7 @@ use super::tables::{FLOWS, PAUSES, QUEUES, RUNS, Row, THROUGHPUT, Table};
 use crate::experiment::{Content, Figure, Limits, Panel, Point};
 
 /// Points of the sweep with a panel of their own.
-const POINTS_MAX: usize = 6;
+const POINTS_MAX: usize = 12;
 /// Rows of a panel of pauses.
 const PAUSING_MAX: usize = 12;
 /// Lines of a panel of queues.
@@ -55,9 +55,13 @@ pub fn draw(about: &About, directory: &Path, painter: Option<&Painter>) -> miett
             (_, [first, ..]) => format!("seed {first}"),
             _ => String::new(),
         };
+        let of_all = match about.points.len() {
+            count if count > POINTS_MAX && name != "slowdown" => format!(", {POINTS_MAX} of {count} points"),
+            _ => String::new(),
+        };
         let title = match about.about.as_str() {
-            "" => format!("{}, {seeds}", about.scenario),
-            text => format!("{}: {text}, {seeds}", about.scenario),
+            "" => format!("{}, {seeds}{of_all}", about.scenario),
+            text => format!("{}: {text}, {seeds}{of_all}", about.scenario),
         };
         let svg = Figure { title, panels }.svg().into_diagnostic()?;
         let path = plots.join(format!("{name}.svg"));
@@ -261,7 +265,7 @@ fn pauses(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
         panels.push(
             Panel::new(&title, "time (us)", "", Content::Spans(places))
                 .within(limits)
-                .absent("nobody was paused"),
+                .absent("no switch paused anybody"),
         );
     }
     Ok(panels)

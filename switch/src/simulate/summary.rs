@@ -101,7 +101,7 @@ pub struct Summary {
     pub scenario: String,
     /// What it shows.
     pub about: String,
-    /// The seeds.
+    /// The seeds of what there is.
     pub seeds: Vec<u64>,
     /// The point that the others are compared with: they differ from it in what is varied, and in nothing else.
     pub control: String,
@@ -195,7 +195,13 @@ pub fn summary(about: &About, rows: &[Row], loads: &[Row]) -> Summary {
     Summary {
         scenario: about.scenario.clone(),
         about: about.about.clone(),
-        seeds: about.seeds.clone(),
+        // A shard has some of them.
+        seeds: about
+            .seeds
+            .iter()
+            .filter(|seed| rows.iter().any(|row| row[1] == seed.to_string()))
+            .copied()
+            .collect(),
         control,
         points,
         loads: by_load(about, loads),

@@ -146,6 +146,19 @@ pub const SWITCHES: Table = Table {
     },
 };
 
+/// One row for each end of a link on which something has gone wrong.
+pub const LINKS: Table = Table {
+    name: "links",
+    about: "an end of a link by which frames left that did not come, or not as they should",
+    columns: columns! {
+        "end", TEXT, "the end: h3 is host 3, s1p2 is port 2 of switch 1";
+        "lost_frames", "frames", "frames that did not come, MAC control left out";
+        "lost_control_frames", "frames", "MAC control that did not come";
+        "late_control_frames", "frames", "MAC control that came later than it should, or again";
+        "harmed_control_frames", "frames", "MAC control that came with a byte changed";
+    },
+};
+
 /// One row for each of the first flows, at each sample.
 pub const THROUGHPUT: Table = Table {
     name: "throughput",
@@ -178,7 +191,7 @@ pub const RUNS: Table = Table {
         "goodput_gbps", "Gb/s", "payload that came and was of use, of all flows together, over the time after warm_up";
         "xoffs", "frames", "pauses asked for after warm_up";
         "held_us", "us", "how long peers were held after warm_up, all ports and classes together";
-        "lost_frames", "frames", "frames dropped after warm_up, that no switch saw for want of room, that went with a switch that ended, or that found no room at a slow receiver";
+        "lost_frames", "frames", "frames dropped after warm_up, lost on a link (MAC control left out), that no switch saw for want of room, that went with a switch that ended, or that found no room at a slow receiver";
         "marked_frames", "frames", "frames marked after warm_up";
         "cnps", "frames", "congestion notifications";
         "resent_frames", "frames", "frames sent again";
@@ -214,7 +227,8 @@ pub const LOADS: Table = Table {
 };
 
 /// All files.
-pub const TABLES: [&Table; 8] = [&RUNS, &FLOWS, &CLASSES, &PAUSES, &QUEUES, &THROUGHPUT, &LOADS, &SWITCHES];
+pub const TABLES: [&Table; 9] =
+    [&RUNS, &FLOWS, &CLASSES, &PAUSES, &QUEUES, &THROUGHPUT, &LOADS, &SWITCHES, &LINKS];
 
 impl Table {
     /// The first line of the CSV file.

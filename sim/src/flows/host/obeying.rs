@@ -22,7 +22,9 @@ impl FlowHost {
         }
         let Some(cnm) = self.notices.read(now.floor(), address(self.number), &header, head) else { return };
         let flow = about(&cnm).and_then(|(to, peer)| {
-            self.sending.iter().position(|flow| (flow.to, flow.peer) == (to, peer) && flow.wait != Wait::End)
+            self.sending
+                .iter()
+                .position(|flow| (flow.plan.to, flow.peer) == (to, peer) && flow.wait != Wait::End)
         });
         match flow {
             Some(flow)
@@ -59,8 +61,8 @@ impl FlowHost {
         self.held = 0;
         for (number, flow) in (0..).zip(&mut self.sending).filter(|(_, flow)| flow.wait != Wait::End) {
             let ports = [flow.port, ROCE];
-            flow.is_held =
-                held.holds(flow.class, &FlowKey::V4 { protocol: UDP, ports, src, dst: ip(flow.to) });
+            flow.is_held = held
+                .holds(flow.plan.class, &FlowKey::V4 { protocol: UDP, ports, src, dst: ip(flow.plan.to) });
             self.held += u32::from(flow.is_held);
             if !flow.is_held && flow.wait == Wait::Resume {
                 resumed.push(number);

@@ -1,7 +1,7 @@
 //! What comes to a host: data is taken at once, or when a slow one gets to it, and answered.
 
 use super::super::intake::{Arrived, Intake, SlowReceiver};
-use super::super::segment::{Kind, Segment};
+use super::super::segment::{Kind, Segment, port};
 use super::super::transport::{Control, Transport};
 use super::{FlowHost, Reply};
 use crate::host::address;
@@ -53,15 +53,16 @@ impl FlowHost {
             let is_last = flow.take_any(now, segment.sequence);
             return self.tell_end(segment.number, is_last, net);
         };
-        let (peer, to, port) = (flow.peer, flow.from, flow.port);
+        let (peer, to, port) = (flow.peer, flow.from, port(flow.flow));
         let reply = |kind, sequence| {
             let segment = Segment { kind, number: peer, sequence, sent: segment.sent };
             Reply { segment, to, port }
         };
         if let Control::Dcqcn(dcqcn) = &roce.control
             && is_marked
-            && flow.notifies(now, dcqcn.cnp_interval)
+            && self.notification_points[segment.number as usize].notifies(now, dcqcn.cnp_interval)
         {
+            flow.cnps += 1;
             self.replies[dcqcn.cnp_class.index()].push_back(reply(Kind::Cnp, 0));
             self.has_replies.insert(dcqcn.cnp_class);
         }

@@ -155,7 +155,7 @@ impl Panel {
             .light_line_style(WHITE)
             .x_label_formatter(&|x| match self.scale {
                 Scale::Linear => short(x),
-                Scale::Decades => scaled(10_f64.powf(*x), ""),
+                Scale::Decades => of_decades(10_f64.powf(*x)),
             })
             .y_label_formatter(&short)
             .draw()?;
@@ -323,6 +323,15 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     }
 }
 
+/// A number on an axis of decades, where most are none that one would choose.
+fn of_decades(value: f64) -> String {
+    match value {
+        small if small < 10.0 => short(&small),
+        few if few < 100.0 => format!("{few:.1}").trim_end_matches(".0").to_owned(),
+        many => scaled(many, ""),
+    }
+}
+
 /// A number on an axis, and of a point.
 #[allow(clippy::trivially_copy_pass_by_ref)] // as plotters calls it
 fn short(value: &f64) -> String {
@@ -342,6 +351,12 @@ mod tests {
         assert_eq!(strokes(None, 28), [(0, 28)]);
         assert_eq!(strokes(Some((9, 7)), 28), [(0, 9), (16, 25)]);
         assert_eq!(strokes(Some((10, 6)), 20), [(0, 10), (16, 20)]);
+    }
+
+    #[test]
+    fn numbers_on_an_axis_of_decades_are_told_apart() {
+        let labels = [0.0, 0.2, 0.4, 1.0, 1.1, 3.0, 4.5].map(|log: f64| of_decades(10_f64.powf(log)));
+        assert_eq!(labels, ["1", "1.58", "2.51", "10", "12.6", "1.00 k", "31.6 k"]);
     }
 
     #[test]

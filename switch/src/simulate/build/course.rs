@@ -10,7 +10,7 @@ use xoff_config::scenario::{self, Ailment, Fault, LinkFault, SwitchFault};
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{Nanos, PortId};
 use xoff_sim::flows::FlowFabric;
-use xoff_sim::{At, ControlFaults, NodeId, Picos, Plan, Purpose, Seed, Stalls};
+use xoff_sim::{At, ControlFaults, Line, NodeId, Picos, Plan, Purpose, Seed, Stalls};
 
 use super::picos;
 
@@ -55,7 +55,7 @@ impl Course {
     /// Of faults, and of switches that are told something else. What is lost or harmed is from now on.
     ///
     /// # Errors
-    /// An end, or a switch, that there is not.
+    /// An end, or a switch, that there is not; faults of one link of which only the last would hold.
     pub(super) fn new(
         (faults, revised): (Vec<Fault>, Vec<Revised>),
         plan: Plan,
@@ -67,6 +67,7 @@ impl Course {
             match fault {
                 Fault::Link(fault) => {
                     let at = end(fault, &plan)?;
+                    faults[..number].iter().try_for_each(|before| apart(before, fault, &plan))?;
                     harm(fault, at, fabric, seed);
                     let change = |time, is_up| (picos(time), What::Link { fault: number, is_up });
                     open.extend(fault.down.map(|time| change(time, false)));
@@ -157,6 +158,37 @@ fn end(fault: &LinkFault, plan: &Plan) -> miette::Result<At> {
     let at = at(fault);
     let is_there = plan.links().iter().any(|&(a, b, _)| a == at || b == at);
     if is_there { Ok(at) } else { Err(miette!("a [[fault]] names {at}, which there is not")) }
+}
+
+/// Another fault of the same link would undo it.
+fn apart(before: &Fault, fault: &LinkFault, plan: &Plan) -> miette::Result<()> {
+    let Fault::Link(before) = before else { return Ok(()) };
+    let here = at(fault);
+    let says_shares = |of: &LinkFault| {
+        [of.lost, of.control_lost, of.control_late, of.control_again, of.control_harmed]
+            .iter()
+            .any(|of| *of > 0.0)
+    };
+    if at(before) == here && says_shares(before) && says_shares(fault) {
+        return Err(miette!(
+            help = "say all of it in one of them",
+            "two [[fault]] say what is lost or harmed at {here}"
+        ));
+    }
+    let is_on = |end: At, link: &&(At, At, Line)| link.0 == end || link.1 == end;
+    let link = |end: At| plan.links().iter().find(|link| is_on(end, link)).map(|link| (link.0, link.1));
+    let is_down = |of: &LinkFault| of.down.map(|down| down..of.up.unwrap_or(Nanos::NEVER));
+    if let (Some(one), Some(other)) = (is_down(before), is_down(fault))
+        && link(at(before)) == link(here)
+        && one.start <= other.end
+        && other.start <= one.end
+    {
+        return Err(miette!(
+            help = "say when it goes down and when it comes up again in one of them",
+            "two [[fault]] take the link at {here} down at one time"
+        ));
+    }
+    Ok(())
 }
 
 /// The switches that a fault names.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 pub use course::Course;
 pub use import::Import;
+pub use plan::named;
 use xoff_config::scenario::{self, Source};
 use xoff_dataplane::units::Nanos;
 use xoff_sim::flows::FlowFabric;

@@ -136,12 +136,16 @@ pub(super) fn kinds(scenario: &Scenario, plan: &Plan) -> Vec<&'static str> {
     names.zip(layers).flat_map(|(name, count)| (0..count).map(move |_| *name)).collect()
 }
 
-/// By switch and port: its line, and who is at the other end.
-pub(super) fn ports(plan: &Plan, hosts: &Hosts) -> (Vec<Vec<PortLine>>, Vec<Vec<String>>) {
-    let name = |at: At| match at {
+/// An end as tables name it.
+pub fn named(at: At) -> String {
+    match at {
         At::Host(host) => format!("h{host}"),
         At::Switch(switch, port) => format!("s{switch}p{port}"),
-    };
+    }
+}
+
+/// By switch and port: its line, and who is at the other end.
+pub(super) fn ports(plan: &Plan, hosts: &Hosts) -> (Vec<Vec<PortLine>>, Vec<Vec<String>>) {
     let mut found: Vec<Vec<(u8, PortLine, String)>> = vec![Vec::new(); plan.switches() as usize];
     for &(a, b, line) in plan.links() {
         for (from, to) in [(a, b), (b, a)] {
@@ -153,7 +157,7 @@ pub(super) fn ports(plan: &Plan, hosts: &Hosts) -> (Vec<Vec<PortLine>>, Vec<Vec<
                     ofc: is_trunk || hosts.ofc,
                     gfc: is_trunk || hosts.gfc,
                 };
-                found[switch as usize].push((port, line, name(to)));
+                found[switch as usize].push((port, line, named(to)));
             }
         }
     }

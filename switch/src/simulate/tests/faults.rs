@@ -127,3 +127,49 @@ fn a_switch_or_a_port_that_there_is_not_is_told() {
     assert_eq!(why(&fault("refusal", "s1p5", times)), expected);
     assert_eq!(why("[[fault]]\nat = \"h8\"\nlost = 0.1\n"), "a [[fault]] names host 8, which there is not");
 }
+
+#[test]
+fn what_is_lost_on_a_link_is_told_with_its_end_and_is_among_what_was_lost() {
+    let of = |rows: &Rows, end: &str| {
+        let row = rows[&tables::LINKS].iter().find(|row| row[tables::LINKS.at("end")] == end).cloned();
+        ["lost_frames", "lost_control_frames", "late_control_frames", "harmed_control_frames"]
+            .map(|name| row.as_ref().map_or(0, |row| row[tables::LINKS.at(name)].parse::<u64>().unwrap()))
+    };
+    let sent = |rows: &Rows| sum(rows, "tx_frames", "1");
+    let none = run_of(&scenario("300us", ""), &[]);
+    assert!(none[&tables::LINKS].is_empty());
+    let rows = run_of(&scenario("300us", "[[fault]]\nat = \"s1p0\"\nlost = 1.0\n"), &[]);
+    // The last of them is on its way.
+    assert!(
+        of(&rows, "s1p0") == [lost(&rows), 0, 0, 0] && sent(&rows).abs_diff(lost(&rows)) <= 1,
+        "{:?}",
+        of(&rows, "s1p0")
+    );
+    let rows = run_of(&scenario("300us", "[[fault]]\nat = \"s0p0\"\ncontrol_lost = 1.0\n"), &[]);
+    assert!(of(&rows, "s0p0")[1] > 0 && of(&rows, "s0p0")[0] == 0, "its pauses");
+    let rows = run_of(&scenario("300us", "[[fault]]\nat = \"s0p0\"\ncontrol_again = 1.0\n"), &[]);
+    assert!(of(&rows, "s0p0")[2] > 0 && lost(&rows) == 0);
+    // 500 ns of a line, in both directions.
+    let rows = run_of(&scenario("300us", "[[fault]]\nat = \"h0\"\ndown = \"100us\"\nup = \"110us\"\n"), &[]);
+    let [on_their_way, ..] = of(&rows, "h0");
+    assert!(on_their_way >= 4, "{on_their_way}, and what it sent while the link was down");
+}
+
+#[test]
+fn faults_that_would_undo_each_other_are_refused() {
+    let why = |faults: &[&str]| {
+        let faults: String = faults.iter().map(|keys| format!("[[fault]]\n{keys}\n")).collect();
+        let source = Source::from_toml("x", &scenario("300us", &faults), &[]).unwrap();
+        build::model(&source, 0, 1, Path::new("")).err().map(|error| error.to_string())
+    };
+    let shares = ["at = \"h0\"\nlost = 0.5", "at = \"h0\"\ncontrol_lost = 0.5"];
+    assert_eq!(why(&shares).as_deref(), Some("two [[fault]] say what is lost or harmed at host 0"));
+    assert_eq!(why(&[shares[0], "at = \"s0p0\"\nlost = 0.5"]), None, "the other direction");
+    let down = |at: &str, down: u8, up: u8| format!("at = \"{at}\"\ndown = \"{down}us\"\nup = \"{up}us\"");
+    let first = down("h0", 10, 20);
+    for (at, begin, is_refused) in
+        [("h0", 20, true), ("s0p0", 15, true), ("h0", 21, false), ("h1", 15, false)]
+    {
+        assert_eq!(why(&[&first, &down(at, begin, 50)]).is_some(), is_refused, "{at} {begin}");
+    }
+}
