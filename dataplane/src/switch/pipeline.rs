@@ -67,7 +67,7 @@ pub(super) struct Pipeline {
     owed: u64,
     /// The queue that has no room for the frame at the head.
     halted_for: Option<Queue>,
-    /// Ports where room of the same class would do as well.
+    /// Ports where room of the same class would do, or is wanted, as well.
     or_for: PortSet,
     /// The one that has not yet been found to be over.
     halt: Option<Halt>,
@@ -149,7 +149,7 @@ impl Pipeline {
         None
     }
 
-    /// The frame that is through has no room at `full`, and none at `others`, where it might go instead.
+    /// The frame that is through has no room at `full`, and none at `others`, where it might go instead, or goes, too.
     pub(super) fn halt(&mut self, now: Nanos, nodes: &mut Nodes, head: Frame, full: Queue, others: PortSet) {
         match &mut self.halt {
             Some(halt) if halt.queue == full => halt.tried = None,

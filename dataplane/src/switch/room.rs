@@ -5,8 +5,8 @@
 //! Where frames of this worker's ports and frames from others' wait for the same queue, they join it in turns, one of each: who is
 //! not in turn waits whatever room there is, so that a long frame is not passed for ever by short ones. After others' frame
 //! own ones try again, in the pipeline; until that has done what it can it is their turn, however many frames leave meanwhile, and
-//! then others', unless own frames still wait here. Copies of floods, which want room at several ports at once, wait for room and
-//! no turn; what the host sends has none.
+//! then others', unless own frames still wait here. A flood, which wants room at several ports at once, waits for room and no turn,
+//! and has its turn at each port that has none for it; what the host sends has none.
 
 use super::Switch;
 use crate::drop_reason::DropReason;
@@ -157,16 +157,17 @@ impl Switch {
 
     #[cold]
     fn give_each_its_turn<S: FrameStore>(&mut self, store: &mut S) {
-        for port in std::mem::take(&mut self.agenda.in_turns).iter() {
-            for class in Class::ALL {
-                let awaits = &self.ports[port.index()].egress.awaits_room[class.index()];
-                if awaits.is_own_turn && self.do_own_wait(port, class) {
-                    continue;
-                }
-                self.ports[port.index()].egress.awaits_room[class.index()].is_own_turn = false;
-                if self.do_others_wait(port, class) {
-                    self.try_again_at(port, class, store);
-                }
+        let ports = std::mem::take(&mut self.agenda.in_turns);
+        let queues = || ports.iter().flat_map(|port| Class::ALL.map(|class| (port, class)));
+        for (port, class) in queues() {
+            let own_wait = self.do_own_wait(port, class);
+            self.ports[port.index()].egress.awaits_room[class.index()].is_own_turn &= own_wait;
+        }
+        // Only then: at the one own frames are told again that they wait for the other, too.
+        for (port, class) in queues() {
+            let is_own_turn = self.ports[port.index()].egress.awaits_room[class.index()].is_own_turn;
+            if !is_own_turn && self.do_others_wait(port, class) {
+                self.try_again_at(port, class, store);
             }
         }
     }
@@ -189,7 +190,7 @@ impl Switch {
         self.wait_for_one_of(egress, PortSet::NONE, frame);
     }
 
-    /// The same, but room at any of `others` will do, too.
+    /// The same, but room at any of `others` will do, or is wanted, too.
     #[cold]
     pub(super) fn wait_for_one_of(&mut self, egress: PortId, others: PortSet, frame: Frame) {
         let &FrameMeta { ingress: port, class, .. } = self.nodes.meta(&frame);
@@ -281,12 +282,17 @@ impl Switch {
         }
     }
 
-    /// Frames of `own` ports have been told of room: wherever else they wait for some they have yet to try, too.
+    /// Frames of `own` ports have been told of room: they try again, and say anew wherever else they wait for some.
     fn note_told_elsewhere(&mut self, own: &PortSet, class: Class) {
         for port in self.agenda.awaited.iter() {
-            let awaits = &self.ports[port.index()].egress.awaits_room[class.index()];
-            if !awaits.ports.and(own).is_empty() {
-                self.agenda.told_of_room.insert(port);
+            let awaits = &mut self.ports[port.index()].egress.awaits_room[class.index()];
+            if awaits.ports.and(own).is_empty() {
+                continue;
+            }
+            awaits.ports = awaits.ports.without(own);
+            self.agenda.told_of_room.insert(port);
+            if awaits.is_own_turn {
+                self.agenda.in_turns.insert(port);
             }
         }
     }

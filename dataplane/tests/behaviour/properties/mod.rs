@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use settings::{PORTS, PORTS_U8, any_plan, any_policy, any_port};
 use xoff_dataplane::headroom::Link;
 use xoff_dataplane::settings::{
-    ClassSettings, EgressLimits, GroupSettings, HeadroomPlace, Member, Memory, PolicyKind, SharedMemory,
-    Spread, Turns, WhenFull,
+    ClassSettings, EgressLimits, GroupSettings, HeadroomPlace, IngressOrder, Member, Memory, PolicyKind,
+    Service, SharedMemory, Spread, Turns, WhenFull,
 };
 use xoff_dataplane::units::{Bytes, CLASSES, MacAddr, PortId};
 use xoff_explore::explore;
@@ -252,6 +252,75 @@ fn an_own_frame_keeps_its_turn_at_each_port_that_it_waits_for() {
     );
     driver.try_all_again();
     assert_eq!(driver.waiting(), before);
+    driver.drain();
+}
+
+/// It waits for room at two ports in the end, of which each was full before the other.
+#[test]
+fn a_flood_keeps_its_turn_at_each_port_that_has_no_room() {
+    let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
+    plan.each_port(|port| {
+        port.commit = Bytes(1);
+        port.classes.iter_mut().for_each(|class| class.egress_max = Bytes(1_000));
+    });
+    plan.settings.ports[1].classes[3].egress_max = Bytes(1_265);
+    plan.settings.when_full = WhenFull::StopClass;
+    plan.owners = vec![1, 1, 1, 0];
+    let mut driver = Driver::new(with_few_unknown(plan), Batches::Large);
+    // The second of 500 bytes lacks room at port 2, and those of 64 that are there behind it want its turn; then port 1 is full, too.
+    for (port, len, frames) in [(0, 496, 2), (3, 24, 7), (3, 313, 1)] {
+        driver.step(&Step::Burst(Burst { port, to: 13, pcp: Some(3), len, frames, leave: 0 }));
+        driver.settle();
+        let before = driver.waiting();
+        driver.try_all_again();
+        assert_eq!(driver.waiting(), before, "{frames} of {len} bytes");
+    }
+    let waiting = driver.waiting();
+    assert_eq!([1, 2].map(|port| waiting[port * CLASSES + 3].0), [500 + 7 * 64, 500]);
+    driver.drain();
+}
+
+/// It waits for room at two ports, at each in its turn, and leaves by one; the next behind it waits there in another class.
+#[test]
+fn an_own_frame_leaves_its_turn_to_others_where_it_does_not_go() {
+    let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
+    plan.each_port(|port| {
+        port.commit = Bytes(1);
+        port.classes.iter_mut().for_each(|class| {
+            (class.egress_max, class.service) = (Bytes(1_000), Service::Strict);
+        });
+    });
+    plan.settings.when_full = WhenFull::StopClass;
+    plan.settings.pipeline.ingress = IngressOrder::Fifo;
+    plan.owners = vec![1, 1, 1, 0];
+    let member = |port| Member { port: PortId(port), weight: 1 };
+    plan.settings.groups = vec![GroupSettings {
+        name: "group".into(),
+        members: vec![member(1), member(2)],
+        spread: Spread::Frame(Turns::RoundRobin),
+        uplinks: false,
+        salt: 1,
+    }];
+    let mut driver = Driver::new(with_few_unknown(plan), Batches::Large);
+    let burst =
+        |port, to, pcp, len, frames| Step::Burst(Burst { port, to, pcp: Some(pcp), len, frames, leave: 0 });
+    for step in [
+        burst(0, 1, 2, 496, 2),
+        burst(0, 1, 3, 496, 3),
+        burst(0, 1, 2, 496, 1),
+        burst(3, 13, 3, 24, 2), // a copy for each of the two ports
+        Step::Transmit { port: 1 },
+        Step::Release { port: 1 },
+    ] {
+        driver.step(&step);
+        driver.settle();
+        let before = driver.waiting();
+        driver.try_all_again();
+        assert_eq!(driver.waiting(), before, "{step:?}");
+    }
+    let waiting = driver.waiting();
+    let of_class = |class: usize| [1, 2].map(|port| waiting[port * CLASSES + class].0);
+    assert_eq!((of_class(2), of_class(3)), ([500, 501], [502 + 64, 501 + 64]));
     driver.drain();
 }
 
