@@ -57,6 +57,8 @@ pub(crate) fn exponential(mean: f64, rng: &mut fastrand::Rng) -> Picos {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     /// A switch mixes one word into the mix of the other: were the second the mix of the first, all would hash alike.
@@ -67,5 +69,22 @@ mod tests {
             assert_ne!(second, mix(first));
             assert_ne!(Seed(1).words(node, Purpose::Hash), Seed(2).words(node, Purpose::Hash));
         }
+    }
+
+    #[test]
+    fn each_node_has_a_number_of_its_own_for_each_purpose_and_the_run_has_others() {
+        let purposes =
+            [Purpose::Hash, Purpose::Load, Purpose::Start, Purpose::Sample, Purpose::Faults, Purpose::Stalls];
+        let mut all = BTreeSet::new();
+        for purpose in purposes {
+            for seed in [1, 2].map(Seed) {
+                all.extend([0, 1, 2].map(|node| seed.number(NodeId(node), purpose)));
+                let of_run = seed.stream(purpose).u64(..);
+                assert!([0, 1, 2].into_iter().all(|node| {
+                    fastrand::Rng::with_seed(seed.number(NodeId(node), purpose)).u64(..) != of_run
+                }));
+            }
+        }
+        assert_eq!(all.len(), 6 * 2 * 3);
     }
 }

@@ -61,10 +61,14 @@ impl Drawn {
 mod tests {
     use super::*;
 
-    fn drawn(seed: u64, until: Nanos) -> Vec<(Nanos, Nanos)> {
+    fn stalls(seed: u64, until: Nanos) -> Drawn {
         let length = Nanos::from_micros(1)..=Nanos::from_micros(3);
         let stalls = Stalls { gap: Nanos::from_micros(10), length, until };
-        let mut drawn = Drawn::new(stalls, Nanos::ZERO, fastrand::Rng::with_seed(seed));
+        Drawn::new(stalls, Nanos::ZERO, fastrand::Rng::with_seed(seed))
+    }
+
+    fn drawn(seed: u64, until: Nanos) -> Vec<(Nanos, Nanos)> {
+        let mut drawn = stalls(seed, until);
         let mut all = Vec::new();
         while drawn.next() < Nanos::NEVER {
             let begin = drawn.next();
@@ -86,5 +90,20 @@ mod tests {
         assert!((1_970..2_030).contains(&mean), "{mean}");
         assert_eq!(all, drawn(1, until));
         assert_ne!(all, drawn(2, until));
+    }
+
+    #[test]
+    fn one_that_would_begin_at_the_end_of_all_does_not() {
+        let all = drawn(1, Nanos::from_micros(200));
+        let (begin, _) = all[3];
+        assert_eq!([begin, begin.after(Nanos(1))].map(|until| drawn(1, until).len()), [3, 4]);
+    }
+
+    #[test]
+    fn one_that_is_seen_late_ends_when_it_would_have() {
+        let [mut in_time, mut late] = [(); 2].map(|()| stalls(1, Nanos::NEVER));
+        let begin = late.next();
+        assert_eq!(late.begin(begin.after(Nanos(700))), in_time.begin(begin));
+        assert_eq!(late.next(), in_time.next());
     }
 }

@@ -124,15 +124,18 @@ impl SwitchNode {
                 let revision = Box::new(Revision::new(*settings, &workers, view.capacity()));
                 drop(self.switch.batch(now).revise(revision, view));
             }
+            Asked::Route(fib) => {
+                self.fib = Some(Arc::clone(&fib));
+                drop(self.switch.batch(now).set_fib(fib, view));
+            }
             Asked::Restart(settings, begins) => return self.restart(&settings, begins, net),
         }
         self.step(net, |_, _| ());
     }
 
-    /// It routes by this table from now on.
+    /// It routes by this table as soon as its driver looks.
     pub fn set_fib(&mut self, fib: Arc<Fib>, net: &mut Net) {
-        self.fib = Some(Arc::clone(&fib));
-        self.step(net, |batch, view| drop(batch.set_fib(fib, view)));
+        self.ask(Asked::Route(fib), net);
     }
 
     /// Something happens; what follows from it at once is done.

@@ -1,11 +1,13 @@
 //! Switches whose drivers do not do everything in time: they look at nothing for a while, get no frame on a line, or hear late what has
 //! left.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use xoff_config::{Config, Hardware, Machine};
 use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId};
+use xoff_dataplane::frame::{Frame, FrameStore};
+use xoff_dataplane::tap::{Seen, Sighting, Tap, TapId};
+use xoff_dataplane::units::{BitRate, Bytes, Class, ClassSet, Nanos, PortId, PortSet};
 use xoff_sim::{
     Ailments, At, Fabric, Flow, Forwarding, Line, Pace, Picos, Plan, Seed, Stalls, SwitchKind, SwitchNode,
     address, ideal, topology,
@@ -15,6 +17,9 @@ const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nano
 const LOSSLESS: Class = Class::ALL[3];
 const FRAME: u32 = 1_496;
 
+/// Four frames of 1,520 bytes with preambles and gaps are handed over, where nothing is heard of them.
+const COMMIT: &str = "[defaults]\ncommit = 6000\n";
+
 fn flow(to: u32, frames: u64, from: Picos) -> Flow {
     Flow { to, class: LOSSLESS, frame_len: FRAME, frames, from }
 }
@@ -22,6 +27,26 @@ fn flow(to: u32, frames: u64, from: Picos) -> Flow {
 /// How long a line takes for so many frames.
 fn time_of(frames: u64) -> Picos {
     Picos(Pace::of(LINE.rate).time_of(Bytes::on_line(FRAME)).0 * frames)
+}
+
+/// When the last of so many frames has come that begin to leave a switch at `begin`.
+fn come(begin: impl Into<Picos>, frames: u64) -> Picos {
+    begin.into().after(time_of(frames)).after(LINE.delay)
+}
+
+/// Frames that a host has received, and when the last of them had come.
+fn got(fabric: &Fabric, host: usize) -> (u64, Picos) {
+    (fabric.hosts()[host].received(), fabric.hosts()[host].last_received())
+}
+
+/// Hosts 1 and 2 send so many frames each to host 0.
+fn begin_both(fabric: &mut Fabric, frames: u64) {
+    [1, 2].into_iter().for_each(|host| fabric.begin(host, &flow(0, frames, Picos::ZERO)));
+}
+
+/// All that happens before `end`.
+fn run_until_before(fabric: &mut Fabric, end: Nanos) {
+    fabric.run_until(Picos(Picos::from(end).0 - 1));
 }
 
 /// At the switch with that number.
@@ -66,12 +91,11 @@ fn what_comes_in_a_stall_waits_and_is_taken_at_once_when_it_ends() {
     fabric.begin(0, &flow(1, 10, Picos::ZERO));
     let end = Nanos::from_micros(50);
     ail(&mut fabric, 0, |switch, net| switch.stall(end, net));
-    fabric.run_until(Picos(Picos::from(end).0 - 1));
+    run_until_before(&mut fabric, end);
     assert_eq!((fabric.hosts()[1].received(), fabric.switches()[0].switch().ledger().held), (0, 0));
     check(&fabric);
     fabric.run_to_rest();
-    let last = Picos::from(end).after(time_of(10)).after(LINE.delay);
-    assert_eq!((fabric.hosts()[1].received(), fabric.hosts()[1].last_received()), (10, last));
+    assert_eq!(got(&fabric, 1), (10, come(end, 10)));
     assert_eq!(fabric.hosts()[1].out_of_order(), 0);
     let expected = Ailments { stalls: 1, stalled: end, longest: end, ..Ailments::default() };
     assert_eq!(ailments(&fabric, 0), expected);
@@ -90,7 +114,7 @@ fn a_line_carries_no_frame_in_a_stall_but_the_one_that_is_on_it() {
     fabric.run_until(Picos::from(end).after(LINE.delay).after(Picos(time_of(1).0 - 1)));
     let on_their_way = LINE.delay.0.div_ceil(time_of(1).0) + 1;
     assert!((1..=on_their_way).contains(&(fabric.hosts()[1].received() - before)), "{before}");
-    assert!(fabric.hosts()[1].last_received() <= begin.after(time_of(1)).after(LINE.delay));
+    assert!(fabric.hosts()[1].last_received() <= come(begin, 1));
     fabric.run_to_rest();
     assert_eq!((fabric.hosts()[1].received(), fabric.hosts()[1].out_of_order()), (100, 0));
     check(&fabric);
@@ -115,13 +139,80 @@ fn a_ring_holds_as_many_frames_as_it_has_and_no_more() {
 }
 
 #[test]
+fn a_ring_is_empty_when_the_driver_has_looked_whatever_ails_besides() {
+    let mut fabric = star(3, "", |kind| kind.slots.rings = [64, 10, 64].into());
+    ail(&mut fabric, 0, |switch, net| switch.refuse(PortId(2), Nanos::from_millis(1), net));
+    for end in [50, 100].map(Nanos::from_micros) {
+        fabric.begin(1, &flow(0, 10, fabric.now()));
+        ail(&mut fabric, 0, |switch, net| switch.stall(end, net));
+        fabric.run_until(Picos::from(end));
+    }
+    fabric.run_to_rest();
+    assert_eq!((fabric.hosts()[0].received(), fabric.switches()[0].never_seen()), (20, 0));
+    check(&fabric);
+}
+
+/// By which ports frames come in.
+#[derive(Debug)]
+struct Ports(Arc<Mutex<Vec<u8>>>);
+
+impl Tap for Ports {
+    fn ports(&self) -> PortSet {
+        PortSet::ALL
+    }
+
+    fn see(&mut self, sighting: &Sighting, _: &Frame, _: &dyn FrameStore) {
+        if matches!(sighting.what, Seen::Received { .. }) {
+            self.0.lock().expect("nobody has failed").push(sighting.port.0);
+        }
+    }
+}
+
+/// Those of host 2 have come first.
+#[test]
+fn what_has_come_in_a_stall_is_taken_port_by_port() {
+    let mut fabric = star(3, "", |_| ());
+    let order = Arc::default();
+    let tap = Box::new(Ports(Arc::clone(&order)));
+    ail(&mut fabric, 0, |switch, net| {
+        switch.put_tap(TapId(1), tap, net).expect("it has none");
+        switch.stall(Nanos::from_micros(50), net);
+    });
+    fabric.begin(1, &flow(0, 2, Picos::from_micros(5)));
+    fabric.begin(2, &flow(0, 2, Picos::ZERO));
+    fabric.run_to_rest();
+    assert_eq!(*order.lock().expect("nobody has failed"), [1, 1, 2, 2]);
+    check(&fabric);
+}
+
+/// A peer that has obeyed at once, whose frames were looked at late.
+#[test]
+fn what_comes_late_for_a_stall_is_no_fault_of_the_peer() {
+    let mut fabric = star(3, "", |_| ());
+    begin_both(&mut fabric, 2_000);
+    let counters = Arc::clone(fabric.switches()[0].counters());
+    let of_peer = counters.class(PortId(1), LOSSLESS);
+    while of_peer.xoff_sent.get() == 0 {
+        fabric.step(Picos::NEVER);
+    }
+    let end = fabric.now().floor().after(Nanos::from_micros(30));
+    let before = of_peer.rx_frames.get();
+    ail(&mut fabric, 0, |switch, net| switch.stall(end, net));
+    fabric.run_until(Picos::from(end));
+    assert!(of_peer.rx_frames.get() > before, "it has looked");
+    assert_eq!((of_peer.late_frames.get(), of_peer.excess_frames.get()), (0, 0));
+    fabric.run_to_rest();
+    check(&fabric);
+}
+
+#[test]
 fn a_pause_is_neither_sent_nor_obeyed_in_a_stall() {
     let (begin, end) = (Picos::from_micros(3), Nanos::from_micros(40));
     let mut fabric = star(3, "", |_| ());
-    [1, 2].into_iter().for_each(|host| fabric.begin(host, &flow(0, 2_000, Picos::ZERO)));
+    begin_both(&mut fabric, 2_000);
     fabric.run_until(begin);
     ail(&mut fabric, 0, |switch, net| switch.stall(end, net));
-    fabric.run_until(Picos(Picos::from(end).0 - 1));
+    run_until_before(&mut fabric, end);
     let xoffs = |fabric: &Fabric, switch: usize, port| {
         fabric.switches()[switch].counters().class(PortId(port), LOSSLESS).xoff_sent.get()
     };
@@ -154,7 +245,7 @@ fn a_pause_is_neither_sent_nor_obeyed_in_a_stall() {
 #[test]
 fn timers_are_late_by_a_stall() {
     let mut fabric = star(3, "", |_| ());
-    [1, 2].into_iter().for_each(|host| fabric.begin(host, &flow(0, 5_000, Picos::ZERO)));
+    begin_both(&mut fabric, 5_000);
     ail(&mut fabric, 0, |switch, net| switch.refuse(PortId(0), Nanos::from_millis(4), net));
     fabric.run_until(Picos::from_micros(1_000));
     let refreshes =
@@ -202,12 +293,11 @@ fn a_line_that_is_refused_gets_no_frame_and_others_do() {
     fabric.begin(0, &flow(1, 10, Picos::ZERO));
     let end = Nanos::from_micros(50);
     ail(&mut fabric, 0, |switch, net| switch.refuse(PortId(0), end, net));
-    fabric.run_until(Picos(Picos::from(end).0 - 1));
+    run_until_before(&mut fabric, end);
     assert_eq!([0, 1].map(|host: usize| fabric.hosts()[host].received()), [0, 10]);
     assert_eq!(fabric.switches()[0].switch().ledger().held, 10);
     fabric.run_to_rest();
-    let last = Picos::from(end).after(time_of(10)).after(LINE.delay);
-    assert_eq!((fabric.hosts()[0].received(), fabric.hosts()[0].last_received()), (10, last));
+    assert_eq!(got(&fabric, 0), (10, come(end, 10)));
     check(&fabric);
 }
 
@@ -217,15 +307,29 @@ fn a_refusal_lets_the_frame_on_the_line_leave() {
     let mut fabric = star(2, "", |_| ());
     fabric.begin(1, &flow(0, 3, Picos::ZERO));
     // The first has just begun to leave the switch.
-    let begin = time_of(1).after(LINE.delay);
+    let begin = come(Picos::ZERO, 1);
     fabric.run_until(begin);
     let end = Nanos::from_micros(20);
     ail(&mut fabric, 0, |switch, net| switch.refuse(PortId(0), end, net));
     fabric.run_until(Picos::from(end));
-    assert_eq!((fabric.hosts()[0].received(), fabric.hosts()[0].last_received()), (1, Picos(begin.0 * 2)));
+    assert_eq!(got(&fabric, 0), (1, come(begin, 1)));
     fabric.run_to_rest();
-    let last = Picos::from(end).after(time_of(2)).after(LINE.delay);
-    assert_eq!((fabric.hosts()[0].received(), fabric.hosts()[0].last_received()), (3, last));
+    assert_eq!(got(&fabric, 0), (3, come(end, 2)));
+    check(&fabric);
+}
+
+/// It takes 122 ns to leave, another one comes 60 ns behind it, and the refusal ends after 100 ns.
+#[test]
+fn a_refusal_that_ends_before_the_frame_on_the_line_has_left_changes_nothing() {
+    let mut fabric = star(3, COMMIT, |_| ());
+    fabric.begin(1, &flow(0, 1, Picos::ZERO));
+    fabric.begin(2, &flow(0, 1, Picos::from_nanos(60)));
+    let begin = come(Picos::ZERO, 1);
+    fabric.run_until(begin);
+    let end = begin.floor().after(Nanos(100));
+    ail(&mut fabric, 0, |switch, net| switch.refuse(PortId(0), end, net));
+    fabric.run_to_rest();
+    assert_eq!(got(&fabric, 0), (2, come(begin, 2)));
     check(&fabric);
 }
 
@@ -233,10 +337,10 @@ fn a_refusal_lets_the_frame_on_the_line_leave() {
 #[test]
 fn completions_that_come_late_hold_what_is_beyond_the_commit_and_no_pause() {
     let mut fabric = star(3, "", |_| ());
-    [1, 2].into_iter().for_each(|host| fabric.begin(host, &flow(0, 1_000, Picos::ZERO)));
+    begin_both(&mut fabric, 1_000);
     let end = Nanos::from_micros(50);
     ail(&mut fabric, 0, |switch, net| switch.complete_late(end, net));
-    fabric.run_until(Picos(Picos::from(end).0 - 1));
+    run_until_before(&mut fabric, end);
     assert_eq!(fabric.hosts()[0].received(), 1);
     let xoffs = fabric.switches()[0].counters().class(PortId(1), LOSSLESS).xoff_sent.get();
     assert_eq!(xoffs, 1, "it leaves all the same");
@@ -246,15 +350,52 @@ fn completions_that_come_late_hold_what_is_beyond_the_commit_and_no_pause() {
     assert_eq!(fabric.hosts()[0].received(), 2_000);
     check(&fabric);
 
-    let commit = "[defaults]\ncommit = 6000\n"; // four frames of 1,520 bytes with preambles and gaps
-    let mut fabric = star(2, commit, |_| ());
+    let mut fabric = star(2, COMMIT, |_| ());
     fabric.begin(1, &flow(0, 100, Picos::ZERO));
     ail(&mut fabric, 0, |switch, net| switch.complete_late(end, net));
     fabric.run_until(Picos::from(end));
     assert_eq!(fabric.hosts()[0].received(), 4);
     fabric.run_to_rest();
-    assert_eq!(fabric.hosts()[0].received(), 100);
+    assert_eq!(got(&fabric, 0), (100, come(end, 96)), "it is heard at once when it may be");
     check(&fabric);
+}
+
+/// Also of refusals, and of times in which it is not heard what has left.
+#[test]
+fn of_several_at_once_that_which_ends_last_holds() {
+    let (end, sooner) = (Nanos::from_micros(50), Nanos::from_micros(30));
+    let run = |ails: &dyn Fn(&mut SwitchNode, Nanos, &mut xoff_sim::Net)| {
+        let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
+        fabric.begin(0, &flow(1, 10, Picos::ZERO));
+        for until in [end, sooner] {
+            ail(&mut fabric, 0, |switch, net| ails(switch, until, net));
+        }
+        run_until_before(&mut fabric, end);
+        let before = fabric.hosts()[1].received();
+        fabric.run_to_rest();
+        check(&fabric);
+        (before, got(&fabric, 1))
+    };
+    assert_eq!(run(&|switch, until, net| switch.stall(until, net)), (0, (10, come(end, 10))));
+    assert_eq!(run(&|switch, until, net| switch.refuse(PortId(1), until, net)), (0, (10, come(end, 10))));
+    // One frame is committed.
+    assert_eq!(run(&|switch, until, net| switch.complete_late(until, net)), (1, (10, come(end, 9))));
+}
+
+/// What it adds is counted, and not what is counted already.
+#[test]
+fn a_stall_that_begins_in_another_counts_from_its_end() {
+    let (end, sooner) = (Nanos::from_micros(50), Nanos::from_micros(30));
+    let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
+    let mut counted = |until: Nanos| {
+        ail(&mut fabric, 0, |switch, net| switch.stall(until, net));
+        fabric.run_until(fabric.now().after(Picos::from_micros(10)));
+        let Ailments { stalls, stalled, longest, .. } = ailments(&fabric, 0);
+        (stalls, stalled, longest)
+    };
+    assert_eq!([end, sooner, end].map(&mut counted), [(1, end, end); 3]);
+    let later = end.after(Nanos(1));
+    assert_eq!(counted(later), (2, later, end));
 }
 
 #[test]
@@ -288,6 +429,30 @@ fn stalls_at_random_are_by_the_seed_and_by_the_switch() {
 }
 
 #[test]
+fn the_driver_looks_when_a_stall_at_random_ends() {
+    let mut fabric = Fabric::new(&topology::chain(1, LINE), Seed(1));
+    let length = Nanos::from_micros(5);
+    let stalls = Stalls { gap: length, length: length..=length, until: Nanos::from_micros(100) };
+    ail(&mut fabric, 0, |switch, net| switch.stall_at_random(stalls, Seed(1), net));
+    while ailments(&fabric, 0).stalls == 0 {
+        fabric.step(Picos::NEVER);
+    }
+    let end = fabric.now().floor().after(length);
+    fabric.begin(0, &flow(1, 1, fabric.now()));
+    fabric.run_to_rest();
+    assert_eq!(got(&fabric, 1), (1, come(end, 1)));
+    check(&fabric);
+}
+
+#[test]
+fn a_link_that_goes_while_a_line_is_refused_is_heard_of_at_once() {
+    let mut fabric = star(3, "", |_| ());
+    ail(&mut fabric, 0, |switch, net| switch.refuse(PortId(2), Nanos::from_micros(40), net));
+    fabric.set_link(At::Host(0), false);
+    assert!(!fabric.switches()[0].switch().bridge().is_up(PortId(0)));
+}
+
+#[test]
 fn a_link_that_goes_in_a_stall_is_heard_of_at_its_end() {
     let mut fabric = star(3, "", |_| ());
     fabric.begin(1, &flow(0, 1_000, Picos::ZERO));
@@ -295,7 +460,7 @@ fn a_link_that_goes_in_a_stall_is_heard_of_at_its_end() {
     let end = Nanos::from_micros(40);
     ail(&mut fabric, 0, |switch, net| switch.stall(end, net));
     fabric.set_link(At::Host(0), false);
-    fabric.run_until(Picos(Picos::from(end).0 - 1));
+    run_until_before(&mut fabric, end);
     let dropped = |fabric: &Fabric| fabric.switches()[0].counters().dropped(DropReason::LinkDown);
     assert_eq!(dropped(&fabric), 0);
     fabric.run_until(Picos::from(end));

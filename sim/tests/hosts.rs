@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
+use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::units::{BitRate, Bytes, Class, MacAddr, Nanos};
+use xoff_dataplane::wire::cnm::{CongestionPointId, Envelope, Msdu};
+use xoff_dataplane::wire::{CnTag, Cnm};
 use xoff_hosts::{Progress, Stream, settle};
 use xoff_sim::{
     Fabric, Habits, Line, Pace, Picos, Seed, Stalls, SwitchNode, TrafficHost, TrafficSettings, address,
@@ -60,7 +63,9 @@ fn frames_leave_one_behind_the_other_and_arrive_when_the_lines_have_carried_them
         let mut fabric = fabric(line, &[vec![lossless(address(1), count)], Vec::new()]);
         fabric.run_until(Picos::from_micros(20_000));
         let frame = Pace::of(line.rate).time_of(Bytes::on_line(Stream::default().frame_len()));
-        let got = &fabric.hosts()[1].report(fabric.now()).received[0];
+        let report = fabric.hosts()[1].report(fabric.now());
+        assert_eq!(report.elapsed_ns, fabric.now().floor().since(BEGIN.floor()).0);
+        let got = &report.received[0];
         let took = (count + 1) * frame.0 + 2 * line.delay.0;
         let expected = Picos(BEGIN.0 + took).floor().0;
         assert_eq!(got.frames, count, "{gbps}G");
@@ -113,6 +118,95 @@ fn a_host_keeps_to_its_rate_on_a_wire_that_would_take_more() {
     assert_eq!((got.frames, got.last_ns - got.first_ns), (100, 99 * frame.0));
 }
 
+/// It could hand them over ten times as fast as they leave.
+#[test]
+fn a_host_hands_over_frames_until_its_driver_has_so_much() {
+    let frame = Bytes::on_line(Stream::default().frame_len());
+    let run = |commit: Bytes| {
+        let streams = [vec![lossless(address(1), 100)], Vec::new()];
+        let mut fabric = fabric_of(line(10), &streams, |settings| TrafficSettings {
+            rate: BitRate::from_gbps(100),
+            habits: Habits { commit, ..Habits::IDEAL },
+            ..settings
+        });
+        let leaves = Pace::of(BitRate::from_gbps(10)).time_of(frame);
+        let sent = [Picos(leaves.0 - 1), leaves, Picos(2 * leaves.0)].map(|time| {
+            fabric.run_until(BEGIN.after(time));
+            assert_eq!(fabric.missing(), 0);
+            fabric.hosts()[0].report(fabric.now()).sent[0].frames
+        });
+        fabric.run_until(Picos::from_micros(1_000));
+        let got = &fabric.hosts()[1].report(fabric.now()).received[0];
+        assert_eq!((got.frames, got.reordered), (100, 0));
+        let took = (101 * leaves.0 + 2 * line(10).delay.0) / 1_000;
+        assert!((BEGIN.floor().0 + took).abs_diff(got.last_ns) <= 2, "{took} and {}", got.last_ns);
+        sent
+    };
+    assert_eq!(run(Bytes(3 * frame.0)), [3, 4, 5]);
+    assert_eq!(run(Bytes(3 * frame.0 + 1)), [4, 5, 6]);
+}
+
+/// It could send a frame every 12 us. A nap begins when the line is free again, after 1,230 ns.
+#[test]
+fn a_host_that_naps_sends_when_the_nap_is_over() {
+    let nap = Nanos::from_micros(50);
+    let stream = Stream { rate: Some(BitRate::from_gbps(1)), ..lossless(address(1), 100) };
+    let streams = [vec![stream], Vec::new()];
+    let mut fabric = fabric_of(line(10), &streams, |settings| TrafficSettings {
+        habits: Habits { nap: if settings.id == 0 { nap } else { Nanos::ZERO }, ..Habits::IDEAL },
+        ..settings
+    });
+    fabric.run_until(Picos::from_micros(20_000));
+    let got = &fabric.hosts()[1].report(fabric.now()).received[0];
+    assert_eq!((got.frames, got.last_ns - got.first_ns), (100, 99 * (nap.0 + 1_230)));
+}
+
+/// Frames come every 12 us, and stalls of 1 us every 6 us.
+#[test]
+fn a_nap_is_no_shorter_for_a_stall_that_ends_before_it() {
+    let nap = Nanos::from_micros(50);
+    let length = Nanos::from_micros(1);
+    let stream = Stream { rate: Some(BitRate::from_gbps(1)), ..lossless(address(1), 1_000) };
+    let stalls = Stalls { gap: Nanos::from_micros(5), length: length..=length, until: Nanos::NEVER };
+    let longest = |stalls: Option<Stalls>| {
+        let streams = [vec![stream.clone()], Vec::new()];
+        let mut fabric = fabric_of(line(10), &streams, |settings| match settings.id {
+            0 => settings,
+            _ => TrafficSettings {
+                habits: Habits { nap, ..Habits::IDEAL },
+                stalls: stalls.clone().map(|stalls| (stalls, Seed(1))),
+                ..settings
+            },
+        });
+        fabric.run_until(Picos::from_micros(20_000));
+        let got = &fabric.hosts()[1].report(fabric.now()).received[0];
+        assert_eq!(got.frames, 1_000);
+        got.latency_ns.max
+    };
+    let [alone, stalling] = [None, Some(stalls)].map(longest);
+    assert!((alone..=alone + length.0).contains(&stalling), "{alone} and {stalling}");
+}
+
+/// A stall of a millisecond and one of three are as likely as any between.
+#[test]
+fn the_longest_stall_is_told_and_not_the_last() {
+    let length = Nanos::from_millis(1)..=Nanos::from_millis(3);
+    let stalls = Stalls { gap: Nanos::from_micros(100), length, until: Nanos::NEVER };
+    let streams = [vec![lossless(address(1), 1_000_000)], Vec::new()];
+    let mut fabric = fabric_of(line(10), &streams, |settings| TrafficSettings {
+        stalls: Some((stalls.clone(), Seed(1))),
+        ..settings
+    });
+    let longest: Vec<u64> = (1..40)
+        .map(|part| {
+            fabric.run_until(Picos::from_micros(part * 2_000));
+            fabric.hosts()[0].report(fabric.now()).longest_gap_ns
+        })
+        .collect();
+    assert!(longest.is_sorted(), "{longest:?}");
+    assert!((2_000_000..=3_000_000).contains(&longest[38]), "{longest:?}");
+}
+
 #[test]
 fn a_host_that_naps_looks_at_what_has_come_when_the_nap_is_over() {
     let nap = Nanos::from_micros(50);
@@ -159,4 +253,27 @@ fn a_host_that_stalls_makes_up_for_what_it_may_and_loses_nothing() {
     assert!(not > alone + 8 * stall.0, "{not} and {alone}: about twelve stalls");
     assert_eq!(not, took(Nanos::ZERO, 1), "the same seed");
     assert_ne!(not, took(Nanos::ZERO, 2));
+}
+
+/// Its tag names a rate limiter that the host does not have.
+#[test]
+fn a_notification_for_no_stream_is_counted_so() {
+    let mut fabric = fabric_of(line(10), &[Vec::new(), Vec::new()], |settings| TrafficSettings {
+        qcn: Some(ReactionSettings::STANDARD),
+        ..settings
+    });
+    let cnm = Cnm {
+        feedback: 17,
+        congestion_point: CongestionPointId([0; 8]),
+        q_offset: 0,
+        q_delta: 0,
+        priority: Class::ALL[3],
+        destination: address(1),
+        msdu: Msdu::of(&[]),
+    };
+    let envelope = Envelope { dst: address(0), src: address(1), tag: None, cn_tag: Some(CnTag(5)) };
+    fabric.at_host(1, |host, net| host.emit(cnm.encode(&envelope).as_bytes(), net));
+    fabric.run_until(Picos::from_micros(100));
+    let told = [0, 1].map(|host| fabric.hosts()[host].report(fabric.now()).cnms);
+    assert_eq!(told.map(|cnms| (cnms.received, cnms.unknown)), [(1, 1), (0, 0)]);
 }

@@ -1,8 +1,14 @@
 //! Switches that end, and others that begin in their places.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
 use xoff_dataplane::drop_reason::DropReason;
-use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos, PortId};
-use xoff_sim::{At, Fabric, Flow, Line, Pace, Picos, Plan, Seed, topology};
+use xoff_dataplane::frame::{Frame, FrameStore};
+use xoff_dataplane::tap::{Seen, Sighting, Tap, TapId};
+use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos, PortId, PortSet};
+use xoff_sim::{At, Fabric, Flow, Happened, Line, Pace, Picos, Plan, Seed, topology};
 
 const LINE: Line = Line { rate: BitRate::from_gbps(100), delay: Picos::from_nanos(500) };
 const LOSSLESS: Class = Class::ALL[3];
@@ -26,11 +32,17 @@ fn check(fabric: &Fabric) {
     assert!(fabric.switches().iter().all(|switch| switch.switch().ledger().missing() == 0));
 }
 
-/// Two hosts send to a third, in whose favour they are paused, and the switch begins anew.
-fn restarted(away: Nanos) -> (Plan, Fabric, u64) {
+/// Hosts 1 and 2 send so many frames each to a third.
+fn two_to_one(frames: u64) -> (Plan, Fabric) {
     let plan = topology::single(3, LINE);
     let mut fabric = Fabric::new(&plan, Seed(1));
-    [1, 2].into_iter().for_each(|host| fabric.begin(host, &flow(0, 5_000)));
+    [1, 2].into_iter().for_each(|host| fabric.begin(host, &flow(0, frames)));
+    (plan, fabric)
+}
+
+/// The same until the switch holds both, and they have heard.
+fn held() -> (Plan, Fabric) {
+    let (plan, mut fabric) = two_to_one(5_000);
     let is_held = |fabric: &Fabric| {
         [1, 2].map(|port| !fabric.switches()[0].switch().held(PortId(port)).classes().is_empty())
     };
@@ -39,6 +51,12 @@ fn restarted(away: Nanos) -> (Plan, Fabric, u64) {
     }
     fabric.run_until(fabric.now().after(Picos::from_micros(3)));
     assert_eq!(is_held(&fabric), [true; 2], "and they have heard");
+    (plan, fabric)
+}
+
+/// The same, and the switch begins anew.
+fn restarted(away: Nanos) -> (Plan, Fabric, u64) {
+    let (plan, mut fabric) = held();
     let held = fabric.switches()[0].switch().ledger().held;
     let begins = fabric.now().floor().after(away);
     restart(&mut fabric, &plan, 0, begins);
@@ -49,6 +67,14 @@ fn restarted(away: Nanos) -> (Plan, Fabric, u64) {
 fn what_is_in_a_switch_that_ends_is_lost_and_counted_and_the_rest_comes() {
     let (_, mut fabric, held) = restarted(Nanos::ZERO);
     check(&fabric);
+    let nothing_is_there = |fabric: &Fabric| {
+        for port in 0..3 {
+            let class = fabric.switches()[0].counters().class(PortId(port), LOSSLESS);
+            let there = [&class.ingress_bytes, &class.egress_bytes, &class.headroom_bytes, &class.held_since];
+            assert_eq!(there.map(|counter| counter.get()), [0; 4]);
+        }
+    };
+    nothing_is_there(&fabric);
     assert_eq!(fabric.switches()[0].switch().ledger().held, 0);
     let ailments = fabric.switches()[0].ailments();
     assert_eq!((ailments.restarts, ailments.lost_in_restarts), (1, held - 1), "one is on a line");
@@ -58,12 +84,8 @@ fn what_is_in_a_switch_that_ends_is_lost_and_counted_and_the_rest_comes() {
     let lost = fabric.switches()[0].ailments().lost_in_restarts;
     assert_eq!(fabric.hosts()[0].received() + lost, 10_000);
     assert_eq!(lost, held - 1, "what comes behind is not");
+    nothing_is_there(&fabric);
     let counters = fabric.switches()[0].counters();
-    for port in 0..3 {
-        let class = counters.class(PortId(port), LOSSLESS);
-        let there = [&class.ingress_bytes, &class.egress_bytes, &class.headroom_bytes, &class.held_since];
-        assert_eq!(there.map(|counter| counter.get()), [0; 4]);
-    }
     assert_eq!(counters.class(PortId(1), LOSSLESS).rx_frames.get(), 5_000, "what is counted goes on");
 }
 
@@ -83,21 +105,149 @@ fn peers_are_let_go_before_a_switch_ends() {
     check(&fabric);
 }
 
-/// All that comes before the other one begins is lost, to the frame.
+/// Where a line is refused, its peer hears of it before the line carries anything else, whether the other
+/// switch has begun or not.
+#[test]
+fn peers_are_let_go_as_soon_as_their_lines_are_refused_no_longer() {
+    for (refused, away) in [(50, 10), (10, 50)] {
+        let (plan, mut fabric) = held();
+        let [end, begins] = [refused, away].map(|span| fabric.now().floor().after(Nanos::from_micros(span)));
+        fabric.at_switch(0, |switch, net| switch.refuse(PortId(1), end, net));
+        restart(&mut fabric, &plan, 0, begins);
+        let heard = Picos::from(end).after(time_of(60)).after(LINE.delay);
+        fabric.run_until(Picos(heard.0 - 1));
+        let before = fabric.hosts()[1].sent();
+        fabric.run_until(heard);
+        assert_eq!(fabric.hosts()[1].sent(), before + 1, "refused for {refused} us, away for {away} us");
+        fabric.run_to_rest();
+        check(&fabric);
+    }
+}
+
+/// Whether it begins once, or twice at the same time. What lets host 1 go takes 7 ns; 3 ns after it has begun
+/// to leave a frame for host 1 comes, and the last of the switch before leaves for host 0.
+#[test]
+fn what_comes_behind_the_last_frame_of_the_switch_before_waits_for_its_line() {
+    for times in [1, 2] {
+        let (plan, mut fabric) = held();
+        let line = fabric.end(At::Switch(0, 0));
+        while fabric.step(Picos::NEVER) != Some(Happened::Left(line)) {}
+        // It carries one behind the other.
+        let came = fabric.now().after(Picos(6 * time_of(FRAME).0));
+        fabric.begin(0, &Flow { from: Picos(came.0 - time_of(FRAME).0 - LINE.delay.0), ..flow(1, 1) });
+        let parts = Picos::from(Nanos(came.floor().0 - 2));
+        fabric.run_until(parts);
+        (0..times).for_each(|_| restart(&mut fabric, &plan, 0, parts.floor()));
+        fabric.run_until(Picos::from_micros(200));
+        let last = parts.after(time_of(60)).after(time_of(FRAME)).after(LINE.delay);
+        assert_eq!((fabric.hosts()[1].received(), fabric.hosts()[1].last_received()), (1, last), "{times}");
+        fabric.run_to_rest();
+        check(&fabric);
+    }
+}
+
+/// One is on the line when the switch ends, another comes 60 ns later, and the line is refused for 100 ns.
+#[test]
+fn the_frame_on_a_line_leaves_before_those_of_the_other_switch_whatever_ails() {
+    let plan = topology::single(3, LINE);
+    let mut fabric = Fabric::new(&plan, Seed(1));
+    fabric.begin(1, &flow(0, 1));
+    fabric.begin(2, &Flow { from: Picos::from_nanos(60), ..flow(0, 1) });
+    let begin = time_of(FRAME).after(LINE.delay);
+    fabric.run_until(begin);
+    let end = begin.floor().after(Nanos(100));
+    fabric.at_switch(0, |switch, net| switch.refuse(PortId(0), end, net));
+    restart(&mut fabric, &plan, 0, begin.floor());
+    fabric.run_to_rest();
+    let last = begin.after(time_of(FRAME)).after(time_of(FRAME)).after(LINE.delay);
+    assert_eq!((fabric.hosts()[0].received(), fabric.hosts()[0].last_received()), (2, last));
+    check(&fabric);
+}
+
+/// What was on a line when the switch ended has left: a refusal later on ends as any does.
+#[test]
+fn a_line_is_free_again_when_the_last_frame_of_the_switch_before_has_left() {
+    let (plan, mut fabric) = two_to_one(1);
+    let idle = Nanos::from_micros(100);
+    fabric.at_switch(0, |switch, net| switch.refuse(PortId(2), idle, net));
+    fabric.run_until(time_of(FRAME).after(LINE.delay));
+    let now = fabric.now().floor();
+    restart(&mut fabric, &plan, 0, now);
+    fabric.run_until(Picos::from_micros(5));
+    let end = Nanos::from_micros(20);
+    fabric.at_switch(0, |switch, net| switch.refuse(PortId(0), end, net));
+    fabric.begin(1, &Flow { from: fabric.now(), ..flow(0, 1) });
+    fabric.run_to_rest();
+    assert_eq!(fabric.hosts()[0].last_received(), Picos::from(end).after(time_of(FRAME)).after(LINE.delay));
+    check(&fabric);
+}
+
+/// All that comes before the other one begins is lost, to the frame and to the nanosecond.
 #[test]
 fn what_comes_while_a_switch_is_away_is_lost_and_counted() {
-    let plan = topology::chain(1, LINE);
-    let mut fabric = Fabric::new(&plan, Seed(1));
-    fabric.begin(0, &flow(1, 100));
-    // The tenth frame has come in just before the switch ends, the twentieth just before the other one begins.
-    let came = |frames: u64| Picos(time_of(FRAME).0 * frames + LINE.delay.0 + 1_000);
-    fabric.run_until(came(10));
-    restart(&mut fabric, &plan, 0, came(20).floor());
+    // The tenth frame has come in just before the switch ends, the twentieth when the other one begins, or
+    // just before.
+    let came = |frames: u64| Picos(time_of(FRAME).0 * frames + LINE.delay.0);
+    assert_eq!(Picos::from(came(20).floor()), came(20));
+    // While another line is refused it is not yet over with the switch when it begins.
+    let refusals = [Nanos::ZERO, Nanos::from_micros(100)];
+    for (later, lost, refused) in refusals.iter().flat_map(|refused| [(0, 9, *refused), (1, 10, *refused)]) {
+        let plan = topology::chain(1, LINE);
+        let mut fabric = Fabric::new(&plan, Seed(1));
+        fabric.at_switch(0, |switch, net| switch.refuse(PortId(0), refused, net));
+        fabric.begin(0, &flow(1, 100));
+        fabric.run_until(came(10).after(Picos::from_nanos(1)));
+        restart(&mut fabric, &plan, 0, came(20).floor().after(Nanos(later)));
+        fabric.run_to_rest();
+        check(&fabric);
+        let ailments = fabric.switches()[0].ailments();
+        assert_eq!((ailments.lost_in_restarts, fabric.hosts()[1].received()), (lost, 100 - lost));
+    }
+}
+
+#[test]
+fn what_a_switch_is_asked_for_while_it_is_away_waits_until_it_begins() {
+    let (plan, mut fabric) = two_to_one(100);
+    fabric.run_until(Picos::from_micros(3));
+    let begins = Nanos::from_micros(40);
+    restart(&mut fabric, &plan, 0, begins);
+    fabric.set_link(At::Host(2), false);
+    let is_up = |fabric: &Fabric| fabric.switches()[0].switch().bridge().is_up(PortId(2));
+    fabric.run_until(Picos(Picos::from(begins).0 - 1));
+    assert!(is_up(&fabric));
+    fabric.run_until(Picos::from(begins));
+    assert!(!is_up(&fabric));
     fabric.run_to_rest();
     check(&fabric);
-    let ailments = fabric.switches()[0].ailments();
-    assert_eq!(ailments.lost_in_restarts, 10);
-    assert_eq!(fabric.hosts()[1].received(), 90);
+}
+
+/// How many frames are seen.
+#[derive(Debug)]
+struct Count(Arc<AtomicU64>);
+
+impl Tap for Count {
+    fn ports(&self) -> PortSet {
+        PortSet::ALL
+    }
+
+    fn see(&mut self, sighting: &Sighting, _: &Frame, _: &dyn FrameStore) {
+        self.0.fetch_add(u64::from(matches!(sighting.what, Seen::Received { .. })), Relaxed);
+    }
+}
+
+#[test]
+fn who_looks_on_looks_on_at_the_other_switch_too() {
+    let plan = topology::chain(1, LINE);
+    let mut fabric = Fabric::new(&plan, Seed(1));
+    let seen = Arc::default();
+    let tap = Box::new(Count(Arc::clone(&seen)));
+    fabric.at_switch(0, |switch, net| switch.put_tap(TapId(1), tap, net)).expect("it has none");
+    fabric.begin(0, &flow(1, 100));
+    fabric.run_until(Picos::from_micros(5));
+    let begins = fabric.now().floor();
+    restart(&mut fabric, &plan, 0, begins);
+    fabric.run_to_rest();
+    assert_eq!(seen.load(Relaxed), 100);
 }
 
 /// It does not know what its peer has asked for before it began, until that is said again.
@@ -129,9 +279,7 @@ fn another_switch_knows_nothing_of_what_its_peers_have_asked_for() {
 /// Whatever else goes on: a link that is down stays so, a stall is waited for, and another end may come before the first is over.
 #[test]
 fn ends_stalls_and_links_that_are_down_may_come_together() {
-    let plan = topology::single(3, LINE);
-    let mut fabric = Fabric::new(&plan, Seed(1));
-    [1, 2].into_iter().for_each(|host| fabric.begin(host, &flow(0, 5_000)));
+    let (plan, mut fabric) = two_to_one(5_000);
     fabric.run_until(Picos::from_micros(20));
     fabric.set_link(At::Host(2), false);
     fabric.at_switch(0, |switch, net| {

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use xoff_dataplane::frame::Frame;
+use xoff_dataplane::routing::Fib;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::Batch;
 use xoff_dataplane::units::{Nanos, PortId, PortSet};
@@ -74,6 +75,8 @@ pub(crate) enum Asked {
     Link(PortId, bool),
     /// Other settings are to hold.
     Revise(Box<SwitchSettings>),
+    /// It is to route by another table.
+    Route(Arc<Fib>),
     /// It ends, and another one that is told so begins then.
     Restart(Box<SwitchSettings>, Nanos),
 }
@@ -243,6 +246,11 @@ impl SwitchNode {
                 net.wake(self.place, Picos::from(time));
             }
         }
+        for port in unseen.ailing.take_healed(now).iter() {
+            if self.sending[port.index()].is_none() && !unseen.orphans.contains(port) {
+                self.free.insert(port);
+            }
+        }
         self.part(&mut unseen, net);
         if unseen.ailing.stalls(now) || now < unseen.begins {
             self.unseen = Some(unseen);
@@ -251,12 +259,6 @@ impl SwitchNode {
         if std::mem::take(&mut unseen.was_away) {
             self.switch.was_away(now);
         }
-        for port in unseen.ailing.take_healed(now).iter() {
-            if self.sending[port.index()].is_none() && !unseen.orphans.contains(port) {
-                self.free.insert(port);
-            }
-        }
-        self.part(&mut unseen, net);
         self.step(net, |batch, view| unseen.happen(now, batch, view));
         let asked = std::mem::take(&mut unseen.asked);
         self.unseen = Some(unseen);

@@ -1,11 +1,14 @@
 //! Receivers that are slow: they take frames at their own pace, and hold their switch to what waits.
 
 use xoff_dataplane::counters::ClassCounters;
+use xoff_dataplane::settings::EcnSettings;
 use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos, PortId};
-use xoff_sim::flows::{FlowFabric, FlowRecord, HostSettings, RoceSettings, SlowReceiver, Transport};
+use xoff_sim::flows::{
+    FlowFabric, FlowPlan, FlowRecord, HostSettings, RoceSettings, SlowReceiver, Transport,
+};
 use xoff_sim::{At, Picos, Seed};
 
-use super::{LINE, LOSSLESS, LOSSY, as_they_are, check, dropped, flow, run, star};
+use super::{LINE, LOSSLESS, LOSSY, as_they_are, check, dropped, flow, line, run, star};
 
 /// Payload of a frame, and what it takes in a buffer, and of a line of 20 Gb/s.
 const PAYLOAD: u64 = 1_456;
@@ -32,7 +35,7 @@ fn fabric(told: SlowReceiver, settings: HostSettings) -> FlowFabric {
 /// So many frames of a class for the slow host.
 fn frames(told: SlowReceiver, class: Class, count: u64) -> (FlowFabric, FlowRecord) {
     let mut fabric = fabric(told, HostSettings::default());
-    fabric.add(xoff_sim::flows::FlowPlan { class, ..flow(0, 1, count * PAYLOAD) });
+    fabric.add(FlowPlan { class, ..flow(0, 1, count * PAYLOAD) });
     fabric.run_to_end(Picos::from_micros(100_000));
     fabric.fabric_mut().run_to_rest();
     check(&fabric);
@@ -74,12 +77,40 @@ fn the_switch_is_held_at_xoff_and_goes_on_below_xon() {
 
 #[test]
 fn a_class_that_is_not_paused_for_it_loses_what_finds_no_room() {
-    for (buffer, lost) in [(9 * FRAME, 0), (9 * FRAME - 1, 1)] {
+    // Of ten frames one has been taken when the last comes. The sixth comes at the very time at which
+    // the first is taken.
+    for (count, buffer, lost) in
+        [(10, 9 * FRAME, 0), (10, 9 * FRAME - 1, 1), (6, 5 * FRAME, 0), (6, 5 * FRAME - 1, 1)]
+    {
         let told = SlowReceiver { buffer: Bytes(buffer), xoff: Bytes(100), xon: Bytes(50), ..SLOW };
-        let (fabric, record) = frames(told, LOSSY, 10);
+        let (fabric, record) = frames(told, LOSSY, count);
         assert_eq!(fabric.fabric().hosts()[1].dropped(), lost, "{buffer}");
         assert_eq!(record.finish.is_none(), lost > 0);
     }
+}
+
+/// Nine frames of each of two classes, with room for no more than nine.
+#[test]
+fn each_class_has_room_of_its_own() {
+    let mut fabric = fabric(SlowReceiver { buffer: Bytes(9 * FRAME), ..SLOW }, HostSettings::default());
+    for class in [LOSSLESS, LOSSY] {
+        fabric.add(FlowPlan { class, ..flow(0, 1, 9 * PAYLOAD) });
+    }
+    let records = run(&mut fabric);
+    assert_eq!(fabric.fabric().hosts()[1].dropped(), 0);
+    assert!(records.iter().all(|record| record.finish.is_some()));
+}
+
+/// One frame, which comes at the beginning or a picosecond before, and at the end or a picosecond before.
+#[test]
+fn a_frame_is_taken_slowly_from_the_beginning_on_and_until_just_before_the_end() {
+    let ideal = frames(SlowReceiver { begin: Picos::NEVER, ..SLOW }, LOSSLESS, 1).1;
+    let comes = ideal.finish.expect("it has come");
+    let took = |begin, end| frames(SlowReceiver { begin, end, ..SLOW }, LOSSLESS, 1).1.took();
+    let (at_once, slowly) = (ideal.took(), ideal.took().map(|took| took.after(TAKES)));
+    let later = comes.after(Picos(1));
+    assert_eq!([later, comes].map(|begin| took(begin, Picos::NEVER)), [at_once, slowly]);
+    assert_eq!([comes, later].map(|end| took(Picos::ZERO, end)), [at_once, slowly]);
 }
 
 #[test]
@@ -93,6 +124,8 @@ fn it_is_slow_from_its_beginning_to_its_end() {
     // It has taken 24 frames more slowly, each by four fifths of what it takes.
     let late = record.took().expect("it has ended").since(ideal.ideal);
     assert!(late.0.abs_diff(24 * TAKES.0 * 4 / 5) < 2 * TAKES.0, "{late:?}");
+    let (_, longer) = frames(SlowReceiver { begin, end, ..SLOW }, LOSSLESS, 400);
+    assert_eq!(longer.out_of_order, 0, "what comes then waits behind what has waited");
 }
 
 #[test]
@@ -114,6 +147,24 @@ fn what_it_holds_is_told_again_when_its_link_is_back_and_refreshed() {
     assert!(at_port(&fabric, |class| class.xoff_received.get()) > 2);
 }
 
+/// 65,535 quanta of a line of 100 Gb/s are just below 335,540 ns, and nothing else happens meanwhile.
+#[test]
+fn a_pause_is_refreshed_at_half_of_its_time_to_the_nanosecond() {
+    let told =
+        SlowReceiver { rate: BitRate::from_mbps(1), xoff: Bytes(10 * FRAME), xon: Bytes(FRAME), ..SLOW };
+    let mut fabric = fabric(told, HostSettings::default());
+    fabric.add(flow(0, 1, 100 * PAYLOAD));
+    let heard = |fabric: &FlowFabric| at_port(fabric, |class| class.xoff_received.get());
+    while heard(&fabric) == 0 {
+        fabric.fabric_mut().step(Picos::NEVER);
+    }
+    let again = fabric.fabric().now().after(Picos::from_nanos(335_540 / 2));
+    fabric.run_until(Picos(again.0 - 1_000));
+    assert_eq!(heard(&fabric), 1);
+    fabric.run_until(again);
+    assert_eq!(heard(&fabric), 2);
+}
+
 /// Its own line carries a frame whenever a pause is due again.
 #[test]
 fn a_receiver_that_sends_refreshes_its_pause_behind_the_frame_on_its_line() {
@@ -124,6 +175,24 @@ fn a_receiver_that_sends_refreshes_its_pause_behind_the_frame_on_its_line() {
     fabric.add(flow(1, 0, 10_000 * PAYLOAD));
     fabric.run_until(Picos::from_micros(400));
     assert!(at_port(&fabric, |class| class.xoff_received.get()) > 2);
+}
+
+/// The switch marks whatever has waited.
+#[test]
+fn a_frame_that_waits_keeps_its_mark() {
+    let ecn = EcnSettings { min: Bytes(0), max: Bytes(1), probability: 1.0, wred: false };
+    let plan = star(&[LINE, line(10, 500)], |_, settings| settings.ecn = Some(ecn));
+    let marked = |begin| {
+        let transport = Transport::Roce(RoceSettings::default());
+        let mut fabric =
+            FlowFabric::new(&plan, Seed(1), HostSettings { transport, ..HostSettings::default() });
+        fabric.slow_down(1, SlowReceiver { rate: BitRate::from_gbps(9), begin, ..SLOW });
+        fabric.add(flow(0, 1, 20 * PAYLOAD));
+        run(&mut fabric)[0].marked
+    };
+    let at_once = marked(Picos::NEVER);
+    assert!(at_once >= 18, "{at_once}");
+    assert_eq!(marked(Picos::ZERO), at_once);
 }
 
 #[test]

@@ -3,26 +3,31 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::punt::PuntReason;
-use xoff_dataplane::units::{ClassSet, MacAddr, PortId};
+use xoff_dataplane::routing::Fib;
+use xoff_dataplane::settings::Spread;
+use xoff_dataplane::units::{ClassSet, MacAddr, Nanos, PortId};
 use xoff_dataplane::wire::Header;
 use xoff_dataplane::wire::ip::{Address, Packet};
 use xoff_sim::flows::{FlowFabric, HostSettings, RoceSettings, Transport};
 use xoff_sim::ideal::Ideal;
 use xoff_sim::topology::{self, Build, FatTree, LeafSpine};
-use xoff_sim::{At, Fabric, Line, Picos, Plan, Seed, SwitchNode, TrafficHost, address};
+use xoff_sim::{At, Fabric, Line, Picos, Plan, Router, Seed, SwitchKind, SwitchNode, TrafficHost, address};
 
 use super::{LINE, check, dropped, flow, line};
 
 /// Ideal switches that route.
 fn routers() -> Build<'static> {
-    Build::alike(|lines: &[Line], _| {
-        let mut kind = Ideal::of(lines, ClassSet::NONE);
-        kind.settings.ports.iter_mut().for_each(|port| (port.routed, port.pvid) = (true, None));
-        kind
-    })
+    Build::alike(|lines: &[Line], _| routed(lines))
+}
+
+fn routed(lines: &[Line]) -> SwitchKind {
+    let mut kind = Ideal::of(lines, ClassSet::NONE);
+    kind.settings.ports.iter_mut().for_each(|port| (port.routed, port.pvid) = (true, None));
+    kind
 }
 
 fn leaf_spine(leaves: u8, without: Vec<(u8, u8)>) -> LeafSpine {
@@ -76,6 +81,27 @@ fn watched(plan: &Plan, fabric: &mut FlowFabric) -> Links {
     links
 }
 
+/// So many flows of so many bytes each from host 0 to others, when all have ended.
+fn carried(plan: &Plan, seed: u64, to: &[u32], count: usize, bytes: u64) -> (FlowFabric, Links) {
+    let mut fabric = FlowFabric::new(plan, Seed(seed), roce());
+    let links = watched(plan, &mut fabric);
+    for to in to {
+        (0..count).for_each(|_| _ = fabric.add(flow(0, *to, bytes)));
+    }
+    assert!(fabric.run_to_end(Picos::from_micros(10_000)));
+    check(&fabric);
+    (fabric, links)
+}
+
+/// How many flows from host 0 to another have left a switch by its ports 2 and 3.
+fn flows_up(links: &Links, switch: u32, to: u32) -> [usize; 2] {
+    let links = links.borrow();
+    [2, 3].map(|port| {
+        let up = links.get(&At::Switch(switch, port).to_string()).into_iter().flatten();
+        up.filter(|seen| seen.hosts == [0, to]).map(|seen| seen.port).collect::<BTreeSet<u16>>().len()
+    })
+}
+
 /// Of router `switch` at a port.
 fn router(switch: u8, port: u8) -> MacAddr {
     MacAddr([2, 2, 0, 0, switch, port])
@@ -85,13 +111,9 @@ fn router(switch: u8, port: u8) -> MacAddr {
 #[test]
 fn at_each_hop_a_packet_has_the_addresses_of_its_wire_and_a_hop_less() {
     let plan = leaf_spine(2, Vec::new()).plan(&routers());
-    let mut fabric = FlowFabric::new(&plan, Seed(1), roce());
-    let links = watched(&plan, &mut fabric);
-    let flows: Vec<u32> = (0..16).map(|_| fabric.add(flow(0, 2, 30_000))).collect();
-    assert!(fabric.run_to_end(Picos::from_micros(10_000)));
-    check(&fabric);
+    let (fabric, links) = carried(&plan, 1, &[2], 16, 30_000);
     assert_eq!(dropped(&fabric), 0);
-    let frames: usize = flows.iter().map(|flow| fabric.record(*flow).frames_sent as usize).sum();
+    let frames: usize = fabric.records().map(|record| record.frames_sent as usize).sum();
     let links = links.borrow();
     let there =
         |from: At| links.get(&from.to_string()).into_iter().flatten().filter(|seen| seen.hosts == [0, 2]);
@@ -115,24 +137,19 @@ fn at_each_hop_a_packet_has_the_addresses_of_its_wire_and_a_hop_less() {
     assert!(ports(2).is_disjoint(&ports(3)), "a flow stays on its way");
 }
 
-/// Routers one behind the other choose by numbers of their own: an aggregation switch to whom one half of the flows came spreads these.
+/// Switches one behind the other choose by numbers of their own: an aggregation switch to whom one half of
+/// the flows came spreads these.
 #[test]
-fn routers_of_each_layer_spread_flows_by_numbers_of_their_own() {
-    let tree = FatTree::regular(4, LINE);
-    let plan = tree.plan(&routers());
-    let mut fabric = FlowFabric::new(&plan, Seed(1), roce());
-    let links = watched(&plan, &mut fabric);
-    (0..64).for_each(|_| _ = fabric.add(flow(0, 15, 3_000)));
-    assert!(fabric.run_to_end(Picos::from_micros(10_000)));
-    check(&fabric);
-    let links = links.borrow();
-    // Edge switches are numbered first, 8 of them; aggregation switches 8 and 9 are of pod 0, with cores at ports 2 and 3.
-    for aggregation in [8, 9] {
-        let flows = [2, 3].map(|port| {
-            let up = links.get(&At::Switch(aggregation, port).to_string()).into_iter().flatten();
-            up.filter(|seen| seen.hosts == [0, 15]).map(|seen| seen.port).collect::<BTreeSet<u16>>().len()
-        });
-        assert!(flows.iter().all(|flows| *flows >= 5), "{aggregation}: {flows:?}");
+fn routers_and_bridges_of_each_layer_spread_flows_by_numbers_of_their_own() {
+    for (name, build) in [("routers", routers()), ("bridges", Build::ideal())] {
+        let plan = FatTree::regular(4, LINE).plan(&build);
+        for seed in [1, 2] {
+            let (_, links) = carried(&plan, seed, &[15], 64, 3_000);
+            // Edge switches are numbered first, 8 of them; aggregation switches 8 and 9 are of pod 0.
+            let layers = [0, 8, 9].map(|switch| flows_up(&links, switch, 15));
+            let least = layers.as_flattened().iter().min();
+            assert!(least >= Some(&5), "{name}, seed {seed}: {layers:?}");
+        }
     }
 }
 
@@ -140,21 +157,8 @@ fn routers_of_each_layer_spread_flows_by_numbers_of_their_own() {
 #[test]
 fn where_a_line_has_failed_each_place_keeps_all_of_the_ways_that_it_has() {
     let plan = leaf_spine(3, vec![(2, 0)]).plan(&routers());
-    let mut fabric = FlowFabric::new(&plan, Seed(1), roce());
-    let links = watched(&plan, &mut fabric);
-    for to in [2, 4] {
-        (0..16).for_each(|_| _ = fabric.add(flow(0, to, 3_000)));
-    }
-    assert!(fabric.run_to_end(Picos::from_micros(10_000)));
-    check(&fabric);
-    let links = links.borrow();
-    let flows = |to: u32| {
-        [2, 3].map(|port| {
-            let up = links.get(&At::Switch(0, port).to_string()).into_iter().flatten();
-            up.filter(|seen| seen.hosts == [0, to]).map(|seen| seen.port).collect::<BTreeSet<u16>>().len()
-        })
-    };
-    let [both, one] = [2, 4].map(flows);
+    let (_, links) = carried(&plan, 1, &[2, 4], 16, 3_000);
+    let [both, one] = [2, 4].map(|to| flows_up(&links, 0, to));
     assert!(both[0] > 0 && both[1] > 0 && both[0] + both[1] == 16, "{both:?}");
     assert_eq!(one, [0, 16], "leaf 2 has no line to spine 0");
 }
@@ -182,28 +186,54 @@ fn flows_over_routers_take_as_long_as_over_bridges_where_there_is_one_way() {
     }
 }
 
+/// Routers at which hosts send single frames.
+fn of_single_frames(plan: &Plan) -> Fabric<SwitchNode, TrafficHost> {
+    let make = |at, settings, slots| SwitchNode::new(at, &settings, slots);
+    let mut fabric = Fabric::of(plan, Seed(1), make, TrafficHost::new);
+    fabric.route(plan);
+    fabric
+}
+
+/// A packet of host 0 for host 1 at the same leaf, unless it is changed; its checksum is right.
+fn frame(len: usize, change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+    let mut frame = vec![0; len];
+    frame[..6].copy_from_slice(&router(0, 0).0);
+    frame[6..12].copy_from_slice(&address(0).0);
+    frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17]);
+    frame[16..18].copy_from_slice(&u16::try_from(len - 14).expect("a short one").to_be_bytes());
+    frame[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+    change(&mut frame);
+    let sum: u32 = (14..34).step_by(2).map(|at| u32::from(frame[at]) << 8 | u32::from(frame[at + 1])).sum();
+    let [high, low] = u16::try_from(!((sum & 0xffff) + (sum >> 16)) & 0xffff).unwrap_or(0).to_be_bytes();
+    frame[24..26].copy_from_slice(&[high, low]);
+    frame
+}
+
+/// The table of leaf 0 without a network, and with these addresses of its own.
+fn table(plan: &Plan, own: &[[u8; 4]]) -> Arc<Fib> {
+    let mut told = Router::new(&plan.kind(0).settings, (0..4).map(|port| router(0, port)));
+    own.iter().for_each(|address| told.own((*address).into()));
+    Arc::new(told.fib(Spread::Flow))
+}
+
+/// Host 0 sends it, and all that follows from that happens.
+fn emit(fabric: &mut Fabric<SwitchNode, TrafficHost>, frame: &[u8]) {
+    fabric.at_host(0, |host, net| host.emit(frame, net));
+    fabric.run_to_rest();
+}
+
+/// Packets from host 0 that its router has nobody for whom to give them to, for this reason.
+fn punted(fabric: &Fabric<SwitchNode, TrafficHost>, reason: PuntReason) -> u64 {
+    fabric.switches()[0].counters().port(PortId(0)).punts[reason.index()].no_room.get()
+}
+
 /// There is no host beside a router.
 #[test]
 fn what_is_not_transit_is_dropped_by_name_and_nobody_answers() {
-    let plan = leaf_spine(2, Vec::new()).plan(&routers());
-    let make = |at, settings, slots| SwitchNode::new(at, &settings, slots);
-    let mut fabric = Fabric::of(&plan, Seed(1), make, TrafficHost::new);
-    fabric.route(&plan);
-    let frame = |change: &dyn Fn(&mut Vec<u8>)| {
-        let mut frame = vec![0; 60];
-        frame[..6].copy_from_slice(&router(0, 0).0);
-        frame[6..12].copy_from_slice(&address(0).0);
-        frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17]);
-        frame[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
-        change(&mut frame);
-        let sum: u32 =
-            (14..34).step_by(2).map(|at| u32::from(frame[at]) << 8 | u32::from(frame[at + 1])).sum();
-        let [high, low] = u16::try_from(!((sum & 0xffff) + (sum >> 16)) & 0xffff).unwrap_or(0).to_be_bytes();
-        frame[24..26].copy_from_slice(&[high, low]);
-        frame
-    };
+    let mut fabric = of_single_frames(&leaf_spine(2, Vec::new()).plan(&routers()));
+    let frame = |change: &dyn Fn(&mut Vec<u8>)| frame(60, change);
     let arp = |frame: &mut Vec<u8>| frame[12..14].copy_from_slice(&[8, 6]);
-    let punted = [
+    let not_transit = [
         (PuntReason::HopLimit, frame(&|frame| frame[22] = 1)),
         (PuntReason::NoRoute, frame(&|frame| frame[33] = 99)),
         (PuntReason::Arp, frame(&arp)),
@@ -215,20 +245,84 @@ fn what_is_not_transit_is_dropped_by_name_and_nobody_answers() {
         (DropReason::BadIp, broken),
         (DropReason::OtherStation, frame(&|frame| frame[..6].copy_from_slice(&address(1).0))),
     ];
-    let frames = punted.iter().map(|(_, frame)| frame).chain(refused.iter().map(|(_, frame)| frame));
+    let frames = not_transit.iter().map(|(_, frame)| frame).chain(refused.iter().map(|(_, frame)| frame));
     for frame in frames {
-        fabric.at_host(0, |host, net| host.emit(frame, net));
-        fabric.run_to_rest();
+        emit(&mut fabric, frame);
     }
     let leaf = &fabric.switches()[0];
-    let counted = |reason: PuntReason| leaf.counters().port(PortId(0)).punts[reason.index()].no_room.get();
-    assert_eq!(punted.each_ref().map(|(reason, _)| counted(*reason)), [1; 4]);
+    assert_eq!(not_transit.each_ref().map(|(reason, _)| punted(&fabric, *reason)), [1; 4]);
     assert_eq!(leaf.counters().dropped(DropReason::PuntFull), 4);
     assert_eq!(refused.each_ref().map(|(reason, _)| leaf.counters().dropped(*reason)), [1; 2]);
     assert_eq!((leaf.switch().ledger().missing(), leaf.frames(), fabric.missing()), (0, 0, 0));
     assert_eq!(fabric.tally().hops, 6, "nothing has gone farther than the leaf");
     // And transit does: over the leaf to the host beside.
-    fabric.at_host(0, |host, net| host.emit(&frame(&|_| ()), net));
-    fabric.run_to_rest();
+    emit(&mut fabric, &frame(&|_| ()));
     assert_eq!(fabric.tally().hops, 8);
+}
+
+/// The longest packet that fits the wire to host 1, and one of a byte more.
+#[test]
+fn a_packet_that_is_longer_than_the_next_wire_takes_goes_nowhere() {
+    let plan = leaf_spine(2, Vec::new()).plan(&Build::alike(|lines: &[Line], _| {
+        let mut kind = routed(lines);
+        kind.settings.ports[0].mtu_frame += 100;
+        kind
+    }));
+    let longest = plan.kind(0).settings.ports[1].mtu_frame as usize;
+    let mut fabric = of_single_frames(&plan);
+    emit(&mut fabric, &frame(longest, |_| ()));
+    assert_eq!((punted(&fabric, PuntReason::TooBig), fabric.tally().hops), (0, 2));
+    emit(&mut fabric, &frame(longest + 1, |_| ()));
+    assert_eq!((punted(&fabric, PuntReason::TooBig), fabric.tally().hops), (1, 3));
+    assert_eq!(fabric.missing(), 0);
+}
+
+#[test]
+fn an_address_of_a_router_is_one_and_no_network() {
+    let plan = leaf_spine(2, Vec::new()).plan(&routers());
+    let mut fabric = of_single_frames(&plan);
+    fabric.at_switch(0, |switch, net| switch.set_fib(table(&plan, &[[10, 0, 0, 2]]), net));
+    let counts = [1, 2, 3].map(|last| {
+        emit(&mut fabric, &frame(60, |frame| frame[33] = last));
+        [PuntReason::Local, PuntReason::NoRoute].map(|reason| punted(&fabric, reason))
+    });
+    assert_eq!(counts, [[0, 1], [1, 1], [1, 2]]);
+}
+
+/// A frame that comes in the stall is seen before the table is, and goes on; the next one finds no route.
+#[test]
+fn a_table_that_is_given_in_a_stall_holds_from_its_end_and_otherwise_at_once() {
+    let plan = leaf_spine(2, Vec::new()).plan(&routers());
+    let end = Nanos::from_micros(50);
+    for (stalls, counts) in [(true, [0, 1]), (false, [1, 2])] {
+        let mut fabric = of_single_frames(&plan);
+        fabric.at_switch(0, |switch, net| {
+            if stalls {
+                switch.stall(end, net);
+            }
+            switch.set_fib(table(&plan, &[]), net);
+        });
+        let no_route = [(); 2].map(|()| {
+            emit(&mut fabric, &frame(60, |_| ()));
+            punted(&fabric, PuntReason::NoRoute)
+        });
+        assert_eq!(no_route, counts, "{stalls}");
+        assert_eq!(fabric.missing(), 0);
+    }
+}
+
+/// Also those that were given later than at its beginning.
+#[test]
+fn a_router_that_begins_anew_has_the_routes_that_it_had() {
+    let plan = leaf_spine(2, Vec::new()).plan(&routers());
+    for (is_emptied, counts) in [(false, [0, 2]), (true, [1, 1])] {
+        let mut fabric = of_single_frames(&plan);
+        if is_emptied {
+            fabric.at_switch(0, |switch, net| switch.set_fib(table(&plan, &[]), net));
+        }
+        fabric.restart(&plan, Seed(1), 0, &plan.kind(0).settings, Nanos::ZERO);
+        fabric.run_to_rest();
+        emit(&mut fabric, &frame(60, |_| ()));
+        assert_eq!([punted(&fabric, PuntReason::NoRoute), fabric.tally().hops], counts);
+    }
 }
