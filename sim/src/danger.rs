@@ -60,7 +60,8 @@ impl Net {
         }
         let arrives = self.links.start(from, id, packet);
         let faults = self.links.faults(id);
-        faults.mishaps.harmed += u64::from(fate.harm.is_some());
+        let comes = !fate.is_lost || fate.again_after.is_some();
+        faults.mishaps.harmed += u64::from(comes && fate.harm.is_some());
         if let Some(after) = fate.again_after {
             let copy = self.pool.copy(packet);
             let when = arrives.after(after);

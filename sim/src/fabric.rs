@@ -290,7 +290,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         self.net.links.mishaps()
     }
 
-    /// The same by the ends that the frames left by, of all links on which anything might.
+    /// The same by the ends that the frames left by, of all links on which something may go wrong.
     pub fn mishaps_by_end(&self) -> impl Iterator<Item = (At, Mishaps)> {
         let switches = u32::try_from(self.switches.len()).unwrap_or(u32::MAX);
         self.net.links.mishaps_by_link().map(move |(link, mishaps)| {

@@ -42,7 +42,7 @@ struct AtSender {
     number: u32,
 }
 
-/// What a flow takes, with a timer of 16 bytes at its sender and without what congestion control has of it.
+/// What a flow takes, without its timer at the sender (16 bytes) and what congestion control has of it.
 const FLOW: usize = size_of::<AtSender>() + size_of::<Sending>() + size_of::<Receiving>();
 const _: () = assert!(FLOW <= 152);
 

@@ -56,7 +56,9 @@ pub fn draw(about: &About, directory: &Path, painter: Option<&Painter>) -> miett
             _ => String::new(),
         };
         let of_all = match about.points.len() {
-            count if count > POINTS_MAX && name != "slowdown" => format!(", {POINTS_MAX} of {count} points"),
+            count if count > POINTS_MAX && name != "slowdown" => {
+                format!(", panels of the first {POINTS_MAX} of {count} points")
+            }
             _ => String::new(),
         };
         let title = match about.about.as_str() {
@@ -203,7 +205,7 @@ fn queues(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
     };
     let mut longest = Vec::new();
     let mut panels = Vec::new();
-    for point in about.points.iter().filter(|point| of.contains_key(*point)) {
+    for (place, point) in about.points.iter().enumerate().filter(|(_, point)| of.contains_key(*point)) {
         let mut most: BTreeMap<u64, f64> = BTreeMap::new();
         let mut by_queue: BTreeMap<String, BTreeMap<u64, f64>> = BTreeMap::new();
         for row in &of[point] {
@@ -226,10 +228,12 @@ fn queues(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
             .take(QUEUES_MAX)
             .map(|(_, name, lengths)| (name, over_time(&lengths)))
             .collect();
+        if place >= POINTS_MAX {
+            continue;
+        }
         let title = format!("Longest queues{}", of_point(point));
         panels.push(Panel::new(&title, "time (us)", "egress queue (kB)", Content::Lines(lines)));
     }
-    panels.truncate(POINTS_MAX);
     let top = Panel::new("Longest egress queue", "time (us)", "length (kB)", Content::Lines(longest));
     panels.insert(0, top);
     Ok(panels)
@@ -275,7 +279,7 @@ fn throughput(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
     let of = first_seed(about, directory, &THROUGHPUT)?;
     let [time, flow, rate] = ["time_ns", "flow", "rate_mbps"].map(|name| THROUGHPUT.at(name));
     let mut panels = Vec::new();
-    for point in about.points.iter().filter(|point| of.contains_key(*point)).take(POINTS_MAX) {
+    for point in about.points.iter().take(POINTS_MAX).filter(|point| of.contains_key(*point)) {
         let mut by_flow: BTreeMap<u64, Vec<Point>> = BTreeMap::new();
         for row in &of[point] {
             if let (Some(at), Ok(flow)) = (micros(row, time), row[flow].parse()) {

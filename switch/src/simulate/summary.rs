@@ -1,6 +1,7 @@
 //! What all runs come to: for each point of the sweep the mean over its seeds, with its 95 % interval where there are two or more; and
 //! against the control, by seed.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
@@ -192,16 +193,12 @@ pub fn summary(about: &About, rows: &[Row], loads: &[Row]) -> Summary {
             compared.extend(comparison(point, &against));
         }
     }
+    let ran: BTreeSet<&str> = rows.iter().map(|row| row[1].as_str()).collect();
     Summary {
         scenario: about.scenario.clone(),
         about: about.about.clone(),
         // A shard has some of them.
-        seeds: about
-            .seeds
-            .iter()
-            .filter(|seed| rows.iter().any(|row| row[1] == seed.to_string()))
-            .copied()
-            .collect(),
+        seeds: about.seeds.iter().copied().filter(|seed| ran.contains(seed.to_string().as_str())).collect(),
         control,
         points,
         loads: by_load(about, loads),

@@ -154,7 +154,7 @@ pub const LINKS: Table = Table {
         "end", TEXT, "the end: h3 is host 3, s1p2 is port 2 of switch 1";
         "lost_frames", "frames", "frames that did not come, MAC control left out";
         "lost_control_frames", "frames", "MAC control that did not come";
-        "late_control_frames", "frames", "MAC control that came later than it should, or again";
+        "late_control_frames", "frames", "MAC control that was to come later than it should, or again";
         "harmed_control_frames", "frames", "MAC control that came with a byte changed";
     },
 };

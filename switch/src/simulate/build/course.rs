@@ -164,12 +164,12 @@ fn end(fault: &LinkFault, plan: &Plan) -> miette::Result<At> {
 fn apart(before: &Fault, fault: &LinkFault, plan: &Plan) -> miette::Result<()> {
     let Fault::Link(before) = before else { return Ok(()) };
     let here = at(fault);
-    let says_shares = |of: &LinkFault| {
-        [of.lost, of.control_lost, of.control_late, of.control_again, of.control_harmed]
-            .iter()
-            .any(|of| *of > 0.0)
+    let loses = |of: &LinkFault| of.lost > 0.0;
+    let harms_control = |of: &LinkFault| {
+        [of.control_lost, of.control_late, of.control_again, of.control_harmed].iter().any(|of| *of > 0.0)
     };
-    if at(before) == here && says_shares(before) && says_shares(fault) {
+    let do_both = |say: &dyn Fn(&LinkFault) -> bool| say(before) && say(fault);
+    if at(before) == here && (do_both(&loses) || do_both(&harms_control)) {
         return Err(miette!(
             help = "say all of it in one of them",
             "two [[fault]] say what is lost or harmed at {here}"

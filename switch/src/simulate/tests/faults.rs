@@ -149,6 +149,8 @@ fn what_is_lost_on_a_link_is_told_with_its_end_and_is_among_what_was_lost() {
     assert!(of(&rows, "s0p0")[1] > 0 && of(&rows, "s0p0")[0] == 0, "its pauses");
     let rows = run_of(&scenario("300us", "[[fault]]\nat = \"s0p0\"\ncontrol_again = 1.0\n"), &[]);
     assert!(of(&rows, "s0p0")[2] > 0 && of(&rows, "s0p0")[..2] == [0, 0]);
+    let rows = run_of(&scenario("300us", "[[fault]]\nat = \"s0p0\"\ncontrol_harmed = 1.0\n"), &[]);
+    assert!(of(&rows, "s0p0")[3] > 0 && of(&rows, "s0p0")[..3] == [0; 3]);
     // 500 ns of a line, in both directions.
     let rows = run_of(&scenario("300us", "[[fault]]\nat = \"h0\"\ndown = \"100us\"\nup = \"110us\"\n"), &[]);
     let [on_their_way, ..] = of(&rows, "h0");
@@ -162,9 +164,17 @@ fn faults_that_would_undo_each_other_are_refused() {
         let source = Source::from_toml("x", &scenario("300us", &faults), &[]).unwrap();
         build::model(&source, 0, 1, Path::new("")).err().map(|error| error.to_string())
     };
-    let shares = ["at = \"h0\"\nlost = 0.5", "at = \"h0\"\ncontrol_lost = 0.5"];
-    assert_eq!(why(&shares).as_deref(), Some("two [[fault]] say what is lost or harmed at host 0"));
-    assert_eq!(why(&[shares[0], "at = \"s0p0\"\nlost = 0.5"]), None, "the other direction");
+    let [lost, control_lost, control_late] =
+        ["lost", "control_lost", "control_late"].map(|key| format!("at = \"h0\"\n{key} = 0.5"));
+    let refused = Some("two [[fault]] say what is lost or harmed at host 0".to_owned());
+    for (one, other, expected) in [
+        (&lost, &lost, refused.clone()),
+        (&control_lost, &control_late, refused),
+        (&lost, &control_lost, None),
+        (&lost, &lost.replace("h0", "s0p0"), None), // the other direction
+    ] {
+        assert_eq!(why(&[one, other]), expected, "{one}, {other}");
+    }
     let down = |at: &str, down: u8, up: u8| format!("at = \"{at}\"\ndown = \"{down}us\"\nup = \"{up}us\"");
     let first = down("h0", 10, 20);
     for (at, begin, is_refused) in
