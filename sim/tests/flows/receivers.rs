@@ -128,13 +128,18 @@ fn it_is_slow_from_its_beginning_to_its_end() {
     assert_eq!(longer.out_of_order, 0, "what comes then waits behind what has waited");
 }
 
+/// A hundred frames for a host so slow, which holds its switch from ten of them that wait until there is none.
+fn held_at_ten(rate: BitRate) -> FlowFabric {
+    let told = SlowReceiver { rate, xoff: Bytes(10 * FRAME), xon: Bytes(FRAME), ..SLOW };
+    let mut fabric = fabric(told, HostSettings::default());
+    fabric.add(flow(0, 1, 100 * PAYLOAD));
+    fabric
+}
+
 #[test]
 fn what_it_holds_is_told_again_when_its_link_is_back_and_refreshed() {
     // The first eleven frames of 12 us each are waiting when the link goes.
-    let told =
-        SlowReceiver { rate: BitRate::from_gbps(1), xoff: Bytes(10 * FRAME), xon: Bytes(FRAME), ..SLOW };
-    let mut fabric = fabric(told, HostSettings::default());
-    fabric.add(flow(0, 1, 100 * PAYLOAD));
+    let mut fabric = held_at_ten(BitRate::from_gbps(1));
     fabric.run_until(Picos::from_micros(5));
     assert_eq!(at_port(&fabric, |class| class.xoff_received.get()), 1);
     fabric.fabric_mut().set_link(At::Host(1), false);
@@ -150,10 +155,7 @@ fn what_it_holds_is_told_again_when_its_link_is_back_and_refreshed() {
 /// 65,535 quanta of a line of 100 Gb/s are just below 335,540 ns, and nothing else happens meanwhile.
 #[test]
 fn a_pause_is_refreshed_at_half_of_its_time_to_the_nanosecond() {
-    let told =
-        SlowReceiver { rate: BitRate::from_mbps(1), xoff: Bytes(10 * FRAME), xon: Bytes(FRAME), ..SLOW };
-    let mut fabric = fabric(told, HostSettings::default());
-    fabric.add(flow(0, 1, 100 * PAYLOAD));
+    let mut fabric = held_at_ten(BitRate::from_mbps(1));
     let heard = |fabric: &FlowFabric| at_port(fabric, |class| class.xoff_received.get());
     while heard(&fabric) == 0 {
         fabric.fabric_mut().step(Picos::NEVER);

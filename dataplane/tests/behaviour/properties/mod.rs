@@ -211,14 +211,20 @@ fn a_flood_goes_by_the_member_with_which_all_copies_have_room() {
     assert_eq!(after(Bytes(needed - 1)), [0, 0, 537]);
 }
 
-/// It waits for room at two ports, and is told of some at the one before the other.
-#[test]
-fn an_own_frame_keeps_its_turn_at_each_port_that_it_waits_for() {
+/// Egress queues have 1,000 bytes at most, and lines one frame.
+fn narrow() -> SwitchPlan {
     let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
     plan.each_port(|port| {
         port.commit = Bytes(1);
         port.classes.iter_mut().for_each(|class| class.egress_max = Bytes(1_000));
     });
+    plan
+}
+
+/// It waits for room at two ports, and is told of some at the one before the other.
+#[test]
+fn an_own_frame_keeps_its_turn_at_each_port_that_it_waits_for() {
+    let mut plan = narrow();
     plan.settings.ports[3].classes[3].egress_max = Bytes(1_643);
     plan.settings.when_full = WhenFull::StopClass;
     plan.owners = vec![1, 0, 0, 0];
@@ -258,11 +264,7 @@ fn an_own_frame_keeps_its_turn_at_each_port_that_it_waits_for() {
 /// It waits for room at two ports in the end, of which each was full before the other.
 #[test]
 fn a_flood_keeps_its_turn_at_each_port_that_has_no_room() {
-    let mut plan = plan::switch(&[Link { mtu_frame: 600, ..LINK }; PORTS]);
-    plan.each_port(|port| {
-        port.commit = Bytes(1);
-        port.classes.iter_mut().for_each(|class| class.egress_max = Bytes(1_000));
-    });
+    let mut plan = narrow();
     plan.settings.ports[1].classes[3].egress_max = Bytes(1_265);
     plan.settings.when_full = WhenFull::StopClass;
     plan.owners = vec![1, 1, 1, 0];
