@@ -170,7 +170,10 @@ impl Calendar {
                     }
                 };
                 self.gather(horizon.min(Picos(end.0 + 1)), &mut current);
-                current.sort_unstable_by_key(|entry| Reverse(order.key(*entry)));
+                match order {
+                    Order::ByTime => current.sort_unstable_by_key(|entry| Reverse(order.key(*entry))),
+                    Order::ByPlace(_) => current.sort_unstable_by(|one, other| other.cmp(one)),
+                }
             }
             Some(_) => (),
             None => (self.turn, self.horizon) = (0, Picos::ZERO),

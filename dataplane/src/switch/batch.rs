@@ -61,7 +61,7 @@ impl Batch<'_> {
     /// will move later is of [`Switch::next_deadline`].
     #[inline]
     pub fn forward<S: FrameStore>(&mut self, store: &mut S) -> bool {
-        self.switch.forward(store)
+        !self.switch.pipeline_rests() && self.switch.forward(store)
     }
 
     /// Gives `send` the frames that may leave by `port` now, rewritten as that port sends them, `most` at most; control

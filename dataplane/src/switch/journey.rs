@@ -98,6 +98,12 @@ impl Switch {
 
 /// Through.
 impl Switch {
+    /// Whether the pipeline has nothing to do at all: what a driver asks after everything that happens.
+    #[inline]
+    pub(super) fn pipeline_rests(&self) -> bool {
+        self.pipeline.passes_at_once() && !self.agenda.may_forward() && self.agenda.told_of_room.is_empty()
+    }
+
     /// See [`super::Batch::forward`].
     #[inline]
     pub(super) fn forward<S: FrameStore>(&mut self, store: &mut S) -> bool {
