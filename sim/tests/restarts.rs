@@ -87,6 +87,8 @@ fn what_is_in_a_switch_that_ends_is_lost_and_counted_and_the_rest_comes() {
     nothing_is_there(&fabric);
     let counters = fabric.switches()[0].counters();
     assert_eq!(counters.class(PortId(1), LOSSLESS).rx_frames.get(), 5_000, "what is counted goes on");
+    let sent = counters.class(PortId(0), LOSSLESS).tx_frames.get();
+    assert_eq!(sent, fabric.hosts()[0].received(), "the one on the line, too");
 }
 
 /// A pause lasts 335 us, and they go on as soon as a control frame has come.

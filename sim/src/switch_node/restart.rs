@@ -10,9 +10,10 @@
 
 use std::sync::Arc;
 
+use xoff_dataplane::frame::Frame;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::{Switch, Workers};
-use xoff_dataplane::units::{Nanos, PortId};
+use xoff_dataplane::units::{Nanos, PortId, PortSet};
 
 use super::SwitchNode;
 use super::unseen::Unseen;
@@ -27,6 +28,7 @@ impl SwitchNode {
         let ports = || (0..=u8::MAX).map(PortId).take(settings.ports.len());
         let without_link: Vec<PortId> = ports().filter(|port| !self.switch.bridge().is_up(*port)).collect();
         let parting = self.let_peers_go(ports(), net);
+        let on_lines = self.leave_lines(now, net);
         self.ailments.restarts += 1;
         self.ailments.lost_in_restarts += self.slots.clear(&mut net.pool);
         let taps: Vec<_> = self.taps.iter().map(|id| (*id, self.switch.batch(now).take_tap(*id))).collect();
@@ -44,7 +46,6 @@ impl SwitchNode {
         for port in without_link {
             self.switch.batch(now).set_link(port, false, view);
         }
-        let on_lines = ports().filter(|port| self.sending[port.index()].take().is_some()).collect();
         self.ail(now, net);
         let unseen = self.ail(begins, net);
         unseen.forget();
@@ -66,6 +67,20 @@ impl SwitchNode {
             }
         }
         parting
+    }
+
+    /// What is on its lines leaves all the same, and is counted now, as nobody will be there to do it. Answers where there was something.
+    fn leave_lines(&mut self, now: Nanos, net: &mut Net) -> PortSet {
+        let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
+        let mut batch = self.switch.batch(now);
+        let mut on_lines = PortSet::NONE;
+        for (port, sending) in (0..=u8::MAX).map(PortId).zip(&mut self.sending) {
+            if let Some((slot, len)) = sending.take() {
+                batch.release(port, Frame::new(slot, len), view);
+                on_lines.insert(port);
+            }
+        }
+        on_lines
     }
 
     /// What the switch before this one has told peers leaves, as far as lines are free.
