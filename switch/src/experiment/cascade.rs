@@ -169,7 +169,8 @@ fn hold_to_it(story: &Story, runs: &[Run], conduct: &mut Conduct) -> Vec<String>
     }
     let judged = runs.iter().enumerate().filter(|(_, run)| run.is_judged(story));
     let against = judged.flat_map(|(number, run)| run.deviations(story, number));
-    against.map(|deviation| format!("{ARTICLE}, {deviation}")).collect()
+    let proved = against.filter(|deviation| deviation.is_proved);
+    proved.map(|deviation| format!("{ARTICLE}, {}", deviation.text)).collect()
 }
 
 fn percent_of(line: Line, percent: u64) -> Option<BitRate> {
@@ -187,18 +188,38 @@ fn other_class(to: HostId, rate: Option<BitRate>, line: Line) -> Stream {
     Stream { dst: to.address(), rate, duration: Some(line.span(SEND)), ..Stream::default() }
 }
 
+/// What was otherwise than told.
+struct Deviation {
+    text: String,
+    /// It was not the machine's doing.
+    is_proved: bool,
+}
+
 impl Run {
-    fn deviations(&self, story: &Story, number: usize) -> impl Iterator<Item = String> + use<> {
-        let all = [self.astray.clone(), story.out_of_order(&self.sight), story.not_relayed(&self.sight)];
-        let all = all.into_iter().flatten();
-        let stalled = if self.is_stalled() { " (in which the machine stalled)" } else { "" };
-        all.map(move |deviation| format!("run {}{stalled}: {deviation}", number + 1))
+    fn deviations(&self, story: &Story, number: usize) -> impl Iterator<Item = Deviation> + use<> {
+        // A switch looks at its clock once in a turn, and then at its rings: what it dates is too early by as long as it stood still.
+        let late_ms = self.account.longest_stall_nanos() as f64 / 1e6;
+        let is_within = |by: &Option<f64>| by.is_some_and(|by| by <= late_ms);
+        let order = story.out_of_order(&self.sight).into_iter().map(|(text, by)| match is_within(&by) {
+            true => (format!("{text}, which is less than a switch stood still"), false),
+            false => (text, true),
+        });
+        let proved = |text: String| (text, true);
+        let astray = self.astray.iter().cloned().map(proved);
+        let all: Vec<(String, bool)> =
+            astray.chain(order).chain(story.not_relayed(&self.sight).into_iter().map(proved)).collect();
+        let is_stalled = self.is_stalled();
+        let stalled = if is_stalled { " (in which the machine stalled)" } else { "" };
+        all.into_iter().map(move |(text, is_proved)| Deviation {
+            text: format!("run {}{stalled}: {text}", number + 1),
+            is_proved: is_proved && !is_stalled,
+        })
     }
 
     /// Whether it proves that the steps come as told, or that they do not.
     fn is_judged(&self, story: &Story) -> bool {
-        let deviates = || self.deviations(story, 0).next().is_some();
-        self.astray.is_empty() && (story.is_as_told(&self.sight) || (!self.is_stalled() && deviates()))
+        let deviates = || self.deviations(story, 0).any(|deviation| deviation.is_proved);
+        self.astray.is_empty() && (story.is_as_told(&self.sight) || deviates())
     }
 
     /// Whether a switch may have been congested because it, or a host, did not run.
@@ -219,7 +240,7 @@ impl Measured {
             runs_in_order: count(&|run| story.is_in_order(&run.sight)),
             runs_relayed: count(&|run| story.is_relayed(&run.sight)),
             runs_judged: count(&|run| run.is_judged(story)),
-            deviations: deviations.collect(),
+            deviations: deviations.map(|deviation| deviation.text).collect(),
             other_class_sent: others().map(|stream| stream.sent).sum(),
             other_class_received: others().map(|stream| stream.frames).sum(),
             timeline,
@@ -340,8 +361,23 @@ mod tests {
         let elsewhere = || Run { astray: vec!["gpu-1 sent 3 frames".into()], ..run_of(whole(early())) };
         assert_eq!(held(&[elsewhere()]), (0, Verdict::Unproved, 1));
         assert_eq!(held(&[elsewhere(), good()]), (0, Verdict::Kept, 0), "such a run is not judged");
-        let said = elsewhere().deviations(&story, 0).next();
+        let said = elsewhere().deviations(&story, 0).next().map(|deviation| deviation.text);
         assert_eq!(said.as_deref(), Some("run 1: gpu-1 sent 3 frames"), "and told");
+    }
+
+    #[test]
+    fn a_step_that_is_early_by_no_more_than_a_switch_stood_still_proves_nothing() {
+        let story = article::story();
+        let mut events = story.as_told();
+        // Its cause is at 0.0.
+        (events[1].at_ms, events[1].not_before_ms) = (-0.1, -0.1);
+        let judged = |stall| {
+            let account = Account::of_hosts(Vec::new(), [0; CLASSES]).after_a_stall(Nanos(stall));
+            let run = Run { account, ..run_of(whole(events.clone())) };
+            let said = run.deviations(&story, 0).next().map(|deviation| deviation.text);
+            (run.is_judged(&story), said.is_some_and(|said| said.ends_with("than a switch stood still")))
+        };
+        assert_eq!([judged(99_999), judged(100_000)], [(true, false), (false, true)]);
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use xoff_dataplane::counter::Counter;
 use xoff_dataplane::counters::{ClassCounters, Counters};
+#[cfg(test)]
+use xoff_dataplane::units::Nanos;
 use xoff_dataplane::units::{CLASSES, Class, PortId};
 use xoff_hosts::HostReport;
 use xoff_hosts::report::ReceivedStream;
@@ -142,6 +144,12 @@ impl Account {
     #[cfg(test)]
     pub(crate) fn of_hosts(hosts: Vec<HostReport>, held: [u64; CLASSES]) -> Account {
         Account::new(hosts, Vec::new(), &[], (held, 0))
+    }
+
+    /// The same, where a switch stood still for so long.
+    #[cfg(test)]
+    pub(crate) fn after_a_stall(self, stall: Nanos) -> Account {
+        Account { longest_stall_nanos: stall.0, ..self }
     }
 
     /// What one host said.

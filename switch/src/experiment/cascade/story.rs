@@ -148,20 +148,20 @@ impl Story {
         self.steps.iter().map(seen).collect()
     }
 
-    /// Steps that came before one that has to come first, and steps that did not come at all.
-    pub(super) fn out_of_order(&self, sight: &Sight) -> Vec<String> {
+    /// Steps that came before one that has to come first, and by how many ms; and steps that did not come at all.
+    pub(super) fn out_of_order(&self, sight: &Sight) -> Vec<(String, Option<f64>)> {
         let name = |of: &Act| {
             let number = self.steps.iter().find(|step| step.act == *of).map_or("", |step| step.number);
             format!("step {number} ({}, {}: {:?})", of.switch, of.port, of.deed)
         };
         let is_missing = |act: &&Act| sight.unseen_from_ms.is_none() && first(sight, act).is_none();
         let missing = self.steps.iter().map(|step| &step.act).filter(is_missing);
-        let missing = missing.map(|act| format!("{} was not seen", name(act)));
+        let missing = missing.map(|act| (format!("{} was not seen", name(act)), None));
         let against = self.steps.iter().filter_map(|Step { act, after, .. }| {
             let before = after.as_ref()?;
             let (early, late) = (first(sight, before)?.not_before_ms, first(sight, act)?.at_ms);
             let text = || format!("{} at {late:.3} ms before {} at {early:.3} ms", name(act), name(before));
-            (late < early).then(text)
+            (late < early).then(|| (text(), Some(early - late)))
         });
         missing.chain(against).collect()
     }
@@ -257,7 +257,7 @@ pub(super) mod tests {
                 let mut without = story.as_told();
                 without.remove(place);
                 let said = story.out_of_order(&whole(without));
-                assert!(said.iter().any(|of| of.contains("was not seen")), "{place}");
+                assert!(said.iter().any(|(of, _)| of.contains("was not seen")), "{place}");
                 // First of all, which only what begins may be.
                 let mut early = story.as_told();
                 (early[place].at_ms, early[place].not_before_ms) = (-1.0, -1.0);
