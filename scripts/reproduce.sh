@@ -131,19 +131,25 @@ trees() {
 }
 
 fig8() {
-    local reading name
+    local reading
     for reading in linear log step; do
-        for alpha in 0.8 0.85 0.9; do
-            name=fig8-$reading-alpha-$alpha
-            sim "$name" ofc-fig8 --set load.0.between=$reading --set switch.all.policy.ofc.alpha=$alpha
-            table "$name" "All queues, alpha $alpha, $reading" classes.egress_mean_bytes --where class=3
-        done
-        for beta in 3 6 10; do
-            name=fig8-$reading-beta-$beta
-            sim "$name" ofc-fig8 --set load.0.between=$reading --set switch.all.class.3.xoff=$((75 * beta))KB \
-                --set switch.all.class.3.xon=$((45 * beta))KB
-            table "$name" "All queues, beta $beta, $reading" classes.egress_mean_bytes --where class=3
-        done
+        thresholds "$reading" --set load.0.between=$reading
+    done
+    thresholds edu2 --set load.0.size=edu2
+}
+
+thresholds() {
+    local which=$1 name
+    shift
+    for alpha in 0.8 0.85 0.9; do
+        name=fig8-$which-alpha-$alpha
+        sim "$name" ofc-fig8 "$@" --set switch.all.policy.ofc.alpha=$alpha
+        table "$name" "All queues, alpha $alpha, $which" classes.egress_mean_bytes --where class=3
+    done
+    for beta in 3 6 10; do
+        name=fig8-$which-beta-$beta
+        sim "$name" ofc-fig8 "$@" --set switch.all.class.3.xoff=$((75 * beta))KB --set switch.all.class.3.xon=$((45 * beta))KB
+        table "$name" "All queues, beta $beta, $which" classes.egress_mean_bytes --where class=3
     done
 }
 

@@ -20,6 +20,7 @@ mod picture;
 mod plots;
 mod rows;
 mod run_jobs;
+mod steps;
 mod store;
 mod summary;
 mod tables;

@@ -9,6 +9,7 @@ use miette::{IntoDiagnostic as _, miette};
 
 use super::outcome::quantile;
 use super::picture::Painter;
+use super::steps::{self, Steps};
 use super::store::{About, rows};
 use super::tables::{FLOWS, PAUSES, QUEUES, RUNS, Row, THROUGHPUT, Table};
 use crate::experiment::{Content, Figure, Limits, Panel, Point};
@@ -182,8 +183,20 @@ fn first_seed(about: &About, directory: &Path, table: &Table) -> miette::Result<
     Ok(of)
 }
 
+fn nanos(row: &Row, at: usize) -> Option<u64> {
+    row[at].parse().ok()
+}
+
 fn micros(row: &Row, at: usize) -> Option<f64> {
     number(row, at).map(|nanos| nanos / 1e3)
+}
+
+/// When there was a sample, in ns.
+fn times<'a>(rows: impl Iterator<Item = &'a Row>, at: usize) -> Vec<u64> {
+    let mut times: Vec<u64> = rows.filter_map(|row| nanos(row, at)).collect();
+    times.sort_unstable();
+    times.dedup();
+    times
 }
 
 fn queues(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
@@ -193,15 +206,13 @@ fn queues(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
     }
     let [time, switch, port, class, egress] =
         ["time_ns", "switch", "port", "class", "egress_bytes"].map(|name| QUEUES.at(name));
-    // Samples at which a queue has no row: it was empty.
-    let times: Vec<f64> = {
-        let all = of.values().flatten().filter_map(|row| micros(row, time));
-        let mut all = sorted(all);
-        all.dedup();
-        all
-    };
-    let over_time = |lengths: &BTreeMap<u64, f64>| -> Vec<Point> {
-        times.iter().map(|at| (*at, Some(lengths.get(&at.to_bits()).copied().unwrap_or(0.0)))).collect()
+    let times = times(of.values().flatten(), time);
+    let steps = Steps::of(&times);
+    // At a sample at which a queue has no row it was empty.
+    let over_time = |lengths: &BTreeMap<u64, f64>, one: fn(&[f64]) -> f64| -> Vec<Point> {
+        let samples: Vec<(u64, f64)> =
+            times.iter().map(|at| (*at, lengths.get(at).copied().unwrap_or(0.0))).collect();
+        steps.line(&samples, one)
     };
     let mut longest = Vec::new();
     let mut panels = Vec::new();
@@ -209,14 +220,14 @@ fn queues(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
         let mut most: BTreeMap<u64, f64> = BTreeMap::new();
         let mut by_queue: BTreeMap<String, BTreeMap<u64, f64>> = BTreeMap::new();
         for row in &of[point] {
-            let (Some(at), Some(bytes)) = (micros(row, time), number(row, egress)) else { continue };
+            let (Some(at), Some(bytes)) = (nanos(row, time), number(row, egress)) else { continue };
             let kilobytes = bytes / 1e3;
-            let longest = most.entry(at.to_bits()).or_default();
+            let longest = most.entry(at).or_default();
             *longest = longest.max(kilobytes);
             let name = format!("s{}p{} class {}", row[switch], row[port], row[class]);
-            by_queue.entry(name).or_default().insert(at.to_bits(), kilobytes);
+            by_queue.entry(name).or_default().insert(at, kilobytes);
         }
-        longest.push((named(point), over_time(&most)));
+        longest.push((named(point), over_time(&most, steps::most)));
         let mut queues: Vec<(f64, String, BTreeMap<u64, f64>)> = by_queue
             .into_iter()
             .map(|(name, lengths)| (lengths.values().sum::<f64>(), name, lengths))
@@ -226,15 +237,16 @@ fn queues(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
             .into_iter()
             .filter(|(sum, ..)| *sum > 0.0)
             .take(QUEUES_MAX)
-            .map(|(_, name, lengths)| (name, over_time(&lengths)))
+            .map(|(_, name, lengths)| (name, over_time(&lengths, steps::mean)))
             .collect();
         if place >= POINTS_MAX {
             continue;
         }
         let title = format!("Longest queues{}", of_point(point));
-        panels.push(Panel::new(&title, "time (us)", "egress queue (kB)", Content::Lines(lines)));
+        panels.push(Panel::new(&title, &steps.axis("mean"), "egress queue (kB)", Content::Lines(lines)));
     }
-    let top = Panel::new("Longest egress queue", "time (us)", "length (kB)", Content::Lines(longest));
+    let axis = steps.axis("most");
+    let top = Panel::new("Longest egress queue", &axis, "length (kB)", Content::Lines(longest));
     panels.insert(0, top);
     Ok(panels)
 }
@@ -278,18 +290,21 @@ fn pauses(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
 fn throughput(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
     let of = first_seed(about, directory, &THROUGHPUT)?;
     let [time, flow, rate] = ["time_ns", "flow", "rate_mbps"].map(|name| THROUGHPUT.at(name));
+    let steps = Steps::of(&times(of.values().flatten(), time));
     let mut panels = Vec::new();
     for point in about.points.iter().take(POINTS_MAX).filter(|point| of.contains_key(*point)) {
-        let mut by_flow: BTreeMap<u64, Vec<Point>> = BTreeMap::new();
+        let mut by_flow: BTreeMap<u64, Vec<(u64, f64)>> = BTreeMap::new();
         for row in &of[point] {
-            if let (Some(at), Ok(flow)) = (micros(row, time), row[flow].parse()) {
-                by_flow.entry(flow).or_default().push((at, number(row, rate).map(|mbps| mbps / 1e3)));
+            if let (Some(at), Ok(flow), Some(mbps)) = (nanos(row, time), row[flow].parse(), number(row, rate))
+            {
+                by_flow.entry(flow).or_default().push((at, mbps / 1e3));
             }
         }
-        let lines =
-            by_flow.into_iter().take(FLOWS_MAX).map(|(flow, points)| (format!("flow {flow}"), points));
+        let lines = by_flow.into_iter().take(FLOWS_MAX);
+        let lines = lines.map(|(flow, rates)| (format!("flow {flow}"), steps.line(&rates, steps::mean)));
         let title = format!("Throughput{}", of_point(point));
-        panels.push(Panel::new(&title, "time (us)", "payload (Gb/s)", Content::Lines(lines.collect())));
+        let axis = steps.axis("mean");
+        panels.push(Panel::new(&title, &axis, "payload (Gb/s)", Content::Lines(lines.collect())));
     }
     Ok(panels)
 }
