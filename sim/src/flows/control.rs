@@ -16,8 +16,15 @@ pub(super) enum Reaction {
     Dcqcn(Dcqcn),
     Swift(Swift),
     Timely(Timely),
-    /// That of live hosts.
-    Qcn(Box<ReactionPoint>),
+    Qcn(Box<Qcn>),
+}
+
+/// The reaction point of live hosts.
+#[derive(Clone, Debug)]
+pub(super) struct Qcn {
+    point: ReactionPoint,
+    /// Notifications of switches (CNMs) that came for it.
+    cnms: u32,
 }
 
 impl Reaction {
@@ -33,7 +40,7 @@ impl Reaction {
 
     /// A reaction point of QCN.
     pub(super) fn of_qcn(settings: &ReactionSettings, line: Pace, seed: u64) -> Reaction {
-        Reaction::Qcn(Box::new(ReactionPoint::new(settings, line.rate(), seed)))
+        Reaction::Qcn(Box::new(Qcn { point: ReactionPoint::new(settings, line.rate(), seed), cnms: 0 }))
     }
 
     /// A frame that takes `bytes` of the line starts: how long after it the next may, at the soonest.
@@ -43,7 +50,7 @@ impl Reaction {
             Reaction::Dcqcn(dcqcn) => time_at(dcqcn.sent(now, bytes), bytes),
             Reaction::Swift(swift) => swift.gap(),
             Reaction::Timely(timely) => time_at(timely.rate(), bytes),
-            Reaction::Qcn(point) => gap_of(point, now.floor(), bytes),
+            Reaction::Qcn(qcn) => gap_of(&mut qcn.point, now.floor(), bytes),
         }
     }
 
@@ -66,10 +73,19 @@ impl Reaction {
 
     /// A CNM with this feedback has come. Answers whether anybody heeds it.
     pub(super) fn told(&mut self, now: Picos, feedback: u8) -> bool {
-        let Reaction::Qcn(point) = self else { return false };
-        point.advance(now.floor());
-        point.notified(now.floor(), feedback);
+        let Reaction::Qcn(qcn) = self else { return false };
+        qcn.point.advance(now.floor());
+        qcn.point.notified(now.floor(), feedback);
+        qcn.cnms += 1;
         true
+    }
+
+    /// CNMs that were heeded.
+    pub(super) fn cnms(&self) -> u32 {
+        match self {
+            Reaction::Dcqcn(_) | Reaction::Swift(_) | Reaction::Timely(_) => 0,
+            Reaction::Qcn(qcn) => qcn.cnms,
+        }
     }
 
     /// An acknowledgement has come for so many frames that were not acknowledged before, so long after the frame that it answers left.
@@ -96,9 +112,9 @@ impl Reaction {
             Reaction::Dcqcn(dcqcn) => Some(dcqcn.rate(now)),
             Reaction::Swift(_) => None,
             Reaction::Timely(timely) => Some(timely.rate()),
-            Reaction::Qcn(point) => {
-                point.advance(now.floor());
-                Some(point.rate().bits_per_second() as f64)
+            Reaction::Qcn(qcn) => {
+                qcn.point.advance(now.floor());
+                Some(qcn.point.rate().bits_per_second() as f64)
             }
         }
     }

@@ -42,9 +42,10 @@ struct AtSender {
     number: u32,
 }
 
-/// What a flow takes, without its timer at the sender (16 bytes) and what congestion control has of it.
+/// What a flow takes that is not under way, without its timer at the sender (16 bytes until it starts) and what congestion control has
+/// of it.
 const FLOW: usize = size_of::<AtSender>() + size_of::<Sending>() + size_of::<Receiving>();
-const _: () = assert!(FLOW <= 152);
+const _: () = assert!(FLOW <= 104);
 
 impl FlowFabric {
     /// As planned, of switches that are the dataplane, with no flow yet. What they hash with comes from `seed`.
@@ -110,7 +111,7 @@ impl<S: Node> FlowFabric<S> {
         let flow = u32::try_from(self.flows.len()).expect("flows are counted in 32 bits");
         let [at_sender, _] = self.fabric.hosts()[plan.from as usize].flows();
         let at_receiver = self.fabric.at_host(plan.to, |host, _| host.receive_flow(flow, &plan, at_sender));
-        self.fabric.at_host(plan.from, |host, net| host.send_flow(flow, plan, (at_receiver, most), net));
+        self.fabric.at_host(plan.from, |host, net| host.send_flow(flow, &plan, (at_receiver, most), net));
         self.flows.push(AtSender { host: plan.from, number: at_sender });
         flow
     }
@@ -186,7 +187,7 @@ impl<S: Node> FlowFabric<S> {
         let ended = self.fabric.at_host(number, |host, _| std::mem::take(host.ended()));
         for flow in ended {
             self.ended += 1;
-            let plan = self.sent(flow).plan;
+            let plan = self.plan(flow);
             self.ask(plan.tag, |load, asked| load.ended(flow, &plan, asked));
         }
     }
@@ -215,8 +216,10 @@ impl<S: Node> FlowFabric<S> {
     /// If there is no such flow.
     #[must_use]
     pub fn record(&self, flow: u32) -> FlowRecord {
-        let sent = self.sent(flow);
-        let (plan, received) = (sent.plan, self.received_by(sent));
+        let AtSender { host, number } = self.flows[flow as usize];
+        let sender = &self.fabric.hosts()[host as usize];
+        let sent = sender.sent_flow(number);
+        let (plan, received) = (sent.plan(host), self.received_by(sent));
         FlowRecord {
             flow,
             from: plan.from,
@@ -227,11 +230,11 @@ impl<S: Node> FlowFabric<S> {
             start: plan.start,
             finish: received.finish(),
             ideal: self.alone.time_of(&plan),
-            frames_sent: sent.sent(),
+            frames_sent: sender.frames_sent(number),
             frames_resent: sent.resent,
             timeouts: sent.timeouts,
             marked: received.marked,
-            cnps: received.cnps + sent.cnms,
+            cnps: received.cnps + sender.cnms(number),
             out_of_order: received.out_of_order,
         }
     }
@@ -250,8 +253,12 @@ impl<S: Node> FlowFabric<S> {
         self.fabric.hosts()[host as usize].sent_flow(number)
     }
 
+    fn plan(&self, flow: u32) -> FlowPlan {
+        self.sent(flow).plan(self.flows[flow as usize].host)
+    }
+
     fn received_by(&self, sent: &Sending) -> &Receiving {
-        self.fabric.hosts()[sent.plan.to as usize].received_flow(sent.peer)
+        self.fabric.hosts()[sent.to as usize].received_flow(sent.peer)
     }
 
     /// The rate that congestion control has a flow at, in bits of layer 1 per second; `None` where none has a rate.

@@ -142,7 +142,7 @@ impl FlowHost {
     pub(super) fn send_flow(
         &mut self,
         flow: u32,
-        plan: FlowPlan,
+        plan: &FlowPlan,
         (peer, most): (u32, Option<Pace>),
         net: &mut Net,
     ) -> u32 {
@@ -152,24 +152,8 @@ impl FlowHost {
             self.most.push(most);
             self.most.len() - 1
         });
-        self.sending.push(Sending {
-            plan,
-            free_at: start,
-            deadline: Picos::NEVER,
-            cnms: 0,
-            peer,
-            frames: frames(plan.bytes, self.settings.payload_max),
-            next: 0,
-            acknowledged: 0,
-            reached: 0,
-            resent: 0,
-            timeouts: 0,
-            port: port(flow),
-            most: u16::try_from(most).expect("loads are counted in 16 bits"),
-            wait: Wait::Time,
-            is_watched: false,
-            is_held: false,
-        });
+        let most = u16::try_from(most).expect("loads are counted in 16 bits");
+        self.sending.push(Sending::new(plan, peer, port(flow), most));
         self.reactions.extend(match (&self.settings.qcn, &self.settings.transport) {
             (Some(qcn), _) => {
                 let seed = qcn.seed.wrapping_add(u64::from(self.number) << 32 | u64::from(number));
@@ -201,6 +185,16 @@ impl FlowHost {
 
     pub(super) fn sent_flow(&self, number: u32) -> &Sending {
         &self.sending[number as usize]
+    }
+
+    /// Frames of a flow that were sent, those sent again too.
+    pub(super) fn frames_sent(&self, number: u32) -> u32 {
+        self.sending[number as usize].sent(self.settings.payload_max)
+    }
+
+    /// Notifications of switches that a flow has heeded.
+    pub(super) fn cnms(&self, number: u32) -> u32 {
+        self.reactions.get(number as usize).map_or(0, Reaction::cnms)
     }
 
     pub(super) fn received_flow(&self, number: u32) -> &Receiving {
@@ -251,7 +245,10 @@ impl FlowHost {
         {
             self.timers.pop();
             match timer {
-                Timer::Next(number) => self.queue(number),
+                Timer::Next(number) => {
+                    self.sending[number as usize].begin(time, self.settings.payload_max);
+                    self.queue(number);
+                }
                 Timer::Patience(number) => self.look_at_deadline(number, now),
             }
         }
@@ -277,10 +274,11 @@ impl FlowHost {
     #[inline]
     fn queue(&mut self, number: u32) {
         let flow = &mut self.sending[number as usize];
-        flow.wait = if flow.is_held { Wait::Resume } else { Wait::Turn };
-        if flow.wait == Wait::Turn {
-            self.turns[flow.plan.class.index()].push_back(number);
-            self.has_data.insert(flow.plan.class);
+        let is_held = flow.under_way.as_ref().is_some_and(|under_way| under_way.is_held);
+        flow.wait = if is_held { Wait::Resume } else { Wait::Turn };
+        if !is_held {
+            self.turns[flow.class.index()].push_back(number);
+            self.has_data.insert(flow.class);
         }
     }
 
@@ -307,9 +305,10 @@ impl FlowHost {
             }
             let Some(number) = number else { continue };
             let flow = &mut self.sending[number as usize];
-            if flow.is_held {
+            let Some(under_way) = &flow.under_way else { continue };
+            if under_way.is_held {
                 flow.wait = Wait::Resume;
-            } else if flow.next == flow.frames {
+            } else if under_way.next == under_way.frames {
                 // All of it has come while it waited to send some of it again.
                 self.settle(number, now);
             } else {
@@ -336,33 +335,35 @@ impl FlowHost {
         let now = net.now();
         let timeout = self.roce().map(|roce| roce.timeout);
         let flow = &mut self.sending[number as usize];
-        let sequence = flow.take();
-        let len = frame_len(payload(flow.plan.bytes, self.settings.payload_max, sequence));
+        let Some(under_way) = &mut flow.under_way else { return };
+        let (sequence, is_again) = under_way.take();
+        flow.resent += u32::from(is_again);
+        let len = frame_len(payload(flow.bytes, self.settings.payload_max, sequence));
         let segment = Segment { kind: Kind::Data, number: flow.peer, sequence, sent: now };
         let envelope = Envelope {
             from: self.number,
-            to: flow.plan.to,
+            to: flow.to,
             via: self.gateway,
-            class: flow.plan.class,
+            class: flow.class,
             port: flow.port,
             is_ecn_capable: timeout.is_some(),
         };
         let bytes = Bytes::on_line(len);
         let gap =
             self.reactions.get_mut(number as usize).map_or(Picos::ZERO, |reaction| reaction.sent(now, bytes));
-        flow.free_at = match self.most[usize::from(flow.most)] {
+        under_way.free_at = match self.most[usize::from(flow.most)] {
             None => now.after(gap),
             // A frame that had to wait for others of its host is made up for, and no more than one.
             Some(most) => {
                 let span = most.time_of(bytes);
-                flow.free_at.max(Picos(now.0.saturating_sub(span.0))).after(span).max(now.after(gap))
+                under_way.free_at.max(Picos(now.0.saturating_sub(span.0))).after(span).max(now.after(gap))
             }
         };
         if let Some(timeout) = timeout {
-            flow.deadline = now.after(timeout);
-            if !flow.is_watched {
-                flow.is_watched = true;
-                self.timers.push(Reverse((flow.deadline, Timer::Patience(number))));
+            under_way.deadline = now.after(timeout);
+            if !under_way.is_watched {
+                under_way.is_watched = true;
+                self.timers.push(Reverse((under_way.deadline, Timer::Patience(number))));
             }
         }
         self.start(&segment, &envelope, len, net);
@@ -384,16 +385,17 @@ impl FlowHost {
         let is_reliable = self.roce().is_some();
         let window = self.window(number);
         let flow = &mut self.sending[number as usize];
-        if flow.next == flow.frames {
-            flow.wait = match is_reliable && flow.acknowledged < flow.frames {
-                true => Wait::Answer,
-                false => Wait::End,
-            };
-        } else if flow.unanswered() >= window {
+        let Some(under_way) = &flow.under_way else { return };
+        if under_way.next == under_way.frames {
+            match is_reliable && under_way.acknowledged < under_way.frames {
+                true => flow.wait = Wait::Answer,
+                false => flow.end(),
+            }
+        } else if under_way.unanswered() >= window {
             flow.wait = Wait::Answer;
-        } else if flow.free_at > free {
+        } else if under_way.free_at > free {
             flow.wait = Wait::Time;
-            self.timers.push(Reverse((flow.free_at, Timer::Next(number))));
+            self.timers.push(Reverse((under_way.free_at, Timer::Next(number))));
         } else {
             self.queue(number);
         }
@@ -411,24 +413,27 @@ impl FlowHost {
     #[cold]
     fn look_at_deadline(&mut self, number: u32, now: Picos) {
         let flow = &mut self.sending[number as usize];
-        flow.is_watched = false;
-        if flow.unanswered() == 0 {
+        let Some(under_way) = &mut flow.under_way else { return };
+        under_way.is_watched = false;
+        if under_way.unanswered() == 0 {
             return;
         }
-        if flow.deadline <= now {
+        if under_way.deadline <= now {
             flow.timeouts += 1;
             self.go_back(number, now);
         }
-        let flow = &mut self.sending[number as usize];
-        if flow.deadline > now && flow.unanswered() > 0 {
-            flow.is_watched = true;
-            self.timers.push(Reverse((flow.deadline, Timer::Patience(number))));
+        let Some(under_way) = &mut self.sending[number as usize].under_way else { return };
+        if under_way.deadline > now && under_way.unanswered() > 0 {
+            under_way.is_watched = true;
+            self.timers.push(Reverse((under_way.deadline, Timer::Patience(number))));
         }
     }
 
     #[cold]
     fn go_back(&mut self, number: u32, now: Picos) {
-        self.sending[number as usize].go_back();
+        if let Some(under_way) = &mut self.sending[number as usize].under_way {
+            under_way.go_back();
+        }
         if let Some(reaction) = self.reactions.get_mut(number as usize) {
             reaction.lost(now);
         }
@@ -452,14 +457,19 @@ impl FlowHost {
         if segment.kind == Kind::Cnp {
             return reaction.into_iter().for_each(|reaction| reaction.notified(now));
         }
-        let fresh = flow.acknowledge(segment.sequence);
-        if fresh > 0 {
-            flow.deadline = now.after(timeout);
-        }
+        let mut under_way = flow.under_way.as_deref_mut();
+        let fresh = under_way.as_mut().map_or(0, |under_way| under_way.acknowledge(segment.sequence));
         if let Some(reaction) = reaction {
             reaction.acknowledged(now, fresh, now.since(segment.sent));
         }
-        if segment.kind == Kind::Nak && segment.sequence == flow.acknowledged && flow.unanswered() > 0 {
+        let Some(under_way) = under_way else { return };
+        if fresh > 0 {
+            under_way.deadline = now.after(timeout);
+        }
+        if segment.kind == Kind::Nak
+            && segment.sequence == under_way.acknowledged
+            && under_way.unanswered() > 0
+        {
             return self.go_back(number, now);
         }
         self.resume(number, now);

@@ -1,4 +1,5 @@
-//! A flow at the host that receives it: what is in order, what is answered, and when it has ended.
+//! A flow at the host that receives it: what is in order, what is answered, and when it has ended. What it takes to say so is in a box
+//! from the first frame to the last.
 
 use xoff_dataplane::units::Class;
 
@@ -10,21 +11,28 @@ use crate::time::Picos;
 pub(super) struct Receiving {
     /// When its last byte came, all those before it too; `NEVER`: it has not.
     finish: Picos,
+    /// Since a frame came, until it has ended.
+    under_way: Option<Box<Ongoing>>,
     /// Its number in the run, at the sender, and that host's.
     pub(super) flow: u32,
     pub(super) peer: u32,
     pub(super) from: u32,
-    pub(super) frames: u32,
+    frames: u32,
+    pub(super) out_of_order: u32,
+    pub(super) marked: u32,
+    pub(super) cnps: u32,
+    pub(super) class: Class,
+}
+
+/// What is remembered of a flow of which frames have come, and some have not.
+#[derive(Clone, Debug, Default)]
+struct Ongoing {
     /// The frame that comes next.
     expected: u32,
     /// Frames that were of use.
     received: u32,
     /// Of them those that are not acknowledged.
     unanswered: u32,
-    pub(super) out_of_order: u32,
-    pub(super) marked: u32,
-    pub(super) cnps: u32,
-    pub(super) class: Class,
     /// The gap has been told.
     is_gap_told: bool,
 }
@@ -41,28 +49,38 @@ impl Receiving {
     pub(super) fn new(flow: u32, from: u32, peer: u32, frames: u32, class: Class) -> Receiving {
         Receiving {
             finish: Picos::NEVER,
+            under_way: None,
             flow,
             peer,
             from,
             frames,
-            expected: 0,
-            received: 0,
-            unanswered: 0,
             out_of_order: 0,
             marked: 0,
             cnps: 0,
             class,
-            is_gap_told: false,
         }
+    }
+
+    /// What is remembered of it; `None`: it has ended.
+    #[inline]
+    fn under_way(&mut self) -> Option<&mut Ongoing> {
+        (self.finish == Picos::NEVER).then(|| &mut **self.under_way.get_or_insert_default())
     }
 
     /// A frame has come, and any order will do. Answers whether it was the last.
     #[inline]
     pub(super) fn take_any(&mut self, now: Picos, sequence: u32) -> bool {
-        self.out_of_order += u32::from(sequence != self.expected);
-        self.expected = sequence.wrapping_add(1);
-        self.received += 1;
-        self.end_if(now, self.received == self.frames)
+        let frames = self.frames;
+        let Some(under_way) = self.under_way() else {
+            self.out_of_order += 1;
+            return false;
+        };
+        let is_in_order = sequence == under_way.expected;
+        under_way.expected = sequence.wrapping_add(1);
+        under_way.received += 1;
+        let is_last = under_way.received == frames;
+        self.out_of_order += u32::from(!is_in_order);
+        self.end_if(now, is_last)
     }
 
     /// A frame has come, and what is not in order is of no use. Answers what is to be said, and whether it was the last.
@@ -73,23 +91,29 @@ impl Receiving {
         sequence: u32,
         ack_every: u32,
     ) -> (Option<Answer>, bool) {
-        if sequence != self.expected {
+        let frames = self.frames;
+        let Some(under_way) = self.under_way() else {
             self.out_of_order += 1;
-            let kind = if sequence < self.expected { Kind::Ack } else { Kind::Nak };
-            let is_told = kind == Kind::Nak && std::mem::replace(&mut self.is_gap_told, true);
-            let answer = Answer { kind, sequence: self.expected };
+            return (Some(Answer { kind: Kind::Ack, sequence: frames }), false);
+        };
+        if sequence != under_way.expected {
+            let kind = if sequence < under_way.expected { Kind::Ack } else { Kind::Nak };
+            let is_told = kind == Kind::Nak && std::mem::replace(&mut under_way.is_gap_told, true);
+            let answer = Answer { kind, sequence: under_way.expected };
+            self.out_of_order += 1;
             return ((!is_told).then_some(answer), false);
         }
-        self.expected += 1;
-        self.received += 1;
-        self.unanswered += 1;
-        self.is_gap_told = false;
-        let is_last = self.end_if(now, self.expected == self.frames);
-        let is_due = is_last || self.unanswered >= ack_every;
+        under_way.expected += 1;
+        under_way.received += 1;
+        under_way.unanswered += 1;
+        under_way.is_gap_told = false;
+        let answer = Answer { kind: Kind::Ack, sequence: under_way.expected };
+        let is_last = under_way.expected == frames;
+        let is_due = is_last || under_way.unanswered >= ack_every;
         if is_due {
-            self.unanswered = 0;
+            under_way.unanswered = 0;
         }
-        (is_due.then_some(Answer { kind: Kind::Ack, sequence: self.expected }), is_last)
+        (is_due.then_some(answer), self.end_if(now, is_last))
     }
 
     /// When its last byte came, if it has.
@@ -99,12 +123,16 @@ impl Receiving {
 
     /// Frames of use that have come.
     pub(super) fn received(&self) -> u32 {
-        self.received
+        match &self.under_way {
+            Some(under_way) => under_way.received,
+            None => self.finish().map_or(0, |_| self.frames),
+        }
     }
 
     fn end_if(&mut self, now: Picos, is_last: bool) -> bool {
         if is_last {
             self.finish = now;
+            self.under_way = None;
         }
         is_last
     }
@@ -139,6 +167,16 @@ mod tests {
         assert_eq!([hear(1), hear(3), hear(0)], [None, say(Kind::Nak, 2), say(Kind::Ack, 2)]);
         assert_eq!(flow.out_of_order, 4);
         assert_eq!(flow.received(), 2);
+    }
+
+    #[test]
+    fn what_comes_again_behind_the_end_is_acknowledged_and_counted() {
+        let mut flow = receiving(2);
+        (0..2).for_each(|sequence| _ = flow.take_in_order(Picos(1), sequence, 1));
+        assert!(flow.under_way.is_none());
+        let again = [0, 1].map(|sequence| flow.take_in_order(Picos(2), sequence, 4));
+        assert_eq!(again, [(say(Kind::Ack, 2), false); 2]);
+        assert_eq!((flow.finish(), flow.received(), flow.out_of_order), (Some(Picos(1)), 2, 2));
     }
 
     #[test]

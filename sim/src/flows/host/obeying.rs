@@ -22,17 +22,11 @@ impl FlowHost {
         }
         let Some(cnm) = self.notices.read(now.floor(), address(self.number), &header, head) else { return };
         let flow = about(&cnm).and_then(|(to, peer)| {
-            self.sending
-                .iter()
-                .position(|flow| (flow.plan.to, flow.peer) == (to, peer) && flow.wait != Wait::End)
+            self.sending.iter().position(|flow| (flow.to, flow.peer) == (to, peer) && flow.wait != Wait::End)
         });
-        match flow {
-            Some(flow)
-                if self.reactions.get_mut(flow).is_some_and(|reaction| reaction.told(now, cnm.feedback)) =>
-            {
-                self.sending[flow].cnms += 1;
-            }
-            _ => self.notices.note_unknown(),
+        let reaction = flow.and_then(|flow| self.reactions.get_mut(flow));
+        if !reaction.is_some_and(|reaction| reaction.told(now, cnm.feedback)) {
+            self.notices.note_unknown();
         }
     }
 
@@ -61,10 +55,11 @@ impl FlowHost {
         self.held = 0;
         for (number, flow) in (0..).zip(&mut self.sending).filter(|(_, flow)| flow.wait != Wait::End) {
             let ports = [flow.port, ROCE];
-            flow.is_held = held
-                .holds(flow.plan.class, &FlowKey::V4 { protocol: UDP, ports, src, dst: ip(flow.plan.to) });
-            self.held += u32::from(flow.is_held);
-            if !flow.is_held && flow.wait == Wait::Resume {
+            let key = FlowKey::V4 { protocol: UDP, ports, src, dst: ip(flow.to) };
+            let is_held = held.holds(flow.class, &key);
+            flow.hold(is_held);
+            self.held += u32::from(is_held);
+            if !is_held && flow.wait == Wait::Resume {
                 resumed.push(number);
             }
         }
