@@ -223,6 +223,32 @@ fn what_a_switch_is_asked_for_while_it_is_away_waits_until_it_begins() {
     check(&fabric);
 }
 
+/// Nobody has heard of either before the stall is over.
+#[test]
+fn what_a_switch_is_asked_for_behind_a_restart_waits_until_the_other_one_begins() {
+    let (plan, mut fabric) = two_to_one(100);
+    fabric.run_until(Picos::from_micros(3));
+    let [looks, begins] = [20, 40].map(Nanos::from_micros);
+    fabric.at_switch(0, |switch, net| switch.stall(looks, net));
+    restart(&mut fabric, &plan, 0, begins);
+    fabric.set_link(At::Host(2), false);
+    let told = |fabric: &Fabric| {
+        let switch = &fabric.switches()[0];
+        (switch.ailments().restarts, switch.switch().bridge().is_up(PortId(2)))
+    };
+    for (time, expected) in [
+        (Picos(Picos::from(looks).0 - 1), (0, true)),
+        (Picos::from(looks), (1, true)),
+        (Picos(Picos::from(begins).0 - 1), (1, true)),
+        (Picos::from(begins), (1, false)),
+    ] {
+        fabric.run_until(time);
+        assert_eq!(told(&fabric), expected, "{time:?}");
+    }
+    fabric.run_to_rest();
+    check(&fabric);
+}
+
 /// How many frames are seen.
 #[derive(Debug)]
 struct Count(Arc<AtomicU64>);

@@ -263,7 +263,11 @@ impl SwitchNode {
         let asked = std::mem::take(&mut unseen.asked);
         self.unseen = Some(unseen);
         for asked in asked {
-            self.answer(asked, net);
+            match &mut self.unseen {
+                // A restart was before it: it is for the switch that is yet to begin.
+                Some(unseen) if now < unseen.begins => unseen.asked.push(asked),
+                _ => self.answer(asked, net),
+            }
         }
         if self.unseen.as_ref().is_some_and(|unseen| unseen.is_over(now)) {
             self.unseen = None;
