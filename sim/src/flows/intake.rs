@@ -33,6 +33,19 @@ pub struct SlowReceiver {
     pub end: Picos,
 }
 
+/// A pause that a slow receiver has asked its switch for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiverPause {
+    /// The class that is to stop.
+    pub class: Class,
+    /// When its XOFF began to leave.
+    pub start: Nanos,
+    /// When its XON did.
+    pub end: Option<Nanos>,
+    /// How often the XOFF was repeated.
+    pub refreshes: u64,
+}
+
 /// A frame of data that has come.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrived {
@@ -62,6 +75,8 @@ pub(super) struct Intake {
     /// When the first that waits is taken.
     next: Picos,
     held: Held,
+    /// In the order of their starts.
+    pauses: Vec<ReceiverPause>,
     dropped: u64,
 }
 
@@ -76,6 +91,7 @@ impl Intake {
             bytes: [0; CLASSES],
             next: Picos::NEVER,
             held: Held::new(Nanos(line.rate().time_of_quanta(PAUSE).0 / 2)),
+            pauses: Vec::new(),
             dropped: 0,
         }
     }
@@ -118,9 +134,28 @@ impl Intake {
     pub(super) fn announce(&mut self, now: Nanos) -> Option<[u8; LEN]> {
         self.held.advance(now);
         let told = self.held.announce(now)?;
+        for class in told.vector().iter() {
+            self.note(now, class, told.xon.contains(class));
+        }
         let time = |class| if told.xon.contains(class) { Quanta(0) } else { PAUSE };
         let pfc = told.vector().iter().fold(Pfc::default(), |pfc, class| pfc.with(class, time(class)));
         Some(MacControl::Pfc(pfc).encode(self.address))
+    }
+
+    /// A pause begins, goes on or ends.
+    fn note(&mut self, now: Nanos, class: Class, ends: bool) {
+        let open = self.pauses.iter_mut().rev().find(|pause| pause.class == class);
+        match open.filter(|pause| pause.end.is_none()) {
+            Some(open) if ends => open.end = Some(now),
+            Some(open) => open.refreshes += 1,
+            None if ends => (),
+            None => self.pauses.push(ReceiverPause { class, start: now, end: None, refreshes: 0 }),
+        }
+    }
+
+    /// What it has asked its switch for.
+    pub(super) fn pauses(&self) -> &[ReceiverPause] {
+        &self.pauses
     }
 
     /// When it has something to do by itself. A refresh that is due waits for the line, and for no time.

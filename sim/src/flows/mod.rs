@@ -28,7 +28,7 @@ pub use alone::Alone;
 pub use dcqcn::DcqcnSettings;
 pub use fabric::FlowFabric;
 pub use host::FlowHost;
-pub use intake::SlowReceiver;
+pub use intake::{ReceiverPause, SlowReceiver};
 pub use load::{Asked, Load, Query};
 pub use segment::{PAYLOAD_MAX, frame_len};
 pub use swift::SwiftSettings;

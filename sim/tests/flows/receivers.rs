@@ -6,7 +6,7 @@ use xoff_dataplane::units::{BitRate, Bytes, Class, Nanos, PortId};
 use xoff_sim::flows::{
     FlowFabric, FlowPlan, FlowRecord, HostSettings, RoceSettings, SlowReceiver, Transport,
 };
-use xoff_sim::{At, Picos, Seed};
+use xoff_sim::{At, Pace, Picos, Seed};
 
 use super::{LINE, LOSSLESS, LOSSY, as_they_are, check, dropped, flow, line, run, star};
 
@@ -134,6 +134,30 @@ fn held_at_ten(rate: BitRate) -> FlowFabric {
     let mut fabric = fabric(told, HostSettings::default());
     fabric.add(flow(0, 1, 100 * PAYLOAD));
     fabric
+}
+
+/// Each is one line, from its XOFF on, which the switch hears a frame and a cable later; what is told again is a part of it.
+#[test]
+fn its_pauses_are_written_down_from_xoff_to_xon() {
+    let mut fabric = held_at_ten(BitRate::from_gbps(1));
+    let pauses = |fabric: &FlowFabric| fabric.fabric().hosts()[1].pauses().to_vec();
+    while at_port(&fabric, |class| class.xoff_received.get()) == 0 {
+        fabric.fabric_mut().step(Picos::NEVER);
+    }
+    let heard = fabric.fabric().now().floor();
+    let [pause] = pauses(&fabric)[..] else { panic!("{:?}", pauses(&fabric)) };
+    assert_eq!((pause.class, pause.end, pause.refreshes), (LOSSLESS, None, 0));
+    let on_its_way = Pace::of(LINE.rate).time_of(Bytes::on_line(60)).after(LINE.delay);
+    assert!(heard.since(pause.start).0.abs_diff(on_its_way.floor().0) <= 1, "{pause:?} {heard:?}");
+    run(&mut fabric);
+    let pauses = pauses(&fabric);
+    assert!(pauses.len() > 1 && pauses.iter().all(|pause| pause.end.is_some_and(|end| end > pause.start)));
+    assert!(pauses.windows(2).all(|two| two[0].end.is_some_and(|end| end < two[1].start)));
+    let told: u64 = pauses.iter().map(|pause| 1 + pause.refreshes).sum();
+    assert_eq!(at_port(&fabric, |class| class.xoff_received.get()), told);
+    let held: u64 = pauses.iter().filter_map(|pause| Some(pause.end?.since(pause.start).0)).sum();
+    let paused = at_port(&fabric, |class| class.paused_nanos.get());
+    assert!(held.abs_diff(paused) <= 2 * pauses.len() as u64, "{held} {paused}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use xoff_dataplane::counters::ClassCounters;
 use xoff_dataplane::tap::TapId;
 use xoff_dataplane::units::Nanos;
 use xoff_sim::flows::{FlowFabric, FlowHost, FlowRecord};
-use xoff_sim::{Ailments, Mishaps, Picos, SwitchNode};
+use xoff_sim::{Ailments, At, Mishaps, Picos, SwitchNode};
 
 use super::build::{Model, model, named};
 use super::hpcc::{self, Lengths};
@@ -128,6 +128,9 @@ pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miett
     rows[&LINKS] = links(&model, &key);
     for (switch, pauses) in pauses.iter().enumerate() {
         rows[&PAUSES].extend(pauses.all().iter().map(|pause| pause_row(switch, pause, &model, &key)));
+    }
+    if scenario.output.pauses {
+        rows[&PAUSES].extend(pauses_of_receivers(&model, &key));
     }
     let before = before.unwrap_or_else(|| counted(&model));
     summary(&model, &records, (warm_up, now), &before, stuck.cells(&model, now), &key, &mut rows);
@@ -352,6 +355,31 @@ fn pause_row(switch: usize, pause: &super::pauses::Pause, model: &Model, key: &[
             pause.refreshes.to_string(),
         ],
     )
+}
+
+/// What slow receivers have asked their switches for.
+fn pauses_of_receivers(model: &Model, key: &[String; 2]) -> Vec<Row> {
+    let slow = (0..).zip(model.fabric.fabric().hosts()).filter(|(_, host)| !host.pauses().is_empty());
+    let all = slow.flat_map(|(number, host)| {
+        let peer = switch_port(model, &named(At::Host(number)));
+        host.pauses().iter().map(move |pause| {
+            let end = pause.end.map(|end| end.0.to_string()).unwrap_or_default();
+            let (class, peer) = (pause.class.to_string(), peer.clone());
+            let asks = [pause.start.0.to_string(), end, String::new(), String::new(), class.clone(), peer];
+            let why = ["slow_receiver".to_owned(), class, String::new(), "0".to_owned()];
+            row(key, asks.into_iter().chain(why).chain([pause.refreshes.to_string()]))
+        })
+    });
+    all.collect()
+}
+
+/// The end of a link whose other end has this name.
+fn switch_port(model: &Model, name: &str) -> String {
+    let at = |(switch, ports): (u32, &Vec<String>)| {
+        let port = (0..=u8::MAX).zip(ports).find(|(_, peer)| *peer == name)?.0;
+        Some(named(At::Switch(switch, port)))
+    };
+    (0..).zip(&model.peers).find_map(at).unwrap_or_default()
 }
 
 /// Of the run, and of each load.

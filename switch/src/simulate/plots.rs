@@ -269,7 +269,11 @@ fn pauses(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
         let mut by_place: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
         for row in of.get(point).into_iter().flatten() {
             let Some(from) = micros(row, start) else { continue };
-            let name = format!("s{}p{} class {} stops {}", row[switch], row[port], row[class], row[peer]);
+            let asks = match row[switch].as_str() {
+                "" => "a receiver".to_owned(),
+                number => format!("s{number}p{}", row[port]),
+            };
+            let name = format!("{asks} class {} stops {}", row[class], row[peer]);
             by_place.entry(name).or_default().push((from, micros(row, end).unwrap_or(last)));
         }
         let held = |spans: &[(f64, f64)]| spans.iter().map(|(from, to)| to - from).sum::<f64>();

@@ -86,15 +86,15 @@ pub const QUEUES: Table = Table {
 /// One row for each pause that a switch asked for.
 pub const PAUSES: Table = Table {
     name: "pauses",
-    about: "a pause, from the XOFF that a switch sent to its XON",
+    about: "a pause, from the XOFF that a switch, or a slow receiver, sent to its XON",
     columns: columns! {
         "start_ns", "ns", "when the XOFF began to leave";
         "end_ns", "ns", "when the XON did; empty: not within the run";
-        "switch", "", "the number of the switch that asks";
-        "port", "", "the number of its port";
+        "switch", "", "the number of the switch that asks; empty: a slow receiver does, the host at the other end of peer's link";
+        "port", "", "the number of its port; empty: a slow receiver asks";
         "class", "", "the class that is to stop";
         "peer", TEXT, "who is to stop: h3 is host 3, s1p2 is port 2 of switch 1";
-        "trigger", TEXT, "what made the policy ask";
+        "trigger", TEXT, "what made the policy ask; slow_receiver: no policy, but a host that has not taken what came";
         "cause_class", "", "the class whose queues are full";
         "culprit_port", "", "the port of the egress queue that is congested; empty: none is known";
         "relayed", "0 or 1", "whether that queue was held by its own peer";

@@ -139,6 +139,34 @@ fn links_and_flows_of_files_take_the_time_that_they_say() {
     assert_eq!(rows[&LOADS][0][LOADS.at("flows_done")], "1");
 }
 
+/// Beside those of its switch, which it causes.
+#[test]
+fn pauses_of_a_slow_receiver_are_among_the_others_and_name_it_as_their_cause() {
+    let scenario = |pauses: bool| {
+        format!(
+            "[scenario]\nname = \"x\"\n[topology]\nkind = \"dumbbell\"\nhosts = 2\n[output]\npauses = {pauses}\n\
+             [[receiver]]\nhosts = [3]\nrate = \"10G\"\nbuffer = \"400KB\"\n[[load]]\nkind = \"incast\"\naskers = [3]\n\
+             servers = [0]\nfan_in = 1\nsize = \"1MB\"\n"
+        )
+    };
+    let rows = run_of(&scenario(true), &[]);
+    let cell = |row: &Row, name: &str| row[tables::PAUSES.at(name)].clone();
+    let (own, others): (Vec<&Row>, Vec<&Row>) =
+        rows[&tables::PAUSES].iter().partition(|row| cell(row, "trigger") == "slow_receiver");
+    assert!(!own.is_empty() && !others.is_empty());
+    assert!(others.iter().all(|row| !cell(row, "switch").is_empty()));
+    let told = ["switch", "port", "class", "peer", "cause_class", "culprit_port", "relayed"];
+    for row in &own {
+        assert_eq!(told.map(|name| cell(row, name)), ["", "", "3", "s1p1", "3", "", "0"]);
+    }
+    // All that its switch has heard.
+    let counts = own.iter().map(|row| 1 + cell(row, "refreshes").parse::<u64>().unwrap()).sum::<u64>();
+    let at = |name: &str| tables::CLASSES.at(name);
+    let class = rows[&tables::CLASSES].iter().find(|row| row[at("peer")] == "h3").unwrap();
+    assert_eq!(class[at("xoff_received")], counts.to_string());
+    assert!(run_of(&scenario(false), &[])[&tables::PAUSES].is_empty());
+}
+
 #[test]
 fn flows_outlive_a_link_that_fails_and_is_repaired() {
     let scenario = |fault: &str| {

@@ -1,6 +1,6 @@
 //! What comes to a host: data is taken at once, or when a slow one gets to it, and answered.
 
-use super::super::intake::{Arrived, Intake, SlowReceiver};
+use super::super::intake::{Arrived, Intake, ReceiverPause, SlowReceiver};
 use super::super::segment::{Kind, Segment, port};
 use super::super::transport::{Control, Transport};
 use super::{FlowHost, Reply};
@@ -18,6 +18,12 @@ impl FlowHost {
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.intake.as_ref().map_or(0, |intake| intake.dropped())
+    }
+
+    /// What it has asked its switch for while it was slow.
+    #[must_use]
+    pub fn pauses(&self) -> &[ReceiverPause] {
+        self.intake.as_ref().map_or(&[], |intake| intake.pauses())
     }
 
     /// Data has come, and is taken at once, or later.
