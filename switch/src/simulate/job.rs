@@ -8,8 +8,9 @@ use miette::miette;
 use xoff_config::scenario::{Scenario, Source};
 use xoff_dataplane::cause::Trigger;
 use xoff_dataplane::counters::ClassCounters;
+use xoff_dataplane::drop_reason::DropReason;
 use xoff_dataplane::tap::TapId;
-use xoff_dataplane::units::Nanos;
+use xoff_dataplane::units::{Class, Nanos, PortId};
 use xoff_sim::flows::{FlowFabric, FlowHost, FlowRecord};
 use xoff_sim::{Ailments, At, Mishaps, Picos, SwitchNode};
 
@@ -19,7 +20,7 @@ use super::outcome::outcome;
 use super::pauses::Pauses;
 use super::rows::Rows;
 use super::tables::{
-    CLASSES, FLOWS, LINKS, LOADS, PAUSES, QUEUES, RUNS, Row, SWITCHES, THROUGHPUT, decimal, nanos,
+    CLASSES, DROPS, FLOWS, LINKS, LOADS, PAUSES, QUEUES, RUNS, Row, SWITCHES, THROUGHPUT, decimal, nanos,
 };
 use super::waiting::{Stuck, Waiting, ports};
 
@@ -124,6 +125,7 @@ pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miett
     let records: Vec<FlowRecord> = model.fabric.records().collect();
     rows[&FLOWS] = records.iter().map(|record| flow(record, &model, warm_up, &key)).collect();
     classes(&model, &waiting, &key, &mut rows);
+    rows[&DROPS] = drops(&model, &key);
     rows[&SWITCHES] = switches(&model, &key);
     rows[&LINKS] = links(&model, &key);
     for (switch, pauses) in pauses.iter().enumerate() {
@@ -298,19 +300,39 @@ fn classes(model: &Model, waiting: &Waiting, key: &[String; 2], rows: &mut Rows)
                 counters.egress_watermark.get(),
             ];
             if counts.iter().any(|count| *count > 0) {
-                let place = [
-                    number.to_string(),
-                    model.kinds[number].to_owned(),
-                    port.0.to_string(),
-                    model.peers[number][port.index()].clone(),
-                    class.to_string(),
-                ];
+                let place = place(model, number, port, class);
                 let counts = counts.map(|count| count.to_string()).into_iter();
                 let mean = std::iter::once(waiting.mean(number, port, class));
                 rows[&CLASSES].push(row(key, place.into_iter().chain(counts).chain(mean)));
             }
         }
     }
+}
+
+/// Reasons for which frames were dropped.
+fn drops(model: &Model, key: &[String; 2]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (number, switch) in model.fabric.fabric().switches().iter().enumerate() {
+        for (port, class, counters) in ports(switch.counters()) {
+            let counts = DropReason::ALL.into_iter().zip(&counters.drops);
+            for (reason, count) in counts.map(|(reason, count)| (reason, count.get())).filter(|of| of.1 > 0) {
+                let place = place(model, number, port, class).into_iter();
+                rows.push(row(key, place.chain([reason.name().to_owned(), count.to_string()])));
+            }
+        }
+    }
+    rows
+}
+
+/// A class of a port, as tables name it.
+fn place(model: &Model, switch: usize, port: PortId, class: Class) -> [String; 5] {
+    [
+        switch.to_string(),
+        model.kinds[switch].to_owned(),
+        port.0.to_string(),
+        model.peers[switch][port.index()].clone(),
+        class.to_string(),
+    ]
 }
 
 /// Those of which there is something to be told.

@@ -131,6 +131,21 @@ pub const CLASSES: Table = Table {
     },
 };
 
+/// One row for each reason for which a class of a port has lost frames.
+pub const DROPS: Table = Table {
+    name: "drops",
+    about: "a reason for which frames of a class of a port were dropped, over the whole run",
+    columns: columns! {
+        "switch", "", "the number of the switch";
+        "kind", TEXT, "its kind";
+        "port", "", "the number of its port";
+        "peer", TEXT, "who is at the other end: h3 is host 3, s1p2 is port 2 of switch 1";
+        "class", "", "the class";
+        "reason", TEXT, "the reason, as metrics have it";
+        "dropped_frames", "frames", "what was dropped for it; over all reasons this is dropped_frames of `classes`";
+    },
+};
+
 /// One row for each switch of which something is to be told.
 pub const SWITCHES: Table = Table {
     name: "switches",
@@ -227,8 +242,8 @@ pub const LOADS: Table = Table {
 };
 
 /// All files.
-pub const TABLES: [&Table; 9] =
-    [&RUNS, &FLOWS, &CLASSES, &PAUSES, &QUEUES, &THROUGHPUT, &LOADS, &SWITCHES, &LINKS];
+pub const TABLES: [&Table; 10] =
+    [&RUNS, &FLOWS, &CLASSES, &DROPS, &PAUSES, &QUEUES, &THROUGHPUT, &LOADS, &SWITCHES, &LINKS];
 
 impl Table {
     /// The first line of the CSV file.

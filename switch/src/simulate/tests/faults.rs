@@ -30,6 +30,12 @@ fn sum(rows: &Rows, column: &str, switch: &str) -> u64 {
     own.map(|row| row[tables::CLASSES.at(column)].parse::<u64>().unwrap()).sum()
 }
 
+/// Over all reasons.
+fn drops(rows: &Rows) -> u64 {
+    let counts = rows[&tables::DROPS].iter().map(|row| &row[tables::DROPS.at("dropped_frames")]);
+    counts.map(|count| count.parse::<u64>().unwrap()).sum()
+}
+
 #[test]
 fn a_switch_stalls_when_it_is_told_to_and_what_is_lost_has_a_name() {
     let none = run_of(&scenario("300us", ""), &[]);
@@ -41,6 +47,10 @@ fn a_switch_stalls_when_it_is_told_to_and_what_is_lost_has_a_name() {
     assert!(lost(&rows) > 0, "ideal hardware has no budget for stalls");
     let dropped = sum(&rows, "dropped_frames", "0") + sum(&rows, "dropped_frames", "1");
     assert_eq!(lost(&rows), unseen + dropped);
+    assert!(none[&tables::DROPS].is_empty());
+    assert!(dropped > 0 && drops(&rows) == dropped, "{:?}", rows[&tables::DROPS]);
+    let reasons = rows[&tables::DROPS].iter().map(|row| row[tables::DROPS.at("reason")].as_str());
+    assert!(reasons.into_iter().all(|reason| reason == "headroom_exhausted"), "{:?}", rows[&tables::DROPS]);
     // With a budget for it nothing is lost, whoever stalls.
     for at in ["s0", "s1"] {
         let budget = "[switch.all]\nstall_budget = \"40us\"\n";
