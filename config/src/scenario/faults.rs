@@ -176,6 +176,9 @@ impl Fault {
 /// `fault.late_by`.
 const LATE_BY: Nanos = Nanos::from_micros(10);
 
+/// Keys that say nothing of what goes wrong with a link.
+const AROUND: [&str; 3] = ["kind", "at", "late_by"];
+
 /// In a run that ends at `run_end` at the latest.
 pub(super) fn read(table: &Table<'_, '_>, run_end: Nanos, problems: &mut Problems) -> Option<Fault> {
     table.no_others(&[FaultKeys::KEYS], problems);
@@ -197,6 +200,14 @@ pub(super) fn read(table: &Table<'_, '_>, run_end: Nanos, problems: &mut Problem
             );
         }
     };
+    let is_said = |name: &&str| table.value(name).is_some();
+    if kind == FaultKind::Link && !FaultKeys::KEYS.iter().filter(|name| !AROUND.contains(name)).any(is_said) {
+        let problem = Problem::error("a [[fault]] of kind \"link\" has no key that says what goes wrong");
+        problems.push(problem.at(table.span, "nothing would go wrong").help(
+            "say `down`, when the link goes down, or what share is lost or harmed: `lost`, `control_lost`, `control_late`, \
+             `control_again`, `control_harmed`; 0 is nothing, as the control of a sweep",
+        ));
+    }
     in_time(&keys.begin, "begin", problems);
     in_time(&keys.down, "down", problems);
     match kind {

@@ -207,7 +207,7 @@ fn faults_are_at_ends_of_links_and_a_link_comes_up_after_it_went_down() {
     let scenario = read(&fault("at = \"s1p2\"\ndown = \"1us\"\nup = \"2us\"")).unwrap().point(0).unwrap();
     let Fault::Link(link) = &scenario.faults[0] else { panic!("{:?}", scenario.faults) };
     assert_eq!((link.at, link.up), (End::Switch(1, 2), Some(Nanos(2_000))));
-    let (line, message, _) = problem(&fault("at = \"x1\""));
+    let (line, message, _) = problem(&fault("at = \"x1\"\nlost = 0.5"));
     assert_eq!(line, Some(10));
     assert!(message.contains("\"h3\" is host 3"), "{message}");
     let (_, message, _) = problem(&fault("at = \"h0\"\ndown = \"2us\"\nup = \"2us\""));
@@ -223,6 +223,15 @@ fn faults_are_at_ends_of_links_and_a_link_comes_up_after_it_went_down() {
     assert_eq!(message, "`at` is missing in [[fault]] of kind \"link\"");
     let (_, message, _) = problem(&fault("at = \"s0\"\nlost = 0.5"));
     assert!(message.starts_with("`at` of a fault of kind \"link\" has to be an end of a link"), "{message}");
+    // Where nothing is said of what goes wrong, nothing would.
+    for nothing in ["at = \"h0\"", "kind = \"link\"\nat = \"h0\"\nlate_by = \"1us\""] {
+        let (line, message, help) = problem(&fault(nothing));
+        assert_eq!(line, Some(9));
+        assert_eq!(message, "a [[fault]] of kind \"link\" has no key that says what goes wrong");
+        assert!(help.contains("`down`") && help.contains("`control_harmed`"), "{help}");
+    }
+    let swept = format!("{}[[sweep]]\nfault.0.lost = [0, 0.1]\n", fault("at = \"h0\""));
+    assert!(read(&swept).is_ok());
 }
 
 #[test]

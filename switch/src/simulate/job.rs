@@ -139,6 +139,7 @@ pub fn run(source: &Source, path: &Path, job: Job, progress: &Progress) -> miett
     if let Some(import) = &model.import {
         rows.texts = hpcc::texts(import, &records, &pauses, &lengths);
     }
+    rows.to_come = model.course.to_come().collect();
     progress.done.store(PARTS, Ordering::Relaxed);
     Ok(rows)
 }

@@ -28,7 +28,7 @@ mod tables;
 mod tests;
 mod waiting;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -100,11 +100,16 @@ pub fn run(request: &Request<'_>, tell: &mut dyn FnMut(String)) -> miette::Resul
     warnings.into_iter().for_each(|warning| tell(format!("warning: {warning}")));
     let mut store = request.out.map(|out| Store::create(out, &about, source.text())).transpose()?;
     let (mut runs, mut loads): (Vec<Row>, Vec<Row>) = Default::default();
+    let mut to_come: BTreeMap<String, usize> = BTreeMap::new();
     run_jobs::run(source, request.path, &jobs, request.threads, |job, rows| {
+        rows.to_come.iter().for_each(|what| *to_come.entry(what.clone()).or_default() += 1);
         runs.extend(rows[&RUNS].iter().cloned());
         loads.extend(rows[&LOADS].iter().cloned());
         store.as_mut().map_or(Ok(()), |store| store.write(job, &rows))
     })?;
+    for (what, count) in to_come {
+        tell(format!("warning: {what}, and {count} of {} runs ended before", jobs.len()));
+    }
     let summary = summary::summary(&about, &runs, &loads);
     if let Some(store) = store {
         let directory = store.close()?;

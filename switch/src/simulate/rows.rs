@@ -1,5 +1,6 @@
 //! What a run answers: the rows of each table, and files beside them.
 
+use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
 
 use super::tables::{Row, TABLES, Table};
@@ -10,6 +11,8 @@ pub struct Rows {
     tables: [Vec<Row>; TABLES.len()],
     /// What is written in the form of another simulator: names without `.txt`, and texts.
     pub texts: Vec<(&'static str, String)>,
+    /// What was to happen, and the run ended before.
+    pub to_come: BTreeSet<String>,
 }
 
 fn place(table: &Table) -> usize {

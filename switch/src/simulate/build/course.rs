@@ -6,13 +6,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use miette::miette;
+use xoff_config::quantity;
 use xoff_config::scenario::{self, Ailment, Fault, LinkFault, SwitchFault};
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::{Nanos, PortId};
 use xoff_sim::flows::FlowFabric;
 use xoff_sim::{At, ControlFaults, Line, NodeId, Picos, Plan, Purpose, Seed, Stalls};
 
-use super::picos;
+use super::{named, picos};
 
 /// Settings of a switch that hold from a time on.
 #[derive(Clone, Debug)]
@@ -91,6 +92,26 @@ impl Course {
     #[must_use]
     pub fn next(&self) -> Picos {
         self.open.last().map_or(Picos::NEVER, |(time, _)| *time)
+    }
+
+    /// What the run has not come to.
+    pub fn to_come(&self) -> impl Iterator<Item = String> {
+        let told = |(time, what): &(Picos, What)| {
+            let (what, place) = match *what {
+                What::Link { is_up: true, .. } => return None, // it is down when the run ends
+                What::Link { fault, is_up: false } | What::Ails { fault, .. } => match &self.faults[fault] {
+                    Fault::Link(of) => ("[[fault]]", named(at(of))),
+                    Fault::Switch(of) => {
+                        ("[[fault]]", of.switch.map_or("all".to_owned(), |switch| format!("s{switch}")))
+                    }
+                },
+                What::Settings { revised, .. } => {
+                    ("[[change]]", format!("s{}", self.revised[revised].switch))
+                }
+            };
+            Some(format!("a {what} at {place} was to come at {}", quantity::time(time.floor())))
+        };
+        self.open.iter().rev().filter_map(told)
     }
 
     /// What is due happens.

@@ -167,6 +167,37 @@ fn what_is_lost_on_a_link_is_told_with_its_end_and_is_among_what_was_lost() {
     assert!(on_their_way >= 4, "{on_their_way}, and what it sent while the link was down");
 }
 
+/// The run is over after a millisecond or less.
+#[test]
+fn what_the_run_does_not_come_to_is_told_with_its_place_and_time() {
+    let told = |keys: &str| {
+        let text = format!("{}[[fault]]\n{keys}\n", scenario("until-done", "").replace("10MB", "1MB"));
+        let source = Source::from_toml("x", &text, &[]).unwrap();
+        let request = Request {
+            source: &source,
+            path: Path::new(""),
+            seeds: Some((1, 2)),
+            shard: None,
+            threads: 1,
+            out: None,
+        };
+        let mut told = Vec::new();
+        run(&request, &mut |text| told.push(text)).unwrap();
+        told.retain(|text| text.contains("[[fault]]"));
+        told
+    };
+    let after = "and 2 of 2 runs ended before";
+    assert_eq!(told("at = \"h7\"\ndown = \"1us\"\nup = \"2us\""), [""; 0]);
+    assert_eq!(
+        told("at = \"h7\"\ndown = \"900ms\"\nup = \"901ms\""),
+        [format!("warning: a [[fault]] at h7 was to come at 900ms, {after}")]
+    );
+    assert_eq!(
+        told("kind = \"stall\"\nat = \"all\"\nbegin = \"900ms\"\nend = \"901ms\""),
+        [format!("warning: a [[fault]] at all was to come at 900ms, {after}")]
+    );
+}
+
 #[test]
 fn faults_that_would_undo_each_other_are_refused() {
     let why = |faults: &[&str]| {
