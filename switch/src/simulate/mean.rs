@@ -117,7 +117,7 @@ fn groups(
     about: &About,
     table: &Table,
     question: &Question<'_>,
-) -> miette::Result<Vec<Group>> {
+) -> miette::Result<(Vec<Group>, (usize, usize))> {
     let column = place(table, question.column)?;
     let by = question.by.iter().map(|name| place(table, name)).collect::<miette::Result<Vec<_>>>()?;
     let only = question.only.iter().map(|of| Ok((place(table, &of.column)?, &of.wanted)));
@@ -138,12 +138,15 @@ fn groups(
         }
         Some(())
     };
+    let (mut all, mut asked) = (0, 0);
     store::rows(directory, table, |row| {
+        all += 1;
         if only.iter().all(|(at, wanted)| wanted.is_met(&row[*at])) {
+            asked += 1;
             take(&row);
         }
     })?;
-    Ok(groups)
+    Ok((groups, (all, asked)))
 }
 
 impl Take {
@@ -172,17 +175,32 @@ impl Take {
     }
 }
 
+/// Of this many rows this many were asked for, and there is no number.
+fn nothing(table: &Table, column: &str, (all, asked): (usize, usize)) -> miette::Report {
+    let of = format!("there is no number for `{}.{column}`", table.name);
+    match (all, asked) {
+        (0, _) => miette!(help = "nothing of the kind happened in these runs", "{of}: the table has no rows"),
+        (all, 0) => {
+            miette!(help = "ask for others by --where", "{of}: none of its {all} rows is as --where says")
+        }
+        (_, asked) => miette!(
+            help = "ask for a column of numbers, or for other rows by --where",
+            "{of}: {asked} rows were asked for, and none has a number in that column"
+        ),
+    }
+}
+
 /// Answers it of a directory that a run has written.
 ///
 /// # Errors
-/// It was not written by a run, or has no such table or column.
+/// It was not written by a run, or has no such table or column, or no number there.
 pub fn mean(directory: &Path, question: &Question<'_>) -> miette::Result<Answers> {
     let (about, _) = store::about(directory)?;
     let table = TABLES.iter().find(|table| table.name == question.table).ok_or_else(|| {
         let names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
         miette!("there is no table `{}`; there are {}", question.table, names.join(", "))
     })?;
-    let groups = groups(directory, &about, table, question)?;
+    let (groups, counts) = groups(directory, &about, table, question)?;
     let numbers = |group: &Group| -> Vec<Option<f64>> {
         group.by_seed.iter().map(|values| question.take.of(values)).collect()
     };
@@ -202,11 +220,15 @@ pub fn mean(directory: &Path, question: &Question<'_>) -> miette::Result<Answers
         Some(Answer { point, of, measured, against_control_percent: against, without: group.without })
     };
     let column = &table.columns[place(table, question.column)?];
+    let answers: Vec<Answer> = groups.iter().filter_map(answer).collect();
+    if answers.is_empty() {
+        return Err(nothing(table, column.name, counts));
+    }
     Ok(Answers {
         title: format!("{}.{}, {}", table.name, column.name, question.take.name()),
         by: question.by.to_vec(),
         unit: column.unit,
-        answers: groups.iter().filter_map(answer).collect(),
+        answers,
     })
 }
 
