@@ -24,6 +24,12 @@ pub enum NotReplayed {
     /// It is something else.
     #[error("this is no recording of `xoff run --record`")]
     Foreign,
+    /// Nothing is in it.
+    #[error(
+        "the file is empty, and no recording: `xoff run --record FILE` writes one, from its first line on; give the file that it was \
+         told to write"
+    )]
+    Empty,
     /// It ends before it is over.
     #[error(
         "the recording is cut off after {records} records: whoever wrote it was killed, or the file is not all of it"
@@ -159,12 +165,14 @@ impl<'a, R: Read> Reader<'a, R> {
             NotReplayed::Damaged { .. } => NotReplayed::Foreign,
             error => error,
         };
-        reader.read().map_err(foreign)?;
+        if !reader.read().map_err(foreign)? {
+            return Err(NotReplayed::Empty);
+        }
         if Part::of(&reader.block) != Some(Part::Begin) {
             return Err(NotReplayed::Foreign);
         }
         loop {
-            reader.read().map_err(foreign)?;
+            reader.read_whole().map_err(foreign)?;
             match Part::of(&reader.block) {
                 Some(Part::Other) => (), // the ports
                 Some(Part::Own([HEAD, head @ ..])) => {
@@ -180,12 +188,17 @@ impl<'a, R: Read> Reader<'a, R> {
         }
     }
 
-    /// The next block.
-    fn read(&mut self) -> Result<(), NotReplayed> {
+    /// The next block, of which there has to be one.
+    fn read_whole(&mut self) -> Result<(), NotReplayed> {
+        let records = self.records;
+        if self.read()? { Ok(()) } else { Err(NotReplayed::Cut { records }) }
+    }
+
+    /// The next block. False at the end.
+    fn read(&mut self) -> Result<bool, NotReplayed> {
         let records = self.records;
         match read_block(&mut self.from, &mut self.block) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(NotReplayed::Cut { records }),
+            Ok(is_there) => Ok(is_there),
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => Err(NotReplayed::Cut { records }),
             Err(error) if error.kind() == ErrorKind::InvalidData => Err(NotReplayed::Damaged { records }),
             Err(error) => Err(NotReplayed::Unread { path: self.path.to_owned(), error }),
@@ -207,7 +220,7 @@ impl<'a, R: Read> Reader<'a, R> {
             if self.ended.is_some() {
                 return Ok(None);
             }
-            self.read()?;
+            self.read_whole()?;
             match Part::of(&self.block) {
                 Some(Part::Passing(own, bytes)) => {
                     self.digest.add(own);

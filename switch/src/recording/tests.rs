@@ -56,10 +56,18 @@ fn where_the_ring_is_full_the_file_ends_and_says_so_and_what_it_has_is_identical
 fn a_file_that_is_cut_off_anywhere_is_told_and_never_replayed() {
     let whole = file(8, 1 << 20);
     assert!(replayed(&whole).unwrap().is_identical());
-    for len in 0..whole.len() {
+    for len in 1..whole.len() {
         let error = replayed(&whole[..len]).unwrap_err();
         assert!(matches!(error, NotReplayed::Cut { .. }), "{len}: {error}");
     }
+}
+
+#[test]
+fn a_file_with_nothing_in_it_is_no_recording_and_it_is_said_what_writes_one() {
+    let error = replayed(&[]).unwrap_err();
+    assert!(matches!(error, NotReplayed::Empty), "{error}");
+    let said = error.to_string();
+    assert!(said.starts_with("the file is empty") && said.contains("`xoff run --record FILE`"), "{said}");
 }
 
 #[test]
