@@ -141,9 +141,14 @@ impl Panel {
         let limits = self.limits.x.map(|(from, to)| (place(from), place(to)));
         let (from, to) = limits.unwrap_or_else(|| ends(points().map(|point| place(point.0))));
         let top = self.limits.top.unwrap_or_else(|| nice_top(points().filter_map(|point| point.1)));
+        let number = |x: &f64| match self.scale {
+            Scale::Linear => short(x),
+            Scale::Decades => of_decades(10_f64.powf(*x)),
+        };
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, (FONT, 15))
             .margin(12)
+            .margin_right(beside(&number(&to)))
             .x_label_area_size(38)
             .y_label_area_size(62)
             .build_cartesian_2d(from..to, 0.0..top)?;
@@ -153,10 +158,7 @@ impl Panel {
             .y_desc(&self.y)
             .label_style((FONT, TEXT_HEIGHT))
             .light_line_style(WHITE)
-            .x_label_formatter(&|x| match self.scale {
-                Scale::Linear => short(x),
-                Scale::Decades => of_decades(10_f64.powf(*x)),
-            })
+            .x_label_formatter(&number)
             .y_label_formatter(&short)
             .draw()?;
         for (name, points) in lines {
@@ -266,6 +268,7 @@ impl Panel {
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, (FONT, 15))
             .margin(12)
+            .margin_right(beside(&short(&x.end)))
             .x_label_area_size(38)
             .y_label_area_size(label_width)
             .build_cartesian_2d(x, -0.5..count as f64 - 0.5)?;
@@ -299,6 +302,11 @@ fn strokes(dashes: Dashes, length: i32) -> Vec<(i32, i32)> {
 /// Where row `row` of `count` lies: the first at the top.
 fn middle(row: usize, count: usize) -> f64 {
     (count - row) as f64 - 1.0
+}
+
+/// Room beside an axis for the right half of its last number.
+fn beside(last: &str) -> u32 {
+    u32::try_from(last.len()).map_or(0, |len| CHARACTER_WIDTH * len / 2).max(12)
 }
 
 /// Lines of at most `most` characters, broken between words.
@@ -357,6 +365,21 @@ mod tests {
     fn numbers_on_an_axis_of_decades_are_told_apart() {
         let labels = [0.0, 0.2, 0.4, 1.0, 1.1, 3.0, 4.5].map(|log: f64| of_decades(10_f64.powf(log)));
         assert_eq!(labels, ["1", "1.58", "2.51", "10", "12.6", "1.00 k", "31.6 k"]);
+    }
+
+    #[test]
+    fn the_last_number_of_an_axis_is_within_the_figure() {
+        let end = 1_000_000.0;
+        let lines = Content::Lines(vec![("a".into(), vec![(0.0, Some(1.0)), (end, Some(1.0))])]);
+        let spans = Content::Spans(vec![("a".into(), vec![(0.0, end)])]);
+        for content in [lines, spans] {
+            let mut panel = Panel::new("title", "time (us)", "", content);
+            panel.limits.x = Some((0.0, end));
+            let svg = Figure { title: "whole".into(), panels: vec![panel] }.svg().expect("a figure");
+            let last = svg.split("<text x=\"").find(|text| text.contains(">\n1000000\n")).expect("a number");
+            let x: u32 = last.split('"').next().and_then(|x| x.parse().ok()).expect("its middle");
+            assert!(x + 7 * CHARACTER_WIDTH / 2 <= PANEL.0, "{x}");
+        }
     }
 
     #[test]
