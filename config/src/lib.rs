@@ -21,6 +21,7 @@ mod document;
 mod documentation;
 mod draft;
 mod ecn;
+pub mod format;
 mod groups;
 mod hardware;
 mod keys;

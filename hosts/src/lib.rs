@@ -74,6 +74,7 @@ pub mod control;
 mod flow_gate;
 pub mod flows;
 mod gate;
+pub mod habits;
 pub mod limiter;
 mod notices;
 mod pacer;

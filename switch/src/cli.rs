@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use miette::miette;
 
-use crate::control::status::Promise;
+use xoff_fabric::Promise;
 
 /// Exit code of what could not be started: bad usage, bad configuration, missing privilege.
 pub const EXIT_CANNOT: u8 = 2;

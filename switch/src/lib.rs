@@ -5,7 +5,6 @@
 mod atomics;
 pub mod bell;
 pub mod capture;
-pub mod causes;
 pub mod cli;
 pub mod client;
 pub mod clock;
@@ -14,12 +13,11 @@ pub mod confine;
 pub mod control;
 pub mod demo;
 pub mod descriptors;
-pub mod experiment;
-pub mod fabric;
-mod format;
+
 pub mod handoff;
 pub mod host_path;
 pub mod lab;
+pub mod live;
 pub mod lldp;
 pub mod machine;
 pub mod network;

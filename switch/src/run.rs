@@ -354,7 +354,7 @@ pub fn start_from(
         ports: views,
         workers: worker_views,
         stall_budget: shell.stall_budget,
-        clock: clock::Clock::new(clock::now),
+        clock: clock::now,
         started_at: clock::now(),
         started: SystemTime::now(),
         router: seen,

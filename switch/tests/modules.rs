@@ -13,6 +13,7 @@ fn no_modules_depend_on_each_other_in_a_circle() {
         ("config", 15),
         ("conformance", 4),
         ("dataplane", 20),
+        ("fabric", 20),
         ("hosts", 15),
         ("sim", 10),
         ("switch", 12),

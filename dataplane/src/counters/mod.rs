@@ -2,8 +2,10 @@
 //! port, and read by anyone at any time.
 
 mod asked;
+mod culprits;
 
 pub use asked::{FlowsAsked, RateAsked, ShadowCounters};
+pub use culprits::Culprit;
 
 use std::mem::offset_of;
 use std::sync::Arc;

@@ -4,8 +4,8 @@
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
 
-use xoff::control::status::Promise;
 use xoff::control::{Link, ProgramState};
+use xoff_fabric::Promise;
 use xoff_netns_tests::{Bed, Traffic, stream, wait_for};
 
 use crate::{bed, frame};

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use xoff::causes::Causes;
+use xoff_fabric::causes::Causes;
 use xoff_netns_tests::{Traffic, frames, stream, unstalled, wait_for};
 
 use crate::{BINARY, PATIENT, bed};

@@ -4,7 +4,7 @@
 use std::process::{Child, Command};
 
 use xoff::control::Link;
-use xoff::control::status::Promise;
+use xoff_fabric::Promise;
 use xoff_netns_tests::{Bed, Host, Switch, Traffic, frames, stream, wait_for};
 
 use crate::{BINARY, PATIENT, bed, frame};

@@ -11,14 +11,15 @@ use miette::{IntoDiagnostic, miette};
 use serde_json::json;
 use xoff_config::{OwnPolicy, no_own_policy};
 use xoff_dataplane::units::BitRate;
+use xoff_fabric::Line;
+use xoff_fabric::experiment::{
+    EXPERIMENTS, Experiment, Figure, Given, LINES, Length, OWN, RawData, Request, SIMULATED_LINE,
+    SIMULATED_LINES, Stall, VARIANTS, Variant,
+};
 use xoff_hosts::values;
 
 use crate::cli;
-use crate::experiment::{
-    EXPERIMENTS, Experiment, Figure, Given, LINES, Length, OWN, RawData, Request, SIMULATED_LINE,
-    SIMULATED_LINES, Stall, VARIANTS, Variant, rate_of_this_machine,
-};
-use crate::fabric::Line;
+use crate::live::{self, Namespaces, rate_of_this_machine};
 
 /// Runs the same load under several policies, in namespaces that vanish afterwards, and shows what
 /// became of it side by side. `list` says what there is. Exits with 0 where every policy that promises to
@@ -112,6 +113,8 @@ pub fn run(args: &Args, own: Option<&OwnPolicy>) -> miette::Result<ExitCode> {
         given: given(&args.set)?,
         raw: None,
         own_policy: own.cloned(),
+        machine: live::machine(),
+        ground: Some(&Namespaces),
     };
     experiment.check(&request, &mut |line| cli::tell(line))?;
     request.raw = args.csv.as_deref().map(RawData::create).transpose()?;

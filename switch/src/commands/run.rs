@@ -15,10 +15,11 @@ use crate::confine::{Confinement, User};
 use crate::control::logging;
 use crate::control::reload::Source;
 use crate::control::service;
-use crate::control::status::{Promise, Status, Verdict};
+use crate::control::status::{Status, Verdict};
 use crate::machine;
 use crate::recording::Wanted;
 use crate::run::{self, Privileges, ThreadError};
+use xoff_fabric::Promise;
 
 /// Exit code of a switch whose control thread ended by itself.
 const EXIT_CONTROL_ENDED: u8 = 4;

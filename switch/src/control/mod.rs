@@ -65,6 +65,7 @@ mod storms;
 pub(crate) mod tests;
 mod trust;
 mod view;
+mod waits;
 mod watch;
 
 use std::io;

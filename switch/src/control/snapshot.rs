@@ -7,19 +7,20 @@ use futures::future::join_all;
 use tokio::time::Instant;
 use xoff_dataplane::cause::{Cause, Causes, Trigger};
 use xoff_dataplane::counter::{Counter, Histogram};
-use xoff_dataplane::counters::{ClassCounters, FlowCounters, FlowsAsked};
+use xoff_dataplane::counters::{ClassCounters, Culprit, FlowCounters, FlowsAsked};
 use xoff_dataplane::drop_reason::{DropKind, DropReason};
 use xoff_dataplane::ledger::Ledger;
 use xoff_dataplane::settings::{FlowControl, PolicyKind};
 use xoff_dataplane::units::{Bytes, Class, MacAddr, Nanos, PortId};
 use xoff_dataplane::wire::CnmError;
 use xoff_dataplane::wire::mac_control::MacControlError;
+use xoff_fabric::Promise;
 
 use super::mailbox::Answer;
 use super::status::{
     Books, CauseCount, CauseStatus, ClassStatus, CulpritStatus, EgressStatus, FlowStatus, FlowsAskedStatus,
-    IngressStatus, PauseStatus, PeerStatus, PortStatus, Promise, RateAskedStatus, ResponseStatus,
-    ShadowStatus, SocketMemory, Spread, Status, Verdict, WorkerState, WorkerStatus, XdpMode,
+    IngressStatus, PauseStatus, PeerStatus, PortStatus, RateAskedStatus, ResponseStatus, ShadowStatus,
+    SocketMemory, Spread, Status, Verdict, WorkerState, WorkerStatus, XdpMode,
 };
 use super::view::{PortView, SwitchView, WorkerView};
 use super::{addresses, groups, lldp, logging, loops, notification, pipeline, proof, routes, storms};
@@ -282,23 +283,15 @@ fn causes(counters: &ClassCounters) -> BTreeMap<String, CauseCount> {
 }
 
 fn culprits(view: &SwitchView, ingress: PortId, class: Class) -> Vec<CulpritStatus> {
-    if view.counters.class(ingress, class).held_since.get() == 0 {
-        return Vec::new();
-    }
-    let cause = Cause::unpack(view.counters.class(ingress, class).held_cause.get());
-    let class = cause.map_or(class, |cause| cause.class);
-    let queue = |(egress, _): (PortId, _)| {
-        let counters = view.counters.class(egress, class);
-        CulpritStatus {
-            port: view.name_of(egress).to_owned(),
-            class: class.get(),
-            bytes: view.counters.between(ingress, egress, class).get(),
-            held: counters.paused_since.get() != 0 || counters.flows.paused.get() != 0,
-        }
-    };
-    let mut culprits: Vec<_> = view.ports().map(queue).filter(|culprit| culprit.bytes > 0).collect();
-    culprits.sort_by_key(|culprit| std::cmp::Reverse(culprit.bytes));
-    culprits
+    let culprits = view.counters.culprits(ingress, class).into_iter();
+    let there = culprits.filter(|culprit| view.ports[culprit.egress.index()].is_there());
+    let told = there.map(|Culprit { egress, class, bytes, held }| CulpritStatus {
+        port: view.name_of(egress).to_owned(),
+        class: class.get(),
+        bytes,
+        held,
+    });
+    told.collect()
 }
 
 fn shadows(view: &SwitchView, port: PortId, class: Class) -> Vec<ShadowStatus> {

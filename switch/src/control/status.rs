@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use xoff_fabric::Promise;
 use xoff_xdp::{DeviceDrops, XdpStatistics};
 
 pub use super::addresses::FdbEntry;
@@ -96,19 +97,6 @@ pub struct Verdict {
     pub headroom_free_min_bytes: Option<u64>,
     /// No frame is missing from the ledger; `None` where a worker did not answer.
     pub ledger_balanced: Option<bool>,
-}
-
-/// What became of the promise that lossless classes lose nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Promise {
-    /// Nothing was lost, but for what is acknowledged, and every frame is accounted for.
-    Kept,
-    /// Frames were lost, or are missing.
-    NotKept,
-    /// No loss is known, but not everything that could tell of one can be read.
-    #[default]
-    NotProved,
 }
 
 /// One port.

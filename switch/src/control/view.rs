@@ -15,7 +15,6 @@ use super::policy_cells::PolicyCells;
 use super::port_view::PauseTimes;
 use super::watch::GoingOn;
 use crate::bell::Bell;
-use crate::clock::Clock;
 use crate::lldp::Neighbors;
 use crate::router::RouterView;
 
@@ -39,7 +38,7 @@ pub struct SwitchView {
     /// A worker's longest pause between two loops through which nothing lossless is lost.
     pub stall_budget: Nanos,
     /// The clock that the workers tell time by.
-    pub clock: Clock,
+    pub clock: fn() -> Nanos,
     /// When the switch was started, by that clock.
     pub started_at: Nanos,
     /// And by the wall clock, which may have been set since.

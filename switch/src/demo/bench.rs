@@ -9,8 +9,10 @@ use xoff_dataplane::units::{BitRate, Class, Nanos};
 use xoff_hosts::Stream;
 
 use super::report::{Headroom, LossyTotals, Report, Victim};
-use crate::fabric::{
-    Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Pfc, Plan, Settings, Totals, jain, lossless,
+use crate::live::{self, Namespaces};
+use xoff_fabric::{
+    Account, Fabric, FabricError, HostId, LOSSLESS, Live, Load, Pfc, Plan, Settings, Setup, Totals, jain,
+    lossless,
 };
 
 const LOSSY: Class = Class::ALL[0];
@@ -72,7 +74,10 @@ impl Bench {
         let senders = (1..=SENDERS).map(|n| plan.host(&format!("sender-{n}"), switch)).collect();
         let [receiver, victim, bystander] =
             ["receiver", "victim", "bystander"].map(|name| plan.host(name, switch));
-        let fabric = Fabric::build(plan, &Settings::default())?;
+        let (settings, machine) = (Settings::default(), live::machine());
+        let setup =
+            Setup { line: plan.line(), settings: &settings, machine: &machine, ground: Some(&Namespaces) };
+        let fabric = setup.build(plan)?;
         Ok(Bench { rate_mbps, senders, receiver, victim, bystander, fabric })
     }
 

@@ -10,8 +10,8 @@ pub mod report;
 
 use std::time::Duration;
 
-use crate::control::status::Promise;
-use crate::fabric::FabricError;
+use xoff_fabric::{FabricError, Promise};
+
 pub use bench::{Bench, Progress};
 use report::Report;
 

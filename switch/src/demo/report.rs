@@ -6,8 +6,7 @@ use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{Cell, CellAlignment, Table};
 use serde::Serialize;
 
-use crate::control::status::Promise;
-use crate::fabric::{Pfc, Totals};
+use xoff_fabric::{Pfc, Promise, Totals};
 
 /// The result of a demo; its JSON is stable.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

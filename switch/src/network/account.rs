@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use xoff_config::written::grouped;
 
 use super::seen::{EndStatus, InterfaceCounters, NetworkStatus};
-use crate::control::status::{PortStatus, Promise, Status};
+use crate::control::status::{PortStatus, Status};
+use xoff_fabric::Promise;
 
 /// The account of a network that has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,7 +5,6 @@ use xoff_dataplane::units::{Class, Nanos};
 use std::thread;
 
 use super::*;
-use crate::clock::Clock;
 
 #[test]
 fn a_control_thread_that_ends_by_itself_ends_the_switch_and_is_told() {
@@ -13,10 +12,10 @@ fn a_control_thread_that_ends_by_itself_ends_the_switch_and_is_told() {
     let seen = Arc::get_mut(&mut view).unwrap();
     // Whoever tells of a storm that is over asks for the time.
     seen.counters.class(PortId(1), Class::ALL[3]).storm_since.set(0);
-    seen.clock = Clock::new(|| match thread::current().name() {
+    seen.clock = || match thread::current().name() {
         Some("xoff-control") => panic!("this test wants it to"),
         _ => Nanos::from_secs(9),
-    });
+    };
     let running = with_control(view, Exchange::new(1).unwrap(), None, None, None, &Privileges::Keep).unwrap();
     running.wait();
     let error = running.stop().unwrap_err();

@@ -12,7 +12,7 @@ use super::picture::Painter;
 use super::steps::{self, Steps};
 use super::store::{About, rows};
 use super::tables::{FLOWS, PAUSES, QUEUES, RUNS, Row, THROUGHPUT, Table};
-use crate::experiment::{Content, Figure, Limits, Panel, Point};
+use xoff_fabric::experiment::{Content, Figure, Limits, Panel, Point};
 
 /// Points of the sweep with a panel of their own.
 const POINTS_MAX: usize = 12;

@@ -12,7 +12,7 @@ use xoff_config::scenario::Source;
 
 use super::job::{self, Job, Progress};
 use super::rows::Rows;
-use crate::format::{scaled, span};
+use xoff_config::format::{scaled, span};
 
 /// How often progress is told: of a terminal, and of anything else.
 const TOLD_EVERY: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(15)];

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::store::About;
 use super::tables::{LOADS, RUNS, Row, Table};
-use crate::experiment::Interval;
+use xoff_fabric::experiment::Interval;
 
 /// What the table for people has: columns of [`RUNS`], and how they are called there.
 const SHOWN: [(&str, &str); 11] = [

@@ -15,22 +15,18 @@ use xoff_dataplane::congestion::ReactionSettings;
 use xoff_dataplane::frame::{Frame, FrameStore};
 use xoff_dataplane::units::{BitRate, Bytes, Class, MacAddr, Nanos};
 use xoff_dataplane::wire::{Cnm, Header, MacControl};
+use xoff_hosts::habits::{CATCH_UP, NAP, commit};
 use xoff_hosts::report::UnsortedReport;
 use xoff_hosts::{
     Choice, END_MARKERS, Gate, HostParts, HostReport, Notices, Obedience, Progress, Sender, SenderSettings,
     Sink, Stream, announce,
 };
-use xoff_sim::Habits;
 use xoff_xdp::{Facts, XdpError};
 
 use super::station::{Station, nap};
 use crate::clock::now;
 use crate::sleeper::Sleeper;
 
-/// How much of its own delays a host makes up for, unless told otherwise.
-pub const CATCH_UP: Nanos = Nanos::from_millis(2);
-/// How long it sleeps at least while there is traffic, unless told otherwise.
-const NAP: Nanos = Nanos::from_micros(50);
 /// A stop is noticed within this time.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
 /// An interrupted host waits so long for its end markers to leave, and takes what had come.
@@ -39,10 +35,6 @@ const FAREWELL: Nanos = Nanos::from_millis(100);
 const ANNOUNCE_INTERVAL: Nanos = Nanos::from_secs(1);
 /// After its last stream, a host receives for so long after the last frame.
 const LINGER: Nanos = Nanos::from_millis(500);
-/// At least so much is handed to the kernel at a time, whatever the line.
-const COMMIT_MIN: Bytes = Bytes(16 * 1024);
-/// And at least what the line sends in this time.
-const COMMIT_TIME: Nanos = Nanos::from_micros(10);
 
 /// How a host behaves.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,17 +105,6 @@ impl HostOptions {
             ring: 4096,
         }
     }
-}
-
-/// What a host on a line of this rate hands to the kernel at a time.
-fn commit(line: BitRate) -> Bytes {
-    line.bytes_in(COMMIT_TIME).max(COMMIT_MIN)
-}
-
-/// How a host on a line of this rate runs, unless told otherwise.
-#[must_use]
-pub fn habits(line: BitRate) -> Habits {
-    Habits { nap: NAP, commit: commit(line) }
 }
 
 /// Why a host cannot run.

@@ -26,4 +26,4 @@ pub mod emit;
 mod host;
 mod station;
 
-pub use host::{CATCH_UP, Host, HostError, HostOptions, habits};
+pub use host::{Host, HostError, HostOptions};

@@ -6,11 +6,11 @@
 use std::fmt::Write as _;
 
 use super::screen::{between, classes, rate, volume};
-use crate::causes::Causes;
 use crate::control::status::PortStatus;
-use crate::format::{bytes, scaled};
 use crate::network::NetworkStatus;
 use crate::network::seen::{EndStatus, LinkStatus};
+use xoff_config::format::{bytes, scaled};
+use xoff_fabric::causes::Causes;
 
 const COLUMN: usize = 190;
 const ROW: usize = 170;

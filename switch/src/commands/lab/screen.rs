@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use xoff_config::written::grouped;
 
-use crate::causes::Causes;
 use crate::control::status::{ClassStatus, PortStatus};
-use crate::format::{bytes, scaled};
 use crate::network::NetworkStatus;
 use crate::network::account::table;
+use xoff_config::format::{bytes, scaled};
+use xoff_fabric::causes::Causes;
 
 /// The text. With `before`, traffic is shown as rates since then, else as totals.
 #[must_use]

@@ -8,7 +8,7 @@ use crate::client::{self, Silent};
 use crate::commands::status::tables::table;
 use crate::commands::status::{StatusError, fetch};
 use crate::control::nic::{NicClassStatus, NicStatus};
-use crate::format::{bytes, scaled, span};
+use xoff_config::format::{bytes, scaled, span};
 
 /// Asks the agent that serves where the command line or the file says.
 pub(super) fn run(wishes: &NicWishes, json: bool) -> miette::Result<()> {

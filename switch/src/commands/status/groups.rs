@@ -5,7 +5,7 @@ use xoff_config::written::grouped;
 
 use super::tables::table;
 use crate::control::status::{GroupStatus, MemberStatus, Status};
-use crate::format::bytes;
+use xoff_config::format::bytes;
 
 /// Groups with a port that is picked; all members of each.
 fn picked(status: &Status) -> impl Iterator<Item = &GroupStatus> {

@@ -2,7 +2,7 @@
 
 use super::tables::table;
 use crate::control::status::{ClassStatus, PortStatus};
-use crate::format::{bytes, span};
+use xoff_config::format::{bytes, span};
 
 /// The table.
 pub(super) fn table_of(ports: &[&PortStatus]) -> String {

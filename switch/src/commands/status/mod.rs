@@ -29,11 +29,11 @@ pub(super) use self::ask::fetch;
 use self::ask::{Told, ask};
 use self::screen::Look;
 use self::selection::Selection;
-use crate::causes::Causes;
 use crate::cli::number;
 use crate::client::{DEFAULT_URL, url};
 use crate::control::schema::schema;
 use crate::control::status::Status;
+use xoff_fabric::causes::Causes;
 
 const EXAMPLES: &str = "\
 Examples:

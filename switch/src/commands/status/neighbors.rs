@@ -2,7 +2,7 @@
 
 use super::tables::table;
 use crate::control::status::{LldpStatus, PortStatus};
-use crate::format::span;
+use xoff_config::format::span;
 
 /// Neighbors, then mismatches.
 pub(super) fn tables(ports: &[&PortStatus]) -> String {

@@ -5,7 +5,7 @@ use xoff_dataplane::settings::{IngressOrder, WhenFull};
 
 use super::tables::table;
 use crate::control::status::{HaltStatus, PipelineStatus, PortStatus, Status};
-use crate::format::{scaled, span};
+use xoff_config::format::{scaled, span};
 
 /// What is between the queues, where that is not what a switch does that is fast enough.
 pub(super) fn pipeline(status: &Status) -> String {

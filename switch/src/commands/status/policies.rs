@@ -5,7 +5,7 @@ use xoff_config::written::grouped;
 
 use super::tables::{has_traffic, table};
 use crate::control::status::{ClassStatus, FlowStatus, PortStatus, ShadowStatus};
-use crate::format::{scaled, span};
+use xoff_config::format::{scaled, span};
 
 /// Congestion points that have taken a sample.
 pub(super) fn congestion_table(ports: &[&PortStatus]) -> String {

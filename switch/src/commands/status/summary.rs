@@ -4,7 +4,7 @@
 use xoff_config::written::grouped;
 
 use crate::control::status::{Books, ClassStatus, PortStatus, Status};
-use crate::format::{scaled, span};
+use xoff_config::format::{scaled, span};
 
 pub(super) fn heading(status: &Status) -> String {
     let addresses = grouped(status.fdb_total.max(status.fdb.len() as u64));

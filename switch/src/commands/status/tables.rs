@@ -11,7 +11,7 @@ use crate::control::status::{
     WorkerStatus, XdpMode,
 };
 use crate::control::{Link, ProgramState};
-use crate::format::{bytes, scaled, span};
+use xoff_config::format::{bytes, scaled, span};
 
 /// The text. With the status `before`, traffic is shown as rates since then, else as totals.
 pub(super) fn render(now: &Status, before: Option<&Status>) -> String {

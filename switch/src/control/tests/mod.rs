@@ -20,11 +20,11 @@ use xoff_ebpf::{EbpfError, Place};
 use xoff_xdp::{DeviceDrops, Look, PortDriver, Unread, XdpStatistics};
 
 use super::mailbox::{Address, Inbox, Mailbox, Request};
-use super::status::{Promise, Status, WorkerState};
+use super::status::{Status, WorkerState};
 use super::*;
 use crate::bell::Bell;
-use crate::clock::Clock;
 use crate::lldp::Neighbors;
+use xoff_fabric::Promise;
 
 mod addresses;
 mod capture;
@@ -169,7 +169,7 @@ pub(super) fn view_on(devices: [u32; 2]) -> (Arc<SwitchView>, Inbox) {
         ports: ports.collect(),
         workers: vec![WorkerView { core: Some(1), slots: 16, facts: Arc::default(), mailbox }],
         stall_budget: Nanos::from_millis(10),
-        clock: Clock::new(|| NOW),
+        clock: || NOW,
         started_at: Nanos(NOW.0 - 4_000_000_000),
         started: SystemTime::now(),
         router: None,

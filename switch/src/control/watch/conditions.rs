@@ -8,8 +8,8 @@ use xoff_xdp::{DeviceDrops, XdpStatistics};
 
 use super::super::view::{PortView, SwitchView};
 use super::super::{loops, storms};
-use crate::format::span;
 use crate::lldp::dcbx::Kind as Mismatched;
+use xoff_config::format::span;
 
 /// A kind of condition.
 #[derive(Debug)]

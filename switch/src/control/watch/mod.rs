@@ -19,7 +19,7 @@ use self::conditions::{Condition, Place, Seen};
 use self::meter::Meter;
 use super::status::GoingOnStatus;
 use super::view::SwitchView;
-use crate::format::span;
+use xoff_config::format::span;
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Looks from one at the kernel's counters, which takes system calls, to the next.

@@ -5,7 +5,7 @@ use xoff_config::written::grouped;
 use super::super::tables::{has_traffic, link, mode, pause, unseen, why};
 use super::ports::{Row, percent};
 use crate::control::status::{ClassStatus, PortStatus};
-use crate::format::{bytes, scaled, span};
+use xoff_config::format::{bytes, scaled, span};
 
 /// The lines, none of which is longer than `width` unless a word is.
 pub(super) fn lines(row: &Row, width: usize) -> Vec<String> {

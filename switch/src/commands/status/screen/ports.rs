@@ -13,8 +13,9 @@ use super::super::selection::{Selection, is_congested};
 use super::super::tables::{Before, link, mode, sums};
 use super::Place;
 use crate::control::Link;
-use crate::control::status::{ClassStatus, PauseStatus, PortStatus, Promise, Status};
-use crate::format::{bytes, scaled, span};
+use crate::control::status::{ClassStatus, PauseStatus, PortStatus, Status};
+use xoff_config::format::{bytes, scaled, span};
+use xoff_fabric::Promise;
 
 /// A port, and what it was a moment ago.
 pub(super) struct Row {

@@ -1,0 +1,76 @@
+//! What a switch counts, whoever drives it.
+
+use std::sync::Arc;
+
+use xoff_dataplane::counters::{ClassCounters, Counters};
+use xoff_dataplane::settings::SwitchSettings;
+use xoff_dataplane::units::{Class, PortId};
+
+use crate::plan::{Plan, SwitchId};
+
+/// A switch of a fabric, as far as what it counts says something of it. It stays when the switch has stopped, and has neither sockets nor
+/// packet memory, which an experiment of many fabrics would add up.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// What it is called.
+    pub name: String,
+    /// And its ports.
+    pub ports: Vec<String>,
+    /// What it is told, with the addresses of its ports.
+    pub settings: Arc<SwitchSettings>,
+    /// What it counts.
+    pub counters: Arc<Counters>,
+}
+
+impl Counted {
+    pub(crate) fn new(
+        plan: &Plan,
+        switch: SwitchId,
+        settings: Arc<SwitchSettings>,
+        counters: Arc<Counters>,
+    ) -> Counted {
+        let ports = plan.ports_of(switch).map(|at| plan.port_name(at).to_owned()).collect();
+        Counted { name: plan.switch_name(switch).to_owned(), ports, settings, counters }
+    }
+
+    /// Its ports.
+    pub fn ports(&self) -> impl Iterator<Item = PortId> + use<> {
+        (0..=u8::MAX).map(PortId).take(self.ports.len())
+    }
+
+    /// All classes of all ports.
+    pub fn classes(&self) -> impl Iterator<Item = (PortId, Class, &ClassCounters)> {
+        let of = move |port| {
+            Class::ALL.into_iter().map(move |class| (port, class, self.counters.class(port, class)))
+        };
+        self.ports().flat_map(of)
+    }
+
+    /// One class of all ports.
+    pub fn class(&self, class: Class) -> impl Iterator<Item = &ClassCounters> {
+        self.ports().map(move |port| self.counters.class(port, class))
+    }
+
+    /// Least headroom left so far, over all lossless classes; `None` where no class is lossless.
+    #[must_use]
+    pub fn least_headroom(&self) -> Option<u64> {
+        let left = |(port, class, counters): (PortId, Class, &ClassCounters)| {
+            let settings = &self.settings.ports[port.index()].classes[class.index()];
+            let used = counters.headroom_watermark.get();
+            settings.lossless.then(|| settings.headroom.0.saturating_sub(used))
+        };
+        self.classes().filter_map(left).min()
+    }
+
+    /// One whose two ports, `left` and `right`, have counted nothing yet.
+    #[cfg(test)]
+    pub(crate) fn nothing(name: &str) -> Counted {
+        let mut plan = Plan::new(crate::line::Line::from(crate::line::Line::REFERENCE));
+        let switch = plan.switch(name);
+        ["left", "right"].iter().for_each(|port| _ = plan.host(port, switch));
+        let config =
+            plan.config(switch, &crate::settings::Settings::default(), xoff_config::Machine::default());
+        let settings = Arc::new(config.expect("it is a valid one").switch);
+        Counted::new(&plan, switch, settings, Counters::new(2))
+    }
+}

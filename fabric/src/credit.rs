@@ -1,0 +1,48 @@
+//! How far a port runs ahead of its line. Whoever measures a rate from the first frame on counts that much more time of
+//! the line than there was.
+
+use xoff_dataplane::settings::{PipelineSettings, PortSettings};
+use xoff_dataplane::units::{Bytes, Nanos};
+
+/// By how much time, after it was idle, while it sends so many frames of this size: it sends what it has saved up, and the
+/// frame that it begins with the last of that. Behind a pipeline with a rate frames come no faster than that, and what is
+/// saved up is used no faster.
+pub(crate) fn credit(port: &PortSettings, pipeline: &PipelineSettings, frame: Bytes, frames: u64) -> Nanos {
+    let saved_up = port.speed.time_of(port.commit.min(port.burst).saturating_add(frame));
+    let of_line = port.speed.time_of(Bytes(frame.0.saturating_mul(frames)));
+    let of_pipeline = pipeline.rate.map_or(Nanos::ZERO, |rate| rate.time_of(frames.saturating_sub(1)));
+    saved_up.min(of_line.since(of_pipeline))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_config::{Config, Machine};
+
+    use super::*;
+
+    const FRAME: Bytes = Bytes(1_538);
+
+    /// Of a port of 100 Mb/s, which takes 123,040 ns for a frame, over so many frames.
+    fn of(pipeline: &str, frames: u64) -> Nanos {
+        let port =
+            "[[port]]\nname = \"a\"\ndevice = \"a\"\nspeed = \"100M\"\ncommit = \"10KB\"\nburst = \"20KB\"\n";
+        let switch =
+            Config::from_toml("switch", &format!("{pipeline}{port}"), Machine::default()).unwrap().switch;
+        credit(&switch.ports[0], &switch.pipeline, FRAME, frames)
+    }
+
+    #[test]
+    fn a_port_uses_what_it_has_saved_up_as_fast_as_frames_come() {
+        let all = Nanos((10_000 + 1_538) * 80);
+        assert_eq!(of("", 1_000), all);
+        assert_eq!(of("", 2), Nanos(2 * 123_040), "no more than it sends");
+        // 1,000 frames pass in 99.9 ms, and take 123.04 ms of the line; 10 pass in 0.9 ms, and take 1.2304 ms.
+        let faster = "[pipeline]\nrate = \"10000pps\"\n";
+        assert_eq!(of(faster, 1_000), all);
+        assert_eq!(of(faster, 10), Nanos(1_230_400 - 900_000));
+        let slower = "[pipeline]\nrate = \"8000pps\"\n";
+        assert_eq!(of(slower, 1), Nanos(123_040));
+        assert_eq!(of(slower, 1_000), Nanos::ZERO);
+    }
+}

@@ -1,0 +1,41 @@
+//! Two leaves and four spines between them, and the ways to spread frames over the four paths.
+
+use crate::{Plan, PortOf, SwitchId};
+
+/// How a leaf spreads frames over its uplinks, as its configuration says it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SpreadCase {
+    pub name: &'static str,
+    keys: &'static str,
+    /// Whether frames of a flow may overtake each other.
+    pub reorders: bool,
+}
+
+pub(super) const FLOW: SpreadCase = SpreadCase { name: "flow", keys: "spread = \"flow\"\n", reorders: false };
+pub(super) const FRAME: SpreadCase =
+    SpreadCase { name: "frame", keys: "spread = \"frame\"\n", reorders: true };
+pub(super) const ADAPTIVE: SpreadCase =
+    SpreadCase { name: "adaptive", keys: "spread = \"adaptive\"\n", reorders: true };
+pub(super) const SPREADS: [SpreadCase; 3] = [FLOW, FRAME, ADAPTIVE];
+pub(super) const SPINES: usize = 4;
+/// At each leaf.
+pub(super) const HOSTS: usize = 4;
+
+/// The leaves of an otherwise empty plan.
+pub(super) fn leaves(plan: &mut Plan) -> [SwitchId; 2] {
+    ["leaf-1", "leaf-2"].map(|name| plan.switch(name))
+}
+
+/// Spines, and uplinks of the leaves to all of them; returns those of the first.
+pub(super) fn spread(plan: &mut Plan, leaves: [SwitchId; 2], by: &SpreadCase) -> Vec<PortOf> {
+    let mut uplinks = [Vec::new(), Vec::new()];
+    for number in 1..=SPINES {
+        let spine = plan.switch(&format!("spine-{number}"));
+        for (leaf, uplinks) in leaves.into_iter().zip(&mut uplinks) {
+            uplinks.push(plan.trunk(leaf, spine).0);
+        }
+    }
+    uplinks.iter().for_each(|ports| plan.group("up", ports, by.keys));
+    let [uplinks, _] = uplinks;
+    uplinks
+}

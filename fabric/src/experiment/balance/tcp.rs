@@ -1,0 +1,330 @@
+//! The kernel's TCP over the same paths: a flow from each host of one leaf to a host of its own at the other.
+//!
+//! The class is lossless, so that whatever TCP sends again it has sent for nothing: it took segments that were still on their way
+//! for lost. That is up to how it finds losses, and each way to do so is tried wherever frames are spread. Where flows keep their
+//! paths it is not, and one way stands for all: the measure of what spreading gains and costs.
+
+use serde::Serialize;
+use xoff_dataplane::counter::Counter;
+use xoff_dataplane::units::Nanos;
+
+use super::paths::{self, ADAPTIVE, FLOW, FRAME, HOSTS, SPREADS, SpreadCase};
+use crate::experiment::kernel_hosts::{Bulk, Carried, one_class, receive_buffer, sender};
+use crate::experiment::plot::{Content, Limits, Panel, nice_top};
+use crate::experiment::report::{add_row, median, median_and_least, number, table};
+use crate::experiment::{Conduct, Spread};
+use crate::kernel::{Counts, Ecn, LossDetection, Options};
+use crate::{FabricError, HostId, LOSSLESS, Line, Plan, PortOf, Setup, jain};
+
+/// One way to spread frames, and one to find losses.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    spread: SpreadCase,
+    detection: LossDetection,
+}
+
+const fn case(spread: SpreadCase, detection: LossDetection) -> Case {
+    Case { spread, detection }
+}
+
+const CASES: [Case; 7] = [
+    case(FLOW, LossDetection::Rack),
+    case(FRAME, LossDetection::Rack),
+    case(FRAME, LossDetection::Dupack),
+    case(FRAME, LossDetection::Timeout),
+    case(ADAPTIVE, LossDetection::Rack),
+    case(ADAPTIVE, LossDetection::Dupack),
+    case(ADAPTIVE, LossDetection::Timeout),
+];
+const LASTS: Nanos = Nanos::from_millis(2500);
+/// TCP has found its rates by then; what is measured is measured from there.
+const SETTLED: Nanos = Nanos::from_millis(500);
+
+/// One case, under one policy.
+#[derive(Debug, Serialize)]
+pub(super) struct Point {
+    spread: &'static str,
+    detection: &'static str,
+    congestion_control: &'static str,
+    /// TCP payload read, all flows; one value for each run.
+    goodput_mbps: Option<Spread>,
+    /// The same of each flow; one value for each flow and run.
+    flow_mbps: Option<Spread>,
+    /// Jain's index over the flows; one value for each run.
+    fairness: Option<Spread>,
+    /// What waited for an uplink of the first leaf at a look.
+    uplink_kilobytes: Option<Spread>,
+    /// Times that a port's peer was told to stop, NICs and switches; all runs, as all below.
+    xoff_sent: u64,
+    /// How long they were held, added up.
+    paused_ms: f64,
+    /// Segments with data, each counted once.
+    segments: u64,
+    /// Those that came before an earlier one, and their part.
+    out_of_order_segments: u64,
+    out_of_order_percent: f64,
+    /// Those that were sent again, and their part.
+    retransmitted_segments: u64,
+    retransmitted_percent: f64,
+    /// Times that TCP slowed down because it had found a loss.
+    dupack_recoveries: u64,
+    sack_recoveries: u64,
+    timeouts: u64,
+    /// Segments for which the receivers' kernels had no room.
+    refused_segments: u64,
+    /// TCP payload that was sent, and that arrived.
+    bytes_written: u64,
+    bytes_read: u64,
+}
+
+/// One case, once.
+pub(super) struct Run {
+    case: Case,
+    carried: Carried,
+    /// Kilobytes at each uplink at each look.
+    waiting: Vec<f64>,
+}
+
+struct Scene {
+    flows: Vec<(HostId, HostId)>,
+    uplinks: Vec<PortOf>,
+}
+
+/// All that there are, each once: how TCP finds losses is nothing to a switch. None in the simulator, which has no TCP.
+pub(super) fn plans(line: Line) -> impl Iterator<Item = Plan> {
+    let spreads = if line.is_simulated() { &[] } else { &SPREADS[..] };
+    spreads.iter().map(move |spread| plan(line, spread).0)
+}
+
+fn plan(line: Line, spread: &SpreadCase) -> (Plan, Scene) {
+    let mut plan = Plan::new(line);
+    let leaves = paths::leaves(&mut plan);
+    let flow = |number: usize| {
+        let (from, _) = sender(&mut plan, number, leaves[0]);
+        (from, plan.kernel_host(&format!("receiver-{number}"), leaves[1]))
+    };
+    let flows = (1..=HOSTS).map(flow).collect();
+    let uplinks = paths::spread(&mut plan, leaves, spread);
+    for switch in plan.switches() {
+        one_class(plan.settings_of(switch));
+    }
+    (plan, Scene { flows, uplinks })
+}
+
+/// Every case once; none in the simulator.
+pub(super) fn run(setup: &Setup<'_>) -> Result<Vec<Run>, FabricError> {
+    let line = setup.line;
+    let cases = if line.is_simulated() { &[] } else { &CASES[..] };
+    cases.iter().map(|&case| run_case(setup, case)).collect()
+}
+
+fn run_case(setup: &Setup<'_>, case: Case) -> Result<Run, FabricError> {
+    let line = setup.line;
+    let (plan, scene) = plan(line, &case.spread);
+    let plan = plan.at_point(format!("tcp={} spread={}", case.detection.name(), case.spread.name));
+    let fabric = setup.build(plan)?;
+    let options =
+        Options { ecn: Ecn::Incapable, detection: case.detection, receive_buffer: receive_buffer(line) };
+    let bulk = Bulk { flows: scene.flows, options, lasts: LASTS };
+    let mut waiting = Vec::new();
+    let carried = bulk.run(&fabric, |live, now| {
+        if now >= SETTLED {
+            let bytes = scene.uplinks.iter().map(|&uplink| live.class(uplink, LOSSLESS).egress_bytes.get());
+            waiting.extend(bytes.map(|bytes| bytes as f64 / 1e3));
+        }
+    })?;
+    Ok(Run { case, carried, waiting })
+}
+
+impl Run {
+    /// That segments come out of order is what some ways to spread are for.
+    pub(super) fn conduct(&self) -> Conduct {
+        self.carried.conduct(self.case.spread.reorders)
+    }
+}
+
+/// What each case came to in these runs.
+pub(super) fn points(runs: &[&[Run]]) -> Vec<Point> {
+    let point =
+        |place: usize| Point::of(CASES[place], &runs.iter().map(|run| &run[place]).collect::<Vec<_>>());
+    let cases = runs.first().map_or(0, |run| run.len());
+    (0..cases).map(point).collect()
+}
+
+impl Point {
+    fn of(case: Case, runs: &[&Run]) -> Point {
+        let rates: Vec<Vec<f64>> = runs.iter().filter_map(|run| run.carried.rates(SETTLED)).collect();
+        let volumes = || runs.iter().flat_map(|run| &run.carried.watched.volumes);
+        let sum = |of| runs.iter().map(|run| run.carried.account.sum(LOSSLESS, of)).sum::<u64>();
+        let held: u64 = sum(|class| -> &Counter { &class.held_nanos });
+        let at_senders = runs.iter().map(|run| run.carried.at_senders).sum::<Counts>();
+        let at_receivers = runs.iter().map(|run| run.carried.at_receivers).sum::<Counts>();
+        let percent = |segments: u64| 100.0 * segments as f64 / at_senders.segments.max(1) as f64;
+        let control = runs.first().map(|run| run.carried.watched.congestion_control);
+        Point {
+            spread: case.spread.name,
+            detection: case.detection.name(),
+            congestion_control: control.unwrap_or_default(),
+            goodput_mbps: Spread::of(rates.iter().map(|flows| flows.iter().sum())),
+            flow_mbps: Spread::of(rates.iter().flatten().copied()),
+            fairness: Spread::of(rates.iter().filter_map(|flows| jain(flows))),
+            uplink_kilobytes: Spread::of(runs.iter().flat_map(|run| run.waiting.iter().copied())),
+            xoff_sent: sum(|class| &class.xoff_sent),
+            paused_ms: held as f64 / 1e6,
+            segments: at_senders.segments,
+            out_of_order_segments: at_receivers.out_of_order,
+            out_of_order_percent: percent(at_receivers.out_of_order),
+            retransmitted_segments: at_senders.retransmitted,
+            retransmitted_percent: percent(at_senders.retransmitted),
+            dupack_recoveries: at_senders.dupack_recoveries,
+            sack_recoveries: at_senders.sack_recoveries,
+            timeouts: at_senders.timeouts,
+            refused_segments: at_receivers.refused,
+            bytes_written: volumes().map(|flow| flow.written).sum(),
+            bytes_read: volumes().map(|flow| flow.read).sum(),
+        }
+    }
+}
+
+/// By policy.
+type All<'a> = [(&'a str, &'a [Point])];
+
+pub(super) fn text(all: &All<'_>) -> String {
+    let mut table = table(&[
+        "policy",
+        "spread",
+        "TCP finds\nlosses by",
+        "goodput Mb/s\nall / least flow",
+        "fairness\nmedian (least)",
+        "uplink, kB\np50 / p75 / max",
+        "XOFF",
+        "held\nms",
+        "out of order\n%",
+        "sent again\nsegments / %",
+        "slowed down\nby acks / time",
+    ]);
+    for (name, of) in all.iter().flat_map(|(name, points)| points.iter().map(move |of| (*name, of))) {
+        let waiting = of.uplink_kilobytes.map_or_else(
+            || number(None, 0),
+            |Spread { p50, p75, max, .. }| format!("{p50:.0} / {p75:.0} / {max:.0}"),
+        );
+        add_row(
+            &mut table,
+            [
+                name.to_owned(),
+                of.spread.to_owned(),
+                of.detection.to_owned(),
+                format!("{} / {}", median(of.goodput_mbps, 1), number(of.flow_mbps.map(|of| of.min), 1)),
+                median_and_least(of.fairness, 3),
+                waiting,
+                of.xoff_sent.to_string(),
+                number(of.paused_ms, 0),
+                number(of.out_of_order_percent, 1),
+                format!("{} / {:.1}", of.retransmitted_segments, of.retransmitted_percent),
+                format!("{} / {}", of.dupack_recoveries + of.sack_recoveries, of.timeouts),
+            ],
+        );
+    }
+    let refused: u64 = all.iter().flat_map(|(_, points)| points.iter()).map(|of| of.refused_segments).sum();
+    let but = match refused {
+        0 => String::new(),
+        some => format!(", but for what receivers had no room for ({some} segments)"),
+    };
+    format!(
+        "{table}\nTCP of the kernel, one flow from each host to its own receiver, {} ms; rates and queues from {} ms on. What is sent again \
+         where nothing was lost is sent again for nothing{but}.",
+        LASTS.0 / 1_000_000,
+        SETTLED.0 / 1_000_000
+    )
+}
+
+/// Goodput for each way to find losses, and what was sent again where order has a say in that.
+pub(super) fn panels(all: &All<'_>) -> Vec<Panel> {
+    let ways = [
+        (LossDetection::Rack, "TCP, losses found by time (RACK)"),
+        (LossDetection::Dupack, "TCP, by three duplicate acknowledgements"),
+        (LossDetection::Timeout, "TCP, by time-outs alone"),
+    ];
+    let rows = |way: LossDetection| {
+        let named = |of: &Point, policy: &str| format!("{policy} {}", of.spread);
+        let places = CASES.iter().enumerate().filter(move |(_, case)| case.detection == way);
+        let points = places.flat_map(|(place, _)| all.iter().map(move |(name, of)| (*name, &of[place])));
+        points.map(move |(name, of)| (named(of, name), of)).collect::<Vec<_>>()
+    };
+    let points = || all.iter().flat_map(|(_, points)| points.iter());
+    let to = |most: f64| Limits { x: Some((0.0, most)), top: None };
+    let goodput_limits = to(nice_top(points().filter_map(|of| of.goodput_mbps).map(|of| of.max)));
+    let again_limits = to(nice_top(points().map(|of| of.retransmitted_percent)));
+    let goodput = ways.iter().map(|&(way, title)| {
+        let rows = rows(way).into_iter().map(|(name, of)| (name, of.goodput_mbps)).collect();
+        let x = "goodput of all flows (Mb/s)";
+        Panel::new(title, x, "", Content::Spreads(rows)).within(goodput_limits).absent("not measured")
+    });
+    let again = ways.iter().filter(|(way, _)| *way != LossDetection::Timeout).map(|&(way, title)| {
+        let rows = rows(way).into_iter().map(|(name, of)| (name, vec![(0.0, of.retransmitted_percent)]));
+        let x = "sent again, of all segments (%)";
+        Panel::new(title, x, "", Content::Spans(rows.collect())).within(again_limits)
+    });
+    goodput.chain(again).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_config::Machine;
+    use xoff_dataplane::settings::{PortSettings, Trust};
+    use xoff_dataplane::units::{BitRate, CLASSES};
+
+    use super::*;
+    use crate::experiment::{Experiment, LINES, Verdict};
+    use crate::{Account, Settings, Totals};
+
+    #[test]
+    fn headlines_are_those_of_the_cases_that_they_name() {
+        let name = |place: usize| (CASES[place].spread.name, CASES[place].detection.name());
+        assert_eq!([0, 4, 5].map(name), [("flow", "rack"), ("adaptive", "rack"), ("adaptive", "dupack")]);
+    }
+
+    #[test]
+    fn nics_and_switches_can_be_as_they_are_told_and_whatever_comes_is_in_the_class() {
+        let policies = Experiment::find("balance").unwrap().default_policies();
+        for plan in [*LINES.start(), *LINES.end()].into_iter().map(Line::from).flat_map(plans) {
+            for (variant, switch) in policies.iter().flat_map(|of| plan.switches().map(move |at| (of, at))) {
+                let config = plan.config(switch, &variant.settings(plan.line()), Machine::default());
+                let what = format!("{} under {}", plan.switch_name(switch), variant.name);
+                let config = config.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+                assert!(config.warnings.is_empty(), "{what}: {:?}", config.warnings);
+                let takes_all =
+                    |port: &PortSettings| (port.trust, port.default_class) == (Trust::Port, LOSSLESS);
+                assert!(config.switch.ports.iter().all(takes_all), "{what}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_host_sends_to_its_own_and_all_have_the_same_paths() {
+        let (plan, scene) = plan(BitRate::from_mbps(100).into(), &ADAPTIVE);
+        let mut ends: Vec<HostId> = scene.flows.iter().flat_map(|&(from, to)| [from, to]).collect();
+        ends.sort();
+        ends.dedup();
+        assert_eq!((scene.flows.len(), ends.len()), (HOSTS, 2 * HOSTS));
+        let config = plan.config(scene.uplinks[0].switch, &Settings::default(), Machine::default()).unwrap();
+        let [group] = &config.switch.groups[..] else { panic!("one") };
+        let members: Vec<_> = group.members.iter().map(|member| member.port).collect();
+        assert_eq!(members, scene.uplinks.iter().map(|uplink| uplink.port).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn order_counts_where_flows_keep_their_paths_and_only_there() {
+        let verdict = |case: Case, reordered, lost| {
+            let totals = Totals { sent: 10, received: 10 - lost, lost, reordered, ..Totals::default() };
+            let account = Account::of_hosts(Vec::new(), [0; CLASSES]);
+            Run { case, carried: Carried::of(account, totals), waiting: Vec::new() }.conduct().verdict
+        };
+        let [flow, frame] = [CASES[0], CASES[1]];
+        assert_eq!([flow, frame].map(|case| verdict(case, 0, 0)), [Verdict::Kept; 2]);
+        assert_eq!([flow, frame].map(|case| verdict(case, 1, 0)), [Verdict::Broken, Verdict::Kept]);
+        let lost = [flow, frame].map(|case| verdict(case, 1, 1));
+        assert_eq!(lost, [Verdict::Lossy; 2], "what is sent again for a lost one comes late");
+    }
+}

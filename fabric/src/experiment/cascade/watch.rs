@@ -1,0 +1,261 @@
+//! Watching who holds whom, and who obeys.
+//!
+//! Switches count what they do, and say since when a pause has lasted: whoever looks at them knows the begin of a
+//! pause to the nanosecond, and its end to lie between two looks. The watcher runs on the same machine, and may
+//! be kept from looking for longer than a short pause lasts; but a pause that has ended is counted, so that one which nobody
+//! saw is known to have been. What is known from there on has a hole, and proves no order of what came first.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use xoff_dataplane::cause::{Cause, Trigger};
+use xoff_dataplane::counter::Histogram;
+use xoff_dataplane::counters::ClassCounters;
+use xoff_dataplane::units::Nanos;
+
+use crate::{LOSSLESS, Live, Plan, PortOf, settled};
+
+const LOOK: Duration = Duration::from_micros(200);
+
+/// What a switch did at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Deed {
+    /// It told its peer to stop.
+    Holds,
+    /// It told it to go on.
+    Releases,
+    /// It stopped, as its peer had told it.
+    Stops,
+    /// It goes on.
+    Resumes,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Event {
+    /// After the first frame was due. Of an end: when it was seen.
+    pub(super) at_ms: f64,
+    /// It was not before. Of an end: when the look before began.
+    #[serde(skip)]
+    pub(super) not_before_ms: f64,
+    pub(super) switch: String,
+    /// The port, called after who is behind it.
+    pub(super) port: String,
+    pub(super) deed: Deed,
+    /// Of a hold: what the switch says.
+    pub(super) why: Option<String>,
+    /// Of a hold: where most of it waits for, and whether that is held by its own peer.
+    pub(super) culprit: Option<String>,
+    pub(super) relayed: Option<bool>,
+}
+
+/// What was seen of a run.
+pub(super) struct Sight {
+    /// In the order of time.
+    pub(super) events: Vec<Event>,
+    /// From here on, ms, there was at least one pause more than was seen.
+    pub(super) unseen_from_ms: Option<f64>,
+}
+
+impl Sight {
+    /// Events before anything was missed.
+    pub(super) fn known(&self) -> &[Event] {
+        let before = |from| self.events.partition_point(|event| event.at_ms < from);
+        &self.events[..self.unseen_from_ms.map_or(self.events.len(), before)]
+    }
+}
+
+/// Pauses of one kind at one port, as far as they were seen.
+#[derive(Clone, Copy, Debug, Default)]
+struct Track {
+    /// Since when the one that lasts has lasted; 0 where none does.
+    since: u64,
+    /// How many began.
+    begun: u64,
+    /// When the last look began.
+    looked: Nanos,
+}
+
+/// What a look at a [`Track`] found. Times count from the first frame.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Found {
+    /// The end of a pause, between these times.
+    end: Option<[Nanos; 2]>,
+    /// The begin of another.
+    begin: Option<Nanos>,
+    /// One more began and ended after this time.
+    unseen_from: Option<Nanos>,
+}
+
+impl Track {
+    /// A look from `from` to `to` that read how many had ended, and then since when one had lasted, if one did.
+    /// Both are of the switch's clock, which stood at `origin` when the first frame was due.
+    fn look(&mut self, [from, to]: [Nanos; 2], origin: Nanos, ended: u64, since: u64) -> Found {
+        let mut found = Found::default();
+        if since != self.since {
+            let begun = Nanos(since).since(origin);
+            if self.since != 0 {
+                found.end = Some([self.looked, if since == 0 { to } else { begun }]);
+            }
+            if since != 0 {
+                found.begin = Some(begun);
+                self.begun += 1;
+            }
+            self.since = since;
+        }
+        // Counted after it no longer lasts: this may be one too few for a moment, and is never one too many.
+        let begun = ended + u64::from(since != 0);
+        if begun > self.begun {
+            found.unseen_from = Some(self.looked);
+            self.begun = begun;
+        }
+        self.looked = from;
+        found
+    }
+}
+
+/// Every port, with the names of its switch, of itself and of the switch's other ports.
+struct Watched {
+    at: PortOf,
+    switch: String,
+    names: Vec<String>,
+}
+
+fn ports(plan: &Plan) -> Vec<Watched> {
+    let of = |switch| {
+        let names: Vec<String> = plan.ports_of(switch).map(|at| plan.port_name(at).to_owned()).collect();
+        let name = plan.switch_name(switch).to_owned();
+        plan.ports_of(switch).map(move |at| Watched { at, switch: name.clone(), names: names.clone() })
+    };
+    plan.switches().flat_map(of).collect()
+}
+
+/// Notes every change of who is held and who obeys, for at most so long.
+pub(super) fn watch(live: &Live<'_>, plan: &Plan, patience: Duration) -> Sight {
+    let ports = ports(plan);
+    let mut tracks = vec![[Track::default(); 2]; ports.len()];
+    let mut sight = Sight { events: Vec::new(), unseen_from_ms: None };
+    live.every(LOOK, patience, |mut from| {
+        for (port, tracks) in ports.iter().zip(&mut tracks) {
+            let class = live.class(port.at, LOSSLESS);
+            let (ended, since, cause) = read(class);
+            let to = live.elapsed();
+            let deeds = [(Deed::Holds, Deed::Releases, cause), (Deed::Stops, Deed::Resumes, None)];
+            for (kind, (begins, ends, cause)) in deeds.into_iter().enumerate() {
+                let found = tracks[kind].look([from, to], live.begin(), ended[kind], since[kind]);
+                sight.events.extend(found.end.map(|within| port.event(within, ends, None)));
+                sight.events.extend(found.begin.map(|at| port.event([at; 2], begins, cause)));
+                if let Some(unseen) = found.unseen_from.map(ms) {
+                    sight.unseen_from_ms = Some(sight.unseen_from_ms.map_or(unseen, |from| from.min(unseen)));
+                }
+            }
+            from = to;
+        }
+    });
+    sight.events.sort_by(|a: &Event, b: &Event| a.at_ms.total_cmp(&b.at_ms));
+    sight
+}
+
+/// How many holds and pauses have ended, since when those that last have, and the cause of the hold.
+fn read(class: &ClassCounters) -> ([u64; 2], [u64; 2], Option<Cause>) {
+    settled(|| {
+        let ended = [&class.held_durations, &class.paused_durations].map(Histogram::count);
+        let since = [class.held_since.get(), class.paused_since.get()];
+        (ended, since, Cause::unpack(class.held_cause.get()))
+    })
+}
+
+fn ms(at: Nanos) -> f64 {
+    at.0 as f64 / 1e6
+}
+
+impl Watched {
+    fn event(&self, [not_before, at]: [Nanos; 2], deed: Deed, cause: Option<Cause>) -> Event {
+        Event {
+            at_ms: ms(at),
+            not_before_ms: ms(not_before),
+            switch: self.switch.clone(),
+            port: self.names[self.at.port.index()].clone(),
+            deed,
+            why: cause.map(|cause| self.explain(cause)),
+            culprit: cause.and_then(|cause| Some(self.names[cause.culprit?.index()].clone())),
+            relayed: cause.map(|cause| cause.relayed),
+        }
+    }
+
+    fn explain(&self, cause: Cause) -> String {
+        let culprit = cause.culprit.map_or("none", |port| &self.names[port.index()]);
+        let held = if cause.relayed { ", which its own peer holds" } else { "" };
+        format!("{} threshold; most of it waits for {culprit}{held}", Trigger::NAMES[cause.trigger])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ORIGIN: Nanos = Nanos::from_millis(1000);
+
+    fn at(ms: u64) -> Nanos {
+        Nanos::from_millis(ms)
+    }
+
+    /// Looks a millisecond long that read the clock's `since`, and what they found.
+    fn looks<const N: usize>(looks: [(u64, u64, u64); N]) -> [Found; N] {
+        let mut track = Track::default();
+        looks.map(|(from, ended, since)| {
+            let since = if since == 0 { 0 } else { ORIGIN.after(at(since)).0 };
+            track.look([at(from), at(from + 1)], ORIGIN, ended, since)
+        })
+    }
+
+    #[test]
+    fn a_pause_begins_when_the_switch_says_and_ends_between_two_looks() {
+        let [none, begin, lasts, end] = looks([(10, 0, 0), (20, 0, 15), (30, 0, 15), (40, 1, 0)]);
+        assert_eq!([none, lasts], [Found::default(), Found::default()]);
+        assert_eq!(begin, Found { begin: Some(at(15)), ..Found::default() });
+        assert_eq!(end, Found { end: Some([at(30), at(41)]), ..Found::default() });
+    }
+
+    #[test]
+    fn the_end_of_a_pause_is_not_after_the_begin_of_the_next() {
+        let [_, next] = looks([(10, 0, 5), (20, 1, 17)]);
+        assert_eq!(next, Found { end: Some([at(10), at(17)]), begin: Some(at(17)), unseen_from: None });
+    }
+
+    #[test]
+    fn a_pause_that_nobody_saw_is_known_to_have_been_since_the_look_before() {
+        let [_, between, no_more] = looks([(10, 0, 0), (20, 1, 0), (30, 1, 0)]);
+        assert_eq!(between, Found { unseen_from: Some(at(10)), ..Found::default() });
+        assert_eq!(no_more, Found::default());
+        let [_, one_of_two] = looks([(10, 0, 0), (20, 1, 17)]);
+        assert_eq!(one_of_two, Found { begin: Some(at(17)), end: None, unseen_from: Some(at(10)) });
+        let [.., beside] = looks([(10, 0, 5), (20, 0, 5), (30, 2, 0)]);
+        assert_eq!(beside, Found { end: Some([at(20), at(31)]), begin: None, unseen_from: Some(at(20)) });
+    }
+
+    #[test]
+    fn a_pause_that_is_over_and_not_yet_counted_is_none_that_nobody_saw() {
+        let [_, over, counted] = looks([(10, 0, 5), (20, 0, 0), (30, 1, 0)]);
+        assert_eq!(over, Found { end: Some([at(10), at(21)]), ..Found::default() });
+        assert_eq!(counted, Found::default());
+    }
+
+    #[test]
+    fn what_was_seen_is_known_until_something_was_missed() {
+        let event = |at_ms| Event {
+            at_ms,
+            not_before_ms: at_ms,
+            switch: String::new(),
+            port: String::new(),
+            deed: Deed::Holds,
+            why: None,
+            culprit: None,
+            relayed: None,
+        };
+        let known = |unseen_from_ms| {
+            Sight { events: [1.0, 2.0, 3.0].map(event).to_vec(), unseen_from_ms }.known().len()
+        };
+        assert_eq!([Some(2.0), Some(2.1), None].map(known), [1, 2, 3]);
+    }
+}

@@ -1,0 +1,337 @@
+//! `ecn`: the kernel's TCP, from four hosts into one port of a switch that marks, or does not.
+//!
+//! ```text
+//!   sender-1 -- nic-1 --.
+//!      ..        ..      >-- switch -- receiver
+//!   sender-4 -- nic-4 --'
+//! ```
+//!
+//! Without marks TCP sends as much as the receiver's window allows, the queue grows until senders are
+//! paused, and stays there. With marks TCP keeps it short, and pauses become rare.
+
+use std::slice;
+
+use serde::Serialize;
+use xoff_dataplane::counters::ClassCounters;
+use xoff_dataplane::units::Nanos;
+
+use super::kernel_hosts::{Bulk, Carried, one_class, receive_buffer, sender};
+use super::plot::{Content, Panel, Point};
+use super::report::{add_row, median, median_and_least, number, table};
+use super::statistics::mean;
+use super::variant::WITHOUT_ECN;
+use super::{
+    Conduct, Experiment, Figure, Findings, Length, Promises, Request, Spread, Tell, Variant, compare,
+};
+use crate::kernel::{Ecn, LossDetection, Options};
+use crate::{FabricError, HostId, LOSSLESS, Line, Pfc, Plan, PortOf, Settings, Setup, jain};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "ecn",
+    about: "TCP of the kernel into one port, with and without marks: queue, pauses, drops, goodput, fairness",
+    length: Length::Unless(4),
+    policies: &["pfc", "pfc-ecn", "pfc-ecn-step", "lossy", "lossy-ecn", WITHOUT_ECN],
+    settings,
+    plans: |_, line| vec![plan(line).0],
+    routed: None,
+    promises: Promises::Variants,
+    headlines: &[
+        ("goodput\nMb/s", "/goodput_mbps/p50"),
+        ("fairness", "/fairness/p50"),
+        ("mean queue\nbytes", "/queue_bytes/mean"),
+        ("senders held\n%", "/paused_percent"),
+    ],
+    measure,
+};
+
+const SENDERS: usize = 4;
+/// TCP has found its rates by then; what is measured is measured from there.
+const SETTLED: Nanos = Nanos::from_millis(1000);
+/// Points of a line in the plot are so far apart.
+const STEP: Nanos = Nanos::from_millis(50);
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    /// Of the senders' and the receiver's TCP.
+    congestion_control: &'static str,
+    /// TCP payload read, all flows; one value for each run.
+    goodput_mbps: Option<Spread>,
+    /// The same of each flow; one value for each flow and run.
+    flow_mbps: Option<Spread>,
+    /// Jain's index over the flows; one value for each run.
+    fairness: Option<Spread>,
+    /// The congested egress queue, one value every ms; null where it was never looked at.
+    queue_bytes: Option<Queue>,
+    /// Of the time that senders sent, the part that they were held; mean over senders and runs.
+    paused_percent: Option<f64>,
+    /// Frames to the receiver, and those of them that the switch marked; all runs, as all below.
+    frames: u64,
+    marked_frames: u64,
+    /// Packets that the receiver's kernel found marked.
+    marks_seen: u64,
+    /// Frames dropped by the switches.
+    dropped_frames: u64,
+    /// Segments that senders sent again.
+    retransmitted_segments: u64,
+    /// TCP payload that was sent, and that arrived.
+    bytes_written: u64,
+    bytes_read: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Queue {
+    mean: f64,
+    #[serde(flatten)]
+    spread: Spread,
+    /// Most at a time, also before flows have settled.
+    peak: u64,
+}
+
+/// One run.
+struct Run {
+    carried: Carried,
+    scene: Scene,
+    /// Bytes of the congested egress queue, at each look.
+    queue: Vec<(Nanos, f64)>,
+}
+
+struct Scene {
+    senders: Vec<HostId>,
+    receiver: HostId,
+    /// Where senders come in.
+    inputs: Vec<PortOf>,
+    congested: PortOf,
+}
+
+fn measure(request: &Request, tell: &mut Tell<'_>) -> Result<Findings, FabricError> {
+    let measured = compare(&EXPERIMENT, request, tell, |variant, setup| run(variant, setup, request))?;
+    let mut findings = Findings::default();
+    let mut all = Vec::new();
+    for (variant, runs) in measured {
+        let conduct: Conduct = runs.iter().map(|run| run.carried.conduct(false)).sum();
+        let measured = Measured::of(&runs);
+        let pfc = conduct.pfc;
+        let each = runs.iter().map(|run| Measured::of(slice::from_ref(run)));
+        let name = findings.add(variant, conduct, &measured, each);
+        let queue = runs.first().map(Run::queue_over_time).unwrap_or_default();
+        all.push(Outcome { name, pfc, measured, queue });
+    }
+    findings.text = text(request, &all);
+    findings.figure = figure(request, &all);
+    Ok(findings)
+}
+
+fn settings(variant: &Variant, line: Line) -> Settings {
+    let mut settings = variant.settings(line);
+    one_class(&mut settings);
+    settings
+}
+
+fn run(variant: &Variant, setup: &Setup<'_>, request: &Request) -> Result<Run, FabricError> {
+    let (plan, scene) = plan(request.line);
+    let fabric = setup.build(plan)?;
+    let ecn = if variant.name == WITHOUT_ECN { Ecn::Incapable } else { Ecn::Capable };
+    let bulk = Bulk {
+        flows: scene.senders.iter().map(|&sender| (sender, scene.receiver)).collect(),
+        options: Options {
+            ecn,
+            detection: LossDetection::Rack,
+            receive_buffer: receive_buffer(request.line),
+        },
+        lasts: Nanos::from_millis(u64::from(request.seconds) * 1000),
+    };
+    let mut queue = Vec::new();
+    let carried = bulk.run(&fabric, |live, now| {
+        queue.push((now, live.class(scene.congested, LOSSLESS).egress_bytes.get() as f64));
+    })?;
+    Ok(Run { carried, scene, queue })
+}
+
+fn plan(line: Line) -> (Plan, Scene) {
+    let mut plan = Plan::new(line);
+    let switch = plan.switch("switch");
+    let receiver = plan.kernel_host("receiver", switch);
+    let (senders, inputs) = (1..=SENDERS).map(|number| sender(&mut plan, number, switch)).unzip();
+    let congested = plan.port_of(receiver);
+    (plan, Scene { senders, receiver, inputs, congested })
+}
+
+impl Measured {
+    fn of(runs: &[Run]) -> Measured {
+        let rates: Vec<Vec<f64>> = runs.iter().filter_map(|run| run.carried.rates(SETTLED)).collect();
+        let queue = || runs.iter().flat_map(Run::settled_queue);
+        let volumes = || runs.iter().flat_map(|run| &run.carried.watched.volumes);
+        Measured {
+            congestion_control: runs
+                .first()
+                .map(|run| run.carried.watched.congestion_control)
+                .unwrap_or_default(),
+            goodput_mbps: Spread::of(rates.iter().map(|flows| flows.iter().sum())),
+            flow_mbps: Spread::of(rates.iter().flatten().copied()),
+            fairness: Spread::of(rates.iter().filter_map(|flows| jain(flows))),
+            queue_bytes: Queue::of(queue(), runs),
+            paused_percent: mean(runs.iter().filter_map(Run::paused_percent)),
+            frames: runs.iter().map(|run| run.congested().tx_frames.get()).sum(),
+            marked_frames: runs.iter().map(|run| run.congested().ecn_marked_frames.get()).sum(),
+            marks_seen: runs.iter().map(|run| run.carried.at_receivers.marked).sum(),
+            dropped_frames: runs.iter().map(|run| run.carried.account.dropped(LOSSLESS)).sum(),
+            retransmitted_segments: runs.iter().map(|run| run.carried.at_senders.retransmitted).sum(),
+            bytes_written: volumes().map(|flow| flow.written).sum(),
+            bytes_read: volumes().map(|flow| flow.read).sum(),
+        }
+    }
+
+    /// Of the frames for the receiver.
+    fn percent(&self, frames: u64) -> f64 {
+        100.0 * frames as f64 / (self.frames + self.dropped_frames).max(1) as f64
+    }
+}
+
+impl Queue {
+    fn of(looks: impl Iterator<Item = f64>, runs: &[Run]) -> Option<Queue> {
+        let looks: Vec<f64> = looks.collect();
+        Some(Queue {
+            mean: mean(looks.iter().copied())?,
+            spread: Spread::of(looks)?,
+            peak: runs.iter().map(|run| run.congested().egress_watermark.get()).max()?,
+        })
+    }
+}
+
+impl Run {
+    fn congested(&self) -> &ClassCounters {
+        self.carried.account.class(self.scene.congested, LOSSLESS)
+    }
+
+    fn settled_queue(&self) -> impl Iterator<Item = f64> {
+        self.queue.iter().filter(|look| look.0 >= SETTLED).map(|look| look.1)
+    }
+
+    /// Points (s, KB), the mean of each step.
+    fn queue_over_time(&self) -> Vec<Point> {
+        let step = |at: Nanos| at.0 / STEP.0;
+        let steps = self.queue.chunk_by(|a, b| step(a.0) == step(b.0));
+        let point = |looks: &[(Nanos, f64)]| {
+            let middle = (step(looks[0].0) * STEP.0 + STEP.0 / 2) as f64;
+            (middle / 1e9, mean(looks.iter().map(|look| look.1 / 1e3)))
+        };
+        steps.map(point).collect()
+    }
+
+    fn paused_percent(&self) -> Option<f64> {
+        let inputs = self.scene.inputs.iter();
+        let paused = inputs.map(|&port| self.carried.account.class(port, LOSSLESS).held_nanos.get());
+        // What is paused when the programs have ended is paused a little longer.
+        let lasted = self.carried.watched.lasted.0 as f64;
+        Some((100.0 * mean(paused.map(|nanos| nanos as f64))? / lasted).min(100.0))
+    }
+}
+
+/// What became of a policy.
+struct Outcome {
+    name: String,
+    pfc: Pfc,
+    measured: Measured,
+    /// First run.
+    queue: Vec<Point>,
+}
+
+fn title(request: &Request) -> String {
+    let line = request.line;
+    format!("ECN: TCP of the kernel from {SENDERS} hosts into one {line} port, {} s", request.seconds)
+}
+
+fn text(request: &Request, all: &[Outcome]) -> String {
+    let mut table = table(&[
+        "policy",
+        "TCP",
+        "goodput Mb/s\nall / a flow: min / p50 / max",
+        "fairness\nmedian (least)",
+        "queue KB\nmean / p50 / peak",
+        "senders held\ntimes / % of time",
+        "marked\nby us / seen by TCP",
+        "dropped / sent again",
+    ]);
+    for Outcome { name, pfc, measured: of, .. } in all {
+        let flow = |of_flow: fn(Spread) -> f64| number(of.flow_mbps.map(of_flow), 1);
+        let queue = |of_queue: fn(&Queue) -> f64| {
+            number(of.queue_bytes.as_ref().map(|queue| of_queue(queue) / 1e3), 1)
+        };
+        let flows = [flow(|flow| flow.min), flow(|flow| flow.p50), flow(|flow| flow.max)];
+        let queues = [queue(|of| of.mean), queue(|of| of.spread.p50), queue(|of| of.peak as f64)];
+        add_row(
+            &mut table,
+            [
+                name.clone(),
+                of.congestion_control.to_owned(),
+                format!("{} / {}", median(of.goodput_mbps, 1), flows.join(" / ")),
+                median_and_least(of.fairness, 3),
+                queues.join(" / "),
+                format!("{} / {}", pfc.xoff_sent, number(of.paused_percent, 1)),
+                format!("{} / {}", of.marked_frames, of.marks_seen),
+                format!("{} / {}", of.dropped_frames, of.retransmitted_segments),
+            ],
+        );
+    }
+    format!(
+        "{}\n\n{table}\nRates and queue from {} ms on; all else from the beginning. The totals below are frames of TCP, \
+         acknowledgements too.",
+        title(request),
+        SETTLED.0 / 1_000_000
+    )
+}
+
+fn figure(request: &Request, all: &[Outcome]) -> Figure {
+    let spreads = |title: &str, x: &str, of: &dyn Fn(&Measured) -> Option<Spread>| {
+        let rows = all.iter().map(|all| (all.name.clone(), of(&all.measured)));
+        Panel::new(title, x, "", Content::Spreads(rows.collect())).absent("not measured")
+    };
+    let bars = |title: &str, x: &str, of: &dyn Fn(&Measured) -> Option<f64>| {
+        let bar = |all: &Outcome| of(&all.measured).map(|value| (0.0, value)).into_iter().collect();
+        let rows = all.iter().map(|all| (all.name.clone(), bar(all)));
+        Panel::new(title, x, "", Content::Spans(rows.collect()))
+    };
+    let lines = all.iter().map(|all| (all.name.clone(), all.queue.clone()));
+    let over_time = Panel::new(
+        "Queue at the congested port, first run",
+        "time (s)",
+        &format!("mean of {} ms (KB)", STEP.0 / 1_000_000),
+        Content::Lines(lines.collect()),
+    );
+    Figure {
+        title: title(request),
+        panels: vec![
+            over_time,
+            spreads("The same queue, all runs, once TCP has settled", "bytes (KB)", &|of| {
+                of.queue_bytes.as_ref().map(|queue| queue.spread.in_units_of(1e3))
+            }),
+            bars("Senders held", "time in pause, mean of senders (%)", &|of| of.paused_percent),
+            spreads("Goodput of each flow", "TCP payload (Mb/s)", &|of| of.flow_mbps),
+            bars("Marked", "of the frames for the receiver (%)", &|of| Some(of.percent(of.marked_frames))),
+        ],
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_config::Machine;
+
+    use super::*;
+    use crate::experiment::LINES;
+
+    #[test]
+    fn nics_can_be_as_they_are_told_at_every_rate() {
+        for line in [*LINES.start(), *LINES.end()].map(Line::from) {
+            let (plan, _) = plan(line);
+            for variant in EXPERIMENT.default_policies() {
+                for switch in plan.switches() {
+                    let config = plan.config(switch, &settings(variant, line), Machine::default());
+                    let what = format!("{} under {}", plan.switch_name(switch), variant.name);
+                    let warnings = config.unwrap_or_else(|error| panic!("{what}: {error:?}")).warnings;
+                    assert!(!variant.lossless || warnings.is_empty(), "{what}: {warnings:?}");
+                }
+            }
+        }
+    }
+}

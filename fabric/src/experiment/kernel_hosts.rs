@@ -1,0 +1,201 @@
+//! Hosts of the kernel in an experiment: how those that send are attached, and bulk transfers between them by TCP.
+//!
+//! A host of the kernel ignores pauses. Each sender therefore has a switch of two ports before it, the part of a NIC that stops
+//! when it is told to: what is paused waits there. The NIC never tells its host to stop, and does nothing else.
+//!
+//! ```text
+//!   sender-1 -- nic-1 --.
+//!      ..        ..      >-- switch ..
+//!   sender-4 -- nic-4 --'
+//! ```
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use xoff_dataplane::units::{Bytes, Nanos};
+
+use super::Conduct;
+use super::series::Series;
+use crate::kernel::{Counts, Kernels, Options, Transfer, Volume};
+use crate::{
+    Account, Fabric, FabricError, HostId, LOSSLESS, Line, Live, Load, Plan, PortOf, Settings, SwitchId,
+    Totals,
+};
+
+const LOOK: Duration = Duration::from_millis(1);
+/// All that was sent has left the switches by then.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Receive buffer of each flow, at 100 Mb/s; half of it and more is window.
+const RECEIVE_BUFFER: Bytes = Bytes(256_000);
+/// A whole window fits in a NIC, which never tells its host to stop: at 100 Mb/s, and at least. The least is what
+/// TCP sends at first, whatever its window will be (ten segments), and sends again for nothing where they take long.
+const ROOM_IN_NIC: Bytes = Bytes(400_000);
+const LEAST_ROOM_IN_NIC: Bytes = Bytes(60_000);
+/// Two frames: a NIC does not run ahead of its line to catch up with a pause.
+const NIC_BURST: Bytes = Bytes(3100);
+
+/// Whatever a host of the kernel sends is in the class that is looked at.
+pub(super) fn one_class(settings: &mut Settings) -> &mut Settings {
+    settings.text("defaults.trust", "port").set("defaults.default_class", LOSSLESS.get().to_string())
+}
+
+/// A sender of this number, whose NIC is connected to `switch`; and the port of the switch.
+pub(super) fn sender(plan: &mut Plan, number: usize, switch: SwitchId) -> (HostId, PortOf) {
+    let nic = plan.nic(&format!("nic-{number}"));
+    let host = plan.kernel_host(&format!("sender-{number}"), nic);
+    let input = plan.trunk(switch, nic).0;
+    let room = room_in_nic(plan.line());
+    one_class(plan.settings_of(nic))
+        .bytes("class.3.xoff", room)
+        .bytes("class.3.xon", Bytes(room.0 / 2))
+        .bytes("defaults.burst", NIC_BURST);
+    (host, input)
+}
+
+fn room_in_nic(line: Line) -> Bytes {
+    line.size(ROOM_IN_NIC).max(LEAST_ROOM_IN_NIC)
+}
+
+/// A receive buffer that goes with the NICs of senders at such lines.
+pub(super) fn receive_buffer(line: Line) -> Bytes {
+    line.size(RECEIVE_BUFFER)
+}
+
+/// Flows that begin together and are as fast as TCP lets them be.
+pub(super) struct Bulk {
+    /// Who sends to whom.
+    pub flows: Vec<(HostId, HostId)>,
+    pub options: Options,
+    /// For so long.
+    pub lasts: Nanos,
+}
+
+/// What became of them.
+pub(super) struct Carried {
+    pub account: Account,
+    pub watched: Watched,
+    /// Frames as the devices of the hosts have counted them, which carry nothing but TCP; reordered are segments that came
+    /// before an earlier one.
+    pub totals: Totals,
+    /// What the kernels of senders have counted, and those of receivers.
+    pub at_senders: Counts,
+    pub at_receivers: Counts,
+}
+
+/// What was seen while they ran.
+#[derive(Default)]
+pub(super) struct Watched {
+    pub congestion_control: &'static str,
+    /// Bytes read, by flow.
+    pub flows: Vec<Series>,
+    pub volumes: Vec<Volume>,
+    /// Until the last byte was read.
+    pub lasted: Nanos,
+}
+
+impl Bulk {
+    /// Runs them; `look` is called every ms with the time since they began.
+    pub(super) fn run(
+        &self,
+        fabric: &Fabric,
+        mut look: impl FnMut(&Live<'_>, Nanos),
+    ) -> Result<Carried, FabricError> {
+        let [senders, receivers]: [BTreeSet<HostId>; 2] =
+            [self.flows.iter().map(|flow| flow.0).collect(), self.flows.iter().map(|flow| flow.1).collect()];
+        let kernels = fabric.kernels();
+        let hosts: BTreeSet<HostId> = senders.union(&receivers).copied().collect();
+        hosts.iter().try_for_each(|&host| kernels.prepare(host, &self.options))?;
+        let (watched, account) = fabric.run(&Load::default(), PATIENCE, |live| {
+            let transfer = kernels.transfer(&self.flows, self.options.ecn)?;
+            self.watch(live, transfer, &mut look)
+        })?;
+        let counts = |hosts: BTreeSet<HostId>| -> Result<Counts, FabricError> {
+            hosts.into_iter().map(|host| kernels.counts(host)).sum()
+        };
+        let (at_senders, at_receivers) = (counts(senders)?, counts(receivers)?);
+        let totals = totals(kernels, &hosts, at_receivers.out_of_order)?;
+        Ok(Carried { account, watched: watched?, totals, at_senders, at_receivers })
+    }
+
+    fn watch(
+        &self,
+        live: &Live<'_>,
+        transfer: Box<dyn Transfer>,
+        look: &mut impl FnMut(&Live<'_>, Nanos),
+    ) -> Result<Watched, FabricError> {
+        let mut flows = vec![Series::default(); self.flows.len()];
+        let begin = live.elapsed();
+        loop {
+            live.look();
+            let now = live.elapsed().since(begin);
+            if now >= self.lasts {
+                break;
+            }
+            for (series, bytes) in flows.iter_mut().zip(transfer.read()) {
+                series.look(now, bytes);
+            }
+            look(live, now);
+            live.wait(LOOK);
+        }
+        let congestion_control = transfer.congestion_control();
+        let volumes = transfer.finish()?;
+        Ok(Watched { congestion_control, flows, volumes, lasted: live.elapsed().since(begin) })
+    }
+}
+
+fn totals(kernels: &dyn Kernels, hosts: &BTreeSet<HostId>, reordered: u64) -> Result<Totals, FabricError> {
+    let (mut sent, mut received) = (0, 0);
+    for &host in hosts {
+        let [out, into] = kernels.frames(host)?;
+        sent += out;
+        received += into;
+    }
+    Ok(Totals {
+        sent,
+        received: received.min(sent),
+        lost: sent.saturating_sub(received),
+        duplicated: received.saturating_sub(sent),
+        reordered,
+    })
+}
+
+impl Carried {
+    /// What is sent again for one that was lost comes after later ones: that is TCP's doing. Nor is it the switches' fault where
+    /// their paths are to reorder.
+    pub(super) fn conduct(&self, reorders: bool) -> Conduct {
+        let seen = Totals { reordered: if reorders { 0 } else { self.totals.reordered }, ..self.totals };
+        let reordered = if seen.lost == 0 { seen.reordered } else { 0 };
+        let judged = Totals { reordered, ..seen };
+        let conduct = Conduct::new(&self.account, judged, self.account.held[LOSSLESS.index()]);
+        Conduct { lossless: seen, ..conduct }
+    }
+
+    /// Of each flow, from then to the end; `None` where nobody looked.
+    pub(super) fn rates(&self, settled: Nanos) -> Option<Vec<f64>> {
+        self.watched.flows.iter().map(|flow| flow.rate(settled, Nanos::NEVER)).collect()
+    }
+
+    /// Of flows that nobody watched.
+    #[cfg(test)]
+    pub(super) fn of(account: Account, totals: Totals) -> Carried {
+        let watched = Watched::default();
+        Carried { account, watched, totals, at_senders: Counts::default(), at_receivers: Counts::default() }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use xoff_dataplane::units::BitRate;
+
+    use super::*;
+
+    #[test]
+    fn a_window_and_the_first_ten_segments_once_more_fit_in_a_nic_at_every_rate() {
+        let ten_segments = Bytes(10 * 1518);
+        for line in [5, 10, 15, 20, 100, 1000].map(|mbps| Line::from(BitRate::from_mbps(mbps))) {
+            let window = receive_buffer(line).max(ten_segments);
+            assert!(room_in_nic(line) > window + ten_segments, "{line:?}");
+        }
+    }
+}

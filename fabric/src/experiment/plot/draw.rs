@@ -1,0 +1,390 @@
+//! How a figure is drawn: panels in rows, each with its axes, and a legend below.
+
+use std::ops::Range;
+
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::style::{Dashes, colour, dashes};
+use super::{Content, Figure, Panel, Point, Scale, nice_top};
+use crate::experiment::Spread;
+use xoff_config::format::scaled;
+
+const PANEL: (u32, u32) = (520, 330);
+const COLUMNS: usize = 2;
+const TITLE_TEXT_HEIGHT: i32 = 17;
+const TITLE_LINE_HEIGHT: i32 = 22;
+/// A title is broken so that this much for each character fits; letters of this font are narrower on average.
+const TITLE_CHARACTER_WIDTH: u32 = 9;
+const LEGEND_ROW_HEIGHT: u32 = 22;
+const LEGEND_COLUMN_WIDTH: u32 = 165;
+const LEGEND_LINE: i32 = 28;
+/// Of a character, so that names fit.
+const CHARACTER_WIDTH: u32 = 7;
+/// Of a number on an axis, and of what is between it and the next.
+const NUMBER_WIDTH: u32 = 45;
+/// Points of lines with so many are marked.
+const MARKED: usize = 12;
+const FONT: &str = "sans-serif";
+const TEXT_HEIGHT: i32 = 13;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+impl Figure {
+    pub(super) fn draw(&self, svg: &mut String) -> Drawn {
+        let names = self.names();
+        let columns = self.panels.len().clamp(1, COLUMNS);
+        let width = PANEL.0 * u32::try_from(columns)?;
+        let rows = self.panels.len().div_ceil(columns);
+        let panels_height: u32 = (0..rows).map(|row| self.row_height(row * columns, columns)).sum();
+        let in_legend = self.legend(&names);
+        let longest = in_legend.iter().map(|name| name.len()).max().unwrap_or(0);
+        let column_width = LEGEND_COLUMN_WIDTH.max(52 + CHARACTER_WIDTH * u32::try_from(longest)?);
+        let per_legend_row = usize::try_from(width / column_width)?.max(1);
+        let legend_rows = u32::try_from(in_legend.len().div_ceil(per_legend_row))?;
+        let legend_height = legend_rows * LEGEND_ROW_HEIGHT + 10;
+        let title_lines = broken(&self.title, usize::try_from((width - 24) / TITLE_CHARACTER_WIDTH)?);
+        let title_height = 22 + u32::try_from(TITLE_LINE_HEIGHT)? * u32::try_from(title_lines.len())?;
+        let size = (width, title_height + panels_height + legend_height);
+        let root = SVGBackend::with_string(svg, size).into_drawing_area();
+        root.fill(&WHITE)?;
+        let (title, rest) = root.split_vertically(title_height);
+        for (y, line) in (14..).step_by(usize::try_from(TITLE_LINE_HEIGHT)?).zip(title_lines) {
+            title.draw(&Text::new(line, (12, y), (FONT, TITLE_TEXT_HEIGHT)))?;
+        }
+        let (mut rest, legend) = rest.split_vertically(panels_height);
+        for row in 0..rows {
+            let (this, below) = rest.split_vertically(self.row_height(row * columns, columns));
+            for (area, panel) in this.split_evenly((1, columns)).iter().zip(&self.panels[row * columns..]) {
+                panel.draw(area, &names, &in_legend)?;
+            }
+            rest = below;
+        }
+        for (place, &name) in in_legend.iter().enumerate() {
+            let x = 14 + i32::try_from(place % per_legend_row * usize::try_from(column_width)?)?;
+            let y = 4 + i32::try_from(place / per_legend_row * usize::try_from(LEGEND_ROW_HEIGHT)?)?;
+            for (from, to) in strokes(dashes(&in_legend, name), LEGEND_LINE) {
+                let corners = [(x + from, y + 3), (x + to, y + 8)];
+                legend.draw(&Rectangle::new(corners, colour(&names, name).filled()))?;
+            }
+            legend.draw(&Text::new(name.to_owned(), (x + LEGEND_LINE + 6, y), (FONT, TEXT_HEIGHT)))?;
+        }
+        root.present()?;
+        Ok(())
+    }
+
+    /// Panels with many names are higher.
+    fn row_height(&self, first: usize, columns: usize) -> u32 {
+        let names = |panel: &Panel| match &panel.content {
+            Content::Lines(_) => 0,
+            Content::Spreads(rows) => rows.len(),
+            Content::Spans(rows) => rows.len(),
+        };
+        let most = self.panels[first..].iter().take(columns).map(names).max().unwrap_or(0);
+        PANEL.1.max(90 + 22 * u32::try_from(most).unwrap_or(0))
+    }
+
+    /// All names, each once, in the order in which they come.
+    fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for name in self.panels.iter().flat_map(Panel::names) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// Names of lines; those of boxes and spans stand beside them.
+    fn legend<'a>(&self, names: &[&'a str]) -> Vec<&'a str> {
+        let is_line = |name: &str| {
+            self.panels.iter().any(|panel| match &panel.content {
+                Content::Lines(lines) => lines.iter().any(|(line, _)| line == name),
+                _ => false,
+            })
+        };
+        names.iter().copied().filter(|name| is_line(name)).collect()
+    }
+}
+
+impl Panel {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let names: Vec<&str> = match &self.content {
+            Content::Lines(lines) => lines.iter().map(|(name, _)| name.as_str()).collect(),
+            Content::Spreads(rows) => rows.iter().map(|(name, _)| name.as_str()).collect(),
+            Content::Spans(rows) => rows.iter().map(|(name, _)| name.as_str()).collect(),
+        };
+        names.into_iter()
+    }
+
+    fn draw(&self, area: &Area<'_>, names: &[&str], in_legend: &[&str]) -> Drawn {
+        match &self.content {
+            Content::Lines(lines) => self.draw_lines(area, (names, in_legend), lines),
+            Content::Spreads(rows) => self.draw_spreads(area, names, rows),
+            Content::Spans(rows) => self.draw_spans(area, names, rows),
+        }
+    }
+
+    fn draw_lines(
+        &self,
+        area: &Area<'_>,
+        (names, in_legend): (&[&str], &[&str]),
+        lines: &[(String, Vec<Point>)],
+    ) -> Drawn {
+        let points = || lines.iter().flat_map(|(_, points)| points);
+        let place = |x: f64| match self.scale {
+            Scale::Linear => x,
+            Scale::Decades => x.max(f64::MIN_POSITIVE).log10(),
+        };
+        let limits = self.limits.x.map(|(from, to)| (place(from), place(to)));
+        let (from, to) = limits.unwrap_or_else(|| ends(points().map(|point| place(point.0))));
+        let top = self.limits.top.unwrap_or_else(|| nice_top(points().filter_map(|point| point.1)));
+        let number = |x: &f64| match self.scale {
+            Scale::Linear => short(x),
+            Scale::Decades => of_decades(10_f64.powf(*x)),
+        };
+        let mut chart = ChartBuilder::on(area)
+            .caption(&self.title, (FONT, 15))
+            .margin(12)
+            .margin_right(beside(&number(&to)))
+            .x_label_area_size(38)
+            .y_label_area_size(62)
+            .build_cartesian_2d(from..to, 0.0..top)?;
+        chart
+            .configure_mesh()
+            .x_desc(&self.x)
+            .y_desc(&self.y)
+            .label_style((FONT, TEXT_HEIGHT))
+            .light_line_style(WHITE)
+            .x_label_formatter(&number)
+            .y_label_formatter(&short)
+            .draw()?;
+        for (name, points) in lines {
+            let (colour, dashes) = (colour(names, name), dashes(in_legend, name));
+            for part in points.split(|point| point.1.is_none()) {
+                let part: Vec<(f64, f64)> = part.iter().filter_map(|&(x, y)| Some((place(x), y?))).collect();
+                if points.len() <= MARKED {
+                    chart.draw_series(part.iter().map(|&point| Circle::new(point, 3, colour.filled())))?;
+                }
+                match dashes {
+                    None => _ = chart.draw_series(LineSeries::new(part, colour.stroke_width(2)))?,
+                    Some((dash, gap)) => {
+                        _ = chart.draw_series(DashedLineSeries::new(
+                            part,
+                            dash,
+                            gap,
+                            colour.stroke_width(2),
+                        ))?;
+                    }
+                }
+            }
+        }
+        let notes = lines.iter().filter_map(|(name, points)| Some((name, self.note(name, points)?)));
+        let inside = chart.plotting_area().strip_coord_spec();
+        for (y, (name, note)) in (4..).step_by(16).zip(notes) {
+            let style = (FONT, TEXT_HEIGHT).into_font().color(&colour(names, name));
+            inside.draw(&Text::new(note, (8, y), style))?;
+        }
+        Ok(())
+    }
+
+    /// What is said of a line with gaps.
+    fn note(&self, name: &str, points: &[Point]) -> Option<String> {
+        let gaps: Vec<String> =
+            points.iter().filter(|point| point.1.is_none()).map(|point| short(&point.0)).collect();
+        let absent = self.absent.filter(|_| !gaps.is_empty())?;
+        let everywhere = gaps.len() == points.len();
+        Some(if everywhere {
+            format!("{name}: {absent}")
+        } else {
+            format!("{name}: {absent} at {}", gaps.join(", "))
+        })
+    }
+
+    fn draw_spreads(&self, area: &Area<'_>, names: &[&str], rows: &[(String, Option<Spread>)]) -> Drawn {
+        let drawn = || (0.0, nice_top(rows.iter().filter_map(|(_, spread)| Some(spread.as_ref()?.max))));
+        let (from, to) = self.limits.x.unwrap_or_else(drawn);
+        let labels: Vec<&str> = rows.iter().map(|(name, _)| name.as_str()).collect();
+        let mut chart = self.chart_of_rows(area, from..to, &labels)?;
+        for (row, (name, spread)) in rows.iter().enumerate() {
+            let colour = colour(names, name);
+            let at = middle(row, rows.len());
+            let Some(spread) = spread else {
+                let left = Pos::new(HPos::Left, VPos::Center);
+                let style = (FONT, TEXT_HEIGHT).into_font().color(&colour).pos(left);
+                let note = Text::new(self.absent.unwrap_or_default(), (8, 0), style);
+                chart.draw_series([EmptyElement::at((0.0, at)) + note])?;
+                continue;
+            };
+            let line = |a: f64, b: f64, y0: f64, y1: f64, width: u32| {
+                PathElement::new(vec![(a, y0), (b, y1)], colour.stroke_width(width))
+            };
+            chart.draw_series([
+                line(spread.min, spread.max, at, at, 1),
+                line(spread.min, spread.min, at - 0.15, at + 0.15, 1),
+                line(spread.max, spread.max, at - 0.15, at + 0.15, 1),
+                line(spread.p50, spread.p50, at - 0.34, at + 0.34, 3),
+            ])?;
+            let corners = [(spread.p25, at - 0.28), (spread.p75, at + 0.28)];
+            chart.draw_series([Rectangle::new(corners, colour.mix(0.35).filled())])?;
+        }
+        Ok(())
+    }
+
+    fn draw_spans(&self, area: &Area<'_>, names: &[&str], rows: &[(String, Vec<(f64, f64)>)]) -> Drawn {
+        let drawn = || ends(rows.iter().flat_map(|(_, spans)| spans).flat_map(|span| [span.0, span.1]));
+        let (from, to) = self.limits.x.unwrap_or_else(drawn);
+        let labels: Vec<&str> = rows.iter().map(|(name, _)| name.as_str()).collect();
+        let mut chart = self.chart_of_rows(area, from..to, &labels)?;
+        for (row, (name, spans)) in rows.iter().enumerate() {
+            let colour = colour(names, name);
+            let at = middle(row, rows.len());
+            let bar = |span: &(f64, f64)| {
+                Rectangle::new([(span.0, at - 0.32), (span.1, at + 0.32)], colour.filled())
+            };
+            chart.draw_series(spans.iter().map(bar))?;
+        }
+        if let (true, Some(absent)) = (rows.is_empty(), self.absent) {
+            let inside = chart.plotting_area().strip_coord_spec();
+            inside.draw(&Text::new(absent, (8, 4), (FONT, TEXT_HEIGHT)))?;
+        }
+        Ok(())
+    }
+
+    /// A chart whose vertical axis has names, the first at the top; see [`middle`].
+    fn chart_of_rows<'a, 'b>(
+        &self,
+        area: &'b Area<'a>,
+        x: Range<f64>,
+        labels: &[&str],
+    ) -> Result<Rows<'a, 'b>, Box<dyn std::error::Error>> {
+        let longest = labels.iter().map(|label| label.len()).max().unwrap_or(0);
+        let label_width = 16 + CHARACTER_WIDTH * u32::try_from(longest)?;
+        let (width, _) = area.dim_in_pixel();
+        let numbers = usize::try_from(width.saturating_sub(label_width + 24) / NUMBER_WIDTH)?.max(2);
+        let count = labels.len().max(1);
+        let mut chart = ChartBuilder::on(area)
+            .caption(&self.title, (FONT, 15))
+            .margin(12)
+            .margin_right(beside(&short(&x.end)))
+            .x_label_area_size(38)
+            .y_label_area_size(label_width)
+            .build_cartesian_2d(x, -0.5..count as f64 - 0.5)?;
+        chart
+            .configure_mesh()
+            .x_desc(&self.x)
+            .label_style((FONT, TEXT_HEIGHT))
+            .light_line_style(WHITE)
+            .disable_y_mesh()
+            .x_labels(numbers)
+            .y_labels(count + 1)
+            .x_label_formatter(&short)
+            .y_label_formatter(&|place| {
+                let row = (0..labels.len()).find(|&row| (middle(row, count) - place).abs() < 1e-6);
+                row.map_or_else(String::new, |row| labels[row].to_owned())
+            })
+            .draw()?;
+        Ok(chart)
+    }
+}
+
+type Rows<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+/// From where to where a line of that length is drawn.
+fn strokes(dashes: Dashes, length: i32) -> Vec<(i32, i32)> {
+    let (dash, gap) = dashes.map_or((length, 0), |(dash, gap)| (dash.cast_signed(), gap.cast_signed()));
+    let step = usize::try_from(dash + gap).unwrap_or(1).max(1);
+    (0..length).step_by(step).map(|from| (from, (from + dash).min(length))).collect()
+}
+
+/// Where row `row` of `count` lies: the first at the top.
+fn middle(row: usize, count: usize) -> f64 {
+    (count - row) as f64 - 1.0
+}
+
+/// Room beside an axis for the right half of its last number.
+fn beside(last: &str) -> u32 {
+    u32::try_from(last.len()).map_or(0, |len| CHARACTER_WIDTH * len / 2).max(12)
+}
+
+/// Lines of at most `most` characters, broken between words.
+fn broken(text: &str, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= most => *line += &format!(" {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// From the least to the most, never empty.
+fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let (from, to) = values.fold((f64::MAX, f64::MIN), |(from, to), value| (from.min(value), to.max(value)));
+    match (from, to) {
+        (from, to) if from < to => (from, to),
+        (from, to) if from == to => (from - 0.5, to + 0.5),
+        _ => (0.0, 1.0),
+    }
+}
+
+/// A number on an axis of decades, where most are none that one would choose.
+fn of_decades(value: f64) -> String {
+    match value {
+        small if small < 10.0 => short(&small),
+        few if few < 100.0 => format!("{few:.1}").trim_end_matches(".0").to_owned(),
+        many => scaled(many, ""),
+    }
+}
+
+/// A number on an axis, and of a point.
+#[allow(clippy::trivially_copy_pass_by_ref)] // as plotters calls it
+fn short(value: &f64) -> String {
+    if *value != 0.0 && value.abs() < 10.0 && value.fract() != 0.0 {
+        let text = format!("{value:.2}");
+        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
+    }
+    format!("{value:.0}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_legend_is_drawn_as_its_line() {
+        assert_eq!(strokes(None, 28), [(0, 28)]);
+        assert_eq!(strokes(Some((9, 7)), 28), [(0, 9), (16, 25)]);
+        assert_eq!(strokes(Some((10, 6)), 20), [(0, 10), (16, 20)]);
+    }
+
+    #[test]
+    fn numbers_on_an_axis_of_decades_are_told_apart() {
+        let labels = [0.0, 0.2, 0.4, 1.0, 1.1, 3.0, 4.5].map(|log: f64| of_decades(10_f64.powf(log)));
+        assert_eq!(labels, ["1", "1.58", "2.51", "10", "12.6", "1.00 k", "31.6 k"]);
+    }
+
+    #[test]
+    fn the_last_number_of_an_axis_is_within_the_figure() {
+        let end = 1_000_000.0;
+        let lines = Content::Lines(vec![("a".into(), vec![(0.0, Some(1.0)), (end, Some(1.0))])]);
+        let spans = Content::Spans(vec![("a".into(), vec![(0.0, end)])]);
+        for content in [lines, spans] {
+            let mut panel = Panel::new("title", "time (us)", "", content);
+            panel.limits.x = Some((0.0, end));
+            let svg = Figure { title: "whole".into(), panels: vec![panel] }.svg().expect("a figure");
+            let last = svg.split("<text x=\"").find(|text| text.contains(">\n1000000\n")).expect("a number");
+            let x: u32 = last.split('"').next().and_then(|x| x.parse().ok()).expect("its middle");
+            assert!(x + 7 * CHARACTER_WIDTH / 2 <= PANEL.0, "{x}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_broken_between_words() {
+        assert_eq!(broken("three words here", 11), ["three words", "here"]);
+        assert_eq!(broken("three words here", 10), ["three", "words here"]);
+    }
+}

@@ -1,0 +1,423 @@
+//! What is compared: policies, each a name and the keys of a configuration that it needs.
+
+use xoff_config::{Hardware, OwnPolicy};
+use xoff_dataplane::congestion::ReactionSettings;
+use xoff_dataplane::units::{BitRate, Bytes, Nanos};
+
+use crate::{Line, Settings};
+
+/// A policy as an experiment runs it.
+#[derive(Debug)]
+pub struct Variant {
+    /// What it is called, on the command line and in results.
+    pub name: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// Whether it promises that the lossless class loses nothing.
+    pub lossless: bool,
+    keys: &'static [(&'static str, Value)],
+}
+
+/// A value of a configuration.
+#[derive(Clone, Copy, Debug)]
+enum Value {
+    /// A word.
+    Word(&'static str),
+    /// A number, true or false.
+    Bare(&'static str),
+    /// A size at 100 Mb/s; in proportion at other rates.
+    Kilobytes(u64),
+    /// A number of frames at 100 Mb/s; in proportion too.
+    Frames(u64),
+}
+use Value::{Bare, Frames, Kilobytes, Word};
+
+/// Thresholds that all policies share: those of CaPFC's Table II. They are kept as they are at 100 Mb/s ([`Line::size`]), a tenth of the
+/// paper's rate and less: software answers a pause later than hardware, and by so much a switch must wait longer.
+const COMMON: &[(&str, Value)] = &[
+    ("class.3.xoff", Kilobytes(50)),
+    ("class.3.xon", Kilobytes(40)),
+    ("class.3.egress_xoff", Kilobytes(25)),
+    ("class.3.egress_xon", Kilobytes(20)),
+    ("class.3.egress_warn", Kilobytes(20)),
+];
+
+/// Of all congestion points; hosts have reaction points where there are any. Values are the paper's, and
+/// the set point has the paper's proportion to XOFF (60 KB to 110 KB).
+const CONGESTION_POINTS: &[(&str, Value)] = &[
+    ("qcn.set_point", Kilobytes(27)),
+    ("qcn.sample_every", Kilobytes(150)),
+    ("qcn.frames_per_cnm", Frames(100)),
+];
+
+/// The lines for which the standard's reaction points are made, and the paper's servers. With sizes kept at
+/// [`Line::REFERENCE`] everything lasts so many times longer there.
+const QCN_LINE: BitRate = BitRate::from_gbps(10);
+
+/// What has a watchdog; and how patient that is by itself, and at least.
+const WATCHDOG: &str = "class.3.watchdog";
+const WATCHDOG_PATIENCE: Nanos = Nanos::from_millis(200);
+const WATCHDOG_LEAST: Nanos = Nanos::from_millis(1);
+
+/// OFC with a switch in the middle that knows only PFC, where there is a middle.
+pub(super) const PLAIN_MIDDLE: &str = "ofc-pfc-middle";
+
+/// Where those that cannot be marked are dropped, and senders cannot.
+pub(super) const WITHOUT_ECN: &str = "lossy-wred";
+
+/// What is compared on one switch with hosts that know plain PFC: CaPFC and P-PFC beside their controls, and CaPFC on the
+/// switch of its paper beside those of its paper.
+pub(super) const ON_ONE_SWITCH: &[&str] = &[
+    "pfc",
+    "pfc-control",
+    "capfc-stop-max",
+    "capfc-stop-calibrate",
+    "p-pfc",
+    "pfc-wdrop",
+    "capfc-max-wdrop",
+    "capfc-calibrate-wdrop",
+    "pfc-wstop",
+    "capfc-max-wstop",
+    "capfc-calibrate-wstop",
+];
+
+/// All there are by themselves.
+pub const VARIANTS: &[Variant] = &[
+    Variant {
+        name: "pfc",
+        about: "plain PFC: ingress thresholds, frames count until they have left",
+        lossless: true,
+        keys: &[],
+    },
+    Variant {
+        name: "pfc-control",
+        about: "plain PFC that stops a sender when it has as much in the switch as CaPFC lets it have: ingress XOFF at CaPFC's egress XOFF",
+        lossless: true,
+        keys: &[("class.3.xoff", Kilobytes(25)), ("class.3.xon", Kilobytes(20))],
+    },
+    Variant {
+        name: "capfc-stop-max",
+        about: "CaPFC: above XOFF at egress the heaviest contributor is paused, one after the other",
+        lossless: true,
+        keys: &[("switch.policy", Word("capfc-stop-max"))],
+    },
+    Variant {
+        name: "capfc-stop-calibrate",
+        about: "CaPFC: above XOFF at egress those that together contribute 80 % are paused",
+        lossless: true,
+        keys: &[("switch.policy", Word("capfc-stop-calibrate"))],
+    },
+    Variant {
+        name: "ofc",
+        about: "OFC: between switches, the flows of the original congestion are paused, one by one",
+        lossless: true,
+        keys: &[("switch.policy", Word("ofc")), ("trunk.ofc_peer", Bare("true"))],
+    },
+    Variant {
+        name: PLAIN_MIDDLE,
+        about: "OFC whose peers know only PFC, as where the switch in the middle of three does",
+        lossless: true,
+        keys: &[("switch.policy", Word("ofc"))],
+    },
+    Variant {
+        name: "p-pfc",
+        about: "P-PFC: egress queues above the mean of all pause those that fill them",
+        lossless: true,
+        keys: &[("switch.policy", Word("p-pfc"))],
+    },
+    Variant {
+        name: "g-pfc",
+        about: "G-PFC: lower classes are paused before a class reaches its own XOFF",
+        lossless: true,
+        keys: &[("switch.policy", Word("g-pfc"))],
+    },
+    Variant {
+        name: "gfc",
+        about: "GFC: between switches, classes are sent at half the rate and less before they are paused",
+        lossless: true,
+        keys: &[("switch.policy", Word("gfc")), ("trunk.gfc_peer", Bare("true"))],
+    },
+    Variant {
+        name: "qcn-egress",
+        about: "QCN as the standard has it: congestion points at outputs, who has just arrived is told",
+        lossless: true,
+        keys: &[("qcn.egress", Bare("[3]"))],
+    },
+    Variant {
+        name: "qcn-ingress-arrival",
+        about: "QCN with congestion points at inputs: who has just arrived is told",
+        lossless: true,
+        keys: &[("qcn.ingress", Bare("[3]"))],
+    },
+    Variant {
+        name: "qcn-ingress-occupancy",
+        about: "QCN with congestion points at inputs: whose bytes wait there is told, at random by their share",
+        lossless: true,
+        keys: &[("qcn.ingress", Bare("[3]")), ("qcn.culprit", Word("occupancy-random"))],
+    },
+    Variant {
+        name: "qcn-ingress-largest",
+        about: "QCN with congestion points at inputs: whose bytes are most of those that wait there is told",
+        lossless: true,
+        keys: &[("qcn.ingress", Bare("[3]")), ("qcn.culprit", Word("occupancy-deterministic"))],
+    },
+    Variant {
+        name: "pfc-ecn",
+        about: "plain PFC, and ECN: the more of an XOFF is queued, the likelier a frame is marked, from its half on",
+        lossless: true,
+        keys: &[("class.3.ecn_min", Word("auto"))],
+    },
+    Variant {
+        name: "pfc-ecn-step",
+        about: "plain PFC, and ECN as DCTCP expects it: every frame is marked from half of XOFF on",
+        lossless: true,
+        keys: &[("class.3.ecn_min", Kilobytes(25)), ("class.3.ecn_max", Kilobytes(25))],
+    },
+    Variant {
+        name: "lossy",
+        about: "no lossless class, no pauses: a full egress queue (100 KB) drops",
+        lossless: false,
+        keys: &[("defaults.lossless", Bare("[]")), ("class.3.egress_max", Kilobytes(100))],
+    },
+    Variant {
+        name: "lossy-ecn",
+        about: "the same, and ECN with the curve of `pfc-ecn`",
+        lossless: false,
+        keys: &[
+            ("defaults.lossless", Bare("[]")),
+            ("class.3.egress_max", Kilobytes(100)),
+            ("class.3.ecn_min", Word("auto")),
+        ],
+    },
+    Variant {
+        name: WITHOUT_ECN,
+        about: "the same, and WRED: the curve drops where senders do not understand marks (in `ecn`, they do not)",
+        lossless: false,
+        keys: &[
+            ("defaults.lossless", Bare("[]")),
+            ("class.3.egress_max", Kilobytes(100)),
+            ("class.3.ecn_min", Word("auto")),
+            ("class.3.wred", Bare("true")),
+        ],
+    },
+    Variant {
+        name: "pfc-watchdog-drop",
+        about: "plain PFC, and a watchdog that drops what a pause of 200 ms has kept waiting",
+        lossless: false,
+        keys: &[("class.3.watchdog", Word("drop"))],
+    },
+    Variant {
+        name: "pfc-watchdog-forward",
+        about: "plain PFC, and a watchdog that sends in spite of a pause of 200 ms",
+        lossless: false,
+        keys: &[("class.3.watchdog", Word("forward"))],
+    },
+    Variant {
+        name: "pfc-wdrop",
+        about: "CaPFC's PFC_wdrop: frames count at ingress until forwarded, a full egress queue (60 KB) drops",
+        lossless: false,
+        keys: &[
+            ("switch.accounting", Word("until-forwarded")),
+            ("switch.when_full", Word("drop")),
+            ("class.3.egress_max", Kilobytes(60)),
+        ],
+    },
+    Variant {
+        name: "pfc-wstop",
+        about: "CaPFC's PFC_wstop: the same, but a full egress queue stops the pipeline, for every port and class",
+        lossless: true,
+        keys: &[
+            ("switch.accounting", Word("until-forwarded")),
+            ("switch.when_full", Word("stop")),
+            ("class.3.egress_max", Kilobytes(60)),
+        ],
+    },
+    Variant {
+        name: "pfc-wstop-class",
+        about: "the same, but only what came in by the same port and class waits behind a frame that finds its queue full",
+        lossless: true,
+        keys: &[
+            ("switch.accounting", Word("until-forwarded")),
+            ("switch.when_full", Word("stop-class")),
+            ("class.3.egress_max", Kilobytes(60)),
+        ],
+    },
+    Variant {
+        name: "capfc-max-wdrop",
+        about: "Stop-Max on the switch of its paper: as pfc-wdrop, a full egress queue drops (Algorithm 1)",
+        lossless: false,
+        keys: &[
+            ("switch.policy", Word("capfc-stop-max")),
+            ("switch.accounting", Word("until-forwarded")),
+            ("switch.when_full", Word("drop")),
+            ("class.3.egress_max", Kilobytes(60)),
+        ],
+    },
+    Variant {
+        name: "capfc-max-wstop",
+        about: "Stop-Max on the same switch, but as pfc-wstop, so that nothing is lost",
+        lossless: true,
+        keys: &[
+            ("switch.policy", Word("capfc-stop-max")),
+            ("switch.accounting", Word("until-forwarded")),
+            ("switch.when_full", Word("stop")),
+            ("class.3.egress_max", Kilobytes(60)),
+        ],
+    },
+    Variant {
+        name: "capfc-calibrate-wdrop",
+        about: "Stop-Calibrate on the switch of its paper: as pfc-wdrop, a full egress queue drops (Algorithm 1)",
+        lossless: false,
+        keys: &[
+            ("switch.policy", Word("capfc-stop-calibrate")),
+            ("switch.accounting", Word("until-forwarded")),
+            ("switch.when_full", Word("drop")),
+            ("class.3.egress_max", Kilobytes(60)),
+        ],
+    },
+    Variant {
+        name: "capfc-calibrate-wstop",
+        about: "Stop-Calibrate on the same switch, but as pfc-wstop, so that nothing is lost",
+        lossless: true,
+        keys: &[
+            ("switch.policy", Word("capfc-stop-calibrate")),
+            ("switch.accounting", Word("until-forwarded")),
+            ("switch.when_full", Word("stop")),
+            ("class.3.egress_max", Kilobytes(60)),
+        ],
+    },
+];
+
+/// The one that there is where the program brings a policy along.
+pub static OWN: Variant = Variant {
+    name: "custom",
+    about: "the policy that this program brings along, with the parameters that it has by itself",
+    lossless: true,
+    keys: &[("switch.policy", Word("custom"))],
+};
+
+impl Variant {
+    /// The variant of this name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<&'static Variant> {
+        VARIANTS.iter().chain([&OWN]).find(|variant| variant.name == name)
+    }
+
+    /// All that there are in a program with this policy of its own.
+    pub fn all(own: Option<&OwnPolicy>) -> impl Iterator<Item = &'static Variant> + use<> {
+        VARIANTS.iter().chain(own.map(|_| &OWN))
+    }
+
+    /// Its configuration for lines of `line`.
+    #[must_use]
+    pub fn settings(&self, line: Line) -> Settings {
+        let mut settings = Settings::default();
+        let points = if self.has_congestion_points() { CONGESTION_POINTS } else { &[] };
+        for &(path, value) in COMMON.iter().chain(points).chain(self.keys) {
+            match value {
+                Word(word) => settings.text(path, word),
+                Bare(value) => settings.set(path, value),
+                Kilobytes(size) => settings.bytes(path, line.size(Bytes(size * 1000))),
+                Frames(count) => settings.set(path, line.size(Bytes(count)).0.to_string()),
+            };
+        }
+        if self.keys.iter().any(|(path, _)| *path == WATCHDOG) && line.hardware() == Hardware::Ideal {
+            let patience = line.span(WATCHDOG_PATIENCE).max(WATCHDOG_LEAST);
+            for key in ["class.3.watchdog_detect", "class.3.watchdog_restore"] {
+                settings.text(key, format!("{}us", patience.0 / 1_000));
+            }
+        }
+        settings.reaction = self.has_congestion_points().then(|| reaction(line));
+        settings
+    }
+
+    /// Whether it differs from plain PFC only between switches that both know it: hosts of a fabric know PFC.
+    #[must_use]
+    pub fn is_for_trunks(&self) -> bool {
+        self.keys.iter().any(|(path, value)| *path == "switch.policy" && matches!(value, Word("ofc" | "gfc")))
+    }
+
+    fn has_congestion_points(&self) -> bool {
+        self.keys.iter().any(|(path, _)| path.starts_with("qcn."))
+    }
+
+    /// The same with the buffers of the paper on QCN (section III): Qhigh 110 KB, Qlow 44 KB, Qeq 60 KB, and
+    /// VOQs served in turn.
+    #[must_use]
+    pub fn voq_settings(&self, line: Line) -> Settings {
+        let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000));
+        let mut settings = self.settings(line);
+        settings.bytes("class.3.xoff", size(110)).bytes("class.3.xon", size(44)).text("class.3.queue", "voq");
+        if self.has_congestion_points() {
+            settings.bytes("qcn.set_point", size(60));
+        }
+        settings
+    }
+
+    /// The same with room for OFC, whose partial pause (at `alpha` of XOFF) must have taken effect before XOFF
+    /// pauses the class: 50 KB, 4 ms of a line of 100 Mb/s, within which software answers.
+    #[must_use]
+    pub fn roomy_settings(&self, line: Line) -> Settings {
+        let size = |kilobytes: u64| line.size(Bytes(kilobytes * 1000));
+        let mut settings = self.settings(line);
+        settings
+            .bytes("class.3.xoff", size(100))
+            .bytes("class.3.xon", size(25))
+            .set("policy.ofc.alpha", "0.5");
+        settings
+    }
+}
+
+/// The standard's reaction point, made for lines of 10 Gb/s, on lines of `line`: rates in proportion to the
+/// line, bytes as all sizes, and so time a hundredfold of what it would be there; in the simulator at 10 Gb/s it is the standard's.
+fn reaction(line: Line) -> ReactionSettings {
+    let standard = ReactionSettings::STANDARD;
+    let rate = |of: BitRate| {
+        let share = u128::from(of.bits_per_second()) * u128::from(line.bits_per_second());
+        let rate = u64::try_from(share / u128::from(QCN_LINE.bits_per_second()));
+        rate.ok().and_then(BitRate::new).unwrap_or(of)
+    };
+    let stretch = QCN_LINE.bits_per_second() / Line::REFERENCE.bits_per_second();
+    ReactionSettings {
+        cycle_bytes: line.size(standard.cycle_bytes),
+        cycle_time: line.span(Nanos(standard.cycle_time.0 * stretch)),
+        active_step: rate(standard.active_step),
+        hyper_step: rate(standard.hyper_step),
+        rate_min: rate(standard.rate_min),
+        ..standard
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_react_where_switches_have_congestion_points_a_hundred_times_slower_than_at_10_gbps() {
+        let line = BitRate::from_mbps(200);
+        let reaction = |name: &str| Variant::find(name).unwrap().settings(line.into()).reaction;
+        assert_eq!(reaction("pfc"), None);
+        let expected = ReactionSettings {
+            cycle_bytes: Bytes(300_000),
+            cycle_time: Nanos::from_millis(1500),
+            active_step: BitRate::new(100_000).unwrap(),
+            hyper_step: BitRate::from_mbps(1),
+            rate_min: BitRate::new(200_000).unwrap(),
+            ..ReactionSettings::STANDARD
+        };
+        assert_eq!(reaction("qcn-ingress-arrival"), Some(expected));
+        let text = Variant::find("qcn-egress").unwrap().voq_settings(line.into()).to_string();
+        assert!(
+            text.contains("egress = [3]\nframes_per_cnm = 200\nsample_every = 300000\nset_point = 120000\n")
+        );
+    }
+
+    #[test]
+    fn sizes_grow_with_the_line() {
+        let text =
+            |mbps| Variant::find("pfc-wdrop").unwrap().settings(BitRate::from_mbps(mbps).into()).to_string();
+        assert!(text(100).contains("egress_max = 60000\n"), "{}", text(100));
+        assert!(text(1000).contains("egress_max = 600000\n"), "{}", text(1000));
+    }
+}

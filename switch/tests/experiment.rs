@@ -1,0 +1,33 @@
+//! `xoff experiment --simulated`: it needs no privilege.
+#![allow(clippy::unwrap_used)]
+
+use std::process::Command;
+
+use serde_json::Value;
+
+#[test]
+fn the_command_simulates_and_says_so_and_refuses_what_needs_a_machine() {
+    let xoff = |args: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_xoff")).arg("experiment").args(args).output().unwrap()
+    };
+    let told = xoff(&["incast", "--simulated", "--line", "10G", "--policy", "pfc", "--json"]);
+    assert!(told.status.success(), "{told:?}");
+    let json: Value = serde_json::from_slice(&told.stdout).unwrap();
+    assert_eq!((&json["simulated"], &json["line_mbps"]), (&true.into(), &10_000.0.into()));
+    let tcp =
+        "`ecn` cannot be simulated: its hosts send by the kernel's TCP, and the simulator has no kernel";
+    for (args, why) in [
+        (&["ecn", "--simulated"][..], tcp),
+        (&["ecn", "--simulated"], "leave --simulated out, which takes root;"),
+        (&["ecn", "--simulated"], "RoCE that slows down by marks (DCQCN) is in scenarios of `xoff sim`"),
+        (&["incast", "--rate", "10G"], "experiments on this machine run at 5M to 1G"),
+        (&["incast", "--simulated", "--stall", "0", "--rate", "10G"], "with --stall to 1G, too"),
+        (&["incast", "--stall", "2ms"], "--stall 2ms/1s is of a simulated machine"),
+        (&["incast", "--simulated", "--stall", "2"], "LENGTH or LENGTH/EVERY"),
+    ] {
+        let refused = xoff(args);
+        let message = String::from_utf8(refused.stderr).unwrap();
+        let message = message.replace('│', "").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(refused.status.code() == Some(2) && message.contains(why), "{message}");
+    }
+}
