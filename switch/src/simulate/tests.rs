@@ -335,9 +335,9 @@ fn what_a_column_comes_to_is_one_number_of_each_seed_and_their_interval() {
         nothing("links", "lost_frames", &[]),
         format!("{of} `links.lost_frames`: the table has no rows")
     );
-    let expected = format!("{of} `flows.fct_ns`: none of its 32 rows is as --where says");
+    let expected = format!("{of} `flows.fct_ns`: none of its 48 rows is as --where says");
     assert_eq!(nothing("flows", "fct_ns", &to(Wanted::Is("x".into()))), expected);
-    let expected = format!("{of} `flows.load`: 32 rows were asked for, and none has a number in that column");
+    let expected = format!("{of} `flows.load`: 48 rows were asked for, and none has a number in that column");
     assert_eq!(nothing("flows", "load", &[]), expected);
     let wrong = asked("flows", "fct", &[], &[], Take::Mean).unwrap_err().to_string();
     assert!(wrong.contains("no column `fct`; it has point, seed"), "{wrong}");
