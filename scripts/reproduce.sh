@@ -81,8 +81,11 @@ draws() {
     sim "$name" ofc-deadlock "$@"
     # Each flow of a thousand draws takes gigabytes, and nobody asks for it.
     rm -f "$out/$name"/flows.*
-    table "$name" "What waits for ever, of the draws (seeds) that ended in a deadlock" runs.stuck_kb --where 'stuck_kb>=0.001' \
-        || printf 'none\n'
+    if ! table "$name" "What waits for ever, of the draws (seeds) that ended in a deadlock" runs.stuck_kb --where 'stuck_kb>=0.001' \
+        2>"$out/$name.err"; then
+        grep --quiet 'there is no number for' "$out/$name.err" || { cat "$out/$name.err" >&2 && exit 1; }
+        printf 'none\n'
+    fi
 }
 
 incast() {

@@ -306,4 +306,15 @@ mod tests {
         assert!(!Totals { reordered: 1, ..clean }.is_clean());
         assert!(!Totals::default().is_clean(), "nothing received proves nothing");
     }
+
+    #[test]
+    fn a_halt_that_lasts_counts_until_the_end() {
+        let account = Account { end: Nanos(500), ..Account::of_hosts(Vec::new(), [0; CLASSES]) };
+        let switch = Counted::nothing("a");
+        let queue = switch.counters.class(PortId(0), LOSSLESS);
+        queue.halted_nanos.set(30);
+        assert_eq!(account.halted_nanos(queue), 30);
+        queue.halted_since.set(400);
+        assert_eq!(account.halted_nanos(queue), 130);
+    }
 }

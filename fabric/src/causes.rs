@@ -77,7 +77,7 @@ impl From<&Counted> for Waits {
         let port = |port: PortId| {
             let peer = switch.counters.port(port).pause_peer.get();
             PortWaits {
-                name: switch.ports[port.index()].clone(),
+                name: switch.port_names[port.index()].clone(),
                 mac: switch.settings.ports[port.index()].mac.to_string(),
                 pause_peer: (peer != 0).then(|| MacAddr::from_number(peer).to_string()),
                 classes: Class::ALL.map(|class| of_class(switch, port, class)).into(),
@@ -90,7 +90,7 @@ impl From<&Counted> for Waits {
 fn of_class(switch: &Counted, port: PortId, class: Class) -> ClassWaits {
     let counters = switch.counters.class(port, class);
     let full = |Culprit { egress, class, bytes, .. }: Culprit| FullQueue {
-        port: switch.ports[egress.index()].clone(),
+        port: switch.port_names[egress.index()].clone(),
         class: class.get(),
         bytes,
     };

@@ -15,7 +15,7 @@ pub struct Counted {
     /// What it is called.
     pub name: String,
     /// And its ports.
-    pub ports: Vec<String>,
+    pub port_names: Vec<String>,
     /// What it is told, with the addresses of its ports.
     pub settings: Arc<SwitchSettings>,
     /// What it counts.
@@ -29,13 +29,13 @@ impl Counted {
         settings: Arc<SwitchSettings>,
         counters: Arc<Counters>,
     ) -> Counted {
-        let ports = plan.ports_of(switch).map(|at| plan.port_name(at).to_owned()).collect();
-        Counted { name: plan.switch_name(switch).to_owned(), ports, settings, counters }
+        let port_names = plan.ports_of(switch).map(|at| plan.port_name(at).to_owned()).collect();
+        Counted { name: plan.switch_name(switch).to_owned(), port_names, settings, counters }
     }
 
     /// Its ports.
     pub fn ports(&self) -> impl Iterator<Item = PortId> + use<> {
-        (0..=u8::MAX).map(PortId).take(self.ports.len())
+        (0..=u8::MAX).map(PortId).take(self.port_names.len())
     }
 
     /// All classes of all ports.
@@ -72,5 +72,23 @@ impl Counted {
             plan.config(switch, &crate::settings::Settings::default(), xoff_config::Machine::default());
         let settings = Arc::new(config.expect("it is a valid one").switch);
         Counted::new(&plan, switch, settings, Counters::new(2))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::LOSSLESS;
+
+    #[test]
+    fn the_least_headroom_is_that_of_the_port_that_had_least() {
+        let switch = Counted::nothing("a");
+        let whole = |port: u8| switch.settings.ports[usize::from(port)].classes[LOSSLESS.index()].headroom.0;
+        assert!(switch.least_headroom().is_some_and(|left| left == whole(0).min(whole(1)) && left > 7));
+        switch.counters.class(PortId(1), LOSSLESS).headroom_watermark.set(whole(1) - 7);
+        assert_eq!(switch.least_headroom(), Some(7));
+        // What a lossy class used of its own is nobody's headroom.
+        switch.counters.class(PortId(0), Class::default()).headroom_watermark.set(u64::MAX);
+        assert_eq!(switch.least_headroom(), Some(7));
     }
 }

@@ -1,7 +1,5 @@
 //! Why a fabric cannot be built or run.
 
-use std::error::Error;
-use std::fmt::{self, Display};
 use std::io;
 use std::path::PathBuf;
 
@@ -22,6 +20,7 @@ pub enum FabricError {
     Unsimulated(&'static str),
     /// It is to be built on a machine, and there is none.
     #[error("there is no machine here to build this on: it can only be simulated")]
+    #[diagnostic(help("simulate it, or bring a ground along"))]
     Groundless,
     /// What it is built on refuses it, or has failed.
     #[error(transparent)]
@@ -42,7 +41,9 @@ pub enum FabricError {
 }
 
 /// What a machine has against a fabric, in its own words.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[error(transparent)]
+#[diagnostic(transparent)]
 pub struct Refused(Box<dyn Diagnostic + Send + Sync>);
 
 impl Refused {
@@ -50,24 +51,6 @@ impl Refused {
     #[must_use]
     pub fn new(why: impl Diagnostic + Send + Sync + 'static) -> Refused {
         Refused(Box::new(why))
-    }
-}
-
-impl Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl Error for Refused {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.0.source()
-    }
-}
-
-impl Diagnostic for Refused {
-    fn help<'a>(&'a self) -> Option<Box<dyn Display + 'a>> {
-        self.0.help()
     }
 }
 

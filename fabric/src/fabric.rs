@@ -31,7 +31,7 @@ const CALM: Duration = Duration::from_millis(50);
 /// What a fabric is built with beside its plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
-    /// Its lines.
+    /// The lines that plans are to be made with.
     pub line: Line,
     /// What its switches are told on top of the plan, and its hosts with them.
     pub settings: &'a Settings,
@@ -48,6 +48,9 @@ impl Setup<'_> {
     /// # Errors
     /// Where the machine refuses something or has too little memory, a setting makes no sense, switches of a machine are to route and
     /// there is no FRR, or the simulator has not what it takes.
+    ///
+    /// # Panics
+    /// Where switches of a machine are to route, and a host is its kernel's.
     pub fn build(&self, plan: Plan) -> Result<Fabric, FabricError> {
         let Setup { settings, machine, ground, .. } = *self;
         let is_simulated = plan.line().is_simulated();

@@ -51,16 +51,20 @@ pub trait Clock {
     fn wait(&self, span: Nanos);
 }
 
-/// Switches that run, and hosts.
+/// Sends a frame, or says why it cannot.
+pub type Sender<'a> = Box<dyn FnMut(&[u8]) -> Result<(), FabricError> + 'a>;
+
+/// Switches that run, and hosts. These [begin](World::begin) once, [stop](World::stop_hosts) after that, and then all of it
+/// [ends](World::end); nothing happens twice, and nothing behind the end.
 pub trait World: Clock {
     /// What each switch is told, with the addresses of its ports, and what it counts.
     fn switches(&self) -> Vec<(Arc<SwitchSettings>, Arc<Counters>)>;
 
-    /// A host that has yet to begin sends a frame.
+    /// By what a host that has yet to begin sends frames.
     ///
     /// # Errors
-    /// Where it cannot.
-    fn send(&self, from: HostId, frame: &[u8]) -> Result<(), FabricError>;
+    /// Where it cannot send any.
+    fn sender(&self, from: HostId) -> Result<Sender<'_>, FabricError>;
 
     /// These hosts begin, all at once.
     fn begin(&mut self, hosts: Vec<HostStart>);

@@ -44,7 +44,7 @@ pub use addresses::{Route, device_address, wire_address};
 pub use counted::Counted;
 pub use error::{FabricError, ProbeError, Refused};
 pub use fabric::{Fabric, Setup, Started};
-pub use ground::{Built, Clock, Ended, Ground, HostStart, Proof, World};
+pub use ground::{Built, Clock, Ended, Ground, HostStart, Proof, Sender, World};
 pub use line::Line;
 pub use live::Live;
 pub use load::{Load, lossless};

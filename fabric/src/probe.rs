@@ -38,9 +38,10 @@ impl Trial<'_> {
         };
         let name = |host: HostId| plan.port_name(plan.port_of(host)).to_owned();
         let switch = || plan.switch_name(by.switch).to_owned();
+        let mut send = world.sender(from)?;
         for port in PORTS {
             let frame = self.frame(port);
-            let way = find_out((world, plan.line()), &came, || world.send(from, &frame))?;
+            let way = find_out((world, plan.line()), &came, || send(&frame))?;
             match way.map(|place| ends[place].0) {
                 None => {
                     return Err(ProbeError::Lost { from: name(from), to: name(to), switch: switch() }.into());

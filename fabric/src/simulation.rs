@@ -19,7 +19,7 @@ use xoff_sim::{
 
 use crate::addresses::device_address;
 use crate::error::FabricError;
-use crate::ground::{Built, Clock, Ended, HostStart, Proof, World};
+use crate::ground::{Built, Clock, Ended, HostStart, Proof, Sender, World};
 use crate::kernel::Kernels;
 use crate::plan::{HostId, Plan, PortOf, SwitchId};
 
@@ -124,9 +124,11 @@ impl World for Simulation<'_> {
         self.settings.iter().cloned().zip(counters).collect()
     }
 
-    fn send(&self, from: HostId, frame: &[u8]) -> Result<(), FabricError> {
-        self.fabric.borrow_mut().at_host(of_host(from), |at, net| at.emit(frame, net));
-        Ok(())
+    fn sender(&self, from: HostId) -> Result<Sender<'_>, FabricError> {
+        Ok(Box::new(move |frame| {
+            self.fabric.borrow_mut().at_host(of_host(from), |at, net| at.emit(frame, net));
+            Ok(())
+        }))
     }
 
     fn begin(&mut self, hosts: Vec<HostStart>) {

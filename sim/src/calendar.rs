@@ -171,6 +171,7 @@ impl Calendar {
                 };
                 self.gather(horizon.min(Picos(end.0 + 1)), &mut current);
                 match order {
+                    // Apart, as entries by place are compared as the numbers that they are.
                     Order::ByTime => current.sort_unstable_by_key(|entry| Reverse(order.key(*entry))),
                     Order::ByPlace(_) => current.sort_unstable_by(|one, other| other.cmp(one)),
                 }

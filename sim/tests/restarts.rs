@@ -91,6 +91,18 @@ fn what_is_in_a_switch_that_ends_is_lost_and_counted_and_the_rest_comes() {
     assert_eq!(sent, fabric.hosts()[0].received(), "the one on the line, too");
 }
 
+#[test]
+fn what_has_left_a_switch_that_ends_and_was_not_heard_of_is_counted() {
+    let (plan, mut fabric) = two_to_one(50);
+    fabric.at_switch(0, |switch, net| switch.complete_late(Nanos::from_micros(100), net));
+    fabric.run_until(Picos::from_micros(3));
+    restart(&mut fabric, &plan, 0, Nanos::from_micros(3));
+    fabric.run_to_rest();
+    check(&fabric);
+    let sent = fabric.switches()[0].counters().class(PortId(0), LOSSLESS).tx_frames.get();
+    assert!(sent > 0 && sent == fabric.hosts()[0].received(), "{sent}");
+}
+
 /// A pause lasts 335 us, and they go on as soon as a control frame has come.
 #[test]
 fn peers_are_let_go_before_a_switch_ends() {

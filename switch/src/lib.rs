@@ -13,7 +13,6 @@ pub mod confine;
 pub mod control;
 pub mod demo;
 pub mod descriptors;
-
 pub mod handoff;
 pub mod host_path;
 pub mod lab;

@@ -96,8 +96,8 @@ struct Measured {
     /// Runs in which the steps came in the article's order, and those in which every hold but the first was a relay.
     runs_in_order: usize,
     runs_relayed: usize,
-    /// Runs that prove it, or the contrary; in the others the machine stalled, a pause was over before anybody looked, or a flow took
-    /// another way.
+    /// Runs that prove it, or the contrary; in the others the machine stalled, a step was early by no more than a switch stood still, a
+    /// pause was over before anybody looked, or a flow took another way.
     runs_judged: usize,
     /// What was otherwise, by run.
     deviations: Vec<String>,
@@ -162,8 +162,8 @@ fn is_the_articles(variant: &Variant, request: &Request) -> bool {
 /// What these runs have against the article. Where none of them can be judged, that is not proved.
 fn hold_to_it(story: &Story, runs: &[Run], conduct: &mut Conduct) -> Vec<String> {
     if !runs.iter().any(|run| run.is_judged(story)) {
-        let order = "the order of the article's steps: in every run the machine stalled, a pause was over before anybody \
-                     looked, or a flow took another way";
+        let order = "the order of the article's steps: in every run the machine stalled, a step was early by no more than a \
+                     switch stood still, a pause was over before anybody looked, or a flow took another way";
         conduct.unproved.push(order.into());
         conduct.verdict = conduct.verdict.max(Verdict::Unproved);
     }
@@ -201,7 +201,7 @@ impl Run {
         let late_ms = self.account.longest_stall_nanos() as f64 / 1e6;
         let is_within = |by: &Option<f64>| by.is_some_and(|by| by <= late_ms);
         let order = story.out_of_order(&self.sight).into_iter().map(|(text, by)| match is_within(&by) {
-            true => (format!("{text}, which is less than a switch stood still"), false),
+            true => (format!("{text}, no more than a switch stood still"), false),
             false => (text, true),
         });
         let proved = |text: String| (text, true);
@@ -375,7 +375,10 @@ mod tests {
             let account = Account::of_hosts(Vec::new(), [0; CLASSES]).after_a_stall(Nanos(stall));
             let run = Run { account, ..run_of(whole(events.clone())) };
             let said = run.deviations(&story, 0).next().map(|deviation| deviation.text);
-            (run.is_judged(&story), said.is_some_and(|said| said.ends_with("than a switch stood still")))
+            (
+                run.is_judged(&story),
+                said.is_some_and(|said| said.ends_with("no more than a switch stood still")),
+            )
         };
         assert_eq!([judged(99_999), judged(100_000)], [(true, false), (false, true)]);
     }

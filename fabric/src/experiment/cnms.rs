@@ -67,7 +67,7 @@ fn decode(frame: &[u8], at_ms: f64, flows: &[Flow], switches: &[Counted]) -> Opt
 fn port(cnm: &Cnm, switches: &[Counted]) -> String {
     let [a, b, c, d, e, f, ..] = cnm.congestion_point.0;
     let address = MacAddr([a, b, c, d, e, f]);
-    let mut ports = switches.iter().flat_map(|switch| switch.ports.iter().zip(&switch.settings.ports));
+    let mut ports = switches.iter().flat_map(|switch| switch.port_names.iter().zip(&switch.settings.ports));
     ports.find(|(_, port)| port.mac == address).map_or(address.to_string(), |(name, _)| name.clone())
 }
 

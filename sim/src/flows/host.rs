@@ -29,6 +29,9 @@ use crate::node::{Net, Node, Place};
 use crate::pool::{Packet, is_mac_control};
 use crate::time::{Pace, Picos};
 
+/// Whoever has a turn, or waits for an answer or a time, has begun and not ended.
+const UNDER_WAY: &str = "it is under way";
+
 /// The only port of a host.
 const LINE: PortId = PortId(0);
 
@@ -305,7 +308,7 @@ impl FlowHost {
             }
             let Some(number) = number else { continue };
             let flow = &mut self.sending[number as usize];
-            let Some(under_way) = &flow.under_way else { continue };
+            let under_way = flow.under_way.as_ref().expect(UNDER_WAY);
             if under_way.is_held {
                 flow.wait = Wait::Resume;
             } else if under_way.next == under_way.frames {
@@ -335,7 +338,7 @@ impl FlowHost {
         let now = net.now();
         let timeout = self.roce().map(|roce| roce.timeout);
         let flow = &mut self.sending[number as usize];
-        let Some(under_way) = &mut flow.under_way else { return };
+        let under_way = flow.under_way.as_mut().expect(UNDER_WAY);
         let (sequence, is_again) = under_way.take();
         flow.resent += u32::from(is_again);
         let len = frame_len(payload(flow.bytes, self.settings.payload_max, sequence));
@@ -385,7 +388,7 @@ impl FlowHost {
         let is_reliable = self.roce().is_some();
         let window = self.window(number);
         let flow = &mut self.sending[number as usize];
-        let Some(under_way) = &flow.under_way else { return };
+        let under_way = flow.under_way.as_ref().expect(UNDER_WAY);
         if under_way.next == under_way.frames {
             match is_reliable && under_way.acknowledged < under_way.frames {
                 true => flow.wait = Wait::Answer,
@@ -513,7 +516,7 @@ impl Node for FlowHost {
     /// What it was asked for is over with the link; what it sends while that is down is lost, as what is on its line is.
     fn linked(&mut self, _: PortId, is_up: bool, net: &mut Net) {
         if let Some(intake) = &mut self.intake {
-            intake.link_changed();
+            intake.link_changed(net.now().floor());
         }
         if !is_up {
             let now = net.now().floor();

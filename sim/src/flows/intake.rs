@@ -40,7 +40,7 @@ pub struct ReceiverPause {
     pub class: Class,
     /// When its XOFF began to leave.
     pub start: Nanos,
-    /// When its XON did.
+    /// When its XON did, or its switch forgot it with the link.
     pub end: Option<Nanos>,
     /// How often the XOFF was repeated.
     pub refreshes: u64,
@@ -165,7 +165,8 @@ impl Intake {
     }
 
     /// Its switch knows nothing of what it is held to any more.
-    pub(super) fn link_changed(&mut self) {
+    pub(super) fn link_changed(&mut self, now: Nanos) {
+        self.pauses.iter_mut().filter(|pause| pause.end.is_none()).for_each(|pause| pause.end = Some(now));
         self.held.forget_told();
     }
 

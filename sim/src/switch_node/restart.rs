@@ -69,10 +69,14 @@ impl SwitchNode {
         parting
     }
 
-    /// What is on its lines leaves all the same, and is counted now, as nobody will be there to do it. Answers where there was something.
+    /// What is on its lines leaves all the same, and is counted now, as nobody will be there to do it; so is what has left and was not
+    /// heard of. Answers on which lines there was something.
     fn leave_lines(&mut self, now: Nanos, net: &mut Net) -> PortSet {
         let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
         let mut batch = self.switch.batch(now);
+        for (port, (slot, len)) in self.unseen.iter_mut().flat_map(|unseen| unseen.left.drain(..)) {
+            batch.release(port, Frame::new(slot, len), view);
+        }
         let mut on_lines = PortSet::NONE;
         for (port, sending) in (0..=u8::MAX).map(PortId).zip(&mut self.sending) {
             if let Some((slot, len)) = sending.take() {

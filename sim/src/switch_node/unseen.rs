@@ -56,7 +56,7 @@ pub(crate) struct Unseen {
     /// Frames that have come, in order of time.
     arrived: Vec<At>,
     /// Frames that have left.
-    left: Vec<At>,
+    pub(super) left: Vec<At>,
     asked: Vec<Asked>,
     /// It has stalled since it looked last.
     was_away: bool,

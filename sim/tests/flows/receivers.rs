@@ -171,6 +171,13 @@ fn what_it_holds_is_told_again_when_its_link_is_back_and_refreshed() {
     fabric.fabric_mut().set_link(At::Host(1), true);
     fabric.run_until(Picos::from_micros(10));
     assert_eq!(at_port(&fabric, |class| class.xoff_received.get()), 2);
+    let [told, lost, again] = fabric.fabric().hosts()[1].pauses() else {
+        panic!("one for each time that it was told")
+    };
+    assert_eq!(
+        [told.end, lost.end, again.end],
+        [Some(Nanos::from_micros(5)), Some(Nanos::from_micros(6)), None]
+    );
     // 65,535 quanta of a line of 100 Gb/s are 335 us.
     fabric.run_until(Picos::from_micros(400));
     assert!(at_port(&fabric, |class| class.xoff_received.get()) > 2);

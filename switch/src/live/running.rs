@@ -9,7 +9,7 @@ use std::time::Duration;
 use xoff_dataplane::counters::Counters;
 use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::units::Nanos;
-use xoff_fabric::{Clock, Ended, FabricError, HostId, HostStart, Plan, Proof, Stack, World};
+use xoff_fabric::{Clock, Ended, FabricError, HostId, HostStart, Plan, Proof, Sender, Stack, World};
 use xoff_hosts::HostReport;
 
 use super::gaps::Gaps;
@@ -127,9 +127,9 @@ impl World for Running<'_> {
         self.switches.views().iter().map(|view| counted(view)).collect()
     }
 
-    fn send(&self, from: HostId, frame: &[u8]) -> Result<(), FabricError> {
-        let sent = self.network.namespace(from).run(|| Link::open("eth0")?.send(frame));
-        Ok(sent.map_err(LiveError::from)?)
+    fn sender(&self, from: HostId) -> Result<Sender<'_>, FabricError> {
+        let link = self.network.namespace(from).run(|| Link::open("eth0")).map_err(LiveError::from)?;
+        Ok(Box::new(move |frame| Ok(link.send(frame).map_err(LiveError::from)?)))
     }
 
     fn begin(&mut self, hosts: Vec<HostStart>) {

@@ -179,7 +179,14 @@ impl Take {
 fn nothing(table: &Table, column: &str, (all, asked): (usize, usize)) -> miette::Report {
     let of = format!("there is no number for `{}.{column}`", table.name);
     match (all, asked) {
-        (0, _) => miette!(help = "nothing of the kind happened in these runs", "{of}: the table has no rows"),
+        (0, _) => {
+            let help = match table.name {
+                "queues" | "throughput" => "it has rows where `output.sample` is a time",
+                "pauses" => "it has rows where somebody was paused, unless `output.pauses` is false",
+                _ => "nothing of the kind happened in these runs",
+            };
+            miette!(help = help, "{of}: the table has no rows")
+        }
         (all, 0) => {
             miette!(help = "ask for others by --where", "{of}: none of its {all} rows is as --where says")
         }

@@ -206,9 +206,10 @@ fn queues(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
     }
     let [time, switch, port, class, egress] =
         ["time_ns", "switch", "port", "class", "egress_bytes"].map(|name| QUEUES.at(name));
-    let times = times(of.values().flatten(), time);
-    let steps = Steps::of(&times);
-    // At a sample at which a queue has no row it was empty.
+    let seen = times(of.values().flatten(), time);
+    let steps = Steps::of(&seen);
+    // At a sample at which a queue has no row it was empty; where all were empty there is none.
+    let times: Vec<u64> = steps.every(&seen).collect();
     let over_time = |lengths: &BTreeMap<u64, f64>, one: fn(&[f64]) -> f64| -> Vec<Point> {
         let samples: Vec<(u64, f64)> =
             times.iter().map(|at| (*at, lengths.get(at).copied().unwrap_or(0.0))).collect();
@@ -285,7 +286,7 @@ fn pauses(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
         panels.push(
             Panel::new(&title, "time (us)", "", Content::Spans(places))
                 .within(limits)
-                .absent("no switch paused anybody"),
+                .absent("nobody was paused"),
         );
     }
     Ok(panels)

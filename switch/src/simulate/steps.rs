@@ -2,7 +2,7 @@
 
 use xoff_fabric::experiment::Point;
 
-/// Points of a line, at most.
+/// Points of a line, at most about.
 const POINTS: u64 = 160;
 
 /// How long a point stands for.
@@ -15,12 +15,20 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// For samples at these times, in ns: in their order, each once.
+    /// For samples at these times, in ns: in their order, each once. Some may be left out.
     #[must_use]
     pub fn of(times: &[u64]) -> Steps {
-        let period = times.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(1);
+        let apart = times.windows(2).map(|pair| pair[1] - pair[0]);
+        let period = apart.fold(0, common).max(1);
         let span = times.last().unwrap_or(&0) - times.first().unwrap_or(&0) + period;
         Steps { period, samples: span.div_ceil(period * POINTS) }
+    }
+
+    /// All times from the first to the last at which there was a sample.
+    pub fn every(&self, times: &[u64]) -> impl Iterator<Item = u64> + use<> {
+        let end = times.last().map_or(0, |last| last + 1);
+        let period = usize::try_from(self.period).unwrap_or(usize::MAX);
+        (*times.first().unwrap_or(&0)..end).step_by(period)
     }
 
     /// The horizontal axis, where a point is what `one` says of its samples.
@@ -47,6 +55,11 @@ impl Steps {
         let step = |sample: &(u64, f64)| sample.0.saturating_sub(1) / width;
         samples.chunk_by(|a, b| step(a) == step(b)).map(of_step).collect()
     }
+}
+
+/// The greatest common divisor.
+const fn common(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { common(b, a % b) }
 }
 
 /// The mean.
@@ -84,6 +97,14 @@ mod tests {
         assert_eq!(steps.line(&samples, most), [(1.0, Some(5.0)), (3.0, Some(9.0))]);
         let line = steps.line(&times(1_000).iter().map(|at| (*at, 0.0)).collect::<Vec<_>>(), most);
         assert_eq!(line.len(), 500);
+    }
+
+    #[test]
+    fn samples_that_were_left_out_are_known_by_those_that_were_not() {
+        let times = [2_000, 6_000, 12_000];
+        let steps = Steps::of(&times);
+        assert_eq!(steps.every(&times).collect::<Vec<_>>(), [2_000, 4_000, 6_000, 8_000, 10_000, 12_000]);
+        assert_eq!(Steps::of(&[]).every(&[]).count() + Steps::of(&[7]).every(&[7]).count(), 1);
     }
 
     #[test]

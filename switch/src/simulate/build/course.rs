@@ -97,19 +97,18 @@ impl Course {
     /// What the run has not come to.
     pub fn to_come(&self) -> impl Iterator<Item = String> {
         let told = |(time, what): &(Picos, What)| {
-            let (what, place) = match *what {
+            let what = match *what {
                 What::Link { is_up: true, .. } => return None, // it is down when the run ends
                 What::Link { fault, is_up: false } | What::Ails { fault, .. } => match &self.faults[fault] {
-                    Fault::Link(of) => ("[[fault]]", named(at(of))),
-                    Fault::Switch(of) => {
-                        ("[[fault]]", of.switch.map_or("all".to_owned(), |switch| format!("s{switch}")))
+                    Fault::Link(of) => format!("a [[fault]] at {}", named(at(of))),
+                    Fault::Switch(SwitchFault { switch: Some(switch), .. }) => {
+                        format!("a [[fault]] at s{switch}")
                     }
+                    Fault::Switch(_) => "a [[fault]] at all".to_owned(),
                 },
-                What::Settings { revised, .. } => {
-                    ("[[change]]", format!("s{}", self.revised[revised].switch))
-                }
+                What::Settings { .. } => "a [[change]]".to_owned(),
             };
-            Some(format!("a {what} at {place} was to come at {}", quantity::time(time.floor())))
+            Some(format!("{what} was to come at {}", quantity::time(time.floor())))
         };
         self.open.iter().rev().filter_map(told)
     }

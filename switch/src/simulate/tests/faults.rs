@@ -171,7 +171,7 @@ fn what_is_lost_on_a_link_is_told_with_its_end_and_is_among_what_was_lost() {
 #[test]
 fn what_the_run_does_not_come_to_is_told_with_its_place_and_time() {
     let told = |keys: &str| {
-        let text = format!("{}[[fault]]\n{keys}\n", scenario("until-done", "").replace("10MB", "1MB"));
+        let text = format!("{}{keys}\n", scenario("until-done", "").replace("10MB", "1MB"));
         let source = Source::from_toml("x", &text, &[]).unwrap();
         let request = Request {
             source: &source,
@@ -183,18 +183,23 @@ fn what_the_run_does_not_come_to_is_told_with_its_place_and_time() {
         };
         let mut told = Vec::new();
         run(&request, &mut |text| told.push(text)).unwrap();
-        told.retain(|text| text.contains("[[fault]]"));
+        told.retain(|text| text.contains("was to come"));
         told
     };
     let after = "and 2 of 2 runs ended before";
-    assert_eq!(told("at = \"h7\"\ndown = \"1us\"\nup = \"2us\""), [""; 0]);
+    assert_eq!(told("[[fault]]\nat = \"h7\"\ndown = \"1us\"\nup = \"2us\""), [""; 0]);
     assert_eq!(
-        told("at = \"h7\"\ndown = \"900ms\"\nup = \"901ms\""),
+        told("[[fault]]\nat = \"h7\"\ndown = \"900ms\"\nup = \"901ms\""),
         [format!("warning: a [[fault]] at h7 was to come at 900ms, {after}")]
     );
     assert_eq!(
-        told("kind = \"stall\"\nat = \"all\"\nbegin = \"900ms\"\nend = \"901ms\""),
+        told("[[fault]]\nkind = \"stall\"\nat = \"all\"\nbegin = \"900ms\"\nend = \"901ms\""),
         [format!("warning: a [[fault]] at all was to come at 900ms, {after}")]
+    );
+    // One warning, however many switches it is for.
+    assert_eq!(
+        told("[[change]]\nat = \"900ms\"\nclass.3.xoff = \"75KB\""),
+        [format!("warning: a [[change]] was to come at 900ms, {after}")]
     );
 }
 
