@@ -196,29 +196,27 @@ struct Deviation {
 }
 
 impl Run {
-    fn deviations(&self, story: &Story, number: usize) -> impl Iterator<Item = Deviation> + use<> {
-        // A switch looks at its clock once in a turn, and then at its rings: what it dates is too early by as long as it stood still.
-        let late_ms = self.account.longest_stall_nanos() as f64 / 1e6;
-        let is_within = |by: &Option<f64>| by.is_some_and(|by| by <= late_ms);
-        let order = story.out_of_order(&self.sight).into_iter().map(|(text, by)| match is_within(&by) {
-            true => (format!("{text}, no more than a switch stood still"), false),
-            false => (text, true),
-        });
-        let proved = |text: String| (text, true);
-        let astray = self.astray.iter().cloned().map(proved);
-        let all: Vec<(String, bool)> =
-            astray.chain(order).chain(story.not_relayed(&self.sight).into_iter().map(proved)).collect();
+    fn deviations(&self, story: &Story, number: usize) -> Vec<Deviation> {
         let is_stalled = self.is_stalled();
         let stalled = if is_stalled { " (in which the machine stalled)" } else { "" };
-        all.into_iter().map(move |(text, is_proved)| Deviation {
+        let told = |text: &str, is_proved: bool| Deviation {
             text: format!("run {}{stalled}: {text}", number + 1),
             is_proved: is_proved && !is_stalled,
-        })
+        };
+        // A switch looks at its clock once in a turn, and then at its rings: what it dates is too early by as long as it stood still.
+        let late_ms = self.account.longest_stall_nanos() as f64 / 1e6;
+        let order = story.out_of_order(&self.sight).into_iter().map(|(text, by)| match by {
+            Some(by) if by <= late_ms => told(&format!("{text}, no more than a switch stood still"), false),
+            _ => told(&text, true),
+        });
+        let astray = self.astray.iter().map(|text| told(text, true));
+        let not_relayed = story.not_relayed(&self.sight);
+        astray.chain(order).chain(not_relayed.iter().map(|text| told(text, true))).collect()
     }
 
     /// Whether it proves that the steps come as told, or that they do not.
     fn is_judged(&self, story: &Story) -> bool {
-        let deviates = || self.deviations(story, 0).any(|deviation| deviation.is_proved);
+        let deviates = || self.deviations(story, 0).iter().any(|deviation| deviation.is_proved);
         self.astray.is_empty() && (story.is_as_told(&self.sight) || deviates())
     }
 
@@ -361,7 +359,7 @@ mod tests {
         let elsewhere = || Run { astray: vec!["gpu-1 sent 3 frames".into()], ..run_of(whole(early())) };
         assert_eq!(held(&[elsewhere()]), (0, Verdict::Unproved, 1));
         assert_eq!(held(&[elsewhere(), good()]), (0, Verdict::Kept, 0), "such a run is not judged");
-        let said = elsewhere().deviations(&story, 0).next().map(|deviation| deviation.text);
+        let said = elsewhere().deviations(&story, 0).into_iter().next().map(|deviation| deviation.text);
         assert_eq!(said.as_deref(), Some("run 1: gpu-1 sent 3 frames"), "and told");
     }
 
@@ -374,7 +372,7 @@ mod tests {
         let judged = |stall| {
             let account = Account::of_hosts(Vec::new(), [0; CLASSES]).after_a_stall(Nanos(stall));
             let run = Run { account, ..run_of(whole(events.clone())) };
-            let said = run.deviations(&story, 0).next().map(|deviation| deviation.text);
+            let said = run.deviations(&story, 0).into_iter().next().map(|deviation| deviation.text);
             (
                 run.is_judged(&story),
                 said.is_some_and(|said| said.ends_with("no more than a switch stood still")),

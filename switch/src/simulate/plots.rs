@@ -206,18 +206,20 @@ fn queues(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
     }
     let [time, switch, port, class, egress] =
         ["time_ns", "switch", "port", "class", "egress_bytes"].map(|name| QUEUES.at(name));
-    let seen = times(of.values().flatten(), time);
-    let steps = Steps::of(&seen);
+    let all = times(of.values().flatten(), time);
     // At a sample at which a queue has no row it was empty; where all were empty there is none.
-    let times: Vec<u64> = steps.every(&seen).collect();
-    let over_time = |lengths: &BTreeMap<u64, f64>, one: fn(&[f64]) -> f64| -> Vec<Point> {
-        let samples: Vec<(u64, f64)> =
-            times.iter().map(|at| (*at, lengths.get(at).copied().unwrap_or(0.0))).collect();
-        steps.line(&samples, one)
-    };
+    let over_time =
+        |(steps, times): (&Steps, &[u64]), lengths: &BTreeMap<u64, f64>, one: fn(&[f64]) -> f64| {
+            let samples: Vec<(u64, f64)> =
+                times.iter().map(|at| (*at, lengths.get(at).copied().unwrap_or(0.0))).collect();
+            steps.line(&samples, one)
+        };
     let mut longest = Vec::new();
     let mut panels = Vec::new();
     for (place, point) in about.points.iter().enumerate().filter(|(_, point)| of.contains_key(*point)) {
+        let seen = times(of[point].iter(), time);
+        let steps = Steps::of(&seen, &all);
+        let samples: Vec<u64> = steps.every(&seen).collect();
         let mut most: BTreeMap<u64, f64> = BTreeMap::new();
         let mut by_queue: BTreeMap<String, BTreeMap<u64, f64>> = BTreeMap::new();
         for row in &of[point] {
@@ -228,7 +230,7 @@ fn queues(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
             let name = format!("s{}p{} class {}", row[switch], row[port], row[class]);
             by_queue.entry(name).or_default().insert(at, kilobytes);
         }
-        longest.push((named(point), over_time(&most, steps::most)));
+        longest.push((named(point), over_time((&steps, &samples), &most, steps::most)));
         let mut queues: Vec<(f64, String, BTreeMap<u64, f64>)> = by_queue
             .into_iter()
             .map(|(name, lengths)| (lengths.values().sum::<f64>(), name, lengths))
@@ -238,7 +240,7 @@ fn queues(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
             .into_iter()
             .filter(|(sum, ..)| *sum > 0.0)
             .take(QUEUES_MAX)
-            .map(|(_, name, lengths)| (name, over_time(&lengths, steps::mean)))
+            .map(|(_, name, lengths)| (name, over_time((&steps, &samples), &lengths, steps::mean)))
             .collect();
         if place >= POINTS_MAX {
             continue;
@@ -246,7 +248,7 @@ fn queues(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
         let title = format!("Longest queues{}", of_point(point));
         panels.push(Panel::new(&title, &steps.axis("mean"), "egress queue (kB)", Content::Lines(lines)));
     }
-    let axis = steps.axis("most");
+    let axis = Steps::of(&all, &all).axis("most");
     let top = Panel::new("Longest egress queue", &axis, "length (kB)", Content::Lines(longest));
     panels.insert(0, top);
     Ok(panels)
@@ -295,9 +297,10 @@ fn pauses(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
 fn throughput(about: &About, directory: &Path) -> miette::Result<Vec<Panel>> {
     let of = first_seed(about, directory, &THROUGHPUT)?;
     let [time, flow, rate] = ["time_ns", "flow", "rate_mbps"].map(|name| THROUGHPUT.at(name));
-    let steps = Steps::of(&times(of.values().flatten(), time));
+    let all = times(of.values().flatten(), time);
     let mut panels = Vec::new();
     for point in about.points.iter().take(POINTS_MAX).filter(|point| of.contains_key(*point)) {
+        let steps = Steps::of(&times(of[point].iter(), time), &all);
         let mut by_flow: BTreeMap<u64, Vec<(u64, f64)>> = BTreeMap::new();
         for row in &of[point] {
             if let (Some(at), Ok(flow), Some(mbps)) = (nanos(row, time), row[flow].parse(), number(row, rate))
