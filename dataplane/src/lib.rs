@@ -21,6 +21,7 @@ pub mod ledger;
 mod load;
 pub mod pause;
 pub mod policy;
+pub mod prefetch;
 pub mod punt;
 pub mod queue;
 pub mod rewrite;

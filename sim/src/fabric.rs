@@ -3,7 +3,6 @@
 //! It is the same fabric whatever stands at the ends of its links ([`Node`]): it is made for each kind of switch and of host, and calls
 //! them directly.
 
-use std::hint::black_box;
 use std::sync::Arc;
 
 use xoff_dataplane::settings::SwitchSettings;
@@ -33,8 +32,8 @@ const FRAME_LONG: u32 = 1514;
 /// The last moment there is: what is due at [`Picos::NEVER`] never happens.
 const END: Picos = Picos(Picos::NEVER.0 - 1);
 
-/// So many events are looked ahead at together.
-const LOOKED_AHEAD: usize = 16;
+/// So many events before the one that needs it a frame is asked for, and twice as many before its link.
+const AHEAD: usize = 6;
 
 /// Events in a bucket of the calendar.
 const EVENTS_WANTED: u64 = 16;
@@ -53,6 +52,14 @@ pub struct Fabric<S = SwitchNode, H = Host> {
     traces: Box<[Trace]>,
     /// Nothing that happens at a node is felt at another sooner.
     reach: Picos,
+    turn: Turn,
+}
+
+/// Which node has its turn, and how often something has happened in it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    place: u32,
+    step: usize,
 }
 
 /// How much has happened.
@@ -195,7 +202,16 @@ impl<S: Node, H: Node> Fabric<S, H> {
         let links = directions.into_iter().map(|(_, to, line)| Link::new(to, line)).collect();
         let pool = Pool::with_capacity(slots_all + senders.len());
         let net = Net { links: Links::new(links, calendar), told: Vec::new(), pool };
-        Fabric { net, switches, hosts, senders, tally: Tally::default(), traces, reach }
+        Fabric {
+            net,
+            switches,
+            hosts,
+            senders,
+            tally: Tally::default(),
+            traces,
+            reach,
+            turn: Turn::default(),
+        }
     }
 
     /// What time it is.
@@ -392,8 +408,8 @@ impl<S: Node, H: Node> Fabric<S, H> {
     #[inline]
     fn take(&mut self, end: Picos, order: Order) -> Option<Event> {
         let next = self.net.links.calendar.take_until(end, order)?;
-        if self.net.links.calendar.current().len().is_multiple_of(LOOKED_AHEAD) {
-            self.look_ahead();
+        if let Order::ByPlace(_) = order {
+            self.prefetch(next.place());
         }
         self.net.links.now = next.time();
         self.tally.events += 1;
@@ -401,19 +417,23 @@ impl<S: Node, H: Node> Fabric<S, H> {
         Some(Event::of(next.subject()))
     }
 
-    /// Reads the heads of frames that come in next, so that all of them come out of memory at once, and not one after the other. Nothing
-    /// depends on what is read.
-    #[inline(never)]
-    fn look_ahead(&self) {
-        let next = self.net.links.calendar.current().iter().rev().take(LOOKED_AHEAD);
-        let sum = next.fold(0, |sum: u64, entry| match Event::of(entry.subject()) {
-            Event::Arrived(link) => {
-                let first = self.net.links.on_their_way(link).next();
-                sum.wrapping_add(first.map_or(0, |packet| self.net.pool.look_ahead(packet)))
-            }
-            Event::Left(_) | Event::Due(_) | Event::Late(_) => sum,
-        });
-        black_box(sum);
+    /// Asks for what soon happens will need, while `place` has its turn: of what is looked at next, and of the node after that.
+    #[inline]
+    fn prefetch(&mut self, place: u32) {
+        let Fabric { net, switches, turn, .. } = self;
+        turn.step = if turn.place == place { turn.step + 1 } else { 0 };
+        turn.place = place;
+        if let Some(next) = switches.get(place as usize + 1) {
+            next.prefetch(turn.step);
+        }
+        let soon = net.links.calendar.current();
+        let event = |ahead: usize| Some(Event::of(soon[soon.len().checked_sub(ahead)?].subject()));
+        if let Some(Event::Arrived(link) | Event::Left(link)) = event(2 * AHEAD) {
+            net.links.prefetch(link);
+        }
+        if let Some(Event::Arrived(link)) = event(AHEAD) {
+            net.prefetch(link);
+        }
     }
 
     #[inline]
@@ -430,6 +450,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
             }
             Event::Arrived(link) => {
                 let Some(packet) = net.links.arrived(link) else { return };
+                net.prefetch(link);
                 if !net.links.is_in_danger(link) || net.survives(link, packet) {
                     self.arrived(link, packet);
                 }

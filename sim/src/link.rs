@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use xoff_dataplane::prefetch::prefetch;
 use xoff_dataplane::units::{Bytes, PortId};
 
 use crate::calendar::{Calendar, Entry};
@@ -68,6 +69,12 @@ impl Links {
             self.put(arrives, Event::Arrived(id), to);
         }
         arrives
+    }
+
+    /// Something will happen soon on a link.
+    #[inline]
+    pub(crate) fn prefetch(&self, id: LinkId) {
+        prefetch(&self.links[id.0 as usize]);
     }
 
     /// Whether something may go wrong on a link.

@@ -28,6 +28,11 @@ pub trait Node {
         let _ = (port, is_up, net);
     }
 
+    /// The node before it has its turn: what this one needs soon is asked for, a part of it at each step.
+    fn prefetch(&self, step: usize) {
+        let _ = step;
+    }
+
     /// Frames of the pool that are in it; of those on its lines it has none.
     fn holds(&self) -> u64;
 }
@@ -78,6 +83,14 @@ impl Net {
             return self.start_in_danger(at.id, link, packet);
         }
         self.links.start(at.id, link, packet);
+    }
+
+    /// The frame that arrives next on a link is asked for.
+    #[inline]
+    pub(crate) fn prefetch(&self, link: LinkId) {
+        if let Some(packet) = self.links.on_their_way(link).next() {
+            self.pool.prefetch(packet);
+        }
     }
 
     /// The node has something to say to who drives the fabric: see [`Fabric::run_until_told`](crate::Fabric::run_until_told).

@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use xoff_dataplane::prefetch::prefetch;
+
 /// As much of a frame as is kept, and a switch is shown, unless it is added whole.
 const HEAD: usize = 128;
 /// Free bytes in front, for tags.
@@ -125,10 +127,10 @@ impl Pool {
         })
     }
 
-    /// Reads the first of what is kept of it.
+    /// It is looked at soon.
     #[inline]
-    pub(crate) fn look_ahead(&self, packet: Packet) -> u64 {
-        self.places[packet.index()].len.into()
+    pub(crate) fn prefetch(&self, packet: Packet) {
+        prefetch(&self.places[packet.index()]);
     }
 
     /// By what a frame is told from others: a number of its first bytes.

@@ -146,6 +146,17 @@ impl SwitchNode {
         let mut batch = self.switch.batch(now);
         batch.advance(view);
         happens(&mut batch, view);
+        drop(batch);
+        self.go_on(net);
+    }
+
+    /// Does what follows at once from what has happened. All that happens has this in common, so that there is one of it in the cache
+    /// of instructions, which the way of a frame just fits.
+    #[inline(never)]
+    fn go_on(&mut self, net: &mut Net) {
+        let now = net.now().floor();
+        let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
+        let mut batch = self.switch.batch(now);
         while batch.forward(view) {}
         drop(batch);
         let mut next = Nanos::NEVER;
@@ -212,6 +223,11 @@ impl Node for SwitchNode {
 
     fn linked(&mut self, port: PortId, is_up: bool, net: &mut Net) {
         self.ask(Asked::Link(port, is_up), net);
+    }
+
+    #[inline]
+    fn prefetch(&self, step: usize) {
+        self.switch.prefetch(step);
     }
 
     fn holds(&self) -> u64 {

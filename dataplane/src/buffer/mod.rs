@@ -21,6 +21,7 @@ use crate::decision::Occupancies;
 use crate::drop_reason::DropReason;
 pub(crate) use crate::load::Load;
 pub use crate::load::Margin;
+use crate::prefetch::prefetch;
 use crate::settings::{
     Accounting, ClassSettings, EgressLimits, HeadroomPlace, Memory, PortSettings, SharedMemory,
     SwitchSettings,
@@ -153,6 +154,18 @@ impl Buffer {
                 self.egress_used += beyond_reserves;
             }
         }
+    }
+
+    /// Asks for what a frame of `class` is counted by that comes in by `port`.
+    #[inline]
+    pub(crate) fn prefetch_ingress(&self, port: PortId, class: Class) {
+        prefetch(&self.ingress[port.index()][class.index()]);
+    }
+
+    /// The same of one that waits there, or leaves.
+    #[inline]
+    pub(crate) fn prefetch_egress(&self, port: PortId, class: Class) {
+        prefetch(&self.egress[port.index()][class.index()]);
     }
 
     /// Counts `load` in at its ingress queue, or says why there is no room.

@@ -24,6 +24,7 @@ pub use table::table_bytes;
 pub use vlan::{DEFAULT_VID, Membership, Vlans};
 
 use crate::drop_reason::DropReason;
+use crate::prefetch::prefetch;
 use crate::settings::{Flooded, LoopDetection, PortSettings, SwitchSettings};
 use crate::units::{MacAddr, Nanos, PortId, PortSet, Site};
 use crate::wire::header::Header;
@@ -142,6 +143,12 @@ impl Bridge {
         self.find_exits();
         self.version += 1;
         unplaced
+    }
+
+    /// Asks for what frames are forwarded by that come in by `ingress`.
+    #[inline]
+    pub(crate) fn prefetch(&self, ingress: PortId) {
+        prefetch(&self.exits[ingress.index()]);
     }
 
     /// Learns from a frame, and says where it goes.

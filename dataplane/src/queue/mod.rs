@@ -60,7 +60,11 @@ impl ClassQueue {
     #[inline]
     pub(crate) fn pop(&mut self, nodes: &mut Nodes) -> Option<Frame> {
         match self {
-            ClassQueue::Fifo(fifo) => fifo.pop(nodes),
+            ClassQueue::Fifo(fifo) => {
+                let frame = fifo.pop(nodes);
+                fifo.prefetch(nodes);
+                frame
+            }
             ClassQueue::Voq(voq) => voq.pop(nodes),
             ClassQueue::Nested(nested) => nested.pop(nodes),
         }

@@ -5,6 +5,7 @@
 //! and moving a frame from one queue to another writes two words.
 
 use crate::frame::Frame;
+use crate::prefetch::prefetch;
 use crate::units::{Bytes, Class, Nanos, PortId};
 use crate::wire::header::Layout;
 
@@ -190,6 +191,15 @@ impl Fifo {
         self.head = node.next;
         self.frames -= 1;
         Some(Frame::new(slot, node.len))
+    }
+
+    /// Asks for what is known of the frame at the front: it came long ago, and is wanted soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, nodes: &Nodes) {
+        if let Some(node) = nodes.0.get(self.head as usize) {
+            prefetch(node);
+            prefetch(&node.next); // mostly in the line after that
+        }
     }
 
     /// Puts a frame back at the front, where it was.

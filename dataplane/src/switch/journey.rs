@@ -237,7 +237,8 @@ impl Switch {
         self.ports[egress.index()].egress.queues[class.index()].append(&mut self.nodes, followers);
     }
 
-    #[inline]
+    /// The same of a frame that is counted by itself. Frames come here by several ways, which have this in common.
+    #[inline(never)]
     fn enqueue_alone<S: FrameStore>(&mut self, passage: Passage, frame: Frame, store: &mut S) {
         self.end_run();
         let Passage { ingress, egress, class, .. } = passage;

@@ -16,6 +16,7 @@
 //!   storm_control                        what a port may flood
 //!   taps                                 who looks on
 //!   punts                                what leaves the switch for who runs it, and what comes from there
+//!   prefetch                             what is needed soon
 //!   agenda, timers, workers              who is to be looked at, and when; other workers
 //!   succession, revision                 another policy; other settings
 //! ```
@@ -41,6 +42,7 @@ mod peers;
 mod pipeline;
 mod policies;
 mod port;
+mod prefetch;
 mod punts;
 mod rates;
 mod revision;

@@ -135,6 +135,12 @@ impl Train {
         leader.is_followed_by(&Start::of(head)?).then_some(leader.kind)
     }
 
+    /// The class of the frame that came in last, where others may follow it.
+    #[inline]
+    pub(super) fn class(&self) -> Option<Class> {
+        self.last_in.as_ref().map(|leader| leader.kind.class)
+    }
+
     /// A frame that does not follow has been read: the next may follow it.
     #[inline]
     pub(super) fn begin(&mut self, head: &[u8], kind: Kind) {
