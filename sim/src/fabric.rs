@@ -10,7 +10,7 @@ use xoff_dataplane::settings::SwitchSettings;
 use xoff_dataplane::switch::Revision;
 use xoff_dataplane::units::{Bytes, Nanos, PortId};
 
-use crate::calendar::{BUCKETS, Calendar, Order};
+use crate::calendar::{BUCKETS, Calendar, Entry, Order};
 use crate::ends::{End, Line, LinkId, NodeId};
 use crate::event::Event;
 use crate::faults::{ControlFaults, Mishaps};
@@ -32,7 +32,7 @@ const FRAME_LONG: u32 = 1514;
 /// The last moment there is: what is due at [`Picos::NEVER`] never happens.
 const END: Picos = Picos(Picos::NEVER.0 - 1);
 
-/// So many events before the one that needs it a frame is asked for, and twice as many before its link.
+/// A frame is brought near so many events before the one that needs it, and its link twice as many before.
 const AHEAD: usize = 6;
 
 /// Events in a bucket of the calendar.
@@ -52,11 +52,10 @@ pub struct Fabric<S = SwitchNode, H = Host> {
     traces: Box<[Trace]>,
     /// Nothing that happens at a node is felt at another sooner.
     reach: Picos,
-    turn: Turn,
 }
 
-/// Which node has its turn, and how often something has happened in it.
-#[derive(Clone, Copy, Debug, Default)]
+/// Which node has its turn, and how often something has happened in it before.
+#[derive(Clone, Copy, Debug)]
 struct Turn {
     place: u32,
     step: usize,
@@ -202,16 +201,7 @@ impl<S: Node, H: Node> Fabric<S, H> {
         let links = directions.into_iter().map(|(_, to, line)| Link::new(to, line)).collect();
         let pool = Pool::with_capacity(slots_all + senders.len());
         let net = Net { links: Links::new(links, calendar), told: Vec::new(), pool };
-        Fabric {
-            net,
-            switches,
-            hosts,
-            senders,
-            tally: Tally::default(),
-            traces,
-            reach,
-            turn: Turn::default(),
-        }
+        Fabric { net, switches, hosts, senders, tally: Tally::default(), traces, reach }
     }
 
     /// What time it is.
@@ -345,9 +335,9 @@ impl<S: Node, H: Node> Fabric<S, H> {
     /// `None`: it is `end`, or nothing moves any more.
     pub fn run_until_told(&mut self, end: Picos) -> Option<NodeId> {
         while self.net.told.is_empty()
-            && let Some(event) = self.take(end.min(END), Order::ByTime)
+            && let Some(next) = self.take(end.min(END), Order::ByTime)
         {
-            self.happen(event);
+            self.happen(Event::of(next.subject()));
         }
         self.told_by(end)
     }
@@ -383,20 +373,22 @@ impl<S: Node, H: Node> Fabric<S, H> {
     fn happen_together(&mut self, end: Picos) -> bool {
         let order = Order::ByPlace(self.reach);
         let mut latest = self.net.now();
-        let mut next = self.take(end, order);
-        let is_any = next.is_some();
-        while let Some(event) = next {
+        let mut turn = None;
+        while let Some(next) = self.take(end, order) {
             latest = latest.max(self.net.now());
-            self.happen(event);
-            next = if self.net.links.calendar.current().is_empty() { None } else { self.take(end, order) };
+            self.prefetch(&mut turn, next.place());
+            self.happen(Event::of(next.subject()));
+            if self.net.links.calendar.current().is_empty() {
+                break;
+            }
         }
         self.net.links.now = latest;
-        is_any
+        turn.is_some()
     }
 
     /// Lets the next event happen, if it is due by `end`.
     pub fn step(&mut self, end: Picos) -> Option<Happened> {
-        let event = self.take(end.min(END), Order::ByTime)?;
+        let event = Event::of(self.take(end.min(END), Order::ByTime)?.subject());
         self.happen(event);
         Some(match event {
             Event::Left(link) => Happened::Left(self.senders[link.0 as usize]),
@@ -406,28 +398,25 @@ impl<S: Node, H: Node> Fabric<S, H> {
     }
 
     #[inline]
-    fn take(&mut self, end: Picos, order: Order) -> Option<Event> {
+    fn take(&mut self, end: Picos, order: Order) -> Option<Entry> {
         let next = self.net.links.calendar.take_until(end, order)?;
-        if let Order::ByPlace(_) = order {
-            self.prefetch(next.place());
-        }
         self.net.links.now = next.time();
         self.tally.events += 1;
         self.traces[next.place() as usize].note(next.time(), next.subject());
-        Some(Event::of(next.subject()))
+        Some(next)
     }
 
-    /// Asks for what soon happens will need, while `place` has its turn: of what is looked at next, and of the node after that.
+    /// Has brought near what the next events need, and, while `place` has its turn, the node after that.
     #[inline]
-    fn prefetch(&mut self, place: u32) {
-        let Fabric { net, switches, turn, .. } = self;
-        turn.step = if turn.place == place { turn.step + 1 } else { 0 };
-        turn.place = place;
+    fn prefetch(&self, turn: &mut Option<Turn>, place: u32) {
+        let Fabric { net, switches, .. } = self;
+        let step = turn.filter(|turn| turn.place == place).map_or(0, |turn| turn.step + 1);
+        *turn = Some(Turn { place, step });
         if let Some(next) = switches.get(place as usize + 1) {
-            next.prefetch(turn.step);
+            next.prefetch(step);
         }
-        let soon = net.links.calendar.current();
-        let event = |ahead: usize| Some(Event::of(soon[soon.len().checked_sub(ahead)?].subject()));
+        let soon = net.links.calendar.current().iter();
+        let event = |ahead: usize| soon.clone().nth_back(ahead - 1).map(|entry| Event::of(entry.subject()));
         if let Some(Event::Arrived(link) | Event::Left(link)) = event(2 * AHEAD) {
             net.links.prefetch(link);
         }

@@ -71,7 +71,7 @@ impl Links {
         arrives
     }
 
-    /// Something will happen soon on a link.
+    /// Has a link brought near on which something happens soon.
     #[inline]
     pub(crate) fn prefetch(&self, id: LinkId) {
         prefetch(&self.links[id.0 as usize]);

@@ -28,7 +28,8 @@ pub trait Node {
         let _ = (port, is_up, net);
     }
 
-    /// The node before it has its turn: what this one needs soon is asked for, a part of it at each step.
+    /// What it needs soon is brought near, a part of it at each step from 0 on: as often as something happens at the switch before
+    /// it. Of switches only.
     fn prefetch(&self, step: usize) {
         let _ = step;
     }
@@ -85,7 +86,7 @@ impl Net {
         self.links.start(at.id, link, packet);
     }
 
-    /// The frame that arrives next on a link is asked for.
+    /// Has the frame brought near that arrives next on a link.
     #[inline]
     pub(crate) fn prefetch(&self, link: LinkId) {
         if let Some(packet) = self.links.on_their_way(link).next() {

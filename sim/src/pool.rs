@@ -127,7 +127,7 @@ impl Pool {
         })
     }
 
-    /// It is looked at soon.
+    /// Has it brought near, for who will look at it soon.
     #[inline]
     pub(crate) fn prefetch(&self, packet: Packet) {
         prefetch(&self.places[packet.index()]);

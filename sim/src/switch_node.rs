@@ -147,13 +147,12 @@ impl SwitchNode {
         batch.advance(view);
         happens(&mut batch, view);
         drop(batch);
-        self.go_on(net);
+        self.follow_up(net);
     }
 
-    /// Does what follows at once from what has happened. All that happens has this in common, so that there is one of it in the cache
-    /// of instructions, which the way of a frame just fits.
+    /// Does what follows at once from what has happened. It exists once: the way of a frame just fits a cache of instructions.
     #[inline(never)]
-    fn go_on(&mut self, net: &mut Net) {
+    fn follow_up(&mut self, net: &mut Net) {
         let now = net.now().floor();
         let view = &mut View { pool: &mut net.pool, slots: &mut self.slots };
         let mut batch = self.switch.batch(now);

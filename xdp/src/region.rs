@@ -13,6 +13,8 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use xoff_dataplane::prefetch::prefetch;
+
 use crate::mapping::Mapping;
 
 /// XDP_PACKET_HEADROOM: what the kernel keeps free in front of every packet.
@@ -163,15 +165,9 @@ impl Region {
     /// Has the first bytes of the frame in a chunk brought near, for who will look at them soon.
     #[inline]
     pub(crate) fn prefetch(&self, slot: u32) {
-        let bytes = self.start(slot, 0);
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a hint, which reads nothing; the address is inside the memory all the same.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.cast()) };
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = bytes; // no stable hint elsewhere
+        let start: *const [u8; 0] = self.start(slot, 0).cast();
+        // SAFETY: of no bytes, and not null.
+        prefetch(unsafe { &*start });
     }
 
     #[inline]

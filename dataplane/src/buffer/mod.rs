@@ -156,15 +156,10 @@ impl Buffer {
         }
     }
 
-    /// Asks for what a frame of `class` is counted by that comes in by `port`.
+    /// Has brought near what frames of `class` are counted by at `port`.
     #[inline]
-    pub(crate) fn prefetch_ingress(&self, port: PortId, class: Class) {
+    pub(crate) fn prefetch(&self, port: PortId, class: Class) {
         prefetch(&self.ingress[port.index()][class.index()]);
-    }
-
-    /// The same of one that waits there, or leaves.
-    #[inline]
-    pub(crate) fn prefetch_egress(&self, port: PortId, class: Class) {
         prefetch(&self.egress[port.index()][class.index()]);
     }
 

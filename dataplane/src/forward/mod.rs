@@ -145,7 +145,7 @@ impl Bridge {
         unplaced
     }
 
-    /// Asks for what frames are forwarded by that come in by `ingress`.
+    /// Has brought near what frames are forwarded by that come in by `ingress`.
     #[inline]
     pub(crate) fn prefetch(&self, ingress: PortId) {
         prefetch(&self.exits[ingress.index()]);

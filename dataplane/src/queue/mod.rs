@@ -60,13 +60,18 @@ impl ClassQueue {
     #[inline]
     pub(crate) fn pop(&mut self, nodes: &mut Nodes) -> Option<Frame> {
         match self {
-            ClassQueue::Fifo(fifo) => {
-                let frame = fifo.pop(nodes);
-                fifo.prefetch(nodes);
-                frame
-            }
+            ClassQueue::Fifo(fifo) => fifo.pop(nodes),
             ClassQueue::Voq(voq) => voq.pop(nodes),
             ClassQueue::Nested(nested) => nested.pop(nodes),
+        }
+    }
+
+    /// Has what is known of the next frame brought near, where it is known which that is.
+    #[inline]
+    pub(crate) fn prefetch(&self, nodes: &Nodes) {
+        match self {
+            ClassQueue::Fifo(fifo) => fifo.prefetch(nodes),
+            ClassQueue::Voq(_) | ClassQueue::Nested(_) => (),
         }
     }
 

@@ -193,12 +193,12 @@ impl Fifo {
         Some(Frame::new(slot, node.len))
     }
 
-    /// Asks for what is known of the frame at the front: it came long ago, and is wanted soon.
+    /// Has what is known of the frame at the front brought near: it came long ago.
     #[inline]
     pub(crate) fn prefetch(&self, nodes: &Nodes) {
         if let Some(node) = nodes.0.get(self.head as usize) {
             prefetch(node);
-            prefetch(&node.next); // mostly in the line after that
+            prefetch(&node.next); // every other time in the line after that
         }
     }
 

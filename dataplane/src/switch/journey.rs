@@ -237,7 +237,7 @@ impl Switch {
         self.ports[egress.index()].egress.queues[class.index()].append(&mut self.nodes, followers);
     }
 
-    /// The same of a frame that is counted by itself. Frames come here by several ways, which have this in common.
+    /// [`Switch::enqueue`] of a frame that is counted by itself. That is inlined in several places; this exists once.
     #[inline(never)]
     fn enqueue_alone<S: FrameStore>(&mut self, passage: Passage, frame: Frame, store: &mut S) {
         self.end_run();
@@ -380,7 +380,9 @@ impl Switch {
         };
         let delay = self.now.since(meta.since);
         self.counters.class(port, class).queueing_delay.record_times(delay.0, load.frames.into());
-        self.ports[port.index()].egress.sent(self.now, turn, load);
+        let at = &mut self.ports[port.index()].egress;
+        at.sent(self.now, turn, load);
+        at.queues[class.index()].prefetch(&self.nodes);
         Some((frame, followers))
     }
 

@@ -410,3 +410,12 @@ fn somebody_waits_for_releases_where_frames_wait_or_a_peer_is_held() {
     star.run_to_rest();
     assert!(!waits(&star));
 }
+
+#[test]
+fn a_step_that_a_switch_does_not_have_brings_nothing_near() {
+    for ports in [1, 256] {
+        let plan = plan::switch(&vec![LINK; ports]);
+        let switch = Switch::new(&plan.settings, 16, Workers::single(ports), Counters::new(ports));
+        (0..=300).chain([usize::MAX]).for_each(|step| switch.prefetch(step));
+    }
+}
