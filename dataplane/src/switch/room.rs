@@ -107,6 +107,16 @@ impl Switch {
         !awaits.taken_over.is_empty() || at_group()
     }
 
+    /// The same, and one of them may join now. Where none may, there is nothing to try, and nobody is told of room: who is told tries
+    /// again, and where two queues tell of each other's that would never end.
+    fn may_others_join(&self, egress: PortId, class: Class) -> bool {
+        let awaits = &self.ports[egress.index()].egress.awaits_room[class.index()];
+        match awaits.taken_over.front(&self.nodes) {
+            Some(first) => !self.lacks_room(egress, first),
+            None => self.do_others_wait(egress, class),
+        }
+    }
+
     /// Whether there are other workers, whose frames may wait, too.
     #[inline]
     pub(super) fn has_other_workers(&self) -> bool {
@@ -166,7 +176,7 @@ impl Switch {
         // Only then: at the one own frames are told again that they wait for the other, too.
         for (port, class) in queues() {
             let is_own_turn = self.ports[port.index()].egress.awaits_room[class.index()].is_own_turn;
-            if !is_own_turn && self.do_others_wait(port, class) {
+            if !is_own_turn && self.may_others_join(port, class) {
                 self.try_again_at(port, class, store);
             }
         }
