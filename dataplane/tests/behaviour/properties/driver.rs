@@ -101,6 +101,9 @@ type Mark = (u8, u8, u32);
 
 const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 
+/// More than all frames that a worker holds can move at one instant.
+const MOVES_MAX: usize = 10_000;
+
 pub struct Driver {
     plan: SwitchPlan,
     /// What held before.
@@ -207,7 +210,8 @@ impl Driver {
             self.advance(if round % 2 == 0 { 100_000 } else { 10_000 });
             let workers = self.workers.len();
             for worker in 0..workers {
-                while self.forward(worker) {}
+                let moves = (0..MOVES_MAX).take_while(|_| self.forward(worker)).count();
+                assert!(moves < MOVES_MAX, "worker {worker} moves something for ever");
                 for other in 0..workers {
                     while self.hand_over(worker, other) | self.give_back(worker, other) {}
                 }
