@@ -107,8 +107,8 @@ impl Switch {
         !awaits.taken_over.is_empty() || at_group()
     }
 
-    /// The same, and one of them may join now. Where none may, there is nothing to try, and nobody is told of room: who is told tries
-    /// again, and where two queues tell of each other's that would never end.
+    /// Whether frames from other workers' ports wait for (`egress`, `class`), and the first of them may join now. Where it may not,
+    /// nobody is told of room: who is told tries again, and where two queues have none that would never end.
     fn may_others_join(&self, egress: PortId, class: Class) -> bool {
         let awaits = &self.ports[egress.index()].egress.awaits_room[class.index()];
         match awaits.taken_over.front(&self.nodes) {
