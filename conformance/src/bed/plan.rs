@@ -45,7 +45,7 @@ pub const KEEPING: [(Accounting, WhenFull); 5] = [
 
 /// A switch with these links, by port.
 pub fn switch(links: &[Link]) -> SwitchPlan {
-    let ports: Vec<PortSettings> = (0..).zip(links).map(|(index, link)| port(index, link)).collect();
+    let ports: Vec<PortSettings> = (0..=u8::MAX).zip(links).map(|(index, link)| port(index, link)).collect();
     let mut plan = SwitchPlan {
         settings: SwitchSettings::plain(ports),
         owners: Vec::new(),
