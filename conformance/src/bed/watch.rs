@@ -37,6 +37,8 @@ pub struct Watch {
     told_before: ClassSet,
     /// Classes in which the switch held its peer when it was looked at last, for their occupancy alone.
     held: ClassSet,
+    /// Bytes that had come in by then.
+    bytes_came: [u64; CLASSES],
     /// Frames of the bed that the switch has seen come in, and that have left.
     pub(super) came: [u64; CLASSES],
     pub(super) went: [u64; CLASSES],
@@ -57,6 +59,7 @@ impl Watch {
             told_until: [None; CLASSES],
             told_before: ClassSet::NONE,
             held: ClassSet::NONE,
+            bytes_came: [0; CLASSES],
             came: [0; CLASSES],
             went: [0; CLASSES],
             waits: Waits::of(port),
@@ -336,7 +339,8 @@ impl SwitchNode {
         breaches.expect(keeps_out, Promise::Bounds, || at("the headroom, which is lossless", used));
     }
 
-    /// L1, L2: held at XOFF and above, not held below XON, and in between as before.
+    /// L1, L2: held at XOFF and above, not held below XON, and in between as before. One turn takes many frames, so it
+    /// may go on in between when it was below XON before what has come in since the last look.
     fn thresholds_decide(&mut self, port: PortId, class: Class, breaches: &mut Breaches) {
         let settings = &self.settings.ports[port.index()].classes[class.index()];
         let counts_bytes = self.settings.memory == Memory::Dedicated && settings.xoff_frames == u32::MAX;
@@ -355,8 +359,10 @@ impl SwitchNode {
             format!("{port:?} class {class} is held at {bytes:?}")
         });
         let watch = &mut self.watches[port.index()];
+        let in_all = self.counters.class(port, class).rx_bytes.get();
+        let came = in_all - std::mem::replace(&mut watch.bytes_came[class.index()], in_all);
         let goes_on = watch.held.contains(class) && !held && by_ingress_alone;
-        breaches.expect(!goes_on || bytes < settings.xon, Promise::Thresholds, || {
+        breaches.expect(!goes_on || bytes < settings.xon + Bytes(came), Promise::Thresholds, || {
             format!("{port:?} class {class} goes on at {bytes:?}")
         });
         watch.held.remove(class);
